@@ -1,0 +1,195 @@
+//! `DXGKRNL_INTERFACE`: the callbacks that the operating system hands to the driver in `DxgkDdiStartDevice`.
+
+use core::ffi::c_void;
+
+use crate::km::*;
+use crate::types::*;
+
+/// A routine run at device interrupt level by `DxgkCbSynchronizeExecution`.
+/// [wdm: KSYNCHRONIZE_ROUTINE]
+pub type PKSYNCHRONIZE_ROUTINE = Option<unsafe extern "win64" fn(SynchronizeContext: *mut c_void) -> BOOLEAN>;
+
+/// [dispmprt: DXGKCB_GET_DEVICE_INFORMATION]
+pub type PDXGKCB_GET_DEVICE_INFORMATION =
+    unsafe extern "win64" fn(DeviceHandle: HANDLE, DeviceInfo: *mut DXGK_DEVICE_INFO) -> NTSTATUS;
+
+/// [dispmprt: DXGKCB_MAP_MEMORY]
+pub type PDXGKCB_MAP_MEMORY = unsafe extern "win64" fn(
+    DeviceHandle: HANDLE,
+    TranslatedAddress: PHYSICAL_ADDRESS,
+    Length: u32,
+    InIoSpace: BOOLEAN,
+    MapToUserMode: BOOLEAN,
+    CacheType: MEMORY_CACHING_TYPE,
+    VirtualAddress: *mut *mut c_void,
+) -> NTSTATUS;
+
+/// [dispmprt: DXGKCB_QUEUE_DPC]
+pub type PDXGKCB_QUEUE_DPC = unsafe extern "win64" fn(DeviceHandle: HANDLE) -> BOOLEAN;
+
+/// [dispmprt: DXGKCB_QUERY_SERVICES]
+pub type PDXGKCB_QUERY_SERVICES =
+    unsafe extern "win64" fn(DeviceHandle: HANDLE, ServicesType: DXGK_SERVICES, Interface: *mut INTERFACE) -> NTSTATUS;
+
+/// [dispmprt: DXGKCB_READ_DEVICE_SPACE]
+pub type PDXGKCB_READ_DEVICE_SPACE = unsafe extern "win64" fn(
+    DeviceHandle: HANDLE,
+    DataType: u32,
+    Buffer: *mut c_void,
+    Offset: u32,
+    Length: u32,
+    BytesRead: *mut u32,
+) -> NTSTATUS;
+
+/// [dispmprt: DXGKCB_SYNCHRONIZE_EXECUTION]
+pub type PDXGKCB_SYNCHRONIZE_EXECUTION = unsafe extern "win64" fn(
+    DeviceHandle: HANDLE,
+    SynchronizeRoutine: PKSYNCHRONIZE_ROUTINE,
+    Context: *mut c_void,
+    MessageNumber: u32,
+    ReturnValue: *mut BOOLEAN,
+) -> NTSTATUS;
+
+/// [dispmprt: DXGKCB_UNMAP_MEMORY]
+pub type PDXGKCB_UNMAP_MEMORY = unsafe extern "win64" fn(DeviceHandle: HANDLE, VirtualAddress: *mut c_void) -> NTSTATUS;
+
+/// [dispmprt: DXGKCB_WRITE_DEVICE_SPACE]
+pub type PDXGKCB_WRITE_DEVICE_SPACE = unsafe extern "win64" fn(
+    DeviceHandle: HANDLE,
+    DataType: u32,
+    Buffer: *mut c_void,
+    Offset: u32,
+    Length: u32,
+    BytesWritten: *mut u32,
+) -> NTSTATUS;
+
+/// [dispmprt: DXGKCB_GETHANDLEDATA]
+pub type PDXGKCB_GETHANDLEDATA = unsafe extern "win64" fn(Data: *const DXGKARGCB_GETHANDLEDATA) -> *mut c_void;
+
+/// [d3dkmddi: DXGKCB_NOTIFY_INTERRUPT]
+pub type PDXGKCB_NOTIFY_INTERRUPT =
+    unsafe extern "win64" fn(hAdapter: HANDLE, Data: *const DXGKARGCB_NOTIFY_INTERRUPT_DATA);
+
+/// [d3dkmddi: DXGKCB_NOTIFY_DPC]
+pub type PDXGKCB_NOTIFY_DPC = unsafe extern "win64" fn(hAdapter: HANDLE);
+
+/// [d3dkmddi: DXGKCB_SETPOWERCOMPONENTACTIVE]
+pub type PDXGKCB_SETPOWERCOMPONENTACTIVE = unsafe extern "win64" fn(hAdapter: HANDLE, ComponentIndex: u32) -> NTSTATUS;
+
+/// [d3dkmddi: DXGKCB_SETPOWERCOMPONENTIDLE]
+pub type PDXGKCB_SETPOWERCOMPONENTIDLE = unsafe extern "win64" fn(hAdapter: HANDLE, ComponentIndex: u32) -> NTSTATUS;
+
+/// [d3dkmddi: DXGKCB_COMPLETEFSTATETRANSITION]
+pub type PDXGKCB_COMPLETEFSTATETRANSITION = unsafe extern "win64" fn(hAdapter: HANDLE, ComponentIndex: u32);
+
+/// [d3dkmddi: DXGKCB_ACQUIREHANDLEDATA]
+pub type PDXGKCB_ACQUIREHANDLEDATA =
+    unsafe extern "win64" fn(Data: *const DXGKARGCB_GETHANDLEDATA, ReleaseHandle: *mut HANDLE) -> *mut c_void;
+
+/// [d3dkmddi: DXGKCB_RELEASEHANDLEDATA]
+pub type PDXGKCB_RELEASEHANDLEDATA = unsafe extern "win64" fn(Data: DXGKARGCB_RELEASEHANDLEDATA);
+
+/// [d3dkmddi: DXGKCB_INVALIDATEHWCONTEXT]
+pub type PDXGKCB_INVALIDATEHWCONTEXT = unsafe extern "win64" fn(Data: *const DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS;
+
+/// [d3dkmddi: DXGKCB_ALLOCATECONTIGUOUSMEMORY]
+pub type PDXGKCB_ALLOCATECONTIGUOUSMEMORY =
+    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *mut DXGKARGCB_ALLOCATECONTIGUOUSMEMORY) -> NTSTATUS;
+
+/// [d3dkmddi: DXGKCB_FREECONTIGUOUSMEMORY]
+pub type PDXGKCB_FREECONTIGUOUSMEMORY =
+    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARGCB_FREECONTIGUOUSMEMORY) -> NTSTATUS;
+
+/// [d3dkmddi: DXGKCB_ISFEATUREENABLED]
+pub type PDXGKCB_ISFEATUREENABLED = unsafe extern "win64" fn(Args: *mut DXGKARGCB_ISFEATUREENABLED) -> NTSTATUS;
+
+/// [d3dkmddi: DXGKCB_QUERYFEATURESUPPORT]
+pub type PDXGKCB_QUERYFEATURESUPPORT = unsafe extern "win64" fn(Args: *mut DXGKARGCB_QUERYFEATURESUPPORT) -> NTSTATUS;
+
+/// [d3dkmddi: DXGKCB_DISCONNECTDOORBELL]
+pub type PDXGKCB_DISCONNECTDOORBELL = unsafe extern "win64" fn(Args: *const DXGKARGCB_DISCONNECTDOORBELL) -> NTSTATUS;
+
+/// Table of callbacks; the driver copies it whole, since its storage may go away after `DxgkDdiStartDevice`.
+/// Slots typed [`UnusedSlot`] belong to callbacks no render or compute driver here calls.
+/// [dispmprt: DXGKRNL_INTERFACE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGKRNL_INTERFACE {
+    pub Size: u32,
+    pub Version: u32,
+    pub DeviceHandle: HANDLE,
+    pub DxgkCbEvalAcpiMethod: UnusedSlot,
+    pub DxgkCbGetDeviceInformation: Option<PDXGKCB_GET_DEVICE_INFORMATION>,
+    pub DxgkCbIndicateChildStatus: UnusedSlot,
+    pub DxgkCbMapMemory: Option<PDXGKCB_MAP_MEMORY>,
+    pub DxgkCbQueueDpc: Option<PDXGKCB_QUEUE_DPC>,
+    pub DxgkCbQueryServices: Option<PDXGKCB_QUERY_SERVICES>,
+    pub DxgkCbReadDeviceSpace: Option<PDXGKCB_READ_DEVICE_SPACE>,
+    pub DxgkCbSynchronizeExecution: Option<PDXGKCB_SYNCHRONIZE_EXECUTION>,
+    pub DxgkCbUnmapMemory: Option<PDXGKCB_UNMAP_MEMORY>,
+    pub DxgkCbWriteDeviceSpace: Option<PDXGKCB_WRITE_DEVICE_SPACE>,
+    pub DxgkCbIsDevicePresent: UnusedSlot,
+    pub DxgkCbGetHandleData: Option<PDXGKCB_GETHANDLEDATA>,
+    pub DxgkCbGetHandleParent: UnusedSlot,
+    pub DxgkCbEnumHandleChildren: UnusedSlot,
+    pub DxgkCbNotifyInterrupt: Option<PDXGKCB_NOTIFY_INTERRUPT>,
+    pub DxgkCbNotifyDpc: Option<PDXGKCB_NOTIFY_DPC>,
+    pub DxgkCbQueryVidPnInterface: UnusedSlot,
+    pub DxgkCbQueryMonitorInterface: UnusedSlot,
+    pub DxgkCbGetCaptureAddress: UnusedSlot,
+    pub DxgkCbLogEtwEvent: UnusedSlot,
+    pub DxgkCbExcludeAdapterAccess: UnusedSlot,
+    pub DxgkCbCreateContextAllocation: UnusedSlot,
+    pub DxgkCbDestroyContextAllocation: UnusedSlot,
+    pub DxgkCbSetPowerComponentActive: Option<PDXGKCB_SETPOWERCOMPONENTACTIVE>,
+    pub DxgkCbSetPowerComponentIdle: Option<PDXGKCB_SETPOWERCOMPONENTIDLE>,
+    pub DxgkCbAcquirePostDisplayOwnership: UnusedSlot,
+    pub DxgkCbPowerRuntimeControlRequest: UnusedSlot,
+    pub DxgkCbSetPowerComponentLatency: UnusedSlot,
+    pub DxgkCbSetPowerComponentResidency: UnusedSlot,
+    pub DxgkCbCompleteFStateTransition: Option<PDXGKCB_COMPLETEFSTATETRANSITION>,
+    pub DxgkCbCompletePStateTransition: UnusedSlot,
+    pub DxgkCbMapContextAllocation: UnusedSlot,
+    pub DxgkCbUpdateContextAllocation: UnusedSlot,
+    pub DxgkCbReserveGpuVirtualAddressRange: UnusedSlot,
+    pub DxgkCbAcquireHandleData: Option<PDXGKCB_ACQUIREHANDLEDATA>,
+    pub DxgkCbReleaseHandleData: Option<PDXGKCB_RELEASEHANDLEDATA>,
+    pub DxgkCbHardwareContentProtectionTeardown: UnusedSlot,
+    pub DxgkCbMultiPlaneOverlayDisabled: UnusedSlot,
+    pub DxgkCbMitigatedRangeUpdate: UnusedSlot,
+    pub DxgkCbInvalidateHwContext: Option<PDXGKCB_INVALIDATEHWCONTEXT>,
+    pub DxgkCbIndicateConnectorChange: UnusedSlot,
+    pub DxgkCbUnblockUEFIFrameBufferRanges: UnusedSlot,
+    pub DxgkCbAcquirePostDisplayOwnership2: UnusedSlot,
+    pub DxgkCbSetProtectedSessionStatus: UnusedSlot,
+    pub DxgkCbAllocateContiguousMemory: Option<PDXGKCB_ALLOCATECONTIGUOUSMEMORY>,
+    pub DxgkCbFreeContiguousMemory: Option<PDXGKCB_FREECONTIGUOUSMEMORY>,
+    pub DxgkCbAllocatePagesForMdl: UnusedSlot,
+    pub DxgkCbFreePagesFromMdl: UnusedSlot,
+    pub DxgkCbPinFrameBufferForSave: UnusedSlot,
+    pub DxgkCbUnpinFrameBufferForSave: UnusedSlot,
+    pub DxgkCbMapFrameBufferPointer: UnusedSlot,
+    pub DxgkCbUnmapFrameBufferPointer: UnusedSlot,
+    pub DxgkCbMapMdlToIoMmu: UnusedSlot,
+    pub DxgkCbUnmapMdlFromIoMmu: UnusedSlot,
+    pub DxgkCbReportDiagnostic: UnusedSlot,
+    pub DxgkCbSignalEvent: UnusedSlot,
+    pub DxgkCbIsFeatureEnabled: Option<PDXGKCB_ISFEATUREENABLED>,
+    pub DxgkCbSaveMemoryForHotUpdate: UnusedSlot,
+    pub DxgkCbNotifyCursorSupportChange: UnusedSlot,
+    pub DxgkCbQueryFeatureSupport: Option<PDXGKCB_QUERYFEATURESUPPORT>,
+    pub DxgkCbCreatePhysicalMemoryObject: UnusedSlot,
+    pub DxgkCbDestroyPhysicalMemoryObject: UnusedSlot,
+    pub DxgkCbMapPhysicalMemory: UnusedSlot,
+    pub DxgkCbUnmapPhysicalMemory: UnusedSlot,
+    pub DxgkCbAllocateAdl: UnusedSlot,
+    pub DxgkCbFreeAdl: UnusedSlot,
+    pub DxgkCbOpenPhysicalMemoryObject: UnusedSlot,
+    pub DxgkCbClosePhysicalMemoryObject: UnusedSlot,
+    pub DxgkCbPinFrameBufferForSave2: UnusedSlot,
+    pub DxgkCbDisconnectDoorbell: Option<PDXGKCB_DISCONNECTDOORBELL>,
+}
+
+zeroed! {
+    DXGKRNL_INTERFACE,
+}

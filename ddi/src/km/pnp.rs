@@ -1,0 +1,357 @@
+//! Plug and play, power, clocks and escapes.
+
+use bitfield_struct::bitfield;
+use core::ffi::c_void;
+
+use crate::types::*;
+#[allow(unused_imports)] // the modules share one flat namespace, as the headers do
+use crate::{km::*, kmt::*};
+
+/// [dispmprt: DXGK_START_INFO]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_START_INFO {
+    pub RequiredDmaQueueEntry: u32,
+    pub AdapterGuid: GUID,
+    pub AdapterLuid: LUID,
+}
+
+/// [dispmprt: DOCKING_STATE]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DOCKING_STATE(pub i32);
+
+impl DOCKING_STATE {
+    pub const DockStateUnsupported: Self = Self(0);
+    pub const DockStateUnDocked: Self = Self(1);
+    pub const DockStateDocked: Self = Self(2);
+    pub const DockStateUnknown: Self = Self(3);
+}
+
+/// [dispmprt: DXGK_DEVICE_INFO]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_DEVICE_INFO {
+    pub MiniportDeviceContext: *mut c_void,
+    pub PhysicalDeviceObject: *mut c_void,
+    pub DeviceRegistryPath: UNICODE_STRING,
+    pub TranslatedResourceList: *mut CM_RESOURCE_LIST,
+    pub SystemMemorySize: LARGE_INTEGER,
+    pub HighestPhysicalAddress: PHYSICAL_ADDRESS,
+    pub AgpApertureBase: PHYSICAL_ADDRESS,
+    pub AgpApertureSize: usize,
+    pub DockingState: DOCKING_STATE,
+}
+
+/// [dispmprt: DXGK_CHILD_DEVICE_TYPE]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DXGK_CHILD_DEVICE_TYPE(pub i32);
+
+impl DXGK_CHILD_DEVICE_TYPE {
+    pub const TypeUninitialized: Self = Self(0);
+    pub const TypeVideoOutput: Self = Self(1);
+    pub const TypeOther: Self = Self(2);
+    pub const TypeIntegratedDisplay: Self = Self(3);
+}
+
+/// [d3dkmdt: DXGK_CHILD_DEVICE_HPD_AWARENESS]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DXGK_CHILD_DEVICE_HPD_AWARENESS(pub i32);
+
+impl DXGK_CHILD_DEVICE_HPD_AWARENESS {
+    pub const HpdAwarenessUninitialized: Self = Self(0);
+    pub const HpdAwarenessAlwaysConnected: Self = Self(1);
+    pub const HpdAwarenessNone: Self = Self(2);
+    pub const HpdAwarenessPolled: Self = Self(3);
+    pub const HpdAwarenessInterruptible: Self = Self(4);
+}
+
+/// [dispmprt: DXGK_CHILD_CAPABILITIES::Type::Other]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_CHILD_CAPABILITIES_Type_Other {
+    pub MustBeZero: u32,
+}
+
+/// [dispmprt: DXGK_CHILD_CAPABILITIES::Type]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union DXGK_CHILD_CAPABILITIES_Type {
+    pub Other: DXGK_CHILD_CAPABILITIES_Type_Other,
+}
+
+/// [dispmprt: DXGK_CHILD_CAPABILITIES]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_CHILD_CAPABILITIES {
+    pub Type: DXGK_CHILD_CAPABILITIES_Type,
+    pub HpdAwareness: DXGK_CHILD_DEVICE_HPD_AWARENESS,
+}
+
+/// [dispmprt: DXGK_CHILD_DESCRIPTOR]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_CHILD_DESCRIPTOR {
+    pub ChildDeviceType: DXGK_CHILD_DEVICE_TYPE,
+    pub ChildCapabilities: DXGK_CHILD_CAPABILITIES,
+    pub AcpiUid: u32,
+    pub ChildUid: u32,
+}
+
+/// [dispmprt: DXGK_CHILD_STATUS_TYPE]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DXGK_CHILD_STATUS_TYPE(pub i32);
+
+impl DXGK_CHILD_STATUS_TYPE {
+    pub const StatusUninitialized: Self = Self(0);
+    pub const StatusConnection: Self = Self(1);
+    pub const StatusRotation: Self = Self(2);
+    pub const StatusMiracastConnection: Self = Self(3);
+}
+
+/// [dispmprt: DXGK_CHILD_STATUS::HotPlug]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_CHILD_STATUS_HotPlug {
+    pub Connected: u8,
+}
+
+/// Union of [`DXGK_CHILD_STATUS`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union DXGK_CHILD_STATUS_Union {
+    pub HotPlug: DXGK_CHILD_STATUS_HotPlug,
+}
+
+/// [dispmprt: DXGK_CHILD_STATUS]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_CHILD_STATUS {
+    pub Type: DXGK_CHILD_STATUS_TYPE,
+    pub ChildUid: u32,
+    pub u: DXGK_CHILD_STATUS_Union,
+}
+
+/// [dispmprt: DXGK_DEVICE_DESCRIPTOR]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_DEVICE_DESCRIPTOR {
+    pub DescriptorOffset: u32,
+    pub DescriptorLength: u32,
+    pub DescriptorBuffer: *mut c_void,
+}
+
+/// [dispmprt: DXGK_SERVICES]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DXGK_SERVICES(pub i32);
+
+impl DXGK_SERVICES {
+    pub const DxgkServicesAgp: Self = Self(0);
+    pub const DxgkServicesDebugReport: Self = Self(1);
+    pub const DxgkServicesTimedOperation: Self = Self(2);
+    pub const DxgkServicesSPB: Self = Self(3);
+    pub const DxgkServicesBDD: Self = Self(4);
+    pub const DxgkServicesFirmwareTable: Self = Self(5);
+    pub const DxgkServicesIDD: Self = Self(6);
+    pub const DxgkServicesFeature: Self = Self(7);
+}
+
+/// [base: DEVICE_POWER_STATE]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DEVICE_POWER_STATE(pub i32);
+
+impl DEVICE_POWER_STATE {
+    pub const PowerDeviceUnspecified: Self = Self(0);
+    pub const PowerDeviceD0: Self = Self(1);
+    pub const PowerDeviceD1: Self = Self(2);
+    pub const PowerDeviceD2: Self = Self(3);
+    pub const PowerDeviceD3: Self = Self(4);
+    pub const PowerDeviceMaximum: Self = Self(5);
+}
+
+/// [dispmprt: DXGK_EVENT_TYPE]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DXGK_EVENT_TYPE(pub i32);
+
+impl DXGK_EVENT_TYPE {
+    pub const DxgkUndefinedEvent: Self = Self(0);
+    pub const DxgkAcpiEvent: Self = Self(1);
+    pub const DxgkPowerStateEvent: Self = Self(2);
+    pub const DxgkDockingEvent: Self = Self(3);
+    pub const DxgkChainedAcpiEvent: Self = Self(4);
+}
+
+/// [d3dkmdt: DXGK_GPUCLOCKDATA_FLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct DXGK_GPUCLOCKDATA_FLAGS {
+    pub ContextManagementProcessor: bool,
+    #[bits(31)]
+    __Reserved: u32,
+}
+
+/// [d3dkmdt: DXGK_GPUCLOCKDATA]
+#[repr(C, packed)]
+#[derive(Clone, Copy)]
+pub struct DXGK_GPUCLOCKDATA {
+    pub GpuFrequency: u64,
+    pub GpuClockCounter: u64,
+    pub CpuClockCounter: u64,
+    pub Flags: DXGK_GPUCLOCKDATA_FLAGS,
+}
+
+/// [d3dkmddi: DXGK_HISTORY_BUFFER_HEADER]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_HISTORY_BUFFER_HEADER {
+    pub RenderCbSequence: u32,
+    pub NumTimestamps: u32,
+    pub PrivateDataSize: u32,
+    pub Reserved: u32,
+}
+
+/// [d3dkmddi: DXGK_HISTORY_BUFFER]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_HISTORY_BUFFER {
+    pub Header: DXGK_HISTORY_BUFFER_HEADER,
+    pub DriverPrivateData: [u8; 1],
+}
+
+/// [d3dkmddi: DXGKARG_FORMATHISTORYBUFFER]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGKARG_FORMATHISTORYBUFFER {
+    pub pHistoryBuffer: *mut DXGK_HISTORY_BUFFER,
+    pub HistoryBufferSize: u32,
+    pub pFormattedBuffer: *mut c_void,
+    pub FormattedBufferSize: u32,
+    pub NumTimestamps: u32,
+    pub Precision: DXGKARG_HISTORYBUFFERPRECISION,
+    pub Offset: u32,
+}
+
+/// [d3dkmddi: DXGKARG_SETSTABLEPOWERSTATE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGKARG_SETSTABLEPOWERSTATE {
+    pub Enabled: i32,
+}
+
+/// [d3dkmddi: DXGK_VIRTUALMACHINEDATAFLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct DXGK_VIRTUALMACHINEDATAFLAGS {
+    pub SecureVirtualMachine: bool,
+    pub LinuxVirtualMachine: bool,
+    #[bits(30)]
+    __0: u32,
+}
+
+/// [d3dkmddi: DXGKARG_SETVIRTUALMACHINEDATA]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGKARG_SETVIRTUALMACHINEDATA {
+    pub hKmdVmWorkerProcess: HANDLE,
+    pub pVmGuid: *mut GUID,
+    pub Flags: DXGK_VIRTUALMACHINEDATAFLAGS,
+}
+
+/// [d3dkmddi: DXGK_MEMORY_CACHING_TYPE]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DXGK_MEMORY_CACHING_TYPE(pub i32);
+
+impl DXGK_MEMORY_CACHING_TYPE {
+    pub const DXGK_MEMORY_CACHING_TYPE_NON_CACHED: Self = Self(0);
+    pub const DXGK_MEMORY_CACHING_TYPE_CACHED: Self = Self(1);
+    pub const DXGK_MEMORY_CACHING_TYPE_WRITE_COMBINED: Self = Self(2);
+}
+
+/// [d3dkmddi: DXGKARGCB_ALLOCATECONTIGUOUSMEMORY]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGKARGCB_ALLOCATECONTIGUOUSMEMORY {
+    pub NumberOfBytes: usize,
+    pub LowestAcceptableAddress: PHYSICAL_ADDRESS,
+    pub HighestAcceptableAddress: PHYSICAL_ADDRESS,
+    pub BoundaryAddressMultiple: PHYSICAL_ADDRESS,
+    pub CacheType: DXGK_MEMORY_CACHING_TYPE,
+    pub hMemoryHandle: HANDLE,
+    pub pMemory: *mut c_void,
+}
+
+/// [d3dkmddi: DXGKARGCB_FREECONTIGUOUSMEMORY]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGKARGCB_FREECONTIGUOUSMEMORY {
+    pub hMemoryHandle: HANDLE,
+}
+
+/// [d3dukmdt: D3DDDI_ESCAPEFLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DDDI_ESCAPEFLAGS {
+    pub HardwareAccess: bool,
+    pub DeviceStatusQuery: bool,
+    pub ChangeFrameLatency: bool,
+    pub NoAdapterSynchronization: bool,
+    #[bits(1)]
+    __Reserved: u8,
+    pub VirtualMachineData: bool,
+    pub DriverKnownEscape: bool,
+    pub DriverCommonEscape: bool,
+    #[bits(24)]
+    __Reserved2: u32,
+}
+
+/// [d3dkmddi: DXGKARG_ESCAPE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGKARG_ESCAPE {
+    pub hDevice: HANDLE,
+    pub Flags: D3DDDI_ESCAPEFLAGS,
+    pub pPrivateDriverData: *mut c_void,
+    pub PrivateDriverDataSize: u32,
+    pub hContext: HANDLE,
+    pub hKmdProcessHandle: HANDLE,
+}
+
+zeroed! {
+    DXGK_START_INFO,
+    DOCKING_STATE,
+    DXGK_DEVICE_INFO,
+    DXGK_CHILD_DEVICE_TYPE,
+    DXGK_CHILD_DEVICE_HPD_AWARENESS,
+    DXGK_CHILD_CAPABILITIES_Type_Other,
+    DXGK_CHILD_CAPABILITIES_Type,
+    DXGK_CHILD_CAPABILITIES,
+    DXGK_CHILD_DESCRIPTOR,
+    DXGK_CHILD_STATUS_TYPE,
+    DXGK_CHILD_STATUS_HotPlug,
+    DXGK_CHILD_STATUS_Union,
+    DXGK_CHILD_STATUS,
+    DXGK_DEVICE_DESCRIPTOR,
+    DXGK_SERVICES,
+    DEVICE_POWER_STATE,
+    DXGK_EVENT_TYPE,
+    DXGK_GPUCLOCKDATA_FLAGS,
+    DXGK_GPUCLOCKDATA,
+    DXGK_HISTORY_BUFFER_HEADER,
+    DXGK_HISTORY_BUFFER,
+    DXGKARG_FORMATHISTORYBUFFER,
+    DXGKARG_SETSTABLEPOWERSTATE,
+    DXGK_VIRTUALMACHINEDATAFLAGS,
+    DXGKARG_SETVIRTUALMACHINEDATA,
+    DXGK_MEMORY_CACHING_TYPE,
+    DXGKARGCB_ALLOCATECONTIGUOUSMEMORY,
+    DXGKARGCB_FREECONTIGUOUSMEMORY,
+    D3DDDI_ESCAPEFLAGS,
+    DXGKARG_ESCAPE,
+}

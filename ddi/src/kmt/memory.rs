@@ -1,0 +1,466 @@
+//! Allocations, residency, GPU virtual addresses and CPU locks.
+
+use bitfield_struct::bitfield;
+use core::ffi::c_void;
+
+use crate::types::*;
+#[allow(unused_imports)] // the modules share one flat namespace, as the headers do
+use crate::{km::*, kmt::*};
+
+/// [d3dukmdt: D3DDDI_PAGINGQUEUE_PRIORITY]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct D3DDDI_PAGINGQUEUE_PRIORITY(pub i32);
+
+impl D3DDDI_PAGINGQUEUE_PRIORITY {
+    pub const D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL: Self = Self(-1);
+    pub const D3DDDI_PAGINGQUEUE_PRIORITY_NORMAL: Self = Self(0);
+    pub const D3DDDI_PAGINGQUEUE_PRIORITY_ABOVE_NORMAL: Self = Self(1);
+}
+
+/// [d3dkmthk: D3DKMT_CREATEPAGINGQUEUE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_CREATEPAGINGQUEUE {
+    pub hDevice: D3DKMT_HANDLE,
+    pub Priority: D3DDDI_PAGINGQUEUE_PRIORITY,
+    pub hPagingQueue: D3DKMT_HANDLE,
+    pub hSyncObject: D3DKMT_HANDLE,
+    pub FenceValueCPUVirtualAddress: *mut c_void,
+    pub PhysicalAdapterIndex: u32,
+}
+
+/// [d3dukmdt: D3DDDI_DESTROYPAGINGQUEUE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DDDI_DESTROYPAGINGQUEUE {
+    pub hPagingQueue: D3DKMT_HANDLE,
+}
+
+/// [d3dkmthk: D3DKMT_STANDARDALLOCATIONTYPE]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct D3DKMT_STANDARDALLOCATIONTYPE(pub i32);
+
+impl D3DKMT_STANDARDALLOCATIONTYPE {
+    pub const D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP: Self = Self(1);
+    pub const D3DKMT_STANDARDALLOCATIONTYPE_INTERNALBACKINGSTORE: Self = Self(2);
+}
+
+/// [d3dkmthk: D3DKMT_STANDARDALLOCATION_EXISTINGHEAP]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_STANDARDALLOCATION_EXISTINGHEAP {
+    pub Size: D3DKMT_SIZE_T,
+}
+
+/// [d3dkmthk: D3DKMT_CREATESTANDARDALLOCATIONFLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DKMT_CREATESTANDARDALLOCATIONFLAGS {
+    #[bits(32)]
+    __Reserved: u32,
+}
+
+/// [d3dkmthk: D3DKMT_CREATESTANDARDALLOCATION]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_CREATESTANDARDALLOCATION {
+    pub Type: D3DKMT_STANDARDALLOCATIONTYPE,
+    pub ExistingHeapData: D3DKMT_STANDARDALLOCATION_EXISTINGHEAP,
+    pub Flags: D3DKMT_CREATESTANDARDALLOCATIONFLAGS,
+}
+
+/// [d3dukmdt: D3DDDI_ALLOCATIONINFO::Flags]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DDDI_ALLOCATIONINFO_Flags {
+    pub Primary: bool,
+    pub Stereo: bool,
+    #[bits(30)]
+    __Reserved: u32,
+}
+
+/// [d3dukmdt: D3DDDI_ALLOCATIONINFO]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DDDI_ALLOCATIONINFO {
+    pub hAllocation: D3DKMT_HANDLE,
+    pub pSystemMem: *mut c_void,
+    pub pPrivateDriverData: *mut c_void,
+    pub PrivateDriverDataSize: u32,
+    pub VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID,
+    pub Flags: D3DDDI_ALLOCATIONINFO_Flags,
+}
+
+/// Union of [`D3DDDI_ALLOCATIONINFO2`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union D3DDDI_ALLOCATIONINFO2_Union {
+    pub hSection: HANDLE,
+    pub pSystemMem: *mut c_void,
+}
+
+/// [d3dukmdt: D3DDDI_ALLOCATIONINFO2::Flags]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DDDI_ALLOCATIONINFO2_Flags {
+    pub Primary: bool,
+    pub Stereo: bool,
+    pub OverridePriority: bool,
+    #[bits(29)]
+    __Reserved: u32,
+}
+
+/// Union of [`D3DDDI_ALLOCATIONINFO2`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union D3DDDI_ALLOCATIONINFO2_Union1 {
+    pub Priority: u32,
+    pub Unused: usize,
+}
+
+/// [d3dukmdt: D3DDDI_ALLOCATIONINFO2]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DDDI_ALLOCATIONINFO2 {
+    pub hAllocation: D3DKMT_HANDLE,
+    pub u: D3DDDI_ALLOCATIONINFO2_Union,
+    pub pPrivateDriverData: *mut c_void,
+    pub PrivateDriverDataSize: u32,
+    pub VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID,
+    pub Flags: D3DDDI_ALLOCATIONINFO2_Flags,
+    pub GpuVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub u1: D3DDDI_ALLOCATIONINFO2_Union1,
+    pub Reserved: [usize; 5],
+}
+
+/// [d3dkmthk: D3DKMT_CREATEALLOCATIONFLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DKMT_CREATEALLOCATIONFLAGS {
+    pub CreateResource: bool,
+    pub CreateShared: bool,
+    pub NonSecure: bool,
+    pub CreateProtected: bool,
+    pub RestrictSharedAccess: bool,
+    pub ExistingSysMem: bool,
+    pub NtSecuritySharing: bool,
+    pub ReadOnly: bool,
+    pub CreateWriteCombined: bool,
+    pub CreateCached: bool,
+    pub SwapChainBackBuffer: bool,
+    pub CrossAdapter: bool,
+    pub OpenCrossAdapter: bool,
+    pub PartialSharedCreation: bool,
+    pub Zeroed: bool,
+    pub WriteWatch: bool,
+    pub StandardAllocation: bool,
+    pub ExistingSection: bool,
+    pub AllowNotZeroed: bool,
+    pub PhysicallyContiguous: bool,
+    pub NoKmdAccess: bool,
+    pub SharedDisplayable: bool,
+    pub NoImplicitSynchronization: bool,
+    #[bits(9)]
+    __Reserved: u16,
+}
+
+/// Union of [`D3DKMT_CREATEALLOCATION`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union D3DKMT_CREATEALLOCATION_Union {
+    pub pStandardAllocation: *mut D3DKMT_CREATESTANDARDALLOCATION,
+    pub pPrivateDriverData: *mut c_void,
+}
+
+/// Union of [`D3DKMT_CREATEALLOCATION`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union D3DKMT_CREATEALLOCATION_Union1 {
+    pub pAllocationInfo: *mut D3DDDI_ALLOCATIONINFO,
+    pub pAllocationInfo2: *mut D3DDDI_ALLOCATIONINFO2,
+}
+
+/// [d3dkmthk: D3DKMT_CREATEALLOCATION]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_CREATEALLOCATION {
+    pub hDevice: D3DKMT_HANDLE,
+    pub hResource: D3DKMT_HANDLE,
+    pub hGlobalShare: D3DKMT_HANDLE,
+    pub pPrivateRuntimeData: *mut c_void,
+    pub PrivateRuntimeDataSize: u32,
+    pub u: D3DKMT_CREATEALLOCATION_Union,
+    pub PrivateDriverDataSize: u32,
+    pub NumAllocations: u32,
+    pub u1: D3DKMT_CREATEALLOCATION_Union1,
+    pub Flags: D3DKMT_CREATEALLOCATIONFLAGS,
+    pub hPrivateRuntimeResourceHandle: HANDLE,
+}
+
+/// [d3dukmdt: D3DDDICB_DESTROYALLOCATION2FLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DDDICB_DESTROYALLOCATION2FLAGS {
+    pub AssumeNotInUse: bool,
+    pub SynchronousDestroy: bool,
+    #[bits(29)]
+    __Reserved: u32,
+    pub SystemUseOnly: bool,
+}
+
+/// [d3dkmthk: D3DKMT_DESTROYALLOCATION2]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_DESTROYALLOCATION2 {
+    pub hDevice: D3DKMT_HANDLE,
+    pub hResource: D3DKMT_HANDLE,
+    pub phAllocationList: *mut D3DKMT_HANDLE,
+    pub AllocationCount: u32,
+    pub Flags: D3DDDICB_DESTROYALLOCATION2FLAGS,
+}
+
+/// [d3dukmdt: D3DDDI_MAKERESIDENT_FLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DDDI_MAKERESIDENT_FLAGS {
+    pub CantTrimFurther: bool,
+    pub MustSucceed: bool,
+    #[bits(30)]
+    __Reserved: u32,
+}
+
+/// [d3dukmdt: D3DDDI_MAKERESIDENT]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DDDI_MAKERESIDENT {
+    pub hPagingQueue: D3DKMT_HANDLE,
+    pub NumAllocations: u32,
+    pub AllocationList: *mut D3DKMT_HANDLE,
+    pub PriorityList: *mut u32,
+    pub Flags: D3DDDI_MAKERESIDENT_FLAGS,
+    pub PagingFenceValue: u64,
+    pub NumBytesToTrim: u64,
+}
+
+/// [d3dukmdt: D3DDDI_EVICT_FLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DDDI_EVICT_FLAGS {
+    pub EvictOnlyIfNecessary: bool,
+    pub NotWrittenTo: bool,
+    #[bits(30)]
+    __Reserved: u32,
+}
+
+/// [d3dkmthk: D3DKMT_EVICT]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_EVICT {
+    pub hDevice: D3DKMT_HANDLE,
+    pub NumAllocations: u32,
+    pub AllocationList: *mut D3DKMT_HANDLE,
+    pub Flags: D3DDDI_EVICT_FLAGS,
+    pub NumBytesToTrim: u64,
+}
+
+/// [d3dukmdt: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE]
+#[bitfield(u64)]
+#[derive(PartialEq, Eq)]
+pub struct D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE {
+    pub Write: bool,
+    pub Execute: bool,
+    pub Zero: bool,
+    pub NoAccess: bool,
+    pub SystemUseOnly: bool,
+    #[bits(59)]
+    __Reserved: u64,
+}
+
+/// [d3dukmdt: D3DDDI_MAPGPUVIRTUALADDRESS]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DDDI_MAPGPUVIRTUALADDRESS {
+    pub hPagingQueue: D3DKMT_HANDLE,
+    pub BaseAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub MinimumAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub MaximumAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub hAllocation: D3DKMT_HANDLE,
+    pub OffsetInPages: D3DGPU_SIZE_T,
+    pub SizeInPages: D3DGPU_SIZE_T,
+    pub Protection: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE,
+    pub DriverProtection: u64,
+    pub Reserved0: u32,
+    pub Reserved1: u64,
+    pub VirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub PagingFenceValue: u64,
+}
+
+/// [d3dukmdt: D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE(pub i32);
+
+impl D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE {
+    pub const D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_ACCESS: Self = Self(0);
+    pub const D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO: Self = Self(1);
+    pub const D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT: Self = Self(2);
+}
+
+/// Union of [`D3DDDI_RESERVEGPUVIRTUALADDRESS`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union D3DDDI_RESERVEGPUVIRTUALADDRESS_Union {
+    pub hPagingQueue: D3DKMT_HANDLE,
+    pub hAdapter: D3DKMT_HANDLE,
+}
+
+/// Union of [`D3DDDI_RESERVEGPUVIRTUALADDRESS`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union D3DDDI_RESERVEGPUVIRTUALADDRESS_Union1 {
+    pub ReservationType: D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE,
+    pub Reserved0: u32,
+}
+
+/// Union of [`D3DDDI_RESERVEGPUVIRTUALADDRESS`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union D3DDDI_RESERVEGPUVIRTUALADDRESS_Union2 {
+    pub DriverProtection: u64,
+    pub Reserved1: u64,
+}
+
+/// Union of [`D3DDDI_RESERVEGPUVIRTUALADDRESS`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union D3DDDI_RESERVEGPUVIRTUALADDRESS_Union3 {
+    pub PagingFenceValue: u64,
+    pub Reserved2: u64,
+}
+
+/// [d3dukmdt: D3DDDI_RESERVEGPUVIRTUALADDRESS]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DDDI_RESERVEGPUVIRTUALADDRESS {
+    pub u: D3DDDI_RESERVEGPUVIRTUALADDRESS_Union,
+    pub BaseAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub MinimumAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub MaximumAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub Size: D3DGPU_SIZE_T,
+    pub u1: D3DDDI_RESERVEGPUVIRTUALADDRESS_Union1,
+    pub u2: D3DDDI_RESERVEGPUVIRTUALADDRESS_Union2,
+    pub VirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub u3: D3DDDI_RESERVEGPUVIRTUALADDRESS_Union3,
+}
+
+/// [d3dkmthk: D3DKMT_FREEGPUVIRTUALADDRESS]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_FREEGPUVIRTUALADDRESS {
+    pub hAdapter: D3DKMT_HANDLE,
+    pub BaseAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub Size: D3DGPU_SIZE_T,
+}
+
+/// [d3dukmdt: D3DDDICB_LOCK2FLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DDDICB_LOCK2FLAGS {
+    #[bits(32)]
+    __Reserved: u32,
+}
+
+/// [d3dkmthk: D3DKMT_LOCK2]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_LOCK2 {
+    pub hDevice: D3DKMT_HANDLE,
+    pub hAllocation: D3DKMT_HANDLE,
+    pub Flags: D3DDDICB_LOCK2FLAGS,
+    pub pData: *mut c_void,
+}
+
+/// [d3dkmthk: D3DKMT_UNLOCK2]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_UNLOCK2 {
+    pub hDevice: D3DKMT_HANDLE,
+    pub hAllocation: D3DKMT_HANDLE,
+}
+
+/// [d3dkmthk: D3DKMT_INVALIDATECACHE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_INVALIDATECACHE {
+    pub hDevice: D3DKMT_HANDLE,
+    pub hAllocation: D3DKMT_HANDLE,
+    pub Offset: D3DKMT_SIZE_T,
+    pub Length: D3DKMT_SIZE_T,
+}
+
+/// [d3dkmthk: D3DKMT_MEMORY_SEGMENT_GROUP]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct D3DKMT_MEMORY_SEGMENT_GROUP(pub i32);
+
+impl D3DKMT_MEMORY_SEGMENT_GROUP {
+    pub const D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL: Self = Self(0);
+    pub const D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL: Self = Self(1);
+}
+
+/// [d3dkmthk: D3DKMT_QUERYVIDEOMEMORYINFO]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_QUERYVIDEOMEMORYINFO {
+    pub hProcess: HANDLE,
+    pub hAdapter: D3DKMT_HANDLE,
+    pub MemorySegmentGroup: D3DKMT_MEMORY_SEGMENT_GROUP,
+    pub Budget: u64,
+    pub CurrentUsage: u64,
+    pub CurrentReservation: u64,
+    pub AvailableForReservation: u64,
+    pub PhysicalAdapterIndex: u32,
+}
+
+zeroed! {
+    D3DDDI_PAGINGQUEUE_PRIORITY,
+    D3DKMT_CREATEPAGINGQUEUE,
+    D3DDDI_DESTROYPAGINGQUEUE,
+    D3DKMT_STANDARDALLOCATIONTYPE,
+    D3DKMT_STANDARDALLOCATION_EXISTINGHEAP,
+    D3DKMT_CREATESTANDARDALLOCATIONFLAGS,
+    D3DKMT_CREATESTANDARDALLOCATION,
+    D3DDDI_ALLOCATIONINFO_Flags,
+    D3DDDI_ALLOCATIONINFO,
+    D3DDDI_ALLOCATIONINFO2_Union,
+    D3DDDI_ALLOCATIONINFO2_Flags,
+    D3DDDI_ALLOCATIONINFO2_Union1,
+    D3DDDI_ALLOCATIONINFO2,
+    D3DKMT_CREATEALLOCATIONFLAGS,
+    D3DKMT_CREATEALLOCATION_Union,
+    D3DKMT_CREATEALLOCATION_Union1,
+    D3DKMT_CREATEALLOCATION,
+    D3DDDICB_DESTROYALLOCATION2FLAGS,
+    D3DKMT_DESTROYALLOCATION2,
+    D3DDDI_MAKERESIDENT_FLAGS,
+    D3DDDI_MAKERESIDENT,
+    D3DDDI_EVICT_FLAGS,
+    D3DKMT_EVICT,
+    D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE,
+    D3DDDI_MAPGPUVIRTUALADDRESS,
+    D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE,
+    D3DDDI_RESERVEGPUVIRTUALADDRESS_Union,
+    D3DDDI_RESERVEGPUVIRTUALADDRESS_Union1,
+    D3DDDI_RESERVEGPUVIRTUALADDRESS_Union2,
+    D3DDDI_RESERVEGPUVIRTUALADDRESS_Union3,
+    D3DDDI_RESERVEGPUVIRTUALADDRESS,
+    D3DKMT_FREEGPUVIRTUALADDRESS,
+    D3DDDICB_LOCK2FLAGS,
+    D3DKMT_LOCK2,
+    D3DKMT_UNLOCK2,
+    D3DKMT_INVALIDATECACHE,
+    D3DKMT_MEMORY_SEGMENT_GROUP,
+    D3DKMT_QUERYVIDEOMEMORYINFO,
+}

@@ -1,0 +1,13 @@
+//! User side: the argument structures of the `D3DKMT*` thunks.
+
+mod adapter;
+mod memory;
+mod queue;
+mod sync;
+mod thunks;
+
+pub use adapter::*;
+pub use memory::*;
+pub use queue::*;
+pub use sync::*;
+pub use thunks::*;

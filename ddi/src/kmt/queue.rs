@@ -1,0 +1,251 @@
+//! Contexts, hardware queues, submission and doorbells.
+
+use bitfield_struct::bitfield;
+use core::ffi::c_void;
+
+use crate::types::*;
+#[allow(unused_imports)] // the modules share one flat namespace, as the headers do
+use crate::{km::*, kmt::*};
+
+/// [d3dukmdt: D3DDDI_CREATECONTEXTFLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DDDI_CREATECONTEXTFLAGS {
+    pub NullRendering: bool,
+    pub InitialData: bool,
+    pub DisableGpuTimeout: bool,
+    pub SynchronizationOnly: bool,
+    pub HwQueueSupported: bool,
+    pub NoKmdAccess: bool,
+    pub TestContext: bool,
+    #[bits(25)]
+    __Reserved: u32,
+}
+
+/// [d3dkmthk: D3DKMT_CLIENTHINT]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct D3DKMT_CLIENTHINT(pub i32);
+
+impl D3DKMT_CLIENTHINT {
+    pub const D3DKMT_CLIENTHINT_UNKNOWN: Self = Self(0);
+    pub const D3DKMT_CLIENTHINT_OPENGL: Self = Self(1);
+    pub const D3DKMT_CLIENTHINT_CDD: Self = Self(2);
+    pub const D3DKMT_CLIENTHINT_OPENCL: Self = Self(3);
+    pub const D3DKMT_CLIENTHINT_VULKAN: Self = Self(4);
+    pub const D3DKMT_CLIENTHINT_CUDA: Self = Self(5);
+    pub const D3DKMT_CLIENTHINT_RESERVED: Self = Self(6);
+    pub const D3DKMT_CLIENTHINT_DX7: Self = Self(7);
+    pub const D3DKMT_CLIENTHINT_DX8: Self = Self(8);
+    pub const D3DKMT_CLIENTHINT_DX9: Self = Self(9);
+    pub const D3DKMT_CLIENTHINT_DX10: Self = Self(10);
+    pub const D3DKMT_CLIENTHINT_DX11: Self = Self(11);
+    pub const D3DKMT_CLIENTHINT_DX12: Self = Self(12);
+    pub const D3DKMT_CLIENTHINT_9ON12: Self = Self(13);
+    pub const D3DKMT_CLIENTHINT_11ON12: Self = Self(14);
+    pub const D3DKMT_CLIENTHINT_MFT_ENCODE: Self = Self(15);
+    pub const D3DKMT_CLIENTHINT_GLON12: Self = Self(16);
+    pub const D3DKMT_CLIENTHINT_CLON12: Self = Self(17);
+    pub const D3DKMT_CLIENTHINT_DML_TENSORFLOW: Self = Self(18);
+    pub const D3DKMT_CLIENTHINT_ONEAPI_LEVEL0: Self = Self(19);
+    pub const D3DKMT_CLIENTHINT_DML_PYTORCH: Self = Self(20);
+    pub const D3DKMT_CLIENTHINT_VKON12: Self = Self(21);
+    pub const D3DKMT_CLIENTHINT_FASTRPC: Self = Self(22);
+    pub const D3DKMT_CLIENTHINT_SNPE: Self = Self(23);
+    pub const D3DKMT_CLIENTHINT_QNN: Self = Self(24);
+    pub const D3DKMT_CLIENTHINT_VITIS: Self = Self(25);
+    pub const D3DKMT_CLIENTHINT_FFMPEG: Self = Self(26);
+    pub const D3DKMT_CLIENTHINT_OPEN_VINO: Self = Self(27);
+}
+
+/// [d3dkmthk: D3DKMT_CREATECONTEXTVIRTUAL]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_CREATECONTEXTVIRTUAL {
+    pub hDevice: D3DKMT_HANDLE,
+    pub NodeOrdinal: u32,
+    pub EngineAffinity: u32,
+    pub Flags: D3DDDI_CREATECONTEXTFLAGS,
+    pub pPrivateDriverData: *mut c_void,
+    pub PrivateDriverDataSize: u32,
+    pub ClientHint: D3DKMT_CLIENTHINT,
+    pub hContext: D3DKMT_HANDLE,
+}
+
+/// [d3dkmthk: D3DKMT_DESTROYCONTEXT]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_DESTROYCONTEXT {
+    pub hContext: D3DKMT_HANDLE,
+}
+
+/// [d3dkmthk: D3DKMT_CREATEHWCONTEXT]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_CREATEHWCONTEXT {
+    pub hDevice: D3DKMT_HANDLE,
+    pub NodeOrdinal: u32,
+    pub EngineAffinity: u32,
+    pub Flags: D3DDDI_CREATEHWCONTEXTFLAGS,
+    pub PrivateDriverDataSize: u32,
+    pub pPrivateDriverData: *mut c_void,
+    pub hHwContext: D3DKMT_HANDLE,
+}
+
+/// [d3dkmthk: D3DKMT_DESTROYHWCONTEXT]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_DESTROYHWCONTEXT {
+    pub hHwContext: D3DKMT_HANDLE,
+}
+
+/// [d3dkmthk: D3DKMT_CREATEHWQUEUE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_CREATEHWQUEUE {
+    pub hHwContext: D3DKMT_HANDLE,
+    pub Flags: D3DDDI_CREATEHWQUEUEFLAGS,
+    pub PrivateDriverDataSize: u32,
+    pub pPrivateDriverData: *mut c_void,
+    pub hHwQueue: D3DKMT_HANDLE,
+    pub hHwQueueProgressFence: D3DKMT_HANDLE,
+    pub HwQueueProgressFenceCPUVirtualAddress: *mut c_void,
+    pub HwQueueProgressFenceGPUVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
+}
+
+/// [d3dkmthk: D3DKMT_DESTROYHWQUEUE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_DESTROYHWQUEUE {
+    pub hHwQueue: D3DKMT_HANDLE,
+}
+
+/// [d3dkmthk: D3DKMT_SUBMITCOMMANDFLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DKMT_SUBMITCOMMANDFLAGS {
+    pub NullRendering: bool,
+    pub PresentRedirected: bool,
+    pub NoKmdAccess: bool,
+    #[bits(29)]
+    __Reserved: u32,
+}
+
+/// [d3dkmthk: D3DKMT_SUBMITCOMMAND]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_SUBMITCOMMAND {
+    pub Commands: D3DGPU_VIRTUAL_ADDRESS,
+    pub CommandLength: u32,
+    pub Flags: D3DKMT_SUBMITCOMMANDFLAGS,
+    pub PresentHistoryToken: u64,
+    pub BroadcastContextCount: u32,
+    pub BroadcastContext: [D3DKMT_HANDLE; 64],
+    pub pPrivateDriverData: *mut c_void,
+    pub PrivateDriverDataSize: u32,
+    pub NumPrimaries: u32,
+    pub WrittenPrimaries: [D3DKMT_HANDLE; 16],
+    pub NumHistoryBuffers: u32,
+    pub HistoryBufferArray: *mut D3DKMT_HANDLE,
+}
+
+/// [d3dkmthk: D3DKMT_SUBMITCOMMANDTOHWQUEUE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_SUBMITCOMMANDTOHWQUEUE {
+    pub hHwQueue: D3DKMT_HANDLE,
+    pub HwQueueProgressFenceId: u64,
+    pub CommandBuffer: D3DGPU_VIRTUAL_ADDRESS,
+    pub CommandLength: u32,
+    pub PrivateDriverDataSize: u32,
+    pub pPrivateDriverData: *mut c_void,
+    pub NumPrimaries: u32,
+    pub WrittenPrimaries: *mut D3DKMT_HANDLE,
+}
+
+/// [d3dkmthk: D3DKMT_CREATE_DOORBELL_FLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DKMT_CREATE_DOORBELL_FLAGS {
+    pub RequireSecondaryCpuVA: bool,
+    pub ResizeRingBufferOperation: bool,
+    #[bits(30)]
+    __Reserved: u32,
+}
+
+/// [d3dkmthk: D3DKMT_CREATE_DOORBELL]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_CREATE_DOORBELL {
+    pub hHwQueue: D3DKMT_HANDLE,
+    pub hRingBuffer: D3DKMT_HANDLE,
+    pub hRingBufferControl: D3DKMT_HANDLE,
+    pub Flags: D3DKMT_CREATE_DOORBELL_FLAGS,
+    pub PrivateDriverDataSize: u32,
+    pub PrivateDriverData: *mut c_void,
+    pub DoorbellCPUVirtualAddress: *mut c_void,
+    pub DoorbellSecondaryCPUVirtualAddress: *mut c_void,
+    pub DoorbellStatusCPUVirtualAddress: *mut c_void,
+    pub HwQueueProgressFenceLastQueuedValueCPUVirtualAddress: *mut c_void,
+    pub hDoorbell: D3DKMT_HANDLE,
+}
+
+/// [d3dkmthk: D3DKMT_CONNECT_DOORBELL_FLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DKMT_CONNECT_DOORBELL_FLAGS {
+    #[bits(32)]
+    __Reserved: u32,
+}
+
+/// [d3dkmthk: D3DKMT_CONNECT_DOORBELL]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_CONNECT_DOORBELL {
+    pub hDoorbell: D3DKMT_HANDLE,
+    pub Flags: D3DKMT_CONNECT_DOORBELL_FLAGS,
+}
+
+/// [d3dkmthk: D3DKMT_DESTROY_DOORBELL]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_DESTROY_DOORBELL {
+    pub hDoorbell: D3DKMT_HANDLE,
+}
+
+/// [d3dkmthk: D3DKMT_NOTIFY_WORK_SUBMISSION_FLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DKMT_NOTIFY_WORK_SUBMISSION_FLAGS {
+    #[bits(32)]
+    __Reserved: u32,
+}
+
+/// [d3dkmthk: D3DKMT_NOTIFY_WORK_SUBMISSION]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_NOTIFY_WORK_SUBMISSION {
+    pub hDoorbell: D3DKMT_HANDLE,
+    pub Flags: D3DKMT_NOTIFY_WORK_SUBMISSION_FLAGS,
+}
+
+zeroed! {
+    D3DDDI_CREATECONTEXTFLAGS,
+    D3DKMT_CLIENTHINT,
+    D3DKMT_CREATECONTEXTVIRTUAL,
+    D3DKMT_DESTROYCONTEXT,
+    D3DKMT_CREATEHWCONTEXT,
+    D3DKMT_DESTROYHWCONTEXT,
+    D3DKMT_CREATEHWQUEUE,
+    D3DKMT_DESTROYHWQUEUE,
+    D3DKMT_SUBMITCOMMANDFLAGS,
+    D3DKMT_SUBMITCOMMAND,
+    D3DKMT_SUBMITCOMMANDTOHWQUEUE,
+    D3DKMT_CREATE_DOORBELL_FLAGS,
+    D3DKMT_CREATE_DOORBELL,
+    D3DKMT_CONNECT_DOORBELL_FLAGS,
+    D3DKMT_CONNECT_DOORBELL,
+    D3DKMT_DESTROY_DOORBELL,
+    D3DKMT_NOTIFY_WORK_SUBMISSION_FLAGS,
+    D3DKMT_NOTIFY_WORK_SUBMISSION,
+}

@@ -1,0 +1,150 @@
+//! Native fences and waits from the CPU.
+
+use bitfield_struct::bitfield;
+use core::ffi::c_void;
+
+use crate::types::*;
+#[allow(unused_imports)] // the modules share one flat namespace, as the headers do
+use crate::{km::*, kmt::*};
+
+/// [d3dukmdt: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
+    pub Shared: bool,
+    pub NtSecuritySharing: bool,
+    pub CrossAdapter: bool,
+    pub TopOfPipeline: bool,
+    pub NoSignal: bool,
+    pub NoWait: bool,
+    pub NoSignalMaxValueOnTdr: bool,
+    pub NoGPUAccess: bool,
+    pub SignalByKmd: bool,
+    pub Unused: bool,
+    pub UnwaitCpuWaitersOnlyOnDestroy: bool,
+    #[bits(20)]
+    __Reserved: u32,
+    #[bits(1)]
+    __Reserved0: u8,
+}
+
+/// [d3dukmdt: D3DDDI_NATIVEFENCEMAPPING]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DDDI_NATIVEFENCEMAPPING {
+    pub CurrentValueCpuVa: *mut c_void,
+    pub CurrentValueGpuVa: D3DGPU_VIRTUAL_ADDRESS,
+    pub MonitoredValueGpuVa: D3DGPU_VIRTUAL_ADDRESS,
+    pub Reserved: [u8; 32],
+}
+
+/// [d3dukmdt: D3DDDI_NATIVEFENCEINFO]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DDDI_NATIVEFENCEINFO {
+    pub InitialFenceValue: u64,
+    pub EngineAffinity: u32,
+    pub Type: D3DDDI_NATIVEFENCE_TYPE,
+    pub Flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
+    pub NativeFenceMapping: D3DDDI_NATIVEFENCEMAPPING,
+    pub Reserved: [u8; 28],
+}
+
+/// [d3dkmthk: D3DKMT_CREATENATIVEFENCE_FLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DKMT_CREATENATIVEFENCE_FLAGS {
+    #[bits(32)]
+    __Reserved: u32,
+}
+
+/// [d3dkmthk: D3DKMT_CREATENATIVEFENCE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_CREATENATIVEFENCE {
+    pub hDevice: D3DKMT_HANDLE,
+    pub hSyncObject: D3DKMT_HANDLE,
+    pub PrivateDriverData: [u8; 64],
+    pub Info: D3DDDI_NATIVEFENCEINFO,
+    pub Flags: D3DKMT_CREATENATIVEFENCE_FLAGS,
+    pub Reserved: [u8; 28],
+}
+
+/// [d3dkmthk: D3DKMT_OPENNATIVEFENCEFROMNTHANDLE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_OPENNATIVEFENCEFROMNTHANDLE {
+    pub hNtHandle: HANDLE,
+    pub hDevice: D3DKMT_HANDLE,
+    pub EngineAffinity: u32,
+    pub Flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
+    pub hSyncObject: D3DKMT_HANDLE,
+    pub NativeFenceMapping: D3DDDI_NATIVEFENCEMAPPING,
+    pub PrivateDriverData: [u8; 64],
+    pub Reserved: [u8; 32],
+}
+
+/// [d3dkmthk: D3DKMT_DESTROYSYNCHRONIZATIONOBJECT]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_DESTROYSYNCHRONIZATIONOBJECT {
+    pub hSyncObject: D3DKMT_HANDLE,
+}
+
+/// [d3dukmdt: D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS {
+    pub WaitAny: bool,
+    #[bits(31)]
+    __Reserved: u32,
+}
+
+/// [d3dkmthk: D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
+    pub hDevice: D3DKMT_HANDLE,
+    pub ObjectCount: u32,
+    pub ObjectHandleArray: *mut D3DKMT_HANDLE,
+    pub FenceValueArray: *mut u64,
+    pub hAsyncEvent: HANDLE,
+    pub Flags: D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS,
+}
+
+/// [d3dukmdt: D3DDDICB_SIGNALFLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DDDICB_SIGNALFLAGS {
+    pub SignalAtSubmission: bool,
+    pub EnqueueCpuEvent: bool,
+    pub AllowFenceRewind: bool,
+    #[bits(28)]
+    __Reserved: u32,
+    pub DXGK_SIGNAL_FLAG_INTERNAL0: bool,
+}
+
+/// [d3dkmthk: D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
+    pub hDevice: D3DKMT_HANDLE,
+    pub ObjectCount: u32,
+    pub ObjectHandleArray: *mut D3DKMT_HANDLE,
+    pub FenceValueArray: *mut u64,
+    pub Flags: D3DDDICB_SIGNALFLAGS,
+}
+
+zeroed! {
+    D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
+    D3DDDI_NATIVEFENCEMAPPING,
+    D3DDDI_NATIVEFENCEINFO,
+    D3DKMT_CREATENATIVEFENCE_FLAGS,
+    D3DKMT_CREATENATIVEFENCE,
+    D3DKMT_OPENNATIVEFENCEFROMNTHANDLE,
+    D3DKMT_DESTROYSYNCHRONIZATIONOBJECT,
+    D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS,
+    D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU,
+    D3DDDICB_SIGNALFLAGS,
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU,
+}

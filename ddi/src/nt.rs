@@ -1,0 +1,59 @@
+//! The few kernel services that a miniport imports besides the graphics callbacks.
+//!
+//! On Windows they are imports from `ntoskrnl.exe` (and `displib` for `DxgkInitialize`); a driver linked into a test process
+//! takes them from an [`NtImports`] table instead. Prototypes are those of `wdm.h`.
+
+use core::ffi::c_void;
+
+use crate::types::*;
+
+/// Pool flags of `ExAllocatePool2`: nonpaged memory. [wdm: POOL_FLAG_NON_PAGED]
+pub const POOL_FLAG_NON_PAGED: u64 = 0x40;
+/// Pool flags of `ExAllocatePool2`: memory is not zeroed. [wdm: POOL_FLAG_UNINITIALIZED]
+pub const POOL_FLAG_UNINITIALIZED: u64 = 0x2;
+
+/// No restriction. [wdm: PASSIVE_LEVEL]
+pub const PASSIVE_LEVEL: KIRQL = 0;
+/// Asynchronous procedure calls are held. [wdm: APC_LEVEL]
+pub const APC_LEVEL: KIRQL = 1;
+/// The scheduler is held: no waiting, no paging. [wdm: DISPATCH_LEVEL]
+pub const DISPATCH_LEVEL: KIRQL = 2;
+
+/// Component of video drivers in `DbgPrintEx`. [dpfilter: DPFLTR_VIDEO_ID]
+pub const DPFLTR_VIDEO_ID: u32 = 0;
+/// Error level of `DbgPrintEx`. [dpfilter: DPFLTR_ERROR_LEVEL]
+pub const DPFLTR_ERROR_LEVEL: u32 = 0;
+/// Information level of `DbgPrintEx`. [dpfilter: DPFLTR_INFO_LEVEL]
+pub const DPFLTR_INFO_LEVEL: u32 = 3;
+
+/// Kernel services by name.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct NtImports {
+    /// [dispmprt: DxgkInitialize]
+    pub DxgkInitialize: PDXGK_INITIALIZE,
+    /// [wdm: ExAllocatePool2] NULL when out of memory.
+    pub ExAllocatePool2: unsafe extern "win64" fn(Flags: u64, NumberOfBytes: usize, Tag: u32) -> *mut c_void,
+    /// [wdm: ExFreePoolWithTag]
+    pub ExFreePoolWithTag: unsafe extern "win64" fn(P: *mut c_void, Tag: u32),
+    /// [wdm: KeGetCurrentIrql]
+    pub KeGetCurrentIrql: unsafe extern "win64" fn() -> KIRQL,
+    /// [wdm: KeAcquireSpinLockRaiseToDpc]
+    pub KeAcquireSpinLockRaiseToDpc: unsafe extern "win64" fn(SpinLock: *mut usize) -> KIRQL,
+    /// [wdm: KeReleaseSpinLock]
+    pub KeReleaseSpinLock: unsafe extern "win64" fn(SpinLock: *mut usize, NewIrql: KIRQL),
+    /// [wdm: KeEnterCriticalRegion]
+    pub KeEnterCriticalRegion: unsafe extern "win64" fn(),
+    /// [wdm: KeLeaveCriticalRegion]
+    pub KeLeaveCriticalRegion: unsafe extern "win64" fn(),
+    /// [ntifs: ExAcquirePushLockExclusiveEx] `Flags` is 0.
+    pub ExAcquirePushLockExclusiveEx: unsafe extern "win64" fn(PushLock: *mut usize, Flags: u32),
+    /// [ntifs: ExReleasePushLockExclusiveEx] `Flags` is 0.
+    pub ExReleasePushLockExclusiveEx: unsafe extern "win64" fn(PushLock: *mut usize, Flags: u32),
+    /// [wdm: KeQueryPerformanceCounter]
+    pub KeQueryPerformanceCounter: unsafe extern "win64" fn(PerformanceFrequency: *mut LARGE_INTEGER) -> LARGE_INTEGER,
+    /// [wdm: KeBugCheckEx]
+    pub KeBugCheckEx: unsafe extern "win64" fn(Code: u32, P1: usize, P2: usize, P3: usize, P4: usize) -> !,
+    /// [wdm: DbgPrintEx] Variadic in C; `Format` is "%s" and the first argument a NUL-terminated string.
+    pub DbgPrintEx: unsafe extern "win64" fn(ComponentId: u32, Level: u32, Format: *const u8, Text: *const u8) -> u32,
+}

@@ -1,0 +1,84 @@
+//! How the machine reaches a PCI function: configuration space, BARs, interrupt messages, DMA.
+//!
+//! A [`Bus`] is implemented by an adaptor for each way in: a device in the same process, a vfio-user server, a function
+//! behind Linux' vfio. Nothing here knows what device it is.
+
+pub mod trap;
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+/// How the CPU reaches a BAR.
+pub enum Bar {
+    /// Each access is a call; the machine maps no memory, traps the driver's loads and stores and forwards them.
+    Trapped {
+        /// Bytes.
+        size: u64,
+    },
+    /// Plain shared memory.
+    Mapped {
+        /// File that holds the BAR's memory.
+        file: Arc<File>,
+        /// Where the BAR starts in the file.
+        offset: u64,
+        /// Bytes.
+        size: u64,
+        /// The BAR is prefetchable.
+        prefetchable: bool,
+    },
+}
+
+impl Bar {
+    /// Size in bytes.
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::Trapped { size } | Self::Mapped { size, .. } => *size,
+        }
+    }
+}
+
+/// Receives interrupt messages of a function. Called on the device's threads, with none of the device's locks held.
+pub trait InterruptSink: Send + Sync {
+    /// Message `vector` arrived. Messages of one vector may be merged.
+    fn message(&self, vector: u16);
+}
+
+/// One PCI function.
+pub trait Bus: Send + Sync {
+    /// What to call the function in messages, for example a slot or a socket path.
+    fn name(&self) -> String;
+
+    /// Reads `size` (1, 2 or 4) bytes of configuration space at `offset`; all ones beyond its end or without a device.
+    fn config_read(&self, offset: u16, size: u8) -> u32;
+
+    /// Writes `size` (1, 2 or 4) bytes of configuration space at `offset`.
+    fn config_write(&self, offset: u16, size: u8, value: u32);
+
+    /// BAR `index` (0 to 5), `None` if not implemented or the upper half of another.
+    fn bar(&self, index: u8) -> Option<Bar>;
+
+    /// Reads `size` (1, 2, 4 or 8) bytes of a trapped BAR.
+    fn register_read(&self, bar: u8, offset: u64, size: u8) -> u64;
+
+    /// Writes `size` (1, 2, 4 or 8) bytes of a trapped BAR; complete when the call returns.
+    fn register_write(&self, bar: u8, offset: u64, size: u8, value: u64);
+
+    /// Enables the first `vectors` message interrupts and sends them to `sink` until [`Bus::disconnect_interrupts`].
+    ///
+    /// # Errors
+    /// The function has fewer vectors, or the adaptor cannot set them up.
+    fn connect_interrupts(&self, vectors: u16, sink: Arc<dyn InterruptSink>) -> io::Result<()>;
+
+    /// Disables message interrupts; when the call returns, no message is under way.
+    fn disconnect_interrupts(&self);
+
+    /// Lets the function reach `len` bytes of `file` from `offset` at bus address `address` (all page multiples).
+    ///
+    /// # Errors
+    /// The range overlaps another, or the adaptor cannot map it.
+    fn map_memory(&self, address: u64, file: &File, offset: u64, len: u64) -> io::Result<()>;
+
+    /// Takes a range of [`Bus::map_memory`] away; when the call returns, no access to it is under way.
+    fn unmap_memory(&self, address: u64, len: u64);
+}

@@ -1,0 +1,2 @@
+//! The operating-system side of WDDM 3.2.
+pub mod bus;

@@ -1,0 +1,16 @@
+//! Doorbells: 4-KiB pages in BAR2 whose first 8 bytes are written by user mode.
+
+/// Distance between doorbells, and the part of BAR2 that one mapping may show.
+pub const PAGE_SIZE: u64 = 4096;
+/// Offset of the doorbell word in its page. The rest of the page reads as what was written and has no effect.
+pub const WORD_OFFSET: u64 = 0;
+
+word! {
+    /// Value stored to a doorbell, always as one 64-bit store.
+    pub struct DoorbellValue: u64 {
+        /// Write pointer of the ring after the new entries, modulo 2^48.
+        48 write_pointer: u64,
+        /// Queue number; read only from a global doorbell.
+        16 queue: u16,
+    }
+}

@@ -1,0 +1,139 @@
+//! The event ring: how the device tells the kernel-mode driver what happened.
+//!
+//! The ring lies in system memory: a 64-byte header, then records. The device appends a record, advances the write pointer with
+//! release order, then sends the interrupt message. The driver consumes with acquire order and stores the read pointer. When
+//! the ring is full, fence events collapse into the header's overflow count and every other event waits inside the device.
+
+/// Bytes of the header.
+pub const HEADER_SIZE: u64 = 64;
+/// Offset of the write pointer (u64, records since RUN, written by the device).
+pub const WRITE_POINTER: u64 = 0x00;
+/// Offset of the read pointer (u64, written by the driver).
+pub const READ_POINTER: u64 = 0x08;
+/// Offset of the count of collapsed fence events (u64, written by the device).
+pub const OVERFLOWS: u64 = 0x10;
+/// Fewest records.
+pub const ENTRIES_MIN: u32 = 16;
+/// Most records.
+pub const ENTRIES_MAX: u32 = 65536;
+
+record! {
+    /// Event record.
+    pub struct Event[32] {
+        /// An `EventKind` number.
+        0x00 kind: u8,
+        /// Node concerned.
+        0x01 node: u8,
+        /// Queue concerned, all ones for none.
+        0x04 queue: u32,
+        /// First datum, by kind.
+        0x08 data0: u64,
+        /// Second datum, by kind.
+        0x10 data1: u64,
+        /// GPU clock when it happened.
+        0x18 timestamp: u64,
+    }
+}
+
+/// `queue` of an event that concerns none.
+pub const NO_QUEUE: u32 = u32::MAX;
+
+/// Kind of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum EventKind {
+    /// A SIGNAL passed the monitored value. Data: address of the current value, new value.
+    FenceSignaled = 1,
+    /// A PROGRESS on a queue without native progress fence. Data: address of the current value, new value.
+    Progress = 2,
+    /// A command buffer with RETIRE_EVENT is done. Data: tag.
+    Retired = 3,
+    /// The queue is suspended. Data: cookie.
+    Suspended = 4,
+    /// The queue faulted and runs no more. Data: address, a `FaultInfo` word.
+    Fault = 5,
+}
+
+/// Number, name and data of every kind, for the manual.
+pub const KINDS: &[(u8, &str, &str)] = &[
+    (
+        1,
+        "FenceSignaled",
+        "A SIGNAL, or a PROGRESS on a native progress fence, passed the monitored value. data0: address of the current value; data1: new value.",
+    ),
+    (
+        2,
+        "Progress",
+        "A PROGRESS on a queue without native progress fence. data0: address of the current value; data1: new value.",
+    ),
+    (3, "Retired", "A command buffer with RETIRE_EVENT is done. data0: tag."),
+    (4, "Suspended", "The queue is suspended. data0: cookie."),
+    (5, "Fault", "The queue faulted and runs no more. data0: address; data1: a FaultInfo word."),
+];
+
+impl EventKind {
+    /// The kind with this number.
+    pub const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::FenceSignaled),
+            2 => Some(Self::Progress),
+            3 => Some(Self::Retired),
+            4 => Some(Self::Suspended),
+            5 => Some(Self::Fault),
+            _ => None,
+        }
+    }
+}
+
+word! {
+    /// What a queue did wrong (second datum of a FAULT event).
+    pub struct FaultInfo: u64 {
+        /// A `FaultKind` number.
+        8 kind: u8,
+        /// The access was a write.
+        1 write: bool,
+        /// Page-table level whose entry stopped the walk; for a leaf that forbids writing, 0.
+        3 level: u8,
+        /// For BAD_PACKET the rule broken, a `BadPacket` number.
+        8 rule: u8,
+        /// Low 32 bits of the ring entry's number.
+        32 entry: u32,
+        reserved 12 as u16,
+    }
+}
+
+/// Kind of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FaultKind {
+    /// An address does not translate. Address: the GPU virtual address.
+    PageFault = 1,
+    /// A write to a read-only page.
+    ReadOnly = 2,
+    /// A packet breaks a rule. Address: of the packet.
+    BadPacket = 3,
+    /// A ring entry breaks a rule. Address: of the entry.
+    BadRingEntry = 4,
+    /// The write pointer jumped backwards or past the ring. Address: the pointer.
+    BadWritePointer = 5,
+    /// Translation led outside VRAM or mapped system memory. Address: the physical address.
+    BadPhysical = 6,
+    /// The engine was reset while this queue ran.
+    Reset = 7,
+}
+
+impl FaultKind {
+    /// The kind with this number.
+    pub const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::PageFault),
+            2 => Some(Self::ReadOnly),
+            3 => Some(Self::BadPacket),
+            4 => Some(Self::BadRingEntry),
+            5 => Some(Self::BadWritePointer),
+            6 => Some(Self::BadPhysical),
+            7 => Some(Self::Reset),
+            _ => None,
+        }
+    }
+}

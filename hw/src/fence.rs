@@ -1,0 +1,37 @@
+//! The protocol between a fence's two values, generic over how they are stored.
+//!
+//! CurrentValue is written by whoever signals, MonitoredValue by the kernel: the smallest value a CPU waits for minus one, or
+//! [`UNMONITORED`]. Both sides write one word and then read the other; with a full barrier in between, at least one of them
+//! sees the other's write, so that a signal is never missed. Seeing it twice costs a spurious interrupt, which is allowed.
+
+/// MonitoredValue of a fence that no CPU waits for.
+pub const UNMONITORED: u64 = u64::MAX;
+
+/// A 64-bit word shared between CPU and GPU.
+pub trait FenceWord {
+    /// Reads the word once.
+    fn load(&self) -> u64;
+    /// Writes the word once, after every earlier write of the caller.
+    fn store(&self, value: u64);
+}
+
+/// A full barrier between the store of one word and the load of the other.
+pub trait Barrier {
+    /// Orders earlier stores before later loads.
+    fn full(&self);
+}
+
+/// The signalling side: writes CurrentValue and says whether a CPU must be told.
+pub fn signal(current: &impl FenceWord, monitored: &impl FenceWord, barrier: &impl Barrier, value: u64) -> bool {
+    current.store(value);
+    barrier.full();
+    value > monitored.load()
+}
+
+/// The waiting side: writes MonitoredValue and returns the CurrentValue that is certain to be announced from now on, or is
+/// already large enough.
+pub fn monitor(current: &impl FenceWord, monitored: &impl FenceWord, barrier: &impl Barrier, value: u64) -> u64 {
+    monitored.store(value);
+    barrier.full();
+    current.load()
+}

@@ -1,0 +1,24 @@
+//! What the silicon of the Campanile GPU defines, and what its drivers agree on.
+//!
+//! The kernel-mode driver, the user-mode driver and the emulated device import these tables and write nothing of the kind
+//! themselves. Everything is `no_std`, free of unsafe code, and every table can be printed: `docs/hardware.md` is generated
+//! from here.
+//!
+//! All quantities are little-endian. Sizes are in bytes, addresses are 64-bit.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[macro_use]
+mod table;
+pub mod doorbell;
+pub mod event;
+pub mod fence;
+pub mod packet;
+pub mod page_table;
+pub mod pci;
+pub mod private;
+pub mod queue;
+pub mod registers;
+
+pub use table::{BitField, Field};

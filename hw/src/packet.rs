@@ -1,0 +1,270 @@
+//! Command packets: what a command buffer holds.
+//!
+//! A packet starts with a [`Header`] word and is a multiple of 16 bytes long. It is decoded and checked whole before it has any
+//! effect; a packet that breaks a rule faults its queue and has had none.
+
+word! {
+    /// First 8 bytes of every packet.
+    pub struct Header: u64 {
+        /// An `Opcode` number.
+        8 opcode: u8,
+        /// Length of the whole packet in units of 16 bytes.
+        8 length: u8,
+        /// Reserved, zero.
+        16 must_be_zero: u16,
+        /// Handle that user mode knows the fence by, for the log (SIGNAL and WAIT); zero elsewhere.
+        32 fence_handle: u32,
+    }
+}
+
+macro_rules! packets {
+    ($(
+        $(#[doc = $doc:literal])*
+        $variant:ident = $opcode:literal, $units:literal {
+            $( $(#[doc = $fdoc:literal])* $offset:literal $field:ident: $ty:ident, )*
+        }
+    )*) => {
+        /// A decoded packet.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Packet {
+            $( $(#[doc = $doc])* $variant($variant), )*
+        }
+
+        $(
+            $(#[doc = $doc])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+            pub struct $variant { $( $(#[doc = $fdoc])* pub $field: $ty, )* }
+
+            impl $variant {
+                /// Opcode number.
+                pub const OPCODE: u8 = $opcode;
+                /// Length in bytes.
+                pub const SIZE: usize = $units * 16;
+            }
+        )*
+
+        /// Name, opcode, length, meaning and fields of every packet, for the manual.
+        pub const PACKETS: &[PacketFormat] = &[
+            $( PacketFormat {
+                name: stringify!($variant),
+                opcode: $opcode,
+                size: $units * 16,
+                doc: concat!($($doc, "\n"),*),
+                fields: &[ $( crate::Field {
+                    name: stringify!($field),
+                    offset: $offset,
+                    size: core::mem::size_of::<$ty>(),
+                    doc: concat!($($fdoc),*),
+                }, )* ],
+            }, )*
+        ];
+
+        impl Packet {
+            /// Length in bytes.
+            pub const fn size(&self) -> usize {
+                match self { $( Self::$variant(_) => $variant::SIZE, )* }
+            }
+
+            /// The packet's bytes; only the first [`Packet::size`] of them count.
+            pub fn encode(&self) -> [u8; MAX_SIZE] {
+                let mut bytes = [0u8; MAX_SIZE];
+                match self {
+                    $( Self::$variant(packet) => {
+                        let header = Header::new().with_opcode($opcode).with_length($units);
+                        bytes[0..8].copy_from_slice(&header.into_bits().to_le_bytes());
+                        $( bytes[$offset..$offset + core::mem::size_of::<$ty>()]
+                            .copy_from_slice(&packet.$field.to_le_bytes()); )*
+                        let _ = packet;
+                    } )*
+                }
+                bytes
+            }
+
+            /// Decodes the packet at the start of `bytes`.
+            ///
+            /// # Errors
+            /// A [`BadPacket`] that says which rule is broken; nothing else was looked at.
+            pub fn decode(bytes: &[u8]) -> Result<Self, BadPacket> {
+                let Some(head) = bytes.first_chunk::<8>() else { return Err(BadPacket::Truncated) };
+                let header = Header::from_bits(u64::from_le_bytes(*head));
+                let packet = match header.opcode() {
+                    $( $opcode => {
+                        if header.length() != $units {
+                            return Err(BadPacket::Length);
+                        }
+                        let Some(body) = bytes.first_chunk::<{ $units * 16 }>() else {
+                            return Err(BadPacket::Truncated);
+                        };
+                        let _ = body;
+                        Self::$variant($variant {
+                            $( $field: {
+                                let mut raw = [0u8; core::mem::size_of::<$ty>()];
+                                raw.copy_from_slice(&body[$offset..$offset + core::mem::size_of::<$ty>()]);
+                                <$ty>::from_le_bytes(raw)
+                            }, )*
+                        })
+                    } )*
+                    _ => return Err(BadPacket::Opcode),
+                };
+                packet.check(header)?;
+                Ok(packet)
+            }
+        }
+    };
+}
+
+/// Form of one packet, for the manual.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketFormat {
+    /// Name.
+    pub name: &'static str,
+    /// Opcode number.
+    pub opcode: u8,
+    /// Length in bytes.
+    pub size: usize,
+    /// Meaning.
+    pub doc: &'static str,
+    /// Fields after the header.
+    pub fields: &'static [crate::Field],
+}
+
+packets! {
+    /// Does nothing.
+    Nop = 0x01, 1 {}
+    /// Copies `rows` runs of `row_bytes` bytes; run `i` goes from `source + i * source_pitch` to
+    /// `destination + i * destination_pitch`. Runs are copied in order; within a run, overlap is undefined. At most 256 MiB in all.
+    Copy = 0x02, 3 {
+        /// Source address.
+        0x08 source: u64,
+        /// Destination address.
+        0x10 destination: u64,
+        /// Bytes of one run.
+        0x18 row_bytes: u32,
+        /// Runs, at least 1.
+        0x1c rows: u32,
+        /// Distance of source runs.
+        0x20 source_pitch: u32,
+        /// Distance of destination runs.
+        0x24 destination_pitch: u32,
+    }
+    /// Fills memory with a 32-bit pattern. At most 4 GiB.
+    Fill = 0x03, 2 {
+        /// Destination address, 4-aligned.
+        0x08 destination: u64,
+        /// Bytes, a multiple of 4.
+        0x10 size: u64,
+        /// Pattern.
+        0x18 pattern: u32,
+    }
+    /// Writes a fence's current value after every earlier effect of the queue, releases the queues that wait for it, and sends a
+    /// FENCE_SIGNALED event if the value is greater than the monitored value.
+    Signal = 0x04, 2 {
+        /// Handle of the fence in user mode, for the log.
+        0x04 handle: u32,
+        /// Address of the current value, 8-aligned.
+        0x08 current: u64,
+        /// Address of the monitored value, 8-aligned; 0 for a fence that the CPU never waits for.
+        0x10 monitored: u64,
+        /// New value.
+        0x18 value: u64,
+    }
+    /// Holds the queue until the fence's current value is at least `value`.
+    Wait = 0x05, 2 {
+        /// Handle of the fence in user mode, for the log.
+        0x04 handle: u32,
+        /// Address of the current value, 8-aligned.
+        0x08 current: u64,
+        /// Value waited for.
+        0x10 value: u64,
+    }
+    /// Writes the queue's progress fence, as SIGNAL does with the addresses of the descriptor.
+    Progress = 0x06, 1 {
+        /// New value.
+        0x08 value: u64,
+    }
+    /// Writes the GPU clock, in ticks of CLOCK_HZ.
+    Timestamp = 0x07, 1 {
+        /// Destination address, 8-aligned.
+        0x08 destination: u64,
+    }
+}
+
+/// Longest packet in bytes.
+pub const MAX_SIZE: usize = 48;
+/// Most bytes one COPY moves.
+pub const COPY_MAX: u64 = 256 << 20;
+/// Most bytes one FILL writes.
+pub const FILL_MAX: u64 = 4 << 30;
+
+/// Which rule a packet breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum BadPacket {
+    /// The buffer ends inside the packet.
+    Truncated = 1,
+    /// No such opcode.
+    Opcode = 2,
+    /// The length does not fit the opcode.
+    Length = 3,
+    /// A reserved bit is set.
+    Reserved = 4,
+    /// An address or size is not aligned.
+    Alignment = 5,
+    /// A size is zero, too large, or the range leaves the address space.
+    Range = 6,
+}
+
+impl Packet {
+    fn check(&self, header: Header) -> Result<(), BadPacket> {
+        if header.must_be_zero() != 0 {
+            return Err(BadPacket::Reserved);
+        }
+        if header.fence_handle() != 0 && !matches!(self, Self::Signal(_) | Self::Wait(_)) {
+            return Err(BadPacket::Reserved);
+        }
+        match self {
+            Self::Nop(_) | Self::Progress(_) => Ok(()),
+            Self::Copy(copy) => {
+                let total = u64::from(copy.row_bytes) * u64::from(copy.rows);
+                if total == 0 || total > COPY_MAX {
+                    return Err(BadPacket::Range);
+                }
+                let last = u64::from(copy.rows - 1);
+                let reach = |pitch: u32| last * u64::from(pitch) + u64::from(copy.row_bytes);
+                in_space(copy.source, reach(copy.source_pitch))?;
+                in_space(copy.destination, reach(copy.destination_pitch))
+            }
+            Self::Fill(fill) => {
+                aligned(fill.destination | fill.size, 4)?;
+                if fill.size == 0 || fill.size > FILL_MAX {
+                    return Err(BadPacket::Range);
+                }
+                in_space(fill.destination, fill.size)
+            }
+            Self::Signal(signal) => {
+                aligned(signal.current | signal.monitored, 8)?;
+                in_space(signal.current, 8)?;
+                in_space(signal.monitored, 8)
+            }
+            Self::Wait(wait) => {
+                aligned(wait.current, 8)?;
+                in_space(wait.current, 8)
+            }
+            Self::Timestamp(timestamp) => {
+                aligned(timestamp.destination, 8)?;
+                in_space(timestamp.destination, 8)
+            }
+        }
+    }
+}
+
+fn aligned(value: u64, to: u64) -> Result<(), BadPacket> {
+    if value % to == 0 { Ok(()) } else { Err(BadPacket::Alignment) }
+}
+
+fn in_space(start: u64, size: u64) -> Result<(), BadPacket> {
+    match start.checked_add(size) {
+        Some(end) if end <= 1 << crate::page_table::VA_BITS => Ok(()),
+        _ => Err(BadPacket::Range),
+    }
+}

@@ -1,0 +1,79 @@
+//! GPU page tables: four levels of 512 entries over 48-bit addresses.
+//!
+//! Level 3 is the root, level 0 holds the leaves. A table is one 4-KiB page. A leaf may lie at level 0 (4 KiB or, when the
+//! directory entry above says so, 64 KiB) or at level 1 (2 MiB). A 64-KiB leaf table has 32 entries.
+
+/// Bits of a GPU virtual address.
+pub const VA_BITS: u32 = 48;
+/// Levels of the page table.
+pub const LEVELS: u32 = 4;
+/// Level of the root.
+pub const ROOT_LEVEL: u32 = LEVELS - 1;
+/// Index bits of each level.
+pub const INDEX_BITS: u32 = 9;
+/// Entries of a table.
+pub const ENTRIES: u64 = 1 << INDEX_BITS;
+/// Bytes of a table.
+pub const TABLE_SIZE: u64 = ENTRIES * 8;
+/// Entries of a leaf table of 64-KiB pages.
+pub const ENTRIES_64K: u64 = 32;
+/// Small page.
+pub const PAGE_4K: u64 = 4 << 10;
+/// Medium page.
+pub const PAGE_64K: u64 = 64 << 10;
+/// Large page, a leaf at level 1.
+pub const PAGE_2M: u64 = 2 << 20;
+
+word! {
+    /// Page-table entry. Entries above the leaf use VALID, SYSTEM, LEAF_64K and ADDRESS; other bits are zero there.
+    pub struct Pte: u64 {
+        /// The entry maps something. Clear: any access faults.
+        1 valid: bool,
+        /// Reads return zero and writes are dropped; ADDRESS is ignored.
+        1 zero: bool,
+        /// Accesses snoop CPU caches.
+        1 coherent: bool,
+        /// Writes fault.
+        1 read_only: bool,
+        /// Kept for the memory manager; the GPU fetches no instructions from memory.
+        1 no_execute: bool,
+        /// The target lies in system memory; clear for VRAM.
+        1 system: bool,
+        /// Leaf of 2 MiB. Level 1 only.
+        1 large: bool,
+        /// The table below is a leaf table of 64-KiB pages. Level 1 only.
+        1 leaf_64k: bool,
+        4 ignored: u8,
+        /// Bits 51:12 of the target's address. A leaf must be aligned to its size.
+        40 frame: u64,
+        reserved 12 as u16,
+    }
+}
+
+impl Pte {
+    /// Address of the table or page that the entry names, in VRAM or system memory.
+    pub const fn address(self) -> u64 {
+        self.frame() << 12
+    }
+
+    /// This entry with another address; bits below the page size are lost.
+    #[must_use]
+    pub const fn with_address(self, address: u64) -> Self {
+        self.with_frame((address >> 12) & ((1 << 40) - 1))
+    }
+}
+
+/// Index of the entry for `va` in a table of `level`.
+pub const fn index(va: u64, level: u32) -> u64 {
+    (va >> (12 + INDEX_BITS * level)) & (ENTRIES - 1)
+}
+
+/// Index of the entry for `va` in a leaf table of 64-KiB pages.
+pub const fn index_64k(va: u64) -> u64 {
+    (va >> 16) & (ENTRIES_64K - 1)
+}
+
+/// Bytes that one entry of a table of `level` covers.
+pub const fn coverage(level: u32) -> u64 {
+    PAGE_4K << (INDEX_BITS * level)
+}

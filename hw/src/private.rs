@@ -1,0 +1,74 @@
+//! Private driver data: what the user-mode driver and the kernel-mode driver tell each other through the operating system.
+//!
+//! The kernel-mode driver treats every byte of it as hostile.
+
+/// First word of every record.
+pub const MAGIC: u32 = u32::from_le_bytes(*b"CPDD");
+
+record! {
+    /// Answer to a UMDRIVERPRIVATE query (KMTQAITYPE_UMDRIVERPRIVATE).
+    pub struct AdapterData[64] {
+        /// [`MAGIC`].
+        0x00 magic: u32,
+        /// `INTERFACE_VERSION` of the hardware.
+        0x04 version: u32,
+        /// `Caps` word of the hardware.
+        0x08 caps: u32,
+        /// Number of doorbells.
+        0x0c doorbells: u32,
+        /// Frequency of the GPU clock in hertz.
+        0x10 clock_hz: u64,
+        /// Size of VRAM in bytes that allocations can use.
+        0x18 vram: u64,
+        /// Bit 0 native fences, bit 1 user-mode submission: features the operating system enabled for this adapter.
+        0x20 features: u32,
+    }
+}
+
+/// Where an allocation lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Placement {
+    /// System memory, cached for the CPU.
+    System = 0,
+    /// VRAM that the CPU can map.
+    VramVisible = 1,
+    /// VRAM that the CPU never maps.
+    Vram = 2,
+}
+
+impl Placement {
+    /// The placement with this number.
+    pub const fn from_number(number: u32) -> Option<Self> {
+        match number {
+            0 => Some(Self::System),
+            1 => Some(Self::VramVisible),
+            2 => Some(Self::Vram),
+            _ => None,
+        }
+    }
+}
+
+record! {
+    /// Private data of one allocation in D3DKMTCreateAllocation2.
+    pub struct AllocationData[32] {
+        /// [`MAGIC`].
+        0x00 magic: u32,
+        /// A `Placement` number.
+        0x04 placement: u32,
+        /// Size in bytes, above 0; rounded up to pages.
+        0x08 size: u64,
+        /// Reserved, zero.
+        0x10 reserved: u64,
+    }
+}
+
+record! {
+    /// Private data of D3DKMTCreateDoorbell: where the ring lies in the process.
+    pub struct DoorbellData[16] {
+        /// GPU virtual address of the ring buffer allocation.
+        0x00 ring: u64,
+        /// GPU virtual address of the ring-control allocation.
+        0x08 control: u64,
+    }
+}

@@ -1,0 +1,157 @@
+//! Queues: descriptors in VRAM, rings and ring-control pages in memory of the submitter.
+//!
+//! A ring holds a power of two of 32-byte entries, each naming one command buffer. Write pointers count entries since the
+//! queue was mapped and never wrap in practice (2^48); the slot of entry `n` is [`RingGeometry::slot`].
+
+word! {
+    /// A physical address as the GPU sees it.
+    pub struct Location: u64 {
+        /// Offset in VRAM, or bus address in system memory.
+        52 address: u64,
+        /// System memory; clear for VRAM.
+        1 system: bool,
+        reserved 11 as u64,
+    }
+}
+
+word! {
+    /// Properties of a queue (descriptor field `flags`).
+    pub struct QueueFlags: u32 {
+        /// Ring entries may name their own page-table root and ask for a RETIRED event; packets may be privileged. Set for queues that only the kernel writes.
+        1 privileged: bool,
+        /// `ring` and `control` are locations, not GPU virtual addresses.
+        1 physical_ring: bool,
+        /// A PROGRESS packet compares with the monitored value at `progress_monitored`. Clear: it raises an event every time.
+        1 native_progress: bool,
+        reserved 29 as u32,
+    }
+}
+
+record! {
+    /// Queue descriptor: entry of the table at QUEUE_TABLE_BASE, read when the queue is mapped.
+    pub struct QueueDescriptor[128] {
+        /// Address of the ring, a multiple of 4096.
+        0x00 ring: u64,
+        /// Address of the ring-control page, a multiple of 4096.
+        0x08 control: u64,
+        /// Page-table root of the queue's address space, a location; 0 only for privileged queues.
+        0x10 root: u64,
+        /// GPU virtual address of the progress fence's current value, 8-aligned, 0 for none.
+        0x18 progress_current: u64,
+        /// GPU virtual address of the progress fence's monitored value, 8-aligned, 0 unless native.
+        0x20 progress_monitored: u64,
+        /// Entries in the ring: a power of two, 2 to 65536.
+        0x28 ring_entries: u32,
+        /// A `QueueFlags` word.
+        0x2c flags: u32,
+        /// Node that runs the queue.
+        0x30 node: u32,
+        /// Priority band: 0 idle, 1 normal, 2 focus, 3 realtime. A higher band runs first.
+        0x34 band: u32,
+        /// Packets a queue may run while another of its band is runnable; 0 means 64.
+        0x38 quantum: u32,
+    }
+}
+
+/// Bytes of a ring entry.
+pub const RING_ENTRY_SIZE: u64 = RingEntry::SIZE as u64;
+/// Smallest ring, in entries.
+pub const RING_ENTRIES_MIN: u32 = 2;
+/// Largest ring, in entries.
+pub const RING_ENTRIES_MAX: u32 = 65536;
+/// Size of the ring-control allocation.
+pub const CONTROL_SIZE: u64 = 4096;
+/// Offset of the write pointer (u64, written by the submitter) in the ring-control page.
+pub const CONTROL_WRITE_POINTER: u64 = 0x00;
+/// Offset of the read pointer (u64, written by the GPU, for information only) in the ring-control page.
+pub const CONTROL_READ_POINTER: u64 = 0x40;
+/// Largest command buffer, in bytes.
+pub const COMMANDS_SIZE_MAX: u32 = 1 << 20;
+
+word! {
+    /// Properties of one submission (ring entry field `flags`).
+    pub struct RingFlags: u32 {
+        /// Send a RETIRED event with the entry's tag when the buffer is done. Privileged queues only.
+        1 retire_event: bool,
+        /// Run in the address space with the entry's root. Privileged queues only.
+        1 own_root: bool,
+        reserved 30 as u32,
+    }
+}
+
+record! {
+    /// Ring entry: one command buffer.
+    pub struct RingEntry[32] {
+        /// GPU virtual address of the command buffer, a multiple of 16.
+        0x00 commands: u64,
+        /// Size of the command buffer, a multiple of 16, at most 1 MiB. Zero is a buffer without packets.
+        0x08 size: u32,
+        /// A `RingFlags` word.
+        0x0c flags: u32,
+        /// Reported in the RETIRED event.
+        0x10 tag: u64,
+        /// Page-table root, a location, when OWN_ROOT is set.
+        0x18 root: u64,
+    }
+}
+
+/// Shape of a ring; the one place that turns a pointer into a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingGeometry {
+    entries: u32,
+}
+
+/// Why a write pointer is not believable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadWritePointer;
+
+impl RingGeometry {
+    /// A ring of `entries`, if that is a legal size.
+    pub const fn new(entries: u32) -> Option<Self> {
+        if entries.is_power_of_two() && entries >= RING_ENTRIES_MIN && entries <= RING_ENTRIES_MAX {
+            Some(Self { entries })
+        } else {
+            None
+        }
+    }
+
+    /// The largest legal ring that fits in `bytes`, if `bytes` is exactly such a ring.
+    pub const fn of_bytes(bytes: u64) -> Option<Self> {
+        let entries = bytes / RING_ENTRY_SIZE;
+        if bytes % RING_ENTRY_SIZE != 0 || entries > RING_ENTRIES_MAX as u64 {
+            return None;
+        }
+        Self::new(entries as u32)
+    }
+
+    /// Entries in the ring.
+    pub const fn entries(self) -> u32 {
+        self.entries
+    }
+
+    /// Byte offset of entry number `pointer` in the ring.
+    pub const fn slot(self, pointer: u64) -> u64 {
+        (pointer & (self.entries as u64 - 1)) * RING_ENTRY_SIZE
+    }
+
+    /// Entries that can still be written when `write` have been written and `read` consumed; 0 when the ring is full or the
+    /// pair is not believable.
+    pub const fn free(self, write: u64, read: u64) -> u32 {
+        match self.pending(write, read) {
+            Ok(pending) => self.entries - pending,
+            Err(BadWritePointer) => 0,
+        }
+    }
+
+    /// Entries written and not consumed.
+    ///
+    /// # Errors
+    /// [`BadWritePointer`] if `write` lies behind `read` or more than a ring ahead of it.
+    pub const fn pending(self, write: u64, read: u64) -> Result<u32, BadWritePointer> {
+        if write < read || write - read > self.entries as u64 {
+            Err(BadWritePointer)
+        } else {
+            Ok((write - read) as u32)
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Registers in BAR0.
+//!
+//! Accesses are 4 or 8 bytes wide and naturally aligned; an 8-byte register may be accessed as two halves, low half first for
+//! writes that have an effect (the effect belongs to the half named in its row). Other accesses read as all ones and write
+//! nothing.
+
+/// Who may do what with a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads only; writes are dropped.
+    ReadOnly,
+    /// Reads and writes.
+    ReadWrite,
+    /// Writes have an effect; reads as zero.
+    Command,
+}
+
+/// One register.
+#[derive(Clone, Copy, Debug)]
+pub struct Register {
+    /// Name as in the code.
+    pub name: &'static str,
+    /// Offset in BAR0.
+    pub offset: u64,
+    /// Width in bytes, 4 or 8.
+    pub width: u8,
+    /// Access.
+    pub access: Access,
+    /// Meaning.
+    pub doc: &'static str,
+}
+
+macro_rules! registers {
+    ($( $(#[doc = $doc:literal])* $name:ident = $offset:literal, $width:literal, $access:ident; )*) => {
+        $( $(#[doc = $doc])* pub const $name: u64 = $offset; )*
+        /// Every register in order of offset.
+        pub const REGISTERS: &[Register] = &[
+            $( Register {
+                name: stringify!($name),
+                offset: $offset,
+                width: $width,
+                access: Access::$access,
+                doc: concat!($($doc),*),
+            }, )*
+        ];
+    };
+}
+
+registers! {
+    /// Magic number [`ID_VALUE`]; all ones when the function is gone.
+    ID = 0x000, 4, ReadOnly;
+    /// Version of this register interface, [`INTERFACE_VERSION`].
+    VERSION = 0x004, 4, ReadOnly;
+    /// Capabilities of this variant, a `Caps` word.
+    CAPS = 0x008, 4, ReadOnly;
+    /// Number of nodes; node numbers are 0 compute, 1 copy, 2 paging.
+    NODE_COUNT = 0x00c, 4, ReadOnly;
+    /// Size of VRAM in bytes.
+    VRAM_SIZE = 0x010, 8, ReadOnly;
+    /// Size of the part of VRAM that BAR4 shows, from VRAM offset 0.
+    VRAM_WINDOW_SIZE = 0x018, 8, ReadOnly;
+    /// Number of doorbell pages in BAR2.
+    DOORBELL_COUNT = 0x020, 4, ReadOnly;
+    /// Largest number of queues the scheduler can hold.
+    QUEUE_LIMIT = 0x024, 4, ReadOnly;
+    /// Frequency of the GPU clock in hertz.
+    CLOCK_HZ = 0x028, 8, ReadOnly;
+    /// The GPU clock: ticks since reset, never backwards.
+    TIMESTAMP = 0x030, 8, ReadOnly;
+    /// Run control of the function, a `Control` word. Clearing RUN stops the scheduler before the write completes.
+    CONTROL = 0x040, 4, ReadWrite;
+    /// One bit a node: work in progress or runnable work queued.
+    NODE_BUSY = 0x044, 4, ReadOnly;
+    /// VRAM offset of the queue descriptor table, a multiple of 4096; latched when RUN is set.
+    QUEUE_TABLE_BASE = 0x050, 8, ReadWrite;
+    /// Number of descriptors in the table, at most QUEUE_LIMIT.
+    QUEUE_TABLE_COUNT = 0x058, 4, ReadWrite;
+    /// System-memory address of the event ring, a multiple of 4096; latched when RUN is set.
+    EVENT_RING_BASE = 0x060, 8, ReadWrite;
+    /// Number of records in the event ring: a power of two, 16 to 65536.
+    EVENT_RING_ENTRIES = 0x068, 4, ReadWrite;
+    /// First argument of a scheduler command.
+    CMP_ARG0 = 0x080, 8, ReadWrite;
+    /// Second argument of a scheduler command.
+    CMP_ARG1 = 0x088, 8, ReadWrite;
+    /// Third argument of a scheduler command.
+    CMP_ARG2 = 0x090, 8, ReadWrite;
+    /// Writing a `Command` number runs it; the write completes when the command has.
+    CMP_COMMAND = 0x098, 4, Command;
+    /// Outcome of the last command, a `CommandStatus`.
+    CMP_STATUS = 0x09c, 4, ReadOnly;
+    /// Value returned by the last command, as the command says.
+    CMP_RESULT = 0x0a0, 8, ReadOnly;
+    /// Doorbell stores that the scheduler has seen, since reset.
+    COUNT_DOORBELLS = 0x100, 8, ReadOnly;
+    /// WAIT packets satisfied, since reset.
+    COUNT_WAITS = 0x108, 8, ReadOnly;
+    /// SIGNAL packets executed, since reset.
+    COUNT_SIGNALS = 0x110, 8, ReadOnly;
+    /// Interrupt messages sent, since reset.
+    COUNT_INTERRUPTS = 0x118, 8, ReadOnly;
+    /// Command buffers retired, since reset.
+    COUNT_RETIRED = 0x120, 8, ReadOnly;
+}
+
+/// Value of [`ID`]: "CAMP" in memory order.
+pub const ID_VALUE: u32 = u32::from_le_bytes(*b"CAMP");
+/// Value of [`VERSION`].
+pub const INTERFACE_VERSION: u32 = 1;
+/// Number of nodes of the function.
+pub const NODES: u32 = 3;
+/// The node for general work; user-mode submission is allowed.
+pub const NODE_COMPUTE: u32 = 0;
+/// The node for transfers of applications; user-mode submission is allowed.
+pub const NODE_COPY: u32 = 1;
+/// The node for the memory manager; kernel submission only.
+pub const NODE_PAGING: u32 = 2;
+
+word! {
+    /// What this variant of the function can do (register CAPS).
+    pub struct Caps: u32 {
+        /// One doorbell page for all queues; the value written names the queue. Clear: one page a connection.
+        1 global_doorbell: bool,
+        /// Fence values are written as single 64-bit stores. Clear: only the low 32 bits are atomic.
+        1 atomics64: bool,
+        /// WAIT, and SIGNAL with a monitored value, are implemented.
+        1 native_fence: bool,
+        /// The scheduler reaches fence values by addresses in the paging process.
+        1 system_process_fences: bool,
+        /// DMA does not snoop CPU caches unless a page-table entry asks for it.
+        1 non_coherent: bool,
+        reserved 27 as u32,
+    }
+}
+
+word! {
+    /// Run control (register CONTROL).
+    pub struct Control: u32 {
+        /// The scheduler runs. Needs a valid queue table and event ring, otherwise the bit stays clear.
+        1 run: bool,
+        /// Writing one resets the function: queues, doorbells, waits, TLBs and counters are forgotten, VRAM keeps its contents. Reads as zero.
+        1 reset: bool,
+        reserved 30 as u32,
+    }
+}
+
+macro_rules! numbers {
+    (
+        $(#[doc = $edoc:literal])*
+        pub enum $name:ident {
+            $( $(#[doc = $doc:literal])* $variant:ident = $value:literal, )*
+        }
+    ) => {
+        $(#[doc = $edoc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum $name { $( $(#[doc = $doc])* $variant = $value, )* }
+
+        impl $name {
+            /// Number, name and meaning of each, for the manual.
+            pub const ALL: &'static [(u32, &'static str, &'static str)] =
+                &[$( ($value, stringify!($variant), concat!($($doc),*)), )*];
+
+            /// The variant with this number.
+            pub const fn from_number(number: u32) -> Option<Self> {
+                match number {
+                    $( $value => Some(Self::$variant), )*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+numbers! {
+    /// Scheduler commands (register CMP_COMMAND). ARG0 to ARG2 are the argument registers.
+    pub enum Command {
+        /// Loads descriptor ARG0, puts the queue on the run list and looks at its write pointer.
+        MapQueue = 1,
+        /// Takes queue ARG0 off the run list and disconnects its doorbell. Afterwards the GPU touches nothing on its behalf.
+        UnmapQueue = 2,
+        /// Stops queue ARG0 at the next packet boundary, then sends a SUSPENDED event with cookie ARG1. A suspended queue is told at once.
+        SuspendQueue = 3,
+        /// Lets queue ARG0 run again and looks at its write pointer.
+        ResumeQueue = 4,
+        /// Looks at the write pointer of queue ARG0.
+        KickQueue = 5,
+        /// Connects doorbell ARG0 to queue ARG1, clears the doorbell word and looks at the write pointer. With a global doorbell, ARG0 is 0 and the queue may be rung from then on.
+        ConnectDoorbell = 6,
+        /// Disconnects doorbell ARG0 from queue ARG1; later stores to the page are ignored.
+        DisconnectDoorbell = 7,
+        /// Re-evaluates the queues that wait on the fence at address ARG1 of the address space with root ARG0.
+        FenceChanged = 8,
+        /// Re-evaluates every waiting queue.
+        RescanWaits = 9,
+        /// Forgets translations of the address space with root ARG0 from ARG1 to ARG2 (exclusive); ARG1 = ARG2 = 0 forgets all of it.
+        InvalidateTlb = 10,
+        /// Stops node ARG0 with everything it does to memory. RESULT: number of the queue that was running, or all ones. That queue is left faulted, others keep their place.
+        ResetNode = 11,
+        /// RESULT: state of queue ARG0 in bits 7:0 (0 idle, 1 runnable, 2 running, 3 waiting, 4 suspended, 5 faulted), bit 8 doorbell connected.
+        QueryQueue = 12,
+        /// Drops what queue ARG0 has not started: its read position becomes its write pointer. Only while suspended. RESULT: entries dropped.
+        DiscardQueue = 13,
+    }
+}
+
+numbers! {
+    /// Outcome of a scheduler command (register CMP_STATUS).
+    pub enum CommandStatus {
+        /// Done.
+        Done = 0,
+        /// No such command.
+        UnknownCommand = 1,
+        /// The scheduler does not run.
+        NotRunning = 2,
+        /// The queue number is beyond the table, or the queue is not mapped (already mapped, for MapQueue).
+        BadQueue = 3,
+        /// The descriptor breaks a rule of the queue chapter.
+        BadDescriptor = 4,
+        /// No such doorbell, it belongs to another queue, or the queue has one.
+        BadDoorbell = 5,
+        /// Another argument is out of range.
+        BadArgument = 6,
+        /// An address does not translate.
+        PageFault = 7,
+        /// The queue is not in the state that the command needs.
+        BadState = 8,
+    }
+}

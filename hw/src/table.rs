@@ -1,0 +1,104 @@
+//! Declaring formats so that one text serves the code and the manual.
+
+/// One field of a record in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Name as in the code.
+    pub name: &'static str,
+    /// Byte offset from the start of the record.
+    pub offset: usize,
+    /// Width in bytes.
+    pub size: usize,
+    /// Meaning.
+    pub doc: &'static str,
+}
+
+/// One field of a packed word.
+#[derive(Clone, Copy, Debug)]
+pub struct BitField {
+    /// Name as in the code, empty for reserved bits (written as zero, refused or ignored as the word says).
+    pub name: &'static str,
+    /// Width in bits; fields follow each other from bit 0 upwards.
+    pub width: u32,
+    /// Meaning.
+    pub doc: &'static str,
+}
+
+/// Declares a packed word: `width name: type` from bit 0 upwards, with `reserved` for the rest.
+macro_rules! word {
+    (
+        $(#[doc = $sdoc:literal])*
+        pub struct $name:ident: $repr:ident {
+            $( $(#[doc = $fdoc:literal])* $width:literal $field:ident: $ty:ident, )*
+            $(reserved $rest:literal as $rty:ident,)?
+        }
+    ) => {
+        $(#[doc = $sdoc])*
+        #[bitfield_struct::bitfield($repr)]
+        #[derive(PartialEq, Eq)]
+        pub struct $name {
+            $( $(#[doc = $fdoc])* #[bits($width)] pub $field: $ty, )*
+            $( #[bits($rest)] __: $rty, )?
+        }
+
+        impl $name {
+            /// What the word is.
+            pub const DOC: &'static str = concat!($($sdoc, "\n"),*);
+            /// The fields from bit 0 upwards, for the manual.
+            pub const FIELDS: &'static [$crate::BitField] = &[
+                $( $crate::BitField { name: stringify!($field), width: $width, doc: concat!($($fdoc),*) }, )*
+                $( $crate::BitField { name: "", width: $rest, doc: "Reserved, zero." }, )?
+            ];
+        }
+    };
+}
+
+/// Declares a record in memory: integer fields at fixed offsets, little-endian, gaps zero.
+macro_rules! record {
+    (
+        $(#[doc = $sdoc:literal])*
+        pub struct $name:ident[$size:literal] {
+            $( $(#[doc = $fdoc:literal])* $offset:literal $field:ident: $ty:ident, )*
+        }
+    ) => {
+        $(#[doc = $sdoc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name {
+            $( $(#[doc = $fdoc])* pub $field: $ty, )*
+        }
+
+        impl $name {
+            /// Size in bytes.
+            pub const SIZE: usize = $size;
+            /// What the record is.
+            pub const DOC: &'static str = concat!($($sdoc, "\n"),*);
+            /// The fields in order, for the manual.
+            pub const FIELDS: &'static [$crate::Field] = &[
+                $( $crate::Field {
+                    name: stringify!($field),
+                    offset: $offset,
+                    size: core::mem::size_of::<$ty>(),
+                    doc: concat!($($fdoc),*),
+                }, )*
+            ];
+
+            /// Reads the record from its bytes.
+            pub fn from_bytes(bytes: &[u8; $size]) -> Self {
+                Self {
+                    $( $field: {
+                        let mut raw = [0u8; core::mem::size_of::<$ty>()];
+                        raw.copy_from_slice(&bytes[$offset..$offset + core::mem::size_of::<$ty>()]);
+                        <$ty>::from_le_bytes(raw)
+                    }, )*
+                }
+            }
+
+            /// The bytes of the record.
+            pub fn to_bytes(&self) -> [u8; $size] {
+                let mut bytes = [0u8; $size];
+                $( bytes[$offset..$offset + core::mem::size_of::<$ty>()].copy_from_slice(&self.$field.to_le_bytes()); )*
+                bytes
+            }
+        }
+    };
+}
