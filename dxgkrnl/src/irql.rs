@@ -1,0 +1,49 @@
+//! Interrupt request levels of the simulated processor: one level a thread.
+
+use std::cell::Cell;
+
+use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
+use wddm_ddi::types::KIRQL;
+
+/// Device interrupt level of every adapter here.
+pub const DEVICE_LEVEL: KIRQL = 5;
+
+thread_local! {
+    static LEVEL: Cell<KIRQL> = const { Cell::new(PASSIVE_LEVEL) };
+}
+
+/// Level of the calling thread.
+pub fn current() -> KIRQL {
+    LEVEL.get()
+}
+
+/// Sets the level of the calling thread and returns the old one. Only for code that plays the kernel's own raise and lower.
+pub(crate) fn set(level: KIRQL) -> KIRQL {
+    LEVEL.replace(level)
+}
+
+/// The calling thread runs at a raised level until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Raised {
+    old: KIRQL,
+}
+
+impl Raised {
+    /// Raises to `level`, or stays where the thread is if that is higher.
+    pub(crate) fn to(level: KIRQL) -> Self {
+        let old = current();
+        set(old.max(level));
+        Self { old }
+    }
+
+    /// Raises to DISPATCH_LEVEL.
+    pub(crate) fn dispatch() -> Self {
+        Self::to(DISPATCH_LEVEL)
+    }
+}
+
+impl Drop for Raised {
+    fn drop(&mut self) {
+        set(self.old);
+    }
+}

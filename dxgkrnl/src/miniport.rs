@@ -1,0 +1,257 @@
+//! Calls into a miniport driver, each at the IRQL its DDI is documented for.
+//!
+//! Every method checks that the machine still runs and that the slot is filled, raises to the level of the DDI, makes the call,
+//! and has the verifier look at the level the driver returned at.
+
+use core::ffi::c_void;
+use std::sync::Arc;
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
+use wddm_ddi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_SUPPORTED};
+use wddm_ddi::types::*;
+
+use crate::irql::{self, DEVICE_LEVEL, Raised};
+use crate::verifier::{Bugcheck, Verifier};
+
+/// A handle of the other side: kept and passed back, never followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct KmdHandle(usize);
+
+impl KmdHandle {
+    pub(crate) const NULL: Self = Self(0);
+
+    pub(crate) fn new(raw: HANDLE) -> Self {
+        Self(raw.addr())
+    }
+
+    pub(crate) fn raw(self) -> HANDLE {
+        core::ptr::without_provenance_mut(self.0)
+    }
+
+    pub(crate) fn is_null(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// What a call answers when it was not made.
+trait NotMade {
+    fn stopped() -> Self;
+    fn absent() -> Self;
+}
+
+impl NotMade for NTSTATUS {
+    fn stopped() -> Self {
+        STATUS_DEVICE_REMOVED
+    }
+    fn absent() -> Self {
+        STATUS_NOT_SUPPORTED
+    }
+}
+
+impl NotMade for () {
+    fn stopped() -> Self {}
+    fn absent() -> Self {}
+}
+
+impl NotMade for BOOLEAN {
+    fn stopped() -> Self {
+        0
+    }
+    fn absent() -> Self {
+        0
+    }
+}
+
+impl NotMade for usize {
+    fn stopped() -> Self {
+        0
+    }
+    fn absent() -> Self {
+        0
+    }
+}
+
+/// A registered driver: its table and the verifier that watches it.
+pub(crate) struct Miniport {
+    table: DRIVER_INITIALIZATION_DATA,
+    verifier: Arc<Verifier>,
+    trace: std::sync::Mutex<Option<Vec<&'static str>>>,
+}
+
+impl Miniport {
+    /// Takes a copy of the table that the driver registered.
+    pub(crate) fn new(table: DRIVER_INITIALIZATION_DATA, verifier: Arc<Verifier>) -> Self {
+        Self { table, verifier, trace: std::sync::Mutex::new(None) }
+    }
+
+    pub(crate) fn table(&self) -> &DRIVER_INITIALIZATION_DATA {
+        &self.table
+    }
+
+    /// Starts to note the names of DDIs in the order they are called.
+    pub(crate) fn start_trace(&self) {
+        *self.trace.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(Vec::new());
+    }
+
+    /// Ends [`Miniport::start_trace`] and returns the names.
+    pub(crate) fn take_trace(&self) -> Vec<&'static str> {
+        self.trace.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take().unwrap_or_default()
+    }
+
+    fn call<R: NotMade>(&self, name: &'static str, level: KIRQL, call: impl FnOnce() -> R) -> R {
+        if self.verifier.is_stopped() {
+            return R::stopped();
+        }
+        if level == PASSIVE_LEVEL && irql::current() > APC_MAX {
+            self.verifier.raise(Bugcheck::new(
+                Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR,
+                [0; 4],
+                format!("{name} must be called at PASSIVE_LEVEL, the caller is at {}", irql::current()),
+            ));
+            return R::stopped();
+        }
+        if let Some(trace) = self.trace.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).as_mut() {
+            trace.push(name);
+        }
+        let _verifier = self.verifier.enter();
+        let _raised = Raised::to(level);
+        let entered = irql::current();
+        let result = call();
+        let left = irql::current();
+        if left != entered {
+            irql::set(entered);
+            self.verifier.raise(Bugcheck::new(
+                Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
+                [0, u64::from(left), u64::from(entered), 0],
+                format!("{name} was entered at IRQL {entered} and returned at {left}"),
+            ));
+        }
+        result
+    }
+}
+
+/// PASSIVE-level DDIs may be called with normal kernel APCs held.
+const APC_MAX: KIRQL = wddm_ddi::nt::APC_LEVEL;
+
+macro_rules! level {
+    (passive) => {
+        PASSIVE_LEVEL
+    };
+    (dispatch) => {
+        DISPATCH_LEVEL
+    };
+    (device) => {
+        DEVICE_LEVEL
+    };
+}
+
+macro_rules! ddis {
+    ($($level:ident $method:ident = $slot:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)*) => {
+        impl Miniport {
+            $(
+                #[allow(dead_code, clippy::too_many_arguments)]
+                pub(crate) fn $method(&self, $($arg: $ty),*) -> $ret {
+                    let Some(entry) = self.table.$slot else { return NotMade::absent() };
+                    self.call(stringify!($slot), level!($level), || {
+                        // SAFETY: the driver registered this function under this prototype; references live across the
+                        // call and handles are the driver's own or this machine's.
+                        unsafe { entry($($arg),*) }
+                    })
+                }
+            )*
+        }
+    };
+}
+
+ddis! {
+    passive add_device = DxgkDdiAddDevice(physical_device_object: *mut c_void, context: &mut *mut c_void) -> NTSTATUS;
+    passive start_device = DxgkDdiStartDevice(context: *mut c_void, dxgk_start_info: &mut DXGK_START_INFO, dxgk_interface: &mut DXGKRNL_INTERFACE, number_of_video_present_sources: &mut u32, number_of_children: &mut u32) -> NTSTATUS;
+    passive stop_device = DxgkDdiStopDevice(context: *mut c_void) -> NTSTATUS;
+    passive remove_device = DxgkDdiRemoveDevice(context: *mut c_void) -> NTSTATUS;
+    passive dispatch_io_request = DxgkDdiDispatchIoRequest(context: *mut c_void, vid_pn_source_id: u32, video_request_packet: *mut c_void) -> NTSTATUS;
+    device interrupt_routine = DxgkDdiInterruptRoutine(context: *mut c_void, message_number: u32) -> BOOLEAN;
+    dispatch dpc_routine = DxgkDdiDpcRoutine(context: *mut c_void) -> ();
+    passive query_child_relations = DxgkDdiQueryChildRelations(context: *mut c_void, child_relations: &mut DXGK_CHILD_DESCRIPTOR, child_relations_size: u32) -> NTSTATUS;
+    passive query_child_status = DxgkDdiQueryChildStatus(context: *mut c_void, child_status: &mut DXGK_CHILD_STATUS, non_destructive_only: BOOLEAN) -> NTSTATUS;
+    passive query_device_descriptor = DxgkDdiQueryDeviceDescriptor(context: *mut c_void, child_uid: u32, device_descriptor: &mut DXGK_DEVICE_DESCRIPTOR) -> NTSTATUS;
+    passive set_power_state = DxgkDdiSetPowerState(context: *mut c_void, device_uid: u32, device_power_state: DEVICE_POWER_STATE, action_type: i32) -> NTSTATUS;
+    passive notify_acpi_event = DxgkDdiNotifyAcpiEvent(context: *mut c_void, event_type: DXGK_EVENT_TYPE, event: u32, argument: *mut c_void, acpi_flags: &mut u32) -> NTSTATUS;
+    passive reset_device = DxgkDdiResetDevice(context: *mut c_void) -> ();
+    passive unload = DxgkDdiUnload() -> ();
+    passive query_interface = DxgkDdiQueryInterface(context: *mut c_void, query_interface: &mut QUERY_INTERFACE) -> NTSTATUS;
+    passive control_etw_logging = DxgkDdiControlEtwLogging(enable: BOOLEAN, flags: u32, level: u8) -> ();
+    passive query_adapter_info = DxgkDdiQueryAdapterInfo(adapter: HANDLE, args: &DXGKARG_QUERYADAPTERINFO) -> NTSTATUS;
+    passive create_device = DxgkDdiCreateDevice(adapter: HANDLE, args: &mut DXGKARG_CREATEDEVICE) -> NTSTATUS;
+    passive create_allocation = DxgkDdiCreateAllocation(adapter: HANDLE, args: &mut DXGKARG_CREATEALLOCATION) -> NTSTATUS;
+    passive destroy_allocation = DxgkDdiDestroyAllocation(adapter: HANDLE, args: &DXGKARG_DESTROYALLOCATION) -> NTSTATUS;
+    passive describe_allocation = DxgkDdiDescribeAllocation(adapter: HANDLE, args: &mut DXGKARG_DESCRIBEALLOCATION) -> NTSTATUS;
+    passive get_standard_allocation_driver_data = DxgkDdiGetStandardAllocationDriverData(adapter: HANDLE, args: &mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA) -> NTSTATUS;
+    dispatch submit_command = DxgkDdiSubmitCommand(adapter: HANDLE, args: &DXGKARG_SUBMITCOMMAND) -> NTSTATUS;
+    dispatch preempt_command = DxgkDdiPreemptCommand(adapter: HANDLE, args: &DXGKARG_PREEMPTCOMMAND) -> NTSTATUS;
+    passive build_paging_buffer = DxgkDdiBuildPagingBuffer(adapter: HANDLE, args: &mut DXGKARG_BUILDPAGINGBUFFER) -> NTSTATUS;
+    passive reset_from_timeout = DxgkDdiResetFromTimeout(adapter: HANDLE) -> NTSTATUS;
+    passive restart_from_timeout = DxgkDdiRestartFromTimeout(adapter: HANDLE) -> NTSTATUS;
+    passive escape = DxgkDdiEscape(adapter: HANDLE, args: &DXGKARG_ESCAPE) -> NTSTATUS;
+    passive collect_dbg_info = DxgkDdiCollectDbgInfo(adapter: HANDLE, args: &DXGKARG_COLLECTDBGINFO) -> NTSTATUS;
+    passive destroy_device = DxgkDdiDestroyDevice(device: HANDLE) -> NTSTATUS;
+    passive open_allocation = DxgkDdiOpenAllocation(device: HANDLE, args: &DXGKARG_OPENALLOCATION) -> NTSTATUS;
+    passive close_allocation = DxgkDdiCloseAllocation(device: HANDLE, args: &DXGKARG_CLOSEALLOCATION) -> NTSTATUS;
+    passive create_context = DxgkDdiCreateContext(device: HANDLE, args: &mut DXGKARG_CREATECONTEXT) -> NTSTATUS;
+    passive destroy_context = DxgkDdiDestroyContext(context: HANDLE) -> NTSTATUS;
+    dispatch set_power_component_fstate = DxgkDdiSetPowerComponentFState(context: *mut c_void, component_index: u32, fstate: u32) -> NTSTATUS;
+    passive power_runtime_control_request = DxgkDdiPowerRuntimeControlRequest(context: *mut c_void, power_control_code: &GUID, in_buffer: *mut c_void, in_buffer_size: usize, out_buffer: *mut c_void, out_buffer_size: usize, bytes_returned: &mut usize) -> NTSTATUS;
+    passive query_dependent_engine_group = DxgkDdiQueryDependentEngineGroup(adapter: HANDLE, args: &mut DXGKARG_QUERYDEPENDENTENGINEGROUP) -> NTSTATUS;
+    passive query_engine_status = DxgkDdiQueryEngineStatus(adapter: HANDLE, args: &mut DXGKARG_QUERYENGINESTATUS) -> NTSTATUS;
+    passive reset_engine = DxgkDdiResetEngine(adapter: HANDLE, args: &mut DXGKARG_RESETENGINE) -> NTSTATUS;
+    passive cancel_command = DxgkDdiCancelCommand(adapter: HANDLE, args: &DXGKARG_CANCELCOMMAND) -> NTSTATUS;
+    passive get_node_metadata = DxgkDdiGetNodeMetadata(adapter: HANDLE, node_ordinal_and_adapter_index: u32, metadata: &mut DXGK_NODEMETADATA) -> NTSTATUS;
+    dispatch calibrate_gpu_clock = DxgkDdiCalibrateGpuClock(adapter: HANDLE, node_ordinal: u32, engine_ordinal: u32, clock_calibration: &mut DXGK_GPUCLOCKDATA) -> NTSTATUS;
+    dispatch format_history_buffer = DxgkDdiFormatHistoryBuffer(context: HANDLE, format_data: &mut DXGKARG_FORMATHISTORYBUFFER) -> NTSTATUS;
+    passive submit_command_virtual = DxgkDdiSubmitCommandVirtual(adapter: HANDLE, args: &DXGKARG_SUBMITCOMMANDVIRTUAL) -> NTSTATUS;
+    passive set_root_page_table = DxgkDdiSetRootPageTable(adapter: HANDLE, args: &DXGKARG_SETROOTPAGETABLE) -> ();
+    passive get_root_page_table_size = DxgkDdiGetRootPageTableSize(adapter: HANDLE, args: &mut DXGKARG_GETROOTPAGETABLESIZE) -> usize;
+    passive map_cpu_host_aperture = DxgkDdiMapCpuHostAperture(adapter: HANDLE, args: &DXGKARG_MAPCPUHOSTAPERTURE) -> NTSTATUS;
+    passive unmap_cpu_host_aperture = DxgkDdiUnmapCpuHostAperture(adapter: HANDLE, args: &DXGKARG_UNMAPCPUHOSTAPERTURE) -> NTSTATUS;
+    passive create_process = DxgkDdiCreateProcess(adapter: HANDLE, args: &mut DXGKARG_CREATEPROCESS) -> NTSTATUS;
+    passive destroy_process = DxgkDdiDestroyProcess(adapter: HANDLE, kmd_process: HANDLE) -> NTSTATUS;
+    passive set_stable_power_state = DxgkDdiSetStablePowerState(adapter: HANDLE, args: &DXGKARG_SETSTABLEPOWERSTATE) -> NTSTATUS;
+    passive create_hw_context = DxgkDdiCreateHwContext(device: HANDLE, args: &mut DXGKARG_CREATEHWCONTEXT) -> NTSTATUS;
+    passive destroy_hw_context = DxgkDdiDestroyHwContext(hw_context: HANDLE) -> NTSTATUS;
+    passive create_hw_queue = DxgkDdiCreateHwQueue(hw_context: HANDLE, args: &mut DXGKARG_CREATEHWQUEUE) -> NTSTATUS;
+    passive destroy_hw_queue = DxgkDdiDestroyHwQueue(hw_queue: HANDLE) -> NTSTATUS;
+    dispatch submit_command_to_hw_queue = DxgkDdiSubmitCommandToHwQueue(adapter: HANDLE, args: &DXGKARG_SUBMITCOMMANDTOHWQUEUE) -> NTSTATUS;
+    passive switch_to_hw_context_list = DxgkDdiSwitchToHwContextList(adapter: HANDLE, args: &DXGKARG_SWITCHTOHWCONTEXTLIST) -> NTSTATUS;
+    passive reset_hw_engine = DxgkDdiResetHwEngine(adapter: HANDLE, args: &mut DXGKARG_RESETHWENGINE) -> NTSTATUS;
+    passive update_hw_context_state = DxgkDdiUpdateHwContextState(adapter: HANDLE, args: &DXGKARG_UPDATEHWCONTEXTSTATE) -> NTSTATUS;
+    passive set_scheduling_log_buffer = DxgkDdiSetSchedulingLogBuffer(adapter: HANDLE, args: &DXGKARG_SETSCHEDULINGLOGBUFFER) -> NTSTATUS;
+    passive setup_priority_bands = DxgkDdiSetupPriorityBands(adapter: HANDLE, args: &DXGKARG_SETUPPRIORITYBANDS) -> NTSTATUS;
+    passive set_context_scheduling_properties = DxgkDdiSetContextSchedulingProperties(adapter: HANDLE, args: &DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES) -> NTSTATUS;
+    passive suspend_context = DxgkDdiSuspendContext(adapter: HANDLE, args: &DXGKARG_SUSPENDCONTEXT) -> NTSTATUS;
+    passive resume_context = DxgkDdiResumeContext(adapter: HANDLE, args: &DXGKARG_RESUMECONTEXT) -> NTSTATUS;
+    passive set_virtual_machine_data = DxgkDdiSetVirtualMachineData(adapter: HANDLE, args: &DXGKARG_SETVIRTUALMACHINEDATA) -> NTSTATUS;
+    passive resume_hw_engine = DxgkDdiResumeHwEngine(adapter: HANDLE, args: &mut DXGKARG_RESUMEHWENGINE) -> NTSTATUS;
+    passive signal_monitored_fence = DxgkDdiSignalMonitoredFence(context: HANDLE, args: &mut DXGKARG_SIGNALMONITOREDFENCE) -> NTSTATUS;
+    passive create_native_fence = DxgkDdiCreateNativeFence(adapter: HANDLE, args: &mut DXGKARG_CREATENATIVEFENCE) -> NTSTATUS;
+    passive destroy_native_fence = DxgkDdiDestroyNativeFence(args: &DXGKARG_DESTROYNATIVEFENCE) -> NTSTATUS;
+    passive open_native_fence = DxgkDdiOpenNativeFence(adapter: HANDLE, args: &mut DXGKARG_OPENNATIVEFENCE) -> NTSTATUS;
+    passive close_native_fence = DxgkDdiCloseNativeFence(adapter: HANDLE, args: &DXGKARG_CLOSENATIVEFENCE) -> NTSTATUS;
+    device update_monitored_values = DxgkDdiUpdateMonitoredValues(args: &DXGKARG_UPDATEMONITOREDVALUES) -> NTSTATUS;
+    dispatch update_current_values_from_cpu = DxgkDdiUpdateCurrentValuesFromCpu(args: &DXGKARG_UPDATECURRENTVALUESFROMCPU) -> NTSTATUS;
+    dispatch set_native_fence_log_buffer = DxgkDdiSetNativeFenceLogBuffer(args: &DXGKARG_SETNATIVEFENCELOGBUFFER) -> NTSTATUS;
+    dispatch update_native_fence_logs = DxgkDdiUpdateNativeFenceLogs(args: &DXGKARG_UPDATENATIVEFENCELOGS) -> NTSTATUS;
+    passive create_doorbell = DxgkDdiCreateDoorbell(args: &mut DXGKARG_CREATEDOORBELL) -> NTSTATUS;
+    passive connect_doorbell = DxgkDdiConnectDoorbell(args: &mut DXGKARG_CONNECTDOORBELL) -> NTSTATUS;
+    passive disconnect_doorbell = DxgkDdiDisconnectDoorbell(args: &DXGKARG_DISCONNECTDOORBELL) -> NTSTATUS;
+    passive destroy_doorbell = DxgkDdiDestroyDoorbell(args: &DXGKARG_DESTROYDOORBELL) -> NTSTATUS;
+    passive notify_work_submission = DxgkDdiNotifyWorkSubmission(args: &DXGKARG_NOTIFYWORKSUBMISSION) -> NTSTATUS;
+}
+
+/// A table with nothing in it but the version, for tests of the loader.
+#[allow(dead_code)]
+pub(crate) fn empty_table(version: u32) -> DRIVER_INITIALIZATION_DATA {
+    let mut table = DRIVER_INITIALIZATION_DATA::zeroed();
+    table.Version = version;
+    table
+}
