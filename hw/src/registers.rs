@@ -187,7 +187,7 @@ numbers! {
         KickQueue = 5,
         /// Connects doorbell ARG0 to queue ARG1, clears the doorbell word and looks at the write pointer. With a global doorbell, ARG0 is 0 and the queue may be rung from then on.
         ConnectDoorbell = 6,
-        /// Disconnects doorbell ARG0 from queue ARG1; later stores to the page are ignored.
+        /// Disconnects doorbell ARG0 from queue ARG1, looking at the queue's write pointer a last time, so that a store made before this command counts. Later stores to the page are ignored.
         DisconnectDoorbell = 7,
         /// Re-evaluates the queues that wait on the fence at address ARG1 of the address space with root ARG0.
         FenceChanged = 8,
