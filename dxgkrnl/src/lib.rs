@@ -9,3 +9,4 @@ mod miniport;
 mod ram;
 mod range;
 pub mod verifier;
+mod vidsch;
