@@ -40,6 +40,20 @@ macro_rules! packets {
                 pub const OPCODE: u8 = $opcode;
                 /// Length in bytes.
                 pub const SIZE: usize = $units * 16;
+
+                /// The packet as 64-bit words whose memory image is the packet, for writers that store whole words.
+                #[inline]
+                pub fn to_words(&self) -> [u64; $units * 2] {
+                    let mut bytes = [0u8; $units * 16];
+                    let header = Header::new().with_opcode($opcode).with_length($units);
+                    bytes[0..8].copy_from_slice(&header.into_bits().to_le_bytes());
+                    $( bytes[$offset..$offset + core::mem::size_of::<$ty>()].copy_from_slice(&self.$field.to_le_bytes()); )*
+                    let mut words = [0u64; $units * 2];
+                    for (word, raw) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+                        *word = u64::from_ne_bytes(*raw);
+                    }
+                    words
+                }
             }
         )*
 
@@ -215,6 +229,16 @@ pub enum BadPacket {
 }
 
 impl Packet {
+    /// Checks the fields as [`Packet::decode`] would, before the packet is written.
+    ///
+    /// # Errors
+    /// The [`BadPacket`] rule that would fault the queue.
+    #[inline]
+    pub fn validate(&self) -> Result<(), BadPacket> {
+        self.check(Header::new())
+    }
+
+    #[inline]
     fn check(&self, header: Header) -> Result<(), BadPacket> {
         if header.must_be_zero() != 0 {
             return Err(BadPacket::Reserved);
@@ -258,10 +282,12 @@ impl Packet {
     }
 }
 
+#[inline]
 fn aligned(value: u64, to: u64) -> Result<(), BadPacket> {
     if value % to == 0 { Ok(()) } else { Err(BadPacket::Alignment) }
 }
 
+#[inline]
 fn in_space(start: u64, size: u64) -> Result<(), BadPacket> {
     match start.checked_add(size) {
         Some(end) if end <= 1 << crate::page_table::VA_BITS => Ok(()),

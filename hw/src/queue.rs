@@ -130,6 +130,7 @@ impl RingGeometry {
     }
 
     /// Byte offset of entry number `pointer` in the ring.
+    #[inline]
     pub const fn slot(self, pointer: u64) -> u64 {
         (pointer & (self.entries as u64 - 1)) * RING_ENTRY_SIZE
     }

@@ -83,6 +83,7 @@ macro_rules! record {
             ];
 
             /// Reads the record from its bytes.
+            #[inline]
             pub fn from_bytes(bytes: &[u8; $size]) -> Self {
                 Self {
                     $( $field: {
@@ -94,6 +95,7 @@ macro_rules! record {
             }
 
             /// The bytes of the record.
+            #[inline]
             pub fn to_bytes(&self) -> [u8; $size] {
                 let mut bytes = [0u8; $size];
                 $( bytes[$offset..$offset + core::mem::size_of::<$ty>()].copy_from_slice(&self.$field.to_le_bytes()); )*
