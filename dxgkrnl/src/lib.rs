@@ -3,10 +3,15 @@
 //! It knows the interface (`wddm-ddi`) and nothing of any particular GPU or driver. A [`Machine`] owns physical memory and the
 //! functions plugged into it; [`thunks`] is what user mode calls.
 
+mod adapter;
 pub mod bus;
+mod interrupt;
 pub mod irql;
+mod machine;
 mod miniport;
 mod ram;
 mod range;
 pub mod verifier;
 mod vidsch;
+
+pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig};

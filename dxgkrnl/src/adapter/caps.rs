@@ -1,0 +1,79 @@
+//! What an adapter is capable of, as its driver said and the rules allowed.
+
+use std::ptr::NonNull;
+
+use wddm_ddi::km::*;
+
+/// Features that both the operating system and the driver agreed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EnabledFeatures {
+    /// DXGK_FEATURE_HWSCH.
+    pub(crate) hardware_scheduling: bool,
+    /// DXGK_FEATURE_NATIVE_FENCE.
+    pub(crate) native_fence: bool,
+    /// DXGK_FEATURE_USER_MODE_SUBMISSION.
+    pub(crate) user_mode_submission: bool,
+    /// DXGK_FEATURE_KERNEL_MODE_TESTING.
+    pub(crate) kernel_mode_testing: bool,
+}
+
+/// Capabilities of one node.
+pub(crate) struct NodeCaps {
+    /// As the driver answered.
+    pub(crate) metadata: DXGK_NODEMETADATA,
+    /// The node takes work from user mode.
+    pub(crate) user_mode_submission: bool,
+    /// The node has hardware contexts and queues.
+    pub(crate) context_scheduling: bool,
+    /// The driver writes the progress fence when a buffer retires.
+    pub(crate) ring_buffer_fence_release: bool,
+}
+
+/// One memory segment.
+pub(crate) struct Segment {
+    /// 1-based identifier.
+    pub(crate) id: u32,
+    /// GPU-physical address of its start, as the driver said.
+    pub(crate) base_address: u64,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// Bytes that may be committed (aperture segments).
+    pub(crate) commit_limit: u64,
+    pub(crate) flags: DXGK_SEGMENTFLAGS,
+    /// Translated bus address of its start, for CPU-visible segments.
+    pub(crate) cpu_address: Option<u64>,
+    /// Kernel mapping of the whole segment, for CPU-visible segments.
+    pub(crate) kernel: Option<NonNull<u8>>,
+}
+
+// SAFETY: `kernel` is a shared mapping that lives as long as the adapter; it is accessed by raw pointer only.
+unsafe impl Send for Segment {}
+// SAFETY: as for Send.
+unsafe impl Sync for Segment {}
+
+/// Everything the driver answered at start.
+pub(crate) struct AdapterCaps {
+    pub(crate) driver: Box<DXGK_DRIVERCAPS>,
+    pub(crate) nodes: Vec<NodeCaps>,
+    /// In order of identifier, segment 1 first.
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) paging_buffer_segment: u32,
+    /// Bytes of a paging buffer that the driver asked for.
+    pub(crate) paging_buffer_size: u32,
+    /// Bytes of private data of a paging buffer.
+    pub(crate) paging_buffer_private_data_size: u32,
+    pub(crate) paging_node: u32,
+    pub(crate) gpummu: DXGK_GPUMMUCAPS,
+    /// Page-table levels, leaf first.
+    pub(crate) levels: Vec<DXGK_PAGE_TABLE_LEVEL_DESC>,
+    pub(crate) native_fence: Option<DXGK_NATIVE_FENCE_CAPS>,
+    pub(crate) user_mode_submission: Option<DXGK_USERMODESUBMISSION_CAPS>,
+    pub(crate) features: EnabledFeatures,
+}
+
+impl AdapterCaps {
+    /// The segment with this 1-based identifier.
+    pub(crate) fn segment(&self, id: u32) -> Option<&Segment> {
+        self.segments.get(usize::try_from(id.checked_sub(1)?).ok()?)
+    }
+}
