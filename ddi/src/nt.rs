@@ -26,34 +26,55 @@ pub const DPFLTR_ERROR_LEVEL: u32 = 0;
 /// Information level of `DbgPrintEx`. [dpfilter: DPFLTR_INFO_LEVEL]
 pub const DPFLTR_INFO_LEVEL: u32 = 3;
 
-/// Kernel services by name.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct NtImports {
+macro_rules! nt_imports {
+    ($( $(#[doc = $doc:literal])* $name:ident: $ty:ty, )*) => {
+        /// Kernel services by name.
+        #[repr(C)]
+        #[derive(Clone, Copy)]
+        pub struct NtImports {
+            $( $(#[doc = $doc])* pub $name: $ty, )*
+        }
+
+        impl NtImports {
+            /// Names in the order of the table.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            /// Address of the service with this name, for an image loader.
+            pub fn address_of(&self, name: &str) -> Option<usize> {
+                match name {
+                    $( stringify!($name) => Some(self.$name as usize), )*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+nt_imports! {
     /// [dispmprt: DxgkInitialize]
-    pub DxgkInitialize: PDXGK_INITIALIZE,
+    DxgkInitialize: PDXGK_INITIALIZE,
     /// [wdm: ExAllocatePool2] NULL when out of memory.
-    pub ExAllocatePool2: unsafe extern "win64" fn(Flags: u64, NumberOfBytes: usize, Tag: u32) -> *mut c_void,
+    ExAllocatePool2: unsafe extern "win64" fn(Flags: u64, NumberOfBytes: usize, Tag: u32) -> *mut c_void,
     /// [wdm: ExFreePoolWithTag]
-    pub ExFreePoolWithTag: unsafe extern "win64" fn(P: *mut c_void, Tag: u32),
+    ExFreePoolWithTag: unsafe extern "win64" fn(P: *mut c_void, Tag: u32),
     /// [wdm: KeGetCurrentIrql]
-    pub KeGetCurrentIrql: unsafe extern "win64" fn() -> KIRQL,
+    KeGetCurrentIrql: unsafe extern "win64" fn() -> KIRQL,
     /// [wdm: KeAcquireSpinLockRaiseToDpc]
-    pub KeAcquireSpinLockRaiseToDpc: unsafe extern "win64" fn(SpinLock: *mut usize) -> KIRQL,
+    KeAcquireSpinLockRaiseToDpc: unsafe extern "win64" fn(SpinLock: *mut usize) -> KIRQL,
     /// [wdm: KeReleaseSpinLock]
-    pub KeReleaseSpinLock: unsafe extern "win64" fn(SpinLock: *mut usize, NewIrql: KIRQL),
+    KeReleaseSpinLock: unsafe extern "win64" fn(SpinLock: *mut usize, NewIrql: KIRQL),
     /// [wdm: KeEnterCriticalRegion]
-    pub KeEnterCriticalRegion: unsafe extern "win64" fn(),
+    KeEnterCriticalRegion: unsafe extern "win64" fn(),
     /// [wdm: KeLeaveCriticalRegion]
-    pub KeLeaveCriticalRegion: unsafe extern "win64" fn(),
+    KeLeaveCriticalRegion: unsafe extern "win64" fn(),
     /// [ntifs: ExAcquirePushLockExclusiveEx] `Flags` is 0.
-    pub ExAcquirePushLockExclusiveEx: unsafe extern "win64" fn(PushLock: *mut usize, Flags: u32),
+    ExAcquirePushLockExclusiveEx: unsafe extern "win64" fn(PushLock: *mut usize, Flags: u32),
     /// [ntifs: ExReleasePushLockExclusiveEx] `Flags` is 0.
-    pub ExReleasePushLockExclusiveEx: unsafe extern "win64" fn(PushLock: *mut usize, Flags: u32),
+    ExReleasePushLockExclusiveEx: unsafe extern "win64" fn(PushLock: *mut usize, Flags: u32),
     /// [wdm: KeQueryPerformanceCounter]
-    pub KeQueryPerformanceCounter: unsafe extern "win64" fn(PerformanceFrequency: *mut LARGE_INTEGER) -> LARGE_INTEGER,
+    KeQueryPerformanceCounter: unsafe extern "win64" fn(PerformanceFrequency: *mut LARGE_INTEGER) -> LARGE_INTEGER,
     /// [wdm: KeBugCheckEx]
-    pub KeBugCheckEx: unsafe extern "win64" fn(Code: u32, P1: usize, P2: usize, P3: usize, P4: usize) -> !,
+    KeBugCheckEx: unsafe extern "win64" fn(Code: u32, P1: usize, P2: usize, P3: usize, P4: usize) -> !,
     /// [wdm: DbgPrintEx] Variadic in C; `Format` is "%s" and the first argument a NUL-terminated string.
-    pub DbgPrintEx: unsafe extern "win64" fn(ComponentId: u32, Level: u32, Format: *const u8, Text: *const u8) -> u32,
+    DbgPrintEx: unsafe extern "win64" fn(ComponentId: u32, Level: u32, Format: *const u8, Text: *const u8) -> u32,
 }
