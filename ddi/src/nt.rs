@@ -75,7 +75,7 @@ nt_imports! {
     KeQueryPerformanceCounter: unsafe extern "win64" fn(PerformanceFrequency: *mut LARGE_INTEGER) -> LARGE_INTEGER,
     /// [wdm: MmGetPhysicalAddress] Bus address of a nonpaged kernel address, such as memory of
     /// `DxgkCbAllocateContiguousMemory`.
-    pub MmGetPhysicalAddress: unsafe extern "win64" fn(BaseAddress: *mut c_void) -> PHYSICAL_ADDRESS,
+    MmGetPhysicalAddress: unsafe extern "win64" fn(BaseAddress: *mut c_void) -> PHYSICAL_ADDRESS,
     /// [wdm: KeBugCheckEx]
     KeBugCheckEx: unsafe extern "win64" fn(Code: u32, P1: usize, P2: usize, P3: usize, P4: usize) -> !,
     /// [wdm: DbgPrintEx] Variadic in C; `Format` is "%s" and the first argument a NUL-terminated string.
