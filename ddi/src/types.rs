@@ -189,6 +189,10 @@ impl MEMORY_CACHING_TYPE {
     pub const MmNonCached: Self = Self(0);
     pub const MmCached: Self = Self(1);
     pub const MmWriteCombined: Self = Self(2);
+    pub const MmHardwareCoherentCached: Self = Self(3);
+    pub const MmNonCachedUnordered: Self = Self(4);
+    pub const MmUSWCCached: Self = Self(5);
+    pub const MmNotMapped: Self = Self(-1);
 }
 
 /// Interrupt request level. [wdm: KIRQL]

@@ -1,1 +1,66 @@
-fn main(){}
+//! Tasks of this repository. `cargo xtask --help` lists them.
+
+mod layout;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Tasks of this repository", disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Takes from a full table of layout facts what wddm-ddi declares, and writes ddi/tests/ddi-layout.json
+    DdiFacts {
+        /// The full table, as JSON
+        #[arg(long)]
+        from: PathBuf,
+    },
+    /// Writes ddi/tests/layout/generated.rs, in which the compiler measures every declaration of wddm-ddi
+    DdiLayout {
+        /// Writes nothing, fails if the file is stale
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match arguments.task {
+        Task::DdiFacts { from } => layout::reduce(&root(), &from),
+        Task::DdiLayout { check } => layout::generate(&root(), check),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The repository.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// Writes `text` to `path`, or with `check` says that it would.
+fn publish(path: &Path, text: &str, check: bool) -> Result<(), String> {
+    let old = std::fs::read_to_string(path).unwrap_or_default();
+    if old == text {
+        return Ok(());
+    }
+    if check {
+        return Err(format!("{} is stale", path.display()));
+    }
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    println!("wrote {}", path.display());
+    Ok(())
+}

@@ -68,6 +68,46 @@ impl DXGK_CHILD_DEVICE_HPD_AWARENESS {
     pub const HpdAwarenessInterruptible: Self = Self(4);
 }
 
+/// Connector technology of a display output; part of the layout of child descriptors only. [d3dkmdt: D3DKMDT_VIDEO_OUTPUT_TECHNOLOGY]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct D3DKMDT_VIDEO_OUTPUT_TECHNOLOGY(pub i32);
+
+impl D3DKMDT_VIDEO_OUTPUT_TECHNOLOGY {
+    pub const D3DKMDT_VOT_UNINITIALIZED: Self = Self(-2);
+    pub const D3DKMDT_VOT_OTHER: Self = Self(-1);
+}
+
+/// How an output learns that its monitor was turned. [d3dkmdt: D3DKMDT_MONITOR_ORIENTATION_AWARENESS]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct D3DKMDT_MONITOR_ORIENTATION_AWARENESS(pub i32);
+
+impl D3DKMDT_MONITOR_ORIENTATION_AWARENESS {
+    pub const D3DKMDT_MOA_UNINITIALIZED: Self = Self(0);
+    pub const D3DKMDT_MOA_NONE: Self = Self(1);
+    pub const D3DKMDT_MOA_POLLED: Self = Self(2);
+    pub const D3DKMDT_MOA_INTERRUPTIBLE: Self = Self(3);
+}
+
+/// Properties of a child that is a video output. [dispmprt: DXGK_VIDEO_OUTPUT_CAPABILITIES]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_VIDEO_OUTPUT_CAPABILITIES {
+    pub InterfaceTechnology: D3DKMDT_VIDEO_OUTPUT_TECHNOLOGY,
+    pub MonitorOrientationAwareness: D3DKMDT_MONITOR_ORIENTATION_AWARENESS,
+    pub SupportsSdtvModes: BOOLEAN,
+}
+
+/// Properties of a child that is a built-in panel. [dispmprt: DXGK_INTEGRATED_DISPLAY_CHILD]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_INTEGRATED_DISPLAY_CHILD {
+    pub InterfaceTechnology: D3DKMDT_VIDEO_OUTPUT_TECHNOLOGY,
+    /// Bytes of the panel's descriptor.
+    pub DescriptorLength: u16,
+}
+
 /// [dispmprt: DXGK_CHILD_CAPABILITIES::Type::Other]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -79,6 +119,8 @@ pub struct DXGK_CHILD_CAPABILITIES_Type_Other {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union DXGK_CHILD_CAPABILITIES_Type {
+    pub VideoOutput: DXGK_VIDEO_OUTPUT_CAPABILITIES,
+    pub IntegratedDisplayChild: DXGK_INTEGRATED_DISPLAY_CHILD,
     pub Other: DXGK_CHILD_CAPABILITIES_Type_Other,
 }
 
@@ -119,11 +161,28 @@ pub struct DXGK_CHILD_STATUS_HotPlug {
     pub Connected: u8,
 }
 
+/// [dispmprt: DXGK_CHILD_STATUS::Rotation]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_CHILD_STATUS_Rotation {
+    pub Angle: u8,
+}
+
+/// [dispmprt: DXGK_CHILD_STATUS::Miracast]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DXGK_CHILD_STATUS_Miracast {
+    pub Connected: BOOLEAN,
+    pub MiracastMonitorType: D3DKMDT_VIDEO_OUTPUT_TECHNOLOGY,
+}
+
 /// Union of [`DXGK_CHILD_STATUS`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union DXGK_CHILD_STATUS_Union {
     pub HotPlug: DXGK_CHILD_STATUS_HotPlug,
+    pub Rotation: DXGK_CHILD_STATUS_Rotation,
+    pub Miracast: DXGK_CHILD_STATUS_Miracast,
 }
 
 /// [dispmprt: DXGK_CHILD_STATUS]
@@ -329,6 +388,12 @@ zeroed! {
     DXGK_DEVICE_INFO,
     DXGK_CHILD_DEVICE_TYPE,
     DXGK_CHILD_DEVICE_HPD_AWARENESS,
+    D3DKMDT_VIDEO_OUTPUT_TECHNOLOGY,
+    D3DKMDT_MONITOR_ORIENTATION_AWARENESS,
+    DXGK_VIDEO_OUTPUT_CAPABILITIES,
+    DXGK_INTEGRATED_DISPLAY_CHILD,
+    DXGK_CHILD_STATUS_Rotation,
+    DXGK_CHILD_STATUS_Miracast,
     DXGK_CHILD_CAPABILITIES_Type_Other,
     DXGK_CHILD_CAPABILITIES_Type,
     DXGK_CHILD_CAPABILITIES,

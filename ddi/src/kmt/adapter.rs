@@ -322,6 +322,54 @@ pub struct D3DKMT_DEVICEPAGEFAULT_STATE {
     pub FaultedVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
 }
 
+/// Counters of a display's presents. [d3dkmthk: D3DKMT_PRESENT_STATS]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_PRESENT_STATS {
+    pub PresentCount: u32,
+    pub PresentRefreshCount: u32,
+    pub SyncRefreshCount: u32,
+    pub SyncQPCTime: LARGE_INTEGER,
+    pub SyncGPUTime: LARGE_INTEGER,
+}
+
+/// Answer to `D3DKMT_DEVICESTATE_PRESENT`; compute-only adapters never give it. [d3dkmthk: D3DKMT_DEVICEPRESENT_STATE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_DEVICEPRESENT_STATE {
+    pub VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID,
+    pub PresentStats: D3DKMT_PRESENT_STATS,
+}
+
+/// Counters of a display's presents as the compositor sees them. [d3dkmthk: D3DKMT_PRESENT_STATS_DWM]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_PRESENT_STATS_DWM {
+    pub PresentCount: u32,
+    pub PresentRefreshCount: u32,
+    pub PresentQPCTime: LARGE_INTEGER,
+    pub SyncRefreshCount: u32,
+    pub SyncQPCTime: LARGE_INTEGER,
+    pub CustomPresentDuration: u32,
+}
+
+/// Answer to `D3DKMT_DEVICESTATE_PRESENT_DWM`; compute-only adapters never give it, but it is the largest arm.
+/// [d3dkmthk: D3DKMT_DEVICEPRESENT_STATE_DWM]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_DEVICEPRESENT_STATE_DWM {
+    pub VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID,
+    pub PresentStatsDWM: D3DKMT_PRESENT_STATS_DWM,
+}
+
+/// Answer to `D3DKMT_DEVICESTATE_PRESENT_QUEUE`; compute-only adapters never give it. [d3dkmthk: D3DKMT_DEVICEPRESENT_QUEUE_STATE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_DEVICEPRESENT_QUEUE_STATE {
+    pub VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID,
+    pub bQueuedPresentLimitReached: BOOLEAN,
+}
+
 /// Union of [`D3DKMT_GETDEVICESTATE`].
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -329,6 +377,9 @@ pub union D3DKMT_GETDEVICESTATE_Union {
     pub ExecutionState: D3DKMT_DEVICEEXECUTION_STATE,
     pub ResetState: D3DKMT_DEVICERESET_STATE,
     pub PageFaultState: D3DKMT_DEVICEPAGEFAULT_STATE,
+    pub PresentState: D3DKMT_DEVICEPRESENT_STATE,
+    pub PresentStateDWM: D3DKMT_DEVICEPRESENT_STATE_DWM,
+    pub PresentQueueState: D3DKMT_DEVICEPRESENT_QUEUE_STATE,
 }
 
 /// [d3dkmthk: D3DKMT_GETDEVICESTATE]
@@ -432,6 +483,11 @@ zeroed! {
     D3DKMT_DEVICEEXECUTION_STATE,
     D3DKMT_DEVICERESET_STATE,
     D3DKMT_DEVICEPAGEFAULT_STATE,
+    D3DKMT_PRESENT_STATS,
+    D3DKMT_DEVICEPRESENT_STATE,
+    D3DKMT_PRESENT_STATS_DWM,
+    D3DKMT_DEVICEPRESENT_STATE_DWM,
+    D3DKMT_DEVICEPRESENT_QUEUE_STATE,
     D3DKMT_GETDEVICESTATE_Union,
     D3DKMT_GETDEVICESTATE,
     D3DKMT_ESCAPETYPE,

@@ -1,0 +1,14 @@
+//! Holds the declarations of `wddm-ddi` against a table of layout facts.
+//!
+//! Three texts meet here: the crate's sources ([`source`]), a table of sizes, offsets, bit ranges and values established
+//! elsewhere ([`facts`]), and what the compiler made of the sources (constants in a generated file, see [`generate`]).
+//! [`check`] compares the last two; the first guarantees that nothing is left out of the comparison.
+
+pub mod check;
+pub mod facts;
+pub mod generate;
+pub mod source;
+
+pub use check::{BitRange, Counts, Difference, Enumeration, Field, Measured, Record};
+pub use facts::{Exceptions, Facts};
+pub use source::Source;

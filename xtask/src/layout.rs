@@ -1,0 +1,27 @@
+//! The table of layout facts and the file that measures the declarations.
+
+use std::fs;
+use std::path::Path;
+
+use ddi_layout::{Facts, Source, generate};
+
+use crate::publish;
+
+/// Writes the table of facts from the full one at `from`, and the generated file after it.
+pub(crate) fn reduce(root: &Path, from: &Path) -> Result<(), String> {
+    let text = fs::read_to_string(from).map_err(|error| format!("{}: {error}", from.display()))?;
+    let full = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", from.display()))?;
+    let source = Source::read(&root.join("ddi/src"))?;
+    let facts = Facts::reduce(&full, &source)?;
+    publish(&root.join("ddi/tests/ddi-layout.json"), &facts.to_text(), false)?;
+    generate(root, false)
+}
+
+/// Writes the generated file from the sources and the committed table.
+pub(crate) fn generate(root: &Path, check: bool) -> Result<(), String> {
+    let table = root.join("ddi/tests/ddi-layout.json");
+    let text = fs::read_to_string(&table).map_err(|error| format!("{}: {error}", table.display()))?;
+    let facts = Facts::from_text(&text)?;
+    let source = Source::read(&root.join("ddi/src"))?;
+    publish(&root.join("ddi/tests/layout/generated.rs"), &generate::generate(&source, &facts), check)
+}
