@@ -5,13 +5,19 @@
 
 mod adapter;
 pub mod bus;
+mod device;
+mod handles;
 mod interrupt;
 pub mod irql;
 mod machine;
 mod miniport;
+mod process;
 mod ram;
 mod range;
+mod thunks;
 pub mod verifier;
+mod vidmm;
 mod vidsch;
 
 pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig};
+pub use process::{Attached, Process};

@@ -13,6 +13,7 @@ use wddm_ddi::types::{HANDLE, LUID};
 use crate::interrupt::Interrupts;
 use crate::machine::MachineRef;
 use crate::miniport::{KmdHandle, Miniport};
+use crate::vidmm::VidMm;
 use crate::vidsch::VidSch;
 
 /// One adapter between AddDevice and RemoveDevice.
@@ -26,6 +27,7 @@ pub(crate) struct Adapter {
     interrupts: Interrupts,
     caps: OnceLock<AdapterCaps>,
     vidsch: OnceLock<Arc<VidSch>>,
+    vidmm: OnceLock<Arc<VidMm>>,
 }
 
 /// A page-granular place in the file behind a BAR.
@@ -58,6 +60,11 @@ impl Adapter {
     /// The scheduler. Only valid once it was created during start.
     pub(crate) fn vidsch(&self) -> &Arc<VidSch> {
         self.vidsch.get().expect("the scheduler exists before anything can be submitted")
+    }
+
+    /// The memory manager. Only valid once it was created during start.
+    pub(crate) fn vidmm(&self) -> &Arc<VidMm> {
+        self.vidmm.get().expect("the memory manager exists before any process does")
     }
 
     /// Runs `body` at device level with the interrupt lock held, as the interrupt routine runs. May be nested.

@@ -1,0 +1,173 @@
+//! User devices: the unit that owns allocations, contexts and queues, and that fails as a whole.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::D3DKMT_HANDLE;
+
+use crate::adapter::Adapter;
+use crate::machine::lock;
+use crate::miniport::KmdHandle;
+use crate::process::{Object, Process, ProcessAdapter};
+
+static IDS: AtomicU64 = AtomicU64::new(1);
+
+/// Why a device works no more.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum DeviceError {
+    /// A queue of the device touched memory that does not translate, or broke a rule of its commands.
+    PageFault {
+        /// GPU virtual address, 0 if not an address fault.
+        address: u64,
+        /// What the driver said of it.
+        flags: DXGK_PAGE_FAULT_FLAGS,
+        /// What the driver said of it.
+        code: DXGK_FAULT_ERROR_CODE,
+    },
+    /// Its engine was reset because its work did not end.
+    Hung,
+    /// The adapter was reset for somebody else's sake.
+    Reset,
+    /// The adapter is gone or stopped.
+    Stopped,
+    /// Memory for its work could not be had.
+    OutOfMemory,
+}
+
+impl DeviceError {
+    /// As `D3DKMTGetDeviceState` reports it.
+    pub(crate) fn execution_state(self) -> D3DKMT_DEVICEEXECUTION_STATE {
+        match self {
+            Self::PageFault { .. } => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT,
+            Self::Hung => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_HUNG,
+            Self::Reset => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_RESET,
+            Self::Stopped => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_STOPPED,
+            Self::OutOfMemory => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY,
+        }
+    }
+}
+
+/// A device of a process on an adapter.
+pub(crate) struct Device {
+    /// The adapter.
+    pub(crate) adapter: Arc<Adapter>,
+    /// The process as the adapter knows it.
+    pub(crate) process: Arc<ProcessAdapter>,
+    /// The driver's handle.
+    pub(crate) kmd: KmdHandle,
+    id: u64,
+    handle: OnceLock<D3DKMT_HANDLE>,
+    /// Lock order: a leaf.
+    error: Mutex<Option<DeviceError>>,
+}
+
+impl Device {
+    /// Handle of the device in its process; 0 before it has one.
+    pub(crate) fn handle(&self) -> D3DKMT_HANDLE {
+        self.handle.get().copied().unwrap_or(0)
+    }
+
+    /// Identity of the device, never used again.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Puts the device in error; the first error stays.
+    pub(crate) fn set_error(&self, error: DeviceError) {
+        lock(&self.error).get_or_insert(error);
+    }
+
+    /// Why the device works no more.
+    pub(crate) fn error(&self) -> Option<DeviceError> {
+        if let Some(error) = *lock(&self.error) {
+            return Some(error);
+        }
+        (!self.adapter.is_running()).then_some(DeviceError::Stopped)
+    }
+
+    /// For thunks that need a working device.
+    ///
+    /// # Errors
+    /// STATUS_DEVICE_REMOVED if the device is in error.
+    pub(crate) fn check(&self) -> Result<(), NTSTATUS> {
+        if self.error().is_some() { Err(STATUS_DEVICE_REMOVED) } else { Ok(()) }
+    }
+}
+
+/// DxgkDdiCreateDevice; the answer is the driver's handle. [d3dkmddi: DXGKARG_CREATEDEVICE]
+pub(crate) fn create_on_driver(
+    miniport: &crate::miniport::Miniport,
+    adapter: KmdHandle,
+    kmd_process: KmdHandle,
+    id: u64,
+    flags: DXGK_CREATEDEVICEFLAGS,
+) -> Result<KmdHandle, NTSTATUS> {
+    let mut args = DXGKARG_CREATEDEVICE::zeroed();
+    let given = core::ptr::without_provenance_mut(id as usize);
+    args.hDevice = given;
+    args.u = DXGKARG_CREATEDEVICE_Union { Flags: flags };
+    args.hKmdProcess = kmd_process.raw();
+    miniport.create_device(adapter.raw(), &mut args).ok()?;
+    // A driver that leaves the value alone would get the system's own handle passed as its pointer later.
+    if args.hDevice.is_null() || args.hDevice == given {
+        return Err(STATUS_DRIVER_INTERNAL_ERROR);
+    }
+    Ok(KmdHandle::new(args.hDevice))
+}
+
+/// Identity for the next device.
+pub(crate) fn next_id() -> u64 {
+    IDS.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Creates a device of `process` and gives it a handle.
+///
+/// # Errors
+/// What the driver answered; STATUS_INSUFFICIENT_RESOURCES without a free handle.
+pub(crate) fn create(process: &Process, adapter: &Arc<Adapter>) -> Result<(Arc<Device>, D3DKMT_HANDLE), NTSTATUS> {
+    let on_adapter = process.on_adapter(adapter)?;
+    let id = next_id();
+    let flags = DXGK_CREATEDEVICEFLAGS::new();
+    let kmd = create_on_driver(&adapter.miniport, adapter.context(), on_adapter.kmd_process, id, flags)?;
+    let device = Arc::new(Device {
+        adapter: Arc::clone(adapter),
+        process: on_adapter,
+        kmd,
+        id,
+        handle: OnceLock::new(),
+        error: Mutex::new(None),
+    });
+    match process.insert(Object::Device(Arc::clone(&device))) {
+        Ok(handle) => {
+            let _ = device.handle.set(handle);
+            Ok((device, handle))
+        }
+        Err(status) => {
+            let _ = adapter.miniport.destroy_device(kmd.raw());
+            Err(status)
+        }
+    }
+}
+
+/// Destroys a device with everything made on it, newest first, so that doorbells go before queues and queues before the
+/// memory they use.
+///
+/// # Errors
+/// STATUS_INVALID_HANDLE if `handle` is no device.
+pub(crate) fn destroy(process: &Process, handle: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
+    let Object::Device(device) = process.remove_if(handle, |object| matches!(object, Object::Device(_)))? else {
+        return Err(STATUS_INVALID_HANDLE);
+    };
+    for child in process.objects_of(handle) {
+        if let Ok(object) = process.remove(child) {
+            object.destroy();
+        }
+    }
+    device.adapter.vidmm().release_device(device.id);
+    let _ = device.adapter.miniport.destroy_device(device.kmd.raw());
+    Ok(())
+}

@@ -1,0 +1,299 @@
+//! Processes: who calls a thunk, and what its handles mean.
+//!
+//! The thunks take no process argument; a thread says which process it belongs to by [`Process::attach`].
+
+use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use wddm_ddi::status::*;
+use wddm_ddi::types::D3DKMT_HANDLE;
+
+use crate::adapter::Adapter;
+use crate::device::Device;
+use crate::handles::HandleTable;
+use crate::machine::{MachineRef, lock};
+use crate::miniport::KmdHandle;
+use crate::vidmm::{AddressSpace, Allocation, PagingQueue, Resource};
+use crate::vidsch::{Doorbell, HwContext, HwQueue, SyncObject};
+
+static IDS: AtomicU64 = AtomicU64::new(0x1000);
+
+thread_local! {
+    static CURRENT: RefCell<Vec<Arc<Process>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A user-mode process: a handle table and an address space on each adapter it uses.
+pub struct Process {
+    id: u64,
+    name: String,
+    machine: MachineRef,
+    /// Lock order: a leaf. Never held across a DDI, a wait or the destruction of an object.
+    handles: Mutex<HandleTable<Object>>,
+    /// Lock order: taken before the memory lock of VidMm, since a process is created on an adapter under it.
+    adapters: Mutex<Vec<Arc<ProcessAdapter>>>,
+    exited: AtomicBool,
+}
+
+/// A handle of an adapter.
+pub(crate) struct AdapterOpen {
+    /// The adapter; it may have stopped since.
+    pub(crate) adapter: Arc<Adapter>,
+}
+
+/// A process as one adapter and its driver know it.
+pub(crate) struct ProcessAdapter {
+    /// The adapter.
+    pub(crate) adapter: Arc<Adapter>,
+    /// The driver's handle of the process.
+    pub(crate) kmd_process: KmdHandle,
+    /// Its GPU address space.
+    pub(crate) space: Arc<AddressSpace>,
+}
+
+/// What a handle can stand for.
+#[derive(Clone)]
+pub(crate) enum Object {
+    Adapter(Arc<AdapterOpen>),
+    Device(Arc<Device>),
+    PagingQueue(Arc<PagingQueue>),
+    Allocation(Arc<Allocation>),
+    Resource(Arc<Resource>),
+    HwContext(Arc<HwContext>),
+    HwQueue(Arc<HwQueue>),
+    Doorbell(Arc<Doorbell>),
+    Sync(Arc<SyncObject>),
+}
+
+/// The calling thread runs in a process until this is dropped. Attachments nest, the last one counts.
+#[must_use = "the thread leaves the process when this is dropped"]
+pub struct Attached {
+    /// Belongs to the thread that attached.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let left = CURRENT.with_borrow_mut(|stack| stack.pop());
+        drop(left);
+    }
+}
+
+macro_rules! getters {
+    ($($get:ident = $variant:ident($ty:ty);)*) => {
+        impl Process {
+            $(
+                /// The object behind a handle of this kind.
+                ///
+                /// # Errors
+                /// STATUS_INVALID_HANDLE for a handle that is stale, unknown or of another kind.
+                pub(crate) fn $get(&self, handle: D3DKMT_HANDLE) -> Result<Arc<$ty>, NTSTATUS> {
+                    match lock(&self.handles).get(handle) {
+                        Some(Object::$variant(object)) => Ok(Arc::clone(object)),
+                        _ => Err(STATUS_INVALID_HANDLE),
+                    }
+                }
+            )*
+        }
+    };
+}
+
+getters! {
+    get_adapter = Adapter(AdapterOpen);
+    get_device = Device(Device);
+    get_paging_queue = PagingQueue(PagingQueue);
+    get_allocation = Allocation(Allocation);
+    get_resource = Resource(Resource);
+    get_hw_context = HwContext(HwContext);
+    get_hw_queue = HwQueue(HwQueue);
+    get_doorbell = Doorbell(Doorbell);
+    get_sync = Sync(SyncObject);
+}
+
+impl Process {
+    /// A process of a machine, with nothing open.
+    pub(crate) fn new(machine: MachineRef, name: &str) -> Arc<Self> {
+        Arc::new(Self {
+            id: IDS.fetch_add(4, Ordering::Relaxed),
+            name: name.to_owned(),
+            machine,
+            handles: Mutex::new(HandleTable::new()),
+            adapters: Mutex::new(Vec::new()),
+            exited: AtomicBool::new(false),
+        })
+    }
+
+    /// Process identifier, unique in this host process.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The name it was created with.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The machine it runs on.
+    pub(crate) fn machine(&self) -> &MachineRef {
+        &self.machine
+    }
+
+    /// Makes this the process of the calling thread.
+    pub fn attach(self: &Arc<Self>) -> Attached {
+        CURRENT.with_borrow_mut(|stack| stack.push(Arc::clone(self)));
+        Attached { _thread: PhantomData }
+    }
+
+    /// The process of the calling thread.
+    pub(crate) fn current() -> Option<Arc<Self>> {
+        CURRENT.with_borrow(|stack| stack.last().cloned())
+    }
+
+    /// Number of handles that are open.
+    pub fn handle_count(&self) -> usize {
+        lock(&self.handles).len()
+    }
+
+    /// Gives an object that belongs to no device a handle.
+    ///
+    /// # Errors
+    /// STATUS_INSUFFICIENT_RESOURCES when the table is full; the object was not kept.
+    pub(crate) fn insert(&self, object: Object) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+        lock(&self.handles).insert(object, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)
+    }
+
+    /// Gives an object of `device` a handle; it is destroyed with the device at the latest.
+    ///
+    /// # Errors
+    /// As [`Process::insert`]; STATUS_INVALID_HANDLE if the device is being destroyed.
+    pub(crate) fn insert_on(&self, device: &Device, object: Object) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+        let owner = device.handle();
+        let mut handles = lock(&self.handles);
+        if !matches!(handles.get(owner), Some(Object::Device(open)) if std::ptr::eq(&raw const **open, device)) {
+            return Err(STATUS_INVALID_HANDLE);
+        }
+        handles.insert(object, owner).ok_or(STATUS_INSUFFICIENT_RESOURCES)
+    }
+
+    /// Takes an object out of the table; its handle is stale from now on.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_HANDLE for a handle that is stale or unknown.
+    pub(crate) fn remove(&self, handle: D3DKMT_HANDLE) -> Result<Object, NTSTATUS> {
+        self.remove_if(handle, |_| true)
+    }
+
+    /// As [`Process::remove`], only if `wanted` accepts the object (its kind, for example).
+    ///
+    /// # Errors
+    /// STATUS_INVALID_HANDLE for a handle that is stale, unknown or not wanted.
+    pub(crate) fn remove_if(
+        &self,
+        handle: D3DKMT_HANDLE,
+        wanted: impl FnOnce(&Object) -> bool,
+    ) -> Result<Object, NTSTATUS> {
+        let mut handles = lock(&self.handles);
+        match handles.get(handle) {
+            Some(object) if wanted(object) => handles.remove(handle).ok_or(STATUS_INVALID_HANDLE),
+            _ => Err(STATUS_INVALID_HANDLE),
+        }
+    }
+
+    /// The objects of a device, newest first.
+    pub(crate) fn objects_of(&self, device: D3DKMT_HANDLE) -> Vec<D3DKMT_HANDLE> {
+        lock(&self.handles).newest_first(|_, owner| owner == device && device != 0)
+    }
+
+    /// This process on an adapter, created on the driver at first use.
+    ///
+    /// # Errors
+    /// What the driver answered, or no memory for the page tables; STATUS_DEVICE_REMOVED for an adapter that stopped.
+    pub(crate) fn on_adapter(&self, adapter: &Arc<Adapter>) -> Result<Arc<ProcessAdapter>, NTSTATUS> {
+        let mut adapters = lock(&self.adapters);
+        if self.exited.load(Ordering::Acquire) {
+            return Err(STATUS_ACCESS_DENIED);
+        }
+        if let Some(known) = adapters.iter().find(|known| Arc::ptr_eq(&known.adapter, adapter)) {
+            return Ok(Arc::clone(known));
+        }
+        if !adapter.is_running() {
+            return Err(STATUS_DEVICE_REMOVED);
+        }
+        let (kmd_process, space) = adapter.vidmm().create_process(self.id, &self.name)?;
+        let new = Arc::new(ProcessAdapter { adapter: Arc::clone(adapter), kmd_process, space });
+        adapters.push(Arc::clone(&new));
+        Ok(new)
+    }
+
+    /// Ends the process: devices with everything on them, address spaces, then every other handle. Threads that are still
+    /// attached get STATUS_ACCESS_DENIED from then on.
+    pub fn exit(&self) {
+        if self.exited.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let devices = lock(&self.handles).newest_first(|object, _| matches!(object, Object::Device(_)));
+        for handle in devices {
+            // Somebody else may have destroyed it meanwhile.
+            let _ = crate::device::destroy(self, handle);
+        }
+        let rest = lock(&self.handles).newest_first(|_, _| true);
+        for handle in rest {
+            if let Ok(object) = self.remove(handle) {
+                object.destroy();
+            }
+        }
+        let adapters = std::mem::take(&mut *lock(&self.adapters));
+        for known in adapters.into_iter().rev() {
+            known.adapter.vidmm().destroy_process(known.kmd_process, &known.space);
+        }
+    }
+
+    /// Ends what the process has on an adapter that is being stopped.
+    pub(crate) fn leave_adapter(&self, adapter: &Arc<Adapter>) {
+        let devices = lock(&self.handles).newest_first(
+            |object, _| matches!(object, Object::Device(device) if Arc::ptr_eq(&device.adapter, adapter)),
+        );
+        for handle in devices {
+            let _ = crate::device::destroy(self, handle);
+        }
+        let mut adapters = lock(&self.adapters);
+        let place = adapters.iter().position(|known| Arc::ptr_eq(&known.adapter, adapter));
+        if let Some(known) = place.map(|place| adapters.remove(place)) {
+            known.adapter.vidmm().destroy_process(known.kmd_process, &known.space);
+        }
+    }
+
+    /// Whether [`Process::exit`] has begun.
+    pub(crate) fn has_exited(&self) -> bool {
+        self.exited.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.exit();
+    }
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} ({})", self.id, self.name)
+    }
+}
+
+impl Object {
+    /// Ends the object after its handle is gone. Devices are destroyed by `device::destroy`.
+    pub(crate) fn destroy(self) {
+        match self {
+            Self::Adapter(_) | Self::Device(_) | Self::Resource(_) => {}
+            Self::PagingQueue(queue) => queue.destroy(),
+            Self::Allocation(allocation) => allocation.destroy(),
+            Self::HwContext(context) => context.destroy(),
+            Self::HwQueue(queue) => queue.destroy(),
+            Self::Doorbell(doorbell) => doorbell.destroy(),
+            Self::Sync(sync) => sync.destroy(),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Access to memory that user mode named.
+//!
+//! A pointer in a thunk's arguments is a claim. It is never followed: bytes are copied by the host's kernel
+//! (`process_vm_readv`, `process_vm_writev` on this very process), which answers with an error where a load or store would
+//! have faulted, and which respects page protection. A copy is taken once, checked, and used; user mode may change its own
+//! bytes meanwhile without effect.
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::status::{NTSTATUS, STATUS_ACCESS_VIOLATION, STATUS_INVALID_PARAMETER};
+
+/// Most elements of an array argument, and most bytes of private data.
+pub(crate) const COUNT_MAX: u32 = 1 << 16;
+
+fn transfer(local: *mut libc::c_void, user: *mut libc::c_void, len: usize, write: bool) -> Result<(), NTSTATUS> {
+    if len == 0 {
+        return Ok(());
+    }
+    if user.is_null() {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    if user.addr().checked_add(len).is_none() {
+        return Err(STATUS_ACCESS_VIOLATION);
+    }
+    let local = libc::iovec { iov_base: local, iov_len: len };
+    let remote = libc::iovec { iov_base: user, iov_len: len };
+    // SAFETY: getpid has no preconditions.
+    let this = unsafe { libc::getpid() };
+    let moved = if write {
+        // SAFETY: `local` names `len` readable bytes of the caller; the other side is checked by the host's kernel.
+        unsafe { libc::process_vm_writev(this, &local, 1, &remote, 1, 0) }
+    } else {
+        // SAFETY: `local` names `len` writable bytes of the caller; the other side is checked by the host's kernel.
+        unsafe { libc::process_vm_readv(this, &local, 1, &remote, 1, 0) }
+    };
+    if usize::try_from(moved) == Ok(len) { Ok(()) } else { Err(STATUS_ACCESS_VIOLATION) }
+}
+
+/// Copies a structure in. Interface structures hold integers and raw pointers only, so that any bytes are a value.
+///
+/// # Errors
+/// `STATUS_INVALID_PARAMETER` for NULL, `STATUS_ACCESS_VIOLATION` for memory that cannot be read.
+pub(crate) fn read<T: Copy + Zeroed>(user: *const T) -> Result<T, NTSTATUS> {
+    let mut value = T::zeroed();
+    transfer((&raw mut value).cast(), user.cast_mut().cast(), size_of::<T>(), false)?;
+    Ok(value)
+}
+
+/// Copies a structure out.
+///
+/// # Errors
+/// As [`read`], for memory that cannot be written.
+pub(crate) fn write<T: Copy + Zeroed>(user: *mut T, value: &T) -> Result<(), NTSTATUS> {
+    transfer((&raw const *value).cast_mut().cast(), user.cast(), size_of::<T>(), true)
+}
+
+/// Element types of arrays that thunks take: any bytes are a value.
+pub(crate) trait Element: Copy {
+    /// A value to be overwritten.
+    const BLANK: Self;
+}
+
+impl Element for u8 {
+    const BLANK: Self = 0;
+}
+
+impl Element for u32 {
+    const BLANK: Self = 0;
+}
+
+impl Element for u64 {
+    const BLANK: Self = 0;
+}
+
+/// Copies `count` elements in.
+///
+/// # Errors
+/// `STATUS_INVALID_PARAMETER` for NULL or more than [`COUNT_MAX`] elements, `STATUS_ACCESS_VIOLATION` for memory that cannot
+/// be read.
+pub(crate) fn read_array<T: Element>(user: *const T, count: u32) -> Result<Vec<T>, NTSTATUS> {
+    if count > COUNT_MAX {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let mut values = vec![T::BLANK; count as usize];
+    transfer(values.as_mut_ptr().cast(), user.cast_mut().cast(), count as usize * size_of::<T>(), false)?;
+    Ok(values)
+}
+
+/// Copies elements out.
+///
+/// # Errors
+/// As [`read_array`], for memory that cannot be written.
+pub(crate) fn write_array<T: Element>(user: *mut T, values: &[T]) -> Result<(), NTSTATUS> {
+    transfer(values.as_ptr().cast_mut().cast(), user.cast(), size_of_val(values), true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wddm_ddi::types::LUID;
+
+    fn page(protection: i32) -> *mut u8 {
+        // SAFETY: a new anonymous mapping touches no existing memory.
+        let at = unsafe {
+            libc::mmap(std::ptr::null_mut(), 4096, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+        };
+        assert_ne!(at, libc::MAP_FAILED);
+        at.cast()
+    }
+
+    #[test]
+    fn null_and_unmapped_and_wrapping_pointers_are_refused() {
+        assert_eq!(read::<LUID>(std::ptr::null()), Err(STATUS_INVALID_PARAMETER));
+        assert_eq!(read::<LUID>(std::ptr::without_provenance(8)), Err(STATUS_ACCESS_VIOLATION));
+        assert_eq!(read::<LUID>(std::ptr::without_provenance(usize::MAX - 3)), Err(STATUS_ACCESS_VIOLATION));
+        assert_eq!(read_array::<u64>(page(libc::PROT_NONE).cast(), 1), Err(STATUS_ACCESS_VIOLATION));
+    }
+
+    #[test]
+    fn a_read_only_page_can_be_read_and_not_written() {
+        let page = page(libc::PROT_READ);
+        assert_eq!(read_array::<u8>(page, 4), Ok(vec![0; 4]));
+        assert_eq!(write_array::<u8>(page, &[1]), Err(STATUS_ACCESS_VIOLATION));
+    }
+
+    #[test]
+    fn a_structure_that_crosses_into_unmapped_memory_is_refused_whole() {
+        let page = page(libc::PROT_READ | libc::PROT_WRITE);
+        let last = page.wrapping_add(4096 - 4);
+        assert!(read_array::<u8>(last, 4).is_ok());
+        assert_eq!(read::<LUID>(last.cast_const().cast()).is_ok(), false);
+    }
+
+    #[test]
+    fn arrays_are_bounded_and_empty_ones_need_no_pointer() {
+        assert_eq!(read_array::<u32>(std::ptr::null(), 0), Ok(vec![]));
+        assert_eq!(read_array::<u32>(std::ptr::null(), 1), Err(STATUS_INVALID_PARAMETER));
+        let word = 7u32;
+        assert_eq!(read_array(&raw const word, u32::MAX), Err(STATUS_INVALID_PARAMETER));
+        assert_eq!(read_array(&raw const word, 1), Ok(vec![7]));
+    }
+}

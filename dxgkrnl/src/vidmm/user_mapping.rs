@@ -1,0 +1,149 @@
+//! Ranges of a process's CPU addresses that show memory of the machine.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+
+use crate::ram::{PAGE_SIZE, Pages};
+
+/// A range of user addresses. What it shows can be replaced page by page while user mode holds the address.
+#[derive(Debug)]
+pub(crate) struct UserMapping {
+    base: NonNull<u8>,
+    len: u64,
+}
+
+// SAFETY: the range is owned by this object and only ever handed to the host's kernel, never dereferenced here.
+unsafe impl Send for UserMapping {}
+// SAFETY: as for Send; replacing what the range shows is atomic for those who access it.
+unsafe impl Sync for UserMapping {}
+
+impl UserMapping {
+    /// Takes `len` bytes (rounded up to pages) of addresses that show nothing: any access faults.
+    ///
+    /// # Errors
+    /// The host has no room.
+    pub(crate) fn reserve(len: u64) -> io::Result<Self> {
+        let len = len.max(1).checked_next_multiple_of(PAGE_SIZE).ok_or(io::ErrorKind::OutOfMemory)?;
+        let size = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), size, libc::PROT_NONE, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
+        Ok(Self { base, len })
+    }
+
+    /// Addresses that show `pages`.
+    ///
+    /// # Errors
+    /// As [`UserMapping::reserve`].
+    pub(crate) fn of_pages(pages: &Pages, writable: bool) -> io::Result<Self> {
+        Self::of_file(pages.ram().file(), pages.address(), pages.len(), writable)
+    }
+
+    /// Addresses that show `len` bytes of `file` from `offset`.
+    ///
+    /// # Errors
+    /// As [`UserMapping::reserve`]; the file cannot be mapped so.
+    pub(crate) fn of_file(file: &File, offset: u64, len: u64, writable: bool) -> io::Result<Self> {
+        let mapping = Self::reserve(len)?;
+        mapping.show(0, file, offset, mapping.len, writable)?;
+        Ok(mapping)
+    }
+
+    /// Makes `len` bytes from `at` show `file` from `offset`, in one step for those who access them (page rotation).
+    ///
+    /// # Errors
+    /// The part is not inside the range or not page-aligned, or the host refuses; the range then still shows what it did.
+    pub(crate) fn show(&self, at: u64, file: &File, offset: u64, len: u64, writable: bool) -> io::Result<()> {
+        let end = at.checked_add(len).ok_or(io::ErrorKind::InvalidInput)?;
+        if end > self.len || (at | len | offset) % PAGE_SIZE != 0 || len == 0 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: `at` lies within the range, as just checked.
+        let target = unsafe { self.base.add(at as usize) };
+        // SAFETY: the pages replaced belong to this object, and nothing in this program refers to their bytes.
+        let mapped = unsafe {
+            libc::mmap(
+                target.as_ptr().cast(),
+                len as usize,
+                protection,
+                libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE,
+                file.as_raw_fd(),
+                offset,
+            )
+        };
+        if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Makes the whole range show `file` from `offset`.
+    ///
+    /// # Errors
+    /// As [`UserMapping::show`].
+    pub(crate) fn rotate(&self, file: &File, offset: u64, writable: bool) -> io::Result<()> {
+        self.show(0, file, offset, self.len, writable)
+    }
+
+    /// First address.
+    pub(crate) fn address(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Bytes, a multiple of the page size.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+impl Drop for UserMapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped with this address and size and belongs to this object.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len as usize) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ram::Ram;
+
+    fn read(mapping: &UserMapping, at: usize) -> u8 {
+        // SAFETY: the tests read inside the range only.
+        let address = unsafe { mapping.address().add(at) };
+        // SAFETY: the byte is mapped readable.
+        unsafe { address.as_ptr().read_volatile() }
+    }
+
+    #[test]
+    fn rotation_keeps_the_address_and_changes_what_it_shows() {
+        let ram = Ram::new(1 << 20).unwrap();
+        let (a, b) = (ram.allocate(4096, 4096).unwrap(), ram.allocate(4096, 4096).unwrap());
+        // SAFETY: the page belongs to the test.
+        unsafe { a.kernel_address().as_ptr().write(1) };
+        // SAFETY: the page belongs to the test.
+        unsafe { b.kernel_address().as_ptr().write(2) };
+        let mapping = UserMapping::of_pages(&a, false).unwrap();
+        let address = mapping.address();
+        assert_eq!(read(&mapping, 0), 1);
+        mapping.rotate(ram.file(), b.address(), true).unwrap();
+        assert_eq!((read(&mapping, 0), mapping.address()), (2, address));
+    }
+
+    #[test]
+    fn parts_outside_the_range_or_unaligned_are_refused() {
+        let ram = Ram::new(1 << 20).unwrap();
+        let mapping = UserMapping::reserve(8192).unwrap();
+        for (at, offset, len) in
+            [(0, 0, 12288), (4096, 0, 8192), (1, 0, 4096), (0, 1, 4096), (0, 0, 0), (u64::MAX, 0, 4096)]
+        {
+            assert!(mapping.show(at, ram.file(), offset, len, true).is_err(), "{at:#x} {offset:#x} {len:#x}");
+        }
+        assert!(mapping.show(4096, ram.file(), 0, 4096, true).is_ok());
+    }
+}
