@@ -1,1 +1,59 @@
-//! Placeholder.
+//! User-mode driver for the Campanile GPU.
+//!
+//! Work goes to the GPU without the kernel: commands are recorded into memory that the GPU reads, an entry is put into a ring,
+//! and one store to a mapped page, the doorbell, announces it. Queues order themselves by native fences. The kernel takes part
+//! when something is created, when the CPU waits, and when a doorbell has to be connected again.
+//!
+//! ```no_run
+//! # fn main() -> campanile_umd::Result<()> {
+//! # let thunks: &'static campanile_umd::Thunks = unimplemented!("whoever plays the operating system has the table");
+//! use campanile_umd::*;
+//!
+//! let adapter = Adapter::open(thunks)?;
+//! let device = Device::new(&adapter)?;
+//! let source = device.create_buffer(4096, Placement::System)?;
+//! let target = device.create_buffer(4096, Placement::Vram)?;
+//! let fence = Fence::new(&device, 0)?;
+//! let mut queue = Queue::new(&device, Node::Copy, QueueOptions::default())?;
+//! queue.submit(|commands| {
+//!     commands.copy(target.gpu_address(), source.gpu_address(), 4096)?;
+//!     commands.signal(&fence, 1)
+//! })?;
+//! fence.wait(1, None)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # When the device is lost
+//!
+//! After a reset, a fault or a removal every call that needs the GPU returns [`Error::DeviceLost`]. Nothing can be repaired: drop
+//! the queues, fences, buffers and the device, and create them again from an [`Adapter`]. If that fails too, the adapter is gone
+//! and [`Adapter::open`] finds it once it is back.
+//!
+//! The modules follow the way of a submission; [`c_api`] offers the same to C.
+
+#![no_std]
+
+extern crate alloc;
+
+mod adapter;
+mod buffer;
+//pub mod c_api;
+mod commands;
+mod device;
+mod error;
+mod event;
+mod fence;
+mod queue;
+mod ring;
+mod shared;
+mod thunks;
+
+pub use adapter::Adapter;
+pub use buffer::{Buffer, Mapping, Placement};
+pub use commands::{CopyRows, Recorder};
+pub use device::Device;
+pub use error::{Error, Result};
+pub use fence::Fence;
+pub use queue::{COMMAND_BYTES_MAX, Node, Queue, QueueOptions, QueueStats, RING_ENTRIES_MIN, SubmissionModel};
+pub use thunks::Thunks;

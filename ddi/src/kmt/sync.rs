@@ -108,6 +108,8 @@ pub struct D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
     pub ObjectCount: u32,
     pub ObjectHandleArray: *mut D3DKMT_HANDLE,
     pub FenceValueArray: *mut u64,
+    /// Null: the call blocks until the wait is satisfied. Otherwise the call returns at once and the event is set then; on Linux
+    /// the handle is the descriptor of an eventfd, which the callee duplicates before it returns.
     pub hAsyncEvent: HANDLE,
     pub Flags: D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS,
 }

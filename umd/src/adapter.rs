@@ -1,0 +1,231 @@
+//! Finding the GPU and asking what the operating system enabled on it.
+
+use alloc::{sync::Arc, vec::Vec};
+use core::{
+    ffi::c_void,
+    sync::atomic::{AtomicI32, AtomicU32, Ordering},
+};
+
+use campanile_hw::{
+    private::{AdapterData, MAGIC},
+    registers::{Caps, INTERFACE_VERSION},
+};
+use wddm_ddi::{
+    Zeroed,
+    kmt::*,
+    status::*,
+    types::{D3DKMT_HANDLE, LUID},
+};
+
+use crate::{
+    error::{Error, Result},
+    thunks::{Thunks, call, invoke},
+};
+
+/// More adapters than any machine has; bounds what one enumeration may ask us to allocate.
+const ADAPTERS_MAX: u32 = 256;
+/// Feature bit of [`AdapterData`]: native fences.
+const FEATURE_NATIVE_FENCE: u32 = 1 << 0;
+/// Feature bit of [`AdapterData`]: user-mode submission.
+const FEATURE_USER_MODE_SUBMISSION: u32 = 1 << 1;
+
+/// An opened Campanile GPU. Clones share the handle, which is closed with the last of them.
+#[derive(Clone)]
+pub struct Adapter {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    handle: Handle,
+    luid: LUID,
+    data: AdapterData,
+    native_fences: bool,
+    teardown: Teardown,
+}
+
+/// Failures to give something back; they cannot be returned from a drop, so they are counted here.
+#[derive(Default)]
+struct Teardown {
+    count: AtomicU32,
+    last: AtomicI32,
+}
+
+/// An adapter handle with the way to close it.
+struct Handle {
+    thunks: &'static Thunks,
+    handle: D3DKMT_HANDLE,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.handle != 0 {
+            // Nobody is left to tell; an adapter handle that the system refuses to close holds no GPU resources.
+            let _ = call!(self.thunks, D3DKMTCloseAdapter, &mut D3DKMT_CLOSEADAPTER { hAdapter: self.handle });
+        }
+    }
+}
+
+impl Adapter {
+    /// Opens the first adapter whose kernel-mode driver is ours, compute-only adapters included.
+    ///
+    /// # Errors
+    /// [`Error::NoAdapter`] if there is none, [`Error::Version`] if the only ones speak another version, [`Error::Status`] if
+    /// the enumeration fails. [d3dkmthk: D3DKMTEnumAdapters3]
+    pub fn open(thunks: &'static Thunks) -> Result<Self> {
+        let mut outcome = Error::NoAdapter;
+        for (_closes, luid) in enumerate(thunks)? {
+            match Self::open_luid(thunks, luid) {
+                Ok(adapter) => return Ok(adapter),
+                Err(error @ Error::Version(_)) => outcome = error,
+                // Somebody else's adapter, or one that is going away.
+                Err(_) => {}
+            }
+        }
+        Err(outcome)
+    }
+
+    /// Opens the adapter with this LUID.
+    ///
+    /// # Errors
+    /// [`Error::NoAdapter`] if its driver is not ours, [`Error::Version`], or [`Error::Status`]. [d3dkmthk: D3DKMTOpenAdapterFromLuid]
+    pub fn open_luid(thunks: &'static Thunks, luid: LUID) -> Result<Self> {
+        let mut open = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: luid, hAdapter: 0 };
+        invoke!(thunks, D3DKMTOpenAdapterFromLuid, &mut open)?;
+        if open.hAdapter == 0 {
+            return Err(Error::BadAnswer("D3DKMTOpenAdapterFromLuid gave no handle"));
+        }
+        let handle = Handle { thunks, handle: open.hAdapter };
+        let data = driver_data(&handle)?;
+        let native_fences = data.features & FEATURE_NATIVE_FENCE != 0 && os_has_native_fences(&handle)?;
+        Ok(Self { inner: Arc::new(Inner { handle, luid, data, native_fences, teardown: Teardown::default() }) })
+    }
+
+    /// Locally unique identifier of the adapter.
+    pub fn luid(&self) -> LUID {
+        self.inner.luid
+    }
+
+    /// What the hardware can do.
+    pub fn caps(&self) -> Caps {
+        Caps::from_bits(self.inner.data.caps)
+    }
+
+    /// Bytes of VRAM that allocations can use.
+    pub fn vram(&self) -> u64 {
+        self.inner.data.vram
+    }
+
+    /// Doorbells of the hardware; queues beyond this number share them by turns.
+    pub fn doorbells(&self) -> u32 {
+        self.inner.data.doorbells
+    }
+
+    /// Frequency of the GPU clock that TIMESTAMP packets write, in hertz.
+    pub fn clock_hz(&self) -> u64 {
+        self.inner.data.clock_hz
+    }
+
+    /// Whether driver and operating system have agreed on native fences. [d3dkmdt: D3DKMT_WDDM_3_1_CAPS]
+    pub fn native_fences(&self) -> bool {
+        self.inner.native_fences
+    }
+
+    /// Whether driver and operating system have agreed on user-mode submission, which needs native fences.
+    pub fn user_mode_submission(&self) -> bool {
+        self.native_fences() && self.inner.data.features & FEATURE_USER_MODE_SUBMISSION != 0
+    }
+
+    /// How many times giving something back to the operating system failed since the adapter was opened.
+    pub fn teardown_failures(&self) -> u32 {
+        self.inner.teardown.count.load(Ordering::Relaxed)
+    }
+
+    /// Status of the latest of [`Adapter::teardown_failures`].
+    pub fn last_teardown_failure(&self) -> Option<NTSTATUS> {
+        (self.teardown_failures() != 0).then(|| NTSTATUS(self.inner.teardown.last.load(Ordering::Relaxed)))
+    }
+
+    pub(crate) fn thunks(&self) -> &'static Thunks {
+        self.inner.handle.thunks
+    }
+
+    pub(crate) fn handle(&self) -> D3DKMT_HANDLE {
+        self.inner.handle.handle
+    }
+
+    /// Notes the outcome of giving something back.
+    pub(crate) fn given_back(&self, status: NTSTATUS) {
+        if let Err(status) = status.ok() {
+            self.inner.teardown.last.store(status.0, Ordering::Relaxed);
+            self.inner.teardown.count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// All adapters with their LUIDs. The listing opens a handle of each, which is closed when the pair is dropped.
+fn enumerate(thunks: &'static Thunks) -> Result<Vec<(Handle, LUID)>> {
+    let mut list = D3DKMT_ENUMADAPTERS3 {
+        Filter: D3DKMT_ENUMADAPTERS_FILTER::new().with_IncludeComputeOnly(true),
+        NumAdapters: 0,
+        pAdapters: core::ptr::null_mut(),
+    };
+    invoke!(thunks, D3DKMTEnumAdapters3, &mut list)?;
+    if list.NumAdapters == 0 {
+        return Ok(Vec::new());
+    }
+    // Some spare room, because adapters may arrive between the two calls.
+    let room = list.NumAdapters.saturating_add(4).min(ADAPTERS_MAX);
+    let mut adapters = alloc::vec![D3DKMT_ADAPTERINFO::zeroed(); room as usize];
+    list.NumAdapters = room;
+    list.pAdapters = adapters.as_mut_ptr();
+    invoke!(thunks, D3DKMTEnumAdapters3, &mut list)?;
+    adapters.truncate(list.NumAdapters as usize);
+    Ok(adapters.iter().map(|info| (Handle { thunks, handle: info.hAdapter }, info.AdapterLuid)).collect())
+}
+
+/// What our kernel-mode driver says about the adapter. [d3dkmthk: KMTQUERYADAPTERINFOTYPE]
+fn driver_data(adapter: &Handle) -> Result<AdapterData> {
+    let mut bytes = [0u8; AdapterData::SIZE];
+    match query(adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_UMDRIVERPRIVATE, &mut bytes) {
+        Ok(()) => {}
+        // A driver without private data, or with another size of it: not ours.
+        Err(Error::Status(STATUS_INVALID_PARAMETER | STATUS_NOT_SUPPORTED | STATUS_BUFFER_TOO_SMALL, _)) => {
+            return Err(Error::NoAdapter);
+        }
+        Err(error) => return Err(error),
+    }
+    let data = AdapterData::from_bytes(&bytes);
+    if data.magic != MAGIC {
+        return Err(Error::NoAdapter);
+    }
+    if data.version != INTERFACE_VERSION {
+        return Err(Error::Version(data.version));
+    }
+    Ok(data)
+}
+
+/// Whether the operating system lets user mode create native fences here. One that does not know the question does not.
+fn os_has_native_fences(adapter: &Handle) -> Result<bool> {
+    let mut caps = [0u8; 4];
+    match query(adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_WDDM_3_1_CAPS, &mut caps) {
+        Ok(()) => Ok(D3DKMT_WDDM_3_1_CAPS::from_bits(u32::from_le_bytes(caps)).NativeGpuFenceSupported()),
+        Err(Error::Status(STATUS_INVALID_PARAMETER | STATUS_NOT_SUPPORTED, _)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn query<const N: usize>(adapter: &Handle, kind: KMTQUERYADAPTERINFOTYPE, answer: &mut [u8; N]) -> Result<()> {
+    // Some answers are read as whole words on the other side.
+    #[repr(align(8))]
+    struct Aligned<const N: usize>([u8; N]);
+    let mut aligned = Aligned([0; N]);
+    let mut args = D3DKMT_QUERYADAPTERINFO {
+        hAdapter: adapter.handle,
+        Type: kind,
+        pPrivateDriverData: aligned.0.as_mut_ptr().cast::<c_void>(),
+        PrivateDriverDataSize: N as u32,
+    };
+    invoke!(adapter.thunks, D3DKMTQueryAdapterInfo, &mut args)?;
+    *answer = aligned.0;
+    Ok(())
+}

@@ -1,0 +1,307 @@
+//! Buffers: allocations that are resident and mapped for the GPU, and can be mapped for the CPU.
+
+use alloc::sync::Arc;
+use core::{ffi::c_void, ptr::NonNull};
+
+use campanile_hw::private::{AllocationData, MAGIC};
+use wddm_ddi::{Zeroed, kmt::*, types::D3DKMT_HANDLE};
+
+pub use campanile_hw::private::Placement;
+
+use crate::{
+    device::Device,
+    error::{Error, Result},
+    shared::SharedRange,
+    thunks::{call, invoke, invoke_pending},
+};
+
+/// Page of the GPU's address space and of the CPU's.
+const PAGE: u64 = 4096;
+/// The GPU's address space, 2^48 bytes; nothing larger can ever be mapped.
+const SIZE_MAX: u64 = 1 << 47;
+
+/// Memory that the GPU can use. Clones share it; it is destroyed with the last clone and the last [`Mapping`].
+///
+/// The driver does not know which submissions use a buffer: keep it until they are done. A GPU access afterwards faults the
+/// queue that makes it and harms nobody else.
+#[derive(Clone)]
+pub struct Buffer {
+    inner: Arc<Inner>,
+}
+
+/// Fields are dropped in order, which undoes the creation step by step.
+struct Inner {
+    address: GpuAddress,
+    _resident: Resident,
+    allocation: Allocation,
+    placement: Placement,
+    size: u64,
+}
+
+impl Device {
+    /// Creates a buffer of `size` bytes, makes it resident and maps it for the GPU.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`] for size 0 or above 2^47; [`Error::Status`], [`Error::BadAnswer`] or [`Error::DeviceLost`] from
+    /// the operating system, with every step undone. [d3dkmthk: D3DKMTCreateAllocation2, D3DKMTMakeResident, D3DKMTMapGpuVirtualAddress]
+    pub fn create_buffer(&self, size: u64, placement: Placement) -> Result<Buffer> {
+        if size == 0 || size > SIZE_MAX {
+            return Err(Error::BadArgument("a buffer has 1 to 2^47 bytes"));
+        }
+        let allocation = Allocation::new(self, size, placement)?;
+        let resident = Resident::new(&allocation)?;
+        let address = GpuAddress::new(&allocation, size.div_ceil(PAGE))?;
+        Ok(Buffer { inner: Arc::new(Inner { address, _resident: resident, allocation, placement, size }) })
+    }
+}
+
+impl Buffer {
+    /// First GPU virtual address, a multiple of 4096.
+    pub fn gpu_address(&self) -> u64 {
+        self.inner.address.base
+    }
+
+    /// Bytes asked for; the last page is mapped whole.
+    pub fn size(&self) -> u64 {
+        self.inner.size
+    }
+
+    /// Where it lives.
+    pub fn placement(&self) -> Placement {
+        self.inner.placement
+    }
+
+    /// The device it was created on.
+    pub fn device(&self) -> &Device {
+        &self.inner.allocation.device
+    }
+
+    pub(crate) fn allocation(&self) -> D3DKMT_HANDLE {
+        self.inner.allocation.handle
+    }
+
+    /// Maps the buffer for the CPU. Several mappings may exist at a time; locks nest.
+    ///
+    /// # Errors
+    /// [`Error::NotMappable`], [`Error::Status`], [`Error::BadAnswer`], [`Error::DeviceLost`]. [d3dkmthk: D3DKMTLock2]
+    pub fn map(&self) -> Result<Mapping> {
+        if self.inner.placement == Placement::Vram {
+            return Err(Error::NotMappable);
+        }
+        let len = usize::try_from(self.inner.size).map_err(|_| Error::NotMappable)?;
+        let mut lock = D3DKMT_LOCK2::zeroed();
+        lock.hDevice = self.device().handle();
+        lock.hAllocation = self.allocation();
+        invoke!(self.device().thunks(), D3DKMTLock2, &mut lock)?;
+        match NonNull::new(lock.pData.cast::<u8>()).filter(|start| start.addr().get() % PAGE as usize == 0) {
+            Some(start) => Ok(Mapping { buffer: self.clone(), start, len }),
+            None => {
+                self.unlock();
+                Err(Error::BadAnswer("D3DKMTLock2 gave no page address"))
+            }
+        }
+    }
+
+    fn unlock(&self) {
+        let mut args = D3DKMT_UNLOCK2 { hDevice: self.device().handle(), hAllocation: self.allocation() };
+        self.device().adapter().given_back(call!(self.device().thunks(), D3DKMTUnlock2, &mut args));
+    }
+}
+
+/// A buffer as the CPU sees it, until dropped. The address stays the same even when the memory manager moves the contents.
+///
+/// The GPU may change the bytes at any time while work that writes them is queued: wait for a fence before reading, and do
+/// not write what queued work reads. Copies made against that rule have unspecified contents and do no other harm.
+pub struct Mapping {
+    buffer: Buffer,
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping is an address range of the process, good on every thread until the drop.
+unsafe impl Send for Mapping {}
+// SAFETY: shared use copies bytes through raw pointers only; racing copies yield unspecified bytes, which the type documents.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// First address, a multiple of 4096.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// The bytes as words that are shared with the GPU.
+    ///
+    /// # Safety
+    /// The range is not used after the mapping is dropped.
+    pub(crate) unsafe fn words(&self) -> SharedRange {
+        // SAFETY: `map` checked that the address is that of a page, and the caller stops in time.
+        unsafe { SharedRange::new(self.start, self.len) }
+    }
+
+    /// Bytes mapped: the buffer's size.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Always false: empty buffers do not exist.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The buffer that is mapped.
+    pub fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// Copies `bytes` into the buffer at `offset`.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`] if they do not fit; nothing is copied.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
+        let target = self.range(offset, bytes.len())?;
+        // SAFETY: the target range lies in the mapping, which outlives the call; a caller's slice never overlaps it, because
+        // no reference to mapped bytes is handed out by safe code.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
+        Ok(())
+    }
+
+    /// Copies from the buffer at `offset` into `bytes`.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`] if the range leaves the buffer; nothing is copied.
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
+        let source = self.range(offset, bytes.len())?;
+        // SAFETY: the source range lies in the mapping, which outlives the call; a caller's slice never overlaps it.
+        unsafe { core::ptr::copy_nonoverlapping(source, bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    /// The bytes as a slice, without copying.
+    ///
+    /// # Safety
+    /// Nobody, the GPU included, writes them while the slice is used.
+    pub unsafe fn as_slice(&self) -> &[u8] {
+        // SAFETY: `len` bytes are mapped until the drop, and the caller keeps writers away.
+        unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+
+    fn range(&self, offset: usize, len: usize) -> Result<*mut u8> {
+        match offset.checked_add(len) {
+            // SAFETY: `offset` is at most the mapping's length.
+            Some(end) if end <= self.len => Ok(unsafe { self.start.as_ptr().add(offset) }),
+            _ => Err(Error::BadArgument("the range lies outside the buffer")),
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        self.buffer.unlock();
+    }
+}
+
+struct Allocation {
+    device: Device,
+    handle: D3DKMT_HANDLE,
+}
+
+impl Allocation {
+    fn new(device: &Device, size: u64, placement: Placement) -> Result<Self> {
+        // The driver reads the record in place on some paths; give it word alignment.
+        #[repr(align(8))]
+        struct Aligned([u8; AllocationData::SIZE]);
+        let data = AllocationData { magic: MAGIC, placement: placement as u32, size, reserved: 0 };
+        let mut data = Aligned(data.to_bytes());
+        let mut info = D3DDDI_ALLOCATIONINFO2::zeroed();
+        info.pPrivateDriverData = data.0.as_mut_ptr().cast::<c_void>();
+        info.PrivateDriverDataSize = AllocationData::SIZE as u32;
+        let mut create = D3DKMT_CREATEALLOCATION::zeroed();
+        create.hDevice = device.handle();
+        create.NumAllocations = 1;
+        create.u1.pAllocationInfo2 = &mut info;
+        invoke!(device.thunks(), D3DKMTCreateAllocation2, &mut create)?;
+        if info.hAllocation == 0 {
+            return Err(Error::BadAnswer("D3DKMTCreateAllocation2 gave no handle"));
+        }
+        Ok(Self { device: device.clone(), handle: info.hAllocation })
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        let mut args = D3DKMT_DESTROYALLOCATION2::zeroed();
+        args.hDevice = self.device.handle();
+        args.phAllocationList = &mut self.handle;
+        args.AllocationCount = 1;
+        self.device.adapter().given_back(call!(self.device.thunks(), D3DKMTDestroyAllocation2, &mut args));
+    }
+}
+
+/// An allocation's place on the residency list.
+struct Resident {
+    device: Device,
+    allocation: D3DKMT_HANDLE,
+}
+
+impl Resident {
+    fn new(allocation: &Allocation) -> Result<Self> {
+        let device = &allocation.device;
+        let mut handle = allocation.handle;
+        let mut args = D3DDDI_MAKERESIDENT::zeroed();
+        args.hPagingQueue = device.paging_queue();
+        args.NumAllocations = 1;
+        args.AllocationList = &mut handle;
+        let pending = invoke_pending!(device.thunks(), D3DKMTMakeResident, &mut args)?;
+        // From here on the allocation is counted as resident, also while the request is pending, so a failed wait evicts.
+        let resident = Self { device: device.clone(), allocation: handle };
+        device.wait_paging(pending, args.PagingFenceValue)?;
+        Ok(resident)
+    }
+}
+
+impl Drop for Resident {
+    fn drop(&mut self) {
+        let mut args = D3DKMT_EVICT::zeroed();
+        args.hDevice = self.device.handle();
+        args.NumAllocations = 1;
+        args.AllocationList = &mut self.allocation;
+        self.device.adapter().given_back(call!(self.device.thunks(), D3DKMTEvict, &mut args));
+    }
+}
+
+/// A range of GPU virtual addresses that an allocation is mapped to.
+struct GpuAddress {
+    device: Device,
+    base: u64,
+    size: u64,
+}
+
+impl GpuAddress {
+    fn new(allocation: &Allocation, pages: u64) -> Result<Self> {
+        let device = &allocation.device;
+        let mut args = D3DDDI_MAPGPUVIRTUALADDRESS::zeroed();
+        args.hPagingQueue = device.paging_queue();
+        args.hAllocation = allocation.handle;
+        args.SizeInPages = pages;
+        args.Protection = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new().with_Write(true);
+        let pending = invoke_pending!(device.thunks(), D3DKMTMapGpuVirtualAddress, &mut args)?;
+        if args.VirtualAddress == 0 || args.VirtualAddress % PAGE != 0 {
+            return Err(Error::BadAnswer("D3DKMTMapGpuVirtualAddress gave no page address"));
+        }
+        // Mapped from here on, also while the request is pending, so a failed wait frees the range.
+        let address = Self { device: device.clone(), base: args.VirtualAddress, size: pages * PAGE };
+        device.wait_paging(pending, args.PagingFenceValue)?;
+        Ok(address)
+    }
+}
+
+impl Drop for GpuAddress {
+    fn drop(&mut self) {
+        let mut args = D3DKMT_FREEGPUVIRTUALADDRESS {
+            hAdapter: self.device.adapter().handle(),
+            BaseAddress: self.base,
+            Size: self.size,
+        };
+        self.device.adapter().given_back(call!(self.device.thunks(), D3DKMTFreeGpuVirtualAddress, &mut args));
+    }
+}

@@ -1,0 +1,399 @@
+//! Recording: packets written straight into command memory that the GPU reads.
+//!
+//! Command memory is a ring of bytes. Every submission takes one contiguous piece of it and gives it back when its progress
+//! value is reached. Recording starts where the last piece ended; only when a packet does not fit does it look at the GPU's
+//! progress, move what it has to the start of the ring, or wait.
+
+use alloc::{boxed::Box, vec};
+use core::sync::atomic::Ordering;
+
+use campanile_hw::{
+    packet::{self, COPY_MAX, FILL_MAX, Packet},
+    queue::COMMANDS_SIZE_MAX,
+};
+use wddm_ddi::types::{D3DKMT_HANDLE, LUID};
+
+use crate::{
+    device::Device,
+    error::{Error, Result},
+    fence::{self, Fence},
+    shared::{SharedRange, SharedWord},
+};
+
+pub use campanile_hw::packet::Copy as CopyRows;
+
+/// Looks at the progress fence before a full ring sends the thread to sleep.
+const SPINS: u32 = 200;
+/// Most bytes a single run of a COPY can name, a multiple of 4096.
+const COPY_RUN: u64 = COPY_MAX;
+/// Most bytes of one FILL, a multiple of 4096.
+const FILL_RUN: u64 = FILL_MAX;
+
+/// What is known about the progress of a queue.
+pub(crate) struct Progress {
+    /// The fence's current value, read-only for us.
+    pub(crate) current: SharedWord,
+    /// Its handle, for waits.
+    pub(crate) fence: D3DKMT_HANDLE,
+    /// Value before the first submission.
+    pub(crate) base: u64,
+    /// Submissions made: write pointer of the ring. The private copy; the shared one is only ever written.
+    pub(crate) submitted: u64,
+    /// Submissions known to be done.
+    completed: u64,
+}
+
+impl Progress {
+    pub(crate) fn new(current: SharedWord, fence: D3DKMT_HANDLE) -> Self {
+        Self { current, fence, base: current.load(Ordering::Acquire), submitted: 0, completed: 0 }
+    }
+
+    /// Progress value of submission number `submission`, counted from 1.
+    #[inline(always)]
+    pub(crate) fn value(&self, submission: u64) -> u64 {
+        self.base + submission
+    }
+
+    /// Submissions not known to be done.
+    #[inline(always)]
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.submitted - self.completed
+    }
+}
+
+/// The part of a queue that recording works on.
+pub(crate) struct Core {
+    pub(crate) device: Device,
+    pub(crate) luid: LUID,
+    pub(crate) progress: Progress,
+    pub(crate) memory: CommandMemory,
+}
+
+/// The ring of command memory.
+///
+/// `head` and `tail` count bytes since the start and never wrap: `tail..head` belongs to submissions in flight.
+pub(crate) struct CommandMemory {
+    range: SharedRange,
+    /// GPU virtual address of the range.
+    pub(crate) gpu: u64,
+    head: u64,
+    tail: u64,
+    /// Where the next submission starts: `head` as an offset in the range.
+    start: usize,
+    /// First offset past `start` that is in use or past the range.
+    limit: usize,
+    /// `head` after each submission in flight, by ring slot.
+    ends: Box<[u64]>,
+}
+
+impl CommandMemory {
+    /// Command memory of a queue with `entries` (a power of two) submissions in flight at most.
+    pub(crate) fn new(range: SharedRange, gpu: u64, entries: u32) -> Self {
+        let ends = vec![0; entries as usize].into_boxed_slice();
+        Self { range, gpu, head: 0, tail: 0, start: 0, limit: range.bytes(), ends }
+    }
+
+    #[inline(always)]
+    fn slot(&mut self, submission: u64) -> Option<&mut u64> {
+        let mask = self.ends.len() - 1;
+        self.ends.get_mut(submission as usize & mask)
+    }
+
+    /// Offset where the next submission starts.
+    pub(crate) fn start(&self) -> usize {
+        self.start
+    }
+
+    fn in_use(&self) -> u64 {
+        self.head - self.tail
+    }
+
+    /// Gives back what submissions up to number `completed` held.
+    fn release(&mut self, completed: u64) {
+        if completed != 0 {
+            let end = self.slot(completed).map_or(0, |end| *end);
+            self.tail = self.tail.max(end);
+        }
+        self.set_limit();
+    }
+
+    fn set_limit(&mut self) {
+        let free = self.range.bytes() as u64 - self.in_use();
+        self.limit = self.range.bytes().min(self.start + free as usize);
+    }
+
+    /// Takes the piece up to `cursor` for submission number `submission`; returns its GPU address and size.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, submission: u64, cursor: usize) -> (u64, u32) {
+        let piece = (self.gpu + self.start as u64, (cursor - self.start) as u32);
+        self.head += (cursor - self.start) as u64;
+        self.start = cursor;
+        let head = self.head;
+        if let Some(end) = self.slot(submission) {
+            *end = head;
+        }
+        piece
+    }
+}
+
+impl Core {
+    /// Makes sure that one more ring entry is free.
+    #[inline(always)]
+    pub(crate) fn reserve_entry(&mut self, wait: bool) -> Result<()> {
+        if self.progress.in_flight() < self.memory.ends.len() as u64 { Ok(()) } else { self.free_entry(wait) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn free_entry(&mut self, wait: bool) -> Result<()> {
+        self.refresh()?;
+        while self.progress.in_flight() >= self.memory.ends.len() as u64 {
+            if !wait {
+                return Err(Error::RingFull);
+            }
+            self.wait_for_one()?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the progress fence and gives back what is done.
+    fn refresh(&mut self) -> Result<()> {
+        // Acquire: the GPU read the commands before it wrote the value, so they may be overwritten after this.
+        let seen = self.progress.current.load(Ordering::Acquire).wrapping_sub(self.progress.base);
+        if seen > self.progress.submitted {
+            // Nothing writes such a value while the device works; a lost one may show all ones.
+            self.device.check()?;
+            return Err(Error::BadAnswer("the progress fence shows a value that was never queued"));
+        }
+        if seen > self.progress.completed {
+            self.progress.completed = seen;
+        }
+        self.memory.release(self.progress.completed);
+        Ok(())
+    }
+
+    /// Waits until one more submission is done: a little while awake, then in the kernel.
+    fn wait_for_one(&mut self) -> Result<()> {
+        let value = self.progress.value(self.progress.completed + 1);
+        for _ in 0..SPINS {
+            if self.progress.current.load(Ordering::Relaxed) >= value {
+                return self.refresh();
+            }
+            core::hint::spin_loop();
+        }
+        fence::wait(&self.device, self.progress.fence, self.progress.current, value, None)?;
+        self.refresh()
+    }
+}
+
+/// Records the commands of one submission.
+///
+/// They run in order; a copy or fill is complete, and visible to the GPU, before the next command starts. A command that is
+/// refused leaves what was recorded before it untouched.
+pub struct Recorder<'q> {
+    core: &'q mut Core,
+    /// Offset of the next packet in command memory.
+    cursor: usize,
+    wait: bool,
+}
+
+impl<'q> Recorder<'q> {
+    /// Starts after `recorded` bytes that an earlier recorder of the same submission left.
+    #[inline(always)]
+    pub(crate) fn new(core: &'q mut Core, recorded: usize, wait: bool) -> Self {
+        let cursor = core.memory.start + recorded;
+        Self { core, cursor, wait }
+    }
+
+    /// Bytes recorded so far.
+    #[inline(always)]
+    pub fn recorded(&self) -> usize {
+        self.cursor - self.core.memory.start
+    }
+
+    #[inline(always)]
+    pub(crate) fn cursor(&self) -> usize {
+        self.cursor
+    }
+
+    /// Copies `size` bytes between GPU addresses; source and destination do not overlap.
+    ///
+    /// # Errors
+    /// [`Error::BadPacket`] for size 0 or a range outside the address space; see [`Recorder::nop`] for the rest.
+    #[inline]
+    pub fn copy(&mut self, destination: u64, source: u64, size: u64) -> Result<()> {
+        if size > COPY_RUN {
+            return self.copy_long(destination, source, size);
+        }
+        let copy =
+            CopyRows { source, destination, row_bytes: size as u32, rows: 1, source_pitch: 0, destination_pitch: 0 };
+        self.copy_rows(&copy)
+    }
+
+    #[cold]
+    fn copy_long(&mut self, destination: u64, source: u64, size: u64) -> Result<()> {
+        let end = destination.checked_add(size).and(source.checked_add(size));
+        if end.is_none() || size.div_ceil(COPY_RUN) * packet::Copy::SIZE as u64 > u64::from(COMMANDS_SIZE_MAX) {
+            return Err(Error::BadPacket(packet::BadPacket::Range));
+        }
+        let before = self.recorded();
+        let mut done = 0;
+        while done < size {
+            let run = (size - done).min(COPY_RUN);
+            if let Err(error) = self.copy(destination + done, source + done, run) {
+                self.rewind(before);
+                return Err(error);
+            }
+            done += run;
+        }
+        Ok(())
+    }
+
+    /// Copies `rows` runs of `row_bytes` bytes; run `i` goes from `source + i * source_pitch` to
+    /// `destination + i * destination_pitch`. At most 256 MiB.
+    ///
+    /// # Errors
+    /// [`Error::BadPacket`] if a size is zero or too large or a range leaves the address space; see [`Recorder::nop`].
+    #[inline]
+    pub fn copy_rows(&mut self, copy: &CopyRows) -> Result<()> {
+        Packet::Copy(*copy).validate()?;
+        self.push(copy.to_words())
+    }
+
+    /// Fills `size` bytes with a 32-bit pattern; address and size are multiples of 4.
+    ///
+    /// # Errors
+    /// [`Error::BadPacket`] for a size of 0, misalignment or a range outside the address space; see [`Recorder::nop`].
+    #[inline]
+    pub fn fill(&mut self, destination: u64, size: u64, pattern: u32) -> Result<()> {
+        let fill = packet::Fill { destination, size: size.min(FILL_RUN), pattern };
+        Packet::Fill(fill).validate()?;
+        if size > FILL_RUN { self.fill_long(destination, size, pattern) } else { self.push(fill.to_words()) }
+    }
+
+    #[cold]
+    fn fill_long(&mut self, destination: u64, size: u64, pattern: u32) -> Result<()> {
+        if size > 1 << 48 || destination.checked_add(size).is_none() {
+            return Err(Error::BadPacket(packet::BadPacket::Range));
+        }
+        let before = self.recorded();
+        let mut done = 0;
+        while done < size {
+            let run = (size - done).min(FILL_RUN);
+            if let Err(error) = self.fill(destination + done, run, pattern) {
+                self.rewind(before);
+                return Err(error);
+            }
+            done += run;
+        }
+        Ok(())
+    }
+
+    /// Sets the fence's value after every earlier effect of the queue and releases who waits for it.
+    ///
+    /// # Errors
+    /// [`Error::ForeignFence`]; see [`Recorder::nop`].
+    #[inline]
+    pub fn signal(&mut self, fence: &Fence, value: u64) -> Result<()> {
+        self.check_fence(fence)?;
+        self.push(fence.signal_packet(value).to_words())
+    }
+
+    /// Holds the queue until the fence's value is at least `value`, without the CPU.
+    ///
+    /// # Errors
+    /// [`Error::ForeignFence`]; see [`Recorder::nop`].
+    #[inline]
+    pub fn wait(&mut self, fence: &Fence, value: u64) -> Result<()> {
+        self.check_fence(fence)?;
+        self.push(fence.wait_packet(value).to_words())
+    }
+
+    /// Writes the GPU clock as 64 bits to an address that is a multiple of 8.
+    ///
+    /// # Errors
+    /// [`Error::BadPacket`]; see [`Recorder::nop`].
+    #[inline]
+    pub fn timestamp(&mut self, destination: u64) -> Result<()> {
+        let timestamp = packet::Timestamp { destination };
+        Packet::Timestamp(timestamp).validate()?;
+        self.push(timestamp.to_words())
+    }
+
+    /// Does nothing on the GPU.
+    ///
+    /// # Errors
+    /// When command memory must be waited for, [`Error::DeviceLost`] or [`Error::Status`]; [`Error::CommandMemoryFull`] if
+    /// the submission must not wait; [`Error::CommandsTooLarge`] if the submission can never fit.
+    #[inline]
+    pub fn nop(&mut self) -> Result<()> {
+        self.push(packet::Nop {}.to_words())
+    }
+
+    /// The last packet of every submission.
+    #[inline(always)]
+    pub(crate) fn progress(&mut self, value: u64) -> Result<()> {
+        self.push(packet::Progress { value }.to_words())
+    }
+
+    #[inline(always)]
+    fn check_fence(&self, fence: &Fence) -> Result<()> {
+        if fence.luid() == self.core.luid { Ok(()) } else { Err(Error::ForeignFence) }
+    }
+
+    /// Forgets what was recorded after the first `recorded` bytes.
+    fn rewind(&mut self, recorded: usize) {
+        self.cursor = self.core.memory.start + recorded;
+    }
+
+    #[inline(always)]
+    fn push<const N: usize>(&mut self, words: [u64; N]) -> Result<()> {
+        let bytes = N * 8;
+        if self.core.memory.limit - self.cursor < bytes {
+            self.make_room(bytes)?;
+        }
+        // SAFETY: `bytes` fit between the cursor and the limit, which is inside the range.
+        unsafe { self.core.memory.range.write(self.cursor, words) };
+        self.cursor += bytes;
+        Ok(())
+    }
+
+    /// Makes room for `bytes` more: by progress, by moving to the start of command memory, by waiting.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, bytes: usize) -> Result<()> {
+        let recorded = self.recorded();
+        let total = recorded + bytes;
+        let size = self.core.memory.range.bytes();
+        if total > size.min(COMMANDS_SIZE_MAX as usize) {
+            return Err(Error::CommandsTooLarge);
+        }
+        loop {
+            self.core.refresh()?;
+            let memory = &mut self.core.memory;
+            if memory.limit - self.cursor >= bytes {
+                return Ok(());
+            }
+            // The piece would cross the end: it has to start anew at offset 0, and the rest of the range is skipped.
+            if memory.start + total > size {
+                let skipped = (size - memory.start) as u64;
+                let idle = memory.in_use() == 0;
+                if idle || skipped + total as u64 <= size as u64 - memory.in_use() {
+                    memory.range.move_to_start(memory.start, recorded);
+                    memory.head += skipped;
+                    if idle {
+                        memory.tail = memory.head;
+                    }
+                    memory.start = 0;
+                    memory.set_limit();
+                    self.cursor = recorded;
+                    return Ok(());
+                }
+            }
+            if !self.wait {
+                return Err(Error::CommandMemoryFull);
+            }
+            self.core.wait_for_one()?;
+        }
+    }
+}

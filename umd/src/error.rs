@@ -1,0 +1,110 @@
+//! What can go wrong, and what to do about it.
+
+use campanile_hw::packet::BadPacket;
+use core::fmt;
+use wddm_ddi::status::*;
+
+/// Result of this crate.
+pub type Result<T> = core::result::Result<T, Error>;
+
+/// Why a call failed. Unless a variant says otherwise, a failed call has changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused: its status, and the function that returned it.
+    Status(NTSTATUS, &'static str),
+    /// The operating system answered with success but without something it must deliver.
+    BadAnswer(&'static str),
+    /// The GPU was reset, removed or stopped. Drop every queue, fence, buffer and device, then create them anew.
+    DeviceLost,
+    /// No adapter is driven by the Campanile kernel-mode driver.
+    NoAdapter,
+    /// The kernel-mode driver speaks this other version of the hardware interface.
+    Version(u32),
+    /// Native fences are not enabled for the adapter.
+    NativeFencesDisabled,
+    /// User-mode submission was asked for by name and is not enabled for the adapter.
+    UserSubmissionDisabled,
+    /// An argument is out of range; says which, and what is allowed.
+    BadArgument(&'static str),
+    /// The packet would fault the queue.
+    BadPacket(BadPacket),
+    /// The buffer was created with [`Placement::Vram`](crate::Placement::Vram), which the CPU never maps.
+    NotMappable,
+    /// The fence belongs to another adapter.
+    ForeignFence,
+    /// One submission holds more commands than the queue's command memory, or than the hardware takes (1 MiB).
+    CommandsTooLarge,
+    /// Every ring entry is in use (only from calls that do not wait).
+    RingFull,
+    /// Command memory is in use (only from calls that do not wait).
+    CommandMemoryFull,
+    /// The time limit passed first.
+    Timeout,
+    /// The doorbell's status word holds an unknown value.
+    DoorbellStatus(u64),
+}
+
+impl Error {
+    /// The error for a failed status of function `what`.
+    pub(crate) fn from_status(status: NTSTATUS, what: &'static str) -> Self {
+        match status {
+            STATUS_DEVICE_REMOVED | STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE => Self::DeviceLost,
+            status => Self::Status(status, what),
+        }
+    }
+}
+
+impl From<BadPacket> for Error {
+    fn from(rule: BadPacket) -> Self {
+        Self::BadPacket(rule)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status, what) => write!(f, "{what} failed with {status}"),
+            Self::BadAnswer(what) => write!(f, "the operating system broke its contract: {what}"),
+            Self::DeviceLost => {
+                f.write_str("the GPU was reset or removed; drop all queues, fences, buffers and devices, and create them anew")
+            }
+            Self::NoAdapter => f.write_str("no Campanile GPU found; check that its driver is installed and started"),
+            Self::Version(found) => write!(
+                f,
+                "the kernel-mode driver speaks hardware interface version {found}, this library version {}; install both from one package",
+                campanile_hw::registers::INTERFACE_VERSION
+            ),
+            Self::NativeFencesDisabled => {
+                f.write_str("native fences are not enabled for this GPU; the operating system must enable the feature NATIVE_FENCE")
+            }
+            Self::UserSubmissionDisabled => f.write_str(
+                "user-mode submission is not enabled for this GPU; enable the feature USER_MODE_SUBMISSION or let the queue choose its model",
+            ),
+            Self::BadArgument(rule) => write!(f, "bad argument: {rule}"),
+            Self::BadPacket(rule) => write!(f, "the command breaks a rule of the hardware: {}", rule_text(*rule)),
+            Self::NotMappable => f.write_str("the buffer lies in VRAM the CPU cannot see; create it as System or VramVisible to map it"),
+            Self::ForeignFence => f.write_str("the fence belongs to another adapter; create one on the queue's device"),
+            Self::CommandsTooLarge => {
+                f.write_str("the submission is larger than the queue's command memory or 1 MiB; split it or give the queue more command memory")
+            }
+            Self::RingFull => f.write_str("the ring is full; wait for progress and try again"),
+            Self::CommandMemoryFull => f.write_str("the command memory is full; wait for progress and try again"),
+            Self::Timeout => f.write_str("the time limit passed before the fence reached the value"),
+            Self::DoorbellStatus(value) => write!(f, "the doorbell's status word holds the unknown value {value:#x}; create the queue anew"),
+        }
+    }
+}
+
+fn rule_text(rule: BadPacket) -> &'static str {
+    match rule {
+        BadPacket::Truncated => "it is cut short",
+        BadPacket::Opcode => "there is no such operation",
+        BadPacket::Length => "its length does not fit the operation",
+        BadPacket::Reserved => "a reserved bit is set",
+        BadPacket::Alignment => "an address or size is not aligned",
+        BadPacket::Range => "a size is zero or too large, or the range leaves the address space",
+    }
+}
+
+impl core::error::Error for Error {}

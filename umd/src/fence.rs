@@ -1,0 +1,189 @@
+//! Native fences: values that GPU queues signal and wait for without the kernel, and that the CPU can wait for.
+
+use alloc::sync::Arc;
+use core::{hint::spin_loop, sync::atomic::Ordering, time::Duration};
+
+use campanile_hw::packet;
+use wddm_ddi::{
+    Zeroed,
+    km::D3DDDI_NATIVEFENCE_TYPE,
+    kmt::*,
+    types::{D3DKMT_HANDLE, LUID},
+};
+
+use crate::{
+    device::Device,
+    error::{Error, Result},
+    event::Event,
+    shared::SharedWord,
+    thunks::{call, invoke},
+};
+
+/// The physical adapters of a link that may touch an object; the GPU is the only one of its link.
+pub(crate) const FIRST_ADAPTER: u32 = 1;
+
+/// A native fence. Clones share it; it is destroyed with the last of them.
+///
+/// Keep it until the submissions that name it are done: the GPU faults a queue that signals a destroyed fence.
+#[derive(Clone)]
+pub struct Fence {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    device: Device,
+    handle: D3DKMT_HANDLE,
+    luid: LUID,
+    /// The current value, read-only for us.
+    value: SharedWord,
+    current: u64,
+    monitored: u64,
+}
+
+impl Fence {
+    /// Creates a fence whose value is `initial`.
+    ///
+    /// # Errors
+    /// [`Error::NativeFencesDisabled`], [`Error::Status`], [`Error::BadAnswer`], [`Error::DeviceLost`].
+    /// [d3dkmthk: D3DKMTCreateNativeFence]
+    pub fn new(device: &Device, initial: u64) -> Result<Self> {
+        if !device.adapter().native_fences() {
+            return Err(Error::NativeFencesDisabled);
+        }
+        let mut create = D3DKMT_CREATENATIVEFENCE::zeroed();
+        create.hDevice = device.handle();
+        create.Info.InitialFenceValue = initial;
+        create.Info.EngineAffinity = FIRST_ADAPTER;
+        create.Info.Type = D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT;
+        invoke!(device.thunks(), D3DKMTCreateNativeFence, &mut create)?;
+        let mapping = create.Info.NativeFenceMapping;
+        // SAFETY: the system maps the current value, 8 bytes and 8-aligned, until the fence is destroyed.
+        let value = unsafe { SharedWord::new(mapping.CurrentValueCpuVa) };
+        let (current, monitored) = (mapping.CurrentValueGpuVa, mapping.MonitoredValueGpuVa);
+        match value {
+            Some(value) if current != 0 && current % 8 == 0 && monitored % 8 == 0 => Ok(Self {
+                inner: Arc::new(Inner {
+                    device: device.clone(),
+                    handle: create.hSyncObject,
+                    luid: device.adapter().luid(),
+                    value,
+                    current,
+                    monitored,
+                }),
+            }),
+            _ => {
+                destroy(device, create.hSyncObject);
+                Err(Error::BadAnswer("D3DKMTCreateNativeFence gave no fence addresses"))
+            }
+        }
+    }
+
+    /// The current value. Never blocks and never enters the kernel.
+    #[inline]
+    pub fn value(&self) -> u64 {
+        self.inner.value.load(Ordering::Acquire)
+    }
+
+    /// Looks at the value up to `looks` times, pausing in between, and says whether it reached `value`.
+    #[inline]
+    pub fn spin(&self, value: u64, looks: u32) -> bool {
+        for _ in 0..looks {
+            if self.value() >= value {
+                return true;
+            }
+            spin_loop();
+        }
+        false
+    }
+
+    /// Waits until the current value is at least `value`; `None` waits as long as the device lives. Enters the kernel only if
+    /// the value is not there yet.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`], [`Error::DeviceLost`], [`Error::Status`]. [d3dkmthk: D3DKMTWaitForSynchronizationObjectFromCpu]
+    pub fn wait(&self, value: u64, timeout: Option<Duration>) -> Result<()> {
+        wait(&self.inner.device, self.inner.handle, self.inner.value, value, timeout)
+    }
+
+    /// Sets the value from the CPU and releases GPU and CPU waiters.
+    ///
+    /// # Errors
+    /// [`Error::Status`], [`Error::DeviceLost`]. [d3dkmthk: D3DKMTSignalSynchronizationObjectFromCpu]
+    pub fn signal(&self, value: u64) -> Result<()> {
+        let (mut handle, mut value) = (self.inner.handle, value);
+        let mut args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
+            hDevice: self.inner.device.handle(),
+            ObjectCount: 1,
+            ObjectHandleArray: &mut handle,
+            FenceValueArray: &mut value,
+            Flags: D3DDDICB_SIGNALFLAGS::new(),
+        };
+        invoke!(self.inner.device.thunks(), D3DKMTSignalSynchronizationObjectFromCpu, &mut args)
+    }
+
+    /// The device it was created on.
+    pub fn device(&self) -> &Device {
+        &self.inner.device
+    }
+
+    /// GPU virtual address of the current value.
+    pub fn gpu_address(&self) -> u64 {
+        self.inner.current
+    }
+
+    #[inline]
+    pub(crate) fn luid(&self) -> LUID {
+        self.inner.luid
+    }
+
+    #[inline]
+    pub(crate) fn signal_packet(&self, value: u64) -> packet::Signal {
+        let Inner { handle, current, monitored, .. } = *self.inner;
+        packet::Signal { handle, current, monitored, value }
+    }
+
+    #[inline]
+    pub(crate) fn wait_packet(&self, value: u64) -> packet::Wait {
+        packet::Wait { handle: self.inner.handle, current: self.inner.current, value }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        destroy(&self.device, self.handle);
+    }
+}
+
+fn destroy(device: &Device, handle: D3DKMT_HANDLE) {
+    let mut args = D3DKMT_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject: handle };
+    device.adapter().given_back(call!(device.thunks(), D3DKMTDestroySynchronizationObject, &mut args));
+}
+
+/// Waits until `object`, whose value shows in `current`, is at least `value`.
+pub(crate) fn wait(
+    device: &Device,
+    object: D3DKMT_HANDLE,
+    current: SharedWord,
+    value: u64,
+    timeout: Option<Duration>,
+) -> Result<()> {
+    let now = current.load(Ordering::Acquire);
+    if now >= value && now != u64::MAX {
+        return Ok(());
+    }
+    let Some(limit) = timeout else {
+        return device.wait_blocking(object, current, value);
+    };
+    if now < value {
+        if limit.is_zero() {
+            return Err(Error::Timeout);
+        }
+        let event = Event::new()?;
+        device.wait_thunk(object, value, event.handle())?;
+        // The value may arrive in the same moment as the time limit; the value counts.
+        if !event.wait(limit)? && current.load(Ordering::Acquire) < value {
+            return Err(Error::Timeout);
+        }
+    }
+    device.reached(current, value)
+}

@@ -1,0 +1,552 @@
+//! Queues: creation, submission in either model, waiting.
+
+use core::{ffi::c_void, sync::atomic::Ordering, time::Duration};
+
+use campanile_hw::{
+    private::DoorbellData,
+    queue::{CONTROL_SIZE, RING_ENTRIES_MAX, RING_ENTRY_SIZE},
+    registers::{NODE_COMPUTE, NODE_COPY},
+};
+use wddm_ddi::{
+    Zeroed,
+    km::D3DDDI_CREATEHWQUEUEFLAGS,
+    kmt::*,
+    types::{D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE},
+};
+
+use crate::{
+    buffer::{Mapping, Placement},
+    commands::{CommandMemory, Core, Progress, Recorder},
+    device::Device,
+    error::{Error, Result},
+    fence::{self, FIRST_ADAPTER},
+    ring::{DoorbellWords, Status, UserRing},
+    shared::SharedWord,
+    thunks::{call, invoke},
+};
+
+/// Fewest ring entries: the ring then fills a page, and the size of its allocation is exactly its own.
+pub const RING_ENTRIES_MIN: u32 = (CONTROL_SIZE / RING_ENTRY_SIZE) as u32;
+/// Most bytes of command memory.
+pub const COMMAND_BYTES_MAX: u32 = 1 << 28;
+
+/// Engine that runs a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// General work.
+    Compute,
+    /// Transfers.
+    Copy,
+}
+
+impl Node {
+    fn ordinal(self) -> u32 {
+        match self {
+            Self::Compute => NODE_COMPUTE,
+            Self::Copy => NODE_COPY,
+        }
+    }
+}
+
+/// How work reaches the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubmissionModel {
+    /// By ring and doorbell; the kernel is not involved.
+    User,
+    /// By a call for every submission. [d3dkmthk: D3DKMTSubmitCommandToHwQueue]
+    Kernel,
+}
+
+/// Properties of a new queue.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueOptions {
+    /// Most submissions in flight: a power of two, 128 to 65536.
+    pub ring_entries: u32,
+    /// Bytes of command memory that the submissions in flight share: a multiple of 4096, up to 256 MiB.
+    pub command_bytes: u32,
+    /// `None` takes user-mode submission where it is enabled and works, the kernel's otherwise; `Some` insists.
+    pub model: Option<SubmissionModel>,
+}
+
+impl Default for QueueOptions {
+    fn default() -> Self {
+        Self { ring_entries: 256, command_bytes: 1 << 20, model: None }
+    }
+}
+
+impl QueueOptions {
+    fn check(&self) -> Result<()> {
+        if !self.ring_entries.is_power_of_two() || !(RING_ENTRIES_MIN..=RING_ENTRIES_MAX).contains(&self.ring_entries) {
+            return Err(Error::BadArgument("a ring has a power of two of entries, 128 to 65536"));
+        }
+        if self.command_bytes == 0 || !self.command_bytes.is_multiple_of(4096) || self.command_bytes > COMMAND_BYTES_MAX
+        {
+            return Err(Error::BadArgument("command memory has a multiple of 4096 bytes, up to 256 MiB"));
+        }
+        Ok(())
+    }
+}
+
+/// What a queue has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueStats {
+    /// Submissions made.
+    pub submissions: u64,
+    /// Stores to the doorbell.
+    pub doorbell_rings: u64,
+    /// Connections asked for because a doorbell had been taken away.
+    pub doorbell_reconnects: u64,
+    /// Submissions that the kernel-mode driver had to be told of.
+    pub notifications: u64,
+}
+
+/// A hardware queue, used by one thread at a time.
+///
+/// A failed [`Queue::submit`] leaves the queue as it was, with one exception: when the operating system fails after the work
+/// has reached the ring (the doorbell cannot be reconnected, the device is lost), that error comes back from every later
+/// submission too, and the way on is a new queue, or a new device after [`Error::DeviceLost`].
+///
+/// Dropping a queue does not wait; the operating system does where it must before it lets go of the memory.
+pub struct Queue {
+    core: Core,
+    failed: Option<Error>,
+    fallback: Option<Error>,
+    reconnects: u64,
+    notifications: u64,
+    // The rest is what must be given back, in this order: doorbell, queue, context; then the GPU has let go of the memory.
+    path: Path,
+    hw_queue: HwQueue,
+    _context: HwContext,
+    _memory: Memory,
+}
+
+enum Path {
+    User(UserRing, Doorbell),
+    Kernel,
+}
+
+/// Mappings that the hot path writes through.
+struct Memory {
+    commands: Mapping,
+    _ring: Option<(Mapping, Mapping)>,
+}
+
+impl Queue {
+    /// Creates a queue on a node of the device.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`] for options out of range, [`Error::UserSubmissionDisabled`] if it was asked for by name,
+    /// [`Error::DeviceLost`], and [`Error::Status`] or [`Error::BadAnswer`] from the operating system, with every step undone.
+    /// [d3dkmthk: D3DKMTCreateHwContext, D3DKMTCreateHwQueue, D3DKMTCreateDoorbell, D3DKMTConnectDoorbell]
+    pub fn new(device: &Device, node: Node, options: QueueOptions) -> Result<Self> {
+        options.check()?;
+        let usable = user_submission_usable(device);
+        if options.model == Some(SubmissionModel::User) {
+            usable?;
+        }
+        let commands = device.create_buffer(u64::from(options.command_bytes), Placement::System)?.map()?;
+        let context = HwContext::new(device, node)?;
+        let fallback = match (options.model, usable) {
+            (Some(SubmissionModel::Kernel), _) => None,
+            (None, Err(reason)) => Some(reason),
+            (model, _) => {
+                let ring = device
+                    .create_buffer(u64::from(options.ring_entries) * RING_ENTRY_SIZE, Placement::System)?
+                    .map()?;
+                let control = device.create_buffer(CONTROL_SIZE, Placement::System)?.map()?;
+                match open_user(&context, &ring, &control) {
+                    Ok((path, hw_queue)) => {
+                        let memory = Memory { commands, _ring: Some((ring, control)) };
+                        return Ok(Self::assemble(options, path, hw_queue, context, memory, None));
+                    }
+                    // The page's advice for a doorbell that does not connect: the same work through the kernel.
+                    Err(error) if model.is_none() => match device.explain(error) {
+                        Error::DeviceLost => return Err(Error::DeviceLost),
+                        reason => Some(reason),
+                    },
+                    Err(error) => return Err(device.explain(error)),
+                }
+            }
+        };
+        let flags = D3DDDI_CREATEHWQUEUEFLAGS::new().with_NativeProgressFence(device.adapter().native_fences());
+        let hw_queue = HwQueue::new(&context, flags)?;
+        let memory = Memory { commands, _ring: None };
+        Ok(Self::assemble(options, Path::Kernel, hw_queue, context, memory, fallback))
+    }
+
+    fn assemble(
+        options: QueueOptions,
+        path: Path,
+        hw_queue: HwQueue,
+        context: HwContext,
+        memory: Memory,
+        fallback: Option<Error>,
+    ) -> Self {
+        let commands = &memory.commands;
+        // SAFETY: `core` and `memory` are dropped together, and nothing records in between.
+        let range = unsafe { commands.words() };
+        let device = context.device.clone();
+        let core = Core {
+            luid: device.adapter().luid(),
+            progress: Progress::new(hw_queue.progress, hw_queue.fence),
+            memory: CommandMemory::new(range, commands.buffer().gpu_address(), options.ring_entries),
+            device,
+        };
+        Self {
+            core,
+            failed: None,
+            fallback,
+            reconnects: 0,
+            notifications: 0,
+            path,
+            hw_queue,
+            _context: context,
+            _memory: memory,
+        }
+    }
+
+    /// Records commands and submits them; returns the progress value that says they are done. Waits for the GPU when ring or
+    /// command memory is full.
+    ///
+    /// # Errors
+    /// What `record` returned, or [`Error::CommandsTooLarge`], [`Error::DeviceLost`], [`Error::Status`],
+    /// [`Error::DoorbellStatus`]; see the type for which of them end the queue.
+    #[inline]
+    pub fn submit(&mut self, record: impl FnOnce(&mut Recorder<'_>) -> Result<()>) -> Result<u64> {
+        self.submit_with(true, record)
+    }
+
+    /// As [`Queue::submit`], but never waits.
+    ///
+    /// # Errors
+    /// Also [`Error::RingFull`] and [`Error::CommandMemoryFull`].
+    #[inline]
+    pub fn try_submit(&mut self, record: impl FnOnce(&mut Recorder<'_>) -> Result<()>) -> Result<u64> {
+        self.submit_with(false, record)
+    }
+
+    #[inline]
+    fn submit_with(&mut self, wait: bool, record: impl FnOnce(&mut Recorder<'_>) -> Result<()>) -> Result<u64> {
+        self.begin(wait)?;
+        let mut recorder = Recorder::new(&mut self.core, 0, wait);
+        record(&mut recorder)?;
+        let recorded = recorder.recorded();
+        self.finish(recorded, wait)
+    }
+
+    /// Makes sure that a submission can be made.
+    #[inline]
+    pub(crate) fn begin(&mut self, wait: bool) -> Result<()> {
+        match self.failed {
+            None => self.core.reserve_entry(wait),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// Continues a submission of which `recorded` bytes exist.
+    pub(crate) fn recorder(&mut self, recorded: usize) -> Recorder<'_> {
+        Recorder::new(&mut self.core, recorded, true)
+    }
+
+    /// Submits the `recorded` bytes.
+    #[inline]
+    pub(crate) fn finish(&mut self, recorded: usize, wait: bool) -> Result<u64> {
+        // 1. A new progress value, one above the last; private, never read back.
+        let submission = self.core.progress.submitted + 1;
+        let value = self.core.progress.value(submission);
+        // 2. The last packet writes it, so that it shows only when all before it is done.
+        let mut recorder = Recorder::new(&mut self.core, recorded, wait);
+        recorder.progress(value)?;
+        let cursor = recorder.cursor();
+        let Path::User(ring, _) = &self.path else { return self.submit_to_kernel(submission, value, cursor) };
+        let (commands, size) = self.core.memory.take(submission, cursor);
+        self.core.progress.submitted = submission;
+        let status = ring.publish(submission, commands, size, value);
+        if status != 0 {
+            self.settle(status)?;
+        }
+        Ok(value)
+    }
+
+    /// Deals with every status but CONNECTED, after the work is in the ring.
+    #[cold]
+    #[inline(never)]
+    fn settle(&mut self, status: u64) -> Result<()> {
+        self.settle_status(status).inspect_err(|error| {
+            self.failed = Some(*error);
+        })
+    }
+
+    fn settle_status(&mut self, mut word: u64) -> Result<()> {
+        let Path::User(ring, doorbell) = &self.path else { return Ok(()) };
+        loop {
+            match UserRing::read_status(word) {
+                Status::Connected => return Ok(()),
+                Status::ConnectedNotify => {
+                    self.notifications += 1;
+                    return doorbell.notify();
+                }
+                // Taken away for another queue, or the engine sleeps. Connecting makes the scheduler look at the write
+                // pointer; ringing again after it is the page's order, and tells us whether the connection still stands.
+                // It may be taken away any number of times; only the operating system can end this.
+                Status::Retry => {
+                    self.reconnects += 1;
+                    doorbell.connect()?;
+                    word = ring.ring_doorbell(self.core.progress.submitted);
+                }
+                Status::Abort => return Err(Error::DeviceLost),
+                Status::Unknown(word) => return Err(self.core.device.explain(Error::DoorbellStatus(word))),
+            }
+        }
+    }
+
+    /// Submits through the kernel. Nothing is taken before it has accepted.
+    #[cold]
+    fn submit_to_kernel(&mut self, submission: u64, value: u64, cursor: usize) -> Result<u64> {
+        let start = self.core.memory.start();
+        let mut args = D3DKMT_SUBMITCOMMANDTOHWQUEUE::zeroed();
+        args.hHwQueue = self.hw_queue.handle;
+        args.HwQueueProgressFenceId = value;
+        args.CommandBuffer = self.core.memory.gpu + start as D3DGPU_VIRTUAL_ADDRESS;
+        args.CommandLength = (cursor - start) as u32;
+        let device = &self.core.device;
+        invoke!(device.thunks(), D3DKMTSubmitCommandToHwQueue, &mut args).map_err(|error| device.explain(error))?;
+        let _ = self.core.memory.take(submission, cursor);
+        self.core.progress.submitted = submission;
+        Ok(value)
+    }
+
+    /// How this queue submits.
+    pub fn model(&self) -> SubmissionModel {
+        match self.path {
+            Path::User(..) => SubmissionModel::User,
+            Path::Kernel => SubmissionModel::Kernel,
+        }
+    }
+
+    /// Why a queue that could choose its model submits through the kernel.
+    pub fn fallback_reason(&self) -> Option<Error> {
+        self.fallback
+    }
+
+    /// The device it was created on.
+    pub fn device(&self) -> &Device {
+        &self.core.device
+    }
+
+    /// The progress value reached so far.
+    #[inline]
+    pub fn progress(&self) -> u64 {
+        self.core.progress.current.load(Ordering::Acquire)
+    }
+
+    /// The progress value of the latest submission.
+    #[inline]
+    pub fn last_submitted(&self) -> u64 {
+        self.core.progress.value(self.core.progress.submitted)
+    }
+
+    /// Waits on the CPU until the submission with this progress value is done.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`] for a value that was not submitted, [`Error::DeviceLost`], [`Error::Status`].
+    pub fn wait_progress(&self, value: u64) -> Result<()> {
+        self.wait_progress_for(value, None)
+    }
+
+    /// As [`Queue::wait_progress`], with a time limit.
+    ///
+    /// # Errors
+    /// Also [`Error::Timeout`].
+    pub fn wait_progress_for(&self, value: u64, timeout: Option<Duration>) -> Result<()> {
+        if value > self.last_submitted() {
+            return Err(Error::BadArgument("no submission has this progress value"));
+        }
+        let progress = &self.core.progress;
+        match self.failed {
+            Some(error) if self.progress() < value => Err(error),
+            _ => fence::wait(&self.core.device, progress.fence, progress.current, value, timeout),
+        }
+    }
+
+    /// Looks at the progress up to `looks` times, pausing in between, and says whether it reached `value`.
+    #[inline]
+    pub fn spin_progress(&self, value: u64, looks: u32) -> bool {
+        for _ in 0..looks {
+            if self.progress() >= value {
+                return true;
+            }
+            core::hint::spin_loop();
+        }
+        false
+    }
+
+    /// What the queue has done so far.
+    pub fn stats(&self) -> QueueStats {
+        let submissions = self.core.progress.submitted;
+        let doorbell_rings = match self.path {
+            // One for each submission, one for each connection that was made again.
+            Path::User(..) => submissions + self.reconnects,
+            Path::Kernel => 0,
+        };
+        QueueStats {
+            submissions,
+            doorbell_rings,
+            doorbell_reconnects: self.reconnects,
+            notifications: self.notifications,
+        }
+    }
+}
+
+/// Whether user-mode submission can be tried on this adapter.
+fn user_submission_usable(device: &Device) -> Result<()> {
+    if !device.adapter().user_mode_submission() {
+        return Err(Error::UserSubmissionDisabled);
+    }
+    if device.adapter().caps().global_doorbell() {
+        // The value stored must name the queue, and nothing tells user mode its number.
+        return Err(Error::BadAnswer("the doorbell is shared by all queues and the queue's number is not known"));
+    }
+    Ok(())
+}
+
+/// Creates queue and doorbell for user-mode submission, and connects.
+fn open_user(context: &HwContext, ring: &Mapping, control: &Mapping) -> Result<(Path, HwQueue)> {
+    let flags = D3DDDI_CREATEHWQUEUEFLAGS::new().with_UserModeSubmission(true).with_NativeProgressFence(true);
+    let queue = HwQueue::new(context, flags)?;
+    let (doorbell, words) = Doorbell::new(&queue, ring, control)?;
+    let user = UserRing::new(ring, control, words)?;
+    // Connected before the first submission, so that a queue which cannot connect is found out while it is empty.
+    doorbell.connect()?;
+    match user.status() {
+        // Taken away again already: the first submission will reconnect.
+        Status::Connected | Status::ConnectedNotify | Status::Retry => {}
+        Status::Abort => {
+            return Err(Error::Status(wddm_ddi::status::STATUS_DEVICE_NOT_READY, "connecting the doorbell"));
+        }
+        Status::Unknown(word) => return Err(Error::DoorbellStatus(word)),
+    }
+    Ok((Path::User(user, doorbell), queue))
+}
+
+struct HwContext {
+    device: Device,
+    handle: D3DKMT_HANDLE,
+}
+
+impl HwContext {
+    fn new(device: &Device, node: Node) -> Result<Self> {
+        let mut create = D3DKMT_CREATEHWCONTEXT::zeroed();
+        create.hDevice = device.handle();
+        create.NodeOrdinal = node.ordinal();
+        create.EngineAffinity = FIRST_ADAPTER;
+        invoke!(device.thunks(), D3DKMTCreateHwContext, &mut create)?;
+        if create.hHwContext == 0 {
+            return Err(Error::BadAnswer("D3DKMTCreateHwContext gave no handle"));
+        }
+        Ok(Self { device: device.clone(), handle: create.hHwContext })
+    }
+}
+
+impl Drop for HwContext {
+    fn drop(&mut self) {
+        let mut args = D3DKMT_DESTROYHWCONTEXT { hHwContext: self.handle };
+        self.device.adapter().given_back(call!(self.device.thunks(), D3DKMTDestroyHwContext, &mut args));
+    }
+}
+
+struct HwQueue {
+    device: Device,
+    handle: D3DKMT_HANDLE,
+    /// Handle of the progress fence; belongs to the queue.
+    fence: D3DKMT_HANDLE,
+    progress: SharedWord,
+}
+
+impl HwQueue {
+    fn new(context: &HwContext, flags: D3DDDI_CREATEHWQUEUEFLAGS) -> Result<Self> {
+        let device = context.device.clone();
+        let mut create = D3DKMT_CREATEHWQUEUE::zeroed();
+        create.hHwContext = context.handle;
+        create.Flags = flags;
+        invoke!(device.thunks(), D3DKMTCreateHwQueue, &mut create)?;
+        // SAFETY: the system maps the progress fence's value, 8 bytes and 8-aligned, until the queue is destroyed.
+        let progress = unsafe { SharedWord::new(create.HwQueueProgressFenceCPUVirtualAddress) };
+        let (handle, fence) = (create.hHwQueue, create.hHwQueueProgressFence);
+        match progress {
+            Some(progress) => Ok(Self { device, handle, fence, progress }),
+            None => {
+                destroy_hw_queue(&device, handle);
+                Err(Error::BadAnswer("D3DKMTCreateHwQueue gave no progress fence address"))
+            }
+        }
+    }
+}
+
+impl Drop for HwQueue {
+    fn drop(&mut self) {
+        destroy_hw_queue(&self.device, self.handle);
+    }
+}
+
+fn destroy_hw_queue(device: &Device, handle: D3DKMT_HANDLE) {
+    let mut args = D3DKMT_DESTROYHWQUEUE { hHwQueue: handle };
+    device.adapter().given_back(call!(device.thunks(), D3DKMTDestroyHwQueue, &mut args));
+}
+
+struct Doorbell {
+    device: Device,
+    handle: D3DKMT_HANDLE,
+}
+
+impl Doorbell {
+    fn new(queue: &HwQueue, ring: &Mapping, control: &Mapping) -> Result<(Self, DoorbellWords)> {
+        #[repr(align(8))]
+        struct Aligned([u8; DoorbellData::SIZE]);
+        let data = DoorbellData { ring: ring.buffer().gpu_address(), control: control.buffer().gpu_address() };
+        let mut data = Aligned(data.to_bytes());
+        let mut create = D3DKMT_CREATE_DOORBELL::zeroed();
+        create.hHwQueue = queue.handle;
+        create.hRingBuffer = ring.buffer().allocation();
+        create.hRingBufferControl = control.buffer().allocation();
+        create.PrivateDriverDataSize = DoorbellData::SIZE as u32;
+        create.PrivateDriverData = data.0.as_mut_ptr().cast::<c_void>();
+        invoke!(queue.device.thunks(), D3DKMTCreateDoorbell, &mut create)?;
+        let doorbell = Self { device: queue.device.clone(), handle: create.hDoorbell };
+        let word = |address: *mut c_void| {
+            // SAFETY: the system maps the word, 8 bytes and 8-aligned, until the doorbell is destroyed; doorbell and last
+            // queued value are writable.
+            unsafe { SharedWord::new(address) }
+                .ok_or(Error::BadAnswer("D3DKMTCreateDoorbell gave no address for a word"))
+        };
+        let words = DoorbellWords {
+            doorbell: word(create.DoorbellCPUVirtualAddress)?,
+            status: word(create.DoorbellStatusCPUVirtualAddress)?,
+            last_queued: word(create.HwQueueProgressFenceLastQueuedValueCPUVirtualAddress)?,
+        };
+        Ok((doorbell, words))
+    }
+
+    /// [d3dkmthk: D3DKMTConnectDoorbell]
+    fn connect(&self) -> Result<()> {
+        let mut args = D3DKMT_CONNECT_DOORBELL::zeroed();
+        args.hDoorbell = self.handle;
+        let outcome = invoke!(self.device.thunks(), D3DKMTConnectDoorbell, &mut args);
+        outcome.map_err(|error| self.device.explain(error))
+    }
+
+    /// [d3dkmthk: D3DKMTNotifyWorkSubmission]
+    fn notify(&self) -> Result<()> {
+        let mut args = D3DKMT_NOTIFY_WORK_SUBMISSION::zeroed();
+        args.hDoorbell = self.handle;
+        let outcome = invoke!(self.device.thunks(), D3DKMTNotifyWorkSubmission, &mut args);
+        outcome.map_err(|error| self.device.explain(error))
+    }
+}
+
+impl Drop for Doorbell {
+    fn drop(&mut self) {
+        let mut args = D3DKMT_DESTROY_DOORBELL { hDoorbell: self.handle };
+        self.device.adapter().given_back(call!(self.device.thunks(), D3DKMTDestroyDoorbell, &mut args));
+    }
+}
