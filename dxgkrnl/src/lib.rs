@@ -6,11 +6,14 @@
 mod adapter;
 pub mod bus;
 mod device;
+mod driver_call;
 mod handles;
 mod interrupt;
 pub mod irql;
+mod loader;
 mod machine;
 mod miniport;
+mod nt;
 mod process;
 mod ram;
 mod range;
@@ -19,5 +22,6 @@ pub mod verifier;
 mod vidmm;
 mod vidsch;
 
+pub use loader::{DriverId, DriverImage, LoadError};
 pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig};
 pub use process::{Attached, Process};

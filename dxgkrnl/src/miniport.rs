@@ -4,16 +4,19 @@
 //! and has the verifier look at the level the driver returned at.
 
 use core::ffi::c_void;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
-use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
 use wddm_ddi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_SUPPORTED};
 use wddm_ddi::types::*;
 
+use crate::driver_call::{self, Leftovers};
 use crate::irql::{self, DEVICE_LEVEL, Raised};
-use crate::verifier::{Bugcheck, Verifier};
+use crate::loader::Driver;
+use crate::machine::lock;
+use crate::verifier::Bugcheck;
 
 /// A handle of the other side: kept and passed back, never followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,62 +76,92 @@ impl NotMade for usize {
     }
 }
 
-/// A registered driver: its table and the verifier that watches it.
+/// A registered driver: its table, and what the kernel services keep about it.
 pub(crate) struct Miniport {
     table: DRIVER_INITIALIZATION_DATA,
-    verifier: Arc<Verifier>,
-    trace: std::sync::Mutex<Option<Vec<&'static str>>>,
+    driver: Arc<Driver>,
+    tracing: AtomicBool,
+    detail: Mutex<Option<String>>,
+    trace: Mutex<Vec<String>>,
 }
 
 impl Miniport {
     /// Takes a copy of the table that the driver registered.
-    pub(crate) fn new(table: DRIVER_INITIALIZATION_DATA, verifier: Arc<Verifier>) -> Self {
-        Self { table, verifier, trace: std::sync::Mutex::new(None) }
+    pub(crate) fn new(table: DRIVER_INITIALIZATION_DATA, driver: Arc<Driver>) -> Self {
+        Self { table, driver, tracing: AtomicBool::new(false), detail: Mutex::new(None), trace: Mutex::new(Vec::new()) }
     }
 
     pub(crate) fn table(&self) -> &DRIVER_INITIALIZATION_DATA {
         &self.table
     }
 
+    /// The driver behind the table.
+    pub(crate) fn driver(&self) -> &Arc<Driver> {
+        &self.driver
+    }
+
     /// Starts to note the names of DDIs in the order they are called.
     pub(crate) fn start_trace(&self) {
-        *self.trace.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(Vec::new());
+        lock(&self.trace).clear();
+        self.tracing.store(true, Ordering::Release);
+    }
+
+    /// Notes the next DDI with a detail behind its name, for example what kind of query it is.
+    pub(crate) fn trace_detail(&self, detail: String) {
+        if self.tracing.load(Ordering::Acquire) {
+            *lock(&self.detail) = Some(detail);
+        }
     }
 
     /// Ends [`Miniport::start_trace`] and returns the names.
-    pub(crate) fn take_trace(&self) -> Vec<&'static str> {
-        self.trace.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take().unwrap_or_default()
+    pub(crate) fn take_trace(&self) -> Vec<String> {
+        self.tracing.store(false, Ordering::Release);
+        std::mem::take(&mut *lock(&self.trace))
     }
 
     fn call<R: NotMade>(&self, name: &'static str, level: KIRQL, call: impl FnOnce() -> R) -> R {
-        if self.verifier.is_stopped() {
+        let verifier = self.driver.verifier();
+        if verifier.is_stopped() {
             return R::stopped();
         }
         if level == PASSIVE_LEVEL && irql::current() > APC_MAX {
-            self.verifier.raise(Bugcheck::new(
-                Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR,
-                [0; 4],
-                format!("{name} must be called at PASSIVE_LEVEL, the caller is at {}", irql::current()),
-            ));
+            verifier.raise(Bugcheck::fatal(format!(
+                "{name} must be called at PASSIVE_LEVEL, the caller is at {}",
+                irql::current()
+            )));
             return R::stopped();
         }
-        if let Some(trace) = self.trace.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).as_mut() {
-            trace.push(name);
+        if self.tracing.load(Ordering::Acquire) {
+            let name = match lock(&self.detail).take() {
+                Some(detail) => format!("{name}({detail})"),
+                None => name.to_owned(),
+            };
+            lock(&self.trace).push(name);
         }
-        let _verifier = self.verifier.enter();
         let _raised = Raised::to(level);
-        let entered = irql::current();
-        let result = call();
-        let left = irql::current();
-        if left != entered {
-            irql::set(entered);
-            self.verifier.raise(Bugcheck::new(
-                Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
-                [0, u64::from(left), u64::from(entered), 0],
+        let (result, leftovers) = driver_call::run(&self.driver, call);
+        self.check_leftovers(name, &leftovers);
+        result.unwrap_or_else(R::stopped)
+    }
+
+    /// A DDI must leave the thread as it found it.
+    fn check_leftovers(&self, name: &'static str, leftovers: &Leftovers) {
+        let verifier = self.driver.verifier();
+        if let Some((entered, left)) = leftovers.irql {
+            verifier.raise(Bugcheck::new(
+                Bugcheck::IRQL_UNEXPECTED_VALUE,
+                [u64::from(left) << 16 | u64::from(entered) << 8, 0, 0, 0],
                 format!("{name} was entered at IRQL {entered} and returned at {left}"),
             ));
         }
-        result
+        if let Some(push_lock) = leftovers.push_lock {
+            verifier.raise(Bugcheck::fatal(format!("{name} returned with push lock {push_lock:#x} held")));
+        }
+        if leftovers.critical_regions > 0 {
+            let count = u64::from(leftovers.critical_regions);
+            let reason = format!("{name} returned without leaving {count} critical region(s)");
+            verifier.raise(Bugcheck::new(Bugcheck::APC_INDEX_MISMATCH, [0, 0, count, 0], reason));
+        }
     }
 }
 
@@ -246,12 +279,4 @@ ddis! {
     passive disconnect_doorbell = DxgkDdiDisconnectDoorbell(args: &DXGKARG_DISCONNECTDOORBELL) -> NTSTATUS;
     passive destroy_doorbell = DxgkDdiDestroyDoorbell(args: &DXGKARG_DESTROYDOORBELL) -> NTSTATUS;
     passive notify_work_submission = DxgkDdiNotifyWorkSubmission(args: &DXGKARG_NOTIFYWORKSUBMISSION) -> NTSTATUS;
-}
-
-/// A table with nothing in it but the version, for tests of the loader.
-#[allow(dead_code)]
-pub(crate) fn empty_table(version: u32) -> DRIVER_INITIALIZATION_DATA {
-    let mut table = DRIVER_INITIALIZATION_DATA::zeroed();
-    table.Version = version;
-    table
 }

@@ -75,6 +75,14 @@ impl Ram {
     }
 }
 
+impl Ram {
+    /// Physical address of a kernel address in this memory.
+    pub(crate) fn physical_address(&self, kernel_address: usize) -> Option<u64> {
+        let offset = kernel_address.checked_sub(self.base.as_ptr().addr())? as u64;
+        (offset < self.size).then_some(offset)
+    }
+}
+
 impl Drop for Ram {
     fn drop(&mut self) {
         // SAFETY: the mapping was made with this address and size and nothing refers to it any more.

@@ -29,6 +29,25 @@ impl Bugcheck {
     /// BAD_POOL_CALLER; parameter 1 is the violation. [debugger: 0xc2]
     pub const BAD_POOL_CALLER: u32 = 0xc2;
 
+    /// APC_INDEX_MISMATCH: critical regions not left. Parameter 3 is how many. [debugger: 0x1]
+    pub const APC_INDEX_MISMATCH: u32 = 0x1;
+    /// IRQL_NOT_LESS_OR_EQUAL: address, IRQL, access, place. [debugger: 0xa]
+    pub const IRQL_NOT_LESS_OR_EQUAL: u32 = 0xa;
+    /// SPIN_LOCK_ALREADY_OWNED. [debugger: 0xf]
+    pub const SPIN_LOCK_ALREADY_OWNED: u32 = 0xf;
+    /// SPIN_LOCK_NOT_OWNED. [debugger: 0x10]
+    pub const SPIN_LOCK_NOT_OWNED: u32 = 0x10;
+    /// PAGE_FAULT_IN_NONPAGED_AREA: address, access, place. [debugger: 0x50]
+    pub const PAGE_FAULT_IN_NONPAGED_AREA: u32 = 0x50;
+    /// SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION; parameter 4 is the kind. [debugger: 0xc1]
+    pub const SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION: u32 = 0xc1;
+    /// IRQL_UNEXPECTED_VALUE; parameter 1 holds current and expected level. [debugger: 0xc8]
+    pub const IRQL_UNEXPECTED_VALUE: u32 = 0xc8;
+    /// PAGE_FAULT_IN_FREED_SPECIAL_POOL: address, access. [debugger: 0xcc]
+    pub const PAGE_FAULT_IN_FREED_SPECIAL_POOL: u32 = 0xcc;
+    /// VIDEO_DXGKRNL_SYSMM_FATAL_ERROR; parameter 1 is the kind. [debugger: 0x1e4]
+    pub const VIDEO_DXGKRNL_SYSMM_FATAL_ERROR: u32 = 0x1e4;
+
     /// A bugcheck with all four parameters.
     pub fn new(code: u32, parameters: [u64; 4], reason: impl Into<String>) -> Self {
         Self { code, parameters, reason: reason.into() }
@@ -37,6 +56,11 @@ impl Bugcheck {
     /// VIDEO_SCHEDULER_INTERNAL_ERROR with its subcode as parameter 1.
     pub fn scheduler(subcode: u64, p2: u64, p3: u64, p4: u64, reason: impl Into<String>) -> Self {
         Self::new(Self::VIDEO_SCHEDULER_INTERNAL_ERROR, [subcode, p2, p3, p4], reason)
+    }
+
+    /// VIDEO_DXGKRNL_FATAL_ERROR: a broken rule that has no documented code of its own.
+    pub fn fatal(reason: impl Into<String>) -> Self {
+        Self::new(Self::VIDEO_DXGKRNL_FATAL_ERROR, [0; 4], reason)
     }
 
     /// VIDEO_MEMORY_MANAGEMENT_INTERNAL with its subcode as parameter 1.

@@ -1,11 +1,13 @@
 //! The verifier: notices a broken contract and records it as a bugcheck.
 
 mod bugcheck;
+pub(crate) mod pool;
 
 pub use bugcheck::Bugcheck;
 
-use std::cell::RefCell;
 use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::driver_call;
 
 /// What the verifier of one machine has seen.
 #[derive(Default)]
@@ -16,10 +18,6 @@ pub(crate) struct Verifier {
 
 /// Lines of `DbgPrintEx` and of the verifier that are kept, newest last.
 const LOG_LINES: usize = 4096;
-
-thread_local! {
-    static CURRENT: RefCell<Vec<Arc<Verifier>>> = const { RefCell::new(Vec::new()) };
-}
 
 impl Verifier {
     /// Records a bugcheck; the first one counts, later ones are only logged.
@@ -52,23 +50,8 @@ impl Verifier {
         self.log.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    /// Makes this the verifier that kernel services without a device argument report to on this thread.
-    pub(crate) fn enter(self: &Arc<Self>) -> Entered {
-        CURRENT.with_borrow_mut(|stack| stack.push(Arc::clone(self)));
-        Entered(())
-    }
-
-    /// The verifier entered last on this thread.
+    /// The verifier of the driver call that this thread is in.
     pub(crate) fn current() -> Option<Arc<Self>> {
-        CURRENT.with_borrow(|stack| stack.last().cloned())
-    }
-}
-
-/// Leaves the verifier of [`Verifier::enter`] when dropped.
-pub(crate) struct Entered(());
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        CURRENT.with_borrow_mut(|stack| stack.pop());
+        driver_call::current().map(|driver| Arc::clone(driver.verifier()))
     }
 }

@@ -1,0 +1,258 @@
+// UNSAFETY: switches the stack pointer back to the kernel's side of a driver call.
+//! The boundary between the kernel and a driver on one thread.
+//!
+//! A stop of a Windows machine never returns to the driver that caused it. A linked driver lives in the process of the test,
+//! so the machine stops and only this one call ends: [`run`] remembers where the kernel stood, and [`abandon`] goes back there
+//! over the driver's frames. Nothing in those frames runs any more, what they held stays held (a spin lock that others
+//! wait for makes them [`abandon`] too, see `nt`), and no DDI of the machine is called afterwards.
+//!
+//! Calls nest: driver → callback → driver. Each layer of the kernel is returned to, in order, so that it can put away what it
+//! holds before it abandons the layer above.
+
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use wddm_ddi::types::KIRQL;
+
+use crate::irql;
+use crate::loader::Driver;
+
+/// One driver call on a thread's stack.
+struct Frame {
+    driver: Arc<Driver>,
+    /// Where [`enter`] stored the stack pointer to go back to.
+    stack: *const usize,
+    /// Depth of critical regions at entry.
+    critical_regions: u32,
+}
+
+#[derive(Default)]
+struct Thread {
+    frames: Vec<Frame>,
+    /// KeEnterCriticalRegion calls not yet left.
+    critical_regions: u32,
+    /// Addresses of push locks held.
+    push_locks: Vec<usize>,
+}
+
+thread_local! {
+    static THREAD: RefCell<Thread> = RefCell::new(Thread::default());
+}
+
+/// What a driver call left behind that it should have put away.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Leftovers {
+    /// IRQL at entry and at return, if they differ.
+    pub(crate) irql: Option<(KIRQL, KIRQL)>,
+    /// Critical regions entered and not left.
+    pub(crate) critical_regions: u32,
+    /// Address of a push lock that is still held.
+    pub(crate) push_lock: Option<usize>,
+}
+
+/// Calls into a driver. `None` if the call was abandoned.
+pub(crate) fn run<R>(driver: &Arc<Driver>, call: impl FnOnce() -> R) -> (Option<R>, Leftovers) {
+    struct Call<F, R> {
+        call: Option<F>,
+        result: Option<R>,
+    }
+    /// # Safety
+    /// `data` is a `Call<F, R>` that nobody else uses.
+    unsafe extern "sysv64" fn trampoline<F: FnOnce() -> R, R>(data: *mut c_void) {
+        // SAFETY: `run` passes its own local, exclusively.
+        let data = unsafe { &mut *data.cast::<Call<F, R>>() };
+        if let Some(call) = data.call.take() {
+            data.result = Some(call());
+        }
+    }
+    fn of<F: FnOnce() -> R, R>(_: &Call<F, R>) -> unsafe extern "sysv64" fn(*mut c_void) {
+        trampoline::<F, R>
+    }
+
+    let mut data = Call { call: Some(call), result: None };
+    let function = of(&data);
+    let mut stack = 0_usize;
+    let entered_at = irql::current();
+    let (regions, locks) = THREAD.with_borrow_mut(|thread| {
+        let critical_regions = thread.critical_regions;
+        thread.frames.push(Frame { driver: Arc::clone(driver), stack: &raw const stack, critical_regions });
+        (critical_regions, thread.push_locks.len())
+    });
+    // SAFETY: `stack` and `data` outlive the call, and the frame that names `stack` is popped right after it.
+    let abandoned = unsafe { enter(&raw mut stack, function, (&raw mut data).cast()) } != 0;
+    let left_at = irql::set(entered_at);
+    let leftovers = THREAD.with_borrow_mut(|thread| {
+        thread.frames.pop();
+        let leftovers = Leftovers {
+            irql: (left_at != entered_at).then_some((entered_at, left_at)),
+            critical_regions: thread.critical_regions.saturating_sub(regions),
+            push_lock: thread.push_locks.get(locks).copied(),
+        };
+        thread.critical_regions = regions;
+        thread.push_locks.truncate(locks);
+        leftovers
+    });
+    if abandoned { (None, Leftovers::default()) } else { (data.result, leftovers) }
+}
+
+/// Ends the innermost driver call of this thread; its [`run`] returns `None`. Without one the process ends, because there is
+/// no call to end and the machine of the caller is unknown.
+pub(crate) fn abandon(reason: &str) -> ! {
+    let stack = THREAD.with_borrow(|thread| thread.frames.last().map(|frame| frame.stack));
+    match stack {
+        Some(slot) => {
+            // SAFETY: `run` keeps the slot alive until the frame is popped.
+            let stack = unsafe { slot.read() };
+            // SAFETY: `enter` is on this stack below us and stored the value.
+            unsafe { leave(stack) }
+        }
+        None => {
+            eprintln!("*** STOP outside a driver call: {reason}");
+            std::process::abort();
+        }
+    }
+}
+
+/// The driver whose call is innermost on this thread.
+pub(crate) fn current() -> Option<Arc<Driver>> {
+    THREAD.with_borrow(|thread| thread.frames.last().map(|frame| Arc::clone(&frame.driver)))
+}
+
+/// Whether this thread is inside a driver call.
+pub(crate) fn is_inside() -> bool {
+    THREAD.with_borrow(|thread| !thread.frames.is_empty())
+}
+
+/// Counts a critical region in.
+pub(crate) fn enter_critical_region() {
+    THREAD.with_borrow_mut(|thread| thread.critical_regions = thread.critical_regions.saturating_add(1));
+}
+
+/// Counts a critical region out; false if none was entered in this call.
+pub(crate) fn leave_critical_region() -> bool {
+    THREAD.with_borrow_mut(|thread| {
+        let floor = thread.frames.last().map_or(0, |frame| frame.critical_regions);
+        let inside = thread.critical_regions > floor;
+        if inside {
+            thread.critical_regions -= 1;
+        }
+        inside
+    })
+}
+
+/// Whether normal kernel APCs are held by a critical region.
+pub(crate) fn in_critical_region() -> bool {
+    THREAD.with_borrow(|thread| thread.critical_regions > 0)
+}
+
+/// Notes a push lock as held.
+pub(crate) fn hold_push_lock(address: usize) {
+    THREAD.with_borrow_mut(|thread| thread.push_locks.push(address));
+}
+
+/// Whether this thread holds the push lock.
+pub(crate) fn holds_push_lock(address: usize) -> bool {
+    THREAD.with_borrow(|thread| thread.push_locks.contains(&address))
+}
+
+/// Notes a push lock as given back; false if this thread did not hold it.
+pub(crate) fn drop_push_lock(address: usize) -> bool {
+    THREAD.with_borrow_mut(|thread| {
+        let position = thread.push_locks.iter().rposition(|held| *held == address);
+        position.map(|position| thread.push_locks.remove(position)).is_some()
+    })
+}
+
+/// Saves the registers that a callee preserves, stores the stack pointer in `slot` and calls `function(data)`. Answers 0 when
+/// that returns, 1 when [`leave`] was called.
+///
+/// # Safety
+/// `slot` is writable until the function is left; `function` may be called with `data`.
+#[unsafe(naked)]
+unsafe extern "sysv64" fn enter(
+    slot: *mut usize,
+    function: unsafe extern "sysv64" fn(*mut c_void),
+    data: *mut c_void,
+) -> u32 {
+    core::arch::naked_asm!(
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "sub rsp, 8",
+        "stmxcsr [rsp]",
+        "fnstcw [rsp + 4]",
+        "mov [rdi], rsp",
+        "mov rdi, rdx",
+        "call rsi",
+        "xor eax, eax",
+        "add rsp, 8",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+    )
+}
+
+/// Returns from the [`enter`] that stored `stack`, with 1.
+///
+/// # Safety
+/// That call of `enter` is still on this thread's stack, and no frame above it needs to run again.
+#[unsafe(naked)]
+unsafe extern "sysv64" fn leave(stack: usize) -> ! {
+    core::arch::naked_asm!(
+        "mov rsp, rdi",
+        "ldmxcsr [rsp]",
+        "fldcw [rsp + 4]",
+        "cld",
+        "mov eax, 1",
+        "add rsp, 8",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abandoned_call_returns_nothing_and_layers_are_left_in_order() {
+        let driver = Driver::for_tests("nested");
+        let mut order = Vec::new();
+        let (outer, _) = run(&driver, || {
+            let (inner, _) = run(&driver, || -> u32 { abandon("inner") });
+            order.push(("inner", inner));
+            abandon("outer");
+        });
+        assert_eq!(outer, None::<()>);
+        assert_eq!(order, [("inner", None)]);
+        assert!(!is_inside());
+    }
+
+    #[test]
+    fn a_call_that_returns_reports_what_it_left_raised() {
+        let driver = Driver::for_tests("raised");
+        let (result, leftovers) = run(&driver, || {
+            irql::set(2);
+            enter_critical_region();
+            hold_push_lock(0x1000);
+            7
+        });
+        assert_eq!(result, Some(7));
+        assert_eq!(leftovers, Leftovers { irql: Some((0, 2)), critical_regions: 1, push_lock: Some(0x1000) });
+        assert_eq!(irql::current(), 0);
+        assert!(!in_critical_region());
+    }
+}

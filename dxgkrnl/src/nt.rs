@@ -1,0 +1,453 @@
+// UNSAFETY: the kernel services that drivers call, with raw arguments.
+//! Kernel services for drivers, each with the checks that Driver Verifier makes.
+//!
+//! A wrong call stops the machine and does not return, as on Windows; see [`driver_call::abandon`].
+
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use wddm_ddi::km::DRIVER_INITIALIZATION_DATA;
+use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, NtImports};
+use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER};
+use wddm_ddi::types::{KIRQL, LARGE_INTEGER, PDRIVER_OBJECT, PHYSICAL_ADDRESS, UNICODE_STRING};
+
+use crate::driver_call;
+use crate::irql;
+use crate::loader::linked;
+use crate::verifier::{Bugcheck, Verifier};
+
+/// The services by name.
+pub(crate) static IMPORTS: NtImports = NtImports {
+    DxgkInitialize: dxgk_initialize,
+    ExAllocatePool2: ex_allocate_pool2,
+    ExFreePoolWithTag: ex_free_pool_with_tag,
+    KeGetCurrentIrql: ke_get_current_irql,
+    KeAcquireSpinLockRaiseToDpc: ke_acquire_spin_lock_raise_to_dpc,
+    KeReleaseSpinLock: ke_release_spin_lock,
+    KeEnterCriticalRegion: ke_enter_critical_region,
+    KeLeaveCriticalRegion: ke_leave_critical_region,
+    ExAcquirePushLockExclusiveEx: ex_acquire_push_lock_exclusive_ex,
+    ExReleasePushLockExclusiveEx: ex_release_push_lock_exclusive_ex,
+    KeQueryPerformanceCounter: ke_query_performance_counter,
+    MmGetPhysicalAddress: mm_get_physical_address,
+    KeBugCheckEx: ke_bug_check_ex,
+    DbgPrintEx: dbg_print_ex,
+};
+
+/// Characters of one debug message.
+const MESSAGE_LENGTH: usize = 512;
+/// KeQueryPerformanceCounter ticks a second, as on current Windows.
+const FREQUENCY: i64 = 10_000_000;
+/// How long a waiter sleeps before it looks whether the machine has stopped.
+const STOP_CHECK: Duration = Duration::from_millis(50);
+
+/// Stops the machine of the calling driver and ends its call.
+fn stop(bugcheck: Bugcheck) -> ! {
+    let reason = bugcheck.to_string();
+    if let Some(verifier) = Verifier::current() {
+        verifier.raise(bugcheck);
+    }
+    driver_call::abandon(&reason)
+}
+
+/// Ends the call if the machine has stopped meanwhile: what the caller waits for may never come.
+fn check_stopped() {
+    let stopped = match Verifier::current() {
+        Some(verifier) => verifier.is_stopped(),
+        None => false,
+    };
+    if stopped {
+        driver_call::abandon("the machine has stopped");
+    }
+}
+
+unsafe extern "win64" fn dxgk_initialize(
+    driver_object: PDRIVER_OBJECT,
+    registry_path: *mut UNICODE_STRING,
+    data: *mut DRIVER_INITIALIZATION_DATA,
+) -> NTSTATUS {
+    if data.is_null() || registry_path.is_null() {
+        return STATUS_INVALID_PARAMETER;
+    }
+    // SAFETY: the driver passes its table, which it does not touch during the call.
+    let table = unsafe { &*data };
+    linked::register(driver_object, table).into()
+}
+
+unsafe extern "win64" fn ex_allocate_pool2(flags: u64, bytes: usize, tag: u32) -> *mut c_void {
+    let result = match driver_call::current() {
+        Some(driver) => driver.pool().allocate(flags, bytes, tag),
+        None => Err(Bugcheck::fatal("ExAllocatePool2 outside a driver call")),
+    };
+    result.unwrap_or_else(|bugcheck| stop(bugcheck))
+}
+
+unsafe extern "win64" fn ex_free_pool_with_tag(block: *mut c_void, tag: u32) {
+    let result = match driver_call::current() {
+        Some(driver) => driver.pool().free(block, tag),
+        None => Err(Bugcheck::fatal("ExFreePoolWithTag outside a driver call")),
+    };
+    if let Err(bugcheck) = result {
+        stop(bugcheck);
+    }
+}
+
+unsafe extern "win64" fn ke_get_current_irql() -> KIRQL {
+    irql::current()
+}
+
+/// A number above zero that no two threads share.
+fn thread_token() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    thread_local! {
+        static TOKEN: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    TOKEN.with(|token| *token)
+}
+
+/// The word of a lock, shared with other threads for the length of the call.
+fn word<'a>(lock: *mut usize) -> Option<&'a AtomicUsize> {
+    if lock.is_null() || !lock.is_aligned() {
+        return None;
+    }
+    // SAFETY: the driver passes a pointer-sized lock word that only these services access.
+    Some(unsafe { AtomicUsize::from_ptr(lock) })
+}
+
+unsafe extern "win64" fn ke_acquire_spin_lock_raise_to_dpc(lock: *mut usize) -> KIRQL {
+    let level = irql::current();
+    let at = lock.addr() as u64;
+    if level > DISPATCH_LEVEL {
+        stop(Bugcheck::new(
+            Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
+            [0x40, u64::from(level), at, 0],
+            format!("spin lock acquired at IRQL {level}, at most DISPATCH_LEVEL is allowed"),
+        ));
+    }
+    let Some(owner) = word(lock) else { stop(Bugcheck::fatal("spin lock at a NULL or unaligned address")) };
+    irql::set(DISPATCH_LEVEL);
+    let me = thread_token();
+    let mut spins = 0_u32;
+    while let Err(holder) = owner.compare_exchange_weak(0, me, Ordering::Acquire, Ordering::Relaxed) {
+        if holder == me {
+            let reason = "spin lock acquired by the thread that holds it";
+            stop(Bugcheck::new(Bugcheck::SPIN_LOCK_ALREADY_OWNED, [at, 0, 0, 0], reason));
+        }
+        spins = spins.wrapping_add(1);
+        if spins.is_multiple_of(64) {
+            check_stopped();
+            std::thread::yield_now();
+        }
+        std::hint::spin_loop();
+    }
+    level
+}
+
+unsafe extern "win64" fn ke_release_spin_lock(lock: *mut usize, new_irql: KIRQL) {
+    let level = irql::current();
+    let at = lock.addr() as u64;
+    if level != DISPATCH_LEVEL {
+        stop(Bugcheck::new(
+            Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
+            [0x32, u64::from(level), at, 0],
+            format!("spin lock released at IRQL {level} instead of DISPATCH_LEVEL"),
+        ));
+    }
+    if new_irql > DISPATCH_LEVEL {
+        stop(Bugcheck::new(
+            Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
+            [0x31, u64::from(level), u64::from(new_irql), 0],
+            format!("spin lock released to IRQL {new_irql}, which is above DISPATCH_LEVEL"),
+        ));
+    }
+    let Some(owner) = word(lock) else { stop(Bugcheck::fatal("spin lock at a NULL or unaligned address")) };
+    if owner.compare_exchange(thread_token(), 0, Ordering::Release, Ordering::Relaxed).is_err() {
+        let reason = "spin lock released by a thread that does not hold it";
+        stop(Bugcheck::new(Bugcheck::SPIN_LOCK_NOT_OWNED, [at, 0, 0, 0], reason));
+    }
+    irql::set(new_irql);
+}
+
+unsafe extern "win64" fn ke_enter_critical_region() {
+    if irql::current() > APC_LEVEL {
+        stop(irql_too_high("KeEnterCriticalRegion", 0));
+    }
+    driver_call::enter_critical_region();
+}
+
+unsafe extern "win64" fn ke_leave_critical_region() {
+    if irql::current() > APC_LEVEL {
+        stop(irql_too_high("KeLeaveCriticalRegion", 0));
+    }
+    if !driver_call::leave_critical_region() {
+        let reason = "KeLeaveCriticalRegion without KeEnterCriticalRegion";
+        stop(Bugcheck::new(Bugcheck::APC_INDEX_MISMATCH, [0, 0, 1, 0], reason));
+    }
+}
+
+fn irql_too_high(service: &str, address: u64) -> Bugcheck {
+    let level = irql::current();
+    Bugcheck::new(
+        Bugcheck::IRQL_NOT_LESS_OR_EQUAL,
+        [address, u64::from(level), 1, 0],
+        format!("{service} at IRQL {level}, at most APC_LEVEL is allowed"),
+    )
+}
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const WAITED_FOR: u32 = 2;
+
+/// State of a push lock: the low half of its word.
+fn push_lock_state<'a>(lock: *mut usize) -> Option<&'a AtomicU32> {
+    word(lock)?;
+    // SAFETY: the word was just checked; its low half is aligned and only accessed here.
+    Some(unsafe { AtomicU32::from_ptr(lock.cast()) })
+}
+
+unsafe extern "win64" fn ex_acquire_push_lock_exclusive_ex(lock: *mut usize, _flags: u32) {
+    let at = lock.addr() as u64;
+    if irql::current() > APC_LEVEL {
+        stop(irql_too_high("ExAcquirePushLockExclusiveEx", at));
+    }
+    if irql::current() < APC_LEVEL && !driver_call::in_critical_region() {
+        stop(Bugcheck::fatal("push lock acquired while normal kernel APCs are enabled (KeEnterCriticalRegion first)"));
+    }
+    if driver_call::holds_push_lock(lock.addr()) {
+        stop(Bugcheck::fatal("push lock acquired by the thread that holds it"));
+    }
+    let Some(state) = push_lock_state(lock) else { stop(Bugcheck::fatal("push lock at a NULL or unaligned address")) };
+    if state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        while state.swap(WAITED_FOR, Ordering::Acquire) != FREE {
+            wait_on(state, WAITED_FOR);
+            check_stopped();
+        }
+    }
+    driver_call::hold_push_lock(lock.addr());
+}
+
+unsafe extern "win64" fn ex_release_push_lock_exclusive_ex(lock: *mut usize, _flags: u32) {
+    if irql::current() > APC_LEVEL {
+        stop(irql_too_high("ExReleasePushLockExclusiveEx", lock.addr() as u64));
+    }
+    if !driver_call::drop_push_lock(lock.addr()) {
+        stop(Bugcheck::fatal("push lock released by a thread that does not hold it"));
+    }
+    let Some(state) = push_lock_state(lock) else { stop(Bugcheck::fatal("push lock at a NULL or unaligned address")) };
+    if state.swap(FREE, Ordering::Release) == WAITED_FOR {
+        // SAFETY: a wake names an address only; nothing is accessed.
+        unsafe { libc::syscall(libc::SYS_futex, state.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
+    }
+}
+
+/// Sleeps while the word has this value, for a bounded time.
+fn wait_on(state: &AtomicU32, value: u32) {
+    let timeout = libc::timespec { tv_sec: 0, tv_nsec: STOP_CHECK.subsec_nanos().into() };
+    // SAFETY: word and timeout live across the call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            state.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            value,
+            &raw const timeout,
+        )
+    };
+}
+
+unsafe extern "win64" fn ke_query_performance_counter(frequency: *mut LARGE_INTEGER) -> LARGE_INTEGER {
+    if !frequency.is_null() {
+        // SAFETY: the driver passes NULL or a place for the frequency.
+        unsafe { frequency.write(LARGE_INTEGER { QuadPart: FREQUENCY }) };
+    }
+    LARGE_INTEGER { QuadPart: performance_counter() }
+}
+
+/// The performance counter: ticks of 100 ns since some fixed moment.
+pub(crate) fn performance_counter() -> i64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock exists on every Linux and the place is ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec * FREQUENCY + now.tv_nsec / (1_000_000_000 / FREQUENCY)
+}
+
+unsafe extern "win64" fn mm_get_physical_address(address: *mut c_void) -> PHYSICAL_ADDRESS {
+    let physical = driver_call::current().and_then(|driver| driver.ram()?.physical_address(address.addr()));
+    match physical.and_then(|physical| i64::try_from(physical).ok()) {
+        Some(physical) => LARGE_INTEGER { QuadPart: physical },
+        // Pool lies outside the memory that devices reach, so the answer would only mislead.
+        None => stop(Bugcheck::fatal(format!(
+            "MmGetPhysicalAddress of {address:p}, which is not memory of DxgkCbAllocateContiguousMemory"
+        ))),
+    }
+}
+
+unsafe extern "win64" fn ke_bug_check_ex(code: u32, p1: usize, p2: usize, p3: usize, p4: usize) -> ! {
+    let name = driver_call::current().map_or_else(String::new, |driver| driver.name().to_owned());
+    let parameters = [p1 as u64, p2 as u64, p3 as u64, p4 as u64];
+    stop(Bugcheck::new(code, parameters, format!("KeBugCheckEx called by driver {name}")))
+}
+
+unsafe extern "win64" fn dbg_print_ex(_component: u32, _level: u32, format: *const u8, text: *const u8) -> u32 {
+    let Some(driver) = driver_call::current() else { return 0 };
+    if format.is_null() {
+        return STATUS_INVALID_PARAMETER.0 as u32;
+    }
+    // SAFETY: the driver passes a NUL-terminated format.
+    let format = unsafe { CStr::from_ptr(format.cast()) };
+    let message = if format.to_bytes() == b"%s" && !text.is_null() {
+        // SAFETY: with the format "%s" the argument is a NUL-terminated string.
+        unsafe { CStr::from_ptr(text.cast()) }
+    } else {
+        format
+    };
+    let message = message.to_string_lossy();
+    let message: String = message.trim_end().chars().take(MESSAGE_LENGTH).collect();
+    driver.verifier().log(format!("{}: {message}", driver.name()));
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loader::Driver;
+
+    fn stops(call: impl FnOnce()) -> Bugcheck {
+        let driver = Driver::for_tests("nt");
+        let (result, _) = driver_call::run(&driver, call);
+        assert_eq!(result, None, "the call must not return");
+        assert_eq!(irql::current(), 0);
+        driver.verifier().bugcheck().expect("the machine stopped")
+    }
+
+    #[test]
+    fn spin_locks_raise_to_dispatch_and_exclude_other_threads() {
+        let driver = Driver::for_tests("spin");
+        let lock = std::sync::Arc::new(AtomicUsize::new(0));
+        let shared = std::sync::Arc::new(AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let (driver, lock, shared) = (&driver, &lock, &shared);
+                scope.spawn(move || {
+                    let (_, leftovers) = driver_call::run(driver, || {
+                        for _ in 0..1000 {
+                            // SAFETY: the lock word lives in this test.
+                            let old = unsafe { ke_acquire_spin_lock_raise_to_dpc(lock.as_ptr()) };
+                            assert_eq!((old, irql::current()), (0, DISPATCH_LEVEL));
+                            let value = shared.load(Ordering::Relaxed);
+                            shared.store(value + 1, Ordering::Relaxed);
+                            // SAFETY: as above.
+                            unsafe { ke_release_spin_lock(lock.as_ptr(), old) };
+                        }
+                    });
+                    assert_eq!(leftovers, Default::default());
+                });
+            }
+        });
+        assert_eq!(shared.load(Ordering::Relaxed), 4000);
+    }
+
+    #[test]
+    fn push_locks_exclude_other_threads() {
+        let driver = Driver::for_tests("push");
+        let lock = std::sync::Arc::new(AtomicUsize::new(0));
+        let shared = std::sync::Arc::new(AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let (driver, lock, shared) = (&driver, &lock, &shared);
+                scope.spawn(move || {
+                    let (_, leftovers) = driver_call::run(driver, || {
+                        for _ in 0..1000 {
+                            // SAFETY: the lock word lives in this test.
+                            unsafe { ke_enter_critical_region() };
+                            // SAFETY: as above.
+                            unsafe { ex_acquire_push_lock_exclusive_ex(lock.as_ptr(), 0) };
+                            let value = shared.load(Ordering::Relaxed);
+                            std::hint::spin_loop();
+                            shared.store(value + 1, Ordering::Relaxed);
+                            // SAFETY: as above.
+                            unsafe { ex_release_push_lock_exclusive_ex(lock.as_ptr(), 0) };
+                            // SAFETY: as above.
+                            unsafe { ke_leave_critical_region() };
+                        }
+                    });
+                    assert_eq!(leftovers, Default::default());
+                });
+            }
+        });
+        assert_eq!(shared.load(Ordering::Relaxed), 4000);
+    }
+
+    #[test]
+    fn misused_locks_stop_the_machine_with_their_codes() {
+        let lock = AtomicUsize::new(0);
+        let bugcheck = stops(|| {
+            irql::set(5);
+            // SAFETY: the lock word lives in this test.
+            unsafe { ke_acquire_spin_lock_raise_to_dpc(lock.as_ptr()) };
+        });
+        assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0xc4, 0x40));
+        let bugcheck = stops(|| {
+            // SAFETY: as above.
+            unsafe { ke_acquire_spin_lock_raise_to_dpc(lock.as_ptr()) };
+            // SAFETY: as above.
+            unsafe { ke_acquire_spin_lock_raise_to_dpc(lock.as_ptr()) };
+        });
+        assert_eq!(bugcheck.code, 0xf);
+        let other = AtomicUsize::new(0);
+        let bugcheck = stops(|| {
+            irql::set(2);
+            // SAFETY: as above.
+            unsafe { ke_release_spin_lock(other.as_ptr(), 0) };
+        });
+        assert_eq!(bugcheck.code, 0x10);
+        // SAFETY: as above.
+        let bugcheck = stops(|| unsafe { ke_release_spin_lock(other.as_ptr(), 0) });
+        assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0xc4, 0x32));
+        // SAFETY: as above.
+        let bugcheck = stops(|| unsafe { ex_acquire_push_lock_exclusive_ex(other.as_ptr(), 0) });
+        assert_eq!(bugcheck.code, 0x113);
+        // SAFETY: no argument.
+        let bugcheck = stops(|| unsafe { ke_leave_critical_region() });
+        assert_eq!(bugcheck.code, 0x1);
+    }
+
+    #[test]
+    fn a_bugcheck_keeps_code_and_parameters_and_ends_only_the_call() {
+        // SAFETY: no pointers among the arguments.
+        let bugcheck = stops(|| unsafe { ke_bug_check_ex(0xdead, 1, 2, 3, 4) });
+        assert_eq!((bugcheck.code, bugcheck.parameters), (0xdead, [1, 2, 3, 4]));
+    }
+
+    #[test]
+    fn a_waiter_for_a_lock_that_died_with_its_holder_is_released() {
+        let driver = Driver::for_tests("died");
+        let lock = AtomicUsize::new(0);
+        let (result, _) = driver_call::run(&driver, || {
+            // SAFETY: the lock word lives in this test.
+            unsafe { ke_acquire_spin_lock_raise_to_dpc(lock.as_ptr()) };
+            // SAFETY: no pointers among the arguments.
+            unsafe { ke_bug_check_ex(1, 0, 0, 0, 0) };
+        });
+        assert_eq!(result, None::<()>);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // SAFETY: as above.
+                let (result, _) =
+                    driver_call::run(&driver, || unsafe { ke_acquire_spin_lock_raise_to_dpc(lock.as_ptr()) });
+                assert_eq!(result, None);
+            });
+        });
+    }
+
+    #[test]
+    fn messages_reach_the_debug_log() {
+        let driver = Driver::for_tests("talker");
+        driver_call::run(&driver, || {
+            // SAFETY: both strings are NUL-terminated.
+            unsafe { dbg_print_ex(0, 3, c"%s".as_ptr().cast(), c"hello\n".as_ptr().cast()) };
+        });
+        assert_eq!(driver.verifier().log_lines(), ["talker: hello"]);
+    }
+}
