@@ -1,6 +1,7 @@
 //! Tasks of this repository. `cargo xtask --help` lists them.
 
 mod layout;
+mod test;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,6 +17,12 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Runs every test of the repository; the last line is the sum
+    Test {
+        /// Leaves out what takes long, and says what
+        #[arg(long)]
+        quick: bool,
+    },
     /// Takes from a full table of layout facts what wddm-ddi declares, and writes ddi/tests/ddi-layout.json
     DdiFacts {
         /// The full table, as JSON
@@ -33,6 +40,8 @@ enum Task {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.task {
+        // The sum stays the last line, so a failure adds no message of its own.
+        Task::Test { quick } => return if test::test(&root(), quick) { ExitCode::SUCCESS } else { ExitCode::FAILURE },
         Task::DdiFacts { from } => layout::reduce(&root(), &from),
         Task::DdiLayout { check } => layout::generate(&root(), check),
     };

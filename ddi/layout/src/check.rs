@@ -104,7 +104,10 @@ pub struct Counts {
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { types, fields, bits, values, slots, omitted } = self;
-        write!(f, "{types} types, {fields} fields, {bits} bit ranges, {values} values, {slots} slots; {omitted} omitted")
+        write!(
+            f,
+            "{types} types, {fields} fields, {bits} bit ranges, {values} values, {slots} slots; {omitted} omitted"
+        )
     }
 }
 
@@ -117,8 +120,7 @@ struct Check<'a> {
 
 /// Compares, and says how much was compared.
 pub fn check(measured: &Measured, facts: &Facts, exceptions: &Exceptions) -> (Vec<Difference>, Counts) {
-    let mut check =
-        Check { facts, exceptions, differences: Vec::new(), counts: Counts::default() };
+    let mut check = Check { facts, exceptions, differences: Vec::new(), counts: Counts::default() };
     for record in &measured.records {
         check.record(record);
     }

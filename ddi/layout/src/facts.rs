@@ -139,7 +139,8 @@ impl Facts {
         out.push_str("\"columns\": [\"name\", \"offset\", \"size\", \"type\", \"first bit\", \"bits\"],\n");
         let types: Vec<(String, Value)> = self.types.iter().map(|(name, t)| (name.clone(), t.to_value())).collect();
         section(&mut out, "types", &types);
-        let enums: Vec<(String, Value)> = self.enums.iter().map(|(name, values)| (name.clone(), json!(values))).collect();
+        let enums: Vec<(String, Value)> =
+            self.enums.iter().map(|(name, values)| (name.clone(), json!(values))).collect();
         section(&mut out, "enums", &enums);
         for (key, value) in [
             ("constants", json!(self.constants)),
@@ -161,7 +162,9 @@ impl Facts {
         let value: Value = serde_json::from_str(text_).map_err(|error| error.to_string())?;
         let mut facts = Self::default();
         for (name, entry) in object(&value, "types")? {
-            facts.types.insert(name.clone(), TypeFacts::from_reduced(entry).map_err(|error| format!("{name}: {error}"))?);
+            facts
+                .types
+                .insert(name.clone(), TypeFacts::from_reduced(entry).map_err(|error| format!("{name}: {error}"))?);
         }
         for (name, values) in object(&value, "enums")? {
             let values = values.as_object().ok_or_else(|| format!("{name}: no values"))?;

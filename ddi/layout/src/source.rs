@@ -223,7 +223,8 @@ fn public(visibility: &Visibility) -> bool {
 /// Tokens as a reader would write them.
 fn text_of(tokens: &impl ToTokens) -> String {
     let mut text = tokens.to_token_stream().to_string();
-    for (from, to) in [(" :: ", "::"), ("* mut ", "*mut "), ("* const ", "*const "), (" < ", "<"), (" >", ">"), (" ;", ";")]
+    for (from, to) in
+        [(" :: ", "::"), ("* mut ", "*mut "), ("* const ", "*const "), (" < ", "<"), (" >", ">"), (" ;", ";")]
     {
         text = text.replace(from, to);
     }

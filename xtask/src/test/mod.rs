@@ -1,0 +1,164 @@
+//! `cargo xtask test`: builds once, runs every suite, sums up.
+
+mod build;
+mod output;
+mod run;
+
+use std::env;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+pub(crate) use output::Tally;
+
+/// What one suite came to.
+struct Outcome {
+    name: String,
+    tally: Tally,
+    took: Duration,
+    /// Why it failed as a whole, if it did.
+    note: Option<String>,
+}
+
+/// Runs everything and prints the sum as the last line. Whether nothing failed.
+pub(crate) fn test(root: &Path, quick: bool) -> bool {
+    let mut session = Session { root, quick, outcomes: Vec::new() };
+    session.prepare();
+    session.tool("format", &["fmt", "--all", "--check"]);
+    session.tool("lints", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]);
+    session.suites();
+    session.doc_tests();
+    if quick {
+        println!(
+            "left out by --quick: the conformance cases in release mode, the main job, 4 of 5 random cases a property"
+        );
+    } else {
+        session.release();
+    }
+    session.summary()
+}
+
+struct Session<'a> {
+    root: &'a Path,
+    quick: bool,
+    outcomes: Vec<Outcome>,
+}
+
+impl Session<'_> {
+    /// Fetches what cargo needs besides the compiler, where rustup manages it.
+    fn prepare(&self) {
+        for (probe, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
+            let present = self.cargo().args([probe, "--version"]).output().is_ok_and(|output| output.status.success());
+            if !present {
+                println!("installing {component}");
+                // Without rustup the suite that needs the component fails and says so.
+                let _ = Command::new("rustup").args(["component", "add", component]).status();
+            }
+        }
+    }
+
+    fn cargo(&self) -> Command {
+        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.current_dir(self.root);
+        command
+    }
+
+    fn record(&mut self, name: impl Into<String>, tally: Tally, start: Instant, note: Option<String>) {
+        let outcome = Outcome { name: name.into(), tally, took: start.elapsed(), note };
+        println!("{}", line(&outcome));
+        self.outcomes.push(outcome);
+    }
+
+    /// A tool of cargo that passes or fails as one.
+    fn tool(&mut self, name: &str, arguments: &[&str]) {
+        println!("== {name}: cargo {}", arguments.join(" "));
+        let start = Instant::now();
+        let (tally, note) = match self.cargo().args(arguments).status() {
+            Ok(status) if status.success() => (Tally::one(true), None),
+            Ok(status) => (Tally::one(false), Some(format!("{status}"))),
+            Err(error) => (Tally::one(false), Some(format!("cargo does not start: {error}"))),
+        };
+        self.record(name, tally, start, note);
+    }
+
+    /// Every test executable of the workspace.
+    fn suites(&mut self) {
+        println!("== build of every test");
+        let start = Instant::now();
+        let mut command = self.cargo();
+        command.args(["test", "--workspace", "--no-run", "--no-fail-fast", "--message-format=json"]);
+        let built = match build::build(command) {
+            Ok(built) => built,
+            Err(message) => return self.record("build", Tally::one(false), start, Some(message)),
+        };
+        for broken in &built.broken {
+            self.record(format!("build of {broken}"), Tally::one(false), start, Some("does not compile".into()));
+        }
+        if !built.finished && built.broken.is_empty() {
+            self.record("build", Tally::one(false), start, Some("cargo could not build the tests".into()));
+        }
+        for suite in &built.suites {
+            self.suite(suite, "");
+        }
+    }
+
+    fn suite(&mut self, suite: &build::Suite, suffix: &str) {
+        let name = format!("{}{suffix}", suite.name);
+        println!("== {name}");
+        let start = Instant::now();
+        let mut command = Command::new(&suite.executable);
+        command.current_dir(&suite.folder).env("CARGO_MANIFEST_DIR", &suite.folder);
+        command.env("PROPTEST_CASES", if self.quick { "64" } else { "320" });
+        let (tally, note) = run::run(command, self.patience());
+        self.record(name, tally, start, note);
+    }
+
+    fn doc_tests(&mut self) {
+        println!("== examples in the documentation");
+        let start = Instant::now();
+        let mut command = self.cargo();
+        command.args(["test", "--workspace", "--doc", "--no-fail-fast", "--quiet"]);
+        let (tally, note) = run::run(command, self.patience());
+        self.record("examples in the documentation", tally, start, note);
+    }
+
+    /// The conformance cases and the main job as users run them.
+    fn release(&mut self) {
+        println!("== build in release mode");
+        let start = Instant::now();
+        let mut command = self.cargo();
+        command.args(["test", "--release", "-p", "campanile", "--test", "hlk", "--no-run", "--message-format=json"]);
+        match build::build(command) {
+            Ok(built) if built.finished => {
+                for suite in &built.suites {
+                    self.suite(suite, " (release)");
+                }
+            }
+            Ok(_) => self.record("conformance (release)", Tally::one(false), start, Some("does not compile".into())),
+            Err(message) => self.record("conformance (release)", Tally::one(false), start, Some(message)),
+        }
+        self.tool("main job", &["run", "--release", "--quiet"]);
+    }
+
+    /// Longest time one suite may take; a hang is a failure, not a wait.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(if self.quick { 150 } else { 900 })
+    }
+
+    fn summary(&self) -> bool {
+        println!("\n== summary");
+        for outcome in &self.outcomes {
+            println!("{}", line(outcome));
+        }
+        let sum = self.outcomes.iter().fold(Tally::default(), |sum, outcome| sum + outcome.tally);
+        println!("{sum}");
+        sum.failed == 0
+    }
+}
+
+fn line(outcome: &Outcome) -> String {
+    let Outcome { name, tally, took, note } = outcome;
+    let mark = if tally.failed == 0 { "ok  " } else { "FAIL" };
+    let note = note.as_ref().map(|note| format!(" ({note})")).unwrap_or_default();
+    format!("{mark} {name}: {tally} in {:.1} s{note}", took.as_secs_f64())
+}

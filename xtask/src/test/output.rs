@@ -1,0 +1,161 @@
+//! What a test executable prints, in numbers.
+
+use std::fmt;
+use std::ops::Add;
+
+/// Numbers of tests by outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) skipped: u64,
+}
+
+impl Tally {
+    /// One test.
+    pub(crate) fn one(passed: bool) -> Self {
+        Self { passed: u64::from(passed), failed: u64::from(!passed), skipped: 0 }
+    }
+}
+
+impl Add for Tally {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            passed: self.passed + other.passed,
+            failed: self.failed + other.failed,
+            skipped: self.skipped + other.skipped,
+        }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
+}
+
+/// Follows the output of one process line by line.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    /// Sum of the summary lines.
+    summed: Tally,
+    /// Outcomes seen since the last summary line: what is left when the process dies before it sums up.
+    loose: Tally,
+    summaries: u64,
+}
+
+impl Reader {
+    /// Takes one line of output.
+    pub(crate) fn line(&mut self, line: &str) {
+        let line = line.trim_end();
+        if let Some(tally) = summary(line) {
+            self.summed = self.summed + tally;
+            self.loose = Tally::default();
+            self.summaries += 1;
+        } else if let Some(rest) = line.strip_prefix("test ") {
+            if rest.ends_with("... ok") {
+                self.loose.passed += 1;
+            } else if rest.ends_with("... FAILED") {
+                self.loose.failed += 1;
+            } else if rest.contains("... ignored") {
+                self.loose.skipped += 1;
+            }
+        }
+    }
+
+    /// The numbers, once the process has ended, and what went wrong with it as a whole.
+    pub(crate) fn finish(self, ended_well: bool) -> (Tally, Option<&'static str>) {
+        let tally = self.summed + self.loose;
+        if self.loose != Tally::default() {
+            return (tally + Tally::one(false), Some("ended before it summed up"));
+        }
+        match (ended_well, self.summaries, tally.failed) {
+            // A test without harness: it passes or fails as one.
+            (true, 0, _) => (Tally::one(true), None),
+            (true, _, _) => (tally, None),
+            (false, _, 0) => (tally + Tally::one(false), Some("failed without naming a test")),
+            (false, _, _) => (tally, None),
+        }
+    }
+}
+
+/// The numbers of `test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s`.
+fn summary(line: &str) -> Option<Tally> {
+    let rest = line.strip_prefix("test result: ")?;
+    let (_, counts) = rest.split_once(". ")?;
+    let mut tally = Tally::default();
+    let mut found = 0;
+    for part in counts.split(';') {
+        let Some((count, what)) = part.trim().split_once(' ') else { continue };
+        let Ok(count) = count.parse::<u64>() else { continue };
+        match what {
+            "passed" => tally.passed = count,
+            "failed" => tally.failed = count,
+            "ignored" => tally.skipped = count,
+            _ => continue,
+        }
+        found += 1;
+    }
+    (found == 3).then_some(tally)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, ended_well: bool) -> (Tally, Option<&'static str>) {
+        let mut reader = Reader::default();
+        text.lines().for_each(|line| reader.line(line));
+        reader.finish(ended_well)
+    }
+
+    fn tally(passed: u64, failed: u64, skipped: u64) -> Tally {
+        Tally { passed, failed, skipped }
+    }
+
+    #[test]
+    fn the_summary_line_counts_and_not_the_lines_above_it() {
+        let text = "running 3 tests\ntest a ... ok\ntest b ... ok\ntest c ... ignored, slow\n\n\
+                    test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s\n";
+        assert_eq!(read(text, true), (tally(2, 0, 1), None));
+    }
+
+    #[test]
+    fn several_summaries_add_up() {
+        let one = "test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s\n";
+        assert_eq!(read(&one.repeat(3), false), (tally(6, 3, 0), None));
+    }
+
+    #[test]
+    fn a_process_that_dies_in_the_middle_has_failed_and_keeps_what_it_did() {
+        let (sum, note) = read("running 9 tests\ntest a ... ok\ntest b ... ok\n", false);
+        assert_eq!(sum, tally(2, 1, 0));
+        assert_eq!(note, Some("ended before it summed up"));
+    }
+
+    #[test]
+    fn a_failure_that_names_no_test_still_fails() {
+        assert_eq!(read("error: no such file\n", false), (tally(0, 1, 0), Some("failed without naming a test")));
+        let good = "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s\n";
+        assert_eq!(read(good, false), (tally(2, 1, 0), Some("failed without naming a test")));
+    }
+
+    #[test]
+    fn a_test_without_harness_counts_as_one() {
+        assert_eq!(read("all fine\n", true), (tally(1, 0, 0), None));
+    }
+
+    #[test]
+    fn a_line_that_only_resembles_a_summary_is_none() {
+        assert_eq!(summary("test result: unknown"), None);
+        assert_eq!(summary("test result: ok. many passed; 0 failed"), None);
+        assert_eq!(summary("  test result: ok. 1 passed; 0 failed; 0 ignored"), None);
+    }
+
+    #[test]
+    fn the_sum_reads_as_promised() {
+        assert_eq!((tally(1, 2, 3) + tally(10, 0, 0)).to_string(), "11 passed, 2 failed, 3 skipped");
+    }
+}
