@@ -38,50 +38,19 @@ record! {
 /// `queue` of an event that concerns none.
 pub const NO_QUEUE: u32 = u32::MAX;
 
-/// Kind of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum EventKind {
-    /// A SIGNAL passed the monitored value. Data: address of the current value, new value.
-    FenceSignaled = 1,
-    /// A PROGRESS on a queue without native progress fence. Data: address of the current value, new value.
-    Progress = 2,
-    /// A command buffer with RETIRE_EVENT is done. Data: tag.
-    Retired = 3,
-    /// The queue is suspended. Data: cookie.
-    Suspended = 4,
-    /// The queue faulted and runs no more. Data: address, a `FaultInfo` word.
-    Fault = 5,
-}
-
-/// Number, name and data of every kind, for the manual.
-pub const KINDS: &[(u8, &str, &str)] = &[
-    (
-        1,
-        "FenceSignaled",
-        "A SIGNAL, or a PROGRESS on a native progress fence, passed the monitored value. data0: address of the current value; data1: new value.",
-    ),
-    (
-        2,
-        "Progress",
-        "A PROGRESS on a queue without native progress fence. data0: address of the current value; data1: new value.",
-    ),
-    (3, "Retired", "A command buffer with RETIRE_EVENT is done. data0: tag."),
-    (4, "Suspended", "The queue is suspended. data0: cookie."),
-    (5, "Fault", "The queue faulted and runs no more. data0: address; data1: a FaultInfo word."),
-];
-
-impl EventKind {
-    /// The kind with this number.
-    pub const fn from_number(number: u8) -> Option<Self> {
-        match number {
-            1 => Some(Self::FenceSignaled),
-            2 => Some(Self::Progress),
-            3 => Some(Self::Retired),
-            4 => Some(Self::Suspended),
-            5 => Some(Self::Fault),
-            _ => None,
-        }
+numbers! {
+    /// Kind of an event.
+    pub enum EventKind: u8 {
+        /// A SIGNAL, or a PROGRESS on a native progress fence, passed the monitored value. data0: address of the current value; data1: new value.
+        FenceSignaled = 1,
+        /// A PROGRESS on a queue without native progress fence. data0: address of the current value; data1: new value.
+        Progress = 2,
+        /// A command buffer with RETIRE_EVENT is done. data0: tag.
+        Retired = 3,
+        /// The queue is suspended. data0: cookie.
+        Suspended = 4,
+        /// The queue faulted and runs no more. data0: address; data1: a `FaultInfo` word.
+        Fault = 5,
     }
 }
 
@@ -102,38 +71,22 @@ word! {
     }
 }
 
-/// Kind of a fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum FaultKind {
-    /// An address does not translate. Address: the GPU virtual address.
-    PageFault = 1,
-    /// A write to a read-only page.
-    ReadOnly = 2,
-    /// A packet breaks a rule. Address: of the packet.
-    BadPacket = 3,
-    /// A ring entry breaks a rule. Address: of the entry.
-    BadRingEntry = 4,
-    /// The write pointer jumped backwards or past the ring. Address: the pointer.
-    BadWritePointer = 5,
-    /// Translation led outside VRAM or mapped system memory. Address: the physical address.
-    BadPhysical = 6,
-    /// The engine was reset while this queue ran.
-    Reset = 7,
-}
-
-impl FaultKind {
-    /// The kind with this number.
-    pub const fn from_number(number: u8) -> Option<Self> {
-        match number {
-            1 => Some(Self::PageFault),
-            2 => Some(Self::ReadOnly),
-            3 => Some(Self::BadPacket),
-            4 => Some(Self::BadRingEntry),
-            5 => Some(Self::BadWritePointer),
-            6 => Some(Self::BadPhysical),
-            7 => Some(Self::Reset),
-            _ => None,
-        }
+numbers! {
+    /// Kind of a fault.
+    pub enum FaultKind: u8 {
+        /// An address does not translate. Address: the GPU virtual address.
+        PageFault = 1,
+        /// A write to a read-only page. Address: the GPU virtual address.
+        ReadOnly = 2,
+        /// A packet breaks a rule. Address: of the packet.
+        BadPacket = 3,
+        /// A ring entry breaks a rule. Address: of the entry.
+        BadRingEntry = 4,
+        /// The write pointer jumped backwards or past the ring. Address: the pointer.
+        BadWritePointer = 5,
+        /// Translation led outside VRAM or mapped system memory. Address: the physical address.
+        BadPhysical = 6,
+        /// The engine was reset while this queue ran.
+        Reset = 7,
     }
 }

@@ -210,22 +210,22 @@ pub const COPY_MAX: u64 = 256 << 20;
 /// Most bytes one FILL writes.
 pub const FILL_MAX: u64 = 4 << 30;
 
-/// Which rule a packet breaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum BadPacket {
-    /// The buffer ends inside the packet.
-    Truncated = 1,
-    /// No such opcode.
-    Opcode = 2,
-    /// The length does not fit the opcode.
-    Length = 3,
-    /// A reserved bit is set.
-    Reserved = 4,
-    /// An address or size is not aligned.
-    Alignment = 5,
-    /// A size is zero, too large, or the range leaves the address space.
-    Range = 6,
+numbers! {
+    /// Which rule a packet breaks.
+    pub enum BadPacket: u8 {
+        /// The buffer ends inside the packet.
+        Truncated = 1,
+        /// No such opcode.
+        Opcode = 2,
+        /// The length does not fit the opcode.
+        Length = 3,
+        /// A reserved bit is set.
+        Reserved = 4,
+        /// An address or size is not aligned.
+        Alignment = 5,
+        /// A size is zero, too large, or the range leaves the address space.
+        Range = 6,
+    }
 }
 
 impl Packet {

@@ -144,37 +144,9 @@ word! {
     }
 }
 
-macro_rules! numbers {
-    (
-        $(#[doc = $edoc:literal])*
-        pub enum $name:ident {
-            $( $(#[doc = $doc:literal])* $variant:ident = $value:literal, )*
-        }
-    ) => {
-        $(#[doc = $edoc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(u32)]
-        pub enum $name { $( $(#[doc = $doc])* $variant = $value, )* }
-
-        impl $name {
-            /// Number, name and meaning of each, for the manual.
-            pub const ALL: &'static [(u32, &'static str, &'static str)] =
-                &[$( ($value, stringify!($variant), concat!($($doc),*)), )*];
-
-            /// The variant with this number.
-            pub const fn from_number(number: u32) -> Option<Self> {
-                match number {
-                    $( $value => Some(Self::$variant), )*
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
 numbers! {
     /// Scheduler commands (register CMP_COMMAND). ARG0 to ARG2 are the argument registers.
-    pub enum Command {
+    pub enum Command: u32 {
         /// Loads descriptor ARG0, puts the queue on the run list and looks at its write pointer.
         MapQueue = 1,
         /// Takes queue ARG0 off the run list and disconnects its doorbell. Afterwards the GPU touches nothing on its behalf.
@@ -206,7 +178,7 @@ numbers! {
 
 numbers! {
     /// Outcome of a scheduler command (register CMP_STATUS).
-    pub enum CommandStatus {
+    pub enum CommandStatus: u32 {
         /// Done.
         Done = 0,
         /// No such command.

@@ -104,3 +104,32 @@ macro_rules! record {
         }
     };
 }
+
+/// Declares numbers with meanings: an enumeration for the code, its table for the manual.
+macro_rules! numbers {
+    (
+        $(#[doc = $edoc:literal])*
+        pub enum $name:ident: $repr:ident {
+            $( $(#[doc = $doc:literal])* $variant:ident = $value:literal, )*
+        }
+    ) => {
+        $(#[doc = $edoc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr($repr)]
+        pub enum $name { $( $(#[doc = $doc])* $variant = $value, )* }
+
+        impl $name {
+            /// Number, name and meaning of each, for the manual.
+            pub const ALL: &'static [($repr, &'static str, &'static str)] =
+                &[$( ($value, stringify!($variant), concat!($($doc),*)), )*];
+
+            /// The variant with this number.
+            pub const fn from_number(number: $repr) -> Option<Self> {
+                match number {
+                    $( $value => Some(Self::$variant), )*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
