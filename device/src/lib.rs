@@ -1,1 +1,37 @@
-//! Placeholder.
+//! The Campanile GPU as an emulated PCIe function.
+//!
+//! It implements exactly what `campanile-hw` describes: config space, the register BAR, doorbell pages, the VRAM window, DMA to
+//! system memory, and behind them a scheduler (CMP) with three nodes. Whoever plugs it in supplies four things: accesses to config
+//! space and registers, mappings of the doorbell and VRAM files, ranges of system memory, and a receiver for interrupt messages.
+//!
+//! The same engine code runs under [`Gpu::step`], one bounded slice at a time and deterministic on one thread, and under
+//! [`Runner`], a thread that steps in a loop.
+//!
+//! Registers, queues, packets, page tables and everything in shared memory come from someone who may be hostile; no value of
+//! theirs panics or has an effect outside what was mapped for the function.
+
+#![deny(unsafe_code)]
+
+mod clock;
+mod cmp;
+mod engine;
+mod event;
+mod gpu;
+#[allow(unsafe_code)]
+mod memory;
+mod mmu;
+mod msix;
+mod pci;
+mod registers;
+mod runner;
+
+pub use cmp::Activity;
+pub use gpu::{Gpu, Interrupts, Variant};
+pub use runner::Runner;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex. State behind our locks is changed in steps that leave it usable, so a panicking test thread poisons nothing.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,35 @@
+//! The GPU clock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Ticks a second.
+pub(crate) const HZ: u64 = 1_000_000_000;
+
+/// Nanoseconds since reset, never backwards between resets.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    origin: Instant,
+    start: AtomicU64,
+}
+
+impl Clock {
+    /// A clock that shows zero now.
+    pub(crate) fn new() -> Self {
+        Self { origin: Instant::now(), start: AtomicU64::new(0) }
+    }
+
+    fn elapsed(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The time in ticks.
+    pub(crate) fn now(&self) -> u64 {
+        self.elapsed().saturating_sub(self.start.load(Ordering::Relaxed))
+    }
+
+    /// Begins at zero again.
+    pub(crate) fn restart(&self) {
+        self.start.store(self.elapsed(), Ordering::Relaxed);
+    }
+}

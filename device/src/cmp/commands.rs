@@ -1,0 +1,288 @@
+//! Scheduler commands: each is done, or refused without a trace, when it returns.
+//!
+//! The register file runs one command at a time, so what a command checks first still holds when it acts.
+
+use super::doorbells::BadDoorbell;
+use super::node::NodeState;
+use super::queue::{Queue, State};
+use super::{Cmp, Context};
+use crate::memory::Memory;
+use crate::mmu::{self, Fault, Intent};
+use campanile_hw::event::{EventKind, FaultKind};
+use campanile_hw::page_table::VA_BITS;
+use campanile_hw::queue::{Location, QueueDescriptor};
+use campanile_hw::registers::{Command, CommandStatus, NODES};
+use std::sync::atomic::Ordering;
+
+/// RESULT of ResetNode when nothing was running.
+const NO_QUEUE: u64 = u64::MAX;
+
+type Result<T> = std::result::Result<T, CommandStatus>;
+
+impl From<BadDoorbell> for CommandStatus {
+    fn from(BadDoorbell: BadDoorbell) -> Self {
+        Self::BadDoorbell
+    }
+}
+
+fn number(argument: u64, otherwise: CommandStatus) -> Result<u32> {
+    u32::try_from(argument).map_err(|_| otherwise)
+}
+
+fn root(argument: u64) -> Result<Location> {
+    let location = Location::from_bits(argument);
+    let legal = argument >> 53 == 0 && location.address() % 4096 == 0;
+    if legal { Ok(location) } else { Err(CommandStatus::BadArgument) }
+}
+
+fn unreachable_page(_: Fault) -> CommandStatus {
+    CommandStatus::PageFault
+}
+
+impl Cmp {
+    /// Runs command `command` and returns the value of RESULT.
+    ///
+    /// # Errors
+    /// The status that says why the command was refused.
+    pub(crate) fn command(&self, memory: &Memory, command: u32, arguments: [u64; 3]) -> Result<u64> {
+        let command = Command::from_number(command).ok_or(CommandStatus::UnknownCommand)?;
+        if !self.running() {
+            return Err(CommandStatus::NotRunning);
+        }
+        let [first, second, third] = arguments;
+        let queue = || number(first, CommandStatus::BadQueue);
+        match command {
+            Command::MapQueue => self.map(memory, queue()?),
+            Command::UnmapQueue => self.unmap(memory, queue()?),
+            Command::SuspendQueue => self.suspend(memory, queue()?, second),
+            Command::ResumeQueue => self.resume(memory, queue()?),
+            Command::KickQueue => self.kick(memory, queue()?),
+            Command::ConnectDoorbell => self.connect(memory, first, number(second, CommandStatus::BadQueue)?),
+            Command::DisconnectDoorbell => self.disconnect(first, number(second, CommandStatus::BadQueue)?),
+            Command::FenceChanged => self.fence_changed(memory, root(first)?, second),
+            Command::RescanWaits => {
+                self.waits.rescan(&self.mail);
+                Ok(0)
+            }
+            Command::InvalidateTlb => self.invalidate(root(first)?, second, third),
+            Command::ResetNode => self.reset_node(memory, number(first, CommandStatus::BadArgument)?),
+            Command::QueryQueue => self.query(memory, queue()?),
+            Command::DiscardQueue => self.discard(memory, queue()?),
+        }
+    }
+
+    /// Works on a node while its engine stands still, with all news taken in.
+    fn with_node<T>(
+        &self,
+        memory: &Memory,
+        node: u32,
+        act: impl FnOnce(&mut NodeState, &Context<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let place = self.nodes.get(node as usize).ok_or(CommandStatus::BadArgument)?;
+        let mut state = place.claim();
+        let access = memory.access();
+        let context = self.context(place, &access);
+        state.drain(node, &context);
+        let result = act(&mut state, &context);
+        if state.has_runnable() {
+            self.mail.set_pending(node, true);
+        }
+        state.add_accesses(access.resolved());
+        result
+    }
+
+    /// The node of a mapped queue.
+    fn node_of(&self, queue: u32) -> Result<u32> {
+        self.mail.node_of(queue).ok_or(CommandStatus::BadQueue)
+    }
+
+    fn with_queue<T>(
+        &self,
+        memory: &Memory,
+        queue: u32,
+        act: impl FnOnce(&mut NodeState, &Context<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.with_node(memory, self.node_of(queue)?, act)
+    }
+
+    fn map(&self, memory: &Memory, number: u32) -> Result<u64> {
+        if number >= self.table_count.load(Ordering::Relaxed) || self.mail.node_of(number).is_some() {
+            return Err(CommandStatus::BadQueue);
+        }
+        if self.events.full() {
+            return Err(CommandStatus::BadState);
+        }
+        let mut bytes = [0u8; QueueDescriptor::SIZE];
+        let at = self.table_base.load(Ordering::Relaxed) + u64::from(number) * QueueDescriptor::SIZE as u64;
+        let access = memory.access();
+        let span = access.resolve(Location::new().with_address(at), bytes.len() as u64, false);
+        if span.is_none_or(|span| span.read(&mut bytes) != bytes.len()) {
+            return Err(CommandStatus::BadDescriptor);
+        }
+        drop(access);
+        let descriptor = QueueDescriptor::from_bytes(&bytes);
+        let queue = Queue::new(number, &descriptor, self.features).ok_or(CommandStatus::BadDescriptor)?;
+        let node = queue.node;
+        self.with_node(memory, node, |state, context| {
+            let write = queue.read_write_pointer(&mut state.engine.tlb, context.memory).map_err(unreachable_page)?;
+            state.insert(queue);
+            self.mail.set_node(number, Some(node));
+            state.observe(number, write, true, context);
+            Ok(0)
+        })
+    }
+
+    fn unmap(&self, memory: &Memory, number: u32) -> Result<u64> {
+        let node = self.node_of(number)?;
+        if let Some(doorbell) = self.mail.doorbell_of(number) {
+            self.doorbells.disconnect(&self.mail, doorbell, number)?;
+        }
+        self.with_node(memory, node, |state, context| {
+            state.remove(number, context);
+            // From here on nobody sends news about the queue; what is on the way is read, so that none is left for the next
+            // queue of this number.
+            self.mail.set_node(number, None);
+            state.drain(node, context);
+            Ok(0)
+        })
+    }
+
+    fn suspend(&self, memory: &Memory, number: u32, cookie: u64) -> Result<u64> {
+        if self.events.full() {
+            return Err(CommandStatus::BadState);
+        }
+        self.with_queue(memory, number, |state, context| {
+            let faulted = state.queue(number).is_some_and(|queue| queue.state == State::Faulted);
+            if !faulted {
+                state.unlist(number, context);
+            }
+            let queue = state.queue(number).ok_or(CommandStatus::BadQueue)?;
+            if !faulted {
+                queue.state = State::Suspended;
+            }
+            context.report(EventKind::Suspended, queue.node, number, [cookie, 0]);
+            Ok(0)
+        })
+    }
+
+    /// Takes in the write pointer of a queue; PAGE_FAULT, and nothing changed, if it cannot be read.
+    fn look(state: &mut NodeState, number: u32, context: &Context<'_>) -> Result<()> {
+        let (queue, engine) = state.queue_and_engine(number).ok_or(CommandStatus::BadQueue)?;
+        let write = queue.read_write_pointer(&mut engine.tlb, context.memory).map_err(unreachable_page)?;
+        if queue.state == State::Faulted {
+            return Err(CommandStatus::BadState);
+        }
+        state.observe(number, write, true, context);
+        Ok(())
+    }
+
+    fn resume(&self, memory: &Memory, number: u32) -> Result<u64> {
+        self.with_queue(memory, number, |state, context| {
+            let (queue, engine) = state.queue_and_engine(number).ok_or(CommandStatus::BadQueue)?;
+            if queue.state != State::Suspended {
+                return Err(CommandStatus::BadState);
+            }
+            let write = queue.read_write_pointer(&mut engine.tlb, context.memory).map_err(unreachable_page)?;
+            state.settle(number);
+            state.observe(number, write, true, context);
+            Ok(0)
+        })
+    }
+
+    fn kick(&self, memory: &Memory, number: u32) -> Result<u64> {
+        self.with_queue(memory, number, |state, context| Self::look(state, number, context).map(|()| 0))
+    }
+
+    fn connect(&self, memory: &Memory, doorbell: u64, number: u32) -> Result<u64> {
+        let page = u32::try_from(doorbell).map_err(|_| CommandStatus::BadDoorbell)?;
+        self.node_of(number)?;
+        self.doorbells.check(&self.mail, page, number)?;
+        self.with_queue(memory, number, |state, context| {
+            let (queue, engine) = state.queue_and_engine(number).ok_or(CommandStatus::BadQueue)?;
+            if queue.state == State::Faulted {
+                return Err(CommandStatus::BadState);
+            }
+            queue.read_write_pointer(&mut engine.tlb, context.memory).map_err(unreachable_page)?;
+            self.doorbells.connect(&self.mail, page, number)?;
+            // Read after the word was cleared: a store before that is in the control page, one after it is seen by polling.
+            Self::look(state, number, context)?;
+            Ok(0)
+        })
+    }
+
+    fn disconnect(&self, doorbell: u64, number: u32) -> Result<u64> {
+        let page = u32::try_from(doorbell).map_err(|_| CommandStatus::BadDoorbell)?;
+        self.node_of(number)?;
+        self.doorbells.disconnect(&self.mail, page, number)?;
+        Ok(0)
+    }
+
+    fn fence_changed(&self, memory: &Memory, root: Location, va: u64) -> Result<u64> {
+        if va % 8 != 0 {
+            return Err(CommandStatus::BadArgument);
+        }
+        let access = memory.access();
+        let translation = mmu::walk(&access, root, va, Intent::Read).map_err(unreachable_page)?;
+        if let Some(location) = translation.location {
+            access.resolve(location, 8, false).ok_or(CommandStatus::PageFault)?;
+            self.waits.changed(&self.mail, &access, location.into_bits());
+        }
+        Ok(0)
+    }
+
+    fn invalidate(&self, root: Location, start: u64, end: u64) -> Result<u64> {
+        if start > end || end > 1 << VA_BITS {
+            return Err(CommandStatus::BadArgument);
+        }
+        let end = if (start, end) == (0, 0) { 1 << VA_BITS } else { end };
+        for node in &self.nodes {
+            node.claim().engine.tlb.forget(root, start, end);
+        }
+        Ok(0)
+    }
+
+    fn reset_node(&self, memory: &Memory, node: u32) -> Result<u64> {
+        if node >= NODES {
+            return Err(CommandStatus::BadArgument);
+        }
+        self.with_node(memory, node, |state, context| {
+            state.engine.tlb.clear();
+            let Some(number) = state.current() else { return Ok(NO_QUEUE) };
+            state.fault(number, &Fault::plain(FaultKind::Reset, 0), context);
+            Ok(u64::from(number))
+        })
+    }
+
+    fn query(&self, memory: &Memory, number: u32) -> Result<u64> {
+        let connected = u64::from(self.mail.doorbell_of(number).is_some());
+        self.with_queue(memory, number, |state, _| {
+            let running = state.current() == Some(number);
+            let code = match state.queue(number).ok_or(CommandStatus::BadQueue)?.state {
+                State::Idle => 0,
+                State::Runnable if running => 2,
+                State::Runnable => 1,
+                State::Waiting { .. } => 3,
+                State::Suspended => 4,
+                State::Faulted => 5,
+            };
+            Ok(code | connected << 8)
+        })
+    }
+
+    fn discard(&self, memory: &Memory, number: u32) -> Result<u64> {
+        self.with_queue(memory, number, |state, context| {
+            let (queue, engine) = state.queue_and_engine(number).ok_or(CommandStatus::BadQueue)?;
+            if queue.state != State::Suspended {
+                return Err(CommandStatus::BadState);
+            }
+            let write = queue.read_write_pointer(&mut engine.tlb, context.memory).map_err(unreachable_page)?;
+            queue.advance(write).map_err(|_| CommandStatus::BadArgument)?;
+            let dropped = queue.pending();
+            queue.fetched = queue.write;
+            if queue.buffer.is_none() {
+                queue.write_read_pointer(&mut engine.tlb, context.memory).map_err(unreachable_page)?;
+            }
+            Ok(dropped)
+        })
+    }
+}

@@ -1,0 +1,222 @@
+//! Doorbells: the poll set of connected pages.
+//!
+//! A dedicated page belongs to one queue and the value stored is its write pointer. The global page serves all queues that are
+//! connected to it; the value names the queue, and because any process can store there, the write pointer is always taken from
+//! that queue's own ring-control page. A store to the global page can overwrite another one before it is seen, therefore the
+//! queues connected to it are looked at one after the other once the function has nothing better to do.
+
+use super::mail::Mail;
+use crate::lock;
+use crate::memory::HostMapping;
+use campanile_hw::doorbell::{DoorbellValue, PAGE_SIZE, WORD_OFFSET};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Pages looked at in one step.
+const POLLS: usize = 64;
+/// Queues of the global doorbell looked at in one idle step.
+const SWEEP: usize = 4;
+
+/// Why a doorbell cannot be connected or disconnected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BadDoorbell;
+
+/// A page that is polled.
+#[derive(Clone, Copy, Debug)]
+struct Connection {
+    page: u32,
+    /// The queue of a dedicated page.
+    queue: u32,
+    /// Word seen last.
+    seen: u64,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    connected: Vec<Connection>,
+    /// Place in `connected` by page.
+    places: Vec<Option<u32>>,
+    cursor: usize,
+    /// Queues that the global page may ring.
+    armed: Vec<u32>,
+    sweep_at: usize,
+    sweep_left: usize,
+}
+
+/// All doorbells of the function.
+#[derive(Debug)]
+pub(crate) struct Doorbells {
+    pages: HostMapping,
+    count: u32,
+    global: bool,
+    table: Mutex<Table>,
+    connected: AtomicUsize,
+    rings: AtomicU64,
+    reads: AtomicU64,
+}
+
+impl Doorbells {
+    /// `count` doorbells, or one global one, on `pages`.
+    pub(crate) fn new(pages: HostMapping, count: u32, global: bool) -> Self {
+        let table = Table { places: vec![None; count as usize], ..Table::default() };
+        Self {
+            pages,
+            count,
+            global,
+            table: Mutex::new(table),
+            connected: AtomicUsize::new(0),
+            rings: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
+        }
+    }
+
+    fn word(&self, page: u32) -> u64 {
+        let at = u64::from(page) * PAGE_SIZE + WORD_OFFSET;
+        self.pages.span(at, 8, false).and_then(|span| span.load(0)).unwrap_or(0)
+    }
+
+    fn clear_word(&self, page: u32) {
+        if let Some(span) = self.pages.span(u64::from(page) * PAGE_SIZE + WORD_OFFSET, 8, true) {
+            span.store(0, 0);
+        }
+    }
+
+    /// Rings seen since reset.
+    pub(crate) fn rings(&self) -> u64 {
+        self.rings.load(Ordering::Relaxed)
+    }
+
+    /// Doorbell words read since reset.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// Passes on a store that was not seen yet. True if there was one.
+    fn examine(&self, mail: &Mail, connection: &mut Connection) -> bool {
+        let word = self.word(connection.page);
+        if word == connection.seen {
+            return false;
+        }
+        connection.seen = word;
+        self.rings.fetch_add(1, Ordering::Relaxed);
+        let value = DoorbellValue::from_bits(word);
+        if !self.global {
+            mail.rung(connection.queue, value.write_pointer());
+        } else if mail.doorbell_of(u32::from(value.queue())).is_some() {
+            mail.look(u32::from(value.queue()));
+        }
+        true
+    }
+
+    /// Looks at connected pages, a bounded number at a time. True if one was stored to.
+    pub(crate) fn poll(&self, mail: &Mail) -> bool {
+        if self.connected.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let Ok(mut table) = self.table.try_lock() else { return false };
+        let table = &mut *table;
+        let count = table.connected.len().min(POLLS);
+        let mut rung = false;
+        for _ in 0..count {
+            if table.cursor >= table.connected.len() {
+                table.cursor = 0;
+            }
+            if let Some(connection) = table.connected.get_mut(table.cursor) {
+                rung |= self.examine(mail, connection);
+            }
+            table.cursor += 1;
+        }
+        self.reads.fetch_add(count as u64, Ordering::Relaxed);
+        if rung && self.global {
+            table.sweep_left = table.armed.len();
+        }
+        rung
+    }
+
+    /// Looks for stores to the global page that were overwritten unseen. True while there may be some.
+    pub(crate) fn sweep(&self, mail: &Mail) -> bool {
+        if !self.global {
+            return false;
+        }
+        let mut table = lock(&self.table);
+        let count = table.sweep_left.min(SWEEP).min(table.armed.len());
+        for _ in 0..count {
+            table.sweep_at = (table.sweep_at + 1) % table.armed.len();
+            if let Some(queue) = table.armed.get(table.sweep_at) {
+                mail.look(*queue);
+            }
+        }
+        table.sweep_left = table.sweep_left.saturating_sub(SWEEP);
+        count > 0
+    }
+
+    /// Whether `queue` could be connected to doorbell `page` now.
+    pub(crate) fn check(&self, mail: &Mail, page: u32, queue: u32) -> Result<(), BadDoorbell> {
+        let table = lock(&self.table);
+        let taken = !self.global && table.places.get(page as usize).copied().flatten().is_some();
+        if page >= self.count || taken || mail.doorbell_of(queue).is_some() { Err(BadDoorbell) } else { Ok(()) }
+    }
+
+    /// Connects `queue` to doorbell `page` and clears the word, unless others use the page already.
+    pub(crate) fn connect(&self, mail: &Mail, page: u32, queue: u32) -> Result<(), BadDoorbell> {
+        self.check(mail, page, queue)?;
+        let mut table = lock(&self.table);
+        let place = table.connected.len() as u32;
+        let slot = table.places.get_mut(page as usize).ok_or(BadDoorbell)?;
+        if slot.is_none() {
+            *slot = Some(place);
+            self.clear_word(page);
+            table.connected.push(Connection { page, queue, seen: 0 });
+        }
+        if self.global {
+            table.armed.push(queue);
+        }
+        mail.set_doorbell(queue, Some(page));
+        self.connected.store(table.connected.len(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Disconnects `queue` from doorbell `page`. Stores made before are passed on, later ones ignored.
+    pub(crate) fn disconnect(&self, mail: &Mail, page: u32, queue: u32) -> Result<(), BadDoorbell> {
+        if mail.doorbell_of(queue) != Some(page) {
+            return Err(BadDoorbell);
+        }
+        let mut table = lock(&self.table);
+        let table = &mut *table;
+        let place = table.places.get(page as usize).copied().flatten().ok_or(BadDoorbell)?;
+        if let Some(connection) = table.connected.get_mut(place as usize) {
+            self.examine(mail, connection);
+        }
+        if self.global {
+            table.armed.retain(|armed| *armed != queue);
+            mail.look(queue);
+        }
+        mail.set_doorbell(queue, None);
+        if table.armed.is_empty() {
+            table.connected.swap_remove(place as usize);
+            if let Some(slot) = table.places.get_mut(page as usize) {
+                *slot = None;
+            }
+            let moved = table.connected.get(place as usize).map(|connection| connection.page);
+            if let Some(slot) = moved.and_then(|page| table.places.get_mut(page as usize)) {
+                *slot = Some(place);
+            }
+        }
+        self.connected.store(table.connected.len(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Disconnects everything.
+    pub(crate) fn reset(&self) {
+        let mut table = lock(&self.table);
+        *table = Table { places: vec![None; self.count as usize], ..Table::default() };
+        self.connected.store(0, Ordering::Release);
+        self.rings.store(0, Ordering::Relaxed);
+        self.reads.store(0, Ordering::Relaxed);
+        for page in 0..self.count {
+            if self.word(page) != 0 {
+                self.clear_word(page);
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What the rest of the function has to tell a node about a queue, without taking the node's lock.
+//!
+//! Each queue number has a slot of news. Whoever sets the first bit of it puts the number into the node's inbox, so an inbox never
+//! holds more than every queue once, however hard user mode hammers a doorbell.
+
+use crate::lock;
+use campanile_hw::registers::NODES;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+const RUNG: u32 = 1;
+const LOOK: u32 = 2;
+const WAKE: u32 = 4;
+
+#[derive(Debug, Default)]
+struct Slot {
+    /// Node number plus one; 0 while no such queue is mapped.
+    node: AtomicU32,
+    /// Doorbell number plus one; 0 while none is connected.
+    doorbell: AtomicU32,
+    bits: AtomicU32,
+    write: AtomicU64,
+    ticket: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Inbox {
+    queues: Mutex<Vec<u32>>,
+    /// The node has something to do: mail, or runnable queues as the node says itself.
+    pending: AtomicBool,
+}
+
+/// News about one queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct News {
+    /// The doorbell was stored to with this write pointer.
+    pub(crate) rung: Option<u64>,
+    /// The write pointer in the ring-control page should be read.
+    pub(crate) look: bool,
+    /// The WAIT with this ticket should be evaluated again.
+    pub(crate) wake: Option<u64>,
+}
+
+/// The mail of all nodes.
+#[derive(Debug)]
+pub(crate) struct Mail {
+    slots: Box<[Slot]>,
+    inboxes: [Inbox; NODES as usize],
+}
+
+impl Mail {
+    /// Mail for queue numbers below `queues`.
+    pub(crate) fn new(queues: u32) -> Self {
+        Self { slots: (0..queues).map(|_| Slot::default()).collect(), inboxes: Default::default() }
+    }
+
+    /// How many queue numbers there are.
+    pub(crate) fn capacity(&self) -> u32 {
+        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    }
+
+    fn slot(&self, queue: u32) -> Option<&Slot> {
+        self.slots.get(queue as usize)
+    }
+
+    /// The node of a mapped queue.
+    pub(crate) fn node_of(&self, queue: u32) -> Option<u32> {
+        self.slot(queue)?.node.load(Ordering::Acquire).checked_sub(1)
+    }
+
+    /// The doorbell of a queue.
+    pub(crate) fn doorbell_of(&self, queue: u32) -> Option<u32> {
+        self.slot(queue)?.doorbell.load(Ordering::Acquire).checked_sub(1)
+    }
+
+    /// Says that a queue is mapped on `node`, or not at all.
+    pub(crate) fn set_node(&self, queue: u32, node: Option<u32>) {
+        if let Some(slot) = self.slot(queue) {
+            slot.node.store(node.map_or(0, |node| node + 1), Ordering::Release);
+        }
+    }
+
+    /// Says which doorbell rings a queue.
+    pub(crate) fn set_doorbell(&self, queue: u32, doorbell: Option<u32>) {
+        if let Some(slot) = self.slot(queue) {
+            slot.doorbell.store(doorbell.map_or(0, |doorbell| doorbell + 1), Ordering::Release);
+        }
+    }
+
+    fn post(&self, queue: u32, bit: u32) {
+        let Some((slot, node)) = self.slot(queue).zip(self.node_of(queue)) else { return };
+        let Some(inbox) = self.inboxes.get(node as usize) else { return };
+        if slot.bits.fetch_or(bit, Ordering::AcqRel) == 0 {
+            lock(&inbox.queues).push(queue);
+        }
+        inbox.pending.store(true, Ordering::SeqCst);
+    }
+
+    /// The doorbell of `queue` was stored to. A later store replaces an earlier one.
+    pub(crate) fn rung(&self, queue: u32, write: u64) {
+        if let Some(slot) = self.slot(queue) {
+            slot.write.store(write, Ordering::Release);
+            self.post(queue, RUNG);
+        }
+    }
+
+    /// The write pointer of `queue` should be read.
+    pub(crate) fn look(&self, queue: u32) {
+        self.post(queue, LOOK);
+    }
+
+    /// The WAIT number `ticket` of `queue` should be evaluated again.
+    pub(crate) fn wake(&self, queue: u32, ticket: u64) {
+        if let Some(slot) = self.slot(queue) {
+            slot.ticket.store(ticket, Ordering::Release);
+            self.post(queue, WAKE);
+        }
+    }
+
+    /// Moves the inbox of `node` into `into`, which is empty and keeps its capacity.
+    pub(crate) fn take_inbox(&self, node: u32, into: &mut Vec<u32>) {
+        if let Some(inbox) = self.inboxes.get(node as usize) {
+            std::mem::swap(&mut *lock(&inbox.queues), into);
+        }
+    }
+
+    /// Takes the news about one queue.
+    pub(crate) fn open(&self, queue: u32) -> Option<News> {
+        let slot = self.slot(queue)?;
+        let bits = slot.bits.swap(0, Ordering::AcqRel);
+        Some(News {
+            rung: (bits & RUNG != 0).then(|| slot.write.load(Ordering::Acquire)),
+            look: bits & LOOK != 0,
+            wake: (bits & WAKE != 0).then(|| slot.ticket.load(Ordering::Acquire)),
+        })
+    }
+
+    /// The node has something to do.
+    pub(crate) fn pending(&self, node: u32) -> bool {
+        self.inboxes.get(node as usize).is_some_and(|inbox| inbox.pending.load(Ordering::Acquire))
+    }
+
+    /// Sets whether the node has something to do. It is cleared before the inbox is read, so that no news is missed.
+    pub(crate) fn set_pending(&self, node: u32, pending: bool) {
+        if let Some(inbox) = self.inboxes.get(node as usize) {
+            inbox.pending.store(pending, Ordering::SeqCst);
+        }
+    }
+
+    /// Forgets all queues and news.
+    pub(crate) fn reset(&self) {
+        for slot in &self.slots {
+            slot.node.store(0, Ordering::Release);
+            slot.doorbell.store(0, Ordering::Release);
+            slot.bits.store(0, Ordering::Release);
+        }
+        for inbox in &self.inboxes {
+            lock(&inbox.queues).clear();
+            inbox.pending.store(false, Ordering::SeqCst);
+        }
+    }
+}

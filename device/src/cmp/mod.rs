@@ -1,0 +1,273 @@
+//! The CMP: the scheduler that takes queues to the nodes.
+//!
+//! Locks, always taken in this order: the registers (one command at a time), a node, the shape of system memory (shared), then one of
+//! doorbells, wait lists or events, and an inbox last. A node's lock is held for one bounded slice; whoever has it knows that
+//! the node touches nothing.
+
+mod commands;
+mod doorbells;
+mod mail;
+mod node;
+pub(crate) mod queue;
+pub(crate) mod waits;
+
+use crate::clock::Clock;
+use crate::event::Events;
+use crate::lock;
+use crate::memory::{Access, HostMapping, Memory};
+use campanile_hw::event::{Event, EventKind};
+use campanile_hw::registers::NODES;
+use doorbells::Doorbells;
+pub(crate) use mail::Mail;
+use node::{Node, NodeState};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use waits::Waits;
+
+/// What this variant of the function implements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Features {
+    pub(crate) native_fence: bool,
+    pub(crate) atomics64: bool,
+    /// Bytes of VRAM.
+    pub(crate) vram: u64,
+}
+
+/// Counters of one node, written under its lock and read by anyone.
+#[derive(Debug, Default)]
+pub(crate) struct Tallies {
+    pub(crate) waits: AtomicU64,
+    pub(crate) signals: AtomicU64,
+    pub(crate) retired: AtomicU64,
+}
+
+impl Tallies {
+    /// Adds one to a counter that only the holder of the node's lock writes.
+    #[inline]
+    pub(crate) fn add(counter: &AtomicU64) {
+        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    fn reset(&self) {
+        for counter in [&self.waits, &self.signals, &self.retired] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What a node works with during one slice.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub(crate) memory: &'a Access<'a>,
+    pub(crate) events: &'a Events,
+    pub(crate) waits: &'a Waits,
+    pub(crate) mail: &'a Mail,
+    pub(crate) clock: &'a Clock,
+    pub(crate) tallies: &'a Tallies,
+    pub(crate) features: Features,
+}
+
+impl Context<'_> {
+    /// Reports an event of a queue.
+    pub(crate) fn report(&self, kind: EventKind, node: u32, queue: u32, data: [u64; 2]) {
+        let [data0, data1] = data;
+        let event = Event { kind: kind as u8, node: node as u8, queue, data0, data1, timestamp: self.clock.now() };
+        self.events.push(self.memory, event);
+    }
+}
+
+/// How much the scheduler has touched, to show that no work grows with the number of idle queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Doorbell words read.
+    pub doorbell_reads: u64,
+    /// Queues looked at by the scheduler: news taken in, chosen to run.
+    pub queue_visits: u64,
+    /// Waiting queues looked at because a fence changed.
+    pub waiter_visits: u64,
+    /// Places in VRAM or system memory resolved for an access.
+    pub memory_accesses: u64,
+    /// Page-table walks.
+    pub table_walks: u64,
+}
+
+/// The scheduler.
+#[derive(Debug)]
+pub(crate) struct Cmp {
+    nodes: [Node; NODES as usize],
+    mail: Mail,
+    doorbells: Doorbells,
+    waits: Waits,
+    events: Events,
+    clock: Clock,
+    features: Features,
+    running: AtomicBool,
+    /// Queue descriptor table, latched when the scheduler was started.
+    table_base: AtomicU64,
+    table_count: AtomicU32,
+}
+
+impl Cmp {
+    /// A scheduler that does not run, for up to `queues` queues.
+    pub(crate) fn new(features: Features, queues: u32, pages: HostMapping, doorbells: u32, global: bool) -> Self {
+        Self {
+            nodes: std::array::from_fn(|_| Node::default()),
+            mail: Mail::new(queues),
+            doorbells: Doorbells::new(pages, doorbells, global),
+            waits: Waits::default(),
+            events: Events::default(),
+            clock: Clock::new(),
+            features,
+            running: AtomicBool::new(false),
+            table_base: AtomicU64::new(0),
+            table_count: AtomicU32::new(0),
+        }
+    }
+
+    /// The GPU clock.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    /// The scheduler runs.
+    pub(crate) fn running(&self) -> bool {
+        self.running.load(Ordering::Acquire)
+    }
+
+    /// The events of the function.
+    pub(crate) fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// Nodes with work, a bit each.
+    pub(crate) fn busy(&self) -> u32 {
+        let busy = |(number, node): (u32, &Node)| {
+            u32::from(self.mail.pending(number) || node.engaged.load(Ordering::SeqCst)) << number
+        };
+        (0..NODES).zip(&self.nodes).map(busy).sum()
+    }
+
+    /// Doorbell stores seen.
+    pub(crate) fn count_doorbells(&self) -> u64 {
+        self.doorbells.rings()
+    }
+
+    /// Sum of a counter over the nodes.
+    pub(crate) fn count(&self, counter: impl Fn(&Tallies) -> &AtomicU64) -> u64 {
+        self.nodes.iter().map(|node| counter(&node.tallies).load(Ordering::Relaxed)).sum()
+    }
+
+    /// How much was touched so far.
+    pub(crate) fn activity(&self) -> Activity {
+        let mut activity = Activity {
+            doorbell_reads: self.doorbells.reads(),
+            waiter_visits: self.waits.visits(),
+            ..Activity::default()
+        };
+        for node in &self.nodes {
+            let state = lock(&node.state);
+            activity.queue_visits += state.visits();
+            activity.memory_accesses += state.accesses();
+            activity.table_walks += state.engine.tlb.walks();
+        }
+        activity
+    }
+
+    fn context<'a>(&'a self, node: &'a Node, memory: &'a Access<'a>) -> Context<'a> {
+        Context {
+            memory,
+            events: &self.events,
+            waits: &self.waits,
+            mail: &self.mail,
+            clock: &self.clock,
+            tallies: &node.tallies,
+            features: self.features,
+        }
+    }
+
+    /// Starts the scheduler with a queue table and an event ring; false if one of them breaks a rule.
+    pub(crate) fn start(&self, memory: &Memory, table: (u64, u32), events: (u64, u32)) -> bool {
+        let (base, count) = table;
+        let size = u64::from(count) * campanile_hw::queue::QueueDescriptor::SIZE as u64;
+        let inside = base.checked_add(size).is_some_and(|end| end <= self.features.vram);
+        if base % 4096 != 0 || count == 0 || count > self.mail.capacity() || !inside {
+            return false;
+        }
+        let access = memory.access();
+        if !self.events.start(&access, events.0, events.1) {
+            return false;
+        }
+        self.table_base.store(base, Ordering::Relaxed);
+        self.table_count.store(count, Ordering::Relaxed);
+        self.running.store(true, Ordering::Release);
+        true
+    }
+
+    /// Stops the scheduler. Nothing is in progress when it returns; queues stay mapped.
+    pub(crate) fn stop(&self) {
+        self.running.store(false, Ordering::SeqCst);
+        for node in &self.nodes {
+            drop(node.claim());
+        }
+    }
+
+    /// Forgets queues, doorbells, waits, translations, events and counters. Nothing is in progress when it returns.
+    pub(crate) fn reset(&self) {
+        self.running.store(false, Ordering::SeqCst);
+        for node in &self.nodes {
+            *node.claim() = NodeState::default();
+            node.tallies.reset();
+        }
+        self.doorbells.reset();
+        self.waits.reset();
+        self.mail.reset();
+        self.events.reset();
+        self.clock.restart();
+        self.table_count.store(0, Ordering::Relaxed);
+    }
+
+    /// Polls doorbells. True if one was rung.
+    pub(crate) fn poll(&self) -> bool {
+        self.running() && self.doorbells.poll(&self.mail)
+    }
+
+    /// What can wait until there is nothing else to do: the search for overwritten rings of a global doorbell.
+    pub(crate) fn tidy(&self) -> bool {
+        self.running() && self.doorbells.sweep(&self.mail)
+    }
+
+    /// Moves events that found the ring full. True if there was room for one.
+    pub(crate) fn flush_events(&self, memory: &Memory) -> bool {
+        if !self.events.has_waiting() || !self.events.flush(&memory.access()) {
+            return false;
+        }
+        if !self.events.stalled() {
+            // Buffers that end in an event may go on.
+            (0..NODES).for_each(|node| self.mail.set_pending(node, true));
+        }
+        true
+    }
+
+    /// Runs one slice of node `number`. True if there was something to do.
+    pub(crate) fn run_node(&self, memory: &Memory, number: u32) -> bool {
+        let Some(node) = self.nodes.get(number as usize).filter(|_| self.mail.pending(number)) else { return false };
+        if node.claimed() {
+            // A command wants the node: step back, or it might never get it.
+            std::thread::yield_now();
+            return true;
+        }
+        let Ok(mut state) = node.state.try_lock() else { return false };
+        let access = memory.access();
+        if !self.running() || !access.dma_enabled() {
+            return false;
+        }
+        node.engaged.store(true, Ordering::SeqCst);
+        self.mail.set_pending(number, false);
+        let worked = state.run(number, &self.context(node, &access));
+        if state.has_runnable() {
+            self.mail.set_pending(number, true);
+        }
+        state.add_accesses(access.resolved());
+        node.engaged.store(false, Ordering::SeqCst);
+        worked
+    }
+}

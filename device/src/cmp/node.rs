@@ -1,0 +1,282 @@
+//! A node: its queues, its run list, and one slice of work.
+//!
+//! The run list has four bands. The highest band with a runnable queue runs; within a band queues take turns of a quantum of packets.
+//! The queue that has the node is `current` and stays it between slices until it is idle, waits, faults, is stopped, or must
+//! give way.
+
+use super::queue::{BANDS, Queue, State};
+use super::{Context, Tallies};
+use crate::engine::{Budget, Engine, Outcome};
+use crate::lock;
+use crate::mmu::Fault;
+use campanile_hw::event::{EventKind, FaultInfo, FaultKind};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+/// Packets that one slice runs at most.
+const SLICE_PACKETS: u32 = 64;
+/// Bytes that one slice moves at most.
+const SLICE_BYTES: u64 = 1 << 20;
+
+/// A node and what may be known of it without its lock.
+#[derive(Debug, Default)]
+pub(crate) struct Node {
+    pub(crate) state: Mutex<NodeState>,
+    /// Commands that want the lock; engines step back for them.
+    claims: AtomicU32,
+    /// A slice is in progress.
+    pub(crate) engaged: AtomicBool,
+    pub(crate) tallies: Tallies,
+}
+
+impl Node {
+    /// Takes the node away from its engine after at most one slice.
+    pub(crate) fn claim(&self) -> MutexGuard<'_, NodeState> {
+        self.claims.fetch_add(1, Ordering::SeqCst);
+        let state = lock(&self.state);
+        self.claims.fetch_sub(1, Ordering::SeqCst);
+        state
+    }
+
+    /// A command waits for the node.
+    pub(crate) fn claimed(&self) -> bool {
+        self.claims.load(Ordering::SeqCst) != 0
+    }
+}
+
+/// What a node's lock guards.
+#[derive(Debug, Default)]
+pub(crate) struct NodeState {
+    /// Queues by number.
+    queues: Vec<Option<Box<Queue>>>,
+    bands: [VecDeque<u32>; BANDS],
+    current: Option<u32>,
+    /// Runnable queues whose next buffer ends in an event that has no room.
+    stalled: Vec<u32>,
+    /// The inbox while it is worked through.
+    inbox: Vec<u32>,
+    pub(crate) engine: Engine,
+    visits: u64,
+    accesses: u64,
+}
+
+impl NodeState {
+    /// Queues looked at so far.
+    pub(crate) fn visits(&self) -> u64 {
+        self.visits
+    }
+
+    /// Memory accesses so far.
+    pub(crate) fn accesses(&self) -> u64 {
+        self.accesses
+    }
+
+    /// Counts accesses of a slice or command.
+    pub(crate) fn add_accesses(&mut self, count: u64) {
+        self.accesses += count;
+    }
+
+    /// Some queue could run.
+    pub(crate) fn has_runnable(&self) -> bool {
+        self.current.is_some() || self.bands.iter().any(|band| !band.is_empty())
+    }
+
+    /// The queue that has the node.
+    pub(crate) fn current(&self) -> Option<u32> {
+        self.current
+    }
+
+    /// A queue of this node.
+    pub(crate) fn queue(&mut self, number: u32) -> Option<&mut Queue> {
+        self.queues.get_mut(number as usize)?.as_deref_mut()
+    }
+
+    /// A queue of this node and the engine.
+    pub(crate) fn queue_and_engine(&mut self, number: u32) -> Option<(&mut Queue, &mut Engine)> {
+        Some((self.queues.get_mut(number as usize)?.as_deref_mut()?, &mut self.engine))
+    }
+
+    /// Adds a queue; the caller has checked that the number is within the table and free.
+    pub(crate) fn insert(&mut self, queue: Queue) {
+        let at = queue.number as usize;
+        if self.queues.len() <= at {
+            self.queues.resize_with(at + 1, || None);
+        }
+        if let Some(slot) = self.queues.get_mut(at) {
+            *slot = Some(Box::new(queue));
+        }
+    }
+
+    /// Removes a queue and all traces of it.
+    pub(crate) fn remove(&mut self, number: u32, context: &Context<'_>) {
+        self.unlist(number, context);
+        if let Some(slot) = self.queues.get_mut(number as usize) {
+            *slot = None;
+        }
+    }
+
+    /// Takes a queue off the run list, the engine and the wait list.
+    pub(crate) fn unlist(&mut self, number: u32, context: &Context<'_>) {
+        if self.current == Some(number) {
+            self.current = None;
+        }
+        for band in &mut self.bands {
+            band.retain(|listed| *listed != number);
+        }
+        self.stalled.retain(|listed| *listed != number);
+        if let Some(queue) = self.queue(number) {
+            queue.left = 0;
+            if let State::Waiting { key } = queue.state {
+                context.waits.leave(key, number, queue.ticket);
+            }
+        }
+    }
+
+    /// Stops a queue for good and says why.
+    pub(crate) fn fault(&mut self, number: u32, fault: &Fault, context: &Context<'_>) {
+        self.unlist(number, context);
+        let Some(queue) = self.queue(number) else { return };
+        queue.state = State::Faulted;
+        let entry = if queue.buffer.is_some() { queue.fetched.wrapping_sub(1) } else { queue.fetched };
+        let info = FaultInfo::new()
+            .with_kind(fault.kind as u8)
+            .with_write(fault.write)
+            .with_level(fault.level)
+            .with_rule(fault.rule)
+            .with_entry(entry as u32);
+        context.report(EventKind::Fault, queue.node, number, [fault.address, info.into_bits()]);
+    }
+
+    /// Puts a queue that has work and nothing against it on the run list, or marks it idle.
+    pub(crate) fn settle(&mut self, number: u32) {
+        let Some(queue) = self.queue(number) else { return };
+        if !queue.has_work() {
+            queue.state = State::Idle;
+            return;
+        }
+        queue.state = State::Runnable;
+        let band = queue.band;
+        if let Some(band) = self.bands.get_mut(band) {
+            band.push_back(number);
+        }
+    }
+
+    /// Takes in a write pointer. `trusted` says that it comes from the ring-control page, where it never goes back.
+    pub(crate) fn observe(&mut self, number: u32, write: u64, trusted: bool, context: &Context<'_>) {
+        let Some((queue, engine)) = self.queue_and_engine(number) else { return };
+        if matches!(queue.state, State::Suspended | State::Faulted) || write == queue.write {
+            return;
+        }
+        if write < queue.write && !trusted {
+            // A doorbell store that was overtaken by a look at the control page; only that page can tell.
+            match queue.read_write_pointer(&mut engine.tlb, context.memory) {
+                Ok(write) => self.observe(number, write, true, context),
+                Err(fault) => self.fault(number, &fault, context),
+            }
+            return;
+        }
+        let forward = write > queue.write;
+        if !forward || queue.advance(write).is_err() {
+            self.fault(number, &Fault::plain(FaultKind::BadWritePointer, write), context);
+        } else if queue.state == State::Idle {
+            self.settle(number);
+        }
+    }
+
+    /// Reads the write pointer of a queue and takes it in.
+    pub(crate) fn look(&mut self, number: u32, context: &Context<'_>) {
+        let Some((queue, engine)) = self.queue_and_engine(number) else { return };
+        match queue.read_write_pointer(&mut engine.tlb, context.memory) {
+            Ok(write) => self.observe(number, write, true, context),
+            Err(fault) => self.fault(number, &fault, context),
+        }
+    }
+
+    /// Works through the inbox. True if it held something.
+    pub(crate) fn drain(&mut self, number: u32, context: &Context<'_>) -> bool {
+        let mut inbox = std::mem::take(&mut self.inbox);
+        context.mail.take_inbox(number, &mut inbox);
+        for queue in &inbox {
+            self.visits += 1;
+            let Some(news) = context.mail.open(*queue) else { continue };
+            if let Some(ticket) = news.wake {
+                self.wake(*queue, ticket);
+            }
+            let listens =
+                self.queue(*queue).is_some_and(|queue| !matches!(queue.state, State::Suspended | State::Faulted));
+            if let Some(write) = news.rung.filter(|_| listens) {
+                self.observe(*queue, write, false, context);
+            }
+            if news.look && listens {
+                self.look(*queue, context);
+            }
+        }
+        let worked = !inbox.is_empty();
+        inbox.clear();
+        self.inbox = inbox;
+        worked
+    }
+
+    /// Makes a queue runnable if it still waits with this ticket; it evaluates its WAIT by itself.
+    fn wake(&mut self, number: u32, ticket: u64) {
+        let waits = |queue: &&mut Queue| matches!(queue.state, State::Waiting { .. }) && queue.ticket == ticket;
+        if self.queue(number).filter(waits).is_some() {
+            self.settle(number);
+        }
+    }
+
+    /// Chooses the queue that runs next and makes it current.
+    fn select(&mut self) -> Option<u32> {
+        if let Some(number) = self.current {
+            let (band, left) = self.queue(number).map(|queue| (queue.band, queue.left))?;
+            let outranked = self.bands.iter().skip(band + 1).any(|higher| !higher.is_empty());
+            let list = self.bands.get_mut(band)?;
+            if outranked {
+                list.push_front(number);
+            } else if left == 0 && !list.is_empty() {
+                list.push_back(number);
+            } else {
+                return Some(number);
+            }
+            self.current = None;
+        }
+        let number = self.bands.iter_mut().rev().find_map(VecDeque::pop_front)?;
+        self.current = Some(number);
+        Some(number)
+    }
+
+    /// One slice. True if there was something to do.
+    pub(crate) fn run(&mut self, node: u32, context: &Context<'_>) -> bool {
+        let news = self.drain(node, context);
+        if !self.stalled.is_empty() && !context.events.stalled() {
+            for number in std::mem::take(&mut self.stalled) {
+                self.settle(number);
+            }
+        }
+        let Some(number) = self.select() else { return news };
+        self.visits += 1;
+        let Some(slot) = self.queues.get_mut(number as usize) else { return news };
+        let Some(queue) = slot.as_deref_mut() else { return news };
+        if queue.left == 0 {
+            queue.left = queue.quantum;
+        }
+        let alone = self.bands.get(queue.band).is_none_or(VecDeque::is_empty);
+        let packets = if alone { SLICE_PACKETS } else { SLICE_PACKETS.min(queue.left) };
+        let mut budget = Budget { packets, bytes: SLICE_BYTES };
+        let outcome = self.engine.run(queue, context, &mut budget);
+        queue.left = queue.left.saturating_sub(packets - budget.packets);
+        match outcome {
+            Outcome::More => return true,
+            Outcome::Fault(fault) => {
+                self.fault(number, &fault, context);
+                return true;
+            }
+            Outcome::Idle => (queue.state, queue.left) = (State::Idle, 0),
+            Outcome::Wait { key } => (queue.state, queue.left) = (State::Waiting { key }, 0),
+            Outcome::Stalled => self.stalled.push(number),
+        }
+        self.current = None;
+        outcome != Outcome::Stalled || budget.packets < packets || self.has_runnable() || news
+    }
+}

@@ -1,0 +1,289 @@
+//! A mapped queue: what its descriptor says, and how far it has come.
+
+use super::Features;
+use crate::memory::{Access, Span};
+use crate::mmu::{Fault, Intent, Tlb};
+use campanile_hw::page_table::VA_BITS;
+use campanile_hw::queue::{
+    BadWritePointer, CONTROL_READ_POINTER, CONTROL_SIZE, CONTROL_WRITE_POINTER, Location, QueueDescriptor, QueueFlags,
+    RingEntry, RingFlags, RingGeometry,
+};
+use campanile_hw::registers::{NODE_PAGING, NODES};
+
+/// Packets of a queue's turn when the descriptor does not say.
+const QUANTUM: u32 = 64;
+/// Priority bands.
+pub(crate) const BANDS: usize = 4;
+
+/// Where a queue stands. "Running" is a runnable queue that its node has chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Everything written is consumed.
+    Idle,
+    /// There is work, and the queue is on a run list, chosen, or held back by a full event ring.
+    Runnable,
+    /// A WAIT holds the queue; it is in the wait list of this fence.
+    Waiting {
+        /// The wait list, see [`super::waits`].
+        key: u64,
+    },
+    /// Stopped by SuspendQueue.
+    Suspended,
+    /// Stopped by its own mistake or a reset; only UnmapQueue helps.
+    Faulted,
+}
+
+/// An address that a queue's owner gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// GPU virtual address in the space with this root.
+    Virtual {
+        /// Page-table root.
+        root: Location,
+        /// Address.
+        va: u64,
+    },
+    /// A location.
+    Physical(Location),
+}
+
+impl Place {
+    /// The place `offset` bytes further on.
+    pub(crate) fn after(self, offset: u64) -> Self {
+        match self {
+            Self::Virtual { root, va } => Self::Virtual { root, va: va + offset },
+            Self::Physical(location) => Self::Physical(location.with_address(location.address() + offset)),
+        }
+    }
+
+    /// The address as events report it.
+    pub(crate) fn address(self) -> u64 {
+        match self {
+            Self::Virtual { va, .. } => va,
+            Self::Physical(location) => location.into_bits(),
+        }
+    }
+
+    /// Up to `len` bytes there; `None` stands for a page that reads as zero and drops writes.
+    pub(crate) fn reach<'a>(
+        self,
+        tlb: &mut Tlb,
+        memory: &'a Access<'_>,
+        len: u64,
+        intent: Intent,
+    ) -> Result<Option<Span<'a>>, Fault> {
+        let (location, len) = match self {
+            Self::Physical(location) => (Some(location), len),
+            Self::Virtual { root, va } => {
+                let translation = tlb.translate(memory, root, va, intent)?;
+                (translation.location, len.min(translation.run))
+            }
+        };
+        let Some(location) = location else { return Ok(None) };
+        let span = memory.resolve(location, len, intent == Intent::Write);
+        span.map(Some).ok_or(Fault::nowhere(location, intent))
+    }
+}
+
+/// The fence that PROGRESS writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProgressFence {
+    /// Virtual address of the current value.
+    pub(crate) current: u64,
+    /// Virtual address of the monitored value, 0 for none.
+    pub(crate) monitored: u64,
+    /// Compares with the monitored value instead of announcing every time.
+    pub(crate) native: bool,
+}
+
+/// The command buffer in progress.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffer {
+    /// Virtual address.
+    pub(crate) commands: u64,
+    /// Bytes.
+    pub(crate) size: u32,
+    /// Bytes of packets done.
+    pub(crate) offset: u32,
+    /// Bytes of the current packet's effect done: a long COPY or FILL is cut into slices.
+    pub(crate) partial: u64,
+    /// Address space of the buffer and its packets; `None` only for a buffer without packets.
+    pub(crate) root: Option<Location>,
+    /// Tag of the RETIRED event, if one is wanted.
+    pub(crate) retire: Option<u64>,
+}
+
+/// A mapped queue.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) number: u32,
+    pub(crate) node: u32,
+    pub(crate) band: usize,
+    pub(crate) quantum: u32,
+    privileged: bool,
+    root: Option<Location>,
+    ring: Place,
+    control: Place,
+    geometry: RingGeometry,
+    progress: Option<ProgressFence>,
+    /// Where the queue stands.
+    pub(crate) state: State,
+    /// Write pointer last believed.
+    pub(crate) write: u64,
+    /// Entries fetched. A slot is free as soon as its entry was copied out.
+    pub(crate) fetched: u64,
+    /// The buffer in progress.
+    pub(crate) buffer: Option<Buffer>,
+    /// Packets left of this turn.
+    pub(crate) left: u32,
+    /// Number of the latest WAIT that held the queue.
+    pub(crate) ticket: u64,
+}
+
+/// A location a descriptor may name: no reserved bits, aligned, inside VRAM if it lies there.
+fn legal_location(bits: u64, size: u64, vram: u64) -> Option<Location> {
+    let location = Location::from_bits(bits);
+    let end = location.address().checked_add(size)?;
+    let inside = if location.system() { end <= 1 << 52 } else { end <= vram };
+    (bits >> 53 == 0 && location.address() % 4096 == 0 && inside).then_some(location)
+}
+
+impl Queue {
+    /// The queue a descriptor asks for; `None` if it breaks a rule.
+    pub(crate) fn new(number: u32, descriptor: &QueueDescriptor, features: Features) -> Option<Self> {
+        let vram = features.vram;
+        let flags = QueueFlags::from_bits(descriptor.flags);
+        let geometry = RingGeometry::new(descriptor.ring_entries)?;
+        let node_legal = descriptor.node < NODES && (descriptor.node != NODE_PAGING || flags.privileged());
+        let band = usize::try_from(descriptor.band).ok().filter(|band| *band < BANDS)?;
+        let native_legal = !flags.native_progress() || features.native_fence;
+        if descriptor.flags >> 3 != 0 || !node_legal || !native_legal {
+            return None;
+        }
+        let root = match descriptor.root {
+            0 if flags.privileged() => None,
+            0 => return None,
+            bits => Some(legal_location(bits, 4096, vram)?),
+        };
+        let ring_size = u64::from(geometry.entries()) * RingEntry::SIZE as u64;
+        let place = |address: u64, size: u64| {
+            if flags.physical_ring() {
+                return legal_location(address, size, vram).map(Place::Physical);
+            }
+            let inside = address.checked_add(size).is_some_and(|end| end <= 1 << VA_BITS);
+            (address % 4096 == 0 && inside).then_some(Place::Virtual { root: root?, va: address })
+        };
+        Some(Self {
+            number,
+            node: descriptor.node,
+            band,
+            quantum: if descriptor.quantum == 0 { QUANTUM } else { descriptor.quantum },
+            privileged: flags.privileged(),
+            root,
+            ring: place(descriptor.ring, ring_size)?,
+            control: place(descriptor.control, CONTROL_SIZE)?,
+            geometry,
+            progress: progress_of(descriptor, flags, root)?,
+            state: State::Idle,
+            write: 0,
+            fetched: 0,
+            buffer: None,
+            left: 0,
+            ticket: 0,
+        })
+    }
+
+    /// Reads the write pointer that the submitter stored.
+    pub(crate) fn read_write_pointer(&self, tlb: &mut Tlb, memory: &Access<'_>) -> Result<u64, Fault> {
+        let place = self.control.after(CONTROL_WRITE_POINTER);
+        match place.reach(tlb, memory, 8, Intent::Read)? {
+            None => Ok(0),
+            Some(span) => {
+                span.load(0).ok_or(Fault::plain(campanile_hw::event::FaultKind::BadPhysical, place.address()))
+            }
+        }
+    }
+
+    /// Publishes how many entries are consumed.
+    pub(crate) fn write_read_pointer(&self, tlb: &mut Tlb, memory: &Access<'_>) -> Result<(), Fault> {
+        let place = self.control.after(CONTROL_READ_POINTER);
+        if let Some(span) = place.reach(tlb, memory, 8, Intent::Write)? {
+            span.store(0, self.fetched);
+        }
+        Ok(())
+    }
+
+    /// Takes in a write pointer that is ahead of the known one.
+    pub(crate) fn advance(&mut self, write: u64) -> Result<(), BadWritePointer> {
+        self.geometry.pending(write, self.fetched)?;
+        self.write = write;
+        Ok(())
+    }
+
+    /// Entries written and not fetched.
+    pub(crate) fn pending(&self) -> u64 {
+        self.write.saturating_sub(self.fetched)
+    }
+
+    /// There is something to run.
+    pub(crate) fn has_work(&self) -> bool {
+        self.buffer.is_some() || self.pending() != 0
+    }
+
+    /// Where the next entry lies.
+    pub(crate) fn next_entry(&self) -> Place {
+        self.ring.after(self.geometry.slot(self.fetched))
+    }
+
+    /// The fence of PROGRESS and its address space, if the queue has one.
+    pub(crate) fn progress(&self) -> Option<(Location, ProgressFence)> {
+        Some((self.root?, self.progress?))
+    }
+
+    /// The buffer that a ring entry asks for; `None` if the entry breaks a rule.
+    pub(crate) fn buffer_of(&self, entry: &RingEntry, vram: u64) -> Option<Buffer> {
+        let flags = RingFlags::from_bits(entry.flags);
+        let end = entry.commands.checked_add(u64::from(entry.size))?;
+        let shape = entry.commands % 16 == 0
+            && entry.size % 16 == 0
+            && entry.size <= campanile_hw::queue::COMMANDS_SIZE_MAX
+            && end <= 1 << VA_BITS;
+        if !shape || entry.flags >> 2 != 0 || (entry.flags != 0 && !self.privileged) {
+            return None;
+        }
+        let root = match flags.own_root() {
+            true if entry.root == 0 => return None,
+            true => Some(legal_location(entry.root, 4096, vram)?),
+            false => self.root,
+        };
+        if entry.size != 0 && root.is_none() {
+            return None;
+        }
+        Some(Buffer {
+            commands: entry.commands,
+            size: entry.size,
+            offset: 0,
+            partial: 0,
+            root,
+            retire: flags.retire_event().then_some(entry.tag),
+        })
+    }
+}
+
+/// The progress fence of a descriptor: `Some(None)` when it has none, `None` when it breaks a rule.
+fn progress_of(
+    descriptor: &QueueDescriptor,
+    flags: QueueFlags,
+    root: Option<Location>,
+) -> Option<Option<ProgressFence>> {
+    let (current, monitored) = (descriptor.progress_current, descriptor.progress_monitored);
+    let legal = |address: u64| address % 8 == 0 && address >> VA_BITS == 0;
+    if !legal(current) || !legal(monitored) || (monitored != 0 && !flags.native_progress()) {
+        return None;
+    }
+    if current == 0 {
+        return (monitored == 0).then_some(None);
+    }
+    root?;
+    Some(Some(ProgressFence { current, monitored, native: flags.native_progress() }))
+}

@@ -1,0 +1,178 @@
+//! Wait lists: the queues held by a WAIT, by the physical place of the fence's current value.
+//!
+//! The place, not the address, is the key, so that a fence shared between address spaces has one list. A queue enters its list and
+//! then reads the value again; a signaller writes the value and then looks whether anyone waits. With a full barrier between the
+//! two steps on both sides, one of them sees the other.
+
+use super::mail::Mail;
+use crate::lock;
+use crate::memory::Access;
+use campanile_hw::queue::Location;
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+
+/// Key of waits on a page that reads as zero: no signal reaches them.
+pub(crate) const NOWHERE: u64 = u64::MAX;
+
+/// End of a chain.
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    key: u64,
+    queue: u32,
+    ticket: u64,
+    value: u64,
+    next: u32,
+}
+
+/// Waiters in the order in which they came.
+#[derive(Clone, Copy, Debug)]
+struct Chain {
+    head: u32,
+    tail: u32,
+}
+
+/// Chains through a slab: entering and leaving allocate only when there were never so many waiters before.
+#[derive(Debug, Default)]
+struct Table {
+    waiters: Vec<Option<Waiter>>,
+    free: Vec<u32>,
+    chains: HashMap<u64, Chain>,
+}
+
+impl Table {
+    fn enter(&mut self, waiter: Waiter) {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.waiters.push(None);
+            (self.waiters.len() - 1) as u32
+        });
+        let key = waiter.key;
+        if let Some(slot) = self.waiters.get_mut(at as usize) {
+            *slot = Some(waiter);
+        }
+        let chain = self.chains.entry(key).or_insert(Chain { head: at, tail: at });
+        if chain.head != at {
+            let tail = std::mem::replace(&mut chain.tail, at);
+            if let Some(Some(last)) = self.waiters.get_mut(tail as usize) {
+                last.next = at;
+            }
+        }
+    }
+
+    /// Takes the waiters that `ready` names out of the list of `key`. Returns how many were looked at and how many left.
+    fn take(&mut self, key: u64, mut ready: impl FnMut(&Waiter) -> bool) -> (u64, usize) {
+        let Some(mut chain) = self.chains.get(&key).copied() else { return (0, 0) };
+        let (mut at, mut before, mut seen, mut left) = (chain.head, NONE, 0, 0);
+        while let Some(Some(waiter)) = self.waiters.get(at as usize).copied() {
+            seen += 1;
+            if ready(&waiter) {
+                left += 1;
+                if let Some(slot) = self.waiters.get_mut(at as usize) {
+                    *slot = None;
+                }
+                self.free.push(at);
+                match self.waiters.get_mut(before as usize) {
+                    Some(Some(previous)) => previous.next = waiter.next,
+                    _ => chain.head = waiter.next,
+                }
+                if chain.tail == at {
+                    chain.tail = before;
+                }
+            } else {
+                before = at;
+            }
+            at = waiter.next;
+        }
+        if chain.head == NONE {
+            self.chains.remove(&key);
+        } else {
+            self.chains.insert(key, chain);
+        }
+        (seen, left)
+    }
+}
+
+/// All wait lists of the function.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    table: Mutex<Table>,
+    /// Waiters in all lists, so that a signal nobody waits for takes no lock.
+    count: AtomicUsize,
+    visits: AtomicU64,
+}
+
+impl Waits {
+    /// Puts a queue into the list of `key`. The caller must read the value again afterwards.
+    pub(crate) fn enter(&self, key: u64, queue: u32, ticket: u64, value: u64) {
+        let mut table = lock(&self.table);
+        table.enter(Waiter { key, queue, ticket, value, next: NONE });
+        self.count.fetch_add(1, Ordering::SeqCst);
+        drop(table);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Takes a queue out of the list of `key`, if it is still there.
+    pub(crate) fn leave(&self, key: u64, queue: u32, ticket: u64) {
+        let mut table = lock(&self.table);
+        let (seen, left) = table.take(key, |waiter| waiter.queue == queue && waiter.ticket == ticket);
+        self.settle(seen, left);
+    }
+
+    fn settle(&self, seen: u64, left: usize) {
+        self.visits.fetch_add(seen, Ordering::Relaxed);
+        self.count.fetch_sub(left, Ordering::SeqCst);
+    }
+
+    /// The value at `key` is now `value`: wakes the queues that waited for it. The caller has written it and passed a full barrier.
+    #[inline]
+    pub(crate) fn signalled(&self, mail: &Mail, key: u64, value: u64) {
+        if self.count.load(Ordering::SeqCst) != 0 {
+            self.release(mail, key, value);
+        }
+    }
+
+    fn release(&self, mail: &Mail, key: u64, value: u64) {
+        let mut table = lock(&self.table);
+        let (seen, left) = table.take(key, |waiter| {
+            let ready = waiter.value <= value;
+            if ready {
+                mail.wake(waiter.queue, waiter.ticket);
+            }
+            ready
+        });
+        self.settle(seen, left);
+    }
+
+    /// Somebody else wrote the value at `key`: looks at it for the queues that wait there.
+    pub(crate) fn changed(&self, mail: &Mail, memory: &Access<'_>, key: u64) {
+        fence(Ordering::SeqCst);
+        let value = memory.resolve(Location::from_bits(key), 8, false).and_then(|span| span.load(0));
+        // A value that cannot be read any more wakes the queue, which then faults by itself.
+        self.release(mail, key, value.unwrap_or(u64::MAX));
+    }
+
+    /// Lets every waiting queue evaluate its WAIT again, translation included.
+    pub(crate) fn rescan(&self, mail: &Mail) {
+        let mut table = lock(&self.table);
+        let all: Vec<Waiter> = table.waiters.iter().flatten().copied().collect();
+        *table = Table::default();
+        for waiter in &all {
+            mail.wake(waiter.queue, waiter.ticket);
+        }
+        self.settle(all.len() as u64, all.len());
+    }
+
+    /// Waiters looked at so far.
+    pub(crate) fn visits(&self) -> u64 {
+        self.visits.load(Ordering::Relaxed)
+    }
+
+    /// Forgets all waiters.
+    pub(crate) fn reset(&self) {
+        let mut table = lock(&self.table);
+        *table = Table::default();
+        self.count.store(0, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,480 @@
+//! The engine of a node: fetches ring entries and command buffers and runs packets.
+//!
+//! Ring entries and packets are copied out before they are looked at, and a packet is decoded whole before it has an effect.
+//! Long COPY and FILL packets are done in slices; how far one has come is kept in the queue's buffer.
+
+use crate::cmp::queue::{Buffer, Queue};
+use crate::cmp::{Context, Tallies, waits};
+use crate::memory::{Access, Span};
+use crate::mmu::{Fault, Intent, Tlb};
+use campanile_hw::event::{EventKind, FaultKind};
+use campanile_hw::fence::{self, Barrier, FenceWord, UNMONITORED};
+use campanile_hw::packet::{BadPacket, Copy, Fill, MAX_SIZE, Packet, Signal, Timestamp, Wait};
+use campanile_hw::queue::{Location, RingEntry};
+use std::sync::atomic::Ordering;
+
+/// Bytes of command buffer copied out at a time.
+const WINDOW: usize = 512;
+/// Least bytes that one run of a COPY counts for: short runs cost address translation.
+const RUN_COST: u64 = 64;
+
+/// What is left of a slice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    /// Packets.
+    pub(crate) packets: u32,
+    /// Bytes moved.
+    pub(crate) bytes: u64,
+}
+
+/// How a slice ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Everything written is consumed.
+    Idle,
+    /// The slice is over, the queue goes on.
+    More,
+    /// A WAIT holds the queue, which is in the wait list of `key`.
+    Wait {
+        /// The wait list.
+        key: u64,
+    },
+    /// The next buffer ends in an event that there is no room for.
+    Stalled,
+    /// The queue did something wrong.
+    Fault(Fault),
+}
+
+/// What became of a packet in this slice.
+enum Step {
+    Done,
+    Partial,
+    Wait { key: u64 },
+}
+
+/// The part of a command buffer that was copied out.
+#[derive(Debug)]
+struct Window {
+    bytes: [u8; WINDOW],
+    /// Offset in the buffer of the first byte.
+    start: u32,
+    len: usize,
+}
+
+/// A fence value in memory, or what stands for one.
+#[derive(Clone, Copy, Debug)]
+enum FenceValue<'a> {
+    /// No monitored value.
+    Unmonitored,
+    /// On a page that reads as zero and drops writes.
+    Zero,
+    Word {
+        span: Span<'a>,
+        atomics64: bool,
+    },
+}
+
+impl FenceWord for FenceValue<'_> {
+    fn load(&self) -> u64 {
+        match self {
+            Self::Unmonitored => UNMONITORED,
+            Self::Zero => 0,
+            Self::Word { span, .. } => span.load(0).unwrap_or(0),
+        }
+    }
+
+    fn store(&self, value: u64) {
+        if let Self::Word { span, atomics64 } = self {
+            let _ = if *atomics64 { span.store(0, value) } else { span.store_halves(0, value) };
+        }
+    }
+}
+
+/// The full barrier between the two values.
+struct Full;
+
+impl Barrier for Full {
+    fn full(&self) {
+        std::sync::atomic::fence(Ordering::SeqCst);
+    }
+}
+
+/// A stretch of virtual memory that is known to be contiguous.
+#[derive(Clone, Copy)]
+struct Stretch<'a> {
+    va: u64,
+    len: u64,
+    /// `None` reads as zero and drops writes.
+    span: Option<Span<'a>>,
+}
+
+impl Stretch<'_> {
+    const NOTHING: Self = Stretch { va: 0, len: 0, span: None };
+
+    fn holds(&self, va: u64) -> bool {
+        va.checked_sub(self.va).is_some_and(|offset| offset < self.len)
+    }
+}
+
+/// One node's engine.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) tlb: Tlb,
+    window: Window,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self { tlb: Tlb::new(), window: Window { bytes: [0; WINDOW], start: 0, len: 0 } }
+    }
+}
+
+fn bad_packet(rule: BadPacket, address: u64) -> Fault {
+    Fault { rule: rule as u8, ..Fault::plain(FaultKind::BadPacket, address) }
+}
+
+impl Engine {
+    /// Runs a queue until it has nothing to do or the budget is spent.
+    pub(crate) fn run(&mut self, queue: &mut Queue, context: &Context<'_>, budget: &mut Budget) -> Outcome {
+        self.window.len = 0;
+        loop {
+            let result = match queue.buffer {
+                Some(buffer) => self.run_buffer(queue, buffer, context, budget),
+                None if queue.pending() == 0 => return Outcome::Idle,
+                None if budget.packets == 0 => return Outcome::More,
+                None => self.fetch_entry(queue, context),
+            };
+            match result {
+                Ok(None) => {}
+                Ok(Some(outcome)) => return outcome,
+                Err(fault) => return Outcome::Fault(fault),
+            }
+        }
+    }
+
+    fn fetch_entry(&mut self, queue: &mut Queue, context: &Context<'_>) -> Result<Option<Outcome>, Fault> {
+        let place = queue.next_entry();
+        let mut bytes = [0u8; RingEntry::SIZE];
+        if let Some(span) = place.reach(&mut self.tlb, context.memory, RingEntry::SIZE as u64, Intent::Read)? {
+            if span.read(&mut bytes) != bytes.len() {
+                return Err(Fault::plain(FaultKind::BadPhysical, place.address()));
+            }
+        }
+        let bad = Fault::plain(FaultKind::BadRingEntry, place.address());
+        let buffer = queue.buffer_of(&RingEntry::from_bytes(&bytes), context.features.vram).ok_or(bad)?;
+        if buffer.retire.is_some() && context.events.stalled() {
+            return Ok(Some(Outcome::Stalled));
+        }
+        queue.fetched += 1;
+        queue.buffer = Some(buffer);
+        self.window.len = 0;
+        Ok(None)
+    }
+
+    fn run_buffer(
+        &mut self,
+        queue: &mut Queue,
+        mut buffer: Buffer,
+        context: &Context<'_>,
+        budget: &mut Budget,
+    ) -> Result<Option<Outcome>, Fault> {
+        let result = self.run_packets(queue, &mut buffer, context, budget);
+        queue.buffer = Some(buffer);
+        match result {
+            Ok(None) => self.retire(queue, &buffer, context, budget).map(|()| None),
+            other => other,
+        }
+    }
+
+    /// `Ok(None)` when the buffer is done.
+    fn run_packets(
+        &mut self,
+        queue: &mut Queue,
+        buffer: &mut Buffer,
+        context: &Context<'_>,
+        budget: &mut Budget,
+    ) -> Result<Option<Outcome>, Fault> {
+        while let Some(root) = buffer.root.filter(|_| buffer.offset < buffer.size) {
+            if budget.packets == 0 || budget.bytes == 0 {
+                return Ok(Some(Outcome::More));
+            }
+            let packet = self.decode(buffer, root, context)?;
+            match self.execute(queue, buffer, root, &packet, context, budget)? {
+                Step::Partial => return Ok(Some(Outcome::More)),
+                Step::Wait { key } => return Ok(Some(Outcome::Wait { key })),
+                Step::Done => {}
+            }
+            buffer.offset += packet.size() as u32;
+            buffer.partial = 0;
+            budget.packets -= 1;
+        }
+        Ok(None)
+    }
+
+    fn retire(
+        &mut self,
+        queue: &mut Queue,
+        buffer: &Buffer,
+        context: &Context<'_>,
+        budget: &mut Budget,
+    ) -> Result<(), Fault> {
+        queue.write_read_pointer(&mut self.tlb, context.memory)?;
+        queue.buffer = None;
+        if buffer.size == 0 {
+            budget.packets = budget.packets.saturating_sub(1);
+        }
+        Tallies::add(&context.tallies.retired);
+        if let Some(tag) = buffer.retire {
+            context.report(EventKind::Retired, queue.node, queue.number, [tag, 0]);
+        }
+        Ok(())
+    }
+
+    /// Copies out as much of the buffer from its current offset as the window holds and translates.
+    fn refill(&mut self, buffer: &Buffer, root: Location, memory: &Access<'_>) -> Result<(), Fault> {
+        let want = ((buffer.size - buffer.offset) as usize).min(WINDOW);
+        (self.window.start, self.window.len) = (buffer.offset, 0);
+        while self.window.len < want {
+            let va = buffer.commands + u64::from(buffer.offset) + self.window.len as u64;
+            let rest = (want - self.window.len) as u64;
+            let translation = match self.tlb.translate(memory, root, va, Intent::Read) {
+                Ok(translation) => translation,
+                // What lies before the fault may be all that the packet needs.
+                Err(_) if self.window.len > 0 => break,
+                Err(fault) => return Err(fault),
+            };
+            let count = rest.min(translation.run) as usize;
+            let Some(out) = self.window.bytes.get_mut(self.window.len..self.window.len + count) else { break };
+            let copied = match translation.location {
+                None => {
+                    out.fill(0);
+                    count
+                }
+                Some(location) => match memory.resolve(location, count as u64, false) {
+                    Some(span) => span.read(out),
+                    None if self.window.len > 0 => break,
+                    None => return Err(Fault::nowhere(location, Intent::Read)),
+                },
+            };
+            self.window.len += copied;
+        }
+        Ok(())
+    }
+
+    fn decode(&mut self, buffer: &Buffer, root: Location, context: &Context<'_>) -> Result<Packet, Fault> {
+        let rest = (buffer.size - buffer.offset) as usize;
+        let need = rest.min(MAX_SIZE);
+        let known = |window: &Window| {
+            let skip = buffer.offset.checked_sub(window.start)? as usize;
+            window.len.checked_sub(skip).map(|len| (skip, len)).filter(|(_, len)| *len > 0)
+        };
+        if known(&self.window).is_none_or(|(_, len)| len < need) {
+            self.refill(buffer, root, context.memory)?;
+        }
+        let (skip, len) = known(&self.window).unwrap_or((0, 0));
+        let bytes = self.window.bytes.get(skip..skip + len).unwrap_or(&[]);
+        let address = buffer.commands + u64::from(buffer.offset);
+        match Packet::decode(bytes) {
+            Ok(packet) => Ok(packet),
+            Err(BadPacket::Truncated) if len < need => {
+                // The packet goes on where the window could not: say what is wrong there.
+                let va = address + len as u64;
+                let translation = self.tlb.translate(context.memory, root, va, Intent::Read)?;
+                Err(Fault::nowhere(translation.location.unwrap_or_default(), Intent::Read))
+            }
+            Err(rule) => Err(bad_packet(rule, address)),
+        }
+    }
+
+    fn execute(
+        &mut self,
+        queue: &mut Queue,
+        buffer: &mut Buffer,
+        root: Location,
+        packet: &Packet,
+        context: &Context<'_>,
+        budget: &mut Budget,
+    ) -> Result<Step, Fault> {
+        let native = context.features.native_fence;
+        let at = buffer.commands + u64::from(buffer.offset);
+        match packet {
+            Packet::Nop(_) => Ok(Step::Done),
+            Packet::Copy(copy) => self.copy(root, copy, &mut buffer.partial, context, budget),
+            Packet::Fill(fill) => self.fill(root, fill, &mut buffer.partial, context, budget),
+            Packet::Signal(signal) if native || signal.monitored == 0 => {
+                let announce = self.signal(root, signal, context)?;
+                Tallies::add(&context.tallies.signals);
+                if announce {
+                    let data = [signal.current, signal.value];
+                    context.report(EventKind::FenceSignaled, queue.node, queue.number, data);
+                }
+                Ok(Step::Done)
+            }
+            Packet::Wait(wait) if native => self.wait(queue, root, wait, context),
+            Packet::Signal(_) | Packet::Wait(_) => Err(bad_packet(BadPacket::Opcode, at)),
+            Packet::Progress(progress) => {
+                let (root, fence) = queue.progress().ok_or(bad_packet(BadPacket::Opcode, at))?;
+                let (current, monitored) = (fence.current, fence.monitored);
+                let signal = Signal { handle: 0, current, monitored, value: progress.value };
+                let announce = self.signal(root, &signal, context)?;
+                let kind = if fence.native { EventKind::FenceSignaled } else { EventKind::Progress };
+                if announce || !fence.native {
+                    context.report(kind, queue.node, queue.number, [current, progress.value]);
+                }
+                Ok(Step::Done)
+            }
+            Packet::Timestamp(timestamp) => self.timestamp(root, timestamp, context),
+        }
+    }
+
+    /// A word in memory for a fence or timestamp, with the key of its wait list.
+    fn word<'a>(
+        &mut self,
+        root: Location,
+        va: u64,
+        intent: Intent,
+        context: &Context<'a>,
+    ) -> Result<(FenceValue<'a>, u64), Fault> {
+        let translation = self.tlb.translate(context.memory, root, va, intent)?;
+        let Some(location) = translation.location else { return Ok((FenceValue::Zero, waits::NOWHERE)) };
+        let span = context.memory.resolve(location, 8, intent == Intent::Write);
+        let span = span.ok_or(Fault::nowhere(location, intent))?;
+        Ok((FenceValue::Word { span, atomics64: context.features.atomics64 }, location.into_bits()))
+    }
+
+    /// Writes a fence and wakes the queues that wait for it. True if a CPU waits for it.
+    fn signal(&mut self, root: Location, signal: &Signal, context: &Context<'_>) -> Result<bool, Fault> {
+        let (current, key) = self.word(root, signal.current, Intent::Write, context)?;
+        let monitored = match signal.monitored {
+            0 => FenceValue::Unmonitored,
+            va => self.word(root, va, Intent::Read, context)?.0,
+        };
+        let announce = fence::signal(&current, &monitored, &Full, signal.value);
+        context.waits.signalled(context.mail, key, signal.value);
+        Ok(announce)
+    }
+
+    fn wait(&mut self, queue: &mut Queue, root: Location, wait: &Wait, context: &Context<'_>) -> Result<Step, Fault> {
+        let (current, key) = self.word(root, wait.current, Intent::Read, context)?;
+        if current.load() < wait.value {
+            queue.ticket += 1;
+            context.waits.enter(key, queue.number, queue.ticket, wait.value);
+            if current.load() < wait.value {
+                return Ok(Step::Wait { key });
+            }
+            context.waits.leave(key, queue.number, queue.ticket);
+        }
+        Tallies::add(&context.tallies.waits);
+        Ok(Step::Done)
+    }
+
+    fn timestamp(&mut self, root: Location, timestamp: &Timestamp, context: &Context<'_>) -> Result<Step, Fault> {
+        if let (FenceValue::Word { span, .. }, _) = self.word(root, timestamp.destination, Intent::Write, context)? {
+            span.store(0, context.clock.now());
+        }
+        Ok(Step::Done)
+    }
+
+    /// The contiguous memory at `va`, pages joined up to `want` bytes.
+    fn stretch<'a>(
+        &mut self,
+        root: Location,
+        va: u64,
+        want: u64,
+        intent: Intent,
+        memory: &'a Access<'_>,
+    ) -> Result<Stretch<'a>, Fault> {
+        let translation = self.tlb.translate(memory, root, va, intent)?;
+        let Some(location) = translation.location else {
+            return Ok(Stretch { va, len: translation.run, span: None });
+        };
+        let write = intent == Intent::Write;
+        let span = memory.resolve(location, translation.run, write).ok_or(Fault::nowhere(location, intent))?;
+        let mut stretch = Stretch { va, len: span.len(), span: Some(span) };
+        while stretch.len < want {
+            let next = va + stretch.len;
+            // A fault further on is met when it is reached.
+            let Ok(translation) = self.tlb.translate(memory, root, next, intent) else { break };
+            let Some(location) = translation.location else { break };
+            let Some(more) = memory.resolve(location, translation.run, write) else { break };
+            let Some(joined) = stretch.span.and_then(|span| span.join(more)) else { break };
+            (stretch.len, stretch.span) = (joined.len(), Some(joined));
+        }
+        Ok(stretch)
+    }
+
+    fn copy(
+        &mut self,
+        root: Location,
+        copy: &Copy,
+        partial: &mut u64,
+        context: &Context<'_>,
+        budget: &mut Budget,
+    ) -> Result<Step, Fault> {
+        let row_bytes = u64::from(copy.row_bytes);
+        let total = row_bytes * u64::from(copy.rows);
+        let (mut row, mut column) = (*partial / row_bytes, *partial % row_bytes);
+        let (mut from, mut to) = (Stretch::NOTHING, Stretch::NOTHING);
+        while *partial < total {
+            if budget.bytes == 0 {
+                return Ok(Step::Partial);
+            }
+            let want = (row_bytes - column).min(budget.bytes);
+            let source = copy.source + row * u64::from(copy.source_pitch) + column;
+            let destination = copy.destination + row * u64::from(copy.destination_pitch) + column;
+            if !from.holds(source) {
+                from = self.stretch(root, source, want, Intent::Read, context.memory)?;
+            }
+            if !to.holds(destination) {
+                to = self.stretch(root, destination, want, Intent::Write, context.memory)?;
+            }
+            let count = move_bytes(&to, destination, &from, source, want);
+            *partial += count;
+            column += count;
+            if column == row_bytes {
+                (row, column) = (row + 1, 0);
+            }
+            budget.bytes = budget.bytes.saturating_sub(count.max(RUN_COST));
+        }
+        Ok(Step::Done)
+    }
+
+    fn fill(
+        &mut self,
+        root: Location,
+        fill: &Fill,
+        partial: &mut u64,
+        context: &Context<'_>,
+        budget: &mut Budget,
+    ) -> Result<Step, Fault> {
+        while *partial < fill.size {
+            if budget.bytes == 0 {
+                return Ok(Step::Partial);
+            }
+            let va = fill.destination + *partial;
+            let want = (fill.size - *partial).min(budget.bytes.next_multiple_of(4));
+            let to = self.stretch(root, va, want, Intent::Write, context.memory)?;
+            let count = to.len.min(want);
+            if let Some(span) = to.span {
+                span.fill(fill.pattern, count);
+            }
+            *partial += count;
+            budget.bytes = budget.bytes.saturating_sub(count.max(RUN_COST));
+        }
+        Ok(Step::Done)
+    }
+}
+
+/// Moves up to `want` bytes between two stretches, at least one. Returns how many.
+fn move_bytes(to: &Stretch<'_>, destination: u64, from: &Stretch<'_>, source: u64, want: u64) -> u64 {
+    let (skip_to, skip_from) = (destination - to.va, source - from.va);
+    let count = want.min(to.len - skip_to).min(from.len - skip_from);
+    match (to.span.and_then(|span| span.after(skip_to)), from.span.and_then(|span| span.after(skip_from))) {
+        (Some(to), Some(from)) => to.copy_from(from, count),
+        (Some(to), None) => {
+            to.zero(count);
+            count
+        }
+        (None, _) => count,
+    }
+}

@@ -1,0 +1,429 @@
+//! The function: its BARs, its power and reset, and the slices of its work.
+
+use crate::clock;
+use crate::cmp::{Activity, Cmp, Features};
+use crate::lock;
+use crate::memory::{self, HostMapping, Memory};
+use crate::msix::MsiX;
+use crate::pci::{ConfigSpace, Effects};
+use crate::registers::{RegisterFile, Selection};
+use campanile_hw::doorbell::PAGE_SIZE;
+use campanile_hw::pci;
+use campanile_hw::registers::{self as reg, Caps, CommandStatus, Control, NODES};
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::Thread;
+
+/// Largest VRAM in bytes.
+const VRAM_MAX: u64 = 1 << 40;
+/// Most doorbell pages.
+const DOORBELLS_MAX: u32 = 65_536;
+/// Most queues: a global doorbell names a queue in 16 bits.
+const QUEUES_MAX: u32 = 65_536;
+/// Steps in which the function can be entered: the doorbells and every node.
+const TURNS: u32 = NODES + 1;
+
+/// Properties of a function that differ between pieces of silicon.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// Size of VRAM in bytes, a multiple of 4096.
+    pub vram_size: u64,
+    /// Size of the part of VRAM that BAR4 shows, a power of two, at least 4096 and at most `vram_size`.
+    pub vram_window: u64,
+    /// Number of doorbell pages, at least 1. A function with a global doorbell has one.
+    pub doorbells: u32,
+    /// One doorbell page for all queues instead of one for each connection.
+    pub global_doorbell: bool,
+    /// Fence values are written as single 64-bit stores.
+    pub atomics64: bool,
+    /// WAIT, and SIGNAL with a monitored value, are implemented.
+    pub native_fence: bool,
+    /// Most queues, 1 to 65536.
+    pub queue_limit: u32,
+    /// Chooses the order in which [`Gpu::step`] turns to doorbells and nodes.
+    pub seed: u64,
+}
+
+impl Default for Variant {
+    /// 256 MiB of VRAM, all of it visible, 64 dedicated doorbells, 16384 queues, every feature.
+    fn default() -> Self {
+        Self {
+            vram_size: 256 << 20,
+            vram_window: 256 << 20,
+            doorbells: 64,
+            global_doorbell: false,
+            atomics64: true,
+            native_fence: true,
+            queue_limit: 16_384,
+            seed: 1,
+        }
+    }
+}
+
+impl Variant {
+    fn check(&self) -> Result<(), &'static str> {
+        if self.vram_size == 0 || self.vram_size % 4096 != 0 || self.vram_size > VRAM_MAX {
+            return Err("vram_size must be a multiple of 4096, above 0 and at most 1 TiB");
+        }
+        if !self.vram_window.is_power_of_two() || self.vram_window < 4096 || self.vram_window > self.vram_size {
+            return Err("vram_window must be a power of two from 4096 to vram_size");
+        }
+        if self.doorbells == 0 || self.doorbells > DOORBELLS_MAX {
+            return Err("doorbells must be 1 to 65536");
+        }
+        if self.queue_limit == 0 || self.queue_limit > QUEUES_MAX {
+            return Err("queue_limit must be 1 to 65536");
+        }
+        Ok(())
+    }
+
+    fn doorbell_count(&self) -> u32 {
+        if self.global_doorbell { 1 } else { self.doorbells }
+    }
+
+    fn caps(&self) -> Caps {
+        Caps::new()
+            .with_global_doorbell(self.global_doorbell)
+            .with_atomics64(self.atomics64)
+            .with_native_fence(self.native_fence)
+    }
+}
+
+/// Receiver of interrupt messages.
+pub trait Interrupts: Send + Sync {
+    /// The function sends the message of `vector`. Called with no lock of the function held, on whatever thread made it happen.
+    fn message(&self, vector: u16);
+}
+
+/// The emulated function.
+pub struct Gpu {
+    variant: Variant,
+    memory: Memory,
+    cmp: Cmp,
+    bar_sizes: [u64; 6],
+    doorbell_file: Arc<File>,
+    vram_file: Arc<File>,
+    config: Mutex<ConfigSpace>,
+    msix: Mutex<MsiX>,
+    listener: Mutex<Option<Arc<dyn Interrupts>>>,
+    registers: Mutex<RegisterFile>,
+    /// BARs answer: memory decoding enabled and D0.
+    visible: AtomicBool,
+    messages: AtomicU64,
+    order: AtomicU64,
+    /// A runner that naps and wants to be told of new work.
+    sleeper: Mutex<Option<Thread>>,
+    asleep: AtomicBool,
+}
+
+impl std::fmt::Debug for Gpu {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Gpu").field("variant", &self.variant).finish_non_exhaustive()
+    }
+}
+
+impl Gpu {
+    /// A function as after power-on: D0, nothing enabled, VRAM zero.
+    ///
+    /// # Errors
+    /// `InvalidInput` says which property of the variant is not possible; otherwise what the system says about making or
+    /// mapping the VRAM and doorbell files.
+    pub fn new(variant: &Variant) -> io::Result<Arc<Self>> {
+        variant.check().map_err(|what| io::Error::new(io::ErrorKind::InvalidInput, what))?;
+        let doorbells_size = (u64::from(variant.doorbell_count()) * PAGE_SIZE).next_power_of_two();
+        let mut bar_sizes = [0; 6];
+        for (bar, size) in [
+            (pci::BAR_REGISTERS, pci::REGISTERS_SIZE),
+            (pci::BAR_DOORBELLS, doorbells_size),
+            (pci::BAR_VRAM, variant.vram_window),
+        ] {
+            if let Some(slot) = bar_sizes.get_mut(usize::from(bar)) {
+                *slot = size;
+            }
+        }
+        let vram_file = memory::shared_file(c"campanile-vram", variant.vram_size)?;
+        let doorbell_file = memory::shared_file(c"campanile-doorbells", doorbells_size)?;
+        let vram = HostMapping::new(&vram_file, 0, variant.vram_size, true)?;
+        let pages = HostMapping::new(&doorbell_file, 0, doorbells_size, true)?;
+        let features =
+            Features { native_fence: variant.native_fence, atomics64: variant.atomics64, vram: variant.vram_size };
+        Ok(Arc::new(Self {
+            memory: Memory::new(vram),
+            cmp: Cmp::new(features, variant.queue_limit, pages, variant.doorbell_count(), variant.global_doorbell),
+            bar_sizes,
+            doorbell_file: Arc::new(doorbell_file),
+            vram_file: Arc::new(vram_file),
+            config: Mutex::new(ConfigSpace::new(bar_sizes)),
+            msix: Mutex::new(MsiX::new()),
+            listener: Mutex::new(None),
+            registers: Mutex::new(RegisterFile::default()),
+            visible: AtomicBool::new(false),
+            messages: AtomicU64::new(0),
+            // The generator below never leaves zero.
+            order: AtomicU64::new(variant.seed.max(1)),
+            sleeper: Mutex::new(None),
+            asleep: AtomicBool::new(false),
+            variant: variant.clone(),
+        }))
+    }
+
+    /// Sets who receives interrupt messages. Without a receiver they are sent and counted all the same.
+    pub fn set_interrupts(&self, receiver: Option<Arc<dyn Interrupts>>) {
+        *lock(&self.listener) = receiver;
+    }
+
+    /// Size of a BAR in bytes; `None` for a BAR that is not there, or is the upper half of another.
+    pub fn bar_size(&self, bar: u8) -> Option<u64> {
+        self.bar_sizes.get(usize::from(bar)).copied().filter(|size| *size != 0)
+    }
+
+    /// The file whose first [`Gpu::bar_size`] bytes are the BAR; `None` for the registers, which have effects.
+    pub fn bar_file(&self, bar: u8) -> Option<Arc<File>> {
+        match bar {
+            pci::BAR_DOORBELLS => Some(self.doorbell_file.clone()),
+            pci::BAR_VRAM => Some(self.vram_file.clone()),
+            _ => None,
+        }
+    }
+
+    /// Makes `len` bytes of `file` from `offset` visible to the function at bus address `iova`. The file must not shrink as long
+    /// as the range is mapped.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a range that is empty, not in whole pages, beyond 52-bit addresses or outside the file; `AlreadyExists`
+    /// if it overlaps another; otherwise what the system says about mapping the file.
+    pub fn map_dma(&self, iova: u64, file: &File, offset: u64, len: u64, writable: bool) -> io::Result<()> {
+        self.memory.map(iova, file, offset, len, writable)
+    }
+
+    /// Takes bus addresses away, whole ranges or parts of them. When it returns, no access to them is under way.
+    pub fn unmap_dma(&self, iova: u64, len: u64) {
+        self.memory.unmap(iova, len);
+    }
+
+    /// Reads 1, 2 or 4 bytes of config space; anything else reads as all ones.
+    pub fn config_read(&self, offset: u16, size: u8) -> u32 {
+        lock(&self.config).read(offset, size)
+    }
+
+    /// Writes 1, 2 or 4 bytes of config space; anything else has no effect. What it causes is done when it returns.
+    pub fn config_write(&self, offset: u16, size: u8, value: u32) {
+        let mut config = lock(&self.config);
+        let effects = config.write(offset, size, value);
+        self.apply(effects);
+        drop(config);
+        self.deliver();
+        self.nudge();
+    }
+
+    fn apply(&self, effects: Effects) {
+        if effects.reset {
+            self.reset_inside();
+            lock(&self.msix).reset();
+        }
+        self.visible.store(effects.memory, Ordering::Release);
+        self.memory.enable(effects.bus_master);
+        lock(&self.msix).configure(effects.msix, effects.msix_mask, effects.bus_master);
+    }
+
+    /// Conventional reset: everything but the contents of VRAM is as after power-on.
+    pub fn reset(&self) {
+        let mut config = lock(&self.config);
+        config.reset();
+        self.apply(config.effects(true));
+    }
+
+    /// Forgets queues, doorbells, waits, translations, events, counters and register values.
+    fn reset_inside(&self) {
+        let mut registers = lock(&self.registers);
+        self.reset_registers(&mut registers);
+    }
+
+    fn reset_registers(&self, registers: &mut RegisterFile) {
+        self.cmp.reset();
+        self.messages.store(0, Ordering::Relaxed);
+        *registers = RegisterFile::default();
+    }
+
+    /// Reads 4 or 8 bytes of BAR0, naturally aligned; anything else, and everything while memory decoding is off, reads as
+    /// all ones.
+    pub fn register_read(&self, offset: u64, size: u8) -> u64 {
+        let ones = if size == 4 { u64::from(u32::MAX) } else { u64::MAX };
+        let legal = matches!(size, 4 | 8) && offset % u64::from(size.max(1)) == 0;
+        if !legal || !self.visible.load(Ordering::Acquire) {
+            return ones;
+        }
+        if let Some(inner) = within(offset, size, pci::MSIX_TABLE_OFFSET, MsiX::table_size()) {
+            let msix = lock(&self.msix);
+            let high = if size == 8 { u64::from(msix.table_word(inner + 4)) << 32 } else { 0 };
+            return u64::from(msix.table_word(inner)) | high;
+        }
+        if let Some(inner) = within(offset, size, pci::MSIX_PBA_OFFSET, MsiX::pending_size()) {
+            let bits = lock(&self.msix).pending_bits(inner & !7) >> (inner % 8 * 8);
+            return bits & ones;
+        }
+        match Selection::decode(offset, size) {
+            Some(selection) => selection.extract(self.register_value(selection.register.offset)),
+            None => ones,
+        }
+    }
+
+    fn register_value(&self, offset: u64) -> u64 {
+        let variant = &self.variant;
+        match offset {
+            reg::ID => u64::from(reg::ID_VALUE),
+            reg::VERSION => u64::from(reg::INTERFACE_VERSION),
+            reg::CAPS => u64::from(variant.caps().into_bits()),
+            reg::NODE_COUNT => u64::from(NODES),
+            reg::VRAM_SIZE => variant.vram_size,
+            reg::VRAM_WINDOW_SIZE => variant.vram_window,
+            reg::DOORBELL_COUNT => u64::from(variant.doorbell_count()),
+            reg::QUEUE_LIMIT => u64::from(variant.queue_limit),
+            reg::CLOCK_HZ => clock::HZ,
+            reg::TIMESTAMP => self.cmp.now(),
+            reg::CONTROL => u64::from(Control::new().with_run(self.cmp.running()).into_bits()),
+            reg::NODE_BUSY => u64::from(self.cmp.busy()),
+            reg::CMP_STATUS => u64::from(lock(&self.registers).status),
+            reg::CMP_RESULT => lock(&self.registers).result,
+            reg::COUNT_DOORBELLS => self.cmp.count_doorbells(),
+            reg::COUNT_WAITS => self.cmp.count(|tallies| &tallies.waits),
+            reg::COUNT_SIGNALS => self.cmp.count(|tallies| &tallies.signals),
+            reg::COUNT_INTERRUPTS => self.messages.load(Ordering::Relaxed),
+            reg::COUNT_RETIRED => self.cmp.count(|tallies| &tallies.retired),
+            _ => lock(&self.registers).stored(offset).map_or(0, |value| *value),
+        }
+    }
+
+    /// Writes 4 or 8 bytes of BAR0, naturally aligned; anything else, and everything while memory decoding is off, has no effect.
+    /// What it causes is done when it returns.
+    pub fn register_write(&self, offset: u64, size: u8, value: u64) {
+        let legal = matches!(size, 4 | 8) && offset % u64::from(size.max(1)) == 0;
+        if !legal || !self.visible.load(Ordering::Acquire) {
+            return;
+        }
+        if let Some(inner) = within(offset, size, pci::MSIX_TABLE_OFFSET, MsiX::table_size()) {
+            let mut msix = lock(&self.msix);
+            msix.set_table_word(inner, value as u32);
+            if size == 8 {
+                msix.set_table_word(inner + 4, (value >> 32) as u32);
+            }
+        } else if let Some(selection) = Selection::decode(offset, size).filter(|selection| selection.writable()) {
+            self.write_selected(selection, value);
+        }
+        self.deliver();
+        self.nudge();
+    }
+
+    fn write_selected(&self, selection: Selection, value: u64) {
+        let mut registers = lock(&self.registers);
+        match selection.register.offset {
+            reg::CONTROL => self.control(&mut registers, Control::from_bits(value as u32)),
+            reg::CMP_COMMAND => {
+                let result = self.cmp.command(&self.memory, value as u32, registers.arguments);
+                (registers.status, registers.result) = match result {
+                    Ok(result) => (CommandStatus::Done as u32, result),
+                    Err(status) => (status as u32, 0),
+                };
+            }
+            offset => {
+                if let Some(stored) = registers.stored(offset) {
+                    *stored = selection.replace(*stored, value);
+                }
+            }
+        }
+    }
+
+    fn control(&self, registers: &mut RegisterFile, control: Control) {
+        if control.reset() {
+            self.reset_registers(registers);
+        } else if !control.run() {
+            self.cmp.stop();
+        } else if !self.cmp.running() {
+            let table = (registers.queue_table_base, registers.queue_table_count as u32);
+            let events = (registers.event_ring_base, registers.event_ring_entries as u32);
+            self.cmp.start(&self.memory, table, events);
+        }
+    }
+
+    /// Sends the messages that are due. No lock is held while one is sent.
+    fn deliver(&self) {
+        let mut due = None;
+        if self.cmp.events().take_announcement() && lock(&self.msix).raise(pci::VECTOR_EVENTS) {
+            due = Some(pci::VECTOR_EVENTS);
+        }
+        while let Some(vector) = due.take().or_else(|| lock(&self.msix).take_pending()) {
+            self.messages.fetch_add(1, Ordering::Relaxed);
+            let receiver = lock(&self.listener).clone();
+            if let Some(receiver) = receiver {
+                receiver.message(vector);
+            }
+        }
+    }
+
+    /// One bounded slice of work: polls doorbells and turns to the nodes, in an order drawn from the seed, until one had
+    /// something to do. False when there was nothing at all.
+    ///
+    /// Deterministic as long as one thread calls it and nothing else changes shared memory meanwhile.
+    pub fn step(&self) -> bool {
+        let first = self.draw() % TURNS;
+        let mut worked = false;
+        for turn in 0..TURNS {
+            match (first + turn) % TURNS {
+                NODES => worked |= self.cmp.poll(),
+                node => {
+                    if self.cmp.run_node(&self.memory, node) {
+                        worked = true;
+                        break;
+                    }
+                }
+            }
+        }
+        worked |= self.cmp.flush_events(&self.memory);
+        if self.cmp.events().has_announcement() {
+            self.deliver();
+        }
+        worked || self.cmp.tidy()
+    }
+
+    /// A step of the xorshift generator; threads that race for it only change each other's luck.
+    fn draw(&self) -> u32 {
+        let mut state = self.order.load(Ordering::Relaxed);
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        self.order.store(state, Ordering::Relaxed);
+        (state >> 32) as u32
+    }
+
+    /// How much the scheduler has touched since it was made.
+    pub fn activity(&self) -> Activity {
+        self.cmp.activity()
+    }
+
+    /// Names the thread that [`Gpu::nudge`] wakes.
+    pub(crate) fn set_sleeper(&self, thread: Option<Thread>) {
+        *lock(&self.sleeper) = thread;
+    }
+
+    /// Says that the runner is about to nap, or is back.
+    pub(crate) fn set_asleep(&self, asleep: bool) {
+        self.asleep.store(asleep, Ordering::SeqCst);
+    }
+
+    /// Wakes a runner that naps: a register access may have made work.
+    fn nudge(&self) {
+        if self.asleep.swap(false, Ordering::SeqCst) {
+            if let Some(thread) = &*lock(&self.sleeper) {
+                thread.unpark();
+            }
+        }
+    }
+}
+
+/// Offset inside an area of BAR0, if the access lies in it entirely.
+fn within(offset: u64, size: u8, start: u64, len: u64) -> Option<u64> {
+    let inner = offset.checked_sub(start)?;
+    (inner + u64::from(size) <= len).then_some(inner)
+}

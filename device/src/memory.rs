@@ -1,0 +1,453 @@
+//! Memory that the GPU reaches: VRAM, doorbell pages and system memory, all mappings of shared files.
+//!
+//! UNSAFETY: this module maps files that other processes change at any time and reaches into them. Everything it hands out is a
+//! bounds-checked [`Span`]; single words are accessed atomically, bulk bytes are moved by raw copies, and no reference to the
+//! bytes ever exists.
+
+use campanile_hw::queue::Location;
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::MetadataExt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+
+/// Most ranges that system memory may consist of.
+const RANGES_MAX: usize = 65_536;
+/// Granularity of system memory mappings.
+const PAGE: u64 = 4096;
+
+/// An anonymous shared file of `size` bytes that cannot shrink or grow any more.
+pub(crate) fn shared_file(name: &std::ffi::CStr, size: u64) -> io::Result<File> {
+    // SAFETY: `name` is a terminated string that outlives the call.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and nobody else knows it.
+    let file = unsafe { File::from_raw_fd(fd) };
+    file.set_len(size)?;
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: F_ADD_SEALS takes an integer and touches no memory.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(file)
+}
+
+/// A part of a shared file mapped into this process.
+#[derive(Debug)]
+pub(crate) struct HostMapping {
+    base: NonNull<u8>,
+    len: usize,
+    writable: bool,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and is accessed through atomics and raw copies only.
+unsafe impl Send for HostMapping {}
+// SAFETY: as above; no method hands out a reference to the mapped bytes.
+unsafe impl Sync for HostMapping {}
+
+impl HostMapping {
+    /// Maps `len` bytes of `file` from `offset`. The file must not shrink while it is mapped.
+    pub(crate) fn new(file: &File, offset: u64, len: u64, writable: bool) -> io::Result<Self> {
+        let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
+        let len = usize::try_from(len).map_err(invalid)?;
+        let offset = libc::off_t::try_from(offset).map_err(invalid)?;
+        let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        // SAFETY: a new shared mapping at an address that the system chooses replaces nothing.
+        let base =
+            unsafe { libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, file.as_raw_fd(), offset) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        // SAFETY: the range is the mapping just made; advice changes no contents, and a refusal is of no importance.
+        unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
+        Ok(Self { base, len, writable })
+    }
+
+    /// Up to `len` bytes from `offset`; `None` when `offset` lies outside or writing is asked for and not allowed.
+    pub(crate) fn span(&self, offset: u64, len: u64, write: bool) -> Option<Span<'_>> {
+        let start = usize::try_from(offset).ok()?;
+        let room = self.len.checked_sub(start).filter(|room| *room > 0)?;
+        if write && !self.writable {
+            return None;
+        }
+        // SAFETY: `start` lies inside the mapping.
+        let base = unsafe { self.base.add(start) };
+        let len = usize::try_from(len).map_or(room, |len| len.min(room));
+        Some(Span { base, len, origin: self.base, writable: write, mapping: PhantomData })
+    }
+}
+
+impl Drop for HostMapping {
+    fn drop(&mut self) {
+        // SAFETY: base and len are what mmap returned, and spans cannot outlive the mapping.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Bytes of a mapping, valid as long as `'a`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span<'a> {
+    base: NonNull<u8>,
+    len: usize,
+    /// Start of the mapping: two spans join only inside one mapping.
+    origin: NonNull<u8>,
+    writable: bool,
+    mapping: PhantomData<&'a HostMapping>,
+}
+
+impl<'a> Span<'a> {
+    /// Length in bytes.
+    pub(crate) fn len(self) -> u64 {
+        self.len as u64
+    }
+
+    /// The span without its first `offset` bytes; `None` when nothing would be left.
+    pub(crate) fn after(self, offset: u64) -> Option<Self> {
+        let offset = usize::try_from(offset).ok()?;
+        let len = self.len.checked_sub(offset).filter(|len| *len > 0)?;
+        // SAFETY: `offset` is smaller than the length of the span.
+        let base = unsafe { self.base.add(offset) };
+        Some(Self { base, len, ..self })
+    }
+
+    /// Both spans as one, if `next` follows this one directly in the same mapping.
+    pub(crate) fn join(self, next: Self) -> Option<Self> {
+        let follows = self.base.addr().get() + self.len == next.base.addr().get();
+        if follows && self.origin == next.origin && self.writable == next.writable {
+            Some(Self { len: self.len + next.len, ..self })
+        } else {
+            None
+        }
+    }
+
+    fn at<T>(self, offset: u64) -> Option<NonNull<T>> {
+        let offset = usize::try_from(offset).ok()?;
+        let end = offset.checked_add(size_of::<T>())?;
+        if end > self.len {
+            return None;
+        }
+        // SAFETY: `offset` is smaller than the length of the span.
+        let place = unsafe { self.base.add(offset) }.cast::<T>();
+        place.is_aligned().then_some(place)
+    }
+
+    fn word(&self, offset: u64) -> Option<&AtomicU64> {
+        let place = self.at::<AtomicU64>(offset)?;
+        // SAFETY: `at` checked bounds and alignment, the bytes live as long as the span, and an atomic may change at any time.
+        Some(unsafe { place.as_ref() })
+    }
+
+    /// The 64-bit word at `offset`, read once with acquire order; `None` outside the span or when misaligned.
+    #[inline]
+    pub(crate) fn load(self, offset: u64) -> Option<u64> {
+        Some(u64::from_le(self.word(offset)?.load(Ordering::Acquire)))
+    }
+
+    /// Stores the 64-bit word at `offset` once, with release order. False when that is not possible.
+    #[inline]
+    pub(crate) fn store(self, offset: u64, value: u64) -> bool {
+        match self.word(offset) {
+            Some(word) if self.writable => {
+                word.store(value.to_le(), Ordering::Release);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Stores a 64-bit word as two 32-bit stores, high half first, as hardware without 64-bit atomics does.
+    pub(crate) fn store_halves(self, offset: u64, value: u64) -> bool {
+        if !self.writable {
+            return false;
+        }
+        let (Some(low), Some(high)) =
+            (self.at::<AtomicU32>(offset), offset.checked_add(4).and_then(|offset| self.at::<AtomicU32>(offset)))
+        else {
+            return false;
+        };
+        // SAFETY: `at` checked bounds and alignment, and an atomic may change at any time.
+        let high = unsafe { high.as_ref() };
+        high.store(((value >> 32) as u32).to_le(), Ordering::Release);
+        // SAFETY: as above.
+        let low = unsafe { low.as_ref() };
+        low.store((value as u32).to_le(), Ordering::Release);
+        true
+    }
+
+    /// Copies bytes out, each word read once. Returns how many fitted.
+    pub(crate) fn read(self, out: &mut [u8]) -> usize {
+        let count = out.len().min(self.len);
+        let mut done = 0;
+        while done < count {
+            let chunk = match self.word(done as u64) {
+                Some(word) if count - done >= 8 => {
+                    let bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+                    out[done..done + 8].copy_from_slice(&bytes);
+                    8
+                }
+                _ => {
+                    let Some(place) = self.at::<AtomicU8>(done as u64) else { break };
+                    // SAFETY: `at` checked bounds, and an atomic may change at any time.
+                    out[done] = unsafe { place.as_ref() }.load(Ordering::Relaxed);
+                    1
+                }
+            };
+            done += chunk;
+        }
+        std::sync::atomic::fence(Ordering::Acquire);
+        done
+    }
+
+    /// Copies bytes from `source` at memcpy speed. Returns how many: the least of `len` and both lengths, 0 if not writable.
+    #[inline]
+    pub(crate) fn copy_from(self, source: Span<'_>, len: u64) -> u64 {
+        if !self.writable {
+            return 0;
+        }
+        let len = (len.min(usize::MAX as u64) as usize).min(self.len).min(source.len);
+        // SAFETY: both ranges lie inside live mappings and may overlap; racing writers make the bytes arbitrary, nothing else.
+        unsafe { std::ptr::copy(source.base.as_ptr(), self.base.as_ptr(), len) };
+        len as u64
+    }
+
+    /// Writes zeros. Returns the bytes written.
+    pub(crate) fn zero(self, len: u64) -> u64 {
+        if !self.writable {
+            return 0;
+        }
+        let len = (len.min(usize::MAX as u64) as usize).min(self.len);
+        // SAFETY: the range lies inside a live mapping.
+        unsafe { std::ptr::write_bytes(self.base.as_ptr(), 0, len) };
+        len as u64
+    }
+
+    /// Writes `pattern` over and over; a rest shorter than the pattern stays as it is. Returns the bytes written.
+    pub(crate) fn fill(self, pattern: u32, len: u64) -> u64 {
+        if !self.writable {
+            return 0;
+        }
+        let len = (len.min(usize::MAX as u64) as usize).min(self.len);
+        if pattern == 0 {
+            return self.zero(len as u64);
+        }
+        let words = len / 4;
+        let start = self.base.cast::<u32>().as_ptr();
+        for index in 0..words {
+            // SAFETY: word `index` lies inside the span.
+            let place = unsafe { start.add(index) };
+            // SAFETY: as above; the write needs no alignment.
+            unsafe { place.write_unaligned(pattern.to_le()) };
+        }
+        (words * 4) as u64
+    }
+}
+
+/// One piece of system memory.
+#[derive(Clone, Debug)]
+struct Range {
+    start: u64,
+    end: u64,
+    mapping: Arc<HostMapping>,
+    /// Offset in the mapping of the byte at `start`.
+    offset: u64,
+    writable: bool,
+}
+
+/// A file whose mapping may be shared by several ranges.
+#[derive(Debug)]
+struct KnownFile {
+    identity: (u64, u64),
+    writable: bool,
+    size: u64,
+    mapping: Weak<HostMapping>,
+}
+
+/// System memory as the GPU sees it: ranges of bus addresses, in order, none overlapping.
+#[derive(Debug, Default)]
+pub(crate) struct SystemMemory {
+    ranges: Vec<Range>,
+    files: Vec<KnownFile>,
+    /// The function may start accesses: bus master enabled and D0.
+    enabled: bool,
+}
+
+impl SystemMemory {
+    fn mapping_for(
+        &mut self,
+        file: &File,
+        offset: u64,
+        len: u64,
+        writable: bool,
+    ) -> io::Result<(Arc<HostMapping>, u64)> {
+        let metadata = file.metadata()?;
+        let (identity, size) = ((metadata.dev(), metadata.ino()), metadata.len());
+        if metadata.is_file() && offset.checked_add(len).is_none_or(|end| end > size) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the range leaves the file"));
+        }
+        if !metadata.is_file() {
+            return Ok((Arc::new(HostMapping::new(file, offset, len, writable)?), 0));
+        }
+        self.files.retain(|known| known.mapping.strong_count() > 0);
+        let same =
+            |known: &&KnownFile| known.identity == identity && known.writable == writable && known.size >= offset + len;
+        if let Some(mapping) = self.files.iter().find(same).and_then(|known| known.mapping.upgrade()) {
+            return Ok((mapping, offset));
+        }
+        let mapping = Arc::new(HostMapping::new(file, 0, size, writable)?);
+        self.files.push(KnownFile { identity, writable, size, mapping: Arc::downgrade(&mapping) });
+        Ok((mapping, offset))
+    }
+
+    fn insert(&mut self, range: Range) -> io::Result<()> {
+        let at = self.ranges.partition_point(|known| known.end <= range.start);
+        if self.ranges.get(at).is_some_and(|next| next.start < range.end) {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the range overlaps a mapped one"));
+        }
+        if let Some(before) = at.checked_sub(1).and_then(|before| self.ranges.get_mut(before)) {
+            let continues = before.end == range.start
+                && Arc::ptr_eq(&before.mapping, &range.mapping)
+                && before.offset + (before.end - before.start) == range.offset
+                && before.writable == range.writable;
+            if continues {
+                before.end = range.end;
+                return Ok(());
+            }
+        }
+        if self.ranges.len() >= RANGES_MAX {
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, "too many ranges of system memory"));
+        }
+        self.ranges.insert(at, range);
+        Ok(())
+    }
+
+    fn remove(&mut self, start: u64, end: u64) -> Vec<Range> {
+        let first = self.ranges.partition_point(|known| known.end <= start);
+        let last = self.ranges.partition_point(|known| known.start < end);
+        if first >= last {
+            return Vec::new();
+        }
+        let removed: Vec<Range> = self.ranges.drain(first..last).collect();
+        let mut at = first;
+        for range in &removed {
+            if range.start < start {
+                self.ranges.insert(at, Range { end: start, ..range.clone() });
+                at += 1;
+            }
+            if range.end > end {
+                let offset = range.offset + (end - range.start);
+                self.ranges.insert(at, Range { start: end, offset, ..range.clone() });
+            }
+        }
+        removed
+    }
+}
+
+/// Everything the GPU can address.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    vram: HostMapping,
+    system: RwLock<SystemMemory>,
+}
+
+impl Memory {
+    /// VRAM as mapped, and no system memory.
+    pub(crate) fn new(vram: HostMapping) -> Self {
+        Self { vram, system: RwLock::default() }
+    }
+
+    fn change(&self) -> RwLockWriteGuard<'_, SystemMemory> {
+        self.system.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes `len` bytes of `file` from `offset` visible at bus address `start`.
+    pub(crate) fn map(&self, start: u64, file: &File, offset: u64, len: u64, writable: bool) -> io::Result<()> {
+        let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
+        if len == 0 || (start | offset | len) % PAGE != 0 {
+            return Err(invalid("system memory is mapped in whole pages"));
+        }
+        let end = start.checked_add(len).filter(|end| *end <= 1 << 52).ok_or(invalid("beyond 52-bit bus addresses"))?;
+        let mut system = self.change();
+        let (mapping, offset) = system.mapping_for(file, offset, len, writable)?;
+        system.insert(Range { start, end, mapping, offset, writable })
+    }
+
+    /// Takes the bus addresses from `start` away. No access to them is under way when it returns.
+    pub(crate) fn unmap(&self, start: u64, len: u64) {
+        // The mappings are released after the lock, so that engines do not wait for munmap.
+        let removed = self.change().remove(start, start.saturating_add(len));
+        drop(removed);
+    }
+
+    /// Allows or forbids accesses to system memory. None is under way when a refusal returns.
+    pub(crate) fn enable(&self, enabled: bool) {
+        self.change().enabled = enabled;
+    }
+
+    /// A view for one slice of work; system memory keeps its shape as long as it lives.
+    pub(crate) fn access(&self) -> Access<'_> {
+        Access {
+            vram: &self.vram,
+            system: self.system.read().unwrap_or_else(PoisonError::into_inner),
+            hint: Cell::new(0),
+            resolved: Cell::new(0),
+        }
+    }
+}
+
+/// VRAM and the shape of system memory at one moment. A thread holds at most one.
+#[derive(Debug)]
+pub(crate) struct Access<'m> {
+    vram: &'m HostMapping,
+    system: RwLockReadGuard<'m, SystemMemory>,
+    /// Range that answered last.
+    hint: Cell<usize>,
+    /// Spans handed out.
+    resolved: Cell<u64>,
+}
+
+impl Access<'_> {
+    /// Whether the function may touch system memory at all.
+    pub(crate) fn dma_enabled(&self) -> bool {
+        self.system.enabled
+    }
+
+    /// Spans handed out so far: a measure of how much memory was touched.
+    pub(crate) fn resolved(&self) -> u64 {
+        self.resolved.get()
+    }
+
+    /// Up to `len` bytes at a location; `None` when it leads nowhere.
+    #[inline]
+    pub(crate) fn resolve(&self, location: Location, len: u64, write: bool) -> Option<Span<'_>> {
+        self.resolved.set(self.resolved.get() + 1);
+        let address = location.address();
+        if !location.system() {
+            return self.vram.span(address, len, write);
+        }
+        if !self.system.enabled {
+            return None;
+        }
+        let ranges = &self.system.ranges;
+        let range = match ranges.get(self.hint.get()) {
+            Some(range) if range.start <= address && address < range.end => range,
+            _ => {
+                let at = ranges.partition_point(|range| range.end <= address);
+                let range = ranges.get(at).filter(|range| range.start <= address)?;
+                self.hint.set(at);
+                range
+            }
+        };
+        if write && !range.writable {
+            return None;
+        }
+        let len = len.min(range.end - address);
+        range.mapping.span(range.offset + (address - range.start), len, write)
+    }
+}

@@ -1,0 +1,294 @@
+//! Address translation: walks of the page tables and the TLB in front of them.
+//!
+//! A TLB belongs to one node and is used under that node's lock. Like the silicon's it may hold entries that the tables no longer
+//! say, until they are invalidated; it never remembers that something was *not* mapped.
+
+use crate::memory::Access;
+use campanile_hw::event::FaultKind;
+use campanile_hw::page_table::{PAGE_2M, PAGE_4K, PAGE_64K, Pte, ROOT_LEVEL, VA_BITS, coverage, index, index_64k};
+use campanile_hw::queue::Location;
+
+/// What an access is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Intent {
+    /// Reads only.
+    Read,
+    /// Writes (and perhaps reads).
+    Write,
+}
+
+/// Why an access cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// What is wrong.
+    pub(crate) kind: FaultKind,
+    /// Virtual or physical address, as the kind says.
+    pub(crate) address: u64,
+    /// The access was a write.
+    pub(crate) write: bool,
+    /// Level whose entry stopped the walk.
+    pub(crate) level: u8,
+    /// For a bad packet the rule broken, otherwise 0.
+    pub(crate) rule: u8,
+}
+
+impl Fault {
+    /// A fault that no page table is involved in.
+    pub(crate) fn plain(kind: FaultKind, address: u64) -> Self {
+        Self { kind, address, write: false, level: 0, rule: 0 }
+    }
+
+    /// Translation led to a place where there is no memory.
+    pub(crate) fn nowhere(location: Location, intent: Intent) -> Self {
+        Self { write: intent == Intent::Write, ..Self::plain(FaultKind::BadPhysical, location.address()) }
+    }
+
+    fn page(va: u64, intent: Intent, level: u32) -> Self {
+        Self { write: intent == Intent::Write, level: level as u8, ..Self::plain(FaultKind::PageFault, va) }
+    }
+}
+
+/// A page as its leaf entry describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Page {
+    /// Where it starts; without meaning for a zero page.
+    frame: Location,
+    /// Size as a power of two.
+    shift: u8,
+    read_only: bool,
+    zero: bool,
+}
+
+/// What stands behind a virtual address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Translation {
+    /// The location; `None` for a page that reads as zero and drops writes.
+    pub(crate) location: Option<Location>,
+    /// Bytes from the address to the end of its page.
+    pub(crate) run: u64,
+}
+
+/// What a walk of the upper levels ends in.
+#[derive(Clone, Copy, Debug)]
+enum Below {
+    /// A 2-MiB page.
+    Large(Page),
+    /// A leaf table.
+    Leaves { table: Location, medium: bool },
+}
+
+fn location_of(entry: Pte) -> Location {
+    Location::new().with_address(entry.address()).with_system(entry.system())
+}
+
+fn read_entry(memory: &Access<'_>, table: Location, slot: u64) -> Result<Pte, Fault> {
+    let at = table.with_address(table.address() + slot * 8);
+    let word = memory.resolve(at, 8, false).and_then(|span| span.load(0));
+    word.map(Pte::from_bits).ok_or(Fault::nowhere(at, Intent::Read))
+}
+
+/// The page that a leaf entry describes, if it obeys the rules of its size.
+fn page_of(entry: Pte, shift: u8) -> Option<Page> {
+    let reserved = entry.into_bits() >> 52 != 0;
+    let misplaced = entry.leaf_64k() || entry.large() != (1 << shift == PAGE_2M);
+    let misaligned = !entry.zero() && entry.address() % (1 << shift) != 0;
+    if !entry.valid() || reserved || misplaced || misaligned {
+        return None;
+    }
+    Some(Page { frame: location_of(entry), shift, read_only: entry.read_only(), zero: entry.zero() })
+}
+
+/// Whether an entry above the leaves uses only what is defined there.
+fn is_directory(entry: Pte, level: u32) -> bool {
+    let plain = !entry.zero() && !entry.coherent() && !entry.read_only() && !entry.no_execute() && !entry.large();
+    let kind = level == 1 || !entry.leaf_64k();
+    entry.valid() && plain && kind && entry.into_bits() >> 52 == 0
+}
+
+/// Walks from the root to the leaf table or 2-MiB page of `va`.
+fn walk_directories(memory: &Access<'_>, root: Location, va: u64, intent: Intent) -> Result<Below, Fault> {
+    let mut table = root;
+    for level in (1..=ROOT_LEVEL).rev() {
+        let entry = read_entry(memory, table, index(va, level))?;
+        if level == 1 && entry.large() {
+            let page = page_of(entry, PAGE_2M.trailing_zeros() as u8);
+            return page.map(Below::Large).ok_or(Fault::page(va, intent, level));
+        }
+        if !is_directory(entry, level) {
+            return Err(Fault::page(va, intent, level));
+        }
+        table = location_of(entry);
+        if level == 1 {
+            return Ok(Below::Leaves { table, medium: entry.leaf_64k() });
+        }
+    }
+    Err(Fault::page(va, intent, ROOT_LEVEL))
+}
+
+fn walk_leaves(memory: &Access<'_>, below: Below, va: u64, intent: Intent) -> Result<Page, Fault> {
+    let (table, medium) = match below {
+        Below::Large(page) => return Ok(page),
+        Below::Leaves { table, medium } => (table, medium),
+    };
+    let (slot, size) = if medium { (index_64k(va), PAGE_64K) } else { (index(va, 0), PAGE_4K) };
+    let entry = read_entry(memory, table, slot)?;
+    page_of(entry, size.trailing_zeros() as u8).ok_or(Fault::page(va, intent, 0))
+}
+
+fn in_page(page: Page, va: u64, intent: Intent) -> Result<Translation, Fault> {
+    if page.read_only && intent == Intent::Write {
+        return Err(Fault { write: true, ..Fault::plain(FaultKind::ReadOnly, va) });
+    }
+    let size = 1u64 << page.shift;
+    let offset = va & (size - 1);
+    let location = (!page.zero).then(|| page.frame.with_address(page.frame.address() + offset));
+    Ok(Translation { location, run: size - offset })
+}
+
+fn in_space(va: u64, intent: Intent) -> Result<(), Fault> {
+    if va >> VA_BITS == 0 { Ok(()) } else { Err(Fault::page(va, intent, ROOT_LEVEL)) }
+}
+
+/// Translates by the tables alone.
+pub(crate) fn walk(memory: &Access<'_>, root: Location, va: u64, intent: Intent) -> Result<Translation, Fault> {
+    in_space(va, intent)?;
+    let below = walk_directories(memory, root, va, intent)?;
+    in_page(walk_leaves(memory, below, va, intent)?, va, intent)
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot<T> {
+    root: u64,
+    page: u64,
+    value: T,
+}
+
+/// A direct-mapped cache of one page size.
+#[derive(Debug)]
+struct Cache<T> {
+    slots: Box<[Option<Slot<T>>]>,
+    shift: u32,
+}
+
+impl<T: Copy> Cache<T> {
+    fn new(slots: usize, page_size: u64) -> Self {
+        Self { slots: vec![None; slots.next_power_of_two()].into_boxed_slice(), shift: page_size.trailing_zeros() }
+    }
+
+    fn place(&self, root: Location, va: u64) -> usize {
+        let page = va >> self.shift;
+        (page.wrapping_add(root.into_bits() >> 12) as usize) & (self.slots.len() - 1)
+    }
+
+    #[inline]
+    fn find(&self, root: Location, va: u64) -> Option<T> {
+        let slot = self.slots.get(self.place(root, va))?.as_ref()?;
+        (slot.page == va >> self.shift && slot.root == root.into_bits()).then_some(slot.value)
+    }
+
+    fn insert(&mut self, root: Location, va: u64, value: T) {
+        let place = self.place(root, va);
+        if let Some(slot) = self.slots.get_mut(place) {
+            *slot = Some(Slot { root: root.into_bits(), page: va >> self.shift, value });
+        }
+    }
+
+    /// Forgets the pages of `root` that touch `start..end`.
+    fn forget(&mut self, root: Location, start: u64, end: u64) {
+        for slot in &mut self.slots {
+            let hit = slot.as_ref().is_some_and(|known| {
+                let first = known.page << self.shift;
+                known.root == root.into_bits() && first < end && start < first + (1 << self.shift)
+            });
+            if hit {
+                *slot = None;
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        self.slots.fill(None);
+    }
+}
+
+/// Translations that a node remembers.
+#[derive(Debug)]
+pub(crate) struct Tlb {
+    small: Cache<Page>,
+    medium: Cache<Page>,
+    large: Cache<Page>,
+    /// Leaf tables by the 2 MiB they cover.
+    tables: Cache<Below>,
+    walks: u64,
+}
+
+impl Tlb {
+    /// An empty TLB.
+    pub(crate) fn new() -> Self {
+        Self {
+            small: Cache::new(1024, PAGE_4K),
+            medium: Cache::new(256, PAGE_64K),
+            large: Cache::new(256, PAGE_2M),
+            tables: Cache::new(64, coverage(1)),
+            walks: 0,
+        }
+    }
+
+    /// Walks made because nothing was remembered.
+    pub(crate) fn walks(&self) -> u64 {
+        self.walks
+    }
+
+    /// Translates `va` in the address space of `root`.
+    #[inline]
+    pub(crate) fn translate(
+        &mut self,
+        memory: &Access<'_>,
+        root: Location,
+        va: u64,
+        intent: Intent,
+    ) -> Result<Translation, Fault> {
+        in_space(va, intent)?;
+        let known =
+            self.small.find(root, va).or_else(|| self.large.find(root, va)).or_else(|| self.medium.find(root, va));
+        match known {
+            Some(page) => in_page(page, va, intent),
+            None => self.miss(memory, root, va, intent),
+        }
+    }
+
+    fn miss(&mut self, memory: &Access<'_>, root: Location, va: u64, intent: Intent) -> Result<Translation, Fault> {
+        self.walks += 1;
+        let below = match self.tables.find(root, va) {
+            Some(below) => below,
+            None => walk_directories(memory, root, va, intent)?,
+        };
+        let page = walk_leaves(memory, below, va, intent)?;
+        if let Below::Leaves { .. } = below {
+            self.tables.insert(root, va, below);
+        }
+        let cache = match 1u64 << page.shift {
+            PAGE_2M => &mut self.large,
+            PAGE_64K => &mut self.medium,
+            _ => &mut self.small,
+        };
+        cache.insert(root, va, page);
+        in_page(page, va, intent)
+    }
+
+    /// Forgets the translations of `root` that touch `start..end`.
+    pub(crate) fn forget(&mut self, root: Location, start: u64, end: u64) {
+        self.small.forget(root, start, end);
+        self.medium.forget(root, start, end);
+        self.large.forget(root, start, end);
+        self.tables.forget(root, start, end);
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.small.clear();
+        self.medium.clear();
+        self.large.clear();
+        self.tables.clear();
+    }
+}

@@ -1,0 +1,71 @@
+//! Running the function on a thread of its own.
+
+use crate::Gpu;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Idle steps that are followed at once by the next one.
+const SPINS: u32 = 256;
+/// Idle steps until the thread naps; until then it lets others run in between.
+const YIELDS: u32 = 20_000;
+/// Length of a nap: the longest time for which a doorbell of a sleeping function stays unseen.
+const NAP: Duration = Duration::from_micros(50);
+
+/// A thread that steps a function until it is dropped.
+#[derive(Debug)]
+pub struct Runner {
+    gpu: Arc<Gpu>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Runner {
+    /// Starts the thread. A function has one runner at a time; steps made by others meanwhile are safe and share the work.
+    pub fn start(gpu: Arc<Gpu>) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (function, stopped) = (gpu.clone(), stop.clone());
+        let thread = std::thread::spawn(move || run(&function, &stopped));
+        Self { gpu, stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic of the thread was reported there; the function stands still either way.
+            let _ = thread.join();
+        }
+        self.gpu.set_sleeper(None);
+    }
+}
+
+fn run(gpu: &Gpu, stop: &AtomicBool) {
+    gpu.set_sleeper(Some(std::thread::current()));
+    let mut idle = 0u32;
+    while !stop.load(Ordering::Relaxed) {
+        if gpu.step() {
+            idle = 0;
+        } else if idle < SPINS {
+            idle += 1;
+            std::hint::spin_loop();
+        } else if idle < YIELDS {
+            idle += 1;
+            std::thread::yield_now();
+        } else {
+            nap(gpu);
+        }
+    }
+}
+
+/// Sleeps until something is nudged, at most for a moment. Doorbells cannot wake anyone, so the nap is short.
+fn nap(gpu: &Gpu) {
+    gpu.set_asleep(true);
+    if !gpu.step() {
+        std::thread::park_timeout(NAP);
+    }
+    gpu.set_asleep(false);
+}
