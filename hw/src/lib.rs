@@ -8,6 +8,7 @@
 
 #![no_std]
 #![forbid(unsafe_code)]
+#![allow(clippy::result_unit_err, reason = "the checked setters of the bitfield macro have no error to name")]
 
 #[macro_use]
 mod table;

@@ -284,7 +284,7 @@ impl Packet {
 
 #[inline]
 fn aligned(value: u64, to: u64) -> Result<(), BadPacket> {
-    if value % to == 0 { Ok(()) } else { Err(BadPacket::Alignment) }
+    if value.is_multiple_of(to) { Ok(()) } else { Err(BadPacket::Alignment) }
 }
 
 #[inline]

@@ -118,7 +118,7 @@ impl RingGeometry {
     /// The largest legal ring that fits in `bytes`, if `bytes` is exactly such a ring.
     pub const fn of_bytes(bytes: u64) -> Option<Self> {
         let entries = bytes / RING_ENTRY_SIZE;
-        if bytes % RING_ENTRY_SIZE != 0 || entries > RING_ENTRIES_MAX as u64 {
+        if !bytes.is_multiple_of(RING_ENTRY_SIZE) || entries > RING_ENTRIES_MAX as u64 {
             return None;
         }
         Self::new(entries as u32)
