@@ -3,6 +3,7 @@
 //! A [`Bus`] is implemented by an adaptor for each way in: a device in the same process, a vfio-user server, a function
 //! behind Linux' vfio. Nothing here knows what device it is.
 
+mod emulate;
 pub mod trap;
 
 use std::fs::File;
