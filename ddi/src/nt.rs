@@ -26,6 +26,10 @@ pub const DPFLTR_ERROR_LEVEL: u32 = 0;
 /// Information level of `DbgPrintEx`. [dpfilter: DPFLTR_INFO_LEVEL]
 pub const DPFLTR_INFO_LEVEL: u32 = 3;
 
+/// Internal control request by which the graphics kernel hands out `DxgkInitialize`; the output is one function pointer.
+/// Video device type 0x23, function 0xf, METHOD_NEITHER.
+pub const IOCTL_VIDEO_DDI_FUNC_REGISTER: u32 = 0x0023_003f;
+
 macro_rules! nt_imports {
     ($( $(#[doc = $doc:literal])* $name:ident: $ty:ty, )*) => {
         /// Kernel services by name.
