@@ -1,6 +1,7 @@
 //! Tasks of this repository. `cargo xtask --help` lists them.
 
 mod layout;
+mod manual;
 mod test;
 
 use std::path::{Path, PathBuf};
@@ -23,6 +24,12 @@ enum Task {
         #[arg(long)]
         quick: bool,
     },
+    /// Writes the generated parts of docs/
+    Docs {
+        /// Writes nothing, fails if a document is stale
+        #[arg(long)]
+        check: bool,
+    },
     /// Takes from a full table of layout facts what wddm-ddi declares, and writes ddi/tests/ddi-layout.json
     DdiFacts {
         /// The full table, as JSON
@@ -42,6 +49,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.task {
         // The sum stays the last line, so a failure adds no message of its own.
         Task::Test { quick } => return if test::test(&root(), quick) { ExitCode::SUCCESS } else { ExitCode::FAILURE },
+        Task::Docs { check } => manual::manual(&root(), check),
         Task::DdiFacts { from } => layout::reduce(&root(), &from),
         Task::DdiLayout { check } => layout::generate(&root(), check),
     };

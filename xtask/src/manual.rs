@@ -1,0 +1,204 @@
+//! The tables of the programming manual, printed from `campanile-hw` into `docs/hardware.md`.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use campanile_hw::doorbell::DoorbellValue;
+use campanile_hw::event::{Event, EventKind, FaultInfo, FaultKind};
+use campanile_hw::packet::{BadPacket, Header, PACKETS};
+use campanile_hw::page_table::Pte;
+use campanile_hw::pci;
+use campanile_hw::private::{AdapterData, AllocationData, DoorbellData};
+use campanile_hw::queue::{Location, QueueDescriptor, QueueFlags, RingEntry, RingFlags};
+use campanile_hw::registers::{Access, Caps, Command, CommandStatus, Control, REGISTERS};
+use campanile_hw::{BitField, Field};
+
+use crate::publish;
+
+/// Brings the manual's tables up to date, or with `check` fails when they are not.
+pub(crate) fn manual(root: &Path, check: bool) -> Result<(), String> {
+    let path = path(root);
+    let old = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    publish(&path, &refreshed(&old)?, check)
+}
+
+fn path(root: &Path) -> PathBuf {
+    root.join("docs/hardware.md")
+}
+
+const OPEN: &str = "<!-- table: ";
+const CLOSE: &str = "<!-- end -->";
+
+/// The manual with fresh tables between its marks.
+fn refreshed(text: &str) -> Result<String, String> {
+    let tables = tables();
+    let mut missing: BTreeSet<&str> = tables.iter().map(|(name, _)| *name).collect();
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(OPEN) {
+        let after = &rest[start + OPEN.len()..];
+        let (name, body) = after.split_once(" -->").ok_or("a table mark does not end")?;
+        let end = body.find(CLOSE).ok_or_else(|| format!("the table {name} does not end"))?;
+        let (_, table) = tables.iter().find(|(known, _)| *known == name).ok_or_else(|| format!("no table {name}"))?;
+        missing.remove(name);
+        let _ = write!(out, "{}{OPEN}{name} -->\n{table}{CLOSE}", &rest[..start]);
+        rest = &body[end + CLOSE.len()..];
+    }
+    if !missing.is_empty() {
+        return Err(format!("the manual has no place for {missing:?}"));
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+fn tables() -> Vec<(&'static str, String)> {
+    vec![
+        ("pci", function()),
+        ("registers", registers()),
+        ("caps", word(Caps::FIELDS)),
+        ("control", word(Control::FIELDS)),
+        ("location", word(Location::FIELDS)),
+        ("pte", word(Pte::FIELDS)),
+        ("queue-descriptor", record(QueueDescriptor::FIELDS, QueueDescriptor::SIZE)),
+        ("queue-flags", word(QueueFlags::FIELDS)),
+        ("ring-entry", record(RingEntry::FIELDS, RingEntry::SIZE)),
+        ("ring-flags", word(RingFlags::FIELDS)),
+        ("doorbell", word(DoorbellValue::FIELDS)),
+        ("packet-header", word(Header::FIELDS)),
+        ("packets", packets()),
+        ("bad-packet", numbers("rule", BadPacket::ALL)),
+        ("commands", numbers("command", Command::ALL)),
+        ("statuses", numbers("status", CommandStatus::ALL)),
+        ("event", record(Event::FIELDS, Event::SIZE)),
+        ("event-kinds", numbers("kind", EventKind::ALL)),
+        ("fault-info", word(FaultInfo::FIELDS)),
+        ("fault-kinds", numbers("kind", FaultKind::ALL)),
+        ("adapter-data", record(AdapterData::FIELDS, AdapterData::SIZE)),
+        ("allocation-data", record(AllocationData::FIELDS, AllocationData::SIZE)),
+        ("doorbell-data", record(DoorbellData::FIELDS, DoorbellData::SIZE)),
+    ]
+}
+
+/// Documentation as text of a table cell.
+fn cell(doc: &str) -> String {
+    doc.split_whitespace().collect::<Vec<_>>().join(" ").replace("[`", "`").replace("`]", "`").replace('|', "\\|")
+}
+
+fn function() -> String {
+    let mut out = String::from("| property | value |\n| --- | --- |\n");
+    for (name, value) in [
+        (
+            "vendor, device",
+            format!("{:#06x}, {:#06x} (placeholders, not assigned by the PCI-SIG)", pci::VENDOR_ID, pci::DEVICE_ID),
+        ),
+        ("subsystem vendor, subsystem", format!("{:#06x}, {:#06x}", pci::SUBSYSTEM_VENDOR_ID, pci::SUBSYSTEM_ID)),
+        ("revision", format!("{:#04x}", pci::REVISION_ID)),
+        ("class code", format!("{:#08x} (processing accelerator)", pci::CLASS_CODE)),
+        ("registers", format!("BAR{}, 64-bit, not prefetchable, {:#x} bytes", pci::BAR_REGISTERS, pci::REGISTERS_SIZE)),
+        ("doorbell pages", format!("BAR{}, 64-bit, not prefetchable, 4 KiB each", pci::BAR_DOORBELLS)),
+        ("VRAM window", format!("BAR{}, 64-bit, prefetchable", pci::BAR_VRAM)),
+        (
+            "MSI-X",
+            format!(
+                "{} vector; table at {:#x}, pending bits at {:#x} of BAR{}; vector {} announces events",
+                pci::MSIX_VECTORS,
+                pci::MSIX_TABLE_OFFSET,
+                pci::MSIX_PBA_OFFSET,
+                pci::BAR_REGISTERS,
+                pci::VECTOR_EVENTS
+            ),
+        ),
+    ] {
+        let _ = writeln!(out, "| {name} | {value} |");
+    }
+    out
+}
+
+fn registers() -> String {
+    let mut out = String::from("| offset | bytes | name | access | meaning |\n| --- | --- | --- | --- | --- |\n");
+    for register in REGISTERS {
+        let access = match register.access {
+            Access::ReadOnly => "R",
+            Access::ReadWrite => "RW",
+            Access::Command => "W",
+        };
+        let (offset, width) = (register.offset, register.width);
+        let _ = writeln!(out, "| {offset:#05x} | {width} | {} | {access} | {} |", register.name, cell(register.doc));
+    }
+    out
+}
+
+fn word(fields: &[BitField]) -> String {
+    let mut out = String::from("| bits | name | meaning |\n| --- | --- | --- |\n");
+    let mut first = 0;
+    for field in fields {
+        let last = first + field.width - 1;
+        let bits = if first == last { format!("{first}") } else { format!("{last}:{first}") };
+        let doc = if field.name == "ignored" { "Ignored; free for software.".into() } else { cell(field.doc) };
+        let _ = writeln!(out, "| {bits} | {} | {doc} |", field.name.to_uppercase());
+        first = last + 1;
+    }
+    out
+}
+
+fn record(fields: &[Field], size: usize) -> String {
+    let mut out = String::from("| offset | bytes | name | meaning |\n| --- | --- | --- | --- |\n");
+    for field in fields {
+        let _ = writeln!(out, "| {:#04x} | {} | {} | {} |", field.offset, field.size, field.name, cell(field.doc));
+    }
+    let _ = writeln!(out, "\n{size} bytes in all; what the table does not name is zero.");
+    out
+}
+
+fn numbers<N: std::fmt::Display>(what: &str, all: &[(N, &str, &str)]) -> String {
+    let mut out = format!("| number | {what} | meaning |\n| --- | --- | --- |\n");
+    for (number, name, doc) in all {
+        let _ = writeln!(out, "| {number} | {name} | {} |", cell(doc));
+    }
+    out
+}
+
+fn packets() -> String {
+    let mut out = String::new();
+    for format in PACKETS {
+        let name = format.name.to_uppercase();
+        let _ =
+            writeln!(out, "**{name}** (opcode {:#04x}, {} bytes). {}\n", format.opcode, format.size, cell(format.doc));
+        if !format.fields.is_empty() {
+            out.push_str("| offset | bytes | name | meaning |\n| --- | --- | --- | --- |\n");
+            for field in format.fields {
+                let (offset, size) = (field.offset, field.size);
+                let _ = writeln!(out, "| {offset:#04x} | {size} | {} | {} |", field.name, cell(field.doc));
+            }
+            out.push('\n');
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_is_fresh() {
+        manual(&crate::root(), true).expect("run `cargo xtask docs`");
+    }
+
+    #[test]
+    fn a_changed_table_is_found_and_mended() {
+        let text = std::fs::read_to_string(path(&crate::root())).expect("the manual");
+        let stale = text.replacen("| 0x040 | 4 | CONTROL |", "| 0x044 | 4 | CONTROL |", 1);
+        assert_ne!(stale, text);
+        assert_eq!(refreshed(&stale).expect("the marks are well formed"), text);
+    }
+
+    #[test]
+    fn a_mark_that_is_gone_or_unknown_is_found() {
+        let text = std::fs::read_to_string(path(&crate::root())).expect("the manual");
+        assert!(refreshed(&text.replace("table: pte -->", "table: ptes -->")).is_err());
+        assert!(refreshed("# No tables\n").is_err());
+        assert!(refreshed("<!-- table: pte -->\n").is_err());
+    }
+}
