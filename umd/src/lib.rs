@@ -38,7 +38,7 @@ extern crate alloc;
 
 mod adapter;
 mod buffer;
-//pub mod c_api;
+pub mod c_api;
 mod commands;
 mod device;
 mod error;

@@ -81,7 +81,7 @@ impl SharedRange {
     /// `offset + 8 * N` is at most [`SharedRange::bytes`].
     #[inline(always)]
     pub(crate) unsafe fn write<const N: usize>(&self, offset: usize, words: [u64; N]) {
-        debug_assert!(offset % 8 == 0 && offset + N * 8 <= self.bytes);
+        debug_assert!(offset.is_multiple_of(8) && offset + N * 8 <= self.bytes);
         for (index, word) in words.into_iter().enumerate() {
             // SAFETY: inside the range by the caller's promise.
             let slot = unsafe { self.base.add(offset / 8 + index) };

@@ -1,0 +1,218 @@
+//! Recording, submission and progress of queues, for C.
+
+use core::time::Duration;
+
+use super::{
+    CQueue, Fault, FenceHandle, Out, QueueHandle, QueueModel, Status, finish,
+    handles::{with, with_mut},
+};
+use crate::{CopyRows, Fence, Recorder, SubmissionModel};
+
+/// Copies `rows` runs of `row_bytes` bytes; run i goes from `source + i * source_pitch` to
+/// `destination + i * destination_pitch`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CCopyRows {
+    /// Source address.
+    pub source: u64,
+    /// Destination address.
+    pub destination: u64,
+    /// Bytes of one run.
+    pub row_bytes: u32,
+    /// Runs, at least 1.
+    pub rows: u32,
+    /// Distance of source runs.
+    pub source_pitch: u32,
+    /// Distance of destination runs.
+    pub destination_pitch: u32,
+}
+
+/// What a queue has done so far.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CQueueStats {
+    /// Submissions made.
+    pub submissions: u64,
+    /// Stores to the doorbell.
+    pub doorbell_rings: u64,
+    /// Connections asked for because a doorbell had been taken away.
+    pub doorbell_reconnects: u64,
+    /// Submissions that the kernel-mode driver had to be told of.
+    pub notifications: u64,
+}
+
+/// Adds one command to the open recording.
+fn record(queue: QueueHandle, f: impl FnOnce(&mut Recorder<'_>) -> crate::Result<()>) -> i32 {
+    finish(with_mut(queue.id, |queue: &mut CQueue| record_on(queue, f)))
+}
+
+fn record_on(queue: &mut CQueue, f: impl FnOnce(&mut Recorder<'_>) -> crate::Result<()>) -> Result<(), Fault> {
+    let recorded = queue.recorded.ok_or(Status::NotRecording)?;
+    let mut recorder = queue.queue.recorder(recorded);
+    f(&mut recorder)?;
+    queue.recorded = Some(recorder.recorded());
+    Ok(())
+}
+
+/// Starts recording a submission. Waits for the GPU when the ring is full.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_begin(queue: QueueHandle) -> i32 {
+    finish(with_mut(queue.id, |queue: &mut CQueue| {
+        if queue.recorded.is_some() {
+            return Err(Status::Recording.into());
+        }
+        queue.queue.begin(true)?;
+        queue.recorded = Some(0);
+        Ok(())
+    }))
+}
+
+/// Drops the open recording.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_cancel(queue: QueueHandle) -> i32 {
+    finish(with_mut(queue.id, |queue: &mut CQueue| match queue.recorded.take() {
+        Some(_) => Ok(()),
+        None => Err(Status::NotRecording.into()),
+    }))
+}
+
+/// Submits the open recording and ends it, also when it fails. The progress value says when the work is done; `progress` may
+/// be null.
+///
+/// # Safety
+/// `progress` is writable or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_submit(queue: QueueHandle, progress: *mut u64) -> i32 {
+    finish((|| {
+        if !progress.is_aligned() {
+            return Err(Status::BadPointer.into());
+        }
+        let value = with_mut(queue.id, |queue: &mut CQueue| {
+            let recorded = queue.recorded.take().ok_or(Status::NotRecording)?;
+            Ok(queue.queue.finish(recorded, true)?)
+        })?;
+        if let Ok(out) = Out::new(progress) {
+            // SAFETY: as the caller promises.
+            unsafe { out.set(value) };
+        }
+        Ok(())
+    })())
+}
+
+/// Records a copy of `size` bytes between GPU addresses that do not overlap.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_record_copy(queue: QueueHandle, destination: u64, source: u64, size: u64) -> i32 {
+    record(queue, |commands| commands.copy(destination, source, size))
+}
+
+/// Records a copy of rows, 256 MiB at most.
+///
+/// # Safety
+/// `copy` is readable or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_record_copy_rows(queue: QueueHandle, copy: *const CCopyRows) -> i32 {
+    if copy.is_null() || !copy.is_aligned() {
+        return Status::BadPointer as i32;
+    }
+    // SAFETY: not null, aligned, and readable as the caller promises.
+    let CCopyRows { source, destination, row_bytes, rows, source_pitch, destination_pitch } = unsafe { copy.read() };
+    let copy = CopyRows { source, destination, row_bytes, rows, source_pitch, destination_pitch };
+    record(queue, |commands| commands.copy_rows(&copy))
+}
+
+/// Records a fill of `size` bytes with a 32-bit pattern; address and size are multiples of 4.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_record_fill(queue: QueueHandle, destination: u64, size: u64, pattern: u32) -> i32 {
+    record(queue, |commands| commands.fill(destination, size, pattern))
+}
+
+/// Records that the GPU sets the fence's value.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_record_signal(queue: QueueHandle, fence: FenceHandle, value: u64) -> i32 {
+    finish(with(fence.id, |fence: &Fence| {
+        with_mut(queue.id, |queue: &mut CQueue| record_on(queue, |commands| commands.signal(fence, value)))
+    }))
+}
+
+/// Records that the queue waits, on the GPU, until the fence's value is at least `value`.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_record_wait(queue: QueueHandle, fence: FenceHandle, value: u64) -> i32 {
+    finish(with(fence.id, |fence: &Fence| {
+        with_mut(queue.id, |queue: &mut CQueue| record_on(queue, |commands| commands.wait(fence, value)))
+    }))
+}
+
+/// Records that the GPU writes its clock to an address that is a multiple of 8.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_record_timestamp(queue: QueueHandle, destination: u64) -> i32 {
+    record(queue, |commands| commands.timestamp(destination))
+}
+
+/// Records a command that does nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_record_nop(queue: QueueHandle) -> i32 {
+    record(queue, |commands| commands.nop())
+}
+
+/// The progress value that the queue has reached.
+///
+/// # Safety
+/// `value` is writable or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_queue_progress(queue: QueueHandle, value: *mut u64) -> i32 {
+    finish((|| {
+        let out = Out::new(value)?;
+        let progress = with_mut(queue.id, |queue: &mut CQueue| Ok(queue.queue.progress()))?;
+        // SAFETY: as the caller promises.
+        unsafe { out.set(progress) };
+        Ok(())
+    })())
+}
+
+/// Waits until the submission with this progress value is done, for `nanoseconds` at most; all ones waits as long as the
+/// device lives.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_queue_wait(queue: QueueHandle, value: u64, nanoseconds: u64) -> i32 {
+    let limit = (nanoseconds != u64::MAX).then(|| Duration::from_nanos(nanoseconds));
+    finish(with_mut(queue.id, |queue: &mut CQueue| Ok(queue.queue.wait_progress_for(value, limit)?)))
+}
+
+/// The model that the queue chose: CAMPANILE_MODEL_USER or CAMPANILE_MODEL_KERNEL.
+///
+/// # Safety
+/// `model` is writable or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_queue_model(queue: QueueHandle, model: *mut i32) -> i32 {
+    finish((|| {
+        let out = Out::new(model)?;
+        let chosen = with_mut(queue.id, |queue: &mut CQueue| Ok(queue.queue.model()))?;
+        let number = match chosen {
+            SubmissionModel::User => QueueModel::User,
+            SubmissionModel::Kernel => QueueModel::Kernel,
+        };
+        // SAFETY: as the caller promises.
+        unsafe { out.set(number as i32) };
+        Ok(())
+    })())
+}
+
+/// What the queue has done so far.
+///
+/// # Safety
+/// `stats` is writable or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_queue_stats(queue: QueueHandle, stats: *mut CQueueStats) -> i32 {
+    finish((|| {
+        let out = Out::new(stats)?;
+        let now = with_mut(queue.id, |queue: &mut CQueue| Ok(queue.queue.stats()))?;
+        let stats = CQueueStats {
+            submissions: now.submissions,
+            doorbell_rings: now.doorbell_rings,
+            doorbell_reconnects: now.doorbell_reconnects,
+            notifications: now.notifications,
+        };
+        // SAFETY: as the caller promises.
+        unsafe { out.set(stats) };
+        Ok(())
+    })())
+}

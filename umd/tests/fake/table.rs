@@ -1,0 +1,342 @@
+//! The thunks of the fake.
+
+use wddm_ddi::Zeroed;
+
+use super::*;
+
+macro_rules! thunks {
+    ($( $name:ident($arg:ty) = $body:expr; )*) => {
+        $(
+            #[allow(non_snake_case)]
+            unsafe extern "win64" fn $name(args: *mut $arg) -> NTSTATUS {
+                os(|fake| match fake.enter(stringify!($name)) {
+                    Err(status) => status,
+                    Ok(()) => {
+                        // SAFETY: the caller passes one valid structure of its own.
+                        let args = unsafe { &mut *args };
+                        let body: fn(&mut Fake, &mut $arg) -> NTSTATUS = $body;
+                        body(fake, args)
+                    }
+                })
+            }
+        )*
+
+        /// What a test hands to the driver.
+        pub(crate) static THUNKS: Thunks = Thunks { $( $name, )* };
+    };
+}
+
+thunks! {
+    D3DKMTEnumAdapters3(D3DKMT_ENUMADAPTERS3) = enum_adapters;
+    D3DKMTOpenAdapterFromLuid(D3DKMT_OPENADAPTERFROMLUID) = |fake, args| {
+        if ![LUID_OURS, LUID_TWIN, LUID_OTHER].contains(&args.AdapterLuid) {
+            return STATUS_INVALID_PARAMETER;
+        }
+        args.hAdapter = fake.insert(Object::Adapter) | (args.AdapterLuid == LUID_OTHER) as u32;
+        if args.hAdapter & 1 != 0 {
+            let adapter = fake.objects.remove(&(args.hAdapter & !1)).expect("just made");
+            fake.objects.insert(args.hAdapter, adapter);
+        }
+        STATUS_SUCCESS
+    };
+    D3DKMTCloseAdapter(D3DKMT_CLOSEADAPTER) = |fake, args| fake.remove(args.hAdapter, "adapter");
+    D3DKMTQueryAdapterInfo(D3DKMT_QUERYADAPTERINFO) = query_adapter;
+    D3DKMTCreateDevice(D3DKMT_CREATEDEVICE) = |fake, args| {
+        // SAFETY: the handle is the arm in use.
+        let adapter = unsafe { args.u.hAdapter };
+        if !matches!(fake.objects.get(&adapter), Some(Object::Adapter)) {
+            return fake.violation("device on no adapter".into());
+        }
+        args.hDevice = fake.insert(Object::Device);
+        STATUS_SUCCESS
+    };
+    D3DKMTDestroyDevice(D3DKMT_DESTROYDEVICE) = |fake, args| {
+        if fake.any(|object| !matches!(object, Object::Device | Object::Adapter)) {
+            fake.violations.push("device destroyed before what is on it".into());
+        }
+        fake.remove(args.hDevice, "device")
+    };
+    D3DKMTGetDeviceState(D3DKMT_GETDEVICESTATE) = |fake, args| {
+        args.u.ExecutionState = if fake.lost {
+            D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_RESET
+        } else {
+            D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE
+        };
+        STATUS_SUCCESS
+    };
+    D3DKMTCreatePagingQueue(D3DKMT_CREATEPAGINGQUEUE) = |fake, args| {
+        let value = Pages::new(8);
+        args.FenceValueCPUVirtualAddress = value.address();
+        args.hPagingQueue = fake.insert(Object::PagingQueue { fence: 0, value });
+        args.hSyncObject = args.hPagingQueue + 1;
+        if let Some(Object::PagingQueue { fence, .. }) = fake.objects.get_mut(&args.hPagingQueue) {
+            *fence = args.hSyncObject;
+        }
+        STATUS_SUCCESS
+    };
+    D3DKMTDestroyPagingQueue(D3DDDI_DESTROYPAGINGQUEUE) = |fake, args| fake.remove(args.hPagingQueue, "paging queue");
+    D3DKMTCreateAllocation2(D3DKMT_CREATEALLOCATION) = create_allocation;
+    D3DKMTDestroyAllocation2(D3DKMT_DESTROYALLOCATION2) = |fake, args| {
+        assert_eq!(args.AllocationCount, 1);
+        // SAFETY: one handle, as counted.
+        let handle = unsafe { *args.phAllocationList };
+        let allocation = fake.allocation(handle);
+        if (allocation.resident, allocation.address, allocation.locks) != (0, 0, 0) {
+            fake.violations.push("allocation destroyed in use".into());
+        }
+        if fake.any(|object| matches!(object, Object::Doorbell(it) if it.ring == handle || it.control == handle)) {
+            fake.violations.push("ring destroyed before its doorbell".into());
+        }
+        fake.remove(handle, "allocation")
+    };
+    D3DKMTMakeResident(D3DDDI_MAKERESIDENT) = |fake, args| {
+        assert_eq!(args.NumAllocations, 1);
+        // SAFETY: one handle, as counted.
+        let handle = unsafe { *args.AllocationList };
+        fake.allocation_mut(handle).resident += 1;
+        let (status, value) = fake.page();
+        args.PagingFenceValue = value;
+        status
+    };
+    D3DKMTEvict(D3DKMT_EVICT) = |fake, args| {
+        assert_eq!(args.NumAllocations, 1);
+        // SAFETY: one handle, as counted.
+        let handle = unsafe { *args.AllocationList };
+        fake.allocation_mut(handle).resident -= 1;
+        STATUS_SUCCESS
+    };
+    D3DKMTReserveGpuVirtualAddress(D3DDDI_RESERVEGPUVIRTUALADDRESS) = |_, _| STATUS_NOT_SUPPORTED;
+    D3DKMTMapGpuVirtualAddress(D3DDDI_MAPGPUVIRTUALADDRESS) = |fake, args| {
+        let pages = args.SizeInPages;
+        assert!(args.Protection.Write());
+        assert_eq!(fake.allocation(args.hAllocation).data.size.div_ceil(4096), pages);
+        let address = fake.reserve(pages * 4096);
+        fake.allocation_mut(args.hAllocation).address = address;
+        args.VirtualAddress = address;
+        let (status, value) = fake.page();
+        args.PagingFenceValue = value;
+        status
+    };
+    D3DKMTFreeGpuVirtualAddress(D3DKMT_FREEGPUVIRTUALADDRESS) = |fake, args| {
+        for object in fake.objects.values_mut() {
+            if let Object::Allocation(allocation) = object
+                && allocation.address == args.BaseAddress
+                && allocation.data.size.next_multiple_of(4096) == args.Size
+            {
+                allocation.address = 0;
+                return STATUS_SUCCESS;
+            }
+        }
+        fake.violation("unknown GPU addresses freed".into())
+    };
+    D3DKMTLock2(D3DKMT_LOCK2) = |fake, args| {
+        let allocation = fake.allocation_mut(args.hAllocation);
+        assert_ne!(allocation.data.placement, Placement::Vram as u32);
+        allocation.locks += 1;
+        args.pData = allocation.memory.address();
+        STATUS_SUCCESS
+    };
+    D3DKMTUnlock2(D3DKMT_UNLOCK2) = |fake, args| {
+        fake.allocation_mut(args.hAllocation).locks -= 1;
+        STATUS_SUCCESS
+    };
+    D3DKMTCreateHwContext(D3DKMT_CREATEHWCONTEXT) = |fake, args| {
+        assert!(args.NodeOrdinal < 2);
+        args.hHwContext = fake.insert(Object::Context);
+        STATUS_SUCCESS
+    };
+    D3DKMTDestroyHwContext(D3DKMT_DESTROYHWCONTEXT) = |fake, args| {
+        let context = args.hHwContext;
+        if fake.any(|object| matches!(object, Object::HwQueue(queue) if queue.context == context)) {
+            fake.violations.push("context destroyed before its queue".into());
+        }
+        fake.remove(context, "context")
+    };
+    D3DKMTCreateHwQueue(D3DKMT_CREATEHWQUEUE) = |fake, args| {
+        let progress = Pages::new(8);
+        args.HwQueueProgressFenceCPUVirtualAddress = progress.address();
+        let queue = HwQueue {
+            context: args.hHwContext,
+            user: args.Flags.UserModeSubmission(),
+            native: args.Flags.NativeProgressFence(),
+            fence: 0,
+            progress,
+        };
+        assert!(matches!(fake.objects.get(&args.hHwContext), Some(Object::Context)));
+        args.hHwQueue = fake.insert(Object::HwQueue(queue));
+        args.hHwQueueProgressFence = args.hHwQueue + 1;
+        if let Some(Object::HwQueue(queue)) = fake.objects.get_mut(&args.hHwQueue) {
+            queue.fence = args.hHwQueueProgressFence;
+        }
+        STATUS_SUCCESS
+    };
+    D3DKMTDestroyHwQueue(D3DKMT_DESTROYHWQUEUE) = |fake, args| {
+        let queue = args.hHwQueue;
+        if fake.any(|object| matches!(object, Object::Doorbell(doorbell) if doorbell.queue == queue)) {
+            fake.violations.push("queue destroyed before its doorbell".into());
+        }
+        fake.remove(queue, "queue")
+    };
+    D3DKMTSubmitCommandToHwQueue(D3DKMT_SUBMITCOMMANDTOHWQUEUE) = |fake, args| {
+        let user = match fake.objects.get(&args.hHwQueue) {
+            Some(Object::HwQueue(queue)) => queue.user,
+            _ => return fake.violation("submission to no queue".into()),
+        };
+        if user {
+            return fake.violation("kernel submission to a user-mode queue".into());
+        }
+        let ran = fake.run_commands(args.hHwQueue, args.CommandBuffer, args.CommandLength, 0);
+        if ran != Ok(args.HwQueueProgressFenceId) {
+            fake.violations.push(format!("submission {} ran as {ran:?}", args.HwQueueProgressFenceId));
+        }
+        fake.wake();
+        STATUS_SUCCESS
+    };
+    D3DKMTCreateDoorbell(D3DKMT_CREATE_DOORBELL) = create_doorbell;
+    D3DKMTConnectDoorbell(D3DKMT_CONNECT_DOORBELL) = |fake, args| {
+        let status = fake.connect.pop_front().unwrap_or(CONNECTED);
+        match fake.objects.get(&args.hDoorbell) {
+            Some(Object::Doorbell(doorbell)) => doorbell.status.set(0, status),
+            _ => return fake.violation("connection of no doorbell".into()),
+        }
+        STATUS_SUCCESS
+    };
+    D3DKMTDestroyDoorbell(D3DKMT_DESTROY_DOORBELL) = |fake, args| fake.remove(args.hDoorbell, "doorbell");
+    D3DKMTNotifyWorkSubmission(D3DKMT_NOTIFY_WORK_SUBMISSION) = |fake, args| {
+        match fake.objects.get(&args.hDoorbell) {
+            Some(Object::Doorbell(_)) => STATUS_SUCCESS,
+            _ => fake.violation("notification of no doorbell".into()),
+        }
+    };
+    D3DKMTCreateNativeFence(D3DKMT_CREATENATIVEFENCE) = |fake, args| {
+        let current = Pages::new(16);
+        current.set(0, args.Info.InitialFenceValue);
+        let address = fake.reserve(4096);
+        args.Info.NativeFenceMapping.CurrentValueCpuVa = current.address();
+        args.Info.NativeFenceMapping.CurrentValueGpuVa = address;
+        args.Info.NativeFenceMapping.MonitoredValueGpuVa = address + 8;
+        args.hSyncObject = fake.insert(Object::Fence(NativeFence { current, address }));
+        STATUS_SUCCESS
+    };
+    D3DKMTDestroySynchronizationObject(D3DKMT_DESTROYSYNCHRONIZATIONOBJECT) = |fake, args| fake.remove(args.hSyncObject, "fence");
+    D3DKMTWaitForSynchronizationObjectFromCpu(D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU) = |fake, args| {
+        assert_eq!(args.ObjectCount, 1);
+        // SAFETY: one handle, as counted.
+        let object = unsafe { *args.ObjectHandleArray };
+        // SAFETY: one value, as counted.
+        let value = unsafe { *args.FenceValueArray };
+        fake.wait(object, value, args.hAsyncEvent)
+    };
+    D3DKMTSignalSynchronizationObjectFromCpu(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU) = |fake, args| {
+        // SAFETY: one handle, as counted.
+        let object = unsafe { *args.ObjectHandleArray };
+        // SAFETY: one value, as counted.
+        let value = unsafe { *args.FenceValueArray };
+        match fake.objects.get(&object) {
+            Some(Object::Fence(fence)) => fence.current.set(0, value),
+            _ => return fake.violation("signal of no fence".into()),
+        }
+        fake.wake();
+        STATUS_SUCCESS
+    };
+}
+
+impl Fake {
+    fn allocation_mut(&mut self, handle: u32) -> &mut Allocation {
+        match self.objects.get_mut(&handle) {
+            Some(Object::Allocation(allocation)) => allocation,
+            _ => panic!("no allocation {handle:#x}"),
+        }
+    }
+}
+
+fn enum_adapters(fake: &mut Fake, args: &mut D3DKMT_ENUMADAPTERS3) -> NTSTATUS {
+    if !args.Filter.IncludeComputeOnly() {
+        args.NumAdapters = 0;
+        return STATUS_SUCCESS;
+    }
+    if args.pAdapters.is_null() {
+        args.NumAdapters = 2;
+        return STATUS_SUCCESS;
+    }
+    if args.NumAdapters < 2 {
+        return STATUS_BUFFER_TOO_SMALL;
+    }
+    for (index, luid) in [LUID_OTHER, LUID_OURS].into_iter().enumerate() {
+        let mut info = D3DKMT_ADAPTERINFO::zeroed();
+        info.hAdapter = fake.insert(Object::Adapter);
+        info.AdapterLuid = luid;
+        // SAFETY: the caller has room for two.
+        let slot = unsafe { args.pAdapters.add(index) };
+        // SAFETY: as above.
+        unsafe { slot.write(info) };
+    }
+    args.NumAdapters = 2;
+    STATUS_SUCCESS
+}
+
+fn query_adapter(fake: &mut Fake, args: &mut D3DKMT_QUERYADAPTERINFO) -> NTSTATUS {
+    if args.hAdapter & 1 != 0 {
+        return STATUS_INVALID_PARAMETER;
+    }
+    let answer = match args.Type {
+        KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_UMDRIVERPRIVATE => fake.adapter.to_bytes().to_vec(),
+        KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_WDDM_3_1_CAPS => u32::from(fake.native).to_le_bytes().to_vec(),
+        other => return fake.violation(format!("question {other:?}")),
+    };
+    if args.PrivateDriverDataSize as usize != answer.len() {
+        return STATUS_INVALID_PARAMETER;
+    }
+    // SAFETY: the caller's buffer has the size it says.
+    unsafe { std::ptr::copy_nonoverlapping(answer.as_ptr(), args.pPrivateDriverData.cast::<u8>(), answer.len()) };
+    STATUS_SUCCESS
+}
+
+fn create_allocation(fake: &mut Fake, args: &mut D3DKMT_CREATEALLOCATION) -> NTSTATUS {
+    assert_eq!(args.NumAllocations, 1);
+    // SAFETY: one record, as counted.
+    let info = unsafe { &mut *args.u1.pAllocationInfo2 };
+    assert_eq!(info.PrivateDriverDataSize as usize, AllocationData::SIZE);
+    // SAFETY: the record has the size it says.
+    let data = unsafe { info.pPrivateDriverData.cast::<[u8; AllocationData::SIZE]>().read() };
+    let data = AllocationData::from_bytes(&data);
+    assert_eq!((data.magic, data.reserved), (MAGIC, 0));
+    assert!(Placement::from_number(data.placement).is_some() && data.size > 0);
+    if data.size > 1 << 34 {
+        return STATUS_NO_MEMORY;
+    }
+    let memory = Pages::new(data.size as usize);
+    info.hAllocation = fake.insert(Object::Allocation(Allocation { memory, data, resident: 0, address: 0, locks: 0 }));
+    STATUS_SUCCESS
+}
+
+fn create_doorbell(fake: &mut Fake, args: &mut D3DKMT_CREATE_DOORBELL) -> NTSTATUS {
+    assert_eq!(args.PrivateDriverDataSize as usize, DoorbellData::SIZE);
+    // SAFETY: the record has the size it says.
+    let data = unsafe { args.PrivateDriverData.cast::<[u8; DoorbellData::SIZE]>().read() };
+    let data = DoorbellData::from_bytes(&data);
+    for (handle, address) in [(args.hRingBuffer, data.ring), (args.hRingBufferControl, data.control)] {
+        let allocation = fake.allocation(handle);
+        assert!(allocation.resident > 0 && allocation.address == address, "ring and control are resident and mapped");
+    }
+    let user = matches!(fake.objects.get(&args.hHwQueue), Some(Object::HwQueue(queue)) if queue.user && queue.native);
+    if !user {
+        return fake.violation("doorbell of a queue without user-mode submission".into());
+    }
+    let doorbell = Doorbell {
+        queue: args.hHwQueue,
+        ring: args.hRingBuffer,
+        control: args.hRingBufferControl,
+        doorbell: Pages::new(8),
+        status: Pages::new(8),
+        last_queued: Pages::new(8),
+        read: 0,
+        at: 0,
+    };
+    doorbell.status.set(0, RETRY);
+    args.DoorbellCPUVirtualAddress = doorbell.doorbell.address();
+    args.DoorbellStatusCPUVirtualAddress = doorbell.status.address();
+    args.HwQueueProgressFenceLastQueuedValueCPUVirtualAddress = doorbell.last_queued.address();
+    args.hDoorbell = fake.insert(Object::Doorbell(doorbell));
+    STATUS_SUCCESS
+}
