@@ -1,82 +1,302 @@
 //! VidSch: contexts, queues, doorbells, fences and everything the driver reports about them.
+//!
+//! From an interrupt to the waiting thread there are two hops: the interrupt thread reads the report at device level
+//! ([`VidSch::notify_interrupt`], which only notes it) and in the DPC right after ([`VidSch::notify_dpc`]) wakes whoever's fence value is
+//! reached. Work that calls DDIs of PASSIVE_LEVEL goes to a worker thread. A fence nobody waits for raises no interrupt at all.
+//!
+//! Lock order, outermost first: `Doorbell::exists`, `HwQueue::submitted`, `DeviceWork::lost`; `Storage::pages`; `SyncObject::waits`;
+//! `Node::submitting`; `VidSch::class`; the adapter's interrupt lock; leaves (registries, `Pending`, `Node::fences`, `Doorbell::shown`,
+//! suspensions, lists). Device level takes leaves only.
 
-use std::sync::Arc;
+mod close;
+mod doorbell;
+mod doorbell_state;
+mod hw_context;
+mod hw_queue;
+mod inspect;
+mod interrupt;
+mod native_fence;
+mod node;
+mod packet;
+mod packet_fence;
+mod registry;
+mod report;
+mod storage;
+mod sync_object;
+mod wait;
+mod worker;
 
-use wddm_ddi::km::{DXGKARGCB_DISCONNECTDOORBELL, DXGKARGCB_INVALIDATEHWCONTEXT, DXGKARGCB_NOTIFY_INTERRUPT_DATA};
-use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::{Duration, Instant};
 
-/// A hardware context of a device.
-pub(crate) struct HwContext {}
+use wddm_ddi::status::*;
+use wddm_ddi::types::HANDLE;
 
-/// A hardware queue of a context.
-pub(crate) struct HwQueue {}
+use crate::adapter::Adapter;
+use crate::machine::lock;
+use crate::process::ProcessAdapter;
+use crate::verifier::{Bugcheck, Verifier};
 
-/// The doorbell of a queue for user-mode submission.
-pub(crate) struct Doorbell {}
+pub(crate) use doorbell::{Doorbell, Request as DoorbellRequest};
+pub(crate) use hw_context::HwContext;
+pub(crate) use hw_queue::HwQueue;
+pub use inspect::Tree;
+pub(crate) use native_fence::PrivateData as FencePrivateData;
+pub(crate) use packet::SystemContext;
+pub(crate) use sync_object::SyncObject;
 
-/// A fence: native or monitored.
-pub(crate) struct SyncObject {}
+use close::DeviceWork;
+use interrupt::Pending;
+use node::Node;
+use registry::Registry;
+use report::Limits;
+use storage::Storage;
+use wait::Wait;
+use worker::{Work, Worker};
 
-/// A system context: packet-scheduled, on one node.
-pub(crate) struct SystemContext {}
+/// Most private data that a thunk may hand through to the driver, in bytes.
+pub(crate) const PRIVATE_DATA_MAX: u32 = 1 << 16;
 
 /// The scheduler of one adapter.
-pub(crate) struct VidSch {}
-
-impl HwContext {
-    /// Destroys the context; its queues are gone.
-    pub(crate) fn destroy(&self) {}
+pub(crate) struct VidSch {
+    adapter: Weak<Adapter>,
+    verifier: Arc<Verifier>,
+    limits: Limits,
+    nodes: Vec<Node>,
+    contexts: Registry<HwContext>,
+    queues: Registry<HwQueue>,
+    doorbells: Registry<Doorbell>,
+    fences: Registry<SyncObject>,
+    system_contexts: Registry<SystemContext>,
+    /// Work of each device, by its identity. Lock order: a leaf.
+    devices: Mutex<HashMap<u64, Arc<DeviceWork>>>,
+    /// Fence storage of each process, by address of the process. Lock order: a leaf.
+    storages: Mutex<HashMap<usize, Weak<Storage>>>,
+    /// Fences that somebody waits for: native, monitored. Lock order: leaves.
+    watched: [Mutex<HashMap<usize, Weak<SyncObject>>>; 2],
+    /// Reported, not yet acted upon. Lock order: a leaf; device level takes it.
+    pending: Mutex<Pending>,
+    /// What the DPC acts upon; swapped with `pending`, so that both keep their memory.
+    acting: Mutex<Pending>,
+    /// Only one thread is inside the DDIs of the GPU scheduler class.
+    class: Mutex<()>,
+    /// Answer of DxgkDdiSetupPriorityBands.
+    bands: OnceLock<NTSTATUS>,
+    worker: Worker,
+    stopped: AtomicBool,
 }
 
-impl HwQueue {
-    /// Destroys the queue; its doorbell is gone.
-    pub(crate) fn destroy(&self) {}
-}
-
-impl Doorbell {
-    /// Disconnects and destroys the doorbell.
-    pub(crate) fn destroy(&self) {}
-}
-
-impl SyncObject {
-    /// Closes and destroys the fence; whoever waits for it is released.
-    pub(crate) fn destroy(&self) {}
-}
-
-#[allow(unused_variables)]
 impl VidSch {
-    /// Called by DxgkCbNotifyInterrupt, at device level with the interrupt lock held.
-    pub(crate) fn notify_interrupt(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) {}
-
-    /// Called by DxgkCbNotifyDpc, at DISPATCH_LEVEL.
-    pub(crate) fn notify_dpc(&self) {}
-
-    /// DxgkCbDisconnectDoorbell.
-    pub(crate) fn disconnect_doorbell(&self, args: &DXGKARGCB_DISCONNECTDOORBELL) -> NTSTATUS {
-        STATUS_INVALID_PARAMETER
+    /// The scheduler of an adapter whose capabilities are known.
+    pub(crate) fn new(adapter: &Arc<Adapter>) -> Arc<Self> {
+        let caps = adapter.caps();
+        let nodes = caps.nodes.len();
+        let sch = Arc::new(Self {
+            adapter: Arc::downgrade(adapter),
+            verifier: Arc::clone(adapter.machine.verifier()),
+            limits: Limits {
+                nodes: nodes as u32,
+                optimized: caps.driver.SchedulingCaps.OptimizedNativeFenceSignaledInterrupt(),
+            },
+            nodes: (0..nodes).map(|_| Node::new()).collect(),
+            contexts: Registry::new(1),
+            queues: Registry::new(2),
+            doorbells: Registry::new(3),
+            fences: Registry::new(4),
+            system_contexts: Registry::new(5),
+            devices: Mutex::new(HashMap::new()),
+            storages: Mutex::new(HashMap::new()),
+            watched: Default::default(),
+            pending: Mutex::new(Pending::default()),
+            acting: Mutex::new(Pending::default()),
+            class: Mutex::new(()),
+            bands: OnceLock::new(),
+            worker: Worker::default(),
+            stopped: AtomicBool::new(false),
+        });
+        sch.worker.start(&sch);
+        sch
     }
 
-    /// DxgkCbInvalidateHwContext.
-    pub(crate) fn invalidate_hw_context(&self, args: &DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS {
-        STATUS_INVALID_PARAMETER
+    /// The adapter.
+    ///
+    /// # Errors
+    /// STATUS_DEVICE_REMOVED when it is gone.
+    fn adapter(&self) -> Result<Arc<Adapter>, NTSTATUS> {
+        self.adapter.upgrade().ok_or(STATUS_DEVICE_REMOVED)
     }
 
-    /// Ends the scheduler; no DDI is called by it afterwards.
-    pub(crate) fn stop(&self) {}
+    /// Ends all work of processes: devices are lost, and everything made for them is destroyed on the driver. System contexts stay usable
+    /// until VidMm destroys them.
+    pub(crate) fn stop(&self) {
+        if self.stopped.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.worker.stop();
+        self.close_everything();
+    }
 
-    /// Submits a paging buffer at a virtual address of the paging process; the answer is its fence on the node.
-    pub(crate) fn submit_paging(
+    /// Raises a bugcheck if a DDI failed that may not, unless the machine has stopped and the DDI was not even called.
+    fn must_succeed(&self, status: NTSTATUS, bugcheck: impl FnOnce() -> Bugcheck) {
+        if !status.is_success() && !self.verifier.is_stopped() {
+            self.verifier.raise(bugcheck());
+        }
+    }
+
+    /// As [`VidSch::must_succeed`], for DDIs whose failure has no documented parameters.
+    fn must_not_fail(&self, name: &str, status: NTSTATUS) {
+        self.must_succeed(status, || {
+            Bugcheck::new(Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR, [0; 4], format!("{name} may not fail, it answered {status}"))
+        });
+    }
+
+    /// The driver broke a rule that has no documented parameters.
+    fn broken(&self, rule: String) {
+        self.verifier.raise(Bugcheck::new(Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR, [0; 4], rule));
+    }
+
+    /// The queue with this handle, the system's or the driver's.
+    fn find_queue(&self, handle: HANDLE) -> Option<Arc<HwQueue>> {
+        self.queues
+            .get(handle)
+            .or_else(|| self.queues.all().into_iter().find(|queue| queue.handles().1.raw() == handle))
+    }
+
+    /// The context with this handle, the system's or the driver's.
+    fn find_context(&self, handle: HANDLE) -> Option<Arc<HwContext>> {
+        self.contexts
+            .get(handle)
+            .or_else(|| self.contexts.all().into_iter().find(|context| context.handles().1.raw() == handle))
+    }
+
+    /// The doorbell with this handle, the system's or the driver's.
+    fn find_doorbell(&self, handle: HANDLE) -> Option<Arc<Doorbell>> {
+        self.doorbells
+            .get(handle)
+            .or_else(|| self.doorbells.all().into_iter().find(|doorbell| doorbell.handles().1.raw() == handle))
+    }
+
+    /// Fence storage of a process.
+    fn storage(&self, process: &Arc<ProcessAdapter>) -> Arc<Storage> {
+        let mut storages = lock(&self.storages);
+        let key = Arc::as_ptr(process).addr();
+        if let Some(storage) = storages.get(&key).and_then(Weak::upgrade) {
+            return storage;
+        }
+        storages.retain(|_, storage| storage.strong_count() > 0);
+        let storage = Storage::new(process);
+        storages.insert(key, Arc::downgrade(&storage));
+        storage
+    }
+
+    fn watched(&self, native: bool) -> &Mutex<HashMap<usize, Weak<SyncObject>>> {
+        let [natives, monitored] = &self.watched;
+        if native { natives } else { monitored }
+    }
+
+    /// Somebody waits for `fence`.
+    fn watch(&self, fence: &Arc<SyncObject>) {
+        lock(self.watched(fence.is_native())).insert(Arc::as_ptr(fence).addr(), Arc::downgrade(fence));
+    }
+
+    /// Nobody waits for `fence` any more.
+    fn unwatch(&self, fence: &SyncObject) {
+        lock(self.watched(fence.is_native())).remove(&core::ptr::from_ref(fence).addr());
+    }
+
+    /// Looks at every fence of a kind that somebody waits for.
+    fn evaluate_watched(&self, native: bool) {
+        let fences: Vec<_> = lock(self.watched(native)).values().filter_map(Weak::upgrade).collect();
+        for fence in fences {
+            fence.evaluate();
+        }
+    }
+
+    /// Puts the calling thread to sleep for at most `nap`; a status once nobody will wake it any more.
+    fn pause(&self, nap: Duration) -> Option<NTSTATUS> {
+        match self.adapter() {
+            Ok(adapter) if !adapter.machine.config().interrupt_thread => {
+                if !adapter.relax() {
+                    std::thread::yield_now();
+                }
+            }
+            Ok(_) => std::thread::park_timeout(nap),
+            Err(status) => return Some(status),
+        }
+        self.verifier.is_stopped().then_some(STATUS_DEVICE_REMOVED)
+    }
+
+    /// Blocks until all (or `any`) of the fences have reached their values: STATUS_SUCCESS, STATUS_TIMEOUT at `deadline`, or why the wait
+    /// was given up.
+    pub(crate) fn wait(
         &self,
-        context: &Arc<SystemContext>,
-        buffer_va: u64,
-        size: u32,
-        private_data: &mut [u8],
-    ) -> Result<u32, NTSTATUS> {
-        Err(STATUS_INVALID_PARAMETER)
+        conditions: &[(Arc<SyncObject>, u64)],
+        any: bool,
+        deadline: Option<Instant>,
+    ) -> NTSTATUS {
+        if is_met(conditions, any) {
+            return STATUS_SUCCESS;
+        }
+        let wait = Wait::of_thread(if any { 1 } else { conditions.len() as u32 });
+        for (fence, value) in conditions {
+            if let Err(status) = fence.add_wait(*value, &wait) {
+                wait.finish(status);
+                break;
+            }
+        }
+        let status = wait.block(deadline, |nap| self.pause(nap));
+        if conditions.len() > 1 || status != STATUS_SUCCESS {
+            for (fence, _) in conditions {
+                fence.remove_wait(&wait);
+            }
+        }
+        status
     }
 
-    /// Waits until packet `fence` of `node` is complete.
-    pub(crate) fn wait_packet(&self, node: u32, fence: u32) -> Result<(), NTSTATUS> {
-        Err(STATUS_INVALID_PARAMETER)
+    /// As [`VidSch::wait`], but returns at once; `event` (an eventfd) is signalled when the wait is over.
+    ///
+    /// # Errors
+    /// The descriptor is no event; a fence is closed or its device lost.
+    pub(crate) fn wait_with_event(
+        self: &Arc<Self>,
+        conditions: &[(Arc<SyncObject>, u64)],
+        any: bool,
+        event: RawFd,
+    ) -> Result<(), NTSTATUS> {
+        let others: Vec<_> = conditions.iter().map(|(fence, _)| Arc::downgrade(fence)).collect();
+        let sch = Arc::downgrade(self);
+        let forget = move || {
+            if let Some(sch) = sch.upgrade() {
+                sch.worker.add(Work::ForgetWaits(others.clone()));
+            }
+        };
+        let count = if any { 1 } else { conditions.len() as u32 };
+        let over: Option<Box<dyn Fn() + Send + Sync>> = if conditions.len() > 1 { Some(Box::new(forget)) } else { None };
+        let wait = Wait::of_event(count, event, over)?;
+        for (fence, value) in conditions {
+            if let Err(status) = fence.add_wait(*value, &wait) {
+                for (fence, _) in conditions {
+                    fence.remove_wait(&wait);
+                }
+                return Err(status);
+            }
+        }
+        Ok(())
     }
+}
+
+/// Whether a wait would be over before it begins.
+fn is_met(conditions: &[(Arc<SyncObject>, u64)], any: bool) -> bool {
+    let mut met = conditions.iter().map(|(fence, value)| fence.current() >= *value);
+    if any { met.any(|met| met) } else { met.all(|met| met) }
+}
+
+/// Private data as DDIs take it: NULL and 0 for none.
+fn private_data(data: &mut [u8]) -> Result<(*mut c_void, u32), NTSTATUS> {
+    let size = u32::try_from(data.len()).map_err(|_| STATUS_INVALID_PARAMETER)?;
+    Ok(if data.is_empty() { (core::ptr::null_mut(), 0) } else { (data.as_mut_ptr().cast(), size) })
 }

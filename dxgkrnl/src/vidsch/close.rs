@@ -1,0 +1,179 @@
+//! How work ends: devices that are closed, lost or stopped, and engines that go idle or hang.
+//! [user-mode-work-submission: normal and abnormal process termination, engine state transitions]
+
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use wddm_ddi::status::*;
+
+use crate::device::{Device, DeviceError};
+use crate::machine::lock;
+
+use super::VidSch;
+use super::hw_context::HwContext;
+use super::hw_queue::HwQueue;
+
+/// How long queued work may still run when its queue or device is being closed. [tdr-registry-keys: TdrDelay]
+const DRAIN_LIMIT: Duration = Duration::from_secs(2);
+
+/// What the scheduler has for one device.
+#[derive(Default)]
+pub(super) struct DeviceWork {
+    /// Lock order: a leaf.
+    contexts: Mutex<Vec<Weak<HwContext>>>,
+    /// Held while the device is being taken off the hardware; true when that is done. Lock order: after `Doorbell::exists` is free.
+    lost: Mutex<bool>,
+}
+
+/// Progress values that the queues of a device had queued at some moment.
+pub(crate) struct WorkSnapshot {
+    queues: Vec<(Weak<HwQueue>, u64)>,
+}
+
+impl WorkSnapshot {
+    /// Whether everything that was queued then is done. User mode may claim work that never comes; its device pays for that when it is
+    /// closed.
+    pub(crate) fn is_done(&self) -> bool {
+        self.queues.iter().all(|(queue, value)| match queue.upgrade() {
+            Some(queue) => queue.is_destroyed() || queue.progress().is_reached(*value),
+            None => true,
+        })
+    }
+}
+
+impl VidSch {
+    pub(super) fn add_context(&self, context: &Arc<HwContext>) {
+        let work = Arc::clone(lock(&self.devices).entry(context.device().id()).or_default());
+        lock(&work.contexts).push(Arc::downgrade(context));
+    }
+
+    pub(super) fn remove_context(&self, context: &HwContext) {
+        let mut devices = lock(&self.devices);
+        let id = context.device().id();
+        let Some(work) = devices.get(&id) else { return };
+        let mut contexts = lock(&work.contexts);
+        contexts.retain(|other| !core::ptr::eq(other.as_ptr(), context));
+        let none_left = contexts.is_empty();
+        drop(contexts);
+        if none_left && Arc::strong_count(work) == 1 {
+            devices.remove(&id);
+        }
+    }
+
+    fn device_work(&self, device: &Device) -> Option<Arc<DeviceWork>> {
+        lock(&self.devices).get(&device.id()).cloned()
+    }
+
+    /// Live contexts of a device, oldest first.
+    fn contexts_of(&self, device: &Device) -> Vec<Arc<HwContext>> {
+        let work = self.device_work(device);
+        work.map_or_else(Vec::new, |work| lock(&work.contexts).iter().filter_map(Weak::upgrade).collect())
+    }
+
+    /// What the queues of `device` have queued until now.
+    pub(crate) fn work_of(&self, device: &Device) -> WorkSnapshot {
+        let queues = self.contexts_of(device).iter().flat_map(|context| context.queues()).collect::<Vec<_>>();
+        let pending = queues.iter().filter(|queue| !queue.is_idle());
+        WorkSnapshot { queues: pending.map(|queue| (Arc::downgrade(queue), queue.last_queued())).collect() }
+    }
+
+    /// Waits until `queues` (of one device) have done what they had queued; a device whose work does not end in time is lost, and so is
+    /// taken off the hardware one that was lost already.
+    pub(super) fn drain(&self, queues: &[&HwQueue]) {
+        let Some(first) = queues.first() else { return };
+        let device = first.context().device();
+        let deadline = Instant::now() + DRAIN_LIMIT;
+        for queue in queues {
+            if let Some(error) = device.error() {
+                return self.lose_device(device, error);
+            }
+            let done = self.wait(&[(Arc::clone(queue.progress()), queue.last_queued())], false, Some(deadline));
+            if done != STATUS_SUCCESS {
+                self.verifier.log(format!(
+                    "a queue was closed at progress {} with {} queued",
+                    queue.progress().current(),
+                    queue.last_queued()
+                ));
+                return self.lose_device(device, device.error().unwrap_or(DeviceError::Hung));
+            }
+        }
+    }
+
+    /// The device is about to be destroyed: its doorbells are disconnected and its work runs out, or is cut off if the device is lost or
+    /// the work does not end. Its objects can be destroyed without waiting afterwards.
+    pub(crate) fn close_device(&self, device: &Arc<Device>) {
+        let queues: Vec<_> = self.contexts_of(device).iter().flat_map(|context| context.queues()).collect();
+        for doorbell in queues.iter().filter_map(|queue| queue.doorbell()) {
+            doorbell.disconnect();
+        }
+        let queues: Vec<&HwQueue> = queues.iter().map(|queue| &**queue).collect();
+        self.drain(&queues);
+    }
+
+    /// The device is in error: its doorbells say ABORT, its waiters are released, its contexts leave the hardware. When the call returns,
+    /// nothing of the device touches memory any more, as far as its engines obey.
+    pub(super) fn lose_device(&self, device: &Arc<Device>, error: DeviceError) {
+        device.set_error(error);
+        let work = self.device_work(device);
+        let mut lost = work.as_ref().map(|work| lock(&work.lost));
+        if lost.as_deref() == Some(&true) {
+            return;
+        }
+        let contexts = self.contexts_of(device);
+        let fences: Vec<_> = self.fences.all().into_iter().filter(|fence| fence.device() == device.id()).collect();
+        for fence in &fences {
+            fence.end(STATUS_DEVICE_REMOVED);
+        }
+        for context in &contexts {
+            if !context.suspend() {
+                self.verifier
+                    .log(format!("a context on node {} of a lost device did not leave its engine", context.node()));
+            }
+            for queue in context.queues() {
+                queue.progress().end(STATUS_DEVICE_REMOVED);
+                if let Some(doorbell) = queue.doorbell() {
+                    doorbell.abort();
+                }
+            }
+        }
+        for fence in &fences {
+            fence.signal_for_good();
+        }
+        if let Some(lost) = lost.as_deref_mut() {
+            *lost = true;
+        }
+    }
+
+    /// An engine is idle: its doorbells are disconnected, so that it can stop looking at them. The next submission connects them again.
+    pub(super) fn engine_idle(&self, node: u32) {
+        for doorbell in self.doorbells.all() {
+            if doorbell.queue().context().node() == node {
+                doorbell.disconnect();
+            }
+        }
+    }
+
+    /// An engine hangs: every device with work on it is lost.
+    pub(super) fn engine_hung(&self, node: u32) {
+        for context in self.contexts.all() {
+            let busy = context.queues().iter().any(|queue| !queue.is_idle());
+            if context.node() == node && busy {
+                self.lose_device(context.device(), DeviceError::Hung);
+            }
+        }
+    }
+
+    /// The adapter stops: every device is lost and its objects leave the driver.
+    pub(super) fn close_everything(&self) {
+        let contexts = self.contexts.all();
+        for context in &contexts {
+            self.lose_device(context.device(), DeviceError::Stopped);
+        }
+        for context in contexts.iter().rev() {
+            context.destroy();
+        }
+        for fence in self.fences.all() {
+            fence.destroy();
+        }
+    }
+}

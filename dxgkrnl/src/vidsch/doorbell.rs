@@ -1,0 +1,466 @@
+//! Doorbells of queues for user-mode submission.
+//!
+//! User mode holds three addresses for good: the doorbell, which shows a physical doorbell while connected and a dummy page otherwise; the
+//! status word, read-only; and the last-queued progress value. [user-mode-work-submission: doorbells]
+//!
+//! To take a doorbell away, the status is written before the page is rotated, and the driver is told last. A store that still reached the
+//! physical doorbell is seen by the hardware's last look at it; one that reached the dummy page is followed by a load that finds the new
+//! status. To give one, the page is rotated first.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+
+use crate::adapter::{Adapter, BarPlace};
+use crate::machine::lock;
+use crate::miniport::KmdHandle;
+use crate::ram::{PAGE_SIZE, Pages};
+use crate::vidmm::{Allocation, UserMapping};
+
+use super::VidSch;
+use super::doorbell_state::{Action, Event, State};
+use super::hw_queue::HwQueue;
+
+/// How often a connection that is taken away at once is tried again before user mode is told to.
+const ATTEMPTS: u32 = 4;
+/// Largest doorbell. [d3dkmddi: DXGK_USERMODESUBMISSION_CAPS]
+const SIZE_MAX: u32 = 16384;
+
+const STATUS_WORD: u64 = 0;
+const LAST_QUEUED: u64 = PAGE_SIZE;
+
+/// A user range that shows a physical doorbell or the dummy page.
+struct Window {
+    dummy: Pages,
+    mapping: UserMapping,
+}
+
+impl Window {
+    fn new(adapter: &Adapter, size: u32) -> Result<Self, NTSTATUS> {
+        let dummy = adapter.machine.ram().allocate(u64::from(size), PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
+        dummy.zero();
+        let mapping = UserMapping::of_pages(&dummy, true).map_err(|_| STATUS_NO_MEMORY)?;
+        Ok(Self { dummy, mapping })
+    }
+
+    fn hide(&self) -> std::io::Result<()> {
+        self.mapping.rotate(self.dummy.ram().file(), self.dummy.address(), true)
+    }
+
+    fn show(&self, place: &BarPlace) -> std::io::Result<()> {
+        self.mapping.rotate(&place.file, place.offset, true)
+    }
+}
+
+/// What user mode sees of a doorbell.
+struct Shown {
+    state: State,
+    /// The driver has connected it and was neither told to disconnect nor said that it did.
+    on_driver: bool,
+}
+
+/// The doorbell of a queue for user-mode submission.
+pub(crate) struct Doorbell {
+    adapter: Arc<Adapter>,
+    queue: Arc<HwQueue>,
+    system: KmdHandle,
+    kmd: KmdHandle,
+    ring: Arc<Allocation>,
+    control: Arc<Allocation>,
+    primary: Window,
+    secondary: Option<Window>,
+    /// Two pages: the status word, the last-queued value.
+    words: Pages,
+    status: UserMapping,
+    last_queued: UserMapping,
+    /// One thread at a time connects, disconnects or destroys; held across those DDIs. The value says whether the doorbell still
+    /// exists. Lock order: before everything else of the scheduler.
+    exists: Mutex<bool>,
+    /// Lock order: a leaf, never held across a DDI: the driver takes doorbells away from inside DxgkDdiConnectDoorbell, of this or any
+    /// other doorbell, on the same thread or another.
+    shown: Mutex<Shown>,
+}
+
+/// What user mode says about a doorbell it wants.
+pub(crate) struct Request<'a> {
+    pub(crate) ring: Arc<Allocation>,
+    pub(crate) control: Arc<Allocation>,
+    pub(crate) secondary: bool,
+    pub(crate) private: &'a mut [u8],
+}
+
+impl VidSch {
+    /// Creates the doorbell of a queue, disconnected. [d3dkmddi: DXGKARG_CREATEDOORBELL]
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for a queue of kernel-mode submission or one that has a doorbell, allocations that are not resident or
+    /// not of the queue's device, or a secondary address where there is none; no memory; what the driver answered.
+    pub(crate) fn create_doorbell(
+        &self,
+        queue: &Arc<HwQueue>,
+        request: Request<'_>,
+    ) -> Result<Arc<Doorbell>, NTSTATUS> {
+        let device = queue.context().device();
+        let adapter = &device.adapter;
+        let caps = adapter.caps().user_mode_submission.ok_or(STATUS_NOT_SUPPORTED)?;
+        let fits = |allocation: &Allocation| allocation.device() == device.id() && allocation.is_resident();
+        if !queue.flags().UserModeSubmission() || queue.doorbell().is_some() || queue.is_destroyed() {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        if !fits(&request.ring) || !fits(&request.control) || Arc::ptr_eq(&request.ring, &request.control) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        if request.secondary && !caps.Flags.SecondaryDoorbellSupported() {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let primary = Window::new(adapter, window_size(caps.DoorbellSizeInBytes)?)?;
+        let secondary = match request.secondary {
+            true => Some(Window::new(adapter, window_size(caps.SecondaryDoorbellSizeInBytes)?)?),
+            false => None,
+        };
+        let ram = adapter.machine.ram();
+        let words = ram.allocate(2 * PAGE_SIZE, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
+        words.zero();
+        let map = |offset, writable| {
+            UserMapping::of_file(ram.file(), words.address() + offset, PAGE_SIZE, writable)
+                .map_err(|_| STATUS_NO_MEMORY)
+        };
+        let (status, last_queued) = (map(STATUS_WORD, false)?, map(LAST_QUEUED, true)?);
+        let system = self.doorbells.reserve();
+        let kmd = self.create_on_driver(queue, &request.ring, &request.control, request.private, system)?;
+        request.ring.add_doorbell_reference();
+        request.control.add_doorbell_reference();
+        let doorbell = Arc::new(Doorbell {
+            adapter: Arc::clone(adapter),
+            queue: Arc::clone(queue),
+            system,
+            kmd,
+            ring: request.ring,
+            control: request.control,
+            primary,
+            secondary,
+            words,
+            status,
+            last_queued,
+            exists: Mutex::new(true),
+            shown: Mutex::new(Shown { state: State::Disconnected, on_driver: false }),
+        });
+        doorbell.write_status(D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY);
+        self.doorbells.publish(system, &doorbell);
+        if !queue.set_doorbell(&doorbell) {
+            doorbell.destroy();
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        if device.error().is_some() {
+            doorbell.abort();
+        }
+        Ok(doorbell)
+    }
+
+    fn create_on_driver(
+        &self,
+        queue: &HwQueue,
+        ring: &Allocation,
+        control: &Allocation,
+        private: &mut [u8],
+        system: KmdHandle,
+    ) -> Result<KmdHandle, NTSTATUS> {
+        let mut args = DXGKARG_CREATEDOORBELL::zeroed();
+        args.hHwQueue = queue.handles().1.raw();
+        args.hDoorbell = system.raw();
+        (args.PrivateDriverData, args.PrivateDriverDataSize) = super::private_data(private)?;
+        args.hRingBuffer = ring.kmd().raw();
+        args.hRingBufferControl = control.kmd().raw();
+        queue.context().adapter().miniport.create_doorbell(&mut args).ok()?;
+        let kmd = KmdHandle::new(args.hDoorbell);
+        if kmd.is_null() || kmd == system { Err(STATUS_DRIVER_INTERNAL_ERROR) } else { Ok(kmd) }
+    }
+
+    /// DxgkCbDisconnectDoorbell: the driver needs the physical doorbell. It is not reachable from user mode any more when the call
+    /// returns. Either handle of queue or doorbell names it.
+    pub(crate) fn disconnect_doorbell(&self, args: &DXGKARGCB_DISCONNECTDOORBELL) -> NTSTATUS {
+        let event = match args.DisconnectReason {
+            D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY => Event::Taken,
+            D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT => Event::Abort,
+            _ => return STATUS_INVALID_PARAMETER,
+        };
+        let queue = (!args.hHwQueue.is_null()).then(|| self.find_queue(args.hHwQueue));
+        let doorbell = (!args.hDoorbell.is_null()).then(|| self.find_doorbell(args.hDoorbell));
+        let doorbell = match (queue, doorbell) {
+            (None, Some(Some(doorbell))) => doorbell,
+            (Some(Some(queue)), Some(Some(doorbell))) if Arc::ptr_eq(doorbell.queue(), &queue) => doorbell,
+            (Some(Some(queue)), None) => match queue.doorbell() {
+                Some(doorbell) => doorbell,
+                None => return STATUS_INVALID_PARAMETER,
+            },
+            _ => return STATUS_INVALID_PARAMETER,
+        };
+        let mut shown = lock(&doorbell.shown);
+        shown.on_driver = false;
+        doorbell.apply(&mut shown, event);
+        STATUS_SUCCESS
+    }
+}
+
+/// Bytes of the user range for a doorbell of this size.
+fn window_size(bytes: u32) -> Result<u32, NTSTATUS> {
+    if bytes == 0 || bytes > SIZE_MAX {
+        return Err(STATUS_NOT_SUPPORTED);
+    }
+    Ok(bytes.next_multiple_of(PAGE_SIZE as u32))
+}
+
+impl Doorbell {
+    /// The queue it belongs to.
+    pub(crate) fn queue(&self) -> &Arc<HwQueue> {
+        &self.queue
+    }
+
+    /// Our handle and the driver's.
+    pub(crate) fn handles(&self) -> (KmdHandle, KmdHandle) {
+        (self.system, self.kmd)
+    }
+
+    /// Where user mode rings, and the second place if it asked for one.
+    pub(crate) fn user_addresses(&self) -> (usize, usize) {
+        let address = |window: &Window| window.mapping.address().as_ptr().expose_provenance();
+        (address(&self.primary), self.secondary.as_ref().map_or(0, address))
+    }
+
+    /// Where user mode reads the status.
+    pub(crate) fn user_status(&self) -> usize {
+        self.status.address().as_ptr().expose_provenance()
+    }
+
+    /// Where user mode writes the last-queued value.
+    pub(crate) fn user_last_queued(&self) -> usize {
+        self.last_queued.address().as_ptr().expose_provenance()
+    }
+
+    fn word(&self, offset: u64) -> &AtomicU64 {
+        // SAFETY: the two pages hold both offsets.
+        let address = unsafe { self.words.kernel_address().add(offset as usize) };
+        // SAFETY: page-aligned, mapped as long as `words`, and accessed as 64 bits at once by everyone.
+        unsafe { AtomicU64::from_ptr(address.as_ptr().cast()) }
+    }
+
+    fn write_status(&self, status: D3DDDI_DOORBELLSTATUS) {
+        self.word(STATUS_WORD).store(status.0 as u64, Ordering::SeqCst);
+    }
+
+    /// The status word.
+    pub(crate) fn status(&self) -> u64 {
+        self.word(STATUS_WORD).load(Ordering::Acquire)
+    }
+
+    /// The progress value that user mode queued last, as it says.
+    pub(crate) fn last_queued(&self) -> u64 {
+        self.word(LAST_QUEUED).load(Ordering::Acquire)
+    }
+
+    /// What user mode sees.
+    pub(crate) fn state(&self) -> State {
+        lock(&self.shown).state
+    }
+
+    /// Follows the table for every event but a connection that is to be shown.
+    fn apply(&self, shown: &mut Shown, event: Event) -> Action {
+        let (next, action) = shown.state.after(event);
+        shown.state = next;
+        if let Action::Hide(status) = action {
+            self.write_status(status);
+            for window in [Some(&self.primary), self.secondary.as_ref()].into_iter().flatten() {
+                if let Err(error) = window.hide() {
+                    self.adapter.vidsch().broken(format!("a doorbell page could not be taken back: {error}"));
+                }
+            }
+        }
+        action
+    }
+
+    /// Connects the doorbell. Success with the status RETRY means that it was taken away again meanwhile.
+    /// [d3dkmddi: DXGKARG_CONNECTDOORBELL]
+    ///
+    /// # Errors
+    /// STATUS_DEVICE_REMOVED when the device is lost; STATUS_INVALID_HANDLE when it was destroyed meanwhile; what the driver answered.
+    pub(crate) fn connect(&self) -> Result<(), NTSTATUS> {
+        let exists = lock(&self.exists);
+        for _ in 0..ATTEMPTS {
+            if !*exists {
+                return Err(STATUS_INVALID_HANDLE);
+            }
+            {
+                let mut shown = lock(&self.shown);
+                match shown.state {
+                    State::Aborted => return Err(STATUS_DEVICE_REMOVED),
+                    State::Connected => return Ok(()),
+                    _ => self.apply(&mut shown, Event::Connect),
+                };
+                // From here on the driver may say that it took the doorbell away.
+                shown.on_driver = true;
+            }
+            self.connect_once()?;
+        }
+        Ok(())
+    }
+
+    fn connect_once(&self) -> Result<(), NTSTATUS> {
+        let mut args = DXGKARG_CONNECTDOORBELL::zeroed();
+        args.hDoorbell = self.kmd.raw();
+        args.Flags = DXGKARG_CONNECTDOORBELL_FLAGS::new().with_RequireSecondaryAddress(self.secondary.is_some());
+        let answer = self.adapter.miniport.connect_doorbell(&mut args);
+        let places = answer.ok().and_then(|()| self.places(&args));
+        let mut shown = lock(&self.shown);
+        let places = match places {
+            Ok(places) => places,
+            Err(status) => {
+                self.apply(&mut shown, Event::Refused);
+                // A driver that answered with nonsense believes it is connected.
+                let on_driver = core::mem::replace(&mut shown.on_driver, false) && answer.is_success();
+                drop(shown);
+                if on_driver {
+                    self.disconnect_on_driver();
+                }
+                return Err(status);
+            }
+        };
+        match self.apply(&mut shown, Event::Shown) {
+            Action::Show => {
+                let windows = [Some(&self.primary), self.secondary.as_ref()].into_iter().flatten();
+                let rotated = windows.zip(&places).try_for_each(|(window, place)| window.show(place));
+                if rotated.is_err() {
+                    self.apply(&mut shown, Event::Taken);
+                    shown.on_driver = false;
+                    drop(shown);
+                    self.disconnect_on_driver();
+                    return Err(STATUS_NO_MEMORY);
+                }
+                self.write_status(args.Status);
+                Ok(())
+            }
+            _ => {
+                let on_driver = core::mem::replace(&mut shown.on_driver, false);
+                let aborted = shown.state == State::Aborted;
+                drop(shown);
+                if aborted && on_driver {
+                    self.disconnect_on_driver();
+                }
+                if aborted { Err(STATUS_DEVICE_REMOVED) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// The places that the driver answered with, which must be whole pages of a BAR.
+    fn places(&self, args: &DXGKARG_CONNECTDOORBELL) -> Result<Vec<BarPlace>, NTSTATUS> {
+        if !matches!(
+            args.Status,
+            D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED
+                | D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED_NOTIFY_KMD
+        ) {
+            self.broken(format!("answered the status {}", args.Status.0));
+            return Err(STATUS_DRIVER_INTERNAL_ERROR);
+        }
+        let mut places = Vec::new();
+        let asked = [
+            (Some(&self.primary), args.KernelCpuVirtualAddress),
+            (self.secondary.as_ref(), args.SecondaryKernelCpuVirtualAddress),
+        ];
+        for (window, address) in asked {
+            let Some(window) = window else { continue };
+            let place = self.adapter.bar_at_kernel_address(address.addr());
+            match place {
+                Some(place) if place.offset % PAGE_SIZE == 0 && place.len >= window.mapping.len() => places.push(place),
+                _ => {
+                    self.broken(format!(
+                        "answered {address:p}, which is not {} bytes of whole BAR pages",
+                        window.mapping.len()
+                    ));
+                    return Err(STATUS_DRIVER_INTERNAL_ERROR);
+                }
+            }
+        }
+        Ok(places)
+    }
+
+    fn broken(&self, rule: String) {
+        self.adapter.vidsch().broken(format!("DxgkDdiConnectDoorbell {rule}"));
+    }
+
+    fn disconnect_on_driver(&self) {
+        let mut args = DXGKARG_DISCONNECTDOORBELL::zeroed();
+        args.hDoorbell = self.kmd.raw();
+        let status = self.adapter.miniport.disconnect_doorbell(&args);
+        self.adapter.vidsch().must_not_fail("DxgkDdiDisconnectDoorbell", status);
+    }
+
+    /// Takes the doorbell away; user mode may connect it again. [d3dkmddi: DXGKARG_DISCONNECTDOORBELL]
+    pub(crate) fn disconnect(&self) {
+        let exists = lock(&self.exists);
+        if *exists {
+            self.take_away(Event::Taken);
+        }
+    }
+
+    /// The device is lost: takes the doorbell away for good.
+    pub(crate) fn abort(&self) {
+        // At once, even while another thread is connecting it: that one sees the state and undoes its part.
+        self.apply(&mut lock(&self.shown), Event::Abort);
+        let exists = lock(&self.exists);
+        if *exists {
+            self.take_away(Event::Abort);
+        }
+    }
+
+    /// With `exists` held.
+    fn take_away(&self, event: Event) {
+        let mut shown = lock(&self.shown);
+        self.apply(&mut shown, event);
+        let on_driver = core::mem::replace(&mut shown.on_driver, false);
+        drop(shown);
+        if on_driver {
+            self.disconnect_on_driver();
+        }
+    }
+
+    /// Makes the hardware look at the queue. [d3dkmddi: DXGKARG_NOTIFYWORKSUBMISSION]
+    ///
+    /// # Errors
+    /// STATUS_DEVICE_REMOVED when the device is lost; STATUS_INVALID_HANDLE when it was destroyed meanwhile; what the driver answered.
+    pub(crate) fn notify(&self) -> Result<(), NTSTATUS> {
+        let exists = lock(&self.exists);
+        if !*exists {
+            return Err(STATUS_INVALID_HANDLE);
+        }
+        if self.state() == State::Aborted {
+            return Err(STATUS_DEVICE_REMOVED);
+        }
+        let mut args = DXGKARG_NOTIFYWORKSUBMISSION::zeroed();
+        args.hHwQueue = self.queue.handles().1.raw();
+        self.adapter.miniport.notify_work_submission(&args).ok()
+    }
+
+    /// Disconnects the doorbell, waits for what was queued through it, and destroys it. Once is enough.
+    /// [user-mode-work-submission: normal process termination]
+    pub(crate) fn destroy(&self) {
+        self.disconnect();
+        let sch = self.adapter.vidsch();
+        sch.drain(&[&self.queue]);
+        let mut exists = lock(&self.exists);
+        if !core::mem::replace(&mut *exists, false) {
+            return;
+        }
+        // It may have been connected once more before the lock was taken.
+        self.take_away(Event::Abort);
+        let mut args = DXGKARG_DESTROYDOORBELL::zeroed();
+        args.hDoorbell = self.kmd.raw();
+        let status = self.adapter.miniport.destroy_doorbell(&args);
+        sch.must_not_fail("DxgkDdiDestroyDoorbell", status);
+        sch.doorbells.retire(self.system);
+        self.queue.clear_doorbell(self.last_queued());
+        self.ring.release_doorbell_reference();
+        self.control.release_doorbell_reference();
+    }
+}

@@ -1,0 +1,132 @@
+//! States of a doorbell, as a table.
+//!
+//! | state | Connect | Shown | Refused | Taken | Abort |
+//! | --- | --- | --- | --- | --- | --- |
+//! | Disconnected | Connecting | - | - | same | Aborted, hide |
+//! | Connecting | - | Connected, show | Disconnected | Lost | Aborted, hide |
+//! | Lost | - | Disconnected | Disconnected | same | Aborted, hide |
+//! | Connected | same | - | - | Disconnected, hide | Aborted, hide |
+//! | Aborted | same | same | same | same | same |
+//!
+//! The driver may take a doorbell away while the call that connects it has not come back to the thread that shows it (another
+//! queue needed it at once): the page that the call answered with belongs to somebody else by then and must not be shown.
+
+use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
+
+/// State of a doorbell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// User mode sees the dummy page and RETRY.
+    Disconnected,
+    /// The driver is being asked for a physical doorbell.
+    Connecting,
+    /// Taken away again before it was shown.
+    Lost,
+    /// User mode sees the physical doorbell.
+    Connected,
+    /// The device is lost: the dummy page and ABORT, for good.
+    Aborted,
+}
+
+/// What happens to a doorbell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// User mode asks for a connection.
+    Connect,
+    /// The driver answered with a physical doorbell.
+    Shown,
+    /// The driver could not connect it.
+    Refused,
+    /// Driver or system take it away; it may be connected again.
+    Taken,
+    /// The device is lost.
+    Abort,
+}
+
+/// What to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Nothing that user mode sees.
+    Nothing,
+    /// Show the physical doorbell, then write the status that the driver answered.
+    Show,
+    /// Write this status, then show the dummy page: a store that misses the physical doorbell is followed by a load that sees it.
+    Hide(D3DDDI_DOORBELLSTATUS),
+}
+
+impl State {
+    /// The state after `event`, and what to do.
+    pub(crate) fn after(self, event: Event) -> (Self, Action) {
+        use Action::{Hide, Nothing, Show};
+        use State::{Aborted, Connected, Connecting, Disconnected, Lost};
+        const RETRY: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY;
+        const ABORT: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT;
+        match (self, event) {
+            (Aborted, _) => (Aborted, Nothing),
+            (_, Event::Abort) => (Aborted, Hide(ABORT)),
+            (Disconnected, Event::Connect) => (Connecting, Nothing),
+            (Connecting, Event::Shown) => (Connected, Show),
+            (Connecting, Event::Refused) | (Lost, Event::Shown | Event::Refused) => (Disconnected, Nothing),
+            (Connecting, Event::Taken) => (Lost, Nothing),
+            (Connected, Event::Taken) => (Disconnected, Hide(RETRY)),
+            (Disconnected | Lost, Event::Taken)
+            | (Connecting | Lost | Connected, Event::Connect)
+            | (Disconnected | Connected, Event::Shown | Event::Refused) => (self, Nothing),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RETRY: Action = Action::Hide(D3DDDI_DOORBELLSTATUS(2));
+    const ABORT: Action = Action::Hide(D3DDDI_DOORBELLSTATUS(3));
+    const STATES: [State; 5] = [State::Disconnected, State::Connecting, State::Lost, State::Connected, State::Aborted];
+    const EVENTS: [Event; 5] = [Event::Connect, Event::Shown, Event::Refused, Event::Taken, Event::Abort];
+
+    #[test]
+    fn transitions_are_those_of_the_table() {
+        use State::{Aborted as A, Connected as C, Connecting as G, Disconnected as D, Lost as L};
+        let no = Action::Nothing;
+        let table = [
+            [(G, no), (D, no), (D, no), (D, no), (A, ABORT)],
+            [(G, no), (C, Action::Show), (D, no), (L, no), (A, ABORT)],
+            [(L, no), (D, no), (D, no), (L, no), (A, ABORT)],
+            [(C, no), (C, no), (C, no), (D, RETRY), (A, ABORT)],
+            [(A, no), (A, no), (A, no), (A, no), (A, no)],
+        ];
+        for (state, row) in STATES.into_iter().zip(table) {
+            for (event, expected) in EVENTS.into_iter().zip(row) {
+                assert_eq!(state.after(event), expected, "{state:?} {event:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_doorbell_taken_at_any_moment_is_never_left_shown() {
+        // All sequences of six events: after Taken or Abort the page is hidden until the next Connect and Shown.
+        for sequence in 0..5usize.pow(6) {
+            let (mut state, mut shown, mut asked) = (State::Disconnected, false, false);
+            for step in 0..6 {
+                let event = EVENTS[sequence / 5usize.pow(step) % 5];
+                let (next, action) = state.after(event);
+                match event {
+                    Event::Connect if state == State::Disconnected => asked = true,
+                    Event::Taken | Event::Abort => asked = false,
+                    _ => {}
+                }
+                match action {
+                    Action::Show => {
+                        assert!(asked, "shown after it was taken: {sequence}");
+                        shown = true;
+                    }
+                    Action::Hide(_) => shown = false,
+                    Action::Nothing => {}
+                }
+                state = next;
+                assert_eq!(shown, state == State::Connected);
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Hardware contexts: creation, suspension, destruction.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+
+use crate::adapter::Adapter;
+use crate::device::Device;
+use crate::machine::lock;
+use crate::miniport::KmdHandle;
+
+use super::VidSch;
+use super::hw_queue::HwQueue;
+
+/// How long a context may take to let go of its engine. [tdr-registry-keys: TdrDelay]
+pub(super) const SUSPEND_LIMIT: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Suspension {
+    issued: u64,
+    completed: u64,
+}
+
+/// A hardware context of a device.
+pub(crate) struct HwContext {
+    adapter: Arc<Adapter>,
+    device: Arc<Device>,
+    node: u32,
+    system: KmdHandle,
+    kmd: KmdHandle,
+    /// Live queues. Lock order: a leaf.
+    queues: Mutex<Vec<Weak<HwQueue>>>,
+    /// Lock order: a leaf; device level takes it.
+    suspension: Mutex<Suspension>,
+    suspended: Condvar,
+    destroyed: AtomicBool,
+}
+
+impl VidSch {
+    /// Creates a hardware context on `node`, with the page tables of the device's process and normal priority, ready for its first
+    /// submission. [d3dkmddi: DXGKARG_CREATEHWCONTEXT]
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for a node without hardware contexts; STATUS_NOT_SUPPORTED without hardware scheduling; what the
+    /// driver answered.
+    pub(crate) fn create_hw_context(
+        &self,
+        device: &Arc<Device>,
+        node: u32,
+        engine_affinity: u32,
+        private: &mut [u8],
+    ) -> Result<Arc<HwContext>, NTSTATUS> {
+        let adapter = &device.adapter;
+        let caps = adapter.caps();
+        if !caps.features.hardware_scheduling {
+            return Err(STATUS_NOT_SUPPORTED);
+        }
+        let Some(node_caps) = caps.nodes.get(node as usize) else { return Err(STATUS_INVALID_PARAMETER) };
+        if !node_caps.context_scheduling || engine_affinity > 1 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        self.setup_priority_bands(adapter)?;
+        let system = self.contexts.reserve();
+        let mut args = DXGKARG_CREATEHWCONTEXT::zeroed();
+        args.hHwContext = system.raw();
+        args.NodeOrdinal = node;
+        args.EngineAffinity = engine_affinity.max(1);
+        (args.pPrivateDriverData, args.PrivateDriverDataSize) = super::private_data(private)?;
+        adapter.miniport.create_hw_context(device.kmd.raw(), &mut args).ok()?;
+        let kmd = KmdHandle::new(args.hHwContext);
+        if kmd.is_null() || kmd == system {
+            return Err(STATUS_DRIVER_INTERNAL_ERROR);
+        }
+        let context = Arc::new(HwContext {
+            adapter: Arc::clone(adapter),
+            device: Arc::clone(device),
+            node,
+            system,
+            kmd,
+            queues: Mutex::new(Vec::new()),
+            suspension: Mutex::new(Suspension::default()),
+            suspended: Condvar::new(),
+            destroyed: AtomicBool::new(false),
+        });
+        self.contexts.publish(system, &context);
+        self.add_context(&context);
+        super::packet::set_root_page_table(adapter, kmd, &device.process.space);
+        if let Err(status) = context.set_scheduling_properties() {
+            context.destroy();
+            return Err(status);
+        }
+        Ok(context)
+    }
+
+    /// Tells the driver about priority bands, once an adapter. Times are in 100 ns. [d3dkmddi: DXGKARG_SETUPPRIORITYBANDS]
+    fn setup_priority_bands(&self, adapter: &Adapter) -> Result<(), NTSTATUS> {
+        /// 1 ms, so that work of a lower band is not cut short for every small piece of a higher one.
+        const GRACE: u64 = 10_000;
+        /// 10 ms.
+        const QUANTUM: u64 = 100_000;
+        let status = *self.bands.get_or_init(|| {
+            let mut args = DXGKARG_SETUPPRIORITYBANDS::zeroed();
+            args.gracePeriodForBand = [GRACE, GRACE, GRACE, 0];
+            args.processQuantumForBand = [QUANTUM; 4];
+            args.processGracePeriodForBand = [GRACE, GRACE, GRACE, 0];
+            args.targetNormalBandPercentage = 10;
+            adapter.miniport.setup_priority_bands(adapter.context().raw(), &args)
+        });
+        status.ok()
+    }
+}
+
+impl HwContext {
+    /// The device it belongs to.
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    pub(crate) fn adapter(&self) -> &Arc<Adapter> {
+        &self.adapter
+    }
+
+    /// The node its queues run on.
+    pub(crate) fn node(&self) -> u32 {
+        self.node
+    }
+
+    /// Our handle and the driver's.
+    pub(crate) fn handles(&self) -> (KmdHandle, KmdHandle) {
+        (self.system, self.kmd)
+    }
+
+    /// Whether the context is gone.
+    pub(crate) fn is_destroyed(&self) -> bool {
+        self.destroyed.load(Ordering::Acquire)
+    }
+
+    fn sch(&self) -> &Arc<VidSch> {
+        self.adapter.vidsch()
+    }
+
+    /// Live queues, oldest first.
+    pub(crate) fn queues(&self) -> Vec<Arc<HwQueue>> {
+        lock(&self.queues).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    pub(super) fn add_queue(&self, queue: &Arc<HwQueue>) {
+        lock(&self.queues).push(Arc::downgrade(queue));
+    }
+
+    pub(super) fn remove_queue(&self, queue: &HwQueue) {
+        lock(&self.queues).retain(|other| !core::ptr::eq(other.as_ptr(), queue));
+    }
+
+    /// Normal band, no preference within the process. [d3dkmddi: DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES]
+    fn set_scheduling_properties(&self) -> Result<(), NTSTATUS> {
+        let mut args = DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES::zeroed();
+        args.hContext = self.kmd.raw();
+        args.priorityBand = DXGK_SCHEDULING_PRIORITY_BAND::DXGK_SCHEDULING_PRIORITY_BAND_NORMAL;
+        args.quantum = 100_000;
+        args.gracePeriodSamePriority = 10_000;
+        self.adapter.miniport.set_context_scheduling_properties(self.adapter.context().raw(), &args).ok()
+    }
+
+    /// Takes the context off its engine; when the call returns true, its queues do not touch memory any more. False if the engine
+    /// did not let go in time. [d3dkmddi: DXGKARG_SUSPENDCONTEXT]
+    pub(super) fn suspend(&self) -> bool {
+        let fence = {
+            let mut suspension = lock(&self.suspension);
+            suspension.issued += 1;
+            suspension.issued
+        };
+        let mut args = DXGKARG_SUSPENDCONTEXT::zeroed();
+        args.hContext = self.kmd.raw();
+        args.contextSuspendFence = fence;
+        let status = self.adapter.miniport.suspend_context(self.adapter.context().raw(), &args);
+        match status {
+            STATUS_SUCCESS => {
+                let mut suspension = lock(&self.suspension);
+                suspension.completed = suspension.completed.max(fence);
+                true
+            }
+            STATUS_PENDING => self.wait_suspended(fence),
+            status => {
+                self.sch().must_not_fail("DxgkDdiSuspendContext", status);
+                false
+            }
+        }
+    }
+
+    fn wait_suspended(&self, fence: u64) -> bool {
+        let limit = Instant::now() + SUSPEND_LIMIT;
+        let pumped = !self.adapter.machine.config().interrupt_thread;
+        let mut suspension = lock(&self.suspension);
+        while suspension.completed < fence {
+            let left = limit.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.sch().verifier.is_stopped() {
+                return false;
+            }
+            if pumped {
+                drop(suspension);
+                if !self.adapter.relax() {
+                    std::thread::yield_now();
+                }
+                suspension = lock(&self.suspension);
+            } else {
+                let nap = left.min(Duration::from_millis(200));
+                suspension =
+                    self.suspended.wait_timeout(suspension, nap).unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            }
+        }
+        true
+    }
+
+    /// The driver reports a suspension as complete; at device level. False for a fence that is not under way.
+    pub(super) fn suspend_completed(&self, fence: u64) -> bool {
+        let mut suspension = lock(&self.suspension);
+        let expected = fence > suspension.completed && fence <= suspension.issued;
+        if expected {
+            suspension.completed = fence;
+        }
+        expected
+    }
+
+    /// Wakes whoever waits for a suspension.
+    pub(super) fn announce_suspended(&self) {
+        self.suspended.notify_all();
+    }
+
+    /// Suspensions asked for and completed, for reports.
+    pub(crate) fn suspensions(&self) -> (u64, u64) {
+        let suspension = lock(&self.suspension);
+        (suspension.issued, suspension.completed)
+    }
+
+    /// Destroys the context with what is left of its queues. Once is enough. [d3dkmddi: DXGKDDI_DESTROYHWCONTEXT]
+    pub(crate) fn destroy(&self) {
+        for queue in self.queues().into_iter().rev() {
+            queue.destroy();
+        }
+        if !self.destroyed.swap(true, Ordering::AcqRel) {
+            let status = self.adapter.miniport.destroy_hw_context(self.kmd.raw());
+            self.sch().must_not_fail("DxgkDdiDestroyHwContext", status);
+            self.sch().contexts.retire(self.system);
+            self.sch().remove_context(self);
+        }
+    }
+}

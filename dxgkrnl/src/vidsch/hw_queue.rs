@@ -1,0 +1,306 @@
+//! Hardware queues: creation with a progress fence, submission through the kernel, destruction.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::{D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE};
+
+use crate::machine::lock;
+use crate::miniport::KmdHandle;
+use crate::verifier::Bugcheck;
+
+use super::VidSch;
+use super::doorbell::Doorbell;
+use super::hw_context::HwContext;
+use super::report::subcode;
+use super::sync_object::SyncObject;
+
+struct Submitted {
+    /// Progress value of the last buffer.
+    last: u64,
+    /// Progress values under way, kept only where the node limits them.
+    in_flight: VecDeque<u64>,
+}
+
+/// A hardware queue of a context.
+pub(crate) struct HwQueue {
+    context: Arc<HwContext>,
+    system: KmdHandle,
+    kmd: KmdHandle,
+    flags: D3DDDI_CREATEHWQUEUEFLAGS,
+    progress: Arc<SyncObject>,
+    /// Handle of the progress fence in the process.
+    progress_handle: D3DKMT_HANDLE,
+    /// Lock order: a leaf.
+    doorbell: Mutex<Option<Arc<Doorbell>>>,
+    /// What a doorbell that is gone had queued last.
+    left_behind: AtomicU64,
+    /// Lock order: held across DxgkDdiSubmitCommandToHwQueue, which is not re-entered for one queue.
+    submitted: Mutex<Submitted>,
+    destroyed: AtomicBool,
+}
+
+impl VidSch {
+    /// Checks that a queue with these flags may exist in `context`.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for flags that contradict each other or the node; STATUS_NOT_SUPPORTED for features that are off.
+    pub(crate) fn check_queue_flags(
+        &self,
+        context: &HwContext,
+        flags: D3DDDI_CREATEHWQUEUEFLAGS,
+        private_size: usize,
+    ) -> Result<(), NTSTATUS> {
+        const KNOWN: u32 = 0x7f;
+        let caps = context.adapter().caps();
+        let node = caps.nodes.get(context.node() as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+        if flags.into_bits() & !KNOWN != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        if flags.NativeProgressFence() && !caps.features.native_fence {
+            return Err(STATUS_NOT_SUPPORTED);
+        }
+        if flags.UserModeSubmission() {
+            if !caps.features.user_mode_submission || caps.user_mode_submission.is_none() {
+                return Err(STATUS_NOT_SUPPORTED);
+            }
+            // The GPU itself must be able to wait for such a queue, so its progress must be a native fence.
+            if !node.user_mode_submission || !flags.NativeProgressFence() {
+                return Err(STATUS_INVALID_PARAMETER);
+            }
+        }
+        if flags.TestQueue() {
+            if !caps.features.kernel_mode_testing {
+                return Err(STATUS_NOT_SUPPORTED);
+            }
+            if private_size != 0 || flags.UserModeSubmission() {
+                return Err(STATUS_INVALID_PARAMETER);
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates the progress fence of a queue with `flags`.
+    ///
+    /// # Errors
+    /// No memory, or what the driver answered.
+    pub(crate) fn create_progress_fence(
+        &self,
+        context: &HwContext,
+        flags: D3DDDI_CREATEHWQUEUEFLAGS,
+    ) -> Result<Arc<SyncObject>, NTSTATUS> {
+        if flags.NativeProgressFence() {
+            self.create_native_fence(context.device(), 0, &mut [0; 64], true)
+        } else {
+            self.create_monitored_fence(context.device(), 0, true)
+        }
+    }
+
+    /// Creates a queue whose progress fence has the user handle `progress_handle`. [d3dkmddi: DXGKARG_CREATEHWQUEUE]
+    ///
+    /// # Errors
+    /// What the driver answered; the fence is left to the caller.
+    pub(crate) fn create_hw_queue(
+        &self,
+        context: &Arc<HwContext>,
+        flags: D3DDDI_CREATEHWQUEUEFLAGS,
+        private: &mut [u8],
+        progress: Arc<SyncObject>,
+        progress_handle: D3DKMT_HANDLE,
+    ) -> Result<Arc<HwQueue>, NTSTATUS> {
+        let adapter = context.adapter();
+        let system = self.queues.reserve();
+        let mut args = DXGKARG_CREATEHWQUEUE::zeroed();
+        args.hHwQueue = system.raw();
+        args.Flags = flags;
+        (args.pPrivateDriverData, args.PrivateDriverDataSize) = super::private_data(private)?;
+        args.hHwQueueProgressFence = progress_handle;
+        args.HwQueueProgressFenceCPUVirtualAddress = progress.kernel_address().cast();
+        args.HwQueueProgressFenceGPUVirtualAddress = progress.gpu_address();
+        let (_, kmd_context) = context.handles();
+        adapter.miniport.create_hw_queue(kmd_context.raw(), &mut args).ok()?;
+        let kmd = KmdHandle::new(args.hHwQueue);
+        if kmd.is_null() || kmd == system {
+            return Err(STATUS_DRIVER_INTERNAL_ERROR);
+        }
+        let queue = Arc::new(HwQueue {
+            context: Arc::clone(context),
+            system,
+            kmd,
+            flags,
+            progress,
+            progress_handle,
+            doorbell: Mutex::new(None),
+            left_behind: AtomicU64::new(0),
+            submitted: Mutex::new(Submitted { last: 0, in_flight: VecDeque::new() }),
+            destroyed: AtomicBool::new(false),
+        });
+        self.queues.publish(system, &queue);
+        context.add_queue(&queue);
+        Ok(queue)
+    }
+}
+
+impl HwQueue {
+    /// The context it belongs to.
+    pub(crate) fn context(&self) -> &Arc<HwContext> {
+        &self.context
+    }
+
+    /// Our handle and the driver's.
+    pub(crate) fn handles(&self) -> (KmdHandle, KmdHandle) {
+        (self.system, self.kmd)
+    }
+
+    /// Flags it was created with.
+    pub(crate) fn flags(&self) -> D3DDDI_CREATEHWQUEUEFLAGS {
+        self.flags
+    }
+
+    /// Its progress fence.
+    pub(crate) fn progress(&self) -> &Arc<SyncObject> {
+        &self.progress
+    }
+
+    /// Handle of its progress fence in the process.
+    pub(crate) fn progress_handle(&self) -> D3DKMT_HANDLE {
+        self.progress_handle
+    }
+
+    /// Its doorbell.
+    pub(crate) fn doorbell(&self) -> Option<Arc<Doorbell>> {
+        lock(&self.doorbell).clone()
+    }
+
+    /// Whether the queue is gone.
+    pub(crate) fn is_destroyed(&self) -> bool {
+        self.destroyed.load(Ordering::Acquire)
+    }
+
+    fn sch(&self) -> &Arc<VidSch> {
+        self.context.adapter().vidsch()
+    }
+
+    /// Makes `doorbell` the queue's, if it has none.
+    pub(super) fn set_doorbell(&self, doorbell: &Arc<Doorbell>) -> bool {
+        let mut place = lock(&self.doorbell);
+        if place.is_some() || self.is_destroyed() {
+            return false;
+        }
+        *place = Some(Arc::clone(doorbell));
+        true
+    }
+
+    /// The doorbell is gone; `last_queued` is what it had queued.
+    pub(super) fn clear_doorbell(&self, last_queued: u64) {
+        self.left_behind.fetch_max(last_queued, Ordering::AcqRel);
+        *lock(&self.doorbell) = None;
+    }
+
+    /// Progress value at which everything that was submitted until now is done. User mode writes it and may lie.
+    pub(crate) fn last_queued(&self) -> u64 {
+        if self.flags.UserModeSubmission() {
+            let doorbell = lock(&self.doorbell).as_ref().map_or(0, |doorbell| doorbell.last_queued());
+            doorbell.max(self.left_behind.load(Ordering::Acquire))
+        } else {
+            lock(&self.submitted).last
+        }
+    }
+
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.progress.is_reached(self.last_queued())
+    }
+
+    /// Hands a command buffer to the driver. [d3dkmddi: DXGKARG_SUBMITCOMMANDTOHWQUEUE]
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for a queue of user-mode submission, or a progress value that does not grow; STATUS_DEVICE_REMOVED
+    /// after the bugcheck that a refusal by the driver is.
+    pub(crate) fn submit(
+        &self,
+        progress: u64,
+        commands: D3DGPU_VIRTUAL_ADDRESS,
+        size: u32,
+        private: &mut [u8],
+    ) -> Result<(), NTSTATUS> {
+        if self.flags.UserModeSubmission() {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let mut submitted = lock(&self.submitted);
+        if self.is_destroyed() {
+            return Err(STATUS_INVALID_HANDLE);
+        }
+        if progress <= submitted.last {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        self.make_room(&mut submitted)?;
+        let mut args = DXGKARG_SUBMITCOMMANDTOHWQUEUE::zeroed();
+        args.hHwQueue = self.kmd.raw();
+        args.HwQueueProgressFenceId = progress;
+        args.DmaBufferVirtualAddress = commands;
+        args.DmaBufferSize = size;
+        (args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) = super::private_data(private)?;
+        args.HwQueueProgressFenceGpuVa = self.progress.gpu_address();
+        args.HwQueueProgressFenceCpuVa = self.progress.kernel_address().cast();
+        let adapter = self.context.adapter();
+        submitted.last = progress;
+        let status = adapter.miniport.submit_command_to_hw_queue(adapter.context().raw(), &args);
+        if status.is_success() {
+            return Ok(());
+        }
+        self.sch().must_succeed(status, || {
+            Bugcheck::scheduler(
+                subcode::SUBMISSION_FAILED,
+                u64::from(status.0 as u32),
+                (&raw const args).addr() as u64,
+                0,
+                format!("DxgkDdiSubmitCommandToHwQueue failed with {status}"),
+            )
+        });
+        Err(STATUS_DEVICE_REMOVED)
+    }
+
+    /// Waits until the node takes another buffer of this queue (MaxInFlightHwQueueBuffers).
+    fn make_room(&self, submitted: &mut Submitted) -> Result<(), NTSTATUS> {
+        let caps = self.context.adapter().caps();
+        let node = caps.nodes.get(self.context.node() as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+        let metadata = node.metadata;
+        let most = usize::from({ metadata.Flags }.MaxInFlightHwQueueBuffers());
+        if most == 0 {
+            return Ok(());
+        }
+        if submitted.in_flight.back() != Some(&submitted.last) && submitted.last != 0 {
+            let last = submitted.last;
+            submitted.in_flight.push_back(last);
+        }
+        while submitted.in_flight.len() >= most {
+            let Some(&oldest) = submitted.in_flight.front() else { break };
+            match self.sch().wait(&[(Arc::clone(&self.progress), oldest)], false, None) {
+                status if status.is_success() => drop(submitted.in_flight.pop_front()),
+                status => return Err(status),
+            }
+        }
+        Ok(())
+    }
+
+    /// Destroys the queue with what is left of its doorbell, and its progress fence. Once is enough.
+    /// [d3dkmddi: DXGKDDI_DESTROYHWQUEUE]
+    pub(crate) fn destroy(&self) {
+        if let Some(doorbell) = self.doorbell() {
+            doorbell.destroy();
+        }
+        if !self.destroyed.swap(true, Ordering::AcqRel) {
+            self.sch().drain(&[self]);
+            let status = self.context.adapter().miniport.destroy_hw_queue(self.kmd.raw());
+            self.sch().must_not_fail("DxgkDdiDestroyHwQueue", status);
+            self.sch().queues.retire(self.system);
+            self.context.remove_queue(self);
+            self.progress.destroy();
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The scheduler's state as a tree, for reports of failed tests and for people.
+
+use std::fmt;
+
+use wddm_ddi::types::LUID;
+
+use crate::machine::Machine;
+
+use super::VidSch;
+use super::hw_queue::HwQueue;
+use super::sync_object::SyncObject;
+
+/// A line and what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// The line.
+    pub text: String,
+    /// Parts, in the order of their creation.
+    pub parts: Vec<Tree>,
+}
+
+impl Tree {
+    fn new(text: impl Into<String>, parts: Vec<Self>) -> Self {
+        Self { text: text.into(), parts }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
+        writeln!(f, "{:width$}{}", "", self.text, width = 2 * depth)?;
+        self.parts.iter().try_for_each(|part| part.write(f, depth + 1))
+    }
+}
+
+impl fmt::Display for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, 0)
+    }
+}
+
+impl Machine {
+    /// Queues, fences and doorbells of an adapter as they are now; `None` if there is no such adapter.
+    pub fn inspect(&self, luid: LUID) -> Option<Tree> {
+        self.adapter(luid).map(|adapter| adapter.vidsch().inspect())
+    }
+}
+
+impl VidSch {
+    fn inspect(&self) -> Tree {
+        let nodes = self.nodes.iter().enumerate().map(|(index, node)| {
+            let fences = *node.fences();
+            Tree::new(
+                format!(
+                    "node {index}: packets submitted {:#x}, completed {:#x}, pending {}",
+                    fences.last_submitted(),
+                    fences.last_completed(),
+                    fences.pending()
+                ),
+                Vec::new(),
+            )
+        });
+        let contexts = self.contexts.all();
+        let contexts = contexts.iter().map(|context| {
+            let (issued, completed) = context.suspensions();
+            let error = context.device().error().map_or_else(String::new, |error| format!(", device lost: {error:?}"));
+            Tree::new(
+                format!("context on node {}: suspended {completed} of {issued}{error}", context.node()),
+                context.queues().iter().map(|queue| inspect_queue(queue)).collect(),
+            )
+        });
+        let fences = self.fences.all();
+        let free = fences.iter().filter(|fence| !fence.is_of_queue());
+        let fences = free.map(|fence| Tree::new(describe(fence), Vec::new())).collect();
+        Tree::new(
+            "scheduler",
+            vec![
+                Tree::new("nodes", nodes.collect()),
+                Tree::new("contexts", contexts.collect()),
+                Tree::new("native fences", fences),
+            ],
+        )
+    }
+}
+
+fn inspect_queue(queue: &HwQueue) -> Tree {
+    let mut parts = vec![Tree::new(describe(queue.progress()), Vec::new())];
+    if let Some(doorbell) = queue.doorbell() {
+        parts.push(Tree::new(format!("doorbell {:?}, status {}", doorbell.state(), doorbell.status()), Vec::new()));
+    }
+    let kind = if queue.flags().UserModeSubmission() { "user-mode" } else { "kernel-mode" };
+    let state = if queue.is_idle() { "idle" } else { "busy" };
+    Tree::new(format!("{kind} queue, {state}: last queued {}", queue.last_queued()), parts)
+}
+
+fn describe(fence: &SyncObject) -> String {
+    let (kind, monitored) = match fence.monitored() {
+        u64::MAX => ("unmonitored", String::new()),
+        value => ("monitored", format!(" above {value}")),
+    };
+    format!(
+        "fence at {:#x}: current {}, {kind}{monitored}, {} waiters",
+        fence.gpu_address(),
+        fence.current(),
+        fence.waiters()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_prints_its_parts_indented() {
+        let tree = Tree::new("a", vec![Tree::new("b", vec![Tree::new("c", Vec::new())]), Tree::new("d", Vec::new())]);
+        assert_eq!(tree.to_string(), "a\n  b\n    c\n  d\n");
+    }
+}

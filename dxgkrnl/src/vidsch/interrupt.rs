@@ -1,0 +1,193 @@
+//! From the driver's reports to what they change.
+
+use std::sync::Arc;
+
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+
+use crate::device::{Device, DeviceError};
+use crate::machine::lock;
+use crate::verifier::Bugcheck;
+
+use super::VidSch;
+use super::hw_context::HwContext;
+use super::report::{self, FaultTarget, QueueFault, Report, subcode};
+use super::sync_object::SyncObject;
+use super::worker::Work;
+
+/// What was reported and waits for the DPC.
+#[derive(Default)]
+pub(super) struct Pending {
+    fences: Vec<Arc<SyncObject>>,
+    scan_native: bool,
+    scan_monitored: bool,
+    /// Nodes with completed packets, one bit each.
+    completed: u64,
+    suspended: Vec<Arc<HwContext>>,
+    work: Vec<Work>,
+}
+
+impl VidSch {
+    /// DxgkCbNotifyInterrupt: at device level with the interrupt lock held. Notes what is reported; a broken rule is a bugcheck.
+    pub(crate) fn notify_interrupt(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
+        // SAFETY: the driver filled the arm of its type and keeps the array during the call, as the contract asks.
+        let read = unsafe { report::read(data, self.limits) };
+        if let Err(bugcheck) = read.and_then(|report| self.note(&report)) {
+            self.verifier.raise(bugcheck);
+        }
+    }
+
+    fn note(&self, report: &Report<'_>) -> Result<(), Bugcheck> {
+        match *report {
+            Report::Completed { node, fence } => {
+                if let Some(state) = self.nodes.get(node as usize) {
+                    state.fences().complete(fence).map_err(|invalid| {
+                        Bugcheck::scheduler(
+                            subcode::INVALID_FENCE,
+                            u64::from(invalid.reported),
+                            u64::from(invalid.last_completed),
+                            u64::from(invalid.last_submitted),
+                            format!(
+                                "DMA_COMPLETED with id {:#x} on node {node}: last completed {:#x}, last submitted {:#x}",
+                                invalid.reported, invalid.last_completed, invalid.last_submitted
+                            ),
+                        )
+                    })?;
+                    lock(&self.pending).completed |= 1 << (node & 63);
+                }
+            }
+            Report::NativeFences { handles, legacy } => {
+                let mut pending = lock(&self.pending);
+                for &handle in handles {
+                    let fence = self.fences.get(handle).ok_or_else(|| {
+                        Bugcheck::new(
+                            Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR,
+                            [0; 4],
+                            format!("NATIVE_FENCE_SIGNALED with handle {handle:p}, which is no native fence or a destroyed one"),
+                        )
+                    })?;
+                    pending.fences.push(fence);
+                }
+                pending.scan_monitored |= legacy;
+            }
+            Report::NativeScan { legacy } => {
+                let mut pending = lock(&self.pending);
+                pending.scan_native = true;
+                pending.scan_monitored |= legacy;
+            }
+            Report::MonitoredScan => lock(&self.pending).scan_monitored = true,
+            Report::QueueFaulted(fault) => self.note_fault(&fault)?,
+            Report::Suspended { context, fence } => {
+                let found = self.find_context(context);
+                match found.filter(|context| context.suspend_completed(fence)) {
+                    Some(context) => lock(&self.pending).suspended.push(context),
+                    None => {
+                        return Err(Bugcheck::scheduler(
+                            subcode::INVALID_SUSPEND_FENCE,
+                            context.addr() as u64,
+                            fence,
+                            0,
+                            format!(
+                                "SUSPEND_CONTEXT_COMPLETED for context {context:p} with fence {fence}, which is not under way"
+                            ),
+                        ));
+                    }
+                }
+            }
+            Report::EngineIdle { node } => lock(&self.pending).work.push(Work::EngineIdle(node)),
+            Report::EngineHung { node } => lock(&self.pending).work.push(Work::EngineHung(node)),
+            Report::Nothing => {}
+        }
+        Ok(())
+    }
+
+    fn note_fault(&self, fault: &QueueFault) -> Result<(), Bugcheck> {
+        let devices: Vec<Arc<Device>> = match fault.target {
+            FaultTarget::Queue(handle) => {
+                self.find_queue(handle).iter().map(|queue| Arc::clone(queue.context().device())).collect()
+            }
+            FaultTarget::Context(handle) => {
+                self.find_context(handle).iter().map(|context| Arc::clone(context.device())).collect()
+            }
+            FaultTarget::Process(handle) => {
+                let of_process = |context: &Arc<HwContext>| context.device().process.kmd_process.raw() == handle;
+                let mut devices: Vec<_> = self
+                    .contexts
+                    .all()
+                    .iter()
+                    .filter(|context| of_process(context))
+                    .map(|context| Arc::clone(context.device()))
+                    .collect();
+                devices.dedup_by_key(|device| device.id());
+                devices
+            }
+        };
+        if devices.is_empty() {
+            return Err(Bugcheck::new(
+                Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR,
+                [0; 4],
+                format!("HWQUEUE_PAGE_FAULTED names {:?}, which does not exist", fault.target),
+            ));
+        }
+        let error = DeviceError::PageFault { address: fault.address, flags: fault.flags, code: fault.error };
+        self.verifier.log(format!(
+            "{:?} faulted on node {}: {} at {:#x}, level {}, progress {}, error {:#x}",
+            fault.target,
+            fault.node,
+            if fault.is_write() { "write" } else { "read" },
+            fault.address,
+            fault.level,
+            fault.fence,
+            fault.error.into_bits()
+        ));
+        let mut pending = lock(&self.pending);
+        for device in devices {
+            // From now on no thunk accepts work for it, and its state tells why.
+            device.set_error(error);
+            pending.work.push(Work::Lose(device, error));
+        }
+        if fault.needs_reset() {
+            pending.work.push(Work::EngineHung(fault.node));
+        }
+        Ok(())
+    }
+
+    /// DxgkCbNotifyDpc: at DISPATCH_LEVEL, one at a time for an adapter.
+    pub(crate) fn notify_dpc(&self) {
+        let mut acting = lock(&self.acting);
+        core::mem::swap(&mut *acting, &mut *lock(&self.pending));
+        // Waiting threads first, everything else is less urgent.
+        for fence in acting.fences.drain(..) {
+            fence.evaluate();
+        }
+        if core::mem::take(&mut acting.scan_native) {
+            self.evaluate_watched(true);
+        }
+        if core::mem::take(&mut acting.scan_monitored) {
+            self.evaluate_watched(false);
+        }
+        let completed = core::mem::take(&mut acting.completed);
+        for (index, node) in self.nodes.iter().enumerate() {
+            if completed >> (index & 63) & 1 != 0 {
+                node.announce();
+            }
+        }
+        for context in acting.suspended.drain(..) {
+            context.announce_suspended();
+        }
+        for work in acting.work.drain(..) {
+            self.worker.add(work);
+        }
+    }
+
+    /// DxgkCbInvalidateHwContext: the context lost its state in an engine reset. The one that caused it and those it took along both
+    /// lose their device; what differs is the reason. [d3dkmddi: DXGKCB_INVALIDATEHWCONTEXT]
+    pub(crate) fn invalidate_hw_context(&self, args: &DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS {
+        let Some(context) = self.find_context(args.hHwContext) else { return STATUS_INVALID_PARAMETER };
+        let error = if args.Flags.CollateralDamage() { DeviceError::Reset } else { DeviceError::Hung };
+        let device = Arc::clone(context.device());
+        device.set_error(error);
+        self.worker.add(Work::Lose(device, error));
+        STATUS_SUCCESS
+    }
+}

@@ -1,0 +1,97 @@
+//! Handles that the driver gets for objects of the scheduler.
+//!
+//! A handle looks like a kernel address and is never one: a driver that follows it faults. Values are not used twice, so that a
+//! stale one is known for what it is.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use wddm_ddi::types::HANDLE;
+
+use crate::machine::lock;
+use crate::miniport::KmdHandle;
+
+/// Objects of one kind by the handle that the driver knows them by.
+///
+/// The lock is the last in every order: nothing else is taken while it is held, and device level may take it.
+pub(crate) struct Registry<T> {
+    next: AtomicUsize,
+    live: Mutex<HashMap<usize, Weak<T>>>,
+}
+
+/// Distance of handle values, as of small blocks of kernel memory.
+const STEP: usize = 16;
+
+impl<T> Registry<T> {
+    /// Handles of kind number `kind`, each kind in its own range.
+    pub(crate) fn new(kind: u8) -> Self {
+        let first = 0xffff_9000_0000_0000 | usize::from(kind) << 40;
+        Self { next: AtomicUsize::new(first + STEP), live: Mutex::new(HashMap::new()) }
+    }
+
+    /// Takes a handle for an object that does not exist yet.
+    pub(crate) fn reserve(&self) -> KmdHandle {
+        let value = self.next.fetch_add(STEP, Ordering::Relaxed);
+        KmdHandle::new(core::ptr::without_provenance_mut(value))
+    }
+
+    /// The object exists from now on.
+    pub(crate) fn publish(&self, handle: KmdHandle, object: &Arc<T>) {
+        lock(&self.live).insert(handle.raw().addr(), Arc::downgrade(object));
+    }
+
+    /// The object is gone; its handle is stale.
+    pub(crate) fn retire(&self, handle: KmdHandle) {
+        lock(&self.live).remove(&handle.raw().addr());
+    }
+
+    /// The object with this handle.
+    pub(crate) fn get(&self, handle: HANDLE) -> Option<Arc<T>> {
+        lock(&self.live).get(&handle.addr())?.upgrade()
+    }
+
+    /// All objects.
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        let mut all: Vec<(usize, Arc<T>)> =
+            lock(&self.live).iter().filter_map(|(handle, object)| Some((*handle, object.upgrade()?))).collect();
+        all.sort_unstable_by_key(|(handle, _)| *handle);
+        all.into_iter().map(|(_, object)| object).collect()
+    }
+
+    /// Number of objects.
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.live).len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_find_their_object_until_it_is_retired_and_are_never_reused() {
+        let registry = Registry::new(3);
+        let (a, b) = (registry.reserve(), registry.reserve());
+        assert_ne!(a, b);
+        assert!(registry.get(a.raw()).is_none(), "not published yet");
+        let object = Arc::new("a");
+        registry.publish(a, &object);
+        assert_eq!(registry.get(a.raw()).as_deref(), Some(&"a"));
+        registry.retire(a);
+        assert!(registry.get(a.raw()).is_none());
+        assert_eq!(registry.len(), 0);
+        assert_ne!(registry.reserve(), a);
+    }
+
+    #[test]
+    fn kinds_do_not_share_values_and_an_object_that_was_dropped_is_not_found() {
+        let (fences, queues) = (Registry::<u8>::new(1), Registry::<u8>::new(2));
+        let (fence, queue) = (fences.reserve(), queues.reserve());
+        assert_ne!(fence, queue);
+        fences.publish(fence, &Arc::new(0));
+        assert!(fences.get(fence.raw()).is_none());
+        assert!(fences.get(queue.raw()).is_none());
+        assert!(fences.all().is_empty());
+    }
+}

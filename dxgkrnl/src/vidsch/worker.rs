@@ -1,0 +1,72 @@
+//! The worker thread: what reports ask for that only PASSIVE_LEVEL may do.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, Weak};
+use std::thread::JoinHandle;
+
+use crate::device::{Device, DeviceError};
+use crate::machine::lock;
+
+use super::VidSch;
+use super::sync_object::SyncObject;
+
+/// One piece of work.
+pub(super) enum Work {
+    /// A device is lost.
+    Lose(Arc<Device>, DeviceError),
+    /// An engine is idle and wants to enter F1.
+    EngineIdle(u32),
+    /// An engine hangs.
+    EngineHung(u32),
+    /// A wait that was on these fences is over.
+    ForgetWaits(Vec<Weak<SyncObject>>),
+}
+
+/// The thread, while the scheduler runs.
+#[derive(Default)]
+pub(super) struct Worker {
+    /// Lock order: a leaf.
+    running: Mutex<Option<(Sender<Work>, JoinHandle<()>)>>,
+}
+
+impl Worker {
+    /// Starts the thread. A host that has no thread left leaves the work undone, and the log says so.
+    pub(super) fn start(&self, sch: &Arc<VidSch>) {
+        let (send, receive) = channel();
+        let target = Arc::downgrade(sch);
+        let thread = std::thread::Builder::new().name("vidsch".to_owned()).spawn(move || run(&receive, &target));
+        match thread {
+            Ok(thread) => *lock(&self.running) = Some((send, thread)),
+            Err(error) => sch.verifier.log(format!("the scheduler has no worker thread: {error}")),
+        }
+    }
+
+    /// Adds work; none is taken any more after [`Worker::stop`].
+    pub(super) fn add(&self, work: Work) {
+        if let Some((send, _)) = lock(&self.running).as_ref() {
+            // Fails only when the thread has ended, with the machine.
+            let _ = send.send(work);
+        }
+    }
+
+    /// Finishes what was added and ends the thread.
+    pub(super) fn stop(&self) {
+        let Some((send, thread)) = lock(&self.running).take() else { return };
+        drop(send);
+        if thread.thread().id() != std::thread::current().id() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
+    while let Ok(work) = receive.recv() {
+        let Some(sch) = target.upgrade() else { return };
+        match work {
+            Work::Lose(device, error) => sch.lose_device(&device, error),
+            Work::EngineIdle(node) => sch.engine_idle(node),
+            Work::EngineHung(node) => sch.engine_hung(node),
+            Work::ForgetWaits(fences) => fences.iter().filter_map(Weak::upgrade).for_each(|fence| fence.remove_over()),
+        }
+    }
+}
