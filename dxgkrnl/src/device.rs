@@ -162,6 +162,7 @@ pub(crate) fn destroy(process: &Process, handle: D3DKMT_HANDLE) -> Result<(), NT
     let Object::Device(device) = process.remove_if(handle, |object| matches!(object, Object::Device(_)))? else {
         return Err(STATUS_INVALID_HANDLE);
     };
+    device.adapter.vidsch().close_device(&device);
     for child in process.objects_of(handle) {
         if let Ok(object) = process.remove(child) {
             object.destroy();

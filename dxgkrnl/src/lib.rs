@@ -25,3 +25,4 @@ mod vidsch;
 pub use loader::{DriverId, DriverImage, LoadError};
 pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig};
 pub use process::{Attached, Process};
+pub use vidsch::Tree;

@@ -1,5 +1,7 @@
 //! Thunks: what user mode calls.
 
+mod queue;
+mod sync;
 pub(crate) mod user;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

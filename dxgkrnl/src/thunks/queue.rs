@@ -1,0 +1,219 @@
+//! Thunks of hardware contexts, queues and doorbells.
+
+use std::sync::Arc;
+
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::NTSTATUS;
+
+use crate::process::{Object, Process};
+use crate::vidsch::{DoorbellRequest, HwContext, HwQueue, PRIVATE_DATA_MAX};
+
+use super::{enter, enter_read_only, user};
+
+/// Most private data of a doorbell, in bytes. [d3dkmddi: DXGKARG_CREATEDOORBELL]
+const DOORBELL_DATA_MAX: u32 = 16;
+
+/// Private driver data: copied in, handed to the driver, and copied back if the driver changed it.
+struct Private {
+    user: *mut u8,
+    before: Vec<u8>,
+    data: Vec<u8>,
+}
+
+impl Private {
+    fn read(user: *mut core::ffi::c_void, size: u32, most: u32) -> Result<Self, NTSTATUS> {
+        if size > most {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let user = user.cast::<u8>();
+        let data = user::read_array(user.cast_const(), size)?;
+        Ok(Self { user, before: data.clone(), data })
+    }
+
+    fn give_back(&self) -> Result<(), NTSTATUS> {
+        if self.before == self.data { Ok(()) } else { user::write_array(self.user, &self.data) }
+    }
+}
+
+/// A user address that the system made, as thunks give it.
+fn address(exposed: usize) -> *mut core::ffi::c_void {
+    core::ptr::with_exposed_provenance_mut(exposed)
+}
+
+/// [d3dkmthk: D3DKMTCreateHwContext]
+pub(super) unsafe extern "win64" fn create_hw_context(args: *mut D3DKMT_CREATEHWCONTEXT) -> NTSTATUS {
+    enter("D3DKMTCreateHwContext", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        if args.Flags.into_bits() != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let mut private = Private::read(args.pPrivateDriverData, args.PrivateDriverDataSize, PRIVATE_DATA_MAX)?;
+        let sch = device.adapter.vidsch();
+        let context = sch.create_hw_context(&device, args.NodeOrdinal, args.EngineAffinity, &mut private.data)?;
+        let given = private.give_back();
+        match given.and_then(|()| process.insert_on(&device, Object::HwContext(Arc::clone(&context)))) {
+            Ok(handle) => {
+                args.hHwContext = handle;
+                Ok(STATUS_SUCCESS)
+            }
+            Err(status) => {
+                context.destroy();
+                Err(status)
+            }
+        }
+    })
+}
+
+/// Refused while the context has queues. [d3dkmthk: D3DKMTDestroyHwContext]
+pub(super) unsafe extern "win64" fn destroy_hw_context(args: *mut D3DKMT_DESTROYHWCONTEXT) -> NTSTATUS {
+    enter_read_only("D3DKMTDestroyHwContext", args, |process, args| {
+        let context = process.get_hw_context(args.hHwContext)?;
+        if !context.queues().is_empty() {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let object = process.remove_if(args.hHwContext, |object| matches!(object, Object::HwContext(_)))?;
+        object.destroy();
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// [d3dkmthk: D3DKMTCreateHwQueue]
+pub(super) unsafe extern "win64" fn create_hw_queue(args: *mut D3DKMT_CREATEHWQUEUE) -> NTSTATUS {
+    enter("D3DKMTCreateHwQueue", args, |process, args| {
+        let context = process.get_hw_context(args.hHwContext)?;
+        context.device().check()?;
+        let mut private = Private::read(args.pPrivateDriverData, args.PrivateDriverDataSize, PRIVATE_DATA_MAX)?;
+        let queue = make_queue(process, &context, args, &mut private)?;
+        let progress = queue.progress();
+        args.hHwQueueProgressFence = queue.progress_handle();
+        args.HwQueueProgressFenceCPUVirtualAddress = address(progress.user_address());
+        args.HwQueueProgressFenceGPUVirtualAddress = progress.gpu_address();
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// Makes progress fence and queue with their handles; undoes every step if a later one fails.
+fn make_queue(
+    process: &Process,
+    context: &Arc<HwContext>,
+    args: &mut D3DKMT_CREATEHWQUEUE,
+    private: &mut Private,
+) -> Result<Arc<HwQueue>, NTSTATUS> {
+    let device = context.device();
+    let sch = device.adapter.vidsch();
+    sch.check_queue_flags(context, args.Flags, private.data.len())?;
+    let progress = sch.create_progress_fence(context, args.Flags)?;
+    let progress_handle =
+        process.insert_on(device, Object::Sync(Arc::clone(&progress))).inspect_err(|_| progress.destroy())?;
+    let queue = sch
+        .create_hw_queue(context, args.Flags, &mut private.data, Arc::clone(&progress), progress_handle)
+        .inspect_err(|_| {
+            let _ = process.remove(progress_handle);
+            progress.destroy();
+        })?;
+    let handle = private.give_back().and_then(|()| process.insert_on(device, Object::HwQueue(Arc::clone(&queue))));
+    args.hHwQueue = handle.inspect_err(|_| {
+        let _ = process.remove(progress_handle);
+        queue.destroy();
+    })?;
+    Ok(queue)
+}
+
+/// Refused while the queue has a doorbell. Waits for what was submitted. [d3dkmthk: D3DKMTDestroyHwQueue]
+pub(super) unsafe extern "win64" fn destroy_hw_queue(args: *mut D3DKMT_DESTROYHWQUEUE) -> NTSTATUS {
+    enter_read_only("D3DKMTDestroyHwQueue", args, |process, args| {
+        let queue = process.get_hw_queue(args.hHwQueue)?;
+        if queue.doorbell().is_some() {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let object = process.remove_if(args.hHwQueue, |object| matches!(object, Object::HwQueue(_)))?;
+        object.destroy();
+        let _ = process.remove(queue.progress_handle());
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// [d3dkmthk: D3DKMTSubmitCommandToHwQueue]
+pub(super) unsafe extern "win64" fn submit_command_to_hw_queue(args: *mut D3DKMT_SUBMITCOMMANDTOHWQUEUE) -> NTSTATUS {
+    enter_read_only("D3DKMTSubmitCommandToHwQueue", args, |process, args| {
+        let queue = process.get_hw_queue(args.hHwQueue)?;
+        queue.context().device().check()?;
+        // Primaries are what displays show; a compute-only adapter has none.
+        if args.NumPrimaries != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let mut private = Private::read(args.pPrivateDriverData, args.PrivateDriverDataSize, PRIVATE_DATA_MAX)?;
+        queue.submit(args.HwQueueProgressFenceId, args.CommandBuffer, args.CommandLength, &mut private.data)?;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// [d3dkmthk: D3DKMTCreateDoorbell]
+pub(super) unsafe extern "win64" fn create_doorbell(args: *mut D3DKMT_CREATE_DOORBELL) -> NTSTATUS {
+    enter("D3DKMTCreateDoorbell", args, |process, args| {
+        const KNOWN: u32 = 0x3;
+        let queue = process.get_hw_queue(args.hHwQueue)?;
+        let device = queue.context().device();
+        device.check()?;
+        if args.Flags.into_bits() & !KNOWN != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        if args.Flags.ResizeRingBufferOperation() {
+            return Err(STATUS_NOT_SUPPORTED);
+        }
+        let mut private = Private::read(args.PrivateDriverData, args.PrivateDriverDataSize, DOORBELL_DATA_MAX)?;
+        let request = DoorbellRequest {
+            ring: process.get_allocation(args.hRingBuffer)?,
+            control: process.get_allocation(args.hRingBufferControl)?,
+            secondary: args.Flags.RequireSecondaryCpuVA(),
+            private: &mut private.data,
+        };
+        let doorbell = device.adapter.vidsch().create_doorbell(&queue, request)?;
+        let inserted = private.give_back();
+        let inserted = inserted.and_then(|()| process.insert_on(device, Object::Doorbell(Arc::clone(&doorbell))));
+        args.hDoorbell = inserted.inspect_err(|_| doorbell.destroy())?;
+        let (primary, secondary) = doorbell.user_addresses();
+        args.DoorbellCPUVirtualAddress = address(primary);
+        args.DoorbellSecondaryCPUVirtualAddress = address(secondary);
+        args.DoorbellStatusCPUVirtualAddress = address(doorbell.user_status());
+        args.HwQueueProgressFenceLastQueuedValueCPUVirtualAddress = address(doorbell.user_last_queued());
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// [d3dkmthk: D3DKMTConnectDoorbell]
+pub(super) unsafe extern "win64" fn connect_doorbell(args: *mut D3DKMT_CONNECT_DOORBELL) -> NTSTATUS {
+    enter_read_only("D3DKMTConnectDoorbell", args, |process, args| {
+        if args.Flags.into_bits() != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let doorbell = process.get_doorbell(args.hDoorbell)?;
+        doorbell.queue().context().device().check()?;
+        doorbell.connect()?;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// Waits for what was queued through the doorbell. [d3dkmthk: D3DKMTDestroyDoorbell]
+pub(super) unsafe extern "win64" fn destroy_doorbell(args: *mut D3DKMT_DESTROY_DOORBELL) -> NTSTATUS {
+    enter_read_only("D3DKMTDestroyDoorbell", args, |process, args| {
+        let object = process.remove_if(args.hDoorbell, |object| matches!(object, Object::Doorbell(_)))?;
+        object.destroy();
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// [d3dkmthk: D3DKMTNotifyWorkSubmission]
+pub(super) unsafe extern "win64" fn notify_work_submission(args: *mut D3DKMT_NOTIFY_WORK_SUBMISSION) -> NTSTATUS {
+    enter_read_only("D3DKMTNotifyWorkSubmission", args, |process, args| {
+        if args.Flags.into_bits() != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let doorbell = process.get_doorbell(args.hDoorbell)?;
+        doorbell.queue().context().device().check()?;
+        doorbell.notify()?;
+        Ok(STATUS_SUCCESS)
+    })
+}

@@ -1,0 +1,139 @@
+//! Thunks of fences: creation, CPU waits and CPU signals.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use wddm_ddi::km::D3DDDI_NATIVEFENCE_TYPE;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
+
+use crate::device::Device;
+use crate::process::{Object, Process};
+use crate::vidsch::SyncObject;
+
+use super::{enter, enter_read_only, user};
+
+/// Most fences of one wait or signal.
+const OBJECTS_MAX: u32 = 64;
+
+/// [d3dkmthk: D3DKMTCreateNativeFence]
+pub(super) unsafe extern "win64" fn create_native_fence(args: *mut D3DKMT_CREATENATIVEFENCE) -> NTSTATUS {
+    enter("D3DKMTCreateNativeFence", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        check_info(args)?;
+        let mut private = args.PrivateDriverData;
+        let sch = device.adapter.vidsch();
+        let fence = sch.create_native_fence(&device, args.Info.InitialFenceValue, &mut private, false)?;
+        let inserted = process.insert_on(&device, Object::Sync(Arc::clone(&fence)));
+        args.hSyncObject = inserted.inspect_err(|_| fence.destroy())?;
+        args.PrivateDriverData = private;
+        let mapping = &mut args.Info.NativeFenceMapping;
+        mapping.CurrentValueCpuVa = core::ptr::with_exposed_provenance_mut(fence.user_address());
+        mapping.CurrentValueGpuVa = fence.gpu_address();
+        mapping.MonitoredValueGpuVa = fence.monitored_gpu_address();
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// Only private fences of the default type exist so far; what else the interface knows is refused by name.
+fn check_info(args: &D3DKMT_CREATENATIVEFENCE) -> Result<(), NTSTATUS> {
+    const KNOWN: u32 = 0x7ff;
+    let info = &args.Info;
+    let flags = info.Flags.into_bits();
+    let reserved = args.Reserved.iter().chain(&info.Reserved).any(|byte| *byte != 0);
+    if args.Flags.into_bits() != 0 || flags & !KNOWN != 0 || reserved || info.EngineAffinity > 1 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    match info.Type {
+        D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT if flags == 0 => Ok(()),
+        D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT
+        | D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU => Err(STATUS_NOT_SUPPORTED),
+        _ => Err(STATUS_INVALID_PARAMETER),
+    }
+}
+
+/// Refused for the progress fence of a queue, which goes with the queue. [d3dkmthk: D3DKMTDestroySynchronizationObject]
+pub(super) unsafe extern "win64" fn destroy_synchronization_object(
+    args: *mut D3DKMT_DESTROYSYNCHRONIZATIONOBJECT,
+) -> NTSTATUS {
+    enter_read_only("D3DKMTDestroySynchronizationObject", args, |process, args| {
+        if process.get_sync(args.hSyncObject)?.is_of_queue() {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        process.remove_if(args.hSyncObject, |object| matches!(object, Object::Sync(_)))?.destroy();
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// Fences with values, all on the adapter of `device`.
+fn read_pairs(
+    process: &Process,
+    device: &Device,
+    count: u32,
+    handles: *const D3DKMT_HANDLE,
+    values: *const u64,
+) -> Result<Vec<(Arc<SyncObject>, u64)>, NTSTATUS> {
+    if count == 0 || count > OBJECTS_MAX {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let handles = user::read_array(handles, count)?;
+    let values = user::read_array(values, count)?;
+    let pairs: Vec<_> = handles
+        .into_iter()
+        .zip(values)
+        .map(|(handle, value)| Ok((process.get_sync(handle)?, value)))
+        .collect::<Result<_, NTSTATUS>>()?;
+    if pairs.iter().all(|(fence, _)| Arc::ptr_eq(fence.adapter(), &device.adapter)) {
+        Ok(pairs)
+    } else {
+        Err(STATUS_INVALID_PARAMETER)
+    }
+}
+
+/// Blocks, or signals an event later: `hAsyncEvent` is the number of an eventfd here. [d3dkmthk: D3DKMTWaitForSynchronizationObjectFromCpu]
+pub(super) unsafe extern "win64" fn wait_for_synchronization_object_from_cpu(
+    args: *mut D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU,
+) -> NTSTATUS {
+    enter_read_only("D3DKMTWaitForSynchronizationObjectFromCpu", args, |process, args| {
+        const KNOWN: u32 = 0x1;
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        if args.Flags.into_bits() & !KNOWN != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let (handles, values) = (args.ObjectHandleArray.cast_const(), args.FenceValueArray.cast_const());
+        let conditions = read_pairs(process, &device, args.ObjectCount, handles, values)?;
+        let sch = device.adapter.vidsch();
+        let any = args.Flags.WaitAny();
+        if args.hAsyncEvent.is_null() {
+            return Ok(sch.wait(&conditions, any, None));
+        }
+        let event = RawFd::try_from(args.hAsyncEvent.addr()).map_err(|_| STATUS_INVALID_HANDLE)?;
+        sch.wait_with_event(&conditions, any, event)?;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// [d3dkmthk: D3DKMTSignalSynchronizationObjectFromCpu]
+pub(super) unsafe extern "win64" fn signal_synchronization_object_from_cpu(
+    args: *mut D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU,
+) -> NTSTATUS {
+    enter_read_only("D3DKMTSignalSynchronizationObjectFromCpu", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        let rewind = args.Flags.AllowFenceRewind();
+        if args.Flags.with_AllowFenceRewind(false).into_bits() != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let (handles, values) = (args.ObjectHandleArray.cast_const(), args.FenceValueArray.cast_const());
+        let signals = read_pairs(process, &device, args.ObjectCount, handles, values)?;
+        // All or nothing, as far as the fences stand still.
+        if signals.iter().any(|(fence, value)| fence.is_of_queue() || (*value < fence.current() && !rewind)) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        signals.iter().try_for_each(|(fence, value)| fence.signal(*value, rewind))?;
+        Ok(STATUS_SUCCESS)
+    })
+}
