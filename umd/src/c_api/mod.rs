@@ -288,8 +288,8 @@ pub extern "C" fn campanile_status_text(status: i32) -> *const c_char {
     text.as_ptr()
 }
 
-/// Opens the first Campanile GPU. `thunks` is the table of D3DKMT functions, in the order of the driver's documentation, each
-/// with the calling convention of Windows; it must stay valid for ever.
+/// Opens the first Campanile GPU. `thunks` is the table of D3DKMT functions listed at the top, each with the calling
+/// convention of Windows; it must stay valid for ever.
 ///
 /// # Safety
 /// `thunks` is such a table or null; `adapter` is writable or null.

@@ -1,0 +1,354 @@
+// C API of the Campanile GPU's user-mode driver.
+//
+// Every function returns 0 or says what went wrong: a positive number is a campanile_status, a negative one the NTSTATUS with
+// which the operating system refused; campanile_status_text explains both. Handles are numbers; stale, foreign and invented
+// ones are refused. Results are written only on success. Pointers are good for what they point to, or null.
+//
+// Generated from the Rust source; do not edit.
+//
+// The table of thunks has one pointer for each of these functions of d3dkmthk.h, in this order:
+//   D3DKMTEnumAdapters3
+//   D3DKMTOpenAdapterFromLuid
+//   D3DKMTCloseAdapter
+//   D3DKMTQueryAdapterInfo
+//   D3DKMTCreateDevice
+//   D3DKMTDestroyDevice
+//   D3DKMTGetDeviceState
+//   D3DKMTCreatePagingQueue
+//   D3DKMTDestroyPagingQueue
+//   D3DKMTCreateAllocation2
+//   D3DKMTDestroyAllocation2
+//   D3DKMTMakeResident
+//   D3DKMTEvict
+//   D3DKMTReserveGpuVirtualAddress
+//   D3DKMTMapGpuVirtualAddress
+//   D3DKMTFreeGpuVirtualAddress
+//   D3DKMTLock2
+//   D3DKMTUnlock2
+//   D3DKMTCreateHwContext
+//   D3DKMTDestroyHwContext
+//   D3DKMTCreateHwQueue
+//   D3DKMTDestroyHwQueue
+//   D3DKMTSubmitCommandToHwQueue
+//   D3DKMTCreateDoorbell
+//   D3DKMTConnectDoorbell
+//   D3DKMTDestroyDoorbell
+//   D3DKMTNotifyWorkSubmission
+//   D3DKMTCreateNativeFence
+//   D3DKMTDestroySynchronizationObject
+//   D3DKMTWaitForSynchronizationObjectFromCpu
+//   D3DKMTSignalSynchronizationObjectFromCpu
+
+#ifndef CAMPANILE_H
+#define CAMPANILE_H
+
+#include <stdint.h>
+
+// What went wrong.
+enum campanile_status
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // Nothing.
+  CAMPANILE_STATUS_OK = 0,
+  // A pointer that must not be null is null, or is not aligned for what it points to.
+  CAMPANILE_STATUS_BAD_POINTER = 1,
+  // The handle was never given out, was destroyed, or stands for an object of another kind.
+  CAMPANILE_STATUS_BAD_HANDLE = 2,
+  // Another thread uses the object.
+  CAMPANILE_STATUS_BUSY = 3,
+  // An argument is out of range.
+  CAMPANILE_STATUS_BAD_ARGUMENT = 4,
+  // No Campanile GPU found.
+  CAMPANILE_STATUS_NO_ADAPTER = 5,
+  // The kernel-mode driver has another version.
+  CAMPANILE_STATUS_VERSION = 6,
+  // The GPU was reset or removed: destroy everything but the adapter and create it anew.
+  CAMPANILE_STATUS_DEVICE_LOST = 7,
+  // Native fences are not enabled.
+  CAMPANILE_STATUS_NATIVE_FENCES_DISABLED = 8,
+  // User-mode submission is not enabled.
+  CAMPANILE_STATUS_USER_SUBMISSION_DISABLED = 9,
+  // The command would fault the queue.
+  CAMPANILE_STATUS_BAD_PACKET = 10,
+  // The buffer lies in memory that the CPU cannot map.
+  CAMPANILE_STATUS_NOT_MAPPABLE = 11,
+  // The fence belongs to another adapter.
+  CAMPANILE_STATUS_FOREIGN_FENCE = 12,
+  // The submission is too large for the queue's command memory or above 1 MiB.
+  CAMPANILE_STATUS_COMMANDS_TOO_LARGE = 13,
+  // Every ring entry is in use.
+  CAMPANILE_STATUS_RING_FULL = 14,
+  // Command memory is in use.
+  CAMPANILE_STATUS_COMMAND_MEMORY_FULL = 15,
+  // The time limit passed first.
+  CAMPANILE_STATUS_TIMEOUT = 16,
+  // The doorbell's status is unknown.
+  CAMPANILE_STATUS_DOORBELL_STATUS = 17,
+  // The operating system broke its contract.
+  CAMPANILE_STATUS_BAD_ANSWER = 18,
+  // Nothing is being recorded: call campanile_begin first.
+  CAMPANILE_STATUS_NOT_RECORDING = 19,
+  // A recording is open: submit or cancel it first.
+  CAMPANILE_STATUS_RECORDING = 20,
+  // The buffer is not mapped.
+  CAMPANILE_STATUS_NOT_MAPPED = 21,
+  // Too many objects.
+  CAMPANILE_STATUS_TOO_MANY_HANDLES = 22,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum campanile_status campanile_status;
+#else
+typedef int32_t campanile_status;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// Where a buffer lives.
+enum campanile_placement
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // System memory.
+  CAMPANILE_PLACEMENT_SYSTEM = 0,
+  // VRAM that the CPU can map.
+  CAMPANILE_PLACEMENT_VRAM_VISIBLE = 1,
+  // VRAM that the CPU never maps.
+  CAMPANILE_PLACEMENT_VRAM = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum campanile_placement campanile_placement;
+#else
+typedef int32_t campanile_placement;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// Engine that runs a queue.
+enum campanile_node
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // General work.
+  CAMPANILE_NODE_COMPUTE = 0,
+  // Transfers.
+  CAMPANILE_NODE_COPY = 1,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum campanile_node campanile_node;
+#else
+typedef int32_t campanile_node;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// How a queue submits.
+enum campanile_model
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // User mode where it works, the kernel's otherwise.
+  CAMPANILE_MODEL_AUTO = 0,
+  // By ring and doorbell.
+  CAMPANILE_MODEL_USER = 1,
+  // By a call for every submission.
+  CAMPANILE_MODEL_KERNEL = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum campanile_model campanile_model;
+#else
+typedef int32_t campanile_model;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// An adapter.
+typedef struct {
+  // The handle; 0 is none.
+  uint64_t id;
+} campanile_adapter;
+
+// A device.
+typedef struct {
+  // The handle; 0 is none.
+  uint64_t id;
+} campanile_device;
+
+// A buffer.
+typedef struct {
+  // The handle; 0 is none.
+  uint64_t id;
+} campanile_buffer;
+
+// A native fence.
+typedef struct {
+  // The handle; 0 is none.
+  uint64_t id;
+} campanile_fence;
+
+// Properties of a new queue.
+typedef struct {
+  // Most submissions in flight: a power of two, 128 to 65536; 0 means 256.
+  uint32_t ring_entries;
+  // Bytes of command memory: a multiple of 4096, up to 256 MiB; 0 means 1 MiB.
+  uint32_t command_bytes;
+  // A campanile_model.
+  int32_t model;
+} campanile_queue_options;
+
+// A queue.
+typedef struct {
+  // The handle; 0 is none.
+  uint64_t id;
+} campanile_queue;
+
+// Copies `rows` runs of `row_bytes` bytes; run i goes from `source + i * source_pitch` to
+// `destination + i * destination_pitch`.
+typedef struct {
+  // Source address.
+  uint64_t source;
+  // Destination address.
+  uint64_t destination;
+  // Bytes of one run.
+  uint32_t row_bytes;
+  // Runs, at least 1.
+  uint32_t rows;
+  // Distance of source runs.
+  uint32_t source_pitch;
+  // Distance of destination runs.
+  uint32_t destination_pitch;
+} campanile_copy_rows;
+
+// What a queue has done so far.
+typedef struct {
+  // Submissions made.
+  uint64_t submissions;
+  // Stores to the doorbell.
+  uint64_t doorbell_rings;
+  // Connections asked for because a doorbell had been taken away.
+  uint64_t doorbell_reconnects;
+  // Submissions that the kernel-mode driver had to be told of.
+  uint64_t notifications;
+} campanile_queue_stats_t;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// What a status means, as a sentence that says what to do. Never null; any number is allowed.
+const char *campanile_status_text(int32_t status);
+
+// Opens the first Campanile GPU. `thunks` is the table of D3DKMT functions listed at the top, each with the calling
+// convention of Windows; it must stay valid for ever.
+int32_t campanile_adapter_open(const void *thunks, campanile_adapter *adapter);
+
+// Opens the Campanile GPU with a LUID.
+int32_t campanile_adapter_open_luid(const void *thunks, uint32_t low, int32_t high, campanile_adapter *adapter);
+
+// Closes an adapter. What was made on it stays usable.
+int32_t campanile_adapter_close(campanile_adapter adapter);
+
+// Creates a device.
+int32_t campanile_device_create(campanile_adapter adapter, campanile_device *device);
+
+// Destroys a device, once everything made on it is destroyed.
+int32_t campanile_device_destroy(campanile_device device);
+
+// Succeeds as long as the device works; CAMPANILE_STATUS_DEVICE_LOST otherwise.
+int32_t campanile_device_check(campanile_device device);
+
+// Creates a buffer of `size` bytes that the GPU can use; `placement` is a campanile_placement.
+int32_t campanile_buffer_create(campanile_device device, uint64_t size, int32_t placement, campanile_buffer *buffer);
+
+// Destroys a buffer and its mapping. Work that uses it must be done.
+int32_t campanile_buffer_destroy(campanile_buffer buffer);
+
+// First GPU address of a buffer.
+int32_t campanile_buffer_gpu_address(campanile_buffer buffer, uint64_t *address);
+
+// Maps a buffer for the CPU. Mapping it again gives the same address; one campanile_buffer_unmap ends it.
+int32_t campanile_buffer_map(campanile_buffer buffer, void **address);
+
+// Ends a buffer's mapping; the address is not to be used any more.
+int32_t campanile_buffer_unmap(campanile_buffer buffer);
+
+// Creates a native fence with an initial value.
+int32_t campanile_fence_create(campanile_device device, uint64_t initial, campanile_fence *fence);
+
+// Destroys a fence. Work that names it must be done; CAMPANILE_STATUS_BUSY while a thread waits for it.
+int32_t campanile_fence_destroy(campanile_fence fence);
+
+// The fence's current value.
+int32_t campanile_fence_value(campanile_fence fence, uint64_t *value);
+
+// Waits until the fence's value is at least `value`, for `nanoseconds` at most; all ones waits as long as the device lives.
+int32_t campanile_fence_wait(campanile_fence fence,
+                             uint64_t value,
+                             uint64_t nanoseconds);
+
+// Sets the fence's value from the CPU.
+int32_t campanile_fence_signal(campanile_fence fence, uint64_t value);
+
+// Creates a queue; `node` is a campanile_node, `options` may be null.
+int32_t campanile_queue_create(campanile_device device,
+                               int32_t node,
+                               const campanile_queue_options *options,
+                               campanile_queue *queue);
+
+// Destroys a queue. A recording that is open is dropped.
+int32_t campanile_queue_destroy(campanile_queue queue);
+
+// Starts recording a submission. Waits for the GPU when the ring is full.
+int32_t campanile_begin(campanile_queue queue);
+
+// Drops the open recording.
+int32_t campanile_cancel(campanile_queue queue);
+
+// Submits the open recording and ends it, also when it fails. The progress value says when the work is done; `progress` may
+// be null.
+int32_t campanile_submit(campanile_queue queue,
+                         uint64_t *progress);
+
+// Records a copy of `size` bytes between GPU addresses that do not overlap.
+int32_t campanile_record_copy(campanile_queue queue, uint64_t destination, uint64_t source, uint64_t size);
+
+// Records a copy of rows, 256 MiB at most.
+int32_t campanile_record_copy_rows(campanile_queue queue, const campanile_copy_rows *copy);
+
+// Records a fill of `size` bytes with a 32-bit pattern; address and size are multiples of 4.
+int32_t campanile_record_fill(campanile_queue queue, uint64_t destination, uint64_t size, uint32_t pattern);
+
+// Records that the GPU sets the fence's value.
+int32_t campanile_record_signal(campanile_queue queue, campanile_fence fence, uint64_t value);
+
+// Records that the queue waits, on the GPU, until the fence's value is at least `value`.
+int32_t campanile_record_wait(campanile_queue queue, campanile_fence fence, uint64_t value);
+
+// Records that the GPU writes its clock to an address that is a multiple of 8.
+int32_t campanile_record_timestamp(campanile_queue queue, uint64_t destination);
+
+// Records a command that does nothing.
+int32_t campanile_record_nop(campanile_queue queue);
+
+// The progress value that the queue has reached.
+int32_t campanile_queue_progress(campanile_queue queue, uint64_t *value);
+
+// Waits until the submission with this progress value is done, for `nanoseconds` at most; all ones waits as long as the
+// device lives.
+int32_t campanile_queue_wait(campanile_queue queue, uint64_t value, uint64_t nanoseconds);
+
+// The model that the queue chose: CAMPANILE_MODEL_USER or CAMPANILE_MODEL_KERNEL.
+int32_t campanile_queue_model(campanile_queue queue, int32_t *model);
+
+// What the queue has done so far.
+int32_t campanile_queue_stats(campanile_queue queue, campanile_queue_stats_t *stats);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* CAMPANILE_H */

@@ -1,0 +1,340 @@
+//! The C API: the way through, and every kind of wrong argument.
+
+mod fake;
+
+use std::{collections::HashSet, ffi::CStr, ptr::null_mut};
+
+use campanile_umd::c_api::*;
+use fake::*;
+use wddm_ddi::{kmt::Thunks, status::*};
+
+const NONE: u64 = u64::MAX;
+
+fn number(status: Status) -> i32 {
+    status as i32
+}
+
+fn table() -> *const std::ffi::c_void {
+    (&raw const THUNKS).cast()
+}
+
+/// Everything opened once.
+struct All {
+    adapter: AdapterHandle,
+    device: DeviceHandle,
+    buffer: BufferHandle,
+    fence: FenceHandle,
+    queue: QueueHandle,
+}
+
+impl All {
+    fn open() -> Self {
+        let mut adapter = AdapterHandle { id: 0 };
+        // SAFETY: a table and a variable.
+        assert_eq!(unsafe { campanile_adapter_open(table(), &mut adapter) }, 0);
+        let mut device = DeviceHandle { id: 0 };
+        // SAFETY: a variable.
+        assert_eq!(unsafe { campanile_device_create(adapter, &mut device) }, 0);
+        let mut buffer = BufferHandle { id: 0 };
+        // SAFETY: a variable.
+        assert_eq!(unsafe { campanile_buffer_create(device, 4096, 0, &mut buffer) }, 0);
+        let mut fence = FenceHandle { id: 0 };
+        // SAFETY: a variable.
+        assert_eq!(unsafe { campanile_fence_create(device, 0, &mut fence) }, 0);
+        let mut queue = QueueHandle { id: 0 };
+        let options = CQueueOptions { ring_entries: 128, command_bytes: 4096, model: 0 };
+        // SAFETY: two variables.
+        assert_eq!(unsafe { campanile_queue_create(device, 1, &options, &mut queue) }, 0);
+        Self { adapter, device, buffer, fence, queue }
+    }
+
+    /// In the order that a careless caller may choose.
+    fn close(self) {
+        assert_eq!(campanile_adapter_close(self.adapter), 0);
+        assert_eq!(campanile_device_destroy(self.device), 0);
+        assert_eq!(campanile_queue_destroy(self.queue), 0);
+        assert_eq!(campanile_fence_destroy(self.fence), 0);
+        assert_eq!(campanile_buffer_destroy(self.buffer), 0);
+        os(|fake| fake.assert_clean());
+    }
+}
+
+#[test]
+fn work_goes_through() {
+    let all = All::open();
+    let (mut address, mut bytes) = (0, null_mut());
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_buffer_gpu_address(all.buffer, &mut address) }, 0);
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_buffer_map(all.buffer, &mut bytes) }, 0);
+    assert_eq!(campanile_fence_signal(all.fence, 3), 0);
+    assert_eq!(campanile_begin(all.queue), 0);
+    assert_eq!(campanile_record_wait(all.queue, all.fence, 3), 0);
+    assert_eq!(campanile_record_fill(all.queue, address, 16, 0x0102_0304), 0);
+    assert_eq!(campanile_record_copy(all.queue, address + 64, address, 4), 0);
+    let rows = CCopyRows {
+        source: address,
+        destination: address + 128,
+        row_bytes: 4,
+        rows: 2,
+        source_pitch: 4,
+        destination_pitch: 8,
+    };
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_record_copy_rows(all.queue, &rows) }, 0);
+    assert_eq!(campanile_record_timestamp(all.queue, address + 256), 0);
+    assert_eq!(campanile_record_nop(all.queue), 0);
+    assert_eq!(campanile_record_signal(all.queue, all.fence, 4), 0);
+    let mut progress = 0;
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_submit(all.queue, &mut progress) }, 0);
+    assert_eq!(progress, 1);
+    assert_eq!(campanile_fence_wait(all.fence, 4, NONE), 0);
+    assert_eq!(campanile_queue_wait(all.queue, 1, 1_000_000_000), 0);
+    // SAFETY: the buffer's mapping.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), 4096) };
+    assert_eq!(
+        (&bytes[..4], &bytes[64..68], &bytes[136..140]),
+        (&[4, 3, 2, 1][..], &[4, 3, 2, 1][..], &[4, 3, 2, 1][..])
+    );
+    let (mut value, mut reached, mut model) = (0, 0, 0);
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_fence_value(all.fence, &mut value) }, 0);
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_queue_progress(all.queue, &mut reached) }, 0);
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_queue_model(all.queue, &mut model) }, 0);
+    assert_eq!((value, reached, model), (4, 1, QueueModel::User as i32));
+    let mut stats = CQueueStats { submissions: 0, doorbell_rings: 0, doorbell_reconnects: 0, notifications: 0 };
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_queue_stats(all.queue, &mut stats) }, 0);
+    assert_eq!((stats.submissions, stats.doorbell_rings), (1, 1));
+    assert_eq!(campanile_device_check(all.device), 0);
+    assert_eq!(campanile_buffer_unmap(all.buffer), 0);
+    all.close();
+}
+
+#[test]
+fn null_pointers_are_named_and_change_nothing() {
+    let all = All::open();
+    let bad = number(Status::BadPointer);
+    let mut adapter = AdapterHandle { id: 77 };
+    let mut empty = vec![0usize; Thunks::NAMES.len()];
+    empty[0] = 1;
+    let calls = os(|fake| fake.calls.len());
+    // SAFETY: null is allowed everywhere, and so is a table with null entries.
+    unsafe {
+        assert_eq!(campanile_adapter_open(null_mut(), &mut adapter), bad);
+    }
+    // SAFETY: as above.
+    assert_eq!(unsafe { campanile_adapter_open(empty.as_ptr().cast(), &mut adapter) }, bad);
+    // SAFETY: as above.
+    assert_eq!(unsafe { campanile_adapter_open(empty.as_ptr().wrapping_byte_add(1).cast(), &mut adapter) }, bad);
+    // SAFETY: as above.
+    assert_eq!(unsafe { campanile_adapter_open(table(), null_mut()) }, bad);
+    // SAFETY: as above.
+    assert_eq!(unsafe { campanile_adapter_open_luid(table(), 7, 1, null_mut()) }, bad);
+    // SAFETY: as above.
+    assert_eq!(unsafe { campanile_device_create(all.adapter, null_mut()) }, bad);
+    // SAFETY: as above.
+    assert_eq!(unsafe { campanile_buffer_create(all.device, 1, 0, null_mut()) }, bad);
+    // SAFETY: as above.
+    assert_eq!(unsafe { campanile_buffer_gpu_address(all.buffer, null_mut()) }, bad);
+    // SAFETY: as above.
+    assert_eq!(unsafe { campanile_buffer_map(all.buffer, null_mut()) }, bad);
+    // SAFETY: as above.
+    assert_eq!(unsafe { campanile_fence_create(all.device, 0, null_mut()) }, bad);
+    // SAFETY: as above.
+    assert_eq!(unsafe { campanile_fence_value(all.fence, null_mut()) }, bad);
+    // SAFETY: as above.
+    assert_eq!(unsafe { campanile_queue_create(all.device, 0, null_mut(), null_mut()) }, bad);
+    // SAFETY: as above.
+    assert_eq!(unsafe { campanile_queue_progress(all.queue, null_mut()) }, bad);
+    // SAFETY: as above.
+    assert_eq!(unsafe { campanile_queue_model(all.queue, null_mut()) }, bad);
+    // SAFETY: as above.
+    assert_eq!(unsafe { campanile_queue_stats(all.queue, null_mut()) }, bad);
+    // SAFETY: as above.
+    assert_eq!(unsafe { campanile_record_copy_rows(all.queue, null_mut()) }, bad);
+    assert_eq!((adapter.id, os(|fake| fake.calls.len())), (77, calls));
+    all.close();
+}
+
+#[test]
+fn stale_foreign_and_invented_handles_are_refused() {
+    let all = All::open();
+    let bad = number(Status::BadHandle);
+    for id in [
+        0,
+        1 << 31,
+        u64::MAX,
+        u64::MAX >> 1,
+        0xffff_ffff,
+        all.fence.id ^ (1 << 32),
+        all.fence.id ^ (1 << 63),
+        all.buffer.id,
+    ] {
+        assert_eq!(campanile_fence_signal(FenceHandle { id }, 1), bad, "{id:#x}");
+        assert_eq!(campanile_fence_destroy(FenceHandle { id }), bad, "{id:#x}");
+        assert_eq!(campanile_record_signal(all.queue, FenceHandle { id }, 1), bad, "{id:#x}");
+    }
+    for id in [0, u64::MAX, all.fence.id, all.device.id] {
+        assert_eq!(campanile_adapter_close(AdapterHandle { id }), bad);
+        assert_eq!(campanile_begin(QueueHandle { id }), bad);
+        assert_eq!(campanile_buffer_unmap(BufferHandle { id }), bad);
+        assert_eq!(campanile_queue_wait(QueueHandle { id }, 0, 0), bad);
+    }
+    assert_eq!(campanile_device_check(DeviceHandle { id: all.adapter.id }), bad);
+    // A handle dies with its object, also when the slot is used again.
+    assert_eq!(campanile_fence_destroy(all.fence), 0);
+    let mut again = FenceHandle { id: 0 };
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_fence_create(all.device, 0, &mut again) }, 0);
+    assert_eq!(campanile_fence_destroy(all.fence), bad);
+    assert_eq!(campanile_fence_signal(all.fence, 9), bad);
+    All { fence: again, ..all }.close();
+}
+
+#[test]
+fn numbers_out_of_range_are_refused() {
+    let all = All::open();
+    let bad = number(Status::BadArgument);
+    let mut buffer = BufferHandle { id: 5 };
+    for placement in [-1, 3, i32::MAX, i32::MIN] {
+        // SAFETY: a variable.
+        assert_eq!(unsafe { campanile_buffer_create(all.device, 4096, placement, &mut buffer) }, bad);
+    }
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_buffer_create(all.device, 0, 0, &mut buffer) }, bad);
+    let mut queue = QueueHandle { id: 5 };
+    for node in [-1, 2, i32::MAX] {
+        // SAFETY: a variable; no options.
+        assert_eq!(unsafe { campanile_queue_create(all.device, node, null_mut(), &mut queue) }, bad);
+    }
+    for (ring_entries, command_bytes, model) in [(3, 0, 0), (0, 5, 0), (0, 0, 3), (0, 0, -1)] {
+        let options = CQueueOptions { ring_entries, command_bytes, model };
+        // SAFETY: two variables.
+        assert_eq!(unsafe { campanile_queue_create(all.device, 0, &options, &mut queue) }, bad);
+    }
+    assert_eq!((buffer.id, queue.id), (5, 5));
+    assert_eq!(campanile_queue_wait(all.queue, 1, NONE), bad);
+    all.close();
+}
+
+#[test]
+fn recording_has_a_beginning_and_an_end() {
+    let all = All::open();
+    let none = number(Status::NotRecording);
+    assert_eq!(campanile_record_nop(all.queue), none);
+    assert_eq!(campanile_cancel(all.queue), none);
+    // SAFETY: null is allowed.
+    assert_eq!(unsafe { campanile_submit(all.queue, null_mut()) }, none);
+    assert_eq!(campanile_begin(all.queue), 0);
+    assert_eq!(campanile_begin(all.queue), number(Status::Recording));
+    assert_eq!(campanile_record_copy(all.queue, 0, 0, 0), number(Status::BadPacket));
+    assert_eq!(campanile_cancel(all.queue), 0);
+    assert_eq!(campanile_begin(all.queue), 0);
+    for _ in 0..255 {
+        assert_eq!(campanile_record_nop(all.queue), 0);
+    }
+    assert_eq!(campanile_record_copy(all.queue, 0, 4096, 1), number(Status::CommandsTooLarge));
+    // SAFETY: null is allowed.
+    assert_eq!(unsafe { campanile_submit(all.queue, null_mut()) }, 0);
+    assert_eq!(campanile_queue_wait(all.queue, 1, NONE), 0);
+    all.close();
+}
+
+#[test]
+fn mapping_twice_gives_one_mapping() {
+    let all = All::open();
+    let (mut first, mut second) = (null_mut(), null_mut());
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_buffer_map(all.buffer, &mut first) }, 0);
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_buffer_map(all.buffer, &mut second) }, 0);
+    assert!(first == second && !first.is_null());
+    assert_eq!(campanile_buffer_unmap(all.buffer), 0);
+    assert_eq!(campanile_buffer_unmap(all.buffer), number(Status::NotMapped));
+    all.close();
+}
+
+#[test]
+fn failures_of_the_system_come_through_as_its_status() {
+    let all = All::open();
+    let mut device = DeviceHandle { id: 5 };
+    os(|fake| fake.fail_name = Some(("D3DKMTCreateDevice", STATUS_NO_MEMORY)));
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_device_create(all.adapter, &mut device) }, STATUS_NO_MEMORY.0);
+    os(|fake| fake.fail_name = None);
+    assert_eq!(device.id, 5);
+    let mut adapter = AdapterHandle { id: 5 };
+    // SAFETY: a table and a variable.
+    assert_eq!(unsafe { campanile_adapter_open_luid(table(), 8, 0, &mut adapter) }, number(Status::NoAdapter));
+    os(|fake| fake.lost = true);
+    assert_eq!(campanile_device_check(all.device), number(Status::DeviceLost));
+    assert_eq!(campanile_fence_wait(all.fence, 1, NONE), number(Status::DeviceLost));
+    os(|fake| fake.lost = false);
+    assert_eq!(campanile_fence_wait(all.fence, 1, 0), number(Status::Timeout));
+    all.close();
+}
+
+#[test]
+fn every_status_has_its_own_text_and_any_number_has_one() {
+    let text = |status| {
+        // SAFETY: a text with its end, for ever.
+        unsafe { CStr::from_ptr(campanile_status_text(status)) }.to_str().unwrap()
+    };
+    let texts: HashSet<_> = (0..=number(Status::TooManyHandles)).map(text).collect();
+    assert_eq!(texts.len(), 23);
+    assert!(!texts.contains(text(23)) && !text(i32::MAX).is_empty());
+    assert!(text(STATUS_NO_MEMORY.0).contains("NTSTATUS"));
+}
+
+#[test]
+fn an_object_in_use_is_busy() {
+    let all = All::open();
+    let (fence, queue) = (all.fence, all.queue);
+    let waits = std::rc::Rc::new(std::cell::Cell::new(0));
+    let seen = waits.clone();
+    os(|fake| {
+        fake.hook = Some(Box::new(move |fake, name| {
+            if name == "D3DKMTWaitForSynchronizationObjectFromCpu" {
+                // As another thread would, while the first is in the kernel.
+                assert_eq!(campanile_fence_destroy(fence), number(Status::Busy));
+                assert_eq!(campanile_begin(queue), 0);
+                assert_eq!(campanile_record_signal(queue, fence, 1), 0);
+                // SAFETY: null is allowed.
+                assert_eq!(unsafe { campanile_submit(queue, null_mut()) }, 0);
+                fake.run();
+                seen.set(seen.get() + 1);
+            }
+        }));
+    });
+    assert_eq!(campanile_fence_wait(fence, 1, NONE), 0);
+    assert_eq!(waits.get(), 1);
+    os(|fake| fake.hook = None);
+    all.close();
+}
+
+#[test]
+fn handles_of_many_threads_do_not_meet() {
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..100 {
+                    let all = All::open();
+                    for slot in 0..512 {
+                        // A generation that no slot has reached.
+                        assert_eq!(campanile_begin(QueueHandle { id: slot | 1 << 63 }), number(Status::BadHandle));
+                    }
+                    assert_eq!(campanile_begin(all.queue), 0);
+                    assert_eq!(campanile_record_nop(all.queue), 0);
+                    // SAFETY: null is allowed.
+                    assert_eq!(unsafe { campanile_submit(all.queue, null_mut()) }, 0);
+                    assert_eq!(campanile_queue_wait(all.queue, 1, NONE), 0);
+                    all.close();
+                }
+            });
+        }
+    });
+}
