@@ -163,39 +163,54 @@ struct Slot<T> {
     value: T,
 }
 
-/// A direct-mapped cache of one page size.
+/// Slots that one page may be in.
+const WAYS: usize = 4;
+
+/// A set-associative cache of one page size.
 #[derive(Debug)]
 struct Cache<T> {
-    slots: Box<[Option<Slot<T>>]>,
+    sets: Box<[[Option<Slot<T>>; WAYS]]>,
     shift: u32,
+    /// Way that is replaced next.
+    victim: usize,
 }
 
 impl<T: Copy> Cache<T> {
-    fn new(slots: usize, page_size: u64) -> Self {
-        Self { slots: vec![None; slots.next_power_of_two()].into_boxed_slice(), shift: page_size.trailing_zeros() }
+    /// A cache of a power of two of `sets` for pages of `page_size`.
+    fn new(sets: usize, page_size: u64) -> Self {
+        let sets = vec![[None; WAYS]; sets.next_power_of_two()].into_boxed_slice();
+        Self { sets, shift: page_size.trailing_zeros(), victim: 0 }
     }
 
-    fn place(&self, root: Location, va: u64) -> usize {
-        let page = va >> self.shift;
-        (page.wrapping_add(root.into_bits() >> 12) as usize) & (self.slots.len() - 1)
+    /// Addresses like to be aligned to large powers of two, so the upper bits of the page number take part.
+    fn set(&self, root: Location, page: u64) -> usize {
+        let folded = page ^ (page >> 8) ^ (page >> 16) ^ (page >> 24) ^ (root.into_bits() >> 12);
+        folded as usize & (self.sets.len() - 1)
     }
 
     #[inline]
     fn find(&self, root: Location, va: u64) -> Option<T> {
-        let slot = self.slots.get(self.place(root, va))?.as_ref()?;
-        (slot.page == va >> self.shift && slot.root == root.into_bits()).then_some(slot.value)
+        let page = va >> self.shift;
+        let set = self.sets.get(self.set(root, page))?;
+        let hit = |slot: &&Slot<T>| slot.page == page && slot.root == root.into_bits();
+        set.iter().flatten().find(hit).map(|slot| slot.value)
     }
 
     fn insert(&mut self, root: Location, va: u64, value: T) {
-        let place = self.place(root, va);
-        if let Some(slot) = self.slots.get_mut(place) {
-            *slot = Some(Slot { root: root.into_bits(), page: va >> self.shift, value });
+        let page = va >> self.shift;
+        let set = self.set(root, page);
+        let Some(set) = self.sets.get_mut(set) else { return };
+        let same = |slot: &Option<Slot<T>>| slot.is_some_and(|slot| slot.page == page && slot.root == root.into_bits());
+        let way = set.iter().position(same).or_else(|| set.iter().position(Option::is_none)).unwrap_or(self.victim);
+        self.victim = (self.victim + 1) % WAYS;
+        if let Some(slot) = set.get_mut(way) {
+            *slot = Some(Slot { root: root.into_bits(), page, value });
         }
     }
 
     /// Forgets the pages of `root` that touch `start..end`.
     fn forget(&mut self, root: Location, start: u64, end: u64) {
-        for slot in &mut self.slots {
+        for slot in self.sets.iter_mut().flatten() {
             let hit = slot.as_ref().is_some_and(|known| {
                 let first = known.page << self.shift;
                 known.root == root.into_bits() && first < end && start < first + (1 << self.shift)
@@ -207,7 +222,7 @@ impl<T: Copy> Cache<T> {
     }
 
     fn clear(&mut self) {
-        self.slots.fill(None);
+        self.sets.fill([None; WAYS]);
     }
 }
 
@@ -226,10 +241,10 @@ impl Tlb {
     /// An empty TLB.
     pub(crate) fn new() -> Self {
         Self {
-            small: Cache::new(1024, PAGE_4K),
-            medium: Cache::new(256, PAGE_64K),
-            large: Cache::new(256, PAGE_2M),
-            tables: Cache::new(64, coverage(1)),
+            small: Cache::new(256, PAGE_4K),
+            medium: Cache::new(64, PAGE_64K),
+            large: Cache::new(64, PAGE_2M),
+            tables: Cache::new(16, coverage(1)),
             walks: 0,
         }
     }

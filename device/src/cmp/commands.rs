@@ -82,7 +82,9 @@ impl Cmp {
         let mut state = place.claim();
         let access = memory.access();
         let context = self.context(place, &access);
-        state.drain(node, &context);
+        if access.dma_enabled() {
+            state.drain(node, &context);
+        }
         let result = act(&mut state, &context);
         if state.has_runnable() {
             self.mail.set_pending(node, true);
@@ -139,10 +141,7 @@ impl Cmp {
         }
         self.with_node(memory, node, |state, context| {
             state.remove(number, context);
-            // From here on nobody sends news about the queue; what is on the way is read, so that none is left for the next
-            // queue of this number.
-            self.mail.set_node(number, None);
-            state.drain(node, context);
+            self.mail.close(number, node);
             Ok(0)
         })
     }

@@ -80,6 +80,15 @@ impl Mail {
         }
     }
 
+    /// Ends the mail of a queue. Nobody sends news about it any more: its doorbell is disconnected and it waits for nothing.
+    pub(crate) fn close(&self, queue: u32, node: u32) {
+        self.set_node(queue, None);
+        if let Some((slot, inbox)) = self.slot(queue).zip(self.inboxes.get(node as usize)) {
+            lock(&inbox.queues).retain(|waiting| *waiting != queue);
+            slot.bits.store(0, Ordering::Release);
+        }
+    }
+
     /// Says which doorbell rings a queue.
     pub(crate) fn set_doorbell(&self, queue: u32, doorbell: Option<u32>) {
         if let Some(slot) = self.slot(queue) {

@@ -1,0 +1,14 @@
+//! The emulated function as its programming manual describes it, seen from the bus.
+
+mod config;
+mod doorbells;
+mod events;
+mod fences;
+mod host;
+mod hostile;
+mod packets;
+mod paging;
+mod queues;
+mod registers;
+mod scale;
+mod threads;
