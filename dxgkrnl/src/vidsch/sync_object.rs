@@ -4,7 +4,7 @@
 //! that only signals somebody waits for interrupt. A *monitored* fence has none: its interrupt says that some fence was written, and
 //! everyone who waits is looked at.
 //!
-//! The race between a CPU that starts to wait and a GPU that signals is settled in [`SyncObject::settle`]: write MonitoredValue (through
+//! The race between a CPU that starts to wait and a GPU that signals is settled in [`Watch::settle`]: write MonitoredValue (through
 //! the driver, at device level), then read CurrentValue again. [native-gpu-fence-objects: synchronization between GPU and CPU]
 
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -23,7 +23,7 @@ use crate::verifier::Bugcheck;
 use super::VidSch;
 use super::report::subcode;
 use super::storage::{GpuAddresses, Slot, Word};
-use super::wait::{UNMONITORED, Wait, WaitList};
+use super::wait::{Values, Wait, Watch};
 
 /// What the driver knows of a native fence.
 #[derive(Clone, Copy, Debug)]
@@ -37,15 +37,23 @@ pub(crate) struct NativeHandles {
 }
 
 struct Waits {
-    list: WaitList,
-    /// What MonitoredValue holds.
-    monitored: u64,
+    watch: Watch,
     /// Why nobody can wait any more.
     ended: Option<NTSTATUS>,
     /// Every condition is true for good: the device is lost.
     always_signaled: bool,
     /// The scheduler looks at the fence when a report names none.
     watched: bool,
+}
+
+impl Values for SyncObject {
+    fn current(&self) -> u64 {
+        self.current.load()
+    }
+
+    fn write_monitored(&self, value: u64) {
+        self.update_monitored(value);
+    }
 }
 
 /// A fence.
@@ -78,13 +86,7 @@ impl SyncObject {
             user_address: slot.user_address(),
             gpu: slot.process_addresses(),
             slot: Mutex::new(Some(slot)),
-            waits: Mutex::new(Waits {
-                list: WaitList::default(),
-                monitored: UNMONITORED,
-                ended: None,
-                always_signaled: false,
-                watched: false,
-            }),
+            waits: Mutex::new(Waits { watch: Watch::new(), ended: None, always_signaled: false, watched: false }),
         })
     }
 
@@ -120,12 +122,12 @@ impl SyncObject {
 
     /// MonitoredValue as the driver was told.
     pub(crate) fn monitored(&self) -> u64 {
-        self.lock_waits().monitored
+        self.lock_waits().watch.monitored()
     }
 
     /// Conditions that are waited for.
     pub(crate) fn waiters(&self) -> usize {
-        self.lock_waits().list.len()
+        self.lock_waits().watch.list.len()
     }
 
     /// Where user mode reads CurrentValue.
@@ -178,7 +180,7 @@ impl SyncObject {
             waits.watched = true;
             self.sch().watch(self);
         }
-        waits.list.add(value, Arc::clone(wait));
+        waits.watch.list.add(value, Arc::clone(wait));
         self.settle(&mut waits);
         Ok(())
     }
@@ -186,14 +188,14 @@ impl SyncObject {
     /// `wait` is over; it has no conditions here any more.
     pub(super) fn remove_wait(&self, wait: &Arc<Wait>) {
         let mut waits = self.lock_waits();
-        waits.list.remove(wait);
+        waits.watch.list.remove(wait);
         self.settle(&mut waits);
     }
 
     /// Forgets waits that another fence ended.
     pub(super) fn remove_over(&self) {
         let mut waits = self.lock_waits();
-        waits.list.remove_over();
+        waits.watch.list.remove_over();
         self.settle(&mut waits);
     }
 
@@ -203,28 +205,15 @@ impl SyncObject {
         self.settle(&mut waits);
     }
 
-    /// Wakes the satisfied and makes MonitoredValue match the rest, until both hold at once.
     fn settle(&self, waits: &mut MutexGuard<'_, Waits>) {
-        loop {
-            let current = self.current();
-            for wait in waits.list.take_satisfied(current) {
-                wait.satisfy();
-            }
-            let monitored = waits.list.monitored_value();
-            if monitored == waits.monitored {
-                break;
-            }
-            waits.monitored = monitored;
-            // A signal after this is announced by an interrupt; one before it is seen by the next round.
-            self.write_monitored(monitored);
-        }
-        if waits.watched && waits.list.len() == 0 {
+        waits.watch.settle(self);
+        if waits.watched && waits.watch.list.len() == 0 {
             waits.watched = false;
             self.sch().unwatch(self);
         }
     }
 
-    fn write_monitored(&self, value: u64) {
+    fn update_monitored(&self, value: u64) {
         let Some(native) = self.native else { return };
         let (mut handle, mut value): (HANDLE, u64) = (native.global.raw(), value);
         let mut address: *mut core::ffi::c_void = self.monitored.address().cast();
@@ -291,7 +280,7 @@ impl SyncObject {
     pub(super) fn end(&self, status: NTSTATUS) {
         let mut waits = self.lock_waits();
         waits.ended.get_or_insert(status);
-        for wait in waits.list.take_all() {
+        for wait in waits.watch.list.take_all() {
             wait.finish(status);
         }
         self.settle(&mut waits);

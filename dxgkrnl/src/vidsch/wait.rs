@@ -179,10 +179,152 @@ impl WaitList {
     }
 }
 
+/// The two values of a fence as the waiting side uses them.
+pub(crate) trait Values {
+    /// Reads CurrentValue.
+    fn current(&self) -> u64;
+
+    /// Writes MonitoredValue. When the call returns, whoever writes a CurrentValue that is read from now on has seen it.
+    fn write_monitored(&self, value: u64);
+}
+
+/// The waits on a fence, and the MonitoredValue that goes with them.
+pub(crate) struct Watch {
+    pub(crate) list: WaitList,
+    /// What MonitoredValue holds.
+    monitored: u64,
+}
+
+impl Watch {
+    /// Nobody waits.
+    pub(crate) fn new() -> Self {
+        Self { list: WaitList::default(), monitored: UNMONITORED }
+    }
+
+    /// What MonitoredValue holds.
+    pub(crate) fn monitored(&self) -> u64 {
+        self.monitored
+    }
+
+    /// Wakes the satisfied and makes MonitoredValue match the rest, until both hold at once: a signal after the last write of
+    /// MonitoredValue interrupts, and one before it is seen by the read that follows.
+    pub(crate) fn settle(&mut self, values: &impl Values) {
+        loop {
+            for wait in self.list.take_satisfied(values.current()) {
+                wait.satisfy();
+            }
+            let monitored = self.list.monitored_value();
+            if monitored == self.monitored {
+                return;
+            }
+            self.monitored = monitored;
+            values.write_monitored(monitored);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::fd::AsFd;
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicU64;
+
+    /// A fence whose signals come from another thread, which interrupts as the protocol asks.
+    #[derive(Default)]
+    struct Model {
+        current: AtomicU64,
+        monitored: AtomicU64,
+        updates: AtomicU64,
+        interrupts: AtomicU64,
+    }
+
+    impl Values for Model {
+        fn current(&self) -> u64 {
+            self.current.load(Ordering::SeqCst)
+        }
+
+        fn write_monitored(&self, value: u64) {
+            self.updates.fetch_add(1, Ordering::Relaxed);
+            self.monitored.store(value, Ordering::SeqCst);
+        }
+    }
+
+    impl Model {
+        fn signal(&self, value: u64, watch: &Mutex<Watch>) {
+            self.current.store(value, Ordering::SeqCst);
+            if value > self.monitored.load(Ordering::SeqCst) {
+                self.interrupts.fetch_add(1, Ordering::Relaxed);
+                watch.lock().unwrap().settle(self);
+            }
+        }
+    }
+
+    #[test]
+    fn no_wait_is_missed_while_signals_race_with_waiters() {
+        const LAST: u64 = 20_000;
+        let model = Model { monitored: AtomicU64::new(UNMONITORED), ..Model::default() };
+        let watch = Mutex::new(Watch::new());
+        std::thread::scope(|scope| {
+            for seed in 1..=2 {
+                let (model, watch) = (&model, &watch);
+                scope.spawn(move || {
+                    let mut random = Random(seed);
+                    while model.current() < LAST {
+                        let value = (model.current() + 1 + random.below(3)).min(LAST);
+                        let wait = Wait::of_thread(1);
+                        {
+                            let mut watch = watch.lock().unwrap();
+                            watch.list.add(value, Arc::clone(&wait));
+                            watch.settle(model);
+                        }
+                        // Without the second look at CurrentValue this blocks for ever, sooner or later.
+                        let status = wait.block(None, |nap| {
+                            std::thread::park_timeout(nap);
+                            None
+                        });
+                        assert_eq!(status, STATUS_SUCCESS);
+                        assert!(model.current() >= value);
+                    }
+                });
+            }
+            (1..=LAST).for_each(|value| model.signal(value, &watch));
+        });
+        let watch = watch.into_inner().unwrap();
+        assert_eq!((watch.list.len(), watch.monitored()), (0, UNMONITORED));
+        assert_eq!(model.monitored.into_inner(), UNMONITORED);
+    }
+
+    #[test]
+    fn a_fence_nobody_waits_for_raises_nothing_and_is_told_nothing() {
+        let model = Model { monitored: AtomicU64::new(UNMONITORED), ..Model::default() };
+        let watch = Mutex::new(Watch::new());
+        (1..=1000).for_each(|value| model.signal(value, &watch));
+        model.signal(UNMONITORED, &watch);
+        assert_eq!((model.interrupts.into_inner(), model.updates.into_inner()), (0, 0));
+    }
+
+    #[test]
+    fn a_value_that_is_passed_between_list_and_monitored_value_is_seen_by_the_second_look() {
+        /// Signals in the very moment in which MonitoredValue is written, without an interrupt.
+        struct Late(AtomicU64, AtomicU64);
+        impl Values for Late {
+            fn current(&self) -> u64 {
+                self.0.load(Ordering::SeqCst)
+            }
+            fn write_monitored(&self, value: u64) {
+                self.1.store(value, Ordering::SeqCst);
+                self.0.store(5, Ordering::SeqCst);
+            }
+        }
+        let (late, mut watch) = (Late(AtomicU64::new(0), AtomicU64::new(UNMONITORED)), Watch::new());
+        let (passed, beyond) = (Wait::of_thread(1), Wait::of_thread(1));
+        watch.list.add(5, Arc::clone(&passed));
+        watch.list.add(9, Arc::clone(&beyond));
+        watch.settle(&late);
+        assert_eq!((passed.outcome(), beyond.outcome()), (Some(STATUS_SUCCESS), None));
+        assert_eq!((watch.monitored(), late.1.into_inner()), (8, 8));
+    }
 
     /// A small generator, so that failures repeat.
     struct Random(u64);
