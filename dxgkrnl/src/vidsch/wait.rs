@@ -264,31 +264,33 @@ mod tests {
     fn no_wait_is_missed_while_signals_race_with_waiters() {
         const LAST: u64 = 20_000;
         let model = Model { monitored: AtomicU64::new(UNMONITORED), ..Model::default() };
-        let watch = Mutex::new(Watch::new());
+        let (watch, wanted) = (Mutex::new(Watch::new()), AtomicU64::new(0));
         std::thread::scope(|scope| {
-            for seed in 1..=2 {
-                let (model, watch) = (&model, &watch);
-                scope.spawn(move || {
-                    let mut random = Random(seed);
-                    while model.current() < LAST {
-                        let value = (model.current() + 1 + random.below(3)).min(LAST);
-                        let wait = Wait::of_thread(1);
-                        {
-                            let mut watch = watch.lock().unwrap();
-                            watch.list.add(value, Arc::clone(&wait));
-                            watch.settle(model);
-                        }
-                        // Without the second look at CurrentValue this blocks for ever, sooner or later.
-                        let status = wait.block(None, |nap| {
-                            std::thread::park_timeout(nap);
-                            None
-                        });
-                        assert_eq!(status, STATUS_SUCCESS);
-                        assert!(model.current() >= value);
+            let waiter = scope.spawn(|| {
+                for value in 1..=LAST {
+                    let wait = Wait::of_thread(1);
+                    wanted.store(value, Ordering::Release);
+                    {
+                        let mut watch = watch.lock().unwrap();
+                        watch.list.add(value, Arc::clone(&wait));
+                        watch.settle(&model);
                     }
-                });
+                    let hang = Instant::now() + Duration::from_secs(20);
+                    let status = wait.block(Some(hang), |nap| {
+                        std::thread::park_timeout(nap);
+                        None
+                    });
+                    assert_eq!(status, STATUS_SUCCESS, "the wait for {value} was missed");
+                    assert!(model.current() >= value);
+                }
+            });
+            // One signal for each wait, in the moment in which it begins.
+            for value in 1..=LAST {
+                while wanted.load(Ordering::Acquire) < value && !waiter.is_finished() {
+                    std::hint::spin_loop();
+                }
+                model.signal(value, &watch);
             }
-            (1..=LAST).for_each(|value| model.signal(value, &watch));
         });
         let watch = watch.into_inner().unwrap();
         assert_eq!((watch.list.len(), watch.monitored()), (0, UNMONITORED));
