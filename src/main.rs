@@ -1,1 +1,7 @@
-fn main(){}
+//! The command `campanile`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    campanile::cli::main()
+}

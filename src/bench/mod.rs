@@ -1,0 +1,218 @@
+//! Measurements, each beside what it is to be compared with.
+//!
+//! A row names what is measured, its peers (the first is the one the ratio refers to) and its aim. All of a row's measurements
+//! take turns in rounds of one run, so that whatever else the machine does falls on all of them alike; ratios are taken
+//! within a round. A new row is a file with a [`Row`] in it and a line in [`ROWS`].
+
+mod p1_submit;
+mod p2_fence;
+mod p4_interrupts;
+mod report;
+
+use std::fmt;
+
+use crate::cli::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
+use crate::clock::Latencies;
+use crate::setup::{SetupError, System, SystemOptions, VariantOptions};
+pub use report::{Figures, PeerReport, Ratio, Report, RowReport};
+
+/// What to measure, and how to say it.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Print JSON instead of a table.
+    pub json: bool,
+    /// Few rounds and samples.
+    pub quick: bool,
+    /// Take only rows whose id or description contains this.
+    pub filter: Option<String>,
+    /// The GPU to build.
+    pub variant: VariantOptions,
+}
+
+/// How much of everything a row measures.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Rounds in which the measurements take turns.
+    pub rounds: usize,
+    /// Samples of one measurement in a round.
+    pub samples: usize,
+}
+
+impl Effort {
+    fn of(quick: bool) -> Self {
+        if quick { Self { rounds: 5, samples: 400 } } else { Self { rounds: 21, samples: 2_000 } }
+    }
+}
+
+/// One row of the bench.
+pub struct Row {
+    /// Short identifier, for example `P1`.
+    pub id: &'static str,
+    /// What is measured.
+    pub what: &'static str,
+    /// Unit of the figures.
+    pub unit: &'static str,
+    /// What is measured beside it; the ratio refers to the first.
+    pub peers: &'static [&'static str],
+    /// What is aimed at, in words.
+    pub aim: &'static str,
+    /// Whether figures meet the aim.
+    pub met: fn(&Figures, &Ratio) -> bool,
+    /// Prepares the measurement on a freshly booted system.
+    pub prepare: Prepare,
+}
+
+/// Prepares a row's measurement on a system.
+pub type Prepare = fn(&System, Effort) -> Result<Box<dyn Measurement>, BenchError>;
+
+/// A prepared row.
+pub trait Measurement {
+    /// Measures our side once: a round's samples.
+    ///
+    /// # Errors
+    /// The GPU or the host failed.
+    fn ours(&mut self) -> Result<Latencies, BenchError>;
+
+    /// Measures peer `index` of the row once.
+    ///
+    /// # Errors
+    /// The GPU or the host failed.
+    fn peer(&mut self, index: usize) -> Result<Latencies, BenchError>;
+}
+
+/// Rows in the order they are shown.
+pub const ROWS: &[&Row] = &[&p1_submit::ROW, &p2_fence::ROW, &p4_interrupts::ROW];
+
+/// Why a row could not be measured.
+#[derive(Debug)]
+pub enum BenchError {
+    /// The machine could not be booted, or ended badly.
+    Setup(SetupError),
+    /// The user-mode driver gave up.
+    Driver(campanile_umd::Error),
+    /// The host refused something the comparison needs.
+    Host(std::io::Error),
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Setup(error) => error.fmt(f),
+            Self::Driver(error) => write!(f, "the GPU could not do the work: {error}"),
+            Self::Host(error) => write!(f, "the host refused what the comparison needs: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BenchError {}
+
+impl From<SetupError> for BenchError {
+    fn from(error: SetupError) -> Self {
+        Self::Setup(error)
+    }
+}
+
+impl From<campanile_umd::Error> for BenchError {
+    fn from(error: campanile_umd::Error) -> Self {
+        Self::Driver(error)
+    }
+}
+
+/// Runs the command, prints, and returns the exit code.
+pub fn command(options: &Options) -> u8 {
+    let rows = select(options.filter.as_deref());
+    if rows.is_empty() {
+        let known: Vec<&str> = ROWS.iter().map(|row| row.id).collect();
+        eprintln!("campanile: no row matches the filter; known are {}", known.join(", "));
+        return EXIT_INPUT;
+    }
+    match measure(options, &rows) {
+        Ok(report) if options.json => println!("{}", report.to_json()),
+        Ok(report) => println!("{}", report.to_table()),
+        Err(error) => {
+            eprintln!("campanile: {error}");
+            return EXIT_MACHINE;
+        }
+    }
+    EXIT_OK
+}
+
+fn select(filter: Option<&str>) -> Vec<&'static Row> {
+    let wanted = filter.unwrap_or_default().to_lowercase();
+    let hit = |row: &Row| row.id.to_lowercase().contains(&wanted) || row.what.to_lowercase().contains(&wanted);
+    ROWS.iter().copied().filter(|row| hit(row)).collect()
+}
+
+/// Measures rows, each on a system of its own.
+///
+/// # Errors
+/// The first row that could not be measured.
+pub fn measure(options: &Options, rows: &[&'static Row]) -> Result<Report, BenchError> {
+    let effort = Effort::of(options.quick);
+    let mut reports = Vec::with_capacity(rows.len());
+    for row in rows {
+        let system = System::boot(&SystemOptions { variant: options.variant.0.clone(), ..SystemOptions::default() })?;
+        let process = system.machine().create_process("campanile bench");
+        let measured = {
+            let _attached = process.attach();
+            rounds(row, &system, effort)
+        };
+        process.exit();
+        let measured = measured?;
+        system.shutdown()?;
+        reports.push(RowReport::new(row, &measured));
+    }
+    Ok(Report { rows: reports })
+}
+
+/// What one round measured.
+#[derive(Clone, Debug)]
+pub struct Round {
+    /// Our side.
+    pub ours: Figures,
+    /// The peers in the row's order.
+    pub peers: Vec<Figures>,
+}
+
+fn rounds(row: &Row, system: &System, effort: Effort) -> Result<Vec<Round>, BenchError> {
+    let mut measurement = (row.prepare)(system, effort)?;
+    // The first turn of each warms caches, page tables and the doorbell, and is not counted.
+    one_round(row, measurement.as_mut(), 0)?;
+    (0..effort.rounds).map(|round| one_round(row, measurement.as_mut(), round)).collect()
+}
+
+/// One round; the order rotates, so that nobody is always first after the other's mess.
+fn one_round(row: &Row, measurement: &mut dyn Measurement, round: usize) -> Result<Round, BenchError> {
+    let parties = row.peers.len() + 1;
+    let mut figures = vec![Figures::default(); parties];
+    for turn in 0..parties {
+        let party = (round + turn) % parties;
+        let latencies = match party.checked_sub(1) {
+            None => measurement.ours()?,
+            Some(peer) => measurement.peer(peer)?,
+        };
+        figures[party] = Figures::of(&latencies);
+    }
+    let ours = figures.remove(0);
+    Ok(Round { ours, peers: figures })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_unique_and_every_row_has_a_peer() {
+        for (index, row) in ROWS.iter().enumerate() {
+            assert!(!row.peers.is_empty(), "{}", row.id);
+            assert!(ROWS[index + 1..].iter().all(|other| other.id != row.id), "{}", row.id);
+        }
+    }
+
+    #[test]
+    fn the_filter_takes_ids_and_words() {
+        assert_eq!(select(None).len(), ROWS.len());
+        assert_eq!(select(Some("p1")).len(), 1);
+        assert_eq!(select(Some("no such row")).len(), 0);
+    }
+}

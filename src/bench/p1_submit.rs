@@ -1,0 +1,143 @@
+//! P1: what a submission costs the thread that makes it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use campanile_hw::packet;
+use campanile_hw::queue::RingEntry;
+use campanile_umd::{Adapter, Device, Node, Queue, QueueOptions};
+
+use super::{BenchError, Effort, Measurement, Row};
+use crate::clock::{self, Clock, Latencies};
+use crate::setup::System;
+
+/// The row.
+pub(super) const ROW: Row = Row {
+    id: "P1",
+    what: "user-mode submission of one command buffer",
+    unit: "ns",
+    peers: &["null system call (getppid)", "bare packet + store in ordinary memory"],
+    aim: "submit <= 30 ns and <= 1/4 of a null system call",
+    met: |ours, ratio| ours.p50 <= 30.0 && ratio.p50 <= 0.25,
+    prepare: |system, effort| Ok(Box::new(Submit::new(system, effort)?)),
+};
+
+/// Submissions timed together, so that reading the clock costs each of them next to nothing.
+const BATCH: u64 = 32;
+/// Batches before the GPU is given time to catch up, well within the ring.
+const BATCHES: usize = 4;
+const RING_ENTRIES: u32 = 1024;
+
+struct Submit {
+    queue: Queue,
+    floor: Floor,
+    samples: usize,
+    clock: Clock,
+}
+
+impl Submit {
+    fn new(system: &System, effort: Effort) -> Result<Self, BenchError> {
+        let adapter = Adapter::open_luid(dxgkrnl::thunks(), system.luid())?;
+        let device = Device::new(&adapter)?;
+        let options = QueueOptions { ring_entries: RING_ENTRIES, ..QueueOptions::default() };
+        let queue = Queue::new(&device, Node::Compute, options)?;
+        Ok(Self { queue, floor: Floor::new(), samples: effort.samples, clock: Clock::get() })
+    }
+
+    /// Times one batch of `work`, for each of its parts.
+    fn batch(
+        &mut self,
+        mut work: impl FnMut(&mut Self) -> Result<(), campanile_umd::Error>,
+    ) -> Result<f64, campanile_umd::Error> {
+        let started = clock::now();
+        for _ in 0..BATCH {
+            work(self)?;
+        }
+        Ok(self.clock.nanoseconds(started, clock::now()) / BATCH as f64)
+    }
+
+    /// Lets the GPU catch up; also wakes an engine that fell asleep during the peers' turns.
+    fn settle(&mut self) -> Result<(), campanile_umd::Error> {
+        let last = self.queue.submit(|commands| commands.nop())?;
+        self.queue.wait_progress(last)
+    }
+}
+
+impl Measurement for Submit {
+    fn ours(&mut self) -> Result<Latencies, BenchError> {
+        let mut latencies = Latencies::new();
+        while latencies.len() < self.samples as u64 {
+            self.settle()?;
+            for _ in 0..BATCHES {
+                latencies.record(self.batch(|this| this.queue.submit(|commands| commands.nop()).map(drop))?);
+            }
+        }
+        Ok(latencies)
+    }
+
+    fn peer(&mut self, index: usize) -> Result<Latencies, BenchError> {
+        let mut latencies = Latencies::new();
+        for _ in 0..self.samples {
+            latencies.record(self.batch(|this| {
+                match index {
+                    0 => null_system_call(),
+                    _ => this.floor.submit(),
+                }
+                Ok(())
+            })?);
+        }
+        Ok(latencies)
+    }
+}
+
+/// Enters the kernel and comes back; the C library caches nothing on this way.
+#[inline]
+fn null_system_call() {
+    // SAFETY: getppid takes no arguments and cannot fail.
+    std::hint::black_box(unsafe { libc::syscall(libc::SYS_getppid) });
+}
+
+/// Writes what a submission must write, to memory that nobody reads: packets, ring entry, last queued value, write pointer,
+/// and the store that would ring.
+struct Floor {
+    commands: Box<[AtomicU64]>,
+    ring: Box<[AtomicU64]>,
+    last_queued: AtomicU64,
+    write_pointer: AtomicU64,
+    doorbell: AtomicU64,
+    count: u64,
+}
+
+/// Words of a submission of one NOP and its PROGRESS.
+const COMMAND_WORDS: usize = (packet::Nop::SIZE + packet::Progress::SIZE) / 8;
+const ENTRY_WORDS: usize = RingEntry::SIZE / 8;
+
+impl Floor {
+    fn new() -> Self {
+        let words = |count: usize| (0..count * RING_ENTRIES as usize).map(|_| AtomicU64::new(0)).collect();
+        Self {
+            commands: words(COMMAND_WORDS),
+            ring: words(ENTRY_WORDS),
+            last_queued: AtomicU64::new(0),
+            write_pointer: AtomicU64::new(0),
+            doorbell: AtomicU64::new(0),
+            count: 0,
+        }
+    }
+
+    #[inline]
+    fn submit(&mut self) {
+        let slot = (self.count % u64::from(RING_ENTRIES)) as usize;
+        self.count += 1;
+        let commands = &self.commands[slot * COMMAND_WORDS..][..COMMAND_WORDS];
+        for (index, word) in commands.iter().enumerate() {
+            word.store(self.count + index as u64, Ordering::Relaxed);
+        }
+        self.last_queued.store(self.count, Ordering::Relaxed);
+        let entry = &self.ring[slot * ENTRY_WORDS..][..ENTRY_WORDS];
+        for (index, word) in entry.iter().enumerate() {
+            word.store(self.count + index as u64, Ordering::Relaxed);
+        }
+        self.write_pointer.store(self.count, Ordering::Release);
+        self.doorbell.store(self.count, Ordering::Release);
+    }
+}

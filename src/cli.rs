@@ -1,0 +1,171 @@
+//! Command line of `campanile`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::setup::VariantOptions;
+use crate::{bench, hlk, run};
+
+/// Exit code: everything done.
+pub const EXIT_OK: u8 = 0;
+/// Exit code: bytes came back wrong, a conformance case failed.
+pub const EXIT_FAILED: u8 = 1;
+/// Exit code: a file is missing or unreadable, or the command line is wrong.
+pub const EXIT_INPUT: u8 = 2;
+/// Exit code: the machine could not be booted, or stopped while in use.
+pub const EXIT_MACHINE: u8 = 3;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  everything done
+  1  bytes came back wrong, or a conformance case failed
+  2  a file is missing or unreadable (the others are still done), or the command line is wrong
+  3  the machine could not be booted, or stopped while in use";
+
+/// A GPU that takes its work straight from user mode: driver, operating-system side and emulated PCIe device.
+///
+/// Without a command, `run` is done on the repository's README and on this executable.
+#[derive(Debug, Parser)]
+#[command(name = "campanile", version, after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: RunArguments,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Streams files through the GPU by user-mode submission and checks every byte.
+    ///
+    /// Each file goes in chunks of 1 MiB through three hardware queues: copied up to VRAM, transposed there as a matrix of
+    /// 64-byte blocks, copied down again. The stages are linked by native fences on the GPU; the CPU waits once a chunk.
+    #[command(after_help = EXIT_CODES)]
+    Run(RunArguments),
+    /// Measures submission, fences and interrupts beside what the host's own kernel needs.
+    ///
+    /// All measurements of a row are interleaved in rounds of one run, so that ratios hold on a busy machine too.
+    #[command(after_help = EXIT_CODES)]
+    Bench(BenchArguments),
+    /// Runs the conformance cases over the thunks and the user-mode driver.
+    #[command(after_help = EXIT_CODES)]
+    Hlk(HlkArguments),
+}
+
+#[derive(Args, Debug)]
+struct RunArguments {
+    /// Files to stream [default: the repository's README.md and this executable].
+    files: Vec<PathBuf>,
+    /// Prints the result as JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Shows no progress bar (it is only shown on a terminal).
+    #[arg(long)]
+    no_progress: bool,
+    #[command(flatten)]
+    machine: MachineArguments,
+}
+
+#[derive(Args, Debug)]
+struct BenchArguments {
+    /// Prints the rows as JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Few rounds and few samples, for a first look.
+    #[arg(long)]
+    quick: bool,
+    /// Measures only the rows whose id or description contains this, for example `P1`.
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+    #[command(flatten)]
+    machine: MachineArguments,
+}
+
+#[derive(Args, Debug)]
+struct HlkArguments {
+    /// Lists the cases with what they require, and runs none.
+    #[arg(long)]
+    list: bool,
+    /// Takes only the cases whose name, area or page contains this.
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+    /// Prints the result (or the list) as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+struct MachineArguments {
+    /// Variant of the GPU: `default`, or a list such as `doorbells=4,vram=64M`.
+    ///
+    /// Keys: vram=SIZE and window=SIZE (bytes, or with K, M, G), doorbells=N, queues=N, global-doorbell. Sizes and counts
+    /// that the GPU cannot have are refused.
+    #[arg(long, value_name = "VARIANT", default_value = "default", verbatim_doc_comment)]
+    device_variant: VariantOptions,
+}
+
+/// Parses the command line and runs the command.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let code = match cli.command.unwrap_or(Command::Run(cli.run)) {
+        Command::Run(arguments) => run::command(&run::Options {
+            files: arguments.files,
+            json: arguments.json,
+            progress: !arguments.no_progress,
+            variant: arguments.machine.device_variant,
+        }),
+        Command::Bench(arguments) => bench::command(&bench::Options {
+            json: arguments.json,
+            quick: arguments.quick,
+            filter: arguments.filter,
+            variant: arguments.machine.device_variant,
+        }),
+        Command::Hlk(arguments) => {
+            hlk::command(&hlk::Options { list: arguments.list, filter: arguments.filter, json: arguments.json })
+        }
+    };
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn no_arguments_mean_run() {
+        let cli = Cli::try_parse_from(["campanile"]).unwrap();
+        assert!(cli.command.is_none());
+        assert!(cli.run.files.is_empty());
+    }
+
+    #[test]
+    fn files_without_a_command_are_for_run() {
+        let cli = Cli::try_parse_from(["campanile", "--json", "a", "b"]).unwrap();
+        assert!(cli.command.is_none());
+        assert_eq!(cli.run.files, ["a", "b"].map(PathBuf::from));
+        assert!(cli.run.json);
+    }
+
+    #[test]
+    fn an_unknown_variant_key_is_refused_by_name() {
+        let error = Cli::try_parse_from(["campanile", "run", "--device-variant", "colour=red"]).unwrap_err();
+        assert!(error.to_string().contains("colour"), "{error}");
+    }
+
+    #[test]
+    fn help_of_every_command_names_the_exit_codes() {
+        for name in ["run", "bench", "hlk"] {
+            let mut command = Cli::command();
+            let help = command.find_subcommand_mut(name).unwrap().render_long_help().to_string();
+            assert!(help.contains("Exit codes:"), "{name}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What a case is, and what it works with.
+
+use std::fmt;
+use std::sync::Arc;
+
+use campanile_umd::{Adapter, Device};
+use dxgkrnl::Process;
+use wddm_ddi::status::NTSTATUS;
+
+use super::kmt::Kmt;
+use super::rig::Rig;
+use crate::setup::{SetupError, System, SystemOptions};
+
+/// One conformance case.
+pub struct CaseInfo {
+    /// Name that reads as a specification.
+    pub name: &'static str,
+    /// Area it belongs to.
+    pub area: &'static str,
+    /// Page that states the requirement.
+    pub page: &'static str,
+    /// The requirement.
+    pub requirement: &'static str,
+    /// The system it runs on.
+    pub boot: Boot,
+    /// Finds out.
+    pub run: fn(&mut Case<'_>) -> Result<(), Failure>,
+}
+
+impl CaseInfo {
+    /// Whether name, area or page contains `wanted`, which is in lower case.
+    pub fn matches(&self, wanted: &str) -> bool {
+        [self.name, self.area, self.page].iter().any(|text| text.to_lowercase().contains(wanted))
+    }
+}
+
+/// The system that a case runs on.
+#[derive(Clone, Copy)]
+pub enum Boot {
+    /// The default system, used by one case after the other; for cases that leave nothing behind by their nature.
+    Shared,
+    /// A default system of its own.
+    Fresh,
+    /// A system of its own with these options.
+    With(fn() -> SystemOptions),
+}
+
+impl Boot {
+    /// What to boot.
+    pub(super) fn options(self) -> SystemOptions {
+        match self {
+            Self::Shared | Self::Fresh => SystemOptions::default(),
+            Self::With(options) => options(),
+        }
+    }
+}
+
+/// Declares an area's table: `"Name" on Boot, "page": "requirement" => function;`.
+macro_rules! cases {
+    ($area:literal; $($name:literal on $boot:expr, $page:literal: $requirement:literal => $run:ident;)*) => {
+        /// The cases of this area.
+        pub(super) const CASES: &[$crate::hlk::CaseInfo] = &[$(
+            $crate::hlk::CaseInfo {
+                name: concat!("Device.Graphics.WDDM32.", $name),
+                area: $area,
+                page: $page,
+                requirement: $requirement,
+                boot: $boot,
+                run: $run,
+            },
+        )*];
+    };
+}
+
+/// Why a case did not pass.
+#[derive(Debug)]
+pub enum Failure {
+    /// The requirement is not met.
+    Unmet(String),
+    /// The case cannot say anything here, and why.
+    NotApplicable(String),
+}
+
+impl Failure {
+    /// The requirement is not met.
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Self::Unmet(text.into())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unmet(text) | Self::NotApplicable(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<campanile_umd::Error> for Failure {
+    fn from(error: campanile_umd::Error) -> Self {
+        Self::Unmet(format!("user-mode driver: {error}"))
+    }
+}
+
+impl From<SetupError> for Failure {
+    fn from(error: SetupError) -> Self {
+        Self::Unmet(error.to_string())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::Unmet(format!("host: {error}"))
+    }
+}
+
+/// Ends the case unless a condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($text:tt)+) => {
+        if !$condition {
+            return Err($crate::hlk::Failure::new(format!($($text)+)));
+        }
+    };
+}
+
+/// Ends the case unless two values are equal; shows both.
+macro_rules! ensure_eq {
+    ($found:expr, $expected:expr, $($text:tt)+) => {{
+        let (found, expected) = ($found, $expected);
+        if found != expected {
+            let text = format!($($text)+);
+            return Err($crate::hlk::Failure::new(format!("{text}: found {found:?}, expected {expected:?}")));
+        }
+    }};
+}
+
+/// Ends the case unless a status is one of those that the contract names for this refusal.
+pub(super) fn refused(status: NTSTATUS, allowed: &[NTSTATUS], what: &str) -> Result<(), Failure> {
+    if allowed.contains(&status) {
+        return Ok(());
+    }
+    Err(Failure::new(format!("{what} answered {status:?}, one of {allowed:?} expected")))
+}
+
+/// Ends the case unless a status is a success.
+pub(super) fn granted(status: NTSTATUS, what: &str) -> Result<(), Failure> {
+    if status.is_success() { Ok(()) } else { Err(Failure::new(format!("{what} failed with {status}"))) }
+}
+
+/// A running case: its system and its process, to which the thread is attached.
+pub struct Case<'s> {
+    pub(super) system: &'s mut System,
+    pub(super) process: Arc<Process>,
+}
+
+impl Case<'_> {
+    /// The thunks.
+    pub(super) fn kmt(&self) -> Kmt {
+        Kmt::new()
+    }
+
+    /// The adapter, opened by the user-mode driver.
+    pub(super) fn adapter(&self) -> Result<Adapter, Failure> {
+        Ok(Adapter::open_luid(dxgkrnl::thunks(), self.system.luid())?)
+    }
+
+    /// A new device of the user-mode driver.
+    pub(super) fn device(&self) -> Result<Device, Failure> {
+        Ok(Device::new(&self.adapter()?)?)
+    }
+
+    /// A new device with nothing between it and the case.
+    pub(super) fn rig(&self) -> Result<Rig, Failure> {
+        Rig::open(self.system.luid())
+    }
+
+    /// Runs `work` on another thread in another process of the same machine, which exits afterwards.
+    pub(super) fn in_other_process<T: Send>(
+        &self,
+        work: impl FnOnce(&System) -> Result<T, Failure> + Send,
+    ) -> Result<T, Failure> {
+        let process = self.system.machine().create_process("other");
+        let outcome = on_thread(&process, || work(self.system));
+        process.exit();
+        outcome
+    }
+}
+
+/// Runs `work` on another thread of `process` and waits for it.
+pub(super) fn on_thread<T: Send>(
+    process: &Arc<Process>,
+    work: impl FnOnce() -> Result<T, Failure> + Send,
+) -> Result<T, Failure> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let _attached = process.attach();
+            work()
+        });
+        thread.join().unwrap_or_else(|_| Err(Failure::new("the other thread panicked")))
+    })
+}

@@ -1,0 +1,118 @@
+//! Conformance cases: each holds the stack against one requirement of a published page.
+//!
+//! Cases live in files by area, each with a table [`CaseInfo`] by [`CaseInfo`]; [`cases`] is the registry. They speak to the
+//! stack the way user mode does: through the thunks, raw where order and hostile values matter ([`rig`]), and through the
+//! user-mode driver where they do not.
+
+#[macro_use]
+mod case;
+mod kmt;
+mod report;
+mod rig;
+mod runner;
+
+mod adapter;
+mod caps;
+mod doorbell;
+mod fault;
+mod fence;
+mod fence_hostile;
+mod gpu_address;
+mod lifecycle;
+mod memory;
+mod queue;
+mod residency;
+mod submission;
+
+use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_OK};
+pub use case::{Boot, Case, CaseInfo, Failure};
+pub use report::{CaseReport, Report, Status};
+pub use runner::{release_shared, run};
+
+/// What to run, and how to say it.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// List the cases instead of running them.
+    pub list: bool,
+    /// Take only cases whose name, area or page contains this.
+    pub filter: Option<String>,
+    /// Print JSON.
+    pub json: bool,
+}
+
+const TABLES: &[&[CaseInfo]] = &[
+    adapter::CASES,
+    caps::CASES,
+    memory::CASES,
+    gpu_address::CASES,
+    residency::CASES,
+    queue::CASES,
+    doorbell::CASES,
+    submission::CASES,
+    fence::CASES,
+    fence_hostile::CASES,
+    fault::CASES,
+    lifecycle::CASES,
+];
+
+/// Every case, by area.
+pub fn cases() -> impl Iterator<Item = &'static CaseInfo> {
+    TABLES.iter().copied().flatten()
+}
+
+/// Runs the command, prints, and returns the exit code.
+pub fn command(options: &Options) -> u8 {
+    let wanted = options.filter.as_deref().unwrap_or_default().to_lowercase();
+    let selected: Vec<&'static CaseInfo> = cases().filter(|case| case.matches(&wanted)).collect();
+    if selected.is_empty() {
+        eprintln!("campanile: no case matches the filter; `campanile hlk --list` shows all {}", cases().count());
+        return EXIT_INPUT;
+    }
+    if options.list {
+        println!("{}", if options.json { report::list_json(&selected) } else { report::list_text(&selected) });
+        return EXIT_OK;
+    }
+    let mut done = Report::default();
+    for case in selected {
+        let outcome = run(case);
+        if !options.json {
+            println!("{}", outcome.line());
+        }
+        done.add(outcome);
+    }
+    if let Err(error) = release_shared() {
+        done.add(CaseReport::of_shared(error));
+    }
+    println!("{}", if options.json { done.to_json() } else { done.summary() });
+    if done.failed == 0 { EXIT_OK } else { EXIT_FAILED }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique_and_read_like_the_kit() {
+        let mut seen = HashSet::new();
+        for case in cases() {
+            assert!(seen.insert(case.name), "{} is there twice", case.name);
+            assert!(case.name.starts_with("Device.Graphics.WDDM32."), "{}", case.name);
+            assert_eq!(case.name.split('.').count(), 5, "{}", case.name);
+            assert!(case.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '.'), "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn every_case_cites_a_page_and_states_a_requirement() {
+        for case in cases() {
+            assert!(!case.page.is_empty() && !case.page.contains(' '), "{}", case.name);
+            assert!(case.requirement.ends_with('.') && case.requirement.len() > 30, "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn the_first_set_is_large_enough() {
+        assert!(cases().count() >= 40);
+    }
+}

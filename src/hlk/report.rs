@@ -1,0 +1,172 @@
+//! What the cases found, as lines for people and as JSON.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::case::CaseInfo;
+use crate::setup::SetupError;
+
+/// How a case ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// The requirement is met.
+    Passed,
+    /// It is not, or the case could not find out.
+    Failed,
+    /// The case cannot say anything here; the reason is told.
+    Skipped,
+}
+
+/// One case's outcome.
+#[derive(Clone, Debug, Serialize)]
+pub struct CaseReport {
+    /// Name.
+    pub name: &'static str,
+    /// Area.
+    pub area: &'static str,
+    /// Page cited.
+    pub page: &'static str,
+    /// How it ended.
+    pub status: Status,
+    /// Milliseconds it took, with boot and shutdown.
+    pub ms: u64,
+    /// Why it did not pass.
+    #[serde(skip)]
+    pub reason: Option<String>,
+}
+
+impl CaseReport {
+    pub(super) fn new(case: &CaseInfo, status: Status, took: Duration, reason: Option<String>) -> Self {
+        let ms = took.as_millis() as u64;
+        Self { name: case.name, area: case.area, page: case.page, status, ms, reason }
+    }
+
+    /// The failure to take the shared system down, as if it were a case.
+    pub(super) fn of_shared(error: SetupError) -> Self {
+        Self {
+            name: "Device.Graphics.WDDM32.Lifecycle.SharedSystemLeavesNothingBehind",
+            area: "Lifecycle",
+            page: "add_device",
+            status: Status::Failed,
+            ms: 0,
+            reason: Some(error.to_string()),
+        }
+    }
+
+    /// One line, two when there is a reason.
+    pub fn line(&self) -> String {
+        let word = match self.status {
+            Status::Passed => "pass",
+            Status::Failed => "FAIL",
+            Status::Skipped => "skip",
+        };
+        let mut line = format!("{word}  {}  ({} ms)", self.name, self.ms);
+        if let Some(reason) = &self.reason {
+            line.push_str("\n      ");
+            line.push_str(reason);
+        }
+        line
+    }
+}
+
+/// All outcomes.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// Cases run.
+    pub total: usize,
+    /// Passed.
+    pub passed: usize,
+    /// Failed.
+    pub failed: usize,
+    /// Skipped.
+    pub skipped: usize,
+    /// Each of them in order.
+    pub cases: Vec<CaseReport>,
+}
+
+impl Report {
+    /// Adds an outcome.
+    pub fn add(&mut self, case: CaseReport) {
+        self.total += 1;
+        match case.status {
+            Status::Passed => self.passed += 1,
+            Status::Failed => self.failed += 1,
+            Status::Skipped => self.skipped += 1,
+        }
+        self.cases.push(case);
+    }
+
+    /// The report as JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a report holds only strings and numbers")
+    }
+
+    /// The last line.
+    pub fn summary(&self) -> String {
+        format!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    area: &'static str,
+    page: &'static str,
+    requirement: &'static str,
+}
+
+/// The cases as JSON, without running them.
+pub(super) fn list_json(cases: &[&CaseInfo]) -> String {
+    let listed: Vec<Listed> = cases
+        .iter()
+        .map(|case| Listed { name: case.name, area: case.area, page: case.page, requirement: case.requirement })
+        .collect();
+    serde_json::to_string_pretty(&listed).expect("a list holds only strings")
+}
+
+/// The cases as text, without running them.
+pub(super) fn list_text(cases: &[&CaseInfo]) -> String {
+    let mut lines = Vec::with_capacity(cases.len() * 2);
+    let mut area = "";
+    for case in cases {
+        if case.area != area {
+            area = case.area;
+            lines.push(area.to_owned());
+        }
+        lines.push(format!("  {}  [{}]\n      {}", case.name, case.page, case.requirement));
+    }
+    lines.push(format!("{} cases", cases.len()));
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(status: Status) -> CaseReport {
+        CaseReport { name: "a", area: "b", page: "c", status, ms: 1, reason: None }
+    }
+
+    #[test]
+    fn counts_add_up() {
+        let mut report = Report::default();
+        for status in [Status::Passed, Status::Passed, Status::Failed, Status::Skipped] {
+            report.add(case(status));
+        }
+        assert_eq!((report.total, report.passed, report.failed, report.skipped), (4, 2, 1, 1));
+        assert_eq!(report.summary(), "2 passed, 1 failed, 1 skipped");
+    }
+
+    #[test]
+    fn json_has_exactly_the_promised_keys() {
+        let mut report = Report::default();
+        report.add(case(Status::Passed));
+        let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        let keys = |value: &serde_json::Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
+        assert_eq!(keys(&value), ["cases", "failed", "passed", "skipped", "total"]);
+        assert_eq!(keys(&value["cases"][0]), ["area", "ms", "name", "page", "status"]);
+        assert_eq!(value["cases"][0]["status"], "passed");
+    }
+}

@@ -1,0 +1,94 @@
+//! Runs a case: boots, attaches, watches the clock, takes down and looks for what was left behind.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::case::{Boot, Case, CaseInfo, Failure};
+use super::report::{CaseReport, Status};
+use crate::setup::{SetupError, System};
+
+/// A case takes milliseconds, the longest a few seconds; this is for those that hang.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The system of the cases that share one. Kept between them; thrown away after a failure.
+static SHARED: Mutex<Option<System>> = Mutex::new(None);
+
+/// Runs a case to its end. Panics and cases that never end are failures.
+pub fn run(case: &'static CaseInfo) -> CaseReport {
+    let started = Instant::now();
+    let (sender, receiver) = mpsc::channel();
+    let thread = std::thread::Builder::new().name("case".to_owned()).spawn(move || {
+        let _ = sender.send(guarded(case));
+    });
+    let outcome = match thread {
+        Err(error) => Err(Failure::new(format!("host: no thread for the case: {error}"))),
+        Ok(thread) => match receiver.recv_timeout(PATIENCE) {
+            Ok(outcome) => {
+                let _ = thread.join();
+                outcome
+            }
+            Err(RecvTimeoutError::Timeout) => Err(Failure::new(format!("did not end within {} s", PATIENCE.as_secs()))),
+            Err(RecvTimeoutError::Disconnected) => Err(Failure::new("its thread ended without an outcome")),
+        },
+    };
+    let (status, reason) = match outcome {
+        Ok(()) => (Status::Passed, None),
+        Err(Failure::Unmet(text)) => (Status::Failed, Some(text)),
+        Err(Failure::NotApplicable(text)) => (Status::Skipped, Some(text)),
+    };
+    CaseReport::new(case, status, started.elapsed(), reason)
+}
+
+/// Takes the shared system down.
+///
+/// # Errors
+/// It left something behind or had stopped with a bugcheck.
+pub fn release_shared() -> Result<(), SetupError> {
+    match SHARED.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        Some(system) => system.shutdown(),
+        None => Ok(()),
+    }
+}
+
+fn guarded(case: &CaseInfo) -> Result<(), Failure> {
+    catch_unwind(AssertUnwindSafe(|| boot_and_run(case))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        Err(Failure::new(format!("panicked: {text}")))
+    })
+}
+
+fn boot_and_run(case: &CaseInfo) -> Result<(), Failure> {
+    if let Boot::Shared = case.boot {
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        // Taken out, so that a panic or a failure leaves no system for the next case.
+        let mut system = match shared.take() {
+            Some(system) => system,
+            None => System::boot(&case.boot.options())?,
+        };
+        in_process(case, &mut system)?;
+        *shared = Some(system);
+        return Ok(());
+    }
+    let mut system = System::boot(&case.boot.options())?;
+    let outcome = in_process(case, &mut system);
+    // What the case found explains more than what it leaves behind.
+    let left = system.shutdown();
+    outcome.and(left.map_err(Failure::from))
+}
+
+fn in_process(case: &CaseInfo, system: &mut System) -> Result<(), Failure> {
+    let process = system.machine().create_process("case");
+    let outcome = {
+        let _attached = process.attach();
+        (case.run)(&mut Case { system, process: std::sync::Arc::clone(&process) })
+    };
+    process.exit();
+    match (system.machine().bugcheck(), outcome) {
+        (Some(bugcheck), Ok(())) => Err(Failure::new(format!("the machine stopped: {bugcheck}"))),
+        (Some(bugcheck), Err(failure)) => Err(Failure::new(format!("{failure}; the machine stopped: {bugcheck}"))),
+        (None, outcome) => outcome,
+    }
+}

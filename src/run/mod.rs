@@ -1,0 +1,275 @@
+//! The main job: streams files through the GPU and checks every byte that comes back.
+
+mod pipeline;
+mod progress;
+mod report;
+mod transform;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use campanile_umd::Adapter;
+use sha2::{Digest, Sha256};
+
+use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
+use crate::clock::{self, Clock};
+use crate::setup::{SetupError, System, SystemOptions, VariantOptions};
+use pipeline::{Finished, Pipeline};
+use progress::Progress;
+pub use report::{FileReport, Report, SubmitReport, Totals};
+pub use transform::CHUNK;
+use transform::Chunk;
+
+/// What to stream, and how to say it.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Files; none means [`default_files`].
+    pub files: Vec<PathBuf>,
+    /// Print JSON instead of a table.
+    pub json: bool,
+    /// Show a progress bar if there is a terminal.
+    pub progress: bool,
+    /// The GPU to build.
+    pub variant: VariantOptions,
+}
+
+/// Why a whole run ended early.
+#[derive(Debug)]
+pub enum RunError {
+    /// The machine could not be booted, or ended badly.
+    Setup(SetupError),
+    /// The user-mode driver gave up.
+    Driver(campanile_umd::Error),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Setup(error) => error.fmt(f),
+            Self::Driver(error) => write!(f, "the GPU could not do the work: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<SetupError> for RunError {
+    fn from(error: SetupError) -> Self {
+        Self::Setup(error)
+    }
+}
+
+impl From<campanile_umd::Error> for RunError {
+    fn from(error: campanile_umd::Error) -> Self {
+        Self::Driver(error)
+    }
+}
+
+/// Everything that a run found out.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Figures and the files that were read to their end.
+    pub report: Report,
+    /// Files that could not be read, with the reason.
+    pub unreadable: Vec<(PathBuf, io::Error)>,
+    /// Where bytes came back wrong, in words.
+    pub mismatches: Vec<String>,
+}
+
+impl Outcome {
+    /// The exit code that stands for this outcome.
+    pub fn exit_code(&self) -> u8 {
+        if !self.mismatches.is_empty() {
+            EXIT_FAILED
+        } else if !self.unreadable.is_empty() {
+            EXIT_INPUT
+        } else {
+            EXIT_OK
+        }
+    }
+}
+
+/// Files streamed when none are named: the repository's README, if this executable still lies beside its sources, and the executable.
+pub fn default_files() -> Vec<PathBuf> {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let executable = std::env::current_exe().ok();
+    [readme.is_file().then_some(readme), executable].into_iter().flatten().collect()
+}
+
+/// Runs the command, prints, and returns the exit code.
+pub fn command(options: &Options) -> u8 {
+    let outcome = match stream(options) {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            eprintln!("campanile: {error}");
+            return EXIT_MACHINE;
+        }
+    };
+    for (path, error) in &outcome.unreadable {
+        eprintln!("campanile: {}: {error}; check the path and its permissions", path.display());
+    }
+    for mismatch in &outcome.mismatches {
+        eprintln!("campanile: {mismatch}");
+    }
+    if options.json {
+        println!("{}", outcome.report.to_json());
+    } else {
+        println!("{}", outcome.report.to_table());
+    }
+    outcome.exit_code()
+}
+
+/// Boots a machine, streams the files through its GPU, and takes it down again.
+///
+/// # Errors
+/// The machine or the driver failed as a whole. Files that cannot be read and bytes that come back wrong are part of the outcome.
+pub fn stream(options: &Options) -> Result<Outcome, RunError> {
+    let files = if options.files.is_empty() { default_files() } else { options.files.clone() };
+    let system = System::boot(&SystemOptions { variant: options.variant.0.clone(), ..SystemOptions::default() })?;
+    let process = system.machine().create_process("campanile run");
+    let outcome = {
+        let _attached = process.attach();
+        stream_attached(&system, &files, options.progress && !options.json)
+    };
+    process.exit();
+    // A failure of the work explains more than what it leaves behind.
+    let outcome = outcome?;
+    system.shutdown()?;
+    Ok(outcome)
+}
+
+fn stream_attached(system: &System, files: &[PathBuf], show: bool) -> Result<Outcome, RunError> {
+    let adapter = Adapter::open_luid(dxgkrnl::thunks(), system.luid())?;
+    let before = system.counters();
+    let mut streamer = Streamer {
+        pipeline: Pipeline::new(&adapter)?,
+        progress: Progress::new(files, show),
+        files: Vec::new(),
+        unreadable: Vec::new(),
+        clock: Clock::get(),
+        seconds: 0.0,
+    };
+    for path in files {
+        streamer.file(path)?;
+    }
+    streamer.progress.finish();
+    let gpu = system.counters().since(&before);
+    Ok(streamer.outcome(gpu))
+}
+
+/// One file on its way through the GPU.
+struct Passing {
+    path: PathBuf,
+    bytes: u64,
+    sha256: Sha256,
+    mismatch: Option<String>,
+}
+
+struct Streamer {
+    pipeline: Pipeline,
+    progress: Progress,
+    files: Vec<FileReport>,
+    unreadable: Vec<(PathBuf, io::Error)>,
+    clock: Clock,
+    seconds: f64,
+}
+
+impl Streamer {
+    /// Streams one file to its end, or to where it cannot be read any further.
+    fn file(&mut self, path: &Path) -> Result<(), RunError> {
+        self.progress.start(path);
+        let mut file = match open(path) {
+            Ok(file) => file,
+            Err(error) => {
+                self.unreadable.push((path.to_owned(), error));
+                return Ok(());
+            }
+        };
+        let started = clock::now();
+        let mut passing = Passing { path: path.to_owned(), bytes: 0, sha256: Sha256::new(), mismatch: None };
+        let read = self.chunks(&mut file, &mut passing)?;
+        while let Some(finished) = self.pipeline.finish_oldest()? {
+            passing.check(&finished);
+        }
+        self.seconds += self.clock.nanoseconds(started, clock::now()) / 1e9;
+        match read {
+            Ok(()) => self.files.push(passing.report()),
+            Err(error) => self.unreadable.push((path.to_owned(), error)),
+        }
+        Ok(())
+    }
+
+    /// Sends chunks until the file ends; the inner result is that of reading it.
+    fn chunks(&mut self, file: &mut File, passing: &mut Passing) -> Result<io::Result<()>, RunError> {
+        loop {
+            if let Some(finished) = self.pipeline.make_room()? {
+                passing.check(&finished);
+            }
+            let chunk = self.pipeline.next_chunk();
+            let length = match fill(file, chunk) {
+                Ok(0) => return Ok(Ok(())),
+                Ok(length) => length,
+                Err(error) => return Ok(Err(error)),
+            };
+            passing.sha256.update(&chunk.bytes()[..length]);
+            chunk.pad_from(length);
+            self.pipeline.send(passing.bytes)?;
+            passing.bytes += length as u64;
+            self.progress.advance(length as u64);
+            if length < CHUNK {
+                return Ok(Ok(()));
+            }
+        }
+    }
+
+    fn outcome(self, gpu: crate::setup::GpuCounters) -> Outcome {
+        let bytes: u64 = self.files.iter().map(|file| file.bytes).sum();
+        let mismatches = self.files.iter().filter_map(|file| file.mismatch.clone()).collect();
+        let totals = self.pipeline.totals(bytes, self.seconds, gpu);
+        Outcome { report: Report { files: self.files, totals }, unreadable: self.unreadable, mismatches }
+    }
+}
+
+impl Passing {
+    fn check(&mut self, finished: &Finished) {
+        if let (None, Some(mismatch)) = (&self.mismatch, &finished.mismatch) {
+            self.mismatch =
+                Some(format!("{}: chunk at byte {}: {mismatch}", self.path.display(), finished.file_offset));
+        }
+    }
+
+    fn report(self) -> FileReport {
+        FileReport {
+            path: self.path.display().to_string(),
+            bytes: self.bytes,
+            sha256: self.sha256.finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
+            verified: self.mismatch.is_none(),
+            mismatch: self.mismatch,
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory, not a file"));
+    }
+    Ok(file)
+}
+
+/// Reads until the chunk is full or the file ends; the number of bytes read.
+fn fill(file: &mut File, chunk: &mut Chunk) -> io::Result<usize> {
+    let bytes = chunk.bytes_mut();
+    let mut length = 0;
+    while length < bytes.len() {
+        match file.read(&mut bytes[length..]) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}

@@ -1,0 +1,230 @@
+//! Three queues in a row: copy up, transpose, copy down.
+//!
+//! Chunk `n` (from 1) signals value `n` on the fence of each stage, and each stage waits on the GPU for the one before it. A
+//! slot of VRAM is used again as soon as the copy down of its former chunk has signalled, which the GPU finds out by itself: there are more
+//! staging buffers than slots, so the CPU refills one while every slot is busy. The CPU waits once a chunk, for its copy down.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use campanile_umd::{Adapter, Buffer, Device, Error, Fence, Mapping, Node, Placement, Queue, QueueOptions, QueueStats};
+
+use super::report::{SubmitReport, Totals};
+use super::transform::{self, CHUNK, Chunk, STAMPED};
+use crate::clock::{self, Clock, Latencies, Ticks};
+use crate::setup::GpuCounters;
+
+/// Chunks in flight on the GPU.
+const SLOTS: u64 = 3;
+/// Chunks that the CPU holds: those in flight and the one it refills.
+const STAGES: u64 = SLOTS + 1;
+/// A chunk takes milliseconds; a GPU that needs longer than this for one is stuck.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Buffers in VRAM for one chunk in flight.
+struct Slot {
+    matrix: Buffer,
+    transposed: Buffer,
+}
+
+/// Buffers in system memory for one chunk, and the CPU's own copy of it.
+struct Stage {
+    up: Staging,
+    down: Staging,
+    original: Chunk,
+}
+
+/// A buffer in system memory, mapped for good.
+struct Staging {
+    buffer: Buffer,
+    mapping: Mapping,
+}
+
+/// A chunk that is somewhere on its way.
+struct Sent {
+    number: u64,
+    file_offset: u64,
+}
+
+/// A chunk that is back.
+pub(super) struct Finished {
+    /// Where it starts in its file.
+    pub(super) file_offset: u64,
+    /// What is wrong with it.
+    pub(super) mismatch: Option<String>,
+}
+
+pub(super) struct Pipeline {
+    up: Link,
+    transpose: Link,
+    down: Link,
+    slots: Vec<Slot>,
+    stages: Vec<Stage>,
+    returned: Box<[u8]>,
+    sent: VecDeque<Sent>,
+    /// Number of the chunk sent last.
+    last: u64,
+    meter: Meter,
+}
+
+/// A queue and the fence that its work signals.
+struct Link {
+    queue: Queue,
+    fence: Fence,
+}
+
+impl Link {
+    fn new(device: &Device, node: Node) -> Result<Self, Error> {
+        Ok(Self { queue: Queue::new(device, node, QueueOptions::default())?, fence: Fence::new(device, 0)? })
+    }
+}
+
+/// What the CPU measures on the way.
+struct Meter {
+    clock: Clock,
+    submit: Latencies,
+    memcpy_seconds: f64,
+    memcpy_bytes: u64,
+}
+
+impl Staging {
+    fn new(device: &Device, size: usize) -> Result<Self, Error> {
+        let buffer = device.create_buffer(size as u64, Placement::System)?;
+        let mapping = buffer.map()?;
+        Ok(Self { buffer, mapping })
+    }
+}
+
+impl Pipeline {
+    /// Queues, fences and buffers on a device of their own.
+    pub(super) fn new(adapter: &Adapter) -> Result<Self, Error> {
+        let device = Device::new(adapter)?;
+        let slot = |_| {
+            Ok(Slot {
+                matrix: device.create_buffer(CHUNK as u64, Placement::Vram)?,
+                transposed: device.create_buffer(STAMPED as u64, Placement::Vram)?,
+            })
+        };
+        let stage = |_| {
+            Ok(Stage {
+                up: Staging::new(&device, CHUNK)?,
+                down: Staging::new(&device, STAMPED)?,
+                original: Chunk::new(),
+            })
+        };
+        Ok(Self {
+            up: Link::new(&device, Node::Copy)?,
+            transpose: Link::new(&device, Node::Compute)?,
+            down: Link::new(&device, Node::Copy)?,
+            slots: (0..SLOTS).map(slot).collect::<Result<_, Error>>()?,
+            stages: (0..STAGES).map(stage).collect::<Result<_, Error>>()?,
+            returned: vec![0; STAMPED].into_boxed_slice(),
+            sent: VecDeque::new(),
+            last: 0,
+            meter: Meter { clock: Clock::get(), submit: Latencies::new(), memcpy_seconds: 0.0, memcpy_bytes: 0 },
+        })
+    }
+
+    /// Finishes the oldest chunk if every stage is taken, so that [`Pipeline::next_chunk`] may be filled.
+    pub(super) fn make_room(&mut self) -> Result<Option<Finished>, Error> {
+        if self.sent.len() as u64 == STAGES { self.finish_oldest() } else { Ok(None) }
+    }
+
+    /// The CPU's copy of the chunk that is sent next.
+    pub(super) fn next_chunk(&mut self) -> &mut Chunk {
+        &mut self.stages[(self.last % STAGES) as usize].original
+    }
+
+    /// Sends the chunk of [`Pipeline::next_chunk`] through the three queues.
+    pub(super) fn send(&mut self, file_offset: u64) -> Result<(), Error> {
+        let index = self.last;
+        let number = index + 1;
+        let stage = &self.stages[(index % STAGES) as usize];
+        let slot = &self.slots[(index % SLOTS) as usize];
+        let started = clock::now();
+        stage.up.mapping.write(0, stage.original.bytes())?;
+        self.meter.copied(started, CHUNK);
+
+        let mut recorded = clock::now();
+        self.up.queue.submit(|commands| {
+            if let Some(former) = number.checked_sub(SLOTS).filter(|former| *former > 0) {
+                commands.wait(&self.down.fence, former)?;
+            }
+            commands.copy(slot.matrix.gpu_address(), stage.up.buffer.gpu_address(), CHUNK as u64)?;
+            commands.signal(&self.up.fence, number)?;
+            recorded = clock::now();
+            Ok(())
+        })?;
+        self.meter.submitted(recorded);
+        self.transpose.queue.submit(|commands| {
+            commands.wait(&self.up.fence, number)?;
+            transform::record(commands, slot.transposed.gpu_address(), slot.matrix.gpu_address(), number)?;
+            commands.signal(&self.transpose.fence, number)?;
+            recorded = clock::now();
+            Ok(())
+        })?;
+        self.meter.submitted(recorded);
+        self.down.queue.submit(|commands| {
+            commands.wait(&self.transpose.fence, number)?;
+            commands.copy(stage.down.buffer.gpu_address(), slot.transposed.gpu_address(), STAMPED as u64)?;
+            commands.signal(&self.down.fence, number)?;
+            recorded = clock::now();
+            Ok(())
+        })?;
+        self.meter.submitted(recorded);
+        self.sent.push_back(Sent { number, file_offset });
+        self.last = number;
+        Ok(())
+    }
+
+    /// Waits for the oldest chunk and checks it; `None` if none is on its way.
+    pub(super) fn finish_oldest(&mut self) -> Result<Option<Finished>, Error> {
+        let Some(sent) = self.sent.pop_front() else { return Ok(None) };
+        self.down.fence.wait(sent.number, Some(PATIENCE))?;
+        let stage = &self.stages[((sent.number - 1) % STAGES) as usize];
+        stage.down.mapping.read(0, &mut self.returned)?;
+        let mismatch = transform::mismatch(stage.original.bytes(), &self.returned, sent.number);
+        Ok(Some(Finished { file_offset: sent.file_offset, mismatch }))
+    }
+
+    /// The figures of the whole run.
+    pub(super) fn totals(&self, bytes: u64, seconds: f64, gpu: GpuCounters) -> Totals {
+        let mut totals = Totals {
+            bytes,
+            gpu_waits: gpu.waits,
+            fence_signals: gpu.signals,
+            interrupts: gpu.interrupts,
+            submit_ns: SubmitReport {
+                p50: self.meter.submit.percentile(50.0),
+                p99: self.meter.submit.percentile(99.0),
+            },
+            mb_s: rate(bytes, seconds),
+            memcpy_mb_s: rate(self.meter.memcpy_bytes, self.meter.memcpy_seconds),
+            ..Totals::default()
+        };
+        for link in [&self.up, &self.transpose, &self.down] {
+            let QueueStats { submissions, doorbell_rings, doorbell_reconnects, .. } = link.queue.stats();
+            totals.submissions += submissions;
+            totals.doorbell_rings += doorbell_rings;
+            totals.doorbell_reconnects += doorbell_reconnects;
+        }
+        totals
+    }
+}
+
+impl Meter {
+    fn copied(&mut self, started: Ticks, bytes: usize) {
+        self.memcpy_seconds += self.clock.nanoseconds(started, clock::now()) / 1e9;
+        self.memcpy_bytes += bytes as u64;
+    }
+
+    /// Notes a submission from the end of its recording until now.
+    fn submitted(&mut self, recorded: Ticks) {
+        self.submit.record(self.clock.nanoseconds(recorded, clock::now()));
+    }
+}
+
+/// Megabytes (10^6 bytes) a second.
+fn rate(bytes: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { bytes as f64 / 1e6 / seconds } else { 0.0 }
+}

@@ -1,0 +1,159 @@
+//! What a run tells: as a table for people, as JSON for programs.
+
+use serde::Serialize;
+
+use crate::table::{grouped, render};
+
+/// A run's files and figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Files that were read to their end.
+    pub files: Vec<FileReport>,
+    /// Figures over all of them.
+    pub totals: Totals,
+}
+
+/// One file.
+#[derive(Clone, Debug, Serialize)]
+pub struct FileReport {
+    /// Path as given.
+    pub path: String,
+    /// Bytes streamed.
+    pub bytes: u64,
+    /// SHA-256 of what was read, in hexadecimal.
+    pub sha256: String,
+    /// Every byte came back as the CPU computes it.
+    pub verified: bool,
+    /// The first byte that did not, in words.
+    #[serde(skip)]
+    pub mismatch: Option<String>,
+}
+
+/// Figures of a run.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Totals {
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// Command buffers submitted.
+    pub submissions: u64,
+    /// Doorbells rung.
+    pub doorbell_rings: u64,
+    /// Doorbells connected again after the operating system had taken them away.
+    pub doorbell_reconnects: u64,
+    /// Waits that the GPU satisfied by itself.
+    pub gpu_waits: u64,
+    /// Fence signals of the GPU.
+    pub fence_signals: u64,
+    /// Interrupts raised for anything.
+    pub interrupts: u64,
+    /// From the end of recording a submission to its doorbell's status read.
+    pub submit_ns: SubmitReport,
+    /// Megabytes a second through the whole way: read, hash, three queues, verification.
+    pub mb_s: f64,
+    /// Megabytes a second of memcpy of the same bytes into the staging buffers.
+    pub memcpy_mb_s: f64,
+}
+
+/// Time of a submission in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct SubmitReport {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+}
+
+impl Report {
+    /// The report as JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a report holds only strings and finite numbers")
+    }
+
+    /// The report as text.
+    pub fn to_table(&self) -> String {
+        let files: Vec<Vec<String>> = self.files.iter().map(FileReport::row).collect();
+        let mut text = String::new();
+        if !files.is_empty() {
+            text = render(&["file", "bytes", "sha256", ""], &files);
+            text.push_str("\n\n");
+        }
+        text.push_str(&render(&["", ""], &self.totals.rows()));
+        text
+    }
+}
+
+impl FileReport {
+    fn row(&self) -> Vec<String> {
+        let verdict = if self.verified { "every byte verified" } else { "WRONG BYTES" };
+        let digest = self.sha256.get(..16).unwrap_or(&self.sha256);
+        vec![self.path.clone(), grouped(self.bytes), format!("{digest}…"), verdict.to_owned()]
+    }
+}
+
+impl Totals {
+    fn rows(&self) -> Vec<Vec<String>> {
+        let row = |name: &str, value: String| vec![name.to_owned(), value];
+        vec![
+            row("bytes", grouped(self.bytes)),
+            row("MB/s through the GPU, read and verified", format!("{:.0}", self.mb_s)),
+            row("MB/s of memcpy of the same bytes", format!("{:.0}", self.memcpy_mb_s)),
+            row("submissions", grouped(self.submissions)),
+            row("doorbells rung", grouped(self.doorbell_rings)),
+            row("doorbells reconnected", grouped(self.doorbell_reconnects)),
+            row("GPU waits satisfied without the CPU", grouped(self.gpu_waits)),
+            row("fence signals", grouped(self.fence_signals)),
+            row("interrupts raised", grouped(self.interrupts)),
+            row("submit p50, ns", format!("{:.0}", self.submit_ns.p50)),
+            row("submit p99, ns", format!("{:.0}", self.submit_ns.p99)),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        Report {
+            files: vec![FileReport {
+                path: "a".to_owned(),
+                bytes: 5,
+                sha256: "00".repeat(32),
+                verified: true,
+                mismatch: None,
+            }],
+            totals: Totals { bytes: 5, ..Totals::default() },
+        }
+    }
+
+    #[test]
+    fn json_has_exactly_the_promised_keys() {
+        let value: serde_json::Value = serde_json::from_str(&report().to_json()).unwrap();
+        let keys = |value: &serde_json::Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
+        assert_eq!(keys(&value), ["files", "totals"]);
+        assert_eq!(keys(&value["files"][0]), ["bytes", "path", "sha256", "verified"]);
+        let mut expected = [
+            "bytes",
+            "submissions",
+            "doorbell_rings",
+            "doorbell_reconnects",
+            "gpu_waits",
+            "fence_signals",
+            "interrupts",
+            "submit_ns",
+            "mb_s",
+            "memcpy_mb_s",
+        ];
+        expected.sort_unstable();
+        assert_eq!(keys(&value["totals"]), expected);
+        assert_eq!(keys(&value["totals"]["submit_ns"]), ["p50", "p99"]);
+    }
+
+    #[test]
+    fn a_wrong_file_is_loud_in_the_table() {
+        let mut report = report();
+        assert!(report.to_table().contains("every byte verified"));
+        report.files[0].verified = false;
+        assert!(report.to_table().contains("WRONG BYTES"));
+    }
+}

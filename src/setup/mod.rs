@@ -1,0 +1,254 @@
+//! Puts the parts together: GPU, bus, machine, linked driver.
+
+mod direct_bus;
+mod variant;
+
+use std::fmt;
+use std::sync::Arc;
+
+use campanile_device::{Gpu, Runner, Variant};
+use dxgkrnl::bus::Bus;
+use dxgkrnl::{DeviceId, DriverId, DriverImage, FeaturePolicy, Idle, Machine, MachineConfig};
+use wddm_ddi::types::LUID;
+
+pub use direct_bus::DirectBus;
+pub use variant::VariantOptions;
+
+/// What to boot.
+#[derive(Clone, Debug)]
+pub struct SystemOptions {
+    /// The GPU to build.
+    pub variant: Variant,
+    /// The features that the operating-system side enables when the driver asks.
+    pub features: FeaturePolicy,
+    /// Run the GPU on threads of its own. Otherwise it moves only in [`Gpu::step`], which the kernel calls while it waits.
+    pub threads: bool,
+}
+
+impl Default for SystemOptions {
+    fn default() -> Self {
+        Self { variant: Variant::default(), features: FeaturePolicy::default(), threads: true }
+    }
+}
+
+/// Why a machine could not be booted or taken down, and what to do about it.
+#[derive(Debug)]
+pub struct SetupError {
+    what: &'static str,
+    cause: String,
+    advice: &'static str,
+}
+
+impl SetupError {
+    fn new(what: &'static str, cause: impl fmt::Display, advice: &'static str) -> Self {
+        Self { what, cause: cause.to_string(), advice }
+    }
+}
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}. {}", self.what, self.cause, self.advice)
+    }
+}
+
+impl std::error::Error for SetupError {}
+
+const ADVICE_MEMORY: &str = "The GPU needs memfd_create and as much address space as its VRAM; try a smaller \
+                             `--device-variant vram=64M`, or raise `ulimit -v`";
+const ADVICE_RULE: &str = "The driver and the operating-system side disagree about the rule named here";
+const ADVICE_LEAK: &str = "The driver broke its contract; the bugcheck's code and parameters say which rule";
+
+/// A booted machine with one GPU, its driver loaded and its adapter started.
+///
+/// Taking it down with [`System::shutdown`] reports what went wrong on the way; dropping it takes it down too, and prints.
+pub struct System {
+    machine: Machine,
+    device: DeviceId,
+    driver: DriverId,
+    luid: LUID,
+    gpu: Arc<Gpu>,
+    runner: Option<Runner>,
+    stage: Stage,
+}
+
+/// How much of the system is still up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Unloaded,
+    Loaded,
+    Stopped,
+    Started,
+}
+
+impl System {
+    /// Builds the GPU, plugs it in, loads the driver and starts the adapter.
+    ///
+    /// # Errors
+    /// A part refused; the message names the part, its reason and what to do.
+    pub fn boot(options: &SystemOptions) -> Result<Self, SetupError> {
+        let gpu =
+            Gpu::new(&options.variant).map_err(|e| SetupError::new("The GPU could not be built", e, ADVICE_MEMORY))?;
+        let runner = options.threads.then(|| Runner::start(Arc::clone(&gpu)));
+        let stepped = Arc::clone(&gpu);
+        let config = MachineConfig {
+            features: options.features,
+            idle: (!options.threads).then(|| Arc::new(move || stepped.step()) as Idle),
+            ..MachineConfig::default()
+        };
+        let machine =
+            Machine::new(config).map_err(|e| SetupError::new("The machine could not be built", e, ADVICE_MEMORY))?;
+        let bus: Arc<dyn Bus> = Arc::new(DirectBus::new(Arc::clone(&gpu)));
+        let device = machine.plug_in(bus);
+        let image = DriverImage::Linked {
+            name: "campanile_kmd".into(),
+            bind: campanile_kmd::bind_imports,
+            entry: campanile_kmd::DriverEntry,
+        };
+        let driver = machine
+            .load_driver(image)
+            .map_err(|e| SetupError::new("The driver could not be loaded", e, ADVICE_RULE))?;
+        let none = LUID { LowPart: 0, HighPart: 0 };
+        let mut system = Self { machine, device, driver, luid: none, gpu, runner, stage: Stage::Loaded };
+        system.start()?;
+        Ok(system)
+    }
+
+    /// Starts the adapter; also again after [`System::stop`].
+    ///
+    /// # Errors
+    /// The driver failed, or the operating-system side rejects what it claims.
+    pub fn start(&mut self) -> Result<(), SetupError> {
+        self.luid = self
+            .machine
+            .start(self.device, self.driver)
+            .map_err(|e| SetupError::new("The adapter could not be started", e, ADVICE_RULE))?;
+        self.stage = Stage::Started;
+        Ok(())
+    }
+
+    /// Stops the adapter; its device object stays.
+    ///
+    /// # Errors
+    /// The driver broke its contract.
+    pub fn stop(&mut self) -> Result<(), SetupError> {
+        if self.stage >= Stage::Started {
+            self.stage = Stage::Stopped;
+            self.machine
+                .stop(self.luid)
+                .map_err(|e| SetupError::new("The adapter could not be stopped", e, ADVICE_LEAK))?;
+        }
+        Ok(())
+    }
+
+    /// Stops and removes the adapter; [`System::start`] adds the device again.
+    ///
+    /// # Errors
+    /// The driver broke its contract.
+    pub fn remove(&mut self) -> Result<(), SetupError> {
+        self.stop()?;
+        if self.stage >= Stage::Stopped {
+            self.stage = Stage::Loaded;
+            self.machine
+                .remove(self.luid)
+                .map_err(|e| SetupError::new("The adapter could not be removed", e, ADVICE_LEAK))?;
+        }
+        Ok(())
+    }
+
+    /// Stops, removes, unloads, and looks for leaks.
+    ///
+    /// # Errors
+    /// The first of: a step failed, the driver left something behind, the machine had stopped with a bugcheck.
+    pub fn shutdown(mut self) -> Result<(), SetupError> {
+        self.take_down()
+    }
+
+    fn take_down(&mut self) -> Result<(), SetupError> {
+        let mut outcome = self.remove();
+        if self.stage >= Stage::Loaded {
+            self.stage = Stage::Unloaded;
+            let unloaded = self
+                .machine
+                .unload(self.driver)
+                .map_err(|e| SetupError::new("The driver could not be unloaded cleanly", e, ADVICE_LEAK));
+            outcome = outcome.and(unloaded);
+        }
+        self.runner = None;
+        match self.machine.bugcheck() {
+            Some(bugcheck) => Err(SetupError::new("The machine stopped with a bugcheck", bugcheck, ADVICE_LEAK)),
+            None => outcome,
+        }
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The adapter.
+    pub fn luid(&self) -> LUID {
+        self.luid
+    }
+
+    /// The GPU behind the bus, for counters and for stepping.
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// The GPU's own counters.
+    pub fn counters(&self) -> GpuCounters {
+        GpuCounters::read(&self.gpu)
+    }
+}
+
+impl Drop for System {
+    fn drop(&mut self) {
+        if self.stage == Stage::Unloaded {
+            return;
+        }
+        if let Err(error) = self.take_down() {
+            eprintln!("campanile: {error}");
+        }
+    }
+}
+
+/// Counters in the GPU's registers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GpuCounters {
+    /// Doorbell stores seen.
+    pub doorbells: u64,
+    /// WAIT packets satisfied.
+    pub waits: u64,
+    /// SIGNAL packets executed.
+    pub signals: u64,
+    /// Interrupt messages sent.
+    pub interrupts: u64,
+    /// Command buffers retired.
+    pub retired: u64,
+}
+
+impl GpuCounters {
+    fn read(gpu: &Gpu) -> Self {
+        use campanile_hw::registers as register;
+        let count = |offset| gpu.register_read(offset, 8);
+        Self {
+            doorbells: count(register::COUNT_DOORBELLS),
+            waits: count(register::COUNT_WAITS),
+            signals: count(register::COUNT_SIGNALS),
+            interrupts: count(register::COUNT_INTERRUPTS),
+            retired: count(register::COUNT_RETIRED),
+        }
+    }
+
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            doorbells: self.doorbells.wrapping_sub(earlier.doorbells),
+            waits: self.waits.wrapping_sub(earlier.waits),
+            signals: self.signals.wrapping_sub(earlier.signals),
+            interrupts: self.interrupts.wrapping_sub(earlier.interrupts),
+            retired: self.retired.wrapping_sub(earlier.retired),
+        }
+    }
+}

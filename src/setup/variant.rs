@@ -1,0 +1,99 @@
+//! Variants of the GPU by text.
+
+use std::str::FromStr;
+
+use campanile_device::Variant;
+
+/// A variant of the GPU, parsed from text such as `doorbells=4,vram=64M`.
+#[derive(Clone, Debug, Default)]
+pub struct VariantOptions(pub Variant);
+
+/// Keys that [`VariantOptions`] understands.
+const KEYS: &str = "vram=SIZE, window=SIZE, doorbells=N, queues=N, global-doorbell";
+
+impl FromStr for VariantOptions {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut variant = Variant::default();
+        let mut window = None;
+        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty() && *item != "default") {
+            let (key, value) = item.split_once('=').map_or((item, None), |(key, value)| (key, Some(value)));
+            match (key, value) {
+                ("vram", Some(value)) => variant.vram_size = size(value)?,
+                ("window", Some(value)) => window = Some(size(value)?),
+                ("doorbells", Some(value)) => variant.doorbells = count(value)?,
+                ("queues", Some(value)) => variant.queue_limit = count(value)?,
+                ("global-doorbell", None) => variant.global_doorbell = true,
+                ("vram" | "window" | "doorbells" | "queues", None) => return Err(format!("`{key}` needs a value")),
+                ("global-doorbell", Some(_)) => return Err("`global-doorbell` takes no value".to_owned()),
+                _ => return Err(format!("unknown key `{key}`; known are {KEYS}")),
+            }
+        }
+        // The largest window a BAR can have.
+        variant.vram_window = window.unwrap_or(1 << variant.vram_size.ilog2());
+        if variant.vram_window > variant.vram_size || !variant.vram_window.is_power_of_two() {
+            return Err("the window must be a power of two and cannot be larger than VRAM".to_owned());
+        }
+        Ok(Self(variant))
+    }
+}
+
+fn count(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err(format!("`{text}` is not a count of at least 1")),
+        Ok(count) => Ok(count),
+    }
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let bad = || format!("`{text}` is not a size such as 67108864, 64M or 1G");
+    let (digits, shift) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 30),
+        _ => (text, 0),
+    };
+    let number: u64 = digits.parse().map_err(|_| bad())?;
+    match number.checked_mul(1 << shift) {
+        None | Some(0) => Err(bad()),
+        Some(size) if size % 4096 != 0 => Err(format!("`{text}` is not a multiple of 4096 bytes")),
+        Some(size) => Ok(size),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_sets_what_it_names() {
+        let VariantOptions(variant) = "doorbells=4, vram=64M".parse().unwrap();
+        assert_eq!(variant.doorbells, 4);
+        assert_eq!(variant.vram_size, 64 << 20);
+        assert_eq!(variant.vram_window, 64 << 20);
+    }
+
+    #[test]
+    fn default_is_the_default() {
+        let VariantOptions(variant) = "default".parse().unwrap();
+        assert_eq!(variant.vram_size, Variant::default().vram_size);
+        assert!(!variant.global_doorbell);
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused_by_name() {
+        for (text, part) in [
+            ("doorbells=0", "count"),
+            ("vram=1", "4096"),
+            ("vram=99999999999G", "size"),
+            ("vram", "needs a value"),
+            ("vram=64M,window=128M", "window"),
+            ("speed=9", "unknown key"),
+            ("global-doorbell=1", "no value"),
+        ] {
+            let error = text.parse::<VariantOptions>().unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}
