@@ -1,29 +1,281 @@
 //! Interrupt messages, the interrupt lock and deferred procedure calls of one adapter.
+//!
+//! Messages may arrive on any thread at any time; they are noted and the adapter's interrupt thread (or
+//! [`Interrupts::deliver`]) runs the driver's interrupt routine at device level under the interrupt lock, then its DPC at
+//! DISPATCH_LEVEL. Messages of one vector that arrive before delivery are one interrupt, as with MSI.
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::thread::JoinHandle;
 
+use crate::bus::InterruptSink;
 use crate::irql::{DEVICE_LEVEL, Raised};
 use crate::machine::lock;
+use crate::miniport::{KmdHandle, Miniport};
+
+/// Kinds of DxgkCbNotifyInterrupt that are counted by number.
+pub(crate) const NOTIFICATION_KINDS: usize = 21;
+
+/// What happened on an adapter since it was started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Calls of the driver's interrupt routine.
+    pub interrupts: u64,
+    /// Of those, the ones that the driver said were not its own.
+    pub unclaimed_interrupts: u64,
+    /// Calls of the driver's DPC routine.
+    pub dpcs: u64,
+    /// DxgkCbNotifyInterrupt calls by DXGK_INTERRUPT_TYPE number.
+    pub notifications: [u64; NOTIFICATION_KINDS],
+    /// DxgkCbNotifyDpc calls.
+    pub dpc_notifications: u64,
+}
 
 /// Interrupt state of an adapter.
+#[derive(Default)]
 pub(crate) struct Interrupts {
+    /// Message numbers that arrived, one bit each.
+    pending: AtomicU64,
+    dpc_queued: AtomicBool,
+    /// The interrupt routine is connected: StartDevice has returned and StopDevice is not done.
+    connected: AtomicBool,
     line: Mutex<()>,
+    /// Token of the thread that holds `line`, 0 for none.
+    holder: AtomicU64,
+    /// Held by whoever delivers, so that routines never run on two threads.
+    delivering: Mutex<()>,
+    wake: Mutex<Wake>,
+    woken: Condvar,
+    interrupts: AtomicU64,
+    unclaimed: AtomicU64,
+    dpcs: AtomicU64,
+    notifications: [AtomicU64; NOTIFICATION_KINDS],
+    dpc_notifications: AtomicU64,
+}
+
+#[derive(Default)]
+struct Wake {
+    work: bool,
+    end: bool,
 }
 
 /// The calling thread holds the interrupt lock at device level.
 pub(crate) struct AtDeviceLevel<'a> {
-    _line: MutexGuard<'a, ()>,
+    interrupts: &'a Interrupts,
+    line: Option<MutexGuard<'a, ()>>,
     _raised: Raised,
 }
 
-impl Interrupts {
-    pub(crate) fn new() -> Self {
-        Self { line: Mutex::new(()) }
-    }
+/// The thread of an adapter's interrupts; joined when dropped.
+pub(crate) struct InterruptThread {
+    interrupts: Arc<Interrupts>,
+    thread: Option<JoinHandle<()>>,
+}
 
-    /// Raises to device level and takes the interrupt lock.
+/// Receives the messages of a function.
+pub(crate) struct Sink(pub(crate) Weak<Interrupts>);
+
+impl InterruptSink for Sink {
+    fn message(&self, vector: u16) {
+        let Some(interrupts) = self.0.upgrade() else { return };
+        let Some(bit) = 1_u64.checked_shl(vector.into()) else { return };
+        interrupts.pending.fetch_or(bit, Ordering::AcqRel);
+        interrupts.wake_thread();
+    }
+}
+
+fn thread_token() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        static TOKEN: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    TOKEN.with(|token| *token)
+}
+
+impl Interrupts {
+    /// Raises to device level and takes the interrupt lock; a thread that has it keeps it.
     pub(crate) fn acquire(&self) -> AtDeviceLevel<'_> {
         let raised = Raised::to(DEVICE_LEVEL);
-        AtDeviceLevel { _line: lock(&self.line), _raised: raised }
+        let line = (!self.is_held_here()).then(|| {
+            let line = lock(&self.line);
+            self.holder.store(thread_token(), Ordering::Relaxed);
+            line
+        });
+        AtDeviceLevel { interrupts: self, line, _raised: raised }
+    }
+
+    /// Whether the calling thread holds the interrupt lock.
+    pub(crate) fn is_held_here(&self) -> bool {
+        self.holder.load(Ordering::Relaxed) == thread_token()
+    }
+
+    /// From now on messages reach the driver; those that came earlier are delivered at once.
+    pub(crate) fn connect(&self) {
+        self.connected.store(true, Ordering::Release);
+        self.wake_thread();
+    }
+
+    /// From now on no routine of the driver is called; when this returns, none runs.
+    pub(crate) fn disconnect(&self) {
+        self.connected.store(false, Ordering::Release);
+        drop(lock(&self.delivering));
+        self.pending.store(0, Ordering::Release);
+        self.dpc_queued.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connected.load(Ordering::Acquire)
+    }
+
+    /// DxgkCbQueueDpc: false if it was queued already.
+    pub(crate) fn queue_dpc(&self) -> bool {
+        let newly = !self.dpc_queued.swap(true, Ordering::AcqRel);
+        if newly {
+            self.wake_thread();
+        }
+        newly
+    }
+
+    /// Counts one DxgkCbNotifyInterrupt.
+    pub(crate) fn count_notification(&self, kind: i32) {
+        if let Some(counter) = usize::try_from(kind).ok().and_then(|kind| self.notifications.get(kind)) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts one DxgkCbNotifyDpc.
+    pub(crate) fn count_dpc_notification(&self) {
+        self.dpc_notifications.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counters {
+            interrupts: read(&self.interrupts),
+            unclaimed_interrupts: read(&self.unclaimed),
+            dpcs: read(&self.dpcs),
+            notifications: std::array::from_fn(|kind| read(&self.notifications[kind])),
+            dpc_notifications: read(&self.dpc_notifications),
+        }
+    }
+
+    /// Runs the driver's routines for whatever is pending; false when nothing was, or another thread is at it.
+    pub(crate) fn deliver(&self, miniport: &Miniport, context: KmdHandle) -> bool {
+        let Ok(_delivering) = self.delivering.try_lock() else { return false };
+        let mut any = false;
+        while self.is_connected() {
+            let pending = self.pending.swap(0, Ordering::AcqRel);
+            let dpc = pending == 0 && self.dpc_queued.swap(false, Ordering::AcqRel);
+            if pending != 0 {
+                self.interrupt(miniport, context, pending);
+            } else if dpc {
+                self.dpcs.fetch_add(1, Ordering::Relaxed);
+                miniport.dpc_routine(context.raw());
+            } else {
+                break;
+            }
+            any = true;
+        }
+        any
+    }
+
+    fn interrupt(&self, miniport: &Miniport, context: KmdHandle, pending: u64) {
+        let _line = self.acquire();
+        for message in (0..u64::BITS).filter(|message| pending & 1 << message != 0) {
+            self.interrupts.fetch_add(1, Ordering::Relaxed);
+            if miniport.interrupt_routine(context.raw(), message) == 0 {
+                self.unclaimed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn wake_thread(&self) {
+        let mut wake = lock(&self.wake);
+        wake.work = true;
+        self.woken.notify_all();
+    }
+
+    /// Starts the thread that delivers.
+    pub(crate) fn start_thread(
+        self: &Arc<Self>,
+        miniport: Arc<Miniport>,
+        context: KmdHandle,
+    ) -> std::io::Result<InterruptThread> {
+        let interrupts = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("dxgkrnl-interrupts".into()).spawn(move || {
+            while interrupts.wait_for_work() {
+                interrupts.deliver(&miniport, context);
+            }
+        })?;
+        Ok(InterruptThread { interrupts: Arc::clone(self), thread: Some(thread) })
+    }
+
+    /// Sleeps until there is something to do; false when the thread is to end.
+    fn wait_for_work(&self) -> bool {
+        let mut wake = lock(&self.wake);
+        while !wake.work && !wake.end {
+            wake = self.woken.wait(wake).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        wake.work = false;
+        !wake.end
+    }
+}
+
+impl Drop for AtDeviceLevel<'_> {
+    fn drop(&mut self) {
+        if self.line.is_some() {
+            self.interrupts.holder.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for InterruptThread {
+    fn drop(&mut self) {
+        lock(&self.interrupts.wake).end = true;
+        self.interrupts.woken.notify_all();
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::irql;
+
+    #[test]
+    fn the_interrupt_lock_raises_may_be_nested_and_excludes_others() {
+        let interrupts = Interrupts::default();
+        {
+            let _outer = interrupts.acquire();
+            assert_eq!(irql::current(), DEVICE_LEVEL);
+            let inner = interrupts.acquire();
+            drop(inner);
+            assert!(interrupts.is_held_here());
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    assert!(!interrupts.is_held_here());
+                    assert!(interrupts.line.try_lock().is_err());
+                });
+            });
+        }
+        assert!(!interrupts.is_held_here());
+        assert_eq!(irql::current(), 0);
+        assert!(interrupts.line.try_lock().is_ok());
+    }
+
+    #[test]
+    fn messages_beyond_the_last_vector_are_ignored_and_equal_ones_merged() {
+        let interrupts = Arc::new(Interrupts::default());
+        let sink = Sink(Arc::downgrade(&interrupts));
+        sink.message(3);
+        sink.message(3);
+        sink.message(64);
+        assert_eq!(interrupts.pending.load(Ordering::Relaxed), 1 << 3);
+        assert!(interrupts.queue_dpc());
+        assert!(!interrupts.queue_dpc());
     }
 }

@@ -5,6 +5,7 @@
 
 mod adapter;
 pub mod bus;
+mod callbacks;
 mod device;
 mod driver_call;
 mod handles;
@@ -14,6 +15,7 @@ mod loader;
 mod machine;
 mod miniport;
 mod nt;
+mod pci;
 mod process;
 mod ram;
 mod range;
@@ -23,6 +25,9 @@ mod vidmm;
 mod vidsch;
 
 pub use loader::{DriverId, DriverImage, LoadError};
-pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig};
+pub use adapter::{ProblemCode, StartError};
+pub use interrupt::Counters;
+pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig, PnpError};
+pub use pci::PciError;
 pub use process::{Attached, Process};
 pub use vidsch::Tree;

@@ -6,8 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
 
 use wddm_ddi::types::LUID;
 
-use crate::adapter::Adapter;
+use crate::adapter::{self, Adapter, DeviceStack, StartError};
 use crate::bus::Bus;
+use crate::interrupt::Counters;
+use crate::loader::{Driver, DriverId, DriverImage, LoadError, linked};
+use crate::miniport::Miniport;
+use crate::pci::{BusAddresses, Function, PciError};
 use crate::ram::Ram;
 use crate::verifier::{Bugcheck, Verifier};
 
@@ -77,13 +81,62 @@ pub struct DeviceId(pub(crate) usize);
 #[derive(Clone)]
 pub struct Machine(Arc<MachineInner>);
 
-pub(crate) struct MachineInner {
-    pub(crate) config: MachineConfig,
-    pub(crate) ram: Arc<Ram>,
-    pub(crate) verifier: Arc<Verifier>,
+struct MachineInner {
+    config: MachineConfig,
+    ram: Arc<Ram>,
+    verifier: Arc<Verifier>,
     adapters: RwLock<Vec<Arc<Adapter>>>,
-    devices: Mutex<Vec<Arc<dyn Bus>>>,
+    /// Held over whole plug-and-play operations, which therefore never overlap. No driver callback takes it.
+    pnp: Mutex<Pnp>,
 }
+
+#[derive(Default)]
+struct Pnp {
+    addresses: BusAddresses,
+    devices: Vec<Device>,
+    drivers: Vec<Option<LoadedDriver>>,
+}
+
+/// A device node.
+struct Device {
+    function: Result<Arc<Function>, PciError>,
+    /// Set from AddDevice to RemoveDevice.
+    stack: Option<DeviceStack>,
+    started: Option<LUID>,
+    /// The last adapter of this device, also after it was stopped.
+    last: Option<LUID>,
+}
+
+struct LoadedDriver {
+    miniport: Arc<Miniport>,
+    user_mode_driver: Option<String>,
+}
+
+/// A device or driver could not be stopped, removed or unloaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PnpError {
+    /// No adapter has this identifier, or it is not started.
+    NoSuchAdapter,
+    /// No such driver is loaded.
+    NoSuchDriver,
+    /// A device still belongs to the driver.
+    InUse,
+    /// The machine has stopped; nothing is called any more.
+    Stopped(Box<Bugcheck>),
+}
+
+impl fmt::Display for PnpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchAdapter => f.write_str("no such adapter"),
+            Self::NoSuchDriver => f.write_str("no such driver is loaded"),
+            Self::InUse => f.write_str("a device still belongs to the driver; remove it first"),
+            Self::Stopped(bugcheck) => write!(f, "the machine stopped: {bugcheck}"),
+        }
+    }
+}
+
+impl std::error::Error for PnpError {}
 
 /// The machine as its parts know it: memory and verifier for good, the rest only while it lives.
 #[derive(Clone)]
@@ -129,21 +182,161 @@ impl Machine {
             config,
             ram,
             verifier: Arc::new(Verifier::default()),
-            adapters: RwLock::new(Vec::new()),
-            devices: Mutex::new(Vec::new()),
+            adapters: RwLock::default(),
+            pnp: Mutex::default(),
         })))
     }
 
-    /// Plugs a function in.
+    /// Plugs a function in and enumerates it. What enumeration found wrong is told when the device is started.
     pub fn plug_in(&self, bus: Arc<dyn Bus>) -> DeviceId {
-        let mut devices = lock(&self.0.devices);
-        devices.push(bus);
-        DeviceId(devices.len() - 1)
+        let mut pnp = lock(&self.0.pnp);
+        let function = Function::enumerate(bus, &mut pnp.addresses).map(Arc::new);
+        pnp.devices.push(Device { function, stack: None, started: None, last: None });
+        DeviceId(pnp.devices.len() - 1)
+    }
+
+    /// Loads a driver: DriverEntry, DxgkInitialize and the checks of its DDI table.
+    ///
+    /// # Errors
+    /// DriverEntry failed or its table breaks a rule; see [`LoadError`].
+    pub fn load_driver(&self, image: DriverImage) -> Result<DriverId, LoadError> {
+        let mut pnp = lock(&self.0.pnp);
+        if self.0.verifier.is_stopped() {
+            return Err(LoadError::Stopped(self.0.verifier.bugcheck()));
+        }
+        let DriverImage::Linked { name, bind, entry } = image;
+        let driver = Driver::new(name, Arc::clone(&self.0.verifier), Arc::clone(&self.0.ram));
+        let table = linked::load(&driver, bind, entry)?;
+        let miniport = Arc::new(Miniport::new(*table, driver));
+        pnp.drivers.push(Some(LoadedDriver { miniport, user_mode_driver: None }));
+        Ok(DriverId(pnp.drivers.len() - 1))
+    }
+
+    /// Sets UserModeDriverName in the driver's software key, which adapters that are not compute-only must have.
+    ///
+    /// # Errors
+    /// No such driver is loaded.
+    pub fn set_user_mode_driver(&self, driver: DriverId, path: &str) -> Result<(), PnpError> {
+        let mut pnp = lock(&self.0.pnp);
+        let loaded = pnp.drivers.get_mut(driver.0).and_then(Option::as_mut).ok_or(PnpError::NoSuchDriver)?;
+        loaded.user_mode_driver = Some(path.to_owned());
+        Ok(())
+    }
+
+    /// Starts a device under a driver: AddDevice unless that has happened, StartDevice, every capability query, scheduler,
+    /// memory manager and paging process.
+    ///
+    /// # Errors
+    /// A step failed or a rule is broken; see [`StartError`]. The device is then removed again.
+    pub fn start(&self, device: DeviceId, driver: DriverId) -> Result<LUID, StartError> {
+        let mut pnp = lock(&self.0.pnp);
+        let Pnp { devices, drivers, .. } = &mut *pnp;
+        let node = devices.get_mut(device.0).ok_or(StartError::NoSuchDevice)?;
+        let loaded = drivers.get(driver.0).and_then(Option::as_ref).ok_or(StartError::NoSuchDriver)?;
+        if node.started.is_some() {
+            return Err(StartError::AlreadyStarted);
+        }
+        if node.stack.as_ref().is_some_and(|stack| !Arc::ptr_eq(&stack.miniport, &loaded.miniport)) {
+            return Err(StartError::OtherDriver);
+        }
+        let function = node.function.clone().map_err(StartError::Pci)?;
+        let has_umd = loaded.user_mode_driver.is_some();
+        let machine = self.downgrade();
+        let adapter = adapter::start(&machine, device.0, &function, &mut node.stack, &loaded.miniport, has_umd)?;
+        let luid = adapter.luid;
+        (node.started, node.last) = (Some(luid), Some(luid));
+        self.0.adapters.write().unwrap_or_else(|poisoned| poisoned.into_inner()).push(adapter);
+        Ok(luid)
+    }
+
+    /// Stops an adapter: everything on it ends, then StopDevice. The device can be started again.
+    ///
+    /// # Errors
+    /// The adapter is not started, or the machine stopped.
+    pub fn stop(&self, luid: LUID) -> Result<(), PnpError> {
+        let mut pnp = lock(&self.0.pnp);
+        let node = pnp.devices.iter_mut().find(|node| node.started == Some(luid)).ok_or(PnpError::NoSuchAdapter)?;
+        self.stop_node(node);
+        self.check_stopped()
+    }
+
+    /// Removes an adapter's device: stop if it is started, then RemoveDevice.
+    ///
+    /// # Errors
+    /// No device has this adapter, or the machine stopped.
+    pub fn remove(&self, luid: LUID) -> Result<(), PnpError> {
+        let mut pnp = lock(&self.0.pnp);
+        let node = pnp.devices.iter_mut().find(|node| node.last == Some(luid)).ok_or(PnpError::NoSuchAdapter)?;
+        self.stop_node(node);
+        node.last = None;
+        if let Some(stack) = node.stack.take() {
+            let _ = stack.miniport.remove_device(stack.context.raw());
+        }
+        self.check_stopped()
+    }
+
+    /// Unloads a driver that no device belongs to. Pool that it still has is a bugcheck.
+    ///
+    /// # Errors
+    /// The driver is not loaded or in use, or the machine stopped.
+    pub fn unload(&self, driver: DriverId) -> Result<(), PnpError> {
+        let mut pnp = lock(&self.0.pnp);
+        let Pnp { devices, drivers, .. } = &mut *pnp;
+        let slot = drivers.get_mut(driver.0).ok_or(PnpError::NoSuchDriver)?;
+        let loaded = slot.as_ref().ok_or(PnpError::NoSuchDriver)?;
+        let used = |node: &Device| node.stack.as_ref().is_some_and(|stack| Arc::ptr_eq(&stack.miniport, &loaded.miniport));
+        if devices.iter().any(used) {
+            return Err(PnpError::InUse);
+        }
+        self.check_stopped()?;
+        if let Some(loaded) = slot.take() {
+            loaded.miniport.unload();
+            loaded.miniport.driver().check_unloaded();
+        }
+        self.check_stopped()
+    }
+
+    fn stop_node(&self, node: &mut Device) {
+        let Some(luid) = node.started.take() else { return };
+        let mut adapters = self.0.adapters.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let position = adapters.iter().position(|adapter| adapter.luid == luid);
+        let adapter = position.map(|position| adapters.remove(position));
+        drop(adapters);
+        if let Some(adapter) = adapter {
+            adapter.stop();
+        }
+    }
+
+    fn check_stopped(&self) -> Result<(), PnpError> {
+        match self.0.verifier.bugcheck() {
+            Some(bugcheck) => Err(PnpError::Stopped(Box::new(bugcheck))),
+            None => Ok(()),
+        }
+    }
+
+    /// Delivers what is pending on a machine without interrupt threads; false when nothing was.
+    pub fn deliver_interrupts(&self) -> bool {
+        self.adapters().iter().fold(false, |any, adapter| adapter.deliver_interrupts() || any)
     }
 
     /// The bugcheck that stopped the machine, if any.
     pub fn bugcheck(&self) -> Option<Bugcheck> {
         self.0.verifier.bugcheck()
+    }
+
+    /// Lines of the drivers' DbgPrintEx and of the system, oldest first; the last few thousand are kept.
+    pub fn debug_log(&self) -> Vec<String> {
+        self.0.verifier.log_lines()
+    }
+
+    /// What happened on an adapter since it was started. `None` if it is not started.
+    pub fn counters(&self, luid: LUID) -> Option<Counters> {
+        Some(self.adapter(luid)?.interrupts().counters())
+    }
+
+    /// The DDIs called while an adapter was started, in order. Empty if it is not started.
+    pub fn start_log(&self, luid: LUID) -> Vec<String> {
+        self.adapter(luid).map_or_else(Vec::new, |adapter| adapter.start_log().to_vec())
     }
 
     pub(crate) fn ram(&self) -> &Arc<Ram> {
@@ -154,7 +347,7 @@ impl Machine {
         &self.0.verifier
     }
 
-    /// The adapter with this identifier, running or not.
+    /// The adapter with this identifier, while it is started.
     pub(crate) fn adapter(&self, luid: LUID) -> Option<Arc<Adapter>> {
         self.adapters().into_iter().find(|adapter| adapter.luid == luid)
     }
@@ -171,6 +364,22 @@ impl Machine {
             verifier: Arc::clone(&self.0.verifier),
             config: self.0.config.clone(),
             inner: Arc::downgrade(&self.0),
+        }
+    }
+}
+
+impl Drop for MachineInner {
+    fn drop(&mut self) {
+        let adapters = std::mem::take(self.adapters.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        for adapter in adapters {
+            adapter.stop();
+        }
+        let pnp = self.pnp.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for stack in pnp.devices.iter_mut().filter_map(|node| node.stack.take()) {
+            let _ = stack.miniport.remove_device(stack.context.raw());
+        }
+        for loaded in pnp.drivers.drain(..).flatten() {
+            loaded.miniport.unload();
         }
     }
 }

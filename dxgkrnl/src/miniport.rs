@@ -39,7 +39,7 @@ impl KmdHandle {
 }
 
 /// What a call answers when it was not made.
-trait NotMade {
+pub(crate) trait NotMade {
     fn stopped() -> Self;
     fn absent() -> Self;
 }
@@ -142,6 +142,16 @@ impl Miniport {
         let (result, leftovers) = driver_call::run(&self.driver, call);
         self.check_leftovers(name, &leftovers);
         result.unwrap_or_else(R::stopped)
+    }
+
+    /// Calls a function of an interface that the driver handed out, at PASSIVE_LEVEL.
+    pub(crate) fn call_interface<R: NotMade>(&self, name: &'static str, call: impl FnOnce() -> R) -> R {
+        self.call(name, PASSIVE_LEVEL, call)
+    }
+
+    /// Calls a routine that the driver passed to a callback, at device level.
+    pub(crate) fn call_at_device_level<R: NotMade>(&self, name: &'static str, call: impl FnOnce() -> R) -> R {
+        self.call(name, DEVICE_LEVEL, call)
     }
 
     /// A DDI must leave the thread as it found it.

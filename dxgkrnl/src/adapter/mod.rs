@@ -1,22 +1,39 @@
 //! An adapter: one started function, its driver, and everything the system keeps about it.
 
 mod caps;
+mod features;
+mod power;
+mod query;
+mod resources;
+mod rules;
+mod start;
+mod start_error;
 
 pub(crate) use caps::{AdapterCaps, EnabledFeatures, NodeCaps, Segment};
+pub(crate) use features::FeatureDecision;
+pub(crate) use resources::BarPlace;
+pub(crate) use rules::check_dma_buffer_segment_set;
+pub(crate) use start::{DeviceStack, start};
+pub use start_error::{ProblemCode, StartError};
 
-use std::fs::File;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use wddm_ddi::types::{HANDLE, LUID};
+use wddm_ddi::status::NTSTATUS;
+use wddm_ddi::types::{CM_RESOURCE_LIST, HANDLE, LUID};
 
-use crate::interrupt::Interrupts;
-use crate::machine::MachineRef;
+use crate::interrupt::{InterruptThread, Interrupts};
+use crate::machine::{MachineRef, lock};
 use crate::miniport::{KmdHandle, Miniport};
+use crate::pci::Function;
 use crate::vidmm::VidMm;
 use crate::vidsch::VidSch;
+use features::Features;
+use power::PowerComponents;
+use resources::Resources;
 
-/// One adapter between AddDevice and RemoveDevice.
+/// One adapter between StartDevice and StopDevice.
 pub(crate) struct Adapter {
     pub(crate) machine: MachineRef,
     pub(crate) luid: LUID,
@@ -24,21 +41,20 @@ pub(crate) struct Adapter {
     context: KmdHandle,
     handle: usize,
     running: AtomicBool,
-    interrupts: Interrupts,
+    function: Arc<Function>,
+    resource_list: Box<CM_RESOURCE_LIST>,
+    interrupts: Arc<Interrupts>,
+    interrupt_thread: Mutex<Option<InterruptThread>>,
+    features: Features,
+    resources: Resources,
+    power: PowerComponents,
     caps: OnceLock<AdapterCaps>,
     vidsch: OnceLock<Arc<VidSch>>,
     vidmm: OnceLock<Arc<VidMm>>,
-}
-
-/// A page-granular place in the file behind a BAR.
-#[derive(Clone)]
-pub(crate) struct BarPlace {
-    /// File that holds the BAR.
-    pub(crate) file: Arc<File>,
-    /// Offset in the file.
-    pub(crate) offset: u64,
-    /// Bytes from there to the end of the BAR or of the mapping.
-    pub(crate) len: u64,
+    refusal: Mutex<Option<StartError>>,
+    start_log: OnceLock<Vec<String>>,
+    /// Tokens of DxgkCbAcquireHandleData that were not released.
+    pub(crate) acquired: Mutex<HashSet<usize>>,
 }
 
 impl Adapter {
@@ -62,9 +78,19 @@ impl Adapter {
         self.vidsch.get().expect("the scheduler exists before anything can be submitted")
     }
 
+    /// The scheduler, if start has come that far.
+    pub(crate) fn scheduler(&self) -> Option<&Arc<VidSch>> {
+        self.vidsch.get()
+    }
+
     /// The memory manager. Only valid once it was created during start.
     pub(crate) fn vidmm(&self) -> &Arc<VidMm> {
         self.vidmm.get().expect("the memory manager exists before any process does")
+    }
+
+    /// The memory manager, if start has come that far.
+    pub(crate) fn memory_manager(&self) -> Option<&Arc<VidMm>> {
+        self.vidmm.get()
     }
 
     /// Runs `body` at device level with the interrupt lock held, as the interrupt routine runs. May be nested.
@@ -81,19 +107,61 @@ impl Adapter {
     /// For waits of the kernel on a machine without interrupt threads: delivers interrupts and lets devices work. True if
     /// anything was done; on a machine with interrupt threads nothing is done here.
     pub(crate) fn relax(&self) -> bool {
-        false
+        let config = self.machine.config();
+        if config.interrupt_thread {
+            return false;
+        }
+        let worked = config.idle.as_ref().is_some_and(|idle| idle());
+        self.deliver_interrupts() || worked
+    }
+
+    /// Runs interrupt routine and DPC for what is pending; false when nothing was.
+    pub(crate) fn deliver_interrupts(&self) -> bool {
+        self.interrupts.deliver(&self.miniport, self.context)
+    }
+
+    pub(crate) fn interrupts(&self) -> &Interrupts {
+        &self.interrupts
+    }
+
+    pub(crate) fn function(&self) -> &Function {
+        &self.function
+    }
+
+    pub(crate) fn resources(&self) -> &Resources {
+        &self.resources
+    }
+
+    pub(crate) fn power(&self) -> &PowerComponents {
+        &self.power
+    }
+
+    /// Translated resources, at an address that stays while the adapter exists.
+    pub(crate) fn resource_list(&self) -> *const CM_RESOURCE_LIST {
+        &raw const *self.resource_list
+    }
+
+    /// Notes why start cannot go on, for a rule found broken by memory manager or scheduler; the status is to be returned.
+    pub(crate) fn refuse(&self, refusal: StartError) -> NTSTATUS {
+        let status = refusal.status();
+        lock(&self.refusal).get_or_insert(refusal);
+        status
     }
 
     /// The place in a BAR that the driver's mapping shows at kernel address `address` (DxgkCbMapMemory). `None` for
     /// addresses that are not such a mapping, or of a trapped BAR.
     pub(crate) fn bar_at_kernel_address(&self, address: usize) -> Option<BarPlace> {
-        let _ = address;
-        None
+        self.resources.place_of_kernel_address(address)
     }
 
     /// The place in a BAR at translated bus address `address`.
     pub(crate) fn bar_at_bus_address(&self, address: u64) -> Option<BarPlace> {
-        let _ = address;
-        None
+        let (window, offset) = self.function.bar_at(address, 1)?;
+        BarPlace::of(&window.bar, offset)
+    }
+
+    /// The DDIs called at start, in order.
+    pub(crate) fn start_log(&self) -> &[String] {
+        self.start_log.get().map_or(&[], Vec::as_slice)
     }
 }

@@ -1,0 +1,182 @@
+// UNSAFETY: calls through the feature interface that a driver handed out.
+//! Negotiation of features: what the system allows, the driver supports, and the dependencies permit.
+//!
+//! A decision is made when somebody first asks, be it the driver in StartDevice or the system afterwards; the system then asks
+//! the driver through DXGKDDI_FEATURE_INTERFACE and keeps the answer.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock};
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::types::*;
+
+use super::{Adapter, EnabledFeatures};
+use crate::machine::{FeaturePolicy, lock};
+use crate::miniport::KmdHandle;
+
+/// The one version of every feature here.
+const FEATURE_VERSION: DXGK_FEATURE_VERSION = 1;
+/// DXGK_FEATURE_SUPPORT_STABLE: the driver recommends the feature. [d3dukmdt: DXGK_FEATURE_SUPPORT]
+const SUPPORT_STABLE: u32 = 2;
+/// The highest feature number of each category that the system has heard of.
+const LAST_DRIVER_FEATURE: i32 = 46;
+const LAST_OS_FEATURE: i32 = 0x1000_0006;
+
+/// The outcome for one feature.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FeatureDecision {
+    pub(crate) enabled: bool,
+    pub(crate) known: bool,
+    pub(crate) supported_by_driver: bool,
+    pub(crate) supported_on_current_config: bool,
+}
+
+/// What is used of the driver's DXGKDDI_FEATURE_INTERFACE.
+#[derive(Clone, Copy)]
+struct DriverInterface {
+    context: KmdHandle,
+    dereference: PINTERFACE_REFERENCE,
+    query_support: PDXGKDDI_QUERYFEATURESUPPORT,
+}
+
+/// What was negotiated so far.
+#[derive(Default)]
+pub(super) struct Features {
+    interface: OnceLock<Option<DriverInterface>>,
+    decisions: Mutex<BTreeMap<i32, FeatureDecision>>,
+    /// DriverSupportState of DxgkCbQueryFeatureSupport by feature number.
+    legacy: Mutex<BTreeMap<i32, u32>>,
+}
+
+/// Whether the system allows a feature, and the features it builds on. `None` for features it never enables.
+fn system_side(policy: &FeaturePolicy, id: DXGK_FEATURE_ID) -> Option<(bool, &'static [DXGK_FEATURE_ID])> {
+    match id {
+        DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH => Some((policy.hardware_scheduling, &[])),
+        DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE => Some((policy.native_fence, &[])),
+        DXGK_FEATURE_ID::DXGK_FEATURE_KERNEL_MODE_TESTING => Some((policy.kernel_mode_testing, &[])),
+        DXGK_FEATURE_ID::DXGK_FEATURE_USER_MODE_SUBMISSION => Some((
+            policy.user_mode_submission,
+            &[DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH, DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE],
+        )),
+        _ => None,
+    }
+}
+
+fn is_known(id: DXGK_FEATURE_ID) -> bool {
+    (0..=LAST_DRIVER_FEATURE).contains(&id.0) || (0x1000_0000..=LAST_OS_FEATURE).contains(&id.0)
+}
+
+impl Adapter {
+    /// Whether a feature is enabled, negotiating it if that has not happened.
+    pub(crate) fn feature(&self, id: DXGK_FEATURE_ID) -> FeatureDecision {
+        if let Some(decision) = lock(&self.features.decisions).get(&id.0) {
+            return *decision;
+        }
+        // No lock is held while the driver is asked: it may ask back.
+        let decision = self.decide(id);
+        *lock(&self.features.decisions).entry(id.0).or_insert(decision)
+    }
+
+    /// All features that this system knows how to use.
+    pub(super) fn negotiate(&self) -> EnabledFeatures {
+        EnabledFeatures {
+            hardware_scheduling: self.feature(DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH).enabled,
+            native_fence: self.feature(DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE).enabled,
+            user_mode_submission: self.feature(DXGK_FEATURE_ID::DXGK_FEATURE_USER_MODE_SUBMISSION).enabled,
+            kernel_mode_testing: self.feature(DXGK_FEATURE_ID::DXGK_FEATURE_KERNEL_MODE_TESTING).enabled,
+        }
+    }
+
+    /// DxgkCbQueryFeatureSupport: the older way for a driver to offer a feature. It decides only for drivers without a feature
+    /// interface, and native fences need that interface.
+    pub(crate) fn offer_feature(&self, id: DXGK_FEATURE_ID, support: u32) -> bool {
+        lock(&self.features.legacy).insert(id.0, support);
+        if self.feature_interface().is_none() {
+            lock(&self.features.decisions).remove(&id.0);
+        }
+        self.feature(id).enabled
+    }
+
+    fn decide(&self, id: DXGK_FEATURE_ID) -> FeatureDecision {
+        let Some((allowed, dependencies)) = system_side(&self.machine.config().features, id) else {
+            return FeatureDecision { known: is_known(id), ..FeatureDecision::default() };
+        };
+        let (supported_by_driver, supported_on_current_config) = match self.feature_interface() {
+            Some(interface) => self.ask_driver(&interface, id),
+            None => {
+                let support = lock(&self.features.legacy).get(&id.0).copied().unwrap_or(0);
+                let offered = id == DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH && support >= SUPPORT_STABLE;
+                (offered, offered)
+            }
+        };
+        let enabled = allowed
+            && supported_by_driver
+            && supported_on_current_config
+            && dependencies.iter().all(|dependency| self.feature(*dependency).enabled);
+        FeatureDecision { enabled, known: true, supported_by_driver, supported_on_current_config }
+    }
+
+    /// Asks the driver for one feature; (by driver, on this configuration).
+    fn ask_driver(&self, interface: &DriverInterface, id: DXGK_FEATURE_ID) -> (bool, bool) {
+        let query = interface.query_support;
+        let mut args = DXGKARG_QUERYFEATURESUPPORT::zeroed();
+        args.FeatureId = id;
+        args.AllowExperimental = 1;
+        let status = self.miniport.call_interface("QueryFeatureSupport", || {
+            // SAFETY: the driver handed out this function under this prototype; the arguments live across the call.
+            unsafe { query(self.context().raw(), &raw mut args) }
+        });
+        if !status.is_success() || args.SupportedByDriver == 0 {
+            return (false, false);
+        }
+        let versions = args.MinSupportedVersion..=args.MaxSupportedVersion;
+        if args.MinSupportedVersion == 0 || versions.is_empty() {
+            self.machine.verifier().log(format!("QueryFeatureSupport({}) answered versions {versions:?}", id.0));
+            return (false, false);
+        }
+        (versions.contains(&FEATURE_VERSION), args.SupportedOnCurrentConfig != 0)
+    }
+
+    /// The driver's feature interface, asked for once.
+    fn feature_interface(&self) -> Option<DriverInterface> {
+        if let Some(interface) = self.features.interface.get() {
+            return *interface;
+        }
+        let interface = self.query_feature_interface();
+        *self.features.interface.get_or_init(|| interface)
+    }
+
+    fn query_feature_interface(&self) -> Option<DriverInterface> {
+        let guid = GUID_WDDM_INTERFACE_FEATURE;
+        let mut interface = DXGKDDI_FEATURE_INTERFACE::zeroed();
+        let mut query = QUERY_INTERFACE::zeroed();
+        query.InterfaceType = &raw const guid;
+        query.Size = size_of::<DXGKDDI_FEATURE_INTERFACE>() as u16;
+        query.Version = DXGKDDI_FEATURE_INTERFACE_VERSION_1;
+        query.Interface = (&raw mut interface).cast();
+        query.DeviceUid = DISPLAY_ADAPTER_HW_ID;
+        let status = self.miniport.query_interface(self.context().raw(), &mut query);
+        if !status.is_success() {
+            return None;
+        }
+        let (Some(query_support), Some(_)) = (interface.QueryFeatureSupport, interface.QueryFeatureInterface) else {
+            self.machine.verifier().log("the driver's feature interface lacks a function".into());
+            return None;
+        };
+        let (context, dereference) = (KmdHandle::new(interface.Context), interface.InterfaceDereference);
+        Some(DriverInterface { context, dereference, query_support })
+    }
+
+    /// Gives the driver's feature interface back before the driver is stopped.
+    pub(super) fn release_features(&self) {
+        let Some(Some(interface)) = self.features.interface.get() else { return };
+        if let Some(dereference) = interface.dereference {
+            let context = interface.context.raw();
+            self.miniport.call_interface("InterfaceDereference", || {
+                // SAFETY: the driver handed out this function for this context.
+                unsafe { dereference(context) }
+            });
+        }
+    }
+}

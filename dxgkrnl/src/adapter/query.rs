@@ -1,0 +1,168 @@
+// UNSAFETY: reads what a driver wrote into answer buffers.
+//! DxgkDdiQueryAdapterInfo: the questions of start, with buffers that show what a driver left out or wrote too much.
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::NTSTATUS;
+
+use super::{Adapter, StartError};
+use crate::verifier::Bugcheck;
+
+/// What answer buffers hold beforehand: the system promises no zeros.
+const POISON: u8 = 0xcc;
+/// Bytes behind an answer that the driver must leave alone.
+const GUARD: usize = 64;
+
+/// Structures a driver answers with.
+///
+/// # Safety
+/// Any bytes are a valid value: integers, raw pointers and bit fields only.
+pub(super) unsafe trait Answer: Copy {}
+
+macro_rules! answers {
+    ($($name:ty),* $(,)?) => {
+        $(
+            // SAFETY: the structure holds integers and raw pointers only.
+            unsafe impl Answer for $name {}
+        )*
+    };
+}
+
+answers! {
+    DXGK_PHYSICAL_MEMORY_CAPS, DXGK_IOMMU_CAPS, DXGK_DRIVERCAPS, DXGK_WDDMDEVICECAPS, DXGK_PHYSICALADAPTERCAPS,
+    DXGK_DISPLAY_DRIVERCAPS_EXTENSION, DXGK_NATIVE_FENCE_CAPS, DXGK_USERMODESUBMISSION_CAPS, DXGK_GPUMMUCAPS,
+    DXGK_PAGE_TABLE_LEVEL_DESC, DXGK_GPUVERSION, u32, [u8; 64], [u8; 256],
+}
+
+/// An answer buffer: poison, and a guard behind it.
+struct Buffer {
+    bytes: Vec<u64>,
+    len: usize,
+}
+
+impl Buffer {
+    fn new(len: usize) -> Self {
+        let words = (len + GUARD).div_ceil(8);
+        Self { bytes: vec![u64::from_ne_bytes([POISON; 8]); words], len }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        // SAFETY: the words are initialised, and bytes need no alignment.
+        unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast(), self.bytes.len() * 8) }
+    }
+
+    /// Whether the bytes behind the answer are untouched.
+    fn is_intact(&self) -> bool {
+        self.as_bytes().iter().skip(self.len).all(|byte| *byte == POISON)
+    }
+}
+
+impl Adapter {
+    /// Asks with a prepared output buffer.
+    fn ask(
+        &self,
+        kind: DXGK_QUERYADAPTERINFOTYPE,
+        name: &'static str,
+        input: &mut [u32],
+        output: &mut Buffer,
+    ) -> Result<(), NTSTATUS> {
+        let mut args = DXGKARG_QUERYADAPTERINFO::zeroed();
+        args.Type = kind;
+        if !input.is_empty() {
+            args.pInputData = input.as_mut_ptr().cast();
+            args.InputDataSize = size_of_val(input) as u32;
+        }
+        args.pOutputData = output.bytes.as_mut_ptr().cast();
+        args.OutputDataSize = output.len as u32;
+        self.miniport.trace_detail(name.to_owned());
+        let status = self.miniport.query_adapter_info(self.context().raw(), &args);
+        if !output.is_intact() {
+            self.machine.verifier().raise(Bugcheck::fatal(format!(
+                "QueryAdapterInfo({name}) wrote past its {} bytes of output",
+                output.len
+            )));
+        }
+        status.ok()
+    }
+
+    /// One answer, or the driver's refusal.
+    pub(super) fn query<T: Answer>(
+        &self,
+        kind: DXGK_QUERYADAPTERINFOTYPE,
+        name: &'static str,
+        input: &mut [u32],
+    ) -> Result<T, NTSTATUS> {
+        let mut output = Buffer::new(size_of::<T>());
+        self.ask(kind, name, input, &mut output)?;
+        // SAFETY: the buffer has the size of `T`, for which any bytes are valid.
+        Ok(unsafe { output.bytes.as_ptr().cast::<T>().read_unaligned() })
+    }
+
+    /// One answer that must not be refused.
+    pub(super) fn require<T: Answer>(
+        &self,
+        kind: DXGK_QUERYADAPTERINFOTYPE,
+        name: &'static str,
+        input: &mut [u32],
+    ) -> Result<T, StartError> {
+        self.query(kind, name, input).map_err(|status| StartError::Query { query: name, status })
+    }
+
+    /// One number for each of `count` nodes.
+    pub(super) fn require_array(
+        &self,
+        kind: DXGK_QUERYADAPTERINFOTYPE,
+        name: &'static str,
+        count: usize,
+    ) -> Result<Vec<u32>, StartError> {
+        let mut output = Buffer::new(count * 4);
+        self.ask(kind, name, &mut [], &mut output).map_err(|status| StartError::Query { query: name, status })?;
+        Ok(output.as_bytes().chunks_exact(4).take(count).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]])).collect())
+    }
+
+    /// QUERYSEGMENT4: first the number of segments, then their descriptors, placed further apart than their size.
+    pub(super) fn query_segments(&self) -> Result<(DXGK_QUERYSEGMENTOUT4, Vec<DXGK_SEGMENTDESCRIPTOR4>), StartError> {
+        const NAME: &str = "QUERYSEGMENT4";
+        const STRIDE: usize = size_of::<DXGK_SEGMENTDESCRIPTOR4>() + 16;
+        let refused = |status| StartError::Query { query: NAME, status };
+        let mut out = DXGK_QUERYSEGMENTOUT4::zeroed();
+        out.SegmentDescriptorStride = STRIDE;
+        self.ask_segments(&mut out).map_err(refused)?;
+        let count = out.NbSegment;
+        if !(1..=31).contains(&count) {
+            return Err(StartError::SegmentCount(count));
+        }
+        let mut descriptors = Buffer::new(STRIDE * count as usize);
+        let mut out = DXGK_QUERYSEGMENTOUT4::zeroed();
+        out.NbSegment = count;
+        out.SegmentDescriptorStride = STRIDE;
+        out.pSegmentDescriptor = descriptors.bytes.as_mut_ptr().cast();
+        self.ask_segments(&mut out).map_err(refused)?;
+        if !descriptors.is_intact() {
+            self.machine.verifier().raise(Bugcheck::fatal("QueryAdapterInfo(QUERYSEGMENT4) wrote past its descriptors"));
+        }
+        if out.NbSegment != count {
+            return Err(StartError::SegmentCount(out.NbSegment));
+        }
+        let segments = (0..count as usize)
+            .map(|index| {
+                let descriptor = descriptors.bytes.as_ptr().wrapping_byte_add(index * STRIDE);
+                // SAFETY: `count` descriptors at this distance fit the buffer, and any bytes are valid for them.
+                unsafe { descriptor.cast::<DXGK_SEGMENTDESCRIPTOR4>().read_unaligned() }
+            })
+            .collect();
+        Ok((out, segments))
+    }
+
+    fn ask_segments(&self, out: &mut DXGK_QUERYSEGMENTOUT4) -> Result<(), NTSTATUS> {
+        let mut input = DXGK_QUERYSEGMENTIN4::zeroed();
+        let mut args = DXGKARG_QUERYADAPTERINFO::zeroed();
+        args.Type = DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_QUERYSEGMENT4;
+        args.pInputData = (&raw mut input).cast();
+        args.InputDataSize = size_of::<DXGK_QUERYSEGMENTIN4>() as u32;
+        args.pOutputData = (&raw mut *out).cast();
+        args.OutputDataSize = size_of::<DXGK_QUERYSEGMENTOUT4>() as u32;
+        self.miniport.trace_detail("QUERYSEGMENT4".to_owned());
+        self.miniport.query_adapter_info(self.context().raw(), &args).ok()
+    }
+}

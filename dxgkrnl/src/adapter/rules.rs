@@ -1,0 +1,426 @@
+//! The combinations of answers that the system rejects, and the slots that an adapter needs.
+
+use wddm_ddi::km::*;
+use wddm_ddi::types::LARGE_INTEGER;
+
+use super::{Adapter, EnabledFeatures, NodeCaps, Segment, StartError};
+use crate::loader::is_filled;
+
+/// `WDDMVersion` that belongs to the interface version of WDDM 3.2.
+const WDDM_3_2: DXGK_WDDMVERSION = DXGK_WDDMVERSION::DXGKDDI_WDDMv3_2;
+
+/// DDIs of every render or compute adapter with GPU virtual addresses.
+const RENDER: [&str; 28] = [
+    "DxgkDdiCreateDevice",
+    "DxgkDdiDestroyDevice",
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiCreateAllocation",
+    "DxgkDdiDestroyAllocation",
+    "DxgkDdiOpenAllocation",
+    "DxgkDdiCloseAllocation",
+    "DxgkDdiDescribeAllocation",
+    "DxgkDdiGetStandardAllocationDriverData",
+    "DxgkDdiQueryAdapterInfo",
+    "DxgkDdiBuildPagingBuffer",
+    "DxgkDdiPreemptCommand",
+    "DxgkDdiResetFromTimeout",
+    "DxgkDdiRestartFromTimeout",
+    "DxgkDdiQueryDependentEngineGroup",
+    "DxgkDdiQueryEngineStatus",
+    "DxgkDdiResetEngine",
+    "DxgkDdiCollectDbgInfo",
+    "DxgkDdiGetNodeMetadata",
+    "DxgkDdiCalibrateGpuClock",
+    "DxgkDdiFormatHistoryBuffer",
+    "DxgkDdiSetStablePowerState",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiCreateProcess",
+    "DxgkDdiDestroyProcess",
+    "DxgkDdiGetRootPageTableSize",
+    "DxgkDdiSetRootPageTable",
+];
+
+const PER_ENGINE_TDR: [&str; 4] =
+    ["DxgkDdiQueryDependentEngineGroup", "DxgkDdiQueryEngineStatus", "DxgkDdiResetEngine", "DxgkDdiCollectDbgInfo"];
+
+const HARDWARE_SCHEDULING: [&str; 15] = [
+    "DxgkDdiCreateHwContext",
+    "DxgkDdiDestroyHwContext",
+    "DxgkDdiCreateHwQueue",
+    "DxgkDdiDestroyHwQueue",
+    "DxgkDdiSubmitCommandToHwQueue",
+    "DxgkDdiSwitchToHwContextList",
+    "DxgkDdiUpdateHwContextState",
+    "DxgkDdiResetHwEngine",
+    "DxgkDdiResumeHwEngine",
+    "DxgkDdiSuspendContext",
+    "DxgkDdiResumeContext",
+    "DxgkDdiSetupPriorityBands",
+    "DxgkDdiSetContextSchedulingProperties",
+    "DxgkDdiSetSchedulingLogBuffer",
+    "DxgkDdiSignalMonitoredFence",
+];
+
+const NATIVE_FENCE: [&str; 6] = [
+    "DxgkDdiCreateNativeFence",
+    "DxgkDdiDestroyNativeFence",
+    "DxgkDdiOpenNativeFence",
+    "DxgkDdiCloseNativeFence",
+    "DxgkDdiUpdateMonitoredValues",
+    "DxgkDdiUpdateCurrentValuesFromCpu",
+];
+
+const USER_MODE_SUBMISSION: [&str; 7] = [
+    "DxgkDdiCreateDoorbell",
+    "DxgkDdiConnectDoorbell",
+    "DxgkDdiDisconnectDoorbell",
+    "DxgkDdiDestroyDoorbell",
+    "DxgkDdiNotifyWorkSubmission",
+    "DxgkDdiSetNativeFenceLogBuffer",
+    "DxgkDdiUpdateNativeFenceLogs",
+];
+
+const CPU_HOST_APERTURE: [&str; 2] = ["DxgkDdiMapCpuHostAperture", "DxgkDdiUnmapCpuHostAperture"];
+
+/// Display DDIs, which a compute-only driver leaves out.
+const DISPLAY: [&str; 34] = [
+    "DxgkDdiSetPalette",
+    "DxgkDdiSetPointerPosition",
+    "DxgkDdiSetPointerShape",
+    "DxgkDdiQueryCurrentFence",
+    "DxgkDdiIsSupportedVidPn",
+    "DxgkDdiRecommendFunctionalVidPn",
+    "DxgkDdiEnumVidPnCofuncModality",
+    "DxgkDdiSetVidPnSourceAddress",
+    "DxgkDdiSetVidPnSourceVisibility",
+    "DxgkDdiCommitVidPn",
+    "DxgkDdiUpdateActiveVidPnPresentPath",
+    "DxgkDdiRecommendMonitorModes",
+    "DxgkDdiRecommendVidPnTopology",
+    "DxgkDdiGetScanLine",
+    "DxgkDdiStopCapture",
+    "DxgkDdiControlInterrupt",
+    "DxgkDdiControlInterrupt2",
+    "DxgkDdiControlInterrupt3",
+    "DxgkDdiCreateOverlay",
+    "DxgkDdiUpdateOverlay",
+    "DxgkDdiFlipOverlay",
+    "DxgkDdiDestroyOverlay",
+    "DxgkDdiPresent",
+    "DxgkDdiSetDisplayPrivateDriverFormat",
+    "DxgkDdiQueryVidPnHWCapability",
+    "DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay",
+    "DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay2",
+    "DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay3",
+    "DxgkDdiCheckMultiPlaneOverlaySupport",
+    "DxgkDdiCheckMultiPlaneOverlaySupport2",
+    "DxgkDdiCheckMultiPlaneOverlaySupport3",
+    "DxgkDdiPostMultiPlaneOverlayPresent",
+    "DxgkDdiSetTimingsFromVidPn",
+    "DxgkDdiSetTargetGamma",
+];
+
+fn need(
+    table: &DRIVER_INITIALIZATION_DATA,
+    slots: impl IntoIterator<Item = &'static str>,
+    rule: &'static str,
+) -> Result<(), StartError> {
+    match slots.into_iter().find(|slot| !is_filled(table, slot)) {
+        Some(slot) => Err(StartError::MissingDdi { slot, rule }),
+        None => Ok(()),
+    }
+}
+
+/// The slots that the adapter's capabilities and features call for.
+pub(super) fn check_slots(
+    table: &DRIVER_INITIALIZATION_DATA,
+    caps: &DXGK_DRIVERCAPS,
+    features: EnabledFeatures,
+    segments: &[Segment],
+) -> Result<(), StartError> {
+    if caps.SupportPerEngineTDR != 0
+        && let Some(slot) = PER_ENGINE_TDR.into_iter().find(|slot| !is_filled(table, slot))
+    {
+        return Err(StartError::PerEngineTdrWithoutDdi(slot));
+    }
+    need(table, RENDER, "a render or compute adapter with GPU virtual addresses")?;
+    if caps.SchedulingCaps.CancelCommandAware() {
+        need(table, ["DxgkDdiCancelCommand"], "CancelCommandAware")?;
+    }
+    if features.hardware_scheduling {
+        need(table, HARDWARE_SCHEDULING, "hardware scheduling")?;
+    }
+    if features.native_fence && caps.SchedulingCaps.NativeGpuFence() {
+        need(table, NATIVE_FENCE, "NativeGpuFence")?;
+    }
+    if features.user_mode_submission {
+        need(table, USER_MODE_SUBMISSION, "user-mode submission")?;
+    }
+    if segments.iter().any(|segment| segment.flags.SupportsCpuHostAperture()) {
+        need(table, CPU_HOST_APERTURE, "SupportsCpuHostAperture")?;
+    }
+    if caps.SupportRuntimePowerManagement != 0 {
+        need(table, ["DxgkDdiSetPowerComponentFState"], "SupportRuntimePowerManagement")?;
+    }
+    if caps.MiscCaps.ComputeOnly()
+        && let Some(slot) = DISPLAY.into_iter().find(|slot| is_filled(table, slot))
+    {
+        return Err(StartError::ForbiddenDdi(slot));
+    }
+    Ok(())
+}
+
+/// What the driver capabilities are held against.
+pub(super) struct Surroundings {
+    /// Bytes of physical memory.
+    pub(super) memory: u64,
+    /// The function is a display controller.
+    pub(super) is_display: bool,
+    /// The driver's software key names a user-mode driver.
+    pub(super) has_user_mode_driver: bool,
+    pub(super) features: EnabledFeatures,
+}
+
+/// DRIVERCAPS on their own.
+pub(super) fn check_driver_caps(caps: &DXGK_DRIVERCAPS, around: &Surroundings) -> Result<(), StartError> {
+    if caps.WDDMVersion != WDDM_3_2 {
+        return Err(version_mismatch("DRIVERCAPS.WDDMVersion", caps.WDDMVersion));
+    }
+    if !caps.MiscCaps.ComputeOnly() && !around.has_user_mode_driver {
+        return Err(StartError::NoUserModeDriver);
+    }
+    if around.is_display {
+        return Err(StartError::RenderOnlyOnPostDevice);
+    }
+    let LARGE_INTEGER { QuadPart: highest } = caps.HighestAcceptableAddress;
+    let (found, needed) = (highest as u64, around.memory.saturating_sub(1));
+    if found < needed {
+        return Err(StartError::HighestAcceptableAddress { found, needed });
+    }
+    check_scheduling_caps(caps, around.features)?;
+    check_memory_caps(&caps.MemoryManagementCaps.Bits)?;
+    if caps.SupportPerEngineTDR == 0 {
+        return Err(StartError::PerEngineTdrRequired);
+    }
+    let none = D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_NONE;
+    if caps.MiscCaps.ComputeOnly() && caps.PreemptionCaps.ComputePreemptionGranularity == none {
+        return Err(StartError::ComputePreemptionNone);
+    }
+    let nodes = caps.GpuEngineTopology.NbAsymetricProcessingNodes;
+    if !(1..=64).contains(&nodes) {
+        return Err(StartError::NodeCount(nodes));
+    }
+    let paging = caps.MemoryManagementCaps.PagingNode;
+    if paging >= nodes { Err(StartError::PagingNode(paging)) } else { Ok(()) }
+}
+
+fn check_scheduling_caps(caps: &DXGK_DRIVERCAPS, features: EnabledFeatures) -> Result<(), StartError> {
+    let scheduling = caps.SchedulingCaps;
+    if !scheduling.MultiEngineAware() {
+        let needing = [
+            (scheduling.PreemptionAware(), "PreemptionAware"),
+            (scheduling.NoDmaPatching(), "NoDmaPatching"),
+            (scheduling.CancelCommandAware(), "CancelCommandAware"),
+        ];
+        if let Some((_, cap)) = needing.into_iter().find(|(set, _)| *set) {
+            return Err(StartError::SchedulingCapWithoutMultiEngine(cap));
+        }
+    }
+    if scheduling.NativeGpuFence() && !features.native_fence {
+        return Err(StartError::NativeFenceNotEnabled);
+    }
+    if scheduling.NativeGpuFence() && scheduling.No64BitAtomics() {
+        return Err(StartError::NativeFenceWithout64BitAtomics);
+    }
+    Ok(())
+}
+
+fn check_memory_caps(caps: &DXGK_VIDMMCAPS_Bits) -> Result<(), StartError> {
+    if caps.IoMmuSecureModeRequired() {
+        return Err(StartError::IoMmuSecureModeRequired);
+    }
+    if caps.GpuMmuSupported() && !caps.VirtualAddressingSupported() {
+        return Err(StartError::GpuMmuWithoutVirtualAddressing);
+    }
+    if caps.GpuMmuSupported() { Ok(()) } else { Err(StartError::NoGpuMmu) }
+}
+
+fn version_mismatch(site: &'static str, found: DXGK_WDDMVERSION) -> StartError {
+    StartError::VersionMismatch { site, found: found.0 as u32, expected: WDDM_3_2.0 as u32 }
+}
+
+/// WDDMDEVICECAPS must repeat the version.
+pub(super) fn check_device_caps(caps: &DXGK_WDDMDEVICECAPS) -> Result<(), StartError> {
+    if caps.WDDMVersion == WDDM_3_2 { Ok(()) } else { Err(version_mismatch("WDDMDEVICECAPS.WDDMVersion", caps.WDDMVersion)) }
+}
+
+/// PHYSICALADAPTERCAPS, if answered at all, must agree with DRIVERCAPS.
+pub(super) fn check_physical_adapter(caps: &DXGK_PHYSICALADAPTERCAPS, nodes: u32) -> Result<(), StartError> {
+    let refuse = |reason: String| Err(StartError::PhysicalAdapterCaps(reason));
+    if u32::from(caps.NumExecutionNodes) != nodes {
+        return refuse(format!("{} execution nodes, DRIVERCAPS has {nodes}", caps.NumExecutionNodes));
+    }
+    if u32::from(caps.PagingNodeIndex) >= nodes {
+        return refuse(format!("paging node {} does not exist", caps.PagingNodeIndex));
+    }
+    if !caps.Flags.GpuMmuSupported() {
+        return refuse("GpuMmuSupported is not set, but DRIVERCAPS has it".into());
+    }
+    Ok(())
+}
+
+/// NATIVE_FENCE_CAPS of an adapter with native fences.
+pub(super) fn check_native_fence(caps: &DXGK_NATIVE_FENCE_CAPS) -> Result<(), StartError> {
+    let (first, last) = (caps.MinimumAddress, caps.MaximumAddress);
+    if first >= last {
+        return Err(StartError::NativeFenceCaps(format!("addresses 0x{first:x} to 0x{last:x} are no range")));
+    }
+    if !caps.MonitoredValueStride.is_multiple_of(8) || caps.MonitoredValueStride > 4096 {
+        return Err(StartError::NativeFenceCaps(format!(
+            "monitored values {} bytes apart; a multiple of 8 up to 4096 is possible",
+            caps.MonitoredValueStride
+        )));
+    }
+    Ok(())
+}
+
+/// USERMODESUBMISSION_CAPS of an adapter with user-mode submission.
+pub(super) fn check_user_mode_submission(caps: &DXGK_USERMODESUBMISSION_CAPS) -> Result<(), StartError> {
+    let refuse = |reason: String| Err(StartError::UserModeSubmissionCaps(reason));
+    if u32::from(caps.Flags) & !1 != 0 {
+        return refuse(format!("reserved flags set: 0x{:x}", u32::from(caps.Flags)));
+    }
+    let secondary = caps.Flags.SecondaryDoorbellSupported();
+    for (size, needed) in [(caps.DoorbellSizeInBytes, true), (caps.SecondaryDoorbellSizeInBytes, secondary)] {
+        if size > DXGK_MAX_DOORBELL_SIZE_BYTES || (needed && size == 0) {
+            return refuse(format!("a doorbell of {size} bytes; up to {DXGK_MAX_DOORBELL_SIZE_BYTES} are possible"));
+        }
+    }
+    Ok(())
+}
+
+/// Nodes against the adapter's capabilities and features.
+pub(super) fn check_nodes(nodes: &[NodeCaps], features: EnabledFeatures) -> Result<(), StartError> {
+    for (node, caps) in (0..).zip(nodes) {
+        if caps.metadata.GpuMmuSupported == 0 {
+            return Err(StartError::NodeGpuMmu(node));
+        }
+        if caps.user_mode_submission && !features.user_mode_submission {
+            return Err(StartError::UserModeSubmissionNotEnabled(node));
+        }
+    }
+    Ok(())
+}
+
+/// Page-table geometry.
+pub(super) fn check_page_tables(
+    caps: &DXGK_GPUMMUCAPS,
+    levels: &[DXGK_PAGE_TABLE_LEVEL_DESC],
+    segments: &[Segment],
+) -> Result<(), StartError> {
+    let refuse = |reason: String| Err(StartError::PageTables(reason));
+    let bits: u32 = levels.iter().map(|level| level.PageTableIndexBitCount.min(64)).sum();
+    if bits + 12 != caps.VirtualAddressBitCount {
+        return refuse(format!(
+            "{bits} index bits and 12 page bits, but VirtualAddressBitCount is {}",
+            caps.VirtualAddressBitCount
+        ));
+    }
+    for (index, level) in levels.iter().enumerate() {
+        let size = level.PageTableSizeInBytes;
+        if size == 0 || !size.is_multiple_of(4096) {
+            return refuse(format!("level {index} has tables of {size} bytes, not whole pages"));
+        }
+        if !level.PageTableAlignmentInBytes.is_power_of_two() && level.PageTableAlignmentInBytes != 0 {
+            return refuse(format!("level {index} is aligned to {} bytes", level.PageTableAlignmentInBytes));
+        }
+        for segment in [level.PageTableSegmentId, level.PagingProcessPageTableSegmentId] {
+            check_page_table_segment(index, segment, size, caps, segments)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_page_table_segment(
+    level: usize,
+    id: u32,
+    size: u32,
+    caps: &DXGK_GPUMMUCAPS,
+    segments: &[Segment],
+) -> Result<(), StartError> {
+    let refuse = |reason: String| Err(StartError::PageTables(reason));
+    if id == 0 {
+        if size > 4096 {
+            return refuse(format!("level {level} has tables of {size} bytes in system memory, where 4096 is the most"));
+        }
+        return Ok(());
+    }
+    let Some(segment) = segments.iter().find(|segment| segment.id == id) else {
+        return refuse(format!("level {level} is in segment {id}, which does not exist"));
+    };
+    let by_cpu = caps.PageTableUpdateMode == DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
+    if by_cpu && !segment.flags.Aperture() && !segment.flags.CpuVisible() {
+        return refuse(format!("level {level} is updated by CPU_VIRTUAL but lies in segment {id}, which no CPU can see"));
+    }
+    Ok(())
+}
+
+/// Segments by themselves and as a list.
+pub(super) fn check_segments(segments: &[Segment], paging_buffer: u32) -> Result<(), StartError> {
+    let last = segments.last().map_or(0, |segment| segment.id);
+    let mut apertures = 0;
+    for segment in segments {
+        let (id, flags) = (segment.id, segment.flags);
+        let refuse = |reason: &str| Err(StartError::Segment { id, reason: reason.to_owned() });
+        if flags.SupportsCpuHostAperture() && flags.CpuVisible() {
+            return Err(StartError::CpuHostApertureCpuVisible(id));
+        }
+        if flags.SupportsCpuHostAperture() && id != last {
+            return Err(StartError::CpuHostApertureNotLast(id));
+        }
+        if flags.Agp() {
+            return refuse("Agp must not be set");
+        }
+        if flags.CacheCoherent() && !flags.Aperture() {
+            return refuse("CacheCoherent is for aperture segments only");
+        }
+        if flags.PreservedDuringHibernate() && !flags.PreservedDuringStandby() {
+            return refuse("PreservedDuringHibernate needs PreservedDuringStandby");
+        }
+        if segment.size == 0 || !segment.size.is_multiple_of(4096) {
+            return refuse("its size is not a number of whole pages");
+        }
+        if flags.CpuVisible() && !flags.Aperture() && segment.kernel.is_none() {
+            return refuse("it is CpuVisible, but its CpuTranslatedAddress is not memory of this device");
+        }
+        apertures += u32::from(flags.Aperture());
+        if apertures > 1 {
+            return refuse("a second aperture segment; one for system memory is the most");
+        }
+    }
+    let aperture = |id: u32| segments.iter().any(|segment| segment.id == id && segment.flags.Aperture());
+    if paging_buffer == 0 || aperture(paging_buffer) { Ok(()) } else { Err(StartError::PagingBufferSegment(paging_buffer)) }
+}
+
+/// History buffer precision of every node.
+pub(super) fn check_history_precision(bits: &[u32]) -> Result<(), StartError> {
+    match (0..).zip(bits).find(|(_, bits)| !(32..=64).contains(*bits)) {
+        Some((node, bits)) => Err(StartError::HistoryBufferPrecision { node, bits: *bits }),
+        None => Ok(()),
+    }
+}
+
+/// DmaBufferSegmentSet of a context: 0, or aperture segments only.
+///
+/// # Errors
+/// The set names another segment, or one that does not exist.
+pub(crate) fn check_dma_buffer_segment_set(adapter: &Adapter, node: u32, set: u32) -> Result<(), StartError> {
+    let apertures = adapter
+        .caps()
+        .segments
+        .iter()
+        .filter(|segment| segment.flags.Aperture())
+        .fold(0, |mask, segment| mask | 1_u32.checked_shl(segment.id - 1).unwrap_or(0));
+    if set & !apertures == 0 { Ok(()) } else { Err(StartError::DmaBufferSegmentSet { node, set }) }
+}

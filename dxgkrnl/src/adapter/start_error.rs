@@ -1,0 +1,205 @@
+//! Why an adapter does not start, one name for each rule.
+
+use std::fmt;
+
+use wddm_ddi::status::*;
+
+use crate::pci::PciError;
+use crate::verifier::Bugcheck;
+
+/// STATUS_DEVICE_CONFIGURATION_ERROR. [ntstatus: STATUS_DEVICE_CONFIGURATION_ERROR]
+const STATUS_DEVICE_CONFIGURATION_ERROR: NTSTATUS = NTSTATUS(0xc000_0182_u32 as i32);
+/// STATUS_GRAPHICS_INVALID_DRIVER_MODEL. [ntstatus: STATUS_GRAPHICS_INVALID_DRIVER_MODEL]
+const STATUS_GRAPHICS_INVALID_DRIVER_MODEL: NTSTATUS = NTSTATUS(0xc01e_0004_u32 as i32);
+
+/// What Device Manager shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProblemCode {
+    /// Code 10, CM_PROB_FAILED_START: StartDevice failed.
+    FailedStart = 10,
+    /// Code 31, CM_PROB_FAILED_ADD: AddDevice failed.
+    FailedAdd = 31,
+    /// Code 43, CM_PROB_FAILED_POST_START: the driver started and was refused afterwards.
+    FailedPostStart = 43,
+}
+
+macro_rules! start_errors {
+    ($(
+        $(#[doc = $doc:literal])*
+        $name:ident $( ( $($tuple:ident: $tuple_ty:ty),* ) )? $( { $( $(#[doc = $field_doc:literal])* $field:ident: $field_ty:ty ),* $(,)? } )? ,
+        $status:expr, $problem:ident, $($text:literal),+ $(, $argument:expr)* ;
+    )*) => {
+        /// An adapter did not start. Each variant is one rule; the message says what the rule is.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum StartError {
+            $( $(#[doc = $doc])* $name $( ( $($tuple_ty),* ) )? $( { $( $(#[doc = $field_doc])* $field: $field_ty ),* } )?, )*
+        }
+
+        impl StartError {
+            /// The status that PnP keeps as the problem status.
+            pub fn status(&self) -> NTSTATUS {
+                match self {
+                    $( Self::$name $( ( $($tuple),* ) )? $( { $($field),* } )? => { $( $(let _ = $tuple;)* )? $( $(let _ = $field;)* )? $status } )*
+                }
+            }
+
+            /// The problem code of the device.
+            pub fn problem(&self) -> ProblemCode {
+                match self {
+                    $( Self::$name { .. } => ProblemCode::$problem, )*
+                }
+            }
+        }
+
+        impl fmt::Display for StartError {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $( Self::$name $( ( $($tuple),* ) )? $( { $($field),* } )? => {
+                        $( $(let _ = $tuple;)* )? $( $(let _ = $field;)* )?
+                        write!(f, concat!($($text),+) $(, $argument)*)
+                    } )*
+                }
+            }
+        }
+    };
+}
+
+start_errors! {
+    /// No such device is plugged in.
+    NoSuchDevice, STATUS_NO_SUCH_DEVICE, FailedStart, "no such device is plugged in";
+    /// No such driver is loaded.
+    NoSuchDriver, STATUS_OBJECT_NAME_NOT_FOUND, FailedAdd, "no such driver is loaded";
+    /// The device is started already.
+    AlreadyStarted, STATUS_INVALID_DEVICE_STATE, FailedStart, "the device is started already";
+    /// The device was stopped under another driver and not removed.
+    OtherDriver, STATUS_INVALID_DEVICE_STATE, FailedAdd, "the device still belongs to another driver; remove it first";
+    /// The machine has stopped.
+    Stopped(bugcheck: Option<Bugcheck>), STATUS_DEVICE_REMOVED, FailedPostStart, "the machine has stopped: {:?}", bugcheck;
+    /// Enumeration of the function failed.
+    Pci(error: PciError), STATUS_NO_SUCH_DEVICE, FailedStart, "enumeration failed: {}", error;
+    /// Memory or interrupts could not be set up on this host.
+    Resources(reason: String), STATUS_INSUFFICIENT_RESOURCES, FailedStart, "host resources: {}", reason;
+    /// AddDevice failed.
+    AddDevice(status: NTSTATUS), *status, FailedAdd, "DxgkDdiAddDevice failed with {}", status;
+    /// AddDevice returned no context: the driver does not support this function.
+    NotSupportedByDriver, STATUS_NOT_SUPPORTED, FailedAdd, "DxgkDdiAddDevice succeeded with a NULL context, so the driver does not support this function";
+    /// StartDevice failed.
+    StartDevice(status: NTSTATUS), *status, FailedStart, "DxgkDdiStartDevice failed with {}", status;
+    /// Sources or children on an adapter that has no display.
+    NotRenderOnly {
+        /// Video present sources that StartDevice reported.
+        sources: u32,
+        /// Children that StartDevice reported.
+        children: u32,
+    }, STATUS_GRAPHICS_INVALID_DRIVER_MODEL, FailedPostStart, "StartDevice reported {} sources and {} children; only render and compute adapters are supported, with 0 of each", sources, children;
+    /// A DDI that the adapter's class needs is NULL.
+    MissingDdi {
+        /// Name of the slot.
+        slot: &'static str,
+        /// What needs it.
+        rule: &'static str,
+    }, STATUS_INVALID_PARAMETER, FailedPostStart, "{} is NULL, but {} needs it", slot, rule;
+    /// A DDI that a compute-only adapter must not have.
+    ForbiddenDdi(slot: &'static str), STATUS_INVALID_PARAMETER, FailedPostStart, "{} must be NULL in the driver of a compute-only adapter", slot;
+    /// A query that must succeed failed.
+    Query {
+        /// Which query.
+        query: &'static str,
+        /// What the driver answered.
+        status: NTSTATUS,
+    }, *status, FailedPostStart, "QueryAdapterInfo({}) failed with {}", query, status;
+    /// Two places tell different WDDM versions.
+    VersionMismatch {
+        /// The place that disagrees.
+        site: &'static str,
+        /// What it says.
+        found: u32,
+        /// What the interface version implies.
+        expected: u32,
+    }, STATUS_GRAPHICS_DRIVER_MISMATCH, FailedPostStart, "{} says version 0x{:x}, the DDI table implies 0x{:x}", site, found, expected;
+    /// NativeGpuFence although the feature is not enabled.
+    NativeFenceNotEnabled, STATUS_INVALID_PARAMETER, FailedPostStart, "SchedulingCaps.NativeGpuFence is set, but DXGK_FEATURE_NATIVE_FENCE is not enabled for this adapter";
+    /// NativeGpuFence together with No64BitAtomics.
+    NativeFenceWithout64BitAtomics, STATUS_INVALID_PARAMETER, FailedPostStart, "SchedulingCaps.NativeGpuFence needs 64-bit atomics, but No64BitAtomics is set";
+    /// NATIVE_FENCE_CAPS failed or makes no sense.
+    NativeFenceCaps(reason: String), STATUS_INVALID_PARAMETER, FailedPostStart, "NATIVE_FENCE_CAPS: {}", reason;
+    /// A scheduling cap that needs MultiEngineAware.
+    SchedulingCapWithoutMultiEngine(cap: &'static str), STATUS_INVALID_PARAMETER, FailedPostStart, "SchedulingCaps.{} is set without MultiEngineAware", cap;
+    /// Render-only and compute-only adapters must support engine resets.
+    PerEngineTdrRequired, STATUS_INVALID_PARAMETER, FailedPostStart, "SupportPerEngineTDR is not set, which every render or compute adapter must set";
+    /// SupportPerEngineTDR without one of its DDIs.
+    PerEngineTdrWithoutDdi(slot: &'static str), STATUS_INVALID_PARAMETER, FailedPostStart, "SupportPerEngineTDR is set, but {} is NULL", slot;
+    /// The adapter does not reach all memory.
+    HighestAcceptableAddress {
+        /// What the driver said.
+        found: u64,
+        /// Last byte of installed memory.
+        needed: u64,
+    }, STATUS_DEVICE_CONFIGURATION_ERROR, FailedPostStart, "HighestAcceptableAddress 0x{:x} is below the end of memory 0x{:x}, and DMA is not remapped", found, needed;
+    /// IoMmuSecureModeRequired without an IOMMU.
+    IoMmuSecureModeRequired, STATUS_NOT_SUPPORTED, FailedPostStart, "IoMmuSecureModeRequired is set, but the machine has no IOMMU";
+    /// A render-only driver on the display that firmware uses.
+    RenderOnlyOnPostDevice, STATUS_GRAPHICS_INVALID_DRIVER_MODEL, FailedPostStart, "a driver without displays cannot take the boot display device (PCI class 03)";
+    /// Not compute-only and no user-mode driver.
+    NoUserModeDriver, STATUS_OBJECT_NAME_NOT_FOUND, FailedPostStart, "the driver's software key has no UserModeDriverName, which only compute-only adapters may lack";
+    /// No or too many nodes.
+    NodeCount(count: u32), STATUS_INVALID_PARAMETER, FailedPostStart, "{} nodes; 1 to 64 are allowed", count;
+    /// GetNodeMetadata failed for a node that exists.
+    NodeMetadata {
+        /// The node.
+        node: u32,
+        /// What the driver answered.
+        status: NTSTATUS,
+    }, *status, FailedPostStart, "GetNodeMetadata of node {} failed with {}", node, status;
+    /// GpuMmuSupported of the adapter and of a node disagree.
+    NodeGpuMmu(node: u32), STATUS_GRAPHICS_DRIVER_MISMATCH, FailedPostStart, "GpuMmuSupported is set for the adapter but not for node {}", node;
+    /// The paging node is none of the nodes.
+    PagingNode(node: u32), STATUS_INVALID_PARAMETER, FailedPostStart, "paging node {} does not exist", node;
+    /// A node with user-mode submission although the feature is not enabled.
+    UserModeSubmissionNotEnabled(node: u32), STATUS_INVALID_PARAMETER, FailedPostStart, "node {} has UserModeSubmission set, but DXGK_FEATURE_USER_MODE_SUBMISSION is not enabled for this adapter", node;
+    /// USERMODESUBMISSION_CAPS failed or makes no sense.
+    UserModeSubmissionCaps(reason: String), STATUS_INVALID_PARAMETER, FailedPostStart, "USERMODESUBMISSION_CAPS: {}", reason;
+    /// PHYSICALADAPTERCAPS contradicts the nodes.
+    PhysicalAdapterCaps(reason: String), STATUS_INVALID_PARAMETER, FailedPostStart, "PHYSICALADAPTERCAPS: {}", reason;
+    /// GpuMmuSupported without VirtualAddressingSupported.
+    GpuMmuWithoutVirtualAddressing, STATUS_INVALID_PARAMETER, FailedPostStart, "GpuMmuSupported is set without VirtualAddressingSupported";
+    /// Neither of the memory models that this system runs.
+    NoGpuMmu, STATUS_NOT_SUPPORTED, FailedPostStart, "GpuMmuSupported is not set; adapters without GPU virtual addresses are not supported";
+    /// Page-table description that makes no sense.
+    PageTables(reason: String), STATUS_INVALID_PARAMETER, FailedPostStart, "page tables: {}", reason;
+    /// A compute-only adapter that cannot preempt.
+    ComputePreemptionNone, STATUS_INVALID_PARAMETER, FailedPostStart, "compute preemption granularity is NONE, which a compute-only adapter must not say";
+    /// No segments, or too many.
+    SegmentCount(count: u32), STATUS_INVALID_PARAMETER, FailedPostStart, "{} segments; 1 to 31 are allowed", count;
+    /// A segment breaks a rule.
+    Segment {
+        /// 1-based identifier.
+        id: u32,
+        /// The rule.
+        reason: String,
+    }, STATUS_INVALID_PARAMETER, FailedPostStart, "segment {}: {}", id, reason;
+    /// Paging buffers in a memory segment.
+    PagingBufferSegment(id: u32), STATUS_INVALID_PARAMETER, FailedPostStart, "PagingBufferSegmentId {} is neither 0 nor an aperture segment", id;
+    /// DMA buffers of a context in a memory segment.
+    DmaBufferSegmentSet {
+        /// Node of the context.
+        node: u32,
+        /// Bit 0 is segment 1.
+        set: u32,
+    }, STATUS_INVALID_PARAMETER, FailedPostStart, "DmaBufferSegmentSet of a context on node {} is 0x{:x}, which is not only aperture segments", node, set;
+    /// A segment with a CPU host aperture before other segments.
+    CpuHostApertureNotLast(id: u32), STATUS_INVALID_PARAMETER, FailedPostStart, "segment {} has SupportsCpuHostAperture and is not the last segment", id;
+    /// A segment that is CPU visible and has a CPU host aperture.
+    CpuHostApertureCpuVisible(id: u32), STATUS_INVALID_PARAMETER, FailedPostStart, "segment {} has both SupportsCpuHostAperture and CpuVisible", id;
+    /// A history buffer precision out of range.
+    HistoryBufferPrecision {
+        /// The node.
+        node: u32,
+        /// What the driver answered.
+        bits: u32,
+    }, STATUS_DEVICE_CONFIGURATION_ERROR, FailedPostStart, "history buffer precision of node {} is {} bits; 32 to 64 are allowed", node, bits;
+    /// Memory manager or scheduler could not be set up on the adapter.
+    RenderCore(status: NTSTATUS), *status, FailedPostStart, "memory manager and scheduler could not be set up: {}", status;
+}
+
+impl std::error::Error for StartError {}

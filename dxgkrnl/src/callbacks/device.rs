@@ -1,0 +1,153 @@
+// UNSAFETY: raw arguments of callbacks.
+//! Resources of the device: information, mappings, configuration space.
+
+use std::ffi::c_void;
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::{DOCKING_STATE, DXGK_DEVICE_INFO};
+use wddm_ddi::status::*;
+use wddm_ddi::types::*;
+
+use super::{Level, answer, on_adapter};
+use crate::adapter::Adapter;
+
+/// Bytes of configuration space of a PCI Express function.
+const CONFIG_SPACE: u32 = 4096;
+
+pub(super) unsafe extern "win64" fn get_device_information(handle: HANDLE, info: *mut DXGK_DEVICE_INFO) -> NTSTATUS {
+    on_adapter("DxgkCbGetDeviceInformation", Level::Passive, handle, |adapter| {
+        let memory = adapter.machine.ram().size() as i64;
+        let mut answered = DXGK_DEVICE_INFO::zeroed();
+        answered.MiniportDeviceContext = adapter.context().raw();
+        answered.TranslatedResourceList = adapter.resource_list().cast_mut();
+        answered.SystemMemorySize = LARGE_INTEGER { QuadPart: memory };
+        answered.HighestPhysicalAddress = LARGE_INTEGER { QuadPart: memory - 1 };
+        answered.DockingState = DOCKING_STATE::DockStateUnsupported;
+        // SAFETY: the driver passes NULL or a place for the structure.
+        if unsafe { answer(info, answered) } { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
+    })
+}
+
+pub(super) unsafe extern "win64" fn map_memory(
+    handle: HANDLE,
+    address: PHYSICAL_ADDRESS,
+    length: u32,
+    in_io_space: BOOLEAN,
+    to_user_mode: BOOLEAN,
+    _cache: MEMORY_CACHING_TYPE,
+    virtual_address: *mut *mut c_void,
+) -> NTSTATUS {
+    on_adapter("DxgkCbMapMemory", Level::Passive, handle, |adapter| {
+        if in_io_space != 0 || to_user_mode != 0 || virtual_address.is_null() {
+            return STATUS_INVALID_PARAMETER;
+        }
+        let Ok(start) = u64::try_from(address.QuadPart) else { return STATUS_INVALID_PARAMETER };
+        let mapped = match adapter.resources().map(start, u64::from(length)) {
+            Ok(mapped) => mapped,
+            Err(status) => return status,
+        };
+        // SAFETY: the driver passes a place for the address.
+        if unsafe { answer(virtual_address, std::ptr::with_exposed_provenance_mut(mapped)) } {
+            STATUS_SUCCESS
+        } else {
+            adapter.resources().unmap(mapped);
+            STATUS_INVALID_PARAMETER
+        }
+    })
+}
+
+pub(super) unsafe extern "win64" fn unmap_memory(handle: HANDLE, virtual_address: *mut c_void) -> NTSTATUS {
+    on_adapter("DxgkCbUnmapMemory", Level::Passive, handle, |adapter| {
+        if adapter.resources().unmap(virtual_address.addr()) { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
+    })
+}
+
+/// Checks a transfer of configuration space and cuts it into naturally aligned pieces of (offset, bytes, position).
+fn pieces(data_type: u32, buffer: *mut c_void, offset: u32, length: u32) -> Result<Vec<(u16, u8, usize)>, NTSTATUS> {
+    let end = offset.checked_add(length).filter(|end| *end <= CONFIG_SPACE);
+    let Some(end) = end.filter(|_| data_type == DXGK_WHICHSPACE_CONFIG && !buffer.is_null()) else {
+        return Err(STATUS_INVALID_PARAMETER);
+    };
+    let mut pieces = Vec::new();
+    let mut at = offset;
+    while at < end {
+        let size = [4, 2, 1].into_iter().find(|size| at.is_multiple_of(*size) && at + size <= end).unwrap_or(1);
+        pieces.push((at as u16, size as u8, (at - offset) as usize));
+        at += size;
+    }
+    Ok(pieces)
+}
+
+fn transfer(
+    adapter: &Adapter,
+    pieces: Result<Vec<(u16, u8, usize)>, NTSTATUS>,
+    length: u32,
+    done: *mut u32,
+    piece: impl Fn(&Adapter, u16, u8, usize),
+) -> NTSTATUS {
+    let pieces = match pieces {
+        Ok(pieces) => pieces,
+        Err(status) => return status,
+    };
+    for (offset, size, position) in pieces {
+        piece(adapter, offset, size, position);
+    }
+    // SAFETY: the driver passes NULL or a place for the count.
+    unsafe { answer(done, length) };
+    STATUS_SUCCESS
+}
+
+pub(super) unsafe extern "win64" fn read_device_space(
+    handle: HANDLE,
+    data_type: u32,
+    buffer: *mut c_void,
+    offset: u32,
+    length: u32,
+    read: *mut u32,
+) -> NTSTATUS {
+    on_adapter("DxgkCbReadDeviceSpace", Level::Passive, handle, |adapter| {
+        let pieces = pieces(data_type, buffer, offset, length);
+        transfer(adapter, pieces, length, read, |adapter, offset, size, position| {
+            let value = adapter.function().bus.config_read(offset, size).to_le_bytes();
+            let to = buffer.cast::<u8>().wrapping_add(position);
+            // SAFETY: the driver's buffer has `length` bytes, which the pieces do not exceed.
+            unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), to, usize::from(size)) };
+        })
+    })
+}
+
+pub(super) unsafe extern "win64" fn write_device_space(
+    handle: HANDLE,
+    data_type: u32,
+    buffer: *mut c_void,
+    offset: u32,
+    length: u32,
+    written: *mut u32,
+) -> NTSTATUS {
+    on_adapter("DxgkCbWriteDeviceSpace", Level::Passive, handle, |adapter| {
+        let pieces = pieces(data_type, buffer, offset, length);
+        transfer(adapter, pieces, length, written, |adapter, offset, size, position| {
+            let mut value = [0; 4];
+            let from = buffer.cast::<u8>().wrapping_add(position);
+            // SAFETY: the driver's buffer has `length` bytes, which the pieces do not exceed.
+            unsafe { std::ptr::copy_nonoverlapping(from, value.as_mut_ptr(), usize::from(size)) };
+            adapter.function().bus.config_write(offset, size, u32::from_le_bytes(value));
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfers_are_cut_into_aligned_pieces_and_bounded() {
+        let buffer = core::ptr::without_provenance_mut(8);
+        assert_eq!(pieces(0, buffer, 1, 8), Ok(vec![(1, 1, 0), (2, 2, 1), (4, 4, 3), (8, 1, 7)]));
+        assert_eq!(pieces(0, buffer, 0, 4096).map(|pieces| pieces.len()), Ok(1024));
+        assert_eq!(pieces(0, buffer, 1, 4096), Err(STATUS_INVALID_PARAMETER));
+        assert_eq!(pieces(0, buffer, u32::MAX, 2), Err(STATUS_INVALID_PARAMETER));
+        assert_eq!(pieces(1, buffer, 0, 4), Err(STATUS_INVALID_PARAMETER));
+        assert_eq!(pieces(0, std::ptr::null_mut(), 0, 4), Err(STATUS_INVALID_PARAMETER));
+    }
+}

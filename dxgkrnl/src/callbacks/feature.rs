@@ -1,0 +1,131 @@
+// UNSAFETY: raw arguments of callbacks.
+//! Services and features that a driver asks for.
+
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::*;
+
+use super::{Level, answer, argument, bad_argument, no_reference, on_adapter};
+
+/// Version 1 of every feature is what the system knows.
+const FEATURE_VERSION: DXGK_FEATURE_VERSION = 1;
+
+pub(super) unsafe extern "win64" fn query_services(
+    handle: HANDLE,
+    service: DXGK_SERVICES,
+    interface: *mut INTERFACE,
+) -> NTSTATUS {
+    on_adapter("DxgkCbQueryServices", Level::Passive, handle, |adapter| {
+        if interface.is_null() || !interface.is_aligned() {
+            return STATUS_INVALID_PARAMETER;
+        }
+        if service != DXGK_SERVICES::DxgkServicesFeature {
+            return STATUS_NOT_SUPPORTED;
+        }
+        // SAFETY: every interface begins with size and version, which the driver has filled in.
+        let size = unsafe { (&raw const (*interface).Size).read() };
+        // SAFETY: as above.
+        let version = unsafe { (&raw const (*interface).Version).read() };
+        if version != DXGK_FEATURE_INTERFACE_VERSION_1 {
+            return STATUS_NOT_SUPPORTED;
+        }
+        if usize::from(size) < size_of::<DXGK_FEATURE_INTERFACE>() {
+            return STATUS_BUFFER_TOO_SMALL;
+        }
+        let answered = DXGK_FEATURE_INTERFACE {
+            Size: size_of::<DXGK_FEATURE_INTERFACE>() as u16,
+            Version: DXGK_FEATURE_INTERFACE_VERSION_1,
+            Context: adapter.device_handle(),
+            InterfaceReference: Some(no_reference),
+            InterfaceDereference: Some(no_reference),
+            IsFeatureEnabled: Some(is_feature_enabled2),
+            QueryFeatureInterface: Some(query_feature_interface),
+        };
+        // SAFETY: the driver said that the place has the size of the interface.
+        unsafe { answer(interface.cast(), answered) };
+        STATUS_SUCCESS
+    })
+}
+
+unsafe extern "win64" fn is_feature_enabled2(handle: HANDLE, args: *mut DXGKARGCB_ISFEATUREENABLED2) -> NTSTATUS {
+    const NAME: &str = "IsFeatureEnabled";
+    on_adapter(NAME, Level::Passive, handle, |adapter| {
+        // SAFETY: the driver passes the structure, or NULL.
+        let Ok(mut asked) = (unsafe { argument(NAME, args) }) else { return STATUS_INVALID_PARAMETER };
+        let decision = adapter.feature(asked.FeatureId);
+        if !decision.known {
+            return STATUS_INVALID_PARAMETER;
+        }
+        asked.Result.Version = if decision.enabled { FEATURE_VERSION } else { 0 };
+        asked.Result.Bits = DXGK_ISFEATUREENABLED_RESULT_Bits::new()
+            .with_Enabled(decision.enabled)
+            .with_KnownFeature(true)
+            .with_SupportedByDriver(decision.supported_by_driver)
+            .with_SupportedOnCurrentConfig(decision.supported_on_current_config);
+        // SAFETY: the structure was read from there.
+        unsafe { answer(args, asked) };
+        STATUS_SUCCESS
+    })
+}
+
+unsafe extern "win64" fn query_feature_interface(
+    handle: HANDLE,
+    args: *mut DXGKARGCB_QUERYFEATUREINTERFACE,
+) -> NTSTATUS {
+    const NAME: &str = "QueryFeatureInterface";
+    on_adapter(NAME, Level::Passive, handle, |adapter| {
+        // SAFETY: the driver passes the structure, or NULL.
+        let Ok(mut asked) = (unsafe { argument(NAME, args) }) else { return STATUS_INVALID_PARAMETER };
+        let native_fence = asked.FeatureId == DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE;
+        if !native_fence || asked.Version != FEATURE_VERSION || !adapter.feature(asked.FeatureId).enabled {
+            return STATUS_UNSUCCESSFUL;
+        }
+        let size = size_of::<DXGKCBINT_FEATURE_NATIVEFENCE_1>();
+        if usize::from(asked.InterfaceSize) < size {
+            return STATUS_BUFFER_TOO_SMALL;
+        }
+        let table = DXGKCBINT_FEATURE_NATIVEFENCE_1 { GetOSCaps: Some(get_os_caps) };
+        // SAFETY: the driver passes NULL or a place of the size it said.
+        if !unsafe { answer(asked.Interface.cast(), table) } {
+            return STATUS_INVALID_PARAMETER;
+        }
+        asked.InterfaceSize = size as u16;
+        // SAFETY: the structure was read from there.
+        unsafe { answer(args, asked) };
+        STATUS_SUCCESS
+    })
+}
+
+/// Fences of the default type with storage in system memory are all there is, as in the first release of the feature.
+unsafe extern "win64" fn get_os_caps(caps: *mut DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1) -> NTSTATUS {
+    // SAFETY: the driver passes NULL or a place for the flags.
+    if unsafe { answer(caps, DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1::new()) } {
+        STATUS_SUCCESS
+    } else {
+        STATUS_INVALID_PARAMETER
+    }
+}
+
+pub(super) unsafe extern "win64" fn is_feature_enabled(args: *mut DXGKARGCB_ISFEATUREENABLED) -> NTSTATUS {
+    const NAME: &str = "DxgkCbIsFeatureEnabled";
+    // SAFETY: the driver passes the structure, or NULL.
+    let Ok(mut asked) = (unsafe { argument(NAME, args) }) else { bad_argument(NAME) };
+    on_adapter(NAME, Level::Passive, asked.DeviceHandle, |adapter| {
+        asked.Enabled = u8::from(adapter.feature(asked.FeatureId).enabled);
+        // SAFETY: the structure was read from there.
+        unsafe { answer(args, asked) };
+        STATUS_SUCCESS
+    })
+}
+
+pub(super) unsafe extern "win64" fn query_feature_support(args: *mut DXGKARGCB_QUERYFEATURESUPPORT) -> NTSTATUS {
+    const NAME: &str = "DxgkCbQueryFeatureSupport";
+    // SAFETY: the driver passes the structure, or NULL.
+    let Ok(mut asked) = (unsafe { argument(NAME, args) }) else { bad_argument(NAME) };
+    on_adapter(NAME, Level::Passive, asked.DeviceHandle, |adapter| {
+        asked.Enabled = u8::from(adapter.offer_feature(asked.FeatureId, asked.DriverSupportState));
+        // SAFETY: the structure was read from there.
+        unsafe { answer(args, asked) };
+        STATUS_SUCCESS
+    })
+}

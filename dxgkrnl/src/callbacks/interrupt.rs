@@ -1,0 +1,75 @@
+// UNSAFETY: raw arguments of callbacks.
+//! Interrupts: synchronisation with the interrupt routine, notifications, DPCs.
+
+use std::ffi::c_void;
+
+use wddm_ddi::km::{DXGKARGCB_NOTIFY_INTERRUPT_DATA, PKSYNCHRONIZE_ROUTINE};
+use wddm_ddi::status::*;
+use wddm_ddi::types::*;
+
+use super::{Level, answer, argument, on_adapter, on_driver};
+use crate::verifier::Bugcheck;
+
+pub(super) unsafe extern "win64" fn queue_dpc(handle: HANDLE) -> BOOLEAN {
+    on_adapter("DxgkCbQueueDpc", Level::Any, handle, |adapter| BOOLEAN::from(adapter.interrupts().queue_dpc()))
+}
+
+/// Runs the routine as the interrupt routine runs. While StartDevice runs the interrupt is not connected yet, and there is
+/// nothing to synchronise with.
+pub(super) unsafe extern "win64" fn synchronize_execution(
+    handle: HANDLE,
+    routine: PKSYNCHRONIZE_ROUTINE,
+    context: *mut c_void,
+    message: u32,
+    result: *mut BOOLEAN,
+) -> NTSTATUS {
+    on_adapter("DxgkCbSynchronizeExecution", Level::UpToDispatch, handle, |adapter| {
+        let Some(routine) = routine else { return STATUS_INVALID_PARAMETER };
+        if result.is_null() || message >= u32::from(adapter.function().vectors) {
+            return STATUS_INVALID_PARAMETER;
+        }
+        if !adapter.interrupts().is_connected() {
+            return STATUS_DEVICE_NOT_READY;
+        }
+        let value = adapter.at_device_level(|| {
+            adapter.miniport.call_at_device_level("routine of DxgkCbSynchronizeExecution", || {
+                // SAFETY: the driver passes its own routine with the context it is made for.
+                unsafe { routine(context) }
+            })
+        });
+        // SAFETY: the driver passes a place for the result.
+        unsafe { answer(result, value) };
+        STATUS_SUCCESS
+    })
+}
+
+pub(super) unsafe extern "win64" fn notify_interrupt(handle: HANDLE, data: *const DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
+    const NAME: &str = "DxgkCbNotifyInterrupt";
+    on_driver(NAME, Level::Device, |driver| {
+        let Some(adapter) = super::adapter_of(driver, handle) else {
+            return Err(Bugcheck::fatal(format!("{NAME} with device handle {handle:p}, which this driver was not given")));
+        };
+        if !adapter.interrupts().is_held_here() {
+            return Err(Bugcheck::fatal(format!(
+                "{NAME} outside the interrupt routine and DxgkCbSynchronizeExecution of its adapter"
+            )));
+        }
+        // SAFETY: the driver passes the structure, or NULL.
+        let data = unsafe { argument(NAME, data) }?;
+        adapter.interrupts().count_notification(data.InterruptType.0);
+        match adapter.scheduler() {
+            Some(scheduler) => scheduler.notify_interrupt(&data),
+            None => driver.verifier().log(format!("{NAME} of type {} before there is work", data.InterruptType.0)),
+        }
+        Ok(())
+    });
+}
+
+pub(super) unsafe extern "win64" fn notify_dpc(handle: HANDLE) {
+    on_adapter("DxgkCbNotifyDpc", Level::Dispatch, handle, |adapter| {
+        adapter.interrupts().count_dpc_notification();
+        if let Some(scheduler) = adapter.scheduler() {
+            scheduler.notify_dpc();
+        }
+    });
+}

@@ -1,0 +1,122 @@
+// UNSAFETY: raw arguments of callbacks.
+//! Handle data and contiguous memory.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::*;
+
+use super::{Level, adapters_of, answer, argument, on_adapter, on_driver};
+use crate::adapter::Adapter;
+use crate::loader::Driver;
+use crate::machine::lock;
+use crate::ram::PAGE_SIZE;
+use crate::verifier::Bugcheck;
+
+/// Release handles are numbers that no address has.
+static NEXT_RELEASE: AtomicUsize = AtomicUsize::new(0xd4a0_0000_0000_0010);
+
+/// The driver's data behind a kernel handle, and the adapter it belongs to.
+fn find(driver: &Arc<Driver>, data: &DXGKARGCB_GETHANDLEDATA) -> Option<(Arc<Adapter>, *mut c_void)> {
+    adapters_of(driver).into_iter().find_map(|adapter| {
+        let found = adapter.memory_manager()?.handle_data(data);
+        (!found.is_null()).then_some((adapter, found))
+    })
+}
+
+pub(super) unsafe extern "win64" fn get_handle_data(data: *const DXGKARGCB_GETHANDLEDATA) -> *mut c_void {
+    const NAME: &str = "DxgkCbGetHandleData";
+    on_driver(NAME, Level::UpToApc, |driver| {
+        // SAFETY: the driver passes the structure, or NULL.
+        let data = unsafe { argument(NAME, data) }?;
+        Ok(find(driver, &data).map_or(std::ptr::null_mut(), |(_, found)| found))
+    })
+}
+
+pub(super) unsafe extern "win64" fn acquire_handle_data(
+    data: *const DXGKARGCB_GETHANDLEDATA,
+    release: *mut HANDLE,
+) -> *mut c_void {
+    const NAME: &str = "DxgkCbAcquireHandleData";
+    on_driver(NAME, Level::UpToApc, |driver| {
+        // SAFETY: the driver passes the structure, or NULL.
+        let data = unsafe { argument(NAME, data) }?;
+        let Some((adapter, found)) = find(driver, &data) else { return Ok(std::ptr::null_mut()) };
+        let token = NEXT_RELEASE.fetch_add(0x10, Ordering::Relaxed);
+        // SAFETY: the driver passes NULL or a place for the handle.
+        if !unsafe { answer(release, core::ptr::without_provenance_mut(token)) } {
+            return Err(Bugcheck::fatal(format!("{NAME} without a place for the release handle")));
+        }
+        lock(&adapter.acquired).insert(token);
+        Ok(found)
+    })
+}
+
+pub(super) unsafe extern "win64" fn release_handle_data(data: DXGKARGCB_RELEASEHANDLEDATA) {
+    const NAME: &str = "DxgkCbReleaseHandleData";
+    on_driver(NAME, Level::UpToApc, |driver| {
+        let token = data.ReleaseHandle.addr();
+        if adapters_of(driver).iter().any(|adapter| lock(&adapter.acquired).remove(&token)) {
+            Ok(())
+        } else {
+            Err(Bugcheck::fatal(format!("{NAME} with handle {token:#x}, which was not acquired")))
+        }
+    });
+}
+
+/// Contiguous memory that a device reaches. The contents are undefined.
+pub(super) unsafe extern "win64" fn allocate_contiguous_memory(
+    handle: HANDLE,
+    args: *mut DXGKARGCB_ALLOCATECONTIGUOUSMEMORY,
+) -> NTSTATUS {
+    const NAME: &str = "DxgkCbAllocateContiguousMemory";
+    on_adapter(NAME, Level::UpToApc, handle, |adapter| {
+        // SAFETY: the driver passes the structure, or NULL.
+        let Ok(mut asked) = (unsafe { argument(NAME, args) }) else { return STATUS_INVALID_PARAMETER };
+        let size = asked.NumberOfBytes as u64;
+        let boundary = asked.BoundaryAddressMultiple.QuadPart as u64;
+        if size == 0 || (boundary != 0 && (!boundary.is_power_of_two() || boundary < size)) {
+            return STATUS_INVALID_PARAMETER;
+        }
+        // Aligned to its size rounded up, a block crosses no boundary that it fits in.
+        let align = if boundary == 0 { Some(PAGE_SIZE) } else { size.checked_next_power_of_two() };
+        let Some(pages) = align.and_then(|align| adapter.machine.ram().allocate(size, align.max(PAGE_SIZE))) else {
+            return STATUS_NO_MEMORY;
+        };
+        let lowest = asked.LowestAcceptableAddress.QuadPart as u64;
+        let highest = asked.HighestAcceptableAddress.QuadPart as u64;
+        if pages.address() < lowest || pages.address() + pages.len() - 1 > highest {
+            return STATUS_NO_MEMORY;
+        }
+        asked.pMemory = pages.kernel_address().as_ptr().cast();
+        asked.hMemoryHandle = core::ptr::without_provenance_mut(adapter.resources().keep(pages));
+        // SAFETY: the structure was read from there.
+        unsafe { answer(args, asked) };
+        STATUS_SUCCESS
+    })
+}
+
+pub(super) unsafe extern "win64" fn free_contiguous_memory(
+    handle: HANDLE,
+    args: *const DXGKARGCB_FREECONTIGUOUSMEMORY,
+) -> NTSTATUS {
+    const NAME: &str = "DxgkCbFreeContiguousMemory";
+    on_driver(NAME, Level::UpToApc, |driver| {
+        // SAFETY: the driver passes the structure, or NULL.
+        let memory = unsafe { argument(NAME, args) }?.hMemoryHandle.addr();
+        let Some(adapter) = super::adapter_of(driver, handle) else {
+            return Err(Bugcheck::fatal(format!("{NAME} with device handle {handle:p}, which this driver was not given")));
+        };
+        if adapter.resources().release(memory) {
+            return Ok(STATUS_SUCCESS);
+        }
+        Err(Bugcheck::new(
+            Bugcheck::VIDEO_DXGKRNL_SYSMM_FATAL_ERROR,
+            [1, memory as u64, 0, 0],
+            format!("{NAME} with handle {memory:#x}, which is not memory of this adapter"),
+        ))
+    })
+}

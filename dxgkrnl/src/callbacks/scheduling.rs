@@ -1,0 +1,53 @@
+// UNSAFETY: raw arguments of callbacks.
+//! What a driver tells the scheduler, and power components.
+
+use wddm_ddi::km::{DXGKARGCB_DISCONNECTDOORBELL, DXGKARGCB_INVALIDATEHWCONTEXT};
+use wddm_ddi::status::*;
+use wddm_ddi::types::HANDLE;
+
+use super::{Level, adapters_of, argument, bad_argument, on_adapter, on_driver};
+
+pub(super) unsafe extern "win64" fn invalidate_hw_context(data: *const DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS {
+    const NAME: &str = "DxgkCbInvalidateHwContext";
+    // SAFETY: the driver passes the structure, or NULL.
+    let Ok(data) = (unsafe { argument(NAME, data) }) else { bad_argument(NAME) };
+    on_adapter(NAME, Level::Passive, data.hAdapter, |adapter| match adapter.scheduler() {
+        Some(scheduler) => scheduler.invalidate_hw_context(&data),
+        None => STATUS_INVALID_PARAMETER,
+    })
+}
+
+/// Disconnects the doorbell of a queue. The callback names no adapter, so each of the driver's is asked.
+pub(super) unsafe extern "win64" fn disconnect_doorbell(args: *const DXGKARGCB_DISCONNECTDOORBELL) -> NTSTATUS {
+    const NAME: &str = "DxgkCbDisconnectDoorbell";
+    on_driver(NAME, Level::Passive, |driver| {
+        // SAFETY: the driver passes the structure, or NULL.
+        let args = unsafe { argument(NAME, args) }?;
+        let answers = adapters_of(driver).into_iter().filter_map(|adapter| {
+            let status = adapter.scheduler()?.disconnect_doorbell(&args);
+            (status != STATUS_INVALID_PARAMETER).then_some(status)
+        });
+        Ok(answers.into_iter().next().unwrap_or(STATUS_INVALID_PARAMETER))
+    })
+}
+
+fn power_component(name: &'static str, handle: HANDLE, component: u32) -> NTSTATUS {
+    on_adapter(name, Level::UpToDispatch, handle, |adapter| {
+        if adapter.power().exists(component) { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
+    })
+}
+
+pub(super) unsafe extern "win64" fn set_power_component_active(handle: HANDLE, component: u32) -> NTSTATUS {
+    power_component("DxgkCbSetPowerComponentActive", handle, component)
+}
+
+pub(super) unsafe extern "win64" fn set_power_component_idle(handle: HANDLE, component: u32) -> NTSTATUS {
+    power_component("DxgkCbSetPowerComponentIdle", handle, component)
+}
+
+pub(super) unsafe extern "win64" fn complete_f_state_transition(handle: HANDLE, component: u32) {
+    on_adapter("DxgkCbCompleteFStateTransition", Level::UpToDispatch, handle, |adapter| {
+        // No transition is ever asked for, so there is none to complete.
+        adapter.machine.verifier().log(format!("DxgkCbCompleteFStateTransition({component}) without a transition"));
+    });
+}
