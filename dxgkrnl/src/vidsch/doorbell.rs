@@ -58,7 +58,7 @@ impl Window {
 /// What user mode sees of a doorbell.
 struct Shown {
     state: State,
-    /// The driver has connected it and was neither told to disconnect nor said that it did.
+    /// The driver may believe that it is connected, and must be told before it is gone. Telling it once too often is harmless.
     on_driver: bool,
 }
 
@@ -199,7 +199,10 @@ impl VidSch {
             _ => return STATUS_INVALID_PARAMETER,
         };
         let mut shown = lock(&doorbell.shown);
-        shown.on_driver = false;
+        // While it is being connected, the page that is taken may be that of an earlier connection.
+        if shown.state == State::Connected {
+            shown.on_driver = false;
+        }
         doorbell.apply(&mut shown, event);
         STATUS_SUCCESS
     }
@@ -341,15 +344,15 @@ impl Doorbell {
                 self.write_status(args.Status);
                 Ok(())
             }
-            _ => {
+            _ if shown.state == State::Aborted => {
                 let on_driver = core::mem::replace(&mut shown.on_driver, false);
-                let aborted = shown.state == State::Aborted;
                 drop(shown);
-                if aborted && on_driver {
+                if on_driver {
                     self.disconnect_on_driver();
                 }
-                if aborted { Err(STATUS_DEVICE_REMOVED) } else { Ok(()) }
+                Err(STATUS_DEVICE_REMOVED)
             }
+            _ => Ok(()),
         }
     }
 

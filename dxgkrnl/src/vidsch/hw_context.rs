@@ -22,6 +22,7 @@ pub(super) const SUSPEND_LIMIT: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, Debug, Default)]
 struct Suspension {
     issued: u64,
+    /// The last one that the driver reported.
     completed: u64,
 }
 
@@ -179,11 +180,8 @@ impl HwContext {
         args.contextSuspendFence = fence;
         let status = self.adapter.miniport.suspend_context(self.adapter.context().raw(), &args);
         match status {
-            STATUS_SUCCESS => {
-                let mut suspension = lock(&self.suspension);
-                suspension.completed = suspension.completed.max(fence);
-                true
-            }
+            // It was suspended already; reports of earlier fences may still be under way.
+            STATUS_SUCCESS => true,
             STATUS_PENDING => self.wait_suspended(fence),
             status => {
                 self.sch().must_not_fail("DxgkDdiSuspendContext", status);
