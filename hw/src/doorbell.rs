@@ -14,3 +14,15 @@ word! {
         16 queue: u16,
     }
 }
+
+impl DoorbellValue {
+    /// What rings a dedicated doorbell for this write pointer, which is taken modulo 2^48.
+    #[inline]
+    pub const fn of_write_pointer(write_pointer: u64) -> Self {
+        let mask = (1 << Self::WRITE_POINTER_BITS) - 1;
+        Self((write_pointer & mask) << Self::WRITE_POINTER_OFFSET)
+    }
+}
+
+const _: () = assert!(DoorbellValue::of_write_pointer((1 << 48) | 5).write_pointer() == 5);
+const _: () = assert!(DoorbellValue::of_write_pointer(u64::MAX).queue() == 0);

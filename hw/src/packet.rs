@@ -44,9 +44,10 @@ macro_rules! packets {
                 /// The packet as 64-bit words whose memory image is the packet, for writers that store whole words.
                 #[inline]
                 pub fn to_words(&self) -> [u64; $units * 2] {
+                    const HEADER: [u8; 8] =
+                        Header::new().with_opcode($opcode).with_length($units).into_bits().to_le_bytes();
                     let mut bytes = [0u8; $units * 16];
-                    let header = Header::new().with_opcode($opcode).with_length($units);
-                    bytes[0..8].copy_from_slice(&header.into_bits().to_le_bytes());
+                    bytes[0..8].copy_from_slice(&HEADER);
                     $( bytes[$offset..$offset + core::mem::size_of::<$ty>()].copy_from_slice(&self.$field.to_le_bytes()); )*
                     let mut words = [0u64; $units * 2];
                     for (word, raw) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {

@@ -4,24 +4,22 @@
 //! and one store to a mapped page, the doorbell, announces it. Queues order themselves by native fences. The kernel takes part
 //! when something is created, when the CPU waits, and when a doorbell has to be connected again.
 //!
-//! ```no_run
-//! # fn main() -> campanile_umd::Result<()> {
-//! # let thunks: &'static campanile_umd::Thunks = unimplemented!("whoever plays the operating system has the table");
+//! ```
 //! use campanile_umd::*;
 //!
-//! let adapter = Adapter::open(thunks)?;
-//! let device = Device::new(&adapter)?;
-//! let source = device.create_buffer(4096, Placement::System)?;
-//! let target = device.create_buffer(4096, Placement::Vram)?;
-//! let fence = Fence::new(&device, 0)?;
-//! let mut queue = Queue::new(&device, Node::Copy, QueueOptions::default())?;
-//! queue.submit(|commands| {
-//!     commands.copy(target.gpu_address(), source.gpu_address(), 4096)?;
-//!     commands.signal(&fence, 1)
-//! })?;
-//! fence.wait(1, None)?;
-//! # Ok(())
-//! # }
+//! fn copy_a_page(thunks: &'static Thunks) -> Result<()> {
+//!     let adapter = Adapter::open(thunks)?;
+//!     let device = Device::new(&adapter)?;
+//!     let source = device.create_buffer(4096, Placement::System)?;
+//!     let target = device.create_buffer(4096, Placement::Vram)?;
+//!     let fence = Fence::new(&device, 0)?;
+//!     let mut queue = Queue::new(&device, Node::Copy, QueueOptions::default())?;
+//!     queue.submit(|commands| {
+//!         commands.copy(target.gpu_address(), source.gpu_address(), 4096)?;
+//!         commands.signal(&fence, 1)
+//!     })?;
+//!     fence.wait(1, None)
+//! }
 //! ```
 //!
 //! # When the device is lost

@@ -118,8 +118,7 @@ impl UserRing {
     #[inline(always)]
     pub(crate) fn ring_doorbell(&self, submission: u64) -> u64 {
         // A dedicated doorbell knows its queue; the queue number stays zero.
-        let value = DoorbellValue::new().with_write_pointer(submission & WRITE_POINTER_MASK);
-        self.words.doorbell.store(value.into_bits(), Ordering::Release);
+        self.words.doorbell.store(DoorbellValue::of_write_pointer(submission).into_bits(), Ordering::Release);
         self.words.status.load(Ordering::SeqCst)
     }
 
@@ -140,8 +139,6 @@ impl UserRing {
     }
 }
 
-/// Bits of a write pointer that a doorbell carries.
-const WRITE_POINTER_MASK: u64 = (1 << 48) - 1;
 const _: () = assert!(RING_ENTRY_SIZE as usize == ENTRY_WORDS * 8);
 
 #[inline(always)]

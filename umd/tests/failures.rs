@@ -159,7 +159,7 @@ fn mappings_refuse_what_lies_outside() {
     let buffer = device.create_buffer(100, Placement::VramVisible).unwrap();
     let mapping = buffer.map().unwrap();
     assert_eq!((mapping.len(), mapping.is_empty(), buffer.size()), (100, false, 100));
-    for (offset, len) in [(100, 1), (0, 101), (usize::MAX, 1), (1, usize::MAX.min(1000))] {
+    for (offset, len) in [(100, 1), (0, 101), (usize::MAX, 1), (1, 1000)] {
         assert!(matches!(mapping.write(offset, &vec![0; len.min(1000)]), Err(Error::BadArgument(_))));
         assert!(matches!(mapping.read(offset, &mut vec![0; len.min(1000)]), Err(Error::BadArgument(_))));
     }

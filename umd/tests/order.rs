@@ -47,7 +47,9 @@ fn protect(region: usize, protection: i32) {
 /// An access to a region: notes it, gives the page back, and lets one instruction run.
 extern "C" fn on_fault(_: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes the fault's record.
-    let address = unsafe { (*info).si_addr() } as u64;
+    let info = unsafe { &*info };
+    // SAFETY: faults have an address.
+    let address = unsafe { info.si_addr() } as u64;
     // SAFETY: the kernel passes the interrupted context.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     for region in 0..REGIONS.len() {

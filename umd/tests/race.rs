@@ -43,6 +43,7 @@ fn a_submission_is_seen_by_the_last_look_or_sees_the_disconnection() {
                 looks.fetch_add(1, Ordering::SeqCst);
             }
         });
+        let _stop = StopOnDrop(&stop);
         for number in 1..=SUBMISSIONS {
             assert_eq!(queue.submit(|commands| commands.nop()), Ok(number));
             if status.get().load(Ordering::SeqCst) == RETRY {
@@ -52,17 +53,22 @@ fn a_submission_is_seen_by_the_last_look_or_sees_the_disconnection() {
                     spin_loop();
                 }
                 let covered = looked.load(Ordering::SeqCst);
-                if covered < number {
-                    stop.store(true, Ordering::Relaxed);
-                    panic!("submission {number} is lost: the last look saw {covered}");
-                }
+                assert!(covered >= number, "submission {number} is lost: the last look saw {covered}");
             }
             progress.get().store(number, Ordering::SeqCst);
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(queue.stats().submissions, SUBMISSIONS);
     assert!(queue.stats().doorbell_reconnects > 0);
+}
+
+/// Ends the other thread, also when an assertion fails.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A word of the fake, for another thread.

@@ -323,7 +323,7 @@ fn refused_commands_and_failing_closures_leave_the_queue_as_it_was() {
     assert_eq!(queue.submit(|commands| commands.fill(2, 4, 0)), Err(alignment));
     assert_eq!(queue.submit(|commands| commands.fill(0, 6, 0)), Err(alignment));
     assert_eq!(queue.submit(|commands| commands.fill(0, 0, 0)), Err(range));
-    assert_eq!(queue.submit(|commands| commands.fill(0, u64::MAX & !3, 0)), Err(range));
+    assert_eq!(queue.submit(|commands| commands.fill(0, u64::MAX - 3, 0)), Err(range));
     assert_eq!(queue.submit(|commands| commands.timestamp(4)), Err(alignment));
     assert_eq!(queue.submit(|_| Err(Error::Timeout)), Err(Error::Timeout));
     assert_eq!(os(|fake| (fake.doorbell().last_queued.get(0), fake.doorbell().doorbell.get(0))), before);

@@ -69,7 +69,7 @@ impl Pages {
 
     /// The 64-bit word at byte `offset`.
     pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset % 8 == 0 && offset < self.bytes);
+        assert!(offset.is_multiple_of(8) && offset < self.bytes);
         // SAFETY: inside the mapping, aligned; mapped while `self` lives.
         let word = unsafe { self.start.add(offset / 8) };
         // SAFETY: as above.

@@ -294,8 +294,10 @@ fn query_adapter(fake: &mut Fake, args: &mut D3DKMT_QUERYADAPTERINFO) -> NTSTATU
 
 fn create_allocation(fake: &mut Fake, args: &mut D3DKMT_CREATEALLOCATION) -> NTSTATUS {
     assert_eq!(args.NumAllocations, 1);
+    // SAFETY: the arm that this thunk uses.
+    let info = unsafe { args.u1.pAllocationInfo2 };
     // SAFETY: one record, as counted.
-    let info = unsafe { &mut *args.u1.pAllocationInfo2 };
+    let info = unsafe { &mut *info };
     assert_eq!(info.PrivateDriverDataSize as usize, AllocationData::SIZE);
     // SAFETY: the record has the size it says.
     let data = unsafe { info.pPrivateDriverData.cast::<[u8; AllocationData::SIZE]>().read() };
