@@ -27,7 +27,7 @@ pub const DPFLTR_ERROR_LEVEL: u32 = 0;
 pub const DPFLTR_INFO_LEVEL: u32 = 3;
 
 /// Internal control request by which the graphics kernel hands out `DxgkInitialize`; the output is one function pointer.
-/// Video device type 0x23, function 0xf, METHOD_NEITHER.
+/// Video device type 0x23, function 0xf, METHOD_NEITHER. [dispmprt: IOCTL_VIDEO_DDI_FUNC_REGISTER]
 pub const IOCTL_VIDEO_DDI_FUNC_REGISTER: u32 = 0x0023_003f;
 
 macro_rules! nt_imports {

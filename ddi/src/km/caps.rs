@@ -1,19 +1,20 @@
-//! Adapter capabilities: `DxgkDdiQueryAdapterInfo`, `DxgkDdiGetNodeMetadata` and the structures they fill.
+//! Adapter questions: `DxgkDdiQueryAdapterInfo` itself, nodes, and the smaller answers.
 
 use bitfield_struct::bitfield;
 use core::ffi::c_void;
 
-use crate::types::*;
-#[allow(unused_imports)] // the modules share one flat namespace, as the headers do
-use crate::{km::*, kmt::*};
+use crate::types::{D3DGPU_VIRTUAL_ADDRESS, HANDLE, PHYSICAL_ADDRESS};
 
+/// What the operating system asks in `DxgkDdiQueryAdapterInfo`; each number has its own input and output structure.
 /// [d3dkmddi: DXGK_QUERYADAPTERINFOTYPE]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DXGK_QUERYADAPTERINFOTYPE(pub i32);
 
 impl DXGK_QUERYADAPTERINFOTYPE {
+    /// Question of the user-mode driver, passed on unread: the length is the caller's.
     pub const DXGKQAITYPE_UMDRIVERPRIVATE: Self = Self(0);
+    /// `DXGK_DRIVERCAPS`.
     pub const DXGKQAITYPE_DRIVERCAPS: Self = Self(1);
     pub const DXGKQAITYPE_QUERYSEGMENT: Self = Self(2);
     pub const DXGKQAITYPE_RESERVED: Self = Self(3);
@@ -23,11 +24,16 @@ impl DXGK_QUERYADAPTERINFOTYPE {
     pub const DXGKQAITYPE_POWERCOMPONENTINFO: Self = Self(7);
     pub const DXGKQAITYPE_PREFERREDGPUNODE: Self = Self(8);
     pub const DXGKQAITYPE_POWERCOMPONENTPSTATEINFO: Self = Self(9);
+    /// One [`DXGKARG_HISTORYBUFFERPRECISION`] for each node.
     pub const DXGKQAITYPE_HISTORYBUFFERPRECISION: Self = Self(10);
+    /// `DXGK_QUERYSEGMENTOUT4`, asked twice: for the number, then for the descriptors.
     pub const DXGKQAITYPE_QUERYSEGMENT4: Self = Self(11);
     pub const DXGKQAITYPE_SEGMENTMEMORYSTATE: Self = Self(12);
+    /// `DXGK_GPUMMUCAPS`.
     pub const DXGKQAITYPE_GPUMMUCAPS: Self = Self(13);
+    /// `DXGK_PAGE_TABLE_LEVEL_DESC`, asked once for each level.
     pub const DXGKQAITYPE_PAGETABLELEVELDESC: Self = Self(14);
+    /// `DXGK_PHYSICALADAPTERCAPS`.
     pub const DXGKQAITYPE_PHYSICALADAPTERCAPS: Self = Self(15);
     pub const DXGKQAITYPE_DISPLAY_DRIVERCAPS_EXTENSION: Self = Self(16);
     pub const DXGKQAITYPE_INTEGRATED_DISPLAY_DESCRIPTOR: Self = Self(17);
@@ -40,16 +46,22 @@ impl DXGK_QUERYADAPTERINFOTYPE {
     pub const DXGKQAITYPE_NODEPERFDATA: Self = Self(24);
     pub const DXGKQAITYPE_ADAPTERPERFDATA: Self = Self(25);
     pub const DXGKQAITYPE_ADAPTERPERFDATA_CAPS: Self = Self(26);
+    /// [`DXGK_GPUVERSION`].
     pub const DXGKQAITYPE_GPUVERSION: Self = Self(27);
     pub const DXGKQAITYPE_DEVICE_TYPE_CAPS: Self = Self(28);
+    /// `DXGK_WDDMDEVICECAPS`.
     pub const DXGKQAITYPE_WDDMDEVICECAPS: Self = Self(29);
     pub const DXGKQAITYPE_GPUPCAPS: Self = Self(30);
     pub const DXGKQAITYPE_QUERYTARGETGAMMACAPS: Self = Self(31);
     pub const DXGKQAITYPE_SCANOUT_CAPS: Self = Self(33);
+    /// [`DXGK_PHYSICAL_MEMORY_CAPS`], asked before `DxgkDdiStartDevice`.
     pub const DXGKQAITYPE_PHYSICAL_MEMORY_CAPS: Self = Self(34);
+    /// [`DXGK_IOMMU_CAPS`], asked before `DxgkDdiStartDevice`.
     pub const DXGKQAITYPE_IOMMU_CAPS: Self = Self(35);
     pub const DXGKQAITYPE_HARDWARERESERVEDRANGES2: Self = Self(36);
+    /// [`DXGK_NATIVE_FENCE_CAPS`], asked when the scheduling capability is set.
     pub const DXGKQAITYPE_NATIVE_FENCE_CAPS: Self = Self(37);
+    /// [`DXGK_USERMODESUBMISSION_CAPS`].
     pub const DXGKQAITYPE_USERMODESUBMISSION_CAPS: Self = Self(38);
     pub const DXGKQAITYPE_DIRTYBITTRACKINGCAPS: Self = Self(39);
     pub const DXGKQAITYPE_DIRTYBITTRACKINGSEGMENTCAPS: Self = Self(40);
@@ -63,7 +75,7 @@ impl DXGK_QUERYADAPTERINFOTYPE {
     pub const DXGKQAITYPE_PAGINGPROCESSGPUVASIZE: Self = Self(48);
 }
 
-/// [d3dkmddi: DXGK_QUERYADAPTERINFOFLAGS]
+/// For whom the question is asked; zero unless a virtual machine is involved. [d3dkmddi: DXGK_QUERYADAPTERINFOFLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_QUERYADAPTERINFOFLAGS {
@@ -73,569 +85,26 @@ pub struct DXGK_QUERYADAPTERINFOFLAGS {
     __Reserved: u32,
 }
 
-/// [d3dkmddi: DXGKARG_QUERYADAPTERINFO]
+/// Argument of `DxgkDdiQueryAdapterInfo`. The buffers belong to the caller and may be shorter than the current
+/// structure of the type. [d3dkmddi: DXGKARG_QUERYADAPTERINFO]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARG_QUERYADAPTERINFO {
     pub Type: DXGK_QUERYADAPTERINFOTYPE,
+    /// Type-dependent input, NULL for most types.
     pub pInputData: *mut c_void,
+    /// Bytes of input.
     pub InputDataSize: u32,
+    /// Filled by the driver, not zeroed before the call.
     pub pOutputData: *mut c_void,
+    /// Bytes that may be written.
     pub OutputDataSize: u32,
     pub Flags: DXGK_QUERYADAPTERINFOFLAGS,
+    /// The driver's handle of the asking process, NULL for the system.
     pub hKmdProcessHandle: HANDLE,
 }
 
-/// [d3dkmddi: DXGK_POINTERFLAGS]
-#[bitfield(u32)]
-#[derive(PartialEq, Eq)]
-pub struct DXGK_POINTERFLAGS {
-    pub Monochrome: bool,
-    pub Color: bool,
-    pub MaskedColor: bool,
-    #[bits(29)]
-    __Reserved: u32,
-}
-
-/// [d3dkmddi: DXGK_GAMMARAMPCAPS]
-#[bitfield(u32)]
-#[derive(PartialEq, Eq)]
-pub struct DXGK_GAMMARAMPCAPS {
-    pub Gamma_Rgb256x3x16: bool,
-    #[bits(31)]
-    __Reserved: u32,
-}
-
-/// [d3dkmddi: DXGK_COLORTRANSFORMCAPS]
-#[bitfield(u32)]
-#[derive(PartialEq, Eq)]
-pub struct DXGK_COLORTRANSFORMCAPS {
-    pub Gamma_Rgb256x3x16: bool,
-    pub Gamma_Dxgi1: bool,
-    pub Transform_3x4Matrix: bool,
-    pub Transform_3x4Matrix_WideColor: bool,
-    pub Transform_3x4Matrix_HighColor: bool,
-    pub Transform_Matrix_V2: bool,
-    #[bits(26)]
-    __Reserved: u32,
-}
-
-/// [d3dkmddi: DXGK_PRESENTATIONCAPS]
-#[bitfield(u32)]
-#[derive(PartialEq, Eq)]
-pub struct DXGK_PRESENTATIONCAPS {
-    pub NoScreenToScreenBlt: bool,
-    pub NoOverlapScreenBlt: bool,
-    pub SupportKernelModeCommandBuffer: bool,
-    pub NoSameBitmapAlphaBlend: bool,
-    pub NoSameBitmapStretchBlt: bool,
-    pub NoSameBitmapTransparentBlt: bool,
-    pub NoSameBitmapOverlappedAlphaBlend: bool,
-    pub NoSameBitmapOverlappedStretchBlt: bool,
-    pub DriverSupportsCddDwmInterop: bool,
-    #[bits(1)]
-    __Reserved0: u8,
-    #[bits(4)]
-    pub AlignmentShift: u8,
-    #[bits(3)]
-    pub MaxTextureWidthShift: u8,
-    #[bits(3)]
-    pub MaxTextureHeightShift: u8,
-    pub SupportAllBltRops: bool,
-    pub SupportMirrorStretchBlt: bool,
-    pub SupportMonoStretchBltModes: bool,
-    pub StagingRectStartPitchAligned: bool,
-    pub NoSameBitmapBitBlt: bool,
-    pub NoSameBitmapOverlappedBitBlt: bool,
-    #[bits(1)]
-    __Reserved1: u8,
-    pub NoTempSurfaceForClearTypeBlend: bool,
-    pub SupportSoftwareDeviceBitmaps: bool,
-    pub NoCacheCoherentApertureMemory: bool,
-    pub SupportLinearHeap: bool,
-    #[bits(1)]
-    __Reserved: u8,
-}
-
-/// [d3dkmddi: DXGK_FLIPCAPS]
-#[bitfield(u32)]
-#[derive(PartialEq, Eq)]
-pub struct DXGK_FLIPCAPS {
-    pub FlipOnVSyncWithNoWait: bool,
-    pub FlipOnVSyncMmIo: bool,
-    pub FlipInterval: bool,
-    pub FlipImmediateMmIo: bool,
-    pub FlipIndependent: bool,
-    pub DdiPresentForIFlip: bool,
-    pub FlipImmediateOnHSync: bool,
-    #[bits(25)]
-    __Reserved: u32,
-}
-
-/// [d3dkmddi: DXGK_VIDSCHCAPS]
-#[bitfield(u32)]
-#[derive(PartialEq, Eq)]
-pub struct DXGK_VIDSCHCAPS {
-    pub MultiEngineAware: bool,
-    pub VSyncPowerSaveAware: bool,
-    pub PreemptionAware: bool,
-    pub NoDmaPatching: bool,
-    pub CancelCommandAware: bool,
-    pub No64BitAtomics: bool,
-    pub LowIrqlPreemptCommand: bool,
-    #[bits(4)]
-    pub HwQueuePacketCap: u8,
-    pub NativeGpuFence: bool,
-    pub OptimizedNativeFenceSignaledInterrupt: bool,
-    #[bits(19)]
-    __Reserved: u32,
-}
-
-/// Bits of [`DXGK_VIDMMCAPS`].
-#[bitfield(u32)]
-#[derive(PartialEq, Eq)]
-pub struct DXGK_VIDMMCAPS_Bits {
-    pub OutOfOrderLock: bool,
-    pub DedicatedPagingEngine: bool,
-    pub PagingEngineCanSwizzle: bool,
-    pub SectionBackedPrimary: bool,
-    pub CrossAdapterResource: bool,
-    pub VirtualAddressingSupported: bool,
-    pub GpuMmuSupported: bool,
-    pub IoMmuSupported: bool,
-    pub ReplicateGdiContent: bool,
-    pub NonCpuVisiblePrimary: bool,
-    pub ParavirtualizationSupported: bool,
-    pub IoMmuSecureModeSupported: bool,
-    pub DisableSelfRefreshVRAMInS3: bool,
-    pub IoMmuSecureModeRequired: bool,
-    pub MapAperture2Supported: bool,
-    pub CrossAdapterResourceTexture: bool,
-    pub CrossAdapterResourceScanout: bool,
-    pub AlwaysPoweredVRAM: bool,
-    #[bits(14)]
-    __Reserved: u16,
-}
-
-/// [d3dkmddi: DXGK_VIDMMCAPS]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGK_VIDMMCAPS {
-    pub Bits: DXGK_VIDMMCAPS_Bits,
-    pub PagingNode: u32,
-}
-
-/// [d3dkmddi: DXGK_GPUENGINETOPOLOGY]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGK_GPUENGINETOPOLOGY {
-    pub NbAsymetricProcessingNodes: u32,
-    pub Reserved: [u32; 64],
-}
-
-/// [d3dkmddi: DXGK_WDDMVERSION]
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DXGK_WDDMVERSION(pub i32);
-
-impl DXGK_WDDMVERSION {
-    pub const DXGKDDI_WDDMv1: Self = Self(4096);
-    pub const DXGKDDI_WDDMv1_2: Self = Self(4608);
-    pub const DXGKDDI_WDDMv1_3: Self = Self(4864);
-    pub const DXGKDDI_WDDMv2: Self = Self(8192);
-    pub const DXGKDDI_WDDMv2_1: Self = Self(8448);
-    pub const DXGKDDI_WDDMv2_1_5: Self = Self(8453);
-    pub const DXGKDDI_WDDMv2_1_6: Self = Self(8454);
-    pub const DXGKDDI_WDDMv2_2: Self = Self(8704);
-    pub const DXGKDDI_WDDMv2_3: Self = Self(8960);
-    pub const DXGKDDI_WDDMv2_4: Self = Self(9216);
-    pub const DXGKDDI_WDDMv2_5: Self = Self(9472);
-    pub const DXGKDDI_WDDMv2_6: Self = Self(9728);
-    pub const DXGKDDI_WDDMv2_7: Self = Self(9984);
-    pub const DXGKDDI_WDDMv2_8: Self = Self(10240);
-    pub const DXGKDDI_WDDMv2_9: Self = Self(10496);
-    pub const DXGKDDI_WDDMv3_0: Self = Self(12288);
-    pub const DXGKDDI_WDDMv3_1: Self = Self(12544);
-    pub const DXGKDDI_WDDMv3_2: Self = Self(12800);
-    pub const DXGKDDI_WDDM_LATEST: Self = Self(12800);
-}
-
-/// Bits of [`DXGK_VIRTUALADDRESSCAPS_DEPRECATED`].
-#[bitfield(u32)]
-#[derive(PartialEq, Eq)]
-pub struct DXGK_VIRTUALADDRESSCAPS_DEPRECATED_Bits {
-    pub PrivilegedMemorySupported: bool,
-    pub ReadOnlyMemorySupported: bool,
-    #[bits(30)]
-    __Reserved: u32,
-}
-
-/// [d3dkmddi: DXGK_VIRTUALADDRESSCAPS_DEPRECATED]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGK_VIRTUALADDRESSCAPS_DEPRECATED {
-    pub Bits: DXGK_VIRTUALADDRESSCAPS_DEPRECATED_Bits,
-    pub VirtualAddressBitCount: u32,
-    pub PageTableCoverageBitCount: u32,
-    pub PageDirectoryEntrySize: u32,
-    pub PageDirectorySegment: u32,
-    pub PageTableSegment: u32,
-    pub IdealGPUPageSize: u32,
-}
-
-/// [d3dkmddi: DXGK_DMABUFFERCAPS_DEPRECATED::PresentDmaBuffer]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGK_DMABUFFERCAPS_DEPRECATED_PresentDmaBuffer {
-    pub Size: u32,
-    pub PrivateDriverDataSize: u32,
-    pub SegmentId: u32,
-    pub Reserved1: u32,
-    pub Reserved: [u32; 16],
-}
-
-/// [d3dkmddi: DXGK_DMABUFFERCAPS_DEPRECATED::PagingDmaBuffer]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGK_DMABUFFERCAPS_DEPRECATED_PagingDmaBuffer {
-    pub Size: u32,
-    pub PrivateDriverDataSize: u32,
-    pub SegmentId: u32,
-    pub Reserved1: u32,
-    pub Reserved: [u32; 16],
-}
-
-/// [d3dkmddi: DXGK_DMABUFFERCAPS_DEPRECATED]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGK_DMABUFFERCAPS_DEPRECATED {
-    pub PresentDmaBuffer: DXGK_DMABUFFERCAPS_DEPRECATED_PresentDmaBuffer,
-    pub PagingDmaBuffer: DXGK_DMABUFFERCAPS_DEPRECATED_PagingDmaBuffer,
-}
-
-/// [d3dkmdt: D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY]
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY(pub i32);
-
-impl D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY {
-    pub const D3DKMDT_GRAPHICS_PREEMPTION_NONE: Self = Self(0);
-    pub const D3DKMDT_GRAPHICS_PREEMPTION_DMA_BUFFER_BOUNDARY: Self = Self(100);
-    pub const D3DKMDT_GRAPHICS_PREEMPTION_PRIMITIVE_BOUNDARY: Self = Self(200);
-    pub const D3DKMDT_GRAPHICS_PREEMPTION_TRIANGLE_BOUNDARY: Self = Self(300);
-    pub const D3DKMDT_GRAPHICS_PREEMPTION_PIXEL_BOUNDARY: Self = Self(400);
-    pub const D3DKMDT_GRAPHICS_PREEMPTION_SHADER_BOUNDARY: Self = Self(500);
-}
-
-/// [d3dkmdt: D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY]
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY(pub i32);
-
-impl D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY {
-    pub const D3DKMDT_COMPUTE_PREEMPTION_NONE: Self = Self(0);
-    pub const D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY: Self = Self(100);
-    pub const D3DKMDT_COMPUTE_PREEMPTION_DISPATCH_BOUNDARY: Self = Self(200);
-    pub const D3DKMDT_COMPUTE_PREEMPTION_THREAD_GROUP_BOUNDARY: Self = Self(300);
-    pub const D3DKMDT_COMPUTE_PREEMPTION_THREAD_BOUNDARY: Self = Self(400);
-    pub const D3DKMDT_COMPUTE_PREEMPTION_SHADER_BOUNDARY: Self = Self(500);
-}
-
-/// [d3dkmdt: D3DKMDT_PREEMPTION_CAPS]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct D3DKMDT_PREEMPTION_CAPS {
-    pub GraphicsPreemptionGranularity: D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY,
-    pub ComputePreemptionGranularity: D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY,
-}
-
-/// [d3dkmddi: DXGK_HWQUEUEDFLIP_CAPS]
-#[bitfield(u32)]
-#[derive(PartialEq, Eq)]
-pub struct DXGK_HWQUEUEDFLIP_CAPS {
-    #[bits(32)]
-    __Reserved: u32,
-}
-
-/// Union of [`DXGK_DRIVERCAPS`].
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub union DXGK_DRIVERCAPS_Union {
-    pub GammaRampCaps: DXGK_GAMMARAMPCAPS,
-    pub ColorTransformCaps: DXGK_COLORTRANSFORMCAPS,
-}
-
-/// [d3dkmddi: DXGK_DRIVERCAPS::MiscCaps]
-#[bitfield(u32)]
-#[derive(PartialEq, Eq)]
-pub struct DXGK_DRIVERCAPS_MiscCaps {
-    pub SupportContextlessPresent: bool,
-    pub Detachable: bool,
-    pub VirtualGpuOnly: bool,
-    pub ComputeOnly: bool,
-    pub IndependentVidPnVSyncControl: bool,
-    pub NoHybridDiscreteDListDllSupport: bool,
-    pub DisplayableSupport: bool,
-    pub NoHybridDiscreteDListDllMuxSupport: bool,
-    pub CursorDoesNotSupportXorBlendWithMultiPlaneOverlay: bool,
-    #[bits(23)]
-    __Reserved: u32,
-}
-
-/// [d3dkmddi: DXGK_DRIVERCAPS]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGK_DRIVERCAPS {
-    pub HighestAcceptableAddress: PHYSICAL_ADDRESS,
-    pub MaxAllocationListSlotId: u32,
-    pub ApertureSegmentCommitLimit: usize,
-    pub MaxPointerWidth: u32,
-    pub MaxPointerHeight: u32,
-    pub PointerCaps: DXGK_POINTERFLAGS,
-    pub InterruptMessageNumber: u32,
-    pub NumberOfSwizzlingRanges: u32,
-    pub MaxOverlays: u32,
-    pub u: DXGK_DRIVERCAPS_Union,
-    pub PresentationCaps: DXGK_PRESENTATIONCAPS,
-    pub MaxQueuedFlipOnVSync: u32,
-    pub FlipCaps: DXGK_FLIPCAPS,
-    pub SchedulingCaps: DXGK_VIDSCHCAPS,
-    pub MemoryManagementCaps: DXGK_VIDMMCAPS,
-    pub GpuEngineTopology: DXGK_GPUENGINETOPOLOGY,
-    pub WDDMVersion: DXGK_WDDMVERSION,
-    pub Reserved: DXGK_VIRTUALADDRESSCAPS_DEPRECATED,
-    pub Reserved1: DXGK_DMABUFFERCAPS_DEPRECATED,
-    pub PreemptionCaps: D3DKMDT_PREEMPTION_CAPS,
-    pub SupportNonVGA: u8,
-    pub SupportSmoothRotation: u8,
-    pub SupportPerEngineTDR: u8,
-    pub SupportDirectFlip: u8,
-    pub SupportMultiPlaneOverlay: u8,
-    pub SupportRuntimePowerManagement: u8,
-    pub SupportSurpriseRemovalInHibernation: u8,
-    pub HybridDiscrete: u8,
-    pub MaxOverlayPlanes: u32,
-    pub HybridIntegrated: u8,
-    pub InternalGpuVirtualAddressRangeStart: D3DGPU_VIRTUAL_ADDRESS,
-    pub InternalGpuVirtualAddressRangeEnd: D3DGPU_VIRTUAL_ADDRESS,
-    pub SupportSurpriseRemoval: u8,
-    pub SupportMultiPlaneOverlayImmediateFlip: u8,
-    pub CursorScaledWithMultiPlaneOverlayPlane0: u8,
-    pub HybridAcpiChainingRequired: u8,
-    pub MaxQueuedMultiPlaneOverlayFlipVSync: u32,
-    pub MiscCaps: DXGK_DRIVERCAPS_MiscCaps,
-    pub MaxHwQueuedFlips: u32,
-    pub HwQueuedFlipCaps: DXGK_HWQUEUEDFLIP_CAPS,
-}
-
-/// [d3dkmddi: DXGK_WDDMDEVICECAPS]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGK_WDDMDEVICECAPS {
-    pub WDDMVersion: DXGK_WDDMVERSION,
-}
-
-/// [d3dkmddi: DXGK_PAGETABLEUPDATEMODE]
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DXGK_PAGETABLEUPDATEMODE(pub i32);
-
-impl DXGK_PAGETABLEUPDATEMODE {
-    pub const DXGK_PAGETABLEUPDATE_CPU_VIRTUAL: Self = Self(0);
-    pub const DXGK_PAGETABLEUPDATE_GPU_VIRTUAL: Self = Self(1);
-    pub const DXGK_PAGETABLEUPDATE_GPU_PHYSICAL: Self = Self(2);
-}
-
-/// Bits of [`DXGK_GPUMMUCAPS`].
-#[bitfield(u32)]
-#[derive(PartialEq, Eq)]
-pub struct DXGK_GPUMMUCAPS_Bits {
-    pub ReadOnlyMemorySupported: bool,
-    pub NoExecuteMemorySupported: bool,
-    pub ZeroInPteSupported: bool,
-    pub ExplicitPageTableInvalidation: bool,
-    pub CacheCoherentMemorySupported: bool,
-    pub PageTableUpdateRequireAddressSpaceIdle: bool,
-    pub LargePageSupported: bool,
-    pub DualPteSupported: bool,
-    pub AllowNonAlignedLargePageAddress: bool,
-    pub SysMem64KBPageSupported: bool,
-    pub InvalidTlbEntriesNotCached: bool,
-    pub SysMemLargePageSupported: bool,
-    pub CachedPageTables: bool,
-    #[bits(19)]
-    __Reserved: u32,
-}
-
-/// [d3dkmddi: DXGK_GPUMMUCAPS::LegacyBehaviors]
-#[bitfield(u32)]
-#[derive(PartialEq, Eq)]
-pub struct DXGK_GPUMMUCAPS_LegacyBehaviors {
-    pub SourcePageTableVaInTransfer: bool,
-    #[bits(31)]
-    __Reserved: u32,
-}
-
-/// [d3dkmddi: DXGK_GPUMMUCAPS]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGK_GPUMMUCAPS {
-    pub Bits: DXGK_GPUMMUCAPS_Bits,
-    pub PageTableUpdateMode: DXGK_PAGETABLEUPDATEMODE,
-    pub VirtualAddressBitCount: u32,
-    pub LeafPageTableSizeFor64KPagesInBytes: u32,
-    pub PageTableLevelCount: u32,
-    pub LegacyBehaviors: DXGK_GPUMMUCAPS_LegacyBehaviors,
-}
-
-/// [d3dkmddi: DXGK_QUERYGPUMMUCAPSIN]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGK_QUERYGPUMMUCAPSIN {
-    pub PhysicalAdapterIndex: u32,
-}
-
-/// [d3dkmddi: DXGK_PAGE_TABLE_LEVEL_DESC]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGK_PAGE_TABLE_LEVEL_DESC {
-    pub PageTableIndexBitCount: u32,
-    pub PageTableSegmentId: u32,
-    pub PagingProcessPageTableSegmentId: u32,
-    pub PageTableSizeInBytes: u32,
-    pub PageTableAlignmentInBytes: u32,
-}
-
-/// [d3dkmddi: DXGK_QUERYPAGETABLELEVELDESCIN]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGK_QUERYPAGETABLELEVELDESCIN {
-    pub LevelIndex: u16,
-    pub PhysicalAdapterIndex: u16,
-}
-
-/// [d3dkmddi: DXGK_PHYSICALADAPTERFLAGS]
-#[bitfield(u32)]
-#[derive(PartialEq, Eq)]
-pub struct DXGK_PHYSICALADAPTERFLAGS {
-    pub IoMmuSupported: bool,
-    pub GpuMmuSupported: bool,
-    pub MovePagingSupported: bool,
-    pub VPRPagingContextRequired: bool,
-    pub AllowHardwareProtectedNoVpr: bool,
-    pub VirtualCopyEngineSupported: bool,
-    pub GpuVaIommuRequired: bool,
-    pub GpuVaIommuGlobalRequired: bool,
-    pub GpuVaIommuCacheCoherent: bool,
-    #[bits(23)]
-    __Reserved: u32,
-}
-
-/// [d3dkmddi: DXGK_PHYSICALADAPTERCAPS]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGK_PHYSICALADAPTERCAPS {
-    pub NumExecutionNodes: u16,
-    pub PagingNodeIndex: u16,
-    pub DxgkPhysicalAdapterHandle: HANDLE,
-    pub Flags: DXGK_PHYSICALADAPTERFLAGS,
-    pub VPRPagingNode: u32,
-    pub VirtualCopyNodeIndex: u32,
-}
-
-/// [d3dkmddi: DXGK_QUERYPHYSICALADAPTERCAPSIN]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGK_QUERYPHYSICALADAPTERCAPSIN {
-    pub PhysicalAdapterIndex: u32,
-}
-
-/// [d3dkmddi: DXGK_SEGMENTFLAGS]
-#[bitfield(u32)]
-#[derive(PartialEq, Eq)]
-pub struct DXGK_SEGMENTFLAGS {
-    pub Aperture: bool,
-    pub Agp: bool,
-    pub CpuVisible: bool,
-    pub UseBanking: bool,
-    pub CacheCoherent: bool,
-    pub PitchAlignment: bool,
-    pub PopulatedFromSystemMemory: bool,
-    pub PreservedDuringStandby: bool,
-    pub PreservedDuringHibernate: bool,
-    pub PartiallyPreservedDuringHibernate: bool,
-    pub DirectFlip: bool,
-    pub Use64KBPages: bool,
-    #[bits(1)]
-    __ReservedSysMem: u8,
-    pub SupportsCpuHostAperture: bool,
-    pub SupportsCachedCpuHostAperture: bool,
-    pub ApplicationTarget: bool,
-    pub VprSupported: bool,
-    pub VprPreservedDuringStandby: bool,
-    pub EncryptedPagingSupported: bool,
-    pub LocalBudgetGroup: bool,
-    pub NonLocalBudgetGroup: bool,
-    pub PopulatedByReservedDDRByFirmware: bool,
-    #[bits(10)]
-    __Reserved: u16,
-}
-
-/// [d3dkmddi: DXGK_CPUHOSTAPERTURE]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGK_CPUHOSTAPERTURE {
-    pub PhysicalAddress: u64,
-    pub SizeInPages: u32,
-}
-
-/// Union of [`DXGK_SEGMENTDESCRIPTOR4`].
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub union DXGK_SEGMENTDESCRIPTOR4_Union {
-    pub CpuTranslatedAddress: PHYSICAL_ADDRESS,
-    pub CpuHostAperture: DXGK_CPUHOSTAPERTURE,
-}
-
-/// [d3dkmddi: DXGK_SEGMENTDESCRIPTOR4]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGK_SEGMENTDESCRIPTOR4 {
-    pub Flags: DXGK_SEGMENTFLAGS,
-    pub BaseAddress: PHYSICAL_ADDRESS,
-    pub Size: usize,
-    pub CommitLimit: usize,
-    pub SystemMemoryEndAddress: usize,
-    pub u: DXGK_SEGMENTDESCRIPTOR4_Union,
-    pub NumInvalidMemoryRanges: u32,
-    pub VprRangeStartOffset: usize,
-    pub VprRangeSize: usize,
-    pub VprAlignment: u32,
-    pub NumVprSupported: u32,
-    pub VprReserveSize: u32,
-    pub NumUEFIFrameBufferRanges: u32,
-}
-
-/// [d3dkmddi: DXGK_QUERYSEGMENTOUT4]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGK_QUERYSEGMENTOUT4 {
-    pub NbSegment: u32,
-    pub pSegmentDescriptor: *mut u8,
-    pub PagingBufferSegmentId: u32,
-    pub PagingBufferSize: u32,
-    pub PagingBufferPrivateDataSize: u32,
-    pub SegmentDescriptorStride: usize,
-}
-
-/// [d3dkmddi: DXGK_QUERYSEGMENTIN4]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGK_QUERYSEGMENTIN4 {
-    pub PhysicalAdapterIndex: u32,
-}
-
-/// [d3dkmdt: DXGK_ENGINE_TYPE]
+/// What a node is for; there is no number for compute, which reports as other. [d3dkmdt: DXGK_ENGINE_TYPE]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DXGK_ENGINE_TYPE(pub i32);
@@ -653,44 +122,55 @@ impl DXGK_ENGINE_TYPE {
     pub const DXGK_ENGINE_TYPE_VIDEO_CODEC: Self = Self(9);
 }
 
-/// [d3dkmdt: DXGK_NODEMETADATA_FLAGS]
+/// What a node can do. [d3dkmdt: DXGK_NODEMETADATA_FLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_NODEMETADATA_FLAGS {
+    /// Hardware contexts and queues can be created on the node.
     pub ContextSchedulingSupported: bool,
+    /// The driver or GPU writes the progress fence when a buffer retires; clear: the buffer itself ends in that write.
     pub RingBufferFenceRelease: bool,
     pub SupportTrackedWorkload: bool,
+    /// Queues of the node can have doorbells.
     pub UserModeSubmission: bool,
+    /// The kernel-mode test interface can build buffers for the node.
     pub SupportBuildTestCommandBuffer: bool,
     #[bits(11)]
     __Reserved: u16,
+    /// Most buffers in flight in one queue, 0 for no limit.
     #[bits(16)]
     pub MaxInFlightHwQueueBuffers: u16,
 }
 
-/// [d3dkmdt: DXGK_NODEMETADATA]
+/// Answer of `DxgkDdiGetNodeMetadata`: one node. Filled by the driver. [d3dkmdt: DXGK_NODEMETADATA]
 #[repr(C, packed)]
 #[derive(Clone, Copy)]
 pub struct DXGK_NODEMETADATA {
     pub EngineType: DXGK_ENGINE_TYPE,
+    /// UTF-16, terminated by zero, shown by Task Manager for nodes of type other.
     pub FriendlyName: [u16; 32],
     pub Flags: DXGK_NODEMETADATA_FLAGS,
     pub GpuMmuSupported: u8,
     pub IoMmuSupported: u8,
 }
 
+/// Answer to `DXGKQAITYPE_NATIVE_FENCE_CAPS`: how the GPU uses native fences. Filled by the driver.
 /// [d3dkmddi: DXGK_NATIVE_FENCE_CAPS]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_NATIVE_FENCE_CAPS {
+    /// Extra distance of monitored values in bytes, 0 for values packed by 8.
     pub MonitoredValueStride: u32,
+    /// Fence values are needed at addresses of the paging process too.
     pub MapToGpuSystemProcess: u8,
+    /// Lowest GPU virtual address at which the values may lie, in every process.
     pub MinimumAddress: D3DGPU_VIRTUAL_ADDRESS,
+    /// Highest such address.
     pub MaximumAddress: D3DGPU_VIRTUAL_ADDRESS,
     pub Reserved: [u8; 28],
 }
 
-/// [d3dkmddi: DXGK_USERMODESUBMISSION_CAPS::Flags]
+/// Properties of doorbells. [d3dkmddi: DXGK_USERMODESUBMISSION_CAPS::Flags]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_USERMODESUBMISSION_CAPS_Flags {
@@ -699,23 +179,28 @@ pub struct DXGK_USERMODESUBMISSION_CAPS_Flags {
     __Reserved: u32,
 }
 
+/// Answer to `DXGKQAITYPE_USERMODESUBMISSION_CAPS`: how doorbells look. Filled by the driver.
 /// [d3dkmddi: DXGK_USERMODESUBMISSION_CAPS]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_USERMODESUBMISSION_CAPS {
     pub Flags: DXGK_USERMODESUBMISSION_CAPS_Flags,
+    /// What is mapped into the process: whole pages, at most `DXGK_MAX_DOORBELL_SIZE_BYTES`.
     pub DoorbellSizeInBytes: u32,
     pub SecondaryDoorbellSizeInBytes: u32,
     pub Reserved: [u8; 16],
 }
 
+/// Answer to `DXGKQAITYPE_PHYSICAL_MEMORY_CAPS`, before the device is started. Filled by the driver.
 /// [d3dkmddi: DXGK_PHYSICAL_MEMORY_CAPS]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_PHYSICAL_MEMORY_CAPS {
+    /// Highest bus address the device can reach, all ones for everything.
     pub HighestVisibleAddress: PHYSICAL_ADDRESS,
 }
 
+/// Answer to `DXGKQAITYPE_IOMMU_CAPS`, before the device is started. Zero: the driver does not know of IOMMUs.
 /// [d3dkmddi: DXGK_IOMMU_CAPS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
@@ -729,13 +214,16 @@ pub struct DXGK_IOMMU_CAPS {
     __Reserved: u32,
 }
 
+/// Answer to `DXGKQAITYPE_HISTORYBUFFERPRECISION` for one node. Filled by the driver.
 /// [d3dkmddi: DXGKARG_HISTORYBUFFERPRECISION]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARG_HISTORYBUFFERPRECISION {
+    /// Bits of a history timestamp, 32 to 64.
     pub PrecisionBits: u32,
 }
 
+/// Answer to `DXGKQAITYPE_GPUVERSION`: texts for users. Filled by the driver, into a buffer that may be unaligned.
 /// [d3dkmdt: DXGK_GPUVERSION]
 #[repr(C, packed)]
 #[derive(Clone, Copy)]
@@ -744,6 +232,7 @@ pub struct DXGK_GPUVERSION {
     pub GpuArchitecture: [u16; 32],
 }
 
+/// Answer to `DXGKQAITYPE_DISPLAY_DRIVERCAPS_EXTENSION`; all clear without displays.
 /// [d3dkmddi: DXGK_DISPLAY_DRIVERCAPS_EXTENSION]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
@@ -763,45 +252,6 @@ zeroed! {
     DXGK_QUERYADAPTERINFOTYPE,
     DXGK_QUERYADAPTERINFOFLAGS,
     DXGKARG_QUERYADAPTERINFO,
-    DXGK_POINTERFLAGS,
-    DXGK_GAMMARAMPCAPS,
-    DXGK_COLORTRANSFORMCAPS,
-    DXGK_PRESENTATIONCAPS,
-    DXGK_FLIPCAPS,
-    DXGK_VIDSCHCAPS,
-    DXGK_VIDMMCAPS_Bits,
-    DXGK_VIDMMCAPS,
-    DXGK_GPUENGINETOPOLOGY,
-    DXGK_WDDMVERSION,
-    DXGK_VIRTUALADDRESSCAPS_DEPRECATED_Bits,
-    DXGK_VIRTUALADDRESSCAPS_DEPRECATED,
-    DXGK_DMABUFFERCAPS_DEPRECATED_PresentDmaBuffer,
-    DXGK_DMABUFFERCAPS_DEPRECATED_PagingDmaBuffer,
-    DXGK_DMABUFFERCAPS_DEPRECATED,
-    D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY,
-    D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY,
-    D3DKMDT_PREEMPTION_CAPS,
-    DXGK_HWQUEUEDFLIP_CAPS,
-    DXGK_DRIVERCAPS_Union,
-    DXGK_DRIVERCAPS_MiscCaps,
-    DXGK_DRIVERCAPS,
-    DXGK_WDDMDEVICECAPS,
-    DXGK_PAGETABLEUPDATEMODE,
-    DXGK_GPUMMUCAPS_Bits,
-    DXGK_GPUMMUCAPS_LegacyBehaviors,
-    DXGK_GPUMMUCAPS,
-    DXGK_QUERYGPUMMUCAPSIN,
-    DXGK_PAGE_TABLE_LEVEL_DESC,
-    DXGK_QUERYPAGETABLELEVELDESCIN,
-    DXGK_PHYSICALADAPTERFLAGS,
-    DXGK_PHYSICALADAPTERCAPS,
-    DXGK_QUERYPHYSICALADAPTERCAPSIN,
-    DXGK_SEGMENTFLAGS,
-    DXGK_CPUHOSTAPERTURE,
-    DXGK_SEGMENTDESCRIPTOR4_Union,
-    DXGK_SEGMENTDESCRIPTOR4,
-    DXGK_QUERYSEGMENTOUT4,
-    DXGK_QUERYSEGMENTIN4,
     DXGK_ENGINE_TYPE,
     DXGK_NODEMETADATA_FLAGS,
     DXGK_NODEMETADATA,

@@ -3,10 +3,9 @@
 use bitfield_struct::bitfield;
 use core::ffi::c_void;
 
-use crate::types::*;
-#[allow(unused_imports)] // the modules share one flat namespace, as the headers do
-use crate::{km::*, kmt::*};
+use crate::types::{DXGK_FEATURE_VERSION, GUID, HANDLE, NTSTATUS, PINTERFACE_REFERENCE};
 
+/// What the operating system offers for feature negotiation, by `DxgkCbQueryServices` with `DxgkServicesFeature`.
 /// [dispmprt: DXGK_FEATURE_INTERFACE]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -16,10 +15,13 @@ pub struct DXGK_FEATURE_INTERFACE {
     pub Context: *mut c_void,
     pub InterfaceReference: PINTERFACE_REFERENCE,
     pub InterfaceDereference: PINTERFACE_REFERENCE,
+    /// Whether a feature is on for this adapter.
     pub IsFeatureEnabled: Option<PDXGKCB_ISFEATUREENABLED2>,
+    /// The callbacks of a feature.
     pub QueryFeatureInterface: Option<PDXGKCB_QUERYFEATUREINTERFACE>,
 }
 
+/// What the driver offers for feature negotiation, by `DxgkDdiQueryInterface` with [`GUID_WDDM_INTERFACE_FEATURE`].
 /// [dispmprt: DXGKDDI_FEATURE_INTERFACE]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -33,6 +35,7 @@ pub struct DXGKDDI_FEATURE_INTERFACE {
     pub QueryFeatureInterface: Option<PDXGKDDI_QUERYFEATUREINTERFACE>,
 }
 
+/// Negotiable feature: the category in the top four bits (0 driver, 1 operating system), a number below.
 /// [d3dukmdt: DXGK_FEATURE_ID]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,16 +66,17 @@ impl DXGK_FEATURE_ID {
     pub const DXGK_FEATURE_READONLY_EXISTINGSYSMEM: Self = Self(268435462);
 }
 
-/// [d3dkmddi: DXGKARGCB_ISFEATUREENABLED]
+/// Argument of the older `DxgkCbIsFeatureEnabled`. [d3dkmddi: DXGKARGCB_ISFEATUREENABLED]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_ISFEATUREENABLED {
     pub DeviceHandle: HANDLE,
     pub FeatureId: DXGK_FEATURE_ID,
+    /// Out: the feature is on.
     pub Enabled: u8,
 }
 
-/// [d3dkmddi: DXGKARGCB_ISFEATUREENABLED2_FLAGS]
+/// No flags are defined: reserved, zero. [d3dkmddi: DXGKARGCB_ISFEATUREENABLED2_FLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGKARGCB_ISFEATUREENABLED2_FLAGS {
@@ -80,7 +84,7 @@ pub struct DXGKARGCB_ISFEATUREENABLED2_FLAGS {
     __Reserved: u32,
 }
 
-/// Bits of [`DXGK_ISFEATUREENABLED_RESULT`].
+/// State of a feature. Bits of [`DXGK_ISFEATUREENABLED_RESULT`].
 #[bitfield(u16)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_ISFEATUREENABLED_RESULT_Bits {
@@ -92,7 +96,7 @@ pub struct DXGK_ISFEATUREENABLED_RESULT_Bits {
     __Reserved: u16,
 }
 
-/// [d3dukmdt: DXGK_ISFEATUREENABLED_RESULT]
+/// State of a feature and the version agreed on. [d3dukmdt: DXGK_ISFEATUREENABLED_RESULT]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_ISFEATUREENABLED_RESULT {
@@ -100,57 +104,71 @@ pub struct DXGK_ISFEATUREENABLED_RESULT {
     pub Bits: DXGK_ISFEATUREENABLED_RESULT_Bits,
 }
 
-/// [d3dkmddi: DXGKARGCB_ISFEATUREENABLED2]
+/// Argument of the interface's `IsFeatureEnabled`. [d3dkmddi: DXGKARGCB_ISFEATUREENABLED2]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_ISFEATUREENABLED2 {
     pub FeatureId: DXGK_FEATURE_ID,
     pub Flags: DXGKARGCB_ISFEATUREENABLED2_FLAGS,
+    /// Out.
     pub Result: DXGK_ISFEATUREENABLED_RESULT,
 }
 
+/// Argument of the interface's `QueryFeatureInterface`: callbacks of an enabled feature.
 /// [d3dkmddi: DXGKARGCB_QUERYFEATUREINTERFACE]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_QUERYFEATUREINTERFACE {
     pub FeatureId: DXGK_FEATURE_ID,
     pub Version: DXGK_FEATURE_VERSION,
+    /// In: bytes at `Interface`; out: bytes written.
     pub InterfaceSize: u16,
     pub Interface: *mut c_void,
 }
 
+/// Argument of the older `DxgkCbQueryFeatureSupport`: the driver names its support and learns the decision.
 /// [d3dkmddi: DXGKARGCB_QUERYFEATURESUPPORT]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_QUERYFEATURESUPPORT {
     pub DeviceHandle: HANDLE,
     pub FeatureId: DXGK_FEATURE_ID,
+    /// Always off, experimental, stable or always on.
     pub DriverSupportState: u32,
     pub Enabled: u8,
 }
 
+/// Argument of the driver's `QueryFeatureInterface`: entry points of a feature.
 /// [d3dkmddi: DXGKARG_QUERYFEATUREINTERFACE]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARG_QUERYFEATUREINTERFACE {
     pub FeatureId: DXGK_FEATURE_ID,
     pub Version: DXGK_FEATURE_VERSION,
+    /// In: bytes at `Interface`; out: bytes written.
     pub InterfaceSize: u16,
     pub Interface: *mut c_void,
 }
 
+/// Argument of the driver's `QueryFeatureSupport`; STATUS_INVALID_PARAMETER for a feature it does not know.
 /// [d3dkmddi: DXGKARG_QUERYFEATURESUPPORT]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARG_QUERYFEATURESUPPORT {
     pub FeatureId: DXGK_FEATURE_ID,
+    /// Out: lowest version.
     pub MinSupportedVersion: DXGK_FEATURE_VERSION,
+    /// Out: highest version.
     pub MaxSupportedVersion: DXGK_FEATURE_VERSION,
+    /// In: features still in test may be offered.
     pub AllowExperimental: u8,
+    /// Out: the driver implements the feature.
     pub SupportedByDriver: u8,
+    /// Out: it does so with this hardware and set-up.
     pub SupportedOnCurrentConfig: u8,
 }
 
+/// Kinds of native fence the operating system can place, besides the default.
 /// [d3dkmddi: DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
@@ -161,7 +179,7 @@ pub struct DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1 {
     __0: u32,
 }
 
-/// [d3dkmddi: DXGKCBINT_FEATURE_NATIVEFENCE_1]
+/// Callbacks of the native-fence feature, version 1. [d3dkmddi: DXGKCBINT_FEATURE_NATIVEFENCE_1]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKCBINT_FEATURE_NATIVEFENCE_1 {

@@ -2,18 +2,22 @@
 
 use core::ffi::c_void;
 
-use crate::km::*;
-use crate::types::*;
+use crate::km::{
+    DXGK_DEVICE_INFO, DXGK_SERVICES, DXGKARGCB_ALLOCATECONTIGUOUSMEMORY, DXGKARGCB_DISCONNECTDOORBELL,
+    DXGKARGCB_FREECONTIGUOUSMEMORY, DXGKARGCB_GETHANDLEDATA, DXGKARGCB_INVALIDATEHWCONTEXT, DXGKARGCB_ISFEATUREENABLED,
+    DXGKARGCB_NOTIFY_INTERRUPT_DATA, DXGKARGCB_QUERYFEATURESUPPORT, DXGKARGCB_RELEASEHANDLEDATA,
+};
+use crate::types::{BOOLEAN, HANDLE, INTERFACE, MEMORY_CACHING_TYPE, NTSTATUS, PHYSICAL_ADDRESS, UnusedSlot};
 
 /// A routine run at device interrupt level by `DxgkCbSynchronizeExecution`.
 /// [wdm: KSYNCHRONIZE_ROUTINE]
 pub type PKSYNCHRONIZE_ROUTINE = Option<unsafe extern "win64" fn(SynchronizeContext: *mut c_void) -> BOOLEAN>;
 
-/// [dispmprt: DXGKCB_GET_DEVICE_INFORMATION]
+/// Fetches the resources of the device. [dispmprt: DXGKCB_GET_DEVICE_INFORMATION]
 pub type PDXGKCB_GET_DEVICE_INFORMATION =
     unsafe extern "win64" fn(DeviceHandle: HANDLE, DeviceInfo: *mut DXGK_DEVICE_INFO) -> NTSTATUS;
 
-/// [dispmprt: DXGKCB_MAP_MEMORY]
+/// Maps a translated range of the device into kernel or user space. `Length` in bytes. [dispmprt: DXGKCB_MAP_MEMORY]
 pub type PDXGKCB_MAP_MEMORY = unsafe extern "win64" fn(
     DeviceHandle: HANDLE,
     TranslatedAddress: PHYSICAL_ADDRESS,
@@ -24,14 +28,14 @@ pub type PDXGKCB_MAP_MEMORY = unsafe extern "win64" fn(
     VirtualAddress: *mut *mut c_void,
 ) -> NTSTATUS;
 
-/// [dispmprt: DXGKCB_QUEUE_DPC]
+/// Asks for a call of the driver's DPC routine; false if one is queued already. [dispmprt: DXGKCB_QUEUE_DPC]
 pub type PDXGKCB_QUEUE_DPC = unsafe extern "win64" fn(DeviceHandle: HANDLE) -> BOOLEAN;
 
-/// [dispmprt: DXGKCB_QUERY_SERVICES]
+/// Fetches an interface of the graphics kernel, such as `DXGK_FEATURE_INTERFACE`. [dispmprt: DXGKCB_QUERY_SERVICES]
 pub type PDXGKCB_QUERY_SERVICES =
     unsafe extern "win64" fn(DeviceHandle: HANDLE, ServicesType: DXGK_SERVICES, Interface: *mut INTERFACE) -> NTSTATUS;
 
-/// [dispmprt: DXGKCB_READ_DEVICE_SPACE]
+/// Reads configuration space, `Offset` and `Length` in bytes. [dispmprt: DXGKCB_READ_DEVICE_SPACE]
 pub type PDXGKCB_READ_DEVICE_SPACE = unsafe extern "win64" fn(
     DeviceHandle: HANDLE,
     DataType: u32,
@@ -41,6 +45,7 @@ pub type PDXGKCB_READ_DEVICE_SPACE = unsafe extern "win64" fn(
     BytesRead: *mut u32,
 ) -> NTSTATUS;
 
+/// Runs a routine at device interrupt level, never beside the interrupt routine of that message.
 /// [dispmprt: DXGKCB_SYNCHRONIZE_EXECUTION]
 pub type PDXGKCB_SYNCHRONIZE_EXECUTION = unsafe extern "win64" fn(
     DeviceHandle: HANDLE,
@@ -50,10 +55,10 @@ pub type PDXGKCB_SYNCHRONIZE_EXECUTION = unsafe extern "win64" fn(
     ReturnValue: *mut BOOLEAN,
 ) -> NTSTATUS;
 
-/// [dispmprt: DXGKCB_UNMAP_MEMORY]
+/// Undoes [`PDXGKCB_MAP_MEMORY`]. [dispmprt: DXGKCB_UNMAP_MEMORY]
 pub type PDXGKCB_UNMAP_MEMORY = unsafe extern "win64" fn(DeviceHandle: HANDLE, VirtualAddress: *mut c_void) -> NTSTATUS;
 
-/// [dispmprt: DXGKCB_WRITE_DEVICE_SPACE]
+/// Writes configuration space, `Offset` and `Length` in bytes. [dispmprt: DXGKCB_WRITE_DEVICE_SPACE]
 pub type PDXGKCB_WRITE_DEVICE_SPACE = unsafe extern "win64" fn(
     DeviceHandle: HANDLE,
     DataType: u32,
@@ -63,49 +68,51 @@ pub type PDXGKCB_WRITE_DEVICE_SPACE = unsafe extern "win64" fn(
     BytesWritten: *mut u32,
 ) -> NTSTATUS;
 
+/// Turns a handle from user mode into what the driver returned for it; NULL for a handle that is not valid.
 /// [dispmprt: DXGKCB_GETHANDLEDATA]
 pub type PDXGKCB_GETHANDLEDATA = unsafe extern "win64" fn(Data: *const DXGKARGCB_GETHANDLEDATA) -> *mut c_void;
 
-/// [d3dkmddi: DXGKCB_NOTIFY_INTERRUPT]
+/// Reports what happened, at device interrupt level. [d3dkmddi: DXGKCB_NOTIFY_INTERRUPT]
 pub type PDXGKCB_NOTIFY_INTERRUPT =
     unsafe extern "win64" fn(hAdapter: HANDLE, Data: *const DXGKARGCB_NOTIFY_INTERRUPT_DATA);
 
-/// [d3dkmddi: DXGKCB_NOTIFY_DPC]
+/// Lets the scheduler work on what was reported, from the DPC routine. [d3dkmddi: DXGKCB_NOTIFY_DPC]
 pub type PDXGKCB_NOTIFY_DPC = unsafe extern "win64" fn(hAdapter: HANDLE);
 
-/// [d3dkmddi: DXGKCB_SETPOWERCOMPONENTACTIVE]
+/// Takes a reference that keeps a power component in F0. [d3dkmddi: DXGKCB_SETPOWERCOMPONENTACTIVE]
 pub type PDXGKCB_SETPOWERCOMPONENTACTIVE = unsafe extern "win64" fn(hAdapter: HANDLE, ComponentIndex: u32) -> NTSTATUS;
 
-/// [d3dkmddi: DXGKCB_SETPOWERCOMPONENTIDLE]
+/// Drops such a reference. [d3dkmddi: DXGKCB_SETPOWERCOMPONENTIDLE]
 pub type PDXGKCB_SETPOWERCOMPONENTIDLE = unsafe extern "win64" fn(hAdapter: HANDLE, ComponentIndex: u32) -> NTSTATUS;
 
-/// [d3dkmddi: DXGKCB_COMPLETEFSTATETRANSITION]
+/// Says that an F-state change asked for is done. [d3dkmddi: DXGKCB_COMPLETEFSTATETRANSITION]
 pub type PDXGKCB_COMPLETEFSTATETRANSITION = unsafe extern "win64" fn(hAdapter: HANDLE, ComponentIndex: u32);
 
-/// [d3dkmddi: DXGKCB_ACQUIREHANDLEDATA]
+/// As [`PDXGKCB_GETHANDLEDATA`], holding the object until it is released. [d3dkmddi: DXGKCB_ACQUIREHANDLEDATA]
 pub type PDXGKCB_ACQUIREHANDLEDATA =
     unsafe extern "win64" fn(Data: *const DXGKARGCB_GETHANDLEDATA, ReleaseHandle: *mut HANDLE) -> *mut c_void;
 
-/// [d3dkmddi: DXGKCB_RELEASEHANDLEDATA]
+/// Releases what [`PDXGKCB_ACQUIREHANDLEDATA`] held. [d3dkmddi: DXGKCB_RELEASEHANDLEDATA]
 pub type PDXGKCB_RELEASEHANDLEDATA = unsafe extern "win64" fn(Data: DXGKARGCB_RELEASEHANDLEDATA);
 
-/// [d3dkmddi: DXGKCB_INVALIDATEHWCONTEXT]
+/// Says that a hardware context was lost in a reset. [d3dkmddi: DXGKCB_INVALIDATEHWCONTEXT]
 pub type PDXGKCB_INVALIDATEHWCONTEXT = unsafe extern "win64" fn(Data: *const DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS;
 
-/// [d3dkmddi: DXGKCB_ALLOCATECONTIGUOUSMEMORY]
+/// Allocates physically contiguous memory that the device may reach. [d3dkmddi: DXGKCB_ALLOCATECONTIGUOUSMEMORY]
 pub type PDXGKCB_ALLOCATECONTIGUOUSMEMORY =
     unsafe extern "win64" fn(hAdapter: HANDLE, Args: *mut DXGKARGCB_ALLOCATECONTIGUOUSMEMORY) -> NTSTATUS;
 
-/// [d3dkmddi: DXGKCB_FREECONTIGUOUSMEMORY]
+/// Frees what [`PDXGKCB_ALLOCATECONTIGUOUSMEMORY`] allocated. [d3dkmddi: DXGKCB_FREECONTIGUOUSMEMORY]
 pub type PDXGKCB_FREECONTIGUOUSMEMORY =
     unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARGCB_FREECONTIGUOUSMEMORY) -> NTSTATUS;
 
-/// [d3dkmddi: DXGKCB_ISFEATUREENABLED]
+/// Older question whether a feature is on. [d3dkmddi: DXGKCB_ISFEATUREENABLED]
 pub type PDXGKCB_ISFEATUREENABLED = unsafe extern "win64" fn(Args: *mut DXGKARGCB_ISFEATUREENABLED) -> NTSTATUS;
 
-/// [d3dkmddi: DXGKCB_QUERYFEATURESUPPORT]
+/// Older negotiation of one feature. [d3dkmddi: DXGKCB_QUERYFEATURESUPPORT]
 pub type PDXGKCB_QUERYFEATURESUPPORT = unsafe extern "win64" fn(Args: *mut DXGKARGCB_QUERYFEATURESUPPORT) -> NTSTATUS;
 
+/// Takes a doorbell away from its process, at PASSIVE_LEVEL; success also if it was disconnected already.
 /// [d3dkmddi: DXGKCB_DISCONNECTDOORBELL]
 pub type PDXGKCB_DISCONNECTDOORBELL = unsafe extern "win64" fn(Args: *const DXGKARGCB_DISCONNECTDOORBELL) -> NTSTATUS;
 

@@ -2,11 +2,9 @@
 
 use bitfield_struct::bitfield;
 
-use crate::types::*;
-#[allow(unused_imports)] // the modules share one flat namespace, as the headers do
-use crate::{km::*, kmt::*};
+use crate::types::{D3DGPU_VIRTUAL_ADDRESS, HANDLE, NTSTATUS};
 
-/// [d3dkmddi: DXGK_INTERRUPT_TYPE]
+/// What an interrupt reports; chooses the arm of [`DXGKARGCB_NOTIFY_INTERRUPT_DATA`]. [d3dkmddi: DXGK_INTERRUPT_TYPE]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DXGK_INTERRUPT_TYPE(pub i32);
@@ -34,7 +32,7 @@ impl DXGK_INTERRUPT_TYPE {
     pub const DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE: Self = Self(20);
 }
 
-/// [d3dkmdt: DXGK_RENDER_PIPELINE_STAGE]
+/// Graphics stage in which a page fault happened; unknown for compute. [d3dkmdt: DXGK_RENDER_PIPELINE_STAGE]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DXGK_RENDER_PIPELINE_STAGE(pub i32);
@@ -50,7 +48,7 @@ impl DXGK_RENDER_PIPELINE_STAGE {
     pub const DXGK_RENDER_PIPELINE_STAGE_OUTPUT_MERGER: Self = Self(7);
 }
 
-/// [d3dkmdt: DXGK_PAGE_FAULT_FLAGS]
+/// What is known about a page fault, as bits that may be combined. [d3dkmdt: DXGK_PAGE_FAULT_FLAGS]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DXGK_PAGE_FAULT_FLAGS(pub i32);
@@ -66,7 +64,7 @@ impl DXGK_PAGE_FAULT_FLAGS {
     pub const DXGK_PAGE_FAULT_PROCESS_HANDLE_VALID: Self = Self(128);
 }
 
-/// [d3dkmdt: DXGK_FAULT_ERROR_CODE]
+/// Reason of a fault: a general code, or one of the device when the first bit is set. [d3dkmdt: DXGK_FAULT_ERROR_CODE]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_FAULT_ERROR_CODE {
@@ -75,7 +73,7 @@ pub struct DXGK_FAULT_ERROR_CODE {
     pub GeneralErrorCode: u32,
 }
 
-/// [d3dkmddi: DXGK_ENGINE_STATE]
+/// State of an engine that the driver reports on its own. [d3dkmddi: DXGK_ENGINE_STATE]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DXGK_ENGINE_STATE(pub i32);
@@ -86,37 +84,42 @@ impl DXGK_ENGINE_STATE {
     pub const DXGK_ENGINE_STATE_HUNG: Self = Self(2);
 }
 
-/// [d3dkmddi: DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS]
+/// What else an interrupt says. [d3dkmddi: DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS {
     pub ValidPhysicalAdapterMask: bool,
     pub HsyncFlipCompletion: bool,
+    /// Monitored fences may have been signalled besides the native ones.
     pub EvaluateLegacyMonitoredFences: bool,
     #[bits(29)]
     __Reserved: u32,
 }
 
+/// A buffer of packet scheduling is done, and every one before it on the node.
 /// [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::DmaCompleted]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaCompleted {
+    /// Its fence, which never decreases on a node.
     pub SubmissionFenceId: u32,
     pub NodeOrdinal: u32,
     pub EngineOrdinal: u32,
 }
 
-/// [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::DmaPreempted]
+/// A preemption request is answered. [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::DmaPreempted]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaPreempted {
+    /// The request.
     pub PreemptionFenceId: u32,
+    /// Last buffer of the node that was completed.
     pub LastCompletedFenceId: u32,
     pub NodeOrdinal: u32,
     pub EngineOrdinal: u32,
 }
 
-/// [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::DmaFaulted]
+/// A buffer of packet scheduling failed. [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::DmaFaulted]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaFaulted {
@@ -126,6 +129,7 @@ pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaFaulted {
     pub EngineOrdinal: u32,
 }
 
+/// A buffer of packet scheduling touched an address that does not translate.
 /// [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::DmaPageFaulted]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -138,11 +142,14 @@ pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaPageFaulted {
     pub FaultedVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
     pub NodeOrdinal: u32,
     pub EngineOrdinal: u32,
+    /// Level whose entry was not valid, 0 for the leaf.
     pub PageTableLevel: u32,
     pub FaultErrorCode: DXGK_FAULT_ERROR_CODE,
+    /// The process, when the flags say it is known.
     pub FaultedProcessHandle: HANDLE,
 }
 
+/// Some monitored fence of the engine was signalled.
 /// [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::MonitoredFenceSignaled]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -151,6 +158,7 @@ pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_MonitoredFenceSignaled {
     pub EngineOrdinal: u32,
 }
 
+/// A switch to another list of hardware contexts is done.
 /// [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::HwContextListSwitchCompleted]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -169,10 +177,11 @@ pub union DXGKARGCB_NOTIFY_INTERRUPT_DATA_HwQueuePageFaulted_Union {
     pub FaultedProcessHandle: HANDLE,
 }
 
-/// [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::HwQueuePageFaulted]
+/// A hardware queue failed. [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::HwQueuePageFaulted]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_HwQueuePageFaulted {
+    /// Progress value of the buffer at fault, when known.
     pub FaultedFenceId: u64,
     pub FaultedVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
     pub FaultedPrimitiveAPISequenceNumber: u64,
@@ -186,6 +195,7 @@ pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_HwQueuePageFaulted {
     pub FaultErrorCode: DXGK_FAULT_ERROR_CODE,
 }
 
+/// The scheduling log reached the entry that was asked for.
 /// [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::SchedulingLogInterrupt]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -194,7 +204,7 @@ pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_SchedulingLogInterrupt {
     pub EngineOrdinal: u32,
 }
 
-/// [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::GpuEngineTimeout]
+/// The GPU itself found an engine that does not react. [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::GpuEngineTimeout]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_GpuEngineTimeout {
@@ -202,26 +212,31 @@ pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_GpuEngineTimeout {
     pub EngineOrdinal: u32,
 }
 
-/// [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::SuspendContextCompleted]
+/// A hardware context is suspended. [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::SuspendContextCompleted]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_SuspendContextCompleted {
+    /// The operating system's context handle.
     pub hContext: HANDLE,
+    /// The request that is answered; requests are answered in order.
     pub ContextSuspendFence: u64,
 }
 
-/// [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::NativeFenceSignaled]
+/// Native fences passed their monitored values. [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::NativeFenceSignaled]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_NativeFenceSignaled {
     pub NodeOrdinal: u32,
     pub EngineOrdinal: u32,
+    /// Elements of the array, 0 with a NULL array when the driver cannot tell which fences.
     pub SignaledNativeFenceCount: u32,
+    /// The operating system's handles; read during the call only.
     pub pSignaledNativeFenceArray: *mut HANDLE,
+    /// The operating system's handle of the signalling queue, NULL when not known.
     pub hHWQueue: HANDLE,
 }
 
-/// [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::EngineStateChange]
+/// An engine wants to leave F0, or is hung. [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::EngineStateChange]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_EngineStateChange {
@@ -230,7 +245,7 @@ pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_EngineStateChange {
     pub NewState: DXGK_ENGINE_STATE,
 }
 
-/// [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::Reserved]
+/// Gives the union its size. [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA::Reserved]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_Reserved {
@@ -256,6 +271,7 @@ pub union DXGKARGCB_NOTIFY_INTERRUPT_DATA_Union {
     pub Reserved: DXGKARGCB_NOTIFY_INTERRUPT_DATA_Reserved,
 }
 
+/// Argument of `DxgkCbNotifyInterrupt`. Filled by the driver at device interrupt level.
 /// [d3dkmddi: DXGKARGCB_NOTIFY_INTERRUPT_DATA]
 #[repr(C)]
 #[derive(Clone, Copy)]

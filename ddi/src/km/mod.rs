@@ -1,29 +1,47 @@
 //! Kernel side: what `dxgkrnl` calls in the driver (`DxgkDdi*`) and what the driver calls back (`DxgkCb*`).
 
+mod allocation;
 mod caps;
 mod constants;
 mod doorbell;
+mod driver_caps;
+mod entry_points;
 mod feature;
 mod fence;
+mod format;
 mod interface;
 mod interrupt;
 mod memory;
+mod mmu_caps;
 mod paging;
+mod paging_buffer;
 mod pnp;
+mod process;
 mod queue;
 mod reset;
+mod scheduling;
+mod submit;
 mod table;
 
+pub use allocation::*;
 pub use caps::*;
 pub use constants::*;
 pub use doorbell::*;
+pub use driver_caps::*;
+pub use entry_points::*;
 pub use feature::*;
 pub use fence::*;
+pub use format::*;
 pub use interface::*;
 pub use interrupt::*;
 pub use memory::*;
+pub use mmu_caps::*;
 pub use paging::*;
+pub use paging_buffer::*;
 pub use pnp::*;
+pub use process::*;
 pub use queue::*;
 pub use reset::*;
+pub use scheduling::*;
+pub use submit::*;
 pub use table::*;

@@ -1,12 +1,12 @@
-//! `DxgkDdiBuildPagingBuffer`: every operation and its arguments.
+//! Operations of `DxgkDdiBuildPagingBuffer` and their arguments.
 
 use bitfield_struct::bitfield;
 use core::ffi::c_void;
 
-use crate::types::*;
-#[allow(unused_imports)] // the modules share one flat namespace, as the headers do
-use crate::{km::*, kmt::*};
+use crate::km::DXGK_PAGETABLEUPDATEMODE;
+use crate::types::{D3DGPU_VIRTUAL_ADDRESS, DXGK_PAGE_NUMBER, HANDLE, MDL};
 
+/// Operation of `DxgkDdiBuildPagingBuffer`; chooses the arm of `DXGKARG_BUILDPAGINGBUFFER`.
 /// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_OPERATION]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl DXGK_BUILDPAGINGBUFFER_OPERATION {
     pub const DXGK_OPERATION_NOTIFY_ALLOC: Self = Self(22);
 }
 
-/// [d3dkmddi: DXGK_TRANSFERFLAGS]
+/// Variants of a physical transfer. [d3dkmddi: DXGK_TRANSFERFLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_TRANSFERFLAGS {
@@ -51,7 +51,7 @@ pub struct DXGK_TRANSFERFLAGS {
     __Reserved: u32,
 }
 
-/// [d3dkmddi: DXGK_DISCARDCONTENTFLAGS]
+/// Variants of a discard. [d3dkmddi: DXGK_DISCARDCONTENTFLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_DISCARDCONTENTFLAGS {
@@ -60,7 +60,7 @@ pub struct DXGK_DISCARDCONTENTFLAGS {
     __Reserved: u32,
 }
 
-/// [d3dkmddi: DXGK_MAPAPERTUREFLAGS]
+/// Variants of an aperture mapping. [d3dkmddi: DXGK_MAPAPERTUREFLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_MAPAPERTUREFLAGS {
@@ -69,7 +69,7 @@ pub struct DXGK_MAPAPERTUREFLAGS {
     __Reserved: u32,
 }
 
-/// [d3dkmddi: DXGK_MEMORY_TRANSFER_DIRECTION]
+/// Between which memories a transfer goes; a hint for the driver. [d3dkmddi: DXGK_MEMORY_TRANSFER_DIRECTION]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DXGK_MEMORY_TRANSFER_DIRECTION(pub i32);
@@ -80,7 +80,7 @@ impl DXGK_MEMORY_TRANSFER_DIRECTION {
     pub const DXGK_MEMORY_TRANSFER_LOCAL_TO_LOCAL: Self = Self(2);
 }
 
-/// [d3dkmddi: DXGK_TRANSFERVIRTUALFLAGS]
+/// Page sizes of a virtual transfer. [d3dkmddi: DXGK_TRANSFERVIRTUALFLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_TRANSFERVIRTUALFLAGS {
@@ -90,14 +90,17 @@ pub struct DXGK_TRANSFERVIRTUALFLAGS {
     __Reserved: u32,
 }
 
-/// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL]
+/// Copies between addresses of the paging process. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL {
     pub hAllocation: HANDLE,
+    /// For information; the addresses include it.
     pub AllocationOffsetInBytes: u64,
     pub TransferSizeInBytes: u64,
+    /// In the paging process.
     pub SourceVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
+    /// In the paging process.
     pub DestinationVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
     pub SourcePageTable: D3DGPU_VIRTUAL_ADDRESS,
     pub TransferDirection: DXGK_MEMORY_TRANSFER_DIRECTION,
@@ -105,7 +108,7 @@ pub struct DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL {
     pub DestinationPageTable: D3DGPU_VIRTUAL_ADDRESS,
 }
 
-/// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL]
+/// Fills memory at an address of the paging process. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL {
@@ -116,16 +119,17 @@ pub struct DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL {
     pub DestinationVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
 }
 
-/// [d3dukmdt: D3DGPU_PHYSICAL_ADDRESS]
+/// Physical address of the GPU: an offset in a segment. [d3dukmdt: D3DGPU_PHYSICAL_ADDRESS]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DGPU_PHYSICAL_ADDRESS {
+    /// Counting from 1; 0 is system memory.
     pub SegmentId: u32,
     pub Padding: u32,
     pub SegmentOffset: u64,
 }
 
-/// [d3dkmddi: DXGK_PAGETABLEUPDATEADDRESS]
+/// Where entries are written, by update mode. [d3dkmddi: DXGK_PAGETABLEUPDATEADDRESS]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union DXGK_PAGETABLEUPDATEADDRESS {
@@ -134,7 +138,7 @@ pub union DXGK_PAGETABLEUPDATEADDRESS {
     pub GpuVirtual: D3DGPU_VIRTUAL_ADDRESS,
 }
 
-/// Bits of [`DXGK_PTE`].
+/// Properties of one page-table entry, in the operating system's form. Bits of [`DXGK_PTE`].
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_PTE_Bits {
@@ -143,11 +147,13 @@ pub struct DXGK_PTE_Bits {
     pub CacheCoherent: bool,
     pub ReadOnly: bool,
     pub NoExecute: bool,
+    /// Segment of the page, 0 for system memory.
     #[bits(5)]
     pub Segment: u8,
     pub LargePage: bool,
     #[bits(6)]
     pub PhysicalAdapterIndex: u8,
+    /// Page size of the table below: 0 for 4 KiB, 1 for 64 KiB.
     #[bits(2)]
     pub PageTablePageSize: u8,
     #[bits(1)]
@@ -156,15 +162,16 @@ pub struct DXGK_PTE_Bits {
     __Reserved: u64,
 }
 
-/// Union of [`DXGK_PTE`].
+/// Where the entry points to. Union of [`DXGK_PTE`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union DXGK_PTE_Union1 {
+    /// Page number (4 KiB) in the segment, or the frame number in system memory.
     pub PageAddress: u64,
     pub PageTableAddress: u64,
 }
 
-/// [d3dukmdt: DXGK_PTE]
+/// One page-table entry in the operating system's form; the driver translates it into the GPU's. [d3dukmdt: DXGK_PTE]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_PTE {
@@ -172,39 +179,50 @@ pub struct DXGK_PTE {
     pub u1: DXGK_PTE_Union1,
 }
 
-/// [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS]
+/// Variants of a page-table update. [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_UPDATEPAGETABLEFLAGS {
+    /// One entry is given for all.
     pub Repeat: bool,
+    /// The first update since the allocation became resident.
     pub InitialUpdate: bool,
+    /// The update takes an allocation away.
     pub NotifyEviction: bool,
+    /// The table holds entries of 64-KiB pages.
     pub Use64KBPages: bool,
+    /// The entries map storage of native fences.
     pub NativeFence: bool,
     #[bits(27)]
     __Reserved: u32,
 }
 
-/// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE]
+/// Writes entries of one table. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE {
+    /// 0 is the leaf.
     pub PageTableLevel: u32,
     pub hAllocation: HANDLE,
+    /// The table, as the update mode says.
     pub PageTableAddress: DXGK_PAGETABLEUPDATEADDRESS,
+    /// Entries; the first is for `StartIndex`.
     pub pPageTableEntries: *mut DXGK_PTE,
     pub StartIndex: u32,
     pub NumPageTableEntries: u32,
     pub Reserved0: u32,
     pub Flags: DXGK_UPDATEPAGETABLEFLAGS,
+    /// Bits of the driver, from the mapping request.
     pub DriverProtection: u64,
     pub AllocationOffsetInBytes: u64,
     pub hProcess: HANDLE,
     pub UpdateMode: DXGK_PAGETABLEUPDATEMODE,
     pub pPageTableEntries64KB: *mut DXGK_PTE,
+    /// Address that the first entry maps.
     pub FirstPteVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
 }
 
+/// Forgets translations of an address space; start and end 0 mean all of it.
 /// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_FLUSHTLB]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -215,7 +233,7 @@ pub struct DXGK_BUILDPAGINGBUFFER_FLUSHTLB {
     pub EndVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
 }
 
-/// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_COPY_RANGE]
+/// Entries to be copied between two tables. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_COPY_RANGE]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_BUILDPAGINGBUFFER_COPY_RANGE {
@@ -226,7 +244,7 @@ pub struct DXGK_BUILDPAGINGBUFFER_COPY_RANGE {
     pub DstStartPteIndex: u32,
 }
 
-/// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_COPYPAGETABLEENTRIES]
+/// Copies ranges of entries. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_COPYPAGETABLEENTRIES]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_BUILDPAGINGBUFFER_COPYPAGETABLEENTRIES {
@@ -234,7 +252,7 @@ pub struct DXGK_BUILDPAGINGBUFFER_COPYPAGETABLEENTRIES {
     pub pRanges: *mut DXGK_BUILDPAGINGBUFFER_COPY_RANGE,
 }
 
-/// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_UPDATECONTEXTALLOCATION]
+/// Writes driver data into a context allocation. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_UPDATECONTEXTALLOCATION]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_BUILDPAGINGBUFFER_UPDATECONTEXTALLOCATION {
@@ -244,7 +262,7 @@ pub struct DXGK_BUILDPAGINGBUFFER_UPDATECONTEXTALLOCATION {
     pub DriverPrivateDataSize: u32,
 }
 
-/// Bits of [`DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY`].
+/// Whether the allocation came or went. Bits of [`DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY`].
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY_Bits {
@@ -253,7 +271,7 @@ pub struct DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY_Bits {
     __0: u32,
 }
 
-/// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY]
+/// Tells where an allocation lies now; address (0, 0) means evicted. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY {
@@ -262,6 +280,7 @@ pub struct DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY {
     pub Bits: DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY_Bits,
 }
 
+/// Writes a 64-bit value at an address of the paging process, after everything before it.
 /// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_SIGNALMONITOREDFENCE]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -270,10 +289,11 @@ pub struct DXGK_BUILDPAGINGBUFFER_SIGNALMONITOREDFENCE {
     pub MonitoredFenceValue: u64,
 }
 
-/// [d3dkmddi: DXGK_ADL_FLAGS]
+/// Form of an address descriptor list. [d3dkmddi: DXGK_ADL_FLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_ADL_FLAGS {
+    /// One run from `BasePageNumber`; otherwise an array of page numbers.
     pub Contiguous: bool,
     #[bits(31)]
     __Reserved: u32,
@@ -287,7 +307,7 @@ pub union DXGK_ADL_Union {
     pub Pages: *mut DXGK_PAGE_NUMBER,
 }
 
-/// [d3dkmddi: DXGK_ADL]
+/// Address descriptor list: physical pages of 4 KiB. [d3dkmddi: DXGK_ADL]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_ADL {
@@ -296,7 +316,7 @@ pub struct DXGK_ADL {
     pub u: DXGK_ADL_Union,
 }
 
-/// [d3dkmddi: DXGK_FENCE_RESIDENCY_INFO]
+/// Where the values of one native fence lie. [d3dkmddi: DXGK_FENCE_RESIDENCY_INFO]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_FENCE_RESIDENCY_INFO {
@@ -307,14 +327,14 @@ pub struct DXGK_FENCE_RESIDENCY_INFO {
     pub MonitoredValueKernelCpuVa: *mut c_void,
 }
 
-/// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_NOTIFY_FENCE_RESIDENCY::Flags]
+/// No flags are defined: reserved, zero. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_NOTIFY_FENCE_RESIDENCY::Flags]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_BUILDPAGINGBUFFER_NOTIFY_FENCE_RESIDENCY_Flags {
     pub Reserved: u32,
 }
 
-/// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_NOTIFY_FENCE_RESIDENCY]
+/// Tells where values of native fences lie now. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_NOTIFY_FENCE_RESIDENCY]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_BUILDPAGINGBUFFER_NOTIFY_FENCE_RESIDENCY {
@@ -323,7 +343,7 @@ pub struct DXGK_BUILDPAGINGBUFFER_NOTIFY_FENCE_RESIDENCY {
     pub FenceResidencyInfo: *mut DXGK_FENCE_RESIDENCY_INFO,
 }
 
-/// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_MAPMMU]
+/// Maps an allocation in the page-based memory model. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_MAPMMU]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_BUILDPAGINGBUFFER_MAPMMU {
@@ -335,7 +355,7 @@ pub struct DXGK_BUILDPAGINGBUFFER_MAPMMU {
     pub Adl: DXGK_ADL,
 }
 
-/// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_UNMAPMMU]
+/// Unmaps an allocation in the page-based memory model. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_UNMAPMMU]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_BUILDPAGINGBUFFER_UNMAPMMU {
@@ -355,7 +375,7 @@ pub union DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY2_Union {
     pub Mdl: *mut MDL,
 }
 
-/// Bits of [`DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY2`].
+/// Whether the pages came or went. Bits of [`DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY2`].
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY2_Bits1 {
@@ -364,6 +384,7 @@ pub struct DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY2_Bits1 {
     __Reserved: u32,
 }
 
+/// Tells where pages of an allocation lie, in the page-based memory model.
 /// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY2]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -377,7 +398,7 @@ pub struct DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY2 {
     pub Bits1: DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY2_Bits1,
 }
 
-/// [d3dkmddi: DXGK_NOTIFYALLOCFLAGS]
+/// What happens to an allocation. [d3dkmddi: DXGK_NOTIFYALLOCFLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_NOTIFYALLOCFLAGS {
@@ -387,7 +408,7 @@ pub struct DXGK_NOTIFYALLOCFLAGS {
     __Reserved: u32,
 }
 
-/// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_NOTIFYALLOC]
+/// Tells that an allocation is evicted or unmapped. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_NOTIFYALLOC]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_BUILDPAGINGBUFFER_NOTIFYALLOC {
@@ -397,214 +418,6 @@ pub struct DXGK_BUILDPAGINGBUFFER_NOTIFYALLOC {
     pub OffsetInBytes: u64,
     pub SizeInBytes: u64,
     pub GpuVirtualAddressAtOffset: D3DGPU_VIRTUAL_ADDRESS,
-}
-
-/// Union of [`DXGKARG_BUILDPAGINGBUFFER_Transfer_Source`].
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub union DXGKARG_BUILDPAGINGBUFFER_Transfer_Source_Union {
-    pub SegmentAddress: LARGE_INTEGER,
-    pub pMdl: *mut MDL,
-}
-
-/// [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER::Transfer::Source]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGKARG_BUILDPAGINGBUFFER_Transfer_Source {
-    pub SegmentId: u32,
-    pub u: DXGKARG_BUILDPAGINGBUFFER_Transfer_Source_Union,
-}
-
-/// Union of [`DXGKARG_BUILDPAGINGBUFFER_Transfer_Destination`].
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub union DXGKARG_BUILDPAGINGBUFFER_Transfer_Destination_Union {
-    pub SegmentAddress: LARGE_INTEGER,
-    pub pMdl: *mut MDL,
-}
-
-/// [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER::Transfer::Destination]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGKARG_BUILDPAGINGBUFFER_Transfer_Destination {
-    pub SegmentId: u32,
-    pub u: DXGKARG_BUILDPAGINGBUFFER_Transfer_Destination_Union,
-}
-
-/// [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER::Transfer]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGKARG_BUILDPAGINGBUFFER_Transfer {
-    pub hAllocation: HANDLE,
-    pub TransferOffset: u32,
-    pub TransferSize: usize,
-    pub Source: DXGKARG_BUILDPAGINGBUFFER_Transfer_Source,
-    pub Destination: DXGKARG_BUILDPAGINGBUFFER_Transfer_Destination,
-    pub Flags: DXGK_TRANSFERFLAGS,
-    pub MdlOffset: u32,
-}
-
-/// [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER::Fill::Destination]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGKARG_BUILDPAGINGBUFFER_Fill_Destination {
-    pub SegmentId: u32,
-    pub SegmentAddress: LARGE_INTEGER,
-}
-
-/// [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER::Fill]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGKARG_BUILDPAGINGBUFFER_Fill {
-    pub hAllocation: HANDLE,
-    pub FillSize: usize,
-    pub FillPattern: u32,
-    pub Destination: DXGKARG_BUILDPAGINGBUFFER_Fill_Destination,
-}
-
-/// [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER::DiscardContent]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGKARG_BUILDPAGINGBUFFER_DiscardContent {
-    pub hAllocation: HANDLE,
-    pub Flags: DXGK_DISCARDCONTENTFLAGS,
-    pub SegmentId: u32,
-    pub SegmentAddress: PHYSICAL_ADDRESS,
-}
-
-/// [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER::ReadPhysical]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGKARG_BUILDPAGINGBUFFER_ReadPhysical {
-    pub SegmentId: u32,
-    pub PhysicalAddress: PHYSICAL_ADDRESS,
-}
-
-/// [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER::WritePhysical]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGKARG_BUILDPAGINGBUFFER_WritePhysical {
-    pub SegmentId: u32,
-    pub PhysicalAddress: PHYSICAL_ADDRESS,
-}
-
-/// [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER::MapApertureSegment]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGKARG_BUILDPAGINGBUFFER_MapApertureSegment {
-    pub hDevice: HANDLE,
-    pub hAllocation: HANDLE,
-    pub SegmentId: u32,
-    pub OffsetInPages: usize,
-    pub NumberOfPages: usize,
-    pub pMdl: *mut MDL,
-    pub Flags: DXGK_MAPAPERTUREFLAGS,
-    pub MdlOffset: u32,
-}
-
-/// [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER::UnmapApertureSegment]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGKARG_BUILDPAGINGBUFFER_UnmapApertureSegment {
-    pub hDevice: HANDLE,
-    pub hAllocation: HANDLE,
-    pub SegmentId: u32,
-    pub OffsetInPages: usize,
-    pub NumberOfPages: usize,
-    pub DummyPage: PHYSICAL_ADDRESS,
-}
-
-/// Union of [`DXGKARG_BUILDPAGINGBUFFER_InitContextResource_Destination`].
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub union DXGKARG_BUILDPAGINGBUFFER_InitContextResource_Destination_Union {
-    pub SegmentAddress: LARGE_INTEGER,
-    pub pMdl: *mut MDL,
-}
-
-/// [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER::InitContextResource::Destination]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGKARG_BUILDPAGINGBUFFER_InitContextResource_Destination {
-    pub SegmentId: u32,
-    pub u: DXGKARG_BUILDPAGINGBUFFER_InitContextResource_Destination_Union,
-    pub VirtualAddress: *mut c_void,
-    pub GpuVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
-}
-
-/// [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER::InitContextResource]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGKARG_BUILDPAGINGBUFFER_InitContextResource {
-    pub hAllocation: HANDLE,
-    pub Destination: DXGKARG_BUILDPAGINGBUFFER_InitContextResource_Destination,
-}
-
-/// [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER::MapApertureSegment2]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGKARG_BUILDPAGINGBUFFER_MapApertureSegment2 {
-    pub hDevice: HANDLE,
-    pub hAllocation: HANDLE,
-    pub SegmentId: u32,
-    pub OffsetInPages: usize,
-    pub NumberOfPages: usize,
-    pub Adl: DXGK_ADL,
-    pub Flags: DXGK_MAPAPERTUREFLAGS,
-    pub AdlOffset: u32,
-    pub CpuVisibleAddress: *mut c_void,
-}
-
-/// [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER::Reserved]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGKARG_BUILDPAGINGBUFFER_Reserved {
-    pub Reserved: [u32; 64],
-}
-
-/// Union of [`DXGKARG_BUILDPAGINGBUFFER`].
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub union DXGKARG_BUILDPAGINGBUFFER_Union {
-    pub Transfer: DXGKARG_BUILDPAGINGBUFFER_Transfer,
-    pub Fill: DXGKARG_BUILDPAGINGBUFFER_Fill,
-    pub DiscardContent: DXGKARG_BUILDPAGINGBUFFER_DiscardContent,
-    pub ReadPhysical: DXGKARG_BUILDPAGINGBUFFER_ReadPhysical,
-    pub WritePhysical: DXGKARG_BUILDPAGINGBUFFER_WritePhysical,
-    pub MapApertureSegment: DXGKARG_BUILDPAGINGBUFFER_MapApertureSegment,
-    pub UnmapApertureSegment: DXGKARG_BUILDPAGINGBUFFER_UnmapApertureSegment,
-    pub InitContextResource: DXGKARG_BUILDPAGINGBUFFER_InitContextResource,
-    pub TransferVirtual: DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL,
-    pub FillVirtual: DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL,
-    pub UpdatePageTable: DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE,
-    pub FlushTlb: DXGK_BUILDPAGINGBUFFER_FLUSHTLB,
-    pub CopyPageTableEntries: DXGK_BUILDPAGINGBUFFER_COPYPAGETABLEENTRIES,
-    pub UpdateContextAllocation: DXGK_BUILDPAGINGBUFFER_UPDATECONTEXTALLOCATION,
-    pub NotifyResidency: DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY,
-    pub SignalMonitoredFence: DXGK_BUILDPAGINGBUFFER_SIGNALMONITOREDFENCE,
-    pub MapApertureSegment2: DXGKARG_BUILDPAGINGBUFFER_MapApertureSegment2,
-    pub NotifyFenceResidency: DXGK_BUILDPAGINGBUFFER_NOTIFY_FENCE_RESIDENCY,
-    pub MmapMmu: DXGK_BUILDPAGINGBUFFER_MAPMMU,
-    pub UnmapMmu: DXGK_BUILDPAGINGBUFFER_UNMAPMMU,
-    pub NotifyResidency2: DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY2,
-    pub NotifyAllocation: DXGK_BUILDPAGINGBUFFER_NOTIFYALLOC,
-    pub Reserved: DXGKARG_BUILDPAGINGBUFFER_Reserved,
-}
-
-/// [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct DXGKARG_BUILDPAGINGBUFFER {
-    pub pDmaBuffer: *mut c_void,
-    pub DmaSize: u32,
-    pub pDmaBufferPrivateData: *mut c_void,
-    pub DmaBufferPrivateDataSize: u32,
-    pub Operation: DXGK_BUILDPAGINGBUFFER_OPERATION,
-    pub MultipassOffset: u32,
-    pub u: DXGKARG_BUILDPAGINGBUFFER_Union,
-    pub hSystemContext: HANDLE,
-    pub DmaBufferGpuVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
-    pub DmaBufferWriteOffset: u32,
 }
 
 zeroed! {
@@ -643,23 +456,4 @@ zeroed! {
     DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY2,
     DXGK_NOTIFYALLOCFLAGS,
     DXGK_BUILDPAGINGBUFFER_NOTIFYALLOC,
-    DXGKARG_BUILDPAGINGBUFFER_Transfer_Source_Union,
-    DXGKARG_BUILDPAGINGBUFFER_Transfer_Source,
-    DXGKARG_BUILDPAGINGBUFFER_Transfer_Destination_Union,
-    DXGKARG_BUILDPAGINGBUFFER_Transfer_Destination,
-    DXGKARG_BUILDPAGINGBUFFER_Transfer,
-    DXGKARG_BUILDPAGINGBUFFER_Fill_Destination,
-    DXGKARG_BUILDPAGINGBUFFER_Fill,
-    DXGKARG_BUILDPAGINGBUFFER_DiscardContent,
-    DXGKARG_BUILDPAGINGBUFFER_ReadPhysical,
-    DXGKARG_BUILDPAGINGBUFFER_WritePhysical,
-    DXGKARG_BUILDPAGINGBUFFER_MapApertureSegment,
-    DXGKARG_BUILDPAGINGBUFFER_UnmapApertureSegment,
-    DXGKARG_BUILDPAGINGBUFFER_InitContextResource_Destination_Union,
-    DXGKARG_BUILDPAGINGBUFFER_InitContextResource_Destination,
-    DXGKARG_BUILDPAGINGBUFFER_InitContextResource,
-    DXGKARG_BUILDPAGINGBUFFER_MapApertureSegment2,
-    DXGKARG_BUILDPAGINGBUFFER_Reserved,
-    DXGKARG_BUILDPAGINGBUFFER_Union,
-    DXGKARG_BUILDPAGINGBUFFER,
 }

@@ -3,20 +3,21 @@
 use bitfield_struct::bitfield;
 use core::ffi::c_void;
 
-use crate::types::*;
-#[allow(unused_imports)] // the modules share one flat namespace, as the headers do
-use crate::{km::*, kmt::*};
+use crate::km::DXGKARG_HISTORYBUFFERPRECISION;
+use crate::types::{BOOLEAN, CM_RESOURCE_LIST, GUID, HANDLE, LARGE_INTEGER, LUID, PHYSICAL_ADDRESS, UNICODE_STRING};
 
-/// [dispmprt: DXGK_START_INFO]
+/// Facts for `DxgkDdiStartDevice`. [dispmprt: DXGK_START_INFO]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_START_INFO {
+    /// DMA queue entries the operating system wants at least.
     pub RequiredDmaQueueEntry: u32,
     pub AdapterGuid: GUID,
+    /// The adapter's identity as user mode sees it.
     pub AdapterLuid: LUID,
 }
 
-/// [dispmprt: DOCKING_STATE]
+/// Whether the machine sits in a dock. [dispmprt: DOCKING_STATE]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DOCKING_STATE(pub i32);
@@ -28,14 +29,18 @@ impl DOCKING_STATE {
     pub const DockStateUnknown: Self = Self(3);
 }
 
+/// Answer of `DxgkCbGetDeviceInformation`: the device's resources. Filled by the operating system.
 /// [dispmprt: DXGK_DEVICE_INFO]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_DEVICE_INFO {
     pub MiniportDeviceContext: *mut c_void,
     pub PhysicalDeviceObject: *mut c_void,
+    /// Key of the driver's own settings.
     pub DeviceRegistryPath: UNICODE_STRING,
+    /// BARs and interrupt messages.
     pub TranslatedResourceList: *mut CM_RESOURCE_LIST,
+    /// Bytes of installed memory.
     pub SystemMemorySize: LARGE_INTEGER,
     pub HighestPhysicalAddress: PHYSICAL_ADDRESS,
     pub AgpApertureBase: PHYSICAL_ADDRESS,
@@ -43,7 +48,7 @@ pub struct DXGK_DEVICE_INFO {
     pub DockingState: DOCKING_STATE,
 }
 
-/// [dispmprt: DXGK_CHILD_DEVICE_TYPE]
+/// What hangs on the adapter. [dispmprt: DXGK_CHILD_DEVICE_TYPE]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DXGK_CHILD_DEVICE_TYPE(pub i32);
@@ -55,7 +60,7 @@ impl DXGK_CHILD_DEVICE_TYPE {
     pub const TypeIntegratedDisplay: Self = Self(3);
 }
 
-/// [d3dkmdt: DXGK_CHILD_DEVICE_HPD_AWARENESS]
+/// How the driver learns that a child was plugged. [d3dkmdt: DXGK_CHILD_DEVICE_HPD_AWARENESS]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DXGK_CHILD_DEVICE_HPD_AWARENESS(pub i32);
@@ -108,14 +113,14 @@ pub struct DXGK_INTEGRATED_DISPLAY_CHILD {
     pub DescriptorLength: u16,
 }
 
-/// [dispmprt: DXGK_CHILD_CAPABILITIES::Type::Other]
+/// Child that is no display. [dispmprt: DXGK_CHILD_CAPABILITIES::Type::Other]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_CHILD_CAPABILITIES_Type_Other {
     pub MustBeZero: u32,
 }
 
-/// [dispmprt: DXGK_CHILD_CAPABILITIES::Type]
+/// Properties of a child, by its kind. [dispmprt: DXGK_CHILD_CAPABILITIES::Type]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union DXGK_CHILD_CAPABILITIES_Type {
@@ -124,7 +129,7 @@ pub union DXGK_CHILD_CAPABILITIES_Type {
     pub Other: DXGK_CHILD_CAPABILITIES_Type_Other,
 }
 
-/// [dispmprt: DXGK_CHILD_CAPABILITIES]
+/// Properties of a child. [dispmprt: DXGK_CHILD_CAPABILITIES]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_CHILD_CAPABILITIES {
@@ -132,7 +137,7 @@ pub struct DXGK_CHILD_CAPABILITIES {
     pub HpdAwareness: DXGK_CHILD_DEVICE_HPD_AWARENESS,
 }
 
-/// [dispmprt: DXGK_CHILD_DESCRIPTOR]
+/// One child in `DxgkDdiQueryChildRelations`; a compute-only adapter has none. [dispmprt: DXGK_CHILD_DESCRIPTOR]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_CHILD_DESCRIPTOR {
@@ -142,7 +147,7 @@ pub struct DXGK_CHILD_DESCRIPTOR {
     pub ChildUid: u32,
 }
 
-/// [dispmprt: DXGK_CHILD_STATUS_TYPE]
+/// What is asked about a child. [dispmprt: DXGK_CHILD_STATUS_TYPE]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DXGK_CHILD_STATUS_TYPE(pub i32);
@@ -154,21 +159,21 @@ impl DXGK_CHILD_STATUS_TYPE {
     pub const StatusMiracastConnection: Self = Self(3);
 }
 
-/// [dispmprt: DXGK_CHILD_STATUS::HotPlug]
+/// Whether a display is connected. [dispmprt: DXGK_CHILD_STATUS::HotPlug]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_CHILD_STATUS_HotPlug {
     pub Connected: u8,
 }
 
-/// [dispmprt: DXGK_CHILD_STATUS::Rotation]
+/// How a display is turned, in degrees by steps of 90. [dispmprt: DXGK_CHILD_STATUS::Rotation]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_CHILD_STATUS_Rotation {
     pub Angle: u8,
 }
 
-/// [dispmprt: DXGK_CHILD_STATUS::Miracast]
+/// Whether a wireless display is connected. [dispmprt: DXGK_CHILD_STATUS::Miracast]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_CHILD_STATUS_Miracast {
@@ -185,7 +190,7 @@ pub union DXGK_CHILD_STATUS_Union {
     pub Miracast: DXGK_CHILD_STATUS_Miracast,
 }
 
-/// [dispmprt: DXGK_CHILD_STATUS]
+/// Argument of `DxgkDdiQueryChildStatus`. [dispmprt: DXGK_CHILD_STATUS]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_CHILD_STATUS {
@@ -194,7 +199,7 @@ pub struct DXGK_CHILD_STATUS {
     pub u: DXGK_CHILD_STATUS_Union,
 }
 
-/// [dispmprt: DXGK_DEVICE_DESCRIPTOR]
+/// Part of a monitor's descriptor, in `DxgkDdiQueryDeviceDescriptor`. [dispmprt: DXGK_DEVICE_DESCRIPTOR]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_DEVICE_DESCRIPTOR {
@@ -203,7 +208,7 @@ pub struct DXGK_DEVICE_DESCRIPTOR {
     pub DescriptorBuffer: *mut c_void,
 }
 
-/// [dispmprt: DXGK_SERVICES]
+/// Interfaces that `DxgkCbQueryServices` hands out. [dispmprt: DXGK_SERVICES]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DXGK_SERVICES(pub i32);
@@ -219,7 +224,7 @@ impl DXGK_SERVICES {
     pub const DxgkServicesFeature: Self = Self(7);
 }
 
-/// [base: DEVICE_POWER_STATE]
+/// Power state of a device; D0 is working, D3 off. [base: DEVICE_POWER_STATE]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DEVICE_POWER_STATE(pub i32);
@@ -233,7 +238,7 @@ impl DEVICE_POWER_STATE {
     pub const PowerDeviceMaximum: Self = Self(5);
 }
 
-/// [dispmprt: DXGK_EVENT_TYPE]
+/// Source of an ACPI event. [dispmprt: DXGK_EVENT_TYPE]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DXGK_EVENT_TYPE(pub i32);
@@ -246,7 +251,7 @@ impl DXGK_EVENT_TYPE {
     pub const DxgkChainedAcpiEvent: Self = Self(4);
 }
 
-/// [d3dkmdt: DXGK_GPUCLOCKDATA_FLAGS]
+/// Whose clock was read. [d3dkmdt: DXGK_GPUCLOCKDATA_FLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_GPUCLOCKDATA_FLAGS {
@@ -255,17 +260,20 @@ pub struct DXGK_GPUCLOCKDATA_FLAGS {
     __Reserved: u32,
 }
 
+/// Answer of `DxgkDdiCalibrateGpuClock`: both clocks read back to back. Filled by the driver.
 /// [d3dkmdt: DXGK_GPUCLOCKDATA]
 #[repr(C, packed)]
 #[derive(Clone, Copy)]
 pub struct DXGK_GPUCLOCKDATA {
+    /// Ticks a second of the GPU counter.
     pub GpuFrequency: u64,
     pub GpuClockCounter: u64,
+    /// Value of `KeQueryPerformanceCounter` at the same moment.
     pub CpuClockCounter: u64,
     pub Flags: DXGK_GPUCLOCKDATA_FLAGS,
 }
 
-/// [d3dkmddi: DXGK_HISTORY_BUFFER_HEADER]
+/// Start of a history buffer. [d3dkmddi: DXGK_HISTORY_BUFFER_HEADER]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_HISTORY_BUFFER_HEADER {
@@ -275,7 +283,7 @@ pub struct DXGK_HISTORY_BUFFER_HEADER {
     pub Reserved: u32,
 }
 
-/// [d3dkmddi: DXGK_HISTORY_BUFFER]
+/// Timestamps that the GPU wrote into a buffer. [d3dkmddi: DXGK_HISTORY_BUFFER]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_HISTORY_BUFFER {
@@ -283,6 +291,7 @@ pub struct DXGK_HISTORY_BUFFER {
     pub DriverPrivateData: [u8; 1],
 }
 
+/// Argument of `DxgkDdiFormatHistoryBuffer`: the driver turns raw timestamps into 64-bit ones.
 /// [d3dkmddi: DXGKARG_FORMATHISTORYBUFFER]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -296,6 +305,7 @@ pub struct DXGKARG_FORMATHISTORYBUFFER {
     pub Offset: u32,
 }
 
+/// Argument of `DxgkDdiSetStablePowerState`: clocks should not change, for measurements.
 /// [d3dkmddi: DXGKARG_SETSTABLEPOWERSTATE]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -303,7 +313,7 @@ pub struct DXGKARG_SETSTABLEPOWERSTATE {
     pub Enabled: i32,
 }
 
-/// [d3dkmddi: DXGK_VIRTUALMACHINEDATAFLAGS]
+/// Kind of a virtual machine. [d3dkmddi: DXGK_VIRTUALMACHINEDATAFLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_VIRTUALMACHINEDATAFLAGS {
@@ -313,6 +323,7 @@ pub struct DXGK_VIRTUALMACHINEDATAFLAGS {
     __0: u32,
 }
 
+/// Argument of `DxgkDdiSetVirtualMachineData`: which virtual machine a process works for.
 /// [d3dkmddi: DXGKARG_SETVIRTUALMACHINEDATA]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -322,7 +333,7 @@ pub struct DXGKARG_SETVIRTUALMACHINEDATA {
     pub Flags: DXGK_VIRTUALMACHINEDATAFLAGS,
 }
 
-/// [d3dkmddi: DXGK_MEMORY_CACHING_TYPE]
+/// Cache attribute of memory for the device. [d3dkmddi: DXGK_MEMORY_CACHING_TYPE]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DXGK_MEMORY_CACHING_TYPE(pub i32);
@@ -333,30 +344,34 @@ impl DXGK_MEMORY_CACHING_TYPE {
     pub const DXGK_MEMORY_CACHING_TYPE_WRITE_COMBINED: Self = Self(2);
 }
 
-/// [d3dkmddi: DXGKARGCB_ALLOCATECONTIGUOUSMEMORY]
+/// Argument of `DxgkCbAllocateContiguousMemory`. [d3dkmddi: DXGKARGCB_ALLOCATECONTIGUOUSMEMORY]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_ALLOCATECONTIGUOUSMEMORY {
     pub NumberOfBytes: usize,
     pub LowestAcceptableAddress: PHYSICAL_ADDRESS,
     pub HighestAcceptableAddress: PHYSICAL_ADDRESS,
+    /// The memory crosses no multiple of it; 0 for no such rule.
     pub BoundaryAddressMultiple: PHYSICAL_ADDRESS,
     pub CacheType: DXGK_MEMORY_CACHING_TYPE,
+    /// Out: for freeing.
     pub hMemoryHandle: HANDLE,
+    /// Out: kernel address.
     pub pMemory: *mut c_void,
 }
 
-/// [d3dkmddi: DXGKARGCB_FREECONTIGUOUSMEMORY]
+/// Argument of `DxgkCbFreeContiguousMemory`. [d3dkmddi: DXGKARGCB_FREECONTIGUOUSMEMORY]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_FREECONTIGUOUSMEMORY {
     pub hMemoryHandle: HANDLE,
 }
 
-/// [d3dukmdt: D3DDDI_ESCAPEFLAGS]
+/// Kind of an escape. [d3dukmdt: D3DDDI_ESCAPEFLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DDDI_ESCAPEFLAGS {
+    /// The call touches hardware: everything else of the adapter is stopped for it.
     pub HardwareAccess: bool,
     pub DeviceStatusQuery: bool,
     pub ChangeFrameLatency: bool,
@@ -370,7 +385,7 @@ pub struct D3DDDI_ESCAPEFLAGS {
     __Reserved2: u32,
 }
 
-/// [d3dkmddi: DXGKARG_ESCAPE]
+/// Argument of `DxgkDdiEscape`: a private call of user mode; every byte is untrusted. [d3dkmddi: DXGKARG_ESCAPE]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARG_ESCAPE {
@@ -392,14 +407,14 @@ zeroed! {
     D3DKMDT_MONITOR_ORIENTATION_AWARENESS,
     DXGK_VIDEO_OUTPUT_CAPABILITIES,
     DXGK_INTEGRATED_DISPLAY_CHILD,
-    DXGK_CHILD_STATUS_Rotation,
-    DXGK_CHILD_STATUS_Miracast,
     DXGK_CHILD_CAPABILITIES_Type_Other,
     DXGK_CHILD_CAPABILITIES_Type,
     DXGK_CHILD_CAPABILITIES,
     DXGK_CHILD_DESCRIPTOR,
     DXGK_CHILD_STATUS_TYPE,
     DXGK_CHILD_STATUS_HotPlug,
+    DXGK_CHILD_STATUS_Rotation,
+    DXGK_CHILD_STATUS_Miracast,
     DXGK_CHILD_STATUS_Union,
     DXGK_CHILD_STATUS,
     DXGK_DEVICE_DESCRIPTOR,

@@ -3,20 +3,20 @@
 use bitfield_struct::bitfield;
 use core::ffi::c_void;
 
-use crate::types::*;
-#[allow(unused_imports)] // the modules share one flat namespace, as the headers do
-use crate::{km::*, kmt::*};
+use crate::types::HANDLE;
 
+/// Argument of `DxgkDdiQueryDependentEngineGroup`: which nodes a reset would hit too.
 /// [d3dkmddi: DXGKARG_QUERYDEPENDENTENGINEGROUP]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARG_QUERYDEPENDENTENGINEGROUP {
     pub NodeOrdinal: u32,
     pub EngineOrdinal: u32,
+    /// Out: a bit each, the node itself included.
     pub DependentNodeOrdinalMask: u64,
 }
 
-/// [d3dkmddi: DXGK_ENGINESTATUS]
+/// Whether an engine makes progress. [d3dkmddi: DXGK_ENGINESTATUS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_ENGINESTATUS {
@@ -25,7 +25,7 @@ pub struct DXGK_ENGINESTATUS {
     __Reserved: u32,
 }
 
-/// [d3dkmddi: DXGKARG_QUERYENGINESTATUS]
+/// Argument of `DxgkDdiQueryEngineStatus`. [d3dkmddi: DXGKARG_QUERYENGINESTATUS]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARG_QUERYENGINESTATUS {
@@ -34,15 +34,17 @@ pub struct DXGKARG_QUERYENGINESTATUS {
     pub EngineStatus: DXGK_ENGINESTATUS,
 }
 
-/// [d3dkmddi: DXGKARG_RESETENGINE]
+/// Argument of `DxgkDdiResetEngine`, for packet scheduling. [d3dkmddi: DXGKARG_RESETENGINE]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARG_RESETENGINE {
     pub NodeOrdinal: u32,
     pub EngineOrdinal: u32,
+    /// Out: the last buffer that was thrown away.
     pub LastAbortedFenceId: u32,
 }
 
+/// Argument of `DxgkDdiResetHwEngine`: until it is resumed the engine raises no interrupt.
 /// [d3dkmddi: DXGKARG_RESETHWENGINE]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -51,7 +53,7 @@ pub struct DXGKARG_RESETHWENGINE {
     pub EngineOrdinal: u32,
 }
 
-/// [d3dkmddi: DXGKARG_RESUMEHWENGINE]
+/// Argument of `DxgkDdiResumeHwEngine`. [d3dkmddi: DXGKARG_RESUMEHWENGINE]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARG_RESUMEHWENGINE {
@@ -59,7 +61,7 @@ pub struct DXGKARG_RESUMEHWENGINE {
     pub EngineOrdinal: u32,
 }
 
-/// [d3dkmddi: DXGKARG_COLLECTDBGINFO_EXT]
+/// More facts for a debug report. [d3dkmddi: DXGKARG_COLLECTDBGINFO_EXT]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARG_COLLECTDBGINFO_EXT {
@@ -73,30 +75,34 @@ pub struct DXGKARG_COLLECTDBGINFO_EXT {
     pub Reserved7: u32,
 }
 
+/// Argument of `DxgkDdiCollectDbgInfo`: the driver writes what helps to explain a time-out.
 /// [d3dkmddi: DXGKARG_COLLECTDBGINFO]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARG_COLLECTDBGINFO {
+    /// Bug-check or live-dump code.
     pub Reason: u32,
     pub pBuffer: *mut c_void,
     pub BufferSize: usize,
     pub pExtension: *mut DXGKARG_COLLECTDBGINFO_EXT,
 }
 
-/// [d3dkmddi: DXGK_INVALIDATEHWCONTEXTFLAGS]
+/// Who is to blame. [d3dkmddi: DXGK_INVALIDATEHWCONTEXTFLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_INVALIDATEHWCONTEXTFLAGS {
+    /// The context was lost only because its engine was reset.
     pub CollateralDamage: bool,
     #[bits(31)]
     __Reserved: u32,
 }
 
-/// [d3dkmddi: DXGKARGCB_INVALIDATEHWCONTEXT]
+/// Argument of `DxgkCbInvalidateHwContext`. [d3dkmddi: DXGKARGCB_INVALIDATEHWCONTEXT]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_INVALIDATEHWCONTEXT {
     pub hAdapter: HANDLE,
+    /// The operating system's handle.
     pub hHwContext: HANDLE,
     pub Flags: DXGK_INVALIDATEHWCONTEXTFLAGS,
 }

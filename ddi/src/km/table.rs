@@ -1,348 +1,30 @@
-//! `DRIVER_INITIALIZATION_DATA`: the table of entry points that a driver registers, and their prototypes.
-
-use core::ffi::c_void;
-
-use crate::km::*;
-use crate::types::*;
-
-/// [dispmprt: DXGKDDI_ADD_DEVICE]
-pub type PDXGKDDI_ADD_DEVICE =
-    unsafe extern "win64" fn(PhysicalDeviceObject: *mut c_void, MiniportDeviceContext: *mut *mut c_void) -> NTSTATUS;
-
-/// [dispmprt: DXGKDDI_START_DEVICE]
-pub type PDXGKDDI_START_DEVICE = unsafe extern "win64" fn(
-    MiniportDeviceContext: *mut c_void,
-    DxgkStartInfo: *mut DXGK_START_INFO,
-    DxgkInterface: *mut DXGKRNL_INTERFACE,
-    NumberOfVideoPresentSources: *mut u32,
-    NumberOfChildren: *mut u32,
-) -> NTSTATUS;
-
-/// [dispmprt: DXGKDDI_STOP_DEVICE]
-pub type PDXGKDDI_STOP_DEVICE = unsafe extern "win64" fn(MiniportDeviceContext: *mut c_void) -> NTSTATUS;
-
-/// [dispmprt: DXGKDDI_REMOVE_DEVICE]
-pub type PDXGKDDI_REMOVE_DEVICE = unsafe extern "win64" fn(MiniportDeviceContext: *mut c_void) -> NTSTATUS;
-
-/// [dispmprt: DXGKDDI_DISPATCH_IO_REQUEST]
-pub type PDXGKDDI_DISPATCH_IO_REQUEST = unsafe extern "win64" fn(
-    MiniportDeviceContext: *mut c_void,
-    VidPnSourceId: u32,
-    VideoRequestPacket: *mut c_void,
-) -> NTSTATUS;
-
-/// [dispmprt: DXGKDDI_INTERRUPT_ROUTINE]
-pub type PDXGKDDI_INTERRUPT_ROUTINE =
-    unsafe extern "win64" fn(MiniportDeviceContext: *mut c_void, MessageNumber: u32) -> BOOLEAN;
-
-/// [dispmprt: DXGKDDI_DPC_ROUTINE]
-pub type PDXGKDDI_DPC_ROUTINE = unsafe extern "win64" fn(MiniportDeviceContext: *mut c_void);
-
-/// [dispmprt: DXGKDDI_QUERY_CHILD_RELATIONS]
-pub type PDXGKDDI_QUERY_CHILD_RELATIONS = unsafe extern "win64" fn(
-    MiniportDeviceContext: *mut c_void,
-    ChildRelations: *mut DXGK_CHILD_DESCRIPTOR,
-    ChildRelationsSize: u32,
-) -> NTSTATUS;
-
-/// [dispmprt: DXGKDDI_QUERY_CHILD_STATUS]
-pub type PDXGKDDI_QUERY_CHILD_STATUS = unsafe extern "win64" fn(
-    MiniportDeviceContext: *mut c_void,
-    ChildStatus: *mut DXGK_CHILD_STATUS,
-    NonDestructiveOnly: BOOLEAN,
-) -> NTSTATUS;
-
-/// [dispmprt: DXGKDDI_QUERY_DEVICE_DESCRIPTOR]
-pub type PDXGKDDI_QUERY_DEVICE_DESCRIPTOR = unsafe extern "win64" fn(
-    MiniportDeviceContext: *mut c_void,
-    ChildUid: u32,
-    DeviceDescriptor: *mut DXGK_DEVICE_DESCRIPTOR,
-) -> NTSTATUS;
-
-/// [dispmprt: DXGKDDI_SET_POWER_STATE]
-pub type PDXGKDDI_SET_POWER_STATE = unsafe extern "win64" fn(
-    MiniportDeviceContext: *mut c_void,
-    DeviceUid: u32,
-    DevicePowerState: DEVICE_POWER_STATE,
-    ActionType: i32,
-) -> NTSTATUS;
-
-/// [dispmprt: DXGKDDI_NOTIFY_ACPI_EVENT]
-pub type PDXGKDDI_NOTIFY_ACPI_EVENT = unsafe extern "win64" fn(
-    MiniportDeviceContext: *mut c_void,
-    EventType: DXGK_EVENT_TYPE,
-    Event: u32,
-    Argument: *mut c_void,
-    AcpiFlags: *mut u32,
-) -> NTSTATUS;
-
-/// [dispmprt: DXGKDDI_RESET_DEVICE]
-pub type PDXGKDDI_RESET_DEVICE = unsafe extern "win64" fn(MiniportDeviceContext: *mut c_void);
-
-/// [dispmprt: DXGKDDI_UNLOAD]
-pub type PDXGKDDI_UNLOAD = unsafe extern "win64" fn();
-
-/// [dispmprt: DXGKDDI_QUERY_INTERFACE]
-pub type PDXGKDDI_QUERY_INTERFACE =
-    unsafe extern "win64" fn(MiniportDeviceContext: *mut c_void, QueryInterface: *mut QUERY_INTERFACE) -> NTSTATUS;
-
-/// [dispmprt: DXGKDDI_CONTROL_ETW_LOGGING]
-pub type PDXGKDDI_CONTROL_ETW_LOGGING = unsafe extern "win64" fn(Enable: BOOLEAN, Flags: u32, Level: u8);
-
-/// [d3dkmddi: DXGKDDI_QUERYADAPTERINFO]
-pub type PDXGKDDI_QUERYADAPTERINFO =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_QUERYADAPTERINFO) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_CREATEDEVICE]
-pub type PDXGKDDI_CREATEDEVICE =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *mut DXGKARG_CREATEDEVICE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_CREATEALLOCATION]
-pub type PDXGKDDI_CREATEALLOCATION =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *mut DXGKARG_CREATEALLOCATION) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_DESTROYALLOCATION]
-pub type PDXGKDDI_DESTROYALLOCATION =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_DESTROYALLOCATION) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_DESCRIBEALLOCATION]
-pub type PDXGKDDI_DESCRIBEALLOCATION =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *mut DXGKARG_DESCRIBEALLOCATION) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_GETSTANDARDALLOCATIONDRIVERDATA]
-pub type PDXGKDDI_GETSTANDARDALLOCATIONDRIVERDATA =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_SUBMITCOMMAND]
-pub type PDXGKDDI_SUBMITCOMMAND =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_SUBMITCOMMAND) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_PREEMPTCOMMAND]
-pub type PDXGKDDI_PREEMPTCOMMAND =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_PREEMPTCOMMAND) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_BUILDPAGINGBUFFER]
-pub type PDXGKDDI_BUILDPAGINGBUFFER =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *mut DXGKARG_BUILDPAGINGBUFFER) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_RESETFROMTIMEOUT]
-pub type PDXGKDDI_RESETFROMTIMEOUT = unsafe extern "win64" fn(hAdapter: HANDLE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_RESTARTFROMTIMEOUT]
-pub type PDXGKDDI_RESTARTFROMTIMEOUT = unsafe extern "win64" fn(hAdapter: HANDLE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_ESCAPE]
-pub type PDXGKDDI_ESCAPE = unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_ESCAPE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_COLLECTDBGINFO]
-pub type PDXGKDDI_COLLECTDBGINFO =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_COLLECTDBGINFO) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_DESTROYDEVICE]
-pub type PDXGKDDI_DESTROYDEVICE = unsafe extern "win64" fn(hDevice: HANDLE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_OPENALLOCATIONINFO]
-pub type PDXGKDDI_OPENALLOCATIONINFO =
-    unsafe extern "win64" fn(hDevice: HANDLE, Args: *const DXGKARG_OPENALLOCATION) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_CLOSEALLOCATION]
-pub type PDXGKDDI_CLOSEALLOCATION =
-    unsafe extern "win64" fn(hDevice: HANDLE, Args: *const DXGKARG_CLOSEALLOCATION) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_CREATECONTEXT]
-pub type PDXGKDDI_CREATECONTEXT =
-    unsafe extern "win64" fn(hDevice: HANDLE, Args: *mut DXGKARG_CREATECONTEXT) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_DESTROYCONTEXT]
-pub type PDXGKDDI_DESTROYCONTEXT = unsafe extern "win64" fn(hContext: HANDLE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDISETPOWERCOMPONENTFSTATE]
-pub type PDXGKDDISETPOWERCOMPONENTFSTATE =
-    unsafe extern "win64" fn(MiniportDeviceContext: *mut c_void, ComponentIndex: u32, FState: u32) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_QUERYDEPENDENTENGINEGROUP]
-pub type PDXGKDDI_QUERYDEPENDENTENGINEGROUP =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *mut DXGKARG_QUERYDEPENDENTENGINEGROUP) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_QUERYENGINESTATUS]
-pub type PDXGKDDI_QUERYENGINESTATUS =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *mut DXGKARG_QUERYENGINESTATUS) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_RESETENGINE]
-pub type PDXGKDDI_RESETENGINE = unsafe extern "win64" fn(hAdapter: HANDLE, Args: *mut DXGKARG_RESETENGINE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_CANCELCOMMAND]
-pub type PDXGKDDI_CANCELCOMMAND =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_CANCELCOMMAND) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDIPOWERRUNTIMECONTROLREQUEST]
-pub type PDXGKDDIPOWERRUNTIMECONTROLREQUEST = unsafe extern "win64" fn(
-    MiniportDeviceContext: *mut c_void,
-    PowerControlCode: *const GUID,
-    InBuffer: *mut c_void,
-    InBufferSize: usize,
-    OutBuffer: *mut c_void,
-    OutBufferSize: usize,
-    BytesReturned: *mut usize,
-) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_GETNODEMETADATA]
-pub type PDXGKDDI_GETNODEMETADATA = unsafe extern "win64" fn(
-    hAdapter: HANDLE,
-    NodeOrdinalAndAdapterIndex: u32,
-    Metadata: *mut DXGK_NODEMETADATA,
-) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_CALIBRATEGPUCLOCK]
-pub type PDXGKDDI_CALIBRATEGPUCLOCK = unsafe extern "win64" fn(
-    hAdapter: HANDLE,
-    NodeOrdinal: u32,
-    EngineOrdinal: u32,
-    ClockCalibration: *mut DXGK_GPUCLOCKDATA,
-) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_FORMATHISTORYBUFFER]
-pub type PDXGKDDI_FORMATHISTORYBUFFER =
-    unsafe extern "win64" fn(hContext: HANDLE, FormatData: *mut DXGKARG_FORMATHISTORYBUFFER) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_SUBMITCOMMANDVIRTUAL]
-pub type PDXGKDDI_SUBMITCOMMANDVIRTUAL =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_SUBMITCOMMANDVIRTUAL) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_SETROOTPAGETABLE]
-pub type PDXGKDDI_SETROOTPAGETABLE = unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_SETROOTPAGETABLE);
-
-/// [d3dkmddi: DXGKDDI_GETROOTPAGETABLESIZE]
-pub type PDXGKDDI_GETROOTPAGETABLESIZE =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *mut DXGKARG_GETROOTPAGETABLESIZE) -> usize;
-
-/// [d3dkmddi: DXGKDDI_MAPCPUHOSTAPERTURE]
-pub type PDXGKDDI_MAPCPUHOSTAPERTURE =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_MAPCPUHOSTAPERTURE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_UNMAPCPUHOSTAPERTURE]
-pub type PDXGKDDI_UNMAPCPUHOSTAPERTURE =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_UNMAPCPUHOSTAPERTURE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_CREATEPROCESS]
-pub type PDXGKDDI_CREATEPROCESS =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *mut DXGKARG_CREATEPROCESS) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_DESTROYPROCESS]
-pub type PDXGKDDI_DESTROYPROCESS = unsafe extern "win64" fn(hAdapter: HANDLE, hKmdProcess: HANDLE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_SETSTABLEPOWERSTATE]
-pub type PDXGKDDI_SETSTABLEPOWERSTATE =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_SETSTABLEPOWERSTATE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_CREATEHWCONTEXT]
-pub type PDXGKDDI_CREATEHWCONTEXT =
-    unsafe extern "win64" fn(hDevice: HANDLE, Args: *mut DXGKARG_CREATEHWCONTEXT) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_DESTROYHWCONTEXT]
-pub type PDXGKDDI_DESTROYHWCONTEXT = unsafe extern "win64" fn(hHwContext: HANDLE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_CREATEHWQUEUE]
-pub type PDXGKDDI_CREATEHWQUEUE =
-    unsafe extern "win64" fn(hHwContext: HANDLE, Args: *mut DXGKARG_CREATEHWQUEUE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_DESTROYHWQUEUE]
-pub type PDXGKDDI_DESTROYHWQUEUE = unsafe extern "win64" fn(hHwQueue: HANDLE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_SUBMITCOMMANDTOHWQUEUE]
-pub type PDXGKDDI_SUBMITCOMMANDTOHWQUEUE =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_SUBMITCOMMANDTOHWQUEUE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_SWITCHTOHWCONTEXTLIST]
-pub type PDXGKDDI_SWITCHTOHWCONTEXTLIST =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_SWITCHTOHWCONTEXTLIST) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_RESETHWENGINE]
-pub type PDXGKDDI_RESETHWENGINE =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *mut DXGKARG_RESETHWENGINE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_UPDATEHWCONTEXTSTATE]
-pub type PDXGKDDI_UPDATEHWCONTEXTSTATE =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_UPDATEHWCONTEXTSTATE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_SETSCHEDULINGLOGBUFFER]
-pub type PDXGKDDI_SETSCHEDULINGLOGBUFFER =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_SETSCHEDULINGLOGBUFFER) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_SETUPPRIORITYBANDS]
-pub type PDXGKDDI_SETUPPRIORITYBANDS =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_SETUPPRIORITYBANDS) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_SETCONTEXTSCHEDULINGPROPERTIES]
-pub type PDXGKDDI_SETCONTEXTSCHEDULINGPROPERTIES =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_SUSPENDCONTEXT]
-pub type PDXGKDDI_SUSPENDCONTEXT =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_SUSPENDCONTEXT) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_RESUMECONTEXT]
-pub type PDXGKDDI_RESUMECONTEXT =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_RESUMECONTEXT) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_SETVIRTUALMACHINEDATA]
-pub type PDXGKDDI_SETVIRTUALMACHINEDATA =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_SETVIRTUALMACHINEDATA) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_RESUMEHWENGINE]
-pub type PDXGKDDI_RESUMEHWENGINE =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *mut DXGKARG_RESUMEHWENGINE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_SIGNALMONITOREDFENCE]
-pub type PDXGKDDI_SIGNALMONITOREDFENCE =
-    unsafe extern "win64" fn(hContext: HANDLE, Args: *mut DXGKARG_SIGNALMONITOREDFENCE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_CREATENATIVEFENCE]
-pub type PDXGKDDI_CREATENATIVEFENCE =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *mut DXGKARG_CREATENATIVEFENCE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_DESTROYNATIVEFENCE]
-pub type PDXGKDDI_DESTROYNATIVEFENCE = unsafe extern "win64" fn(Args: *const DXGKARG_DESTROYNATIVEFENCE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_UPDATEMONITOREDVALUES]
-pub type PDXGKDDI_UPDATEMONITOREDVALUES =
-    unsafe extern "win64" fn(Args: *const DXGKARG_UPDATEMONITOREDVALUES) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_UPDATECURRENTVALUESFROMCPU]
-pub type PDXGKDDI_UPDATECURRENTVALUESFROMCPU =
-    unsafe extern "win64" fn(Args: *const DXGKARG_UPDATECURRENTVALUESFROMCPU) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_CREATEDOORBELL]
-pub type PDXGKDDI_CREATEDOORBELL = unsafe extern "win64" fn(Args: *mut DXGKARG_CREATEDOORBELL) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_CONNECTDOORBELL]
-pub type PDXGKDDI_CONNECTDOORBELL = unsafe extern "win64" fn(Args: *mut DXGKARG_CONNECTDOORBELL) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_DISCONNECTDOORBELL]
-pub type PDXGKDDI_DISCONNECTDOORBELL = unsafe extern "win64" fn(Args: *const DXGKARG_DISCONNECTDOORBELL) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_DESTROYDOORBELL]
-pub type PDXGKDDI_DESTROYDOORBELL = unsafe extern "win64" fn(Args: *const DXGKARG_DESTROYDOORBELL) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_NOTIFYWORKSUBMISSION]
-pub type PDXGKDDI_NOTIFYWORKSUBMISSION =
-    unsafe extern "win64" fn(Args: *const DXGKARG_NOTIFYWORKSUBMISSION) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_OPENNATIVEFENCE]
-pub type PDXGKDDI_OPENNATIVEFENCE =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *mut DXGKARG_OPENNATIVEFENCE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_CLOSENATIVEFENCE]
-pub type PDXGKDDI_CLOSENATIVEFENCE =
-    unsafe extern "win64" fn(hAdapter: HANDLE, Args: *const DXGKARG_CLOSENATIVEFENCE) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_SETNATIVEFENCELOGBUFFER]
-pub type PDXGKDDI_SETNATIVEFENCELOGBUFFER =
-    unsafe extern "win64" fn(Args: *const DXGKARG_SETNATIVEFENCELOGBUFFER) -> NTSTATUS;
-
-/// [d3dkmddi: DXGKDDI_UPDATENATIVEFENCELOGS]
-pub type PDXGKDDI_UPDATENATIVEFENCELOGS =
-    unsafe extern "win64" fn(Args: *const DXGKARG_UPDATENATIVEFENCELOGS) -> NTSTATUS;
+//! `DRIVER_INITIALIZATION_DATA`: the table of entry points that a driver registers.
+
+use crate::km::{
+    PDXGKDDI_ADD_DEVICE, PDXGKDDI_BUILDPAGINGBUFFER, PDXGKDDI_CALIBRATEGPUCLOCK, PDXGKDDI_CANCELCOMMAND,
+    PDXGKDDI_CLOSEALLOCATION, PDXGKDDI_CLOSENATIVEFENCE, PDXGKDDI_COLLECTDBGINFO, PDXGKDDI_CONNECTDOORBELL,
+    PDXGKDDI_CONTROL_ETW_LOGGING, PDXGKDDI_CREATEALLOCATION, PDXGKDDI_CREATECONTEXT, PDXGKDDI_CREATEDEVICE,
+    PDXGKDDI_CREATEDOORBELL, PDXGKDDI_CREATEHWCONTEXT, PDXGKDDI_CREATEHWQUEUE, PDXGKDDI_CREATENATIVEFENCE,
+    PDXGKDDI_CREATEPROCESS, PDXGKDDI_DESCRIBEALLOCATION, PDXGKDDI_DESTROYALLOCATION, PDXGKDDI_DESTROYCONTEXT,
+    PDXGKDDI_DESTROYDEVICE, PDXGKDDI_DESTROYDOORBELL, PDXGKDDI_DESTROYHWCONTEXT, PDXGKDDI_DESTROYHWQUEUE,
+    PDXGKDDI_DESTROYNATIVEFENCE, PDXGKDDI_DESTROYPROCESS, PDXGKDDI_DISCONNECTDOORBELL, PDXGKDDI_DISPATCH_IO_REQUEST,
+    PDXGKDDI_DPC_ROUTINE, PDXGKDDI_ESCAPE, PDXGKDDI_FORMATHISTORYBUFFER, PDXGKDDI_GETNODEMETADATA,
+    PDXGKDDI_GETROOTPAGETABLESIZE, PDXGKDDI_GETSTANDARDALLOCATIONDRIVERDATA, PDXGKDDI_INTERRUPT_ROUTINE,
+    PDXGKDDI_MAPCPUHOSTAPERTURE, PDXGKDDI_NOTIFY_ACPI_EVENT, PDXGKDDI_NOTIFYWORKSUBMISSION,
+    PDXGKDDI_OPENALLOCATIONINFO, PDXGKDDI_OPENNATIVEFENCE, PDXGKDDI_PREEMPTCOMMAND, PDXGKDDI_QUERY_CHILD_RELATIONS,
+    PDXGKDDI_QUERY_CHILD_STATUS, PDXGKDDI_QUERY_DEVICE_DESCRIPTOR, PDXGKDDI_QUERY_INTERFACE, PDXGKDDI_QUERYADAPTERINFO,
+    PDXGKDDI_QUERYDEPENDENTENGINEGROUP, PDXGKDDI_QUERYENGINESTATUS, PDXGKDDI_REMOVE_DEVICE, PDXGKDDI_RESET_DEVICE,
+    PDXGKDDI_RESETENGINE, PDXGKDDI_RESETFROMTIMEOUT, PDXGKDDI_RESETHWENGINE, PDXGKDDI_RESTARTFROMTIMEOUT,
+    PDXGKDDI_RESUMECONTEXT, PDXGKDDI_RESUMEHWENGINE, PDXGKDDI_SET_POWER_STATE, PDXGKDDI_SETCONTEXTSCHEDULINGPROPERTIES,
+    PDXGKDDI_SETNATIVEFENCELOGBUFFER, PDXGKDDI_SETROOTPAGETABLE, PDXGKDDI_SETSCHEDULINGLOGBUFFER,
+    PDXGKDDI_SETSTABLEPOWERSTATE, PDXGKDDI_SETUPPRIORITYBANDS, PDXGKDDI_SETVIRTUALMACHINEDATA,
+    PDXGKDDI_SIGNALMONITOREDFENCE, PDXGKDDI_START_DEVICE, PDXGKDDI_STOP_DEVICE, PDXGKDDI_SUBMITCOMMAND,
+    PDXGKDDI_SUBMITCOMMANDTOHWQUEUE, PDXGKDDI_SUBMITCOMMANDVIRTUAL, PDXGKDDI_SUSPENDCONTEXT,
+    PDXGKDDI_SWITCHTOHWCONTEXTLIST, PDXGKDDI_UNLOAD, PDXGKDDI_UNMAPCPUHOSTAPERTURE,
+    PDXGKDDI_UPDATECURRENTVALUESFROMCPU, PDXGKDDI_UPDATEHWCONTEXTSTATE, PDXGKDDI_UPDATEMONITOREDVALUES,
+    PDXGKDDI_UPDATENATIVEFENCELOGS, PDXGKDDIPOWERRUNTIMECONTROLREQUEST, PDXGKDDISETPOWERCOMPONENTFSTATE,
+};
+use crate::types::UnusedSlot;
 
 /// Entry points of a miniport driver at the WDDM 3.2 layout: a version and 192 slots.
 /// Slots typed [`UnusedSlot`] belong to display, GPU partitioning, live migration or retired interfaces; a
@@ -546,10 +228,6 @@ pub struct DRIVER_INITIALIZATION_DATA {
     pub DxgkDdiResetDisplayEngine: UnusedSlot,
 }
 
-zeroed! {
-    DRIVER_INITIALIZATION_DATA,
-}
-
 /// Name of each slot in table order; slot `i` lies at byte `8 + 8 * i`.
 pub const SLOT_NAMES: [&str; 192] = [
     "DxgkDdiAddDevice",
@@ -745,3 +423,7 @@ pub const SLOT_NAMES: [&str; 192] = [
     "DxgkDdiNotifyContextPriorityChange",
     "DxgkDdiResetDisplayEngine",
 ];
+
+zeroed! {
+    DRIVER_INITIALIZATION_DATA,
+}

@@ -3,11 +3,11 @@
 use bitfield_struct::bitfield;
 use core::ffi::c_void;
 
-use crate::types::*;
-#[allow(unused_imports)] // the modules share one flat namespace, as the headers do
-use crate::{km::*, kmt::*};
+use crate::types::{
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID, D3DGPU_SIZE_T, D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE, D3DKMT_SIZE_T, HANDLE,
+};
 
-/// [d3dukmdt: D3DDDI_PAGINGQUEUE_PRIORITY]
+/// Priority among paging queues. [d3dukmdt: D3DDDI_PAGINGQUEUE_PRIORITY]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct D3DDDI_PAGINGQUEUE_PRIORITY(pub i32);
@@ -18,26 +18,28 @@ impl D3DDDI_PAGINGQUEUE_PRIORITY {
     pub const D3DDDI_PAGINGQUEUE_PRIORITY_ABOVE_NORMAL: Self = Self(1);
 }
 
-/// [d3dkmthk: D3DKMT_CREATEPAGINGQUEUE]
+/// Argument of `D3DKMTCreatePagingQueue`. [d3dkmthk: D3DKMT_CREATEPAGINGQUEUE]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_CREATEPAGINGQUEUE {
     pub hDevice: D3DKMT_HANDLE,
     pub Priority: D3DDDI_PAGINGQUEUE_PRIORITY,
     pub hPagingQueue: D3DKMT_HANDLE,
+    /// Out: the queue's fence, a monitored fence.
     pub hSyncObject: D3DKMT_HANDLE,
+    /// Out: where its value can be read.
     pub FenceValueCPUVirtualAddress: *mut c_void,
     pub PhysicalAdapterIndex: u32,
 }
 
-/// [d3dukmdt: D3DDDI_DESTROYPAGINGQUEUE]
+/// Argument of `D3DKMTDestroyPagingQueue`. [d3dukmdt: D3DDDI_DESTROYPAGINGQUEUE]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DDDI_DESTROYPAGINGQUEUE {
     pub hPagingQueue: D3DKMT_HANDLE,
 }
 
-/// [d3dkmthk: D3DKMT_STANDARDALLOCATIONTYPE]
+/// Allocation that is made without the driver's own data. [d3dkmthk: D3DKMT_STANDARDALLOCATIONTYPE]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct D3DKMT_STANDARDALLOCATIONTYPE(pub i32);
@@ -47,14 +49,14 @@ impl D3DKMT_STANDARDALLOCATIONTYPE {
     pub const D3DKMT_STANDARDALLOCATIONTYPE_INTERNALBACKINGSTORE: Self = Self(2);
 }
 
-/// [d3dkmthk: D3DKMT_STANDARDALLOCATION_EXISTINGHEAP]
+/// Size of memory that exists already. [d3dkmthk: D3DKMT_STANDARDALLOCATION_EXISTINGHEAP]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_STANDARDALLOCATION_EXISTINGHEAP {
     pub Size: D3DKMT_SIZE_T,
 }
 
-/// [d3dkmthk: D3DKMT_CREATESTANDARDALLOCATIONFLAGS]
+/// No flags are defined: reserved, zero. [d3dkmthk: D3DKMT_CREATESTANDARDALLOCATIONFLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DKMT_CREATESTANDARDALLOCATIONFLAGS {
@@ -62,7 +64,7 @@ pub struct D3DKMT_CREATESTANDARDALLOCATIONFLAGS {
     __Reserved: u32,
 }
 
-/// [d3dkmthk: D3DKMT_CREATESTANDARDALLOCATION]
+/// Description of an allocation without the driver's own data. [d3dkmthk: D3DKMT_CREATESTANDARDALLOCATION]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_CREATESTANDARDALLOCATION {
@@ -71,7 +73,7 @@ pub struct D3DKMT_CREATESTANDARDALLOCATION {
     pub Flags: D3DKMT_CREATESTANDARDALLOCATIONFLAGS,
 }
 
-/// [d3dukmdt: D3DDDI_ALLOCATIONINFO::Flags]
+/// Kind of an allocation. [d3dukmdt: D3DDDI_ALLOCATIONINFO::Flags]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DDDI_ALLOCATIONINFO_Flags {
@@ -81,7 +83,7 @@ pub struct D3DDDI_ALLOCATIONINFO_Flags {
     __Reserved: u32,
 }
 
-/// [d3dukmdt: D3DDDI_ALLOCATIONINFO]
+/// One allocation, in the older form. [d3dukmdt: D3DDDI_ALLOCATIONINFO]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DDDI_ALLOCATIONINFO {
@@ -101,7 +103,7 @@ pub union D3DDDI_ALLOCATIONINFO2_Union {
     pub pSystemMem: *mut c_void,
 }
 
-/// [d3dukmdt: D3DDDI_ALLOCATIONINFO2::Flags]
+/// Kind of an allocation. [d3dukmdt: D3DDDI_ALLOCATIONINFO2::Flags]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DDDI_ALLOCATIONINFO2_Flags {
@@ -120,22 +122,25 @@ pub union D3DDDI_ALLOCATIONINFO2_Union1 {
     pub Unused: usize,
 }
 
-/// [d3dukmdt: D3DDDI_ALLOCATIONINFO2]
+/// One allocation of `D3DKMTCreateAllocation2`. [d3dukmdt: D3DDDI_ALLOCATIONINFO2]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DDDI_ALLOCATIONINFO2 {
+    /// Out.
     pub hAllocation: D3DKMT_HANDLE,
     pub u: D3DDDI_ALLOCATIONINFO2_Union,
+    /// For the kernel-mode driver; written back.
     pub pPrivateDriverData: *mut c_void,
     pub PrivateDriverDataSize: u32,
     pub VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID,
     pub Flags: D3DDDI_ALLOCATIONINFO2_Flags,
+    /// Out: address of the private mapping, 0 without one.
     pub GpuVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
     pub u1: D3DDDI_ALLOCATIONINFO2_Union1,
     pub Reserved: [usize; 5],
 }
 
-/// [d3dkmthk: D3DKMT_CREATEALLOCATIONFLAGS]
+/// Kind of allocations to be made. [d3dkmthk: D3DKMT_CREATEALLOCATIONFLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DKMT_CREATEALLOCATIONFLAGS {
@@ -182,11 +187,12 @@ pub union D3DKMT_CREATEALLOCATION_Union1 {
     pub pAllocationInfo2: *mut D3DDDI_ALLOCATIONINFO2,
 }
 
-/// [d3dkmthk: D3DKMT_CREATEALLOCATION]
+/// Argument of `D3DKMTCreateAllocation2`. [d3dkmthk: D3DKMT_CREATEALLOCATION]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_CREATEALLOCATION {
     pub hDevice: D3DKMT_HANDLE,
+    /// In: resource to add to; out: the new one, when asked for.
     pub hResource: D3DKMT_HANDLE,
     pub hGlobalShare: D3DKMT_HANDLE,
     pub pPrivateRuntimeData: *mut c_void,
@@ -199,18 +205,20 @@ pub struct D3DKMT_CREATEALLOCATION {
     pub hPrivateRuntimeResourceHandle: HANDLE,
 }
 
-/// [d3dukmdt: D3DDDICB_DESTROYALLOCATION2FLAGS]
+/// How far the caller vouches that the GPU is done. [d3dukmdt: D3DDDICB_DESTROYALLOCATION2FLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DDDICB_DESTROYALLOCATION2FLAGS {
+    /// The caller knows that the GPU does not use them.
     pub AssumeNotInUse: bool,
+    /// Returns when they are gone.
     pub SynchronousDestroy: bool,
     #[bits(29)]
     __Reserved: u32,
     pub SystemUseOnly: bool,
 }
 
-/// [d3dkmthk: D3DKMT_DESTROYALLOCATION2]
+/// Argument of `D3DKMTDestroyAllocation2`: a resource, or a list of allocations. [d3dkmthk: D3DKMT_DESTROYALLOCATION2]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_DESTROYALLOCATION2 {
@@ -221,7 +229,7 @@ pub struct D3DKMT_DESTROYALLOCATION2 {
     pub Flags: D3DDDICB_DESTROYALLOCATION2FLAGS,
 }
 
-/// [d3dukmdt: D3DDDI_MAKERESIDENT_FLAGS]
+/// What to do when memory is short. [d3dukmdt: D3DDDI_MAKERESIDENT_FLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DDDI_MAKERESIDENT_FLAGS {
@@ -231,6 +239,7 @@ pub struct D3DDDI_MAKERESIDENT_FLAGS {
     __Reserved: u32,
 }
 
+/// Argument of `D3DKMTMakeResident`; STATUS_PENDING means that a paging fence value follows.
 /// [d3dukmdt: D3DDDI_MAKERESIDENT]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -240,11 +249,13 @@ pub struct D3DDDI_MAKERESIDENT {
     pub AllocationList: *mut D3DKMT_HANDLE,
     pub PriorityList: *mut u32,
     pub Flags: D3DDDI_MAKERESIDENT_FLAGS,
+    /// Out: value of the paging queue's fence at which they are resident.
     pub PagingFenceValue: u64,
+    /// Out: how much the process is over its budget.
     pub NumBytesToTrim: u64,
 }
 
-/// [d3dukmdt: D3DDDI_EVICT_FLAGS]
+/// How seriously an eviction is meant. [d3dukmdt: D3DDDI_EVICT_FLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DDDI_EVICT_FLAGS {
@@ -254,7 +265,7 @@ pub struct D3DDDI_EVICT_FLAGS {
     __Reserved: u32,
 }
 
-/// [d3dkmthk: D3DKMT_EVICT]
+/// Argument of `D3DKMTEvict`. [d3dkmthk: D3DKMT_EVICT]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_EVICT {
@@ -265,7 +276,7 @@ pub struct D3DKMT_EVICT {
     pub NumBytesToTrim: u64,
 }
 
-/// [d3dukmdt: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE]
+/// What the GPU may do with a mapping; reading is always allowed. [d3dukmdt: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE]
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub struct D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE {
@@ -278,26 +289,31 @@ pub struct D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE {
     __Reserved: u64,
 }
 
-/// [d3dukmdt: D3DDDI_MAPGPUVIRTUALADDRESS]
+/// Argument of `D3DKMTMapGpuVirtualAddress`. [d3dukmdt: D3DDDI_MAPGPUVIRTUALADDRESS]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DDDI_MAPGPUVIRTUALADDRESS {
     pub hPagingQueue: D3DKMT_HANDLE,
+    /// Wanted address, 0 for any between minimum and maximum.
     pub BaseAddress: D3DGPU_VIRTUAL_ADDRESS,
     pub MinimumAddress: D3DGPU_VIRTUAL_ADDRESS,
     pub MaximumAddress: D3DGPU_VIRTUAL_ADDRESS,
     pub hAllocation: D3DKMT_HANDLE,
+    /// First page of the allocation, 4 KiB each.
     pub OffsetInPages: D3DGPU_SIZE_T,
     pub SizeInPages: D3DGPU_SIZE_T,
     pub Protection: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE,
+    /// Bits for the driver, passed on to page-table updates.
     pub DriverProtection: u64,
     pub Reserved0: u32,
     pub Reserved1: u64,
+    /// Out.
     pub VirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
+    /// Out: value of the paging queue's fence at which the mapping can be used.
     pub PagingFenceValue: u64,
 }
 
-/// [d3dukmdt: D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE]
+/// How a reserved range behaves. [d3dukmdt: D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE(pub i32);
@@ -340,7 +356,7 @@ pub union D3DDDI_RESERVEGPUVIRTUALADDRESS_Union3 {
     pub Reserved2: u64,
 }
 
-/// [d3dukmdt: D3DDDI_RESERVEGPUVIRTUALADDRESS]
+/// Argument of `D3DKMTReserveGpuVirtualAddress`. [d3dukmdt: D3DDDI_RESERVEGPUVIRTUALADDRESS]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DDDI_RESERVEGPUVIRTUALADDRESS {
@@ -348,14 +364,16 @@ pub struct D3DDDI_RESERVEGPUVIRTUALADDRESS {
     pub BaseAddress: D3DGPU_VIRTUAL_ADDRESS,
     pub MinimumAddress: D3DGPU_VIRTUAL_ADDRESS,
     pub MaximumAddress: D3DGPU_VIRTUAL_ADDRESS,
+    /// Bytes, in whole pages.
     pub Size: D3DGPU_SIZE_T,
     pub u1: D3DDDI_RESERVEGPUVIRTUALADDRESS_Union1,
     pub u2: D3DDDI_RESERVEGPUVIRTUALADDRESS_Union2,
+    /// Out.
     pub VirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
     pub u3: D3DDDI_RESERVEGPUVIRTUALADDRESS_Union3,
 }
 
-/// [d3dkmthk: D3DKMT_FREEGPUVIRTUALADDRESS]
+/// Argument of `D3DKMTFreeGpuVirtualAddress`. [d3dkmthk: D3DKMT_FREEGPUVIRTUALADDRESS]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_FREEGPUVIRTUALADDRESS {
@@ -364,7 +382,7 @@ pub struct D3DKMT_FREEGPUVIRTUALADDRESS {
     pub Size: D3DGPU_SIZE_T,
 }
 
-/// [d3dukmdt: D3DDDICB_LOCK2FLAGS]
+/// No flags are defined: reserved, zero. [d3dukmdt: D3DDDICB_LOCK2FLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DDDICB_LOCK2FLAGS {
@@ -372,17 +390,18 @@ pub struct D3DDDICB_LOCK2FLAGS {
     __Reserved: u32,
 }
 
-/// [d3dkmthk: D3DKMT_LOCK2]
+/// Argument of `D3DKMTLock2`. [d3dkmthk: D3DKMT_LOCK2]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_LOCK2 {
     pub hDevice: D3DKMT_HANDLE,
     pub hAllocation: D3DKMT_HANDLE,
     pub Flags: D3DDDICB_LOCK2FLAGS,
+    /// Out: CPU address, the same until unlocked wherever the allocation moves.
     pub pData: *mut c_void,
 }
 
-/// [d3dkmthk: D3DKMT_UNLOCK2]
+/// Argument of `D3DKMTUnlock2`. [d3dkmthk: D3DKMT_UNLOCK2]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_UNLOCK2 {
@@ -390,6 +409,7 @@ pub struct D3DKMT_UNLOCK2 {
     pub hAllocation: D3DKMT_HANDLE,
 }
 
+/// Argument of `D3DKMTInvalidateCache`, for memory that the CPU caches without coherence.
 /// [d3dkmthk: D3DKMT_INVALIDATECACHE]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -400,7 +420,7 @@ pub struct D3DKMT_INVALIDATECACHE {
     pub Length: D3DKMT_SIZE_T,
 }
 
-/// [d3dkmthk: D3DKMT_MEMORY_SEGMENT_GROUP]
+/// Dedicated or shared memory. [d3dkmthk: D3DKMT_MEMORY_SEGMENT_GROUP]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct D3DKMT_MEMORY_SEGMENT_GROUP(pub i32);
@@ -410,6 +430,7 @@ impl D3DKMT_MEMORY_SEGMENT_GROUP {
     pub const D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL: Self = Self(1);
 }
 
+/// Argument of `D3DKMTQueryVideoMemoryInfo`: budget and usage of a process in bytes.
 /// [d3dkmthk: D3DKMT_QUERYVIDEOMEMORYINFO]
 #[repr(C)]
 #[derive(Clone, Copy)]

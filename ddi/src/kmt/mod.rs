@@ -1,12 +1,14 @@
 //! User side: the argument structures of the `D3DKMT*` thunks.
 
 mod adapter;
+mod device;
 mod memory;
 mod queue;
 mod sync;
 mod thunks;
 
 pub use adapter::*;
+pub use device::*;
 pub use memory::*;
 pub use queue::*;
 pub use sync::*;

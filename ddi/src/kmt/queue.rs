@@ -3,11 +3,10 @@
 use bitfield_struct::bitfield;
 use core::ffi::c_void;
 
-use crate::types::*;
-#[allow(unused_imports)] // the modules share one flat namespace, as the headers do
-use crate::{km::*, kmt::*};
+use crate::km::{D3DDDI_CREATEHWCONTEXTFLAGS, D3DDDI_CREATEHWQUEUEFLAGS};
+use crate::types::{D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE};
 
-/// [d3dukmdt: D3DDDI_CREATECONTEXTFLAGS]
+/// Kind of a context. [d3dukmdt: D3DDDI_CREATECONTEXTFLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DDDI_CREATECONTEXTFLAGS {
@@ -22,7 +21,7 @@ pub struct D3DDDI_CREATECONTEXTFLAGS {
     __Reserved: u32,
 }
 
-/// [d3dkmthk: D3DKMT_CLIENTHINT]
+/// Which programming interface a context is for. [d3dkmthk: D3DKMT_CLIENTHINT]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct D3DKMT_CLIENTHINT(pub i32);
@@ -58,7 +57,7 @@ impl D3DKMT_CLIENTHINT {
     pub const D3DKMT_CLIENTHINT_OPEN_VINO: Self = Self(27);
 }
 
-/// [d3dkmthk: D3DKMT_CREATECONTEXTVIRTUAL]
+/// Argument of `D3DKMTCreateContextVirtual`. [d3dkmthk: D3DKMT_CREATECONTEXTVIRTUAL]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_CREATECONTEXTVIRTUAL {
@@ -72,14 +71,14 @@ pub struct D3DKMT_CREATECONTEXTVIRTUAL {
     pub hContext: D3DKMT_HANDLE,
 }
 
-/// [d3dkmthk: D3DKMT_DESTROYCONTEXT]
+/// Argument of `D3DKMTDestroyContext`. [d3dkmthk: D3DKMT_DESTROYCONTEXT]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_DESTROYCONTEXT {
     pub hContext: D3DKMT_HANDLE,
 }
 
-/// [d3dkmthk: D3DKMT_CREATEHWCONTEXT]
+/// Argument of `D3DKMTCreateHwContext`. [d3dkmthk: D3DKMT_CREATEHWCONTEXT]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_CREATEHWCONTEXT {
@@ -89,17 +88,18 @@ pub struct D3DKMT_CREATEHWCONTEXT {
     pub Flags: D3DDDI_CREATEHWCONTEXTFLAGS,
     pub PrivateDriverDataSize: u32,
     pub pPrivateDriverData: *mut c_void,
+    /// Out.
     pub hHwContext: D3DKMT_HANDLE,
 }
 
-/// [d3dkmthk: D3DKMT_DESTROYHWCONTEXT]
+/// Argument of `D3DKMTDestroyHwContext`. [d3dkmthk: D3DKMT_DESTROYHWCONTEXT]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_DESTROYHWCONTEXT {
     pub hHwContext: D3DKMT_HANDLE,
 }
 
-/// [d3dkmthk: D3DKMT_CREATEHWQUEUE]
+/// Argument of `D3DKMTCreateHwQueue`. [d3dkmthk: D3DKMT_CREATEHWQUEUE]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_CREATEHWQUEUE {
@@ -107,20 +107,24 @@ pub struct D3DKMT_CREATEHWQUEUE {
     pub Flags: D3DDDI_CREATEHWQUEUEFLAGS,
     pub PrivateDriverDataSize: u32,
     pub pPrivateDriverData: *mut c_void,
+    /// Out.
     pub hHwQueue: D3DKMT_HANDLE,
+    /// Out: the queue's progress fence.
     pub hHwQueueProgressFence: D3DKMT_HANDLE,
+    /// Out: where the CPU reads its value.
     pub HwQueueProgressFenceCPUVirtualAddress: *mut c_void,
+    /// Out: where the GPU writes its value.
     pub HwQueueProgressFenceGPUVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
 }
 
-/// [d3dkmthk: D3DKMT_DESTROYHWQUEUE]
+/// Argument of `D3DKMTDestroyHwQueue`. [d3dkmthk: D3DKMT_DESTROYHWQUEUE]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_DESTROYHWQUEUE {
     pub hHwQueue: D3DKMT_HANDLE,
 }
 
-/// [d3dkmthk: D3DKMT_SUBMITCOMMANDFLAGS]
+/// What a buffer is. [d3dkmthk: D3DKMT_SUBMITCOMMANDFLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DKMT_SUBMITCOMMANDFLAGS {
@@ -131,7 +135,7 @@ pub struct D3DKMT_SUBMITCOMMANDFLAGS {
     __Reserved: u32,
 }
 
-/// [d3dkmthk: D3DKMT_SUBMITCOMMAND]
+/// Argument of `D3DKMTSubmitCommand`, for contexts of packet scheduling. [d3dkmthk: D3DKMT_SUBMITCOMMAND]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_SUBMITCOMMAND {
@@ -149,11 +153,12 @@ pub struct D3DKMT_SUBMITCOMMAND {
     pub HistoryBufferArray: *mut D3DKMT_HANDLE,
 }
 
-/// [d3dkmthk: D3DKMT_SUBMITCOMMANDTOHWQUEUE]
+/// Argument of `D3DKMTSubmitCommandToHwQueue`. [d3dkmthk: D3DKMT_SUBMITCOMMANDTOHWQUEUE]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_SUBMITCOMMANDTOHWQUEUE {
     pub hHwQueue: D3DKMT_HANDLE,
+    /// Value that the progress fence gets when the buffer is done.
     pub HwQueueProgressFenceId: u64,
     pub CommandBuffer: D3DGPU_VIRTUAL_ADDRESS,
     pub CommandLength: u32,
@@ -163,7 +168,7 @@ pub struct D3DKMT_SUBMITCOMMANDTOHWQUEUE {
     pub WrittenPrimaries: *mut D3DKMT_HANDLE,
 }
 
-/// [d3dkmthk: D3DKMT_CREATE_DOORBELL_FLAGS]
+/// Kind of a doorbell. [d3dkmthk: D3DKMT_CREATE_DOORBELL_FLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DKMT_CREATE_DOORBELL_FLAGS {
@@ -173,6 +178,7 @@ pub struct D3DKMT_CREATE_DOORBELL_FLAGS {
     __Reserved: u32,
 }
 
+/// Argument of `D3DKMTCreateDoorbell`; ring and ring-control allocations must be resident.
 /// [d3dkmthk: D3DKMT_CREATE_DOORBELL]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -183,14 +189,18 @@ pub struct D3DKMT_CREATE_DOORBELL {
     pub Flags: D3DKMT_CREATE_DOORBELL_FLAGS,
     pub PrivateDriverDataSize: u32,
     pub PrivateDriverData: *mut c_void,
+    /// Out: where to store; a dummy page until it is connected.
     pub DoorbellCPUVirtualAddress: *mut c_void,
     pub DoorbellSecondaryCPUVirtualAddress: *mut c_void,
+    /// Out: a 64-bit `D3DDDI_DOORBELLSTATUS` word, read-only.
     pub DoorbellStatusCPUVirtualAddress: *mut c_void,
+    /// Out: where the process writes the progress value of its latest work before it becomes visible.
     pub HwQueueProgressFenceLastQueuedValueCPUVirtualAddress: *mut c_void,
+    /// Out.
     pub hDoorbell: D3DKMT_HANDLE,
 }
 
-/// [d3dkmthk: D3DKMT_CONNECT_DOORBELL_FLAGS]
+/// No flags are defined: reserved, zero. [d3dkmthk: D3DKMT_CONNECT_DOORBELL_FLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DKMT_CONNECT_DOORBELL_FLAGS {
@@ -198,7 +208,7 @@ pub struct D3DKMT_CONNECT_DOORBELL_FLAGS {
     __Reserved: u32,
 }
 
-/// [d3dkmthk: D3DKMT_CONNECT_DOORBELL]
+/// Argument of `D3DKMTConnectDoorbell`. [d3dkmthk: D3DKMT_CONNECT_DOORBELL]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_CONNECT_DOORBELL {
@@ -206,14 +216,14 @@ pub struct D3DKMT_CONNECT_DOORBELL {
     pub Flags: D3DKMT_CONNECT_DOORBELL_FLAGS,
 }
 
-/// [d3dkmthk: D3DKMT_DESTROY_DOORBELL]
+/// Argument of `D3DKMTDestroyDoorbell`. [d3dkmthk: D3DKMT_DESTROY_DOORBELL]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_DESTROY_DOORBELL {
     pub hDoorbell: D3DKMT_HANDLE,
 }
 
-/// [d3dkmthk: D3DKMT_NOTIFY_WORK_SUBMISSION_FLAGS]
+/// No flags are defined: reserved, zero. [d3dkmthk: D3DKMT_NOTIFY_WORK_SUBMISSION_FLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DKMT_NOTIFY_WORK_SUBMISSION_FLAGS {
@@ -221,7 +231,7 @@ pub struct D3DKMT_NOTIFY_WORK_SUBMISSION_FLAGS {
     __Reserved: u32,
 }
 
-/// [d3dkmthk: D3DKMT_NOTIFY_WORK_SUBMISSION]
+/// Argument of `D3DKMTNotifyWorkSubmission`. [d3dkmthk: D3DKMT_NOTIFY_WORK_SUBMISSION]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_NOTIFY_WORK_SUBMISSION {

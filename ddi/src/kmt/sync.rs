@@ -3,11 +3,10 @@
 use bitfield_struct::bitfield;
 use core::ffi::c_void;
 
-use crate::types::*;
-#[allow(unused_imports)] // the modules share one flat namespace, as the headers do
-use crate::{km::*, kmt::*};
+use crate::km::D3DDDI_NATIVEFENCE_TYPE;
+use crate::types::{D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE, HANDLE};
 
-/// [d3dukmdt: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS]
+/// Who may use a synchronization object, and how. [d3dukmdt: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
@@ -28,17 +27,21 @@ pub struct D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
     __Reserved0: u8,
 }
 
+/// Where a native fence's values lie in a process. Filled by the operating system.
 /// [d3dukmdt: D3DDDI_NATIVEFENCEMAPPING]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DDDI_NATIVEFENCEMAPPING {
+    /// Read-only.
     pub CurrentValueCpuVa: *mut c_void,
+    /// Read and written by the GPU.
     pub CurrentValueGpuVa: D3DGPU_VIRTUAL_ADDRESS,
+    /// Read by the GPU.
     pub MonitoredValueGpuVa: D3DGPU_VIRTUAL_ADDRESS,
     pub Reserved: [u8; 32],
 }
 
-/// [d3dukmdt: D3DDDI_NATIVEFENCEINFO]
+/// What a new native fence is like. [d3dukmdt: D3DDDI_NATIVEFENCEINFO]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DDDI_NATIVEFENCEINFO {
@@ -50,7 +53,7 @@ pub struct D3DDDI_NATIVEFENCEINFO {
     pub Reserved: [u8; 28],
 }
 
-/// [d3dkmthk: D3DKMT_CREATENATIVEFENCE_FLAGS]
+/// No flags are defined: reserved, zero. [d3dkmthk: D3DKMT_CREATENATIVEFENCE_FLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DKMT_CREATENATIVEFENCE_FLAGS {
@@ -58,18 +61,21 @@ pub struct D3DKMT_CREATENATIVEFENCE_FLAGS {
     __Reserved: u32,
 }
 
-/// [d3dkmthk: D3DKMT_CREATENATIVEFENCE]
+/// Argument of `D3DKMTCreateNativeFence`. [d3dkmthk: D3DKMT_CREATENATIVEFENCE]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_CREATENATIVEFENCE {
     pub hDevice: D3DKMT_HANDLE,
+    /// Out.
     pub hSyncObject: D3DKMT_HANDLE,
+    /// For the kernel-mode driver; written back.
     pub PrivateDriverData: [u8; 64],
     pub Info: D3DDDI_NATIVEFENCEINFO,
     pub Flags: D3DKMT_CREATENATIVEFENCE_FLAGS,
     pub Reserved: [u8; 28],
 }
 
+/// Argument of `D3DKMTOpenNativeFenceFromNtHandle`: a fence of another process.
 /// [d3dkmthk: D3DKMT_OPENNATIVEFENCEFROMNTHANDLE]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -84,22 +90,24 @@ pub struct D3DKMT_OPENNATIVEFENCEFROMNTHANDLE {
     pub Reserved: [u8; 32],
 }
 
-/// [d3dkmthk: D3DKMT_DESTROYSYNCHRONIZATIONOBJECT]
+/// Argument of `D3DKMTDestroySynchronizationObject`. [d3dkmthk: D3DKMT_DESTROYSYNCHRONIZATIONOBJECT]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_DESTROYSYNCHRONIZATIONOBJECT {
     pub hSyncObject: D3DKMT_HANDLE,
 }
 
-/// [d3dukmdt: D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS]
+/// Variants of a CPU wait. [d3dukmdt: D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS {
+    /// One of the fences is enough.
     pub WaitAny: bool,
     #[bits(31)]
     __Reserved: u32,
 }
 
+/// Argument of `D3DKMTWaitForSynchronizationObjectFromCpu`: arrays of `ObjectCount` elements.
 /// [d3dkmthk: D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -114,7 +122,7 @@ pub struct D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
     pub Flags: D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS,
 }
 
-/// [d3dukmdt: D3DDDICB_SIGNALFLAGS]
+/// Variants of a signal. [d3dukmdt: D3DDDICB_SIGNALFLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DDDICB_SIGNALFLAGS {
@@ -126,6 +134,7 @@ pub struct D3DDDICB_SIGNALFLAGS {
     pub DXGK_SIGNAL_FLAG_INTERNAL0: bool,
 }
 
+/// Argument of `D3DKMTSignalSynchronizationObjectFromCpu`: arrays of `ObjectCount` elements.
 /// [d3dkmthk: D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU]
 #[repr(C)]
 #[derive(Clone, Copy)]
