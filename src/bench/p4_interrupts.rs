@@ -63,7 +63,7 @@ impl Unwatched {
     /// Interrupts so far: messages that the GPU sent or the machine received, whichever is more.
     fn interrupts(&self) -> u64 {
         let sent = self.gpu.register_read(registers::COUNT_INTERRUPTS, 8);
-        sent.max(self.machine.counters(self.luid).interrupts)
+        sent.max(self.machine.counters(self.luid).map_or(0, |counters| counters.interrupts))
     }
 
     /// Waits for the last value awake, because a wait in the kernel would be a CPU that watches.

@@ -21,7 +21,8 @@ pub struct SystemOptions {
     pub variant: Variant,
     /// The features that the operating-system side enables when the driver asks.
     pub features: FeaturePolicy,
-    /// Run the GPU on threads of its own. Otherwise it moves only in [`Gpu::step`], which the kernel calls while it waits.
+    /// Run GPU and interrupts on threads of their own. Otherwise the GPU moves only in [`Gpu::step`], which the kernel calls
+    /// while it waits, and interrupts are delivered there too.
     pub threads: bool,
 }
 
@@ -92,6 +93,7 @@ impl System {
         let stepped = Arc::clone(&gpu);
         let config = MachineConfig {
             features: options.features,
+            interrupt_thread: options.threads,
             idle: (!options.threads).then(|| Arc::new(move || stepped.step()) as Idle),
             ..MachineConfig::default()
         };

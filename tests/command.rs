@@ -1,0 +1,179 @@
+//! The command as its users meet it: output, exit codes, messages.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+const CHUNK: usize = 1 << 20;
+
+fn campanile(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_campanile")).args(arguments).output().expect("the command starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}\n{}", text(&output.stdout), text(&output.stderr)))
+}
+
+/// A directory of its own for one test, removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// A file with bytes that no run of zeros or repetition could imitate.
+    fn file(&self, name: &str, len: usize) -> String {
+        let mut state = len as u64 ^ 0x9e37_79b9_7f4a_7c15;
+        let bytes: Vec<u8> = (0..len)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 56) as u8
+            })
+            .collect();
+        let path = self.0.join(name);
+        fs::write(&path, bytes).unwrap();
+        path.to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn sha256(path: &str) -> String {
+    Sha256::digest(fs::read(path).unwrap()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn files_of_every_length_come_back_verified() {
+    let scratch = Scratch::new("lengths");
+    let lengths = [0, 1, 63, CHUNK - 1, CHUNK, CHUNK + 1, 4 * CHUNK, 7 * CHUNK + 12_345];
+    let files: Vec<String> = lengths.iter().map(|len| scratch.file(&format!("{len}"), *len)).collect();
+    let mut arguments = vec!["run", "--json"];
+    arguments.extend(files.iter().map(String::as_str));
+    let output = campanile(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report = json(&output);
+    for (index, (len, file)) in lengths.iter().zip(&files).enumerate() {
+        let entry = &report["files"][index];
+        assert_eq!(entry["path"], **file);
+        assert_eq!(entry["bytes"], *len as u64);
+        assert_eq!(entry["sha256"], sha256(file));
+        assert_eq!(entry["verified"], true);
+    }
+    let totals = &report["totals"];
+    let chunks: u64 = lengths.iter().map(|len| len.div_ceil(CHUNK) as u64).sum();
+    assert_eq!(totals["bytes"], lengths.iter().sum::<usize>() as u64);
+    assert_eq!(totals["submissions"], 3 * chunks);
+    assert_eq!(totals["fence_signals"], 3 * chunks);
+    assert_eq!(totals["gpu_waits"], 3 * chunks - 3, "every stage waits, but for the first three copies up");
+    assert!(totals["doorbell_rings"].as_u64() >= Some(3 * chunks));
+    assert!(totals["interrupts"].as_u64() <= Some(2 * chunks), "the CPU waits once a chunk");
+    for figure in [&totals["mb_s"], &totals["memcpy_mb_s"], &totals["submit_ns"]["p50"], &totals["submit_ns"]["p99"]] {
+        assert!(figure.as_f64() > Some(0.0), "{totals}");
+    }
+}
+
+#[test]
+fn a_missing_file_is_named_and_the_others_are_done() {
+    let scratch = Scratch::new("missing");
+    let good = scratch.file("good", 100_000);
+    let missing = scratch.0.join("missing").to_string_lossy().into_owned();
+    let directory = scratch.0.to_string_lossy().into_owned();
+    let output = campanile(&["run", "--json", &missing, &directory, &good]);
+    assert_eq!(output.status.code(), Some(2));
+    let errors = text(&output.stderr);
+    assert!(errors.contains(&missing) && errors.contains("is a directory"), "{errors}");
+    let report = json(&output);
+    assert_eq!(report["files"].as_array().map(Vec::len), Some(1));
+    assert_eq!(report["files"][0]["path"], *good);
+    assert_eq!(report["files"][0]["verified"], true);
+}
+
+#[test]
+fn without_arguments_the_executable_and_the_readme_are_streamed() {
+    let output = campanile(&[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(table.contains("every byte verified") && table.contains("campanile"), "{table}");
+    assert!(table.contains("MB/s") && table.contains("doorbells rung"), "{table}");
+    assert!(!text(&output.stderr).contains('\u{1b}'), "no progress bar without a terminal");
+}
+
+#[test]
+fn a_gpu_with_two_doorbells_shares_them_among_three_queues() {
+    let scratch = Scratch::new("doorbells");
+    let file = scratch.file("file", 6 * CHUNK);
+    let output = campanile(&["run", "--json", "--device-variant", "doorbells=2,vram=32M", &file]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report = json(&output);
+    assert_eq!(report["files"][0]["verified"], true);
+    assert!(report["totals"]["doorbell_reconnects"].as_u64() > Some(0), "{report}");
+}
+
+#[test]
+fn a_variant_that_cannot_be_is_refused_by_name() {
+    let output = campanile(&["run", "--device-variant", "vram=0"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("vram=0") || text(&output.stderr).contains("not a size"));
+    let output = campanile(&["run", "--device-variant", "vram=4K"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(!text(&output.stderr).is_empty());
+}
+
+#[test]
+fn help_and_version_are_there_for_every_command() {
+    for arguments in [&["--help"][..], &["run", "--help"], &["bench", "--help"], &["hlk", "--help"]] {
+        let output = campanile(arguments);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(text(&output.stdout).contains("Exit codes:"), "{arguments:?}");
+    }
+    let version = campanile(&["--version"]);
+    assert_eq!(text(&version.stdout).trim(), format!("campanile {}", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn cases_are_listed_and_filtered() {
+    let output = campanile(&["hlk", "--list", "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let all = json(&output).as_array().map(Vec::len);
+    assert!(all >= Some(40));
+    let output = campanile(&["hlk", "--list", "--json", "--filter", "NativeFence."]);
+    let some = json(&output).as_array().map(Vec::len);
+    assert!(some > Some(0) && some < all);
+    let output = campanile(&["hlk", "--filter", "no such case"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn passing_cases_are_reported_as_json() {
+    let output = campanile(&["hlk", "--json", "--filter", "Capabilities.AdapterIsComputeOnly"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    let report = json(&output);
+    assert_eq!((&report["total"], &report["passed"], &report["failed"]), (&1.into(), &1.into(), &0.into()));
+    assert_eq!(report["cases"][0]["status"], "passed");
+}
+
+#[test]
+fn the_bench_reports_every_row_it_was_asked_for() {
+    let output = campanile(&["bench", "--quick", "--json", "--filter", "P4"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report = json(&output);
+    assert_eq!(report["rows"].as_array().map(Vec::len), Some(1));
+    assert_eq!(report["rows"][0]["id"], "P4");
+    assert_eq!(report["rows"][0]["met"], true, "{report}");
+    assert_eq!(campanile(&["bench", "--filter", "P99"]).status.code(), Some(2));
+}
