@@ -1,5 +1,7 @@
 //! Tasks of this repository. `cargo xtask --help` lists them.
 
+#[cfg(test)]
+mod hygiene;
 mod layout;
 mod manual;
 mod test;

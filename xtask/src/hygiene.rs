@@ -1,0 +1,81 @@
+//! What no file of the repository may contain.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Most lines of a source file.
+const LINES_MAX: usize = 800;
+
+/// Files under version control, and new ones that are not ignored.
+fn files(root: &Path) -> Vec<PathBuf> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
+        .current_dir(root)
+        .output()
+        .expect("git lists the files");
+    assert!(output.status.success(), "this is no git repository");
+    let names = String::from_utf8(output.stdout).expect("names of files are UTF-8");
+    names.split('\0').filter(|name| !name.is_empty()).map(|name| root.join(name)).collect()
+}
+
+/// Sources with their text; files that vanished in the meantime are left out.
+fn sources(root: &Path) -> Vec<(PathBuf, String)> {
+    let rust = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "rs");
+    files(root)
+        .into_iter()
+        .filter(rust)
+        .filter_map(|path| Some((path.clone(), fs::read_to_string(path).ok()?)))
+        .collect()
+}
+
+/// Whether `line` names an absolute path below one of the folders where people and build machines work.
+fn names_a_machine(line: &str) -> bool {
+    ["work", "root", "farm", "opt"].iter().any(|folder| {
+        let path = format!("/{folder}/");
+        line.match_indices(&path).any(|(at, _)| {
+            let before = line[..at].chars().next_back();
+            before.is_none_or(|c| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '}')))
+        })
+    })
+}
+
+#[test]
+fn no_source_file_is_longer_than_800_lines() {
+    for (path, text) in sources(&crate::root()) {
+        let lines = text.lines().count();
+        assert!(lines <= LINES_MAX, "{} has {lines} lines", path.display());
+    }
+}
+
+#[test]
+fn nothing_is_left_to_do_and_no_test_is_ignored() {
+    // Written so that this file does not contain what it looks for.
+    let forbidden = [concat!("to", "do!("), concat!("un", "implemented!("), concat!("#[", "ignore")];
+    for (path, text) in sources(&crate::root()) {
+        for (number, line) in text.lines().enumerate() {
+            let found = forbidden.iter().find(|word| line.contains(*word));
+            assert!(found.is_none(), "{}:{}: {line}", path.display(), number + 1);
+        }
+    }
+}
+
+#[test]
+fn no_file_names_a_place_on_somebodys_machine() {
+    for path in files(&crate::root()) {
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        for (number, line) in text.lines().enumerate() {
+            assert!(!names_a_machine(line), "{}:{}: {line}", path.display(), number + 1);
+        }
+    }
+}
+
+#[test]
+fn machine_paths_are_told_from_others() {
+    for folder in ["work", "root"] {
+        assert!(names_a_machine(&format!("see /{folder}/file")));
+        assert!(names_a_machine(&format!("\"/{folder}/file\"")));
+        assert!(!names_a_machine(&format!("docs/{folder}/file")));
+        assert!(!names_a_machine(&format!("./{folder}/file")));
+    }
+}
