@@ -163,6 +163,7 @@ pub(crate) fn destroy(process: &Process, handle: D3DKMT_HANDLE) -> Result<(), NT
         return Err(STATUS_INVALID_HANDLE);
     };
     device.adapter.vidsch().close_device(&device);
+    device.adapter.vidsch().close_device(&device);
     for child in process.objects_of(handle) {
         if let Ok(object) = process.remove(child) {
             object.destroy();

@@ -60,6 +60,12 @@ impl<T> HandleTable<T> {
         self.slots.get(self.index(handle)?)?.entry.as_ref().map(|entry| &entry.value)
     }
 
+    /// As [`HandleTable::get`], to change it.
+    pub(crate) fn get_mut(&mut self, handle: u32) -> Option<&mut T> {
+        let index = self.index(handle)?;
+        self.slots.get_mut(index)?.entry.as_mut().map(|entry| &mut entry.value)
+    }
+
     /// Takes the object with this handle out; the handle is stale from now on.
     pub(crate) fn remove(&mut self, handle: u32) -> Option<T> {
         let index = self.index(handle)?;

@@ -34,6 +34,19 @@ impl RangeAllocator {
         Some(at)
     }
 
+    /// As [`Self::allocate`], with the whole range between `min` and `max` (exclusive).
+    pub(crate) fn allocate_within(&mut self, len: u64, align: u64, min: u64, max: u64) -> Option<u64> {
+        // The free range that `min` lies in starts before it.
+        let first = self.free.range(..=min).next_back().map_or(min, |(&start, _)| start);
+        let (start, at) = self.free.range(first..max.max(first)).find_map(|(&start, &size)| {
+            let at = start.max(min).checked_next_multiple_of(align)?;
+            let end = at.checked_add(len)?;
+            (end <= start + size && end <= max).then_some((start, at))
+        })?;
+        self.take(start, at, len);
+        Some(at)
+    }
+
     /// As [`Self::allocate`], from the highest fitting place.
     pub(crate) fn allocate_top(&mut self, len: u64, align: u64) -> Option<u64> {
         let (start, at) = self.free.iter().rev().find_map(|(&start, &size)| {
@@ -103,5 +116,15 @@ mod tests {
         assert_eq!(space.allocate(0x8000, 0x1000), Some(0x1000));
         assert_eq!(space.free_bytes(), 0);
         assert_eq!(space.allocate(1, 1), None);
+    }
+
+    #[test]
+    fn bounds_hold_for_the_whole_range() {
+        let mut space = RangeAllocator::new(0x1000, 0x9000);
+        assert_eq!(space.allocate_within(0x2000, 0x1000, 0x3800, 0x6000), Some(0x4000));
+        assert_eq!(space.allocate_within(0x2000, 0x1000, 0x3800, 0x7fff), None);
+        assert_eq!(space.allocate_within(0x1000, 0x1000, 0, u64::MAX), Some(0x1000));
+        assert_eq!(space.allocate_within(0x1000, 0x1000, 0x6000, 0x5000), None);
+        assert_eq!(space.allocate_within(0x1000, 0x1000, 0x9000, u64::MAX), None);
     }
 }

@@ -1,138 +1,131 @@
 //! VidMm: GPU address spaces, allocations, residency, and the paging process.
+//!
+//! Page tables lie where the driver wants them and are written by the driver with the CPU, through the kernel's mapping of that
+//! memory, before BuildPagingBuffer returns. Moving and clearing memory is work for the paging node, packed into buffers of the paging
+//! process. Requests never wait for that work unless memory is short or the CPU wants to see the result; they hand out a value of the
+//! paging queue's fence instead.
+//!
+//! Lock order, outermost first: `Process::adapters`; locks of the scheduler down to fence storage; [`VidMm::memory`]; the scheduler's locks
+//! from `SyncObject::waits` on (idle checks, submission, waiting for a packet); leaves (`VidMm::globals`, handle tables). No DDI but
+//! BuildPagingBuffer and submission is called with the memory lock held.
 
+mod address_space;
+mod allocation;
+mod driver;
+mod lock;
+mod memory;
+mod page_table;
+mod paging;
+mod paging_queue;
+mod residency;
+mod segment;
+mod start;
 mod user_mapping;
+mod va_space;
 
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
-use wddm_ddi::km::DXGKARGCB_GETHANDLEDATA;
+use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::adapter::Adapter;
+use crate::device::Device;
+use crate::handles::HandleTable;
 use crate::miniport::KmdHandle;
-use crate::ram::Pages;
+use crate::verifier::Bugcheck;
 
+pub(crate) use address_space::{AddressSpace, MapRequest, Protection};
+pub(crate) use allocation::{Allocation, Request as AllocationRequest, Resource};
+pub(crate) use memory::IdlePoint;
+pub(crate) use paging_queue::PagingQueue;
 pub(crate) use user_mapping::UserMapping;
 
+use driver::Driver;
+use memory::Memory;
+use start::System;
+
 /// The memory manager of one adapter.
-pub(crate) struct VidMm {}
-
-/// GPU address space of a process on an adapter.
-pub(crate) struct AddressSpace {}
-
-/// Memory that a device asked for.
-pub(crate) struct Allocation {}
-
-/// A group of allocations with one handle of the driver.
-pub(crate) struct Resource {}
-
-/// Where residency requests of a device are ordered.
-pub(crate) struct PagingQueue {}
-
-/// What a GPU may do with a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protection {
-    /// Reads.
-    ReadOnly,
-    /// Reads and writes.
-    ReadWrite,
+pub(crate) struct VidMm {
+    driver: Arc<Driver>,
+    /// Lock order: see the module.
+    memory: Mutex<Memory>,
+    /// What the driver's handles of DxgkCbGetHandleData mean. Lock order: a leaf, because the driver asks from inside DDIs.
+    globals: Mutex<HandleTable<Global>>,
+    /// Lock order: before `memory`.
+    system: Mutex<Option<System>>,
+    /// The driver's own range of addresses in every process, empty for none.
+    driver_range: (u64, u64),
+    stopped: AtomicBool,
 }
 
-#[allow(unused_variables)]
+/// An allocation or resource as DxgkCbGetHandleData answers it.
+pub(crate) struct Global {
+    resource: bool,
+    data: KmdHandle,
+    device_specific: KmdHandle,
+}
+
 impl VidMm {
-    /// Reads the adapter's memory description.
-    pub(crate) fn new(adapter: &Arc<Adapter>) -> Result<Arc<Self>, NTSTATUS> {
-        Err(STATUS_NOT_SUPPORTED)
-    }
-
-    /// Creates the system process, its devices and contexts, and the paging process.
-    pub(crate) fn start(self: &Arc<Self>, adapter: &Arc<Adapter>) -> Result<(), NTSTATUS> {
-        Err(STATUS_NOT_SUPPORTED)
-    }
-
-    /// Ends everything that start made.
-    pub(crate) fn stop(&self) {}
-
-    /// Address space of the paging (system) process.
-    pub(crate) fn system_space(&self) -> Result<Arc<AddressSpace>, NTSTATUS> {
-        Err(STATUS_DEVICE_NOT_READY)
-    }
-
-    /// DxgkDdiCreateProcess and an address space.
-    pub(crate) fn create_process(&self, id: u64, name: &str) -> Result<(KmdHandle, Arc<AddressSpace>), NTSTATUS> {
-        Err(STATUS_NOT_SUPPORTED)
-    }
-
-    /// Ends a process of [`VidMm::create_process`].
-    pub(crate) fn destroy_process(&self, kmd_process: KmdHandle, space: &Arc<AddressSpace>) {}
-
-    /// Ends what is left of a device's memory.
-    pub(crate) fn release_device(&self, device: u64) {}
-
-    /// DxgkCbGetHandleData and DxgkCbAcquireHandleData: the driver's pointer for a kernel handle of an allocation or resource,
-    /// NULL for any other.
+    /// DxgkCbGetHandleData and DxgkCbAcquireHandleData: the driver's pointer for a kernel handle of an allocation or resource, NULL for
+    /// any other. Inside OpenAllocation there is no device-specific pointer yet. [d3dkmddi: DXGKARGCB_GETHANDLEDATA]
     pub(crate) fn handle_data(&self, data: &DXGKARGCB_GETHANDLEDATA) -> *mut c_void {
-        std::ptr::null_mut()
-    }
-}
-
-#[allow(unused_variables)]
-impl AddressSpace {
-    /// Segment and offset of the root page table, for DxgkDdiSetRootPageTable.
-    pub(crate) fn root(&self) -> (u32, u64) {
-        (0, 0)
-    }
-
-    /// Entries of the root page table.
-    pub(crate) fn root_entries(&self) -> u32 {
-        0
+        let globals = crate::machine::lock(&self.globals);
+        let Some(entry) = globals.get(data.hObject) else { return std::ptr::null_mut() };
+        let wanted = match data.Type {
+            DXGK_HANDLE_TYPE::DXGK_HANDLE_ALLOCATION => !entry.resource,
+            DXGK_HANDLE_TYPE::DXGK_HANDLE_RESOURCE => entry.resource,
+            _ => false,
+        };
+        match (wanted, data.Flags.DeviceSpecific()) {
+            (false, _) => std::ptr::null_mut(),
+            (true, false) => entry.data.raw(),
+            (true, true) => entry.device_specific.raw(),
+        }
     }
 
-    /// Maps pages of system memory; the answer is their GPU virtual address. The caller keeps the pages until
-    /// [`AddressSpace::unmap`].
-    ///
-    /// # Errors
-    /// No room in the address space or no memory for page tables.
-    pub(crate) fn map_pages(&self, pages: &Pages, protection: Protection) -> Result<u64, NTSTATUS> {
-        Err(STATUS_NOT_SUPPORTED)
+    /// Ends what is left of a device's memory. Its queues are gone.
+    pub(crate) fn release_device(&self, device: u64) {
+        let mut memory = crate::machine::lock(&self.memory);
+        for state in memory.allocations.values_mut().filter(|state| state.allocation.device() == device) {
+            state.destroyed = true;
+            state.references = 0;
+            state.idle = None;
+            state.lock = None;
+        }
+        drop(memory);
+        self.collect();
     }
 
-    /// Takes a range of [`AddressSpace::map_pages`] away; when the call returns, the GPU does not reach it any more.
-    pub(crate) fn unmap(&self, address: u64) {}
-}
-
-impl Allocation {
-    /// The driver's handle (device-independent).
-    pub(crate) fn kmd(&self) -> KmdHandle {
-        KmdHandle::NULL
+    /// Frees destroyed allocations that no queue can use any more, and what finished paging work held.
+    pub(crate) fn collect(&self) {
+        let mut memory = crate::machine::lock(&self.memory);
+        let collected = memory.retire().and_then(|_| memory.reap()).and_then(|_| memory.submit());
+        drop(memory);
+        self.note_failure("freeing memory", collected);
+        self.bury();
     }
 
-    /// Bytes, a multiple of the page size.
-    pub(crate) fn size(&self) -> u64 {
-        0
+    /// What the queues of a device have queued by now, as a test for when they are beyond it.
+    pub(crate) fn idle_point(device: &Device) -> IdlePoint {
+        let work = device.adapter.vidsch().work_of(device);
+        Arc::new(move || work.is_done())
     }
 
-    /// Identity of the device it was made on.
-    pub(crate) fn device(&self) -> u64 {
-        0
+    /// Work that nobody waits for could not be done.
+    fn note_failure<T>(&self, what: &str, result: Result<T, NTSTATUS>) {
+        if let Err(status) = result
+            && !self.driver.verifier.is_stopped()
+        {
+            self.driver.verifier.log(format!("{what} ended with {status}"));
+        }
     }
 
-    /// Whether it is on the residency list of its device.
-    pub(crate) fn is_resident(&self) -> bool {
-        false
+    /// A DDI that may not fail.
+    fn must_succeed(&self, name: &str, status: NTSTATUS) {
+        if !status.is_success() && !self.driver.verifier.is_stopped() {
+            let reason = format!("{name} may not fail, it answered {status}");
+            self.driver.verifier.raise(Bugcheck::new(Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR, [0; 4], reason));
+        }
     }
-
-    /// A doorbell uses the allocation as ring or ring control: it stays resident and is not freed until released.
-    pub(crate) fn add_doorbell_reference(&self) {}
-
-    /// Ends [`Allocation::add_doorbell_reference`].
-    pub(crate) fn release_doorbell_reference(&self) {}
-
-    /// Destroys the allocation once nothing uses it.
-    pub(crate) fn destroy(&self) {}
-}
-
-impl PagingQueue {
-    /// Destroys the queue; what was asked of it is still done.
-    pub(crate) fn destroy(&self) {}
 }

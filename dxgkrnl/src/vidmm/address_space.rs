@@ -1,0 +1,213 @@
+//! Address spaces as the rest of the system uses them.
+
+use std::sync::{Arc, Weak};
+
+use wddm_ddi::status::*;
+
+use crate::machine::lock;
+use crate::ram::{PAGE_SIZE, Pages};
+use crate::vidmm::VidMm;
+use crate::vidmm::allocation::Allocation;
+use crate::vidmm::memory::{Memory, SpaceId};
+use crate::vidmm::va_space::{Access, Mapping, Refused, Source, VaSpace};
+
+/// Most bytes of zero pages that one request may ask for: each page costs a page-table entry.
+const ZERO_MAX: u64 = 1 << 30;
+
+/// What a GPU may do with a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protection {
+    /// Reads.
+    ReadOnly,
+    /// Reads and writes.
+    ReadWrite,
+}
+
+/// GPU address space of a process on an adapter.
+pub(crate) struct AddressSpace {
+    vidmm: Weak<VidMm>,
+    id: SpaceId,
+    root: (u32, u64),
+    root_entries: u32,
+}
+
+/// A request to map, as [`AddressSpace::map`] takes it. [d3dukmdt: D3DDDI_MAPGPUVIRTUALADDRESS]
+#[derive(Clone, Copy)]
+pub(crate) struct MapRequest<'a> {
+    /// Where, 0 for anywhere between `minimum` and `maximum`.
+    pub(crate) base: u64,
+    /// Least address, if `base` is 0.
+    pub(crate) minimum: u64,
+    /// Greatest address, if `base` is 0; 0 for no limit.
+    pub(crate) maximum: u64,
+    /// What.
+    pub(crate) shows: Shows<'a>,
+    /// Pages.
+    pub(crate) pages: u64,
+    /// How.
+    pub(crate) write: bool,
+    /// How.
+    pub(crate) execute: bool,
+    /// For the driver.
+    pub(crate) driver_protection: u64,
+}
+
+/// What a mapping shows.
+#[derive(Clone, Copy)]
+pub(crate) enum Shows<'a> {
+    /// An allocation from a page on.
+    Allocation(&'a Allocation, u64),
+    /// Zero pages.
+    Zero,
+    /// Nothing: any access faults.
+    Nothing,
+}
+
+impl AddressSpace {
+    pub(super) fn new(vidmm: &Arc<VidMm>, id: SpaceId, root: (u32, u64)) -> Arc<Self> {
+        let root_entries = vidmm.driver.shape.entries(vidmm.driver.shape.root());
+        Arc::new(Self { vidmm: Arc::downgrade(vidmm), id, root, root_entries })
+    }
+
+    pub(super) fn id(&self) -> SpaceId {
+        self.id
+    }
+
+    fn vidmm(&self) -> Result<Arc<VidMm>, NTSTATUS> {
+        self.vidmm.upgrade().ok_or(STATUS_DEVICE_REMOVED)
+    }
+
+    /// Segment and offset of the root page table, for DxgkDdiSetRootPageTable.
+    pub(crate) fn root(&self) -> (u32, u64) {
+        self.root
+    }
+
+    /// Entries of the root page table.
+    pub(crate) fn root_entries(&self) -> u32 {
+        self.root_entries
+    }
+
+    /// Maps pages of system memory; the answer is their GPU virtual address. The caller keeps the pages until [`AddressSpace::unmap`].
+    ///
+    /// # Errors
+    /// No room in the address space or no memory for page tables.
+    pub(crate) fn map_pages(&self, pages: &Pages, protection: Protection) -> Result<u64, NTSTATUS> {
+        self.map_frames(pages.address() / PAGE_SIZE, pages.len() / PAGE_SIZE, protection)
+    }
+
+    /// As [`AddressSpace::map_pages`], for page frames that somebody else keeps.
+    pub(crate) fn map_frames(&self, frame: u64, pages: u64, protection: Protection) -> Result<u64, NTSTATUS> {
+        let vidmm = self.vidmm()?;
+        let access = match protection {
+            Protection::ReadOnly => Access::READ,
+            Protection::ReadWrite => Access::WRITE,
+        };
+        let mut memory = lock(&vidmm.memory);
+        let at = va(&mut memory, self.id)?.reserve_automatic(0, 0, 0, pages * PAGE_SIZE).map_err(Refused::status)?;
+        let mapping = Mapping { pages, source: Source::System { frame }, access };
+        match memory.map(self.id, at, mapping) {
+            Ok(()) => Ok(at),
+            Err(status) => {
+                memory.free_region(self.id, at, pages * PAGE_SIZE)?;
+                Err(status)
+            }
+        }
+    }
+
+    /// Takes a range of [`AddressSpace::map_pages`] away; when the call returns, the GPU does not reach it any more.
+    pub(crate) fn unmap(&self, address: u64) {
+        let Ok(vidmm) = self.vidmm() else { return };
+        let mut memory = lock(&vidmm.memory);
+        // A space that went with its process maps nothing.
+        let len = va(&mut memory, self.id).ok().and_then(|va| va.region_len(address));
+        let freed = len.map_or(Ok(()), |len| memory.free_region(self.id, address, len));
+        drop(memory);
+        vidmm.note_failure("unmapping pages", freed);
+    }
+
+    /// Reserves a region. [d3dukmdt: D3DDDI_RESERVEGPUVIRTUALADDRESS]
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for a bad range, STATUS_NO_MEMORY without room (or for a zero region beyond bounds).
+    pub(crate) fn reserve(&self, base: u64, min: u64, max: u64, len: u64, zero: bool) -> Result<u64, NTSTATUS> {
+        let vidmm = self.vidmm()?;
+        if zero && !vidmm.driver.mmu.Bits.ZeroInPteSupported() {
+            return Err(STATUS_NOT_SUPPORTED);
+        }
+        if zero && len > ZERO_MAX {
+            return Err(STATUS_NO_MEMORY);
+        }
+        let mut memory = lock(&vidmm.memory);
+        let at = va(&mut memory, self.id)?.reserve(base, min, max, len).map_err(Refused::status)?;
+        if zero {
+            let mapping = Mapping { pages: len / PAGE_SIZE, source: Source::Zero, access: Access::READ };
+            if let Err(status) = memory.map(self.id, at, mapping) {
+                memory.free_region(self.id, at, len)?;
+                return Err(status);
+            }
+        }
+        Ok(at)
+    }
+
+    /// Maps pages into a reserved region, or into a new one. The answer is the address.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for a range outside the allocation or the address space, STATUS_NO_MEMORY without room or page tables.
+    pub(crate) fn map(&self, request: &MapRequest<'_>) -> Result<u64, NTSTATUS> {
+        let vidmm = self.vidmm()?;
+        let len = request.pages.checked_mul(PAGE_SIZE).filter(|len| *len != 0).ok_or(STATUS_INVALID_PARAMETER)?;
+        if request.base % PAGE_SIZE != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let source = match request.shows {
+            Shows::Allocation(allocation, first) => {
+                let end = first.checked_add(request.pages).ok_or(STATUS_INVALID_PARAMETER)?;
+                if end > allocation.size() / PAGE_SIZE {
+                    return Err(STATUS_INVALID_PARAMETER);
+                }
+                Some(Source::Allocation { id: allocation.id(), first })
+            }
+            Shows::Zero if !vidmm.driver.mmu.Bits.ZeroInPteSupported() => return Err(STATUS_NOT_SUPPORTED),
+            Shows::Zero if len > ZERO_MAX => return Err(STATUS_NO_MEMORY),
+            Shows::Zero => Some(Source::Zero),
+            Shows::Nothing => None,
+        };
+        let access = Access { write: request.write, execute: request.execute, driver: request.driver_protection };
+        let mut memory = lock(&vidmm.memory);
+        let space = va(&mut memory, self.id)?;
+        let new = request.base == 0 || !space.in_region(request.base, len);
+        let at = if new {
+            // A region that is only reserved is what the caller keeps; one made for a mapping goes with it.
+            let reserve = if source.is_some() { VaSpace::reserve_automatic } else { VaSpace::reserve };
+            reserve(space, request.base, request.minimum, request.maximum, len).map_err(Refused::status)?
+        } else {
+            request.base
+        };
+        let mapped = match source {
+            Some(source) => memory.map(self.id, at, Mapping { pages: request.pages, source, access }),
+            None => memory.unmap(self.id, at, request.pages),
+        };
+        match mapped {
+            Ok(()) => Ok(at),
+            Err(status) => {
+                if new {
+                    memory.free_region(self.id, at, len)?;
+                }
+                Err(status)
+            }
+        }
+    }
+
+    /// Gives a whole region back. [d3dkmthk: D3DKMT_FREEGPUVIRTUALADDRESS]
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER if there is no region of this address and size.
+    pub(crate) fn free(&self, base: u64, len: u64) -> Result<(), NTSTATUS> {
+        let vidmm = self.vidmm()?;
+        lock(&vidmm.memory).free_region(self.id, base, len)
+    }
+}
+
+fn va(memory: &mut Memory, id: SpaceId) -> Result<&mut VaSpace, NTSTATUS> {
+    memory.spaces.get_mut(&id).map(|space| &mut space.va).ok_or(STATUS_DEVICE_REMOVED)
+}

@@ -1,0 +1,483 @@
+//! Allocations: what the driver said about them when they were created, and their end.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::D3DKMT_HANDLE;
+
+use crate::device::Device;
+use crate::machine::lock;
+use crate::miniport::KmdHandle;
+use crate::ram::PAGE_SIZE;
+use crate::vidmm::memory::{IdlePoint, Place, State};
+use crate::vidmm::segment::Segments;
+use crate::vidmm::{Global, VidMm};
+
+/// An allocation among those of an adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct AllocationId(pub(crate) u64);
+
+/// Memory that a device asked for.
+pub(crate) struct Allocation {
+    vidmm: Weak<VidMm>,
+    id: AllocationId,
+    /// The driver's handle.
+    kmd: KmdHandle,
+    /// The driver's handle on the device.
+    open: KmdHandle,
+    /// Our handle, by which the driver asks for its own pointers.
+    global: u32,
+    device: u64,
+    kmd_device: KmdHandle,
+    size: u64,
+    alignment: u64,
+    /// Segments in the order the driver prefers, 0 for the rest.
+    placements: [u8; 32],
+    cpu_visible: bool,
+    resource: Option<Arc<Resource>>,
+}
+
+/// A group of allocations that the driver knows by one more handle.
+pub(crate) struct Resource {
+    /// The driver's handle, NULL if it has none.
+    kmd: KmdHandle,
+    global: u32,
+    device: u64,
+    /// Allocations that the driver still knows.
+    live: AtomicU32,
+    /// Handles of its allocations in the process. Lock order: a leaf.
+    members: Mutex<Vec<D3DKMT_HANDLE>>,
+}
+
+/// What a thunk asks to be created, as the driver takes it.
+pub(crate) struct Request<'a> {
+    /// Private data of each allocation; the driver's changes stay in it.
+    pub(crate) allocations: &'a mut [Vec<u8>],
+    /// Private data of the whole.
+    pub(crate) private: &'a mut [u8],
+    /// The allocations form a resource.
+    pub(crate) resource: bool,
+    /// The caller's own flags that matter to the driver at open.
+    pub(crate) read_only: bool,
+}
+
+/// Normal priority. [d3dukmdt: D3DDDI_ALLOCATIONPRIORITY_NORMAL]
+const PRIORITY_NORMAL: u32 = 0x7800_0000;
+
+/// The answer of the driver, checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Answer {
+    kmd: KmdHandle,
+    size: u64,
+    alignment: u64,
+    placements: [u8; 32],
+    cpu_visible: bool,
+}
+
+/// The rules for what CreateAllocation may answer; the text names the one that is broken. [d3dkmddi: DXGK_ALLOCATIONINFO]
+fn check(info: &DXGK_ALLOCATIONINFO, segments: &Segments, map_aperture2: bool) -> Result<Answer, &'static str> {
+    // SAFETY: both arms are the same 32 bits.
+    let flags = unsafe { info.u3.FlagsWddm2 };
+    // SAFETY: both arms are the same 32 bits.
+    let alignment = u64::from(unsafe { info.u.Alignment });
+    let (all, apertures, write) = (segments.all(), segments.apertures(), info.SupportedWriteSegmentSet);
+    if info.hAllocation.is_null() {
+        return Err("hAllocation is NULL");
+    }
+    let size = (info.Size as u64).checked_next_multiple_of(PAGE_SIZE).filter(|size| *size != 0);
+    let size = size.filter(|size| *size <= segments.capacity()).ok_or("Size is 0 or larger than all memory")?;
+    if write == 0 || write & !all != 0 {
+        return Err("SupportedWriteSegmentSet is empty or names a segment that does not exist");
+    }
+    if info.EvictionSegmentSet & !apertures != 0 {
+        return Err("EvictionSegmentSet names a segment that is no aperture");
+    }
+    if alignment > PAGE_SIZE && !alignment.is_power_of_two() {
+        return Err("Alignment is no power of two");
+    }
+    if info.AllocationPriority == 0 {
+        return Err("AllocationPriority is 0");
+    }
+    if flags.MapApertureCpuVisible() && !map_aperture2 {
+        return Err("MapApertureCpuVisible without MapAperture2Supported");
+    }
+    let preferred = info.PreferredSegment;
+    let preferred = [
+        preferred.SegmentId0(),
+        preferred.SegmentId1(),
+        preferred.SegmentId2(),
+        preferred.SegmentId3(),
+        preferred.SegmentId4(),
+    ];
+    let mut order = Vec::with_capacity(32);
+    for id in preferred.into_iter().filter(|id| *id != 0) {
+        if write >> (id - 1) & 1 == 0 {
+            return Err("PreferredSegment names a segment outside SupportedWriteSegmentSet");
+        }
+        if !order.contains(&id) {
+            order.push(id);
+        }
+    }
+    // What the driver left open: memory before apertures, so that local memory is used while there is any.
+    for aperture in [false, true] {
+        for id in 1..=32u8 {
+            let bit = 1u32 << (id - 1);
+            if write & bit != 0 && (apertures & bit != 0) == aperture && !order.contains(&id) {
+                order.push(id);
+            }
+        }
+    }
+    let cpu_visible = flags.CpuVisible() || flags.CpuVisibleOnDemand();
+    let reachable = |id: &u8| segments.memory((*id).into()).is_none_or(|memory| memory.cpu_address.is_some());
+    if cpu_visible && !order.iter().any(reachable) {
+        return Err("CpuVisible in no segment that the CPU reaches, and no aperture to lock it through");
+    }
+    let mut placements = [0; 32];
+    for (place, id) in placements.iter_mut().zip(order) {
+        *place = id;
+    }
+    let alignment = alignment.max(PAGE_SIZE);
+    Ok(Answer { kmd: KmdHandle::new(info.hAllocation), size, alignment, placements, cpu_visible })
+}
+
+impl VidMm {
+    /// Creates allocations on a device and opens them there. [d3dkmddi: DXGKARG_CREATEALLOCATION, DXGKARG_OPENALLOCATION]
+    ///
+    /// # Errors
+    /// What the driver answered; STATUS_INVALID_PARAMETER when its answer breaks a rule, which the machine's log names; no memory.
+    /// Nothing exists then.
+    pub(crate) fn create_allocations(
+        self: &Arc<Self>,
+        device: &Device,
+        request: Request<'_>,
+    ) -> Result<(Vec<Arc<Allocation>>, Option<Arc<Resource>>), NTSTATUS> {
+        let Request { allocations, private, resource, read_only } = request;
+        let mut infos: Vec<DXGK_ALLOCATIONINFO> = allocations.iter_mut().map(|data| info(data)).collect();
+        let count = u32::try_from(infos.len()).map_err(|_| STATUS_INVALID_PARAMETER)?;
+        let mut args = DXGKARG_CREATEALLOCATION::zeroed();
+        (args.pPrivateDriverData, args.PrivateDriverDataSize) = pointer(private);
+        args.NumAllocations = count;
+        args.pAllocationInfo = infos.as_mut_ptr();
+        args.Flags.set_Resource(resource);
+        self.driver.miniport.create_allocation(self.driver.context.raw(), &mut args).ok()?;
+        let handles: Vec<KmdHandle> = infos.iter().map(|info| KmdHandle::new(info.hAllocation)).collect();
+        let kmd_resource = if resource { KmdHandle::new(args.hResource) } else { KmdHandle::NULL };
+        let map_aperture2 = device.adapter.caps().driver.MemoryManagementCaps.Bits.MapAperture2Supported();
+        let answers: Result<Vec<Answer>, &str> = {
+            let memory = lock(&self.memory);
+            infos.iter().map(|info| check(info, &memory.segments, map_aperture2)).collect()
+        };
+        let answers = match answers {
+            Ok(answers) => answers,
+            Err(rule) => {
+                self.driver.verifier.log(format!("CreateAllocation broke a rule: {rule}"));
+                self.destroy_on_driver(&handles, kmd_resource);
+                return Err(STATUS_INVALID_PARAMETER);
+            }
+        };
+        let made = self.new_globals(&answers).and_then(|globals| {
+            let rest = match resource {
+                true => self.new_resource(device, kmd_resource, count).map(Some),
+                false => Ok(None),
+            };
+            let opened = rest.and_then(|resource| match self.open(device, &globals, allocations, private, read_only) {
+                Ok(opened) => Ok((opened, resource)),
+                Err(status) => {
+                    self.forget_globals(resource.as_deref().map(|resource| resource.global).as_slice());
+                    Err(status)
+                }
+            });
+            match opened {
+                Ok((opened, resource)) => Ok((globals, opened, resource)),
+                Err(status) => {
+                    self.forget_globals(&globals);
+                    Err(status)
+                }
+            }
+        });
+        let (globals, opened, resource) = match made {
+            Ok(made) => made,
+            Err(status) => {
+                self.destroy_on_driver(&handles, kmd_resource);
+                return Err(status);
+            }
+        };
+        let parts = answers.into_iter().zip(globals).zip(opened);
+        let made = parts.map(|((answer, global), open)| self.register(device, answer, global, open, resource.clone()));
+        Ok((made.collect(), resource))
+    }
+
+    fn new_globals(&self, answers: &[Answer]) -> Result<Vec<u32>, NTSTATUS> {
+        let mut globals = lock(&self.globals);
+        let mut made = Vec::with_capacity(answers.len());
+        for answer in answers {
+            let entry = Global { resource: false, data: answer.kmd, device_specific: KmdHandle::NULL };
+            match globals.insert(entry, 0) {
+                Some(handle) => made.push(handle),
+                None => {
+                    for handle in made {
+                        globals.remove(handle);
+                    }
+                    return Err(STATUS_INSUFFICIENT_RESOURCES);
+                }
+            }
+        }
+        Ok(made)
+    }
+
+    fn forget_globals(&self, handles: &[u32]) {
+        let mut globals = lock(&self.globals);
+        for handle in handles {
+            globals.remove(*handle);
+        }
+    }
+
+    /// DxgkDdiOpenAllocation; the answer is the driver's handle on the device for each. [d3dkmddi: DXGKARG_OPENALLOCATION]
+    fn open(
+        &self,
+        device: &Device,
+        globals: &[u32],
+        private: &mut [Vec<u8>],
+        whole: &mut [u8],
+        read_only: bool,
+    ) -> Result<Vec<KmdHandle>, NTSTATUS> {
+        let mut infos: Vec<DXGK_OPENALLOCATIONINFO> = Vec::with_capacity(globals.len());
+        // The driver only reads at open; it gets copies so that it cannot change what user mode gets back.
+        let mut copies: Vec<Vec<u8>> = private.to_vec();
+        for (global, data) in globals.iter().zip(&mut copies) {
+            let mut info = DXGK_OPENALLOCATIONINFO::zeroed();
+            info.hAllocation = *global;
+            (info.pPrivateDriverData, info.PrivateDriverDataSize) = pointer(data);
+            infos.push(info);
+        }
+        let mut args = DXGKARG_OPENALLOCATION::zeroed();
+        args.NumAllocations = infos.len() as u32;
+        args.pOpenAllocation = infos.as_mut_ptr();
+        (args.pPrivateDriverData, args.PrivateDriverSize) = pointer(whole);
+        args.Flags = DXGK_OPENALLOCATIONFLAGS::new().with_Create(true).with_ReadOnly(read_only);
+        self.driver.miniport.open_allocation(device.kmd.raw(), &args).ok()?;
+        Ok(infos.iter().map(|info| KmdHandle::new(info.hDeviceSpecificAllocation)).collect())
+    }
+
+    fn new_resource(&self, device: &Device, kmd: KmdHandle, count: u32) -> Result<Arc<Resource>, NTSTATUS> {
+        let entry = Global { resource: true, data: kmd, device_specific: KmdHandle::NULL };
+        let global = lock(&self.globals).insert(entry, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+        let (live, members) = (AtomicU32::new(count), Mutex::new(Vec::new()));
+        Ok(Arc::new(Resource { kmd, global, device: device.id(), live, members }))
+    }
+
+    fn register(
+        self: &Arc<Self>,
+        device: &Device,
+        answer: Answer,
+        global: u32,
+        open: KmdHandle,
+        resource: Option<Arc<Resource>>,
+    ) -> Arc<Allocation> {
+        if let Some(entry) = lock(&self.globals).get_mut(global) {
+            entry.device_specific = open;
+        }
+        let mut memory = lock(&self.memory);
+        let id = AllocationId(memory.tick());
+        let allocation = Arc::new(Allocation {
+            vidmm: Arc::downgrade(self),
+            id,
+            kmd: answer.kmd,
+            open,
+            global,
+            device: device.id(),
+            kmd_device: device.kmd,
+            size: answer.size,
+            alignment: answer.alignment,
+            placements: answer.placements,
+            cpu_visible: answer.cpu_visible,
+            resource,
+        });
+        let state = State::new(Arc::clone(&allocation), id.0);
+        memory.allocations.insert(id, state);
+        allocation
+    }
+
+    fn destroy_on_driver(&self, handles: &[KmdHandle], resource: KmdHandle) {
+        let mut list: Vec<_> = handles.iter().filter(|handle| !handle.is_null()).map(|handle| handle.raw()).collect();
+        if list.is_empty() && resource.is_null() {
+            return;
+        }
+        let mut args = DXGKARG_DESTROYALLOCATION::zeroed();
+        args.NumAllocations = list.len() as u32;
+        args.pAllocationList = list.as_mut_ptr();
+        args.hResource = resource.raw();
+        args.Flags.set_DestroyResource(!resource.is_null());
+        let status = self.driver.miniport.destroy_allocation(self.driver.context.raw(), &args);
+        self.must_succeed("DestroyAllocation", status);
+    }
+
+    /// Tells the driver of allocations that are gone. Called without the memory lock.
+    pub(crate) fn bury(&self) {
+        let gone = std::mem::take(&mut lock(&self.memory).gone);
+        for allocation in gone {
+            if !allocation.open.is_null() {
+                let mut list = [allocation.open.raw()];
+                let args = DXGKARG_CLOSEALLOCATION { NumAllocations: 1, pOpenHandleList: list.as_mut_ptr() };
+                let status = self.driver.miniport.close_allocation(allocation.kmd_device.raw(), &args);
+                self.must_succeed("DxgkDdiCloseAllocation", status);
+            }
+            let last =
+                allocation.resource.as_ref().filter(|resource| resource.live.fetch_sub(1, Ordering::AcqRel) == 1);
+            self.destroy_on_driver(&[allocation.kmd], last.map_or(KmdHandle::NULL, |resource| resource.kmd));
+            self.forget_globals(&[allocation.global]);
+            self.forget_globals(last.map(|resource| resource.global).as_slice());
+        }
+    }
+
+    /// Ends an allocation for its owner. It is freed once no doorbell refers to it and `idle` has passed (at once for `None`).
+    pub(crate) fn destroy_allocation(&self, allocation: &Allocation, idle: Option<IdlePoint>) {
+        let mut memory = lock(&self.memory);
+        let Some(state) = memory.allocations.get_mut(&allocation.id) else { return };
+        state.destroyed = true;
+        state.listed = 0;
+        state.lock = None;
+        state.idle = idle;
+        let freed = memory.reap().and_then(|_| memory.submit());
+        drop(memory);
+        self.note_failure("freeing an allocation", freed);
+        self.bury();
+    }
+
+    /// Whether a destroyed allocation still holds memory.
+    pub(crate) fn still_exists(&self, allocation: &Allocation) -> bool {
+        let mut memory = lock(&self.memory);
+        let reaped = memory.reap();
+        let exists = memory.allocations.contains_key(&allocation.id);
+        drop(memory);
+        self.note_failure("freeing an allocation", reaped);
+        self.bury();
+        exists
+    }
+}
+
+impl Allocation {
+    /// The driver's handle (device-independent).
+    pub(crate) fn kmd(&self) -> KmdHandle {
+        self.kmd
+    }
+
+    /// The driver's handle on the device it was made on.
+    pub(crate) fn open_handle(&self) -> KmdHandle {
+        self.open
+    }
+
+    pub(crate) fn id(&self) -> AllocationId {
+        self.id
+    }
+
+    /// Bytes, a multiple of the page size.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Bytes that its place in a segment is aligned to.
+    pub(crate) fn alignment(&self) -> u64 {
+        self.alignment
+    }
+
+    /// Segments it may live in, the preferred one first.
+    pub(crate) fn placements(&self) -> impl Iterator<Item = u32> + use<> {
+        self.placements.into_iter().take_while(|id| *id != 0).map(u32::from)
+    }
+
+    /// Whether the CPU may lock it.
+    pub(crate) fn is_cpu_visible(&self) -> bool {
+        self.cpu_visible
+    }
+
+    /// Identity of the device it was made on.
+    pub(crate) fn device(&self) -> u64 {
+        self.device
+    }
+
+    /// The resource it belongs to.
+    pub(crate) fn resource(&self) -> Option<&Arc<Resource>> {
+        self.resource.as_ref()
+    }
+
+    fn with_state<R>(&self, act: impl FnOnce(&mut State) -> R) -> Option<R> {
+        let vidmm = self.vidmm.upgrade()?;
+        let mut memory = lock(&vidmm.memory);
+        memory.allocations.get_mut(&self.id).map(act)
+    }
+
+    /// Whether it is on the residency list of its device.
+    pub(crate) fn is_resident(&self) -> bool {
+        self.with_state(|state| state.listed > 0 && !state.destroyed).unwrap_or(false)
+    }
+
+    /// Whether a doorbell uses it.
+    pub(crate) fn is_referenced(&self) -> bool {
+        self.with_state(|state| state.references > 0).unwrap_or(false)
+    }
+
+    /// A doorbell uses the allocation as ring or ring control: it stays where it is and is not freed until released.
+    pub(crate) fn add_doorbell_reference(&self) {
+        self.with_state(|state| state.references += 1);
+    }
+
+    /// Ends [`Allocation::add_doorbell_reference`].
+    pub(crate) fn release_doorbell_reference(&self) {
+        self.with_state(|state| state.references = state.references.saturating_sub(1));
+        if let Some(vidmm) = self.vidmm.upgrade() {
+            vidmm.collect();
+        }
+    }
+
+    /// Destroys the allocation of a device that has no work any more.
+    pub(crate) fn destroy(&self) {
+        if let Some(vidmm) = self.vidmm.upgrade() {
+            vidmm.destroy_allocation(self, None);
+        }
+    }
+
+    /// The bytes are nowhere yet, in system memory, or in a segment: for reports and tests.
+    pub(crate) fn segment(&self) -> Option<u32> {
+        self.with_state(|state| match &state.place {
+            Place::Uncommitted => None,
+            Place::System(_) => Some(0),
+            Place::Local { segment, .. } => Some(*segment),
+        })?
+    }
+}
+
+impl Resource {
+    /// Identity of the device it was made on.
+    pub(crate) fn device(&self) -> u64 {
+        self.device
+    }
+
+    /// Handles of its allocations in the process.
+    pub(crate) fn members(&self) -> Vec<D3DKMT_HANDLE> {
+        lock(&self.members).clone()
+    }
+
+    /// Notes the handles of its allocations.
+    pub(crate) fn set_members(&self, handles: &[D3DKMT_HANDLE]) {
+        *lock(&self.members) = handles.to_vec();
+    }
+}
+
+fn pointer(data: &mut [u8]) -> (*mut core::ffi::c_void, u32) {
+    if data.is_empty() { (core::ptr::null_mut(), 0) } else { (data.as_mut_ptr().cast(), data.len() as u32) }
+}
+
+fn info(data: &mut [u8]) -> DXGK_ALLOCATIONINFO {
+    let mut info = DXGK_ALLOCATIONINFO::zeroed();
+    (info.pPrivateDriverData, info.PrivateDriverDataSize) = pointer(data);
+    info.AllocationPriority = PRIORITY_NORMAL;
+    info
+}
+
+#[cfg(test)]
+#[path = "allocation_tests.rs"]
+mod tests;

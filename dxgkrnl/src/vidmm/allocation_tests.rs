@@ -1,0 +1,78 @@
+//! What CreateAllocation may answer.
+
+use super::*;
+use crate::adapter::Segment;
+use crate::ram::Ram;
+
+/// Segment 1 aperture, 2 memory that the CPU sees, 3 memory that it does not.
+fn segments() -> Segments {
+    let segment = |id, aperture, cpu_address| Segment {
+        id,
+        base_address: 0,
+        size: 16 << 20,
+        commit_limit: 0,
+        flags: DXGK_SEGMENTFLAGS::new().with_Aperture(aperture),
+        cpu_address,
+        kernel: None,
+    };
+    let list = [segment(1, true, None), segment(2, false, Some(1 << 40)), segment(3, false, None)];
+    Segments::new(Ram::new(1 << 20).unwrap(), &list)
+}
+
+fn good() -> DXGK_ALLOCATIONINFO {
+    let mut info = DXGK_ALLOCATIONINFO::zeroed();
+    info.hAllocation = core::ptr::without_provenance_mut(0x1234);
+    info.Size = 5000;
+    info.SupportedWriteSegmentSet = 0b111;
+    info.EvictionSegmentSet = 0b1;
+    info.AllocationPriority = PRIORITY_NORMAL;
+    info
+}
+
+fn broken(change: impl FnOnce(&mut DXGK_ALLOCATIONINFO)) -> &'static str {
+    let mut info = good();
+    change(&mut info);
+    check(&info, &segments(), false).expect_err("the answer breaks a rule")
+}
+
+#[test]
+fn sizes_are_whole_pages_and_open_segments_are_used_local_memory_first() {
+    let answer = check(&good(), &segments(), false).unwrap();
+    assert_eq!((answer.size, answer.alignment, answer.cpu_visible), (8192, 4096, false));
+    assert_eq!(answer.placements[..4], [2, 3, 1, 0]);
+    let mut info = good();
+    info.PreferredSegment = D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(3).with_SegmentId1(1);
+    assert_eq!(check(&info, &segments(), false).unwrap().placements[..4], [3, 1, 2, 0]);
+}
+
+#[test]
+fn each_rule_for_the_answer_is_enforced_by_name() {
+    assert!(broken(|info| info.hAllocation = core::ptr::null_mut()).contains("hAllocation"));
+    assert!(broken(|info| info.Size = 0).contains("Size"));
+    assert!(broken(|info| info.Size = usize::MAX).contains("Size"));
+    assert!(broken(|info| info.Size = 1 << 40).contains("Size"));
+    assert!(broken(|info| info.SupportedWriteSegmentSet = 0).contains("SupportedWriteSegmentSet"));
+    assert!(broken(|info| info.SupportedWriteSegmentSet = 0b1001).contains("SupportedWriteSegmentSet"));
+    assert!(broken(|info| info.EvictionSegmentSet = 0b10).contains("EvictionSegmentSet"));
+    assert!(broken(|info| info.u.Alignment = 12288).contains("Alignment"));
+    assert!(broken(|info| info.AllocationPriority = 0).contains("AllocationPriority"));
+    assert!(
+        broken(|info| {
+            info.SupportedWriteSegmentSet = 0b1;
+            info.PreferredSegment = D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(2);
+        })
+        .contains("PreferredSegment")
+    );
+    let flags = DXGK_ALLOCATIONINFOFLAGS_WDDM2_0::new();
+    assert!(
+        broken(|info| {
+            info.SupportedWriteSegmentSet = 0b100;
+            info.u3.FlagsWddm2 = flags.with_CpuVisible(true);
+        })
+        .contains("CpuVisible")
+    );
+    let mut info = good();
+    info.u3.FlagsWddm2 = flags.with_MapApertureCpuVisible(true);
+    assert!(check(&info, &segments(), false).unwrap_err().contains("MapAperture2Supported"));
+    assert!(check(&info, &segments(), true).is_ok());
+}

@@ -1,0 +1,161 @@
+//! The driver's side of memory management: BuildPagingBuffer, and nothing else.
+
+use std::sync::{Arc, OnceLock};
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+
+use crate::miniport::{KmdHandle, Miniport};
+use crate::verifier::{Bugcheck, Verifier};
+use crate::vidmm::page_table::{Entries, Shape, TableMemory, Update};
+use crate::vidmm::segment::{Segments, Table};
+use crate::vidsch::VidSch;
+
+/// The driver as the memory manager calls it, and what it said about its page tables.
+pub(crate) struct Driver {
+    pub(crate) miniport: Arc<Miniport>,
+    /// hAdapter of DDIs.
+    pub(crate) context: KmdHandle,
+    pub(crate) verifier: Arc<Verifier>,
+    pub(crate) mmu: DXGK_GPUMMUCAPS,
+    /// Leaf first.
+    pub(crate) levels: Vec<DXGK_PAGE_TABLE_LEVEL_DESC>,
+    pub(crate) shape: Shape,
+    /// The scheduler, whose lock keeps BuildPagingBuffer apart from submissions.
+    pub(crate) scheduler: OnceLock<Arc<VidSch>>,
+}
+
+/// Paging operations by name. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_OPERATION]
+pub(crate) type Operation = DXGK_BUILDPAGINGBUFFER_OPERATION;
+
+impl Driver {
+    /// One BuildPagingBuffer call; the result is one of the three legal ones, or the machine has stopped.
+    /// [d3dkmddi: DXGKDDI_BUILDPAGINGBUFFER]
+    pub(crate) fn build(&self, args: &mut DXGKARG_BUILDPAGINGBUFFER) -> NTSTATUS {
+        let operation = args.Operation;
+        let status = {
+            let _class = self.scheduler.get().map(|scheduler| scheduler.scheduler_class());
+            self.miniport.build_paging_buffer(self.context.raw(), args)
+        };
+        let legal = [STATUS_SUCCESS, STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER];
+        if legal.contains(&status) || self.verifier.is_stopped() {
+            return status;
+        }
+        let reason =
+            format!("BuildPagingBuffer returned {status} for operation {}, which is not a legal result", operation.0);
+        let parameters = (operation.0 as u32 as u64, u64::from(status.0 as u32));
+        self.verifier.raise(Bugcheck::memory(0xb, parameters.0, parameters.1, 0, reason));
+        STATUS_DEVICE_REMOVED
+    }
+
+    /// An operation that the driver carries out with the CPU before it returns. [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER::pDmaBuffer]
+    pub(crate) fn at_once(&self, operation: Operation, u: DXGKARG_BUILDPAGINGBUFFER_Union) -> Result<(), NTSTATUS> {
+        let mut args = DXGKARG_BUILDPAGINGBUFFER::zeroed();
+        args.Operation = operation;
+        args.u = u;
+        let status = self.build(&mut args);
+        if status == STATUS_SUCCESS {
+            return Ok(());
+        }
+        if !self.verifier.is_stopped() {
+            // Nothing was under way that the driver could be waiting for, so a second try would end the same.
+            let reason =
+                format!("BuildPagingBuffer returned {status} for operation {}, which takes no buffer", operation.0);
+            let parameters = (operation.0 as u32 as u64, u64::from(status.0 as u32));
+            self.verifier.raise(Bugcheck::memory(0x30, parameters.0, parameters.1, 0, reason));
+        }
+        Err(STATUS_DEVICE_REMOVED)
+    }
+
+    /// Makes the GPU forget translations of a process between two addresses (end exclusive). [d3dkmddi: DXGK_BUILDPAGINGBUFFER_FLUSHTLB]
+    pub(crate) fn flush(&self, process: KmdHandle, root: (u32, u64), start: u64, end: u64) -> Result<(), NTSTATUS> {
+        let mut flush = DXGK_BUILDPAGINGBUFFER_FLUSHTLB::zeroed();
+        flush.RootPageTableAddress = D3DGPU_PHYSICAL_ADDRESS { SegmentId: root.0, Padding: 0, SegmentOffset: root.1 };
+        flush.hProcess = process.raw();
+        flush.StartVirtualAddress = start;
+        flush.EndVirtualAddress = end;
+        self.at_once(Operation::DXGK_OPERATION_FLUSH_TLB, DXGKARG_BUILDPAGINGBUFFER_Union { FlushTlb: flush })
+    }
+}
+
+/// What leaf entries of an update belong to.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject {
+    /// The driver's handle of the allocation, NULL for anything else.
+    pub(crate) allocation: KmdHandle,
+    /// Byte in the allocation that the first page of the mapping shows.
+    pub(crate) offset: u64,
+    /// First page of the mapping.
+    pub(crate) first_page: u64,
+    /// From D3DDDI_MAPGPUVIRTUALADDRESS.
+    pub(crate) driver_protection: u64,
+}
+
+impl Subject {
+    /// Tables, and pages of no allocation.
+    pub(crate) const NONE: Self = Self { allocation: KmdHandle::NULL, offset: 0, first_page: 0, driver_protection: 0 };
+}
+
+/// Page tables of one process, written by the driver.
+pub(crate) struct TableWriter<'a> {
+    pub(crate) driver: &'a Driver,
+    pub(crate) segments: &'a mut Segments,
+    /// The driver's handle of the process.
+    pub(crate) process: KmdHandle,
+    /// The paging process has its own segments for tables.
+    pub(crate) paging_process: bool,
+    pub(crate) subject: Subject,
+}
+
+impl TableMemory for TableWriter<'_> {
+    type Table = Table;
+
+    fn create(&mut self, level: u32) -> Result<Table, NTSTATUS> {
+        let desc = self.driver.levels.get(level as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+        let segment = if self.paging_process { desc.PagingProcessPageTableSegmentId } else { desc.PageTableSegmentId };
+        let align = u64::from(desc.PageTableAlignmentInBytes.max(1));
+        self.segments.allocate_table(segment, u64::from(desc.PageTableSizeInBytes), align)
+    }
+
+    fn destroy(&mut self, table: Table) {
+        self.segments.release_table(table);
+    }
+
+    fn link(&self, table: &Table) -> DXGK_PTE {
+        table.link()
+    }
+
+    fn update(&mut self, update: Update<'_, Table>) -> Result<(), NTSTATUS> {
+        let mut args = DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE::zeroed();
+        let mut same;
+        match update.entries {
+            Entries::Each(entries) => {
+                args.pPageTableEntries = entries.as_ptr().cast_mut();
+                args.NumPageTableEntries = entries.len() as u32;
+            }
+            Entries::Same(entry, count) => {
+                same = entry;
+                args.pPageTableEntries = &raw mut same;
+                args.NumPageTableEntries = count;
+                args.Flags.set_Repeat(true);
+            }
+        }
+        args.Flags.set_InitialUpdate(update.initial);
+        args.PageTableLevel = update.level;
+        args.PageTableAddress =
+            DXGK_PAGETABLEUPDATEADDRESS { CpuVirtual: update.table.kernel_address().as_ptr().cast() };
+        args.StartIndex = update.start;
+        args.hProcess = self.process.raw();
+        args.UpdateMode = DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
+        args.FirstPteVirtualAddress = update.first_page * crate::ram::PAGE_SIZE;
+        if update.level == 0 && !update.initial {
+            args.hAllocation = self.subject.allocation.raw();
+            args.DriverProtection = self.subject.driver_protection;
+            let pages = update.first_page.saturating_sub(self.subject.first_page);
+            args.AllocationOffsetInBytes = self.subject.offset + pages * crate::ram::PAGE_SIZE;
+        }
+        let u = DXGKARG_BUILDPAGINGBUFFER_Union { UpdatePageTable: args };
+        self.driver.at_once(Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE, u)
+    }
+}

@@ -1,0 +1,487 @@
+//! Everything under the memory lock: address spaces with their page tables, and where each allocation is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::{DXGK_PTE, DXGK_PTE_Union1};
+use wddm_ddi::status::*;
+
+use crate::miniport::KmdHandle;
+use crate::ram::PAGE_SIZE;
+use crate::vidmm::allocation::{Allocation, AllocationId};
+use crate::vidmm::driver::{Driver, Subject, TableWriter};
+use crate::vidmm::lock::{BarFiles, Lock};
+use crate::vidmm::page_table::{Changes, PageTables};
+use crate::vidmm::paging::Paging;
+use crate::vidmm::residency;
+use crate::vidmm::segment::{Segments, SystemMemory, Table};
+use crate::vidmm::va_space::{Access, Mapping, Refused, Source, VaSpace};
+
+/// How long a request waits for queues to go idle before it is told that memory is short.
+const IDLE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// An address space among those of an adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SpaceId(pub(crate) u64);
+
+/// Tells whether every queue that could have used something at a certain time has since gone beyond that time.
+pub(crate) type IdlePoint = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// One address space.
+pub(crate) struct Space {
+    /// The driver's handle of the process.
+    pub(crate) process: KmdHandle,
+    pub(crate) paging_process: bool,
+    pub(crate) va: VaSpace,
+    tables: PageTables<Table>,
+}
+
+/// Where the bytes of an allocation are.
+pub(crate) enum Place {
+    /// Nowhere yet: all zero.
+    Uncommitted,
+    /// In system memory.
+    System(SystemMemory),
+    /// In a memory segment.
+    Local {
+        /// Segment.
+        segment: u32,
+        /// Byte offset in it.
+        offset: u64,
+    },
+}
+
+/// What changes about an allocation.
+pub(crate) struct State {
+    pub(crate) allocation: Arc<Allocation>,
+    pub(crate) place: Place,
+    /// Its page-table entries are valid: it has been made resident and was not evicted since.
+    pub(crate) accessible: bool,
+    /// MakeResident calls that no Evict has answered.
+    pub(crate) listed: u32,
+    /// Doorbells that use it.
+    pub(crate) references: u32,
+    /// Address spaces that map it.
+    pub(crate) spaces: BTreeSet<SpaceId>,
+    pub(crate) lock: Option<Lock>,
+    /// Time of the last request that concerned it.
+    pub(crate) last_use: u64,
+    /// Last paging packet that reads or writes it.
+    pub(crate) busy: Option<u32>,
+    /// When it left the residency list or was destroyed: the queues that may still use it.
+    pub(crate) idle: Option<IdlePoint>,
+    pub(crate) destroyed: bool,
+}
+
+impl State {
+    /// A new allocation, nowhere yet.
+    pub(crate) fn new(allocation: Arc<Allocation>, now: u64) -> Self {
+        Self {
+            allocation,
+            place: Place::Uncommitted,
+            accessible: false,
+            listed: 0,
+            references: 0,
+            spaces: BTreeSet::new(),
+            lock: None,
+            last_use: now,
+            busy: None,
+            idle: None,
+            destroyed: false,
+        }
+    }
+}
+
+/// The state behind the memory lock.
+pub(crate) struct Memory {
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) segments: Segments,
+    pub(crate) spaces: BTreeMap<SpaceId, Space>,
+    pub(crate) allocations: BTreeMap<AllocationId, State>,
+    pub(crate) paging: Paging,
+    /// Files behind bus addresses, for showing CPU-visible segments to user mode.
+    pub(crate) bars: BarFiles,
+    /// Allocations that are gone for everybody but the driver, which must be told without the memory lock.
+    pub(crate) gone: Vec<Arc<Allocation>>,
+    clock: u64,
+    next_space: u64,
+}
+
+/// Where pages of a mapping come from.
+pub(crate) enum Shown<'a> {
+    Nothing,
+    System { memory: &'a SystemMemory, first: u64 },
+    Frames { segment: u32, first: u64 },
+    Zero,
+}
+
+impl Memory {
+    pub(crate) fn new(driver: Arc<Driver>, segments: Segments, paging: Paging, bars: BarFiles) -> Self {
+        Self {
+            driver,
+            segments,
+            spaces: BTreeMap::new(),
+            allocations: BTreeMap::new(),
+            paging,
+            bars,
+            gone: Vec::new(),
+            clock: 0,
+            next_space: 1,
+        }
+    }
+
+    /// The time of this request, for what was used last.
+    pub(crate) fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    /// Makes an address space with an empty root table.
+    ///
+    /// # Errors
+    /// No memory for the root.
+    pub(crate) fn create_space(
+        &mut self,
+        process: KmdHandle,
+        paging_process: bool,
+        va: VaSpace,
+    ) -> Result<SpaceId, NTSTATUS> {
+        let tables = loop {
+            let Self { driver, segments, .. } = self;
+            let mut writer = TableWriter { driver, segments, process, paging_process, subject: Subject::NONE };
+            match PageTables::new(driver.shape.clone(), &mut writer) {
+                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) if self.make_room(self.table_segment())? => {}
+                result => break result?,
+            }
+        };
+        let id = SpaceId(self.next_space);
+        self.next_space += 1;
+        self.spaces.insert(id, Space { process, paging_process, va, tables });
+        Ok(id)
+    }
+
+    /// Gives an address space back. What was mapped in it stays where it is.
+    pub(crate) fn destroy_space(&mut self, id: SpaceId) {
+        let Some(space) = self.spaces.remove(&id) else { return };
+        for table in space.tables.into_tables() {
+            self.segments.release_table(table);
+        }
+        for state in self.allocations.values_mut() {
+            state.spaces.remove(&id);
+        }
+    }
+
+    /// Root page table of a space: segment and offset.
+    pub(crate) fn root(&self, id: SpaceId) -> Option<(u32, u64)> {
+        self.spaces.get(&id).map(|space| space.tables.root().address())
+    }
+
+    fn table_segment(&self) -> u32 {
+        self.driver.levels.first().map_or(0, |level| level.PageTableSegmentId)
+    }
+
+    /// Makes page tables exist for a range for good.
+    pub(crate) fn pin(&mut self, id: SpaceId, at: u64, len: u64) -> Result<(), NTSTATUS> {
+        let Self { driver, segments, spaces, .. } = self;
+        let space = spaces.get_mut(&id).ok_or(STATUS_INVALID_PARAMETER)?;
+        let (process, paging_process) = (space.process, space.paging_process);
+        let mut writer = TableWriter { driver, segments, process, paging_process, subject: Subject::NONE };
+        let pages = at / PAGE_SIZE..(at + len) / PAGE_SIZE;
+        space.tables.prepare(pages.clone(), &mut writer)?;
+        space.tables.pin(pages);
+        Ok(())
+    }
+
+    /// Writes the page-table entries of a mapping, making room for page tables if there is none. What cannot be accessed at the
+    /// moment stays invalid.
+    ///
+    /// # Errors
+    /// No memory for page tables; nothing is shown then.
+    pub(crate) fn show(&mut self, id: SpaceId, at: u64, mapping: Mapping) -> Result<(), NTSTATUS> {
+        loop {
+            match self.try_show(id, at, mapping) {
+                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) if self.make_room(self.table_segment())? => {}
+                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) => return Err(STATUS_NO_MEMORY),
+                result => return result,
+            }
+        }
+    }
+
+    fn try_show(&mut self, id: SpaceId, at: u64, mapping: Mapping) -> Result<(), NTSTATUS> {
+        let Self { driver, segments, spaces, allocations, .. } = self;
+        let space = spaces.get_mut(&id).ok_or(STATUS_INVALID_PARAMETER)?;
+        let first_page = at / PAGE_SIZE;
+        let mut subject = Subject { first_page, driver_protection: mapping.access.driver, ..Subject::NONE };
+        let shown = match mapping.source {
+            Source::Zero => Shown::Zero,
+            Source::System { frame } => Shown::Frames { segment: 0, first: frame },
+            Source::Allocation { id, first } => match allocations.get(&id) {
+                Some(state) if state.accessible => {
+                    subject.allocation = state.allocation.kmd();
+                    subject.offset = first * PAGE_SIZE;
+                    match &state.place {
+                        Place::Uncommitted => Shown::Nothing,
+                        Place::System(memory) => Shown::System { memory, first },
+                        Place::Local { segment, offset } => {
+                            Shown::Frames { segment: *segment, first: offset / PAGE_SIZE + first }
+                        }
+                    }
+                }
+                _ => Shown::Nothing,
+            },
+        };
+        let pages = mapping.pages;
+        write_entries(driver, segments, space, Range { at, pages }, &shown, mapping.access, subject)
+    }
+
+    /// Shows memory in the paging process, whose page tables for it exist.
+    pub(crate) fn show_frames(&mut self, id: SpaceId, at: u64, pages: u64, shown: &Shown<'_>) -> Result<(), NTSTATUS> {
+        let Self { driver, segments, spaces, .. } = self;
+        let space = spaces.get_mut(&id).ok_or(STATUS_INVALID_PARAMETER)?;
+        write_entries(driver, segments, space, Range { at, pages }, shown, Access::WRITE, Subject::NONE)
+    }
+
+    /// Makes page-table entries invalid; when the call returns, the GPU does not use them any more.
+    pub(crate) fn hide(&mut self, id: SpaceId, at: u64, pages: u64) -> Result<(), NTSTATUS> {
+        let Self { driver, segments, spaces, .. } = self;
+        let space = spaces.get_mut(&id).ok_or(STATUS_INVALID_PARAMETER)?;
+        let (process, paging_process) = (space.process, space.paging_process);
+        let range = at / PAGE_SIZE..at / PAGE_SIZE + pages;
+        let mut writer = TableWriter { driver, segments, process, paging_process, subject: Subject::NONE };
+        let (changes, dead) = space.tables.unmap(range, &mut writer)?;
+        if changes.replaced {
+            driver.flush(process, space.tables.root().address(), at, at + pages * PAGE_SIZE)?;
+        }
+        for table in dead {
+            segments.release_table(table);
+        }
+        Ok(())
+    }
+
+    /// Maps in a region that the caller found or made, replacing what was there.
+    ///
+    /// # Errors
+    /// As [`Memory::show`]; the range then shows nothing.
+    pub(crate) fn map(&mut self, id: SpaceId, at: u64, mapping: Mapping) -> Result<(), NTSTATUS> {
+        let space = self.spaces.get_mut(&id).ok_or(STATUS_INVALID_PARAMETER)?;
+        let replaced = space.va.remove(at, mapping.pages);
+        if !replaced.is_empty() {
+            self.hide(id, at, mapping.pages)?;
+            self.forget_unused_spaces(id, &replaced);
+        }
+        self.show(id, at, mapping)?;
+        if let Some(space) = self.spaces.get_mut(&id) {
+            space.va.map(at, mapping);
+        }
+        if let Source::Allocation { id: allocation, .. } = mapping.source
+            && let Some(state) = self.allocations.get_mut(&allocation)
+        {
+            state.spaces.insert(id);
+        }
+        Ok(())
+    }
+
+    /// Takes mappings out of part of a region.
+    pub(crate) fn unmap(&mut self, id: SpaceId, at: u64, pages: u64) -> Result<(), NTSTATUS> {
+        let space = self.spaces.get_mut(&id).ok_or(STATUS_INVALID_PARAMETER)?;
+        let removed = space.va.remove(at, pages);
+        self.hide(id, at, pages)?;
+        self.forget_unused_spaces(id, &removed);
+        Ok(())
+    }
+
+    /// Gives a whole region back.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER if it is no region of this length.
+    pub(crate) fn free_region(&mut self, id: SpaceId, base: u64, len: u64) -> Result<(), NTSTATUS> {
+        let space = self.spaces.get_mut(&id).ok_or(STATUS_INVALID_PARAMETER)?;
+        if space.va.region_len(base) != Some(len) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        // The range is hidden before anybody else can get it.
+        self.unmap(id, base, len / PAGE_SIZE)?;
+        let space = self.spaces.get_mut(&id).ok_or(STATUS_INVALID_PARAMETER)?;
+        space.va.release(base, len).map(|_| ()).map_err(Refused::status)
+    }
+
+    fn forget_unused_spaces(&mut self, id: SpaceId, removed: &[(u64, Mapping)]) {
+        for (_, mapping) in removed {
+            if let Source::Allocation { id: allocation, .. } = mapping.source
+                && self.spaces.get(&id).is_none_or(|space| space.va.mappings_of(allocation).is_empty())
+                && let Some(state) = self.allocations.get_mut(&allocation)
+            {
+                state.spaces.remove(&id);
+            }
+        }
+    }
+
+    /// Shows an allocation wherever it is mapped.
+    pub(crate) fn show_everywhere(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
+        for (space, at, mapping) in self.mappings_of(id) {
+            self.show(space, at, mapping)?;
+        }
+        Ok(())
+    }
+
+    /// Hides an allocation wherever it is mapped.
+    pub(crate) fn hide_everywhere(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
+        for (space, at, mapping) in self.mappings_of(id) {
+            self.hide(space, at, mapping.pages)?;
+        }
+        Ok(())
+    }
+
+    fn mappings_of(&self, id: AllocationId) -> Vec<(SpaceId, u64, Mapping)> {
+        let Some(state) = self.allocations.get(&id) else { return Vec::new() };
+        let spaces = state.spaces.iter().filter_map(|space| Some((*space, self.spaces.get(space)?)));
+        spaces
+            .flat_map(|(id_of_space, space)| {
+                space.va.mappings_of(id).into_iter().map(move |(at, mapping)| (id_of_space, at, mapping))
+            })
+            .collect()
+    }
+
+    /// Unmaps an allocation everywhere, for good.
+    pub(crate) fn unmap_everywhere(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
+        let Some(state) = self.allocations.get_mut(&id) else { return Ok(()) };
+        for space in std::mem::take(&mut state.spaces) {
+            // Hidden first, so that a region that goes with the mapping cannot be reused before.
+            let mappings = self.spaces.get(&space).map(|space| space.va.mappings_of(id)).unwrap_or_default();
+            for (at, mapping) in mappings {
+                self.hide(space, at, mapping.pages)?;
+            }
+            if let Some(space) = self.spaces.get_mut(&space) {
+                space.va.remove_allocation(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does one thing that may lead to free memory in `segment` (0 for system memory). False when nothing is left to try.
+    pub(crate) fn make_room(&mut self, segment: u32) -> Result<bool, NTSTATUS> {
+        if self.retire()? || self.reap()? {
+            return Ok(true);
+        }
+        // What leaves the segment is free once the GPU has copied it, so whatever is under way comes first.
+        if self.wait_oldest()? {
+            return Ok(true);
+        }
+        if segment != 0
+            && let Some(victim) = residency::victim(self, segment)
+        {
+            return self.evict(victim);
+        }
+        self.wait_for_idle(segment)
+    }
+
+    /// Waits until queues have let go of something, within bounds.
+    fn wait_for_idle(&mut self, segment: u32) -> Result<bool, NTSTATUS> {
+        let deadline = Instant::now() + IDLE_PATIENCE;
+        let hopeful = |memory: &Self| {
+            memory.allocations.values().any(|state| {
+                let here =
+                    matches!(&state.place, Place::Local { segment: here, .. } if *here == segment) || segment == 0;
+                state.idle.is_some()
+                    && state.listed == 0
+                    && state.references == 0
+                    && (state.destroyed || segment != 0)
+                    && here
+            })
+        };
+        while hopeful(self) && Instant::now() < deadline && !self.driver.verifier.is_stopped() {
+            let ready = |state: &State| state.listed == 0 && state.idle.as_ref().is_some_and(|idle| idle());
+            if self.reap()? || self.allocations.values().any(|state| ready(state) && residency::is_in(state, segment)) {
+                return Ok(true);
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        Ok(false)
+    }
+
+    /// Frees destroyed allocations that no queue can use any more. True if any was freed.
+    pub(crate) fn reap(&mut self) -> Result<bool, NTSTATUS> {
+        let ready =
+            |state: &State| state.destroyed && state.references == 0 && state.idle.as_ref().is_none_or(|idle| idle());
+        let ready: Vec<AllocationId> =
+            self.allocations.iter().filter(|(_, state)| ready(state)).map(|(id, _)| *id).collect();
+        for id in &ready {
+            self.free(*id)?;
+        }
+        Ok(!ready.is_empty())
+    }
+
+    /// Frees what an allocation holds, now. Its memory is used again only after the paging work on it.
+    pub(crate) fn free(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
+        self.unmap_everywhere(id)?;
+        let Some(state) = self.allocations.remove(&id) else { return Ok(()) };
+        let size = state.allocation.size();
+        self.release_place(state.place, size);
+        self.gone.push(state.allocation);
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Range {
+    at: u64,
+    pages: u64,
+}
+
+fn write_entries(
+    driver: &Driver,
+    segments: &mut Segments,
+    space: &mut Space,
+    range: Range,
+    shown: &Shown<'_>,
+    access: Access,
+    subject: Subject,
+) -> Result<(), NTSTATUS> {
+    if matches!(shown, Shown::Nothing) {
+        return Ok(());
+    }
+    let first = range.at / PAGE_SIZE;
+    let (pages, end) = (first..first + range.pages, range.at + range.pages * PAGE_SIZE);
+    let (process, paging_process) = (space.process, space.paging_process);
+    let mut writer = TableWriter { driver, segments, process, paging_process, subject };
+    let prepared = match space.tables.prepare(pages.clone(), &mut writer) {
+        Ok(changes) => changes,
+        Err(status) => {
+            // Directory entries came and went; the GPU may have seen them.
+            driver.flush(process, space.tables.root().address(), range.at, end)?;
+            return Err(status);
+        }
+    };
+    let mut entry = |page: u64| entry(driver, shown, page - first, access);
+    let written = space.tables.write(pages, &mut entry, &mut writer)?;
+    let changes = Changes { replaced: prepared.replaced | written.replaced, added: prepared.added | written.added };
+    if changes.replaced || (changes.added && !driver.mmu.Bits.InvalidTlbEntriesNotCached()) {
+        driver.flush(process, space.tables.root().address(), range.at, end)?;
+    }
+    Ok(())
+}
+
+/// Leaf entry for page `page` of what is shown. [d3dukmdt: DXGK_PTE]
+fn entry(driver: &Driver, shown: &Shown<'_>, page: u64, access: Access) -> DXGK_PTE {
+    let mut entry = DXGK_PTE::zeroed();
+    let (segment, frame) = match shown {
+        Shown::Nothing => return entry,
+        Shown::Zero => {
+            entry.Bits.set_Valid(true);
+            entry.Bits.set_Zero(true);
+            return entry;
+        }
+        Shown::System { memory, first } => (0, memory.frame(first + page)),
+        Shown::Frames { segment, first } => (*segment, first + page),
+    };
+    let mmu = driver.mmu.Bits;
+    entry.Bits.set_Valid(true);
+    entry.Bits.set_Segment(segment as u8);
+    entry.Bits.set_CacheCoherent(segment == 0 && mmu.CacheCoherentMemorySupported());
+    entry.Bits.set_ReadOnly(!access.write && mmu.ReadOnlyMemorySupported());
+    entry.Bits.set_NoExecute(!access.execute && mmu.NoExecuteMemorySupported());
+    entry.u1 = DXGK_PTE_Union1 { PageAddress: frame };
+    entry
+}

@@ -1,0 +1,511 @@
+//! Paging work: buffers that the driver fills and the paging node runs.
+//!
+//! Operations are packed into a buffer until it is full or the request is complete. What an operation needs (windows of the
+//! paging process onto memory, memory that is being left) is held until the packet is complete and given back then.
+
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+
+use crate::miniport::KmdHandle;
+use crate::ram::{PAGE_SIZE, Pages};
+use crate::range::RangeAllocator;
+use crate::verifier::Bugcheck;
+use crate::vidmm::allocation::AllocationId;
+use crate::vidmm::driver::Operation;
+use crate::vidmm::memory::{Memory, Place, Shown, SpaceId};
+use crate::vidmm::segment::SystemMemory;
+use crate::vidmm::va_space::{Access, Mapping, Refused, Source};
+
+/// Addresses of the paging process through which memory is moved; their page tables always exist.
+const WINDOWS_LEN: u64 = 32 << 20;
+/// Largest part of an allocation that one window shows.
+const WINDOW_MAX: u64 = 8 << 20;
+/// Bytes behind a paging buffer that must stay untouched.
+const GUARD: [u8; 64] = [0xc5; 64];
+/// Buffers that are made at start; taking one later must not need memory, because memory may be what is short.
+const BUFFERS: usize = 4;
+
+/// The node that runs paging buffers.
+pub(crate) trait PagingNode: Send + Sync {
+    /// Runs `size` bytes at `address` of the paging process; the answer identifies the packet.
+    fn submit(&self, address: u64, size: u32, private: &mut [u8]) -> Result<u32, NTSTATUS>;
+    /// Whether a packet is complete.
+    fn is_complete(&self, fence: u32) -> bool;
+    /// Waits for a packet.
+    fn wait(&self, fence: u32) -> Result<(), NTSTATUS>;
+}
+
+struct Buffer {
+    pages: Pages,
+    address: u64,
+    private: Vec<u8>,
+}
+
+struct Batch {
+    buffer: Buffer,
+    used: u32,
+    private_used: u32,
+    windows: Vec<(u64, u64)>,
+    release: Vec<Release>,
+}
+
+struct Pending {
+    fence: u32,
+    batch: Batch,
+}
+
+enum Release {
+    Local { segment: u32, offset: u64, len: u64 },
+    System(#[allow(dead_code, reason = "held until it is dropped")] SystemMemory),
+}
+
+/// Paging state of an adapter.
+pub(crate) struct Paging {
+    node: Option<Arc<dyn PagingNode>>,
+    space: Option<SpaceId>,
+    windows: RangeAllocator,
+    free: Vec<Buffer>,
+    open: Option<Batch>,
+    pending: VecDeque<Pending>,
+    buffer_size: u32,
+    private_size: u32,
+    /// Packets submitted so far, and the last one.
+    submitted: u64,
+    last: Option<u32>,
+}
+
+impl Paging {
+    /// Nothing set up. Sizes are what the driver asked for; at least a page is given.
+    pub(crate) fn new(buffer_size: u32, private_size: u32) -> Self {
+        let buffer_size = buffer_size.clamp(PAGE_SIZE as u32, 16 << 20).next_multiple_of(PAGE_SIZE as u32);
+        Self {
+            node: None,
+            space: None,
+            windows: RangeAllocator::new(0, 0),
+            free: Vec::new(),
+            open: None,
+            pending: VecDeque::new(),
+            buffer_size,
+            private_size: private_size.min(1 << 20),
+            submitted: 0,
+            last: None,
+        }
+    }
+
+    /// Packets submitted so far.
+    pub(crate) fn submitted(&self) -> u64 {
+        self.submitted
+    }
+}
+
+impl Memory {
+    /// The node; paging is possible from now on.
+    pub(crate) fn set_paging_node(&mut self, node: Arc<dyn PagingNode>) {
+        self.paging.node = Some(node);
+    }
+
+    /// Whether paging work on an allocation may still be under way.
+    pub(crate) fn is_busy(&self, id: AllocationId) -> bool {
+        let fence = self.allocations.get(&id).and_then(|state| state.busy);
+        let node = self.paging.node.as_ref();
+        fence.is_some_and(|fence| node.is_some_and(|node| !node.is_complete(fence)))
+    }
+
+    fn node(&self) -> Result<Arc<dyn PagingNode>, NTSTATUS> {
+        self.paging.node.clone().ok_or(STATUS_DEVICE_NOT_READY)
+    }
+
+    fn paging_space(&self) -> Result<SpaceId, NTSTATUS> {
+        self.paging.space.ok_or(STATUS_DEVICE_NOT_READY)
+    }
+
+    /// Makes the buffers and the page tables of the windows.
+    ///
+    /// # Errors
+    /// No memory.
+    pub(crate) fn prepare_paging(&mut self, space: SpaceId) -> Result<(), NTSTATUS> {
+        let va = &mut self.spaces.get_mut(&space).ok_or(STATUS_DEVICE_NOT_READY)?.va;
+        let windows = va.reserve(0, 0, 0, WINDOWS_LEN).map_err(Refused::status)?;
+        self.pin(space, windows, WINDOWS_LEN)?;
+        self.paging.space = Some(space);
+        self.paging.windows = RangeAllocator::new(windows, windows + WINDOWS_LEN);
+        for _ in 0..BUFFERS {
+            let buffer = self.new_buffer()?;
+            self.paging.free.push(buffer);
+        }
+        Ok(())
+    }
+
+    fn new_buffer(&mut self) -> Result<Buffer, NTSTATUS> {
+        let space = self.paging_space()?;
+        let len = u64::from(self.paging.buffer_size);
+        // One more page, so that a driver that writes on is noticed and harms nobody.
+        let pages = self.segments.ram.allocate(len + PAGE_SIZE, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
+        let va = &mut self.spaces.get_mut(&space).ok_or(STATUS_DEVICE_NOT_READY)?.va;
+        let address = va.reserve(0, 0, 0, len).map_err(Refused::status)?;
+        let source = Source::System { frame: pages.address() / PAGE_SIZE };
+        let mapped = self.map(space, address, Mapping { pages: len / PAGE_SIZE, source, access: Access::WRITE });
+        if let Err(status) = mapped {
+            self.free_region(space, address, len)?;
+            return Err(status);
+        }
+        let private = vec![0; self.paging.private_size as usize];
+        let buffer = Buffer { pages, address, private };
+        buffer.set_guard(len);
+        Ok(buffer)
+    }
+
+    fn open_batch(&mut self) -> Result<&mut Batch, NTSTATUS> {
+        if self.paging.open.is_none() {
+            self.retire()?;
+            let buffer = loop {
+                if let Some(buffer) = self.paging.free.pop() {
+                    break buffer;
+                }
+                if !self.wait_oldest()? {
+                    return Err(STATUS_DEVICE_NOT_READY);
+                }
+            };
+            let batch = Batch { buffer, used: 0, private_used: 0, windows: Vec::new(), release: Vec::new() };
+            self.paging.open = Some(batch);
+        }
+        self.paging.open.as_mut().ok_or(STATUS_INTERNAL_ERROR)
+    }
+
+    /// Adds an operation to the open buffer, submitting it and going on in the next whenever it is full.
+    ///
+    /// # Errors
+    /// STATUS_GRAPHICS_ALLOCATION_BUSY if the driver insists, STATUS_DEVICE_REMOVED when the machine has stopped.
+    pub(crate) fn emit(&mut self, operation: Operation, u: DXGKARG_BUILDPAGINGBUFFER_Union) -> Result<(), NTSTATUS> {
+        let mut multipass = 0;
+        let mut busy = 0;
+        loop {
+            let driver = Arc::clone(&self.driver);
+            let size = self.paging.buffer_size;
+            let batch = self.open_batch()?;
+            let fresh = batch.used == 0;
+            let mut args = batch.arguments(size);
+            args.Operation = operation;
+            args.MultipassOffset = multipass;
+            args.u = u;
+            let status = driver.build(&mut args);
+            let advanced = match batch.take_back(&args, size) {
+                Ok(advanced) => advanced,
+                Err(bugcheck) => {
+                    driver.verifier.raise(bugcheck);
+                    return Err(STATUS_DEVICE_REMOVED);
+                }
+            };
+            match status {
+                STATUS_SUCCESS => return Ok(()),
+                STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER => {
+                    if fresh && !advanced && args.MultipassOffset == multipass {
+                        let reason = format!(
+                            "BuildPagingBuffer made no progress on operation {} in an empty buffer",
+                            operation.0
+                        );
+                        driver.verifier.raise(Bugcheck::memory(
+                            0xb,
+                            operation.0 as u32 as u64,
+                            u64::from(size),
+                            0,
+                            reason,
+                        ));
+                        return Err(STATUS_DEVICE_REMOVED);
+                    }
+                    multipass = args.MultipassOffset;
+                    // The rest of the operation still looks through the windows.
+                    let windows = std::mem::take(&mut batch.windows);
+                    self.submit()?;
+                    self.open_batch()?.windows.extend(windows);
+                }
+                STATUS_GRAPHICS_ALLOCATION_BUSY if busy == 0 => {
+                    busy += 1;
+                    let windows = std::mem::take(&mut batch.windows);
+                    self.submit()?;
+                    self.open_batch()?.windows.extend(windows);
+                    while self.wait_oldest()? {}
+                }
+                status => return Err(status),
+            }
+        }
+    }
+
+    /// Submits the open buffer.
+    ///
+    /// # Errors
+    /// What the node says; STATUS_DEVICE_REMOVED when the machine has stopped.
+    pub(crate) fn submit(&mut self) -> Result<(), NTSTATUS> {
+        let Some(mut batch) = self.paging.open.take() else { return Ok(()) };
+        if batch.used == 0 {
+            // The driver had nothing for the GPU to do; what is under way may still need what this packet would have held.
+            if let Some(last) = self.paging.pending.back_mut() {
+                last.batch.windows.append(&mut batch.windows);
+                last.batch.release.append(&mut batch.release);
+            }
+            return self.finish(batch);
+        }
+        let private = batch.buffer.private.get_mut(..batch.private_used as usize).unwrap_or_default();
+        let fence = self.node()?.submit(batch.buffer.address, batch.used, private)?;
+        self.paging.submitted += 1;
+        self.paging.last = Some(fence);
+        self.paging.pending.push_back(Pending { fence, batch });
+        Ok(())
+    }
+
+    /// Submits the open buffer; the answer is the last packet if any was submitted since `before` (of [`Paging::submitted`]).
+    pub(crate) fn submit_since(&mut self, before: u64) -> Result<Option<u32>, NTSTATUS> {
+        self.submit()?;
+        Ok(if self.paging.submitted > before { self.paging.last } else { None })
+    }
+
+    fn finish(&mut self, batch: Batch) -> Result<(), NTSTATUS> {
+        if let Some(space) = self.paging.space {
+            for (at, len) in &batch.windows {
+                self.hide(space, *at, len / PAGE_SIZE)?;
+                self.paging.windows.release(*at, *len);
+            }
+        }
+        for release in batch.release {
+            if let Release::Local { segment, offset, len } = release {
+                self.segments.release(segment, offset, len);
+            }
+        }
+        self.paging.free.push(batch.buffer);
+        Ok(())
+    }
+
+    /// Gives back what complete packets held. True if there was any.
+    pub(crate) fn retire(&mut self) -> Result<bool, NTSTATUS> {
+        let mut any = false;
+        while let Some(oldest) = self.paging.pending.front() {
+            if !self.node()?.is_complete(oldest.fence) {
+                break;
+            }
+            if let Some(done) = self.paging.pending.pop_front() {
+                self.finish(done.batch)?;
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Waits for the oldest packet and gives back what it held. False if none is under way.
+    pub(crate) fn wait_oldest(&mut self) -> Result<bool, NTSTATUS> {
+        let Some(fence) = self.paging.pending.front().map(|oldest| oldest.fence) else { return Ok(false) };
+        self.node()?.wait(fence)?;
+        self.retire()?;
+        // The node said that it is complete; whatever is_complete makes of it, nothing waits for it twice.
+        if self.paging.pending.front().is_some_and(|oldest| oldest.fence == fence)
+            && let Some(done) = self.paging.pending.pop_front()
+        {
+            self.finish(done.batch)?;
+        }
+        Ok(true)
+    }
+
+    /// Waits until a packet and all before it are complete.
+    pub(crate) fn wait_for(&mut self, fence: u32) -> Result<(), NTSTATUS> {
+        while self.paging.pending.iter().any(|pending| pending.fence == fence) {
+            self.wait_oldest()?;
+        }
+        Ok(())
+    }
+
+    /// Forgets all paging work: the node runs no more.
+    pub(crate) fn abandon_paging(&mut self) {
+        self.paging.node = None;
+        let pending = std::mem::take(&mut self.paging.pending);
+        let batches = pending.into_iter().map(|pending| pending.batch).chain(self.paging.open.take());
+        for batch in batches {
+            for release in batch.release {
+                if let Release::Local { segment, offset, len } = release {
+                    self.segments.release(segment, offset, len);
+                }
+            }
+        }
+        self.paging.free.clear();
+    }
+
+    /// Gives the memory of a place back after the paging work that was submitted or opened so far.
+    pub(crate) fn release_place(&mut self, place: Place, size: u64) {
+        let release = match place {
+            Place::Uncommitted => return,
+            Place::System(memory) => Release::System(memory),
+            Place::Local { segment, offset } => Release::Local { segment, offset, len: size },
+        };
+        let last =
+            self.paging.open.as_mut().or_else(|| self.paging.pending.back_mut().map(|pending| &mut pending.batch));
+        match (last, release) {
+            (Some(batch), release) => batch.release.push(release),
+            (None, Release::Local { segment, offset, len }) => self.segments.release(segment, offset, len),
+            (None, Release::System(memory)) => drop(memory),
+        }
+    }
+
+    /// Takes `N` windows of `len` bytes until the open packet is complete. Whatever is submitted to make room is submitted before
+    /// any of them is in use.
+    fn take_windows<const N: usize>(&mut self, len: u64) -> Result<[u64; N], NTSTATUS> {
+        loop {
+            let mut taken = [0; N];
+            let mut missing = false;
+            for window in &mut taken {
+                match self.paging.windows.allocate(len, PAGE_SIZE) {
+                    Some(at) => *window = at,
+                    None => missing = true,
+                }
+            }
+            if !missing {
+                let windows = taken.map(|at| (at, len));
+                match self.open_batch() {
+                    Ok(batch) => batch.windows.extend(windows),
+                    Err(status) => {
+                        self.give_back_windows(windows);
+                        return Err(status);
+                    }
+                }
+                return Ok(taken);
+            }
+            self.give_back_windows(taken.map(|at| (at, len)));
+            self.submit()?;
+            if !self.wait_oldest()? {
+                return Err(STATUS_NO_MEMORY);
+            }
+        }
+    }
+
+    fn give_back_windows(&mut self, windows: impl IntoIterator<Item = (u64, u64)>) {
+        for (at, len) in windows {
+            if at != 0 {
+                self.paging.windows.release(at, len);
+            }
+        }
+    }
+
+    /// Shows part of a place in a window.
+    fn look_at(&mut self, window: u64, place: &Place, first: u64, len: u64) -> Result<(), NTSTATUS> {
+        let shown = match place {
+            Place::Uncommitted => return Err(STATUS_INTERNAL_ERROR),
+            Place::Local { offset, segment } => Shown::Frames { segment: *segment, first: offset / PAGE_SIZE + first },
+            Place::System(memory) => Shown::System { memory, first },
+        };
+        let space = self.paging_space()?;
+        self.show_frames(space, window, len / PAGE_SIZE, &shown)
+    }
+
+    /// Fills a place with zero.
+    pub(crate) fn fill_zero(&mut self, allocation: KmdHandle, place: &Place, size: u64) -> Result<(), NTSTATUS> {
+        for (at, len) in pieces(size) {
+            let [window] = self.take_windows(len)?;
+            self.look_at(window, place, at / PAGE_SIZE, len)?;
+            let mut fill = DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL::zeroed();
+            fill.DestinationVirtualAddress = window;
+            fill.hAllocation = allocation.raw();
+            fill.AllocationOffsetInBytes = at;
+            fill.FillSizeInBytes = len;
+            let u = DXGKARG_BUILDPAGINGBUFFER_Union { FillVirtual: fill };
+            self.emit(Operation::DXGK_OPERATION_VIRTUAL_FILL, u)?;
+        }
+        Ok(())
+    }
+
+    /// Copies one place to another of the same size.
+    pub(crate) fn transfer(
+        &mut self,
+        allocation: KmdHandle,
+        from: &Place,
+        to: &Place,
+        size: u64,
+    ) -> Result<(), NTSTATUS> {
+        let direction = match (from, to) {
+            (Place::System(_), _) => DXGK_MEMORY_TRANSFER_DIRECTION::DXGK_MEMORY_TRANSFER_SYSTEM_TO_LOCAL,
+            (_, Place::System(_)) => DXGK_MEMORY_TRANSFER_DIRECTION::DXGK_MEMORY_TRANSFER_LOCAL_TO_SYSTEM,
+            _ => DXGK_MEMORY_TRANSFER_DIRECTION::DXGK_MEMORY_TRANSFER_LOCAL_TO_LOCAL,
+        };
+        for (at, len) in pieces(size) {
+            let [source, destination] = self.take_windows(len)?;
+            self.look_at(source, from, at / PAGE_SIZE, len)?;
+            self.look_at(destination, to, at / PAGE_SIZE, len)?;
+            let mut transfer = DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL::zeroed();
+            transfer.SourceVirtualAddress = source;
+            transfer.DestinationVirtualAddress = destination;
+            transfer.hAllocation = allocation.raw();
+            transfer.AllocationOffsetInBytes = at;
+            transfer.TransferSizeInBytes = len;
+            transfer.TransferDirection = direction;
+            let u = DXGKARG_BUILDPAGINGBUFFER_Union { TransferVirtual: transfer };
+            self.emit(Operation::DXGK_OPERATION_VIRTUAL_TRANSFER, u)?;
+        }
+        Ok(())
+    }
+
+    /// Has the GPU write a monitored fence once everything before is done. `address` is in the paging process.
+    pub(crate) fn signal_fence(&mut self, address: u64, value: u64) -> Result<(), NTSTATUS> {
+        let signal =
+            DXGK_BUILDPAGINGBUFFER_SIGNALMONITOREDFENCE { MonitoredFenceGpuVa: address, MonitoredFenceValue: value };
+        let u = DXGKARG_BUILDPAGINGBUFFER_Union { SignalMonitoredFence: signal };
+        self.emit(Operation::DXGK_OPERATION_SIGNAL_MONITORED_FENCE, u)
+    }
+}
+
+/// Cuts a size into parts that a window can show.
+fn pieces(size: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..size.div_ceil(WINDOW_MAX)).map(move |piece| {
+        let at = piece * WINDOW_MAX;
+        (at, WINDOW_MAX.min(size - at))
+    })
+}
+
+impl Buffer {
+    fn guard(&self, len: u64) -> NonNull<[u8; 64]> {
+        // SAFETY: the buffer has a page more than the `len` bytes that the driver may use.
+        unsafe { self.pages.kernel_address().add(len as usize) }.cast()
+    }
+
+    fn set_guard(&self, len: u64) {
+        // SAFETY: the guard lies in pages that belong to this object, and a byte array has no alignment.
+        unsafe { self.guard(len).write(GUARD) };
+    }
+
+    fn guard_is_intact(&self, len: u64) -> bool {
+        // SAFETY: as for set_guard.
+        (unsafe { self.guard(len).read() }) == GUARD
+    }
+}
+
+impl Batch {
+    fn arguments(&mut self, size: u32) -> DXGKARG_BUILDPAGINGBUFFER {
+        let mut args = DXGKARG_BUILDPAGINGBUFFER::zeroed();
+        args.pDmaBuffer = self.buffer.pages.kernel_address().as_ptr().wrapping_add(self.used as usize).cast();
+        args.DmaSize = size - self.used;
+        args.pDmaBufferPrivateData = self.buffer.private.as_mut_ptr().wrapping_add(self.private_used as usize).cast();
+        args.DmaBufferPrivateDataSize = self.buffer.private.len() as u32 - self.private_used;
+        args.DmaBufferGpuVirtualAddress = self.buffer.address;
+        args.DmaBufferWriteOffset = self.used;
+        args
+    }
+
+    /// Takes over how far the driver came. [debugger: 0x10e, subcodes 0x12 and 0x13]
+    fn take_back(&mut self, args: &DXGKARG_BUILDPAGINGBUFFER, size: u32) -> Result<bool, Bugcheck> {
+        let start = self.buffer.pages.kernel_address().as_ptr().addr();
+        let used = args.pDmaBuffer.addr().wrapping_sub(start);
+        if used < self.used as usize || used > size as usize || !self.buffer.guard_is_intact(u64::from(size)) {
+            let reason = format!("BuildPagingBuffer wrote beyond the {} bytes left in the buffer", size - self.used);
+            return Err(Bugcheck::memory(0x12, used as u64, u64::from(size), 0, reason));
+        }
+        let private = args.pDmaBufferPrivateData.addr().wrapping_sub(self.buffer.private.as_ptr().addr());
+        if private < self.private_used as usize || private > self.buffer.private.len() {
+            let reason = "BuildPagingBuffer wrote beyond the private data of the buffer";
+            return Err(Bugcheck::memory(0x13, private as u64, self.buffer.private.len() as u64, 0, reason));
+        }
+        let advanced = used > self.used as usize;
+        self.used = used as u32;
+        self.private_used = private as u32;
+        Ok(advanced)
+    }
+}

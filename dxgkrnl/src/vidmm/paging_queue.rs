@@ -1,0 +1,165 @@
+//! Paging queues: the order of residency requests of a device, and the fence that counts them.
+
+use std::sync::{Arc, Mutex};
+
+use wddm_ddi::status::*;
+use wddm_ddi::types::D3DKMT_HANDLE;
+
+use crate::device::Device;
+use crate::machine::lock;
+use crate::ram::PAGE_SIZE;
+use crate::vidmm::VidMm;
+use crate::vidmm::address_space::{AddressSpace, Protection};
+use crate::vidmm::allocation::Allocation;
+use crate::vidmm::memory::IdlePoint;
+use crate::vidsch::SyncObject;
+
+/// Where residency requests of a device are ordered. [d3dkmthk: D3DKMT_CREATEPAGINGQUEUE]
+pub(crate) struct PagingQueue {
+    device: Arc<Device>,
+    fence: Arc<SyncObject>,
+    fence_handle: D3DKMT_HANDLE,
+    system_space: Arc<AddressSpace>,
+    /// Page of the fence in the paging process, and the fence in it.
+    page: u64,
+    offset: u64,
+    /// Last value handed out. Lock order: after the memory lock, so that values and packets have one order.
+    value: Mutex<u64>,
+}
+
+/// Why a residency request failed, and by how many bytes the process should shrink.
+pub(crate) type Shortage = (NTSTATUS, u64);
+
+impl PagingQueue {
+    /// A queue of `device` whose requests are counted by `fence`, a monitored fence with this handle.
+    ///
+    /// # Errors
+    /// No room in the paging process; STATUS_DEVICE_NOT_READY on an adapter that is not started.
+    pub(crate) fn new(
+        device: &Arc<Device>,
+        fence: Arc<SyncObject>,
+        fence_handle: D3DKMT_HANDLE,
+    ) -> Result<Arc<Self>, NTSTATUS> {
+        let system_space = device.adapter.vidmm().system_space()?;
+        let ram = device.adapter.machine.ram();
+        let base = ram.kernel_address(0, ram.size()).ok_or(STATUS_INTERNAL_ERROR)?;
+        // Fence storage is system memory, whose bus addresses are offsets in the kernel's mapping.
+        let physical =
+            fence.kernel_address().addr().checked_sub(base.addr().get()).ok_or(STATUS_INTERNAL_ERROR)? as u64;
+        let page = system_space.map_frames(physical / PAGE_SIZE, 1, Protection::ReadWrite)?;
+        Ok(Arc::new(Self {
+            device: Arc::clone(device),
+            fence,
+            fence_handle,
+            system_space,
+            page,
+            offset: physical % PAGE_SIZE,
+            value: Mutex::new(0),
+        }))
+    }
+
+    /// The device it was made on.
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// The fence that counts its requests.
+    pub(crate) fn fence(&self) -> &Arc<SyncObject> {
+        &self.fence
+    }
+
+    /// Handle of the fence in the process.
+    pub(crate) fn fence_handle(&self) -> D3DKMT_HANDLE {
+        self.fence_handle
+    }
+
+    /// Destroys the queue once everything asked of it is done; its fence is still there.
+    pub(crate) fn destroy(&self) {
+        let vidmm = self.device.adapter.vidmm();
+        let last = *lock(&self.value);
+        let mut memory = lock(&vidmm.memory);
+        while self.fence.current() < last {
+            match memory.wait_oldest() {
+                Ok(true) => {}
+                Ok(false) | Err(_) => break,
+            }
+        }
+        drop(memory);
+        self.system_space.unmap(self.page);
+    }
+}
+
+impl VidMm {
+    /// Makes allocations resident, all or none. The answer is the value of the queue's fence at which they are, 0 if they already are.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY with what is missing; what stopped the work otherwise.
+    pub(crate) fn make_resident(&self, queue: &PagingQueue, list: &[Arc<Allocation>]) -> Result<u64, Shortage> {
+        let mut memory = lock(&self.memory);
+        let before = memory.paging.submitted();
+        for (done, allocation) in list.iter().enumerate() {
+            if let Err(status) = memory.make_resident(allocation.id()) {
+                let missing = memory.bytes_missing(allocation.id());
+                for other in list.iter().take(done) {
+                    memory.undo_resident(other.id());
+                }
+                drop(memory);
+                self.bury();
+                return Err((status, if status == STATUS_NO_MEMORY { missing } else { 0 }));
+            }
+        }
+        // Work of an earlier request on the same allocations counts as well: a value that is handed out stands for all of it.
+        let busy = memory.paging.submitted() > before || list.iter().any(|allocation| memory.is_busy(allocation.id()));
+        let value = if busy {
+            let mut value = lock(&queue.value);
+            let signaled = memory.signal_fence(queue.page + queue.offset, *value + 1).and_then(|()| memory.submit());
+            if let Err(status) = signaled {
+                return Err((status, 0));
+            }
+            *value += 1;
+            *value
+        } else {
+            0
+        };
+        drop(memory);
+        self.bury();
+        Ok(value)
+    }
+
+    /// Takes allocations off the residency list, all or none.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER if one of them is not on it (as often as it is named).
+    pub(crate) fn evict_allocations(&self, list: &[Arc<Allocation>], idle: &IdlePoint) -> Result<(), NTSTATUS> {
+        let mut memory = lock(&self.memory);
+        for allocation in list {
+            let named = list.iter().filter(|other| other.id() == allocation.id()).count();
+            let listed = memory.allocations.get(&allocation.id()).map_or(0, |state| state.listed as usize);
+            if listed < named {
+                return Err(STATUS_INVALID_PARAMETER);
+            }
+        }
+        for allocation in list {
+            memory.leave_list(allocation.id(), idle)?;
+        }
+        Ok(())
+    }
+
+    /// D3DKMTLock2. [d3dkmthk: D3DKMTLock2]
+    ///
+    /// # Errors
+    /// As [`Memory::lock`](super::memory::Memory::lock).
+    pub(crate) fn lock_allocation(&self, allocation: &Allocation) -> Result<usize, NTSTATUS> {
+        let locked = lock(&self.memory).lock(allocation.id());
+        self.bury();
+        locked
+    }
+
+    /// D3DKMTUnlock2. [d3dkmthk: D3DKMTUnlock2]
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER if it is not locked.
+    pub(crate) fn unlock_allocation(&self, allocation: &Allocation) -> Result<(), NTSTATUS> {
+        lock(&self.memory).unlock(allocation.id())
+    }
+}

@@ -1,0 +1,232 @@
+//! Residency: what is in which segment, what leaves when memory is short, and the request that brings it back.
+
+use std::sync::Arc;
+
+use wddm_ddi::status::*;
+
+use crate::ram::PAGE_SIZE;
+use crate::vidmm::allocation::AllocationId;
+use crate::vidmm::memory::{IdlePoint, Memory, Place, State};
+use crate::vidmm::segment::SystemMemory;
+
+/// An allocation that could leave its segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Candidate {
+    id: AllocationId,
+    /// User mode has it locked: moving it rotates an address that is in use.
+    locked: bool,
+    last_use: u64,
+}
+
+/// Which one goes: the least recently used, locked ones last.
+fn choose(candidates: impl Iterator<Item = Candidate>) -> Option<AllocationId> {
+    candidates.min_by_key(|candidate| (candidate.locked, candidate.last_use)).map(|candidate| candidate.id)
+}
+
+/// Whether an allocation's bytes are in a segment.
+pub(crate) fn is_in(state: &State, segment: u32) -> bool {
+    matches!(&state.place, Place::Local { segment: here, .. } if *here == segment)
+}
+
+/// Whether an allocation may be taken from its place: nobody wants it resident, and no queue can be using it.
+fn may_leave(state: &State) -> bool {
+    state.listed == 0
+        && state.references == 0
+        && !state.destroyed
+        && state.idle.as_ref().is_none_or(|is_idle| is_idle())
+}
+
+/// The allocation that should leave `segment`, if any may.
+pub(crate) fn victim(memory: &Memory, segment: u32) -> Option<AllocationId> {
+    let candidates = memory.allocations.iter().filter(|(_, state)| is_in(state, segment) && may_leave(state));
+    choose(candidates.map(|(id, state)| Candidate { id: *id, locked: state.lock.is_some(), last_use: state.last_use }))
+}
+
+impl Memory {
+    fn state(&mut self, id: AllocationId) -> Result<&mut State, NTSTATUS> {
+        self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)
+    }
+
+    /// Puts an allocation on the residency list, bringing it to its memory if it is not there. The GPU may still be at work on it:
+    /// the caller signals a paging fence behind that.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY; the allocation is as it was.
+    pub(crate) fn make_resident(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
+        let now = self.tick();
+        let state = self.state(id)?;
+        state.last_use = now;
+        if state.accessible {
+            state.listed += 1;
+            state.idle = None;
+            return Ok(());
+        }
+        let (kmd, size) = (state.allocation.kmd(), state.allocation.size());
+        let to = self.find_place(id, size)?;
+        let state = self.state(id)?;
+        let from = std::mem::replace(&mut state.place, Place::Uncommitted);
+        let before = self.paging.submitted();
+        let (place, moved) = match (from, to) {
+            (from, None) => (from, Ok(())),
+            (Place::Uncommitted, Some(to @ Place::System(_))) => (to, Ok(())),
+            (Place::Uncommitted, Some(to)) => {
+                let filled = self.fill_zero(kmd, &to, size);
+                (to, filled)
+            }
+            (from, Some(to)) => {
+                let moved = self.transfer(kmd, &from, &to, size);
+                let (stays, goes) = if moved.is_ok() { (to, from) } else { (from, to) };
+                self.release_place(goes, size);
+                (stays, moved)
+            }
+        };
+        let busy = self.submit_since(before);
+        let state = self.state(id)?;
+        state.place = place;
+        state.busy = busy.clone().ok().flatten().or(state.busy);
+        moved.and(busy.map(|_| ()))?;
+        self.rotate_lock(id)?;
+        self.state(id)?.accessible = true;
+        if let Err(status) = self.show_everywhere(id) {
+            self.state(id)?.accessible = false;
+            self.hide_everywhere(id)?;
+            return Err(status);
+        }
+        let state = self.state(id)?;
+        state.listed += 1;
+        state.idle = None;
+        Ok(())
+    }
+
+    /// Takes memory in the first segment that has room, in the order the driver prefers; `None` if the allocation already is
+    /// where it should be.
+    fn find_place(&mut self, id: AllocationId, size: u64) -> Result<Option<Place>, NTSTATUS> {
+        let state = self.state(id)?;
+        let allocation = Arc::clone(&state.allocation);
+        let in_system = matches!(state.place, Place::System(_));
+        for segment in allocation.placements() {
+            if self.segments.memory(segment).is_none() {
+                // An aperture: implicit system memory stands behind it.
+                if in_system {
+                    return Ok(None);
+                }
+                if let Some(memory) = self.take_system(size / PAGE_SIZE)? {
+                    memory.zero();
+                    return Ok(Some(Place::System(memory)));
+                }
+            } else if let Some(offset) = self.take_local(segment, size, allocation.alignment())? {
+                return Ok(Some(Place::Local { segment, offset }));
+            }
+        }
+        Err(STATUS_NO_MEMORY)
+    }
+
+    /// Takes a range of a segment, making others leave if it must.
+    fn take_local(&mut self, segment: u32, len: u64, align: u64) -> Result<Option<u64>, NTSTATUS> {
+        if self.segments.memory(segment).is_none_or(|memory| len > memory.size) {
+            return Ok(None);
+        }
+        loop {
+            if let Some(offset) = self.segments.allocate(segment, len, align) {
+                return Ok(Some(offset));
+            }
+            if !self.make_room(segment)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Takes system memory, waiting for what is about to be freed if there is not enough.
+    pub(crate) fn take_system(&mut self, pages: u64) -> Result<Option<SystemMemory>, NTSTATUS> {
+        loop {
+            if let Some(memory) = SystemMemory::allocate(&self.segments.ram, pages) {
+                return Ok(Some(memory));
+            }
+            if pages * PAGE_SIZE > self.segments.ram.size() || !self.make_room(0)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Moves an allocation from its segment to system memory; false if there is none, or it is in no segment. Its old range is
+    /// free once the GPU has copied it.
+    pub(crate) fn evict(&mut self, id: AllocationId) -> Result<bool, NTSTATUS> {
+        let state = self.state(id)?;
+        if !matches!(state.place, Place::Local { .. }) {
+            return Ok(false);
+        }
+        let (kmd, size) = (state.allocation.kmd(), state.allocation.size());
+        let Some(memory) = SystemMemory::allocate(&self.segments.ram, size / PAGE_SIZE) else { return Ok(false) };
+        self.hide_everywhere(id)?;
+        let state = self.state(id)?;
+        state.accessible = false;
+        let from = std::mem::replace(&mut state.place, Place::Uncommitted);
+        let to = Place::System(memory);
+        let before = self.paging.submitted();
+        let moved = self.transfer(kmd, &from, &to, size);
+        let (stays, goes) = if moved.is_ok() { (to, from) } else { (from, to) };
+        self.release_place(goes, size);
+        let busy = self.submit_since(before);
+        let state = self.state(id)?;
+        state.place = stays;
+        state.busy = busy.clone().ok().flatten().or(state.busy);
+        moved.and(busy.map(|_| ()))?;
+        self.rotate_lock(id)?;
+        Ok(true)
+    }
+
+    /// Takes an allocation off the residency list once. It stays where it is until memory is short and `idle` has passed.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER if it is not on the list.
+    pub(crate) fn leave_list(&mut self, id: AllocationId, idle: &IdlePoint) -> Result<(), NTSTATUS> {
+        let now = self.tick();
+        let state = self.state(id)?;
+        state.listed = state.listed.checked_sub(1).ok_or(STATUS_INVALID_PARAMETER)?;
+        state.last_use = now;
+        if state.listed == 0 {
+            state.idle = Some(Arc::clone(idle));
+        }
+        Ok(())
+    }
+
+    /// Undoes [`Memory::make_resident`] for a request that failed as a whole.
+    pub(crate) fn undo_resident(&mut self, id: AllocationId) {
+        if let Some(state) = self.allocations.get_mut(&id) {
+            state.listed = state.listed.saturating_sub(1);
+        }
+    }
+
+    /// What was asked for and could not be had: bytes by which the process should shrink. [d3dukmdt: D3DDDI_MAKERESIDENT::NumBytesToTrim]
+    pub(crate) fn bytes_missing(&self, id: AllocationId) -> u64 {
+        let Some(state) = self.allocations.get(&id) else { return 0 };
+        let segment = state.allocation.placements().find(|segment| self.segments.memory(*segment).is_some());
+        let free = segment.map_or(0, |segment| self.segments.free_bytes(segment));
+        state.allocation.size().saturating_sub(free).max(PAGE_SIZE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_least_recently_used_goes_first_and_locked_ones_last(
+            candidates in prop::collection::vec((any::<bool>(), 0..1000u64), 0..30),
+        ) {
+            let list = candidates.iter().zip(0..).map(|((locked, last_use), id)| {
+                Candidate { id: AllocationId(id), locked: *locked, last_use: *last_use }
+            });
+            match choose(list) {
+                None => prop_assert!(candidates.is_empty()),
+                Some(AllocationId(id)) => {
+                    let chosen = candidates[id as usize];
+                    prop_assert!(candidates.iter().all(|other| *other >= chosen));
+                    prop_assert!(!chosen.0 || candidates.iter().all(|(locked, _)| *locked));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Memory: segments of the adapter and pages of the machine.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use wddm_ddi::km::{DXGK_PTE, DXGK_PTE_Union1};
+use wddm_ddi::{Zeroed, status::*};
+
+use crate::adapter::Segment;
+use crate::ram::{PAGE_SIZE, Pages, Ram};
+use crate::range::RangeAllocator;
+
+/// Largest piece that system memory is first asked for.
+const CHUNK_MAX: u64 = 64 << 20;
+
+/// System memory behind an allocation: pages in one or more contiguous pieces.
+pub(crate) struct SystemMemory {
+    /// First page of each piece, in order, and the piece.
+    chunks: Vec<(u64, Pages)>,
+    pages: u64,
+}
+
+impl SystemMemory {
+    /// Takes `pages` pages; their contents are undefined. `None` without memory.
+    pub(crate) fn allocate(ram: &Arc<Ram>, pages: u64) -> Option<Self> {
+        let mut memory = Self { chunks: Vec::new(), pages: 0 };
+        let mut piece = (pages.checked_mul(PAGE_SIZE)?).min(CHUNK_MAX);
+        while memory.pages < pages {
+            let len = piece.min((pages - memory.pages) * PAGE_SIZE);
+            match ram.allocate(len, PAGE_SIZE) {
+                Some(chunk) => {
+                    memory.chunks.push((memory.pages, chunk));
+                    memory.pages += len / PAGE_SIZE;
+                }
+                // Fragmented: smaller pieces may still fit.
+                None if len > PAGE_SIZE => piece = (len / 2).next_multiple_of(PAGE_SIZE),
+                None => return None,
+            }
+        }
+        Some(memory)
+    }
+
+    /// Page frame number of page `page`, which exists.
+    pub(crate) fn frame(&self, page: u64) -> u64 {
+        let place = self.chunks.partition_point(|(first, _)| *first <= page);
+        let Some((first, chunk)) = place.checked_sub(1).and_then(|place| self.chunks.get(place)) else { return 0 };
+        (chunk.address() / PAGE_SIZE) + (page - first)
+    }
+
+    /// The pieces: first page and physical pages.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = (u64, &Pages)> {
+        self.chunks.iter().map(|(first, pages)| (*first, pages))
+    }
+
+    /// Fills everything with zero.
+    pub(crate) fn zero(&self) {
+        for (_, chunk) in &self.chunks {
+            chunk.zero();
+        }
+    }
+
+    /// Number of pages.
+    pub(crate) fn pages(&self) -> u64 {
+        self.pages
+    }
+}
+
+/// A segment that holds memory (not an aperture).
+pub(crate) struct MemorySegment {
+    /// 1-based identifier.
+    pub(crate) id: u32,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// Kernel address of its start, when the CPU reaches it.
+    kernel: Option<NonNull<u8>>,
+    /// Bus address of its start, when the CPU reaches it.
+    pub(crate) cpu_address: Option<u64>,
+    free: RangeAllocator,
+}
+
+// SAFETY: `kernel` is the adapter's shared mapping, which outlives its memory manager; it is accessed by raw pointer only.
+unsafe impl Send for MemorySegment {}
+
+/// The memory that allocations and page tables come from.
+pub(crate) struct Segments {
+    /// System memory.
+    pub(crate) ram: Arc<Ram>,
+    /// By identifier - 1; `None` for apertures.
+    list: Vec<Option<MemorySegment>>,
+}
+
+impl Segments {
+    /// The segments that the driver described, in order of identifier.
+    pub(crate) fn new(ram: Arc<Ram>, described: &[Segment]) -> Self {
+        let list = described.iter().map(|segment| {
+            (!segment.flags.Aperture()).then(|| MemorySegment {
+                id: segment.id,
+                size: segment.size,
+                kernel: segment.kernel,
+                cpu_address: segment.cpu_address,
+                free: RangeAllocator::new(0, segment.size & !(PAGE_SIZE - 1)),
+            })
+        });
+        Self { ram, list: list.collect() }
+    }
+
+    /// Whether a segment with this identifier exists.
+    pub(crate) fn exists(&self, id: u32) -> bool {
+        id != 0 && (id as usize) <= self.list.len()
+    }
+
+    /// The segment with this identifier, if it holds memory.
+    pub(crate) fn memory(&self, id: u32) -> Option<&MemorySegment> {
+        self.list.get((id as usize).checked_sub(1)?)?.as_ref()
+    }
+
+    fn memory_mut(&mut self, id: u32) -> Option<&mut MemorySegment> {
+        self.list.get_mut((id as usize).checked_sub(1)?)?.as_mut()
+    }
+
+    /// Bit mask of the apertures, bit 0 for segment 1.
+    pub(crate) fn apertures(&self) -> u32 {
+        self.mask(|segment| segment.is_none())
+    }
+
+    /// Bit mask of all segments.
+    pub(crate) fn all(&self) -> u32 {
+        self.mask(|_| true)
+    }
+
+    fn mask(&self, wanted: impl Fn(&Option<MemorySegment>) -> bool) -> u32 {
+        let places = (0u32..32).zip(&self.list);
+        places.filter(|(_, segment)| wanted(segment)).fold(0, |mask, (bit, _)| mask | 1 << bit)
+    }
+
+    /// Takes `len` bytes from the bottom of a segment.
+    pub(crate) fn allocate(&mut self, id: u32, len: u64, align: u64) -> Option<u64> {
+        self.memory_mut(id)?.free.allocate(len, align)
+    }
+
+    /// Gives a range of a segment back.
+    pub(crate) fn release(&mut self, id: u32, offset: u64, len: u64) {
+        if let Some(segment) = self.memory_mut(id) {
+            segment.free.release(offset, len);
+        }
+    }
+
+    /// Bytes that are free in a segment, in whatever pieces.
+    pub(crate) fn free_bytes(&self, id: u32) -> u64 {
+        self.memory(id).map_or(0, |segment| segment.free.free_bytes())
+    }
+
+    /// Bytes of all memory segments and of system memory: nothing larger can ever exist.
+    pub(crate) fn capacity(&self) -> u64 {
+        let local: u64 = self.list.iter().flatten().map(|segment| segment.size).sum();
+        local.saturating_add(self.ram.size())
+    }
+
+    /// Takes memory for a page table, from the top of a segment or, for segment 0, from system memory.
+    ///
+    /// # Errors
+    /// STATUS_GRAPHICS_NO_VIDEO_MEMORY or STATUS_NO_MEMORY.
+    pub(crate) fn allocate_table(&mut self, segment: u32, len: u64, align: u64) -> Result<Table, NTSTATUS> {
+        if segment == 0 {
+            let pages = self.ram.allocate(len, align).ok_or(STATUS_NO_MEMORY)?;
+            return Ok(Table { kernel: pages.kernel_address(), place: TablePlace::System(pages) });
+        }
+        let memory = self.memory_mut(segment).ok_or(STATUS_INVALID_PARAMETER)?;
+        let base = memory.kernel.ok_or(STATUS_INVALID_PARAMETER)?;
+        let offset = memory.free.allocate_top(len, align.max(PAGE_SIZE)).ok_or(STATUS_GRAPHICS_NO_VIDEO_MEMORY)?;
+        // SAFETY: the kernel mapping shows the whole segment, and the range lies in it.
+        let kernel = unsafe { base.add(offset as usize) };
+        Ok(Table { kernel, place: TablePlace::Segment { segment, offset, len } })
+    }
+
+    /// Gives a page table's memory back.
+    pub(crate) fn release_table(&mut self, table: Table) {
+        if let TablePlace::Segment { segment, offset, len } = table.place {
+            self.release(segment, offset, len);
+        }
+    }
+}
+
+/// A page table in memory.
+pub(crate) struct Table {
+    kernel: NonNull<u8>,
+    place: TablePlace,
+}
+
+// SAFETY: the address is only handed to the driver; the memory belongs to this object.
+unsafe impl Send for Table {}
+
+enum TablePlace {
+    System(Pages),
+    Segment { segment: u32, offset: u64, len: u64 },
+}
+
+impl Table {
+    /// Kernel address.
+    pub(crate) fn kernel_address(&self) -> NonNull<u8> {
+        self.kernel
+    }
+
+    /// Segment (0 for system memory) and offset or physical address.
+    pub(crate) fn address(&self) -> (u32, u64) {
+        match &self.place {
+            TablePlace::System(pages) => (0, pages.address()),
+            TablePlace::Segment { segment, offset, .. } => (*segment, *offset),
+        }
+    }
+
+    /// The directory entry that points here.
+    pub(crate) fn link(&self) -> DXGK_PTE {
+        let (segment, offset) = self.address();
+        let mut entry = DXGK_PTE::zeroed();
+        entry.Bits.set_Valid(true);
+        entry.Bits.set_Segment(segment as u8);
+        entry.u1 = DXGK_PTE_Union1 { PageTableAddress: offset / PAGE_SIZE };
+        entry
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragmented_memory_is_used_in_pieces_and_every_page_is_found() {
+        let ram = Ram::new(1 << 20).unwrap();
+        let mut all = Vec::new();
+        while let Some(page) = ram.allocate(PAGE_SIZE, PAGE_SIZE) {
+            all.push(page);
+        }
+        let total = all.len() as u64;
+        // Every other page is free: only single pages fit.
+        let kept: Vec<Pages> =
+            all.into_iter().enumerate().filter_map(|(i, page)| (i % 2 == 0).then_some(page)).collect();
+        let memory = SystemMemory::allocate(&ram, total / 2).unwrap();
+        assert_eq!(memory.pages(), total / 2);
+        let mut frames: Vec<u64> = (0..memory.pages()).map(|page| memory.frame(page)).collect();
+        frames.extend(kept.iter().map(|page| page.address() / PAGE_SIZE));
+        frames.sort_unstable();
+        frames.dedup();
+        assert_eq!(frames.len() as u64, total / 2 + kept.len() as u64, "no page is used twice");
+        assert!(SystemMemory::allocate(&ram, 2).is_none());
+    }
+
+    #[test]
+    fn a_failed_request_gives_back_what_it_took() {
+        let ram = Ram::new(1 << 20).unwrap();
+        assert!(SystemMemory::allocate(&ram, 1000).is_none());
+        assert!(SystemMemory::allocate(&ram, u64::MAX / 2).is_none());
+        assert!(ram.allocate((1 << 20) - PAGE_SIZE, PAGE_SIZE).is_some());
+    }
+}

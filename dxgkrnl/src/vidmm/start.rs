@@ -1,0 +1,275 @@
+//! Start and stop of the memory manager: the system process, its devices and contexts, and processes of user mode.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+
+use crate::adapter::{Adapter, AdapterCaps};
+use crate::device;
+use crate::handles::HandleTable;
+use crate::machine::lock;
+use crate::miniport::KmdHandle;
+use crate::ram::PAGE_SIZE;
+use crate::vidmm::VidMm;
+use crate::vidmm::address_space::AddressSpace;
+use crate::vidmm::driver::Driver;
+use crate::vidmm::memory::Memory;
+use crate::vidmm::page_table::Shape;
+use crate::vidmm::paging::{Paging, PagingNode};
+use crate::vidmm::segment::Segments;
+use crate::vidmm::va_space::VaSpace;
+use crate::vidsch::{SystemContext, VidSch};
+
+/// Most characters of a process name that the driver is told.
+const NAME_MAX: usize = 260;
+
+/// The system process on an adapter.
+pub(crate) struct System {
+    process: KmdHandle,
+    space: Arc<AddressSpace>,
+    devices: Vec<KmdHandle>,
+    contexts: Vec<Arc<SystemContext>>,
+}
+
+/// The paging node as the scheduler runs it.
+struct SchedulerNode {
+    scheduler: Arc<VidSch>,
+    context: Arc<SystemContext>,
+}
+
+impl PagingNode for SchedulerNode {
+    fn submit(&self, address: u64, size: u32, private: &mut [u8]) -> Result<u32, NTSTATUS> {
+        self.scheduler.submit_paging(&self.context, address, size, private)
+    }
+
+    fn is_complete(&self, fence: u32) -> bool {
+        self.scheduler.is_packet_complete(self.context.node(), fence)
+    }
+
+    fn wait(&self, fence: u32) -> Result<(), NTSTATUS> {
+        self.scheduler.wait_packet(self.context.node(), fence)
+    }
+}
+
+/// The rules for what the driver said about its page tables; the text names the one that is broken.
+fn check_tables(caps: &AdapterCaps) -> Result<Shape, &'static str> {
+    if caps.gpummu.PageTableUpdateMode != DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL {
+        return Err("PageTableUpdateMode is not CPU_VIRTUAL, the only mode that this memory manager uses");
+    }
+    let bits = caps.levels.iter().map(|level| level.PageTableIndexBitCount).collect();
+    let shape = Shape::new(bits).ok_or("the page-table levels do not describe an address space")?;
+    if shape.address_bits() != caps.gpummu.VirtualAddressBitCount {
+        return Err("VirtualAddressBitCount is not the sum of the levels' index bits and 12");
+    }
+    for level in &caps.levels {
+        if level.PageTableSizeInBytes == 0 || u64::from(level.PageTableSizeInBytes) % PAGE_SIZE != 0 {
+            return Err("PageTableSizeInBytes is no multiple of the page size");
+        }
+        if !level.PageTableAlignmentInBytes.max(1).is_power_of_two() {
+            return Err("PageTableAlignmentInBytes is no power of two");
+        }
+        for id in [level.PageTableSegmentId, level.PagingProcessPageTableSegmentId] {
+            let reachable =
+                caps.segment(id).is_some_and(|segment| !segment.flags.Aperture() && segment.kernel.is_some());
+            if id != 0 && !reachable {
+                return Err("page tables lie in a segment that the CPU does not reach");
+            }
+            if id == 0 && u64::from(level.PageTableSizeInBytes) > PAGE_SIZE {
+                return Err("page tables in system memory are larger than a page");
+            }
+        }
+    }
+    Ok(shape)
+}
+
+impl VidMm {
+    /// Reads the adapter's memory description.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for one that cannot work; the machine's log says why.
+    pub(crate) fn new(adapter: &Arc<Adapter>) -> Result<Arc<Self>, NTSTATUS> {
+        let caps = adapter.caps();
+        let verifier = adapter.machine.verifier();
+        let shape = check_tables(caps).map_err(|rule| {
+            verifier.log(format!("memory manager: {rule}"));
+            STATUS_INVALID_PARAMETER
+        })?;
+        let driver = Driver {
+            miniport: Arc::clone(&adapter.miniport),
+            context: adapter.context(),
+            verifier: Arc::clone(verifier),
+            mmu: caps.gpummu,
+            levels: caps.levels.clone(),
+            shape,
+            scheduler: OnceLock::new(),
+        };
+        let _ = driver.scheduler.set(Arc::clone(adapter.vidsch()));
+        let segments = Segments::new(Arc::clone(adapter.machine.ram()), &caps.segments);
+        let paging = Paging::new(caps.paging_buffer_size, caps.paging_buffer_private_data_size);
+        let weak = Arc::downgrade(adapter);
+        let bars = Arc::new(move |address| weak.upgrade()?.bar_at_bus_address(address));
+        let own = (caps.driver.InternalGpuVirtualAddressRangeStart, caps.driver.InternalGpuVirtualAddressRangeEnd);
+        Ok(Self::of_parts(driver, segments, paging, bars, own))
+    }
+
+    /// A memory manager that has not started.
+    pub(crate) fn of_parts(
+        driver: Driver,
+        segments: Segments,
+        paging: Paging,
+        bars: super::lock::BarFiles,
+        driver_range: (u64, u64),
+    ) -> Arc<Self> {
+        let driver = Arc::new(driver);
+        let memory = Memory::new(Arc::clone(&driver), segments, paging, bars);
+        Arc::new(Self {
+            driver,
+            memory: Mutex::new(memory),
+            globals: Mutex::new(HandleTable::new()),
+            system: Mutex::new(None),
+            driver_range,
+            stopped: AtomicBool::new(false),
+        })
+    }
+
+    /// Creates the system process, its two devices, the paging process with its page tables, and a context on every node.
+    ///
+    /// # Errors
+    /// What the driver answered, or no memory; nothing exists then.
+    pub(crate) fn start(self: &Arc<Self>, adapter: &Arc<Adapter>) -> Result<(), NTSTATUS> {
+        let flags = DXGK_CREATEPROCESSFLAGS::new().with_SystemProcess(true);
+        let (process, space) = self.create(4, "System", flags)?;
+        let mut system = System { process, space, devices: Vec::new(), contexts: Vec::new() };
+        let started = self.populate(adapter, &mut system);
+        *lock(&self.system) = Some(system);
+        if started.is_err() {
+            self.stop();
+        }
+        started
+    }
+
+    fn populate(self: &Arc<Self>, adapter: &Arc<Adapter>, system: &mut System) -> Result<(), NTSTATUS> {
+        for _ in 0..2 {
+            let flags = DXGK_CREATEDEVICEFLAGS::new().with_SystemDevice(true);
+            let (miniport, context) = (&self.driver.miniport, self.driver.context);
+            let device = device::create_on_driver(miniport, context, system.process, device::next_id(), flags)?;
+            system.devices.push(device);
+        }
+        lock(&self.memory).prepare_paging(system.space.id())?;
+        let caps = adapter.caps();
+        let owner = system.devices.first().copied().ok_or(STATUS_INTERNAL_ERROR)?;
+        for node in 0..caps.nodes.len() as u32 {
+            let context = adapter.vidsch().create_system_context(owner, node, &system.space)?;
+            system.contexts.push(context);
+        }
+        let paging = system.contexts.get(caps.paging_node as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+        let node = SchedulerNode { scheduler: Arc::clone(adapter.vidsch()), context: Arc::clone(paging) };
+        lock(&self.memory).set_paging_node(Arc::new(node));
+        Ok(())
+    }
+
+    /// Ends everything that start made. Processes have left the adapter before; what one of them left behind is freed and logged.
+    pub(crate) fn stop(&self) {
+        if self.stopped.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let system = lock(&self.system).take();
+        let mut memory = lock(&self.memory);
+        let finished = loop {
+            match memory.wait_oldest() {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(status) => break Err(status),
+            }
+        };
+        let left: Vec<_> = memory.allocations.keys().copied().collect();
+        for id in &left {
+            // An address space that is gone with its process maps nothing any more.
+            let freed = memory.free(*id);
+            self.note_failure("freeing an allocation at stop", freed);
+        }
+        memory.abandon_paging();
+        drop(memory);
+        self.note_failure("paging work at stop", finished);
+        if !left.is_empty() {
+            self.driver.verifier.log(format!("{} allocations were left when the adapter stopped", left.len()));
+        }
+        self.bury();
+        let Some(system) = system else { return };
+        for context in system.contexts.iter().rev() {
+            context.destroy();
+        }
+        for device in system.devices.iter().rev() {
+            let status = self.driver.miniport.destroy_device(device.raw());
+            self.must_succeed("DxgkDdiDestroyDevice", status);
+        }
+        self.destroy_process(system.process, &system.space);
+    }
+
+    /// Address space of the paging (system) process.
+    ///
+    /// # Errors
+    /// STATUS_DEVICE_NOT_READY before start and after stop.
+    pub(crate) fn system_space(&self) -> Result<Arc<AddressSpace>, NTSTATUS> {
+        lock(&self.system).as_ref().map(|system| Arc::clone(&system.space)).ok_or(STATUS_DEVICE_NOT_READY)
+    }
+
+    /// DxgkDdiCreateProcess and an address space for a process of user mode. [d3dkmddi: DXGKARG_CREATEPROCESS]
+    ///
+    /// # Errors
+    /// What the driver answered; no memory for the root page table.
+    pub(crate) fn create_process(
+        self: &Arc<Self>,
+        id: u64,
+        name: &str,
+    ) -> Result<(KmdHandle, Arc<AddressSpace>), NTSTATUS> {
+        if self.stopped.load(Ordering::Acquire) {
+            return Err(STATUS_DEVICE_REMOVED);
+        }
+        self.create(id, name, DXGK_CREATEPROCESSFLAGS::new())
+    }
+
+    fn create(
+        self: &Arc<Self>,
+        id: u64,
+        name: &str,
+        flags: DXGK_CREATEPROCESSFLAGS,
+    ) -> Result<(KmdHandle, Arc<AddressSpace>), NTSTATUS> {
+        let mut text: Vec<u16> = name.encode_utf16().take(NAME_MAX).chain([0]).collect();
+        let given = core::ptr::without_provenance_mut(id as usize);
+        let mut args = DXGKARG_CREATEPROCESS::zeroed();
+        args.hDxgkProcess = given;
+        args.Flags = flags;
+        args.ProcessNameLength = text.len() as u32 - 1;
+        args.pProcessName = text.as_mut_ptr();
+        self.driver.miniport.create_process(self.driver.context.raw(), &mut args).ok()?;
+        if args.hKmdProcess.is_null() {
+            return Err(STATUS_DRIVER_INTERNAL_ERROR);
+        }
+        let process = KmdHandle::new(args.hKmdProcess);
+        let va = VaSpace::new(self.driver.shape.address_bits(), self.driver_range);
+        let made = {
+            let mut memory = lock(&self.memory);
+            let made = memory.create_space(process, flags.SystemProcess(), va);
+            made.and_then(|id| Ok((id, memory.root(id).ok_or(STATUS_INTERNAL_ERROR)?)))
+        };
+        match made {
+            Ok((id, root)) => Ok((process, AddressSpace::new(self, id, root))),
+            Err(status) => {
+                let destroyed = self.driver.miniport.destroy_process(self.driver.context.raw(), process.raw());
+                self.must_succeed("DxgkDdiDestroyProcess", destroyed);
+                Err(status)
+            }
+        }
+    }
+
+    /// Ends a process of [`VidMm::create_process`]. Its devices are gone.
+    pub(crate) fn destroy_process(&self, kmd_process: KmdHandle, space: &AddressSpace) {
+        lock(&self.memory).destroy_space(space.id());
+        let status = self.driver.miniport.destroy_process(self.driver.context.raw(), kmd_process.raw());
+        self.must_succeed("DxgkDdiDestroyProcess", status);
+    }
+}
