@@ -55,6 +55,7 @@ impl VidSch {
         engine_affinity: u32,
         private: &mut [u8],
     ) -> Result<Arc<HwContext>, NTSTATUS> {
+        self.check_running()?;
         let adapter = &device.adapter;
         let caps = adapter.caps();
         if !caps.features.hardware_scheduling {

@@ -19,13 +19,6 @@ use super::hw_context::HwContext;
 use super::report::subcode;
 use super::sync_object::SyncObject;
 
-struct Submitted {
-    /// Progress value of the last buffer.
-    last: u64,
-    /// Progress values under way, kept only where the node limits them.
-    in_flight: VecDeque<u64>,
-}
-
 /// A hardware queue of a context.
 pub(crate) struct HwQueue {
     context: Arc<HwContext>,
@@ -39,8 +32,11 @@ pub(crate) struct HwQueue {
     doorbell: Mutex<Option<Arc<Doorbell>>>,
     /// What a doorbell that is gone had queued last.
     left_behind: AtomicU64,
-    /// Lock order: held across DxgkDdiSubmitCommandToHwQueue, which is not re-entered for one queue.
-    submitted: Mutex<Submitted>,
+    /// Progress value of the last buffer that the kernel submitted. Read without the lock, which may be held for long.
+    last_submitted: AtomicU64,
+    /// Progress values under way, kept only where the node limits them. Lock order: held across DxgkDdiSubmitCommandToHwQueue, which
+    /// is not re-entered for one queue, and while waiting for room.
+    in_flight: Mutex<VecDeque<u64>>,
     destroyed: AtomicBool,
 }
 
@@ -136,7 +132,8 @@ impl VidSch {
             progress_handle,
             doorbell: Mutex::new(None),
             left_behind: AtomicU64::new(0),
-            submitted: Mutex::new(Submitted { last: 0, in_flight: VecDeque::new() }),
+            last_submitted: AtomicU64::new(0),
+            in_flight: Mutex::new(VecDeque::new()),
             destroyed: AtomicBool::new(false),
         });
         self.queues.publish(system, &queue);
@@ -207,7 +204,7 @@ impl HwQueue {
             let doorbell = lock(&self.doorbell).as_ref().map_or(0, |doorbell| doorbell.last_queued());
             doorbell.max(self.left_behind.load(Ordering::Acquire))
         } else {
-            lock(&self.submitted).last
+            self.last_submitted.load(Ordering::Acquire)
         }
     }
 
@@ -231,14 +228,14 @@ impl HwQueue {
         if self.flags.UserModeSubmission() {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        let mut submitted = lock(&self.submitted);
+        let mut in_flight = lock(&self.in_flight);
         if self.is_destroyed() {
             return Err(STATUS_INVALID_HANDLE);
         }
-        if progress <= submitted.last {
+        if progress <= self.last_submitted.load(Ordering::Acquire) {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        self.make_room(&mut submitted)?;
+        self.make_room(&mut in_flight, progress)?;
         let mut args = DXGKARG_SUBMITCOMMANDTOHWQUEUE::zeroed();
         args.hHwQueue = self.kmd.raw();
         args.HwQueueProgressFenceId = progress;
@@ -248,7 +245,7 @@ impl HwQueue {
         args.HwQueueProgressFenceGpuVa = self.progress.gpu_address();
         args.HwQueueProgressFenceCpuVa = self.progress.kernel_address().cast();
         let adapter = self.context.adapter();
-        submitted.last = progress;
+        self.last_submitted.store(progress, Ordering::Release);
         let status = adapter.miniport.submit_command_to_hw_queue(adapter.context().raw(), &args);
         if status.is_success() {
             return Ok(());
@@ -265,8 +262,8 @@ impl HwQueue {
         Err(STATUS_DEVICE_REMOVED)
     }
 
-    /// Waits until the node takes another buffer of this queue (MaxInFlightHwQueueBuffers).
-    fn make_room(&self, submitted: &mut Submitted) -> Result<(), NTSTATUS> {
+    /// Waits until the node takes another buffer of this queue (MaxInFlightHwQueueBuffers) and notes `progress` as under way.
+    fn make_room(&self, in_flight: &mut VecDeque<u64>, progress: u64) -> Result<(), NTSTATUS> {
         let caps = self.context.adapter().caps();
         let node = caps.nodes.get(self.context.node() as usize).ok_or(STATUS_INVALID_PARAMETER)?;
         let metadata = node.metadata;
@@ -274,17 +271,14 @@ impl HwQueue {
         if most == 0 {
             return Ok(());
         }
-        if submitted.in_flight.back() != Some(&submitted.last) && submitted.last != 0 {
-            let last = submitted.last;
-            submitted.in_flight.push_back(last);
-        }
-        while submitted.in_flight.len() >= most {
-            let Some(&oldest) = submitted.in_flight.front() else { break };
+        while in_flight.len() >= most {
+            let Some(&oldest) = in_flight.front() else { break };
             match self.sch().wait(&[(Arc::clone(&self.progress), oldest)], false, None) {
-                status if status.is_success() => drop(submitted.in_flight.pop_front()),
+                STATUS_SUCCESS => drop(in_flight.pop_front()),
                 status => return Err(status),
             }
         }
+        in_flight.push_back(progress);
         Ok(())
     }
 

@@ -39,7 +39,7 @@ impl fmt::Display for Tree {
 impl Machine {
     /// Queues, fences and doorbells of an adapter as they are now; `None` if there is no such adapter.
     pub fn inspect(&self, luid: LUID) -> Option<Tree> {
-        self.adapter(luid).map(|adapter| adapter.vidsch().inspect())
+        self.adapter(luid)?.scheduler().map(|scheduler| scheduler.inspect())
     }
 }
 
@@ -74,7 +74,7 @@ impl VidSch {
             vec![
                 Tree::new("nodes", nodes.collect()),
                 Tree::new("contexts", contexts.collect()),
-                Tree::new("native fences", fences),
+                Tree::new("fences", fences),
             ],
         )
     }

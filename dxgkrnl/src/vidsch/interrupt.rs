@@ -59,7 +59,7 @@ impl VidSch {
             Report::NativeFences { handles, legacy } => {
                 let mut pending = lock(&self.pending);
                 for &handle in handles {
-                    let fence = self.fences.get(handle).ok_or_else(|| {
+                    let fence = self.fences.get(handle).filter(|fence| fence.is_native()).ok_or_else(|| {
                         Bugcheck::new(
                             Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR,
                             [0; 4],

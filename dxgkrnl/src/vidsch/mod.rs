@@ -4,7 +4,7 @@
 //! ([`VidSch::notify_interrupt`], which only notes it) and in the DPC right after ([`VidSch::notify_dpc`]) wakes whoever's fence value is
 //! reached. Work that calls DDIs of PASSIVE_LEVEL goes to a worker thread. A fence nobody waits for raises no interrupt at all.
 //!
-//! Lock order, outermost first: `Doorbell::exists`, `HwQueue::submitted`, `DeviceWork::lost`; `Storage::pages`; `SyncObject::waits`;
+//! Lock order, outermost first: `Doorbell::exists`, `HwQueue::in_flight`, `DeviceWork::lost`; `Storage::pages`; `SyncObject::waits`;
 //! `Node::submitting`; `VidSch::class`; the adapter's interrupt lock; leaves (registries, `Pending`, `Node::fences`, `Doorbell::shown`,
 //! suspensions, lists). Device level takes leaves only.
 
@@ -45,7 +45,6 @@ pub(crate) use doorbell::{Doorbell, Request as DoorbellRequest};
 pub(crate) use hw_context::HwContext;
 pub(crate) use hw_queue::HwQueue;
 pub use inspect::Tree;
-pub(crate) use native_fence::PrivateData as FencePrivateData;
 pub(crate) use packet::SystemContext;
 pub(crate) use sync_object::SyncObject;
 
@@ -103,11 +102,11 @@ impl VidSch {
                 optimized: caps.driver.SchedulingCaps.OptimizedNativeFenceSignaledInterrupt(),
             },
             nodes: (0..nodes).map(|_| Node::new()).collect(),
-            contexts: Registry::new(1),
-            queues: Registry::new(2),
-            doorbells: Registry::new(3),
-            fences: Registry::new(4),
-            system_contexts: Registry::new(5),
+            contexts: Registry::new(),
+            queues: Registry::new(),
+            doorbells: Registry::new(),
+            fences: Registry::new(),
+            system_contexts: Registry::new(),
             devices: Mutex::new(HashMap::new()),
             storages: Mutex::new(HashMap::new()),
             watched: Default::default(),
@@ -130,6 +129,14 @@ impl VidSch {
         self.adapter.upgrade().ok_or(STATUS_DEVICE_REMOVED)
     }
 
+    /// For what creates objects.
+    ///
+    /// # Errors
+    /// STATUS_DEVICE_REMOVED once the scheduler is being stopped.
+    fn check_running(&self) -> Result<(), NTSTATUS> {
+        if self.stopped.load(Ordering::Acquire) { Err(STATUS_DEVICE_REMOVED) } else { Ok(()) }
+    }
+
     /// Ends all work of processes: devices are lost, and everything made for them is destroyed on the driver. System contexts stay usable
     /// until VidMm destroys them.
     pub(crate) fn stop(&self) {
@@ -150,7 +157,11 @@ impl VidSch {
     /// As [`VidSch::must_succeed`], for DDIs whose failure has no documented parameters.
     fn must_not_fail(&self, name: &str, status: NTSTATUS) {
         self.must_succeed(status, || {
-            Bugcheck::new(Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR, [0; 4], format!("{name} may not fail, it answered {status}"))
+            Bugcheck::new(
+                Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR,
+                [0; 4],
+                format!("{name} may not fail, it answered {status}"),
+            )
         });
     }
 
@@ -232,12 +243,7 @@ impl VidSch {
 
     /// Blocks until all (or `any`) of the fences have reached their values: STATUS_SUCCESS, STATUS_TIMEOUT at `deadline`, or why the wait
     /// was given up.
-    pub(crate) fn wait(
-        &self,
-        conditions: &[(Arc<SyncObject>, u64)],
-        any: bool,
-        deadline: Option<Instant>,
-    ) -> NTSTATUS {
+    pub(crate) fn wait(&self, conditions: &[(Arc<SyncObject>, u64)], any: bool, deadline: Option<Instant>) -> NTSTATUS {
         if is_met(conditions, any) {
             return STATUS_SUCCESS;
         }
@@ -275,7 +281,8 @@ impl VidSch {
             }
         };
         let count = if any { 1 } else { conditions.len() as u32 };
-        let over: Option<Box<dyn Fn() + Send + Sync>> = if conditions.len() > 1 { Some(Box::new(forget)) } else { None };
+        let over: Option<Box<dyn Fn() + Send + Sync>> =
+            if conditions.len() > 1 { Some(Box::new(forget)) } else { None };
         let wait = Wait::of_event(count, event, over)?;
         for (fence, value) in conditions {
             if let Err(status) = fence.add_wait(*value, &wait) {

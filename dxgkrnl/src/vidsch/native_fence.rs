@@ -30,6 +30,7 @@ impl VidSch {
         private: &mut PrivateData,
         of_queue: bool,
     ) -> Result<Arc<SyncObject>, NTSTATUS> {
+        self.check_running()?;
         let adapter = &device.adapter;
         if adapter.caps().native_fence.is_none() || !adapter.caps().features.native_fence {
             return Err(STATUS_NOT_SUPPORTED);
@@ -45,9 +46,7 @@ impl VidSch {
             }
         };
         *private = words;
-        let fence = SyncObject::new(device, slot, Some(native), of_queue);
-        self.fences.publish(system, &fence);
-        Ok(fence)
+        Ok(SyncObject::new(device, system, slot, Some(native), of_queue))
     }
 
     /// Creates a fence that the driver knows only by its addresses: for paging queues and for queues without native progress fence.
@@ -60,8 +59,9 @@ impl VidSch {
         initial: u64,
         of_queue: bool,
     ) -> Result<Arc<SyncObject>, NTSTATUS> {
+        self.check_running()?;
         let slot = self.storage(&device.process).take(initial)?;
-        Ok(SyncObject::new(device, slot, None, of_queue))
+        Ok(SyncObject::new(device, self.fences.reserve(), slot, None, of_queue))
     }
 }
 
@@ -88,7 +88,7 @@ fn create(
     match open(adapter, device, slot, global, created) {
         Ok((local, opened)) => {
             *private = opened;
-            Ok(NativeHandles { system, global, local })
+            Ok(NativeHandles { global, local })
         }
         Err(status) => {
             destroy_global(adapter, global);
@@ -128,8 +128,6 @@ pub(super) fn close(sch: &VidSch, adapter: &Arc<Adapter>, native: NativeHandles)
     let status = adapter.miniport.close_native_fence(adapter.context().raw(), &args);
     sch.must_not_fail("DxgkDdiCloseNativeFence", status);
     destroy_global(adapter, native.global);
-    // A report of the handle from now on is a broken contract.
-    sch.fences.retire(native.system);
 }
 
 fn destroy_global(adapter: &Arc<Adapter>, global: KmdHandle) {

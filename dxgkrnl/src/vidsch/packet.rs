@@ -8,7 +8,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, check_dma_buffer_segment_set};
 use crate::machine::lock;
 use crate::miniport::KmdHandle;
 use crate::verifier::Bugcheck;
@@ -96,10 +96,14 @@ impl VidSch {
         }
         let context = Arc::new(SystemContext { adapter, node, kmd, system, destroyed: AtomicBool::new(false) });
         self.system_contexts.publish(system, &context);
-        if let Err(rule) = check_context_info(&context.adapter, &args.ContextInfo) {
-            self.verifier.log(format!("system context on node {node} refused: {rule}"));
+        let info = &args.ContextInfo;
+        let rule = check_dma_buffer_segment_set(&context.adapter, node, info.DmaBufferSegmentSet);
+        let refused = rule.err().map(|error| context.adapter.refuse(error));
+        // A context with virtual addressing has nothing to patch.
+        let refused = refused.or((!info.Caps.NoPatchingRequired()).then_some(STATUS_INVALID_PARAMETER));
+        if let Some(status) = refused {
             context.destroy();
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(status);
         }
         set_root_page_table(&context.adapter, kmd, space);
         Ok(context)
@@ -188,22 +192,4 @@ impl VidSch {
     pub(crate) fn is_packet_complete(&self, node: u32, fence: u32) -> bool {
         self.nodes.get(node as usize).is_some_and(|node| node.fences().is_complete(fence))
     }
-}
-
-/// Rules for a context with virtual addressing. [windows: NoPatchingRequired, DmaBufferSegmentSet]
-fn check_context_info(adapter: &Adapter, info: &DXGK_CONTEXTINFO) -> Result<(), String> {
-    if !info.Caps.NoPatchingRequired() {
-        return Err("NoPatchingRequired is 0".to_owned());
-    }
-    for bit in 0..u32::BITS {
-        if info.DmaBufferSegmentSet >> bit & 1 == 0 {
-            continue;
-        }
-        match adapter.caps().segment(bit + 1) {
-            Some(segment) if segment.flags.Aperture() => {}
-            Some(_) => return Err(format!("DmaBufferSegmentSet has segment {}, which is no aperture", bit + 1)),
-            None => return Err(format!("DmaBufferSegmentSet has segment {}, which does not exist", bit + 1)),
-        }
-    }
-    Ok(())
 }

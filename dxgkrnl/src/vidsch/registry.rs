@@ -16,23 +16,23 @@ use crate::miniport::KmdHandle;
 ///
 /// The lock is the last in every order: nothing else is taken while it is held, and device level may take it.
 pub(crate) struct Registry<T> {
-    next: AtomicUsize,
     live: Mutex<HashMap<usize, Weak<T>>>,
 }
 
+/// The next handle of any kind on any adapter: some callbacks name no adapter, and a handle of one must not be found on another.
+static NEXT: AtomicUsize = AtomicUsize::new(0xffff_9000_0000_0010);
 /// Distance of handle values, as of small blocks of kernel memory.
 const STEP: usize = 16;
 
 impl<T> Registry<T> {
-    /// Handles of kind number `kind`, each kind in its own range.
-    pub(crate) fn new(kind: u8) -> Self {
-        let first = 0xffff_9000_0000_0000 | usize::from(kind) << 40;
-        Self { next: AtomicUsize::new(first + STEP), live: Mutex::new(HashMap::new()) }
+    /// No objects yet.
+    pub(crate) fn new() -> Self {
+        Self { live: Mutex::new(HashMap::new()) }
     }
 
     /// Takes a handle for an object that does not exist yet.
     pub(crate) fn reserve(&self) -> KmdHandle {
-        let value = self.next.fetch_add(STEP, Ordering::Relaxed);
+        let value = NEXT.fetch_add(STEP, Ordering::Relaxed);
         KmdHandle::new(core::ptr::without_provenance_mut(value))
     }
 
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn handles_find_their_object_until_it_is_retired_and_are_never_reused() {
-        let registry = Registry::new(3);
+        let registry = Registry::new();
         let (a, b) = (registry.reserve(), registry.reserve());
         assert_ne!(a, b);
         assert!(registry.get(a.raw()).is_none(), "not published yet");
@@ -85,8 +85,8 @@ mod tests {
     }
 
     #[test]
-    fn kinds_do_not_share_values_and_an_object_that_was_dropped_is_not_found() {
-        let (fences, queues) = (Registry::<u8>::new(1), Registry::<u8>::new(2));
+    fn registries_do_not_share_values_and_an_object_that_was_dropped_is_not_found() {
+        let (fences, queues) = (Registry::<u8>::new(), Registry::<u8>::new());
         let (fence, queue) = (fences.reserve(), queues.reserve());
         assert_ne!(fence, queue);
         fences.publish(fence, &Arc::new(0));

@@ -25,11 +25,9 @@ use super::report::subcode;
 use super::storage::{GpuAddresses, Slot, Word};
 use super::wait::{Values, Wait, Watch};
 
-/// What the driver knows of a native fence.
+/// The driver's handles of a native fence.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NativeHandles {
-    /// Our handle, which comes back in interrupts.
-    pub(crate) system: KmdHandle,
     /// The driver's handle of the fence.
     pub(crate) global: KmdHandle,
     /// The driver's handle of the fence in its process.
@@ -61,6 +59,8 @@ pub(crate) struct SyncObject {
     adapter: Arc<Adapter>,
     /// Identity of the device it was made on.
     device: u64,
+    /// Our handle; the driver gets that of a native fence.
+    system: KmdHandle,
     native: Option<NativeHandles>,
     /// The fence reports the progress of a queue and goes with it.
     of_queue: bool,
@@ -75,10 +75,17 @@ pub(crate) struct SyncObject {
 }
 
 impl SyncObject {
-    pub(super) fn new(device: &Arc<Device>, slot: Slot, native: Option<NativeHandles>, of_queue: bool) -> Arc<Self> {
-        Arc::new(Self {
+    pub(super) fn new(
+        device: &Arc<Device>,
+        system: KmdHandle,
+        slot: Slot,
+        native: Option<NativeHandles>,
+        of_queue: bool,
+    ) -> Arc<Self> {
+        let fence = Arc::new(Self {
             adapter: Arc::clone(&device.adapter),
             device: device.id(),
+            system,
             native,
             of_queue,
             current: slot.current(),
@@ -87,7 +94,9 @@ impl SyncObject {
             gpu: slot.process_addresses(),
             slot: Mutex::new(Some(slot)),
             waits: Mutex::new(Waits { watch: Watch::new(), ended: None, always_signaled: false, watched: false }),
-        })
+        });
+        fence.sch().fences.publish(system, &fence);
+        fence
     }
 
     /// The adapter.
@@ -108,11 +117,6 @@ impl SyncObject {
     /// Whether it goes with a queue and cannot be destroyed by itself.
     pub(crate) fn is_of_queue(&self) -> bool {
         self.of_queue
-    }
-
-    /// What the driver knows of it.
-    pub(crate) fn native(&self) -> Option<NativeHandles> {
-        self.native
     }
 
     /// CurrentValue.
@@ -307,6 +311,8 @@ impl SyncObject {
         if let Some(native) = self.native {
             super::native_fence::close(self.sch(), &self.adapter, native);
         }
+        // A report of the handle from now on is a broken contract.
+        self.sch().fences.retire(self.system);
         slot.release();
     }
 }
