@@ -108,12 +108,17 @@ pub struct DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 {
     /// CPU mappings are cached; otherwise write-combined.
     pub Cached: bool,
     pub Protected: bool,
+    /// Backed by memory that the process has already.
     pub ExistingSysMem: bool,
+    /// Backed by kernel memory that exists already.
     pub ExistingKernelSysMem: bool,
+    /// Placed from the end of the segment.
     pub FromEndOfSegment: bool,
+    /// Never mapped by pages above 64 KiB.
     pub DisableLargePageMapping: bool,
     pub Overlay: bool,
     pub Capture: bool,
+    /// Lies in the protected range of the segment.
     pub CreateInVpr: bool,
     pub DXGK_ALLOC_RESERVED17: bool,
     #[bits(1)]
@@ -126,6 +131,7 @@ pub struct DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 {
     /// The driver is told when it moves.
     pub ExplicitResidencyNotification: bool,
     pub HardwareProtected: bool,
+    /// Moved to where the CPU can see it when it is locked.
     pub CpuVisibleOnDemand: bool,
     pub DXGK_ALLOC_RESERVED16: bool,
     #[bits(1)]
@@ -204,10 +210,14 @@ pub struct DXGK_ALLOCATIONUSAGEHINT {
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_ALLOCATIONINFOFLAGS2 {
+    /// The driver is given the backing pages.
     pub ShareBackingStoreWithKmd: bool,
+    /// The memory manager does not wait for the GPU before moving it.
     pub NoImplicitSynchronization: bool,
+    /// Resident as a whole or not at all.
     pub DisablePartialResidency: bool,
     pub RestrictedToSingleSegment: bool,
+    /// The driver is told before it is evicted.
     pub NotifyEviction: bool,
     pub NotifyIoMmuUnmap: bool,
     #[bits(26)]
@@ -218,7 +228,9 @@ pub struct DXGK_ALLOCATIONINFOFLAGS2 {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_ALLOCATIONINFO_MinimumPageSizeGroup {
+    /// Smallest page it may be mapped with.
     pub MinimumPageSize: u16,
+    /// Page size it gains from.
     pub RecommendedPageSize: u16,
 }
 
@@ -234,6 +246,7 @@ pub union DXGK_ALLOCATIONINFO_Union {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union DXGK_ALLOCATIONINFO_Union1 {
+    /// Ignored since WDDM 2.
     pub SupportedReadSegmentSet: u32,
     pub MmuSet: u32,
 }
@@ -268,6 +281,7 @@ pub struct DXGK_ALLOCATIONINFO {
     /// Bytes with aligned pitch, 0 without banking.
     pub PitchAlignedSize: usize,
     pub HintedBank: DXGK_SEGMENTBANKPREFERENCE,
+    /// Inside the supported set.
     pub PreferredSegment: D3DDDI_SEGMENTPREFERENCE,
     pub u1: DXGK_ALLOCATIONINFO_Union1,
     /// Segments it may lie in; bit 0 is segment 1.
@@ -323,6 +337,7 @@ pub struct DXGK_DESTROYALLOCATIONFLAGS {
 pub struct DXGKARG_DESTROYALLOCATION {
     pub NumAllocations: u32,
     pub pAllocationList: *mut HANDLE,
+    /// The driver's handle, used with `DestroyResource`.
     pub hResource: HANDLE,
     pub Flags: DXGK_DESTROYALLOCATIONFLAGS,
 }
@@ -333,6 +348,7 @@ pub struct DXGKARG_DESTROYALLOCATION {
 pub struct DXGK_OPENALLOCATIONINFO {
     /// The operating system's handle.
     pub hAllocation: D3DKMT_HANDLE,
+    /// As `DxgkDdiCreateAllocation` left it; read-only.
     pub pPrivateDriverData: *mut c_void,
     pub PrivateDriverDataSize: u32,
     /// Out: the driver's handle in this device.
@@ -356,6 +372,7 @@ pub struct DXGK_OPENALLOCATIONFLAGS {
 pub struct DXGKARG_OPENALLOCATION {
     pub NumAllocations: u32,
     pub pOpenAllocation: *mut DXGK_OPENALLOCATIONINFO,
+    /// Data for all of them; read-only.
     pub pPrivateDriverData: *mut c_void,
     pub PrivateDriverSize: u32,
     pub Flags: DXGK_OPENALLOCATIONFLAGS,

@@ -90,6 +90,7 @@ pub struct DXGK_QUERYADAPTERINFOFLAGS {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARG_QUERYADAPTERINFO {
+    /// Chooses the structures.
     pub Type: DXGK_QUERYADAPTERINFOTYPE,
     /// Type-dependent input, NULL for most types.
     pub pInputData: *mut c_void,
@@ -150,6 +151,7 @@ pub struct DXGK_NODEMETADATA {
     /// UTF-16, terminated by zero, shown by Task Manager for nodes of type other.
     pub FriendlyName: [u16; 32],
     pub Flags: DXGK_NODEMETADATA_FLAGS,
+    /// The node translates by the GPU's page tables; must agree with the memory capabilities.
     pub GpuMmuSupported: u8,
     pub IoMmuSupported: u8,
 }

@@ -80,6 +80,7 @@ pub struct DXGK_PRESENTATIONCAPS {
 #[derive(PartialEq, Eq)]
 pub struct DXGK_FLIPCAPS {
     pub FlipOnVSyncWithNoWait: bool,
+    /// Required of render-only adapters although they never flip; compute-only ones leave it clear.
     pub FlipOnVSyncMmIo: bool,
     pub FlipInterval: bool,
     pub FlipImmediateMmIo: bool,
@@ -135,9 +136,11 @@ pub struct DXGK_VIDMMCAPS_Bits {
     pub IoMmuSupported: bool,
     pub ReplicateGdiContent: bool,
     pub NonCpuVisiblePrimary: bool,
+    /// The adapter can be used from a virtual machine.
     pub ParavirtualizationSupported: bool,
     pub IoMmuSecureModeSupported: bool,
     pub DisableSelfRefreshVRAMInS3: bool,
+    /// Not started without an IOMMU.
     pub IoMmuSecureModeRequired: bool,
     /// Apertures are mapped by address descriptor lists instead of memory descriptor lists.
     pub MapAperture2Supported: bool,

@@ -88,7 +88,9 @@ pub struct DXGKARGCB_ISFEATUREENABLED2_FLAGS {
 #[bitfield(u16)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_ISFEATUREENABLED_RESULT_Bits {
+    /// The feature is on.
     pub Enabled: bool,
+    /// The operating system knows the number.
     pub KnownFeature: bool,
     pub SupportedByDriver: bool,
     pub SupportedOnCurrentConfig: bool,
@@ -173,7 +175,9 @@ pub struct DXGKARG_QUERYFEATURESUPPORT {
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1 {
+    /// Monitored values of default fences may lie in local memory.
     pub SupportOptimizedDefaultFenceType: bool,
+    /// Fences between engines of one GPU exist.
     pub SupportIntraGpuFenceType: bool,
     #[bits(30)]
     __0: u32,

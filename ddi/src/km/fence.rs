@@ -175,6 +175,7 @@ pub struct DXGK_NATIVE_FENCE_LOG_HEADER_FirstFreeEntryIndexGroup {
 #[derive(Clone, Copy)]
 pub union DXGK_NATIVE_FENCE_LOG_HEADER_Union {
     pub FirstFreeEntryIndexGroup: DXGK_NATIVE_FENCE_LOG_HEADER_FirstFreeEntryIndexGroup,
+    /// Both as one word, the index in the low half.
     pub AtomicWraparoundAndEntryIndex: u64,
 }
 
@@ -184,7 +185,9 @@ pub union DXGK_NATIVE_FENCE_LOG_HEADER_Union {
 #[derive(Clone, Copy)]
 pub struct DXGK_NATIVE_FENCE_LOG_HEADER {
     pub u: DXGK_NATIVE_FENCE_LOG_HEADER_Union,
+    /// Waits or signals.
     pub Type: DXGK_NATIVE_FENCE_LOG_TYPE,
+    /// Entries that fit; writing wraps around after the last.
     pub NumberOfEntries: u64,
     pub Reserved: [u64; 2],
 }

@@ -10,9 +10,12 @@ use crate::types::{D3DGPU_VIRTUAL_ADDRESS, HANDLE, NTSTATUS};
 pub struct DXGK_INTERRUPT_TYPE(pub i32);
 
 impl DXGK_INTERRUPT_TYPE {
+    /// A buffer of packet scheduling is done.
     pub const DXGK_INTERRUPT_DMA_COMPLETED: Self = Self(1);
+    /// A preemption request is answered.
     pub const DXGK_INTERRUPT_DMA_PREEMPTED: Self = Self(2);
     pub const DXGK_INTERRUPT_CRTC_VSYNC: Self = Self(3);
+    /// A buffer of packet scheduling failed.
     pub const DXGK_INTERRUPT_DMA_FAULTED: Self = Self(4);
     pub const DXGK_INTERRUPT_DISPLAYONLY_VSYNC: Self = Self(5);
     pub const DXGK_INTERRUPT_DISPLAYONLY_PRESENT_PROGRESS: Self = Self(6);
@@ -20,15 +23,20 @@ impl DXGK_INTERRUPT_TYPE {
     pub const DXGK_INTERRUPT_MICACAST_CHUNK_PROCESSING_COMPLETE: Self = Self(8);
     pub const DXGK_INTERRUPT_DMA_PAGE_FAULTED: Self = Self(9);
     pub const DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY2: Self = Self(10);
+    /// A monitored fence was signalled; the operating system looks which.
     pub const DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED: Self = Self(11);
+    /// A hardware queue failed.
     pub const DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED: Self = Self(12);
     pub const DXGK_INTERRUPT_HWCONTEXTLIST_SWITCH_COMPLETED: Self = Self(13);
     pub const DXGK_INTERRUPT_PERIODIC_MONITORED_FENCE_SIGNALED: Self = Self(14);
     pub const DXGK_INTERRUPT_SCHEDULING_LOG_INTERRUPT: Self = Self(15);
     pub const DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT: Self = Self(16);
+    /// A hardware context is suspended.
     pub const DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED: Self = Self(17);
     pub const DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY3: Self = Self(18);
+    /// Native fences passed their monitored values.
     pub const DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED: Self = Self(19);
+    /// The driver reports the state of an engine.
     pub const DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE: Self = Self(20);
 }
 
@@ -54,9 +62,13 @@ impl DXGK_RENDER_PIPELINE_STAGE {
 pub struct DXGK_PAGE_FAULT_FLAGS(pub i32);
 
 impl DXGK_PAGE_FAULT_FLAGS {
+    /// The access was a write.
     pub const DXGK_PAGE_FAULT_WRITE: Self = Self(1);
+    /// The fence at fault is not known.
     pub const DXGK_PAGE_FAULT_FENCE_INVALID: Self = Self(2);
+    /// Only a reset of the adapter helps.
     pub const DXGK_PAGE_FAULT_ADAPTER_RESET_REQUIRED: Self = Self(4);
+    /// Only a reset of the engine helps.
     pub const DXGK_PAGE_FAULT_ENGINE_RESET_REQUIRED: Self = Self(8);
     pub const DXGK_PAGE_FAULT_FATAL_HARDWARE_ERROR: Self = Self(16);
     pub const DXGK_PAGE_FAULT_IOMMU: Self = Self(32);
@@ -68,6 +80,7 @@ impl DXGK_PAGE_FAULT_FLAGS {
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_FAULT_ERROR_CODE {
+    /// The other bits are the device's own.
     pub IsDeviceSpecificCode: bool,
     #[bits(31)]
     pub GeneralErrorCode: u32,
@@ -80,7 +93,9 @@ pub struct DXGK_ENGINE_STATE(pub i32);
 
 impl DXGK_ENGINE_STATE {
     pub const DXGK_ENGINE_STATE_ACTIVE: Self = Self(0);
+    /// The engine is idle: doorbells are disconnected, then it may leave F0.
     pub const DXGK_ENGINE_STATE_TRANSITION_TO_F1: Self = Self(1);
+    /// The engine does not react: time-out recovery begins.
     pub const DXGK_ENGINE_STATE_HUNG: Self = Self(2);
 }
 
@@ -124,6 +139,7 @@ pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaPreempted {
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaFaulted {
     pub FaultedFenceId: u32,
+    /// What went wrong.
     pub Status: NTSTATUS,
     pub NodeOrdinal: u32,
     pub EngineOrdinal: u32,
@@ -165,6 +181,7 @@ pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_MonitoredFenceSignaled {
 pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_HwContextListSwitchCompleted {
     pub NodeOrdinal: u32,
     pub EngineOrdinal: u32,
+    /// The request that is answered.
     pub ContextSwitchFence: u64,
 }
 
@@ -172,8 +189,11 @@ pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_HwContextListSwitchCompleted {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union DXGKARGCB_NOTIFY_INTERRUPT_DATA_HwQueuePageFaulted_Union {
+    /// The operating system's queue handle, unless the flags say that only less is known.
     pub FaultedHwQueue: HANDLE,
+    /// The operating system's context handle, with `DXGK_PAGE_FAULT_HW_CONTEXT_VALID`.
     pub FaultedHwContext: HANDLE,
+    /// The operating system's process handle, with `DXGK_PAGE_FAULT_PROCESS_HANDLE_VALID`.
     pub FaultedProcessHandle: HANDLE,
 }
 

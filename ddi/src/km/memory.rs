@@ -34,6 +34,7 @@ pub struct DXGKARG_MAPCPUHOSTAPERTURE {
     pub hAllocation: HANDLE,
     pub SegmentId: u16,
     pub PhysicalAdapterIndex: u16,
+    /// Elements of both arrays, 4 KiB each.
     pub NumberOfPages: u64,
     /// Page numbers in the window.
     pub pCpuHostAperturePages: *mut u32,

@@ -13,13 +13,17 @@ use crate::types::{D3DGPU_VIRTUAL_ADDRESS, DXGK_PAGE_NUMBER, HANDLE, MDL};
 pub struct DXGK_BUILDPAGINGBUFFER_OPERATION(pub i32);
 
 impl DXGK_BUILDPAGINGBUFFER_OPERATION {
+    /// WDDM 1 only.
     pub const DXGK_OPERATION_TRANSFER: Self = Self(0);
+    /// WDDM 1 only.
     pub const DXGK_OPERATION_FILL: Self = Self(1);
+    /// WDDM 1 only.
     pub const DXGK_OPERATION_DISCARD_CONTENT: Self = Self(2);
     pub const DXGK_OPERATION_READ_PHYSICAL: Self = Self(3);
     pub const DXGK_OPERATION_WRITE_PHYSICAL: Self = Self(4);
     pub const DXGK_OPERATION_MAP_APERTURE_SEGMENT: Self = Self(5);
     pub const DXGK_OPERATION_UNMAP_APERTURE_SEGMENT: Self = Self(6);
+    /// WDDM 1 only.
     pub const DXGK_OPERATION_SPECIAL_LOCK_TRANSFER: Self = Self(7);
     pub const DXGK_OPERATION_VIRTUAL_TRANSFER: Self = Self(8);
     pub const DXGK_OPERATION_VIRTUAL_FILL: Self = Self(9);
@@ -94,6 +98,7 @@ pub struct DXGK_TRANSFERVIRTUALFLAGS {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL {
+    /// For information; NULL for page tables and test buffers.
     pub hAllocation: HANDLE,
     /// For information; the addresses include it.
     pub AllocationOffsetInBytes: u64,
@@ -112,9 +117,11 @@ pub struct DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL {
+    /// For information; NULL for page tables and test buffers.
     pub hAllocation: HANDLE,
     pub AllocationOffsetInBytes: u64,
     pub FillSizeInBytes: u64,
+    /// Repeated over the range.
     pub FillPattern: u32,
     pub DestinationVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
 }
@@ -142,14 +149,18 @@ pub union DXGK_PAGETABLEUPDATEADDRESS {
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub struct DXGK_PTE_Bits {
+    /// The entry maps something.
     pub Valid: bool,
+    /// Reads return zero, writes are dropped.
     pub Zero: bool,
+    /// Accesses snoop CPU caches.
     pub CacheCoherent: bool,
     pub ReadOnly: bool,
     pub NoExecute: bool,
     /// Segment of the page, 0 for system memory.
     #[bits(5)]
     pub Segment: u8,
+    /// The entry is itself a leaf, above level 0.
     pub LargePage: bool,
     #[bits(6)]
     pub PhysicalAdapterIndex: u8,
@@ -215,8 +226,11 @@ pub struct DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE {
     /// Bits of the driver, from the mapping request.
     pub DriverProtection: u64,
     pub AllocationOffsetInBytes: u64,
+    /// The driver's process handle.
     pub hProcess: HANDLE,
+    /// How `PageTableAddress` is to be read; also other than declared while the paging process is set up.
     pub UpdateMode: DXGK_PAGETABLEUPDATEMODE,
+    /// Entries of the 64-KiB table, with two tables for one directory entry only.
     pub pPageTableEntries64KB: *mut DXGK_PTE,
     /// Address that the first entry maps.
     pub FirstPteVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
@@ -230,6 +244,7 @@ pub struct DXGK_BUILDPAGINGBUFFER_FLUSHTLB {
     pub RootPageTableAddress: D3DGPU_PHYSICAL_ADDRESS,
     pub hProcess: HANDLE,
     pub StartVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
+    /// Exclusive.
     pub EndVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
 }
 

@@ -34,6 +34,7 @@ impl DOCKING_STATE {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGK_DEVICE_INFO {
+    /// What the driver returned from `DxgkDdiAddDevice`.
     pub MiniportDeviceContext: *mut c_void,
     pub PhysicalDeviceObject: *mut c_void,
     /// Key of the driver's own settings.
@@ -310,6 +311,7 @@ pub struct DXGKARG_FORMATHISTORYBUFFER {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DXGKARG_SETSTABLEPOWERSTATE {
+    /// A `BOOL`.
     pub Enabled: i32,
 }
 
@@ -349,7 +351,9 @@ impl DXGK_MEMORY_CACHING_TYPE {
 #[derive(Clone, Copy)]
 pub struct DXGKARGCB_ALLOCATECONTIGUOUSMEMORY {
     pub NumberOfBytes: usize,
+    /// Lowest bus address.
     pub LowestAcceptableAddress: PHYSICAL_ADDRESS,
+    /// Highest bus address.
     pub HighestAcceptableAddress: PHYSICAL_ADDRESS,
     /// The memory crosses no multiple of it; 0 for no such rule.
     pub BoundaryAddressMultiple: PHYSICAL_ADDRESS,
@@ -375,6 +379,7 @@ pub struct D3DDDI_ESCAPEFLAGS {
     pub HardwareAccess: bool,
     pub DeviceStatusQuery: bool,
     pub ChangeFrameLatency: bool,
+    /// Other calls of the adapter go on meanwhile.
     pub NoAdapterSynchronization: bool,
     #[bits(1)]
     __Reserved: u8,

@@ -62,6 +62,7 @@ pub struct DXGKARG_CREATECONTEXT {
     /// Engines of the node, a bit each.
     pub EngineAffinity: u32,
     pub Flags: DXGK_CREATECONTEXTFLAGS,
+    /// Data of the user-mode driver; untrusted.
     pub pPrivateDriverData: *mut c_void,
     pub PrivateDriverDataSize: u32,
     /// Out.
@@ -96,6 +97,7 @@ pub struct DXGKARG_CREATEHWCONTEXT {
     pub EngineAffinity: u32,
     pub Flags: D3DDDI_CREATEHWCONTEXTFLAGS,
     pub PrivateDriverDataSize: u32,
+    /// Data of the user-mode driver; untrusted, written back.
     pub pPrivateDriverData: *mut c_void,
     /// Out.
     pub ContextCaps: DXGK_HWCONTEXT_CAPS,
@@ -132,6 +134,7 @@ pub struct DXGKARG_CREATEHWQUEUE {
     pub hHwQueue: HANDLE,
     pub Flags: D3DDDI_CREATEHWQUEUEFLAGS,
     pub PrivateDriverDataSize: u32,
+    /// Data of the user-mode driver; untrusted, written back.
     pub pPrivateDriverData: *mut c_void,
     /// The progress fence: the driver's handle with `NativeProgressFence`, otherwise a monitored fence.
     pub hHwQueueProgressFence: D3DKMT_HANDLE,

@@ -143,7 +143,9 @@ pub struct DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES {
     /// -7 to 7, among contexts of one process.
     pub inProcessPriority: i32,
     pub quantum: u64,
+    /// Time to finish before work of the same priority takes over.
     pub gracePeriodSamePriority: u64,
+    /// Time to finish before work of higher priority takes over.
     pub gracePeriodLowerPriority: u64,
 }
 
@@ -153,6 +155,7 @@ pub struct DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES {
 #[derive(Clone, Copy)]
 pub struct DXGKARG_SUSPENDCONTEXT {
     pub hContext: HANDLE,
+    /// Grows with each request of the context.
     pub contextSuspendFence: u64,
 }
 

@@ -37,7 +37,9 @@ pub struct DXGKARG_SUBMITCOMMAND {
     pub DmaBufferSegmentId: u32,
     pub DmaBufferPhysicalAddress: PHYSICAL_ADDRESS,
     pub DmaBufferSize: u32,
+    /// First byte to run.
     pub DmaBufferSubmissionStartOffset: u32,
+    /// Behind the last byte to run.
     pub DmaBufferSubmissionEndOffset: u32,
     pub pDmaBufferPrivateData: *mut c_void,
     pub DmaBufferPrivateDataSize: u32,
@@ -62,6 +64,7 @@ pub struct DXGKARG_SUBMITCOMMANDVIRTUAL {
     pub DmaBufferVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
     pub DmaBufferSize: u32,
     pub pDmaBufferPrivateData: *mut c_void,
+    /// Bytes of driver data in all.
     pub DmaBufferPrivateDataSize: u32,
     /// How much of the private data came from user mode.
     pub DmaBufferUmdPrivateDataSize: u32,
@@ -109,15 +112,19 @@ impl DXGK_KERNEL_SUBMISSION_TYPE {
 #[derive(Clone, Copy)]
 pub struct DXGKARG_SIGNALMONITOREDFENCE {
     pub KernelSubmissionType: DXGK_KERNEL_SUBMISSION_TYPE,
+    /// In: where commands may be written; out: behind the last one.
     pub pDmaBuffer: *mut c_void,
     pub DmaBufferGpuVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
     pub DmaSize: u32,
     pub pDmaBufferPrivateData: *mut c_void,
     pub DmaBufferPrivateDataSize: u32,
     pub MultipassOffset: u32,
+    /// Where the GPU writes the value.
     pub MonitoredFenceGpuVa: D3DGPU_VIRTUAL_ADDRESS,
     pub MonitoredFenceValue: u64,
+    /// The same place for the CPU, for nodes without 64-bit writes.
     pub MonitoredFenceCpuVa: *mut c_void,
+    /// The driver's queue handle, NULL on a context of packet scheduling.
     pub hHwQueue: HANDLE,
 }
 

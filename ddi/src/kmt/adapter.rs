@@ -29,6 +29,7 @@ pub struct D3DKMT_ENUMADAPTERS2 {
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub struct D3DKMT_ENUMADAPTERS_FILTER {
+    /// Adapters that neither render nor display.
     pub IncludeComputeOnly: bool,
     pub IncludeDisplayOnly: bool,
     pub IncludeVirtualGpuOnly: bool,
@@ -167,6 +168,7 @@ pub struct D3DKMT_QUERYADAPTERINFO {
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DKMT_WDDM_3_1_CAPS {
+    /// Native fences are enabled for the adapter.
     pub NativeGpuFenceSupported: bool,
     #[bits(31)]
     __Reserved: u32,
@@ -177,6 +179,7 @@ pub struct D3DKMT_WDDM_3_1_CAPS {
 #[derive(PartialEq, Eq)]
 pub struct D3DKMT_WDDM_2_7_CAPS {
     pub HwSchSupported: bool,
+    /// Hardware queues can be created.
     pub HwSchEnabled: bool,
     pub HwSchEnabledByDefault: bool,
     pub IndependentVidPnVSyncControl: bool,
@@ -209,6 +212,7 @@ pub struct D3DKMT_ADAPTERTYPE {
     pub SupportSetTimingsFromVidPn: bool,
     pub Detachable: bool,
     pub ComputeOnly: bool,
+    /// Only one process at a time may use the adapter.
     pub Prototype: bool,
     pub RuntimePowerManagement: bool,
     #[bits(18)]

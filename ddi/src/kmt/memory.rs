@@ -144,26 +144,32 @@ pub struct D3DDDI_ALLOCATIONINFO2 {
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DKMT_CREATEALLOCATIONFLAGS {
+    /// The allocations form a new resource.
     pub CreateResource: bool,
+    /// Other processes may open them.
     pub CreateShared: bool,
     pub NonSecure: bool,
     pub CreateProtected: bool,
     pub RestrictSharedAccess: bool,
     pub ExistingSysMem: bool,
+    /// Shared by a kernel handle with access rights.
     pub NtSecuritySharing: bool,
     pub ReadOnly: bool,
     pub CreateWriteCombined: bool,
     pub CreateCached: bool,
     pub SwapChainBackBuffer: bool,
+    /// Other adapters may use them.
     pub CrossAdapter: bool,
     pub OpenCrossAdapter: bool,
     pub PartialSharedCreation: bool,
     pub Zeroed: bool,
     pub WriteWatch: bool,
+    /// Described by a standard allocation instead of private data.
     pub StandardAllocation: bool,
     pub ExistingSection: bool,
     pub AllowNotZeroed: bool,
     pub PhysicallyContiguous: bool,
+    /// The driver does not access the contents.
     pub NoKmdAccess: bool,
     pub SharedDisplayable: bool,
     pub NoImplicitSynchronization: bool,
@@ -195,6 +201,7 @@ pub struct D3DKMT_CREATEALLOCATION {
     /// In: resource to add to; out: the new one, when asked for.
     pub hResource: D3DKMT_HANDLE,
     pub hGlobalShare: D3DKMT_HANDLE,
+    /// Kept by the operating system for whoever opens the resource.
     pub pPrivateRuntimeData: *mut c_void,
     pub PrivateRuntimeDataSize: u32,
     pub u: D3DKMT_CREATEALLOCATION_Union,
@@ -223,6 +230,7 @@ pub struct D3DDDICB_DESTROYALLOCATION2FLAGS {
 #[derive(Clone, Copy)]
 pub struct D3DKMT_DESTROYALLOCATION2 {
     pub hDevice: D3DKMT_HANDLE,
+    /// Destroys all its allocations; otherwise 0 and a list.
     pub hResource: D3DKMT_HANDLE,
     pub phAllocationList: *mut D3DKMT_HANDLE,
     pub AllocationCount: u32,
@@ -233,7 +241,9 @@ pub struct D3DKMT_DESTROYALLOCATION2 {
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DDDI_MAKERESIDENT_FLAGS {
+    /// The process has nothing more to give back.
     pub CantTrimFurther: bool,
+    /// An error puts the device in error.
     pub MustSucceed: bool,
     #[bits(30)]
     __Reserved: u32,
@@ -247,6 +257,7 @@ pub struct D3DDDI_MAKERESIDENT {
     pub hPagingQueue: D3DKMT_HANDLE,
     pub NumAllocations: u32,
     pub AllocationList: *mut D3DKMT_HANDLE,
+    /// Ignored, NULL.
     pub PriorityList: *mut u32,
     pub Flags: D3DDDI_MAKERESIDENT_FLAGS,
     /// Out: value of the paging queue's fence at which they are resident.
@@ -259,7 +270,9 @@ pub struct D3DDDI_MAKERESIDENT {
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DDDI_EVICT_FLAGS {
+    /// May stay until the memory is wanted.
     pub EvictOnlyIfNecessary: bool,
+    /// The GPU did not change it: the copy in system memory is still good.
     pub NotWrittenTo: bool,
     #[bits(30)]
     __Reserved: u32,
@@ -280,10 +293,14 @@ pub struct D3DKMT_EVICT {
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub struct D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE {
+    /// Writing is allowed.
     pub Write: bool,
     pub Execute: bool,
+    /// The range reads as zero.
     pub Zero: bool,
+    /// Every access faults.
     pub NoAccess: bool,
+    /// Set by the operating system only.
     pub SystemUseOnly: bool,
     #[bits(59)]
     __Reserved: u64,
@@ -298,9 +315,11 @@ pub struct D3DDDI_MAPGPUVIRTUALADDRESS {
     pub BaseAddress: D3DGPU_VIRTUAL_ADDRESS,
     pub MinimumAddress: D3DGPU_VIRTUAL_ADDRESS,
     pub MaximumAddress: D3DGPU_VIRTUAL_ADDRESS,
+    /// 0 for a range without memory.
     pub hAllocation: D3DKMT_HANDLE,
     /// First page of the allocation, 4 KiB each.
     pub OffsetInPages: D3DGPU_SIZE_T,
+    /// Pages to map, 4 KiB each.
     pub SizeInPages: D3DGPU_SIZE_T,
     pub Protection: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE,
     /// Bits for the driver, passed on to page-table updates.
@@ -378,7 +397,9 @@ pub struct D3DDDI_RESERVEGPUVIRTUALADDRESS {
 #[derive(Clone, Copy)]
 pub struct D3DKMT_FREEGPUVIRTUALADDRESS {
     pub hAdapter: D3DKMT_HANDLE,
+    /// As mapped or reserved.
     pub BaseAddress: D3DGPU_VIRTUAL_ADDRESS,
+    /// Bytes.
     pub Size: D3DGPU_SIZE_T,
 }
 
@@ -435,6 +456,7 @@ impl D3DKMT_MEMORY_SEGMENT_GROUP {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct D3DKMT_QUERYVIDEOMEMORYINFO {
+    /// NULL for the calling process.
     pub hProcess: HANDLE,
     pub hAdapter: D3DKMT_HANDLE,
     pub MemorySegmentGroup: D3DKMT_MEMORY_SEGMENT_GROUP,

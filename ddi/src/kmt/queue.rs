@@ -13,6 +13,7 @@ pub struct D3DDDI_CREATECONTEXTFLAGS {
     pub NullRendering: bool,
     pub InitialData: bool,
     pub DisableGpuTimeout: bool,
+    /// The context only waits and signals.
     pub SynchronizationOnly: bool,
     pub HwQueueSupported: bool,
     pub NoKmdAccess: bool,
@@ -87,6 +88,7 @@ pub struct D3DKMT_CREATEHWCONTEXT {
     pub EngineAffinity: u32,
     pub Flags: D3DDDI_CREATEHWCONTEXTFLAGS,
     pub PrivateDriverDataSize: u32,
+    /// For the kernel-mode driver; written back.
     pub pPrivateDriverData: *mut c_void,
     /// Out.
     pub hHwContext: D3DKMT_HANDLE,
@@ -106,6 +108,7 @@ pub struct D3DKMT_CREATEHWQUEUE {
     pub hHwContext: D3DKMT_HANDLE,
     pub Flags: D3DDDI_CREATEHWQUEUEFLAGS,
     pub PrivateDriverDataSize: u32,
+    /// For the kernel-mode driver; written back.
     pub pPrivateDriverData: *mut c_void,
     /// Out.
     pub hHwQueue: D3DKMT_HANDLE,
@@ -160,6 +163,7 @@ pub struct D3DKMT_SUBMITCOMMANDTOHWQUEUE {
     pub hHwQueue: D3DKMT_HANDLE,
     /// Value that the progress fence gets when the buffer is done.
     pub HwQueueProgressFenceId: u64,
+    /// Address of the commands in the process.
     pub CommandBuffer: D3DGPU_VIRTUAL_ADDRESS,
     pub CommandLength: u32,
     pub PrivateDriverDataSize: u32,
@@ -184,10 +188,13 @@ pub struct D3DKMT_CREATE_DOORBELL_FLAGS {
 #[derive(Clone, Copy)]
 pub struct D3DKMT_CREATE_DOORBELL {
     pub hHwQueue: D3DKMT_HANDLE,
+    /// Allocation with the ring.
     pub hRingBuffer: D3DKMT_HANDLE,
+    /// Allocation with the ring's pointers.
     pub hRingBufferControl: D3DKMT_HANDLE,
     pub Flags: D3DKMT_CREATE_DOORBELL_FLAGS,
     pub PrivateDriverDataSize: u32,
+    /// For the kernel-mode driver; written back.
     pub PrivateDriverData: *mut c_void,
     /// Out: where to store; a dummy page until it is connected.
     pub DoorbellCPUVirtualAddress: *mut c_void,

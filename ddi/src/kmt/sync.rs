@@ -10,13 +10,19 @@ use crate::types::{D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE, HANDLE};
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
+    /// Other processes may open it.
     pub Shared: bool,
+    /// Shared by a kernel handle with access rights.
     pub NtSecuritySharing: bool,
     pub CrossAdapter: bool,
     pub TopOfPipeline: bool,
+    /// Not signalled through this handle.
     pub NoSignal: bool,
+    /// Not waited for through this handle.
     pub NoWait: bool,
+    /// Keeps its value when its device is lost; otherwise it becomes 2^64-1.
     pub NoSignalMaxValueOnTdr: bool,
+    /// Only the CPU uses it.
     pub NoGPUAccess: bool,
     pub SignalByKmd: bool,
     pub Unused: bool,
@@ -46,9 +52,11 @@ pub struct D3DDDI_NATIVEFENCEMAPPING {
 #[derive(Clone, Copy)]
 pub struct D3DDDI_NATIVEFENCEINFO {
     pub InitialFenceValue: u64,
+    /// Physical adapters that use the fence, a bit each.
     pub EngineAffinity: u32,
     pub Type: D3DDDI_NATIVEFENCE_TYPE,
     pub Flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
+    /// Out.
     pub NativeFenceMapping: D3DDDI_NATIVEFENCEMAPPING,
     pub Reserved: [u8; 28],
 }
@@ -115,6 +123,7 @@ pub struct D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
     pub hDevice: D3DKMT_HANDLE,
     pub ObjectCount: u32,
     pub ObjectHandleArray: *mut D3DKMT_HANDLE,
+    /// Values waited for.
     pub FenceValueArray: *mut u64,
     /// Null: the call blocks until the wait is satisfied. Otherwise the call returns at once and the event is set then; on Linux
     /// the handle is the descriptor of an eventfd, which the callee duplicates before it returns.
@@ -128,6 +137,7 @@ pub struct D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
 pub struct D3DDDICB_SIGNALFLAGS {
     pub SignalAtSubmission: bool,
     pub EnqueueCpuEvent: bool,
+    /// The value may go back.
     pub AllowFenceRewind: bool,
     #[bits(28)]
     __Reserved: u32,
@@ -142,6 +152,7 @@ pub struct D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
     pub hDevice: D3DKMT_HANDLE,
     pub ObjectCount: u32,
     pub ObjectHandleArray: *mut D3DKMT_HANDLE,
+    /// Values to be written.
     pub FenceValueArray: *mut u64,
     pub Flags: D3DDDICB_SIGNALFLAGS,
 }
