@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
@@ -98,27 +97,6 @@ impl Device {
     }
 }
 
-/// DxgkDdiCreateDevice; the answer is the driver's handle. [d3dkmddi: DXGKARG_CREATEDEVICE]
-pub(crate) fn create_on_driver(
-    miniport: &crate::miniport::Miniport,
-    adapter: KmdHandle,
-    kmd_process: KmdHandle,
-    id: u64,
-    flags: DXGK_CREATEDEVICEFLAGS,
-) -> Result<KmdHandle, NTSTATUS> {
-    let mut args = DXGKARG_CREATEDEVICE::zeroed();
-    let given = core::ptr::without_provenance_mut(id as usize);
-    args.hDevice = given;
-    args.u = DXGKARG_CREATEDEVICE_Union { Flags: flags };
-    args.hKmdProcess = kmd_process.raw();
-    miniport.create_device(adapter.raw(), &mut args).ok()?;
-    // A driver that leaves the value alone would get the system's own handle passed as its pointer later.
-    if args.hDevice.is_null() || args.hDevice == given {
-        return Err(STATUS_DRIVER_INTERNAL_ERROR);
-    }
-    Ok(KmdHandle::new(args.hDevice))
-}
-
 /// Identity for the next device.
 pub(crate) fn next_id() -> u64 {
     IDS.fetch_add(1, Ordering::Relaxed)
@@ -131,8 +109,7 @@ pub(crate) fn next_id() -> u64 {
 pub(crate) fn create(process: &Process, adapter: &Arc<Adapter>) -> Result<(Arc<Device>, D3DKMT_HANDLE), NTSTATUS> {
     let on_adapter = process.on_adapter(adapter)?;
     let id = next_id();
-    let flags = DXGK_CREATEDEVICEFLAGS::new();
-    let kmd = create_on_driver(&adapter.miniport, adapter.context(), on_adapter.kmd_process, id, flags)?;
+    let kmd = adapter.vidmm().create_user_device(on_adapter.kmd_process, id)?;
     let device = Arc::new(Device {
         adapter: Arc::clone(adapter),
         process: on_adapter,
@@ -147,7 +124,7 @@ pub(crate) fn create(process: &Process, adapter: &Arc<Adapter>) -> Result<(Arc<D
             Ok((device, handle))
         }
         Err(status) => {
-            let _ = adapter.miniport.destroy_device(kmd.raw());
+            adapter.vidmm().destroy_user_device(id);
             Err(status)
         }
     }
@@ -163,13 +140,11 @@ pub(crate) fn destroy(process: &Process, handle: D3DKMT_HANDLE) -> Result<(), NT
         return Err(STATUS_INVALID_HANDLE);
     };
     device.adapter.vidsch().close_device(&device);
-    device.adapter.vidsch().close_device(&device);
     for child in process.objects_of(handle) {
         if let Ok(object) = process.remove(child) {
             object.destroy();
         }
     }
-    device.adapter.vidmm().release_device(device.id);
-    let _ = device.adapter.miniport.destroy_device(device.kmd.raw());
+    device.adapter.vidmm().destroy_user_device(device.id);
     Ok(())
 }

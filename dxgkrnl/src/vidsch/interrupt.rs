@@ -53,7 +53,10 @@ impl VidSch {
                             ),
                         )
                     })?;
-                    lock(&self.pending).completed |= 1 << (node & 63);
+                    let mut pending = lock(&self.pending);
+                    pending.completed |= 1 << (node & 63);
+                    // A packet may have written monitored fences, those of paging queues above all.
+                    pending.scan_monitored = true;
                 }
             }
             Report::NativeFences { handles, legacy } => {
