@@ -6,7 +6,7 @@
 use crate::cmp::queue::{Buffer, Queue};
 use crate::cmp::{Context, Tallies, waits};
 use crate::memory::{Access, Span};
-use crate::mmu::{Fault, Intent, Tlb};
+use crate::mmu::{Ahead, Fault, Intent, Tlb};
 use campanile_hw::event::{EventKind, FaultKind};
 use campanile_hw::fence::{self, Barrier, FenceWord, UNMONITORED};
 use campanile_hw::packet::{BadPacket, Copy, Fill, MAX_SIZE, Packet, Signal, Timestamp, Wait};
@@ -155,10 +155,10 @@ impl Engine {
     fn fetch_entry(&mut self, queue: &mut Queue, context: &Context<'_>) -> Result<Option<Outcome>, Fault> {
         let place = queue.next_entry();
         let mut bytes = [0u8; RingEntry::SIZE];
-        if let Some(span) = place.reach(&mut self.tlb, context.memory, RingEntry::SIZE as u64, Intent::Read)? {
-            if span.read(&mut bytes) != bytes.len() {
-                return Err(Fault::plain(FaultKind::BadPhysical, place.address()));
-            }
+        if let Some(span) = place.reach(&mut self.tlb, context.memory, RingEntry::SIZE as u64, Intent::Read)?
+            && span.read(&mut bytes) != bytes.len()
+        {
+            return Err(Fault::plain(FaultKind::BadPhysical, place.address()));
         }
         let bad = Fault::plain(FaultKind::BadRingEntry, place.address());
         let buffer = queue.buffer_of(&RingEntry::from_bytes(&bytes), context.features.vram).ok_or(bad)?;
@@ -375,32 +375,22 @@ impl Engine {
         Ok(Step::Done)
     }
 
-    /// The contiguous memory at `va`, pages joined up to `want` bytes.
+    /// The contiguous memory at `va`, of a transfer that wants `want` bytes.
     fn stretch<'a>(
         &mut self,
         root: Location,
-        va: u64,
-        want: u64,
+        (va, want): (u64, u64),
         intent: Intent,
         memory: &'a Access<'_>,
+        ahead: &mut Ahead<'a>,
     ) -> Result<Stretch<'a>, Fault> {
-        let translation = self.tlb.translate(memory, root, va, intent)?;
+        let translation = self.tlb.translate_ahead(memory, root, (va, want), intent, ahead)?;
         let Some(location) = translation.location else {
             return Ok(Stretch { va, len: translation.run, span: None });
         };
-        let write = intent == Intent::Write;
-        let span = memory.resolve(location, translation.run, write).ok_or(Fault::nowhere(location, intent))?;
-        let mut stretch = Stretch { va, len: span.len(), span: Some(span) };
-        while stretch.len < want {
-            let next = va + stretch.len;
-            // A fault further on is met when it is reached.
-            let Ok(translation) = self.tlb.translate(memory, root, next, intent) else { break };
-            let Some(location) = translation.location else { break };
-            let Some(more) = memory.resolve(location, translation.run, write) else { break };
-            let Some(joined) = stretch.span.and_then(|span| span.join(more)) else { break };
-            (stretch.len, stretch.span) = (joined.len(), Some(joined));
-        }
-        Ok(stretch)
+        let span = memory.resolve(location, translation.run, intent == Intent::Write);
+        let span = span.ok_or(Fault::nowhere(location, intent))?;
+        Ok(Stretch { va, len: span.len(), span: Some(span) })
     }
 
     fn copy(
@@ -415,6 +405,7 @@ impl Engine {
         let total = row_bytes * u64::from(copy.rows);
         let (mut row, mut column) = (*partial / row_bytes, *partial % row_bytes);
         let (mut from, mut to) = (Stretch::NOTHING, Stretch::NOTHING);
+        let (mut from_ahead, mut to_ahead) = (Ahead::NOTHING, Ahead::NOTHING);
         while *partial < total {
             if budget.bytes == 0 {
                 return Ok(Step::Partial);
@@ -423,10 +414,10 @@ impl Engine {
             let source = copy.source + row * u64::from(copy.source_pitch) + column;
             let destination = copy.destination + row * u64::from(copy.destination_pitch) + column;
             if !from.holds(source) {
-                from = self.stretch(root, source, want, Intent::Read, context.memory)?;
+                from = self.stretch(root, (source, want), Intent::Read, context.memory, &mut from_ahead)?;
             }
             if !to.holds(destination) {
-                to = self.stretch(root, destination, want, Intent::Write, context.memory)?;
+                to = self.stretch(root, (destination, want), Intent::Write, context.memory, &mut to_ahead)?;
             }
             let count = move_bytes(&to, destination, &from, source, want);
             *partial += count;
@@ -447,13 +438,14 @@ impl Engine {
         context: &Context<'_>,
         budget: &mut Budget,
     ) -> Result<Step, Fault> {
+        let mut ahead = Ahead::NOTHING;
         while *partial < fill.size {
             if budget.bytes == 0 {
                 return Ok(Step::Partial);
             }
             let va = fill.destination + *partial;
             let want = (fill.size - *partial).min(budget.bytes.next_multiple_of(4));
-            let to = self.stretch(root, va, want, Intent::Write, context.memory)?;
+            let to = self.stretch(root, (va, want), Intent::Write, context.memory, &mut ahead)?;
             let count = to.len.min(want);
             if let Some(span) = to.span {
                 span.fill(fill.pattern, count);

@@ -90,7 +90,7 @@ impl Events {
     pub(crate) fn start(&self, memory: &Access<'_>, base: u64, entries: u32) -> bool {
         let legal = entries.is_power_of_two() && (event::ENTRIES_MIN..=event::ENTRIES_MAX).contains(&entries);
         let size = event::HEADER_SIZE + u64::from(entries) * Event::SIZE as u64;
-        if !legal || base % 4096 != 0 || base.checked_add(size).is_none_or(|end| end > 1 << 52) {
+        if !legal || !base.is_multiple_of(4096) || base.checked_add(size).is_none_or(|end| end > 1 << 52) {
             return false;
         }
         let mut ring = lock(&self.ring);

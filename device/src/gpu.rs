@@ -64,7 +64,7 @@ impl Default for Variant {
 
 impl Variant {
     fn check(&self) -> Result<(), &'static str> {
-        if self.vram_size == 0 || self.vram_size % 4096 != 0 || self.vram_size > VRAM_MAX {
+        if self.vram_size == 0 || !self.vram_size.is_multiple_of(4096) || self.vram_size > VRAM_MAX {
             return Err("vram_size must be a multiple of 4096, above 0 and at most 1 TiB");
         }
         if !self.vram_window.is_power_of_two() || self.vram_window < 4096 || self.vram_window > self.vram_size {
@@ -251,7 +251,7 @@ impl Gpu {
     /// all ones.
     pub fn register_read(&self, offset: u64, size: u8) -> u64 {
         let ones = if size == 4 { u64::from(u32::MAX) } else { u64::MAX };
-        let legal = matches!(size, 4 | 8) && offset % u64::from(size.max(1)) == 0;
+        let legal = matches!(size, 4 | 8) && offset.is_multiple_of(u64::from(size.max(1)));
         if !legal || !self.visible.load(Ordering::Acquire) {
             return ones;
         }
@@ -299,7 +299,7 @@ impl Gpu {
     /// Writes 4 or 8 bytes of BAR0, naturally aligned; anything else, and everything while memory decoding is off, has no effect.
     /// What it causes is done when it returns.
     pub fn register_write(&self, offset: u64, size: u8, value: u64) {
-        let legal = matches!(size, 4 | 8) && offset % u64::from(size.max(1)) == 0;
+        let legal = matches!(size, 4 | 8) && offset.is_multiple_of(u64::from(size.max(1)));
         if !legal || !self.visible.load(Ordering::Acquire) {
             return;
         }
@@ -414,10 +414,10 @@ impl Gpu {
 
     /// Wakes a runner that naps: a register access may have made work.
     fn nudge(&self) {
-        if self.asleep.swap(false, Ordering::SeqCst) {
-            if let Some(thread) = &*lock(&self.sleeper) {
-                thread.unpark();
-            }
+        if self.asleep.swap(false, Ordering::SeqCst)
+            && let Some(thread) = &*lock(&self.sleeper)
+        {
+            thread.unpark();
         }
     }
 }

@@ -80,7 +80,7 @@ impl HostMapping {
         // SAFETY: `start` lies inside the mapping.
         let base = unsafe { self.base.add(start) };
         let len = usize::try_from(len).map_or(room, |len| len.min(room));
-        Some(Span { base, len, origin: self.base, writable: write, mapping: PhantomData })
+        Some(Span { base, len, writable: write, mapping: PhantomData })
     }
 }
 
@@ -96,8 +96,6 @@ impl Drop for HostMapping {
 pub(crate) struct Span<'a> {
     base: NonNull<u8>,
     len: usize,
-    /// Start of the mapping: two spans join only inside one mapping.
-    origin: NonNull<u8>,
     writable: bool,
     mapping: PhantomData<&'a HostMapping>,
 }
@@ -115,16 +113,6 @@ impl<'a> Span<'a> {
         // SAFETY: `offset` is smaller than the length of the span.
         let base = unsafe { self.base.add(offset) };
         Some(Self { base, len, ..self })
-    }
-
-    /// Both spans as one, if `next` follows this one directly in the same mapping.
-    pub(crate) fn join(self, next: Self) -> Option<Self> {
-        let follows = self.base.addr().get() + self.len == next.base.addr().get();
-        if follows && self.origin == next.origin && self.writable == next.writable {
-            Some(Self { len: self.len + next.len, ..self })
-        } else {
-            None
-        }
     }
 
     fn at<T>(self, offset: u64) -> Option<NonNull<T>> {
@@ -369,7 +357,7 @@ impl Memory {
     /// Makes `len` bytes of `file` from `offset` visible at bus address `start`.
     pub(crate) fn map(&self, start: u64, file: &File, offset: u64, len: u64, writable: bool) -> io::Result<()> {
         let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
-        if len == 0 || (start | offset | len) % PAGE != 0 {
+        if len == 0 || !(start | offset | len).is_multiple_of(PAGE) {
             return Err(invalid("system memory is mapped in whole pages"));
         }
         let end = start.checked_add(len).filter(|end| *end <= 1 << 52).ok_or(invalid("beyond 52-bit bus addresses"))?;

@@ -3,9 +3,11 @@
 //! A TLB belongs to one node and is used under that node's lock. Like the silicon's it may hold entries that the tables no longer
 //! say, until they are invalidated; it never remembers that something was *not* mapped.
 
-use crate::memory::Access;
+use crate::memory::{Access, Span};
 use campanile_hw::event::FaultKind;
-use campanile_hw::page_table::{PAGE_2M, PAGE_4K, PAGE_64K, Pte, ROOT_LEVEL, VA_BITS, coverage, index, index_64k};
+use campanile_hw::page_table::{
+    ENTRIES, ENTRIES_64K, PAGE_2M, PAGE_4K, PAGE_64K, Pte, ROOT_LEVEL, VA_BITS, coverage, index, index_64k,
+};
 use campanile_hw::queue::Location;
 
 /// What an access is for.
@@ -91,7 +93,7 @@ fn read_entry(memory: &Access<'_>, table: Location, slot: u64) -> Result<Pte, Fa
 fn page_of(entry: Pte, shift: u8) -> Option<Page> {
     let reserved = entry.into_bits() >> 52 != 0;
     let misplaced = entry.leaf_64k() || entry.large() != (1 << shift == PAGE_2M);
-    let misaligned = !entry.zero() && entry.address() % (1 << shift) != 0;
+    let misaligned = !entry.zero() && !entry.address().is_multiple_of(1 << shift);
     if !entry.valid() || reserved || misplaced || misaligned {
         return None;
     }
@@ -263,32 +265,62 @@ impl Tlb {
         va: u64,
         intent: Intent,
     ) -> Result<Translation, Fault> {
+        in_page(self.page(memory, root, va, intent)?, va, intent)
+    }
+
+    #[inline]
+    fn page(&mut self, memory: &Access<'_>, root: Location, va: u64, intent: Intent) -> Result<Page, Fault> {
         in_space(va, intent)?;
         let known =
             self.small.find(root, va).or_else(|| self.large.find(root, va)).or_else(|| self.medium.find(root, va));
         match known {
-            Some(page) => in_page(page, va, intent),
+            Some(page) => Ok(page),
             None => self.miss(memory, root, va, intent),
         }
     }
 
-    fn miss(&mut self, memory: &Access<'_>, root: Location, va: u64, intent: Intent) -> Result<Translation, Fault> {
-        self.walks += 1;
-        let below = match self.tables.find(root, va) {
-            Some(below) => below,
-            None => walk_directories(memory, root, va, intent)?,
-        };
-        let page = walk_leaves(memory, below, va, intent)?;
+    fn below(&mut self, memory: &Access<'_>, root: Location, va: u64, intent: Intent) -> Result<Below, Fault> {
+        if let Some(below) = self.tables.find(root, va) {
+            return Ok(below);
+        }
+        let below = walk_directories(memory, root, va, intent)?;
         if let Below::Leaves { .. } = below {
             self.tables.insert(root, va, below);
         }
+        Ok(below)
+    }
+
+    fn miss(&mut self, memory: &Access<'_>, root: Location, va: u64, intent: Intent) -> Result<Page, Fault> {
+        self.walks += 1;
+        let below = self.below(memory, root, va, intent)?;
+        let page = walk_leaves(memory, below, va, intent)?;
         let cache = match 1u64 << page.shift {
             PAGE_2M => &mut self.large,
             PAGE_64K => &mut self.medium,
             _ => &mut self.small,
         };
         cache.insert(root, va, page);
-        in_page(page, va, intent)
+        Ok(page)
+    }
+
+    /// Translates `va` for a transfer that goes on for `want` bytes: what follows contiguously is part of the run, and `ahead`
+    /// keeps the leaf table at hand, so that the transfer's next pages need no place in the TLB.
+    pub(crate) fn translate_ahead<'a>(
+        &mut self,
+        memory: &'a Access<'_>,
+        root: Location,
+        (va, want): (u64, u64),
+        intent: Intent,
+        ahead: &mut Ahead<'a>,
+    ) -> Result<Translation, Fault> {
+        if let Some(translation) = ahead.translate(va, want, intent) {
+            return Ok(translation);
+        }
+        let translation = self.translate(memory, root, va, intent)?;
+        if let Ok(Below::Leaves { table, medium }) = self.below(memory, root, va, intent) {
+            ahead.open(memory, table, medium, va);
+        }
+        Ok(translation)
     }
 
     /// Forgets the translations of `root` that touch `start..end`.
@@ -305,5 +337,48 @@ impl Tlb {
         self.medium.clear();
         self.large.clear();
         self.tables.clear();
+    }
+}
+
+/// The leaf table that a transfer goes through. Lives no longer than a slice, so invalidation need not know of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead<'a> {
+    /// First address that the table covers.
+    start: u64,
+    shift: u8,
+    /// The table's entries; `None` before the first use.
+    entries: Option<Span<'a>>,
+}
+
+impl<'a> Ahead<'a> {
+    /// Nothing at hand.
+    pub(crate) const NOTHING: Self = Self { start: 0, shift: 0, entries: None };
+
+    fn open(&mut self, memory: &'a Access<'_>, table: Location, medium: bool, va: u64) {
+        let (count, size) = if medium { (ENTRIES_64K, PAGE_64K) } else { (ENTRIES, PAGE_4K) };
+        self.start = va & !(coverage(1) - 1);
+        self.shift = size.trailing_zeros() as u8;
+        self.entries = memory.resolve(table, count * 8, false);
+    }
+
+    /// The run at `va`; `None` whenever anything is out of the ordinary, zero pages and faults included.
+    #[inline]
+    fn translate(&self, va: u64, want: u64, intent: Intent) -> Option<Translation> {
+        let entries = self.entries?;
+        let offset = va.checked_sub(self.start).filter(|offset| *offset < coverage(1))?;
+        let mut at = (offset >> self.shift) * 8;
+        let first = Pte::from_bits(entries.load(at)?);
+        let page = page_of(first, self.shift).filter(|page| !page.zero)?;
+        let mut translation = in_page(page, va, intent).ok()?;
+        // Contiguous pages have entries that differ by the page size.
+        let mut expected = first.into_bits();
+        while translation.run < want {
+            (at, expected) = (at + 8, expected + (1 << self.shift));
+            if entries.load(at) != Some(expected) {
+                break;
+            }
+            translation.run += 1 << self.shift;
+        }
+        Some(translation)
     }
 }

@@ -18,7 +18,8 @@ impl Selection {
             |register: &&Register| (register.offset..register.offset + u64::from(register.width)).contains(&offset);
         let register = REGISTERS.iter().find(covers)?;
         let inner = offset - register.offset;
-        let legal = (size == register.width && inner == 0) || (size == 4 && register.width == 8 && inner % 4 == 0);
+        let legal =
+            (size == register.width && inner == 0) || (size == 4 && register.width == 8 && inner.is_multiple_of(4));
         legal.then_some(Self { register, shift: inner as u32 * 8, bits: u32::from(size) * 8 })
     }
 

@@ -31,7 +31,7 @@ fn number(argument: u64, otherwise: CommandStatus) -> Result<u32> {
 
 fn root(argument: u64) -> Result<Location> {
     let location = Location::from_bits(argument);
-    let legal = argument >> 53 == 0 && location.address() % 4096 == 0;
+    let legal = argument >> 53 == 0 && location.address().is_multiple_of(4096);
     if legal { Ok(location) } else { Err(CommandStatus::BadArgument) }
 }
 
@@ -217,7 +217,7 @@ impl Cmp {
     }
 
     fn fence_changed(&self, memory: &Memory, root: Location, va: u64) -> Result<u64> {
-        if va % 8 != 0 {
+        if !va.is_multiple_of(8) {
             return Err(CommandStatus::BadArgument);
         }
         let access = memory.access();

@@ -145,7 +145,7 @@ fn legal_location(bits: u64, size: u64, vram: u64) -> Option<Location> {
     let location = Location::from_bits(bits);
     let end = location.address().checked_add(size)?;
     let inside = if location.system() { end <= 1 << 52 } else { end <= vram };
-    (bits >> 53 == 0 && location.address() % 4096 == 0 && inside).then_some(location)
+    (bits >> 53 == 0 && location.address().is_multiple_of(4096) && inside).then_some(location)
 }
 
 impl Queue {
@@ -171,7 +171,7 @@ impl Queue {
                 return legal_location(address, size, vram).map(Place::Physical);
             }
             let inside = address.checked_add(size).is_some_and(|end| end <= 1 << VA_BITS);
-            (address % 4096 == 0 && inside).then_some(Place::Virtual { root: root?, va: address })
+            (address.is_multiple_of(4096) && inside).then_some(Place::Virtual { root: root?, va: address })
         };
         Some(Self {
             number,
@@ -244,8 +244,8 @@ impl Queue {
     pub(crate) fn buffer_of(&self, entry: &RingEntry, vram: u64) -> Option<Buffer> {
         let flags = RingFlags::from_bits(entry.flags);
         let end = entry.commands.checked_add(u64::from(entry.size))?;
-        let shape = entry.commands % 16 == 0
-            && entry.size % 16 == 0
+        let shape = entry.commands.is_multiple_of(16)
+            && entry.size.is_multiple_of(16)
             && entry.size <= campanile_hw::queue::COMMANDS_SIZE_MAX
             && end <= 1 << VA_BITS;
         if !shape || entry.flags >> 2 != 0 || (entry.flags != 0 && !self.privileged) {
@@ -277,7 +277,7 @@ fn progress_of(
     root: Option<Location>,
 ) -> Option<Option<ProgressFence>> {
     let (current, monitored) = (descriptor.progress_current, descriptor.progress_monitored);
-    let legal = |address: u64| address % 8 == 0 && address >> VA_BITS == 0;
+    let legal = |address: u64| address.is_multiple_of(8) && address >> VA_BITS == 0;
     if !legal(current) || !legal(monitored) || (monitored != 0 && !flags.native_progress()) {
         return None;
     }

@@ -50,7 +50,7 @@ fn every_other_access_reads_as_ones_and_writes_nothing() {
         REGISTERS.iter().any(|register| {
             (register.offset == offset && register.width == size)
                 || (register.width == 8 && size == 4 && (register.offset == offset || register.offset + 4 == offset))
-        }) || (offset % u64::from(size) == 0 && (msix(0x8000, 16) || msix(0x9000, 8)))
+        }) || (offset.is_multiple_of(u64::from(size)) && (msix(0x8000, 16) || msix(0x9000, 8)))
     };
     for offset in (0..0x400).chain(0x7ff0..0x8040).chain(0x8ff0..0x9020).chain(0xfff0..0x1_0010) {
         for size in [4u8, 8] {
