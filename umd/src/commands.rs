@@ -108,9 +108,12 @@ impl CommandMemory {
         self.head - self.tail
     }
 
-    /// Gives back what submissions up to number `completed` held.
-    fn release(&mut self, completed: u64) {
-        if completed != 0 {
+    /// Gives back what submissions up to number `completed` held; `idle` if none is left.
+    fn release(&mut self, completed: u64, idle: bool) {
+        if idle {
+            // Also what was skipped at the end of the range for the recording that is open.
+            self.tail = self.head;
+        } else if completed != 0 {
             let end = self.slot(completed).map_or(0, |end| *end);
             self.tail = self.tail.max(end);
         }
@@ -168,7 +171,7 @@ impl Core {
         if seen > self.progress.completed {
             self.progress.completed = seen;
         }
-        self.memory.release(self.progress.completed);
+        self.memory.release(self.progress.completed, self.progress.in_flight() == 0);
         Ok(())
     }
 
