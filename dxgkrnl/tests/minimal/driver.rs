@@ -1,0 +1,462 @@
+//! The driver: adapter, answers, interrupts, packets.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::nt::{NtImports, POOL_FLAG_NON_PAGED};
+use wddm_ddi::status::*;
+use wddm_ddi::types::*;
+
+use super::bus::{MONITORED, REGISTERS_SIZE, VRAM_SIZE};
+use super::{Mutant, SOUND, table};
+
+/// Pool tag of everything.
+pub const TAG: u32 = u32::from_le_bytes(*b"mini");
+
+thread_local! {
+    /// What the drivers that this thread loads and starts do differently.
+    pub static MUTANT: Cell<Mutant> = const { Cell::new(SOUND) };
+}
+
+static IMPORTS: OnceLock<&'static NtImports> = OnceLock::new();
+
+pub fn bind(imports: &'static NtImports) {
+    let _ = IMPORTS.set(imports);
+}
+
+pub fn imports() -> &'static NtImports {
+    IMPORTS.get().expect("bound before use")
+}
+
+/// One adapter of the driver, in pool.
+pub struct Adapter {
+    pub mutant: Mutant,
+    pub interface: DXGKRNL_INTERFACE,
+    pub handle: HANDLE,
+    pub registers: *mut u32,
+    pub vram: i64,
+    pub features: DXGK_FEATURE_INTERFACE,
+    /// Memory that a test left behind.
+    pub forgotten: *mut c_void,
+}
+
+/// Takes pool; NULL-free in these tests.
+pub fn allocate(size: usize) -> *mut c_void {
+    // SAFETY: a plain request.
+    let block = unsafe { (imports().ExAllocatePool2)(POOL_FLAG_NON_PAGED, size, TAG) };
+    assert!(!block.is_null());
+    block
+}
+
+pub fn free(block: *mut c_void) {
+    // SAFETY: the block came from `allocate`.
+    unsafe { (imports().ExFreePoolWithTag)(block, TAG) };
+}
+
+pub fn adapter<'a>(context: *mut c_void) -> &'a mut Adapter {
+    // SAFETY: the context is the block that AddDevice filled; these tests never use one from two threads at once, other than
+    // for the fields that stay the same after StartDevice.
+    unsafe { &mut *context.cast::<Adapter>() }
+}
+
+pub unsafe extern "win64" fn driver_entry(object: PDRIVER_OBJECT, path: *mut UNICODE_STRING) -> NTSTATUS {
+    let mut table = table::table();
+    (MUTANT.get().table)(&mut table);
+    // SAFETY: all three live across the call.
+    unsafe { (imports().DxgkInitialize)(object, path, &raw mut table) }
+}
+
+pub unsafe extern "win64" fn add_device(_object: *mut c_void, context: *mut *mut c_void) -> NTSTATUS {
+    let block = allocate(size_of::<Adapter>()).cast::<Adapter>();
+    let adapter = Adapter {
+        mutant: MUTANT.get(),
+        interface: DXGKRNL_INTERFACE::zeroed(),
+        handle: std::ptr::null_mut(),
+        registers: std::ptr::null_mut(),
+        vram: 0,
+        features: DXGK_FEATURE_INTERFACE::zeroed(),
+        forgotten: std::ptr::null_mut(),
+    };
+    // SAFETY: the block has the size of an adapter.
+    unsafe { block.write(adapter) };
+    // SAFETY: the system passes a place for the context.
+    unsafe { context.write(block.cast()) };
+    STATUS_SUCCESS
+}
+
+pub unsafe extern "win64" fn remove_device(context: *mut c_void) -> NTSTATUS {
+    free(context);
+    STATUS_SUCCESS
+}
+
+pub unsafe extern "win64" fn start_device(
+    context: *mut c_void,
+    _info: *mut DXGK_START_INFO,
+    interface: *mut DXGKRNL_INTERFACE,
+    sources: *mut u32,
+    children: *mut u32,
+) -> NTSTATUS {
+    let adapter = adapter(context);
+    // SAFETY: the system passes its interface.
+    adapter.interface = unsafe { interface.read() };
+    adapter.handle = adapter.interface.DeviceHandle;
+    let mut info = DXGK_DEVICE_INFO::zeroed();
+    // SAFETY: handle and place are good.
+    let status = unsafe { adapter.interface.DxgkCbGetDeviceInformation.unwrap()(adapter.handle, &raw mut info) };
+    assert!(status.is_success());
+    // SAFETY: the list lives as long as the adapter.
+    let list = unsafe { info.TranslatedResourceList.read() };
+    assert_eq!({ list.PartialCount }, 3);
+    let [registers, vram, interrupt, ..] = list.PartialDescriptors;
+    assert_eq!(interrupt.Type, CM_PARTIAL_RESOURCE_DESCRIPTOR::INTERRUPT);
+    // SAFETY: descriptors 0 and 1 are memory.
+    let (registers, vram) = unsafe { (registers.u.Memory, vram.u.Memory) };
+    assert_eq!({ vram.Length }, VRAM_SIZE as u32);
+    adapter.vram = { vram.Start }.QuadPart;
+    let mut mapped = std::ptr::null_mut();
+    // SAFETY: handle and place are good.
+    let status = unsafe {
+        adapter.interface.DxgkCbMapMemory.unwrap()(
+            adapter.handle,
+            registers.Start,
+            REGISTERS_SIZE as u32,
+            0,
+            0,
+            MEMORY_CACHING_TYPE::MmNonCached,
+            &raw mut mapped,
+        )
+    };
+    assert!(status.is_success());
+    adapter.registers = mapped.cast();
+    adapter.features.Size = size_of::<DXGK_FEATURE_INTERFACE>() as u16;
+    adapter.features.Version = DXGK_FEATURE_INTERFACE_VERSION_1;
+    let place = (&raw mut adapter.features).cast();
+    // SAFETY: handle and place are good.
+    let status = unsafe {
+        adapter.interface.DxgkCbQueryServices.unwrap()(adapter.handle, DXGK_SERVICES::DxgkServicesFeature, place)
+    };
+    assert!(status.is_success());
+    // SAFETY: the system passes places for both numbers.
+    unsafe { sources.write(0) };
+    // SAFETY: as above.
+    unsafe { children.write(0) };
+    (adapter.mutant.in_start)(adapter);
+    STATUS_SUCCESS
+}
+
+pub unsafe extern "win64" fn stop_device(context: *mut c_void) -> NTSTATUS {
+    let adapter = adapter(context);
+    (adapter.mutant.in_stop)(adapter);
+    // SAFETY: the mapping was made in StartDevice.
+    let status = unsafe { adapter.interface.DxgkCbUnmapMemory.unwrap()(adapter.handle, adapter.registers.cast()) };
+    assert!(status.is_success());
+    STATUS_SUCCESS
+}
+
+pub unsafe extern "win64" fn interrupt_routine(context: *mut c_void, _message: u32) -> BOOLEAN {
+    let adapter = adapter(context);
+    let mut any = false;
+    loop {
+        // SAFETY: the registers are mapped.
+        let report = unsafe { adapter.registers.read_volatile() };
+        if report == 0 {
+            break;
+        }
+        any = true;
+        let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();
+        if report == MONITORED {
+            data.InterruptType = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED;
+        } else {
+            data.InterruptType = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_DMA_COMPLETED;
+            data.u.DmaCompleted.SubmissionFenceId = report;
+        }
+        // SAFETY: handle and data are good.
+        unsafe { adapter.interface.DxgkCbNotifyInterrupt.unwrap()(adapter.handle, &raw const data) };
+    }
+    if any {
+        // SAFETY: the handle is good.
+        unsafe { adapter.interface.DxgkCbQueueDpc.unwrap()(adapter.handle) };
+    }
+    any.into()
+}
+
+pub unsafe extern "win64" fn dpc_routine(context: *mut c_void) {
+    let adapter = adapter(context);
+    (adapter.mutant.in_dpc)(adapter);
+    // SAFETY: the handle is good.
+    unsafe { adapter.interface.DxgkCbNotifyDpc.unwrap()(adapter.handle) };
+}
+
+/// Writes an answer if the output has room for it.
+fn reply<T>(args: &DXGKARG_QUERYADAPTERINFO, value: T) -> NTSTATUS {
+    if (args.OutputDataSize as usize) < size_of::<T>() {
+        return STATUS_BUFFER_TOO_SMALL;
+    }
+    // SAFETY: the output has room for the value.
+    unsafe { args.pOutputData.cast::<T>().write_unaligned(value) };
+    STATUS_SUCCESS
+}
+
+fn driver_caps(mutant: &Mutant) -> DXGK_DRIVERCAPS {
+    let mut caps = DXGK_DRIVERCAPS::zeroed();
+    caps.HighestAcceptableAddress = LARGE_INTEGER { QuadPart: -1 };
+    caps.WDDMVersion = DXGK_WDDMVERSION::DXGKDDI_WDDMv3_2;
+    caps.GpuEngineTopology.NbAsymetricProcessingNodes = 1;
+    caps.MiscCaps.set_ComputeOnly(true);
+    caps.SchedulingCaps = DXGK_VIDSCHCAPS::new().with_MultiEngineAware(true).with_PreemptionAware(true);
+    caps.MemoryManagementCaps.Bits =
+        DXGK_VIDMMCAPS_Bits::new().with_VirtualAddressingSupported(true).with_GpuMmuSupported(true);
+    caps.SupportPerEngineTDR = 1;
+    caps.PreemptionCaps.ComputePreemptionGranularity =
+        D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY;
+    (mutant.caps)(&mut caps);
+    caps
+}
+
+fn segments(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+    let out = args.pOutputData.cast::<DXGK_QUERYSEGMENTOUT4>();
+    // SAFETY: the output is this structure.
+    let mut answer = unsafe { out.read() };
+    answer.NbSegment = 2;
+    answer.PagingBufferSegmentId = 1;
+    answer.PagingBufferSize = 4096;
+    (adapter.mutant.segment_out)(&mut answer);
+    if !answer.pSegmentDescriptor.is_null() {
+        let mut both = [DXGK_SEGMENTDESCRIPTOR4::zeroed(), DXGK_SEGMENTDESCRIPTOR4::zeroed()];
+        let [aperture, vram] = &mut both;
+        aperture.Flags = DXGK_SEGMENTFLAGS::new().with_Aperture(true).with_CacheCoherent(true);
+        aperture.Size = 16 << 20;
+        aperture.CommitLimit = 16 << 20;
+        vram.Flags = DXGK_SEGMENTFLAGS::new().with_CpuVisible(true);
+        vram.Size = VRAM_SIZE as usize;
+        vram.u.CpuTranslatedAddress = LARGE_INTEGER { QuadPart: adapter.vram };
+        (adapter.mutant.segments)(&mut both);
+        for (index, descriptor) in both.into_iter().enumerate() {
+            let place = answer.pSegmentDescriptor.wrapping_add(index * answer.SegmentDescriptorStride);
+            // SAFETY: the system gave room for two descriptors at this distance.
+            unsafe { place.cast::<DXGK_SEGMENTDESCRIPTOR4>().write_unaligned(descriptor) };
+        }
+    }
+    // SAFETY: the output is this structure.
+    unsafe { out.write(answer) };
+    STATUS_SUCCESS
+}
+
+pub unsafe extern "win64" fn query_adapter_info(context: HANDLE, args: *const DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+    use DXGK_QUERYADAPTERINFOTYPE as Kind;
+    let adapter = adapter(context);
+    let mutant = adapter.mutant;
+    // SAFETY: the system passes the structure.
+    let args = unsafe { &*args };
+    match args.Type {
+        Kind::DXGKQAITYPE_DRIVERCAPS => reply(args, driver_caps(&mutant)),
+        Kind::DXGKQAITYPE_WDDMDEVICECAPS => {
+            let mut caps = DXGK_WDDMDEVICECAPS { WDDMVersion: DXGK_WDDMVERSION::DXGKDDI_WDDMv3_2 };
+            (mutant.device_caps)(&mut caps);
+            reply(args, caps)
+        }
+        Kind::DXGKQAITYPE_NATIVE_FENCE_CAPS => match mutant.native_fence_caps {
+            Some(caps) => reply(args, caps),
+            None => STATUS_NOT_SUPPORTED,
+        },
+        Kind::DXGKQAITYPE_USERMODESUBMISSION_CAPS => match mutant.submission_caps {
+            Some(caps) => reply(args, caps),
+            None => STATUS_NOT_SUPPORTED,
+        },
+        Kind::DXGKQAITYPE_GPUMMUCAPS => {
+            let mut caps = DXGK_GPUMMUCAPS::zeroed();
+            caps.VirtualAddressBitCount = 39;
+            caps.PageTableLevelCount = 3;
+            caps.Bits.set_ReadOnlyMemorySupported(true);
+            (mutant.mmu)(&mut caps);
+            reply(args, caps)
+        }
+        Kind::DXGKQAITYPE_PAGETABLELEVELDESC => {
+            let mut level = DXGK_PAGE_TABLE_LEVEL_DESC {
+                PageTableIndexBitCount: 9,
+                PageTableSegmentId: 2,
+                PagingProcessPageTableSegmentId: 2,
+                PageTableSizeInBytes: 4096,
+                PageTableAlignmentInBytes: 4096,
+            };
+            (mutant.level)(&mut level);
+            reply(args, level)
+        }
+        Kind::DXGKQAITYPE_QUERYSEGMENT4 => segments(adapter, args),
+        Kind::DXGKQAITYPE_HISTORYBUFFERPRECISION => reply(args, mutant.precision),
+        Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS => reply(args, 0_u32),
+        _ => STATUS_NOT_SUPPORTED,
+    }
+}
+
+pub unsafe extern "win64" fn get_node_metadata(
+    context: HANDLE,
+    node: u32,
+    metadata: *mut DXGK_NODEMETADATA,
+) -> NTSTATUS {
+    if node != 0 {
+        return STATUS_INVALID_PARAMETER;
+    }
+    let mut answer = DXGK_NODEMETADATA::zeroed();
+    answer.Flags =
+        DXGK_NODEMETADATA_FLAGS::new().with_ContextSchedulingSupported(true).with_RingBufferFenceRelease(true);
+    answer.GpuMmuSupported = 1;
+    (adapter(context).mutant.node)(&mut answer);
+    // SAFETY: the system passes a place for the structure.
+    unsafe { metadata.write(answer) };
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64" fn query_feature_support(context: HANDLE, args: *mut DXGKARG_QUERYFEATURESUPPORT) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let args = unsafe { &mut *args };
+    if !adapter(context).mutant.features.contains(&args.FeatureId) {
+        return STATUS_INVALID_PARAMETER;
+    }
+    (args.MinSupportedVersion, args.MaxSupportedVersion) = (1, 1);
+    (args.SupportedByDriver, args.SupportedOnCurrentConfig) = (1, 1);
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64" fn query_feature_interface(_: HANDLE, _: *mut DXGKARG_QUERYFEATUREINTERFACE) -> NTSTATUS {
+    STATUS_UNSUCCESSFUL
+}
+
+unsafe extern "win64" fn reference(_context: *mut c_void) {}
+
+pub unsafe extern "win64" fn query_interface(context: *mut c_void, query: *mut QUERY_INTERFACE) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let query = unsafe { &*query };
+    // SAFETY: the system names the interface by a GUID.
+    let kind = unsafe { query.InterfaceType.read() };
+    if kind != GUID_WDDM_INTERFACE_FEATURE {
+        return STATUS_NOT_SUPPORTED;
+    }
+    let interface = DXGKDDI_FEATURE_INTERFACE {
+        Size: size_of::<DXGKDDI_FEATURE_INTERFACE>() as u16,
+        Version: DXGKDDI_FEATURE_INTERFACE_VERSION_1,
+        Context: context,
+        InterfaceReference: Some(reference),
+        InterfaceDereference: Some(reference),
+        QueryFeatureSupport: Some(query_feature_support),
+        QueryFeatureInterface: Some(query_feature_interface),
+    };
+    // SAFETY: the system passes a place of this size.
+    unsafe { query.Interface.cast::<DXGKDDI_FEATURE_INTERFACE>().write(interface) };
+    STATUS_SUCCESS
+}
+
+/// A driver object: a block of pool that remembers its adapter.
+fn object(adapter: *mut c_void) -> *mut c_void {
+    let block = allocate(16);
+    // SAFETY: the block has room for a pointer.
+    unsafe { block.cast::<*mut c_void>().write(adapter) };
+    block
+}
+
+fn adapter_of(object: *mut c_void) -> *mut c_void {
+    // SAFETY: objects begin with their adapter.
+    unsafe { object.cast::<*mut c_void>().read() }
+}
+
+pub unsafe extern "win64" fn destroy(object: HANDLE) -> NTSTATUS {
+    free(object);
+    STATUS_SUCCESS
+}
+
+pub unsafe extern "win64" fn create_process(context: HANDLE, args: *mut DXGKARG_CREATEPROCESS) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    unsafe { (*args).hKmdProcess = object(context) };
+    STATUS_SUCCESS
+}
+
+pub unsafe extern "win64" fn destroy_process(_context: HANDLE, process: HANDLE) -> NTSTATUS {
+    free(process);
+    STATUS_SUCCESS
+}
+
+pub unsafe extern "win64" fn create_device(context: HANDLE, args: *mut DXGKARG_CREATEDEVICE) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    unsafe { (*args).hDevice = object(context) };
+    STATUS_SUCCESS
+}
+
+pub unsafe extern "win64" fn create_context(device: HANDLE, args: *mut DXGKARG_CREATECONTEXT) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let args = unsafe { &mut *args };
+    let context = adapter_of(device);
+    args.hContext = object(context);
+    args.ContextInfo.DmaBufferSize = 4096;
+    args.ContextInfo.DmaBufferSegmentSet = adapter(context).mutant.dma_buffer_segment_set;
+    args.ContextInfo.Caps.set_NoPatchingRequired(true);
+    STATUS_SUCCESS
+}
+
+pub unsafe extern "win64" fn create_hw_context(device: HANDLE, args: *mut DXGKARG_CREATEHWCONTEXT) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    unsafe { (*args).hHwContext = object(adapter_of(device)) };
+    STATUS_SUCCESS
+}
+
+pub unsafe extern "win64" fn create_hw_queue(context: HANDLE, args: *mut DXGKARG_CREATEHWQUEUE) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    unsafe { (*args).hHwQueue = object(adapter_of(context)) };
+    STATUS_SUCCESS
+}
+
+/// The engine is the processor: entries are 8 bytes, packets are done when they are submitted.
+pub unsafe extern "win64" fn build_paging_buffer(
+    _context: HANDLE,
+    args: *mut DXGKARG_BUILDPAGINGBUFFER,
+) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let args = unsafe { &mut *args };
+    if args.Operation == DXGK_BUILDPAGINGBUFFER_OPERATION::DXGK_OPERATION_UPDATE_PAGE_TABLE {
+        // SAFETY: the operation says which arm is valid.
+        let update = unsafe { args.u.UpdatePageTable };
+        for index in 0..update.NumPageTableEntries as usize {
+            let from = if update.Flags.Repeat() { 0 } else { index };
+            // SAFETY: the system passes as many entries as it says.
+            let entry = unsafe { update.pPageTableEntries.add(from).read() };
+            // SAFETY: every arm is a number.
+            let address = unsafe { entry.u1.PageAddress };
+            // SAFETY: in this update mode the address is one of the CPU.
+            let table = unsafe { update.PageTableAddress.CpuVirtual }.cast::<u64>();
+            // SAFETY: tables have 512 entries.
+            unsafe { table.add(update.StartIndex as usize + index).write_volatile(address << 12 | 1) };
+        }
+    } else if !args.pDmaBuffer.is_null() {
+        if args.DmaSize < 8 {
+            return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+        }
+        args.pDmaBuffer = args.pDmaBuffer.wrapping_byte_add(8);
+    }
+    STATUS_SUCCESS
+}
+
+pub unsafe extern "win64" fn submit_command_virtual(
+    context: HANDLE,
+    args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
+) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let fence = unsafe { (*args).SubmissionFenceId };
+    // SAFETY: the registers are mapped.
+    unsafe { adapter(context).registers.write_volatile(fence) };
+    STATUS_SUCCESS
+}
+
+pub unsafe extern "win64" fn submit_command_to_hw_queue(
+    context: HANDLE,
+    args: *const DXGKARG_SUBMITCOMMANDTOHWQUEUE,
+) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let args = unsafe { &*args };
+    // SAFETY: the system passes the kernel address of the progress fence.
+    unsafe { args.HwQueueProgressFenceCpuVa.cast::<u64>().write_volatile(args.HwQueueProgressFenceId) };
+    // SAFETY: the registers are mapped.
+    unsafe { adapter(context).registers.write_volatile(MONITORED) };
+    STATUS_SUCCESS
+}
