@@ -24,10 +24,11 @@ pub mod verifier;
 mod vidmm;
 mod vidsch;
 
-pub use loader::{DriverId, DriverImage, LoadError};
 pub use adapter::{ProblemCode, StartError};
 pub use interrupt::Counters;
+pub use loader::{DriverId, DriverImage, LoadError};
 pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig, PnpError};
 pub use pci::PciError;
 pub use process::{Attached, Process};
+pub use thunks::thunks;
 pub use vidsch::Tree;

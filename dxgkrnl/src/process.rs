@@ -14,7 +14,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::handles::HandleTable;
-use crate::machine::{MachineRef, lock};
+use crate::machine::{Machine, MachineRef, lock};
 use crate::miniport::KmdHandle;
 use crate::vidmm::{AddressSpace, Allocation, PagingQueue, Resource};
 use crate::vidsch::{Doorbell, HwContext, HwQueue, SyncObject};
@@ -113,8 +113,7 @@ getters! {
 }
 
 impl Process {
-    /// A process of a machine, with nothing open.
-    pub(crate) fn new(machine: MachineRef, name: &str) -> Arc<Self> {
+    fn new(machine: MachineRef, name: &str) -> Arc<Self> {
         Arc::new(Self {
             id: IDS.fetch_add(4, Ordering::Relaxed),
             name: name.to_owned(),
@@ -250,24 +249,16 @@ impl Process {
         }
     }
 
-    /// Ends what the process has on an adapter that is being stopped.
-    pub(crate) fn leave_adapter(&self, adapter: &Arc<Adapter>) {
-        let devices = lock(&self.handles).newest_first(
-            |object, _| matches!(object, Object::Device(device) if Arc::ptr_eq(&device.adapter, adapter)),
-        );
-        for handle in devices {
-            let _ = crate::device::destroy(self, handle);
-        }
-        let mut adapters = lock(&self.adapters);
-        let place = adapters.iter().position(|known| Arc::ptr_eq(&known.adapter, adapter));
-        if let Some(known) = place.map(|place| adapters.remove(place)) {
-            known.adapter.vidmm().destroy_process(known.kmd_process, &known.space);
-        }
-    }
-
     /// Whether [`Process::exit`] has begun.
     pub(crate) fn has_exited(&self) -> bool {
         self.exited.load(Ordering::Acquire)
+    }
+}
+
+impl Machine {
+    /// A new process, with nothing open. It ends by [`Process::exit`] or with its last owner.
+    pub fn create_process(&self, name: &str) -> Arc<Process> {
+        Process::new(self.downgrade(), name)
     }
 }
 

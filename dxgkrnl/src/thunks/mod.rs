@@ -1,5 +1,11 @@
 //! Thunks: what user mode calls.
+//!
+//! Every thunk finds the calling process, copies its argument structure in, and works on the copy; see [`user`] for pointers inside
+//! it. A panic below a thunk stops the machine, not the caller.
 
+mod adapter;
+mod device;
+mod memory;
 mod queue;
 mod sync;
 pub(crate) mod user;
@@ -8,10 +14,50 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use wddm_ddi::Zeroed;
+use wddm_ddi::kmt::Thunks;
 use wddm_ddi::status::*;
 
 use crate::process::Process;
 use crate::verifier::Bugcheck;
+
+static THUNKS: Thunks = Thunks {
+    D3DKMTEnumAdapters3: adapter::enum_adapters3,
+    D3DKMTOpenAdapterFromLuid: adapter::open_adapter_from_luid,
+    D3DKMTCloseAdapter: adapter::close_adapter,
+    D3DKMTQueryAdapterInfo: adapter::query_adapter_info,
+    D3DKMTCreateDevice: device::create_device,
+    D3DKMTDestroyDevice: device::destroy_device,
+    D3DKMTGetDeviceState: device::get_device_state,
+    D3DKMTCreatePagingQueue: memory::create_paging_queue,
+    D3DKMTDestroyPagingQueue: memory::destroy_paging_queue,
+    D3DKMTCreateAllocation2: memory::create_allocation2,
+    D3DKMTDestroyAllocation2: memory::destroy_allocation2,
+    D3DKMTMakeResident: memory::make_resident,
+    D3DKMTEvict: memory::evict,
+    D3DKMTReserveGpuVirtualAddress: memory::reserve_gpu_virtual_address,
+    D3DKMTMapGpuVirtualAddress: memory::map_gpu_virtual_address,
+    D3DKMTFreeGpuVirtualAddress: memory::free_gpu_virtual_address,
+    D3DKMTLock2: memory::lock2,
+    D3DKMTUnlock2: memory::unlock2,
+    D3DKMTCreateHwContext: queue::create_hw_context,
+    D3DKMTDestroyHwContext: queue::destroy_hw_context,
+    D3DKMTCreateHwQueue: queue::create_hw_queue,
+    D3DKMTDestroyHwQueue: queue::destroy_hw_queue,
+    D3DKMTSubmitCommandToHwQueue: queue::submit_command_to_hw_queue,
+    D3DKMTCreateDoorbell: queue::create_doorbell,
+    D3DKMTConnectDoorbell: queue::connect_doorbell,
+    D3DKMTDestroyDoorbell: queue::destroy_doorbell,
+    D3DKMTNotifyWorkSubmission: queue::notify_work_submission,
+    D3DKMTCreateNativeFence: sync::create_native_fence,
+    D3DKMTDestroySynchronizationObject: sync::destroy_synchronization_object,
+    D3DKMTWaitForSynchronizationObjectFromCpu: sync::wait_for_synchronization_object_from_cpu,
+    D3DKMTSignalSynchronizationObjectFromCpu: sync::signal_synchronization_object_from_cpu,
+};
+
+/// The thunks, for threads that are attached to a process ([`Process::attach`]); others get STATUS_ACCESS_DENIED.
+pub fn thunks() -> &'static Thunks {
+    &THUNKS
+}
 
 /// Runs the body of a thunk that writes to its argument structure: takes the calling process, copies the arguments in, checks
 /// that they can be written back, and copies them out when the body is done, whatever its answer.

@@ -155,6 +155,7 @@ impl VidMm {
         request: Request<'_>,
     ) -> Result<(Vec<Arc<Allocation>>, Option<Arc<Resource>>), NTSTATUS> {
         let Request { allocations, private, resource, read_only } = request;
+        let _running = self.enter()?;
         let mut infos: Vec<DXGK_ALLOCATIONINFO> = allocations.iter_mut().map(|data| info(data)).collect();
         let count = u32::try_from(infos.len()).map_err(|_| STATUS_INVALID_PARAMETER)?;
         let mut args = DXGKARG_CREATEALLOCATION::zeroed();
@@ -317,6 +318,13 @@ impl VidMm {
 
     /// Tells the driver of allocations that are gone. Called without the memory lock.
     pub(crate) fn bury(&self) {
+        if let Ok(_running) = self.enter() {
+            self.bury_now();
+        }
+    }
+
+    /// As [`VidMm::bury`], for whoever keeps the adapter from stopping or stops it.
+    pub(super) fn bury_now(&self) {
         let gone = std::mem::take(&mut lock(&self.memory).gone);
         for allocation in gone {
             if !allocation.open.is_null() {

@@ -23,9 +23,9 @@ mod start;
 mod user_mapping;
 mod va_space;
 
+use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
@@ -35,11 +35,12 @@ use crate::handles::HandleTable;
 use crate::miniport::KmdHandle;
 use crate::verifier::Bugcheck;
 
-pub(crate) use address_space::{AddressSpace, MapRequest, Protection};
+pub(crate) use address_space::{AddressSpace, MapRequest, Protection, Shows};
 pub(crate) use allocation::{Allocation, Request as AllocationRequest, Resource};
 pub(crate) use memory::IdlePoint;
 pub(crate) use paging_queue::PagingQueue;
 pub(crate) use user_mapping::UserMapping;
+pub(crate) use va_space::REGION_ALIGN;
 
 use driver::Driver;
 use memory::Memory;
@@ -54,9 +55,20 @@ pub(crate) struct VidMm {
     globals: Mutex<HandleTable<Global>>,
     /// Lock order: before `memory`.
     system: Mutex<Option<System>>,
+    /// Devices by identity and processes that the driver knows. Lock order: a leaf.
+    known: Mutex<Known>,
+    /// Held for reading around DDIs that are called without the memory lock; true once the adapter has stopped. Lock order: before
+    /// everything else here, and never taken twice by a thread.
+    stopped: RwLock<bool>,
     /// The driver's own range of addresses in every process, empty for none.
     driver_range: (u64, u64),
-    stopped: AtomicBool,
+}
+
+/// What the driver was told of and must be told the end of.
+#[derive(Default)]
+struct Known {
+    devices: BTreeMap<u64, KmdHandle>,
+    processes: Vec<KmdHandle>,
 }
 
 /// An allocation or resource as DxgkCbGetHandleData answers it.
@@ -67,6 +79,15 @@ pub(crate) struct Global {
 }
 
 impl VidMm {
+    /// Keeps the adapter from stopping while a DDI is called.
+    ///
+    /// # Errors
+    /// STATUS_DEVICE_REMOVED once it has stopped.
+    fn enter(&self) -> Result<RwLockReadGuard<'_, bool>, NTSTATUS> {
+        let stopped = self.stopped.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if *stopped { Err(STATUS_DEVICE_REMOVED) } else { Ok(stopped) }
+    }
+
     /// DxgkCbGetHandleData and DxgkCbAcquireHandleData: the driver's pointer for a kernel handle of an allocation or resource, NULL for
     /// any other. Inside OpenAllocation there is no device-specific pointer yet. [d3dkmddi: DXGKARGCB_GETHANDLEDATA]
     pub(crate) fn handle_data(&self, data: &DXGKARGCB_GETHANDLEDATA) -> *mut c_void {
@@ -81,6 +102,14 @@ impl VidMm {
             (false, _) => std::ptr::null_mut(),
             (true, false) => entry.data.raw(),
             (true, true) => entry.device_specific.raw(),
+        }
+    }
+
+    /// A question to the driver on behalf of user mode.
+    pub(crate) fn query_driver(&self, query: &DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+        match self.enter() {
+            Ok(_running) => self.driver.miniport.query_adapter_info(self.driver.context.raw(), query),
+            Err(status) => status,
         }
     }
 

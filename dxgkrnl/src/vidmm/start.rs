@@ -1,7 +1,6 @@
 //! Start and stop of the memory manager: the system process, its devices and contexts, and processes of user mode.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -131,7 +130,8 @@ impl VidMm {
             globals: Mutex::new(HandleTable::new()),
             system: Mutex::new(None),
             driver_range,
-            stopped: AtomicBool::new(false),
+            known: Mutex::default(),
+            stopped: RwLock::new(false),
         })
     }
 
@@ -154,9 +154,7 @@ impl VidMm {
     fn populate(self: &Arc<Self>, adapter: &Arc<Adapter>, system: &mut System) -> Result<(), NTSTATUS> {
         for _ in 0..2 {
             let flags = DXGK_CREATEDEVICEFLAGS::new().with_SystemDevice(true);
-            let (miniport, context) = (&self.driver.miniport, self.driver.context);
-            let device = device::create_on_driver(miniport, context, system.process, device::next_id(), flags)?;
-            system.devices.push(device);
+            system.devices.push(self.create_device(system.process, device::next_id(), flags)?);
         }
         lock(&self.memory).prepare_paging(system.space.id())?;
         let caps = adapter.caps();
@@ -173,7 +171,7 @@ impl VidMm {
 
     /// Ends everything that start made. Processes have left the adapter before; what one of them left behind is freed and logged.
     pub(crate) fn stop(&self) {
-        if self.stopped.swap(true, Ordering::AcqRel) {
+        if std::mem::replace(&mut *self.stopped.write().unwrap_or_else(|poisoned| poisoned.into_inner()), true) {
             return;
         }
         let system = lock(&self.system).take();
@@ -197,16 +195,24 @@ impl VidMm {
         if !left.is_empty() {
             self.driver.verifier.log(format!("{} allocations were left when the adapter stopped", left.len()));
         }
-        self.bury();
-        let Some(system) = system else { return };
-        for context in system.contexts.iter().rev() {
-            context.destroy();
+        self.bury_now();
+        if let Some(system) = system {
+            for context in system.contexts.iter().rev() {
+                context.destroy();
+            }
         }
-        for device in system.devices.iter().rev() {
-            let status = self.driver.miniport.destroy_device(device.raw());
-            self.must_succeed("DxgkDdiDestroyDevice", status);
+        // Newest first: devices of user mode before those of the system, then processes in the same order.
+        let known = std::mem::take(&mut *lock(&self.known));
+        for device in known.devices.values().rev() {
+            self.destroy_device_on_driver(*device);
         }
-        self.destroy_process(system.process, &system.space);
+        let spaces: Vec<_> = lock(&self.memory).spaces.keys().copied().collect();
+        for space in spaces {
+            lock(&self.memory).destroy_space(space);
+        }
+        for process in known.processes.iter().rev() {
+            self.destroy_process_on_driver(*process);
+        }
     }
 
     /// Address space of the paging (system) process.
@@ -226,9 +232,7 @@ impl VidMm {
         id: u64,
         name: &str,
     ) -> Result<(KmdHandle, Arc<AddressSpace>), NTSTATUS> {
-        if self.stopped.load(Ordering::Acquire) {
-            return Err(STATUS_DEVICE_REMOVED);
-        }
+        let _running = self.enter()?;
         self.create(id, name, DXGK_CREATEPROCESSFLAGS::new())
     }
 
@@ -257,10 +261,12 @@ impl VidMm {
             made.and_then(|id| Ok((id, memory.root(id).ok_or(STATUS_INTERNAL_ERROR)?)))
         };
         match made {
-            Ok((id, root)) => Ok((process, AddressSpace::new(self, id, root))),
+            Ok((id, root)) => {
+                lock(&self.known).processes.push(process);
+                Ok((process, AddressSpace::new(self, id, root)))
+            }
             Err(status) => {
-                let destroyed = self.driver.miniport.destroy_process(self.driver.context.raw(), process.raw());
-                self.must_succeed("DxgkDdiDestroyProcess", destroyed);
+                self.destroy_process_on_driver(process);
                 Err(status)
             }
         }
@@ -268,8 +274,61 @@ impl VidMm {
 
     /// Ends a process of [`VidMm::create_process`]. Its devices are gone.
     pub(crate) fn destroy_process(&self, kmd_process: KmdHandle, space: &AddressSpace) {
+        // Once the adapter has stopped, nothing of the process is left.
+        let Ok(_running) = self.enter() else { return };
         lock(&self.memory).destroy_space(space.id());
-        let status = self.driver.miniport.destroy_process(self.driver.context.raw(), kmd_process.raw());
+        let known = {
+            let mut known = lock(&self.known);
+            let place = known.processes.iter().position(|process| *process == kmd_process);
+            place.map(|place| known.processes.remove(place))
+        };
+        if let Some(process) = known {
+            self.destroy_process_on_driver(process);
+        }
+    }
+
+    fn destroy_process_on_driver(&self, process: KmdHandle) {
+        let status = self.driver.miniport.destroy_process(self.driver.context.raw(), process.raw());
         self.must_succeed("DxgkDdiDestroyProcess", status);
+    }
+
+    /// DxgkDdiCreateDevice for a device of user mode.
+    ///
+    /// # Errors
+    /// What the driver answered; STATUS_DEVICE_REMOVED on a stopped adapter.
+    pub(crate) fn create_user_device(&self, process: KmdHandle, id: u64) -> Result<KmdHandle, NTSTATUS> {
+        let _running = self.enter()?;
+        self.create_device(process, id, DXGK_CREATEDEVICEFLAGS::new())
+    }
+
+    /// [d3dkmddi: DXGKARG_CREATEDEVICE]
+    fn create_device(&self, process: KmdHandle, id: u64, flags: DXGK_CREATEDEVICEFLAGS) -> Result<KmdHandle, NTSTATUS> {
+        let given = core::ptr::without_provenance_mut(id as usize);
+        let mut args = DXGKARG_CREATEDEVICE::zeroed();
+        args.hDevice = given;
+        args.u = DXGKARG_CREATEDEVICE_Union { Flags: flags };
+        args.hKmdProcess = process.raw();
+        self.driver.miniport.create_device(self.driver.context.raw(), &mut args).ok()?;
+        // A driver that leaves the value alone would get the system's own handle passed as its pointer later.
+        if args.hDevice.is_null() || args.hDevice == given {
+            return Err(STATUS_DRIVER_INTERNAL_ERROR);
+        }
+        let device = KmdHandle::new(args.hDevice);
+        lock(&self.known).devices.insert(id, device);
+        Ok(device)
+    }
+
+    /// Ends a device of user mode with what is left of its memory. Its queues are gone.
+    pub(crate) fn destroy_user_device(&self, id: u64) {
+        self.release_device(id);
+        let Ok(_running) = self.enter() else { return };
+        if let Some(device) = { lock(&self.known).devices.remove(&id) } {
+            self.destroy_device_on_driver(device);
+        }
+    }
+
+    fn destroy_device_on_driver(&self, device: KmdHandle) {
+        let status = self.driver.miniport.destroy_device(device.raw());
+        self.must_succeed("DxgkDdiDestroyDevice", status);
     }
 }

@@ -1,0 +1,185 @@
+//! Thunks of adapters.
+
+use core::ffi::c_void;
+use std::sync::Arc;
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+
+use crate::adapter::Adapter;
+use crate::process::{AdapterOpen, Object, Process};
+
+use super::{enter, enter_read_only, user};
+
+/// Most bytes of UMDRIVERPRIVATE data.
+const PRIVATE_MAX: u32 = 1 << 16;
+/// `KMT_DRIVERVERSION_WDDM_3_2`. [d3dkmthk: D3DKMT_DRIVERVERSION]
+const DRIVER_VERSION: i32 = 3200;
+
+fn is_compute_only(adapter: &Adapter) -> bool {
+    adapter.caps().driver.MiscCaps.ComputeOnly()
+}
+
+fn open(process: &Process, adapter: &Arc<Adapter>) -> Result<u32, NTSTATUS> {
+    process.insert(Object::Adapter(Arc::new(AdapterOpen { adapter: Arc::clone(adapter) })))
+}
+
+/// Every adapter that is listed comes with an open handle. Compute-only ones are listed when the filter asks for them.
+/// [d3dkmthk: D3DKMTEnumAdapters3]
+pub(super) unsafe extern "win64" fn enum_adapters3(args: *mut D3DKMT_ENUMADAPTERS3) -> NTSTATUS {
+    enter("D3DKMTEnumAdapters3", args, |process, args| {
+        let known = D3DKMT_ENUMADAPTERS_FILTER::new()
+            .with_IncludeComputeOnly(true)
+            .with_IncludeDisplayOnly(true)
+            .with_IncludeVirtualGpuOnly(true);
+        if args.Filter.into_bits() & !known.into_bits() != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let machine = process.machine().upgrade().ok_or(STATUS_DEVICE_REMOVED)?;
+        let adapters = machine.adapters().into_iter().filter(|adapter| adapter.is_running());
+        let wanted = |adapter: &Arc<Adapter>| args.Filter.IncludeComputeOnly() || !is_compute_only(adapter);
+        let adapters: Vec<_> = adapters.filter(wanted).collect();
+        let count = u32::try_from(adapters.len()).map_err(|_| STATUS_INTERNAL_ERROR)?;
+        let room = std::mem::replace(&mut args.NumAdapters, count);
+        if args.pAdapters.is_null() {
+            return Ok(STATUS_SUCCESS);
+        }
+        if room < count {
+            return Err(STATUS_BUFFER_TOO_SMALL);
+        }
+        list(process, &adapters, args.pAdapters)
+    })
+}
+
+fn list(process: &Process, adapters: &[Arc<Adapter>], out: *mut D3DKMT_ADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
+    let mut opened = Vec::with_capacity(adapters.len());
+    let written = adapters.iter().enumerate().try_for_each(|(place, adapter)| {
+        let mut info = D3DKMT_ADAPTERINFO::zeroed();
+        info.hAdapter = open(process, adapter)?;
+        opened.push(info.hAdapter);
+        info.AdapterLuid = adapter.luid;
+        user::write(out.wrapping_add(place), &info)
+    });
+    match written {
+        Ok(()) => Ok(STATUS_SUCCESS),
+        Err(status) => {
+            for handle in opened {
+                // Just made, and known to nobody.
+                let _ = process.remove(handle);
+            }
+            Err(status)
+        }
+    }
+}
+
+/// [d3dkmthk: D3DKMTOpenAdapterFromLuid]
+pub(super) unsafe extern "win64" fn open_adapter_from_luid(args: *mut D3DKMT_OPENADAPTERFROMLUID) -> NTSTATUS {
+    enter("D3DKMTOpenAdapterFromLuid", args, |process, args| {
+        let machine = process.machine().upgrade().ok_or(STATUS_DEVICE_REMOVED)?;
+        let adapter = machine.adapter(args.AdapterLuid).filter(|adapter| adapter.is_running());
+        args.hAdapter = open(process, &adapter.ok_or(STATUS_INVALID_PARAMETER)?)?;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// Devices of the adapter stay. [d3dkmthk: D3DKMTCloseAdapter]
+pub(super) unsafe extern "win64" fn close_adapter(args: *mut D3DKMT_CLOSEADAPTER) -> NTSTATUS {
+    enter_read_only("D3DKMTCloseAdapter", args, |process, args| {
+        process.remove_if(args.hAdapter, |object| matches!(object, Object::Adapter(_)))?;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// The answer goes to the first bytes of the caller's buffer; a larger buffer is fine. [d3dkmthk: D3DKMTQueryAdapterInfo]
+pub(super) unsafe extern "win64" fn query_adapter_info(args: *mut D3DKMT_QUERYADAPTERINFO) -> NTSTATUS {
+    enter_read_only("D3DKMTQueryAdapterInfo", args, |process, args| {
+        use KMTQUERYADAPTERINFOTYPE as Kind;
+        let adapter = &process.get_adapter(args.hAdapter)?.adapter;
+        if !adapter.is_running() {
+            return Err(STATUS_DEVICE_REMOVED);
+        }
+        match args.Type {
+            Kind::KMTQAITYPE_UMDRIVERPRIVATE => driver_private(adapter, args),
+            Kind::KMTQAITYPE_NODEMETADATA => node_metadata(adapter, args),
+            Kind::KMTQAITYPE_ADAPTERTYPE | Kind::KMTQAITYPE_ADAPTERTYPE_RENDER => {
+                let kind = D3DKMT_ADAPTERTYPE::new()
+                    .with_RenderSupported(true)
+                    .with_ComputeOnly(is_compute_only(adapter))
+                    .with_RuntimePowerManagement(adapter.caps().driver.SupportRuntimePowerManagement != 0);
+                answer(args, &kind)
+            }
+            Kind::KMTQAITYPE_WDDM_2_7_CAPS => {
+                let scheduling = adapter.caps().features.hardware_scheduling;
+                let supported = adapter.caps().nodes.iter().any(|node| node.context_scheduling);
+                let caps = D3DKMT_WDDM_2_7_CAPS::new().with_HwSchSupported(supported).with_HwSchEnabled(scheduling);
+                answer(args, &caps.with_HwSchEnabledByDefault(scheduling))
+            }
+            Kind::KMTQAITYPE_WDDM_3_1_CAPS => {
+                let native = adapter.caps().features.native_fence && adapter.caps().native_fence.is_some();
+                answer(args, &D3DKMT_WDDM_3_1_CAPS::new().with_NativeGpuFenceSupported(native))
+            }
+            Kind::KMTQAITYPE_DRIVERVERSION | Kind::KMTQAITYPE_DRIVERVERSION_RENDER => {
+                answer_word(args, DRIVER_VERSION as u32)
+            }
+            Kind::KMTQAITYPE_PHYSICALADAPTERCOUNT => answer_word(args, 1),
+            _ => Err(STATUS_NOT_SUPPORTED),
+        }
+    })
+}
+
+/// Writes an answer of fixed size.
+fn answer<T: Copy + Zeroed>(args: &D3DKMT_QUERYADAPTERINFO, value: &T) -> Result<NTSTATUS, NTSTATUS> {
+    if (args.PrivateDriverDataSize as usize) < size_of::<T>() {
+        return Err(STATUS_BUFFER_TOO_SMALL);
+    }
+    user::write(args.pPrivateDriverData.cast(), value)?;
+    Ok(STATUS_SUCCESS)
+}
+
+fn answer_word(args: &D3DKMT_QUERYADAPTERINFO, value: u32) -> Result<NTSTATUS, NTSTATUS> {
+    if (args.PrivateDriverDataSize as usize) < size_of::<u32>() {
+        return Err(STATUS_BUFFER_TOO_SMALL);
+    }
+    user::write_array(args.pPrivateDriverData.cast(), &[value])?;
+    Ok(STATUS_SUCCESS)
+}
+
+fn node_metadata(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
+    if (args.PrivateDriverDataSize as usize) < size_of::<D3DKMT_NODEMETADATA>() {
+        return Err(STATUS_BUFFER_TOO_SMALL);
+    }
+    let mut data: D3DKMT_NODEMETADATA = user::read(args.pPrivateDriverData.cast_const().cast())?;
+    // The upper half is the physical adapter, of which there is one.
+    let node = adapter.caps().nodes.get(data.NodeOrdinalAndAdapterIndex as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+    data.NodeData = node.metadata;
+    answer(args, &data)
+}
+
+/// The driver sees a copy of the caller's bytes and answers in it. [d3dkmddi: DXGKQAITYPE_UMDRIVERPRIVATE]
+fn driver_private(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {
+    let size = args.PrivateDriverDataSize;
+    if size == 0 || size > PRIVATE_MAX {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let input: Vec<u8> = user::read_array(args.pPrivateDriverData.cast_const().cast(), size)?;
+    // Drivers read and write whole words of it.
+    let mut words = vec![0u64; (size as usize).div_ceil(8)];
+    for (word, bytes) in words.iter_mut().zip(input.chunks(8)) {
+        let mut whole = [0; 8];
+        for (to, from) in whole.iter_mut().zip(bytes) {
+            *to = *from;
+        }
+        *word = u64::from_ne_bytes(whole);
+    }
+    let mut query = DXGKARG_QUERYADAPTERINFO::zeroed();
+    query.Type = DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_UMDRIVERPRIVATE;
+    query.pOutputData = words.as_mut_ptr().cast::<c_void>();
+    query.OutputDataSize = size;
+    adapter.vidmm().query_driver(&query).ok()?;
+    let mut output: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    output.truncate(size as usize);
+    user::write_array(args.pPrivateDriverData.cast(), &output)?;
+    Ok(STATUS_SUCCESS)
+}

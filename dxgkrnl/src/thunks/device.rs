@@ -1,0 +1,79 @@
+//! Thunks of devices.
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+
+use crate::device::{self, DeviceError};
+
+use super::{enter, enter_read_only};
+
+/// [d3dkmthk: D3DKMTCreateDevice]
+pub(super) unsafe extern "win64" fn create_device(args: *mut D3DKMT_CREATEDEVICE) -> NTSTATUS {
+    enter("D3DKMTCreateDevice", args, |process, args| {
+        let known = D3DKMT_CREATEDEVICEFLAGS::new()
+            .with_LegacyMode(true)
+            .with_RequestVSync(true)
+            .with_DisableGpuTimeout(true)
+            .with_TestDevice(true);
+        if args.Flags.into_bits() & !known.into_bits() != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        // Nothing of the first model (patch lists, presents) exists for a device of this adapter.
+        if args.Flags.LegacyMode() || args.Flags.RequestVSync() {
+            return Err(STATUS_NOT_SUPPORTED);
+        }
+        // SAFETY: user mode gives a handle; the other arm is for callers inside the kernel.
+        let adapter = unsafe { args.u.hAdapter };
+        let adapter = &process.get_adapter(adapter)?.adapter;
+        let (_, handle) = device::create(process, adapter)?;
+        args.hDevice = handle;
+        args.pCommandBuffer = core::ptr::null_mut();
+        args.CommandBufferSize = 0;
+        args.pAllocationList = core::ptr::null_mut();
+        args.AllocationListSize = 0;
+        args.pPatchLocationList = core::ptr::null_mut();
+        args.PatchLocationListSize = 0;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// [d3dkmthk: D3DKMTDestroyDevice]
+pub(super) unsafe extern "win64" fn destroy_device(args: *mut D3DKMT_DESTROYDEVICE) -> NTSTATUS {
+    enter_read_only("D3DKMTDestroyDevice", args, |process, args| {
+        device::destroy(process, args.hDevice)?;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// [d3dkmthk: D3DKMTGetDeviceState]
+pub(super) unsafe extern "win64" fn get_device_state(args: *mut D3DKMT_GETDEVICESTATE) -> NTSTATUS {
+    enter("D3DKMTGetDeviceState", args, |process, args| {
+        let error = process.get_device(args.hDevice)?.error();
+        args.u = match args.StateType {
+            D3DKMT_DEVICESTATE_TYPE::D3DKMT_DEVICESTATE_EXECUTION => {
+                let active = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE;
+                D3DKMT_GETDEVICESTATE_Union { ExecutionState: error.map_or(active, DeviceError::execution_state) }
+            }
+            D3DKMT_DEVICESTATE_TYPE::D3DKMT_DEVICESTATE_RESET => {
+                D3DKMT_GETDEVICESTATE_Union { ResetState: D3DKMT_DEVICERESET_STATE::new() }
+            }
+            D3DKMT_DEVICESTATE_TYPE::D3DKMT_DEVICESTATE_PAGE_FAULT => {
+                D3DKMT_GETDEVICESTATE_Union { PageFaultState: page_fault(error) }
+            }
+            _ => return Err(STATUS_INVALID_PARAMETER),
+        };
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// All zero for a device without page fault.
+fn page_fault(error: Option<DeviceError>) -> D3DKMT_DEVICEPAGEFAULT_STATE {
+    let mut state = D3DKMT_DEVICEPAGEFAULT_STATE::zeroed();
+    if let Some(DeviceError::PageFault { address, flags, code }) = error {
+        state.FaultedVirtualAddress = address;
+        state.PageFaultFlags = flags;
+        state.FaultErrorCode = code;
+    }
+    state
+}

@@ -1,0 +1,476 @@
+//! Thunks of paging queues, allocations, residency, GPU virtual addresses and CPU locks.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::D3DKMT_HANDLE;
+
+use crate::device::Device;
+use crate::process::{Object, Process};
+use crate::vidmm::{
+    Allocation, AllocationRequest, IdlePoint, MapRequest, PagingQueue, REGION_ALIGN, Resource, Shows, VidMm,
+};
+
+use super::{enter, enter_read_only, user};
+
+/// Most allocations of one request.
+const LIST_MAX: u32 = 4096;
+/// Most private data of one allocation or resource, in bytes.
+const PRIVATE_MAX: u32 = 1 << 16;
+/// How long a synchronous destruction waits for queues that still use the allocation.
+const DESTROY_PATIENCE: Duration = Duration::from_secs(2);
+
+/// [d3dkmthk: D3DKMTCreatePagingQueue]
+pub(super) unsafe extern "win64" fn create_paging_queue(args: *mut D3DKMT_CREATEPAGINGQUEUE) -> NTSTATUS {
+    enter("D3DKMTCreatePagingQueue", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        if args.PhysicalAdapterIndex != 0 || !(-1..=1).contains(&args.Priority.0) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let fence = device.adapter.vidsch().create_monitored_fence(&device, 0, true)?;
+        let address = fence.user_address();
+        let fence_handle =
+            process.insert_on(&device, Object::Sync(Arc::clone(&fence))).inspect_err(|_| fence.destroy())?;
+        let made = PagingQueue::new(&device, fence, fence_handle).and_then(|queue| {
+            process.insert_on(&device, Object::PagingQueue(Arc::clone(&queue))).inspect_err(|_| queue.destroy())
+        });
+        match made {
+            Ok(handle) => {
+                args.hPagingQueue = handle;
+                args.hSyncObject = fence_handle;
+                args.FenceValueCPUVirtualAddress = core::ptr::with_exposed_provenance_mut(address);
+                Ok(STATUS_SUCCESS)
+            }
+            Err(status) => {
+                end(process, fence_handle);
+                Err(status)
+            }
+        }
+    })
+}
+
+/// Takes an object that was just made out again.
+fn end(process: &Process, handle: D3DKMT_HANDLE) {
+    if let Ok(object) = process.remove(handle) {
+        object.destroy();
+    }
+}
+
+/// [d3dkmthk: D3DKMTDestroyPagingQueue]
+pub(super) unsafe extern "win64" fn destroy_paging_queue(args: *mut D3DDDI_DESTROYPAGINGQUEUE) -> NTSTATUS {
+    enter_read_only("D3DKMTDestroyPagingQueue", args, |process, args| {
+        let object = process.remove_if(args.hPagingQueue, |object| matches!(object, Object::PagingQueue(_)))?;
+        if let Object::PagingQueue(queue) = object {
+            queue.destroy();
+            end(process, queue.fence_handle());
+        }
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+fn check_create_flags(args: &D3DKMT_CREATEALLOCATION) -> Result<(), NTSTATUS> {
+    let flags = args.Flags;
+    let hints = D3DKMT_CREATEALLOCATIONFLAGS::new()
+        .with_CreateResource(true)
+        .with_NonSecure(true)
+        .with_ReadOnly(true)
+        .with_CreateWriteCombined(true)
+        .with_CreateCached(true)
+        .with_Zeroed(true)
+        .with_AllowNotZeroed(true)
+        .with_NoKmdAccess(true)
+        .with_NoImplicitSynchronization(true)
+        .into_bits();
+    let elsewhere = D3DKMT_CREATEALLOCATIONFLAGS::new()
+        .with_CreateShared(true)
+        .with_CreateProtected(true)
+        .with_RestrictSharedAccess(true)
+        .with_ExistingSysMem(true)
+        .with_NtSecuritySharing(true)
+        .with_SwapChainBackBuffer(true)
+        .with_CrossAdapter(true)
+        .with_OpenCrossAdapter(true)
+        .with_PartialSharedCreation(true)
+        .with_WriteWatch(true)
+        .with_StandardAllocation(true)
+        .with_ExistingSection(true)
+        .with_PhysicallyContiguous(true)
+        .with_SharedDisplayable(true)
+        .into_bits();
+    let bits = flags.into_bits();
+    let both_cachings = flags.CreateWriteCombined() && flags.CreateCached();
+    if bits & !(hints | elsewhere) != 0 || both_cachings || args.hGlobalShare != 0 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    if bits & elsewhere != 0 || args.hResource != 0 {
+        return Err(STATUS_NOT_SUPPORTED);
+    }
+    Ok(())
+}
+
+/// Private data of allocations, copied in, and where it came from.
+struct Described {
+    infos: Vec<D3DDDI_ALLOCATIONINFO2>,
+    at: *mut D3DDDI_ALLOCATIONINFO2,
+    data: Vec<Vec<u8>>,
+    before: Vec<Vec<u8>>,
+}
+
+impl Described {
+    fn read(at: *mut D3DDDI_ALLOCATIONINFO2, count: u32) -> Result<Self, NTSTATUS> {
+        let mut infos = Vec::with_capacity(count as usize);
+        let mut data = Vec::with_capacity(count as usize);
+        for place in 0..count as usize {
+            let info: D3DDDI_ALLOCATIONINFO2 = user::read(at.wrapping_add(place))?;
+            // SAFETY: both arms of the union are pointers.
+            let existing = unsafe { info.u.pSystemMem };
+            let known = D3DDDI_ALLOCATIONINFO2_Flags::new().with_OverridePriority(true).into_bits();
+            if info.PrivateDriverDataSize > PRIVATE_MAX || info.Flags.into_bits() & !known != 0 || !existing.is_null() {
+                return Err(STATUS_INVALID_PARAMETER);
+            }
+            data.push(user::read_array(info.pPrivateDriverData.cast_const().cast(), info.PrivateDriverDataSize)?);
+            infos.push(info);
+        }
+        Ok(Self { infos, at, before: data.clone(), data })
+    }
+
+    /// Gives user mode its handles, and what the driver wrote into the private data.
+    fn give_back(&mut self, handles: &[D3DKMT_HANDLE]) -> Result<(), NTSTATUS> {
+        for (place, (info, handle)) in self.infos.iter_mut().zip(handles).enumerate() {
+            info.hAllocation = *handle;
+            info.GpuVirtualAddress = 0;
+            user::write(self.at.wrapping_add(place), info)?;
+        }
+        for (info, (data, before)) in self.infos.iter().zip(self.data.iter().zip(&self.before)) {
+            if data != before {
+                user::write_array(info.pPrivateDriverData.cast(), data)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// [d3dkmthk: D3DKMTCreateAllocation2]
+pub(super) unsafe extern "win64" fn create_allocation2(args: *mut D3DKMT_CREATEALLOCATION) -> NTSTATUS {
+    enter("D3DKMTCreateAllocation2", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        check_create_flags(args)?;
+        if args.NumAllocations == 0 || args.NumAllocations > LIST_MAX || args.PrivateDriverDataSize > PRIVATE_MAX {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        // SAFETY: both arms of the union are pointers; this thunk takes the second form.
+        let at = unsafe { args.u1.pAllocationInfo2 };
+        // SAFETY: both arms of the union are pointers; without StandardAllocation it is private data.
+        let private = unsafe { args.u.pPrivateDriverData };
+        let mut described = Described::read(at, args.NumAllocations)?;
+        let mut whole: Vec<u8> = user::read_array(private.cast_const().cast(), args.PrivateDriverDataSize)?;
+        let before = whole.clone();
+        let vidmm = device.adapter.vidmm();
+        let request = AllocationRequest {
+            allocations: &mut described.data,
+            private: &mut whole,
+            resource: args.Flags.CreateResource(),
+            read_only: args.Flags.ReadOnly(),
+        };
+        let (made, resource) = vidmm.create_allocations(&device, request)?;
+        let registered = register(process, &device, &made, resource).and_then(|(handles, resource)| {
+            let given = described
+                .give_back(&handles)
+                .and_then(|()| if whole == before { Ok(()) } else { user::write_array(private.cast(), &whole) });
+            given.inspect_err(|_| forget(process, &handles, resource))?;
+            Ok(resource)
+        });
+        match registered {
+            Ok(resource) => {
+                args.hResource = resource;
+                Ok(STATUS_SUCCESS)
+            }
+            Err(status) => {
+                for allocation in &made {
+                    vidmm.destroy_allocation(allocation, None);
+                }
+                Err(status)
+            }
+        }
+    })
+}
+
+fn register(
+    process: &Process,
+    device: &Device,
+    made: &[Arc<Allocation>],
+    resource: Option<Arc<Resource>>,
+) -> Result<(Vec<D3DKMT_HANDLE>, D3DKMT_HANDLE), NTSTATUS> {
+    let mut handles = Vec::with_capacity(made.len());
+    for allocation in made {
+        match process.insert_on(device, Object::Allocation(Arc::clone(allocation))) {
+            Ok(handle) => handles.push(handle),
+            Err(status) => {
+                forget(process, &handles, 0);
+                return Err(status);
+            }
+        }
+    }
+    let Some(resource) = resource else { return Ok((handles, 0)) };
+    resource.set_members(&handles);
+    match process.insert_on(device, Object::Resource(resource)) {
+        Ok(handle) => Ok((handles, handle)),
+        Err(status) => {
+            forget(process, &handles, 0);
+            Err(status)
+        }
+    }
+}
+
+/// Takes handles out without destroying what they stand for.
+fn forget(process: &Process, handles: &[D3DKMT_HANDLE], resource: D3DKMT_HANDLE) {
+    for handle in handles.iter().chain((resource != 0).then_some(&resource)) {
+        let _ = process.remove(*handle);
+    }
+}
+
+/// The allocations behind a list of handles, all of one device.
+fn allocations(
+    process: &Process,
+    device: &Device,
+    handles: &[D3DKMT_HANDLE],
+) -> Result<Vec<Arc<Allocation>>, NTSTATUS> {
+    let one = |handle: &D3DKMT_HANDLE| {
+        let allocation = process.get_allocation(*handle)?;
+        if allocation.device() == device.id() { Ok(allocation) } else { Err(STATUS_INVALID_PARAMETER) }
+    };
+    handles.iter().map(one).collect()
+}
+
+fn read_handles(at: *const D3DKMT_HANDLE, count: u32) -> Result<Vec<D3DKMT_HANDLE>, NTSTATUS> {
+    if count == 0 || count > LIST_MAX {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    user::read_array(at, count)
+}
+
+/// Destroys a resource with its allocations, or a list of allocations; all or none. What a doorbell uses is refused.
+/// [d3dkmthk: D3DKMTDestroyAllocation2]
+pub(super) unsafe extern "win64" fn destroy_allocation2(args: *mut D3DKMT_DESTROYALLOCATION2) -> NTSTATUS {
+    enter_read_only("D3DKMTDestroyAllocation2", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        let known =
+            D3DDDICB_DESTROYALLOCATION2FLAGS::new().with_AssumeNotInUse(true).with_SynchronousDestroy(true).into_bits();
+        if args.Flags.into_bits() & !known != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let handles = if args.hResource == 0 {
+            read_handles(args.phAllocationList, args.AllocationCount)?
+        } else {
+            let resource = process.get_resource(args.hResource)?;
+            if args.AllocationCount != 0 || resource.device() != device.id() {
+                return Err(STATUS_INVALID_PARAMETER);
+            }
+            // Members that were destroyed one by one have stale handles by now.
+            resource.members().into_iter().filter(|handle| process.get_allocation(*handle).is_ok()).collect()
+        };
+        let list = allocations(process, &device, &handles)?;
+        if has_duplicates(&handles) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        if list.iter().any(|allocation| allocation.is_referenced()) {
+            return Err(STATUS_GRAPHICS_ALLOCATION_BUSY);
+        }
+        let idle = (!args.Flags.AssumeNotInUse()).then(|| VidMm::idle_point(&device));
+        forget(process, &handles, args.hResource);
+        for allocation in &list {
+            device.adapter.vidmm().destroy_allocation(allocation, idle.clone());
+        }
+        if args.Flags.SynchronousDestroy() {
+            return wait_until_gone(&device, &list);
+        }
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+fn has_duplicates(handles: &[D3DKMT_HANDLE]) -> bool {
+    let mut sorted = handles.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2).any(|pair| pair.first() == pair.last())
+}
+
+fn wait_until_gone(device: &Device, list: &[Arc<Allocation>]) -> Result<NTSTATUS, NTSTATUS> {
+    let deadline = Instant::now() + DESTROY_PATIENCE;
+    let vidmm = device.adapter.vidmm();
+    while list.iter().any(|allocation| vidmm.still_exists(allocation)) {
+        if Instant::now() > deadline || device.error().is_some() {
+            // The handles are gone either way; the memory follows when the queues let go.
+            return Ok(STATUS_TIMEOUT);
+        }
+        if !device.adapter.relax() {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+    Ok(STATUS_SUCCESS)
+}
+
+/// All or none. STATUS_PENDING with the value of the paging queue's fence at which the contents may be used; STATUS_SUCCESS with value 0 when
+/// they may be used at once. [d3dkmthk: D3DKMTMakeResident]
+pub(super) unsafe extern "win64" fn make_resident(args: *mut D3DDDI_MAKERESIDENT) -> NTSTATUS {
+    enter("D3DKMTMakeResident", args, |process, args| {
+        let queue = process.get_paging_queue(args.hPagingQueue)?;
+        let device = queue.device();
+        device.check()?;
+        let known = D3DDDI_MAKERESIDENT_FLAGS::new().with_CantTrimFurther(true).with_MustSucceed(true).into_bits();
+        if args.Flags.into_bits() & !known != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let handles = read_handles(args.AllocationList, args.NumAllocations)?;
+        if !args.PriorityList.is_null() {
+            let priorities = user::read_array(args.PriorityList.cast_const(), args.NumAllocations)?;
+            if priorities.contains(&0) {
+                return Err(STATUS_INVALID_PARAMETER);
+            }
+        }
+        let list = allocations(process, device, &handles)?;
+        (args.PagingFenceValue, args.NumBytesToTrim) = (0, 0);
+        match device.adapter.vidmm().make_resident(&queue, &list) {
+            Ok(0) => Ok(STATUS_SUCCESS),
+            Ok(value) => {
+                args.PagingFenceValue = value;
+                Ok(STATUS_PENDING)
+            }
+            Err((status, missing)) => {
+                args.NumBytesToTrim = missing;
+                Err(status)
+            }
+        }
+    })
+}
+
+/// All or none. [d3dkmthk: D3DKMTEvict]
+pub(super) unsafe extern "win64" fn evict(args: *mut D3DKMT_EVICT) -> NTSTATUS {
+    enter("D3DKMTEvict", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        let known = D3DDDI_EVICT_FLAGS::new().with_EvictOnlyIfNecessary(true).with_NotWrittenTo(true).into_bits();
+        if args.Flags.into_bits() & !known != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let handles = read_handles(args.AllocationList, args.NumAllocations)?;
+        let list = allocations(process, &device, &handles)?;
+        let idle: IdlePoint = VidMm::idle_point(&device);
+        device.adapter.vidmm().evict_allocations(&list, &idle)?;
+        args.NumBytesToTrim = 0;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// Regions are whole multiples of 64 KiB. The first handle names a paging queue, or an adapter. [d3dkmthk: D3DKMTReserveGpuVirtualAddress]
+pub(super) unsafe extern "win64" fn reserve_gpu_virtual_address(
+    args: *mut D3DDDI_RESERVEGPUVIRTUALADDRESS,
+) -> NTSTATUS {
+    enter("D3DKMTReserveGpuVirtualAddress", args, |process, args| {
+        use D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE as Kind;
+        // SAFETY: both arms of the union are handles.
+        let owner = unsafe { args.u.hAdapter };
+        let space = match process.get_paging_queue(owner) {
+            Ok(queue) => {
+                queue.device().check()?;
+                Arc::clone(&queue.device().process.space)
+            }
+            Err(_) => Arc::clone(&process.on_adapter(&process.get_adapter(owner)?.adapter)?.space),
+        };
+        // SAFETY: both arms of the union are 32-bit numbers.
+        let kind = unsafe { args.u1.ReservationType };
+        let zero = match kind {
+            Kind::D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_ACCESS | Kind::D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT => false,
+            Kind::D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO => true,
+            _ => return Err(STATUS_INVALID_PARAMETER),
+        };
+        if args.Size % REGION_ALIGN != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        args.VirtualAddress =
+            space.reserve(args.BaseAddress, args.MinimumAddress, args.MaximumAddress, args.Size, zero)?;
+        args.u3 = D3DDDI_RESERVEGPUVIRTUALADDRESS_Union3 { PagingFenceValue: 0 };
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// Page tables are written before the call returns, so the fence value is 0. [d3dkmthk: D3DKMTMapGpuVirtualAddress]
+pub(super) unsafe extern "win64" fn map_gpu_virtual_address(args: *mut D3DDDI_MAPGPUVIRTUALADDRESS) -> NTSTATUS {
+    enter("D3DKMTMapGpuVirtualAddress", args, |process, args| {
+        let queue = process.get_paging_queue(args.hPagingQueue)?;
+        let device = queue.device();
+        device.check()?;
+        let protection = args.Protection;
+        let known = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new()
+            .with_Write(true)
+            .with_Execute(true)
+            .with_Zero(true)
+            .with_NoAccess(true)
+            .into_bits();
+        let without = protection.Zero() || protection.NoAccess();
+        let contradictory = protection.Zero() && protection.NoAccess();
+        if protection.into_bits() & !known != 0 || contradictory || without == (args.hAllocation != 0) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let allocation = match args.hAllocation {
+            0 => None,
+            handle => allocations(process, device, &[handle])?.pop(),
+        };
+        let shows = match &allocation {
+            Some(allocation) => Shows::Allocation(allocation, args.OffsetInPages),
+            None if protection.Zero() => Shows::Zero,
+            None => Shows::Nothing,
+        };
+        let request = MapRequest {
+            base: args.BaseAddress,
+            minimum: args.MinimumAddress,
+            maximum: args.MaximumAddress,
+            shows,
+            pages: args.SizeInPages,
+            write: protection.Write(),
+            execute: protection.Execute(),
+            driver_protection: args.DriverProtection,
+        };
+        args.VirtualAddress = device.process.space.map(&request)?;
+        args.PagingFenceValue = 0;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// A whole region, as it was reserved or mapped. [d3dkmthk: D3DKMTFreeGpuVirtualAddress]
+pub(super) unsafe extern "win64" fn free_gpu_virtual_address(args: *mut D3DKMT_FREEGPUVIRTUALADDRESS) -> NTSTATUS {
+    enter_read_only("D3DKMTFreeGpuVirtualAddress", args, |process, args| {
+        let adapter = &process.get_adapter(args.hAdapter)?.adapter;
+        process.on_adapter(adapter)?.space.free(args.BaseAddress, args.Size)?;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// [d3dkmthk: D3DKMTLock2]
+pub(super) unsafe extern "win64" fn lock2(args: *mut D3DKMT_LOCK2) -> NTSTATUS {
+    enter("D3DKMTLock2", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        if args.Flags.into_bits() != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let list = allocations(process, &device, &[args.hAllocation])?;
+        let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
+        let address = device.adapter.vidmm().lock_allocation(allocation)?;
+        args.pData = core::ptr::with_exposed_provenance_mut(address);
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// [d3dkmthk: D3DKMTUnlock2]
+pub(super) unsafe extern "win64" fn unlock2(args: *mut D3DKMT_UNLOCK2) -> NTSTATUS {
+    enter_read_only("D3DKMTUnlock2", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        let list = allocations(process, &device, &[args.hAllocation])?;
+        let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
+        device.adapter.vidmm().unlock_allocation(allocation)?;
+        Ok(STATUS_SUCCESS)
+    })
+}
