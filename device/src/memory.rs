@@ -439,3 +439,94 @@ impl Access<'_> {
         range.mapping.span(range.offset + (address - range.start), len, write)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use std::os::unix::fs::FileExt;
+
+    const PAGES: u64 = 16;
+
+    fn memory() -> (Memory, File) {
+        let vram = shared_file(c"vram", PAGE).expect("a file");
+        let memory = Memory::new(HostMapping::new(&vram, 0, PAGE, true).expect("a mapping"));
+        memory.enable(true);
+        (memory, shared_file(c"ram", PAGES * PAGE).expect("a file"))
+    }
+
+    fn at(page: u64) -> Location {
+        Location::new().with_address(page * PAGE).with_system(true)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// The model says for every page of bus addresses which page of the file it shows.
+        #[test]
+        fn ranges_agree_with_a_page_by_page_model(
+            steps in proptest::collection::vec((any::<bool>(), 0..24u64, 0..PAGES, 1..6u64), 1..40),
+        ) {
+            let (memory, file) = memory();
+            for page in 0..PAGES {
+                file.write_all_at(&page.to_le_bytes(), page * PAGE).expect("write");
+            }
+            let mut model: BTreeMap<u64, u64> = BTreeMap::new();
+            for (map, start, offset, len) in steps {
+                if map {
+                    let free = (start..start + len).all(|page| !model.contains_key(&page));
+                    let inside = offset + len <= PAGES;
+                    let result = memory.map(start * PAGE, &file, offset * PAGE, len * PAGE, true);
+                    prop_assert_eq!(result.is_ok(), free && inside);
+                    if result.is_ok() {
+                        model.extend((0..len).map(|page| (start + page, offset + page)));
+                    }
+                } else {
+                    memory.unmap(start * PAGE, len * PAGE);
+                    model.retain(|page, _| !(start..start + len).contains(page));
+                }
+                let access = memory.access();
+                for page in 0..32 {
+                    let shown = access.resolve(at(page), 8, true).and_then(|span| span.load(0));
+                    prop_assert_eq!(shown, model.get(&page).copied());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_file_is_mapped_once_and_neighbours_become_one_range() {
+        let (memory, file) = memory();
+        for page in 0..PAGES {
+            memory.map(page * PAGE, &file, page * PAGE, PAGE, true).expect("mapped");
+        }
+        let access = memory.access();
+        assert_eq!((access.system.ranges.len(), access.system.files.len()), (1, 1));
+        assert_eq!(access.resolve(at(0), u64::MAX, true).map(Span::len), Some(PAGES * PAGE));
+        drop(access);
+        memory.unmap(0, PAGES * PAGE);
+        memory.map(0, &file, 0, PAGE, false).expect("mapped");
+        assert!(memory.access().resolve(at(0), 8, true).is_none(), "read-only");
+        assert_eq!(memory.access().resolve(at(0), 8, false).and_then(|span| span.load(0)), Some(0));
+    }
+
+    #[test]
+    fn spans_check_bounds_alignment_and_permission() {
+        let (memory, _) = memory();
+        let access = memory.access();
+        let span = access.resolve(Location::new(), 16, true).expect("VRAM");
+        assert!(span.store(8, 7) && span.load(8) == Some(7));
+        for offset in [1, 4, 9, 15, 16, u64::MAX, u64::MAX - 7] {
+            assert_eq!(span.load(offset), None, "{offset}");
+            assert!(!span.store(offset, 1) && !span.store_halves(offset | 1, 1), "{offset}");
+        }
+        assert!(span.after(16).is_none() && span.after(u64::MAX).is_none());
+        let reader = access.resolve(Location::new(), 16, false).expect("VRAM");
+        assert!(!reader.store(0, 1) && !reader.store_halves(0, 1));
+        assert_eq!((reader.fill(1, 16), reader.zero(16), reader.copy_from(span, 16)), (0, 0, 0));
+        let mut bytes = [0; 32];
+        assert_eq!(span.read(&mut bytes), 16);
+        assert!(access.resolve(Location::new().with_address(PAGE), 1, false).is_none());
+    }
+}

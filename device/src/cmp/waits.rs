@@ -176,3 +176,44 @@ impl Waits {
         self.count.store(0, Ordering::SeqCst);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// The model is a plain list; the order of waiters on one key is the order in which they came.
+        #[test]
+        fn chains_agree_with_a_plain_list(steps in proptest::collection::vec((any::<bool>(), 0..4u64, 0..8u64), 1..80)) {
+            let mut table = Table::default();
+            let mut model: Vec<(u64, u32, u64)> = Vec::new();
+            for (number, (enter, key, value)) in (0u32..).zip(steps) {
+                if enter {
+                    table.enter(Waiter { key, queue: number, ticket: 0, value, next: NONE });
+                    model.push((key, number, value));
+                    continue;
+                }
+                let mut woken = Vec::new();
+                let (seen, left) = table.take(key, |waiter| {
+                    let ready = waiter.value <= value;
+                    if ready {
+                        woken.push(waiter.queue);
+                    }
+                    ready
+                });
+                let on_key = model.iter().filter(|waiter| waiter.0 == key).count();
+                let ready = |waiter: &&(u64, u32, u64)| waiter.0 == key && waiter.2 <= value;
+                let expected: Vec<u32> = model.iter().filter(ready).map(|waiter| waiter.1).collect();
+                prop_assert_eq!(&woken, &expected);
+                prop_assert_eq!((seen, left), (on_key as u64, expected.len()));
+                model.retain(|waiter| !ready(&waiter));
+                prop_assert_eq!(table.chains.contains_key(&key), model.iter().any(|waiter| waiter.0 == key));
+            }
+            prop_assert_eq!(table.waiters.iter().flatten().count(), model.len());
+            prop_assert_eq!(table.waiters.len(), model.len() + table.free.len(), "no slot is lost");
+        }
+    }
+}
