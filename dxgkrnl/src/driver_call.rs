@@ -120,7 +120,8 @@ pub(crate) fn current() -> Option<Arc<Driver>> {
 }
 
 /// Whether this thread is inside a driver call.
-pub(crate) fn is_inside() -> bool {
+#[cfg(test)]
+fn is_inside() -> bool {
     THREAD.with_borrow(|thread| !thread.frames.is_empty())
 }
 

@@ -284,7 +284,8 @@ impl Machine {
         let Pnp { devices, drivers, .. } = &mut *pnp;
         let slot = drivers.get_mut(driver.0).ok_or(PnpError::NoSuchDriver)?;
         let loaded = slot.as_ref().ok_or(PnpError::NoSuchDriver)?;
-        let used = |node: &Device| node.stack.as_ref().is_some_and(|stack| Arc::ptr_eq(&stack.miniport, &loaded.miniport));
+        let used =
+            |node: &Device| node.stack.as_ref().is_some_and(|stack| Arc::ptr_eq(&stack.miniport, &loaded.miniport));
         if devices.iter().any(used) {
             return Err(PnpError::InUse);
         }
@@ -316,7 +317,7 @@ impl Machine {
 
     /// Delivers what is pending on a machine without interrupt threads; false when nothing was.
     pub fn deliver_interrupts(&self) -> bool {
-        self.adapters().iter().fold(false, |any, adapter| adapter.deliver_interrupts() || any)
+        self.adapters().iter().filter(|adapter| adapter.deliver_interrupts()).count() > 0
     }
 
     /// The bugcheck that stopped the machine, if any.

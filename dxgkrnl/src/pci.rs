@@ -315,7 +315,11 @@ mod tests {
             writable[5] = u32::MAX;
             writable[7] = u32::MAX - 3;
             writable[8] = 0xffff_f000;
-            Self { words: Mutex::new(words), writable, bars: BTreeMap::from([(0, 0x1_0000), (2, 4 << 32), (4, 0x1000)]) }
+            Self {
+                words: Mutex::new(words),
+                writable,
+                bars: BTreeMap::from([(0, 0x1_0000), (2, 4 << 32), (4, 0x1000)]),
+            }
         }
     }
 

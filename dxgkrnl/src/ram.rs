@@ -138,5 +138,9 @@ pub(crate) fn map_shared(file: &File, offset: u64, len: u64, writable: bool) -> 
             offset as libc::off_t,
         )
     };
-    if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at address zero")) }
+    if base == libc::MAP_FAILED {
+        Err(io::Error::last_os_error())
+    } else {
+        NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))
+    }
 }

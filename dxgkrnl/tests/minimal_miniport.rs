@@ -122,10 +122,7 @@ fn native_fences_need_the_feature_and_64_bit_atomics_and_their_caps() {
 
 #[test]
 fn user_mode_submission_needs_the_feature_its_caps_and_its_ddis() {
-    let error = refused(Mutant {
-        node: |node| node.Flags = { node.Flags }.with_UserModeSubmission(true),
-        ..SOUND
-    });
+    let error = refused(Mutant { node: |node| node.Flags = { node.Flags }.with_UserModeSubmission(true), ..SOUND });
     assert_eq!(error, StartError::UserModeSubmissionNotEnabled(0));
     const ALL: &[DXGK_FEATURE_ID] = &[
         DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH,
@@ -230,10 +227,8 @@ fn adapter_nodes_and_version_sites_agree() {
     assert_eq!(error, mismatch("DRIVERCAPS.WDDMVersion"));
     let error = refused(Mutant { device_caps: |caps| caps.WDDMVersion = DXGK_WDDMVERSION::DXGKDDI_WDDMv3_1, ..SOUND });
     assert_eq!(error, mismatch("WDDMDEVICECAPS.WDDMVersion"));
-    let error = refused(Mutant {
-        caps: |caps| caps.MemoryManagementCaps.Bits.set_VirtualAddressingSupported(false),
-        ..SOUND
-    });
+    let error =
+        refused(Mutant { caps: |caps| caps.MemoryManagementCaps.Bits.set_VirtualAddressingSupported(false), ..SOUND });
     assert_eq!(error, StartError::GpuMmuWithoutVirtualAddressing);
     let error = refused(Mutant { caps: |caps| caps.MemoryManagementCaps.PagingNode = 1, ..SOUND });
     assert_eq!(error, StartError::PagingNode(1));
@@ -248,10 +243,8 @@ fn the_adapter_reaches_all_memory_without_an_iommu() {
         ..SOUND
     });
     assert_eq!(error, StartError::HighestAcceptableAddress { found: (32 << 20) - 1, needed: (64 << 20) - 1 });
-    let error = refused(Mutant {
-        caps: |caps| caps.MemoryManagementCaps.Bits.set_IoMmuSecureModeRequired(true),
-        ..SOUND
-    });
+    let error =
+        refused(Mutant { caps: |caps| caps.MemoryManagementCaps.Bits.set_IoMmuSecureModeRequired(true), ..SOUND });
     assert_eq!(error, StartError::IoMmuSecureModeRequired);
 }
 
@@ -407,11 +400,10 @@ fn take_contiguous_memory(adapter: &mut minimal::Adapter) {
     args.NumberOfBytes = 10_000;
     args.HighestAcceptableAddress = LARGE_INTEGER { QuadPart: -1 };
     // SAFETY: handle and place are good.
-    let status =
-        unsafe { adapter.interface.DxgkCbAllocateContiguousMemory.unwrap()(adapter.handle, &raw mut args) };
+    let status = unsafe { adapter.interface.DxgkCbAllocateContiguousMemory.unwrap()(adapter.handle, &raw mut args) };
     assert_eq!(status, STATUS_SUCCESS);
     // SAFETY: the memory has 10000 bytes.
-    unsafe { args.pMemory.cast::<u8>().add(9_999).write_volatile(1) };
+    unsafe { args.pMemory.cast::<u8>().wrapping_add(9_999).write_volatile(1) };
     // SAFETY: the memory was just allocated.
     let physical = unsafe { (imports().MmGetPhysicalAddress)(args.pMemory) };
     assert!((4096..64 << 20).contains(&physical.QuadPart));

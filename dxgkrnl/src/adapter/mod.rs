@@ -10,7 +10,6 @@ mod start;
 mod start_error;
 
 pub(crate) use caps::{AdapterCaps, EnabledFeatures, NodeCaps, Segment};
-pub(crate) use features::FeatureDecision;
 pub(crate) use resources::BarPlace;
 pub(crate) use rules::check_dma_buffer_segment_set;
 pub(crate) use start::{DeviceStack, start};

@@ -117,7 +117,12 @@ impl Adapter {
     ) -> Result<Vec<u32>, StartError> {
         let mut output = Buffer::new(count * 4);
         self.ask(kind, name, &mut [], &mut output).map_err(|status| StartError::Query { query: name, status })?;
-        Ok(output.as_bytes().chunks_exact(4).take(count).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]])).collect())
+        Ok(output
+            .as_bytes()
+            .chunks_exact(4)
+            .take(count)
+            .map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
+            .collect())
     }
 
     /// QUERYSEGMENT4: first the number of segments, then their descriptors, placed further apart than their size.
@@ -139,7 +144,9 @@ impl Adapter {
         out.pSegmentDescriptor = descriptors.bytes.as_mut_ptr().cast();
         self.ask_segments(&mut out).map_err(refused)?;
         if !descriptors.is_intact() {
-            self.machine.verifier().raise(Bugcheck::fatal("QueryAdapterInfo(QUERYSEGMENT4) wrote past its descriptors"));
+            self.machine
+                .verifier()
+                .raise(Bugcheck::fatal("QueryAdapterInfo(QUERYSEGMENT4) wrote past its descriptors"));
         }
         if out.NbSegment != count {
             return Err(StartError::SegmentCount(out.NbSegment));

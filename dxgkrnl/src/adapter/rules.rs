@@ -252,7 +252,11 @@ fn version_mismatch(site: &'static str, found: DXGK_WDDMVERSION) -> StartError {
 
 /// WDDMDEVICECAPS must repeat the version.
 pub(super) fn check_device_caps(caps: &DXGK_WDDMDEVICECAPS) -> Result<(), StartError> {
-    if caps.WDDMVersion == WDDM_3_2 { Ok(()) } else { Err(version_mismatch("WDDMDEVICECAPS.WDDMVersion", caps.WDDMVersion)) }
+    if caps.WDDMVersion == WDDM_3_2 {
+        Ok(())
+    } else {
+        Err(version_mismatch("WDDMDEVICECAPS.WDDMVersion", caps.WDDMVersion))
+    }
 }
 
 /// PHYSICALADAPTERCAPS, if answered at all, must agree with DRIVERCAPS.
@@ -352,7 +356,9 @@ fn check_page_table_segment(
     let refuse = |reason: String| Err(StartError::PageTables(reason));
     if id == 0 {
         if size > 4096 {
-            return refuse(format!("level {level} has tables of {size} bytes in system memory, where 4096 is the most"));
+            return refuse(format!(
+                "level {level} has tables of {size} bytes in system memory, where 4096 is the most"
+            ));
         }
         return Ok(());
     }
@@ -361,7 +367,9 @@ fn check_page_table_segment(
     };
     let by_cpu = caps.PageTableUpdateMode == DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
     if by_cpu && !segment.flags.Aperture() && !segment.flags.CpuVisible() {
-        return refuse(format!("level {level} is updated by CPU_VIRTUAL but lies in segment {id}, which no CPU can see"));
+        return refuse(format!(
+            "level {level} is updated by CPU_VIRTUAL but lies in segment {id}, which no CPU can see"
+        ));
     }
     Ok(())
 }
@@ -400,7 +408,11 @@ pub(super) fn check_segments(segments: &[Segment], paging_buffer: u32) -> Result
         }
     }
     let aperture = |id: u32| segments.iter().any(|segment| segment.id == id && segment.flags.Aperture());
-    if paging_buffer == 0 || aperture(paging_buffer) { Ok(()) } else { Err(StartError::PagingBufferSegment(paging_buffer)) }
+    if paging_buffer == 0 || aperture(paging_buffer) {
+        Ok(())
+    } else {
+        Err(StartError::PagingBufferSegment(paging_buffer))
+    }
 }
 
 /// History buffer precision of every node.

@@ -251,7 +251,8 @@ impl Adapter {
         let precision = Kind::DXGKQAITYPE_HISTORYBUFFERPRECISION;
         let bits = self.require_array(precision, "HISTORYBUFFERPRECISION", node_count as usize)?;
         rules::check_history_precision(&bits)?;
-        let components: Result<u32, _> = self.query(Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS, "NUMPOWERCOMPONENTS", &mut []);
+        let components: Result<u32, _> =
+            self.query(Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS, "NUMPOWERCOMPONENTS", &mut []);
         self.power.declare(components.unwrap_or(0));
         Ok(AdapterCaps {
             nodes,
@@ -280,8 +281,7 @@ impl Adapter {
             rules::check_physical_adapter(&caps, nodes)?;
         }
         let display = Kind::DXGKQAITYPE_DISPLAY_DRIVERCAPS_EXTENSION;
-        let _ =
-            self.query::<DXGK_DISPLAY_DRIVERCAPS_EXTENSION>(display, "DISPLAY_DRIVERCAPS_EXTENSION", &mut []);
+        let _ = self.query::<DXGK_DISPLAY_DRIVERCAPS_EXTENSION>(display, "DISPLAY_DRIVERCAPS_EXTENSION", &mut []);
         let _ = self.query::<[u8; 256]>(Kind::DXGKQAITYPE_DIRTYBITTRACKINGCAPS, "DIRTYBITTRACKINGCAPS", &mut []);
         Ok(())
     }

@@ -251,8 +251,12 @@ mod tests {
         let mut registers = Registers(&mut words);
         let instruction = Decoder::with_ip(64, code, 0, DecoderOptions::NONE).decode();
         let mut written = None;
-        let outcome =
-            emulate(&instruction, &mut registers, |size| memory & mask(size), |size, value| written = Some((size, value)));
+        let outcome = emulate(
+            &instruction,
+            &mut registers,
+            |size| memory & mask(size),
+            |size, value| written = Some((size, value)),
+        );
         if outcome == Outcome::Done {
             assert_eq!(registers.rip(), code.len() as u64);
         }
@@ -263,16 +267,16 @@ mod tests {
     fn loads_extend_as_their_instruction_says() {
         let memory = 0xffff_ffff_8765_4380;
         for (code, expected) in [
-            (&[0x48, 0x8b, 0x03][..], memory),            // mov rax, [rbx]
-            (&[0x8b, 0x03], 0x8765_4380),                 // mov eax, [rbx]
-            (&[0x66, 0x8b, 0x03], 0x1111_1111_1111_4380), // mov ax, [rbx]
-            (&[0x8a, 0x03], 0x1111_1111_1111_1180),       // mov al, [rbx]
-            (&[0x8a, 0x23], 0x1111_1111_1111_8011),       // mov ah, [rbx]
-            (&[0x0f, 0xb6, 0x03], 0x80),                  // movzx eax, byte [rbx]
-            (&[0x0f, 0xb7, 0x03], 0x4380),                // movzx eax, word [rbx]
-            (&[0x0f, 0xbe, 0x03], 0xffff_ff80),           // movsx eax, byte [rbx]
+            (&[0x48, 0x8b, 0x03][..], memory),                  // mov rax, [rbx]
+            (&[0x8b, 0x03], 0x8765_4380),                       // mov eax, [rbx]
+            (&[0x66, 0x8b, 0x03], 0x1111_1111_1111_4380),       // mov ax, [rbx]
+            (&[0x8a, 0x03], 0x1111_1111_1111_1180),             // mov al, [rbx]
+            (&[0x8a, 0x23], 0x1111_1111_1111_8011),             // mov ah, [rbx]
+            (&[0x0f, 0xb6, 0x03], 0x80),                        // movzx eax, byte [rbx]
+            (&[0x0f, 0xb7, 0x03], 0x4380),                      // movzx eax, word [rbx]
+            (&[0x0f, 0xbe, 0x03], 0xffff_ff80),                 // movsx eax, byte [rbx]
             (&[0x48, 0x0f, 0xbe, 0x03], 0xffff_ffff_ffff_ff80), // movsx rax, byte [rbx]
-            (&[0x48, 0x63, 0x03], 0xffff_ffff_8765_4380), // movsxd rax, dword [rbx]
+            (&[0x48, 0x63, 0x03], 0xffff_ffff_8765_4380),       // movsxd rax, dword [rbx]
         ] {
             let run = run(code, memory);
             assert_eq!((run.outcome, run.rax, run.written), (Outcome::Done, expected, None), "{code:x?}");
@@ -300,12 +304,7 @@ mod tests {
     #[test]
     fn comparisons_set_the_flags_of_the_processor() {
         // cmp dword [rbx], 5 against memory values.
-        for (memory, expected) in [
-            (5, ZF | PF),
-            (4, CF | AF | SF | PF),
-            (6, 0),
-            (0x8000_0000, OF | AF),
-        ] {
+        for (memory, expected) in [(5, ZF | PF), (4, CF | AF | SF | PF), (6, 0), (0x8000_0000, OF | AF)] {
             assert_eq!(run(&[0x83, 0x3b, 0x05], memory).flags, expected, "{memory:#x}");
         }
         // test byte [rbx], 0x80

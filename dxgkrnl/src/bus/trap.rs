@@ -156,17 +156,21 @@ fn install() -> io::Result<()> {
 }
 
 extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the C library gives every thread its error number.
-    let errno = unsafe { *libc::__errno_location() };
+    // SAFETY: no requirement; the C library gives every thread its error number.
+    let errno_place = unsafe { libc::__errno_location() };
+    // SAFETY: the place belongs to this thread.
+    let errno = unsafe { errno_place.read() };
     // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo.
-    let address = unsafe { (*info).si_addr() }.addr();
+    let info_of_fault = unsafe { info.read() };
+    // SAFETY: SIGSEGV fills in the address.
+    let address = unsafe { info_of_fault.si_addr() }.addr();
     let ours = ARENA.get().is_some_and(|arena| {
         // SAFETY: with SA_SIGINFO the third argument is the interrupted thread's context, ours until return.
         let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
         arena.contains(address) && serve(arena, address, &mut context.uc_mcontext.gregs)
     });
     // SAFETY: as above.
-    unsafe { *libc::__errno_location() = errno };
+    unsafe { errno_place.write(errno) };
     if !ours {
         chain(signal, info, context);
     }
@@ -191,7 +195,11 @@ fn serve(arena: &Arena, address: usize, gregs: &mut [i64; 23]) -> bool {
         |size, value| target.bus.register_write(target.bar, offset, size, value),
     );
     if outcome == Outcome::Unsupported {
-        eprintln!("access to trapped BAR {} of {} by an instruction that is not emulated", target.bar, target.bus.name());
+        eprintln!(
+            "access to trapped BAR {} of {} by an instruction that is not emulated",
+            target.bar,
+            target.bus.name()
+        );
     }
     outcome == Outcome::Done
 }
@@ -309,14 +317,13 @@ mod tests {
         let (device, range) = device();
         let base = range.address();
         // SAFETY: the range stands for 0x2000 bytes of registers.
-        let (a, b, c, d) = unsafe {
-            (
-                base.cast::<u8>().read_volatile(),
-                base.cast::<u16>().byte_add(8).read_volatile(),
-                base.cast::<u32>().byte_add(16).read_volatile(),
-                base.cast::<u64>().byte_add(0x1ff8).read_volatile(),
-            )
-        };
+        let a = unsafe { base.cast::<u8>().read_volatile() };
+        // SAFETY: as above.
+        let b = unsafe { base.cast::<u16>().wrapping_byte_add(8).read_volatile() };
+        // SAFETY: as above.
+        let c = unsafe { base.cast::<u32>().wrapping_byte_add(16).read_volatile() };
+        // SAFETY: as above.
+        let d = unsafe { base.cast::<u64>().wrapping_byte_add(0x1ff8).read_volatile() };
         assert_eq!((a, b, c, d), (0x10, 0x3210, 0x7654_3210, 0xfedc_ba98_7654_3210));
         let accesses = lock(&device.accesses).clone();
         assert_eq!(accesses, [('r', 0, 1, 0), ('r', 8, 2, 0), ('r', 16, 4, 0), ('r', 0x1ff8, 8, 0)]);
@@ -330,15 +337,15 @@ mod tests {
         // SAFETY: the range stands for 0x2000 bytes of registers.
         unsafe { base.cast::<u8>().write_volatile(value as u8) };
         // SAFETY: as above.
-        unsafe { base.cast::<u16>().byte_add(8).write_volatile(value as u16) };
+        unsafe { base.cast::<u16>().wrapping_byte_add(8).write_volatile(value as u16) };
         // SAFETY: as above.
-        unsafe { base.cast::<u32>().byte_add(16).write_volatile(value as u32) };
+        unsafe { base.cast::<u32>().wrapping_byte_add(16).write_volatile(value as u32) };
         // SAFETY: as above.
-        unsafe { base.cast::<u64>().byte_add(24).write_volatile(value) };
+        unsafe { base.cast::<u64>().wrapping_byte_add(24).write_volatile(value) };
         // SAFETY: as above.
-        unsafe { base.cast::<u32>().byte_add(32).write_volatile(7) };
+        unsafe { base.cast::<u32>().wrapping_byte_add(32).write_volatile(7) };
         // SAFETY: as above.
-        unsafe { base.cast::<u64>().byte_add(40).write_volatile(u64::MAX) };
+        unsafe { base.cast::<u64>().wrapping_byte_add(40).write_volatile(u64::MAX) };
         let expected = [
             ('w', 0, 1, 0x88),
             ('w', 8, 2, 0x7788),

@@ -23,9 +23,7 @@ pub(super) unsafe extern "win64" fn query_services(
             return STATUS_NOT_SUPPORTED;
         }
         // SAFETY: every interface begins with size and version, which the driver has filled in.
-        let size = unsafe { (&raw const (*interface).Size).read() };
-        // SAFETY: as above.
-        let version = unsafe { (&raw const (*interface).Version).read() };
+        let [size, version] = unsafe { interface.cast::<[u16; 2]>().read() };
         if version != DXGK_FEATURE_INTERFACE_VERSION_1 {
             return STATUS_NOT_SUPPORTED;
         }

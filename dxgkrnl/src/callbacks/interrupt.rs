@@ -47,7 +47,9 @@ pub(super) unsafe extern "win64" fn notify_interrupt(handle: HANDLE, data: *cons
     const NAME: &str = "DxgkCbNotifyInterrupt";
     on_driver(NAME, Level::Device, |driver| {
         let Some(adapter) = super::adapter_of(driver, handle) else {
-            return Err(Bugcheck::fatal(format!("{NAME} with device handle {handle:p}, which this driver was not given")));
+            return Err(Bugcheck::fatal(format!(
+                "{NAME} with device handle {handle:p}, which this driver was not given"
+            )));
         };
         if !adapter.interrupts().is_held_here() {
             return Err(Bugcheck::fatal(format!(

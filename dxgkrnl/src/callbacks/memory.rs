@@ -108,7 +108,9 @@ pub(super) unsafe extern "win64" fn free_contiguous_memory(
         // SAFETY: the driver passes the structure, or NULL.
         let memory = unsafe { argument(NAME, args) }?.hMemoryHandle.addr();
         let Some(adapter) = super::adapter_of(driver, handle) else {
-            return Err(Bugcheck::fatal(format!("{NAME} with device handle {handle:p}, which this driver was not given")));
+            return Err(Bugcheck::fatal(format!(
+                "{NAME} with device handle {handle:p}, which this driver was not given"
+            )));
         };
         if adapter.resources().release(memory) {
             return Ok(STATUS_SUCCESS);

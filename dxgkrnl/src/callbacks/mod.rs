@@ -83,12 +83,7 @@ impl Level {
 }
 
 /// Runs a callback that names its adapter.
-fn on_adapter<R>(
-    name: &'static str,
-    level: Level,
-    handle: HANDLE,
-    body: impl FnOnce(&Arc<Adapter>) -> R,
-) -> R {
+fn on_adapter<R>(name: &'static str, level: Level, handle: HANDLE, body: impl FnOnce(&Arc<Adapter>) -> R) -> R {
     on_driver(name, level, |driver| match adapter_of(driver, handle) {
         Some(adapter) => Ok(body(&adapter)),
         None => Err(Bugcheck::fatal(format!("{name} with device handle {handle:p}, which this driver was not given"))),
@@ -103,11 +98,7 @@ fn on_driver<R>(name: &'static str, level: Level, body: impl FnOnce(&Arc<Driver>
     }
 }
 
-fn attempt<R>(
-    name: &'static str,
-    level: Level,
-    body: impl FnOnce(&Arc<Driver>) -> Result<R, Bugcheck>,
-) -> Option<R> {
+fn attempt<R>(name: &'static str, level: Level, body: impl FnOnce(&Arc<Driver>) -> Result<R, Bugcheck>) -> Option<R> {
     let driver = driver_call::current()?;
     let verifier = driver.verifier();
     if verifier.is_stopped() {

@@ -67,7 +67,9 @@ impl fmt::Display for LoadError {
         match self {
             Self::Entry(status) => write!(f, "DriverEntry failed with {status}"),
             Self::NotRegistered => f.write_str("DriverEntry succeeded without calling DxgkInitialize"),
-            Self::WrongDriverObject => f.write_str("DxgkInitialize was not called once with the driver object of DriverEntry"),
+            Self::WrongDriverObject => {
+                f.write_str("DxgkInitialize was not called once with the driver object of DriverEntry")
+            }
             Self::Version(version) => write!(
                 f,
                 "interface version 0x{version:x} in the DDI table, expected 0x{DXGKDDI_INTERFACE_VERSION_WDDM3_2:x} (WDDM 3.2)"

@@ -73,7 +73,11 @@ impl Pool {
             return Err(violation(0x1, u64::from(level), reason));
         }
         if size == 0 {
-            return Err(violation(0x0, u64::from(level), format!("zero bytes of pool asked for, tag {}", tag_name(tag))));
+            return Err(violation(
+                0x0,
+                u64::from(level),
+                format!("zero bytes of pool asked for, tag {}", tag_name(tag)),
+            ));
         }
         if tag == 0 {
             return Err(Bugcheck::new(Bugcheck::BAD_POOL_CALLER, [0x9b, flags, size as u64, 0], "pool without a tag"));
@@ -124,16 +128,16 @@ impl Pool {
             return Err(violation([0x10, at, 0, 0], format!("{at:#x} is not a pool block of this driver")));
         };
         if tag != 0 && tag != block.tag {
-            let reason =
-                format!("pool block with tag {} freed with tag {}", tag_name(block.tag), tag_name(tag));
+            let reason = format!("pool block with tag {} freed with tag {}", tag_name(block.tag), tag_name(tag));
             return Err(Bugcheck::new(
                 Bugcheck::BAD_POOL_CALLER,
                 [0xa, at, u64::from(block.tag), u64::from(tag)],
                 reason,
             ));
         }
+        let guard = pointer.cast::<u8>().wrapping_add(block.size);
         // SAFETY: the guard follows the block's `size` bytes and was written when it was handed out.
-        let guard = unsafe { std::slice::from_raw_parts(pointer.cast::<u8>().add(block.size), GUARD) };
+        let guard = unsafe { std::slice::from_raw_parts(guard, GUARD) };
         if let Some(over) = guard.iter().position(|byte| *byte != GUARD_BYTE) {
             let reason = format!("written {} bytes past pool block with tag {}", over + 1, tag_name(block.tag));
             let parameters = [at, at + (block.size + over) as u64, 0, 0x23];
@@ -269,13 +273,13 @@ mod tests {
         let pool = pool();
         let block = pool.allocate(POOL_FLAG_NON_PAGED, 24, TAG).unwrap();
         // SAFETY: the guard behind the block is memory of the pool; writing it is what the test is about.
-        unsafe { block.cast::<u8>().add(24).write(1) };
+        unsafe { block.cast::<u8>().wrapping_add(24).write(1) };
         let bugcheck = pool.free(block, TAG).unwrap_err();
         assert_eq!((bugcheck.code, bugcheck.parameters[3]), (0xc1, 0x23));
         let block = pool.allocate(POOL_FLAG_NON_PAGED, 24, TAG).unwrap();
         pool.free(block, TAG).unwrap();
         // SAFETY: a resting block is still memory of the pool.
-        unsafe { block.cast::<u8>().add(3).write(1) };
+        unsafe { block.cast::<u8>().wrapping_add(3).write(1) };
         assert_eq!(pool.settle().unwrap_err().code, 0xcc);
     }
 }

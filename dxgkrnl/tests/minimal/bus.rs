@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use dxgkrnl::bus::{Bar, Bus, InterruptSink};
 
 /// Write: completes the packet with this fence. Read: next report, 0 when there is none.
-pub const REPORT: u64 = 0x00;
+pub(crate) const REPORT: u64 = 0x00;
 /// Report for "some monitored fence has a new value"; packets have smaller numbers.
-pub const MONITORED: u32 = u32::MAX;
-pub const REGISTERS_SIZE: u64 = 0x1000;
-pub const VRAM_SIZE: u64 = 8 << 20;
+pub(crate) const MONITORED: u32 = u32::MAX;
+pub(crate) const REGISTERS_SIZE: u64 = 0x1000;
+pub(crate) const VRAM_SIZE: u64 = 8 << 20;
 
-pub struct FakeBus {
+pub(crate) struct FakeBus {
     config: Mutex<[u32; 64]>,
     vram: Arc<File>,
     reports: Mutex<VecDeque<u32>>,
@@ -23,7 +23,7 @@ pub struct FakeBus {
 }
 
 impl FakeBus {
-    pub fn new(class: u32) -> Arc<Self> {
+    pub(crate) fn new(class: u32) -> Arc<Self> {
         let mut config = [0; 64];
         config[0] = 0x5678_1234;
         config[1] = 0x0010_0000;
@@ -79,9 +79,7 @@ impl Bus for FakeBus {
     fn bar(&self, index: u8) -> Option<Bar> {
         match index {
             0 => Some(Bar::Trapped { size: REGISTERS_SIZE }),
-            2 => {
-                Some(Bar::Mapped { file: Arc::clone(&self.vram), offset: 0, size: VRAM_SIZE, prefetchable: true })
-            }
+            2 => Some(Bar::Mapped { file: Arc::clone(&self.vram), offset: 0, size: VRAM_SIZE, prefetchable: true }),
             _ => None,
         }
     }

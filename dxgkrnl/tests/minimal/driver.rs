@@ -14,62 +14,62 @@ use super::bus::{MONITORED, REGISTERS_SIZE, VRAM_SIZE};
 use super::{Mutant, SOUND, table};
 
 /// Pool tag of everything.
-pub const TAG: u32 = u32::from_le_bytes(*b"mini");
+pub(crate) const TAG: u32 = u32::from_le_bytes(*b"mini");
 
 thread_local! {
     /// What the drivers that this thread loads and starts do differently.
-    pub static MUTANT: Cell<Mutant> = const { Cell::new(SOUND) };
+    pub(crate) static MUTANT: Cell<Mutant> = const { Cell::new(SOUND) };
 }
 
 static IMPORTS: OnceLock<&'static NtImports> = OnceLock::new();
 
-pub fn bind(imports: &'static NtImports) {
+pub(crate) fn bind(imports: &'static NtImports) {
     let _ = IMPORTS.set(imports);
 }
 
-pub fn imports() -> &'static NtImports {
+pub(crate) fn imports() -> &'static NtImports {
     IMPORTS.get().expect("bound before use")
 }
 
 /// One adapter of the driver, in pool.
-pub struct Adapter {
-    pub mutant: Mutant,
-    pub interface: DXGKRNL_INTERFACE,
-    pub handle: HANDLE,
-    pub registers: *mut u32,
-    pub vram: i64,
-    pub features: DXGK_FEATURE_INTERFACE,
+pub(crate) struct Adapter {
+    pub(crate) mutant: Mutant,
+    pub(crate) interface: DXGKRNL_INTERFACE,
+    pub(crate) handle: HANDLE,
+    pub(crate) registers: *mut u32,
+    pub(crate) vram: i64,
+    pub(crate) features: DXGK_FEATURE_INTERFACE,
     /// Memory that a test left behind.
-    pub forgotten: *mut c_void,
+    pub(crate) forgotten: *mut c_void,
 }
 
 /// Takes pool; NULL-free in these tests.
-pub fn allocate(size: usize) -> *mut c_void {
+pub(crate) fn allocate(size: usize) -> *mut c_void {
     // SAFETY: a plain request.
     let block = unsafe { (imports().ExAllocatePool2)(POOL_FLAG_NON_PAGED, size, TAG) };
     assert!(!block.is_null());
     block
 }
 
-pub fn free(block: *mut c_void) {
+pub(crate) fn free(block: *mut c_void) {
     // SAFETY: the block came from `allocate`.
     unsafe { (imports().ExFreePoolWithTag)(block, TAG) };
 }
 
-pub fn adapter<'a>(context: *mut c_void) -> &'a mut Adapter {
+pub(crate) fn adapter<'a>(context: *mut c_void) -> &'a mut Adapter {
     // SAFETY: the context is the block that AddDevice filled; these tests never use one from two threads at once, other than
     // for the fields that stay the same after StartDevice.
     unsafe { &mut *context.cast::<Adapter>() }
 }
 
-pub unsafe extern "win64" fn driver_entry(object: PDRIVER_OBJECT, path: *mut UNICODE_STRING) -> NTSTATUS {
+pub(crate) unsafe extern "win64" fn driver_entry(object: PDRIVER_OBJECT, path: *mut UNICODE_STRING) -> NTSTATUS {
     let mut table = table::table();
     (MUTANT.get().table)(&mut table);
     // SAFETY: all three live across the call.
     unsafe { (imports().DxgkInitialize)(object, path, &raw mut table) }
 }
 
-pub unsafe extern "win64" fn add_device(_object: *mut c_void, context: *mut *mut c_void) -> NTSTATUS {
+pub(crate) unsafe extern "win64" fn add_device(_object: *mut c_void, context: *mut *mut c_void) -> NTSTATUS {
     let block = allocate(size_of::<Adapter>()).cast::<Adapter>();
     let adapter = Adapter {
         mutant: MUTANT.get(),
@@ -87,12 +87,12 @@ pub unsafe extern "win64" fn add_device(_object: *mut c_void, context: *mut *mut
     STATUS_SUCCESS
 }
 
-pub unsafe extern "win64" fn remove_device(context: *mut c_void) -> NTSTATUS {
+pub(crate) unsafe extern "win64" fn remove_device(context: *mut c_void) -> NTSTATUS {
     free(context);
     STATUS_SUCCESS
 }
 
-pub unsafe extern "win64" fn start_device(
+pub(crate) unsafe extern "win64" fn start_device(
     context: *mut c_void,
     _info: *mut DXGK_START_INFO,
     interface: *mut DXGKRNL_INTERFACE,
@@ -112,8 +112,10 @@ pub unsafe extern "win64" fn start_device(
     assert_eq!({ list.PartialCount }, 3);
     let [registers, vram, interrupt, ..] = list.PartialDescriptors;
     assert_eq!(interrupt.Type, CM_PARTIAL_RESOURCE_DESCRIPTOR::INTERRUPT);
-    // SAFETY: descriptors 0 and 1 are memory.
-    let (registers, vram) = unsafe { (registers.u.Memory, vram.u.Memory) };
+    // SAFETY: the descriptor is memory.
+    let registers = unsafe { registers.u.Memory };
+    // SAFETY: as above.
+    let vram = unsafe { vram.u.Memory };
     assert_eq!({ vram.Length }, VRAM_SIZE as u32);
     adapter.vram = { vram.Start }.QuadPart;
     let mut mapped = std::ptr::null_mut();
@@ -147,7 +149,7 @@ pub unsafe extern "win64" fn start_device(
     STATUS_SUCCESS
 }
 
-pub unsafe extern "win64" fn stop_device(context: *mut c_void) -> NTSTATUS {
+pub(crate) unsafe extern "win64" fn stop_device(context: *mut c_void) -> NTSTATUS {
     let adapter = adapter(context);
     (adapter.mutant.in_stop)(adapter);
     // SAFETY: the mapping was made in StartDevice.
@@ -156,7 +158,7 @@ pub unsafe extern "win64" fn stop_device(context: *mut c_void) -> NTSTATUS {
     STATUS_SUCCESS
 }
 
-pub unsafe extern "win64" fn interrupt_routine(context: *mut c_void, _message: u32) -> BOOLEAN {
+pub(crate) unsafe extern "win64" fn interrupt_routine(context: *mut c_void, _message: u32) -> BOOLEAN {
     let adapter = adapter(context);
     let mut any = false;
     loop {
@@ -183,7 +185,7 @@ pub unsafe extern "win64" fn interrupt_routine(context: *mut c_void, _message: u
     any.into()
 }
 
-pub unsafe extern "win64" fn dpc_routine(context: *mut c_void) {
+pub(crate) unsafe extern "win64" fn dpc_routine(context: *mut c_void) {
     let adapter = adapter(context);
     (adapter.mutant.in_dpc)(adapter);
     // SAFETY: the handle is good.
@@ -245,7 +247,10 @@ fn segments(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
     STATUS_SUCCESS
 }
 
-pub unsafe extern "win64" fn query_adapter_info(context: HANDLE, args: *const DXGKARG_QUERYADAPTERINFO) -> NTSTATUS {
+pub(crate) unsafe extern "win64" fn query_adapter_info(
+    context: HANDLE,
+    args: *const DXGKARG_QUERYADAPTERINFO,
+) -> NTSTATUS {
     use DXGK_QUERYADAPTERINFOTYPE as Kind;
     let adapter = adapter(context);
     let mutant = adapter.mutant;
@@ -292,7 +297,7 @@ pub unsafe extern "win64" fn query_adapter_info(context: HANDLE, args: *const DX
     }
 }
 
-pub unsafe extern "win64" fn get_node_metadata(
+pub(crate) unsafe extern "win64" fn get_node_metadata(
     context: HANDLE,
     node: u32,
     metadata: *mut DXGK_NODEMETADATA,
@@ -327,7 +332,7 @@ unsafe extern "win64" fn query_feature_interface(_: HANDLE, _: *mut DXGKARG_QUER
 
 unsafe extern "win64" fn reference(_context: *mut c_void) {}
 
-pub unsafe extern "win64" fn query_interface(context: *mut c_void, query: *mut QUERY_INTERFACE) -> NTSTATUS {
+pub(crate) unsafe extern "win64" fn query_interface(context: *mut c_void, query: *mut QUERY_INTERFACE) -> NTSTATUS {
     // SAFETY: the system passes the structure.
     let query = unsafe { &*query };
     // SAFETY: the system names the interface by a GUID.
@@ -362,29 +367,29 @@ fn adapter_of(object: *mut c_void) -> *mut c_void {
     unsafe { object.cast::<*mut c_void>().read() }
 }
 
-pub unsafe extern "win64" fn destroy(object: HANDLE) -> NTSTATUS {
+pub(crate) unsafe extern "win64" fn destroy(object: HANDLE) -> NTSTATUS {
     free(object);
     STATUS_SUCCESS
 }
 
-pub unsafe extern "win64" fn create_process(context: HANDLE, args: *mut DXGKARG_CREATEPROCESS) -> NTSTATUS {
+pub(crate) unsafe extern "win64" fn create_process(context: HANDLE, args: *mut DXGKARG_CREATEPROCESS) -> NTSTATUS {
     // SAFETY: the system passes the structure.
     unsafe { (*args).hKmdProcess = object(context) };
     STATUS_SUCCESS
 }
 
-pub unsafe extern "win64" fn destroy_process(_context: HANDLE, process: HANDLE) -> NTSTATUS {
+pub(crate) unsafe extern "win64" fn destroy_process(_context: HANDLE, process: HANDLE) -> NTSTATUS {
     free(process);
     STATUS_SUCCESS
 }
 
-pub unsafe extern "win64" fn create_device(context: HANDLE, args: *mut DXGKARG_CREATEDEVICE) -> NTSTATUS {
+pub(crate) unsafe extern "win64" fn create_device(context: HANDLE, args: *mut DXGKARG_CREATEDEVICE) -> NTSTATUS {
     // SAFETY: the system passes the structure.
     unsafe { (*args).hDevice = object(context) };
     STATUS_SUCCESS
 }
 
-pub unsafe extern "win64" fn create_context(device: HANDLE, args: *mut DXGKARG_CREATECONTEXT) -> NTSTATUS {
+pub(crate) unsafe extern "win64" fn create_context(device: HANDLE, args: *mut DXGKARG_CREATECONTEXT) -> NTSTATUS {
     // SAFETY: the system passes the structure.
     let args = unsafe { &mut *args };
     let context = adapter_of(device);
@@ -395,20 +400,20 @@ pub unsafe extern "win64" fn create_context(device: HANDLE, args: *mut DXGKARG_C
     STATUS_SUCCESS
 }
 
-pub unsafe extern "win64" fn create_hw_context(device: HANDLE, args: *mut DXGKARG_CREATEHWCONTEXT) -> NTSTATUS {
+pub(crate) unsafe extern "win64" fn create_hw_context(device: HANDLE, args: *mut DXGKARG_CREATEHWCONTEXT) -> NTSTATUS {
     // SAFETY: the system passes the structure.
     unsafe { (*args).hHwContext = object(adapter_of(device)) };
     STATUS_SUCCESS
 }
 
-pub unsafe extern "win64" fn create_hw_queue(context: HANDLE, args: *mut DXGKARG_CREATEHWQUEUE) -> NTSTATUS {
+pub(crate) unsafe extern "win64" fn create_hw_queue(context: HANDLE, args: *mut DXGKARG_CREATEHWQUEUE) -> NTSTATUS {
     // SAFETY: the system passes the structure.
     unsafe { (*args).hHwQueue = object(adapter_of(context)) };
     STATUS_SUCCESS
 }
 
 /// The engine is the processor: entries are 8 bytes, packets are done when they are submitted.
-pub unsafe extern "win64" fn build_paging_buffer(
+pub(crate) unsafe extern "win64" fn build_paging_buffer(
     _context: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
@@ -420,13 +425,13 @@ pub unsafe extern "win64" fn build_paging_buffer(
         for index in 0..update.NumPageTableEntries as usize {
             let from = if update.Flags.Repeat() { 0 } else { index };
             // SAFETY: the system passes as many entries as it says.
-            let entry = unsafe { update.pPageTableEntries.add(from).read() };
+            let entry = unsafe { update.pPageTableEntries.wrapping_add(from).read() };
             // SAFETY: every arm is a number.
             let address = unsafe { entry.u1.PageAddress };
             // SAFETY: in this update mode the address is one of the CPU.
             let table = unsafe { update.PageTableAddress.CpuVirtual }.cast::<u64>();
             // SAFETY: tables have 512 entries.
-            unsafe { table.add(update.StartIndex as usize + index).write_volatile(address << 12 | 1) };
+            unsafe { table.wrapping_add(update.StartIndex as usize + index).write_volatile(address << 12 | 1) };
         }
     } else if !args.pDmaBuffer.is_null() {
         if args.DmaSize < 8 {
@@ -437,7 +442,7 @@ pub unsafe extern "win64" fn build_paging_buffer(
     STATUS_SUCCESS
 }
 
-pub unsafe extern "win64" fn submit_command_virtual(
+pub(crate) unsafe extern "win64" fn submit_command_virtual(
     context: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
 ) -> NTSTATUS {
@@ -448,7 +453,7 @@ pub unsafe extern "win64" fn submit_command_virtual(
     STATUS_SUCCESS
 }
 
-pub unsafe extern "win64" fn submit_command_to_hw_queue(
+pub(crate) unsafe extern "win64" fn submit_command_to_hw_queue(
     context: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDTOHWQUEUE,
 ) -> NTSTATUS {

@@ -31,7 +31,7 @@ unsafe extern "win64" fn get_root_page_table_size(_: HANDLE, _: *mut DXGKARG_GET
     4096
 }
 
-pub fn table() -> DRIVER_INITIALIZATION_DATA {
+pub(crate) fn table() -> DRIVER_INITIALIZATION_DATA {
     let mut table = DRIVER_INITIALIZATION_DATA::zeroed();
     table.Version = DXGKDDI_INTERFACE_VERSION_WDDM3_2;
     plug_and_play(&mut table);
