@@ -92,7 +92,8 @@ fn read_pairs(
     }
 }
 
-/// Blocks, or signals an event later: `hAsyncEvent` is the number of an eventfd here. [d3dkmthk: D3DKMTWaitForSynchronizationObjectFromCpu]
+/// Blocks, or signals an event later: `hAsyncEvent` is the number of an eventfd here. [d3dkmthk:
+/// D3DKMTWaitForSynchronizationObjectFromCpu]
 pub(super) unsafe extern "win64" fn wait_for_synchronization_object_from_cpu(
     args: *mut D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU,
 ) -> NTSTATUS {

@@ -21,7 +21,7 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 pub(super) struct DeviceWork {
     /// Lock order: a leaf.
     contexts: Mutex<Vec<Weak<HwContext>>>,
-    /// Held while the device is being taken off the hardware; true when that is done. Lock order: after `Doorbell::exists` is free.
+    /// Held while the device is being taken off the hardware; true when that is done.
     lost: Mutex<bool>,
 }
 
@@ -31,11 +31,11 @@ pub(crate) struct WorkSnapshot {
 }
 
 impl WorkSnapshot {
-    /// Whether everything that was queued then is done. User mode may claim work that never comes; its device pays for that when it is
-    /// closed.
+    /// Whether everything that was queued then is done. User mode may claim work that never comes; its device pays for
+    /// that when it is closed.
     pub(crate) fn is_done(&self) -> bool {
         self.queues.iter().all(|(queue, value)| match queue.upgrade() {
-            Some(queue) => queue.is_destroyed() || queue.progress().is_reached(*value),
+            Some(queue) => queue.is_gone() || queue.progress().is_reached(*value),
             None => true,
         })
     }
@@ -77,8 +77,8 @@ impl VidSch {
         WorkSnapshot { queues: pending.map(|queue| (Arc::downgrade(queue), queue.last_queued())).collect() }
     }
 
-    /// Waits until `queues` (of one device) have done what they had queued; a device whose work does not end in time is lost, and so is
-    /// taken off the hardware one that was lost already.
+    /// Waits until `queues` (of one device) have done what they had queued; a device whose work does not end in time is
+    /// lost, and so is taken off the hardware one that was lost already.
     pub(super) fn drain(&self, queues: &[&HwQueue]) {
         let Some(first) = queues.first() else { return };
         let device = first.context().device();
@@ -99,8 +99,8 @@ impl VidSch {
         }
     }
 
-    /// The device is about to be destroyed: its doorbells are disconnected and its work runs out, or is cut off if the device is lost or
-    /// the work does not end. Its objects can be destroyed without waiting afterwards.
+    /// The device is about to be destroyed: its doorbells are disconnected and its work runs out, or is cut off if the
+    /// device is lost or the work does not end. Its objects can be destroyed without waiting afterwards.
     pub(crate) fn close_device(&self, device: &Arc<Device>) {
         let queues: Vec<_> = self.contexts_of(device).iter().flat_map(|context| context.queues()).collect();
         for doorbell in queues.iter().filter_map(|queue| queue.doorbell()) {
@@ -110,8 +110,8 @@ impl VidSch {
         self.drain(&queues);
     }
 
-    /// The device is in error: its doorbells say ABORT, its waiters are released, its contexts leave the hardware. When the call returns,
-    /// nothing of the device touches memory any more, as far as its engines obey.
+    /// The device is in error: its doorbells say ABORT, its waiters are released, its contexts leave the hardware. When
+    /// the call returns, nothing of the device touches memory any more, as far as its engines obey.
     pub(super) fn lose_device(&self, device: &Arc<Device>, error: DeviceError) {
         device.set_error(error);
         let work = self.device_work(device);
@@ -144,7 +144,8 @@ impl VidSch {
         }
     }
 
-    /// An engine is idle: its doorbells are disconnected, so that it can stop looking at them. The next submission connects them again.
+    /// An engine is idle: its doorbells are disconnected, so that it can stop looking at them. The next submission
+    /// connects them again.
     pub(super) fn engine_idle(&self, node: u32) {
         for doorbell in self.doorbells.all() {
             if doorbell.queue().context().node() == node {
@@ -173,6 +174,7 @@ impl VidSch {
             context.destroy();
         }
         for fence in self.fences.all() {
+            fence.end(STATUS_DEVICE_REMOVED);
             fence.destroy();
         }
     }

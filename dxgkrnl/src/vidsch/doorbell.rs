@@ -1,11 +1,12 @@
 //! Doorbells of queues for user-mode submission.
 //!
-//! User mode holds three addresses for good: the doorbell, which shows a physical doorbell while connected and a dummy page otherwise; the
-//! status word, read-only; and the last-queued progress value. [user-mode-work-submission: doorbells]
+//! User mode holds three addresses for good: the doorbell, which shows a physical doorbell while connected and a dummy
+//! page otherwise; the status word, read-only; and the last-queued progress value. [user-mode-work-submission:
+//! doorbells]
 //!
-//! To take a doorbell away, the status is written before the page is rotated, and the driver is told last. A store that still reached the
-//! physical doorbell is seen by the hardware's last look at it; one that reached the dummy page is followed by a load that finds the new
-//! status. To give one, the page is rotated first.
+//! To take a doorbell away, the status is written before the page is rotated, and the driver is told last. A store that
+//! still reached the physical doorbell is seen by the hardware's last look at it; one that reached the dummy page is
+//! followed by a load that finds the new status. To give one, the page is rotated first.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -58,7 +59,8 @@ impl Window {
 /// What user mode sees of a doorbell.
 struct Shown {
     state: State,
-    /// The driver may believe that it is connected, and must be told before it is gone. Telling it once too often is harmless.
+    /// The driver may believe that it is connected, and must be told before it is gone. Telling it once too often is
+    /// harmless.
     on_driver: bool,
 }
 
@@ -76,11 +78,11 @@ pub(crate) struct Doorbell {
     words: Pages,
     status: UserMapping,
     last_queued: UserMapping,
-    /// One thread at a time connects, disconnects or destroys; held across those DDIs. The value says whether the doorbell still
-    /// exists. Lock order: before everything else of the scheduler.
+    /// One thread at a time connects, disconnects or destroys; held across those DDIs. The value says whether the
+    /// doorbell still exists. Lock order: before everything else of the scheduler.
     exists: Mutex<bool>,
-    /// Lock order: a leaf, never held across a DDI: the driver takes doorbells away from inside DxgkDdiConnectDoorbell, of this or any
-    /// other doorbell, on the same thread or another.
+    /// Lock order: a leaf, never held across a DDI: the driver takes doorbells away from inside DxgkDdiConnectDoorbell,
+    /// of this or any other doorbell, on the same thread or another.
     shown: Mutex<Shown>,
 }
 
@@ -96,13 +98,15 @@ impl VidSch {
     /// Creates the doorbell of a queue, disconnected. [d3dkmddi: DXGKARG_CREATEDOORBELL]
     ///
     /// # Errors
-    /// STATUS_INVALID_PARAMETER for a queue of kernel-mode submission or one that has a doorbell, allocations that are not resident or
-    /// not of the queue's device, or a secondary address where there is none; no memory; what the driver answered.
+    /// STATUS_INVALID_PARAMETER for a queue of kernel-mode submission or one that has a doorbell, allocations that are
+    /// not resident or not of the queue's device, or a secondary address where there is none; no memory; what the
+    /// driver answered.
     pub(crate) fn create_doorbell(
         &self,
         queue: &Arc<HwQueue>,
         request: Request<'_>,
     ) -> Result<Arc<Doorbell>, NTSTATUS> {
+        let _running = self.enter()?;
         let device = queue.context().device();
         let adapter = &device.adapter;
         let caps = adapter.caps().user_mode_submission.ok_or(STATUS_NOT_SUPPORTED)?;
@@ -179,8 +183,8 @@ impl VidSch {
         if kmd.is_null() || kmd == system { Err(STATUS_DRIVER_INTERNAL_ERROR) } else { Ok(kmd) }
     }
 
-    /// DxgkCbDisconnectDoorbell: the driver needs the physical doorbell. It is not reachable from user mode any more when the call
-    /// returns. Either handle of queue or doorbell names it.
+    /// DxgkCbDisconnectDoorbell: the driver needs the physical doorbell. It is not reachable from user mode any more
+    /// when the call returns. Either handle of queue or doorbell names it.
     pub(crate) fn disconnect_doorbell(&self, args: &DXGKARGCB_DISCONNECTDOORBELL) -> NTSTATUS {
         let event = match args.DisconnectReason {
             D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY => Event::Taken,
@@ -284,11 +288,12 @@ impl Doorbell {
         action
     }
 
-    /// Connects the doorbell. Success with the status RETRY means that it was taken away again meanwhile.
-    /// [d3dkmddi: DXGKARG_CONNECTDOORBELL]
+    /// Connects the doorbell. Success with the status RETRY means that it was taken away again meanwhile. [d3dkmddi:
+    /// DXGKARG_CONNECTDOORBELL]
     ///
     /// # Errors
-    /// STATUS_DEVICE_REMOVED when the device is lost; STATUS_INVALID_HANDLE when it was destroyed meanwhile; what the driver answered.
+    /// STATUS_DEVICE_REMOVED when the device is lost; STATUS_INVALID_HANDLE when it was destroyed meanwhile; what the
+    /// driver answered.
     pub(crate) fn connect(&self) -> Result<(), NTSTATUS> {
         let exists = lock(&self.exists);
         for _ in 0..ATTEMPTS {
@@ -431,7 +436,8 @@ impl Doorbell {
     /// Makes the hardware look at the queue. [d3dkmddi: DXGKARG_NOTIFYWORKSUBMISSION]
     ///
     /// # Errors
-    /// STATUS_DEVICE_REMOVED when the device is lost; STATUS_INVALID_HANDLE when it was destroyed meanwhile; what the driver answered.
+    /// STATUS_DEVICE_REMOVED when the device is lost; STATUS_INVALID_HANDLE when it was destroyed meanwhile; what the
+    /// driver answered.
     pub(crate) fn notify(&self) -> Result<(), NTSTATUS> {
         let exists = lock(&self.exists);
         if !*exists {

@@ -8,8 +8,9 @@
 //! | Connected | same | - | - | Disconnected, hide | Aborted, hide |
 //! | Aborted | same | same | same | same | same |
 //!
-//! The driver may take a doorbell away while the call that connects it has not come back to the thread that shows it (another
-//! queue needed it at once): the page that the call answered with belongs to somebody else by then and must not be shown.
+//! The driver may take a doorbell away while the call that connects it has not come back to the thread that shows it
+//! (another queue needed it at once): the page that the call answered with belongs to somebody else by then and must
+//! not be shown.
 
 use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 
@@ -50,7 +51,8 @@ pub(crate) enum Action {
     Nothing,
     /// Show the physical doorbell, then write the status that the driver answered.
     Show,
-    /// Write this status, then show the dummy page: a store that misses the physical doorbell is followed by a load that sees it.
+    /// Write this status, then show the dummy page: a store that misses the physical doorbell is followed by a load
+    /// that sees it.
     Hide(D3DDDI_DOORBELLSTATUS),
 }
 

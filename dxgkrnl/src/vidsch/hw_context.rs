@@ -39,15 +39,17 @@ pub(crate) struct HwContext {
     suspension: Mutex<Suspension>,
     suspended: Condvar,
     destroyed: AtomicBool,
+    /// Held by whoever destroys the context, so that a second one returns when it is gone; true from then on.
+    teardown: Mutex<bool>,
 }
 
 impl VidSch {
-    /// Creates a hardware context on `node`, with the page tables of the device's process and normal priority, ready for its first
-    /// submission. [d3dkmddi: DXGKARG_CREATEHWCONTEXT]
+    /// Creates a hardware context on `node`, with the page tables of the device's process and normal priority, ready
+    /// for its first submission. [d3dkmddi: DXGKARG_CREATEHWCONTEXT]
     ///
     /// # Errors
-    /// STATUS_INVALID_PARAMETER for a node without hardware contexts; STATUS_NOT_SUPPORTED without hardware scheduling; what the
-    /// driver answered.
+    /// STATUS_INVALID_PARAMETER for a node without hardware contexts; STATUS_NOT_SUPPORTED without hardware scheduling;
+    /// what the driver answered.
     pub(crate) fn create_hw_context(
         &self,
         device: &Arc<Device>,
@@ -55,7 +57,7 @@ impl VidSch {
         engine_affinity: u32,
         private: &mut [u8],
     ) -> Result<Arc<HwContext>, NTSTATUS> {
-        self.check_running()?;
+        let _running = self.enter()?;
         let adapter = &device.adapter;
         let caps = adapter.caps();
         if !caps.features.hardware_scheduling {
@@ -87,6 +89,7 @@ impl VidSch {
             suspension: Mutex::new(Suspension::default()),
             suspended: Condvar::new(),
             destroyed: AtomicBool::new(false),
+            teardown: Mutex::new(false),
         });
         self.contexts.publish(system, &context);
         self.add_context(&context);
@@ -98,7 +101,8 @@ impl VidSch {
         Ok(context)
     }
 
-    /// Tells the driver about priority bands, once an adapter. Times are in 100 ns. [d3dkmddi: DXGKARG_SETUPPRIORITYBANDS]
+    /// Tells the driver about priority bands, once an adapter. Times are in 100 ns. [d3dkmddi:
+    /// DXGKARG_SETUPPRIORITYBANDS]
     fn setup_priority_bands(&self, adapter: &Adapter) -> Result<(), NTSTATUS> {
         /// 1 ms, so that work of a lower band is not cut short for every small piece of a higher one.
         const GRACE: u64 = 10_000;
@@ -136,7 +140,7 @@ impl HwContext {
         (self.system, self.kmd)
     }
 
-    /// Whether the context is gone.
+    /// Whether the context is being destroyed or gone.
     pub(crate) fn is_destroyed(&self) -> bool {
         self.destroyed.load(Ordering::Acquire)
     }
@@ -168,8 +172,8 @@ impl HwContext {
         self.adapter.miniport.set_context_scheduling_properties(self.adapter.context().raw(), &args).ok()
     }
 
-    /// Takes the context off its engine; when the call returns true, its queues do not touch memory any more. False if the engine
-    /// did not let go in time. [d3dkmddi: DXGKARG_SUSPENDCONTEXT]
+    /// Takes the context off its engine; when the call returns true, its queues do not touch memory any more. False if
+    /// the engine did not let go in time. [d3dkmddi: DXGKARG_SUSPENDCONTEXT]
     pub(super) fn suspend(&self) -> bool {
         let fence = {
             let mut suspension = lock(&self.suspension);
@@ -238,10 +242,12 @@ impl HwContext {
 
     /// Destroys the context with what is left of its queues. Once is enough. [d3dkmddi: DXGKDDI_DESTROYHWCONTEXT]
     pub(crate) fn destroy(&self) {
+        self.destroyed.store(true, Ordering::Release);
+        let mut gone = lock(&self.teardown);
         for queue in self.queues().into_iter().rev() {
             queue.destroy();
         }
-        if !self.destroyed.swap(true, Ordering::AcqRel) {
+        if !core::mem::replace(&mut *gone, true) {
             let status = self.adapter.miniport.destroy_hw_context(self.kmd.raw());
             self.sch().must_not_fail("DxgkDdiDestroyHwContext", status);
             self.sch().contexts.retire(self.system);

@@ -34,17 +34,23 @@ pub(crate) struct HwQueue {
     left_behind: AtomicU64,
     /// Progress value of the last buffer that the kernel submitted. Read without the lock, which may be held for long.
     last_submitted: AtomicU64,
-    /// Progress values under way, kept only where the node limits them. Lock order: held across DxgkDdiSubmitCommandToHwQueue, which
-    /// is not re-entered for one queue, and while waiting for room.
+    /// Progress values under way, kept only where the node limits them. Lock order: held across
+    /// DxgkDdiSubmitCommandToHwQueue, which is not re-entered for one queue, and while waiting for room.
     in_flight: Mutex<VecDeque<u64>>,
+    /// Nothing new is accepted.
     destroyed: AtomicBool,
+    /// The driver has let go.
+    gone: AtomicBool,
+    /// Held by whoever destroys the queue, so that a second one returns when it is gone; true from then on.
+    teardown: Mutex<bool>,
 }
 
 impl VidSch {
     /// Checks that a queue with these flags may exist in `context`.
     ///
     /// # Errors
-    /// STATUS_INVALID_PARAMETER for flags that contradict each other or the node; STATUS_NOT_SUPPORTED for features that are off.
+    /// STATUS_INVALID_PARAMETER for flags that contradict each other or the node; STATUS_NOT_SUPPORTED for features
+    /// that are off.
     pub(crate) fn check_queue_flags(
         &self,
         context: &HwContext,
@@ -108,7 +114,11 @@ impl VidSch {
         progress: Arc<SyncObject>,
         progress_handle: D3DKMT_HANDLE,
     ) -> Result<Arc<HwQueue>, NTSTATUS> {
+        let _running = self.enter()?;
         let adapter = context.adapter();
+        if context.is_destroyed() {
+            return Err(STATUS_INVALID_HANDLE);
+        }
         let system = self.queues.reserve();
         let mut args = DXGKARG_CREATEHWQUEUE::zeroed();
         args.hHwQueue = system.raw();
@@ -135,6 +145,8 @@ impl VidSch {
             last_submitted: AtomicU64::new(0),
             in_flight: Mutex::new(VecDeque::new()),
             destroyed: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            teardown: Mutex::new(false),
         });
         self.queues.publish(system, &queue);
         context.add_queue(&queue);
@@ -173,9 +185,14 @@ impl HwQueue {
         lock(&self.doorbell).clone()
     }
 
-    /// Whether the queue is gone.
+    /// Whether the queue is being destroyed or gone.
     pub(crate) fn is_destroyed(&self) -> bool {
         self.destroyed.load(Ordering::Acquire)
+    }
+
+    /// Whether the hardware does not run it any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
     }
 
     fn sch(&self) -> &Arc<VidSch> {
@@ -216,8 +233,8 @@ impl HwQueue {
     /// Hands a command buffer to the driver. [d3dkmddi: DXGKARG_SUBMITCOMMANDTOHWQUEUE]
     ///
     /// # Errors
-    /// STATUS_INVALID_PARAMETER for a queue of user-mode submission, or a progress value that does not grow; STATUS_DEVICE_REMOVED
-    /// after the bugcheck that a refusal by the driver is.
+    /// STATUS_INVALID_PARAMETER for a queue of user-mode submission, or a progress value that does not grow;
+    /// STATUS_DEVICE_REMOVED after the bugcheck that a refusal by the driver is.
     pub(crate) fn submit(
         &self,
         progress: u64,
@@ -262,7 +279,8 @@ impl HwQueue {
         Err(STATUS_DEVICE_REMOVED)
     }
 
-    /// Waits until the node takes another buffer of this queue (MaxInFlightHwQueueBuffers) and notes `progress` as under way.
+    /// Waits until the node takes another buffer of this queue (MaxInFlightHwQueueBuffers) and notes `progress` as
+    /// under way.
     fn make_room(&self, in_flight: &mut VecDeque<u64>, progress: u64) -> Result<(), NTSTATUS> {
         let caps = self.context.adapter().caps();
         let node = caps.nodes.get(self.context.node() as usize).ok_or(STATUS_INVALID_PARAMETER)?;
@@ -285,13 +303,18 @@ impl HwQueue {
     /// Destroys the queue with what is left of its doorbell, and its progress fence. Once is enough.
     /// [d3dkmddi: DXGKDDI_DESTROYHWQUEUE]
     pub(crate) fn destroy(&self) {
+        self.destroyed.store(true, Ordering::Release);
+        let mut over = lock(&self.teardown);
         if let Some(doorbell) = self.doorbell() {
             doorbell.destroy();
         }
-        if !self.destroyed.swap(true, Ordering::AcqRel) {
+        if !core::mem::replace(&mut *over, true) {
             self.sch().drain(&[self]);
+            // Whoever is submitting gets through or gives up first.
+            let _submitting = lock(&self.in_flight);
             let status = self.context.adapter().miniport.destroy_hw_queue(self.kmd.raw());
             self.sch().must_not_fail("DxgkDdiDestroyHwQueue", status);
+            self.gone.store(true, Ordering::Release);
             self.sch().queues.retire(self.system);
             self.context.remove_queue(self);
             self.progress.destroy();

@@ -28,7 +28,8 @@ pub(super) struct Pending {
 }
 
 impl VidSch {
-    /// DxgkCbNotifyInterrupt: at device level with the interrupt lock held. Notes what is reported; a broken rule is a bugcheck.
+    /// DxgkCbNotifyInterrupt: at device level with the interrupt lock held. Notes what is reported; a broken rule is a
+    /// bugcheck.
     pub(crate) fn notify_interrupt(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
         // SAFETY: the driver filled the arm of its type and keeps the array during the call, as the contract asks.
         let read = unsafe { report::read(data, self.limits) };
@@ -48,7 +49,7 @@ impl VidSch {
                             u64::from(invalid.last_completed),
                             u64::from(invalid.last_submitted),
                             format!(
-                                "DMA_COMPLETED with id {:#x} on node {node}: last completed {:#x}, last submitted {:#x}",
+                                "DMA_COMPLETED on node {node} with id {:#x}; completed {:#x}, submitted {:#x}",
                                 invalid.reported, invalid.last_completed, invalid.last_submitted
                             ),
                         )
@@ -66,7 +67,7 @@ impl VidSch {
                         Bugcheck::new(
                             Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR,
                             [0; 4],
-                            format!("NATIVE_FENCE_SIGNALED with handle {handle:p}, which is no native fence or a destroyed one"),
+                            format!("NATIVE_FENCE_SIGNALED names {handle:p}, no native fence or a destroyed one"),
                         )
                     })?;
                     pending.fences.push(fence);
@@ -91,7 +92,7 @@ impl VidSch {
                             fence,
                             0,
                             format!(
-                                "SUSPEND_CONTEXT_COMPLETED for context {context:p} with fence {fence}, which is not under way"
+                                "SUSPEND_CONTEXT_COMPLETED of {context:p} with fence {fence}, which is not under way"
                             ),
                         ));
                     }
@@ -183,8 +184,8 @@ impl VidSch {
         }
     }
 
-    /// DxgkCbInvalidateHwContext: the context lost its state in an engine reset. The one that caused it and those it took along both
-    /// lose their device; what differs is the reason. [d3dkmddi: DXGKCB_INVALIDATEHWCONTEXT]
+    /// DxgkCbInvalidateHwContext: the context lost its state in an engine reset. The one that caused it and those it
+    /// took along both lose their device; what differs is the reason. [d3dkmddi: DXGKCB_INVALIDATEHWCONTEXT]
     pub(crate) fn invalidate_hw_context(&self, args: &DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS {
         let Some(context) = self.find_context(args.hHwContext) else { return STATUS_INVALID_PARAMETER };
         let error = if args.Flags.CollateralDamage() { DeviceError::Reset } else { DeviceError::Hung };

@@ -1,12 +1,14 @@
 //! VidSch: contexts, queues, doorbells, fences and everything the driver reports about them.
 //!
 //! From an interrupt to the waiting thread there are two hops: the interrupt thread reads the report at device level
-//! ([`VidSch::notify_interrupt`], which only notes it) and in the DPC right after ([`VidSch::notify_dpc`]) wakes whoever's fence value is
-//! reached. Work that calls DDIs of PASSIVE_LEVEL goes to a worker thread. A fence nobody waits for raises no interrupt at all.
+//! ([`VidSch::notify_interrupt`], which only notes it) and in the DPC right after ([`VidSch::notify_dpc`]) wakes
+//! whoever's fence value is reached. Work that calls DDIs of PASSIVE_LEVEL goes to a worker thread. A fence nobody
+//! waits for raises no interrupt at all.
 //!
-//! Lock order, outermost first: `Doorbell::exists`, `HwQueue::in_flight`, `DeviceWork::lost`; `Storage::pages`; `SyncObject::waits`;
-//! `Node::submitting`; `VidSch::class`; the adapter's interrupt lock; leaves (registries, `Pending`, `Node::fences`, `Doorbell::shown`,
-//! suspensions, lists). Device level takes leaves only.
+//! Lock order, outermost first: `VidSch::stopped`; `teardown` of a context, then of a queue, then of a fence;
+//! `DeviceWork::lost`; `Doorbell::exists`; `HwQueue::in_flight`; `Storage::pages`; `SyncObject::waits`;
+//! `Node::submitting`; `VidSch::class`; the adapter's interrupt lock; leaves (registries, `Pending`, `Node::fences`,
+//! `Doorbell::shown`, suspensions, lists). Device level takes leaves only.
 
 mod close;
 mod doorbell;
@@ -29,8 +31,7 @@ mod worker;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, RwLockReadGuard, Weak};
 use std::time::{Duration, Instant};
 
 use wddm_ddi::status::*;
@@ -86,7 +87,9 @@ pub(crate) struct VidSch {
     /// Answer of DxgkDdiSetupPriorityBands.
     bands: OnceLock<NTSTATUS>,
     worker: Worker,
-    stopped: AtomicBool,
+    /// True once stopping has begun. Held for reading while objects are created. Lock order: before everything else
+    /// here, and never taken twice by a thread.
+    stopped: RwLock<bool>,
 }
 
 impl VidSch {
@@ -115,7 +118,7 @@ impl VidSch {
             class: Mutex::new(()),
             bands: OnceLock::new(),
             worker: Worker::default(),
-            stopped: AtomicBool::new(false),
+            stopped: RwLock::new(false),
         });
         sch.worker.start(&sch);
         sch
@@ -129,19 +132,23 @@ impl VidSch {
         self.adapter.upgrade().ok_or(STATUS_DEVICE_REMOVED)
     }
 
-    /// For what creates objects.
+    /// Keeps the scheduler from stopping while something is created that stopping would not find.
     ///
     /// # Errors
     /// STATUS_DEVICE_REMOVED once the scheduler is being stopped.
-    fn check_running(&self) -> Result<(), NTSTATUS> {
-        if self.stopped.load(Ordering::Acquire) { Err(STATUS_DEVICE_REMOVED) } else { Ok(()) }
+    fn enter(&self) -> Result<RwLockReadGuard<'_, bool>, NTSTATUS> {
+        let stopped = self.stopped.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if *stopped { Err(STATUS_DEVICE_REMOVED) } else { Ok(stopped) }
     }
 
-    /// Ends all work of processes: devices are lost, and everything made for them is destroyed on the driver. System contexts stay usable
-    /// until VidMm destroys them.
+    /// Ends all work of processes: devices are lost, and everything made for them is destroyed on the driver. System
+    /// contexts stay usable until VidMm destroys them.
     pub(crate) fn stop(&self) {
-        if self.stopped.swap(true, Ordering::AcqRel) {
-            return;
+        {
+            let mut stopped = self.stopped.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+            if core::mem::replace(&mut *stopped, true) {
+                return;
+            }
         }
         self.worker.stop();
         self.close_everything();
@@ -241,8 +248,8 @@ impl VidSch {
         self.verifier.is_stopped().then_some(STATUS_DEVICE_REMOVED)
     }
 
-    /// Blocks until all (or `any`) of the fences have reached their values: STATUS_SUCCESS, STATUS_TIMEOUT at `deadline`, or why the wait
-    /// was given up.
+    /// Blocks until all (or `any`) of the fences have reached their values: STATUS_SUCCESS, STATUS_TIMEOUT at
+    /// `deadline`, or why the wait was given up.
     pub(crate) fn wait(&self, conditions: &[(Arc<SyncObject>, u64)], any: bool, deadline: Option<Instant>) -> NTSTATUS {
         if is_met(conditions, any) {
             return STATUS_SUCCESS;

@@ -14,12 +14,13 @@ use super::VidSch;
 use super::storage::Slot;
 use super::sync_object::{NativeHandles, SyncObject};
 
-/// Private data that user-mode driver and kernel-mode driver exchange about a fence. [d3dukmdt: D3DDDI_NATIVE_FENCE_PDD_SIZE]
+/// Private data that user-mode driver and kernel-mode driver exchange about a fence. [d3dukmdt:
+/// D3DDDI_NATIVE_FENCE_PDD_SIZE]
 pub(crate) type PrivateData = [u8; 64];
 
 impl VidSch {
-    /// Creates a native fence of the default type and opens it in the process of `device`. The driver's words for the user-mode
-    /// driver replace `private`.
+    /// Creates a native fence of the default type and opens it in the process of `device`. The driver's words for the
+    /// user-mode driver replace `private`.
     ///
     /// # Errors
     /// STATUS_NOT_SUPPORTED without native fences; no memory; what the driver answered.
@@ -30,7 +31,7 @@ impl VidSch {
         private: &mut PrivateData,
         of_queue: bool,
     ) -> Result<Arc<SyncObject>, NTSTATUS> {
-        self.check_running()?;
+        let _running = self.enter()?;
         let adapter = &device.adapter;
         if adapter.caps().native_fence.is_none() || !adapter.caps().features.native_fence {
             return Err(STATUS_NOT_SUPPORTED);
@@ -49,7 +50,8 @@ impl VidSch {
         Ok(SyncObject::new(device, system, slot, Some(native), of_queue))
     }
 
-    /// Creates a fence that the driver knows only by its addresses: for paging queues and for queues without native progress fence.
+    /// Creates a fence that the driver knows only by its addresses: for paging queues and for queues without native
+    /// progress fence.
     ///
     /// # Errors
     /// No memory.
@@ -59,7 +61,7 @@ impl VidSch {
         initial: u64,
         of_queue: bool,
     ) -> Result<Arc<SyncObject>, NTSTATUS> {
-        self.check_running()?;
+        let _running = self.enter()?;
         let slot = self.storage(&device.process).take(initial)?;
         Ok(SyncObject::new(device, self.fences.reserve(), slot, None, of_queue))
     }

@@ -17,11 +17,11 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A node without work. Ids start shortly before the wrap, so that no driver gets away with comparing them as numbers.
+    /// A node without work. The first id is 1, so that a driver may take 0 for "nothing completed yet".
     pub(crate) fn new() -> Self {
         Self {
             submitting: Mutex::new(()),
-            fences: Mutex::new(PacketFences::starting_after(u32::MAX - 64)),
+            fences: Mutex::new(PacketFences::starting_after(0)),
             completed: Condvar::new(),
         }
     }

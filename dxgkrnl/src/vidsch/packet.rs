@@ -62,17 +62,18 @@ pub(super) fn set_root_page_table(adapter: &Adapter, context: KmdHandle, space: 
 
 impl VidSch {
     /// Only one thread is inside the DDIs of the GPU scheduler class (BuildPagingBuffer, SubmitCommand, PreemptCommand,
-    /// SetRootPageTable): whoever calls one holds this. Taken after every other lock of the scheduler but `Node::fences` and leaves;
-    /// never held while waiting. [threading-and-synchronization: first level]
+    /// SetRootPageTable): whoever calls one holds this. Taken after every other lock of the scheduler but
+    /// `Node::fences` and leaves; never held while waiting. [threading-and-synchronization: first level]
     pub(crate) fn scheduler_class(&self) -> MutexGuard<'_, ()> {
         lock(&self.class)
     }
 
-    /// Creates a context of the system device `device` on `node` and sets its page tables. [d3dkmddi: DXGKARG_CREATECONTEXT]
+    /// Creates a context of the system device `device` on `node` and sets its page tables. [d3dkmddi:
+    /// DXGKARG_CREATECONTEXT]
     ///
     /// # Errors
-    /// STATUS_INVALID_PARAMETER for a node that does not exist or a context that breaks the rules for virtual ones; what the driver
-    /// answered.
+    /// STATUS_INVALID_PARAMETER for a node that does not exist or a context that breaks the rules for virtual ones;
+    /// what the driver answered.
     pub(crate) fn create_system_context(
         &self,
         device: KmdHandle,
@@ -109,8 +110,8 @@ impl VidSch {
         Ok(context)
     }
 
-    /// Submits a paging buffer at a virtual address of the paging process; the answer is its fence on the context's node.
-    /// [d3dkmddi: DXGKARG_SUBMITCOMMANDVIRTUAL]
+    /// Submits a paging buffer at a virtual address of the paging process; the answer is its fence on the context's
+    /// node. [d3dkmddi: DXGKARG_SUBMITCOMMANDVIRTUAL]
     ///
     /// # Errors
     /// STATUS_DEVICE_REMOVED on a stopped adapter, and after the bugcheck that a refusal by the driver is.

@@ -1,6 +1,7 @@
 //! 32-bit submission fence ids of one node.
 //!
-//! Ids count up and wrap; two ids are compared by their distance, which is right as long as fewer than 2^31 packets are under way.
+//! Ids count up and wrap; two ids are compared by their distance, which is right as long as fewer than 2^31 packets are
+//! under way.
 
 /// Whether `id` comes after `other` in submission order.
 pub(crate) fn is_after(id: u32, other: u32) -> bool {

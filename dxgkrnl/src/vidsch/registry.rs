@@ -1,7 +1,7 @@
 //! Handles that the driver gets for objects of the scheduler.
 //!
-//! A handle looks like a kernel address and is never one: a driver that follows it faults. Values are not used twice, so that a
-//! stale one is known for what it is.
+//! A handle looks like a kernel address and is never one: a driver that follows it faults. Values are not used twice,
+//! so that a stale one is known for what it is.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,8 @@ pub(crate) struct Registry<T> {
     live: Mutex<HashMap<usize, Weak<T>>>,
 }
 
-/// The next handle of any kind on any adapter: some callbacks name no adapter, and a handle of one must not be found on another.
+/// The next handle of any kind on any adapter: some callbacks name no adapter, and a handle of one must not be found on
+/// another.
 static NEXT: AtomicUsize = AtomicUsize::new(0xffff_9000_0000_0010);
 /// Distance of handle values, as of small blocks of kernel memory.
 const STEP: usize = 16;

@@ -124,7 +124,8 @@ fn contract(kind: DXGK_INTERRUPT_TYPE, rule: impl AsRef<str>) -> Bugcheck {
 /// The bugcheck that the driver earned.
 ///
 /// # Safety
-/// The arm of `data.u` that the type selects must be filled; a fence array of the stated count must be readable as long as `data` is.
+/// The arm of `data.u` that the type selects must be filled; a fence array of the stated count must be readable as long
+/// as `data` is.
 pub(crate) unsafe fn read(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA, limits: Limits) -> Result<Report<'_>, Bugcheck> {
     use DXGK_INTERRUPT_TYPE as T;
     let kind = data.InterruptType;
@@ -231,7 +232,8 @@ unsafe fn read_native(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA, limits: Limits) ->
     limits.check_engine(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
     let legacy = data.Flags.EvaluateLegacyMonitoredFences();
     if limits.optimized {
-        // The logs of the named queue say which fences; all fences that are waited for are among them or are looked at in vain.
+        // The logs of the named queue say which fences; all fences that are waited for are among them or are looked at
+        // in vain.
         return Ok(Report::NativeScan { legacy });
     }
     if !arm.hHWQueue.is_null() {

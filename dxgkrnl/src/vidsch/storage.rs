@@ -1,7 +1,8 @@
 //! Where fence values live: pages of system memory, current and monitored values apart.
 //!
-//! Private fences of one process share pages. User mode reads the page of current values and has no mapping of the monitored ones; the
-//! GPU reads and writes current values and reads monitored ones. [native-gpu-fence-objects: physical memory storage]
+//! Private fences of one process share pages. User mode reads the page of current values and has no mapping of the
+//! monitored ones; the GPU reads and writes current values and reads monitored ones. [native-gpu-fence-objects:
+//! physical memory storage]
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +19,8 @@ use crate::vidmm::{AddressSpace, Protection, UserMapping};
 
 use super::wait::UNMONITORED;
 
-/// Distance of values when the driver asks for none: a cache line, so that fences of different engines do not disturb each other.
+/// Distance of values when the driver asks for none: a cache line, so that fences of different engines do not disturb
+/// each other.
 const STRIDE: u64 = 64;
 
 /// A 64-bit fence value, read and written whole.
@@ -37,7 +39,8 @@ impl Word {
     }
 
     fn atomic(&self) -> &AtomicU64 {
-        // SAFETY: the word is 8-aligned and mapped as long as the machine's memory; everyone accesses it as 64 bits at once.
+        // SAFETY: the word is 8-aligned and mapped as long as the machine's memory; everyone accesses it as 64 bits at
+        // once.
         unsafe { AtomicU64::from_ptr(self.0.as_ptr()) }
     }
 

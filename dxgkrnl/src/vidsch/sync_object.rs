@@ -1,11 +1,12 @@
 //! Fences as the system sees them: a value in shared memory and the CPU waits on it.
 //!
-//! Two kinds share everything but their end towards the driver. A *native* fence has a MonitoredValue that the driver compares with, so
-//! that only signals somebody waits for interrupt. A *monitored* fence has none: its interrupt says that some fence was written, and
-//! everyone who waits is looked at.
+//! Two kinds share everything but their end towards the driver. A *native* fence has a MonitoredValue that the driver
+//! compares with, so that only signals somebody waits for interrupt. A *monitored* fence has none: its interrupt says
+//! that some fence was written, and everyone who waits is looked at.
 //!
-//! The race between a CPU that starts to wait and a GPU that signals is settled in [`Watch::settle`]: write MonitoredValue (through
-//! the driver, at device level), then read CurrentValue again. [native-gpu-fence-objects: synchronization between GPU and CPU]
+//! The race between a CPU that starts to wait and a GPU that signals is settled in [`Watch::settle`]: write
+//! MonitoredValue (through the driver, at device level), then read CurrentValue again. [native-gpu-fence-objects:
+//! synchronization between GPU and CPU]
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -72,6 +73,8 @@ pub(crate) struct SyncObject {
     slot: Mutex<Option<Slot>>,
     /// Lock order: `waits`, then the adapter's interrupt lock, then leaves. Never taken at device level.
     waits: Mutex<Waits>,
+    /// Held by whoever destroys the fence, so that a second one returns when it is gone. Lock order: before `waits`.
+    teardown: Mutex<()>,
 }
 
 impl SyncObject {
@@ -94,6 +97,7 @@ impl SyncObject {
             gpu: slot.process_addresses(),
             slot: Mutex::new(Some(slot)),
             waits: Mutex::new(Waits { watch: Watch::new(), ended: None, always_signaled: false, watched: false }),
+            teardown: Mutex::new(()),
         });
         fence.sch().fences.publish(system, &fence);
         fence
@@ -301,6 +305,7 @@ impl SyncObject {
 
     /// Closes and destroys the fence; whoever waits for it is released with STATUS_CANCELLED. Once is enough.
     pub(crate) fn destroy(&self) {
+        let _teardown = lock(&self.teardown);
         self.end(STATUS_CANCELLED);
         let taken = {
             // Whoever still writes through the driver's handle holds this lock.

@@ -1,6 +1,7 @@
 //! CPU waits: one [`Wait`] for each call, a [`WaitList`] for each fence.
 //!
-//! A waiter is woken once, by whoever sees its last condition come true, straight from there to the thread or event; nobody polls.
+//! A waiter is woken once, by whoever sees its last condition come true, straight from there to the thread or event;
+//! nobody polls.
 
 use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -47,7 +48,8 @@ impl Wait {
     /// A wait that adds 1 to an event (an eventfd of the caller) when `conditions` have come true, then calls `over`.
     ///
     /// # Errors
-    /// STATUS_INVALID_HANDLE if the number is no open descriptor, STATUS_OBJECT_TYPE_MISMATCH if it is something other than an event.
+    /// STATUS_INVALID_HANDLE if the number is no open descriptor, STATUS_OBJECT_TYPE_MISMATCH if it is something other
+    /// than an event.
     pub(crate) fn of_event(conditions: u32, event: RawFd, over: Option<Hook>) -> Result<Arc<Self>, NTSTATUS> {
         if event < 0 {
             return Err(STATUS_INVALID_HANDLE);
@@ -103,8 +105,9 @@ impl Wait {
         }
     }
 
-    /// Blocks the thread of [`Wait::of_thread`] until the wait is over; STATUS_TIMEOUT when `deadline` has passed. `pause` puts the
-    /// thread to sleep for no longer than it is told and not beyond an unpark; it names a status once nobody will end the wait.
+    /// Blocks the thread of [`Wait::of_thread`] until the wait is over; STATUS_TIMEOUT when `deadline` has passed.
+    /// `pause` puts the thread to sleep for no longer than it is told and not beyond an unpark; it names a status once
+    /// nobody will end the wait.
     pub(crate) fn block(&self, deadline: Option<Instant>, pause: impl Fn(Duration) -> Option<NTSTATUS>) -> NTSTATUS {
         loop {
             if let Some(status) = self.outcome() {
@@ -184,7 +187,8 @@ pub(crate) trait Values {
     /// Reads CurrentValue.
     fn current(&self) -> u64;
 
-    /// Writes MonitoredValue. When the call returns, whoever writes a CurrentValue that is read from now on has seen it.
+    /// Writes MonitoredValue. When the call returns, whoever writes a CurrentValue that is read from now on has seen
+    /// it.
     fn write_monitored(&self, value: u64);
 }
 
@@ -206,8 +210,8 @@ impl Watch {
         self.monitored
     }
 
-    /// Wakes the satisfied and makes MonitoredValue match the rest, until both hold at once: a signal after the last write of
-    /// MonitoredValue interrupts, and one before it is seen by the read that follows.
+    /// Wakes the satisfied and makes MonitoredValue match the rest, until both hold at once: a signal after the last
+    /// write of MonitoredValue interrupts, and one before it is seen by the read that follows.
     pub(crate) fn settle(&mut self, values: &impl Values) {
         loop {
             for wait in self.list.take_satisfied(values.current()) {
