@@ -1,0 +1,202 @@
+//! Work through the thunks on a miniport that this crate knows nothing about, and what the verifier says about its interrupts.
+
+// Each test program uses its part of the shared miniport.
+#[allow(dead_code)]
+mod minimal;
+
+use std::sync::Arc;
+
+use dxgkrnl::verifier::Bugcheck;
+use dxgkrnl::{MachineConfig, Process, thunks};
+use minimal::{Bench, Mutant, SOUND};
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::{D3DKMT_HANDLE, LUID, NTSTATUS};
+
+/// Calls a thunk and answers its arguments.
+fn call<A>(thunk: unsafe extern "win64" fn(*mut A) -> NTSTATUS, mut args: A) -> Result<A, NTSTATUS> {
+    // SAFETY: the structure lives across the call and its pointers are NULL or good.
+    unsafe { thunk(&raw mut args) }.ok().map(|()| args)
+}
+
+struct Queue {
+    process: Arc<Process>,
+    adapter: D3DKMT_HANDLE,
+    device: D3DKMT_HANDLE,
+    context: D3DKMT_HANDLE,
+    queue: D3DKMT_HANDLE,
+    progress: D3DKMT_HANDLE,
+}
+
+/// A process with a hardware queue. The calling thread must stay attached by its own guard to use it.
+fn open(bench: &Bench, luid: LUID) -> Result<Queue, NTSTATUS> {
+    let process = bench.machine.create_process("test");
+    let _attached = process.attach();
+    let thunks = thunks();
+    let open = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: luid, hAdapter: 0 };
+    let adapter = call(thunks.D3DKMTOpenAdapterFromLuid, open)?.hAdapter;
+    let mut args = D3DKMT_CREATEDEVICE::zeroed();
+    args.u.hAdapter = adapter;
+    let device = call(thunks.D3DKMTCreateDevice, args)?.hDevice;
+    let args = D3DKMT_CREATEHWCONTEXT { hDevice: device, EngineAffinity: 1, ..Zeroed::zeroed() };
+    let context = call(thunks.D3DKMTCreateHwContext, args)?.hHwContext;
+    let args = D3DKMT_CREATEHWQUEUE { hHwContext: context, ..Zeroed::zeroed() };
+    let made = call(thunks.D3DKMTCreateHwQueue, args)?;
+    let (queue, progress) = (made.hHwQueue, made.hHwQueueProgressFence);
+    Ok(Queue { process, adapter, device, context, queue, progress })
+}
+
+impl Queue {
+    fn submit(&self, value: u64) -> Result<(), NTSTATUS> {
+        let _attached = self.process.attach();
+        let args = D3DKMT_SUBMITCOMMANDTOHWQUEUE {
+            hHwQueue: self.queue,
+            HwQueueProgressFenceId: value,
+            CommandBuffer: 0x1_0000,
+            CommandLength: 8,
+            ..Zeroed::zeroed()
+        };
+        call(thunks().D3DKMTSubmitCommandToHwQueue, args).map(|_| ())
+    }
+
+    fn wait(&self, value: u64) -> Result<(), NTSTATUS> {
+        let _attached = self.process.attach();
+        let (mut handle, mut value) = (self.progress, value);
+        let args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
+            hDevice: self.device,
+            ObjectCount: 1,
+            ObjectHandleArray: &raw mut handle,
+            FenceValueArray: &raw mut value,
+            ..Zeroed::zeroed()
+        };
+        call(thunks().D3DKMTWaitForSynchronizationObjectFromCpu, args).map(|_| ())
+    }
+
+    fn close(self) -> Result<(), NTSTATUS> {
+        let _attached = self.process.attach();
+        let thunks = thunks();
+        call(thunks.D3DKMTDestroyHwQueue, D3DKMT_DESTROYHWQUEUE { hHwQueue: self.queue })?;
+        call(thunks.D3DKMTDestroyHwContext, D3DKMT_DESTROYHWCONTEXT { hHwContext: self.context })?;
+        call(thunks.D3DKMTDestroyDevice, D3DKMT_DESTROYDEVICE { hDevice: self.device })?;
+        call(thunks.D3DKMTCloseAdapter, D3DKMT_CLOSEADAPTER { hAdapter: self.adapter })?;
+        assert_eq!(self.process.handle_count(), 0);
+        self.process.exit();
+        Ok(())
+    }
+}
+
+#[test]
+fn a_queue_runs_work_and_everything_is_given_back() {
+    let bench = Bench::new(SOUND).unwrap();
+    let luid = bench.start().unwrap();
+    let queue = open(&bench, luid).unwrap();
+    for value in 1..=10 {
+        queue.submit(value).unwrap();
+    }
+    queue.wait(10).unwrap();
+    assert_eq!(queue.submit(10), Err(STATUS_INVALID_PARAMETER), "values only grow");
+    // The device is done before its reports arrive, so the wait may have ended without them.
+    let monitored = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED.0 as usize;
+    let mut counters = bench.machine.counters(luid).unwrap();
+    while counters.notifications[monitored] < 10 {
+        std::thread::yield_now();
+        counters = bench.machine.counters(luid).unwrap();
+    }
+    assert_eq!(counters.notifications[monitored], 10);
+    assert!(counters.interrupts <= 10 + counters.unclaimed_interrupts, "messages may be merged, never multiplied");
+    queue.close().unwrap();
+    bench.machine.remove(luid).unwrap();
+    bench.machine.unload(bench.driver).unwrap();
+    assert_eq!(bench.machine.bugcheck(), None);
+}
+
+#[test]
+fn stop_ends_the_work_of_processes_that_are_still_open() {
+    let bench = Bench::new(SOUND).unwrap();
+    let luid = bench.start().unwrap();
+    let queue = open(&bench, luid).unwrap();
+    queue.submit(1).unwrap();
+    bench.machine.remove(luid).unwrap();
+    assert!(queue.submit(2).is_err());
+    bench.machine.unload(bench.driver).unwrap();
+    assert_eq!(bench.machine.bugcheck(), None, "the driver's objects were all destroyed");
+    assert_eq!(open(&bench, luid).err(), Some(STATUS_INVALID_PARAMETER));
+}
+
+#[test]
+fn a_machine_without_interrupt_threads_delivers_when_told() {
+    let config = MachineConfig { ram: 64 << 20, interrupt_thread: false, ..MachineConfig::default() };
+    let bench = Bench::with_config(SOUND, config).unwrap();
+    let luid = bench.start().unwrap();
+    let queue = open(&bench, luid).unwrap();
+    let before = bench.machine.counters(luid).unwrap();
+    queue.submit(1).unwrap();
+    assert_eq!(bench.machine.counters(luid).unwrap(), before, "nothing happens by itself");
+    assert!(bench.machine.deliver_interrupts());
+    assert!(!bench.machine.deliver_interrupts());
+    let after = bench.machine.counters(luid).unwrap();
+    assert_eq!((after.interrupts, after.dpcs), (before.interrupts + 1, before.dpcs + 1));
+    queue.wait(1).unwrap();
+    queue.close().unwrap();
+    bench.machine.remove(luid).unwrap();
+}
+
+/// Submits to a driver that breaks a contract in its DPC, and answers the stop.
+fn stops_in_dpc(in_dpc: fn(&mut minimal::Adapter)) -> Bugcheck {
+    let config = MachineConfig { ram: 64 << 20, interrupt_thread: false, ..MachineConfig::default() };
+    let bench = Bench::with_config(Mutant { in_dpc, ..SOUND }, config).unwrap();
+    let luid = bench.start().unwrap();
+    let queue = open(&bench, luid).unwrap();
+    queue.submit(1).unwrap();
+    bench.machine.deliver_interrupts();
+    let bugcheck = bench.machine.bugcheck().expect("the machine must stop");
+    assert_eq!(queue.submit(2), Err(STATUS_DEVICE_REMOVED), "nothing goes on after a stop");
+    bugcheck
+}
+
+#[test]
+fn contiguous_memory_cannot_be_had_in_a_dpc() {
+    let bugcheck = stops_in_dpc(|adapter| {
+        let mut args = DXGKARGCB_ALLOCATECONTIGUOUSMEMORY::zeroed();
+        args.NumberOfBytes = 4096;
+        // SAFETY: handle and place are good.
+        let _ = unsafe { adapter.interface.DxgkCbAllocateContiguousMemory.unwrap()(adapter.handle, &raw mut args) };
+        unreachable!("the callback must not return");
+    });
+    assert_eq!((bugcheck.code, bugcheck.parameters[1]), (0xd1, 2));
+}
+
+#[test]
+fn interrupts_cannot_be_reported_in_a_dpc() {
+    let bugcheck = stops_in_dpc(|adapter| {
+        let data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();
+        // SAFETY: handle and data are good.
+        unsafe { adapter.interface.DxgkCbNotifyInterrupt.unwrap()(adapter.handle, &raw const data) };
+    });
+    assert_eq!(bugcheck.code, 0xd1);
+    assert!(bugcheck.reason.contains("DxgkCbNotifyInterrupt"), "{}", bugcheck.reason);
+}
+
+#[test]
+fn a_packet_that_was_never_submitted_cannot_complete() {
+    unsafe extern "win64" fn report(context: *mut std::ffi::c_void) -> u8 {
+        let adapter = minimal::driver::adapter(context);
+        let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();
+        data.InterruptType = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_DMA_COMPLETED;
+        data.u.DmaCompleted.SubmissionFenceId = 0x7000_0000;
+        // SAFETY: handle and data are good.
+        unsafe { adapter.interface.DxgkCbNotifyInterrupt.unwrap()(adapter.handle, &raw const data) };
+        1
+    }
+    let bugcheck = stops_in_dpc(|adapter| {
+        let synchronize = adapter.interface.DxgkCbSynchronizeExecution.unwrap();
+        let context = std::ptr::from_mut(adapter).cast();
+        let mut result = 0;
+        // SAFETY: all arguments are good.
+        let _ = unsafe { synchronize(adapter.handle, Some(report), context, 0, &raw mut result) };
+        unreachable!("neither callback may return");
+    });
+    assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x119, 1));
+}
