@@ -143,6 +143,44 @@ fn a_machine_without_interrupt_threads_delivers_when_told() {
     bench.machine.remove(luid).unwrap();
 }
 
+/// Makes one allocation on the queue's device and destroys it again.
+fn allocate(queue: &Queue) -> Result<(), NTSTATUS> {
+    let _attached = queue.process.attach();
+    let mut info = D3DDDI_ALLOCATIONINFO2::zeroed();
+    let mut args = D3DKMT_CREATEALLOCATION { hDevice: queue.device, NumAllocations: 1, ..Zeroed::zeroed() };
+    args.u1.pAllocationInfo2 = &raw mut info;
+    call(thunks().D3DKMTCreateAllocation2, args)?;
+    let args = D3DKMT_DESTROYALLOCATION2 {
+        hDevice: queue.device,
+        phAllocationList: &raw mut info.hAllocation,
+        AllocationCount: 1,
+        ..Zeroed::zeroed()
+    };
+    call(thunks().D3DKMTDestroyAllocation2, args).map(|_| ())
+}
+
+#[test]
+fn an_allocation_mapped_through_the_aperture_needs_the_second_way_of_mapping() {
+    let bench = Bench::new(SOUND).unwrap();
+    let luid = bench.start().unwrap();
+    let queue = open(&bench, luid).unwrap();
+    allocate(&queue).unwrap();
+    queue.close().unwrap();
+    bench.machine.remove(luid).unwrap();
+    bench.machine.unload(bench.driver).unwrap();
+    let allocation = |info: &mut DXGK_ALLOCATIONINFO| {
+        info.u3.FlagsWddm2 = DXGK_ALLOCATIONINFOFLAGS_WDDM2_0::new().with_MapApertureCpuVisible(true);
+    };
+    let bench = Bench::new(Mutant { allocation, ..SOUND }).unwrap();
+    let luid = bench.start().unwrap();
+    let queue = open(&bench, luid).unwrap();
+    assert_eq!(allocate(&queue), Err(STATUS_INVALID_PARAMETER));
+    assert!(bench.machine.debug_log().iter().any(|line| line.contains("MapApertureCpuVisible")));
+    queue.close().unwrap();
+    bench.machine.remove(luid).unwrap();
+    bench.machine.unload(bench.driver).unwrap();
+}
+
 /// Submits to a driver that breaks a contract in its DPC, and answers the stop.
 fn stops_in_dpc(in_dpc: fn(&mut minimal::Adapter)) -> Bugcheck {
     let config = MachineConfig { ram: 64 << 20, interrupt_thread: false, ..MachineConfig::default() };

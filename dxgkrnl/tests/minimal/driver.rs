@@ -412,6 +412,81 @@ pub(crate) unsafe extern "win64" fn create_hw_queue(context: HANDLE, args: *mut 
     STATUS_SUCCESS
 }
 
+/// Every allocation is 64 KiB of system memory.
+pub(crate) unsafe extern "win64" fn create_allocation(
+    context: HANDLE,
+    args: *mut DXGKARG_CREATEALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let args = unsafe { &*args };
+    // SAFETY: the system passes as many elements as it says.
+    let infos = unsafe { std::slice::from_raw_parts_mut(args.pAllocationInfo, args.NumAllocations as usize) };
+    for info in infos {
+        info.hAllocation = object(context);
+        info.Size = 1 << 16;
+        info.SupportedWriteSegmentSet = 1;
+        info.PreferredSegment.set_SegmentId0(1);
+        info.AllocationPriority = 0x7800_0000;
+        (adapter(context).mutant.allocation)(info);
+    }
+    STATUS_SUCCESS
+}
+
+/// Frees a list of objects.
+fn free_all(list: *mut HANDLE, count: u32) -> NTSTATUS {
+    for index in 0..count as usize {
+        // SAFETY: the system passes as many elements as it says.
+        free(unsafe { list.wrapping_add(index).read() });
+    }
+    STATUS_SUCCESS
+}
+
+pub(crate) unsafe extern "win64" fn destroy_allocation(
+    _context: HANDLE,
+    args: *const DXGKARG_DESTROYALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let args = unsafe { &*args };
+    free_all(args.pAllocationList, args.NumAllocations)
+}
+
+/// Takes the allocation's own object from the system, which must be the one that CreateAllocation answered.
+pub(crate) unsafe extern "win64" fn open_allocation(device: HANDLE, args: *const DXGKARG_OPENALLOCATION) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let args = unsafe { &*args };
+    let adapter = adapter(adapter_of(device));
+    for index in 0..args.NumAllocations as usize {
+        let info = args.pOpenAllocation.wrapping_add(index);
+        // SAFETY: the system passes as many elements as it says.
+        let info = unsafe { &mut *info };
+        let mut data = DXGKARGCB_GETHANDLEDATA::zeroed();
+        data.hObject = info.hAllocation;
+        data.Type = DXGK_HANDLE_TYPE::DXGK_HANDLE_ALLOCATION;
+        let mut release = std::ptr::null_mut();
+        // SAFETY: both places are good.
+        let found = unsafe { adapter.interface.DxgkCbAcquireHandleData.unwrap()(&raw const data, &raw mut release) };
+        assert_eq!(adapter_of(found), std::ptr::from_mut(adapter).cast(), "the object of CreateAllocation");
+        let given_back = DXGKARGCB_RELEASEHANDLEDATA { ReleaseHandle: release, Type: data.Type };
+        // SAFETY: the handle was just acquired.
+        unsafe { adapter.interface.DxgkCbReleaseHandleData.unwrap()(given_back) };
+        data.hObject ^= 0x4000;
+        // SAFETY: the place is good.
+        let foreign = unsafe { adapter.interface.DxgkCbGetHandleData.unwrap()(&raw const data) };
+        assert!(foreign.is_null(), "a handle of nothing has no data");
+        info.hDeviceSpecificAllocation = object(std::ptr::from_mut(adapter).cast());
+    }
+    STATUS_SUCCESS
+}
+
+pub(crate) unsafe extern "win64" fn close_allocation(
+    _device: HANDLE,
+    args: *const DXGKARG_CLOSEALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let args = unsafe { &*args };
+    free_all(args.pOpenHandleList, args.NumAllocations)
+}
+
 /// The engine is the processor: entries are 8 bytes, packets are done when they are submitted.
 pub(crate) unsafe extern "win64" fn build_paging_buffer(
     _context: HANDLE,

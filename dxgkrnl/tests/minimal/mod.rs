@@ -28,6 +28,8 @@ pub(crate) struct Mutant {
     pub(crate) segment_out: fn(&mut DXGK_QUERYSEGMENTOUT4),
     pub(crate) precision: u32,
     pub(crate) dma_buffer_segment_set: u32,
+    /// What CreateAllocation answers.
+    pub(crate) allocation: fn(&mut DXGK_ALLOCATIONINFO),
     /// Features that the driver says it supports.
     pub(crate) features: &'static [DXGK_FEATURE_ID],
     /// Runs in StartDevice, after everything is set up.
@@ -54,6 +56,7 @@ pub(crate) const SOUND: Mutant = Mutant {
     segment_out: |_| (),
     precision: 64,
     dma_buffer_segment_set: 1,
+    allocation: |_| (),
     features: &[DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH],
     in_start: |_| (),
     in_dpc: |_| (),

@@ -70,15 +70,15 @@ fn rendering(table: &mut DRIVER_INITIALIZATION_DATA) {
     table.DxgkDdiDestroyDevice = Some(driver::destroy);
     table.DxgkDdiCreateContext = Some(driver::create_context);
     table.DxgkDdiDestroyContext = Some(driver::destroy);
+    table.DxgkDdiCreateAllocation = Some(driver::create_allocation);
+    table.DxgkDdiDestroyAllocation = Some(driver::destroy_allocation);
+    table.DxgkDdiOpenAllocation = Some(driver::open_allocation);
+    table.DxgkDdiCloseAllocation = Some(driver::close_allocation);
     table.DxgkDdiBuildPagingBuffer = Some(driver::build_paging_buffer);
     table.DxgkDdiSubmitCommandVirtual = Some(driver::submit_command_virtual);
     table.DxgkDdiSetRootPageTable = Some(set_root_page_table);
     table.DxgkDdiGetRootPageTableSize = Some(get_root_page_table_size);
     trivial! { table:
-        DxgkDdiCreateAllocation(HANDLE, *mut DXGKARG_CREATEALLOCATION);
-        DxgkDdiDestroyAllocation(HANDLE, *const DXGKARG_DESTROYALLOCATION);
-        DxgkDdiOpenAllocation(HANDLE, *const DXGKARG_OPENALLOCATION);
-        DxgkDdiCloseAllocation(HANDLE, *const DXGKARG_CLOSEALLOCATION);
         DxgkDdiDescribeAllocation(HANDLE, *mut DXGKARG_DESCRIBEALLOCATION);
         DxgkDdiGetStandardAllocationDriverData(HANDLE, *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA);
         DxgkDdiPreemptCommand(HANDLE, *const DXGKARG_PREEMPTCOMMAND);
