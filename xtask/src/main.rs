@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.task {
         // The sum stays the last line, so a failure adds no message of its own.
         Task::Test { quick } => return if test::test(&root(), quick) { ExitCode::SUCCESS } else { ExitCode::FAILURE },
-        Task::Docs { check } => manual::manual(&root(), check),
+        Task::Docs { check } => manual::manual(&root(), check).and_then(|()| manual::ddi_table(&root(), check)),
         Task::DdiFacts { from } => layout::reduce(&root(), &from),
         Task::DdiLayout { check } => layout::generate(&root(), check),
     };

@@ -23,6 +23,22 @@ pub(crate) fn manual(root: &Path, check: bool) -> Result<(), String> {
     publish(&path, &refreshed(&old)?, check)
 }
 
+/// Writes the driver's table of entry points, or with `check` fails when it is stale. The driver's own test prints it, so that
+/// this program does not need a driver that compiles.
+pub(crate) fn ddi_table(root: &Path, check: bool) -> Result<(), String> {
+    let mut command = std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root).args(["test", "--quiet", "-p", "campanile_kmd", "--test", "ddi_table"]);
+    if !check {
+        command.env("CAMPANILE_WRITE_DOCS", "1");
+    }
+    let output = command.output().map_err(|error| format!("cargo does not start: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = [output.stdout, output.stderr].concat();
+    Err(format!("docs/ddi-table.md is stale, or the driver does not compile:\n{}", String::from_utf8_lossy(&text)))
+}
+
 fn path(root: &Path) -> PathBuf {
     root.join("docs/hardware.md")
 }
