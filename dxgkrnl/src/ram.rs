@@ -57,6 +57,11 @@ impl Ram {
         self.size
     }
 
+    /// Bytes that are free, in whatever pieces.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).free_bytes()
+    }
+
     /// Takes `len` contiguous bytes (rounded up to pages) aligned to `align` (a power of two, at least a page).
     pub(crate) fn allocate(self: &Arc<Self>, len: u64, align: u64) -> Option<Pages> {
         let len = len.max(1).checked_next_multiple_of(PAGE_SIZE)?;

@@ -458,6 +458,29 @@ impl Allocation {
     }
 }
 
+#[cfg(test)]
+impl Allocation {
+    /// An allocation that no driver knows.
+    pub(super) fn unknown(id: u64, size: u64, places: &[u8], cpu_visible: bool) -> Arc<Self> {
+        let mut placements = [0; 32];
+        placements[..places.len()].copy_from_slice(places);
+        Arc::new(Self {
+            vidmm: Weak::new(),
+            id: AllocationId(id),
+            kmd: KmdHandle::new(core::ptr::without_provenance_mut(0x1000 + id as usize)),
+            open: KmdHandle::NULL,
+            global: 0,
+            device: 1,
+            kmd_device: KmdHandle::NULL,
+            size,
+            alignment: PAGE_SIZE,
+            placements,
+            cpu_visible,
+            resource: None,
+        })
+    }
+}
+
 impl Resource {
     /// Identity of the device it was made on.
     pub(crate) fn device(&self) -> u64 {

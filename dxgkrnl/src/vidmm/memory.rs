@@ -377,26 +377,22 @@ impl Memory {
         self.wait_for_idle(segment)
     }
 
-    /// Waits until queues have let go of something, within bounds.
+    /// Waits until queues have let go of something that would free memory in `segment`, within bounds.
     fn wait_for_idle(&mut self, segment: u32) -> Result<bool, NTSTATUS> {
         let deadline = Instant::now() + IDLE_PATIENCE;
-        let hopeful = |memory: &Self| {
-            memory.allocations.values().any(|state| {
-                let here =
-                    matches!(&state.place, Place::Local { segment: here, .. } if *here == segment) || segment == 0;
-                state.idle.is_some()
-                    && state.listed == 0
-                    && state.references == 0
-                    && (state.destroyed || segment != 0)
-                    && here
-            })
+        let waits = |state: &State| {
+            let leaves = segment != 0 && residency::is_in(state, segment);
+            let holds_here = leaves || (segment == 0 && matches!(state.place, Place::System(_)));
+            state.listed == 0 && state.references == 0 && holds_here && (state.destroyed || leaves)
         };
-        while hopeful(self) && Instant::now() < deadline && !self.driver.verifier.is_stopped() {
-            let ready = |state: &State| state.listed == 0 && state.idle.as_ref().is_some_and(|idle| idle());
-            if self.reap()? || self.allocations.values().any(|state| ready(state) && residency::is_in(state, segment)) {
-                return Ok(true);
+        while self.allocations.values().any(|state| waits(state) && state.idle.as_ref().is_some_and(|idle| !idle())) {
+            if Instant::now() > deadline || self.driver.verifier.is_stopped() {
+                break;
             }
             std::thread::sleep(Duration::from_micros(200));
+            if self.reap()? || residency::victim(self, segment).is_some() {
+                return Ok(true);
+            }
         }
         Ok(false)
     }
@@ -485,3 +481,10 @@ fn entry(driver: &Driver, shown: &Shown<'_>, page: u64, access: Access) -> DXGK_
     entry.u1 = DXGK_PTE_Union1 { PageAddress: frame };
     entry
 }
+
+#[cfg(test)]
+#[path = "fake_gpu.rs"]
+mod fake_gpu;
+#[cfg(test)]
+#[path = "memory_tests.rs"]
+mod tests;

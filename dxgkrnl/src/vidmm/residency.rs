@@ -69,12 +69,11 @@ impl Memory {
         let (place, moved) = match (from, to) {
             (from, None) => (from, Ok(())),
             (Place::Uncommitted, Some(to @ Place::System(_))) => (to, Ok(())),
-            (Place::Uncommitted, Some(to)) => {
-                let filled = self.fill_zero(kmd, &to, size);
-                (to, filled)
-            }
             (from, Some(to)) => {
-                let moved = self.transfer(kmd, &from, &to, size);
+                let moved = match from {
+                    Place::Uncommitted => self.fill_zero(kmd, &to, size),
+                    _ => self.transfer(kmd, &from, &to, size),
+                };
                 let (stays, goes) = if moved.is_ok() { (to, from) } else { (from, to) };
                 self.release_place(goes, size);
                 (stays, moved)

@@ -1,0 +1,353 @@
+//! A driver and a GPU for tests of the memory manager: page tables in real memory, a TLB that forgets only what it is told to, and a
+//! paging node that runs packets as late as it may.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::os::fd::FromRawFd;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::HANDLE;
+
+use crate::adapter::{BarPlace, Segment};
+use crate::loader::Driver as LoadedDriver;
+use crate::machine::lock;
+use crate::miniport::{KmdHandle, Miniport};
+use crate::ram::{PAGE_SIZE, Ram, map_shared};
+use crate::verifier::Verifier;
+use crate::vidmm::driver::Driver;
+use crate::vidmm::memory::Memory;
+use crate::vidmm::page_table::Shape;
+use crate::vidmm::paging::{Paging, PagingNode};
+use crate::vidmm::segment::Segments;
+
+/// Bus address of VRAM.
+const BUS: u64 = 1 << 40;
+/// Index bits of the levels.
+const BITS: [u32; 3] = [9, 4, 4];
+/// Bytes that one packet of the fake node covers.
+const CHUNK: u64 = 5 * PAGE_SIZE;
+/// Bytes of a packet.
+const PACKET: usize = 32;
+
+/// The device and what its driver knows.
+pub(super) struct Fake {
+    ram: Arc<Ram>,
+    vram: NonNull<u8>,
+    vram_size: u64,
+    tlb: HashMap<((u32, u64), u64), u64>,
+    pub(super) flushes: usize,
+    /// Answers that replace the next ones to operations with a buffer.
+    pub(super) refuse: VecDeque<NTSTATUS>,
+    /// Answers that replace the next ones to operations without.
+    pub(super) refuse_at_once: VecDeque<NTSTATUS>,
+    /// The driver writes so many bytes beyond its buffer at the next packet.
+    pub(super) overrun: bool,
+}
+
+// SAFETY: the mapping of VRAM lives as long as the test process and is accessed under the lock around the fake.
+unsafe impl Send for Fake {}
+
+/// Runs packets when somebody waits for them, in order.
+pub(super) struct FakeNode {
+    fake: Arc<Mutex<Fake>>,
+    root: (u32, u64),
+    queue: Mutex<VecDeque<(u32, u64, u32)>>,
+    next: Mutex<u32>,
+    done: Mutex<u32>,
+}
+
+/// An access that does not translate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fault;
+
+impl Fake {
+    fn address(&self, segment: u32, offset: u64) -> NonNull<u8> {
+        match segment {
+            0 => self.ram.kernel_address(offset, PAGE_SIZE).expect("system memory exists"),
+            _ => {
+                assert!(segment == 2 && offset + PAGE_SIZE <= self.vram_size, "outside VRAM: {segment} {offset:#x}");
+                // SAFETY: the offset lies in the mapping, as just checked.
+                unsafe { self.vram.add(offset as usize) }
+            }
+        }
+    }
+
+    fn entry(&self, table: (u32, u64), index: u64) -> u64 {
+        // SAFETY: the index is below the entries of a table.
+        let at = unsafe { self.address(table.0, table.1).cast::<u64>().add(index as usize) };
+        // SAFETY: tables are mapped and aligned.
+        unsafe { at.as_ptr().read_volatile() }
+    }
+
+    fn walk(&self, root: (u32, u64), page: u64) -> u64 {
+        let mut table = root;
+        for level in (0..BITS.len()).rev() {
+            let shift: u32 = BITS[..level].iter().sum();
+            let entry = self.entry(table, (page >> shift) & ((1 << BITS[level]) - 1));
+            if level == 0 || entry & 1 == 0 {
+                return entry;
+            }
+            table = ((entry >> 3 & 0x1f) as u32, entry >> 12 << 12);
+        }
+        0
+    }
+
+    /// Translates an address as the GPU does, and checks that the TLB holds nothing that the tables do not say.
+    pub(super) fn translate(&mut self, root: (u32, u64), address: u64, write: bool) -> Result<NonNull<u8>, Fault> {
+        let page = address / PAGE_SIZE;
+        let walked = self.walk(root, page);
+        let entry = *self.tlb.entry((root, page)).or_insert(walked);
+        assert_eq!(entry, walked, "the TLB was not flushed for {address:#x}");
+        if entry & 1 == 0 {
+            // Invalid entries are not cached by this GPU.
+            self.tlb.remove(&(root, page));
+            return Err(Fault);
+        }
+        if write && entry & 4 != 0 {
+            return Err(Fault);
+        }
+        let at = self.address((entry >> 3 & 0x1f) as u32, entry >> 12 << 12);
+        // SAFETY: the offset lies in the page.
+        Ok(unsafe { at.add((address % PAGE_SIZE) as usize) })
+    }
+
+    /// Whether the GPU may write what the address translates to.
+    pub(super) fn is_zero_page(&self, root: (u32, u64), address: u64) -> bool {
+        self.walk(root, address / PAGE_SIZE) & 3 == 3
+    }
+
+    fn bytes(&mut self, root: (u32, u64), address: u64, len: u64, write: bool) -> Vec<NonNull<u8>> {
+        (0..len / PAGE_SIZE)
+            .map(|page| self.translate(root, address + page * PAGE_SIZE, write).expect("paging memory is mapped"))
+            .collect()
+    }
+
+    fn run(&mut self, root: (u32, u64), packet: [u64; 4]) {
+        let [operation, source, destination, len] = packet;
+        match operation {
+            1 => {
+                for page in self.bytes(root, destination, len, true) {
+                    // SAFETY: the page is mapped and belongs to the machine.
+                    unsafe { page.as_ptr().write_bytes(0, PAGE_SIZE as usize) };
+                }
+            }
+            2 => {
+                let from = self.bytes(root, source, len, false);
+                for (from, to) in from.into_iter().zip(self.bytes(root, destination, len, true)) {
+                    // SAFETY: both pages are mapped and belong to the machine; a page moved onto itself would be a bug of the test.
+                    unsafe { to.as_ptr().copy_from_nonoverlapping(from.as_ptr(), PAGE_SIZE as usize) };
+                }
+            }
+            3 => {
+                let at = self.translate(root, destination, true).expect("the fence is mapped");
+                // SAFETY: fences are aligned words.
+                unsafe { at.cast::<u64>().as_ptr().write_volatile(source) };
+            }
+            _ => panic!("no such packet: {operation}"),
+        }
+    }
+}
+
+impl PagingNode for FakeNode {
+    fn submit(&self, address: u64, size: u32, _private: &mut [u8]) -> Result<u32, NTSTATUS> {
+        assert!(size > 0 && size as usize % PACKET == 0);
+        let mut next = lock(&self.next);
+        *next += 1;
+        lock(&self.queue).push_back((*next, address, size));
+        Ok(*next)
+    }
+
+    fn is_complete(&self, fence: u32) -> bool {
+        fence <= *lock(&self.done)
+    }
+
+    fn wait(&self, fence: u32) -> Result<(), NTSTATUS> {
+        while !self.is_complete(fence) {
+            let (id, address, size) = lock(&self.queue).pop_front().expect("nobody waits for what was not submitted");
+            let mut fake = lock(&self.fake);
+            for at in (0..u64::from(size)).step_by(PACKET) {
+                let mut packet = [0u64; 4];
+                for (word, place) in packet.iter_mut().zip(0..) {
+                    let at = fake.translate(self.root, address + at + place * 8, false).expect("buffers are mapped");
+                    // SAFETY: packets are words within a page, and mapped.
+                    *word = unsafe { at.cast::<u64>().as_ptr().read_volatile() };
+                }
+                fake.run(self.root, packet);
+            }
+            *lock(&self.done) = id;
+        }
+        Ok(())
+    }
+}
+
+fn encode(pte: &DXGK_PTE) -> u64 {
+    let bits = pte.Bits;
+    // SAFETY: both arms of the union are page numbers.
+    let page = unsafe { pte.u1.PageAddress };
+    u64::from(bits.Valid())
+        | u64::from(bits.Zero()) << 1
+        | u64::from(bits.ReadOnly()) << 2
+        | u64::from(bits.Segment()) << 3
+        | page << 12
+}
+
+fn update(update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE) {
+    let entries = 1u32 << BITS[update.PageTableLevel as usize];
+    assert!(!update.hProcess.is_null() && update.NumPageTableEntries > 0);
+    assert!(update.StartIndex + update.NumPageTableEntries <= entries);
+    // SAFETY: this mode was asked for, and is the only one used.
+    let table = unsafe { update.PageTableAddress.CpuVirtual }.cast::<u64>();
+    for entry in 0..update.NumPageTableEntries {
+        let element = if update.Flags.Repeat() { 0 } else { entry };
+        // SAFETY: the array has as many elements, one with Repeat.
+        let pte = unsafe { update.pPageTableEntries.add(element as usize) };
+        // SAFETY: as above.
+        let value = encode(unsafe { &*pte });
+        let at = table.wrapping_add((update.StartIndex + entry) as usize);
+        // SAFETY: the entry lies in the table, which is mapped.
+        unsafe { at.write_volatile(value) };
+    }
+}
+
+/// Writes the packets of an operation of `len` bytes, going on where MultipassOffset says.
+fn push(args: &mut DXGKARG_BUILDPAGINGBUFFER, len: u64, packet: impl Fn(u64, u64) -> [u64; 4]) -> NTSTATUS {
+    let mut room = args.DmaSize as usize;
+    loop {
+        let at = u64::from(args.MultipassOffset) * CHUNK;
+        if at >= len {
+            return STATUS_SUCCESS;
+        }
+        if room < PACKET {
+            return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+        }
+        let words = packet(at, CHUNK.min(len - at));
+        // SAFETY: the buffer has room for it, as just checked.
+        unsafe { args.pDmaBuffer.cast::<[u64; 4]>().write_unaligned(words) };
+        args.pDmaBuffer = args.pDmaBuffer.wrapping_byte_add(PACKET);
+        args.MultipassOffset += 1;
+        room -= PACKET;
+    }
+}
+
+unsafe extern "win64" fn build(adapter: HANDLE, args: *mut DXGKARG_BUILDPAGINGBUFFER) -> NTSTATUS {
+    // SAFETY: hAdapter is the fake that the miniport was made for, which outlives it.
+    let fake = unsafe { &*adapter.cast::<Mutex<Fake>>() };
+    // SAFETY: the system passes one structure for the length of the call.
+    let args = unsafe { &mut *args };
+    let mut fake = lock(fake);
+    let refused = if args.pDmaBuffer.is_null() { fake.refuse_at_once.pop_front() } else { fake.refuse.pop_front() };
+    if let Some(status) = refused {
+        return status;
+    }
+    use DXGK_BUILDPAGINGBUFFER_OPERATION as Op;
+    // SAFETY: Operation names the arm that is filled.
+    unsafe {
+        match args.Operation {
+            Op::DXGK_OPERATION_UPDATE_PAGE_TABLE => update(&args.u.UpdatePageTable),
+            Op::DXGK_OPERATION_FLUSH_TLB => {
+                let flush = args.u.FlushTlb;
+                let root = (flush.RootPageTableAddress.SegmentId, flush.RootPageTableAddress.SegmentOffset);
+                let pages = flush.StartVirtualAddress / PAGE_SIZE..flush.EndVirtualAddress.div_ceil(PAGE_SIZE);
+                fake.tlb.retain(|(other, page), _| *other != root || !pages.contains(page));
+                fake.flushes += 1;
+            }
+            Op::DXGK_OPERATION_VIRTUAL_FILL => {
+                let fill = args.u.FillVirtual;
+                if fake.overrun {
+                    let beyond = args.pDmaBuffer.wrapping_byte_add(args.DmaSize as usize).cast::<u8>();
+                    beyond.write(0);
+                }
+                return push(args, fill.FillSizeInBytes, |at, len| [1, 0, fill.DestinationVirtualAddress + at, len]);
+            }
+            Op::DXGK_OPERATION_VIRTUAL_TRANSFER => {
+                let copy = args.u.TransferVirtual;
+                return push(args, copy.TransferSizeInBytes, |at, len| {
+                    [2, copy.SourceVirtualAddress + at, copy.DestinationVirtualAddress + at, len]
+                });
+            }
+            Op::DXGK_OPERATION_SIGNAL_MONITORED_FENCE => {
+                let signal = args.u.SignalMonitoredFence;
+                return push(args, 1, |_, _| [3, signal.MonitoredFenceValue, signal.MonitoredFenceGpuVa, 0]);
+            }
+            other => panic!("operation {other:?} is not for a WDDM 2 driver"),
+        }
+    }
+    STATUS_SUCCESS
+}
+
+/// A memory manager on a fake GPU with `vram` bytes of VRAM (segment 2, behind an aperture) and `ram` bytes of system memory.
+pub(super) fn memory(ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fake>>) {
+    let ram = Ram::new(ram).unwrap();
+    // SAFETY: the name is a valid C string.
+    let fd = unsafe { libc::memfd_create(c"vram".as_ptr(), libc::MFD_CLOEXEC) };
+    // SAFETY: the descriptor was just created and is owned by nobody else.
+    let file = Arc::new(unsafe { File::from_raw_fd(fd) });
+    file.set_len(vram).unwrap();
+    let base = map_shared(&file, 0, vram, true).unwrap();
+    // SAFETY: the mapping is new and belongs to the test. Nothing may rely on fresh VRAM being zero.
+    unsafe { base.as_ptr().write_bytes(0xaa, vram as usize) };
+    let fake = Arc::new(Mutex::new(Fake {
+        ram: Arc::clone(&ram),
+        vram: base,
+        vram_size: vram,
+        tlb: HashMap::new(),
+        flushes: 0,
+        refuse: VecDeque::new(),
+        refuse_at_once: VecDeque::new(),
+        overrun: false,
+    }));
+    let verifier = Arc::new(Verifier::default());
+    let mut table = DRIVER_INITIALIZATION_DATA::zeroed();
+    table.DxgkDdiBuildPagingBuffer = Some(build);
+    let loaded = LoadedDriver::new("fake".to_owned(), Arc::clone(&verifier), Arc::clone(&ram));
+    let mut mmu = DXGK_GPUMMUCAPS::zeroed();
+    mmu.Bits =
+        mmu.Bits.with_ReadOnlyMemorySupported(true).with_ZeroInPteSupported(true).with_InvalidTlbEntriesNotCached(true);
+    let level = DXGK_PAGE_TABLE_LEVEL_DESC {
+        PageTableIndexBitCount: 0,
+        PageTableSegmentId: tables,
+        PagingProcessPageTableSegmentId: tables,
+        PageTableSizeInBytes: PAGE_SIZE as u32,
+        PageTableAlignmentInBytes: PAGE_SIZE as u32,
+    };
+    let driver = Driver {
+        miniport: Arc::new(Miniport::new(table, loaded)),
+        // The fake lives at least as long as the memory manager: the test holds both.
+        context: KmdHandle::new(Arc::as_ptr(&fake).cast_mut().cast()),
+        verifier,
+        mmu,
+        levels: vec![level; BITS.len()],
+        shape: Shape::new(BITS.to_vec()).unwrap(),
+        scheduler: OnceLock::new(),
+    };
+    let segment = |id, aperture: bool| Segment {
+        id,
+        base_address: 0,
+        size: vram,
+        commit_limit: 0,
+        flags: DXGK_SEGMENTFLAGS::new().with_Aperture(aperture).with_CpuVisible(!aperture),
+        cpu_address: (!aperture).then_some(BUS),
+        kernel: (!aperture).then_some(base),
+    };
+    let segments = Segments::new(ram, &[segment(1, true), segment(2, false)]);
+    let bars = Arc::new(move |address: u64| {
+        let offset = address.checked_sub(BUS).filter(|offset| *offset < vram)?;
+        Some(BarPlace { file: Arc::clone(&file), offset, len: vram - offset })
+    });
+    (Memory::new(Arc::new(driver), segments, Paging::new(PAGE_SIZE as u32, 0), bars), fake)
+}
+
+/// The paging node of a fake GPU, for the paging process with this root.
+pub(super) fn node(fake: &Arc<Mutex<Fake>>, root: (u32, u64)) -> Arc<FakeNode> {
+    Arc::new(FakeNode {
+        fake: Arc::clone(fake),
+        root,
+        queue: Mutex::new(VecDeque::new()),
+        next: Mutex::new(0),
+        done: Mutex::new(0),
+    })
+}

@@ -1,0 +1,472 @@
+//! The memory manager against a model of what every page of every allocation should contain, on a GPU whose TLB and paging node make the
+//! most of every freedom.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use proptest::prelude::*;
+
+use super::fake_gpu::{self, Fake, Fault};
+use super::*;
+use crate::machine::lock;
+
+const PAGES: u64 = PAGE_SIZE;
+
+/// What an allocation should look like.
+#[derive(Clone)]
+struct Model {
+    id: AllocationId,
+    pages: Vec<u8>,
+    mapped: Option<u64>,
+    listed: u32,
+    locked: Vec<usize>,
+    cpu_visible: bool,
+}
+
+struct World {
+    memory: Memory,
+    fake: Arc<Mutex<Fake>>,
+    space: SpaceId,
+    root: (u32, u64),
+    models: Vec<Model>,
+    next: u64,
+}
+
+fn busy_until(flag: &Arc<AtomicBool>) -> IdlePoint {
+    let flag = Arc::clone(flag);
+    Arc::new(move || flag.load(Ordering::Acquire))
+}
+
+fn idle() -> IdlePoint {
+    Arc::new(|| true)
+}
+
+impl World {
+    fn new(ram: u64, vram: u64, tables: u32) -> Self {
+        let (mut memory, fake) = fake_gpu::memory(ram, vram, tables);
+        let handle = |id: usize| KmdHandle::new(core::ptr::without_provenance_mut(id));
+        let system = memory.create_space(handle(1), true, VaSpace::new(29, (0, 0))).unwrap();
+        memory.prepare_paging(system).unwrap();
+        let root = memory.root(system).unwrap();
+        memory.set_paging_node(fake_gpu::node(&fake, root));
+        let space = memory.create_space(handle(2), false, VaSpace::new(29, (0, 0))).unwrap();
+        let root = memory.root(space).unwrap();
+        Self { memory, fake, space, root, models: Vec::new(), next: 100 }
+    }
+
+    fn create(&mut self, pages: u64, places: &[u8], cpu_visible: bool) -> usize {
+        self.next += 1;
+        let allocation = Allocation::unknown(self.next, pages * PAGES, places, cpu_visible);
+        let id = allocation.id();
+        self.memory.allocations.insert(id, State::new(allocation, 0));
+        let pages = vec![0; pages as usize];
+        self.models.push(Model { id, pages, mapped: None, listed: 0, locked: Vec::new(), cpu_visible });
+        self.models.len() - 1
+    }
+
+    fn map(&mut self, index: usize) -> Result<u64, NTSTATUS> {
+        let (id, pages) = (self.models[index].id, self.models[index].pages.len() as u64);
+        let va = &mut self.memory.spaces.get_mut(&self.space).unwrap().va;
+        let at = va.reserve_automatic(0, 0, 0, pages * PAGES).map_err(Refused::status)?;
+        let source = Source::Allocation { id, first: 0 };
+        if let Err(status) = self.memory.map(self.space, at, Mapping { pages, source, access: Access::WRITE }) {
+            self.memory.free_region(self.space, at, pages * PAGES)?;
+            return Err(status);
+        }
+        self.models[index].mapped = Some(at);
+        Ok(at)
+    }
+
+    fn unmap(&mut self, index: usize) {
+        if let Some(at) = self.models[index].mapped.take() {
+            let len = self.models[index].pages.len() as u64 * PAGES;
+            self.memory.free_region(self.space, at, len).unwrap();
+            assert_eq!(self.gpu(at, true), Err(Fault), "the GPU reaches what was unmapped");
+        }
+    }
+
+    fn make_resident(&mut self, index: usize) -> Result<(), NTSTATUS> {
+        self.memory.make_resident(self.models[index].id)?;
+        self.models[index].listed += 1;
+        Ok(())
+    }
+
+    fn evict(&mut self, index: usize, idle: &IdlePoint) {
+        let result = self.memory.leave_list(self.models[index].id, idle);
+        assert_eq!(result.is_ok(), self.models[index].listed > 0);
+        self.models[index].listed = self.models[index].listed.saturating_sub(1);
+    }
+
+    fn lock(&mut self, index: usize) -> Result<usize, NTSTATUS> {
+        let address = self.memory.lock(self.models[index].id)?;
+        if let Some(first) = self.models[index].locked.first() {
+            assert_eq!(*first, address, "the address of a lock changed");
+        }
+        self.models[index].locked.push(address);
+        Ok(address)
+    }
+
+    fn destroy(&mut self, index: usize) {
+        let model = self.models.swap_remove(index);
+        let state = self.memory.allocations.get_mut(&model.id).unwrap();
+        (state.destroyed, state.listed, state.idle) = (true, 0, Some(idle()));
+        state.lock = None;
+        self.memory.reap().unwrap();
+        assert!(!self.memory.allocations.contains_key(&model.id));
+        if let Some(at) = model.mapped {
+            assert_eq!(self.gpu(at, false), Err(Fault), "the GPU reaches what was destroyed");
+        }
+    }
+
+    fn gpu(&self, address: u64, write: bool) -> Result<std::ptr::NonNull<u8>, Fault> {
+        lock(&self.fake).translate(self.root, address, write)
+    }
+
+    fn gpu_write(&mut self, index: usize, page: usize, value: u8) {
+        let model = &mut self.models[index];
+        let (Some(at), true) = (model.mapped, model.listed > 0) else { return };
+        let page = page % model.pages.len();
+        model.pages[page] = value;
+        let id = model.id;
+        self.memory.wait_until_quiet(id).unwrap();
+        let byte = self.gpu(at + page as u64 * PAGES, true).unwrap();
+        // SAFETY: the byte is mapped and belongs to the machine.
+        unsafe { byte.as_ptr().write_volatile(value) };
+    }
+
+    fn cpu_write(&mut self, index: usize, page: usize, value: u8) {
+        let Some(base) = self.models[index].locked.first().copied() else { return };
+        let id = self.models[index].id;
+        self.memory.wait_until_quiet(id).unwrap();
+        let page = page % self.models[index].pages.len();
+        self.models[index].pages[page] = value;
+        let at = std::ptr::with_exposed_provenance_mut::<u8>(base + page * PAGES as usize);
+        // SAFETY: the address is locked.
+        unsafe { at.write_volatile(value) };
+    }
+
+    /// Every page of every allocation is as the model says, seen by the CPU where it is locked and by the GPU where it is resident.
+    fn check(&mut self) {
+        for model in self.models.clone() {
+            self.memory.wait_until_quiet(model.id).unwrap();
+            for (page, expected) in model.pages.iter().enumerate() {
+                if let Some(base) = model.locked.first() {
+                    let at = std::ptr::with_exposed_provenance::<u8>(base + page * PAGES as usize);
+                    // SAFETY: the address is locked.
+                    assert_eq!(unsafe { at.read_volatile() }, *expected, "CPU, {:?} page {page}", model.id);
+                }
+                let Some(at) = model.mapped else { continue };
+                match self.gpu(at + page as u64 * PAGES, true) {
+                    // SAFETY: what translates is mapped.
+                    Ok(byte) => assert_eq!(
+                        unsafe { byte.as_ptr().read_volatile() },
+                        *expected,
+                        "GPU, {:?} page {page}",
+                        model.id
+                    ),
+                    Err(Fault) => assert_eq!(model.listed, 0, "{:?} is resident and faults", model.id),
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        while !self.models.is_empty() {
+            self.destroy(0);
+        }
+        self.memory.submit().unwrap();
+        while self.memory.wait_oldest().unwrap() {}
+        self.memory.destroy_space(self.space);
+        assert_eq!(self.memory.driver.verifier.bugcheck(), None);
+    }
+}
+
+#[test]
+fn fresh_vram_is_zero_though_it_held_something_else() {
+    let mut world = World::new(16 << 20, 1 << 20, 0);
+    let a = world.create(20, &[2], true);
+    world.map(a).unwrap();
+    assert_eq!(world.gpu(world.models[a].mapped.unwrap(), false), Err(Fault), "not resident yet");
+    world.make_resident(a).unwrap();
+    assert!(world.memory.is_busy(world.models[a].id), "the fill runs on the paging node");
+    world.check();
+    world.finish();
+}
+
+#[test]
+fn what_leaves_vram_comes_back_unchanged() {
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let (a, b) = (world.create(40, &[2], true), world.create(40, &[2], true));
+    world.map(a).unwrap();
+    world.map(b).unwrap();
+    world.make_resident(a).unwrap();
+    for page in 0..40 {
+        world.gpu_write(a, page, page as u8 + 1);
+    }
+    world.evict(a, &idle());
+    world.make_resident(b).unwrap();
+    assert!(matches!(world.memory.allocations[&world.models[a].id].place, Place::System(_)));
+    assert_eq!(world.gpu(world.models[a].mapped.unwrap(), false), Err(Fault));
+    world.gpu_write(b, 3, 0x77);
+    world.evict(b, &idle());
+    world.make_resident(a).unwrap();
+    world.check();
+    world.finish();
+}
+
+#[test]
+fn what_is_wanted_resident_never_leaves_and_the_request_says_what_is_missing() {
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let (a, b) = (world.create(40, &[2], true), world.create(40, &[2], true));
+    world.make_resident(a).unwrap();
+    assert_eq!(world.make_resident(b), Err(STATUS_NO_MEMORY));
+    assert!(matches!(world.memory.allocations[&world.models[b].id].place, Place::Uncommitted));
+    assert_eq!(world.memory.bytes_missing(world.models[b].id), 16 * PAGES);
+    let too_large = world.create(65, &[2], true);
+    assert_eq!(world.make_resident(too_large), Err(STATUS_NO_MEMORY));
+    world.check();
+    world.finish();
+}
+
+#[test]
+fn an_allocation_with_an_aperture_falls_back_to_system_memory() {
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let (a, b) = (world.create(40, &[2, 1], true), world.create(40, &[2, 1], true));
+    for index in [a, b] {
+        world.map(index).unwrap();
+        world.make_resident(index).unwrap();
+    }
+    assert!(matches!(world.memory.allocations[&world.models[a].id].place, Place::Local { .. }));
+    assert!(matches!(world.memory.allocations[&world.models[b].id].place, Place::System(_)));
+    world.gpu_write(b, 1, 9);
+    world.check();
+    world.finish();
+}
+
+#[test]
+fn queues_that_may_still_use_an_allocation_keep_it_in_place() {
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let (a, b) = (world.create(40, &[2], true), world.create(40, &[2], true));
+    world.make_resident(a).unwrap();
+    let passed = Arc::new(AtomicBool::new(false));
+    world.evict(a, &busy_until(&passed));
+    assert_eq!(residency::victim(&world.memory, 2), None);
+    let flag = Arc::clone(&passed);
+    let queue = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(5));
+        flag.store(true, Ordering::Release);
+    });
+    world.make_resident(b).unwrap();
+    assert!(passed.load(Ordering::Acquire), "it left before the queue was beyond it");
+    queue.join().unwrap();
+    world.finish();
+}
+
+#[test]
+fn a_doorbell_keeps_its_ring_in_place() {
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let (a, b) = (world.create(40, &[2], true), world.create(40, &[2], true));
+    world.make_resident(a).unwrap();
+    world.memory.allocations.get_mut(&world.models[a].id).unwrap().references = 1;
+    world.evict(a, &idle());
+    assert_eq!(world.make_resident(b), Err(STATUS_NO_MEMORY));
+    world.memory.allocations.get_mut(&world.models[a].id).unwrap().references = 0;
+    world.make_resident(b).unwrap();
+    world.finish();
+}
+
+#[test]
+fn a_lock_keeps_its_address_while_the_bytes_move() {
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let (a, b) = (world.create(40, &[2], true), world.create(40, &[2], true));
+    world.map(a).unwrap();
+    world.lock(a).unwrap();
+    world.cpu_write(a, 7, 1);
+    world.make_resident(a).unwrap();
+    world.cpu_write(a, 8, 2);
+    world.evict(a, &idle());
+    world.make_resident(b).unwrap();
+    assert!(matches!(world.memory.allocations[&world.models[a].id].place, Place::System(_)));
+    world.cpu_write(a, 9, 3);
+    world.check();
+    world.lock(a).unwrap();
+    world.memory.unlock(world.models[a].id).unwrap();
+    world.memory.unlock(world.models[a].id).unwrap();
+    assert_eq!(world.memory.unlock(world.models[a].id), Err(STATUS_INVALID_PARAMETER));
+    world.models[a].locked.clear();
+    world.finish();
+}
+
+#[test]
+fn memory_that_the_cpu_must_not_see_is_not_locked() {
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let a = world.create(4, &[2], false);
+    assert_eq!(world.lock(a), Err(STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE));
+    world.finish();
+}
+
+#[test]
+fn page_tables_push_idle_allocations_out_of_vram() {
+    let mut world = World::new(16 << 20, 128 * PAGES, 2);
+    let free = world.memory.segments.free_bytes(2) / PAGES;
+    let (a, b) = (world.create(free, &[2], true), world.create(1, &[1], true));
+    world.make_resident(a).unwrap();
+    assert_eq!(world.memory.segments.free_bytes(2), 0);
+    world.make_resident(b).unwrap();
+    assert_eq!(world.map(b), Err(STATUS_NO_MEMORY), "no room for page tables");
+    world.evict(a, &idle());
+    world.map(b).unwrap();
+    world.gpu_write(b, 0, 5);
+    world.check();
+    world.finish();
+}
+
+#[test]
+fn a_range_is_used_again_only_when_the_gpu_has_copied_what_was_there() {
+    let mut world = World::new(16 << 20, 128 * PAGES, 2);
+    let free = world.memory.segments.free_bytes(2) / PAGES;
+    let (a, b) = (world.create(free, &[2], true), world.create(1, &[1], true));
+    world.make_resident(a).unwrap();
+    world.lock(a).unwrap();
+    for page in 0..free as usize {
+        world.cpu_write(a, page, page as u8 | 1);
+    }
+    world.memory.unlock(world.models[a].id).unwrap();
+    world.models[a].locked.clear();
+    world.evict(a, &idle());
+    assert_eq!(world.memory.evict(world.models[a].id), Ok(true));
+    world.make_resident(b).unwrap();
+    // Its page tables lie where the copy still reads.
+    world.map(b).unwrap();
+    world.lock(a).unwrap();
+    world.check();
+    world.finish();
+}
+
+#[test]
+fn work_larger_than_a_paging_buffer_goes_on_in_the_next_ones() {
+    let mut world = World::new(64 << 20, 20 << 20, 0);
+    let pages = (9 << 20) / PAGES;
+    let (a, b) = (world.create(pages, &[2], true), world.create(pages, &[2], true));
+    for round in 1..4u8 {
+        for index in [a, b] {
+            world.make_resident(index).unwrap();
+            if world.models[index].mapped.is_none() {
+                world.map(index).unwrap();
+            }
+        }
+        for index in [a, b] {
+            for page in (0..pages as usize).step_by(97) {
+                world.gpu_write(index, page, round + index as u8);
+            }
+        }
+        for index in [a, b] {
+            world.evict(index, &idle());
+            assert_eq!(world.memory.evict(world.models[index].id), Ok(true));
+        }
+    }
+    assert!(world.memory.paging.submitted() > 20, "every transfer fills several buffers");
+    for index in [a, b] {
+        world.make_resident(index).unwrap();
+    }
+    world.check();
+    world.finish();
+}
+
+#[test]
+fn a_zero_mapping_reads_zero_and_replaces_what_was_there() {
+    let mut world = World::new(16 << 20, 1 << 20, 0);
+    let a = world.create(4, &[1], true);
+    let at = world.map(a).unwrap();
+    world.make_resident(a).unwrap();
+    let mapping = Mapping { pages: 2, source: Source::Zero, access: Access::READ };
+    assert!(world.gpu(at, true).is_ok());
+    world.memory.map(world.space, at, mapping).unwrap();
+    assert!(lock(&world.fake).is_zero_page(world.root, at));
+    assert!(world.gpu(at + 2 * PAGES, true).is_ok(), "the rest is still there");
+    world.models[a].mapped = None;
+    world.finish();
+}
+
+#[test]
+fn illegal_results_and_overruns_of_the_driver_are_bugchecks() {
+    let stop = |world: &World| {
+        let bugcheck = world.memory.driver.verifier.bugcheck().expect("the machine stopped");
+        (bugcheck.code, bugcheck.parameters[0])
+    };
+    let mut world = World::new(16 << 20, 1 << 20, 0);
+    let a = world.create(4, &[2], true);
+    lock(&world.fake).refuse.push_back(STATUS_NO_MEMORY);
+    assert_eq!(world.make_resident(a), Err(STATUS_DEVICE_REMOVED));
+    assert_eq!(stop(&world), (0x10e, 0xb));
+
+    let mut world = World::new(16 << 20, 1 << 20, 0);
+    let a = world.create(4, &[2], true);
+    lock(&world.fake).overrun = true;
+    assert_eq!(world.make_resident(a), Err(STATUS_DEVICE_REMOVED));
+    assert_eq!(stop(&world), (0x10e, 0x12));
+}
+
+#[test]
+fn a_busy_driver_is_asked_once_more() {
+    let mut world = World::new(16 << 20, 1 << 20, 0);
+    let a = world.create(4, &[2], true);
+    world.map(a).unwrap();
+    lock(&world.fake).refuse.extend([STATUS_GRAPHICS_ALLOCATION_BUSY; 2]);
+    assert_eq!(world.make_resident(a), Err(STATUS_GRAPHICS_ALLOCATION_BUSY));
+    lock(&world.fake).refuse.push_back(STATUS_GRAPHICS_ALLOCATION_BUSY);
+    world.make_resident(a).unwrap();
+    world.check();
+    lock(&world.fake).refuse_at_once.push_back(STATUS_GRAPHICS_ALLOCATION_BUSY);
+    assert!(world.memory.unmap_everywhere(world.models[a].id).is_err(), "page tables have nothing to wait for");
+    let bugcheck = world.memory.driver.verifier.bugcheck().unwrap();
+    assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x10e, 0x30));
+}
+
+fn steps() -> impl Strategy<Value = Vec<(u8, usize, usize, u8)>> {
+    prop::collection::vec((0..12u8, 0..8usize, 0..30usize, 1..=255u8), 1..80)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn contents_survive_any_sequence_of_requests(steps in steps(), tables in prop_oneof![Just(0u32), Just(2)]) {
+        let mut world = World::new(4 << 20, 96 * PAGES, tables);
+        let before = (world.memory.segments.free_bytes(2), world.memory.segments.ram.free_bytes());
+        for (kind, index, page, value) in steps {
+            if kind == 0 || world.models.is_empty() {
+                let places: &[u8] = [&[2u8] as &[u8], &[2, 1], &[1], &[1, 2]][page % 4];
+                world.create(1 + page as u64, places, value % 5 != 0);
+                continue;
+            }
+            let index = index % world.models.len();
+            match kind {
+                1 | 2 => if world.models[index].mapped.is_none() { let _ = world.map(index); },
+                3 => world.unmap(index),
+                4..=6 => if let Err(status) = world.make_resident(index) { prop_assert_eq!(status, STATUS_NO_MEMORY) },
+                7 => world.evict(index, &idle()),
+                8 => {
+                    let cpu_visible = world.models[index].cpu_visible;
+                    match world.lock(index) {
+                        Ok(_) => prop_assert!(cpu_visible),
+                        Err(status) => prop_assert!(!cpu_visible || status == STATUS_NO_MEMORY, "{}", status),
+                    }
+                }
+                9 => if world.models[index].locked.pop().is_some() {
+                    world.memory.unlock(world.models[index].id).unwrap();
+                },
+                10 => { world.gpu_write(index, page, value); world.cpu_write(index, page / 2, value ^ 1) }
+                _ => world.destroy(index),
+            }
+            if value % 4 == 0 {
+                world.check();
+            }
+        }
+        world.check();
+        world.finish();
+        let after = (world.memory.segments.free_bytes(2), world.memory.segments.ram.free_bytes());
+        // The process's root table is gone as well now.
+        let root = if tables == 2 { (PAGES, 0) } else { (0, PAGES) };
+        prop_assert_eq!((after.0 - root.0, after.1 - root.1), before, "memory leaked");
+    }
+}
