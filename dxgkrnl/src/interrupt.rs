@@ -51,6 +51,8 @@ pub(crate) struct Interrupts {
     dpcs: AtomicU64,
     notifications: [AtomicU64; NOTIFICATION_KINDS],
     dpc_notifications: AtomicU64,
+    /// DxgkCbNotifyInterrupt was called and DxgkCbNotifyDpc was not yet.
+    unanswered: AtomicBool,
 }
 
 #[derive(Default)]
@@ -138,6 +140,7 @@ impl Interrupts {
 
     /// Counts one DxgkCbNotifyInterrupt.
     pub(crate) fn count_notification(&self, kind: i32) {
+        self.unanswered.store(true, Ordering::Release);
         if let Some(counter) = usize::try_from(kind).ok().and_then(|kind| self.notifications.get(kind)) {
             counter.fetch_add(1, Ordering::Relaxed);
         }
@@ -145,6 +148,7 @@ impl Interrupts {
 
     /// Counts one DxgkCbNotifyDpc.
     pub(crate) fn count_dpc_notification(&self) {
+        self.unanswered.store(false, Ordering::Release);
         self.dpc_notifications.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -176,7 +180,24 @@ impl Interrupts {
             }
             any = true;
         }
+        if any && self.unanswered.load(Ordering::Acquire) {
+            self.check_answered(miniport);
+        }
         any
+    }
+
+    /// A notification that no DPC answers: on Windows nothing would wake up until the next DPC. The DPC has to be queued before the
+    /// driver leaves the interrupt lock, so under the lock the question is settled.
+    fn check_answered(&self, miniport: &Miniport) {
+        let line = self.acquire();
+        let queued = self.dpc_queued.load(Ordering::Acquire);
+        let stalled = !queued && self.unanswered.swap(false, Ordering::AcqRel);
+        drop(line);
+        if stalled {
+            let text =
+                "DxgkCbNotifyInterrupt without DxgkCbQueueDpc and DxgkCbNotifyDpc after it; the scheduler would stall";
+            miniport.driver().verifier().log(text.to_owned());
+        }
     }
 
     fn interrupt(&self, miniport: &Miniport, context: KmdHandle, pending: u64) {

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
+use wddm_ddi::nt::PASSIVE_LEVEL;
 use wddm_ddi::types::KIRQL;
 
 /// Device interrupt level of every adapter here.
@@ -34,11 +34,6 @@ impl Raised {
         let old = current();
         set(old.max(level));
         Self { old }
-    }
-
-    /// Raises to DISPATCH_LEVEL.
-    pub(crate) fn dispatch() -> Self {
-        Self::to(DISPATCH_LEVEL)
     }
 }
 

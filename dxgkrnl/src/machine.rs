@@ -190,7 +190,12 @@ impl Machine {
     /// Plugs a function in and enumerates it. What enumeration found wrong is told when the device is started.
     pub fn plug_in(&self, bus: Arc<dyn Bus>) -> DeviceId {
         let mut pnp = lock(&self.0.pnp);
+        let name = bus.name();
         let function = Function::enumerate(bus, &mut pnp.addresses).map(Arc::new);
+        self.0.verifier.log(match &function {
+            Ok(function) => format!("plugged in {name}: {function}"),
+            Err(error) => format!("plugged in {name}: {error}"),
+        });
         pnp.devices.push(Device { function, stack: None, started: None, last: None });
         DeviceId(pnp.devices.len() - 1)
     }
@@ -338,14 +343,6 @@ impl Machine {
     /// The DDIs called while an adapter was started, in order. Empty if it is not started.
     pub fn start_log(&self, luid: LUID) -> Vec<String> {
         self.adapter(luid).map_or_else(Vec::new, |adapter| adapter.start_log().to_vec())
-    }
-
-    pub(crate) fn ram(&self) -> &Arc<Ram> {
-        &self.0.ram
-    }
-
-    pub(crate) fn verifier(&self) -> &Arc<Verifier> {
-        &self.0.verifier
     }
 
     /// The adapter with this identifier, while it is started.

@@ -102,8 +102,15 @@ pub(crate) struct BarWindow {
     /// Translated address, which drivers see.
     pub(crate) address: u64,
     pub(crate) size: u64,
-    pub(crate) prefetchable: bool,
     pub(crate) bar: Bar,
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { vendor, device, class, vectors, .. } = self;
+        write!(f, "{vendor:04x}:{device:04x} class {class:06x}, {vectors} message interrupts")?;
+        self.bars.iter().try_for_each(|bar| write!(f, ", BAR{} at 0x{:x} (0x{:x})", bar.index, bar.address, bar.size))
+    }
 }
 
 /// An enumerated function.
@@ -245,7 +252,7 @@ fn place_bars(bus: &dyn Bus, addresses: &mut BusAddresses) -> Result<Vec<BarWind
             bus.config_write(register + 4, 4, (address >> 32) as u32);
         }
         let address = if wide { address } else { TRANSLATED_BASE + address };
-        windows.push(BarWindow { index, address, size, prefetchable: low & 0b1000 != 0, bar });
+        windows.push(BarWindow { index, address, size, bar });
         index += 1 + u8::from(wide);
     }
     Ok(windows)
@@ -359,8 +366,8 @@ mod tests {
     fn bars_of_all_widths_are_sized_placed_and_described() {
         let config = Arc::new(Config::new());
         let function = Function::enumerate(config.clone(), &mut BusAddresses::default()).unwrap();
-        let bars: Vec<_> = function.bars.iter().map(|bar| (bar.index, bar.size, bar.prefetchable)).collect();
-        assert_eq!(bars, [(0, 0x1_0000, false), (2, 4 << 32, true), (4, 0x1000, false)]);
+        let bars: Vec<_> = function.bars.iter().map(|bar| (bar.index, bar.size)).collect();
+        assert_eq!(bars, [(0, 0x1_0000), (2, 4 << 32), (4, 0x1000)]);
         assert!(function.bars.iter().all(|bar| bar.address >= TRANSLATED_BASE && bar.address % bar.size == 0));
         assert_eq!((function.vendor, function.device, function.class), (0xca3e, 0x32, 0x12_0000));
         assert_eq!(function.vectors, 5, "eight vectors, but only five descriptors are left");

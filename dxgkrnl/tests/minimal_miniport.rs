@@ -1,6 +1,8 @@
 //! A miniport that this crate knows nothing about starts, takes a queue and stops; each rule of start has a mutant that breaks it;
 //! each broken contract is a bugcheck with its documented code.
 
+// Each test program uses its part of the shared miniport.
+#[allow(dead_code)]
 mod minimal;
 
 use dxgkrnl::verifier::Bugcheck;
@@ -204,6 +206,8 @@ fn segments_that_contradict_themselves_are_refused() {
     assert_eq!(reason(|[_, vram]| vram.Flags.set_CacheCoherent(true)).0, 2);
     assert_eq!(reason(|[_, vram]| vram.Flags.set_PreservedDuringHibernate(true)).0, 2);
     assert_eq!(reason(|[_, vram]| vram.Size = 100).0, 2);
+    assert_eq!(reason(|[_, vram]| vram.BaseAddress.QuadPart = 1).0, 2);
+    assert_eq!(reason(|[_, vram]| vram.CommitLimit = usize::MAX).0, 2);
     assert_eq!(reason(|[_, vram]| vram.u.CpuTranslatedAddress.QuadPart = 4096).0, 2);
     assert_eq!(reason(|[_, vram]| vram.Flags = DXGK_SEGMENTFLAGS::new().with_Aperture(true)).0, 2);
     assert_eq!(refused(Mutant { segment_out: |out| out.NbSegment = 0, ..SOUND }), StartError::SegmentCount(0));

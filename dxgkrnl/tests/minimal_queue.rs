@@ -4,6 +4,7 @@
 #[allow(dead_code)]
 mod minimal;
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use dxgkrnl::verifier::Bugcheck;
@@ -126,6 +127,18 @@ fn stop_ends_the_work_of_processes_that_are_still_open() {
 }
 
 #[test]
+fn a_machine_that_is_dropped_lets_go_of_its_devices() {
+    let bench = Bench::new(SOUND).unwrap();
+    let bus = Arc::downgrade(&bench.bus);
+    let luid = bench.start().unwrap();
+    let queue = open(&bench, luid).unwrap();
+    queue.submit(1).unwrap();
+    drop(bench);
+    drop(queue);
+    assert_eq!(bus.strong_count(), 0);
+}
+
+#[test]
 fn a_machine_without_interrupt_threads_delivers_when_told() {
     let config = MachineConfig { ram: 64 << 20, interrupt_thread: false, ..MachineConfig::default() };
     let bench = Bench::with_config(SOUND, config).unwrap();
@@ -219,7 +232,7 @@ fn interrupts_cannot_be_reported_in_a_dpc() {
 
 #[test]
 fn a_packet_that_was_never_submitted_cannot_complete() {
-    unsafe extern "win64" fn report(context: *mut std::ffi::c_void) -> u8 {
+    unsafe extern "win64" fn report(context: *mut c_void) -> u8 {
         let adapter = minimal::driver::adapter(context);
         let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();
         data.InterruptType = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_DMA_COMPLETED;

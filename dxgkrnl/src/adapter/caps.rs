@@ -25,8 +25,6 @@ pub(crate) struct NodeCaps {
     pub(crate) user_mode_submission: bool,
     /// The node has hardware contexts and queues.
     pub(crate) context_scheduling: bool,
-    /// The driver writes the progress fence when a buffer retires.
-    pub(crate) ring_buffer_fence_release: bool,
 }
 
 /// One memory segment.
@@ -57,7 +55,6 @@ pub(crate) struct AdapterCaps {
     pub(crate) nodes: Vec<NodeCaps>,
     /// In order of identifier, segment 1 first.
     pub(crate) segments: Vec<Segment>,
-    pub(crate) paging_buffer_segment: u32,
     /// Bytes of a paging buffer that the driver asked for.
     pub(crate) paging_buffer_size: u32,
     /// Bytes of private data of a paging buffer.

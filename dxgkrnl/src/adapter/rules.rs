@@ -399,6 +399,12 @@ pub(super) fn check_segments(segments: &[Segment], paging_buffer: u32) -> Result
         if segment.size == 0 || !segment.size.is_multiple_of(4096) {
             return refuse("its size is not a number of whole pages");
         }
+        if !segment.base_address.is_multiple_of(4096) {
+            return refuse("its base address is not the start of a page");
+        }
+        if !flags.Aperture() && segment.commit_limit > segment.size {
+            return refuse("more can be committed to it than it holds");
+        }
         if flags.CpuVisible() && !flags.Aperture() && segment.kernel.is_none() {
             return refuse("it is CpuVisible, but its CpuTranslatedAddress is not memory of this device");
         }

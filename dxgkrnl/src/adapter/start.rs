@@ -257,7 +257,6 @@ impl Adapter {
         Ok(AdapterCaps {
             nodes,
             segments,
-            paging_buffer_segment: out.PagingBufferSegmentId,
             paging_buffer_size: out.PagingBufferSize,
             paging_buffer_private_data_size: out.PagingBufferPrivateDataSize,
             paging_node: driver.MemoryManagementCaps.PagingNode,
@@ -335,7 +334,6 @@ impl Adapter {
                 Ok(NodeCaps {
                     user_mode_submission: flags.UserModeSubmission(),
                     context_scheduling: flags.ContextSchedulingSupported(),
-                    ring_buffer_fence_release: flags.RingBufferFenceRelease(),
                     metadata,
                 })
             })
@@ -368,13 +366,13 @@ impl Adapter {
 
     /// Ends the adapter: scheduler, memory manager, StopDevice, hardware. Nothing the driver held may be left.
     pub(crate) fn stop(&self) {
+        self.running.store(false, Ordering::Release);
         if let Some(vidsch) = self.vidsch.get() {
             vidsch.stop();
         }
         if let Some(vidmm) = self.vidmm.get() {
             vidmm.stop();
         }
-        self.running.store(false, Ordering::Release);
         self.release_features();
         self.stop_device();
         self.disconnect_hardware();

@@ -6,6 +6,8 @@ pub(crate) mod bus;
 pub(crate) mod driver;
 pub(crate) mod table;
 
+use std::sync::Arc;
+
 use dxgkrnl::{DeviceId, DriverId, DriverImage, LoadError, Machine, MachineConfig, StartError};
 use wddm_ddi::km::*;
 use wddm_ddi::types::LUID;
@@ -66,6 +68,7 @@ pub(crate) const SOUND: Mutant = Mutant {
 
 /// A machine with the device plugged in and the driver loaded.
 pub(crate) struct Bench {
+    pub(crate) bus: Arc<FakeBus>,
     pub(crate) machine: Machine,
     pub(crate) device: DeviceId,
     pub(crate) driver: DriverId,
@@ -78,14 +81,15 @@ impl Bench {
 
     pub(crate) fn with_config(mutant: Mutant, config: MachineConfig) -> Result<Self, LoadError> {
         let machine = Machine::new(config).expect("memory for a machine");
-        let device = machine.plug_in(FakeBus::new(mutant.class));
+        let bus = FakeBus::new(mutant.class);
+        let device = machine.plug_in(bus.clone());
         driver::MUTANT.set(mutant);
         let driver = machine.load_driver(DriverImage::Linked {
             name: "minimal".into(),
             bind: driver::bind,
             entry: driver::driver_entry,
         })?;
-        Ok(Self { machine, device, driver })
+        Ok(Self { bus, machine, device, driver })
     }
 
     pub(crate) fn start(&self) -> Result<LUID, StartError> {
