@@ -1,1 +1,67 @@
-//! Placeholder.
+//! The kernel-mode driver of the Campanile GPU: a WDDM 3.2 compute-only (MCDM) miniport.
+//!
+//! [`DriverEntry`] registers the table of [`SLOTS`]. The thunks in `entry` decode arguments and call into the rest: `adapter` and
+//! `gpu` are the device before and after its start, `caps` and `feature` what it claims, `memory`, `queue` and `fence` what it
+//! does, `interrupt` what it reports, `reset` and `power` how it stops and starts again.
+//!
+//! Rules of the house: the driver never panics and owns memory only through `pool`, where every allocation can fail. A function
+//! says by a token of `irql` at which level it may run. Handles are numbers that are looked up, never followed. What several
+//! levels share is atomic or behind a lock of `lock`; the order of locks is written on the fields.
+//!
+//! On Linux the crate is linked into the process and gets its kernel services from a table ([`bind_imports`]).
+
+#![cfg_attr(not(test), no_std)]
+
+#[cfg(test)]
+extern crate std;
+
+mod adapter;
+mod caps;
+mod cmp;
+mod dxgk;
+mod entry;
+mod feature;
+mod fence;
+mod gpu;
+mod handle;
+mod interrupt;
+mod irql;
+mod lock;
+mod memory;
+mod mmio;
+mod nt;
+mod pool;
+mod power;
+mod queue;
+mod reset;
+mod table;
+#[cfg(test)]
+mod testing;
+
+pub use nt::bind_imports;
+pub use table::{Class, SLOTS, Slot};
+
+use wddm_ddi::status::STATUS_FAILED_DRIVER_ENTRY;
+use wddm_ddi::types::{NTSTATUS, PDRIVER_OBJECT, UNICODE_STRING};
+
+/// Entry point of the driver: checks the table against [`SLOTS`] and registers it. PASSIVE_LEVEL. [wdm: DRIVER_INITIALIZE]
+///
+/// Answers STATUS_FAILED_DRIVER_ENTRY before [`bind_imports`], 0xE0CA00nn when slot nn of the table is not as classed, else what
+/// `DxgkInitialize` answers.
+///
+/// # Safety
+/// The arguments must be those that the operating system passes to a driver's entry point.
+#[allow(non_snake_case)] // the name the operating system knows
+pub unsafe extern "win64" fn DriverEntry(
+    driver_object: PDRIVER_OBJECT,
+    registry_path: *mut UNICODE_STRING,
+) -> NTSTATUS {
+    let Some(imports) = nt::imports() else { return STATUS_FAILED_DRIVER_ENTRY };
+    let mut data = table::table();
+    if let Err(status) = table::check(&data) {
+        nt::print(c"campanile: the table of entry points is not as classed");
+        return status;
+    }
+    // SAFETY: the caller's own arguments; the table may lie on the stack because it is copied.
+    unsafe { (imports.DxgkInitialize)(driver_object, registry_path, &raw mut data) }
+}

@@ -1,0 +1,198 @@
+//! An adapter between AddDevice and RemoveDevice, and the processes that use it.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use wddm_ddi::km::*;
+use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED};
+use wddm_ddi::types::HANDLE;
+
+use crate::caps::Hardware;
+use crate::fence::native::{NativeFence, OpenFence};
+use crate::gpu::Gpu;
+use crate::handle::{self, Handle, Kind, Object, ObjectTable};
+use crate::irql::Passive;
+use crate::memory::allocation::{Allocation, OpenAllocation};
+use crate::pool::{PoolBox, PoolVec, Tag};
+use crate::queue::context::{Context, HwContext, UserDevice};
+use crate::queue::doorbell::Doorbell;
+use crate::queue::hw_queue::HwQueue;
+
+/// What was passed over rather than refused or followed; counted because nothing else shows it on a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// A handle that named nothing where the call must succeed.
+    StaleHandle,
+    /// An event of the device that names nothing.
+    Event,
+    /// A paging operation that contradicts the capabilities.
+    PagingOperation,
+    /// An address of a fence value that is NULL or not aligned.
+    FenceAddress,
+    /// A root page table that is not in a segment.
+    RootPageTable,
+    /// A packet that the ring cannot express.
+    Packet,
+}
+
+impl Refusal {
+    pub(crate) const COUNT: usize = 6;
+}
+
+/// A process that uses the adapter.
+pub(crate) struct Process {
+    /// Handle of the operating system.
+    pub(crate) dxgk: usize,
+    /// Bits of the location of the root page table, 0 before it was set.
+    pub(crate) root: AtomicU64,
+}
+
+impl Object for Process {
+    const KIND: Kind = Kind::Process;
+}
+
+/// An adapter.
+pub(crate) struct Adapter {
+    handle: AtomicU64,
+    pub(crate) objects: ObjectTable,
+    /// The started device; it stays allocated after a stop, until the next start or the removal, for whoever still looks.
+    gpu: AtomicPtr<Gpu>,
+    refusals: [AtomicU64; Refusal::COUNT],
+}
+
+impl Adapter {
+    /// DxgkDdiAddDevice: an adapter without hardware. Its handle is the MiniportDeviceContext.
+    pub(crate) fn add() -> Result<Handle, NTSTATUS> {
+        let adapter = Self {
+            handle: AtomicU64::new(0),
+            objects: ObjectTable::new()?,
+            gpu: AtomicPtr::new(core::ptr::null_mut()),
+            refusals: [const { AtomicU64::new(0) }; Refusal::COUNT],
+        };
+        let adapter = PoolBox::new(adapter, Tag::ADAPTER)?.into_raw();
+        match handle::publish_adapter(adapter) {
+            Ok(handle) => {
+                // SAFETY: published just now; nobody knows its handle yet, so it is not removed.
+                unsafe { adapter.as_ref() }.handle.store(handle.into_bits(), Ordering::Release);
+                Ok(handle)
+            }
+            Err(status) => {
+                // SAFETY: into_raw above, and publishing did not keep it.
+                drop(unsafe { PoolBox::from_raw(adapter, Tag::ADAPTER) });
+                Err(status)
+            }
+        }
+    }
+
+    /// DxgkDdiRemoveDevice: withdraws the handle, then frees everything that is left. Handles of its objects name nothing then.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_HANDLE
+    pub(crate) fn remove(irql: &Passive, raw: HANDLE) -> Result<(), NTSTATUS> {
+        let adapter = handle::adapter(raw)?;
+        adapter.stop(irql);
+        let adapter = handle::withdraw_adapter(Handle::of(raw)).ok_or(wddm_ddi::status::STATUS_INVALID_HANDLE)?;
+        // SAFETY: the handle is withdrawn and no other DDI of this adapter runs, so this is the only reference.
+        let adapter = unsafe { PoolBox::from_raw(adapter, Tag::ADAPTER) };
+        adapter.free_objects(irql);
+        adapter.replace_gpu(irql, None);
+        Ok(())
+    }
+
+    fn free_objects(&self, irql: &Passive) {
+        while let Some(mut queue) = self.objects.remove_any::<HwQueue>(irql) {
+            if let (Some(gpu), Some(memory)) = (self.gpu(), queue.take_memory()) {
+                gpu.dxgk.free_contiguous(irql, memory);
+            }
+        }
+        while self.objects.remove_any::<Doorbell>(irql).is_some() {}
+        while self.objects.remove_any::<OpenFence>(irql).is_some() {}
+        while self.objects.remove_any::<NativeFence>(irql).is_some() {}
+        while self.objects.remove_any::<HwContext>(irql).is_some() {}
+        while self.objects.remove_any::<Context>(irql).is_some() {}
+        while self.objects.remove_any::<OpenAllocation>(irql).is_some() {}
+        while self.objects.remove_any::<Allocation>(irql).is_some() {}
+        while self.objects.remove_any::<UserDevice>(irql).is_some() {}
+        while self.objects.remove_any::<Process>(irql).is_some() {}
+    }
+
+    /// The adapter's own handle, from which those of its objects are made.
+    pub(crate) fn handle(&self) -> Handle {
+        Handle::from_bits(self.handle.load(Ordering::Acquire))
+    }
+
+    /// The device, started or stopped again.
+    pub(crate) fn gpu(&self) -> Option<&Gpu> {
+        // SAFETY: NULL, or a device that is freed only where nothing else of the adapter runs.
+        unsafe { self.gpu.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The device if it runs.
+    pub(crate) fn running_gpu(&self) -> Option<&Gpu> {
+        self.gpu().filter(|gpu| gpu.is_running())
+    }
+
+    /// The device if it was started.
+    ///
+    /// # Errors
+    /// STATUS_DEVICE_REMOVED
+    pub(crate) fn started(&self) -> Result<&Gpu, NTSTATUS> {
+        self.gpu().filter(|gpu| gpu.is_started()).ok_or(STATUS_DEVICE_REMOVED)
+    }
+
+    /// What the hardware said, once it was asked.
+    pub(crate) fn hardware(&self) -> Option<Hardware> {
+        self.gpu().map(|gpu| gpu.hardware)
+    }
+
+    /// DxgkDdiStartDevice.
+    pub(crate) fn start(&self, irql: &Passive, table: &DXGKRNL_INTERFACE) -> Result<(), NTSTATUS> {
+        let gpu = Gpu::new(irql, table)?;
+        self.replace_gpu(irql, Some(gpu));
+        let Some(gpu) = self.gpu() else { return Err(STATUS_DEVICE_REMOVED) };
+        let started = gpu.start(irql);
+        if started.is_err() {
+            gpu.stop(irql);
+        }
+        started
+    }
+
+    /// DxgkDdiStopDevice; also called when something after a successful start failed, and harmless when repeated.
+    pub(crate) fn stop(&self, irql: &Passive) {
+        let Some(gpu) = self.gpu() else { return };
+        // The operating system destroyed every queue by now. One that is left must not keep its ring.
+        if let Ok(queues) = self.objects.all::<HwQueue>(irql, self.handle()) {
+            for handle in queues.iter() {
+                // Listed just now, so it exists.
+                let _ = crate::queue::hw_queue::destroy(irql, self, gpu, *handle);
+            }
+        }
+        gpu.stop(irql);
+    }
+
+    fn replace_gpu(&self, irql: &Passive, gpu: Option<PoolBox<Gpu>>) {
+        let new = gpu.map_or(core::ptr::null_mut(), |gpu| gpu.into_raw().as_ptr());
+        if let Some(old) = NonNull::new(self.gpu.swap(new, Ordering::AcqRel)) {
+            // SAFETY: came from into_raw of such a box; start and removal run alone.
+            let old = unsafe { PoolBox::from_raw(old, Tag::DEVICE) };
+            old.stop(irql);
+        }
+    }
+
+    /// Counts something that was passed over. Any level.
+    pub(crate) fn count(&self, refusal: Refusal) {
+        if let Some(counter) = self.refusals.get(refusal as usize) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How often each [`Refusal`] happened.
+    pub(crate) fn refusals(&self) -> [u64; Refusal::COUNT] {
+        self.refusals.each_ref().map(|counter| counter.load(Ordering::Relaxed))
+    }
+
+    /// Every handle of one kind.
+    pub(crate) fn all<T: Object>(&self, irql: &Passive) -> Result<PoolVec<Handle>, NTSTATUS> {
+        Ok(self.objects.all::<T>(irql, self.handle())?)
+    }
+}

@@ -1,0 +1,298 @@
+//! What the adapter claims: derived from the hardware and the features the operating system enabled, by pure functions.
+
+use campanile_hw::page_table;
+use campanile_hw::registers::{self, Caps, NODE_COMPUTE, NODE_COPY, NODE_PAGING, NODES};
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::types::{BOOLEAN, LARGE_INTEGER};
+
+use crate::dxgk::INTERRUPT_MESSAGE;
+use crate::feature::Enabled;
+use crate::mmio::Registers;
+use crate::queue::packet::NODE_DEPTH;
+
+/// The level of WDDM that every place reports.
+pub(crate) const WDDM_VERSION: DXGK_WDDMVERSION = DXGK_WDDMVERSION::DXGKDDI_WDDMv3_2;
+/// The same level as the version of the driver's table.
+pub(crate) const INTERFACE_VERSION: u32 = DXGKDDI_INTERFACE_VERSION_WDDM3_2;
+
+/// Buffers that a kernel-mode hardware queue may have under way; less than a ring holds, so that submitting never waits.
+pub(crate) const HW_QUEUE_BUFFERS: u16 = 64;
+
+/// Bytes of a paging buffer.
+pub(crate) const PAGING_BUFFER_SIZE: u32 = 64 << 10;
+
+/// Bytes of a DMA buffer of a context. User mode submits its own buffers, so this serves the system only.
+pub(crate) const DMA_BUFFER_SIZE: u32 = 64 << 10;
+
+/// Segments that a DMA buffer may lie in, a mask: the aperture.
+pub(crate) const DMA_BUFFER_SEGMENTS: u32 = 1 << (crate::memory::segments::APERTURE - 1);
+
+/// What the registers say about this variant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hardware {
+    pub(crate) caps: Caps,
+    pub(crate) vram_size: u64,
+    pub(crate) vram_window: u64,
+    pub(crate) doorbells: u32,
+    pub(crate) queue_limit: u32,
+    pub(crate) clock_hz: u64,
+}
+
+impl Hardware {
+    /// Reads the registers; `None` for a function that this driver was not written for.
+    pub(crate) fn read(registers: Registers) -> Option<Self> {
+        let known = registers.is_present()
+            && registers.read32(registers::VERSION) == registers::INTERFACE_VERSION
+            && registers.read32(registers::NODE_COUNT) == NODES;
+        known.then(|| Self {
+            caps: Caps::from_bits(registers.read32(registers::CAPS)),
+            vram_size: registers.read64(registers::VRAM_SIZE),
+            vram_window: registers.read64(registers::VRAM_WINDOW_SIZE),
+            doorbells: registers.read32(registers::DOORBELL_COUNT),
+            queue_limit: registers.read32(registers::QUEUE_LIMIT),
+            clock_hz: registers.read64(registers::CLOCK_HZ),
+        })
+    }
+
+    /// Native fences need their packets and 64-bit atomic values.
+    pub(crate) fn native_fences(&self) -> bool {
+        self.caps.native_fence() && self.caps.atomics64()
+    }
+}
+
+/// What is claimed of the features. Every combination is a working adapter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Claims {
+    /// Contexts and queues that the hardware schedules.
+    pub(crate) context_scheduling: bool,
+    /// Fences that engines wait for.
+    pub(crate) native_fence: bool,
+    /// Queues that user mode writes and rings.
+    pub(crate) user_mode_submission: bool,
+}
+
+impl Claims {
+    /// A feature is claimed when it is enabled, the hardware has it, and what it stands on is claimed: user-mode queues are
+    /// hardware queues and can only use native fences.
+    pub(crate) fn new(hardware: &Hardware, enabled: Enabled) -> Self {
+        let context_scheduling = enabled.hardware_scheduling;
+        let native_fence = enabled.native_fence && hardware.native_fences();
+        let user_mode_submission =
+            enabled.user_mode_submission && context_scheduling && native_fence && hardware.doorbells != 0;
+        Self { context_scheduling, native_fence, user_mode_submission }
+    }
+}
+
+/// Whether user mode may submit to `node`.
+pub(crate) fn node_takes_user_queues(node: u32) -> bool {
+    matches!(node, NODE_COMPUTE | NODE_COPY)
+}
+
+fn flag(value: bool) -> BOOLEAN {
+    BOOLEAN::from(value)
+}
+
+/// DXGKQAITYPE_DRIVERCAPS.
+pub(crate) fn driver_caps(hardware: &Hardware, claims: Claims) -> DXGK_DRIVERCAPS {
+    let mut caps = DXGK_DRIVERCAPS::zeroed();
+    caps.HighestAcceptableAddress = LARGE_INTEGER { QuadPart: -1 };
+    caps.ApertureSegmentCommitLimit = crate::memory::segments::APERTURE_SIZE as usize;
+    caps.InterruptMessageNumber = INTERRUPT_MESSAGE;
+    caps.SchedulingCaps = DXGK_VIDSCHCAPS::new()
+        .with_MultiEngineAware(true)
+        .with_PreemptionAware(true)
+        .with_No64BitAtomics(!hardware.caps.atomics64())
+        .with_LowIrqlPreemptCommand(true)
+        .with_NativeGpuFence(claims.native_fence);
+    caps.MemoryManagementCaps.Bits =
+        DXGK_VIDMMCAPS_Bits::new().with_VirtualAddressingSupported(true).with_GpuMmuSupported(true);
+    caps.MemoryManagementCaps.PagingNode = NODE_PAGING;
+    caps.GpuEngineTopology.NbAsymetricProcessingNodes = NODES;
+    caps.WDDMVersion = WDDM_VERSION;
+    // A preemption drops what did not start and waits for at most NODE_DEPTH buffers.
+    caps.PreemptionCaps = D3DKMDT_PREEMPTION_CAPS {
+        GraphicsPreemptionGranularity:
+            D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY::D3DKMDT_GRAPHICS_PREEMPTION_DMA_BUFFER_BOUNDARY,
+        ComputePreemptionGranularity:
+            D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY,
+    };
+    const { assert!(NODE_DEPTH <= 4) };
+    caps.SupportPerEngineTDR = flag(true);
+    caps.MiscCaps = DXGK_DRIVERCAPS_MiscCaps::new().with_ComputeOnly(true);
+    caps
+}
+
+/// DxgkDdiGetNodeMetadata; `None` beyond the last node.
+pub(crate) fn node_metadata(node: u32, claims: Claims) -> Option<DXGK_NODEMETADATA> {
+    let (engine, name) = match node {
+        NODE_COMPUTE => (DXGK_ENGINE_TYPE::DXGK_ENGINE_TYPE_OTHER, "Compute"),
+        NODE_COPY => (DXGK_ENGINE_TYPE::DXGK_ENGINE_TYPE_COPY, "Copy"),
+        NODE_PAGING => (DXGK_ENGINE_TYPE::DXGK_ENGINE_TYPE_COPY, "Paging"),
+        _ => return None,
+    };
+    let user = node_takes_user_queues(node);
+    let mut metadata = DXGK_NODEMETADATA::zeroed();
+    metadata.EngineType = engine;
+    metadata.FriendlyName = wide(name);
+    metadata.Flags = DXGK_NODEMETADATA_FLAGS::new()
+        .with_ContextSchedulingSupported(user && claims.context_scheduling)
+        .with_UserModeSubmission(user && claims.user_mode_submission)
+        .with_MaxInFlightHwQueueBuffers(HW_QUEUE_BUFFERS);
+    metadata.GpuMmuSupported = flag(true);
+    Some(metadata)
+}
+
+/// A terminated UTF-16 string; what does not fit is cut off.
+pub(crate) fn wide<const N: usize>(text: &str) -> [u16; N] {
+    let mut out = [0; N];
+    for (place, unit) in out.iter_mut().take(N.saturating_sub(1)).zip(text.encode_utf16()) {
+        *place = unit;
+    }
+    out
+}
+
+/// DXGKQAITYPE_GPUMMUCAPS.
+pub(crate) fn gpu_mmu_caps() -> DXGK_GPUMMUCAPS {
+    let mut caps = DXGK_GPUMMUCAPS::zeroed();
+    caps.Bits = DXGK_GPUMMUCAPS_Bits::new()
+        .with_ReadOnlyMemorySupported(true)
+        .with_ZeroInPteSupported(true)
+        .with_ExplicitPageTableInvalidation(true)
+        .with_CacheCoherentMemorySupported(true)
+        .with_LargePageSupported(true);
+    caps.PageTableUpdateMode = DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
+    caps.VirtualAddressBitCount = page_table::VA_BITS;
+    // The hardware reads the first 256 bytes; a table of any kind is allocated as one page.
+    caps.LeafPageTableSizeFor64KPagesInBytes = page_table::TABLE_SIZE as u32;
+    caps.PageTableLevelCount = page_table::LEVELS;
+    caps
+}
+
+/// DXGKQAITYPE_PAGETABLELEVELDESC; level 0 is the leaf.
+pub(crate) fn page_table_level(level: u32) -> Option<DXGK_PAGE_TABLE_LEVEL_DESC> {
+    (level < page_table::LEVELS).then_some(DXGK_PAGE_TABLE_LEVEL_DESC {
+        PageTableIndexBitCount: page_table::INDEX_BITS,
+        PageTableSegmentId: crate::memory::segments::VRAM,
+        PagingProcessPageTableSegmentId: crate::memory::segments::VRAM,
+        PageTableSizeInBytes: page_table::TABLE_SIZE as u32,
+        PageTableAlignmentInBytes: page_table::TABLE_SIZE as u32,
+    })
+}
+
+/// DXGKQAITYPE_NATIVE_FENCE_CAPS. The first word is written as 0, which means "packed" both as a stride and as a padding.
+pub(crate) fn native_fence_caps(hardware: &Hardware) -> DXGK_NATIVE_FENCE_CAPS {
+    let mut caps = DXGK_NATIVE_FENCE_CAPS::zeroed();
+    caps.MapToGpuSystemProcess = flag(hardware.caps.system_process_fences());
+    caps.MinimumAddress = 0;
+    caps.MaximumAddress = (1 << page_table::VA_BITS) - 1;
+    caps
+}
+
+/// DXGKQAITYPE_USERMODESUBMISSION_CAPS.
+pub(crate) fn user_mode_submission_caps() -> DXGK_USERMODESUBMISSION_CAPS {
+    let mut caps = DXGK_USERMODESUBMISSION_CAPS::zeroed();
+    caps.DoorbellSizeInBytes = campanile_hw::doorbell::PAGE_SIZE as u32;
+    caps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hardware(atomics64: bool, native_fence: bool, doorbells: u32) -> Hardware {
+        Hardware {
+            caps: Caps::new().with_atomics64(atomics64).with_native_fence(native_fence),
+            vram_size: 256 << 20,
+            vram_window: 256 << 20,
+            doorbells,
+            queue_limit: 16384,
+            clock_hz: 1_000_000_000,
+        }
+    }
+
+    fn subsets() -> impl Iterator<Item = Enabled> {
+        (0..8).map(|bits| Enabled {
+            hardware_scheduling: bits & 1 != 0,
+            native_fence: bits & 2 != 0,
+            user_mode_submission: bits & 4 != 0,
+        })
+    }
+
+    #[test]
+    fn nothing_is_claimed_that_is_not_enabled() {
+        for enabled in subsets() {
+            let claims = Claims::new(&hardware(true, true, 64), enabled);
+            assert_eq!(claims.context_scheduling, enabled.hardware_scheduling);
+            assert_eq!(claims.native_fence, enabled.native_fence);
+            let all = enabled.hardware_scheduling && enabled.native_fence && enabled.user_mode_submission;
+            assert_eq!(claims.user_mode_submission, all, "{enabled:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_claimed_that_the_hardware_lacks() {
+        let everything = Enabled { hardware_scheduling: true, native_fence: true, user_mode_submission: true };
+        for (atomics64, native_fence, doorbells, fences, queues) in [
+            (true, true, 1, true, true),
+            (false, true, 64, false, false),
+            (true, false, 64, false, false),
+            (true, true, 0, true, false),
+        ] {
+            let claims = Claims::new(&hardware(atomics64, native_fence, doorbells), everything);
+            assert_eq!((claims.native_fence, claims.user_mode_submission), (fences, queues));
+        }
+    }
+
+    #[test]
+    fn driver_caps_follow_the_claims_and_never_contradict_themselves() {
+        for enabled in subsets() {
+            let hardware = hardware(true, true, 64);
+            let claims = Claims::new(&hardware, enabled);
+            let caps = driver_caps(&hardware, claims);
+            let scheduling = caps.SchedulingCaps;
+            assert_eq!(scheduling.NativeGpuFence(), claims.native_fence);
+            assert!(scheduling.MultiEngineAware() || !scheduling.PreemptionAware());
+            assert!(!(scheduling.NativeGpuFence() && scheduling.No64BitAtomics()));
+            assert_eq!(scheduling.HwQueuePacketCap(), 0);
+            assert!(!scheduling.NoDmaPatching() && !scheduling.VSyncPowerSaveAware());
+            let memory = caps.MemoryManagementCaps;
+            assert!(memory.Bits.GpuMmuSupported() && memory.Bits.VirtualAddressingSupported());
+            assert!(memory.PagingNode < caps.GpuEngineTopology.NbAsymetricProcessingNodes);
+            assert_eq!(caps.HighestAcceptableAddress.QuadPart, -1);
+            assert_eq!(caps.WDDMVersion, DXGK_WDDMVERSION(0x3200));
+            assert!(caps.MiscCaps.ComputeOnly() && caps.SupportPerEngineTDR == 1);
+            assert_ne!(caps.PreemptionCaps.ComputePreemptionGranularity.0, 0);
+        }
+    }
+
+    #[test]
+    fn only_compute_and_copy_take_user_queues_and_only_when_claimed() {
+        for enabled in subsets() {
+            let claims = Claims::new(&hardware(true, true, 64), enabled);
+            for node in 0..NODES {
+                let metadata = node_metadata(node, claims).unwrap();
+                let flags = metadata.Flags;
+                assert_eq!(flags.UserModeSubmission(), node != NODE_PAGING && claims.user_mode_submission);
+                assert_eq!(flags.ContextSchedulingSupported(), node != NODE_PAGING && claims.context_scheduling);
+                assert!(!flags.RingBufferFenceRelease(), "the command buffer holds the progress write");
+                assert_eq!(metadata.GpuMmuSupported, 1);
+            }
+            assert!(node_metadata(NODES, claims).is_none());
+        }
+    }
+
+    #[test]
+    fn levels_cover_the_address_space_exactly() {
+        let bits: u32 =
+            (0..page_table::LEVELS).map(|level| page_table_level(level).unwrap().PageTableIndexBitCount).sum();
+        assert_eq!(bits + 12, gpu_mmu_caps().VirtualAddressBitCount);
+        assert!(page_table_level(page_table::LEVELS).is_none());
+    }
+
+    #[test]
+    fn names_are_cut_and_terminated() {
+        assert_eq!(wide::<4>("abcdef"), [97, 98, 99, 0]);
+        assert_eq!(wide::<4>("a"), [97, 0, 0, 0]);
+    }
+}

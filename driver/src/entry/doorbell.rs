@@ -1,0 +1,63 @@
+//! Doorbells. None of these names an adapter: the handles do.
+
+use wddm_ddi::km::*;
+use wddm_ddi::status::NTSTATUS;
+
+use super::{arguments, inputs, on_object};
+use crate::handle::{self, Handle};
+use crate::irql::Passive;
+use crate::queue::doorbell::{self, Doorbell};
+use crate::queue::hw_queue::{HwQueue, command_status};
+
+pub(crate) unsafe extern "win64" fn create_doorbell(args: *mut DXGKARG_CREATEDOORBELL) -> NTSTATUS {
+    let args = match arguments(args) {
+        Ok(args) => args,
+        Err(status) => return status,
+    };
+    on_object::<HwQueue>(args.hHwQueue, |irql, adapter, gpu, _| {
+        args.hDoorbell = doorbell::create(irql, adapter, gpu, args)?.raw();
+        Ok(())
+    })
+}
+
+pub(crate) unsafe extern "win64" fn connect_doorbell(args: *mut DXGKARG_CONNECTDOORBELL) -> NTSTATUS {
+    let args = match arguments(args) {
+        Ok(args) => args,
+        Err(status) => return status,
+    };
+    on_object::<Doorbell>(args.hDoorbell, |irql, adapter, gpu, _| doorbell::connect(irql, adapter, gpu, args))
+}
+
+pub(crate) unsafe extern "win64" fn disconnect_doorbell(args: *const DXGKARG_DISCONNECTDOORBELL) -> NTSTATUS {
+    // SAFETY: documented for PASSIVE_LEVEL.
+    let irql = unsafe { Passive::assume() };
+    let disconnect = || {
+        let raw = inputs(args)?.hDoorbell;
+        let (adapter, _) = handle::object::<Doorbell>(raw)?;
+        // Nothing is connected to a device that was stopped.
+        adapter.gpu().map_or(Ok(()), |gpu| doorbell::disconnect(&irql, adapter, gpu, Handle::of(raw)))
+    };
+    disconnect().into()
+}
+
+pub(crate) unsafe extern "win64" fn destroy_doorbell(args: *const DXGKARG_DESTROYDOORBELL) -> NTSTATUS {
+    // SAFETY: documented for PASSIVE_LEVEL.
+    let irql = unsafe { Passive::assume() };
+    let destroy = || {
+        let raw = inputs(args)?.hDoorbell;
+        let (adapter, _) = handle::object::<Doorbell>(raw)?;
+        match adapter.gpu() {
+            Some(gpu) => doorbell::destroy(&irql, adapter, gpu, Handle::of(raw)),
+            None => adapter.objects.remove::<Doorbell>(&irql, Handle::of(raw)).map(drop),
+        }
+    };
+    destroy().into()
+}
+
+pub(crate) unsafe extern "win64" fn notify_work_submission(args: *const DXGKARG_NOTIFYWORKSUBMISSION) -> NTSTATUS {
+    let queue = match inputs(args) {
+        Ok(args) => args.hHwQueue,
+        Err(status) => return status,
+    };
+    on_object::<HwQueue>(queue, |irql, _, gpu, queue| gpu.cmp.kick(irql, queue.number).map_err(command_status))
+}

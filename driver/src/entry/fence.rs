@@ -1,0 +1,112 @@
+//! Native fences, their logs, and monitored fences in kernel-built buffers.
+
+use core::ptr::NonNull;
+
+use wddm_ddi::km::*;
+use wddm_ddi::status::{NTSTATUS, STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER, STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+use wddm_ddi::types::HANDLE;
+
+use super::{arguments, inputs, on_gpu};
+use crate::fence::native;
+use crate::handle::{self, Handle};
+use crate::irql::{Device, Dispatch, Passive};
+use crate::memory::paging::{self, PagingError};
+use crate::mmio;
+use crate::queue::hw_queue::HwQueue;
+
+pub(crate) unsafe extern "win64" fn create_native_fence(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATENATIVEFENCE,
+) -> NTSTATUS {
+    on_gpu(adapter, |irql, adapter, gpu| native::create(irql, adapter, gpu, arguments(args)?))
+}
+
+pub(crate) unsafe extern "win64" fn open_native_fence(adapter: HANDLE, args: *mut DXGKARG_OPENNATIVEFENCE) -> NTSTATUS {
+    on_gpu(adapter, |irql, adapter, gpu| native::open(irql, adapter, gpu, arguments(args)?))
+}
+
+/// Must succeed after a reset and after the adapter was removed, when everything of it is gone already.
+pub(crate) unsafe extern "win64" fn close_native_fence(
+    adapter: HANDLE,
+    args: *const DXGKARG_CLOSENATIVEFENCE,
+) -> NTSTATUS {
+    // SAFETY: documented for PASSIVE_LEVEL.
+    let irql = unsafe { Passive::assume() };
+    let Ok(adapter) = handle::adapter(adapter) else { return STATUS_SUCCESS };
+    let close = || native::close(&irql, adapter, adapter.running_gpu(), Handle::of(inputs(args)?.hLocalNativeFence));
+    close().into()
+}
+
+/// As [`close_native_fence`]; the handle names the adapter.
+pub(crate) unsafe extern "win64" fn destroy_native_fence(args: *const DXGKARG_DESTROYNATIVEFENCE) -> NTSTATUS {
+    // SAFETY: documented for PASSIVE_LEVEL.
+    let irql = unsafe { Passive::assume() };
+    let fence = match inputs(args) {
+        Ok(args) => Handle::of(args.hGlobalNativeFence),
+        Err(status) => return status,
+    };
+    let Some(adapter) = handle::adapter_of_object(fence) else { return STATUS_SUCCESS };
+    native::destroy(&irql, adapter, adapter.running_gpu(), fence).into()
+}
+
+pub(crate) unsafe extern "win64" fn update_monitored_values(args: *const DXGKARG_UPDATEMONITOREDVALUES) -> NTSTATUS {
+    // SAFETY: called at device interrupt level, synchronised with the interrupt routine.
+    let irql = unsafe { Device::assume() };
+    if let Ok(args) = inputs(args) {
+        native::update_monitored(&irql, args);
+    }
+    STATUS_SUCCESS
+}
+
+pub(crate) unsafe extern "win64" fn update_current_values_from_cpu(
+    args: *const DXGKARG_UPDATECURRENTVALUESFROMCPU,
+) -> NTSTATUS {
+    // SAFETY: documented for DISPATCH_LEVEL at most.
+    let irql = unsafe { Dispatch::assume() };
+    if let Ok(args) = inputs(args) {
+        native::update_current(&irql, args);
+    }
+    STATUS_SUCCESS
+}
+
+pub(crate) unsafe extern "win64" fn set_native_fence_log_buffer(
+    args: *const DXGKARG_SETNATIVEFENCELOGBUFFER,
+) -> NTSTATUS {
+    // SAFETY: documented for DISPATCH_LEVEL.
+    let irql = unsafe { Dispatch::assume() };
+    let set = || {
+        let args = inputs(args)?;
+        let (_, queue) = handle::object::<HwQueue>(args.hHwQueue)?;
+        queue.logs.lock(&irql).set(args)
+    };
+    set().into()
+}
+
+/// Everything that the queues wrote is visible when this returns: the hardware writes no entries yet, and its other writes are
+/// coherent with the processor.
+pub(crate) unsafe extern "win64" fn update_native_fence_logs(args: *const DXGKARG_UPDATENATIVEFENCELOGS) -> NTSTATUS {
+    let update = || {
+        let args = inputs(args)?;
+        if args.NumberOfQueues != 0 {
+            NonNull::new(args.hHWQueue).ok_or(STATUS_INVALID_PARAMETER)?;
+        }
+        mmio::full_barrier();
+        Ok(())
+    };
+    update().into()
+}
+
+/// Appends the write of a monitored fence to a buffer of the kernel. `object` is a context or, with a queue, hardware context.
+pub(crate) unsafe extern "win64" fn signal_monitored_fence(
+    object: HANDLE,
+    args: *mut DXGKARG_SIGNALMONITOREDFENCE,
+) -> NTSTATUS {
+    let signal = || {
+        let adapter = handle::adapter_of_object(Handle::of(object)).ok_or(STATUS_INVALID_PARAMETER)?;
+        paging::append_signal(adapter.started()?, arguments(args)?).map_err(|error| match error {
+            PagingError::InsufficientDmaBuffer => STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER,
+            PagingError::Refused => STATUS_INVALID_PARAMETER,
+        })
+    };
+    signal().into()
+}

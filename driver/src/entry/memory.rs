@@ -1,0 +1,142 @@
+//! Processes, devices, allocations, paging.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use campanile_hw::page_table::TABLE_SIZE;
+use wddm_ddi::km::*;
+use wddm_ddi::status::{
+    NTSTATUS, STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER, STATUS_INVALID_PARAMETER,
+    STATUS_NOT_SUPPORTED,
+};
+use wddm_ddi::types::*;
+
+use super::{arguments, inputs, no_memory_or, on_adapter, on_gpu, on_object, only, take_object};
+use crate::adapter::{Process, Refusal};
+use crate::handle::{Handle, object};
+use crate::irql::Passive;
+use crate::memory::{allocation, paging};
+use crate::queue::context::{Context, HwContext, UserDevice};
+
+pub(crate) unsafe extern "win64" fn create_process(adapter: HANDLE, args: *mut DXGKARG_CREATEPROCESS) -> NTSTATUS {
+    on_adapter(adapter, |irql, adapter| {
+        let args = arguments(args)?;
+        let process = Process { dxgk: args.hDxgkProcess.addr(), root: AtomicU64::new(0) };
+        args.hKmdProcess = adapter.objects.insert(irql, adapter.handle(), process)?.raw();
+        Ok(())
+    })
+}
+
+pub(crate) unsafe extern "win64" fn destroy_process(_adapter: HANDLE, process: HANDLE) -> NTSTATUS {
+    take_object::<Process>(process)
+}
+
+pub(crate) unsafe extern "win64" fn create_device(adapter: HANDLE, args: *mut DXGKARG_CREATEDEVICE) -> NTSTATUS {
+    on_gpu(adapter, |irql, adapter, _| {
+        let args = arguments(args)?;
+        let process = Handle::of(args.hKmdProcess);
+        adapter.objects.get::<Process>(process)?;
+        args.hDevice = adapter.objects.insert(irql, adapter.handle(), UserDevice { process })?.raw();
+        Ok(())
+    })
+}
+
+pub(crate) unsafe extern "win64" fn destroy_device(device: HANDLE) -> NTSTATUS {
+    take_object::<UserDevice>(device)
+}
+
+pub(crate) unsafe extern "win64" fn create_allocation(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEALLOCATION,
+) -> NTSTATUS {
+    let status = on_gpu(adapter, |irql, adapter, gpu| allocation::create(irql, adapter, gpu, arguments(args)?));
+    no_memory_or(status, STATUS_INVALID_PARAMETER)
+}
+
+pub(crate) unsafe extern "win64" fn destroy_allocation(
+    adapter: HANDLE,
+    args: *const DXGKARG_DESTROYALLOCATION,
+) -> NTSTATUS {
+    on_adapter(adapter, |irql, adapter| allocation::destroy(irql, adapter, inputs(args)?))
+}
+
+pub(crate) unsafe extern "win64" fn describe_allocation(
+    adapter: HANDLE,
+    args: *mut DXGKARG_DESCRIBEALLOCATION,
+) -> NTSTATUS {
+    on_adapter(adapter, |_, adapter| {
+        let args = arguments(args)?;
+        allocation::size_of_handle(adapter, args.hAllocation)?;
+        allocation::describe_for_display(args);
+        Ok(())
+    })
+}
+
+pub(crate) unsafe extern "win64" fn get_standard_allocation_driver_data(
+    adapter: HANDLE,
+    args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
+) -> NTSTATUS {
+    on_adapter(adapter, |_, _| allocation::standard(arguments(args)?))
+}
+
+pub(crate) unsafe extern "win64" fn open_allocation(device: HANDLE, args: *const DXGKARG_OPENALLOCATION) -> NTSTATUS {
+    on_object::<UserDevice>(device, |irql, adapter, gpu, _| allocation::open(irql, adapter, gpu, inputs(args)?))
+}
+
+pub(crate) unsafe extern "win64" fn close_allocation(device: HANDLE, args: *const DXGKARG_CLOSEALLOCATION) -> NTSTATUS {
+    // SAFETY: documented for PASSIVE_LEVEL.
+    let irql = unsafe { Passive::assume() };
+    object::<UserDevice>(device).and_then(|(adapter, _)| allocation::close(&irql, adapter, inputs(args)?)).into()
+}
+
+pub(crate) unsafe extern "win64" fn build_paging_buffer(
+    adapter: HANDLE,
+    args: *mut DXGKARG_BUILDPAGINGBUFFER,
+) -> NTSTATUS {
+    let status = on_gpu(adapter, |irql, adapter, gpu| paging::build(irql, adapter, gpu, arguments(args)?).ok());
+    only(status, &[STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER], STATUS_GRAPHICS_ALLOCATION_BUSY)
+}
+
+/// The address space of a context, and with it of its process: a process has one per adapter.
+pub(crate) unsafe extern "win64" fn set_root_page_table(adapter: HANDLE, args: *const DXGKARG_SETROOTPAGETABLE) {
+    let status = on_gpu(adapter, |irql, adapter, gpu| {
+        let args = inputs(args)?;
+        let Some(root) = paging::root_location(gpu, &args.Address) else {
+            adapter.count(Refusal::RootPageTable);
+            return Err(STATUS_INVALID_PARAMETER);
+        };
+        let handle = Handle::of(args.hContext);
+        let process = if let Ok(context) = adapter.objects.get::<Context>(handle) {
+            context.set_root(root);
+            if context.system {
+                gpu.set_system_root(root);
+            }
+            context.process
+        } else {
+            let context = adapter.objects.get::<HwContext>(handle)?;
+            context.set_root(irql, adapter, gpu, root);
+            context.process
+        };
+        if let Ok(process) = adapter.objects.get::<Process>(process) {
+            process.root.store(root.into_bits(), Ordering::Release);
+        }
+        Ok(())
+    });
+    // The DDI has no result. A context whose root was not set refuses its submissions.
+    let _ = status;
+}
+
+/// Tables have a fixed size with more than two levels, so nobody asks; the answer is true all the same.
+pub(crate) unsafe extern "win64" fn get_root_page_table_size(
+    _adapter: HANDLE,
+    _args: *mut DXGKARG_GETROOTPAGETABLESIZE,
+) -> usize {
+    TABLE_SIZE as usize
+}
+
+/// Virtual machines are not served: paravirtualisation is not claimed.
+pub(crate) unsafe extern "win64" fn set_virtual_machine_data(
+    _adapter: HANDLE,
+    _args: *const DXGKARG_SETVIRTUALMACHINEDATA,
+) -> NTSTATUS {
+    STATUS_NOT_SUPPORTED
+}

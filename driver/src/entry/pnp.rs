@@ -1,0 +1,133 @@
+//! Plug and play.
+
+use core::ffi::c_void;
+
+use wddm_ddi::km::*;
+use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
+use wddm_ddi::types::*;
+
+use super::{arguments, inputs, on_adapter};
+use crate::adapter::Adapter;
+use crate::feature;
+use crate::handle;
+use crate::interrupt;
+use crate::irql::{Device, Dispatch, Passive};
+
+pub(crate) unsafe extern "win64" fn add_device(_physical_device: *mut c_void, context: *mut *mut c_void) -> NTSTATUS {
+    let result = arguments(context).and_then(|context| {
+        *context = core::ptr::null_mut();
+        *context = Adapter::add()?.raw();
+        Ok(())
+    });
+    result.into()
+}
+
+pub(crate) unsafe extern "win64" fn start_device(
+    context: *mut c_void,
+    start_info: *mut DXGK_START_INFO,
+    interface: *mut DXGKRNL_INTERFACE,
+    sources: *mut u32,
+    children: *mut u32,
+) -> NTSTATUS {
+    on_adapter(context, |irql, adapter| {
+        inputs(start_info)?;
+        let (sources, children) = (arguments(sources)?, arguments(children)?);
+        *sources = 0;
+        *children = 0;
+        adapter.start(irql, inputs(interface)?)
+    })
+}
+
+pub(crate) unsafe extern "win64" fn stop_device(context: *mut c_void) -> NTSTATUS {
+    on_adapter(context, |irql, adapter| {
+        adapter.stop(irql);
+        Ok(())
+    })
+}
+
+pub(crate) unsafe extern "win64" fn remove_device(context: *mut c_void) -> NTSTATUS {
+    // SAFETY: documented for PASSIVE_LEVEL.
+    let irql = unsafe { Passive::assume() };
+    Adapter::remove(&irql, context).into()
+}
+
+/// Everything belongs to an adapter, so nothing is left.
+pub(crate) unsafe extern "win64" fn unload() {}
+
+pub(crate) unsafe extern "win64" fn interrupt_routine(context: *mut c_void, message: u32) -> BOOLEAN {
+    // SAFETY: this is the interrupt routine.
+    let irql = unsafe { Device::assume() };
+    BOOLEAN::from(handle::adapter(context).is_ok_and(|adapter| interrupt::routine(&irql, adapter, message)))
+}
+
+pub(crate) unsafe extern "win64" fn dpc_routine(context: *mut c_void) {
+    // SAFETY: DPCs run at DISPATCH_LEVEL.
+    let irql = unsafe { Dispatch::assume() };
+    if let Ok(adapter) = handle::adapter(context) {
+        interrupt::dpc(&irql, adapter);
+    }
+}
+
+/// There are no video requests without a display.
+pub(crate) unsafe extern "win64" fn dispatch_io_request(
+    _context: *mut c_void,
+    _source: u32,
+    _request: *mut c_void,
+) -> NTSTATUS {
+    STATUS_NOT_SUPPORTED
+}
+
+/// No children: the array keeps its terminator.
+pub(crate) unsafe extern "win64" fn query_child_relations(
+    context: *mut c_void,
+    _relations: *mut DXGK_CHILD_DESCRIPTOR,
+    _size: u32,
+) -> NTSTATUS {
+    on_adapter(context, |_, _| Ok(()))
+}
+
+/// There is no child to ask for.
+pub(crate) unsafe extern "win64" fn query_child_status(
+    _context: *mut c_void,
+    _status: *mut DXGK_CHILD_STATUS,
+    _non_destructive_only: BOOLEAN,
+) -> NTSTATUS {
+    STATUS_INVALID_PARAMETER
+}
+
+/// There is no child to ask for.
+pub(crate) unsafe extern "win64" fn query_device_descriptor(
+    _context: *mut c_void,
+    _child: u32,
+    _descriptor: *mut DXGK_DEVICE_DESCRIPTOR,
+) -> NTSTATUS {
+    STATUS_INVALID_PARAMETER
+}
+
+/// No ACPI event concerns this function.
+pub(crate) unsafe extern "win64" fn notify_acpi_event(
+    _context: *mut c_void,
+    _event_type: DXGK_EVENT_TYPE,
+    _event: u32,
+    _argument: *mut c_void,
+    flags: *mut u32,
+) -> NTSTATUS {
+    if let Ok(flags) = arguments(flags) {
+        *flags = 0;
+    }
+    STATUS_SUCCESS
+}
+
+/// Any level, also while the machine stops: the device forgets its work and touches no memory.
+pub(crate) unsafe extern "win64" fn reset_device(context: *mut c_void) {
+    if let Ok(gpu) = handle::adapter(context).and_then(|adapter| adapter.started()) {
+        gpu.halt();
+    }
+}
+
+pub(crate) unsafe extern "win64" fn query_interface(context: *mut c_void, query: *mut QUERY_INTERFACE) -> NTSTATUS {
+    on_adapter(context, |_, adapter| feature::query_interface(adapter, arguments(query)?))
+}
+
+/// Events are traced by nobody yet, so there is nothing to switch.
+pub(crate) unsafe extern "win64" fn control_etw_logging(_enable: BOOLEAN, _flags: u32, _level: u8) {}

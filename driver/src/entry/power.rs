@@ -1,0 +1,99 @@
+//! Power states and clocks.
+
+use core::ffi::c_void;
+use core::ptr::NonNull;
+
+use wddm_ddi::km::*;
+use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+use wddm_ddi::types::HANDLE;
+
+use super::{arguments, at_dispatch, inputs};
+use crate::handle;
+use crate::power;
+
+/// May not fail. Only the adapter itself has a state; identifiers of children may be stale.
+pub(crate) unsafe extern "win64" fn set_power_state(
+    context: *mut c_void,
+    device: u32,
+    state: DEVICE_POWER_STATE,
+    _action: i32,
+) -> NTSTATUS {
+    if device == DISPLAY_ADAPTER_HW_ID
+        && let Ok(gpu) = handle::adapter(context).and_then(|adapter| adapter.started())
+    {
+        power::set_state(gpu, state);
+    }
+    STATUS_SUCCESS
+}
+
+/// The clock runs at one frequency, so it is stable.
+pub(crate) unsafe extern "win64" fn set_stable_power_state(
+    _adapter: HANDLE,
+    args: *const DXGKARG_SETSTABLEPOWERSTATE,
+) -> NTSTATUS {
+    inputs(args).map(drop).into()
+}
+
+pub(crate) unsafe extern "win64" fn calibrate_gpu_clock(
+    adapter: HANDLE,
+    node: u32,
+    engine: u32,
+    data: *mut DXGK_GPUCLOCKDATA,
+) -> NTSTATUS {
+    at_dispatch(adapter, |_, _, gpu| {
+        if node as usize >= gpu.nodes.len() || engine != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        *arguments(data)? = power::clock(gpu);
+        Ok(())
+    })
+}
+
+/// History buffers hold the clock's values as TIMESTAMP packets wrote them, which is the form asked for: 64-bit ticks.
+pub(crate) unsafe extern "win64" fn format_history_buffer(
+    _context: HANDLE,
+    args: *mut DXGKARG_FORMATHISTORYBUFFER,
+) -> NTSTATUS {
+    const TICK: usize = size_of::<u64>();
+    let format = || {
+        let args = arguments(args)?;
+        let buffer = NonNull::new(args.pHistoryBuffer).ok_or(STATUS_INVALID_PARAMETER)?;
+        let out = NonNull::new(args.pFormattedBuffer.cast::<u8>()).ok_or(STATUS_INVALID_PARAMETER)?;
+        let header = size_of::<DXGK_HISTORY_BUFFER_HEADER>();
+        let available = (args.HistoryBufferSize as usize).saturating_sub(header) / TICK;
+        let room = args.FormattedBufferSize as usize / TICK;
+        let count = (args.NumTimestamps as usize).min(available).min(room);
+        // SAFETY: the buffer has HistoryBufferSize bytes, which is more than its header if `count` is not 0.
+        let source = unsafe { buffer.cast::<u8>().add(if count == 0 { 0 } else { header }) };
+        // SAFETY: `count` values lie inside both buffers, which do not overlap.
+        unsafe { out.copy_from_nonoverlapping(source, count * TICK) };
+        args.NumTimestamps = count as u32;
+        Ok(())
+    };
+    format().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wddm_ddi::Zeroed;
+
+    #[test]
+    fn history_is_copied_as_far_as_both_buffers_reach() {
+        let mut history = [0u64, 0, 11, 22, 33];
+        let mut formatted = [0u64; 2];
+        let mut args = DXGKARG_FORMATHISTORYBUFFER::zeroed();
+        args.pHistoryBuffer = history.as_mut_ptr().cast();
+        args.HistoryBufferSize = 40;
+        args.pFormattedBuffer = formatted.as_mut_ptr().cast();
+        args.FormattedBufferSize = 16;
+        args.NumTimestamps = 3;
+        // SAFETY: the buffers have the sizes given.
+        assert_eq!(unsafe { format_history_buffer(core::ptr::null_mut(), &raw mut args) }, STATUS_SUCCESS);
+        assert_eq!((formatted, args.NumTimestamps), ([11, 22], 2));
+        args.HistoryBufferSize = 8;
+        // SAFETY: the buffers have the sizes given.
+        assert_eq!(unsafe { format_history_buffer(core::ptr::null_mut(), &raw mut args) }, STATUS_SUCCESS);
+        assert_eq!(args.NumTimestamps, 0);
+    }
+}

@@ -1,0 +1,253 @@
+//! Contexts, queues and submission.
+
+use campanile_hw::queue::{COMMANDS_SIZE_MAX, Location};
+use wddm_ddi::km::*;
+use wddm_ddi::status::{NTSTATUS, STATUS_GRAPHICS_DRIVER_MISMATCH, STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+use wddm_ddi::types::*;
+
+use super::{arguments, at_dispatch, inputs, no_memory_or, on_gpu, on_object, take_object};
+use crate::adapter::{Adapter, Process, Refusal};
+use crate::gpu::Gpu;
+use crate::handle::{self, Handle};
+use crate::irql::{Passive, UpToDispatch};
+use crate::queue::context::{self, Context, HwContext, UserDevice};
+use crate::queue::hw_queue::{self, HwQueue};
+use crate::queue::packet::Packet;
+use crate::queue::suspend::Purpose;
+
+pub(crate) unsafe extern "win64" fn create_context(device: HANDLE, args: *mut DXGKARG_CREATECONTEXT) -> NTSTATUS {
+    let status = on_object::<UserDevice>(device, |irql, adapter, _, device| {
+        let args = arguments(args)?;
+        let context = Context::new(device, args)?;
+        args.hContext = adapter.objects.insert(irql, adapter.handle(), context)?.raw();
+        Ok(())
+    });
+    no_memory_or(status, STATUS_GRAPHICS_DRIVER_MISMATCH)
+}
+
+pub(crate) unsafe extern "win64" fn destroy_context(context: HANDLE) -> NTSTATUS {
+    take_object::<Context>(context)
+}
+
+/// What a submission names: context, or node if there is none.
+struct Target {
+    node: u32,
+    root: Option<Location>,
+    process: Handle,
+    dxgk_process: usize,
+}
+
+fn target(adapter: &Adapter, gpu: &Gpu, context: HANDLE, node: u32) -> Result<Target, NTSTATUS> {
+    if context.is_null() {
+        return Ok(Target { node, root: gpu.system_root(), process: Handle::new(), dxgk_process: 0 });
+    }
+    let context = adapter.objects.get::<Context>(Handle::of(context))?;
+    let process = adapter.objects.get::<Process>(context.process);
+    Ok(Target {
+        node: context.node,
+        root: context.root(),
+        process: context.process,
+        dxgk_process: process.map_or(0, |process| process.dxgk),
+    })
+}
+
+fn submit(irql: &impl UpToDispatch, gpu: &Gpu, target: &Target, packet: Packet) -> Result<(), NTSTATUS> {
+    let node = gpu.nodes.get(target.node as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+    node.submit(irql, &gpu.dxgk, &gpu.cmp, packet)
+}
+
+/// Knows two answers. After STATUS_INVALID_PARAMETER the fence counts as completed in its turn, so an empty packet keeps its place.
+pub(crate) unsafe extern "win64" fn submit_command_virtual(
+    adapter: HANDLE,
+    args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
+) -> NTSTATUS {
+    let status = at_dispatch(adapter, |irql, adapter, gpu| {
+        let args = inputs(args)?;
+        let target = target(adapter, gpu, args.hContext, args.NodeOrdinal)?;
+        let empty = args.Flags.NullRendering() || args.Flags.ContextSwitch();
+        let size = if empty { 0 } else { args.DmaBufferSize };
+        let well_formed = args.DmaBufferVirtualAddress % 16 == 0
+            && size % 16 == 0
+            && size <= COMMANDS_SIZE_MAX
+            && args.EngineOrdinal == 0;
+        let root = target.root.filter(|_| well_formed);
+        let packet = Packet {
+            commands: if root.is_some() { args.DmaBufferVirtualAddress } else { 0 },
+            size: if root.is_some() { size } else { 0 },
+            root: root.unwrap_or_default(),
+            fence: args.SubmissionFenceId,
+            silent: root.is_none(),
+            process: target.process.into_bits(),
+            dxgk_process: target.dxgk_process,
+        };
+        submit(irql, gpu, &target, packet)?;
+        if root.is_none() {
+            adapter.count(Refusal::Packet);
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        Ok(())
+    });
+    if status.is_success() { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
+}
+
+/// May not fail: what the ring cannot express faults when the hardware reads it.
+pub(crate) unsafe extern "win64" fn submit_command(adapter: HANDLE, args: *const DXGKARG_SUBMITCOMMAND) -> NTSTATUS {
+    at_dispatch(adapter, |irql, adapter, gpu| {
+        let args = inputs(args)?;
+        // SAFETY: both arms of the union are a handle; drivers with contexts get the context's.
+        let context = unsafe { args.u.hContext };
+        let target = target(adapter, gpu, context, args.NodeOrdinal)?;
+        let empty = args.Flags.NullRendering() || args.Flags.ContextSwitch();
+        let size = args.DmaBufferSubmissionEndOffset.saturating_sub(args.DmaBufferSubmissionStartOffset);
+        let packet = Packet {
+            commands: args.DmaBufferVirtualAddress.wrapping_add(args.DmaBufferSubmissionStartOffset.into()),
+            size: if empty { 0 } else { size },
+            root: target.root.unwrap_or_default(),
+            fence: args.SubmissionFenceId,
+            silent: false,
+            process: target.process.into_bits(),
+            dxgk_process: target.dxgk_process,
+        };
+        submit(irql, gpu, &target, packet)
+    })
+}
+
+pub(crate) unsafe extern "win64" fn preempt_command(adapter: HANDLE, args: *const DXGKARG_PREEMPTCOMMAND) -> NTSTATUS {
+    at_dispatch(adapter, |irql, _, gpu| {
+        let args = inputs(args)?;
+        let node = gpu.nodes.get(args.NodeOrdinal as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+        node.preempt(irql, &gpu.dxgk, args.PreemptionFenceId)
+    })
+}
+
+pub(crate) unsafe extern "win64" fn create_hw_context(device: HANDLE, args: *mut DXGKARG_CREATEHWCONTEXT) -> NTSTATUS {
+    on_object::<UserDevice>(device, |irql, adapter, _, device| {
+        let args = arguments(args)?;
+        let context = HwContext::new(device, args)?;
+        args.hHwContext = adapter.objects.insert(irql, adapter.handle(), context)?.raw();
+        Ok(())
+    })
+}
+
+/// Its queues are gone by then; one that is left goes with it.
+pub(crate) unsafe extern "win64" fn destroy_hw_context(context: HANDLE) -> NTSTATUS {
+    // SAFETY: documented for PASSIVE_LEVEL.
+    let irql = unsafe { Passive::assume() };
+    let (adapter, object) = match handle::object::<HwContext>(context) {
+        Ok(found) => found,
+        Err(status) => return status,
+    };
+    if let Some(gpu) = adapter.gpu() {
+        loop {
+            let queue = object.queues.lock(&irql).first().copied();
+            let Some(queue) = queue else { break };
+            if hw_queue::destroy(&irql, adapter, gpu, queue).is_err() {
+                break;
+            }
+        }
+    }
+    take_object::<HwContext>(context)
+}
+
+pub(crate) unsafe extern "win64" fn create_hw_queue(context: HANDLE, args: *mut DXGKARG_CREATEHWQUEUE) -> NTSTATUS {
+    on_object::<HwContext>(context, |irql, adapter, gpu, _| {
+        let args = arguments(args)?;
+        args.hHwQueue = hw_queue::create(irql, adapter, gpu, Handle::of(context), args)?.raw();
+        Ok(())
+    })
+}
+
+pub(crate) unsafe extern "win64" fn destroy_hw_queue(queue: HANDLE) -> NTSTATUS {
+    // SAFETY: documented for PASSIVE_LEVEL.
+    let irql = unsafe { Passive::assume() };
+    let destroy = || {
+        let (adapter, _) = handle::object::<HwQueue>(queue)?;
+        let gpu = adapter.gpu().ok_or(wddm_ddi::status::STATUS_DEVICE_REMOVED)?;
+        hw_queue::destroy(&irql, adapter, gpu, Handle::of(queue))
+    };
+    destroy().into()
+}
+
+pub(crate) unsafe extern "win64" fn submit_command_to_hw_queue(
+    adapter: HANDLE,
+    args: *const DXGKARG_SUBMITCOMMANDTOHWQUEUE,
+) -> NTSTATUS {
+    at_dispatch(adapter, |irql, adapter, gpu| {
+        let args = inputs(args)?;
+        let queue = adapter.objects.get::<HwQueue>(Handle::of(args.hHwQueue))?;
+        let context = adapter.objects.get::<HwContext>(queue.context)?;
+        hw_queue::submit(irql, gpu, context, queue, args)
+    })
+}
+
+pub(crate) unsafe extern "win64" fn switch_to_hw_context_list(
+    adapter: HANDLE,
+    args: *const DXGKARG_SWITCHTOHWCONTEXTLIST,
+) -> NTSTATUS {
+    on_gpu(adapter, |irql, adapter, gpu| context::switch_list(irql, adapter, gpu, inputs(args)?))
+}
+
+pub(crate) unsafe extern "win64" fn update_hw_context_state(
+    adapter: HANDLE,
+    args: *const DXGKARG_UPDATEHWCONTEXTSTATE,
+) -> NTSTATUS {
+    on_gpu(adapter, |irql, adapter, gpu| {
+        let args = inputs(args)?;
+        let context = adapter.objects.get::<HwContext>(Handle::of(args.hHwContext))?;
+        context.update_state(irql, adapter, gpu, args)
+    })
+}
+
+/// The hardware writes no scheduling log and no interrupt comes of it: the buffer stays as the operating system made it, empty.
+pub(crate) unsafe extern "win64" fn set_scheduling_log_buffer(
+    adapter: HANDLE,
+    args: *const DXGKARG_SETSCHEDULINGLOGBUFFER,
+) -> NTSTATUS {
+    on_gpu(adapter, |_, _, gpu| {
+        let args = inputs(args)?;
+        let known = args.EngineOrdinal == 0 && (args.NodeOrdinal as usize) < gpu.nodes.len();
+        if known { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
+    })
+}
+
+/// Bands run strictly by priority in this hardware: there are no quanta or grace periods to set.
+pub(crate) unsafe extern "win64" fn setup_priority_bands(
+    adapter: HANDLE,
+    args: *const DXGKARG_SETUPPRIORITYBANDS,
+) -> NTSTATUS {
+    const LARGEST_PERCENTAGE: u32 = 50;
+    on_gpu(adapter, |_, _, _| {
+        let legal = inputs(args)?.targetNormalBandPercentage <= LARGEST_PERCENTAGE;
+        if legal { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
+    })
+}
+
+pub(crate) unsafe extern "win64" fn set_context_scheduling_properties(
+    adapter: HANDLE,
+    args: *const DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES,
+) -> NTSTATUS {
+    on_gpu(adapter, |irql, adapter, gpu| {
+        let args = inputs(args)?;
+        let context = adapter.objects.get::<HwContext>(Handle::of(args.hContext))?;
+        context.set_properties(irql, adapter, gpu, args)
+    })
+}
+
+pub(crate) unsafe extern "win64" fn suspend_context(adapter: HANDLE, args: *const DXGKARG_SUSPENDCONTEXT) -> NTSTATUS {
+    let mut answer = STATUS_SUCCESS;
+    let status = on_gpu(adapter, |irql, adapter, gpu| {
+        let args = inputs(args)?;
+        let context = adapter.objects.get::<HwContext>(Handle::of(args.hContext))?;
+        answer = context.suspend(irql, adapter, gpu, args.contextSuspendFence, Purpose::Suspend)?;
+        Ok(())
+    });
+    if status.is_success() { answer } else { status }
+}
+
+pub(crate) unsafe extern "win64" fn resume_context(adapter: HANDLE, args: *const DXGKARG_RESUMECONTEXT) -> NTSTATUS {
+    on_gpu(adapter, |irql, adapter, gpu| {
+        let context = adapter.objects.get::<HwContext>(Handle::of(inputs(args)?.hContext))?;
+        context.resume(irql, adapter, gpu);
+        Ok(())
+    })
+}

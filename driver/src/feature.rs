@@ -1,0 +1,152 @@
+//! Feature negotiation: what this driver can do, and what the operating system switched on.
+
+use core::ffi::c_void;
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::{
+    NTSTATUS, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_UNSUCCESSFUL,
+};
+use wddm_ddi::types::*;
+
+use crate::adapter::Adapter;
+use crate::dxgk::Dxgk;
+use crate::irql::Passive;
+
+/// `DXGK_FEATURE_SUPPORT_STABLE`: the state with which an older system is asked for hardware scheduling.
+/// [d3dkmddi: DXGK_FEATURE_SUPPORT_STABLE]
+const SUPPORT_STABLE: u32 = 2;
+
+/// Version of every feature here.
+const VERSION: DXGK_FEATURE_VERSION = 1;
+
+/// Features that the operating system enabled for an adapter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Enabled {
+    /// DXGK_FEATURE_HWSCH
+    pub(crate) hardware_scheduling: bool,
+    /// DXGK_FEATURE_NATIVE_FENCE
+    pub(crate) native_fence: bool,
+    /// DXGK_FEATURE_USER_MODE_SUBMISSION
+    pub(crate) user_mode_submission: bool,
+}
+
+/// Asks the operating system. Without the interface, or where it fails, a feature is off.
+pub(crate) fn enabled(irql: &Passive, dxgk: &Dxgk) -> Enabled {
+    let mut interface = DXGK_FEATURE_INTERFACE::zeroed();
+    interface.Size = size_of::<DXGK_FEATURE_INTERFACE>() as u16;
+    interface.Version = DXGK_FEATURE_INTERFACE_VERSION_1;
+    // SAFETY: the structure is the one that DxgkServicesFeature names, with its head filled.
+    let found = unsafe {
+        dxgk.query_services(irql, DXGK_SERVICES::DxgkServicesFeature, (&raw mut interface).cast::<INTERFACE>())
+    };
+    if found.is_err() {
+        let hardware_scheduling = dxgk.query_feature_support(irql, DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH, SUPPORT_STABLE);
+        return Enabled { hardware_scheduling, ..Enabled::default() };
+    }
+    let is_enabled = |feature| is_enabled(&interface, dxgk.device_handle(), feature);
+    let enabled = Enabled {
+        hardware_scheduling: is_enabled(DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH),
+        native_fence: is_enabled(DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE),
+        user_mode_submission: is_enabled(DXGK_FEATURE_ID::DXGK_FEATURE_USER_MODE_SUBMISSION),
+    };
+    if let Some(dereference) = interface.InterfaceDereference {
+        // SAFETY: gives back the reference that the query took; the interface is not used afterwards.
+        unsafe { dereference(interface.Context) };
+    }
+    enabled
+}
+
+fn is_enabled(interface: &DXGK_FEATURE_INTERFACE, device: HANDLE, feature: DXGK_FEATURE_ID) -> bool {
+    let Some(callback) = interface.IsFeatureEnabled else { return false };
+    let mut args = DXGKARGCB_ISFEATUREENABLED2::zeroed();
+    args.FeatureId = feature;
+    // SAFETY: the device handle is the adapter's, the structure a local.
+    let status = unsafe { callback(device, &raw mut args) };
+    status.is_success() && args.Result.Bits.Enabled() && args.Result.Version >= VERSION
+}
+
+/// Whether this driver, and where it is known the hardware, can do `feature`: (by the driver, on this configuration). `None` for
+/// an identifier that this driver was not written for.
+fn support(adapter: &Adapter, feature: DXGK_FEATURE_ID) -> Option<(bool, bool)> {
+    use DXGK_FEATURE_ID as F;
+    match feature {
+        F::DXGK_FEATURE_HWSCH => Some((true, true)),
+        F::DXGK_FEATURE_NATIVE_FENCE => {
+            Some((true, adapter.hardware().is_none_or(|hardware| hardware.native_fences())))
+        }
+        F::DXGK_FEATURE_USER_MODE_SUBMISSION => {
+            Some((true, adapter.hardware().is_none_or(|hardware| hardware.native_fences() && hardware.doorbells != 0)))
+        }
+        F::DXGK_FEATURE_HWFLIPQUEUE
+        | F::DXGK_FEATURE_LDA_GPUPV
+        | F::DXGK_FEATURE_KMD_SIGNAL_CPU_EVENT
+        | F::DXGK_FEATURE_SHARE_BACKING_STORE_WITH_KMD
+        | F::DXGK_FEATURE_SAMPLE
+        | F::DXGK_FEATURE_PAGE_BASED_MEMORY_MANAGER
+        | F::DXGK_FEATURE_KERNEL_MODE_TESTING
+        | F::DXGK_FEATURE_64K_PT_DEMOTION_FIX
+        | F::DXGK_FEATURE_GPUPV_PRESENT_HWQUEUE
+        | F::DXGK_FEATURE_GPUVAIOMMU => Some((false, false)),
+        _ => None,
+    }
+}
+
+unsafe extern "win64" fn query_feature_support(adapter: HANDLE, args: *mut DXGKARG_QUERYFEATURESUPPORT) -> NTSTATUS {
+    let adapter = match crate::handle::adapter(adapter) {
+        Ok(adapter) => adapter,
+        Err(status) => return status,
+    };
+    // SAFETY: the operating system passes a structure that it does not touch during the call.
+    let Some(args) = (unsafe { args.as_mut() }) else { return STATUS_INVALID_PARAMETER };
+    let Some((driver, configuration)) = support(adapter, args.FeatureId) else { return STATUS_INVALID_PARAMETER };
+    let version = if driver { VERSION } else { 0 };
+    args.MinSupportedVersion = version;
+    args.MaxSupportedVersion = version;
+    args.SupportedByDriver = u8::from(driver);
+    args.SupportedOnCurrentConfig = u8::from(driver && configuration);
+    wddm_ddi::status::STATUS_SUCCESS
+}
+
+/// None of the features has a table of the driver's.
+unsafe extern "win64" fn query_feature_interface(
+    adapter: HANDLE,
+    args: *mut DXGKARG_QUERYFEATUREINTERFACE,
+) -> NTSTATUS {
+    if let Err(status) = crate::handle::adapter(adapter) {
+        return status;
+    }
+    if args.is_null() { STATUS_INVALID_PARAMETER } else { STATUS_UNSUCCESSFUL }
+}
+
+/// The interface lives as long as the driver and needs no counting.
+unsafe extern "win64" fn reference(_context: *mut c_void) {}
+
+/// Answers DxgkDdiQueryInterface.
+///
+/// # Errors
+/// STATUS_NOT_SUPPORTED for any interface but GUID_WDDM_INTERFACE_FEATURE version 1; STATUS_BUFFER_TOO_SMALL.
+pub(crate) fn query_interface(adapter: &Adapter, query: &mut QUERY_INTERFACE) -> Result<(), NTSTATUS> {
+    // SAFETY: NULL or a GUID of the caller.
+    let guid = unsafe { query.InterfaceType.as_ref() }.ok_or(STATUS_INVALID_PARAMETER)?;
+    if *guid != GUID_WDDM_INTERFACE_FEATURE || query.Version != DXGKDDI_FEATURE_INTERFACE_VERSION_1 {
+        return Err(STATUS_NOT_SUPPORTED);
+    }
+    if usize::from(query.Size) < size_of::<DXGKDDI_FEATURE_INTERFACE>() {
+        return Err(STATUS_BUFFER_TOO_SMALL);
+    }
+    let out =
+        core::ptr::NonNull::new(query.Interface.cast::<DXGKDDI_FEATURE_INTERFACE>()).ok_or(STATUS_INVALID_PARAMETER)?;
+    let interface = DXGKDDI_FEATURE_INTERFACE {
+        Size: size_of::<DXGKDDI_FEATURE_INTERFACE>() as u16,
+        Version: DXGKDDI_FEATURE_INTERFACE_VERSION_1,
+        Context: adapter.handle().raw(),
+        InterfaceReference: Some(reference),
+        InterfaceDereference: Some(reference),
+        QueryFeatureSupport: Some(query_feature_support),
+        QueryFeatureInterface: Some(query_feature_interface),
+    };
+    // SAFETY: the caller's buffer is as large as the size it gave, which holds the structure.
+    unsafe { out.write_unaligned(interface) };
+    Ok(())
+}

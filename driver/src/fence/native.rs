@@ -1,0 +1,262 @@
+//! Native fences: created once, opened in each process, signalled and monitored by the processor.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use campanile_hw::fence::{self, Barrier, FenceWord};
+use campanile_hw::page_table::VA_BITS;
+use campanile_hw::registers::Command;
+use wddm_ddi::km::*;
+use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
+use wddm_ddi::types::HANDLE;
+
+use crate::adapter::{Adapter, Process, Refusal};
+use crate::fence::index::Entry;
+use crate::gpu::Gpu;
+use crate::handle::{self, Handle, Kind, Object};
+use crate::irql::{Device, Dispatch, Passive};
+use crate::lock::SpinLock;
+use crate::mmio;
+use crate::pool::{PoolVec, Tag};
+use crate::queue::context;
+
+/// Value of a fence that never holds anybody again.
+const ALWAYS: u64 = u64::MAX;
+
+/// A fence of the adapter.
+pub(crate) struct NativeFence {
+    /// The operating system's handle: what interrupts report.
+    dxgk: usize,
+    /// The parent device is in error: every wait falls through.
+    always_signaled: AtomicBool,
+    /// Where it is open. Taken before the lock of [`crate::cmp::Cmp`].
+    places: SpinLock<PoolVec<Place>>,
+}
+
+impl Object for NativeFence {
+    const KIND: Kind = Kind::Fence;
+}
+
+/// A process in which a fence is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    open: Handle,
+    process: Handle,
+    current: u64,
+}
+
+/// A fence as a process sees it.
+pub(crate) struct OpenFence {
+    fence: Handle,
+    process: Handle,
+    current: u64,
+}
+
+impl Object for OpenFence {
+    const KIND: Kind = Kind::OpenFence;
+}
+
+/// DxgkDdiCreateNativeFence.
+///
+/// # Errors
+/// STATUS_NOT_SUPPORTED if native fences are not claimed or the type is not the default one.
+pub(crate) fn create(
+    irql: &Passive,
+    adapter: &Adapter,
+    gpu: &Gpu,
+    args: &mut DXGKARG_CREATENATIVEFENCE,
+) -> Result<(), NTSTATUS> {
+    if !gpu.claims.native_fence || args.Type != D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT {
+        return Err(STATUS_NOT_SUPPORTED);
+    }
+    let fence = NativeFence {
+        dxgk: args.hGlobalNativeFence.addr(),
+        always_signaled: AtomicBool::new(false),
+        places: SpinLock::new(PoolVec::new(Tag::FENCE)),
+    };
+    args.hGlobalNativeFence = adapter.objects.insert(irql, adapter.handle(), fence)?.raw();
+    Ok(())
+}
+
+/// DxgkDdiOpenNativeFence.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER for addresses that are not aligned or outside the address space.
+pub(crate) fn open(
+    irql: &Passive,
+    adapter: &Adapter,
+    gpu: &Gpu,
+    args: &mut DXGKARG_OPENNATIVEFENCE,
+) -> Result<(), NTSTATUS> {
+    let fence_handle = Handle::of(args.hGlobalNativeFence);
+    let fence = adapter.objects.get::<NativeFence>(fence_handle)?;
+    let (device, _) = context::process_of(adapter, args.hDevice)?;
+    let (current, monitored) = (args.CurrentValueGpuVa, args.MonitoredValueGpuVa);
+    if ![current, monitored].into_iter().all(|address| address % 8 == 0 && (1..1 << VA_BITS).contains(&address)) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let open = OpenFence { fence: fence_handle, process: device.process, current };
+    let handle = adapter.objects.insert(irql, adapter.handle(), open)?;
+    let entry = Entry { process: device.process.into_bits(), current, monitored, open: handle, dxgk: fence.dxgk };
+    let place = Place { open: handle, process: device.process, current };
+    let added = fence.places.lock(irql).push(place).map_err(NTSTATUS::from);
+    if let Err(status) = added.and_then(|()| gpu.fences.insert(irql, gpu, entry)) {
+        fence.forget(irql, handle);
+        drop(adapter.objects.remove::<OpenFence>(irql, handle));
+        return Err(status);
+    }
+    args.hLocalNativeFence = handle.raw();
+    Ok(())
+}
+
+/// DxgkDdiCloseNativeFence. `gpu` is `None` when the device was stopped meanwhile.
+///
+/// # Errors
+/// STATUS_INVALID_HANDLE
+pub(crate) fn close(irql: &Passive, adapter: &Adapter, gpu: Option<&Gpu>, handle: Handle) -> Result<(), NTSTATUS> {
+    let open = adapter.objects.get::<OpenFence>(handle)?;
+    if let Some(gpu) = gpu {
+        gpu.fences.remove(irql, gpu, open.process, open.current, handle);
+    }
+    if let Ok(fence) = adapter.objects.get::<NativeFence>(open.fence) {
+        fence.forget(irql, handle);
+    }
+    adapter.objects.remove::<OpenFence>(irql, handle).map(drop)
+}
+
+/// DxgkDdiDestroyNativeFence.
+///
+/// # Errors
+/// STATUS_INVALID_HANDLE
+pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, gpu: Option<&Gpu>, handle: Handle) -> Result<(), NTSTATUS> {
+    let fence = adapter.objects.get::<NativeFence>(handle)?;
+    // Closed everywhere by now. Were it not, an interrupt could report a fence that does not exist any more.
+    loop {
+        let open = fence.places.lock(irql).first().map(|place| place.open);
+        let Some(open) = open else { break };
+        adapter.count(Refusal::StaleHandle);
+        if close(irql, adapter, gpu, open).is_err() {
+            fence.forget(irql, open);
+        }
+    }
+    adapter.objects.remove::<NativeFence>(irql, handle).map(drop)
+}
+
+impl NativeFence {
+    fn forget(&self, irql: &Passive, open: Handle) {
+        let mut places = self.places.lock(irql);
+        if let Some(index) = places.iter().position(|place| place.open == open) {
+            places.swap_remove(index);
+        }
+    }
+
+    /// Makes the hardware look at the queues that wait for this fence, in every process.
+    fn announce(&self, irql: &Dispatch, adapter: &Adapter, gpu: &Gpu) {
+        let mut places = self.places.lock(irql);
+        let (places, irql) = places.parts();
+        for (index, place) in places.iter().enumerate() {
+            let seen = |earlier: &Place| earlier.process == place.process && earlier.current == place.current;
+            if places.iter().take(index).any(seen) {
+                continue;
+            }
+            // A process without a page table has no queue that could wait.
+            let root = adapter.objects.get::<Process>(place.process).ok().and_then(|p| context::root_of(&p.root));
+            let Some(root) = root else { continue };
+            if gpu.cmp.run(irql, Command::FenceChanged, [root.into_bits(), place.current, 0]).is_err() {
+                // The address may be unmapped by now. Looking at every waiting queue covers whatever is left.
+                let _ = gpu.cmp.run(irql, Command::RescanWaits, [0; 3]);
+            }
+        }
+    }
+}
+
+/// A fence value at a kernel address that is valid during one call.
+struct Word(NonNull<AtomicU64>);
+
+impl Word {
+    fn at(address: *mut core::ffi::c_void) -> Option<Self> {
+        NonNull::new(address.cast::<AtomicU64>()).filter(|word| word.is_aligned()).map(Self)
+    }
+}
+
+impl FenceWord for Word {
+    fn load(&self) -> u64 {
+        // SAFETY: aligned, and mapped by the operating system for the length of the call.
+        unsafe { self.0.as_ref() }.load(Ordering::Acquire)
+    }
+
+    fn store(&self, value: u64) {
+        // SAFETY: as for load; the kernel mapping is writable.
+        unsafe { self.0.as_ref() }.store(value, Ordering::Release);
+    }
+}
+
+struct Full;
+
+impl Barrier for Full {
+    fn full(&self) {
+        mmio::full_barrier();
+    }
+}
+
+/// Arrays of one of the update DDIs: (fence, value, address of the value).
+fn updates(
+    count: u32,
+    fences: *mut HANDLE,
+    values: *mut u64,
+    addresses: *mut *mut core::ffi::c_void,
+) -> impl Iterator<Item = (Handle, u64, *mut core::ffi::c_void)> {
+    let present = !fences.is_null() && !values.is_null() && !addresses.is_null();
+    let count = if present { count as usize } else { 0 };
+    (0..count).map(move |index| {
+        // SAFETY: each array has `count` elements for the length of the call.
+        let fence = unsafe { *fences.wrapping_add(index) };
+        // SAFETY: as above.
+        let value = unsafe { *values.wrapping_add(index) };
+        // SAFETY: as above.
+        let address = unsafe { *addresses.wrapping_add(index) };
+        (Handle::of(fence), value, address)
+    })
+}
+
+/// DxgkDdiUpdateMonitoredValues. Cannot fail: what does not name a fence is passed over and counted.
+///
+/// The device reads the monitored value after it wrote the current one with a full barrier in between; here it is the other way
+/// round. So a current value that is read after this returned was either written by a device that saw the new monitored value, or
+/// is the one that the caller reads.
+pub(crate) fn update_monitored(_irql: &Device, args: &DXGKARG_UPDATEMONITOREDVALUES) {
+    let arrays = updates(args.NumFences, args.NativeFenceArray, args.UpdatedValueArray, args.MonitoredValueKernelCpuVa);
+    for (fence_handle, value, address) in arrays {
+        let Ok((adapter, _fence)) = handle::object::<NativeFence>(fence_handle.raw()) else { continue };
+        let Some(monitored) = Word::at(address) else {
+            adapter.count(Refusal::FenceAddress);
+            continue;
+        };
+        // The current value is sampled by the caller; here only the write and the barrier count.
+        fence::monitor(&monitored, &monitored, &Full, value);
+    }
+}
+
+/// DxgkDdiUpdateCurrentValuesFromCpu. Cannot fail: what does not name a fence is passed over and counted.
+pub(crate) fn update_current(irql: &Dispatch, args: &DXGKARG_UPDATECURRENTVALUESFROMCPU) {
+    let arrays = updates(args.NumFences, args.NativeFenceArray, args.UpdatedValueArray, args.CurrentValueKernelCpuVa);
+    for (fence_handle, value, address) in arrays {
+        let Ok((adapter, fence)) = handle::object::<NativeFence>(fence_handle.raw()) else { continue };
+        if args.Flags.AlwaysSignaled() {
+            fence.always_signaled.store(true, Ordering::Release);
+        }
+        let always = fence.always_signaled.load(Ordering::Acquire);
+        if !args.Flags.NotificationOnly() || always {
+            let Some(current) = Word::at(address) else {
+                adapter.count(Refusal::FenceAddress);
+                continue;
+            };
+            Full.full();
+            current.store(if always { ALWAYS } else { value });
+        }
+        Full.full();
+        if let Some(gpu) = adapter.running_gpu() {
+            fence.announce(irql, adapter, gpu);
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! The started device: mappings, rings, and everything that exists between StartDevice and StopDevice.
+
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use campanile_hw::pci;
+use campanile_hw::queue::Location;
+use campanile_hw::registers::{self, Control, NODES};
+use wddm_ddi::km::*;
+use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_DOES_NOT_EXIST, STATUS_INSUFFICIENT_RESOURCES, STATUS_UNSUCCESSFUL};
+use wddm_ddi::types::*;
+
+use crate::caps::{Claims, Hardware};
+use crate::cmp::Cmp;
+use crate::dxgk::{ContiguousMemory, Dxgk};
+use crate::feature;
+use crate::fence::index::FenceIndex;
+use crate::interrupt::{EVENT_ENTRIES, EVENT_RING_SIZE, EventRing};
+use crate::irql::{Device, Passive, UpToDispatch};
+use crate::lock::{PushLock, SpinLock};
+use crate::memory::aperture::Aperture;
+use crate::memory::segments::Layout;
+use crate::mmio::{Mapping, Registers};
+use crate::pool::{PoolBox, PoolVec, Tag};
+use crate::queue::doorbell::Doorbells;
+use crate::queue::numbers::{FreeNumbers, QueueMap};
+use crate::queue::packet::Node;
+use crate::queue::ring::{NODE_RING_SIZE, Ring};
+
+/// What StartDevice took, in the order it was taken; given back in reverse.
+#[derive(Clone, Copy)]
+struct Mappings {
+    registers: Mapping,
+    doorbells: Mapping,
+    /// The driver's part of VRAM.
+    vram: Mapping,
+}
+
+/// A started device.
+pub(crate) struct Gpu {
+    pub(crate) dxgk: PoolBox<Dxgk>,
+    pub(crate) hardware: Hardware,
+    pub(crate) claims: Claims,
+    pub(crate) layout: Layout,
+    /// Bus address of the VRAM window.
+    pub(crate) window: u64,
+    pub(crate) registers: Registers,
+    pub(crate) cmp: Cmp,
+    pub(crate) nodes: PoolVec<Node>,
+    /// Numbers of hardware queues. Innermost push lock.
+    pub(crate) numbers: PushLock<FreeNumbers>,
+    pub(crate) queues: QueueMap,
+    pub(crate) doorbells: Doorbells,
+    pub(crate) fences: FenceIndex,
+    pub(crate) events: EventRing,
+    pub(crate) aperture: Aperture,
+    /// Held by the DPC while it works on queues.
+    pub(crate) dpc: SpinLock<()>,
+    /// Root of the address space that the memory manager works in: for packets without a context.
+    system_root: AtomicU64,
+    mappings: Mappings,
+    /// The mappings and the event ring are still held.
+    started: AtomicBool,
+    /// RUN is set: commands and events make sense.
+    running: AtomicBool,
+    /// A kernel-built buffer signals a monitored fence, so completions of packets may have done so.
+    monitored_signals: AtomicBool,
+    /// Some kernel-mode hardware queue has submissions that wait for room.
+    waiting: AtomicBool,
+}
+
+/// A memory resource: (start, length).
+type Range = (PHYSICAL_ADDRESS, u64);
+
+/// Ranges of BAR 0, 2 and 4: the memory resources, which come in the order of the BARs.
+fn memory_ranges(list: &CM_RESOURCE_LIST) -> Option<[Range; 3]> {
+    let mut ranges = list.PartialDescriptors.iter().take(list.PartialCount as usize).filter_map(|descriptor| {
+        let unit = match (descriptor.Type, descriptor.Flags) {
+            (CM_PARTIAL_RESOURCE_DESCRIPTOR::MEMORY, _) => 1,
+            (CM_PARTIAL_RESOURCE_DESCRIPTOR::MEMORY_LARGE, flags)
+                if flags & CM_PARTIAL_RESOURCE_DESCRIPTOR::FLAG_MEMORY_LARGE_40 != 0 =>
+            {
+                256
+            }
+            _ => return None,
+        };
+        // SAFETY: the type says that this arm holds a memory range.
+        let range = unsafe { descriptor.u.Memory };
+        Some((range.Start, u64::from(range.Length) * unit))
+    });
+    Some([ranges.next()?, ranges.next()?, ranges.next()?])
+}
+
+fn map_bar(
+    irql: &Passive,
+    dxgk: &Dxgk,
+    range: Range,
+    len: u64,
+    cache: MEMORY_CACHING_TYPE,
+) -> Result<Mapping, NTSTATUS> {
+    if len == 0 || len > range.1 {
+        return Err(STATUS_DEVICE_DOES_NOT_EXIST);
+    }
+    let len = u32::try_from(len).map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?;
+    dxgk.map(irql, range.0, len, cache)
+}
+
+impl Gpu {
+    /// Maps the device, learns what it is and what of it may be used, and takes all memory. The device itself is not touched.
+    ///
+    /// # Errors
+    /// STATUS_DEVICE_DOES_NOT_EXIST for hardware that this driver was not written for; STATUS_NO_MEMORY.
+    pub(crate) fn new(irql: &Passive, table: &DXGKRNL_INTERFACE) -> Result<PoolBox<Self>, NTSTATUS> {
+        let dxgk = PoolBox::new(Dxgk::new(table)?, Tag::DEVICE)?;
+        let info = dxgk.device_information(irql)?;
+        // SAFETY: NULL or the resource list, which lives during StartDevice.
+        let list = unsafe { info.TranslatedResourceList.as_ref() }.ok_or(STATUS_DEVICE_DOES_NOT_EXIST)?;
+        let [bar0, bar2, bar4] = memory_ranges(list).ok_or(STATUS_DEVICE_DOES_NOT_EXIST)?;
+        let registers = map_bar(irql, &dxgk, bar0, pci::REGISTERS_SIZE, MEMORY_CACHING_TYPE::MmNonCached)?;
+        let mut undo = Undo { irql, dxgk: Some(dxgk), mappings: [Some(registers), None, None], events: None };
+        let parts = undo.describe(registers, bar2, bar4)?;
+        undo.finish(parts, bar4.0)
+    }
+
+    /// Resets the device, hands it its tables and lets it run.
+    ///
+    /// # Errors
+    /// STATUS_UNSUCCESSFUL when the device does not start.
+    pub(crate) fn start(&self, irql: &Passive) -> Result<(), NTSTATUS> {
+        self.registers.write32(registers::CONTROL, Control::new().with_reset(true).into_bits());
+        self.run(irql)
+    }
+
+    /// Programs the tables and sets RUN, then maps the queues of the nodes. Used at start, and after a reset.
+    pub(crate) fn run(&self, irql: &Passive) -> Result<(), NTSTATUS> {
+        // Nothing is reported while RUN is clear, so the ring may be cleared without the interrupt being connected yet.
+        // SAFETY: `running` is false, so neither the interrupt routine nor a synchronised routine uses the ring.
+        let device = unsafe { Device::assume() };
+        self.events.reset(&device);
+        let registers = self.registers;
+        registers.write64(registers::QUEUE_TABLE_BASE, 0);
+        registers.write32(registers::QUEUE_TABLE_COUNT, self.layout.queues);
+        registers.write64(registers::EVENT_RING_BASE, self.events.address);
+        registers.write32(registers::EVENT_RING_ENTRIES, EVENT_ENTRIES);
+        // The interrupt routine finds everything in place from the first message on.
+        self.running.store(true, Ordering::Release);
+        registers.write32(registers::CONTROL, Control::new().with_run(true).into_bits());
+        if !Control::from_bits(registers.read32(registers::CONTROL)).run() || !registers.is_present() {
+            self.running.store(false, Ordering::Release);
+            return Err(STATUS_UNSUCCESSFUL);
+        }
+        for node in self.nodes.iter() {
+            node.map(irql, &self.cmp).map_err(|_| STATUS_UNSUCCESSFUL)?;
+        }
+        Ok(())
+    }
+
+    /// Stops the scheduler at once. Any level; waits for nothing.
+    pub(crate) fn halt(&self) {
+        self.running.store(false, Ordering::Release);
+        self.registers.write32(registers::CONTROL, Control::new().with_reset(true).into_bits());
+    }
+
+    /// Undoes start and creation: masks the device, waits for interrupt routine and DPC, then gives everything back. Harmless
+    /// when repeated.
+    pub(crate) fn stop(&self, irql: &Passive) {
+        if !self.started.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        self.halt();
+        // Whoever was at device level has left when this ran. Without an interrupt nobody was there.
+        let _ = self.dxgk.synchronize(irql, |_| ());
+        self.wait_for_dpc(irql);
+        if let Some(memory) = self.events.take_memory(irql) {
+            self.dxgk.free_contiguous(irql, memory);
+        }
+        for mapping in [self.mappings.vram, self.mappings.doorbells, self.mappings.registers] {
+            self.dxgk.unmap(irql, mapping);
+        }
+    }
+
+    /// Returns when a DPC that was running has ended.
+    pub(crate) fn wait_for_dpc(&self, irql: &impl UpToDispatch) {
+        drop(self.dpc.lock(irql));
+    }
+
+    /// Between start and stop.
+    pub(crate) fn is_started(&self) -> bool {
+        self.started.load(Ordering::Acquire)
+    }
+
+    /// Whether the device takes commands and sends events.
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.load(Ordering::Acquire)
+    }
+
+    /// Pauses the scheduler without forgetting its queues.
+    pub(crate) fn pause(&self) {
+        self.registers.write32(registers::CONTROL, Control::new().into_bits());
+    }
+
+    /// Lets a paused scheduler run again.
+    pub(crate) fn unpause(&self) {
+        self.registers.write32(registers::CONTROL, Control::new().with_run(true).into_bits());
+    }
+
+    /// Says that a kernel-built buffer will write a monitored fence.
+    pub(crate) fn note_monitored_signal(&self) {
+        self.monitored_signals.store(true, Ordering::Release);
+    }
+
+    /// Whether a completed packet may have written a monitored fence.
+    pub(crate) fn builds_monitored_signals(&self) -> bool {
+        self.monitored_signals.load(Ordering::Acquire)
+    }
+
+    /// Says that some queue has submissions that wait for room.
+    pub(crate) fn note_waiting(&self) {
+        self.waiting.store(true, Ordering::Release);
+    }
+
+    /// Whether that was said since the last question.
+    pub(crate) fn take_waiting(&self) -> bool {
+        self.waiting.swap(false, Ordering::AcqRel)
+    }
+
+    /// Root of the memory manager's own address space, once it was set.
+    pub(crate) fn system_root(&self) -> Option<Location> {
+        crate::queue::context::root_of(&self.system_root)
+    }
+
+    pub(crate) fn set_system_root(&self, root: Location) {
+        self.system_root.store(root.into_bits(), Ordering::Release);
+    }
+}
+
+/// What was taken while a device is being created.
+struct Undo<'a> {
+    irql: &'a Passive,
+    dxgk: Option<PoolBox<Dxgk>>,
+    mappings: [Option<Mapping>; 3],
+    events: Option<ContiguousMemory>,
+}
+
+/// The device without its ownership of mappings.
+struct Parts {
+    hardware: Hardware,
+    claims: Claims,
+    layout: Layout,
+    registers: Registers,
+    mappings: Mappings,
+    nodes: PoolVec<Node>,
+    doorbells: Doorbells,
+}
+
+impl Undo<'_> {
+    /// Maps what else there is.
+    fn describe(&mut self, register_bar: Mapping, bar2: Range, bar4: Range) -> Result<Parts, NTSTATUS> {
+        let [_, doorbell_place, vram_place] = &mut self.mappings;
+        let dxgk = self.dxgk.as_deref().ok_or(STATUS_UNSUCCESSFUL)?;
+        let registers = Registers::new(register_bar);
+        let hardware = Hardware::read(registers).ok_or(STATUS_DEVICE_DOES_NOT_EXIST)?;
+        let layout = Layout::new(&hardware).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+        let pages = if hardware.caps.global_doorbell() { 1 } else { hardware.doorbells };
+        let doorbell_size = u64::from(pages.max(1)) * campanile_hw::doorbell::PAGE_SIZE;
+        let doorbells = map_bar(self.irql, dxgk, bar2, doorbell_size, MEMORY_CACHING_TYPE::MmNonCached)?;
+        *doorbell_place = Some(doorbells);
+        let vram = map_bar(self.irql, dxgk, bar4, layout.reserved, MEMORY_CACHING_TYPE::MmNonCached)?;
+        *vram_place = Some(vram);
+        let mut nodes = PoolVec::new(Tag::QUEUE);
+        for ordinal in 0..NODES {
+            let offset = layout.rings + u64::from(ordinal) * NODE_RING_SIZE;
+            let memory = vram.part(offset, NODE_RING_SIZE).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+            let ring = Ring::new(memory, Location::new().with_address(offset)).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+            nodes.push(Node::new(ordinal, ring))?;
+        }
+        Ok(Parts {
+            hardware,
+            claims: Claims::new(&hardware, feature::enabled(self.irql, dxgk)),
+            layout,
+            registers,
+            mappings: Mappings { registers: register_bar, doorbells, vram },
+            nodes,
+            doorbells: Doorbells::new(doorbells, hardware.doorbells, hardware.caps.global_doorbell())?,
+        })
+    }
+
+    /// Takes the rest of the memory and puts the device together.
+    fn finish(mut self, parts: Parts, window: PHYSICAL_ADDRESS) -> Result<PoolBox<Gpu>, NTSTATUS> {
+        let dxgk = self.dxgk.as_deref().ok_or(STATUS_UNSUCCESSFUL)?;
+        self.events = Some(dxgk.allocate_contiguous(self.irql, EVENT_RING_SIZE as usize)?);
+        let numbers = PushLock::new(FreeNumbers::new(parts.layout.queues)?);
+        let queues = QueueMap::new(parts.layout.queues)?;
+        let fences = FenceIndex::new()?;
+        let aperture = Aperture::new()?;
+        let mut place = PoolBox::<MaybeUninit<Gpu>>::uninit(Tag::DEVICE)?;
+        let (Some(dxgk), Some(events)) = (self.dxgk.take(), self.events.take()) else {
+            return Err(STATUS_UNSUCCESSFUL);
+        };
+        self.mappings = [None; 3];
+        place.write(Gpu {
+            dxgk,
+            hardware: parts.hardware,
+            claims: parts.claims,
+            layout: parts.layout,
+            window: window.QuadPart.cast_unsigned(),
+            registers: parts.registers,
+            cmp: Cmp::new(parts.registers, parts.mappings.vram),
+            nodes: parts.nodes,
+            numbers,
+            queues,
+            doorbells: parts.doorbells,
+            fences,
+            events: EventRing::new(events),
+            aperture,
+            dpc: SpinLock::new(()),
+            system_root: AtomicU64::new(0),
+            mappings: parts.mappings,
+            started: AtomicBool::new(true),
+            running: AtomicBool::new(false),
+            monitored_signals: AtomicBool::new(false),
+            waiting: AtomicBool::new(false),
+        });
+        // SAFETY: written just now.
+        Ok(unsafe { place.assume_init() })
+    }
+}
+
+impl Drop for Undo<'_> {
+    fn drop(&mut self) {
+        let Some(dxgk) = self.dxgk.as_deref() else { return };
+        if let Some(events) = self.events.take() {
+            dxgk.free_contiguous(self.irql, events);
+        }
+        for mapping in self.mappings.iter_mut().rev().filter_map(Option::take) {
+            dxgk.unmap(self.irql, mapping);
+        }
+    }
+}

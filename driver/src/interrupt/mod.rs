@@ -1,0 +1,414 @@
+//! From the device's event ring to the scheduler.
+//!
+//! The ring is drained at device level only: in the interrupt routine, or in a routine of DxgkCbSynchronizeExecution where events
+//! of something that is going away must be handled first. Taking an event and reporting it are one step there, so nothing is
+//! reported out of order or for a handle that was withdrawn. Completions are merged per node and reported before fences.
+
+pub(crate) mod report;
+
+use core::sync::atomic::Ordering;
+
+use campanile_hw::event::{self, Event, EventKind, FaultInfo};
+use campanile_hw::registers::NODES;
+use wddm_ddi::types::HANDLE;
+
+use crate::adapter::{Adapter, Refusal};
+use crate::dxgk::ContiguousMemory;
+use crate::gpu::Gpu;
+use crate::irql::{Device, Dispatch, Passive};
+use crate::lock::{DeviceLock, PushLock};
+use crate::mmio::Mapping;
+use crate::queue::context::HwContext;
+use crate::queue::hw_queue::{self, HwQueue};
+
+/// Records of the event ring.
+pub(crate) const EVENT_ENTRIES: u32 = 4096;
+/// Bytes of the event ring.
+pub(crate) const EVENT_RING_SIZE: u64 = event::HEADER_SIZE + EVENT_ENTRIES as u64 * Event::SIZE as u64;
+
+const NODE_COUNT: usize = NODES as usize;
+/// Fences that one report names; more of them make it a report without names.
+const NAMED: usize = 32;
+
+/// The event ring and how far it was read.
+pub(crate) struct EventRing {
+    mapping: Mapping,
+    /// Where the device sees it.
+    pub(crate) address: u64,
+    memory: PushLock<Option<ContiguousMemory>>,
+    cursor: DeviceLock<Cursor>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Cursor {
+    /// Records consumed since RUN.
+    read: u64,
+    /// Collapsed fence events that were answered.
+    overflows: u64,
+}
+
+/// Something in the ring.
+enum Next {
+    Event(Event),
+    /// Fence events were collapsed: any fence may have been signalled.
+    Overflow,
+    /// The write pointer cannot be true; everything up to it was dropped.
+    Lost,
+}
+
+impl EventRing {
+    pub(crate) fn new(memory: ContiguousMemory) -> Self {
+        Self {
+            mapping: memory.mapping,
+            address: memory.address,
+            memory: PushLock::new(Some(memory)),
+            cursor: DeviceLock::new(Cursor::default()),
+        }
+    }
+
+    /// Takes the memory out, when neither the device nor the interrupt routine uses it any more.
+    pub(crate) fn take_memory(&self, irql: &Passive) -> Option<ContiguousMemory> {
+        self.memory.lock(irql).take()
+    }
+
+    /// Starts over, before RUN is set.
+    pub(crate) fn reset(&self, irql: &Device) {
+        self.cursor.with(irql, |cursor| *cursor = Cursor::default());
+        self.mapping.clear();
+    }
+
+    fn next(&self, irql: &Device) -> Option<Next> {
+        self.cursor.with(irql, |cursor| next(self.mapping, cursor))
+    }
+}
+
+fn next(ring: Mapping, cursor: &mut Cursor) -> Option<Next> {
+    let overflows = ring.word(event::OVERFLOWS)?.load(Ordering::Acquire);
+    if overflows != cursor.overflows {
+        cursor.overflows = overflows;
+        return Some(Next::Overflow);
+    }
+    let write = ring.word(event::WRITE_POINTER)?.load(Ordering::Acquire);
+    let pending = write.wrapping_sub(cursor.read);
+    if pending == 0 {
+        return None;
+    }
+    let read_pointer = ring.word(event::READ_POINTER)?;
+    if pending > u64::from(EVENT_ENTRIES) {
+        cursor.read = write;
+        read_pointer.store(write, Ordering::Release);
+        return Some(Next::Lost);
+    }
+    let slot = cursor.read % u64::from(EVENT_ENTRIES) * Event::SIZE as u64;
+    let mut bytes = [0u8; Event::SIZE];
+    for (word, offset) in bytes.as_chunks_mut::<8>().0.iter_mut().zip((0u64..).step_by(8)) {
+        *word = ring.read64(event::HEADER_SIZE + slot + offset).to_le_bytes();
+    }
+    cursor.read = cursor.read.wrapping_add(1);
+    // The record is copied out before the device may overwrite it.
+    read_pointer.store(cursor.read, Ordering::Release);
+    Some(Next::Event(Event::from_bytes(&bytes)))
+}
+
+/// What one pass over the ring has to report.
+struct Batch {
+    completed: [Option<u32>; NODE_COUNT],
+    fences: [HANDLE; NAMED],
+    named: usize,
+    /// Node of the named fences.
+    fence_node: usize,
+    /// Nodes on which some native fence was signalled that cannot be named.
+    unnamed: [bool; NODE_COUNT],
+    /// Nodes on which a monitored fence was written.
+    monitored: [bool; NODE_COUNT],
+}
+
+impl Batch {
+    const fn new() -> Self {
+        Self {
+            completed: [None; NODE_COUNT],
+            fences: [core::ptr::null_mut(); NAMED],
+            named: 0,
+            fence_node: 0,
+            unnamed: [false; NODE_COUNT],
+            monitored: [false; NODE_COUNT],
+        }
+    }
+
+    /// Adds a signalled fence; false if the batch must be reported first.
+    fn add_fence(&mut self, node: usize, fence: Option<HANDLE>) -> bool {
+        let Some(fence) = fence else {
+            mark(&mut self.unnamed, node);
+            return true;
+        };
+        if self.named != 0 && self.fence_node != node {
+            return false;
+        }
+        self.fence_node = node;
+        let named = self.fences.iter().take(self.named);
+        if named.copied().any(|other| other == fence) {
+            return true;
+        }
+        match self.fences.get_mut(self.named) {
+            Some(place) => {
+                *place = fence;
+                self.named += 1;
+            }
+            // Too many to name: the report without names covers all of the node.
+            None => mark(&mut self.unnamed, node),
+        }
+        true
+    }
+
+    fn flush(&mut self, irql: &Device, gpu: &Gpu) {
+        for (node, completed) in gpu.nodes.iter().zip(self.completed) {
+            if let Some(fence) = completed {
+                report::completed(irql, gpu, node, fence);
+                node.report_preemption(irql, &gpu.dxgk);
+            }
+        }
+        if let Some(node) = gpu.nodes.get(self.fence_node)
+            && self.named != 0
+        {
+            report::native(irql, gpu, node, self.fences.get_mut(..self.named).unwrap_or_default());
+        }
+        for ((node, unnamed), monitored) in gpu.nodes.iter().zip(self.unnamed).zip(self.monitored) {
+            if unnamed {
+                report::native(irql, gpu, node, &mut []);
+            }
+            if monitored {
+                report::monitored(irql, gpu, node);
+            }
+        }
+        *self = Self::new();
+    }
+}
+
+fn mark(flags: &mut [bool; NODE_COUNT], node: usize) {
+    if let Some(flag) = flags.get_mut(node) {
+        *flag = true;
+    }
+}
+
+/// DxgkDdiInterruptRoutine. True if the message was this adapter's.
+pub(crate) fn routine(irql: &Device, adapter: &Adapter, message: u32) -> bool {
+    if message != crate::dxgk::INTERRUPT_MESSAGE {
+        return false;
+    }
+    let Some(gpu) = adapter.running_gpu() else { return false };
+    // The message belongs to this function alone, also when an earlier pass already took what it announces.
+    drain(irql, adapter, gpu);
+    true
+}
+
+/// Handles everything in the ring. Queues the DPC if anything was there.
+pub(crate) fn drain(irql: &Device, adapter: &Adapter, gpu: &Gpu) {
+    if !gpu.is_running() {
+        return;
+    }
+    let mut batch = Batch::new();
+    let mut any = false;
+    while let Some(next) = gpu.events.next(irql) {
+        any = true;
+        match next {
+            Next::Event(event) => handle(irql, adapter, gpu, &event, &mut batch),
+            Next::Overflow => all_fences(gpu, &mut batch),
+            Next::Lost => {
+                adapter.count(Refusal::Event);
+                all_fences(gpu, &mut batch);
+            }
+        }
+    }
+    if any {
+        batch.flush(irql, gpu);
+        gpu.dxgk.queue_dpc();
+    }
+}
+
+fn all_fences(gpu: &Gpu, batch: &mut Batch) {
+    batch.unnamed = [gpu.claims.native_fence; NODE_COUNT];
+    batch.monitored = [true; NODE_COUNT];
+}
+
+fn handle(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut Batch) {
+    let node = usize::from(event.node);
+    let kind = EventKind::from_number(event.kind);
+    if node >= NODE_COUNT || kind.is_none() {
+        adapter.count(Refusal::Event);
+        return;
+    }
+    match kind {
+        Some(EventKind::FenceSignaled) => {
+            let process = process_of(adapter, gpu, event.queue);
+            let fence = process.and_then(|process| gpu.fences.find(irql, process, event.data0));
+            if !batch.add_fence(node, fence) {
+                batch.flush(irql, gpu);
+                batch.add_fence(node, fence);
+            }
+        }
+        Some(EventKind::Progress) => mark(&mut batch.monitored, node),
+        Some(EventKind::Retired) => retired(irql, adapter, gpu, event, batch),
+        Some(EventKind::Suspended) => suspended(irql, adapter, gpu, event, batch),
+        Some(EventKind::Fault) => fault(irql, adapter, gpu, event, batch),
+        None => {}
+    }
+}
+
+/// The hardware queue with a number.
+fn queue_of<'a>(adapter: &'a Adapter, gpu: &Gpu, number: u32) -> Option<&'a HwQueue> {
+    adapter.objects.get(gpu.queues.get(number)?).ok()
+}
+
+/// Handle bits of the process that a queue runs for.
+fn process_of(adapter: &Adapter, gpu: &Gpu, number: u32) -> Option<u64> {
+    match gpu.nodes.get(number as usize) {
+        Some(node) => Some(node.current_process()).filter(|process| *process != 0),
+        None => queue_of(adapter, gpu, number).map(|queue| queue.process.into_bits()),
+    }
+}
+
+fn retired(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut Batch) {
+    let Some(node) = gpu.nodes.get(event.queue as usize) else {
+        match queue_of(adapter, gpu, event.queue) {
+            Some(queue) if queue.note_retired() => gpu.note_waiting(),
+            Some(_) => {}
+            None => adapter.count(Refusal::Event),
+        }
+        return;
+    };
+    if let Some(fence) = node.retire(irql, event.data0) {
+        if let Some(completed) = batch.completed.get_mut(event.queue as usize) {
+            *completed = Some(fence);
+        }
+        if gpu.builds_monitored_signals() {
+            mark(&mut batch.monitored, event.queue as usize);
+        }
+    } else {
+        // The last of a preempted ring may be one that is not reported itself.
+        node.report_preemption(irql, &gpu.dxgk);
+    }
+}
+
+fn suspended(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut Batch) {
+    let context = queue_of(adapter, gpu, event.queue).and_then(|q| adapter.objects.get::<HwContext>(q.context).ok());
+    match context {
+        Some(context) => {
+            // Whatever the queue completed before it stopped is told first.
+            batch.flush(irql, gpu);
+            context.answer(irql, gpu, event.data0);
+        }
+        None => adapter.count(Refusal::Event),
+    }
+}
+
+fn fault(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut Batch) {
+    batch.flush(irql, gpu);
+    let info = FaultInfo::from_bits(event.data1);
+    if let Some(node) = gpu.nodes.get(event.queue as usize) {
+        if let Some(packet) = node.fault(irql) {
+            report::packet_fault(irql, gpu, node, &packet, event.data0, info);
+        }
+        node.report_preemption(irql, &gpu.dxgk);
+        return;
+    }
+    match (queue_of(adapter, gpu, event.queue), gpu.nodes.get(usize::from(event.node))) {
+        (Some(queue), Some(node)) => report::queue_fault(irql, gpu, node, queue, event.data0, info),
+        _ => adapter.count(Refusal::Event),
+    }
+}
+
+/// DxgkDdiDpcRoutine.
+pub(crate) fn dpc(irql: &Dispatch, adapter: &Adapter) {
+    let Some(gpu) = adapter.gpu() else { return };
+    // Held so that stopping the device and destroying a queue can wait for this.
+    let mut serviced = gpu.dpc.lock(irql);
+    let (_, irql) = serviced.parts();
+    if !gpu.is_running() {
+        return;
+    }
+    gpu.dxgk.notify_dpc(irql);
+    for node in gpu.nodes.iter() {
+        node.service(irql, &gpu.dxgk, &gpu.cmp);
+    }
+    if gpu.take_waiting() {
+        for queue in gpu.queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(handle).ok()) {
+            hw_queue::refill(irql, gpu, queue);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::ptr::NonNull;
+
+    const WORDS: usize = EVENT_RING_SIZE as usize / 8;
+
+    fn ring(memory: &mut [u64]) -> Mapping {
+        let len = size_of_val(memory) as u64;
+        // SAFETY: the slice outlives the mapping in each test and is not borrowed meanwhile.
+        unsafe { Mapping::new(NonNull::from(memory).cast(), len) }
+    }
+
+    fn record(tag: u64) -> Event {
+        Event { kind: 3, node: 1, queue: 1, data0: tag, data1: 0, timestamp: 0 }
+    }
+
+    fn append(ring: Mapping, tag: u64) {
+        let write = ring.read64(event::WRITE_POINTER);
+        let slot = write % u64::from(EVENT_ENTRIES) * Event::SIZE as u64;
+        ring.write_bytes(event::HEADER_SIZE + slot, &record(tag).to_bytes());
+        ring.write64(event::WRITE_POINTER, write + 1);
+    }
+
+    #[test]
+    fn records_are_taken_in_order_across_the_wrap() {
+        let mut memory = vec![0u64; WORDS];
+        let ring = ring(&mut memory);
+        let mut cursor = Cursor::default();
+        for tag in 0..u64::from(EVENT_ENTRIES) + 10 {
+            append(ring, tag);
+            match next(ring, &mut cursor) {
+                Some(Next::Event(event)) => assert_eq!(event, record(tag)),
+                _ => panic!("a record"),
+            }
+            assert_eq!(ring.read64(event::READ_POINTER), tag + 1);
+        }
+        assert!(next(ring, &mut cursor).is_none());
+    }
+
+    #[test]
+    fn an_overflow_is_answered_once() {
+        let mut memory = vec![0u64; WORDS];
+        let ring = ring(&mut memory);
+        let mut cursor = Cursor::default();
+        ring.write64(event::OVERFLOWS, 5);
+        assert!(matches!(next(ring, &mut cursor), Some(Next::Overflow)));
+        assert!(next(ring, &mut cursor).is_none());
+    }
+
+    #[test]
+    fn a_write_pointer_that_cannot_be_true_drops_what_it_claims() {
+        let mut memory = vec![0u64; WORDS];
+        let ring = ring(&mut memory);
+        let mut cursor = Cursor::default();
+        ring.write64(event::WRITE_POINTER, u64::from(EVENT_ENTRIES) + 1);
+        assert!(matches!(next(ring, &mut cursor), Some(Next::Lost)));
+        assert!(next(ring, &mut cursor).is_none());
+        append(ring, 7);
+        assert!(matches!(next(ring, &mut cursor), Some(Next::Event(event)) if event.data0 == 7));
+    }
+
+    #[test]
+    fn a_batch_names_each_fence_once_and_gives_up_when_there_are_too_many() {
+        let handle = |number: usize| Some(core::ptr::without_provenance_mut(number));
+        let mut batch = Batch::new();
+        assert!(batch.add_fence(0, handle(1)) && batch.add_fence(0, handle(1)) && batch.add_fence(0, handle(2)));
+        assert_eq!((batch.named, batch.unnamed), (2, [false; 3]));
+        assert!(!batch.add_fence(1, handle(3)), "another node needs its own report");
+        assert!(batch.add_fence(1, None));
+        assert_eq!(batch.unnamed, [false, true, false]);
+        assert!((10..100).all(|number| batch.add_fence(0, handle(number))));
+        assert_eq!((batch.named, batch.unnamed), (NAMED, [true, true, false]));
+    }
+}

@@ -1,0 +1,185 @@
+//! Reports to the scheduler, one function for each type. Callers are at device level and queue the DPC afterwards.
+
+use campanile_hw::event::{FaultInfo, FaultKind};
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::types::HANDLE;
+
+use crate::dxgk::Dxgk;
+use crate::gpu::Gpu;
+use crate::irql::Device;
+use crate::queue::context::HwContext;
+use crate::queue::hw_queue::HwQueue;
+use crate::queue::packet::{Node, Packet};
+
+/// Adapters are not linked, so each node has one engine.
+const ENGINE: u32 = 0;
+
+/// `DXGK_FAULT_ERROR_CODE`: an address that does not translate. [d3dkmdt: DXGK_GENERAL_ERROR_PAGE_FAULT]
+const ERROR_PAGE_FAULT: u32 = 0;
+/// `DXGK_FAULT_ERROR_CODE`: something that is no instruction. [d3dkmdt: DXGK_GENERAL_ERROR_INVALID_INSTRUCTION]
+const ERROR_INVALID_INSTRUCTION: u32 = 1;
+
+/// `FaultedBindTableEntry` when the hardware does not know. [d3dkmddi: DXGK_BIND_TABLE_ENTRY_UNKNOWN]
+const BIND_TABLE_ENTRY_UNKNOWN: u32 = u32::MAX;
+
+fn data(kind: DXGK_INTERRUPT_TYPE) -> DXGKARGCB_NOTIFY_INTERRUPT_DATA {
+    DXGKARGCB_NOTIFY_INTERRUPT_DATA { InterruptType: kind, ..DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed() }
+}
+
+/// All packets of the node up to `fence` are complete.
+pub(crate) fn completed(irql: &Device, gpu: &Gpu, node: &Node, fence: u32) {
+    if node.is_muted() {
+        node.note_unreported();
+        return;
+    }
+    let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_DMA_COMPLETED);
+    data.u.DmaCompleted = DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaCompleted {
+        SubmissionFenceId: fence,
+        NodeOrdinal: node.ordinal(),
+        EngineOrdinal: ENGINE,
+    };
+    gpu.dxgk.notify_interrupt(irql, &data);
+}
+
+/// A preemption is done; everything up to `completed` ran.
+pub(crate) fn preempted(irql: &Device, dxgk: &Dxgk, node: &Node, preemption: u32, completed: u32) {
+    let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_DMA_PREEMPTED);
+    data.u.DmaPreempted = DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaPreempted {
+        PreemptionFenceId: preemption,
+        LastCompletedFenceId: completed,
+        NodeOrdinal: node.ordinal(),
+        EngineOrdinal: ENGINE,
+    };
+    dxgk.notify_interrupt(irql, &data);
+}
+
+/// Native fences passed their monitored values: exactly `fences`, or, if that is empty, some.
+pub(crate) fn native(irql: &Device, gpu: &Gpu, node: &Node, fences: &mut [HANDLE]) {
+    if node.is_muted() {
+        return;
+    }
+    let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED);
+    let array = if fences.is_empty() { core::ptr::null_mut() } else { fences.as_mut_ptr() };
+    data.u.NativeFenceSignaled = DXGKARGCB_NOTIFY_INTERRUPT_DATA_NativeFenceSignaled {
+        NodeOrdinal: node.ordinal(),
+        EngineOrdinal: ENGINE,
+        SignaledNativeFenceCount: fences.len() as u32,
+        pSignaledNativeFenceArray: array,
+        // The queue is named only with the optimised interrupt, which is not claimed.
+        hHWQueue: core::ptr::null_mut(),
+    };
+    gpu.dxgk.notify_interrupt(irql, &data);
+}
+
+/// Some monitored fence was written.
+pub(crate) fn monitored(irql: &Device, gpu: &Gpu, node: &Node) {
+    if node.is_muted() {
+        return;
+    }
+    let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED);
+    data.u.MonitoredFenceSignaled =
+        DXGKARGCB_NOTIFY_INTERRUPT_DATA_MonitoredFenceSignaled { NodeOrdinal: node.ordinal(), EngineOrdinal: ENGINE };
+    gpu.dxgk.notify_interrupt(irql, &data);
+}
+
+/// A context touches nothing any more.
+pub(crate) fn suspended(irql: &Device, gpu: &Gpu, context: &HwContext, fence: u64) {
+    let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED);
+    data.u.SuspendContextCompleted = DXGKARGCB_NOTIFY_INTERRUPT_DATA_SuspendContextCompleted {
+        hContext: context.dxgk(),
+        ContextSuspendFence: fence,
+    };
+    gpu.dxgk.notify_interrupt(irql, &data);
+}
+
+/// A switch of the list of contexts is done.
+pub(crate) fn switched(irql: &Device, gpu: &Gpu, node: u32, fence: u64) {
+    let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_HWCONTEXTLIST_SWITCH_COMPLETED);
+    data.u.HwContextListSwitchCompleted = DXGKARGCB_NOTIFY_INTERRUPT_DATA_HwContextListSwitchCompleted {
+        NodeOrdinal: node,
+        EngineOrdinal: ENGINE,
+        ContextSwitchFence: fence,
+    };
+    gpu.dxgk.notify_interrupt(irql, &data);
+}
+
+/// What went wrong, in the operating system's terms: flags, address (0 if it is none of the process), level, error.
+fn describe(address: u64, info: FaultInfo) -> (DXGK_PAGE_FAULT_FLAGS, u64, u32, DXGK_FAULT_ERROR_CODE) {
+    let kind = FaultKind::from_number(info.kind());
+    let translation = matches!(kind, Some(FaultKind::PageFault | FaultKind::ReadOnly | FaultKind::BadPhysical));
+    let write = translation && info.write();
+    let flags = if write { DXGK_PAGE_FAULT_FLAGS::DXGK_PAGE_FAULT_WRITE } else { DXGK_PAGE_FAULT_FLAGS(0) };
+    let address = match kind {
+        Some(FaultKind::PageFault | FaultKind::ReadOnly | FaultKind::BadPacket | FaultKind::BadRingEntry) => address,
+        _ => 0,
+    };
+    let general = if translation { ERROR_PAGE_FAULT } else { ERROR_INVALID_INSTRUCTION };
+    let error = DXGK_FAULT_ERROR_CODE::new().with_GeneralErrorCode(general);
+    (flags, address, u32::from(info.level()), error)
+}
+
+/// A packet faulted; it counts as complete.
+pub(crate) fn packet_fault(irql: &Device, gpu: &Gpu, node: &Node, packet: &Packet, address: u64, info: FaultInfo) {
+    if node.is_muted() {
+        return;
+    }
+    let (flags, address, level, error) = describe(address, info);
+    let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_DMA_PAGE_FAULTED);
+    data.u.DmaPageFaulted = DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaPageFaulted {
+        FaultedFenceId: packet.fence,
+        FaultedPrimitiveAPISequenceNumber: 0,
+        FaultedPipelineStage: DXGK_RENDER_PIPELINE_STAGE::DXGK_RENDER_PIPELINE_STAGE_UNKNOWN,
+        FaultedBindTableEntry: BIND_TABLE_ENTRY_UNKNOWN,
+        PageFaultFlags: flags,
+        FaultedVirtualAddress: address,
+        NodeOrdinal: node.ordinal(),
+        EngineOrdinal: ENGINE,
+        PageTableLevel: level,
+        FaultErrorCode: error,
+        FaultedProcessHandle: core::ptr::without_provenance_mut(packet.dxgk_process),
+    };
+    gpu.dxgk.notify_interrupt(irql, &data);
+}
+
+/// A hardware queue faulted and runs no more; others are not affected, so no reset is asked for. The fence id of a queue that
+/// user mode writes is not known to the kernel and reported as 0.
+pub(crate) fn queue_fault(irql: &Device, gpu: &Gpu, node: &Node, queue: &HwQueue, address: u64, info: FaultInfo) {
+    if node.is_muted() || FaultKind::from_number(info.kind()) == Some(FaultKind::Reset) {
+        // A reset was asked for by the kernel, which knows.
+        return;
+    }
+    let (flags, address, level, error) = describe(address, info);
+    let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED);
+    data.u.HwQueuePageFaulted = DXGKARGCB_NOTIFY_INTERRUPT_DATA_HwQueuePageFaulted {
+        FaultedFenceId: queue.fence_of_entry(info.entry()),
+        FaultedVirtualAddress: address,
+        FaultedPrimitiveAPISequenceNumber: 0,
+        u: DXGKARGCB_NOTIFY_INTERRUPT_DATA_HwQueuePageFaulted_Union { FaultedHwQueue: queue.dxgk() },
+        NodeOrdinal: node.ordinal(),
+        EngineOrdinal: ENGINE,
+        FaultedPipelineStage: DXGK_RENDER_PIPELINE_STAGE::DXGK_RENDER_PIPELINE_STAGE_UNKNOWN,
+        FaultedBindTableEntry: BIND_TABLE_ENTRY_UNKNOWN,
+        PageFaultFlags: flags,
+        PageTableLevel: level,
+        FaultErrorCode: error,
+    };
+    gpu.dxgk.notify_interrupt(irql, &data);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_of_addresses_are_page_faults_and_broken_packets_are_not() {
+        let info = |kind: FaultKind, write| FaultInfo::new().with_kind(kind as u8).with_write(write).with_level(2);
+        let (flags, address, level, error) = describe(0x5000, info(FaultKind::PageFault, true));
+        assert_eq!((flags, address, level), (DXGK_PAGE_FAULT_FLAGS::DXGK_PAGE_FAULT_WRITE, 0x5000, 2));
+        assert_eq!(error.GeneralErrorCode(), ERROR_PAGE_FAULT);
+        let (flags, address, _, error) = describe(0x6000, info(FaultKind::BadPacket, false));
+        assert_eq!((flags.0, address, error.GeneralErrorCode()), (0, 0x6000, ERROR_INVALID_INSTRUCTION));
+        assert_eq!(describe(9, info(FaultKind::BadWritePointer, false)).1, 0);
+        assert_eq!(describe(9, FaultInfo::from_bits(u64::MAX)).1, 0);
+    }
+}

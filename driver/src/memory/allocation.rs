@@ -1,0 +1,350 @@
+//! Allocations: where user mode's private data says they live, and what the operating system is told of that.
+
+use core::ptr::NonNull;
+
+use campanile_hw::private::{AllocationData, MAGIC, Placement};
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
+use wddm_ddi::types::HANDLE;
+
+use crate::adapter::Adapter;
+use crate::gpu::Gpu;
+use crate::handle::{Handle, Kind, Object};
+use crate::irql::Passive;
+use crate::memory::segments::{APERTURE, Layout, VRAM, VRAM_HIDDEN};
+
+const PAGE: u64 = 4096;
+
+/// Largest allocation in system memory.
+const SYSTEM_LARGEST: u64 = 1 << 40;
+
+/// D3DDDI_ALLOCATIONPRIORITY_NORMAL; zero is not a priority. [d3dukmdt: D3DDDI_ALLOCATIONPRIORITY_NORMAL]
+const PRIORITY_NORMAL: u32 = 0x7800_0000;
+
+/// An allocation of the adapter.
+pub(crate) struct Allocation {
+    size: u64,
+}
+
+impl Object for Allocation {
+    const KIND: Kind = Kind::Allocation;
+}
+
+/// An allocation as a device opened it.
+pub(crate) struct OpenAllocation {
+    size: u64,
+}
+
+impl Object for OpenAllocation {
+    const KIND: Kind = Kind::OpenAllocation;
+}
+
+/// Private data that was checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Request {
+    placement: Placement,
+    /// A multiple of the page size, above 0.
+    size: u64,
+}
+
+/// Reads private data, which user mode wrote.
+fn request(data: *mut core::ffi::c_void, size: u32) -> Result<Request, NTSTATUS> {
+    if size as usize != AllocationData::SIZE {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let data = NonNull::new(data.cast::<[u8; AllocationData::SIZE]>()).ok_or(STATUS_INVALID_PARAMETER)?;
+    // SAFETY: the operating system captured that many bytes; bytes need no alignment.
+    let data = AllocationData::from_bytes(&unsafe { data.read() });
+    let placement = Placement::from_number(data.placement).ok_or(STATUS_INVALID_PARAMETER)?;
+    let size = data.size.checked_next_multiple_of(PAGE).filter(|size| *size != 0 && *size <= SYSTEM_LARGEST);
+    match size {
+        Some(size) if data.magic == MAGIC && data.reserved == 0 => Ok(Request { placement, size }),
+        _ => Err(STATUS_INVALID_PARAMETER),
+    }
+}
+
+fn set_of(segment: u32) -> u32 {
+    1 << (segment - 1)
+}
+
+/// Fills what the operating system wants to know of an allocation.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER if it fits into no segment of its placement.
+fn describe(request: Request, layout: &Layout, info: &mut DXGK_ALLOCATIONINFO) -> Result<(), NTSTATUS> {
+    let hidden = request.placement == Placement::Vram;
+    let (set, preferred) = match request.placement {
+        Placement::System => (set_of(APERTURE), D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(APERTURE as u8)),
+        Placement::Vram if layout.segments() == VRAM_HIDDEN => (
+            layout.vram_set(true),
+            D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(VRAM_HIDDEN as u8).with_SegmentId1(VRAM as u8),
+        ),
+        Placement::VramVisible | Placement::Vram => {
+            (layout.vram_set(false), D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(VRAM as u8))
+        }
+    };
+    if request.placement != Placement::System && request.size > layout.largest_vram(hidden) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let system = request.placement == Placement::System;
+    info.u.Alignment = PAGE as u32;
+    info.Size = usize::try_from(request.size).map_err(|_| STATUS_INVALID_PARAMETER)?;
+    info.PitchAlignedSize = 0;
+    info.HintedBank = DXGK_SEGMENTBANKPREFERENCE::new();
+    info.PreferredSegment = preferred;
+    info.u1.SupportedReadSegmentSet = set;
+    info.SupportedWriteSegmentSet = set;
+    // Evicted to pages of system memory directly.
+    info.EvictionSegmentSet = 0;
+    info.u2.PhysicalAdapterIndex = 0;
+    info.u3.FlagsWddm2 = DXGK_ALLOCATIONINFOFLAGS_WDDM2_0::new()
+        .with_CpuVisible(request.placement != Placement::Vram)
+        .with_Cached(system);
+    info.pAllocationUsageHint = core::ptr::null_mut();
+    info.AllocationPriority = PRIORITY_NORMAL;
+    info.Flags2 = DXGK_ALLOCATIONINFOFLAGS2::new();
+    Ok(())
+}
+
+/// Element `index` of an array that the operating system passed.
+///
+/// # Safety
+/// `array` must be NULL or have more than `index` elements, that nobody else uses during the call.
+unsafe fn element<'a, T>(array: *mut T, index: u32) -> Result<&'a mut T, NTSTATUS> {
+    let array = NonNull::new(array).ok_or(STATUS_INVALID_PARAMETER)?;
+    // SAFETY: the caller says that the element exists.
+    let mut element = unsafe { array.add(index as usize) };
+    // SAFETY: as above, and nobody else uses it.
+    Ok(unsafe { element.as_mut() })
+}
+
+/// DxgkDdiCreateAllocation: all or none of the allocations.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER for private data that is none; STATUS_NO_MEMORY.
+pub(crate) fn create(
+    irql: &Passive,
+    adapter: &Adapter,
+    gpu: &Gpu,
+    args: &mut DXGKARG_CREATEALLOCATION,
+) -> Result<(), NTSTATUS> {
+    for index in 0..args.NumAllocations {
+        // SAFETY: the array has NumAllocations elements.
+        let info = unsafe { element(args.pAllocationInfo, index) }?;
+        if let Err(status) = create_one(irql, adapter, &gpu.layout, info) {
+            undo(irql, adapter, args, index);
+            return Err(status);
+        }
+    }
+    Ok(())
+}
+
+fn create_one(
+    irql: &Passive,
+    adapter: &Adapter,
+    layout: &Layout,
+    info: &mut DXGK_ALLOCATIONINFO,
+) -> Result<(), NTSTATUS> {
+    let request = request(info.pPrivateDriverData, info.PrivateDriverDataSize)?;
+    describe(request, layout, info)?;
+    info.hAllocation = adapter.objects.insert(irql, adapter.handle(), Allocation { size: request.size })?.raw();
+    Ok(())
+}
+
+fn undo(irql: &Passive, adapter: &Adapter, args: &mut DXGKARG_CREATEALLOCATION, count: u32) {
+    for index in 0..count {
+        // SAFETY: the array has more than `count` elements.
+        if let Ok(info) = unsafe { element(args.pAllocationInfo, index) } {
+            drop(adapter.objects.remove::<Allocation>(irql, Handle::of(info.hAllocation)));
+            info.hAllocation = core::ptr::null_mut();
+        }
+    }
+}
+
+/// DxgkDdiDestroyAllocation. Every allocation of the list that exists is destroyed.
+///
+/// # Errors
+/// STATUS_INVALID_HANDLE if one does not.
+pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, args: &DXGKARG_DESTROYALLOCATION) -> Result<(), NTSTATUS> {
+    let mut result = Ok(());
+    for index in 0..args.NumAllocations {
+        // SAFETY: the list has NumAllocations elements.
+        let handle = Handle::of(*unsafe { element(args.pAllocationList, index) }?);
+        if let Err(status) = adapter.objects.remove::<Allocation>(irql, handle) {
+            result = Err(status);
+        }
+    }
+    result
+}
+
+/// DxgkDdiOpenAllocation: all or none.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY
+pub(crate) fn open(
+    irql: &Passive,
+    adapter: &Adapter,
+    gpu: &Gpu,
+    args: &DXGKARG_OPENALLOCATION,
+) -> Result<(), NTSTATUS> {
+    for index in 0..args.NumAllocations {
+        // SAFETY: the array has NumAllocations elements.
+        let info = unsafe { element(args.pOpenAllocation, index) }?;
+        if let Err(status) = open_one(irql, adapter, gpu, info) {
+            for earlier in 0..index {
+                // SAFETY: the array has more than `index` elements.
+                if let Ok(info) = unsafe { element(args.pOpenAllocation, earlier) } {
+                    let handle = Handle::of(info.hDeviceSpecificAllocation);
+                    drop(adapter.objects.remove::<OpenAllocation>(irql, handle));
+                    info.hDeviceSpecificAllocation = core::ptr::null_mut();
+                }
+            }
+            return Err(status);
+        }
+    }
+    Ok(())
+}
+
+fn open_one(irql: &Passive, adapter: &Adapter, gpu: &Gpu, info: &mut DXGK_OPENALLOCATIONINFO) -> Result<(), NTSTATUS> {
+    let handle = Handle::of(gpu.dxgk.allocation_handle(irql, info.hAllocation));
+    let size = match adapter.objects.get::<Allocation>(handle) {
+        Ok(allocation) => allocation.size,
+        // The system does not tell while an allocation is being opened: its private data says the same.
+        Err(_) => request(info.pPrivateDriverData, info.PrivateDriverDataSize)?.size,
+    };
+    info.hDeviceSpecificAllocation = adapter.objects.insert(irql, adapter.handle(), OpenAllocation { size })?.raw();
+    Ok(())
+}
+
+/// DxgkDdiCloseAllocation. Every allocation of the list that is open is closed.
+///
+/// # Errors
+/// STATUS_INVALID_HANDLE if one is not.
+pub(crate) fn close(irql: &Passive, adapter: &Adapter, args: &DXGKARG_CLOSEALLOCATION) -> Result<(), NTSTATUS> {
+    let mut result = Ok(());
+    for index in 0..args.NumAllocations {
+        // SAFETY: the list has NumAllocations elements.
+        let handle = Handle::of(*unsafe { element(args.pOpenHandleList, index) }?);
+        if let Err(status) = adapter.objects.remove::<OpenAllocation>(irql, handle) {
+            result = Err(status);
+        }
+    }
+    result
+}
+
+/// Size of an allocation by either of its handles.
+pub(crate) fn size_of_handle(adapter: &Adapter, raw: HANDLE) -> Result<u64, NTSTATUS> {
+    let handle = Handle::of(raw);
+    let created = adapter.objects.get::<Allocation>(handle).map(|allocation| allocation.size);
+    let opened = || adapter.objects.get::<OpenAllocation>(handle).map(|allocation| allocation.size);
+    created.or_else(|_| opened()).map_err(|_| STATUS_INVALID_HANDLE)
+}
+
+/// DxgkDdiDescribeAllocation: nothing here has a width or a format.
+pub(crate) fn describe_for_display(args: &mut DXGKARG_DESCRIBEALLOCATION) {
+    args.Width = 0;
+    args.Height = 0;
+    args.Format = D3DDDIFORMAT::D3DDDIFMT_UNKNOWN;
+    args.MultisampleMethod = D3DDDI_MULTISAMPLINGMETHOD::zeroed();
+    args.RefreshRate = D3DDDI_RATIONAL::zeroed();
+    args.PrivateDriverFormatAttribute = 0;
+}
+
+/// DxgkDdiGetStandardAllocationDriverData: storage of fence values lies in system memory, for both values. The private data of
+/// such storage is not looked at and none is asked for. Surfaces do not exist here.
+///
+/// # Errors
+/// STATUS_NOT_SUPPORTED for any other type.
+pub(crate) fn standard(args: &mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA) -> Result<(), NTSTATUS> {
+    if args.StandardAllocationType != D3DKMDT_STANDARDALLOCATION_TYPE::D3DKMDT_STANDARDALLOCATION_FENCESTORAGE {
+        return Err(STATUS_NOT_SUPPORTED);
+    }
+    // SAFETY: the type selects this arm.
+    let storage = unsafe { args.u.pCreateFenceStorageData };
+    // SAFETY: the operating system passes the structure for the length of the call.
+    let storage = unsafe { storage.as_mut() }.ok_or(STATUS_INVALID_PARAMETER)?;
+    if storage.FenceStorageType != D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT {
+        return Err(STATUS_NOT_SUPPORTED);
+    }
+    storage.AllocationInfo.SupportedWriteSegmentSet = set_of(APERTURE);
+    storage.AllocationInfo.EvictionSegmentSet = set_of(APERTURE);
+    storage.AllocationInfo.PreferredSegment = D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(APERTURE as u8);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caps::Hardware;
+    use campanile_hw::registers::Caps;
+
+    fn data(placement: u32, size: u64) -> AllocationData {
+        AllocationData { magic: MAGIC, placement, size, reserved: 0 }
+    }
+
+    fn parse(data: AllocationData) -> Result<Request, NTSTATUS> {
+        let mut bytes = data.to_bytes();
+        request(bytes.as_mut_ptr().cast(), AllocationData::SIZE as u32)
+    }
+
+    fn layout(window: u64) -> Layout {
+        let hardware = Hardware {
+            caps: Caps::new(),
+            vram_size: 64 << 20,
+            vram_window: window,
+            doorbells: 1,
+            queue_limit: 1024,
+            clock_hz: 1,
+        };
+        Layout::new(&hardware).unwrap()
+    }
+
+    #[test]
+    fn private_data_is_checked_whole() {
+        assert_eq!(parse(data(1, 1)), Ok(Request { placement: Placement::VramVisible, size: PAGE }));
+        assert_eq!(parse(data(0, PAGE + 1)).map(|request| request.size), Ok(2 * PAGE));
+        for bad in [
+            data(3, 1),
+            data(0, 0),
+            data(0, u64::MAX),
+            data(0, SYSTEM_LARGEST + 1),
+            AllocationData { magic: 0, ..data(0, 1) },
+            AllocationData { reserved: 1, ..data(0, 1) },
+        ] {
+            assert_eq!(parse(bad), Err(STATUS_INVALID_PARAMETER), "{bad:?}");
+        }
+        let mut bytes = data(0, 1).to_bytes();
+        assert!(request(bytes.as_mut_ptr().cast(), 31).is_err());
+        assert!(request(core::ptr::null_mut(), 32).is_err());
+    }
+
+    #[test]
+    fn placements_choose_segments_and_visibility() {
+        for (window, placement, set, preferred, visible, cached) in [
+            (64 << 20, Placement::System, 0b001, [1, 0], true, true),
+            (64 << 20, Placement::VramVisible, 0b010, [2, 0], true, false),
+            (64 << 20, Placement::Vram, 0b010, [2, 0], false, false),
+            (16 << 20, Placement::VramVisible, 0b010, [2, 0], true, false),
+            (16 << 20, Placement::Vram, 0b110, [3, 2], false, false),
+        ] {
+            let mut info = DXGK_ALLOCATIONINFO::zeroed();
+            assert_eq!(describe(Request { placement, size: PAGE }, &layout(window), &mut info), Ok(()));
+            assert_eq!(info.SupportedWriteSegmentSet, set, "{placement:?}");
+            assert_eq!([info.PreferredSegment.SegmentId0(), info.PreferredSegment.SegmentId1()], preferred);
+            // SAFETY: `describe` wrote this arm.
+            let flags = unsafe { info.u3.FlagsWddm2 };
+            assert_eq!((flags.CpuVisible(), flags.Cached()), (visible, cached));
+            assert_eq!(info.AllocationPriority, PRIORITY_NORMAL);
+        }
+    }
+
+    #[test]
+    fn an_allocation_larger_than_its_segments_is_refused() {
+        let mut info = DXGK_ALLOCATIONINFO::zeroed();
+        let vram = Request { placement: Placement::Vram, size: 64 << 20 };
+        assert_eq!(describe(vram, &layout(64 << 20), &mut info), Err(STATUS_INVALID_PARAMETER));
+        let system = Request { placement: Placement::System, size: 1 << 32 };
+        assert_eq!(describe(system, &layout(64 << 20), &mut info), Ok(()));
+    }
+}

@@ -1,0 +1,7 @@
+//! Memory: segments, allocations, page tables, paging work.
+
+pub(crate) mod allocation;
+pub(crate) mod aperture;
+pub(crate) mod page_table;
+pub(crate) mod paging;
+pub(crate) mod segments;

@@ -1,0 +1,461 @@
+//! DxgkDdiBuildPagingBuffer.
+//!
+//! Page tables are written at once with the processor, translations are forgotten at once by a scheduler command; everything else
+//! becomes packets for the paging node, which runs them in the paging process. Only three codes may be answered. Work that does
+//! not fit into the DMA buffer continues where `MultipassOffset`, the number of packets built so far, says.
+
+use core::ptr::NonNull;
+
+use campanile_hw::packet;
+use campanile_hw::queue::Location;
+use campanile_hw::registers::Command;
+use wddm_ddi::km::*;
+use wddm_ddi::status::{
+    NTSTATUS, STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER, STATUS_SUCCESS,
+};
+use wddm_ddi::types::MDL;
+
+use crate::adapter::{Adapter, Refusal};
+use crate::gpu::Gpu;
+use crate::irql::Passive;
+use crate::memory::page_table::{self, LeafPages};
+use crate::memory::segments;
+use crate::mmio::full_barrier;
+
+/// Bytes that one packet of a transfer or fill covers; packets are what the engine switches queues between.
+const CHUNK: u64 = 4 << 20;
+
+const PAGE: u64 = 4096;
+
+/// Why an operation is not done yet, or cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PagingError {
+    /// The DMA buffer is full.
+    InsufficientDmaBuffer,
+    /// The operation contradicts what this adapter reported; there is no code for that, so it is put off.
+    Refused,
+}
+
+/// The part of the DMA buffer that is left.
+struct Buffer {
+    next: *mut u8,
+    left: usize,
+}
+
+impl Buffer {
+    fn push<const WORDS: usize>(&mut self, words: [u64; WORDS]) -> Result<(), PagingError> {
+        let size = WORDS * 8;
+        if self.next.is_null() || self.left < size {
+            return Err(PagingError::InsufficientDmaBuffer);
+        }
+        // SAFETY: `left` bytes from `next` are the caller's DMA buffer; the words need no alignment.
+        unsafe { self.next.cast::<[u64; WORDS]>().write_unaligned(words) };
+        self.next = self.next.wrapping_add(size);
+        self.left -= size;
+        Ok(())
+    }
+}
+
+/// Part `index` of a range of `total` bytes: (offset, size).
+fn chunk(total: u64, index: u32) -> Option<(u64, u64)> {
+    let offset = u64::from(index).checked_mul(CHUNK)?;
+    let size = total.checked_sub(offset)?.min(CHUNK);
+    (size != 0).then_some((offset, size))
+}
+
+/// Answers the DDI.
+pub(crate) fn build(irql: &Passive, adapter: &Adapter, gpu: &Gpu, args: &mut DXGKARG_BUILDPAGINGBUFFER) -> NTSTATUS {
+    let mut buffer = Buffer { next: args.pDmaBuffer.cast(), left: args.DmaSize as usize };
+    let result = operation(irql, gpu, args, &mut buffer);
+    if !buffer.next.is_null() {
+        args.pDmaBuffer = buffer.next.cast();
+    }
+    match result {
+        Ok(()) => STATUS_SUCCESS,
+        Err(PagingError::InsufficientDmaBuffer) => STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER,
+        Err(PagingError::Refused) => {
+            adapter.count(Refusal::PagingOperation);
+            STATUS_GRAPHICS_ALLOCATION_BUSY
+        }
+    }
+}
+
+fn operation(
+    irql: &Passive,
+    gpu: &Gpu,
+    args: &mut DXGKARG_BUILDPAGINGBUFFER,
+    buffer: &mut Buffer,
+) -> Result<(), PagingError> {
+    use DXGK_BUILDPAGINGBUFFER_OPERATION as Op;
+    let multipass = &mut args.MultipassOffset;
+    macro_rules! arm {
+        ($name:ident) => {{
+            // SAFETY: Operation selects the arm that the operating system filled; every arm is plain data.
+            unsafe { &args.u.$name }
+        }};
+    }
+    match args.Operation {
+        Op::DXGK_OPERATION_UPDATE_PAGE_TABLE => update_page_table(gpu, arm!(UpdatePageTable)),
+        Op::DXGK_OPERATION_FLUSH_TLB => flush_tlb(irql, gpu, arm!(FlushTlb)),
+        Op::DXGK_OPERATION_VIRTUAL_TRANSFER => transfer(arm!(TransferVirtual), multipass, buffer),
+        Op::DXGK_OPERATION_VIRTUAL_FILL => fill(arm!(FillVirtual), multipass, buffer),
+        Op::DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES => {
+            copy_page_table_entries(arm!(CopyPageTableEntries), multipass, buffer)
+        }
+        Op::DXGK_OPERATION_UPDATE_CONTEXT_ALLOCATION => {
+            update_context_allocation(arm!(UpdateContextAllocation), multipass, buffer)
+        }
+        Op::DXGK_OPERATION_SIGNAL_MONITORED_FENCE => signal(gpu, arm!(SignalMonitoredFence), buffer),
+        Op::DXGK_OPERATION_MAP_APERTURE_SEGMENT => map_aperture(gpu, arm!(MapApertureSegment)),
+        Op::DXGK_OPERATION_UNMAP_APERTURE_SEGMENT => unmap_aperture(gpu, arm!(UnmapApertureSegment)),
+        // No allocation asks to hear of its residency, and no context has an allocation of the driver's: nothing depends on these.
+        Op::DXGK_OPERATION_NOTIFY_RESIDENCY
+        | Op::DXGK_OPERATION_NOTIFY_FENCE_RESIDENCY
+        | Op::DXGK_OPERATION_INIT_CONTEXT_RESOURCE
+        | Op::DXGK_OPERATION_DISCARD_CONTENT => Ok(()),
+        // Evictions after an adapter reset move nothing.
+        Op::DXGK_OPERATION_TRANSFER if arm!(Transfer).TransferSize == 0 => Ok(()),
+        _ => Err(PagingError::Refused),
+    }
+}
+
+fn update_page_table(gpu: &Gpu, update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE) -> Result<(), PagingError> {
+    if update.UpdateMode != DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL
+        || update.PageTableLevel >= campanile_hw::page_table::LEVELS
+        || !page_table::fits(update.StartIndex, update.NumPageTableEntries)
+    {
+        return Err(PagingError::Refused);
+    }
+    // SAFETY: the update mode says that the address is a kernel address.
+    let table = unsafe { update.PageTableAddress.CpuVirtual };
+    let table = NonNull::new(table.cast::<u64>()).filter(|table| table.is_aligned()).ok_or(PagingError::Refused)?;
+    let elements = NonNull::new(update.pPageTableEntries).ok_or(PagingError::Refused)?;
+    let medium = update.PageTableLevel == 0 && update.Flags.Use64KBPages();
+    let leaf = if medium { LeafPages::Medium } else { LeafPages::Small };
+    let mut result = Ok(());
+    for step in page_table::steps(update.StartIndex, update.NumPageTableEntries, leaf, update.Flags.Repeat()) {
+        // SAFETY: the array has NumPageTableEntries elements, one with Repeat; `element` is below that.
+        let element = unsafe { elements.add(step.element as usize) };
+        // SAFETY: as above; the operating system does not write it during the call.
+        let element = unsafe { element.read() };
+        let locate = |segment, offset, size| gpu.layout.locate(&gpu.aperture, segment, offset, size);
+        // An entry that cannot be expressed is left invalid, so that an access faults instead of reaching a wrong page.
+        let entry = page_table::entry(&element, update.PageTableLevel, leaf, locate).unwrap_or_else(|_| {
+            result = Err(PagingError::Refused);
+            campanile_hw::page_table::Pte::new()
+        });
+        // SAFETY: `index` is below the entries of a table, which the address maps whole.
+        let place = unsafe { table.add(step.index as usize) };
+        // SAFETY: an aligned word of the table; the device may read it meanwhile, which a volatile store allows.
+        unsafe { place.write_volatile(entry.into_bits()) };
+    }
+    full_barrier();
+    result
+}
+
+fn flush_tlb(irql: &Passive, gpu: &Gpu, flush: &DXGK_BUILDPAGINGBUFFER_FLUSHTLB) -> Result<(), PagingError> {
+    let root = root_location(gpu, &flush.RootPageTableAddress).ok_or(PagingError::Refused)?;
+    // The end is taken as inclusive: forgetting one page more is harmless, one less is not.
+    let (start, end) = match (flush.StartVirtualAddress, flush.EndVirtualAddress) {
+        (0, 0) => (0, 0),
+        (start, end) => (start / PAGE * PAGE, (end / PAGE).saturating_add(1).saturating_mul(PAGE)),
+    };
+    if gpu.is_running() {
+        let args = [root.into_bits(), start, end.min(1 << campanile_hw::page_table::VA_BITS)];
+        // A scheduler that does not run any more holds no translations.
+        let _ = gpu.cmp.run(irql, Command::InvalidateTlb, args);
+    }
+    Ok(())
+}
+
+/// Where the root page table at a segment address is.
+pub(crate) fn root_location(gpu: &Gpu, address: &D3DGPU_PHYSICAL_ADDRESS) -> Option<Location> {
+    let table = campanile_hw::page_table::TABLE_SIZE;
+    let root = gpu.layout.locate(&gpu.aperture, address.SegmentId, address.SegmentOffset, table)?;
+    (root.address() % table == 0).then_some(root)
+}
+
+fn transfer(
+    transfer: &DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL,
+    multipass: &mut u32,
+    buffer: &mut Buffer,
+) -> Result<(), PagingError> {
+    while let Some((offset, size)) = chunk(transfer.TransferSizeInBytes, *multipass) {
+        let copy = packet::Copy {
+            source: transfer.SourceVirtualAddress.wrapping_add(offset),
+            destination: transfer.DestinationVirtualAddress.wrapping_add(offset),
+            row_bytes: size as u32,
+            rows: 1,
+            source_pitch: 0,
+            destination_pitch: 0,
+        };
+        packet::Packet::Copy(copy).validate().map_err(|_| PagingError::Refused)?;
+        buffer.push(copy.to_words())?;
+        *multipass += 1;
+    }
+    Ok(())
+}
+
+fn fill(
+    fill: &DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL,
+    multipass: &mut u32,
+    buffer: &mut Buffer,
+) -> Result<(), PagingError> {
+    while let Some((offset, size)) = chunk(fill.FillSizeInBytes, *multipass) {
+        let packet = packet::Fill {
+            destination: fill.DestinationVirtualAddress.wrapping_add(offset),
+            size,
+            pattern: fill.FillPattern,
+        };
+        packet::Packet::Fill(packet).validate().map_err(|_| PagingError::Refused)?;
+        buffer.push(packet.to_words())?;
+        *multipass += 1;
+    }
+    Ok(())
+}
+
+/// Page tables are mapped in the paging process at the addresses given, so the paging node copies their entries like any memory.
+fn copy_page_table_entries(
+    copies: &DXGK_BUILDPAGINGBUFFER_COPYPAGETABLEENTRIES,
+    multipass: &mut u32,
+    buffer: &mut Buffer,
+) -> Result<(), PagingError> {
+    const ENTRY: u64 = 8;
+    let ranges = NonNull::new(copies.pRanges);
+    while *multipass < copies.NumRanges {
+        let ranges = ranges.ok_or(PagingError::Refused)?;
+        // SAFETY: the array has NumRanges elements.
+        let range = unsafe { ranges.add(*multipass as usize) };
+        // SAFETY: as above.
+        let range = unsafe { range.read() };
+        let fits = |start| page_table::fits(start, range.NumPageTableEntries);
+        if !fits(range.SrcStartPteIndex) || !fits(range.DstStartPteIndex) {
+            return Err(PagingError::Refused);
+        }
+        if range.NumPageTableEntries != 0 {
+            let at = |table: u64, index: u32| table.wrapping_add(u64::from(index) * ENTRY);
+            let copy = packet::Copy {
+                source: at(range.SrcPageTableAddress, range.SrcStartPteIndex),
+                destination: at(range.DstPageTableAddress, range.DstStartPteIndex),
+                row_bytes: range.NumPageTableEntries * ENTRY as u32,
+                rows: 1,
+                source_pitch: 0,
+                destination_pitch: 0,
+            };
+            packet::Packet::Copy(copy).validate().map_err(|_| PagingError::Refused)?;
+            buffer.push(copy.to_words())?;
+        }
+        *multipass += 1;
+    }
+    Ok(())
+}
+
+/// Writes the driver's bytes into a context allocation, one 32-bit fill a word. This driver asks for no such update; the
+/// operation is complete all the same.
+fn update_context_allocation(
+    update: &DXGK_BUILDPAGINGBUFFER_UPDATECONTEXTALLOCATION,
+    multipass: &mut u32,
+    buffer: &mut Buffer,
+) -> Result<(), PagingError> {
+    let words = update.DriverPrivateDataSize / 4;
+    if !update.DriverPrivateDataSize.is_multiple_of(4)
+        || u64::from(update.DriverPrivateDataSize) > update.ContextAllocationSize
+    {
+        return Err(PagingError::Refused);
+    }
+    let data = NonNull::new(update.pDriverPrivateData.cast::<u32>());
+    while *multipass < words {
+        let data = data.ok_or(PagingError::Refused)?;
+        // SAFETY: the data has DriverPrivateDataSize bytes.
+        let word = unsafe { data.add(*multipass as usize) };
+        // SAFETY: as above.
+        let pattern = unsafe { word.read_unaligned() };
+        let destination = update.ContextAllocation.wrapping_add(u64::from(*multipass) * 4);
+        let fill = packet::Fill { destination, size: 4, pattern };
+        packet::Packet::Fill(fill).validate().map_err(|_| PagingError::Refused)?;
+        buffer.push(fill.to_words())?;
+        *multipass += 1;
+    }
+    Ok(())
+}
+
+fn signal(
+    gpu: &Gpu,
+    signal: &DXGK_BUILDPAGINGBUFFER_SIGNALMONITOREDFENCE,
+    buffer: &mut Buffer,
+) -> Result<(), PagingError> {
+    buffer.push(monitored_fence_signal(signal.MonitoredFenceGpuVa, signal.MonitoredFenceValue)?)?;
+    gpu.note_monitored_signal();
+    Ok(())
+}
+
+/// The packet that writes a monitored fence.
+pub(crate) fn monitored_fence_signal(fence: u64, value: u64) -> Result<[u64; 4], PagingError> {
+    let signal = packet::Signal { handle: 0, current: fence, monitored: 0, value };
+    packet::Packet::Signal(signal).validate().map_err(|_| PagingError::Refused)?;
+    Ok(signal.to_words())
+}
+
+/// DxgkDdiSignalMonitoredFence: appends the packet to a buffer that the kernel builds.
+pub(crate) fn append_signal(gpu: &Gpu, args: &mut DXGKARG_SIGNALMONITOREDFENCE) -> Result<(), PagingError> {
+    let mut buffer = Buffer { next: args.pDmaBuffer.cast(), left: args.DmaSize as usize };
+    buffer.push(monitored_fence_signal(args.MonitoredFenceGpuVa, args.MonitoredFenceValue)?)?;
+    args.pDmaBuffer = buffer.next.cast();
+    gpu.note_monitored_signal();
+    Ok(())
+}
+
+fn map_aperture(gpu: &Gpu, map: &DXGKARG_BUILDPAGINGBUFFER_MapApertureSegment) -> Result<(), PagingError> {
+    let (first, count) = (map.OffsetInPages as u64, map.NumberOfPages as u64);
+    if map.SegmentId != segments::APERTURE || !gpu.aperture.contains(first, count) {
+        return Err(PagingError::Refused);
+    }
+    let mdl = NonNull::new(map.pMdl).ok_or(PagingError::Refused)?;
+    // SAFETY: the operating system passes an MDL with locked pages.
+    let header = unsafe { mdl.read() };
+    let pages = (u64::from(header.ByteOffset) + u64::from(header.ByteCount)).div_ceil(PAGE);
+    let offset = u64::from(map.MdlOffset);
+    if offset.checked_add(count).is_none_or(|end| end > pages) {
+        return Err(PagingError::Refused);
+    }
+    // SAFETY: the page numbers follow the header.
+    let frames = unsafe { mdl.add(1) }.cast::<usize>();
+    const { assert!(size_of::<MDL>().is_multiple_of(size_of::<usize>())) };
+    for index in 0..count {
+        // SAFETY: the MDL describes `pages` pages and has a number for each.
+        let frame = unsafe { frames.add((offset + index) as usize) };
+        // SAFETY: as above.
+        let frame = unsafe { frame.read() };
+        gpu.aperture.map(first + index, (frame as u64).wrapping_mul(PAGE));
+    }
+    Ok(())
+}
+
+fn unmap_aperture(gpu: &Gpu, unmap: &DXGKARG_BUILDPAGINGBUFFER_UnmapApertureSegment) -> Result<(), PagingError> {
+    let (first, count) = (unmap.OffsetInPages as u64, unmap.NumberOfPages as u64);
+    if unmap.SegmentId != segments::APERTURE || !gpu.aperture.contains(first, count) {
+        return Err(PagingError::Refused);
+    }
+    for page in first..first + count {
+        gpu.aperture.map(page, unmap.DummyPage.QuadPart.cast_unsigned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wddm_ddi::Zeroed;
+
+    fn buffer(memory: &mut [u64]) -> Buffer {
+        Buffer { next: memory.as_mut_ptr().cast(), left: size_of_val(memory) }
+    }
+
+    fn decode(memory: &[u64]) -> Vec<packet::Packet> {
+        let bytes: Vec<u8> = memory.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut rest = &bytes[..];
+        let mut packets = Vec::new();
+        while !rest.is_empty() && rest[0] != 0 {
+            let packet = packet::Packet::decode(rest).unwrap();
+            rest = &rest[packet.size()..];
+            packets.push(packet);
+        }
+        packets
+    }
+
+    #[test]
+    fn chunks_cover_a_range_once_and_end() {
+        for total in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK] {
+            let parts: Vec<_> = (0..).map_while(|index| chunk(total, index)).collect();
+            assert_eq!(parts.iter().map(|(_, size)| size).sum::<u64>(), total);
+            let mut next = 0;
+            for (offset, size) in parts {
+                assert_eq!(offset, next);
+                next += size;
+            }
+        }
+        assert_eq!(chunk(u64::MAX, u32::MAX), Some((u64::from(u32::MAX) * CHUNK, CHUNK)));
+    }
+
+    #[test]
+    fn a_transfer_continues_where_the_buffer_ended() {
+        let mut operation = DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL::zeroed();
+        operation.TransferSizeInBytes = 2 * CHUNK + 4096;
+        operation.SourceVirtualAddress = 0x1_0000_0000;
+        operation.DestinationVirtualAddress = 0x2_0000_0000;
+        let (mut first, mut second) = ([0u64; 13], [0u64; 12]);
+        let mut multipass = 0;
+        assert_eq!(
+            transfer(&operation, &mut multipass, &mut buffer(&mut first)),
+            Err(PagingError::InsufficientDmaBuffer)
+        );
+        assert_eq!(multipass, 2);
+        assert_eq!(transfer(&operation, &mut multipass, &mut buffer(&mut second)), Ok(()));
+        let packets: Vec<_> = decode(&first).into_iter().chain(decode(&second)).collect();
+        let sizes: Vec<_> = packets
+            .iter()
+            .map(|packet| match packet {
+                packet::Packet::Copy(copy) => {
+                    (copy.source - 0x1_0000_0000, copy.destination - 0x2_0000_0000, copy.row_bytes)
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let chunk = CHUNK as u32;
+        assert_eq!(sizes, [(0, 0, chunk), (CHUNK, CHUNK, chunk), (2 * CHUNK, 2 * CHUNK, 4096)]);
+    }
+
+    #[test]
+    fn a_fill_writes_its_pattern_and_refuses_what_the_packet_cannot_say() {
+        let mut operation = DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL::zeroed();
+        operation.FillSizeInBytes = CHUNK + 4096;
+        operation.FillPattern = 0xdead_beef;
+        operation.DestinationVirtualAddress = 0x4000;
+        let mut memory = [0u64; 8];
+        let mut multipass = 0;
+        assert_eq!(fill(&operation, &mut multipass, &mut buffer(&mut memory)), Ok(()));
+        let total: u64 = decode(&memory)
+            .iter()
+            .map(|packet| match packet {
+                packet::Packet::Fill(fill) if fill.pattern == 0xdead_beef => fill.size,
+                other => panic!("{other:?}"),
+            })
+            .sum();
+        assert_eq!(total, CHUNK + 4096);
+        operation.DestinationVirtualAddress = 0x4001;
+        let mut multipass = 0;
+        assert_eq!(fill(&operation, &mut multipass, &mut buffer(&mut memory)), Err(PagingError::Refused));
+        assert_eq!(multipass, 0);
+    }
+
+    #[test]
+    fn copies_of_page_table_entries_address_the_entries() {
+        let mut ranges = [DXGK_BUILDPAGINGBUFFER_COPY_RANGE::zeroed(); 2];
+        ranges[0].NumPageTableEntries = 16;
+        ranges[0].SrcPageTableAddress = 0x10_0000;
+        ranges[0].DstPageTableAddress = 0x20_0000;
+        ranges[0].SrcStartPteIndex = 32;
+        ranges[0].DstStartPteIndex = 496;
+        let mut operation = DXGK_BUILDPAGINGBUFFER_COPYPAGETABLEENTRIES::zeroed();
+        operation.NumRanges = 2;
+        operation.pRanges = ranges.as_mut_ptr();
+        let mut memory = [0u64; 7];
+        let mut multipass = 0;
+        assert_eq!(copy_page_table_entries(&operation, &mut multipass, &mut buffer(&mut memory)), Ok(()));
+        let [packet::Packet::Copy(copy)] = decode(&memory)[..] else { panic!("one copy") };
+        assert_eq!((copy.source, copy.destination, copy.row_bytes), (0x10_0100, 0x20_0f80, 128));
+        ranges[1].NumPageTableEntries = 513;
+        operation.pRanges = ranges.as_mut_ptr();
+        let mut multipass = 1;
+        assert_eq!(
+            copy_page_table_entries(&operation, &mut multipass, &mut buffer(&mut memory)),
+            Err(PagingError::Refused)
+        );
+    }
+
+    #[test]
+    fn without_a_buffer_nothing_is_written() {
+        let mut nothing = Buffer { next: core::ptr::null_mut(), left: 4096 };
+        assert_eq!(nothing.push([0; 2]), Err(PagingError::InsufficientDmaBuffer));
+    }
+}

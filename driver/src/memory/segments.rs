@@ -1,0 +1,218 @@
+//! Memory segments, and where the driver's own part of VRAM lies.
+//!
+//! VRAM from offset 0: the queue descriptor table, the rings of the kernel's packet queues, then segment 2 up to the end of the
+//! window that the processor sees, then segment 3, the rest. Segment 1 is the aperture onto system memory; it has no place in
+//! VRAM, and its contents are a table in the driver.
+
+use campanile_hw::page_table::PAGE_2M;
+use campanile_hw::queue::{Location, QueueDescriptor};
+use campanile_hw::registers::NODES;
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::types::LARGE_INTEGER;
+
+use crate::caps::{Hardware, PAGING_BUFFER_SIZE};
+use crate::memory::aperture::Aperture;
+use crate::queue::ring::NODE_RING_SIZE;
+
+/// Segment of system memory.
+pub(crate) const APERTURE: u32 = 1;
+/// Segment of VRAM that the processor sees; holds page tables.
+pub(crate) const VRAM: u32 = 2;
+/// Segment of VRAM beyond the window.
+pub(crate) const VRAM_HIDDEN: u32 = 3;
+
+/// Bytes of the aperture.
+pub(crate) const APERTURE_SIZE: u64 = 256 << 20;
+
+const PAGE: u64 = 4096;
+
+/// Where everything lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Descriptors in the queue table.
+    pub(crate) queues: u32,
+    /// VRAM offset of the first node's ring; the others follow.
+    pub(crate) rings: u64,
+    /// Bytes of VRAM that belong to the driver, a multiple of 2 MiB so that large pages of segment 2 are aligned in VRAM.
+    pub(crate) reserved: u64,
+    /// End of segment 2, a multiple of 4 KiB.
+    pub(crate) visible_end: u64,
+    /// End of segment 3.
+    pub(crate) vram_end: u64,
+}
+
+impl Layout {
+    /// Lays out VRAM; `None` if this variant has too little of it.
+    pub(crate) fn new(hardware: &Hardware) -> Option<Self> {
+        let queues = hardware.queue_limit.min(1 << 16);
+        if queues <= NODES {
+            return None;
+        }
+        let table = u64::from(queues).checked_mul(QueueDescriptor::SIZE as u64)?.next_multiple_of(PAGE);
+        let reserved = (table + u64::from(NODES) * NODE_RING_SIZE).next_multiple_of(PAGE_2M);
+        let vram_end = hardware.vram_size / PAGE * PAGE;
+        let visible_end = (hardware.vram_window / PAGE * PAGE).min(vram_end);
+        // Page tables of a few processes must fit, or no process could ever run.
+        const LEAST: u64 = 1 << 20;
+        if visible_end > 1 << 52 || visible_end < reserved + LEAST || vram_end > 1 << 52 {
+            return None;
+        }
+        Some(Self { queues, rings: table, reserved, visible_end, vram_end })
+    }
+
+    /// VRAM range of a segment.
+    fn vram(&self, segment: u32) -> Option<(u64, u64)> {
+        match segment {
+            VRAM => Some((self.reserved, self.visible_end)),
+            VRAM_HIDDEN if self.vram_end > self.visible_end => Some((self.visible_end, self.vram_end)),
+            _ => None,
+        }
+    }
+
+    /// Number of segments.
+    pub(crate) fn segments(&self) -> u32 {
+        if self.vram(VRAM_HIDDEN).is_some() { VRAM_HIDDEN } else { VRAM }
+    }
+
+    /// Bytes of VRAM that allocations can use.
+    pub(crate) fn usable_vram(&self) -> u64 {
+        self.vram_end - self.reserved
+    }
+
+    /// Segments (a mask with bit 0 for segment 1) of VRAM, with or without the part the processor does not see.
+    pub(crate) fn vram_set(&self, hidden: bool) -> u32 {
+        let visible = 1 << (VRAM - 1);
+        if hidden && self.vram(VRAM_HIDDEN).is_some() { visible | 1 << (VRAM_HIDDEN - 1) } else { visible }
+    }
+
+    /// Bytes of the largest segment an allocation may be placed in.
+    pub(crate) fn largest_vram(&self, hidden: bool) -> u64 {
+        let size = |(start, end)| end - start;
+        let visible = self.vram(VRAM).map_or(0, size);
+        if hidden { self.vram(VRAM_HIDDEN).map_or(0, size).max(visible) } else { visible }
+    }
+
+    /// Where `size` bytes from `offset` of a segment are, as the device addresses them. Segment 0 is host memory by physical
+    /// address. `None` if the range is not inside the segment, or is of the aperture and not mapped.
+    pub(crate) fn locate(&self, aperture: &Aperture, segment: u32, offset: u64, size: u64) -> Option<Location> {
+        let end = offset.checked_add(size)?;
+        let system = |address: u64| Location::new().with_address(address).with_system(true);
+        match segment {
+            0 if end <= 1 << 52 => Some(system(offset)),
+            // Pages of the aperture are scattered: only within one page is the range contiguous.
+            APERTURE if Some(offset / PAGE) == end.checked_sub(1).map(|last| last / PAGE) => {
+                Some(system(aperture.resolve(offset / PAGE)? + offset % PAGE))
+            }
+            VRAM | VRAM_HIDDEN => {
+                let (start, limit) = self.vram(segment)?;
+                (start.checked_add(end)? <= limit).then(|| Location::new().with_address(start + offset))
+            }
+            _ => None,
+        }
+    }
+
+    /// Descriptor of a segment; `window` is the translated bus address of the VRAM window.
+    pub(crate) fn descriptor(&self, segment: u32, window: u64) -> Option<DXGK_SEGMENTDESCRIPTOR4> {
+        let mut descriptor = DXGK_SEGMENTDESCRIPTOR4::zeroed();
+        if segment == APERTURE {
+            descriptor.Flags = DXGK_SEGMENTFLAGS::new().with_Aperture(true).with_CacheCoherent(true);
+            descriptor.Size = APERTURE_SIZE as usize;
+            descriptor.CommitLimit = APERTURE_SIZE as usize;
+            return Some(descriptor);
+        }
+        let (start, end) = self.vram(segment)?;
+        let visible = segment == VRAM;
+        descriptor.Flags =
+            DXGK_SEGMENTFLAGS::new().with_CpuVisible(visible).with_ApplicationTarget(true).with_LocalBudgetGroup(true);
+        descriptor.BaseAddress = LARGE_INTEGER { QuadPart: start.cast_signed() };
+        descriptor.Size = usize::try_from(end - start).ok()?;
+        descriptor.CommitLimit = descriptor.Size;
+        if visible {
+            let address = window.checked_add(start)?;
+            descriptor.u.CpuTranslatedAddress = LARGE_INTEGER { QuadPart: address.cast_signed() };
+        }
+        Some(descriptor)
+    }
+
+    /// Header of QUERYSEGMENT4.
+    pub(crate) fn fill_header(&self, out: &mut DXGK_QUERYSEGMENTOUT4) {
+        out.NbSegment = self.segments();
+        out.PagingBufferSegmentId = APERTURE;
+        out.PagingBufferSize = PAGING_BUFFER_SIZE;
+        out.PagingBufferPrivateDataSize = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use campanile_hw::registers::Caps;
+
+    fn layout(size: u64, window: u64, queue_limit: u32) -> Option<Layout> {
+        Layout::new(&Hardware {
+            caps: Caps::new(),
+            vram_size: size,
+            vram_window: window,
+            doorbells: 1,
+            queue_limit,
+            clock_hz: 1,
+        })
+    }
+
+    #[test]
+    fn the_driver_takes_the_start_and_large_pages_stay_aligned() {
+        let layout = layout(256 << 20, 256 << 20, 16384).unwrap();
+        assert_eq!((layout.rings, layout.reserved), (2 << 20, 4 << 20));
+        assert_eq!((layout.segments(), layout.usable_vram()), (2, 252 << 20));
+        let descriptor = layout.descriptor(VRAM, 1 << 40).unwrap();
+        assert!(descriptor.Flags.CpuVisible());
+        assert_eq!(descriptor.Size, 252 << 20);
+        // SAFETY: the arm of a CPU-visible segment.
+        assert_eq!(unsafe { descriptor.u.CpuTranslatedAddress.QuadPart }, (1 << 40) + (4 << 20));
+        assert!(layout.descriptor(VRAM_HIDDEN, 1 << 40).is_none());
+    }
+
+    #[test]
+    fn a_smaller_window_makes_a_hidden_segment() {
+        let layout = layout(256 << 20, 64 << 20, 1024).unwrap();
+        assert_eq!(layout.segments(), 3);
+        assert_eq!((layout.vram_set(false), layout.vram_set(true)), (0b010, 0b110));
+        assert_eq!(layout.largest_vram(true), 192 << 20);
+        let hidden = layout.descriptor(VRAM_HIDDEN, 1 << 40).unwrap();
+        assert_eq!((hidden.Flags.CpuVisible(), hidden.Size), (false, 192 << 20));
+        assert_eq!(hidden.BaseAddress.QuadPart, 64 << 20);
+    }
+
+    #[test]
+    fn variants_without_room_are_refused() {
+        assert!(layout(4 << 20, 4 << 20, 16384).is_none());
+        assert!(layout(256 << 20, 4 << 20, 16384).is_none());
+        assert!(layout(256 << 20, 256 << 20, NODES).is_none());
+        assert!(layout(u64::MAX, u64::MAX, 16384).is_none());
+        assert!(layout(8 << 20, 8 << 20, 16384).is_some());
+    }
+
+    #[test]
+    fn offsets_are_relative_to_their_segment_and_stay_inside() {
+        testing::bind();
+        let layout = layout(256 << 20, 64 << 20, 16384).unwrap();
+        let aperture = Aperture::new().unwrap();
+        let locate = |segment, offset, size| layout.locate(&aperture, segment, offset, size);
+        let vram = |address| Some(Location::new().with_address(address));
+        let system = |address| Some(Location::new().with_address(address).with_system(true));
+        assert_eq!(locate(0, 0x5000, 4096), system(0x5000));
+        assert_eq!(locate(VRAM, 0, 4096), vram(4 << 20));
+        assert_eq!(locate(VRAM, (60 << 20) - 4096, 4096), vram((64 << 20) - 4096));
+        assert_eq!(locate(VRAM, (60 << 20) - 4095, 4096), None);
+        assert_eq!(locate(VRAM_HIDDEN, 0, 4096), vram(64 << 20));
+        assert_eq!(locate(APERTURE, 0x3000, 4096), None);
+        aperture.map(3, 0x77_000);
+        assert_eq!(locate(APERTURE, 0x3000, 4096), system(0x77_000));
+        assert_eq!(locate(APERTURE, 0x3010, 16), system(0x77_010));
+        assert_eq!(locate(APERTURE, 0x3010, 4096), None);
+        assert_eq!(locate(4, 0, 4096), None);
+        assert_eq!(locate(VRAM, u64::MAX, 4096), None);
+    }
+}

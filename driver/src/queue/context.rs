@@ -1,0 +1,324 @@
+//! Devices, packet contexts and hardware contexts.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use campanile_hw::queue::Location;
+use campanile_hw::registers::{Command, NODE_PAGING, NODES};
+use wddm_ddi::km::*;
+use wddm_ddi::status::{
+    NTSTATUS, STATUS_GRAPHICS_DRIVER_MISMATCH, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_PENDING,
+    STATUS_SUCCESS,
+};
+use wddm_ddi::types::HANDLE;
+
+use crate::adapter::{Adapter, Process};
+use crate::caps::{DMA_BUFFER_SEGMENTS, DMA_BUFFER_SIZE};
+use crate::gpu::Gpu;
+use crate::handle::{Handle, Kind, Object};
+use crate::interrupt::report;
+use crate::irql::{Device, Passive};
+use crate::lock::{DeviceLock, PushLock};
+use crate::pool::{PoolVec, Tag};
+use crate::queue::hw_queue::{self, HwQueue};
+use crate::queue::suspend::{Purpose, Suspension, Suspensions};
+
+/// Priority bands: idle, normal, focus, realtime, as in the queue descriptor.
+const BAND_NORMAL: u32 = 1;
+const BAND_HIGHEST: u32 = 3;
+
+/// A root page table that was not set yet; VRAM offset 0 belongs to the driver, so no table lies there.
+const NO_ROOT: u64 = 0;
+
+/// A device of a process (DxgkDdiCreateDevice).
+pub(crate) struct UserDevice {
+    pub(crate) process: Handle,
+}
+
+impl Object for UserDevice {
+    const KIND: Kind = Kind::Device;
+}
+
+/// A context that the operating system schedules packet by packet.
+pub(crate) struct Context {
+    pub(crate) node: u32,
+    pub(crate) system: bool,
+    pub(crate) process: Handle,
+    root: AtomicU64,
+}
+
+impl Object for Context {
+    const KIND: Kind = Kind::Context;
+}
+
+impl Context {
+    /// Checks the arguments of DxgkDdiCreateContext and describes the DMA buffers.
+    ///
+    /// # Errors
+    /// STATUS_GRAPHICS_DRIVER_MISMATCH, the only refusal this DDI knows besides no memory: a node that does not exist, a GDI
+    /// context, or physical addressing.
+    pub(crate) fn new(device: &UserDevice, args: &mut DXGKARG_CREATECONTEXT) -> Result<Self, NTSTATUS> {
+        if args.NodeOrdinal >= NODES || args.Flags.GdiContext() || !args.Flags.VirtualAddressing() {
+            return Err(STATUS_GRAPHICS_DRIVER_MISMATCH);
+        }
+        args.ContextInfo.DmaBufferSize = DMA_BUFFER_SIZE;
+        args.ContextInfo.DmaBufferSegmentSet = DMA_BUFFER_SEGMENTS;
+        args.ContextInfo.DmaBufferPrivateDataSize = 0;
+        args.ContextInfo.AllocationListSize = 0;
+        args.ContextInfo.PatchLocationListSize = 0;
+        args.ContextInfo.Caps = DXGK_CONTEXTINFO_CAPS::new().with_NoPatchingRequired(true);
+        args.ContextInfo.PagingCompanionNodeId = NODE_PAGING;
+        Ok(Self {
+            node: args.NodeOrdinal,
+            system: args.Flags.SystemContext(),
+            process: device.process,
+            root: AtomicU64::new(NO_ROOT),
+        })
+    }
+
+    /// Root page table, once it was set.
+    pub(crate) fn root(&self) -> Option<Location> {
+        root_of(&self.root)
+    }
+
+    pub(crate) fn set_root(&self, root: Location) {
+        self.root.store(root.into_bits(), Ordering::Release);
+    }
+}
+
+/// Reads a root, `None` before it was set.
+pub(crate) fn root_of(word: &AtomicU64) -> Option<Location> {
+    let bits = word.load(Ordering::Acquire);
+    (bits != NO_ROOT).then(|| Location::from_bits(bits))
+}
+
+/// A context whose queues the hardware schedules.
+pub(crate) struct HwContext {
+    /// Handle of the operating system, for reports.
+    dxgk: usize,
+    pub(crate) node: u32,
+    pub(crate) process: Handle,
+    root: AtomicU64,
+    band: AtomicU32,
+    suspended: AtomicBool,
+    /// Queues of the context. Taken before the locks of the queues.
+    pub(crate) queues: PushLock<PoolVec<Handle>>,
+    suspensions: DeviceLock<Suspensions>,
+}
+
+impl Object for HwContext {
+    const KIND: Kind = Kind::HwContext;
+}
+
+impl HwContext {
+    /// Checks the arguments of DxgkDdiCreateHwContext. The context starts resumed.
+    pub(crate) fn new(device: &UserDevice, args: &mut DXGKARG_CREATEHWCONTEXT) -> Result<Self, NTSTATUS> {
+        if args.NodeOrdinal >= NODES {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        args.ContextCaps = DXGK_HWCONTEXT_CAPS::new();
+        Ok(Self {
+            dxgk: args.hHwContext.addr(),
+            node: args.NodeOrdinal,
+            process: device.process,
+            root: AtomicU64::new(NO_ROOT),
+            band: AtomicU32::new(BAND_NORMAL),
+            suspended: AtomicBool::new(false),
+            queues: PushLock::new(PoolVec::new(Tag::OBJECT)),
+            suspensions: DeviceLock::new(Suspensions::new()),
+        })
+    }
+
+    /// The operating system's handle.
+    pub(crate) fn dxgk(&self) -> HANDLE {
+        core::ptr::without_provenance_mut(self.dxgk)
+    }
+
+    pub(crate) fn root(&self) -> Option<Location> {
+        root_of(&self.root)
+    }
+
+    pub(crate) fn band(&self) -> u32 {
+        self.band.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.suspended.load(Ordering::Acquire)
+    }
+
+    /// Calls `body` for each queue.
+    fn for_queues(&self, irql: &Passive, adapter: &Adapter, mut body: impl FnMut(&HwQueue)) {
+        let queues = self.queues.lock(irql);
+        for queue in queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok()) {
+            body(queue);
+        }
+    }
+
+    /// The root page table was set. Queues that waited for it are mapped.
+    pub(crate) fn set_root(&self, irql: &Passive, adapter: &Adapter, gpu: &Gpu, root: Location) {
+        self.root.store(root.into_bits(), Ordering::Release);
+        self.for_queues(irql, adapter, |queue| {
+            // A queue that cannot be mapped says so when it is connected or submitted to.
+            let _ = hw_queue::map(irql, gpu, self, queue);
+        });
+    }
+
+    /// DxgkDdiSetContextSchedulingProperties. The hardware reads the band when a queue is mapped, so queues without work under
+    /// way are mapped anew; others keep theirs until then. Quanta and grace periods have no counterpart in the hardware.
+    pub(crate) fn set_properties(
+        &self,
+        irql: &Passive,
+        adapter: &Adapter,
+        gpu: &Gpu,
+        args: &DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES,
+    ) -> Result<(), NTSTATUS> {
+        let band = u32::try_from(args.priorityBand.0).ok().filter(|band| *band <= BAND_HIGHEST);
+        let band = band.ok_or(STATUS_INVALID_PARAMETER)?;
+        if self.band.swap(band, Ordering::Relaxed) != band {
+            self.for_queues(irql, adapter, |queue| hw_queue::remap_if_unused(irql, gpu, self, queue));
+        }
+        Ok(())
+    }
+
+    /// DxgkDdiSuspendContext, and the suspending half of DxgkDdiUpdateHwContextState.
+    ///
+    /// STATUS_SUCCESS if the context was suspended already, else STATUS_PENDING and a report once every queue has stopped.
+    pub(crate) fn suspend(
+        &self,
+        irql: &Passive,
+        adapter: &Adapter,
+        gpu: &Gpu,
+        fence: u64,
+        purpose: Purpose,
+    ) -> Result<NTSTATUS, NTSTATUS> {
+        let queues = self.queues.lock(irql);
+        if self.suspended.load(Ordering::Acquire) && purpose == Purpose::Suspend {
+            return Ok(STATUS_SUCCESS);
+        }
+        let begin = |device: &Device| self.suspensions.with(device, |list| list.begin(fence, purpose));
+        let cookie = gpu.dxgk.synchronize(irql, begin)?.ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+        self.suspended.store(true, Ordering::Release);
+        for queue in queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok()) {
+            if !hw_queue::is_mapped(irql, queue) {
+                continue;
+            }
+            let expect = |device: &Device| self.suspensions.with(device, |list| list.expect(cookie));
+            gpu.dxgk.synchronize(irql, expect)?;
+            // A queue that refuses does not run: it faulted. That is as good as stopped.
+            if gpu.cmp.run(irql, Command::SuspendQueue, [u64::from(queue.number), cookie, 0]).is_err() {
+                gpu.dxgk.synchronize(irql, |device| self.answer(device, gpu, cookie))?;
+            }
+        }
+        gpu.dxgk.synchronize(irql, |device| {
+            self.answer(device, gpu, cookie);
+            gpu.dxgk.queue_dpc();
+        })?;
+        Ok(STATUS_PENDING)
+    }
+
+    /// DxgkDdiResumeContext.
+    pub(crate) fn resume(&self, irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
+        let queues = self.queues.lock(irql);
+        self.suspended.store(false, Ordering::Release);
+        for queue in queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok()) {
+            if hw_queue::is_mapped(irql, queue) {
+                // Refused by a queue that faulted: there is nothing to resume.
+                let _ = gpu.cmp.run(irql, Command::ResumeQueue, [u64::from(queue.number), 0, 0]);
+            }
+        }
+    }
+
+    /// A queue of the context stopped. Reports every suspension that is complete with it.
+    pub(crate) fn answer(&self, irql: &Device, gpu: &Gpu, cookie: u64) {
+        self.suspensions.with(irql, |list| list.answer(cookie));
+        self.report(irql, gpu);
+    }
+
+    /// Reports every suspension that is complete, unless the engine is between reset and resume.
+    pub(crate) fn report(&self, irql: &Device, gpu: &Gpu) {
+        if gpu.nodes.get(self.node as usize).is_none_or(|node| node.is_muted()) {
+            return;
+        }
+        while let Some(Suspension { fence, purpose, .. }) = self.suspensions.with(irql, Suspensions::take_complete) {
+            match purpose {
+                Purpose::Suspend => report::suspended(irql, gpu, self, fence),
+                Purpose::Switch => report::switched(irql, gpu, self.node, fence),
+            }
+        }
+    }
+}
+
+/// The process of a device handle.
+pub(crate) fn process_of(adapter: &Adapter, device: HANDLE) -> Result<(&UserDevice, &Process), NTSTATUS> {
+    let device = adapter.objects.get::<UserDevice>(Handle::of(device))?;
+    Ok((device, adapter.objects.get::<Process>(device.process)?))
+}
+
+/// DxgkDdiSwitchToHwContextList: the contexts named run on the node, all others of it do not.
+pub(crate) fn switch_list(
+    irql: &Passive,
+    adapter: &Adapter,
+    gpu: &Gpu,
+    args: &DXGKARG_SWITCHTOHWCONTEXTLIST,
+) -> Result<(), NTSTATUS> {
+    if args.NodeOrdinal >= NODES || args.EngineOrdinal != 0 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let named = [args.hHwContextFirst, args.hHwContextSecond].map(Handle::of);
+    for (raw, handle) in [args.hHwContextFirst, args.hHwContextSecond].into_iter().zip(named) {
+        if !raw.is_null() && adapter.objects.get::<HwContext>(handle)?.node != args.NodeOrdinal {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+    }
+    let all = adapter.objects.all::<HwContext>(irql, adapter.handle())?;
+    for handle in all.iter() {
+        let Ok(context) = adapter.objects.get::<HwContext>(*handle) else { continue };
+        if context.node != args.NodeOrdinal {
+            continue;
+        }
+        if named.contains(handle) {
+            context.resume(irql, adapter, gpu);
+        } else {
+            context.stop_queues(irql, adapter, gpu);
+        }
+    }
+    Ok(())
+}
+
+impl HwContext {
+    /// Suspends without a report.
+    fn stop_queues(&self, irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
+        let queues = self.queues.lock(irql);
+        self.suspended.store(true, Ordering::Release);
+        for queue in queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok()) {
+            if hw_queue::is_mapped(irql, queue) {
+                // Cookie 0 belongs to no suspension, so its event is passed over.
+                let _ = gpu.cmp.run(irql, Command::SuspendQueue, [u64::from(queue.number), 0, 0]);
+            }
+        }
+    }
+
+    /// DxgkDdiUpdateHwContextState.
+    pub(crate) fn update_state(
+        &self,
+        irql: &Passive,
+        adapter: &Adapter,
+        gpu: &Gpu,
+        args: &DXGKARG_UPDATEHWCONTEXTSTATE,
+    ) -> Result<(), NTSTATUS> {
+        let interrupt = args.Flags.InterruptOnSwitchCompletion();
+        match (args.Flags.Suspended(), interrupt) {
+            (true, true) => self.suspend(irql, adapter, gpu, args.ContextSwitchFence, Purpose::Switch).map(drop)?,
+            (true, false) => self.stop_queues(irql, adapter, gpu),
+            (false, _) => {
+                self.resume(irql, adapter, gpu);
+                if interrupt {
+                    gpu.dxgk.synchronize(irql, |device| {
+                        report::switched(device, gpu, self.node, args.ContextSwitchFence);
+                        gpu.dxgk.queue_dpc();
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,522 @@
+//! Hardware queues: rings of user mode, or kernel rings for SubmitCommandToHwQueue.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use campanile_hw::queue::{Location, QueueDescriptor, QueueFlags, RingEntry, RingFlags};
+use campanile_hw::registers::{Command, CommandStatus};
+use wddm_ddi::km::*;
+use wddm_ddi::status::{
+    NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY,
+};
+use wddm_ddi::types::HANDLE;
+
+use crate::adapter::Adapter;
+use crate::caps;
+use crate::cmp::CommandError;
+use crate::dxgk::ContiguousMemory;
+use crate::fence::log::LogBuffers;
+use crate::gpu::Gpu;
+use crate::handle::{Handle, Kind, Object};
+use crate::interrupt;
+use crate::irql::{Passive, UpToDispatch};
+use crate::lock::SpinLock;
+use crate::pool::{PoolBox, PoolVec, Tag};
+use crate::queue::context::HwContext;
+use crate::queue::ring::{RING_ENTRIES, RING_SIZE, Ring};
+
+/// Every so many entries of a kernel ring, the hardware tells that one retired, so that entries that wait find room.
+const RETIRE_EVERY: u64 = RING_ENTRIES as u64 / 4;
+
+/// Where a user-mode queue's ring lies in its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UserRing {
+    pub(crate) ring: u64,
+    pub(crate) control: u64,
+    pub(crate) entries: u32,
+}
+
+/// The progress fence of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProgressFence {
+    pub(crate) current: u64,
+    /// `None` for a monitored fence, which raises an interrupt each time.
+    pub(crate) monitored: Option<u64>,
+}
+
+/// What a kernel-mode submission needs.
+#[derive(Clone, Copy)]
+struct Submission {
+    commands: u64,
+    size: u32,
+    fence: u64,
+    root: Location,
+}
+
+struct State {
+    /// The hardware has the queue.
+    mapped: bool,
+    /// The band it was mapped with.
+    band: u32,
+    /// A doorbell was connected since the queue was mapped, so entries may have been consumed.
+    rung: bool,
+    user: Option<UserRing>,
+    /// Entries written to the kernel ring since the queue was mapped.
+    written: u64,
+    /// Submissions that wait for room, oldest first. Stays empty while the limit in the node's metadata is kept.
+    waiting: PoolVec<Submission>,
+}
+
+/// The ring of a queue that the kernel writes.
+struct KernelRing {
+    ring: Ring,
+    memory: ContiguousMemory,
+    /// Progress value by slot, for faults. Written before the entry is published, read at device level.
+    fences: PoolVec<AtomicU64>,
+}
+
+/// A hardware queue.
+pub(crate) struct HwQueue {
+    /// Handle of the operating system, for callbacks.
+    dxgk: usize,
+    pub(crate) number: u32,
+    pub(crate) node: u32,
+    pub(crate) context: Handle,
+    pub(crate) process: Handle,
+    progress: ProgressFence,
+    user: bool,
+    /// The ring, unless user mode writes it.
+    kernel: Option<KernelRing>,
+    /// Taken before the lock of [`crate::cmp::Cmp`] and before device level.
+    state: SpinLock<State>,
+    /// The DPC has to look for room in the kernel ring.
+    needs_refill: AtomicBool,
+    /// Number of submissions in `State::waiting`.
+    waiting: AtomicU32,
+    /// Log buffers of native fences.
+    pub(crate) logs: SpinLock<LogBuffers>,
+    /// Handle bits of the queue's doorbell, 0 for none.
+    pub(crate) doorbell: AtomicU64,
+}
+
+impl Object for HwQueue {
+    const KIND: Kind = Kind::HwQueue;
+}
+
+impl HwQueue {
+    /// The operating system's handle.
+    pub(crate) fn dxgk(&self) -> HANDLE {
+        core::ptr::without_provenance_mut(self.dxgk)
+    }
+
+    /// Whether user mode writes the ring.
+    pub(crate) fn is_user(&self) -> bool {
+        self.user
+    }
+
+    /// Progress value of the submission in ring entry `entry`. Unknown, and 0, for user mode's own rings.
+    pub(crate) fn fence_of_entry(&self, entry: u32) -> u64 {
+        let Some(kernel) = &self.kernel else { return 0 };
+        let slot = (entry % RING_ENTRIES) as usize;
+        kernel.fences.get(slot).map_or(0, |fence| fence.load(Ordering::Acquire))
+    }
+
+    /// A RETIRED event came: there may be room. True if something waits for it.
+    pub(crate) fn note_retired(&self) -> bool {
+        let waits = self.waiting.load(Ordering::Acquire) != 0;
+        if waits {
+            self.needs_refill.store(true, Ordering::Release);
+        }
+        waits
+    }
+
+    fn descriptor(&self, context: &HwContext, root: Location, user: Option<UserRing>) -> Option<QueueDescriptor> {
+        let native = QueueFlags::new().with_native_progress(self.progress.monitored.is_some());
+        let base = match (&self.kernel, user) {
+            (Some(kernel), _) => kernel.ring.descriptor(self.node, context.band()),
+            (None, Some(user)) => QueueDescriptor {
+                ring: user.ring,
+                control: user.control,
+                root: 0,
+                progress_current: 0,
+                progress_monitored: 0,
+                ring_entries: user.entries,
+                flags: 0,
+                node: self.node,
+                band: context.band(),
+                quantum: 0,
+            },
+            (None, None) => return None,
+        };
+        Some(QueueDescriptor {
+            root: root.into_bits(),
+            progress_current: self.progress.current,
+            progress_monitored: self.progress.monitored.unwrap_or(0),
+            flags: base.flags | native.into_bits(),
+            ..base
+        })
+    }
+}
+
+/// Checks the arguments of DxgkDdiCreateHwQueue, creates the queue and, if its ring and address space are known, maps it.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER for a queue that could not run: user mode where it is not allowed, a fence that is not open here.
+pub(crate) fn create(
+    irql: &Passive,
+    adapter: &Adapter,
+    gpu: &Gpu,
+    context_handle: Handle,
+    args: &mut DXGKARG_CREATEHWQUEUE,
+) -> Result<Handle, NTSTATUS> {
+    let context = adapter.objects.get::<HwContext>(context_handle)?;
+    let user = args.Flags.UserModeSubmission();
+    let allowed = gpu.claims.user_mode_submission && caps::node_takes_user_queues(context.node);
+    if user && (!allowed || !args.Flags.NativeProgressFence()) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let progress = progress_fence(irql, gpu, context, args)?;
+    let number = gpu.numbers.lock(irql).take().ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+    let created = build(context_handle, context, args, progress, number)
+        .and_then(|queue| insert(irql, adapter, gpu, context, queue));
+    if created.is_err() {
+        gpu.numbers.lock(irql).put(number);
+    }
+    created
+}
+
+fn progress_fence(
+    irql: &Passive,
+    gpu: &Gpu,
+    context: &HwContext,
+    args: &DXGKARG_CREATEHWQUEUE,
+) -> Result<ProgressFence, NTSTATUS> {
+    let current = args.HwQueueProgressFenceGPUVirtualAddress;
+    if current == 0 || !current.is_multiple_of(8) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let monitored = if args.Flags.NativeProgressFence() {
+        if !gpu.claims.native_fence {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        // The handle in the arguments has 32 bits and cannot be the driver's; the address names the fence as well.
+        Some(gpu.fences.monitored_address(irql, gpu, context.process, current).ok_or(STATUS_INVALID_PARAMETER)?)
+    } else {
+        None
+    };
+    Ok(ProgressFence { current, monitored })
+}
+
+/// The queue without its kernel ring.
+fn build(
+    context_handle: Handle,
+    context: &HwContext,
+    args: &DXGKARG_CREATEHWQUEUE,
+    progress: ProgressFence,
+    number: u32,
+) -> Result<PoolBox<HwQueue>, NTSTATUS> {
+    let state =
+        State { mapped: false, band: 0, rung: false, user: None, written: 0, waiting: PoolVec::new(Tag::QUEUE) };
+    let queue = HwQueue {
+        dxgk: args.hHwQueue.addr(),
+        number,
+        node: context.node,
+        context: context_handle,
+        process: context.process,
+        progress,
+        user: args.Flags.UserModeSubmission(),
+        kernel: None,
+        state: SpinLock::new(state),
+        needs_refill: AtomicBool::new(false),
+        waiting: AtomicU32::new(0),
+        logs: SpinLock::new(LogBuffers::new()),
+        doorbell: AtomicU64::new(0),
+    };
+    Ok(PoolBox::new(queue, Tag::OBJECT)?)
+}
+
+fn kernel_ring(irql: &Passive, gpu: &Gpu) -> Result<KernelRing, NTSTATUS> {
+    let fences = PoolVec::filled(RING_ENTRIES as usize, Tag::QUEUE, |_| AtomicU64::new(0))?;
+    let memory = gpu.dxgk.allocate_contiguous(irql, RING_SIZE as usize)?;
+    let location = Location::new().with_address(memory.address).with_system(true);
+    match Ring::new(memory.mapping, location) {
+        Some(ring) => Ok(KernelRing { ring, memory, fences }),
+        None => {
+            gpu.dxgk.free_contiguous(irql, memory);
+            Err(STATUS_NO_MEMORY)
+        }
+    }
+}
+
+fn insert(
+    irql: &Passive,
+    adapter: &Adapter,
+    gpu: &Gpu,
+    context: &HwContext,
+    mut queue: PoolBox<HwQueue>,
+) -> Result<Handle, NTSTATUS> {
+    let number = queue.number;
+    let mut queues = context.queues.lock(irql);
+    queues.reserve(1)?;
+    if !queue.user {
+        queue.kernel = Some(kernel_ring(irql, gpu)?);
+    }
+    let handle = match adapter.objects.insert_boxed(irql, adapter.handle(), queue) {
+        Ok(handle) => handle,
+        Err((status, mut queue)) => {
+            if let Some(kernel) = queue.kernel.take() {
+                gpu.dxgk.free_contiguous(irql, kernel.memory);
+            }
+            return Err(status);
+        }
+    };
+    queues.push(handle)?;
+    gpu.queues.set(number, Some(handle));
+    drop(queues);
+    let queue = adapter.objects.get::<HwQueue>(handle)?;
+    if let Err(status) = map(irql, gpu, context, queue) {
+        destroy_parts(irql, adapter, gpu, handle)?;
+        return Err(status);
+    }
+    Ok(handle)
+}
+
+/// Whether the hardware has the queue.
+pub(crate) fn is_mapped(irql: &impl UpToDispatch, queue: &HwQueue) -> bool {
+    queue.state.lock(irql).mapped
+}
+
+/// Maps the queue if it is not and its ring and address space are known.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER when the hardware refuses the ring, STATUS_DEVICE_REMOVED when it does not answer.
+pub(crate) fn map(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext, queue: &HwQueue) -> Result<(), NTSTATUS> {
+    let mut state = queue.state.lock(irql);
+    let (state, irql) = state.parts();
+    map_locked(irql, gpu, context, queue, state)
+}
+
+fn map_locked(
+    irql: &impl UpToDispatch,
+    gpu: &Gpu,
+    context: &HwContext,
+    queue: &HwQueue,
+    state: &mut State,
+) -> Result<(), NTSTATUS> {
+    let Some(root) = context.root().filter(|_| !state.mapped) else { return Ok(()) };
+    let Some(descriptor) = queue.descriptor(context, root, state.user) else { return Ok(()) };
+    if !gpu.is_running() {
+        return Err(STATUS_DEVICE_REMOVED);
+    }
+    if let Some(kernel) = &queue.kernel {
+        kernel.ring.reset();
+    }
+    gpu.cmp.map_queue(irql, queue.number, &descriptor).map_err(command_status)?;
+    state.mapped = true;
+    state.rung = false;
+    state.written = 0;
+    state.band = descriptor.band;
+    if context.is_suspended() {
+        // Cookie 0 belongs to no suspension. Refused only by a queue that does not run anyway.
+        let _ = gpu.cmp.run(irql, Command::SuspendQueue, [u64::from(queue.number), 0, 0]);
+    }
+    Ok(())
+}
+
+/// What a refused command means to the caller of a DDI.
+pub(crate) fn command_status(error: CommandError) -> NTSTATUS {
+    match error {
+        CommandError::Lost | CommandError::Refused(CommandStatus::NotRunning) => STATUS_DEVICE_REMOVED,
+        CommandError::Refused(_) => STATUS_INVALID_PARAMETER,
+    }
+}
+
+/// Takes the queue from the hardware, which then touches nothing for it any more.
+pub(crate) fn unmap(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
+    let mut state = queue.state.lock(irql);
+    let (state, irql) = state.parts();
+    if state.mapped {
+        state.mapped = false;
+        if gpu.is_running() {
+            // A device that does not answer touches nothing either.
+            let _ = gpu.cmp.unmap_queue(irql, queue.number);
+        }
+    }
+}
+
+/// After a reset the hardware has no queue.
+pub(crate) fn forget_mapping(irql: &impl UpToDispatch, queue: &HwQueue) {
+    let mut state = queue.state.lock(irql);
+    state.mapped = false;
+    state.waiting.clear();
+    queue.waiting.store(0, Ordering::Release);
+}
+
+/// Maps the queue anew with the context's band, if nothing of it was consumed yet or all of it was and the ring is the kernel's.
+pub(crate) fn remap_if_unused(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext, queue: &HwQueue) {
+    let mut state = queue.state.lock(irql);
+    let (state, irql) = state.parts();
+    let unused = match &queue.kernel {
+        Some(kernel) => state.waiting.is_empty() && kernel.ring.is_drained(state.written),
+        None => !state.rung,
+    };
+    if !state.mapped || !unused || state.band == context.band() {
+        return;
+    }
+    if gpu.cmp.unmap_queue(irql, queue.number).is_ok() {
+        state.mapped = false;
+        // Refused or not, the next connection or submission tries again.
+        let _ = map_locked(irql, gpu, context, queue, state);
+    }
+}
+
+/// Gives a user-mode queue its ring and maps it. A ring it had is given up.
+///
+/// # Errors
+/// As [`map`]; the queue then has no ring.
+pub(crate) fn set_user_ring(
+    irql: &Passive,
+    gpu: &Gpu,
+    context: &HwContext,
+    queue: &HwQueue,
+    ring: Option<UserRing>,
+) -> Result<(), NTSTATUS> {
+    unmap(irql, gpu, queue);
+    let mut state = queue.state.lock(irql);
+    let (state, irql) = state.parts();
+    state.user = ring;
+    let mapped = map_locked(irql, gpu, context, queue, state);
+    if mapped.is_err() {
+        state.user = None;
+    }
+    mapped
+}
+
+/// Notes that user mode may ring from now on. False if the hardware does not have the queue.
+pub(crate) fn note_rung(irql: &impl UpToDispatch, queue: &HwQueue) -> bool {
+    let mut state = queue.state.lock(irql);
+    state.rung = true;
+    state.mapped
+}
+
+/// DxgkDdiSubmitCommandToHwQueue. Submissions that break a rule of the ring fault the queue, which is what their device gets.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER for a queue that user mode writes, STATUS_NO_MEMORY if more is under way than the node allows and
+/// there is no memory to keep it.
+pub(crate) fn submit(
+    irql: &impl UpToDispatch,
+    gpu: &Gpu,
+    context: &HwContext,
+    queue: &HwQueue,
+    args: &DXGKARG_SUBMITCOMMANDTOHWQUEUE,
+) -> Result<(), NTSTATUS> {
+    let kernel = queue.kernel.as_ref().ok_or(STATUS_INVALID_PARAMETER)?;
+    let skip = args.Flags.NullRendering() || args.Flags.ContextSwitch();
+    let submission = Submission {
+        commands: args.DmaBufferVirtualAddress,
+        size: if skip { 0 } else { args.DmaBufferSize },
+        fence: args.HwQueueProgressFenceId,
+        root: context.root().unwrap_or_default(),
+    };
+    let mut state = queue.state.lock(irql);
+    let (state, irql) = state.parts();
+    map_locked(irql, gpu, context, queue, state)?;
+    if state.waiting.is_empty() && kernel.ring.has_room(state.written) {
+        write(kernel, state, submission);
+        // A queue that faulted or is suspended keeps the entry; a lost device is found by a timeout.
+        let _ = gpu.cmp.kick(irql, queue.number);
+        return Ok(());
+    }
+    state.waiting.push(submission)?;
+    queue.waiting.store(state.waiting.len() as u32, Ordering::Release);
+    gpu.note_waiting();
+    Ok(())
+}
+
+fn write(kernel: &KernelRing, state: &mut State, submission: Submission) {
+    let number = state.written;
+    if let Some(fence) = kernel.fences.get((number % u64::from(RING_ENTRIES)) as usize) {
+        fence.store(submission.fence, Ordering::Release);
+    }
+    let entry = RingEntry {
+        commands: submission.commands,
+        size: submission.size,
+        flags: RingFlags::new().with_own_root(true).with_retire_event(number.is_multiple_of(RETIRE_EVERY)).into_bits(),
+        tag: number,
+        root: submission.root.into_bits(),
+    };
+    kernel.ring.write(number, &entry);
+    state.written = number + 1;
+    kernel.ring.publish(state.written);
+}
+
+/// Work of the DPC: moves submissions that waited into the ring.
+pub(crate) fn refill(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
+    let Some(kernel) = queue.kernel.as_ref().filter(|_| queue.needs_refill.swap(false, Ordering::AcqRel)) else {
+        return;
+    };
+    let mut state = queue.state.lock(irql);
+    let (state, irql) = state.parts();
+    let mut moved = 0;
+    while kernel.ring.has_room(state.written)
+        && let Some(submission) = state.waiting.get(moved).copied()
+    {
+        write(kernel, state, submission);
+        moved += 1;
+    }
+    if moved != 0 {
+        let left = state.waiting.len() - moved;
+        state.waiting.copy_within(moved.., 0);
+        while state.waiting.len() > left {
+            let last = state.waiting.len() - 1;
+            state.waiting.swap_remove(last);
+        }
+        queue.waiting.store(left as u32, Ordering::Release);
+        let _ = gpu.cmp.kick(irql, queue.number);
+    }
+}
+
+/// DxgkDdiDestroyHwQueue.
+///
+/// # Errors
+/// STATUS_INVALID_HANDLE
+pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Result<(), NTSTATUS> {
+    let number = adapter.objects.get::<HwQueue>(handle)?.number;
+    destroy_parts(irql, adapter, gpu, handle)?;
+    gpu.numbers.lock(irql).put(number);
+    Ok(())
+}
+
+/// Everything of [`destroy`] but the number.
+fn destroy_parts(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Result<(), NTSTATUS> {
+    let queue = adapter.objects.get::<HwQueue>(handle)?;
+    gpu.doorbells.release_queue(irql, gpu, queue);
+    unmap(irql, gpu, queue);
+    // What the ring of events still holds of this queue is handled before its number means nothing.
+    let retire = |device: &crate::irql::Device| {
+        interrupt::drain(device, adapter, gpu);
+        gpu.queues.set(queue.number, None);
+    };
+    if gpu.dxgk.synchronize(irql, retire).is_err() {
+        gpu.queues.set(queue.number, None);
+    }
+    if let Ok(context) = adapter.objects.get::<HwContext>(queue.context) {
+        let mut queues = context.queues.lock(irql);
+        if let Some(index) = queues.iter().position(|other| *other == handle) {
+            queues.swap_remove(index);
+        }
+    }
+    gpu.wait_for_dpc(irql);
+    let mut queue = adapter.objects.remove::<HwQueue>(irql, handle)?;
+    if let Some(kernel) = queue.kernel.take() {
+        gpu.dxgk.free_contiguous(irql, kernel.memory);
+    }
+    Ok(())
+}
+
+impl HwQueue {
+    /// Takes the memory of the kernel ring out of a queue that the hardware does not have any more.
+    pub(crate) fn take_memory(&mut self) -> Option<ContiguousMemory> {
+        self.kernel.take().map(|kernel| kernel.memory)
+    }
+}

@@ -1,0 +1,469 @@
+//! Packet scheduling: the kernel queue of each node.
+//!
+//! The operating system submits command buffers with 32-bit fence ids that count up per node. At most [`NODE_DEPTH`] buffers are
+//! in the hardware ring; the others wait in a software FIFO, so that a preemption only has to drop the FIFO and wait for the few.
+//! What is in the ring is known at device level, where completions arrive: popping it and reporting it are one critical section.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use campanile_hw::queue::{Location, RingEntry, RingFlags};
+use campanile_hw::registers::Command;
+use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED};
+
+use crate::cmp::{Cmp, CommandError};
+use crate::dxgk::Dxgk;
+use crate::interrupt::report;
+use crate::irql::{Device, UpToDispatch};
+use crate::lock::{DeviceLock, SpinLock};
+use crate::pool::{OutOfMemory, PoolVec, Tag};
+use crate::queue::ring::Ring;
+
+/// Buffers of a node in its hardware ring.
+pub(crate) const NODE_DEPTH: usize = 4;
+
+/// Priority band of kernel packets.
+const BAND_NORMAL: u32 = 1;
+
+/// One submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packet {
+    /// Address of the command buffer.
+    pub(crate) commands: u64,
+    /// Its size, a multiple of 16.
+    pub(crate) size: u32,
+    /// Address space it runs in.
+    pub(crate) root: Location,
+    /// Id that the operating system gave it.
+    pub(crate) fence: u32,
+    /// Refused to the caller, who counts it as complete: only keeps its place in the order.
+    pub(crate) silent: bool,
+    /// The process it belongs to: the driver's handle bits, and the operating system's handle as an address. 0 if unknown.
+    pub(crate) process: u64,
+    pub(crate) dxgk_process: usize,
+}
+
+/// Bits of a tag: fence id, then epoch, so that an event from before a reset is recognised.
+const fn tag(fence: u32, epoch: u32) -> u64 {
+    fence as u64 | (epoch as u64) << 32
+}
+
+/// Packets that wait for room, in order.
+struct Fifo {
+    items: PoolVec<Packet>,
+    first: usize,
+}
+
+impl Fifo {
+    const fn new() -> Self {
+        Self { items: PoolVec::new(Tag::QUEUE), first: 0 }
+    }
+
+    fn push(&mut self, packet: Packet) -> Result<(), OutOfMemory> {
+        if self.first != 0 && self.first >= self.items.len() / 2 {
+            let first = self.first;
+            self.items.copy_within(first.., 0);
+            for _ in 0..first {
+                let last = self.items.len() - 1;
+                self.items.swap_remove(last);
+            }
+            self.first = 0;
+        }
+        self.items.push(packet)
+    }
+
+    fn front(&self) -> Option<Packet> {
+        self.items.get(self.first).copied()
+    }
+
+    fn pop(&mut self) {
+        self.first += 1;
+        if self.first >= self.items.len() {
+            self.clear();
+        }
+    }
+
+    fn clear(&mut self) {
+        self.items.clear();
+        self.first = 0;
+    }
+}
+
+/// What the hardware ring holds.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    packets: [Option<Packet>; NODE_DEPTH],
+    epoch: u32,
+    /// Id of a preemption that waits for the ring to become empty.
+    preemption: Option<u32>,
+}
+
+impl Flight {
+    const fn new() -> Self {
+        Self { packets: [None; NODE_DEPTH], epoch: 1, preemption: None }
+    }
+
+    /// Takes `packet` in if there is room and no preemption waits; returns the tag for its entry.
+    fn enter(&mut self, packet: Packet) -> Option<u64> {
+        if self.preemption.is_some() {
+            return None;
+        }
+        let place = self.packets.iter_mut().find(|place| place.is_none())?;
+        *place = Some(packet);
+        Some(tag(packet.fence, self.epoch))
+    }
+
+    /// The oldest packet.
+    fn oldest(&self) -> Option<Packet> {
+        self.packets.first().copied().flatten()
+    }
+
+    /// Takes the oldest packet out.
+    fn leave(&mut self) -> Option<Packet> {
+        let oldest = self.oldest()?;
+        self.packets.rotate_left(1);
+        if let Some(last) = self.packets.last_mut() {
+            *last = None;
+        }
+        Some(oldest)
+    }
+
+    /// The preemption that can be reported now.
+    fn preempted(&mut self) -> Option<u32> {
+        if self.oldest().is_some() { None } else { self.preemption.take() }
+    }
+}
+
+/// Submission side of a node.
+struct Submission {
+    fifo: Fifo,
+    /// Entries written to the ring since the queue was mapped.
+    written: u64,
+}
+
+/// The packet queue of one node; its queue number is the node's.
+pub(crate) struct Node {
+    ordinal: u32,
+    ring: Ring,
+    /// Taken before the lock of [`Cmp`] and before device level.
+    submission: SpinLock<Submission>,
+    flight: DeviceLock<Flight>,
+    last_submitted: AtomicU32,
+    last_completed: AtomicU32,
+    /// Process whose packet is the oldest in the ring, for events that name the queue only.
+    current_process: AtomicU64,
+    /// The DPC has to move packets from the FIFO to the ring.
+    needs_refill: AtomicBool,
+    /// The queue faulted: the DPC has to map it anew.
+    needs_recovery: AtomicBool,
+    /// Between DxgkDdiResetHwEngine and DxgkDdiResumeHwEngine nothing may be reported.
+    muted: AtomicBool,
+    /// A completion was not reported for that.
+    unreported: AtomicBool,
+}
+
+impl Node {
+    /// A node whose ring is `ring`.
+    pub(crate) fn new(ordinal: u32, ring: Ring) -> Self {
+        Self {
+            ordinal,
+            ring,
+            submission: SpinLock::new(Submission { fifo: Fifo::new(), written: 0 }),
+            flight: DeviceLock::new(Flight::new()),
+            last_submitted: AtomicU32::new(0),
+            last_completed: AtomicU32::new(0),
+            current_process: AtomicU64::new(0),
+            needs_refill: AtomicBool::new(false),
+            needs_recovery: AtomicBool::new(false),
+            muted: AtomicBool::new(false),
+            unreported: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn ordinal(&self) -> u32 {
+        self.ordinal
+    }
+
+    /// Fence ids of the last packet submitted and completed.
+    pub(crate) fn progress(&self) -> (u32, u32) {
+        (self.last_submitted.load(Ordering::Acquire), self.last_completed.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn is_muted(&self) -> bool {
+        self.muted.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_muted(&self, muted: bool) {
+        self.muted.store(muted, Ordering::Release);
+    }
+
+    /// A completion could not be reported.
+    pub(crate) fn note_unreported(&self) {
+        self.unreported.store(true, Ordering::Release);
+    }
+
+    /// Whether one could not be reported since the last question.
+    pub(crate) fn take_unreported(&self) -> bool {
+        self.unreported.swap(false, Ordering::AcqRel)
+    }
+
+    /// Handle bits of the process whose packet runs, 0 if unknown.
+    pub(crate) fn current_process(&self) -> u64 {
+        self.current_process.load(Ordering::Acquire)
+    }
+
+    /// Puts the empty queue on the run list.
+    pub(crate) fn map(&self, irql: &impl UpToDispatch, cmp: &Cmp) -> Result<(), CommandError> {
+        let mut submission = self.submission.lock(irql);
+        let (submission, irql) = submission.parts();
+        submission.written = 0;
+        self.ring.reset();
+        cmp.map_queue(irql, self.ordinal, &self.ring.descriptor(self.ordinal, BAND_NORMAL))
+    }
+
+    /// Submits a packet.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY when it has to wait and there is no memory for that; STATUS_DEVICE_REMOVED without an interrupt.
+    pub(crate) fn submit(
+        &self,
+        irql: &impl UpToDispatch,
+        dxgk: &Dxgk,
+        cmp: &Cmp,
+        packet: Packet,
+    ) -> Result<(), NTSTATUS> {
+        let mut submission = self.submission.lock(irql);
+        let (submission, irql) = submission.parts();
+        if submission.fifo.front().is_some() || !self.start(irql, dxgk, cmp, submission, packet)? {
+            submission.fifo.push(packet)?;
+        }
+        self.last_submitted.store(packet.fence, Ordering::Release);
+        Ok(())
+    }
+
+    /// Moves a packet into the ring; false if it has to wait.
+    fn start(
+        &self,
+        irql: &impl UpToDispatch,
+        dxgk: &Dxgk,
+        cmp: &Cmp,
+        submission: &mut Submission,
+        packet: Packet,
+    ) -> Result<bool, NTSTATUS> {
+        if self.needs_recovery.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        let entered = dxgk
+            .synchronize(irql, |device| {
+                self.flight.with(device, |flight| {
+                    let tag = flight.enter(packet)?;
+                    self.note_current(flight);
+                    Some(tag)
+                })
+            })
+            .map_err(|_| STATUS_DEVICE_REMOVED)?;
+        let Some(tag) = entered else { return Ok(false) };
+        self.write(irql, cmp, submission, packet, tag);
+        Ok(true)
+    }
+
+    fn write(&self, irql: &impl UpToDispatch, cmp: &Cmp, submission: &mut Submission, packet: Packet, tag: u64) {
+        let entry = RingEntry {
+            commands: packet.commands,
+            size: packet.size,
+            flags: RingFlags::new().with_retire_event(true).with_own_root(true).into_bits(),
+            tag,
+            root: packet.root.into_bits(),
+        };
+        self.ring.write(submission.written, &entry);
+        submission.written += 1;
+        self.ring.publish(submission.written);
+        // A queue that faulted meanwhile is mapped anew, with this entry, by the DPC; a lost device is found by a timeout.
+        let _ = cmp.run(irql, Command::KickQueue, [u64::from(self.ordinal), 0, 0]);
+    }
+
+    fn note_current(&self, flight: &Flight) {
+        self.current_process.store(flight.oldest().map_or(0, |packet| packet.process), Ordering::Release);
+    }
+
+    /// A RETIRED event came. Returns the fence id to report as completed, if the event is of this epoch and in order.
+    pub(crate) fn retire(&self, irql: &Device, event_tag: u64) -> Option<u32> {
+        self.flight.with(irql, |flight| {
+            let oldest = flight.oldest()?;
+            if tag(oldest.fence, flight.epoch) != event_tag {
+                return None;
+            }
+            flight.leave();
+            self.note_current(flight);
+            self.last_completed.store(oldest.fence, Ordering::Release);
+            self.needs_refill.store(true, Ordering::Release);
+            (!oldest.silent).then_some(oldest.fence)
+        })
+    }
+
+    /// A FAULT event came: the packet that ran, which counts as completed with the report of the fault.
+    pub(crate) fn fault(&self, irql: &Device) -> Option<Packet> {
+        let packet = self.flight.with(irql, |flight| {
+            let packet = flight.leave();
+            self.note_current(flight);
+            packet
+        });
+        if let Some(packet) = packet {
+            self.last_completed.store(packet.fence, Ordering::Release);
+        }
+        self.needs_recovery.store(true, Ordering::Release);
+        self.needs_refill.store(true, Ordering::Release);
+        packet
+    }
+
+    /// Reports a preemption that waited for the ring to become empty.
+    pub(crate) fn report_preemption(&self, irql: &Device, dxgk: &Dxgk) {
+        if !self.is_muted()
+            && let Some(preemption) = self.flight.with(irql, Flight::preempted)
+        {
+            let (_, completed) = self.progress();
+            report::preempted(irql, dxgk, self, preemption, completed);
+        }
+    }
+
+    /// Drops what did not start and reports the preemption when the ring is empty, which may be now.
+    pub(crate) fn preempt(&self, irql: &impl UpToDispatch, dxgk: &Dxgk, preemption: u32) -> Result<(), NTSTATUS> {
+        let mut submission = self.submission.lock(irql);
+        let (submission, irql) = submission.parts();
+        submission.fifo.clear();
+        dxgk.synchronize(irql, |device| {
+            self.flight.with(device, |flight| flight.preemption = Some(preemption));
+            self.report_preemption(device, dxgk);
+            dxgk.queue_dpc();
+        })
+    }
+
+    /// Work of the DPC: recovers from a fault, then moves packets from the FIFO to the ring.
+    pub(crate) fn service(&self, irql: &impl UpToDispatch, dxgk: &Dxgk, cmp: &Cmp) {
+        if !self.needs_refill.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let mut submission = self.submission.lock(irql);
+        let (submission, irql) = submission.parts();
+        if self.needs_recovery.load(Ordering::Acquire) {
+            self.recover(irql, dxgk, cmp, submission);
+        }
+        while let Some(packet) = submission.fifo.front() {
+            match self.start(irql, dxgk, cmp, submission, packet) {
+                Ok(true) => submission.fifo.pop(),
+                // Without an interrupt nothing can complete; the adapter is on its way out.
+                Ok(false) | Err(_) => break,
+            }
+        }
+    }
+
+    /// Maps the faulted queue anew and writes what its ring still held.
+    fn recover(&self, irql: &impl UpToDispatch, dxgk: &Dxgk, cmp: &Cmp, submission: &mut Submission) {
+        // The queue faulted, so there is nothing to wait for; a lost device refuses everything alike.
+        let _ = cmp.unmap_queue(irql, self.ordinal);
+        self.ring.reset();
+        submission.written = 0;
+        if cmp.map_queue(irql, self.ordinal, &self.ring.descriptor(self.ordinal, BAND_NORMAL)).is_err() {
+            return;
+        }
+        self.needs_recovery.store(false, Ordering::Release);
+        // Unmapped queues retire nothing, so what is in flight cannot change until it is written again.
+        let flight = dxgk.synchronize(irql, |device| self.flight.with(device, |flight| *flight));
+        let Ok(flight) = flight else { return };
+        for packet in flight.packets.into_iter().flatten() {
+            self.write(irql, cmp, submission, packet, tag(packet.fence, flight.epoch));
+        }
+    }
+
+    /// Forgets everything in the ring and the FIFO after the engine was stopped. Returns the packet that was running.
+    ///
+    /// `all`: every packet submitted counts as completed, as after a reset of the adapter. Otherwise the running one does.
+    pub(crate) fn abandon(&self, irql: &impl UpToDispatch, dxgk: &Dxgk, all: bool) -> Option<Packet> {
+        let mut submission = self.submission.lock(irql);
+        let (submission, irql) = submission.parts();
+        submission.fifo.clear();
+        submission.written = 0;
+        let body = |device: &Device| {
+            self.flight.with(device, |flight| {
+                let oldest = flight.oldest();
+                *flight = Flight { epoch: flight.epoch.wrapping_add(1), ..Flight::new() };
+                self.note_current(flight);
+                oldest
+            })
+        };
+        let oldest = dxgk.synchronize(irql, body).unwrap_or_default();
+        let completed = match oldest {
+            _ if all => self.last_submitted.load(Ordering::Acquire),
+            Some(packet) => packet.fence,
+            None => self.last_completed.load(Ordering::Acquire),
+        };
+        self.last_completed.store(completed, Ordering::Release);
+        self.needs_recovery.store(false, Ordering::Release);
+        oldest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    fn packet(fence: u32) -> Packet {
+        Packet {
+            commands: 0x1000,
+            size: 16,
+            root: Location::new(),
+            fence,
+            silent: false,
+            process: u64::from(fence),
+            dxgk_process: 0,
+        }
+    }
+
+    #[test]
+    fn the_ring_takes_its_depth_and_gives_packets_back_in_order() {
+        let mut flight = Flight::new();
+        for fence in 0..NODE_DEPTH as u32 {
+            assert_eq!(flight.enter(packet(fence)), Some(tag(fence, 1)));
+        }
+        assert_eq!(flight.enter(packet(9)), None);
+        assert_eq!(flight.leave(), Some(packet(0)));
+        assert!(flight.enter(packet(9)).is_some());
+        let rest: Vec<_> = core::iter::from_fn(|| flight.leave()).map(|packet| packet.fence).collect();
+        assert_eq!(rest, [1, 2, 3, 9]);
+    }
+
+    #[test]
+    fn a_preemption_waits_for_the_ring_and_lets_nothing_in() {
+        let mut flight = Flight::new();
+        flight.enter(packet(1));
+        flight.preemption = Some(77);
+        assert_eq!((flight.preempted(), flight.enter(packet(2))), (None, None));
+        flight.leave();
+        assert_eq!((flight.preempted(), flight.preempted()), (Some(77), None));
+        assert!(flight.enter(packet(2)).is_some());
+    }
+
+    #[test]
+    fn the_fifo_keeps_order_and_does_not_grow_with_what_went_through_it() {
+        testing::bind();
+        let mut fifo = Fifo::new();
+        let mut next = 0;
+        for fence in 0..1000 {
+            fifo.push(packet(fence)).unwrap();
+            if fence % 3 != 0 {
+                assert_eq!(fifo.front().map(|packet| packet.fence), Some(next));
+                fifo.pop();
+                next += 1;
+            }
+            assert!(fifo.items.len() <= 2 * (fence - next + 2) as usize + 4, "{} items", fifo.items.len());
+        }
+        let rest: Vec<_> = core::iter::from_fn(|| {
+            let front = fifo.front();
+            fifo.pop();
+            front
+        })
+        .map(|packet| packet.fence)
+        .collect();
+        assert_eq!(rest, (next..1000).collect::<Vec<_>>());
+    }
+}
