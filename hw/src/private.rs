@@ -72,3 +72,12 @@ record! {
         0x08 control: u64,
     }
 }
+
+record! {
+    /// What the kernel-mode driver leaves in the private data of D3DKMTCreateDoorbell on a variant with one global doorbell, where
+    /// the value rung must name the queue. Other variants leave the data as it was.
+    pub struct DoorbellAnswer[16] {
+        /// Queue number, for `DoorbellValue`.
+        0x00 queue: u32,
+    }
+}
