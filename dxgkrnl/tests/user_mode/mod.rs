@@ -1,0 +1,463 @@
+//! The minimal miniport with native fences, user-mode queues, one physical doorbell and suspension.
+//!
+//! There is no GPU: a test plays it, with [`World::signal`] and [`World::report`]. What the driver is asked to do is written down.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use dxgkrnl::bus::Bus;
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::*;
+
+use super::minimal::bus::{FakeBus, REPORT};
+use super::minimal::driver::{self, allocate, free, imports};
+use super::minimal::{Adapter, Mutant, SOUND};
+
+/// Where the doorbell page lies in VRAM, behind the segment.
+const DOORBELL: i64 = 4 << 20;
+
+/// A driver object: pool that begins as the minimal driver's objects do.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Object {
+    pub(crate) adapter: *mut c_void,
+    /// The system's handle.
+    pub(crate) system: usize,
+    /// The system's handle of the object it belongs to.
+    pub(crate) owner: usize,
+}
+
+/// What the driver did and is to do, for one adapter.
+#[derive(Default)]
+pub(crate) struct World {
+    /// DDIs in the order they were called.
+    pub(crate) calls: Mutex<Vec<&'static str>>,
+    /// What the next interrupt reports.
+    reports: Mutex<VecDeque<Report>>,
+    /// MonitoredValue of each native fence, by the system's handle.
+    monitored: Mutex<HashMap<usize, Arc<AtomicU64>>>,
+    /// The system's handles of native fences, queues and doorbells in the order of their creation.
+    pub(crate) created: Mutex<Vec<usize>>,
+    /// Calls of DxgkDdiUpdateMonitoredValues.
+    pub(crate) updates: AtomicU64,
+    /// Values and flags of DxgkDdiUpdateCurrentValuesFromCpu.
+    pub(crate) currents: Mutex<Vec<(u64, u32)>>,
+    /// Doorbell that has the page: its object's address and the system's handles of queue and doorbell.
+    page: Mutex<Option<(usize, usize, usize)>>,
+    /// Kernel address of the page.
+    doorbell: AtomicU64,
+    /// The driver keeps suspensions to itself.
+    pub(crate) ignore_suspend: AtomicBool,
+    /// Answers of DDIs that fail, by name.
+    pub(crate) failing: Mutex<HashMap<&'static str, NTSTATUS>>,
+}
+
+/// One report of the interrupt routine.
+#[derive(Clone)]
+pub(crate) enum Report {
+    Fences(Vec<usize>),
+    Scan,
+    Suspended { context: usize, fence: u64 },
+    Fault { queue: usize, address: u64 },
+    Idle,
+}
+
+static WORLDS: Mutex<Option<HashMap<usize, Arc<World>>>> = Mutex::new(None);
+
+thread_local! {
+    static STARTED: RefCell<Option<Arc<World>>> = const { RefCell::new(None) };
+}
+
+/// The world of the adapter that this thread started last.
+pub(crate) fn started() -> Arc<World> {
+    STARTED.with_borrow(|world| Arc::clone(world.as_ref().expect("an adapter was started")))
+}
+
+pub(crate) fn world(adapter: *mut c_void) -> Arc<World> {
+    let worlds = WORLDS.lock().unwrap();
+    Arc::clone(worlds.as_ref().and_then(|worlds| worlds.get(&adapter.addr())).expect("the adapter is started"))
+}
+
+impl World {
+    pub(crate) fn note(&self, name: &'static str) -> NTSTATUS {
+        self.calls.lock().unwrap().push(name);
+        self.failing.lock().unwrap().get(name).copied().unwrap_or(STATUS_SUCCESS)
+    }
+
+    /// Names of DDIs called since the last time, without those in which order means nothing.
+    pub(crate) fn take_calls(&self) -> Vec<&'static str> {
+        std::mem::take(&mut *self.calls.lock().unwrap())
+    }
+
+    pub(crate) fn last_created(&self) -> usize {
+        *self.created.lock().unwrap().last().expect("something was created")
+    }
+
+    /// Reports at the next interrupt, which comes at once.
+    pub(crate) fn report(&self, bus: &FakeBus, report: Report) {
+        self.reports.lock().unwrap().push_back(report);
+        bus.register_write(0, REPORT, 4, 0);
+    }
+
+    pub(crate) fn monitored(&self, fence: usize) -> u64 {
+        self.monitored.lock().unwrap()[&fence].load(Ordering::SeqCst)
+    }
+
+    /// The GPU signals a native fence whose CurrentValue is at `current`; true if that interrupts.
+    pub(crate) fn signal(&self, bus: &FakeBus, fence: usize, current: &AtomicU64, value: u64) -> bool {
+        current.store(value, Ordering::SeqCst);
+        let interrupts = value > self.monitored(fence);
+        if interrupts {
+            self.report(bus, Report::Fences(vec![fence]));
+        }
+        interrupts
+    }
+
+    /// What was stored to the physical doorbell last.
+    pub(crate) fn rung(&self) -> u64 {
+        let page = std::ptr::with_exposed_provenance::<AtomicU64>(self.doorbell.load(Ordering::Relaxed) as usize);
+        // SAFETY: the page stays mapped until the device is stopped.
+        unsafe { &*page }.load(Ordering::SeqCst)
+    }
+
+    /// The system's handle of the queue that has the page.
+    pub(crate) fn connected(&self) -> Option<usize> {
+        self.page.lock().unwrap().map(|(_, queue, _)| queue)
+    }
+}
+
+/// The driver with everything that user-mode submission needs.
+pub(crate) const DRIVER: Mutant = Mutant {
+    table: fill,
+    caps: |caps| caps.SchedulingCaps.set_NativeGpuFence(true),
+    native_fence_caps: Some(DXGK_NATIVE_FENCE_CAPS {
+        MonitoredValueStride: 0,
+        MapToGpuSystemProcess: 0,
+        MinimumAddress: 0,
+        MaximumAddress: (1 << 39) - 1,
+        Reserved: [0; 28],
+    }),
+    submission_caps: Some(DXGK_USERMODESUBMISSION_CAPS {
+        Flags: DXGK_USERMODESUBMISSION_CAPS_Flags::new(),
+        DoorbellSizeInBytes: 4096,
+        SecondaryDoorbellSizeInBytes: 0,
+        Reserved: [0; 16],
+    }),
+    node: |node| node.Flags = { node.Flags }.with_UserModeSubmission(true),
+    segments: |[_, vram]| vram.Size = DOORBELL as usize,
+    features: &[
+        DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH,
+        DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE,
+        DXGK_FEATURE_ID::DXGK_FEATURE_USER_MODE_SUBMISSION,
+    ],
+    in_start: start,
+    in_stop: stop,
+    ..SOUND
+};
+
+fn start(adapter: &mut Adapter) {
+    let world = Arc::new(World::default());
+    let mut page = std::ptr::null_mut();
+    // SAFETY: handle and place are good.
+    let status = unsafe {
+        adapter.interface.DxgkCbMapMemory.unwrap()(
+            adapter.handle,
+            LARGE_INTEGER { QuadPart: adapter.vram + DOORBELL },
+            4096,
+            0,
+            0,
+            MEMORY_CACHING_TYPE::MmNonCached,
+            &raw mut page,
+        )
+    };
+    assert!(status.is_success());
+    world.doorbell.store(page.expose_provenance() as u64, Ordering::Relaxed);
+    let key = std::ptr::from_mut(adapter).addr();
+    WORLDS.lock().unwrap().get_or_insert_default().insert(key, Arc::clone(&world));
+    STARTED.set(Some(world));
+}
+
+fn stop(adapter: &mut Adapter) {
+    let key = std::ptr::from_mut(adapter).addr();
+    let world = WORLDS.lock().unwrap().as_mut().and_then(|worlds| worlds.remove(&key)).expect("started");
+    let page = std::ptr::with_exposed_provenance_mut(world.doorbell.load(Ordering::Relaxed) as usize);
+    // SAFETY: the mapping was made in StartDevice.
+    let status = unsafe { adapter.interface.DxgkCbUnmapMemory.unwrap()(adapter.handle, page) };
+    assert!(status.is_success());
+}
+
+fn fill(table: &mut DRIVER_INITIALIZATION_DATA) {
+    table.DxgkDdiInterruptRoutine = Some(interrupt_routine);
+    table.DxgkDdiCreateNativeFence = Some(create_native_fence);
+    table.DxgkDdiOpenNativeFence = Some(open_native_fence);
+    table.DxgkDdiCloseNativeFence = Some(close_native_fence);
+    table.DxgkDdiDestroyNativeFence = Some(destroy_native_fence);
+    table.DxgkDdiUpdateMonitoredValues = Some(update_monitored_values);
+    table.DxgkDdiUpdateCurrentValuesFromCpu = Some(update_current_values);
+    table.DxgkDdiSetNativeFenceLogBuffer = Some(set_log_buffer);
+    table.DxgkDdiUpdateNativeFenceLogs = Some(update_logs);
+    table.DxgkDdiCreateHwContext = Some(create_hw_context);
+    table.DxgkDdiDestroyHwContext = Some(destroy_hw_context);
+    table.DxgkDdiSuspendContext = Some(suspend_context);
+    table.DxgkDdiCreateHwQueue = Some(create_hw_queue);
+    table.DxgkDdiDestroyHwQueue = Some(destroy_hw_queue);
+    table.DxgkDdiCreateDoorbell = Some(create_doorbell);
+    table.DxgkDdiConnectDoorbell = Some(connect_doorbell);
+    table.DxgkDdiDisconnectDoorbell = Some(disconnect_doorbell);
+    table.DxgkDdiDestroyDoorbell = Some(destroy_doorbell);
+    table.DxgkDdiNotifyWorkSubmission = Some(notify_work_submission);
+}
+
+fn make(adapter: *mut c_void, system: HANDLE, owner: usize) -> HANDLE {
+    let block = allocate(size_of::<Object>());
+    // SAFETY: the block has room for an object.
+    unsafe { block.cast::<Object>().write(Object { adapter, system: system.addr(), owner }) };
+    block
+}
+
+fn object(handle: HANDLE) -> (Object, Arc<World>) {
+    // SAFETY: every handle of this driver is a block that `make` filled, or one that begins the same.
+    let object = unsafe { handle.cast::<Object>().read() };
+    (object, world(object.adapter))
+}
+
+fn raw(handle: usize) -> HANDLE {
+    std::ptr::without_provenance_mut(handle)
+}
+
+/// The argument structure of a DDI.
+fn args<'a, T>(pointer: *mut T) -> &'a mut T {
+    // SAFETY: the system passes a structure of this type that lives during the call.
+    unsafe { &mut *pointer }
+}
+
+unsafe extern "win64" fn interrupt_routine(context: *mut c_void, message: u32) -> BOOLEAN {
+    let adapter = driver::adapter(context);
+    let reports: Vec<Report> = world(context).reports.lock().unwrap().drain(..).collect();
+    for report in &reports {
+        notify(adapter, report);
+    }
+    if !reports.is_empty() {
+        // SAFETY: the handle is good.
+        unsafe { adapter.interface.DxgkCbQueueDpc.unwrap()(adapter.handle) };
+    }
+    // SAFETY: packets are reported as the minimal driver does.
+    unsafe { driver::interrupt_routine(context, message) };
+    1
+}
+
+fn notify(adapter: &Adapter, report: &Report) {
+    use DXGK_INTERRUPT_TYPE as T;
+    let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();
+    let mut handles: Vec<HANDLE> = Vec::new();
+    match report {
+        Report::Fences(fences) => {
+            handles.extend(fences.iter().copied().map(raw));
+            data.InterruptType = T::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED;
+            data.u.NativeFenceSignaled.SignaledNativeFenceCount = handles.len() as u32;
+            data.u.NativeFenceSignaled.pSignaledNativeFenceArray = handles.as_mut_ptr();
+        }
+        Report::Scan => data.InterruptType = T::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED,
+        Report::Suspended { context, fence } => {
+            data.InterruptType = T::DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED;
+            data.u.SuspendContextCompleted.hContext = raw(*context);
+            data.u.SuspendContextCompleted.ContextSuspendFence = *fence;
+        }
+        Report::Fault { queue, address } => {
+            data.InterruptType = T::DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED;
+            data.u.HwQueuePageFaulted.FaultedVirtualAddress = *address;
+            data.u.HwQueuePageFaulted.u.FaultedHwQueue = raw(*queue);
+        }
+        Report::Idle => {
+            data.InterruptType = T::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE;
+            data.u.EngineStateChange.NewState = DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_TRANSITION_TO_F1;
+        }
+    }
+    // SAFETY: handle and data are good.
+    unsafe { adapter.interface.DxgkCbNotifyInterrupt.unwrap()(adapter.handle, &raw const data) };
+}
+
+unsafe extern "win64" fn create_native_fence(context: HANDLE, a: *mut DXGKARG_CREATENATIVEFENCE) -> NTSTATUS {
+    let (a, world) = (args(a), world(context));
+    let system = a.hGlobalNativeFence.addr();
+    world.monitored.lock().unwrap().insert(system, Arc::new(AtomicU64::new(u64::MAX)));
+    world.created.lock().unwrap().push(system);
+    a.hGlobalNativeFence = make(context, a.hGlobalNativeFence, 0);
+    world.note("CreateNativeFence")
+}
+
+unsafe extern "win64" fn open_native_fence(context: HANDLE, a: *mut DXGKARG_OPENNATIVEFENCE) -> NTSTATUS {
+    let a = args(a);
+    assert!(a.CurrentValueGpuVa != 0 && a.CurrentValueGpuVa % 8 == 0 && a.CurrentValueGpuVa != a.MonitoredValueGpuVa);
+    a.hLocalNativeFence = make(context, a.hLocalNativeFence, a.hGlobalNativeFence.addr());
+    world(context).note("OpenNativeFence")
+}
+
+unsafe extern "win64" fn close_native_fence(context: HANDLE, a: *const DXGKARG_CLOSENATIVEFENCE) -> NTSTATUS {
+    free(args(a.cast_mut()).hLocalNativeFence);
+    world(context).note("CloseNativeFence")
+}
+
+unsafe extern "win64" fn destroy_native_fence(a: *const DXGKARG_DESTROYNATIVEFENCE) -> NTSTATUS {
+    let handle = args(a.cast_mut()).hGlobalNativeFence;
+    let (fence, world) = object(handle);
+    world.monitored.lock().unwrap().remove(&fence.system);
+    free(handle);
+    world.note("DestroyNativeFence")
+}
+
+unsafe extern "win64" fn update_monitored_values(a: *const DXGKARG_UPDATEMONITOREDVALUES) -> NTSTATUS {
+    let a = args(a.cast_mut());
+    // SAFETY: no arguments.
+    assert_eq!(unsafe { (imports().KeGetCurrentIrql)() }, dxgkrnl::irql::DEVICE_LEVEL);
+    let mut answer = STATUS_SUCCESS;
+    for index in 0..a.NumFences as usize {
+        // SAFETY: the arrays have as many elements as they say.
+        let (fence, world) = object(unsafe { a.NativeFenceArray.add(index).read() });
+        // SAFETY: as above.
+        let value = unsafe { a.UpdatedValueArray.add(index).read() };
+        // SAFETY: as above.
+        let place = unsafe { a.MonitoredValueKernelCpuVa.add(index).read() };
+        // SAFETY: the address is good during the call.
+        unsafe { place.cast::<u64>().write_volatile(value) };
+        world.monitored.lock().unwrap()[&fence.system].store(value, Ordering::SeqCst);
+        world.updates.fetch_add(1, Ordering::Relaxed);
+        answer = world.failing.lock().unwrap().get("UpdateMonitoredValues").copied().unwrap_or(STATUS_SUCCESS);
+    }
+    answer
+}
+
+unsafe extern "win64" fn update_current_values(a: *const DXGKARG_UPDATECURRENTVALUESFROMCPU) -> NTSTATUS {
+    let a = args(a.cast_mut());
+    // SAFETY: the arrays have as many elements as they say, at least one.
+    let (_, world) = object(unsafe { a.NativeFenceArray.read() });
+    // SAFETY: as above.
+    let value = unsafe { a.UpdatedValueArray.read() };
+    // SAFETY: as above.
+    let place = unsafe { a.CurrentValueKernelCpuVa.read() };
+    // SAFETY: the address is good during the call.
+    unsafe { place.cast::<u64>().write_volatile(value) };
+    world.currents.lock().unwrap().push((value, a.Flags.into_bits()));
+    world.failing.lock().unwrap().get("UpdateCurrentValuesFromCpu").copied().unwrap_or(STATUS_SUCCESS)
+}
+
+unsafe extern "win64" fn set_log_buffer(_: *const DXGKARG_SETNATIVEFENCELOGBUFFER) -> NTSTATUS {
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64" fn update_logs(_: *const DXGKARG_UPDATENATIVEFENCELOGS) -> NTSTATUS {
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64" fn create_hw_context(device: HANDLE, a: *mut DXGKARG_CREATEHWCONTEXT) -> NTSTATUS {
+    let a = args(a);
+    // SAFETY: devices of the minimal driver begin with their adapter.
+    let adapter = unsafe { device.cast::<*mut c_void>().read() };
+    a.hHwContext = make(adapter, a.hHwContext, 0);
+    world(adapter).note("CreateHwContext")
+}
+
+unsafe extern "win64" fn destroy_hw_context(context: HANDLE) -> NTSTATUS {
+    let (_, world) = object(context);
+    free(context);
+    world.note("DestroyHwContext")
+}
+
+unsafe extern "win64" fn suspend_context(context: HANDLE, a: *const DXGKARG_SUSPENDCONTEXT) -> NTSTATUS {
+    let a = args(a.cast_mut());
+    let (object, world) = object(a.hContext);
+    let _ = world.note("SuspendContext");
+    if !world.ignore_suspend.load(Ordering::Relaxed) {
+        let report = Report::Suspended { context: object.system, fence: a.contextSuspendFence };
+        world.reports.lock().unwrap().push_back(report);
+        // SAFETY: the registers are mapped.
+        unsafe { driver::adapter(context).registers.write_volatile(0) };
+    }
+    STATUS_PENDING
+}
+
+unsafe extern "win64" fn create_hw_queue(context: HANDLE, a: *mut DXGKARG_CREATEHWQUEUE) -> NTSTATUS {
+    let (a, (owner, world)) = (args(a), object(context));
+    world.created.lock().unwrap().push(a.hHwQueue.addr());
+    a.hHwQueue = make(owner.adapter, a.hHwQueue, owner.system);
+    world.note("CreateHwQueue")
+}
+
+unsafe extern "win64" fn destroy_hw_queue(queue: HANDLE) -> NTSTATUS {
+    let (_, world) = object(queue);
+    free(queue);
+    world.note("DestroyHwQueue")
+}
+
+unsafe extern "win64" fn create_doorbell(a: *mut DXGKARG_CREATEDOORBELL) -> NTSTATUS {
+    let a = args(a);
+    let (queue, world) = object(a.hHwQueue);
+    assert!(!a.hRingBuffer.is_null() && !a.hRingBufferControl.is_null());
+    a.hDoorbell = make(queue.adapter, a.hDoorbell, queue.system);
+    world.note("CreateDoorbell")
+}
+
+unsafe extern "win64" fn connect_doorbell(a: *mut DXGKARG_CONNECTDOORBELL) -> NTSTATUS {
+    let a = args(a);
+    let (this, world) = object(a.hDoorbell);
+    loop {
+        let victim = *world.page.lock().unwrap();
+        if let Some((place, queue, doorbell)) = victim.filter(|(place, ..)| *place != a.hDoorbell.addr()) {
+            let args = DXGKARGCB_DISCONNECTDOORBELL {
+                hHwQueue: raw(queue),
+                hDoorbell: raw(doorbell),
+                Flags: DXGKARGCB_DISCONNECTDOORBELL_FLAGS::new(),
+                DisconnectReason: D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY,
+            };
+            let disconnect = driver::adapter(this.adapter).interface.DxgkCbDisconnectDoorbell.unwrap();
+            // SAFETY: the arguments are good.
+            let status = unsafe { disconnect(&raw const args) };
+            assert!(status == STATUS_SUCCESS || status == STATUS_INVALID_PARAMETER, "{status}");
+            let mut page = world.page.lock().unwrap();
+            if page.is_some_and(|(now, ..)| now == place) {
+                *page = None;
+            }
+            continue;
+        }
+        let mut page = world.page.lock().unwrap();
+        if page.is_none_or(|(place, ..)| place == a.hDoorbell.addr()) {
+            *page = Some((a.hDoorbell.addr(), this.owner, this.system));
+            break;
+        }
+    }
+    a.KernelCpuVirtualAddress = std::ptr::with_exposed_provenance_mut(world.doorbell.load(Ordering::Relaxed) as usize);
+    a.Status = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED;
+    world.note("ConnectDoorbell")
+}
+
+fn drop_page(world: &World, doorbell: HANDLE) {
+    let mut page = world.page.lock().unwrap();
+    if page.is_some_and(|(place, ..)| place == doorbell.addr()) {
+        *page = None;
+    }
+}
+
+unsafe extern "win64" fn disconnect_doorbell(a: *const DXGKARG_DISCONNECTDOORBELL) -> NTSTATUS {
+    let handle = args(a.cast_mut()).hDoorbell;
+    let (_, world) = object(handle);
+    drop_page(&world, handle);
+    world.note("DisconnectDoorbell")
+}
+
+unsafe extern "win64" fn destroy_doorbell(a: *const DXGKARG_DESTROYDOORBELL) -> NTSTATUS {
+    let handle = args(a.cast_mut()).hDoorbell;
+    let (_, world) = object(handle);
+    drop_page(&world, handle);
+    free(handle);
+    world.note("DestroyDoorbell")
+}
+
+unsafe extern "win64" fn notify_work_submission(a: *const DXGKARG_NOTIFYWORKSUBMISSION) -> NTSTATUS {
+    let (_, world) = object(args(a.cast_mut()).hHwQueue);
+    world.note("NotifyWorkSubmission")
+}
