@@ -158,6 +158,28 @@ fn a_queue_number_used_again_on_another_node_hears_its_doorbell() {
 }
 
 #[test]
+fn news_that_a_queue_never_read_do_not_make_the_next_one_of_its_number_deaf() {
+    // Whether old news can do harm depends on who is asked first: doorbells or the old node.
+    for seed in 1..16 {
+        let mut host = Host::with(&Variant { seed, ..small_variant() });
+        let space = host.space();
+        let mut queue = host.queue(0, space, NODE_COMPUTE);
+        host.connect(&mut queue, 0);
+        host.write_packets(&mut queue, &[NOP]);
+        host.ring(&queue);
+        // Without DMA the node takes in nothing, so the ring is still on its way when the queue goes.
+        host.gpu.config_write(0x04, 2, 2);
+        host.command(Command::UnmapQueue, 0, 0, 0);
+        host.gpu.config_write(0x04, 2, 6);
+        host.command(Command::InvalidateTlb, space.root.into_bits(), 0, 0);
+        let mut next = host.queue(0, space, NODE_COPY);
+        host.connect(&mut next, 0);
+        host.submit(&mut next, &[NOP]);
+        assert_eq!((host.get(reg::COUNT_RETIRED, 8), host.read_pointer(&next)), (1, 1), "seed {seed}");
+    }
+}
+
+#[test]
 fn a_doorbell_value_that_jumps_faults_its_queue_alone() {
     let mut host = Host::new();
     let space = host.space();

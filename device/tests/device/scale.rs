@@ -87,6 +87,26 @@ fn queues_that_wait_for_other_fences_are_not_looked_at() {
 }
 
 #[test]
+fn queues_that_wait_for_a_higher_value_of_the_same_fence_are_not_woken() {
+    let mut host = Host::new();
+    let space = host.space();
+    host.map_new_ram(space, FENCE, 4096);
+    let mut signaller = host.queue(0, space, NODE_COMPUTE);
+    for number in 10..30 {
+        let mut waiter = host.queue(number, space, NODE_COPY);
+        host.submit(&mut waiter, &[Packet::Wait(Wait { handle: 0, current: FENCE, value: 100 })]);
+    }
+    let before = host.gpu.activity();
+    host.submit(&mut signaller, &[Packet::Signal(Signal { handle: 0, current: FENCE, monitored: 0, value: 99 })]);
+    let low = difference(before, host.gpu.activity());
+    assert!(low.queue_visits <= 2, "{low:?}");
+    assert_eq!(low.waiter_visits, 20);
+    let before = host.gpu.activity();
+    host.submit(&mut signaller, &[Packet::Signal(Signal { handle: 0, current: FENCE, monitored: 0, value: 100 })]);
+    assert!(difference(before, host.gpu.activity()).queue_visits >= 40, "now they are");
+}
+
+#[test]
 fn only_connected_doorbells_are_polled() {
     let mut host = Host::with(&Variant { doorbells: 1024, ..small_variant() });
     let space = host.space();
