@@ -5,7 +5,7 @@ use campanile_hw::event::{Event, EventKind, FaultInfo, FaultKind};
 use campanile_hw::packet::{BadPacket, Header, PACKETS};
 use campanile_hw::page_table::*;
 use campanile_hw::pci;
-use campanile_hw::private::{AdapterData, AllocationData, DoorbellData, Placement};
+use campanile_hw::private::{AdapterData, AllocationData, DoorbellAnswer, DoorbellData, Placement};
 use campanile_hw::queue::*;
 use campanile_hw::registers::*;
 use campanile_hw::{BitField, Field};
@@ -126,7 +126,7 @@ proptest! {
                 }
             })*};
         }
-        survives!(QueueDescriptor, RingEntry, Event, AdapterData, AllocationData, DoorbellData);
+        survives!(QueueDescriptor, RingEntry, Event, AdapterData, AllocationData, DoorbellData, DoorbellAnswer);
     }
 }
 
@@ -156,6 +156,7 @@ fn fields_of_records_and_packets_are_aligned_and_do_not_overlap() {
     without_overlap("AdapterData", AdapterData::FIELDS, AdapterData::SIZE, 0);
     without_overlap("AllocationData", AllocationData::FIELDS, AllocationData::SIZE, 0);
     without_overlap("DoorbellData", DoorbellData::FIELDS, DoorbellData::SIZE, 0);
+    without_overlap("DoorbellAnswer", DoorbellAnswer::FIELDS, DoorbellAnswer::SIZE, 0);
     for format in PACKETS {
         // Only a fence handle may lie in the second half of the header.
         let start = if format.fields.first().is_some_and(|field| field.name == "handle") { 4 } else { 8 };

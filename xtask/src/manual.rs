@@ -9,7 +9,7 @@ use campanile_hw::event::{Event, EventKind, FaultInfo, FaultKind};
 use campanile_hw::packet::{BadPacket, Header, PACKETS};
 use campanile_hw::page_table::Pte;
 use campanile_hw::pci;
-use campanile_hw::private::{AdapterData, AllocationData, DoorbellData};
+use campanile_hw::private::{AdapterData, AllocationData, DoorbellAnswer, DoorbellData};
 use campanile_hw::queue::{Location, QueueDescriptor, QueueFlags, RingEntry, RingFlags};
 use campanile_hw::registers::{Access, Caps, Command, CommandStatus, Control, REGISTERS};
 use campanile_hw::{BitField, Field};
@@ -93,6 +93,7 @@ fn tables() -> Vec<(&'static str, String)> {
         ("adapter-data", record(AdapterData::FIELDS, AdapterData::SIZE)),
         ("allocation-data", record(AllocationData::FIELDS, AllocationData::SIZE)),
         ("doorbell-data", record(DoorbellData::FIELDS, DoorbellData::SIZE)),
+        ("doorbell-answer", record(DoorbellAnswer::FIELDS, DoorbellAnswer::SIZE)),
     ]
 }
 
