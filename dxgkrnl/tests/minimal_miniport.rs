@@ -5,15 +5,17 @@
 #[allow(dead_code)]
 mod minimal;
 
+use std::ffi::c_void;
+
 use dxgkrnl::verifier::Bugcheck;
-use dxgkrnl::{FeaturePolicy, LoadError, MachineConfig, PnpError, ProblemCode, StartError};
+use dxgkrnl::{DriverImage, FeaturePolicy, LoadError, Machine, MachineConfig, PnpError, ProblemCode, StartError};
 use minimal::driver::{TAG, allocate, imports};
 use minimal::{Bench, Mutant, SOUND};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::nt::POOL_FLAG_NON_PAGED;
 use wddm_ddi::status::*;
-use wddm_ddi::types::LARGE_INTEGER;
+use wddm_ddi::types::{LARGE_INTEGER, NTSTATUS, PDRIVER_OBJECT, UNICODE_STRING};
 
 /// Starts a mutant that must be refused, and checks that nothing of it is left.
 fn refused(mutant: Mutant) -> StartError {
@@ -95,6 +97,60 @@ fn a_table_of_another_version_or_with_a_hole_in_the_base_block_is_not_registered
 }
 
 unsafe extern "win64" fn filled() {}
+
+#[test]
+fn a_driver_entry_that_fails_or_registers_nothing_is_told_apart() {
+    unsafe extern "win64" fn fails(_: PDRIVER_OBJECT, _: *mut UNICODE_STRING) -> NTSTATUS {
+        STATUS_INSUFFICIENT_RESOURCES
+    }
+    unsafe extern "win64" fn forgets(_: PDRIVER_OBJECT, _: *mut UNICODE_STRING) -> NTSTATUS {
+        STATUS_SUCCESS
+    }
+    unsafe extern "win64" fn leaks(_: PDRIVER_OBJECT, _: *mut UNICODE_STRING) -> NTSTATUS {
+        allocate(32);
+        STATUS_INSUFFICIENT_RESOURCES
+    }
+    let machine = Machine::new(MachineConfig { ram: 16 << 20, ..MachineConfig::default() }).unwrap();
+    let load =
+        |entry| machine.load_driver(DriverImage::Linked { name: "odd".into(), bind: minimal::driver::bind, entry });
+    assert_eq!(load(fails), Err(LoadError::Entry(STATUS_INSUFFICIENT_RESOURCES)));
+    assert_eq!(load(forgets), Err(LoadError::NotRegistered));
+    assert_eq!(machine.bugcheck(), None);
+    assert_eq!(load(leaks), Err(LoadError::Entry(STATUS_INSUFFICIENT_RESOURCES)));
+    assert_eq!(machine.bugcheck().map(|bugcheck| (bugcheck.code, bugcheck.parameters[0])), Some((0xc4, 0x62)));
+    assert!(matches!(load(fails), Err(LoadError::Stopped(Some(_)))));
+}
+
+#[test]
+fn a_device_that_the_driver_refuses_is_not_started() {
+    unsafe extern "win64" fn refuses(_: *mut c_void, _: *mut *mut c_void) -> NTSTATUS {
+        STATUS_NO_SUCH_DEVICE
+    }
+    unsafe extern "win64" fn ignores(_: *mut c_void, context: *mut *mut c_void) -> NTSTATUS {
+        // SAFETY: the system passes a place for the context.
+        unsafe { context.write(std::ptr::null_mut()) };
+        STATUS_SUCCESS
+    }
+    unsafe extern "win64" fn does_not_start(
+        _: *mut c_void,
+        _: *mut DXGK_START_INFO,
+        _: *mut DXGKRNL_INTERFACE,
+        _: *mut u32,
+        _: *mut u32,
+    ) -> NTSTATUS {
+        STATUS_UNSUCCESSFUL
+    }
+    let error = refused(Mutant { table: |table| table.DxgkDdiAddDevice = Some(refuses), ..SOUND });
+    assert_eq!(
+        (error.clone(), error.problem()),
+        (StartError::AddDevice(STATUS_NO_SUCH_DEVICE), ProblemCode::FailedAdd)
+    );
+    let error = refused(Mutant { table: |table| table.DxgkDdiAddDevice = Some(ignores), ..SOUND });
+    assert_eq!(error, StartError::NotSupportedByDriver);
+    let error = refused(Mutant { table: |table| table.DxgkDdiStartDevice = Some(does_not_start), ..SOUND });
+    assert_eq!(error, StartError::StartDevice(STATUS_UNSUCCESSFUL));
+    assert_eq!(error.problem(), ProblemCode::FailedStart);
+}
 
 #[test]
 fn native_fences_need_the_feature_and_64_bit_atomics_and_their_caps() {

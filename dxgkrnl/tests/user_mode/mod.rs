@@ -32,6 +32,18 @@ pub(crate) struct Object {
     pub(crate) owner: usize,
 }
 
+/// A doorbell that has the page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Connection {
+    /// Address of the doorbell's object.
+    object: usize,
+    /// The system's handles.
+    queue: usize,
+    doorbell: usize,
+    /// Which connection it is: a doorbell that connects again has another one.
+    number: u64,
+}
+
 /// What the driver did and is to do, for one adapter.
 #[derive(Default)]
 pub(crate) struct World {
@@ -47,8 +59,10 @@ pub(crate) struct World {
     pub(crate) updates: AtomicU64,
     /// Values and flags of DxgkDdiUpdateCurrentValuesFromCpu.
     pub(crate) currents: Mutex<Vec<(u64, u32)>>,
-    /// Doorbell that has the page: its object's address and the system's handles of queue and doorbell.
-    page: Mutex<Option<(usize, usize, usize)>>,
+    /// Who has the page.
+    page: Mutex<Option<Connection>>,
+    /// Connections that were made.
+    connections: AtomicU64,
     /// Kernel address of the page.
     doorbell: AtomicU64,
     /// The driver keeps suspensions to itself.
@@ -127,7 +141,7 @@ impl World {
 
     /// The system's handle of the queue that has the page.
     pub(crate) fn connected(&self) -> Option<usize> {
-        self.page.lock().unwrap().map(|(_, queue, _)| queue)
+        self.page.lock().unwrap().map(|page| page.queue)
     }
 }
 
@@ -407,10 +421,10 @@ unsafe extern "win64" fn connect_doorbell(a: *mut DXGKARG_CONNECTDOORBELL) -> NT
     let (this, world) = object(a.hDoorbell);
     loop {
         let victim = *world.page.lock().unwrap();
-        if let Some((place, queue, doorbell)) = victim.filter(|(place, ..)| *place != a.hDoorbell.addr()) {
+        if let Some(victim) = victim.filter(|page| page.object != a.hDoorbell.addr()) {
             let args = DXGKARGCB_DISCONNECTDOORBELL {
-                hHwQueue: raw(queue),
-                hDoorbell: raw(doorbell),
+                hHwQueue: raw(victim.queue),
+                hDoorbell: raw(victim.doorbell),
                 Flags: DXGKARGCB_DISCONNECTDOORBELL_FLAGS::new(),
                 DisconnectReason: D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY,
             };
@@ -419,14 +433,16 @@ unsafe extern "win64" fn connect_doorbell(a: *mut DXGKARG_CONNECTDOORBELL) -> NT
             let status = unsafe { disconnect(&raw const args) };
             assert!(status == STATUS_SUCCESS || status == STATUS_INVALID_PARAMETER, "{status}");
             let mut page = world.page.lock().unwrap();
-            if page.is_some_and(|(now, ..)| now == place) {
+            // A victim that connected again meanwhile keeps it.
+            if *page == Some(victim) {
                 *page = None;
             }
             continue;
         }
         let mut page = world.page.lock().unwrap();
-        if page.is_none_or(|(place, ..)| place == a.hDoorbell.addr()) {
-            *page = Some((a.hDoorbell.addr(), this.owner, this.system));
+        if page.is_none_or(|page| page.object == a.hDoorbell.addr()) {
+            let number = world.connections.fetch_add(1, Ordering::Relaxed);
+            *page = Some(Connection { object: a.hDoorbell.addr(), queue: this.owner, doorbell: this.system, number });
             break;
         }
     }
@@ -437,7 +453,7 @@ unsafe extern "win64" fn connect_doorbell(a: *mut DXGKARG_CONNECTDOORBELL) -> NT
 
 fn drop_page(world: &World, doorbell: HANDLE) {
     let mut page = world.page.lock().unwrap();
-    if page.is_some_and(|(place, ..)| place == doorbell.addr()) {
+    if page.is_some_and(|page| page.object == doorbell.addr()) {
         *page = None;
     }
 }
