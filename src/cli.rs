@@ -1,5 +1,6 @@
 //! Command line of `campanile`.
 
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -104,6 +105,16 @@ struct MachineArguments {
     /// that the GPU cannot have are refused.
     #[arg(long, value_name = "VARIANT", default_value = "default", verbatim_doc_comment)]
     device_variant: VariantOptions,
+}
+
+/// Writes text and a line end to standard output. A reader that went away is not an error: it has seen what it wanted.
+pub(crate) fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush())
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        eprintln!("campanile: standard output: {error}");
+    }
 }
 
 /// Parses the command line and runs the command.

@@ -11,7 +11,7 @@ mod report;
 
 use std::fmt;
 
-use crate::cli::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
+use crate::cli::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK, print};
 use crate::clock::Latencies;
 use crate::setup::{SetupError, System, SystemOptions, VariantOptions};
 pub use report::{Figures, PeerReport, Ratio, Report, RowReport};
@@ -127,8 +127,7 @@ pub fn command(options: &Options) -> u8 {
         return EXIT_INPUT;
     }
     match measure(options, &rows) {
-        Ok(report) if options.json => println!("{}", report.to_json()),
-        Ok(report) => println!("{}", report.to_table()),
+        Ok(report) => print(&if options.json { report.to_json() } else { report.to_table() }),
         Err(error) => {
             eprintln!("campanile: {error}");
             return EXIT_MACHINE;

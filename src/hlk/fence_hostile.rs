@@ -91,10 +91,10 @@ fn monitored_is_read_only(case: &mut Case<'_>) -> Result<(), Failure> {
     let fence = rig.fence(0)?;
     let forged =
         Packet::Signal(packet::Signal { handle: fence.handle, current: fence.monitored, monitored: 0, value: 0 });
-    rig.submit(&mut queue, &[forged])?;
+    rig.submit_doomed(&mut queue, &[forged])?;
     let state = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE;
     wait_until("the fault of the queue", || rig.kmt.execution_state(rig.device).is_ok_and(|now| now != state))?;
-    ensure_eq!(queue.progress.load(), 0, "progress of the queue that wrote the monitored value");
+    queue.stands_at(0, "the write to the monitored value")?;
     let witness = Rig::on_adapter(rig.kmt, rig.adapter)?;
     ensure_eq!(monitored(&witness, fence.monitored)?, u64::MAX, "monitored value after the attempt");
     Ok(())

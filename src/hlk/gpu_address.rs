@@ -20,9 +20,12 @@ cases! { "GpuAddress";
     "GpuAddress.RangesAreHonoured" on Boot::Shared, "d3dkmtmapgpuvirtualaddress":
         "A mapping lies between the least and the largest address asked for, at the base asked for if there is one."
         => ranges_are_honoured;
-    "GpuAddress.OccupiedBaseIsRefused" on Boot::Shared, "d3dkmtmapgpuvirtualaddress":
-        "A mapping at an address that is occupied is refused and leaves the first mapping as it was."
-        => occupied_base;
+    "GpuAddress.MappingOverAMappingReplacesIt" on Boot::Shared, "d3dkmtmapgpuvirtualaddress":
+        "A mapping with a base inside a mapped range replaces what those pages showed, and leaves the other pages as they were."
+        => mapping_over_mapping;
+    "GpuAddress.RangeHalfInUseIsRefused" on Boot::Shared, "d3dkmtmapgpuvirtualaddress":
+        "A mapping whose range is neither free nor inside one range of the process is refused and changes nothing."
+        => range_half_in_use;
     "GpuAddress.BadRangesAreRefused" on Boot::Shared, "d3dkmtmapgpuvirtualaddress":
         "Mappings of no pages, beyond the allocation's end, at misaligned or impossible addresses are invalid parameters."
         => bad_ranges;
@@ -87,23 +90,49 @@ fn ranges_are_honoured(case: &mut Case<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn occupied_base(case: &mut Case<'_>) -> Result<(), Failure> {
+fn mapping_over_mapping(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let mut queue = rig.queue(NODE_COPY)?;
-    let first = rig.memory(SIZE, Placement::System)?;
-    let other = rig.memory(SIZE, Placement::System)?;
+    let (first, other) = (rig.memory(SIZE, Placement::System)?, rig.memory(SIZE, Placement::System)?);
     let (first_view, other_view) = (rig.view(first)?, rig.view(other)?);
+    first_view.fill(0);
     other_view.fill(0);
-    for base in [first.address, first.address + PAGE, first.address - PAGE] {
+    let mut request = rig.map_request(other.handle, 3 * PAGE);
+    request.BaseAddress = first.address + 4 * PAGE;
+    ensure_eq!(rig.map(request)?, first.address + 4 * PAGE, "address of the mapping over the first one");
+    rig.execute(&mut queue, &[fill(first.address, SIZE, u32::MAX)])?;
+    let set = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == 0xff).count() as u64 / PAGE;
+    let (in_first, in_other) = (first_view.read(0, SIZE), other_view.read(0, SIZE));
+    ensure_eq!((set(&in_first), set(&in_other)), (SIZE / PAGE - 3, 3), "pages written in each allocation");
+    let replaced = 4 * PAGE as usize..7 * PAGE as usize;
+    ensure!(in_first[replaced].iter().all(|byte| *byte == 0), "the replaced pages still show the first allocation");
+    ensure_eq!(set(&in_other[..3 * PAGE as usize]), 3, "pages written at the start of the other allocation");
+    Ok(())
+}
+
+fn range_half_in_use(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COPY)?;
+    let other = rig.memory(SIZE, Placement::System)?;
+    let (first, view) = {
+        let handle = rig.create(SIZE, Placement::System).map_err(|status| Failure::new(format!("create: {status}")))?;
+        rig.make_resident(handle)?;
+        let mut request = rig.map_request(handle, SIZE);
+        // Far from everything else, so that the neighbourhood is free.
+        request.BaseAddress = 0x55_0000_0000;
+        let address = rig.map(request)?;
+        let memory = super::rig::Memory { handle, address, size: SIZE };
+        (memory, rig.view(memory)?)
+    };
+    for base in [first.address - PAGE, first.address + PAGE, first.address - SIZE + PAGE] {
         let mut request = rig.map_request(other.handle, SIZE);
         request.BaseAddress = base;
         let status = rig.kmt.call(rig.kmt.table().D3DKMTMapGpuVirtualAddress, &mut request);
-        let allowed = &[STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_GRAPHICS_NO_VIDEO_MEMORY];
-        refused(status, allowed, "mapping over another mapping")?;
+        refused(status, &[STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY], "mapping a range that is half in use")?;
     }
+    view.fill(0);
     rig.execute(&mut queue, &[fill(first.address, SIZE, u32::MAX)])?;
-    ensure!(first_view.read(0, SIZE).iter().all(|byte| *byte == 0xff), "the first mapping no longer works");
-    ensure!(other_view.read(0, SIZE).iter().all(|byte| *byte == 0), "the refused mapping took effect");
+    ensure!(view.read(0, SIZE).iter().all(|byte| *byte == 0xff), "the first mapping no longer works");
     Ok(())
 }
 

@@ -24,7 +24,7 @@ mod queue;
 mod residency;
 mod submission;
 
-use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_OK};
+use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_OK, print};
 pub use case::{Boot, Case, CaseInfo, Failure};
 pub use report::{CaseReport, Report, Status};
 pub use runner::{release_shared, run};
@@ -69,21 +69,21 @@ pub fn command(options: &Options) -> u8 {
         return EXIT_INPUT;
     }
     if options.list {
-        println!("{}", if options.json { report::list_json(&selected) } else { report::list_text(&selected) });
+        print(&if options.json { report::list_json(&selected) } else { report::list_text(&selected) });
         return EXIT_OK;
     }
     let mut done = Report::default();
     for case in selected {
         let outcome = run(case);
         if !options.json {
-            println!("{}", outcome.line());
+            print(&outcome.line());
         }
         done.add(outcome);
     }
     if let Err(error) = release_shared() {
         done.add(CaseReport::of_shared(error));
     }
-    println!("{}", if options.json { done.to_json() } else { done.summary() });
+    print(&if options.json { done.to_json() } else { done.summary() });
     if done.failed == 0 { EXIT_OK } else { EXIT_FAILED }
 }
 

@@ -17,7 +17,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
 use super::case::{Failure, granted};
-use super::kmt::{Kmt, Word};
+use super::kmt::{DEVICE_LOST, Kmt, Word};
 
 /// How long something that must happen may take, on a machine busy with other things.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -32,6 +32,7 @@ pub(super) struct Rig {
     pub(super) adapter: D3DKMT_HANDLE,
     pub(super) device: D3DKMT_HANDLE,
     pub(super) paging_queue: D3DKMT_HANDLE,
+    paging_fence: D3DKMT_HANDLE,
     paging_value: Word,
 }
 
@@ -85,6 +86,12 @@ pub(super) struct RawDoorbell {
     pub(super) last_queued: Word,
 }
 
+/// What a doorbell said to a ring.
+enum Rung {
+    Heard,
+    Lost,
+}
+
 /// Waits until `done`; says `what` never happened otherwise.
 pub(super) fn wait_until(what: &str, mut done: impl FnMut() -> bool) -> Result<(), Failure> {
     let started = Instant::now();
@@ -118,6 +125,7 @@ impl Rig {
             adapter,
             device: device.hDevice,
             paging_queue: paging.hPagingQueue,
+            paging_fence: paging.hSyncObject,
             paging_value: Word::new(paging.FenceValueCPUVirtualAddress, "the paging fence")?,
         })
     }
@@ -131,7 +139,11 @@ impl Rig {
     /// Waits for a paging request that was answered with `status`.
     pub(super) fn settle(&self, status: NTSTATUS, value: u64, what: &str) -> Result<(), Failure> {
         granted(status, what)?;
-        wait_until("the paging fence", || self.paging_value.load() >= value)
+        if self.paging_value.load() < value {
+            granted(self.wait(&[self.paging_fence], &[value], false), "the wait for the paging fence")?;
+        }
+        ensure!(self.paging_value.load() >= value, "the wait for {what} ended before its paging fence value");
+        Ok(())
     }
 
     /// Creates an allocation with this private data, neither resident nor mapped.
@@ -320,20 +332,45 @@ impl Rig {
 
     /// Rings a queue's doorbell and follows its status: connects again on RETRY, tells the driver on NOTIFY.
     pub(super) fn ring(&self, queue: &RawQueue) -> Result<(), Failure> {
+        match self.ring_once(queue)? {
+            Rung::Heard => Ok(()),
+            Rung::Lost => Err(Failure::new("the device is lost: its doorbell says abort or cannot be connected")),
+        }
+    }
+
+    fn ring_once(&self, queue: &RawQueue) -> Result<Rung, Failure> {
         loop {
             queue.doorbell.page.store(queue.written);
             std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
             match queue.doorbell.state() {
-                D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED => return Ok(()),
+                D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED => return Ok(Rung::Heard),
                 D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED_NOTIFY_KMD => {
-                    return granted(self.notify(queue.doorbell), "D3DKMTNotifyWorkSubmission");
+                    granted(self.notify(queue.doorbell), "D3DKMTNotifyWorkSubmission")?;
+                    return Ok(Rung::Heard);
                 }
                 D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY => {
-                    granted(self.connect(queue.doorbell), "D3DKMTConnectDoorbell")?;
+                    let status = self.connect(queue.doorbell);
+                    if DEVICE_LOST.contains(&status) {
+                        return Ok(Rung::Lost);
+                    }
+                    granted(status, "D3DKMTConnectDoorbell")?;
                 }
+                D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT => return Ok(Rung::Lost),
                 other => return Err(Failure::new(format!("the doorbell's status is {other:?}"))),
             }
         }
+    }
+
+    /// Rings for work that puts the device in error, which may have happened before the status is read.
+    pub(super) fn ring_doomed(&self, queue: &RawQueue) -> Result<(), Failure> {
+        self.ring_once(queue).map(drop)
+    }
+
+    /// Submits work that puts the device in error.
+    pub(super) fn submit_doomed(&self, queue: &mut RawQueue, packets: &[Packet]) -> Result<u64, Failure> {
+        let value = queue.append(packets)?;
+        self.ring_doomed(queue)?;
+        Ok(value)
     }
 
     /// Tells the driver of new work.
@@ -447,6 +484,14 @@ impl RawDoorbell {
 }
 
 impl RawQueue {
+    /// Ends the case unless progress stands at `value`, or at all ones as on a device in error: work beyond `value` is not told
+    /// as done by its own number.
+    pub(super) fn stands_at(&self, value: u64, what: &str) -> Result<(), Failure> {
+        let progress = self.progress.load();
+        ensure!(progress == value || progress == u64::MAX, "progress after {what} is {progress}, {value} expected");
+        Ok(())
+    }
+
     /// Submissions written so far: the write pointer.
     pub(super) fn written(&self) -> u64 {
         self.written

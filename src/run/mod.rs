@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use campanile_umd::Adapter;
 use sha2::{Digest, Sha256};
 
-use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
+use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK, print};
 use crate::clock::{self, Clock};
 use crate::setup::{SetupError, System, SystemOptions, VariantOptions};
 use pipeline::{Finished, Pipeline};
@@ -113,11 +113,7 @@ pub fn command(options: &Options) -> u8 {
     for mismatch in &outcome.mismatches {
         eprintln!("campanile: {mismatch}");
     }
-    if options.json {
-        println!("{}", outcome.report.to_json());
-    } else {
-        println!("{}", outcome.report.to_table());
-    }
+    print(&if options.json { outcome.report.to_json() } else { outcome.report.to_table() });
     outcome.exit_code()
 }
 
@@ -142,9 +138,11 @@ pub fn stream(options: &Options) -> Result<Outcome, RunError> {
 
 fn stream_attached(system: &System, files: &[PathBuf], show: bool) -> Result<Outcome, RunError> {
     let adapter = Adapter::open_luid(dxgkrnl::thunks(), system.luid())?;
+    let pipeline = Pipeline::new(&adapter)?;
+    // Counted from here, so that the memory manager's own work is not.
     let before = system.counters();
     let mut streamer = Streamer {
-        pipeline: Pipeline::new(&adapter)?,
+        pipeline,
         progress: Progress::new(files, show),
         files: Vec::new(),
         unreadable: Vec::new(),
