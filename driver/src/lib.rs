@@ -8,7 +8,8 @@
 //! says by a token of `irql` at which level it may run. Handles are numbers that are looked up, never followed. What several
 //! levels share is atomic or behind a lock of `lock`; the order of locks is written on the fields.
 //!
-//! On Linux the crate is linked into the process and gets its kernel services from a table ([`bind_imports`]).
+//! The crate is linked into a process and gets its kernel services from a table ([`bind_imports`]); the Windows image binds the
+//! kernel's exports itself (`image`).
 
 #![cfg_attr(not(test), no_std)]
 
@@ -24,6 +25,8 @@ mod feature;
 mod fence;
 mod gpu;
 mod handle;
+#[cfg(all(windows, not(test)))]
+mod image;
 mod interrupt;
 mod irql;
 mod lock;

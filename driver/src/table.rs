@@ -36,7 +36,7 @@ const fn disabled(name: &'static str, reason: &'static str) -> Slot {
 }
 
 /// Every slot in table order.
-pub const SLOTS: [Slot; 192] = [
+pub static SLOTS: [Slot; 192] = [
     implemented("DxgkDdiAddDevice", "mandatory"),
     implemented("DxgkDdiStartDevice", "mandatory"),
     implemented("DxgkDdiStopDevice", "mandatory"),
@@ -332,7 +332,7 @@ pub(crate) fn check(data: &DRIVER_INITIALIZATION_DATA) -> Result<(), NTSTATUS> {
     // SAFETY: the structure is a version padded to a word and 192 optional functions, all words of which are initialised: it is
     // made from zeroed memory.
     let words = unsafe { &*core::ptr::from_ref(data).cast::<[usize; WORDS]>() };
-    for ((number, slot), word) in (0u32..).zip(SLOTS).zip(words.iter().skip(1)) {
+    for ((number, slot), word) in (0u32..).zip(&SLOTS).zip(words.iter().skip(1)) {
         if (*word != 0) != (slot.class == Class::Implemented) {
             return Err(NTSTATUS((STATUS_TABLE_MISMATCH | number).cast_signed()));
         }

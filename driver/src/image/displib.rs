@@ -25,7 +25,7 @@ const DEVICE: &[u16] = &utf16(*b"\\Device\\DxgKrnl\0");
 const FILE_ALL_ACCESS: u32 = 0x001f_01ff;
 
 #[link(name = "ntoskrnl.exe", kind = "raw-dylib", modifiers = "+verbatim")]
-unsafe extern "C" {
+unsafe extern "win64" {
     fn RtlInitUnicodeString(string: *mut UNICODE_STRING, text: *const u16);
     fn ZwLoadDriver(service: *mut UNICODE_STRING) -> NTSTATUS;
     fn IoGetDeviceObjectPointer(

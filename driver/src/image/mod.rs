@@ -13,7 +13,7 @@ use wddm_ddi::types::*;
 const BUGCHECK_PANIC: u32 = 0xe000_0000 | (u32::from_be_bytes(*b"CAMP") & 0x0fff_ffff);
 
 #[link(name = "ntoskrnl.exe", kind = "raw-dylib", modifiers = "+verbatim")]
-unsafe extern "C" {
+unsafe extern "win64" {
     fn ExAllocatePool2(flags: u64, bytes: usize, tag: u32) -> *mut core::ffi::c_void;
     fn ExFreePoolWithTag(memory: *mut core::ffi::c_void, tag: u32);
     fn KeGetCurrentIrql() -> KIRQL;
@@ -54,10 +54,10 @@ static IMPORTS: NtImports = NtImports {
 /// Keeps the imports that only the compiler calls.
 #[used]
 static COMPILER_CALLS: (
-    unsafe extern "C" fn(*mut u8, *const u8, usize) -> *mut u8,
-    unsafe extern "C" fn(*mut u8, *const u8, usize) -> *mut u8,
-    unsafe extern "C" fn(*mut u8, i32, usize) -> *mut u8,
-    unsafe extern "C" fn(*const u8, *const u8, usize) -> i32,
+    unsafe extern "win64" fn(*mut u8, *const u8, usize) -> *mut u8,
+    unsafe extern "win64" fn(*mut u8, *const u8, usize) -> *mut u8,
+    unsafe extern "win64" fn(*mut u8, i32, usize) -> *mut u8,
+    unsafe extern "win64" fn(*const u8, *const u8, usize) -> i32,
 ) = (memcpy, memmove, memset, memcmp);
 
 /// Entry point of the image.
@@ -66,7 +66,7 @@ static COMPILER_CALLS: (
 /// # Safety
 /// Called once by the image loader with the driver object and the path of the service key.
 #[unsafe(export_name = "DriverEntry")]
-pub unsafe extern "win64" fn image_entry(driver: PDRIVER_OBJECT, path: *mut UNICODE_STRING) -> NTSTATUS {
+unsafe extern "win64" fn image_entry(driver: PDRIVER_OBJECT, path: *mut UNICODE_STRING) -> NTSTATUS {
     crate::bind_imports(&IMPORTS);
     // SAFETY: both arguments are the loader's own.
     unsafe { crate::DriverEntry(driver, path) }
@@ -79,6 +79,10 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     // SAFETY: KeBugCheckEx may be called at any level.
     unsafe { KeBugCheckEx(BUGCHECK_PANIC, file, line, 0, 0) }
 }
+
+// The precompiled core library names the C++ frame handler in its unwind tables. Nothing in this image unwinds; when the kernel
+// dispatches an exception over these frames, the handler lets the search go on (ExceptionContinueSearch).
+core::arch::global_asm!(".globl __CxxFrameHandler3", "__CxxFrameHandler3:", "mov eax, 1", "ret");
 
 /// Named by the compiler wherever a module holds floating-point types.
 #[unsafe(no_mangle)]
