@@ -393,6 +393,7 @@ fn a_report_without_names_is_a_look_at_every_fence_that_is_waited_for() {
     eventually("all conditions came true", || is_signaled(&all));
     // A report too many is allowed.
     bench.world.report(&bench.bus, Report::Fences(fences.iter().map(|fence| fence.system).collect()));
+    eventually("the report was read", || native_reports(&bench) == 3);
     bench.end();
 }
 
