@@ -127,7 +127,7 @@ mod tests {
         let page = page(libc::PROT_READ | libc::PROT_WRITE);
         let last = page.wrapping_add(4096 - 4);
         assert!(read_array::<u8>(last, 4).is_ok());
-        assert_eq!(read::<LUID>(last.cast_const().cast()).is_ok(), false);
+        assert!(read::<LUID>(last.cast_const().cast()).is_err());
     }
 
     #[test]
