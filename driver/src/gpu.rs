@@ -10,12 +10,13 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_DOES_NOT_EXIST, STATUS_INSUFFICIENT_RESOURCES, STATUS_UNSUCCESSFUL};
 use wddm_ddi::types::*;
 
+use crate::adapter::Adapter;
 use crate::caps::{Claims, Hardware};
 use crate::cmp::Cmp;
 use crate::dxgk::{ContiguousMemory, Dxgk};
 use crate::feature;
 use crate::fence::index::FenceIndex;
-use crate::interrupt::{EVENT_ENTRIES, EVENT_RING_SIZE, EventRing};
+use crate::interrupt::{self, EVENT_ENTRIES, EVENT_RING_SIZE, EventRing};
 use crate::irql::{Device, Passive, UpToDispatch};
 use crate::lock::{PushLock, SpinLock};
 use crate::memory::aperture::Aperture;
@@ -195,12 +196,15 @@ impl Gpu {
     }
 
     /// Pauses the scheduler without forgetting its queues.
-    pub(crate) fn pause(&self) {
+    pub(crate) fn pause(&self, irql: &Passive, adapter: &Adapter) {
         self.registers.write32(registers::CONTROL, Control::new().into_bits());
+        // What happened before is told before the ring starts over. Without an interrupt nobody is to be told.
+        let _ = self.dxgk.synchronize(irql, |device| interrupt::drain(device, adapter, self));
     }
 
-    /// Lets a paused scheduler run again.
-    pub(crate) fn unpause(&self) {
+    /// Lets a paused scheduler run again. The event ring starts over with it.
+    pub(crate) fn unpause(&self, irql: &Passive) {
+        let _ = self.dxgk.synchronize(irql, |device| self.events.reset(device));
         self.registers.write32(registers::CONTROL, Control::new().with_run(true).into_bits());
     }
 

@@ -3,21 +3,21 @@
 //! The adapter declares no power components, so only whole-device states arrive. Before a low state the operating system suspends
 //! every context and disconnects every doorbell.
 
-use campanile_hw::registers;
+use campanile_hw::registers::{self, Control};
 use wddm_ddi::km::*;
 
+use crate::adapter::Adapter;
 use crate::gpu::Gpu;
+use crate::irql::Passive;
 use crate::nt;
 
 /// DxgkDdiSetPowerState of the adapter: the scheduler stands still outside D0. Queues keep their places.
-pub(crate) fn set_state(gpu: &Gpu, state: DEVICE_POWER_STATE) {
-    if !gpu.is_running() {
-        return;
-    }
-    if state == DEVICE_POWER_STATE::PowerDeviceD0 {
-        gpu.unpause();
-    } else {
-        gpu.pause();
+pub(crate) fn set_state(irql: &Passive, adapter: &Adapter, gpu: &Gpu, state: DEVICE_POWER_STATE) {
+    let stands = !Control::from_bits(gpu.registers.read32(registers::CONTROL)).run();
+    match state == DEVICE_POWER_STATE::PowerDeviceD0 {
+        true if stands => gpu.unpause(irql),
+        false if !stands => gpu.pause(irql, adapter),
+        true | false => {}
     }
 }
 

@@ -65,14 +65,10 @@ pub(crate) fn reset_engine(
     // What completed before the stop is known before the rest is called aborted.
     let drained = gpu.dxgk.synchronize(irql, |device| interrupt::drain(device, adapter, gpu));
     drained.map_err(|_| STATUS_UNSUCCESSFUL)?;
-    let unmapped = gpu.cmp.unmap_queue(irql, node.ordinal());
-    if unmapped == Err(CommandError::Lost) {
-        return Err(STATUS_UNSUCCESSFUL);
-    }
-    let aborted = node.abandon(irql, &gpu.dxgk, false);
+    let aborted = node.restart(irql, &gpu.dxgk, &gpu.cmp).map_err(|_| STATUS_UNSUCCESSFUL)?;
     let (_, completed) = node.progress();
     args.LastAbortedFenceId = aborted.map_or(completed, |packet| packet.fence);
-    node.map(irql, &gpu.cmp).map_err(|_| STATUS_UNSUCCESSFUL)
+    Ok(())
 }
 
 /// DxgkDdiResetHwEngine: the queue that ran is lost with its context; others keep their place. Nothing of the node is reported
@@ -127,7 +123,7 @@ pub(crate) fn resume_hw_engine(
 pub(crate) fn reset_adapter(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
     gpu.halt();
     for node in gpu.nodes.iter() {
-        node.abandon(irql, &gpu.dxgk, true);
+        node.abandon(irql, &gpu.dxgk);
         node.set_muted(false);
     }
     gpu.doorbells.forget(irql);

@@ -9,6 +9,7 @@ use wddm_ddi::types::HANDLE;
 
 use super::{arguments, at_dispatch, inputs};
 use crate::handle;
+use crate::irql::Passive;
 use crate::power;
 
 /// May not fail. Only the adapter itself has a state; identifiers of children may be stale.
@@ -18,10 +19,13 @@ pub(crate) unsafe extern "win64" fn set_power_state(
     state: DEVICE_POWER_STATE,
     _action: i32,
 ) -> NTSTATUS {
+    // SAFETY: documented for PASSIVE_LEVEL.
+    let irql = unsafe { Passive::assume() };
     if device == DISPLAY_ADAPTER_HW_ID
-        && let Ok(gpu) = handle::adapter(context).and_then(|adapter| adapter.started())
+        && let Ok(adapter) = handle::adapter(context)
+        && let Some(gpu) = adapter.running_gpu()
     {
-        power::set_state(gpu, state);
+        power::set_state(&irql, adapter, gpu, state);
     }
     STATUS_SUCCESS
 }

@@ -8,7 +8,7 @@ pub(crate) mod report;
 
 use core::sync::atomic::Ordering;
 
-use campanile_hw::event::{self, Event, EventKind, FaultInfo};
+use campanile_hw::event::{self, Event, EventKind, FaultInfo, FaultKind};
 use campanile_hw::registers::NODES;
 use wddm_ddi::types::HANDLE;
 
@@ -284,17 +284,19 @@ fn retired(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &m
             mark(&mut batch.monitored, event.queue as usize);
         }
     } else {
-        // The last of a preempted ring may be one that is not reported itself.
+        // The last of a preempted ring may be one that is not reported itself; those before it are reported first.
+        batch.flush(irql, gpu);
         node.report_preemption(irql, &gpu.dxgk);
     }
 }
 
 fn suspended(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut Batch) {
-    let context = queue_of(adapter, gpu, event.queue).and_then(|q| adapter.objects.get::<HwContext>(q.context).ok());
-    match context {
-        Some(context) => {
+    let queue = queue_of(adapter, gpu, event.queue);
+    match queue.and_then(|queue| Some((queue, adapter.objects.get::<HwContext>(queue.context).ok()?))) {
+        Some((queue, context)) => {
             // Whatever the queue completed before it stopped is told first.
             batch.flush(irql, gpu);
+            queue.note_suspended(event.data0);
             context.answer(irql, gpu, event.data0);
         }
         None => adapter.count(Refusal::Event),
@@ -305,6 +307,10 @@ fn fault(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut
     batch.flush(irql, gpu);
     let info = FaultInfo::from_bits(event.data1);
     if let Some(node) = gpu.nodes.get(event.queue as usize) {
+        if FaultKind::from_number(info.kind()) == Some(FaultKind::Reset) {
+            node.note_reset();
+            return;
+        }
         if let Some(packet) = node.fault(irql) {
             report::packet_fault(irql, gpu, node, &packet, event.data0, info);
         }
@@ -320,13 +326,14 @@ fn fault(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut
 /// DxgkDdiDpcRoutine.
 pub(crate) fn dpc(irql: &Dispatch, adapter: &Adapter) {
     let Some(gpu) = adapter.gpu() else { return };
+    // No lock is held here: the scheduler may be waiting for a DDI that waits for the lock below.
+    gpu.dxgk.notify_dpc(irql);
     // Held so that stopping the device and destroying a queue can wait for this.
     let mut serviced = gpu.dpc.lock(irql);
     let (_, irql) = serviced.parts();
     if !gpu.is_running() {
         return;
     }
-    gpu.dxgk.notify_dpc(irql);
     for node in gpu.nodes.iter() {
         node.service(irql, &gpu.dxgk, &gpu.cmp);
     }

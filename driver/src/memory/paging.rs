@@ -126,6 +126,9 @@ fn update_page_table(gpu: &Gpu, update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE)
     {
         return Err(PagingError::Refused);
     }
+    if update.NumPageTableEntries == 0 {
+        return Ok(());
+    }
     // SAFETY: the update mode says that the address is a kernel address.
     let table = unsafe { update.PageTableAddress.CpuVirtual };
     let table = NonNull::new(table.cast::<u64>()).filter(|table| table.is_aligned()).ok_or(PagingError::Refused)?;

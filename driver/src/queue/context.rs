@@ -26,6 +26,9 @@ use crate::queue::suspend::{Purpose, Suspension, Suspensions};
 const BAND_NORMAL: u32 = 1;
 const BAND_HIGHEST: u32 = 3;
 
+/// Cookie of a suspension that nobody waits for.
+const NO_COOKIE: u64 = 0;
+
 /// A root page table that was not set yet; VRAM offset 0 belongs to the driver, so no table lies there.
 const NO_ROOT: u64 = 0;
 
@@ -191,8 +194,11 @@ impl HwContext {
         purpose: Purpose,
     ) -> Result<NTSTATUS, NTSTATUS> {
         let queues = self.queues.lock(irql);
-        if self.suspended.load(Ordering::Acquire) && purpose == Purpose::Suspend {
-            return Ok(STATUS_SUCCESS);
+        if purpose == Purpose::Suspend && self.suspended.load(Ordering::Acquire) {
+            let done = gpu.dxgk.synchronize(irql, |device| self.suspensions.with(device, |list| list.is_empty()))?;
+            if done {
+                return Ok(STATUS_SUCCESS);
+            }
         }
         let begin = |device: &Device| self.suspensions.with(device, |list| list.begin(fence, purpose));
         let cookie = gpu.dxgk.synchronize(irql, begin)?.ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
@@ -203,8 +209,8 @@ impl HwContext {
             }
             let expect = |device: &Device| self.suspensions.with(device, |list| list.expect(cookie));
             gpu.dxgk.synchronize(irql, expect)?;
-            // A queue that refuses does not run: it faulted. That is as good as stopped.
-            if gpu.cmp.run(irql, Command::SuspendQueue, [u64::from(queue.number), cookie, 0]).is_err() {
+            // A queue that refuses does not run, which is as good as stopped.
+            if !queue.suspend(irql, gpu, cookie) {
                 gpu.dxgk.synchronize(irql, |device| self.answer(device, gpu, cookie))?;
             }
         }
@@ -292,7 +298,7 @@ impl HwContext {
         for queue in queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok()) {
             if hw_queue::is_mapped(irql, queue) {
                 // Cookie 0 belongs to no suspension, so its event is passed over.
-                let _ = gpu.cmp.run(irql, Command::SuspendQueue, [u64::from(queue.number), 0, 0]);
+                let _ = gpu.cmp.run(irql, Command::SuspendQueue, [u64::from(queue.number), NO_COOKIE, 0]);
             }
         }
     }

@@ -277,8 +277,12 @@ pub(crate) fn create(
     let ring = user_ring(adapter, args)?;
     let doorbell = Doorbell { dxgk: args.hDoorbell.addr(), queue: queue_handle };
     let handle = adapter.objects.insert(irql, adapter.handle(), doorbell)?;
+    if let Ok(old) = adapter.objects.get::<Doorbell>(Handle::from_bits(old)) {
+        // User mode may still see the page of the old doorbell; it must not when the page goes to somebody else.
+        gpu.dxgk.disconnect_doorbell(irql, queue.dxgk(), raw(old.dxgk));
+    }
     gpu.doorbells.release_queue(irql, gpu, queue);
-    if let Err(status) = hw_queue::set_user_ring(irql, gpu, context, queue, Some(ring)) {
+    if let Err(status) = hw_queue::set_user_ring(irql, adapter, gpu, context, queue, Some(ring)) {
         drop(adapter.objects.remove::<Doorbell>(irql, handle));
         return Err(status);
     }
@@ -346,7 +350,7 @@ pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Hand
     let own = queue.doorbell.compare_exchange(handle.into_bits(), 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     if own && let Ok(context) = adapter.objects.get::<HwContext>(queue.context) {
         // Without a ring there is nothing to map, so this only unmaps.
-        hw_queue::set_user_ring(irql, gpu, context, queue, None)?;
+        hw_queue::set_user_ring(irql, adapter, gpu, context, queue, None)?;
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use crate::fence::log::LogBuffers;
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
 use crate::interrupt;
-use crate::irql::{Passive, UpToDispatch};
+use crate::irql::{Device, Passive, UpToDispatch};
 use crate::lock::SpinLock;
 use crate::pool::{PoolBox, PoolVec, Tag};
 use crate::queue::context::HwContext;
@@ -88,6 +88,8 @@ pub(crate) struct HwQueue {
     kernel: Option<KernelRing>,
     /// Taken before the lock of [`crate::cmp::Cmp`] and before device level.
     state: SpinLock<State>,
+    /// Cookie of a suspension that the queue did not answer yet, 0 for none.
+    suspending: AtomicU64,
     /// The DPC has to look for room in the kernel ring.
     needs_refill: AtomicBool,
     /// Number of submissions in `State::waiting`.
@@ -118,6 +120,22 @@ impl HwQueue {
         let Some(kernel) = &self.kernel else { return 0 };
         let slot = (entry % RING_ENTRIES) as usize;
         kernel.fences.get(slot).map_or(0, |fence| fence.load(Ordering::Acquire))
+    }
+
+    /// Sends the queue a suspension, which it answers by an event with `cookie`. False if it refuses: then it does not run.
+    pub(crate) fn suspend(&self, irql: &impl UpToDispatch, gpu: &Gpu, cookie: u64) -> bool {
+        self.suspending.store(cookie, Ordering::Release);
+        let sent = gpu.cmp.run(irql, Command::SuspendQueue, [u64::from(self.number), cookie, 0]).is_ok();
+        if !sent {
+            self.suspending.store(0, Ordering::Release);
+        }
+        sent
+    }
+
+    /// A SUSPENDED event came.
+    pub(crate) fn note_suspended(&self, cookie: u64) {
+        // Not equal when a later suspension is under way already; that one is still to be answered.
+        let _ = self.suspending.compare_exchange(cookie, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// A RETIRED event came: there may be room. True if something waits for it.
@@ -226,6 +244,7 @@ fn build(
         user: args.Flags.UserModeSubmission(),
         kernel: None,
         state: SpinLock::new(state),
+        suspending: AtomicU64::new(0),
         needs_refill: AtomicBool::new(false),
         waiting: AtomicU32::new(0),
         logs: SpinLock::new(LogBuffers::new()),
@@ -343,6 +362,20 @@ pub(crate) fn unmap(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
     }
 }
 
+/// After a queue was unmapped: if it owes its context the answer to a suspension, it gives it now, for it does not run any more.
+pub(crate) fn settle_suspension(irql: &Passive, adapter: &Adapter, gpu: &Gpu, context: &HwContext, queue: &HwQueue) {
+    let settle = |device: &Device| {
+        interrupt::drain(device, adapter, gpu);
+        let cookie = queue.suspending.swap(0, Ordering::AcqRel);
+        if cookie != 0 {
+            context.answer(device, gpu, cookie);
+            gpu.dxgk.queue_dpc();
+        }
+    };
+    // Without an interrupt nothing can be reported either.
+    let _ = gpu.dxgk.synchronize(irql, settle);
+}
+
 /// After a reset the hardware has no queue.
 pub(crate) fn forget_mapping(irql: &impl UpToDispatch, queue: &HwQueue) {
     let mut state = queue.state.lock(irql);
@@ -375,12 +408,14 @@ pub(crate) fn remap_if_unused(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwC
 /// As [`map`]; the queue then has no ring.
 pub(crate) fn set_user_ring(
     irql: &Passive,
+    adapter: &Adapter,
     gpu: &Gpu,
     context: &HwContext,
     queue: &HwQueue,
     ring: Option<UserRing>,
 ) -> Result<(), NTSTATUS> {
     unmap(irql, gpu, queue);
+    settle_suspension(irql, adapter, gpu, context, queue);
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
     state.user = ring;
@@ -492,15 +527,15 @@ fn destroy_parts(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -
     let queue = adapter.objects.get::<HwQueue>(handle)?;
     gpu.doorbells.release_queue(irql, gpu, queue);
     unmap(irql, gpu, queue);
+    let context = adapter.objects.get::<HwContext>(queue.context);
     // What the ring of events still holds of this queue is handled before its number means nothing.
-    let retire = |device: &crate::irql::Device| {
-        interrupt::drain(device, adapter, gpu);
-        gpu.queues.set(queue.number, None);
-    };
-    if gpu.dxgk.synchronize(irql, retire).is_err() {
+    if let Ok(context) = context {
+        settle_suspension(irql, adapter, gpu, context, queue);
+    }
+    if gpu.dxgk.synchronize(irql, |_| gpu.queues.set(queue.number, None)).is_err() {
         gpu.queues.set(queue.number, None);
     }
-    if let Ok(context) = adapter.objects.get::<HwContext>(queue.context) {
+    if let Ok(context) = context {
         let mut queues = context.queues.lock(irql);
         if let Some(index) = queues.iter().position(|other| *other == handle) {
             queues.swap_remove(index);

@@ -315,6 +315,12 @@ impl Node {
         packet
     }
 
+    /// The queue was stopped by an engine reset that was not meant for it: what it ran starts over.
+    pub(crate) fn note_reset(&self) {
+        self.needs_recovery.store(true, Ordering::Release);
+        self.needs_refill.store(true, Ordering::Release);
+    }
+
     /// Reports a preemption that waited for the ring to become empty.
     pub(crate) fn report_preemption(&self, irql: &Device, dxgk: &Dxgk) {
         if !self.is_muted()
@@ -374,15 +380,43 @@ impl Node {
         }
     }
 
-    /// Forgets everything in the ring and the FIFO after the engine was stopped. Returns the packet that was running.
-    ///
-    /// `all`: every packet submitted counts as completed, as after a reset of the adapter. Otherwise the running one does.
-    pub(crate) fn abandon(&self, irql: &impl UpToDispatch, dxgk: &Dxgk, all: bool) -> Option<Packet> {
+    /// Forgets everything in the ring and the FIFO after the device was reset; all of it counts as completed.
+    pub(crate) fn abandon(&self, irql: &impl UpToDispatch, dxgk: &Dxgk) {
         let mut submission = self.submission.lock(irql);
         let (submission, irql) = submission.parts();
+        self.forget(irql, dxgk, submission);
+        self.last_completed.store(self.last_submitted.load(Ordering::Acquire), Ordering::Release);
+    }
+
+    /// Starts the queue over, empty, after the engine was stopped. Returns the packet that was running, which counts as completed.
+    ///
+    /// # Errors
+    /// The hardware does not take the queue again.
+    pub(crate) fn restart(
+        &self,
+        irql: &impl UpToDispatch,
+        dxgk: &Dxgk,
+        cmp: &Cmp,
+    ) -> Result<Option<Packet>, CommandError> {
+        let mut submission = self.submission.lock(irql);
+        let (submission, irql) = submission.parts();
+        if cmp.unmap_queue(irql, self.ordinal) == Err(CommandError::Lost) {
+            return Err(CommandError::Lost);
+        }
+        let running = self.forget(irql, dxgk, submission);
+        if let Some(packet) = running {
+            self.last_completed.store(packet.fence, Ordering::Release);
+        }
+        self.ring.reset();
+        cmp.map_queue(irql, self.ordinal, &self.ring.descriptor(self.ordinal, BAND_NORMAL))?;
+        Ok(running)
+    }
+
+    /// Empties FIFO and ring; events of what was in the ring are recognised as old. Returns the oldest packet of the ring.
+    fn forget(&self, irql: &impl UpToDispatch, dxgk: &Dxgk, submission: &mut Submission) -> Option<Packet> {
         submission.fifo.clear();
         submission.written = 0;
-        let body = |device: &Device| {
+        let empty = |device: &Device| {
             self.flight.with(device, |flight| {
                 let oldest = flight.oldest();
                 *flight = Flight { epoch: flight.epoch.wrapping_add(1), ..Flight::new() };
@@ -390,13 +424,7 @@ impl Node {
                 oldest
             })
         };
-        let oldest = dxgk.synchronize(irql, body).unwrap_or_default();
-        let completed = match oldest {
-            _ if all => self.last_submitted.load(Ordering::Acquire),
-            Some(packet) => packet.fence,
-            None => self.last_completed.load(Ordering::Acquire),
-        };
-        self.last_completed.store(completed, Ordering::Release);
+        let oldest = dxgk.synchronize(irql, empty).unwrap_or_default();
         self.needs_recovery.store(false, Ordering::Release);
         oldest
     }

@@ -36,6 +36,11 @@ impl Suspensions {
         Self { entries: [None; UNDER_WAY], next_cookie: 1 }
     }
 
+    /// Whether none is under way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.iter().all(Option::is_none)
+    }
+
     /// Starts a suspension that waits for one answer, the sender's own; `None` if too many are under way.
     pub(crate) fn begin(&mut self, fence: u64, purpose: Purpose) -> Option<u64> {
         let cookie = self.next_cookie;
@@ -96,7 +101,9 @@ mod tests {
         suspensions.answer(cookie);
         assert!(complete(&mut suspensions).is_empty());
         suspensions.answer(cookie);
+        assert!(!suspensions.is_empty());
         assert_eq!(complete(&mut suspensions), [10]);
+        assert!(suspensions.is_empty());
     }
 
     #[test]
