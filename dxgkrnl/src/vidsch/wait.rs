@@ -195,6 +195,8 @@ pub(crate) trait Values {
 /// The waits on a fence, and the MonitoredValue that goes with them.
 pub(crate) struct Watch {
     pub(crate) list: WaitList,
+    /// Satisfied, about to be woken; empty between calls, kept for its memory.
+    satisfied: Vec<Arc<Wait>>,
     /// What MonitoredValue holds.
     monitored: u64,
 }
@@ -202,7 +204,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// Nobody waits.
     pub(crate) fn new() -> Self {
-        Self { list: WaitList::default(), monitored: UNMONITORED }
+        Self { list: WaitList::default(), satisfied: Vec::new(), monitored: UNMONITORED }
     }
 
     /// What MonitoredValue holds.
@@ -210,19 +212,21 @@ impl Watch {
         self.monitored
     }
 
-    /// Wakes the satisfied and makes MonitoredValue match the rest, until both hold at once: a signal after the last
-    /// write of MonitoredValue interrupts, and one before it is seen by the read that follows.
+    /// Makes MonitoredValue match those who are not satisfied, and wakes the others: a signal after the last write of
+    /// MonitoredValue interrupts, and one before it is seen by the read that follows. Who is woken may signal or wait
+    /// at once and finds the new MonitoredValue in place.
     pub(crate) fn settle(&mut self, values: &impl Values) {
         loop {
-            for wait in self.list.take_satisfied(values.current()) {
-                wait.satisfy();
-            }
+            self.satisfied.extend(self.list.take_satisfied(values.current()));
             let monitored = self.list.monitored_value();
             if monitored == self.monitored {
-                return;
+                break;
             }
             self.monitored = monitored;
             values.write_monitored(monitored);
+        }
+        for wait in self.satisfied.drain(..) {
+            wait.satisfy();
         }
     }
 }
