@@ -33,8 +33,6 @@ pub(crate) enum DeviceError {
     Reset,
     /// The adapter is gone or stopped.
     Stopped,
-    /// Memory for its work could not be had.
-    OutOfMemory,
 }
 
 impl DeviceError {
@@ -45,7 +43,6 @@ impl DeviceError {
             Self::Hung => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_HUNG,
             Self::Reset => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_RESET,
             Self::Stopped => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_STOPPED,
-            Self::OutOfMemory => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY,
         }
     }
 }

@@ -175,14 +175,14 @@ type Anonymous = unsafe extern "win64" fn(*mut c_void) -> NTSTATUS;
 
 /// Every thunk with its argument pointer untyped.
 fn all_thunks() -> Vec<(&'static str, Anonymous)> {
-    const { assert!(size_of::<Thunks>() % size_of::<Anonymous>() == 0) };
+    const { assert!(size_of::<Thunks>().is_multiple_of(size_of::<Anonymous>())) };
     let table = (&raw const *thunks()).cast::<Anonymous>();
     Thunks::NAMES
         .iter()
         .enumerate()
         .map(|(place, name)| {
             // SAFETY: the table is `repr(C)` and holds one function pointer for each name, all of this shape.
-            (*name, unsafe { table.add(place).read() })
+            (*name, unsafe { table.wrapping_add(place).read() })
         })
         .collect()
 }
@@ -291,7 +291,7 @@ fn an_allocation_lives_through_all_its_states() {
     let (status, answer) = user.resident(&mut [allocation]);
     assert_eq!((status, answer.PagingFenceValue, answer.NumBytesToTrim), (STATUS_SUCCESS, 0, 0), "nothing was to do");
     let base = user.map(user.map_args(allocation, 16)).unwrap();
-    assert!(base != 0 && base % SIZE as u64 == 0);
+    assert!(base != 0 && base.is_multiple_of(SIZE as u64));
     let second = user.map(user.map_args(allocation, 4)).unwrap();
     assert_ne!(base, second);
     assert_eq!(user.evict(&mut [allocation]), STATUS_SUCCESS);

@@ -386,7 +386,7 @@ pub(super) unsafe extern "win64" fn reserve_gpu_virtual_address(
             Kind::D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO => true,
             _ => return Err(STATUS_INVALID_PARAMETER),
         };
-        if args.Size % REGION_ALIGN != 0 {
+        if !args.Size.is_multiple_of(REGION_ALIGN) {
             return Err(STATUS_INVALID_PARAMETER);
         }
         args.VirtualAddress =

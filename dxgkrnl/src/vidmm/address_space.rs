@@ -156,7 +156,7 @@ impl AddressSpace {
     pub(crate) fn map(&self, request: &MapRequest<'_>) -> Result<u64, NTSTATUS> {
         let vidmm = self.vidmm()?;
         let len = request.pages.checked_mul(PAGE_SIZE).filter(|len| *len != 0).ok_or(STATUS_INVALID_PARAMETER)?;
-        if request.base % PAGE_SIZE != 0 {
+        if !request.base.is_multiple_of(PAGE_SIZE) {
             return Err(STATUS_INVALID_PARAMETER);
         }
         let source = match request.shows {

@@ -12,7 +12,7 @@ use crate::device::Device;
 use crate::machine::lock;
 use crate::miniport::KmdHandle;
 use crate::ram::PAGE_SIZE;
-use crate::vidmm::memory::{IdlePoint, Place, State};
+use crate::vidmm::memory::{IdlePoint, State};
 use crate::vidmm::segment::Segments;
 use crate::vidmm::{Global, VidMm};
 
@@ -63,6 +63,9 @@ pub(crate) struct Request<'a> {
     /// The caller's own flags that matter to the driver at open.
     pub(crate) read_only: bool,
 }
+
+/// What came of it: the allocations in order, and the resource if one was asked for.
+pub(crate) type Created = (Vec<Arc<Allocation>>, Option<Arc<Resource>>);
 
 /// Normal priority. [d3dukmdt: D3DDDI_ALLOCATIONPRIORITY_NORMAL]
 const PRIORITY_NORMAL: u32 = 0x7800_0000;
@@ -153,7 +156,7 @@ impl VidMm {
         self: &Arc<Self>,
         device: &Device,
         request: Request<'_>,
-    ) -> Result<(Vec<Arc<Allocation>>, Option<Arc<Resource>>), NTSTATUS> {
+    ) -> Result<Created, NTSTATUS> {
         let Request { allocations, private, resource, read_only } = request;
         let _running = self.enter()?;
         let mut infos: Vec<DXGK_ALLOCATIONINFO> = allocations.iter_mut().map(|data| info(data)).collect();
@@ -373,11 +376,6 @@ impl Allocation {
         self.kmd
     }
 
-    /// The driver's handle on the device it was made on.
-    pub(crate) fn open_handle(&self) -> KmdHandle {
-        self.open
-    }
-
     pub(crate) fn id(&self) -> AllocationId {
         self.id
     }
@@ -405,11 +403,6 @@ impl Allocation {
     /// Identity of the device it was made on.
     pub(crate) fn device(&self) -> u64 {
         self.device
-    }
-
-    /// The resource it belongs to.
-    pub(crate) fn resource(&self) -> Option<&Arc<Resource>> {
-        self.resource.as_ref()
     }
 
     fn with_state<R>(&self, act: impl FnOnce(&mut State) -> R) -> Option<R> {
@@ -446,15 +439,6 @@ impl Allocation {
         if let Some(vidmm) = self.vidmm.upgrade() {
             vidmm.destroy_allocation(self, None);
         }
-    }
-
-    /// The bytes are nowhere yet, in system memory, or in a segment: for reports and tests.
-    pub(crate) fn segment(&self) -> Option<u32> {
-        self.with_state(|state| match &state.place {
-            Place::Uncommitted => None,
-            Place::System(_) => Some(0),
-            Place::Local { segment, .. } => Some(*segment),
-        })?
     }
 }
 

@@ -17,7 +17,6 @@ use crate::loader::Driver as LoadedDriver;
 use crate::machine::lock;
 use crate::miniport::{KmdHandle, Miniport};
 use crate::ram::{PAGE_SIZE, Ram, map_shared};
-use crate::verifier::Verifier;
 use crate::vidmm::driver::Driver;
 use crate::vidmm::memory::Memory;
 use crate::vidmm::page_table::Shape;
@@ -39,7 +38,6 @@ pub(super) struct Fake {
     vram: NonNull<u8>,
     vram_size: u64,
     tlb: HashMap<((u32, u64), u64), u64>,
-    pub(super) flushes: usize,
     /// Answers that replace the next ones to operations with a buffer.
     pub(super) refuse: VecDeque<NTSTATUS>,
     /// Answers that replace the next ones to operations without.
@@ -154,7 +152,7 @@ impl Fake {
 
 impl PagingNode for FakeNode {
     fn submit(&self, address: u64, size: u32, _private: &mut [u8]) -> Result<u32, NTSTATUS> {
-        assert!(size > 0 && size as usize % PACKET == 0);
+        assert!(size > 0 && (size as usize).is_multiple_of(PACKET));
         let mut next = lock(&self.next);
         *next += 1;
         lock(&self.queue).push_back((*next, address, size));
@@ -244,39 +242,44 @@ unsafe extern "win64" fn build(adapter: HANDLE, args: *mut DXGKARG_BUILDPAGINGBU
         return status;
     }
     use DXGK_BUILDPAGINGBUFFER_OPERATION as Op;
-    // SAFETY: Operation names the arm that is filled.
-    unsafe {
-        match args.Operation {
-            Op::DXGK_OPERATION_UPDATE_PAGE_TABLE => update(&args.u.UpdatePageTable),
-            Op::DXGK_OPERATION_FLUSH_TLB => {
-                let flush = args.u.FlushTlb;
-                let root = (flush.RootPageTableAddress.SegmentId, flush.RootPageTableAddress.SegmentOffset);
-                let pages = flush.StartVirtualAddress / PAGE_SIZE..flush.EndVirtualAddress.div_ceil(PAGE_SIZE);
-                fake.tlb.retain(|(other, page), _| *other != root || !pages.contains(page));
-                fake.flushes += 1;
-            }
-            Op::DXGK_OPERATION_VIRTUAL_FILL => {
-                let fill = args.u.FillVirtual;
-                if fake.overrun {
-                    let beyond = args.pDmaBuffer.wrapping_byte_add(args.DmaSize as usize).cast::<u8>();
-                    beyond.write(0);
-                }
-                return push(args, fill.FillSizeInBytes, |at, len| [1, 0, fill.DestinationVirtualAddress + at, len]);
-            }
-            Op::DXGK_OPERATION_VIRTUAL_TRANSFER => {
-                let copy = args.u.TransferVirtual;
-                return push(args, copy.TransferSizeInBytes, |at, len| {
-                    [2, copy.SourceVirtualAddress + at, copy.DestinationVirtualAddress + at, len]
-                });
-            }
-            Op::DXGK_OPERATION_SIGNAL_MONITORED_FENCE => {
-                let signal = args.u.SignalMonitoredFence;
-                return push(args, 1, |_, _| [3, signal.MonitoredFenceValue, signal.MonitoredFenceGpuVa, 0]);
-            }
-            other => panic!("operation {other:?} is not for a WDDM 2 driver"),
+    match args.Operation {
+        Op::DXGK_OPERATION_UPDATE_PAGE_TABLE => {
+            // SAFETY: Operation names the arm that is filled.
+            update(unsafe { &args.u.UpdatePageTable });
+            STATUS_SUCCESS
         }
+        Op::DXGK_OPERATION_FLUSH_TLB => {
+            // SAFETY: Operation names the arm that is filled.
+            let flush = unsafe { args.u.FlushTlb };
+            let root = (flush.RootPageTableAddress.SegmentId, flush.RootPageTableAddress.SegmentOffset);
+            let pages = flush.StartVirtualAddress / PAGE_SIZE..flush.EndVirtualAddress.div_ceil(PAGE_SIZE);
+            fake.tlb.retain(|(other, page), _| *other != root || !pages.contains(page));
+            STATUS_SUCCESS
+        }
+        Op::DXGK_OPERATION_VIRTUAL_FILL => {
+            // SAFETY: Operation names the arm that is filled.
+            let fill = unsafe { args.u.FillVirtual };
+            if fake.overrun {
+                let beyond = args.pDmaBuffer.wrapping_byte_add(args.DmaSize as usize).cast::<u8>();
+                // SAFETY: a page of the system follows the buffer.
+                unsafe { beyond.write(0) };
+            }
+            push(args, fill.FillSizeInBytes, |at, len| [1, 0, fill.DestinationVirtualAddress + at, len])
+        }
+        Op::DXGK_OPERATION_VIRTUAL_TRANSFER => {
+            // SAFETY: Operation names the arm that is filled.
+            let copy = unsafe { args.u.TransferVirtual };
+            push(args, copy.TransferSizeInBytes, |at, len| {
+                [2, copy.SourceVirtualAddress + at, copy.DestinationVirtualAddress + at, len]
+            })
+        }
+        Op::DXGK_OPERATION_SIGNAL_MONITORED_FENCE => {
+            // SAFETY: Operation names the arm that is filled.
+            let signal = unsafe { args.u.SignalMonitoredFence };
+            push(args, 1, |_, _| [3, signal.MonitoredFenceValue, signal.MonitoredFenceGpuVa, 0])
+        }
+        other => panic!("operation {other:?} is not for a WDDM 2 driver"),
     }
-    STATUS_SUCCESS
 }
 
 /// A memory manager on a fake GPU with `vram` bytes of VRAM (segment 2, behind an aperture) and `ram` bytes of system memory.
@@ -295,15 +298,14 @@ pub(super) fn memory(ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fak
         vram: base,
         vram_size: vram,
         tlb: HashMap::new(),
-        flushes: 0,
         refuse: VecDeque::new(),
         refuse_at_once: VecDeque::new(),
         overrun: false,
     }));
-    let verifier = Arc::new(Verifier::default());
+    let loaded = LoadedDriver::for_tests("fake");
+    let verifier = Arc::clone(loaded.verifier());
     let mut table = DRIVER_INITIALIZATION_DATA::zeroed();
     table.DxgkDdiBuildPagingBuffer = Some(build);
-    let loaded = LoadedDriver::new("fake".to_owned(), Arc::clone(&verifier), Arc::clone(&ram));
     let mut mmu = DXGK_GPUMMUCAPS::zeroed();
     mmu.Bits =
         mmu.Bits.with_ReadOnlyMemorySupported(true).with_ZeroInPteSupported(true).with_InvalidTlbEntriesNotCached(true);

@@ -157,13 +157,11 @@ impl World {
                 }
                 let Some(at) = model.mapped else { continue };
                 match self.gpu(at + page as u64 * PAGES, true) {
-                    // SAFETY: what translates is mapped.
-                    Ok(byte) => assert_eq!(
-                        unsafe { byte.as_ptr().read_volatile() },
-                        *expected,
-                        "GPU, {:?} page {page}",
-                        model.id
-                    ),
+                    Ok(byte) => {
+                        // SAFETY: what translates is mapped.
+                        let seen = unsafe { byte.as_ptr().read_volatile() };
+                        assert_eq!(seen, *expected, "GPU, {:?} page {page}", model.id);
+                    }
                     Err(Fault) => assert_eq!(model.listed, 0, "{:?} is resident and faults", model.id),
                 }
             }

@@ -8,9 +8,12 @@ use wddm_ddi::status::STATUS_NO_MEMORY;
 
 use super::*;
 
-/// Tables in plain memory; every entry is (valid, address), `None` when never written.
+/// A table: its level, and (valid, address) of every entry, `None` when never written.
+type Stored = (u32, Vec<Option<(bool, u64)>>);
+
+/// Tables in plain memory.
 struct Memory {
-    tables: BTreeMap<u64, (u32, Vec<Option<(bool, u64)>>)>,
+    tables: BTreeMap<u64, Stored>,
     next: u64,
     shape: Shape,
     /// Tables that can still be had.

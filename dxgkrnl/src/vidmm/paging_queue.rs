@@ -63,11 +63,6 @@ impl PagingQueue {
         &self.device
     }
 
-    /// The fence that counts its requests.
-    pub(crate) fn fence(&self) -> &Arc<SyncObject> {
-        &self.fence
-    }
-
     /// Handle of the fence in the process.
     pub(crate) fn fence_handle(&self) -> D3DKMT_HANDLE {
         self.fence_handle

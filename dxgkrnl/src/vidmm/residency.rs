@@ -82,7 +82,7 @@ impl Memory {
         let busy = self.submit_since(before);
         let state = self.state(id)?;
         state.place = place;
-        state.busy = busy.clone().ok().flatten().or(state.busy);
+        state.busy = busy.ok().flatten().or(state.busy);
         moved.and(busy.map(|_| ()))?;
         self.rotate_lock(id)?;
         self.state(id)?.accessible = true;
@@ -168,7 +168,7 @@ impl Memory {
         let busy = self.submit_since(before);
         let state = self.state(id)?;
         state.place = stays;
-        state.busy = busy.clone().ok().flatten().or(state.busy);
+        state.busy = busy.ok().flatten().or(state.busy);
         moved.and(busy.map(|_| ()))?;
         self.rotate_lock(id)?;
         Ok(true)

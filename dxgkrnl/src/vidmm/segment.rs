@@ -60,6 +60,7 @@ impl SystemMemory {
     }
 
     /// Number of pages.
+    #[cfg(test)]
     pub(crate) fn pages(&self) -> u64 {
         self.pages
     }
@@ -67,8 +68,6 @@ impl SystemMemory {
 
 /// A segment that holds memory (not an aperture).
 pub(crate) struct MemorySegment {
-    /// 1-based identifier.
-    pub(crate) id: u32,
     /// Bytes.
     pub(crate) size: u64,
     /// Kernel address of its start, when the CPU reaches it.
@@ -94,7 +93,6 @@ impl Segments {
     pub(crate) fn new(ram: Arc<Ram>, described: &[Segment]) -> Self {
         let list = described.iter().map(|segment| {
             (!segment.flags.Aperture()).then(|| MemorySegment {
-                id: segment.id,
                 size: segment.size,
                 kernel: segment.kernel,
                 cpu_address: segment.cpu_address,
@@ -102,11 +100,6 @@ impl Segments {
             })
         });
         Self { ram, list: list.collect() }
-    }
-
-    /// Whether a segment with this identifier exists.
-    pub(crate) fn exists(&self, id: u32) -> bool {
-        id != 0 && (id as usize) <= self.list.len()
     }
 
     /// The segment with this identifier, if it holds memory.

@@ -61,7 +61,7 @@ impl UserMapping {
     /// The part is not inside the range or not page-aligned, or the host refuses; the range then still shows what it did.
     pub(crate) fn show(&self, at: u64, file: &File, offset: u64, len: u64, writable: bool) -> io::Result<()> {
         let end = at.checked_add(len).ok_or(io::ErrorKind::InvalidInput)?;
-        if end > self.len || (at | len | offset) % PAGE_SIZE != 0 || len == 0 {
+        if end > self.len || !(at | len | offset).is_multiple_of(PAGE_SIZE) || len == 0 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
