@@ -1,0 +1,99 @@
+//! Native fences, and waits and signals from the CPU.
+
+use campanile_hw::packet::{self, Packet};
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::kmt::*;
+use wddm_ddi::types::*;
+
+use super::Rig;
+use crate::hlk::Failure;
+use crate::hlk::kmt::Word;
+
+/// A native fence.
+#[derive(Clone, Copy)]
+pub(in crate::hlk) struct RawFence {
+    pub(in crate::hlk) handle: D3DKMT_HANDLE,
+    pub(in crate::hlk) value: Word,
+    pub(in crate::hlk) current: u64,
+    pub(in crate::hlk) monitored: u64,
+}
+
+impl Rig {
+    /// Creates a native fence.
+    pub(in crate::hlk) fn fence(&self, initial: u64) -> Result<RawFence, Failure> {
+        let created =
+            self.create_fence(initial).map_err(|status| Failure::new(format!("D3DKMTCreateNativeFence: {status}")))?;
+        let mapping = created.Info.NativeFenceMapping;
+        Ok(RawFence {
+            handle: created.hSyncObject,
+            value: Word::new(mapping.CurrentValueCpuVa, "the fence's current value")?,
+            current: mapping.CurrentValueGpuVa,
+            monitored: mapping.MonitoredValueGpuVa,
+        })
+    }
+
+    /// Creates a native fence; what the thunk returned.
+    pub(in crate::hlk) fn create_fence(&self, initial: u64) -> Result<D3DKMT_CREATENATIVEFENCE, NTSTATUS> {
+        let mut arguments = D3DKMT_CREATENATIVEFENCE::zeroed();
+        arguments.hDevice = self.device;
+        arguments.Info.InitialFenceValue = initial;
+        arguments.Info.EngineAffinity = 1;
+        arguments.Info.Type = D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT;
+        self.kmt.call(self.kmt.table().D3DKMTCreateNativeFence, &mut arguments).ok()?;
+        Ok(arguments)
+    }
+
+    /// Destroys a fence.
+    pub(in crate::hlk) fn destroy_fence(&self, fence: D3DKMT_HANDLE) -> NTSTATUS {
+        let mut arguments = D3DKMT_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject: fence };
+        self.kmt.call(self.kmt.table().D3DKMTDestroySynchronizationObject, &mut arguments)
+    }
+
+    /// Signals fences from the CPU.
+    pub(in crate::hlk) fn signal(&self, fences: &[D3DKMT_HANDLE], values: &[u64]) -> NTSTATUS {
+        let (mut fences, mut values) = (fences.to_vec(), values.to_vec());
+        let mut arguments = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU::zeroed();
+        arguments.hDevice = self.device;
+        arguments.ObjectCount = fences.len() as u32;
+        arguments.ObjectHandleArray = fences.as_mut_ptr();
+        arguments.FenceValueArray = values.as_mut_ptr();
+        self.kmt.call(self.kmt.table().D3DKMTSignalSynchronizationObjectFromCpu, &mut arguments)
+    }
+
+    /// Waits on the CPU for all fences, or any of them.
+    pub(in crate::hlk) fn wait(&self, fences: &[D3DKMT_HANDLE], values: &[u64], any: bool) -> NTSTATUS {
+        self.wait_with_event(fences, values, any, None)
+    }
+
+    /// Waits on the CPU; with an event (an eventfd) the call returns at once.
+    pub(in crate::hlk) fn wait_with_event(
+        &self,
+        fences: &[D3DKMT_HANDLE],
+        values: &[u64],
+        any: bool,
+        event: Option<i32>,
+    ) -> NTSTATUS {
+        let (mut fences, mut values) = (fences.to_vec(), values.to_vec());
+        let mut arguments = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU::zeroed();
+        arguments.hDevice = self.device;
+        arguments.ObjectCount = fences.len() as u32;
+        arguments.ObjectHandleArray = fences.as_mut_ptr();
+        arguments.FenceValueArray = values.as_mut_ptr();
+        arguments.Flags = D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS::new().with_WaitAny(any);
+        arguments.hAsyncEvent = event.map_or(std::ptr::null_mut(), |fd| std::ptr::without_provenance_mut(fd as usize));
+        self.kmt.call(self.kmt.table().D3DKMTWaitForSynchronizationObjectFromCpu, &mut arguments)
+    }
+}
+
+impl RawFence {
+    /// A SIGNAL packet.
+    pub(in crate::hlk) fn signal(&self, value: u64) -> Packet {
+        Packet::Signal(packet::Signal { handle: self.handle, current: self.current, monitored: self.monitored, value })
+    }
+
+    /// A WAIT packet.
+    pub(in crate::hlk) fn wait(&self, value: u64) -> Packet {
+        Packet::Wait(packet::Wait { handle: self.handle, current: self.current, value })
+    }
+}

@@ -1,0 +1,196 @@
+//! Allocations: created, resident, mapped for the GPU, locked for the CPU.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use campanile_hw::packet::{self, Packet};
+use campanile_hw::private::{AllocationData, MAGIC, Placement};
+use wddm_ddi::Zeroed;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::*;
+
+use super::Rig;
+use crate::hlk::Failure;
+
+/// An allocation, resident and mapped for the GPU.
+#[derive(Clone, Copy)]
+pub(in crate::hlk) struct Memory {
+    pub(in crate::hlk) handle: D3DKMT_HANDLE,
+    pub(in crate::hlk) address: u64,
+    pub(in crate::hlk) size: u64,
+}
+
+/// An allocation as the CPU sees it, until unlocked.
+#[derive(Clone, Copy)]
+pub(in crate::hlk) struct View {
+    start: NonNull<u8>,
+    size: u64,
+}
+
+impl Rig {
+    /// Creates an allocation with this private data, neither resident nor mapped.
+    pub(in crate::hlk) fn create_raw(&self, data: &mut [u8]) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+        let mut info = D3DDDI_ALLOCATIONINFO2::zeroed();
+        info.pPrivateDriverData = data.as_mut_ptr().cast::<c_void>();
+        info.PrivateDriverDataSize = data.len() as u32;
+        let mut create = D3DKMT_CREATEALLOCATION::zeroed();
+        create.hDevice = self.device;
+        create.NumAllocations = 1;
+        create.u1 = D3DKMT_CREATEALLOCATION_Union1 { pAllocationInfo2: &mut info };
+        self.kmt.call(self.kmt.table().D3DKMTCreateAllocation2, &mut create).ok()?;
+        Ok(info.hAllocation)
+    }
+
+    /// Creates an allocation, neither resident nor mapped.
+    pub(in crate::hlk) fn create(&self, size: u64, placement: Placement) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+        let data = AllocationData { magic: MAGIC, placement: placement as u32, size, reserved: 0 };
+        self.create_raw(&mut data.to_bytes())
+    }
+
+    /// Makes an allocation resident and waits for it.
+    pub(in crate::hlk) fn make_resident(&self, allocation: D3DKMT_HANDLE) -> Result<(), Failure> {
+        let mut handle = allocation;
+        let mut arguments = D3DDDI_MAKERESIDENT::zeroed();
+        arguments.hPagingQueue = self.paging_queue;
+        arguments.NumAllocations = 1;
+        arguments.AllocationList = &mut handle;
+        let status = self.kmt.call(self.kmt.table().D3DKMTMakeResident, &mut arguments);
+        self.settle(status, arguments.PagingFenceValue, "D3DKMTMakeResident")
+    }
+
+    /// Takes an allocation off the residency list.
+    pub(in crate::hlk) fn evict(&self, allocation: D3DKMT_HANDLE) -> NTSTATUS {
+        let mut handle = allocation;
+        let mut arguments = D3DKMT_EVICT::zeroed();
+        arguments.hDevice = self.device;
+        arguments.NumAllocations = 1;
+        arguments.AllocationList = &mut handle;
+        self.kmt.call(self.kmt.table().D3DKMTEvict, &mut arguments)
+    }
+
+    /// A request to map a whole allocation of `size` bytes, to be changed by the case.
+    pub(in crate::hlk) fn map_request(&self, allocation: D3DKMT_HANDLE, size: u64) -> D3DDDI_MAPGPUVIRTUALADDRESS {
+        let mut arguments = D3DDDI_MAPGPUVIRTUALADDRESS::zeroed();
+        arguments.hPagingQueue = self.paging_queue;
+        arguments.hAllocation = allocation;
+        arguments.SizeInPages = size.div_ceil(4096);
+        arguments.Protection = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new().with_Write(true);
+        arguments
+    }
+
+    /// Maps and waits; the GPU virtual address.
+    pub(in crate::hlk) fn map(&self, mut request: D3DDDI_MAPGPUVIRTUALADDRESS) -> Result<u64, Failure> {
+        let status = self.kmt.call(self.kmt.table().D3DKMTMapGpuVirtualAddress, &mut request);
+        self.settle(status, request.PagingFenceValue, "D3DKMTMapGpuVirtualAddress")?;
+        Ok(request.VirtualAddress)
+    }
+
+    /// Frees a range of GPU virtual addresses.
+    pub(in crate::hlk) fn free(&self, address: u64, size: u64) -> NTSTATUS {
+        let mut arguments = D3DKMT_FREEGPUVIRTUALADDRESS { hAdapter: self.adapter, BaseAddress: address, Size: size };
+        self.kmt.call(self.kmt.table().D3DKMTFreeGpuVirtualAddress, &mut arguments)
+    }
+
+    /// An allocation that the GPU can use: created, resident, mapped.
+    pub(in crate::hlk) fn memory(&self, size: u64, placement: Placement) -> Result<Memory, Failure> {
+        let handle = self
+            .create(size, placement)
+            .map_err(|status| Failure::new(format!("an allocation of {size} bytes: {status}")))?;
+        self.make_resident(handle)?;
+        let address = self.map(self.map_request(handle, size))?;
+        Ok(Memory { handle, address, size })
+    }
+
+    /// Destroys an allocation.
+    pub(in crate::hlk) fn destroy_allocation(&self, allocation: D3DKMT_HANDLE) -> NTSTATUS {
+        let mut handle = allocation;
+        let mut arguments = D3DKMT_DESTROYALLOCATION2::zeroed();
+        arguments.hDevice = self.device;
+        arguments.phAllocationList = &mut handle;
+        arguments.AllocationCount = 1;
+        self.kmt.call(self.kmt.table().D3DKMTDestroyAllocation2, &mut arguments)
+    }
+
+    /// Locks an allocation; its address.
+    pub(in crate::hlk) fn lock(&self, allocation: D3DKMT_HANDLE) -> Result<NonNull<u8>, NTSTATUS> {
+        let mut arguments = D3DKMT_LOCK2::zeroed();
+        arguments.hDevice = self.device;
+        arguments.hAllocation = allocation;
+        self.kmt.call(self.kmt.table().D3DKMTLock2, &mut arguments).ok()?;
+        NonNull::new(arguments.pData.cast()).ok_or(STATUS_UNSUCCESSFUL)
+    }
+
+    /// Unlocks an allocation.
+    pub(in crate::hlk) fn unlock(&self, allocation: D3DKMT_HANDLE) -> NTSTATUS {
+        let mut arguments = D3DKMT_UNLOCK2 { hDevice: self.device, hAllocation: allocation };
+        self.kmt.call(self.kmt.table().D3DKMTUnlock2, &mut arguments)
+    }
+
+    /// Locks memory for as long as the case runs.
+    pub(in crate::hlk) fn view(&self, memory: Memory) -> Result<View, Failure> {
+        let start = self.lock(memory.handle).map_err(|status| Failure::new(format!("D3DKMTLock2: {status}")))?;
+        Ok(View { start, size: memory.size })
+    }
+}
+
+impl View {
+    /// Writes bytes at an offset.
+    ///
+    /// # Panics
+    /// The range leaves the memory; a mistake of the case.
+    pub(in crate::hlk) fn write(&self, offset: u64, bytes: &[u8]) {
+        let target = self.at(offset, bytes.len() as u64);
+        // SAFETY: the range was just checked, and the memory stays locked while the case runs; the GPU may read it meanwhile,
+        // which is what it is for.
+        unsafe { target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+
+    /// Reads bytes at an offset.
+    ///
+    /// # Panics
+    /// The range leaves the memory; a mistake of the case.
+    pub(in crate::hlk) fn read(&self, offset: u64, len: u64) -> Vec<u8> {
+        let mut bytes = vec![0; len as usize];
+        let source = self.at(offset, len);
+        // SAFETY: as in `write`.
+        unsafe { source.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
+        bytes
+    }
+
+    /// Fills everything with one byte.
+    pub(in crate::hlk) fn fill(&self, byte: u8) {
+        // SAFETY: as in `write`.
+        unsafe { self.start.as_ptr().write_bytes(byte, self.size as usize) };
+    }
+
+    /// Stores a word with release order.
+    pub(in crate::hlk) fn store(&self, offset: u64, value: u64) {
+        let word = self.at(offset, 8).cast::<std::sync::atomic::AtomicU64>();
+        assert!(word.is_aligned(), "the case stores a misaligned word");
+        // SAFETY: the word lies in the memory and is aligned; nothing but atomic accesses and copies touch it.
+        let word = unsafe { &*word };
+        word.store(value, std::sync::atomic::Ordering::Release);
+    }
+
+    /// First address.
+    pub(in crate::hlk) fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    fn at(&self, offset: u64, len: u64) -> *mut u8 {
+        assert!(offset.checked_add(len).is_some_and(|end| end <= self.size), "the case reaches outside its memory");
+        // SAFETY: the offset lies within the locked memory.
+        unsafe { self.start.as_ptr().add(offset as usize) }
+    }
+}
+
+/// A FILL packet.
+pub(in crate::hlk) fn fill(destination: u64, size: u64, pattern: u32) -> Packet {
+    Packet::Fill(packet::Fill { destination, size, pattern })
+}
+
+/// A COPY packet of one run.
+pub(in crate::hlk) fn copy(destination: u64, source: u64, size: u32) -> Packet {
+    Packet::Copy(packet::Copy { source, destination, row_bytes: size, rows: 1, source_pitch: 0, destination_pitch: 0 })
+}

@@ -1,0 +1,89 @@
+//! User mode by hand: device, memory, queue, doorbell and fence over the raw thunks.
+//!
+//! Does what the user-mode driver does, one visible step at a time, so that a case can leave a step out, reorder it or put a hostile
+//! value in its place. Nothing is destroyed here: a case that does not destroy leaves it to the exit of its process.
+
+mod fence;
+mod memory;
+mod queue;
+
+use std::time::{Duration, Instant};
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::kmt::*;
+use wddm_ddi::types::*;
+
+use super::case::{Failure, granted};
+use super::kmt::{Kmt, Word};
+
+pub(super) use fence::RawFence;
+pub(super) use memory::{Memory, View, copy, fill};
+pub(super) use queue::{RING_ENTRIES, RawQueue, user_mode_flags};
+
+/// How long something that must happen may take, on a machine busy with other things.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A device and its paging queue.
+pub(super) struct Rig {
+    pub(super) kmt: Kmt,
+    pub(super) adapter: D3DKMT_HANDLE,
+    pub(super) device: D3DKMT_HANDLE,
+    pub(super) paging_queue: D3DKMT_HANDLE,
+    paging_fence: D3DKMT_HANDLE,
+    paging_value: Word,
+}
+
+/// Waits until `done`; says `what` never happened otherwise.
+pub(super) fn wait_until(what: &str, mut done: impl FnMut() -> bool) -> Result<(), Failure> {
+    let started = Instant::now();
+    while !done() {
+        if started.elapsed() > PATIENCE {
+            return Err(Failure::new(format!("{what} did not happen within {} s", PATIENCE.as_secs())));
+        }
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+impl Rig {
+    /// Opens the adapter and creates a device with a paging queue.
+    pub(super) fn open(luid: LUID) -> Result<Self, Failure> {
+        let kmt = Kmt::new();
+        let adapter = kmt.open_adapter(luid).map_err(|status| Failure::new(format!("open adapter: {status}")))?;
+        Self::on_adapter(kmt, adapter)
+    }
+
+    /// Creates another device on an opened adapter.
+    pub(super) fn on_adapter(kmt: Kmt, adapter: D3DKMT_HANDLE) -> Result<Self, Failure> {
+        let mut device = D3DKMT_CREATEDEVICE::zeroed();
+        device.u = D3DKMT_CREATEDEVICE_Union { hAdapter: adapter };
+        granted(kmt.call(kmt.table().D3DKMTCreateDevice, &mut device), "D3DKMTCreateDevice")?;
+        let mut paging = D3DKMT_CREATEPAGINGQUEUE::zeroed();
+        paging.hDevice = device.hDevice;
+        granted(kmt.call(kmt.table().D3DKMTCreatePagingQueue, &mut paging), "D3DKMTCreatePagingQueue")?;
+        Ok(Self {
+            kmt,
+            adapter,
+            device: device.hDevice,
+            paging_queue: paging.hPagingQueue,
+            paging_fence: paging.hSyncObject,
+            paging_value: Word::new(paging.FenceValueCPUVirtualAddress, "the paging fence")?,
+        })
+    }
+
+    /// Destroys the device with everything on it.
+    pub(super) fn destroy(&self) -> NTSTATUS {
+        let mut arguments = D3DKMT_DESTROYDEVICE { hDevice: self.device };
+        self.kmt.call(self.kmt.table().D3DKMTDestroyDevice, &mut arguments)
+    }
+
+    /// Waits for a paging request that was answered with `status`.
+    pub(super) fn settle(&self, status: NTSTATUS, value: u64, what: &str) -> Result<(), Failure> {
+        granted(status, what)?;
+        if self.paging_value.load() < value {
+            granted(self.wait(&[self.paging_fence], &[value], false), "the wait for the paging fence")?;
+        }
+        ensure!(self.paging_value.load() >= value, "the wait for {what} ended before its paging fence value");
+        Ok(())
+    }
+}

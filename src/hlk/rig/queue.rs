@@ -1,0 +1,275 @@
+//! Hardware queues for user-mode submission: ring, doorbell, and the order of the page.
+
+use campanile_hw::packet::{self, Packet};
+use campanile_hw::private::{DoorbellData, Placement};
+use campanile_hw::queue::{CONTROL_SIZE, CONTROL_WRITE_POINTER, RING_ENTRY_SIZE, RingEntry, RingGeometry};
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::kmt::*;
+use wddm_ddi::types::*;
+
+use super::{Memory, Rig, View, wait_until};
+use crate::hlk::Failure;
+use crate::hlk::case::granted;
+use crate::hlk::kmt::{DEVICE_LOST, Word};
+
+/// Command memory of one submission.
+const COMMANDS_PER_ENTRY: u64 = 512;
+/// Entries of the smallest ring that fills its allocation, which is what tells the driver their number.
+pub(in crate::hlk) const RING_ENTRIES: u32 = 4096 / RING_ENTRY_SIZE as u32;
+
+/// A hardware queue for user-mode submission with everything that submission needs, doorbell not yet connected.
+pub(in crate::hlk) struct RawQueue {
+    pub(in crate::hlk) context: D3DKMT_HANDLE,
+    pub(in crate::hlk) queue: D3DKMT_HANDLE,
+    pub(in crate::hlk) progress: Word,
+    pub(in crate::hlk) progress_fence: D3DKMT_HANDLE,
+    pub(in crate::hlk) ring: Memory,
+    pub(in crate::hlk) control: Memory,
+    pub(in crate::hlk) commands: Memory,
+    pub(in crate::hlk) doorbell: RawDoorbell,
+    pub(in crate::hlk) ring_view: View,
+    pub(in crate::hlk) control_view: View,
+    pub(in crate::hlk) commands_view: View,
+    geometry: RingGeometry,
+    written: u64,
+}
+
+/// A doorbell's handle and its three mappings.
+#[derive(Clone, Copy)]
+pub(in crate::hlk) struct RawDoorbell {
+    pub(in crate::hlk) handle: D3DKMT_HANDLE,
+    pub(in crate::hlk) page: Word,
+    pub(in crate::hlk) status: Word,
+    pub(in crate::hlk) last_queued: Word,
+}
+
+/// What a doorbell said to a ring.
+enum Rung {
+    Heard,
+    Lost,
+}
+
+impl Rig {
+    /// Creates a hardware context.
+    pub(in crate::hlk) fn context(&self, node: u32) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+        let mut arguments = D3DKMT_CREATEHWCONTEXT::zeroed();
+        arguments.hDevice = self.device;
+        arguments.NodeOrdinal = node;
+        arguments.EngineAffinity = 1;
+        self.kmt.call(self.kmt.table().D3DKMTCreateHwContext, &mut arguments).ok()?;
+        Ok(arguments.hHwContext)
+    }
+
+    /// Creates a hardware queue with these flags.
+    pub(in crate::hlk) fn hw_queue(
+        &self,
+        context: D3DKMT_HANDLE,
+        flags: D3DDDI_CREATEHWQUEUEFLAGS,
+    ) -> Result<D3DKMT_CREATEHWQUEUE, NTSTATUS> {
+        let mut arguments = D3DKMT_CREATEHWQUEUE::zeroed();
+        arguments.hHwContext = context;
+        arguments.Flags = flags;
+        self.kmt.call(self.kmt.table().D3DKMTCreateHwQueue, &mut arguments).ok()?;
+        Ok(arguments)
+    }
+
+    /// Creates a doorbell.
+    pub(in crate::hlk) fn doorbell(
+        &self,
+        queue: D3DKMT_HANDLE,
+        ring: Memory,
+        control: Memory,
+    ) -> Result<D3DKMT_CREATE_DOORBELL, NTSTATUS> {
+        let mut data = DoorbellData { ring: ring.address, control: control.address }.to_bytes();
+        let mut arguments = D3DKMT_CREATE_DOORBELL::zeroed();
+        arguments.hHwQueue = queue;
+        arguments.hRingBuffer = ring.handle;
+        arguments.hRingBufferControl = control.handle;
+        arguments.PrivateDriverData = data.as_mut_ptr().cast();
+        arguments.PrivateDriverDataSize = data.len() as u32;
+        self.kmt.call(self.kmt.table().D3DKMTCreateDoorbell, &mut arguments).ok()?;
+        Ok(arguments)
+    }
+
+    /// A queue on `node` with the smallest ring, ready to be connected.
+    pub(in crate::hlk) fn queue(&self, node: u32) -> Result<RawQueue, Failure> {
+        self.queue_with_ring(node, RING_ENTRIES)
+    }
+
+    /// A queue on `node` with a ring of `entries`, ready to be connected.
+    pub(in crate::hlk) fn queue_with_ring(&self, node: u32, entries: u32) -> Result<RawQueue, Failure> {
+        let status = |what: &'static str| move |status: NTSTATUS| Failure::new(format!("{what}: {status}"));
+        let geometry = RingGeometry::new(entries).ok_or_else(|| Failure::new("the case asks for an illegal ring"))?;
+        let context = self.context(node).map_err(status("D3DKMTCreateHwContext"))?;
+        let queue = self.hw_queue(context, user_mode_flags()).map_err(status("D3DKMTCreateHwQueue"))?;
+        let ring = self.memory(u64::from(entries) * RING_ENTRY_SIZE, Placement::System)?;
+        let control = self.memory(CONTROL_SIZE, Placement::System)?;
+        let commands = self.memory(u64::from(entries) * COMMANDS_PER_ENTRY, Placement::System)?;
+        let created = self.doorbell(queue.hHwQueue, ring, control).map_err(status("D3DKMTCreateDoorbell"))?;
+        Ok(RawQueue {
+            context,
+            queue: queue.hHwQueue,
+            progress: Word::new(queue.HwQueueProgressFenceCPUVirtualAddress, "the progress fence")?,
+            progress_fence: queue.hHwQueueProgressFence,
+            ring,
+            control,
+            commands,
+            doorbell: RawDoorbell::new(&created)?,
+            ring_view: self.view(ring)?,
+            control_view: self.view(control)?,
+            commands_view: self.view(commands)?,
+            geometry,
+            written: 0,
+        })
+    }
+
+    /// Connects a doorbell.
+    pub(in crate::hlk) fn connect(&self, doorbell: RawDoorbell) -> NTSTATUS {
+        let mut arguments = D3DKMT_CONNECT_DOORBELL::zeroed();
+        arguments.hDoorbell = doorbell.handle;
+        self.kmt.call(self.kmt.table().D3DKMTConnectDoorbell, &mut arguments)
+    }
+
+    /// Rings a queue's doorbell and follows its status: connects again on RETRY, tells the driver on NOTIFY.
+    pub(in crate::hlk) fn ring(&self, queue: &RawQueue) -> Result<(), Failure> {
+        match self.ring_once(queue)? {
+            Rung::Heard => Ok(()),
+            Rung::Lost => Err(Failure::new("the device is lost: its doorbell says abort or cannot be connected")),
+        }
+    }
+
+    fn ring_once(&self, queue: &RawQueue) -> Result<Rung, Failure> {
+        loop {
+            queue.doorbell.page.store(queue.written);
+            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+            match queue.doorbell.state() {
+                D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED => return Ok(Rung::Heard),
+                D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED_NOTIFY_KMD => {
+                    granted(self.notify(queue.doorbell), "D3DKMTNotifyWorkSubmission")?;
+                    return Ok(Rung::Heard);
+                }
+                D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY => {
+                    let status = self.connect(queue.doorbell);
+                    if DEVICE_LOST.contains(&status) {
+                        return Ok(Rung::Lost);
+                    }
+                    granted(status, "D3DKMTConnectDoorbell")?;
+                }
+                D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT => return Ok(Rung::Lost),
+                other => return Err(Failure::new(format!("the doorbell's status is {other:?}"))),
+            }
+        }
+    }
+
+    /// Rings for work that puts the device in error, which may have happened before the status is read.
+    pub(in crate::hlk) fn ring_doomed(&self, queue: &RawQueue) -> Result<(), Failure> {
+        self.ring_once(queue).map(drop)
+    }
+
+    /// Submits work that puts the device in error.
+    pub(in crate::hlk) fn submit_doomed(&self, queue: &mut RawQueue, packets: &[Packet]) -> Result<u64, Failure> {
+        let value = queue.append(packets)?;
+        self.ring_doomed(queue)?;
+        Ok(value)
+    }
+
+    /// Tells the driver of new work.
+    pub(in crate::hlk) fn notify(&self, doorbell: RawDoorbell) -> NTSTATUS {
+        let mut arguments = D3DKMT_NOTIFY_WORK_SUBMISSION::zeroed();
+        arguments.hDoorbell = doorbell.handle;
+        self.kmt.call(self.kmt.table().D3DKMTNotifyWorkSubmission, &mut arguments)
+    }
+
+    /// Submits packets in the order of the page; the progress value that marks their end.
+    pub(in crate::hlk) fn submit(&self, queue: &mut RawQueue, packets: &[Packet]) -> Result<u64, Failure> {
+        let value = queue.append(packets)?;
+        self.ring(queue)?;
+        Ok(value)
+    }
+
+    /// Submits packets and waits until they are done.
+    pub(in crate::hlk) fn execute(&self, queue: &mut RawQueue, packets: &[Packet]) -> Result<(), Failure> {
+        let value = self.submit(queue, packets)?;
+        wait_until("the queue's progress", || queue.progress.load() >= value)
+    }
+}
+
+/// Flags of a queue for user-mode submission.
+pub(in crate::hlk) fn user_mode_flags() -> D3DDDI_CREATEHWQUEUEFLAGS {
+    D3DDDI_CREATEHWQUEUEFLAGS::new().with_UserModeSubmission(true).with_NativeProgressFence(true)
+}
+
+impl RawDoorbell {
+    fn new(created: &D3DKMT_CREATE_DOORBELL) -> Result<Self, Failure> {
+        Ok(Self {
+            handle: created.hDoorbell,
+            page: Word::new(created.DoorbellCPUVirtualAddress, "the doorbell")?,
+            status: Word::new(created.DoorbellStatusCPUVirtualAddress, "the doorbell's status")?,
+            last_queued: Word::new(
+                created.HwQueueProgressFenceLastQueuedValueCPUVirtualAddress,
+                "the last queued value",
+            )?,
+        })
+    }
+
+    /// The status word.
+    pub(in crate::hlk) fn state(self) -> D3DDDI_DOORBELLSTATUS {
+        i32::try_from(self.status.load()).map_or(D3DDDI_DOORBELLSTATUS(-1), D3DDDI_DOORBELLSTATUS)
+    }
+}
+
+impl RawQueue {
+    /// Ends the case unless progress stands at `value`, or at all ones as on a device in error: work beyond `value` is not told
+    /// as done by its own number.
+    pub(in crate::hlk) fn stands_at(&self, value: u64, what: &str) -> Result<(), Failure> {
+        let progress = self.progress.load();
+        ensure!(progress == value || progress == u64::MAX, "progress after {what} is {progress}, {value} expected");
+        Ok(())
+    }
+
+    /// Submissions written so far: the write pointer.
+    pub(in crate::hlk) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Writes packets with their PROGRESS, the last queued value, the ring entry and the write pointer; does not ring.
+    pub(in crate::hlk) fn append(&mut self, packets: &[Packet]) -> Result<u64, Failure> {
+        let value = self.written + 1;
+        let mut bytes = Vec::new();
+        for packet in packets.iter().chain([&Packet::Progress(packet::Progress { value })]) {
+            bytes.extend_from_slice(&packet.encode()[..packet.size()]);
+        }
+        self.append_bytes(&bytes)
+    }
+
+    /// As [`RawQueue::append`], with any bytes as the command buffer.
+    pub(in crate::hlk) fn append_bytes(&mut self, bytes: &[u8]) -> Result<u64, Failure> {
+        if bytes.len() as u64 > COMMANDS_PER_ENTRY {
+            return Err(Failure::new("the case's command buffer is too long"));
+        }
+        let entries = u64::from(self.geometry.entries());
+        let done = self.written.saturating_sub(entries - 1);
+        wait_until("room in the ring", || self.progress.load() >= done)?;
+        let offset = (self.written % entries) * COMMANDS_PER_ENTRY;
+        self.commands_view.write(offset, bytes);
+        let commands = self.commands.address + offset;
+        let entry = RingEntry { commands, size: bytes.len() as u32, flags: 0, tag: 0, root: 0 };
+        Ok(self.append_entry(entry))
+    }
+
+    /// Writes a ring entry as it is, with last queued value and write pointer around it.
+    pub(in crate::hlk) fn append_entry(&mut self, entry: RingEntry) -> u64 {
+        let value = self.written + 1;
+        self.doorbell.last_queued.store(value);
+        self.ring_view.write(self.geometry.slot(self.written), &entry.to_bytes());
+        self.written = value;
+        self.set_write_pointer(value);
+        value
+    }
+
+    /// Writes the write pointer alone.
+    pub(in crate::hlk) fn set_write_pointer(&self, value: u64) {
+        self.control_view.store(CONTROL_WRITE_POINTER, value);
+    }
+}
