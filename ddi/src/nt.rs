@@ -20,7 +20,7 @@ pub const APC_LEVEL: KIRQL = 1;
 pub const DISPATCH_LEVEL: KIRQL = 2;
 
 /// Component of video drivers in `DbgPrintEx`. [dpfilter: DPFLTR_VIDEO_ID]
-pub const DPFLTR_VIDEO_ID: u32 = 0;
+pub const DPFLTR_VIDEO_ID: u32 = 27;
 /// Error level of `DbgPrintEx`. [dpfilter: DPFLTR_ERROR_LEVEL]
 pub const DPFLTR_ERROR_LEVEL: u32 = 0;
 /// Information level of `DbgPrintEx`. [dpfilter: DPFLTR_INFO_LEVEL]

@@ -60,7 +60,8 @@ macro_rules! codes {
             #[doc = concat!("[ntstatus: ", stringify!($name), "]")]
             pub const $name: NTSTATUS = NTSTATUS($value as u32 as i32);
         )*
-        const NAMES: &[(NTSTATUS, &str)] = &[$(($name, stringify!($name))),*];
+        /// Every code of this module with its name.
+        pub const NAMES: &[(NTSTATUS, &str)] = &[$(($name, stringify!($name))),*];
     };
 }
 

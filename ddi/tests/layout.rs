@@ -9,65 +9,8 @@
 use std::mem::{align_of, offset_of, size_of};
 use std::path::Path;
 
-use ddi_layout::{BitRange, Enumeration, Exceptions, Facts, Field, Measured, Record, Source, check, generate};
+use ddi_layout::{Enumeration, Exceptions, Facts, Measured, Record, Source, check, generate, open, record};
 use wddm_ddi::{km::*, kmt::*, types::*};
-
-/// Offset of a field, or of the type itself.
-macro_rules! offset {
-    ($type:ty,) => {
-        0
-    };
-    ($type:ty, $($path:tt)+) => {
-        offset_of!($type, $($path)+)
-    };
-}
-
-/// Everything the compiler knows about a structure, union or word.
-macro_rules! record {
-    (
-        $type:ident,
-        [$(($field:literal, [$($path:tt)*], $field_type:ty)),*],
-        [$(($bit:literal, [$($word:tt)*], $word_type:ty, $with:ident, $all:expr)),*],
-        [$(($reserved:literal, [$($place:tt)*], $place_type:ty, $first:literal, $count:literal)),*]
-    ) => {
-        Record {
-            name: stringify!($type),
-            size: size_of::<$type>(),
-            align: align_of::<$type>(),
-            fields: &[$(Field {
-                name: $field,
-                offset: offset!($type, $($path)*),
-                size: size_of::<$field_type>(),
-            }),*],
-            bits: &[
-                $(BitRange {
-                    name: $bit,
-                    offset: offset!($type, $($word)*),
-                    size: size_of::<$word_type>(),
-                    mask: <$word_type>::new().$with($all).into_bits() as u64,
-                },)*
-                $(BitRange {
-                    name: $reserved,
-                    offset: offset!($type, $($place)*),
-                    size: size_of::<$place_type>(),
-                    mask: (((1u128 << $count) - 1) << $first) as u64,
-                },)*
-            ],
-        }
-    };
-}
-
-/// Everything the compiler knows about an open enumeration.
-macro_rules! open {
-    ($type:ident, [$($value:ident),*]) => {
-        Enumeration {
-            name: stringify!($type),
-            size: size_of::<$type>(),
-            align: align_of::<$type>(),
-            values: &[$((stringify!($value), $type::$value.0 as i64)),*],
-        }
-    };
-}
 
 #[rustfmt::skip]
 #[path = "layout/generated.rs"]
@@ -313,7 +256,7 @@ fn base_constants_have_the_values_of_the_windows_headers() {
     use wddm_ddi::{nt, status};
     assert_eq!((nt::POOL_FLAG_NON_PAGED, nt::POOL_FLAG_UNINITIALIZED), (0x40, 0x2));
     assert_eq!((nt::PASSIVE_LEVEL, nt::APC_LEVEL, nt::DISPATCH_LEVEL), (0, 1, 2));
-    assert_eq!((nt::DPFLTR_VIDEO_ID, nt::DPFLTR_ERROR_LEVEL, nt::DPFLTR_INFO_LEVEL), (0, 0, 3));
+    assert_eq!((nt::DPFLTR_VIDEO_ID, nt::DPFLTR_ERROR_LEVEL, nt::DPFLTR_INFO_LEVEL), (27, 0, 3));
     assert_eq!(DISPLAY_ADAPTER_HW_ID, u32::MAX);
     // CTL_CODE(FILE_DEVICE_VIDEO, 0xf, METHOD_NEITHER, FILE_ANY_ACCESS)
     assert_eq!(nt::IOCTL_VIDEO_DDI_FUNC_REGISTER, 0x23 << 16 | 0xf << 2 | 3);

@@ -222,7 +222,11 @@ impl TypeFacts {
         })
     }
 
-    fn from_reduced(entry: &Value) -> Result<Self, String> {
+    /// Reads one type of the committed table.
+    ///
+    /// # Errors
+    /// A sentence if the entry has another form.
+    pub fn from_reduced(entry: &Value) -> Result<Self, String> {
         let mut rows = Vec::new();
         for row in list(entry, "rows")? {
             let bits = match (row.get(4), row.get(5)) {

@@ -7,6 +7,7 @@
 pub mod check;
 pub mod facts;
 pub mod generate;
+mod measure;
 pub mod source;
 
 pub use check::{BitRange, Counts, Difference, Enumeration, Field, Measured, Record};
