@@ -124,8 +124,16 @@ mod tests {
 
     #[test]
     fn a_structure_that_crosses_into_unmapped_memory_is_refused_whole() {
-        let page = page(libc::PROT_READ | libc::PROT_WRITE);
-        let last = page.wrapping_add(4096 - 4);
+        let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let open = libc::PROT_READ | libc::PROT_WRITE;
+        // Two pages of one mapping, so that nobody else's memory lies behind the first.
+        // SAFETY: a new anonymous mapping touches no existing memory.
+        let pages = unsafe { libc::mmap(std::ptr::null_mut(), 8192, open, anonymous, -1, 0) };
+        assert_ne!(pages, libc::MAP_FAILED);
+        let second = pages.wrapping_byte_add(4096);
+        // SAFETY: the second page was just mapped and nobody refers to it.
+        assert_eq!(unsafe { libc::mprotect(second, 4096, libc::PROT_NONE) }, 0);
+        let last = second.wrapping_byte_sub(4).cast::<u8>();
         assert!(read_array::<u8>(last, 4).is_ok());
         assert!(read::<LUID>(last.cast_const().cast()).is_err());
     }
