@@ -492,7 +492,7 @@ fn pool_with_a_wrong_tag_and_freed_twice_is_a_stop() {
 
 #[test]
 fn synchronized_execution_is_refused_before_the_interrupt_is_connected() {
-    unsafe extern "win64" fn routine(_: *mut std::ffi::c_void) -> u8 {
+    unsafe extern "win64" fn routine(_: *mut c_void) -> u8 {
         1
     }
     let bench = Bench::new(Mutant {
