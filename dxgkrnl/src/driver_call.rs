@@ -6,6 +6,10 @@
 //! over the driver's frames. Nothing in those frames runs any more, what they held stays held (a spin lock that others
 //! wait for makes them [`abandon`] too, see `nt`), and no DDI of the machine is called afterwards.
 //!
+//! A driver image runs on a kernel stack of its own, see [`kernel_stack`], and what it calls in the kernel goes back to the
+//! host's stack ([`on_host_stack`]). When such an image faults, the signal handler sends the thread to [`landing`] and the call
+//! ends with the bugcheck that the fault stands for.
+//!
 //! Calls nest: driver → callback → driver. Each layer of the kernel is returned to, in order, so that it can put away what it
 //! holds before it abandons the layer above.
 
@@ -16,7 +20,9 @@ use std::sync::Arc;
 use wddm_ddi::types::KIRQL;
 
 use crate::irql;
+use crate::kernel_stack::{self, KernelStack};
 use crate::loader::Driver;
+use crate::verifier::Bugcheck;
 
 /// One driver call on a thread's stack.
 struct Frame {
@@ -25,6 +31,21 @@ struct Frame {
     stack: *const usize,
     /// Depth of critical regions at entry.
     critical_regions: u32,
+    /// The driver runs on a stack of its own, and is running there at the moment.
+    on_kernel_stack: bool,
+}
+
+/// What a driver image did that no processor lets pass.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    /// Bugcheck code.
+    pub(crate) code: u32,
+    /// Its first two parameters.
+    pub(crate) parameters: [u64; 2],
+    /// Address of the instruction.
+    pub(crate) instruction: usize,
+    /// What happened, in words.
+    pub(crate) what: &'static str,
 }
 
 #[derive(Default)]
@@ -34,6 +55,10 @@ struct Thread {
     critical_regions: u32,
     /// Addresses of push locks held.
     push_locks: Vec<usize>,
+    /// The fault that ended the innermost call.
+    fault: Option<Fault>,
+    /// Kernel stacks that no call uses.
+    spare_stacks: Vec<KernelStack>,
 }
 
 thread_local! {
@@ -51,39 +76,50 @@ pub(crate) struct Leftovers {
     pub(crate) push_lock: Option<usize>,
 }
 
+/// A call on its way through [`enter`].
+struct Call<F, R> {
+    call: Option<F>,
+    result: Option<R>,
+}
+/// Runs the call.
+///
+/// # Safety
+/// `data` is a `Call<F, R>` that nobody else uses.
+unsafe extern "sysv64" fn trampoline<F: FnOnce() -> R, R>(data: *mut c_void) {
+    // SAFETY: `run` passes its own local, exclusively.
+    let data = unsafe { &mut *data.cast::<Call<F, R>>() };
+    if let Some(call) = data.call.take() {
+        data.result = Some(call());
+    }
+}
+fn of<F: FnOnce() -> R, R>(_: &Call<F, R>) -> unsafe extern "sysv64" fn(*mut c_void) {
+    trampoline::<F, R>
+}
+
 /// Calls into a driver. `None` if the call was abandoned.
 pub(crate) fn run<R>(driver: &Arc<Driver>, call: impl FnOnce() -> R) -> (Option<R>, Leftovers) {
-    struct Call<F, R> {
-        call: Option<F>,
-        result: Option<R>,
-    }
-    /// # Safety
-    /// `data` is a `Call<F, R>` that nobody else uses.
-    unsafe extern "sysv64" fn trampoline<F: FnOnce() -> R, R>(data: *mut c_void) {
-        // SAFETY: `run` passes its own local, exclusively.
-        let data = unsafe { &mut *data.cast::<Call<F, R>>() };
-        if let Some(call) = data.call.take() {
-            data.result = Some(call());
-        }
-    }
-    fn of<F: FnOnce() -> R, R>(_: &Call<F, R>) -> unsafe extern "sysv64" fn(*mut c_void) {
-        trampoline::<F, R>
-    }
-
+    let kernel_stack = driver.image().is_some().then(|| {
+        let spare = THREAD.with_borrow_mut(|thread| thread.spare_stacks.pop());
+        spare.unwrap_or_else(KernelStack::new)
+    });
+    kernel_stack::ensure_signal_stack();
+    let top = kernel_stack.as_ref().map_or(0, KernelStack::top);
     let mut data = Call { call: Some(call), result: None };
     let function = of(&data);
     let mut stack = 0_usize;
     let entered_at = irql::current();
     let (regions, locks) = THREAD.with_borrow_mut(|thread| {
         let critical_regions = thread.critical_regions;
-        thread.frames.push(Frame { driver: Arc::clone(driver), stack: &raw const stack, critical_regions });
+        let on_kernel_stack = top != 0;
+        thread.frames.push(Frame { driver: Arc::clone(driver), stack: &raw const stack, critical_regions, on_kernel_stack });
         (critical_regions, thread.push_locks.len())
     });
     // SAFETY: `stack` and `data` outlive the call, and the frame that names `stack` is popped right after it.
-    let abandoned = unsafe { enter(&raw mut stack, function, (&raw mut data).cast()) } != 0;
+    let abandoned = unsafe { enter(&raw mut stack, function, (&raw mut data).cast(), top) } != 0;
     let left_at = irql::set(entered_at);
-    let leftovers = THREAD.with_borrow_mut(|thread| {
+    let (leftovers, fault) = THREAD.with_borrow_mut(|thread| {
         thread.frames.pop();
+        thread.spare_stacks.extend(kernel_stack);
         let leftovers = Leftovers {
             irql: (left_at != entered_at).then_some((entered_at, left_at)),
             critical_regions: thread.critical_regions.saturating_sub(regions),
@@ -91,8 +127,11 @@ pub(crate) fn run<R>(driver: &Arc<Driver>, call: impl FnOnce() -> R) -> (Option<
         };
         thread.critical_regions = regions;
         thread.push_locks.truncate(locks);
-        leftovers
+        (leftovers, thread.fault.take())
     });
+    if let Some(fault) = fault {
+        driver.verifier().raise(describe(driver, fault));
+    }
     if abandoned { (None, Leftovers::default()) } else { (data.result, leftovers) }
 }
 
@@ -111,6 +150,65 @@ pub(crate) fn abandon(reason: &str) -> ! {
             eprintln!("*** STOP outside a driver call: {reason}");
             std::process::abort();
         }
+    }
+}
+
+/// Where a signal handler resumes a thread whose driver image faulted: instruction pointer and value for RDI. Notes the fault for
+/// the call that ends. `None` if the instruction is not the image's own.
+///
+/// The interrupted code is a driver's, so that nothing of this module is borrowed.
+pub(crate) fn landing(fault: Fault) -> Option<(usize, usize)> {
+    THREAD.with_borrow_mut(|thread| {
+        let frame = thread.frames.last()?;
+        frame.driver.image()?.image.rva_of(fault.instruction)?;
+        // SAFETY: `run` keeps the slot alive until the frame is popped.
+        let stack = unsafe { frame.stack.read() };
+        thread.fault = Some(fault);
+        Some((leave as *const () as usize, stack))
+    })
+}
+
+/// Whether `address` lies in the guard of a kernel stack that a call of this thread runs on.
+pub(crate) fn is_stack_guard(address: usize, stack_pointer: usize) -> bool {
+    // A frame is below a page, so that running off the stack touches the guard at most a page below the stack pointer.
+    THREAD.with_borrow(|thread| !thread.frames.is_empty()) && KernelStack::guards(address, stack_pointer)
+}
+
+fn describe(driver: &Driver, fault: Fault) -> Bugcheck {
+    let Fault { code, parameters: [first, second], instruction, what } = fault;
+    let place = driver.image().and_then(|loaded| {
+        let rva = loaded.image.rva_of(instruction)?;
+        let symbol = loaded.symbols.as_ref().and_then(|symbols| symbols.describe(rva));
+        Some(format!("{}+0x{rva:x} {}", loaded.image.name(), symbol.unwrap_or_else(|| "(no symbols)".into())))
+    });
+    let place = place.unwrap_or_else(|| format!("{instruction:#x}"));
+    Bugcheck::new(code, [first, second, instruction as u64, 0], format!("{what} in {place}"))
+}
+
+/// Runs `call` on the stack of the kernel's side, when the driver that called runs on one of its own.
+pub(crate) fn on_host_stack<R>(call: impl FnOnce() -> R) -> R {
+    let host = THREAD.with_borrow_mut(|thread| {
+        let frame = thread.frames.last_mut().filter(|frame| frame.on_kernel_stack)?;
+        frame.on_kernel_stack = false;
+        // SAFETY: `run` keeps the slot alive until the frame is popped.
+        Some(unsafe { frame.stack.read() })
+    });
+    let Some(host) = host else { return call() };
+    let mut data = Call { call: Some(call), result: None };
+    let function = of(&data);
+    let mut slot = 0_usize;
+    // Below the red zone of the frame that `enter` saved.
+    let top = (host - 256) & !15;
+    // SAFETY: `slot` and `data` outlive the call; nothing runs on the host's stack below the saved frame meanwhile.
+    unsafe { enter(&raw mut slot, function, (&raw mut data).cast(), top) };
+    THREAD.with_borrow_mut(|thread| {
+        if let Some(frame) = thread.frames.last_mut() {
+            frame.on_kernel_stack = true;
+        }
+    });
+    match data.result {
+        Some(result) => result,
+        None => abandon("a kernel service did not return"),
     }
 }
 
@@ -165,16 +263,18 @@ pub(crate) fn drop_push_lock(address: usize) -> bool {
     })
 }
 
-/// Saves the registers that a callee preserves, stores the stack pointer in `slot` and calls `function(data)`. Answers 0 when
-/// that returns, 1 when [`leave`] was called.
+/// Saves the registers that a callee preserves, stores the stack pointer in `slot` and calls `function(data)`, on the stack that
+/// ends at `top` unless that is 0. Answers 0 when that returns, 1 when [`leave`] was called.
 ///
 /// # Safety
-/// `slot` is writable until the function is left; `function` may be called with `data`.
+/// `slot` is writable until the function is left; `function` may be called with `data`; `top` is 0 or the 16-aligned end of a stack
+/// that nothing else uses meanwhile.
 #[unsafe(naked)]
 unsafe extern "sysv64" fn enter(
     slot: *mut usize,
     function: unsafe extern "sysv64" fn(*mut c_void),
     data: *mut c_void,
+    top: usize,
 ) -> u32 {
     core::arch::naked_asm!(
         "push rbp",
@@ -187,8 +287,12 @@ unsafe extern "sysv64" fn enter(
         "stmxcsr [rsp]",
         "fnstcw [rsp + 4]",
         "mov [rdi], rsp",
+        "mov rbx, rsp",
+        "test rcx, rcx",
+        "cmovnz rsp, rcx",
         "mov rdi, rdx",
         "call rsi",
+        "mov rsp, rbx",
         "xor eax, eax",
         "add rsp, 8",
         "pop r15",

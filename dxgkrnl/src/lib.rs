@@ -11,6 +11,7 @@ mod driver_call;
 mod handles;
 mod interrupt;
 pub mod irql;
+mod kernel_stack;
 mod loader;
 mod machine;
 mod miniport;
@@ -26,7 +27,7 @@ mod vidsch;
 
 pub use adapter::{ProblemCode, StartError};
 pub use interrupt::Counters;
-pub use loader::{DriverId, DriverImage, LoadError};
+pub use loader::{DriverId, DriverImage, Image, ImageError, ImageKind, LoadError, Resolver};
 pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig, PnpError};
 pub use pci::PciError;
 pub use process::{Attached, Process};

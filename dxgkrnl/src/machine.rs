@@ -9,7 +9,7 @@ use wddm_ddi::types::LUID;
 use crate::adapter::{self, Adapter, DeviceStack, StartError};
 use crate::bus::Bus;
 use crate::interrupt::Counters;
-use crate::loader::{Driver, DriverId, DriverImage, LoadError, linked};
+use crate::loader::{self, DriverId, DriverImage, LoadError};
 use crate::miniport::Miniport;
 use crate::pci::{BusAddresses, Function, PciError};
 use crate::ram::Ram;
@@ -209,9 +209,7 @@ impl Machine {
         if self.0.verifier.is_stopped() {
             return Err(LoadError::Stopped(self.0.verifier.bugcheck()));
         }
-        let DriverImage::Linked { name, bind, entry } = image;
-        let driver = Driver::new(name, Arc::clone(&self.0.verifier), Arc::clone(&self.0.ram));
-        let table = linked::load(&driver, bind, entry)?;
+        let (driver, table) = loader::load(image, &self.0.verifier, &self.0.ram)?;
         let miniport = Arc::new(Miniport::new(*table, driver));
         pnp.drivers.push(Some(LoadedDriver { miniport, user_mode_driver: None }));
         Ok(DriverId(pnp.drivers.len() - 1))

@@ -14,7 +14,7 @@ use wddm_ddi::types::{KIRQL, LARGE_INTEGER, PDRIVER_OBJECT, PHYSICAL_ADDRESS, UN
 
 use crate::driver_call;
 use crate::irql;
-use crate::loader::linked;
+use crate::loader::entry;
 use crate::verifier::{Bugcheck, Verifier};
 
 /// The services by name.
@@ -72,12 +72,12 @@ unsafe extern "win64" fn dxgk_initialize(
     }
     // SAFETY: the driver passes its table, which it does not touch during the call.
     let table = unsafe { &*data };
-    linked::register(driver_object, table).into()
+    driver_call::on_host_stack(|| entry::register(driver_object, table)).into()
 }
 
 unsafe extern "win64" fn ex_allocate_pool2(flags: u64, bytes: usize, tag: u32) -> *mut c_void {
     let result = match driver_call::current() {
-        Some(driver) => driver.pool().allocate(flags, bytes, tag),
+        Some(driver) => driver_call::on_host_stack(|| driver.pool().allocate(flags, bytes, tag)),
         None => Err(Bugcheck::fatal("ExAllocatePool2 outside a driver call")),
     };
     result.unwrap_or_else(|bugcheck| stop(bugcheck))
@@ -85,7 +85,7 @@ unsafe extern "win64" fn ex_allocate_pool2(flags: u64, bytes: usize, tag: u32) -
 
 unsafe extern "win64" fn ex_free_pool_with_tag(block: *mut c_void, tag: u32) {
     let result = match driver_call::current() {
-        Some(driver) => driver.pool().free(block, tag),
+        Some(driver) => driver_call::on_host_stack(|| driver.pool().free(block, tag)),
         None => Err(Bugcheck::fatal("ExFreePoolWithTag outside a driver call")),
     };
     if let Err(bugcheck) = result {

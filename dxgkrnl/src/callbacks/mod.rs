@@ -92,7 +92,7 @@ fn on_adapter<R>(name: &'static str, level: Level, handle: HANDLE, body: impl Fn
 
 /// Runs a callback; a bugcheck it answers with, or one raised meanwhile, ends the driver's call.
 fn on_driver<R>(name: &'static str, level: Level, body: impl FnOnce(&Arc<Driver>) -> Result<R, Bugcheck>) -> R {
-    match attempt(name, level, body) {
+    match driver_call::on_host_stack(|| attempt(name, level, body)) {
         Some(result) => result,
         None => driver_call::abandon(name),
     }

@@ -1,18 +1,23 @@
 //! Loading drivers: DriverEntry, registration of the DDI table, and the account of what a driver still owns at unload.
 
-pub(crate) mod linked;
+mod exports;
+mod image;
+pub(crate) mod entry;
+pub(crate) mod symbols;
 
 use std::fmt;
 use std::sync::Arc;
 
 use wddm_ddi::km::{DRIVER_INITIALIZATION_DATA, DXGKDDI_INTERFACE_VERSION_WDDM3_2, SLOT_NAMES};
 use wddm_ddi::nt::NtImports;
-use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER, STATUS_REVISION_MISMATCH};
+use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INVALID_IMAGE_FORMAT, STATUS_INVALID_PARAMETER, STATUS_REVISION_MISMATCH};
 use wddm_ddi::types::PDRIVER_INITIALIZE;
 
 use crate::ram::Ram;
 use crate::verifier::pool::Pool;
 use crate::verifier::{Bugcheck, Verifier};
+
+pub use image::{Image, ImageError, ImageKind, Resolver};
 
 /// A loaded driver of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,11 +34,31 @@ pub enum DriverImage {
         /// Its DriverEntry.
         entry: PDRIVER_INITIALIZE,
     },
+    /// A driver image (`.sys`).
+    Pe {
+        /// Name of its service, for messages.
+        name: String,
+        /// The file.
+        bytes: Vec<u8>,
+        /// The PDB that belongs to it, to name functions and lines when it faults.
+        symbols: Option<Vec<u8>>,
+    },
+}
+
+impl DriverImage {
+    /// Name of the service.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Linked { name, .. } | Self::Pe { name, .. } => name,
+        }
+    }
 }
 
 /// A driver was not loaded. Device Manager shows code 37 for all of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadError {
+    /// The file is no driver image that can run here.
+    Image(ImageError),
     /// DriverEntry failed for its own reasons.
     Entry(NTSTATUS),
     /// DriverEntry succeeded without a call of DxgkInitialize.
@@ -55,6 +80,7 @@ impl LoadError {
     pub fn status(&self) -> NTSTATUS {
         match self {
             Self::Entry(status) => *status,
+            Self::Image(_) => STATUS_INVALID_IMAGE_FORMAT,
             Self::NotRegistered | Self::WrongDriverObject => STATUS_INVALID_PARAMETER,
             Self::Version(_) | Self::MissingSlot(_) | Self::ForbiddenSlot(_) => STATUS_REVISION_MISMATCH,
             Self::Stopped(_) => STATUS_DEVICE_REMOVED,
@@ -65,6 +91,7 @@ impl LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Image(error) => write!(f, "the image was refused: {error}"),
             Self::Entry(status) => write!(f, "DriverEntry failed with {status}"),
             Self::NotRegistered => f.write_str("DriverEntry succeeded without calling DxgkInitialize"),
             Self::WrongDriverObject => {
@@ -90,13 +117,26 @@ pub(crate) struct Driver {
     verifier: Arc<Verifier>,
     ram: Option<Arc<Ram>>,
     pool: Pool,
+    /// The image it runs from, unless it is linked. Mapped as long as anything may call into it.
+    image: Option<LoadedImage>,
+}
+
+/// An image and what is needed to talk about addresses in it.
+pub(crate) struct LoadedImage {
+    pub(crate) image: Image,
+    pub(crate) symbols: Option<symbols::Symbols>,
 }
 
 impl Driver {
     /// A driver whose pool may grow to the size of physical memory.
-    pub(crate) fn new(name: String, verifier: Arc<Verifier>, ram: Arc<Ram>) -> Arc<Self> {
+    pub(crate) fn new(name: String, verifier: Arc<Verifier>, ram: Arc<Ram>, image: Option<LoadedImage>) -> Arc<Self> {
         let pool = Pool::new(ram.size());
-        Arc::new(Self { name, verifier, ram: Some(ram), pool })
+        Arc::new(Self { name, verifier, ram: Some(ram), pool, image })
+    }
+
+    /// The image it runs from, unless it is linked into the process.
+    pub(crate) fn image(&self) -> Option<&LoadedImage> {
+        self.image.as_ref()
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -118,7 +158,7 @@ impl Driver {
     /// A driver of no machine.
     #[cfg(test)]
     pub(crate) fn for_tests(name: &str) -> Arc<Self> {
-        Arc::new(Self { name: name.to_owned(), verifier: Arc::default(), ram: None, pool: Pool::new(1 << 20) })
+        Arc::new(Self { name: name.to_owned(), verifier: Arc::default(), ram: None, pool: Pool::new(1 << 20), image: None })
     }
 
     /// The driver is gone: whatever pool it still has is a leak.
@@ -193,4 +233,34 @@ pub(crate) fn check_table(table: &DRIVER_INITIALIZATION_DATA) -> Result<(), Load
         Some(filled) => Err(LoadError::ForbiddenSlot(filled)),
         None => Ok(()),
     }
+}
+
+/// Loads the image of a driver, if it has one, and runs its DriverEntry.
+pub(crate) fn load(
+    image: DriverImage,
+    verifier: &Arc<Verifier>,
+    ram: &Arc<Ram>,
+) -> Result<(Arc<Driver>, Box<DRIVER_INITIALIZATION_DATA>), LoadError> {
+    let (name, loaded, entry) = match image {
+        DriverImage::Linked { name, bind, entry } => {
+            bind(&crate::nt::IMPORTS);
+            (name, None, entry)
+        }
+        DriverImage::Pe { name, bytes, symbols } => {
+            crate::bus::trap::prepare().map_err(|_| LoadError::Image(ImageError::OutOfMemory))?;
+            let image = Image::load(&name, &bytes, ImageKind::Driver, &exports::resolve)
+                .map_err(LoadError::Image)?;
+            let entry = image
+                .entry()
+                .ok_or(LoadError::Image(ImageError::BadHeader("a driver needs an entry point")))?;
+            // SAFETY: the entry point of a driver image is a DRIVER_INITIALIZE; whether the code keeps to it is for the
+            // fault handler to see.
+            let entry = unsafe { std::mem::transmute::<usize, PDRIVER_INITIALIZE>(entry) };
+            let symbols = symbols.and_then(|pdb| symbols::Symbols::new(pdb, image.pdb()));
+            (name, Some(LoadedImage { image, symbols }), entry)
+        }
+    };
+    let driver = Driver::new(name, Arc::clone(verifier), Arc::clone(ram), loaded);
+    let table = entry::load(&driver, entry)?;
+    Ok((driver, table))
 }

@@ -26,6 +26,10 @@ impl Bugcheck {
     pub const DRIVER_IRQL_NOT_LESS_OR_EQUAL: u32 = 0xd1;
     /// DRIVER_VERIFIER_DETECTED_VIOLATION; parameter 1 is the violation. [debugger: 0xc4]
     pub const DRIVER_VERIFIER_DETECTED_VIOLATION: u32 = 0xc4;
+    /// KMODE_EXCEPTION_NOT_HANDLED: exception code and address. [debugger: 0x1e]
+    pub const KMODE_EXCEPTION_NOT_HANDLED: u32 = 0x1e;
+    /// UNEXPECTED_KERNEL_MODE_TRAP: parameter 1 is the trap, 8 a double fault, as a stack overflow is. [debugger: 0x7f]
+    pub const UNEXPECTED_KERNEL_MODE_TRAP: u32 = 0x7f;
     /// BAD_POOL_CALLER; parameter 1 is the violation. [debugger: 0xc2]
     pub const BAD_POOL_CALLER: u32 = 0xc2;
 

@@ -1,17 +1,15 @@
-//! A driver linked into this process: its DriverEntry is called with the kernel services bound.
+//! DriverEntry: the call, and the registration that must happen during it.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use wddm_ddi::km::DRIVER_INITIALIZATION_DATA;
-use wddm_ddi::nt::NtImports;
 use wddm_ddi::status::NTSTATUS;
 use wddm_ddi::types::{PDRIVER_INITIALIZE, PDRIVER_OBJECT, UNICODE_STRING};
 
 use super::{Driver, LoadError, check_table};
 use crate::driver_call;
-use crate::nt;
 
 /// DriverEntry of this thread, as DxgkInitialize sees it.
 struct Loading {
@@ -29,10 +27,8 @@ static NEXT_DRIVER_OBJECT: AtomicUsize = AtomicUsize::new(0xd0b1_0000_0000_0010)
 /// Runs DriverEntry and takes the table it registers.
 pub(crate) fn load(
     driver: &Arc<Driver>,
-    bind: fn(&'static NtImports),
     entry: PDRIVER_INITIALIZE,
 ) -> Result<Box<DRIVER_INITIALIZATION_DATA>, LoadError> {
-    bind(&nt::IMPORTS);
     let driver_object = NEXT_DRIVER_OBJECT.fetch_add(0x10, Ordering::Relaxed);
     LOADING.set(Some(Loading { driver_object, outcome: Err(LoadError::NotRegistered) }));
     let path = format!("\\REGISTRY\\MACHINE\\SYSTEM\\ControlSet001\\Services\\{}", driver.name());
