@@ -1,0 +1,644 @@
+//! The driver through its registered table: what it reports, in which order, and what it gives back.
+
+mod system;
+
+use std::ptr::{null_mut, without_provenance_mut};
+
+use campanile_hw::event::{EventKind, FaultInfo, FaultKind};
+use campanile_hw::private::{AdapterData, AllocationData, DoorbellData, MAGIC, Placement};
+use campanile_hw::registers::{self, Control};
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::HANDLE;
+
+use system::{ALL, Features, Report, System, allocations, ddi, level, log, on_disconnect, reports};
+
+fn handle(number: usize) -> HANDLE {
+    without_provenance_mut(number)
+}
+
+/// Objects of one process, created as the operating system creates them.
+struct Rig {
+    system: Box<System>,
+    process: HANDLE,
+    device: HANDLE,
+}
+
+const VA: u64 = 0x10_0000;
+
+impl Rig {
+    fn new(features: Features, doorbells: u32) -> Self {
+        let system = System::started(features, doorbells);
+        let mut process = DXGKARG_CREATEPROCESS::zeroed();
+        process.hDxgkProcess = handle(0x9000);
+        assert_eq!(ddi!(system, DxgkDdiCreateProcess, system.adapter, &raw mut process), STATUS_SUCCESS);
+        let mut device = DXGKARG_CREATEDEVICE::zeroed();
+        device.hKmdProcess = process.hKmdProcess;
+        assert_eq!(ddi!(system, DxgkDdiCreateDevice, system.adapter, &raw mut device), STATUS_SUCCESS);
+        Self { system, process: process.hKmdProcess, device: device.hDevice }
+    }
+
+    fn root(&self, context: HANDLE) {
+        let mut root = DXGKARG_SETROOTPAGETABLE::zeroed();
+        root.hContext = context;
+        root.Address = D3DGPU_PHYSICAL_ADDRESS { SegmentId: 2, Padding: 0, SegmentOffset: 0x1000 };
+        ddi!(self.system, DxgkDdiSetRootPageTable, self.system.adapter, &raw const root);
+    }
+
+    fn context(&self, node: u32) -> HANDLE {
+        let mut args = DXGKARG_CREATECONTEXT::zeroed();
+        args.NodeOrdinal = node;
+        args.Flags = DXGK_CREATECONTEXTFLAGS::new().with_VirtualAddressing(true).with_SystemContext(true);
+        assert_eq!(ddi!(self.system, DxgkDdiCreateContext, self.device, &raw mut args), STATUS_SUCCESS);
+        assert!(args.ContextInfo.Caps.NoPatchingRequired());
+        self.root(args.hContext);
+        args.hContext
+    }
+
+    fn submit(&self, context: HANDLE, fence: u32, size: u32) -> NTSTATUS {
+        let mut args = DXGKARG_SUBMITCOMMANDVIRTUAL::zeroed();
+        args.hContext = context;
+        args.DmaBufferVirtualAddress = VA;
+        args.DmaBufferSize = size;
+        args.SubmissionFenceId = fence;
+        ddi!(self.system, DxgkDdiSubmitCommandVirtual, self.system.adapter, &raw const args)
+    }
+
+    fn preempt(&self, node: u32, preemption: u32) {
+        let mut args = DXGKARG_PREEMPTCOMMAND::zeroed();
+        args.PreemptionFenceId = preemption;
+        args.NodeOrdinal = node;
+        let preempt = || ddi!(self.system, DxgkDdiPreemptCommand, self.system.adapter, &raw const args);
+        assert_eq!(level(2, preempt), STATUS_SUCCESS);
+        self.system.run_dpc();
+    }
+
+    fn hw_context(&self, dxgk: usize, node: u32) -> HANDLE {
+        let mut args = DXGKARG_CREATEHWCONTEXT::zeroed();
+        args.hHwContext = handle(dxgk);
+        args.NodeOrdinal = node;
+        assert_eq!(ddi!(self.system, DxgkDdiCreateHwContext, self.device, &raw mut args), STATUS_SUCCESS);
+        self.root(args.hHwContext);
+        args.hHwContext
+    }
+
+    /// Creates and opens a native fence whose current value is at `current`: (global, local).
+    fn fence(&self, dxgk: usize, current: u64) -> (HANDLE, HANDLE) {
+        let mut create = DXGKARG_CREATENATIVEFENCE::zeroed();
+        create.hGlobalNativeFence = handle(dxgk);
+        assert_eq!(ddi!(self.system, DxgkDdiCreateNativeFence, self.system.adapter, &raw mut create), STATUS_SUCCESS);
+        let mut open = DXGKARG_OPENNATIVEFENCE::zeroed();
+        open.hGlobalNativeFence = create.hGlobalNativeFence;
+        open.hDevice = self.device;
+        open.CurrentValueGpuVa = current;
+        open.MonitoredValueGpuVa = current + 0x1000;
+        assert_eq!(ddi!(self.system, DxgkDdiOpenNativeFence, self.system.adapter, &raw mut open), STATUS_SUCCESS);
+        (create.hGlobalNativeFence, open.hLocalNativeFence)
+    }
+
+    fn close(&self, local: HANDLE) -> NTSTATUS {
+        let mut args = DXGKARG_CLOSENATIVEFENCE::zeroed();
+        args.hLocalNativeFence = local;
+        ddi!(self.system, DxgkDdiCloseNativeFence, self.system.adapter, &raw const args)
+    }
+
+    fn destroy(&self, global: HANDLE) -> NTSTATUS {
+        let mut args = DXGKARG_DESTROYNATIVEFENCE::zeroed();
+        args.hGlobalNativeFence = global;
+        ddi!(self.system, DxgkDdiDestroyNativeFence, &raw const args)
+    }
+
+    fn hw_queue(&self, context: HANDLE, dxgk: usize, progress: u64, user: bool) -> (NTSTATUS, HANDLE) {
+        let mut args = DXGKARG_CREATEHWQUEUE::zeroed();
+        args.hHwQueue = handle(dxgk);
+        args.Flags = D3DDDI_CREATEHWQUEUEFLAGS::new().with_UserModeSubmission(user).with_NativeProgressFence(true);
+        args.HwQueueProgressFenceGPUVirtualAddress = progress;
+        let status = ddi!(self.system, DxgkDdiCreateHwQueue, context, &raw mut args);
+        (status, args.hHwQueue)
+    }
+
+    fn allocation(&self, size: u64) -> HANDLE {
+        let data = AllocationData { magic: MAGIC, placement: Placement::System as u32, size, reserved: 0 };
+        let mut bytes = data.to_bytes();
+        let mut info = DXGK_ALLOCATIONINFO::zeroed();
+        info.pPrivateDriverData = bytes.as_mut_ptr().cast();
+        info.PrivateDriverDataSize = AllocationData::SIZE as u32;
+        let mut args = DXGKARG_CREATEALLOCATION::zeroed();
+        args.NumAllocations = 1;
+        args.pAllocationInfo = &raw mut info;
+        assert_eq!(ddi!(self.system, DxgkDdiCreateAllocation, self.system.adapter, &raw mut args), STATUS_SUCCESS);
+        info.hAllocation
+    }
+
+    /// A user-mode queue with a doorbell: (queue, doorbell). `number` makes its handles and addresses different from others'.
+    fn user_queue(&self, context: HANDLE, number: usize) -> (HANDLE, HANDLE) {
+        let progress = VA + 0x10_0000 * number as u64;
+        self.fence(0x5000 + number, progress);
+        let (status, queue) = self.hw_queue(context, 0x6000 + number, progress, true);
+        assert_eq!(status, STATUS_SUCCESS);
+        let mut data = DoorbellData { ring: progress + 0x2000, control: progress + 0x4000 }.to_bytes();
+        let mut args = DXGKARG_CREATEDOORBELL::zeroed();
+        args.hHwQueue = queue;
+        args.hDoorbell = handle(0x7000 + number);
+        args.PrivateDriverDataSize = DoorbellData::SIZE as u32;
+        args.PrivateDriverData = data.as_mut_ptr().cast();
+        args.hRingBuffer = self.allocation(8192);
+        args.hRingBufferControl = self.allocation(4096);
+        assert_eq!(ddi!(self.system, DxgkDdiCreateDoorbell, &raw mut args), STATUS_SUCCESS);
+        (queue, args.hDoorbell)
+    }
+
+    fn connect(&self, doorbell: HANDLE) -> (NTSTATUS, usize) {
+        connect(&self.system.table, doorbell)
+    }
+
+    fn suspend(&self, context: HANDLE, fence: u64) -> NTSTATUS {
+        let args = DXGKARG_SUSPENDCONTEXT { hContext: context, contextSuspendFence: fence };
+        ddi!(self.system, DxgkDdiSuspendContext, self.system.adapter, &raw const args)
+    }
+}
+
+fn connect(table: &DRIVER_INITIALIZATION_DATA, doorbell: HANDLE) -> (NTSTATUS, usize) {
+    let mut args = DXGKARG_CONNECTDOORBELL::zeroed();
+    args.hDoorbell = doorbell;
+    let entry = table.DxgkDdiConnectDoorbell.expect("filled");
+    // SAFETY: the driver's own entry point with a local structure.
+    let status = unsafe { entry(&raw mut args) };
+    (status, args.KernelCpuVirtualAddress.addr())
+}
+
+fn driver_caps(system: &System) -> DXGK_DRIVERCAPS {
+    let mut caps = DXGK_DRIVERCAPS::zeroed();
+    let mut args = DXGKARG_QUERYADAPTERINFO::zeroed();
+    args.Type = DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_DRIVERCAPS;
+    args.pOutputData = (&raw mut caps).cast();
+    args.OutputDataSize = size_of::<DXGK_DRIVERCAPS>() as u32;
+    assert_eq!(ddi!(system, DxgkDdiQueryAdapterInfo, system.adapter, &raw const args), STATUS_SUCCESS);
+    caps
+}
+
+fn completed(node: u32, fence: u32) -> Report {
+    Report::Completed { node, fence }
+}
+
+#[test]
+fn every_subset_of_features_starts_and_gives_everything_back() {
+    for bits in 0..8 {
+        let before = allocations();
+        let features = Features { scheduling: bits & 1 != 0, native_fence: bits & 2 != 0, user_mode: bits & 4 != 0 };
+        let mut rig = Rig::new(features, 4);
+        assert_eq!(driver_caps(&rig.system).SchedulingCaps.NativeGpuFence(), features.native_fence);
+        let mut metadata = DXGK_NODEMETADATA::zeroed();
+        assert_eq!(ddi!(rig.system, DxgkDdiGetNodeMetadata, rig.system.adapter, 0, &raw mut metadata), STATUS_SUCCESS);
+        let flags = metadata.Flags;
+        assert_eq!(flags.UserModeSubmission(), bits == 7);
+        assert_eq!(
+            ddi!(rig.system, DxgkDdiGetNodeMetadata, rig.system.adapter, 3, &raw mut metadata),
+            STATUS_INVALID_PARAMETER
+        );
+        rig.system.remove();
+        assert_eq!(allocations(), before, "{features:?}");
+    }
+}
+
+#[test]
+fn a_device_that_is_another_one_or_does_not_run_is_refused_without_leaks() {
+    let before = allocations();
+    for (register, value) in [(registers::ID, 0), (registers::ID, u64::MAX), (registers::VRAM_WINDOW_SIZE, 4096)] {
+        let mut system = System::added(ALL, 4);
+        system.set(register, value);
+        assert!(!system.start().is_success());
+        assert_eq!(ddi!(system, DxgkDdiRemoveDevice, system.adapter), STATUS_SUCCESS);
+        assert_eq!(allocations(), before);
+    }
+}
+
+#[test]
+fn an_adapter_starts_again_after_a_stop() {
+    let before = allocations();
+    let mut rig = Rig::new(ALL, 4);
+    assert_eq!(ddi!(rig.system, DxgkDdiStopDevice, rig.system.adapter), STATUS_SUCCESS);
+    assert_eq!(rig.submit(handle(1), 1, 16), STATUS_INVALID_PARAMETER);
+    assert_eq!(ddi!(rig.system, DxgkDdiStopDevice, rig.system.adapter), STATUS_SUCCESS);
+    assert_eq!(rig.system.start(), STATUS_SUCCESS);
+    let context = rig.context(2);
+    assert_eq!(rig.submit(context, 1, 16), STATUS_SUCCESS);
+    rig.system.retire(2, 1, 1);
+    rig.system.interrupt();
+    assert_eq!(reports(), [completed(2, 1)]);
+    rig.system.remove();
+    assert_eq!(allocations(), before);
+}
+
+#[test]
+fn packets_complete_in_order_with_one_report_for_several() {
+    let rig = Rig::new(ALL, 4);
+    let context = rig.context(2);
+    for fence in 1..=10 {
+        assert_eq!(rig.submit(context, fence, 16), STATUS_SUCCESS);
+    }
+    for fence in 1..=3 {
+        rig.system.retire(2, fence, 1);
+    }
+    rig.system.interrupt();
+    assert_eq!(reports(), [completed(2, 3)]);
+    for fence in 4..=10 {
+        rig.system.retire(2, fence, 1);
+        rig.system.interrupt();
+    }
+    assert_eq!(reports(), (4..=10).map(|fence| completed(2, fence)).collect::<Vec<_>>());
+}
+
+#[test]
+fn late_and_invented_completions_are_not_reported() {
+    let rig = Rig::new(ALL, 4);
+    let context = rig.context(0);
+    assert_eq!(rig.submit(context, 7, 16), STATUS_SUCCESS);
+    for (fence, epoch) in [(6, 1), (8, 1), (7, 0), (7, 2)] {
+        rig.system.retire(0, fence, epoch);
+        rig.system.interrupt();
+    }
+    assert_eq!(reports(), []);
+    rig.system.retire(0, 7, 1);
+    rig.system.retire(0, 7, 1);
+    rig.system.interrupt();
+    assert_eq!(reports(), [completed(0, 7)]);
+}
+
+#[test]
+fn a_refused_packet_keeps_its_place_and_is_not_reported() {
+    let rig = Rig::new(ALL, 4);
+    let context = rig.context(1);
+    assert_eq!(rig.submit(context, 1, 16), STATUS_SUCCESS);
+    assert_eq!(rig.submit(context, 2, 17), STATUS_INVALID_PARAMETER);
+    assert_eq!(rig.submit(context, 3, 16), STATUS_SUCCESS);
+    for fence in 1..=2 {
+        rig.system.retire(1, fence, 1);
+        rig.system.interrupt();
+    }
+    assert_eq!(reports(), [completed(1, 1)]);
+    rig.preempt(1, 100);
+    rig.system.retire(1, 3, 1);
+    rig.system.interrupt();
+    assert_eq!(reports(), [completed(1, 3), Report::Preempted { node: 1, preemption: 100, completed: 3 }]);
+}
+
+#[test]
+fn a_preemption_drops_what_waits_and_follows_what_runs() {
+    let rig = Rig::new(ALL, 4);
+    let context = rig.context(2);
+    for fence in 1..=8 {
+        assert_eq!(rig.submit(context, fence, 16), STATUS_SUCCESS);
+    }
+    rig.preempt(2, 50);
+    assert_eq!(reports(), []);
+    for fence in 1..=4 {
+        rig.system.retire(2, fence, 1);
+    }
+    rig.system.interrupt();
+    assert_eq!(reports(), [completed(2, 4), Report::Preempted { node: 2, preemption: 50, completed: 4 }]);
+    // What was dropped comes again under the same ids.
+    for fence in 5..=8 {
+        assert_eq!(rig.submit(context, fence, 16), STATUS_SUCCESS);
+        rig.system.retire(2, fence, 1);
+    }
+    rig.system.interrupt();
+    assert_eq!(reports(), [completed(2, 8)]);
+    rig.preempt(2, 51);
+    assert_eq!(reports(), [Report::Preempted { node: 2, preemption: 51, completed: 8 }]);
+}
+
+#[test]
+fn a_fault_is_reported_after_what_ran_before_it_and_the_rest_runs_on() {
+    let rig = Rig::new(ALL, 4);
+    let context = rig.context(0);
+    for fence in 1..=3 {
+        assert_eq!(rig.submit(context, fence, 16), STATUS_SUCCESS);
+    }
+    rig.system.retire(0, 1, 1);
+    let info = FaultInfo::new().with_kind(FaultKind::PageFault as u8).into_bits();
+    rig.system.event(EventKind::Fault, 0, 0, [0xdead_0000, info]);
+    rig.system.interrupt();
+    assert_eq!(reports(), [completed(0, 1), Report::Faulted { node: 0, fence: 2, address: 0xdead_0000 }]);
+    rig.system.retire(0, 3, 1);
+    rig.system.interrupt();
+    assert_eq!(reports(), [completed(0, 3)]);
+}
+
+#[test]
+fn an_engine_reset_aborts_the_running_packet_and_forgets_the_others() {
+    let rig = Rig::new(ALL, 4);
+    let context = rig.context(0);
+    for fence in 1..=6 {
+        assert_eq!(rig.submit(context, fence, 16), STATUS_SUCCESS);
+    }
+    rig.system.retire(0, 1, 1);
+    let info = FaultInfo::new().with_kind(FaultKind::Reset as u8).into_bits();
+    rig.system.event(EventKind::Fault, 0, 0, [0, info]);
+    let mut args = DXGKARG_RESETENGINE::zeroed();
+    assert_eq!(ddi!(rig.system, DxgkDdiResetEngine, rig.system.adapter, &raw mut args), STATUS_SUCCESS);
+    assert_eq!(args.LastAbortedFenceId, 2);
+    assert_eq!(reports(), [completed(0, 1)]);
+    // An event from before the reset names nothing now.
+    rig.system.retire(0, 2, 1);
+    rig.system.interrupt();
+    assert_eq!(reports(), []);
+    assert_eq!(rig.submit(context, 7, 16), STATUS_SUCCESS);
+    rig.system.retire(0, 7, 2);
+    rig.system.interrupt();
+    assert_eq!(reports(), [completed(0, 7)]);
+    assert_eq!(ddi!(rig.system, DxgkDdiResetEngine, rig.system.adapter, &raw mut args), STATUS_SUCCESS);
+    assert_eq!(args.LastAbortedFenceId, 7, "nothing ran: the last completed one");
+}
+
+#[test]
+fn nothing_is_reported_between_engine_reset_and_resume() {
+    let mut rig = Rig::new(ALL, 4);
+    let packets = rig.context(0);
+    let context = rig.hw_context(0x4000, 0);
+    let (_queue, _) = rig.user_queue(context, 1);
+    assert_eq!(rig.submit(packets, 1, 16), STATUS_SUCCESS);
+    // The user-mode queue got the first number behind the nodes.
+    rig.system.set(registers::CMP_RESULT, 3);
+    let mut reset = DXGKARG_RESETHWENGINE::zeroed();
+    assert_eq!(ddi!(rig.system, DxgkDdiResetHwEngine, rig.system.adapter, &raw mut reset), STATUS_SUCCESS);
+    assert_eq!(log(|log| std::mem::take(&mut log.invalidated)), [0x4000]);
+    rig.system.retire(0, 1, 1);
+    rig.system.event(EventKind::FenceSignaled, 0, 3, [VA + 0x10_0000, 5]);
+    rig.system.interrupt();
+    assert_eq!(reports(), []);
+    let mut resume = DXGKARG_RESUMEHWENGINE::zeroed();
+    assert_eq!(ddi!(rig.system, DxgkDdiResumeHwEngine, rig.system.adapter, &raw mut resume), STATUS_SUCCESS);
+    let made = reports();
+    assert_eq!(made, [completed(0, 1), Report::Native { node: 0, fences: vec![] }, Report::Monitored { node: 0 }]);
+}
+
+#[test]
+fn after_an_adapter_reset_everything_submitted_counts_as_complete() {
+    let rig = Rig::new(ALL, 1);
+    let context = rig.context(2);
+    let hw_context = rig.hw_context(0x4000, 0);
+    let (_, doorbell) = rig.user_queue(hw_context, 1);
+    assert_eq!(rig.connect(doorbell).0, STATUS_SUCCESS);
+    for fence in 1..=6 {
+        assert_eq!(rig.submit(context, fence, 16), STATUS_SUCCESS);
+    }
+    assert_eq!(ddi!(rig.system, DxgkDdiResetFromTimeout, rig.system.adapter), STATUS_SUCCESS);
+    assert!(Control::from_bits(rig.system.get(registers::CONTROL) as u32).reset());
+    assert_eq!(rig.connect(doorbell).0, STATUS_DEVICE_REMOVED);
+    assert_eq!(ddi!(rig.system, DxgkDdiRestartFromTimeout, rig.system.adapter), STATUS_SUCCESS);
+    let mut buffer = [0u64; 8];
+    let mut args = DXGKARG_COLLECTDBGINFO::zeroed();
+    args.pBuffer = buffer.as_mut_ptr().cast();
+    args.BufferSize = 41;
+    assert_eq!(ddi!(rig.system, DxgkDdiCollectDbgInfo, rig.system.adapter, &raw const args), STATUS_SUCCESS);
+    assert_eq!(buffer[4], 6 | 6 << 32, "node 2: submitted, completed");
+    assert_eq!(buffer[5], 0, "beyond the size given");
+    assert_eq!(rig.submit(context, 7, 16), STATUS_SUCCESS);
+    rig.system.retire(2, 7, 2);
+    rig.system.interrupt();
+    assert_eq!(reports(), [completed(2, 7)]);
+}
+
+#[test]
+fn fences_are_reported_by_the_handles_the_system_gave_them() {
+    let rig = Rig::new(ALL, 4);
+    let context = rig.hw_context(0x4000, 1);
+    let (_, _) = rig.user_queue(context, 1);
+    let (first, first_open) = rig.fence(0xf1, 0x8000);
+    rig.fence(0xf2, 0x8008);
+    for address in [0x8000, 0x8008, 0x8000] {
+        rig.system.event(EventKind::FenceSignaled, 1, 3, [address, 1]);
+    }
+    rig.system.interrupt();
+    assert_eq!(reports(), [Report::Native { node: 1, fences: vec![0xf1, 0xf2] }]);
+    // Once closed, a late event does not name it.
+    assert_eq!((rig.close(first_open), rig.destroy(first)), (STATUS_SUCCESS, STATUS_SUCCESS));
+    rig.system.event(EventKind::FenceSignaled, 1, 3, [0x8000, 2]);
+    rig.system.interrupt();
+    assert_eq!(reports(), [Report::Native { node: 1, fences: vec![] }]);
+    assert_eq!((rig.close(first_open), rig.destroy(first)), (STATUS_INVALID_HANDLE, STATUS_INVALID_HANDLE));
+}
+
+#[test]
+fn fences_outlive_the_adapter_without_harm() {
+    let before = allocations();
+    let mut rig = Rig::new(ALL, 4);
+    let (global, local) = rig.fence(0xf1, 0x8000);
+    rig.system.remove();
+    assert_eq!((rig.close(local), rig.destroy(global)), (STATUS_SUCCESS, STATUS_SUCCESS));
+    assert_eq!(allocations(), before);
+}
+
+#[test]
+fn monitored_and_current_values_are_written_where_the_system_says() {
+    let rig = Rig::new(ALL, 4);
+    let (global, _) = rig.fence(0xf1, 0x8000);
+    let (mut value, mut storage, mut fence) = (41u64, 0u64, global);
+    let mut address: *mut std::ffi::c_void = (&raw mut storage).cast();
+    let mut args = DXGKARG_UPDATEMONITOREDVALUES::zeroed();
+    args.NumFences = 1;
+    args.NativeFenceArray = &raw mut fence;
+    args.UpdatedValueArray = &raw mut value;
+    args.MonitoredValueKernelCpuVa = &raw mut address;
+    let update = || ddi!(rig.system, DxgkDdiUpdateMonitoredValues, &raw const args);
+    assert_eq!(level(5, update), STATUS_SUCCESS);
+    // SAFETY: a local that the driver wrote through a pointer.
+    assert_eq!(unsafe { (&raw const storage).read_volatile() }, 41);
+
+    let write = |flags: DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS, mut value: u64, mut fence: HANDLE| {
+        let mut storage = 7u64;
+        let mut address: *mut std::ffi::c_void = (&raw mut storage).cast();
+        let mut args = DXGKARG_UPDATECURRENTVALUESFROMCPU::zeroed();
+        args.NumFences = 1;
+        args.Flags = flags;
+        args.NativeFenceArray = &raw mut fence;
+        args.UpdatedValueArray = &raw mut value;
+        args.CurrentValueKernelCpuVa = &raw mut address;
+        let update = || ddi!(rig.system, DxgkDdiUpdateCurrentValuesFromCpu, &raw const args);
+        assert_eq!(level(2, update), STATUS_SUCCESS);
+        // SAFETY: a local that the driver wrote through a pointer.
+        unsafe { (&raw const storage).read_volatile() }
+    };
+    let flags = DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS::new();
+    assert_eq!(write(flags, 42, global), 42);
+    assert_eq!(write(flags.with_NotificationOnly(true), 43, global), 7);
+    assert_eq!(write(flags, 44, handle(0x1234)), 7, "a handle that names nothing changes nothing");
+    assert_eq!(write(flags.with_AlwaysSignaled(true), 0, global), u64::MAX);
+    assert_eq!(write(flags, 45, global), u64::MAX, "and stays so");
+}
+
+#[test]
+fn the_least_recently_connected_doorbell_is_the_victim() {
+    let rig = Rig::new(ALL, 2);
+    let context = rig.hw_context(0x4000, 0);
+    let doorbells: Vec<HANDLE> = (1..=3).map(|number| rig.user_queue(context, number).1).collect();
+    let (first, second) = (rig.connect(doorbells[0]).1, rig.connect(doorbells[1]).1);
+    assert_eq!(second - first, 4096);
+    assert_eq!(rig.connect(doorbells[0]).1, first, "connected already");
+    assert_eq!(rig.connect(doorbells[2]).1, second);
+    assert_eq!(log(|log| std::mem::take(&mut log.disconnected)), [(0x6002, 0x7002)]);
+    // The victim takes the page of the one that connected before the last.
+    assert_eq!(rig.connect(doorbells[1]).1, first);
+    assert_eq!(log(|log| std::mem::take(&mut log.disconnected)), [(0x6001, 0x7001)]);
+}
+
+#[test]
+fn the_system_may_disconnect_the_victim_while_it_is_told() {
+    let rig = Rig::new(ALL, 1);
+    let context = rig.hw_context(0x4000, 0);
+    let doorbells: Vec<HANDLE> = (1..=2).map(|number| rig.user_queue(context, number).1).collect();
+    let page = rig.connect(doorbells[0]).1;
+    let (table, victim) = (rig.system.table, doorbells[0]);
+    on_disconnect(move || {
+        let args = DXGKARG_DISCONNECTDOORBELL { hDoorbell: victim, Flags: DXGKARG_DISCONNECTDOORBELL_FLAGS::new() };
+        let entry = table.DxgkDdiDisconnectDoorbell.expect("filled");
+        // SAFETY: the driver's own entry point with a local structure.
+        assert_eq!(unsafe { entry(&raw const args) }, STATUS_SUCCESS);
+    });
+    assert_eq!(rig.connect(doorbells[1]), (STATUS_SUCCESS, page));
+}
+
+#[test]
+fn a_victim_that_reconnects_meanwhile_is_told_again() {
+    let rig = Rig::new(ALL, 1);
+    let context = rig.hw_context(0x4000, 0);
+    let doorbells: Vec<HANDLE> = (1..=2).map(|number| rig.user_queue(context, number).1).collect();
+    let page = rig.connect(doorbells[0]).1;
+    let (table, victim) = (rig.system.table, doorbells[0]);
+    on_disconnect(move || assert_eq!(connect(&table, victim), (STATUS_SUCCESS, page)));
+    assert_eq!(rig.connect(doorbells[1]), (STATUS_SUCCESS, page));
+    assert_eq!(log(|log| std::mem::take(&mut log.disconnected)).len(), 2);
+}
+
+#[test]
+fn a_context_is_suspended_when_every_queue_has_stopped() {
+    let rig = Rig::new(ALL, 4);
+    let context = rig.hw_context(0x4000, 0);
+    let (queue, doorbell) = rig.user_queue(context, 1);
+    rig.user_queue(context, 2);
+    assert_eq!(rig.suspend(context, 11), STATUS_PENDING);
+    rig.system.event(EventKind::Suspended, 0, 3, [1, 0]);
+    rig.system.interrupt();
+    assert_eq!(reports(), []);
+    rig.system.event(EventKind::Suspended, 0, 4, [1, 0]);
+    rig.system.interrupt();
+    assert_eq!(reports(), [Report::Suspended { context: 0x4000, fence: 11 }]);
+    assert_eq!(rig.suspend(context, 12), STATUS_SUCCESS);
+    let resume = DXGKARG_RESUMECONTEXT { hContext: context };
+    assert_eq!(ddi!(rig.system, DxgkDdiResumeContext, rig.system.adapter, &raw const resume), STATUS_SUCCESS);
+    // Queues that go before they answer do not hold the context up.
+    assert_eq!(rig.suspend(context, 13), STATUS_PENDING);
+    rig.system.event(EventKind::Suspended, 0, 4, [2, 0]);
+    rig.system.interrupt();
+    assert_eq!(reports(), []);
+    let destroy = DXGKARG_DESTROYDOORBELL { hDoorbell: doorbell };
+    assert_eq!(ddi!(rig.system, DxgkDdiDestroyDoorbell, &raw const destroy), STATUS_SUCCESS);
+    assert_eq!(reports(), [Report::Suspended { context: 0x4000, fence: 13 }]);
+    assert_eq!(ddi!(rig.system, DxgkDdiDestroyHwQueue, queue), STATUS_SUCCESS);
+}
+
+#[test]
+fn a_context_without_queues_is_suspended_at_once_but_says_so() {
+    let rig = Rig::new(ALL, 4);
+    let context = rig.hw_context(0x4000, 0);
+    assert_eq!(rig.suspend(context, 5), STATUS_PENDING);
+    assert_eq!(reports(), [Report::Suspended { context: 0x4000, fence: 5 }]);
+    let mut args = DXGKARG_UPDATEHWCONTEXTSTATE::zeroed();
+    args.hHwContext = context;
+    args.ContextSwitchFence = 9;
+    args.Flags = DXGK_UPDATEHWCONTEXTSTATE_FLAGS::new().with_InterruptOnSwitchCompletion(true);
+    assert_eq!(ddi!(rig.system, DxgkDdiUpdateHwContextState, rig.system.adapter, &raw const args), STATUS_SUCCESS);
+    assert_eq!(reports(), [Report::Switched { node: 0, fence: 9 }]);
+}
+
+#[test]
+fn a_queue_that_could_not_run_is_refused_when_it_is_created() {
+    let rig = Rig::new(ALL, 4);
+    let (compute, paging) = (rig.hw_context(0x4000, 0), rig.hw_context(0x4001, 2));
+    rig.fence(0xf1, 0x8000);
+    assert_eq!(rig.hw_queue(compute, 1, 0x9000, true).0, STATUS_INVALID_PARAMETER, "its fence is not open here");
+    assert_eq!(rig.hw_queue(paging, 1, 0x8000, true).0, STATUS_INVALID_PARAMETER, "not a node for user mode");
+    assert_eq!(rig.hw_queue(compute, 1, 0x8004, true).0, STATUS_INVALID_PARAMETER, "not aligned");
+    assert_eq!(rig.hw_queue(compute, 1, 0x8000, true).0, STATUS_SUCCESS);
+    let without = Rig::new(Features { user_mode: false, ..ALL }, 4);
+    let context = without.hw_context(0x4000, 0);
+    without.fence(0xf1, 0x8000);
+    assert_eq!(without.hw_queue(context, 1, 0x8000, true).0, STATUS_INVALID_PARAMETER, "not claimed");
+    assert_eq!(without.hw_queue(context, 1, 0x8000, false).0, STATUS_SUCCESS);
+}
+
+#[test]
+fn kernel_queues_accept_every_submission_and_name_the_one_that_faults() {
+    let rig = Rig::new(ALL, 4);
+    let context = rig.hw_context(0x4000, 0);
+    rig.fence(0xf1, 0x8000);
+    let (status, queue) = rig.hw_queue(context, 0x6000, 0x8000, false);
+    assert_eq!(status, STATUS_SUCCESS);
+    for fence in 1..=300u64 {
+        let mut args = DXGKARG_SUBMITCOMMANDTOHWQUEUE::zeroed();
+        args.hHwQueue = queue;
+        args.HwQueueProgressFenceId = 1000 + fence;
+        args.DmaBufferVirtualAddress = VA;
+        args.DmaBufferSize = 16;
+        let submit = || ddi!(rig.system, DxgkDdiSubmitCommandToHwQueue, rig.system.adapter, &raw const args);
+        assert_eq!(level(2, submit), STATUS_SUCCESS);
+    }
+    let info = FaultInfo::new().with_kind(FaultKind::ReadOnly as u8).with_write(true).with_entry(4).into_bits();
+    rig.system.event(EventKind::Fault, 0, 3, [0x7000, info]);
+    rig.system.interrupt();
+    assert_eq!(reports(), [Report::QueueFaulted { queue: 0x6000, fence: 1005, address: 0x7000 }]);
+}
+
+#[test]
+fn handles_of_other_kinds_and_of_nothing_are_refused() {
+    let mut rig = Rig::new(ALL, 4);
+    let context = rig.hw_context(0x4000, 0);
+    for wrong in [null_mut(), rig.system.adapter, rig.process, rig.device, handle(0xdead_beef)] {
+        assert_eq!(ddi!(rig.system, DxgkDdiDestroyHwContext, wrong), STATUS_INVALID_HANDLE);
+        assert_eq!(ddi!(rig.system, DxgkDdiDestroyHwQueue, wrong), STATUS_INVALID_HANDLE);
+        assert_eq!(rig.connect(wrong).0, STATUS_INVALID_HANDLE);
+        assert_eq!(rig.suspend(wrong, 1), STATUS_INVALID_HANDLE);
+    }
+    assert_eq!(ddi!(rig.system, DxgkDdiDestroyHwContext, context), STATUS_SUCCESS);
+    assert_eq!(ddi!(rig.system, DxgkDdiDestroyHwContext, context), STATUS_INVALID_HANDLE);
+    rig.system.remove();
+    assert_eq!(ddi!(rig.system, DxgkDdiStopDevice, rig.system.adapter), STATUS_INVALID_HANDLE);
+}
+
+#[test]
+fn low_power_states_stop_the_scheduler_and_d0_starts_the_event_ring_over() {
+    let rig = Rig::new(ALL, 4);
+    let context = rig.context(0);
+    let power = |state| ddi!(rig.system, DxgkDdiSetPowerState, rig.system.adapter, DISPLAY_ADAPTER_HW_ID, state, 0);
+    assert_eq!(rig.submit(context, 1, 16), STATUS_SUCCESS);
+    rig.system.retire(0, 1, 1);
+    assert_eq!(power(DEVICE_POWER_STATE::PowerDeviceD3), STATUS_SUCCESS);
+    assert_eq!(rig.system.get(registers::CONTROL) as u32, 0);
+    assert_eq!(reports(), [completed(0, 1)], "what happened before is told");
+    assert_eq!(rig.system.ring_pointers(), [1, 1]);
+    assert_eq!(power(DEVICE_POWER_STATE::PowerDeviceD0), STATUS_SUCCESS);
+    assert_eq!(rig.system.ring_pointers(), [0, 0], "the device counts from zero when RUN is set");
+    assert!(Control::from_bits(rig.system.get(registers::CONTROL) as u32).run());
+    assert_eq!(rig.submit(context, 2, 16), STATUS_SUCCESS);
+    rig.system.retire(0, 2, 1);
+    rig.system.interrupt();
+    assert_eq!(reports(), [completed(0, 2)]);
+}
+
+#[test]
+fn the_user_mode_driver_is_told_what_is_claimed() {
+    let rig = Rig::new(Features { user_mode: false, ..ALL }, 4);
+    let mut bytes = [0xffu8; 80];
+    let mut args = DXGKARG_QUERYADAPTERINFO::zeroed();
+    args.Type = DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_UMDRIVERPRIVATE;
+    args.pOutputData = bytes.as_mut_ptr().cast();
+    for (size, status) in [(0, STATUS_INVALID_PARAMETER), (63, STATUS_INVALID_PARAMETER), (72, STATUS_SUCCESS)] {
+        args.OutputDataSize = size;
+        assert_eq!(ddi!(rig.system, DxgkDdiQueryAdapterInfo, rig.system.adapter, &raw const args), status);
+    }
+    let data = AdapterData::from_bytes(bytes.first_chunk().expect("long enough"));
+    assert_eq!((data.magic, data.features, data.doorbells), (MAGIC, 0b01, 4));
+    assert!(bytes[64..72].iter().all(|byte| *byte == 0) && bytes[72..].iter().all(|byte| *byte == 0xff));
+}
