@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::setup::VariantOptions;
+use crate::setup::{DriverChoice, VariantOptions};
 use crate::{bench, hlk, run};
 
 /// Exit code: everything done.
@@ -35,6 +35,10 @@ struct Cli {
     command: Option<Command>,
     #[command(flatten)]
     run: RunArguments,
+    /// Driver to load: `linked` (the one in this program), `pe` (the image that `cargo xtask pe` built), or the path of a
+    /// driver image. Without the option the variable CAMPANILE_DRIVER counts, and without that `linked`.
+    #[arg(long, global = true, value_name = "DRIVER")]
+    driver: Option<DriverChoice>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -120,6 +124,9 @@ pub(crate) fn print(text: &str) {
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Some(driver) = cli.driver {
+        driver.select();
+    }
     let code = match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Run(arguments) => run::command(&run::Options {
             files: arguments.files,

@@ -1,6 +1,7 @@
-//! Puts the parts together: GPU, bus, machine, linked driver.
+//! Puts the parts together: GPU, bus, machine, driver.
 
 mod direct_bus;
+mod driver;
 mod variant;
 
 use std::fmt;
@@ -8,10 +9,11 @@ use std::sync::Arc;
 
 use campanile_device::{Gpu, Runner, Variant};
 use dxgkrnl::bus::Bus;
-use dxgkrnl::{DeviceId, DriverId, DriverImage, FeaturePolicy, Idle, Machine, MachineConfig};
+use dxgkrnl::{DeviceId, DriverId, FeaturePolicy, Idle, Machine, MachineConfig};
 use wddm_ddi::types::LUID;
 
 pub use direct_bus::DirectBus;
+pub use driver::{DRIVER_VARIABLE, DriverChoice, shipped};
 pub use variant::VariantOptions;
 
 /// What to boot.
@@ -56,6 +58,7 @@ impl std::error::Error for SetupError {}
 
 const ADVICE_MEMORY: &str = "The GPU needs memfd_create and as much address space as its VRAM; try a smaller \
                              `--device-variant vram=64M`, or raise `ulimit -v`";
+const ADVICE_IMAGE: &str = "Name a driver image, or build the one of this repository with `cargo xtask pe`";
 const ADVICE_RULE: &str = "The driver and the operating-system side disagree about the rule named here";
 const ADVICE_LEAK: &str = "The driver broke its contract; the bugcheck's code and parameters say which rule";
 
@@ -101,11 +104,9 @@ impl System {
             Machine::new(config).map_err(|e| SetupError::new("The machine could not be built", e, ADVICE_MEMORY))?;
         let bus: Arc<dyn Bus> = Arc::new(DirectBus::new(Arc::clone(&gpu)));
         let device = machine.plug_in(bus);
-        let image = DriverImage::Linked {
-            name: "campanile_kmd".into(),
-            bind: campanile_kmd::bind_imports,
-            entry: campanile_kmd::DriverEntry,
-        };
+        let image = DriverChoice::selected()
+            .image()
+            .map_err(|e| SetupError::new("The driver could not be read", e, ADVICE_IMAGE))?;
         let driver = machine
             .load_driver(image)
             .map_err(|e| SetupError::new("The driver could not be loaded", e, ADVICE_RULE))?;

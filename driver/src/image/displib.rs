@@ -3,11 +3,11 @@
 
 use core::ffi::c_void;
 
-use wddm_ddi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_PENDING};
-use wddm_ddi::types::*;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::DRIVER_INITIALIZATION_DATA;
 use wddm_ddi::nt::IOCTL_VIDEO_DDI_FUNC_REGISTER;
+use wddm_ddi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_PENDING};
+use wddm_ddi::types::*;
 
 /// KEVENT: a dispatcher header and a list head, 24 bytes. [wdm: KEVENT]
 #[repr(C, align(8))]
