@@ -111,7 +111,12 @@ pub(crate) fn run<R>(driver: &Arc<Driver>, call: impl FnOnce() -> R) -> (Option<
     let (regions, locks) = THREAD.with_borrow_mut(|thread| {
         let critical_regions = thread.critical_regions;
         let on_kernel_stack = top != 0;
-        thread.frames.push(Frame { driver: Arc::clone(driver), stack: &raw const stack, critical_regions, on_kernel_stack });
+        thread.frames.push(Frame {
+            driver: Arc::clone(driver),
+            stack: &raw const stack,
+            critical_regions,
+            on_kernel_stack,
+        });
         (critical_regions, thread.push_locks.len())
     });
     // SAFETY: `stack` and `data` outlive the call, and the frame that names `stack` is popped right after it.

@@ -230,9 +230,8 @@ fn image_fault(signal: c_int, address: usize, gregs: &mut [i64; 23]) -> bool {
     const STATUS_INTEGER_DIVIDE_BY_ZERO: u64 = 0xc000_0094;
     const STATUS_BREAKPOINT: u64 = 0x8000_0003;
     const DOUBLE_FAULT: u64 = 8;
-    let [instruction, stack_pointer] = [libc::REG_RIP, libc::REG_RSP].map(|register| {
-        gregs.get(register as usize).copied().unwrap_or(0).cast_unsigned() as usize
-    });
+    let [instruction, stack_pointer] = [libc::REG_RIP, libc::REG_RSP]
+        .map(|register| gregs.get(register as usize).copied().unwrap_or(0).cast_unsigned() as usize);
     let exception = Bugcheck::KMODE_EXCEPTION_NOT_HANDLED;
     let (code, parameters, what) = match signal {
         libc::SIGILL => (exception, [STATUS_ILLEGAL_INSTRUCTION, instruction as u64], "illegal instruction"),
@@ -245,7 +244,8 @@ fn image_fault(signal: c_int, address: usize, gregs: &mut [i64; 23]) -> bool {
     };
     // A breakpoint is reported behind its instruction.
     let instruction = if signal == libc::SIGTRAP { instruction.wrapping_sub(1) } else { instruction };
-    let Some((resume, argument)) = driver_call::landing(driver_call::Fault { code, parameters, instruction, what }) else {
+    let Some((resume, argument)) = driver_call::landing(driver_call::Fault { code, parameters, instruction, what })
+    else {
         return false;
     };
     for (register, value) in [(libc::REG_RIP, resume), (libc::REG_RDI, argument)] {

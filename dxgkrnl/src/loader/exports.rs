@@ -173,8 +173,7 @@ unsafe extern "win64" fn io_build_device_io_control_request(
     event: *mut Event,
     status: *mut IoStatusBlock,
 ) -> *mut c_void {
-    let request =
-        Request { code, device: device.addr(), output, output_bytes, internal: internal != 0, event, status };
+    let request = Request { code, device: device.addr(), output, output_bytes, internal: internal != 0, event, status };
     Box::into_raw(Box::new(request)).cast()
 }
 

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 
 use object::LittleEndian as LE;
 use object::pe;
-use object::read::pe::{Import, ImageNtHeaders, ImageOptionalHeader, PeFile64};
+use object::read::pe::{ImageNtHeaders, ImageOptionalHeader, Import, PeFile64};
 
 /// Largest image accepted, in bytes of address space.
 const IMAGE_MAX: u32 = 64 << 20;
@@ -114,7 +114,10 @@ impl Image {
         let file = parse(bytes)?;
         let size = check_headers(&file, kind)?;
         let sections = check_sections(&file, bytes, size)?;
-        for (index, what) in [(pe::IMAGE_DIRECTORY_ENTRY_TLS, "thread-local storage"), (pe::IMAGE_DIRECTORY_ENTRY_DELAY_IMPORT, "delay-loaded imports")] {
+        for (index, what) in [
+            (pe::IMAGE_DIRECTORY_ENTRY_TLS, "thread-local storage"),
+            (pe::IMAGE_DIRECTORY_ENTRY_DELAY_IMPORT, "delay-loaded imports"),
+        ] {
             if file.data_directories().get(index).is_some_and(|directory| directory.virtual_address.get(LE) != 0) {
                 return Err(ImageError::Unsupported(what));
             }
@@ -416,5 +419,9 @@ fn reserve(size: u32) -> Result<NonNull<u8>, ImageError> {
             0,
         )
     };
-    if base == libc::MAP_FAILED { Err(ImageError::OutOfMemory) } else { NonNull::new(base.cast()).ok_or(ImageError::OutOfMemory) }
+    if base == libc::MAP_FAILED {
+        Err(ImageError::OutOfMemory)
+    } else {
+        NonNull::new(base.cast()).ok_or(ImageError::OutOfMemory)
+    }
 }

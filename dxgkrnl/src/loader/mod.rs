@@ -1,8 +1,8 @@
 //! Loading drivers: DriverEntry, registration of the DDI table, and the account of what a driver still owns at unload.
 
+pub(crate) mod entry;
 mod exports;
 mod image;
-pub(crate) mod entry;
 pub(crate) mod symbols;
 
 use std::fmt;
@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use wddm_ddi::km::{DRIVER_INITIALIZATION_DATA, DXGKDDI_INTERFACE_VERSION_WDDM3_2, SLOT_NAMES};
 use wddm_ddi::nt::NtImports;
-use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INVALID_IMAGE_FORMAT, STATUS_INVALID_PARAMETER, STATUS_REVISION_MISMATCH};
+use wddm_ddi::status::{
+    NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INVALID_IMAGE_FORMAT, STATUS_INVALID_PARAMETER, STATUS_REVISION_MISMATCH,
+};
 use wddm_ddi::types::PDRIVER_INITIALIZE;
 
 use crate::ram::Ram;
@@ -158,7 +160,13 @@ impl Driver {
     /// A driver of no machine.
     #[cfg(test)]
     pub(crate) fn for_tests(name: &str) -> Arc<Self> {
-        Arc::new(Self { name: name.to_owned(), verifier: Arc::default(), ram: None, pool: Pool::new(1 << 20), image: None })
+        Arc::new(Self {
+            name: name.to_owned(),
+            verifier: Arc::default(),
+            ram: None,
+            pool: Pool::new(1 << 20),
+            image: None,
+        })
     }
 
     /// The driver is gone: whatever pool it still has is a leak.
@@ -248,11 +256,9 @@ pub(crate) fn load(
         }
         DriverImage::Pe { name, bytes, symbols } => {
             crate::bus::trap::prepare().map_err(|_| LoadError::Image(ImageError::OutOfMemory))?;
-            let image = Image::load(&name, &bytes, ImageKind::Driver, &exports::resolve)
-                .map_err(LoadError::Image)?;
-            let entry = image
-                .entry()
-                .ok_or(LoadError::Image(ImageError::BadHeader("a driver needs an entry point")))?;
+            let image = Image::load(&name, &bytes, ImageKind::Driver, &exports::resolve).map_err(LoadError::Image)?;
+            let entry =
+                image.entry().ok_or(LoadError::Image(ImageError::BadHeader("a driver needs an entry point")))?;
             // SAFETY: the entry point of a driver image is a DRIVER_INITIALIZE; whether the code keeps to it is for the
             // fault handler to see.
             let entry = unsafe { std::mem::transmute::<usize, PDRIVER_INITIALIZE>(entry) };
