@@ -158,9 +158,11 @@ impl Process {
     /// Gives an object that belongs to no device a handle.
     ///
     /// # Errors
-    /// STATUS_INSUFFICIENT_RESOURCES when the table is full; the object was not kept.
+    /// STATUS_INSUFFICIENT_RESOURCES when the table is full, STATUS_ACCESS_DENIED when the process has exited; the object was not kept.
     pub(crate) fn insert(&self, object: Object) -> Result<D3DKMT_HANDLE, NTSTATUS> {
-        lock(&self.handles).insert(object, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)
+        let mut handles = lock(&self.handles);
+        self.check_alive()?;
+        handles.insert(object, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)
     }
 
     /// Gives an object of `device` a handle; it is destroyed with the device at the latest.
@@ -170,10 +172,16 @@ impl Process {
     pub(crate) fn insert_on(&self, device: &Device, object: Object) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         let owner = device.handle();
         let mut handles = lock(&self.handles);
+        self.check_alive()?;
         if !matches!(handles.get(owner), Some(Object::Device(open)) if std::ptr::eq(&raw const **open, device)) {
             return Err(STATUS_INVALID_HANDLE);
         }
         handles.insert(object, owner).ok_or(STATUS_INSUFFICIENT_RESOURCES)
+    }
+
+    /// Called with the handle table locked: what is inserted before [`Process::exit`] looks at the table is ended by it.
+    fn check_alive(&self) -> Result<(), NTSTATUS> {
+        if self.has_exited() { Err(STATUS_ACCESS_DENIED) } else { Ok(()) }
     }
 
     /// Takes an object out of the table; its handle is stale from now on.

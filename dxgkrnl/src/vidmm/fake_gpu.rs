@@ -253,7 +253,8 @@ unsafe extern "win64" fn build(adapter: HANDLE, args: *mut DXGKARG_BUILDPAGINGBU
             let flush = unsafe { args.u.FlushTlb };
             let root = (flush.RootPageTableAddress.SegmentId, flush.RootPageTableAddress.SegmentOffset);
             let pages = flush.StartVirtualAddress / PAGE_SIZE..flush.EndVirtualAddress.div_ceil(PAGE_SIZE);
-            fake.tlb.retain(|(other, page), _| *other != root || !pages.contains(page));
+            let all = pages == (0..0);
+            fake.tlb.retain(|(other, page), _| *other != root || !(all || pages.contains(page)));
             STATUS_SUCCESS
         }
         Op::DXGK_OPERATION_VIRTUAL_FILL => {

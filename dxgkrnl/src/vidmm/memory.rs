@@ -163,14 +163,20 @@ impl Memory {
     }
 
     /// Gives an address space back. What was mapped in it stays where it is.
-    pub(crate) fn destroy_space(&mut self, id: SpaceId) {
-        let Some(space) = self.spaces.remove(&id) else { return };
+    ///
+    /// # Errors
+    /// The machine has stopped; the space is gone all the same.
+    pub(crate) fn destroy_space(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
+        let Some(space) = self.spaces.remove(&id) else { return Ok(()) };
+        // The next space may get this root table, and must not find the translations of this one.
+        let flushed = self.driver.flush(space.process, space.tables.root().address(), 0, 0);
         for table in space.tables.into_tables() {
             self.segments.release_table(table);
         }
         for state in self.allocations.values_mut() {
             state.spaces.remove(&id);
         }
+        flushed
     }
 
     /// Root page table of a space: segment and offset.
@@ -389,7 +395,10 @@ impl Memory {
             if Instant::now() > deadline || self.driver.verifier.is_stopped() {
                 break;
             }
-            std::thread::sleep(Duration::from_micros(200));
+            match self.paging.node() {
+                Some(node) => node.pause(),
+                None => return Ok(false),
+            }
             if self.reap()? || residency::victim(self, segment).is_some() {
                 return Ok(true);
             }

@@ -174,7 +174,7 @@ impl World {
         }
         self.memory.submit().unwrap();
         while self.memory.wait_oldest().unwrap() {}
-        self.memory.destroy_space(self.space);
+        self.memory.destroy_space(self.space).unwrap();
         assert_eq!(self.memory.driver.verifier.bugcheck(), None);
     }
 }
@@ -383,6 +383,22 @@ fn a_zero_mapping_reads_zero_and_replaces_what_was_there() {
     assert!(lock(&world.fake).is_zero_page(world.root, at));
     assert!(world.gpu(at + 2 * PAGES, true).is_ok(), "the rest is still there");
     world.models[a].mapped = None;
+    world.finish();
+}
+
+#[test]
+fn a_new_address_space_knows_nothing_of_the_one_before_it() {
+    let mut world = World::new(16 << 20, 1 << 20, 2);
+    let a = world.create(4, &[1], true);
+    let at = world.map(a).unwrap();
+    world.make_resident(a).unwrap();
+    assert!(world.gpu(at, true).is_ok());
+    world.memory.destroy_space(world.space).unwrap();
+    let process = KmdHandle::new(core::ptr::without_provenance_mut(3));
+    world.space = world.memory.create_space(process, false, VaSpace::new(29, (0, 0))).unwrap();
+    assert_eq!(world.memory.root(world.space), Some(world.root), "the root table is used again");
+    world.models[a].mapped = None;
+    assert_eq!(world.gpu(at, true), Err(Fault));
     world.finish();
 }
 

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -38,6 +39,10 @@ pub(crate) trait PagingNode: Send + Sync {
     fn is_complete(&self, fence: u32) -> bool;
     /// Waits for a packet.
     fn wait(&self, fence: u32) -> Result<(), NTSTATUS>;
+    /// Spends a moment while the kernel waits for queues of user mode.
+    fn pause(&self) {
+        std::thread::sleep(Duration::from_micros(200));
+    }
 }
 
 struct Buffer {
@@ -95,6 +100,11 @@ impl Paging {
             submitted: 0,
             last: None,
         }
+    }
+
+    /// The node, once there is one.
+    pub(crate) fn node(&self) -> Option<&Arc<dyn PagingNode>> {
+        self.node.as_ref()
     }
 
     /// Packets submitted so far.

@@ -58,7 +58,6 @@ impl Memory {
         state.last_use = now;
         if state.accessible {
             state.listed += 1;
-            state.idle = None;
             return Ok(());
         }
         let (kmd, size) = (state.allocation.kmd(), state.allocation.size());
@@ -91,9 +90,7 @@ impl Memory {
             self.hide_everywhere(id)?;
             return Err(status);
         }
-        let state = self.state(id)?;
-        state.listed += 1;
-        state.idle = None;
+        self.state(id)?.listed += 1;
         Ok(())
     }
 

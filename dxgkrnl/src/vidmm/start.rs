@@ -1,6 +1,7 @@
 //! Start and stop of the memory manager: the system process, its devices and contexts, and processes of user mode.
 
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
+use std::time::Duration;
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -22,6 +23,8 @@ use crate::vidmm::segment::Segments;
 use crate::vidmm::va_space::VaSpace;
 use crate::vidsch::{SystemContext, VidSch};
 
+/// How long a kernel thread sleeps between looks at queues of user mode.
+const PAUSE: Duration = Duration::from_micros(200);
 /// Most characters of a process name that the driver is told.
 const NAME_MAX: usize = 260;
 
@@ -35,6 +38,7 @@ pub(crate) struct System {
 
 /// The paging node as the scheduler runs it.
 struct SchedulerNode {
+    adapter: Weak<Adapter>,
     scheduler: Arc<VidSch>,
     context: Arc<SystemContext>,
 }
@@ -50,6 +54,13 @@ impl PagingNode for SchedulerNode {
 
     fn wait(&self, fence: u32) -> Result<(), NTSTATUS> {
         self.scheduler.wait_packet(self.context.node(), fence)
+    }
+
+    fn pause(&self) {
+        // On a machine whose device is driven by whoever waits, sleeping would change nothing.
+        if !self.adapter.upgrade().is_some_and(|adapter| adapter.relax()) {
+            std::thread::sleep(PAUSE);
+        }
     }
 }
 
@@ -164,7 +175,11 @@ impl VidMm {
             system.contexts.push(context);
         }
         let paging = system.contexts.get(caps.paging_node as usize).ok_or(STATUS_INVALID_PARAMETER)?;
-        let node = SchedulerNode { scheduler: Arc::clone(adapter.vidsch()), context: Arc::clone(paging) };
+        let node = SchedulerNode {
+            adapter: Arc::downgrade(adapter),
+            scheduler: Arc::clone(adapter.vidsch()),
+            context: Arc::clone(paging),
+        };
         lock(&self.memory).set_paging_node(Arc::new(node));
         Ok(())
     }
@@ -208,7 +223,8 @@ impl VidMm {
         }
         let spaces: Vec<_> = lock(&self.memory).spaces.keys().copied().collect();
         for space in spaces {
-            lock(&self.memory).destroy_space(space);
+            let ended = lock(&self.memory).destroy_space(space);
+            self.note_failure("ending an address space", ended);
         }
         for process in known.processes.iter().rev() {
             self.destroy_process_on_driver(*process);
@@ -276,7 +292,8 @@ impl VidMm {
     pub(crate) fn destroy_process(&self, kmd_process: KmdHandle, space: &AddressSpace) {
         // Once the adapter has stopped, nothing of the process is left.
         let Ok(_running) = self.enter() else { return };
-        lock(&self.memory).destroy_space(space.id());
+        let ended = lock(&self.memory).destroy_space(space.id());
+        self.note_failure("ending an address space", ended);
         let known = {
             let mut known = lock(&self.known);
             let place = known.processes.iter().position(|process| *process == kmd_process);
