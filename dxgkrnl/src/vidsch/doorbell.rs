@@ -109,17 +109,7 @@ impl VidSch {
         let _running = self.enter()?;
         let device = queue.context().device();
         let adapter = &device.adapter;
-        let caps = adapter.caps().user_mode_submission.ok_or(STATUS_NOT_SUPPORTED)?;
-        let fits = |allocation: &Allocation| allocation.device() == device.id() && allocation.is_resident();
-        if !queue.flags().UserModeSubmission() || queue.doorbell().is_some() || queue.is_destroyed() {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        if !fits(&request.ring) || !fits(&request.control) || Arc::ptr_eq(&request.ring, &request.control) {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        if request.secondary && !caps.Flags.SecondaryDoorbellSupported() {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
+        let caps = check_request(queue, &request)?;
         let primary = Window::new(adapter, window_size(caps.DoorbellSizeInBytes)?)?;
         let secondary = match request.secondary {
             true => Some(Window::new(adapter, window_size(caps.SecondaryDoorbellSizeInBytes)?)?),
@@ -210,6 +200,17 @@ impl VidSch {
         doorbell.apply(&mut shown, event);
         STATUS_SUCCESS
     }
+}
+
+/// Whether a queue may have the doorbell that is asked for.
+fn check_request(queue: &HwQueue, request: &Request<'_>) -> Result<DXGK_USERMODESUBMISSION_CAPS, NTSTATUS> {
+    let device = queue.context().device();
+    let caps = device.adapter.caps().user_mode_submission.ok_or(STATUS_NOT_SUPPORTED)?;
+    let fits = |allocation: &Allocation| allocation.device() == device.id() && allocation.is_resident();
+    let rings = fits(&request.ring) && fits(&request.control) && !Arc::ptr_eq(&request.ring, &request.control);
+    let free = queue.flags().UserModeSubmission() && queue.doorbell().is_none() && !queue.is_destroyed();
+    let secondary = !request.secondary || caps.Flags.SecondaryDoorbellSupported();
+    if rings && free && secondary { Ok(caps) } else { Err(STATUS_INVALID_PARAMETER) }
 }
 
 /// Bytes of the user range for a doorbell of this size.

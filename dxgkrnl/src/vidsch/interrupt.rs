@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
+use wddm_ddi::types::HANDLE;
 
 use crate::device::{Device, DeviceError};
 use crate::machine::lock;
@@ -11,6 +12,7 @@ use crate::verifier::Bugcheck;
 
 use super::VidSch;
 use super::hw_context::HwContext;
+use super::packet_fence::InvalidFence;
 use super::report::{self, FaultTarget, QueueFault, Report, subcode};
 use super::sync_object::SyncObject;
 use super::worker::Work;
@@ -40,38 +42,12 @@ impl VidSch {
 
     fn note(&self, report: &Report<'_>) -> Result<(), Bugcheck> {
         match *report {
-            Report::Completed { node, fence } => {
-                if let Some(state) = self.nodes.get(node as usize) {
-                    state.fences().complete(fence).map_err(|invalid| {
-                        Bugcheck::scheduler(
-                            subcode::INVALID_FENCE,
-                            u64::from(invalid.reported),
-                            u64::from(invalid.last_completed),
-                            u64::from(invalid.last_submitted),
-                            format!(
-                                "DMA_COMPLETED on node {node} with id {:#x}; completed {:#x}, submitted {:#x}",
-                                invalid.reported, invalid.last_completed, invalid.last_submitted
-                            ),
-                        )
-                    })?;
-                    let mut pending = lock(&self.pending);
-                    pending.completed |= 1 << (node & 63);
-                    // A packet may have written monitored fences, those of paging queues above all.
-                    pending.scan_monitored = true;
-                }
-            }
+            Report::Completed { node, fence } => self.note_completed(node, fence)?,
             Report::NativeFences { handles, legacy } => {
+                let fences = handles.iter().map(|handle| self.reported_fence(*handle));
+                let fences = fences.collect::<Result<Vec<_>, _>>()?;
                 let mut pending = lock(&self.pending);
-                for &handle in handles {
-                    let fence = self.fences.get(handle).filter(|fence| fence.is_native()).ok_or_else(|| {
-                        Bugcheck::new(
-                            Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR,
-                            [0; 4],
-                            format!("NATIVE_FENCE_SIGNALED names {handle:p}, no native fence or a destroyed one"),
-                        )
-                    })?;
-                    pending.fences.push(fence);
-                }
+                pending.fences.extend(fences);
                 pending.scan_monitored |= legacy;
             }
             Report::NativeScan { legacy } => {
@@ -103,6 +79,36 @@ impl VidSch {
             Report::Nothing => {}
         }
         Ok(())
+    }
+
+    fn note_completed(&self, node: u32, fence: u32) -> Result<(), Bugcheck> {
+        let Some(state) = self.nodes.get(node as usize) else { return Ok(()) };
+        state.fences().complete(fence).map_err(|invalid| {
+            let InvalidFence { reported, last_completed, last_submitted } = invalid;
+            Bugcheck::scheduler(
+                subcode::INVALID_FENCE,
+                u64::from(reported),
+                u64::from(last_completed),
+                u64::from(last_submitted),
+                format!(
+                    "DMA_COMPLETED on node {node} with id {reported:#x}, but {last_completed:#x} is complete \
+                     and {last_submitted:#x} the last submitted"
+                ),
+            )
+        })?;
+        let mut pending = lock(&self.pending);
+        pending.completed |= 1 << (node & 63);
+        // A packet may have written monitored fences, those of paging queues above all.
+        pending.scan_monitored = true;
+        Ok(())
+    }
+
+    /// The native fence that a report names.
+    fn reported_fence(&self, handle: HANDLE) -> Result<Arc<SyncObject>, Bugcheck> {
+        self.fences.get(handle).filter(|fence| fence.is_native()).ok_or_else(|| {
+            let reason = format!("NATIVE_FENCE_SIGNALED names {handle:p}, no native fence or a destroyed one");
+            Bugcheck::new(Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR, [0; 4], reason)
+        })
     }
 
     fn note_fault(&self, fault: &QueueFault) -> Result<(), Bugcheck> {

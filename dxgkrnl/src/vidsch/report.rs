@@ -128,53 +128,23 @@ fn contract(kind: DXGK_INTERRUPT_TYPE, rule: impl AsRef<str>) -> Bugcheck {
 /// as `data` is.
 pub(crate) unsafe fn read(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA, limits: Limits) -> Result<Report<'_>, Bugcheck> {
     use DXGK_INTERRUPT_TYPE as T;
-    let kind = data.InterruptType;
-    match kind {
-        T::DXGK_INTERRUPT_DMA_COMPLETED => {
-            // SAFETY: the type selects this arm, says the caller.
-            let arm = unsafe { data.u.DmaCompleted };
-            limits.check_engine(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
-            Ok(Report::Completed { node: arm.NodeOrdinal, fence: arm.SubmissionFenceId })
-        }
-        T::DXGK_INTERRUPT_DMA_PREEMPTED => {
-            // SAFETY: as above.
-            let arm = unsafe { data.u.DmaPreempted };
-            Err(Bugcheck::scheduler(
-                subcode::INVALID_FENCE,
-                u64::from(arm.PreemptionFenceId),
-                u64::from(arm.LastCompletedFenceId),
-                u64::from(arm.NodeOrdinal),
-                "DMA_PREEMPTED reported for a preemption that was never requested",
-            ))
-        }
-        T::DXGK_INTERRUPT_DMA_PAGE_FAULTED => {
-            // SAFETY: as above.
-            let arm = unsafe { data.u.DmaPageFaulted };
-            limits.check_engine(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
-            check_fault_flags(arm.PageFaultFlags, arm.FaultedVirtualAddress)?;
-            Err(Bugcheck::scheduler(
-                subcode::SYSTEM_PACKET_FAULTED,
-                u64::from(arm.FaultedFenceId),
-                arm.FaultedVirtualAddress,
-                u64::from(arm.NodeOrdinal),
-                format!(
-                    "a system packet faulted: id {:#x} on node {} at {:#x}",
-                    arm.FaultedFenceId, arm.NodeOrdinal, arm.FaultedVirtualAddress
-                ),
-            ))
+    match data.InterruptType {
+        T::DXGK_INTERRUPT_DMA_COMPLETED | T::DXGK_INTERRUPT_DMA_PREEMPTED | T::DXGK_INTERRUPT_DMA_PAGE_FAULTED => {
+            // SAFETY: the caller says so.
+            unsafe { read_packet(data, limits) }
         }
         T::DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED => {
-            // SAFETY: as above.
+            // SAFETY: the type selects this arm, says the caller.
             let arm = unsafe { data.u.MonitoredFenceSignaled };
-            limits.check_engine(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
+            limits.check_engine(data.InterruptType, arm.NodeOrdinal, arm.EngineOrdinal)?;
             Ok(Report::MonitoredScan)
         }
-        // SAFETY: the type selects the arm, says the caller.
+        // SAFETY: the caller says so.
         T::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED => unsafe { read_native(data, limits) },
         T::DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED => {
             // SAFETY: as above.
             let arm = unsafe { data.u.HwQueuePageFaulted };
-            limits.check_engine(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
+            limits.check_engine(data.InterruptType, arm.NodeOrdinal, arm.EngineOrdinal)?;
             read_queue_fault(&arm)
         }
         T::DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED => {
@@ -185,41 +155,86 @@ pub(crate) unsafe fn read(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA, limits: Limits
         T::DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT => {
             // SAFETY: as above.
             let arm = unsafe { data.u.GpuEngineTimeout };
-            limits.check_engine(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
+            limits.check_engine(data.InterruptType, arm.NodeOrdinal, arm.EngineOrdinal)?;
             Ok(Report::EngineHung { node: arm.NodeOrdinal })
         }
         T::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE => {
             // SAFETY: as above.
             let arm = unsafe { data.u.EngineStateChange };
-            limits.check_engine(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
-            match arm.NewState {
-                DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_ACTIVE => Ok(Report::Nothing),
-                DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_TRANSITION_TO_F1 => {
-                    Ok(Report::EngineIdle { node: arm.NodeOrdinal })
-                }
-                DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_HUNG => Ok(Report::EngineHung { node: arm.NodeOrdinal }),
-                other => Err(contract(kind, format!("engine state {} does not exist", other.0))),
-            }
+            limits.check_engine(data.InterruptType, arm.NodeOrdinal, arm.EngineOrdinal)?;
+            read_engine_state(&arm)
         }
+        other => Err(unexpected(other)),
+    }
+}
+
+/// # Safety
+/// As for [`read`], with one of the three types for packets.
+unsafe fn read_packet(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA, limits: Limits) -> Result<Report<'_>, Bugcheck> {
+    use DXGK_INTERRUPT_TYPE as T;
+    let kind = data.InterruptType;
+    if kind == T::DXGK_INTERRUPT_DMA_COMPLETED {
+        // SAFETY: the type selects this arm, says the caller.
+        let arm = unsafe { data.u.DmaCompleted };
+        limits.check_engine(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
+        return Ok(Report::Completed { node: arm.NodeOrdinal, fence: arm.SubmissionFenceId });
+    }
+    if kind == T::DXGK_INTERRUPT_DMA_PREEMPTED {
+        // SAFETY: as above.
+        let arm = unsafe { data.u.DmaPreempted };
+        return Err(Bugcheck::scheduler(
+            subcode::INVALID_FENCE,
+            u64::from(arm.PreemptionFenceId),
+            u64::from(arm.LastCompletedFenceId),
+            u64::from(arm.NodeOrdinal),
+            "DMA_PREEMPTED reported for a preemption that was never requested",
+        ));
+    }
+    // SAFETY: as above.
+    let arm = unsafe { data.u.DmaPageFaulted };
+    limits.check_engine(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
+    check_fault_flags(arm.PageFaultFlags, arm.FaultedVirtualAddress)?;
+    let (id, node, address) = (arm.FaultedFenceId, arm.NodeOrdinal, arm.FaultedVirtualAddress);
+    Err(Bugcheck::scheduler(
+        subcode::SYSTEM_PACKET_FAULTED,
+        u64::from(id),
+        address,
+        u64::from(node),
+        format!("a system packet faulted: id {id:#x} on node {node} at {address:#x}"),
+    ))
+}
+
+fn read_engine_state(arm: &DXGKARGCB_NOTIFY_INTERRUPT_DATA_EngineStateChange) -> Result<Report<'static>, Bugcheck> {
+    match arm.NewState {
+        DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_ACTIVE => Ok(Report::Nothing),
+        DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_TRANSITION_TO_F1 => Ok(Report::EngineIdle { node: arm.NodeOrdinal }),
+        DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_HUNG => Ok(Report::EngineHung { node: arm.NodeOrdinal }),
+        other => Err(contract(
+            DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE,
+            format!("engine state {} does not exist", other.0),
+        )),
+    }
+}
+
+/// Types that no adapter of this kind reports.
+fn unexpected(kind: DXGK_INTERRUPT_TYPE) -> Bugcheck {
+    use DXGK_INTERRUPT_TYPE as T;
+    match kind {
         T::DXGK_INTERRUPT_CRTC_VSYNC
         | T::DXGK_INTERRUPT_DISPLAYONLY_VSYNC
         | T::DXGK_INTERRUPT_DISPLAYONLY_PRESENT_PROGRESS
         | T::DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY
         | T::DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY2
-        | T::DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY3 => Err(Bugcheck::scheduler(
+        | T::DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY3 => Bugcheck::scheduler(
             subcode::VSYNC_WITHOUT_DISPLAY,
             kind.0 as u64,
             0,
             0,
             "a vertical sync was reported by an adapter without displays",
-        )),
-        T::DXGK_INTERRUPT_HWCONTEXTLIST_SWITCH_COMPLETED => {
-            Err(contract(kind, "reported for a switch that was never requested"))
-        }
-        T::DXGK_INTERRUPT_SCHEDULING_LOG_INTERRUPT => {
-            Err(contract(kind, "reported for a scheduling log that was never set"))
-        }
-        _ => Err(contract(kind, "not a type that this adapter may report")),
+        ),
+        T::DXGK_INTERRUPT_HWCONTEXTLIST_SWITCH_COMPLETED => contract(kind, "reported for a switch never requested"),
+        T::DXGK_INTERRUPT_SCHEDULING_LOG_INTERRUPT => contract(kind, "reported for a scheduling log never set"),
+        _ => contract(kind, "not a type that this adapter may report"),
     }
 }
 

@@ -1,6 +1,9 @@
 //! The minimal miniport with native fences, user-mode queues, one physical doorbell and suspension.
 //!
-//! There is no GPU: a test plays it, with [`World::signal`] and [`World::report`]. What the driver is asked to do is written down.
+//! There is no GPU: a test plays it, with [`World::signal`] and [`World::report`]. What the driver is asked to do is
+//! written down.
+
+pub(crate) mod app;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -65,6 +68,8 @@ pub(crate) struct World {
     connections: AtomicU64,
     /// Kernel address of the page.
     doorbell: AtomicU64,
+    /// Status that DxgkDdiConnectDoorbell answers.
+    pub(crate) connect_status: AtomicU64,
     /// The driver keeps suspensions to itself.
     pub(crate) ignore_suspend: AtomicBool,
     /// Answers of DDIs that fail, by name.
@@ -332,11 +337,11 @@ unsafe extern "win64" fn update_monitored_values(a: *const DXGKARG_UPDATEMONITOR
     let mut answer = STATUS_SUCCESS;
     for index in 0..a.NumFences as usize {
         // SAFETY: the arrays have as many elements as they say.
-        let (fence, world) = object(unsafe { a.NativeFenceArray.add(index).read() });
+        let (fence, world) = object(unsafe { a.NativeFenceArray.wrapping_add(index).read() });
         // SAFETY: as above.
-        let value = unsafe { a.UpdatedValueArray.add(index).read() };
+        let value = unsafe { a.UpdatedValueArray.wrapping_add(index).read() };
         // SAFETY: as above.
-        let place = unsafe { a.MonitoredValueKernelCpuVa.add(index).read() };
+        let place = unsafe { a.MonitoredValueKernelCpuVa.wrapping_add(index).read() };
         // SAFETY: the address is good during the call.
         unsafe { place.cast::<u64>().write_volatile(value) };
         world.monitored.lock().unwrap()[&fence.system].store(value, Ordering::SeqCst);
@@ -447,7 +452,7 @@ unsafe extern "win64" fn connect_doorbell(a: *mut DXGKARG_CONNECTDOORBELL) -> NT
         }
     }
     a.KernelCpuVirtualAddress = std::ptr::with_exposed_provenance_mut(world.doorbell.load(Ordering::Relaxed) as usize);
-    a.Status = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED;
+    a.Status = D3DDDI_DOORBELLSTATUS(world.connect_status.load(Ordering::Relaxed) as i32);
     world.note("ConnectDoorbell")
 }
 
