@@ -69,6 +69,7 @@ impl Handle {
 const ADAPTERS: usize = 1 << 10;
 const ADAPTER_GENERATIONS: u32 = (1 << 6) - 1;
 const GENERATIONS: u64 = (1 << 24) - 1;
+const SLOTS: u32 = (1 << 20) - 1;
 const CHUNK: usize = 1024;
 const CHUNKS: usize = (1 << 20) / CHUNK;
 
@@ -99,7 +100,7 @@ pub(crate) fn publish_adapter(adapter: NonNull<Adapter>) -> Result<Handle, NTSTA
             slot.adapter.store(adapter.as_ptr(), Ordering::Release);
             return Ok(Handle::new()
                 .with_kind(Kind::Adapter as u8)
-                .with_adapter(index as u16)
+                .with_adapter(index as u16 & (ADAPTERS as u16 - 1))
                 .with_adapter_generation(((taken >> 1) & ADAPTER_GENERATIONS) as u8));
         }
     }
@@ -223,7 +224,7 @@ impl ObjectTable {
         slot.state.store(generation << 8 | u64::from(T::KIND as u8), Ordering::Release);
         Ok(adapter
             .with_kind(T::KIND as u8)
-            .with_slot((number - 1) as u32)
+            .with_slot((number - 1) as u32 & SLOTS)
             .with_generation((generation & GENERATIONS) as u32))
     }
 
@@ -293,7 +294,7 @@ impl ObjectTable {
                 handles.push(
                     adapter
                         .with_kind(T::KIND as u8)
-                        .with_slot(index as u32)
+                        .with_slot(index as u32 & SLOTS)
                         .with_generation(((state >> 8) & GENERATIONS) as u32),
                 )?;
             }

@@ -190,6 +190,19 @@ impl<T> PoolVec<T> {
         Some(unsafe { place.read() })
     }
 
+    /// Takes the first `count` items out, or all if there are fewer; the others move up.
+    pub(crate) fn remove_front(&mut self, count: usize)
+    where
+        T: Copy,
+    {
+        let count = count.min(self.len);
+        self.len -= count;
+        // SAFETY: `count` is at most the old length, so this is inside the memory.
+        let rest = unsafe { self.items.add(count) };
+        // SAFETY: `len` items follow `rest` and fit at the start; a copy may overlap. Copies need no drop.
+        unsafe { self.items.copy_from(rest, self.len) };
+    }
+
     /// Drops every item; keeps the memory.
     pub(crate) fn clear(&mut self) {
         let items = core::ptr::from_mut::<[T]>(self);
@@ -258,6 +271,18 @@ mod tests {
         assert!(array.swap_remove(99).is_none());
         drop(array);
         assert_eq!(drops.load(Ordering::Relaxed), 100);
+    }
+
+    #[test]
+    fn items_leave_at_the_front_in_order() {
+        testing::bind();
+        let mut array = PoolVec::filled(10, Tag::OBJECT, |index| index).unwrap();
+        array.remove_front(3);
+        assert_eq!(&*array, [3, 4, 5, 6, 7, 8, 9]);
+        array.remove_front(0);
+        assert_eq!(array.len(), 7);
+        array.remove_front(8);
+        assert!(array.is_empty());
     }
 
     #[test]

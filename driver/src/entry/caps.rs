@@ -202,13 +202,14 @@ fn segments(gpu: &Gpu, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Result<
     };
     let stride = header.SegmentDescriptorStride;
     let count = gpu.layout.segments();
-    if stride < size_of::<DXGK_SEGMENTDESCRIPTOR4>() || header.NbSegment < count {
+    // The count of the first call may come back or be zero again; a smaller one means a smaller array.
+    if stride < size_of::<DXGK_SEGMENTDESCRIPTOR4>() || (1..count).contains(&header.NbSegment) {
         return Err(STATUS_INVALID_PARAMETER);
     }
     gpu.layout.fill_header(header);
     for segment in 1..=count {
         let descriptor = gpu.layout.descriptor(segment, gpu.window).ok_or(STATUS_INVALID_PARAMETER)?;
-        // SAFETY: the array has NbSegment elements at this distance, as many as are written.
+        // SAFETY: the array has as many elements at this distance as the first call said.
         let element = unsafe { descriptors.add((segment - 1) as usize * stride) };
         // SAFETY: as above; the stride may leave elements unaligned.
         unsafe { element.cast::<DXGK_SEGMENTDESCRIPTOR4>().write_unaligned(descriptor) };

@@ -127,7 +127,6 @@ impl Layout {
             DXGK_SEGMENTFLAGS::new().with_CpuVisible(visible).with_ApplicationTarget(true).with_LocalBudgetGroup(true);
         descriptor.BaseAddress = LARGE_INTEGER { QuadPart: start.cast_signed() };
         descriptor.Size = usize::try_from(end - start).ok()?;
-        descriptor.CommitLimit = descriptor.Size;
         if visible {
             let address = window.checked_add(start)?;
             descriptor.u.CpuTranslatedAddress = LARGE_INTEGER { QuadPart: address.cast_signed() };

@@ -500,13 +500,9 @@ pub(crate) fn refill(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
         moved += 1;
     }
     if moved != 0 {
-        let left = state.waiting.len() - moved;
-        state.waiting.copy_within(moved.., 0);
-        while state.waiting.len() > left {
-            let last = state.waiting.len() - 1;
-            state.waiting.swap_remove(last);
-        }
-        queue.waiting.store(left as u32, Ordering::Release);
+        state.waiting.remove_front(moved);
+        queue.waiting.store(state.waiting.len() as u32, Ordering::Release);
+        // As for a submission.
         let _ = gpu.cmp.kick(irql, queue.number);
     }
 }

@@ -7,3 +7,11 @@ pub(crate) mod numbers;
 pub(crate) mod packet;
 pub(crate) mod ring;
 pub(crate) mod suspend;
+
+/// Takes the first element out; the others move up and the last place becomes free.
+fn shift<T: Copy>(places: &mut [Option<T>]) {
+    let mut free = None;
+    for place in places.iter_mut().rev() {
+        core::mem::swap(place, &mut free);
+    }
+}

@@ -17,6 +17,7 @@ use crate::irql::{Device, UpToDispatch};
 use crate::lock::{DeviceLock, SpinLock};
 use crate::pool::{OutOfMemory, PoolVec, Tag};
 use crate::queue::ring::Ring;
+use crate::queue::shift;
 
 /// Buffers of a node in its hardware ring.
 pub(crate) const NODE_DEPTH: usize = 4;
@@ -60,12 +61,7 @@ impl Fifo {
 
     fn push(&mut self, packet: Packet) -> Result<(), OutOfMemory> {
         if self.first != 0 && self.first >= self.items.len() / 2 {
-            let first = self.first;
-            self.items.copy_within(first.., 0);
-            for _ in 0..first {
-                let last = self.items.len() - 1;
-                self.items.swap_remove(last);
-            }
+            self.items.remove_front(self.first);
             self.first = 0;
         }
         self.items.push(packet)
@@ -120,10 +116,7 @@ impl Flight {
     /// Takes the oldest packet out.
     fn leave(&mut self) -> Option<Packet> {
         let oldest = self.oldest()?;
-        self.packets.rotate_left(1);
-        if let Some(last) = self.packets.last_mut() {
-            *last = None;
-        }
+        shift(&mut self.packets);
         Some(oldest)
     }
 

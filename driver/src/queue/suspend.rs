@@ -1,5 +1,7 @@
 //! Suspensions of a context that wait for its queues.
 
+use crate::queue::shift;
+
 /// Suspensions of one context that may be under way at once; the operating system may suspend, resume and suspend again without
 /// waiting.
 const UNDER_WAY: usize = 16;
@@ -75,10 +77,7 @@ impl Suspensions {
         if oldest.outstanding != 0 {
             return None;
         }
-        self.entries.rotate_left(1);
-        if let Some(last) = self.entries.last_mut() {
-            *last = None;
-        }
+        shift(&mut self.entries);
         Some(oldest)
     }
 }
