@@ -242,6 +242,9 @@ extern "C" {
 // What a status means, as a sentence that says what to do. Never null; any number is allowed.
 const char *campanile_status_text(int32_t status);
 
+// The operating system's own table of thunks, valid for ever; null where it has none, which is everywhere but on Windows.
+const void *campanile_thunks(void);
+
 // Opens the first Campanile GPU. `thunks` is the table of D3DKMT functions listed at the top, each with the calling
 // convention of Windows; it must stay valid for ever.
 int32_t campanile_adapter_open(const void *thunks, campanile_adapter *adapter);
@@ -285,6 +288,11 @@ int32_t campanile_fence_destroy(campanile_fence fence);
 // The fence's current value.
 int32_t campanile_fence_value(campanile_fence fence, uint64_t *value);
 
+// Where the fence's current value can be read, an aligned word that only the GPU and the operating system write; read it
+// as volatile or atomic. Good until campanile_fence_destroy.
+int32_t campanile_fence_mapping(campanile_fence fence,
+                                const uint64_t **address);
+
 // Waits until the fence's value is at least `value`, for `nanoseconds` at most; all ones waits as long as the device lives.
 int32_t campanile_fence_wait(campanile_fence fence,
                              uint64_t value,
@@ -304,6 +312,10 @@ int32_t campanile_queue_destroy(campanile_queue queue);
 
 // Starts recording a submission. Waits for the GPU when the ring is full.
 int32_t campanile_begin(campanile_queue queue);
+
+// As campanile_begin for a submission that never waits: where it would have to, the functions that record or submit it return
+// CAMPANILE_STATUS_RING_FULL or CAMPANILE_STATUS_COMMAND_MEMORY_FULL.
+int32_t campanile_try_begin(campanile_queue queue);
 
 // Drops the open recording.
 int32_t campanile_cancel(campanile_queue queue);
@@ -336,6 +348,9 @@ int32_t campanile_record_nop(campanile_queue queue);
 
 // The progress value that the queue has reached.
 int32_t campanile_queue_progress(campanile_queue queue, uint64_t *value);
+
+// The progress value of the latest submission; of a queue without any, the value it started with.
+int32_t campanile_queue_last_submitted(campanile_queue queue, uint64_t *value);
 
 // Waits until the submission with this progress value is done, for `nanoseconds` at most; all ones waits as long as the
 // device lives.

@@ -84,6 +84,11 @@ impl Fence {
         self.inner.value.load(Ordering::Acquire)
     }
 
+    /// Where the current value can be read until the fence is destroyed; only the GPU and the operating system write it.
+    pub fn mapping(&self) -> *const u64 {
+        self.inner.value.as_ptr()
+    }
+
     /// Looks at the value up to `looks` times, pausing in between, and says whether it reached `value`.
     #[inline]
     pub fn spin(&self, value: u64, looks: u32) -> bool {

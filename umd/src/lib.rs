@@ -42,9 +42,13 @@ mod device;
 mod error;
 mod event;
 mod fence;
+#[cfg(all(windows, panic = "abort", not(test)))]
+mod image;
 mod queue;
 mod ring;
 mod shared;
+#[cfg(windows)]
+mod system;
 mod thunks;
 
 pub use adapter::Adapter;
@@ -54,4 +58,6 @@ pub use device::Device;
 pub use error::{Error, Result};
 pub use fence::Fence;
 pub use queue::{COMMAND_BYTES_MAX, Node, Queue, QueueOptions, QueueStats, RING_ENTRIES_MIN, SubmissionModel};
+#[cfg(windows)]
+pub use system::system_thunks;
 pub use thunks::Thunks;

@@ -244,8 +244,9 @@ impl Queue {
     }
 
     /// Continues a submission of which `recorded` bytes exist.
-    pub(crate) fn recorder(&mut self, recorded: usize) -> Recorder<'_> {
-        Recorder::new(&mut self.core, recorded, true)
+    #[inline]
+    pub(crate) fn recorder(&mut self, recorded: usize, wait: bool) -> Recorder<'_> {
+        Recorder::new(&mut self.core, recorded, wait)
     }
 
     /// Submits the `recorded` bytes.

@@ -26,6 +26,11 @@ impl SharedWord {
         NonNull::new(address.cast::<AtomicU64>()).filter(|word| word.is_aligned()).map(Self)
     }
 
+    /// Its address.
+    pub(crate) fn as_ptr(&self) -> *const u64 {
+        self.0.as_ptr().cast()
+    }
+
     #[inline(always)]
     fn atomic(&self) -> &AtomicU64 {
         // SAFETY: mapped and aligned by the promise given to `new`.

@@ -105,6 +105,14 @@ fn work_goes_through() {
     // SAFETY: a variable.
     assert_eq!(unsafe { campanile_queue_model(all.queue, &mut model) }, 0);
     assert_eq!((value, reached, model), (4, 1, QueueModel::User as i32));
+    let (mut mapped, mut last) = (std::ptr::null(), 0);
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_fence_mapping(all.fence, &mut mapped) }, 0);
+    // SAFETY: the fence lives.
+    assert_eq!(unsafe { mapped.read_volatile() }, 4);
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_queue_last_submitted(all.queue, &mut last) }, 0);
+    assert_eq!(last, 1);
     let mut stats = CQueueStats { submissions: 0, doorbell_rings: 0, doorbell_reconnects: 0, notifications: 0 };
     // SAFETY: a variable.
     assert_eq!(unsafe { campanile_queue_stats(all.queue, &mut stats) }, 0);
@@ -154,6 +162,10 @@ fn null_pointers_are_named_and_change_nothing() {
     assert_eq!(unsafe { campanile_queue_model(all.queue, null_mut()) }, bad);
     // SAFETY: as above.
     assert_eq!(unsafe { campanile_queue_stats(all.queue, null_mut()) }, bad);
+    // SAFETY: as above.
+    assert_eq!(unsafe { campanile_queue_last_submitted(all.queue, null_mut()) }, bad);
+    // SAFETY: as above.
+    assert_eq!(unsafe { campanile_fence_mapping(all.fence, null_mut()) }, bad);
     // SAFETY: as above.
     assert_eq!(unsafe { campanile_record_copy_rows(all.queue, null_mut()) }, bad);
     assert_eq!((adapter.id, os(|fake| fake.calls.len())), (77, calls));
@@ -242,6 +254,40 @@ fn recording_has_a_beginning_and_an_end() {
     assert_eq!(unsafe { campanile_submit(all.queue, null_mut()) }, 0);
     assert_eq!(campanile_queue_wait(all.queue, 1, NONE), 0);
     all.close();
+}
+
+#[test]
+fn a_recording_that_must_not_wait_says_what_is_full() {
+    let all = All::open();
+    let waits = || os(|fake| fake.count("D3DKMTWaitForSynchronizationObjectFromCpu"));
+    // Half of the command memory each time; PROGRESS makes it more.
+    let half = || (0..128).map(|_| campanile_record_nop(all.queue)).find(|status| *status != 0).unwrap_or_default();
+    assert_eq!((campanile_try_begin(all.queue), half()), (0, 0));
+    assert_eq!(campanile_try_begin(all.queue), number(Status::Recording));
+    // SAFETY: null is allowed.
+    assert_eq!(unsafe { campanile_submit(all.queue, null_mut()) }, 0);
+    assert_eq!((campanile_try_begin(all.queue), half()), (0, number(Status::CommandMemoryFull)));
+    assert_eq!(campanile_cancel(all.queue), 0);
+    assert_eq!(waits(), 0);
+    // The same where waiting is allowed.
+    assert_eq!((campanile_begin(all.queue), half()), (0, 0));
+    assert_eq!(waits(), 1);
+    // SAFETY: null is allowed.
+    assert_eq!(unsafe { campanile_submit(all.queue, null_mut()) }, 0);
+    assert_eq!(campanile_queue_wait(all.queue, 2, NONE), 0);
+    for _ in 0..128 {
+        assert_eq!(campanile_try_begin(all.queue), 0);
+        // SAFETY: null is allowed.
+        assert_eq!(unsafe { campanile_submit(all.queue, null_mut()) }, 0);
+    }
+    assert_eq!(campanile_try_begin(all.queue), number(Status::RingFull));
+    assert_eq!(campanile_queue_wait(all.queue, 130, NONE), 0);
+    all.close();
+}
+
+#[test]
+fn only_windows_has_thunks_of_its_own() {
+    assert_eq!(campanile_thunks().is_null(), !cfg!(windows));
 }
 
 #[test]

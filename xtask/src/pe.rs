@@ -12,7 +12,10 @@ struct Image {
     shipped: &'static str,
 }
 
-const IMAGES: [Image; 1] = [Image { package: "campanile_kmd", shipped: "campanile_kmd.sys" }];
+const IMAGES: [Image; 2] = [
+    Image { package: "campanile_kmd", shipped: "campanile_kmd.sys" },
+    Image { package: "campanile_umd", shipped: "campanile_umd.dll" },
+];
 
 /// Builds both images into `target/pe` and returns that folder.
 pub(crate) fn build(root: &Path) -> Result<PathBuf, String> {

@@ -5,7 +5,6 @@
 
 use alloc::boxed::Box;
 use core::{
-    array,
     cell::UnsafeCell,
     ptr,
     sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering},
@@ -153,7 +152,9 @@ fn slot_or_new(index: usize) -> Option<&'static Slot> {
     let mut chunk = entry.load(Ordering::Acquire);
     if chunk.is_null() {
         let slot = |_| Slot { state: AtomicU64::new(0), object: UnsafeCell::new(None) };
-        let fresh: *mut Chunk = Box::into_raw(Box::new(array::from_fn(slot)));
+        // Made in place: a chunk is larger than a stack frame may be.
+        let slots: Box<[Slot]> = (0..CHUNK_SLOTS).map(slot).collect();
+        let fresh: *mut Chunk = Box::into_raw(slots.try_into().ok()?);
         match entry.compare_exchange(ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => chunk = fresh,
             Err(earlier) => {
@@ -204,7 +205,9 @@ impl Use {
 impl Drop for Use {
     fn drop(&mut self) {
         if self.alone {
-            self.slot.state.fetch_and(!USERS, Ordering::Release);
+            // Nobody else changes the word of a slot that is used alone, so a plain store does.
+            let state = self.slot.state.load(Ordering::Relaxed);
+            self.slot.state.store(state & !USERS, Ordering::Release);
         } else {
             self.slot.state.fetch_sub(1, Ordering::Release);
         }

@@ -198,10 +198,19 @@ pub(crate) struct CBuffer {
     mapping: Option<Mapping>,
 }
 
-/// A queue and, while a submission is being recorded, the bytes it has so far.
+/// A queue and the submission that is being recorded.
 pub(crate) struct CQueue {
     queue: Queue,
-    recorded: Option<usize>,
+    open: Option<Recording>,
+}
+
+/// A submission that is being recorded.
+#[derive(Clone, Copy)]
+pub(crate) struct Recording {
+    /// Bytes it has so far.
+    recorded: usize,
+    /// Whether it may wait for the GPU.
+    wait: bool,
 }
 
 /// Why a function of this module fails.
@@ -286,6 +295,15 @@ pub extern "C" fn campanile_status_text(status: i32) -> *const c_char {
         None => c"no such status",
     };
     text.as_ptr()
+}
+
+/// The operating system's own table of thunks, valid for ever; null where it has none, which is everywhere but on Windows.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_thunks() -> *const c_void {
+    #[cfg(windows)]
+    return core::ptr::from_ref(crate::system_thunks()).cast();
+    #[cfg(not(windows))]
+    core::ptr::null()
 }
 
 /// Opens the first Campanile GPU. `thunks` is the table of D3DKMT functions listed at the top, each with the calling
@@ -473,6 +491,22 @@ pub unsafe extern "C" fn campanile_fence_value(fence: FenceHandle, value: *mut u
     })())
 }
 
+/// Where the fence's current value can be read, an aligned word that only the GPU and the operating system write; read it
+/// as volatile or atomic. Good until campanile_fence_destroy.
+///
+/// # Safety
+/// `address` is writable or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_fence_mapping(fence: FenceHandle, address: *mut *const u64) -> i32 {
+    finish((|| {
+        let out = Out::new(address)?;
+        let mapped = handles::with(fence.id, |fence: &Fence| Ok(fence.mapping()))?;
+        // SAFETY: as the caller promises.
+        unsafe { out.set(mapped) };
+        Ok(())
+    })())
+}
+
 /// Waits until the fence's value is at least `value`, for `nanoseconds` at most; all ones waits as long as the device lives.
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_fence_wait(fence: FenceHandle, value: u64, nanoseconds: u64) -> i32 {
@@ -510,7 +544,7 @@ pub unsafe extern "C" fn campanile_queue_create(
         // SAFETY: null, or readable as the caller promises; aligned as checked.
         let options = queue_options(unsafe { options.as_ref() })?;
         let created = handles::with(device.id, |device: &Device| Ok(Queue::new(device, node, options)?))?;
-        let id = handles::insert(Object::Queue(Box::new(CQueue { queue: created, recorded: None })))?;
+        let id = handles::insert(Object::Queue(Box::new(CQueue { queue: created, open: None })))?;
         // SAFETY: as the caller promises.
         unsafe { out.set(QueueHandle { id }) };
         Ok(())

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::{
-    CQueue, Fault, FenceHandle, Out, QueueHandle, QueueModel, Status, finish,
+    CQueue, Fault, FenceHandle, Out, QueueHandle, QueueModel, Recording, Status, finish,
     handles::{with, with_mut},
 };
 use crate::{CopyRows, Fence, Recorder, SubmissionModel};
@@ -47,30 +47,41 @@ fn record(queue: QueueHandle, f: impl FnOnce(&mut Recorder<'_>) -> crate::Result
 }
 
 fn record_on(queue: &mut CQueue, f: impl FnOnce(&mut Recorder<'_>) -> crate::Result<()>) -> Result<(), Fault> {
-    let recorded = queue.recorded.ok_or(Status::NotRecording)?;
-    let mut recorder = queue.queue.recorder(recorded);
+    let open = queue.open.as_mut().ok_or(Status::NotRecording)?;
+    let mut recorder = queue.queue.recorder(open.recorded, open.wait);
     f(&mut recorder)?;
-    queue.recorded = Some(recorder.recorded());
+    open.recorded = recorder.recorded();
     Ok(())
+}
+
+fn begin(queue: QueueHandle, wait: bool) -> i32 {
+    finish(with_mut(queue.id, |queue: &mut CQueue| {
+        if queue.open.is_some() {
+            return Err(Status::Recording.into());
+        }
+        queue.queue.begin(wait)?;
+        queue.open = Some(Recording { recorded: 0, wait });
+        Ok(())
+    }))
 }
 
 /// Starts recording a submission. Waits for the GPU when the ring is full.
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_begin(queue: QueueHandle) -> i32 {
-    finish(with_mut(queue.id, |queue: &mut CQueue| {
-        if queue.recorded.is_some() {
-            return Err(Status::Recording.into());
-        }
-        queue.queue.begin(true)?;
-        queue.recorded = Some(0);
-        Ok(())
-    }))
+    begin(queue, true)
+}
+
+/// As campanile_begin for a submission that never waits: where it would have to, the functions that record or submit it return
+/// CAMPANILE_STATUS_RING_FULL or CAMPANILE_STATUS_COMMAND_MEMORY_FULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_try_begin(queue: QueueHandle) -> i32 {
+    begin(queue, false)
 }
 
 /// Drops the open recording.
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_cancel(queue: QueueHandle) -> i32 {
-    finish(with_mut(queue.id, |queue: &mut CQueue| match queue.recorded.take() {
+    finish(with_mut(queue.id, |queue: &mut CQueue| match queue.open.take() {
         Some(_) => Ok(()),
         None => Err(Status::NotRecording.into()),
     }))
@@ -88,8 +99,8 @@ pub unsafe extern "C" fn campanile_submit(queue: QueueHandle, progress: *mut u64
             return Err(Status::BadPointer.into());
         }
         let value = with_mut(queue.id, |queue: &mut CQueue| {
-            let recorded = queue.recorded.take().ok_or(Status::NotRecording)?;
-            Ok(queue.queue.finish(recorded, true)?)
+            let open = queue.open.take().ok_or(Status::NotRecording)?;
+            Ok(queue.queue.finish(open.recorded, open.wait)?)
         })?;
         if let Ok(out) = Out::new(progress) {
             // SAFETY: as the caller promises.
@@ -165,6 +176,21 @@ pub unsafe extern "C" fn campanile_queue_progress(queue: QueueHandle, value: *mu
         let progress = with_mut(queue.id, |queue: &mut CQueue| Ok(queue.queue.progress()))?;
         // SAFETY: as the caller promises.
         unsafe { out.set(progress) };
+        Ok(())
+    })())
+}
+
+/// The progress value of the latest submission; of a queue without any, the value it started with.
+///
+/// # Safety
+/// `value` is writable or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_queue_last_submitted(queue: QueueHandle, value: *mut u64) -> i32 {
+    finish((|| {
+        let out = Out::new(value)?;
+        let last = with_mut(queue.id, |queue: &mut CQueue| Ok(queue.queue.last_submitted()))?;
+        // SAFETY: as the caller promises.
+        unsafe { out.set(last) };
         Ok(())
     })())
 }
