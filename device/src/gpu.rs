@@ -22,8 +22,6 @@ const VRAM_MAX: u64 = 1 << 40;
 const DOORBELLS_MAX: u32 = 65_536;
 /// Most queues: a global doorbell names a queue in 16 bits.
 const QUEUES_MAX: u32 = 65_536;
-/// Steps in which the function can be entered: the doorbells and every node.
-const TURNS: u32 = NODES + 1;
 
 /// Properties of a function that differ between pieces of silicon.
 #[derive(Clone, Debug)]
@@ -42,7 +40,7 @@ pub struct Variant {
     pub native_fence: bool,
     /// Most queues, 1 to 65536.
     pub queue_limit: u32,
-    /// Chooses the order in which [`Gpu::step`] turns to doorbells and nodes.
+    /// Chooses the order in which [`Gpu::step`] turns to the nodes.
     pub seed: u64,
 }
 
@@ -362,22 +360,18 @@ impl Gpu {
         }
     }
 
-    /// One bounded slice of work: polls doorbells and turns to the nodes, in an order drawn from the seed, until one had
-    /// something to do. False when there was nothing at all.
+    /// One bounded slice of work: polls doorbells, then turns to the nodes, in an order drawn from the seed, until one had something to
+    /// do. False when there was nothing at all.
     ///
     /// Deterministic as long as one thread calls it and nothing else changes shared memory meanwhile.
     pub fn step(&self) -> bool {
-        let first = self.draw() % TURNS;
-        let mut worked = false;
-        for turn in 0..TURNS {
-            match (first + turn) % TURNS {
-                NODES => worked |= self.cmp.poll(),
-                node => {
-                    if self.cmp.run_node(&self.memory, node) {
-                        worked = true;
-                        break;
-                    }
-                }
+        // First the doorbells, so that work which was just rung is begun in the same step.
+        let mut worked = self.cmp.poll();
+        let first = self.draw() % NODES;
+        for turn in 0..NODES {
+            if self.cmp.run_node(&self.memory, (first + turn) % NODES) {
+                worked = true;
+                break;
             }
         }
         worked |= self.cmp.flush_events(&self.memory);
