@@ -14,6 +14,7 @@ use std::fmt;
 use crate::cli::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK, print};
 use crate::clock::Latencies;
 use crate::setup::{SetupError, System, SystemOptions, VariantOptions};
+use crate::user;
 pub use report::{Figures, PeerReport, Ratio, Report, RowReport};
 
 /// What to measure, and how to say it.
@@ -89,7 +90,7 @@ pub enum BenchError {
     /// The machine could not be booted, or ended badly.
     Setup(SetupError),
     /// The user-mode driver gave up.
-    Driver(campanile_umd::Error),
+    Driver(user::Error),
     /// The host refused something the comparison needs.
     Host(std::io::Error),
 }
@@ -112,8 +113,8 @@ impl From<SetupError> for BenchError {
     }
 }
 
-impl From<campanile_umd::Error> for BenchError {
-    fn from(error: campanile_umd::Error) -> Self {
+impl From<user::Error> for BenchError {
+    fn from(error: user::Error) -> Self {
         Self::Driver(error)
     }
 }

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use campanile_hw::packet;
 use campanile_hw::queue::RingEntry;
-use campanile_umd::{Adapter, Device, Node, Queue, QueueOptions};
 
 use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::{self, Clock, Latencies};
 use crate::setup::System;
+use crate::user::{self, Adapter, Device, Node, Queue, QueueOptions};
 
 /// The row.
 pub(super) const ROW: Row = Row {
@@ -36,7 +36,7 @@ struct Submit {
 
 impl Submit {
     fn new(system: &System, effort: Effort) -> Result<Self, BenchError> {
-        let adapter = Adapter::open_luid(dxgkrnl::thunks(), system.luid())?;
+        let adapter = Adapter::open_luid(system.luid())?;
         let device = Device::new(&adapter)?;
         let options = QueueOptions { ring_entries: RING_ENTRIES, ..QueueOptions::default() };
         let queue = Queue::new(&device, Node::Compute, options)?;
@@ -44,10 +44,7 @@ impl Submit {
     }
 
     /// Times one batch of `work`, for each of its parts.
-    fn batch(
-        &mut self,
-        mut work: impl FnMut(&mut Self) -> Result<(), campanile_umd::Error>,
-    ) -> Result<f64, campanile_umd::Error> {
+    fn batch(&mut self, mut work: impl FnMut(&mut Self) -> Result<(), user::Error>) -> Result<f64, user::Error> {
         let started = clock::now();
         for _ in 0..BATCH {
             work(self)?;
@@ -56,7 +53,7 @@ impl Submit {
     }
 
     /// Lets the GPU catch up; also wakes an engine that fell asleep during the peers' turns.
-    fn settle(&mut self) -> Result<(), campanile_umd::Error> {
+    fn settle(&mut self) -> Result<(), user::Error> {
         let last = self.queue.submit(|commands| commands.nop())?;
         self.queue.wait_progress(last)
     }

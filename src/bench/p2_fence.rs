@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
-use campanile_umd::{Adapter, Device, Fence, Node, Queue, QueueOptions};
-
 use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::{self, Clock, Latencies};
 use crate::setup::System;
+use crate::user::{Adapter, Device, Fence, Node, Queue, QueueOptions};
 
 /// The row.
 pub(super) const ROW: Row = Row {
@@ -37,7 +36,7 @@ const WARM_UP: usize = 20;
 
 impl SeenFence {
     fn new(system: &System, effort: Effort) -> Result<Self, BenchError> {
-        let adapter = Adapter::open_luid(dxgkrnl::thunks(), system.luid())?;
+        let adapter = Adapter::open_luid(system.luid())?;
         let device = Device::new(&adapter)?;
         Ok(Self {
             queue: Queue::new(&device, Node::Compute, QueueOptions::default())?,

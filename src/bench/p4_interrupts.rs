@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use campanile_device::Gpu;
 use campanile_hw::registers;
-use campanile_umd::{Adapter, Buffer, Device, Fence, Node, Placement, Queue, QueueOptions};
 use dxgkrnl::Machine;
 use wddm_ddi::types::LUID;
 
 use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::Latencies;
 use crate::setup::System;
+use crate::user::{Adapter, Buffer, Device, Fence, Node, Placement, Queue, QueueOptions};
 
 /// The row.
 pub(super) const ROW: Row = Row {
@@ -44,7 +44,7 @@ struct Unwatched {
 
 impl Unwatched {
     fn new(system: &System, effort: Effort) -> Result<Self, BenchError> {
-        let adapter = Adapter::open_luid(dxgkrnl::thunks(), system.luid())?;
+        let adapter = Adapter::open_luid(system.luid())?;
         let device = Device::new(&adapter)?;
         Ok(Self {
             gpu: Arc::clone(system.gpu()),

@@ -10,7 +10,7 @@ use super::report::{CaseReport, Status};
 use crate::setup::{SetupError, System};
 
 /// A case takes milliseconds, the longest a few seconds; this is for those that hang.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The system of the cases that share one. Kept between them; thrown away after a failure.
 static SHARED: Mutex<Option<System>> = Mutex::new(None);

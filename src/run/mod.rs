@@ -10,12 +10,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use campanile_umd::Adapter;
 use sha2::{Digest, Sha256};
 
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK, print};
 use crate::clock::{self, Clock};
 use crate::setup::{SetupError, System, SystemOptions, VariantOptions};
+use crate::user::{self, Adapter};
 use pipeline::{Finished, Pipeline};
 use progress::Progress;
 pub use report::{FileReport, Report, SubmitReport, Totals};
@@ -41,7 +41,7 @@ pub enum RunError {
     /// The machine could not be booted, or ended badly.
     Setup(SetupError),
     /// The user-mode driver gave up.
-    Driver(campanile_umd::Error),
+    Driver(user::Error),
 }
 
 impl fmt::Display for RunError {
@@ -61,8 +61,8 @@ impl From<SetupError> for RunError {
     }
 }
 
-impl From<campanile_umd::Error> for RunError {
-    fn from(error: campanile_umd::Error) -> Self {
+impl From<user::Error> for RunError {
+    fn from(error: user::Error) -> Self {
         Self::Driver(error)
     }
 }
@@ -137,7 +137,7 @@ pub fn stream(options: &Options) -> Result<Outcome, RunError> {
 }
 
 fn stream_attached(system: &System, files: &[PathBuf], show: bool) -> Result<Outcome, RunError> {
-    let adapter = Adapter::open_luid(dxgkrnl::thunks(), system.luid())?;
+    let adapter = Adapter::open_luid(system.luid())?;
     let pipeline = Pipeline::new(&adapter)?;
     // Counted from here, so that the memory manager's own work is not.
     let before = system.counters();
@@ -154,7 +154,7 @@ fn stream_attached(system: &System, files: &[PathBuf], show: bool) -> Result<Out
     }
     streamer.progress.finish();
     let gpu = system.counters().since(&before);
-    Ok(streamer.outcome(gpu))
+    streamer.outcome(gpu)
 }
 
 /// One file on its way through the GPU.
@@ -222,11 +222,11 @@ impl Streamer {
         }
     }
 
-    fn outcome(self, gpu: crate::setup::GpuCounters) -> Outcome {
+    fn outcome(self, gpu: crate::setup::GpuCounters) -> Result<Outcome, RunError> {
         let bytes: u64 = self.files.iter().map(|file| file.bytes).sum();
         let mismatches = self.files.iter().filter_map(|file| file.mismatch.clone()).collect();
-        let totals = self.pipeline.totals(bytes, self.seconds, gpu);
-        Outcome { report: Report { files: self.files, totals }, unreadable: self.unreadable, mismatches }
+        let totals = self.pipeline.totals(bytes, self.seconds, gpu)?;
+        Ok(Outcome { report: Report { files: self.files, totals }, unreadable: self.unreadable, mismatches })
     }
 }
 

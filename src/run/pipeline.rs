@@ -7,12 +7,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use campanile_umd::{Adapter, Buffer, Device, Error, Fence, Mapping, Node, Placement, Queue, QueueOptions, QueueStats};
-
 use super::report::{SubmitReport, Totals};
 use super::transform::{self, CHUNK, Chunk, STAMPED};
 use crate::clock::{self, Clock, Latencies, Ticks};
 use crate::setup::GpuCounters;
+use crate::user::{Adapter, Buffer, Device, Error, Fence, Mapping, Node, Placement, Queue, QueueOptions, QueueStats};
 
 /// Chunks in flight on the GPU.
 const SLOTS: u64 = 3;
@@ -188,7 +187,7 @@ impl Pipeline {
     }
 
     /// The figures of the whole run.
-    pub(super) fn totals(&self, bytes: u64, seconds: f64, gpu: GpuCounters) -> Totals {
+    pub(super) fn totals(&self, bytes: u64, seconds: f64, gpu: GpuCounters) -> Result<Totals, Error> {
         let mut totals = Totals {
             bytes,
             gpu_waits: gpu.waits,
@@ -203,12 +202,12 @@ impl Pipeline {
             ..Totals::default()
         };
         for link in [&self.up, &self.transpose, &self.down] {
-            let QueueStats { submissions, doorbell_rings, doorbell_reconnects, .. } = link.queue.stats();
+            let QueueStats { submissions, doorbell_rings, doorbell_reconnects, .. } = link.queue.stats()?;
             totals.submissions += submissions;
             totals.doorbell_rings += doorbell_rings;
             totals.doorbell_reconnects += doorbell_reconnects;
         }
-        totals
+        Ok(totals)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A chunk is read as a square matrix of 64-byte blocks and transposed; a footer derived from the chunk's number follows it.
 
-use campanile_umd::{CopyRows, Recorder, Result};
+use crate::user::{CopyRows, Recorder, Result};
 
 /// Bytes of a chunk.
 pub const CHUNK: usize = 1 << 20;
@@ -53,7 +53,7 @@ pub(crate) fn footer_pattern(number: u64) -> u32 {
 }
 
 /// Records the transform of the chunk at `source` into `destination`: one COPY for each row, then the footer.
-pub(crate) fn record(commands: &mut Recorder<'_>, destination: u64, source: u64, number: u64) -> Result<()> {
+pub(crate) fn record(commands: &mut Recorder<'_, '_>, destination: u64, source: u64, number: u64) -> Result<()> {
     for row in 0..SIDE as u64 {
         commands.copy_rows(&CopyRows {
             source: source + row * ROW as u64,

@@ -1,0 +1,203 @@
+//! The DLL in this process: its image, its functions, and which DLL it is.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use campanile_umd::c_api::*;
+use dxgkrnl::{Image, ImageError, ImageKind};
+
+use super::windows;
+use crate::setup::DriverChoice;
+
+/// File name of the DLL, in the folder of the kernel-mode driver that it belongs to.
+pub const FILE: &str = "campanile_umd.dll";
+/// File name of that driver. One of another name may come without a DLL.
+const DRIVER: &str = "campanile_kmd.sys";
+
+macro_rules! functions {
+    ($(fn $name:ident($($argument:ty),*) -> $result:ty;)*) => {
+        /// The functions of `campanile.h` as the DLL exports them.
+        #[allow(missing_docs)] // described in the header
+        pub struct Functions {
+            $(pub(super) $name: unsafe extern "win64" fn($($argument),*) -> $result,)*
+        }
+
+        impl Functions {
+            /// Names of all functions.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            /// Finds the functions in an image; all names that are missing otherwise.
+            fn find(image: &Image) -> Result<Self, Vec<&'static str>> {
+                let missing: Vec<&str> =
+                    Self::NAMES.iter().copied().filter(|name| image.export(name).is_none()).collect();
+                if !missing.is_empty() {
+                    return Err(missing);
+                }
+                Ok(Self {
+                    $($name: {
+                        let address = image.export(stringify!($name)).ok_or_else(Vec::new)?;
+                        // SAFETY: the image exports a function of this name, whose type the header fixes.
+                        unsafe { std::mem::transmute::<usize, unsafe extern "win64" fn($($argument),*) -> $result>(address) }
+                    },)*
+                })
+            }
+        }
+
+        // The types are those of the source that the header is made from.
+        const _: () = {
+            $(let _: unsafe extern "C" fn($($argument),*) -> $result = campanile_umd::c_api::$name;)*
+        };
+    };
+}
+
+functions! {
+    fn campanile_status_text(i32) -> *const c_char;
+    fn campanile_thunks() -> *const c_void;
+    fn campanile_adapter_open(*const c_void, *mut AdapterHandle) -> i32;
+    fn campanile_adapter_open_luid(*const c_void, u32, i32, *mut AdapterHandle) -> i32;
+    fn campanile_adapter_close(AdapterHandle) -> i32;
+    fn campanile_device_create(AdapterHandle, *mut DeviceHandle) -> i32;
+    fn campanile_device_destroy(DeviceHandle) -> i32;
+    fn campanile_device_check(DeviceHandle) -> i32;
+    fn campanile_buffer_create(DeviceHandle, u64, i32, *mut BufferHandle) -> i32;
+    fn campanile_buffer_destroy(BufferHandle) -> i32;
+    fn campanile_buffer_gpu_address(BufferHandle, *mut u64) -> i32;
+    fn campanile_buffer_map(BufferHandle, *mut *mut c_void) -> i32;
+    fn campanile_buffer_unmap(BufferHandle) -> i32;
+    fn campanile_fence_create(DeviceHandle, u64, *mut FenceHandle) -> i32;
+    fn campanile_fence_destroy(FenceHandle) -> i32;
+    fn campanile_fence_value(FenceHandle, *mut u64) -> i32;
+    fn campanile_fence_mapping(FenceHandle, *mut *const u64) -> i32;
+    fn campanile_fence_wait(FenceHandle, u64, u64) -> i32;
+    fn campanile_fence_signal(FenceHandle, u64) -> i32;
+    fn campanile_queue_create(DeviceHandle, i32, *const CQueueOptions, *mut QueueHandle) -> i32;
+    fn campanile_queue_destroy(QueueHandle) -> i32;
+    fn campanile_begin(QueueHandle) -> i32;
+    fn campanile_try_begin(QueueHandle) -> i32;
+    fn campanile_cancel(QueueHandle) -> i32;
+    fn campanile_submit(QueueHandle, *mut u64) -> i32;
+    fn campanile_record_copy(QueueHandle, u64, u64, u64) -> i32;
+    fn campanile_record_copy_rows(QueueHandle, *const CCopyRows) -> i32;
+    fn campanile_record_fill(QueueHandle, u64, u64, u32) -> i32;
+    fn campanile_record_signal(QueueHandle, FenceHandle, u64) -> i32;
+    fn campanile_record_wait(QueueHandle, FenceHandle, u64) -> i32;
+    fn campanile_record_timestamp(QueueHandle, u64) -> i32;
+    fn campanile_record_nop(QueueHandle) -> i32;
+    fn campanile_queue_progress(QueueHandle, *mut u64) -> i32;
+    fn campanile_queue_last_submitted(QueueHandle, *mut u64) -> i32;
+    fn campanile_queue_wait(QueueHandle, u64, u64) -> i32;
+    fn campanile_queue_model(QueueHandle, *mut i32) -> i32;
+    fn campanile_queue_stats(QueueHandle, *mut CQueueStats) -> i32;
+}
+
+/// Why the DLL could not be loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The file could not be read; path and reason.
+    Unreadable(PathBuf, String),
+    /// The file is no image that can be loaded here.
+    Image(PathBuf, ImageError),
+    /// Functions of `campanile.h` that the image does not export.
+    MissingExports(PathBuf, Vec<&'static str>),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Image(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::MissingExports(path, names) => write!(f, "{}: no export {}", path.display(), names.join(", ")),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// A DLL in this process.
+pub struct Library {
+    path: PathBuf,
+    functions: Functions,
+    /// Mapped as long as the functions may be called.
+    _image: Image,
+}
+
+impl Library {
+    /// Loads `bytes`, read from `path`. Code of the image runs only when its functions are called.
+    ///
+    /// # Errors
+    /// Why this is no user-mode driver.
+    pub fn load(path: &Path, bytes: &[u8]) -> Result<Self, Refusal> {
+        let image = Image::load(FILE, bytes, ImageKind::Dll, &windows::resolve)
+            .map_err(|error| Refusal::Image(path.to_owned(), error))?;
+        let functions = Functions::find(&image).map_err(|names| Refusal::MissingExports(path.to_owned(), names))?;
+        Ok(Self { path: path.to_owned(), functions, _image: image })
+    }
+
+    /// The file it was read from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its functions.
+    pub(super) fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
+    /// What the DLL says about a status.
+    pub(super) fn text(&'static self, status: i32) -> &'static str {
+        // SAFETY: takes any number.
+        let text = unsafe { (self.functions.campanile_status_text)(status) };
+        if text.is_null() {
+            return "no explanation";
+        }
+        // SAFETY: a terminated text in the image, which stays.
+        let text: &'static CStr = unsafe { CStr::from_ptr(text) };
+        text.to_str().unwrap_or("an explanation that is not UTF-8")
+    }
+}
+
+/// The DLL that belongs to the selected kernel-mode driver, `None` for the user-mode driver linked into this program. Loaded once
+/// and never unloaded.
+///
+/// # Errors
+/// The DLL is not there or cannot be loaded.
+pub fn selected() -> Result<Option<&'static Library>, &'static Refusal> {
+    static SELECTED: OnceLock<Result<Option<Library>, Refusal>> = OnceLock::new();
+    let outcome = SELECTED.get_or_init(|| match beside(DriverChoice::selected()) {
+        None => Ok(None),
+        Some(path) => match std::fs::read(&path) {
+            Ok(bytes) => Library::load(&path, &bytes).map(Some),
+            Err(error) => Err(Refusal::Unreadable(path, error.to_string())),
+        },
+    });
+    outcome.as_ref().map(Option::as_ref)
+}
+
+/// Path of the DLL that belongs to a kernel-mode driver, if it must or does have one.
+fn beside(driver: &DriverChoice) -> Option<PathBuf> {
+    let DriverChoice::Image(driver) = driver else { return None };
+    let path = driver.with_file_name(FILE);
+    let ours = driver.file_name().is_some_and(|name| name == DRIVER);
+    (ours || path.is_file()).then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_of_ours_needs_its_dll_and_a_strangers_does_not() {
+        assert_eq!(beside(&DriverChoice::Linked), None);
+        let ours = DriverChoice::Image("nowhere/campanile_kmd.sys".into());
+        assert_eq!(beside(&ours), Some("nowhere/campanile_umd.dll".into()));
+        assert_eq!(beside(&DriverChoice::Image("nowhere/other.sys".into())), None);
+    }
+
+    #[test]
+    fn what_is_no_image_is_refused_with_its_path() {
+        let refusal = Library::load(Path::new("some.dll"), b"MZ").err().map(|refusal| refusal.to_string());
+        assert!(refusal.is_some_and(|text| text.starts_with("some.dll: ")));
+    }
+}
