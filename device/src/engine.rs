@@ -356,13 +356,14 @@ impl Engine {
 
     fn wait(&mut self, queue: &mut Queue, root: Location, wait: &Wait, context: &Context<'_>) -> Result<Step, Fault> {
         let (current, key) = self.word(root, wait.current, Intent::Read, context)?;
-        if current.load() < wait.value {
+        let number = queue.number;
+        let enter = || {
             queue.ticket += 1;
-            context.waits.enter(key, queue.number, queue.ticket, wait.value);
-            if current.load() < wait.value {
-                return Ok(Step::Wait { key });
-            }
-            context.waits.leave(key, queue.number, queue.ticket);
+            context.waits.enter(key, number, queue.ticket, wait.value);
+            queue.ticket
+        };
+        if !fence::wait(&current, wait.value, enter, |ticket| context.waits.leave(key, number, ticket)) {
+            return Ok(Step::Wait { key });
         }
         Tallies::add(&context.tallies.waits);
         Ok(Step::Done)

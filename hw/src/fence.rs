@@ -35,3 +35,20 @@ pub fn monitor(current: &impl FenceWord, monitored: &impl FenceWord, barrier: &i
     barrier.full();
     current.load()
 }
+
+/// A GPU queue that waits: whether CurrentValue has reached `value`, or the queue is held and will be woken.
+///
+/// `enter` puts the queue on the list of those who wait and ends with a full barrier; `leave` takes what `enter` returned off
+/// again. A signaller writes CurrentValue, passes a full barrier and looks at the list; so either it finds the queue there, or the
+/// second look here finds its value. If it is both, the wake is spurious.
+pub fn wait<T>(current: &impl FenceWord, value: u64, enter: impl FnOnce() -> T, leave: impl FnOnce(T)) -> bool {
+    if current.load() >= value {
+        return true;
+    }
+    let entry = enter();
+    let reached = current.load() >= value;
+    if reached {
+        leave(entry);
+    }
+    reached
+}

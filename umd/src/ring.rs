@@ -17,7 +17,7 @@
 //!   harmless: by then the write pointer, which is all that the doorbell announces, has long been visible, and a store that
 //!   misses the real page lands on the page that replaced it.
 
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::Ordering;
 
 use campanile_hw::{
     doorbell::DoorbellValue,
@@ -25,10 +25,11 @@ use campanile_hw::{
 };
 use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 
-use crate::{
+// By way of the parent: the models check this file with shared memory of their own.
+use super::{
     buffer::Mapping,
     error::{Error, Result},
-    shared::{SharedRange, SharedWord},
+    shared::{SharedRange, SharedWord, fence},
 };
 
 /// Words of a ring entry.

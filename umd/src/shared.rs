@@ -8,6 +8,8 @@ use core::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+pub(crate) use core::sync::atomic::fence;
+
 /// One 64-bit word.
 #[derive(Clone, Copy)]
 pub(crate) struct SharedWord(NonNull<AtomicU64>);

@@ -6,11 +6,9 @@
 //! queues connected to it are looked at one after the other once the function has nothing better to do.
 
 use super::mail::Mail;
-use crate::lock;
-use crate::memory::HostMapping;
+use super::sync::{AtomicU64, AtomicUsize, HostMapping, Mutex, lock};
 use campanile_hw::doorbell::{DoorbellValue, PAGE_SIZE, WORD_OFFSET};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Pages looked at in one step.
 const POLLS: usize = 64;

@@ -3,10 +3,9 @@
 //! Each queue number has a slot of news. Whoever sets the first bit of it puts the number into the node's inbox, so an inbox never
 //! holds more than every queue once, however hard user mode hammers a doorbell.
 
-use crate::lock;
+use super::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, lock};
 use campanile_hw::registers::NODES;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 const RUNG: u32 = 1;
 const LOOK: u32 = 2;

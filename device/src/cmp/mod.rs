@@ -9,6 +9,7 @@ mod doorbells;
 mod mail;
 mod node;
 pub(crate) mod queue;
+mod sync;
 pub(crate) mod waits;
 
 use crate::clock::Clock;

@@ -5,12 +5,10 @@
 //! two steps on both sides, one of them sees the other.
 
 use super::mail::Mail;
-use crate::lock;
-use crate::memory::Access;
+use super::sync::{Access, AtomicU64, AtomicUsize, Mutex, fence, lock};
 use campanile_hw::queue::Location;
 use std::collections::HashMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::Ordering;
 
 /// Key of waits on a page that reads as zero: no signal reaches them.
 pub(crate) const NOWHERE: u64 = u64::MAX;

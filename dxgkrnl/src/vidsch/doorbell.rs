@@ -22,7 +22,7 @@ use crate::ram::{PAGE_SIZE, Pages};
 use crate::vidmm::{Allocation, UserMapping};
 
 use super::VidSch;
-use super::doorbell_state::{Action, Event, State};
+use super::doorbell_state::{Action, Event, State, View};
 use super::hw_queue::HwQueue;
 
 /// How often a connection that is taken away at once is tried again before user mode is told to.
@@ -221,6 +221,20 @@ fn window_size(bytes: u32) -> Result<u32, NTSTATUS> {
     Ok(bytes.next_multiple_of(PAGE_SIZE as u32))
 }
 
+impl View for Doorbell {
+    fn write_status(&self, status: D3DDDI_DOORBELLSTATUS) {
+        self.word(STATUS_WORD).store(status.0 as u64, Ordering::SeqCst);
+    }
+
+    fn hide(&self) {
+        for window in [Some(&self.primary), self.secondary.as_ref()].into_iter().flatten() {
+            if let Err(error) = window.hide() {
+                self.adapter.vidsch().broken(format!("a doorbell page could not be taken back: {error}"));
+            }
+        }
+    }
+}
+
 impl Doorbell {
     /// The queue it belongs to.
     pub(crate) fn queue(&self) -> &Arc<HwQueue> {
@@ -255,10 +269,6 @@ impl Doorbell {
         unsafe { AtomicU64::from_ptr(address.as_ptr().cast()) }
     }
 
-    fn write_status(&self, status: D3DDDI_DOORBELLSTATUS) {
-        self.word(STATUS_WORD).store(status.0 as u64, Ordering::SeqCst);
-    }
-
     /// The status word.
     pub(crate) fn status(&self) -> u64 {
         self.word(STATUS_WORD).load(Ordering::Acquire)
@@ -276,17 +286,7 @@ impl Doorbell {
 
     /// Follows the table for every event but a connection that is to be shown.
     fn apply(&self, shown: &mut Shown, event: Event) -> Action {
-        let (next, action) = shown.state.after(event);
-        shown.state = next;
-        if let Action::Hide(status) = action {
-            self.write_status(status);
-            for window in [Some(&self.primary), self.secondary.as_ref()].into_iter().flatten() {
-                if let Err(error) = window.hide() {
-                    self.adapter.vidsch().broken(format!("a doorbell page could not be taken back: {error}"));
-                }
-            }
-        }
-        action
+        shown.state.apply(event, self)
     }
 
     /// Connects the doorbell. Success with the status RETRY means that it was taken away again meanwhile. [d3dkmddi:

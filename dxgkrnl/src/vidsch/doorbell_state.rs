@@ -56,7 +56,27 @@ pub(crate) enum Action {
     Hide(D3DDDI_DOORBELLSTATUS),
 }
 
+/// What user mode sees of a doorbell.
+pub(crate) trait View {
+    /// Writes the status word; whoever loads it after seeing anything that follows finds it.
+    fn write_status(&self, status: D3DDDI_DOORBELLSTATUS);
+
+    /// Shows the dummy page: no store reaches the physical doorbell any more when the call returns.
+    fn hide(&self);
+}
+
 impl State {
+    /// Follows the table for `event`, and hides the doorbell from `view` where that says so. To show it is the caller's part.
+    pub(crate) fn apply(&mut self, event: Event, view: &impl View) -> Action {
+        let (next, action) = self.after(event);
+        *self = next;
+        if let Action::Hide(status) = action {
+            view.write_status(status);
+            view.hide();
+        }
+        action
+    }
+
     /// The state after `event`, and what to do.
     pub(crate) fn after(self, event: Event) -> (Self, Action) {
         use Action::{Hide, Nothing, Show};

@@ -26,6 +26,7 @@ mod report;
 mod storage;
 mod sync_object;
 mod wait;
+mod watch;
 mod worker;
 
 use std::collections::HashMap;

@@ -24,7 +24,8 @@ use crate::verifier::Bugcheck;
 use super::VidSch;
 use super::report::subcode;
 use super::storage::{GpuAddresses, Slot, Word};
-use super::wait::{Values, Wait, Watch};
+use super::wait::Wait;
+use super::watch::{Values, Watch};
 
 /// The driver's handles of a native fence.
 #[derive(Clone, Copy, Debug)]
