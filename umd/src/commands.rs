@@ -18,6 +18,7 @@ use crate::{
     error::{Error, Result},
     fence::{self, Fence},
     shared::{SharedRange, SharedWord},
+    trace::{QueueEvent, Tracer},
 };
 
 pub use campanile_hw::packet::Copy as CopyRows;
@@ -67,6 +68,8 @@ pub(crate) struct Core {
     pub(crate) luid: LUID,
     pub(crate) progress: Progress,
     pub(crate) memory: CommandMemory,
+    /// Who is told of what happens; nobody as a rule.
+    pub(crate) tracer: Option<Box<dyn Tracer>>,
 }
 
 /// The ring of command memory.
@@ -140,6 +143,22 @@ impl CommandMemory {
 }
 
 impl Core {
+    /// Tells the tracer, if there is one.
+    #[inline(always)]
+    pub(crate) fn trace(&mut self, event: QueueEvent) {
+        if self.tracer.is_some() {
+            self.tell(event);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell(&mut self, event: QueueEvent) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.event(event);
+        }
+    }
+
     /// Makes sure that one more ring entry is free.
     #[inline(always)]
     pub(crate) fn reserve_entry(&mut self, wait: bool) -> Result<()> {
@@ -299,7 +318,9 @@ impl<'q> Recorder<'q> {
     #[inline]
     pub fn signal(&mut self, fence: &Fence, value: u64) -> Result<()> {
         self.check_fence(fence)?;
-        self.push(fence.signal_packet(value).to_words())
+        self.push(fence.signal_packet(value).to_words())?;
+        self.core.trace(QueueEvent::SignalQueued { fence: fence.handle(), value });
+        Ok(())
     }
 
     /// Holds the queue until the fence's value is at least `value`, without the CPU.
@@ -309,7 +330,9 @@ impl<'q> Recorder<'q> {
     #[inline]
     pub fn wait(&mut self, fence: &Fence, value: u64) -> Result<()> {
         self.check_fence(fence)?;
-        self.push(fence.wait_packet(value).to_words())
+        self.push(fence.wait_packet(value).to_words())?;
+        self.core.trace(QueueEvent::WaitQueued { fence: fence.handle(), value });
+        Ok(())
     }
 
     /// Writes the GPU clock as 64 bits to an address that is a multiple of 8.

@@ -131,6 +131,12 @@ impl Fence {
         &self.inner.device
     }
 
+    /// Its handle, by which logs and traces name it.
+    #[inline]
+    pub fn handle(&self) -> D3DKMT_HANDLE {
+        self.inner.handle
+    }
+
     /// GPU virtual address of the current value.
     pub fn gpu_address(&self) -> u64 {
         self.inner.current

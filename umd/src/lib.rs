@@ -50,6 +50,7 @@ mod shared;
 #[cfg(windows)]
 mod system;
 mod thunks;
+mod trace;
 
 pub use adapter::Adapter;
 pub use buffer::{Buffer, Mapping, Placement};
@@ -61,3 +62,4 @@ pub use queue::{COMMAND_BYTES_MAX, Node, Queue, QueueOptions, QueueStats, RING_E
 #[cfg(windows)]
 pub use system::system_thunks;
 pub use thunks::Thunks;
+pub use trace::{QueueEvent, Tracer};

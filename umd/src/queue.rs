@@ -1,5 +1,6 @@
 //! Queues: creation, submission in either model, waiting.
 
+use alloc::boxed::Box;
 use core::{ffi::c_void, sync::atomic::Ordering, time::Duration};
 
 use campanile_hw::{
@@ -23,6 +24,7 @@ use crate::{
     ring::{DoorbellWords, Status, UserRing},
     shared::SharedWord,
     thunks::{call, invoke},
+    trace::{QueueEvent, Tracer},
 };
 
 /// Fewest ring entries: the ring then fills a page, and the size of its allocation is exactly its own.
@@ -191,6 +193,7 @@ impl Queue {
             progress: Progress::new(hw_queue.progress, hw_queue.fence),
             memory: CommandMemory::new(range, commands.buffer().gpu_address(), options.ring_entries),
             device,
+            tracer: None,
         };
         Self {
             core,
@@ -266,6 +269,7 @@ impl Queue {
         if status != 0 {
             self.settle(status)?;
         }
+        self.core.trace(QueueEvent::Submitted { progress: value, rung: true });
         Ok(value)
     }
 
@@ -293,6 +297,8 @@ impl Queue {
                 Status::Retry => {
                     self.reconnects += 1;
                     doorbell.connect()?;
+                    let progress = self.core.progress.value(self.core.progress.submitted);
+                    self.core.trace(QueueEvent::Reconnected { progress });
                     word = ring.ring_doorbell(self.core.progress.submitted);
                 }
                 Status::Abort => return Err(Error::DeviceLost),
@@ -314,7 +320,18 @@ impl Queue {
         invoke!(device.thunks(), D3DKMTSubmitCommandToHwQueue, &mut args).map_err(|error| device.explain(error))?;
         let _ = self.core.memory.take(submission, cursor);
         self.core.progress.submitted = submission;
+        self.core.trace(QueueEvent::Submitted { progress: value, rung: false });
         Ok(value)
+    }
+
+    /// Tells `tracer` of everything from now on; `None` ends it.
+    pub fn set_tracer(&mut self, tracer: Option<Box<dyn Tracer>>) {
+        self.core.tracer = tracer;
+    }
+
+    /// Its handle, by which logs and traces name it.
+    pub fn handle(&self) -> D3DKMT_HANDLE {
+        self.hw_queue.handle
     }
 
     /// How this queue submits.
