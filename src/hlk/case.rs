@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use campanile_umd::{Adapter, Device};
 use dxgkrnl::Process;
 use wddm_ddi::status::NTSTATUS;
 
 use super::kmt::Kmt;
 use super::rig::Rig;
 use crate::setup::{SetupError, System, SystemOptions};
+use crate::user::{self, Adapter, Device};
 
 /// One conformance case.
 pub struct CaseInfo {
@@ -96,8 +96,8 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<campanile_umd::Error> for Failure {
-    fn from(error: campanile_umd::Error) -> Self {
+impl From<user::Error> for Failure {
+    fn from(error: user::Error) -> Self {
         Self::Unmet(format!("user-mode driver: {error}"))
     }
 }
@@ -161,7 +161,7 @@ impl Case<'_> {
 
     /// The adapter, opened by the user-mode driver.
     pub(super) fn adapter(&self) -> Result<Adapter, Failure> {
-        Ok(Adapter::open_luid(dxgkrnl::thunks(), self.system.luid())?)
+        Ok(Adapter::open_luid(self.system.luid())?)
     }
 
     /// A new device of the user-mode driver.

@@ -4,7 +4,6 @@ use campanile_hw::packet::{self, Header, Packet};
 use campanile_hw::private::Placement;
 use campanile_hw::queue::RingEntry;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
-use campanile_umd::{Device, Error, Fence, Node, Queue, QueueOptions};
 use wddm_ddi::km::{D3DDDI_DOORBELLSTATUS, DXGK_PAGE_FAULT_FLAGS};
 use wddm_ddi::kmt::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
@@ -12,6 +11,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 use super::case::{Boot, Case, Failure, refused};
 use super::kmt::{DEVICE_LOST, Kmt};
 use super::rig::{RawQueue, Rig, copy, fill, wait_until};
+use crate::user::{Device, Error, Fence, Node, Queue, QueueOptions};
 
 cases! { "Fault";
     "Fault.PageFaultNamesTheAddress" on Boot::Shared, "access-to-non-resident-allocation":
@@ -300,7 +300,7 @@ fn driver_recovers(case: &mut Case<'_>) -> Result<(), Failure> {
             Ok(_) | Err(Error::DeviceLost) => {}
             Err(error) => return Err(error.into()),
         }
-        let last = queue.last_submitted();
+        let last = queue.last_submitted()?;
         match queue.wait_progress(last) {
             Err(Error::DeviceLost) => {}
             other => return Err(Failure::new(format!("waiting for the fault ended with {other:?}"))),

@@ -3,10 +3,10 @@
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
-use campanile_umd::{Device, Error, Fence};
 
 use super::case::{Boot, Case, Failure, granted, on_thread};
 use super::rig::{RawFence, Rig, wait_until};
+use crate::user::{Device, Error, Fence};
 
 cases! { "NativeFence";
     "NativeFence.StartsWithItsInitialValue" on Boot::Shared, "native-gpu-fence-objects":

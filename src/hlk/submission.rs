@@ -2,13 +2,13 @@
 
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
-use campanile_umd::{Error, Fence, Node, Queue, QueueOptions};
 use dxgkrnl::Process;
 use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 
 use super::case::{Boot, Case, Failure, granted, on_thread};
 use super::rig::{RING_ENTRIES, RawQueue, Rig, copy, fill, wait_until};
 use crate::setup::SystemOptions;
+use crate::user::{Error, Fence, Node, Queue, QueueOptions};
 
 cases! { "Submission";
     "Submission.WorkRunsInRingOrder" on Boot::Shared, "user-mode-work-submission":
@@ -188,7 +188,7 @@ fn driver_reconnects(case: &mut Case<'_>) -> Result<(), Failure> {
         let last = second.submit(|commands| commands.nop())?;
         second.wait_progress(last)?;
     }
-    let stats = first.stats();
+    let stats = first.stats()?;
     ensure_eq!(stats.submissions, 100, "submissions counted");
     ensure!(stats.doorbell_reconnects >= 50, "only {} reconnects counted", stats.doorbell_reconnects);
     Ok(())

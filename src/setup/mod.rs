@@ -12,6 +12,7 @@ use dxgkrnl::bus::Bus;
 use dxgkrnl::{DeviceId, DriverId, FeaturePolicy, Idle, Machine, MachineConfig};
 use wddm_ddi::types::LUID;
 
+use crate::user;
 pub use direct_bus::DirectBus;
 pub use driver::{DRIVER_VARIABLE, DriverChoice, shipped};
 pub use variant::VariantOptions;
@@ -90,6 +91,7 @@ impl System {
     /// # Errors
     /// A part refused; the message names the part, its reason and what to do.
     pub fn boot(options: &SystemOptions) -> Result<Self, SetupError> {
+        user::selected().map_err(|e| SetupError::new("The user-mode driver could not be loaded", e, ADVICE_IMAGE))?;
         let gpu =
             Gpu::new(&options.variant).map_err(|e| SetupError::new("The GPU could not be built", e, ADVICE_MEMORY))?;
         let runner = options.threads.then(|| Runner::start(Arc::clone(&gpu)));
