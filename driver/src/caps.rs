@@ -1,4 +1,7 @@
 //! What the adapter claims: derived from the hardware and the features the operating system enabled, by pure functions.
+//!
+//! The large ones lie in pageable code (PAGE): only queries at PASSIVE_LEVEL call them, and they call nothing but copies of
+//! memory, so that the level stays what it is. They are not inlined, or they would lie elsewhere.
 
 use campanile_hw::page_table;
 use campanile_hw::registers::{self, Caps, NODE_COMPUTE, NODE_COPY, NODE_PAGING, NODES};
@@ -94,6 +97,7 @@ fn flag(value: bool) -> BOOLEAN {
 }
 
 /// DXGKQAITYPE_DRIVERCAPS.
+#[cfg_attr(windows, inline(never), unsafe(link_section = "PAGE"))]
 pub(crate) fn driver_caps(hardware: &Hardware, claims: Claims) -> DXGK_DRIVERCAPS {
     let mut caps = DXGK_DRIVERCAPS::zeroed();
     caps.HighestAcceptableAddress = LARGE_INTEGER { QuadPart: -1 };
@@ -124,6 +128,7 @@ pub(crate) fn driver_caps(hardware: &Hardware, claims: Claims) -> DXGK_DRIVERCAP
 }
 
 /// DxgkDdiGetNodeMetadata; `None` beyond the last node.
+#[cfg_attr(windows, inline(never), unsafe(link_section = "PAGE"))]
 pub(crate) fn node_metadata(node: u32, claims: Claims) -> Option<DXGK_NODEMETADATA> {
     let (engine, name) = match node {
         NODE_COMPUTE => (DXGK_ENGINE_TYPE::DXGK_ENGINE_TYPE_OTHER, "Compute"),
@@ -153,6 +158,7 @@ pub(crate) fn wide<const N: usize>(text: &str) -> [u16; N] {
 }
 
 /// DXGKQAITYPE_GPUMMUCAPS.
+#[cfg_attr(windows, inline(never), unsafe(link_section = "PAGE"))]
 pub(crate) fn gpu_mmu_caps() -> DXGK_GPUMMUCAPS {
     let mut caps = DXGK_GPUMMUCAPS::zeroed();
     caps.Bits = DXGK_GPUMMUCAPS_Bits::new()

@@ -61,6 +61,7 @@ unsafe extern "win64" {
 ///
 /// # Safety
 /// As for the kit's function: called from DriverEntry with its arguments and a filled table.
+#[unsafe(link_section = "INIT")]
 pub(super) unsafe extern "win64" fn dxgk_initialize(
     driver: PDRIVER_OBJECT,
     path: *mut UNICODE_STRING,
@@ -73,6 +74,7 @@ pub(super) unsafe extern "win64" fn dxgk_initialize(
     }
 }
 
+#[unsafe(link_section = "INIT")]
 fn registration_function() -> Result<PDXGK_INITIALIZE, NTSTATUS> {
     let mut name = UNICODE_STRING::zeroed();
     // SAFETY: the text is terminated and lives for ever.
@@ -91,6 +93,7 @@ fn registration_function() -> Result<PDXGK_INITIALIZE, NTSTATUS> {
     function
 }
 
+#[unsafe(link_section = "INIT")]
 fn ask(device: *mut c_void) -> Result<PDXGK_INITIALIZE, NTSTATUS> {
     let mut event = Event([0; 3]);
     let mut status = IoStatusBlock { status: STATUS_PENDING, information: 0 };

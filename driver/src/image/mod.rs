@@ -66,6 +66,7 @@ static COMPILER_CALLS: (
 /// # Safety
 /// Called once by the image loader with the driver object and the path of the service key.
 #[unsafe(export_name = "DriverEntry")]
+#[unsafe(link_section = "INIT")]
 unsafe extern "win64" fn image_entry(driver: PDRIVER_OBJECT, path: *mut UNICODE_STRING) -> NTSTATUS {
     crate::bind_imports(&IMPORTS);
     // SAFETY: both arguments are the loader's own.
