@@ -31,5 +31,6 @@ pub use loader::{DriverId, DriverImage, Image, ImageError, ImageKind, LoadError,
 pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig, PnpError};
 pub use pci::PciError;
 pub use process::{Attached, Process};
+pub use thunks::share::{D3DKMTOpenNativeFenceFromNtHandle, D3DKMTShareObjects, NtClose};
 pub use thunks::thunks;
 pub use vidsch::Tree;

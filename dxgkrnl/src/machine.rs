@@ -46,13 +46,21 @@ pub struct MachineConfig {
     pub features: FeaturePolicy,
     /// Each adapter has a thread for its interrupts. When false, [`Machine::deliver_interrupts`] delivers them.
     pub interrupt_thread: bool,
+    /// Kernel addresses that a driver gets for one DDI call are taken away after it.
+    pub short_lived_addresses: bool,
     /// Runs while the kernel waits and no thread drives the device, see [`MachineConfig::interrupt_thread`].
     pub idle: Option<Idle>,
 }
 
 impl Default for MachineConfig {
     fn default() -> Self {
-        Self { ram: 1 << 30, features: FeaturePolicy::default(), interrupt_thread: true, idle: None }
+        Self {
+            ram: 1 << 30,
+            features: FeaturePolicy::default(),
+            interrupt_thread: true,
+            short_lived_addresses: false,
+            idle: None,
+        }
     }
 }
 
@@ -158,6 +166,11 @@ impl MachineRef {
 
     pub(crate) fn config(&self) -> &MachineConfig {
         &self.config
+    }
+
+    /// Whether `other` is the same machine.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.inner.ptr_eq(&other.inner)
     }
 
     /// The machine itself, unless it is gone.

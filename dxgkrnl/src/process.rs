@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use wddm_ddi::status::*;
-use wddm_ddi::types::D3DKMT_HANDLE;
+use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
 use crate::adapter::Adapter;
 use crate::device::Device;
@@ -17,7 +17,7 @@ use crate::handles::HandleTable;
 use crate::machine::{Machine, MachineRef, lock};
 use crate::miniport::KmdHandle;
 use crate::vidmm::{AddressSpace, Allocation, PagingQueue, Resource};
-use crate::vidsch::{Doorbell, HwContext, HwQueue, SyncObject};
+use crate::vidsch::{Doorbell, HwContext, HwQueue, SharedFence, SyncObject};
 
 static IDS: AtomicU64 = AtomicU64::new(0x1000);
 
@@ -32,6 +32,8 @@ pub struct Process {
     machine: MachineRef,
     /// Lock order: a leaf. Never held across a DDI, a wait or the destruction of an object.
     handles: Mutex<HandleTable<Object>>,
+    /// Kernel (NT) handles. Lock order: a leaf, as `handles`.
+    kernel_handles: Mutex<HandleTable<KernelObject>>,
     /// Lock order: taken before the memory lock of VidMm, since a process is created on an adapter under it.
     adapters: Mutex<Vec<Arc<ProcessAdapter>>>,
     exited: AtomicBool,
@@ -66,6 +68,15 @@ pub(crate) enum Object {
     Doorbell(Arc<Doorbell>),
     Sync(Arc<SyncObject>),
 }
+
+/// What a kernel handle can stand for.
+#[derive(Clone)]
+pub(crate) enum KernelObject {
+    SharedFence(Arc<SharedFence>),
+}
+
+/// Kernel handles are multiples of 4.
+const KERNEL_HANDLE_SHIFT: u32 = 2;
 
 /// The calling thread runs in a process until this is dropped. Attachments nest, the last one counts.
 #[must_use = "the thread leaves the process when this is dropped"]
@@ -119,6 +130,7 @@ impl Process {
             name: name.to_owned(),
             machine,
             handles: Mutex::new(HandleTable::new()),
+            kernel_handles: Mutex::new(HandleTable::new()),
             adapters: Mutex::new(Vec::new()),
             exited: AtomicBool::new(false),
         })
@@ -208,6 +220,53 @@ impl Process {
         }
     }
 
+    /// Gives a kernel object a handle.
+    ///
+    /// # Errors
+    /// As [`Process::insert`].
+    pub(crate) fn insert_kernel(&self, object: KernelObject) -> Result<HANDLE, NTSTATUS> {
+        let mut handles = lock(&self.kernel_handles);
+        self.check_alive()?;
+        let handle = handles.insert(object, 0).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+        Ok(std::ptr::without_provenance_mut((handle as usize) << KERNEL_HANDLE_SHIFT))
+    }
+
+    /// The object behind a kernel handle.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_HANDLE for a handle that is closed or never existed in this process.
+    pub(crate) fn get_kernel(&self, handle: HANDLE) -> Result<KernelObject, NTSTATUS> {
+        lock(&self.kernel_handles).get(kernel_slot(handle)?).cloned().ok_or(STATUS_INVALID_HANDLE)
+    }
+
+    /// Closes a kernel handle.
+    ///
+    /// # Errors
+    /// As [`Process::get_kernel`].
+    pub(crate) fn close_kernel(&self, handle: HANDLE) -> Result<(), NTSTATUS> {
+        let slot = kernel_slot(handle)?;
+        // The last handle ends its object, after the table is free again.
+        let closed = lock(&self.kernel_handles).remove(slot);
+        closed.map(drop).ok_or(STATUS_INVALID_HANDLE)
+    }
+
+    /// Number of kernel handles that are open.
+    pub fn kernel_handle_count(&self) -> usize {
+        lock(&self.kernel_handles).len()
+    }
+
+    /// Gives `target` a handle of what a kernel handle of this process stands for, as `DuplicateHandle` does.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_HANDLE for a handle that is closed or never existed; STATUS_INVALID_PARAMETER for a process of another
+    /// machine; as [`Process::insert_kernel`] of `target`.
+    pub fn duplicate_handle(&self, handle: HANDLE, target: &Self) -> Result<HANDLE, NTSTATUS> {
+        if !self.machine.is_same(&target.machine) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        target.insert_kernel(self.get_kernel(handle)?)
+    }
+
     /// The objects of a device, newest first.
     pub(crate) fn objects_of(&self, device: D3DKMT_HANDLE) -> Vec<D3DKMT_HANDLE> {
         lock(&self.handles).newest_first(|_, owner| owner == device && device != 0)
@@ -251,6 +310,8 @@ impl Process {
                 object.destroy();
             }
         }
+        let kernel = std::mem::replace(&mut *lock(&self.kernel_handles), HandleTable::new());
+        drop(kernel);
         let adapters = std::mem::take(&mut *lock(&self.adapters));
         for known in adapters.into_iter().rev() {
             known.adapter.vidmm().destroy_process(known.kmd_process, &known.space);
@@ -261,6 +322,12 @@ impl Process {
     pub(crate) fn has_exited(&self) -> bool {
         self.exited.load(Ordering::Acquire)
     }
+}
+
+fn kernel_slot(handle: HANDLE) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    let address = handle.addr();
+    let slot = D3DKMT_HANDLE::try_from(address >> KERNEL_HANDLE_SHIFT).map_err(|_| STATUS_INVALID_HANDLE)?;
+    if address.is_multiple_of(1 << KERNEL_HANDLE_SHIFT) { Ok(slot) } else { Err(STATUS_INVALID_HANDLE) }
 }
 
 impl Machine {

@@ -12,6 +12,7 @@ use crate::process::{Object, Process};
 use crate::vidmm::{
     Allocation, AllocationRequest, IdlePoint, MapRequest, PagingQueue, REGION_ALIGN, Resource, Shows, VidMm,
 };
+use crate::vidsch::FenceOptions;
 
 use super::{enter, enter_read_only, user};
 
@@ -30,7 +31,10 @@ pub(super) unsafe extern "win64" fn create_paging_queue(args: *mut D3DKMT_CREATE
         if args.PhysicalAdapterIndex != 0 || !(-1..=1).contains(&args.Priority.0) {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        let fence = device.adapter.vidsch().create_monitored_fence(&device, 0, true)?;
+        let fence = device
+            .adapter
+            .vidsch()
+            .create_monitored_fence(&device, FenceOptions { of_queue: true, ..FenceOptions::default() })?;
         let address = fence.user_address();
         let fence_handle =
             process.insert_on(&device, Object::Sync(Arc::clone(&fence))).inspect_err(|_| fence.destroy())?;

@@ -7,6 +7,7 @@ mod adapter;
 mod device;
 mod memory;
 mod queue;
+pub(crate) mod share;
 mod sync;
 pub(crate) mod user;
 

@@ -10,7 +10,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use crate::device::Device;
 use crate::process::{Object, Process};
-use crate::vidsch::SyncObject;
+use crate::vidsch::{self, FenceOptions, SyncObject};
 
 use super::{enter, enter_read_only, user};
 
@@ -24,20 +24,38 @@ pub(super) unsafe extern "win64" fn create_native_fence(args: *mut D3DKMT_CREATE
         device.check()?;
         check_info(args)?;
         let mut private = args.PrivateDriverData;
-        let sch = device.adapter.vidsch();
-        let fence = sch.create_native_fence(&device, args.Info.InitialFenceValue, &mut private, false)?;
-        let inserted = process.insert_on(&device, Object::Sync(Arc::clone(&fence)));
-        args.hSyncObject = inserted.inspect_err(|_| fence.destroy())?;
+        let options = FenceOptions {
+            initial: args.Info.InitialFenceValue,
+            shareable: args.Info.Flags.NtSecuritySharing(),
+            of_queue: false,
+        };
+        let fence = device.adapter.vidsch().create_native_fence(&device, options, &mut private)?;
+        args.hSyncObject = insert(process, &device, &fence)?;
         args.PrivateDriverData = private;
-        let mapping = &mut args.Info.NativeFenceMapping;
-        mapping.CurrentValueCpuVa = core::ptr::with_exposed_provenance_mut(fence.user_address());
-        mapping.CurrentValueGpuVa = fence.gpu_address();
-        mapping.MonitoredValueGpuVa = fence.monitored_gpu_address();
+        args.Info.NativeFenceMapping = mapping(&fence);
         Ok(STATUS_SUCCESS)
     })
 }
 
-/// Only private fences of the default type exist so far; what else the interface knows is refused by name.
+/// Gives an open fence a handle, or closes it.
+pub(super) fn insert(process: &Process, device: &Device, fence: &Arc<SyncObject>) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    let inserted = process.insert_on(device, Object::Sync(Arc::clone(fence)));
+    inserted.inspect_err(|_| fence.destroy())
+}
+
+/// Where the process has the values of a fence.
+pub(super) fn mapping(fence: &SyncObject) -> D3DDDI_NATIVEFENCEMAPPING {
+    D3DDDI_NATIVEFENCEMAPPING {
+        CurrentValueCpuVa: core::ptr::with_exposed_provenance_mut(fence.user_address()),
+        CurrentValueGpuVa: fence.gpu_address(),
+        MonitoredValueGpuVa: fence.monitored_gpu_address(),
+        Reserved: [0; 32],
+    }
+}
+
+/// Fences of the default type, private or shared by kernel handles, are what exists; what else the interface knows is refused by
+/// name. INTRA_GPU needs SupportIntraGpuFenceType, which this system does not have. [d3dkmddi:
+/// DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1]
 fn check_info(args: &D3DKMT_CREATENATIVEFENCE) -> Result<(), NTSTATUS> {
     const KNOWN: u32 = 0x7ff;
     let info = &args.Info;
@@ -46,6 +64,11 @@ fn check_info(args: &D3DKMT_CREATENATIVEFENCE) -> Result<(), NTSTATUS> {
     if args.Flags.into_bits() != 0 || flags & !KNOWN != 0 || reserved || info.EngineAffinity > 1 {
         return Err(STATUS_INVALID_PARAMETER);
     }
+    // Sharing is by kernel handles only, and kernel handles are for sharing.
+    if info.Flags.Shared() != info.Flags.NtSecuritySharing() {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let flags = info.Flags.with_Shared(false).with_NtSecuritySharing(false).into_bits();
     match info.Type {
         D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT if flags == 0 => Ok(()),
         D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT
@@ -130,11 +153,10 @@ pub(super) unsafe extern "win64" fn signal_synchronization_object_from_cpu(
         }
         let (handles, values) = (args.ObjectHandleArray.cast_const(), args.FenceValueArray.cast_const());
         let signals = read_pairs(process, &device, args.ObjectCount, handles, values)?;
-        // All or nothing, as far as the fences stand still.
-        if signals.iter().any(|(fence, value)| fence.is_of_queue() || (*value < fence.current() && !rewind)) {
+        if signals.iter().any(|(fence, _)| fence.is_of_queue()) {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        signals.iter().try_for_each(|(fence, value)| fence.signal(*value, rewind))?;
+        vidsch::signal(&signals, rewind)?;
         Ok(STATUS_SUCCESS)
     })
 }

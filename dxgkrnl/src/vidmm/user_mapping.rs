@@ -82,6 +82,23 @@ impl UserMapping {
         if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
+    /// Makes `len` bytes from `at` show nothing again: any access faults.
+    ///
+    /// # Errors
+    /// The part is not inside the range or not page-aligned, or the host refuses.
+    pub(crate) fn hide(&self, at: u64, len: u64) -> io::Result<()> {
+        let end = at.checked_add(len).ok_or(io::ErrorKind::InvalidInput)?;
+        if end > self.len || !(at | len).is_multiple_of(PAGE_SIZE) || len == 0 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        // SAFETY: `at` lies within the range, as just checked.
+        let target = unsafe { self.base.add(at as usize) };
+        // SAFETY: the pages replaced belong to this object, and nothing in this program refers to their bytes.
+        let hidden = unsafe { libc::mmap(target.as_ptr().cast(), len as usize, libc::PROT_NONE, flags, -1, 0) };
+        if hidden == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
     /// Makes the whole range show `file` from `offset`.
     ///
     /// # Errors

@@ -120,7 +120,8 @@ impl VidSch {
             return;
         }
         let contexts = self.contexts_of(device);
-        let fences: Vec<_> = self.fences.all().into_iter().filter(|fence| fence.device() == device.id()).collect();
+        let opened = self.fences.all().into_iter().flat_map(|fence| fence.opened());
+        let fences: Vec<_> = opened.filter(|open| open.device() == device.id()).collect();
         for fence in &fences {
             fence.end(STATUS_DEVICE_REMOVED);
         }
@@ -137,7 +138,7 @@ impl VidSch {
             }
         }
         for fence in &fences {
-            fence.signal_for_good();
+            fence.fence().device_lost();
         }
         if let Some(lost) = lost.as_deref_mut() {
             *lost = true;
@@ -174,8 +175,7 @@ impl VidSch {
             context.destroy();
         }
         for fence in self.fences.all() {
-            fence.end(STATUS_DEVICE_REMOVED);
-            fence.destroy();
+            fence.abandon();
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::verifier::Bugcheck;
 use super::VidSch;
 use super::doorbell::Doorbell;
 use super::hw_context::HwContext;
+use super::native_fence::FenceOptions;
 use super::report::subcode;
 use super::sync_object::SyncObject;
 
@@ -95,10 +96,11 @@ impl VidSch {
         context: &HwContext,
         flags: D3DDDI_CREATEHWQUEUEFLAGS,
     ) -> Result<Arc<SyncObject>, NTSTATUS> {
+        let options = FenceOptions { of_queue: true, ..FenceOptions::default() };
         if flags.NativeProgressFence() {
-            self.create_native_fence(context.device(), 0, &mut [0; 64], true)
+            self.create_native_fence(context.device(), options, &mut [0; 64])
         } else {
-            self.create_monitored_fence(context.device(), 0, true)
+            self.create_monitored_fence(context.device(), options)
         }
     }
 

@@ -67,8 +67,9 @@ impl VidSch {
             )
         });
         let fences = self.fences.all();
-        let free = fences.iter().filter(|fence| !fence.is_of_queue());
-        let fences = free.map(|fence| Tree::new(describe(fence), Vec::new())).collect();
+        let opened: Vec<_> =
+            fences.iter().flat_map(|fence| fence.opened()).filter(|open| !open.is_of_queue()).collect();
+        let fences = opened.iter().map(|open| Tree::new(describe(open), Vec::new())).collect();
         Tree::new(
             "scheduler",
             vec![
@@ -91,7 +92,7 @@ fn inspect_queue(queue: &HwQueue) -> Tree {
 }
 
 fn describe(fence: &SyncObject) -> String {
-    let (kind, monitored) = match fence.monitored() {
+    let (kind, monitored) = match fence.fence().monitored() {
         u64::MAX => ("unmonitored", String::new()),
         value => ("monitored", format!(" above {value}")),
     };
@@ -99,7 +100,7 @@ fn describe(fence: &SyncObject) -> String {
         "fence at {:#x}: current {}, {kind}{monitored}, {} waiters",
         fence.gpu_address(),
         fence.current(),
-        fence.waiters()
+        fence.fence().waiters()
     )
 }
 

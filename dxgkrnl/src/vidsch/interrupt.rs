@@ -11,16 +11,17 @@ use crate::machine::lock;
 use crate::verifier::Bugcheck;
 
 use super::VidSch;
+use super::batch;
+use super::fence::Fence;
 use super::hw_context::HwContext;
 use super::packet_fence::InvalidFence;
 use super::report::{self, FaultTarget, QueueFault, Report, subcode};
-use super::sync_object::SyncObject;
 use super::worker::Work;
 
 /// What was reported and waits for the DPC.
 #[derive(Default)]
 pub(super) struct Pending {
-    fences: Vec<Arc<SyncObject>>,
+    fences: Vec<Arc<Fence>>,
     scan_native: bool,
     scan_monitored: bool,
     /// Nodes with completed packets, one bit each.
@@ -104,7 +105,7 @@ impl VidSch {
     }
 
     /// The native fence that a report names.
-    fn reported_fence(&self, handle: HANDLE) -> Result<Arc<SyncObject>, Bugcheck> {
+    fn reported_fence(&self, handle: HANDLE) -> Result<Arc<Fence>, Bugcheck> {
         self.fences.get(handle).filter(|fence| fence.is_native()).ok_or_else(|| {
             let reason = format!("NATIVE_FENCE_SIGNALED names {handle:p}, no native fence or a destroyed one");
             Bugcheck::new(Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR, [0; 4], reason)
@@ -167,9 +168,8 @@ impl VidSch {
         let mut acting = lock(&self.acting);
         core::mem::swap(&mut *acting, &mut *lock(&self.pending));
         // Waiting threads first, everything else is less urgent.
-        for fence in acting.fences.drain(..) {
-            fence.evaluate();
-        }
+        batch::evaluate(&acting.fences);
+        acting.fences.clear();
         if core::mem::take(&mut acting.scan_native) {
             self.evaluate_watched(true);
         }

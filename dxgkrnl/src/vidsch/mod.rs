@@ -5,14 +5,16 @@
 //! whoever's fence value is reached. Work that calls DDIs of PASSIVE_LEVEL goes to a worker thread. A fence nobody
 //! waits for raises no interrupt at all.
 //!
-//! Lock order, outermost first: `VidSch::stopped`; `teardown` of a context, then of a queue, then of a fence;
-//! `DeviceWork::lost`; `Doorbell::exists`; `HwQueue::in_flight`; `Storage::pages`; `SyncObject::waits`;
+//! Lock order, outermost first: `VidSch::stopped`; `teardown` of a context, then of a queue;
+//! `DeviceWork::lost`; `Doorbell::exists`; `HwQueue::in_flight`; `Fence::opens`; `Storage::pages`; `Fence::waits`;
 //! `Node::submitting`; `VidSch::class`; the adapter's interrupt lock; leaves (registries, `Pending`, `Node::fences`,
 //! `Doorbell::shown`, suspensions, lists). Device level takes leaves only.
 
+mod batch;
 mod close;
 mod doorbell;
 mod doorbell_state;
+mod fence;
 mod hw_context;
 mod hw_queue;
 mod inspect;
@@ -27,6 +29,7 @@ mod storage;
 mod sync_object;
 mod wait;
 mod watch;
+mod window;
 mod worker;
 
 use std::collections::HashMap;
@@ -43,20 +46,25 @@ use crate::machine::lock;
 use crate::process::ProcessAdapter;
 use crate::verifier::{Bugcheck, Verifier};
 
+pub(crate) use batch::signal;
 pub(crate) use doorbell::{Doorbell, Request as DoorbellRequest};
+pub(crate) use fence::SharedFence;
 pub(crate) use hw_context::HwContext;
 pub(crate) use hw_queue::HwQueue;
 pub use inspect::Tree;
+pub(crate) use native_fence::FenceOptions;
 pub(crate) use packet::SystemContext;
 pub(crate) use sync_object::SyncObject;
 
 use close::DeviceWork;
+use fence::Fence;
 use interrupt::Pending;
 use node::Node;
 use registry::Registry;
 use report::Limits;
 use storage::Storage;
 use wait::Wait;
+use window::Window;
 use worker::{Work, Worker};
 
 /// Most private data that a thunk may hand through to the driver, in bytes.
@@ -71,14 +79,14 @@ pub(crate) struct VidSch {
     contexts: Registry<HwContext>,
     queues: Registry<HwQueue>,
     doorbells: Registry<Doorbell>,
-    fences: Registry<SyncObject>,
+    fences: Registry<Fence>,
     system_contexts: Registry<SystemContext>,
     /// Work of each device, by its identity. Lock order: a leaf.
     devices: Mutex<HashMap<u64, Arc<DeviceWork>>>,
     /// Fence storage of each process, by address of the process. Lock order: a leaf.
     storages: Mutex<HashMap<usize, Weak<Storage>>>,
     /// Fences that somebody waits for: native, monitored. Lock order: leaves.
-    watched: [Mutex<HashMap<usize, Weak<SyncObject>>>; 2],
+    watched: [Mutex<HashMap<usize, Weak<Fence>>>; 2],
     /// Reported, not yet acted upon. Lock order: a leaf; device level takes it.
     pending: Mutex<Pending>,
     /// What the DPC acts upon; swapped with `pending`, so that both keep their memory.
@@ -88,6 +96,8 @@ pub(crate) struct VidSch {
     /// Answer of DxgkDdiSetupPriorityBands.
     bands: OnceLock<NTSTATUS>,
     worker: Worker,
+    /// Addresses for DDI calls that update fence values, on a machine that takes them away afterwards.
+    window: Option<Window>,
     /// True once stopping has begun. Held for reading while objects are created. Lock order: before everything else
     /// here, and never taken twice by a thread.
     stopped: RwLock<bool>,
@@ -119,6 +129,7 @@ impl VidSch {
             class: Mutex::new(()),
             bands: OnceLock::new(),
             worker: Worker::default(),
+            window: adapter.machine.config().short_lived_addresses.then(Window::new).and_then(Result::ok),
             stopped: RwLock::new(false),
         });
         sch.worker.start(&sch);
@@ -212,27 +223,25 @@ impl VidSch {
         storage
     }
 
-    fn watched(&self, native: bool) -> &Mutex<HashMap<usize, Weak<SyncObject>>> {
+    fn watched(&self, native: bool) -> &Mutex<HashMap<usize, Weak<Fence>>> {
         let [natives, monitored] = &self.watched;
         if native { natives } else { monitored }
     }
 
     /// Somebody waits for `fence`.
-    fn watch(&self, fence: &Arc<SyncObject>) {
+    fn watch(&self, fence: &Arc<Fence>) {
         lock(self.watched(fence.is_native())).insert(Arc::as_ptr(fence).addr(), Arc::downgrade(fence));
     }
 
     /// Nobody waits for `fence` any more.
-    fn unwatch(&self, fence: &SyncObject) {
+    fn unwatch(&self, fence: &Fence) {
         lock(self.watched(fence.is_native())).remove(&core::ptr::from_ref(fence).addr());
     }
 
     /// Looks at every fence of a kind that somebody waits for.
     fn evaluate_watched(&self, native: bool) {
         let fences: Vec<_> = lock(self.watched(native)).values().filter_map(Weak::upgrade).collect();
-        for fence in fences {
-            fence.evaluate();
-        }
+        batch::evaluate(&fences);
     }
 
     /// Puts the calling thread to sleep for at most `nap`; a status once nobody will wake it any more.
@@ -256,17 +265,12 @@ impl VidSch {
             return STATUS_SUCCESS;
         }
         let wait = Wait::of_thread(if any { 1 } else { conditions.len() as u32 });
-        for (fence, value) in conditions {
-            if let Err(status) = fence.add_wait(*value, &wait) {
-                wait.finish(status);
-                break;
-            }
+        if let Err(status) = batch::add_waits(conditions, &wait) {
+            wait.finish(status);
         }
         let status = wait.block(deadline, |nap| self.pause(nap));
         if conditions.len() > 1 || status != STATUS_SUCCESS {
-            for (fence, _) in conditions {
-                fence.remove_wait(&wait);
-            }
+            batch::remove_waits(conditions, &wait);
         }
         status
     }
@@ -281,7 +285,7 @@ impl VidSch {
         any: bool,
         event: RawFd,
     ) -> Result<(), NTSTATUS> {
-        let others: Vec<_> = conditions.iter().map(|(fence, _)| Arc::downgrade(fence)).collect();
+        let others: Vec<_> = conditions.iter().map(|(open, _)| Arc::downgrade(open.fence())).collect();
         let sch = Arc::downgrade(self);
         let forget = move || {
             if let Some(sch) = sch.upgrade() {
@@ -292,15 +296,7 @@ impl VidSch {
         let over: Option<Box<dyn Fn() + Send + Sync>> =
             if conditions.len() > 1 { Some(Box::new(forget)) } else { None };
         let wait = Wait::of_event(count, event, over)?;
-        for (fence, value) in conditions {
-            if let Err(status) = fence.add_wait(*value, &wait) {
-                for (fence, _) in conditions {
-                    fence.remove_wait(&wait);
-                }
-                return Err(status);
-            }
-        }
-        Ok(())
+        batch::add_waits(conditions, &wait).inspect_err(|_| batch::remove_waits(conditions, &wait))
     }
 }
 

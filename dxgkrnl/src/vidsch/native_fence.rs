@@ -11,12 +11,24 @@ use crate::device::Device;
 use crate::miniport::KmdHandle;
 
 use super::VidSch;
-use super::storage::Slot;
-use super::sync_object::{NativeHandles, SyncObject};
+use super::fence::Fence;
+use super::storage::{GpuAddresses, Home, View};
+use super::sync_object::SyncObject;
 
 /// Private data that user-mode driver and kernel-mode driver exchange about a fence. [d3dukmdt:
 /// D3DDDI_NATIVE_FENCE_PDD_SIZE]
 pub(crate) type PrivateData = [u8; 64];
+
+/// What a new fence is like.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FenceOptions {
+    /// CurrentValue at first.
+    pub(crate) initial: u64,
+    /// Other processes may open it.
+    pub(crate) shareable: bool,
+    /// It reports the progress of a queue, and goes with it.
+    pub(crate) of_queue: bool,
+}
 
 impl VidSch {
     /// Creates a native fence of the default type and opens it in the process of `device`. The driver's words for the
@@ -27,27 +39,51 @@ impl VidSch {
     pub(crate) fn create_native_fence(
         &self,
         device: &Arc<Device>,
-        initial: u64,
+        options: FenceOptions,
         private: &mut PrivateData,
-        of_queue: bool,
     ) -> Result<Arc<SyncObject>, NTSTATUS> {
         let _running = self.enter()?;
         let adapter = &device.adapter;
         if adapter.caps().native_fence.is_none() || !adapter.caps().features.native_fence {
             return Err(STATUS_NOT_SUPPORTED);
         }
-        let slot = self.storage(&device.process).take(initial)?;
+        let (home, view) = self.home(device, options)?;
         let system = self.fences.reserve();
         let mut words = *private;
-        let native = match create(adapter, device, &slot, system, &mut words) {
-            Ok(native) => native,
+        let global = match create(adapter, &home, system, &mut words) {
+            Ok(global) => global,
             Err(status) => {
-                slot.release();
+                drop(view);
+                home.release();
                 return Err(status);
             }
         };
+        let fence = Fence::new(adapter, system, Some(global), home, options.shareable);
+        let opened = self.open_in(&fence, device, Some(view), options.of_queue, &mut words);
+        let opened = opened.inspect_err(|_| fence.abandon())?;
         *private = words;
-        Ok(SyncObject::new(device, system, slot, Some(native), of_queue))
+        Ok(opened)
+    }
+
+    /// Opens a native fence, of whatever process, in that of `device`. The driver's words replace `private`.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for a fence of another adapter; STATUS_INVALID_HANDLE for one that is destroyed; no memory;
+    /// what the driver answered.
+    pub(crate) fn open_native_fence(
+        &self,
+        device: &Arc<Device>,
+        fence: &Arc<Fence>,
+        private: &mut PrivateData,
+    ) -> Result<Arc<SyncObject>, NTSTATUS> {
+        let _running = self.enter()?;
+        if !Arc::ptr_eq(fence.adapter(), &device.adapter) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let mut words = *private;
+        let opened = self.open_in(fence, device, None, false, &mut words)?;
+        *private = words;
+        Ok(opened)
     }
 
     /// Creates a fence that the driver knows only by its addresses: for paging queues and for queues without native
@@ -58,23 +94,52 @@ impl VidSch {
     pub(crate) fn create_monitored_fence(
         &self,
         device: &Arc<Device>,
-        initial: u64,
-        of_queue: bool,
+        options: FenceOptions,
     ) -> Result<Arc<SyncObject>, NTSTATUS> {
         let _running = self.enter()?;
-        let slot = self.storage(&device.process).take(initial)?;
-        Ok(SyncObject::new(device, self.fences.reserve(), slot, None, of_queue))
+        let (home, view) = self.home(device, options)?;
+        let fence = Fence::new(&device.adapter, self.fences.reserve(), None, home, options.shareable);
+        let opened = self.open_in(&fence, device, Some(view), options.of_queue, &mut [0; 64]);
+        opened.inspect_err(|_| fence.abandon())
+    }
+
+    fn home(&self, device: &Device, options: FenceOptions) -> Result<(Home, Arc<View>), NTSTATUS> {
+        let storage = self.storage(&device.process);
+        if options.shareable { storage.take_alone(options.initial) } else { storage.take(options.initial) }
+    }
+
+    fn open_in(
+        &self,
+        fence: &Arc<Fence>,
+        device: &Arc<Device>,
+        view: Option<Arc<View>>,
+        of_queue: bool,
+        private: &mut PrivateData,
+    ) -> Result<Arc<SyncObject>, NTSTATUS> {
+        let process = Arc::as_ptr(&device.process).addr();
+        let storage = self.storage(&device.process);
+        fence.open(
+            process,
+            |frames| view.map_or_else(|| storage.view(frames), Ok),
+            |view| {
+                let local = match fence.global() {
+                    Some(global) => {
+                        let addresses = view.gpu_addresses(fence.offset());
+                        let (local, words) = open(fence.adapter(), device, addresses, global, *private)?;
+                        *private = words;
+                        Some(local)
+                    }
+                    None => None,
+                };
+                Ok(SyncObject::new(fence, device.id(), local, view, of_queue))
+            },
+        )
     }
 }
 
-fn create(
-    adapter: &Arc<Adapter>,
-    device: &Device,
-    slot: &Slot,
-    system: KmdHandle,
-    private: &mut PrivateData,
-) -> Result<NativeHandles, NTSTATUS> {
-    let in_system = slot.system_addresses();
+/// Creates the fence on the driver; the answer is the driver's handle.
+fn create(adapter: &Adapter, home: &Home, system: KmdHandle, private: &mut PrivateData) -> Result<KmdHandle, NTSTATUS> {
+    let in_system = home.system_addresses();
     let mut args = DXGKARG_CREATENATIVEFENCE::zeroed();
     args.hGlobalNativeFence = system.raw();
     args.Type = D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT;
@@ -86,27 +151,17 @@ fn create(
     if global.is_null() || global == system {
         return Err(STATUS_DRIVER_INTERNAL_ERROR);
     }
-    let created = args.pPrivateDriverData;
-    match open(adapter, device, slot, global, created) {
-        Ok((local, opened)) => {
-            *private = opened;
-            Ok(NativeHandles { global, local })
-        }
-        Err(status) => {
-            destroy_global(adapter, global);
-            Err(status)
-        }
-    }
+    *private = args.pPrivateDriverData;
+    Ok(global)
 }
 
 fn open(
-    adapter: &Arc<Adapter>,
+    adapter: &Adapter,
     device: &Device,
-    slot: &Slot,
+    addresses: GpuAddresses,
     global: KmdHandle,
     private: PrivateData,
 ) -> Result<(KmdHandle, PrivateData), NTSTATUS> {
-    let addresses = slot.process_addresses();
     let given = adapter.vidsch().fences.reserve();
     let mut args = DXGKARG_OPENNATIVEFENCE::zeroed();
     args.hGlobalNativeFence = global.raw();
@@ -123,16 +178,16 @@ fn open(
     Ok((local, args.pPrivateDriverData))
 }
 
-/// Closes the fence in its process and destroys it.
-pub(super) fn close(sch: &VidSch, adapter: &Arc<Adapter>, native: NativeHandles) {
+/// Closes the fence in its process.
+pub(super) fn close(sch: &VidSch, adapter: &Adapter, local: KmdHandle) {
     let mut args = DXGKARG_CLOSENATIVEFENCE::zeroed();
-    args.hLocalNativeFence = native.local.raw();
+    args.hLocalNativeFence = local.raw();
     let status = adapter.miniport.close_native_fence(adapter.context().raw(), &args);
     sch.must_not_fail("DxgkDdiCloseNativeFence", status);
-    destroy_global(adapter, native.global);
 }
 
-fn destroy_global(adapter: &Arc<Adapter>, global: KmdHandle) {
+/// Destroys the fence, which is closed everywhere.
+pub(super) fn destroy_global(adapter: &Adapter, global: KmdHandle) {
     let mut args = DXGKARG_DESTROYNATIVEFENCE::zeroed();
     args.hGlobalNativeFence = global.raw();
     let status = adapter.miniport.destroy_native_fence(&args);

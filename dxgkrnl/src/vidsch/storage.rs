@@ -1,8 +1,8 @@
 //! Where fence values live: pages of system memory, current and monitored values apart.
 //!
-//! Private fences of one process share pages. User mode reads the page of current values and has no mapping of the
-//! monitored ones; the GPU reads and writes current values and reads monitored ones. [native-gpu-fence-objects:
-//! physical memory storage]
+//! Private fences of one process share pages; a fence that may be shared has its pages to itself, and each process that
+//! opens it maps them anew. User mode reads the page of current values and has no mapping of the monitored ones; the GPU
+//! reads and writes current values and reads monitored ones. [native-gpu-fence-objects: physical memory storage]
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -67,19 +67,31 @@ pub(crate) struct GpuAddresses {
     pub(crate) monitored: D3DGPU_VIRTUAL_ADDRESS,
 }
 
-/// Two pages and their mappings.
-struct Page {
+/// Two pages of physical memory, and where the paging process has them if the driver wants them there.
+pub(crate) struct Frames {
     current: Pages,
     monitored: Pages,
+    system: Option<Mapped>,
+}
+
+/// The pages as one process sees them.
+pub(crate) struct View {
+    /// Mapped here, so they must not be given back before.
+    _frames: Arc<Frames>,
     user: UserMapping,
     process: Mapped,
-    system: Option<Mapped>,
+}
+
+/// Pages that private fences share.
+struct Page {
+    frames: Arc<Frames>,
+    view: Arc<View>,
     free: Mutex<Vec<u16>>,
     slots: usize,
 }
 
 /// Both pages in one GPU address space; taken out of it when dropped.
-struct Mapped {
+pub(crate) struct Mapped {
     space: Arc<AddressSpace>,
     at: GpuAddresses,
 }
@@ -120,11 +132,19 @@ pub(crate) struct Storage {
     pages: Mutex<Vec<Arc<Page>>>,
 }
 
-/// Storage of one fence.
-pub(crate) struct Slot {
+/// A place on shared pages.
+struct Slot {
     storage: Arc<Storage>,
     page: Arc<Page>,
     index: u16,
+}
+
+/// Storage of one fence.
+pub(crate) struct Home {
+    frames: Arc<Frames>,
+    offset: u64,
+    /// `None` for a fence that has its pages to itself.
+    slot: Option<Slot>,
 }
 
 impl Storage {
@@ -146,11 +166,11 @@ impl Storage {
         })
     }
 
-    /// Takes storage for one fence that starts at `initial`, monitored by nobody.
+    /// Takes storage for a private fence that starts at `initial`, monitored by nobody.
     ///
     /// # Errors
     /// STATUS_NO_MEMORY, or why its pages cannot be mapped.
-    pub(crate) fn take(self: &Arc<Self>, initial: u64) -> Result<Slot, NTSTATUS> {
+    pub(crate) fn take(self: &Arc<Self>, initial: u64) -> Result<(Home, Arc<View>), NTSTATUS> {
         let mut pages = lock(&self.pages);
         let taken = pages.iter().find_map(|page| Some((Arc::clone(page), lock(&page.free).pop()?)));
         let (page, index) = match taken {
@@ -163,77 +183,123 @@ impl Storage {
             }
         };
         drop(pages);
-        let slot = Slot { storage: Arc::clone(self), page, index };
-        slot.monitored().store(UNMONITORED);
-        slot.current().store(initial);
-        Ok(slot)
+        let (frames, view) = (Arc::clone(&page.frames), Arc::clone(&page.view));
+        let offset = u64::from(index) * self.stride;
+        let home = Home { frames, offset, slot: Some(Slot { storage: Arc::clone(self), page, index }) };
+        home.begin(initial);
+        Ok((home, view))
     }
 
-    fn new_page(&self) -> Result<Page, NTSTATUS> {
+    /// As [`Storage::take`], for a fence that may be shared: nothing else lies on its pages.
+    ///
+    /// # Errors
+    /// As [`Storage::take`].
+    pub(crate) fn take_alone(&self, initial: u64) -> Result<(Home, Arc<View>), NTSTATUS> {
+        let frames = Arc::new(self.new_frames()?);
+        let view = self.view(&frames)?;
+        let home = Home { frames, offset: 0, slot: None };
+        home.begin(initial);
+        Ok((home, view))
+    }
+
+    /// Maps the pages of a fence into this process.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY, or why they cannot be mapped.
+    pub(crate) fn view(&self, frames: &Arc<Frames>) -> Result<Arc<View>, NTSTATUS> {
+        let user = UserMapping::of_pages(&frames.current, false).map_err(|_| STATUS_NO_MEMORY)?;
+        let process = Mapped::new(Arc::clone(&self.process.space), &frames.current, &frames.monitored)?;
+        if !process.within(self.bounds) {
+            return Err(STATUS_NO_MEMORY);
+        }
+        Ok(Arc::new(View { _frames: Arc::clone(frames), user, process }))
+    }
+
+    fn new_frames(&self) -> Result<Frames, NTSTATUS> {
         let adapter: &Adapter = &self.process.adapter;
         let ram = adapter.machine.ram();
         let current = ram.allocate(PAGE_SIZE, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
         let monitored = ram.allocate(PAGE_SIZE, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
         current.zero();
         monitored.zero();
-        let user = UserMapping::of_pages(&current, false).map_err(|_| STATUS_NO_MEMORY)?;
-        let process = Mapped::new(Arc::clone(&self.process.space), &current, &monitored)?;
         let system = match self.in_system_process {
             true => Some(Mapped::new(adapter.vidmm().system_space()?, &current, &monitored)?),
             false => None,
         };
-        if !process.within(self.bounds) || system.as_ref().is_some_and(|system| !system.within(self.bounds)) {
+        if system.as_ref().is_some_and(|system| !system.within(self.bounds)) {
             return Err(STATUS_NO_MEMORY);
         }
+        Ok(Frames { current, monitored, system })
+    }
+
+    fn new_page(&self) -> Result<Page, NTSTATUS> {
+        let frames = Arc::new(self.new_frames()?);
+        let view = self.view(&frames)?;
         let slots = (PAGE_SIZE / self.stride) as usize;
         let free = (0..slots as u16).rev().collect();
-        Ok(Page { current, monitored, user, process, system, free: Mutex::new(free), slots })
+        Ok(Page { frames, view, free: Mutex::new(free), slots })
     }
 }
 
-impl Slot {
-    fn offset(&self) -> u64 {
-        u64::from(self.index) * self.storage.stride
+impl Mapped {
+    fn at(&self, offset: u64) -> GpuAddresses {
+        GpuAddresses { current: self.at.current + offset, monitored: self.at.monitored + offset }
+    }
+}
+
+impl View {
+    /// Where user mode reads the current value of the fence at `offset`.
+    pub(crate) fn user_address(&self, offset: u64) -> usize {
+        self.user.address().as_ptr().expose_provenance() + offset as usize
     }
 
-    fn in_space(&self, mapped: &Mapped) -> GpuAddresses {
-        GpuAddresses { current: mapped.at.current + self.offset(), monitored: mapped.at.monitored + self.offset() }
+    /// Where the GPU finds both values of the fence at `offset`.
+    pub(crate) fn gpu_addresses(&self, offset: u64) -> GpuAddresses {
+        self.process.at(offset)
+    }
+}
+
+impl Home {
+    fn begin(&self, initial: u64) {
+        self.monitored().store(UNMONITORED);
+        self.current().store(initial);
+    }
+
+    /// Offset of both values on their pages.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The pages.
+    pub(crate) fn frames(&self) -> &Arc<Frames> {
+        &self.frames
     }
 
     /// The current value.
     pub(crate) fn current(&self) -> Word {
-        Word::at(&self.page.current, self.offset())
+        Word::at(&self.frames.current, self.offset)
     }
 
     /// The monitored value.
     pub(crate) fn monitored(&self) -> Word {
-        Word::at(&self.page.monitored, self.offset())
-    }
-
-    /// Where user mode reads the current value.
-    pub(crate) fn user_address(&self) -> usize {
-        self.page.user.address().as_ptr().expose_provenance() + self.offset() as usize
-    }
-
-    /// Where the GPU finds both in the process.
-    pub(crate) fn process_addresses(&self) -> GpuAddresses {
-        self.in_space(&self.page.process)
+        Word::at(&self.frames.monitored, self.offset)
     }
 
     /// Where the GPU finds both in the paging process, if the driver wants them there; 0 otherwise.
     pub(crate) fn system_addresses(&self) -> GpuAddresses {
-        self.page.system.as_ref().map_or(GpuAddresses::default(), |mapped| self.in_space(mapped))
+        self.frames.system.as_ref().map_or(GpuAddresses::default(), |mapped| mapped.at(self.offset))
     }
 
     /// Gives the storage back. Only at PASSIVE_LEVEL: the last fence of a page takes its mappings away.
     pub(crate) fn release(self) {
-        let mut pages = lock(&self.storage.pages);
-        let mut free = lock(&self.page.free);
-        free.push(self.index);
-        let unused = free.len() == self.page.slots;
+        let Some(Slot { storage, page, index }) = self.slot else { return };
+        let mut pages = lock(&storage.pages);
+        let mut free = lock(&page.free);
+        free.push(index);
+        let unused = free.len() == page.slots;
         drop(free);
         if unused {
-            pages.retain(|page| !Arc::ptr_eq(page, &self.page));
+            pages.retain(|other| !Arc::ptr_eq(other, &page));
         }
     }
 }

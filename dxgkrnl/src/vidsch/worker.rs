@@ -8,7 +8,8 @@ use crate::device::{Device, DeviceError};
 use crate::machine::lock;
 
 use super::VidSch;
-use super::sync_object::SyncObject;
+use super::batch;
+use super::fence::Fence;
 
 /// One piece of work.
 pub(super) enum Work {
@@ -19,7 +20,7 @@ pub(super) enum Work {
     /// An engine hangs.
     EngineHung(u32),
     /// A wait that was on these fences is over.
-    ForgetWaits(Vec<Weak<SyncObject>>),
+    ForgetWaits(Vec<Weak<Fence>>),
 }
 
 /// The thread, while the scheduler runs.
@@ -66,7 +67,9 @@ fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
             Work::Lose(device, error) => sch.lose_device(&device, error),
             Work::EngineIdle(node) => sch.engine_idle(node),
             Work::EngineHung(node) => sch.engine_hung(node),
-            Work::ForgetWaits(fences) => fences.iter().filter_map(Weak::upgrade).for_each(|fence| fence.remove_over()),
+            Work::ForgetWaits(fences) => {
+                batch::remove_over(&fences.iter().filter_map(Weak::upgrade).collect::<Vec<_>>());
+            }
         }
     }
 }

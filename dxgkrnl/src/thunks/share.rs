@@ -1,0 +1,106 @@
+//! Sharing of fences between processes: kernel handles, and what is opened by them.
+//!
+//! [`D3DKMTShareObjects`] takes plain arguments, and a kernel handle is closed by a service of the kernel; so these are functions
+//! beside the table of thunks.
+
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
+
+use crate::process::KernelObject;
+use crate::vidsch::SharedFence;
+
+use super::{enter, guarded, sync, user};
+
+/// Words of an OBJECT_ATTRIBUTES structure. [wdm: OBJECT_ATTRIBUTES]
+const ATTRIBUTES_WORDS: u32 = 6;
+
+/// Gives an object that was created to be shared a kernel handle in the calling process. Objects are shared one at a time and
+/// have no names. `attributes` is NULL or an OBJECT_ATTRIBUTES. [d3dkmthk: D3DKMTShareObjects]
+///
+/// # Safety
+/// Callable with any arguments: pointers are checked.
+#[allow(non_snake_case)]
+pub unsafe extern "win64" fn D3DKMTShareObjects(
+    count: u32,
+    objects: *const D3DKMT_HANDLE,
+    attributes: *const u64,
+    _desired_access: u32,
+    shared: *mut HANDLE,
+) -> NTSTATUS {
+    guarded("D3DKMTShareObjects", |process| {
+        if count != 1 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        if !attributes.is_null() {
+            check_attributes(&user::read_array(attributes, ATTRIBUTES_WORDS)?)?;
+        }
+        let object = user::read_array(objects, 1)?.first().copied().unwrap_or_default();
+        // Refuses a place that cannot be written before there is a handle.
+        user::write_array(shared.cast::<u64>(), &[0])?;
+        let fence = process.get_sync(object)?;
+        let handle = process.insert_kernel(KernelObject::SharedFence(SharedFence::new(fence.fence())?))?;
+        user::write_array(shared.cast::<u64>(), &[handle.addr() as u64]).inspect_err(|_| {
+            // Nobody learnt of it.
+            let _ = process.close_kernel(handle);
+        })?;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+fn check_attributes(words: &[u64]) -> Result<(), NTSTATUS> {
+    let &[length, _root, name, ..] = words else { return Err(STATUS_INVALID_PARAMETER) };
+    if length as u32 != ATTRIBUTES_WORDS * 8 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    if name == 0 { Ok(()) } else { Err(STATUS_NOT_SUPPORTED) }
+}
+
+/// Opens a shared native fence by a kernel handle of the calling process: the process gets addresses of its own, the driver an
+/// open fence of this process. [d3dkmthk: D3DKMTOpenNativeFenceFromNtHandle]
+///
+/// # Safety
+/// As [`D3DKMTShareObjects`].
+#[allow(non_snake_case)]
+pub unsafe extern "win64" fn D3DKMTOpenNativeFenceFromNtHandle(
+    args: *mut D3DKMT_OPENNATIVEFENCEFROMNTHANDLE,
+) -> NTSTATUS {
+    enter("D3DKMTOpenNativeFenceFromNtHandle", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        let flags = args.Flags.with_Shared(false).with_NtSecuritySharing(false).into_bits();
+        if args.Reserved.iter().any(|byte| *byte != 0) || args.EngineAffinity > 1 || flags != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let KernelObject::SharedFence(shared) = process.get_kernel(args.hNtHandle)?;
+        let mut private = args.PrivateDriverData;
+        let fence = device.adapter.vidsch().open_native_fence(&device, shared.fence(), &mut private)?;
+        args.hSyncObject = sync::insert(process, &device, &fence)?;
+        args.PrivateDriverData = private;
+        args.NativeFenceMapping = sync::mapping(&fence);
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// Closes a kernel handle of the calling process. The object goes with its last handle and the last process that has it open.
+/// [wdm: NtClose]
+///
+/// # Safety
+/// Callable with any handle.
+#[allow(non_snake_case)]
+pub unsafe extern "win64" fn NtClose(handle: HANDLE) -> NTSTATUS {
+    guarded("NtClose", |process| process.close_kernel(handle).map(|()| STATUS_SUCCESS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_have_their_length_and_no_name() {
+        assert_eq!(check_attributes(&[48, 0, 0, 0, 0, 0]), Ok(()));
+        assert_eq!(check_attributes(&[48, 0, 1, 0, 0, 0]), Err(STATUS_NOT_SUPPORTED));
+        assert_eq!(check_attributes(&[40, 0, 0, 0, 0, 0]), Err(STATUS_INVALID_PARAMETER));
+        assert_eq!(check_attributes(&[48]), Err(STATUS_INVALID_PARAMETER));
+    }
+}

@@ -1,0 +1,236 @@
+//! Several fences at once: waits that name many, signals that name many, and the one DDI call for all of them.
+//! [native-gpu-fence-objects: instructing the driver to update batches of values]
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::{Arc, MutexGuard};
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::HANDLE;
+
+use crate::verifier::Bugcheck;
+
+use super::fence::{Fence, Waits};
+use super::report::subcode;
+use super::storage::Word;
+use super::sync_object::SyncObject;
+use super::wait::Wait;
+use super::window::Lent;
+
+/// Fences whose waits are locked, each once, in the order of their handles.
+struct Locked<'a>(BTreeMap<usize, (&'a Arc<Fence>, MutexGuard<'a, Waits>)>);
+
+impl<'a> Locked<'a> {
+    fn new(fences: impl Iterator<Item = &'a Arc<Fence>>) -> Self {
+        let ordered: BTreeMap<usize, &Arc<Fence>> = fences.map(|fence| (fence.system().raw().addr(), fence)).collect();
+        // A map visits its keys in order, so that two threads never lock two fences crosswise.
+        Self(ordered.into_iter().map(|(key, fence)| (key, (fence, fence.lock_waits()))).collect())
+    }
+
+    fn of(&mut self, fence: &Fence) -> Option<&mut Waits> {
+        self.0.get_mut(&fence.system().raw().addr()).map(|(_, waits)| &mut **waits)
+    }
+
+    /// As [`Fence::settle`] for each, with one DDI call for all the values that change.
+    fn settle(&mut self) {
+        loop {
+            let changed: Vec<(&Fence, u64)> = self
+                .0
+                .values_mut()
+                .filter_map(|(fence, waits)| Some((&***fence, waits.watch.plan(fence.current())?)))
+                .collect();
+            if changed.is_empty() {
+                break;
+            }
+            write_monitored(&changed);
+        }
+        for (fence, waits) in self.0.values_mut() {
+            waits.watch.wake();
+            fence.look_after(waits);
+        }
+    }
+}
+
+/// `wait` has these conditions; those that are met count at once.
+///
+/// # Errors
+/// A fence is closed, or its device lost.
+pub(super) fn add_waits(conditions: &[(Arc<SyncObject>, u64)], wait: &Arc<Wait>) -> Result<(), NTSTATUS> {
+    for (open, _) in conditions {
+        open.admit(wait)?;
+    }
+    if let [(open, value)] = conditions {
+        let fence = open.fence();
+        let mut waits = fence.lock_waits();
+        add_wait(fence, &mut waits, *value, wait)?;
+        fence.settle(&mut waits);
+        return Ok(());
+    }
+    let mut locked = Locked::new(conditions.iter().map(|(open, _)| open.fence()));
+    for (open, value) in conditions {
+        if let Some(waits) = locked.of(open.fence()) {
+            add_wait(open.fence(), waits, *value, wait)?;
+        }
+    }
+    locked.settle();
+    Ok(())
+}
+
+/// One condition of `wait`, unless that is over.
+fn add_wait(fence: &Arc<Fence>, waits: &mut Waits, value: u64, wait: &Arc<Wait>) -> Result<(), NTSTATUS> {
+    if wait.outcome().is_some() {
+        return Ok(());
+    }
+    if waits.closed {
+        return Err(STATUS_CANCELLED);
+    }
+    if fence.current() >= value {
+        wait.satisfy();
+        return Ok(());
+    }
+    if !waits.watched {
+        waits.watched = true;
+        fence.sch().watch(fence);
+    }
+    waits.watch.list.add(value, Arc::clone(wait));
+    Ok(())
+}
+
+/// `wait` is over; it has no conditions on these fences any more.
+pub(super) fn remove_waits(conditions: &[(Arc<SyncObject>, u64)], wait: &Arc<Wait>) {
+    let mut locked = Locked::new(conditions.iter().map(|(open, _)| open.fence()));
+    for (_, waits) in locked.0.values_mut() {
+        waits.watch.list.remove(wait);
+    }
+    locked.settle();
+}
+
+/// Forgets waits on these fences that are over.
+pub(super) fn remove_over(fences: &[Arc<Fence>]) {
+    let mut locked = Locked::new(fences.iter());
+    for (_, waits) in locked.0.values_mut() {
+        waits.watch.list.remove_over();
+    }
+    locked.settle();
+}
+
+/// The CurrentValue of these fences may have changed: wakes those whose value is reached.
+pub(super) fn evaluate(fences: &[Arc<Fence>]) {
+    match fences {
+        [] => {}
+        [fence] => fence.evaluate(),
+        _ => Locked::new(fences.iter()).settle(),
+    }
+}
+
+/// Writes CurrentValues from the CPU, tells the GPU, and wakes those whose values are reached: all of them or none.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER if a value would go back and `rewind` is not set; why a fence is ended.
+pub(crate) fn signal(signals: &[(Arc<SyncObject>, u64)], rewind: bool) -> Result<(), NTSTATUS> {
+    let mut locked = Locked::new(signals.iter().map(|(open, _)| open.fence()));
+    for (open, _) in signals {
+        open.check()?;
+        if locked.of(open.fence()).is_some_and(|waits| waits.closed) {
+            return Err(STATUS_CANCELLED);
+        }
+    }
+    let mut last: BTreeMap<usize, (&Fence, u64)> = BTreeMap::new();
+    for (open, value) in signals {
+        let fence = open.fence();
+        let entry = last.entry(fence.system().raw().addr()).or_insert_with(|| (fence, fence.current()));
+        if *value < entry.1 && !rewind {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        entry.1 = *value;
+    }
+    let (native, monitored): (Vec<_>, Vec<_>) = last.into_values().partition(|(fence, _)| fence.is_native());
+    for (fence, value) in monitored {
+        fence.current_word().store(value);
+    }
+    write_current(&native, DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS::new());
+    locked.settle();
+    Ok(())
+}
+
+/// The arrays of an update, and the kernel addresses, which are good for the call.
+struct Arrays<'a> {
+    handles: Vec<HANDLE>,
+    values: Vec<u64>,
+    addresses: Vec<*mut c_void>,
+    _lent: Vec<Lent<'a>>,
+}
+
+impl<'a> Arrays<'a> {
+    fn new(updates: &[(&'a Fence, u64)], word: impl Fn(&Fence) -> Word) -> Self {
+        let lent: Vec<_> = updates.iter().map(|(fence, _)| fence.sch().lend(fence, word(fence))).collect();
+        Self {
+            handles: updates
+                .iter()
+                .map(|(fence, _)| fence.global().map_or(std::ptr::null_mut(), |g| g.raw()))
+                .collect(),
+            values: updates.iter().map(|(_, value)| *value).collect(),
+            addresses: lent.iter().map(|lent| lent.address().cast()).collect(),
+            _lent: lent,
+        }
+    }
+}
+
+/// Tells the driver new MonitoredValues of native fences of one adapter, in one call at device level. Nothing happens to
+/// monitored fences, which have none.
+pub(super) fn write_monitored(updates: &[(&Fence, u64)]) {
+    let native: Vec<_> = updates.iter().copied().filter(|(fence, _)| fence.is_native()).collect();
+    let Some((first, _)) = native.first() else { return };
+    let adapter = first.adapter();
+    let mut arrays = Arrays::new(&native, Fence::monitored_word);
+    let mut args = DXGKARG_UPDATEMONITOREDVALUES::zeroed();
+    args.NativeFenceArray = arrays.handles.as_mut_ptr();
+    args.UpdatedValueArray = arrays.values.as_mut_ptr();
+    args.MonitoredValueKernelCpuVa = arrays.addresses.as_mut_ptr();
+    args.NumFences = native.len() as u32;
+    let status = adapter.at_device_level(|| adapter.miniport.update_monitored_values(&args));
+    first.sch().must_succeed(status, || {
+        Bugcheck::scheduler(
+            subcode::UPDATE_MONITORED_FAILED,
+            status.0 as u32 as u64,
+            0,
+            0,
+            format!("DxgkDdiUpdateMonitoredValues failed with {status}"),
+        )
+    });
+}
+
+/// GPU waits on `fence` fall through from now on.
+pub(super) fn write_always_signaled(fence: &Fence) {
+    let flags = DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS::new().with_AlwaysSignaled(true);
+    if fence.is_native() {
+        write_current(&[(fence, u64::MAX)], flags);
+    } else {
+        fence.current_word().store(u64::MAX);
+    }
+}
+
+/// Has the driver write CurrentValues of native fences of one adapter, in one call.
+fn write_current(updates: &[(&Fence, u64)], flags: DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS) {
+    let Some((first, _)) = updates.first() else { return };
+    let adapter = first.adapter();
+    let mut arrays = Arrays::new(updates, Fence::current_word);
+    let mut args = DXGKARG_UPDATECURRENTVALUESFROMCPU::zeroed();
+    args.NativeFenceArray = arrays.handles.as_mut_ptr();
+    args.UpdatedValueArray = arrays.values.as_mut_ptr();
+    args.CurrentValueKernelCpuVa = arrays.addresses.as_mut_ptr();
+    args.NumFences = updates.len() as u32;
+    args.Flags = flags;
+    let status = adapter.miniport.update_current_values_from_cpu(&args);
+    first.sch().must_succeed(status, || {
+        Bugcheck::scheduler(
+            subcode::UPDATE_CURRENT_FAILED,
+            status.0 as u32 as u64,
+            0,
+            0,
+            format!("DxgkDdiUpdateCurrentValuesFromCpu failed with {status}"),
+        )
+    });
+}

@@ -1,0 +1,338 @@
+//! A fence as the adapter has it: two values in shared memory, and the CPU waits on them.
+//!
+//! Two kinds share everything but their end towards the driver. A *native* fence has a MonitoredValue that the driver
+//! compares with, so that only signals somebody waits for interrupt. A *monitored* fence has none: its interrupt says
+//! that some fence was written, and everyone who waits is looked at.
+//!
+//! The race between a CPU that starts to wait and a GPU that signals is settled in [`Watch`]: write MonitoredValue
+//! (through the driver, at device level), then read CurrentValue again. [native-gpu-fence-objects: synchronization between
+//! GPU and CPU]
+//!
+//! Processes use a fence through what they have open of it ([`SyncObject`]); it lives as long as one of these, or a kernel
+//! handle of it, is left. [native-gpu-fence-objects: global and local handles]
+
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use wddm_ddi::status::*;
+
+use crate::adapter::Adapter;
+use crate::machine::lock;
+use crate::miniport::KmdHandle;
+
+use super::VidSch;
+use super::batch;
+use super::storage::{Frames, Home, View, Word};
+use super::sync_object::SyncObject;
+use super::watch::{Values, Watch};
+
+/// Who waits, and who may.
+pub(super) struct Waits {
+    pub(super) watch: Watch,
+    /// Nobody can wait any more.
+    pub(super) closed: bool,
+    /// Every condition is true for good: the devices are lost.
+    pub(super) always_signaled: bool,
+    /// The scheduler looks at the fence when a report names none.
+    pub(super) watched: bool,
+}
+
+/// Where the fence is open.
+#[derive(Default)]
+struct Opens {
+    list: Vec<Weak<SyncObject>>,
+    /// Pages as processes see them, by address of the process.
+    views: Vec<(usize, Weak<View>)>,
+    /// Open instances and kernel handles; the last one destroys the fence.
+    references: usize,
+}
+
+/// A fence.
+pub(crate) struct Fence {
+    adapter: Arc<Adapter>,
+    /// Our handle; the driver gets that of a native fence.
+    system: KmdHandle,
+    /// The driver's handle of a native fence.
+    global: Option<KmdHandle>,
+    /// Other processes may open it.
+    shareable: bool,
+    current: Word,
+    monitored: Word,
+    /// Where both lie on their pages.
+    offset: u64,
+    /// `None` once the fence is destroyed. Lock order: below `waits`.
+    home: Mutex<Option<Home>>,
+    /// Held while the fence is opened, closed and destroyed on the driver. Lock order: before `waits`.
+    opens: Mutex<Opens>,
+    /// Lock order: several of them by `system`; then the adapter's interrupt lock, then leaves. Never taken at device level.
+    waits: Mutex<Waits>,
+}
+
+impl Values for Fence {
+    fn current(&self) -> u64 {
+        self.current.load()
+    }
+
+    fn write_monitored(&self, value: u64) {
+        batch::write_monitored(&[(self, value)]);
+    }
+}
+
+impl Fence {
+    pub(super) fn new(
+        adapter: &Arc<Adapter>,
+        system: KmdHandle,
+        global: Option<KmdHandle>,
+        home: Home,
+        shareable: bool,
+    ) -> Arc<Self> {
+        let fence = Arc::new(Self {
+            adapter: Arc::clone(adapter),
+            system,
+            global,
+            shareable,
+            current: home.current(),
+            monitored: home.monitored(),
+            offset: home.offset(),
+            home: Mutex::new(Some(home)),
+            opens: Mutex::default(),
+            waits: Mutex::new(Waits { watch: Watch::new(), closed: false, always_signaled: false, watched: false }),
+        });
+        adapter.vidsch().fences.publish(system, &fence);
+        fence
+    }
+
+    /// The adapter.
+    pub(crate) fn adapter(&self) -> &Arc<Adapter> {
+        &self.adapter
+    }
+
+    pub(super) fn sch(&self) -> &Arc<VidSch> {
+        self.adapter.vidsch()
+    }
+
+    /// Our handle.
+    pub(super) fn system(&self) -> KmdHandle {
+        self.system
+    }
+
+    /// The driver's handle; `None` for a monitored fence.
+    pub(super) fn global(&self) -> Option<KmdHandle> {
+        self.global
+    }
+
+    /// Whether the driver compares with a MonitoredValue.
+    pub(crate) fn is_native(&self) -> bool {
+        self.global.is_some()
+    }
+
+    /// Whether other processes may open it.
+    pub(crate) fn is_shareable(&self) -> bool {
+        self.shareable
+    }
+
+    /// Whether the driver knows it no more.
+    fn is_destroyed(&self) -> bool {
+        lock(&self.home).is_none()
+    }
+
+    /// CurrentValue.
+    pub(crate) fn current(&self) -> u64 {
+        self.current.load()
+    }
+
+    /// CurrentValue at its lasting kernel address.
+    pub(super) fn current_word(&self) -> Word {
+        self.current
+    }
+
+    /// MonitoredValue at its lasting kernel address.
+    pub(super) fn monitored_word(&self) -> Word {
+        self.monitored
+    }
+
+    /// Where both values lie on their pages.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// MonitoredValue as the driver was told.
+    pub(crate) fn monitored(&self) -> u64 {
+        self.lock_waits().watch.monitored()
+    }
+
+    /// Conditions that are waited for.
+    pub(crate) fn waiters(&self) -> usize {
+        self.lock_waits().watch.list.len()
+    }
+
+    pub(super) fn lock_waits(&self) -> MutexGuard<'_, Waits> {
+        lock(&self.waits)
+    }
+
+    /// Whether the fence has reached `value`.
+    pub(crate) fn is_reached(&self, value: u64) -> bool {
+        self.current() >= value || self.lock_waits().always_signaled
+    }
+
+    /// Forgets waits that are over for another reason.
+    pub(super) fn remove_over(&self) {
+        let mut waits = self.lock_waits();
+        waits.watch.list.remove_over();
+        self.settle(&mut waits);
+    }
+
+    /// CurrentValue may have changed: wakes those whose value is reached.
+    pub(super) fn evaluate(&self) {
+        let mut waits = self.lock_waits();
+        self.settle(&mut waits);
+    }
+
+    pub(super) fn settle(&self, waits: &mut Waits) {
+        waits.watch.settle(self);
+        self.look_after(waits);
+    }
+
+    /// The scheduler need not look at a fence that nobody waits for.
+    pub(super) fn look_after(&self, waits: &mut Waits) {
+        if waits.watched && waits.watch.list.len() == 0 {
+            waits.watched = false;
+            self.sch().unwatch(self);
+        }
+    }
+
+    /// Nobody can wait any more; who still does is released with `status`.
+    fn end(&self, status: NTSTATUS) {
+        let mut waits = self.lock_waits();
+        waits.closed = true;
+        for wait in waits.watch.list.take_all() {
+            wait.finish(status);
+        }
+        self.settle(&mut waits);
+    }
+
+    /// A device on which the fence is open is lost. When all are, GPU waits on the fence fall through from now on; until
+    /// then it still serves the others.
+    pub(super) fn device_lost(&self) {
+        let alive = lock(&self.opens).list.iter().filter_map(Weak::upgrade).any(|open| !open.is_ended());
+        if alive {
+            return;
+        }
+        let mut waits = self.lock_waits();
+        if !waits.always_signaled && !self.is_destroyed() {
+            waits.always_signaled = true;
+            batch::write_always_signaled(self);
+        }
+    }
+
+    /// Everything that is open of it.
+    pub(super) fn opened(&self) -> Vec<Arc<SyncObject>> {
+        lock(&self.opens).list.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Opens the fence: `open` gets the pages as `process` sees them, from `map` if nobody has them yet.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_HANDLE if the fence is destroyed; what `map` and `open` answered.
+    pub(super) fn open(
+        &self,
+        process: usize,
+        map: impl FnOnce(&Arc<Frames>) -> Result<Arc<View>, NTSTATUS>,
+        open: impl FnOnce(Arc<View>) -> Result<Arc<SyncObject>, NTSTATUS>,
+    ) -> Result<Arc<SyncObject>, NTSTATUS> {
+        let mut opens = lock(&self.opens);
+        let frames = lock(&self.home).as_ref().map(|home| Arc::clone(home.frames()));
+        let frames = frames.ok_or(STATUS_INVALID_HANDLE)?;
+        opens.views.retain(|(_, view)| view.strong_count() > 0);
+        let known = opens.views.iter().find(|(owner, _)| *owner == process).and_then(|(_, view)| view.upgrade());
+        let view = match known {
+            Some(view) => view,
+            None => {
+                let view = map(&frames)?;
+                opens.views.push((process, Arc::downgrade(&view)));
+                view
+            }
+        };
+        let opened = open(view)?;
+        opens.list.push(Arc::downgrade(&opened));
+        opens.references += 1;
+        Ok(opened)
+    }
+
+    /// Takes something open away: `close` does so on the driver, and says whether that was still to be done. The last
+    /// reference destroys the fence.
+    pub(super) fn close(&self, close: impl FnOnce() -> bool) {
+        let mut opens = lock(&self.opens);
+        if !close() {
+            return;
+        }
+        opens.list.retain(|open| open.upgrade().is_some_and(|open| !open.is_closed()));
+        self.release(&mut opens);
+    }
+
+    fn release(&self, opens: &mut Opens) {
+        opens.references = opens.references.saturating_sub(1);
+        if opens.references == 0 {
+            self.destroy();
+        }
+    }
+
+    /// Destroys the fence on the driver, if that has not happened.
+    fn destroy(&self) {
+        self.end(STATUS_CANCELLED);
+        let taken = {
+            // Whoever still writes through the driver's handle holds this lock.
+            let _waits = self.lock_waits();
+            lock(&self.home).take()
+        };
+        let Some(home) = taken else { return };
+        if let Some(global) = self.global {
+            super::native_fence::destroy_global(&self.adapter, global);
+        }
+        // A report of the handle from now on is a broken contract.
+        self.sch().fences.retire(self.system);
+        home.release();
+    }
+
+    /// The adapter stops: the fence leaves the driver whatever kernel handles there are. They can be closed later.
+    pub(super) fn abandon(&self) {
+        for open in self.opened() {
+            open.end(STATUS_DEVICE_REMOVED);
+            open.destroy();
+        }
+        let _opens = lock(&self.opens);
+        self.destroy();
+    }
+}
+
+/// What a kernel handle of a fence stands for: the fence exists as long as this.
+pub(crate) struct SharedFence(Arc<Fence>);
+
+impl SharedFence {
+    /// Another reference to `fence`.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_HANDLE if the fence is destroyed; STATUS_INVALID_PARAMETER if it is not made to be shared.
+    pub(crate) fn new(fence: &Arc<Fence>) -> Result<Arc<Self>, NTSTATUS> {
+        if !fence.is_shareable() {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let mut opens = lock(&fence.opens);
+        if fence.is_destroyed() {
+            return Err(STATUS_INVALID_HANDLE);
+        }
+        opens.references += 1;
+        Ok(Arc::new(Self(Arc::clone(fence))))
+    }
+
+    /// The fence.
+    pub(crate) fn fence(&self) -> &Arc<Fence> {
+        &self.0
+    }
+}
+
+impl Drop for SharedFence {
+    fn drop(&mut self) {
+        let mut opens = lock(&self.0.opens);
+        self.0.release(&mut opens);
+    }
+}

@@ -1,0 +1,84 @@
+//! Kernel addresses that are good for one DDI call.
+//!
+//! A driver must not keep the addresses at which it updates fence values. [d3dkmddi: DXGKARG_UPDATEMONITOREDVALUES] A
+//! machine that checks drivers therefore maps the page for the call and takes the address away after it; another machine lends
+//! the address that it uses itself.
+
+use std::io;
+use std::marker::PhantomData;
+use std::sync::Mutex;
+
+use crate::machine::lock;
+use crate::ram::{PAGE_SIZE, Ram};
+use crate::vidmm::UserMapping;
+
+use super::VidSch;
+use super::fence::Fence;
+use super::storage::Word;
+
+/// Pages of addresses, used one after the other, so that one that was taken away is not soon given out again.
+const PAGES: u64 = 16 * 1024;
+
+/// Addresses that show nothing except what is lent out at the moment.
+pub(super) struct Window {
+    range: UserMapping,
+    next: Mutex<u64>,
+}
+
+impl Window {
+    /// An empty window.
+    ///
+    /// # Errors
+    /// The host has no addresses left.
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self { range: UserMapping::reserve(PAGES * PAGE_SIZE)?, next: Mutex::new(0) })
+    }
+
+    /// Shows the page with the word at kernel address `word` for a while.
+    fn lend(&self, ram: &Ram, word: *mut u64) -> Option<Lent<'_>> {
+        let physical = ram.physical_address(word.addr())?;
+        let within = physical % PAGE_SIZE;
+        let at = {
+            let mut next = lock(&self.next);
+            let at = *next * PAGE_SIZE;
+            *next = (*next + 1) % PAGES;
+            at
+        };
+        self.range.show(at, ram.file(), physical - within, PAGE_SIZE, true).ok()?;
+        let address = self.range.address().as_ptr().wrapping_add((at + within) as usize).cast();
+        Some(Lent { address, from: Some((self, at)), fence: PhantomData })
+    }
+}
+
+/// A kernel address of a fence value; it may be gone when this is dropped.
+pub(super) struct Lent<'a> {
+    address: *mut u64,
+    from: Option<(&'a Window, u64)>,
+    fence: PhantomData<&'a Fence>,
+}
+
+impl Lent<'_> {
+    /// The address.
+    pub(super) fn address(&self) -> *mut u64 {
+        self.address
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        if let Some((window, at)) = self.from {
+            // Cannot fail: the page is inside the range. Were it to, the address would only stay good longer.
+            let _ = window.range.hide(at, PAGE_SIZE);
+        }
+    }
+}
+
+impl VidSch {
+    /// A kernel address of `word`, one of the values of `fence`, for one DDI call.
+    pub(super) fn lend<'a>(&'a self, _fence: &'a Fence, word: Word) -> Lent<'a> {
+        let lasting = Lent { address: word.address(), from: None, fence: PhantomData };
+        let Some(window) = &self.window else { return lasting };
+        let Ok(adapter) = self.adapter() else { return lasting };
+        window.lend(adapter.machine.ram(), word.address()).unwrap_or(lasting)
+    }
+}
