@@ -5,10 +5,12 @@
 
 use crate::cmp::queue::{Buffer, Queue};
 use crate::cmp::{Context, Tallies, waits};
+use crate::log;
 use crate::memory::{Access, Span};
 use crate::mmu::{Ahead, Fault, Intent, Tlb};
 use campanile_hw::event::{EventKind, FaultKind};
 use campanile_hw::fence::{self, Barrier, FenceWord, UNMONITORED};
+use campanile_hw::log::LogKind;
 use campanile_hw::packet::{BadPacket, Copy, Fill, MAX_SIZE, Packet, Signal, Timestamp, Wait};
 use campanile_hw::queue::{Location, RingEntry};
 use std::sync::atomic::Ordering;
@@ -302,7 +304,10 @@ impl Engine {
             Packet::Copy(copy) => self.copy(root, copy, &mut buffer.partial, context, budget),
             Packet::Fill(fill) => self.fill(root, fill, &mut buffer.partial, context, budget),
             Packet::Signal(signal) if native || signal.monitored == 0 => {
-                let announce = self.signal(root, signal, context)?;
+                let room = log::room(queue, LogKind::Signals, &mut self.tlb, context)?;
+                let entry = (signal.handle, signal.value);
+                let announce =
+                    self.signal(root, signal, context, || log::signalled(queue, room.as_ref(), entry, context))?;
                 Tallies::add(&context.tallies.signals);
                 if announce {
                     let data = [signal.current, signal.value];
@@ -310,13 +315,21 @@ impl Engine {
                 }
                 Ok(Step::Done)
             }
-            Packet::Wait(wait) if native => self.wait(queue, root, wait, context),
+            Packet::Wait(wait) if native => {
+                let room = log::room(queue, LogKind::Waits, &mut self.tlb, context)?;
+                let step = self.wait(queue, root, wait, context)?;
+                match step {
+                    Step::Wait { .. } => log::stalled(queue, context),
+                    _ => log::unblocked(queue, room.as_ref(), (wait.handle, wait.value), context),
+                }
+                Ok(step)
+            }
             Packet::Signal(_) | Packet::Wait(_) => Err(bad_packet(BadPacket::Opcode, at)),
             Packet::Progress(progress) => {
                 let (root, fence) = queue.progress().ok_or(bad_packet(BadPacket::Opcode, at))?;
                 let (current, monitored) = (fence.current, fence.monitored);
                 let signal = Signal { handle: 0, current, monitored, value: progress.value };
-                let announce = self.signal(root, &signal, context)?;
+                let announce = self.signal(root, &signal, context, || {})?;
                 let kind = if fence.native { EventKind::FenceSignaled } else { EventKind::Progress };
                 if announce || !fence.native {
                     context.report(kind, queue.node, queue.number, [current, progress.value]);
@@ -342,14 +355,20 @@ impl Engine {
         Ok((FenceValue::Word { span, atomics64: context.features.atomics64 }, location.into_bits()))
     }
 
-    /// Writes a fence and wakes the queues that wait for it. True if a CPU waits for it.
-    fn signal(&mut self, root: Location, signal: &Signal, context: &Context<'_>) -> Result<bool, Fault> {
+    /// Writes a fence, then what `log` writes, and wakes the queues that wait for it. True if a CPU waits for it.
+    fn signal(
+        &mut self,
+        root: Location,
+        signal: &Signal,
+        context: &Context<'_>,
+        log: impl FnOnce(),
+    ) -> Result<bool, Fault> {
         let (current, key) = self.word(root, signal.current, Intent::Write, context)?;
         let monitored = match signal.monitored {
             0 => FenceValue::Unmonitored,
             va => self.word(root, va, Intent::Read, context)?.0,
         };
-        let announce = fence::signal(&current, &monitored, &Full, signal.value);
+        let announce = fence::signal_and_log(&current, &monitored, &Full, signal.value, log);
         context.waits.signalled(context.mail, key, signal.value);
         Ok(announce)
     }

@@ -38,6 +38,8 @@ pub struct Variant {
     pub atomics64: bool,
     /// WAIT, and SIGNAL with a monitored value, are implemented.
     pub native_fence: bool,
+    /// Entries of fence logs stay in the scheduler until FlushFenceLogs, though the position counts them.
+    pub delayed_log_writes: bool,
     /// Most queues, 1 to 65536.
     pub queue_limit: u32,
     /// Chooses the order in which [`Gpu::step`] turns to the nodes.
@@ -54,6 +56,7 @@ impl Default for Variant {
             global_doorbell: false,
             atomics64: true,
             native_fence: true,
+            delayed_log_writes: false,
             queue_limit: 16_384,
             seed: 1,
         }
@@ -86,6 +89,7 @@ impl Variant {
             .with_global_doorbell(self.global_doorbell)
             .with_atomics64(self.atomics64)
             .with_native_fence(self.native_fence)
+            .with_log_flush(self.delayed_log_writes)
     }
 }
 
@@ -145,8 +149,12 @@ impl Gpu {
         let doorbell_file = memory::shared_file(c"campanile-doorbells", doorbells_size)?;
         let vram = HostMapping::new(&vram_file, 0, variant.vram_size, true)?;
         let pages = HostMapping::new(&doorbell_file, 0, doorbells_size, true)?;
-        let features =
-            Features { native_fence: variant.native_fence, atomics64: variant.atomics64, vram: variant.vram_size };
+        let features = Features {
+            native_fence: variant.native_fence,
+            atomics64: variant.atomics64,
+            log_flush: variant.delayed_log_writes,
+            vram: variant.vram_size,
+        };
         Ok(Arc::new(Self {
             memory: Memory::new(vram),
             cmp: Cmp::new(features, variant.queue_limit, pages, variant.doorbell_count(), variant.global_doorbell),

@@ -1,5 +1,6 @@
 //! The scheduler's command registers and its queue descriptor table.
 
+use campanile_hw::log::{LogKind, LogTarget};
 use campanile_hw::queue::QueueDescriptor;
 use campanile_hw::registers::{self, Command, CommandStatus};
 
@@ -61,6 +62,19 @@ impl Cmp {
     /// Takes a queue off the run list; the device touches nothing on its behalf afterwards.
     pub(crate) fn unmap_queue(&self, irql: &impl UpToDispatch, number: u32) -> Result<(), CommandError> {
         self.run(irql, Command::UnmapQueue, [u64::from(number), 0, 0]).map(drop)
+    }
+
+    /// Gives a queue a fence log in place of the one of this kind that it has.
+    pub(crate) fn set_log(
+        &self,
+        irql: &impl UpToDispatch,
+        number: u32,
+        kind: LogKind,
+        header: u64,
+        entries: u32,
+    ) -> Result<(), CommandError> {
+        let target = LogTarget::new().with_queue(number).with_kind(kind as u8).into_bits();
+        self.run(irql, Command::SetFenceLog, [target, header, u64::from(entries)]).map(drop)
     }
 
     /// Makes the scheduler look at a queue's write pointer.

@@ -23,7 +23,21 @@ pub trait Barrier {
 
 /// The signalling side: writes CurrentValue and says whether a CPU must be told.
 pub fn signal(current: &impl FenceWord, monitored: &impl FenceWord, barrier: &impl Barrier, value: u64) -> bool {
+    signal_and_log(current, monitored, barrier, value, || {})
+}
+
+/// As [`signal`], with `log` writing the entry and then the position of a fence log. Both come before the barrier, so a CPU
+/// that is told finds them.
+#[inline]
+pub fn signal_and_log(
+    current: &impl FenceWord,
+    monitored: &impl FenceWord,
+    barrier: &impl Barrier,
+    value: u64,
+    log: impl FnOnce(),
+) -> bool {
     current.store(value);
+    log();
     barrier.full();
     value > monitored.load()
 }

@@ -15,6 +15,7 @@ mod table;
 pub mod doorbell;
 pub mod event;
 pub mod fence;
+pub mod log;
 pub mod packet;
 pub mod page_table;
 pub mod pci;

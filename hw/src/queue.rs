@@ -50,6 +50,14 @@ record! {
         0x34 band: u32,
         /// Packets a queue may run while another of its band is runnable; 0 means 64.
         0x38 quantum: u32,
+        /// GPU virtual address of the log of waits, 8-aligned, 0 for none; as for SetFenceLog.
+        0x40 wait_log: u64,
+        /// GPU virtual address of the log of signals, 8-aligned, 0 for none.
+        0x48 signal_log: u64,
+        /// Entries in the log of waits, 0 without one.
+        0x50 wait_log_entries: u32,
+        /// Entries in the log of signals, 0 without one.
+        0x54 signal_log_entries: u32,
     }
 }
 

@@ -129,7 +129,9 @@ word! {
         1 system_process_fences: bool,
         /// DMA does not snoop CPU caches unless a page-table entry asks for it.
         1 non_coherent: bool,
-        reserved 27 as u32,
+        /// Entries of fence logs may reach memory after the position that counts them; FlushFenceLogs is the barrier between reading the one and the other.
+        1 log_flush: bool,
+        reserved 26 as u32,
     }
 }
 
@@ -173,6 +175,10 @@ numbers! {
         QueryQueue = 12,
         /// Drops what queue ARG0 has not started: its read position becomes its write pointer. Only while suspended. RESULT: entries dropped.
         DiscardQueue = 13,
+        /// Gives the queue of the `LogTarget` word ARG0 the log of the word's kind: header at ARG1 (8-aligned, in the queue's address space), ARG2 entries (1 to 2^20). ARG1 = ARG2 = 0 takes the log away. Writing goes on from the position in the header; an index beyond the last entry counts as 0. Whether or not the queue runs, nothing is written to the old log when the command has completed, and the old log is complete. Unmapping a queue takes its logs away.
+        SetFenceLog = 14,
+        /// Completes what queue ARG0 has logged: every entry before the positions that the headers show is in memory. Needed where Caps.log_flush says so.
+        FlushFenceLogs = 15,
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use campanile_hw::doorbell::DoorbellValue;
 use campanile_hw::event::{Event, EventKind, FaultInfo, FaultKind};
+use campanile_hw::log::{LogEntry, LogHeader, LogKind, LogOperation, LogPosition, LogTarget};
 use campanile_hw::packet::{BadPacket, Header, PACKETS};
 use campanile_hw::page_table::Pte;
 use campanile_hw::pci;
@@ -86,6 +87,12 @@ fn tables() -> Vec<(&'static str, String)> {
         ("bad-packet", numbers("rule", BadPacket::ALL)),
         ("commands", numbers("command", Command::ALL)),
         ("statuses", numbers("status", CommandStatus::ALL)),
+        ("log-target", word(LogTarget::FIELDS)),
+        ("log-header", record(LogHeader::FIELDS, LogHeader::SIZE)),
+        ("log-position", word(LogPosition::FIELDS)),
+        ("log-entry", record(LogEntry::FIELDS, LogEntry::SIZE)),
+        ("log-kinds", numbers("kind", LogKind::ALL)),
+        ("log-operations", numbers("operation", LogOperation::ALL)),
         ("event", record(Event::FIELDS, Event::SIZE)),
         ("event-kinds", numbers("kind", EventKind::ALL)),
         ("fault-info", word(FaultInfo::FIELDS)),

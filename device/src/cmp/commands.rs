@@ -6,6 +6,7 @@ use super::doorbells::BadDoorbell;
 use super::node::NodeState;
 use super::queue::{Queue, State};
 use super::{Cmp, Context};
+use crate::log::{BadLog, Logs};
 use crate::memory::Memory;
 use crate::mmu::{self, Fault, Intent};
 use campanile_hw::event::{EventKind, FaultKind};
@@ -68,6 +69,8 @@ impl Cmp {
             Command::ResetNode => self.reset_node(memory, number(first, CommandStatus::BadArgument)?),
             Command::QueryQueue => self.query(memory, queue()?),
             Command::DiscardQueue => self.discard(memory, queue()?),
+            Command::SetFenceLog => self.set_fence_log(memory, first, second, third),
+            Command::FlushFenceLogs => self.flush_fence_logs(memory, queue()?),
         }
     }
 
@@ -94,11 +97,11 @@ impl Cmp {
     }
 
     /// The node of a mapped queue.
-    fn node_of(&self, queue: u32) -> Result<u32> {
+    pub(super) fn node_of(&self, queue: u32) -> Result<u32> {
         self.mail.node_of(queue).ok_or(CommandStatus::BadQueue)
     }
 
-    fn with_queue<T>(
+    pub(super) fn with_queue<T>(
         &self,
         memory: &Memory,
         queue: u32,
@@ -123,10 +126,15 @@ impl Cmp {
         }
         drop(access);
         let descriptor = QueueDescriptor::from_bytes(&bytes);
-        let queue = Queue::new(number, &descriptor, self.features).ok_or(CommandStatus::BadDescriptor)?;
+        let mut queue = Queue::new(number, &descriptor, self.features).ok_or(CommandStatus::BadDescriptor)?;
         let node = queue.node;
         self.with_node(memory, node, |state, context| {
-            let write = queue.read_write_pointer(&mut state.engine.tlb, context.memory).map_err(unreachable_page)?;
+            let tlb = &mut state.engine.tlb;
+            let write = queue.read_write_pointer(tlb, context.memory).map_err(unreachable_page)?;
+            queue.logs = Logs::of_descriptor(tlb, context, queue.root(), &descriptor).map_err(|bad| match bad {
+                BadLog::Argument => CommandStatus::BadDescriptor,
+                BadLog::Unreachable => CommandStatus::PageFault,
+            })?;
             state.insert(queue);
             self.mail.set_node(number, Some(node));
             state.observe(number, write, true, context);
@@ -140,6 +148,11 @@ impl Cmp {
             self.doorbells.disconnect(&self.mail, doorbell, number)?;
         }
         self.with_node(memory, node, |state, context| {
+            if let Some((queue, engine)) = state.queue_and_engine(number)
+                && let Some(logs) = &mut queue.logs
+            {
+                logs.flush(&mut engine.tlb, context);
+            }
             state.remove(number, context);
             self.mail.close(number, node);
             Ok(0)

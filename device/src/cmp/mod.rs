@@ -6,6 +6,7 @@
 
 mod commands;
 mod doorbells;
+mod logs;
 mod mail;
 mod node;
 pub(crate) mod queue;
@@ -29,6 +30,8 @@ use waits::Waits;
 pub(crate) struct Features {
     pub(crate) native_fence: bool,
     pub(crate) atomics64: bool,
+    /// Log entries are held back until FlushFenceLogs.
+    pub(crate) log_flush: bool,
     /// Bytes of VRAM.
     pub(crate) vram: u64,
 }

@@ -1,6 +1,7 @@
 //! A mapped queue: what its descriptor says, and how far it has come.
 
 use super::Features;
+use crate::log::Logs;
 use crate::memory::{Access, Span};
 use crate::mmu::{Fault, Intent, Tlb};
 use campanile_hw::page_table::VA_BITS;
@@ -138,6 +139,8 @@ pub(crate) struct Queue {
     pub(crate) left: u32,
     /// Number of the latest WAIT that held the queue.
     pub(crate) ticket: u64,
+    /// Its fence logs, if it has any.
+    pub(crate) logs: Option<Box<Logs>>,
 }
 
 /// A location a descriptor may name: no reserved bits, aligned, inside VRAM if it lies there.
@@ -190,6 +193,7 @@ impl Queue {
             buffer: None,
             left: 0,
             ticket: 0,
+            logs: None,
         })
     }
 
@@ -233,6 +237,11 @@ impl Queue {
     /// Where the next entry lies.
     pub(crate) fn next_entry(&self) -> Place {
         self.ring.after(self.geometry.slot(self.fetched))
+    }
+
+    /// Its own address space.
+    pub(crate) fn root(&self) -> Option<Location> {
+        self.root
     }
 
     /// The fence of PROGRESS and its address space, if the queue has one.

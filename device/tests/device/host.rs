@@ -311,6 +311,10 @@ impl Host {
             node: reg::NODE_COMPUTE,
             band: 1,
             quantum: 0,
+            wait_log: 0,
+            signal_log: 0,
+            wait_log_entries: 0,
+            signal_log_entries: 0,
         };
         (queue, descriptor)
     }

@@ -138,6 +138,10 @@ proptest! {
             node,
             band,
             quantum: words[0] as u32,
+            wait_log: pick(3, 0, words[1]),
+            signal_log: pick(4, 0, words[2]),
+            wait_log_entries: pick(3, 0, words[3]) as u32,
+            signal_log_entries: pick(4, 0, words[4]) as u32,
         };
         host.write_descriptor(7, &descriptor);
         host.set_write_pointer(&queue, pointer);

@@ -215,6 +215,10 @@ fn page_tables_may_lie_in_system_memory() {
         node: 2,
         band: 3,
         quantum: 0,
+        wait_log: 0,
+        signal_log: 0,
+        wait_log_entries: 0,
+        signal_log_entries: 0,
     };
     host.write_descriptor(9, &descriptor);
     host.write(ram(out + 64), &crate::host::encode(&[Packet::Progress(campanile_hw::packet::Progress { value: 11 })]));

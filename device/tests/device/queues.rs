@@ -203,6 +203,10 @@ impl KernelQueue {
             node,
             band: 1,
             quantum: 0,
+            wait_log: 0,
+            signal_log: 0,
+            wait_log_entries: 0,
+            signal_log_entries: 0,
         };
         host.write_descriptor(number, &descriptor);
         host.command(Command::MapQueue, u64::from(number), 0, 0);

@@ -32,6 +32,10 @@ fn add_idle_queues(host: &mut Host, space: Space, count: u32) {
         node: 0,
         band: 1,
         quantum: 0,
+        wait_log: 0,
+        signal_log: 0,
+        wait_log_entries: 0,
+        signal_log_entries: 0,
     };
     for number in 100..100 + count {
         host.write_descriptor(number, &QueueDescriptor { node: number % 2, ..descriptor });

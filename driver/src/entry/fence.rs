@@ -12,7 +12,7 @@ use crate::handle::{self, Handle};
 use crate::irql::{Device, Dispatch, Passive};
 use crate::memory::paging::{self, PagingError};
 use crate::mmio;
-use crate::queue::hw_queue::HwQueue;
+use crate::queue::hw_queue::{self, HwQueue};
 
 pub(crate) unsafe extern "win64" fn create_native_fence(
     adapter: HANDLE,
@@ -76,19 +76,29 @@ pub(crate) unsafe extern "win64" fn set_native_fence_log_buffer(
     let irql = unsafe { Dispatch::assume() };
     let set = || {
         let args = inputs(args)?;
-        let (_, queue) = handle::object::<HwQueue>(args.hHwQueue)?;
-        queue.logs.lock(&irql).set(args)
+        let (adapter, queue) = handle::object::<HwQueue>(args.hHwQueue)?;
+        hw_queue::set_log(&irql, adapter.started()?, queue, args)
     };
     set().into()
 }
 
-/// Everything that the queues wrote is visible when this returns: the hardware writes no entries yet, and its other writes are
-/// coherent with the processor.
+/// Every entry that the headers of these queues count is visible when this returns.
 pub(crate) unsafe extern "win64" fn update_native_fence_logs(args: *const DXGKARG_UPDATENATIVEFENCELOGS) -> NTSTATUS {
+    // SAFETY: documented for DISPATCH_LEVEL.
+    let irql = unsafe { Dispatch::assume() };
     let update = || {
         let args = inputs(args)?;
         if args.NumberOfQueues != 0 {
-            NonNull::new(args.hHWQueue).ok_or(STATUS_INVALID_PARAMETER)?;
+            let handles = NonNull::new(args.hHWQueue).ok_or(STATUS_INVALID_PARAMETER)?;
+            for index in 0..args.NumberOfQueues as usize {
+                // SAFETY: the array has that many elements during the call.
+                let place = unsafe { handles.add(index) };
+                // SAFETY: as above.
+                let (adapter, queue) = handle::object::<HwQueue>(unsafe { place.read() })?;
+                if let Some(gpu) = adapter.running_gpu() {
+                    hw_queue::flush_logs(&irql, gpu, queue);
+                }
+            }
         }
         mmio::full_barrier();
         Ok(())

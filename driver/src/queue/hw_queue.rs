@@ -18,7 +18,7 @@ use crate::fence::log::LogBuffers;
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
 use crate::interrupt;
-use crate::irql::{Device, Passive, UpToDispatch};
+use crate::irql::{Device, Dispatch, Passive, UpToDispatch};
 use crate::lock::SpinLock;
 use crate::pool::{PoolBox, PoolVec, Tag};
 use crate::queue::context::HwContext;
@@ -64,6 +64,8 @@ struct State {
     written: u64,
     /// Submissions that wait for room, oldest first. Stays empty while the limit in the node's metadata is kept.
     waiting: PoolVec<Submission>,
+    /// Log buffers of native fences.
+    logs: LogBuffers,
 }
 
 /// The ring of a queue that the kernel writes.
@@ -94,8 +96,6 @@ pub(crate) struct HwQueue {
     needs_refill: AtomicBool,
     /// Number of submissions in `State::waiting`.
     waiting: AtomicU32,
-    /// Log buffers of native fences.
-    pub(crate) logs: SpinLock<LogBuffers>,
     /// Handle bits of the queue's doorbell, 0 for none.
     pub(crate) doorbell: AtomicU64,
 }
@@ -147,9 +147,9 @@ impl HwQueue {
         waits
     }
 
-    fn descriptor(&self, context: &HwContext, root: Location, user: Option<UserRing>) -> Option<QueueDescriptor> {
+    fn descriptor(&self, context: &HwContext, root: Location, state: &State) -> Option<QueueDescriptor> {
         let native = QueueFlags::new().with_native_progress(self.progress.monitored.is_some());
-        let base = match (&self.kernel, user) {
+        let base = match (&self.kernel, state.user) {
             (Some(kernel), _) => kernel.ring.descriptor(self.node, context.band()),
             (None, Some(user)) => QueueDescriptor {
                 ring: user.ring,
@@ -162,14 +162,23 @@ impl HwQueue {
                 node: self.node,
                 band: context.band(),
                 quantum: 0,
+                wait_log: 0,
+                signal_log: 0,
+                wait_log_entries: 0,
+                signal_log_entries: 0,
             },
             (None, None) => return None,
         };
+        let (waits, signals) = (state.logs.waits, state.logs.signals);
         Some(QueueDescriptor {
             root: root.into_bits(),
             progress_current: self.progress.current,
             progress_monitored: self.progress.monitored.unwrap_or(0),
             flags: base.flags | native.into_bits(),
+            wait_log: waits.map_or(0, |log| log.gpu),
+            wait_log_entries: waits.map_or(0, |log| log.entries),
+            signal_log: signals.map_or(0, |log| log.gpu),
+            signal_log_entries: signals.map_or(0, |log| log.entries),
             ..base
         })
     }
@@ -232,8 +241,15 @@ fn build(
     progress: ProgressFence,
     number: u32,
 ) -> Result<PoolBox<HwQueue>, NTSTATUS> {
-    let state =
-        State { mapped: false, band: 0, rung: false, user: None, written: 0, waiting: PoolVec::new(Tag::QUEUE) };
+    let state = State {
+        mapped: false,
+        band: 0,
+        rung: false,
+        user: None,
+        written: 0,
+        waiting: PoolVec::new(Tag::QUEUE),
+        logs: LogBuffers::new(),
+    };
     let queue = HwQueue {
         dxgk: args.hHwQueue.addr(),
         number,
@@ -247,7 +263,6 @@ fn build(
         suspending: AtomicU64::new(0),
         needs_refill: AtomicBool::new(false),
         waiting: AtomicU32::new(0),
-        logs: SpinLock::new(LogBuffers::new()),
         doorbell: AtomicU64::new(0),
     };
     Ok(PoolBox::new(queue, Tag::OBJECT)?)
@@ -322,7 +337,7 @@ fn map_locked(
     state: &mut State,
 ) -> Result<(), NTSTATUS> {
     let Some(root) = context.root().filter(|_| !state.mapped) else { return Ok(()) };
-    let Some(descriptor) = queue.descriptor(context, root, state.user) else { return Ok(()) };
+    let Some(descriptor) = queue.descriptor(context, root, state) else { return Ok(()) };
     if !gpu.is_running() {
         return Err(STATUS_DEVICE_REMOVED);
     }
@@ -346,6 +361,38 @@ pub(crate) fn command_status(error: CommandError) -> NTSTATUS {
     match error {
         CommandError::Lost | CommandError::Refused(CommandStatus::NotRunning) => STATUS_DEVICE_REMOVED,
         CommandError::Refused(_) => STATUS_INVALID_PARAMETER,
+    }
+}
+
+/// DxgkDdiSetNativeFenceLogBuffer: when this returns, nothing is written to the buffer that the queue had before.
+///
+/// # Errors
+/// As [`LogBuffers::read`]; STATUS_INVALID_PARAMETER for a queue that user mode does not write, or memory that the hardware
+/// cannot reach. The queue keeps the log it had.
+pub(crate) fn set_log(
+    irql: &Dispatch,
+    gpu: &Gpu,
+    queue: &HwQueue,
+    args: &DXGKARG_SETNATIVEFENCELOGBUFFER,
+) -> Result<(), NTSTATUS> {
+    let (kind, buffer) = LogBuffers::read(args)?;
+    if !queue.user {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let mut state = queue.state.lock(irql);
+    let (state, irql) = state.parts();
+    if state.mapped && gpu.is_running() {
+        gpu.cmp.set_log(irql, queue.number, kind, buffer.gpu, buffer.entries).map_err(command_status)?;
+    }
+    state.logs.put(kind, buffer);
+    Ok(())
+}
+
+/// Has the hardware complete what the queue has logged.
+pub(crate) fn flush_logs(irql: &Dispatch, gpu: &Gpu, queue: &HwQueue) {
+    if gpu.hardware.caps.log_flush() && gpu.is_running() {
+        // Refused for a queue that is not mapped: unmapping completed its logs.
+        let _ = gpu.cmp.run(irql, Command::FlushFenceLogs, [u64::from(queue.number), 0, 0]);
     }
 }
 

@@ -50,6 +50,10 @@ impl Ring {
             node,
             band,
             quantum: 0,
+            wait_log: 0,
+            signal_log: 0,
+            wait_log_entries: 0,
+            signal_log_entries: 0,
         }
     }
 

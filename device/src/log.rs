@@ -1,0 +1,265 @@
+//! Fence logs of a queue.
+//!
+//! Where an entry goes is found out before the packet has an effect, so a log that cannot be written faults the queue like
+//! any other address that does not translate. A queue without logs costs one look at an empty place.
+
+use crate::cmp::Context;
+use crate::cmp::queue::Queue;
+use crate::memory::{Access, Span};
+use crate::mmu::{Fault, Intent, Tlb};
+use campanile_hw::log::{
+    LOG_ENTRIES_MAX, LogEntry, LogHeader, LogKind, LogOperation, LogPosition, bytes_of, entry_offset,
+};
+use campanile_hw::page_table::VA_BITS;
+use campanile_hw::queue::{Location, QueueDescriptor};
+use std::collections::BTreeMap;
+
+/// Bytes of an entry.
+const ENTRY: u64 = LogEntry::SIZE as u64;
+
+/// The logs of one queue.
+#[derive(Debug, Default)]
+pub(crate) struct Logs {
+    waits: Option<Log>,
+    signals: Option<Log>,
+    /// When the WAIT in progress began to hold the queue; 0 when none does.
+    observed: u64,
+}
+
+/// One log.
+#[derive(Debug)]
+pub(crate) struct Log {
+    root: Location,
+    /// Virtual address of the header.
+    header: u64,
+    entries: u32,
+    position: LogPosition,
+    /// Entries that the position counts and memory does not hold yet, by index; only on a function that delays them.
+    held: Option<BTreeMap<u32, LogEntry>>,
+}
+
+/// Why a log cannot be given to a queue.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum BadLog {
+    /// The address or the number of entries is out of range.
+    Argument,
+    /// A page of it cannot be written.
+    Unreachable,
+}
+
+/// Where the next entry of a log goes. Places that drop writes are `None`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room<'a> {
+    header: Option<Span<'a>>,
+    entry: EntryRoom<'a>,
+}
+
+/// An entry's bytes: up to `split` in the first span, the rest in the second.
+#[derive(Clone, Copy, Debug)]
+struct EntryRoom<'a> {
+    first: Option<Span<'a>>,
+    split: u64,
+    second: Option<Span<'a>>,
+}
+
+impl EntryRoom<'_> {
+    fn write(&self, entry: &LogEntry) {
+        for (offset, word) in (0..).step_by(8).zip(entry.to_bytes().as_chunks::<8>().0) {
+            let (span, offset) =
+                if offset < self.split { (self.first, offset) } else { (self.second, offset - self.split) };
+            if let Some(span) = span {
+                span.store(offset, u64::from_le_bytes(*word));
+            }
+        }
+    }
+}
+
+/// The bytes from `va` to the end of its page; no span where writes are dropped.
+fn stretch<'a>(
+    tlb: &mut Tlb,
+    memory: &'a Access<'a>,
+    root: Location,
+    va: u64,
+) -> Result<(Option<Span<'a>>, u64), Fault> {
+    let translation = tlb.translate(memory, root, va, Intent::Write)?;
+    let Some(location) = translation.location else { return Ok((None, translation.run)) };
+    let span = memory.resolve(location, translation.run, true).ok_or(Fault::nowhere(location, Intent::Write))?;
+    Ok((Some(span), span.len()))
+}
+
+impl Log {
+    /// The log with its header at `header`, which tells where writing goes on.
+    ///
+    /// # Errors
+    /// A [`BadLog`]; nothing was written.
+    pub(crate) fn open(
+        tlb: &mut Tlb,
+        context: &Context<'_>,
+        root: Location,
+        header: u64,
+        entries: u64,
+    ) -> Result<Self, BadLog> {
+        let entries = u32::try_from(entries).ok().filter(|entries| (1..=LOG_ENTRIES_MAX).contains(entries));
+        let entries = entries.ok_or(BadLog::Argument)?;
+        let end = header.checked_add(bytes_of(entries)).filter(|end| *end <= 1 << VA_BITS).ok_or(BadLog::Argument)?;
+        if header == 0 || !header.is_multiple_of(8) {
+            return Err(BadLog::Argument);
+        }
+        let unreachable = |_| BadLog::Unreachable;
+        let mut page = header;
+        while page < end {
+            let (_, run) = stretch(tlb, context.memory, root, page).map_err(unreachable)?;
+            page += run;
+        }
+        let (span, _) = stretch(tlb, context.memory, root, header).map_err(unreachable)?;
+        let position = LogPosition::from_bits(span.and_then(|span| span.load(0)).unwrap_or(0));
+        let position = if position.index() < entries { position } else { position.with_index(0) };
+        Ok(Self { root, header, entries, position, held: context.features.log_flush.then(BTreeMap::new) })
+    }
+
+    fn entry_room<'a>(&self, index: u32, tlb: &mut Tlb, context: &Context<'a>) -> Result<EntryRoom<'a>, Fault> {
+        let va = self.header + entry_offset(index);
+        let (first, run) = stretch(tlb, context.memory, self.root, va)?;
+        let second = if run < ENTRY { stretch(tlb, context.memory, self.root, va + run)?.0 } else { None };
+        Ok(EntryRoom { first, split: run.min(ENTRY), second })
+    }
+
+    /// Finds the place of the next entry.
+    fn room<'a>(&self, tlb: &mut Tlb, context: &Context<'a>) -> Result<Room<'a>, Fault> {
+        let (header, run) = stretch(tlb, context.memory, self.root, self.header)?;
+        let offset = entry_offset(self.position.index());
+        let entry = if offset + ENTRY <= run {
+            EntryRoom { first: header.and_then(|span| span.after(offset)), split: ENTRY, second: None }
+        } else {
+            self.entry_room(self.position.index(), tlb, context)?
+        };
+        Ok(Room { header, entry })
+    }
+
+    /// Writes the entry, or holds it back, and advances the position.
+    fn append(&mut self, room: &Room<'_>, entry: LogEntry) {
+        match &mut self.held {
+            None => room.entry.write(&entry),
+            Some(held) => drop(held.insert(self.position.index(), entry)),
+        }
+        self.position = self.position.next(self.entries);
+        if let Some(header) = room.header {
+            header.store(0, self.position.into_bits());
+        }
+    }
+
+    /// Writes what was held back. What cannot be written any more has no reader either.
+    fn flush(&mut self, tlb: &mut Tlb, context: &Context<'_>) {
+        for (index, entry) in self.held.as_mut().map(std::mem::take).unwrap_or_default() {
+            if let Ok(room) = self.entry_room(index, tlb, context) {
+                room.write(&entry);
+            }
+        }
+    }
+}
+
+impl Logs {
+    fn place(&mut self, kind: LogKind) -> &mut Option<Log> {
+        match kind {
+            LogKind::Waits => &mut self.waits,
+            LogKind::Signals => &mut self.signals,
+        }
+    }
+
+    /// Completes the log of `kind` and puts `log` in its place.
+    pub(crate) fn replace(&mut self, kind: LogKind, log: Option<Log>, tlb: &mut Tlb, context: &Context<'_>) {
+        if let Some(old) = self.place(kind) {
+            old.flush(tlb, context);
+        }
+        *self.place(kind) = log;
+    }
+
+    /// Completes both logs.
+    pub(crate) fn flush(&mut self, tlb: &mut Tlb, context: &Context<'_>) {
+        for log in [&mut self.waits, &mut self.signals].into_iter().flatten() {
+            log.flush(tlb, context);
+        }
+    }
+
+    /// The logs of a descriptor; `None` when it has none.
+    ///
+    /// # Errors
+    /// A [`BadLog`]; nothing was written.
+    pub(crate) fn of_descriptor(
+        tlb: &mut Tlb,
+        context: &Context<'_>,
+        root: Option<Location>,
+        descriptor: &QueueDescriptor,
+    ) -> Result<Option<Box<Self>>, BadLog> {
+        let mut logs = Self::default();
+        for (kind, header, entries) in [
+            (LogKind::Waits, descriptor.wait_log, descriptor.wait_log_entries),
+            (LogKind::Signals, descriptor.signal_log, descriptor.signal_log_entries),
+        ] {
+            if (header, entries) != (0, 0) {
+                let root = root.ok_or(BadLog::Argument)?;
+                *logs.place(kind) = Some(Log::open(tlb, context, root, header, u64::from(entries))?);
+            }
+        }
+        Ok((!logs.is_empty()).then(|| Box::new(logs)))
+    }
+
+    /// There is neither log.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waits.is_none() && self.signals.is_none()
+    }
+}
+
+/// Where the queue's next entry of `kind` goes; `None` when it has no such log.
+#[inline]
+pub(crate) fn room<'a>(
+    queue: &Queue,
+    kind: LogKind,
+    tlb: &mut Tlb,
+    context: &Context<'a>,
+) -> Result<Option<Room<'a>>, Fault> {
+    let Some(logs) = &queue.logs else { return Ok(None) };
+    let log = match kind {
+        LogKind::Waits => &logs.waits,
+        LogKind::Signals => &logs.signals,
+    };
+    log.as_ref().map(|log| log.room(tlb, context)).transpose()
+}
+
+/// Logs a signal whose value was written.
+#[inline]
+pub(crate) fn signalled(
+    queue: &mut Queue,
+    room: Option<&Room<'_>>,
+    (handle, value): (u32, u64),
+    context: &Context<'_>,
+) {
+    let Some((room, log)) = room.zip(queue.logs.as_mut().and_then(|logs| logs.signals.as_mut())) else { return };
+    let operation = LogOperation::SignalExecuted as u32;
+    log.append(room, LogEntry { value, handle, operation, observed: 0, end: context.clock.now() });
+}
+
+/// A WAIT holds the queue: notes since when.
+#[inline]
+pub(crate) fn stalled(queue: &mut Queue, context: &Context<'_>) {
+    if let Some(logs) = queue.logs.as_mut().filter(|logs| logs.observed == 0) {
+        logs.observed = context.clock.now();
+    }
+}
+
+/// Logs a wait that is satisfied.
+#[inline]
+pub(crate) fn unblocked(
+    queue: &mut Queue,
+    room: Option<&Room<'_>>,
+    (handle, value): (u32, u64),
+    context: &Context<'_>,
+) {
+    let Some(logs) = queue.logs.as_mut() else { return };
+    let observed = std::mem::take(&mut logs.observed);
+    let Some((room, log)) = room.zip(logs.waits.as_mut()) else { return };
+    let operation = LogOperation::WaitUnblocked as u32;
+    log.append(room, LogEntry { value, handle, operation, observed, end: context.clock.now() });
+}
+
+const _: () = assert!(LogHeader::SIZE.is_multiple_of(8) && LogEntry::SIZE.is_multiple_of(8));

@@ -1,0 +1,259 @@
+//! Fence logs: what is written, in which order, and what happens when the log changes or is held back.
+
+use crate::host::{Host, Space, TestQueue, ram, small_variant};
+use campanile_device::Variant;
+use campanile_hw::event::FaultKind;
+use campanile_hw::log::{LogEntry, LogHeader, LogKind, LogOperation, LogPosition, LogTarget, bytes_of, entry_offset};
+use campanile_hw::packet::{Packet, Progress, Signal, Wait};
+use campanile_hw::queue::Location;
+use campanile_hw::registers::{Command, CommandStatus, NODE_COMPUTE, NODE_COPY};
+
+const FENCE: u64 = 0x50_0000_0000;
+const LOG: u64 = 0x60_0000_0000;
+
+/// A log in system memory.
+struct Log {
+    va: u64,
+    at: Location,
+    entries: u32,
+}
+
+impl Log {
+    fn new(host: &mut Host, space: Space, va: u64, entries: u32) -> Self {
+        Self { va, at: host.map_new_ram(space, va, bytes_of(entries).next_multiple_of(4096)), entries }
+    }
+
+    fn give(&self, host: &Host, queue: u32, kind: LogKind) {
+        host.command(Command::SetFenceLog, target(queue, kind), self.va, u64::from(self.entries));
+    }
+
+    fn position(&self, host: &Host) -> LogPosition {
+        LogPosition::from_bits(host.read64(self.at))
+    }
+
+    fn entry(&self, host: &Host, index: u32) -> LogEntry {
+        let bytes = host.read(ram(self.at.address() + entry_offset(index)), LogEntry::SIZE);
+        LogEntry::from_bytes(&bytes.try_into().expect("an entry"))
+    }
+
+    fn bytes(&self, host: &Host) -> Vec<u8> {
+        host.read(self.at, bytes_of(self.entries) as usize)
+    }
+}
+
+fn target(queue: u32, kind: LogKind) -> u64 {
+    LogTarget::new().with_queue(queue).with_kind(kind as u8).into_bits()
+}
+
+fn signal(handle: u32, value: u64) -> Packet {
+    Packet::Signal(Signal { handle, current: FENCE, monitored: 0, value })
+}
+
+fn wait(handle: u32, value: u64) -> Packet {
+    Packet::Wait(Wait { handle, current: FENCE, value })
+}
+
+fn rig(variant: &Variant) -> (Host, Space, TestQueue, Location) {
+    let mut host = Host::with(variant);
+    let space = host.space();
+    let fence = host.map_new_ram(space, FENCE, 4096);
+    let queue = host.queue(0, space, NODE_COMPUTE);
+    (host, space, queue, fence)
+}
+
+#[test]
+fn every_signal_and_every_wait_has_an_entry_with_handle_value_and_time() {
+    let (mut host, space, mut queue, _) = rig(&small_variant());
+    let (waits, signals) = (Log::new(&mut host, space, LOG, 84), Log::new(&mut host, space, LOG + 0x10_0000, 84));
+    waits.give(&host, 0, LogKind::Waits);
+    signals.give(&host, 0, LogKind::Signals);
+    host.submit(
+        &mut queue,
+        &[signal(0x41, 3), wait(0x42, 2), signal(0x43, 1 << 40), Packet::Nop(campanile_hw::packet::Nop {})],
+    );
+    assert_eq!((signals.position(&host).index(), waits.position(&host).index()), (2, 1));
+    let (first, second, passed) = (signals.entry(&host, 0), signals.entry(&host, 1), waits.entry(&host, 0));
+    assert_eq!((first.handle, first.value, first.operation), (0x41, 3, LogOperation::SignalExecuted as u32));
+    assert_eq!((second.handle, second.value, second.observed), (0x43, 1 << 40, 0));
+    assert_eq!((passed.handle, passed.value, passed.operation), (0x42, 2, LogOperation::WaitUnblocked as u32));
+    assert_eq!(passed.observed, 0, "it did not hold the queue");
+    assert!(first.end != 0 && first.end <= passed.end && passed.end <= second.end);
+}
+
+#[test]
+fn a_wait_that_held_its_queue_says_since_when() {
+    let (mut host, space, mut waiting, _) = rig(&small_variant());
+    let log = Log::new(&mut host, space, LOG, 84);
+    log.give(&host, 0, LogKind::Waits);
+    let mut other = host.queue(1, space, NODE_COPY);
+    host.submit(&mut waiting, &[wait(7, 5)]);
+    assert_eq!(log.position(&host).index(), 0, "nothing is logged before the wait is over");
+    host.submit(&mut other, &[signal(7, 4)]);
+    assert_eq!(log.position(&host).index(), 0);
+    let before = host.get(campanile_hw::registers::TIMESTAMP, 8);
+    host.submit(&mut other, &[signal(7, 5)]);
+    let entry = log.entry(&host, 0);
+    assert!(entry.observed != 0 && entry.observed <= before && entry.end >= before, "{entry:?} {before}");
+    host.submit(&mut waiting, &[wait(7, 5)]);
+    assert_eq!(log.entry(&host, 1).observed, 0, "the next wait did not hold it");
+}
+
+#[test]
+fn progress_is_not_logged() {
+    let mut host = Host::new();
+    let space = host.space();
+    host.map_new_ram(space, FENCE, 4096);
+    let log = Log::new(&mut host, space, LOG, 84);
+    let mut queue = host.queue_with(0, space, |descriptor| descriptor.progress_current = FENCE + 64);
+    log.give(&host, 0, LogKind::Signals);
+    host.submit(&mut queue, &[Packet::Progress(Progress { value: 1 }), signal(1, 1)]);
+    assert_eq!(log.position(&host).index(), 1);
+}
+
+#[test]
+fn an_overrun_overwrites_the_oldest_and_counts_the_wraps() {
+    let (mut host, space, mut queue, _) = rig(&small_variant());
+    // Entries 84 and up lie on a second page, and one lies on both.
+    for (va, entries) in [(LOG, 1), (LOG + 0x10_0000, 3), (LOG + 0x20_0000, 100)] {
+        let log = Log::new(&mut host, space, va, entries);
+        log.give(&host, 0, LogKind::Signals);
+        let total = 2 * entries + entries / 2;
+        for value in 1..=total {
+            host.submit(&mut queue, &[signal(9, u64::from(value))]);
+        }
+        let position = log.position(&host);
+        assert_eq!((position.wraps(), position.index()), (total / entries, total % entries));
+        for number in total - entries..total {
+            assert_eq!(log.entry(&host, number % entries).value, u64::from(number) + 1, "of {entries}");
+        }
+    }
+}
+
+#[test]
+fn writing_goes_on_where_the_header_says_and_wraps_modulo_two_to_the_32() {
+    let (mut host, space, mut queue, _) = rig(&small_variant());
+    let log = Log::new(&mut host, space, LOG, 4);
+    for (index, wraps, then) in [(2, 9, (3, 9)), (3, u32::MAX, (0, 0)), (77, 5, (1, 5))] {
+        host.write64(log.at, LogPosition::new().with_index(index).with_wraps(wraps).into_bits());
+        log.give(&host, 0, LogKind::Signals);
+        host.submit(&mut queue, &[signal(1, 1)]);
+        let position = log.position(&host);
+        assert_eq!((position.index(), position.wraps()), then);
+    }
+}
+
+#[test]
+fn after_a_switch_nothing_is_written_to_the_old_log() {
+    let (mut host, space, mut queue, _) = rig(&small_variant());
+    let (old, new) = (Log::new(&mut host, space, LOG, 84), Log::new(&mut host, space, LOG + 0x10_0000, 1000));
+    old.give(&host, 0, LogKind::Signals);
+    host.submit(&mut queue, &[signal(1, 1)]);
+    new.give(&host, 0, LogKind::Signals);
+    let before = old.bytes(&host);
+    host.submit(&mut queue, &[signal(1, 2)]);
+    assert_eq!(old.bytes(&host), before);
+    assert_eq!((new.position(&host).index(), new.entry(&host, 0).value), (1, 2));
+    host.command(Command::SetFenceLog, target(0, LogKind::Signals), 0, 0);
+    host.submit(&mut queue, &[signal(1, 3)]);
+    assert_eq!(new.position(&host).index(), 1, "a log that was taken away");
+}
+
+#[test]
+fn a_queue_has_the_logs_of_its_descriptor_from_its_first_packet_on() {
+    let mut host = Host::new();
+    let space = host.space();
+    host.map_new_ram(space, FENCE, 4096);
+    let log = Log::new(&mut host, space, LOG, 84);
+    let (mut queue, mut descriptor) = host.prepare_queue(3, space);
+    host.write_packets(&mut queue, &[signal(1, 1)]);
+    for (address, entries, status) in [
+        (LOG, 0, CommandStatus::BadDescriptor),
+        (LOG + 4, 84, CommandStatus::BadDescriptor),
+        (LOG + 4096, 84, CommandStatus::PageFault),
+    ] {
+        (descriptor.signal_log, descriptor.signal_log_entries) = (address, entries);
+        host.write_descriptor(3, &descriptor);
+        assert_eq!(host.try_command(Command::MapQueue, 3, 0, 0).0, status, "{address:#x} {entries}");
+    }
+    (descriptor.signal_log, descriptor.signal_log_entries) = (LOG, 84);
+    host.write_descriptor(3, &descriptor);
+    host.command(Command::MapQueue, 3, 0, 0);
+    host.run();
+    assert_eq!(log.position(&host).index(), 1);
+}
+
+#[test]
+fn a_log_that_breaks_a_rule_is_refused_and_the_old_one_stays() {
+    let (mut host, space, mut queue, _) = rig(&small_variant());
+    let log = Log::new(&mut host, space, LOG, 84);
+    log.give(&host, 0, LogKind::Signals);
+    let good = target(0, LogKind::Signals);
+    for (target, address, entries, status) in [
+        (target(9, LogKind::Signals), LOG, 84, CommandStatus::BadQueue),
+        (0, LOG, 84, CommandStatus::BadArgument),
+        (3 << 32, LOG, 84, CommandStatus::BadArgument),
+        (good | 1 << 40, LOG, 84, CommandStatus::BadArgument),
+        (good, LOG + 4, 83, CommandStatus::BadArgument),
+        (good, 0, 84, CommandStatus::BadArgument),
+        (good, LOG, 0, CommandStatus::BadArgument),
+        (good, LOG, (1 << 20) + 1, CommandStatus::BadArgument),
+        (good, (1 << 48) - 64, 84, CommandStatus::BadArgument),
+        (good, u64::MAX - 7, 1, CommandStatus::BadArgument),
+        (good, LOG, 85, CommandStatus::PageFault),
+        (good, LOG + 4096, 1, CommandStatus::PageFault),
+    ] {
+        let (answered, _) = host.try_command(Command::SetFenceLog, target, address, entries);
+        assert_eq!(answered, status, "{target:#x} {address:#x} {entries}");
+    }
+    assert_eq!(host.try_command(Command::FlushFenceLogs, 9, 0, 0).0, CommandStatus::BadQueue);
+    host.submit(&mut queue, &[signal(1, 1)]);
+    assert_eq!(log.position(&host).index(), 1);
+}
+
+#[test]
+fn a_log_that_cannot_be_written_faults_the_queue_before_the_signal() {
+    let (mut host, space, mut queue, fence) = rig(&small_variant());
+    let log = Log::new(&mut host, space, LOG, 84);
+    log.give(&host, 0, LogKind::Signals);
+    let leaf = host.leaf(space, LOG, 4096);
+    host.write64(leaf, 0);
+    host.command(Command::InvalidateTlb, space.root.into_bits(), 0, 0);
+    host.submit(&mut queue, &[signal(1, 5)]);
+    let (address, info) = host.fault_of(&queue);
+    assert_eq!((address, info.kind()), (LOG, FaultKind::PageFault as u8));
+    assert_eq!(host.read64(fence), 0, "the signal had no effect");
+}
+
+#[test]
+fn delayed_entries_arrive_with_the_flush_and_the_position_before() {
+    let (mut host, space, mut queue, _) = rig(&Variant { delayed_log_writes: true, ..small_variant() });
+    let log = Log::new(&mut host, space, LOG, 4);
+    log.give(&host, 0, LogKind::Signals);
+    for value in 1..=6 {
+        host.submit(&mut queue, &[signal(1, value)]);
+    }
+    let position = log.position(&host);
+    assert_eq!((position.wraps(), position.index()), (1, 2));
+    let nothing = LogEntry { value: 0, handle: 0, operation: 0, observed: 0, end: 0 };
+    assert!((0..4).all(|index| log.entry(&host, index) == nothing), "a reader without the barrier sees nothing");
+    host.command(Command::FlushFenceLogs, 0, 0, 0);
+    assert_eq!([0, 1, 2, 3].map(|index| log.entry(&host, index).value), [5, 6, 3, 4]);
+}
+
+#[test]
+fn delayed_entries_are_complete_in_a_log_that_was_replaced_or_whose_queue_is_gone() {
+    let (mut host, space, mut queue, _) = rig(&Variant { delayed_log_writes: true, ..small_variant() });
+    let (old, new) = (Log::new(&mut host, space, LOG, 8), Log::new(&mut host, space, LOG + 0x10_0000, 8));
+    old.give(&host, 0, LogKind::Signals);
+    host.submit(&mut queue, &[signal(1, 1)]);
+    new.give(&host, 0, LogKind::Signals);
+    assert_eq!(old.entry(&host, 0).value, 1);
+    host.submit(&mut queue, &[signal(1, 2)]);
+    host.command(Command::UnmapQueue, 0, 0, 0);
+    assert_eq!(new.entry(&host, 0).value, 2);
+}
+
+#[test]
+fn a_log_begins_with_a_header_and_its_entries_follow() {
+    assert_eq!((LogHeader::SIZE, LogEntry::SIZE, entry_offset(0), entry_offset(2)), (40, 48, 40, 136));
+}

@@ -1,0 +1,81 @@
+//! Positions in fence logs, and the order in which a signal writes.
+
+use std::cell::{Cell, RefCell};
+
+use campanile_hw::fence::{Barrier, FenceWord, signal_and_log};
+use campanile_hw::log::{LOG_ENTRIES_MAX, LogEntry, LogHeader, LogPosition, bytes_of, entries_in};
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_position_counts_every_entry_however_often_it_wraps(
+        entries in 1u32..100, index in any::<u32>(), wraps in any::<u32>(), steps in 0u64..1000
+    ) {
+        let start = LogPosition::new().with_index(index % entries).with_wraps(wraps);
+        let mut position = start;
+        for step in 0..steps {
+            prop_assert_eq!(position.since(start, entries), Some(step));
+            position = position.next(entries);
+            prop_assert!(position.index() < entries);
+            prop_assert_eq!(start.since(position, entries), None, "behind");
+        }
+    }
+
+    #[test]
+    fn hostile_positions_are_refused(bits in any::<u64>(), earlier in any::<u64>(), entries in 1u32..=LOG_ENTRIES_MAX) {
+        let (position, earlier) = (LogPosition::from_bits(bits), LogPosition::from_bits(earlier));
+        if let Some(count) = position.since(earlier, entries) {
+            prop_assert!(position.index() < entries && earlier.index() < entries);
+            prop_assert!(count <= u64::from(u32::MAX) * u64::from(entries));
+        }
+    }
+}
+
+#[test]
+fn as_many_entries_as_fit() {
+    assert_eq!((LogHeader::SIZE, LogEntry::SIZE), (40, 48));
+    assert_eq!((entries_in(0), entries_in(40), entries_in(88), entries_in(4096), entries_in(8192)), (0, 0, 1, 84, 169));
+    assert_eq!(entries_in(u64::MAX), LOG_ENTRIES_MAX);
+    assert!((1..1000).all(|entries| entries_in(bytes_of(entries)) == entries));
+}
+
+/// Memory as the processor sees it: what the device wrote becomes visible step by step.
+#[derive(Default)]
+struct Memory {
+    steps: RefCell<Vec<&'static str>>,
+    monitored: Cell<u64>,
+}
+
+struct Word<'a>(&'a Memory, &'static str);
+
+impl FenceWord for Word<'_> {
+    fn load(&self) -> u64 {
+        self.0.steps.borrow_mut().push("compare");
+        self.0.monitored.get()
+    }
+
+    fn store(&self, _: u64) {
+        self.0.steps.borrow_mut().push(self.1);
+    }
+}
+
+impl Barrier for Memory {
+    fn full(&self) {
+        self.steps.borrow_mut().push("barrier");
+    }
+}
+
+/// Stores are in order, and the comparison comes after the barrier: in whatever state a reader is interrupted, entry and
+/// position are there.
+#[test]
+fn whoever_is_interrupted_sees_the_entry() {
+    for (monitored, interrupts) in [(0, true), (u64::MAX, false)] {
+        let memory = Memory { monitored: Cell::new(monitored), ..Memory::default() };
+        let log = || memory.steps.borrow_mut().extend(["entry", "position"]);
+        let told = signal_and_log(&Word(&memory, "value"), &Word(&memory, "monitored"), &memory, 1, log);
+        assert_eq!(told, interrupts);
+        assert_eq!(*memory.steps.borrow(), ["value", "entry", "position", "barrier", "compare"]);
+    }
+}
