@@ -12,7 +12,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{D3DKMT_HANDLE, LUID, NTSTATUS};
+use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, LUID, NTSTATUS};
 
 use super::{DRIVER, World};
 use crate::minimal::{FakeBus, Mutant, driver};
@@ -30,7 +30,11 @@ pub(crate) struct Bench {
 }
 
 pub(crate) fn bench_of(mutant: Mutant) -> Bench {
-    let machine = Machine::new(MachineConfig { ram: 64 << 20, ..MachineConfig::default() }).unwrap();
+    bench_with(mutant, MachineConfig::default())
+}
+
+pub(crate) fn bench_with(mutant: Mutant, config: MachineConfig) -> Bench {
+    let machine = Machine::new(MachineConfig { ram: 64 << 20, ..config }).unwrap();
     let bus = FakeBus::new(mutant.class);
     let device = machine.plug_in(Arc::<FakeBus>::clone(&bus));
     driver::MUTANT.set(mutant);
@@ -100,6 +104,17 @@ pub(crate) fn is_writable(address: *mut c_void) -> bool {
     unsafe { libc::process_vm_writev(this, &raw const local, 1, &raw const remote, 1, 0) == 1 }
 }
 
+/// Whether anything is mapped there.
+pub(crate) fn is_mapped(address: usize) -> bool {
+    let mut byte = 0u8;
+    let local = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: 1 };
+    // SAFETY: no preconditions.
+    let this = unsafe { libc::getpid() };
+    // SAFETY: the local side is a byte of this frame; the remote one is checked by the host's kernel.
+    unsafe { libc::process_vm_readv(this, &raw const local, 1, &raw const remote, 1, 0) == 1 }
+}
+
 /// A process with a device.
 pub(crate) struct App {
     pub(crate) process: Arc<Process>,
@@ -141,6 +156,57 @@ impl App {
         let made = self.try_fence(initial).unwrap();
         let user = made.Info.NativeFenceMapping.CurrentValueCpuVa;
         Fence { handle: made.hSyncObject, system: bench.world.last_created(), user }
+    }
+
+    /// Creates a fence that can be shared.
+    pub(crate) fn try_shared(
+        &self,
+        flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
+    ) -> Result<D3DKMT_CREATENATIVEFENCE, NTSTATUS> {
+        let _attached = self.process.attach();
+        let mut args = D3DKMT_CREATENATIVEFENCE { hDevice: self.device, ..Zeroed::zeroed() };
+        args.Info.Flags = flags;
+        args.PrivateDriverData = [10; 64];
+        call(thunks().D3DKMTCreateNativeFence, args)
+    }
+
+    /// Gives a fence a kernel handle in this process.
+    pub(crate) fn share(&self, fence: D3DKMT_HANDLE) -> Result<HANDLE, NTSTATUS> {
+        let _attached = self.process.attach();
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: both places live across the call.
+        let status =
+            unsafe { dxgkrnl::D3DKMTShareObjects(1, &raw const fence, std::ptr::null(), 0x1000_0000, &raw mut handle) };
+        status.ok().map(|()| handle)
+    }
+
+    /// Opens a fence by a kernel handle of this process.
+    pub(crate) fn open(&self, handle: HANDLE) -> Result<D3DKMT_OPENNATIVEFENCEFROMNTHANDLE, NTSTATUS> {
+        let _attached = self.process.attach();
+        let mut args = D3DKMT_OPENNATIVEFENCEFROMNTHANDLE::zeroed();
+        (args.hNtHandle, args.hDevice, args.PrivateDriverData) = (handle, self.device, [40; 64]);
+        call(dxgkrnl::D3DKMTOpenNativeFenceFromNtHandle, args)
+    }
+
+    /// Closes a kernel handle.
+    pub(crate) fn close(&self, handle: HANDLE) -> Result<(), NTSTATUS> {
+        let _attached = self.process.attach();
+        // SAFETY: takes any handle.
+        unsafe { dxgkrnl::NtClose(handle) }.ok()
+    }
+
+    /// Signals several fences in one call.
+    pub(crate) fn signal_all(&self, fences: &[(D3DKMT_HANDLE, u64)]) -> Result<(), NTSTATUS> {
+        let _attached = self.process.attach();
+        let (mut handles, mut values): (Vec<_>, Vec<_>) = fences.iter().copied().unzip();
+        let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
+            hDevice: self.device,
+            ObjectCount: handles.len() as u32,
+            ObjectHandleArray: handles.as_mut_ptr(),
+            FenceValueArray: values.as_mut_ptr(),
+            Flags: D3DDDICB_SIGNALFLAGS::new(),
+        };
+        call(thunks().D3DKMTSignalSynchronizationObjectFromCpu, args).map(|_| ())
     }
 
     pub(crate) fn destroy_fence(&self, fence: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {

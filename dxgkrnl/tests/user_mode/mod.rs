@@ -62,6 +62,10 @@ pub(crate) struct World {
     pub(crate) updates: AtomicU64,
     /// Values and flags of DxgkDdiUpdateCurrentValuesFromCpu.
     pub(crate) currents: Mutex<Vec<(u64, u32)>>,
+    /// Fences and addresses of each call that updates values, oldest first.
+    pub(crate) batches: Mutex<Vec<Batch>>,
+    /// Addresses in the paging process of each fence that was created.
+    pub(crate) system_addresses: Mutex<Vec<(u64, u64)>>,
     /// Who has the page.
     page: Mutex<Option<Connection>>,
     /// Connections that were made.
@@ -76,13 +80,36 @@ pub(crate) struct World {
     pub(crate) failing: Mutex<HashMap<&'static str, NTSTATUS>>,
 }
 
+/// One call of DxgkDdiUpdateMonitoredValues or DxgkDdiUpdateCurrentValuesFromCpu.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Batch {
+    pub(crate) monitored: bool,
+    /// The system's handle of each fence and its value.
+    pub(crate) values: Vec<(usize, u64)>,
+    /// Kernel addresses that were good during the call.
+    pub(crate) addresses: Vec<usize>,
+}
+
+/// What this driver does to the private data of a fence: the creation adds this to each byte, an opening takes it twice.
+pub(crate) const PRIVATE_STEP: u8 = 1;
+
 /// One report of the interrupt routine.
 #[derive(Clone)]
 pub(crate) enum Report {
     Fences(Vec<usize>),
     Scan,
-    Suspended { context: usize, fence: u64 },
-    Fault { queue: usize, address: u64 },
+    /// No array, and monitored fences are to be looked at too.
+    ScanAll,
+    /// Only a queue is named.
+    OfQueue(usize),
+    Suspended {
+        context: usize,
+        fence: u64,
+    },
+    Fault {
+        queue: usize,
+        address: u64,
+    },
     Idle,
 }
 
@@ -282,6 +309,14 @@ fn notify(adapter: &Adapter, report: &Report) {
             data.u.NativeFenceSignaled.pSignaledNativeFenceArray = handles.as_mut_ptr();
         }
         Report::Scan => data.InterruptType = T::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED,
+        Report::ScanAll => {
+            data.InterruptType = T::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED;
+            data.Flags = data.Flags.with_EvaluateLegacyMonitoredFences(true);
+        }
+        Report::OfQueue(queue) => {
+            data.InterruptType = T::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED;
+            data.u.NativeFenceSignaled.hHWQueue = raw(*queue);
+        }
         Report::Suspended { context, fence } => {
             data.InterruptType = T::DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED;
             data.u.SuspendContextCompleted.hContext = raw(*context);
@@ -306,6 +341,9 @@ unsafe extern "win64" fn create_native_fence(context: HANDLE, a: *mut DXGKARG_CR
     let system = a.hGlobalNativeFence.addr();
     world.monitored.lock().unwrap().insert(system, Arc::new(AtomicU64::new(u64::MAX)));
     world.created.lock().unwrap().push(system);
+    let in_system = (a.CurrentValueSystemProcessGpuVa, a.MonitoredValueSystemProcessGpuVa);
+    world.system_addresses.lock().unwrap().push(in_system);
+    a.pPrivateDriverData = a.pPrivateDriverData.map(|byte| byte.wrapping_add(PRIVATE_STEP));
     a.hGlobalNativeFence = make(context, a.hGlobalNativeFence, 0);
     world.note("CreateNativeFence")
 }
@@ -313,6 +351,7 @@ unsafe extern "win64" fn create_native_fence(context: HANDLE, a: *mut DXGKARG_CR
 unsafe extern "win64" fn open_native_fence(context: HANDLE, a: *mut DXGKARG_OPENNATIVEFENCE) -> NTSTATUS {
     let a = args(a);
     assert!(a.CurrentValueGpuVa != 0 && a.CurrentValueGpuVa % 8 == 0 && a.CurrentValueGpuVa != a.MonitoredValueGpuVa);
+    a.pPrivateDriverData = a.pPrivateDriverData.map(|byte| byte.wrapping_add(2 * PRIVATE_STEP));
     a.hLocalNativeFence = make(context, a.hLocalNativeFence, a.hGlobalNativeFence.addr());
     world(context).note("OpenNativeFence")
 }
@@ -330,38 +369,59 @@ unsafe extern "win64" fn destroy_native_fence(a: *const DXGKARG_DESTROYNATIVEFEN
     world.note("DestroyNativeFence")
 }
 
+/// Fences, values and addresses of an update, from its arrays.
+fn elements(
+    count: u32,
+    fences: *mut HANDLE,
+    values: *mut u64,
+    places: *mut *mut c_void,
+) -> Vec<(HANDLE, u64, *mut c_void)> {
+    let element = |index| {
+        // SAFETY: the arrays have as many elements as the call says.
+        let fence = unsafe { fences.wrapping_add(index).read() };
+        // SAFETY: as above.
+        let value = unsafe { values.wrapping_add(index).read() };
+        // SAFETY: as above.
+        let place = unsafe { places.wrapping_add(index).read() };
+        (fence, value, place)
+    };
+    (0..count as usize).map(element).collect()
+}
+
+fn note_batch(monitored: bool, elements: &[(HANDLE, u64, *mut c_void)]) -> Arc<World> {
+    let (_, world) = object(elements.first().expect("an update of nothing").0);
+    world.batches.lock().unwrap().push(Batch {
+        monitored,
+        values: elements.iter().map(|(fence, value, _)| (object(*fence).0.system, *value)).collect(),
+        addresses: elements.iter().map(|(_, _, place)| place.expose_provenance()).collect(),
+    });
+    world
+}
+
 unsafe extern "win64" fn update_monitored_values(a: *const DXGKARG_UPDATEMONITOREDVALUES) -> NTSTATUS {
     let a = args(a.cast_mut());
     // SAFETY: no arguments.
     assert_eq!(unsafe { (imports().KeGetCurrentIrql)() }, dxgkrnl::irql::DEVICE_LEVEL);
-    let mut answer = STATUS_SUCCESS;
-    for index in 0..a.NumFences as usize {
-        // SAFETY: the arrays have as many elements as they say.
-        let (fence, world) = object(unsafe { a.NativeFenceArray.wrapping_add(index).read() });
-        // SAFETY: as above.
-        let value = unsafe { a.UpdatedValueArray.wrapping_add(index).read() };
-        // SAFETY: as above.
-        let place = unsafe { a.MonitoredValueKernelCpuVa.wrapping_add(index).read() };
+    let elements = elements(a.NumFences, a.NativeFenceArray, a.UpdatedValueArray, a.MonitoredValueKernelCpuVa);
+    let world = note_batch(true, &elements);
+    for (fence, value, place) in elements {
         // SAFETY: the address is good during the call.
         unsafe { place.cast::<u64>().write_volatile(value) };
-        world.monitored.lock().unwrap()[&fence.system].store(value, Ordering::SeqCst);
+        world.monitored.lock().unwrap()[&object(fence).0.system].store(value, Ordering::SeqCst);
         world.updates.fetch_add(1, Ordering::Relaxed);
-        answer = world.failing.lock().unwrap().get("UpdateMonitoredValues").copied().unwrap_or(STATUS_SUCCESS);
     }
-    answer
+    world.failing.lock().unwrap().get("UpdateMonitoredValues").copied().unwrap_or(STATUS_SUCCESS)
 }
 
 unsafe extern "win64" fn update_current_values(a: *const DXGKARG_UPDATECURRENTVALUESFROMCPU) -> NTSTATUS {
     let a = args(a.cast_mut());
-    // SAFETY: the arrays have as many elements as they say, at least one.
-    let (_, world) = object(unsafe { a.NativeFenceArray.read() });
-    // SAFETY: as above.
-    let value = unsafe { a.UpdatedValueArray.read() };
-    // SAFETY: as above.
-    let place = unsafe { a.CurrentValueKernelCpuVa.read() };
-    // SAFETY: the address is good during the call.
-    unsafe { place.cast::<u64>().write_volatile(value) };
-    world.currents.lock().unwrap().push((value, a.Flags.into_bits()));
+    let elements = elements(a.NumFences, a.NativeFenceArray, a.UpdatedValueArray, a.CurrentValueKernelCpuVa);
+    let world = note_batch(false, &elements);
+    for (_, value, place) in elements {
+        // SAFETY: the address is good during the call.
+        unsafe { place.cast::<u64>().write_volatile(value) };
+        world.currents.lock().unwrap().push((value, a.Flags.into_bits()));
+    }
     world.failing.lock().unwrap().get("UpdateCurrentValuesFromCpu").copied().unwrap_or(STATUS_SUCCESS)
 }
 
