@@ -20,6 +20,8 @@ mod layout;
 mod report;
 #[cfg(feature = "bindgen")]
 mod run;
+#[cfg(feature = "bindgen")]
+mod script;
 
 pub use bindings::Bindings;
 pub use compare::compare;
@@ -29,3 +31,5 @@ pub use kits::{Kit, kits};
 pub use report::{Agreement, Aspect, Counts, Difference, Disagreement, Failure, Theirs};
 #[cfg(feature = "bindgen")]
 pub use run::{Error, Headers, Read, require_libclang};
+#[cfg(feature = "bindgen")]
+pub use script::script;

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use ddi_layout::Facts;
 use ddi_layout::facts::Row;
-use wddm_ddi_kit::{Agreement, Declared, Disagreement, Error, Failure, Headers, Kit, compare, kits};
+use wddm_ddi_kit::{Agreement, Declared, Disagreement, Error, Failure, Headers, Kit, compare, kits, script};
 
 static DECLARED: LazyLock<Declared> = LazyLock::new(|| Declared::measure().expect("the exceptions are well formed"));
 
@@ -284,30 +284,75 @@ fn headers_that_do_not_compile_are_reported_in_the_words_of_clang() {
     assert!(messages.contains("ntddk.h' file not found") && messages.contains("DXGK_UNHEARD_OF"), "{messages}");
 }
 
-#[test]
-fn headers_in_folders_are_found_and_listed_for_build_scripts() {
-    let folder = tempdir("wddm-ddi-kit-folder");
-    let header = synthetic::header(&facts()).replace("0x94bb3993, 0xc6c3", "0x94bb3993,\n 0xc6c3");
-    std::fs::write(folder.join("d3dkmddi.h"), header).expect("the folder can be written");
-    std::fs::write(folder.join("ntddk.h"), "#ifdef KERNEL\n#if KERNEL == 2\n#include <d3dkmddi.h>\n#endif\n#endif\n")
+/// A folder with the headers that a kit has, all of them empty but one. Gone when the test is.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str, header: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("wddm-ddi-kit-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("the system has a folder for such");
+        for name in ["windef.h", "dispmprt.h", "d3dkmthk.h"] {
+            std::fs::write(path.join(name), "#pragma once\n").expect("the folder can be written");
+        }
+        // Not all of Microsoft's headers are UTF-8.
+        std::fs::write(path.join("ntddk.h"), b"// \xa9\n").expect("the folder can be written");
+        std::fs::write(
+            path.join("d3dkmddi.h"),
+            format!("#if KERNEL == 2 && defined(_KERNEL_MODE)\n{header}\n#endif\n"),
+        )
         .expect("the folder can be written");
-    let headers = Headers {
-        folders: vec![folder.clone()],
-        definitions: vec![("KERNEL".into(), Some("2".into())), ("_KERNEL_MODE".into(), None)],
-        arguments: vec!["--warn-=no-everything".into()],
-    };
-    let read = headers.read("#include <ntddk.h>\n", &DECLARED).unwrap_or_else(|error| panic!("{error}"));
-    let agreement = compare(&read.bindings, &DECLARED).unwrap_or_else(|failure| panic!("{failure}"));
-    assert_eq!(agreement.kit.name, "10.0.26100");
-    let mut names: Vec<_> = read.files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
-    names.sort_unstable();
-    assert_eq!(names, ["d3dkmddi.h", "ntddk.h"]);
-    std::fs::remove_dir_all(&folder).expect("the folder can be removed");
+        Self(path)
+    }
+
+    fn headers(&self) -> Headers {
+        Headers {
+            folders: vec![self.0.clone()],
+            definitions: vec![("KERNEL".into(), Some("2".into())), ("_KERNEL_MODE".into(), None)],
+            arguments: vec!["--warn-=no-everything".into()],
+        }
+    }
 }
 
-/// A fresh folder for this test run.
-fn tempdir(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("the system has a folder for such");
-    folder
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A folder that stays behind is no failure of the test.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_build_script_sets_the_option_of_the_kit_and_watches_its_headers() {
+    let mut facts = facts_of(kit("10.0.28000"));
+    facts.enums.get_mut("DXGK_ENGINE_TYPE").expect("in the table").insert("DXGK_ENGINE_TYPE_NPU".into(), 99);
+    let folder = Folder::new("later", &synthetic::header(&facts));
+    let lines = script(&folder.headers()).unwrap_or_else(|error| panic!("{error}"));
+    let (cfg, rest) = lines.split_first().expect("there are lines");
+    assert_eq!(cfg, "cargo::rustc-cfg=wdk_28000");
+    let (news, watched) = rest.split_last().expect("there are more lines");
+    assert_eq!(
+        news,
+        "cargo::warning=the kit has DXGK_ENGINE_TYPE::DXGK_ENGINE_TYPE_NPU = 99 (0x63), which wddm-ddi does not know"
+    );
+    for name in ["ntddk.h", "windef.h", "dispmprt.h", "d3dkmddi.h", "d3dkmthk.h"] {
+        let line = format!("cargo::rerun-if-changed={}", folder.0.join(name).display());
+        assert!(watched.contains(&line), "{watched:?}");
+    }
+    assert_eq!(watched.len(), 5);
+}
+
+#[test]
+fn a_build_script_stops_with_the_first_difference_on_the_first_line() {
+    let facts = changed(|facts| row(facts, "DXGKARG_CREATEDOORBELL", "Flags").offset = 52);
+    let folder = Folder::new("other", &synthetic::header(&facts));
+    let text = script(&folder.headers()).expect_err("the headers differ");
+    assert_eq!(text, "DXGKARG_CREATEDOORBELL.Flags: wddm-ddi says offset 48, the kit's header says 52");
+}
+
+#[test]
+fn the_build_script_declares_the_option_of_every_kit() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build.rs");
+    let text = std::fs::read_to_string(path).expect("the build script is there");
+    for cfg in kits().expect("kits.json is well formed").iter().filter_map(|kit| kit.cfg.as_ref()) {
+        assert!(text.contains(&format!("cargo::rustc-check-cfg=cfg({cfg})")), "build.rs does not declare {cfg}");
+    }
 }
