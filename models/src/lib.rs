@@ -1,0 +1,69 @@
+//! Models of the three protocols by which nothing is ever lost, though nobody waits for anybody:
+//!
+//! - a fence's two values: a CPU that begins to wait while engines signal ([`Part::Race`]);
+//! - the wait lists of the GPU: a queue that begins to wait while engines signal ([`Part::WaitList`]);
+//! - the doorbell: user mode submits while the operating system takes the doorbell away ([`Part::Doorbell`]).
+//!
+//! What is checked is the production source, not a copy: `campanile-hw` is generic over where words live, and the other files
+//! (mail, wait lists and doorbells of the device, the ring of the user-mode driver, the list of waits and the states of a doorbell
+//! of the operating system) are compiled into this crate a second time, with the atomics and locks of a model checker in place of
+//! the processor's. What the models add by themselves are the surroundings: see `parts`.
+//!
+//! [`exhaustive`] tries every interleaving and every outcome that weak memory allows, for a few threads; [`random`] tries very many
+//! schedules of more threads under sequential consistency. Each part of a protocol that matters can be left out ([`Fault`]), and
+//! then a model must fail: a model that cannot fail proves nothing.
+
+pub mod exhaustive;
+pub mod random;
+
+use std::cell::Cell;
+
+/// A protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// CurrentValue, MonitoredValue, and CPUs that wait.
+    Race,
+    /// Wait lists of the GPU.
+    WaitList,
+    /// Submission from user mode.
+    Doorbell,
+}
+
+/// What is left out of a protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// The barrier between writing CurrentValue and reading MonitoredValue or the wait list.
+    SignalBarrier,
+    /// The barrier between writing MonitoredValue and reading CurrentValue.
+    MonitorBarrier,
+    /// CurrentValue is not read again after MonitoredValue was written.
+    Resample,
+    /// The barrier between entering a wait list and reading CurrentValue.
+    EnterBarrier,
+    /// CurrentValue is not read again after a wait list was entered.
+    SecondLook,
+    /// The write pointer is stored by a plain store.
+    SubmitBarrier,
+    /// RETRY is stored when the page is hidden and the hardware has looked.
+    LateRetry,
+    /// RETRY is stored after the page was hidden, and the hardware's last look is at the doorbell only.
+    RetryAfterHiding,
+    /// The hardware's last look is at the doorbell, and not at the write pointer.
+    LookAtDoorbellOnly,
+    /// The hardware does not look a last time.
+    LastLook,
+    /// Nobody looks after a connection: the hardware not at the write pointer, and user mode does not ring again. Either is enough.
+    LookAfterConnection,
+}
+
+thread_local! {
+    /// All threads of a model run on the thread that checks it.
+    static FAULT: Cell<Fault> = const { Cell::new(Fault::None) };
+}
+
+/// Whether `fault` is in force.
+fn left_out(fault: Fault) -> bool {
+    FAULT.get() == fault
+}

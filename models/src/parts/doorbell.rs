@@ -1,0 +1,349 @@
+//! A machine with one doorbell page: user mode that submits, the operating system and the driver that lend the page, and a node
+//! that polls it and runs what was submitted.
+//!
+//! Ring, doorbell states, page poller and mail are production files. The order of calls in which the operating system and the
+//! driver connect, steal and disconnect is written down here once more, without the DDI in between; see `Doorbell` of dxgkrnl and
+//! `Doorbells` of the driver.
+
+use super::buffer::Mapping;
+use super::doorbell_state::{Action, Event, State, View};
+use super::doorbells::Doorbells;
+use super::mail::Mail;
+use super::memory::HostMapping;
+use super::ring::{DoorbellWords, Status, UserRing};
+use super::shared::{Entries, Place, SharedWord};
+use super::sync::{AtomicU64, Mutex, Page, lock};
+use crate::{Fault, left_out};
+use campanile_hw::queue::RingGeometry;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
+
+/// The only doorbell page.
+const PAGE: u32 = 0;
+/// The node of all queues.
+const NODE: u32 = 0;
+/// Entries of a ring.
+const ENTRIES: u32 = 4;
+/// As in dxgkrnl.
+const ATTEMPTS: u32 = 4;
+
+/// The memory of a queue.
+struct Memory {
+    entries: Entries,
+    write_pointer: Place,
+    doorbell: Place,
+    status: Place,
+    last_queued: Place,
+}
+
+/// What user mode sees of a doorbell.
+struct Shown {
+    state: State,
+    on_driver: bool,
+}
+
+/// The doorbell of a queue.
+struct Doorbell {
+    memory: Memory,
+    exists: Mutex<()>,
+    shown: Mutex<Shown>,
+}
+
+impl View for Doorbell {
+    fn write_status(&self, status: D3DDDI_DOORBELLSTATUS) {
+        if !left_out(Fault::RetryAfterHiding) && !left_out(Fault::LateRetry) {
+            self.memory.status.store(status.0 as u64, Ordering::SeqCst);
+        }
+    }
+
+    fn hide(&self) {
+        self.turn(false);
+        if left_out(Fault::RetryAfterHiding) {
+            self.late_retry();
+        }
+    }
+}
+
+impl Doorbell {
+    fn turn(&self, shown: bool) {
+        if let Place::Doorbell(page) = &self.memory.doorbell {
+            page.show(shown);
+        }
+    }
+
+    fn late_retry(&self) {
+        let retry = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY;
+        self.memory.status.store(retry.0 as u64, Ordering::SeqCst);
+    }
+
+    /// `UserRing` as user mode makes it; the machine outlives it.
+    fn ring(&self) -> UserRing {
+        let memory = &self.memory;
+        let words = DoorbellWords {
+            doorbell: SharedWord::of(&memory.doorbell),
+            status: SharedWord::of(&memory.status),
+            last_queued: SharedWord::of(&memory.last_queued),
+        };
+        let (ring, control) = (Mapping::of_ring(&memory.entries), Mapping::of_control(&memory.write_pointer));
+        UserRing::new(&ring, &control, words).expect("the ring is legal")
+    }
+}
+
+/// How far the node has come with a queue.
+#[derive(Clone, Default)]
+struct Progress {
+    write: u64,
+    ran: u64,
+}
+
+/// Everything.
+pub(crate) struct Machine {
+    queues: Vec<Doorbell>,
+    device: Doorbells,
+    mail: Mail,
+    node: Mutex<Vec<Progress>>,
+    /// The driver's: who has the page, and since which connection.
+    page: Mutex<(Option<(u32, u64)>, u64)>,
+}
+
+impl Machine {
+    /// A machine with that many queues, none of which is connected.
+    pub(crate) fn new(queues: u32) -> Self {
+        let word = Arc::new(AtomicU64::new(0));
+        let mail = Mail::new(queues);
+        (0..queues).for_each(|queue| mail.set_node(queue, Some(NODE)));
+        let doorbell = |_| {
+            let memory = Memory {
+                entries: Entries::new(ENTRIES),
+                write_pointer: Place::zero(),
+                doorbell: Place::Doorbell(Page::new(Arc::clone(&word))),
+                status: Place::zero(),
+                last_queued: Place::zero(),
+            };
+            let shown = Mutex::new(Shown { state: State::Disconnected, on_driver: false });
+            let doorbell = Doorbell { memory, exists: Mutex::new(()), shown };
+            doorbell.late_retry();
+            doorbell
+        };
+        Self {
+            queues: (0..queues).map(doorbell).collect(),
+            device: Doorbells::new(HostMapping(vec![Arc::clone(&word)]), 1, false),
+            mail,
+            node: Mutex::new(vec![Progress::default(); queues as usize]),
+            page: Mutex::new((None, 0)),
+        }
+    }
+
+    // User mode.
+
+    /// Submits `count` times, as `Queue::submit` does.
+    pub(crate) fn submit(&self, queue: u32, count: u64) {
+        let ring = self.queues[queue as usize].ring();
+        for submission in 1..=count {
+            let mut status = UserRing::read_status(ring.publish(submission, commands(submission), 16, submission));
+            loop {
+                match status {
+                    Status::Connected => break,
+                    Status::Retry => {
+                        self.connect(queue);
+                        status = match left_out(Fault::LookAfterConnection) {
+                            false => UserRing::read_status(ring.ring_doorbell(submission)),
+                            true => ring.status(),
+                        };
+                    }
+                    other => panic!("the status {other:?} has no place here"),
+                }
+            }
+        }
+    }
+
+    // The operating system.
+
+    /// D3DKMTConnectDoorbell.
+    pub(crate) fn connect(&self, queue: u32) {
+        let doorbell = &self.queues[queue as usize];
+        let _exists = lock(&doorbell.exists);
+        for _ in 0..ATTEMPTS {
+            {
+                let mut shown = lock(&doorbell.shown);
+                if shown.state == State::Connected {
+                    return;
+                }
+                shown.state.apply(Event::Connect, doorbell);
+                shown.on_driver = true;
+            }
+            self.lend(queue);
+            let mut shown = lock(&doorbell.shown);
+            if shown.state.apply(Event::Shown, doorbell) == Action::Show {
+                doorbell.turn(true);
+                let connected = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED;
+                doorbell.memory.status.store(connected.0 as u64, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// The operating system wants the page back.
+    pub(crate) fn disconnect(&self, queue: u32) {
+        let doorbell = &self.queues[queue as usize];
+        let _exists = lock(&doorbell.exists);
+        let mut shown = lock(&doorbell.shown);
+        shown.state.apply(Event::Taken, doorbell);
+        let on_driver = std::mem::replace(&mut shown.on_driver, false);
+        drop(shown);
+        if on_driver {
+            let mut page = lock(&self.page);
+            if page.0.is_some_and(|(owner, _)| owner == queue) {
+                self.take_page(queue);
+                page.0 = None;
+            }
+        }
+        if left_out(Fault::LateRetry) {
+            doorbell.late_retry();
+        }
+    }
+
+    /// DxgkCbDisconnectDoorbell.
+    fn driver_takes(&self, queue: u32) {
+        let doorbell = &self.queues[queue as usize];
+        let mut shown = lock(&doorbell.shown);
+        if shown.state == State::Connected {
+            shown.on_driver = false;
+        }
+        shown.state.apply(Event::Taken, doorbell);
+    }
+
+    // The driver.
+
+    /// DxgkDdiConnectDoorbell.
+    fn lend(&self, queue: u32) {
+        loop {
+            let mut page = lock(&self.page);
+            page.1 += 1;
+            let stamp = page.1;
+            let victim = page.0;
+            match victim {
+                Some((owner, _)) if owner == queue => {
+                    page.0 = Some((queue, stamp));
+                    return;
+                }
+                Some((owner, _)) => {
+                    drop(page);
+                    self.driver_takes(owner);
+                    page = lock(&self.page);
+                }
+                None => {}
+            }
+            if page.0 != victim {
+                continue;
+            }
+            if let Some((owner, _)) = victim {
+                self.take_page(owner);
+                if left_out(Fault::LateRetry) {
+                    self.queues[owner as usize].late_retry();
+                }
+            }
+            self.device_connect(queue);
+            page.1 += 1;
+            page.0 = Some((queue, page.1));
+            return;
+        }
+    }
+
+    /// Command DisconnectDoorbell.
+    fn take_page(&self, queue: u32) {
+        let doorbell_only = left_out(Fault::LookAtDoorbellOnly) || left_out(Fault::RetryAfterHiding);
+        if !doorbell_only && !left_out(Fault::LastLook) {
+            self.device.disconnect(&self.mail, PAGE, queue).expect("it is connected");
+            return;
+        }
+        // The news of a last look that is left out goes nowhere.
+        let nowhere = Mail::new(self.queues.len() as u32);
+        nowhere.set_node(queue, Some(NODE));
+        nowhere.set_doorbell(queue, Some(PAGE));
+        self.device.disconnect(&nowhere, PAGE, queue).expect("it is connected");
+        self.mail.set_doorbell(queue, None);
+        if let Some(write) = nowhere.open(queue).and_then(|news| news.rung)
+            && doorbell_only
+        {
+            self.mail.rung(queue, write);
+        }
+    }
+
+    // The device.
+
+    /// Command ConnectDoorbell.
+    fn device_connect(&self, queue: u32) {
+        let mut node = lock(&self.node);
+        self.drain(&mut node);
+        self.device.connect(&self.mail, PAGE, queue).expect("the page is free");
+        if !left_out(Fault::LookAfterConnection) {
+            self.look(&mut node, queue);
+        }
+    }
+
+    /// Reads the write pointer.
+    fn look(&self, node: &mut [Progress], queue: u32) {
+        let write = self.queues[queue as usize].memory.write_pointer.load(Ordering::Acquire);
+        self.observe(node, queue, write, true);
+    }
+
+    /// Takes in a write pointer.
+    fn observe(&self, node: &mut [Progress], queue: u32, write: u64, trusted: bool) {
+        let progress = &mut node[queue as usize];
+        if write < progress.write && !trusted {
+            return self.look(node, queue);
+        }
+        assert!(write >= progress.write, "the write pointer went back");
+        let geometry = RingGeometry::new(ENTRIES).expect("the ring is legal");
+        geometry.pending(write, progress.ran).expect("the write pointer is believable");
+        progress.write = write;
+    }
+
+    fn drain(&self, node: &mut [Progress]) {
+        self.mail.set_pending(NODE, false);
+        let mut inbox = Vec::new();
+        self.mail.take_inbox(NODE, &mut inbox);
+        for queue in inbox {
+            let Some(news) = self.mail.open(queue) else { continue };
+            if let Some(write) = news.rung {
+                self.observe(node, queue, write, false);
+            }
+            if news.look {
+                self.look(node, queue);
+            }
+        }
+    }
+
+    /// Polls the page and runs what was submitted. True if there was anything.
+    pub(crate) fn step(&self) -> bool {
+        let rung = self.device.poll(&self.mail);
+        if !rung && !self.mail.pending(NODE) {
+            return false;
+        }
+        let mut node = lock(&self.node);
+        self.drain(&mut node);
+        let geometry = RingGeometry::new(ENTRIES).expect("the ring is legal");
+        for (progress, queue) in node.iter_mut().zip(&self.queues) {
+            while progress.ran < progress.write {
+                let found = queue.memory.entries.commands(geometry.slot(progress.ran));
+                progress.ran += 1;
+                assert_eq!(found, commands(progress.ran), "the entry was not there when its turn came");
+            }
+        }
+        true
+    }
+
+    /// User mode is done: the device finds everything that was submitted, each once and in order.
+    pub(crate) fn check(&self, count: u64) {
+        while self.step() {}
+        for (progress, queue) in lock(&self.node).iter().zip(0..) {
+            assert_eq!(progress.ran, count, "submissions of queue {queue} that ran");
+        }
+    }
+}
+
+/// The address of the commands of a submission.
+fn commands(submission: u64) -> u64 {
+    submission << 4
+}

@@ -1,0 +1,47 @@
+// The production files and the surroundings that the models give them. Included by `exhaustive` and by `random`, each of which has
+// a module `sync` with the atomics, locks and threads of its checker.
+
+#[path = "../parts/memory.rs"]
+mod memory;
+
+#[allow(dead_code, reason = "models use a part of it")]
+#[path = "../../../device/src/cmp/mail.rs"]
+mod mail;
+
+#[allow(dead_code, reason = "models use a part of it")]
+#[path = "../../../device/src/cmp/waits.rs"]
+mod waits;
+
+#[allow(dead_code, reason = "models use a part of it")]
+#[path = "../../../device/src/cmp/doorbells.rs"]
+mod doorbells;
+
+#[allow(dead_code, reason = "models use a part of it")]
+#[path = "../../../dxgkrnl/src/vidsch/watch.rs"]
+mod watch;
+
+#[allow(dead_code, reason = "models use a part of it")]
+#[path = "../../../dxgkrnl/src/vidsch/doorbell_state.rs"]
+mod doorbell_state;
+
+#[allow(dead_code, reason = "models use a part of it")]
+#[path = "../../../umd/src/ring.rs"]
+mod ring;
+
+#[path = "../parts/user.rs"]
+mod user;
+use user::{buffer, error, shared};
+
+#[path = "../parts/wait.rs"]
+mod wait;
+
+#[allow(dead_code, reason = "each checker uses a part of it")]
+#[path = "../parts/race.rs"]
+mod race;
+
+#[allow(dead_code, reason = "each checker uses a part of it")]
+#[path = "../parts/wait_list.rs"]
+mod wait_list;
+
+#[path = "../parts/doorbell.rs"]
+mod doorbell;

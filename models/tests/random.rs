@@ -1,0 +1,86 @@
+//! Nothing is lost in very many schedules; something is in one of them with a part of the protocol left out.
+
+use campanile_models::{Fault, Part, random::check};
+use std::fmt::Arguments;
+use std::io::Write;
+use std::panic::catch_unwind;
+
+/// Schedules of each model.
+const SCHEDULES: usize = if cfg!(debug_assertions) { 2_000 } else { 1_000_000 };
+/// Schedules among which a control must fail.
+const CONTROL: usize = 20_000;
+
+const ASLEEP: &str = "sleeps at";
+const HELD: &str = "the queue that waits for";
+const LOST: &str = "that ran";
+
+/// Says how much was checked, also when a test harness swallows what passing tests print.
+fn say(text: Arguments<'_>) {
+    writeln!(std::io::stderr(), "{text}").expect("there is somebody to tell");
+}
+
+fn passes(part: Part) {
+    let schedules = check(part, Fault::None, SCHEDULES);
+    assert_eq!(schedules, SCHEDULES);
+    say(format_args!("{part:?}: {schedules} schedules"));
+    if cfg!(debug_assertions) {
+        say(format_args!(
+            "{part:?}: ONLY {SCHEDULES} SCHEDULES BECAUSE THIS IS A DEBUG BUILD; a release build runs 1000000"
+        ));
+    }
+}
+
+/// The model fails, and the failure says `symptom`.
+fn fails(part: Part, fault: Fault, symptom: &str) {
+    let panic =
+        catch_unwind(|| check(part, fault, CONTROL)).expect_err("the model passes without a part of the protocol");
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or(panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default();
+    say(format_args!("{part:?} without {fault:?}: {}", text.replace('\n', ",")));
+    assert!(text.contains(symptom), "it failed, but for another reason: {text}");
+}
+
+#[test]
+fn no_schedule_of_three_engines_and_three_cpus_loses_a_wake() {
+    passes(Part::Race);
+}
+
+#[test]
+fn no_schedule_of_signals_rescans_and_three_waiting_queues_loses_a_wake() {
+    passes(Part::WaitList);
+}
+
+#[test]
+fn no_schedule_of_two_queues_with_one_doorbell_loses_or_repeats_a_submission() {
+    passes(Part::Doorbell);
+}
+
+#[test]
+fn without_the_second_sample_a_cpu_sleeps_on() {
+    fails(Part::Race, Fault::Resample, ASLEEP);
+}
+
+#[test]
+fn without_the_second_look_a_queue_is_held_for_good() {
+    fails(Part::WaitList, Fault::SecondLook, HELD);
+}
+
+#[test]
+fn a_submission_is_lost_if_retry_comes_after_the_last_look() {
+    fails(Part::Doorbell, Fault::LateRetry, LOST);
+}
+
+#[test]
+fn a_submission_is_lost_if_retry_comes_after_hiding_and_the_last_look_is_at_the_doorbell() {
+    fails(Part::Doorbell, Fault::RetryAfterHiding, LOST);
+}
+
+#[test]
+fn without_a_last_look_a_submission_is_lost() {
+    fails(Part::Doorbell, Fault::LastLook, LOST);
+}
+
+#[test]
+fn when_nobody_looks_after_a_connection_a_submission_is_lost() {
+    fails(Part::Doorbell, Fault::LookAfterConnection, LOST);
+}
