@@ -174,7 +174,8 @@ impl Doorbells {
         Ok(())
     }
 
-    /// Disconnects `queue` from doorbell `page`. Stores made before are passed on, later ones ignored.
+    /// Disconnects `queue` from doorbell `page`. Whatever was submitted before is found, by a last look at the
+    /// queue's write pointer; later stores are ignored.
     pub(crate) fn disconnect(&self, mail: &Mail, page: u32, queue: u32) -> Result<(), BadDoorbell> {
         if mail.doorbell_of(queue) != Some(page) {
             return Err(BadDoorbell);
@@ -187,8 +188,9 @@ impl Doorbells {
         }
         if self.global {
             table.armed.retain(|armed| *armed != queue);
-            mail.look(queue);
         }
+        // The store to the page may still be on its way when user mode reads its status, but the write pointer is not.
+        mail.look(queue);
         mail.set_doorbell(queue, None);
         if table.armed.is_empty() {
             table.connected.swap_remove(place as usize);
