@@ -22,7 +22,11 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Task {
     /// Builds campanile_kmd.sys and campanile_umd.dll with their PDBs into target/pe, without a Windows kit
-    Pe,
+    Pe {
+        /// Builds the standard library of the images too, even if the toolchain has it
+        #[arg(long)]
+        from_source: bool,
+    },
     /// Runs every test of the repository; the last line is the sum
     Test {
         /// Leaves out what takes long, and says what
@@ -52,7 +56,7 @@ enum Task {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.task {
-        Task::Pe => pe::build(&root()).map(drop),
+        Task::Pe { from_source } => pe::build(&root(), from_source).map(drop),
         // The sum stays the last line, so a failure adds no message of its own.
         Task::Test { quick } => return if test::test(&root(), quick) { ExitCode::SUCCESS } else { ExitCode::FAILURE },
         Task::Docs { check } => manual::manual(&root(), check).and_then(|()| manual::ddi_table(&root(), check)),

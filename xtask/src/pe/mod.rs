@@ -1,0 +1,64 @@
+//! Building the Windows images here: `campanile_kmd.sys` and `campanile_umd.dll` with their PDBs, without a Windows kit, and the
+//! images that only tests load.
+
+mod standard;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use standard::StandardLibrary;
+
+/// Target of the images.
+const TARGET: &str = "x86_64-pc-windows-msvc";
+
+/// One image: package, and the file that Windows wants, below `target/pe`.
+struct Image {
+    package: &'static str,
+    file: &'static str,
+}
+
+const IMAGES: [Image; 3] = [
+    Image { package: "campanile_kmd", file: "campanile_kmd.sys" },
+    Image { package: "campanile_umd", file: "campanile_umd.dll" },
+    Image { package: "faulty", file: "test/faulty.sys" },
+];
+
+/// Builds the images into `target/pe` and returns that folder. With `from_source` the standard library is built too, even if the
+/// toolchain has it.
+///
+/// # Errors
+/// One sentence that says what is missing and how to get it.
+pub(crate) fn build(root: &Path, from_source: bool) -> Result<PathBuf, String> {
+    let library = StandardLibrary::find(root, from_source)?;
+    println!("standard library of {TARGET}: {library}");
+    let out = root.join("target").join("pe");
+    for image in &IMAGES {
+        compile(root, image, &library)?;
+        let built = root.join("target").join(TARGET).join("pe").join(image.package);
+        let target = out.join(image.file);
+        copy(&built.with_extension("dll"), &target)?;
+        copy(&built.with_extension("pdb"), &target.with_extension("pdb"))?;
+        println!("{}", target.display());
+    }
+    Ok(out)
+}
+
+fn compile(root: &Path, image: &Image, library: &StandardLibrary) -> Result<(), String> {
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .current_dir(root)
+        .args(["rustc", "--quiet", "--lib", "--crate-type", "cdylib", "--profile", "pe", "--target", TARGET])
+        .args(["--package", image.package])
+        .args(["--config", &format!("target.{TARGET}.linker=\"rust-lld\"")]);
+    library.choose(&mut command);
+    let status = command.status().map_err(|error| format!("cargo does not start: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{} was not built", image.file)) }
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let failed = |error| format!("{} -> {}: {error}", from.display(), to.display());
+    if let Some(folder) = to.parent() {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    std::fs::copy(from, to).map(drop).map_err(failed)
+}
