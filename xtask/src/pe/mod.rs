@@ -33,8 +33,7 @@ pub(crate) fn build(root: &Path, from_source: bool) -> Result<PathBuf, String> {
     println!("standard library of {TARGET}: {library}");
     let out = root.join("target").join("pe");
     for image in &IMAGES {
-        compile(root, image, &library)?;
-        let built = root.join("target").join(TARGET).join("pe").join(image.package);
+        let built = compile(root, image, &library)?.join(TARGET).join("pe").join(image.package);
         let target = out.join(image.file);
         copy(&built.with_extension("dll"), &target)?;
         copy(&built.with_extension("pdb"), &target.with_extension("pdb"))?;
@@ -43,16 +42,17 @@ pub(crate) fn build(root: &Path, from_source: bool) -> Result<PathBuf, String> {
     Ok(out)
 }
 
-fn compile(root: &Path, image: &Image, library: &StandardLibrary) -> Result<(), String> {
+/// Builds an image; the folder that cargo built in.
+fn compile(root: &Path, image: &Image, library: &StandardLibrary) -> Result<PathBuf, String> {
     let mut command = Command::new(env!("CARGO"));
     command
         .current_dir(root)
         .args(["rustc", "--quiet", "--lib", "--crate-type", "cdylib", "--profile", "pe", "--target", TARGET])
         .args(["--package", image.package])
         .args(["--config", &format!("target.{TARGET}.linker=\"rust-lld\"")]);
-    library.choose(&mut command);
+    let target = library.choose(root, &mut command);
     let status = command.status().map_err(|error| format!("cargo does not start: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{} was not built", image.file)) }
+    if status.success() { Ok(target) } else { Err(format!("{} was not built", image.file)) }
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), String> {

@@ -52,12 +52,16 @@ impl StandardLibrary {
         sources(root, &version, Path::new(sysroot.trim())).map(Self::Sources)
     }
 
-    /// Makes cargo use it.
-    pub(super) fn choose(&self, command: &mut Command) {
-        if let Self::Sources(library) = self {
-            // Building the standard library is not a stable feature; neither is saying where its sources are.
-            command.env("RUSTC_BOOTSTRAP", "1").env("__CARGO_TESTS_ONLY_SRC_ROOT", library).arg(CRATES);
-        }
+    /// Makes cargo use it and build in the folder that is returned.
+    pub(super) fn choose(&self, root: &Path, command: &mut Command) -> PathBuf {
+        let target = root.join("target");
+        let Self::Sources(library) = self else { return target };
+        // Building the standard library is not a stable feature; neither is saying where its sources are.
+        command.env("RUSTC_BOOTSTRAP", "1").env("__CARGO_TESTS_ONLY_SRC_ROOT", library).arg(CRATES);
+        // Cargo remembers by folder what the compiler can do, which is more with unstable features.
+        let target = target.join("from-source");
+        command.arg("--target-dir").arg(&target);
+        target
     }
 }
 
