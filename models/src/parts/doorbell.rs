@@ -199,6 +199,7 @@ impl Machine {
             }
         }
         if left_out(Fault::LateRetry) {
+            self.step();
             doorbell.late_retry();
         }
     }
