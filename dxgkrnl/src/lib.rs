@@ -33,4 +33,4 @@ pub use pci::PciError;
 pub use process::{Attached, Process};
 pub use thunks::share::{D3DKMTOpenNativeFenceFromNtHandle, D3DKMTShareObjects, NtClose};
 pub use thunks::thunks;
-pub use vidsch::Tree;
+pub use vidsch::{FenceLog, FenceLogEntry, FenceOperation, GpuClock, QueueFenceLog, Tree};

@@ -121,6 +121,7 @@ impl VidSch {
         if context.is_destroyed() {
             return Err(STATUS_INVALID_HANDLE);
         }
+        let logs = if flags.UserModeSubmission() { Some(self.new_fence_logs(context.device())?) } else { None };
         let system = self.queues.reserve();
         let mut args = DXGKARG_CREATEHWQUEUE::zeroed();
         args.hHwQueue = system.raw();
@@ -150,6 +151,13 @@ impl VidSch {
             gone: AtomicBool::new(false),
             teardown: Mutex::new(false),
         });
+        if let Some(logs) = logs
+            && let Err(status) = self.attach_fence_logs(&queue, logs)
+        {
+            let destroyed = adapter.miniport.destroy_hw_queue(kmd.raw());
+            self.must_not_fail("DxgkDdiDestroyHwQueue", destroyed);
+            return Err(status);
+        }
         self.queues.publish(system, &queue);
         context.add_queue(&queue);
         Ok(queue)
@@ -317,6 +325,7 @@ impl HwQueue {
             let status = self.context.adapter().miniport.destroy_hw_queue(self.kmd.raw());
             self.sch().must_not_fail("DxgkDdiDestroyHwQueue", status);
             self.gone.store(true, Ordering::Release);
+            self.sch().detach_fence_logs(self);
             self.sch().queues.retire(self.system);
             self.context.remove_queue(self);
             self.progress.destroy();

@@ -169,8 +169,10 @@ impl VidSch {
         core::mem::swap(&mut *acting, &mut *lock(&self.pending));
         // Waiting threads first, everything else is less urgent.
         batch::evaluate(&acting.fences);
+        let signalled = Self::devices_of(&acting.fences);
         acting.fences.clear();
-        if core::mem::take(&mut acting.scan_native) {
+        let scan_native = core::mem::take(&mut acting.scan_native);
+        if scan_native {
             self.evaluate_watched(true);
         }
         if core::mem::take(&mut acting.scan_monitored) {
@@ -187,6 +189,12 @@ impl VidSch {
         }
         for work in acting.work.drain(..) {
             self.worker.add(work);
+        }
+        // Last: nobody waits for what the logs tell.
+        if scan_native {
+            self.read_fence_logs(None);
+        } else if !signalled.is_empty() {
+            self.read_fence_logs(Some(&signalled));
         }
     }
 

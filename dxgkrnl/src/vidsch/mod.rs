@@ -15,6 +15,8 @@ mod close;
 mod doorbell;
 mod doorbell_state;
 mod fence;
+mod fence_log;
+mod fence_log_reader;
 mod hw_context;
 mod hw_queue;
 mod inspect;
@@ -49,6 +51,8 @@ use crate::verifier::{Bugcheck, Verifier};
 pub(crate) use batch::signal;
 pub(crate) use doorbell::{Doorbell, Request as DoorbellRequest};
 pub(crate) use fence::SharedFence;
+pub use fence_log::{GpuClock, QueueFenceLog};
+pub use fence_log_reader::{FenceLog, FenceLogEntry, FenceOperation};
 pub(crate) use hw_context::HwContext;
 pub(crate) use hw_queue::HwQueue;
 pub use inspect::Tree;
@@ -58,6 +62,7 @@ pub(crate) use sync_object::SyncObject;
 
 use close::DeviceWork;
 use fence::Fence;
+use fence_log::FenceLogs;
 use interrupt::Pending;
 use node::Node;
 use registry::Registry;
@@ -96,6 +101,7 @@ pub(crate) struct VidSch {
     /// Answer of DxgkDdiSetupPriorityBands.
     bands: OnceLock<NTSTATUS>,
     worker: Worker,
+    fence_logs: FenceLogs,
     /// Addresses for DDI calls that update fence values, on a machine that takes them away afterwards.
     window: Option<Window>,
     /// True once stopping has begun. Held for reading while objects are created. Lock order: before everything else
@@ -129,6 +135,7 @@ impl VidSch {
             class: Mutex::new(()),
             bands: OnceLock::new(),
             worker: Worker::default(),
+            fence_logs: FenceLogs::default(),
             window: adapter.machine.config().short_lived_addresses.then(Window::new).and_then(Result::ok),
             stopped: RwLock::new(false),
         });

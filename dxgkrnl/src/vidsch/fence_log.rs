@@ -1,0 +1,468 @@
+//! Fence log buffers of user-mode queues: made with the queue, read in the DPC of native fence reports, replaced while the
+//! queue runs when a tracer wants larger ones.
+//!
+//! A queue that the kernel submits to has none: its waits and signals are the kernel's own. [native-gpu-fence-objects: log
+//! buffer design]
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::{HANDLE, LUID};
+
+use crate::adapter::Adapter;
+use crate::device::Device;
+use crate::machine::{Machine, lock};
+use crate::miniport::KmdHandle;
+use crate::process::Process;
+use crate::ram::{PAGE_SIZE, Pages};
+use crate::vidmm::{AddressSpace, Protection};
+
+use super::VidSch;
+use super::batch;
+use super::fence_log_reader::{FenceLog, FenceOperation, Outcome, Reader, Source};
+use super::hw_queue::HwQueue;
+
+const HEADER: usize = size_of::<DXGK_NATIVE_FENCE_LOG_HEADER>();
+const ENTRY: usize = size_of::<DXGK_NATIVE_FENCE_LOG_ENTRY>();
+/// Entries of a buffer of one page.
+const ENTRIES: u32 = ((PAGE_SIZE as usize - HEADER) / ENTRY) as u32;
+/// Most entries of a buffer that a tracer may ask for.
+const ENTRIES_MAX: u32 = 1 << 16;
+/// Entries of a log that are kept for [`Machine::fence_log`] while nobody traces.
+const KEEP: usize = 256;
+/// The same while somebody does.
+const KEEP_TRACED: usize = 1 << 20;
+/// Queues that are gone and whose logs are kept for a tracer.
+const FINISHED_MAX: usize = 1 << 14;
+
+/// Logs of one user-mode queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueFenceLog {
+    /// Identity of the queue, never used again.
+    pub queue: u64,
+    /// Node that runs it.
+    pub node: u32,
+    /// Process that made it.
+    pub process: u64,
+    /// Handle of its progress fence in the process.
+    pub progress_fence: u32,
+    /// Waits that were satisfied.
+    pub waits: FenceLog,
+    /// Signals that were executed.
+    pub signals: FenceLog,
+}
+
+/// Both clocks at one moment. [d3dkmdt: DXGK_GPUCLOCKDATA]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuClock {
+    /// Ticks a second of the GPU clock.
+    pub gpu_frequency: u64,
+    /// The GPU clock.
+    pub gpu: u64,
+    /// The CPU's performance counter, in ticks of 100 ns.
+    pub cpu: u64,
+}
+
+impl GpuClock {
+    /// The performance counter at the moment in which the GPU clock showed `gpu`.
+    pub fn cpu_time(&self, gpu: u64) -> i128 {
+        let ticks = i128::from(gpu) - i128::from(self.gpu);
+        i128::from(self.cpu) + ticks * 10_000_000 / i128::from(self.gpu_frequency.max(1))
+    }
+}
+
+/// One buffer: its pages, and where the GPU has them. Taken out of the process when dropped, at PASSIVE_LEVEL.
+struct Buffer {
+    pages: Pages,
+    space: Arc<AddressSpace>,
+    address: u64,
+    entries: u32,
+}
+
+impl Buffer {
+    fn new(device: &Device, kind: DXGK_NATIVE_FENCE_LOG_TYPE, entries: u32) -> Result<Self, NTSTATUS> {
+        let bytes = HEADER as u64 + u64::from(entries) * ENTRY as u64;
+        let pages = device.adapter.machine.ram().allocate(bytes, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
+        pages.zero();
+        let mut header = DXGK_NATIVE_FENCE_LOG_HEADER::zeroed();
+        header.Type = kind;
+        header.NumberOfEntries = u64::from(entries);
+        // SAFETY: the pages are this object's own, aligned and larger than a header; the GPU does not know them yet.
+        unsafe { pages.kernel_address().cast::<DXGK_NATIVE_FENCE_LOG_HEADER>().write(header) };
+        let space = Arc::clone(&device.process.space);
+        let address = space.map_pages(&pages, Protection::ReadWrite)?;
+        Ok(Self { pages, space, address, entries })
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        debug_assert!(offset as u64 + 8 <= self.pages.len());
+        // SAFETY: callers stay inside the header and the entries, which the pages hold.
+        let place = unsafe { self.pages.kernel_address().add(offset) };
+        // SAFETY: 8-aligned, mapped as long as the pages live, and the GPU writes it as 64 bits at once.
+        unsafe { AtomicU64::from_ptr(place.cast().as_ptr()) }
+    }
+}
+
+impl Source for Buffer {
+    fn position(&self) -> u64 {
+        // What is read of the entries afterwards is not older, and what was read before is not newer.
+        fence(Ordering::SeqCst);
+        self.word(0).load(Ordering::SeqCst)
+    }
+
+    fn entry(&self, index: u32) -> [u64; 6] {
+        let start = HEADER + (index % self.entries.max(1)) as usize * ENTRY;
+        std::array::from_fn(|word| self.word(start + word * 8).load(Ordering::Acquire))
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.space.unmap(self.address);
+    }
+}
+
+struct Log {
+    buffer: Buffer,
+    reader: Reader,
+}
+
+/// Buffers of a queue that does not exist yet: waits, signals.
+pub(super) struct NewBuffers([Buffer; 2]);
+
+struct QueueLogs {
+    system: KmdHandle,
+    kmd: KmdHandle,
+    device: Arc<Device>,
+    node: u32,
+    process: u64,
+    progress_fence: u32,
+    /// Waits, signals.
+    logs: [Log; 2],
+    reported: bool,
+}
+
+impl QueueLogs {
+    fn fetch(&mut self) -> QueueFenceLog {
+        let [waits, signals] = &mut self.logs;
+        QueueFenceLog {
+            queue: self.system.raw().addr() as u64,
+            node: self.node,
+            process: self.process,
+            progress_fence: self.progress_fence,
+            waits: waits.reader.fetch(),
+            signals: signals.reader.fetch(),
+        }
+    }
+
+    /// Reads without barrier and forgets that it did.
+    fn glance(&mut self) -> QueueFenceLog {
+        let readers = self.logs.each_ref().map(|log| log.reader.clone());
+        let news = self.has_news();
+        self.read(news);
+        let found = self.fetch();
+        for (log, reader) in self.logs.iter_mut().zip(readers) {
+            log.reader = reader;
+        }
+        found
+    }
+
+    fn has_news(&self) -> [Option<u64>; 2] {
+        self.logs.each_ref().map(|log| log.reader.peek(&log.buffer))
+    }
+
+    /// Reads both logs up to these positions.
+    fn read(&mut self, positions: [Option<u64>; 2]) -> Outcome {
+        let mut sum = Outcome::default();
+        for (log, position) in self.logs.iter_mut().zip(positions) {
+            if let Some(position) = position {
+                let outcome = log.reader.read(&log.buffer, position);
+                sum.read += outcome.read;
+                sum.overrun |= outcome.overrun;
+                sum.violations += outcome.violations;
+            }
+        }
+        sum
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// Queues by identity of their device, in the order of their creation.
+    devices: HashMap<u64, Vec<QueueLogs>>,
+    /// Entries that a tracer asked for.
+    traced: Option<u32>,
+    /// What queues that are gone left for a tracer.
+    finished: Vec<QueueFenceLog>,
+}
+
+impl State {
+    fn entries(&self) -> u32 {
+        self.traced.unwrap_or(ENTRIES)
+    }
+
+    fn keep(&self) -> usize {
+        if self.traced.is_some() { KEEP_TRACED } else { KEEP }
+    }
+}
+
+/// The fence logs of an adapter.
+#[derive(Default)]
+pub(super) struct FenceLogs {
+    /// Lock order: after everything of the scheduler but leaves; held across DxgkDdiUpdateNativeFenceLogs and
+    /// DxgkDdiSetNativeFenceLogBuffer, so that a reader's barrier and its reading belong together.
+    state: Mutex<State>,
+}
+
+impl FenceLogs {
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+const KINDS: [(DXGK_NATIVE_FENCE_LOG_TYPE, FenceOperation); 2] = [
+    (DXGK_NATIVE_FENCE_LOG_TYPE::DXGK_NATIVE_FENCE_LOG_TYPE_WAITS, FenceOperation::WaitUnblocked),
+    (DXGK_NATIVE_FENCE_LOG_TYPE::DXGK_NATIVE_FENCE_LOG_TYPE_SIGNALS, FenceOperation::SignalExecuted),
+];
+
+fn new_buffers(device: &Device, entries: u32) -> Result<[Buffer; 2], NTSTATUS> {
+    let [(waits, _), (signals, _)] = KINDS;
+    Ok([Buffer::new(device, waits, entries)?, Buffer::new(device, signals, entries)?])
+}
+
+/// Tells the driver where a log of a queue is from now on.
+fn set(adapter: &Adapter, queue: KmdHandle, buffer: &Buffer) -> NTSTATUS {
+    let mut args = DXGKARG_SETNATIVEFENCELOGBUFFER::zeroed();
+    args.hHwQueue = queue.raw();
+    args.NumberOfEntries = buffer.entries;
+    args.LogBufferCpuVa = buffer.pages.kernel_address().cast().as_ptr();
+    args.LogBufferGpuVa = buffer.address;
+    adapter.miniport.set_native_fence_log_buffer(&args)
+}
+
+impl VidSch {
+    /// Makes the two buffers that a queue of `device` will have.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY, or why they cannot be mapped.
+    pub(super) fn new_fence_logs(&self, device: &Device) -> Result<NewBuffers, NTSTATUS> {
+        let entries = self.fence_logs.state().entries();
+        new_buffers(device, entries).map(NewBuffers)
+    }
+
+    /// Gives a queue that was just created its logs.
+    ///
+    /// # Errors
+    /// What the driver answered; the queue then has to go.
+    pub(super) fn attach_fence_logs(&self, queue: &HwQueue, buffers: NewBuffers) -> Result<(), NTSTATUS> {
+        let context = queue.context();
+        let (system, kmd) = queue.handles();
+        let NewBuffers(buffers) = buffers;
+        let mut state = self.fence_logs.state();
+        let keep = state.keep();
+        for buffer in &buffers {
+            set(context.adapter(), kmd, buffer).ok()?;
+        }
+        let mut kinds = KINDS.iter();
+        let logs = buffers.map(|buffer| {
+            let operation = kinds.next().map_or(FenceOperation::SignalExecuted, |(_, operation)| *operation);
+            Log { reader: Reader::new(operation, buffer.entries, keep), buffer }
+        });
+        state.devices.entry(context.device().id()).or_default().push(QueueLogs {
+            system,
+            kmd,
+            device: Arc::clone(context.device()),
+            node: context.node(),
+            process: Process::current().map_or(0, |process| process.id()),
+            progress_fence: queue.progress_handle(),
+            logs,
+            reported: false,
+        });
+        Ok(())
+    }
+
+    /// The driver has let go of a queue: its logs are complete and are not written any more.
+    pub(super) fn detach_fence_logs(&self, queue: &HwQueue) {
+        let id = queue.context().device().id();
+        let mut state = self.fence_logs.state();
+        let Some(queues) = state.devices.get_mut(&id) else { return };
+        let Some(at) = queues.iter().position(|logs| logs.system == queue.handles().0) else { return };
+        let mut logs = queues.remove(at);
+        if queues.is_empty() {
+            state.devices.remove(&id);
+        }
+        let news = logs.has_news();
+        logs.read(news);
+        if state.traced.is_some() && state.finished.len() < FINISHED_MAX {
+            state.finished.push(logs.fetch());
+        }
+        // The buffers go without the lock: that takes those of the memory manager.
+        drop(state);
+        drop(logs);
+    }
+
+    /// Reads what is new in the logs of these devices, or of all. A log that was overrun does not say what was signalled,
+    /// so the fences of its device are looked at themselves.
+    pub(super) fn read_fence_logs(&self, devices: Option<&[u64]>) {
+        let overrun = self.read_locked(&mut self.fence_logs.state(), devices);
+        if !overrun.is_empty() {
+            self.evaluate_devices(&overrun);
+        }
+    }
+
+    /// As [`VidSch::read_fence_logs`]; returns the devices with an overrun.
+    fn read_locked(&self, state: &mut State, devices: Option<&[u64]>) -> Vec<u64> {
+        let wanted = |id: &u64| devices.is_none_or(|devices| devices.contains(id));
+        let mut news = Vec::new();
+        let mut handles: Vec<HANDLE> = Vec::new();
+        let mut adapter = None;
+        for (id, queues) in state.devices.iter().filter(|(id, _)| wanted(id)) {
+            for (at, logs) in queues.iter().enumerate() {
+                let positions = logs.has_news();
+                if positions.iter().any(Option::is_some) {
+                    news.push((*id, at, positions));
+                    handles.push(logs.kmd.raw());
+                    adapter.get_or_insert_with(|| Arc::clone(&logs.device.adapter));
+                }
+            }
+        }
+        let Some(adapter) = adapter else { return Vec::new() };
+        let mut args = DXGKARG_UPDATENATIVEFENCELOGS::zeroed();
+        args.NumberOfQueues = handles.len() as u32;
+        args.hHWQueue = handles.as_mut_ptr();
+        let status = adapter.miniport.update_native_fence_logs(&args);
+        self.must_not_fail("DxgkDdiUpdateNativeFenceLogs", status);
+        let mut overrun = Vec::new();
+        for (id, at, positions) in news {
+            let Some(logs) = state.devices.get_mut(&id).and_then(|queues| queues.get_mut(at)) else { continue };
+            let outcome = logs.read(positions);
+            if outcome.overrun && !overrun.contains(&id) {
+                overrun.push(id);
+            }
+            if outcome.violations != 0 && !std::mem::replace(&mut logs.reported, true) {
+                self.verifier.log(format!(
+                    "a fence log of a queue on node {} breaks its rules: time went back, or it holds what cannot be",
+                    logs.node
+                ));
+            }
+        }
+        overrun
+    }
+
+    /// Looks at every fence of these devices that somebody waits for.
+    fn evaluate_devices(&self, devices: &[u64]) {
+        let fences: Vec<_> = lock(self.watched(true)).values().filter_map(std::sync::Weak::upgrade).collect();
+        let of_device =
+            |fence: &Arc<super::fence::Fence>| fence.opened().iter().any(|opened| devices.contains(&opened.device()));
+        let fences: Vec<_> = fences.into_iter().filter(of_device).collect();
+        batch::evaluate(&fences);
+    }
+
+    /// Devices that have these fences open.
+    pub(super) fn devices_of(fences: &[Arc<super::fence::Fence>]) -> Vec<u64> {
+        let mut devices: Vec<u64> =
+            fences.iter().flat_map(|fence| fence.opened()).map(|opened| opened.device()).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        devices
+    }
+
+    /// Replaces every buffer by one of `entries`, while the queues run.
+    fn resize_fence_logs(&self, traced: Option<u32>) -> Result<(), NTSTATUS> {
+        let targets: Vec<(u64, KmdHandle, Arc<Device>)> = {
+            let mut state = self.fence_logs.state();
+            state.traced = traced;
+            let queues = state.devices.iter().flat_map(|(id, queues)| queues.iter().map(|queue| (*id, queue)));
+            queues.map(|(id, queue)| (id, queue.system, Arc::clone(&queue.device))).collect()
+        };
+        for (id, system, device) in targets {
+            // Made without the lock: that takes those of the memory manager.
+            let entries = self.fence_logs.state().entries();
+            let mut buffers = new_buffers(&device, entries)?;
+            let mut state = self.fence_logs.state();
+            let keep = state.keep();
+            let queue = state.devices.get_mut(&id).and_then(|queues| queues.iter_mut().find(|q| q.system == system));
+            let Some(queue) = queue else { continue };
+            let (kmd, mut overrun) = (queue.kmd, false);
+            for (log, buffer) in queue.logs.iter_mut().zip(&mut buffers) {
+                set(&device.adapter, kmd, buffer).ok()?;
+                // The old buffer is complete and not written any more.
+                if let Some(position) = log.reader.peek(&log.buffer) {
+                    overrun |= log.reader.read(&log.buffer, position).overrun;
+                }
+                std::mem::swap(&mut log.buffer, buffer);
+                log.reader.restart(log.buffer.entries, keep);
+            }
+            drop(state);
+            if overrun {
+                self.evaluate_devices(&[id]);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Machine {
+    /// What the user-mode queues of an adapter have logged since the last call, oldest queue of each device first; `None`
+    /// without such an adapter. Without [`Machine::trace_fences`] only the latest 256 entries of a log are kept, and what
+    /// a queue logged is gone with it.
+    pub fn fence_log(&self, luid: LUID) -> Option<Vec<QueueFenceLog>> {
+        let adapter = self.adapter(luid)?;
+        let sch = adapter.scheduler()?;
+        let mut state = sch.fence_logs.state();
+        let overrun = sch.read_locked(&mut state, None);
+        let mut logs = std::mem::take(&mut state.finished);
+        logs.extend(state.devices.values_mut().flatten().map(QueueLogs::fetch));
+        drop(state);
+        if !overrun.is_empty() {
+            sch.evaluate_devices(&overrun);
+        }
+        logs.sort_by_key(|log| log.queue);
+        Some(logs)
+    }
+
+    /// What [`Machine::fence_log`] would find if the driver were not asked to complete the logs first. Changes nothing: the
+    /// entries are there for the next call. Shows whether DxgkDdiUpdateNativeFenceLogs is needed.
+    pub fn fence_log_without_barrier(&self, luid: LUID) -> Option<Vec<QueueFenceLog>> {
+        let adapter = self.adapter(luid)?;
+        let sch = adapter.scheduler()?;
+        let mut state = sch.fence_logs.state();
+        let mut logs: Vec<QueueFenceLog> = state.devices.values_mut().flatten().map(QueueLogs::glance).collect();
+        logs.sort_by_key(|log| log.queue);
+        Some(logs)
+    }
+
+    /// Gives every user-mode queue of an adapter, those to come included, logs of `entries`, so that a tracer that calls
+    /// [`Machine::fence_log`] now and then loses none; `None` ends that. Running queues get new buffers while they run.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for no entries, more than 65536, or an adapter that is not there; STATUS_NO_MEMORY; what
+    /// the driver answered. Some queues then keep the logs they had.
+    pub fn trace_fences(&self, luid: LUID, entries: Option<u32>) -> Result<(), NTSTATUS> {
+        if entries.is_some_and(|entries| entries == 0 || entries > ENTRIES_MAX) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let adapter = self.adapter(luid).ok_or(STATUS_INVALID_PARAMETER)?;
+        let sch = adapter.scheduler().ok_or(STATUS_INVALID_PARAMETER)?;
+        let _running = sch.enter()?;
+        sch.resize_fence_logs(entries)
+    }
+
+    /// Reads the clocks of a node and of the CPU together; `None` without such an adapter, or if the driver fails.
+    pub fn gpu_clock(&self, luid: LUID, node: u32) -> Option<GpuClock> {
+        let adapter = self.adapter(luid).filter(|adapter| (node as usize) < adapter.caps().nodes.len())?;
+        let mut data = DXGK_GPUCLOCKDATA {
+            GpuFrequency: 0,
+            GpuClockCounter: 0,
+            CpuClockCounter: 0,
+            Flags: DXGK_GPUCLOCKDATA_FLAGS::new(),
+        };
+        let status = adapter.miniport.calibrate_gpu_clock(adapter.context().raw(), node, 0, &mut data);
+        let clock = GpuClock { gpu_frequency: data.GpuFrequency, gpu: data.GpuClockCounter, cpu: data.CpuClockCounter };
+        (status.is_success() && clock.gpu_frequency != 0).then_some(clock)
+    }
+}
