@@ -166,6 +166,59 @@ typedef int32_t campanile_model;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// What a command does. It uses the members named; the others are ignored.
+enum campanile_command_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // Nothing.
+  CAMPANILE_COMMAND_KIND_NOP = 0,
+  // As campanile_record_copy: destination, source, size.
+  CAMPANILE_COMMAND_KIND_COPY = 1,
+  // As campanile_record_copy_rows: destination, source, row_bytes, rows, source_pitch, destination_pitch.
+  CAMPANILE_COMMAND_KIND_COPY_ROWS = 2,
+  // As campanile_record_fill: destination, size, pattern.
+  CAMPANILE_COMMAND_KIND_FILL = 3,
+  // As campanile_record_signal: fence, value.
+  CAMPANILE_COMMAND_KIND_SIGNAL = 4,
+  // As campanile_record_wait: fence, value.
+  CAMPANILE_COMMAND_KIND_WAIT = 5,
+  // As campanile_record_timestamp: destination.
+  CAMPANILE_COMMAND_KIND_TIMESTAMP = 6,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum campanile_command_kind campanile_command_kind;
+#else
+typedef int32_t campanile_command_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// What happened on a queue. It uses the members named.
+enum campanile_event_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // A wait of the GPU for a fence was recorded: fence, value.
+  CAMPANILE_EVENT_KIND_WAIT_QUEUED = 0,
+  // A signal of a fence by the GPU was recorded: fence, value.
+  CAMPANILE_EVENT_KIND_SIGNAL_QUEUED = 1,
+  // A submission was handed over: value is its progress value; rung is 1 if a doorbell was rung for it, 0 if it went through
+  // the kernel.
+  CAMPANILE_EVENT_KIND_SUBMITTED = 2,
+  // The doorbell had been taken away and was connected again: value is the progress value that was submitted last.
+  CAMPANILE_EVENT_KIND_RECONNECTED = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum campanile_event_kind campanile_event_kind;
+#else
+typedef int32_t campanile_event_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // An adapter.
 typedef struct {
   // The handle; 0 is none.
@@ -206,6 +259,32 @@ typedef struct {
   uint64_t id;
 } campanile_queue;
 
+// One command of campanile_submit_commands.
+typedef struct {
+  // A campanile_command_kind.
+  int32_t kind;
+  // Pattern of a fill.
+  uint32_t pattern;
+  // Address written.
+  uint64_t destination;
+  // Address read.
+  uint64_t source;
+  // Bytes copied or filled.
+  uint64_t size;
+  // Fence of a signal or wait.
+  campanile_fence fence;
+  // Value signalled or waited for.
+  uint64_t value;
+  // Bytes of one row.
+  uint32_t row_bytes;
+  // Rows, at least 1.
+  uint32_t rows;
+  // Distance of source rows.
+  uint32_t source_pitch;
+  // Distance of destination rows.
+  uint32_t destination_pitch;
+} campanile_command;
+
 // Copies `rows` runs of `row_bytes` bytes; run i goes from `source + i * source_pitch` to
 // `destination + i * destination_pitch`.
 typedef struct {
@@ -234,6 +313,21 @@ typedef struct {
   // Submissions that the kernel-mode driver had to be told of.
   uint64_t notifications;
 } campanile_queue_stats_t;
+
+// One thing that happened on a queue.
+typedef struct {
+  // A campanile_event_kind.
+  int32_t kind;
+  // The operating system's handle of the fence.
+  uint32_t fence;
+  // Value of the fence or progress value.
+  uint64_t value;
+  // Whether a doorbell was rung.
+  int32_t rung;
+} campanile_queue_event;
+
+// Is told of an event, on the thread that uses the queue. It should note and return; the queue is busy meanwhile.
+typedef void (*campanile_tracer)(void *context, const campanile_queue_event *event);
 
 #ifdef __cplusplus
 extern "C" {
@@ -310,6 +404,13 @@ int32_t campanile_queue_create(campanile_device device,
 // Destroys a queue. A recording that is open is dropped.
 int32_t campanile_queue_destroy(campanile_queue queue);
 
+// Records and submits `count` commands in one call, which is cheaper than campanile_begin, a call for each command, and
+// campanile_submit. If a command is refused, none is submitted. `progress` may be null.
+int32_t campanile_submit_commands(campanile_queue queue,
+                                  const campanile_command *commands,
+                                  uint32_t count,
+                                  uint64_t *progress);
+
 // Starts recording a submission. Waits for the GPU when the ring is full.
 int32_t campanile_begin(campanile_queue queue);
 
@@ -361,6 +462,17 @@ int32_t campanile_queue_model(campanile_queue queue, int32_t *model);
 
 // What the queue has done so far.
 int32_t campanile_queue_stats(campanile_queue queue, campanile_queue_stats_t *stats);
+
+// Tells `tracer` of everything that happens on the queue from now on; null ends it.
+int32_t campanile_queue_set_tracer(campanile_queue queue,
+                                   campanile_tracer tracer,
+                                   void *context);
+
+// The operating system's handle of the queue, by which logs and traces name it.
+int32_t campanile_queue_object(campanile_queue queue, uint32_t *object);
+
+// The operating system's handle of the fence, by which logs and traces name it.
+int32_t campanile_fence_object(campanile_fence fence, uint32_t *object);
 
 #ifdef __cplusplus
 }  // extern "C"

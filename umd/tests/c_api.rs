@@ -286,6 +286,123 @@ fn a_recording_that_must_not_wait_says_what_is_full() {
 }
 
 #[test]
+fn commands_in_one_call_do_what_the_functions_do() {
+    let all = All::open();
+    let (mut address, mut bytes) = (0, null_mut());
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_buffer_gpu_address(all.buffer, &mut address) }, 0);
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_buffer_map(all.buffer, &mut bytes) }, 0);
+    let fence = all.fence;
+    assert_eq!(campanile_fence_signal(fence, 3), 0);
+    let of = |kind: CommandKind| CCommand { kind: kind as i32, ..CCommand::NOP };
+    let commands = [
+        CCommand { fence, value: 3, ..of(CommandKind::Wait) },
+        CCommand { destination: address, size: 16, pattern: 0x0102_0304, ..of(CommandKind::Fill) },
+        CCommand { destination: address + 64, source: address, size: 4, ..of(CommandKind::Copy) },
+        CCommand {
+            destination: address + 128,
+            source: address,
+            row_bytes: 4,
+            rows: 2,
+            source_pitch: 4,
+            destination_pitch: 8,
+            ..of(CommandKind::CopyRows)
+        },
+        CCommand { destination: address + 256, ..of(CommandKind::Timestamp) },
+        CCommand::NOP,
+        CCommand { fence, value: 4, ..of(CommandKind::Signal) },
+    ];
+    let mut progress = 0;
+    // SAFETY: an array and a variable.
+    let status =
+        unsafe { campanile_submit_commands(all.queue, commands.as_ptr(), commands.len() as u32, &mut progress) };
+    assert_eq!((status, progress), (0, 1));
+    assert_eq!(campanile_fence_wait(fence, 4, NONE), 0);
+    // SAFETY: the buffer's mapping.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), 4096) };
+    for at in [0, 64, 128, 136] {
+        assert_eq!(bytes[at..at + 4], [4, 3, 2, 1], "{at}");
+    }
+    // SAFETY: no commands and no interest in the value.
+    assert_eq!(unsafe { campanile_submit_commands(all.queue, std::ptr::null(), 0, null_mut()) }, 0);
+    assert_eq!(campanile_queue_wait(all.queue, 2, NONE), 0);
+    all.close();
+}
+
+#[test]
+fn one_wrong_command_and_nothing_is_submitted() {
+    let all = All::open();
+    let wrong = [
+        (CCommand { kind: 7, ..CCommand::NOP }, Status::BadArgument),
+        (CCommand { kind: -1, ..CCommand::NOP }, Status::BadArgument),
+        (CCommand { kind: CommandKind::Copy as i32, ..CCommand::NOP }, Status::BadPacket),
+        (CCommand { kind: CommandKind::Signal as i32, ..CCommand::NOP }, Status::BadHandle),
+    ];
+    let submit = |commands: *const CCommand, count| {
+        // SAFETY: as many commands as the callers below have, or a pointer that is refused.
+        unsafe { campanile_submit_commands(all.queue, commands, count, null_mut()) }
+    };
+    for (command, status) in wrong {
+        assert_eq!(submit([CCommand::NOP, command].as_ptr(), 2), number(status), "{}", command.kind);
+    }
+    let commands = [CCommand::NOP; 2];
+    assert_eq!(submit(std::ptr::null(), 1), number(Status::BadPointer));
+    assert_eq!(submit(commands.as_ptr().wrapping_byte_add(1), 1), number(Status::BadPointer));
+    assert_eq!(campanile_begin(all.queue), 0);
+    assert_eq!(submit(commands.as_ptr(), 1), number(Status::Recording));
+    assert_eq!(campanile_cancel(all.queue), 0);
+    let mut last = 9;
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_queue_last_submitted(all.queue, &mut last) }, 0);
+    assert_eq!(last, 0);
+    all.close();
+}
+
+unsafe extern "C" fn note(context: *mut std::ffi::c_void, event: *const CQueueEvent) {
+    // SAFETY: the context of the only tracer that uses this function.
+    let events = unsafe { &*context.cast::<std::cell::RefCell<Vec<CQueueEvent>>>() };
+    // SAFETY: good during the call.
+    events.borrow_mut().push(unsafe { *event });
+}
+
+#[test]
+fn a_tracer_is_told_what_happens_until_it_is_taken_away() {
+    let all = All::open();
+    let events = std::cell::RefCell::new(Vec::<CQueueEvent>::new());
+    let context = (&raw const events).cast_mut().cast();
+    // SAFETY: the events outlive the tracer, which is taken away below, and the queue stays on this thread.
+    assert_eq!(unsafe { campanile_queue_set_tracer(all.queue, Some(note), context) }, 0);
+    let mut object = 0;
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_fence_object(all.fence, &mut object) }, 0);
+    let mut queue_object = 0;
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_queue_object(all.queue, &mut queue_object) }, 0);
+    assert!(object != 0 && queue_object != 0 && object != queue_object);
+    assert_eq!(campanile_begin(all.queue), 0);
+    assert_eq!(campanile_record_wait(all.queue, all.fence, 0), 0);
+    assert_eq!(campanile_record_signal(all.queue, all.fence, 1), 0);
+    // SAFETY: null is allowed.
+    assert_eq!(unsafe { campanile_submit(all.queue, null_mut()) }, 0);
+    // SAFETY: null ends the tracing.
+    assert_eq!(unsafe { campanile_queue_set_tracer(all.queue, None, null_mut()) }, 0);
+    // SAFETY: no commands.
+    assert_eq!(unsafe { campanile_submit_commands(all.queue, std::ptr::null(), 0, null_mut()) }, 0);
+    let event = |kind: EventKind, fence, value, rung| CQueueEvent { kind: kind as i32, fence, value, rung };
+    assert_eq!(
+        *events.borrow(),
+        [
+            event(EventKind::WaitQueued, object, 0, 0),
+            event(EventKind::SignalQueued, object, 1, 0),
+            event(EventKind::Submitted, 0, 1, 1),
+        ]
+    );
+    assert_eq!(campanile_queue_wait(all.queue, 2, NONE), 0);
+    all.close();
+}
+
+#[test]
 fn only_windows_has_thunks_of_its_own() {
     assert_eq!(campanile_thunks().is_null(), !cfg!(windows));
 }

@@ -89,6 +89,11 @@ const NAMES: &[(&str, &str)] = &[
     ("CQueueOptions", "campanile_queue_options"),
     ("CQueueStats", "campanile_queue_stats_t"),
     ("CCopyRows", "campanile_copy_rows"),
+    ("CommandKind", "campanile_command_kind"),
+    ("CCommand", "campanile_command"),
+    ("EventKind", "campanile_event_kind"),
+    ("CQueueEvent", "campanile_queue_event"),
+    ("TracerFunction", "campanile_tracer"),
 ];
 
 #[test]
@@ -110,7 +115,7 @@ fn header_declares_every_function() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/c_api");
     let header = generate();
     let mut functions = 0;
-    for file in ["mod.rs", "record.rs"] {
+    for file in ["mod.rs", "batch.rs", "record.rs", "trace.rs"] {
         let text = fs::read_to_string(source.join(file)).expect("readable");
         for name in text.split("extern \"C\" fn ").skip(1).filter_map(|rest| rest.split('(').next()) {
             assert_eq!(header.matches(&format!("{name}(")).count(), 1, "{name}");

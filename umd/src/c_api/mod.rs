@@ -1,4 +1,4 @@
-//! The same for C. `include/campanile.h` is generated from this module and the two beside it.
+//! The same for C. `include/campanile.h` is generated from this module and those beside it.
 //!
 //! Every function returns 0 or says what went wrong: a positive number is a [`Status`], a negative one the `NTSTATUS` with which
 //! the operating system refused. Handles are numbers; a stale, foreign or invented one is refused. Out parameters are written
@@ -17,11 +17,15 @@ use crate::{
     thunks,
 };
 
+mod batch;
 mod handles;
 mod record;
+mod trace;
 
+pub use batch::*;
 use handles::Object;
 pub use record::*;
+pub use trace::*;
 
 /// What went wrong.
 #[repr(i32)]
