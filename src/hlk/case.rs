@@ -37,7 +37,7 @@ impl CaseInfo {
 /// The system that a case runs on.
 #[derive(Clone, Copy)]
 pub enum Boot {
-    /// The default system, used by one case after the other; for cases that leave nothing behind by their nature.
+    /// A default system that the case takes over from another and passes on; for cases that leave nothing behind by their nature.
     Shared,
     /// A default system of its own.
     Fresh,
@@ -57,7 +57,7 @@ impl Boot {
 
 /// Declares an area's table: `"Name" on Boot, "page": "requirement" => function;`.
 macro_rules! cases {
-    ($area:literal; $($name:literal on $boot:expr, $page:literal: $requirement:literal => $run:ident;)*) => {
+    ($area:literal; $($name:literal on $boot:expr, $page:literal: $requirement:literal => $run:expr;)*) => {
         /// The cases of this area.
         pub(super) const CASES: &[$crate::hlk::CaseInfo] = &[$(
             $crate::hlk::CaseInfo {

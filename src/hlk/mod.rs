@@ -16,7 +16,12 @@ mod caps;
 mod doorbell;
 mod fault;
 mod fence;
+mod fence_batches;
+mod fence_features;
 mod fence_hostile;
+mod fence_log;
+mod fence_interrupts;
+mod fence_sharing;
 mod gpu_address;
 mod lifecycle;
 mod memory;
@@ -51,6 +56,11 @@ const TABLES: &[&[CaseInfo]] = &[
     submission::CASES,
     fence::CASES,
     fence_hostile::CASES,
+    fence_log::CASES,
+    fence_sharing::CASES,
+    fence_batches::CASES,
+    fence_interrupts::CASES,
+    fence_features::CASES,
     fault::CASES,
     lifecycle::CASES,
 ];

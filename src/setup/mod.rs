@@ -27,11 +27,18 @@ pub struct SystemOptions {
     /// Run GPU and interrupts on threads of their own. Otherwise the GPU moves only in [`Gpu::step`], which the kernel calls
     /// while it waits, and interrupts are delivered there too.
     pub threads: bool,
+    /// Kernel addresses that the driver gets for one DDI call are taken away after it.
+    pub short_lived_addresses: bool,
 }
 
 impl Default for SystemOptions {
     fn default() -> Self {
-        Self { variant: Variant::default(), features: FeaturePolicy::default(), threads: true }
+        Self {
+            variant: Variant::default(),
+            features: FeaturePolicy::default(),
+            threads: true,
+            short_lived_addresses: false,
+        }
     }
 }
 
@@ -99,6 +106,7 @@ impl System {
         let config = MachineConfig {
             features: options.features,
             interrupt_thread: options.threads,
+            short_lived_addresses: options.short_lived_addresses,
             idle: (!options.threads).then(|| Arc::new(move || stepped.step()) as Idle),
             ..MachineConfig::default()
         };

@@ -1,0 +1,173 @@
+//! Interrupts of native fences: none is missed, one may stand for many, and those too many do no harm.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+
+use super::case::{Boot, Case, Failure, granted};
+use super::rig::{RawFence, wait_until};
+
+cases! { "FenceInterrupts";
+    "FenceInterrupts.SignalsOfOneBufferWakeEveryWaiter" on Boot::Shared, "native-gpu-fence-objects":
+        "Every CPU wait ends when one command buffer signals all the fences, however few interrupts tell of it."
+        => one_buffer;
+    "FenceInterrupts.SignalsOfTwoEnginesWakeEveryWaiter" on Boot::Shared, "native-gpu-fence-objects":
+        "No wait is missed when two engines signal watched fences at the same time."
+        => two_engines;
+    "FenceInterrupts.SpuriousOnesSatisfyNoWait" on Boot::Shared, "native-gpu-fence-objects":
+        "An interrupt for a value that satisfies no wait leaves every waiter waiting."
+        => spurious;
+    "FenceInterrupts.ProgressFenceInterruptsItsWaiter" on Boot::Shared, "native-gpu-fence-objects":
+        "A CPU that waits for the native progress fence of a queue wakes when the queue gets there, and unwatched progress is silent."
+        => progress;
+    "FenceInterrupts.DestroyedFencesAreNotReported" on Boot::Shared, "native-gpu-fence-objects":
+        "Fences may be destroyed while the GPU signals them and others are waited for, and no report names one that is gone."
+        => destroyed_under_signals;
+}
+
+/// An event that waits set.
+pub(super) struct Event(OwnedFd);
+
+impl Event {
+    /// Not set.
+    pub(super) fn new() -> Result<Self, Failure> {
+        // SAFETY: eventfd takes plain numbers.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(std::io::Error::last_os_error().into());
+        }
+        // SAFETY: the descriptor was just created and belongs to nobody else.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// As thunks take it.
+    pub(super) fn number(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+
+    /// Whether it was set since the last look.
+    pub(super) fn is_set(&self) -> Result<bool, Failure> {
+        let mut count = 0u64;
+        // SAFETY: there is room for the eight bytes that are read.
+        let read = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+        if read == 8 {
+            return Ok(true);
+        }
+        let error = std::io::Error::last_os_error();
+        if error.kind() == std::io::ErrorKind::WouldBlock { Ok(false) } else { Err(error.into()) }
+    }
+
+    /// Waits until it is set.
+    pub(super) fn wait(&self) -> Result<(), Failure> {
+        wait_until("the event", || matches!(self.is_set(), Ok(true) | Err(_)))
+    }
+}
+
+fn interrupts(case: &Case<'_>) -> u64 {
+    case.system.counters().interrupts
+}
+
+/// Fences with an event each that is set at `value`.
+fn watched(rig: &super::rig::Rig, count: usize, value: u64) -> Result<Vec<(RawFence, Event)>, Failure> {
+    let make = |_| {
+        let (fence, event) = (rig.fence(0)?, Event::new()?);
+        granted(rig.wait_with_event(&[fence.handle], &[value], false, Some(event.number())), "wait with an event")?;
+        Ok((fence, event))
+    };
+    (0..count).map(make).collect()
+}
+
+fn one_buffer(case: &mut Case<'_>) -> Result<(), Failure> {
+    const FENCES: usize = 8;
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    for _ in 0..20 {
+        let watched = watched(&rig, FENCES, 1)?;
+        let before = interrupts(case);
+        let signals: Vec<_> = watched.iter().map(|(fence, _)| fence.signal(1)).collect();
+        rig.execute(&mut queue, &signals)?;
+        for (_, event) in &watched {
+            event.wait()?;
+        }
+        let raised = interrupts(case) - before;
+        ensure!((1..=FENCES as u64).contains(&raised), "{raised} interrupts for {FENCES} watched signals");
+    }
+    Ok(())
+}
+
+fn two_engines(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queues = [rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?];
+    for _ in 0..100 {
+        let watched = watched(&rig, 6, 1)?;
+        for (index, (fence, _)) in watched.iter().enumerate() {
+            rig.submit(&mut queues[index % 2], &[fence.signal(1)])?;
+        }
+        for (fence, event) in &watched {
+            event.wait()?;
+            granted(rig.destroy_fence(fence.handle), "destroying the fence")?;
+        }
+    }
+    Ok(())
+}
+
+fn spurious(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let watched = watched(&rig, 2, 10)?;
+    let (low, high) = (rig.fence(0)?, &watched[0].0);
+    for value in 1..=50 {
+        // Reported for one fence, while others stand below what is waited for.
+        let event = Event::new()?;
+        granted(rig.wait_with_event(&[low.handle], &[value], false, Some(event.number())), "wait with an event")?;
+        rig.execute(&mut queue, &[high.signal(value % 10), low.signal(value)])?;
+        event.wait()?;
+        for (_, event) in &watched {
+            ensure!(!event.is_set()?, "a wait for 10 ended at {}", value % 10);
+        }
+    }
+    rig.execute(&mut queue, &[watched[0].0.signal(10), watched[1].0.signal(11)])?;
+    watched.iter().try_for_each(|(_, event)| event.wait())
+}
+
+fn progress(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let gate = rig.fence(0)?;
+    rig.execute(&mut queue, &[])?;
+    let before = interrupts(case);
+    for _ in 0..50 {
+        rig.execute(&mut queue, &[])?;
+    }
+    ensure_eq!(interrupts(case), before, "interrupts after progress that nobody watched");
+    for round in 1..=20 {
+        let value = rig.submit(&mut queue, &[gate.wait(round)])?;
+        let event = Event::new()?;
+        granted(
+            rig.wait_with_event(&[queue.progress_fence], &[value], false, Some(event.number())),
+            "wait for the progress fence",
+        )?;
+        ensure!(!event.is_set()?, "the progress came before its work");
+        granted(rig.signal(&[gate.handle], &[round]), "opening the gate")?;
+        event.wait()?;
+        ensure!(queue.progress.load() >= value, "the wait ended before the progress");
+    }
+    Ok(())
+}
+
+fn destroyed_under_signals(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    for _ in 0..100 {
+        let watched = watched(&rig, 3, 1)?;
+        let signals: Vec<_> = watched.iter().map(|(fence, _)| fence.signal(1)).collect();
+        let value = rig.submit(&mut queue, &signals)?;
+        // The GPU has written its values, and its interrupts may still be on their way.
+        wait_until("the signals", || queue.progress.load() >= value)?;
+        for (fence, _) in &watched {
+            granted(rig.destroy_fence(fence.handle), "destroying a fence that was just signalled")?;
+        }
+    }
+    ensure!(case.system.machine().bugcheck().is_none(), "a report named a destroyed fence");
+    Ok(())
+}

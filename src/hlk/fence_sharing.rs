@@ -1,0 +1,335 @@
+//! Native fences that processes share.
+
+use campanile_hw::packet::{self, Packet};
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+
+use super::case::{Boot, Case, Failure, granted, on_thread, refused};
+use super::kmt::{BAD_HANDLE, DEVICE_LOST, WRONG_KIND};
+use super::rig::{KernelHandle, RawFence, Rig, fill, shared_flags, wait_until};
+
+cases! { "SharedFence";
+    "SharedFence.HasItsOwnAddressesInEachProcess" on Boot::Shared, "native-gpu-fence-objects":
+        "A process that opens a shared fence has addresses of its own for the one value, and writes it by none of the processor's."
+        => own_addresses;
+    "SharedFence.SignalOfOneProcessWakesTheOther" on Boot::Shared, "native-gpu-fence-objects":
+        "A processor of one process that waits for a shared fence wakes when the GPU, or the processor, of another signals it."
+        => wakes_other_process;
+    "SharedFence.QueuesOfTwoProcessesTakeTurns" on Boot::Shared, "native-gpu-fence-objects":
+        "Queues of two processes synchronise by a shared fence on the GPU, and no processor takes part."
+        => queues_take_turns;
+    "SharedFence.CpuSignalReleasesQueueOfOtherProcess" on Boot::Shared, "native-gpu-fence-objects":
+        "A queue of one process that waits on the GPU runs on when the processor of another process signals the shared fence."
+        => cpu_signal_releases_queue;
+    "SharedFence.LiesAloneOnItsPages" on Boot::Shared, "native-gpu-fence-objects":
+        "The values of a fence that may be shared lie on pages that no other fence uses."
+        => alone_on_pages;
+    "SharedFence.OutlivesItsCreator" on Boot::Shared, "native-gpu-fence-objects":
+        "A shared fence that its creator has destroyed works on in the process that opened it, and the reverse."
+        => outlives_creator;
+    "SharedFence.KernelHandleKeepsTheFence" on Boot::Shared, "d3dkmtshareobjects":
+        "A kernel handle keeps a fence, with its value, while no process has it open."
+        => kernel_handle_keeps;
+    "SharedFence.ExitOfOneProcessLeavesTheOther" on Boot::Shared, "native-gpu-fence-objects":
+        "A process that exits, even with waits and work on a shared fence, takes nothing from the others that have it open."
+        => exit_leaves_other;
+    "SharedFence.FaultOfOneProcessLeavesTheOther" on Boot::Shared, "native-gpu-fence-objects":
+        "A device in error neither satisfies the waits of another process on a shared fence nor changes its value."
+        => fault_leaves_other;
+    "SharedFence.ClosesLateAfterTheAdapterStopped" on Boot::Fresh, "native-gpu-fence-objects":
+        "Handles of a shared fence are closed without an error after the adapter was stopped and removed."
+        => closes_late;
+    "SharedFence.PrivateFenceHasNoKernelHandle" on Boot::Shared, "d3dkmtshareobjects":
+        "Only a fence that was created to be shared by kernel handles gets one, and only one object at a time."
+        => private_has_none;
+    "SharedFence.BadKernelHandlesAreRefused" on Boot::Shared, "d3dkmtopennativefencefromnthandle":
+        "A kernel handle that is closed, or that is another process's, or none, opens nothing."
+        => bad_kernel_handles;
+    "SharedFence.BadAddressFaultsOnlyItsQueue" on Boot::Shared, "native-gpu-fence-objects":
+        "A wait or signal at a misaligned or unmapped address puts its own device in error and harms nobody else."
+        => bad_addresses;
+    "SharedFence.ValuesDoNotGoBackUnasked" on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromcpu":
+        "A signal of the processor with a smaller value is refused and changes nothing."
+        => no_way_back;
+}
+
+/// Gives the process of a thread that is to run `work` a handle of what `handle` stands for, and runs it there.
+fn beside<T: Send>(
+    case: &Case<'_>,
+    handle: KernelHandle,
+    work: impl FnOnce(&Rig, RawFence) -> Result<T, Failure> + Send,
+) -> Result<T, Failure> {
+    let process = case.system.machine().create_process("beside");
+    let luid = case.system.luid();
+    let theirs = case.process.duplicate_handle(handle.raw(), &process).map(|handle| KernelHandle(handle.addr()));
+    let theirs = theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?;
+    let outcome = on_thread(&process, || {
+        let rig = Rig::open(luid)?;
+        let fence = rig.open_fence(theirs)?;
+        work(&rig, fence)
+    });
+    process.exit();
+    outcome
+}
+
+fn shared(case: &Case<'_>, initial: u64) -> Result<(Rig, RawFence, KernelHandle), Failure> {
+    let rig = case.rig()?;
+    let fence = rig.shared_fence(initial)?;
+    let handle = rig.share(&[fence.handle]);
+    let handle = handle.map_err(|status| Failure::new(format!("D3DKMTShareObjects: {status}")))?;
+    Ok((rig, fence, handle))
+}
+
+fn own_addresses(case: &mut Case<'_>) -> Result<(), Failure> {
+    let (rig, mine, handle) = shared(case, 77)?;
+    beside(case, handle, |other, theirs| {
+        ensure_eq!(theirs.value.load(), 77, "value that the other process reads");
+        ensure!(theirs.value.address() != mine.value.address(), "both processes have the value at one address");
+        ensure!(!theirs.value.is_writable()?, "the other process can write the value");
+        let mut queue = other.queue(NODE_COMPUTE)?;
+        other.execute(&mut queue, &[theirs.wait(77), theirs.signal(78)])
+    })?;
+    ensure_eq!(mine.value.load(), 78, "value after the other process signalled");
+    granted(handle.close(), "closing the kernel handle")?;
+    granted(rig.destroy_fence(mine.handle), "destroying the fence")
+}
+
+fn wakes_other_process(case: &mut Case<'_>) -> Result<(), Failure> {
+    let (rig, mine, handle) = shared(case, 0)?;
+    beside(case, handle, |other, theirs| {
+        let mut queue = other.queue(NODE_COMPUTE)?;
+        for round in 0..50 {
+            let value = 4 * round;
+            std::thread::scope(|scope| {
+                let waiter =
+                    scope.spawn(|| on_thread(&case.process, || Ok(rig.wait(&[mine.handle], &[value + 1], false))));
+                other.submit(&mut queue, &[theirs.signal(value + 1)])?;
+                let woken = waiter.join().map_err(|_| Failure::new("the waiter panicked"))??;
+                granted(woken, "the wait for the other's GPU")
+            })?;
+            granted(other.signal(&[theirs.handle], &[value + 2]), "signal of the other processor")?;
+            on_thread(&case.process, || {
+                granted(rig.wait(&[mine.handle], &[value + 2], false), "the wait for the other's processor")?;
+                granted(rig.signal(&[mine.handle], &[value + 4]), "signal of this processor")
+            })?;
+            granted(other.wait(&[theirs.handle], &[value + 3], false), "the other's wait")?;
+        }
+        Ok(())
+    })
+}
+
+fn queues_take_turns(case: &mut Case<'_>) -> Result<(), Failure> {
+    // Half a ring, so that this side can be queued as a whole.
+    const TURNS: u64 = 60;
+    let (rig, mine, handle) = shared(case, 0)?;
+    let mut queue = rig.queue(NODE_COPY)?;
+    for turn in 0..TURNS {
+        rig.submit(&mut queue, &[mine.wait(2 * turn + 1), mine.signal(2 * turn + 2)])?;
+    }
+    beside(case, handle, |other, theirs| {
+        let mut their_queue = other.queue(NODE_COMPUTE)?;
+        for turn in 0..TURNS {
+            other.submit(&mut their_queue, &[theirs.wait(2 * turn), theirs.signal(2 * turn + 1)])?;
+        }
+        wait_until("the last turn", || theirs.value.load() == 2 * TURNS)
+    })
+}
+
+fn cpu_signal_releases_queue(case: &mut Case<'_>) -> Result<(), Failure> {
+    let (rig, mine, handle) = shared(case, 0)?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let held = rig.submit(&mut queue, &[mine.wait(5)])?;
+    beside(case, handle, |other, theirs| granted(other.signal(&[theirs.handle], &[5]), "signal of the other process"))?;
+    wait_until("the release of the queue", || queue.progress.load() >= held)
+}
+
+fn alone_on_pages(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut pages = Vec::new();
+    let mut others = Vec::new();
+    for _ in 0..20 {
+        let (alone, packed) = (rig.shared_fence(0)?, rig.fence(0)?);
+        pages.extend([alone.current >> 12, alone.monitored >> 12]);
+        others.extend([packed.current >> 12, packed.monitored >> 12]);
+    }
+    ensure!(others.iter().all(|page| !pages.contains(page)), "a private fence lies on the page of a shared one");
+    pages.sort_unstable();
+    pages.dedup();
+    ensure_eq!(pages.len(), 40, "pages of twenty shared fences");
+    Ok(())
+}
+
+fn outlives_creator(case: &mut Case<'_>) -> Result<(), Failure> {
+    for creator_first in [true, false] {
+        let (rig, mine, handle) = shared(case, 1)?;
+        let process = std::sync::Arc::clone(&case.process);
+        beside(case, handle, |other, theirs| {
+            on_thread(&process, || granted(handle.close(), "closing the kernel handle"))?;
+            if !creator_first {
+                return granted(other.destroy_fence(theirs.handle), "destroying the other's instance");
+            }
+            on_thread(&process, || granted(rig.destroy_fence(mine.handle), "destroying the creator's instance"))?;
+            let mut queue = other.queue(NODE_COMPUTE)?;
+            other.execute(&mut queue, &[theirs.wait(1), theirs.signal(2)])?;
+            granted(other.wait(&[theirs.handle], &[2], false), "the wait of the one that is left")
+        })?;
+        if !creator_first {
+            let mut queue = rig.queue(NODE_COMPUTE)?;
+            rig.execute(&mut queue, &[mine.wait(1), mine.signal(2)])?;
+            ensure_eq!(mine.value.load(), 2, "value that the creator reads");
+        }
+    }
+    Ok(())
+}
+
+fn kernel_handle_keeps(case: &mut Case<'_>) -> Result<(), Failure> {
+    let (rig, mine, handle) = shared(case, 31)?;
+    granted(rig.destroy_fence(mine.handle), "destroying the only instance")?;
+    let again = rig.open_fence(handle)?;
+    ensure_eq!(again.value.load(), 31, "value after nobody had it open");
+    granted(rig.destroy_fence(again.handle), "destroying it again")?;
+    granted(handle.close(), "closing the kernel handle")?;
+    match rig.try_open(handle) {
+        Ok(_) => Err(Failure::new("a closed kernel handle opens a fence")),
+        Err(status) => refused(status, BAD_HANDLE, "opening by a closed handle"),
+    }
+}
+
+fn exit_leaves_other(case: &mut Case<'_>) -> Result<(), Failure> {
+    let (rig, mine, handle) = shared(case, 0)?;
+    beside(case, handle, |other, theirs| {
+        let mut queue = other.queue(NODE_COMPUTE)?;
+        other.submit(&mut queue, &[theirs.wait(100), theirs.signal(101)])?;
+        let event = super::fence_interrupts::Event::new()?;
+        granted(other.wait_with_event(&[theirs.handle], &[50], false, Some(event.number())), "wait with an event")
+    })?;
+    ensure_eq!(mine.value.load(), 0, "value after the other process exited");
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    rig.execute(&mut queue, &[mine.signal(100)])?;
+    granted(rig.wait(&[mine.handle], &[100], false), "the wait after the other process exited")?;
+    ensure_eq!(mine.value.load(), 100, "value that only this process signalled");
+    Ok(())
+}
+
+fn fault_leaves_other(case: &mut Case<'_>) -> Result<(), Failure> {
+    let (rig, mine, handle) = shared(case, 3)?;
+    let event = super::fence_interrupts::Event::new()?;
+    granted(rig.wait_with_event(&[mine.handle], &[9], false, Some(event.number())), "wait with an event")?;
+    beside(case, handle, |other, theirs| {
+        let mut queue = other.queue(NODE_COMPUTE)?;
+        other.submit_doomed(&mut queue, &[fill(0x7000_0000_0000, 4, 0), theirs.signal(9)])?;
+        wait_until("the fault", || is_lost(other))?;
+        refused(other.signal(&[theirs.handle], &[9]), DEVICE_LOST, "a signal on a device in error")
+    })?;
+    ensure_eq!(mine.value.load(), 3, "value after the other's fault");
+    ensure!(!event.is_set()?, "the wait was satisfied by the other's fault");
+    granted(rig.signal(&[mine.handle], &[9]), "signal of this process")?;
+    ensure!(event.is_set()?, "the wait is not satisfied by the signal");
+    Ok(())
+}
+
+fn is_lost(rig: &Rig) -> bool {
+    let active = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE;
+    rig.kmt.execution_state(rig.device).is_ok_and(|now| now != active)
+}
+
+fn closes_late(case: &mut Case<'_>) -> Result<(), Failure> {
+    let (rig, mine, handle) = shared(case, 0)?;
+    let again = rig.open_fence(handle)?;
+    case.system.stop()?;
+    granted(rig.destroy_fence(again.handle), "destroying an instance after the adapter stopped")?;
+    case.system.remove()?;
+    granted(rig.destroy_fence(mine.handle), "destroying an instance after the adapter was removed")?;
+    granted(handle.close(), "closing the kernel handle after the adapter was removed")?;
+    refused(rig.destroy_fence(mine.handle), BAD_HANDLE, "destroying it twice")
+}
+
+fn private_has_none(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (private, open) = (rig.fence(0)?, rig.shared_fence(0)?);
+    let share = |objects: &[u32], what: &str| match rig.share(objects) {
+        Ok(_) => Err(Failure::new(format!("{what} has a kernel handle"))),
+        Err(status) => refused(status, WRONG_KIND, what),
+    };
+    share(&[private.handle], "a private fence")?;
+    share(&[rig.device], "a device")?;
+    share(&[], "nothing")?;
+    share(&[open.handle, open.handle], "two objects")?;
+    let half = D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new();
+    for flags in [half.with_Shared(true), half.with_NtSecuritySharing(true)] {
+        match rig.create_flagged(0, flags) {
+            Ok(_) => return Err(Failure::new(format!("a fence was created with {flags:?}"))),
+            Err(status) => refused(status, &[STATUS_INVALID_PARAMETER], "half of the flags")?,
+        }
+    }
+    match rig.create_flagged(0, shared_flags().with_Unused(true)) {
+        Ok(_) => Err(Failure::new("a fence was created with a flag that is unused")),
+        Err(status) => refused(status, &[STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED], "an unused flag"),
+    }
+}
+
+fn bad_kernel_handles(case: &mut Case<'_>) -> Result<(), Failure> {
+    let (rig, _, handle) = shared(case, 0)?;
+    case.in_other_process(|system| {
+        let other = Rig::open(system.luid())?;
+        match other.try_open(handle) {
+            Ok(_) => Err(Failure::new("a handle means the same in another process")),
+            Err(status) => refused(status, BAD_HANDLE, "opening by a foreign handle"),
+        }
+    })?;
+    for stranger in [0, 1, 2, 3, handle.0 + 1, handle.0 + 4096, usize::MAX, usize::MAX - 3] {
+        match rig.try_open(KernelHandle(stranger)) {
+            Ok(_) => return Err(Failure::new(format!("{stranger:#x} opens a fence"))),
+            Err(status) => refused(status, BAD_HANDLE, "opening by a number that is no handle")?,
+        }
+        refused(KernelHandle(stranger).close(), BAD_HANDLE, "closing a number that is no handle")?;
+    }
+    granted(handle.close(), "closing the handle")?;
+    refused(handle.close(), BAD_HANDLE, "closing it twice")
+}
+
+fn bad_addresses(case: &mut Case<'_>) -> Result<(), Failure> {
+    const NOWHERE: u64 = 0x7000_0000_0000;
+    let witness = case.rig()?;
+    let mut working = witness.queue(NODE_COMPUTE)?;
+    let shared = witness.shared_fence(0)?;
+    let wait = |current| Packet::Wait(packet::Wait { handle: 0, current, value: 1 });
+    let signal = |current, monitored| Packet::Signal(packet::Signal { handle: 0, current, monitored, value: 1 });
+    for (round, (what, make)) in [
+        (
+            "a wait at a misaligned address",
+            &(|fence: &RawFence| wait(fence.current + 4)) as &dyn Fn(&RawFence) -> Packet,
+        ),
+        ("a wait at an unmapped address", &|_| wait(NOWHERE)),
+        ("a wait at the end of the address space", &|_| wait(!7)),
+        ("a signal at a misaligned address", &|fence| signal(fence.current + 1, fence.monitored)),
+        ("a signal at an unmapped address", &|fence| signal(NOWHERE, fence.monitored)),
+        ("a signal with a misaligned monitored value", &|fence| signal(fence.current, fence.monitored + 2)),
+        ("a signal with an unmapped monitored value", &|fence| signal(fence.current, NOWHERE)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let rig = case.rig()?;
+        let fence = rig.fence(0)?;
+        let mut queue = rig.queue(NODE_COPY)?;
+        rig.submit_doomed(&mut queue, &[make(&fence)])?;
+        wait_until(what, || is_lost(&rig))?;
+        queue.stands_at(0, what)?;
+        let value = round as u64 + 1;
+        witness.execute(&mut working, &[shared.signal(value)])?;
+        ensure_eq!(shared.value.load(), value, "value of a fence of another device after {what}");
+    }
+    Ok(())
+}
+
+fn no_way_back(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let fence = rig.fence(10)?;
+    for value in [0, 1, 9] {
+        refused(rig.signal(&[fence.handle], &[value]), &[STATUS_INVALID_PARAMETER], "a signal with a smaller value")?;
+        ensure_eq!(fence.value.load(), 10, "value after the refusal");
+    }
+    granted(rig.signal(&[fence.handle], &[10]), "a signal with the same value")
+}

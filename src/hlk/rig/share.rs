@@ -1,0 +1,105 @@
+//! Fences between processes: kernel handles and what is opened by them.
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::kmt::*;
+use wddm_ddi::types::*;
+
+use super::{RawFence, Rig};
+use crate::hlk::Failure;
+use crate::hlk::kmt::Word;
+
+/// A kernel handle, which may be told to other threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::hlk) struct KernelHandle(pub(in crate::hlk) usize);
+
+impl KernelHandle {
+    /// As thunks take it.
+    pub(in crate::hlk) fn raw(self) -> HANDLE {
+        std::ptr::without_provenance_mut(self.0)
+    }
+
+    /// Closes the handle in the calling process.
+    pub(in crate::hlk) fn close(self) -> NTSTATUS {
+        // SAFETY: takes any handle.
+        unsafe { dxgkrnl::NtClose(self.raw()) }
+    }
+}
+
+/// Flags of a fence that other processes may open.
+pub(in crate::hlk) fn shared_flags() -> D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
+    D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new().with_Shared(true).with_NtSecuritySharing(true)
+}
+
+impl RawFence {
+    fn new(handle: D3DKMT_HANDLE, mapping: &D3DDDI_NATIVEFENCEMAPPING) -> Result<Self, Failure> {
+        Ok(Self {
+            handle,
+            value: Word::new(mapping.CurrentValueCpuVa, "the fence's current value")?,
+            current: mapping.CurrentValueGpuVa,
+            monitored: mapping.MonitoredValueGpuVa,
+        })
+    }
+}
+
+impl Rig {
+    /// Creates a native fence with these flags; what the thunk returned.
+    pub(in crate::hlk) fn create_flagged(
+        &self,
+        initial: u64,
+        flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
+    ) -> Result<D3DKMT_CREATENATIVEFENCE, NTSTATUS> {
+        let mut arguments = D3DKMT_CREATENATIVEFENCE::zeroed();
+        arguments.hDevice = self.device;
+        arguments.Info.InitialFenceValue = initial;
+        arguments.Info.EngineAffinity = 1;
+        arguments.Info.Flags = flags;
+        self.kmt.call(self.kmt.table().D3DKMTCreateNativeFence, &mut arguments).ok()?;
+        Ok(arguments)
+    }
+
+    /// Creates a fence that other processes may open.
+    pub(in crate::hlk) fn shared_fence(&self, initial: u64) -> Result<RawFence, Failure> {
+        let created = self
+            .create_flagged(initial, shared_flags())
+            .map_err(|status| Failure::new(format!("D3DKMTCreateNativeFence of a shared fence: {status}")))?;
+        RawFence::new(created.hSyncObject, &created.Info.NativeFenceMapping)
+    }
+
+    /// Gives objects kernel handles.
+    pub(in crate::hlk) fn share(&self, objects: &[D3DKMT_HANDLE]) -> Result<KernelHandle, NTSTATUS> {
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the thunk checks its pointers, which live across the call.
+        let status = unsafe {
+            dxgkrnl::D3DKMTShareObjects(
+                objects.len() as u32,
+                objects.as_ptr(),
+                std::ptr::null(),
+                0x1000_0000,
+                &raw mut handle,
+            )
+        };
+        status.ok().map(|()| KernelHandle(handle.addr()))
+    }
+
+    /// Opens a fence by a kernel handle; what the thunk returned.
+    pub(in crate::hlk) fn try_open(
+        &self,
+        handle: KernelHandle,
+    ) -> Result<D3DKMT_OPENNATIVEFENCEFROMNTHANDLE, NTSTATUS> {
+        let mut arguments = D3DKMT_OPENNATIVEFENCEFROMNTHANDLE::zeroed();
+        arguments.hNtHandle = handle.raw();
+        arguments.hDevice = self.device;
+        arguments.EngineAffinity = 1;
+        // SAFETY: the arguments are a valid structure.
+        unsafe { dxgkrnl::D3DKMTOpenNativeFenceFromNtHandle(&raw mut arguments) }.ok()?;
+        Ok(arguments)
+    }
+
+    /// Opens a fence by a kernel handle.
+    pub(in crate::hlk) fn open_fence(&self, handle: KernelHandle) -> Result<RawFence, Failure> {
+        let opened = self
+            .try_open(handle)
+            .map_err(|status| Failure::new(format!("D3DKMTOpenNativeFenceFromNtHandle: {status}")))?;
+        RawFence::new(opened.hSyncObject, &opened.NativeFenceMapping)
+    }
+}
