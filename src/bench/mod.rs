@@ -6,6 +6,7 @@
 
 mod p1_submit;
 mod p2_fence;
+mod p3_engines;
 mod p4_interrupts;
 mod report;
 
@@ -82,7 +83,8 @@ pub trait Measurement {
 }
 
 /// Rows in the order they are shown.
-pub const ROWS: &[&Row] = &[&p1_submit::ROW, &p2_fence::ROW, &p4_interrupts::ROW];
+pub const ROWS: &[&Row] =
+    &[&p1_submit::ROW, &p2_fence::ROW, &p3_engines::ENGINES, &p3_engines::WAKE, &p4_interrupts::ROW];
 
 /// Why a row could not be measured.
 #[derive(Debug)]
