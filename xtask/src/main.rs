@@ -3,8 +3,11 @@
 #[cfg(test)]
 mod hygiene;
 mod layout;
+#[cfg(test)]
+mod makefile;
 mod manual;
 mod pe;
+mod setup;
 mod test;
 
 use std::path::{Path, PathBuf};

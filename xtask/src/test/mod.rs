@@ -9,6 +9,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::setup;
+
 pub(crate) use output::Tally;
 
 /// What one suite came to.
@@ -55,6 +57,10 @@ impl Session<'_> {
                 // Without rustup the suite that needs the component fails and says so.
                 let _ = Command::new("rustup").args(["component", "add", component]).status();
             }
+        }
+        // Without it the suite that runs bindgen fails and says so.
+        if let Err(message) = setup::libclang() {
+            println!("{message}");
         }
     }
 

@@ -1,0 +1,103 @@
+//! What tests need of the machine besides the compiler, and how it gets there.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Sees that libclang, through which bindgen reads C headers, can be found; installs it with apt if it cannot.
+///
+/// # Errors
+/// One sentence that says what to install.
+pub(crate) fn libclang() -> Result<(), String> {
+    // Elsewhere it lies in places that only its loader knows, and there is no apt.
+    if !cfg!(target_os = "linux") || has_libclang() {
+        return Ok(());
+    }
+    let installed = package("libclang1");
+    if has_libclang() {
+        return Ok(());
+    }
+    let why = installed.err().unwrap_or_else(|| "the package libclang1 does not contain it".into());
+    Err(format!("libclang is missing: install it, or set LIBCLANG_PATH to the folder that holds libclang.so ({why})"))
+}
+
+/// Installs a package of Debian or Ubuntu, as root or by a sudo that asks for no password.
+///
+/// # Errors
+/// One sentence that names the package.
+pub(crate) fn package(name: &str) -> Result<(), String> {
+    println!("installing {name} with apt-get");
+    let install = ["install", "--yes", "--no-install-recommends", name];
+    if apt(&install)? {
+        return Ok(());
+    }
+    // Fresh images have no lists of packages.
+    if apt(&["update"])? && apt(&install)? {
+        return Ok(());
+    }
+    Err(format!("`apt-get install {name}` failed; run it as root"))
+}
+
+/// Runs apt-get; whether it did what it should.
+fn apt(arguments: &[&str]) -> Result<bool, String> {
+    let id = Command::new("id").arg("--user").output().map_err(|error| format!("id does not start: {error}"))?;
+    let root = id.stdout.trim_ascii() == b"0";
+    let mut command = if root { Command::new("apt-get") } else { Command::new("sudo") };
+    if !root {
+        command.args(["--non-interactive", "apt-get"]);
+    }
+    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()).stdout(Stdio::null());
+    let status =
+        command.status().map_err(|error| format!("{} does not start: {error}", command.get_program().display()))?;
+    Ok(status.success())
+}
+
+fn has_libclang() -> bool {
+    if let Some(path) = env::var_os("LIBCLANG_PATH").map(PathBuf::from) {
+        return path.is_file() || holds_libclang(&path);
+    }
+    let llvm = Command::new("llvm-config").arg("--libdir").stderr(Stdio::null()).output().ok();
+    let llvm = llvm.map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
+    let mut folders: Vec<PathBuf> = ["/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib"].map(PathBuf::from).to_vec();
+    // One more step down: the folder of the architecture, and those of versions of LLVM.
+    for entry in fs::read_dir("/usr/lib").into_iter().flatten().flatten() {
+        folders.push(entry.path());
+        folders.push(entry.path().join("lib"));
+    }
+    llvm.iter().chain(&folders).any(|folder| holds_libclang(folder))
+}
+
+/// Whether a folder has libclang under one of the names that bindgen looks for. `libclang-cpp` is another library.
+fn holds_libclang(folder: &Path) -> bool {
+    fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let versioned = name.starts_with("libclang-") && name.contains(".so") && !name.starts_with("libclang-cpp");
+        versioned || name.as_ref() == "libclang.so" || name.starts_with("libclang.so.")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libclang_is_told_from_its_neighbours() {
+        let folder = env::temp_dir().join(format!("xtask-setup-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        for (name, expected) in [
+            ("libclang-cpp.so.14", false),
+            ("libclang.a", false),
+            ("libclang-14.so.1", true),
+            ("libclang.so", true),
+            ("libclang.so.21.1", true),
+        ] {
+            fs::write(folder.join(name), "").unwrap();
+            assert_eq!(holds_libclang(&folder), expected, "{name}");
+            fs::remove_file(folder.join(name)).unwrap();
+        }
+        fs::remove_dir(&folder).unwrap();
+        assert!(!holds_libclang(&folder));
+    }
+}
