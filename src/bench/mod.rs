@@ -2,12 +2,13 @@
 //!
 //! A row names what is measured, its peers (the first is the one the ratio refers to) and its aim. All of a row's measurements
 //! take turns in rounds of one run, so that whatever else the machine does falls on all of them alike; ratios are taken
-//! within a round. A new row is a file with a [`Row`] in it and a line in [`ROWS`].
+//! within a round. A new row is a file with a [`Row`] in it and an entry in [`ROWS`].
 
 mod p1_submit;
 mod p2_fence;
 mod p3_engines;
 mod p4_interrupts;
+mod p6_idle_queues;
 mod report;
 
 use std::fmt;
@@ -83,8 +84,15 @@ pub trait Measurement {
 }
 
 /// Rows in the order they are shown.
-pub const ROWS: &[&Row] =
-    &[&p1_submit::ROW, &p2_fence::ROW, &p3_engines::ENGINES, &p3_engines::WAKE, &p4_interrupts::ROW];
+pub const ROWS: &[&Row] = &[
+    &p1_submit::ROW,
+    &p2_fence::ROW,
+    &p3_engines::ENGINES,
+    &p3_engines::WAKE,
+    &p4_interrupts::ROW,
+    &p6_idle_queues::SEEN,
+    &p6_idle_queues::WOKEN,
+];
 
 /// Why a row could not be measured.
 #[derive(Debug)]

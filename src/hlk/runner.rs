@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::case::{Boot, Case, CaseInfo, Failure};
@@ -12,8 +12,13 @@ use crate::setup::{SetupError, System};
 /// A case takes milliseconds, the longest a few seconds; this is for those that hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The system of the cases that share one. Kept between them; thrown away after a failure.
-static SHARED: Mutex<Option<System>> = Mutex::new(None);
+/// Systems for the cases that take one over from each other: as many as such cases ever ran at a time. A case owns its system
+/// while it runs; one that fails or hangs does not give it back.
+static SHARED: Mutex<Vec<System>> = Mutex::new(Vec::new());
+
+fn shared() -> MutexGuard<'static, Vec<System>> {
+    SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs a case to its end. Panics and cases that never end are failures.
 pub fn run(case: &'static CaseInfo) -> CaseReport {
@@ -41,15 +46,13 @@ pub fn run(case: &'static CaseInfo) -> CaseReport {
     CaseReport::new(case, status, started.elapsed(), reason)
 }
 
-/// Takes the shared system down.
+/// Takes the shared systems down.
 ///
 /// # Errors
-/// It left something behind or had stopped with a bugcheck.
+/// One left something behind or had stopped with a bugcheck.
 pub fn release_shared() -> Result<(), SetupError> {
-    match SHARED.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        Some(system) => system.shutdown(),
-        None => Ok(()),
-    }
+    let systems = std::mem::take(&mut *shared());
+    systems.into_iter().map(System::shutdown).fold(Ok(()), Result::and)
 }
 
 fn guarded(case: &CaseInfo) -> Result<(), Failure> {
@@ -62,14 +65,13 @@ fn guarded(case: &CaseInfo) -> Result<(), Failure> {
 
 fn boot_and_run(case: &CaseInfo) -> Result<(), Failure> {
     if let Boot::Shared = case.boot {
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        // Taken out, so that a panic or a failure leaves no system for the next case.
-        let mut system = match shared.take() {
+        let kept = shared().pop();
+        let mut system = match kept {
             Some(system) => system,
             None => System::boot(&case.boot.options())?,
         };
         in_process(case, &mut system)?;
-        *shared = Some(system);
+        shared().push(system);
         return Ok(());
     }
     let mut system = System::boot(&case.boot.options())?;
