@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::setup::{DriverChoice, VariantOptions};
-use crate::{bench, hlk, run};
+use crate::{bench, hlk, run, timeline};
 
 /// Exit code: everything done.
 pub const EXIT_OK: u8 = 0;
@@ -57,6 +57,12 @@ enum Command {
     /// Runs the conformance cases over the thunks and the user-mode driver.
     #[command(after_help = EXIT_CODES)]
     Hlk(HlkArguments),
+    /// Draws a trace of `run --trace` as a page for the browser.
+    ///
+    /// The page needs nothing else: lanes for every process, queue and engine, signals and waits from queued to executed,
+    /// and what released what. Press ? in it for its keys.
+    #[command(after_help = EXIT_CODES)]
+    Timeline(TimelineArguments),
 }
 
 #[derive(Args, Debug)]
@@ -66,6 +72,9 @@ struct RunArguments {
     /// Prints the result as JSON instead of a table.
     #[arg(long)]
     json: bool,
+    /// Also writes what GPU and queues did, as a Perfetto trace for ui.perfetto.dev or `campanile timeline`.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Shows no progress bar (it is only shown on a terminal).
     #[arg(long)]
     no_progress: bool,
@@ -102,6 +111,19 @@ struct HlkArguments {
 }
 
 #[derive(Args, Debug)]
+struct TimelineArguments {
+    /// Trace to draw.
+    #[arg(required_unless_present = "synthetic", conflicts_with = "synthetic")]
+    trace: Option<PathBuf>,
+    /// Page to write.
+    #[arg(long, value_name = "FILE", default_value = "timeline.html")]
+    out: PathBuf,
+    /// Draws so many events that never happened.
+    #[arg(long, value_name = "EVENTS", hide = true)]
+    synthetic: Option<usize>,
+}
+
+#[derive(Args, Debug)]
 struct MachineArguments {
     /// Variant of the GPU: `default`, or a list such as `doorbells=4,vram=64M`.
     ///
@@ -132,6 +154,7 @@ pub fn main() -> ExitCode {
             files: arguments.files,
             json: arguments.json,
             progress: !arguments.no_progress,
+            trace: arguments.trace,
             variant: arguments.machine.device_variant,
         }),
         Command::Bench(arguments) => bench::command(&bench::Options {
@@ -143,6 +166,13 @@ pub fn main() -> ExitCode {
         Command::Hlk(arguments) => {
             hlk::command(&hlk::Options { list: arguments.list, filter: arguments.filter, json: arguments.json })
         }
+        Command::Timeline(arguments) => timeline::command(&timeline::Options {
+            source: match (arguments.trace, arguments.synthetic) {
+                (Some(path), _) => timeline::Source::File(path),
+                (None, count) => timeline::Source::Synthetic(count.unwrap_or(0)),
+            },
+            out: arguments.out,
+        }),
     };
     ExitCode::from(code)
 }
@@ -180,7 +210,7 @@ mod tests {
 
     #[test]
     fn help_of_every_command_names_the_exit_codes() {
-        for name in ["run", "bench", "hlk"] {
+        for name in ["run", "bench", "hlk", "timeline"] {
             let mut command = Cli::command();
             let help = command.find_subcommand_mut(name).unwrap().render_long_help().to_string();
             assert!(help.contains("Exit codes:"), "{name}");

@@ -10,4 +10,6 @@ pub mod hlk;
 pub mod run;
 pub mod setup;
 mod table;
+pub mod timeline;
+pub mod trace;
 pub mod user;

@@ -3,11 +3,12 @@
 mod pipeline;
 mod progress;
 mod report;
+mod tracing;
 mod transform;
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -15,10 +16,12 @@ use sha2::{Digest, Sha256};
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK, print};
 use crate::clock::{self, Clock};
 use crate::setup::{SetupError, System, SystemOptions, VariantOptions};
+use crate::trace::{Trace, perfetto};
 use crate::user::{self, Adapter};
 use pipeline::{Finished, Pipeline};
 use progress::Progress;
 pub use report::{FileReport, Report, SubmitReport, Totals};
+use tracing::Tracing;
 pub use transform::CHUNK;
 use transform::Chunk;
 
@@ -31,6 +34,8 @@ pub struct Options {
     pub json: bool,
     /// Show a progress bar if there is a terminal.
     pub progress: bool,
+    /// Where to write a Perfetto trace, if anywhere.
+    pub trace: Option<PathBuf>,
     /// The GPU to build.
     pub variant: VariantOptions,
 }
@@ -76,6 +81,8 @@ pub struct Outcome {
     pub unreadable: Vec<(PathBuf, io::Error)>,
     /// Where bytes came back wrong, in words.
     pub mismatches: Vec<String>,
+    /// What was seen, if the run was traced.
+    pub trace: Option<Trace>,
 }
 
 impl Outcome {
@@ -100,6 +107,11 @@ pub fn default_files() -> Vec<PathBuf> {
 
 /// Runs the command, prints, and returns the exit code.
 pub fn command(options: &Options) -> u8 {
+    // Opened first: nobody likes to hear at the end that the trace cannot be kept.
+    let mut trace_file = match options.trace.as_ref().map(File::create).transpose() {
+        Ok(file) => file,
+        Err(error) => return refuse_trace(options, &error),
+    };
     let outcome = match stream(options) {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -113,8 +125,19 @@ pub fn command(options: &Options) -> u8 {
     for mismatch in &outcome.mismatches {
         eprintln!("campanile: {mismatch}");
     }
+    if let (Some(file), Some(trace)) = (&mut trace_file, &outcome.trace)
+        && let Err(error) = file.write_all(&perfetto::write(trace))
+    {
+        return refuse_trace(options, &error);
+    }
     print(&if options.json { outcome.report.to_json() } else { outcome.report.to_table() });
     outcome.exit_code()
+}
+
+fn refuse_trace(options: &Options, error: &io::Error) -> u8 {
+    let path = options.trace.as_deref().unwrap_or(Path::new(""));
+    eprintln!("campanile: {}: {error}; name a file that can be written", path.display());
+    EXIT_INPUT
 }
 
 /// Boots a machine, streams the files through its GPU, and takes it down again.
@@ -125,20 +148,27 @@ pub fn stream(options: &Options) -> Result<Outcome, RunError> {
     let files = if options.files.is_empty() { default_files() } else { options.files.clone() };
     let system = System::boot(&SystemOptions { variant: options.variant.0.clone(), ..SystemOptions::default() })?;
     let process = system.machine().create_process("campanile run");
+    let tracing = options.trace.as_ref().map(|_| Tracing::start(&system, "campanile run"));
     let outcome = {
         let _attached = process.attach();
-        stream_attached(&system, &files, options.progress && !options.json)
+        stream_attached(&system, &files, options.progress && !options.json, tracing.as_ref())
     };
     process.exit();
+    let trace = tracing.map(Tracing::finish);
     // A failure of the work explains more than what it leaves behind.
-    let outcome = outcome?;
+    let outcome = Outcome { trace, ..outcome? };
     system.shutdown()?;
     Ok(outcome)
 }
 
-fn stream_attached(system: &System, files: &[PathBuf], show: bool) -> Result<Outcome, RunError> {
+fn stream_attached(
+    system: &System,
+    files: &[PathBuf],
+    show: bool,
+    tracing: Option<&Tracing>,
+) -> Result<Outcome, RunError> {
     let adapter = Adapter::open_luid(system.luid())?;
-    let pipeline = Pipeline::new(&adapter)?;
+    let pipeline = Pipeline::new(&adapter, tracing)?;
     // Counted from here, so that the memory manager's own work is not.
     let before = system.counters();
     let mut streamer = Streamer {
@@ -226,7 +256,12 @@ impl Streamer {
         let bytes: u64 = self.files.iter().map(|file| file.bytes).sum();
         let mismatches = self.files.iter().filter_map(|file| file.mismatch.clone()).collect();
         let totals = self.pipeline.totals(bytes, self.seconds, gpu)?;
-        Ok(Outcome { report: Report { files: self.files, totals }, unreadable: self.unreadable, mismatches })
+        Ok(Outcome {
+            report: Report { files: self.files, totals },
+            unreadable: self.unreadable,
+            mismatches,
+            trace: None,
+        })
     }
 }
 

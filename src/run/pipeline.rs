@@ -8,10 +8,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::report::{SubmitReport, Totals};
+use super::tracing::{Moment, Stamps, Tracing, at};
 use super::transform::{self, CHUNK, Chunk, STAMPED};
 use crate::clock::{self, Clock, Latencies, Ticks};
 use crate::setup::GpuCounters;
-use crate::user::{Adapter, Buffer, Device, Error, Fence, Mapping, Node, Placement, Queue, QueueOptions, QueueStats};
+use crate::trace::{EventKind, LaneRecorder};
+use crate::user::{
+    Adapter, Buffer, Device, Error, Fence, Mapping, Node, Placement, Queue, QueueOptions, QueueStats, Recorder,
+};
 
 /// Chunks in flight on the GPU.
 const SLOTS: u64 = 3;
@@ -64,18 +68,68 @@ pub(super) struct Pipeline {
     /// Number of the chunk sent last.
     last: u64,
     meter: Meter,
+    /// Where the CPU's waits are noted, if the run is traced.
+    thread: Option<LaneRecorder>,
 }
 
 /// A queue and the fence that its work signals.
 struct Link {
     queue: Queue,
     fence: Fence,
+    stamps: Option<Stamps>,
 }
 
 impl Link {
-    fn new(device: &Device, node: Node) -> Result<Self, Error> {
-        Ok(Self { queue: Queue::new(device, node, QueueOptions::default())?, fence: Fence::new(device, 0)? })
+    fn new(device: &Device, node: Node, name: &str, tracing: Option<&Tracing>) -> Result<Self, Error> {
+        let mut queue = Queue::new(device, node, QueueOptions::default())?;
+        let stamps = tracing.map(|tracing| tracing.follow(&mut queue, node, name, device, STAGES)).transpose()?;
+        Ok(Self { queue, fence: Fence::new(device, 0)?, stamps })
     }
+
+    /// Submits a wait if there is one, the work, and the signal of `number`; returns when recording ended.
+    fn send(
+        &mut self,
+        wait: Option<(&Fence, u64)>,
+        number: u64,
+        work: impl FnOnce(&mut Recorder<'_, '_>) -> Result<(), Error>,
+    ) -> Result<Ticks, Error> {
+        let Self { queue, fence, stamps } = self;
+        let stamps = stamps.as_ref();
+        let stamp = |commands: &mut Recorder<'_, '_>, moment| match stamps {
+            Some(stamps) => stamps.record(commands, number, moment),
+            None => Ok(()),
+        };
+        let mut recorded = clock::now();
+        queue.submit(|commands| {
+            if let Some((fence, value)) = wait {
+                stamp(commands, Moment::Observed)?;
+                commands.wait(fence, value)?;
+            }
+            stamp(commands, Moment::Unblocked)?;
+            work(commands)?;
+            stamp(commands, Moment::Executed)?;
+            commands.signal(fence, number)?;
+            recorded = clock::now();
+            Ok(())
+        })?;
+        Ok(recorded)
+    }
+
+    /// Takes what the GPU stamped for `number` into the trace.
+    fn collect(&mut self, wait: Option<(&Fence, u64)>, number: u64) -> Result<(), Error> {
+        match &mut self.stamps {
+            Some(stamps) => {
+                let wait = wait.map(|(fence, value)| at(fence, value)).transpose()?;
+                stamps.collect(number, wait, at(&self.fence, number)?)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The chunk whose copy down frees the slot that `number` uses.
+fn former(number: u64) -> Option<u64> {
+    number.checked_sub(SLOTS).filter(|former| *former > 0)
 }
 
 /// What the CPU measures on the way.
@@ -96,8 +150,10 @@ impl Staging {
 
 impl Pipeline {
     /// Queues, fences and buffers on a device of their own.
-    pub(super) fn new(adapter: &Adapter) -> Result<Self, Error> {
+    pub(super) fn new(adapter: &Adapter, tracing: Option<&Tracing>) -> Result<Self, Error> {
         let device = Device::new(adapter)?;
+        let mut paging = tracing.map(Tracing::paging);
+        let started = paging.as_ref().map(LaneRecorder::time);
         let slot = |_| {
             Ok(Slot {
                 matrix: device.create_buffer(CHUNK as u64, Placement::Vram)?,
@@ -111,16 +167,23 @@ impl Pipeline {
                 original: Chunk::new(),
             })
         };
+        let slots: Vec<Slot> = (0..SLOTS).map(slot).collect::<Result<_, Error>>()?;
+        let stages: Vec<Stage> = (0..STAGES).map(stage).collect::<Result<_, Error>>()?;
+        if let (Some(paging), Some(started)) = (&mut paging, started) {
+            let bytes = (SLOTS + STAGES) * (CHUNK + STAMPED) as u64;
+            paging.at(started, EventKind::Paging { bytes, duration: paging.time().saturating_sub(started) });
+        }
         Ok(Self {
-            up: Link::new(&device, Node::Copy)?,
-            transpose: Link::new(&device, Node::Compute)?,
-            down: Link::new(&device, Node::Copy)?,
-            slots: (0..SLOTS).map(slot).collect::<Result<_, Error>>()?,
-            stages: (0..STAGES).map(stage).collect::<Result<_, Error>>()?,
+            up: Link::new(&device, Node::Copy, "copy up", tracing)?,
+            transpose: Link::new(&device, Node::Compute, "transpose", tracing)?,
+            down: Link::new(&device, Node::Copy, "copy down", tracing)?,
+            slots,
+            stages,
             returned: vec![0; STAMPED].into_boxed_slice(),
             sent: VecDeque::new(),
             last: 0,
             meter: Meter { clock: Clock::get(), submit: Latencies::new(), memcpy_seconds: 0.0, memcpy_bytes: 0 },
+            thread: tracing.map(Tracing::thread),
         })
     }
 
@@ -144,31 +207,17 @@ impl Pipeline {
         stage.up.mapping.write(0, stage.original.bytes())?;
         self.meter.copied(started, CHUNK);
 
-        let mut recorded = clock::now();
-        self.up.queue.submit(|commands| {
-            if let Some(former) = number.checked_sub(SLOTS).filter(|former| *former > 0) {
-                commands.wait(&self.down.fence, former)?;
-            }
-            commands.copy(slot.matrix.gpu_address(), stage.up.buffer.gpu_address(), CHUNK as u64)?;
-            commands.signal(&self.up.fence, number)?;
-            recorded = clock::now();
-            Ok(())
+        let wait = former(number).map(|former| (&self.down.fence, former));
+        let recorded = self.up.send(wait, number, |commands| {
+            commands.copy(slot.matrix.gpu_address(), stage.up.buffer.gpu_address(), CHUNK as u64)
         })?;
         self.meter.submitted(recorded);
-        self.transpose.queue.submit(|commands| {
-            commands.wait(&self.up.fence, number)?;
-            transform::record(commands, slot.transposed.gpu_address(), slot.matrix.gpu_address(), number)?;
-            commands.signal(&self.transpose.fence, number)?;
-            recorded = clock::now();
-            Ok(())
+        let recorded = self.transpose.send(Some((&self.up.fence, number)), number, |commands| {
+            transform::record(commands, slot.transposed.gpu_address(), slot.matrix.gpu_address(), number)
         })?;
         self.meter.submitted(recorded);
-        self.down.queue.submit(|commands| {
-            commands.wait(&self.transpose.fence, number)?;
-            commands.copy(stage.down.buffer.gpu_address(), slot.transposed.gpu_address(), STAMPED as u64)?;
-            commands.signal(&self.down.fence, number)?;
-            recorded = clock::now();
-            Ok(())
+        let recorded = self.down.send(Some((&self.transpose.fence, number)), number, |commands| {
+            commands.copy(stage.down.buffer.gpu_address(), slot.transposed.gpu_address(), STAMPED as u64)
         })?;
         self.meter.submitted(recorded);
         self.sent.push_back(Sent { number, file_offset });
@@ -179,11 +228,24 @@ impl Pipeline {
     /// Waits for the oldest chunk and checks it; `None` if none is on its way.
     pub(super) fn finish_oldest(&mut self) -> Result<Option<Finished>, Error> {
         let Some(sent) = self.sent.pop_front() else { return Ok(None) };
+        let started = self.thread.as_ref().map(LaneRecorder::time);
         self.down.fence.wait(sent.number, Some(PATIENCE))?;
+        if let (Some(thread), Some(started)) = (&mut self.thread, started) {
+            let duration = thread.time().saturating_sub(started);
+            thread.at(started, EventKind::CpuWait { target: at(&self.down.fence, sent.number)?, duration });
+            self.collect(sent.number)?;
+        }
         let stage = &self.stages[((sent.number - 1) % STAGES) as usize];
         stage.down.mapping.read(0, &mut self.returned)?;
         let mismatch = transform::mismatch(stage.original.bytes(), &self.returned, sent.number);
         Ok(Some(Finished { file_offset: sent.file_offset, mismatch }))
+    }
+
+    /// Takes what the GPU stamped for a chunk that is back into the trace.
+    fn collect(&mut self, number: u64) -> Result<(), Error> {
+        self.up.collect(former(number).map(|former| (&self.down.fence, former)), number)?;
+        self.transpose.collect(Some((&self.up.fence, number)), number)?;
+        self.down.collect(Some((&self.transpose.fence, number)), number)
     }
 
     /// The figures of the whole run.

@@ -1,0 +1,110 @@
+// What lies under the pointer, and what to say about it.
+function find(view, x, y) {
+  const { model } = view;
+  if (x < GUTTER || y < RULER) return null;
+  const row = model.rows.find((row) => y >= view.y(row) && y < view.y(row) + row.height + 1);
+  if (!row) return null;
+  const pixel = (view.t1 - view.t0) / (view.width - GUTTER), t = view.t(x), near = row.kind === 'marks' ? 5 : 1;
+  const past = above(row.start, t + near * pixel);
+  let best = -1, gap = near * pixel, here = 0;
+  for (let k = past - 1; k >= 0 && k > past - 64; k--) {
+    const i = row.items[k], apart = Math.max(row.set.start[i] - t, t - row.set.end[i], 0);
+    if (apart <= gap && (best < 0 || apart < gap)) { best = i; gap = apart; }
+    if (row.start[k] > t - pixel && row.start[k] <= t + pixel) here++;
+    if (row.reach[k] < t - near * pixel) break;
+  }
+  if (best >= 0) return { row, set: row.set, i: best, here };
+  return row.kind === 'span' || row.kind === 'engine' ? { row, set: null, i: -1, t } : null;
+}
+
+function rowsOf(list) {
+  return `<table>${list.filter(Boolean).map(([name, text]) => `<tr><td>${name}</td><td>${text}</td></tr>`).join('')}</table>`;
+}
+function safe(text) { return String(text).replace(/[&<>"]/g, (letter) => `&#${letter.charCodeAt(0)};`); }
+function head(colour, text) { return `<b><i style="background:${colour}"></i>${safe(text)}</b>`; }
+function laneText(model, lane) {
+  const process = model.about.processes[lane.process];
+  return `${safe(lane.name)}${lane.handle ? ' ' + hex(lane.handle) : ''}, ${safe(process.name)}`;
+}
+
+function card(view, hit) {
+  if (!hit.set) return gapCard(view, hit);
+  const { ops, spans } = view.model;
+  const more = hit.here > 2 ? `<p>${hit.here >= 62 ? 'Dozens more' : `${hit.here - 1} more`} within a pixel: zoom in to tell them apart.</p>` : '';
+  return (hit.set === ops ? opCard(view, hit.i) : hit.set === spans ? spanCard(view, hit) : pointCard(view, hit.i)) + more;
+}
+
+function opCard(view, i) {
+  const { model } = view, { ops } = model, wait = ops.flags[i] & WAIT, open = ops.flags[i] & OPEN, lone = ops.flags[i] & LONE;
+  const fence = fenceName(model, ops.fence[i]), lane = model.lanes[ops.lane[i]];
+  const list = [
+    ['fence', `${fence} ${wait ? '≥' : '='} ${value(ops, i)}`],
+    ['queue', laneText(model, lane)],
+    ['queued', lone ? 'not traced' : moment(ops.start[i])],
+    wait && ops.flags[i] & OBSERVED ? ['reached by the GPU', moment(ops.blocked[i])] : null,
+    [wait ? 'unblocked' : 'executed', open ? 'not in this trace' : moment(ops.end[i])],
+    lone || open ? null : ['queued for', time(ops.end[i] - ops.start[i])],
+  ];
+  let why = '';
+  if (wait && ops.by[i] >= 0) {
+    const by = ops.by[i], held = ops.end[i] - ops.blocked[i];
+    list.push(['held up', time(held)]);
+    why = `<p>Blocked on ${fence} by ${laneText(model, model.lanes[ops.lane[by]])}, which signalled ${value(ops, by)} at ${moment(ops.end[by])}; released ${time(ops.end[i] - ops.end[by])} later.</p>`;
+  } else if (wait && !open) {
+    why = '<p>Held nothing up, as far as this trace shows: the value was there when the GPU came.</p>';
+  }
+  const released = model.released.get(i);
+  if (released) {
+    const names = [...new Set(released.map((wait) => model.lanes[ops.lane[wait]].name))].slice(0, 4).map(safe).join(', ');
+    why = `<p>Released ${released.length === 1 ? 'a wait' : count(released.length) + ' waits'} of ${names}.</p>`;
+  }
+  return head(wait ? view.ink_.wait : view.ink_.signal, wait ? 'Wait of the GPU' : 'Signal of the GPU') + rowsOf(list) + why;
+}
+
+function spanCard(view, { row, i }) {
+  const { model } = view, { spans } = model, lane = model.lanes[spans.lane[i]], kind = spans.kind[i];
+  const name = kind === WORK ? `Submission ${spans.amount[i]}` : kind === CPU_WAIT ? 'The CPU waits' : 'Paging';
+  return head(view.colour(row, i), name) + rowsOf([
+    kind === CPU_WAIT ? ['fence', `${fenceName(model, spans.fence[i])} ≥ ${spans.amount[i]}`] : null,
+    kind === PAGING ? ['bytes', count(spans.amount[i])] : null,
+    [lane.kind === 'queue' ? 'queue' : 'lane', laneText(model, lane)],
+    lane.kind === 'queue' ? ['engine', `node ${lane.node} ${NODES[lane.node] || ''}`] : null,
+    ['from', moment(spans.start[i])], ['to', moment(spans.end[i])], ['took', time(spans.end[i] - spans.start[i])],
+  ]);
+}
+
+function pointCard(view, i) {
+  const { model } = view, { points } = model, kind = points.kind[i];
+  const amount = kind <= 2 ? ['submission', points.amount[i]] : kind === 6 ? ['state', points.amount[i]] : kind === 5 ? null : ['how many', points.amount[i]];
+  const name = POINTS[kind][0].toUpperCase() + POINTS[kind].slice(1);
+  const colours = ['mark', 'mark', 'alarm', 'interrupt', 'dpc', 'alarm', 'cpu', 'alarm'];
+  return head(view.ink_[colours[kind]], name) + rowsOf([['at', moment(points.start[i])], amount, ['lane', laneText(model, model.lanes[points.lane[i]])]]);
+}
+
+// Why nothing ran: the wait that held the queue up longest in the gap, if there was one.
+function gap(view, row, t) {
+  const { ops } = view.model, past = above(row.start, t);
+  const from = past ? row.reach[past - 1] : 0, to = past < row.start.length ? row.start[past] : view.length;
+  let best = -1, most = 0;
+  for (const waits of row.lane.rows) {
+    if (waits.kind !== 'wait') continue;
+    for (let k = above(waits.reach, from), left = 2000; k < waits.items.length && waits.start[k] < to && left > 0; k++, left--) {
+      const i = waits.items[k];
+      if (ops.by[i] < 0 && !(ops.flags[i] & OPEN)) continue;
+      const held = Math.min(ops.end[i], to) - Math.max(ops.blocked[i], from);
+      if (held > most) { most = held; best = i; }
+    }
+  }
+  return { from, to, wait: best, held: most };
+}
+
+function gapCard(view, { row, t }) {
+  const { model } = view, { ops } = model, { from, to, wait, held } = gap(view, row, t);
+  let why = row.kind === 'engine' ? 'No queue of this engine had work that could run.' : 'Idle: no wait held the queue up, so nothing was submitted.';
+  if (wait >= 0) {
+    const by = ops.by[wait];
+    const who = by >= 0 ? `by ${laneText(model, model.lanes[ops.lane[by]])}` : 'which nobody signalled in this trace';
+    why = `Blocked on ${fenceName(model, ops.fence[wait])} ≥ ${value(ops, wait)} ${who}, for ${time(held)} of it.`;
+  }
+  return head(view.ink_.block, `Gap of ${time(to - from)}`) + rowsOf([['from', moment(from)], ['to', moment(to)]]) + `<p>${why}</p>`;
+}

@@ -1,0 +1,192 @@
+//! Reading what [`super::write`] wrote, from a file that anybody may have changed.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use prost::Message;
+
+use super::proto::{DebugAnnotation, INSTANT, PerfettoTrace, SLICE_BEGIN, SLICE_END, TracePacket, TrackEvent};
+use super::{AMOUNT, ENGINES, FENCE, KIND, LANES, OBSERVED, PROCESSES, TRACKS, VALUE, kind, lane_name};
+use crate::trace::{Event, EventKind, FenceValue, Trace};
+
+/// Why a file cannot be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadError {
+    /// It is no sequence of Perfetto packets.
+    NotPerfetto(String),
+    /// It holds packets, and none of them is from here.
+    Foreign,
+    /// A track names a process that does not exist, or has no name that this program gives.
+    BadTrack(u64),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotPerfetto(why) => write!(f, "is not a Perfetto trace: {why}"),
+            Self::Foreign => f.write_str("is a trace of another program; take one from `campanile run --trace`"),
+            Self::BadTrack(uuid) => write!(f, "has a track {uuid:#x} that does not belong where it stands"),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// Reads a trace.
+///
+/// # Errors
+/// The bytes are no trace of this program. Single events that make no sense are left out.
+pub fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
+    let file = PerfettoTrace::decode(bytes).map_err(|error| ReadError::NotPerfetto(error.to_string()))?;
+    let mut reader = Reader::default();
+    let own = |packet: &TracePacket| packet.interned_data.as_ref().is_some_and(|data| names_us(&data.event_categories));
+    if !file.packet.iter().any(own) {
+        return Err(ReadError::Foreign);
+    }
+    for packet in &file.packet {
+        reader.descriptor(packet)?;
+    }
+    for packet in &file.packet {
+        if let (Some(time), Some(event)) = (packet.timestamp, &packet.track_event) {
+            reader.event(time, event);
+        }
+    }
+    reader.trace.sort();
+    Ok(reader.trace)
+}
+
+fn names_us(categories: &[super::proto::InternedName]) -> bool {
+    categories.first().is_some_and(|first| first.name.as_deref() == Some(super::CATEGORY))
+}
+
+#[derive(Default)]
+struct Reader {
+    trace: Trace,
+    /// The slice that is open on each track.
+    open: HashMap<u64, Open>,
+}
+
+struct Open {
+    index: usize,
+    kind: u64,
+    target: FenceValue,
+}
+
+impl Reader {
+    fn descriptor(&mut self, packet: &TracePacket) -> Result<(), ReadError> {
+        let Some(track) = &packet.track_descriptor else { return Ok(()) };
+        let uuid = track.uuid.unwrap_or(0);
+        if uuid == PROCESSES + self.trace.processes.len() as u64
+            && let Some(process) = &track.process
+        {
+            let name = process.process_name.clone().unwrap_or_default();
+            self.trace.add_process(process.pid.unwrap_or(0) as u32, &name);
+        } else if (LANES..ENGINES).contains(&uuid) && (uuid - LANES).is_multiple_of(TRACKS) {
+            let process = track.parent_uuid.and_then(|parent| parent.checked_sub(PROCESSES));
+            let process = process.filter(|process| *process < self.trace.processes.len() as u64);
+            let lane = process.and_then(|process| lane_name::read(track.name.as_deref()?, process as u32));
+            match lane {
+                Some(lane) if (uuid - LANES) / TRACKS == self.trace.lanes.len() as u64 => {
+                    self.trace.add_lane(lane);
+                }
+                _ => return Err(ReadError::BadTrack(uuid)),
+            }
+        }
+        Ok(())
+    }
+
+    fn lane(&self, track: u64) -> Option<u32> {
+        let lane = track.checked_sub(LANES)? / TRACKS;
+        (lane < self.trace.lanes.len() as u64).then_some(lane as u32)
+    }
+
+    fn event(&mut self, time: u64, event: &TrackEvent) {
+        let Some(track) = event.track_uuid else { return };
+        let Some(lane) = self.lane(track).filter(|_| event.category_iids.first() == Some(&1)) else { return };
+        let fields = Fields(&event.debug_annotations);
+        match event.kind {
+            Some(SLICE_BEGIN) => {
+                if let (Some(what), Some(kind)) = (fields.get(KIND), fields.begin()) {
+                    self.open
+                        .insert(track, Open { index: self.trace.events.len(), kind: what, target: fields.target() });
+                    self.trace.events.push(Event { time, lane, kind });
+                }
+            }
+            Some(SLICE_END) => self.end(time, lane, track, fields.get(OBSERVED)),
+            Some(INSTANT) => {
+                if let Some(kind) = fields.moment() {
+                    self.trace.events.push(Event { time, lane, kind });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, time: u64, lane: u32, track: u64, observed: Option<u64>) {
+        let Some(Open { index, kind, target }) = self.open.remove(&track) else { return };
+        match kind {
+            kind::WAIT => {
+                let kind = EventKind::FenceWaitUnblocked { target, observed };
+                self.trace.events.push(Event { time, lane, kind });
+            }
+            kind::SIGNAL => {
+                self.trace.events.push(Event { time, lane, kind: EventKind::FenceSignalExecuted(target) });
+            }
+            _ => {
+                let Some(event) = self.trace.events.get_mut(index) else { return };
+                let took = time.saturating_sub(event.time);
+                match &mut event.kind {
+                    EventKind::Work { duration, .. }
+                    | EventKind::CpuWait { duration, .. }
+                    | EventKind::Paging { duration, .. } => *duration = took,
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// The annotations of an event.
+struct Fields<'a>(&'a [DebugAnnotation]);
+
+impl Fields<'_> {
+    fn get(&self, name: u64) -> Option<u64> {
+        let field = self.0.iter().find(|annotation| annotation.name_iid == Some(name))?;
+        field.uint_value.or(field.pointer_value)
+    }
+
+    fn target(&self) -> FenceValue {
+        let fence = self.get(FENCE).and_then(|fence| u32::try_from(fence).ok()).unwrap_or(0);
+        FenceValue { fence, value: self.get(VALUE).unwrap_or(0) }
+    }
+
+    /// What begins here; durations come with the end.
+    fn begin(&self) -> Option<EventKind> {
+        let (target, amount) = (self.target(), self.get(AMOUNT).unwrap_or(0));
+        Some(match self.get(KIND)? {
+            kind::WAIT => EventKind::FenceWaitQueued(target),
+            kind::SIGNAL => EventKind::FenceSignalQueued(target),
+            kind::WORK => EventKind::Work { progress: amount, duration: 0 },
+            kind::CPU_WAIT => EventKind::CpuWait { target, duration: 0 },
+            kind::PAGING => EventKind::Paging { bytes: amount, duration: 0 },
+            _ => return None,
+        })
+    }
+
+    fn moment(&self) -> Option<EventKind> {
+        let (target, amount) = (self.target(), self.get(AMOUNT).unwrap_or(0));
+        Some(match self.get(KIND)? {
+            kind::SUBMISSION => EventKind::Submission { progress: amount },
+            kind::RING => EventKind::DoorbellRing { progress: amount },
+            kind::RECONNECT => EventKind::DoorbellReconnect { progress: amount },
+            kind::INTERRUPT => EventKind::Interrupt { count: amount },
+            kind::DPC => EventKind::Dpc { count: amount },
+            kind::RESET => EventKind::Reset,
+            kind::POWER => EventKind::PowerState { state: amount },
+            kind::LOST => EventKind::EventsLost { count: amount },
+            kind::LONE_SIGNAL => EventKind::FenceSignalExecuted(target),
+            kind::LONE_WAIT => EventKind::FenceWaitUnblocked { target, observed: self.get(OBSERVED) },
+            _ => return None,
+        })
+    }
+}
