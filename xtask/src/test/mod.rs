@@ -58,6 +58,11 @@ impl Session<'_> {
                 let _ = Command::new("rustup").args(["component", "add", component]).status();
             }
         }
+        // The timeline's tests need a browser; without one they fail and say so.
+        if Command::new("chromium").arg("--version").output().is_err() {
+            println!("installing chromium");
+            let _ = Command::new("apt-get").args(["install", "--yes", "--quiet", "chromium"]).status();
+        }
         // Without it the suite that runs bindgen fails and says so.
         if let Err(message) = setup::libclang() {
             println!("{message}");
