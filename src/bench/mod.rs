@@ -90,8 +90,7 @@ pub const ROWS: &[&Row] = &[
     &p3_engines::ENGINES,
     &p3_engines::WAKE,
     &p4_interrupts::ROW,
-    &p6_idle_queues::SEEN,
-    &p6_idle_queues::WOKEN,
+    &p6_idle_queues::ROW,
 ];
 
 /// Why a row could not be measured.
