@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use campanile_umd::c_api::*;
-use campanile_umd::{CopyRows, Node, Placement, QueueOptions, QueueStats, SubmissionModel};
-use wddm_ddi::types::LUID;
+use campanile_umd::{CopyRows, Node, Placement, QueueEvent, QueueOptions, QueueStats, SubmissionModel, Tracer};
+use wddm_ddi::types::{D3DKMT_HANDLE, LUID};
 
 use super::error::{Error, Result};
-use super::library::Library;
+use super::library::{self, Library};
 
 /// Calls a function of the DLL; a status other than 0 becomes an error with the function's name.
 macro_rules! call {
@@ -78,6 +78,7 @@ pub(super) struct Fence(Arc<FenceInner>);
 
 struct FenceInner {
     owned: OwnedFence,
+    object: D3DKMT_HANDLE,
     value: *const AtomicU64,
 }
 
@@ -86,7 +87,14 @@ unsafe impl Send for FenceInner {}
 // SAFETY: as for Send.
 unsafe impl Sync for FenceInner {}
 
-pub(super) struct Queue(OwnedQueue);
+/// Fields are dropped in order: the DLL forgets the tracer before it goes.
+pub(super) struct Queue {
+    owned: OwnedQueue,
+    object: D3DKMT_HANDLE,
+    /// Commands of the submission that is being recorded.
+    collected: Vec<CCommand>,
+    tracer: Option<Context>,
+}
 
 impl Adapter {
     pub(super) fn open_luid(library: &'static Library, luid: LUID) -> Result<Self> {
@@ -197,7 +205,13 @@ impl Fence {
         let owned = OwnedFence { library, handle };
         let mut value: *const u64 = null();
         call!(library, campanile_fence_mapping(handle, &raw mut value))?;
-        Ok(Self(Arc::new(FenceInner { owned, value: value.cast() })))
+        let mut object = 0;
+        call!(library, campanile_fence_object(handle, &raw mut object))?;
+        Ok(Self(Arc::new(FenceInner { owned, object, value: value.cast() })))
+    }
+
+    pub(super) fn handle(&self) -> D3DKMT_HANDLE {
+        self.0.object
     }
 
     #[inline]
@@ -240,98 +254,232 @@ impl Queue {
         let options = CQueueOptions { ring_entries, command_bytes, model: model as i32 };
         let mut handle = QueueHandle { id: 0 };
         call!(library, campanile_queue_create(device.0.handle, node as i32, &raw const options, &raw mut handle))?;
-        Ok(Self(OwnedQueue { library, handle }))
+        let owned = OwnedQueue { library, handle };
+        let mut object = 0;
+        call!(library, campanile_queue_object(handle, &raw mut object))?;
+        Ok(Self { owned, object, collected: Vec::with_capacity(COLLECTED), tracer: None })
     }
 
-    pub(super) fn begin(&mut self, wait: bool) -> Result<Recorder<'_>> {
-        if wait {
-            call!(self.0.library, campanile_begin(self.0.handle))?;
-        } else {
-            call!(self.0.library, campanile_try_begin(self.0.handle))?;
-        }
-        Ok(Recorder { queue: self, open: true })
+    pub(super) fn handle(&self) -> D3DKMT_HANDLE {
+        self.object
+    }
+
+    pub(super) fn set_tracer(&mut self, tracer: Option<Box<dyn Tracer>>) -> Result<()> {
+        let context = tracer.map(Context::new);
+        let function: library::Tracer = context.is_some().then_some(tell);
+        let pointer = context.as_ref().map_or(null_mut(), |context| context.0.cast());
+        call!(self.owned.library, campanile_queue_set_tracer(self.owned.handle, function, pointer))?;
+        self.tracer = context;
+        Ok(())
+    }
+
+    /// A recording; the DLL hears of it when it is submitted or grows.
+    pub(super) fn recorder(&mut self, wait: bool) -> Recorder<'_> {
+        self.collected.clear();
+        Recorder { queue: self, wait, open: false }
     }
 
     pub(super) fn progress(&self) -> Result<u64> {
         let mut value = 0;
-        call!(self.0.library, campanile_queue_progress(self.0.handle, &raw mut value))?;
+        call!(self.owned.library, campanile_queue_progress(self.owned.handle, &raw mut value))?;
         Ok(value)
     }
 
     pub(super) fn last_submitted(&self) -> Result<u64> {
         let mut value = 0;
-        call!(self.0.library, campanile_queue_last_submitted(self.0.handle, &raw mut value))?;
+        call!(self.owned.library, campanile_queue_last_submitted(self.owned.handle, &raw mut value))?;
         Ok(value)
     }
 
     pub(super) fn wait_progress(&self, value: u64, timeout: Option<Duration>) -> Result<()> {
-        call!(self.0.library, campanile_queue_wait(self.0.handle, value, nanoseconds(timeout)))
+        call!(self.owned.library, campanile_queue_wait(self.owned.handle, value, nanoseconds(timeout)))
     }
 
     pub(super) fn model(&self) -> Result<SubmissionModel> {
         let mut model = 0;
-        call!(self.0.library, campanile_queue_model(self.0.handle, &raw mut model))?;
+        call!(self.owned.library, campanile_queue_model(self.owned.handle, &raw mut model))?;
         Ok(if model == QueueModel::User as i32 { SubmissionModel::User } else { SubmissionModel::Kernel })
     }
 
     pub(super) fn stats(&self) -> Result<QueueStats> {
         let mut stats = CQueueStats { submissions: 0, doorbell_rings: 0, doorbell_reconnects: 0, notifications: 0 };
-        call!(self.0.library, campanile_queue_stats(self.0.handle, &raw mut stats))?;
+        call!(self.owned.library, campanile_queue_stats(self.owned.handle, &raw mut stats))?;
         let CQueueStats { submissions, doorbell_rings, doorbell_reconnects, notifications } = stats;
         Ok(QueueStats { submissions, doorbell_rings, doorbell_reconnects, notifications })
     }
 }
 
-/// An open recording; dropped by the DLL too unless it is submitted.
+/// A tracer at an address that stays, which the DLL hands to [`tell`].
+struct Context(*mut Box<dyn Tracer>);
+
+// SAFETY: the tracer is Send, and only the thread that uses the queue reaches it.
+unsafe impl Send for Context {}
+
+impl Context {
+    fn new(tracer: Box<dyn Tracer>) -> Self {
+        Self(Box::into_raw(Box::new(tracer)))
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: made by `into_raw`; the DLL has another tracer by now, or no queue.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}
+
+/// Tells a tracer what the DLL reports. A tracer that panics ends the process: there is no way back through the DLL.
+unsafe extern "win64" fn tell(context: *mut c_void, event: *const CQueueEvent) {
+    const WAIT_QUEUED: i32 = EventKind::WaitQueued as i32;
+    const SIGNAL_QUEUED: i32 = EventKind::SignalQueued as i32;
+    const SUBMITTED: i32 = EventKind::Submitted as i32;
+    const RECONNECTED: i32 = EventKind::Reconnected as i32;
+    // SAFETY: the context given with this function; nobody else uses it while the queue is used.
+    let tracer = unsafe { &mut *context.cast::<Box<dyn Tracer>>() };
+    // SAFETY: good during the call.
+    let CQueueEvent { kind, fence, value, rung } = unsafe { *event };
+    tracer.event(match kind {
+        WAIT_QUEUED => QueueEvent::WaitQueued { fence, value },
+        SIGNAL_QUEUED => QueueEvent::SignalQueued { fence, value },
+        SUBMITTED => QueueEvent::Submitted { progress: value, rung: rung != 0 },
+        RECONNECTED => QueueEvent::Reconnected { progress: value },
+        // A newer DLL may know more.
+        _ => return,
+    });
+}
+
+/// Commands of a submission that are kept here, to be handed over in one call; one that has more is recorded call by call.
+const COLLECTED: usize = 8;
+
+/// The commands of one submission, dropped unless it is submitted.
 pub(super) struct Recorder<'q> {
-    queue: &'q Queue,
+    queue: &'q mut Queue,
+    wait: bool,
+    /// Whether the DLL has a recording open.
     open: bool,
 }
 
 impl Recorder<'_> {
+    #[inline]
     pub(super) fn submit(mut self) -> Result<u64> {
+        if !self.wait {
+            self.open()?;
+        }
+        let OwnedQueue { library, handle } = self.queue.owned;
         let mut progress = 0;
-        self.open = false;
-        call!(self.queue.0.library, campanile_submit(self.queue.0.handle, &raw mut progress))?;
+        if self.open {
+            self.open = false;
+            call!(library, campanile_submit(handle, &raw mut progress))?;
+        } else {
+            let collected = &self.queue.collected;
+            let (first, count) = (collected.as_ptr(), collected.len() as u32);
+            call!(library, campanile_submit_commands(handle, first, count, &raw mut progress))?;
+        }
         Ok(progress)
     }
 
-    pub(super) fn copy(&mut self, destination: u64, source: u64, size: u64) -> Result<()> {
-        call!(self.queue.0.library, campanile_record_copy(self.queue.0.handle, destination, source, size))
+    #[inline]
+    fn add(&mut self, command: CCommand) -> Result<()> {
+        if self.wait && !self.open && self.queue.collected.len() < COLLECTED {
+            self.queue.collected.push(command);
+            return Ok(());
+        }
+        self.open()?;
+        self.record(&command)
     }
 
+    /// Sees that the DLL has a recording, with what was collected in it.
+    fn open(&mut self) -> Result<()> {
+        if self.open {
+            return Ok(());
+        }
+        let OwnedQueue { library, handle } = self.queue.owned;
+        if self.wait {
+            call!(library, campanile_begin(handle))?;
+        } else {
+            call!(library, campanile_try_begin(handle))?;
+        }
+        self.open = true;
+        self.queue.collected.iter().try_for_each(|command| self.record(command))
+    }
+
+    fn record(&self, command: &CCommand) -> Result<()> {
+        const COPY: i32 = CommandKind::Copy as i32;
+        const COPY_ROWS: i32 = CommandKind::CopyRows as i32;
+        const FILL: i32 = CommandKind::Fill as i32;
+        const SIGNAL: i32 = CommandKind::Signal as i32;
+        const WAIT: i32 = CommandKind::Wait as i32;
+        const TIMESTAMP: i32 = CommandKind::Timestamp as i32;
+        let OwnedQueue { library, handle } = self.queue.owned;
+        let CCommand { kind, pattern, destination, source, size, fence, value, .. } = *command;
+        match kind {
+            COPY => call!(library, campanile_record_copy(handle, destination, source, size)),
+            COPY_ROWS => {
+                let CCommand { row_bytes, rows, source_pitch, destination_pitch, .. } = *command;
+                let copy = CCopyRows { source, destination, row_bytes, rows, source_pitch, destination_pitch };
+                call!(library, campanile_record_copy_rows(handle, &raw const copy))
+            }
+            FILL => call!(library, campanile_record_fill(handle, destination, size, pattern)),
+            SIGNAL => call!(library, campanile_record_signal(handle, fence, value)),
+            WAIT => call!(library, campanile_record_wait(handle, fence, value)),
+            TIMESTAMP => call!(library, campanile_record_timestamp(handle, destination)),
+            _ => call!(library, campanile_record_nop(handle)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn copy(&mut self, destination: u64, source: u64, size: u64) -> Result<()> {
+        self.add(CCommand { kind: CommandKind::Copy as i32, destination, source, size, ..CCommand::NOP })
+    }
+
+    #[inline]
     pub(super) fn copy_rows(&mut self, copy: &CopyRows) -> Result<()> {
         let CopyRows { source, destination, row_bytes, rows, source_pitch, destination_pitch } = *copy;
-        let copy = CCopyRows { source, destination, row_bytes, rows, source_pitch, destination_pitch };
-        call!(self.queue.0.library, campanile_record_copy_rows(self.queue.0.handle, &raw const copy))
+        let kind = CommandKind::CopyRows as i32;
+        self.add(CCommand {
+            kind,
+            source,
+            destination,
+            row_bytes,
+            rows,
+            source_pitch,
+            destination_pitch,
+            ..CCommand::NOP
+        })
     }
 
+    #[inline]
     pub(super) fn fill(&mut self, destination: u64, size: u64, pattern: u32) -> Result<()> {
-        call!(self.queue.0.library, campanile_record_fill(self.queue.0.handle, destination, size, pattern))
+        self.add(CCommand { kind: CommandKind::Fill as i32, destination, size, pattern, ..CCommand::NOP })
     }
 
+    #[inline]
     pub(super) fn signal(&mut self, fence: &Fence, value: u64) -> Result<()> {
-        let queue = &self.queue.0;
-        call!(queue.library, campanile_record_signal(queue.handle, fence.0.owned.handle, value))
+        let fence = fence.0.owned.handle;
+        self.add(CCommand { kind: CommandKind::Signal as i32, fence, value, ..CCommand::NOP })
     }
 
+    #[inline]
     pub(super) fn wait(&mut self, fence: &Fence, value: u64) -> Result<()> {
-        call!(self.queue.0.library, campanile_record_wait(self.queue.0.handle, fence.0.owned.handle, value))
+        let fence = fence.0.owned.handle;
+        self.add(CCommand { kind: CommandKind::Wait as i32, fence, value, ..CCommand::NOP })
     }
 
+    #[inline]
     pub(super) fn timestamp(&mut self, destination: u64) -> Result<()> {
-        call!(self.queue.0.library, campanile_record_timestamp(self.queue.0.handle, destination))
+        self.add(CCommand { kind: CommandKind::Timestamp as i32, destination, ..CCommand::NOP })
     }
 
+    #[inline]
     pub(super) fn nop(&mut self) -> Result<()> {
-        call!(self.queue.0.library, campanile_record_nop(self.queue.0.handle))
+        self.add(CCommand::NOP)
     }
 }
 
 impl Drop for Recorder<'_> {
     fn drop(&mut self) {
         if self.open {
-            let _ = call!(self.queue.0.library, campanile_cancel(self.queue.0.handle));
+            let _ = call!(self.queue.owned.library, campanile_cancel(self.queue.owned.handle));
         }
     }
 }

@@ -16,10 +16,14 @@ pub const FILE: &str = "campanile_umd.dll";
 /// File name of that driver. One of another name may come without a DLL.
 const DRIVER: &str = "campanile_kmd.sys";
 
+/// What the DLL tells of a queue's events; the calling convention is that of the DLL.
+pub(super) type Tracer = Option<unsafe extern "win64" fn(*mut c_void, *const CQueueEvent)>;
+
+/// Declares the functions. Types written as `A => B` are A here and B in the source.
 macro_rules! functions {
-    ($(fn $name:ident($($argument:ty),*) -> $result:ty;)*) => {
+    ($(fn $name:ident($($argument:ty $(=> $source:ty)?),*) -> $result:ty;)*) => {
         /// The functions of `campanile.h` as the DLL exports them.
-        #[allow(missing_docs)] // described in the header
+        #[allow(dead_code)] // whole, also where nothing here needs a function
         pub struct Functions {
             $(pub(super) $name: unsafe extern "win64" fn($($argument),*) -> $result,)*
         }
@@ -47,9 +51,11 @@ macro_rules! functions {
 
         // The types are those of the source that the header is made from.
         const _: () = {
-            $(let _: unsafe extern "C" fn($($argument),*) -> $result = campanile_umd::c_api::$name;)*
+            $(let _: unsafe extern "C" fn($(functions!(@ $argument $(=> $source)?)),*) -> $result = campanile_umd::c_api::$name;)*
         };
     };
+    (@ $here:ty) => { $here };
+    (@ $here:ty => $source:ty) => { $source };
 }
 
 functions! {
@@ -70,6 +76,7 @@ functions! {
     fn campanile_fence_destroy(FenceHandle) -> i32;
     fn campanile_fence_value(FenceHandle, *mut u64) -> i32;
     fn campanile_fence_mapping(FenceHandle, *mut *const u64) -> i32;
+    fn campanile_fence_object(FenceHandle, *mut u32) -> i32;
     fn campanile_fence_wait(FenceHandle, u64, u64) -> i32;
     fn campanile_fence_signal(FenceHandle, u64) -> i32;
     fn campanile_queue_create(DeviceHandle, i32, *const CQueueOptions, *mut QueueHandle) -> i32;
@@ -78,6 +85,7 @@ functions! {
     fn campanile_try_begin(QueueHandle) -> i32;
     fn campanile_cancel(QueueHandle) -> i32;
     fn campanile_submit(QueueHandle, *mut u64) -> i32;
+    fn campanile_submit_commands(QueueHandle, *const CCommand, u32, *mut u64) -> i32;
     fn campanile_record_copy(QueueHandle, u64, u64, u64) -> i32;
     fn campanile_record_copy_rows(QueueHandle, *const CCopyRows) -> i32;
     fn campanile_record_fill(QueueHandle, u64, u64, u32) -> i32;
@@ -90,6 +98,8 @@ functions! {
     fn campanile_queue_wait(QueueHandle, u64, u64) -> i32;
     fn campanile_queue_model(QueueHandle, *mut i32) -> i32;
     fn campanile_queue_stats(QueueHandle, *mut CQueueStats) -> i32;
+    fn campanile_queue_set_tracer(QueueHandle, Tracer => TracerFunction, *mut c_void) -> i32;
+    fn campanile_queue_object(QueueHandle, *mut u32) -> i32;
 }
 
 /// Why the DLL could not be loaded.

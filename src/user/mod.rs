@@ -333,8 +333,9 @@ fn by_linked(
     })
 }
 
+#[inline]
 fn by_dll(queue: &mut dll::Queue, wait: bool, record: impl FnOnce(&mut Recorder<'_, '_>) -> Result<()>) -> Result<u64> {
-    let mut recorder = Recorder(RecorderInner::Dll(queue.begin(wait)?));
+    let mut recorder = Recorder(RecorderInner::Dll(queue.recorder(wait)));
     record(&mut recorder)?;
     match recorder.0 {
         RecorderInner::Dll(recorder) => recorder.submit(),
