@@ -358,7 +358,7 @@ fn replaced_under_load(case: &mut Case<'_>) -> Result<(), Failure> {
     const COUNT: u64 = 4000;
     let rig = case.rig()?;
     trace(case, Some(10_000))?;
-    let mut queues = vec![rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?];
+    let mut queues = [rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?];
     let fences = [rig.fence(0)?, rig.fence(0)?];
     let done = AtomicBool::new(false);
     let replaced = std::thread::scope(|scope| {

@@ -68,7 +68,7 @@ impl Tracing {
             Node::Compute => campanile_hw::registers::NODE_COMPUTE,
             Node::Copy => campanile_hw::registers::NODE_COPY,
         };
-        let handle = queue.handle()?;
+        let handle = queue.handle();
         let kind = LaneKind::Queue { node };
         let lane = self.recording.lane(Lane { process: self.process, kind, name: name.into(), handle });
         queue.set_tracer(Box::new(self.recording.again(lane.lane())))?;
@@ -134,7 +134,7 @@ impl Stamps {
 
 /// A fence at a value, as traces name it.
 pub(super) fn at(fence: &Fence, value: u64) -> Result<FenceValue, Error> {
-    Ok(FenceValue { fence: fence.handle()?, value })
+    Ok(FenceValue { fence: fence.handle(), value })
 }
 
 /// A thread that turns counters into events.

@@ -360,7 +360,7 @@ pub(super) struct Recorder<'q> {
 }
 
 impl Recorder<'_> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn submit(mut self) -> Result<u64> {
         if !self.wait {
             self.open()?;
@@ -378,14 +378,19 @@ impl Recorder<'_> {
         Ok(progress)
     }
 
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, command: CCommand) -> Result<()> {
         if self.wait && !self.open && self.queue.collected.len() < COLLECTED {
             self.queue.collected.push(command);
             return Ok(());
         }
+        self.open_and_record(&command)
+    }
+
+    #[inline(never)]
+    fn open_and_record(&mut self, command: &CCommand) -> Result<()> {
         self.open()?;
-        self.record(&command)
+        self.record(command)
     }
 
     /// Sees that the DLL has a recording, with what was collected in it.
@@ -427,12 +432,12 @@ impl Recorder<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn copy(&mut self, destination: u64, source: u64, size: u64) -> Result<()> {
         self.add(CCommand { kind: CommandKind::Copy as i32, destination, source, size, ..CCommand::NOP })
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn copy_rows(&mut self, copy: &CopyRows) -> Result<()> {
         let CopyRows { source, destination, row_bytes, rows, source_pitch, destination_pitch } = *copy;
         let kind = CommandKind::CopyRows as i32;
@@ -448,29 +453,29 @@ impl Recorder<'_> {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn fill(&mut self, destination: u64, size: u64, pattern: u32) -> Result<()> {
         self.add(CCommand { kind: CommandKind::Fill as i32, destination, size, pattern, ..CCommand::NOP })
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn signal(&mut self, fence: &Fence, value: u64) -> Result<()> {
         let fence = fence.0.owned.handle;
         self.add(CCommand { kind: CommandKind::Signal as i32, fence, value, ..CCommand::NOP })
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn wait(&mut self, fence: &Fence, value: u64) -> Result<()> {
         let fence = fence.0.owned.handle;
         self.add(CCommand { kind: CommandKind::Wait as i32, fence, value, ..CCommand::NOP })
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn timestamp(&mut self, destination: u64) -> Result<()> {
         self.add(CCommand { kind: CommandKind::Timestamp as i32, destination, ..CCommand::NOP })
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn nop(&mut self) -> Result<()> {
         self.add(CCommand::NOP)
     }

@@ -24,6 +24,8 @@ macro_rules! either {
         $(#[$attribute])*
         pub struct $name($inner);
 
+        // One or the other for a whole process; a box around the linked one would cost every call a load.
+        #[allow(clippy::large_enum_variant)]
         $(#[$attribute])*
         enum $inner {
             Linked(campanile_umd::$name),

@@ -1,47 +1,39 @@
-//! What a tracing tool needs of the driver. The DLL's C API has none of it.
+//! What a tracing tool needs of the driver: its events as they are recorded, and the handles by which logs name queues and fences.
 
 use campanile_umd::Tracer;
 
-use super::{Error, Fence, FenceInner, Queue, QueueInner, Result};
-
-const NOT_BY_DLL: Error = Error::BadArgument("a trace needs the driver that is linked in: leave `--driver` away");
+use super::{Fence, FenceInner, Queue, QueueInner, Result};
 
 impl Queue {
     /// Tells `tracer` of everything that is recorded and submitted from now on.
     ///
     /// # Errors
-    /// The driver is the DLL.
+    /// The DLL refused.
     pub fn set_tracer(&mut self, tracer: Box<dyn Tracer>) -> Result<()> {
         match &mut self.0 {
             QueueInner::Linked(queue) => {
                 queue.set_tracer(Some(tracer));
                 Ok(())
             }
-            QueueInner::Dll(_) => Err(NOT_BY_DLL),
+            QueueInner::Dll(queue) => queue.set_tracer(Some(tracer)),
         }
     }
 
     /// Its handle, by which logs and traces name it.
-    ///
-    /// # Errors
-    /// The driver is the DLL.
-    pub fn handle(&self) -> Result<u32> {
+    pub fn handle(&self) -> u32 {
         match &self.0 {
-            QueueInner::Linked(queue) => Ok(queue.handle()),
-            QueueInner::Dll(_) => Err(NOT_BY_DLL),
+            QueueInner::Linked(queue) => queue.handle(),
+            QueueInner::Dll(queue) => queue.handle(),
         }
     }
 }
 
 impl Fence {
     /// Its handle, by which logs and traces name it.
-    ///
-    /// # Errors
-    /// The driver is the DLL.
-    pub fn handle(&self) -> Result<u32> {
+    pub fn handle(&self) -> u32 {
         match &self.0 {
-            FenceInner::Linked(fence) => Ok(fence.handle()),
-            FenceInner::Dll(_) => Err(NOT_BY_DLL),
+            FenceInner::Linked(fence) => fence.handle(),
+            FenceInner::Dll(fence) => fence.handle(),
         }
     }
 }

@@ -78,9 +78,11 @@ unsafe extern "win64" fn memcmp(a: *const u8, b: *const u8, bytes: usize) -> i32
 unsafe extern "win64" fn rtl_init_unicode_string(string: *mut UNICODE_STRING, text: *const u16) {
     let mut length = 0_usize;
     if !text.is_null() {
-        // SAFETY: the driver promises terminated text.
-        while unsafe { text.add(length).read() } != 0 {
+        let mut unit = text;
+        // SAFETY: the driver promises terminated text, and the end has not been reached.
+        while unsafe { unit.read() } != 0 {
             length += 1;
+            unit = unit.wrapping_add(1);
         }
     }
     let bytes = u16::try_from(length * 2).unwrap_or(u16::MAX - 3);
@@ -193,8 +195,9 @@ unsafe extern "win64" fn iof_call_driver(device: *mut c_void, irp: *mut c_void) 
     }
     // SAFETY: the driver's status block lives until completion, which is now.
     unsafe { request.status.write(IoStatusBlock { status, information: if fits { 8 } else { 0 } }) };
-    // SAFETY: as for the status block.
-    unsafe { (&raw mut (*request.event).signal).write(1) };
+    let signal = request.event.wrapping_byte_add(std::mem::offset_of!(Event, signal)).cast::<u32>();
+    // SAFETY: as for the status block: the word is the event's signal state.
+    unsafe { signal.write(1) };
     status
 }
 
