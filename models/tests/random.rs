@@ -5,8 +5,15 @@ use std::fmt::Arguments;
 use std::io::Write;
 use std::panic::catch_unwind;
 
-/// Schedules of each model.
-const SCHEDULES: usize = if cfg!(debug_assertions) { 2_000 } else { 1_000_000 };
+/// Schedules of a model. One of doorbells is twenty times as long as one of fences, and gets a tenth of them.
+fn schedules_of(part: Part) -> usize {
+    match (cfg!(debug_assertions), part) {
+        (true, _) => 2_000,
+        (false, Part::Doorbell) => 100_000,
+        (false, Part::Race | Part::WaitList) => 1_000_000,
+    }
+}
+
 /// Schedules among which a control must fail.
 const CONTROL: usize = 20_000;
 
@@ -20,12 +27,13 @@ fn say(text: Arguments<'_>) {
 }
 
 fn passes(part: Part) {
-    let schedules = check(part, Fault::None, SCHEDULES);
-    assert_eq!(schedules, SCHEDULES);
+    let wanted = schedules_of(part);
+    let schedules = check(part, Fault::None, wanted);
+    assert_eq!(schedules, wanted);
     say(format_args!("{part:?}: {schedules} schedules"));
     if cfg!(debug_assertions) {
         say(format_args!(
-            "{part:?}: ONLY {SCHEDULES} SCHEDULES BECAUSE THIS IS A DEBUG BUILD; a release build runs 1000000"
+            "{part:?}: ONLY {wanted} SCHEDULES BECAUSE THIS IS A DEBUG BUILD; a release build runs very many more"
         ));
     }
 }
