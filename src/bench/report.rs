@@ -66,6 +66,10 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 /// All rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
+    /// Kernel-mode driver: `linked`, or the path of its image.
+    pub driver: String,
+    /// User-mode driver: `linked`, or the path of the DLL.
+    pub user_mode_driver: String,
     /// In the order measured.
     pub rows: Vec<RowReport>,
 }

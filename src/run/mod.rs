@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK, print};
 use crate::clock::{self, Clock};
-use crate::setup::{SetupError, System, SystemOptions, VariantOptions};
+use crate::setup::{DriverChoice, SetupError, System, SystemOptions, VariantOptions};
 use crate::trace::{Trace, perfetto};
 use crate::user::{self, Adapter};
 use pipeline::{Finished, Pipeline};
@@ -257,7 +257,12 @@ impl Streamer {
         let mismatches = self.files.iter().filter_map(|file| file.mismatch.clone()).collect();
         let totals = self.pipeline.totals(bytes, self.seconds, gpu)?;
         Ok(Outcome {
-            report: Report { files: self.files, totals },
+            report: Report {
+                driver: DriverChoice::selected().to_string(),
+                user_mode_driver: user::selected_name(),
+                files: self.files,
+                totals,
+            },
             unreadable: self.unreadable,
             mismatches,
             trace: None,

@@ -7,6 +7,10 @@ use crate::table::{grouped, render};
 /// A run's files and figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
+    /// Kernel-mode driver: `linked`, or the path of its image.
+    pub driver: String,
+    /// User-mode driver: `linked`, or the path of the DLL.
+    pub user_mode_driver: String,
     /// Files that were read to their end.
     pub files: Vec<FileReport>,
     /// Figures over all of them.
@@ -77,7 +81,11 @@ impl Report {
             text = render(&["file", "bytes", "sha256", ""], &files);
             text.push_str("\n\n");
         }
-        text.push_str(&render(&["", ""], &self.totals.rows()));
+        let mut rows: Vec<Vec<String>> = [("driver", &self.driver), ("user-mode driver", &self.user_mode_driver)]
+            .map(|(name, which)| vec![name.to_owned(), which.clone()])
+            .into();
+        rows.extend(self.totals.rows());
+        text.push_str(&render(&["", ""], &rows));
         text
     }
 }
@@ -115,6 +123,8 @@ mod tests {
 
     fn report() -> Report {
         Report {
+            driver: "a.sys".to_owned(),
+            user_mode_driver: "linked".to_owned(),
             files: vec![FileReport {
                 path: "a".to_owned(),
                 bytes: 5,
@@ -130,7 +140,7 @@ mod tests {
     fn json_has_exactly_the_promised_keys() {
         let value: serde_json::Value = serde_json::from_str(&report().to_json()).unwrap();
         let keys = |value: &serde_json::Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
-        assert_eq!(keys(&value), ["files", "totals"]);
+        assert_eq!(keys(&value), ["driver", "files", "totals", "user_mode_driver"]);
         assert_eq!(keys(&value["files"][0]), ["bytes", "path", "sha256", "verified"]);
         let mut expected = [
             "bytes",

@@ -1,5 +1,6 @@
 //! Which driver the machines of this process load.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -28,6 +29,15 @@ impl std::str::FromStr for DriverChoice {
             "pe" => Self::Image(shipped("campanile_kmd.sys")),
             path => Self::Image(path.into()),
         })
+    }
+}
+
+impl fmt::Display for DriverChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Linked => f.write_str("linked"),
+            Self::Image(path) => path.display().fmt(f),
+        }
     }
 }
 

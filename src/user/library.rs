@@ -185,6 +185,15 @@ pub fn selected() -> Result<Option<&'static Library>, &'static Refusal> {
     outcome.as_ref().map(Option::as_ref)
 }
 
+/// The user-mode driver that [`selected`] gives, in words: `linked`, or the path of the DLL.
+pub fn selected_name() -> String {
+    match selected() {
+        Ok(None) => DriverChoice::Linked.to_string(),
+        Ok(Some(library)) => library.path().display().to_string(),
+        Err(refusal) => refusal.to_string(),
+    }
+}
+
 /// Path of the DLL that belongs to a kernel-mode driver, if it must or does have one.
 fn beside(driver: &DriverChoice) -> Option<PathBuf> {
     let DriverChoice::Image(driver) = driver else { return None };

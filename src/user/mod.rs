@@ -16,7 +16,7 @@ use wddm_ddi::types::LUID;
 
 pub use campanile_umd::{CopyRows, Node, Placement, QueueOptions, QueueStats, SubmissionModel};
 pub use error::{Error, Result};
-pub use library::{FILE, Functions, Library, Refusal, selected};
+pub use library::{FILE, Functions, Library, Refusal, selected, selected_name};
 
 /// Declares a type of which there are two.
 macro_rules! either {
@@ -323,7 +323,7 @@ impl Queue {
 }
 
 /// Lets `record` write through the linked driver's recorder. Its own error goes into `refused`, for the linked driver has no place for it.
-#[inline]
+#[inline(always)]
 fn by_linked(
     commands: &mut campanile_umd::Recorder<'_>,
     record: impl FnOnce(&mut Recorder<'_, '_>) -> Result<()>,
@@ -335,7 +335,7 @@ fn by_linked(
     })
 }
 
-#[inline]
+#[inline(always)]
 fn by_dll(queue: &mut dll::Queue, wait: bool, record: impl FnOnce(&mut Recorder<'_, '_>) -> Result<()>) -> Result<u64> {
     let mut recorder = Recorder(RecorderInner::Dll(queue.recorder(wait)));
     record(&mut recorder)?;
@@ -353,7 +353,7 @@ impl Recorder<'_, '_> {
     ///
     /// # Errors
     /// A range is not allowed, or does not fit any more; see [`Recorder::nop`] for the rest.
-    #[inline]
+    #[inline(always)]
     pub fn copy(&mut self, destination: u64, source: u64, size: u64) -> Result<()> {
         on!(&mut self.0, RecorderInner, it => Ok(it.copy(destination, source, size)?), it.copy(destination, source, size))
     }
@@ -362,7 +362,7 @@ impl Recorder<'_, '_> {
     ///
     /// # Errors
     /// As for [`Recorder::copy`].
-    #[inline]
+    #[inline(always)]
     pub fn copy_rows(&mut self, copy: &CopyRows) -> Result<()> {
         on!(&mut self.0, RecorderInner, it => Ok(it.copy_rows(copy)?), it.copy_rows(copy))
     }
@@ -371,7 +371,7 @@ impl Recorder<'_, '_> {
     ///
     /// # Errors
     /// As for [`Recorder::copy`].
-    #[inline]
+    #[inline(always)]
     pub fn fill(&mut self, destination: u64, size: u64, pattern: u32) -> Result<()> {
         on!(&mut self.0, RecorderInner, it => Ok(it.fill(destination, size, pattern)?), it.fill(destination, size, pattern))
     }
@@ -380,7 +380,7 @@ impl Recorder<'_, '_> {
     ///
     /// # Errors
     /// The fence belongs to another adapter; see [`Recorder::nop`].
-    #[inline]
+    #[inline(always)]
     pub fn signal(&mut self, fence: &Fence, value: u64) -> Result<()> {
         match (&mut self.0, &fence.0) {
             (RecorderInner::Linked(it), FenceInner::Linked(fence)) => Ok(it.signal(fence, value)?),
@@ -393,7 +393,7 @@ impl Recorder<'_, '_> {
     ///
     /// # Errors
     /// The fence belongs to another adapter; see [`Recorder::nop`].
-    #[inline]
+    #[inline(always)]
     pub fn wait(&mut self, fence: &Fence, value: u64) -> Result<()> {
         match (&mut self.0, &fence.0) {
             (RecorderInner::Linked(it), FenceInner::Linked(fence)) => Ok(it.wait(fence, value)?),
@@ -406,7 +406,7 @@ impl Recorder<'_, '_> {
     ///
     /// # Errors
     /// As for [`Recorder::copy`].
-    #[inline]
+    #[inline(always)]
     pub fn timestamp(&mut self, destination: u64) -> Result<()> {
         on!(&mut self.0, RecorderInner, it => Ok(it.timestamp(destination)?), it.timestamp(destination))
     }
@@ -415,7 +415,7 @@ impl Recorder<'_, '_> {
     ///
     /// # Errors
     /// [`Error::DeviceLost`], [`Error::CommandMemoryFull`] if the submission must not wait, or more commands than fit.
-    #[inline]
+    #[inline(always)]
     pub fn nop(&mut self) -> Result<()> {
         on!(&mut self.0, RecorderInner, it => Ok(it.nop()?), it.nop())
     }

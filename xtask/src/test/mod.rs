@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::setup;
+use crate::{pe, setup};
 
 pub(crate) use output::Tally;
 
@@ -33,11 +33,12 @@ pub(crate) fn test(root: &Path, quick: bool) -> bool {
     // Its library includes sources of other crates, whose unit tests do not build there.
     let models = ["clippy", "-p", "campanile-models", "--lib", "--test", "exhaustive", "--test", "random"];
     session.tool("lints of the models", &[&models[..], &strict].concat());
+    session.images();
     session.suites();
     session.doc_tests();
     if quick {
         println!(
-            "left out by --quick: the conformance cases in release mode, the main job, 4 of 5 random cases a property, \
+            "left out by --quick: the conformance cases and the main job in release mode and on the Windows images, 4 of 5 random cases a property, \
              998 of 1000 schedules of each random model"
         );
     } else {
@@ -98,6 +99,14 @@ impl Session<'_> {
         self.record(name, tally, start, note);
     }
 
+    /// The Windows images, which some suites read and load.
+    fn images(&mut self) {
+        println!("== Windows images");
+        let start = Instant::now();
+        let built = pe::build(self.root, false);
+        self.record("Windows images", Tally::one(built.is_ok()), start, built.err());
+    }
+
     /// Every test executable of the workspace.
     fn suites(&mut self) {
         println!("== build of every test");
@@ -115,16 +124,18 @@ impl Session<'_> {
             self.record("build", Tally::one(false), start, Some("cargo could not build the tests".into()));
         }
         for suite in &built.suites {
-            self.suite(suite, "");
+            self.suite(suite, "", "linked");
         }
     }
 
-    fn suite(&mut self, suite: &build::Suite, suffix: &str) {
+    /// Runs one executable; `driver` is what the machines in it load.
+    fn suite(&mut self, suite: &build::Suite, suffix: &str, driver: &str) {
         let name = format!("{}{suffix}", suite.name);
         println!("== {name}");
         let start = Instant::now();
         let mut command = Command::new(&suite.executable);
         command.current_dir(&suite.folder).env("CARGO_MANIFEST_DIR", &suite.folder);
+        command.env("CAMPANILE_DRIVER", driver);
         command.env("PROPTEST_CASES", if self.quick { "64" } else { "320" });
         let (tally, note) = run::run(command, self.patience());
         self.record(name, tally, start, note);
@@ -149,13 +160,17 @@ impl Session<'_> {
         match build::build(command) {
             Ok(built) if built.finished => {
                 for suite in &built.suites {
-                    self.suite(suite, " (release)");
+                    self.suite(suite, " (release)", "linked");
+                }
+                for suite in built.suites.iter().filter(|suite| suite.name.ends_with("hlk")) {
+                    self.suite(suite, " (release, on the Windows images)", "pe");
                 }
             }
             Ok(_) => self.record("conformance (release)", Tally::one(false), start, Some("does not compile".into())),
             Err(message) => self.record("conformance (release)", Tally::one(false), start, Some(message)),
         }
         self.tool("main job", &["run", "--release", "--quiet"]);
+        self.tool("main job on the Windows images", &["run", "--release", "--quiet", "--", "run", "--driver", "pe"]);
     }
 
     /// Longest time one suite may take; a hang is a failure, not a wait.
