@@ -15,7 +15,7 @@ use std::fmt;
 
 use crate::cli::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK, print};
 use crate::clock::Latencies;
-use crate::setup::{SetupError, System, SystemOptions, VariantOptions};
+use crate::setup::{DriverChoice, SetupError, System, SystemOptions, VariantOptions};
 use crate::user;
 pub use report::{Figures, PeerReport, Ratio, Report, RowReport};
 
@@ -171,7 +171,7 @@ pub fn measure(options: &Options, rows: &[&'static Row]) -> Result<Report, Bench
         system.shutdown()?;
         reports.push(RowReport::new(row, &measured));
     }
-    Ok(Report { rows: reports })
+    Ok(Report { driver: DriverChoice::selected().to_string(), user_mode_driver: user::selected_name(), rows: reports })
 }
 
 /// What one round measured.

@@ -168,7 +168,8 @@ impl Report {
     /// The report as text.
     pub fn to_table(&self) -> String {
         let lines: Vec<Vec<String>> = self.rows.iter().flat_map(RowReport::lines).collect();
-        render(&["", "p50", "p99", "unit", "ratio to the first peer"], &lines)
+        let table = render(&["", "p50", "p99", "unit", "ratio to the first peer"], &lines);
+        format!("{table}\n\ndriver: {}\nuser-mode driver: {}", self.driver, self.user_mode_driver)
     }
 }
 
@@ -203,9 +204,11 @@ mod tests {
     #[test]
     fn json_has_exactly_the_promised_keys() {
         let row = super::super::ROWS[0];
-        let report = Report { rows: vec![RowReport::new(row, &rounds())] };
+        let (driver, user_mode_driver) = ("linked".to_owned(), "linked".to_owned());
+        let report = Report { driver, user_mode_driver, rows: vec![RowReport::new(row, &rounds())] };
         let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
         let keys = |value: &serde_json::Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
+        assert_eq!(keys(&value), ["driver", "rows", "user_mode_driver"]);
         let row = &value["rows"][0];
         assert_eq!(keys(row), ["aim", "id", "met", "ours", "peers", "ratio", "what"]);
         assert_eq!(keys(&row["ours"]), ["p50", "p99", "unit"]);
