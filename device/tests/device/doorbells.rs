@@ -56,7 +56,10 @@ fn stores_to_a_disconnected_page_are_ignored() {
     let mut queue = host.queue(0, space, NODE_COMPUTE);
     host.connect(&mut queue, 4);
     host.command(Command::DisconnectDoorbell, 4, 0, 0);
+    // The last look at the write pointer comes first.
+    host.run();
     host.submit(&mut queue, &[NOP]);
+    host.run();
     assert_eq!((host.get(reg::COUNT_DOORBELLS, 8), host.get(reg::COUNT_RETIRED, 8)), (0, 0));
     host.connect(&mut queue, 5);
     host.run();
