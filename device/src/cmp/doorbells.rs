@@ -10,8 +10,12 @@ use super::sync::{AtomicU64, AtomicUsize, HostMapping, Mutex, lock};
 use campanile_hw::doorbell::{DoorbellValue, PAGE_SIZE, WORD_OFFSET};
 use std::sync::atomic::Ordering;
 
-/// Pages looked at in one step.
-const POLLS: usize = 64;
+/// Pages rung lately, which every step looks at.
+const HOT: usize = 4;
+/// Other pages looked at, in turn, between two looks at those.
+const COLD: usize = 4;
+/// Looks that a step with nothing else to do makes at most.
+const LOOKS: usize = 16;
 /// Queues of the global doorbell looked at in one idle step.
 const SWEEP: usize = 4;
 
@@ -31,14 +35,38 @@ struct Connection {
 
 #[derive(Debug, Default)]
 struct Table {
+    /// The first [`HOT`] are those rung lately, or were connected when there were no others.
     connected: Vec<Connection>,
     /// Place in `connected` by page.
     places: Vec<Option<u32>>,
+    /// The cold page that is looked at next.
     cursor: usize,
+    /// The hot place that is given away next.
+    next_hot: usize,
     /// Queues that the global page may ring.
     armed: Vec<u32>,
     sweep_at: usize,
     sweep_left: usize,
+}
+
+impl Table {
+    /// Exchanges two connections.
+    fn swap(&mut self, one: usize, other: usize) {
+        self.connected.swap(one, other);
+        for place in [one, other] {
+            let page = self.connected.get(place).map(|connection| connection.page);
+            if let Some(slot) = page.and_then(|page| self.places.get_mut(page as usize)) {
+                *slot = Some(place as u32);
+            }
+        }
+    }
+
+    /// Makes the cold connection at `place` hot instead of the one that has been hot for longest.
+    fn heat(&mut self, place: usize) {
+        let cooled = self.next_hot;
+        self.next_hot = (cooled + 1) % HOT;
+        self.swap(cooled, place);
+    }
 }
 
 /// All doorbells of the function.
@@ -106,29 +134,43 @@ impl Doorbells {
         true
     }
 
-    /// Looks at connected pages, a bounded number at a time. True if one was stored to.
+    /// Looks at the pages rung lately and at some of the others, so that a step costs the same however many are connected.
+    /// True if one was stored to.
     pub(crate) fn poll(&self, mail: &Mail) -> bool {
         if self.connected.load(Ordering::Acquire) == 0 {
             return false;
         }
         let Ok(mut table) = self.table.try_lock() else { return false };
         let table = &mut *table;
-        let count = table.connected.len().min(POLLS);
         let mut rung = false;
-        for _ in 0..count {
-            if table.cursor >= table.connected.len() {
-                table.cursor = 0;
-            }
-            if let Some(connection) = table.connected.get_mut(table.cursor) {
-                rung |= self.examine(mail, connection);
-            }
-            table.cursor += 1;
+        let hot = table.connected.len().min(HOT);
+        for connection in table.connected.iter_mut().take(HOT) {
+            rung |= self.examine(mail, connection);
         }
-        self.reads.fetch_add(count as u64, Ordering::Relaxed);
+        let cold = (table.connected.len() - hot).min(COLD);
+        for _ in 0..cold {
+            if table.cursor < HOT || table.cursor >= table.connected.len() {
+                table.cursor = HOT;
+            }
+            let place = table.cursor;
+            table.cursor += 1;
+            if table.connected.get_mut(place).is_some_and(|connection| self.examine(mail, connection)) {
+                rung = true;
+                table.heat(place);
+            }
+        }
+        self.reads.fetch_add((hot + cold) as u64, Ordering::Relaxed);
         if rung && self.global {
             table.sweep_left = table.armed.len();
         }
         rung
+    }
+
+    /// For a function with nothing else to do: looks at every page once, and at those rung lately all the while, so that neither
+    /// is a quiet page overlooked nor does a busy one wait for the quiet ones. True if one was stored to.
+    pub(crate) fn search(&self, mail: &Mail) -> bool {
+        let cold = self.connected.load(Ordering::Acquire).saturating_sub(HOT);
+        (0..cold.div_ceil(COLD).min(LOOKS)).any(|_| self.poll(mail))
     }
 
     /// Looks for stores to the global page that were overwritten unseen. True while there may be some.

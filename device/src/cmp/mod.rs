@@ -234,9 +234,10 @@ impl Cmp {
         self.running() && self.doorbells.poll(&self.mail)
     }
 
-    /// What can wait until there is nothing else to do: the search for overwritten rings of a global doorbell.
+    /// What can wait until there is nothing else to do: the search among doorbells that were quiet, and for overwritten rings of a
+    /// global one.
     pub(crate) fn tidy(&self) -> bool {
-        self.running() && self.doorbells.sweep(&self.mail)
+        self.running() && (self.doorbells.search(&self.mail) || self.doorbells.sweep(&self.mail))
     }
 
     /// Moves events that found the ring full. True if there was room for one.

@@ -302,3 +302,28 @@ fn a_queue_taken_off_the_global_doorbell_is_not_rung() {
     host.run();
     assert_eq!(host.get(reg::COUNT_RETIRED, 8), 1);
 }
+
+#[test]
+fn rings_of_more_pages_than_are_watched_closely_are_all_seen() {
+    let mut host = Host::new();
+    let space = host.space();
+    let mut queues: Vec<_> = (0..12).map(|number| host.queue(number, space, NODE_COMPUTE)).collect();
+    for (page, queue) in queues.iter_mut().enumerate() {
+        host.connect(queue, page as u32);
+    }
+    // Each round another order, and a page that goes and comes back in the middle of it.
+    for round in 0..24 {
+        for turn in 0..queues.len() {
+            let chosen = (turn * 5 + round) % queues.len();
+            host.write_packets(&mut queues[chosen], &[NOP]);
+            host.ring(&queues[chosen]);
+        }
+        let moved = (round % queues.len()) as u64;
+        host.command(Command::DisconnectDoorbell, moved, moved, 0);
+        host.command(Command::ConnectDoorbell, moved, moved, 0);
+        host.run();
+        let read: Vec<u64> = queues.iter().map(|queue| host.read_pointer(queue)).collect();
+        assert_eq!(read, vec![round as u64 + 1; queues.len()], "round {round}");
+    }
+    assert_eq!(host.get(reg::COUNT_DOORBELLS, 8), 24 * 12);
+}
