@@ -108,6 +108,9 @@ struct HlkArguments {
     /// Prints the result (or the list) as JSON.
     #[arg(long)]
     json: bool,
+    /// Cases about one kind of GPU bring their own.
+    #[command(flatten)]
+    machine: MachineArguments,
 }
 
 #[derive(Args, Debug)]
@@ -164,7 +167,8 @@ pub fn main() -> ExitCode {
             variant: arguments.machine.device_variant,
         }),
         Command::Hlk(arguments) => {
-            hlk::command(&hlk::Options { list: arguments.list, filter: arguments.filter, json: arguments.json })
+            let (list, filter, json) = (arguments.list, arguments.filter, arguments.json);
+            hlk::command(&hlk::Options { list, filter, json, variant: arguments.machine.device_variant })
         }
         Command::Timeline(arguments) => timeline::command(&timeline::Options {
             source: match (arguments.trace, arguments.synthetic) {

@@ -24,7 +24,7 @@ const DOORBELLS_MAX: u32 = 65_536;
 const QUEUES_MAX: u32 = 65_536;
 
 /// Properties of a function that differ between pieces of silicon.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variant {
     /// Size of VRAM in bytes, a multiple of 4096.
     pub vram_size: u64,

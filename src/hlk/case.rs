@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use campanile_device::Variant;
 use dxgkrnl::Process;
 use wddm_ddi::status::NTSTATUS;
 
@@ -37,21 +38,26 @@ impl CaseInfo {
 /// The system that a case runs on.
 #[derive(Clone, Copy)]
 pub enum Boot {
-    /// A default system that the case takes over from another and passes on; for cases that leave nothing behind by their nature.
+    /// A system that the case takes over from another and passes on; for cases that leave nothing behind by their nature.
     Shared,
-    /// A default system of its own.
+    /// A system of its own.
     Fresh,
     /// A system of its own with these options.
     With(fn() -> SystemOptions),
 }
 
 impl Boot {
-    /// What to boot.
-    pub(super) fn options(self) -> SystemOptions {
+    /// What to boot where the GPU is `variant` unless the case has its own.
+    pub(super) fn options(self, variant: &Variant) -> SystemOptions {
         match self {
-            Self::Shared | Self::Fresh => SystemOptions::default(),
+            Self::Shared | Self::Fresh => SystemOptions { variant: variant.clone(), ..SystemOptions::default() },
             Self::With(options) => options(),
         }
+    }
+
+    /// Whether the case runs on whichever variant of the GPU it is given.
+    pub fn takes_any_variant(self) -> bool {
+        !matches!(self, Self::With(_))
     }
 }
 

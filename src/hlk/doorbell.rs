@@ -71,7 +71,7 @@ fn created_disconnected(case: &mut Case<'_>) -> Result<(), Failure> {
     let mut queue = rig.queue(NODE_COMPUTE)?;
     ensure_eq!(queue.doorbell.state(), RETRY, "status of a new doorbell");
     let value = queue.append(&[])?;
-    queue.doorbell.page.store(value);
+    queue.doorbell.store(value);
     bystander(&rig)?;
     ensure_eq!(queue.progress.load(), 0, "progress of a queue whose doorbell was never connected");
     ensure_eq!(queue.doorbell.state(), RETRY, "status after storing to the dummy page");

@@ -239,7 +239,7 @@ fn bad_write_pointer(case: &mut Case<'_>) -> Result<(), Failure> {
             rig.execute(&mut queue, &[])?;
         }
         queue.set_write_pointer(pointer);
-        queue.doorbell.page.store(pointer);
+        queue.doorbell.store(pointer);
         wait_for_error(rig.kmt, rig.device)
             .map_err(|failure| Failure::new(format!("write pointer {pointer:#x}: {failure}")))?;
         queue.stands_at(3, &format!("write pointer {pointer:#x}"))?;

@@ -30,6 +30,7 @@ mod residency;
 mod submission;
 
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_OK, print};
+use crate::setup::VariantOptions;
 pub use case::{Boot, Case, CaseInfo, Failure};
 pub use report::{CaseReport, Report, Status};
 pub use runner::{release_shared, run};
@@ -43,6 +44,8 @@ pub struct Options {
     pub filter: Option<String>,
     /// Print JSON.
     pub json: bool,
+    /// The GPU of the cases that do not bring their own.
+    pub variant: VariantOptions,
 }
 
 const TABLES: &[&[CaseInfo]] = &[
@@ -84,7 +87,7 @@ pub fn command(options: &Options) -> u8 {
     }
     let mut done = Report::default();
     for case in selected {
-        let outcome = run(case);
+        let outcome = run(case, &options.variant.0);
         if !options.json {
             print(&outcome.line());
         }

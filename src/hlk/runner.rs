@@ -5,6 +5,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use campanile_device::Variant;
+
 use super::case::{Boot, Case, CaseInfo, Failure};
 use super::report::{CaseReport, Status};
 use crate::setup::{SetupError, System};
@@ -14,18 +16,25 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Systems for the cases that take one over from each other: as many as such cases ever ran at a time. A case owns its system
 /// while it runs; one that fails or hangs does not give it back.
-static SHARED: Mutex<Vec<System>> = Mutex::new(Vec::new());
+static SHARED: Mutex<Vec<(Variant, System)>> = Mutex::new(Vec::new());
 
-fn shared() -> MutexGuard<'static, Vec<System>> {
+fn shared() -> MutexGuard<'static, Vec<(Variant, System)>> {
     SHARED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a case to its end. Panics and cases that never end are failures.
-pub fn run(case: &'static CaseInfo) -> CaseReport {
+fn take_shared(variant: &Variant) -> Option<System> {
+    let mut systems = shared();
+    let found = systems.iter().position(|(its, _)| its == variant)?;
+    Some(systems.swap_remove(found).1)
+}
+
+/// Runs a case to its end, on `variant` unless it brings its own. Panics and cases that never end are failures.
+pub fn run(case: &'static CaseInfo, variant: &Variant) -> CaseReport {
     let started = Instant::now();
     let (sender, receiver) = mpsc::channel();
+    let variant = variant.clone();
     let thread = std::thread::Builder::new().name("case".to_owned()).spawn(move || {
-        let _ = sender.send(guarded(case));
+        let _ = sender.send(guarded(case, &variant));
     });
     let outcome = match thread {
         Err(error) => Err(Failure::new(format!("host: no thread for the case: {error}"))),
@@ -52,29 +61,29 @@ pub fn run(case: &'static CaseInfo) -> CaseReport {
 /// One left something behind or had stopped with a bugcheck.
 pub fn release_shared() -> Result<(), SetupError> {
     let systems = std::mem::take(&mut *shared());
-    systems.into_iter().map(System::shutdown).fold(Ok(()), Result::and)
+    systems.into_iter().map(|(_, system)| system.shutdown()).fold(Ok(()), Result::and)
 }
 
-fn guarded(case: &CaseInfo) -> Result<(), Failure> {
-    catch_unwind(AssertUnwindSafe(|| boot_and_run(case))).unwrap_or_else(|panic| {
+fn guarded(case: &CaseInfo, variant: &Variant) -> Result<(), Failure> {
+    catch_unwind(AssertUnwindSafe(|| boot_and_run(case, variant))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
         Err(Failure::new(format!("panicked: {text}")))
     })
 }
 
-fn boot_and_run(case: &CaseInfo) -> Result<(), Failure> {
+fn boot_and_run(case: &CaseInfo, variant: &Variant) -> Result<(), Failure> {
+    let options = case.boot.options(variant);
     if let Boot::Shared = case.boot {
-        let kept = shared().pop();
-        let mut system = match kept {
+        let mut system = match take_shared(variant) {
             Some(system) => system,
-            None => System::boot(&case.boot.options())?,
+            None => System::boot(&options)?,
         };
         in_process(case, &mut system)?;
-        shared().push(system);
+        shared().push((options.variant, system));
         return Ok(());
     }
-    let mut system = System::boot(&case.boot.options())?;
+    let mut system = System::boot(&options)?;
     let outcome = in_process(case, &mut system);
     // What the case found explains more than what it leaves behind.
     let left = system.shutdown();

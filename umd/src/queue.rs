@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use core::{ffi::c_void, sync::atomic::Ordering, time::Duration};
 
 use campanile_hw::{
-    private::DoorbellData,
+    private::{DoorbellAnswer, DoorbellData},
     queue::{CONTROL_SIZE, RING_ENTRIES_MAX, RING_ENTRY_SIZE},
     registers::{NODE_COMPUTE, NODE_COPY},
 };
@@ -418,14 +418,7 @@ impl Queue {
 
 /// Whether user-mode submission can be tried on this adapter.
 fn user_submission_usable(device: &Device) -> Result<()> {
-    if !device.adapter().user_mode_submission() {
-        return Err(Error::UserSubmissionDisabled);
-    }
-    if device.adapter().caps().global_doorbell() {
-        // The value stored must name the queue, and nothing tells user mode its number.
-        return Err(Error::BadAnswer("the doorbell is shared by all queues and the queue's number is not known"));
-    }
-    Ok(())
+    if device.adapter().user_mode_submission() { Ok(()) } else { Err(Error::UserSubmissionDisabled) }
 }
 
 /// Creates queue and doorbell for user-mode submission, and connects.
@@ -537,7 +530,9 @@ impl Doorbell {
             unsafe { SharedWord::new(address) }
                 .ok_or(Error::BadAnswer("D3DKMTCreateDoorbell gave no address for a word"))
         };
+        let queue = queue_number(&queue.device, &data.0)?;
         let words = DoorbellWords {
+            queue,
             doorbell: word(create.DoorbellCPUVirtualAddress)?,
             status: word(create.DoorbellStatusCPUVirtualAddress)?,
             last_queued: word(create.HwQueueProgressFenceLastQueuedValueCPUVirtualAddress)?,
@@ -559,6 +554,19 @@ impl Doorbell {
         args.hDoorbell = self.handle;
         let outcome = invoke!(self.device.thunks(), D3DKMTNotifyWorkSubmission, &mut args);
         outcome.map_err(|error| self.device.explain(error))
+    }
+}
+
+/// What the kernel-mode driver says the queue's number is, where a doorbell that all queues share must be told; 0 elsewhere.
+fn queue_number(device: &Device, data: &[u8; DoorbellData::SIZE]) -> Result<u16> {
+    if !device.adapter().caps().global_doorbell() {
+        return Ok(0);
+    }
+    let answer = DoorbellAnswer::from_bytes(data);
+    match u16::try_from(answer.queue) {
+        // Data that was left as it was holds the address of the ring control in bytes that an answer leaves zero.
+        Ok(queue) if answer.to_bytes() == *data => Ok(queue),
+        _ => Err(Error::BadAnswer("the doorbell is shared by all queues and the driver did not say the queue's number")),
     }
 }
 

@@ -66,6 +66,8 @@ pub(crate) struct DoorbellWords {
     pub(crate) status: SharedWord,
     /// The last progress value queued, by which the operating system knows of pending work.
     pub(crate) last_queued: SharedWord,
+    /// What a doorbell that all queues share must be told; 0 for one that is the queue's own.
+    pub(crate) queue: u16,
 }
 
 /// A ring of user-mode submission as the hot path sees it. Its mappings are owned by the queue.
@@ -74,6 +76,8 @@ pub(crate) struct UserRing {
     entries: SharedRange,
     write_pointer: SharedWord,
     words: DoorbellWords,
+    /// The part of the doorbell's value that names the queue.
+    queue: u64,
 }
 
 impl UserRing {
@@ -90,7 +94,8 @@ impl UserRing {
         // SAFETY: eight bytes inside the control mapping, which the caller keeps.
         let write_pointer = unsafe { SharedWord::new(write_pointer.cast()) }.ok_or(BAD)?;
         write_pointer.store(0, Ordering::Relaxed);
-        let ring = Self { geometry, entries, write_pointer, words };
+        let queue = DoorbellValue::new().with_queue(words.queue).into_bits();
+        let ring = Self { geometry, entries, write_pointer, words, queue };
         for pointer in 0..u64::from(geometry.entries()) {
             ring.write_entry(pointer, [0; ENTRY_WORDS]);
         }
@@ -118,8 +123,8 @@ impl UserRing {
     /// Rings the doorbell for everything up to `submission` and returns the status word after that.
     #[inline(always)]
     pub(crate) fn ring_doorbell(&self, submission: u64) -> u64 {
-        // A dedicated doorbell knows its queue; the queue number stays zero.
-        self.words.doorbell.store(DoorbellValue::of_write_pointer(submission).into_bits(), Ordering::Release);
+        let value = DoorbellValue::of_write_pointer(submission).into_bits() | self.queue;
+        self.words.doorbell.store(value, Ordering::Release);
         self.words.status.load(Ordering::SeqCst)
     }
 

@@ -414,9 +414,35 @@ fn a_doorbell_that_does_not_connect_falls_back_to_the_kernel() {
 }
 
 #[test]
+fn a_global_doorbell_is_told_which_queue_rings() {
+    os(|fake| {
+        fake.adapter.caps |= 1;
+        fake.queue_number = Some(0xabcd);
+    });
+    let mut queue = queue(&device());
+    assert_eq!((queue.model(), queue.fallback_reason()), (SubmissionModel::User, None));
+    for submission in 1..=3 {
+        queue.submit(nop).unwrap();
+        assert_eq!(os(|fake| fake.doorbell().doorbell.get(0)), 0xabcd << 48 | submission);
+    }
+}
+
+#[test]
+fn a_dedicated_doorbell_is_told_the_write_pointer_alone() {
+    os(|fake| fake.queue_number = Some(7));
+    let mut queue = queue(&device());
+    queue.submit(nop).unwrap();
+    assert_eq!(os(|fake| fake.doorbell().doorbell.get(0)), 1);
+}
+
+#[test]
 fn a_global_doorbell_is_not_rung_blindly() {
     os(|fake| fake.adapter.caps |= 1);
-    assert!(queue(&device()).fallback_reason().is_some());
+    for answer in [None, Some(1 << 16), Some(u32::MAX)] {
+        os(|fake| fake.queue_number = answer);
+        let reason = queue(&device()).fallback_reason();
+        assert!(matches!(reason, Some(Error::BadAnswer(_))), "{answer:?}: {reason:?}");
+    }
 }
 
 #[test]

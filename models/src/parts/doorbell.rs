@@ -84,6 +84,7 @@ impl Doorbell {
             doorbell: SharedWord::of(&memory.doorbell),
             status: SharedWord::of(&memory.status),
             last_queued: SharedWord::of(&memory.last_queued),
+            queue: 0,
         };
         let (ring, control) = (Mapping::of_ring(&memory.entries), Mapping::of_control(&memory.write_pointer));
         UserRing::new(&ring, &control, words).expect("the ring is legal")

@@ -1,7 +1,8 @@
 //! Hardware queues for user-mode submission: ring, doorbell, and the order of the page.
 
 use campanile_hw::packet::{self, Packet};
-use campanile_hw::private::{DoorbellData, Placement};
+use campanile_hw::doorbell::DoorbellValue;
+use campanile_hw::private::{DoorbellAnswer, DoorbellData, Placement};
 use campanile_hw::queue::{CONTROL_SIZE, CONTROL_WRITE_POINTER, RING_ENTRY_SIZE, RingEntry, RingGeometry};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -42,6 +43,15 @@ pub(in crate::hlk) struct RawDoorbell {
     pub(in crate::hlk) page: Word,
     pub(in crate::hlk) status: Word,
     pub(in crate::hlk) last_queued: Word,
+    /// Number of the queue, where all queues have one doorbell; 0 elsewhere.
+    pub(in crate::hlk) number: u16,
+}
+
+/// What the creation of a doorbell answered.
+pub(in crate::hlk) struct CreatedDoorbell {
+    arguments: D3DKMT_CREATE_DOORBELL,
+    /// Number of the queue, where the doorbell must be told.
+    number: u32,
 }
 
 /// What a doorbell said to a ring.
@@ -80,16 +90,32 @@ impl Rig {
         queue: D3DKMT_HANDLE,
         ring: Memory,
         control: Memory,
-    ) -> Result<D3DKMT_CREATE_DOORBELL, NTSTATUS> {
-        let mut data = DoorbellData { ring: ring.address, control: control.address }.to_bytes();
+    ) -> Result<CreatedDoorbell, NTSTATUS> {
+        self.doorbell_with_flags(queue, ring, control, D3DKMT_CREATE_DOORBELL_FLAGS::new())
+    }
+
+    /// Creates a doorbell with flags.
+    pub(in crate::hlk) fn doorbell_with_flags(
+        &self,
+        queue: D3DKMT_HANDLE,
+        ring: Memory,
+        control: Memory,
+        flags: D3DKMT_CREATE_DOORBELL_FLAGS,
+    ) -> Result<CreatedDoorbell, NTSTATUS> {
+        let asked = DoorbellData { ring: ring.address, control: control.address }.to_bytes();
+        let mut data = asked;
         let mut arguments = D3DKMT_CREATE_DOORBELL::zeroed();
         arguments.hHwQueue = queue;
         arguments.hRingBuffer = ring.handle;
         arguments.hRingBufferControl = control.handle;
         arguments.PrivateDriverData = data.as_mut_ptr().cast();
         arguments.PrivateDriverDataSize = data.len() as u32;
+        arguments.Flags = flags;
         self.kmt.call(self.kmt.table().D3DKMTCreateDoorbell, &mut arguments).ok()?;
-        Ok(arguments)
+        arguments.PrivateDriverData = std::ptr::null_mut();
+        // Data that came back as it was is no answer: the doorbell is the queue's own.
+        let number = if data == asked { 0 } else { DoorbellAnswer::from_bytes(&data).queue };
+        Ok(CreatedDoorbell { arguments, number })
     }
 
     /// A queue on `node` with the smallest ring, ready to be connected.
@@ -141,7 +167,7 @@ impl Rig {
 
     fn ring_once(&self, queue: &RawQueue) -> Result<Rung, Failure> {
         loop {
-            queue.doorbell.page.store(queue.written);
+            queue.doorbell.store(queue.written);
             std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
             match queue.doorbell.state() {
                 D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED => return Ok(Rung::Heard),
@@ -201,8 +227,11 @@ pub(in crate::hlk) fn user_mode_flags() -> D3DDDI_CREATEHWQUEUEFLAGS {
 }
 
 impl RawDoorbell {
-    fn new(created: &D3DKMT_CREATE_DOORBELL) -> Result<Self, Failure> {
+    pub(in crate::hlk) fn new(created: &CreatedDoorbell) -> Result<Self, Failure> {
+        let CreatedDoorbell { arguments: created, number } = created;
+        let number = u16::try_from(*number).map_err(|_| Failure::new(format!("the queue's number is {number}")))?;
         Ok(Self {
+            number,
             handle: created.hDoorbell,
             page: Word::new(created.DoorbellCPUVirtualAddress, "the doorbell")?,
             status: Word::new(created.DoorbellStatusCPUVirtualAddress, "the doorbell's status")?,
@@ -211,6 +240,11 @@ impl RawDoorbell {
                 "the last queued value",
             )?,
         })
+    }
+
+    /// Rings with a write pointer, once, whatever the status.
+    pub(in crate::hlk) fn store(self, write_pointer: u64) {
+        self.page.store(DoorbellValue::of_write_pointer(write_pointer).with_queue(self.number).into_bits());
     }
 
     /// The status word.

@@ -152,6 +152,8 @@ pub(crate) struct Fake {
     pub(crate) fail: Option<(usize, NTSTATUS)>,
     /// Fail every call of this thunk.
     pub(crate) fail_name: Option<(&'static str, NTSTATUS)>,
+    /// What the kernel-mode driver answers as the number of a queue with a doorbell.
+    pub(crate) queue_number: Option<u32>,
     /// Statuses that the next connections leave; CONNECTED when used up.
     pub(crate) connect: VecDeque<u64>,
     /// What GetDeviceState says: lost.
@@ -188,6 +190,7 @@ impl Fake {
             violations: Vec::new(),
             fail: None,
             fail_name: None,
+            queue_number: None,
             connect: VecDeque::new(),
             lost: false,
             pending: false,

@@ -1,5 +1,6 @@
 //! The thunks of the fake.
 
+use campanile_hw::private::DoorbellAnswer;
 use wddm_ddi::Zeroed;
 
 use super::*;
@@ -336,6 +337,11 @@ fn create_doorbell(fake: &mut Fake, args: &mut D3DKMT_CREATE_DOORBELL) -> NTSTAT
         at: 0,
     };
     doorbell.status.set(0, RETRY);
+    if let Some(queue) = fake.queue_number {
+        let answer = DoorbellAnswer { queue }.to_bytes();
+        // SAFETY: the record has the size of DoorbellData, as was checked.
+        unsafe { args.PrivateDriverData.cast::<[u8; DoorbellAnswer::SIZE]>().write(answer) };
+    }
     args.DoorbellCPUVirtualAddress = doorbell.doorbell.address();
     args.DoorbellStatusCPUVirtualAddress = doorbell.status.address();
     args.HwQueueProgressFenceLastQueuedValueCPUVirtualAddress = doorbell.last_queued.address();
