@@ -150,6 +150,12 @@ impl<'a> Span<'a> {
         }
     }
 
+    /// Takes the 64-bit word at `offset` and leaves zero, at once; `None` when that is not possible.
+    pub(crate) fn take(self, offset: u64) -> Option<u64> {
+        let word = self.word(offset).filter(|_| self.writable)?;
+        Some(u64::from_le(word.swap(0, Ordering::AcqRel)))
+    }
+
     /// Stores a 64-bit word as two 32-bit stores, high half first, as hardware without 64-bit atomics does.
     pub(crate) fn store_halves(self, offset: u64, value: u64) -> bool {
         if !self.writable {

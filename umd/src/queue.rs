@@ -566,7 +566,9 @@ fn queue_number(device: &Device, data: &[u8; DoorbellData::SIZE]) -> Result<u16>
     match u16::try_from(answer.queue) {
         // Data that was left as it was holds the address of the ring control in bytes that an answer leaves zero.
         Ok(queue) if answer.to_bytes() == *data => Ok(queue),
-        _ => Err(Error::BadAnswer("the doorbell is shared by all queues and the driver did not say the queue's number")),
+        _ => {
+            Err(Error::BadAnswer("the doorbell is shared by all queues and the driver did not say the queue's number"))
+        }
     }
 }
 

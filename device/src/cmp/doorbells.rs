@@ -2,8 +2,10 @@
 //!
 //! A dedicated page belongs to one queue and the value stored is its write pointer. The global page serves all queues that are
 //! connected to it; the value names the queue, and because any process can store there, the write pointer is always taken from
-//! that queue's own ring-control page. A store to the global page can overwrite another one before it is seen, therefore the
-//! queues connected to it are looked at one after the other once the function has nothing better to do.
+//! that queue's own ring-control page. A value is taken out of the global page when it is seen: somebody may have guessed the
+//! next value of another process and stored it early, and the true store would otherwise change nothing. A store to the global page
+//! can overwrite another one before it is seen, therefore after each store the queues connected to it are looked at one after the
+//! other, slowly while the function is busy, however hard it is rung.
 
 use super::mail::Mail;
 use super::sync::{AtomicU64, AtomicUsize, HostMapping, Mutex, lock};
@@ -17,7 +19,7 @@ const COLD: usize = 4;
 /// Looks that a step with nothing else to do makes at most.
 const LOOKS: usize = 16;
 /// Queues of the global doorbell looked at in one idle step.
-const SWEEP: usize = 4;
+const IDLE_SWEEP: usize = 4;
 
 /// Why a doorbell cannot be connected or disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +31,7 @@ struct Connection {
     page: u32,
     /// The queue of a dedicated page.
     queue: u32,
-    /// Word seen last.
+    /// Word seen last on a dedicated page.
     seen: u64,
 }
 
@@ -59,6 +61,19 @@ impl Table {
                 *slot = Some(place as u32);
             }
         }
+    }
+
+    /// Looks at up to `most` of the queues whose stores to the global page may have been overwritten. True if there were some.
+    fn sweep(&mut self, mail: &Mail, most: usize) -> bool {
+        let count = self.sweep_left.min(most).min(self.armed.len());
+        for _ in 0..count {
+            self.sweep_at = (self.sweep_at + 1) % self.armed.len();
+            if let Some(queue) = self.armed.get(self.sweep_at) {
+                mail.look(*queue);
+            }
+        }
+        self.sweep_left -= count;
+        count > 0
     }
 
     /// Makes the cold connection at `place` hot instead of the one that has been hot for longest.
@@ -101,6 +116,12 @@ impl Doorbells {
         self.pages.span(at, 8, false).and_then(|span| span.load(0)).unwrap_or(0)
     }
 
+    /// The word of the global page, which is zero again afterwards.
+    fn take_word(&self, page: u32) -> u64 {
+        let at = u64::from(page) * PAGE_SIZE + WORD_OFFSET;
+        self.pages.span(at, 8, true).and_then(|span| span.take(0)).unwrap_or(0)
+    }
+
     fn clear_word(&self, page: u32) {
         if let Some(span) = self.pages.span(u64::from(page) * PAGE_SIZE + WORD_OFFSET, 8, true) {
             span.store(0, 0);
@@ -119,18 +140,21 @@ impl Doorbells {
 
     /// Passes on a store that was not seen yet. True if there was one.
     fn examine(&self, mail: &Mail, connection: &mut Connection) -> bool {
-        let word = self.word(connection.page);
+        let mut word = self.word(connection.page);
         if word == connection.seen {
             return false;
         }
-        connection.seen = word;
-        self.rings.fetch_add(1, Ordering::Relaxed);
-        let value = DoorbellValue::from_bits(word);
-        if !self.global {
-            mail.rung(connection.queue, value.write_pointer());
-        } else if mail.doorbell_of(u32::from(value.queue())).is_some() {
-            mail.look(u32::from(value.queue()));
+        if self.global {
+            word = self.take_word(connection.page);
+            let queue = u32::from(DoorbellValue::from_bits(word).queue());
+            if mail.doorbell_of(queue).is_some() {
+                mail.look(queue);
+            }
+        } else {
+            connection.seen = word;
+            mail.rung(connection.queue, DoorbellValue::from_bits(word).write_pointer());
         }
+        self.rings.fetch_add(1, Ordering::Relaxed);
         true
     }
 
@@ -160,8 +184,11 @@ impl Doorbells {
             }
         }
         self.reads.fetch_add((hot + cold) as u64, Ordering::Relaxed);
-        if rung && self.global {
-            table.sweep_left = table.armed.len();
+        if self.global {
+            if rung {
+                table.sweep_left = table.armed.len();
+            }
+            table.sweep(mail, 1);
         }
         rung
     }
@@ -173,21 +200,10 @@ impl Doorbells {
         (0..cold.div_ceil(COLD).min(LOOKS)).any(|_| self.poll(mail))
     }
 
-    /// Looks for stores to the global page that were overwritten unseen. True while there may be some.
+    /// For a function with nothing else to do: looks for stores to the global page that were overwritten unseen. True while there may
+    /// be some.
     pub(crate) fn sweep(&self, mail: &Mail) -> bool {
-        if !self.global {
-            return false;
-        }
-        let mut table = lock(&self.table);
-        let count = table.sweep_left.min(SWEEP).min(table.armed.len());
-        for _ in 0..count {
-            table.sweep_at = (table.sweep_at + 1) % table.armed.len();
-            if let Some(queue) = table.armed.get(table.sweep_at) {
-                mail.look(*queue);
-            }
-        }
-        table.sweep_left = table.sweep_left.saturating_sub(SWEEP);
-        count > 0
+        self.global && lock(&self.table).sweep(mail, IDLE_SWEEP)
     }
 
     /// Whether `queue` could be connected to doorbell `page` now.

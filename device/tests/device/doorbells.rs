@@ -284,6 +284,44 @@ fn a_forged_value_on_the_global_doorbell_harms_nobody() {
 }
 
 #[test]
+fn a_guess_of_the_next_value_does_not_make_the_true_one_go_unheard() {
+    let mut host = global();
+    let space = host.space();
+    let mut victim = host.queue(5, space, NODE_COMPUTE);
+    host.connect(&mut victim, 0);
+    for round in 1..=10 {
+        host.store_doorbell(0, value(5, round));
+        host.run();
+        assert_eq!(host.read_pointer(&victim), round - 1, "nothing was written yet");
+        host.write_packets(&mut victim, &[NOP]);
+        host.store_doorbell(0, value(5, round));
+        host.run();
+        assert_eq!(host.read_pointer(&victim), round);
+    }
+}
+
+#[test]
+fn a_global_doorbell_rung_without_pause_hides_no_work_for_long() {
+    let mut host = global();
+    let space = host.space();
+    let mut queues: Vec<_> = (0..10).map(|number| host.queue(number, space, NODE_COMPUTE)).collect();
+    for queue in &mut queues {
+        host.connect(queue, 0);
+    }
+    for queue in &mut queues[..9] {
+        host.write_packets(queue, &[NOP]);
+        host.store_doorbell(0, value(queue.number as u16, queue.write));
+    }
+    // Each store hides those before it, and there is one before every step, so the function never has nothing to do.
+    for step in 1..=40 {
+        host.store_doorbell(0, value(9, step));
+        assert!(host.gpu.step());
+    }
+    let read: Vec<u64> = queues.iter().map(|queue| host.read_pointer(queue)).collect();
+    assert_eq!(read, [1, 1, 1, 1, 1, 1, 1, 1, 1, 0]);
+}
+
+#[test]
 fn a_queue_taken_off_the_global_doorbell_is_not_rung() {
     let mut host = global();
     let space = host.space();

@@ -153,7 +153,7 @@ fn reads_of_a_step(host: &Host) -> u64 {
 
 #[test]
 fn a_thousand_connected_doorbells_are_polled_a_bounded_number_a_step_and_none_is_missed() {
-    let (mut host, mut queue) = a_thousand_connected();
+    let (host, mut queue) = a_thousand_connected();
     assert!(reads_of_a_step(&host) <= 17 * 8, "an idle step");
     host.write_packets(&mut queue, &[]);
     host.ring(&queue);
@@ -165,7 +165,7 @@ fn a_thousand_connected_doorbells_are_polled_a_bounded_number_a_step_and_none_is
 
 #[test]
 fn a_doorbell_that_was_rung_lately_is_seen_by_the_next_step_whatever_else_is_connected() {
-    let (mut host, mut queue) = a_thousand_connected();
+    let (host, mut queue) = a_thousand_connected();
     for round in 1..=100 {
         host.write_packets(&mut queue, &[]);
         host.ring(&queue);

@@ -20,6 +20,10 @@ impl Span<'_> {
         Some(self.0.load(Ordering::Acquire))
     }
 
+    pub(crate) fn take(&self, _offset: usize) -> Option<u64> {
+        Some(self.0.swap(0, Ordering::AcqRel))
+    }
+
     pub(crate) fn store(&self, _offset: usize, value: u64) -> bool {
         self.0.store(value, Ordering::Release);
         true

@@ -1,7 +1,7 @@
 //! Hardware queues for user-mode submission: ring, doorbell, and the order of the page.
 
-use campanile_hw::packet::{self, Packet};
 use campanile_hw::doorbell::DoorbellValue;
+use campanile_hw::packet::{self, Packet};
 use campanile_hw::private::{DoorbellAnswer, DoorbellData, Placement};
 use campanile_hw::queue::{CONTROL_SIZE, CONTROL_WRITE_POINTER, RING_ENTRY_SIZE, RingEntry, RingGeometry};
 use wddm_ddi::Zeroed;
