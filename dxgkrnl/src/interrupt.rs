@@ -12,6 +12,7 @@ use crate::bus::InterruptSink;
 use crate::irql::{DEVICE_LEVEL, Raised};
 use crate::machine::lock;
 use crate::miniport::{KmdHandle, Miniport};
+use crate::trace::TraceKind;
 
 /// Kinds of DxgkCbNotifyInterrupt that are counted by number.
 pub(crate) const NOTIFICATION_KINDS: usize = 21;
@@ -174,7 +175,7 @@ impl Interrupts {
                 self.interrupt(miniport, context, pending);
             } else if dpc {
                 self.dpcs.fetch_add(1, Ordering::Relaxed);
-                miniport.dpc_routine(context.raw());
+                miniport.events().during(context, || miniport.dpc_routine(context.raw()), |()| TraceKind::Dpc);
             } else {
                 break;
             }
@@ -204,7 +205,9 @@ impl Interrupts {
         let _line = self.acquire();
         for message in (0..u64::BITS).filter(|message| pending & 1 << message != 0) {
             self.interrupts.fetch_add(1, Ordering::Relaxed);
-            if miniport.interrupt_routine(context.raw(), message) == 0 {
+            let routine = || miniport.interrupt_routine(context.raw(), message) != 0;
+            let kind = |claimed: &bool| TraceKind::Interrupt { message, claimed: *claimed };
+            if !miniport.events().during(context, routine, kind) {
                 self.unclaimed.fetch_add(1, Ordering::Relaxed);
             }
         }

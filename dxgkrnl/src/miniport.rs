@@ -16,6 +16,7 @@ use crate::driver_call::{self, Leftovers};
 use crate::irql::{self, DEVICE_LEVEL, Raised};
 use crate::loader::Driver;
 use crate::machine::lock;
+use crate::trace::{Events, TraceKind};
 use crate::verifier::Bugcheck;
 
 /// A handle of the other side: kept and passed back, never followed.
@@ -83,16 +84,29 @@ pub(crate) struct Miniport {
     tracing: AtomicBool,
     detail: Mutex<Option<String>>,
     trace: Mutex<Vec<String>>,
+    events: Events,
 }
 
 impl Miniport {
     /// Takes a copy of the table that the driver registered.
     pub(crate) fn new(table: DRIVER_INITIALIZATION_DATA, driver: Arc<Driver>) -> Self {
-        Self { table, driver, tracing: AtomicBool::new(false), detail: Mutex::new(None), trace: Mutex::new(Vec::new()) }
+        Self {
+            table,
+            driver,
+            tracing: AtomicBool::new(false),
+            detail: Mutex::new(None),
+            trace: Mutex::new(Vec::new()),
+            events: Events::default(),
+        }
     }
 
     pub(crate) fn table(&self) -> &DRIVER_INITIALIZATION_DATA {
         &self.table
+    }
+
+    /// What happens on the driver's adapters, for whoever traces.
+    pub(crate) fn events(&self) -> &Events {
+        &self.events
     }
 
     /// The driver behind the table.
@@ -191,12 +205,16 @@ macro_rules! level {
 }
 
 macro_rules! ddis {
-    ($($level:ident $method:ident = $slot:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)*) => {
+    ($(
+        $level:ident $method:ident = $slot:ident($($arg:ident: $ty:ty),*) -> $ret:ty
+            $(, traced $adapter:expr, $kind:expr)?;
+    )*) => {
         impl Miniport {
             $(
                 #[allow(dead_code, clippy::too_many_arguments)]
                 pub(crate) fn $method(&self, $($arg: $ty),*) -> $ret {
                     let Some(entry) = self.table.$slot else { return NotMade::absent() };
+                    $(self.events.note(KmdHandle::new($adapter), || $kind);)?
                     self.call(stringify!($slot), level!($level), || {
                         // SAFETY: the driver registered this function under this prototype; references live across the
                         // call and handles are the driver's own or this machine's.
@@ -219,7 +237,8 @@ ddis! {
     passive query_child_relations = DxgkDdiQueryChildRelations(context: *mut c_void, child_relations: &mut DXGK_CHILD_DESCRIPTOR, child_relations_size: u32) -> NTSTATUS;
     passive query_child_status = DxgkDdiQueryChildStatus(context: *mut c_void, child_status: &mut DXGK_CHILD_STATUS, non_destructive_only: BOOLEAN) -> NTSTATUS;
     passive query_device_descriptor = DxgkDdiQueryDeviceDescriptor(context: *mut c_void, child_uid: u32, device_descriptor: &mut DXGK_DEVICE_DESCRIPTOR) -> NTSTATUS;
-    passive set_power_state = DxgkDdiSetPowerState(context: *mut c_void, device_uid: u32, device_power_state: DEVICE_POWER_STATE, action_type: i32) -> NTSTATUS;
+    passive set_power_state = DxgkDdiSetPowerState(context: *mut c_void, device_uid: u32, device_power_state: DEVICE_POWER_STATE, action_type: i32) -> NTSTATUS,
+        traced context, TraceKind::DevicePower { state: device_power_state.0 };
     passive notify_acpi_event = DxgkDdiNotifyAcpiEvent(context: *mut c_void, event_type: DXGK_EVENT_TYPE, event: u32, argument: *mut c_void, acpi_flags: &mut u32) -> NTSTATUS;
     passive reset_device = DxgkDdiResetDevice(context: *mut c_void) -> ();
     passive unload = DxgkDdiUnload() -> ();
@@ -234,7 +253,8 @@ ddis! {
     dispatch submit_command = DxgkDdiSubmitCommand(adapter: HANDLE, args: &DXGKARG_SUBMITCOMMAND) -> NTSTATUS;
     dispatch preempt_command = DxgkDdiPreemptCommand(adapter: HANDLE, args: &DXGKARG_PREEMPTCOMMAND) -> NTSTATUS;
     passive build_paging_buffer = DxgkDdiBuildPagingBuffer(adapter: HANDLE, args: &mut DXGKARG_BUILDPAGINGBUFFER) -> NTSTATUS;
-    passive reset_from_timeout = DxgkDdiResetFromTimeout(adapter: HANDLE) -> NTSTATUS;
+    passive reset_from_timeout = DxgkDdiResetFromTimeout(adapter: HANDLE) -> NTSTATUS,
+        traced adapter, TraceKind::AdapterReset;
     passive restart_from_timeout = DxgkDdiRestartFromTimeout(adapter: HANDLE) -> NTSTATUS;
     passive escape = DxgkDdiEscape(adapter: HANDLE, args: &DXGKARG_ESCAPE) -> NTSTATUS;
     passive collect_dbg_info = DxgkDdiCollectDbgInfo(adapter: HANDLE, args: &DXGKARG_COLLECTDBGINFO) -> NTSTATUS;
@@ -243,16 +263,24 @@ ddis! {
     passive close_allocation = DxgkDdiCloseAllocation(device: HANDLE, args: &DXGKARG_CLOSEALLOCATION) -> NTSTATUS;
     passive create_context = DxgkDdiCreateContext(device: HANDLE, args: &mut DXGKARG_CREATECONTEXT) -> NTSTATUS;
     passive destroy_context = DxgkDdiDestroyContext(context: HANDLE) -> NTSTATUS;
-    dispatch set_power_component_fstate = DxgkDdiSetPowerComponentFState(context: *mut c_void, component_index: u32, fstate: u32) -> NTSTATUS;
+    dispatch set_power_component_fstate = DxgkDdiSetPowerComponentFState(context: *mut c_void, component_index: u32, fstate: u32) -> NTSTATUS,
+        traced context, TraceKind::ComponentPower { component: component_index, state: fstate };
     passive power_runtime_control_request = DxgkDdiPowerRuntimeControlRequest(context: *mut c_void, power_control_code: &GUID, in_buffer: *mut c_void, in_buffer_size: usize, out_buffer: *mut c_void, out_buffer_size: usize, bytes_returned: &mut usize) -> NTSTATUS;
     passive query_dependent_engine_group = DxgkDdiQueryDependentEngineGroup(adapter: HANDLE, args: &mut DXGKARG_QUERYDEPENDENTENGINEGROUP) -> NTSTATUS;
     passive query_engine_status = DxgkDdiQueryEngineStatus(adapter: HANDLE, args: &mut DXGKARG_QUERYENGINESTATUS) -> NTSTATUS;
-    passive reset_engine = DxgkDdiResetEngine(adapter: HANDLE, args: &mut DXGKARG_RESETENGINE) -> NTSTATUS;
+    passive reset_engine = DxgkDdiResetEngine(adapter: HANDLE, args: &mut DXGKARG_RESETENGINE) -> NTSTATUS,
+        traced adapter, TraceKind::EngineReset { node: args.NodeOrdinal };
     passive cancel_command = DxgkDdiCancelCommand(adapter: HANDLE, args: &DXGKARG_CANCELCOMMAND) -> NTSTATUS;
     passive get_node_metadata = DxgkDdiGetNodeMetadata(adapter: HANDLE, node_ordinal_and_adapter_index: u32, metadata: &mut DXGK_NODEMETADATA) -> NTSTATUS;
     dispatch calibrate_gpu_clock = DxgkDdiCalibrateGpuClock(adapter: HANDLE, node_ordinal: u32, engine_ordinal: u32, clock_calibration: &mut DXGK_GPUCLOCKDATA) -> NTSTATUS;
     dispatch format_history_buffer = DxgkDdiFormatHistoryBuffer(context: HANDLE, format_data: &mut DXGKARG_FORMATHISTORYBUFFER) -> NTSTATUS;
-    passive submit_command_virtual = DxgkDdiSubmitCommandVirtual(adapter: HANDLE, args: &DXGKARG_SUBMITCOMMANDVIRTUAL) -> NTSTATUS;
+    passive submit_command_virtual = DxgkDdiSubmitCommandVirtual(adapter: HANDLE, args: &DXGKARG_SUBMITCOMMANDVIRTUAL) -> NTSTATUS,
+        traced adapter, TraceKind::PacketSubmitted {
+            node: args.NodeOrdinal,
+            fence: args.SubmissionFenceId,
+            bytes: args.DmaBufferSize,
+            paging: args.Flags.Paging(),
+        };
     passive set_root_page_table = DxgkDdiSetRootPageTable(adapter: HANDLE, args: &DXGKARG_SETROOTPAGETABLE) -> ();
     passive get_root_page_table_size = DxgkDdiGetRootPageTableSize(adapter: HANDLE, args: &mut DXGKARG_GETROOTPAGETABLESIZE) -> usize;
     passive map_cpu_host_aperture = DxgkDdiMapCpuHostAperture(adapter: HANDLE, args: &DXGKARG_MAPCPUHOSTAPERTURE) -> NTSTATUS;
@@ -266,7 +294,8 @@ ddis! {
     passive destroy_hw_queue = DxgkDdiDestroyHwQueue(hw_queue: HANDLE) -> NTSTATUS;
     dispatch submit_command_to_hw_queue = DxgkDdiSubmitCommandToHwQueue(adapter: HANDLE, args: &DXGKARG_SUBMITCOMMANDTOHWQUEUE) -> NTSTATUS;
     passive switch_to_hw_context_list = DxgkDdiSwitchToHwContextList(adapter: HANDLE, args: &DXGKARG_SWITCHTOHWCONTEXTLIST) -> NTSTATUS;
-    passive reset_hw_engine = DxgkDdiResetHwEngine(adapter: HANDLE, args: &mut DXGKARG_RESETHWENGINE) -> NTSTATUS;
+    passive reset_hw_engine = DxgkDdiResetHwEngine(adapter: HANDLE, args: &mut DXGKARG_RESETHWENGINE) -> NTSTATUS,
+        traced adapter, TraceKind::EngineReset { node: args.NodeOrdinal };
     passive update_hw_context_state = DxgkDdiUpdateHwContextState(adapter: HANDLE, args: &DXGKARG_UPDATEHWCONTEXTSTATE) -> NTSTATUS;
     passive set_scheduling_log_buffer = DxgkDdiSetSchedulingLogBuffer(adapter: HANDLE, args: &DXGKARG_SETSCHEDULINGLOGBUFFER) -> NTSTATUS;
     passive setup_priority_bands = DxgkDdiSetupPriorityBands(adapter: HANDLE, args: &DXGKARG_SETUPPRIORITYBANDS) -> NTSTATUS;

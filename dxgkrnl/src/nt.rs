@@ -266,10 +266,15 @@ unsafe extern "win64" fn ke_query_performance_counter(frequency: *mut LARGE_INTE
 
 /// The performance counter: ticks of 100 ns since some fixed moment.
 pub(crate) fn performance_counter() -> i64 {
+    (nanoseconds() / (1_000_000_000 / FREQUENCY as u64)) as i64
+}
+
+/// Nanoseconds since that moment.
+pub(crate) fn nanoseconds() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the clock exists on every Linux and the place is ours.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    now.tv_sec * FREQUENCY + now.tv_nsec / (1_000_000_000 / FREQUENCY)
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 unsafe extern "win64" fn mm_get_physical_address(address: *mut c_void) -> PHYSICAL_ADDRESS {

@@ -59,6 +59,8 @@ pub(super) unsafe extern "win64" fn notify_interrupt(handle: HANDLE, data: *cons
         // SAFETY: the driver passes the structure, or NULL.
         let data = unsafe { argument(NAME, data) }?;
         adapter.interrupts().count_notification(data.InterruptType.0);
+        // SAFETY: the driver filled the arm of its type, as the contract asks.
+        adapter.miniport.events().note(adapter.context(), || unsafe { crate::trace::report(&data) });
         match adapter.scheduler() {
             Some(scheduler) => scheduler.notify_interrupt(&data),
             None => driver.verifier().log(format!("{NAME} of type {} before there is work", data.InterruptType.0)),

@@ -1,6 +1,7 @@
 //! Thunks of hardware contexts, queues and doorbells.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
@@ -118,6 +119,7 @@ fn make_queue(
         let _ = process.remove(progress_handle);
         queue.destroy();
     })?;
+    queue.user_handle().store(args.hHwQueue, Ordering::Relaxed);
     Ok(queue)
 }
 

@@ -7,6 +7,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::miniport::{KmdHandle, Miniport};
+use crate::trace::TraceKind;
 use crate::verifier::{Bugcheck, Verifier};
 use crate::vidmm::page_table::{Entries, Shape, TableMemory, Update};
 use crate::vidmm::segment::{Segments, Table};
@@ -29,14 +30,32 @@ pub(crate) struct Driver {
 /// Paging operations by name. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_OPERATION]
 pub(crate) type Operation = DXGK_BUILDPAGINGBUFFER_OPERATION;
 
+/// Bytes that an operation moves or fills.
+fn bytes_of(operation: Operation, u: &DXGKARG_BUILDPAGINGBUFFER_Union) -> u64 {
+    match operation {
+        // SAFETY: the operation selects this arm.
+        Operation::DXGK_OPERATION_VIRTUAL_TRANSFER => unsafe { u.TransferVirtual.TransferSizeInBytes },
+        // SAFETY: as above.
+        Operation::DXGK_OPERATION_VIRTUAL_FILL => unsafe { u.FillVirtual.FillSizeInBytes },
+        _ => 0,
+    }
+}
+
 impl Driver {
+    /// Notes what happens, for whoever traces.
+    pub(crate) fn note(&self, kind: impl FnOnce() -> TraceKind) {
+        self.miniport.events().note(self.context, kind);
+    }
+
     /// One BuildPagingBuffer call; the result is one of the three legal ones, or the machine has stopped.
     /// [d3dkmddi: DXGKDDI_BUILDPAGINGBUFFER]
     pub(crate) fn build(&self, args: &mut DXGKARG_BUILDPAGINGBUFFER) -> NTSTATUS {
         let operation = args.Operation;
         let status = {
             let _class = self.scheduler.get().map(|scheduler| scheduler.scheduler_class());
-            self.miniport.build_paging_buffer(self.context.raw(), args)
+            let kind = TraceKind::PagingOperation { operation: operation.0, bytes: bytes_of(operation, &args.u) };
+            let build = || self.miniport.build_paging_buffer(self.context.raw(), args);
+            self.miniport.events().during(self.context, build, |_| kind)
         };
         let legal = [STATUS_SUCCESS, STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER];
         if legal.contains(&status) || self.verifier.is_stopped() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use wddm_ddi::status::*;
 
 use crate::ram::PAGE_SIZE;
+use crate::trace::TraceKind;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::memory::{IdlePoint, Memory, Place, State};
 use crate::vidmm::segment::SystemMemory;
@@ -79,6 +80,9 @@ impl Memory {
             }
         };
         let busy = self.submit_since(before);
+        if moved.is_ok() {
+            self.driver.note(|| TraceKind::Resident { bytes: size });
+        }
         let state = self.state(id)?;
         state.place = place;
         state.busy = busy.ok().flatten().or(state.busy);
@@ -163,6 +167,9 @@ impl Memory {
         let (stays, goes) = if moved.is_ok() { (to, from) } else { (from, to) };
         self.release_place(goes, size);
         let busy = self.submit_since(before);
+        if moved.is_ok() {
+            self.driver.note(|| TraceKind::Evicted { bytes: size });
+        }
         let state = self.state(id)?;
         state.place = stays;
         state.busy = busy.ok().flatten().or(state.busy);

@@ -19,6 +19,7 @@ use crate::adapter::{Adapter, BarPlace};
 use crate::machine::lock;
 use crate::miniport::KmdHandle;
 use crate::ram::{PAGE_SIZE, Pages};
+use crate::trace::TraceKind;
 use crate::vidmm::{Allocation, UserMapping};
 
 use super::VidSch;
@@ -286,7 +287,19 @@ impl Doorbell {
 
     /// Follows the table for every event but a connection that is to be shown.
     fn apply(&self, shown: &mut Shown, event: Event) -> Action {
-        shown.state.apply(event, self)
+        let action = shown.state.apply(event, self);
+        if let Action::Hide(status) = action {
+            self.note(TraceKind::DoorbellDisconnected { queue: self.queue_id(), status: status.0 });
+        }
+        action
+    }
+
+    fn queue_id(&self) -> u64 {
+        self.queue.handles().0.raw().addr() as u64
+    }
+
+    fn note(&self, kind: TraceKind) {
+        self.adapter.miniport.events().note(self.adapter.context(), || kind);
     }
 
     /// Connects the doorbell. Success with the status RETRY means that it was taken away again meanwhile. [d3dkmddi:
@@ -348,6 +361,7 @@ impl Doorbell {
                     return Err(STATUS_NO_MEMORY);
                 }
                 self.write_status(args.Status);
+                self.note(TraceKind::DoorbellConnected { queue: self.queue_id() });
                 Ok(())
             }
             _ if shown.state == State::Aborted => {

@@ -5,7 +5,7 @@
 //! buffer design]
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use wddm_ddi::Zeroed;
@@ -50,6 +50,8 @@ pub struct QueueFenceLog {
     pub process: u64,
     /// Handle of its progress fence in the process.
     pub progress_fence: u32,
+    /// Its own handle in the process.
+    pub handle: u32,
     /// Waits that were satisfied.
     pub waits: FenceLog,
     /// Signals that were executed.
@@ -107,6 +109,25 @@ impl Buffer {
     }
 }
 
+/// What a buffer holds that the GPU has no business with any more.
+const TAKEN_AWAY: u64 = 0xc5c5_dead_c5c5_dead;
+
+impl Buffer {
+    fn words(&self) -> impl Iterator<Item = &AtomicU64> {
+        (0..(HEADER + self.entries as usize * ENTRY) / 8).map(|word| self.word(word * 8))
+    }
+
+    /// The driver has another one by now.
+    fn take_away(&self) {
+        self.words().for_each(|word| word.store(TAKEN_AWAY, Ordering::Relaxed));
+    }
+
+    /// Nothing was written since [`Buffer::take_away`].
+    fn is_untouched(&self) -> bool {
+        self.words().all(|word| word.load(Ordering::Relaxed) == TAKEN_AWAY)
+    }
+}
+
 impl Source for Buffer {
     fn position(&self) -> u64 {
         // What is read of the entries afterwards is not older, and what was read before is not newer.
@@ -129,6 +150,15 @@ impl Drop for Buffer {
 struct Log {
     buffer: Buffer,
     reader: Reader,
+    /// The buffer before this one, kept to see whether the GPU leaves it alone.
+    former: Option<Buffer>,
+}
+
+impl Log {
+    /// Lets go of the former buffer; false if somebody wrote to it after it was taken away.
+    fn release_former(&mut self) -> bool {
+        self.former.take().is_none_or(|former| former.is_untouched())
+    }
 }
 
 /// Buffers of a queue that does not exist yet: waits, signals.
@@ -141,6 +171,7 @@ struct QueueLogs {
     node: u32,
     process: u64,
     progress_fence: u32,
+    handle: Arc<AtomicU32>,
     /// Waits, signals.
     logs: [Log; 2],
     reported: bool,
@@ -154,6 +185,7 @@ impl QueueLogs {
             node: self.node,
             process: self.process,
             progress_fence: self.progress_fence,
+            handle: self.handle.load(Ordering::Relaxed),
             waits: waits.reader.fetch(),
             signals: signals.reader.fetch(),
         }
@@ -196,6 +228,8 @@ struct State {
     devices: HashMap<u64, Vec<QueueLogs>>,
     /// Entries that a tracer asked for.
     traced: Option<u32>,
+    /// Queues that are made get no logs.
+    off: bool,
     /// What queues that are gone left for a tracer.
     finished: Vec<QueueFenceLog>,
 }
@@ -245,13 +279,19 @@ fn set(adapter: &Adapter, queue: KmdHandle, buffer: &Buffer) -> NTSTATUS {
 }
 
 impl VidSch {
-    /// Makes the two buffers that a queue of `device` will have.
+    /// Makes the two buffers that a queue of `device` will have; `None` where logging is off.
     ///
     /// # Errors
     /// STATUS_NO_MEMORY, or why they cannot be mapped.
-    pub(super) fn new_fence_logs(&self, device: &Device) -> Result<NewBuffers, NTSTATUS> {
-        let entries = self.fence_logs.state().entries();
-        new_buffers(device, entries).map(NewBuffers)
+    pub(super) fn new_fence_logs(&self, device: &Device) -> Result<Option<NewBuffers>, NTSTATUS> {
+        let entries = {
+            let state = self.fence_logs.state();
+            if state.off {
+                return Ok(None);
+            }
+            state.entries()
+        };
+        new_buffers(device, entries).map(|buffers| Some(NewBuffers(buffers)))
     }
 
     /// Gives a queue that was just created its logs.
@@ -270,7 +310,7 @@ impl VidSch {
         let mut kinds = KINDS.iter();
         let logs = buffers.map(|buffer| {
             let operation = kinds.next().map_or(FenceOperation::SignalExecuted, |(_, operation)| *operation);
-            Log { reader: Reader::new(operation, buffer.entries, keep), buffer }
+            Log { reader: Reader::new(operation, buffer.entries, keep), buffer, former: None }
         });
         state.devices.entry(context.device().id()).or_default().push(QueueLogs {
             system,
@@ -279,6 +319,7 @@ impl VidSch {
             node: context.node(),
             process: Process::current().map_or(0, |process| process.id()),
             progress_fence: queue.progress_handle(),
+            handle: Arc::clone(queue.user_handle()),
             logs,
             reported: false,
         });
@@ -302,7 +343,18 @@ impl VidSch {
         }
         // The buffers go without the lock: that takes those of the memory manager.
         drop(state);
+        for log in &mut logs.logs {
+            if !log.release_former() {
+                self.written_after_the_call();
+            }
+        }
         drop(logs);
+    }
+
+    fn written_after_the_call(&self) {
+        self.broken(
+            "a fence log buffer was written after DxgkDdiSetNativeFenceLogBuffer put another in its place".into(),
+        );
     }
 
     /// Reads what is new in the logs of these devices, or of all. A log that was overrun does not say what was signalled,
@@ -382,22 +434,31 @@ impl VidSch {
         for (id, system, device) in targets {
             // Made without the lock: that takes those of the memory manager.
             let entries = self.fence_logs.state().entries();
-            let mut buffers = new_buffers(&device, entries)?;
+            let buffers = new_buffers(&device, entries)?;
             let mut state = self.fence_logs.state();
             let keep = state.keep();
             let queue = state.devices.get_mut(&id).and_then(|queues| queues.iter_mut().find(|q| q.system == system));
             let Some(queue) = queue else { continue };
-            let (kmd, mut overrun) = (queue.kmd, false);
-            for (log, buffer) in queue.logs.iter_mut().zip(&mut buffers) {
-                set(&device.adapter, kmd, buffer).ok()?;
+            let (kmd, mut overrun, mut untouched) = (queue.kmd, false, true);
+            let mut released = Vec::new();
+            for (log, buffer) in queue.logs.iter_mut().zip(buffers) {
+                set(&device.adapter, kmd, &buffer).ok()?;
                 // The old buffer is complete and not written any more.
                 if let Some(position) = log.reader.peek(&log.buffer) {
                     overrun |= log.reader.read(&log.buffer, position).overrun;
                 }
-                std::mem::swap(&mut log.buffer, buffer);
+                let old = std::mem::replace(&mut log.buffer, buffer);
+                old.take_away();
+                let former = log.former.replace(old);
+                untouched &= former.as_ref().is_none_or(Buffer::is_untouched);
+                released.extend(former);
                 log.reader.restart(log.buffer.entries, keep);
             }
             drop(state);
+            if !untouched {
+                self.written_after_the_call();
+            }
+            drop(released);
             if overrun {
                 self.evaluate_devices(&[id]);
             }
@@ -450,6 +511,18 @@ impl Machine {
         let sch = adapter.scheduler().ok_or(STATUS_INVALID_PARAMETER)?;
         let _running = sch.enter()?;
         sch.resize_fence_logs(entries)
+    }
+
+    /// Whether user-mode queues that are made from now on have fence logs. They have, unless somebody wants to know what
+    /// logging costs; queues that exist stay as they are.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for an adapter that is not there.
+    pub fn log_fences(&self, luid: LUID, on: bool) -> Result<(), NTSTATUS> {
+        let adapter = self.adapter(luid).ok_or(STATUS_INVALID_PARAMETER)?;
+        let sch = adapter.scheduler().ok_or(STATUS_INVALID_PARAMETER)?;
+        sch.fence_logs.state().off = !on;
+        Ok(())
     }
 
     /// Reads the clocks of a node and of the CPU together; `None` without such an adapter, or if the driver fails.

@@ -1,7 +1,7 @@
 //! Hardware queues: creation with a progress fence, submission through the kernel, destruction.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use wddm_ddi::Zeroed;
@@ -29,6 +29,8 @@ pub(crate) struct HwQueue {
     progress: Arc<SyncObject>,
     /// Handle of the progress fence in the process.
     progress_handle: D3DKMT_HANDLE,
+    /// Its own handle in the process, 0 until it has one.
+    user_handle: Arc<AtomicU32>,
     /// Lock order: a leaf.
     doorbell: Mutex<Option<Arc<Doorbell>>>,
     /// What a doorbell that is gone had queued last.
@@ -121,7 +123,7 @@ impl VidSch {
         if context.is_destroyed() {
             return Err(STATUS_INVALID_HANDLE);
         }
-        let logs = if flags.UserModeSubmission() { Some(self.new_fence_logs(context.device())?) } else { None };
+        let logs = if flags.UserModeSubmission() { self.new_fence_logs(context.device())? } else { None };
         let system = self.queues.reserve();
         let mut args = DXGKARG_CREATEHWQUEUE::zeroed();
         args.hHwQueue = system.raw();
@@ -143,6 +145,7 @@ impl VidSch {
             flags,
             progress,
             progress_handle,
+            user_handle: Arc::new(AtomicU32::new(0)),
             doorbell: Mutex::new(None),
             left_behind: AtomicU64::new(0),
             last_submitted: AtomicU64::new(0),
@@ -188,6 +191,11 @@ impl HwQueue {
     /// Handle of its progress fence in the process.
     pub(crate) fn progress_handle(&self) -> D3DKMT_HANDLE {
         self.progress_handle
+    }
+
+    /// Its own handle in the process, 0 until it has one.
+    pub(crate) fn user_handle(&self) -> &Arc<AtomicU32> {
+        &self.user_handle
     }
 
     /// Its doorbell.

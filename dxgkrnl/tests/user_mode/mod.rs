@@ -76,6 +76,10 @@ pub(crate) struct World {
     pub(crate) connect_status: AtomicU64,
     /// The driver keeps suspensions to itself.
     pub(crate) ignore_suspend: AtomicBool,
+    /// Log buffers as DxgkDdiSetNativeFenceLogBuffer told of them.
+    pub(crate) logs: Mutex<Vec<LogBuffer>>,
+    /// Queues of each DxgkDdiUpdateNativeFenceLogs, by the system's handles.
+    pub(crate) flushes: Mutex<Vec<Vec<usize>>>,
     /// Answers of DDIs that fail, by name.
     pub(crate) failing: Mutex<HashMap<&'static str, NTSTATUS>>,
 }
@@ -88,6 +92,47 @@ pub(crate) struct Batch {
     pub(crate) values: Vec<(usize, u64)>,
     /// Kernel addresses that were good during the call.
     pub(crate) addresses: Vec<usize>,
+}
+
+/// A log buffer of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogBuffer {
+    /// The system's handle of the queue.
+    pub(crate) queue: usize,
+    /// 1 for waits, 2 for signals: what the header says.
+    pub(crate) kind: i32,
+    pub(crate) entries: u32,
+    /// NumberOfEntries of the header.
+    pub(crate) header_entries: u64,
+    /// Kernel address.
+    pub(crate) address: usize,
+    pub(crate) gpu: u64,
+}
+
+impl LogBuffer {
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        let place = std::ptr::with_exposed_provenance::<AtomicU64>(self.address + offset);
+        // SAFETY: tests write to buffers that the system keeps.
+        unsafe { &*place }
+    }
+
+    /// The GPU writes to entry `index` out of turn.
+    pub(crate) fn stray(&self, index: u32) {
+        self.word(40 + 48 * index as usize).store(1, Ordering::SeqCst);
+    }
+
+    /// The GPU writes an entry and then the position, as hardware does.
+    pub(crate) fn write(&self, handle: u32, value: u64, end: u64) {
+        let position = self.word(0).load(Ordering::SeqCst);
+        let (index, wraps) = (position as u32, (position >> 32) as u32);
+        let operation = u64::from(self.kind == 1);
+        let entry = [value, u64::from(handle) | operation << 32, 0, 0, 0, end];
+        for (word, offset) in entry.into_iter().zip((40 + 48 * index as usize..).step_by(8)) {
+            self.word(offset).store(word, Ordering::SeqCst);
+        }
+        let next = if index + 1 == self.entries { u64::from(wraps + 1) << 32 } else { position + 1 };
+        self.word(0).store(next, Ordering::SeqCst);
+    }
 }
 
 /// What this driver does to the private data of a fence: the creation adds this to each byte, an opening takes it twice.
@@ -425,12 +470,33 @@ unsafe extern "win64" fn update_current_values(a: *const DXGKARG_UPDATECURRENTVA
     world.failing.lock().unwrap().get("UpdateCurrentValuesFromCpu").copied().unwrap_or(STATUS_SUCCESS)
 }
 
-unsafe extern "win64" fn set_log_buffer(_: *const DXGKARG_SETNATIVEFENCELOGBUFFER) -> NTSTATUS {
-    STATUS_SUCCESS
+unsafe extern "win64" fn set_log_buffer(a: *const DXGKARG_SETNATIVEFENCELOGBUFFER) -> NTSTATUS {
+    let a = args(a.cast_mut());
+    let (queue, world) = object(a.hHwQueue);
+    // SAFETY: the buffer begins with its header.
+    let header = unsafe { &(*a.LogBufferCpuVa).Header };
+    // SAFETY: both arms are plain numbers.
+    let position = unsafe { header.u.AtomicWraparoundAndEntryIndex };
+    assert_eq!(position, 0, "a new buffer is empty");
+    world.logs.lock().unwrap().push(LogBuffer {
+        queue: queue.system,
+        kind: header.Type.0,
+        entries: a.NumberOfEntries,
+        header_entries: header.NumberOfEntries,
+        address: a.LogBufferCpuVa.expose_provenance(),
+        gpu: a.LogBufferGpuVa,
+    });
+    world.note("SetNativeFenceLogBuffer")
 }
 
-unsafe extern "win64" fn update_logs(_: *const DXGKARG_UPDATENATIVEFENCELOGS) -> NTSTATUS {
-    STATUS_SUCCESS
+unsafe extern "win64" fn update_logs(a: *const DXGKARG_UPDATENATIVEFENCELOGS) -> NTSTATUS {
+    let a = args(a.cast_mut());
+    // SAFETY: the array has as many handles as the call says.
+    let handle = |index: usize| unsafe { a.hHWQueue.wrapping_add(index).read() };
+    let queues: Vec<HANDLE> = (0..a.NumberOfQueues as usize).map(handle).collect();
+    let (_, world) = object(*queues.first().expect("a barrier for no queue"));
+    world.flushes.lock().unwrap().push(queues.iter().map(|queue| object(*queue).0.system).collect());
+    world.note("UpdateNativeFenceLogs")
 }
 
 unsafe extern "win64" fn create_hw_context(device: HANDLE, a: *mut DXGKARG_CREATEHWCONTEXT) -> NTSTATUS {
