@@ -4,6 +4,7 @@
 //! take turns in rounds of one run, so that whatever else the machine does falls on all of them alike; ratios are taken
 //! within a round. A new row is a file with a [`Row`] in it and an entry in [`ROWS`].
 
+mod log_cost;
 mod p1_submit;
 mod p2_fence;
 mod p3_engines;
@@ -86,8 +87,10 @@ pub trait Measurement {
 /// Rows in the order they are shown.
 pub const ROWS: &[&Row] = &[
     &p1_submit::ROW,
+    &log_cost::SUBMIT,
     &p2_fence::ROW,
     &p3_engines::ENGINES,
+    &log_cost::ENGINES,
     &p3_engines::WAKE,
     &p4_interrupts::ROW,
     &p6_idle_queues::ROW,
@@ -221,7 +224,7 @@ mod tests {
     #[test]
     fn the_filter_takes_ids_and_words() {
         assert_eq!(select(None).len(), ROWS.len());
-        assert_eq!(select(Some("p1")).len(), 1);
+        assert_eq!(select(Some("p1")).len(), 2);
         assert_eq!(select(Some("no such row")).len(), 0);
     }
 }

@@ -36,7 +36,7 @@ const TURNS: u64 = 100;
 /// Looks at a fence before the wait is left to the kernel; in practice for ever.
 const LOOKS: u32 = u32::MAX;
 
-struct Engines {
+pub(super) struct Engines {
     compute: Queue,
     copy: Queue,
     start: Fence,
@@ -51,7 +51,7 @@ struct Engines {
 }
 
 impl Engines {
-    fn new(system: &System, effort: Effort) -> Result<Self, BenchError> {
+    pub(super) fn new(system: &System, effort: Effort) -> Result<Self, BenchError> {
         let device = Device::new(&Adapter::open_luid(system.luid())?)?;
         let fence = || Fence::new(&device, 0);
         Ok(Self {

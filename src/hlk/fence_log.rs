@@ -55,6 +55,12 @@ cases! { "FenceLog";
     "FenceLog.ReplacedUnderLoadLosesNothing" on Boot::Fresh, "native-gpu-fence-objects":
         "Log buffers are destroyed and made anew while queues run; each entry is in the old buffer or the new one, whole and once."
         => replaced_under_load;
+    "FenceLog.ReplacedBufferIsNotWrittenAgain" on Boot::Fresh, "dxgkddi_setnativefencelogbuffer":
+        "Nothing is written to a log buffer once DxgkDdiSetNativeFenceLogBuffer has put another in its place, though its queue signals on."
+        => replaced_buffer_rests;
+    "FenceLog.QueueWithoutLogsWorks" on Boot::Fresh, "native-gpu-fence-objects":
+        "A queue that was given no log buffers signals, waits and wakes waiters all the same."
+        => without_logs;
     "FenceLog.TimestampsNeverGoBack" on Boot::Fresh, "native-gpu-fence-objects":
         "Timestamps of one log never go back."
         => timestamps_never_go_back;
@@ -67,6 +73,9 @@ cases! { "FenceLog";
     "FenceLog.DelayedWritesNeedTheBarrier" on Boot::With(delayed), "dxgkddi_updatenativefencelogs":
         "On hardware that delays log writes, entries that the index counts are not in memory before the barrier."
         => delayed_without_barrier;
+    "FenceLog.DelayedWritesNeverReachReplacedBuffer" on Boot::With(delayed), "dxgkddi_setnativefencelogbuffer":
+        "On hardware that delays log writes, none of them reaches a buffer after DxgkDdiSetNativeFenceLogBuffer has put another in its place."
+        => replaced_buffer_rests;
     "FenceLog.DelayedWritesSurviveReplacement" on Boot::With(delayed), "dxgkddi_setnativefencelogbuffer":
         "On hardware that delays log writes, a buffer that is replaced is complete when DxgkDdiSetNativeFenceLogBuffer returns."
         => replaced_under_load;
@@ -411,6 +420,62 @@ fn timestamps_never_go_back(case: &mut Case<'_>) -> Result<(), Failure> {
             ensure!(log.entries.iter().all(|entry| entry.observed <= entry.end), "a wait ended before it began");
         }
     }
+    Ok(())
+}
+
+/// The system fills a buffer that it takes away, keeps it until the next one is taken away, and stops the machine if it was
+/// written to meanwhile.
+fn replaced_buffer_rests(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queues = [rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?];
+    let fence = rig.fence(0)?;
+    for round in 1..=60 {
+        for queue in &mut queues {
+            // More than the buffer holds, so that every place of the old one would be written again.
+            for few in 0..24 {
+                let first = round * 1000 + few * 4;
+                let packets: Vec<Packet> =
+                    (first..first + 4).flat_map(|value| [fence.signal(value), fence.wait(value)]).collect();
+                rig.submit(queue, &packets)?;
+            }
+        }
+        trace(case, Some(40 + round as u32 % 9))?;
+        let stopped = case.system.machine().bugcheck();
+        ensure!(stopped.is_none(), "after {round} replacements: {stopped:?}");
+    }
+    for queue in &queues {
+        let last = queue.written();
+        wait_until("the last signal", || queue.progress.load() >= last)?;
+    }
+    trace(case, Some(50))?;
+    let stopped = case.system.machine().bugcheck();
+    ensure!(stopped.is_none(), "after the end: {stopped:?}");
+    Ok(())
+}
+
+fn without_logs(case: &mut Case<'_>) -> Result<(), Failure> {
+    let switch = |on| {
+        let switched = case.system.machine().log_fences(case.system.luid(), on);
+        switched.map_err(|status| Failure::new(format!("logs of queues to come: {status}")))
+    };
+    let rig = case.rig()?;
+    switch(false)?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    switch(true)?;
+    let mut logged = rig.queue(NODE_COPY)?;
+    let (there, back) = (rig.fence(0)?, rig.fence(0)?);
+    for value in 1..=200 {
+        rig.submit(&mut queue, &[there.signal(value), back.wait(value)])?;
+        rig.submit(&mut logged, &[there.wait(value), back.signal(value)])?;
+        if value % 20 == 0 {
+            granted(rig.wait(&[back.handle], &[value], false), "wait on the CPU")?;
+        }
+    }
+    wait_until("the last turn", || queue.progress.load() == 200 && logged.progress.load() == 200)?;
+    rig.submit(&mut queue, &[there.signal(201)])?;
+    granted(rig.wait(&[there.handle], &[201], false), "wait for the queue without logs")?;
+    let logs = logs(case)?;
+    ensure_eq!(logs.len(), 1, "queues that have logs");
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use campanile_device::Variant;
 pub struct VariantOptions(pub Variant);
 
 /// Keys that [`VariantOptions`] understands.
-const KEYS: &str = "vram=SIZE, window=SIZE, doorbells=N, queues=N, global-doorbell";
+const KEYS: &str = "vram=SIZE, window=SIZE, doorbells=N, queues=N, global-doorbell, delayed-log-writes";
 
 impl FromStr for VariantOptions {
     type Err = String;
@@ -25,8 +25,9 @@ impl FromStr for VariantOptions {
                 ("doorbells", Some(value)) => variant.doorbells = count(value)?,
                 ("queues", Some(value)) => variant.queue_limit = count(value)?,
                 ("global-doorbell", None) => variant.global_doorbell = true,
+                ("delayed-log-writes", None) => variant.delayed_log_writes = true,
                 ("vram" | "window" | "doorbells" | "queues", None) => return Err(format!("`{key}` needs a value")),
-                ("global-doorbell", Some(_)) => return Err("`global-doorbell` takes no value".to_owned()),
+                ("global-doorbell" | "delayed-log-writes", Some(_)) => return Err(format!("`{key}` takes no value")),
                 _ => return Err(format!("unknown key `{key}`; known are {KEYS}")),
             }
         }
@@ -75,10 +76,16 @@ mod tests {
     }
 
     #[test]
+    fn words_without_a_value_turn_something_on() {
+        let VariantOptions(variant) = "global-doorbell,delayed-log-writes".parse().unwrap();
+        assert!(variant.global_doorbell && variant.delayed_log_writes);
+    }
+
+    #[test]
     fn default_is_the_default() {
         let VariantOptions(variant) = "default".parse().unwrap();
         assert_eq!(variant.vram_size, Variant::default().vram_size);
-        assert!(!variant.global_doorbell);
+        assert!(!variant.global_doorbell && !variant.delayed_log_writes);
     }
 
     #[test]
@@ -91,6 +98,7 @@ mod tests {
             ("vram=64M,window=128M", "window"),
             ("speed=9", "unknown key"),
             ("global-doorbell=1", "no value"),
+            ("delayed-log-writes=1", "no value"),
         ] {
             let error = text.parse::<VariantOptions>().unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
