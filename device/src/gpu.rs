@@ -2,6 +2,7 @@
 
 use crate::clock;
 use crate::cmp::{Activity, Cmp, Features};
+use crate::host_aperture::HostAperture;
 use crate::lock;
 use crate::memory::{self, HostMapping, Memory};
 use crate::msix::MsiX;
@@ -28,8 +29,10 @@ const QUEUES_MAX: u32 = 65_536;
 pub struct Variant {
     /// Size of VRAM in bytes, a multiple of 4096.
     pub vram_size: u64,
-    /// Size of the part of VRAM that BAR4 shows, a power of two, at least 4096 and at most `vram_size`.
+    /// Size of BAR4, a power of two, at least 4096 and at most `vram_size`. It shows VRAM from offset 0, up to the host aperture.
     pub vram_window: u64,
+    /// Size of the host aperture at the end of BAR4, a multiple of 4096 and less than `vram_window`; 0 for none.
+    pub host_aperture: u64,
     /// Number of doorbell pages, at least 1. A function with a global doorbell has one.
     pub doorbells: u32,
     /// One doorbell page for all queues instead of one for each connection.
@@ -52,6 +55,7 @@ impl Default for Variant {
         Self {
             vram_size: 256 << 20,
             vram_window: 256 << 20,
+            host_aperture: 0,
             doorbells: 64,
             global_doorbell: false,
             atomics64: true,
@@ -71,6 +75,9 @@ impl Variant {
         if !self.vram_window.is_power_of_two() || self.vram_window < 4096 || self.vram_window > self.vram_size {
             return Err("vram_window must be a power of two from 4096 to vram_size");
         }
+        if !self.host_aperture.is_multiple_of(PAGE_SIZE) || self.host_aperture >= self.vram_window {
+            return Err("host_aperture must be a multiple of 4096 and less than vram_window");
+        }
         if self.doorbells == 0 || self.doorbells > DOORBELLS_MAX {
             return Err("doorbells must be 1 to 65536");
         }
@@ -78,6 +85,11 @@ impl Variant {
             return Err("queue_limit must be 1 to 65536");
         }
         Ok(())
+    }
+
+    /// The part of BAR4 that shows VRAM as it is.
+    fn linear_window(&self) -> u64 {
+        self.vram_window - self.host_aperture
     }
 
     fn doorbell_count(&self) -> u32 {
@@ -111,6 +123,7 @@ pub struct Gpu {
     msix: Mutex<MsiX>,
     listener: Mutex<Option<Arc<dyn Interrupts>>>,
     registers: Mutex<RegisterFile>,
+    host_aperture: HostAperture,
     /// BARs answer: memory decoding enabled and D0.
     visible: AtomicBool,
     messages: AtomicU64,
@@ -165,6 +178,7 @@ impl Gpu {
             msix: Mutex::new(MsiX::new()),
             listener: Mutex::new(None),
             registers: Mutex::new(RegisterFile::default()),
+            host_aperture: HostAperture::new(variant.host_aperture, variant.vram_size),
             visible: AtomicBool::new(false),
             messages: AtomicU64::new(0),
             // The generator below never leaves zero.
@@ -185,7 +199,17 @@ impl Gpu {
         self.bar_sizes.get(usize::from(bar)).copied().filter(|size| *size != 0)
     }
 
-    /// The file whose first [`Gpu::bar_size`] bytes are the BAR; `None` for the registers, which have effects.
+    /// Page of the file of [`Gpu::bar_file`] that page `page` of a BAR shows at the moment; `None` for a page of the host aperture
+    /// that shows nothing.
+    pub fn bar_page(&self, bar: u8, page: u64) -> Option<u64> {
+        match page.checked_sub(self.variant.linear_window() / PAGE_SIZE) {
+            Some(page) if bar == pci::BAR_VRAM && self.variant.host_aperture > 0 => self.host_aperture.shown(page),
+            _ => Some(page),
+        }
+    }
+
+    /// The file whose first [`Gpu::bar_size`] bytes are the BAR, except where [`Gpu::bar_page`] says otherwise; `None` for the
+    /// registers, which have effects.
     pub fn bar_file(&self, bar: u8) -> Option<Arc<File>> {
         match bar {
             pci::BAR_DOORBELLS => Some(self.doorbell_file.clone()),
@@ -250,6 +274,7 @@ impl Gpu {
     fn reset_registers(&self, registers: &mut RegisterFile) {
         self.cmp.reset();
         self.messages.store(0, Ordering::Relaxed);
+        self.host_aperture.clear();
         *registers = RegisterFile::default();
     }
 
@@ -284,7 +309,8 @@ impl Gpu {
             reg::CAPS => u64::from(variant.caps().into_bits()),
             reg::NODE_COUNT => u64::from(NODES),
             reg::VRAM_SIZE => variant.vram_size,
-            reg::VRAM_WINDOW_SIZE => variant.vram_window,
+            reg::VRAM_WINDOW_SIZE => variant.linear_window(),
+            reg::HOST_APERTURE_PAGES => self.host_aperture.pages(),
             reg::DOORBELL_COUNT => u64::from(variant.doorbell_count()),
             reg::QUEUE_LIMIT => u64::from(variant.queue_limit),
             reg::CLOCK_HZ => clock::HZ,
@@ -332,6 +358,10 @@ impl Gpu {
                     Ok(result) => (CommandStatus::Done as u32, result),
                     Err(status) => (status as u32, 0),
                 };
+            }
+            reg::HOST_APERTURE_TARGET => {
+                self.host_aperture.show(registers.aperture_index, value as u32);
+                registers.aperture_index = u64::from((registers.aperture_index as u32).wrapping_add(1));
             }
             offset => {
                 if let Some(stored) = registers.stored(offset) {

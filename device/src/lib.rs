@@ -17,6 +17,7 @@ mod cmp;
 mod engine;
 mod event;
 mod gpu;
+mod host_aperture;
 mod log;
 #[allow(unsafe_code)]
 mod memory;

@@ -53,6 +53,7 @@ pub(crate) struct RegisterFile {
     pub(crate) arguments: [u64; 3],
     pub(crate) status: u32,
     pub(crate) result: u64,
+    pub(crate) aperture_index: u64,
 }
 
 impl RegisterFile {
@@ -66,6 +67,7 @@ impl RegisterFile {
             reg::CMP_ARG0 => self.arguments.first_mut(),
             reg::CMP_ARG1 => self.arguments.get_mut(1),
             reg::CMP_ARG2 => self.arguments.get_mut(2),
+            reg::HOST_APERTURE_INDEX => Some(&mut self.aperture_index),
             _ => None,
         }
     }

@@ -31,12 +31,18 @@ pub(crate) const DMA_BUFFER_SIZE: u32 = 64 << 10;
 /// Segments that a DMA buffer may lie in, a mask: the aperture.
 pub(crate) const DMA_BUFFER_SEGMENTS: u32 = 1 << (crate::memory::segments::APERTURE - 1);
 
+/// Pages of a host aperture that the driver makes use of: 4 GiB.
+const HOST_APERTURE_PAGES_MAX: u32 = 1 << 20;
+
 /// What the registers say about this variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hardware {
     pub(crate) caps: Caps,
     pub(crate) vram_size: u64,
+    /// Bytes of VRAM that BAR4 shows from VRAM offset 0.
     pub(crate) vram_window: u64,
+    /// Pages of BAR4 behind those that show any page of VRAM.
+    pub(crate) host_aperture_pages: u32,
     pub(crate) doorbells: u32,
     pub(crate) queue_limit: u32,
     pub(crate) clock_hz: u64,
@@ -52,6 +58,7 @@ impl Hardware {
             caps: Caps::from_bits(registers.read32(registers::CAPS)),
             vram_size: registers.read64(registers::VRAM_SIZE),
             vram_window: registers.read64(registers::VRAM_WINDOW_SIZE),
+            host_aperture_pages: registers.read32(registers::HOST_APERTURE_PAGES).min(HOST_APERTURE_PAGES_MAX),
             doorbells: registers.read32(registers::DOORBELL_COUNT),
             queue_limit: registers.read32(registers::QUEUE_LIMIT),
             clock_hz: registers.read64(registers::CLOCK_HZ),
@@ -211,6 +218,7 @@ mod tests {
             caps: Caps::new().with_atomics64(atomics64).with_native_fence(native_fence),
             vram_size: 256 << 20,
             vram_window: 256 << 20,
+            host_aperture_pages: 0,
             doorbells,
             queue_limit: 16384,
             clock_hz: 1_000_000_000,

@@ -20,6 +20,7 @@ use crate::interrupt::{self, EVENT_ENTRIES, EVENT_RING_SIZE, EventRing};
 use crate::irql::{Device, Passive, UpToDispatch};
 use crate::lock::{PushLock, SpinLock};
 use crate::memory::aperture::Aperture;
+use crate::memory::host_aperture::HostAperture;
 use crate::memory::segments::Layout;
 use crate::mmio::{Mapping, Registers};
 use crate::pool::{PoolBox, PoolVec, Tag};
@@ -55,6 +56,7 @@ pub(crate) struct Gpu {
     pub(crate) fences: FenceIndex,
     pub(crate) events: EventRing,
     pub(crate) aperture: Aperture,
+    pub(crate) host_aperture: HostAperture,
     /// Held by the DPC while it works on queues.
     pub(crate) dpc: SpinLock<()>,
     /// Root of the address space that the memory manager works in: for packets without a context.
@@ -138,6 +140,7 @@ impl Gpu {
         // SAFETY: `running` is false, so neither the interrupt routine nor a synchronised routine uses the ring.
         let device = unsafe { Device::assume() };
         self.events.reset(&device);
+        self.host_aperture.restore(irql);
         let registers = self.registers;
         registers.write64(registers::QUEUE_TABLE_BASE, 0);
         registers.write32(registers::QUEUE_TABLE_COUNT, self.layout.queues);
@@ -297,6 +300,8 @@ impl Undo<'_> {
         let queues = QueueMap::new(parts.layout.queues)?;
         let fences = FenceIndex::new()?;
         let aperture = Aperture::new()?;
+        let shown = parts.layout.host_aperture.map_or(0, |(_, pages)| pages);
+        let host_aperture = HostAperture::new(parts.registers, shown)?;
         let mut place = PoolBox::<MaybeUninit<Gpu>>::uninit(Tag::DEVICE)?;
         let (Some(dxgk), Some(events)) = (self.dxgk.take(), self.events.take()) else {
             return Err(STATUS_UNSUCCESSFUL);
@@ -317,6 +322,7 @@ impl Undo<'_> {
             fences,
             events: EventRing::new(events),
             aperture,
+            host_aperture,
             dpc: SpinLock::new(()),
             system_root: AtomicU64::new(0),
             mappings: parts.mappings,

@@ -132,11 +132,8 @@ pub static SLOTS: [Slot; 192] = [
     implemented("DxgkDdiSubmitCommandVirtual", "packet scheduling with GPU virtual addresses"),
     implemented("DxgkDdiSetRootPageTable", "GPU virtual addresses"),
     implemented("DxgkDdiGetRootPageTableSize", "GPU virtual addresses"),
-    disabled("DxgkDdiMapCpuHostAperture", "the hardware has no remapped window: no segment claims a CPU host aperture"),
-    disabled(
-        "DxgkDdiUnmapCpuHostAperture",
-        "the hardware has no remapped window: no segment claims a CPU host aperture",
-    ),
+    implemented("DxgkDdiMapCpuHostAperture", "the CPU host aperture, where the hardware has one"),
+    implemented("DxgkDdiUnmapCpuHostAperture", "the CPU host aperture, where the hardware has one"),
     disabled("DxgkDdiCheckMultiPlaneOverlaySupport2", "no display"),
     implemented("DxgkDdiCreateProcess", "GPU virtual addresses"),
     implemented("DxgkDdiDestroyProcess", "GPU virtual addresses"),
@@ -287,6 +284,8 @@ pub(crate) fn table() -> DRIVER_INITIALIZATION_DATA {
     data.DxgkDdiSubmitCommandVirtual = Some(queue::submit_command_virtual);
     data.DxgkDdiSetRootPageTable = Some(memory::set_root_page_table);
     data.DxgkDdiGetRootPageTableSize = Some(memory::get_root_page_table_size);
+    data.DxgkDdiMapCpuHostAperture = Some(memory::map_cpu_host_aperture);
+    data.DxgkDdiUnmapCpuHostAperture = Some(memory::unmap_cpu_host_aperture);
     data.DxgkDdiCreateProcess = Some(memory::create_process);
     data.DxgkDdiDestroyProcess = Some(memory::destroy_process);
     data.DxgkDdiSetStablePowerState = Some(power::set_stable_power_state);

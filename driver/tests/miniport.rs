@@ -642,3 +642,64 @@ fn the_user_mode_driver_is_told_what_is_claimed() {
     assert_eq!((data.magic, data.features, data.doorbells), (MAGIC, 0b01, 4));
     assert!(bytes[64..72].iter().all(|byte| *byte == 0) && bytes[72..].iter().all(|byte| *byte == 0xff));
 }
+
+/// A started adapter with a window of half of VRAM and a host aperture of 16 pages behind it.
+fn with_host_aperture() -> Box<System> {
+    let mut system = System::added(ALL, 1);
+    let vram = system.get(registers::VRAM_SIZE);
+    system.set(registers::VRAM_WINDOW_SIZE, vram / 2);
+    system.set(registers::HOST_APERTURE_PAGES, 16);
+    assert_eq!(system.start(), STATUS_SUCCESS);
+    system
+}
+
+fn map_aperture(system: &System, segment: u16, places: &mut [u32], pages: &mut [u64]) -> NTSTATUS {
+    let mut args = DXGKARG_MAPCPUHOSTAPERTURE::zeroed();
+    args.SegmentId = segment;
+    args.NumberOfPages = places.len() as u64;
+    args.pCpuHostAperturePages = places.as_mut_ptr();
+    args.pMemorySegmentPages = pages.as_mut_ptr();
+    ddi!(system, DxgkDdiMapCpuHostAperture, system.adapter, &raw const args)
+}
+
+fn unmap_aperture(system: &System, places: &mut [u32]) -> NTSTATUS {
+    let mut args = DXGKARG_UNMAPCPUHOSTAPERTURE::zeroed();
+    args.SegmentId = 3;
+    args.NumberOfPages = places.len() as u64;
+    args.pCpuHostAperturePages = places.as_mut_ptr();
+    ddi!(system, DxgkDdiUnmapCpuHostAperture, system.adapter, &raw const args)
+}
+
+#[test]
+fn the_host_aperture_is_pointed_at_pages_of_the_hidden_segment() {
+    let mut system = with_host_aperture();
+    let hidden = system.get(registers::VRAM_SIZE) / 2 / 4096;
+    // The registers are plain memory here: the last page that was pointed somewhere is what they hold.
+    let last = |system: &System| {
+        ((system.get(registers::HOST_APERTURE_PAGES) >> 32) as u32, system.get(registers::HOST_APERTURE_TARGET) as u32)
+    };
+    assert_eq!(map_aperture(&system, 3, &mut [9, 4], &mut [1, 7]), STATUS_SUCCESS);
+    assert_eq!(last(&system), (4, (hidden + 7) as u32));
+    assert_eq!(unmap_aperture(&system, &mut [9]), STATUS_SUCCESS);
+    assert_eq!(last(&system), (9, u32::MAX));
+    system.remove();
+}
+
+#[test]
+fn a_bad_page_of_the_host_aperture_changes_nothing() {
+    let mut system = with_host_aperture();
+    let (hidden, bad) = (system.get(registers::VRAM_SIZE) / 2 / 4096, STATUS_INVALID_PARAMETER);
+    let before = [registers::HOST_APERTURE_PAGES, registers::HOST_APERTURE_TARGET].map(|offset| system.get(offset));
+    assert_eq!(map_aperture(&system, 2, &mut [0], &mut [0]), bad, "another segment");
+    assert_eq!(map_aperture(&system, 3, &mut [0, 16], &mut [0, 1]), bad, "a page outside the aperture");
+    assert_eq!(map_aperture(&system, 3, &mut [0, 1], &mut [0, hidden]), bad, "a page outside the segment");
+    assert_eq!(map_aperture(&system, 3, &mut [0, 1], &mut [0, u64::MAX]), bad, "a page that overflows");
+    assert_eq!(map_aperture(&system, 3, &mut [0; 17], &mut [0; 17]), bad, "more pages than there are");
+    assert_eq!(unmap_aperture(&system, &mut [3, u32::MAX]), bad);
+    let mut args = DXGKARG_MAPCPUHOSTAPERTURE::zeroed();
+    (args.SegmentId, args.NumberOfPages) = (3, 1);
+    assert_eq!(ddi!(system, DxgkDdiMapCpuHostAperture, system.adapter, &raw const args), bad, "no arrays");
+    let after = [registers::HOST_APERTURE_PAGES, registers::HOST_APERTURE_TARGET].map(|offset| system.get(offset));
+    assert_eq!(after, before);
+    system.remove();
+}

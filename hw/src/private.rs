@@ -35,6 +35,8 @@ pub enum Placement {
     VramVisible = 1,
     /// VRAM that the CPU never maps.
     Vram = 2,
+    /// VRAM that the CPU maps at times: through the window, the host aperture, or from system memory.
+    VramLockable = 3,
 }
 
 impl Placement {
@@ -44,6 +46,7 @@ impl Placement {
             0 => Some(Self::System),
             1 => Some(Self::VramVisible),
             2 => Some(Self::Vram),
+            3 => Some(Self::VramLockable),
             _ => None,
         }
     }

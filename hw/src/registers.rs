@@ -91,6 +91,12 @@ registers! {
     CMP_STATUS = 0x09c, 4, ReadOnly;
     /// Value returned by the last command, as the command says.
     CMP_RESULT = 0x0a0, 8, ReadOnly;
+    /// Number of 4-KiB pages of the host aperture: the part of BAR4 behind VRAM_WINDOW_SIZE, each page of which shows any page of VRAM. 0 without one.
+    HOST_APERTURE_PAGES = 0x0c0, 4, ReadOnly;
+    /// Page of the host aperture that the next write of HOST_APERTURE_TARGET concerns.
+    HOST_APERTURE_INDEX = 0x0c4, 4, ReadWrite;
+    /// Number of the VRAM page that page HOST_APERTURE_INDEX shows from now on, all ones for none; the index then counts up. A page beyond VRAM counts as none, and an index beyond the aperture changes nothing. A page that shows none reads as all ones and takes no writes; after reset all pages are so.
+    HOST_APERTURE_TARGET = 0x0c8, 4, Command;
     /// Doorbell stores that the scheduler has seen, since reset.
     COUNT_DOORBELLS = 0x100, 8, ReadOnly;
     /// WAIT packets satisfied, since reset.

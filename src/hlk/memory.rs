@@ -19,7 +19,7 @@ cases! { "Memory";
         "Locking an allocation that is locked already gives the same address, which stays good until the last unlock."
         => lock_address_is_stable;
     "Memory.LockOfInvisibleVramIsRefused" on Boot::Shared, "allocation-usage-tracking":
-        "An allocation that was declared as never accessed by the CPU cannot be locked."
+        "An allocation that was declared as never accessed by the CPU cannot be locked while it is resident in VRAM."
         => invisible_vram;
     "Memory.UnlockWithoutLockIsRefused" on Boot::Shared, "d3dkmtunlock2":
         "Unlocking an allocation that is not locked is refused and does no harm to later locks."
@@ -131,7 +131,7 @@ fn bad_private_data(case: &mut Case<'_>) -> Result<(), Failure> {
     let good = AllocationData { magic: MAGIC, placement: Placement::System as u32, size: SIZE, reserved: 0 };
     let mut records: Vec<(&str, Vec<u8>)> = [
         ("a wrong mark", AllocationData { magic: !MAGIC, ..good }),
-        ("an unknown placement", AllocationData { placement: 3, ..good }),
+        ("an unknown placement", AllocationData { placement: 4, ..good }),
         ("a placement of all ones", AllocationData { placement: u32::MAX, ..good }),
         ("a set reserved field", AllocationData { reserved: 1, ..good }),
     ]

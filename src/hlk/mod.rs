@@ -24,6 +24,7 @@ mod fence_log;
 mod fence_sharing;
 mod gpu_address;
 mod lifecycle;
+mod lock;
 mod memory;
 mod queue;
 mod residency;
@@ -52,6 +53,7 @@ const TABLES: &[&[CaseInfo]] = &[
     adapter::CASES,
     caps::CASES,
     memory::CASES,
+    lock::CASES,
     gpu_address::CASES,
     residency::CASES,
     queue::CASES,

@@ -132,6 +132,10 @@ impl Bus for DirectBus {
         Some(Bar::Mapped { file, offset: 0, size, prefetchable: word & config::BAR_PREFETCHABLE != 0 })
     }
 
+    fn shown_page(&self, bar: u8, page: u64) -> Option<u64> {
+        self.gpu.bar_page(bar, page)
+    }
+
     fn register_read(&self, bar: u8, offset: u64, size: u8) -> u64 {
         match bar {
             0 => self.gpu.register_read(offset, size),

@@ -9,7 +9,8 @@ use campanile_device::Variant;
 pub struct VariantOptions(pub Variant);
 
 /// Keys that [`VariantOptions`] understands.
-const KEYS: &str = "vram=SIZE, window=SIZE, doorbells=N, queues=N, global-doorbell, delayed-log-writes";
+const KEYS: &str =
+    "vram=SIZE, window=SIZE, host-aperture=SIZE, doorbells=N, queues=N, global-doorbell, delayed-log-writes";
 
 impl FromStr for VariantOptions {
     type Err = String;
@@ -22,11 +23,14 @@ impl FromStr for VariantOptions {
             match (key, value) {
                 ("vram", Some(value)) => variant.vram_size = size(value)?,
                 ("window", Some(value)) => window = Some(size(value)?),
+                ("host-aperture", Some(value)) => variant.host_aperture = size(value)?,
                 ("doorbells", Some(value)) => variant.doorbells = count(value)?,
                 ("queues", Some(value)) => variant.queue_limit = count(value)?,
                 ("global-doorbell", None) => variant.global_doorbell = true,
                 ("delayed-log-writes", None) => variant.delayed_log_writes = true,
-                ("vram" | "window" | "doorbells" | "queues", None) => return Err(format!("`{key}` needs a value")),
+                ("vram" | "window" | "host-aperture" | "doorbells" | "queues", None) => {
+                    return Err(format!("`{key}` needs a value"));
+                }
                 ("global-doorbell" | "delayed-log-writes", Some(_)) => return Err(format!("`{key}` takes no value")),
                 _ => return Err(format!("unknown key `{key}`; known are {KEYS}")),
             }
@@ -35,6 +39,9 @@ impl FromStr for VariantOptions {
         variant.vram_window = window.unwrap_or(1 << variant.vram_size.ilog2());
         if variant.vram_window > variant.vram_size || !variant.vram_window.is_power_of_two() {
             return Err("the window must be a power of two and cannot be larger than VRAM".to_owned());
+        }
+        if variant.host_aperture >= variant.vram_window {
+            return Err("the host aperture is the end of the window and must be smaller than it".to_owned());
         }
         Ok(Self(variant))
     }
@@ -96,6 +103,7 @@ mod tests {
             ("vram=99999999999G", "size"),
             ("vram", "needs a value"),
             ("vram=64M,window=128M", "window"),
+            ("window=64M,host-aperture=64M", "host aperture"),
             ("speed=9", "unknown key"),
             ("global-doorbell=1", "no value"),
             ("delayed-log-writes=1", "no value"),

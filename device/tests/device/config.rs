@@ -267,6 +267,8 @@ fn impossible_variants_are_refused_by_name() {
         (Variant { vram_size: 4097, ..small_variant() }, "vram_size"),
         (Variant { vram_window: 12288, ..small_variant() }, "vram_window"),
         (Variant { vram_window: 1 << 30, ..small_variant() }, "vram_window"),
+        (Variant { host_aperture: 100, ..small_variant() }, "host_aperture"),
+        (Variant { host_aperture: small_variant().vram_window, ..small_variant() }, "host_aperture"),
         (Variant { doorbells: 0, ..small_variant() }, "doorbells"),
         (Variant { queue_limit: 0, ..small_variant() }, "queue_limit"),
     ] {

@@ -1,6 +1,7 @@
 //! Decoding of BAR0, run control, and which commands are refused.
 
 use crate::host::{EVENTS, Host, QUEUES, small_variant};
+use campanile_device::Variant;
 use campanile_hw::registers::{self as reg, Access, Command, CommandStatus, REGISTERS};
 
 #[test]
@@ -144,4 +145,27 @@ fn commands_are_refused_by_name() {
     host.set(reg::CONTROL, 4, 0);
     assert_eq!(status(Command::RescanWaits, 0, 0, 0), CommandStatus::NotRunning);
     assert_eq!(status(Command::QueryQueue, 1, 0, 0), CommandStatus::NotRunning);
+}
+
+#[test]
+fn pages_of_the_host_aperture_show_any_page_of_vram_until_reset() {
+    let variant = Variant { host_aperture: 8 * 4096, ..small_variant() };
+    let host = Host::powered_off(&variant);
+    host.enable();
+    let (first, vram_pages) = (variant.vram_window / 4096 - 8, variant.vram_size / 4096);
+    assert_eq!(host.get(reg::VRAM_WINDOW_SIZE, 8), first * 4096);
+    assert_eq!(host.get(reg::HOST_APERTURE_PAGES, 4), 8);
+    assert_eq!(host.gpu.bar_page(4, first - 1), Some(first - 1), "the window before the aperture shows VRAM as it is");
+    assert_eq!(host.gpu.bar_page(4, first), None, "nothing is shown at first");
+    host.set(reg::HOST_APERTURE_INDEX, 4, 2);
+    for target in [5, vram_pages - 1, 0, vram_pages, u64::from(u32::MAX), 3, 7, 9] {
+        host.set(reg::HOST_APERTURE_TARGET, 4, target);
+    }
+    let shown: Vec<Option<u64>> = (0..9).map(|page| host.gpu.bar_page(4, first + page)).collect();
+    let expected = [None, None, Some(5), Some(vram_pages - 1), Some(0), None, None, Some(3), None];
+    assert_eq!(shown, expected, "the index counts up; what is no page of VRAM or of the aperture changes nothing");
+    assert_eq!(host.get(reg::HOST_APERTURE_INDEX, 4), 10);
+    assert_eq!(host.gpu.bar_page(2, first), Some(first), "another BAR has no aperture");
+    host.gpu.reset();
+    assert!((0..8).all(|page| host.gpu.bar_page(4, first + page).is_none()));
 }

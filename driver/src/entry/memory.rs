@@ -133,6 +133,20 @@ pub(crate) unsafe extern "win64" fn get_root_page_table_size(
     TABLE_SIZE as usize
 }
 
+pub(crate) unsafe extern "win64" fn map_cpu_host_aperture(
+    adapter: HANDLE,
+    args: *const DXGKARG_MAPCPUHOSTAPERTURE,
+) -> NTSTATUS {
+    on_gpu(adapter, |irql, _, gpu| gpu.host_aperture.map(irql, &gpu.layout, inputs(args)?))
+}
+
+pub(crate) unsafe extern "win64" fn unmap_cpu_host_aperture(
+    adapter: HANDLE,
+    args: *const DXGKARG_UNMAPCPUHOSTAPERTURE,
+) -> NTSTATUS {
+    on_gpu(adapter, |irql, _, gpu| gpu.host_aperture.unmap(irql, inputs(args)?))
+}
+
 /// Virtual machines are not served: paravirtualisation is not claimed.
 pub(crate) unsafe extern "win64" fn set_virtual_machine_data(
     _adapter: HANDLE,

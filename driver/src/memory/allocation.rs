@@ -73,9 +73,20 @@ fn set_of(segment: u32) -> u32 {
 /// # Errors
 /// STATUS_INVALID_PARAMETER if it fits into no segment of its placement.
 fn describe(request: Request, layout: &Layout, info: &mut DXGK_ALLOCATIONINFO) -> Result<(), NTSTATUS> {
-    let hidden = request.placement == Placement::Vram;
+    let hidden = matches!(request.placement, Placement::Vram | Placement::VramLockable);
     let (set, preferred) = match request.placement {
         Placement::System => (set_of(APERTURE), D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(APERTURE as u8)),
+        Placement::VramLockable if layout.segments() == VRAM_HIDDEN => (
+            layout.vram_set(true) | set_of(APERTURE),
+            D3DDDI_SEGMENTPREFERENCE::new()
+                .with_SegmentId0(VRAM_HIDDEN as u8)
+                .with_SegmentId1(VRAM as u8)
+                .with_SegmentId2(APERTURE as u8),
+        ),
+        Placement::VramLockable => (
+            layout.vram_set(false) | set_of(APERTURE),
+            D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(VRAM as u8).with_SegmentId1(APERTURE as u8),
+        ),
         Placement::Vram if layout.segments() == VRAM_HIDDEN => (
             layout.vram_set(true),
             D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(VRAM_HIDDEN as u8).with_SegmentId1(VRAM as u8),
@@ -293,6 +304,7 @@ mod tests {
             caps: Caps::new(),
             vram_size: 64 << 20,
             vram_window: window,
+            host_aperture_pages: 0,
             doorbells: 1,
             queue_limit: 1024,
             clock_hz: 1,
@@ -305,7 +317,7 @@ mod tests {
         assert_eq!(parse(data(1, 1)), Ok(Request { placement: Placement::VramVisible, size: PAGE }));
         assert_eq!(parse(data(0, PAGE + 1)).map(|request| request.size), Ok(2 * PAGE));
         for bad in [
-            data(3, 1),
+            data(4, 1),
             data(0, 0),
             data(0, u64::MAX),
             data(0, SYSTEM_LARGEST + 1),
@@ -327,6 +339,8 @@ mod tests {
             (64 << 20, Placement::Vram, 0b010, [2, 0], false, false),
             (16 << 20, Placement::VramVisible, 0b010, [2, 0], true, false),
             (16 << 20, Placement::Vram, 0b110, [3, 2], false, false),
+            (64 << 20, Placement::VramLockable, 0b011, [2, 1], true, false),
+            (16 << 20, Placement::VramLockable, 0b111, [3, 2], true, false),
         ] {
             let mut info = DXGK_ALLOCATIONINFO::zeroed();
             assert_eq!(describe(Request { placement, size: PAGE }, &layout(window), &mut info), Ok(()));

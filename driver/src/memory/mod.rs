@@ -2,6 +2,7 @@
 
 pub(crate) mod allocation;
 pub(crate) mod aperture;
+pub(crate) mod host_aperture;
 pub(crate) mod page_table;
 pub(crate) mod paging;
 pub(crate) mod segments;

@@ -1,7 +1,7 @@
 //! Memory segments, and where the driver's own part of VRAM lies.
 //!
 //! VRAM from offset 0: the queue descriptor table, the rings of the kernel's packet queues, then segment 2 up to the end of the
-//! window that the processor sees, then segment 3, the rest. Segment 1 is the aperture onto system memory; it has no place in
+//! window that the processor sees, then segment 3, the rest, which a host aperture shows page by page if there is one. Segment 1 is the aperture onto system memory; it has no place in
 //! VRAM, and its contents are a table in the driver.
 
 use campanile_hw::page_table::PAGE_2M;
@@ -40,6 +40,8 @@ pub(crate) struct Layout {
     pub(crate) visible_end: u64,
     /// End of segment 3.
     pub(crate) vram_end: u64,
+    /// Offset in BAR4 and pages of the host aperture on segment 3.
+    pub(crate) host_aperture: Option<(u64, u32)>,
 }
 
 impl Layout {
@@ -58,7 +60,9 @@ impl Layout {
         if visible_end > 1 << 52 || visible_end < reserved + LEAST || vram_end > 1 << 52 {
             return None;
         }
-        Some(Self { queues, rings: table, reserved, visible_end, vram_end })
+        let pages = hardware.host_aperture_pages;
+        let host_aperture = (pages > 0 && vram_end > visible_end).then_some((hardware.vram_window, pages));
+        Some(Self { queues, rings: table, reserved, visible_end, vram_end, host_aperture })
     }
 
     /// VRAM range of a segment.
@@ -68,6 +72,13 @@ impl Layout {
             VRAM_HIDDEN if self.vram_end > self.visible_end => Some((self.visible_end, self.vram_end)),
             _ => None,
         }
+    }
+
+    /// VRAM page behind page `page` of segment 3.
+    pub(crate) fn hidden_page(&self, page: u64) -> Option<u32> {
+        let (start, end) = self.vram(VRAM_HIDDEN)?;
+        let page = (start / PAGE).checked_add(page).filter(|page| *page < end / PAGE)?;
+        u32::try_from(page).ok()
     }
 
     /// Number of segments.
@@ -130,6 +141,10 @@ impl Layout {
         if visible {
             let address = window.checked_add(start)?;
             descriptor.u.CpuTranslatedAddress = LARGE_INTEGER { QuadPart: address.cast_signed() };
+        } else if let Some((offset, pages)) = self.host_aperture {
+            descriptor.Flags.set_SupportsCpuHostAperture(true);
+            let address = window.checked_add(offset)?;
+            descriptor.u.CpuHostAperture = DXGK_CPUHOSTAPERTURE { PhysicalAddress: address, SizeInPages: pages };
         }
         Some(descriptor)
     }
@@ -154,6 +169,7 @@ mod tests {
             caps: Caps::new(),
             vram_size: size,
             vram_window: window,
+            host_aperture_pages: 0,
             doorbells: 1,
             queue_limit,
             clock_hz: 1,
@@ -182,6 +198,31 @@ mod tests {
         let hidden = layout.descriptor(VRAM_HIDDEN, 1 << 40).unwrap();
         assert_eq!((hidden.Flags.CpuVisible(), hidden.Size), (false, 192 << 20));
         assert_eq!(hidden.BaseAddress.QuadPart, 64 << 20);
+    }
+
+    #[test]
+    fn a_host_aperture_belongs_to_the_hidden_segment_and_lies_behind_the_window() {
+        let mut hardware = Hardware {
+            caps: Caps::new(),
+            vram_size: 256 << 20,
+            vram_window: 48 << 20,
+            host_aperture_pages: 4096,
+            doorbells: 1,
+            queue_limit: 1024,
+            clock_hz: 1,
+        };
+        let layout = Layout::new(&hardware).unwrap();
+        let hidden = layout.descriptor(VRAM_HIDDEN, 1 << 40).unwrap();
+        assert!(hidden.Flags.SupportsCpuHostAperture() && !hidden.Flags.CpuVisible());
+        // SAFETY: the arm of a segment with a host aperture.
+        let aperture = unsafe { hidden.u.CpuHostAperture };
+        assert_eq!((aperture.PhysicalAddress, aperture.SizeInPages), ((1 << 40) + (48 << 20), 4096));
+        assert_eq!(layout.hidden_page(0), Some((48 << 20) / 4096));
+        assert_eq!(layout.hidden_page((208 << 20) / 4096 - 1), Some((256 << 20) / 4096 - 1));
+        assert_eq!((layout.hidden_page((208 << 20) / 4096), layout.hidden_page(u64::MAX)), (None, None));
+        // All of VRAM is in the window: nothing to show.
+        hardware.vram_window = 256 << 20;
+        assert!(Layout::new(&hardware).unwrap().host_aperture.is_none());
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub(crate) struct Segment {
     pub(crate) cpu_address: Option<u64>,
     /// Kernel mapping of the whole segment, for CPU-visible segments.
     pub(crate) kernel: Option<NonNull<u8>>,
+    /// Window on a segment that is not CPU-visible: translated bus address, and number of pages.
+    pub(crate) host_aperture: Option<(u64, u32)>,
 }
 
 // SAFETY: `kernel` is a shared mapping that lives as long as the adapter; it is accessed by raw pointer only.

@@ -26,6 +26,7 @@ use crate::interrupt::{InterruptThread, Interrupts};
 use crate::machine::{MachineRef, lock};
 use crate::miniport::{KmdHandle, Miniport};
 use crate::pci::Function;
+use crate::ram::PAGE_SIZE;
 use crate::vidmm::VidMm;
 use crate::vidsch::VidSch;
 use features::Features;
@@ -153,10 +154,19 @@ impl Adapter {
         self.resources.place_of_kernel_address(address)
     }
 
-    /// The place in a BAR at translated bus address `address`.
+    /// The place in a BAR that translated bus address `address` shows at the moment. Its length goes beyond pages that the device
+    /// remaps, so those are asked for one by one.
     pub(crate) fn bar_at_bus_address(&self, address: u64) -> Option<BarPlace> {
         let (window, offset) = self.function.bar_at(address, 1)?;
-        BarPlace::of(&window.bar, offset)
+        let page = offset / PAGE_SIZE;
+        let shown = self.function.bus.shown_page(window.index, page)?;
+        let place = BarPlace::of(&window.bar, offset)?;
+        if shown == page {
+            return Some(place);
+        }
+        let start = place.offset.checked_sub(offset)?.checked_add(shown.checked_mul(PAGE_SIZE)?)?;
+        let in_page = offset % PAGE_SIZE;
+        Some(BarPlace { file: place.file, offset: start + in_page, len: PAGE_SIZE - in_page })
     }
 
     /// The DDIs called at start, in order.

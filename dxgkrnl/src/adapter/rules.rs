@@ -387,6 +387,15 @@ pub(super) fn check_segments(segments: &[Segment], paging_buffer: u32) -> Result
         if flags.SupportsCpuHostAperture() && id != last {
             return Err(StartError::CpuHostApertureNotLast(id));
         }
+        if flags.SupportsCpuHostAperture() && flags.Aperture() {
+            return refuse("SupportsCpuHostAperture is for memory segments only");
+        }
+        if flags.SupportsCpuHostAperture() && segment.host_aperture.is_none() {
+            return refuse("its CpuHostAperture is empty or not memory of this device");
+        }
+        if flags.SupportsCachedCpuHostAperture() && !flags.SupportsCpuHostAperture() {
+            return refuse("SupportsCachedCpuHostAperture needs SupportsCpuHostAperture");
+        }
         if flags.Agp() {
             return refuse("Agp must not be set");
         }

@@ -19,6 +19,7 @@ use crate::interrupt::{Interrupts, Sink};
 use crate::machine::{MachineRef, lock};
 use crate::miniport::{KmdHandle, Miniport};
 use crate::pci::Function;
+use crate::ram::PAGE_SIZE;
 use crate::verifier::Bugcheck;
 use crate::vidmm::VidMm;
 use crate::vidsch::VidSch;
@@ -346,6 +347,9 @@ impl Adapter {
         let visible = flags.CpuVisible() && !flags.Aperture() && !flags.SupportsCpuHostAperture();
         // SAFETY: both arms are integers; without a CPU host aperture the address is the one in use.
         let address = unsafe { descriptor.u.CpuTranslatedAddress }.QuadPart as u64;
+        // SAFETY: both arms are integers; with a CPU host aperture it is the one in use.
+        let aperture = unsafe { descriptor.u.CpuHostAperture };
+        let host_aperture = flags.SupportsCpuHostAperture().then_some((aperture.PhysicalAddress, aperture.SizeInPages));
         Segment {
             id,
             base_address: descriptor.BaseAddress.QuadPart as u64,
@@ -354,7 +358,13 @@ impl Adapter {
             flags,
             cpu_address: visible.then_some(address),
             kernel: if visible { self.resources.kernel_view(address, size) } else { None },
+            host_aperture: host_aperture.filter(|(address, pages)| self.is_window(*address, *pages)),
         }
+    }
+
+    /// Whether so many pages from a translated address are memory of this device.
+    fn is_window(&self, address: u64, pages: u32) -> bool {
+        pages > 0 && self.resources.kernel_view(address, u64::from(pages) * PAGE_SIZE).is_some()
     }
 
     fn stop_device(&self) {

@@ -59,6 +59,14 @@ pub trait Bus: Send + Sync {
     /// BAR `index` (0 to 5), `None` if not implemented or the upper half of another.
     fn bar(&self, index: u8) -> Option<Bar>;
 
+    /// Page of the file behind a mapped BAR that page `page` of the BAR shows at the moment, counted from the BAR's start in the file;
+    /// `None` for a page that shows nothing. A function with a remapped window changes the answer when its driver asks; who shows the
+    /// page to somebody looks again then.
+    fn shown_page(&self, bar: u8, page: u64) -> Option<u64> {
+        let _ = bar;
+        Some(page)
+    }
+
     /// Reads `size` (1, 2, 4 or 8) bytes of a trapped BAR.
     fn register_read(&self, bar: u8, offset: u64, size: u8) -> u64;
 

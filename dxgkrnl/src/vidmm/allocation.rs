@@ -20,6 +20,17 @@ use crate::vidmm::{Global, VidMm};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AllocationId(pub(crate) u64);
 
+/// How the driver lets the CPU at an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CpuAccess {
+    /// Not at all, except in system memory.
+    None,
+    /// Wherever the CPU reaches its segment.
+    Visible,
+    /// Through the CPU's caches, which are not coherent with segments of the device.
+    Cached,
+}
+
 /// Memory that a device asked for.
 pub(crate) struct Allocation {
     vidmm: Weak<VidMm>,
@@ -36,7 +47,7 @@ pub(crate) struct Allocation {
     alignment: u64,
     /// Segments in the order the driver prefers, 0 for the rest.
     placements: [u8; 32],
-    cpu_visible: bool,
+    cpu_access: CpuAccess,
     resource: Option<Arc<Resource>>,
 }
 
@@ -77,7 +88,7 @@ struct Answer {
     size: u64,
     alignment: u64,
     placements: [u8; 32],
-    cpu_visible: bool,
+    cpu_access: CpuAccess,
 }
 
 /// The rules for what CreateAllocation may answer; the text names the one that is broken. [d3dkmddi: DXGK_ALLOCATIONINFO]
@@ -133,17 +144,27 @@ fn check(info: &DXGK_ALLOCATIONINFO, segments: &Segments, map_aperture2: bool) -
             }
         }
     }
-    let cpu_visible = flags.CpuVisible() || flags.CpuVisibleOnDemand();
-    let reachable = |id: &u8| segments.memory((*id).into()).is_none_or(|memory| memory.cpu_address.is_some());
-    if cpu_visible && !order.iter().any(reachable) {
-        return Err("CpuVisible in no segment that the CPU reaches, and no aperture to lock it through");
+    let cpu_access = match flags.CpuVisible() || flags.CpuVisibleOnDemand() {
+        true if flags.Cached() => CpuAccess::Cached,
+        true => CpuAccess::Visible,
+        false => CpuAccess::None,
+    };
+    // The CPU host aperture can be exhausted, and caches are not coherent with local memory.
+    let sure = |id: &u8| segments.memory((*id).into()).is_some_and(|memory| memory.cpu_address.is_some());
+    if cpu_access != CpuAccess::None && write & apertures == 0 {
+        if cpu_access == CpuAccess::Cached {
+            return Err("CpuVisible and Cached without an aperture in SupportedWriteSegmentSet");
+        }
+        if !order.iter().all(sure) {
+            return Err("CpuVisible in a segment that the CPU does not see, and no aperture to lock it through");
+        }
     }
     let mut placements = [0; 32];
     for (place, id) in placements.iter_mut().zip(order) {
         *place = id;
     }
     let alignment = alignment.max(PAGE_SIZE);
-    Ok(Answer { kmd: KmdHandle::new(info.hAllocation), size, alignment, placements, cpu_visible })
+    Ok(Answer { kmd: KmdHandle::new(info.hAllocation), size, alignment, placements, cpu_access })
 }
 
 impl VidMm {
@@ -297,7 +318,7 @@ impl VidMm {
             size: answer.size,
             alignment: answer.alignment,
             placements: answer.placements,
-            cpu_visible: answer.cpu_visible,
+            cpu_access: answer.cpu_access,
             resource,
         });
         let state = State::new(Arc::clone(&allocation), id.0);
@@ -347,10 +368,10 @@ impl VidMm {
     /// Ends an allocation for its owner. It is freed once no doorbell refers to it and `idle` has passed (at once for `None`).
     pub(crate) fn destroy_allocation(&self, allocation: &Allocation, idle: Option<IdlePoint>) {
         let mut memory = lock(&self.memory);
+        memory.end_lock(allocation.id);
         let Some(state) = memory.allocations.get_mut(&allocation.id) else { return };
         state.destroyed = true;
         state.listed = 0;
-        state.lock = None;
         state.idle = idle;
         let freed = memory.reap().and_then(|_| memory.submit());
         drop(memory);
@@ -395,9 +416,9 @@ impl Allocation {
         self.placements.into_iter().take_while(|id| *id != 0).map(u32::from)
     }
 
-    /// Whether the CPU may lock it.
-    pub(crate) fn is_cpu_visible(&self) -> bool {
-        self.cpu_visible
+    /// How the CPU may reach it.
+    pub(crate) fn cpu_access(&self) -> CpuAccess {
+        self.cpu_access
     }
 
     /// Identity of the device it was made on.
@@ -445,7 +466,7 @@ impl Allocation {
 #[cfg(test)]
 impl Allocation {
     /// An allocation that no driver knows.
-    pub(super) fn unknown(id: u64, size: u64, places: &[u8], cpu_visible: bool) -> Arc<Self> {
+    pub(super) fn unknown(id: u64, size: u64, places: &[u8], cpu_access: CpuAccess) -> Arc<Self> {
         let mut placements = [0; 32];
         placements[..places.len()].copy_from_slice(places);
         Arc::new(Self {
@@ -459,7 +480,7 @@ impl Allocation {
             size,
             alignment: PAGE_SIZE,
             placements,
-            cpu_visible,
+            cpu_access,
             resource: None,
         })
     }

@@ -14,6 +14,7 @@ fn segments() -> Segments {
         flags: DXGK_SEGMENTFLAGS::new().with_Aperture(aperture),
         cpu_address,
         kernel: None,
+        host_aperture: None,
     };
     let list = [segment(1, true, None), segment(2, false, Some(1 << 40)), segment(3, false, None)];
     Segments::new(Ram::new(1 << 20).unwrap(), &list)
@@ -38,7 +39,7 @@ fn broken(change: impl FnOnce(&mut DXGK_ALLOCATIONINFO)) -> &'static str {
 #[test]
 fn sizes_are_whole_pages_and_open_segments_are_used_local_memory_first() {
     let answer = check(&good(), &segments(), false).unwrap();
-    assert_eq!((answer.size, answer.alignment, answer.cpu_visible), (8192, 4096, false));
+    assert_eq!((answer.size, answer.alignment, answer.cpu_access), (8192, 4096, CpuAccess::None));
     assert_eq!(answer.placements[..4], [2, 3, 1, 0]);
     let mut info = good();
     info.PreferredSegment = D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(3).with_SegmentId1(1);
@@ -66,10 +67,17 @@ fn each_rule_for_the_answer_is_enforced_by_name() {
     let flags = DXGK_ALLOCATIONINFOFLAGS_WDDM2_0::new();
     assert!(
         broken(|info| {
-            info.SupportedWriteSegmentSet = 0b100;
+            info.SupportedWriteSegmentSet = 0b110;
             info.u3.FlagsWddm2 = flags.with_CpuVisible(true);
         })
         .contains("CpuVisible")
+    );
+    assert!(
+        broken(|info| {
+            info.SupportedWriteSegmentSet = 0b010;
+            info.u3.FlagsWddm2 = flags.with_CpuVisible(true).with_Cached(true);
+        })
+        .contains("Cached")
     );
     let mut info = good();
     info.u3.FlagsWddm2 = flags.with_MapApertureCpuVisible(true);

@@ -23,8 +23,12 @@ use crate::vidmm::page_table::Shape;
 use crate::vidmm::paging::{Paging, PagingNode};
 use crate::vidmm::segment::Segments;
 
-/// Bus address of VRAM.
+/// Bus address of the VRAM that the CPU sees.
 const BUS: u64 = 1 << 40;
+/// Bus address of the host aperture.
+const APERTURE_BUS: u64 = 1 << 41;
+/// Pages of the host aperture.
+pub(super) const APERTURE_PAGES: usize = 24;
 /// Index bits of the levels.
 const BITS: [u32; 3] = [9, 4, 4];
 /// Bytes that one packet of the fake node covers.
@@ -38,6 +42,10 @@ pub(super) struct Fake {
     vram: NonNull<u8>,
     vram_size: u64,
     tlb: HashMap<((u32, u64), u64), u64>,
+    /// Page of segment 3 that each page of the host aperture shows.
+    aperture: Arc<Mutex<[Option<u64>; APERTURE_PAGES]>>,
+    /// Answers that replace the next ones to MapCpuHostAperture.
+    pub(super) refuse_aperture: VecDeque<NTSTATUS>,
     /// Answers that replace the next ones to operations with a buffer.
     pub(super) refuse: VecDeque<NTSTATUS>,
     /// Answers that replace the next ones to operations without.
@@ -67,9 +75,10 @@ impl Fake {
         match segment {
             0 => self.ram.kernel_address(offset, PAGE_SIZE).expect("system memory exists"),
             _ => {
-                assert!(segment == 2 && offset + PAGE_SIZE <= self.vram_size, "outside VRAM: {segment} {offset:#x}");
-                // SAFETY: the offset lies in the mapping, as just checked.
-                unsafe { self.vram.add(offset as usize) }
+                let inside = matches!(segment, 2 | 3) && offset + PAGE_SIZE <= self.vram_size;
+                assert!(inside, "outside VRAM: {segment} {offset:#x}");
+                // SAFETY: the mapping holds both segments, and the offset lies in the one, as just checked.
+                unsafe { self.vram.add((u64::from(segment - 2) * self.vram_size + offset) as usize) }
             }
         }
     }
@@ -283,22 +292,70 @@ unsafe extern "win64" fn build(adapter: HANDLE, args: *mut DXGKARG_BUILDPAGINGBU
     }
 }
 
-/// A memory manager on a fake GPU with `vram` bytes of VRAM (segment 2, behind an aperture) and `ram` bytes of system memory.
+unsafe extern "win64" fn map_aperture(adapter: HANDLE, args: *const DXGKARG_MAPCPUHOSTAPERTURE) -> NTSTATUS {
+    // SAFETY: hAdapter is the fake that the miniport was made for, which outlives it.
+    let fake = unsafe { &*adapter.cast::<Mutex<Fake>>() };
+    // SAFETY: the system passes one structure for the length of the call.
+    let args = unsafe { &*args };
+    let mut fake = lock(fake);
+    if let Some(status) = fake.refuse_aperture.pop_front() {
+        return status;
+    }
+    assert!(args.SegmentId == 3 && !args.hAllocation.is_null());
+    let count = args.NumberOfPages as usize;
+    // SAFETY: the array has NumberOfPages elements.
+    let places = unsafe { std::slice::from_raw_parts(args.pCpuHostAperturePages, count) };
+    // SAFETY: the array has NumberOfPages elements.
+    let shown = unsafe { std::slice::from_raw_parts(args.pMemorySegmentPages, count) };
+    let mut aperture = lock(&fake.aperture);
+    for (place, shown) in places.iter().zip(shown) {
+        assert!(aperture[*place as usize].replace(*shown).is_none(), "page {place} of the aperture is in use");
+    }
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64" fn unmap_aperture(adapter: HANDLE, args: *const DXGKARG_UNMAPCPUHOSTAPERTURE) -> NTSTATUS {
+    // SAFETY: hAdapter is the fake that the miniport was made for, which outlives it.
+    let fake = unsafe { &*adapter.cast::<Mutex<Fake>>() };
+    // SAFETY: the system passes one structure for the length of the call.
+    let args = unsafe { &*args };
+    // SAFETY: the array has NumberOfPages elements.
+    let places = unsafe { std::slice::from_raw_parts(args.pCpuHostAperturePages, args.NumberOfPages as usize) };
+    let fake = lock(fake);
+    let mut aperture = lock(&fake.aperture);
+    for place in places {
+        assert!(aperture[*place as usize].take().is_some(), "page {place} of the aperture is not in use");
+    }
+    STATUS_SUCCESS
+}
+
+impl Fake {
+    /// Pages of the host aperture that show something.
+    pub(super) fn aperture_in_use(&self) -> usize {
+        lock(&self.aperture).iter().flatten().count()
+    }
+}
+
+/// A memory manager on a fake GPU with `vram` bytes of VRAM that the CPU sees (segment 2, behind an aperture), as many that it sees
+/// through a host aperture (segment 3), and `ram` bytes of system memory.
 pub(super) fn memory(ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fake>>) {
     let ram = Ram::new(ram).unwrap();
     // SAFETY: the name is a valid C string.
     let fd = unsafe { libc::memfd_create(c"vram".as_ptr(), libc::MFD_CLOEXEC) };
     // SAFETY: the descriptor was just created and is owned by nobody else.
     let file = Arc::new(unsafe { File::from_raw_fd(fd) });
-    file.set_len(vram).unwrap();
-    let base = map_shared(&file, 0, vram, true).unwrap();
+    file.set_len(2 * vram).unwrap();
+    let base = map_shared(&file, 0, 2 * vram, true).unwrap();
     // SAFETY: the mapping is new and belongs to the test. Nothing may rely on fresh VRAM being zero.
-    unsafe { base.as_ptr().write_bytes(0xaa, vram as usize) };
+    unsafe { base.as_ptr().write_bytes(0xaa, 2 * vram as usize) };
+    let aperture = Arc::new(Mutex::new([None; APERTURE_PAGES]));
     let fake = Arc::new(Mutex::new(Fake {
         ram: Arc::clone(&ram),
         vram: base,
         vram_size: vram,
         tlb: HashMap::new(),
+        aperture: Arc::clone(&aperture),
+        refuse_aperture: VecDeque::new(),
         refuse: VecDeque::new(),
         refuse_at_once: VecDeque::new(),
         overrun: false,
@@ -307,6 +364,8 @@ pub(super) fn memory(ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fak
     let verifier = Arc::clone(loaded.verifier());
     let mut table = DRIVER_INITIALIZATION_DATA::zeroed();
     table.DxgkDdiBuildPagingBuffer = Some(build);
+    table.DxgkDdiMapCpuHostAperture = Some(map_aperture);
+    table.DxgkDdiUnmapCpuHostAperture = Some(unmap_aperture);
     let mut mmu = DXGK_GPUMMUCAPS::zeroed();
     mmu.Bits =
         mmu.Bits.with_ReadOnlyMemorySupported(true).with_ZeroInPteSupported(true).with_InvalidTlbEntriesNotCached(true);
@@ -335,9 +394,22 @@ pub(super) fn memory(ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fak
         flags: DXGK_SEGMENTFLAGS::new().with_Aperture(aperture).with_CpuVisible(!aperture),
         cpu_address: (!aperture).then_some(BUS),
         kernel: (!aperture).then_some(base),
+        host_aperture: None,
     };
-    let segments = Segments::new(ram, &[segment(1, true), segment(2, false)]);
+    let windowed = Segment {
+        flags: DXGK_SEGMENTFLAGS::new().with_SupportsCpuHostAperture(true),
+        cpu_address: None,
+        kernel: None,
+        host_aperture: Some((APERTURE_BUS, APERTURE_PAGES as u32)),
+        ..segment(3, false)
+    };
+    let segments = Segments::new(ram, &[segment(1, true), segment(2, false), windowed]);
     let bars = Arc::new(move |address: u64| {
+        if let Some(offset) = address.checked_sub(APERTURE_BUS) {
+            let shown = (*lock(&aperture).get((offset / PAGE_SIZE) as usize)?)?;
+            let offset = vram + shown * PAGE_SIZE;
+            return Some(BarPlace { file: Arc::clone(&file), offset, len: PAGE_SIZE });
+        }
         let offset = address.checked_sub(BUS).filter(|offset| *offset < vram)?;
         Some(BarPlace { file: Arc::clone(&file), offset, len: vram - offset })
     });

@@ -4,6 +4,17 @@
 //! host. An allocation that is wanted resident never moves, so only a lock held across Evict or MakeResident sees it. What user mode
 //! stores between the copy and the rotation is lost, as it is when the GPU writes there unasked: the contract of MakeResident is that
 //! the contents are used after its fence.
+//!
+//! Where the CPU can reach an allocation depends on what the driver said of it and on where it is [allocation-usage-tracking: Lock2]:
+//!
+//! | allocation | system memory | CPU-visible segment | segment with a host aperture | other segment |
+//! | --- | --- | --- | --- | --- |
+//! | CPU-visible | yes | yes | through free pages of the aperture | no |
+//! | CPU-visible and cached | yes | no | no | no |
+//! | not CPU-visible | yes | no | no | no |
+//!
+//! Where the answer is no, an allocation that nobody wants resident moves to system memory; one that is wanted resident cannot be
+//! locked. A locked allocation goes only where the answer is yes.
 
 use std::sync::Arc;
 
@@ -11,48 +22,62 @@ use wddm_ddi::status::*;
 
 use crate::adapter::BarPlace;
 use crate::ram::PAGE_SIZE;
-use crate::vidmm::allocation::AllocationId;
+use crate::vidmm::allocation::{AllocationId, CpuAccess};
+use crate::vidmm::host_aperture::Window;
 use crate::vidmm::memory::{Memory, Place};
 use crate::vidmm::user_mapping::UserMapping;
 
-/// The file behind a bus address of a BAR.
+/// What a bus address of a BAR shows at the moment.
 pub(crate) type BarFiles = Arc<dyn Fn(u64) -> Option<BarPlace> + Send + Sync>;
 
 /// An allocation that user mode has locked.
 pub(crate) struct Lock {
     mapping: UserMapping,
     count: u32,
+    /// Pages of a host aperture that the address goes through.
+    window: Option<Window>,
+}
+
+/// How the CPU reaches memory of a segment on behalf of an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    Direct,
+    Window,
+    No,
 }
 
 impl Memory {
     /// Locks an allocation; the answer is its user address. Locks nest and share the address.
     ///
     /// # Errors
-    /// STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE if it is not for the CPU, STATUS_GRAPHICS_CANT_LOCK_MEMORY if it is resident where
-    /// the CPU does not reach, STATUS_NO_MEMORY.
+    /// STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE if it is resident, not for the CPU, and may not live in an aperture either;
+    /// STATUS_GRAPHICS_CANT_LOCK_MEMORY if it is resident where the CPU does not reach it now; STATUS_NO_MEMORY.
     pub(crate) fn lock(&mut self, id: AllocationId) -> Result<usize, NTSTATUS> {
         let now = self.tick();
         let state = self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)?;
         if state.destroyed {
             return Err(STATUS_GRAPHICS_ALLOCATION_CLOSED);
         }
-        if !state.allocation.is_cpu_visible() {
-            return Err(STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE);
-        }
         state.last_use = now;
         if let Some(lock) = &mut state.lock {
             lock.count = lock.count.checked_add(1).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
             return Ok(lock.mapping.address().as_ptr().expose_provenance());
         }
-        self.bring_to_cpu(id)?;
-        let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
-        let mapping = UserMapping::reserve(state.allocation.size()).map_err(|_| STATUS_NO_MEMORY)?;
-        self.show_to_cpu(&mapping, &state.place)?;
-        let address = mapping.address().as_ptr().expose_provenance();
-        if let Some(state) = self.allocations.get_mut(&id) {
-            state.lock = Some(Lock { mapping, count: 1 });
+        let size = state.allocation.size();
+        let window = self.bring_to_cpu(id)?;
+        let mapping = UserMapping::reserve(size).map_err(|_| STATUS_NO_MEMORY);
+        let shown = mapping.and_then(|mapping| self.show_to_cpu(id, &mapping, window.as_ref()).map(|()| mapping));
+        match (shown, self.allocations.get_mut(&id)) {
+            (Ok(mapping), Some(state)) => {
+                let address = mapping.address().as_ptr().expose_provenance();
+                state.lock = Some(Lock { mapping, count: 1, window });
+                Ok(address)
+            }
+            (shown, _) => {
+                window.into_iter().for_each(|window| self.close_window(window));
+                Err(shown.err().unwrap_or(STATUS_INVALID_HANDLE))
+            }
         }
-        Ok(address)
     }
 
     /// Ends one lock.
@@ -64,16 +89,44 @@ impl Memory {
         let lock = state.lock.as_mut().ok_or(STATUS_INVALID_PARAMETER)?;
         lock.count -= 1;
         if lock.count == 0 {
-            state.lock = None;
+            self.end_lock(id);
         }
         Ok(())
     }
 
-    /// Puts an allocation where the CPU reaches it, and waits until the GPU has written what it should see.
-    fn bring_to_cpu(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
+    /// Ends all locks of an allocation.
+    pub(crate) fn end_lock(&mut self, id: AllocationId) {
+        let Some(lock) = self.allocations.get_mut(&id).and_then(|state| state.lock.take()) else { return };
+        drop(lock.mapping);
+        lock.window.into_iter().for_each(|window| self.close_window(window));
+    }
+
+    fn reach(&self, access: CpuAccess, segment: u32) -> Reach {
+        let Some(memory) = self.segments.memory(segment) else { return Reach::No };
+        match access {
+            CpuAccess::Visible if memory.cpu_address.is_some() => Reach::Direct,
+            CpuAccess::Visible if memory.host_aperture.is_some() => Reach::Window,
+            CpuAccess::Visible | CpuAccess::Cached | CpuAccess::None => Reach::No,
+        }
+    }
+
+    /// Whether a locked allocation may go to a memory segment.
+    pub(crate) fn may_be_locked_in(&self, id: AllocationId, segment: u32) -> bool {
+        let Some(state) = self.allocations.get(&id) else { return false };
+        match self.reach(state.allocation.cpu_access(), segment) {
+            Reach::Direct => true,
+            Reach::Window => self.window_of(segment, state.allocation.size()) == Some(true),
+            Reach::No => false,
+        }
+    }
+
+    /// Puts an allocation where the CPU reaches it, and waits until the GPU has written what it should see. The answer is the window
+    /// that it is seen through, if it is.
+    fn bring_to_cpu(&mut self, id: AllocationId) -> Result<Option<Window>, NTSTATUS> {
         let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
-        let (listed, size) = (state.listed > 0, state.allocation.size());
-        match &state.place {
+        let size = state.allocation.size();
+        let mut window = None;
+        match state.place {
             Place::Uncommitted => {
                 let memory = self.take_system(size / PAGE_SIZE)?.ok_or(STATUS_NO_MEMORY)?;
                 memory.zero();
@@ -81,16 +134,38 @@ impl Memory {
                     state.place = Place::System(memory);
                 }
             }
-            Place::Local { segment, .. }
-                if self.segments.memory(*segment).is_none_or(|memory| memory.cpu_address.is_none()) =>
-            {
-                if listed || !self.evict(id)? {
-                    return Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY);
+            Place::Local { segment, .. } => match self.reach(state.allocation.cpu_access(), segment) {
+                Reach::Direct => {}
+                Reach::Window => {
+                    window = self.open_window(id)?;
+                    if window.is_none() {
+                        self.move_to_system(id)?;
+                    }
                 }
-            }
-            Place::System(_) | Place::Local { .. } => {}
+                Reach::No => self.move_to_system(id)?,
+            },
+            Place::System(_) => {}
         }
-        self.wait_until_quiet(id)
+        match self.wait_until_quiet(id) {
+            Ok(()) => Ok(window),
+            Err(status) => {
+                window.into_iter().for_each(|window| self.close_window(window));
+                Err(status)
+            }
+        }
+    }
+
+    fn move_to_system(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
+        let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
+        let mut placements = state.allocation.placements();
+        let aperture = placements.any(|segment| self.segments.memory(segment).is_none());
+        if state.listed > 0 && state.allocation.cpu_access() == CpuAccess::None && !aperture {
+            return Err(STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE);
+        }
+        if state.listed > 0 || !self.evict(id)? {
+            return Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY);
+        }
+        Ok(())
     }
 
     /// Waits for paging work on an allocation.
@@ -104,23 +179,46 @@ impl Memory {
         Ok(())
     }
 
-    /// Makes the address of a locked allocation show its new place.
+    /// Makes the address of a locked allocation show its new place, which [`Memory::may_be_locked_in`] allowed.
     pub(crate) fn rotate_lock(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
         if self.allocations.get(&id).is_none_or(|state| state.lock.is_none()) {
             return Ok(());
         }
         self.wait_until_quiet(id)?;
         let Some(state) = self.allocations.get(&id) else { return Ok(()) };
-        match &state.lock {
-            Some(lock) => self.show_to_cpu(&lock.mapping, &state.place),
-            None => Ok(()),
+        let window = match state.place {
+            Place::Local { segment, .. } if self.reach(state.allocation.cpu_access(), segment) == Reach::Window => {
+                let window = self.open_window(id);
+                window.and_then(|window| window.ok_or(STATUS_GRAPHICS_CANT_LOCK_MEMORY)).map(Some)
+            }
+            _ => Ok(None),
+        };
+        let Some(mut lock) = self.allocations.get_mut(&id).and_then(|state| state.lock.take()) else { return Ok(()) };
+        let shown = window.and_then(|window| {
+            let shown = self.show_to_cpu(id, &lock.mapping, window.as_ref());
+            shown.map(|()| window)
+        });
+        let (shown, window) = match shown {
+            Ok(window) => (Ok(()), window),
+            Err(status) => {
+                // The old place is somebody else's memory by now: better a fault than their bytes.
+                let hidden = lock.mapping.hide(0, lock.mapping.len());
+                (hidden.map_err(|_| STATUS_NO_MEMORY).and(Err(status)), None)
+            }
+        };
+        let old = std::mem::replace(&mut lock.window, window);
+        if let Some(state) = self.allocations.get_mut(&id) {
+            state.lock = Some(lock);
         }
+        old.into_iter().for_each(|window| self.close_window(window));
+        shown
     }
 
-    fn show_to_cpu(&self, mapping: &UserMapping, place: &Place) -> Result<(), NTSTATUS> {
-        match place {
-            Place::Uncommitted => Err(STATUS_INTERNAL_ERROR),
-            Place::System(memory) => {
+    fn show_to_cpu(&self, id: AllocationId, mapping: &UserMapping, window: Option<&Window>) -> Result<(), NTSTATUS> {
+        let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
+        match (&state.place, window) {
+            (Place::Uncommitted, _) => Err(STATUS_INTERNAL_ERROR),
+            (Place::System(memory), _) => {
                 for (first, pages) in memory.chunks() {
                     mapping
                         .show(first * PAGE_SIZE, pages.ram().file(), pages.address(), pages.len(), true)
@@ -128,7 +226,8 @@ impl Memory {
                 }
                 Ok(())
             }
-            Place::Local { segment, offset } => {
+            (Place::Local { .. }, Some(window)) => window.show(mapping, &self.bars),
+            (Place::Local { segment, offset }, None) => {
                 let start = self.segments.memory(*segment).and_then(|segment| segment.cpu_address);
                 let bus = start.and_then(|start| start.checked_add(*offset)).ok_or(STATUS_GRAPHICS_CANT_LOCK_MEMORY)?;
                 let bar = (self.bars)(bus).ok_or(STATUS_GRAPHICS_CANT_LOCK_MEMORY)?;

@@ -420,6 +420,7 @@ impl Memory {
 
     /// Frees what an allocation holds, now. Its memory is used again only after the paging work on it.
     pub(crate) fn free(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
+        self.end_lock(id);
         self.unmap_everywhere(id)?;
         let Some(state) = self.allocations.remove(&id) else { return Ok(()) };
         let size = state.allocation.size();

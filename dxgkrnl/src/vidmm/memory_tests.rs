@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::fake_gpu::{self, Fake, Fault};
 use super::*;
 use crate::machine::lock;
+use crate::vidmm::allocation::CpuAccess;
 
 const PAGES: u64 = PAGE_SIZE;
 
@@ -20,7 +21,7 @@ struct Model {
     mapped: Option<u64>,
     listed: u32,
     locked: Vec<usize>,
-    cpu_visible: bool,
+    access: CpuAccess,
 }
 
 struct World {
@@ -54,13 +55,13 @@ impl World {
         Self { memory, fake, space, root, models: Vec::new(), next: 100 }
     }
 
-    fn create(&mut self, pages: u64, places: &[u8], cpu_visible: bool) -> usize {
+    fn create(&mut self, pages: u64, places: &[u8], access: CpuAccess) -> usize {
         self.next += 1;
-        let allocation = Allocation::unknown(self.next, pages * PAGES, places, cpu_visible);
+        let allocation = Allocation::unknown(self.next, pages * PAGES, places, access);
         let id = allocation.id();
         self.memory.allocations.insert(id, State::new(allocation, 0));
         let pages = vec![0; pages as usize];
-        self.models.push(Model { id, pages, mapped: None, listed: 0, locked: Vec::new(), cpu_visible });
+        self.models.push(Model { id, pages, mapped: None, listed: 0, locked: Vec::new(), access });
         self.models.len() - 1
     }
 
@@ -106,11 +107,19 @@ impl World {
         Ok(address)
     }
 
+    fn unlock(&mut self, index: usize) {
+        self.memory.unlock(self.models[index].id).unwrap();
+        self.models[index].locked.pop();
+    }
+
+    fn place(&self, index: usize) -> &Place {
+        &self.memory.allocations[&self.models[index].id].place
+    }
+
     fn destroy(&mut self, index: usize) {
         let model = self.models.swap_remove(index);
         let state = self.memory.allocations.get_mut(&model.id).unwrap();
         (state.destroyed, state.listed, state.idle) = (true, 0, Some(idle()));
-        state.lock = None;
         self.memory.reap().unwrap();
         assert!(!self.memory.allocations.contains_key(&model.id));
         if let Some(at) = model.mapped {
@@ -182,7 +191,7 @@ impl World {
 #[test]
 fn fresh_vram_is_zero_though_it_held_something_else() {
     let mut world = World::new(16 << 20, 1 << 20, 0);
-    let a = world.create(20, &[2], true);
+    let a = world.create(20, &[2], CpuAccess::Visible);
     world.map(a).unwrap();
     assert_eq!(world.gpu(world.models[a].mapped.unwrap(), false), Err(Fault), "not resident yet");
     world.make_resident(a).unwrap();
@@ -194,7 +203,7 @@ fn fresh_vram_is_zero_though_it_held_something_else() {
 #[test]
 fn what_leaves_vram_comes_back_unchanged() {
     let mut world = World::new(16 << 20, 64 * PAGES, 0);
-    let (a, b) = (world.create(40, &[2], true), world.create(40, &[2], true));
+    let (a, b) = (world.create(40, &[2], CpuAccess::Visible), world.create(40, &[2], CpuAccess::Visible));
     world.map(a).unwrap();
     world.map(b).unwrap();
     world.make_resident(a).unwrap();
@@ -215,12 +224,12 @@ fn what_leaves_vram_comes_back_unchanged() {
 #[test]
 fn what_is_wanted_resident_never_leaves_and_the_request_says_what_is_missing() {
     let mut world = World::new(16 << 20, 64 * PAGES, 0);
-    let (a, b) = (world.create(40, &[2], true), world.create(40, &[2], true));
+    let (a, b) = (world.create(40, &[2], CpuAccess::Visible), world.create(40, &[2], CpuAccess::Visible));
     world.make_resident(a).unwrap();
     assert_eq!(world.make_resident(b), Err(STATUS_NO_MEMORY));
     assert!(matches!(world.memory.allocations[&world.models[b].id].place, Place::Uncommitted));
     assert_eq!(world.memory.bytes_missing(world.models[b].id), 16 * PAGES);
-    let too_large = world.create(65, &[2], true);
+    let too_large = world.create(65, &[2], CpuAccess::Visible);
     assert_eq!(world.make_resident(too_large), Err(STATUS_NO_MEMORY));
     world.check();
     world.finish();
@@ -229,7 +238,7 @@ fn what_is_wanted_resident_never_leaves_and_the_request_says_what_is_missing() {
 #[test]
 fn an_allocation_with_an_aperture_falls_back_to_system_memory() {
     let mut world = World::new(16 << 20, 64 * PAGES, 0);
-    let (a, b) = (world.create(40, &[2, 1], true), world.create(40, &[2, 1], true));
+    let (a, b) = (world.create(40, &[2, 1], CpuAccess::Visible), world.create(40, &[2, 1], CpuAccess::Visible));
     for index in [a, b] {
         world.map(index).unwrap();
         world.make_resident(index).unwrap();
@@ -244,7 +253,7 @@ fn an_allocation_with_an_aperture_falls_back_to_system_memory() {
 #[test]
 fn queues_that_may_still_use_an_allocation_keep_it_in_place() {
     let mut world = World::new(16 << 20, 64 * PAGES, 0);
-    let (a, b) = (world.create(40, &[2], true), world.create(40, &[2], true));
+    let (a, b) = (world.create(40, &[2], CpuAccess::Visible), world.create(40, &[2], CpuAccess::Visible));
     world.make_resident(a).unwrap();
     let passed = Arc::new(AtomicBool::new(false));
     world.evict(a, &busy_until(&passed));
@@ -263,7 +272,7 @@ fn queues_that_may_still_use_an_allocation_keep_it_in_place() {
 #[test]
 fn a_doorbell_keeps_its_ring_in_place() {
     let mut world = World::new(16 << 20, 64 * PAGES, 0);
-    let (a, b) = (world.create(40, &[2], true), world.create(40, &[2], true));
+    let (a, b) = (world.create(40, &[2], CpuAccess::Visible), world.create(40, &[2], CpuAccess::Visible));
     world.make_resident(a).unwrap();
     world.memory.allocations.get_mut(&world.models[a].id).unwrap().references = 1;
     world.evict(a, &idle());
@@ -276,7 +285,7 @@ fn a_doorbell_keeps_its_ring_in_place() {
 #[test]
 fn a_lock_keeps_its_address_while_the_bytes_move() {
     let mut world = World::new(16 << 20, 64 * PAGES, 0);
-    let (a, b) = (world.create(40, &[2], true), world.create(40, &[2], true));
+    let (a, b) = (world.create(40, &[2], CpuAccess::Visible), world.create(40, &[2], CpuAccess::Visible));
     world.map(a).unwrap();
     world.lock(a).unwrap();
     world.cpu_write(a, 7, 1);
@@ -296,18 +305,133 @@ fn a_lock_keeps_its_address_while_the_bytes_move() {
 }
 
 #[test]
-fn memory_that_the_cpu_must_not_see_is_not_locked() {
+fn memory_that_is_not_for_the_cpu_is_locked_in_system_memory_and_stays_there() {
     let mut world = World::new(16 << 20, 64 * PAGES, 0);
-    let a = world.create(4, &[2], false);
-    assert_eq!(world.lock(a), Err(STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE));
+    let (local, either) = (world.create(4, &[2], CpuAccess::None), world.create(4, &[2, 1], CpuAccess::None));
+    for index in [local, either] {
+        world.map(index).unwrap();
+        world.make_resident(index).unwrap();
+        world.gpu_write(index, 1, 3);
+    }
+    assert_eq!(world.lock(local), Err(STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE));
+    assert_eq!(world.lock(either), Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY));
+    for index in [local, either] {
+        world.evict(index, &idle());
+        world.lock(index).unwrap();
+        world.check();
+        assert!(matches!(world.place(index), Place::System(_)));
+    }
+    assert_eq!(world.make_resident(local), Err(STATUS_NO_MEMORY), "it would be committed to a memory segment");
+    world.make_resident(either).unwrap();
+    assert!(matches!(world.place(either), Place::System(_)));
+    world.gpu_write(either, 2, 4);
+    world.check();
+    world.unlock(local);
+    world.make_resident(local).unwrap();
     world.finish();
+}
+
+#[test]
+fn cached_memory_is_never_shown_in_a_memory_segment() {
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let a = world.create(4, &[2, 1], CpuAccess::Cached);
+    world.map(a).unwrap();
+    world.make_resident(a).unwrap();
+    world.gpu_write(a, 0, 9);
+    assert_eq!(world.lock(a), Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY));
+    world.evict(a, &idle());
+    world.lock(a).unwrap();
+    world.make_resident(a).unwrap();
+    assert!(matches!(world.place(a), Place::System(_)));
+    world.cpu_write(a, 1, 8);
+    world.check();
+    world.finish();
+}
+
+#[test]
+fn the_host_aperture_shows_scattered_pages_and_is_given_back() {
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let all: Vec<usize> = (0..3).map(|_| world.create(8, &[3, 1], CpuAccess::Visible)).collect();
+    for index in &all {
+        world.map(*index).unwrap();
+        world.make_resident(*index).unwrap();
+        world.lock(*index).unwrap();
+        world.cpu_write(*index, 5, *index as u8 + 1);
+    }
+    world.check();
+    assert_eq!(lock(&world.fake).aperture_in_use(), 24);
+    // Pages of the first and the third become free, so that the next lock has two pieces.
+    world.unlock(all[0]);
+    world.unlock(all[2]);
+    assert_eq!(lock(&world.fake).aperture_in_use(), 8);
+    let large = world.create(16, &[3, 1], CpuAccess::Visible);
+    world.map(large).unwrap();
+    world.make_resident(large).unwrap();
+    world.lock(large).unwrap();
+    world.gpu_write(large, 15, 7);
+    world.cpu_write(large, 3, 6);
+    world.check();
+    world.finish();
+    assert_eq!(lock(&world.fake).aperture_in_use(), 0);
+}
+
+#[test]
+fn an_exhausted_host_aperture_sends_a_lock_to_system_memory_or_refuses_it() {
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let (a, b) = (world.create(20, &[3, 1], CpuAccess::Visible), world.create(20, &[3, 1], CpuAccess::Visible));
+    for index in [a, b] {
+        world.map(index).unwrap();
+        world.make_resident(index).unwrap();
+        world.gpu_write(index, 2, index as u8 + 1);
+    }
+    world.lock(a).unwrap();
+    assert_eq!(world.lock(b), Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY), "wanted resident");
+    world.evict(b, &idle());
+    world.lock(b).unwrap();
+    assert!(matches!(world.place(b), Place::System(_)));
+    world.make_resident(b).unwrap();
+    assert!(matches!(world.place(b), Place::System(_)), "the aperture is still full");
+    world.check();
+    world.finish();
+}
+
+#[test]
+fn a_lock_through_the_host_aperture_follows_the_bytes() {
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let (a, b) = (world.create(20, &[3, 1], CpuAccess::Visible), world.create(60, &[3], CpuAccess::None));
+    world.map(a).unwrap();
+    world.lock(a).unwrap();
+    world.cpu_write(a, 1, 1);
+    world.make_resident(a).unwrap();
+    assert_eq!(lock(&world.fake).aperture_in_use(), 20);
+    world.cpu_write(a, 2, 2);
+    world.evict(a, &idle());
+    world.make_resident(b).unwrap();
+    assert_eq!(lock(&world.fake).aperture_in_use(), 0);
+    world.cpu_write(a, 3, 3);
+    world.check();
+    world.finish();
+}
+
+#[test]
+fn a_driver_short_of_memory_for_the_aperture_is_not_at_fault_and_any_other_refusal_is() {
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let a = world.create(4, &[3, 1], CpuAccess::Visible);
+    world.make_resident(a).unwrap();
+    lock(&world.fake).refuse_aperture.push_back(STATUS_NO_MEMORY);
+    assert_eq!(world.lock(a), Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY));
+    assert_eq!(world.memory.driver.verifier.bugcheck(), None);
+    lock(&world.fake).refuse_aperture.push_back(STATUS_UNSUCCESSFUL);
+    assert!(world.lock(a).is_err());
+    let bugcheck = world.memory.driver.verifier.bugcheck().unwrap();
+    assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x10e, 0x2d));
 }
 
 #[test]
 fn page_tables_push_idle_allocations_out_of_vram() {
     let mut world = World::new(16 << 20, 128 * PAGES, 2);
     let free = world.memory.segments.free_bytes(2) / PAGES;
-    let (a, b) = (world.create(free, &[2], true), world.create(1, &[1], true));
+    let (a, b) = (world.create(free, &[2], CpuAccess::Visible), world.create(1, &[1], CpuAccess::Visible));
     world.make_resident(a).unwrap();
     assert_eq!(world.memory.segments.free_bytes(2), 0);
     world.make_resident(b).unwrap();
@@ -323,7 +447,7 @@ fn page_tables_push_idle_allocations_out_of_vram() {
 fn a_range_is_used_again_only_when_the_gpu_has_copied_what_was_there() {
     let mut world = World::new(16 << 20, 128 * PAGES, 2);
     let free = world.memory.segments.free_bytes(2) / PAGES;
-    let (a, b) = (world.create(free, &[2], true), world.create(1, &[1], true));
+    let (a, b) = (world.create(free, &[2], CpuAccess::Visible), world.create(1, &[1], CpuAccess::Visible));
     world.make_resident(a).unwrap();
     world.lock(a).unwrap();
     for page in 0..free as usize {
@@ -345,7 +469,7 @@ fn a_range_is_used_again_only_when_the_gpu_has_copied_what_was_there() {
 fn work_larger_than_a_paging_buffer_goes_on_in_the_next_ones() {
     let mut world = World::new(64 << 20, 20 << 20, 0);
     let pages = (9 << 20) / PAGES;
-    let (a, b) = (world.create(pages, &[2], true), world.create(pages, &[2], true));
+    let (a, b) = (world.create(pages, &[2], CpuAccess::Visible), world.create(pages, &[2], CpuAccess::Visible));
     for round in 1..4u8 {
         for index in [a, b] {
             world.make_resident(index).unwrap();
@@ -374,7 +498,7 @@ fn work_larger_than_a_paging_buffer_goes_on_in_the_next_ones() {
 #[test]
 fn a_zero_mapping_reads_zero_and_replaces_what_was_there() {
     let mut world = World::new(16 << 20, 1 << 20, 0);
-    let a = world.create(4, &[1], true);
+    let a = world.create(4, &[1], CpuAccess::Visible);
     let at = world.map(a).unwrap();
     world.make_resident(a).unwrap();
     let mapping = Mapping { pages: 2, source: Source::Zero, access: Access::READ };
@@ -389,7 +513,7 @@ fn a_zero_mapping_reads_zero_and_replaces_what_was_there() {
 #[test]
 fn a_new_address_space_knows_nothing_of_the_one_before_it() {
     let mut world = World::new(16 << 20, 1 << 20, 2);
-    let a = world.create(4, &[1], true);
+    let a = world.create(4, &[1], CpuAccess::Visible);
     let at = world.map(a).unwrap();
     world.make_resident(a).unwrap();
     assert!(world.gpu(at, true).is_ok());
@@ -409,13 +533,13 @@ fn illegal_results_and_overruns_of_the_driver_are_bugchecks() {
         (bugcheck.code, bugcheck.parameters[0])
     };
     let mut world = World::new(16 << 20, 1 << 20, 0);
-    let a = world.create(4, &[2], true);
+    let a = world.create(4, &[2], CpuAccess::Visible);
     lock(&world.fake).refuse.push_back(STATUS_NO_MEMORY);
     assert_eq!(world.make_resident(a), Err(STATUS_DEVICE_REMOVED));
     assert_eq!(stop(&world), (0x10e, 0xb));
 
     let mut world = World::new(16 << 20, 1 << 20, 0);
-    let a = world.create(4, &[2], true);
+    let a = world.create(4, &[2], CpuAccess::Visible);
     lock(&world.fake).overrun = true;
     assert_eq!(world.make_resident(a), Err(STATUS_DEVICE_REMOVED));
     assert_eq!(stop(&world), (0x10e, 0x12));
@@ -424,7 +548,7 @@ fn illegal_results_and_overruns_of_the_driver_are_bugchecks() {
 #[test]
 fn a_busy_driver_is_asked_once_more() {
     let mut world = World::new(16 << 20, 1 << 20, 0);
-    let a = world.create(4, &[2], true);
+    let a = world.create(4, &[2], CpuAccess::Visible);
     world.map(a).unwrap();
     lock(&world.fake).refuse.extend([STATUS_GRAPHICS_ALLOCATION_BUSY; 2]);
     assert_eq!(world.make_resident(a), Err(STATUS_GRAPHICS_ALLOCATION_BUSY));
@@ -449,8 +573,17 @@ proptest! {
         let before = (world.memory.segments.free_bytes(2), world.memory.segments.ram.free_bytes());
         for (kind, index, page, value) in steps {
             if kind == 0 || world.models.is_empty() {
-                let places: &[u8] = [&[2u8] as &[u8], &[2, 1], &[1], &[1, 2]][page % 4];
-                world.create(1 + page as u64, places, value % 5 != 0);
+                let (places, access): (&[u8], _) = match page % 8 {
+                    0 => (&[2], CpuAccess::Visible),
+                    1 => (&[2, 1], CpuAccess::Cached),
+                    2 => (&[1], CpuAccess::Cached),
+                    3 => (&[1, 2], CpuAccess::Visible),
+                    4 => (&[2, 3], CpuAccess::None),
+                    5 => (&[3, 1], CpuAccess::None),
+                    6 => (&[3, 1], CpuAccess::Visible),
+                    _ => (&[3, 2, 1], CpuAccess::Visible),
+                };
+                world.create(1 + page as u64, places, access);
                 continue;
             }
             let index = index % world.models.len();
@@ -460,11 +593,15 @@ proptest! {
                 4..=6 => if let Err(status) = world.make_resident(index) { prop_assert_eq!(status, STATUS_NO_MEMORY) },
                 7 => world.evict(index, &idle()),
                 8 => {
-                    let cpu_visible = world.models[index].cpu_visible;
-                    match world.lock(index) {
-                        Ok(_) => prop_assert!(cpu_visible),
-                        Err(status) => prop_assert!(!cpu_visible || status == STATUS_NO_MEMORY, "{}", status),
-                    }
+                    let (access, listed) = (world.models[index].access, world.models[index].listed > 0);
+                    let result = world.lock(index);
+                    let seen = access == CpuAccess::Visible && matches!(world.place(index), Place::Local { segment: 2, .. });
+                    let refused = matches!(
+                        result,
+                        Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY | STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE)
+                    );
+                    prop_assert!(!refused || (listed && !seen), "{:?} {:?}", result, access);
+                    prop_assert!(refused || matches!(result, Ok(_) | Err(STATUS_NO_MEMORY)), "{:?}", result);
                 }
                 9 => if world.models[index].locked.pop().is_some() {
                     world.memory.unlock(world.models[index].id).unwrap();
@@ -482,5 +619,6 @@ proptest! {
         // The process's root table is gone as well now.
         let root = if tables == 2 { (PAGES, 0) } else { (0, PAGES) };
         prop_assert_eq!((after.0 - root.0, after.1 - root.1), before, "memory leaked");
+        prop_assert_eq!(lock(&world.fake).aperture_in_use(), 0, "the host aperture leaked");
     }
 }

@@ -7,11 +7,12 @@
 //!
 //! Lock order, outermost first: `Process::adapters`; locks of the scheduler down to fence storage; [`VidMm::memory`]; the scheduler's locks
 //! from `SyncObject::waits` on (idle checks, submission, waiting for a packet); leaves (`VidMm::globals`, handle tables). No DDI but
-//! BuildPagingBuffer and submission is called with the memory lock held.
+//! BuildPagingBuffer, submission and those of the CPU host aperture is called with the memory lock held.
 
 mod address_space;
 mod allocation;
 mod driver;
+mod host_aperture;
 mod lock;
 mod memory;
 mod page_table;
@@ -42,8 +43,9 @@ pub(crate) use paging_queue::PagingQueue;
 pub(crate) use user_mapping::UserMapping;
 pub(crate) use va_space::REGION_ALIGN;
 
+use allocation::AllocationId;
 use driver::Driver;
-use memory::Memory;
+use memory::{Memory, State};
 use start::System;
 
 /// The memory manager of one adapter.
@@ -116,11 +118,15 @@ impl VidMm {
     /// Ends what is left of a device's memory. Its queues are gone.
     pub(crate) fn release_device(&self, device: u64) {
         let mut memory = crate::machine::lock(&self.memory);
-        for state in memory.allocations.values_mut().filter(|state| state.allocation.device() == device) {
-            state.destroyed = true;
-            state.references = 0;
-            state.idle = None;
-            state.lock = None;
+        let of_device = |(id, state): (&_, &State)| (state.allocation.device() == device).then_some(*id);
+        let ids: Vec<AllocationId> = memory.allocations.iter().filter_map(of_device).collect();
+        for id in ids {
+            memory.end_lock(id);
+            if let Some(state) = memory.allocations.get_mut(&id) {
+                state.destroyed = true;
+                state.references = 0;
+                state.idle = None;
+            }
         }
         drop(memory);
         self.collect();

@@ -99,12 +99,16 @@ impl Memory {
     }
 
     /// Takes memory in the first segment that has room, in the order the driver prefers; `None` if the allocation already is
-    /// where it should be.
+    /// where it should be. Where the CPU does not reach it, a locked one does not go.
     fn find_place(&mut self, id: AllocationId, size: u64) -> Result<Option<Place>, NTSTATUS> {
         let state = self.state(id)?;
         let allocation = Arc::clone(&state.allocation);
         let in_system = matches!(state.place, Place::System(_));
+        let locked = state.lock.is_some();
         for segment in allocation.placements() {
+            if locked && self.segments.memory(segment).is_some() && !self.may_be_locked_in(id, segment) {
+                continue;
+            }
             if self.segments.memory(segment).is_none() {
                 // An aperture: implicit system memory stands behind it.
                 if in_system {

@@ -9,6 +9,7 @@ use wddm_ddi::{Zeroed, status::*};
 use crate::adapter::Segment;
 use crate::ram::{PAGE_SIZE, Pages, Ram};
 use crate::range::RangeAllocator;
+use crate::vidmm::host_aperture::HostAperture;
 
 /// Largest piece that system memory is first asked for.
 const CHUNK_MAX: u64 = 64 << 20;
@@ -74,6 +75,8 @@ pub(crate) struct MemorySegment {
     kernel: Option<NonNull<u8>>,
     /// Bus address of its start, when the CPU reaches it.
     pub(crate) cpu_address: Option<u64>,
+    /// Window on it, when the CPU does not reach it otherwise.
+    pub(crate) host_aperture: Option<HostAperture>,
     free: RangeAllocator,
 }
 
@@ -96,6 +99,7 @@ impl Segments {
                 size: segment.size,
                 kernel: segment.kernel,
                 cpu_address: segment.cpu_address,
+                host_aperture: segment.host_aperture.map(|(address, pages)| HostAperture::new(address, pages)),
                 free: RangeAllocator::new(0, segment.size & !(PAGE_SIZE - 1)),
             })
         });
@@ -107,7 +111,7 @@ impl Segments {
         self.list.get((id as usize).checked_sub(1)?)?.as_ref()
     }
 
-    fn memory_mut(&mut self, id: u32) -> Option<&mut MemorySegment> {
+    pub(super) fn memory_mut(&mut self, id: u32) -> Option<&mut MemorySegment> {
         self.list.get_mut((id as usize).checked_sub(1)?)?.as_mut()
     }
 

@@ -1,0 +1,124 @@
+//! The CPU host aperture: pages of the VRAM window that show pages of segment 3, as the operating system wishes.
+//!
+//! What each page shows is kept here as well, because the device forgets it when it is reset.
+
+use core::ptr::NonNull;
+
+use campanile_hw::registers;
+use wddm_ddi::km::{DXGKARG_MAPCPUHOSTAPERTURE, DXGKARG_UNMAPCPUHOSTAPERTURE};
+use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER};
+
+use crate::irql::Passive;
+use crate::lock::PushLock;
+use crate::memory::segments::{Layout, VRAM_HIDDEN};
+use crate::mmio::Registers;
+use crate::pool::{OutOfMemory, PoolVec, Tag};
+
+/// A page that shows nothing, here and in the device.
+const NONE: u32 = u32::MAX;
+
+/// The aperture's pages: the VRAM page that each shows.
+pub(crate) struct HostAperture {
+    registers: Registers,
+    pages: PushLock<PoolVec<u32>>,
+}
+
+/// Reads the array of a request.
+///
+/// # Safety
+/// `array` must be NULL or have `count` elements that nobody writes during the call.
+unsafe fn list<'a, T>(array: *const T, count: u64) -> Result<&'a [T], NTSTATUS> {
+    let array = NonNull::new(array.cast_mut()).ok_or(STATUS_INVALID_PARAMETER)?;
+    let count = usize::try_from(count).map_err(|_| STATUS_INVALID_PARAMETER)?;
+    // SAFETY: as the caller says.
+    Ok(unsafe { core::slice::from_raw_parts(array.as_ptr(), count) })
+}
+
+impl HostAperture {
+    /// The aperture of `pages` pages that the registers told of; nothing is shown.
+    pub(crate) fn new(registers: Registers, pages: u32) -> Result<Self, OutOfMemory> {
+        let pages = PoolVec::filled(pages as usize, Tag::APERTURE, |_| NONE)?;
+        Ok(Self { registers, pages: PushLock::new(pages) })
+    }
+
+    /// DxgkDdiMapCpuHostAperture: all of it or nothing.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for another segment, a page outside the aperture or the segment, or no aperture.
+    pub(crate) fn map(
+        &self,
+        irql: &Passive,
+        layout: &Layout,
+        args: &DXGKARG_MAPCPUHOSTAPERTURE,
+    ) -> Result<(), NTSTATUS> {
+        check_segment(args.SegmentId, args.PhysicalAdapterIndex)?;
+        let mut pages = self.pages.lock(irql);
+        if args.NumberOfPages > pages.len() as u64 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        // SAFETY: the operating system passes arrays of NumberOfPages elements.
+        let places = unsafe { list(args.pCpuHostAperturePages, args.NumberOfPages) }?;
+        // SAFETY: as above.
+        let shown = unsafe { list(args.pMemorySegmentPages, args.NumberOfPages) }?;
+        let target = |page: &u64| layout.hidden_page(*page).ok_or(STATUS_INVALID_PARAMETER);
+        for (place, page) in places.iter().zip(shown) {
+            target(page)?;
+            pages.get(*place as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+        }
+        let pairs = places.iter().zip(shown).filter_map(|(place, page)| Some((*place, target(page).ok()?)));
+        self.write(&mut pages, pairs);
+        Ok(())
+    }
+
+    /// DxgkDdiUnmapCpuHostAperture: all of it or nothing.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER as for [`HostAperture::map`].
+    pub(crate) fn unmap(&self, irql: &Passive, args: &DXGKARG_UNMAPCPUHOSTAPERTURE) -> Result<(), NTSTATUS> {
+        check_segment(args.SegmentId, args.PhysicalAdapterIndex)?;
+        let mut pages = self.pages.lock(irql);
+        if args.NumberOfPages > pages.len() as u64 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        // SAFETY: the operating system passes an array of NumberOfPages elements.
+        let places = unsafe { list(args.pCpuHostAperturePages, args.NumberOfPages) }?;
+        if places.iter().any(|place| pages.get(*place as usize).is_none()) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        self.write(&mut pages, places.iter().map(|place| (*place, NONE)));
+        Ok(())
+    }
+
+    /// Tells the device everything again after a reset.
+    pub(crate) fn restore(&self, irql: &Passive) {
+        let mut next = NONE;
+        let pages = self.pages.lock(irql);
+        for (place, target) in (0..).zip(pages.iter()).filter(|(_, target)| **target != NONE) {
+            self.point(&mut next, place, *target);
+        }
+    }
+
+    /// Pages and targets that were checked.
+    fn write(&self, pages: &mut PoolVec<u32>, pairs: impl Iterator<Item = (u32, u32)>) {
+        let mut next = NONE;
+        for (place, target) in pairs {
+            if let Some(page) = pages.get_mut(place as usize) {
+                *page = target;
+                self.point(&mut next, place, target);
+            }
+        }
+    }
+
+    /// `next` is the page that the device's index has counted up to.
+    fn point(&self, next: &mut u32, place: u32, target: u32) {
+        if *next != place {
+            self.registers.write32(registers::HOST_APERTURE_INDEX, place);
+        }
+        self.registers.write32(registers::HOST_APERTURE_TARGET, target);
+        *next = place.wrapping_add(1);
+    }
+}
+
+fn check_segment(segment: u16, adapter: u16) -> Result<(), NTSTATUS> {
+    if u32::from(segment) == VRAM_HIDDEN && adapter == 0 { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
+}

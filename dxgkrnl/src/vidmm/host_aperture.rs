@@ -1,0 +1,134 @@
+//! CPU host aperture: a window of the device whose pages show pages of a segment that the CPU does not see otherwise.
+//!
+//! The driver points each page of the window somewhere; pages need not be contiguous on either side. A window belongs to one lock from
+//! the moment it is opened until the lock ends or the allocation moves away. [d3dkmddi: DXGKARG_MAPCPUHOSTAPERTURE]
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+
+use crate::miniport::KmdHandle;
+use crate::ram::PAGE_SIZE;
+use crate::verifier::Bugcheck;
+use crate::vidmm::allocation::AllocationId;
+use crate::vidmm::lock::BarFiles;
+use crate::vidmm::memory::{Memory, Place};
+use crate::vidmm::user_mapping::UserMapping;
+
+/// The pages of a segment's window that nobody uses.
+pub(crate) struct HostAperture {
+    /// Bus address of the first page.
+    address: u64,
+    free: Vec<u32>,
+}
+
+impl HostAperture {
+    /// A window of `pages` pages at a translated bus address.
+    pub(crate) fn new(address: u64, pages: u32) -> Self {
+        Self { address, free: (0..pages).rev().collect() }
+    }
+
+    /// Pages that nobody uses.
+    pub(crate) fn free_pages(&self) -> u64 {
+        self.free.len() as u64
+    }
+
+    fn take(&mut self, pages: u64) -> Option<Vec<u32>> {
+        let left = self.free.len().checked_sub(usize::try_from(pages).ok()?)?;
+        Some(self.free.split_off(left))
+    }
+}
+
+/// Pages of a window that show an allocation.
+#[must_use]
+pub(crate) struct Window {
+    segment: u32,
+    address: u64,
+    pages: Vec<u32>,
+}
+
+impl Window {
+    /// Makes a user address show what the window shows.
+    ///
+    /// # Errors
+    /// The host refuses, or the bus does not know a page.
+    pub(crate) fn show(&self, mapping: &UserMapping, bars: &BarFiles) -> Result<(), NTSTATUS> {
+        for (index, page) in (0..).zip(&self.pages) {
+            let place = bars(self.address + u64::from(*page) * PAGE_SIZE).ok_or(STATUS_GRAPHICS_CANT_LOCK_MEMORY)?;
+            mapping
+                .show(index * PAGE_SIZE, &place.file, place.offset, PAGE_SIZE, true)
+                .map_err(|_| STATUS_NO_MEMORY)?;
+        }
+        Ok(())
+    }
+}
+
+impl Memory {
+    /// Whether a segment has a window, and whether `len` bytes of it are free.
+    pub(crate) fn window_of(&self, segment: u32, len: u64) -> Option<bool> {
+        let aperture = self.segments.memory(segment)?.host_aperture.as_ref()?;
+        Some(aperture.free_pages() >= len / PAGE_SIZE)
+    }
+
+    /// Opens a window on an allocation that is in a segment with one; `None` when the window, or what the driver needs for it, is
+    /// exhausted. Any other failure of the driver stops the machine.
+    pub(crate) fn open_window(&mut self, id: AllocationId) -> Result<Option<Window>, NTSTATUS> {
+        let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
+        let Place::Local { segment, offset } = state.place else { return Ok(None) };
+        let (kmd, count) = (state.allocation.kmd(), state.allocation.size() / PAGE_SIZE);
+        let Some(aperture) = self.segments.memory_mut(segment).and_then(|memory| memory.host_aperture.as_mut()) else {
+            return Ok(None);
+        };
+        let address = aperture.address;
+        let Some(pages) = aperture.take(count) else { return Ok(None) };
+        let mut window = Window { segment, address, pages };
+        let mut shown: Vec<u64> = (0..count).map(|page| offset / PAGE_SIZE + page).collect();
+        let status = self.map_window(kmd, &mut window, &mut shown);
+        if status == STATUS_SUCCESS {
+            return Ok(Some(window));
+        }
+        self.give_back(window);
+        if status == STATUS_NO_MEMORY {
+            return Ok(None);
+        }
+        self.broken(0x2d, "DxgkDdiMapCpuHostAperture", status);
+        Err(STATUS_DEVICE_REMOVED)
+    }
+
+    fn map_window(&self, kmd: KmdHandle, window: &mut Window, shown: &mut [u64]) -> NTSTATUS {
+        let mut args = DXGKARG_MAPCPUHOSTAPERTURE::zeroed();
+        args.hAllocation = kmd.raw();
+        args.SegmentId = window.segment as u16;
+        args.NumberOfPages = shown.len() as u64;
+        args.pCpuHostAperturePages = window.pages.as_mut_ptr();
+        args.pMemorySegmentPages = shown.as_mut_ptr();
+        self.driver.miniport.map_cpu_host_aperture(self.driver.context.raw(), &args)
+    }
+
+    /// Closes a window. No user address shows it any more.
+    pub(crate) fn close_window(&mut self, mut window: Window) {
+        let mut args = DXGKARG_UNMAPCPUHOSTAPERTURE::zeroed();
+        args.NumberOfPages = window.pages.len() as u64;
+        args.pCpuHostAperturePages = window.pages.as_mut_ptr();
+        args.SegmentId = window.segment as u16;
+        let status = self.driver.miniport.unmap_cpu_host_aperture(self.driver.context.raw(), &args);
+        if status != STATUS_SUCCESS {
+            self.broken(0x2e, "DxgkDdiUnmapCpuHostAperture", status);
+        }
+        self.give_back(window);
+    }
+
+    fn give_back(&mut self, window: Window) {
+        let memory = self.segments.memory_mut(window.segment);
+        if let Some(aperture) = memory.and_then(|memory| memory.host_aperture.as_mut()) {
+            aperture.free.extend(window.pages.iter().rev());
+        }
+    }
+
+    fn broken(&self, subcode: u64, name: &str, status: NTSTATUS) {
+        if !self.driver.verifier.is_stopped() {
+            let reason = format!("{name} may not fail here, it answered {status}");
+            self.driver.verifier.raise(Bugcheck::memory(subcode, u64::from(status.0 as u32), 0, 0, reason));
+        }
+    }
+}
