@@ -96,6 +96,10 @@ enum campanile_status
   CAMPANILE_STATUS_NOT_MAPPED = 21,
   // Too many objects.
   CAMPANILE_STATUS_TOO_MANY_HANDLES = 22,
+  // Queued work uses the buffer, and the call was not to wait.
+  CAMPANILE_STATUS_WAS_STILL_DRAWING = 23,
+  // All that the buffer could be renamed to is mapped.
+  CAMPANILE_STATUS_ALL_MAPPED = 24,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -117,6 +121,8 @@ enum campanile_placement
   CAMPANILE_PLACEMENT_VRAM_VISIBLE = 1,
   // VRAM that the CPU never maps.
   CAMPANILE_PLACEMENT_VRAM = 2,
+  // VRAM that the CPU maps at times: through the window, the host aperture, or from system memory. A map can fail.
+  CAMPANILE_PLACEMENT_VRAM_LOCKABLE = 3,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -163,6 +169,27 @@ enum campanile_model
 typedef enum campanile_model campanile_model;
 #else
 typedef int32_t campanile_model;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// What a map is for.
+enum campanile_dynamic_mode
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // To read or change the present contents, once no queued work uses them.
+  CAMPANILE_DYNAMIC_MODE_PLAIN = 0,
+  // To write at once what no queued work uses; the rest keeps its bytes.
+  CAMPANILE_DYNAMIC_MODE_NO_OVERWRITE = 1,
+  // To write everything anew; another contents of the pool if queued work uses the present ones.
+  CAMPANILE_DYNAMIC_MODE_DISCARD = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum campanile_dynamic_mode campanile_dynamic_mode;
+#else
+typedef int32_t campanile_dynamic_mode;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
@@ -284,6 +311,18 @@ typedef struct {
   // Distance of destination rows.
   uint32_t destination_pitch;
 } campanile_command;
+
+// A buffer that the CPU rewrites while the GPU is at work on it. Any number of threads may map it.
+typedef struct {
+  // The handle; 0 is none.
+  uint64_t id;
+} campanile_dynamic;
+
+// Contents of a dynamic buffer that are mapped.
+typedef struct {
+  // The handle; 0 is none.
+  uint64_t id;
+} campanile_contents;
 
 // Copies `rows` runs of `row_bytes` bytes; run i goes from `source + i * source_pitch` to
 // `destination + i * destination_pitch`.
@@ -410,6 +449,33 @@ int32_t campanile_submit_commands(campanile_queue queue,
                                   const campanile_command *commands,
                                   uint32_t count,
                                   uint64_t *progress);
+
+// Creates a dynamic buffer of `size` bytes with 1 to 64 `contents`, of which the first is made now; `placement` is a
+// campanile_placement, not CAMPANILE_PLACEMENT_VRAM.
+int32_t campanile_dynamic_create(campanile_device device,
+                                 uint64_t size,
+                                 int32_t placement,
+                                 uint32_t contents,
+                                 campanile_dynamic *dynamic);
+
+// Destroys a dynamic buffer. Contents that are mapped stay until they are unmapped; work that uses any must be done.
+int32_t campanile_dynamic_destroy(campanile_dynamic dynamic);
+
+// Maps a dynamic buffer; `mode` is a campanile_dynamic_mode. With `wait` 0 the answer comes at once:
+// CAMPANILE_STATUS_WAS_STILL_DRAWING if queued work is in the way. The contents stay mapped, and are not renamed, until
+// campanile_contents_unmap.
+int32_t campanile_dynamic_map(campanile_dynamic dynamic,
+                              int32_t mode,
+                              int32_t wait,
+                              campanile_contents *contents,
+                              void **address,
+                              uint64_t *gpu_address);
+
+// Says that queued work uses mapped contents until `fence` reaches `value`. To be said before they are unmapped.
+int32_t campanile_contents_use_until(campanile_contents contents, campanile_fence fence, uint64_t value);
+
+// Ends a map of contents; the address is not to be used any more.
+int32_t campanile_contents_unmap(campanile_contents contents);
 
 // Starts recording a submission. Waits for the GPU when the ring is full.
 int32_t campanile_begin(campanile_queue queue);

@@ -41,6 +41,10 @@ pub enum Error {
     CommandMemoryFull,
     /// The time limit passed first.
     Timeout,
+    /// Queued work uses the buffer, and the call was not to wait.
+    WasStillDrawing,
+    /// All that the buffer could be renamed to is mapped.
+    AllMapped,
     /// The doorbell's status word holds an unknown value.
     DoorbellStatus(u64),
 }
@@ -90,6 +94,8 @@ impl fmt::Display for Error {
             }
             Self::RingFull => f.write_str("the ring is full; wait for progress and try again"),
             Self::CommandMemoryFull => f.write_str("the command memory is full; wait for progress and try again"),
+            Self::WasStillDrawing => f.write_str("queued work still uses the buffer; map it again later, or let the call wait"),
+            Self::AllMapped => f.write_str("every contents of the buffer is mapped; drop a mapping, or create the buffer with more contents"),
             Self::Timeout => f.write_str("the time limit passed before the fence reached the value"),
             Self::DoorbellStatus(value) => write!(f, "the doorbell's status word holds the unknown value {value:#x}; create the queue anew"),
         }

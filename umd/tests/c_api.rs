@@ -212,7 +212,7 @@ fn numbers_out_of_range_are_refused() {
     let all = All::open();
     let bad = number(Status::BadArgument);
     let mut buffer = BufferHandle { id: 5 };
-    for placement in [-1, 3, i32::MAX, i32::MIN] {
+    for placement in [-1, 4, i32::MAX, i32::MIN] {
         // SAFETY: a variable.
         assert_eq!(unsafe { campanile_buffer_create(all.device, 4096, placement, &mut buffer) }, bad);
     }
@@ -500,4 +500,72 @@ fn handles_of_many_threads_do_not_meet() {
             });
         }
     });
+}
+
+/// A dynamic buffer with a map of it.
+fn dynamic_map(dynamic: DynamicHandle, mode: i32, wait: i32) -> (i32, ContentsHandle, u64) {
+    let (mut contents, mut address, mut gpu) = (ContentsHandle { id: 0 }, null_mut(), 0);
+    // SAFETY: three variables.
+    let status = unsafe { campanile_dynamic_map(dynamic, mode, wait, &mut contents, &mut address, &mut gpu) };
+    assert_eq!(status == 0, !address.is_null());
+    (status, contents, gpu)
+}
+
+#[test]
+fn dynamic_buffers_are_renamed_while_work_uses_them() {
+    let all = All::open();
+    let mut dynamic = DynamicHandle { id: 0 };
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_dynamic_create(all.device, 4096, 0, 2, &mut dynamic) }, 0);
+    let (status, first, first_gpu) = dynamic_map(dynamic, 2, 0);
+    assert_eq!(status, 0);
+    assert_eq!(campanile_contents_use_until(first, all.fence, 1), 0);
+    assert_eq!(campanile_contents_unmap(first), 0);
+    assert_eq!(dynamic_map(dynamic, 0, 0).0, number(Status::WasStillDrawing));
+    let (status, second, second_gpu) = dynamic_map(dynamic, 2, 0);
+    assert_eq!(status, 0);
+    assert_ne!(second_gpu, first_gpu);
+    assert_eq!(dynamic_map(dynamic, 2, 0).0, number(Status::WasStillDrawing));
+    assert_eq!(campanile_fence_signal(all.fence, 1), 0);
+    let (status, third, third_gpu) = dynamic_map(dynamic, 2, 1);
+    assert_eq!((status, third_gpu), (0, first_gpu));
+    assert_eq!(dynamic_map(dynamic, 2, 1).0, number(Status::AllMapped));
+    assert_eq!(campanile_dynamic_destroy(dynamic), 0);
+    assert_eq!(campanile_contents_unmap(second), 0);
+    assert_eq!(campanile_contents_unmap(third), 0);
+    all.close();
+}
+
+#[test]
+fn wrong_arguments_to_dynamic_buffers_are_named() {
+    let all = All::open();
+    let mut dynamic = DynamicHandle { id: 0 };
+    for (size, placement, contents, expected) in [
+        (0, 0, 2, Status::BadArgument),
+        (4096, 4, 2, Status::BadArgument),
+        (4096, -1, 2, Status::BadArgument),
+        (4096, 2, 2, Status::NotMappable),
+        (4096, 0, 0, Status::BadArgument),
+        (4096, 0, u32::MAX, Status::BadArgument),
+    ] {
+        // SAFETY: a variable.
+        let status = unsafe { campanile_dynamic_create(all.device, size, placement, contents, &mut dynamic) };
+        assert_eq!(status, number(expected), "{size} {placement} {contents}");
+    }
+    // SAFETY: null is allowed.
+    let status = unsafe { campanile_dynamic_create(all.device, 4096, 0, 2, null_mut()) };
+    assert_eq!(status, number(Status::BadPointer));
+    assert_eq!(dynamic_map(DynamicHandle { id: all.buffer.id }, 0, 0).0, number(Status::BadHandle));
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_dynamic_create(all.device, 4096, 0, 2, &mut dynamic) }, 0);
+    assert_eq!(dynamic_map(dynamic, 3, 0).0, number(Status::BadArgument));
+    let none = ContentsHandle { id: NONE };
+    assert_eq!(campanile_contents_unmap(none), number(Status::BadHandle));
+    assert_eq!(campanile_contents_use_until(none, all.fence, 1), number(Status::BadHandle));
+    let (_, contents, _) = dynamic_map(dynamic, 0, 0);
+    assert_eq!(campanile_contents_use_until(contents, FenceHandle { id: NONE }, 1), number(Status::BadHandle));
+    assert_eq!(campanile_contents_unmap(contents), 0);
+    assert_eq!(campanile_contents_unmap(contents), number(Status::BadHandle));
+    assert_eq!(campanile_dynamic_destroy(dynamic), 0);
+    all.close();
 }

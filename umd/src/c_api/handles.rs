@@ -11,7 +11,7 @@ use core::{
 };
 
 use super::{CBuffer, CQueue, Fault, Status};
-use crate::{Adapter, Device, Fence};
+use crate::{Adapter, Device, DynamicBuffer, DynamicMapping, Fence};
 
 const CHUNK_SLOTS: usize = 256;
 const CHUNKS: usize = 1024;
@@ -30,6 +30,8 @@ pub(super) enum Object {
     Buffer(CBuffer),
     Fence(Fence),
     Queue(Box<CQueue>),
+    Dynamic(DynamicBuffer),
+    Contents(DynamicMapping),
 }
 
 /// The types in [`Object`].
@@ -64,6 +66,8 @@ kinds! {
     CBuffer => Buffer,
     Fence => Fence,
     CQueue => Queue,
+    DynamicBuffer => Dynamic,
+    DynamicMapping => Contents,
 }
 
 struct Slot {
@@ -72,7 +76,8 @@ struct Slot {
 }
 
 // SAFETY: the object is reached only by users that the state word admitted: many that share it, or one alone. Its types are
-// Send, and those shared by several threads (adapter, device, fence, and a buffer read for its address) are Sync.
+// Send, and those shared by several threads (adapter, device, fence, dynamic buffer and its contents, and a buffer read for its address)
+// are Sync.
 unsafe impl Sync for Slot {}
 
 type Chunk = [Slot; CHUNK_SLOTS];

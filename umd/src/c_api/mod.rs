@@ -18,11 +18,13 @@ use crate::{
 };
 
 mod batch;
+mod dynamic;
 mod handles;
 mod record;
 mod trace;
 
 pub use batch::*;
+pub use dynamic::*;
 use handles::Object;
 pub use record::*;
 pub use trace::*;
@@ -77,10 +79,14 @@ pub enum Status {
     NotMapped = 21,
     /// Too many objects.
     TooManyHandles = 22,
+    /// Queued work uses the buffer, and the call was not to wait.
+    WasStillDrawing = 23,
+    /// All that the buffer could be renamed to is mapped.
+    AllMapped = 24,
 }
 
 impl Status {
-    const ALL: [(Self, &'static CStr); 23] = [
+    const ALL: [(Self, &'static CStr); 25] = [
         (Self::Ok, c"success"),
         (Self::BadPointer, c"a pointer is null or not aligned"),
         (Self::BadHandle, c"the handle is stale, invented, or of another kind"),
@@ -107,6 +113,11 @@ impl Status {
         (Self::Recording, c"a recording is open; submit or cancel it first"),
         (Self::NotMapped, c"the buffer is not mapped"),
         (Self::TooManyHandles, c"too many objects; destroy some"),
+        (Self::WasStillDrawing, c"queued work still uses the buffer; map it again later, or let the call wait"),
+        (
+            Self::AllMapped,
+            c"every contents of the buffer is mapped; unmap one, or create the buffer with more contents",
+        ),
     ];
 }
 
@@ -120,6 +131,8 @@ pub enum BufferPlacement {
     VramVisible = 1,
     /// VRAM that the CPU never maps.
     Vram = 2,
+    /// VRAM that the CPU maps at times: through the window, the host aperture, or from system memory. A map can fail.
+    VramLockable = 3,
 }
 
 /// Engine that runs a queue.
@@ -262,6 +275,8 @@ fn error_status(error: Error) -> Status {
         Error::RingFull => Status::RingFull,
         Error::CommandMemoryFull => Status::CommandMemoryFull,
         Error::Timeout => Status::Timeout,
+        Error::WasStillDrawing => Status::WasStillDrawing,
+        Error::AllMapped => Status::AllMapped,
         Error::DoorbellStatus(_) => Status::DoorbellStatus,
     }
 }

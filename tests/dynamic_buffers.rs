@@ -1,0 +1,241 @@
+//! Maps of buffers that the GPU is using, on the whole stack: discard, no-overwrite, plain, waiting and not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use campanile::setup::{System, SystemOptions};
+use campanile_umd::{
+    Adapter, CONTENTS_MAX, Device, DynamicBuffer, Error, Fence, MapMode, Node, Placement, Queue, QueueOptions,
+};
+use dxgkrnl::Process;
+
+const SIZE: usize = 4096;
+
+/// A process on a machine of its own.
+struct World {
+    system: System,
+    process: Arc<Process>,
+}
+
+impl World {
+    fn new() -> Self {
+        let system = System::boot(&SystemOptions::default()).unwrap();
+        let process = system.machine().create_process("dynamic");
+        Self { system, process }
+    }
+
+    /// Runs `work` with a device of the process, and takes the machine down.
+    fn run(self, work: impl FnOnce(&Self, &Device)) {
+        {
+            let _attached = self.process.attach();
+            let adapter = Adapter::open_luid(dxgkrnl::thunks(), self.system.luid()).unwrap();
+            work(&self, &Device::new(&adapter).unwrap());
+        }
+        self.process.exit();
+        self.system.shutdown().unwrap();
+    }
+}
+
+/// A queue whose work waits until `gate` is opened.
+struct Gated {
+    queue: Queue,
+    gate: Fence,
+    done: Fence,
+    submitted: u64,
+}
+
+impl Gated {
+    fn new(device: &Device) -> Self {
+        Self {
+            queue: Queue::new(device, Node::Copy, QueueOptions::default()).unwrap(),
+            gate: Fence::new(device, 0).unwrap(),
+            done: Fence::new(device, 0).unwrap(),
+            submitted: 0,
+        }
+    }
+
+    /// Queues a copy that runs once the gate is at the number of the submission, which is returned.
+    fn copy(&mut self, to: u64, from: u64) -> u64 {
+        self.submitted += 1;
+        let number = self.submitted;
+        self.queue
+            .submit(|commands| {
+                commands.wait(&self.gate, number)?;
+                commands.copy(to, from, SIZE as u64)?;
+                commands.signal(&self.done, number)
+            })
+            .unwrap();
+        number
+    }
+}
+
+fn first_byte(mapping: &campanile_umd::Mapping) -> u8 {
+    let mut byte = [0];
+    mapping.read(0, &mut byte).unwrap();
+    byte[0]
+}
+
+fn dynamic(device: &Device, most: usize) -> DynamicBuffer {
+    device.create_dynamic_buffer(SIZE as u64, Placement::System, most).unwrap()
+}
+
+#[test]
+fn a_map_that_must_not_wait_answers_was_still_drawing_while_queued_work_uses_the_buffer() {
+    World::new().run(|_, device| {
+        let (buffer, mut gated) = (dynamic(device, 1), Gated::new(device));
+        let target = device.create_buffer(SIZE as u64, Placement::System).unwrap().map().unwrap();
+        let mapping = buffer.map(MapMode::Plain, false).unwrap();
+        mapping.bytes().write(0, &[1; SIZE]).unwrap();
+        let number = gated.copy(target.buffer().gpu_address(), mapping.gpu_address());
+        mapping.use_until(&gated.done, number);
+        drop(mapping);
+        assert_eq!(buffer.map(MapMode::Plain, false).err(), Some(Error::WasStillDrawing));
+        assert_eq!(
+            buffer.map(MapMode::Discard, false).err(),
+            Some(Error::WasStillDrawing),
+            "the pool has one contents"
+        );
+        assert!(buffer.map(MapMode::NoOverwrite, false).is_ok());
+        gated.gate.signal(number).unwrap();
+        let mapping = buffer.map(MapMode::Plain, true).unwrap();
+        assert_eq!(first_byte(&target), 1, "the wait ended before the work that uses the buffer");
+        mapping.bytes().write(0, &[2; SIZE]).unwrap();
+    });
+}
+
+#[test]
+fn a_discard_renames_and_leaves_queued_work_the_old_contents() {
+    World::new().run(|_, device| {
+        let (buffer, mut gated) = (dynamic(device, 4), Gated::new(device));
+        let target = device.create_buffer(4 * SIZE as u64, Placement::System).unwrap().map().unwrap();
+        let mut addresses = Vec::new();
+        for round in 0..4u8 {
+            let mapping = buffer.map(MapMode::Discard, false).unwrap();
+            mapping.bytes().write(0, &[round + 1; SIZE]).unwrap();
+            let to = target.buffer().gpu_address() + u64::from(round) * SIZE as u64;
+            let number = gated.copy(to, mapping.gpu_address());
+            mapping.use_until(&gated.done, number);
+            addresses.push(mapping.gpu_address());
+        }
+        assert_eq!(buffer.contents(), 4);
+        addresses.sort_unstable();
+        addresses.dedup();
+        assert_eq!(addresses.len(), 4, "each discard gave contents that no work used");
+        assert_eq!(buffer.map(MapMode::Discard, false).err(), Some(Error::WasStillDrawing), "the pool is bounded");
+        gated.gate.signal(1).unwrap();
+        buffer.map(MapMode::Discard, true).unwrap();
+        assert_eq!(gated.done.value(), 1, "the contents used for longest come free first");
+        gated.gate.signal(4).unwrap();
+        gated.done.wait(4, None).unwrap();
+        for round in 0..4 {
+            let mut bytes = vec![0; SIZE];
+            target.read(round * SIZE, &mut bytes).unwrap();
+            assert!(bytes.iter().all(|byte| usize::from(*byte) == round + 1), "copy {round} saw another's contents");
+        }
+    });
+}
+
+#[test]
+fn idle_contents_are_not_renamed_and_no_overwrite_keeps_the_bytes() {
+    World::new().run(|_, device| {
+        let buffer = dynamic(device, 8);
+        let address = buffer.map(MapMode::Discard, false).unwrap().gpu_address();
+        for _ in 0..10 {
+            assert_eq!(buffer.map(MapMode::Discard, false).unwrap().gpu_address(), address);
+        }
+        assert_eq!(buffer.contents(), 1);
+        buffer.map(MapMode::Plain, true).unwrap().bytes().write(9, b"kept").unwrap();
+        let mut bytes = [0; 4];
+        buffer.map(MapMode::NoOverwrite, false).unwrap().bytes().read(9, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"kept");
+    });
+}
+
+#[test]
+fn a_plain_map_waits_for_every_fence_that_was_named() {
+    World::new().run(|_, device| {
+        let buffer = dynamic(device, 1);
+        let fences: Vec<Fence> = (0..3).map(|_| Fence::new(device, 0).unwrap()).collect();
+        let mapping = buffer.map(MapMode::Plain, true).unwrap();
+        for fence in &fences {
+            mapping.use_until(fence, 5);
+            mapping.use_until(fence, 3);
+        }
+        drop(mapping);
+        for fence in &fences {
+            fence.signal(4).unwrap();
+            assert_eq!(buffer.map(MapMode::Plain, false).err(), Some(Error::WasStillDrawing), "4 of 5");
+            fence.signal(5).unwrap();
+        }
+        assert!(buffer.map(MapMode::Plain, false).is_ok());
+    });
+}
+
+#[test]
+fn contents_that_are_mapped_are_never_renamed() {
+    World::new().run(|_, device| {
+        let buffer = dynamic(device, 2);
+        let first = buffer.map(MapMode::Discard, true).unwrap();
+        let second = buffer.map(MapMode::Discard, true).unwrap();
+        assert_ne!(first.gpu_address(), second.gpu_address());
+        assert_eq!(buffer.map(MapMode::Discard, true).err(), Some(Error::AllMapped));
+        drop(first);
+        assert!(buffer.map(MapMode::Discard, true).is_ok());
+    });
+}
+
+#[test]
+fn impossible_pools_are_refused() {
+    World::new().run(|_, device| {
+        for most in [0, CONTENTS_MAX + 1, usize::MAX] {
+            let refused = device.create_dynamic_buffer(4096, Placement::System, most).err();
+            assert!(matches!(refused, Some(Error::BadArgument(_))), "{most}");
+        }
+        let hidden = device.create_dynamic_buffer(4096, Placement::Vram, 2).err();
+        assert_eq!(hidden, Some(Error::NotMappable));
+        assert!(device.create_dynamic_buffer(0, Placement::System, 2).is_err());
+    });
+}
+
+#[test]
+fn many_threads_discard_and_every_copy_sees_what_its_thread_wrote() {
+    const THREADS: u64 = 6;
+    const ROUNDS: u64 = 60;
+    World::new().run(|world, device| {
+        // Room for all threads at once, and not much more: they meet.
+        let buffer = dynamic(device, THREADS as usize + 2);
+        let bad = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (buffer, bad, process) = (&buffer, &bad, &world.process);
+                scope.spawn(move || {
+                    let _attached = process.attach();
+                    let mut queue = Queue::new(device, Node::Copy, QueueOptions::default()).unwrap();
+                    let done = Fence::new(device, 0).unwrap();
+                    let target = device.create_buffer(SIZE as u64, Placement::System).unwrap().map().unwrap();
+                    for round in 1..=ROUNDS {
+                        let byte = (thread * 40 + round) as u8;
+                        let mapping = buffer.map(MapMode::Discard, true).unwrap();
+                        mapping.use_until(&done, round);
+                        mapping.bytes().write(0, &[byte; SIZE]).unwrap();
+                        let (to, from) = (target.buffer().gpu_address(), mapping.gpu_address());
+                        queue
+                            .submit(|commands| {
+                                commands.copy(to, from, SIZE as u64)?;
+                                commands.signal(&done, round)
+                            })
+                            .unwrap();
+                        drop(mapping);
+                        done.wait(round, Some(Duration::from_secs(60))).unwrap();
+                        let mut bytes = vec![0; SIZE];
+                        target.read(0, &mut bytes).unwrap();
+                        bad.fetch_add(bytes.iter().filter(|seen| **seen != byte).count() as u64, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert_eq!(bad.load(Ordering::Relaxed), 0, "bytes that another thread wrote");
+        assert!(buffer.contents() <= THREADS as usize + 2);
+    });
+}
