@@ -28,7 +28,7 @@ mod vidsch;
 
 pub use adapter::{ProblemCode, StartError};
 pub use interrupt::Counters;
-pub use loader::{DriverId, DriverImage, Image, ImageError, ImageKind, LoadError, Resolver};
+pub use loader::{DriverId, DriverImage, Image, ImageError, ImageKind, LoadError, PdbIdentity, Resolver};
 pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig, PnpError};
 pub use pci::PciError;
 pub use process::{Attached, Process};

@@ -19,7 +19,7 @@ use crate::ram::Ram;
 use crate::verifier::pool::Pool;
 use crate::verifier::{Bugcheck, Verifier};
 
-pub use image::{Image, ImageError, ImageKind, Resolver};
+pub use image::{Image, ImageError, ImageKind, PdbIdentity, Resolver};
 
 /// A loaded driver of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,20 +2,22 @@
 
 use std::io::Cursor;
 
+use super::PdbIdentity;
+
 /// Symbols of one image.
 pub(crate) struct Symbols {
     pdb: Vec<u8>,
 }
 
 impl Symbols {
-    /// The symbols in `pdb`, if they belong to the image whose debug directory names `wanted` (path, GUID, age).
-    pub(crate) fn new(pdb: Vec<u8>, wanted: Option<(&str, [u8; 16], u32)>) -> Option<Self> {
-        let (_, guid, age) = wanted?;
+    /// The symbols in `pdb`, if they belong to the image that wants `wanted`.
+    pub(crate) fn new(pdb: Vec<u8>, wanted: Option<&PdbIdentity>) -> Option<Self> {
+        let wanted = wanted?;
         let symbols = Self { pdb };
         let belongs = {
             let mut pdb = symbols.open()?;
             let header = pdb.pdb_information().ok()?;
-            header.guid.to_bytes_le() == guid && header.age == age
+            header.guid.to_bytes_le() == wanted.guid && header.age == wanted.age
         };
         belongs.then_some(symbols)
     }

@@ -1,7 +1,10 @@
 //! PE images loaded into this process: the part of a kernel's image loader that a driver or DLL can see.
 //!
 //! An image is untrusted input: every offset is checked before it is followed, and a broken image gets a named refusal with
-//! nothing left behind.
+//! nothing left behind. Work and memory are bounded by the size of the file, see [`Allowance`], which itself is bounded.
+
+mod allowance;
+mod error;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,74 +14,14 @@ use object::LittleEndian as LE;
 use object::pe;
 use object::read::pe::{ImageNtHeaders, ImageOptionalHeader, Import, PeFile64};
 
+use allowance::Allowance;
+pub use error::{ImageError, ImageKind};
+
 /// Largest image accepted, in bytes of address space.
-const IMAGE_MAX: u32 = 64 << 20;
+const SPACE_MAX: u32 = 64 << 20;
 const PAGE: u32 = 4096;
-
-/// Which kind of image is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ImageKind {
-    /// A kernel driver: native subsystem.
-    Driver,
-    /// A user-mode DLL: Windows subsystem, DLL characteristic.
-    Dll,
-}
-
-/// Why an image was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ImageError {
-    /// The file is not a PE image, or ends inside a structure.
-    NotAnImage(String),
-    /// The image is for a 32-bit processor.
-    Not64Bit,
-    /// The image is for another processor; the PE machine number.
-    WrongMachine(u16),
-    /// The subsystem or the characteristics do not fit the kind asked for.
-    WrongKind { wanted: ImageKind, subsystem: u16 },
-    /// A header value is out of range.
-    BadHeader(&'static str),
-    /// A section lies outside the file or the image, overlaps another, or is writable and executable at once.
-    BadSection { name: String, problem: &'static str },
-    /// A relocation is of an unknown type or outside the image.
-    BadRelocation { rva: u32 },
-    /// Imports that nothing here provides, as `module!name`.
-    UnresolvedImports(Vec<String>),
-    /// An import by ordinal; only names are resolved.
-    ImportByOrdinal { module: String, ordinal: u16 },
-    /// The image wants thread-local storage or a delay-loaded import, which nothing provides.
-    Unsupported(&'static str),
-    /// No memory for the image.
-    OutOfMemory,
-}
-
-impl fmt::Display for ImageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotAnImage(why) => write!(f, "not a PE image: {why}"),
-            Self::Not64Bit => f.write_str("a 32-bit image; build it for x86_64-pc-windows-msvc"),
-            Self::WrongMachine(machine) => write!(f, "for another processor (PE machine 0x{machine:04x}, need 0x8664)"),
-            Self::WrongKind { wanted: ImageKind::Driver, subsystem } => {
-                write!(f, "not a driver: subsystem {subsystem}, need 1 (native)")
-            }
-            Self::WrongKind { wanted: ImageKind::Dll, subsystem } => write!(f, "not a DLL (subsystem {subsystem})"),
-            Self::BadHeader(what) => write!(f, "bad header: {what}"),
-            Self::BadSection { name, problem } => write!(f, "section {name}: {problem}"),
-            Self::BadRelocation { rva } => write!(f, "bad relocation at RVA 0x{rva:x}"),
-            Self::UnresolvedImports(names) => write!(f, "unresolved imports: {}", names.join(", ")),
-            Self::ImportByOrdinal { module, ordinal } => write!(f, "import by ordinal: {module}#{ordinal}"),
-            Self::Unsupported(what) => write!(f, "the image needs {what}, which is not provided"),
-            Self::OutOfMemory => f.write_str("out of memory for the image"),
-        }
-    }
-}
-
-impl std::error::Error for ImageError {}
-
-impl From<object::read::Error> for ImageError {
-    fn from(error: object::read::Error) -> Self {
-        Self::NotAnImage(error.to_string())
-    }
-}
+/// Unresolved imports that are named; of more, only their number is told.
+const NAMED_MAX: usize = 32;
 
 /// Finds the address of an imported function: (module, name).
 pub type Resolver<'a> = dyn Fn(&str, &str) -> Option<usize> + 'a;
@@ -90,8 +33,28 @@ pub struct Image {
     size: u32,
     entry: Option<u32>,
     exports: BTreeMap<String, u32>,
-    /// The PDB's name and GUID with age, as the debug directory has them.
-    pdb: Option<(String, [u8; 16], u32)>,
+    pdb: Option<PdbIdentity>,
+}
+
+/// Which PDB belongs to an image, as its debug directory says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PdbIdentity {
+    /// File name given to the linker.
+    pub file: String,
+    /// GUID in its order of bytes.
+    pub guid: [u8; 16],
+    /// How often the PDB was written since.
+    pub age: u32,
+}
+
+/// GUID and age in hexadecimal digits, as symbol servers name folders.
+impl fmt::Display for PdbIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g, h, i, rest @ ..] = self.guid;
+        let (first, second, third) =
+            (u32::from_le_bytes([a, b, c, d]), u16::from_le_bytes([e, g]), u16::from_le_bytes([h, i]));
+        write!(f, "{first:08X}{second:04X}{third:04X}{:016X}{:X}", u64::from_be_bytes(rest), self.age)
+    }
 }
 
 // SAFETY: the mapping belongs to the object and is only handed out as addresses.
@@ -106,6 +69,14 @@ struct Section {
 }
 
 impl Image {
+    /// Largest file accepted, in bytes. Callers read no more than one byte beyond it.
+    pub const FILE_MAX: usize = 64 << 20;
+
+    /// The PDB that belongs to the image in `bytes`, `None` if it names none or is no image.
+    pub fn pdb_of(bytes: &[u8]) -> Option<PdbIdentity> {
+        parse(bytes).ok().as_ref().and_then(pdb)
+    }
+
     /// Loads `bytes` as an image of `kind`, its imports found by `resolve`. No code of the image runs.
     ///
     /// # Errors
@@ -114,6 +85,7 @@ impl Image {
         let file = parse(bytes)?;
         let size = check_headers(&file, kind)?;
         let sections = check_sections(&file, bytes, size)?;
+        let mut allowance = Allowance::of(bytes);
         for (index, what) in [
             (pe::IMAGE_DIRECTORY_ENTRY_TLS, "thread-local storage"),
             (pe::IMAGE_DIRECTORY_ENTRY_DELAY_IMPORT, "delay-loaded imports"),
@@ -137,16 +109,12 @@ impl Image {
             base: reserve(size)?,
             size,
             entry,
-            exports: exports(&file, size)?,
-            pdb: file
-                .data_directories()
-                .get(pe::IMAGE_DIRECTORY_ENTRY_DEBUG)
-                .and_then(|_| object::Object::pdb_info(&file).ok().flatten())
-                .map(|info| (String::from_utf8_lossy(info.path()).into_owned(), info.guid(), info.age())),
+            exports: exports(&file, size, &mut allowance)?,
+            pdb: pdb(&file),
         };
         image.copy(&file, bytes)?;
         image.relocate(&file, optional.image_base())?;
-        image.bind(&file, resolve)?;
+        image.bind(&file, resolve, &mut allowance)?;
         image.protect(&sections)?;
         Ok(image)
     }
@@ -181,9 +149,9 @@ impl Image {
         self.exports.keys().map(String::as_str)
     }
 
-    /// PDB path, GUID and age from the debug directory.
-    pub fn pdb(&self) -> Option<(&str, [u8; 16], u32)> {
-        self.pdb.as_ref().map(|(path, guid, age)| (path.as_str(), *guid, *age))
+    /// The PDB that belongs to it.
+    pub fn pdb(&self) -> Option<&PdbIdentity> {
+        self.pdb.as_ref()
     }
 
     /// Offset in the image of an address, if it lies inside.
@@ -246,12 +214,13 @@ impl Image {
         Ok(())
     }
 
-    fn bind(&self, file: &PeFile64<'_>, resolve: &Resolver<'_>) -> Result<(), ImageError> {
+    fn bind(&self, file: &PeFile64<'_>, resolve: &Resolver<'_>, allowance: &mut Allowance) -> Result<(), ImageError> {
         let Some(table) = file.import_table()? else { return Ok(()) };
-        let mut missing = Vec::new();
+        let (mut first, mut all) = (Vec::new(), 0);
         let mut descriptors = table.descriptors()?;
         while let Some(descriptor) = descriptors.next()? {
-            let module = String::from_utf8_lossy(table.name(descriptor.name.get(LE))?).into_owned();
+            allowance.take(size_of::<pe::ImageImportDescriptor>())?;
+            let module = allowance.name(table.name(descriptor.name.get(LE))?)?;
             let names = match descriptor.original_first_thunk.get(LE) {
                 0 => descriptor.first_thunk.get(LE),
                 rva => rva,
@@ -259,20 +228,26 @@ impl Image {
             let mut thunks = table.thunks(names)?;
             let mut slot = descriptor.first_thunk.get(LE);
             while let Some(thunk) = thunks.next::<pe::ImageNtHeaders64>()? {
+                allowance.take(size_of::<u64>())?;
                 match table.import::<pe::ImageNtHeaders64>(thunk)? {
                     Import::Ordinal(ordinal) => return Err(ImageError::ImportByOrdinal { module, ordinal }),
                     Import::Name(_, name) => {
-                        let name = String::from_utf8_lossy(name);
+                        let name = allowance.name(name)?;
                         match resolve(&module, &name) {
                             Some(address) => self.write(slot, &(address as u64).to_le_bytes())?,
-                            None => missing.push(format!("{module}!{name}")),
+                            None => {
+                                all += 1;
+                                if first.len() < NAMED_MAX {
+                                    first.push(format!("{module}!{name}"));
+                                }
+                            }
                         }
                     }
                 }
                 slot = slot.checked_add(8).ok_or(ImageError::BadHeader("import table"))?;
             }
         }
-        if missing.is_empty() { Ok(()) } else { Err(ImageError::UnresolvedImports(missing)) }
+        if all == 0 { Ok(()) } else { Err(ImageError::UnresolvedImports { first, all }) }
     }
 
     fn protect(&self, sections: &[Section]) -> Result<(), ImageError> {
@@ -317,6 +292,9 @@ impl Section {
 }
 
 fn parse(bytes: &[u8]) -> Result<PeFile64<'_>, ImageError> {
+    if bytes.len() > Image::FILE_MAX {
+        return Err(ImageError::TooLarge(bytes.len()));
+    }
     match object::FileKind::parse(bytes) {
         Ok(object::FileKind::Pe64) => {}
         Ok(object::FileKind::Pe32) => return Err(ImageError::Not64Bit),
@@ -350,7 +328,7 @@ fn check_headers(file: &PeFile64<'_>, kind: ImageKind) -> Result<u32, ImageError
         return Err(ImageError::BadHeader("section alignment is not 4096"));
     }
     let size = optional.size_of_image();
-    if size == 0 || size > IMAGE_MAX || size % PAGE != 0 {
+    if size == 0 || size > SPACE_MAX || size % PAGE != 0 {
         return Err(ImageError::BadHeader("SizeOfImage"));
     }
     if optional.size_of_headers() > size {
@@ -378,7 +356,7 @@ fn check_sections(file: &PeFile64<'_>, bytes: &[u8], image_size: u32) -> Result<
         }
         let (offset, raw) = header.pe_file_range();
         if raw > end - rva || u64::from(offset) + u64::from(raw) > bytes.len() as u64 {
-            return refuse("its data lies outside the file");
+            return refuse("its data lies outside the file, which may have been cut off");
         }
         let characteristics = header.characteristics.get(LE).0;
         if characteristics & pe::IMAGE_SCN_MEM_WRITE.0 != 0 && characteristics & pe::IMAGE_SCN_MEM_EXECUTE.0 != 0 {
@@ -393,18 +371,30 @@ fn check_sections(file: &PeFile64<'_>, bytes: &[u8], image_size: u32) -> Result<
     Ok(sections)
 }
 
-fn exports(file: &PeFile64<'_>, image_size: u32) -> Result<BTreeMap<String, u32>, ImageError> {
+fn exports(
+    file: &PeFile64<'_>,
+    image_size: u32,
+    allowance: &mut Allowance,
+) -> Result<BTreeMap<String, u32>, ImageError> {
     let mut names = BTreeMap::new();
     let Some(table) = file.export_table()? else { return Ok(names) };
-    for export in table.exports()? {
-        let Some(name) = export.name else { continue };
-        if let object::read::pe::ExportTarget::Address(rva) = export.target
-            && rva < image_size
-        {
-            names.insert(String::from_utf8_lossy(name).into_owned(), rva);
+    for (pointer, index) in table.name_iter() {
+        // An entry of the table of names and one of the table of ordinals.
+        allowance.take(size_of::<u32>() + size_of::<u16>())?;
+        let name = allowance.name(table.name_from_pointer(pointer)?)?;
+        let rva = table.address_by_index(index)?;
+        // What another module is to provide is no function of this image.
+        if !table.is_forward(rva) && rva < image_size {
+            names.insert(name, rva);
         }
     }
     Ok(names)
+}
+
+fn pdb(file: &PeFile64<'_>) -> Option<PdbIdentity> {
+    // Debug information that cannot be read is no reason to refuse an image.
+    let info = object::Object::pdb_info(file).ok().flatten()?;
+    Some(PdbIdentity { file: String::from_utf8_lossy(info.path()).into_owned(), guid: info.guid(), age: info.age() })
 }
 
 fn reserve(size: u32) -> Result<NonNull<u8>, ImageError> {
