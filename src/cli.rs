@@ -4,16 +4,17 @@ use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::error::ErrorKind as UsageKind;
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::setup::{DriverChoice, VariantOptions};
+use crate::setup::{DriverChoice, SetupError, VariantOptions};
 use crate::{bench, hlk, run, timeline};
 
 /// Exit code: everything done.
 pub const EXIT_OK: u8 = 0;
 /// Exit code: bytes came back wrong, a conformance case failed.
 pub const EXIT_FAILED: u8 = 1;
-/// Exit code: a file is missing or unreadable, or the command line is wrong.
+/// Exit code: a file is missing or unreadable, a driver cannot be loaded, or the command line is wrong.
 pub const EXIT_INPUT: u8 = 2;
 /// Exit code: the machine could not be booted, or stopped while in use.
 pub const EXIT_MACHINE: u8 = 3;
@@ -22,14 +23,15 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  everything done
   1  bytes came back wrong, or a conformance case failed
-  2  a file is missing or unreadable (the others are still done), or the command line is wrong
+  2  a file is missing or unreadable (the others are still done), the file given as driver cannot be loaded as one, or the
+     command line is wrong
   3  the machine could not be booted, or stopped while in use";
 
 /// A GPU that takes its work straight from user mode: driver, operating-system side and emulated PCIe device.
 ///
 /// Without a command, `run` is done on the repository's README and on this executable.
 #[derive(Debug, Parser)]
-#[command(name = "campanile", version, after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
+#[command(name = "campanile", version, after_help = EXIT_CODES, subcommand_precedence_over_arg = true)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -65,7 +67,7 @@ enum Command {
     Timeline(TimelineArguments),
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default, PartialEq)]
 struct RunArguments {
     /// Files to stream [default: the repository's README.md and this executable].
     files: Vec<PathBuf>,
@@ -126,7 +128,7 @@ struct TimelineArguments {
     synthetic: Option<usize>,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default, PartialEq)]
 struct MachineArguments {
     /// Variant of the GPU: `default`, or a list such as `doorbells=4,vram=64M`.
     ///
@@ -146,9 +148,25 @@ pub(crate) fn print(text: &str) {
     }
 }
 
+/// The exit code that stands for a machine that could not be booted or taken down.
+pub(crate) fn exit_code(error: &SetupError) -> u8 {
+    if error.is_input() { EXIT_INPUT } else { EXIT_MACHINE }
+}
+
+impl Cli {
+    /// Before a command stand only the options that every command has; those of `run` would be lost there.
+    fn checked(self) -> Result<Self, clap::Error> {
+        if self.command.is_none() || self.run == RunArguments::default() {
+            return Ok(self);
+        }
+        let rule = "files and the options of a command come after its name; a file with the name of a command is given as ./NAME";
+        Err(Self::command().error(UsageKind::ArgumentConflict, rule))
+    }
+}
+
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse().checked().unwrap_or_else(|error| error.exit());
     if let Some(driver) = cli.driver {
         driver.select();
     }
@@ -204,6 +222,37 @@ mod tests {
         assert!(cli.command.is_none());
         assert_eq!(cli.run.files, ["a", "b"].map(PathBuf::from));
         assert!(cli.run.json);
+    }
+
+    fn parse(arguments: &[&str]) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from([&["campanile"], arguments].concat())?.checked()
+    }
+
+    #[test]
+    fn the_driver_may_be_named_before_the_command_and_after_it() {
+        let pe = DriverChoice::from(std::ffi::OsString::from("pe"));
+        for arguments in
+            [&["--driver", "pe", "run", "a"][..], &["run", "--driver", "pe", "a"], &["--driver=pe", "run", "a"]]
+        {
+            let cli = parse(arguments).unwrap();
+            assert_eq!(cli.driver.as_ref(), Some(&pe), "{arguments:?}");
+            let Some(Command::Run(run)) = cli.command else { panic!("{arguments:?} are not for run") };
+            assert_eq!(run.files, [PathBuf::from("a")], "{arguments:?}");
+        }
+        assert!(matches!(parse(&["--driver", "pe", "hlk"]).unwrap().command, Some(Command::Hlk(_))));
+        assert!(matches!(parse(&["--driver", "pe", "bench"]).unwrap().command, Some(Command::Bench(_))));
+        let cli = parse(&["--driver", "pe", "a"]).unwrap();
+        assert!(cli.command.is_none() && cli.run.files == [PathBuf::from("a")]);
+    }
+
+    #[test]
+    fn what_would_be_lost_before_a_command_is_refused() {
+        for arguments in [&["--json", "run", "a"][..], &["a", "run"], &["--device-variant", "vram=64M", "bench"]] {
+            let error = parse(arguments).unwrap_err();
+            assert_eq!(error.kind(), UsageKind::ArgumentConflict, "{arguments:?}");
+            assert_eq!(error.exit_code(), i32::from(EXIT_INPUT));
+        }
+        assert_eq!(parse(&["./run"]).unwrap().run.files, [PathBuf::from("./run")]);
     }
 
     #[test]

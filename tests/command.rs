@@ -134,6 +134,95 @@ fn a_variant_that_cannot_be_is_refused_by_name() {
     assert!(!text(&output.stderr).is_empty());
 }
 
+/// A file of `target/pe`, where `cargo xtask pe` builds the Windows images.
+fn image(name: &str) -> PathBuf {
+    let path = campanile::setup::shipped(name);
+    assert!(path.is_file(), "{} is missing; run `cargo xtask pe` first", path.display());
+    path
+}
+
+/// Files that are no driver, and what must be said about each.
+fn strangers(scratch: &Scratch) -> Vec<(PathBuf, &'static str)> {
+    let file = |name: &str, bytes: &[u8]| {
+        let path = scratch.0.join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    };
+    let driver = fs::read(image("campanile_kmd.sys")).unwrap();
+    let mut for_32_bits = driver.clone();
+    // The magic number of the optional header, behind the PE signature and the file header.
+    let header = u32::from_le_bytes(driver[0x3c..0x40].try_into().unwrap()) as usize;
+    for_32_bits[header + 24..header + 26].copy_from_slice(&0x10b_u16.to_le_bytes());
+    vec![
+        (scratch.0.join("missing.sys"), "No such file"),
+        (scratch.0.clone(), "is a directory"),
+        ("/dev/zero".into(), "is a device"),
+        (file("text.sys", b"a text with the name of a driver\n"), "not a PE image"),
+        (file("empty.sys", b""), "not a PE image"),
+        (std::env::current_exe().unwrap(), "not a PE image"),
+        (file("old.sys", &for_32_bits), "32-bit"),
+        (file("cut.sys", &driver[..driver.len() / 2]), "cut off"),
+        (file("header.sys", &driver[..0x100]), "not a PE image"),
+        (image("campanile_umd.dll"), "not a driver: subsystem 2"),
+        // Its DriverEntry knows no mistake named after this service, and does not register.
+        (image("test/faulty.sys"), "DriverEntry failed with STATUS_OBJECT_NAME_NOT_FOUND"),
+    ]
+}
+
+#[test]
+fn a_file_that_is_no_driver_is_refused_by_every_command_with_the_reason_and_what_to_do() {
+    let scratch = Scratch::new("drivers");
+    let file = scratch.file("file", 1000);
+    for (path, reason) in strangers(&scratch) {
+        let path = path.to_str().unwrap();
+        for arguments in [
+            &["run", "--driver", path, &file][..],
+            &["hlk", "--driver", path, "--filter", "Capabilities."],
+            &["--driver", path, "bench", "--quick", "--filter", "P4"],
+        ] {
+            let output = campanile(arguments);
+            let errors = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+            assert!(errors.contains(path) && errors.contains(reason), "{arguments:?}: {errors}");
+            assert!(errors.contains("Name a") && errors.contains("--driver"), "{arguments:?}: {errors}");
+            assert_eq!(errors.lines().count(), 1, "{arguments:?}: {errors}");
+            assert!(output.stdout.is_empty(), "{arguments:?}: {}", text(&output.stdout));
+        }
+    }
+}
+
+#[test]
+fn a_driver_image_of_ours_without_its_dll_is_refused() {
+    let scratch = Scratch::new("alone");
+    let alone = scratch.0.join("campanile_kmd.sys");
+    fs::copy(image("campanile_kmd.sys"), &alone).unwrap();
+    let output = campanile(&["run", "--driver", alone.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    let errors = text(&output.stderr);
+    assert!(errors.contains("user-mode driver") && errors.contains("campanile_umd.dll: No such file"), "{errors}");
+    // Something else by that name.
+    fs::copy(&alone, scratch.0.join("campanile_umd.dll")).unwrap();
+    let errors = text(&campanile(&["hlk", "--driver", alone.to_str().unwrap()]).stderr);
+    assert!(errors.contains("campanile_umd.dll: not a DLL"), "{errors}");
+}
+
+#[test]
+fn the_images_do_the_main_job_wherever_the_option_stands_and_reports_say_so() {
+    let scratch = Scratch::new("images");
+    let file = scratch.file("file", 3 * CHUNK + 17);
+    image("campanile_kmd.sys");
+    for arguments in [&["--driver", "pe", "run", "--json", &file][..], &["run", "--driver", "pe", "--json", &file]] {
+        let output = campanile(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
+        let report = json(&output);
+        assert_eq!(report["files"][0]["verified"], true);
+        for (key, name) in [("driver", "campanile_kmd.sys"), ("user_mode_driver", "campanile_umd.dll")] {
+            let found = report[key].as_str().unwrap();
+            assert!(found.contains(&format!("{name} (PDB ")), "{key}: {found}");
+        }
+    }
+}
+
 #[test]
 fn help_and_version_are_there_for_every_command() {
     for arguments in [&["--help"][..], &["run", "--help"], &["bench", "--help"], &["hlk", "--help"]] {
@@ -160,11 +249,19 @@ fn cases_are_listed_and_filtered() {
 
 #[test]
 fn passing_cases_are_reported_as_json() {
-    let output = campanile(&["hlk", "--json", "--filter", "Capabilities.AdapterIsComputeOnly"]);
+    let output = campanile(&["hlk", "--json", "--driver", "linked", "--filter", "Capabilities.AdapterIsComputeOnly"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
     let report = json(&output);
     assert_eq!((&report["total"], &report["passed"], &report["failed"]), (&1.into(), &1.into(), &0.into()));
     assert_eq!(report["cases"][0]["status"], "passed");
+    assert_eq!((&report["driver"], &report["user_mode_driver"]), (&"linked".into(), &"linked".into()));
+    image("campanile_kmd.sys");
+    let output = campanile(&["hlk", "--driver", "pe", "--filter", "Capabilities.AdapterIsComputeOnly"]);
+    let lines = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{lines}");
+    let wanted = ["\ndriver: ", "campanile_kmd.sys (PDB ", "\nuser-mode driver: ", "campanile_umd.dll (PDB "];
+    assert!(wanted.iter().all(|wanted| lines.contains(wanted)), "{lines}");
+    assert!(lines.trim_end().ends_with("1 passed, 0 failed, 0 skipped"), "{lines}");
 }
 
 #[test]

@@ -14,9 +14,9 @@ mod report;
 
 use std::fmt;
 
-use crate::cli::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK, print};
+use crate::cli::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK, exit_code, print};
 use crate::clock::Latencies;
-use crate::setup::{DriverChoice, SetupError, System, SystemOptions, VariantOptions};
+use crate::setup::{Drivers, SetupError, System, SystemOptions, VariantOptions};
 use crate::user;
 pub use report::{Figures, PeerReport, Ratio, Report, RowReport};
 
@@ -143,7 +143,10 @@ pub fn command(options: &Options) -> u8 {
         Ok(report) => print(&if options.json { report.to_json() } else { report.to_table() }),
         Err(error) => {
             eprintln!("campanile: {error}");
-            return EXIT_MACHINE;
+            return match &error {
+                BenchError::Setup(error) => exit_code(error),
+                _ => EXIT_MACHINE,
+            };
         }
     }
     EXIT_OK
@@ -174,7 +177,7 @@ pub fn measure(options: &Options, rows: &[&'static Row]) -> Result<Report, Bench
         system.shutdown()?;
         reports.push(RowReport::new(row, &measured));
     }
-    Ok(Report { driver: DriverChoice::selected().to_string(), user_mode_driver: user::selected_name(), rows: reports })
+    Ok(Report { drivers: Drivers::selected(), rows: reports })
 }
 
 /// What one round measured.

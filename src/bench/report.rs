@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{Round, Row};
 use crate::clock::Latencies;
+use crate::setup::Drivers;
 use crate::table::render;
 
 /// Median and 99th percentile of one measurement.
@@ -66,10 +67,9 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 /// All rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Kernel-mode driver: `linked`, or the path of its image.
-    pub driver: String,
-    /// User-mode driver: `linked`, or the path of the DLL.
-    pub user_mode_driver: String,
+    /// What was measured.
+    #[serde(flatten)]
+    pub drivers: Drivers,
     /// In the order measured.
     pub rows: Vec<RowReport>,
 }
@@ -169,7 +169,7 @@ impl Report {
     pub fn to_table(&self) -> String {
         let lines: Vec<Vec<String>> = self.rows.iter().flat_map(RowReport::lines).collect();
         let table = render(&["", "p50", "p99", "unit", "ratio to the first peer"], &lines);
-        format!("{table}\n\ndriver: {}\nuser-mode driver: {}", self.driver, self.user_mode_driver)
+        format!("{table}\n\n{}", self.drivers)
     }
 }
 
@@ -204,8 +204,7 @@ mod tests {
     #[test]
     fn json_has_exactly_the_promised_keys() {
         let row = super::super::ROWS[0];
-        let (driver, user_mode_driver) = ("linked".to_owned(), "linked".to_owned());
-        let report = Report { driver, user_mode_driver, rows: vec![RowReport::new(row, &rounds())] };
+        let report = Report { drivers: Drivers::default(), rows: vec![RowReport::new(row, &rounds())] };
         let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
         let keys = |value: &serde_json::Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
         assert_eq!(keys(&value), ["driver", "rows", "user_mode_driver"]);

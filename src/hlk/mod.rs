@@ -30,8 +30,8 @@ mod queue;
 mod residency;
 mod submission;
 
-use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_OK, print};
-use crate::setup::VariantOptions;
+use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_OK, exit_code, print};
+use crate::setup::{self, Drivers, VariantOptions};
 pub use case::{Boot, Case, CaseInfo, Failure};
 pub use report::{CaseReport, Report, Status};
 pub use runner::{release_shared, run};
@@ -87,7 +87,12 @@ pub fn command(options: &Options) -> u8 {
         print(&if options.json { report::list_json(&selected) } else { report::list_text(&selected) });
         return EXIT_OK;
     }
-    let mut done = Report::default();
+    // Drivers that cannot be loaded say nothing about the cases.
+    if let Err(error) = setup::check_drivers() {
+        eprintln!("campanile: {error}");
+        return exit_code(&error);
+    }
+    let mut done = Report { drivers: Drivers::selected(), ..Report::default() };
     for case in selected {
         let outcome = run(case, &options.variant.0);
         if !options.json {

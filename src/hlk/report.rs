@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::case::CaseInfo;
-use crate::setup::SetupError;
+use crate::setup::{Drivers, SetupError};
 
 /// How a case ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -74,6 +74,9 @@ impl CaseReport {
 /// All outcomes.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
+    /// What the cases ran on.
+    #[serde(flatten)]
+    pub drivers: Drivers,
     /// Cases run.
     pub total: usize,
     /// Passed.
@@ -103,9 +106,10 @@ impl Report {
         serde_json::to_string_pretty(self).expect("a report holds only strings and numbers")
     }
 
-    /// The last line.
+    /// What the cases ran on, and as the last line the sum.
     pub fn summary(&self) -> String {
-        format!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+        let Self { drivers, passed, failed, skipped, .. } = self;
+        format!("{drivers}\n{passed} passed, {failed} failed, {skipped} skipped")
     }
 }
 
@@ -156,7 +160,8 @@ mod tests {
             report.add(case(status));
         }
         assert_eq!((report.total, report.passed, report.failed, report.skipped), (4, 2, 1, 1));
-        assert_eq!(report.summary(), "2 passed, 1 failed, 1 skipped");
+        report.drivers = Drivers { driver: "linked".into(), user_mode_driver: "a.dll (PDB 1)".into() };
+        assert_eq!(report.summary(), "driver: linked\nuser-mode driver: a.dll (PDB 1)\n2 passed, 1 failed, 1 skipped");
     }
 
     #[test]
@@ -165,7 +170,7 @@ mod tests {
         report.add(case(Status::Passed));
         let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
         let keys = |value: &serde_json::Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
-        assert_eq!(keys(&value), ["cases", "failed", "passed", "skipped", "total"]);
+        assert_eq!(keys(&value), ["cases", "driver", "failed", "passed", "skipped", "total", "user_mode_driver"]);
         assert_eq!(keys(&value["cases"][0]), ["area", "ms", "name", "page", "status"]);
         assert_eq!(value["cases"][0]["status"], "passed");
     }

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK, print};
+use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK, exit_code, print};
 use crate::clock::{self, Clock};
-use crate::setup::{DriverChoice, SetupError, System, SystemOptions, VariantOptions};
+use crate::setup::{Drivers, SetupError, System, SystemOptions, VariantOptions};
 use crate::trace::{Trace, perfetto};
 use crate::user::{self, Adapter};
 use pipeline::{Finished, Pipeline};
@@ -116,7 +116,10 @@ pub fn command(options: &Options) -> u8 {
         Ok(outcome) => outcome,
         Err(error) => {
             eprintln!("campanile: {error}");
-            return EXIT_MACHINE;
+            return match &error {
+                RunError::Setup(error) => exit_code(error),
+                RunError::Driver(_) => EXIT_MACHINE,
+            };
         }
     };
     for (path, error) in &outcome.unreadable {
@@ -257,12 +260,7 @@ impl Streamer {
         let mismatches = self.files.iter().filter_map(|file| file.mismatch.clone()).collect();
         let totals = self.pipeline.totals(bytes, self.seconds, gpu)?;
         Ok(Outcome {
-            report: Report {
-                driver: DriverChoice::selected().to_string(),
-                user_mode_driver: user::selected_name(),
-                files: self.files,
-                totals,
-            },
+            report: Report { drivers: Drivers::selected(), files: self.files, totals },
             unreadable: self.unreadable,
             mismatches,
             trace: None,

@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 
+use crate::setup::Drivers;
 use crate::table::{grouped, render};
 
 /// A run's files and figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Kernel-mode driver: `linked`, or the path of its image.
-    pub driver: String,
-    /// User-mode driver: `linked`, or the path of the DLL.
-    pub user_mode_driver: String,
+    /// What it ran on.
+    #[serde(flatten)]
+    pub drivers: Drivers,
     /// Files that were read to their end.
     pub files: Vec<FileReport>,
     /// Figures over all of them.
@@ -81,11 +81,8 @@ impl Report {
             text = render(&["file", "bytes", "sha256", ""], &files);
             text.push_str("\n\n");
         }
-        let mut rows: Vec<Vec<String>> = [("driver", &self.driver), ("user-mode driver", &self.user_mode_driver)]
-            .map(|(name, which)| vec![name.to_owned(), which.clone()])
-            .into();
-        rows.extend(self.totals.rows());
-        text.push_str(&render(&["", ""], &rows));
+        text.push_str(&render(&["", ""], &self.totals.rows()));
+        text.push_str(&format!("\n\n{}", self.drivers));
         text
     }
 }
@@ -123,8 +120,7 @@ mod tests {
 
     fn report() -> Report {
         Report {
-            driver: "a.sys".to_owned(),
-            user_mode_driver: "linked".to_owned(),
+            drivers: Drivers { driver: "a.sys".to_owned(), user_mode_driver: "linked".to_owned() },
             files: vec![FileReport {
                 path: "a".to_owned(),
                 bytes: 5,

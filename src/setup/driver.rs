@@ -1,10 +1,15 @@
 //! Which driver the machines of this process load.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use dxgkrnl::DriverImage;
+use dxgkrnl::{DriverImage, Image};
+use serde::Serialize;
+
+use super::image_file;
+use crate::user;
 
 /// A driver to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,17 +23,19 @@ pub enum DriverChoice {
 /// Environment variable that names the driver when the command line does not: `linked`, `pe` or a path.
 pub const DRIVER_VARIABLE: &str = "CAMPANILE_DRIVER";
 
+/// Largest PDB that is read beside an image, in bytes.
+const PDB_MAX: usize = 256 << 20;
+
 static CHOICE: OnceLock<DriverChoice> = OnceLock::new();
 
-impl std::str::FromStr for DriverChoice {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(match text {
-            "linked" => Self::Linked,
-            "pe" => Self::Image(shipped("campanile_kmd.sys")),
-            path => Self::Image(path.into()),
-        })
+/// Any path is a choice; whether a driver is there is seen when it is loaded.
+impl From<OsString> for DriverChoice {
+    fn from(text: OsString) -> Self {
+        match text.to_str() {
+            Some("linked") => Self::Linked,
+            Some("pe") => Self::Image(shipped("campanile_kmd.sys")),
+            _ => Self::Image(text.into()),
+        }
     }
 }
 
@@ -54,8 +61,8 @@ impl DriverChoice {
 
     /// The selected driver, else what the environment names, else the linked one.
     pub fn selected() -> &'static Self {
-        CHOICE.get_or_init(|| match std::env::var(DRIVER_VARIABLE).as_deref().map(str::parse) {
-            Ok(Ok(choice)) => choice,
+        CHOICE.get_or_init(|| match std::env::var_os(DRIVER_VARIABLE) {
+            Some(text) if !text.is_empty() => text.into(),
             _ => Self::Linked,
         })
     }
@@ -75,8 +82,77 @@ impl DriverChoice {
             }
             Self::Image(path) => path,
         };
-        let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let bytes = image_file::read(path, Image::FILE_MAX).map_err(|error| format!("{}: {error}", path.display()))?;
         let name = path.file_stem().map_or_else(|| "driver".into(), |stem| stem.to_string_lossy().into_owned());
-        Ok(DriverImage::Pe { name, bytes, symbols: std::fs::read(path.with_extension("pdb")).ok() })
+        // A driver without symbols works as well; only what it does wrong has no name.
+        let symbols = image_file::read(&path.with_extension("pdb"), PDB_MAX).ok();
+        Ok(DriverImage::Pe { name, bytes, symbols })
+    }
+
+    /// What was selected, and which build of it: for an image its path and the identity of its PDB, as symbol servers have it.
+    fn identity(&self) -> String {
+        match self {
+            Self::Linked => self.to_string(),
+            Self::Image(path) => {
+                let bytes = image_file::read(path, Image::FILE_MAX).unwrap_or_default();
+                with_pdb(path, Image::pdb_of(&bytes).as_ref())
+            }
+        }
+    }
+}
+
+/// A path with the identity of the PDB that belongs to the file.
+pub(crate) fn with_pdb(path: &Path, pdb: Option<&dxgkrnl::PdbIdentity>) -> String {
+    match pdb {
+        Some(pdb) => format!("{} (PDB {pdb})", path.display()),
+        None => format!("{} (without PDB)", path.display()),
+    }
+}
+
+/// The drivers of this process, for reports: what was measured or tested must be known later.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Drivers {
+    /// Kernel-mode driver: `linked`, or path and PDB of its image.
+    pub driver: String,
+    /// User-mode driver: `linked`, or path and PDB of the DLL.
+    pub user_mode_driver: String,
+}
+
+impl Drivers {
+    /// Those that were selected.
+    pub fn selected() -> Self {
+        Self { driver: DriverChoice::selected().identity(), user_mode_driver: user::selected_identity() }
+    }
+}
+
+impl fmt::Display for Drivers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "driver: {}\nuser-mode driver: {}", self.driver, self.user_mode_driver)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_is_a_word_or_any_path() {
+        let choice = |text: &str| DriverChoice::from(OsString::from(text));
+        assert_eq!(choice("linked"), DriverChoice::Linked);
+        assert_eq!(choice("pe"), DriverChoice::Image(shipped("campanile_kmd.sys")));
+        assert_eq!(choice("./pe"), DriverChoice::Image("./pe".into()));
+        assert_eq!(choice("a b/other.sys"), DriverChoice::Image("a b/other.sys".into()));
+    }
+
+    #[test]
+    fn an_image_is_known_by_its_path_and_its_pdb() {
+        assert_eq!(DriverChoice::Linked.identity(), "linked");
+        let missing = DriverChoice::Image("nowhere/other.sys".into());
+        assert_eq!(missing.identity(), "nowhere/other.sys (without PDB)");
+        let mut guid = [0; 16];
+        guid[..8].copy_from_slice(&[0x78, 0x56, 0x34, 0x12, 0xcd, 0xab, 0x01, 0xef]);
+        guid[15] = 0xff;
+        let pdb = dxgkrnl::PdbIdentity { file: "other.pdb".into(), guid, age: 0x1a };
+        assert_eq!(with_pdb(Path::new("other.sys"), Some(&pdb)), "other.sys (PDB 12345678ABCDEF0100000000000000FF1A)");
     }
 }

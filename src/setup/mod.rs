@@ -2,6 +2,7 @@
 
 mod direct_bus;
 mod driver;
+pub mod image_file;
 mod variant;
 
 use std::fmt;
@@ -9,12 +10,13 @@ use std::sync::Arc;
 
 use campanile_device::{Gpu, Runner, Variant};
 use dxgkrnl::bus::Bus;
-use dxgkrnl::{DeviceId, DriverId, FeaturePolicy, Idle, Machine, MachineConfig};
+use dxgkrnl::{DeviceId, DriverId, DriverImage, FeaturePolicy, Idle, LoadError, Machine, MachineConfig};
 use wddm_ddi::types::LUID;
 
 use crate::user;
 pub use direct_bus::DirectBus;
-pub use driver::{DRIVER_VARIABLE, DriverChoice, shipped};
+pub(crate) use driver::with_pdb;
+pub use driver::{DRIVER_VARIABLE, DriverChoice, Drivers, shipped};
 pub use variant::VariantOptions;
 
 /// What to boot.
@@ -48,11 +50,33 @@ pub struct SetupError {
     what: &'static str,
     cause: String,
     advice: &'static str,
+    input: bool,
 }
 
 impl SetupError {
     fn new(what: &'static str, cause: impl fmt::Display, advice: &'static str) -> Self {
-        Self { what, cause: cause.to_string(), advice }
+        Self { what, cause: cause.to_string(), advice, input: false }
+    }
+
+    /// A file that was named is at fault.
+    fn input(what: &'static str, cause: impl fmt::Display, advice: &'static str) -> Self {
+        Self { input: true, ..Self::new(what, cause, advice) }
+    }
+
+    /// Whether a file that was named as a driver is at fault, and not this machine.
+    pub fn is_input(&self) -> bool {
+        self.input
+    }
+
+    /// What became of loading the selected driver.
+    fn load(error: &LoadError) -> Self {
+        const WHAT: &str = "The driver could not be loaded";
+        match (DriverChoice::selected(), error) {
+            (DriverChoice::Linked, _) => Self::new(WHAT, error, ADVICE_RULE),
+            (image, LoadError::Stopped(_)) => Self::new(WHAT, format!("{image}: {error}"), ADVICE_LEAK),
+            (image, LoadError::Image(_)) => Self::input(WHAT, format!("{image}: {error}"), ADVICE_IMAGE),
+            (image, _) => Self::input(WHAT, format!("{image}: {error}"), ADVICE_ENTRY),
+        }
     }
 }
 
@@ -66,7 +90,9 @@ impl std::error::Error for SetupError {}
 
 const ADVICE_MEMORY: &str = "The GPU needs memfd_create and as much address space as its VRAM; try a smaller \
                              `--device-variant vram=64M`, or raise `ulimit -v`";
-const ADVICE_IMAGE: &str = "Name a driver image, or build the one of this repository with `cargo xtask pe`";
+const ADVICE_IMAGE: &str = "Name an x86-64 driver image (.sys), or build the one of this repository with `cargo xtask pe` and name it with `--driver pe`";
+const ADVICE_ENTRY: &str =
+    "Name a WDDM 3.2 miniport, which registers with the graphics kernel in its DriverEntry, or take `--driver linked`";
 const ADVICE_RULE: &str = "The driver and the operating-system side disagree about the rule named here";
 const ADVICE_LEAK: &str = "The driver broke its contract; the bugcheck's code and parameters say which rule";
 
@@ -92,13 +118,34 @@ enum Stage {
     Started,
 }
 
+/// Reads the selected kernel-mode driver and loads the user-mode driver that belongs to it.
+fn read_drivers() -> Result<DriverImage, SetupError> {
+    let image = DriverChoice::selected()
+        .image()
+        .map_err(|e| SetupError::input("The driver could not be read", e, ADVICE_IMAGE))?;
+    user::selected().map_err(|e| SetupError::input("The user-mode driver could not be loaded", e, ADVICE_IMAGE))?;
+    Ok(image)
+}
+
+/// Loads the selected drivers on a machine without devices, and unloads them: whether they can be used at all.
+///
+/// # Errors
+/// As [`System::boot`], as far as it is about drivers.
+pub fn check_drivers() -> Result<(), SetupError> {
+    let image = read_drivers()?;
+    let machine = Machine::new(MachineConfig::default())
+        .map_err(|e| SetupError::new("The machine could not be built", e, ADVICE_MEMORY))?;
+    let driver = machine.load_driver(image).map_err(|e| SetupError::load(&e))?;
+    machine.unload(driver).map_err(|e| SetupError::new("The driver could not be unloaded cleanly", e, ADVICE_LEAK))
+}
+
 impl System {
     /// Builds the GPU, plugs it in, loads the driver and starts the adapter.
     ///
     /// # Errors
     /// A part refused; the message names the part, its reason and what to do.
     pub fn boot(options: &SystemOptions) -> Result<Self, SetupError> {
-        user::selected().map_err(|e| SetupError::new("The user-mode driver could not be loaded", e, ADVICE_IMAGE))?;
+        let image = read_drivers()?;
         let gpu =
             Gpu::new(&options.variant).map_err(|e| SetupError::new("The GPU could not be built", e, ADVICE_MEMORY))?;
         let runner = options.threads.then(|| Runner::start(Arc::clone(&gpu)));
@@ -114,12 +161,7 @@ impl System {
             Machine::new(config).map_err(|e| SetupError::new("The machine could not be built", e, ADVICE_MEMORY))?;
         let bus: Arc<dyn Bus> = Arc::new(DirectBus::new(Arc::clone(&gpu)));
         let device = machine.plug_in(bus);
-        let image = DriverChoice::selected()
-            .image()
-            .map_err(|e| SetupError::new("The driver could not be read", e, ADVICE_IMAGE))?;
-        let driver = machine
-            .load_driver(image)
-            .map_err(|e| SetupError::new("The driver could not be loaded", e, ADVICE_RULE))?;
+        let driver = machine.load_driver(image).map_err(|e| SetupError::load(&e))?;
         let none = LUID { LowPart: 0, HighPart: 0 };
         let mut system = Self { machine, device, driver, luid: none, gpu, runner, stage: Stage::Loaded };
         system.start()?;

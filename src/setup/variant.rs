@@ -5,7 +5,7 @@ use std::str::FromStr;
 use campanile_device::Variant;
 
 /// A variant of the GPU, parsed from text such as `doorbells=4,vram=64M`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VariantOptions(pub Variant);
 
 /// Keys that [`VariantOptions`] understands.

@@ -9,7 +9,8 @@ use campanile_umd::c_api::*;
 use dxgkrnl::{Image, ImageError, ImageKind};
 
 use super::windows;
-use crate::setup::DriverChoice;
+use crate::setup::image_file::{self, Unreadable};
+use crate::setup::{DriverChoice, with_pdb};
 
 /// File name of the DLL, in the folder of the kernel-mode driver that it belongs to.
 pub const FILE: &str = "campanile_umd.dll";
@@ -106,7 +107,7 @@ functions! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The file could not be read; path and reason.
-    Unreadable(PathBuf, String),
+    Unreadable(PathBuf, Unreadable),
     /// The file is no image that can be loaded here.
     Image(PathBuf, ImageError),
     /// Functions of `campanile.h` that the image does not export.
@@ -118,7 +119,14 @@ impl fmt::Display for Refusal {
         match self {
             Self::Unreadable(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Image(path, error) => write!(f, "{}: {error}", path.display()),
-            Self::MissingExports(path, names) => write!(f, "{}: no export {}", path.display(), names.join(", ")),
+            Self::MissingExports(path, names) => {
+                write!(
+                    f,
+                    "{}: no export {}; it is another DLL or another version of it",
+                    path.display(),
+                    names.join(", ")
+                )
+            }
         }
     }
 }
@@ -130,7 +138,7 @@ pub struct Library {
     path: PathBuf,
     functions: Functions,
     /// Mapped as long as the functions may be called.
-    _image: Image,
+    image: Image,
 }
 
 impl Library {
@@ -142,7 +150,18 @@ impl Library {
         let image = Image::load(FILE, bytes, ImageKind::Dll, &windows::resolve)
             .map_err(|error| Refusal::Image(path.to_owned(), error))?;
         let functions = Functions::find(&image).map_err(|names| Refusal::MissingExports(path.to_owned(), names))?;
-        Ok(Self { path: path.to_owned(), functions, _image: image })
+        Ok(Self { path: path.to_owned(), functions, image })
+    }
+
+    /// Reads and loads the DLL at `path`.
+    ///
+    /// # Errors
+    /// Why it could not be read, or is no user-mode driver.
+    pub fn open(path: &Path) -> Result<Self, Refusal> {
+        match image_file::read(path, Image::FILE_MAX) {
+            Ok(bytes) => Self::load(path, &bytes),
+            Err(error) => Err(Refusal::Unreadable(path.to_owned(), error)),
+        }
     }
 
     /// The file it was read from.
@@ -177,19 +196,16 @@ pub fn selected() -> Result<Option<&'static Library>, &'static Refusal> {
     static SELECTED: OnceLock<Result<Option<Library>, Refusal>> = OnceLock::new();
     let outcome = SELECTED.get_or_init(|| match beside(DriverChoice::selected()) {
         None => Ok(None),
-        Some(path) => match std::fs::read(&path) {
-            Ok(bytes) => Library::load(&path, &bytes).map(Some),
-            Err(error) => Err(Refusal::Unreadable(path, error.to_string())),
-        },
+        Some(path) => Library::open(&path).map(Some),
     });
     outcome.as_ref().map(Option::as_ref)
 }
 
-/// The user-mode driver that [`selected`] gives, in words: `linked`, or the path of the DLL.
-pub fn selected_name() -> String {
+/// The user-mode driver that [`selected`] gives, in words: `linked`, or path and PDB of the DLL.
+pub fn selected_identity() -> String {
     match selected() {
         Ok(None) => DriverChoice::Linked.to_string(),
-        Ok(Some(library)) => library.path().display().to_string(),
+        Ok(Some(library)) => with_pdb(library.path(), library.image.pdb()),
         Err(refusal) => refusal.to_string(),
     }
 }

@@ -16,7 +16,7 @@ use wddm_ddi::types::LUID;
 
 pub use campanile_umd::{CopyRows, Node, Placement, QueueOptions, QueueStats, SubmissionModel};
 pub use error::{Error, Result};
-pub use library::{FILE, Functions, Library, Refusal, selected, selected_name};
+pub use library::{FILE, Functions, Library, Refusal, selected, selected_identity};
 
 /// Declares a type of which there are two.
 macro_rules! either {
