@@ -231,8 +231,80 @@ mod tests {
     }
 
     #[test]
+    fn a_stranger_with_a_dll_beside_it_brings_that() {
+        let folder = std::env::temp_dir().join(format!("campanile-library-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (driver, dll) = (folder.join("other.sys"), folder.join(FILE));
+        let without = beside(&DriverChoice::Image(driver.clone()));
+        std::fs::write(&dll, "").unwrap();
+        let with = beside(&DriverChoice::Image(driver));
+        let outcome = Library::open(&dll).err();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!((without, with), (None, Some(dll.clone())));
+        assert!(matches!(outcome, Some(Refusal::Image(path, ImageError::NotAnImage(_))) if path == dll));
+    }
+
+    #[test]
+    fn a_dll_that_cannot_be_read_is_refused_with_its_path() {
+        let text = |path: &str| Library::open(Path::new(path)).err().map(|refusal| refusal.to_string()).unwrap();
+        assert!(text("nowhere/campanile_umd.dll").starts_with("nowhere/campanile_umd.dll: No such file"));
+        assert_eq!(text("/dev/zero"), "/dev/zero: is a device, not a file");
+    }
+
+    #[test]
     fn what_is_no_image_is_refused_with_its_path() {
         let refusal = Library::load(Path::new("some.dll"), b"MZ").err().map(|refusal| refusal.to_string());
         assert!(refusal.is_some_and(|text| text.starts_with("some.dll: ")));
+    }
+
+    /// The DLL that `cargo xtask pe` builds.
+    fn dll() -> Vec<u8> {
+        let path = crate::setup::shipped(FILE);
+        std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; run `cargo xtask pe` first", path.display()))
+    }
+
+    /// Why the DLL is refused with `text` in it replaced by `by`, of the same length.
+    fn refusal_with(text: &[u8], by: &[u8]) -> Refusal {
+        let mut bytes = dll();
+        let at = bytes.windows(text.len()).position(|window| window == text).expect("the text is in the file");
+        bytes[at..at + by.len()].copy_from_slice(by);
+        Library::load(Path::new("some.dll"), &bytes).err().expect("the DLL is not whole")
+    }
+
+    #[test]
+    fn the_dll_loads_and_explains_its_own_statuses() {
+        let library: &'static Library = Box::leak(Box::new(Library::load(Path::new("some.dll"), &dll()).unwrap()));
+        let timeout = library.text(Status::Timeout as i32);
+        assert!(!timeout.is_empty() && timeout != library.text(Status::RingFull as i32), "{timeout}");
+        assert!(library.image.exports().eq({
+            let mut names = Functions::NAMES.to_vec();
+            names.sort_unstable();
+            names
+        }));
+    }
+
+    #[test]
+    fn an_export_that_is_missing_is_named() {
+        let refusal = refusal_with(b"campanile_submit\0", b"campanile_zubmit");
+        assert_eq!(refusal, Refusal::MissingExports("some.dll".into(), vec!["campanile_submit"]));
+        let text = refusal.to_string();
+        assert!(text.starts_with("some.dll: no export campanile_submit;"), "{text}");
+    }
+
+    #[test]
+    fn an_import_that_nothing_provides_is_named() {
+        let refusal = refusal_with(b"D3DKMTCreateDoorbell\0", b"D3DKMTCreateDoorbull");
+        assert_eq!(refusal.to_string(), "some.dll: unresolved imports: gdi32.dll!D3DKMTCreateDoorbull");
+        let refusal = refusal_with(b"kernel32.dll\0", b"ucrtbase.dll");
+        assert!(refusal.to_string().contains("ucrtbase.dll!HeapAlloc"), "{refusal}");
+    }
+
+    #[test]
+    fn a_dll_for_another_machine_and_a_kernel_mode_driver_are_refused() {
+        let refusal = refusal_with(b"PE\0\0\x64\x86", b"PE\0\0\x64\xaa");
+        assert_eq!(refusal, Refusal::Image("some.dll".into(), ImageError::WrongMachine(0xaa64)));
+        let driver = std::fs::read(crate::setup::shipped(DRIVER)).unwrap();
+        let refusal = Library::load(Path::new("some.dll"), &driver).err().unwrap();
+        assert_eq!(refusal.to_string(), "some.dll: not a DLL (subsystem 1)");
     }
 }

@@ -354,8 +354,9 @@ fn check_sections(file: &PeFile64<'_>, bytes: &[u8], image_size: u32) -> Result<
         if rva < free_from {
             return refuse("overlaps what lies before it");
         }
-        let (offset, raw) = header.pe_file_range();
-        if raw > end - rva || u64::from(offset) + u64::from(raw) > bytes.len() as u64 {
+        // Data is padded in the file, beyond what the image shows of it; the padding must be there too.
+        let (offset, raw) = (header.pointer_to_raw_data.get(LE), header.size_of_raw_data.get(LE));
+        if header.pe_file_range().1 > end - rva || u64::from(offset) + u64::from(raw) > bytes.len() as u64 {
             return refuse("its data lies outside the file, which may have been cut off");
         }
         let characteristics = header.characteristics.get(LE).0;
