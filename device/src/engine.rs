@@ -135,6 +135,12 @@ fn bad_packet(rule: BadPacket, address: u64) -> Fault {
     Fault { rule: rule as u8, ..Fault::plain(FaultKind::BadPacket, address) }
 }
 
+/// A native fence passed its monitored value.
+fn announce_native(queue: &Queue, current: u64, value: u64, context: &Context<'_>) {
+    let data = if context.features.optimised_fence_interrupt { [0, 0] } else { [current, value] };
+    context.report(EventKind::FenceSignaled, queue.node, queue.number, data);
+}
+
 impl Engine {
     /// Runs a queue until it has nothing to do or the budget is spent.
     pub(crate) fn run(&mut self, queue: &mut Queue, context: &Context<'_>, budget: &mut Budget) -> Outcome {
@@ -310,8 +316,7 @@ impl Engine {
                     self.signal(root, signal, context, || log::signalled(queue, room.as_ref(), entry, context))?;
                 Tallies::add(&context.tallies.signals);
                 if announce {
-                    let data = [signal.current, signal.value];
-                    context.report(EventKind::FenceSignaled, queue.node, queue.number, data);
+                    announce_native(queue, signal.current, signal.value, context);
                 }
                 Ok(Step::Done)
             }
@@ -330,9 +335,10 @@ impl Engine {
                 let (current, monitored) = (fence.current, fence.monitored);
                 let signal = Signal { handle: 0, current, monitored, value: progress.value };
                 let announce = self.signal(root, &signal, context, || {})?;
-                let kind = if fence.native { EventKind::FenceSignaled } else { EventKind::Progress };
-                if announce || !fence.native {
-                    context.report(kind, queue.node, queue.number, [current, progress.value]);
+                match fence.native {
+                    true if announce => announce_native(queue, current, progress.value, context),
+                    true => {}
+                    false => context.report(EventKind::Progress, queue.node, queue.number, [current, progress.value]),
                 }
                 Ok(Step::Done)
             }

@@ -43,6 +43,8 @@ pub struct Variant {
     pub native_fence: bool,
     /// Entries of fence logs stay in the scheduler until FlushFenceLogs, though the position counts them.
     pub delayed_log_writes: bool,
+    /// Interrupts of native fences tell which queue signalled, and its fence log tells what.
+    pub optimised_fence_interrupt: bool,
     /// Most queues, 1 to 65536.
     pub queue_limit: u32,
     /// Chooses the order in which [`Gpu::step`] turns to the nodes.
@@ -61,6 +63,7 @@ impl Default for Variant {
             atomics64: true,
             native_fence: true,
             delayed_log_writes: false,
+            optimised_fence_interrupt: false,
             queue_limit: 16_384,
             seed: 1,
         }
@@ -102,6 +105,7 @@ impl Variant {
             .with_atomics64(self.atomics64)
             .with_native_fence(self.native_fence)
             .with_log_flush(self.delayed_log_writes)
+            .with_optimised_fence_interrupt(self.optimised_fence_interrupt)
     }
 }
 
@@ -166,6 +170,7 @@ impl Gpu {
             native_fence: variant.native_fence,
             atomics64: variant.atomics64,
             log_flush: variant.delayed_log_writes,
+            optimised_fence_interrupt: variant.optimised_fence_interrupt,
             vram: variant.vram_size,
         };
         Ok(Arc::new(Self {

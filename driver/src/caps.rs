@@ -69,6 +69,11 @@ impl Hardware {
     pub(crate) fn native_fences(&self) -> bool {
         self.caps.native_fence() && self.caps.atomics64()
     }
+
+    /// Whether an event of a native fence says which fence it is.
+    pub(crate) fn names_fences(&self) -> bool {
+        !self.caps.optimised_fence_interrupt()
+    }
 }
 
 /// What is claimed of the features. Every combination is a working adapter.
@@ -80,6 +85,8 @@ pub(crate) struct Claims {
     pub(crate) native_fence: bool,
     /// Queues that user mode writes and rings.
     pub(crate) user_mode_submission: bool,
+    /// Interrupts of native fences name a queue; its log, which only queues of user-mode submission have, names the fences.
+    pub(crate) optimised_fence_interrupt: bool,
 }
 
 impl Claims {
@@ -90,7 +97,8 @@ impl Claims {
         let native_fence = enabled.native_fence && hardware.native_fences();
         let user_mode_submission =
             enabled.user_mode_submission && context_scheduling && native_fence && hardware.doorbells != 0;
-        Self { context_scheduling, native_fence, user_mode_submission }
+        let optimised_fence_interrupt = user_mode_submission && !hardware.names_fences();
+        Self { context_scheduling, native_fence, user_mode_submission, optimised_fence_interrupt }
     }
 }
 
@@ -115,7 +123,8 @@ pub(crate) fn driver_caps(hardware: &Hardware, claims: Claims) -> DXGK_DRIVERCAP
         .with_PreemptionAware(true)
         .with_No64BitAtomics(!hardware.caps.atomics64())
         .with_LowIrqlPreemptCommand(true)
-        .with_NativeGpuFence(claims.native_fence);
+        .with_NativeGpuFence(claims.native_fence)
+        .with_OptimizedNativeFenceSignaledInterrupt(claims.optimised_fence_interrupt);
     caps.MemoryManagementCaps.Bits =
         DXGK_VIDMMCAPS_Bits::new().with_VirtualAddressingSupported(true).with_GpuMmuSupported(true);
     caps.MemoryManagementCaps.PagingNode = NODE_PAGING;
@@ -255,6 +264,21 @@ mod tests {
         ] {
             let claims = Claims::new(&hardware(atomics64, native_fence, doorbells), everything);
             assert_eq!((claims.native_fence, claims.user_mode_submission), (fences, queues));
+        }
+    }
+
+    #[test]
+    fn the_optimised_interrupt_is_claimed_with_the_logs_that_it_needs_and_only_there() {
+        for named in [true, false] {
+            for enabled in subsets() {
+                let mut hardware = hardware(true, true, 64);
+                hardware.caps = hardware.caps.with_optimised_fence_interrupt(!named);
+                let claims = Claims::new(&hardware, enabled);
+                assert_eq!(claims.optimised_fence_interrupt, !named && claims.user_mode_submission, "{enabled:?}");
+                let caps = driver_caps(&hardware, claims).SchedulingCaps;
+                assert_eq!(caps.OptimizedNativeFenceSignaledInterrupt(), claims.optimised_fence_interrupt);
+                assert!(caps.NativeGpuFence() || !caps.OptimizedNativeFenceSignaledInterrupt());
+            }
         }
     }
 

@@ -166,6 +166,12 @@ fn native_fences_need_the_feature_and_64_bit_atomics_and_their_caps() {
         ..SOUND
     });
     assert_eq!(error, StartError::NativeFenceWithout64BitAtomics);
+    let error = refused(Mutant {
+        caps: |caps| caps.SchedulingCaps.set_OptimizedNativeFenceSignaledInterrupt(true),
+        features: FEATURES,
+        ..SOUND
+    });
+    assert_eq!(error, StartError::OptimizedInterruptWithoutNativeFence);
     let error = refused(Mutant { caps: native, features: FEATURES, ..SOUND });
     assert!(matches!(error, StartError::NativeFenceCaps(_)));
     let error = refused(Mutant {

@@ -137,7 +137,9 @@ word! {
         1 non_coherent: bool,
         /// Entries of fence logs may reach memory after the position that counts them; FlushFenceLogs is the barrier between reading the one and the other.
         1 log_flush: bool,
-        reserved 26 as u32,
+        /// FENCE_SIGNALED events name the queue and not the fence: which fences it signalled stands in its log of signals.
+        1 optimised_fence_interrupt: bool,
+        reserved 25 as u32,
     }
 }
 

@@ -9,8 +9,8 @@ use campanile_device::Variant;
 pub struct VariantOptions(pub Variant);
 
 /// Keys that [`VariantOptions`] understands.
-const KEYS: &str =
-    "vram=SIZE, window=SIZE, host-aperture=SIZE, doorbells=N, queues=N, global-doorbell, delayed-log-writes";
+const KEYS: &str = "vram=SIZE, window=SIZE, host-aperture=SIZE, doorbells=N, queues=N, global-doorbell, delayed-log-writes, \
+                    optimised-fence-interrupt";
 
 impl FromStr for VariantOptions {
     type Err = String;
@@ -28,10 +28,13 @@ impl FromStr for VariantOptions {
                 ("queues", Some(value)) => variant.queue_limit = count(value)?,
                 ("global-doorbell", None) => variant.global_doorbell = true,
                 ("delayed-log-writes", None) => variant.delayed_log_writes = true,
+                ("optimised-fence-interrupt", None) => variant.optimised_fence_interrupt = true,
                 ("vram" | "window" | "host-aperture" | "doorbells" | "queues", None) => {
                     return Err(format!("`{key}` needs a value"));
                 }
-                ("global-doorbell" | "delayed-log-writes", Some(_)) => return Err(format!("`{key}` takes no value")),
+                ("global-doorbell" | "delayed-log-writes" | "optimised-fence-interrupt", Some(_)) => {
+                    return Err(format!("`{key}` takes no value"));
+                }
                 _ => return Err(format!("unknown key `{key}`; known are {KEYS}")),
             }
         }
@@ -107,6 +110,7 @@ mod tests {
             ("speed=9", "unknown key"),
             ("global-doorbell=1", "no value"),
             ("delayed-log-writes=1", "no value"),
+            ("optimised-fence-interrupt=1", "no value"),
         ] {
             let error = text.parse::<VariantOptions>().unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

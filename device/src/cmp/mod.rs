@@ -32,6 +32,8 @@ pub(crate) struct Features {
     pub(crate) atomics64: bool,
     /// Log entries are held back until FlushFenceLogs.
     pub(crate) log_flush: bool,
+    /// Events of native fences name the queue only.
+    pub(crate) optimised_fence_interrupt: bool,
     /// Bytes of VRAM.
     pub(crate) vram: u64,
 }

@@ -15,6 +15,7 @@ use wddm_ddi::types::HANDLE;
 use crate::adapter::{Adapter, Refusal};
 use crate::dxgk::ContiguousMemory;
 use crate::gpu::Gpu;
+use crate::handle::Handle;
 use crate::irql::{Device, Dispatch, Passive};
 use crate::lock::{DeviceLock, PushLock};
 use crate::mmio::Mapping;
@@ -117,7 +118,9 @@ struct Batch {
     named: usize,
     /// Node of the named fences.
     fence_node: usize,
-    /// Nodes on which some native fence was signalled that cannot be named.
+    /// The driver's handles of queues that signalled, where queues are named instead of fences; null for none.
+    queues: [HANDLE; NODE_COUNT],
+    /// Nodes on which some native fence was signalled that cannot be named, nor its queue.
     unnamed: [bool; NODE_COUNT],
     /// Nodes on which a monitored fence was written.
     monitored: [bool; NODE_COUNT],
@@ -130,6 +133,7 @@ impl Batch {
             fences: [core::ptr::null_mut(); NAMED],
             named: 0,
             fence_node: 0,
+            queues: [core::ptr::null_mut(); NODE_COUNT],
             unnamed: [false; NODE_COUNT],
             monitored: [false; NODE_COUNT],
         }
@@ -160,6 +164,14 @@ impl Batch {
         true
     }
 
+    /// Adds a queue that signalled; a second one of a node makes it a report of all the node's queues.
+    fn add_queue(&mut self, node: usize, queue: Option<HANDLE>) {
+        match (self.queues.get_mut(node), queue) {
+            (Some(place), Some(queue)) if place.is_null() || *place == queue => *place = queue,
+            _ => mark(&mut self.unnamed, node),
+        }
+    }
+
     fn flush(&mut self, irql: &Device, gpu: &Gpu) {
         for (node, completed) in gpu.nodes.iter().zip(self.completed) {
             if let Some(fence) = completed {
@@ -172,9 +184,13 @@ impl Batch {
         {
             report::native(irql, gpu, node, self.fences.get_mut(..self.named).unwrap_or_default());
         }
-        for ((node, unnamed), monitored) in gpu.nodes.iter().zip(self.unnamed).zip(self.monitored) {
+        for (((node, unnamed), queue), monitored) in
+            gpu.nodes.iter().zip(self.unnamed).zip(self.queues).zip(self.monitored)
+        {
             if unnamed {
                 report::native(irql, gpu, node, &mut []);
+            } else if !queue.is_null() {
+                report::native_of_queue(irql, gpu, node, queue);
             }
             if monitored {
                 report::monitored(irql, gpu, node);
@@ -238,6 +254,9 @@ fn handle(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mu
         return;
     }
     match kind {
+        Some(EventKind::FenceSignaled) if gpu.claims.optimised_fence_interrupt => {
+            batch.add_queue(node, gpu.queues.get(event.queue).map(Handle::raw));
+        }
         Some(EventKind::FenceSignaled) => {
             let process = process_of(adapter, gpu, event.queue);
             let fence = process.and_then(|process| gpu.fences.find(irql, process, event.data0));
@@ -417,5 +436,20 @@ mod tests {
         assert_eq!(batch.unnamed, [false, true, false]);
         assert!((10..100).all(|number| batch.add_fence(0, handle(number))));
         assert_eq!((batch.named, batch.unnamed), (NAMED, [true, true, false]));
+    }
+
+    #[test]
+    fn a_batch_names_the_one_queue_of_a_node_that_signalled_and_none_of_several() {
+        let handle = |number: usize| Some(core::ptr::without_provenance_mut(number));
+        let mut batch = Batch::new();
+        for (node, queue) in [(0, 1), (1, 2), (0, 1), (1, 3)] {
+            batch.add_queue(node, handle(queue));
+        }
+        assert_eq!(batch.queues.map(|queue| queue.addr()), [1, 2, 0]);
+        assert_eq!(batch.unnamed, [false, true, false]);
+        batch.add_queue(2, None);
+        assert_eq!(batch.unnamed, [false, true, true], "a ring of the kernel is no queue that a report could name");
+        batch.add_queue(NODE_COUNT, handle(9));
+        assert_eq!(batch.unnamed, [false, true, true]);
     }
 }

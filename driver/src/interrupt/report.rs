@@ -56,6 +56,15 @@ pub(crate) fn preempted(irql: &Device, dxgk: &Dxgk, node: &Node, preemption: u32
 
 /// Native fences passed their monitored values: exactly `fences`, or, if that is empty, some.
 pub(crate) fn native(irql: &Device, gpu: &Gpu, node: &Node, fences: &mut [HANDLE]) {
+    signaled(irql, gpu, node, fences, core::ptr::null_mut());
+}
+
+/// Native fences that `queue` signalled passed their monitored values; its log tells which. `queue` is the driver's handle.
+pub(crate) fn native_of_queue(irql: &Device, gpu: &Gpu, node: &Node, queue: HANDLE) {
+    signaled(irql, gpu, node, &mut [], queue);
+}
+
+fn signaled(irql: &Device, gpu: &Gpu, node: &Node, fences: &mut [HANDLE], queue: HANDLE) {
     if node.is_muted() {
         return;
     }
@@ -66,8 +75,7 @@ pub(crate) fn native(irql: &Device, gpu: &Gpu, node: &Node, fences: &mut [HANDLE
         EngineOrdinal: ENGINE,
         SignaledNativeFenceCount: fences.len() as u32,
         pSignaledNativeFenceArray: array,
-        // The queue is named only with the optimised interrupt, which is not claimed.
-        hHWQueue: core::ptr::null_mut(),
+        hHWQueue: queue,
     };
     gpu.dxgk.notify_interrupt(irql, &data);
 }

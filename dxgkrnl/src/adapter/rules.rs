@@ -233,6 +233,9 @@ fn check_scheduling_caps(caps: &DXGK_DRIVERCAPS, features: EnabledFeatures) -> R
     if scheduling.NativeGpuFence() && scheduling.No64BitAtomics() {
         return Err(StartError::NativeFenceWithout64BitAtomics);
     }
+    if scheduling.OptimizedNativeFenceSignaledInterrupt() && !scheduling.NativeGpuFence() {
+        return Err(StartError::OptimizedInterruptWithoutNativeFence);
+    }
     Ok(())
 }
 

@@ -121,6 +121,8 @@ start_errors! {
     NativeFenceNotEnabled, STATUS_INVALID_PARAMETER, FailedPostStart, "SchedulingCaps.NativeGpuFence is set, but DXGK_FEATURE_NATIVE_FENCE is not enabled for this adapter";
     /// NativeGpuFence together with No64BitAtomics.
     NativeFenceWithout64BitAtomics, STATUS_INVALID_PARAMETER, FailedPostStart, "SchedulingCaps.NativeGpuFence needs 64-bit atomics, but No64BitAtomics is set";
+    /// The optimised interrupt of fences that the adapter does not have.
+    OptimizedInterruptWithoutNativeFence, STATUS_INVALID_PARAMETER, FailedPostStart, "SchedulingCaps.OptimizedNativeFenceSignaledInterrupt is set without NativeGpuFence";
     /// NATIVE_FENCE_CAPS failed or makes no sense.
     NativeFenceCaps(reason: String), STATUS_INVALID_PARAMETER, FailedPostStart, "NATIVE_FENCE_CAPS: {}", reason;
     /// A scheduling cap that needs MultiEngineAware.

@@ -40,7 +40,9 @@ pub(super) unsafe extern "win64" fn create_native_fence(args: *mut D3DKMT_CREATE
 /// Gives an open fence a handle, or closes it.
 pub(super) fn insert(process: &Process, device: &Device, fence: &Arc<SyncObject>) -> Result<D3DKMT_HANDLE, NTSTATUS> {
     let inserted = process.insert_on(device, Object::Sync(Arc::clone(fence)));
-    inserted.inspect_err(|_| fence.destroy())
+    let handle = inserted.inspect_err(|_| fence.destroy())?;
+    device.adapter.vidsch().name_fence(process.id(), handle, fence);
+    Ok(handle)
 }
 
 /// Where the process has the values of a fence.

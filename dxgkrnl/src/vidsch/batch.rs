@@ -34,7 +34,7 @@ impl<'a> Locked<'a> {
     }
 
     /// As [`Fence::settle`] for each, with one DDI call for all the values that change.
-    fn settle(&mut self) {
+    fn settle(&mut self) -> usize {
         loop {
             let changed: Vec<(&Fence, u64)> = self
                 .0
@@ -46,10 +46,12 @@ impl<'a> Locked<'a> {
             }
             write_monitored(&changed);
         }
+        let mut woken = 0;
         for (fence, waits) in self.0.values_mut() {
-            waits.watch.wake();
+            woken += waits.watch.wake();
             fence.look_after(waits);
         }
+        woken
     }
 }
 
@@ -116,10 +118,11 @@ pub(super) fn remove_over(fences: &[Arc<Fence>]) {
     locked.settle();
 }
 
-/// The CurrentValue of these fences may have changed: wakes those whose value is reached.
-pub(super) fn evaluate(fences: &[Arc<Fence>]) {
+/// The CurrentValue of these fences may have changed: wakes those whose value is reached. Returns how many conditions came
+/// true.
+pub(super) fn evaluate(fences: &[Arc<Fence>]) -> usize {
     match fences {
-        [] => {}
+        [] => 0,
         [fence] => fence.evaluate(),
         _ => Locked::new(fences.iter()).settle(),
     }

@@ -181,15 +181,21 @@ impl Fence {
         self.settle(&mut waits);
     }
 
-    /// CurrentValue may have changed: wakes those whose value is reached.
-    pub(super) fn evaluate(&self) {
+    /// CurrentValue may have changed: wakes those whose value is reached. Returns how many conditions came true.
+    pub(super) fn evaluate(&self) -> usize {
         let mut waits = self.lock_waits();
-        self.settle(&mut waits);
+        self.settle(&mut waits)
     }
 
-    pub(super) fn settle(&self, waits: &mut Waits) {
-        waits.watch.settle(self);
+    pub(super) fn settle(&self, waits: &mut Waits) -> usize {
+        let woken = waits.watch.settle(self);
         self.look_after(waits);
+        woken
+    }
+
+    /// Whether somebody waits for it.
+    pub(super) fn is_watched(&self) -> bool {
+        self.lock_waits().watched
     }
 
     /// The scheduler need not look at a fence that nobody waits for.

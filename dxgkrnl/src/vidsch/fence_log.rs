@@ -22,9 +22,9 @@ use crate::ram::{PAGE_SIZE, Pages};
 use crate::vidmm::{AddressSpace, Protection};
 
 use super::VidSch;
-use super::batch;
-use super::fence_log_reader::{FenceLog, FenceOperation, Outcome, Reader, Source};
+use super::fence_log_reader::{FenceLog, FenceOperation, Reader, Source};
 use super::hw_queue::HwQueue;
+use super::signalled::Signalled;
 
 const HEADER: usize = size_of::<DXGK_NATIVE_FENCE_LOG_HEADER>();
 const ENTRY: usize = size_of::<DXGK_NATIVE_FENCE_LOG_ENTRY>();
@@ -161,6 +161,29 @@ impl Log {
     }
 }
 
+impl Log {
+    /// Reads up to `position`, which was found before the buffer was completed. Returns how many rules the log breaks.
+    fn read(&mut self, position: u64, process: u64, signalled: &mut Signalled) -> u64 {
+        let outcome = self.reader.read(&self.buffer, position, |entry| {
+            if entry.operation == FenceOperation::SignalExecuted {
+                signalled.add(process, entry.fence);
+            }
+        });
+        signalled.unknown |= outcome.overrun || outcome.violations != 0;
+        outcome.violations
+    }
+}
+
+/// Logs of which queues.
+#[derive(Clone, Copy)]
+pub(super) enum Wanted<'a> {
+    All,
+    /// Of devices, by identity.
+    Devices(&'a [u64]),
+    /// By our handles.
+    Queues(&'a [KmdHandle]),
+}
+
 /// Buffers of a queue that does not exist yet: waits, signals.
 pub(super) struct NewBuffers([Buffer; 2]);
 
@@ -195,7 +218,7 @@ impl QueueLogs {
     fn glance(&mut self) -> QueueFenceLog {
         let readers = self.logs.each_ref().map(|log| log.reader.clone());
         let news = self.has_news();
-        self.read(news);
+        self.read(news, &mut Signalled::default());
         let found = self.fetch();
         for (log, reader) in self.logs.iter_mut().zip(readers) {
             log.reader = reader;
@@ -207,18 +230,15 @@ impl QueueLogs {
         self.logs.each_ref().map(|log| log.reader.peek(&log.buffer))
     }
 
-    /// Reads both logs up to these positions.
-    fn read(&mut self, positions: [Option<u64>; 2]) -> Outcome {
-        let mut sum = Outcome::default();
+    /// Reads both logs up to these positions and adds to `signalled` what they say. Returns how many rules they break.
+    fn read(&mut self, positions: [Option<u64>; 2], signalled: &mut Signalled) -> u64 {
+        let process = self.process;
+        let mut violations = 0;
         for (log, position) in self.logs.iter_mut().zip(positions) {
-            if let Some(position) = position {
-                let outcome = log.reader.read(&log.buffer, position);
-                sum.read += outcome.read;
-                sum.overrun |= outcome.overrun;
-                sum.violations += outcome.violations;
-            }
+            let Some(position) = position else { continue };
+            violations += log.read(position, process, signalled);
         }
-        sum
+        violations
     }
 }
 
@@ -336,8 +356,8 @@ impl VidSch {
         if queues.is_empty() {
             state.devices.remove(&id);
         }
-        let news = logs.has_news();
-        logs.read(news);
+        let (news, mut signalled) = (logs.has_news(), Signalled::new(self.limits));
+        logs.read(news, &mut signalled);
         if state.traced.is_some() && state.finished.len() < FINISHED_MAX {
             state.finished.push(logs.fetch());
         }
@@ -349,6 +369,7 @@ impl VidSch {
             }
         }
         drop(logs);
+        self.evaluate_read(&signalled);
     }
 
     fn written_after_the_call(&self) {
@@ -357,23 +378,28 @@ impl VidSch {
         );
     }
 
-    /// Reads what is new in the logs of these devices, or of all. A log that was overrun does not say what was signalled,
-    /// so the fences of its device are looked at themselves.
-    pub(super) fn read_fence_logs(&self, devices: Option<&[u64]>) {
-        let overrun = self.read_locked(&mut self.fence_logs.state(), devices);
-        if !overrun.is_empty() {
-            self.evaluate_devices(&overrun);
-        }
+    /// Reads what is new in logs, and wakes those who wait for what is found there.
+    pub(super) fn read_fence_logs(&self, wanted: Wanted<'_>) {
+        let signalled = self.read_logs(wanted);
+        self.evaluate_read(&signalled);
     }
 
-    /// As [`VidSch::read_fence_logs`]; returns the devices with an overrun.
-    fn read_locked(&self, state: &mut State, devices: Option<&[u64]>) -> Vec<u64> {
-        let wanted = |id: &u64| devices.is_none_or(|devices| devices.contains(id));
+    /// Reads what is new in logs. The caller looks at the fences that were signalled.
+    pub(super) fn read_logs(&self, wanted: Wanted<'_>) -> Signalled {
+        self.read_locked(&mut self.fence_logs.state(), wanted)
+    }
+
+    fn read_locked(&self, state: &mut State, wanted: Wanted<'_>) -> Signalled {
+        let is_wanted = |device: u64, queue: KmdHandle| match wanted {
+            Wanted::All => true,
+            Wanted::Devices(devices) => devices.contains(&device),
+            Wanted::Queues(queues) => queues.contains(&queue),
+        };
         let mut news = Vec::new();
         let mut handles: Vec<HANDLE> = Vec::new();
         let mut adapter = None;
-        for (id, queues) in state.devices.iter().filter(|(id, _)| wanted(id)) {
-            for (at, logs) in queues.iter().enumerate() {
+        for (id, queues) in &state.devices {
+            for (at, logs) in queues.iter().enumerate().filter(|(_, logs)| is_wanted(*id, logs.system)) {
                 let positions = logs.has_news();
                 if positions.iter().any(Option::is_some) {
                     news.push((*id, at, positions));
@@ -382,36 +408,24 @@ impl VidSch {
                 }
             }
         }
-        let Some(adapter) = adapter else { return Vec::new() };
+        let mut signalled = Signalled::new(self.limits);
+        let Some(adapter) = adapter else { return signalled };
         let mut args = DXGKARG_UPDATENATIVEFENCELOGS::zeroed();
         args.NumberOfQueues = handles.len() as u32;
         args.hHWQueue = handles.as_mut_ptr();
         let status = adapter.miniport.update_native_fence_logs(&args);
         self.must_not_fail("DxgkDdiUpdateNativeFenceLogs", status);
-        let mut overrun = Vec::new();
         for (id, at, positions) in news {
             let Some(logs) = state.devices.get_mut(&id).and_then(|queues| queues.get_mut(at)) else { continue };
-            let outcome = logs.read(positions);
-            if outcome.overrun && !overrun.contains(&id) {
-                overrun.push(id);
-            }
-            if outcome.violations != 0 && !std::mem::replace(&mut logs.reported, true) {
+            let violations = logs.read(positions, &mut signalled);
+            if violations != 0 && !std::mem::replace(&mut logs.reported, true) {
                 self.verifier.log(format!(
                     "a fence log of a queue on node {} breaks its rules: time went back, or it holds what cannot be",
                     logs.node
                 ));
             }
         }
-        overrun
-    }
-
-    /// Looks at every fence of these devices that somebody waits for.
-    fn evaluate_devices(&self, devices: &[u64]) {
-        let fences: Vec<_> = lock(self.watched(true)).values().filter_map(std::sync::Weak::upgrade).collect();
-        let of_device =
-            |fence: &Arc<super::fence::Fence>| fence.opened().iter().any(|opened| devices.contains(&opened.device()));
-        let fences: Vec<_> = fences.into_iter().filter(of_device).collect();
-        batch::evaluate(&fences);
+        signalled
     }
 
     /// Devices that have these fences open.
@@ -439,13 +453,13 @@ impl VidSch {
             let keep = state.keep();
             let queue = state.devices.get_mut(&id).and_then(|queues| queues.iter_mut().find(|q| q.system == system));
             let Some(queue) = queue else { continue };
-            let (kmd, mut overrun, mut untouched) = (queue.kmd, false, true);
-            let mut released = Vec::new();
+            let (kmd, process, mut signalled) = (queue.kmd, queue.process, Signalled::new(self.limits));
+            let (mut untouched, mut released) = (true, Vec::new());
             for (log, buffer) in queue.logs.iter_mut().zip(buffers) {
                 set(&device.adapter, kmd, &buffer).ok()?;
                 // The old buffer is complete and not written any more.
                 if let Some(position) = log.reader.peek(&log.buffer) {
-                    overrun |= log.reader.read(&log.buffer, position).overrun;
+                    log.read(position, process, &mut signalled);
                 }
                 let old = std::mem::replace(&mut log.buffer, buffer);
                 old.take_away();
@@ -459,9 +473,7 @@ impl VidSch {
                 self.written_after_the_call();
             }
             drop(released);
-            if overrun {
-                self.evaluate_devices(&[id]);
-            }
+            self.evaluate_read(&signalled);
         }
         Ok(())
     }
@@ -475,13 +487,11 @@ impl Machine {
         let adapter = self.adapter(luid)?;
         let sch = adapter.scheduler()?;
         let mut state = sch.fence_logs.state();
-        let overrun = sch.read_locked(&mut state, None);
+        let signalled = sch.read_locked(&mut state, Wanted::All);
         let mut logs = std::mem::take(&mut state.finished);
         logs.extend(state.devices.values_mut().flatten().map(QueueLogs::fetch));
         drop(state);
-        if !overrun.is_empty() {
-            sch.evaluate_devices(&overrun);
-        }
+        sch.evaluate_read(&signalled);
         logs.sort_by_key(|log| log.queue);
         Some(logs)
     }

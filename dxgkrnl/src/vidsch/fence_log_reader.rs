@@ -105,8 +105,8 @@ impl Reader {
         (position != self.position).then_some(position)
     }
 
-    /// Reads up to `position`, which [`Reader::peek`] found before the barrier.
-    pub(super) fn read(&mut self, source: &impl Source, position: u64) -> Outcome {
+    /// Reads up to `position`, which [`Reader::peek`] found before the barrier, and shows each entry to `see`.
+    pub(super) fn read(&mut self, source: &impl Source, position: u64, mut see: impl FnMut(&FenceLogEntry)) -> Outcome {
         let entries = u64::from(self.entries);
         let Some(new) = distance(self.position, position, self.entries) else {
             // Not ours to know how many: at least one, and whatever was signalled is seen at the fences.
@@ -129,13 +129,13 @@ impl Reader {
         self.lost += safe;
         self.position = position;
         for words in read.iter().skip(safe.saturating_sub(first) as usize) {
-            outcome.violations += self.take(words);
+            outcome.violations += self.take(words, &mut see);
         }
         self.violations += outcome.violations;
         outcome
     }
 
-    fn take(&mut self, words: &[u64; 6]) -> u64 {
+    fn take(&mut self, words: &[u64; 6], see: &mut impl FnMut(&FenceLogEntry)) -> u64 {
         let &[value, handle_and_operation, _, observed, _, end] = words;
         let operation = match handle_and_operation >> 32 {
             0 => FenceOperation::SignalExecuted,
@@ -151,7 +151,9 @@ impl Reader {
             self.kept.pop_front();
             self.lost += 1;
         }
-        self.kept.push_back(FenceLogEntry { operation, fence: handle_and_operation as u32, value, observed, end });
+        let entry = FenceLogEntry { operation, fence: handle_and_operation as u32, value, observed, end };
+        see(&entry);
+        self.kept.push_back(entry);
         u64::from(back)
     }
 
@@ -219,7 +221,7 @@ mod tests {
     }
 
     fn read(reader: &mut Reader, log: &Log) -> Outcome {
-        reader.peek(log).map_or(Outcome::default(), |position| reader.read(log, position))
+        reader.peek(log).map_or(Outcome::default(), |position| reader.read(log, position, |_| {}))
     }
 
     fn values(reader: &mut Reader) -> Vec<u64> {

@@ -26,6 +26,8 @@ pub(crate) struct HwQueue {
     system: KmdHandle,
     kmd: KmdHandle,
     flags: D3DDDI_CREATEHWQUEUEFLAGS,
+    /// Its waits and signals are logged.
+    logged: bool,
     progress: Arc<SyncObject>,
     /// Handle of the progress fence in the process.
     progress_handle: D3DKMT_HANDLE,
@@ -143,6 +145,7 @@ impl VidSch {
             system,
             kmd,
             flags,
+            logged: logs.is_some(),
             progress,
             progress_handle,
             user_handle: Arc::new(AtomicU32::new(0)),
@@ -162,6 +165,7 @@ impl VidSch {
             return Err(status);
         }
         self.queues.publish(system, &queue);
+        self.driver_queues.publish(kmd, &queue);
         context.add_queue(&queue);
         Ok(queue)
     }
@@ -181,6 +185,11 @@ impl HwQueue {
     /// Flags it was created with.
     pub(crate) fn flags(&self) -> D3DDDI_CREATEHWQUEUEFLAGS {
         self.flags
+    }
+
+    /// Whether a log tells what it signals.
+    pub(super) fn is_logged(&self) -> bool {
+        self.logged
     }
 
     /// Its progress fence.
@@ -335,6 +344,7 @@ impl HwQueue {
             self.gone.store(true, Ordering::Release);
             self.sch().detach_fence_logs(self);
             self.sch().queues.retire(self.system);
+            self.sch().driver_queues.retire_object(self.kmd, self);
             self.context.remove_queue(self);
             self.progress.destroy();
         }

@@ -13,7 +13,9 @@ use crate::verifier::Bugcheck;
 use super::VidSch;
 use super::batch;
 use super::fence::Fence;
+use super::fence_log::Wanted;
 use super::hw_context::HwContext;
+use super::hw_queue::HwQueue;
 use super::packet_fence::InvalidFence;
 use super::report::{self, FaultTarget, QueueFault, Report, subcode};
 use super::worker::Work;
@@ -22,6 +24,9 @@ use super::worker::Work;
 #[derive(Default)]
 pub(super) struct Pending {
     fences: Vec<Arc<Fence>>,
+    /// Queues that signalled, and nodes of which some queue did, one bit each; their logs tell what.
+    queues: Vec<Arc<HwQueue>>,
+    logged_nodes: u64,
     scan_native: bool,
     scan_monitored: bool,
     /// Nodes with completed packets, one bit each.
@@ -54,6 +59,17 @@ impl VidSch {
             Report::NativeScan { legacy } => {
                 let mut pending = lock(&self.pending);
                 pending.scan_native = true;
+                pending.scan_monitored |= legacy;
+            }
+            Report::NativeQueue { queue, legacy } => {
+                let queue = self.reported_queue(queue)?;
+                let mut pending = lock(&self.pending);
+                pending.queues.push(queue);
+                pending.scan_monitored |= legacy;
+            }
+            Report::NativeNode { node, legacy } => {
+                let mut pending = lock(&self.pending);
+                pending.logged_nodes |= 1 << (node & 63);
                 pending.scan_monitored |= legacy;
             }
             Report::MonitoredScan => lock(&self.pending).scan_monitored = true,
@@ -108,6 +124,14 @@ impl VidSch {
     fn reported_fence(&self, handle: HANDLE) -> Result<Arc<Fence>, Bugcheck> {
         self.fences.get(handle).filter(|fence| fence.is_native()).ok_or_else(|| {
             let reason = format!("NATIVE_FENCE_SIGNALED names {handle:p}, no native fence or a destroyed one");
+            Bugcheck::new(Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR, [0; 4], reason)
+        })
+    }
+
+    /// The queue that a report names.
+    fn reported_queue(&self, handle: HANDLE) -> Result<Arc<HwQueue>, Bugcheck> {
+        self.find_queue(handle).ok_or_else(|| {
+            let reason = format!("NATIVE_FENCE_SIGNALED names {handle:p}, no hardware queue or a destroyed one");
             Bugcheck::new(Bugcheck::VIDEO_DXGKRNL_FATAL_ERROR, [0; 4], reason)
         })
     }
@@ -171,6 +195,11 @@ impl VidSch {
         batch::evaluate(&acting.fences);
         let signalled = Self::devices_of(&acting.fences);
         acting.fences.clear();
+        let logged_nodes = core::mem::take(&mut acting.logged_nodes);
+        if logged_nodes != 0 || !acting.queues.is_empty() {
+            self.evaluate_logged(&acting.queues, logged_nodes);
+            acting.queues.clear();
+        }
         let scan_native = core::mem::take(&mut acting.scan_native);
         if scan_native {
             self.evaluate_watched(true);
@@ -192,9 +221,9 @@ impl VidSch {
         }
         // Last: nobody waits for what the logs tell.
         if scan_native {
-            self.read_fence_logs(None);
+            self.read_fence_logs(Wanted::All);
         } else if !signalled.is_empty() {
-            self.read_fence_logs(Some(&signalled));
+            self.read_fence_logs(Wanted::Devices(&signalled));
         }
     }
 

@@ -27,6 +27,7 @@ mod packet;
 mod packet_fence;
 mod registry;
 mod report;
+mod signalled;
 mod storage;
 mod sync_object;
 mod wait;
@@ -58,6 +59,7 @@ pub(crate) use hw_queue::HwQueue;
 pub use inspect::Tree;
 pub(crate) use native_fence::FenceOptions;
 pub(crate) use packet::SystemContext;
+pub use signalled::FenceReports;
 pub(crate) use sync_object::SyncObject;
 
 use close::DeviceWork;
@@ -67,6 +69,7 @@ use interrupt::Pending;
 use node::Node;
 use registry::Registry;
 use report::Limits;
+use signalled::Names;
 use storage::Storage;
 use wait::Wait;
 use window::Window;
@@ -83,6 +86,8 @@ pub(crate) struct VidSch {
     nodes: Vec<Node>,
     contexts: Registry<HwContext>,
     queues: Registry<HwQueue>,
+    /// The same queues by the driver's handles.
+    driver_queues: Registry<HwQueue>,
     doorbells: Registry<Doorbell>,
     fences: Registry<Fence>,
     system_contexts: Registry<SystemContext>,
@@ -102,6 +107,7 @@ pub(crate) struct VidSch {
     bands: OnceLock<NTSTATUS>,
     worker: Worker,
     fence_logs: FenceLogs,
+    names: Names,
     /// Addresses for DDI calls that update fence values, on a machine that takes them away afterwards.
     window: Option<Window>,
     /// True once stopping has begun. Held for reading while objects are created. Lock order: before everything else
@@ -124,6 +130,7 @@ impl VidSch {
             nodes: (0..nodes).map(|_| Node::new()).collect(),
             contexts: Registry::new(),
             queues: Registry::new(),
+            driver_queues: Registry::new(),
             doorbells: Registry::new(),
             fences: Registry::new(),
             system_contexts: Registry::new(),
@@ -136,6 +143,7 @@ impl VidSch {
             bands: OnceLock::new(),
             worker: Worker::default(),
             fence_logs: FenceLogs::default(),
+            names: Names::default(),
             window: adapter.machine.config().short_lived_addresses.then(Window::new).and_then(Result::ok),
             stopped: RwLock::new(false),
         });
@@ -198,9 +206,7 @@ impl VidSch {
 
     /// The queue with this handle, the system's or the driver's.
     fn find_queue(&self, handle: HANDLE) -> Option<Arc<HwQueue>> {
-        self.queues
-            .get(handle)
-            .or_else(|| self.queues.all().into_iter().find(|queue| queue.handles().1.raw() == handle))
+        self.queues.get(handle).or_else(|| self.driver_queues.get(handle))
     }
 
     /// The context with this handle, the system's or the driver's.

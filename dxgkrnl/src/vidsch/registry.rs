@@ -47,6 +47,14 @@ impl<T> Registry<T> {
         lock(&self.live).remove(&handle.raw().addr());
     }
 
+    /// As [`Registry::retire`], unless the handle means another object by now: the driver gives its own again.
+    pub(crate) fn retire_object(&self, handle: KmdHandle, object: &T) {
+        let mut live = lock(&self.live);
+        if live.get(&handle.raw().addr()).is_some_and(|held| core::ptr::eq(held.as_ptr(), object)) {
+            live.remove(&handle.raw().addr());
+        }
+    }
+
     /// The object with this handle.
     pub(crate) fn get(&self, handle: HANDLE) -> Option<Arc<T>> {
         lock(&self.live).get(&handle.addr())?.upgrade()
@@ -78,6 +86,18 @@ mod tests {
         assert!(registry.get(a.raw()).is_none());
         assert!(registry.all().is_empty());
         assert_ne!(registry.reserve(), a);
+    }
+
+    #[test]
+    fn an_object_retires_its_own_handle_and_not_its_successors() {
+        let registry = Registry::new();
+        let (handle, old, new) = (registry.reserve(), Arc::new("old"), Arc::new("new"));
+        registry.publish(handle, &old);
+        registry.publish(handle, &new);
+        registry.retire_object(handle, &old);
+        assert_eq!(registry.get(handle.raw()).as_deref(), Some(&"new"));
+        registry.retire_object(handle, &new);
+        assert!(registry.get(handle.raw()).is_none());
     }
 
     #[test]

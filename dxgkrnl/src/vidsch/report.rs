@@ -77,6 +77,10 @@ pub(crate) enum Report<'a> {
     NativeFences { handles: &'a [HANDLE], legacy: bool },
     /// Some native fences passed theirs; look at all that are waited for. `legacy`: at monitored fences too.
     NativeScan { legacy: bool },
+    /// This queue, by the driver's handle, signalled native fences that passed theirs; its logs tell which.
+    NativeQueue { queue: HANDLE, legacy: bool },
+    /// Some queues of the node did.
+    NativeNode { node: u32, legacy: bool },
     /// Some monitored fences were written.
     MonitoredScan,
     /// Queues faulted.
@@ -247,9 +251,11 @@ unsafe fn read_native(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA, limits: Limits) ->
     limits.check_engine(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
     let legacy = data.Flags.EvaluateLegacyMonitoredFences();
     if limits.optimized {
-        // The logs of the named queue say which fences; all fences that are waited for are among them or are looked at
-        // in vain.
-        return Ok(Report::NativeScan { legacy });
+        return match (arm.SignaledNativeFenceCount, arm.pSignaledNativeFenceArray.is_null(), arm.hHWQueue) {
+            (0, true, queue) if queue.is_null() => Ok(Report::NativeNode { node: arm.NodeOrdinal, legacy }),
+            (0, true, queue) => Ok(Report::NativeQueue { queue, legacy }),
+            _ => Err(contract(kind, "fences are named beside OptimizedNativeFenceSignaledInterrupt")),
+        };
     }
     if !arm.hHWQueue.is_null() {
         return Err(contract(kind, "hHWQueue must be NULL without OptimizedNativeFenceSignaledInterrupt"));
@@ -457,8 +463,12 @@ mod tests {
         queue.u.NativeFenceSignaled.hHWQueue = handles[0];
         assert!(check(&queue).is_err(), "a queue without the optimised interrupt");
         // SAFETY: the data is filled as its type says.
-        let optimized = unsafe { read(&queue, Limits { nodes: 3, optimized: true }) };
-        assert_eq!(optimized, Ok(Report::NativeScan { legacy: false }));
+        let optimized = |data| unsafe { read(data, Limits { nodes: 3, optimized: true }) };
+        assert_eq!(optimized(&queue), Ok(Report::NativeQueue { queue: handles[0], legacy: false }));
+        scan.u.NativeFenceSignaled.SignaledNativeFenceCount = 0;
+        assert_eq!(optimized(&scan), Ok(Report::NativeNode { node: 0, legacy: true }));
+        exact.u.NativeFenceSignaled.SignaledNativeFenceCount = 3;
+        assert!(optimized(&exact).is_err(), "fences where a queue belongs");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! A fence as a device of a process has it open.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use wddm_ddi::status::*;
-use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
+use wddm_ddi::types::{D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE};
 
 use crate::adapter::Adapter;
 use crate::machine::lock;
@@ -40,6 +40,8 @@ pub(crate) struct SyncObject {
     view: Mutex<Option<Arc<View>>>,
     /// Lock order: a leaf.
     state: Mutex<State>,
+    /// Process and handle, once it has one.
+    name: OnceLock<(u64, D3DKMT_HANDLE)>,
 }
 
 impl SyncObject {
@@ -60,6 +62,7 @@ impl SyncObject {
             gpu,
             view: Mutex::new(Some(view)),
             state: Mutex::default(),
+            name: OnceLock::new(),
         })
     }
 
@@ -76,6 +79,11 @@ impl SyncObject {
     /// Identity of the device it was opened on.
     pub(crate) fn device(&self) -> u64 {
         self.device
+    }
+
+    /// It has a handle from now on. False if it had one, or is closed by now.
+    pub(super) fn set_name(&self, name: (u64, D3DKMT_HANDLE)) -> bool {
+        self.name.set(name).is_ok() && !self.is_closed()
     }
 
     /// Whether it goes with a queue and cannot be destroyed by itself.
@@ -164,6 +172,9 @@ impl SyncObject {
     /// with STATUS_CANCELLED. Once is enough.
     pub(crate) fn destroy(&self) {
         self.end(STATUS_CANCELLED);
+        if let Some(name) = self.name.get() {
+            self.fence.sch().forget_name(*name);
+        }
         // Who finds it closed has waited here for the one who closed it.
         self.fence.close(|| {
             let Some(view) = lock(&self.view).take() else { return false };

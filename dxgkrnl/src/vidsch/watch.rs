@@ -85,12 +85,12 @@ impl Watch {
 
     /// Makes MonitoredValue match those who are not satisfied, and wakes the others: a signal after the last write of
     /// MonitoredValue interrupts, and one before it is seen by the read that follows. Who is woken may signal or wait
-    /// at once and finds the new MonitoredValue in place.
-    pub(crate) fn settle(&mut self, values: &impl Values) {
+    /// at once and finds the new MonitoredValue in place. Returns how many conditions came true.
+    pub(crate) fn settle(&mut self, values: &impl Values) -> usize {
         while let Some(monitored) = self.plan(values.current()) {
             values.write_monitored(monitored);
         }
-        self.wake();
+        self.wake()
     }
 
     /// One step of [`Watch::settle`], for those who write the MonitoredValue of several fences in one call: the value to be
@@ -105,11 +105,13 @@ impl Watch {
         Some(monitored)
     }
 
-    /// Wakes those who were found satisfied.
-    pub(crate) fn wake(&mut self) {
+    /// Wakes those who were found satisfied, and returns how many conditions that were.
+    pub(crate) fn wake(&mut self) -> usize {
+        let count = self.satisfied.len();
         for wait in self.satisfied.drain(..) {
             wait.satisfy();
         }
+        count
     }
 }
 
