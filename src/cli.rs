@@ -133,7 +133,8 @@ struct MachineArguments {
     /// Variant of the GPU: `default`, or a list such as `doorbells=4,vram=64M`.
     ///
     /// Keys: vram=SIZE and window=SIZE (bytes, or with K, M, G), doorbells=N, queues=N, global-doorbell, delayed-log-writes
-    /// (fence log entries reach memory only when they are flushed). Sizes and counts that the GPU cannot have are refused.
+    /// (fence log entries reach memory only when they are flushed), optimised-fence-interrupt (interrupts name the queue that
+    /// signalled). Sizes and counts that the GPU cannot have are refused.
     #[arg(long, value_name = "VARIANT", default_value = "default", verbatim_doc_comment)]
     device_variant: VariantOptions,
 }

@@ -5,7 +5,11 @@ use campanile::setup::VariantOptions;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// Variants, and how the names of their tests end.
-const VARIANTS: [(&str, &str); 2] = [("default", ""), ("global-doorbell", " with one doorbell for all queues")];
+const VARIANTS: [(&str, &str); 3] = [
+    ("default", ""),
+    ("global-doorbell", " with one doorbell for all queues"),
+    ("optimised-fence-interrupt", " with interrupts that name queues"),
+];
 
 fn check(case: &'static CaseInfo, variant: &str) -> Result<(), Failed> {
     let VariantOptions(variant) = variant.parse()?;

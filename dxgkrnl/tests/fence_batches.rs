@@ -159,22 +159,6 @@ fn a_queue_is_named_only_by_drivers_that_claim_the_optimised_interrupt() {
     let bench = bench();
     bench.world.report(&bench.bus, Report::OfQueue(0x1000));
     assert!(bench.stop().reason.contains("hHWQueue"));
-    let claim = |caps: &mut DXGK_DRIVERCAPS| {
-        caps.SchedulingCaps =
-            caps.SchedulingCaps.with_NativeGpuFence(true).with_OptimizedNativeFenceSignaledInterrupt(true);
-    };
-    let bench = bench_of(Mutant { caps: claim, ..DRIVER });
-    let app = App::new(&bench);
-    let queue = app.queue(&bench);
-    for named in [queue.system, 0] {
-        let (fence, woken) = (app.fence(&bench, 0), event());
-        app.wait(&[(fence.handle, 1)], false, Some(&woken)).unwrap();
-        as_gpu(fence.user).store(1, Ordering::SeqCst);
-        bench.world.report(&bench.bus, Report::OfQueue(named));
-        eventually("the waiter is woken", || is_signaled(&woken));
-    }
-    app.process.exit();
-    bench.end();
 }
 
 fn caps(change: fn(&mut DXGK_NATIVE_FENCE_CAPS)) -> Mutant {

@@ -21,6 +21,7 @@ mod fence_features;
 mod fence_hostile;
 mod fence_interrupts;
 mod fence_log;
+mod fence_optimised;
 mod fence_sharing;
 mod gpu_address;
 mod lifecycle;
@@ -65,6 +66,7 @@ const TABLES: &[&[CaseInfo]] = &[
     fence_sharing::CASES,
     fence_batches::CASES,
     fence_interrupts::CASES,
+    fence_optimised::CASES,
     fence_features::CASES,
     fault::CASES,
     lifecycle::CASES,

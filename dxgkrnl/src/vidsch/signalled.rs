@@ -104,42 +104,38 @@ impl VidSch {
         let progress = queues.iter().map(|queue| Arc::clone(queue.progress().fence()));
         let progress = progress.filter(|fence| fence.is_native()).collect();
         let unlogged = queues.iter().any(|queue| !queue.is_logged());
-        let woken = self.look_at(&signalled, progress);
-        if signalled.unknown || unlogged || woken == 0 {
+        let (woken, known) = self.look_at(&signalled, progress);
+        if !known || unlogged || woken == 0 {
             self.scan_watched();
         }
     }
 
     /// Wakes those who wait for what somebody has read out of the logs, so that the interrupt does not find it there.
     pub(super) fn evaluate_read(&self, signalled: &Signalled) {
-        self.look_at(signalled, Vec::new());
-        if signalled.unknown {
+        let (_, known) = self.look_at(signalled, Vec::new());
+        if !known {
             self.scan_watched();
         }
     }
 
-    /// Looks at the named fences and at `more`; returns how many waits are over.
-    fn look_at(&self, signalled: &Signalled, more: Vec<Arc<Fence>>) -> usize {
+    /// Looks at the named fences and at `more`. Returns how many conditions came true, and whether that is all there was to see.
+    fn look_at(&self, signalled: &Signalled, more: Vec<Arc<Fence>>) -> (usize, bool) {
         let mut fences = more;
         let mut names = signalled.names.clone();
         names.sort_unstable();
         names.dedup();
-        let mut stale = false;
+        let mut known = !signalled.unknown;
         for name in names {
             match self.named(name) {
                 Some(fence) => fences.push(fence),
-                None => stale = true,
+                // Closed here meanwhile, and perhaps waited for where else it is open.
+                None => known = false,
             }
         }
         // Nobody waits for most of what is signalled.
         fences.retain(|fence| fence.is_watched());
         self.names.looked_at.fetch_add(fences.len() as u64, Ordering::Relaxed);
-        let woken = batch::evaluate(&fences);
-        if stale {
-            // Closed here meanwhile, and perhaps waited for where else it is open.
-            self.scan_watched();
-        }
-        woken
+        (batch::evaluate(&fences), known)
     }
 
     fn scan_watched(&self) {

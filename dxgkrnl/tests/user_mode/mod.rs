@@ -80,6 +80,8 @@ pub(crate) struct World {
     pub(crate) logs: Mutex<Vec<LogBuffer>>,
     /// Queues of each DxgkDdiUpdateNativeFenceLogs, by the system's handles.
     pub(crate) flushes: Mutex<Vec<Vec<usize>>>,
+    /// The driver's handle of each queue by the system's.
+    pub(crate) queues: Mutex<HashMap<usize, usize>>,
     /// Answers of DDIs that fail, by name.
     pub(crate) failing: Mutex<HashMap<&'static str, NTSTATUS>>,
 }
@@ -529,7 +531,9 @@ unsafe extern "win64" fn suspend_context(context: HANDLE, a: *const DXGKARG_SUSP
 unsafe extern "win64" fn create_hw_queue(context: HANDLE, a: *mut DXGKARG_CREATEHWQUEUE) -> NTSTATUS {
     let (a, (owner, world)) = (args(a), object(context));
     world.created.lock().unwrap().push(a.hHwQueue.addr());
+    let system = a.hHwQueue.addr();
     a.hHwQueue = make(owner.adapter, a.hHwQueue, owner.system);
+    world.queues.lock().unwrap().insert(system, a.hHwQueue.addr());
     world.note("CreateHwQueue")
 }
 

@@ -1,0 +1,302 @@
+//! Interrupts that name the queue which signalled: its fence log tells which fences and values, and wakes exactly those.
+
+use campanile_hw::packet::{self, Packet};
+use campanile_hw::private::Placement;
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use dxgkrnl::{FeaturePolicy, FenceReports};
+
+use super::case::{Boot, Case, Failure, granted};
+use super::fence_interrupts::Event;
+use super::rig::{RawFence, RawQueue, Rig, wait_until};
+use crate::setup::SystemOptions;
+use crate::user::{Fence, Node, Queue, QueueOptions, SubmissionModel};
+
+cases! { "OptimisedFenceInterrupt";
+    "OptimisedFenceInterrupt.ExampleE1ToE4" on Boot::With(optimised), "native-gpu-fence-objects":
+        "Four signals of one queue are logged, the last one interrupts and names the queue, and the log of that queue wakes who waits for them, without a look at any other fence."
+        => example_e1_to_e4;
+    "OptimisedFenceInterrupt.OnlyLoggedFencesAreLookedAt" on Boot::With(optimised), "native-gpu-fence-objects":
+        "Of a hundred fences that are waited for, an interrupt looks at the one that the named queue's log has, and at no other."
+        => only_logged;
+    "OptimisedFenceInterrupt.EachQueueIsReadByItself" on Boot::With(optimised), "native-gpu-fence-objects":
+        "Interrupts of two engines each name their own queue, and each log wakes its own waiters."
+        => two_engines;
+    "OptimisedFenceInterrupt.CollapsedOnesStandForTheEngine" on Boot::With(stepped), "native-gpu-fence-objects":
+        "When two queues of an engine signal before one interrupt is taken, it names none, and the logs of all the engine's queues are read."
+        => collapsed;
+    "OptimisedFenceInterrupt.LostEntriesLeadToEveryFence" on Boot::With(stepped), "native-gpu-fence-objects":
+        "When entries were overwritten before the interrupt was taken, every fence that is waited for is looked at, once, and all waits end."
+        => lost_entries;
+    "OptimisedFenceInterrupt.WrongNamesHideNoSignal" on Boot::With(optimised), "native-gpu-fence-objects":
+        "A packet that names no fence, or another one than it signals, neither hides its signal from who waits for it nor ends another wait."
+        => wrong_names;
+    "OptimisedFenceInterrupt.TracersTakeNoWakeUp" on Boot::With(optimised), "native-gpu-fence-objects":
+        "Whoever reads the logs while fences are signalled and waited for takes no wake-up away."
+        => tracers;
+    "OptimisedFenceInterrupt.KernelQueuesHaveNoLogToRead" on Boot::With(optimised), "native-gpu-fence-objects":
+        "A queue that the kernel submits to has no log; an interrupt of its signals leads to every fence that is waited for."
+        => kernel_queue;
+    "OptimisedFenceInterrupt.NeedsTheLogs" on Boot::With(without_logs), "native-gpu-fence-objects":
+        "Without queues of user-mode submission there are no logs, the driver does not claim the interrupt, and signals wake their waiters all the same."
+        => without_logs_works;
+    "OptimisedFenceInterrupt.PlainHardwareNamesFences" on Boot::Shared, "native-gpu-fence-objects":
+        "The driver claims the optimised interrupt on hardware that has it and on no other."
+        => claimed_where_it_is;
+}
+
+fn optimised() -> SystemOptions {
+    let mut options = SystemOptions::default();
+    options.variant.optimised_fence_interrupt = true;
+    options
+}
+
+fn stepped() -> SystemOptions {
+    SystemOptions { threads: false, ..optimised() }
+}
+
+fn without_logs() -> SystemOptions {
+    SystemOptions { features: FeaturePolicy { user_mode_submission: false, ..FeaturePolicy::default() }, ..optimised() }
+}
+
+fn reports(case: &Case<'_>) -> Result<FenceReports, Failure> {
+    case.system.machine().fence_reports(case.system.luid()).ok_or_else(|| Failure::new("the adapter is gone"))
+}
+
+/// What was counted since `earlier`.
+fn since(case: &Case<'_>, earlier: FenceReports) -> Result<FenceReports, Failure> {
+    let now = reports(case)?;
+    Ok(FenceReports {
+        of_queues: now.of_queues - earlier.of_queues,
+        of_nodes: now.of_nodes - earlier.of_nodes,
+        looked_at: now.looked_at - earlier.looked_at,
+        scans: now.scans - earlier.scans,
+    })
+}
+
+fn watch(rig: &Rig, fence: &RawFence, value: u64) -> Result<Event, Failure> {
+    let event = Event::new()?;
+    granted(rig.wait_with_event(&[fence.handle], &[value], false, Some(event.number())), "wait with an event")?;
+    Ok(event)
+}
+
+fn example_e1_to_e4(case: &mut Case<'_>) -> Result<(), Failure> {
+    const V: [u64; 4] = [11, 12, 13, 14];
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let (f1, f2, other) = (rig.fence(0)?, rig.fence(0)?, rig.fence(0)?);
+    let (woken, elsewhere) = (watch(&rig, &f2, V[3])?, watch(&rig, &other, 1)?);
+    let (interrupts, counted) = (case.system.counters().interrupts, reports(case)?);
+    rig.execute(&mut queue, &[f1.signal(V[0]), f1.signal(V[1]), f2.signal(V[2])])?;
+    ensure_eq!(case.system.counters().interrupts, interrupts, "interrupts after E1 to E3");
+    rig.execute(&mut queue, &[f2.signal(V[3])])?;
+    woken.wait()?;
+    ensure_eq!(case.system.counters().interrupts, interrupts + 1, "interrupts after E4");
+    let found = since(case, counted)?;
+    ensure_eq!(found, FenceReports { of_queues: 1, of_nodes: 0, looked_at: 1, scans: 0 }, "what E4 led to");
+    ensure!(!elsewhere.is_set()?, "another wait ended");
+    let logs = case.system.machine().fence_log(case.system.luid()).unwrap_or_default();
+    let [log] = logs.as_slice() else { return Err(Failure::new("one queue does not have one log")) };
+    let told: Vec<(u32, u64)> = log.signals.entries.iter().map(|entry| (entry.fence, entry.value)).collect();
+    let expected = vec![(f1.handle, V[0]), (f1.handle, V[1]), (f2.handle, V[2]), (f2.handle, V[3])];
+    ensure_eq!(told, expected, "entries E1 to E4");
+    granted(rig.wait(&[f1.handle, f1.handle, f2.handle], &[V[0], V[1], V[2]], false), "waits for V1, V2, V3")
+}
+
+fn only_logged(case: &mut Case<'_>) -> Result<(), Failure> {
+    const FENCES: u64 = 100;
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COPY)?;
+    let fences = (0..FENCES).map(|_| rig.fence(0)).collect::<Result<Vec<_>, _>>()?;
+    let waits = fences.iter().map(|fence| watch(&rig, fence, 1)).collect::<Result<Vec<_>, _>>()?;
+    rig.execute(&mut queue, &[])?;
+    let (interrupts, counted) = (case.system.counters().interrupts, reports(case)?);
+    for (number, (fence, woken)) in (1..).zip(fences.iter().zip(&waits)) {
+        rig.submit(&mut queue, &[fence.signal(1)])?;
+        woken.wait()?;
+        let expected = FenceReports { of_queues: number, of_nodes: 0, looked_at: number, scans: 0 };
+        ensure_eq!(since(case, counted)?, expected, "what {number} interrupts led to");
+    }
+    ensure_eq!(case.system.counters().interrupts, interrupts + FENCES, "interrupts");
+    Ok(())
+}
+
+fn two_engines(case: &mut Case<'_>) -> Result<(), Failure> {
+    const ROUNDS: u64 = 100;
+    let rig = case.rig()?;
+    let mut queues = [rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?];
+    let fences = [rig.fence(0)?, rig.fence(0)?];
+    let counted = reports(case)?;
+    for round in 1..=ROUNDS {
+        let waits = [watch(&rig, &fences[0], round)?, watch(&rig, &fences[1], round)?];
+        for (queue, fence) in queues.iter_mut().zip(&fences) {
+            rig.submit(queue, &[fence.signal(round)])?;
+        }
+        waits.iter().try_for_each(Event::wait)?;
+    }
+    let found = since(case, counted)?;
+    ensure_eq!(found.of_nodes, 0, "reports that name no queue though each engine has one");
+    // A wait that begins when the value is there already takes the interrupt's work, which then finds nobody.
+    ensure!((1..=2 * ROUNDS).contains(&found.of_queues), "{found:?} for {ROUNDS} rounds of two signals");
+    Ok(())
+}
+
+/// Submits on a machine whose GPU moves only when somebody steps it, and steps it until it has nothing to do.
+fn run(case: &Case<'_>, rig: &Rig, queue: &mut RawQueue, packets: &[Packet]) -> Result<(), Failure> {
+    rig.submit(queue, packets)?;
+    let gpu = case.system.gpu();
+    wait_until("the submission", || {
+        while gpu.step() {}
+        queue.progress.load() >= queue.written()
+    })
+}
+
+/// Lets the machine take its interrupts: it does while it waits for its own GPU work.
+fn take_interrupts(rig: &Rig, events: &[&Event]) -> Result<(), Failure> {
+    for event in events {
+        let mut set = event.is_set()?;
+        for _ in 0..100 {
+            if set {
+                break;
+            }
+            rig.memory(4096, Placement::Vram)?;
+            set = event.is_set()?;
+        }
+        ensure!(set, "a wait goes on after the interrupt was taken");
+    }
+    Ok(())
+}
+
+fn collapsed(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (mut a, mut b) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COMPUTE)?);
+    let (of_a, of_b, other) = (rig.fence(0)?, rig.fence(0)?, rig.fence(0)?);
+    run(case, &rig, &mut a, &[])?;
+    run(case, &rig, &mut b, &[])?;
+    for round in 1..=20 {
+        let (first, second) = (watch(&rig, &of_a, round)?, watch(&rig, &of_b, round)?);
+        let elsewhere = watch(&rig, &other, 1)?;
+        let counted = reports(case)?;
+        run(case, &rig, &mut a, &[of_a.signal(round)])?;
+        run(case, &rig, &mut b, &[of_b.signal(round)])?;
+        take_interrupts(&rig, &[&first, &second])?;
+        let found = since(case, counted)?;
+        ensure_eq!(
+            found,
+            FenceReports { of_queues: 0, of_nodes: 1, looked_at: 2, scans: 0 },
+            "what round {round} led to"
+        );
+        ensure!(!elsewhere.is_set()?, "another wait ended");
+    }
+    Ok(())
+}
+
+fn lost_entries(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let (first, last) = (rig.fence(0)?, rig.fence(0)?);
+    run(case, &rig, &mut queue, &[])?;
+    let (early, late) = (watch(&rig, &first, 1)?, watch(&rig, &last, 160)?);
+    let counted = reports(case)?;
+    run(case, &rig, &mut queue, &[first.signal(1)])?;
+    for step in 0..20 {
+        let packets: Vec<_> = (1..=8).map(|value| last.signal(8 * step + value)).collect();
+        run(case, &rig, &mut queue, &packets)?;
+    }
+    take_interrupts(&rig, &[&early, &late])?;
+    let found = since(case, counted)?;
+    ensure_eq!((found.of_queues, found.of_nodes, found.scans), (1, 0, 1), "reports and looks at everything");
+    Ok(())
+}
+
+fn wrong_names(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let (fence, decoy) = (rig.fence(0)?, rig.fence(0)?);
+    let deceived = watch(&rig, &decoy, 1)?;
+    let names = [0, decoy.handle, rig.device, queue.progress_fence, u32::MAX];
+    for (value, handle) in (1..).zip(names) {
+        let woken = watch(&rig, &fence, value)?;
+        let (current, monitored) = (fence.current, fence.monitored);
+        rig.execute(&mut queue, &[Packet::Signal(packet::Signal { handle, current, monitored, value })])?;
+        woken.wait()?;
+        ensure!(!deceived.is_set()?, "the wait for a fence that was only named ended");
+    }
+    Ok(())
+}
+
+fn tracers(case: &mut Case<'_>) -> Result<(), Failure> {
+    const ROUNDS: u64 = 300;
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let fence = rig.fence(0)?;
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let (machine, luid) = (case.system.machine(), case.system.luid());
+    std::thread::scope(|scope| {
+        let tracer = scope.spawn(|| {
+            let mut entries = 500;
+            while !done.load(std::sync::atomic::Ordering::Acquire) {
+                machine.fence_log(luid);
+                entries = 1000 - entries + 1;
+                if let Err(status) = machine.trace_fences(luid, Some(entries)) {
+                    return Err(Failure::new(format!("larger logs: {status}")));
+                }
+            }
+            Ok(())
+        });
+        let waits = (1..=ROUNDS).try_for_each(|value| {
+            let woken = watch(&rig, &fence, value)?;
+            rig.submit(&mut queue, &[fence.signal(value)])?;
+            woken.wait()
+        });
+        done.store(true, std::sync::atomic::Ordering::Release);
+        let traced = tracer.join().map_err(|_| Failure::new("the tracer panicked"))?;
+        waits.and(traced)
+    })
+}
+
+/// Signals on a queue that the kernel submits to, each with a wait for it that began before.
+fn wake_by_kernel_queue(case: &Case<'_>) -> Result<(), Failure> {
+    let device = case.device()?;
+    let options = QueueOptions { model: Some(SubmissionModel::Kernel), ..QueueOptions::default() };
+    let mut queue = Queue::new(&device, Node::Compute, options)?;
+    let (gate, fence) = (Fence::new(&device, 0)?, Fence::new(&device, 0)?);
+    for value in 1..=50 {
+        queue.submit(|commands| {
+            commands.wait(&gate, value)?;
+            commands.signal(&fence, value)
+        })?;
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| super::case::on_thread(&case.process, || Ok(fence.wait(value, None)?)));
+            gate.signal(value)?;
+            waiter.join().unwrap_or_else(|_| Err(Failure::new("the waiter panicked")))
+        })?;
+    }
+    Ok(())
+}
+
+fn kernel_queue(case: &mut Case<'_>) -> Result<(), Failure> {
+    wake_by_kernel_queue(case)
+}
+
+fn without_logs_works(case: &mut Case<'_>) -> Result<(), Failure> {
+    let counted = reports(case)?;
+    wake_by_kernel_queue(case)?;
+    ensure_eq!(reports(case)?, counted, "interrupts that name queues");
+    Ok(())
+}
+
+fn claimed_where_it_is(case: &mut Case<'_>) -> Result<(), Failure> {
+    let optimised = {
+        use campanile_hw::registers::{CAPS, Caps};
+        Caps::from_bits(case.system.gpu().register_read(CAPS, 4) as u32).optimised_fence_interrupt()
+    };
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let fence = rig.fence(0)?;
+    let counted = reports(case)?;
+    let woken = watch(&rig, &fence, 1)?;
+    rig.execute(&mut queue, &[fence.signal(1)])?;
+    woken.wait()?;
+    ensure_eq!(since(case, counted)?.of_queues, u64::from(optimised), "interrupts that name a queue");
+    Ok(())
+}
