@@ -151,7 +151,7 @@ pub fn stream(options: &Options) -> Result<Outcome, RunError> {
     let files = if options.files.is_empty() { default_files() } else { options.files.clone() };
     let system = System::boot(&SystemOptions { variant: options.variant.0.clone(), ..SystemOptions::default() })?;
     let process = system.machine().create_process("campanile run");
-    let tracing = options.trace.as_ref().map(|_| Tracing::start(&system, "campanile run"));
+    let tracing = options.trace.as_ref().map(|_| Tracing::start(&system, &process, "campanile run")).transpose()?;
     let outcome = {
         let _attached = process.attach();
         stream_attached(&system, &files, options.progress && !options.json, tracing.as_ref())

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::report::{SubmitReport, Totals};
-use super::tracing::{Moment, Stamps, Tracing, at};
+use super::tracing::{Tracing, at};
 use super::transform::{self, CHUNK, Chunk, STAMPED};
 use crate::clock::{self, Clock, Latencies, Ticks};
 use crate::setup::GpuCounters;
@@ -76,14 +76,15 @@ pub(super) struct Pipeline {
 struct Link {
     queue: Queue,
     fence: Fence,
-    stamps: Option<Stamps>,
 }
 
 impl Link {
     fn new(device: &Device, node: Node, name: &str, tracing: Option<&Tracing>) -> Result<Self, Error> {
         let mut queue = Queue::new(device, node, QueueOptions::default())?;
-        let stamps = tracing.map(|tracing| tracing.follow(&mut queue, node, name, device, STAGES)).transpose()?;
-        Ok(Self { queue, fence: Fence::new(device, 0)?, stamps })
+        if let Some(tracing) = tracing {
+            tracing.follow(&mut queue, node, name)?;
+        }
+        Ok(Self { queue, fence: Fence::new(device, 0)? })
     }
 
     /// Submits a wait if there is one, the work, and the signal of `number`; returns when recording ended.
@@ -93,37 +94,18 @@ impl Link {
         number: u64,
         work: impl FnOnce(&mut Recorder<'_, '_>) -> Result<(), Error>,
     ) -> Result<Ticks, Error> {
-        let Self { queue, fence, stamps } = self;
-        let stamps = stamps.as_ref();
-        let stamp = |commands: &mut Recorder<'_, '_>, moment| match stamps {
-            Some(stamps) => stamps.record(commands, number, moment),
-            None => Ok(()),
-        };
+        let Self { queue, fence } = self;
         let mut recorded = clock::now();
         queue.submit(|commands| {
             if let Some((fence, value)) = wait {
-                stamp(commands, Moment::Observed)?;
                 commands.wait(fence, value)?;
             }
-            stamp(commands, Moment::Unblocked)?;
             work(commands)?;
-            stamp(commands, Moment::Executed)?;
             commands.signal(fence, number)?;
             recorded = clock::now();
             Ok(())
         })?;
         Ok(recorded)
-    }
-
-    /// Takes what the GPU stamped for `number` into the trace.
-    fn collect(&mut self, wait: Option<(&Fence, u64)>, number: u64) -> Result<(), Error> {
-        match &mut self.stamps {
-            Some(stamps) => {
-                let wait = wait.map(|(fence, value)| at(fence, value)).transpose()?;
-                stamps.collect(number, wait, at(&self.fence, number)?)
-            }
-            None => Ok(()),
-        }
     }
 }
 
@@ -152,8 +134,6 @@ impl Pipeline {
     /// Queues, fences and buffers on a device of their own.
     pub(super) fn new(adapter: &Adapter, tracing: Option<&Tracing>) -> Result<Self, Error> {
         let device = Device::new(adapter)?;
-        let mut paging = tracing.map(Tracing::paging);
-        let started = paging.as_ref().map(LaneRecorder::time);
         let slot = |_| {
             Ok(Slot {
                 matrix: device.create_buffer(CHUNK as u64, Placement::Vram)?,
@@ -169,10 +149,6 @@ impl Pipeline {
         };
         let slots: Vec<Slot> = (0..SLOTS).map(slot).collect::<Result<_, Error>>()?;
         let stages: Vec<Stage> = (0..STAGES).map(stage).collect::<Result<_, Error>>()?;
-        if let (Some(paging), Some(started)) = (&mut paging, started) {
-            let bytes = (SLOTS + STAGES) * (CHUNK + STAMPED) as u64;
-            paging.at(started, EventKind::Paging { bytes, duration: paging.time().saturating_sub(started) });
-        }
         Ok(Self {
             up: Link::new(&device, Node::Copy, "copy up", tracing)?,
             transpose: Link::new(&device, Node::Compute, "transpose", tracing)?,
@@ -232,20 +208,12 @@ impl Pipeline {
         self.down.fence.wait(sent.number, Some(PATIENCE))?;
         if let (Some(thread), Some(started)) = (&mut self.thread, started) {
             let duration = thread.time().saturating_sub(started);
-            thread.at(started, EventKind::CpuWait { target: at(&self.down.fence, sent.number)?, duration });
-            self.collect(sent.number)?;
+            thread.at(started, EventKind::CpuWait { target: at(&self.down.fence, sent.number), duration });
         }
         let stage = &self.stages[((sent.number - 1) % STAGES) as usize];
         stage.down.mapping.read(0, &mut self.returned)?;
         let mismatch = transform::mismatch(stage.original.bytes(), &self.returned, sent.number);
         Ok(Some(Finished { file_offset: sent.file_offset, mismatch }))
-    }
-
-    /// Takes what the GPU stamped for a chunk that is back into the trace.
-    fn collect(&mut self, number: u64) -> Result<(), Error> {
-        self.up.collect(former(number).map(|former| (&self.down.fence, former)), number)?;
-        self.transpose.collect(Some((&self.up.fence, number)), number)?;
-        self.down.collect(Some((&self.transpose.fence, number)), number)
     }
 
     /// The figures of the whole run.

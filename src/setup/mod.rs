@@ -54,7 +54,7 @@ pub struct SetupError {
 }
 
 impl SetupError {
-    fn new(what: &'static str, cause: impl fmt::Display, advice: &'static str) -> Self {
+    pub(crate) fn new(what: &'static str, cause: impl fmt::Display, advice: &'static str) -> Self {
         Self { what, cause: cause.to_string(), advice, input: false }
     }
 

@@ -8,10 +8,15 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use crate::trace::operation::{Operation, Side, operations};
-use crate::trace::{Event, EventKind, LaneKind, Trace};
+use crate::trace::{Event, EventKind, LaneKind, Trace, operation_name, report_name};
 
 /// Largest integer that a number of JavaScript holds exactly.
 const EXACT: u64 = (1 << 53) - 1;
+
+/// DXGK_INTERRUPT_TYPE numbers whose names the page knows.
+const REPORTS: u32 = 21;
+/// DXGK_BUILDPAGINGBUFFER_OPERATION numbers whose names the page knows.
+const PAGING_OPERATIONS: u32 = 23;
 
 /// What the page draws.
 #[derive(Clone, Debug)]
@@ -144,22 +149,19 @@ impl Encoder<'_> {
     }
 
     fn spans(&mut self, spans: &[Event]) -> Vec<Column> {
-        let mut columns: [Column; 6] = Default::default();
-        let [lanes, kinds, starts, lengths, amounts, fences] = &mut columns;
+        let mut columns: [Column; 7] = Default::default();
+        let [lanes, kinds, starts, lengths, amounts, details, fences] = &mut columns;
         let (mut lane, mut start) = (0, 0);
         for span in spans {
-            let (kind, amount, fence) = match span.kind {
-                EventKind::Work { progress, .. } => (0, progress, None),
-                EventKind::CpuWait { target, .. } => (1, target.value, Some(target.fence)),
-                EventKind::Paging { bytes, .. } => (2, bytes, None),
-                _ => continue,
-            };
+            let Some(parts) = span.kind.parts() else { continue };
+            let fence = if let EventKind::CpuWait { target, .. } = span.kind { Some(target.fence) } else { None };
             let begins = self.time(span.time);
             lanes.number(u64::from(span.lane - lane));
-            kinds.number(kind);
+            kinds.number(parts.code);
             starts.difference(begins, start);
-            lengths.number(span.kind.duration().unwrap_or(0).min(EXACT));
-            amounts.number(amount.min(EXACT));
+            lengths.number(parts.duration.unwrap_or(0).min(EXACT));
+            amounts.number(parts.amount.min(EXACT));
+            details.number(parts.detail.min(EXACT));
             fences.number(fence.map_or(0, |fence| self.fence(span.lane, fence) as u64 + 1));
             (lane, start) = (span.lane, begins);
         }
@@ -167,26 +169,17 @@ impl Encoder<'_> {
     }
 
     fn points(&self, points: &[Event]) -> Vec<Column> {
-        let mut columns: [Column; 4] = Default::default();
-        let [lanes, kinds, times, amounts] = &mut columns;
+        let mut columns: [Column; 5] = Default::default();
+        let [lanes, kinds, times, amounts, details] = &mut columns;
         let (mut lane, mut time) = (0, 0);
         for point in points {
-            let (kind, amount) = match point.kind {
-                EventKind::Submission { progress } => (0, progress),
-                EventKind::DoorbellRing { progress } => (1, progress),
-                EventKind::DoorbellReconnect { progress } => (2, progress),
-                EventKind::Interrupt { count } => (3, count),
-                EventKind::Dpc { count } => (4, count),
-                EventKind::Reset => (5, 0),
-                EventKind::PowerState { state } => (6, state),
-                EventKind::EventsLost { count } => (7, count),
-                _ => continue,
-            };
+            let Some(parts) = point.kind.parts() else { continue };
             let now = self.time(point.time);
             lanes.number(u64::from(point.lane - lane));
-            kinds.number(kind);
+            kinds.number(parts.code);
             times.difference(now, time);
-            amounts.number(amount.min(EXACT));
+            amounts.number(parts.amount.min(EXACT));
+            details.number(parts.detail.min(EXACT));
             (lane, time) = (point.lane, now);
         }
         columns.into()
@@ -221,6 +214,8 @@ pub(super) fn encode(trace: &Trace, picture: &Picture) -> (Value, Vec<u8>) {
         "fences": encoder.names,
         "large": encoder.large,
         "events": trace.events.len(),
+        "reports": (0..REPORTS).map(report_name).collect::<Vec<_>>(),
+        "pagingOperations": (0..PAGING_OPERATIONS).map(operation_name).collect::<Vec<_>>(),
         "operations": picture.operations.len(),
         "spans": picture.spans.len(),
         "points": picture.points.len(),

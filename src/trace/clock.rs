@@ -1,23 +1,29 @@
 //! One time for CPU and GPU.
 
-use std::time::Instant;
+use dxgkrnl::Machine;
+use wddm_ddi::types::LUID;
 
-use campanile_device::Gpu;
-use campanile_hw::registers::{CLOCK_HZ, TIMESTAMP};
-
-/// Nanoseconds since the trace began.
+/// Nanoseconds since the trace began, on the clock behind the performance counter.
 #[derive(Clone, Copy, Debug)]
-pub struct HostClock(Instant);
+pub struct HostClock(u64);
+
+/// Nanoseconds of a tick of the performance counter.
+const COUNTER_TICK: u64 = 100;
 
 impl HostClock {
     /// A clock that shows 0 now.
     pub fn start() -> Self {
-        Self(Instant::now())
+        Self(dxgkrnl::nanoseconds())
     }
 
     /// The time.
     pub fn now(self) -> u64 {
-        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        self.of(dxgkrnl::nanoseconds())
+    }
+
+    /// The time of a moment on the clock behind the performance counter; moments before the start count as the start.
+    pub fn of(self, nanoseconds: u64) -> u64 {
+        nanoseconds.saturating_sub(self.0)
     }
 }
 
@@ -32,21 +38,20 @@ pub struct GpuClock {
     pub hz: u64,
 }
 
-/// Pairs of readings; the closest one counts.
+/// Calls of DxgkDdiCalibrateGpuClock; the one that took least counts.
 const READINGS: usize = 32;
 
 impl GpuClock {
-    /// Reads both clocks until a pair lies close together.
-    pub fn calibrate(gpu: &Gpu, host: HostClock) -> Self {
-        let hz = gpu.register_read(CLOCK_HZ, 8).max(1);
+    /// The clock of a node as its driver calibrates it (DxgkDdiCalibrateGpuClock); `None` if it does not.
+    pub fn calibrate(machine: &Machine, luid: LUID, node: u32, host: HostClock) -> Option<Self> {
         let reading = |_| {
-            let before = host.now();
-            let ticks = gpu.register_read(TIMESTAMP, 8);
-            let after = host.now();
-            (after - before, Self { ticks, host: before + (after - before) / 2, hz })
+            let before = dxgkrnl::nanoseconds();
+            let clock = machine.gpu_clock(luid, node)?;
+            let took = dxgkrnl::nanoseconds() - before;
+            let calibrated = host.of(clock.cpu.saturating_mul(COUNTER_TICK));
+            Some((took, Self { ticks: clock.gpu, host: calibrated, hz: clock.gpu_frequency }))
         };
-        let best = (0..READINGS).map(reading).min_by_key(|(apart, _)| *apart);
-        best.map_or(Self { ticks: 0, host: 0, hz }, |(_, clock)| clock)
+        (0..READINGS).filter_map(reading).min_by_key(|(took, _)| *took).map(|(_, clock)| clock)
     }
 
     /// Nanoseconds on the host's clock; moments before its start count as the start.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use campanile_umd::{QueueEvent, Tracer};
 
-use super::{Event, EventKind, FenceValue, GpuClock, HostClock, Lane, Trace};
+use super::{Event, EventKind, FenceValue, GpuClock, HostClock, Lane, Trace, work};
 
 /// A trace in the making. Clones share it.
 #[derive(Clone, Debug)]
@@ -74,10 +74,11 @@ impl Recording {
         LaneRecorder { recording: self.clone(), lane, events: Vec::new() }
     }
 
-    /// Everything that recorders have handed over, in order of time.
+    /// Everything that recorders have handed over, in order of time, and what follows from it of the work of engines.
     pub fn finish(&self) -> Trace {
         let mut trace = self.with(std::mem::take);
         trace.sort();
+        work::add(&mut trace);
         trace
     }
 }

@@ -103,8 +103,9 @@ fn chunk(events: &mut Vec<Event>, flow: &mut Flow, engines: &mut [u64; 2], machi
         if until > flow.host {
             let target = FenceValue { fence: fence(STAGES.len() - 1), value: index as u64 + 1 };
             add(flow.host, flow.cpu, EventKind::CpuWait { target, duration: until - flow.host });
-            add(until - 2000, machine, EventKind::Interrupt { count: 1 });
-            add(until - 1200, machine, EventKind::Dpc { count: 1 });
+            add(until - 2000, machine, EventKind::Interrupt { message: 0, duration: 600 });
+            add(until - 1700, machine, EventKind::Report { kind: 19, node: 1, amount: 1 });
+            add(until - 1200, machine, EventKind::Dpc { duration: 900 });
             flow.host = until;
         }
     }

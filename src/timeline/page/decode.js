@@ -1,7 +1,11 @@
 // The events: the other half of data.rs. Times are nanoseconds since the first event.
 const WAIT = 1, OBSERVED = 2, OPEN = 4, LONE = 8;
-const WORK = 0, CPU_WAIT = 1, PAGING = 2;
-const POINTS = ['submission', 'doorbell ring', 'doorbell reconnected', 'interrupt', 'DPC', 'reset', 'power state', 'events lost'];
+// Kinds of spans and points: the numbers of trace::code.
+const SUBMISSION = 3, RING = 4, RECONNECT = 5, WORK = 6, CPU_WAIT = 7, PAGING = 8, INTERRUPT = 9, DPC = 10, RESET = 11, POWER = 12,
+  LOST = 13, OPERATION = 16, RESIDENT = 17, EVICTED = 18, REPORT = 19, CONNECT = 20, DISCONNECT = 21, VIOLATION = 22;
+const NONE = 2 ** 32 - 1;
+// What stands for trouble, and is drawn however small the scale.
+const TROUBLE = new Set([RESET, LOST, VIOLATION]);
 
 async function inflate(text) {
   const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
@@ -67,6 +71,7 @@ function decode(about, bytes) {
   spans.start = reader.sums(n, Float64Array, true);
   spans.end = reader.column(n, Float64Array, (i) => spans.start[i] + reader.number());
   spans.amount = reader.numbers(n, Float64Array);
+  spans.detail = reader.numbers(n, Float64Array);
   spans.fence = reader.column(n, Int32Array, () => reader.number() - 1);
   n = about.points;
   const points = { count: n };
@@ -75,6 +80,7 @@ function decode(about, bytes) {
   points.start = reader.sums(n, Float64Array, true);
   points.end = points.start;
   points.amount = reader.numbers(n, Float64Array);
+  points.detail = reader.numbers(n, Float64Array);
   if (reader.at !== bytes.length) throw new Error('the events of this page are damaged');
   return { about, ops, spans, points };
 }

@@ -179,8 +179,8 @@ class View {
     if (row.kind === 'signal') return c.signal;
     if (row.kind === 'wait') return c.wait;
     const kind = model.spans.kind[i];
-    if (kind === CPU_WAIT) return c.cpu;
-    return kind === PAGING ? c.paging : this.queueColour(model.lanes[model.spans.lane[i]]);
+    if (kind === WORK) return this.queueColour(model.lanes[model.spans.lane[i]]);
+    return { [CPU_WAIT]: c.cpu, [INTERRUPT]: c.interrupt, [DPC]: c.dpc }[kind] || c.paging;
   }
   row(row, y) {
     if (row.kind === 'marks') return this.marks(row, y);
@@ -239,9 +239,19 @@ class View {
     const over = this.hover && this.hover.set === set && this.hover.i === i;
     if (kept || over) { ink.strokeStyle = kept ? c.view : c.text; ink.lineWidth = kept ? 2 : 1.2; ink.strokeRect(from, y, wide, high); }
     if (wide > 34) {
-      ink.fillStyle = row.kind === 'wait' ? c['wait-text'] : row.kind === 'signal' ? c['signal-text'] : this.dark ? c.page : '#fff';
+      ink.fillStyle = this.textColour(row, i, open);
       this.text(this.title(row, i), from + 5, y + high / 2 + 0.5, wide - 10);
     }
+  }
+  // Readable on the box: light on dark ones and the other way round; boxes without an end are pale.
+  textColour(row, i, open) {
+    const { ink_: c, model } = this;
+    if (open) return c.text;
+    if (row.kind === 'wait') return c['wait-text'];
+    if (row.kind === 'signal') return c['signal-text'];
+    if (this.dark) return c.page;
+    const kind = model.spans.kind[i], { hue } = model.lanes[model.spans.lane[i]];
+    return kind === CPU_WAIT || kind === WORK && hue > 40 && hue < 190 ? '#10180c' : '#fff';
   }
   // The longest beginning that has room.
   text(text, x, y, room) {
@@ -258,8 +268,7 @@ class View {
   title(row, i) {
     const { ops, spans, lanes } = this.model;
     if (row.set === ops) return `${fenceName(this.model, ops.fence[i])} ${row.kind === 'wait' ? '≥' : '='} ${value(ops, i)}`;
-    if (spans.kind[i] === CPU_WAIT) return `waits for ${fenceName(this.model, spans.fence[i])} ≥ ${spans.amount[i]}`;
-    if (spans.kind[i] === PAGING) return `${count(spans.amount[i])} bytes`;
+    if (spans.kind[i] !== WORK) return spanName(this.model, i);
     return row.kind === 'engine' ? `${lanes[spans.lane[i]].name} ${spans.amount[i]}` : `submission ${spans.amount[i]}`;
   }
   // Behind the GPU's work: where a wait held the queue up.
@@ -291,31 +300,45 @@ class View {
     }
   }
   marks(row, y) {
-    const { ink, ink_: c, model } = this, { points } = model, n = row.items.length;
-    const colours = [c.mark, c.mark, c.alarm, c.interrupt, c.dpc, c.alarm, c.cpu, c.alarm];
+    const { model } = this, { points } = model, n = row.items.length;
     let k = above(row.reach, this.t0 - (this.t1 - this.t0) / this.width * 4), last = -9;
     while (k < n && row.start[k] < this.t1) {
       const i = row.items[k], kind = points.kind[i], x = Math.round(this.x(row.start[k]));
-      ink.fillStyle = colours[kind];
-      if (x - last >= 5 || kind === 2 || kind >= 5) {
-        const high = row.height;
-        ink.beginPath();
-        if (kind === 0) ink.rect(x, y + 1, 1.5, high - 2);
-        else if (kind === 1) { ink.moveTo(x - 3.5, y + high - 1); ink.lineTo(x + 4.5, y + high - 1); ink.lineTo(x + 0.5, y + 4); }
-        else if (kind === 2) ink.arc(x, y + high / 2, 4.2, 0, 7);
-        else if (kind === 4) ink.rect(x - 2.5, y + 5, 5, 5);
-        else { ink.moveTo(x - 4, y + 2); ink.lineTo(x + 4, y + 2); ink.lineTo(x, y + high - 2); }
-        ink.fill();
+      this.ink.fillStyle = this.ink.strokeStyle = this.markColour(kind);
+      if (x - last >= 5 || TROUBLE.has(kind) || kind === RECONNECT) {
+        this.mark_(kind, x, y, row.height);
         last = x;
-      } else ink.fillRect(x, y + high_(kind, row.height), 1, row.height - high_(kind, row.height) - 1);
+      } else this.ink.fillRect(x, y + Math.floor(row.height / 2), 1, Math.ceil(row.height / 2) - 1);
       this.boxes++;
       // One mark a pixel, unless one that stands for trouble follows close by.
       const edge = this.t(Math.floor(this.x(row.start[k])) + 1), next = Math.max(above(row.start, edge, k), k + 1);
-      const trouble = (j) => points.kind[row.items[j]] === 2 || points.kind[row.items[j]] >= 5;
       let j = k + 1;
-      while (j < Math.min(next, k + 12) && !trouble(j)) j++;
-      k = j < next && trouble(j) && kind !== 2 ? j : next;
+      while (j < Math.min(next, k + 12) && !TROUBLE.has(points.kind[row.items[j]])) j++;
+      k = j < next && TROUBLE.has(points.kind[row.items[j]]) && !TROUBLE.has(kind) ? j : next;
     }
+  }
+  markColour(kind) {
+    const { ink_: c } = this;
+    if (TROUBLE.has(kind) || kind === RECONNECT) return c.alarm;
+    if (kind === REPORT) return c.interrupt;
+    if (kind === RESIDENT || kind === EVICTED) return c.paging;
+    return kind === POWER ? c.cpu : c.mark;
+  }
+  // Shapes, so that nobody depends on colours: tick, triangles, discs, ring, square, diamond, cross.
+  mark_(kind, x, y, high) {
+    const { ink } = this, middle = y + high / 2;
+    ink.beginPath();
+    if (kind === SUBMISSION) ink.rect(x, y + 1, 1.5, high - 2);
+    else if (kind === RING) { ink.moveTo(x - 3.5, y + high - 1); ink.lineTo(x + 4.5, y + high - 1); ink.lineTo(x + 0.5, y + 4); }
+    else if (kind === RECONNECT) ink.arc(x, middle, 4.2, 0, 7);
+    else if (kind === CONNECT) ink.arc(x, middle, 3.4, 0, 7);
+    else if (kind === DISCONNECT) { ink.arc(x, middle, 3, 0, 7); ink.lineWidth = 1.6; return ink.stroke(); }
+    else if (kind === RESIDENT) ink.rect(x - 2.5, middle - 2.5, 5, 5);
+    else if (kind === EVICTED) { ink.rect(x - 2.5, middle - 2.5, 5, 5); ink.lineWidth = 1.4; return ink.stroke(); }
+    else if (kind === POWER) { ink.moveTo(x, y + 1); ink.lineTo(x + 4.5, middle); ink.lineTo(x, y + high - 1); ink.lineTo(x - 4.5, middle); }
+    else if (TROUBLE.has(kind)) { ink.moveTo(x, y); ink.lineTo(x + 6, y + high - 1); ink.lineTo(x - 6, y + high - 1); }
+    else { ink.moveTo(x - 4, y + 2); ink.lineTo(x + 4, y + 2); ink.lineTo(x, y + high - 2); }
+    ink.fill();
   }
   drawArrows() {
     const { ink, ink_: c, model } = this, { ops, rows, opRow, released } = model;
@@ -393,6 +416,5 @@ class View {
   }
 }
 
-function high_(kind, height) { return kind === 0 ? 1 : Math.floor(height / 2); }
 function fenceName(model, fence) { return fence < 0 ? 'a fence' : hex(model.about.fences[fence][1]); }
 function value(ops, i) { return ops.large.get(i) || ops.value[i]; }

@@ -61,24 +61,63 @@ function opCard(view, i) {
   return head(wait ? view.ink_.wait : view.ink_.signal, wait ? 'Wait of the GPU' : 'Signal of the GPU') + rowsOf(list) + why;
 }
 
+// What a span is, in a few words.
+function spanName(model, i) {
+  const { spans, about } = model, amount = spans.amount[i], detail = spans.detail[i];
+  switch (spans.kind[i]) {
+    case WORK: return `submission ${amount}`;
+    case CPU_WAIT: return `waits for ${fenceName(model, spans.fence[i])} ≥ ${amount}`;
+    case INTERRUPT: return `interrupt ${amount}`;
+    case DPC: return 'DPC';
+    case PAGING: return `packet ${detail}`;
+    default: return about.pagingOperations[detail] || `paging operation ${detail}`;
+  }
+}
+
+function capital(text) { return text[0].toUpperCase() + text.slice(1); }
+
 function spanCard(view, { row, i }) {
   const { model } = view, { spans } = model, lane = model.lanes[spans.lane[i]], kind = spans.kind[i];
-  const name = kind === WORK ? `Submission ${spans.amount[i]}` : kind === CPU_WAIT ? 'The CPU waits' : 'Paging';
-  return head(view.colour(row, i), name) + rowsOf([
+  const bytes = (kind === PAGING || kind === OPERATION) && spans.amount[i] ? ['bytes', count(spans.amount[i])] : null;
+  return head(view.colour(row, i), kind === CPU_WAIT ? 'The CPU waits' : capital(spanName(model, i))) + rowsOf([
     kind === CPU_WAIT ? ['fence', `${fenceName(model, spans.fence[i])} ≥ ${spans.amount[i]}`] : null,
-    kind === PAGING ? ['bytes', count(spans.amount[i])] : null,
+    bytes,
     [lane.kind === 'queue' ? 'queue' : 'lane', laneText(model, lane)],
     lane.kind === 'queue' ? ['engine', `node ${lane.node} ${NODES[lane.node] || ''}`] : null,
     ['from', moment(spans.start[i])], ['to', moment(spans.end[i])], ['took', time(spans.end[i] - spans.start[i])],
   ]);
 }
 
+const STATUS = { 2: 'RETRY', 3: 'ABORT' };
+
+// Name of a point, and what there is to say about it.
+function pointFacts(model, i) {
+  const { points, about } = model, amount = points.amount[i], detail = points.detail[i];
+  const node = (number) => (number === NONE ? null : ['node', `${number} ${NODES[number] || ''}`]);
+  switch (points.kind[i]) {
+    case SUBMISSION: return ['Submission', ['number', amount]];
+    case RING: return ['Doorbell rung', ['submission', amount]];
+    case RECONNECT: return ['Doorbell reconnected by the submitter', ['submission', amount]];
+    case CONNECT: return ['Doorbell connected', null];
+    case DISCONNECT: return ['Doorbell taken away', ['status', STATUS[amount] || amount]];
+    case REPORT: {
+      const kind = Math.floor(detail / 2 ** 32), number = detail % 2 ** 32;
+      return [about.reports[kind] || `Report ${kind}`, node(number), amount ? [kind === 19 ? 'fences' : 'fence id or value', amount] : null];
+    }
+    case RESIDENT: return ['Made resident', ['bytes', count(amount)]];
+    case EVICTED: return ['Evicted', ['bytes', count(amount)]];
+    case RESET: return [detail === NONE ? 'Reset of the adapter' : 'Reset of an engine', node(detail)];
+    case POWER: return ['Power state', ['state', detail === NONE ? `D${amount - 1}` : `F${amount}`], detail === NONE ? null : ['component', detail]];
+    case LOST: return ['Events lost', ['how many', amount || 'unknown']];
+    default: return ['A log breaks its rules', ['entries', amount]];
+  }
+}
+
 function pointCard(view, i) {
-  const { model } = view, { points } = model, kind = points.kind[i];
-  const amount = kind <= 2 ? ['submission', points.amount[i]] : kind === 6 ? ['state', points.amount[i]] : kind === 5 ? null : ['how many', points.amount[i]];
-  const name = POINTS[kind][0].toUpperCase() + POINTS[kind].slice(1);
-  const colours = ['mark', 'mark', 'alarm', 'interrupt', 'dpc', 'alarm', 'cpu', 'alarm'];
-  return head(view.ink_[colours[kind]], name) + rowsOf([['at', moment(points.start[i])], amount, ['lane', laneText(model, model.lanes[points.lane[i]])]]);
+  const { model } = view, { points } = model, [name, ...facts] = pointFacts(model, i);
+  const why = points.kind[i] === LOST ? '<p>The log was overrun before it was read. What is missing lies before this moment.</p>' : '';
+  return head(view.markColour(points.kind[i]), name)
+    + rowsOf([['at', moment(points.start[i])], ...facts, ['lane', laneText(model, model.lanes[points.lane[i]])]]) + why;
 }
 
 // Why nothing ran: the wait that held the queue up longest in the gap, if there was one.

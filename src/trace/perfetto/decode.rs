@@ -6,8 +6,8 @@ use std::fmt;
 use prost::Message;
 
 use super::proto::{DebugAnnotation, INSTANT, PerfettoTrace, SLICE_BEGIN, SLICE_END, TracePacket, TrackEvent};
-use super::{AMOUNT, ENGINES, FENCE, KIND, LANES, OBSERVED, PROCESSES, TRACKS, VALUE, kind, lane_name};
-use crate::trace::{Event, EventKind, FenceValue, Trace};
+use super::{AMOUNT, DETAIL, ENGINES, FENCE, KIND, LANES, OBSERVED, PROCESSES, TRACKS, VALUE, lane_name};
+use crate::trace::{Event, EventKind, FenceValue, Parts, Trace, code};
 
 /// Why a file cannot be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,21 +125,19 @@ impl Reader {
     fn end(&mut self, time: u64, lane: u32, track: u64, observed: Option<u64>) {
         let Some(Open { index, kind, target }) = self.open.remove(&track) else { return };
         match kind {
-            kind::WAIT => {
+            code::WAIT => {
                 let kind = EventKind::FenceWaitUnblocked { target, observed };
                 self.trace.events.push(Event { time, lane, kind });
             }
-            kind::SIGNAL => {
+            code::SIGNAL => {
                 self.trace.events.push(Event { time, lane, kind: EventKind::FenceSignalExecuted(target) });
             }
             _ => {
                 let Some(event) = self.trace.events.get_mut(index) else { return };
-                let took = time.saturating_sub(event.time);
-                match &mut event.kind {
-                    EventKind::Work { duration, .. }
-                    | EventKind::CpuWait { duration, .. }
-                    | EventKind::Paging { duration, .. } => *duration = took,
-                    _ => {}
+                let duration = Some(time.saturating_sub(event.time));
+                let parts = event.kind.parts().map(|parts| Parts { duration, ..parts });
+                if let Some(kind) = parts.and_then(|parts| EventKind::of_parts(&parts)) {
+                    event.kind = kind;
                 }
             }
         }
@@ -160,33 +158,26 @@ impl Fields<'_> {
         FenceValue { fence, value: self.get(VALUE).unwrap_or(0) }
     }
 
+    fn parts(&self, code: u64, duration: Option<u64>) -> Option<EventKind> {
+        let (amount, detail) = (self.get(AMOUNT).unwrap_or(0), self.get(DETAIL).unwrap_or(0));
+        EventKind::of_parts(&Parts { code, amount, detail, duration })
+    }
+
     /// What begins here; durations come with the end.
     fn begin(&self) -> Option<EventKind> {
-        let (target, amount) = (self.target(), self.get(AMOUNT).unwrap_or(0));
-        Some(match self.get(KIND)? {
-            kind::WAIT => EventKind::FenceWaitQueued(target),
-            kind::SIGNAL => EventKind::FenceSignalQueued(target),
-            kind::WORK => EventKind::Work { progress: amount, duration: 0 },
-            kind::CPU_WAIT => EventKind::CpuWait { target, duration: 0 },
-            kind::PAGING => EventKind::Paging { bytes: amount, duration: 0 },
-            _ => return None,
-        })
+        match self.get(KIND)? {
+            code::WAIT => Some(EventKind::FenceWaitQueued(self.target())),
+            code::SIGNAL => Some(EventKind::FenceSignalQueued(self.target())),
+            code => self.parts(code, Some(0)),
+        }
     }
 
     fn moment(&self) -> Option<EventKind> {
-        let (target, amount) = (self.target(), self.get(AMOUNT).unwrap_or(0));
-        Some(match self.get(KIND)? {
-            kind::SUBMISSION => EventKind::Submission { progress: amount },
-            kind::RING => EventKind::DoorbellRing { progress: amount },
-            kind::RECONNECT => EventKind::DoorbellReconnect { progress: amount },
-            kind::INTERRUPT => EventKind::Interrupt { count: amount },
-            kind::DPC => EventKind::Dpc { count: amount },
-            kind::RESET => EventKind::Reset,
-            kind::POWER => EventKind::PowerState { state: amount },
-            kind::LOST => EventKind::EventsLost { count: amount },
-            kind::LONE_SIGNAL => EventKind::FenceSignalExecuted(target),
-            kind::LONE_WAIT => EventKind::FenceWaitUnblocked { target, observed: self.get(OBSERVED) },
-            _ => return None,
-        })
+        let target = self.target();
+        match self.get(KIND)? {
+            code::LONE_SIGNAL => Some(EventKind::FenceSignalExecuted(target)),
+            code::LONE_WAIT => Some(EventKind::FenceWaitUnblocked { target, observed: self.get(OBSERVED) }),
+            code => self.parts(code, None),
+        }
     }
 }

@@ -4,16 +4,17 @@ use std::collections::{BTreeSet, HashMap};
 
 use prost::Message;
 
+use super::lane_name;
 use super::proto::{
     DebugAnnotation, INCREMENTAL_STATE_CLEARED, INSTANT, InternedData, InternedName, NEEDS_INCREMENTAL_STATE,
     PerfettoTrace, ProcessDescriptor, SLICE_BEGIN, SLICE_END, TracePacket, TrackDescriptor, TrackEvent,
 };
 use super::{
-    AMOUNT, ANNOTATIONS, CATEGORIES, ENGINE_ROWS, ENGINES, FENCE, KIND, LANE, LANES, OBSERVED, PROCESSES, TRACKS, VALUE,
+    AMOUNT, ANNOTATIONS, CATEGORIES, DETAIL, ENGINE_ROWS, ENGINES, FENCE, KIND, LANE, LANES, OBSERVED, PROCESSES,
+    TRACKS, VALUE,
 };
-use super::{kind, lane_name};
 use crate::trace::operation::{Operation, Side, operations};
-use crate::trace::{Event, EventKind, FenceValue, LaneKind, Trace};
+use crate::trace::{Event, EventKind, FenceValue, LaneKind, Trace, code};
 
 /// The one writer of the file.
 const SEQUENCE: u32 = 1;
@@ -131,16 +132,16 @@ impl Writer<'_> {
         let observed = observed.map(|time| number(OBSERVED, time));
         let Some(start) = queued else {
             let (name, kind) = match side {
-                Side::Signal => ("FENCE_SIGNAL_EXECUTED", kind::LONE_SIGNAL),
-                Side::Wait => ("FENCE_WAIT_UNBLOCKED", kind::LONE_WAIT),
+                Side::Signal => ("FENCE_SIGNAL_EXECUTED", code::LONE_SIGNAL),
+                Side::Wait => ("FENCE_WAIT_UNBLOCKED", code::LONE_WAIT),
             };
             let mut annotations = of_fence(kind, target);
             annotations.extend(observed);
             return self.moment(done.unwrap_or(0), lane, name, annotations);
         };
         let (name, kind, first) = match side {
-            Side::Signal => ("signal", kind::SIGNAL, SIGNALS),
-            Side::Wait => ("wait", kind::WAIT, WAITS),
+            Side::Signal => ("signal", code::SIGNAL, SIGNALS),
+            Side::Wait => ("wait", code::WAIT, WAITS),
         };
         let row = self.rows.place((lane.into(), first), start, done.unwrap_or(u64::MAX));
         let track = self.uuid(lane, first + row);
@@ -149,34 +150,18 @@ impl Writer<'_> {
     }
 
     fn event(&mut self, event: &Event) {
-        let Event { time, lane, kind } = *event;
-        let name = kind.name();
-        let amount = |what, amount| vec![number(KIND, what), number(AMOUNT, amount)];
-        match kind {
-            EventKind::FenceWaitQueued(_)
-            | EventKind::FenceSignalQueued(_)
-            | EventKind::FenceSignalExecuted(_)
-            | EventKind::FenceWaitUnblocked { .. } => {}
-            EventKind::Submission { progress } => self.moment(time, lane, name, amount(kind::SUBMISSION, progress)),
-            EventKind::DoorbellRing { progress } => self.moment(time, lane, name, amount(kind::RING, progress)),
-            EventKind::DoorbellReconnect { progress } => {
-                self.moment(time, lane, name, amount(kind::RECONNECT, progress));
-            }
-            EventKind::Interrupt { count } => self.moment(time, lane, name, amount(kind::INTERRUPT, count)),
-            EventKind::Dpc { count } => self.moment(time, lane, name, amount(kind::DPC, count)),
-            EventKind::Reset => self.moment(time, lane, name, amount(kind::RESET, 0)),
-            EventKind::PowerState { state } => self.moment(time, lane, name, amount(kind::POWER, state)),
-            EventKind::EventsLost { count } => self.moment(time, lane, name, amount(kind::LOST, count)),
-            EventKind::Work { progress, duration } => {
-                self.span(event, duration, &format!("submission {progress}"), amount(kind::WORK, progress));
-                self.engine(event, progress, duration);
-            }
-            EventKind::CpuWait { target, duration } => {
-                self.span(event, duration, &title("wait", target), of_fence(kind::CPU_WAIT, target));
-            }
-            EventKind::Paging { bytes, duration } => {
-                self.span(event, duration, &format!("{bytes} bytes"), amount(kind::PAGING, bytes));
-            }
+        let Some(parts) = event.kind.parts() else { return };
+        let title = event.kind.title();
+        let mut annotations = vec![number(KIND, parts.code), number(AMOUNT, parts.amount)];
+        if parts.detail != 0 {
+            annotations.push(number(DETAIL, parts.detail));
+        }
+        match parts.duration {
+            None => self.moment(event.time, event.lane, &title, annotations),
+            Some(duration) => self.span(event, duration, &title, annotations),
+        }
+        if let EventKind::Work { progress, duration } = event.kind {
+            self.engine(event, progress, duration);
         }
     }
 

@@ -22,34 +22,15 @@ pub const VIEW: &str = "view";
 /// Interned categories, by number from 1.
 const CATEGORIES: [&str; 2] = [CATEGORY, VIEW];
 /// Interned annotation names, by number from 1.
-const ANNOTATIONS: [&str; 6] = ["fence", "value", "observed", "lane", "amount", "kind"];
+const ANNOTATIONS: [&str; 7] = ["fence", "value", "observed", "lane", "amount", "kind", "detail"];
 const FENCE: u64 = 1;
 const VALUE: u64 = 2;
 const OBSERVED: u64 = 3;
 const LANE: u64 = 4;
 const AMOUNT: u64 = 5;
+/// A number of [`crate::trace::code`].
 const KIND: u64 = 6;
-
-/// Numbers of kinds in the annotation `kind`.
-mod kind {
-    pub(super) const WAIT: u64 = 1;
-    pub(super) const SIGNAL: u64 = 2;
-    pub(super) const SUBMISSION: u64 = 3;
-    pub(super) const RING: u64 = 4;
-    pub(super) const RECONNECT: u64 = 5;
-    pub(super) const WORK: u64 = 6;
-    pub(super) const CPU_WAIT: u64 = 7;
-    pub(super) const PAGING: u64 = 8;
-    pub(super) const INTERRUPT: u64 = 9;
-    pub(super) const DPC: u64 = 10;
-    pub(super) const RESET: u64 = 11;
-    pub(super) const POWER: u64 = 12;
-    pub(super) const LOST: u64 = 13;
-    /// An execution that was never seen queued, as a moment.
-    pub(super) const LONE_SIGNAL: u64 = 14;
-    /// An end of a wait that was never seen queued, as a moment.
-    pub(super) const LONE_WAIT: u64 = 15;
-}
+const DETAIL: u64 = 7;
 
 /// Lanes are track uuids from here on: `LANES + lane * TRACKS + track`.
 const LANES: u64 = 1 << 32;
@@ -97,7 +78,7 @@ mod lane_name {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Event, EventKind, FenceValue, Lane, LaneKind, Trace, synthetic};
+    use crate::trace::{Event, EventKind, FenceValue, Lane, LaneKind, NONE, Trace, synthetic};
 
     /// As files keep no order among events of one moment.
     fn canonical(mut trace: Trace) -> Trace {
@@ -138,12 +119,20 @@ mod tests {
             EventKind::DoorbellReconnect { progress: 5 },
             EventKind::Work { progress: 6, duration: 7 },
             EventKind::CpuWait { target, duration: 0 },
-            EventKind::Paging { bytes: 4096, duration: 9 },
-            EventKind::Interrupt { count: 1 },
-            EventKind::Dpc { count: 2 },
-            EventKind::Reset,
-            EventKind::PowerState { state: 3 },
+            EventKind::Paging { bytes: 4096, fence: u32::MAX, duration: 9 },
+            EventKind::PagingOperation { bytes: 0, operation: 7, duration: 11 },
+            EventKind::Resident { bytes: 1 << 40 },
+            EventKind::Evicted { bytes: 3 },
+            EventKind::Interrupt { message: 1, duration: 12 },
+            EventKind::Dpc { duration: 2 },
+            EventKind::Report { kind: 19, node: NONE, amount: u64::MAX },
+            EventKind::Report { kind: 1, node: 2, amount: 7 },
+            EventKind::DoorbellConnect,
+            EventKind::DoorbellDisconnect { status: 2 },
+            EventKind::Reset { node: NONE },
+            EventKind::PowerState { component: 3, state: 1 },
             EventKind::EventsLost { count: 4 },
+            EventKind::LogViolation { count: 1 },
             EventKind::FenceSignalQueued(FenceValue { fence: 1, value: 1 }),
         ];
         for lane in 0..4 {
