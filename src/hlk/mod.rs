@@ -14,6 +14,8 @@ mod runner;
 mod adapter;
 mod caps;
 mod doorbell;
+mod doorbell_churn;
+mod doorbell_resize;
 mod fault;
 mod fence;
 mod fence_batches;
@@ -59,7 +61,9 @@ const TABLES: &[&[CaseInfo]] = &[
     residency::CASES,
     queue::CASES,
     doorbell::CASES,
+    doorbell_resize::CASES,
     submission::CASES,
+    doorbell_churn::CASES,
     fence::CASES,
     fence_hostile::CASES,
     fence_log::CASES,

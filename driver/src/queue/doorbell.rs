@@ -256,11 +256,13 @@ fn user_ring(adapter: &Adapter, args: &DXGKARG_CREATEDOORBELL) -> Result<UserRin
     Ok(UserRing { ring: data.ring, control: data.control, entries: geometry.entries() })
 }
 
-/// DxgkDdiCreateDoorbell: gives the queue its ring. No page is taken.
+/// DxgkDdiCreateDoorbell: gives the queue its ring. No page is taken. A ring that is resized replaces the queue's; the operating system
+/// has let the work in it end.
 ///
 /// # Errors
-/// STATUS_INVALID_PARAMETER for private data or allocations that are no ring, for a queue that the kernel writes, or one that has
-/// a doorbell already and no new ring is meant.
+/// STATUS_INVALID_PARAMETER for private data or allocations that are no ring, for a queue that the kernel writes, one that has
+/// a doorbell already and no new ring is meant, or a new ring with the control page of the old one, whose pointers count that one's
+/// entries. When the hardware refuses the new ring, the queue has none.
 pub(crate) fn create(
     irql: &Passive,
     adapter: &Adapter,
@@ -271,10 +273,13 @@ pub(crate) fn create(
     let queue = adapter.objects.get::<HwQueue>(queue_handle)?;
     let context = adapter.objects.get::<HwContext>(queue.context)?;
     let old = queue.doorbell.load(Ordering::Acquire);
-    if !queue.is_user() || (old != 0) != args.Flags.ResizeRingBufferOperation() {
+    if !queue.is_user() || (old != 0 && !args.Flags.ResizeRingBufferOperation()) {
         return Err(STATUS_INVALID_PARAMETER);
     }
     let ring = user_ring(adapter, args)?;
+    if hw_queue::user_ring(irql, queue).is_some_and(|old| old.control == ring.control) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
     let doorbell = Doorbell { dxgk: args.hDoorbell.addr(), queue: queue_handle };
     let handle = adapter.objects.insert(irql, adapter.handle(), doorbell)?;
     if let Ok(old) = adapter.objects.get::<Doorbell>(Handle::from_bits(old)) {

@@ -473,6 +473,11 @@ pub(crate) fn set_user_ring(
     mapped
 }
 
+/// The ring of a queue that user mode writes, if it has one.
+pub(crate) fn user_ring(irql: &impl UpToDispatch, queue: &HwQueue) -> Option<UserRing> {
+    queue.state.lock(irql).user
+}
+
 /// Notes that user mode may ring from now on. False if the hardware does not have the queue.
 pub(crate) fn note_rung(irql: &impl UpToDispatch, queue: &HwQueue) -> bool {
     let mut state = queue.state.lock(irql);

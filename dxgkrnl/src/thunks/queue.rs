@@ -162,14 +162,12 @@ pub(super) unsafe extern "win64" fn create_doorbell(args: *mut D3DKMT_CREATE_DOO
         if args.Flags.into_bits() & !KNOWN != 0 {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        if args.Flags.ResizeRingBufferOperation() {
-            return Err(STATUS_NOT_SUPPORTED);
-        }
         let mut private = Private::read(args.PrivateDriverData, args.PrivateDriverDataSize, DOORBELL_DATA_MAX)?;
         let request = DoorbellRequest {
             ring: process.get_allocation(args.hRingBuffer)?,
             control: process.get_allocation(args.hRingBufferControl)?,
             secondary: args.Flags.RequireSecondaryCpuVA(),
+            resize: args.Flags.ResizeRingBufferOperation(),
             private: &mut private.data,
         };
         let doorbell = device.adapter.vidsch().create_doorbell(&queue, request)?;

@@ -14,7 +14,7 @@ use super::hw_context::HwContext;
 use super::hw_queue::HwQueue;
 
 /// How long queued work may still run when its queue or device is being closed. [tdr-registry-keys: TdrDelay]
-const DRAIN_LIMIT: Duration = Duration::from_secs(2);
+pub(super) const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 
 /// What the scheduler has for one device.
 #[derive(Default)]

@@ -9,7 +9,8 @@
 //! followed by a load that finds the new status. To give one, the page is rotated first.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -23,6 +24,7 @@ use crate::trace::TraceKind;
 use crate::vidmm::{Allocation, UserMapping};
 
 use super::VidSch;
+use super::close::DRAIN_LIMIT;
 use super::doorbell_state::{Action, Event, State, View};
 use super::hw_queue::HwQueue;
 
@@ -92,20 +94,24 @@ pub(crate) struct Request<'a> {
     pub(crate) ring: Arc<Allocation>,
     pub(crate) control: Arc<Allocation>,
     pub(crate) secondary: bool,
+    /// The queue goes on in these rings, and leaves those of the doorbell it has.
+    pub(crate) resize: bool,
     pub(crate) private: &'a mut [u8],
 }
 
 impl VidSch {
-    /// Creates the doorbell of a queue, disconnected. [d3dkmddi: DXGKARG_CREATEDOORBELL]
+    /// Creates the doorbell of a queue, disconnected. With `resize` it takes the place of the queue's doorbell once that
+    /// one's ring is done; the old doorbell keeps handle and rings until it is destroyed, but connects no more.
+    /// [d3dkmddi: DXGKARG_CREATEDOORBELL]
     ///
     /// # Errors
-    /// STATUS_INVALID_PARAMETER for a queue of kernel-mode submission or one that has a doorbell, allocations that are
-    /// not resident or not of the queue's device, or a secondary address where there is none; no memory; what the
-    /// driver answered.
+    /// STATUS_INVALID_PARAMETER for a queue of kernel-mode submission or one that has a doorbell without `resize`,
+    /// allocations that are not resident or not of the queue's device, or a secondary address where there is none;
+    /// STATUS_GRAPHICS_ALLOCATION_BUSY when the work in the old ring does not end; no memory; what the driver answered.
     pub(crate) fn create_doorbell(
         &self,
         queue: &Arc<HwQueue>,
-        request: Request<'_>,
+        mut request: Request<'_>,
     ) -> Result<Arc<Doorbell>, NTSTATUS> {
         let _running = self.enter()?;
         let device = queue.context().device();
@@ -124,8 +130,12 @@ impl VidSch {
                 .map_err(|_| STATUS_NO_MEMORY)
         };
         let (status, last_queued) = (map(STATUS_WORD, false)?, map(LAST_QUEUED, true)?);
+        let old = queue.doorbell();
+        let old = old.as_deref();
+        // Nobody connects the old doorbell until the new one has its place.
+        let _quiet = old.map(Doorbell::run_dry).transpose()?;
         let system = self.doorbells.reserve();
-        let kmd = self.create_on_driver(queue, &request.ring, &request.control, request.private, system)?;
+        let kmd = self.create_on_driver(queue, &mut request, system)?;
         request.ring.add_doorbell_reference();
         request.control.add_doorbell_reference();
         let doorbell = Arc::new(Doorbell {
@@ -144,8 +154,10 @@ impl VidSch {
             shown: Mutex::new(Shown { state: State::Disconnected, on_driver: false }),
         });
         doorbell.write_status(D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY);
+        // Progress goes on where it was; user mode raises this before the first work of the new ring.
+        doorbell.word(LAST_QUEUED).store(queue.last_queued(), Ordering::Release);
         self.doorbells.publish(system, &doorbell);
-        if !queue.set_doorbell(&doorbell) {
+        if !queue.set_doorbell(&doorbell, old) {
             doorbell.destroy();
             return Err(STATUS_INVALID_PARAMETER);
         }
@@ -158,17 +170,16 @@ impl VidSch {
     fn create_on_driver(
         &self,
         queue: &HwQueue,
-        ring: &Allocation,
-        control: &Allocation,
-        private: &mut [u8],
+        request: &mut Request<'_>,
         system: KmdHandle,
     ) -> Result<KmdHandle, NTSTATUS> {
         let mut args = DXGKARG_CREATEDOORBELL::zeroed();
         args.hHwQueue = queue.handles().1.raw();
         args.hDoorbell = system.raw();
-        (args.PrivateDriverData, args.PrivateDriverDataSize) = super::private_data(private)?;
-        args.hRingBuffer = ring.kmd().raw();
-        args.hRingBufferControl = control.kmd().raw();
+        (args.PrivateDriverData, args.PrivateDriverDataSize) = super::private_data(request.private)?;
+        args.hRingBuffer = request.ring.kmd().raw();
+        args.hRingBufferControl = request.control.kmd().raw();
+        args.Flags = DXGKARG_CREATEDOORBELL_FLAGS::new().with_ResizeRingBufferOperation(request.resize);
         queue.context().adapter().miniport.create_doorbell(&mut args).ok()?;
         let kmd = KmdHandle::new(args.hDoorbell);
         if kmd.is_null() || kmd == system { Err(STATUS_DRIVER_INTERNAL_ERROR) } else { Ok(kmd) }
@@ -209,7 +220,8 @@ fn check_request(queue: &HwQueue, request: &Request<'_>) -> Result<DXGK_USERMODE
     let caps = device.adapter.caps().user_mode_submission.ok_or(STATUS_NOT_SUPPORTED)?;
     let fits = |allocation: &Allocation| allocation.device() == device.id() && allocation.is_resident();
     let rings = fits(&request.ring) && fits(&request.control) && !Arc::ptr_eq(&request.ring, &request.control);
-    let free = queue.flags().UserModeSubmission() && queue.doorbell().is_none() && !queue.is_destroyed();
+    let free = request.resize || queue.doorbell().is_none();
+    let free = free && queue.flags().UserModeSubmission() && !queue.is_destroyed();
     let secondary = !request.secondary || caps.Flags.SecondaryDoorbellSupported();
     if rings && free && secondary { Ok(caps) } else { Err(STATUS_INVALID_PARAMETER) }
 }
@@ -306,13 +318,16 @@ impl Doorbell {
     /// DXGKARG_CONNECTDOORBELL]
     ///
     /// # Errors
-    /// STATUS_DEVICE_REMOVED when the device is lost; STATUS_INVALID_HANDLE when it was destroyed meanwhile; what the
-    /// driver answered.
+    /// STATUS_DEVICE_REMOVED when the device is lost; STATUS_INVALID_HANDLE when it was destroyed meanwhile;
+    /// STATUS_INVALID_PARAMETER for the doorbell of an earlier ring; what the driver answered.
     pub(crate) fn connect(&self) -> Result<(), NTSTATUS> {
         let exists = lock(&self.exists);
         for _ in 0..ATTEMPTS {
             if !*exists {
                 return Err(STATUS_INVALID_HANDLE);
+            }
+            if !self.is_current() && self.state() != State::Aborted {
+                return Err(STATUS_INVALID_PARAMETER);
             }
             {
                 let mut shown = lock(&self.shown);
@@ -448,6 +463,39 @@ impl Doorbell {
         }
     }
 
+    /// Whether the queue's ring is this doorbell's, not that of one which took its place.
+    fn is_current(&self) -> bool {
+        self.queue.doorbell().is_some_and(|doorbell| core::ptr::eq(&*doorbell, self))
+    }
+
+    /// Disconnects the doorbell and lets the work of its ring end. As long as the guard lives, nobody connects it.
+    ///
+    /// # Errors
+    /// STATUS_GRAPHICS_ALLOCATION_BUSY when the work does not end, or user mode goes on making more; STATUS_INVALID_HANDLE
+    /// when it was destroyed meanwhile; the device is lost.
+    fn run_dry(&self) -> Result<MutexGuard<'_, bool>, NTSTATUS> {
+        let deadline = Instant::now() + DRAIN_LIMIT;
+        for _ in 0..ATTEMPTS {
+            self.disconnect();
+            let queued = [(Arc::clone(self.queue.progress()), self.queue.last_queued())];
+            match self.adapter.vidsch().wait(&queued, false, Some(deadline)) {
+                STATUS_SUCCESS => {}
+                STATUS_TIMEOUT => break,
+                status => return Err(status),
+            }
+            let exists = lock(&self.exists);
+            if !*exists {
+                return Err(STATUS_INVALID_HANDLE);
+            }
+            // It may have been connected and rung once more before the lock was taken.
+            self.take_away(Event::Taken);
+            if self.queue.is_idle() {
+                return Ok(exists);
+            }
+        }
+        Err(STATUS_GRAPHICS_ALLOCATION_BUSY)
+    }
+
     /// Makes the hardware look at the queue. [d3dkmddi: DXGKARG_NOTIFYWORKSUBMISSION]
     ///
     /// # Errors
@@ -471,7 +519,9 @@ impl Doorbell {
     pub(crate) fn destroy(&self) {
         self.disconnect();
         let sch = self.adapter.vidsch();
-        sch.drain(&[&self.queue]);
+        if self.is_current() {
+            sch.drain(&[&self.queue]);
+        }
         let mut exists = lock(&self.exists);
         if !core::mem::replace(&mut *exists, false) {
             return;
@@ -483,7 +533,7 @@ impl Doorbell {
         let status = self.adapter.miniport.destroy_doorbell(&args);
         sch.must_not_fail("DxgkDdiDestroyDoorbell", status);
         sch.doorbells.retire(self.system);
-        self.queue.clear_doorbell(self.last_queued());
+        self.queue.clear_doorbell(self);
         self.ring.release_doorbell_reference();
         self.control.release_doorbell_reference();
     }

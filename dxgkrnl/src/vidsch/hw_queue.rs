@@ -226,20 +226,24 @@ impl HwQueue {
         self.context.adapter().vidsch()
     }
 
-    /// Makes `doorbell` the queue's, if it has none.
-    pub(super) fn set_doorbell(&self, doorbell: &Arc<Doorbell>) -> bool {
+    /// Makes `doorbell` the queue's in the place of `old`, if that is the one it has.
+    pub(super) fn set_doorbell(&self, doorbell: &Arc<Doorbell>, old: Option<&Doorbell>) -> bool {
         let mut place = lock(&self.doorbell);
-        if place.is_some() || self.is_destroyed() {
+        let expected = place.as_deref().map(core::ptr::from_ref) == old.map(core::ptr::from_ref);
+        if !expected || self.is_destroyed() {
             return false;
         }
         *place = Some(Arc::clone(doorbell));
         true
     }
 
-    /// The doorbell is gone; `last_queued` is what it had queued.
-    pub(super) fn clear_doorbell(&self, last_queued: u64) {
-        self.left_behind.fetch_max(last_queued, Ordering::AcqRel);
-        *lock(&self.doorbell) = None;
+    /// `doorbell` is gone, with what it had queued.
+    pub(super) fn clear_doorbell(&self, doorbell: &Doorbell) {
+        let mut place = lock(&self.doorbell);
+        if place.as_deref().is_some_and(|current| core::ptr::eq(current, doorbell)) {
+            self.left_behind.fetch_max(doorbell.last_queued(), Ordering::AcqRel);
+            *place = None;
+        }
     }
 
     /// Progress value at which everything that was submitted until now is done. User mode writes it and may lie.

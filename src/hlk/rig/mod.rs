@@ -19,7 +19,7 @@ use super::kmt::{Kmt, Word};
 
 pub(super) use fence::RawFence;
 pub(super) use memory::{Memory, View, copy, fill};
-pub(super) use queue::{RING_ENTRIES, RawQueue, user_mode_flags};
+pub(super) use queue::{RING_ENTRIES, RawDoorbell, RawQueue, user_mode_flags};
 pub(super) use share::{KernelHandle, shared_flags};
 
 /// How long something that must happen may take, on a machine busy with other things.

@@ -33,7 +33,10 @@ pub(in crate::hlk) struct RawQueue {
     pub(in crate::hlk) control_view: View,
     pub(in crate::hlk) commands_view: View,
     geometry: RingGeometry,
+    /// Entries written to the ring.
     written: u64,
+    /// Progress value when the ring was new.
+    base: u64,
 }
 
 /// A doorbell's handle and its three mappings.
@@ -56,7 +59,8 @@ pub(in crate::hlk) struct CreatedDoorbell {
 
 /// What a doorbell said to a ring.
 enum Rung {
-    Heard,
+    /// After so many connections.
+    Heard(u64),
     Lost,
 }
 
@@ -147,7 +151,28 @@ impl Rig {
             commands_view: self.view(commands)?,
             geometry,
             written: 0,
+            base: 0,
         })
+    }
+
+    /// Gives a queue a ring of `entries` in the place of the one it has. What the thunk said if it refused; the queue then has
+    /// its old ring.
+    pub(in crate::hlk) fn resize(&self, queue: &mut RawQueue, entries: u32) -> Result<NTSTATUS, Failure> {
+        let geometry = RingGeometry::new(entries).ok_or_else(|| Failure::new("the case asks for an illegal ring"))?;
+        let ring = self.memory(u64::from(entries) * RING_ENTRY_SIZE, Placement::System)?;
+        let control = self.memory(CONTROL_SIZE, Placement::System)?;
+        let commands = self.memory(u64::from(entries) * COMMANDS_PER_ENTRY, Placement::System)?;
+        let flags = D3DKMT_CREATE_DOORBELL_FLAGS::new().with_ResizeRingBufferOperation(true);
+        let created = match self.doorbell_with_flags(queue.queue, ring, control, flags) {
+            Ok(created) => created,
+            Err(status) => return Ok(status),
+        };
+        (queue.ring, queue.ring_view) = (ring, self.view(ring)?);
+        (queue.control, queue.control_view) = (control, self.view(control)?);
+        (queue.commands, queue.commands_view) = (commands, self.view(commands)?);
+        queue.doorbell = RawDoorbell::new(&created)?;
+        (queue.geometry, queue.base, queue.written) = (geometry, queue.base + queue.written, 0);
+        Ok(wddm_ddi::status::STATUS_SUCCESS)
     }
 
     /// Connects a doorbell.
@@ -157,23 +182,25 @@ impl Rig {
         self.kmt.call(self.kmt.table().D3DKMTConnectDoorbell, &mut arguments)
     }
 
-    /// Rings a queue's doorbell and follows its status: connects again on RETRY, tells the driver on NOTIFY.
-    pub(in crate::hlk) fn ring(&self, queue: &RawQueue) -> Result<(), Failure> {
+    /// Rings a queue's doorbell and follows its status: connects again on RETRY, tells the driver on NOTIFY. How often it had to
+    /// connect.
+    pub(in crate::hlk) fn ring(&self, queue: &RawQueue) -> Result<u64, Failure> {
         match self.ring_once(queue)? {
-            Rung::Heard => Ok(()),
+            Rung::Heard(connections) => Ok(connections),
             Rung::Lost => Err(Failure::new("the device is lost: its doorbell says abort or cannot be connected")),
         }
     }
 
     fn ring_once(&self, queue: &RawQueue) -> Result<Rung, Failure> {
+        let mut connections = 0;
         loop {
             queue.doorbell.store(queue.written);
             std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
             match queue.doorbell.state() {
-                D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED => return Ok(Rung::Heard),
+                D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED => return Ok(Rung::Heard(connections)),
                 D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED_NOTIFY_KMD => {
                     granted(self.notify(queue.doorbell), "D3DKMTNotifyWorkSubmission")?;
-                    return Ok(Rung::Heard);
+                    return Ok(Rung::Heard(connections));
                 }
                 D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY => {
                     let status = self.connect(queue.doorbell);
@@ -181,6 +208,7 @@ impl Rig {
                         return Ok(Rung::Lost);
                     }
                     granted(status, "D3DKMTConnectDoorbell")?;
+                    connections += 1;
                 }
                 D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT => return Ok(Rung::Lost),
                 other => return Err(Failure::new(format!("the doorbell's status is {other:?}"))),
@@ -269,7 +297,7 @@ impl RawQueue {
 
     /// Writes packets with their PROGRESS, the last queued value, the ring entry and the write pointer; does not ring.
     pub(in crate::hlk) fn append(&mut self, packets: &[Packet]) -> Result<u64, Failure> {
-        let value = self.written + 1;
+        let value = self.base + self.written + 1;
         let mut bytes = Vec::new();
         for packet in packets.iter().chain([&Packet::Progress(packet::Progress { value })]) {
             bytes.extend_from_slice(&packet.encode()[..packet.size()]);
@@ -283,7 +311,7 @@ impl RawQueue {
             return Err(Failure::new("the case's command buffer is too long"));
         }
         let entries = u64::from(self.geometry.entries());
-        let done = self.written.saturating_sub(entries - 1);
+        let done = (self.base + self.written).saturating_sub(entries - 1);
         wait_until("room in the ring", || self.progress.load() >= done)?;
         let offset = (self.written % entries) * COMMANDS_PER_ENTRY;
         self.commands_view.write(offset, bytes);
@@ -294,11 +322,11 @@ impl RawQueue {
 
     /// Writes a ring entry as it is, with last queued value and write pointer around it.
     pub(in crate::hlk) fn append_entry(&mut self, entry: RingEntry) -> u64 {
-        let value = self.written + 1;
+        let value = self.base + self.written + 1;
         self.doorbell.last_queued.store(value);
         self.ring_view.write(self.geometry.slot(self.written), &entry.to_bytes());
-        self.written = value;
-        self.set_write_pointer(value);
+        self.written += 1;
+        self.set_write_pointer(self.written);
         value
     }
 

@@ -1,0 +1,114 @@
+//! Many queues on few doorbells: no ring is lost while the doorbells move.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+
+use super::case::{Boot, Case, Failure, on_thread};
+use super::rig::{RawFence, RawQueue, Rig, wait_until};
+use crate::setup::SystemOptions;
+
+cases! { "Submission";
+    "Submission.ChurnLosesNoRing" on Boot::With(four_doorbells), "user-mode-work-submission":
+        "Sixty-four queues of eight threads share four doorbells, and every one of thousands of rings of each runs its work exactly once."
+        => dedicated;
+    "Submission.ChurnOnTheGlobalDoorbellLosesNoRing" on Boot::With(global_doorbell), "user-mode-work-submission":
+        "Sixty-four queues of eight threads ring one doorbell for all, over each other, and every ring runs its work exactly once."
+        => global;
+}
+
+const THREADS: u64 = 8;
+const QUEUES: u64 = 64;
+/// Rings of each queue. A build without optimisations makes fewer.
+const RINGS: u64 = if cfg!(debug_assertions) { 1_000 } else { 20_000 };
+/// Most rings before it is another queue's turn.
+const BURST: u64 = 16;
+
+fn four_doorbells() -> SystemOptions {
+    let mut options = SystemOptions::default();
+    options.variant.doorbells = 4;
+    options
+}
+
+fn global_doorbell() -> SystemOptions {
+    let mut options = SystemOptions::default();
+    options.variant.global_doorbell = true;
+    options
+}
+
+/// A queue with the fence that its work counts up.
+struct Counted {
+    queue: RawQueue,
+    fence: RawFence,
+}
+
+/// Gives the queues of one thread their turns, in an order and in bursts drawn from `seed`; how often a doorbell had gone.
+fn ring_all(rig: &Rig, seed: u64) -> Result<u64, Failure> {
+    let node = |index: u64| if index.is_multiple_of(2) { NODE_COMPUTE } else { NODE_COPY };
+    let queues =
+        (0..QUEUES / THREADS).map(|index| Ok(Counted { queue: rig.queue(node(index))?, fence: rig.fence(0)? }));
+    let mut queues = queues.collect::<Result<Vec<_>, Failure>>()?;
+    let (mut random, mut lost) = (seed, 0);
+    let mut unfinished: Vec<usize> = (0..queues.len()).collect();
+    while !unfinished.is_empty() {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        let place = (random >> 33) as usize % unfinished.len();
+        let Counted { queue, fence } = &mut queues[unfinished[place]];
+        for _ in 0..(random >> 50) % BURST + 1 {
+            let value = queue.append(&[fence.signal(queue.written() + 1)])?;
+            lost += rig.ring(queue)?;
+            if value == RINGS {
+                unfinished.swap_remove(place);
+                break;
+            }
+        }
+    }
+    for Counted { queue, fence } in &queues {
+        // Nobody rings or connects any more: what was not heard stays undone.
+        wait_until("a queue's last submission", || queue.progress.load() == RINGS)?;
+        ensure_eq!(fence.value.load(), RINGS, "fence of a queue that has done everything");
+    }
+    Ok(lost)
+}
+
+fn dedicated(case: &mut Case<'_>) -> Result<(), Failure> {
+    let moved = churn(case)?;
+    ensure!(moved > QUEUES, "the doorbells were taken away only {moved} times");
+    Ok(())
+}
+
+fn global(case: &mut Case<'_>) -> Result<(), Failure> {
+    ensure_eq!(churn(case)?, 0, "how often a doorbell that all share was taken away");
+    Ok(())
+}
+
+/// Rings until everything is done; how often a doorbell was taken away meanwhile.
+fn churn(case: &Case<'_>) -> Result<u64, Failure> {
+    let first = case.rig()?;
+    let (kmt, adapter) = (first.kmt, first.adapter);
+    let mut rigs = vec![first];
+    for _ in 1..THREADS {
+        rigs.push(Rig::on_adapter(kmt, adapter)?);
+    }
+    let before = case.system.counters();
+    let lost = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let start = |(rig, seed)| {
+            let (process, lost) = (&case.process, &lost);
+            scope.spawn(move || {
+                on_thread(process, || {
+                    lost.fetch_add(ring_all(rig, seed)?, Ordering::Relaxed);
+                    Ok(())
+                })
+            })
+        };
+        let threads: Vec<_> = rigs.iter().zip(1..).map(start).collect();
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().unwrap_or_else(|_| Err(Failure::new("a ringing thread panicked"))))
+    })?;
+    let counted = case.system.counters().since(&before);
+    ensure_eq!((counted.signals, counted.retired), (QUEUES * RINGS, QUEUES * RINGS), "signals and retired buffers");
+    // Each queue connects once in any case.
+    Ok(lost.into_inner() - QUEUES)
+}
