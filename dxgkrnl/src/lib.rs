@@ -35,4 +35,4 @@ pub use process::{Attached, Process};
 pub use thunks::share::{D3DKMTOpenNativeFenceFromNtHandle, D3DKMTShareObjects, NtClose};
 pub use thunks::thunks;
 pub use trace::{TRACE_EVENTS_MAX, TraceEvent, TraceKind, TraceLog, nanoseconds};
-pub use vidsch::{FenceLog, FenceLogEntry, FenceOperation, FenceReports, GpuClock, QueueFenceLog, Tree};
+pub use vidsch::{FenceLog, FenceLogEntry, FenceOperation, FenceReports, GpuClock, QueueFenceLog, Suspensions, Tree};

@@ -23,7 +23,9 @@ word! {
         1 physical_ring: bool,
         /// A PROGRESS packet compares with the monitored value at `progress_monitored`. Clear: it raises an event every time.
         1 native_progress: bool,
-        reserved 29 as u32,
+        /// The queue is suspended from the start; ResumeQueue lets it run.
+        1 suspended: bool,
+        reserved 28 as u32,
     }
 }
 

@@ -163,7 +163,7 @@ numbers! {
         UnmapQueue = 2,
         /// Stops queue ARG0 at the next packet boundary, then sends a SUSPENDED event with cookie ARG1. A suspended queue is told at once.
         SuspendQueue = 3,
-        /// Lets queue ARG0 run again and looks at its write pointer.
+        /// Lets queue ARG0 run again and looks at its write pointer; one that cannot be read any more faults the queue.
         ResumeQueue = 4,
         /// Looks at the write pointer of queue ARG0.
         KickQueue = 5,

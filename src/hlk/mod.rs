@@ -32,6 +32,7 @@ mod memory;
 mod queue;
 mod residency;
 mod submission;
+mod suspension;
 
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_OK, exit_code, print};
 use crate::setup::{self, Drivers, VariantOptions};
@@ -63,6 +64,7 @@ const TABLES: &[&[CaseInfo]] = &[
     doorbell::CASES,
     doorbell_resize::CASES,
     submission::CASES,
+    suspension::CASES,
     doorbell_churn::CASES,
     fence::CASES,
     fence_hostile::CASES,

@@ -190,13 +190,12 @@ impl Cmp {
 
     fn resume(&self, memory: &Memory, number: u32) -> Result<u64> {
         self.with_queue(memory, number, |state, context| {
-            let (queue, engine) = state.queue_and_engine(number).ok_or(CommandStatus::BadQueue)?;
-            if queue.state != State::Suspended {
+            if state.queue(number).ok_or(CommandStatus::BadQueue)?.state != State::Suspended {
                 return Err(CommandStatus::BadState);
             }
-            let write = queue.read_write_pointer(&mut engine.tlb, context.memory).map_err(unreachable_page)?;
             state.settle(number);
-            state.observe(number, write, true, context);
+            // A write pointer that went away meanwhile stops the queue for good, as it would have while running.
+            state.look(number, context);
             Ok(0)
         })
     }

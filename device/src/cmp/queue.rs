@@ -160,7 +160,7 @@ impl Queue {
         let node_legal = descriptor.node < NODES && (descriptor.node != NODE_PAGING || flags.privileged());
         let band = usize::try_from(descriptor.band).ok().filter(|band| *band < BANDS)?;
         let native_legal = !flags.native_progress() || features.native_fence;
-        if descriptor.flags >> 3 != 0 || !node_legal || !native_legal {
+        if descriptor.flags >> 4 != 0 || !node_legal || !native_legal {
             return None;
         }
         let root = match descriptor.root {
@@ -187,7 +187,7 @@ impl Queue {
             control: place(descriptor.control, CONTROL_SIZE)?,
             geometry,
             progress: progress_of(descriptor, flags, root)?,
-            state: State::Idle,
+            state: if flags.suspended() { State::Suspended } else { State::Idle },
             write: 0,
             fetched: 0,
             buffer: None,

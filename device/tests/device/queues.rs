@@ -60,7 +60,7 @@ fn descriptors_that_break_a_rule_are_refused() {
         ("no entries", |descriptor| descriptor.ring_entries = 0),
         ("not a power of two", |descriptor| descriptor.ring_entries = 48),
         ("too many entries", |descriptor| descriptor.ring_entries = 131_072),
-        ("reserved flag", |descriptor| descriptor.flags = 8),
+        ("reserved flag", |descriptor| descriptor.flags = 16),
         ("no such node", |descriptor| descriptor.node = 3),
         ("user queue on the paging node", |descriptor| descriptor.node = NODE_PAGING),
         ("no such band", |descriptor| descriptor.band = 4),
@@ -277,6 +277,25 @@ fn a_privileged_buffer_needs_some_address_space() {
         assert_eq!((events[0].kind, info.kind()), (EventKind::Fault as u8, FaultKind::BadRingEntry as u8));
         assert_eq!(events[0].data0, ram(queue.ring).into_bits());
     }
+}
+
+#[test]
+fn a_queue_mapped_as_suspended_is_not_looked_at_before_it_is_resumed() {
+    let mut host = Host::new();
+    let space = host.space();
+    let (mut queue, mut descriptor) = host.prepare_queue(0, space);
+    host.write_packets(&mut queue, &[]);
+    descriptor.flags |= QueueFlags::new().with_suspended(true).into_bits();
+    host.write_descriptor(0, &descriptor);
+    host.command(Command::MapQueue, 0, 0, 0);
+    host.connect(&mut queue, 3);
+    host.ring(&queue);
+    host.run();
+    assert_eq!((host.read_pointer(&queue), host.state(&queue)), (0, 4));
+    assert!(host.events().is_empty());
+    host.command(Command::ResumeQueue, 0, 0, 0);
+    host.run();
+    assert_eq!((host.read_pointer(&queue), host.state(&queue)), (1, 0));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::adapter::{Adapter, Process};
 use crate::caps::{DMA_BUFFER_SEGMENTS, DMA_BUFFER_SIZE};
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
-use crate::interrupt::report;
+use crate::interrupt::{self, report};
 use crate::irql::{Device, Passive};
 use crate::lock::{DeviceLock, PushLock};
 use crate::pool::{PoolVec, Tag};
@@ -200,7 +200,11 @@ impl HwContext {
                 return Ok(STATUS_SUCCESS);
             }
         }
-        let begin = |device: &Device| self.suspensions.with(device, |list| list.begin(fence, purpose));
+        // Answers that are there already make room for one more.
+        let begin = |device: &Device| {
+            interrupt::drain(device, adapter, gpu);
+            self.suspensions.with(device, |list| list.begin(fence, purpose))
+        };
         let cookie = gpu.dxgk.synchronize(irql, begin)?.ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
         self.suspended.store(true, Ordering::Release);
         for queue in queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok()) {
@@ -209,7 +213,12 @@ impl HwContext {
             }
             let expect = |device: &Device| self.suspensions.with(device, |list| list.expect(cookie));
             gpu.dxgk.synchronize(irql, expect)?;
-            // A queue that refuses does not run, which is as good as stopped.
+            if queue.suspend(irql, gpu, cookie) {
+                continue;
+            }
+            // Refused when the ring of events is full.
+            gpu.dxgk.synchronize(irql, |device| interrupt::drain(device, adapter, gpu))?;
+            // A queue that still refuses does not run, which is as good as stopped.
             if !queue.suspend(irql, gpu, cookie) {
                 gpu.dxgk.synchronize(irql, |device| self.answer(device, gpu, cookie))?;
             }

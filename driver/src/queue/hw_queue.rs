@@ -148,7 +148,9 @@ impl HwQueue {
     }
 
     fn descriptor(&self, context: &HwContext, root: Location, state: &State) -> Option<QueueDescriptor> {
-        let native = QueueFlags::new().with_native_progress(self.progress.monitored.is_some());
+        let flags = QueueFlags::new()
+            .with_native_progress(self.progress.monitored.is_some())
+            .with_suspended(context.is_suspended());
         let base = match (&self.kernel, state.user) {
             (Some(kernel), _) => kernel.ring.descriptor(self.node, context.band()),
             (None, Some(user)) => QueueDescriptor {
@@ -174,7 +176,7 @@ impl HwQueue {
             root: root.into_bits(),
             progress_current: self.progress.current,
             progress_monitored: self.progress.monitored.unwrap_or(0),
-            flags: base.flags | native.into_bits(),
+            flags: base.flags | flags.into_bits(),
             wait_log: waits.map_or(0, |log| log.gpu),
             wait_log_entries: waits.map_or(0, |log| log.entries),
             signal_log: signals.map_or(0, |log| log.gpu),
@@ -349,10 +351,6 @@ fn map_locked(
     state.rung = false;
     state.written = 0;
     state.band = descriptor.band;
-    if context.is_suspended() {
-        // Cookie 0 belongs to no suspension. Refused only by a queue that does not run anyway.
-        let _ = gpu.cmp.run(irql, Command::SuspendQueue, [u64::from(queue.number), 0, 0]);
-    }
     Ok(())
 }
 

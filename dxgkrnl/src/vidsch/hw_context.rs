@@ -24,6 +24,8 @@ struct Suspension {
     issued: u64,
     /// The last one that the driver reported.
     completed: u64,
+    /// The last one that the driver granted at once.
+    granted: u64,
 }
 
 /// A hardware context of a device.
@@ -38,6 +40,8 @@ pub(crate) struct HwContext {
     /// Lock order: a leaf; device level takes it.
     suspension: Mutex<Suspension>,
     suspended: Condvar,
+    /// One thread at a time is in the DDIs that suspend and resume. Lock order: before the adapter's interrupt lock.
+    suspending: Mutex<()>,
     destroyed: AtomicBool,
     /// Held by whoever destroys the context, so that a second one returns when it is gone; true from then on.
     teardown: Mutex<bool>,
@@ -88,6 +92,7 @@ impl VidSch {
             queues: Mutex::new(Vec::new()),
             suspension: Mutex::new(Suspension::default()),
             suspended: Condvar::new(),
+            suspending: Mutex::new(()),
             destroyed: AtomicBool::new(false),
             teardown: Mutex::new(false),
         });
@@ -173,8 +178,23 @@ impl HwContext {
     }
 
     /// Takes the context off its engine; when the call returns true, its queues do not touch memory any more. False if
-    /// the engine did not let go in time. [d3dkmddi: DXGKARG_SUSPENDCONTEXT]
+    /// the engine did not let go in time.
     pub(super) fn suspend(&self) -> bool {
+        match self.begin_suspension() {
+            Ok(None) => true,
+            Ok(Some(fence)) => self.wait_suspended(fence),
+            Err(_) => false,
+        }
+    }
+
+    /// Asks the driver to take the context off its engine; the value that it will report, or `None` if the context was
+    /// off it already. [d3dkmddi: DXGKARG_SUSPENDCONTEXT]
+    ///
+    /// # Errors
+    /// What the driver answered, after the bugcheck that a refusal is.
+    pub(super) fn begin_suspension(&self) -> Result<Option<u64>, NTSTATUS> {
+        // The driver sees the values in order.
+        let _order = lock(&self.suspending);
         let fence = {
             let mut suspension = lock(&self.suspension);
             suspension.issued += 1;
@@ -185,14 +205,25 @@ impl HwContext {
         args.contextSuspendFence = fence;
         let status = self.adapter.miniport.suspend_context(self.adapter.context().raw(), &args);
         match status {
-            // It was suspended already; reports of earlier fences may still be under way.
-            STATUS_SUCCESS => true,
-            STATUS_PENDING => self.wait_suspended(fence),
+            STATUS_SUCCESS => {
+                // This value is not reported; reports of earlier ones may still be under way.
+                lock(&self.suspension).granted = fence;
+                Ok(None)
+            }
+            STATUS_PENDING => Ok(Some(fence)),
             status => {
                 self.sch().must_not_fail("DxgkDdiSuspendContext", status);
-                false
+                Err(status)
             }
         }
+    }
+
+    /// Puts the context back on its engine. [d3dkmddi: DXGKARG_RESUMECONTEXT]
+    pub(super) fn resume(&self) {
+        let _order = lock(&self.suspending);
+        let args = DXGKARG_RESUMECONTEXT { hContext: self.kmd.raw() };
+        let status = self.adapter.miniport.resume_context(self.adapter.context().raw(), &args);
+        self.sch().must_not_fail("DxgkDdiResumeContext", status);
     }
 
     fn wait_suspended(&self, fence: u64) -> bool {
@@ -234,10 +265,10 @@ impl HwContext {
         self.suspended.notify_all();
     }
 
-    /// Suspensions asked for and completed, for reports.
+    /// Suspensions asked for, and the last one answered, for reports.
     pub(crate) fn suspensions(&self) -> (u64, u64) {
         let suspension = lock(&self.suspension);
-        (suspension.issued, suspension.completed)
+        (suspension.issued, suspension.completed.max(suspension.granted))
     }
 
     /// Destroys the context with what is left of its queues. Once is enough. [d3dkmddi: DXGKDDI_DESTROYHWCONTEXT]

@@ -6,7 +6,7 @@
 //! waits for raises no interrupt at all.
 //!
 //! Lock order, outermost first: `VidSch::stopped`; `teardown` of a context, then of a queue;
-//! `DeviceWork::lost`; `Doorbell::exists`; `HwQueue::in_flight`; `Fence::opens`; `Storage::pages`; `Fence::waits`;
+//! `DeviceWork::lost`; `Doorbell::exists`; `HwContext::suspending`; `HwQueue::in_flight`; `Fence::opens`; `Storage::pages`; `Fence::waits`;
 //! `Node::submitting`; `VidSch::class`; the adapter's interrupt lock; leaves (registries, `Pending`, `Node::fences`,
 //! `Doorbell::shown`, suspensions, lists). Device level takes leaves only.
 
@@ -29,6 +29,7 @@ mod registry;
 mod report;
 mod signalled;
 mod storage;
+mod suspension;
 mod sync_object;
 mod wait;
 mod watch;
@@ -60,6 +61,7 @@ pub use inspect::Tree;
 pub(crate) use native_fence::FenceOptions;
 pub(crate) use packet::SystemContext;
 pub use signalled::FenceReports;
+pub use suspension::Suspensions;
 pub(crate) use sync_object::SyncObject;
 
 use close::DeviceWork;

@@ -130,8 +130,14 @@ impl Rig {
     /// A queue on `node` with a ring of `entries`, ready to be connected.
     pub(in crate::hlk) fn queue_with_ring(&self, node: u32, entries: u32) -> Result<RawQueue, Failure> {
         let status = |what: &'static str| move |status: NTSTATUS| Failure::new(format!("{what}: {status}"));
-        let geometry = RingGeometry::new(entries).ok_or_else(|| Failure::new("the case asks for an illegal ring"))?;
         let context = self.context(node).map_err(status("D3DKMTCreateHwContext"))?;
+        self.queue_on(context, entries)
+    }
+
+    /// A queue of a context with a ring of `entries`, ready to be connected.
+    pub(in crate::hlk) fn queue_on(&self, context: D3DKMT_HANDLE, entries: u32) -> Result<RawQueue, Failure> {
+        let status = |what: &'static str| move |status: NTSTATUS| Failure::new(format!("{what}: {status}"));
+        let geometry = RingGeometry::new(entries).ok_or_else(|| Failure::new("the case asks for an illegal ring"))?;
         let queue = self.hw_queue(context, user_mode_flags()).map_err(status("D3DKMTCreateHwQueue"))?;
         let ring = self.memory(u64::from(entries) * RING_ENTRY_SIZE, Placement::System)?;
         let control = self.memory(CONTROL_SIZE, Placement::System)?;
@@ -158,10 +164,29 @@ impl Rig {
     /// Gives a queue a ring of `entries` in the place of the one it has. What the thunk said if it refused; the queue then has
     /// its old ring.
     pub(in crate::hlk) fn resize(&self, queue: &mut RawQueue, entries: u32) -> Result<NTSTATUS, Failure> {
+        self.resize_to(queue, entries, false)
+    }
+
+    /// Gives a queue a new ring in which a submission stands before anybody but user mode knows it; nobody rings for it.
+    pub(in crate::hlk) fn resize_written(&self, queue: &mut RawQueue) -> Result<(), Failure> {
+        let status = self.resize_to(queue, queue.geometry.entries(), true)?;
+        queue.written = 1;
+        granted(status, "giving a queue a ring with work in it")
+    }
+
+    fn resize_to(&self, queue: &mut RawQueue, entries: u32, written: bool) -> Result<NTSTATUS, Failure> {
         let geometry = RingGeometry::new(entries).ok_or_else(|| Failure::new("the case asks for an illegal ring"))?;
         let ring = self.memory(u64::from(entries) * RING_ENTRY_SIZE, Placement::System)?;
         let control = self.memory(CONTROL_SIZE, Placement::System)?;
         let commands = self.memory(u64::from(entries) * COMMANDS_PER_ENTRY, Placement::System)?;
+        if written {
+            let value = queue.base + queue.written + 1;
+            let packet = Packet::Progress(packet::Progress { value });
+            self.view(commands)?.write(0, &packet.encode()[..packet.size()]);
+            let entry = RingEntry { commands: commands.address, size: packet.size() as u32, flags: 0, tag: 0, root: 0 };
+            self.view(ring)?.write(0, &entry.to_bytes());
+            self.view(control)?.store(CONTROL_WRITE_POINTER, 1);
+        }
         let flags = D3DKMT_CREATE_DOORBELL_FLAGS::new().with_ResizeRingBufferOperation(true);
         let created = match self.doorbell_with_flags(queue.queue, ring, control, flags) {
             Ok(created) => created,
@@ -240,6 +265,26 @@ impl Rig {
         let value = queue.append(packets)?;
         self.ring(queue)?;
         Ok(value)
+    }
+
+    /// As [`Rig::submit`]; how often the doorbell had to be connected.
+    pub(in crate::hlk) fn submit_counted(&self, queue: &mut RawQueue, packets: &[Packet]) -> Result<u64, Failure> {
+        queue.append(packets)?;
+        self.ring(queue)
+    }
+
+    /// Destroys doorbell, queue and context; the first refusal.
+    pub(in crate::hlk) fn destroy_queue(&self, queue: &RawQueue) -> NTSTATUS {
+        let table = self.kmt.table();
+        let mut doorbell = D3DKMT_DESTROY_DOORBELL { hDoorbell: queue.doorbell.handle };
+        let mut hw_queue = D3DKMT_DESTROYHWQUEUE { hHwQueue: queue.queue };
+        let mut context = D3DKMT_DESTROYHWCONTEXT { hHwContext: queue.context };
+        let doorbell = self.kmt.call(table.D3DKMTDestroyDoorbell, &mut doorbell);
+        if !doorbell.is_success() {
+            return doorbell;
+        }
+        let hw_queue = self.kmt.call(table.D3DKMTDestroyHwQueue, &mut hw_queue);
+        if hw_queue.is_success() { self.kmt.call(table.D3DKMTDestroyHwContext, &mut context) } else { hw_queue }
     }
 
     /// Submits packets and waits until they are done.

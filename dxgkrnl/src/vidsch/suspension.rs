@@ -1,0 +1,47 @@
+//! Suspending and resuming single contexts on request, for conformance cases and tools. The system itself does so when
+//! devices sleep or are lost.
+
+use wddm_ddi::status::*;
+use wddm_ddi::types::D3DKMT_HANDLE;
+
+use crate::process::Process;
+
+/// How far the suspensions of a context have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suspensions {
+    /// How often the driver was asked.
+    pub asked: u64,
+    /// The request up to which it has answered.
+    pub answered: u64,
+}
+
+impl Process {
+    /// Has the driver take a hardware context off its engine. Does not wait: the context has left the engine when
+    /// [`Process::suspensions`] says that the last request is answered.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_HANDLE, STATUS_OBJECT_TYPE_MISMATCH: no hardware context of this process; STATUS_DEVICE_REMOVED
+    /// after the bugcheck that a refusal by the driver is.
+    pub fn suspend_hw_context(&self, context: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
+        let begun = self.get_hw_context(context)?.begin_suspension();
+        begun.map(drop).map_err(|_| STATUS_DEVICE_REMOVED)
+    }
+
+    /// Has the driver put a hardware context back on its engine, whether or not suspensions are answered.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_HANDLE, STATUS_OBJECT_TYPE_MISMATCH: no hardware context of this process.
+    pub fn resume_hw_context(&self, context: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
+        self.get_hw_context(context)?.resume();
+        Ok(())
+    }
+
+    /// How far the suspensions of a hardware context have come.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_HANDLE, STATUS_OBJECT_TYPE_MISMATCH: no hardware context of this process.
+    pub fn suspensions(&self, context: D3DKMT_HANDLE) -> Result<Suspensions, NTSTATUS> {
+        let (asked, answered) = self.get_hw_context(context)?.suspensions();
+        Ok(Suspensions { asked, answered })
+    }
+}
