@@ -57,7 +57,7 @@ fn resize(rig: &Rig, queue: &mut RawQueue, entries: u32) -> Result<(), Failure> 
 fn goes_on(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let mut queue = rig.queue(NODE_COPY)?;
-    let target = rig.memory(4 << 20, Placement::System)?;
+    let target = rig.memory(64 << 10, Placement::System)?;
     let fence = rig.fence(0)?;
     let mut value = 0;
     for (round, entries) in
@@ -65,7 +65,7 @@ fn goes_on(case: &mut Case<'_>) -> Result<(), Failure> {
     {
         for _ in 0..20 {
             value += 1;
-            rig.submit(&mut queue, &[fill(target.address, 4 << 20, round as u32), fence.signal(value)])?;
+            rig.submit(&mut queue, &[fill(target.address, 64 << 10, round as u32), fence.signal(value)])?;
         }
         resize(&rig, &mut queue, entries)?;
         ensure_eq!((queue.progress.load(), fence.value.load()), (value, value), "progress when the ring was replaced");
