@@ -87,6 +87,10 @@ pub(crate) struct Claims {
     pub(crate) user_mode_submission: bool,
     /// Interrupts of native fences name a queue; its log, which only queues of user-mode submission have, names the fences.
     pub(crate) optimised_fence_interrupt: bool,
+    /// Monitored values of private fences of the default type are wanted in VRAM.
+    pub(crate) local_monitored_values: bool,
+    /// Fences between engines, with both values in VRAM.
+    pub(crate) intra_gpu_fences: bool,
 }
 
 impl Claims {
@@ -98,7 +102,14 @@ impl Claims {
         let user_mode_submission =
             enabled.user_mode_submission && context_scheduling && native_fence && hardware.doorbells != 0;
         let optimised_fence_interrupt = user_mode_submission && !hardware.names_fences();
-        Self { context_scheduling, native_fence, user_mode_submission, optimised_fence_interrupt }
+        Self {
+            context_scheduling,
+            native_fence,
+            user_mode_submission,
+            optimised_fence_interrupt,
+            local_monitored_values: native_fence && enabled.optimized_default_fences,
+            intra_gpu_fences: native_fence && enabled.intra_gpu_fences,
+        }
     }
 }
 
@@ -235,10 +246,12 @@ mod tests {
     }
 
     fn subsets() -> impl Iterator<Item = Enabled> {
-        (0..8).map(|bits| Enabled {
+        (0..32).map(|bits| Enabled {
             hardware_scheduling: bits & 1 != 0,
             native_fence: bits & 2 != 0,
             user_mode_submission: bits & 4 != 0,
+            optimized_default_fences: bits & 8 != 0,
+            intra_gpu_fences: bits & 16 != 0,
         })
     }
 
@@ -250,12 +263,21 @@ mod tests {
             assert_eq!(claims.native_fence, enabled.native_fence);
             let all = enabled.hardware_scheduling && enabled.native_fence && enabled.user_mode_submission;
             assert_eq!(claims.user_mode_submission, all, "{enabled:?}");
+            let local = (claims.local_monitored_values, claims.intra_gpu_fences);
+            let fences = enabled.native_fence;
+            assert_eq!(local, (fences && enabled.optimized_default_fences, fences && enabled.intra_gpu_fences));
         }
     }
 
     #[test]
     fn nothing_is_claimed_that_the_hardware_lacks() {
-        let everything = Enabled { hardware_scheduling: true, native_fence: true, user_mode_submission: true };
+        let everything = Enabled {
+            hardware_scheduling: true,
+            native_fence: true,
+            user_mode_submission: true,
+            optimized_default_fences: true,
+            intra_gpu_fences: true,
+        };
         for (atomics64, native_fence, doorbells, fences, queues) in [
             (true, true, 1, true, true),
             (false, true, 64, false, false),
@@ -264,6 +286,7 @@ mod tests {
         ] {
             let claims = Claims::new(&hardware(atomics64, native_fence, doorbells), everything);
             assert_eq!((claims.native_fence, claims.user_mode_submission), (fences, queues));
+            assert_eq!((claims.local_monitored_values, claims.intra_gpu_fences), (fences, fences));
         }
     }
 

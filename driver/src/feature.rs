@@ -29,6 +29,10 @@ pub(crate) struct Enabled {
     pub(crate) native_fence: bool,
     /// DXGK_FEATURE_USER_MODE_SUBMISSION
     pub(crate) user_mode_submission: bool,
+    /// SupportOptimizedDefaultFenceType of native fences
+    pub(crate) optimized_default_fences: bool,
+    /// SupportIntraGpuFenceType of native fences
+    pub(crate) intra_gpu_fences: bool,
 }
 
 /// Asks the operating system. Without the interface, or where it fails, a feature is off.
@@ -45,10 +49,14 @@ pub(crate) fn enabled(irql: &Passive, dxgk: &Dxgk) -> Enabled {
         return Enabled { hardware_scheduling, ..Enabled::default() };
     }
     let is_enabled = |feature| is_enabled(&interface, dxgk.device_handle(), feature);
+    let native_fence = is_enabled(DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE);
+    let fences = if native_fence { os_caps(&interface, dxgk.device_handle()) } else { None }.unwrap_or_default();
     let enabled = Enabled {
         hardware_scheduling: is_enabled(DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH),
-        native_fence: is_enabled(DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE),
+        native_fence,
         user_mode_submission: is_enabled(DXGK_FEATURE_ID::DXGK_FEATURE_USER_MODE_SUBMISSION),
+        optimized_default_fences: fences.SupportOptimizedDefaultFenceType(),
+        intra_gpu_fences: fences.SupportIntraGpuFenceType(),
     };
     if let Some(dereference) = interface.InterfaceDereference {
         // SAFETY: gives back the reference that the query took; the interface is not used afterwards.
@@ -64,6 +72,25 @@ fn is_enabled(interface: &DXGK_FEATURE_INTERFACE, device: HANDLE, feature: DXGK_
     // SAFETY: the device handle is the adapter's, the structure a local.
     let status = unsafe { callback(device, &raw mut args) };
     status.is_success() && args.Result.Bits.Enabled() && args.Result.Version >= VERSION
+}
+
+/// What the operating system can do with native fences; `None` when it does not say. [d3dkmddi: DXGKCBINT_FEATURE_NATIVEFENCE_1]
+fn os_caps(interface: &DXGK_FEATURE_INTERFACE, device: HANDLE) -> Option<DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1> {
+    let callback = interface.QueryFeatureInterface?;
+    let mut table = DXGKCBINT_FEATURE_NATIVEFENCE_1::zeroed();
+    let mut args = DXGKARGCB_QUERYFEATUREINTERFACE::zeroed();
+    args.FeatureId = DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE;
+    args.Version = VERSION;
+    args.Interface = (&raw mut table).cast();
+    args.InterfaceSize = size_of::<DXGKCBINT_FEATURE_NATIVEFENCE_1>() as u16;
+    // SAFETY: the device handle is the adapter's, the structure a local that has a place of the size it says.
+    if !unsafe { callback(device, &raw mut args) }.is_success() {
+        return None;
+    }
+    let get_os_caps = table.GetOSCaps?;
+    let mut caps = DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1::new();
+    // SAFETY: the interface gave this function for a place like this one.
+    unsafe { get_os_caps(&raw mut caps) }.is_success().then_some(caps)
 }
 
 /// Whether this driver, and where it is known the hardware, can do `feature`: (by the driver, on this configuration). `None` for

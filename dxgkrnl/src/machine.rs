@@ -26,11 +26,24 @@ pub struct FeaturePolicy {
     pub user_mode_submission: bool,
     /// DXGK_FEATURE_KERNEL_MODE_TESTING.
     pub kernel_mode_testing: bool,
+    /// SupportOptimizedDefaultFenceType of native fences: monitored values of private fences of the default type may lie in local
+    /// memory, where the driver says so. Off in the first release of native fences. [d3dkmddi:
+    /// DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1]
+    pub optimized_default_fences: bool,
+    /// SupportIntraGpuFenceType of native fences: fences between engines exist, with both values in local memory. Off as above.
+    pub intra_gpu_fences: bool,
 }
 
 impl Default for FeaturePolicy {
     fn default() -> Self {
-        Self { hardware_scheduling: true, native_fence: true, user_mode_submission: true, kernel_mode_testing: true }
+        Self {
+            hardware_scheduling: true,
+            native_fence: true,
+            user_mode_submission: true,
+            kernel_mode_testing: true,
+            optimized_default_fences: false,
+            intra_gpu_fences: false,
+        }
     }
 }
 

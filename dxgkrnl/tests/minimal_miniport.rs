@@ -182,6 +182,11 @@ fn native_fences_need_the_feature_and_64_bit_atomics_and_their_caps() {
     });
     let missing = StartError::MissingDdi { slot: "DxgkDdiCreateNativeFence", rule: "NativeGpuFence" };
     assert_eq!(error, missing);
+    for stride in [1, 4, 12, 4104, 8192, u32::MAX] {
+        let caps = DXGK_NATIVE_FENCE_CAPS { MonitoredValueStride: stride, MaximumAddress: 1 << 39, ..Zeroed::zeroed() };
+        let error = refused(Mutant { caps: native, features: FEATURES, native_fence_caps: Some(caps), ..SOUND });
+        assert!(error.to_string().contains("a multiple of 8 up to 4096"), "{stride}: {error}");
+    }
 }
 
 #[test]

@@ -69,6 +69,8 @@ const fn policy<const N: u8>() -> FeaturePolicy {
         native_fence: N & 2 != 0,
         user_mode_submission: N & 4 != 0,
         kernel_mode_testing: N & 8 != 0,
+        optimized_default_fences: false,
+        intra_gpu_fences: false,
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) unsafe extern "win64" fn get_standard_allocation_driver_data(
     adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
-    on_adapter(adapter, |_, _| allocation::standard(arguments(args)?))
+    on_gpu(adapter, |_, _, gpu| allocation::standard(gpu, arguments(args)?))
 }
 
 pub(crate) unsafe extern "win64" fn open_allocation(device: HANDLE, args: *const DXGKARG_OPENALLOCATION) -> NTSTATUS {

@@ -59,14 +59,19 @@ impl Object for OpenFence {
 /// DxgkDdiCreateNativeFence.
 ///
 /// # Errors
-/// STATUS_NOT_SUPPORTED if native fences are not claimed or the type is not the default one.
+/// STATUS_NOT_SUPPORTED if native fences, or those of the type, are not claimed.
 pub(crate) fn create(
     irql: &Passive,
     adapter: &Adapter,
     gpu: &Gpu,
     args: &mut DXGKARG_CREATENATIVEFENCE,
 ) -> Result<(), NTSTATUS> {
-    if !gpu.claims.native_fence || args.Type != D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT {
+    let claimed = match args.Type {
+        D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT => gpu.claims.native_fence,
+        D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU => gpu.claims.intra_gpu_fences,
+        _ => false,
+    };
+    if !claimed {
         return Err(STATUS_NOT_SUPPORTED);
     }
     let fence = NativeFence {

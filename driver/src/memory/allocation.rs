@@ -9,6 +9,7 @@ use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER
 use wddm_ddi::types::HANDLE;
 
 use crate::adapter::Adapter;
+use crate::caps::Claims;
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
 use crate::irql::Passive;
@@ -262,12 +263,44 @@ pub(crate) fn describe_for_display(args: &mut DXGKARG_DESCRIBEALLOCATION) {
     args.PrivateDriverFormatAttribute = 0;
 }
 
-/// DxgkDdiGetStandardAllocationDriverData: storage of fence values lies in system memory, for both values. The private data of
-/// such storage is not looked at and none is asked for. Surfaces do not exist here.
+/// Which segments the values of native fences may lie in, and the preferred one: (set, segment).
+///
+/// In VRAM it is the part that the processor sees, which writes monitored values and, when a device is lost, current ones. A monitored
+/// value for which there is no room there is as good in system memory; values between engines stay local.
+fn fence_segments(
+    claims: Claims,
+    layout: &Layout,
+    value: DXGKARG_FENCESTORAGEVALUETYPE,
+    kind: D3DDDI_NATIVEFENCE_TYPE,
+) -> Result<(u32, u32), NTSTATUS> {
+    use D3DDDI_NATIVEFENCE_TYPE as Type;
+    use DXGKARG_FENCESTORAGEVALUETYPE as Value;
+    let (system, local) = (set_of(APERTURE), layout.vram_set(false));
+    match (kind, value) {
+        (_, value)
+            if value != Value::D3DKARG_FENCESTORAGETYPE_CURRENTVALUE
+                && value != Value::D3DKARG_FENCESTORAGETYPE_MONITOREDVALUE =>
+        {
+            Err(STATUS_INVALID_PARAMETER)
+        }
+        (Type::D3DDDI_NATIVEFENCE_TYPE_DEFAULT, Value::D3DKARG_FENCESTORAGETYPE_MONITOREDVALUE)
+            if claims.local_monitored_values =>
+        {
+            Ok((local | system, VRAM))
+        }
+        (Type::D3DDDI_NATIVEFENCE_TYPE_DEFAULT, _) => Ok((system, APERTURE)),
+        (Type::D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU, _) if claims.intra_gpu_fences => Ok((local, VRAM)),
+        _ => Err(STATUS_NOT_SUPPORTED),
+    }
+}
+
+/// DxgkDdiGetStandardAllocationDriverData: where values of fences lie. The private data of such storage is not looked at and none is
+/// asked for. Surfaces do not exist here.
 ///
 /// # Errors
-/// STATUS_NOT_SUPPORTED for any other type.
-pub(crate) fn standard(args: &mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA) -> Result<(), NTSTATUS> {
+/// STATUS_NOT_SUPPORTED for another type of allocation or fence; STATUS_INVALID_PARAMETER for a value that fences do not have, or
+/// another physical adapter.
+pub(crate) fn standard(gpu: &Gpu, args: &mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA) -> Result<(), NTSTATUS> {
     if args.StandardAllocationType != D3DKMDT_STANDARDALLOCATION_TYPE::D3DKMDT_STANDARDALLOCATION_FENCESTORAGE {
         return Err(STATUS_NOT_SUPPORTED);
     }
@@ -275,12 +308,14 @@ pub(crate) fn standard(args: &mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA) -> Re
     let storage = unsafe { args.u.pCreateFenceStorageData };
     // SAFETY: the operating system passes the structure for the length of the call.
     let storage = unsafe { storage.as_mut() }.ok_or(STATUS_INVALID_PARAMETER)?;
-    if storage.FenceStorageType != D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT {
-        return Err(STATUS_NOT_SUPPORTED);
+    if storage.PhysicalAdapterIndex != 0 {
+        return Err(STATUS_INVALID_PARAMETER);
     }
-    storage.AllocationInfo.SupportedWriteSegmentSet = set_of(APERTURE);
+    let (value, kind) = (storage.FenceStorageValueType, storage.FenceStorageType);
+    let (set, preferred) = fence_segments(gpu.claims, &gpu.layout, value, kind)?;
+    storage.AllocationInfo.SupportedWriteSegmentSet = set;
     storage.AllocationInfo.EvictionSegmentSet = set_of(APERTURE);
-    storage.AllocationInfo.PreferredSegment = D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(APERTURE as u8);
+    storage.AllocationInfo.PreferredSegment = D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(preferred as u8);
     Ok(())
 }
 
@@ -360,5 +395,38 @@ mod tests {
         assert_eq!(describe(vram, &layout(64 << 20), &mut info), Err(STATUS_INVALID_PARAMETER));
         let system = Request { placement: Placement::System, size: 1 << 32 };
         assert_eq!(describe(system, &layout(64 << 20), &mut info), Ok(()));
+    }
+
+    #[test]
+    fn fence_values_lie_in_memory_that_the_processor_reaches_and_locally_only_as_claimed() {
+        use D3DDDI_NATIVEFENCE_TYPE as Type;
+        use DXGKARG_FENCESTORAGEVALUETYPE as Value;
+        let (current, monitored) =
+            (Value::D3DKARG_FENCESTORAGETYPE_CURRENTVALUE, Value::D3DKARG_FENCESTORAGETYPE_MONITOREDVALUE);
+        let (default, intra) =
+            (Type::D3DDDI_NATIVEFENCE_TYPE_DEFAULT, Type::D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU);
+        let claims = |local_monitored_values, intra_gpu_fences| Claims {
+            native_fence: true,
+            local_monitored_values,
+            intra_gpu_fences,
+            ..Claims::default()
+        };
+        // The hidden part of VRAM is never in the set.
+        for window in [64 << 20, 16 << 20] {
+            let ask = |claims, kind, value| fence_segments(claims, &layout(window), value, kind);
+            for bits in 0..4 {
+                let (local, between) = (bits & 1 != 0, bits & 2 != 0);
+                let claims = claims(local, between);
+                assert_eq!(ask(claims, default, current), Ok((0b001, APERTURE)));
+                let wanted = if local { (0b011, VRAM) } else { (0b001, APERTURE) };
+                assert_eq!(ask(claims, default, monitored), Ok(wanted));
+                for value in [current, monitored] {
+                    let wanted = if between { Ok((0b010, VRAM)) } else { Err(STATUS_NOT_SUPPORTED) };
+                    assert_eq!(ask(claims, intra, value), wanted);
+                }
+                assert_eq!(ask(claims, default, Value(2)), Err(STATUS_INVALID_PARAMETER));
+                assert_eq!(ask(claims, Type(2), current), Err(STATUS_NOT_SUPPORTED));
+            }
+        }
     }
 }

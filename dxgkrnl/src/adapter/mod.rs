@@ -169,6 +169,15 @@ impl Adapter {
         Some(BarPlace { file: place.file, offset: start + in_page, len: PAGE_SIZE - in_page })
     }
 
+    /// The place in a BAR that the kernel's mapping of a memory segment shows at `address`.
+    pub(crate) fn bar_at_segment_address(&self, address: usize) -> Option<BarPlace> {
+        let bus = self.caps().segments.iter().find_map(|segment| {
+            let offset = address.checked_sub(segment.kernel?.addr().get())? as u64;
+            (offset < segment.size).then(|| segment.cpu_address?.checked_add(offset))?
+        })?;
+        self.bar_at_bus_address(bus)
+    }
+
     /// The DDIs called at start, in order.
     pub(crate) fn start_log(&self) -> &[String] {
         self.start_log.get().map_or(&[], Vec::as_slice)

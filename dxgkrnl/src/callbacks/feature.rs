@@ -5,6 +5,8 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
+use crate::machine::FeaturePolicy;
+
 use super::{Level, answer, argument, bad_argument, no_reference, on_adapter};
 
 /// Version 1 of every feature is what the system knows.
@@ -82,7 +84,7 @@ unsafe extern "win64" fn query_feature_interface(
         if usize::from(asked.InterfaceSize) < size {
             return STATUS_BUFFER_TOO_SMALL;
         }
-        let table = DXGKCBINT_FEATURE_NATIVEFENCE_1 { GetOSCaps: Some(get_os_caps) };
+        let table = DXGKCBINT_FEATURE_NATIVEFENCE_1 { GetOSCaps: Some(os_caps_of(&adapter.machine.config().features)) };
         // SAFETY: the driver passes NULL or a place of the size it said.
         if !unsafe { answer(asked.Interface.cast(), table) } {
             return STATUS_INVALID_PARAMETER;
@@ -94,14 +96,24 @@ unsafe extern "win64" fn query_feature_interface(
     })
 }
 
-/// Fences of the default type with storage in system memory are all there is, as in the first release of the feature.
-unsafe extern "win64" fn get_os_caps(caps: *mut DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1) -> NTSTATUS {
-    // SAFETY: the driver passes NULL or a place for the flags.
-    if unsafe { answer(caps, DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1::new()) } {
-        STATUS_SUCCESS
-    } else {
-        STATUS_INVALID_PARAMETER
+/// GetOSCaps for this policy: the callback names no adapter, so each answer is a function.
+fn os_caps_of(policy: &FeaturePolicy) -> PDXGKCB_FEATURE_NATIVEFENCE_GETOSCAPS_1 {
+    match (policy.optimized_default_fences, policy.intra_gpu_fences) {
+        (false, false) => get_os_caps::<false, false>,
+        (false, true) => get_os_caps::<false, true>,
+        (true, false) => get_os_caps::<true, false>,
+        (true, true) => get_os_caps::<true, true>,
     }
+}
+
+unsafe extern "win64" fn get_os_caps<const OPTIMIZED: bool, const INTRA_GPU: bool>(
+    caps: *mut DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1,
+) -> NTSTATUS {
+    let answered = DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1::new()
+        .with_SupportOptimizedDefaultFenceType(OPTIMIZED)
+        .with_SupportIntraGpuFenceType(INTRA_GPU);
+    // SAFETY: the driver passes NULL or a place for the flags.
+    if unsafe { answer(caps, answered) } { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
 }
 
 pub(super) unsafe extern "win64" fn is_feature_enabled(args: *mut DXGKARGCB_ISFEATUREENABLED) -> NTSTATUS {

@@ -22,12 +22,13 @@ pub(super) unsafe extern "win64" fn create_native_fence(args: *mut D3DKMT_CREATE
     enter("D3DKMTCreateNativeFence", args, |process, args| {
         let device = process.get_device(args.hDevice)?;
         device.check()?;
-        check_info(args)?;
+        let intra_gpu = check_info(args)?;
         let mut private = args.PrivateDriverData;
         let options = FenceOptions {
             initial: args.Info.InitialFenceValue,
             shareable: args.Info.Flags.NtSecuritySharing(),
             of_queue: false,
+            intra_gpu,
         };
         let fence = device.adapter.vidsch().create_native_fence(&device, options, &mut private)?;
         args.hSyncObject = insert(process, &device, &fence)?;
@@ -55,10 +56,9 @@ pub(super) fn mapping(fence: &SyncObject) -> D3DDDI_NATIVEFENCEMAPPING {
     }
 }
 
-/// Fences of the default type, private or shared by kernel handles, are what exists; what else the interface knows is refused by
-/// name. INTRA_GPU needs SupportIntraGpuFenceType, which this system does not have. [d3dkmddi:
-/// DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1]
-fn check_info(args: &D3DKMT_CREATENATIVEFENCE) -> Result<(), NTSTATUS> {
+/// Checks what is asked for, and whether it is a fence for engines only. What the interface knows and this system does not have is
+/// refused by name; only a fence of the default type can be used across adapters.
+fn check_info(args: &D3DKMT_CREATENATIVEFENCE) -> Result<bool, NTSTATUS> {
     const KNOWN: u32 = 0x7ff;
     let info = &args.Info;
     let flags = info.Flags.into_bits();
@@ -70,13 +70,16 @@ fn check_info(args: &D3DKMT_CREATENATIVEFENCE) -> Result<(), NTSTATUS> {
     if info.Flags.Shared() != info.Flags.NtSecuritySharing() {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let flags = info.Flags.with_Shared(false).with_NtSecuritySharing(false).into_bits();
-    match info.Type {
-        D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT if flags == 0 => Ok(()),
-        D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT
-        | D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU => Err(STATUS_NOT_SUPPORTED),
-        _ => Err(STATUS_INVALID_PARAMETER),
+    let intra_gpu = match info.Type {
+        D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT => false,
+        D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU => true,
+        _ => return Err(STATUS_INVALID_PARAMETER),
+    };
+    if intra_gpu && info.Flags.CrossAdapter() {
+        return Err(STATUS_INVALID_PARAMETER);
     }
+    let others = info.Flags.with_Shared(false).with_NtSecuritySharing(false).into_bits();
+    if others == 0 { Ok(intra_gpu) } else { Err(STATUS_NOT_SUPPORTED) }
 }
 
 /// Refused for the progress fence of a queue, which goes with the queue. [d3dkmthk: D3DKMTDestroySynchronizationObject]
@@ -92,7 +95,7 @@ pub(super) unsafe extern "win64" fn destroy_synchronization_object(
     })
 }
 
-/// Fences with values, all on the adapter of `device`.
+/// Fences with values, all on the adapter of `device` and none for engines only.
 fn read_pairs(
     process: &Process,
     device: &Device,
@@ -110,11 +113,8 @@ fn read_pairs(
         .zip(values)
         .map(|(handle, value)| Ok((process.get_sync(handle)?, value)))
         .collect::<Result<_, NTSTATUS>>()?;
-    if pairs.iter().all(|(fence, _)| Arc::ptr_eq(fence.adapter(), &device.adapter)) {
-        Ok(pairs)
-    } else {
-        Err(STATUS_INVALID_PARAMETER)
-    }
+    let usable = |fence: &SyncObject| Arc::ptr_eq(fence.adapter(), &device.adapter) && fence.fence().is_for_cpu();
+    if pairs.iter().all(|(fence, _)| usable(fence)) { Ok(pairs) } else { Err(STATUS_INVALID_PARAMETER) }
 }
 
 /// Blocks, or signals an event later: `hAsyncEvent` is the number of an eventfd here. [d3dkmthk:

@@ -23,6 +23,17 @@ pub(crate) enum Protection {
     ReadWrite,
 }
 
+/// Contiguous pages of a segment, 0 for system memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frames {
+    /// Segment.
+    pub(crate) segment: u32,
+    /// First page frame in the segment.
+    pub(crate) first: u64,
+    /// Pages.
+    pub(crate) pages: u64,
+}
+
 /// GPU address space of a process on an adapter.
 pub(crate) struct AddressSpace {
     vidmm: Weak<VidMm>,
@@ -92,19 +103,31 @@ impl AddressSpace {
     /// # Errors
     /// No room in the address space or no memory for page tables.
     pub(crate) fn map_pages(&self, pages: &Pages, protection: Protection) -> Result<u64, NTSTATUS> {
-        self.map_frames(pages.address() / PAGE_SIZE, pages.len() / PAGE_SIZE, protection)
+        let frames = Frames { segment: 0, first: pages.address() / PAGE_SIZE, pages: pages.len() / PAGE_SIZE };
+        self.map_frames(frames, (0, 0), protection)
     }
 
-    /// As [`AddressSpace::map_pages`], for page frames that somebody else keeps.
-    pub(crate) fn map_frames(&self, frame: u64, pages: u64, protection: Protection) -> Result<u64, NTSTATUS> {
+    /// As [`AddressSpace::map_pages`], for page frames that somebody else keeps, at an address from `least` to `most` (0 for no
+    /// limit).
+    ///
+    /// # Errors
+    /// As [`AddressSpace::map_pages`].
+    pub(crate) fn map_frames(
+        &self,
+        frames: Frames,
+        (least, most): (u64, u64),
+        protection: Protection,
+    ) -> Result<u64, NTSTATUS> {
+        let Frames { segment, first: frame, pages } = frames;
         let vidmm = self.vidmm()?;
         let access = match protection {
             Protection::ReadOnly => Access::READ,
             Protection::ReadWrite => Access::WRITE,
         };
         let mut memory = lock(&vidmm.memory);
-        let at = va(&mut memory, self.id)?.reserve_automatic(0, 0, 0, pages * PAGE_SIZE).map_err(Refused::status)?;
-        let mapping = Mapping { pages, source: Source::System { frame }, access };
+        let at =
+            va(&mut memory, self.id)?.reserve_automatic(0, least, most, pages * PAGE_SIZE).map_err(Refused::status)?;
+        let mapping = Mapping { pages, source: Source::Frames { segment, frame }, access };
         match memory.map(self.id, at, mapping) {
             Ok(()) => Ok(at),
             Err(status) => {

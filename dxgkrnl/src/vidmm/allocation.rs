@@ -14,7 +14,7 @@ use crate::miniport::KmdHandle;
 use crate::ram::PAGE_SIZE;
 use crate::vidmm::memory::{IdlePoint, State};
 use crate::vidmm::segment::Segments;
-use crate::vidmm::{Global, VidMm};
+use crate::vidmm::{Global, VidMm, placement};
 
 /// An allocation among those of an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -97,18 +97,12 @@ fn check(info: &DXGK_ALLOCATIONINFO, segments: &Segments, map_aperture2: bool) -
     let flags = unsafe { info.u3.FlagsWddm2 };
     // SAFETY: both arms are the same 32 bits.
     let alignment = u64::from(unsafe { info.u.Alignment });
-    let (all, apertures, write) = (segments.all(), segments.apertures(), info.SupportedWriteSegmentSet);
     if info.hAllocation.is_null() {
         return Err("hAllocation is NULL");
     }
     let size = (info.Size as u64).checked_next_multiple_of(PAGE_SIZE).filter(|size| *size != 0);
     let size = size.filter(|size| *size <= segments.capacity()).ok_or("Size is 0 or larger than all memory")?;
-    if write == 0 || write & !all != 0 {
-        return Err("SupportedWriteSegmentSet is empty or names a segment that does not exist");
-    }
-    if info.EvictionSegmentSet & !apertures != 0 {
-        return Err("EvictionSegmentSet names a segment that is no aperture");
-    }
+    let placements = placement::order(info, segments)?;
     if alignment > PAGE_SIZE && !alignment.is_power_of_two() {
         return Err("Alignment is no power of two");
     }
@@ -118,32 +112,6 @@ fn check(info: &DXGK_ALLOCATIONINFO, segments: &Segments, map_aperture2: bool) -
     if flags.MapApertureCpuVisible() && !map_aperture2 {
         return Err("MapApertureCpuVisible without MapAperture2Supported");
     }
-    let preferred = info.PreferredSegment;
-    let preferred = [
-        preferred.SegmentId0(),
-        preferred.SegmentId1(),
-        preferred.SegmentId2(),
-        preferred.SegmentId3(),
-        preferred.SegmentId4(),
-    ];
-    let mut order = Vec::with_capacity(32);
-    for id in preferred.into_iter().filter(|id| *id != 0) {
-        if write >> (id - 1) & 1 == 0 {
-            return Err("PreferredSegment names a segment outside SupportedWriteSegmentSet");
-        }
-        if !order.contains(&id) {
-            order.push(id);
-        }
-    }
-    // What the driver left open: memory before apertures, so that local memory is used while there is any.
-    for aperture in [false, true] {
-        for id in 1..=32u8 {
-            let bit = 1u32 << (id - 1);
-            if write & bit != 0 && (apertures & bit != 0) == aperture && !order.contains(&id) {
-                order.push(id);
-            }
-        }
-    }
     let cpu_access = match flags.CpuVisible() || flags.CpuVisibleOnDemand() {
         true if flags.Cached() => CpuAccess::Cached,
         true => CpuAccess::Visible,
@@ -151,17 +119,13 @@ fn check(info: &DXGK_ALLOCATIONINFO, segments: &Segments, map_aperture2: bool) -
     };
     // The CPU host aperture can be exhausted, and caches are not coherent with local memory.
     let sure = |id: &u8| segments.memory((*id).into()).is_some_and(|memory| memory.cpu_address.is_some());
-    if cpu_access != CpuAccess::None && write & apertures == 0 {
+    if cpu_access != CpuAccess::None && info.SupportedWriteSegmentSet & segments.apertures() == 0 {
         if cpu_access == CpuAccess::Cached {
             return Err("CpuVisible and Cached without an aperture in SupportedWriteSegmentSet");
         }
-        if !order.iter().all(sure) {
+        if !placements.iter().take_while(|id| **id != 0).all(sure) {
             return Err("CpuVisible in a segment that the CPU does not see, and no aperture to lock it through");
         }
-    }
-    let mut placements = [0; 32];
-    for (place, id) in placements.iter_mut().zip(order) {
-        *place = id;
     }
     let alignment = alignment.max(PAGE_SIZE);
     Ok(Answer { kmd: KmdHandle::new(info.hAllocation), size, alignment, placements, cpu_access })

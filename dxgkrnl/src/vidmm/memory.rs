@@ -222,7 +222,7 @@ impl Memory {
         let mut subject = Subject { first_page, driver_protection: mapping.access.driver, ..Subject::NONE };
         let shown = match mapping.source {
             Source::Zero => Shown::Zero,
-            Source::System { frame } => Shown::Frames { segment: 0, first: frame },
+            Source::Frames { segment, frame } => Shown::Frames { segment, first: frame },
             Source::Allocation { id, first } => match allocations.get(&id) {
                 Some(state) if state.accessible => {
                     subject.allocation = state.allocation.kmd();

@@ -12,12 +12,14 @@
 mod address_space;
 mod allocation;
 mod driver;
+mod fence_storage;
 mod host_aperture;
 mod lock;
 mod memory;
 mod page_table;
 mod paging;
 mod paging_queue;
+mod placement;
 mod residency;
 mod segment;
 mod start;
@@ -38,6 +40,7 @@ use crate::verifier::Bugcheck;
 
 pub(crate) use address_space::{AddressSpace, MapRequest, Protection, Shows};
 pub(crate) use allocation::{Allocation, Request as AllocationRequest, Resource};
+pub(crate) use fence_storage::{FencePage, FenceValueKind};
 pub(crate) use memory::IdlePoint;
 pub(crate) use paging_queue::PagingQueue;
 pub(crate) use user_mapping::UserMapping;

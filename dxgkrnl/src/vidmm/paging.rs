@@ -158,7 +158,7 @@ impl Memory {
         let pages = self.segments.ram.allocate(len + PAGE_SIZE, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
         let va = &mut self.spaces.get_mut(&space).ok_or(STATUS_DEVICE_NOT_READY)?.va;
         let address = va.reserve(0, 0, 0, len).map_err(Refused::status)?;
-        let source = Source::System { frame: pages.address() / PAGE_SIZE };
+        let source = Source::Frames { segment: 0, frame: pages.address() / PAGE_SIZE };
         let mapped = self.map(space, address, Mapping { pages: len / PAGE_SIZE, source, access: Access::WRITE });
         if let Err(status) = mapped {
             self.free_region(space, address, len)?;

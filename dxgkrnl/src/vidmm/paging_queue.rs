@@ -9,7 +9,7 @@ use crate::device::Device;
 use crate::machine::lock;
 use crate::ram::PAGE_SIZE;
 use crate::vidmm::VidMm;
-use crate::vidmm::address_space::{AddressSpace, Protection};
+use crate::vidmm::address_space::{AddressSpace, Frames, Protection};
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::memory::IdlePoint;
 use crate::vidsch::SyncObject;
@@ -43,10 +43,11 @@ impl PagingQueue {
         let system_space = device.adapter.vidmm().system_space()?;
         let ram = device.adapter.machine.ram();
         let base = ram.kernel_address(0, ram.size()).ok_or(STATUS_INTERNAL_ERROR)?;
-        // Fence storage is system memory, whose bus addresses are offsets in the kernel's mapping.
+        // A monitored fence lies in system memory, whose bus addresses are offsets in the kernel's mapping.
         let physical =
             fence.kernel_address().addr().checked_sub(base.addr().get()).ok_or(STATUS_INTERNAL_ERROR)? as u64;
-        let page = system_space.map_frames(physical / PAGE_SIZE, 1, Protection::ReadWrite)?;
+        let frames = Frames { segment: 0, first: physical / PAGE_SIZE, pages: 1 };
+        let page = system_space.map_frames(frames, (0, 0), Protection::ReadWrite)?;
         Ok(Arc::new(Self {
             device: Arc::clone(device),
             fence,

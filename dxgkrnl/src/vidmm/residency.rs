@@ -126,7 +126,7 @@ impl Memory {
     }
 
     /// Takes a range of a segment, making others leave if it must.
-    fn take_local(&mut self, segment: u32, len: u64, align: u64) -> Result<Option<u64>, NTSTATUS> {
+    pub(crate) fn take_local(&mut self, segment: u32, len: u64, align: u64) -> Result<Option<u64>, NTSTATUS> {
         if self.segments.memory(segment).is_none_or(|memory| len > memory.size) {
             return Ok(None);
         }

@@ -72,7 +72,7 @@ pub(crate) struct MemorySegment {
     /// Bytes.
     pub(crate) size: u64,
     /// Kernel address of its start, when the CPU reaches it.
-    kernel: Option<NonNull<u8>>,
+    pub(crate) kernel: Option<NonNull<u8>>,
     /// Bus address of its start, when the CPU reaches it.
     pub(crate) cpu_address: Option<u64>,
     /// Window on it, when the CPU does not reach it otherwise.

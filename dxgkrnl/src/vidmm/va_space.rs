@@ -25,9 +25,11 @@ pub(crate) enum Source {
         /// First page in the allocation.
         first: u64,
     },
-    /// Contiguous system memory that the kernel owns, from page frame `frame` on.
-    System {
-        /// Page frame number.
+    /// Contiguous memory that the kernel owns, from page frame `frame` of a segment on.
+    Frames {
+        /// Segment, 0 for system memory.
+        segment: u32,
+        /// Page frame number in the segment.
         frame: u64,
     },
     /// Reads give zero, writes are dropped.
@@ -39,7 +41,7 @@ impl Source {
     fn advanced(self, pages: u64) -> Self {
         match self {
             Self::Allocation { id, first } => Self::Allocation { id, first: first + pages },
-            Self::System { frame } => Self::System { frame: frame + pages },
+            Self::Frames { segment, frame } => Self::Frames { segment, frame: frame + pages },
             Self::Zero => Self::Zero,
         }
     }

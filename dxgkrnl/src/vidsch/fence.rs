@@ -21,7 +21,7 @@ use crate::miniport::KmdHandle;
 
 use super::VidSch;
 use super::batch;
-use super::storage::{Frames, Home, View, Word};
+use super::storage::{FenceKind, Frames, Home, View, Word};
 use super::sync_object::SyncObject;
 use super::watch::{Values, Watch};
 
@@ -53,6 +53,7 @@ pub(crate) struct Fence {
     system: KmdHandle,
     /// The driver's handle of a native fence.
     global: Option<KmdHandle>,
+    kind: FenceKind,
     /// Other processes may open it.
     shareable: bool,
     current: Word,
@@ -82,6 +83,7 @@ impl Fence {
         adapter: &Arc<Adapter>,
         system: KmdHandle,
         global: Option<KmdHandle>,
+        kind: FenceKind,
         home: Home,
         shareable: bool,
     ) -> Arc<Self> {
@@ -89,6 +91,7 @@ impl Fence {
             adapter: Arc::clone(adapter),
             system,
             global,
+            kind,
             shareable,
             current: home.current(),
             monitored: home.monitored(),
@@ -128,6 +131,16 @@ impl Fence {
     /// Whether other processes may open it.
     pub(crate) fn is_shareable(&self) -> bool {
         self.shareable
+    }
+
+    /// Whether a CPU may wait for it and signal it.
+    pub(crate) fn is_for_cpu(&self) -> bool {
+        self.kind != FenceKind::IntraGpu
+    }
+
+    /// Whether current and monitored value lie in local memory; neither does for a fence that is destroyed.
+    pub(super) fn is_local(&self) -> (bool, bool) {
+        lock(&self.home).as_ref().map_or((false, false), Home::is_local)
     }
 
     /// Whether the driver knows it no more.

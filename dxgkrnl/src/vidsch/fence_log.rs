@@ -77,11 +77,31 @@ impl GpuClock {
     }
 }
 
-/// One buffer: its pages, and where the GPU has them. Taken out of the process when dropped, at PASSIVE_LEVEL.
-struct Buffer {
-    pages: Pages,
+/// Pages in a GPU address space; taken out of it when dropped, at PASSIVE_LEVEL.
+struct Mapped {
     space: Arc<AddressSpace>,
     address: u64,
+}
+
+impl Mapped {
+    fn new(space: Arc<AddressSpace>, pages: &Pages) -> Result<Self, NTSTATUS> {
+        let address = space.map_pages(pages, Protection::ReadWrite)?;
+        Ok(Self { space, address })
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        self.space.unmap(self.address);
+    }
+}
+
+/// One buffer: where the GPU has it, and its pages, which go after that.
+struct Buffer {
+    process: Mapped,
+    /// In the paging process, if the driver wants fences there.
+    system: Option<Mapped>,
+    pages: Pages,
     entries: u32,
 }
 
@@ -95,9 +115,13 @@ impl Buffer {
         header.NumberOfEntries = u64::from(entries);
         // SAFETY: the pages are this object's own, aligned and larger than a header; the GPU does not know them yet.
         unsafe { pages.kernel_address().cast::<DXGK_NATIVE_FENCE_LOG_HEADER>().write(header) };
-        let space = Arc::clone(&device.process.space);
-        let address = space.map_pages(&pages, Protection::ReadWrite)?;
-        Ok(Self { pages, space, address, entries })
+        let process = Mapped::new(Arc::clone(&device.process.space), &pages)?;
+        let in_system = device.adapter.caps().native_fence.is_some_and(|caps| caps.MapToGpuSystemProcess != 0);
+        let system = match in_system {
+            true => Some(Mapped::new(device.adapter.vidmm().system_space()?, &pages)?),
+            false => None,
+        };
+        Ok(Self { process, system, pages, entries })
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
@@ -138,12 +162,6 @@ impl Source for Buffer {
     fn entry(&self, index: u32) -> [u64; 6] {
         let start = HEADER + (index % self.entries.max(1)) as usize * ENTRY;
         std::array::from_fn(|word| self.word(start + word * 8).load(Ordering::Acquire))
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        self.space.unmap(self.address);
     }
 }
 
@@ -294,7 +312,8 @@ fn set(adapter: &Adapter, queue: KmdHandle, buffer: &Buffer) -> NTSTATUS {
     args.hHwQueue = queue.raw();
     args.NumberOfEntries = buffer.entries;
     args.LogBufferCpuVa = buffer.pages.kernel_address().cast().as_ptr();
-    args.LogBufferGpuVa = buffer.address;
+    args.LogBufferGpuVa = buffer.process.address;
+    args.LogBufferSystemProcessGpuVa = buffer.system.as_ref().map_or(0, |system| system.address);
     adapter.miniport.set_native_fence_log_buffer(&args)
 }
 

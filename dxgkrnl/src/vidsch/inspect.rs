@@ -96,8 +96,14 @@ fn describe(fence: &SyncObject) -> String {
         u64::MAX => ("unmonitored", String::new()),
         value => ("monitored", format!(" above {value}")),
     };
+    let storage = match fence.fence().is_local() {
+        (false, false) => "system memory",
+        (false, true) => "system and local memory",
+        (true, false) => "local and system memory",
+        (true, true) => "local memory",
+    };
     format!(
-        "fence at {:#x}: current {}, {kind}{monitored}, {} waiters",
+        "fence at {:#x}: current {}, {kind}{monitored}, {} waiters, values in {storage}",
         fence.gpu_address(),
         fence.current(),
         fence.fence().waiters()

@@ -12,7 +12,7 @@ use crate::miniport::KmdHandle;
 
 use super::VidSch;
 use super::fence::Fence;
-use super::storage::{GpuAddresses, Home, View};
+use super::storage::{FenceKind, GpuAddresses, Home, View};
 use super::sync_object::SyncObject;
 
 /// Private data that user-mode driver and kernel-mode driver exchange about a fence. [d3dukmdt:
@@ -28,14 +28,23 @@ pub(crate) struct FenceOptions {
     pub(crate) shareable: bool,
     /// It reports the progress of a queue, and goes with it.
     pub(crate) of_queue: bool,
+    /// It is for engines only: nothing of it is for the CPU.
+    pub(crate) intra_gpu: bool,
+}
+
+impl FenceOptions {
+    fn native_kind(self) -> FenceKind {
+        if self.intra_gpu { FenceKind::IntraGpu } else { FenceKind::Default }
+    }
 }
 
 impl VidSch {
-    /// Creates a native fence of the default type and opens it in the process of `device`. The driver's words for the
-    /// user-mode driver replace `private`.
+    /// Creates a native fence and opens it in the process of `device`. The driver's words for the user-mode driver replace
+    /// `private`.
     ///
     /// # Errors
-    /// STATUS_NOT_SUPPORTED without native fences; no memory; what the driver answered.
+    /// STATUS_NOT_SUPPORTED without native fences, or those between engines; STATUS_DRIVER_INTERNAL_ERROR if what the driver says about
+    /// their storage breaks a rule; no memory; what the driver answered.
     pub(crate) fn create_native_fence(
         &self,
         device: &Arc<Device>,
@@ -47,10 +56,14 @@ impl VidSch {
         if adapter.caps().native_fence.is_none() || !adapter.caps().features.native_fence {
             return Err(STATUS_NOT_SUPPORTED);
         }
-        let (home, view) = self.home(device, options)?;
+        if options.intra_gpu && !adapter.machine.config().features.intra_gpu_fences {
+            return Err(STATUS_NOT_SUPPORTED);
+        }
+        let kind = options.native_kind();
+        let (home, view) = self.home(device, kind, options)?;
         let system = self.fences.reserve();
         let mut words = *private;
-        let global = match create(adapter, &home, system, &mut words) {
+        let global = match create(adapter, kind, &home, system, &mut words) {
             Ok(global) => global,
             Err(status) => {
                 drop(view);
@@ -58,7 +71,7 @@ impl VidSch {
                 return Err(status);
             }
         };
-        let fence = Fence::new(adapter, system, Some(global), home, options.shareable);
+        let fence = Fence::new(adapter, system, Some(global), kind, home, options.shareable);
         let opened = self.open_in(&fence, device, Some(view), options.of_queue, &mut words);
         let opened = opened.inspect_err(|_| fence.abandon())?;
         *private = words;
@@ -97,15 +110,16 @@ impl VidSch {
         options: FenceOptions,
     ) -> Result<Arc<SyncObject>, NTSTATUS> {
         let _running = self.enter()?;
-        let (home, view) = self.home(device, options)?;
-        let fence = Fence::new(&device.adapter, self.fences.reserve(), None, home, options.shareable);
+        let kind = FenceKind::Monitored;
+        let (home, view) = self.home(device, kind, options)?;
+        let fence = Fence::new(&device.adapter, self.fences.reserve(), None, kind, home, options.shareable);
         let opened = self.open_in(&fence, device, Some(view), options.of_queue, &mut [0; 64]);
         opened.inspect_err(|_| fence.abandon())
     }
 
-    fn home(&self, device: &Device, options: FenceOptions) -> Result<(Home, Arc<View>), NTSTATUS> {
+    fn home(&self, device: &Device, kind: FenceKind, options: FenceOptions) -> Result<(Home, Arc<View>), NTSTATUS> {
         let storage = self.storage(&device.process);
-        if options.shareable { storage.take_alone(options.initial) } else { storage.take(options.initial) }
+        if options.shareable { storage.take_alone(kind, options.initial) } else { storage.take(kind, options.initial) }
     }
 
     fn open_in(
@@ -138,11 +152,17 @@ impl VidSch {
 }
 
 /// Creates the fence on the driver; the answer is the driver's handle.
-fn create(adapter: &Adapter, home: &Home, system: KmdHandle, private: &mut PrivateData) -> Result<KmdHandle, NTSTATUS> {
+fn create(
+    adapter: &Adapter,
+    kind: FenceKind,
+    home: &Home,
+    system: KmdHandle,
+    private: &mut PrivateData,
+) -> Result<KmdHandle, NTSTATUS> {
     let in_system = home.system_addresses();
     let mut args = DXGKARG_CREATENATIVEFENCE::zeroed();
     args.hGlobalNativeFence = system.raw();
-    args.Type = D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT;
+    args.Type = kind.native_type();
     args.CurrentValueSystemProcessGpuVa = in_system.current;
     args.MonitoredValueSystemProcessGpuVa = in_system.monitored;
     args.pPrivateDriverData = *private;

@@ -1,23 +1,30 @@
-//! Where fence values live: pages of system memory, current and monitored values apart.
+//! Where fence values live: pages of current and of monitored values, apart.
 //!
-//! Private fences of one process share pages; a fence that may be shared has its pages to itself, and each process that
-//! opens it maps them anew. User mode reads the page of current values and has no mapping of the monitored ones; the GPU
-//! reads and writes current values and reads monitored ones. [native-gpu-fence-objects: physical memory storage]
+//! Private fences of one process share pages with others of their class; a fence that may be shared has its pages to itself, in
+//! system memory whatever its type, and each process that opens it maps them anew. User mode reads the page of current values,
+//! unless the fence is for engines only, and has no mapping of the monitored ones; the GPU reads and writes current values and
+//! reads monitored ones. [native-gpu-fence-objects: physical memory storage]
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use wddm_ddi::status::{NTSTATUS, STATUS_NO_MEMORY};
+use wddm_ddi::km::{D3DDDI_NATIVEFENCE_TYPE, DXGKARG_FENCESTORAGEVALUETYPE};
+use wddm_ddi::status::{NTSTATUS, STATUS_DRIVER_INTERNAL_ERROR, STATUS_NO_MEMORY};
 use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
 use crate::adapter::Adapter;
-use crate::machine::lock;
+use crate::machine::{FeaturePolicy, lock};
 use crate::process::ProcessAdapter;
-use crate::ram::{PAGE_SIZE, Pages};
-use crate::vidmm::{AddressSpace, Protection, UserMapping};
+use crate::ram::PAGE_SIZE;
+use crate::vidmm::{AddressSpace, FencePage, FenceValueKind, Protection, UserMapping};
 
 use super::wait::UNMONITORED;
+
+const CURRENT: FenceValueKind = DXGKARG_FENCESTORAGEVALUETYPE::D3DKARG_FENCESTORAGETYPE_CURRENTVALUE;
+const MONITORED: FenceValueKind = DXGKARG_FENCESTORAGEVALUETYPE::D3DKARG_FENCESTORAGETYPE_MONITOREDVALUE;
+const DEFAULT: D3DDDI_NATIVEFENCE_TYPE = D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT;
+const INTRA_GPU: D3DDDI_NATIVEFENCE_TYPE = D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU;
 
 /// Distance of values when the driver asks for none: a cache line, so that fences of different engines do not disturb
 /// each other.
@@ -27,15 +34,15 @@ const STRIDE: u64 = 64;
 #[derive(Clone, Copy)]
 pub(crate) struct Word(NonNull<u64>);
 
-// SAFETY: the word lies in physical memory of the machine, which outlives every fence, and is only accessed atomically.
+// SAFETY: the word lies in memory of the machine or of the adapter, which outlive every fence, and is only accessed atomically.
 unsafe impl Send for Word {}
 // SAFETY: as for Send.
 unsafe impl Sync for Word {}
 
 impl Word {
-    fn at(pages: &Pages, offset: u64) -> Self {
+    fn at(page: &FencePage, offset: u64) -> Self {
         // SAFETY: slots are multiples of 8 within the page.
-        Self(unsafe { pages.kernel_address().add(offset as usize) }.cast())
+        Self(unsafe { page.kernel_address().add(offset as usize) }.cast())
     }
 
     fn atomic(&self) -> &AtomicU64 {
@@ -67,10 +74,53 @@ pub(crate) struct GpuAddresses {
     pub(crate) monitored: D3DGPU_VIRTUAL_ADDRESS,
 }
 
-/// Two pages of physical memory, and where the paging process has them if the driver wants them there.
+/// What a fence is for, which says where its values lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FenceKind {
+    /// The driver knows it only by its addresses: both values in system memory.
+    #[default]
+    Monitored,
+    /// A native fence for everybody. Its current value is in system memory.
+    Default,
+    /// A native fence for engines only: no CPU waits for it, signals it or sees it.
+    IntraGpu,
+}
+
+impl FenceKind {
+    /// The type that the driver is told; a monitored fence has none.
+    pub(crate) fn native_type(self) -> D3DDDI_NATIVEFENCE_TYPE {
+        if self == Self::IntraGpu { INTRA_GPU } else { DEFAULT }
+    }
+}
+
+/// Where private fences lie; those of one class share pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// Both values in system memory.
+    System,
+    /// The monitored value in local memory, if the driver wants it there.
+    LocalMonitored,
+    /// Both values in local memory.
+    Local,
+}
+
+impl Class {
+    /// The system's policy. [d3dkmddi: DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1]
+    fn of(kind: FenceKind, policy: &FeaturePolicy) -> Self {
+        match kind {
+            FenceKind::Default if policy.optimized_default_fences => Self::LocalMonitored,
+            FenceKind::Monitored | FenceKind::Default => Self::System,
+            FenceKind::IntraGpu => Self::Local,
+        }
+    }
+}
+
+/// Two pages, and where the paging process has them if the driver wants them there.
 pub(crate) struct Frames {
-    current: Pages,
-    monitored: Pages,
+    current: FencePage,
+    monitored: FencePage,
+    /// User mode gets an address of the current values.
+    for_cpu: bool,
     system: Option<Mapped>,
 }
 
@@ -78,12 +128,13 @@ pub(crate) struct Frames {
 pub(crate) struct View {
     /// Mapped here, so they must not be given back before.
     _frames: Arc<Frames>,
-    user: UserMapping,
+    user: Option<UserMapping>,
     process: Mapped,
 }
 
 /// Pages that private fences share.
 struct Page {
+    class: Class,
     frames: Arc<Frames>,
     view: Arc<View>,
     free: Mutex<Vec<u16>>,
@@ -97,18 +148,16 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
-    fn new(space: Arc<AddressSpace>, current: &Pages, monitored: &Pages) -> Result<Self, NTSTATUS> {
+    fn new(
+        space: Arc<AddressSpace>,
+        bounds: (u64, u64),
+        current: &FencePage,
+        monitored: &FencePage,
+    ) -> Result<Self, NTSTATUS> {
         let mut mapped = Self { space, at: GpuAddresses::default() };
-        mapped.at.current = mapped.space.map_pages(current, Protection::ReadWrite)?;
-        mapped.at.monitored = mapped.space.map_pages(monitored, Protection::ReadOnly)?;
+        mapped.at.current = mapped.space.map_frames(current.frames(), bounds, Protection::ReadWrite)?;
+        mapped.at.monitored = mapped.space.map_frames(monitored.frames(), bounds, Protection::ReadOnly)?;
         Ok(mapped)
-    }
-
-    fn within(&self, bounds: (u64, u64)) -> bool {
-        let (least, most) = bounds;
-        [self.at.current, self.at.monitored]
-            .into_iter()
-            .all(|page| page >= least && page.checked_add(PAGE_SIZE - 1).is_some_and(|end| end <= most))
     }
 }
 
@@ -152,7 +201,8 @@ impl Storage {
     pub(crate) fn new(process: &Arc<ProcessAdapter>) -> Arc<Self> {
         let caps = process.adapter.caps().native_fence;
         let stride = caps.map_or(0, |caps| u64::from(caps.MonitoredValueStride));
-        let stride = if stride == 0 { STRIDE } else { stride.next_multiple_of(8).min(PAGE_SIZE) };
+        // Start has refused strides that are no multiple of 8, or larger than a page.
+        let stride = if stride == 0 { STRIDE } else { stride };
         let bounds = match caps {
             Some(caps) if caps.MaximumAddress != 0 => (caps.MinimumAddress, caps.MaximumAddress),
             _ => (0, u64::MAX),
@@ -169,14 +219,17 @@ impl Storage {
     /// Takes storage for a private fence that starts at `initial`, monitored by nobody.
     ///
     /// # Errors
-    /// STATUS_NO_MEMORY, or why its pages cannot be mapped.
-    pub(crate) fn take(self: &Arc<Self>, initial: u64) -> Result<(Home, Arc<View>), NTSTATUS> {
+    /// STATUS_NO_MEMORY; what the driver answered about local memory, or STATUS_DRIVER_INTERNAL_ERROR if the answer breaks a rule;
+    /// why its pages cannot be mapped.
+    pub(crate) fn take(self: &Arc<Self>, kind: FenceKind, initial: u64) -> Result<(Home, Arc<View>), NTSTATUS> {
+        let class = Class::of(kind, &self.process.adapter.machine.config().features);
         let mut pages = lock(&self.pages);
-        let taken = pages.iter().find_map(|page| Some((Arc::clone(page), lock(&page.free).pop()?)));
+        let same = pages.iter().rev().filter(|page| page.class == class);
+        let taken = same.into_iter().find_map(|page| Some((Arc::clone(page), lock(&page.free).pop()?)));
         let (page, index) = match taken {
             Some(taken) => taken,
             None => {
-                let page = Arc::new(self.new_page()?);
+                let page = Arc::new(self.new_page(class)?);
                 let index = lock(&page.free).pop().ok_or(STATUS_NO_MEMORY)?;
                 pages.push(Arc::clone(&page));
                 (page, index)
@@ -190,12 +243,12 @@ impl Storage {
         Ok((home, view))
     }
 
-    /// As [`Storage::take`], for a fence that may be shared: nothing else lies on its pages.
+    /// As [`Storage::take`], for a fence that may be shared: nothing else lies on its pages, which are of system memory.
     ///
     /// # Errors
-    /// As [`Storage::take`].
-    pub(crate) fn take_alone(&self, initial: u64) -> Result<(Home, Arc<View>), NTSTATUS> {
-        let frames = Arc::new(self.new_frames()?);
+    /// STATUS_NO_MEMORY, or why its pages cannot be mapped.
+    pub(crate) fn take_alone(&self, kind: FenceKind, initial: u64) -> Result<(Home, Arc<View>), NTSTATUS> {
+        let frames = Arc::new(self.new_frames(Class::System, kind != FenceKind::IntraGpu)?);
         let view = self.view(&frames)?;
         let home = Home { frames, offset: 0, slot: None };
         home.begin(initial);
@@ -207,37 +260,45 @@ impl Storage {
     /// # Errors
     /// STATUS_NO_MEMORY, or why they cannot be mapped.
     pub(crate) fn view(&self, frames: &Arc<Frames>) -> Result<Arc<View>, NTSTATUS> {
-        let user = UserMapping::of_pages(&frames.current, false).map_err(|_| STATUS_NO_MEMORY)?;
-        let process = Mapped::new(Arc::clone(&self.process.space), &frames.current, &frames.monitored)?;
-        if !process.within(self.bounds) {
-            return Err(STATUS_NO_MEMORY);
-        }
+        let user = match (frames.for_cpu, frames.current.system()) {
+            (true, Some(pages)) => Some(UserMapping::of_pages(pages, false).map_err(|_| STATUS_NO_MEMORY)?),
+            _ => None,
+        };
+        let space = Arc::clone(&self.process.space);
+        let process = Mapped::new(space, self.bounds, &frames.current, &frames.monitored)?;
         Ok(Arc::new(View { _frames: Arc::clone(frames), user, process }))
     }
 
-    fn new_frames(&self) -> Result<Frames, NTSTATUS> {
+    fn new_frames(&self, class: Class, for_cpu: bool) -> Result<Frames, NTSTATUS> {
         let adapter: &Adapter = &self.process.adapter;
-        let ram = adapter.machine.ram();
-        let current = ram.allocate(PAGE_SIZE, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
-        let monitored = ram.allocate(PAGE_SIZE, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
-        current.zero();
-        monitored.zero();
+        let vidmm = adapter.vidmm();
+        let (current, monitored) = match class {
+            Class::System => (vidmm.system_fence_page()?, vidmm.system_fence_page()?),
+            Class::LocalMonitored => {
+                let monitored = match vidmm.fence_page(MONITORED, DEFAULT) {
+                    // The driver answered, and the answer cannot be used; or there is no memory.
+                    Err(status @ (STATUS_DRIVER_INTERNAL_ERROR | STATUS_NO_MEMORY)) => return Err(status),
+                    // The driver knows of no such storage: the fence is a plain one.
+                    Err(_) => vidmm.system_fence_page()?,
+                    Ok(page) => page,
+                };
+                (vidmm.system_fence_page()?, monitored)
+            }
+            Class::Local => (vidmm.fence_page(CURRENT, INTRA_GPU)?, vidmm.fence_page(MONITORED, INTRA_GPU)?),
+        };
         let system = match self.in_system_process {
-            true => Some(Mapped::new(adapter.vidmm().system_space()?, &current, &monitored)?),
+            true => Some(Mapped::new(vidmm.system_space()?, self.bounds, &current, &monitored)?),
             false => None,
         };
-        if system.as_ref().is_some_and(|system| !system.within(self.bounds)) {
-            return Err(STATUS_NO_MEMORY);
-        }
-        Ok(Frames { current, monitored, system })
+        Ok(Frames { current, monitored, for_cpu, system })
     }
 
-    fn new_page(&self) -> Result<Page, NTSTATUS> {
-        let frames = Arc::new(self.new_frames()?);
+    fn new_page(&self, class: Class) -> Result<Page, NTSTATUS> {
+        let frames = Arc::new(self.new_frames(class, class != Class::Local)?);
         let view = self.view(&frames)?;
         let slots = (PAGE_SIZE / self.stride) as usize;
         let free = (0..slots as u16).rev().collect();
-        Ok(Page { frames, view, free: Mutex::new(free), slots })
+        Ok(Page { class, frames, view, free: Mutex::new(free), slots })
     }
 }
 
@@ -248,9 +309,9 @@ impl Mapped {
 }
 
 impl View {
-    /// Where user mode reads the current value of the fence at `offset`.
+    /// Where user mode reads the current value of the fence at `offset`; 0 if it does not.
     pub(crate) fn user_address(&self, offset: u64) -> usize {
-        self.user.address().as_ptr().expose_provenance() + offset as usize
+        self.user.as_ref().map_or(0, |user| user.address().as_ptr().expose_provenance() + offset as usize)
     }
 
     /// Where the GPU finds both values of the fence at `offset`.
@@ -260,9 +321,18 @@ impl View {
 }
 
 impl Home {
+    /// The first values. Where the CPU takes no part, the user-mode driver has the GPU write the current one. [d3dkmddi:
+    /// D3DKMDT_FENCESTORAGESURFACEDATA]
     fn begin(&self, initial: u64) {
         self.monitored().store(UNMONITORED);
-        self.current().store(initial);
+        if self.frames.for_cpu {
+            self.current().store(initial);
+        }
+    }
+
+    /// Whether current and monitored value lie in local memory.
+    pub(crate) fn is_local(&self) -> (bool, bool) {
+        (self.frames.current.system().is_none(), self.frames.monitored.system().is_none())
     }
 
     /// Offset of both values on their pages.

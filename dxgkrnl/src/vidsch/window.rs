@@ -8,8 +8,9 @@ use std::io;
 use std::marker::PhantomData;
 use std::sync::Mutex;
 
+use crate::adapter::Adapter;
 use crate::machine::lock;
-use crate::ram::{PAGE_SIZE, Ram};
+use crate::ram::PAGE_SIZE;
 use crate::vidmm::UserMapping;
 
 use super::VidSch;
@@ -35,16 +36,24 @@ impl Window {
     }
 
     /// Shows the page with the word at kernel address `word` for a while.
-    fn lend(&self, ram: &Ram, word: *mut u64) -> Option<Lent<'_>> {
-        let physical = ram.physical_address(word.addr())?;
-        let within = physical % PAGE_SIZE;
+    fn lend(&self, adapter: &Adapter, word: *mut u64) -> Option<Lent<'_>> {
+        let within = word.addr() as u64 % PAGE_SIZE;
+        let page = word.addr() - within as usize;
         let at = {
             let mut next = lock(&self.next);
             let at = *next * PAGE_SIZE;
             *next = (*next + 1) % PAGES;
             at
         };
-        self.range.show(at, ram.file(), physical - within, PAGE_SIZE, true).ok()?;
+        let ram = adapter.machine.ram();
+        let shown = match ram.physical_address(page) {
+            Some(physical) => self.range.show(at, ram.file(), physical, PAGE_SIZE, true),
+            None => {
+                let place = adapter.bar_at_segment_address(page)?;
+                self.range.show(at, &place.file, place.offset, PAGE_SIZE, true)
+            }
+        };
+        shown.ok()?;
         let address = self.range.address().as_ptr().wrapping_add((at + within) as usize).cast();
         Some(Lent { address, from: Some((self, at)), fence: PhantomData })
     }
@@ -79,6 +88,6 @@ impl VidSch {
         let lasting = Lent { address: word.address(), from: None, fence: PhantomData };
         let Some(window) = &self.window else { return lasting };
         let Ok(adapter) = self.adapter() else { return lasting };
-        window.lend(adapter.machine.ram(), word.address()).unwrap_or(lasting)
+        window.lend(&adapter, word.address()).unwrap_or(lasting)
     }
 }

@@ -17,7 +17,7 @@ pub(crate) const VRAM_SIZE: u64 = 8 << 20;
 
 pub(crate) struct FakeBus {
     config: Mutex<[u32; 64]>,
-    vram: Arc<File>,
+    pub(crate) vram: Arc<File>,
     reports: Mutex<VecDeque<u32>>,
     sink: Mutex<Option<Arc<dyn InterruptSink>>>,
 }

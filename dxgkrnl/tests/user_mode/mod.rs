@@ -66,6 +66,18 @@ pub(crate) struct World {
     pub(crate) batches: Mutex<Vec<Batch>>,
     /// Addresses in the paging process of each fence that was created.
     pub(crate) system_addresses: Mutex<Vec<(u64, u64)>>,
+    /// What the system said about native fences in StartDevice.
+    pub(crate) os_caps: Mutex<DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1>,
+    /// What this driver says about storage of fences; system memory unless a test wants otherwise.
+    pub(crate) storage: Mutex<Option<StorageAnswer>>,
+    /// Values and types of fences that the system asked about storage for.
+    pub(crate) storage_asked: Mutex<Vec<(i32, i32)>>,
+    /// Types of the fences that were created.
+    pub(crate) types: Mutex<Vec<i32>>,
+    /// Addresses of log buffers: in the process, in the paging process.
+    pub(crate) log_addresses: Mutex<Vec<(u64, u64)>>,
+    /// Addresses of fences in their processes: current, monitored.
+    pub(crate) opened: Mutex<Vec<(u64, u64)>>,
     /// Who has the page.
     page: Mutex<Option<Connection>>,
     /// Connections that were made.
@@ -85,6 +97,9 @@ pub(crate) struct World {
     /// Answers of DDIs that fail, by name.
     pub(crate) failing: Mutex<HashMap<&'static str, NTSTATUS>>,
 }
+
+/// An answer to DxgkDdiGetStandardAllocationDriverData for storage of fences.
+pub(crate) type StorageAnswer = fn(&mut D3DKMDT_FENCESTORAGESURFACEDATA) -> NTSTATUS;
 
 /// One call of DxgkDdiUpdateMonitoredValues or DxgkDdiUpdateCurrentValuesFromCpu.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -270,9 +285,31 @@ fn start(adapter: &mut Adapter) {
     };
     assert!(status.is_success());
     world.doorbell.store(page.expose_provenance() as u64, Ordering::Relaxed);
+    ask_os_caps(adapter, &world);
     let key = std::ptr::from_mut(adapter).addr();
     WORLDS.lock().unwrap().get_or_insert_default().insert(key, Arc::clone(&world));
     STARTED.set(Some(world));
+}
+
+/// As the page's sample does it. Without the feature the system has no such interface.
+fn ask_os_caps(adapter: &Adapter, world: &World) {
+    let mut table = std::mem::MaybeUninit::<DXGKCBINT_FEATURE_NATIVEFENCE_1>::uninit();
+    let mut query = DXGKARGCB_QUERYFEATUREINTERFACE::zeroed();
+    query.FeatureId = DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE;
+    query.Version = 1;
+    query.Interface = table.as_mut_ptr().cast();
+    query.InterfaceSize = size_of::<DXGKCBINT_FEATURE_NATIVEFENCE_1>() as u16;
+    // SAFETY: handle and structure are good.
+    let status = unsafe { adapter.features.QueryFeatureInterface.unwrap()(adapter.handle, &raw mut query) };
+    if status.is_success() {
+        // SAFETY: the system has filled the table.
+        let get_os_caps = unsafe { table.assume_init() }.GetOSCaps.unwrap();
+        let mut caps = world.os_caps.lock().unwrap();
+        // SAFETY: the place is good.
+        assert_eq!(unsafe { get_os_caps(&raw mut *caps) }, STATUS_SUCCESS);
+        // SAFETY: NULL is refused.
+        assert_eq!(unsafe { get_os_caps(std::ptr::null_mut()) }, STATUS_INVALID_PARAMETER);
+    }
 }
 
 fn stop(adapter: &mut Adapter) {
@@ -286,6 +323,7 @@ fn stop(adapter: &mut Adapter) {
 
 fn fill(table: &mut DRIVER_INITIALIZATION_DATA) {
     table.DxgkDdiInterruptRoutine = Some(interrupt_routine);
+    table.DxgkDdiGetStandardAllocationDriverData = Some(get_standard_allocation_driver_data);
     table.DxgkDdiCreateNativeFence = Some(create_native_fence);
     table.DxgkDdiOpenNativeFence = Some(open_native_fence);
     table.DxgkDdiCloseNativeFence = Some(close_native_fence);
@@ -383,6 +421,30 @@ fn notify(adapter: &Adapter, report: &Report) {
     unsafe { adapter.interface.DxgkCbNotifyInterrupt.unwrap()(adapter.handle, &raw const data) };
 }
 
+unsafe extern "win64" fn get_standard_allocation_driver_data(
+    context: HANDLE,
+    a: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
+) -> NTSTATUS {
+    let (a, world) = (args(a), world(context));
+    assert_eq!(
+        a.StandardAllocationType,
+        D3DKMDT_STANDARDALLOCATION_TYPE::D3DKMDT_STANDARDALLOCATION_FENCESTORAGE,
+        "nothing else is asked for"
+    );
+    // SAFETY: the type selects this arm.
+    let data = args(unsafe { a.u.pCreateFenceStorageData });
+    world.storage_asked.lock().unwrap().push((data.FenceStorageValueType.0, data.FenceStorageType.0));
+    let answer = world.storage.lock().unwrap().unwrap_or(in_system_memory);
+    answer(data)
+}
+
+/// The conservative answer: the aperture.
+fn in_system_memory(data: &mut D3DKMDT_FENCESTORAGESURFACEDATA) -> NTSTATUS {
+    data.AllocationInfo.SupportedWriteSegmentSet = 0b01;
+    data.AllocationInfo.PreferredSegment = D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(1);
+    STATUS_SUCCESS
+}
+
 unsafe extern "win64" fn create_native_fence(context: HANDLE, a: *mut DXGKARG_CREATENATIVEFENCE) -> NTSTATUS {
     let (a, world) = (args(a), world(context));
     let system = a.hGlobalNativeFence.addr();
@@ -390,6 +452,7 @@ unsafe extern "win64" fn create_native_fence(context: HANDLE, a: *mut DXGKARG_CR
     world.created.lock().unwrap().push(system);
     let in_system = (a.CurrentValueSystemProcessGpuVa, a.MonitoredValueSystemProcessGpuVa);
     world.system_addresses.lock().unwrap().push(in_system);
+    world.types.lock().unwrap().push(a.Type.0);
     a.pPrivateDriverData = a.pPrivateDriverData.map(|byte| byte.wrapping_add(PRIVATE_STEP));
     a.hGlobalNativeFence = make(context, a.hGlobalNativeFence, 0);
     world.note("CreateNativeFence")
@@ -399,6 +462,7 @@ unsafe extern "win64" fn open_native_fence(context: HANDLE, a: *mut DXGKARG_OPEN
     let a = args(a);
     assert!(a.CurrentValueGpuVa != 0 && a.CurrentValueGpuVa % 8 == 0 && a.CurrentValueGpuVa != a.MonitoredValueGpuVa);
     a.pPrivateDriverData = a.pPrivateDriverData.map(|byte| byte.wrapping_add(2 * PRIVATE_STEP));
+    world(context).opened.lock().unwrap().push((a.CurrentValueGpuVa, a.MonitoredValueGpuVa));
     a.hLocalNativeFence = make(context, a.hLocalNativeFence, a.hGlobalNativeFence.addr());
     world(context).note("OpenNativeFence")
 }
@@ -488,6 +552,7 @@ unsafe extern "win64" fn set_log_buffer(a: *const DXGKARG_SETNATIVEFENCELOGBUFFE
         address: a.LogBufferCpuVa.expose_provenance(),
         gpu: a.LogBufferGpuVa,
     });
+    world.log_addresses.lock().unwrap().push((a.LogBufferGpuVa, a.LogBufferSystemProcessGpuVa));
     world.note("SetNativeFenceLogBuffer")
 }
 

@@ -1,0 +1,48 @@
+//! The segments that a driver names for memory, and the order in which they are tried.
+
+use wddm_ddi::km::DXGK_ALLOCATIONINFO;
+
+use crate::vidmm::segment::Segments;
+
+/// Segments in the order the driver prefers, 0 for the rest; the text names the rule that the answer breaks. [d3dkmddi:
+/// DXGK_ALLOCATIONINFO]
+pub(super) fn order(info: &DXGK_ALLOCATIONINFO, segments: &Segments) -> Result<[u8; 32], &'static str> {
+    let (all, apertures, write) = (segments.all(), segments.apertures(), info.SupportedWriteSegmentSet);
+    if write == 0 || write & !all != 0 {
+        return Err("SupportedWriteSegmentSet is empty or names a segment that does not exist");
+    }
+    if info.EvictionSegmentSet & !apertures != 0 {
+        return Err("EvictionSegmentSet names a segment that is no aperture");
+    }
+    let preferred = info.PreferredSegment;
+    let preferred = [
+        preferred.SegmentId0(),
+        preferred.SegmentId1(),
+        preferred.SegmentId2(),
+        preferred.SegmentId3(),
+        preferred.SegmentId4(),
+    ];
+    let mut order = Vec::with_capacity(32);
+    for id in preferred.into_iter().filter(|id| *id != 0) {
+        if write >> (id - 1) & 1 == 0 {
+            return Err("PreferredSegment names a segment outside SupportedWriteSegmentSet");
+        }
+        if !order.contains(&id) {
+            order.push(id);
+        }
+    }
+    // What the driver left open: memory before apertures, so that local memory is used while there is any.
+    for aperture in [false, true] {
+        for id in 1..=32u8 {
+            let bit = 1u32 << (id - 1);
+            if write & bit != 0 && (apertures & bit != 0) == aperture && !order.contains(&id) {
+                order.push(id);
+            }
+        }
+    }
+    let mut places = [0; 32];
+    for (place, id) in places.iter_mut().zip(order) {
+        *place = id;
+    }
+    Ok(places)
+}
