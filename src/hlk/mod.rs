@@ -25,6 +25,7 @@ mod fence_interrupts;
 mod fence_log;
 mod fence_optimised;
 mod fence_sharing;
+mod fence_storage;
 mod gpu_address;
 mod lifecycle;
 mod lock;
@@ -74,6 +75,7 @@ const TABLES: &[&[CaseInfo]] = &[
     fence_interrupts::CASES,
     fence_optimised::CASES,
     fence_features::CASES,
+    fence_storage::CASES,
     fault::CASES,
     lifecycle::CASES,
 ];

@@ -84,7 +84,7 @@ fn paging_node(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 /// Submits through the kernel.
-fn kernel_submit(rig: &Rig, queue: D3DKMT_HANDLE, commands: u64, length: u32, value: u64) -> NTSTATUS {
+pub(super) fn kernel_submit(rig: &Rig, queue: D3DKMT_HANDLE, commands: u64, length: u32, value: u64) -> NTSTATUS {
     let mut arguments = D3DKMT_SUBMITCOMMANDTOHWQUEUE::zeroed();
     arguments.hHwQueue = queue;
     arguments.HwQueueProgressFenceId = value;

@@ -403,8 +403,7 @@ mod tests {
         use DXGKARG_FENCESTORAGEVALUETYPE as Value;
         let (current, monitored) =
             (Value::D3DKARG_FENCESTORAGETYPE_CURRENTVALUE, Value::D3DKARG_FENCESTORAGETYPE_MONITOREDVALUE);
-        let (default, intra) =
-            (Type::D3DDDI_NATIVEFENCE_TYPE_DEFAULT, Type::D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU);
+        let (default, intra) = (Type::D3DDDI_NATIVEFENCE_TYPE_DEFAULT, Type::D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU);
         let claims = |local_monitored_values, intra_gpu_fences| Claims {
             native_fence: true,
             local_monitored_values,
