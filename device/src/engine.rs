@@ -3,6 +3,7 @@
 //! Ring entries and packets are copied out before they are looked at, and a packet is decoded whole before it has an effect.
 //! Long COPY and FILL packets are done in slices; how far one has come is kept in the queue's buffer.
 
+use crate::cmp::fences::FencePlace;
 use crate::cmp::queue::{Buffer, Queue};
 use crate::cmp::{Context, Tallies, waits};
 use crate::log;
@@ -11,7 +12,7 @@ use crate::mmu::{Ahead, Fault, Intent, Tlb};
 use campanile_hw::event::{EventKind, FaultKind};
 use campanile_hw::fence::{self, Barrier, FenceWord, UNMONITORED};
 use campanile_hw::log::LogKind;
-use campanile_hw::packet::{BadPacket, Copy, Fill, MAX_SIZE, Packet, Signal, Timestamp, Wait};
+use campanile_hw::packet::{BadPacket, Copy, Fill, MAX_SIZE, Packet, Timestamp, Wait};
 use campanile_hw::queue::{Location, RingEntry};
 use std::sync::atomic::Ordering;
 
@@ -139,6 +140,22 @@ fn bad_packet(rule: BadPacket, address: u64) -> Fault {
 fn announce_native(queue: &Queue, current: u64, value: u64, context: &Context<'_>) {
     let data = if context.features.optimised_fence_interrupt { [0, 0] } else { [current, value] };
     context.report(EventKind::FenceSignaled, queue.node, queue.number, data);
+}
+
+/// Where a fence is reached that a process names by these addresses: there, or through the paging process. `None` if the
+/// scheduler knows no such fence.
+#[inline]
+fn fence_place(process: FencePlace, context: &Context<'_>) -> Result<Option<FencePlace>, Fault> {
+    let Some(fences) = context.fences else { return Ok(Some(process)) };
+    let place = fences.find(process)?;
+    if place.is_some() {
+        Tallies::add(&context.tallies.system_fences);
+    }
+    Ok(place)
+}
+
+fn no_fence(process: FencePlace) -> Fault {
+    Fault::page(process.current, Intent::Write, 0)
 }
 
 impl Engine {
@@ -312,8 +329,15 @@ impl Engine {
             Packet::Signal(signal) if native || signal.monitored == 0 => {
                 let room = log::room(queue, LogKind::Signals, &mut self.tlb, context)?;
                 let entry = (signal.handle, signal.value);
-                let announce =
-                    self.signal(root, signal, context, || log::signalled(queue, room.as_ref(), entry, context))?;
+                let process = FencePlace { root, current: signal.current, monitored: signal.monitored };
+                let place = match fence_place(process, context)? {
+                    Some(place) => place,
+                    // A word that no CPU waits for need be no fence.
+                    None if signal.monitored == 0 => process,
+                    None => return Err(no_fence(process)),
+                };
+                let logged = || log::signalled(queue, room.as_ref(), entry, context);
+                let announce = self.signal(place, signal.value, context, logged)?;
                 Tallies::add(&context.tallies.signals);
                 if announce {
                     announce_native(queue, signal.current, signal.value, context);
@@ -332,9 +356,12 @@ impl Engine {
             Packet::Signal(_) | Packet::Wait(_) => Err(bad_packet(BadPacket::Opcode, at)),
             Packet::Progress(progress) => {
                 let (root, fence) = queue.progress().ok_or(bad_packet(BadPacket::Opcode, at))?;
-                let (current, monitored) = (fence.current, fence.monitored);
-                let signal = Signal { handle: 0, current, monitored, value: progress.value };
-                let announce = self.signal(root, &signal, context, || {})?;
+                let process = FencePlace { root, current: fence.current, monitored: fence.monitored };
+                // A monitored progress fence is the engine's own business: it is told of every time.
+                let place =
+                    if fence.native { fence_place(process, context)?.ok_or(no_fence(process))? } else { process };
+                let announce = self.signal(place, progress.value, context, || {})?;
+                let current = fence.current;
                 match fence.native {
                     true if announce => announce_native(queue, current, progress.value, context),
                     true => {}
@@ -364,23 +391,25 @@ impl Engine {
     /// Writes a fence, then what `log` writes, and wakes the queues that wait for it. True if a CPU waits for it.
     fn signal(
         &mut self,
-        root: Location,
-        signal: &Signal,
+        place: FencePlace,
+        value: u64,
         context: &Context<'_>,
         log: impl FnOnce(),
     ) -> Result<bool, Fault> {
-        let (current, key) = self.word(root, signal.current, Intent::Write, context)?;
-        let monitored = match signal.monitored {
+        let (current, key) = self.word(place.root, place.current, Intent::Write, context)?;
+        let monitored = match place.monitored {
             0 => FenceValue::Unmonitored,
-            va => self.word(root, va, Intent::Read, context)?.0,
+            va => self.word(place.root, va, Intent::Read, context)?.0,
         };
-        let announce = fence::signal_and_log(&current, &monitored, &Full, signal.value, log);
-        context.waits.signalled(context.mail, key, signal.value);
+        let announce = fence::signal_and_log(&current, &monitored, &Full, value, log);
+        context.waits.signalled(context.mail, key, value);
         Ok(announce)
     }
 
     fn wait(&mut self, queue: &mut Queue, root: Location, wait: &Wait, context: &Context<'_>) -> Result<Step, Fault> {
-        let (current, key) = self.word(root, wait.current, Intent::Read, context)?;
+        let process = FencePlace { root, current: wait.current, monitored: 0 };
+        let place = fence_place(process, context)?.ok_or(Fault::page(wait.current, Intent::Read, 0))?;
+        let (current, key) = self.word(place.root, place.current, Intent::Read, context)?;
         let number = queue.number;
         let enter = || {
             queue.ticket += 1;

@@ -23,6 +23,8 @@ const VRAM_MAX: u64 = 1 << 40;
 const DOORBELLS_MAX: u32 = 65_536;
 /// Most queues: a global doorbell names a queue in 16 bits.
 const QUEUES_MAX: u32 = 65_536;
+/// Most fences that are reached through the paging process.
+const FENCES_MAX: u32 = 1 << 20;
 
 /// Properties of a function that differ between pieces of silicon.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +47,10 @@ pub struct Variant {
     pub delayed_log_writes: bool,
     /// Interrupts of native fences tell which queue signalled, and its fence log tells what.
     pub optimised_fence_interrupt: bool,
+    /// The scheduler reaches fences and their logs through the paging process.
+    pub system_process_fences: bool,
+    /// Most fences that it can so reach, 1 to 2^20.
+    pub fence_limit: u32,
     /// Most queues, 1 to 65536.
     pub queue_limit: u32,
     /// Chooses the order in which [`Gpu::step`] turns to the nodes.
@@ -64,6 +70,8 @@ impl Default for Variant {
             native_fence: true,
             delayed_log_writes: false,
             optimised_fence_interrupt: false,
+            system_process_fences: false,
+            fence_limit: 1 << 18,
             queue_limit: 16_384,
             seed: 1,
         }
@@ -87,6 +95,9 @@ impl Variant {
         if self.queue_limit == 0 || self.queue_limit > QUEUES_MAX {
             return Err("queue_limit must be 1 to 65536");
         }
+        if self.fence_limit == 0 || self.fence_limit > FENCES_MAX {
+            return Err("fence_limit must be 1 to 1048576");
+        }
         Ok(())
     }
 
@@ -99,11 +110,16 @@ impl Variant {
         if self.global_doorbell { 1 } else { self.doorbells }
     }
 
+    fn fence_limit(&self) -> Option<u32> {
+        self.system_process_fences.then_some(self.fence_limit)
+    }
+
     fn caps(&self) -> Caps {
         Caps::new()
             .with_global_doorbell(self.global_doorbell)
             .with_atomics64(self.atomics64)
             .with_native_fence(self.native_fence)
+            .with_system_process_fences(self.system_process_fences)
             .with_log_flush(self.delayed_log_writes)
             .with_optimised_fence_interrupt(self.optimised_fence_interrupt)
     }
@@ -171,6 +187,7 @@ impl Gpu {
             atomics64: variant.atomics64,
             log_flush: variant.delayed_log_writes,
             optimised_fence_interrupt: variant.optimised_fence_interrupt,
+            system_fences: variant.fence_limit(),
             vram: variant.vram_size,
         };
         Ok(Arc::new(Self {
@@ -318,6 +335,7 @@ impl Gpu {
             reg::HOST_APERTURE_PAGES => self.host_aperture.pages(),
             reg::DOORBELL_COUNT => u64::from(variant.doorbell_count()),
             reg::QUEUE_LIMIT => u64::from(variant.queue_limit),
+            reg::FENCE_LIMIT => u64::from(variant.fence_limit().unwrap_or(0)),
             reg::CLOCK_HZ => clock::HZ,
             reg::TIMESTAMP => self.cmp.now(),
             reg::CONTROL => u64::from(Control::new().with_run(self.cmp.running()).into_bits()),
@@ -371,6 +389,9 @@ impl Gpu {
             offset => {
                 if let Some(stored) = registers.stored(offset) {
                     *stored = selection.replace(*stored, value);
+                }
+                if offset == reg::PAGING_ROOT {
+                    self.cmp.set_paging_root(registers.paging_root);
                 }
             }
         }

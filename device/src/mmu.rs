@@ -45,7 +45,8 @@ impl Fault {
         Self { write: intent == Intent::Write, ..Self::plain(FaultKind::BadPhysical, location.address()) }
     }
 
-    fn page(va: u64, intent: Intent, level: u32) -> Self {
+    /// An address that does not translate, by the entry of `level`.
+    pub(crate) fn page(va: u64, intent: Intent, level: u32) -> Self {
         Self { write: intent == Intent::Write, level: level as u8, ..Self::plain(FaultKind::PageFault, va) }
     }
 }

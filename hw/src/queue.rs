@@ -52,7 +52,7 @@ record! {
         0x34 band: u32,
         /// Packets a queue may run while another of its band is runnable; 0 means 64.
         0x38 quantum: u32,
-        /// GPU virtual address of the log of waits, 8-aligned, 0 for none; as for SetFenceLog.
+        /// GPU virtual address of the log of waits, 8-aligned, 0 for none; in the address space that SetFenceLog says.
         0x40 wait_log: u64,
         /// GPU virtual address of the log of signals, 8-aligned, 0 for none.
         0x48 signal_log: u64,

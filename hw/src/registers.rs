@@ -79,6 +79,10 @@ registers! {
     EVENT_RING_BASE = 0x060, 8, ReadWrite;
     /// Number of records in the event ring: a power of two, 16 to 65536.
     EVENT_RING_ENTRIES = 0x068, 4, ReadWrite;
+    /// Page-table root of the paging process, a location: what MapFence and logs that are given from then on are reached through. Only with Caps.system_process_fences.
+    PAGING_ROOT = 0x070, 8, ReadWrite;
+    /// Largest number of fences that can be mapped; 0 without Caps.system_process_fences.
+    FENCE_LIMIT = 0x078, 4, ReadOnly;
     /// First argument of a scheduler command.
     CMP_ARG0 = 0x080, 8, ReadWrite;
     /// Second argument of a scheduler command.
@@ -91,6 +95,10 @@ registers! {
     CMP_STATUS = 0x09c, 4, ReadOnly;
     /// Value returned by the last command, as the command says.
     CMP_RESULT = 0x0a0, 8, ReadOnly;
+    /// Fourth argument of a scheduler command.
+    CMP_ARG3 = 0x0a8, 8, ReadWrite;
+    /// Fifth argument of a scheduler command.
+    CMP_ARG4 = 0x0b0, 8, ReadWrite;
     /// Number of 4-KiB pages of the host aperture: the part of BAR4 behind VRAM_WINDOW_SIZE, each page of which shows any page of VRAM. 0 without one.
     HOST_APERTURE_PAGES = 0x0c0, 4, ReadOnly;
     /// Page of the host aperture that the next write of HOST_APERTURE_TARGET concerns.
@@ -131,7 +139,7 @@ word! {
         1 atomics64: bool,
         /// WAIT, and SIGNAL with a monitored value, are implemented.
         1 native_fence: bool,
-        /// The scheduler reaches fence values by addresses in the paging process.
+        /// The scheduler reaches fence values and fence logs by addresses in the paging process (PAGING_ROOT). A fence is known to it from MapFence to UnmapFence; WAIT, SIGNAL with a monitored value and PROGRESS on a native progress fence fault on any other.
         1 system_process_fences: bool,
         /// DMA does not snoop CPU caches unless a page-table entry asks for it.
         1 non_coherent: bool,
@@ -155,7 +163,7 @@ word! {
 }
 
 numbers! {
-    /// Scheduler commands (register CMP_COMMAND). ARG0 to ARG2 are the argument registers.
+    /// Scheduler commands (register CMP_COMMAND). ARG0 to ARG4 are the argument registers.
     pub enum Command: u32 {
         /// Loads descriptor ARG0, puts the queue on the run list and looks at its write pointer.
         MapQueue = 1,
@@ -183,10 +191,14 @@ numbers! {
         QueryQueue = 12,
         /// Drops what queue ARG0 has not started: its read position becomes its write pointer. Only while suspended. RESULT: entries dropped.
         DiscardQueue = 13,
-        /// Gives the queue of the `LogTarget` word ARG0 the log of the word's kind: header at ARG1 (8-aligned, in the queue's address space), ARG2 entries (1 to 2^20). ARG1 = ARG2 = 0 takes the log away. Writing goes on from the position in the header; an index beyond the last entry counts as 0. Whether or not the queue runs, nothing is written to the old log when the command has completed, and the old log is complete. Unmapping a queue takes its logs away.
+        /// Gives the queue of the `LogTarget` word ARG0 the log of the word's kind: header at ARG1 (8-aligned, in the queue's address space, or with Caps.system_process_fences in the paging process), ARG2 entries (1 to 2^20). ARG1 = ARG2 = 0 takes the log away. Writing goes on from the position in the header; an index beyond the last entry counts as 0. Whether or not the queue runs, nothing is written to the old log when the command has completed, and the old log is complete. Unmapping a queue takes its logs away.
         SetFenceLog = 14,
         /// Completes what queue ARG0 has logged: every entry before the positions that the headers show is in memory. Needed where Caps.log_flush says so.
         FlushFenceLogs = 15,
+        /// Makes a fence known: its current value is at ARG1 and its monitored value at ARG2 in the address space with root ARG0, at ARG3 and ARG4 in the paging process. Addresses are 8-aligned and not 0. BAD_STATE if PAGING_ROOT is 0 or the fence is known there already, NO_ROOM if FENCE_LIMIT is reached. Only with Caps.system_process_fences.
+        MapFence = 16,
+        /// Forgets the fence with its current value at ARG1 in the address space with root ARG0. Afterwards the GPU touches neither of its values. BAD_ARGUMENT if it is not known. Only with Caps.system_process_fences.
+        UnmapFence = 17,
     }
 }
 
@@ -209,7 +221,9 @@ numbers! {
         BadArgument = 6,
         /// An address does not translate.
         PageFault = 7,
-        /// The queue is not in the state that the command needs.
+        /// The queue, or what else the command concerns, is not in the state that it needs.
         BadState = 8,
+        /// A table of the function is full.
+        NoRoom = 9,
     }
 }

@@ -3,6 +3,7 @@
 //! The register file runs one command at a time, so what a command checks first still holds when it acts.
 
 use super::doorbells::BadDoorbell;
+use super::fences::FencePlace;
 use super::node::NodeState;
 use super::queue::{Queue, State};
 use super::{Cmp, Context};
@@ -45,12 +46,12 @@ impl Cmp {
     ///
     /// # Errors
     /// The status that says why the command was refused.
-    pub(crate) fn command(&self, memory: &Memory, command: u32, arguments: [u64; 3]) -> Result<u64> {
+    pub(crate) fn command(&self, memory: &Memory, command: u32, arguments: [u64; 5]) -> Result<u64> {
         let command = Command::from_number(command).ok_or(CommandStatus::UnknownCommand)?;
         if !self.running() {
             return Err(CommandStatus::NotRunning);
         }
-        let [first, second, third] = arguments;
+        let [first, second, third, fourth, fifth] = arguments;
         let queue = || number(first, CommandStatus::BadQueue);
         match command {
             Command::MapQueue => self.map(memory, queue()?),
@@ -71,7 +72,38 @@ impl Cmp {
             Command::DiscardQueue => self.discard(memory, queue()?),
             Command::SetFenceLog => self.set_fence_log(memory, first, second, third),
             Command::FlushFenceLogs => self.flush_fence_logs(memory, queue()?),
+            Command::MapFence => {
+                let process = FencePlace { root: root(first)?, current: second, monitored: third };
+                self.map_fence(process, (fourth, fifth))
+            }
+            Command::UnmapFence => self.unmap_fence(root(first)?, second),
         }
+    }
+
+    fn map_fence(&self, process: FencePlace, (current, monitored): (u64, u64)) -> Result<u64> {
+        if self.features.system_fences.is_none() {
+            return Err(CommandStatus::UnknownCommand);
+        }
+        let legal = |address: u64| address != 0 && address.is_multiple_of(8) && address >> VA_BITS == 0;
+        if ![process.current, process.monitored, current, monitored].into_iter().all(legal) {
+            return Err(CommandStatus::BadArgument);
+        }
+        let root = self.paging_root().ok_or(CommandStatus::BadState)?;
+        self.fences.insert(process, FencePlace { root, current, monitored }).map(|()| 0)
+    }
+
+    fn unmap_fence(&self, root: Location, current: u64) -> Result<u64> {
+        if self.features.system_fences.is_none() {
+            return Err(CommandStatus::UnknownCommand);
+        }
+        if !self.fences.remove(root, current) {
+            return Err(CommandStatus::BadArgument);
+        }
+        // Whoever found it before has done with it when its slice is over.
+        for node in &self.nodes {
+            drop(node.claim());
+        }
+        Ok(0)
     }
 
     /// Works on a node while its engine stands still, with all news taken in.
@@ -131,10 +163,12 @@ impl Cmp {
         self.with_node(memory, node, |state, context| {
             let tlb = &mut state.engine.tlb;
             let write = queue.read_write_pointer(tlb, context.memory).map_err(unreachable_page)?;
-            queue.logs = Logs::of_descriptor(tlb, context, queue.root(), &descriptor).map_err(|bad| match bad {
-                BadLog::Argument => CommandStatus::BadDescriptor,
-                BadLog::Unreachable => CommandStatus::PageFault,
-            })?;
+            queue.logs = Logs::of_descriptor(tlb, context, context.log_root(queue.root()), &descriptor).map_err(
+                |bad| match bad {
+                    BadLog::Argument => CommandStatus::BadDescriptor,
+                    BadLog::Unreachable => CommandStatus::PageFault,
+                },
+            )?;
             state.insert(queue);
             self.mail.set_node(number, Some(node));
             state.observe(number, write, true, context);

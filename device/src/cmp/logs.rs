@@ -36,7 +36,7 @@ impl Cmp {
             let log = match (header, entries) {
                 (0, 0) => None,
                 _ => {
-                    let root = queue.root().ok_or(CommandStatus::BadState)?;
+                    let root = context.log_root(queue.root()).ok_or(CommandStatus::BadState)?;
                     Some(Log::open(&mut engine.tlb, context, root, header, entries)?)
                 }
             };

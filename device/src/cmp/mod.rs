@@ -6,6 +6,7 @@
 
 mod commands;
 mod doorbells;
+pub(crate) mod fences;
 mod logs;
 mod mail;
 mod node;
@@ -18,8 +19,10 @@ use crate::event::Events;
 use crate::lock;
 use crate::memory::{Access, HostMapping, Memory};
 use campanile_hw::event::{Event, EventKind};
+use campanile_hw::queue::Location;
 use campanile_hw::registers::NODES;
 use doorbells::Doorbells;
+use fences::FenceTable;
 pub(crate) use mail::Mail;
 use node::{Node, NodeState};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -34,6 +37,8 @@ pub(crate) struct Features {
     pub(crate) log_flush: bool,
     /// Events of native fences name the queue only.
     pub(crate) optimised_fence_interrupt: bool,
+    /// Fences and logs are reached through the paging process; the number of fences that can be.
+    pub(crate) system_fences: Option<u32>,
     /// Bytes of VRAM.
     pub(crate) vram: u64,
 }
@@ -44,6 +49,8 @@ pub(crate) struct Tallies {
     pub(crate) waits: AtomicU64,
     pub(crate) signals: AtomicU64,
     pub(crate) retired: AtomicU64,
+    /// Fences reached through the paging process.
+    pub(crate) system_fences: AtomicU64,
 }
 
 impl Tallies {
@@ -54,7 +61,7 @@ impl Tallies {
     }
 
     fn reset(&self) {
-        for counter in [&self.waits, &self.signals, &self.retired] {
+        for counter in [&self.waits, &self.signals, &self.retired, &self.system_fences] {
             counter.store(0, Ordering::Relaxed);
         }
     }
@@ -69,10 +76,18 @@ pub(crate) struct Context<'a> {
     pub(crate) mail: &'a Mail,
     pub(crate) clock: &'a Clock,
     pub(crate) tallies: &'a Tallies,
+    /// The fences that are reached through the paging process; `None` where they are reached through their own.
+    pub(crate) fences: Option<&'a FenceTable>,
+    paging_root: Option<Location>,
     pub(crate) features: Features,
 }
 
 impl Context<'_> {
+    /// The address space in which the logs of a queue in that of `root` are reached.
+    pub(crate) fn log_root(&self, root: Option<Location>) -> Option<Location> {
+        if self.fences.is_some() { self.paging_root } else { root }
+    }
+
     /// Reports an event of a queue.
     pub(crate) fn report(&self, kind: EventKind, node: u32, queue: u32, data: [u64; 2]) {
         let [data0, data1] = data;
@@ -94,6 +109,8 @@ pub struct Activity {
     pub memory_accesses: u64,
     /// Page-table walks.
     pub table_walks: u64,
+    /// Fences reached through the paging process.
+    pub system_fences: u64,
 }
 
 /// The scheduler.
@@ -106,6 +123,9 @@ pub(crate) struct Cmp {
     events: Events,
     clock: Clock,
     features: Features,
+    fences: FenceTable,
+    /// Bits of PAGING_ROOT.
+    paging_root: AtomicU64,
     running: AtomicBool,
     /// Queue descriptor table, latched when the scheduler was started.
     table_base: AtomicU64,
@@ -123,6 +143,8 @@ impl Cmp {
             events: Events::default(),
             clock: Clock::new(),
             features,
+            fences: FenceTable::new(features.system_fences.unwrap_or(0)),
+            paging_root: AtomicU64::new(0),
             running: AtomicBool::new(false),
             table_base: AtomicU64::new(0),
             table_count: AtomicU32::new(0),
@@ -171,6 +193,7 @@ impl Cmp {
         };
         for node in &self.nodes {
             let state = lock(&node.state);
+            activity.system_fences += node.tallies.system_fences.load(Ordering::Relaxed);
             activity.queue_visits += state.visits();
             activity.memory_accesses += state.accesses();
             activity.table_walks += state.engine.tlb.walks();
@@ -186,8 +209,22 @@ impl Cmp {
             mail: &self.mail,
             clock: &self.clock,
             tallies: &node.tallies,
+            fences: self.features.system_fences.is_some().then_some(&self.fences),
+            paging_root: self.paging_root(),
             features: self.features,
         }
+    }
+
+    /// PAGING_ROOT was written.
+    pub(crate) fn set_paging_root(&self, bits: u64) {
+        self.paging_root.store(bits, Ordering::Release);
+    }
+
+    /// The paging process, if PAGING_ROOT names one.
+    fn paging_root(&self) -> Option<Location> {
+        let bits = self.paging_root.load(Ordering::Acquire);
+        let root = Location::from_bits(bits);
+        (bits != 0 && bits >> 53 == 0 && root.address().is_multiple_of(4096)).then_some(root)
     }
 
     /// Starts the scheduler with a queue table and an event ring; false if one of them breaks a rule.
@@ -226,6 +263,8 @@ impl Cmp {
         self.doorbells.reset();
         self.waits.reset();
         self.mail.reset();
+        self.fences.reset();
+        self.paging_root.store(0, Ordering::Relaxed);
         self.events.reset();
         self.clock.restart();
         self.table_count.store(0, Ordering::Relaxed);

@@ -174,6 +174,13 @@ impl Host {
         (status, self.get(reg::CMP_RESULT, 8))
     }
 
+    /// MapFence: the fence at these addresses of a process lies at those of the paging process.
+    pub(crate) fn try_map_fence(&self, space: Space, process: (u64, u64), system: (u64, u64)) -> CommandStatus {
+        self.set(reg::CMP_ARG3, 8, system.0);
+        self.set(reg::CMP_ARG4, 8, system.1);
+        self.try_command(Command::MapFence, space.root.into_bits(), process.0, process.1).0
+    }
+
     /// Runs a command that must succeed.
     pub(crate) fn command(&self, command: Command, a0: u64, a1: u64, a2: u64) -> u64 {
         let (status, result) = self.try_command(command, a0, a1, a2);

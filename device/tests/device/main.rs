@@ -12,4 +12,5 @@ mod paging;
 mod queues;
 mod registers;
 mod scale;
+mod system_fences;
 mod threads;

@@ -15,6 +15,7 @@ fn difference(before: Activity, after: Activity) -> Activity {
         waiter_visits: after.waiter_visits - before.waiter_visits,
         memory_accesses: after.memory_accesses - before.memory_accesses,
         table_walks: after.table_walks - before.table_walks,
+        system_fences: after.system_fences - before.system_fences,
     }
 }
 
