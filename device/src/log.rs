@@ -8,7 +8,8 @@ use crate::cmp::queue::Queue;
 use crate::memory::{Access, Span};
 use crate::mmu::{Fault, Intent, Tlb};
 use campanile_hw::log::{
-    LOG_ENTRIES_MAX, LogEntry, LogHeader, LogKind, LogOperation, LogPosition, bytes_of, entry_offset,
+    self as log, LOG_ENTRIES_MAX, LogEntry, LogHeader, LogKind, LogOperation, LogPosition, LogWriter, bytes_of,
+    entry_offset,
 };
 use campanile_hw::page_table::VA_BITS;
 use campanile_hw::queue::{Location, QueueDescriptor};
@@ -87,6 +88,29 @@ fn stretch<'a>(
     Ok((Some(span), span.len()))
 }
 
+/// Where the next entry and the position go.
+struct Writer<'a> {
+    room: &'a Room<'a>,
+    held: &'a mut Option<BTreeMap<u32, LogEntry>>,
+}
+
+impl LogWriter for Writer<'_> {
+    #[inline]
+    fn entry(&mut self, index: u32, entry: &LogEntry) {
+        match self.held {
+            None => self.room.entry.write(entry),
+            Some(held) => drop(held.insert(index, *entry)),
+        }
+    }
+
+    #[inline]
+    fn position(&mut self, position: LogPosition) {
+        if let Some(header) = self.room.header {
+            header.store(0, position.into_bits());
+        }
+    }
+}
+
 impl Log {
     /// The log with its header at `header`, which tells where writing goes on.
     ///
@@ -137,15 +161,9 @@ impl Log {
     }
 
     /// Writes the entry, or holds it back, and advances the position.
-    fn append(&mut self, room: &Room<'_>, entry: LogEntry) {
-        match &mut self.held {
-            None => room.entry.write(&entry),
-            Some(held) => drop(held.insert(self.position.index(), entry)),
-        }
-        self.position = self.position.next(self.entries);
-        if let Some(header) = room.header {
-            header.store(0, self.position.into_bits());
-        }
+    fn append(&mut self, room: &Room<'_>, entry: &LogEntry) {
+        let mut writer = Writer { room, held: &mut self.held };
+        self.position = log::append(&mut writer, self.position, self.entries, entry);
     }
 
     /// Writes what was held back. What cannot be written any more has no reader either.
@@ -236,7 +254,7 @@ pub(crate) fn signalled(
 ) {
     let Some((room, log)) = room.zip(queue.logs.as_mut().and_then(|logs| logs.signals.as_mut())) else { return };
     let operation = LogOperation::SignalExecuted as u32;
-    log.append(room, LogEntry { value, handle, operation, observed: 0, end: context.clock.now() });
+    log.append(room, &LogEntry { value, handle, operation, observed: 0, end: context.clock.now() });
 }
 
 /// A WAIT holds the queue: notes since when.
@@ -259,7 +277,7 @@ pub(crate) fn unblocked(
     let observed = std::mem::take(&mut logs.observed);
     let Some((room, log)) = room.zip(logs.waits.as_mut()) else { return };
     let operation = LogOperation::WaitUnblocked as u32;
-    log.append(room, LogEntry { value, handle, operation, observed, end: context.clock.now() });
+    log.append(room, &LogEntry { value, handle, operation, observed, end: context.clock.now() });
 }
 
 const _: () = assert!(LogHeader::SIZE.is_multiple_of(8) && LogEntry::SIZE.is_multiple_of(8));

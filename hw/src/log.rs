@@ -96,6 +96,24 @@ impl LogPosition {
     }
 }
 
+/// A log's memory as whoever writes it reaches it.
+pub trait LogWriter {
+    /// Writes an entry. Hardware may delay that until it is asked to complete its logs.
+    fn entry(&mut self, index: u32, entry: &LogEntry);
+    /// Writes the position, after every write before.
+    fn position(&mut self, position: LogPosition);
+}
+
+/// Writes an entry at `position` of a log of `entries`, and then the position behind it, which is the answer. Who sees that position,
+/// and has delayed entries completed, finds the entry.
+#[inline]
+pub fn append(writer: &mut impl LogWriter, position: LogPosition, entries: u32, entry: &LogEntry) -> LogPosition {
+    writer.entry(position.index(), entry);
+    let next = position.next(entries);
+    writer.position(next);
+    next
+}
+
 /// Entries that fit into a log of `bytes`, at most [`LOG_ENTRIES_MAX`].
 pub const fn entries_in(bytes: u64) -> u32 {
     let entries = bytes.saturating_sub(LogHeader::SIZE as u64) / LogEntry::SIZE as u64;

@@ -1,12 +1,14 @@
-//! Models of the three protocols by which nothing is ever lost, though nobody waits for anybody:
+//! Models of the protocols by which nothing is ever lost, though nobody waits for anybody:
 //!
 //! - a fence's two values: a CPU that begins to wait while engines signal ([`Part::Race`]);
 //! - the wait lists of the GPU: a queue that begins to wait while engines signal ([`Part::WaitList`]);
-//! - the doorbell: user mode submits while the operating system takes the doorbell away ([`Part::Doorbell`]).
+//! - the doorbell: user mode submits while the operating system takes the doorbell away ([`Part::Doorbell`]);
+//! - a fence log: an engine signals and logs while the operating system reads what it was interrupted for ([`Part::Log`],
+//!   [`Part::DelayedLog`]).
 //!
 //! What is checked is the production source, not a copy: `campanile-hw` is generic over where words live, and the other files
-//! (mail, wait lists and doorbells of the device, the ring of the user-mode driver, the list of waits and the states of a doorbell
-//! of the operating system) are compiled into this crate a second time, with the atomics and locks of a model checker in place of
+//! (mail, wait lists and doorbells of the device, the ring of the user-mode driver, the list of waits, the states of a doorbell and
+//! the reader of fence logs of the operating system) are compiled into this crate a second time, with the atomics and locks of a model checker in place of
 //! the processor's. What the models add by themselves are the surroundings: see `parts`.
 //!
 //! [`exhaustive`] tries every interleaving and every outcome that weak memory allows, for a few threads; [`random`] tries very many
@@ -30,6 +32,10 @@ pub enum Part {
     WaitList,
     /// Submission from user mode.
     Doorbell,
+    /// A fence log, on hardware that writes entries in order.
+    Log,
+    /// A fence log, on hardware that writes entries when it is asked to.
+    DelayedLog,
 }
 
 /// What is left out of a protocol.
@@ -59,6 +65,16 @@ pub enum Fault {
     LastLook,
     /// Nobody looks after a connection: the hardware not at the write pointer, and user mode does not ring again. Either is enough.
     LookAfterConnection,
+    /// The position of a log is written before the entry that it counts.
+    LogIndexLast,
+    /// The barrier between the position of a log and the comparison that interrupts.
+    LogBarrier,
+    /// A CPU is interrupted after the entry is written: it is interrupted before.
+    LogInterruptLast,
+    /// CurrentValue is written before the entry: it is written after.
+    LogValueFirst,
+    /// DxgkDdiUpdateNativeFenceLogs between reading the position of a log and its entries.
+    LogFlush,
 }
 
 thread_local! {

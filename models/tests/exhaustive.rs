@@ -8,6 +8,8 @@ use std::panic::catch_unwind;
 const ASLEEP: &str = "sleeps at";
 const HELD: &str = "the queue that waits for";
 const LOST: &str = "that ran";
+const ABSENT: &str = "a counted entry is not there";
+const UNSEEN: &str = "and the log ends at";
 
 /// Says how much was checked, also when a test harness swallows what passing tests print.
 fn say(text: Arguments<'_>) {
@@ -92,4 +94,39 @@ fn a_last_look_at_the_doorbell_misses_a_store_that_is_under_way() {
 #[test]
 fn without_a_last_look_a_submission_is_lost() {
     fails(Part::Doorbell, Fault::LastLook, LOST);
+}
+
+#[test]
+fn no_execution_of_a_logging_engine_and_an_interrupted_reader_hides_an_entry() {
+    passes(Part::Log);
+}
+
+#[test]
+fn no_execution_on_hardware_that_delays_entries_hides_one_from_a_reader_with_a_barrier() {
+    passes(Part::DelayedLog);
+}
+
+#[test]
+fn a_position_before_its_entry_counts_what_is_not_there() {
+    fails(Part::Log, Fault::LogIndexLast, ABSENT);
+}
+
+#[test]
+fn without_the_barrier_behind_the_position_an_interrupted_reader_does_not_see_the_entry() {
+    fails(Part::Log, Fault::LogBarrier, UNSEEN);
+}
+
+#[test]
+fn an_interrupt_before_the_entry_finds_none() {
+    fails(Part::Log, Fault::LogInterruptLast, UNSEEN);
+}
+
+#[test]
+fn an_entry_before_the_value_tells_of_what_did_not_happen() {
+    fails(Part::Log, Fault::LogValueFirst, "is there and the value is");
+}
+
+#[test]
+fn without_the_readers_barrier_delayed_entries_are_not_there() {
+    fails(Part::DelayedLog, Fault::LogFlush, ABSENT);
 }

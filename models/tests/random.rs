@@ -10,6 +10,7 @@ fn schedules_of(part: Part) -> usize {
     match (cfg!(debug_assertions), part) {
         (true, _) => 2_000,
         (false, Part::Doorbell) => 100_000,
+        (false, Part::Log | Part::DelayedLog) => 200_000,
         (false, Part::Race | Part::WaitList) => 1_000_000,
     }
 }
@@ -20,6 +21,8 @@ const CONTROL: usize = 20_000;
 const ASLEEP: &str = "sleeps at";
 const HELD: &str = "the queue that waits for";
 const LOST: &str = "that ran";
+const ABSENT: &str = "a counted entry is not there";
+const UNSEEN: &str = "and the log ends at";
 
 /// Says how much was checked, also when a test harness swallows what passing tests print.
 fn say(text: Arguments<'_>) {
@@ -91,4 +94,29 @@ fn without_a_last_look_a_submission_is_lost() {
 #[test]
 fn when_nobody_looks_after_a_connection_a_submission_is_lost() {
     fails(Part::Doorbell, Fault::LookAfterConnection, LOST);
+}
+
+#[test]
+fn no_schedule_of_two_logging_queues_and_an_interrupted_reader_hides_or_tears_an_entry() {
+    passes(Part::Log);
+}
+
+#[test]
+fn no_schedule_on_hardware_that_delays_entries_hides_one_from_a_reader_with_a_barrier() {
+    passes(Part::DelayedLog);
+}
+
+#[test]
+fn a_position_before_its_entry_counts_what_is_not_there() {
+    fails(Part::Log, Fault::LogIndexLast, ABSENT);
+}
+
+#[test]
+fn an_interrupt_before_the_entry_finds_none() {
+    fails(Part::Log, Fault::LogInterruptLast, UNSEEN);
+}
+
+#[test]
+fn without_the_readers_barrier_delayed_entries_are_not_there() {
+    fails(Part::DelayedLog, Fault::LogFlush, ABSENT);
 }

@@ -70,6 +70,8 @@ pub fn check(part: Part, fault: Fault) -> u64 {
             Part::Race => race(),
             Part::WaitList => wait_list(),
             Part::Doorbell => doorbell(),
+            Part::Log => log(false),
+            Part::DelayedLog => log(true),
         }
     });
     executions.load(Ordering::Relaxed)
@@ -124,4 +126,19 @@ fn doorbell() {
     machine.step();
     user.join().expect("user mode ends");
     machine.check(1);
+}
+
+/// An engine signals three times into a log of two entries and interrupts each time, while the operating system looks whether it was
+/// interrupted and reads.
+fn log(delayed: bool) {
+    let log = Arc::new(log::Log::new(2, delayed));
+    let engine = {
+        let log = Arc::clone(&log);
+        sync::thread::spawn(move || log.signal(&mut log::Engine::default(), 3))
+    };
+    let mut system = log::System::new(&log);
+    system.look();
+    system.look();
+    engine.join().expect("the engine ends");
+    system.check(3);
 }

@@ -45,3 +45,10 @@ mod wait_list;
 
 #[path = "../parts/doorbell.rs"]
 mod doorbell;
+
+#[allow(dead_code, unreachable_pub, reason = "models use a part of it, and dxgkrnl exports it")]
+#[path = "../../../dxgkrnl/src/vidsch/fence_log_reader.rs"]
+mod fence_log_reader;
+
+#[path = "../parts/log.rs"]
+mod log;

@@ -81,6 +81,8 @@ fn run(scheduler: impl Scheduler + 'static, part: Part, fault: Fault) -> usize {
         Part::Race => race(),
         Part::WaitList => wait_list(),
         Part::Doorbell => doorbell(),
+        Part::Log => log(false),
+        Part::DelayedLog => log(true),
     })
 }
 
@@ -201,4 +203,23 @@ fn doorbell() {
     }
     end(threads);
     machine.check(2);
+}
+
+/// Two queues signal with a log each that is too small, while the operating system reads both whenever it was interrupted, and once
+/// in between.
+fn log(delayed: bool) {
+    const SIGNALS: u64 = 7;
+    let logs: Vec<_> = (0..2).map(|_| Arc::new(log::Log::new(4, delayed))).collect();
+    let engines = logs.iter().map(|log| {
+        let log = Arc::clone(log);
+        start(move || log.signal(&mut log::Engine::default(), SIGNALS))
+    });
+    let engines = engines.collect();
+    let mut systems: Vec<_> = logs.iter().map(log::System::new).collect();
+    for _ in 0..4 {
+        systems.iter_mut().for_each(log::System::look);
+    }
+    systems.iter_mut().for_each(log::System::read);
+    end(engines);
+    systems.iter_mut().for_each(|system| system.check(SIGNALS));
 }
