@@ -9,6 +9,7 @@ mod p1_submit;
 mod p2_fence;
 mod p3_engines;
 mod p4_interrupts;
+mod p5_memory;
 mod p6_idle_queues;
 mod report;
 
@@ -93,6 +94,16 @@ pub const ROWS: &[&Row] = &[
     &log_cost::ENGINES,
     &p3_engines::WAKE,
     &p4_interrupts::ROW,
+    &p5_memory::COPY_4K,
+    &p5_memory::COPY_1M,
+    &p5_memory::COPY_16M,
+    &p5_memory::COPY_256M,
+    &p5_memory::SHUFFLED_1M,
+    &p5_memory::SHUFFLED_16M,
+    &p5_memory::FILL_4K,
+    &p5_memory::FILL_1M,
+    &p5_memory::FILL_16M,
+    &p5_memory::FILL_256M,
     &p6_idle_queues::ROW,
 ];
 

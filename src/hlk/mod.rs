@@ -39,6 +39,7 @@ use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_OK, exit_code, print};
 use crate::setup::{self, Drivers, VariantOptions};
 pub use case::{Boot, Case, CaseInfo, Failure};
 pub use report::{CaseReport, Report, Status};
+pub(crate) use rig::ShuffledMemory;
 pub use runner::{release_shared, run};
 
 /// What to run, and how to say it.

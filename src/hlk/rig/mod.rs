@@ -7,6 +7,7 @@ mod fence;
 mod memory;
 mod queue;
 mod share;
+mod shuffled;
 
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,7 @@ pub(super) use fence::RawFence;
 pub(super) use memory::{Memory, View, copy, fill};
 pub(super) use queue::{RING_ENTRIES, RawDoorbell, RawQueue, user_mode_flags};
 pub(super) use share::{KernelHandle, shared_flags};
+pub(crate) use shuffled::ShuffledMemory;
 
 /// How long something that must happen may take, on a machine busy with other things.
 const PATIENCE: Duration = Duration::from_secs(20);
