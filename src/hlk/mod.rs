@@ -13,6 +13,7 @@ mod runner;
 
 mod adapter;
 mod caps;
+mod destruction;
 mod doorbell;
 mod doorbell_churn;
 mod doorbell_resize;
@@ -60,6 +61,7 @@ const TABLES: &[&[CaseInfo]] = &[
     caps::CASES,
     memory::CASES,
     lock::CASES,
+    destruction::CASES,
     gpu_address::CASES,
     residency::CASES,
     queue::CASES,

@@ -102,11 +102,31 @@ impl Rig {
         Ok(Memory { handle, address, size })
     }
 
-    /// Destroys an allocation.
+    /// Destroys an allocation; work that is queued may use it to the end.
     pub(in crate::hlk) fn destroy_allocation(&self, allocation: D3DKMT_HANDLE) -> NTSTATUS {
+        self.destroy_allocation_with(allocation, D3DDDICB_DESTROYALLOCATION2FLAGS::new())
+    }
+
+    /// Destroys an allocation.
+    pub(in crate::hlk) fn destroy_allocation_with(
+        &self,
+        allocation: D3DKMT_HANDLE,
+        flags: D3DDDICB_DESTROYALLOCATION2FLAGS,
+    ) -> NTSTATUS {
+        self.destroy_on(self.device, allocation, flags)
+    }
+
+    /// Destroys an allocation of another device of the process.
+    pub(in crate::hlk) fn destroy_on(
+        &self,
+        device: D3DKMT_HANDLE,
+        allocation: D3DKMT_HANDLE,
+        flags: D3DDDICB_DESTROYALLOCATION2FLAGS,
+    ) -> NTSTATUS {
         let mut handle = allocation;
         let mut arguments = D3DKMT_DESTROYALLOCATION2::zeroed();
-        arguments.hDevice = self.device;
+        arguments.hDevice = device;
+        arguments.Flags = flags;
         arguments.phAllocationList = &mut handle;
         arguments.AllocationCount = 1;
         self.kmt.call(self.kmt.table().D3DKMTDestroyAllocation2, &mut arguments)

@@ -1,0 +1,173 @@
+//! Destruction of allocations that queued work may use.
+
+use campanile_hw::private::Placement;
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use wddm_ddi::kmt::D3DDDICB_DESTROYALLOCATION2FLAGS;
+use wddm_ddi::status::*;
+
+use super::case::{Boot, Case, Failure, granted, on_thread, refused};
+use super::rig::{Memory, RawFence, RawQueue, Rig, copy, fill, wait_until};
+use crate::setup::SystemOptions;
+
+cases! { "Memory";
+    "Destruction.IsDeferredUntilQueuedWorkIsDone" on Boot::With(small_vram), "allocation-usage-tracking":
+        "Destroying an allocation returns at once and leaves it to the work that was queued before; its memory is used again only afterwards."
+        => deferred;
+    "Destruction.AssumeNotInUseFreesAtOnce" on Boot::With(small_vram), "allocation-usage-tracking":
+        "With AssumeNotInUse the memory of a destroyed allocation is free at once, though work is queued; without it, it is not."
+        => assume_not_in_use;
+    "Destruction.SynchronousDestroyReturnsWhenItIsGone" on Boot::Fresh, "d3dkmtdestroyallocation2":
+        "With SynchronousDestroy the call returns when the allocation is gone, which is after the work that was queued before."
+        => synchronous;
+    "Destruction.ManyAreDeferredAndAllAreFreed" on Boot::With(small_vram), "allocation-usage-tracking":
+        "Any number of allocations can be destroyed while work is held up, and all of their memory comes back when it is done."
+        => many;
+    "Destruction.WorkQueuedLaterKeepsNothing" on Boot::With(small_vram), "allocation-usage-tracking":
+        "Only work that was queued before the destruction defers it: work that is held up later does not."
+        => queued_later;
+    "Destruction.ReservedFlagsAreRefused" on Boot::Shared, "d3dkmtdestroyallocation2":
+        "A call with an undefined flag is refused and destroys nothing."
+        => reserved_flags;
+}
+
+/// More than half of the VRAM of [`small_vram`].
+const LARGE: u64 = 18 << 20;
+
+fn small_vram() -> SystemOptions {
+    let mut options = SystemOptions::default();
+    options.variant.vram_size = 32 << 20;
+    options.variant.vram_window = 32 << 20;
+    options
+}
+
+/// A queue that is held up by a fence.
+struct Held {
+    queue: RawQueue,
+    gate: RawFence,
+}
+
+impl Held {
+    fn new(rig: &Rig) -> Result<Self, Failure> {
+        Ok(Self { queue: rig.queue(NODE_COPY)?, gate: rig.fence(0)? })
+    }
+
+    fn release(&self, rig: &Rig) -> Result<(), Failure> {
+        granted(rig.signal(&[self.gate.handle], &[1]), "signal of the gate")
+    }
+
+    fn finish(&self, last: u64) -> Result<(), Failure> {
+        wait_until("the work that was held up", || self.queue.progress.load() >= last)
+    }
+}
+
+fn large(rig: &Rig) -> Result<Memory, Failure> {
+    rig.memory(LARGE, Placement::VramVisible)
+}
+
+fn deferred(case: &mut Case<'_>) -> Result<(), Failure> {
+    const PART: u64 = 64 << 10;
+    let rig = case.rig()?;
+    let mut held = Held::new(&rig)?;
+    let (source, target) = (large(&rig)?, rig.memory(PART, Placement::System)?);
+    let bytes: Vec<u8> = (0..PART).map(|index| (index * 5 + index / 256) as u8).collect();
+    rig.view(source)?.write(LARGE - PART, &bytes);
+    granted(rig.unlock(source.handle), "unlock")?;
+    let packets = [held.gate.wait(1), copy(target.address, source.address + LARGE - PART, PART as u32)];
+    let last = rig.submit(&mut held.queue, &packets)?;
+    granted(rig.destroy_allocation(source.handle), "destroy")?;
+    // Whoever gets the memory of the destroyed one too early overwrites it here.
+    let mut other = rig.queue(NODE_COMPUTE)?;
+    for _ in 0..8 {
+        let memory = rig.memory(1 << 20, Placement::VramVisible)?;
+        rig.execute(&mut other, &[fill(memory.address, 1 << 20, u32::MAX)])?;
+    }
+    held.release(&rig)?;
+    held.finish(last)?;
+    ensure!(rig.view(target)?.read(0, PART) == bytes, "the work found other bytes in the destroyed allocation");
+    large(&rig).map(drop)
+}
+
+fn assume_not_in_use(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut held = Held::new(&rig)?;
+    let first = large(&rig)?;
+    let last = rig.submit(&mut held.queue, &[held.gate.wait(1)])?;
+    let flags = D3DDDICB_DESTROYALLOCATION2FLAGS::new().with_AssumeNotInUse(true);
+    granted(rig.destroy_allocation_with(first.handle, flags), "destroy with AssumeNotInUse")?;
+    let second = large(&rig)?;
+    granted(rig.destroy_allocation(second.handle), "destroy")?;
+    let third = rig.create(LARGE, Placement::VramVisible);
+    let third = third.map_err(|status| Failure::new(format!("create: {status}")))?;
+    ensure!(rig.make_resident(third).is_err(), "the memory was given away while work was queued");
+    held.release(&rig)?;
+    held.finish(last)?;
+    rig.make_resident(third)
+}
+
+fn synchronous(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut held = Held::new(&rig)?;
+    let memory = rig.memory(64 << 10, Placement::System)?;
+    let last = rig.submit(&mut held.queue, &[held.gate.wait(1), fill(memory.address, 4096, 1)])?;
+    let (luid, process, handle, device) = (case.system.luid(), &case.process, memory.handle, rig.device);
+    std::thread::scope(|scope| {
+        let destroyer = scope.spawn(move || {
+            on_thread(process, || {
+                let flags = D3DDDICB_DESTROYALLOCATION2FLAGS::new().with_SynchronousDestroy(true);
+                let status = Rig::open(luid)?.destroy_on(device, handle, flags);
+                ensure_eq!(status, STATUS_SUCCESS, "synchronous destruction");
+                Ok(())
+            })
+        });
+        for _ in 0..1000 {
+            std::thread::yield_now();
+        }
+        ensure!(!destroyer.is_finished(), "the call returned while work that was queued before was held up");
+        held.release(&rig)?;
+        held.finish(last)?;
+        destroyer.join().map_err(|_| Failure::new("the thread that destroys panicked"))?
+    })
+}
+
+fn many(case: &mut Case<'_>) -> Result<(), Failure> {
+    const SIZE: u64 = 64 << 10;
+    let rig = case.rig()?;
+    for round in 0..2 {
+        let mut held = Held::new(&rig)?;
+        let all: Vec<Memory> = (0..LARGE / SIZE)
+            .map(|_| rig.memory(SIZE, Placement::VramVisible))
+            .collect::<Result<_, Failure>>()
+            .map_err(|failure| Failure::new(format!("round {round}: {failure}")))?;
+        let last = rig.submit(&mut held.queue, &[held.gate.wait(1)])?;
+        for memory in &all {
+            granted(rig.destroy_allocation(memory.handle), "destroy")?;
+        }
+        held.release(&rig)?;
+        held.finish(last)?;
+    }
+    large(&rig).map(drop)
+}
+
+fn queued_later(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut held = Held::new(&rig)?;
+    let memory = large(&rig)?;
+    rig.execute(&mut held.queue, &[fill(memory.address, 4096, 1)])?;
+    granted(rig.destroy_allocation(memory.handle), "destroy")?;
+    let last = rig.submit(&mut held.queue, &[held.gate.wait(1)])?;
+    large(&rig)?;
+    held.release(&rig)?;
+    held.finish(last)
+}
+
+fn reserved_flags(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let memory = rig.memory(4096, Placement::System)?;
+    let known =
+        D3DDDICB_DESTROYALLOCATION2FLAGS::new().with_AssumeNotInUse(true).with_SynchronousDestroy(true).into_bits();
+    for bit in (0..32).map(|bit| 1u32 << bit).filter(|bit| known & bit == 0) {
+        let status = rig.destroy_allocation_with(memory.handle, D3DDDICB_DESTROYALLOCATION2FLAGS::from_bits(bit));
+        refused(status, &[STATUS_INVALID_PARAMETER], &format!("flags {bit:#x}"))?;
+    }
+    granted(rig.destroy_allocation(memory.handle), "destroy without flags")
+}
