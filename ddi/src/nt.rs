@@ -50,6 +50,12 @@ macro_rules! nt_imports {
                     _ => None,
                 }
             }
+
+            /// Name of the service at this address.
+            pub fn name_of(&self, address: usize) -> Option<&'static str> {
+                $( if address == self.$name as usize { return Some(stringify!($name)); } )*
+                None
+            }
         }
     };
 }

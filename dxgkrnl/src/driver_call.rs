@@ -7,22 +7,25 @@
 //! wait for makes them [`abandon`] too, see `nt`), and no DDI of the machine is called afterwards.
 //!
 //! A driver image runs on a kernel stack of its own, see [`kernel_stack`], and what it calls in the kernel goes back to the
-//! host's stack ([`on_host_stack`]). When such an image faults, the signal handler sends the thread to [`landing`] and the call
-//! ends with the bugcheck that the fault stands for.
+//! host's stack ([`on_host_stack`]). Whatever faults on the image's stack, the image or a service that follows its pointer, ends the call
+//! with the bugcheck that the fault stands for: the signal handler sends the thread to [`landing`]. A service therefore holds no lock
+//! while it is on that stack.
 //!
 //! Calls nest: driver → callback → driver. Each layer of the kernel is returned to, in order, so that it can put away what it
 //! holds before it abandons the layer above.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
+use std::ops::Range;
 use std::sync::Arc;
 
 use wddm_ddi::types::KIRQL;
 
+use crate::fault::{self, Access, By, Caller, Cause, Fault};
 use crate::irql;
-use crate::kernel_stack::{self, KernelStack};
-use crate::loader::Driver;
-use crate::verifier::Bugcheck;
+use crate::kernel_stack::{self, KernelStack, Layout};
+use crate::loader::{Driver, service_at};
+use crate::verifier::{Bugcheck, Place};
 
 /// One driver call on a thread's stack.
 struct Frame {
@@ -31,21 +34,30 @@ struct Frame {
     stack: *const usize,
     /// Depth of critical regions at entry.
     critical_regions: u32,
-    /// The driver runs on a stack of its own, and is running there at the moment.
-    on_kernel_stack: bool,
 }
 
-/// What a driver image did that no processor lets pass.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fault {
-    /// Bugcheck code.
-    pub(crate) code: u32,
-    /// Its first two parameters.
-    pub(crate) parameters: [u64; 2],
-    /// Address of the instruction.
-    pub(crate) instruction: usize,
-    /// What happened, in words.
-    pub(crate) what: &'static str,
+/// How to end the call of a driver image that runs on its kernel stack at the moment.
+#[derive(Clone, Copy)]
+struct Landing {
+    /// Where [`enter`] stored the stack pointer to go back to.
+    host: *const usize,
+    stack: Layout,
+    /// First address of the image and the one behind it.
+    image: (usize, usize),
+}
+
+impl Landing {
+    fn image(&self) -> Range<usize> {
+        self.image.0..self.image.1
+    }
+}
+
+/// A fault that ended a call.
+#[derive(Clone, Copy)]
+struct Landed {
+    fault: Fault,
+    /// The instruction of the image that did it, or that called what did it.
+    caller: Caller,
 }
 
 #[derive(Default)]
@@ -55,14 +67,16 @@ struct Thread {
     critical_regions: u32,
     /// Addresses of push locks held.
     push_locks: Vec<usize>,
-    /// The fault that ended the innermost call.
-    fault: Option<Fault>,
     /// Kernel stacks that no call uses.
     spare_stacks: Vec<KernelStack>,
 }
 
 thread_local! {
     static THREAD: RefCell<Thread> = RefCell::new(Thread::default());
+    /// Set while the thread runs on the kernel stack of an image. For the signal handler, which must not find anything borrowed.
+    static LANDING: Cell<Option<Landing>> = const { Cell::new(None) };
+    /// The fault that ended the innermost call.
+    static LANDED: Cell<Option<Landed>> = const { Cell::new(None) };
 }
 
 /// What a driver call left behind that it should have put away.
@@ -110,19 +124,20 @@ pub(crate) fn run<R>(driver: &Arc<Driver>, call: impl FnOnce() -> R) -> (Option<
     let entered_at = irql::current();
     let (regions, locks) = THREAD.with_borrow_mut(|thread| {
         let critical_regions = thread.critical_regions;
-        let on_kernel_stack = top != 0;
-        thread.frames.push(Frame {
-            driver: Arc::clone(driver),
-            stack: &raw const stack,
-            critical_regions,
-            on_kernel_stack,
-        });
+        thread.frames.push(Frame { driver: Arc::clone(driver), stack: &raw const stack, critical_regions });
         (critical_regions, thread.push_locks.len())
     });
+    let landing = driver.image().zip(kernel_stack.as_ref()).map(|(loaded, kernel_stack)| {
+        let base = loaded.image.base();
+        let image = (base, base + loaded.image.size());
+        Landing { host: &raw const stack, stack: kernel_stack.layout(), image }
+    });
+    let outer = LANDING.replace(landing);
     // SAFETY: `stack` and `data` outlive the call, and the frame that names `stack` is popped right after it.
     let abandoned = unsafe { enter(&raw mut stack, function, (&raw mut data).cast(), top) } != 0;
+    LANDING.set(outer);
     let left_at = irql::set(entered_at);
-    let (leftovers, fault) = THREAD.with_borrow_mut(|thread| {
+    let leftovers = THREAD.with_borrow_mut(|thread| {
         thread.frames.pop();
         thread.spare_stacks.extend(kernel_stack);
         let leftovers = Leftovers {
@@ -132,10 +147,10 @@ pub(crate) fn run<R>(driver: &Arc<Driver>, call: impl FnOnce() -> R) -> (Option<
         };
         thread.critical_regions = regions;
         thread.push_locks.truncate(locks);
-        (leftovers, thread.fault.take())
+        leftovers
     });
-    if let Some(fault) = fault {
-        driver.verifier().raise(describe(driver, fault));
+    if let Some(landed) = LANDED.take() {
+        driver.verifier().raise(describe(driver, landed, left_at));
     }
     if abandoned { (None, Leftovers::default()) } else { (data.result, leftovers) }
 }
@@ -158,45 +173,77 @@ pub(crate) fn abandon(reason: &str) -> ! {
     }
 }
 
-/// Where a signal handler resumes a thread whose driver image faulted: instruction pointer and value for RDI. Notes the fault for
-/// the call that ends. `None` if the instruction is not the image's own.
-///
-/// The interrupted code is a driver's, so that nothing of this module is borrowed.
-pub(crate) fn landing(fault: Fault) -> Option<(usize, usize)> {
-    THREAD.with_borrow_mut(|thread| {
-        let frame = thread.frames.last()?;
-        frame.driver.image()?.image.rva_of(fault.instruction)?;
-        // SAFETY: `run` keeps the slot alive until the frame is popped.
-        let stack = unsafe { frame.stack.read() };
-        thread.fault = Some(fault);
-        Some((leave as *const () as usize, stack))
-    })
+/// Stops the machine of the calling driver and ends its call.
+pub(crate) fn stop(bugcheck: Bugcheck) -> ! {
+    stop_with(|_| bugcheck)
 }
 
-/// Whether `address` lies in the guard of a kernel stack that a call of this thread runs on.
-pub(crate) fn is_stack_guard(address: usize, stack_pointer: usize) -> bool {
-    // A frame is below a page, so that running off the stack touches the guard at most a page below the stack pointer.
-    THREAD.with_borrow(|thread| !thread.frames.is_empty()) && KernelStack::guards(address, stack_pointer)
+/// As [`stop`], for a pointer of the driver that a service could not follow.
+pub(crate) fn stop_for_pointer(service: &str, fault: Fault) -> ! {
+    let level = irql::current();
+    stop_with(|driver| fault.bugcheck(By::Service(service), driver, level))
 }
 
-fn describe(driver: &Driver, fault: Fault) -> Bugcheck {
-    let Fault { code, parameters: [first, second], instruction, what } = fault;
-    let place = driver.image().and_then(|loaded| {
-        let rva = loaded.image.rva_of(instruction)?;
-        let symbol = loaded.symbols.as_ref().and_then(|symbols| symbols.describe(rva));
-        Some(format!("{}+0x{rva:x} {}", loaded.image.name(), symbol.unwrap_or_else(|| "(no symbols)".into())))
+/// A service that an image called asks for this on the image's stack, where the calling instruction can be found.
+fn stop_with(bugcheck: impl FnOnce(&Driver) -> Bugcheck) -> ! {
+    let caller = LANDING.get().and_then(|landing| fault::caller(landing.image()));
+    on_host_stack(|| {
+        if let Some(driver) = current() {
+            driver.verifier().raise(bugcheck(&driver).at(place(&driver, caller)));
+        }
     });
-    let place = place.unwrap_or_else(|| format!("{instruction:#x}"));
-    Bugcheck::new(code, [first, second, instruction as u64, 0], format!("{what} in {place}"))
+    abandon("a kernel service was called wrongly")
+}
+
+fn place(driver: &Driver, caller: Option<Caller>) -> Option<Place> {
+    driver.image()?.place(caller?.instruction)
+}
+
+/// Where a signal handler resumes a thread whose driver image faulted, or a service on the image's stack: instruction pointer and value
+/// for RDI. Notes the fault for the call that ends. `None` if no image runs on this thread.
+pub(crate) fn landing(mut fault: Fault, stack_pointer: usize) -> Option<(usize, usize)> {
+    let landing = LANDING.get()?;
+    if let Cause::Memory { address, .. } = fault.cause
+        && landing.stack.guards(address)
+    {
+        fault.cause = Cause::Stack { address };
+    }
+    let itself = Caller { instruction: fault.instruction, function: 0 };
+    let caller = match fault.cause {
+        _ if landing.image().contains(&fault.instruction) => itself,
+        // The thread is where it jumped to; who called has left the address to return to.
+        Cause::Memory { address, access: Access::Execute, .. } if address == fault.instruction => {
+            let returns_to = landing.stack.holds(stack_pointer).then(|| {
+                let top = std::ptr::with_exposed_provenance::<usize>(stack_pointer);
+                // SAFETY: the word lies on the kernel stack of this thread's call.
+                unsafe { top.read() }
+            });
+            returns_to.map_or(itself, |address| Caller { instruction: address.wrapping_sub(1), function: 0 })
+        }
+        _ => fault::caller(landing.image()).unwrap_or(itself),
+    };
+    LANDED.set(Some(Landed { fault, caller }));
+    // SAFETY: `run` keeps the slot alive until the frame is popped.
+    let stack = unsafe { landing.host.read() };
+    Some((leave as *const () as usize, stack))
+}
+
+/// The bugcheck of a fault at `level`.
+fn describe(driver: &Driver, landed: Landed, level: KIRQL) -> Bugcheck {
+    let Landed { fault, caller } = landed;
+    let by = match service_at(caller.function) {
+        Some(service) => By::Service(service),
+        None => By::Driver,
+    };
+    fault.bugcheck(by, driver, level).at(place(driver, Some(caller)))
 }
 
 /// Runs `call` on the stack of the kernel's side, when the driver that called runs on one of its own.
 pub(crate) fn on_host_stack<R>(call: impl FnOnce() -> R) -> R {
-    let host = THREAD.with_borrow_mut(|thread| {
-        let frame = thread.frames.last_mut().filter(|frame| frame.on_kernel_stack)?;
-        frame.on_kernel_stack = false;
+    let landing = LANDING.take();
+    let host = landing.map(|landing| {
         // SAFETY: `run` keeps the slot alive until the frame is popped.
-        Some(unsafe { frame.stack.read() })
+        unsafe { landing.host.read() }
     });
     let Some(host) = host else { return call() };
     let mut data = Call { call: Some(call), result: None };
@@ -206,11 +253,7 @@ pub(crate) fn on_host_stack<R>(call: impl FnOnce() -> R) -> R {
     let top = (host - 256) & !15;
     // SAFETY: `slot` and `data` outlive the call; nothing runs on the host's stack below the saved frame meanwhile.
     unsafe { enter(&raw mut slot, function, (&raw mut data).cast(), top) };
-    THREAD.with_borrow_mut(|thread| {
-        if let Some(frame) = thread.frames.last_mut() {
-            frame.on_kernel_stack = true;
-        }
-    });
+    LANDING.set(landing);
     match data.result {
         Some(result) => result,
         None => abandon("a kernel service did not return"),

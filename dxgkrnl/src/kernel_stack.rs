@@ -50,9 +50,30 @@ impl KernelStack {
         self.base.as_ptr().addr() + GUARD + SIZE
     }
 
-    /// Whether an access to `address` with this stack pointer ran off the end of the stack.
-    pub(crate) fn guards(address: usize, stack_pointer: usize) -> bool {
-        address.abs_diff(stack_pointer) < GUARD
+    /// Its inaccessible range, and the rest.
+    pub(crate) fn layout(&self) -> Layout {
+        let base = self.base.as_ptr().addr();
+        Layout { guard: base, bottom: base + GUARD, top: self.top() }
+    }
+}
+
+/// Addresses of a kernel stack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    guard: usize,
+    bottom: usize,
+    top: usize,
+}
+
+impl Layout {
+    /// Whether an access to `address` ran off the end of the stack.
+    pub(crate) fn guards(&self, address: usize) -> bool {
+        (self.guard..self.bottom).contains(&address)
+    }
+
+    /// Whether a word is on the stack.
+    pub(crate) fn holds(&self, address: usize) -> bool {
+        address.is_multiple_of(8) && address >= self.bottom && address.checked_add(8).is_some_and(|end| end <= self.top)
     }
 }
 

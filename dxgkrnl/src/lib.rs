@@ -8,6 +8,7 @@ pub mod bus;
 mod callbacks;
 mod device;
 mod driver_call;
+mod fault;
 mod handles;
 mod interrupt;
 pub mod irql;

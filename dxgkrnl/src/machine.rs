@@ -9,11 +9,11 @@ use wddm_ddi::types::LUID;
 use crate::adapter::{self, Adapter, DeviceStack, StartError};
 use crate::bus::Bus;
 use crate::interrupt::Counters;
-use crate::loader::{self, DriverId, DriverImage, LoadError};
+use crate::loader::{self, DriverId, DriverImage, Host, LoadError};
 use crate::miniport::Miniport;
 use crate::pci::{BusAddresses, Function, PciError};
 use crate::ram::Ram;
-use crate::verifier::{Bugcheck, Verifier};
+use crate::verifier::{Bugcheck, SpecialPool, Verifier};
 
 /// Which negotiable features the operating system is willing to enable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,8 @@ pub struct MachineConfig {
     pub interrupt_thread: bool,
     /// Kernel addresses that a driver gets for one DDI call are taken away after it.
     pub short_lived_addresses: bool,
+    /// Pool of drivers on pages of their own.
+    pub special_pool: SpecialPool,
     /// Runs while the kernel waits and no thread drives the device, see [`MachineConfig::interrupt_thread`].
     pub idle: Option<Idle>,
 }
@@ -72,6 +74,7 @@ impl Default for MachineConfig {
             features: FeaturePolicy::default(),
             interrupt_thread: true,
             short_lived_addresses: false,
+            special_pool: SpecialPool::Off,
             idle: None,
         }
     }
@@ -235,7 +238,8 @@ impl Machine {
         if self.0.verifier.is_stopped() {
             return Err(LoadError::Stopped(self.0.verifier.bugcheck()));
         }
-        let (driver, table) = loader::load(image, &self.0.verifier, &self.0.ram)?;
+        let host = Host { verifier: &self.0.verifier, ram: &self.0.ram, special_pool: self.0.config.special_pool };
+        let (driver, table) = loader::load(image, &host)?;
         let miniport = Arc::new(Miniport::new(*table, driver));
         pnp.drivers.push(Some(LoadedDriver { miniport, user_mode_driver: None }));
         Ok(DriverId(pnp.drivers.len() - 1))

@@ -3,7 +3,7 @@
 //!
 //! A wrong call stops the machine and does not return, as on Windows; see [`driver_call::abandon`].
 
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, NtImports};
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER};
 use wddm_ddi::types::{KIRQL, LARGE_INTEGER, PDRIVER_OBJECT, PHYSICAL_ADDRESS, UNICODE_STRING};
 
-use crate::driver_call;
+use crate::driver_call::{self, stop};
+use crate::fault::{Fault, guarded};
 use crate::irql;
 use crate::loader::entry;
 use crate::verifier::{Bugcheck, Verifier};
@@ -42,13 +43,12 @@ const FREQUENCY: i64 = 10_000_000;
 /// How long a waiter sleeps before it looks whether the machine has stopped.
 const STOP_CHECK: Duration = Duration::from_millis(50);
 
-/// Stops the machine of the calling driver and ends its call.
-fn stop(bugcheck: Bugcheck) -> ! {
-    let reason = bugcheck.to_string();
-    if let Some(verifier) = Verifier::current() {
-        verifier.raise(bugcheck);
+/// Stops the machine if the driver's pointer was bad.
+fn good<T>(service: &'static str, result: Result<T, Fault>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(fault) => driver_call::stop_for_pointer(service, fault),
     }
-    driver_call::abandon(&reason)
 }
 
 /// Ends the call if the machine has stopped meanwhile: what the caller waits for may never come.
@@ -70,9 +70,14 @@ unsafe extern "win64" fn dxgk_initialize(
     if data.is_null() || registry_path.is_null() {
         return STATUS_INVALID_PARAMETER;
     }
-    // SAFETY: the driver passes its table, which it does not touch during the call.
-    let table = unsafe { &*data };
-    driver_call::on_host_stack(|| entry::register(driver_object, table)).into()
+    let table = driver_call::on_host_stack(|| {
+        // SAFETY: a version and addresses, which any bytes are.
+        unsafe { guarded::read(data) }.map(Box::new)
+    });
+    let table = good("DxgkInitialize", table);
+    // SAFETY: numbers and an address, which any bytes are.
+    let _ = good("DxgkInitialize", unsafe { guarded::read(registry_path) });
+    driver_call::on_host_stack(|| entry::register(driver_object, &table)).into()
 }
 
 unsafe extern "win64" fn ex_allocate_pool2(flags: u64, bytes: usize, tag: u32) -> *mut c_void {
@@ -106,13 +111,14 @@ fn thread_token() -> usize {
     TOKEN.with(|token| *token)
 }
 
-/// The word of a lock, shared with other threads for the length of the call.
-fn word<'a>(lock: *mut usize) -> Option<&'a AtomicUsize> {
+/// The word of a lock, shared with other threads for the length of the call. Stops the machine if there is none.
+fn word<'a>(service: &'static str, lock: *mut usize) -> &'a AtomicUsize {
     if lock.is_null() || !lock.is_aligned() {
-        return None;
+        stop(Bugcheck::fatal(format!("{service} with a lock at {lock:p}")));
     }
+    good(service, guarded::probe_word(lock));
     // SAFETY: the driver passes a pointer-sized lock word that only these services access.
-    Some(unsafe { AtomicUsize::from_ptr(lock) })
+    unsafe { AtomicUsize::from_ptr(lock) }
 }
 
 unsafe extern "win64" fn ke_acquire_spin_lock_raise_to_dpc(lock: *mut usize) -> KIRQL {
@@ -125,7 +131,7 @@ unsafe extern "win64" fn ke_acquire_spin_lock_raise_to_dpc(lock: *mut usize) -> 
             format!("spin lock acquired at IRQL {level}, at most DISPATCH_LEVEL is allowed"),
         ));
     }
-    let Some(owner) = word(lock) else { stop(Bugcheck::fatal("spin lock at a NULL or unaligned address")) };
+    let owner = word("KeAcquireSpinLockRaiseToDpc", lock);
     irql::set(DISPATCH_LEVEL);
     let me = thread_token();
     let mut spins = 0_u32;
@@ -161,7 +167,7 @@ unsafe extern "win64" fn ke_release_spin_lock(lock: *mut usize, new_irql: KIRQL)
             format!("spin lock released to IRQL {new_irql}, which is above DISPATCH_LEVEL"),
         ));
     }
-    let Some(owner) = word(lock) else { stop(Bugcheck::fatal("spin lock at a NULL or unaligned address")) };
+    let owner = word("KeReleaseSpinLock", lock);
     if owner.compare_exchange(thread_token(), 0, Ordering::Release, Ordering::Relaxed).is_err() {
         let reason = "spin lock released by a thread that does not hold it";
         stop(Bugcheck::new(Bugcheck::SPIN_LOCK_NOT_OWNED, [at, 0, 0, 0], reason));
@@ -200,10 +206,10 @@ const HELD: u32 = 1;
 const WAITED_FOR: u32 = 2;
 
 /// State of a push lock: the low half of its word.
-fn push_lock_state<'a>(lock: *mut usize) -> Option<&'a AtomicU32> {
-    word(lock)?;
+fn push_lock_state<'a>(service: &'static str, lock: *mut usize) -> &'a AtomicU32 {
+    word(service, lock);
     // SAFETY: the word was just checked; its low half is aligned and only accessed here.
-    Some(unsafe { AtomicU32::from_ptr(lock.cast()) })
+    unsafe { AtomicU32::from_ptr(lock.cast()) }
 }
 
 unsafe extern "win64" fn ex_acquire_push_lock_exclusive_ex(lock: *mut usize, _flags: u32) {
@@ -217,7 +223,7 @@ unsafe extern "win64" fn ex_acquire_push_lock_exclusive_ex(lock: *mut usize, _fl
     if driver_call::holds_push_lock(lock.addr()) {
         stop(Bugcheck::fatal("push lock acquired by the thread that holds it"));
     }
-    let Some(state) = push_lock_state(lock) else { stop(Bugcheck::fatal("push lock at a NULL or unaligned address")) };
+    let state = push_lock_state("ExAcquirePushLockExclusiveEx", lock);
     if state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
         while state.swap(WAITED_FOR, Ordering::Acquire) != FREE {
             wait_on(state, WAITED_FOR);
@@ -234,7 +240,7 @@ unsafe extern "win64" fn ex_release_push_lock_exclusive_ex(lock: *mut usize, _fl
     if !driver_call::drop_push_lock(lock.addr()) {
         stop(Bugcheck::fatal("push lock released by a thread that does not hold it"));
     }
-    let Some(state) = push_lock_state(lock) else { stop(Bugcheck::fatal("push lock at a NULL or unaligned address")) };
+    let state = push_lock_state("ExReleasePushLockExclusiveEx", lock);
     if state.swap(FREE, Ordering::Release) == WAITED_FOR {
         // SAFETY: a wake names an address only; nothing is accessed.
         unsafe { libc::syscall(libc::SYS_futex, state.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
@@ -259,7 +265,8 @@ fn wait_on(state: &AtomicU32, value: u32) {
 unsafe extern "win64" fn ke_query_performance_counter(frequency: *mut LARGE_INTEGER) -> LARGE_INTEGER {
     if !frequency.is_null() {
         // SAFETY: the driver passes NULL or a place for the frequency.
-        unsafe { frequency.write(LARGE_INTEGER { QuadPart: FREQUENCY }) };
+        let written = unsafe { guarded::write(frequency, LARGE_INTEGER { QuadPart: FREQUENCY }) };
+        good("KeQueryPerformanceCounter", written);
     }
     LARGE_INTEGER { QuadPart: performance_counter() }
 }
@@ -295,22 +302,26 @@ unsafe extern "win64" fn ke_bug_check_ex(code: u32, p1: usize, p2: usize, p3: us
 }
 
 unsafe extern "win64" fn dbg_print_ex(_component: u32, _level: u32, format: *const u8, text: *const u8) -> u32 {
-    let Some(driver) = driver_call::current() else { return 0 };
+    if driver_call::current().is_none() {
+        return 0;
+    }
     if format.is_null() {
         return STATUS_INVALID_PARAMETER.0 as u32;
     }
-    // SAFETY: the driver passes a NUL-terminated format.
-    let format = unsafe { CStr::from_ptr(format.cast()) };
-    let message = if format.to_bytes() == b"%s" && !text.is_null() {
-        // SAFETY: with the format "%s" the argument is a NUL-terminated string.
-        unsafe { CStr::from_ptr(text.cast()) }
-    } else {
-        format
-    };
-    let message = message.to_string_lossy();
-    let message: String = message.trim_end().chars().take(MESSAGE_LENGTH).collect();
-    driver.verifier().log(format!("{}: {message}", driver.name()));
+    let message = driver_call::on_host_stack(|| message(format, text));
+    let message = good("DbgPrintEx", message);
+    driver_call::on_host_stack(|| {
+        if let Some(driver) = driver_call::current() {
+            driver.verifier().log(format!("{}: {message}", driver.name()));
+        }
+    });
     0
+}
+
+fn message(format: *const u8, text: *const u8) -> Result<String, Fault> {
+    let format = guarded::read_text(format, MESSAGE_LENGTH)?;
+    let message = if format == b"%s" && !text.is_null() { guarded::read_text(text, MESSAGE_LENGTH)? } else { format };
+    Ok(String::from_utf8_lossy(&message).trim_end().to_owned())
 }
 
 #[cfg(test)]

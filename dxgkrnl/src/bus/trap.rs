@@ -1,20 +1,15 @@
-// UNSAFETY: a SIGSEGV handler, the interrupted thread's registers, and reserved address space.
+// UNSAFETY: the code of an interrupted thread, and reserved address space.
 //! Trapped BARs: pages that fault, and the loads and stores that are carried out instead.
 //!
-//! All trapped ranges lie in one reservation of address space without access rights. The fault handler recognises an address
-//! there, decodes the instruction, performs the access through the [`Bus`], puts a loaded value into the thread's
+//! All trapped ranges lie in one reservation of address space without access rights. The fault handler ([`handler`]) asks here for an
+//! address there, decodes the instruction, performs the access through the [`Bus`], puts a loaded value into the thread's
 //! registers and continues behind the instruction. Drivers therefore use plain volatile loads and stores.
-//!
-//! The handler runs on the signal stack that every thread gets when it enters a driver; a register write may run a long way into a
-//! device there. It may take locks and allocate: the interrupted instruction is a driver's access to device memory, never code that holds
-//! an allocator or a lock of this process' libraries. A fault of a driver image's own code ends its call, see [`driver_call`].
-//! Faults elsewhere go to the handler that was installed before.
 //!
 //! Understood are `mov` in all its plain forms, `movzx`, `movsx`, `movsxd`, `movnti`, and the arithmetic that compilers fold a
 //! volatile load or store into: `cmp`, `test`, `and`, `or`, `xor`, `add`, `sub` without a lock prefix.
 
 use std::collections::BTreeMap;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
@@ -23,6 +18,7 @@ use iced_x86::{Decoder, DecoderError, DecoderOptions, Instruction};
 use super::Bus;
 use super::emulate::{Outcome, Registers, emulate};
 use crate::driver_call;
+use crate::fault::handler;
 use crate::machine::lock;
 use crate::range::RangeAllocator;
 use crate::verifier::{Bugcheck, Verifier};
@@ -56,14 +52,6 @@ struct Arena {
 }
 
 static ARENA: OnceLock<Arena> = OnceLock::new();
-/// Signals that a fault arrives as, and the handlers that were there before.
-static PREVIOUS: [(c_int, OnceLock<libc::sigaction>); 5] = [
-    (libc::SIGSEGV, OnceLock::new()),
-    (libc::SIGBUS, OnceLock::new()),
-    (libc::SIGILL, OnceLock::new()),
-    (libc::SIGFPE, OnceLock::new()),
-    (libc::SIGTRAP, OnceLock::new()),
-];
 static SETUP: Mutex<()> = Mutex::new(());
 
 impl TrapRange {
@@ -126,7 +114,7 @@ impl Arena {
             free: Mutex::new(RangeAllocator::new(0, ARENA_SIZE as u64)),
             targets: RwLock::new(BTreeMap::new()),
         };
-        install()?;
+        handler::install()?;
         Ok(ARENA.get_or_init(|| arena))
     }
 
@@ -143,70 +131,21 @@ impl Arena {
     }
 }
 
-/// Installs the handlers, for images that may fault before any range is trapped.
-///
-/// # Errors
-/// As [`TrapRange::new`].
-pub(crate) fn prepare() -> io::Result<()> {
-    Arena::get().map(drop)
+/// Whether an address is reserved for device memory.
+pub(crate) fn is_reserved(address: usize) -> bool {
+    ARENA.get().is_some_and(|arena| arena.contains(address))
 }
 
-fn install() -> io::Result<()> {
-    PREVIOUS.iter().try_for_each(|(signal, previous)| install_one(*signal, previous))
-}
-
-/// Installs the handler in front of the one that is there.
-fn install_one(signal: c_int, place: &OnceLock<libc::sigaction>) -> io::Result<()> {
-    // SAFETY: all zero is a valid initial value of the C structure.
-    let mut previous: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: asks for the present action only.
-    if unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut previous) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let _ = place.set(previous);
-    // SAFETY: as above.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = handle as *const () as usize;
-    action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_ONSTACK;
-    // SAFETY: the handler has the signature that SA_SIGINFO asks for and stays valid.
-    if unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
-
-extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: no requirement; the C library gives every thread its error number.
-    let errno_place = unsafe { libc::__errno_location() };
-    // SAFETY: the place belongs to this thread.
-    let errno = unsafe { errno_place.read() };
-    // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo.
-    let info_of_fault = unsafe { info.read() };
-    // SAFETY: SIGSEGV fills in the address.
-    let address = unsafe { info_of_fault.si_addr() }.addr();
-    // SAFETY: with SA_SIGINFO the third argument is the interrupted thread's context, ours until return.
-    let gregs = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
-    let trapped = signal == libc::SIGSEGV
-        && ARENA.get().is_some_and(|arena| arena.contains(address) && serve(arena, address, gregs));
-    let ours = trapped || image_fault(signal, address, gregs);
-    // SAFETY: as above.
-    unsafe { errno_place.write(errno) };
-    if !ours {
-        chain(signal, info, context);
-    }
-}
-
-/// Carries the access out; false if this fault is not understood.
-fn serve(arena: &Arena, address: usize, gregs: &mut [i64; 23]) -> bool {
+/// Carries an access to device memory out; false if it is none, or not understood.
+pub(crate) fn serve(address: usize, gregs: &mut [i64; 23]) -> bool {
+    let Some(arena) = ARENA.get().filter(|arena| arena.contains(address)) else { return false };
     let mut registers = Registers(gregs);
     let Some(instruction) = decode(registers.rip()) else { return false };
     if registers.effective_address(&instruction) != Some(address as u64) {
         return false;
     }
     let size = instruction.memory_size().size() as u64;
-    let Some((target, offset)) = arena.target(address, size) else {
-        return stray(address, &mut registers);
-    };
+    let Some((target, offset)) = arena.target(address, size) else { return false };
     let offset = target.offset + offset;
     let outcome = emulate(
         &instruction,
@@ -224,40 +163,12 @@ fn serve(arena: &Arena, address: usize, gregs: &mut [i64; 23]) -> bool {
     outcome == Outcome::Done
 }
 
-/// Ends the call of a driver image whose own instruction faulted; false if it was other code.
-fn image_fault(signal: c_int, address: usize, gregs: &mut [i64; 23]) -> bool {
-    const STATUS_ILLEGAL_INSTRUCTION: u64 = 0xc000_001d;
-    const STATUS_INTEGER_DIVIDE_BY_ZERO: u64 = 0xc000_0094;
-    const STATUS_BREAKPOINT: u64 = 0x8000_0003;
-    const DOUBLE_FAULT: u64 = 8;
-    let [instruction, stack_pointer] = [libc::REG_RIP, libc::REG_RSP]
-        .map(|register| gregs.get(register as usize).copied().unwrap_or(0).cast_unsigned() as usize);
-    let exception = Bugcheck::KMODE_EXCEPTION_NOT_HANDLED;
-    let (code, parameters, what) = match signal {
-        libc::SIGILL => (exception, [STATUS_ILLEGAL_INSTRUCTION, instruction as u64], "illegal instruction"),
-        libc::SIGFPE => (exception, [STATUS_INTEGER_DIVIDE_BY_ZERO, instruction as u64], "division by zero"),
-        libc::SIGTRAP => (exception, [STATUS_BREAKPOINT, instruction.wrapping_sub(1) as u64], "breakpoint"),
-        _ if driver_call::is_stack_guard(address, stack_pointer) => {
-            (Bugcheck::UNEXPECTED_KERNEL_MODE_TRAP, [DOUBLE_FAULT, address as u64], "kernel stack overflow")
-        }
-        _ => (Bugcheck::PAGE_FAULT_IN_NONPAGED_AREA, [address as u64, 0], "access to invalid memory"),
-    };
-    // A breakpoint is reported behind its instruction.
-    let instruction = if signal == libc::SIGTRAP { instruction.wrapping_sub(1) } else { instruction };
-    let Some((resume, argument)) = driver_call::landing(driver_call::Fault { code, parameters, instruction, what })
-    else {
+/// An access of a linked driver to reserved addresses that no mapping covers: fatal for the driver, and its call does not go on.
+pub(crate) fn stray(address: usize, gregs: &mut [i64; 23]) -> bool {
+    if !is_reserved(address) {
         return false;
-    };
-    for (register, value) in [(libc::REG_RIP, resume), (libc::REG_RDI, argument)] {
-        if let Some(place) = gregs.get_mut(register as usize) {
-            *place = value as i64;
-        }
     }
-    true
-}
-
-/// An access to reserved addresses that no mapping covers: fatal for the driver that made it, and its call does not go on.
-fn stray(address: usize, registers: &mut Registers<'_>) -> bool {
+    let mut registers = Registers(gregs);
     let Some(verifier) = Verifier::current() else { return false };
     let place = registers.rip();
     verifier.raise(Bugcheck::new(
@@ -286,33 +197,6 @@ fn decode_bytes(rip: u64, len: usize) -> Option<Instruction> {
     let mut decoder = Decoder::with_ip(64, bytes, rip, DecoderOptions::NONE);
     let instruction = decoder.decode();
     (decoder.last_error() == DecoderError::None).then_some(instruction)
-}
-
-/// Passes a fault on to whoever handled SIGSEGV before.
-fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    let Some(previous) = PREVIOUS.iter().find(|(known, _)| *known == signal).and_then(|(_, place)| place.get()) else {
-        return;
-    };
-    match previous.sa_sigaction {
-        libc::SIG_DFL | libc::SIG_IGN => {
-            // The instruction faults again, now with the default action.
-            // SAFETY: restores an action that was in force before.
-            unsafe { libc::sigaction(signal, std::ptr::from_ref(previous), std::ptr::null_mut()) };
-            // SAFETY: sets a default action.
-            unsafe { libc::signal(signal, libc::SIG_DFL) };
-        }
-        handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
-            type Action = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
-            // SAFETY: with SA_SIGINFO the stored number is a function of this type.
-            let handler = unsafe { std::mem::transmute::<usize, Action>(handler) };
-            handler(signal, info, context);
-        }
-        handler => {
-            // SAFETY: without SA_SIGINFO the stored number is a function of this type.
-            let handler = unsafe { std::mem::transmute::<usize, extern "C" fn(c_int)>(handler) };
-            handler(signal);
-        }
-    }
 }
 
 #[cfg(test)]

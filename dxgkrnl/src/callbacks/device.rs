@@ -8,14 +8,16 @@ use wddm_ddi::km::{DOCKING_STATE, DXGK_DEVICE_INFO};
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-use super::{Level, answer, on_adapter};
-use crate::adapter::Adapter;
+use super::{Level, answer, bad_pointer, check_range, on_adapter};
+use crate::fault::{Access, Fault, guarded};
+use crate::verifier::Bugcheck;
 
 /// Bytes of configuration space of a PCI Express function.
 const CONFIG_SPACE: u32 = 4096;
 
 pub(super) unsafe extern "win64" fn get_device_information(handle: HANDLE, info: *mut DXGK_DEVICE_INFO) -> NTSTATUS {
-    on_adapter("DxgkCbGetDeviceInformation", Level::Passive, handle, |adapter| {
+    const NAME: &str = "DxgkCbGetDeviceInformation";
+    on_adapter(NAME, Level::Passive, handle, |adapter| {
         let memory = adapter.machine.ram().size() as i64;
         let mut answered = DXGK_DEVICE_INFO::zeroed();
         answered.MiniportDeviceContext = adapter.context().raw();
@@ -24,7 +26,8 @@ pub(super) unsafe extern "win64" fn get_device_information(handle: HANDLE, info:
         answered.HighestPhysicalAddress = LARGE_INTEGER { QuadPart: memory - 1 };
         answered.DockingState = DOCKING_STATE::DockStateUnsupported;
         // SAFETY: the driver passes NULL or a place for the structure.
-        if unsafe { answer(info, answered) } { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
+        let told = unsafe { answer(NAME, info, answered) }?;
+        Ok(if told { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER })
     })
 }
 
@@ -37,28 +40,29 @@ pub(super) unsafe extern "win64" fn map_memory(
     _cache: MEMORY_CACHING_TYPE,
     virtual_address: *mut *mut c_void,
 ) -> NTSTATUS {
-    on_adapter("DxgkCbMapMemory", Level::Passive, handle, |adapter| {
+    const NAME: &str = "DxgkCbMapMemory";
+    on_adapter(NAME, Level::Passive, handle, |adapter| {
         if in_io_space != 0 || to_user_mode != 0 || virtual_address.is_null() {
-            return STATUS_INVALID_PARAMETER;
+            return Ok(STATUS_INVALID_PARAMETER);
         }
-        let Ok(start) = u64::try_from(address.QuadPart) else { return STATUS_INVALID_PARAMETER };
+        let Ok(start) = u64::try_from(address.QuadPart) else { return Ok(STATUS_INVALID_PARAMETER) };
         let mapped = match adapter.resources().map(start, u64::from(length)) {
             Ok(mapped) => mapped,
-            Err(status) => return status,
+            Err(status) => return Ok(status),
         };
         // SAFETY: the driver passes a place for the address.
-        if unsafe { answer(virtual_address, std::ptr::with_exposed_provenance_mut(mapped)) } {
-            STATUS_SUCCESS
-        } else {
+        let told = unsafe { answer(NAME, virtual_address, std::ptr::with_exposed_provenance_mut(mapped)) };
+        if !matches!(told, Ok(true)) {
             adapter.resources().unmap(mapped);
-            STATUS_INVALID_PARAMETER
         }
+        Ok(if told? { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER })
     })
 }
 
 pub(super) unsafe extern "win64" fn unmap_memory(handle: HANDLE, virtual_address: *mut c_void) -> NTSTATUS {
     on_adapter("DxgkCbUnmapMemory", Level::Passive, handle, |adapter| {
-        if adapter.resources().unmap(virtual_address.addr()) { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
+        let known = adapter.resources().unmap(virtual_address.addr());
+        Ok(if known { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER })
     })
 }
 
@@ -78,23 +82,24 @@ fn pieces(data_type: u32, buffer: *mut c_void, offset: u32, length: u32) -> Resu
     Ok(pieces)
 }
 
+/// The driver's buffer, piece by piece, and the count of what was done.
 fn transfer(
-    adapter: &Adapter,
+    name: &'static str,
     pieces: Result<Vec<(u16, u8, usize)>, NTSTATUS>,
     length: u32,
     done: *mut u32,
-    piece: impl Fn(&Adapter, u16, u8, usize),
-) -> NTSTATUS {
+    mut piece: impl FnMut(u16, u8, usize) -> Result<(), Fault>,
+) -> Result<NTSTATUS, Bugcheck> {
     let pieces = match pieces {
         Ok(pieces) => pieces,
-        Err(status) => return status,
+        Err(status) => return Ok(status),
     };
     for (offset, size, position) in pieces {
-        piece(adapter, offset, size, position);
+        piece(offset, size, position).map_err(|fault| bad_pointer(name, fault))?;
     }
     // SAFETY: the driver passes NULL or a place for the count.
-    unsafe { answer(done, length) };
-    STATUS_SUCCESS
+    unsafe { answer(name, done, length) }?;
+    Ok(STATUS_SUCCESS)
 }
 
 pub(super) unsafe extern "win64" fn read_device_space(
@@ -105,13 +110,17 @@ pub(super) unsafe extern "win64" fn read_device_space(
     length: u32,
     read: *mut u32,
 ) -> NTSTATUS {
-    on_adapter("DxgkCbReadDeviceSpace", Level::Passive, handle, |adapter| {
+    const NAME: &str = "DxgkCbReadDeviceSpace";
+    on_adapter(NAME, Level::Passive, handle, |adapter| {
         let pieces = pieces(data_type, buffer, offset, length);
-        transfer(adapter, pieces, length, read, |adapter, offset, size, position| {
+        if pieces.is_ok() {
+            check_range(NAME, buffer.addr(), length as usize, Access::Write)?;
+        }
+        transfer(NAME, pieces, length, read, |offset, size, position| {
             let value = adapter.function().bus.config_read(offset, size).to_le_bytes();
-            let to = buffer.cast::<u8>().wrapping_add(position);
+            let value = value.get(..usize::from(size)).unwrap_or_default();
             // SAFETY: the driver's buffer has `length` bytes, which the pieces do not exceed.
-            unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), to, usize::from(size)) };
+            unsafe { guarded::write_bytes(buffer.cast::<u8>().wrapping_add(position), value) }
         })
     })
 }
@@ -124,14 +133,20 @@ pub(super) unsafe extern "win64" fn write_device_space(
     length: u32,
     written: *mut u32,
 ) -> NTSTATUS {
-    on_adapter("DxgkCbWriteDeviceSpace", Level::Passive, handle, |adapter| {
+    const NAME: &str = "DxgkCbWriteDeviceSpace";
+    on_adapter(NAME, Level::Passive, handle, |adapter| {
         let pieces = pieces(data_type, buffer, offset, length);
-        transfer(adapter, pieces, length, written, |adapter, offset, size, position| {
+        if pieces.is_ok() {
+            check_range(NAME, buffer.addr(), length as usize, Access::Read)?;
+            // Nothing is written to the device from a buffer that ends too soon.
+            guarded::probe(buffer.cast(), length as usize).map_err(|fault| bad_pointer(NAME, fault))?;
+        }
+        transfer(NAME, pieces, length, written, |offset, size, position| {
             let mut value = [0; 4];
-            let from = buffer.cast::<u8>().wrapping_add(position);
-            // SAFETY: the driver's buffer has `length` bytes, which the pieces do not exceed.
-            unsafe { std::ptr::copy_nonoverlapping(from, value.as_mut_ptr(), usize::from(size)) };
+            let piece = value.get_mut(..usize::from(size)).unwrap_or_default();
+            guarded::read_bytes(buffer.cast::<u8>().wrapping_add(position), piece)?;
             adapter.function().bus.config_write(offset, size, u32::from_le_bytes(value));
+            Ok(())
         })
     })
 }

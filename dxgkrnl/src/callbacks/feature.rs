@@ -7,7 +7,7 @@ use wddm_ddi::types::*;
 
 use crate::machine::FeaturePolicy;
 
-use super::{Level, answer, argument, bad_argument, no_reference, on_adapter};
+use super::{Level, answer, argument, named_adapter, no_reference, on_adapter, on_driver};
 
 /// Version 1 of every feature is what the system knows.
 const FEATURE_VERSION: DXGK_FEATURE_VERSION = 1;
@@ -17,20 +17,21 @@ pub(super) unsafe extern "win64" fn query_services(
     service: DXGK_SERVICES,
     interface: *mut INTERFACE,
 ) -> NTSTATUS {
-    on_adapter("DxgkCbQueryServices", Level::Passive, handle, |adapter| {
+    const NAME: &str = "DxgkCbQueryServices";
+    on_adapter(NAME, Level::Passive, handle, |adapter| {
         if interface.is_null() || !interface.is_aligned() {
-            return STATUS_INVALID_PARAMETER;
+            return Ok(STATUS_INVALID_PARAMETER);
         }
         if service != DXGK_SERVICES::DxgkServicesFeature {
-            return STATUS_NOT_SUPPORTED;
+            return Ok(STATUS_NOT_SUPPORTED);
         }
-        // SAFETY: every interface begins with size and version, which the driver has filled in.
-        let [size, version] = unsafe { interface.cast::<[u16; 2]>().read() };
+        // SAFETY: every interface begins with size and version; numbers, which any bytes are.
+        let [size, version] = unsafe { argument(NAME, interface.cast::<[u16; 2]>()) }?;
         if version != DXGK_FEATURE_INTERFACE_VERSION_1 {
-            return STATUS_NOT_SUPPORTED;
+            return Ok(STATUS_NOT_SUPPORTED);
         }
         if usize::from(size) < size_of::<DXGK_FEATURE_INTERFACE>() {
-            return STATUS_BUFFER_TOO_SMALL;
+            return Ok(STATUS_BUFFER_TOO_SMALL);
         }
         let answered = DXGK_FEATURE_INTERFACE {
             Size: size_of::<DXGK_FEATURE_INTERFACE>() as u16,
@@ -42,19 +43,22 @@ pub(super) unsafe extern "win64" fn query_services(
             QueryFeatureInterface: Some(query_feature_interface),
         };
         // SAFETY: the driver said that the place has the size of the interface.
-        unsafe { answer(interface.cast(), answered) };
-        STATUS_SUCCESS
+        unsafe { answer(NAME, interface.cast(), answered) }?;
+        Ok(STATUS_SUCCESS)
     })
 }
 
 unsafe extern "win64" fn is_feature_enabled2(handle: HANDLE, args: *mut DXGKARGCB_ISFEATUREENABLED2) -> NTSTATUS {
     const NAME: &str = "IsFeatureEnabled";
     on_adapter(NAME, Level::Passive, handle, |adapter| {
-        // SAFETY: the driver passes the structure, or NULL.
-        let Ok(mut asked) = (unsafe { argument(NAME, args) }) else { return STATUS_INVALID_PARAMETER };
+        if args.is_null() || !args.is_aligned() {
+            return Ok(STATUS_INVALID_PARAMETER);
+        }
+        // SAFETY: numbers and an address, which any bytes are.
+        let mut asked = unsafe { argument(NAME, args) }?;
         let decision = adapter.feature(asked.FeatureId);
         if !decision.known {
-            return STATUS_INVALID_PARAMETER;
+            return Ok(STATUS_INVALID_PARAMETER);
         }
         asked.Result.Version = if decision.enabled { FEATURE_VERSION } else { 0 };
         asked.Result.Bits = DXGK_ISFEATUREENABLED_RESULT_Bits::new()
@@ -63,8 +67,8 @@ unsafe extern "win64" fn is_feature_enabled2(handle: HANDLE, args: *mut DXGKARGC
             .with_SupportedByDriver(decision.supported_by_driver)
             .with_SupportedOnCurrentConfig(decision.supported_on_current_config);
         // SAFETY: the structure was read from there.
-        unsafe { answer(args, asked) };
-        STATUS_SUCCESS
+        unsafe { answer(NAME, args, asked) }?;
+        Ok(STATUS_SUCCESS)
     })
 }
 
@@ -74,25 +78,28 @@ unsafe extern "win64" fn query_feature_interface(
 ) -> NTSTATUS {
     const NAME: &str = "QueryFeatureInterface";
     on_adapter(NAME, Level::Passive, handle, |adapter| {
-        // SAFETY: the driver passes the structure, or NULL.
-        let Ok(mut asked) = (unsafe { argument(NAME, args) }) else { return STATUS_INVALID_PARAMETER };
+        if args.is_null() || !args.is_aligned() {
+            return Ok(STATUS_INVALID_PARAMETER);
+        }
+        // SAFETY: numbers and an address, which any bytes are.
+        let mut asked = unsafe { argument(NAME, args) }?;
         let native_fence = asked.FeatureId == DXGK_FEATURE_ID::DXGK_FEATURE_NATIVE_FENCE;
         if !native_fence || asked.Version != FEATURE_VERSION || !adapter.feature(asked.FeatureId).enabled {
-            return STATUS_UNSUCCESSFUL;
+            return Ok(STATUS_UNSUCCESSFUL);
         }
         let size = size_of::<DXGKCBINT_FEATURE_NATIVEFENCE_1>();
         if usize::from(asked.InterfaceSize) < size {
-            return STATUS_BUFFER_TOO_SMALL;
+            return Ok(STATUS_BUFFER_TOO_SMALL);
         }
         let table = DXGKCBINT_FEATURE_NATIVEFENCE_1 { GetOSCaps: Some(os_caps_of(&adapter.machine.config().features)) };
         // SAFETY: the driver passes NULL or a place of the size it said.
-        if !unsafe { answer(asked.Interface.cast(), table) } {
-            return STATUS_INVALID_PARAMETER;
+        if !unsafe { answer(NAME, asked.Interface.cast(), table) }? {
+            return Ok(STATUS_INVALID_PARAMETER);
         }
         asked.InterfaceSize = size as u16;
         // SAFETY: the structure was read from there.
-        unsafe { answer(args, asked) };
-        STATUS_SUCCESS
+        unsafe { answer(NAME, args, asked) }?;
+        Ok(STATUS_SUCCESS)
     })
 }
 
@@ -112,30 +119,36 @@ unsafe extern "win64" fn get_os_caps<const OPTIMIZED: bool, const INTRA_GPU: boo
     let answered = DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1::new()
         .with_SupportOptimizedDefaultFenceType(OPTIMIZED)
         .with_SupportIntraGpuFenceType(INTRA_GPU);
-    // SAFETY: the driver passes NULL or a place for the flags.
-    if unsafe { answer(caps, answered) } { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
+    const NAME: &str = "GetOSCaps";
+    on_driver(NAME, Level::Passive, |_| {
+        // SAFETY: the driver passes NULL or a place for the flags.
+        let told = unsafe { answer(NAME, caps, answered) }?;
+        Ok(if told { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER })
+    })
 }
 
 pub(super) unsafe extern "win64" fn is_feature_enabled(args: *mut DXGKARGCB_ISFEATUREENABLED) -> NTSTATUS {
     const NAME: &str = "DxgkCbIsFeatureEnabled";
-    // SAFETY: the driver passes the structure, or NULL.
-    let Ok(mut asked) = (unsafe { argument(NAME, args) }) else { bad_argument(NAME) };
-    on_adapter(NAME, Level::Passive, asked.DeviceHandle, |adapter| {
+    on_driver(NAME, Level::Passive, |driver| {
+        // SAFETY: numbers and a handle, which any bytes are.
+        let mut asked = unsafe { argument(NAME, args) }?;
+        let adapter = named_adapter(NAME, driver, asked.DeviceHandle)?;
         asked.Enabled = u8::from(adapter.feature(asked.FeatureId).enabled);
         // SAFETY: the structure was read from there.
-        unsafe { answer(args, asked) };
-        STATUS_SUCCESS
+        unsafe { answer(NAME, args, asked) }?;
+        Ok(STATUS_SUCCESS)
     })
 }
 
 pub(super) unsafe extern "win64" fn query_feature_support(args: *mut DXGKARGCB_QUERYFEATURESUPPORT) -> NTSTATUS {
     const NAME: &str = "DxgkCbQueryFeatureSupport";
-    // SAFETY: the driver passes the structure, or NULL.
-    let Ok(mut asked) = (unsafe { argument(NAME, args) }) else { bad_argument(NAME) };
-    on_adapter(NAME, Level::Passive, asked.DeviceHandle, |adapter| {
+    on_driver(NAME, Level::Passive, |driver| {
+        // SAFETY: numbers and a handle, which any bytes are.
+        let mut asked = unsafe { argument(NAME, args) }?;
+        let adapter = named_adapter(NAME, driver, asked.DeviceHandle)?;
         asked.Enabled = u8::from(adapter.offer_feature(asked.FeatureId, asked.DriverSupportState));
         // SAFETY: the structure was read from there.
-        unsafe { answer(args, asked) };
-        STATUS_SUCCESS
+        unsafe { answer(NAME, args, asked) }?;
+        Ok(STATUS_SUCCESS)
     })
 }

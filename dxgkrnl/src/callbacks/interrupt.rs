@@ -7,11 +7,11 @@ use wddm_ddi::km::{DXGKARGCB_NOTIFY_INTERRUPT_DATA, PKSYNCHRONIZE_ROUTINE};
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-use super::{Level, answer, argument, on_adapter, on_driver};
+use super::{Level, answer, argument, named_adapter, on_adapter, on_driver};
 use crate::verifier::Bugcheck;
 
 pub(super) unsafe extern "win64" fn queue_dpc(handle: HANDLE) -> BOOLEAN {
-    on_adapter("DxgkCbQueueDpc", Level::Any, handle, |adapter| BOOLEAN::from(adapter.interrupts().queue_dpc()))
+    on_adapter("DxgkCbQueueDpc", Level::Any, handle, |adapter| Ok(BOOLEAN::from(adapter.interrupts().queue_dpc())))
 }
 
 /// Runs the routine as the interrupt routine runs. While StartDevice runs the interrupt is not connected yet, and there is
@@ -23,13 +23,14 @@ pub(super) unsafe extern "win64" fn synchronize_execution(
     message: u32,
     result: *mut BOOLEAN,
 ) -> NTSTATUS {
-    on_adapter("DxgkCbSynchronizeExecution", Level::UpToDispatch, handle, |adapter| {
-        let Some(routine) = routine else { return STATUS_INVALID_PARAMETER };
+    const NAME: &str = "DxgkCbSynchronizeExecution";
+    on_adapter(NAME, Level::UpToDispatch, handle, |adapter| {
+        let Some(routine) = routine else { return Ok(STATUS_INVALID_PARAMETER) };
         if result.is_null() || message >= u32::from(adapter.function().vectors) {
-            return STATUS_INVALID_PARAMETER;
+            return Ok(STATUS_INVALID_PARAMETER);
         }
         if !adapter.interrupts().is_connected() {
-            return STATUS_DEVICE_NOT_READY;
+            return Ok(STATUS_DEVICE_NOT_READY);
         }
         let value = adapter.at_device_level(|| {
             adapter.miniport.call_at_device_level("routine of DxgkCbSynchronizeExecution", || {
@@ -38,25 +39,21 @@ pub(super) unsafe extern "win64" fn synchronize_execution(
             })
         });
         // SAFETY: the driver passes a place for the result.
-        unsafe { answer(result, value) };
-        STATUS_SUCCESS
+        unsafe { answer(NAME, result, value) }?;
+        Ok(STATUS_SUCCESS)
     })
 }
 
 pub(super) unsafe extern "win64" fn notify_interrupt(handle: HANDLE, data: *const DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
     const NAME: &str = "DxgkCbNotifyInterrupt";
     on_driver(NAME, Level::Device, |driver| {
-        let Some(adapter) = super::adapter_of(driver, handle) else {
-            return Err(Bugcheck::fatal(format!(
-                "{NAME} with device handle {handle:p}, which this driver was not given"
-            )));
-        };
+        let adapter = named_adapter(NAME, driver, handle)?;
         if !adapter.interrupts().is_held_here() {
             return Err(Bugcheck::fatal(format!(
                 "{NAME} outside the interrupt routine and DxgkCbSynchronizeExecution of its adapter"
             )));
         }
-        // SAFETY: the driver passes the structure, or NULL.
+        // SAFETY: numbers, handles and addresses, which any bytes are.
         let data = unsafe { argument(NAME, data) }?;
         adapter.interrupts().count_notification(data.InterruptType.0);
         // SAFETY: the driver filled the arm of its type, as the contract asks.
@@ -75,5 +72,6 @@ pub(super) unsafe extern "win64" fn notify_dpc(handle: HANDLE) {
         if let Some(scheduler) = adapter.scheduler() {
             scheduler.notify_dpc();
         }
+        Ok(())
     });
 }

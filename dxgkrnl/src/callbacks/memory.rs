@@ -9,7 +9,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-use super::{Level, adapters_of, answer, argument, on_adapter, on_driver};
+use super::{Level, adapters_of, answer, argument, named_adapter, on_adapter, on_driver};
 use crate::adapter::Adapter;
 use crate::loader::Driver;
 use crate::machine::lock;
@@ -30,7 +30,7 @@ fn find(driver: &Arc<Driver>, data: &DXGKARGCB_GETHANDLEDATA) -> Option<(Arc<Ada
 pub(super) unsafe extern "win64" fn get_handle_data(data: *const DXGKARGCB_GETHANDLEDATA) -> *mut c_void {
     const NAME: &str = "DxgkCbGetHandleData";
     on_driver(NAME, Level::UpToApc, |driver| {
-        // SAFETY: the driver passes the structure, or NULL.
+        // SAFETY: numbers, handles and addresses, which any bytes are.
         let data = unsafe { argument(NAME, data) }?;
         Ok(find(driver, &data).map_or(std::ptr::null_mut(), |(_, found)| found))
     })
@@ -42,12 +42,12 @@ pub(super) unsafe extern "win64" fn acquire_handle_data(
 ) -> *mut c_void {
     const NAME: &str = "DxgkCbAcquireHandleData";
     on_driver(NAME, Level::UpToApc, |driver| {
-        // SAFETY: the driver passes the structure, or NULL.
+        // SAFETY: numbers, handles and addresses, which any bytes are.
         let data = unsafe { argument(NAME, data) }?;
         let Some((adapter, found)) = find(driver, &data) else { return Ok(std::ptr::null_mut()) };
         let token = NEXT_RELEASE.fetch_add(0x10, Ordering::Relaxed);
         // SAFETY: the driver passes NULL or a place for the handle.
-        if !unsafe { answer(release, core::ptr::without_provenance_mut(token)) } {
+        if !unsafe { answer(NAME, release, core::ptr::without_provenance_mut(token)) }? {
             return Err(Bugcheck::fatal(format!("{NAME} without a place for the release handle")));
         }
         lock(&adapter.acquired).insert(token);
@@ -74,28 +74,31 @@ pub(super) unsafe extern "win64" fn allocate_contiguous_memory(
 ) -> NTSTATUS {
     const NAME: &str = "DxgkCbAllocateContiguousMemory";
     on_adapter(NAME, Level::UpToApc, handle, |adapter| {
-        // SAFETY: the driver passes the structure, or NULL.
-        let Ok(mut asked) = (unsafe { argument(NAME, args) }) else { return STATUS_INVALID_PARAMETER };
+        if args.is_null() || !args.is_aligned() {
+            return Ok(STATUS_INVALID_PARAMETER);
+        }
+        // SAFETY: numbers, handles and addresses, which any bytes are.
+        let mut asked = unsafe { argument(NAME, args) }?;
         let size = asked.NumberOfBytes as u64;
         let boundary = asked.BoundaryAddressMultiple.QuadPart as u64;
         if size == 0 || (boundary != 0 && (!boundary.is_power_of_two() || boundary < size)) {
-            return STATUS_INVALID_PARAMETER;
+            return Ok(STATUS_INVALID_PARAMETER);
         }
         // Aligned to its size rounded up, a block crosses no boundary that it fits in.
         let align = if boundary == 0 { Some(PAGE_SIZE) } else { size.checked_next_power_of_two() };
         let Some(pages) = align.and_then(|align| adapter.machine.ram().allocate(size, align.max(PAGE_SIZE))) else {
-            return STATUS_NO_MEMORY;
+            return Ok(STATUS_NO_MEMORY);
         };
         let lowest = asked.LowestAcceptableAddress.QuadPart as u64;
         let highest = asked.HighestAcceptableAddress.QuadPart as u64;
         if pages.address() < lowest || pages.address() + pages.len() - 1 > highest {
-            return STATUS_NO_MEMORY;
+            return Ok(STATUS_NO_MEMORY);
         }
         asked.pMemory = pages.kernel_address().as_ptr().cast();
         asked.hMemoryHandle = core::ptr::without_provenance_mut(adapter.resources().keep(pages));
         // SAFETY: the structure was read from there.
-        unsafe { answer(args, asked) };
-        STATUS_SUCCESS
+        unsafe { answer(NAME, args, asked) }?;
+        Ok(STATUS_SUCCESS)
     })
 }
 
@@ -105,13 +108,9 @@ pub(super) unsafe extern "win64" fn free_contiguous_memory(
 ) -> NTSTATUS {
     const NAME: &str = "DxgkCbFreeContiguousMemory";
     on_driver(NAME, Level::UpToApc, |driver| {
-        // SAFETY: the driver passes the structure, or NULL.
+        // SAFETY: numbers, handles and addresses, which any bytes are.
         let memory = unsafe { argument(NAME, args) }?.hMemoryHandle.addr();
-        let Some(adapter) = super::adapter_of(driver, handle) else {
-            return Err(Bugcheck::fatal(format!(
-                "{NAME} with device handle {handle:p}, which this driver was not given"
-            )));
-        };
+        let adapter = named_adapter(NAME, driver, handle)?;
         if adapter.resources().release(memory) {
             return Ok(STATUS_SUCCESS);
         }

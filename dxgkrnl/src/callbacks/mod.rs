@@ -1,3 +1,4 @@
+// UNSAFETY: raw arguments of callbacks.
 //! DXGKRNL_INTERFACE: what a driver may ask of the system, with the IRQL and handle checks of each callback.
 //!
 //! A callback that breaks a rule stops the machine and does not return to the driver, see [`driver_call`].
@@ -21,9 +22,11 @@ use wddm_ddi::types::HANDLE;
 
 use crate::adapter::Adapter;
 use crate::driver_call;
+use crate::fault::{Access, By, Fault, guarded};
 use crate::irql::{self, DEVICE_LEVEL};
 use crate::loader::Driver;
-use crate::verifier::{Bugcheck, Verifier};
+use crate::verifier::Bugcheck;
+use crate::verifier::pool::Owned;
 
 /// Device handles are numbers that no address has.
 static NEXT_HANDLE: AtomicUsize = AtomicUsize::new(0xdad0_0000_0000_0010);
@@ -83,64 +86,104 @@ impl Level {
 }
 
 /// Runs a callback that names its adapter.
-fn on_adapter<R>(name: &'static str, level: Level, handle: HANDLE, body: impl FnOnce(&Arc<Adapter>) -> R) -> R {
-    on_driver(name, level, |driver| match adapter_of(driver, handle) {
-        Some(adapter) => Ok(body(&adapter)),
-        None => Err(Bugcheck::fatal(format!("{name} with device handle {handle:p}, which this driver was not given"))),
+fn on_adapter<R>(
+    name: &'static str,
+    level: Level,
+    handle: HANDLE,
+    body: impl FnOnce(&Arc<Adapter>) -> Result<R, Bugcheck>,
+) -> R {
+    on_driver(name, level, |driver| body(&named_adapter(name, driver, handle)?))
+}
+
+/// The adapter that a driver names by its device handle.
+fn named_adapter(name: &'static str, driver: &Arc<Driver>, handle: HANDLE) -> Result<Arc<Adapter>, Bugcheck> {
+    adapter_of(driver, handle).ok_or_else(|| {
+        Bugcheck::fatal(format!("{name} with device handle {handle:p}, which this driver was not given"))
     })
 }
 
 /// Runs a callback; a bugcheck it answers with, or one raised meanwhile, ends the driver's call.
 fn on_driver<R>(name: &'static str, level: Level, body: impl FnOnce(&Arc<Driver>) -> Result<R, Bugcheck>) -> R {
     match driver_call::on_host_stack(|| attempt(name, level, body)) {
-        Some(result) => result,
-        None => driver_call::abandon(name),
+        Ok(result) => result,
+        // Back on the driver's stack, where the instruction that called can be found.
+        Err(Some(bugcheck)) => driver_call::stop(bugcheck),
+        Err(None) => driver_call::abandon(name),
     }
 }
 
-fn attempt<R>(name: &'static str, level: Level, body: impl FnOnce(&Arc<Driver>) -> Result<R, Bugcheck>) -> Option<R> {
-    let driver = driver_call::current()?;
+/// An error without a bugcheck means that the machine has stopped already, or that no driver called.
+fn attempt<R>(
+    name: &'static str,
+    level: Level,
+    body: impl FnOnce(&Arc<Driver>) -> Result<R, Bugcheck>,
+) -> Result<R, Option<Bugcheck>> {
+    let driver = driver_call::current().ok_or(None)?;
     let verifier = driver.verifier();
     if verifier.is_stopped() {
-        return None;
+        return Err(None);
     }
     if let Err(rule) = level.allows(irql::current()) {
         let at = u64::from(irql::current());
         let reason = format!("{name} called at IRQL {at}; {rule} is required");
-        verifier.raise(Bugcheck::new(Bugcheck::DRIVER_IRQL_NOT_LESS_OR_EQUAL, [0, at, 0, 0], reason));
-        return None;
+        return Err(Some(Bugcheck::new(Bugcheck::DRIVER_IRQL_NOT_LESS_OR_EQUAL, [0, at, 0, 0], reason)));
     }
-    match catch_unwind(AssertUnwindSafe(|| body(&driver))) {
-        Ok(Ok(result)) => (!verifier.is_stopped()).then_some(result),
-        Ok(Err(bugcheck)) => {
-            verifier.raise(bugcheck);
-            None
-        }
-        Err(_) => {
-            verifier.raise(Bugcheck::fatal(format!("internal error in {name}")));
-            None
-        }
+    let result = match catch_unwind(AssertUnwindSafe(|| body(&driver))) {
+        Ok(result) => result.map_err(Some)?,
+        Err(_) => return Err(Some(Bugcheck::fatal(format!("internal error in {name}")))),
+    };
+    if verifier.is_stopped() { Err(None) } else { Ok(result) }
+}
+
+/// What is wrong with a range that a driver passed to a service, as far as its pool can tell.
+fn check_range(name: &str, address: usize, bytes: usize, access: Access) -> Result<(), Bugcheck> {
+    let Some(driver) = driver_call::current() else { return Ok(()) };
+    let Some((wrong, owned)) = driver.pool().check_range(address, bytes) else { return Ok(()) };
+    let code = match owned {
+        Owned::Freed { .. } => Bugcheck::PAGE_FAULT_IN_FREED_SPECIAL_POOL,
+        Owned::Outside { .. } => Bugcheck::PAGE_FAULT_BEYOND_END_OF_ALLOCATION,
+    };
+    let driver = driver.name();
+    let reason =
+        format!("{name} with a pointer of driver {driver} to {bytes} bytes at {address:#x}, which reach {owned}");
+    Err(Bugcheck::new(code, [wrong as u64, access.parameter(), 0, 0], reason))
+}
+
+/// The bugcheck for a driver's pointer that could not be followed.
+pub(crate) fn bad_pointer(name: &str, fault: Fault) -> Bugcheck {
+    match driver_call::current() {
+        Some(driver) => fault.bugcheck(By::Service(name), &driver, irql::current()),
+        None => Bugcheck::fatal(format!("{name} with a bad pointer outside a driver call")),
     }
 }
 
 /// Reads a structure that a driver passed by address.
 ///
 /// # Safety
-/// Unless NULL, the address holds a `T`.
+/// Any bytes are a `T`.
 unsafe fn argument<T: Copy>(name: &'static str, address: *const T) -> Result<T, Bugcheck> {
     if address.is_null() || !address.is_aligned() {
-        return Err(Bugcheck::fatal(format!("{name} with argument pointer {address:p}")));
+        let driver = driver_call::current();
+        let driver = driver.as_ref().map_or("?", |driver| driver.name());
+        return Err(Bugcheck::fatal(format!("{name} with argument pointer {address:p} of driver {driver}")));
     }
-    // SAFETY: the caller vouches for the contents.
-    Ok(unsafe { address.read() })
+    check_range(name, address.addr(), size_of::<T>(), Access::Read)?;
+    // SAFETY: the caller vouches for the type.
+    unsafe { guarded::read(address) }.map_err(|fault| bad_pointer(name, fault))
 }
 
-/// Stops the machine of the calling driver for an argument pointer that is no pointer.
-fn bad_argument(name: &'static str) -> ! {
-    if let Some(verifier) = Verifier::current() {
-        verifier.raise(Bugcheck::fatal(format!("{name} with a NULL or unaligned argument pointer")));
+/// Writes an answer where the driver wants it; false if the place is NULL or unaligned.
+///
+/// # Safety
+/// The driver passed the address as a place for a `T`.
+unsafe fn answer<T: Copy>(name: &'static str, address: *mut T, value: T) -> Result<bool, Bugcheck> {
+    if address.is_null() || !address.is_aligned() {
+        return Ok(false);
     }
-    driver_call::abandon(name)
+    check_range(name, address.addr(), size_of::<T>(), Access::Write)?;
+    // SAFETY: the caller vouches for the place.
+    unsafe { guarded::write(address, value) }.map_err(|fault| bad_pointer(name, fault))?;
+    Ok(true)
 }
 
 /// The table for one adapter.
@@ -172,19 +215,6 @@ pub(crate) fn interface(handle: HANDLE) -> DXGKRNL_INTERFACE {
     interface.DxgkCbSetPowerComponentIdle = Some(scheduling::set_power_component_idle);
     interface.DxgkCbCompleteFStateTransition = Some(scheduling::complete_f_state_transition);
     interface
-}
-
-/// Writes an answer where the driver wants it, if that is a usable place.
-///
-/// # Safety
-/// Unless NULL, the address has room for a `T`.
-unsafe fn answer<T>(address: *mut T, value: T) -> bool {
-    if address.is_null() || !address.is_aligned() {
-        return false;
-    }
-    // SAFETY: the caller vouches for the place.
-    unsafe { address.write(value) };
-    true
 }
 
 /// Interfaces handed to drivers live as long as the machine, so their reference counts decide nothing.

@@ -5,15 +5,17 @@ use wddm_ddi::km::{DXGKARGCB_DISCONNECTDOORBELL, DXGKARGCB_INVALIDATEHWCONTEXT};
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
-use super::{Level, adapters_of, argument, bad_argument, on_adapter, on_driver};
+use super::{Level, adapters_of, argument, named_adapter, on_adapter, on_driver};
 
 pub(super) unsafe extern "win64" fn invalidate_hw_context(data: *const DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS {
     const NAME: &str = "DxgkCbInvalidateHwContext";
-    // SAFETY: the driver passes the structure, or NULL.
-    let Ok(data) = (unsafe { argument(NAME, data) }) else { bad_argument(NAME) };
-    on_adapter(NAME, Level::Passive, data.hAdapter, |adapter| match adapter.scheduler() {
-        Some(scheduler) => scheduler.invalidate_hw_context(&data),
-        None => STATUS_INVALID_PARAMETER,
+    on_driver(NAME, Level::Passive, |driver| {
+        // SAFETY: handles, which any bytes are.
+        let data = unsafe { argument(NAME, data) }?;
+        Ok(match named_adapter(NAME, driver, data.hAdapter)?.scheduler() {
+            Some(scheduler) => scheduler.invalidate_hw_context(&data),
+            None => STATUS_INVALID_PARAMETER,
+        })
     })
 }
 
@@ -21,7 +23,7 @@ pub(super) unsafe extern "win64" fn invalidate_hw_context(data: *const DXGKARGCB
 pub(super) unsafe extern "win64" fn disconnect_doorbell(args: *const DXGKARGCB_DISCONNECTDOORBELL) -> NTSTATUS {
     const NAME: &str = "DxgkCbDisconnectDoorbell";
     on_driver(NAME, Level::Passive, |driver| {
-        // SAFETY: the driver passes the structure, or NULL.
+        // SAFETY: handles and numbers, which any bytes are.
         let args = unsafe { argument(NAME, args) }?;
         let answers = adapters_of(driver).into_iter().filter_map(|adapter| {
             let status = adapter.scheduler()?.disconnect_doorbell(&args);
@@ -33,7 +35,7 @@ pub(super) unsafe extern "win64" fn disconnect_doorbell(args: *const DXGKARGCB_D
 
 fn power_component(name: &'static str, handle: HANDLE, component: u32) -> NTSTATUS {
     on_adapter(name, Level::UpToDispatch, handle, |adapter| {
-        if adapter.power().exists(component) { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
+        Ok(if adapter.power().exists(component) { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER })
     })
 }
 
@@ -49,5 +51,6 @@ pub(super) unsafe extern "win64" fn complete_f_state_transition(handle: HANDLE, 
     on_adapter("DxgkCbCompleteFStateTransition", Level::UpToDispatch, handle, |adapter| {
         // No transition is ever asked for, so there is none to complete.
         adapter.machine.verifier().log(format!("DxgkCbCompleteFStateTransition({component}) without a transition"));
+        Ok(())
     });
 }

@@ -1,9 +1,13 @@
+// UNSAFETY: kernel services with raw arguments.
 //! What this kernel exports to driver images: the services of `ntoskrnl.exe`, found by name.
 //!
 //! The I/O functions here serve one purpose, the registration of a miniport: `displib` opens the device of the graphics kernel and
 //! asks it for DxgkInitialize by an internal control request.
 
+use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use wddm_ddi::nt::IOCTL_VIDEO_DDI_FUNC_REGISTER;
 use wddm_ddi::status::{
@@ -12,13 +16,20 @@ use wddm_ddi::status::{
 };
 use wddm_ddi::types::*;
 
+use crate::driver_call;
+use crate::fault::{Fault, guarded};
+use crate::machine::lock;
 use crate::nt;
+use crate::verifier::Bugcheck;
 
 /// Module that drivers import from.
 pub(crate) const KERNEL: &str = "ntoskrnl.exe";
 
 const SERVICE: &str = "\\Registry\\Machine\\System\\CurrentControlSet\\Services\\DXGKrnl";
 const DEVICE: &str = "\\Device\\DxgKrnl";
+
+/// Longest counted string in 16-bit units.
+const LONGEST_STRING: usize = 0x7fff;
 
 /// Stands for the device object of the graphics kernel; only its address counts.
 static GRAPHICS_KERNEL_DEVICE: u8 = 0;
@@ -33,6 +44,12 @@ pub(crate) fn resolve(module: &str, name: &str) -> Option<usize> {
     // DxgkInitialize is no export: drivers reach it through their copy of displib.
     let service = if name == "DxgkInitialize" { None } else { nt::IMPORTS.address_of(name) };
     service.or_else(|| EXPORTS.iter().find(|(export, _)| *export == name).map(|(_, address)| address()))
+}
+
+/// Name of the service whose code begins at this address.
+pub(crate) fn service_at(address: usize) -> Option<&'static str> {
+    let export = || EXPORTS.iter().find(|(_, export)| export() == address).map(|(name, _)| *name);
+    nt::IMPORTS.name_of(address).or_else(export)
 }
 
 type Export = (&'static str, fn() -> usize);
@@ -52,21 +69,24 @@ const EXPORTS: &[Export] = &[
     ("ObfDereferenceObject", || obf_dereference_object as *const () as usize),
 ];
 
+// The C library's functions make no assumption about the addresses, and run on the driver's stack: a bad address faults there, and the
+// call of the driver ends.
+
 unsafe extern "win64" fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
     // SAFETY: the driver promises two separate ranges of this length.
-    unsafe { to.copy_from_nonoverlapping(from, bytes) };
+    unsafe { libc::memcpy(to.cast(), from.cast(), bytes) };
     to
 }
 
 unsafe extern "win64" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
     // SAFETY: the driver promises two ranges of this length.
-    unsafe { to.copy_from(from, bytes) };
+    unsafe { libc::memmove(to.cast(), from.cast(), bytes) };
     to
 }
 
 unsafe extern "win64" fn memset(to: *mut u8, value: i32, bytes: usize) -> *mut u8 {
     // SAFETY: the driver promises a writable range of this length.
-    unsafe { to.write_bytes(value as u8, bytes) };
+    unsafe { libc::memset(to.cast(), value, bytes) };
     to
 }
 
@@ -75,40 +95,46 @@ unsafe extern "win64" fn memcmp(a: *const u8, b: *const u8, bytes: usize) -> i32
     unsafe { libc::memcmp(a.cast(), b.cast(), bytes) }
 }
 
+/// Stops the machine if the driver's pointer was bad.
+fn good<T>(service: &'static str, result: Result<T, Fault>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(fault) => driver_call::stop_for_pointer(service, fault),
+    }
+}
+
 unsafe extern "win64" fn rtl_init_unicode_string(string: *mut UNICODE_STRING, text: *const u16) {
     let mut length = 0_usize;
     if !text.is_null() {
         let mut unit = text;
-        // SAFETY: the driver promises terminated text, and the end has not been reached.
-        while unsafe { unit.read() } != 0 {
+        // SAFETY: a number, which any bytes are.
+        while length <= LONGEST_STRING && good("RtlInitUnicodeString", unsafe { guarded::read(unit) }) != 0 {
             length += 1;
             unit = unit.wrapping_add(1);
         }
     }
     let bytes = u16::try_from(length * 2).unwrap_or(u16::MAX - 3);
     let terminated = if text.is_null() { 0 } else { bytes.saturating_add(2) };
+    let value = UNICODE_STRING { Length: bytes, MaximumLength: terminated, Buffer: text.cast_mut() };
     // SAFETY: the driver passes a string to initialise.
-    unsafe { string.write(UNICODE_STRING { Length: bytes, MaximumLength: terminated, Buffer: text.cast_mut() }) };
+    good("RtlInitUnicodeString", unsafe { guarded::write(string, value) });
 }
 
-/// The text of a counted string; `None` if it is NULL.
-///
-/// # Safety
-/// `string` is NULL or a valid string of the driver.
-unsafe fn text_of(string: *const UNICODE_STRING) -> Option<String> {
-    // SAFETY: the caller's promise.
-    let string = unsafe { string.as_ref() }?;
+/// The text of a counted string; `None` if it has none.
+fn text_of(service: &'static str, string: *const UNICODE_STRING) -> Option<String> {
+    // SAFETY: numbers and an address, which any bytes are.
+    let string = good(service, unsafe { guarded::read(string) });
     if string.Buffer.is_null() {
         return None;
     }
-    // SAFETY: a valid string has `Length` bytes at `Buffer`.
-    let units = unsafe { std::slice::from_raw_parts(string.Buffer, usize::from(string.Length / 2)) };
-    Some(String::from_utf16_lossy(units))
+    let mut bytes = vec![0; usize::from(string.Length & !1)];
+    good(service, guarded::read_bytes(string.Buffer.cast(), &mut bytes));
+    let units: Vec<u16> = bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
+    Some(String::from_utf16_lossy(&units))
 }
 
 unsafe extern "win64" fn zw_load_driver(service: *mut UNICODE_STRING) -> NTSTATUS {
-    // SAFETY: the driver passes a valid string.
-    match unsafe { text_of(service) } {
+    match text_of("ZwLoadDriver", service) {
         Some(name) if name.eq_ignore_ascii_case(SERVICE) => STATUS_IMAGE_ALREADY_LOADED,
         Some(_) => STATUS_OBJECT_NAME_NOT_FOUND,
         None => STATUS_INVALID_PARAMETER,
@@ -121,20 +147,21 @@ unsafe extern "win64" fn io_get_device_object_pointer(
     file: *mut *mut c_void,
     device: *mut *mut c_void,
 ) -> NTSTATUS {
-    // SAFETY: the driver passes a valid string.
-    let known = unsafe { text_of(name) }.is_some_and(|name| name.eq_ignore_ascii_case(DEVICE));
+    const NAME: &str = "IoGetDeviceObjectPointer";
+    let known = text_of(NAME, name).is_some_and(|name| name.eq_ignore_ascii_case(DEVICE));
     if !known {
         return STATUS_OBJECT_NAME_NOT_FOUND;
     }
     // SAFETY: the driver passes a place for the answer.
-    unsafe { file.write((&raw const GRAPHICS_KERNEL_FILE).cast_mut().cast()) };
+    good(NAME, unsafe { guarded::write(file, (&raw const GRAPHICS_KERNEL_FILE).cast_mut().cast()) });
     // SAFETY: as above.
-    unsafe { device.write((&raw const GRAPHICS_KERNEL_DEVICE).cast_mut().cast()) };
+    good(NAME, unsafe { guarded::write(device, (&raw const GRAPHICS_KERNEL_DEVICE).cast_mut().cast()) });
     STATUS_SUCCESS
 }
 
 /// KEVENT as far as it is used here: the second word is the signal state. [wdm: KEVENT]
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct Event {
     header: u32,
     signal: u32,
@@ -143,25 +170,33 @@ struct Event {
 
 /// [wdm: IO_STATUS_BLOCK]
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct IoStatusBlock {
     status: NTSTATUS,
     information: usize,
 }
 
-/// A control request on its way; drivers only pass its address on.
+/// A control request on its way. Drivers only pass its number on.
 struct Request {
     code: u32,
     device: usize,
-    output: *mut c_void,
+    output: usize,
     output_bytes: u32,
     internal: bool,
-    event: *mut Event,
-    status: *mut IoStatusBlock,
+    event: usize,
+    status: usize,
 }
 
+/// Requests that were built and not yet called, by number. Numbers are no addresses.
+static REQUESTS: Mutex<BTreeMap<usize, Request>> = Mutex::new(BTreeMap::new());
+static NEXT_REQUEST: AtomicUsize = AtomicUsize::new(0xd1f0_0000_0000_0010);
+/// Requests that may wait to be called.
+const REQUESTS_MAX: usize = 1 << 10;
+
 unsafe extern "win64" fn ke_initialize_event(event: *mut Event, kind: u32, state: BOOLEAN) {
+    let value = Event { header: kind, signal: u32::from(state), waiters: [0; 2] };
     // SAFETY: the driver passes an event to initialise.
-    unsafe { event.write(Event { header: kind, signal: u32::from(state), waiters: [0; 2] }) };
+    good("KeInitializeEvent", unsafe { guarded::write(event, value) });
 }
 
 unsafe extern "win64" fn io_build_device_io_control_request(
@@ -175,13 +210,25 @@ unsafe extern "win64" fn io_build_device_io_control_request(
     event: *mut Event,
     status: *mut IoStatusBlock,
 ) -> *mut c_void {
-    let request = Request { code, device: device.addr(), output, output_bytes, internal: internal != 0, event, status };
-    Box::into_raw(Box::new(request)).cast()
+    let [device, output, event, status] = [device.addr(), output.addr(), event.addr(), status.addr()];
+    let request = Request { code, device, output, output_bytes, internal: internal != 0, event, status };
+    let number = driver_call::on_host_stack(|| {
+        let mut requests = lock(&REQUESTS);
+        let number = NEXT_REQUEST.fetch_add(0x10, Ordering::Relaxed);
+        let room = requests.len() < REQUESTS_MAX;
+        room.then(|| requests.insert(number, request)).map_or(0, |_| number)
+    });
+    core::ptr::without_provenance_mut(number)
 }
 
 unsafe extern "win64" fn iof_call_driver(device: *mut c_void, irp: *mut c_void) -> NTSTATUS {
-    // SAFETY: the only requests that a driver can have are those built above, and a call consumes one.
-    let request = unsafe { Box::from_raw(irp.cast::<Request>()) };
+    const NAME: &str = "IofCallDriver";
+    let request = driver_call::on_host_stack(|| lock(&REQUESTS).remove(&irp.addr()));
+    let Some(request) = request else {
+        let reason =
+            format!("{NAME} with request {irp:p}, which IoBuildDeviceIoControlRequest did not answer, or used twice");
+        driver_call::stop(Bugcheck::fatal(reason))
+    };
     let ours = (&raw const GRAPHICS_KERNEL_DEVICE).addr();
     let fits = device.addr() == ours
         && request.device == ours
@@ -190,28 +237,37 @@ unsafe extern "win64" fn iof_call_driver(device: *mut c_void, irp: *mut c_void) 
         && request.output_bytes as usize >= size_of::<PDXGK_INITIALIZE>();
     let status = if fits { STATUS_SUCCESS } else { STATUS_INVALID_DEVICE_REQUEST };
     if fits {
+        let output = core::ptr::with_exposed_provenance_mut::<PDXGK_INITIALIZE>(request.output);
         // SAFETY: the driver gave an output buffer of at least this size.
-        unsafe { request.output.cast::<PDXGK_INITIALIZE>().write_unaligned(nt::IMPORTS.DxgkInitialize) };
+        good(NAME, unsafe { guarded::write(output, nt::IMPORTS.DxgkInitialize) });
     }
+    let block = core::ptr::with_exposed_provenance_mut::<IoStatusBlock>(request.status);
+    let answer = IoStatusBlock { status, information: if fits { 8 } else { 0 } };
     // SAFETY: the driver's status block lives until completion, which is now.
-    unsafe { request.status.write(IoStatusBlock { status, information: if fits { 8 } else { 0 } }) };
-    let signal = request.event.wrapping_byte_add(std::mem::offset_of!(Event, signal)).cast::<u32>();
+    good(NAME, unsafe { guarded::write(block, answer) });
+    let signal = request.event.wrapping_add(std::mem::offset_of!(Event, signal));
     // SAFETY: as for the status block: the word is the event's signal state.
-    unsafe { signal.write(1) };
+    good(NAME, unsafe { guarded::write(core::ptr::with_exposed_provenance_mut::<u32>(signal), 1) });
     status
 }
 
 unsafe extern "win64" fn ke_wait_for_single_object(
-    _object: *mut c_void,
+    object: *mut c_void,
     _reason: u32,
     _mode: i8,
     _alertable: BOOLEAN,
     _timeout: *mut LARGE_INTEGER,
 ) -> NTSTATUS {
+    // SAFETY: numbers, which any bytes are.
+    let _ = good("KeWaitForSingleObject", unsafe { guarded::read(object.cast::<Event>()) });
     // Requests complete before IofCallDriver returns, so that nothing is ever waited for.
     STATUS_SUCCESS
 }
 
-unsafe extern "win64" fn obf_dereference_object(_object: *mut c_void) -> isize {
+unsafe extern "win64" fn obf_dereference_object(object: *mut c_void) -> isize {
+    if object.addr() != (&raw const GRAPHICS_KERNEL_FILE).addr() {
+        let reason = format!("ObfDereferenceObject of {object:p}, which is no object that the driver was given");
+        driver_call::stop(Bugcheck::fatal(reason));
+    }
     0
 }

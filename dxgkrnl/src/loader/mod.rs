@@ -17,8 +17,9 @@ use wddm_ddi::types::PDRIVER_INITIALIZE;
 
 use crate::ram::Ram;
 use crate::verifier::pool::Pool;
-use crate::verifier::{Bugcheck, Verifier};
+use crate::verifier::{Bugcheck, Place, SpecialPool, Verifier};
 
+pub(crate) use exports::service_at;
 pub use image::{Image, ImageError, ImageKind, PdbIdentity, Resolver};
 
 /// A loaded driver of a machine.
@@ -129,10 +130,21 @@ pub(crate) struct LoadedImage {
     pub(crate) symbols: Option<symbols::Symbols>,
 }
 
+impl LoadedImage {
+    /// What an address in the image is.
+    pub(crate) fn place(&self, address: usize) -> Option<Place> {
+        let rva = self.image.rva_of(address)?;
+        let source = self.symbols.as_ref().and_then(|symbols| symbols.describe(rva)).unwrap_or_default();
+        let symbols::Source { function, file, line } = source;
+        Some(Place { module: self.image.name().to_owned(), rva, function, file, line })
+    }
+}
+
 impl Driver {
     /// A driver whose pool may grow to the size of physical memory.
-    pub(crate) fn new(name: String, verifier: Arc<Verifier>, ram: Arc<Ram>, image: Option<LoadedImage>) -> Arc<Self> {
-        let pool = Pool::new(ram.size());
+    fn new(name: String, host: &Host<'_>, image: Option<LoadedImage>) -> Arc<Self> {
+        let (verifier, ram) = (Arc::clone(host.verifier), Arc::clone(host.ram));
+        let pool = Pool::new(ram.size(), host.special_pool);
         Arc::new(Self { name, verifier, ram: Some(ram), pool, image })
     }
 
@@ -164,7 +176,7 @@ impl Driver {
             name: name.to_owned(),
             verifier: Arc::default(),
             ram: None,
-            pool: Pool::new(1 << 20),
+            pool: Pool::new(1 << 20, SpecialPool::Off),
             image: None,
         })
     }
@@ -243,19 +255,26 @@ pub(crate) fn check_table(table: &DRIVER_INITIALIZATION_DATA) -> Result<(), Load
     }
 }
 
+/// The machine that a driver is loaded into.
+pub(crate) struct Host<'a> {
+    pub(crate) verifier: &'a Arc<Verifier>,
+    pub(crate) ram: &'a Arc<Ram>,
+    pub(crate) special_pool: SpecialPool,
+}
+
 /// Loads the image of a driver, if it has one, and runs its DriverEntry.
 pub(crate) fn load(
     image: DriverImage,
-    verifier: &Arc<Verifier>,
-    ram: &Arc<Ram>,
+    host: &Host<'_>,
 ) -> Result<(Arc<Driver>, Box<DRIVER_INITIALIZATION_DATA>), LoadError> {
+    // A linked driver too passes pointers that must not end the process.
+    crate::fault::handler::install().map_err(|_| LoadError::Image(ImageError::OutOfMemory))?;
     let (name, loaded, entry) = match image {
         DriverImage::Linked { name, bind, entry } => {
             bind(&crate::nt::IMPORTS);
             (name, None, entry)
         }
         DriverImage::Pe { name, bytes, symbols } => {
-            crate::bus::trap::prepare().map_err(|_| LoadError::Image(ImageError::OutOfMemory))?;
             let image = Image::load(&name, &bytes, ImageKind::Driver, &exports::resolve).map_err(LoadError::Image)?;
             let entry =
                 image.entry().ok_or(LoadError::Image(ImageError::BadHeader("a driver needs an entry point")))?;
@@ -266,7 +285,7 @@ pub(crate) fn load(
             (name, Some(LoadedImage { image, symbols }), entry)
         }
     };
-    let driver = Driver::new(name, Arc::clone(verifier), Arc::clone(ram), loaded);
+    let driver = Driver::new(name, host, loaded);
     let table = entry::load(&driver, entry)?;
     Ok((driver, table))
 }

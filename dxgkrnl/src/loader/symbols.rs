@@ -26,16 +26,27 @@ impl Symbols {
         pdb2::PDB::open(Cursor::new(&self.pdb)).ok()
     }
 
-    /// Function, file and line of an offset in the image. Reads the PDB anew: it is asked once, when a driver has faulted.
-    pub(crate) fn describe(&self, rva: u32) -> Option<String> {
+    /// Function, file and line of an offset in the image. Where functions of Rust's own library were compiled into one of the
+    /// driver's, it is the driver's that counts. Reads the PDB anew: it is asked once, when a driver has faulted.
+    pub(crate) fn describe(&self, rva: u32) -> Option<Source> {
         let data = pdb_addr2line::ContextPdbData::try_from_pdb(self.open()?).ok()?;
         let context = data.make_context().ok()?;
-        let frames = context.find_frames(rva).ok()??;
-        let frame = frames.frames.first()?;
-        let function = frame.function.as_deref().unwrap_or("?");
-        match (frame.file.as_deref(), frame.line) {
-            (Some(file), Some(line)) => Some(format!("{function} ({file}:{line})")),
-            _ => Some(function.to_owned()),
-        }
+        let frames = context.find_frames(rva).ok()??.frames;
+        let is_library = |file: &str| {
+            let file = file.replace('\\', "/");
+            ["core", "alloc", "compiler-builtins"].iter().any(|part| file.contains(&format!("library/{part}/")))
+        };
+        let own = frames.iter().find(|frame| frame.file.as_deref().is_some_and(|file| !is_library(file)));
+        let frame = own.or(frames.first())?;
+        let (function, file) = (frame.function.as_deref(), frame.file.as_deref());
+        Some(Source { function: function.map(str::to_owned), file: file.map(str::to_owned), line: frame.line })
     }
+}
+
+/// A place in the source.
+#[derive(Default)]
+pub(crate) struct Source {
+    pub(crate) function: Option<String>,
+    pub(crate) file: Option<String>,
+    pub(crate) line: Option<u32>,
 }

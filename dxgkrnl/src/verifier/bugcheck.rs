@@ -11,6 +11,34 @@ pub struct Bugcheck {
     pub parameters: [u64; 4],
     /// What the driver did, naming the rule.
     pub reason: String,
+    /// Where in its image it did so, if the driver is an image and the place is known. Boxed, because it is rare.
+    pub place: Option<Box<Place>>,
+}
+
+/// A place in a driver image. Function, file and line come from its PDB.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Name of the module.
+    pub module: String,
+    /// Offset in the loaded image.
+    pub rva: u32,
+    /// Function, with its path.
+    pub function: Option<String>,
+    /// Source file.
+    pub file: Option<String>,
+    /// Line in it.
+    pub line: Option<u32>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+0x{:x} ", self.module, self.rva)?;
+        match (&self.function, &self.file, self.line) {
+            (Some(function), Some(file), Some(line)) => write!(f, "{function} ({file}:{line})"),
+            (Some(function), ..) => f.write_str(function),
+            _ => f.write_str("(no symbols)"),
+        }
+    }
 }
 
 impl Bugcheck {
@@ -26,7 +54,7 @@ impl Bugcheck {
     pub const DRIVER_IRQL_NOT_LESS_OR_EQUAL: u32 = 0xd1;
     /// DRIVER_VERIFIER_DETECTED_VIOLATION; parameter 1 is the violation. [debugger: 0xc4]
     pub const DRIVER_VERIFIER_DETECTED_VIOLATION: u32 = 0xc4;
-    /// KMODE_EXCEPTION_NOT_HANDLED: exception code and address. [debugger: 0x1e]
+    /// KMODE_EXCEPTION_NOT_HANDLED: exception code, address and the two parameters of the exception. [debugger: 0x1e]
     pub const KMODE_EXCEPTION_NOT_HANDLED: u32 = 0x1e;
     /// UNEXPECTED_KERNEL_MODE_TRAP: parameter 1 is the trap, 8 a double fault, as a stack overflow is. [debugger: 0x7f]
     pub const UNEXPECTED_KERNEL_MODE_TRAP: u32 = 0x7f;
@@ -47,14 +75,33 @@ impl Bugcheck {
     pub const SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION: u32 = 0xc1;
     /// IRQL_UNEXPECTED_VALUE; parameter 1 holds current and expected level. [debugger: 0xc8]
     pub const IRQL_UNEXPECTED_VALUE: u32 = 0xc8;
-    /// PAGE_FAULT_IN_FREED_SPECIAL_POOL: address, access. [debugger: 0xcc]
+    /// PAGE_FAULT_IN_FREED_SPECIAL_POOL: address, access, place; by the kernel. [debugger: 0xcc]
     pub const PAGE_FAULT_IN_FREED_SPECIAL_POOL: u32 = 0xcc;
+    /// PAGE_FAULT_BEYOND_END_OF_ALLOCATION: address, access, place; by the kernel. [debugger: 0xcd]
+    pub const PAGE_FAULT_BEYOND_END_OF_ALLOCATION: u32 = 0xcd;
+    /// DRIVER_PAGE_FAULT_IN_FREED_SPECIAL_POOL: address, access, place. [debugger: 0xd5]
+    pub const DRIVER_PAGE_FAULT_IN_FREED_SPECIAL_POOL: u32 = 0xd5;
+    /// DRIVER_PAGE_FAULT_BEYOND_END_OF_ALLOCATION: address, access, place. [debugger: 0xd6]
+    pub const DRIVER_PAGE_FAULT_BEYOND_END_OF_ALLOCATION: u32 = 0xd6;
+    /// ATTEMPTED_WRITE_TO_READONLY_MEMORY: address; the page table entry is told as 0. [debugger: 0xbe]
+    pub const ATTEMPTED_WRITE_TO_READONLY_MEMORY: u32 = 0xbe;
+    /// ATTEMPTED_EXECUTE_OF_NOEXECUTE_MEMORY: address; the page table entry is told as 0. [debugger: 0xfc]
+    pub const ATTEMPTED_EXECUTE_OF_NOEXECUTE_MEMORY: u32 = 0xfc;
+    /// BAD_POOL_HEADER; parameter 1 is what is broken. [debugger: 0x19]
+    pub const BAD_POOL_HEADER: u32 = 0x19;
     /// VIDEO_DXGKRNL_SYSMM_FATAL_ERROR; parameter 1 is the kind. [debugger: 0x1e4]
     pub const VIDEO_DXGKRNL_SYSMM_FATAL_ERROR: u32 = 0x1e4;
 
     /// A bugcheck with all four parameters.
     pub fn new(code: u32, parameters: [u64; 4], reason: impl Into<String>) -> Self {
-        Self { code, parameters, reason: reason.into() }
+        Self { code, parameters, reason: reason.into(), place: None }
+    }
+
+    /// The same, at this place of a driver image.
+    #[must_use]
+    pub(crate) fn at(mut self, place: Option<Place>) -> Self {
+        self.place = place.map(Box::new);
+        self
     }
 
     /// VIDEO_SCHEDULER_INTERNAL_ERROR with its subcode as parameter 1.
@@ -76,7 +123,11 @@ impl Bugcheck {
 impl fmt::Display for Bugcheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d] = self.parameters;
-        write!(f, "0x{:X} (0x{a:X}, 0x{b:X}, 0x{c:X}, 0x{d:X}): {}", self.code, self.reason)
+        write!(f, "0x{:X} (0x{a:X}, 0x{b:X}, 0x{c:X}, 0x{d:X}): {}", self.code, self.reason)?;
+        match &self.place {
+            Some(place) => write!(f, " in {place}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 mod bugcheck;
 pub(crate) mod pool;
 
-pub use bugcheck::Bugcheck;
+pub use bugcheck::{Bugcheck, Place};
+pub use pool::SpecialPool;
 
 use std::sync::{Arc, Mutex, OnceLock};
 

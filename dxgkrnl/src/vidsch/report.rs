@@ -7,6 +7,8 @@ use std::slice;
 use wddm_ddi::km::*;
 use wddm_ddi::types::{D3DGPU_VIRTUAL_ADDRESS, HANDLE};
 
+use crate::callbacks::bad_pointer;
+use crate::fault::guarded;
 use crate::verifier::Bugcheck;
 
 /// Subcodes of VIDEO_SCHEDULER_INTERNAL_ERROR (its parameter 1). [debugger: 0x119]
@@ -267,7 +269,10 @@ unsafe fn read_native(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA, limits: Limits) ->
         (_, true) => Ok(Report::NativeScan { legacy }),
         (count, false) if count > SIGNALED_MAX => Err(contract(kind, format!("{count} fences in one report"))),
         (count, false) => {
-            // SAFETY: the array has `count` elements for as long as `data` lives, says the caller.
+            let bytes = count as usize * size_of::<HANDLE>();
+            guarded::probe(arm.pSignaledNativeFenceArray.cast(), bytes)
+                .map_err(|fault| bad_pointer("DxgkCbNotifyInterrupt", fault))?;
+            // SAFETY: the array has `count` elements for as long as `data` lives, says the caller; they were just seen to be readable.
             let handles = unsafe { slice::from_raw_parts(arm.pSignaledNativeFenceArray, count as usize) };
             Ok(Report::NativeFences { handles, legacy })
         }

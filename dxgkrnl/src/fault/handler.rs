@@ -1,0 +1,203 @@
+// UNSAFETY: signal handlers and the interrupted thread's registers.
+//! Signals that a fault arrives as, and where the thread goes on.
+//!
+//! In this order a fault is: of a guarded access (see [`super::guarded`]), which goes on with an error; a driver's access to device
+//! memory, which is carried out (see [`trap`]); of a driver image on its own stack, whose call ends (see [`driver_call`]). Any
+//! other goes to the handler that was installed before.
+//!
+//! The handler runs on the signal stack that every thread gets when it enters a driver. It may take locks and allocate: the
+//! interrupted instruction is a driver's or one that follows a driver's pointer, never code that holds an allocator or a lock of this
+//! process' libraries.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::{Access, Cause, Fault, guarded};
+use crate::bus::trap;
+use crate::driver_call;
+
+/// Signals that a fault arrives as, and the handlers that were there before.
+static PREVIOUS: [(c_int, OnceLock<libc::sigaction>); 5] = [
+    (libc::SIGSEGV, OnceLock::new()),
+    (libc::SIGBUS, OnceLock::new()),
+    (libc::SIGILL, OnceLock::new()),
+    (libc::SIGFPE, OnceLock::new()),
+    (libc::SIGTRAP, OnceLock::new()),
+];
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+static SETUP: Mutex<()> = Mutex::new(());
+
+/// Where and how a thread faulted.
+pub(super) struct Site {
+    signal: c_int,
+    /// Address that was accessed, if the processor told.
+    address: usize,
+    trap: u64,
+    error: u64,
+    /// The system knows a mapping at the address, which does not allow the access.
+    mapping: bool,
+    pub(super) instruction: usize,
+    stack_pointer: usize,
+}
+
+/// General-protection and page-fault exceptions of the processor.
+const GENERAL_PROTECTION: u64 = 13;
+const PAGE_FAULT: u64 = 14;
+
+impl Site {
+    fn new(signal: c_int, info: &libc::siginfo_t, gregs: &[i64; 23]) -> Self {
+        const SEGV_ACCERR: c_int = 2;
+        let word = |register: c_int| gregs.get(register as usize).copied().unwrap_or(0).cast_unsigned();
+        // SAFETY: SIGSEGV and SIGBUS fill in the address; for others it is not looked at.
+        let address = unsafe { info.si_addr() }.addr();
+        Self {
+            signal,
+            address,
+            mapping: signal == libc::SIGSEGV && info.si_code == SEGV_ACCERR,
+            trap: word(libc::REG_TRAPNO),
+            error: word(libc::REG_ERR),
+            instruction: word(libc::REG_RIP) as usize,
+            stack_pointer: word(libc::REG_RSP) as usize,
+        }
+    }
+
+    /// What went wrong.
+    pub(super) fn cause(&self) -> Cause {
+        match self.signal {
+            libc::SIGILL => Cause::Illegal,
+            libc::SIGFPE => Cause::Divide,
+            libc::SIGTRAP => Cause::Breakpoint,
+            libc::SIGSEGV if self.trap == GENERAL_PROTECTION => Cause::General,
+            _ => {
+                let page_fault = self.trap == PAGE_FAULT;
+                let access = match self.error {
+                    error if page_fault && error & 0x10 != 0 => Access::Execute,
+                    error if page_fault && error & 0x2 != 0 => Access::Write,
+                    _ => Access::Read,
+                };
+                Cause::Memory { address: self.address, access, mapped: page_fault && self.mapping && self.error & 1 != 0 }
+            }
+        }
+    }
+}
+
+/// Installs the handlers, once in a process.
+///
+/// # Errors
+/// The system refuses.
+pub(crate) fn install() -> io::Result<()> {
+    let _setup = SETUP.lock().unwrap_or_else(PoisonError::into_inner);
+    if INSTALLED.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    PREVIOUS.iter().try_for_each(|(signal, previous)| install_one(*signal, previous))?;
+    INSTALLED.store(true, Ordering::Release);
+    Ok(())
+}
+
+/// As [`install`], for code that is about to fault. Without handlers a fault ends the process, as it would without this module.
+pub(super) fn ensure_installed() {
+    if !INSTALLED.load(Ordering::Acquire) {
+        let _ = install();
+    }
+}
+
+/// Installs the handler in front of the one that is there.
+fn install_one(signal: c_int, place: &OnceLock<libc::sigaction>) -> io::Result<()> {
+    // SAFETY: all zero is a valid initial value of the C structure.
+    let mut previous: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: asks for the present action only.
+    if unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut previous) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let _ = place.set(previous);
+    // SAFETY: as above.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handle as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_ONSTACK;
+    // SAFETY: the handler has the signature that SA_SIGINFO asks for and stays valid.
+    if unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: no requirement; the C library gives every thread its error number.
+    let errno_place = unsafe { libc::__errno_location() };
+    // SAFETY: the place belongs to this thread.
+    let errno = unsafe { errno_place.read() };
+    // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo.
+    let info_of_fault = unsafe { info.read() };
+    // SAFETY: with SA_SIGINFO the third argument is the interrupted thread's context, ours until return.
+    let gregs = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let site = Site::new(signal, &info_of_fault, gregs);
+    let address = site.address;
+    let ours = recover(&site, gregs)
+        || (signal == libc::SIGSEGV && trap::serve(address, gregs))
+        || land(&site, gregs)
+        || (signal == libc::SIGSEGV && trap::stray(address, gregs));
+    // SAFETY: as above.
+    unsafe { errno_place.write(errno) };
+    if !ours {
+        chain(signal, info, context);
+    }
+}
+
+fn set(gregs: &mut [i64; 23], register: c_int, value: usize) {
+    if let Some(place) = gregs.get_mut(register as usize) {
+        *place = value as i64;
+    }
+}
+
+/// Lets a guarded access go on with an error.
+fn recover(site: &Site, gregs: &mut [i64; 23]) -> bool {
+    let after = guarded::recover(site);
+    if let Some(after) = after {
+        set(gregs, libc::REG_RIP, after);
+    }
+    after.is_some()
+}
+
+/// Ends the call of a driver image whose own instruction faulted, or the instruction of a service that it called on its stack.
+fn land(site: &Site, gregs: &mut [i64; 23]) -> bool {
+    let mut fault = Fault { cause: site.cause(), instruction: site.instruction };
+    if fault.cause == Cause::Breakpoint {
+        // A breakpoint is reported behind its instruction.
+        fault.instruction -= 1;
+    }
+    let Some((resume, argument)) = driver_call::landing(fault, site.stack_pointer) else { return false };
+    set(gregs, libc::REG_RIP, resume);
+    set(gregs, libc::REG_RDI, argument);
+    true
+}
+
+/// Passes a fault on to whoever handled the signal before.
+fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let Some(previous) = PREVIOUS.iter().find(|(known, _)| *known == signal).and_then(|(_, place)| place.get()) else {
+        return;
+    };
+    match previous.sa_sigaction {
+        libc::SIG_DFL | libc::SIG_IGN => {
+            // The instruction faults again, now with the default action.
+            // SAFETY: restores an action that was in force before.
+            unsafe { libc::sigaction(signal, std::ptr::from_ref(previous), std::ptr::null_mut()) };
+            // SAFETY: sets a default action.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
+            type Action = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+            // SAFETY: with SA_SIGINFO the stored number is a function of this type.
+            let handler = unsafe { std::mem::transmute::<usize, Action>(handler) };
+            handler(signal, info, context);
+        }
+        handler => {
+            // SAFETY: without SA_SIGINFO the stored number is a function of this type.
+            let handler = unsafe { std::mem::transmute::<usize, extern "C" fn(c_int)>(handler) };
+            handler(signal);
+        }
+    }
+}
