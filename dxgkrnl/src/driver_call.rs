@@ -25,7 +25,7 @@ use crate::fault::{self, Access, By, Caller, Cause, Fault};
 use crate::irql;
 use crate::kernel_stack::{self, KernelStack, Layout};
 use crate::loader::{Driver, service_at};
-use crate::verifier::{Bugcheck, Place};
+use crate::verifier::{Bugcheck, Place, Verifier};
 
 /// One driver call on a thread's stack.
 struct Frame {
@@ -88,6 +88,27 @@ pub(crate) struct Leftovers {
     pub(crate) critical_regions: u32,
     /// Address of a push lock that is still held.
     pub(crate) push_lock: Option<usize>,
+}
+
+impl Leftovers {
+    /// A driver must leave the thread as it found it; `name` is the function that returned.
+    pub(crate) fn check(&self, name: &str, verifier: &Verifier) {
+        if let Some((entered, left)) = self.irql {
+            verifier.raise(Bugcheck::new(
+                Bugcheck::IRQL_UNEXPECTED_VALUE,
+                [u64::from(left) << 16 | u64::from(entered) << 8, 0, 0, 0],
+                format!("{name} was entered at IRQL {entered} and returned at {left}"),
+            ));
+        }
+        if let Some(push_lock) = self.push_lock {
+            verifier.raise(Bugcheck::fatal(format!("{name} returned with push lock {push_lock:#x} held")));
+        }
+        if self.critical_regions > 0 {
+            let count = u64::from(self.critical_regions);
+            let reason = format!("{name} returned without leaving {count} critical region(s)");
+            verifier.raise(Bugcheck::new(Bugcheck::APC_INDEX_MISMATCH, [0, 0, count, 0], reason));
+        }
+    }
 }
 
 /// A call on its way through [`enter`].
@@ -210,7 +231,6 @@ pub(crate) fn landing(mut fault: Fault, stack_pointer: usize) -> Option<(usize, 
     }
     let itself = Caller { instruction: fault.instruction, function: 0 };
     let caller = match fault.cause {
-        _ if landing.image().contains(&fault.instruction) => itself,
         // The thread is where it jumped to; who called has left the address to return to.
         Cause::Memory { address, access: Access::Execute, .. } if address == fault.instruction => {
             let returns_to = landing.stack.holds(stack_pointer).then(|| {
@@ -220,6 +240,7 @@ pub(crate) fn landing(mut fault: Fault, stack_pointer: usize) -> Option<(usize, 
             });
             returns_to.map_or(itself, |address| Caller { instruction: address.wrapping_sub(1), function: 0 })
         }
+        _ if landing.image().contains(&fault.instruction) => itself,
         _ => fault::caller(landing.image()).unwrap_or(itself),
     };
     LANDED.set(Some(Landed { fault, caller }));

@@ -12,7 +12,7 @@ use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
 use wddm_ddi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_SUPPORTED};
 use wddm_ddi::types::*;
 
-use crate::driver_call::{self, Leftovers};
+use crate::driver_call;
 use crate::irql::{self, DEVICE_LEVEL, Raised};
 use crate::loader::Driver;
 use crate::machine::lock;
@@ -154,7 +154,7 @@ impl Miniport {
         }
         let _raised = Raised::to(level);
         let (result, leftovers) = driver_call::run(&self.driver, call);
-        self.check_leftovers(name, &leftovers);
+        leftovers.check(name, verifier);
         result.unwrap_or_else(R::stopped)
     }
 
@@ -166,26 +166,6 @@ impl Miniport {
     /// Calls a routine that the driver passed to a callback, at device level.
     pub(crate) fn call_at_device_level<R: NotMade>(&self, name: &'static str, call: impl FnOnce() -> R) -> R {
         self.call(name, DEVICE_LEVEL, call)
-    }
-
-    /// A DDI must leave the thread as it found it.
-    fn check_leftovers(&self, name: &'static str, leftovers: &Leftovers) {
-        let verifier = self.driver.verifier();
-        if let Some((entered, left)) = leftovers.irql {
-            verifier.raise(Bugcheck::new(
-                Bugcheck::IRQL_UNEXPECTED_VALUE,
-                [u64::from(left) << 16 | u64::from(entered) << 8, 0, 0, 0],
-                format!("{name} was entered at IRQL {entered} and returned at {left}"),
-            ));
-        }
-        if let Some(push_lock) = leftovers.push_lock {
-            verifier.raise(Bugcheck::fatal(format!("{name} returned with push lock {push_lock:#x} held")));
-        }
-        if leftovers.critical_regions > 0 {
-            let count = u64::from(leftovers.critical_regions);
-            let reason = format!("{name} returned without leaving {count} critical region(s)");
-            verifier.raise(Bugcheck::new(Bugcheck::APC_INDEX_MISMATCH, [0, 0, count, 0], reason));
-        }
     }
 }
 

@@ -78,7 +78,11 @@ impl Site {
                     error if page_fault && error & 0x2 != 0 => Access::Write,
                     _ => Access::Read,
                 };
-                Cause::Memory { address: self.address, access, mapped: page_fault && self.mapping && self.error & 1 != 0 }
+                Cause::Memory {
+                    address: self.address,
+                    access,
+                    mapped: page_fault && self.mapping && self.error & 1 != 0,
+                }
             }
         }
     }

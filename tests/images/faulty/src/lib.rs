@@ -20,6 +20,9 @@ unsafe extern "win64" {
     fn ExAllocatePool2(flags: u64, bytes: usize, tag: u32) -> *mut c_void;
     fn ExFreePoolWithTag(memory: *mut c_void, tag: u32);
     fn KeAcquireSpinLockRaiseToDpc(lock: *mut usize) -> KIRQL;
+    fn KeEnterCriticalRegion();
+    fn ExAcquirePushLockExclusiveEx(lock: *mut usize, flags: u32);
+    fn DbgPrintEx(component: u32, level: u32, format: *const u8, text: *const u8) -> u32;
     fn KeBugCheckEx(code: u32, p1: usize, p2: usize, p3: usize, p4: usize) -> !;
     // The compiler calls these by name.
     fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8;

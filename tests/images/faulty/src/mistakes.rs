@@ -26,10 +26,18 @@ pub(crate) const MISTAKES: &[(&str, fn())] = &[
     ("stack", stack),
     ("bugcheck", bugcheck),
     ("free-twice", free_twice),
+    ("wrong-tag", wrong_tag),
+    ("underrun", underrun),
     ("overrun", overrun),
     ("overrun-page", overrun_page),
     ("use-freed", use_freed),
     ("read-freed", read_freed),
+    ("kernel-address", kernel_address),
+    ("write-constant", write_constant),
+    ("misaligned", misaligned),
+    ("lock-twice", lock_twice),
+    ("push-lock-held", push_lock_held),
+    ("print", print),
     ("raise-irql", raise_irql),
     ("leak", leak),
 ];
@@ -169,6 +177,25 @@ fn free_twice() {
     black_box(block);
 }
 
+#[inline(never)]
+fn wrong_tag() {
+    let block = block(100);
+    // SAFETY: none, the block has another tag.
+    unsafe { ExFreePoolWithTag(block.cast(), TAG + 1) }; // wrong-tag
+    black_box(block);
+}
+
+/// Writes right before a block.
+#[inline(never)]
+fn underrun() {
+    let block = block(100);
+    // SAFETY: none, the block begins behind.
+    unsafe { block.wrapping_sub(1).write_volatile(1) }; // underrun
+    // SAFETY: the block came from the pool with this tag.
+    unsafe { ExFreePoolWithTag(block.cast(), TAG) }; // underrun, found late
+    black_box(block);
+}
+
 /// Writes right behind a block whose size is no multiple of 16.
 #[inline(never)]
 fn overrun() {
@@ -207,6 +234,56 @@ fn read_freed() {
     unsafe { ExFreePoolWithTag(block.cast(), TAG) };
     // SAFETY: none, the block is gone.
     black_box(unsafe { block.wrapping_add(8).read_volatile() }); // read-freed
+}
+
+#[inline(never)]
+fn kernel_address() {
+    // Where Windows keeps its kernel, and nothing is mapped here.
+    let place = black_box(with_exposed_provenance_mut::<u8>(0xffff_8000_0000_1000));
+    // SAFETY: none, nothing is there.
+    black_box(unsafe { place.read_volatile() }); // kernel-address
+}
+
+#[inline(never)]
+fn write_constant() {
+    static CONSTANT: [u8; 16] = [7; 16];
+    let place = black_box((&raw const CONSTANT).cast::<u8>().cast_mut());
+    // SAFETY: none, constants are not writable.
+    unsafe { place.write_volatile(1) }; // write-constant
+}
+
+#[inline(never)]
+fn misaligned() {
+    let words = black_box([0_u64; 4]);
+    let place = black_box((&raw const words).wrapping_byte_add(1));
+    // SAFETY: none, the operand must be aligned to 16 bytes.
+    unsafe { core::arch::asm!("movaps xmm0, [{0}]", "movaps xmm0, [{0} + 8]", in(reg) place, out("xmm0") _) }; // misaligned
+}
+
+#[inline(never)]
+fn lock_twice() {
+    let mut lock = 0;
+    // SAFETY: the lock word is a local that nobody else knows.
+    unsafe { KeAcquireSpinLockRaiseToDpc(&raw mut lock) };
+    // SAFETY: none, this thread holds the lock.
+    unsafe { KeAcquireSpinLockRaiseToDpc(&raw mut lock) }; // lock-twice
+    black_box(lock);
+}
+
+#[inline(never)]
+fn push_lock_held() {
+    static mut LOCK: usize = 0;
+    // SAFETY: PASSIVE_LEVEL. It is never left.
+    unsafe { crate::KeEnterCriticalRegion() };
+    // SAFETY: nobody else knows the lock. It stays acquired.
+    unsafe { crate::ExAcquirePushLockExclusiveEx(&raw mut LOCK, 0) };
+}
+
+/// No mistake: says something.
+#[inline(never)]
+fn print() {
+    // SAFETY: both texts are terminated.
+    unsafe { crate::DbgPrintEx(27, 3, c"%s".as_ptr().cast(), c"the driver says this\n".as_ptr().cast()) };
 }
 
 #[inline(never)]
