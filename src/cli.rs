@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind as UsageKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::setup::{DriverChoice, SetupError, VariantOptions};
+use crate::setup::{DriverChoice, PoolChoice, SetupError, VariantOptions};
 use crate::{bench, hlk, run, timeline};
 
 /// Exit code: everything done.
@@ -41,6 +41,12 @@ struct Cli {
     /// driver image. Without the option the variable CAMPANILE_DRIVER counts, and without that `linked`.
     #[arg(long, global = true, value_name = "DRIVER")]
     driver: Option<DriverChoice>,
+    /// Gives each pool block of the driver pages of its own, between pages that cannot be accessed: at `end` (without a value) the
+    /// instruction that runs over the end of a block or touches it after it was freed faults, at `start` the one that runs over its start.
+    /// Best with a driver image, whose faults become bugchecks; a fault of the linked driver ends the program. Without the option the
+    /// variable CAMPANILE_SPECIAL_POOL counts (`off`, `end`, `start`), and without that `off`.
+    #[arg(long, global = true, value_name = "END", num_args = 0..=1, require_equals = true, default_missing_value = "end")]
+    special_pool: Option<PoolChoice>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -171,6 +177,9 @@ pub fn main() -> ExitCode {
     if let Some(driver) = cli.driver {
         driver.select();
     }
+    if let Some(pool) = cli.special_pool {
+        pool.select();
+    }
     let code = match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Run(arguments) => run::command(&run::Options {
             files: arguments.files,
@@ -260,6 +269,19 @@ mod tests {
     fn an_unknown_variant_key_is_refused_by_name() {
         let error = Cli::try_parse_from(["campanile", "run", "--device-variant", "colour=red"]).unwrap_err();
         assert!(error.to_string().contains("colour"), "{error}");
+    }
+
+    #[test]
+    fn special_pool_is_a_switch_of_every_command_and_its_value_needs_an_equals_sign() {
+        let pool = |arguments: &[&str]| {
+            Cli::try_parse_from(arguments).map(|cli| cli.special_pool.map(|pool| pool.to_string()))
+        };
+        assert_eq!(pool(&["campanile"]).unwrap(), None);
+        assert_eq!(pool(&["campanile", "--special-pool", "file"]).unwrap().as_deref(), Some("end"));
+        for command in ["run", "bench", "hlk"] {
+            assert_eq!(pool(&["campanile", command, "--special-pool=start"]).unwrap().as_deref(), Some("start"));
+        }
+        assert!(pool(&["campanile", "hlk", "--special-pool=both"]).unwrap_err().to_string().contains("both"));
     }
 
     #[test]

@@ -265,6 +265,20 @@ fn passing_cases_are_reported_as_json() {
 }
 
 #[test]
+fn special_pool_of_a_driver_image_is_asked_for_and_reported() {
+    image("campanile_kmd.sys");
+    let scratch = Scratch::new("special-pool");
+    let file = scratch.file("a", 100_000);
+    for (option, name) in [("--special-pool", "end"), ("--special-pool=start", "start")] {
+        let output = campanile(&["run", "--json", "--driver", "pe", option, &file]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let report = json(&output);
+        assert_eq!((&report["special_pool"], &report["files"][0]["verified"]), (&name.into(), &true.into()));
+    }
+    assert_eq!(campanile(&["run", "--special-pool=both", &file]).status.code(), Some(2));
+}
+
+#[test]
 fn the_bench_reports_every_row_it_was_asked_for() {
     let output = campanile(&["bench", "--quick", "--json", "--filter", "P4"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));

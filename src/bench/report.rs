@@ -207,7 +207,7 @@ mod tests {
         let report = Report { drivers: Drivers::default(), rows: vec![RowReport::new(row, &rounds())] };
         let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
         let keys = |value: &serde_json::Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
-        assert_eq!(keys(&value), ["driver", "rows", "user_mode_driver"]);
+        assert_eq!(keys(&value), ["driver", "rows", "special_pool", "user_mode_driver"]);
         let row = &value["rows"][0];
         assert_eq!(keys(row), ["aim", "id", "met", "ours", "peers", "ratio", "what"]);
         assert_eq!(keys(&row["ours"]), ["p50", "p99", "unit"]);

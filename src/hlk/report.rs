@@ -160,7 +160,8 @@ mod tests {
             report.add(case(status));
         }
         assert_eq!((report.total, report.passed, report.failed, report.skipped), (4, 2, 1, 1));
-        report.drivers = Drivers { driver: "linked".into(), user_mode_driver: "a.dll (PDB 1)".into() };
+        report.drivers =
+            Drivers { driver: "linked".into(), user_mode_driver: "a.dll (PDB 1)".into(), special_pool: "end".into() };
         assert_eq!(report.summary(), "driver: linked\nuser-mode driver: a.dll (PDB 1)\n2 passed, 1 failed, 1 skipped");
     }
 
@@ -170,7 +171,10 @@ mod tests {
         report.add(case(Status::Passed));
         let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
         let keys = |value: &serde_json::Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
-        assert_eq!(keys(&value), ["cases", "driver", "failed", "passed", "skipped", "total", "user_mode_driver"]);
+        assert_eq!(
+            keys(&value),
+            ["cases", "driver", "failed", "passed", "skipped", "special_pool", "total", "user_mode_driver"]
+        );
         assert_eq!(keys(&value["cases"][0]), ["area", "ms", "name", "page", "status"]);
         assert_eq!(value["cases"][0]["status"], "passed");
     }

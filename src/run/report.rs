@@ -120,7 +120,11 @@ mod tests {
 
     fn report() -> Report {
         Report {
-            drivers: Drivers { driver: "a.sys".to_owned(), user_mode_driver: "linked".to_owned() },
+            drivers: Drivers {
+                driver: "a.sys".to_owned(),
+                user_mode_driver: "linked".to_owned(),
+                special_pool: "off".to_owned(),
+            },
             files: vec![FileReport {
                 path: "a".to_owned(),
                 bytes: 5,
@@ -136,7 +140,7 @@ mod tests {
     fn json_has_exactly_the_promised_keys() {
         let value: serde_json::Value = serde_json::from_str(&report().to_json()).unwrap();
         let keys = |value: &serde_json::Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
-        assert_eq!(keys(&value), ["driver", "files", "totals", "user_mode_driver"]);
+        assert_eq!(keys(&value), ["driver", "files", "special_pool", "totals", "user_mode_driver"]);
         assert_eq!(keys(&value["files"][0]), ["bytes", "path", "sha256", "verified"]);
         let mut expected = [
             "bytes",

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use dxgkrnl::{DriverImage, Image};
 use serde::Serialize;
 
+use super::PoolChoice;
 use super::image_file;
 use crate::user;
 
@@ -116,18 +117,25 @@ pub struct Drivers {
     pub driver: String,
     /// User-mode driver: `linked`, or path and PDB of the DLL.
     pub user_mode_driver: String,
+    /// Special pool of the kernel-mode driver: `off`, or the end of each block that is verified.
+    pub special_pool: String,
 }
 
 impl Drivers {
     /// Those that were selected.
     pub fn selected() -> Self {
-        Self { driver: DriverChoice::selected().identity(), user_mode_driver: user::selected_identity() }
+        Self {
+            driver: DriverChoice::selected().identity(),
+            user_mode_driver: user::selected_identity(),
+            special_pool: PoolChoice::name(),
+        }
     }
 }
 
 impl fmt::Display for Drivers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "driver: {}\nuser-mode driver: {}", self.driver, self.user_mode_driver)
+        let Self { driver, user_mode_driver, special_pool } = self;
+        write!(f, "driver: {driver}\nuser-mode driver: {user_mode_driver}\nspecial pool: {special_pool}")
     }
 }
 

@@ -3,6 +3,7 @@
 mod direct_bus;
 mod driver;
 pub mod image_file;
+mod special_pool;
 mod variant;
 
 use std::fmt;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use campanile_device::{Gpu, Runner, Variant};
 use dxgkrnl::bus::Bus;
+use dxgkrnl::verifier::SpecialPool;
 use dxgkrnl::{DeviceId, DriverId, DriverImage, FeaturePolicy, Idle, LoadError, Machine, MachineConfig};
 use wddm_ddi::types::LUID;
 
@@ -17,6 +19,7 @@ use crate::user;
 pub use direct_bus::DirectBus;
 pub(crate) use driver::with_pdb;
 pub use driver::{DRIVER_VARIABLE, DriverChoice, Drivers, shipped};
+pub use special_pool::{POOL_VARIABLE, PoolChoice};
 pub use variant::VariantOptions;
 
 /// What to boot.
@@ -31,6 +34,8 @@ pub struct SystemOptions {
     pub threads: bool,
     /// Kernel addresses that the driver gets for one DDI call are taken away after it.
     pub short_lived_addresses: bool,
+    /// Pool of the driver on pages of its own. `None`: as the command line or the environment says, see [`PoolChoice`].
+    pub special_pool: Option<SpecialPool>,
 }
 
 impl Default for SystemOptions {
@@ -40,6 +45,7 @@ impl Default for SystemOptions {
             features: FeaturePolicy::default(),
             threads: true,
             short_lived_addresses: false,
+            special_pool: None,
         }
     }
 }
@@ -90,6 +96,7 @@ impl std::error::Error for SetupError {}
 
 const ADVICE_MEMORY: &str = "The GPU needs memfd_create and as much address space as its VRAM; try a smaller \
                              `--device-variant vram=64M`, or raise `ulimit -v`";
+const ADVICE_POOL: &str = "Set the variable to one of these, or leave it unset";
 const ADVICE_IMAGE: &str = "Name an x86-64 driver image (.sys), or build the one of this repository with `cargo xtask pe` and name it with `--driver pe`";
 const ADVICE_ENTRY: &str =
     "Name a WDDM 3.2 miniport, which registers with the graphics kernel in its DriverEntry, or take `--driver linked`";
@@ -150,10 +157,15 @@ impl System {
             Gpu::new(&options.variant).map_err(|e| SetupError::new("The GPU could not be built", e, ADVICE_MEMORY))?;
         let runner = options.threads.then(|| Runner::start(Arc::clone(&gpu)));
         let stepped = Arc::clone(&gpu);
+        let special_pool = match options.special_pool {
+            Some(mode) => mode,
+            None => PoolChoice::selected().map_err(|e| SetupError::new("No such pool", e, ADVICE_POOL))?.0,
+        };
         let config = MachineConfig {
             features: options.features,
             interrupt_thread: options.threads,
             short_lived_addresses: options.short_lived_addresses,
+            special_pool,
             idle: (!options.threads).then(|| Arc::new(move || stepped.step()) as Idle),
             ..MachineConfig::default()
         };

@@ -38,7 +38,7 @@ pub(crate) fn test(root: &Path, quick: bool) -> bool {
     session.doc_tests();
     if quick {
         println!(
-            "left out by --quick: the conformance cases and the main job in release mode and on the Windows images, 4 of 5 random cases a property, \
+            "left out by --quick: the conformance cases and the main job in release mode, on the Windows images and with special pool, 4 of 5 random cases a property, \
              998 of 1000 schedules of each random model"
         );
     } else {
@@ -46,6 +46,24 @@ pub(crate) fn test(root: &Path, quick: bool) -> bool {
     }
     session.summary()
 }
+
+/// What the machines of a suite load, and which of its tests run.
+struct Setting {
+    driver: &'static str,
+    special_pool: &'static str,
+    arguments: &'static [&'static str],
+}
+
+impl Setting {
+    const LINKED: Self = Self { driver: "linked", special_pool: "off", arguments: &[] };
+    const IMAGES: Self = Self { driver: "pe", special_pool: "off", arguments: &[] };
+    /// Without the cases that end processes many times, which take as long as all others together.
+    const SPECIAL_POOL: Self = Self { driver: "pe", special_pool: "end", arguments: &SKIPPED };
+}
+
+/// Cases that do not run a third time with special pool.
+const SKIPPED: [&str; 4] =
+    ["--skip", "Lifecycle.ProcessExitReleasesEverything", "--skip", "Lifecycle.ExitWithRunningWorkDisturbsNobody"];
 
 struct Session<'a> {
     root: &'a Path,
@@ -124,18 +142,19 @@ impl Session<'_> {
             self.record("build", Tally::one(false), start, Some("cargo could not build the tests".into()));
         }
         for suite in &built.suites {
-            self.suite(suite, "", "linked");
+            self.suite(suite, "", &Setting::LINKED);
         }
     }
 
-    /// Runs one executable; `driver` is what the machines in it load.
-    fn suite(&mut self, suite: &build::Suite, suffix: &str, driver: &str) {
+    /// Runs one executable.
+    fn suite(&mut self, suite: &build::Suite, suffix: &str, setting: &Setting) {
         let name = format!("{}{suffix}", suite.name);
         println!("== {name}");
         let start = Instant::now();
         let mut command = Command::new(&suite.executable);
         command.current_dir(&suite.folder).env("CARGO_MANIFEST_DIR", &suite.folder);
-        command.env("CAMPANILE_DRIVER", driver);
+        command.env("CAMPANILE_DRIVER", setting.driver).env("CAMPANILE_SPECIAL_POOL", setting.special_pool);
+        command.args(setting.arguments);
         command.env("PROPTEST_CASES", if self.quick { "64" } else { "320" });
         let (tally, note) = run::run(command, self.patience());
         self.record(name, tally, start, note);
@@ -160,10 +179,11 @@ impl Session<'_> {
         match build::build(command) {
             Ok(built) if built.finished => {
                 for suite in &built.suites {
-                    self.suite(suite, " (release)", "linked");
+                    self.suite(suite, " (release)", &Setting::LINKED);
                 }
                 for suite in built.suites.iter().filter(|suite| suite.name.ends_with("hlk")) {
-                    self.suite(suite, " (release, on the Windows images)", "pe");
+                    self.suite(suite, " (release, on the Windows images)", &Setting::IMAGES);
+                    self.suite(suite, " (release, on the Windows images, special pool)", &Setting::SPECIAL_POOL);
                 }
             }
             Ok(_) => self.record("conformance (release)", Tally::one(false), start, Some("does not compile".into())),
