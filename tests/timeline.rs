@@ -168,6 +168,13 @@ const CARDS: &str = r"
         interrupt: at(spans, spans.kind.indexOf(INTERRUPT)), dpc: at(spans, spans.kind.indexOf(DPC)),
         report: at(points, first(REPORT)), submission: at(points, first(SUBMISSION)), reconnect: at(points, first(RECONNECT)), gap: hole(),
     };
+    const engine = model.rows.find((row) => row.kind === 'engine' && row.lane.node === 0);
+    const waits = model.lanes.find((lane) => lane.name === 'transform').rows.find((row) => row.kind === 'wait').items;
+    const busy = (t) => engine.lane.rows.some((row) => row.items.some((i) => row.set.start[i] <= t && row.set.end[i] >= t));
+    const held = [...waits].find((i) => ops.by[i] >= 0 && ops.end[i] > ops.blocked[i] && !busy((ops.blocked[i] + ops.end[i]) / 2));
+    const still = (ops.blocked[held] + ops.end[held]) / 2;
+    api.show(still - 20000, still + 20000); view.scroll = 0; view.draw();
+    cards.engine = say(view.x(still), view.y(engine) + 8);
     const nothing = say(3, 300), hidden = document.getElementById('card').hidden;
     return { cards, nothing: hidden };
 ";
@@ -185,6 +192,7 @@ fn the_card_tells_handles_values_and_durations_of_whatever_is_under_the_pointer(
         ("report", &["NATIVE_FENCE_SIGNALED", "node", "fences"]),
         ("submission", &["Submission", "number"]),
         ("reconnect", &["Doorbell reconnected", "submission"]),
+        ("engine", &["Gap of", "transform was blocked on 0x40000800 ≥", "by copy up 0x40000040, render.exe"]),
         ("gap", &["Gap of", "Blocked on 0x40000840 ≥", "by transform 0x40000080, render.exe", "of it"]),
     ] {
         let text = answer["cards"][card].as_str().unwrap();

@@ -212,7 +212,7 @@ class View {
       let next = Math.max(above(start, edge, k), k + 1);
       const last = items[next - 1];
       if (next - 1 > k && set.end[last] - set.start[last] >= 2 * nanoseconds) next--;
-      const alpha = Math.ceil(Math.min(1, 0.3 + 0.7 * (work[next] - work[k]) / nanoseconds) * 8) / 8;
+      const alpha = Math.ceil(Math.min(1, 0.3 + 0.7 * (work[next] - work[k]) / nanoseconds) * 4) / 4;
       const colour = this.colour(row, i);
       if (run && run.x + run.size === x && run.alpha === alpha && run.colour === colour) run.size++;
       else { flush(); run = { x, size: 1, alpha, colour }; }

@@ -137,13 +137,28 @@ function gap(view, row, t) {
   return { from, to, wait: best, held: most };
 }
 
-function gapCard(view, { row, t }) {
-  const { model } = view, { ops } = model, { from, to, wait, held } = gap(view, row, t);
-  let why = row.kind === 'engine' ? 'No queue of this engine had work that could run.' : 'Idle: no wait held the queue up, so nothing was submitted.';
-  if (wait >= 0) {
-    const by = ops.by[wait];
-    const who = by >= 0 ? `by ${laneText(model, model.lanes[ops.lane[by]])}` : 'which nobody signalled in this trace';
-    why = `Blocked on ${fenceName(model, ops.fence[wait])} ≥ ${value(ops, wait)} ${who}, for ${time(held)} of it.`;
+function blockedOn(model, wait) {
+  const { ops } = model, by = ops.by[wait];
+  const who = by >= 0 ? `by ${laneText(model, model.lanes[ops.lane[by]])}` : 'which nobody signalled in this trace';
+  return `locked on ${fenceName(model, ops.fence[wait])} ≥ ${value(ops, wait)} ${who}`;
+}
+
+// Why an engine stood still: what each of its queues was blocked on at that moment.
+function engineGap(view, row, t) {
+  const { model } = view, said = [];
+  for (const lane of model.lanes) {
+    const own = lane.node === row.lane.node && lane.rows.find((row) => row.kind === 'span');
+    const there = own ? gap(view, own, t) : null;
+    if (there && there.wait >= 0 && model.ops.blocked[there.wait] <= t && model.ops.end[there.wait] >= t) {
+      said.push(`${safe(lane.name)} was b${blockedOn(model, there.wait)}`);
+    }
   }
+  return said.length ? said.slice(0, 6).join('; ') + '.' : 'No queue of this engine had work that could run.';
+}
+
+function gapCard(view, { row, t }) {
+  const { model } = view, { from, to, wait, held } = gap(view, row, t);
+  let why = row.kind === 'engine' ? engineGap(view, row, t) : 'Idle: no wait held the queue up, so nothing was submitted.';
+  if (wait >= 0) why = `B${blockedOn(model, wait)}, for ${time(held)} of it.`;
   return head(view.ink_.block, `Gap of ${time(to - from)}`) + rowsOf([['from', moment(from)], ['to', moment(to)]]) + `<p>${why}</p>`;
 }

@@ -205,7 +205,12 @@ impl Writer<'_> {
             let name = match track {
                 SIGNALS.. => "signals",
                 WAITS.. => "waits",
-                _ => "work",
+                _ => match self.trace.lanes.get(lane as usize).map(|lane| lane.kind) {
+                    Some(LaneKind::Queue { .. }) | None => "work",
+                    Some(LaneKind::Cpu) => "CPU waits",
+                    Some(LaneKind::Paging) => "paging",
+                    Some(LaneKind::Machine) => "routines",
+                },
             };
             let parent = LANES + u64::from(lane) * TRACKS;
             all.push(child(parent + track, parent, name, track as i32));
