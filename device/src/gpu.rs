@@ -1,6 +1,7 @@
 //! The function: its BARs, its power and reset, and the slices of its work.
 
 use crate::clock;
+use crate::cmp::power::Rest;
 use crate::cmp::{Activity, Cmp, Features};
 use crate::host_aperture::HostAperture;
 use crate::lock;
@@ -51,6 +52,8 @@ pub struct Variant {
     pub system_process_fences: bool,
     /// Most fences that it can so reach, 1 to 2^20.
     pub fence_limit: u32,
+    /// Ticks (nanoseconds) after which a node without work says that it is idle; 0 for a function that never says so.
+    pub idle_ticks: u64,
     /// Most queues, 1 to 65536.
     pub queue_limit: u32,
     /// Chooses the order in which [`Gpu::step`] turns to the nodes.
@@ -72,6 +75,7 @@ impl Default for Variant {
             optimised_fence_interrupt: false,
             system_process_fences: false,
             fence_limit: 1 << 18,
+            idle_ticks: 0,
             queue_limit: 16_384,
             seed: 1,
         }
@@ -147,6 +151,7 @@ pub struct Gpu {
     /// BARs answer: memory decoding enabled and D0.
     visible: AtomicBool,
     messages: AtomicU64,
+    steps: AtomicU64,
     order: AtomicU64,
     /// A runner that naps and wants to be told of new work.
     sleeper: Mutex<Option<Thread>>,
@@ -189,6 +194,7 @@ impl Gpu {
             optimised_fence_interrupt: variant.optimised_fence_interrupt,
             system_fences: variant.fence_limit(),
             vram: variant.vram_size,
+            idle_ticks: variant.idle_ticks,
         };
         Ok(Arc::new(Self {
             memory: Memory::new(vram),
@@ -203,6 +209,7 @@ impl Gpu {
             host_aperture: HostAperture::new(variant.host_aperture, variant.vram_size),
             visible: AtomicBool::new(false),
             messages: AtomicU64::new(0),
+            steps: AtomicU64::new(0),
             // The generator below never leaves zero.
             order: AtomicU64::new(variant.seed.max(1)),
             sleeper: Mutex::new(None),
@@ -339,7 +346,9 @@ impl Gpu {
             reg::CLOCK_HZ => clock::HZ,
             reg::TIMESTAMP => self.cmp.now(),
             reg::CONTROL => u64::from(Control::new().with_run(self.cmp.running()).into_bits()),
+            reg::IDLE_TICKS => variant.idle_ticks,
             reg::NODE_BUSY => u64::from(self.cmp.busy()),
+            reg::NODE_ASLEEP => u64::from(self.cmp.asleep()),
             reg::CMP_STATUS => u64::from(lock(&self.registers).status),
             reg::CMP_RESULT => lock(&self.registers).result,
             reg::COUNT_DOORBELLS => self.cmp.count_doorbells(),
@@ -429,6 +438,7 @@ impl Gpu {
     ///
     /// Deterministic as long as one thread calls it and nothing else changes shared memory meanwhile.
     pub fn step(&self) -> bool {
+        self.steps.store(self.steps.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         // First the doorbells, so that work which was just rung is begun in the same step.
         let mut worked = self.cmp.poll();
         let first = self.draw() % NODES;
@@ -439,6 +449,7 @@ impl Gpu {
             }
         }
         worked |= self.cmp.flush_events(&self.memory);
+        worked = worked || self.cmp.watch_idle(&self.memory);
         if self.cmp.events().has_announcement() {
             self.deliver();
         }
@@ -455,6 +466,22 @@ impl Gpu {
         (state >> 32) as u32
     }
 
+    /// Slices made since the function was built; while they stand still, nobody spends time on the function.
+    pub fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
+    }
+
+    /// Makes the watchdog of `node` say that the node hangs, whatever it does.
+    pub fn declare_hung(&self, node: u32) {
+        self.cmp.report_hung(&self.memory, node);
+        self.deliver();
+    }
+
+    /// How long a runner may leave the function alone.
+    pub(crate) fn rest(&self) -> Rest {
+        self.cmp.rest()
+    }
+
     /// How much the scheduler has touched since it was made.
     pub fn activity(&self) -> Activity {
         self.cmp.activity()
@@ -463,6 +490,11 @@ impl Gpu {
     /// Names the thread that [`Gpu::nudge`] wakes.
     pub(crate) fn set_sleeper(&self, thread: Option<Thread>) {
         *lock(&self.sleeper) = thread;
+    }
+
+    /// Whether a runner sleeps and only a register access wakes it.
+    pub fn is_resting(&self) -> bool {
+        self.asleep.load(Ordering::SeqCst) && self.cmp.rest() == Rest::Forever
     }
 
     /// Says that the runner is about to nap, or is back.

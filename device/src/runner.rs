@@ -1,6 +1,7 @@
 //! Running the function on a thread of its own.
 
 use crate::Gpu;
+use crate::cmp::power::Rest;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -10,7 +11,7 @@ use std::time::Duration;
 const SPINS: u32 = 256;
 /// Idle steps until the thread naps; until then it lets others run in between.
 const YIELDS: u32 = 20_000;
-/// Length of a nap: the longest time for which a doorbell of a sleeping function stays unseen.
+/// Length of a nap: the longest time for which a doorbell of a function in F0 stays unseen.
 const NAP: Duration = Duration::from_micros(50);
 
 /// A thread that steps a function until it is dropped.
@@ -61,11 +62,17 @@ fn run(gpu: &Gpu, stop: &AtomicBool) {
     }
 }
 
-/// Sleeps until something is nudged, at most for a moment. Doorbells cannot wake anyone, so the nap is short.
+/// Sleeps until something is nudged. Doorbells cannot wake anyone, so with one to poll the nap is short; otherwise it lasts until
+/// a register access, or until a node has been idle for long.
 fn nap(gpu: &Gpu) {
     gpu.set_asleep(true);
+    // What comes after this step finds the runner asleep and wakes it.
     if !gpu.step() {
-        std::thread::park_timeout(NAP);
+        match gpu.rest() {
+            Rest::Polls => std::thread::park_timeout(NAP),
+            Rest::For(ticks) => std::thread::park_timeout(Duration::from_nanos(ticks)),
+            Rest::Forever => std::thread::park(),
+        }
     }
     gpu.set_asleep(false);
 }

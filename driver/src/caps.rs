@@ -7,7 +7,7 @@ use campanile_hw::page_table;
 use campanile_hw::registers::{self, Caps, NODE_COMPUTE, NODE_COPY, NODE_PAGING, NODES};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
-use wddm_ddi::types::{BOOLEAN, LARGE_INTEGER};
+use wddm_ddi::types::{BOOLEAN, GUID, LARGE_INTEGER};
 
 use crate::dxgk::INTERRUPT_MESSAGE;
 use crate::feature::Enabled;
@@ -150,6 +150,7 @@ pub(crate) fn driver_caps(hardware: &Hardware, claims: Claims) -> DXGK_DRIVERCAP
     };
     const { assert!(NODE_DEPTH <= 4) };
     caps.SupportPerEngineTDR = flag(true);
+    caps.SupportRuntimePowerManagement = flag(true);
     caps.MiscCaps = DXGK_DRIVERCAPS_MiscCaps::new().with_ComputeOnly(true);
     caps
 }
@@ -173,6 +174,46 @@ pub(crate) fn node_metadata(node: u32, claims: Claims) -> Option<DXGK_NODEMETADA
         .with_MaxInFlightHwQueueBuffers(HW_QUEUE_BUFFERS);
     metadata.GpuMmuSupported = flag(true);
     Some(metadata)
+}
+
+/// Power components: one for each node, with the node's number.
+pub(crate) const POWER_COMPONENTS: u32 = NODES;
+/// F-states of a component: F0 works, in F1 the node stands still.
+pub(crate) const FSTATES: u32 = 2;
+/// From F1 to F0, in 100 ns: one scheduler command.
+const F1_LATENCY: u64 = 100;
+/// Shortest stay in F1 that pays, in 100 ns.
+const F1_RESIDENCY: u64 = 10_000;
+
+/// DXGKQAITYPE_POWERCOMPONENTINFO; `None` beyond the last component.
+#[cfg_attr(windows, inline(never), unsafe(link_section = "PAGE"))]
+pub(crate) fn power_component(component: u32) -> Option<DXGK_POWER_RUNTIME_COMPONENT> {
+    let name: &[u8] = match component {
+        NODE_COMPUTE => b"Compute",
+        NODE_COPY => b"Copy",
+        NODE_PAGING => b"Paging",
+        _ => return None,
+    };
+    let mut info = DXGK_POWER_RUNTIME_COMPONENT::zeroed();
+    info.StateCount = FSTATES;
+    let state = |latency, residency| DXGK_POWER_RUNTIME_STATE {
+        TransitionLatency: latency,
+        ResidencyRequirement: residency,
+        NominalPower: DXGK_FSTATE_UNKNOWN_POWER,
+    };
+    let states = [state(0, 0), state(F1_LATENCY, F1_RESIDENCY)];
+    for (place, state) in info.States.iter_mut().zip(states) {
+        *place = state;
+    }
+    info.ComponentMapping.ComponentType = DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_ENGINE;
+    info.ComponentMapping.u.EngineDesc = DXGK_POWER_COMPONENT_MAPPING_EngineDesc { NodeIndex: component };
+    info.Flags = DXGK_POWER_COMPONENT_FLAGS::new().with_DriverCompletesFStateTransition(true);
+    // No assigned identity: a name-based one of this driver, different for each component.
+    info.ComponentGuid = GUID { Data1: 0x8f0d_61c4 + component, Data2: 0x52a3, Data3: 0x5e10, Data4: *b"\x9bcampani" };
+    for (place, byte) in info.ComponentName.iter_mut().zip(name) {
+        *place = *byte;
+    }
+    Some(info)
 }
 
 /// A terminated UTF-16 string; what does not fit is cut off.
@@ -349,6 +390,23 @@ mod tests {
             (0..page_table::LEVELS).map(|level| page_table_level(level).unwrap().PageTableIndexBitCount).sum();
         assert_eq!(bits + 12, gpu_mmu_caps().VirtualAddressBitCount);
         assert!(page_table_level(page_table::LEVELS).is_none());
+    }
+
+    #[test]
+    fn every_node_is_a_power_component_of_its_own() {
+        for component in 0..POWER_COMPONENTS {
+            let info = power_component(component).unwrap();
+            assert_eq!(info.ComponentMapping.ComponentType.0, 0, "an engine");
+            // SAFETY: the type says that this arm holds the engine.
+            assert_eq!(unsafe { info.ComponentMapping.u.EngineDesc }.NodeIndex, component);
+            assert_eq!((info.StateCount, info.ProviderCount), (2, 0));
+            assert_eq!((info.States[0].TransitionLatency, info.States[0].ResidencyRequirement), (0, 0));
+            assert!(info.States[1].TransitionLatency > 0 && info.ComponentName[39] == 0);
+            for other in 0..component {
+                assert_ne!(power_component(other).unwrap().ComponentGuid.Data1, info.ComponentGuid.Data1);
+            }
+        }
+        assert!(power_component(POWER_COMPONENTS).is_none());
     }
 
     #[test]

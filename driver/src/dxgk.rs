@@ -223,6 +223,14 @@ impl Dxgk {
         }
     }
 
+    /// The change of a component's F-state that was asked for is done.
+    pub(crate) fn complete_fstate_transition(&self, _irql: &impl UpToDispatch, component: u32) {
+        if let Some(callback) = self.table.DxgkCbCompleteFStateTransition {
+            // SAFETY: allowed up to DISPATCH_LEVEL.
+            unsafe { callback(self.device_handle(), component) };
+        }
+    }
+
     /// Takes a doorbell away from user mode. The physical doorbell may be reused once this returned, whatever it says: an error
     /// means that no such doorbell exists any more.
     pub(crate) fn disconnect_doorbell(&self, _irql: &Passive, queue: HANDLE, doorbell: HANDLE) {

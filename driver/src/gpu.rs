@@ -1,7 +1,7 @@
 //! The started device: mappings, rings, and everything that exists between StartDevice and StopDevice.
 
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use campanile_hw::pci;
 use campanile_hw::queue::Location;
@@ -24,6 +24,7 @@ use crate::memory::host_aperture::HostAperture;
 use crate::memory::segments::Layout;
 use crate::mmio::{Mapping, Registers};
 use crate::pool::{PoolBox, PoolVec, Tag};
+use crate::power;
 use crate::queue::doorbell::Doorbells;
 use crate::queue::numbers::{FreeNumbers, QueueMap};
 use crate::queue::packet::Node;
@@ -70,6 +71,8 @@ pub(crate) struct Gpu {
     monitored_signals: AtomicBool,
     /// Some kernel-mode hardware queue has submissions that wait for room.
     waiting: AtomicBool,
+    /// F-state of each node, as the operating system asked for it last.
+    pub(crate) fstates: [AtomicU32; NODES as usize],
 }
 
 /// A memory resource: (start, length).
@@ -156,6 +159,7 @@ impl Gpu {
         for node in self.nodes.iter() {
             node.map(irql, &self.cmp).map_err(|_| STATUS_UNSUCCESSFUL)?;
         }
+        power::restore_fstates(irql, self);
         Ok(())
     }
 
@@ -330,6 +334,7 @@ impl Undo<'_> {
             running: AtomicBool::new(false),
             monitored_signals: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
+            fstates: [const { AtomicU32::new(0) }; NODES as usize],
         });
         // SAFETY: written just now.
         Ok(unsafe { place.assume_init() })

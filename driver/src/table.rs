@@ -110,7 +110,7 @@ pub static SLOTS: [Slot; 192] = [
     disabled("DxgkDdiRenderKm", "command buffers are written by user mode and submitted as they are"),
     disabled("Reserved", "reserved"),
     disabled("DxgkDdiQueryVidPnHWCapability", "no display"),
-    disabled("DxgkDdiSetPowerComponentFState", "no power components are reported"),
+    implemented("DxgkDdiSetPowerComponentFState", "each node is a power component"),
     implemented("DxgkDdiQueryDependentEngineGroup", "mandatory with per-engine reset"),
     implemented("DxgkDdiQueryEngineStatus", "mandatory with per-engine reset"),
     implemented("DxgkDdiResetEngine", "mandatory with per-engine reset"),
@@ -119,7 +119,7 @@ pub static SLOTS: [Slot; 192] = [
     disabled("DxgkDdiSystemDisplayWrite", "no display"),
     disabled("DxgkDdiCancelCommand", "CancelCommandAware is not claimed"),
     disabled("DxgkDdiGetChildContainerId", "no display"),
-    disabled("DxgkDdiPowerRuntimeControlRequest", "no power components are reported"),
+    implemented("DxgkDdiPowerRuntimeControlRequest", "told when power callbacks may be called"),
     disabled("DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay", "no display"),
     disabled("DxgkDdiNotifySurpriseRemoval", "SupportSurpriseRemoval is not claimed"),
     implemented("DxgkDdiGetNodeMetadata", "mandatory"),
@@ -140,7 +140,7 @@ pub static SLOTS: [Slot; 192] = [
     disabled("DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay2", "no display"),
     disabled("Reserved1", "reserved"),
     disabled("Reserved2", "reserved"),
-    disabled("DxgkDdiPowerRuntimeSetDeviceHandle", "no power components are reported"),
+    disabled("DxgkDdiPowerRuntimeSetDeviceHandle", "retired slot, must be NULL"),
     implemented("DxgkDdiSetStablePowerState", "mandatory"),
     disabled("DxgkDdiSetVideoProtectedRegion", "no video protected regions or sessions"),
     disabled("DxgkDdiCheckMultiPlaneOverlaySupport3", "no display"),
@@ -275,6 +275,8 @@ pub(crate) fn table() -> DRIVER_INITIALIZATION_DATA {
     data.DxgkDdiCloseAllocation = Some(memory::close_allocation);
     data.DxgkDdiCreateContext = Some(queue::create_context);
     data.DxgkDdiDestroyContext = Some(queue::destroy_context);
+    data.DxgkDdiSetPowerComponentFState = Some(power::set_power_component_fstate);
+    data.DxgkDdiPowerRuntimeControlRequest = Some(power::power_runtime_control_request);
     data.DxgkDdiQueryDependentEngineGroup = Some(reset::query_dependent_engine_group);
     data.DxgkDdiQueryEngineStatus = Some(reset::query_engine_status);
     data.DxgkDdiResetEngine = Some(reset::reset_engine);
@@ -383,6 +385,7 @@ mod tests {
             "DestroyNativeFence OpenNativeFence CloseNativeFence UpdateMonitoredValues UpdateCurrentValuesFromCpu",
             "SetNativeFenceLogBuffer UpdateNativeFenceLogs CreateDoorbell ConnectDoorbell DisconnectDoorbell",
             "DestroyDoorbell NotifyWorkSubmission ControlEtwLogging NotifyAcpiEvent DispatchIoRequest",
+            "SetPowerComponentFState PowerRuntimeControlRequest",
         ];
         for name in required.iter().flat_map(|line| line.split(' ')) {
             let slot = SLOTS.iter().find(|slot| slot.name.strip_prefix("DxgkDdi") == Some(name));

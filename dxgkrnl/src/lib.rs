@@ -27,7 +27,7 @@ pub mod verifier;
 mod vidmm;
 mod vidsch;
 
-pub use adapter::{ProblemCode, StartError};
+pub use adapter::{PowerComponentState, ProblemCode, StartError};
 pub use interrupt::Counters;
 pub use loader::{DriverId, DriverImage, Image, ImageError, ImageKind, LoadError, PdbIdentity, Resolver};
 pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig, PnpError};

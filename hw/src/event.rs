@@ -51,6 +51,10 @@ numbers! {
         Suspended = 4,
         /// The queue faulted and runs no more. data0: address; data1: a `FaultInfo` word.
         Fault = 5,
+        /// The node is in F0 and had nothing to do, and nothing that waits, for IDLE_TICKS. Said once; work, a command about one of its queues or a return to F0 makes it start over.
+        NodeIdle = 6,
+        /// The node makes no progress any more and needs a reset.
+        NodeHung = 7,
     }
 }
 

@@ -67,10 +67,14 @@ registers! {
     CLOCK_HZ = 0x028, 8, ReadOnly;
     /// The GPU clock: ticks since reset, never backwards.
     TIMESTAMP = 0x030, 8, ReadOnly;
+    /// Ticks that a node in F0 has nothing to do until it says so by a NODE_IDLE event; 0: it never does.
+    IDLE_TICKS = 0x038, 8, ReadOnly;
     /// Run control of the function, a `Control` word. Clearing RUN stops the scheduler before the write completes.
     CONTROL = 0x040, 4, ReadWrite;
     /// One bit a node: work in progress or runnable work queued.
     NODE_BUSY = 0x044, 4, ReadOnly;
+    /// One bit a node: it is in F1.
+    NODE_ASLEEP = 0x048, 4, ReadOnly;
     /// VRAM offset of the queue descriptor table, a multiple of 4096; latched when RUN is set.
     QUEUE_TABLE_BASE = 0x050, 8, ReadWrite;
     /// Number of descriptors in the table, at most QUEUE_LIMIT.
@@ -199,6 +203,8 @@ numbers! {
         MapFence = 16,
         /// Forgets the fence with its current value at ARG1 in the address space with root ARG0. Afterwards the GPU touches neither of its values. BAD_ARGUMENT if it is not known. Only with Caps.system_process_fences.
         UnmapFence = 17,
+        /// Puts node ARG0 into the power state ARG1: 0 for F0, 1 for F1. In F1 a node runs nothing and the doorbells of its queues are not polled; commands about its queues are carried out, and work waits for F0. RESULT: the state before. After reset every node is in F0.
+        SetNodePower = 18,
     }
 }
 

@@ -163,6 +163,11 @@ pub(crate) const RECORDS: &[Record] = &[
     record!(DXGKARGCB_FREECONTIGUOUSMEMORY, [("hMemoryHandle", [hMemoryHandle], HANDLE)], [], []),
     record!(D3DDDI_ESCAPEFLAGS, [], [("HardwareAccess", [], D3DDDI_ESCAPEFLAGS, with_HardwareAccess, true), ("DeviceStatusQuery", [], D3DDDI_ESCAPEFLAGS, with_DeviceStatusQuery, true), ("ChangeFrameLatency", [], D3DDDI_ESCAPEFLAGS, with_ChangeFrameLatency, true), ("NoAdapterSynchronization", [], D3DDDI_ESCAPEFLAGS, with_NoAdapterSynchronization, true), ("VirtualMachineData", [], D3DDDI_ESCAPEFLAGS, with_VirtualMachineData, true), ("DriverKnownEscape", [], D3DDDI_ESCAPEFLAGS, with_DriverKnownEscape, true), ("DriverCommonEscape", [], D3DDDI_ESCAPEFLAGS, with_DriverCommonEscape, true)], [("Reserved", [], D3DDDI_ESCAPEFLAGS, 4, 1), ("Reserved2", [], D3DDDI_ESCAPEFLAGS, 8, 24)]),
     record!(DXGKARG_ESCAPE, [("hDevice", [hDevice], HANDLE), ("Flags", [Flags], D3DDDI_ESCAPEFLAGS), ("pPrivateDriverData", [pPrivateDriverData], *mut std::ffi::c_void), ("PrivateDriverDataSize", [PrivateDriverDataSize], u32), ("hContext", [hContext], HANDLE), ("hKmdProcessHandle", [hKmdProcessHandle], HANDLE)], [], []),
+    record!(DXGK_POWER_RUNTIME_STATE, [("TransitionLatency", [TransitionLatency], u64), ("ResidencyRequirement", [ResidencyRequirement], u64), ("NominalPower", [NominalPower], u32)], [], []),
+    record!(DXGK_POWER_COMPONENT_MAPPING, [("ComponentType", [ComponentType], DXGK_POWER_COMPONENT_TYPE), ("EngineDesc", [u.EngineDesc], DXGK_POWER_COMPONENT_MAPPING_EngineDesc), ("EngineDesc.NodeIndex", [u.EngineDesc.NodeIndex], u32), ("MemoryDesc", [u.MemoryDesc], DXGK_POWER_COMPONENT_MAPPING_MemoryDesc), ("MemoryDesc.SegmentID", [u.MemoryDesc.SegmentID], u32)], [], []),
+    record!(DXGK_POWER_COMPONENT_INDEX, [("PhysicalAdapterComponentIndex", [PhysicalAdapterComponentIndex], u16), ("PhysicalAdapterIndex", [PhysicalAdapterIndex], u16)], [], []),
+    record!(DXGK_POWER_COMPONENT_FLAGS, [], [("Reserved0", [], DXGK_POWER_COMPONENT_FLAGS, with_Reserved0, true), ("DriverCompletesFStateTransition", [], DXGK_POWER_COMPONENT_FLAGS, with_DriverCompletesFStateTransition, true), ("TransitionTo_F0_OnDx", [], DXGK_POWER_COMPONENT_FLAGS, with_TransitionTo_F0_OnDx, true), ("NoDebounce", [], DXGK_POWER_COMPONENT_FLAGS, with_NoDebounce, true), ("ActiveInD3", [], DXGK_POWER_COMPONENT_FLAGS, with_ActiveInD3, true)], [("Reserved", [], DXGK_POWER_COMPONENT_FLAGS, 5, 27)]),
+    record!(DXGK_POWER_RUNTIME_COMPONENT, [("StateCount", [StateCount], u32), ("States", [States], [DXGK_POWER_RUNTIME_STATE; 8]), ("ComponentMapping", [ComponentMapping], DXGK_POWER_COMPONENT_MAPPING), ("Flags", [Flags], DXGK_POWER_COMPONENT_FLAGS), ("ComponentGuid", [ComponentGuid], GUID), ("ComponentName", [ComponentName], [u8; 40]), ("ProviderCount", [ProviderCount], u32), ("Providers", [Providers], [u32; 16])], [], []),
     record!(DXGK_CREATEPROCESSFLAGS, [], [("SystemProcess", [], DXGK_CREATEPROCESSFLAGS, with_SystemProcess, true), ("GdiProcess", [], DXGK_CREATEPROCESSFLAGS, with_GdiProcess, true), ("VirtualMachineProcess", [], DXGK_CREATEPROCESSFLAGS, with_VirtualMachineProcess, true), ("VirtualMachineWorkerProcess", [], DXGK_CREATEPROCESSFLAGS, with_VirtualMachineWorkerProcess, true), ("SessionIsolatedContainer", [], DXGK_CREATEPROCESSFLAGS, with_SessionIsolatedContainer, true)], [("Reserved", [], DXGK_CREATEPROCESSFLAGS, 5, 27)]),
     record!(DXGKARG_CREATEPROCESS, [("hDxgkProcess", [hDxgkProcess], HANDLE), ("hKmdProcess", [hKmdProcess], HANDLE), ("Flags", [Flags], DXGK_CREATEPROCESSFLAGS), ("NumPasid", [NumPasid], u32), ("pPasid", [pPasid], *mut u32), ("hKmdVmWorkerProcess", [hKmdVmWorkerProcess], HANDLE), ("ProcessNameLength", [ProcessNameLength], u32), ("pProcessName", [pProcessName], *mut u16)], [], []),
     record!(DXGK_CREATEDEVICEFLAGS, [], [("SystemDevice", [], DXGK_CREATEDEVICEFLAGS, with_SystemDevice, true), ("GdiDevice", [], DXGK_CREATEDEVICEFLAGS, with_GdiDevice, true)], [("Reserved", [], DXGK_CREATEDEVICEFLAGS, 2, 29), ("Reserved0", [], DXGK_CREATEDEVICEFLAGS, 31, 1)]),
@@ -328,6 +333,7 @@ pub(crate) const ENUMERATIONS: &[Enumeration] = &[
     open!(DEVICE_POWER_STATE, [PowerDeviceUnspecified, PowerDeviceD0, PowerDeviceD1, PowerDeviceD2, PowerDeviceD3, PowerDeviceMaximum]),
     open!(DXGK_EVENT_TYPE, [DxgkUndefinedEvent, DxgkAcpiEvent, DxgkPowerStateEvent, DxgkDockingEvent, DxgkChainedAcpiEvent]),
     open!(DXGK_MEMORY_CACHING_TYPE, [DXGK_MEMORY_CACHING_TYPE_NON_CACHED, DXGK_MEMORY_CACHING_TYPE_CACHED, DXGK_MEMORY_CACHING_TYPE_WRITE_COMBINED]),
+    open!(DXGK_POWER_COMPONENT_TYPE, [DXGK_POWER_COMPONENT_ENGINE, DXGK_POWER_COMPONENT_MONITOR, DXGK_POWER_COMPONENT_MONITOR_REFRESH, DXGK_POWER_COMPONENT_MEMORY, DXGK_POWER_COMPONENT_MEMORY_REFRESH, DXGK_POWER_COMPONENT_OTHER, DXGK_POWER_COMPONENT_D3_TRANSITION, DXGK_POWER_COMPONENT_SHARED, DXGK_POWER_COMPONENT_MAX]),
     open!(DXGK_SCHEDULING_LOG_CONTEXT_STATE, [DXGK_SCHEDULING_LOG_CONTEXT_STATE_IDLE, DXGK_SCHEDULING_LOG_CONTEXT_STATE_RUNNING, DXGK_SCHEDULING_LOG_CONTEXT_STATE_READY, DXGK_SCHEDULING_LOG_CONTEXT_STATE_READY_STANDBY]),
     open!(DXGK_SCHEDULING_PRIORITY_BAND, [DXGK_SCHEDULING_PRIORITY_BAND_IDLE, DXGK_SCHEDULING_PRIORITY_BAND_NORMAL, DXGK_SCHEDULING_PRIORITY_BAND_FOCUS, DXGK_SCHEDULING_PRIORITY_BAND_REALTIME, DXGK_SCHEDULING_PRIORITY_BAND_COUNT]),
     open!(D3DDDI_FLIPINTERVAL_TYPE, [D3DDDI_FLIPINTERVAL_IMMEDIATE, D3DDDI_FLIPINTERVAL_ONE, D3DDDI_FLIPINTERVAL_TWO, D3DDDI_FLIPINTERVAL_THREE, D3DDDI_FLIPINTERVAL_FOUR, D3DDDI_FLIPINTERVAL_IMMEDIATE_ALLOW_TEARING]),
@@ -351,11 +357,15 @@ pub(crate) const CONSTANTS: &[(&str, i64)] = &[
     ("D3DDDI_NATIVE_FENCE_PDD_SIZE", D3DDDI_NATIVE_FENCE_PDD_SIZE as i64),
     ("DXGK_FEATURE_INTERFACE_VERSION_1", DXGK_FEATURE_INTERFACE_VERSION_1 as i64),
     ("DXGKDDI_FEATURE_INTERFACE_VERSION_1", DXGKDDI_FEATURE_INTERFACE_VERSION_1 as i64),
+    ("DXGK_FSTATE_UNKNOWN_POWER", DXGK_FSTATE_UNKNOWN_POWER as i64),
     ("DXGK_WHICHSPACE_CONFIG", DXGK_WHICHSPACE_CONFIG as i64),
 ];
 
 pub(crate) const GUIDS: &[(&str, GUID)] = &[
     ("GUID_WDDM_INTERFACE_FEATURE", GUID_WDDM_INTERFACE_FEATURE),
+    ("GUID_DXGKDDI_POWER_MANAGEMENT_PREPARE_TO_START", GUID_DXGKDDI_POWER_MANAGEMENT_PREPARE_TO_START),
+    ("GUID_DXGKDDI_POWER_MANAGEMENT_STARTED", GUID_DXGKDDI_POWER_MANAGEMENT_STARTED),
+    ("GUID_DXGKDDI_POWER_MANAGEMENT_STOPPED", GUID_DXGKDDI_POWER_MANAGEMENT_STOPPED),
 ];
 
 pub(crate) const TYPEDEFS: &[(&str, usize)] = &[

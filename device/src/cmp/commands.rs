@@ -77,6 +77,7 @@ impl Cmp {
                 self.map_fence(process, (fourth, fifth))
             }
             Command::UnmapFence => self.unmap_fence(root(first)?, second),
+            Command::SetNodePower => self.set_power(number(first, CommandStatus::BadArgument)?, second),
         }
     }
 
@@ -115,6 +116,7 @@ impl Cmp {
     ) -> Result<T> {
         let place = self.nodes.get(node as usize).ok_or(CommandStatus::BadArgument)?;
         let mut state = place.claim();
+        self.power.note_activity(node);
         let access = memory.access();
         let context = self.context(place, &access);
         if access.dma_enabled() {

@@ -10,6 +10,7 @@
 use super::mail::Mail;
 use super::sync::{AtomicU64, AtomicUsize, HostMapping, Mutex, lock};
 use campanile_hw::doorbell::{DoorbellValue, PAGE_SIZE, WORD_OFFSET};
+use campanile_hw::registers::NODES;
 use std::sync::atomic::Ordering;
 
 /// Pages rung lately, which every step looks at.
@@ -21,6 +22,9 @@ const LOOKS: usize = 16;
 /// Queues of the global doorbell looked at in one idle step.
 const IDLE_SWEEP: usize = 4;
 
+/// Mask of every node.
+const ALL_NODES: u32 = (1 << NODES) - 1;
+
 /// Why a doorbell cannot be connected or disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadDoorbell;
@@ -31,6 +35,8 @@ struct Connection {
     page: u32,
     /// The queue of a dedicated page.
     queue: u32,
+    /// Nodes of which one must be awake for the page to be looked at, a bit each.
+    nodes: u32,
     /// Word seen last on a dedicated page.
     seen: u64,
 }
@@ -158,18 +164,34 @@ impl Doorbells {
         true
     }
 
-    /// Looks at the pages rung lately and at some of the others, so that a step costs the same however many are connected.
-    /// True if one was stored to.
-    pub(crate) fn poll(&self, mail: &Mail) -> bool {
+    /// Whether a page is connected that must be looked at while the nodes `asleep` (a bit each) sleep.
+    pub(crate) fn listens(&self, asleep: u32) -> bool {
         if self.connected.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let table = lock(&self.table);
+        table.sweep_left != 0 || table.connected.iter().any(|connection| connection.nodes & !asleep != 0)
+    }
+
+    /// Looks at the pages rung lately and at some of the others, so that a step costs the same however many are connected. Pages
+    /// whose nodes are all `asleep` (a bit each) are left alone. True if one was stored to.
+    pub(crate) fn poll(&self, mail: &Mail, asleep: u32) -> bool {
+        if self.connected.load(Ordering::Acquire) == 0 || asleep == ALL_NODES {
             return false;
         }
         let Ok(mut table) = self.table.try_lock() else { return false };
         let table = &mut *table;
-        let mut rung = false;
+        let (mut rung, mut reads) = (false, 0);
+        let mut examine = |connection: &mut Connection| {
+            if connection.nodes & !asleep == 0 {
+                return false;
+            }
+            reads += 1;
+            self.examine(mail, connection)
+        };
         let hot = table.connected.len().min(HOT);
         for connection in table.connected.iter_mut().take(HOT) {
-            rung |= self.examine(mail, connection);
+            rung |= examine(connection);
         }
         let cold = (table.connected.len() - hot).min(COLD);
         for _ in 0..cold {
@@ -178,12 +200,12 @@ impl Doorbells {
             }
             let place = table.cursor;
             table.cursor += 1;
-            if table.connected.get_mut(place).is_some_and(|connection| self.examine(mail, connection)) {
+            if table.connected.get_mut(place).is_some_and(&mut examine) {
                 rung = true;
                 table.heat(place);
             }
         }
-        self.reads.fetch_add((hot + cold) as u64, Ordering::Relaxed);
+        self.reads.fetch_add(reads, Ordering::Relaxed);
         if self.global {
             if rung {
                 table.sweep_left = table.armed.len();
@@ -195,9 +217,9 @@ impl Doorbells {
 
     /// For a function with nothing else to do: looks at every page once, and at those rung lately all the while, so that neither
     /// is a quiet page overlooked nor does a busy one wait for the quiet ones. True if one was stored to.
-    pub(crate) fn search(&self, mail: &Mail) -> bool {
+    pub(crate) fn search(&self, mail: &Mail, asleep: u32) -> bool {
         let cold = self.connected.load(Ordering::Acquire).saturating_sub(HOT);
-        (0..cold.div_ceil(COLD).min(LOOKS)).any(|_| self.poll(mail))
+        (0..cold.div_ceil(COLD).min(LOOKS)).any(|_| self.poll(mail, asleep))
     }
 
     /// For a function with nothing else to do: looks for stores to the global page that were overwritten unseen. True while there may
@@ -222,7 +244,8 @@ impl Doorbells {
         if slot.is_none() {
             *slot = Some(place);
             self.clear_word(page);
-            table.connected.push(Connection { page, queue, seen: 0 });
+            let nodes = if self.global { ALL_NODES } else { mail.node_of(queue).map_or(0, |node| 1 << node) };
+            table.connected.push(Connection { page, queue, nodes, seen: 0 });
         }
         if self.global {
             table.armed.push(queue);

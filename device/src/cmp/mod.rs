@@ -10,6 +10,7 @@ pub(crate) mod fences;
 mod logs;
 mod mail;
 mod node;
+pub(crate) mod power;
 pub(crate) mod queue;
 mod sync;
 pub(crate) mod waits;
@@ -25,6 +26,7 @@ use doorbells::Doorbells;
 use fences::FenceTable;
 pub(crate) use mail::Mail;
 use node::{Node, NodeState};
+use power::Power;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use waits::Waits;
 
@@ -41,6 +43,8 @@ pub(crate) struct Features {
     pub(crate) system_fences: Option<u32>,
     /// Bytes of VRAM.
     pub(crate) vram: u64,
+    /// Ticks until an idle node says so, 0 for never.
+    pub(crate) idle_ticks: u64,
 }
 
 /// Counters of one node, written under its lock and read by anyone.
@@ -122,6 +126,7 @@ pub(crate) struct Cmp {
     waits: Waits,
     events: Events,
     clock: Clock,
+    power: Power,
     features: Features,
     fences: FenceTable,
     /// Bits of PAGING_ROOT.
@@ -142,6 +147,7 @@ impl Cmp {
             waits: Waits::default(),
             events: Events::default(),
             clock: Clock::new(),
+            power: Power::new(features.idle_ticks),
             features,
             fences: FenceTable::new(features.system_fences.unwrap_or(0)),
             paging_root: AtomicU64::new(0),
@@ -241,6 +247,7 @@ impl Cmp {
         }
         self.table_base.store(base, Ordering::Relaxed);
         self.table_count.store(count, Ordering::Relaxed);
+        self.power.start();
         self.running.store(true, Ordering::Release);
         true
     }
@@ -267,18 +274,19 @@ impl Cmp {
         self.paging_root.store(0, Ordering::Relaxed);
         self.events.reset();
         self.clock.restart();
+        self.power.reset();
         self.table_count.store(0, Ordering::Relaxed);
     }
 
     /// Polls doorbells. True if one was rung.
     pub(crate) fn poll(&self) -> bool {
-        self.running() && self.doorbells.poll(&self.mail)
+        self.running() && self.doorbells.poll(&self.mail, self.power.asleep())
     }
 
     /// What can wait until there is nothing else to do: the search among doorbells that were quiet, and for overwritten rings of a
     /// global one.
     pub(crate) fn tidy(&self) -> bool {
-        self.running() && (self.doorbells.search(&self.mail) || self.doorbells.sweep(&self.mail))
+        self.running() && (self.doorbells.search(&self.mail, self.power.asleep()) || self.doorbells.sweep(&self.mail))
     }
 
     /// Moves events that found the ring full. True if there was room for one.
@@ -296,6 +304,9 @@ impl Cmp {
     /// Runs one slice of node `number`. True if there was something to do.
     pub(crate) fn run_node(&self, memory: &Memory, number: u32) -> bool {
         let Some(node) = self.nodes.get(number as usize).filter(|_| self.mail.pending(number)) else { return false };
+        if self.power.is_asleep(number) {
+            return false;
+        }
         if node.claimed() {
             // A command wants the node: step back, or it might never get it.
             std::thread::yield_now();
@@ -303,9 +314,11 @@ impl Cmp {
         }
         let Ok(mut state) = node.state.try_lock() else { return false };
         let access = memory.access();
-        if !self.running() || !access.dma_enabled() {
+        // Asked again under the lock, which the command that puts the node to sleep takes too.
+        if !self.running() || !access.dma_enabled() || self.power.is_asleep(number) {
             return false;
         }
+        self.power.note_activity(number);
         node.engaged.store(true, Ordering::SeqCst);
         self.mail.set_pending(number, false);
         let worked = state.run(number, &self.context(node, &access));

@@ -82,6 +82,12 @@ impl NodeState {
         self.current.is_some() || self.bands.iter().any(|band| !band.is_empty())
     }
 
+    /// Some queue has work that it runs or waits with. Suspended and faulted queues do neither.
+    pub(crate) fn has_work(&self) -> bool {
+        let works = |queue: &Queue| matches!(queue.state, State::Runnable | State::Waiting { .. });
+        self.has_runnable() || self.queues.iter().flatten().any(|queue| works(queue))
+    }
+
     /// The queue that has the node.
     pub(crate) fn current(&self) -> Option<u32> {
         self.current

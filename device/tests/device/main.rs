@@ -9,6 +9,7 @@ mod host;
 mod hostile;
 mod packets;
 mod paging;
+mod power;
 mod queues;
 mod registers;
 mod scale;

@@ -95,7 +95,13 @@ fn query(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Re
         | Q::DXGKQAITYPE_HARDWARERESERVEDRANGES2
         | Q::DXGKQAITYPE_DIRTYBITTRACKINGCAPS
         | Q::DXGKQAITYPE_64BITONLYCAPS => out.zero(),
-        Q::DXGKQAITYPE_NUMPOWERCOMPONENTS => out.write(0u32),
+        Q::DXGKQAITYPE_NUMPOWERCOMPONENTS => out.write(caps::POWER_COMPONENTS),
+        Q::DXGKQAITYPE_POWERCOMPONENTINFO => {
+            let index = input::<DXGK_POWER_COMPONENT_INDEX>(args)?;
+            only_adapter(index.PhysicalAdapterIndex.into())?;
+            let component = caps::power_component(index.PhysicalAdapterComponentIndex.into());
+            out.write(component.ok_or(STATUS_INVALID_PARAMETER)?);
+        }
         Q::DXGKQAITYPE_WDDMDEVICECAPS => out.write(DXGK_WDDMDEVICECAPS { WDDMVersion: caps::WDDM_VERSION }),
         Q::DXGKQAITYPE_HISTORYBUFFERPRECISION => history_precision(out),
         Q::DXGKQAITYPE_GPUMMUCAPS => {

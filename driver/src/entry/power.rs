@@ -4,8 +4,8 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
-use wddm_ddi::types::HANDLE;
+use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
+use wddm_ddi::types::{GUID, HANDLE};
 
 use super::{arguments, at_dispatch, inputs};
 use crate::handle;
@@ -28,6 +28,42 @@ pub(crate) unsafe extern "win64" fn set_power_state(
         power::set_state(&irql, adapter, gpu, state);
     }
     STATUS_SUCCESS
+}
+
+pub(crate) unsafe extern "win64" fn set_power_component_fstate(
+    context: *mut c_void,
+    component: u32,
+    fstate: u32,
+) -> NTSTATUS {
+    at_dispatch(context, |irql, _, gpu| power::set_fstate(irql, gpu, component, fstate))
+}
+
+/// The driver calls power callbacks only from DDIs that the operating system makes between these notifications, so there is
+/// nothing to do but to understand them. Platform drivers are not spoken to.
+pub(crate) unsafe extern "win64" fn power_runtime_control_request(
+    context: *mut c_void,
+    code: *const GUID,
+    _input: *mut c_void,
+    _input_size: usize,
+    _output: *mut c_void,
+    _output_size: usize,
+    returned: *mut usize,
+) -> NTSTATUS {
+    let request = || {
+        handle::adapter(context)?;
+        let code = inputs(code)?;
+        // SAFETY: NULL or a place for the count.
+        if let Some(returned) = unsafe { returned.as_mut() } {
+            *returned = 0;
+        }
+        let known = [
+            GUID_DXGKDDI_POWER_MANAGEMENT_PREPARE_TO_START,
+            GUID_DXGKDDI_POWER_MANAGEMENT_STARTED,
+            GUID_DXGKDDI_POWER_MANAGEMENT_STOPPED,
+        ];
+        if known.contains(code) { Ok(()) } else { Err(STATUS_NOT_SUPPORTED) }
+    };
+    request().into()
 }
 
 /// The clock runs at one frequency, so it is stable.

@@ -10,6 +10,7 @@ use core::sync::atomic::Ordering;
 
 use campanile_hw::event::{self, Event, EventKind, FaultInfo, FaultKind};
 use campanile_hw::registers::NODES;
+use wddm_ddi::km::DXGK_ENGINE_STATE;
 use wddm_ddi::types::HANDLE;
 
 use crate::adapter::{Adapter, Refusal};
@@ -269,6 +270,12 @@ fn handle(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mu
         Some(EventKind::Retired) => retired(irql, adapter, gpu, event, batch),
         Some(EventKind::Suspended) => suspended(irql, adapter, gpu, event, batch),
         Some(EventKind::Fault) => fault(irql, adapter, gpu, event, batch),
+        Some(EventKind::NodeIdle) => {
+            engine_state(irql, gpu, event, batch, DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_TRANSITION_TO_F1);
+        }
+        Some(EventKind::NodeHung) => {
+            engine_state(irql, gpu, event, batch, DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_HUNG);
+        }
         None => {}
     }
 }
@@ -319,6 +326,14 @@ fn suspended(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: 
             context.answer(irql, gpu, event.data0);
         }
         None => adapter.count(Refusal::Event),
+    }
+}
+
+/// The node is idle or hangs; whatever it did before is told first.
+fn engine_state(irql: &Device, gpu: &Gpu, event: &Event, batch: &mut Batch, state: DXGK_ENGINE_STATE) {
+    batch.flush(irql, gpu);
+    if let Some(node) = gpu.nodes.get(usize::from(event.node)) {
+        report::engine_state(irql, gpu, node, state);
     }
 }
 

@@ -112,6 +112,20 @@ pub(crate) fn switched(irql: &Device, gpu: &Gpu, node: u32, fence: u64) {
     gpu.dxgk.notify_interrupt(irql, &data);
 }
 
+/// The engine is idle and wants to enter F1, or hangs.
+pub(crate) fn engine_state(irql: &Device, gpu: &Gpu, node: &Node, state: DXGK_ENGINE_STATE) {
+    if node.is_muted() {
+        return;
+    }
+    let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE);
+    data.u.EngineStateChange = DXGKARGCB_NOTIFY_INTERRUPT_DATA_EngineStateChange {
+        NodeOrdinal: node.ordinal(),
+        EngineOrdinal: ENGINE,
+        NewState: state,
+    };
+    gpu.dxgk.notify_interrupt(irql, &data);
+}
+
 /// What went wrong, in the operating system's terms: flags, address (0 if it is none of the process), level, error.
 fn describe(address: u64, info: FaultInfo) -> (DXGK_PAGE_FAULT_FLAGS, u64, u32, DXGK_FAULT_ERROR_CODE) {
     let kind = FaultKind::from_number(info.kind());

@@ -30,6 +30,8 @@ use crate::ram::PAGE_SIZE;
 use crate::vidmm::VidMm;
 use crate::vidsch::VidSch;
 use features::Features;
+pub(crate) use power::NodeUse;
+pub use power::PowerComponentState;
 use power::PowerComponents;
 use resources::Resources;
 
@@ -134,6 +136,11 @@ impl Adapter {
 
     pub(crate) fn power(&self) -> &PowerComponents {
         &self.power
+    }
+
+    /// Keeps the engine of `node` in F0 until the answer is dropped.
+    pub(crate) fn use_node(&self, node: u32) -> NodeUse<'_> {
+        self.power.use_node(self, node)
     }
 
     /// Translated resources, at an address that stays while the adapter exists.

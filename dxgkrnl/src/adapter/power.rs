@@ -1,24 +1,326 @@
-//! Power components of an adapter.
+//! Power components of an adapter: their F-states, who keeps them working, and the order of a transition.
 //!
-//! An adapter that does not manage power at run time, or declares no component, is never asked for an F-state; what is left
-//! is to refuse component numbers that do not exist.
+//! A component leaves F1 as soon as somebody uses it ([`PowerComponents::use_node`]), and enters it only when asked
+//! ([`PowerComponents::rest_node`]) and nobody does. Transitions of one component follow each other; between
+//! DxgkDdiSetPowerComponentFState and DxgkCbCompleteFStateTransition it is in neither state.
+//! [gpu-power-management-of-idle-and-active-power]
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
 
-/// How many components the driver declared.
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::GUID;
+
+use super::{Adapter, StartError};
+use crate::machine::lock;
+use crate::verifier::Bugcheck;
+
+/// How long a driver may take to complete a transition. [tdr-registry-keys: TdrDelay]
+const TRANSITION_LIMIT: Duration = Duration::from_secs(2);
+/// The working state.
+const F0: u32 = 0;
+/// The state of an engine without work.
+const F1: u32 = 1;
+/// Most components of an adapter; more make no sense on any hardware.
+const COMPONENTS_MAX: u32 = 256;
+
+/// A power component as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PowerComponentState {
+    /// Node of an engine component.
+    pub node: Option<u32>,
+    /// F-state; 0 works.
+    pub fstate: u32,
+    /// Times it was put into a low state.
+    pub rests: u64,
+    /// Times it was brought back to F0.
+    pub wakes: u64,
+}
+
+/// Who needs a component.
+#[derive(Default)]
+struct Uses {
+    fstate: u32,
+    /// Of the system.
+    system: u32,
+    /// DxgkCbSetPowerComponentActive without DxgkCbSetPowerComponentIdle.
+    driver: u32,
+}
+
+/// How far a transition is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Transition {
+    #[default]
+    None,
+    /// The driver was or is being asked.
+    Asked,
+    /// The driver has said that it is done.
+    Completed,
+}
+
+struct Component {
+    node: Option<u32>,
+    states: u32,
+    driver_completes: bool,
+    /// Held over a transition: whoever needs the component meanwhile waits. Lock order: after everything of the scheduler but its
+    /// leaves, and before leaves.
+    uses: Mutex<Uses>,
+    /// Lock order: a leaf.
+    transition: Mutex<Transition>,
+    completed: Condvar,
+    rests: AtomicU64,
+    wakes: AtomicU64,
+}
+
+/// The components that the driver declared; none on an adapter that does not manage power at run time.
 #[derive(Default)]
 pub(crate) struct PowerComponents {
-    count: AtomicU32,
+    list: OnceLock<Vec<Component>>,
+}
+
+/// Somebody uses a node, which works until this is dropped.
+#[must_use = "the node may enter F1 when this is dropped"]
+pub(crate) struct NodeUse<'a>(Option<&'a Component>);
+
+impl Drop for NodeUse<'_> {
+    fn drop(&mut self) {
+        if let Some(component) = self.0 {
+            lock(&component.uses).system -= 1;
+        }
+    }
+}
+
+/// The rules for one component. `node_count`: nodes of the adapter.
+fn check(
+    index: u32,
+    count: u32,
+    info: &DXGK_POWER_RUNTIME_COMPONENT,
+    node_count: u32,
+) -> Result<Component, StartError> {
+    let broken = |rule: String| Err(StartError::PowerComponent { index, rule });
+    let states = info.StateCount;
+    if !(1..=info.States.len() as u32).contains(&states) {
+        return broken(format!("{states} F-states; 1 to {} are allowed", info.States.len()));
+    }
+    if info.States.first().is_some_and(|f0| f0.TransitionLatency != 0 || f0.ResidencyRequirement != 0) {
+        return broken("F0 has a latency or a residency requirement; both must be 0".to_owned());
+    }
+    if !(0..DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_MAX.0).contains(&info.ComponentMapping.ComponentType.0) {
+        return broken(format!("type {} does not exist", info.ComponentMapping.ComponentType.0));
+    }
+    let providers = info.Providers.get(..info.ProviderCount as usize);
+    if providers.is_none_or(|providers| providers.iter().any(|provider| *provider >= count || *provider == index)) {
+        return broken("a provider is not another component of the adapter".to_owned());
+    }
+    let engine = info.ComponentMapping.ComponentType == DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_ENGINE;
+    // SAFETY: the type selects this arm, and any bytes are a number.
+    let node = engine.then(|| unsafe { info.ComponentMapping.u.EngineDesc }.NodeIndex);
+    if node.is_some_and(|node| node >= node_count) {
+        return broken(format!("node {node:?} does not exist"));
+    }
+    Ok(Component {
+        node,
+        states,
+        driver_completes: info.Flags.DriverCompletesFStateTransition(),
+        uses: Mutex::default(),
+        transition: Mutex::default(),
+        completed: Condvar::new(),
+        rests: AtomicU64::new(0),
+        wakes: AtomicU64::new(0),
+    })
 }
 
 impl PowerComponents {
-    /// Takes the answer to NUMPOWERCOMPONENTS.
-    pub(super) fn declare(&self, count: u32) {
-        self.count.store(count, Ordering::Release);
+    fn list(&self) -> &[Component] {
+        self.list.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Whether a component with this number was declared.
-    pub(crate) fn exists(&self, index: u32) -> bool {
-        index < self.count.load(Ordering::Acquire)
+    fn get(&self, index: u32) -> Option<&Component> {
+        self.list().get(index as usize)
+    }
+
+    fn of_node(&self, node: u32) -> Option<(u32, &Component)> {
+        (0..).zip(self.list()).find(|(_, component)| component.node == Some(node))
+    }
+
+    /// Every component as it is now.
+    pub(crate) fn states(&self) -> Vec<PowerComponentState> {
+        let state = |component: &Component| PowerComponentState {
+            node: component.node,
+            fstate: lock(&component.uses).fstate,
+            rests: component.rests.load(Ordering::Relaxed),
+            wakes: component.wakes.load(Ordering::Relaxed),
+        };
+        self.list().iter().map(state).collect()
+    }
+
+    /// Keeps the component of `node` in F0, bringing it there if it is not. Not for callers at device level.
+    pub(crate) fn use_node(&self, adapter: &Adapter, node: u32) -> NodeUse<'_> {
+        let Some((index, component)) = self.of_node(node) else { return NodeUse(None) };
+        let mut uses = lock(&component.uses);
+        uses.system += 1;
+        component.bring(adapter, index, &mut uses, F0);
+        NodeUse(Some(component))
+    }
+
+    /// Puts the component of `node` into F1 if it has that state, nobody uses it and `is_idle` says that nothing is under way; asked
+    /// while nobody can begin to use it. False if it stays as it is.
+    pub(crate) fn rest_node(&self, adapter: &Adapter, node: u32, is_idle: impl FnOnce() -> bool) -> bool {
+        let Some((index, component)) = self.of_node(node).filter(|(_, component)| component.states > F1) else {
+            return false;
+        };
+        let mut uses = lock(&component.uses);
+        let rests = uses.fstate == F0 && uses.system == 0 && uses.driver == 0 && is_idle();
+        if rests {
+            component.bring(adapter, index, &mut uses, F1);
+        }
+        rests
+    }
+
+    /// DxgkCbSetPowerComponentActive: the driver needs the component. [d3dkmddi: DXGKCB_SETPOWERCOMPONENTACTIVE]
+    ///
+    /// # Errors
+    /// The bugcheck that the driver earned by calling it from inside a transition of the component, where Windows would wait for ever.
+    pub(crate) fn driver_uses(&self, adapter: &Adapter, index: u32) -> Result<NTSTATUS, Bugcheck> {
+        let Some(component) = self.get(index) else { return Ok(STATUS_INVALID_PARAMETER) };
+        if *lock(&component.transition) == Transition::Asked {
+            return Err(Bugcheck::fatal(format!(
+                "DxgkCbSetPowerComponentActive({index}) during a transition of the component: a deadlock"
+            )));
+        }
+        let mut uses = lock(&component.uses);
+        uses.driver += 1;
+        component.bring(adapter, index, &mut uses, F0);
+        Ok(STATUS_SUCCESS)
+    }
+
+    /// DxgkCbSetPowerComponentIdle: the driver does not need it any more. [d3dkmddi: DXGKCB_SETPOWERCOMPONENTIDLE]
+    ///
+    /// # Errors
+    /// The bugcheck that the driver earned by giving back what it did not take.
+    pub(crate) fn driver_releases(&self, index: u32) -> Result<NTSTATUS, Bugcheck> {
+        let Some(component) = self.get(index) else { return Ok(STATUS_INVALID_PARAMETER) };
+        let mut uses = lock(&component.uses);
+        uses.driver = uses.driver.checked_sub(1).ok_or_else(|| {
+            Bugcheck::fatal(format!("DxgkCbSetPowerComponentIdle({index}) without DxgkCbSetPowerComponentActive"))
+        })?;
+        Ok(STATUS_SUCCESS)
+    }
+
+    /// DxgkCbCompleteFStateTransition. [d3dkmddi: DXGKCB_COMPLETEFSTATETRANSITION]
+    ///
+    /// # Errors
+    /// The bugcheck that the driver earned by completing what was not asked for, or twice, or what is not its to complete.
+    pub(crate) fn complete(&self, index: u32) -> Result<(), Bugcheck> {
+        let broken = |rule: &str| Err(Bugcheck::fatal(format!("DxgkCbCompleteFStateTransition({index}): {rule}")));
+        let Some(component) = self.get(index) else { return broken("no such component was declared") };
+        if !component.driver_completes {
+            return broken("the component was declared without DriverCompletesFStateTransition");
+        }
+        let mut transition = lock(&component.transition);
+        match *transition {
+            Transition::None => broken("no transition of the component is under way"),
+            Transition::Completed => broken("the transition was completed already"),
+            Transition::Asked => {
+                *transition = Transition::Completed;
+                component.completed.notify_all();
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Component {
+    /// Brings the component to `fstate`, unless it is there. [d3dkmddi: DXGKDDISETPOWERCOMPONENTFSTATE]
+    fn bring(&self, adapter: &Adapter, index: u32, uses: &mut MutexGuard<'_, Uses>, fstate: u32) {
+        if uses.fstate == fstate {
+            return;
+        }
+        *lock(&self.transition) = Transition::Asked;
+        let status = adapter.miniport.set_power_component_fstate(adapter.context().raw(), index, fstate);
+        let verifier = adapter.machine.verifier();
+        if !status.is_success() && !verifier.is_stopped() {
+            verifier.raise(Bugcheck::fatal(format!(
+                "DxgkDdiSetPowerComponentFState({index}, F{fstate}) may not fail, it answered {status}"
+            )));
+        }
+        if self.driver_completes && !self.wait_completed(adapter) && !verifier.is_stopped() {
+            verifier.raise(Bugcheck::fatal(format!(
+                "the transition of component {index} to F{fstate} was not completed within {} s",
+                TRANSITION_LIMIT.as_secs()
+            )));
+        }
+        *lock(&self.transition) = Transition::None;
+        uses.fstate = fstate;
+        let counter = if fstate == F0 { &self.wakes } else { &self.rests };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn wait_completed(&self, adapter: &Adapter) -> bool {
+        let limit = Instant::now() + TRANSITION_LIMIT;
+        let mut transition = lock(&self.transition);
+        while *transition != Transition::Completed {
+            let left = limit.saturating_duration_since(Instant::now());
+            if left.is_zero() || adapter.machine.verifier().is_stopped() {
+                return false;
+            }
+            if adapter.machine.config().interrupt_thread {
+                let nap = left.min(Duration::from_millis(200));
+                let waited = self.completed.wait_timeout(transition, nap);
+                transition = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            } else {
+                drop(transition);
+                if !adapter.relax() {
+                    std::thread::yield_now();
+                }
+                transition = lock(&self.transition);
+            }
+        }
+        true
+    }
+}
+
+impl Adapter {
+    /// Asks for the components and checks them; on an adapter that manages no power at run time there are none.
+    pub(super) fn query_power_components(&self, caps: &DXGK_DRIVERCAPS, node_count: u32) -> Result<(), StartError> {
+        use DXGK_QUERYADAPTERINFOTYPE as Kind;
+        let count = self.query::<u32>(Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS, "NUMPOWERCOMPONENTS", &mut []);
+        let count = count.unwrap_or(0);
+        if caps.SupportRuntimePowerManagement == 0 || count == 0 {
+            return Ok(());
+        }
+        if count > COMPONENTS_MAX {
+            let rule = format!("{count} components; {COMPONENTS_MAX} are allowed");
+            return Err(StartError::PowerComponent { index: count, rule });
+        }
+        let mut identities: Vec<GUID> = Vec::new();
+        let mut list: Vec<Component> = Vec::new();
+        for index in 0..count {
+            let kind = Kind::DXGKQAITYPE_POWERCOMPONENTINFO;
+            let info: DXGK_POWER_RUNTIME_COMPONENT = self.require(kind, "POWERCOMPONENTINFO", &mut [index])?;
+            let component = check(index, count, &info, node_count)?;
+            let twin = list.iter().any(|other| component.node.is_some() && other.node == component.node);
+            if twin || identities.contains(&info.ComponentGuid) {
+                let rule = "another component has the same engine or the same GUID".to_owned();
+                return Err(StartError::PowerComponent { index, rule });
+            }
+            identities.push(info.ComponentGuid);
+            list.push(component);
+        }
+        let _ = self.power.list.set(list);
+        self.power_control(&GUID_DXGKDDI_POWER_MANAGEMENT_PREPARE_TO_START);
+        Ok(())
+    }
+
+    /// Says that power callbacks may be called from now on, or not any more. A driver may leave the DDI out or the request
+    /// unanswered. [d3dkmddi: DXGKDDIPOWERRUNTIMECONTROLREQUEST]
+    pub(super) fn power_control(&self, code: &GUID) {
+        if self.power.list().is_empty() || self.miniport.table().DxgkDdiPowerRuntimeControlRequest.is_none() {
+            return;
+        }
+        let (none, mut returned) = (std::ptr::null_mut(), 0);
+        let _ = self.miniport.power_runtime_control_request(self.context.raw(), code, none, 0, none, 0, &mut returned);
     }
 }

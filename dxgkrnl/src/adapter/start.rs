@@ -218,6 +218,7 @@ impl Adapter {
         let vidmm = VidMm::new(self).map_err(failed)?;
         let _ = self.vidmm.set(Arc::clone(&vidmm));
         vidmm.start(self).map_err(failed)?;
+        self.power_control(&GUID_DXGKDDI_POWER_MANAGEMENT_STARTED);
         let verifier = self.machine.verifier();
         if verifier.is_stopped() { Err(StartError::Stopped(verifier.bugcheck())) } else { Ok(()) }
     }
@@ -252,9 +253,7 @@ impl Adapter {
         let precision = Kind::DXGKQAITYPE_HISTORYBUFFERPRECISION;
         let bits = self.require_array(precision, "HISTORYBUFFERPRECISION", node_count as usize)?;
         rules::check_history_precision(&bits)?;
-        let components: Result<u32, _> =
-            self.query(Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS, "NUMPOWERCOMPONENTS", &mut []);
-        self.power.declare(components.unwrap_or(0));
+        self.query_power_components(&driver, node_count)?;
         Ok(AdapterCaps {
             nodes,
             segments,
@@ -383,6 +382,7 @@ impl Adapter {
         if let Some(vidmm) = self.vidmm.get() {
             vidmm.stop();
         }
+        self.power_control(&GUID_DXGKDDI_POWER_MANAGEMENT_STOPPED);
         self.release_features();
         self.stop_device();
         self.disconnect_hardware();

@@ -200,6 +200,13 @@ start_errors! {
         /// What the driver answered.
         bits: u32,
     }, STATUS_DEVICE_CONFIGURATION_ERROR, FailedPostStart, "history buffer precision of node {} is {} bits; 32 to 64 are allowed", node, bits;
+    /// A power component breaks a rule.
+    PowerComponent {
+        /// Its number.
+        index: u32,
+        /// The rule.
+        rule: String,
+    }, STATUS_INVALID_PARAMETER, FailedPostStart, "power component {}: {}", index, rule;
     /// Memory manager or scheduler could not be set up on the adapter.
     RenderCore(status: NTSTATUS), *status, FailedPostStart, "memory manager and scheduler could not be set up: {}", status;
 }

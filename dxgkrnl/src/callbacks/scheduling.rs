@@ -6,6 +6,8 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
 use super::{Level, adapters_of, argument, named_adapter, on_adapter, on_driver};
+use crate::adapter::Adapter;
+use crate::verifier::Bugcheck;
 
 pub(super) unsafe extern "win64" fn invalidate_hw_context(data: *const DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS {
     const NAME: &str = "DxgkCbInvalidateHwContext";
@@ -33,24 +35,19 @@ pub(super) unsafe extern "win64" fn disconnect_doorbell(args: *const DXGKARGCB_D
     })
 }
 
-fn power_component(name: &'static str, handle: HANDLE, component: u32) -> NTSTATUS {
-    on_adapter(name, Level::UpToDispatch, handle, |adapter| {
-        Ok(if adapter.power().exists(component) { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER })
-    })
+/// Runs a callback on an adapter's power components; a bugcheck ends the driver's call.
+fn power<R>(name: &'static str, handle: HANDLE, body: impl FnOnce(&Adapter) -> Result<R, Bugcheck>) -> R {
+    on_adapter(name, Level::UpToDispatch, handle, |adapter| body(adapter))
 }
 
 pub(super) unsafe extern "win64" fn set_power_component_active(handle: HANDLE, component: u32) -> NTSTATUS {
-    power_component("DxgkCbSetPowerComponentActive", handle, component)
+    power("DxgkCbSetPowerComponentActive", handle, |adapter| adapter.power().driver_uses(adapter, component))
 }
 
 pub(super) unsafe extern "win64" fn set_power_component_idle(handle: HANDLE, component: u32) -> NTSTATUS {
-    power_component("DxgkCbSetPowerComponentIdle", handle, component)
+    power("DxgkCbSetPowerComponentIdle", handle, |adapter| adapter.power().driver_releases(component))
 }
 
 pub(super) unsafe extern "win64" fn complete_f_state_transition(handle: HANDLE, component: u32) {
-    on_adapter("DxgkCbCompleteFStateTransition", Level::UpToDispatch, handle, |adapter| {
-        // No transition is ever asked for, so there is none to complete.
-        adapter.machine.verifier().log(format!("DxgkCbCompleteFStateTransition({component}) without a transition"));
-        Ok(())
-    });
+    power("DxgkCbCompleteFStateTransition", handle, |adapter| adapter.power().complete(component));
 }

@@ -145,14 +145,28 @@ impl VidSch {
         }
     }
 
-    /// An engine is idle: its doorbells are disconnected, so that it can stop looking at them. The next submission
-    /// connects them again.
+    /// An engine is idle: its doorbells are disconnected, then its power component goes from F0 to F1. The next submission
+    /// connects a doorbell again, which brings F0 back. If one came meanwhile, the engine stays in F0 and says so again when
+    /// it is idle again. [user-mode-work-submission: engine state transitions]
     pub(super) fn engine_idle(&self, node: u32) {
+        let Ok(adapter) = self.adapter() else { return };
         for doorbell in self.doorbells.all() {
             if doorbell.queue().context().node() == node {
                 doorbell.disconnect();
             }
         }
+        adapter.power().rest_node(&adapter, node, || self.is_engine_idle(node));
+    }
+
+    /// Whether nothing is under way on a node and no doorbell of it can be rung. User mode announces a submission before it
+    /// becomes visible to the engine, so what the engine may have found is known here.
+    fn is_engine_idle(&self, node: u32) -> bool {
+        let packets = self.nodes.get(node as usize).is_none_or(|node| node.fences().pending() == 0);
+        let quiet = |queue: &Arc<HwQueue>| {
+            queue.context().node() != node
+                || queue.is_idle() && queue.doorbell().is_none_or(|doorbell| doorbell.is_disconnected())
+        };
+        packets && self.queues.all().iter().all(quiet)
     }
 
     /// An engine hangs: every device with work on it is lost.

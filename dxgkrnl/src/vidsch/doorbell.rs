@@ -297,6 +297,11 @@ impl Doorbell {
         lock(&self.shown).state
     }
 
+    /// Whether no physical doorbell is shown or about to be.
+    pub(crate) fn is_disconnected(&self) -> bool {
+        matches!(self.state(), State::Disconnected | State::Aborted)
+    }
+
     /// Follows the table for every event but a connection that is to be shown.
     fn apply(&self, shown: &mut Shown, event: Event) -> Action {
         let action = shown.state.apply(event, self);
@@ -322,6 +327,8 @@ impl Doorbell {
     /// STATUS_INVALID_PARAMETER for the doorbell of an earlier ring; what the driver answered.
     pub(crate) fn connect(&self) -> Result<(), NTSTATUS> {
         let exists = lock(&self.exists);
+        // Back to F0 first; until the connection shows, this keeps the engine there.
+        let _working = self.adapter.use_node(self.queue.context().node());
         for _ in 0..ATTEMPTS {
             if !*exists {
                 return Err(STATUS_INVALID_HANDLE);
@@ -503,6 +510,7 @@ impl Doorbell {
     /// driver answered.
     pub(crate) fn notify(&self) -> Result<(), NTSTATUS> {
         let exists = lock(&self.exists);
+        let _working = self.adapter.use_node(self.queue.context().node());
         if !*exists {
             return Err(STATUS_INVALID_HANDLE);
         }

@@ -293,6 +293,7 @@ impl HwQueue {
         args.HwQueueProgressFenceGpuVa = self.progress.gpu_address();
         args.HwQueueProgressFenceCpuVa = self.progress.kernel_address().cast();
         let adapter = self.context.adapter();
+        let _working = adapter.use_node(self.context.node());
         self.last_submitted.store(progress, Ordering::Release);
         let status = adapter.miniport.submit_command_to_hw_queue(adapter.context().raw(), &args);
         if status.is_success() {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use wddm_ddi::types::LUID;
 
+use crate::adapter::PowerComponentState;
 use crate::machine::Machine;
 
 use super::VidSch;
@@ -40,6 +41,12 @@ impl Machine {
     /// Queues, fences and doorbells of an adapter as they are now; `None` if there is no such adapter.
     pub fn inspect(&self, luid: LUID) -> Option<Tree> {
         self.adapter(luid)?.scheduler().map(|scheduler| scheduler.inspect())
+    }
+
+    /// Power components of an adapter as they are now, in the order in which the driver declared them; none if there is no such
+    /// adapter.
+    pub fn power_components(&self, luid: LUID) -> Vec<PowerComponentState> {
+        self.adapter(luid).map_or_else(Vec::new, |adapter| adapter.power().states())
     }
 }
 

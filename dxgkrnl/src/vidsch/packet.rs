@@ -134,6 +134,7 @@ impl VidSch {
         args.Flags = DXGK_SUBMITCOMMANDFLAGS::new().with_Paging(true);
         args.NodeOrdinal = context.node;
         let adapter = &context.adapter;
+        let _working = adapter.use_node(context.node);
         let _submitting = lock(&node.submitting);
         // Before the call: the packet may be complete before the driver returns.
         let id = node.fences().submit();

@@ -319,7 +319,7 @@ impl Machine {
 
     /// Polls the page and runs what was submitted. True if there was anything.
     pub(crate) fn step(&self) -> bool {
-        let rung = self.device.poll(&self.mail);
+        let rung = self.device.poll(&self.mail, 0);
         if !rung && !self.mail.pending(NODE) {
             return false;
         }
