@@ -140,7 +140,8 @@ struct MachineArguments {
     ///
     /// Keys: vram=SIZE and window=SIZE (bytes, or with K, M, G), doorbells=N, queues=N, global-doorbell, delayed-log-writes
     /// (fence log entries reach memory only when they are flushed), optimised-fence-interrupt (interrupts name the queue that
-    /// signalled). Sizes and counts that the GPU cannot have are refused.
+    /// signalled), idle=TIME (until an engine without work may sleep, such as 500ms, or never). Sizes and counts that the GPU
+    /// cannot have are refused.
     #[arg(long, value_name = "VARIANT", default_value = "default", verbatim_doc_comment)]
     device_variant: VariantOptions,
 }
@@ -186,13 +187,13 @@ pub fn main() -> ExitCode {
             json: arguments.json,
             progress: !arguments.no_progress,
             trace: arguments.trace,
-            variant: arguments.machine.device_variant,
+            variant: arguments.machine.device_variant.in_use(),
         }),
         Command::Bench(arguments) => bench::command(&bench::Options {
             json: arguments.json,
             quick: arguments.quick,
             filter: arguments.filter,
-            variant: arguments.machine.device_variant,
+            variant: arguments.machine.device_variant.in_use(),
         }),
         Command::Hlk(arguments) => {
             let (list, filter, json) = (arguments.list, arguments.filter, arguments.json);

@@ -4,11 +4,12 @@ mod system;
 
 use std::ptr::{null_mut, without_provenance_mut};
 
-use campanile_hw::event::{EventKind, FaultInfo, FaultKind};
+use campanile_hw::event::{self, EventKind, FaultInfo, FaultKind};
 use campanile_hw::private::{AdapterData, AllocationData, DoorbellData, MAGIC, Placement};
-use campanile_hw::registers::{self, Control};
+use campanile_hw::registers::{self, Command, Control};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
+use wddm_ddi::nt::DISPATCH_LEVEL;
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
@@ -605,6 +606,65 @@ fn handles_of_other_kinds_and_of_nothing_are_refused() {
     assert_eq!(ddi!(rig.system, DxgkDdiDestroyHwContext, context), STATUS_INVALID_HANDLE);
     rig.system.remove();
     assert_eq!(ddi!(rig.system, DxgkDdiStopDevice, rig.system.adapter), STATUS_INVALID_HANDLE);
+}
+
+#[test]
+fn idle_and_hung_nodes_are_reported_after_what_they_did_before() {
+    let rig = Rig::new(ALL, 4);
+    let context = rig.context(0);
+    assert_eq!(rig.submit(context, 1, 16), STATUS_SUCCESS);
+    rig.system.retire(0, 1, 1);
+    rig.system.event(EventKind::NodeIdle, 0, event::NO_QUEUE, [0; 2]);
+    rig.system.event(EventKind::NodeHung, 1, event::NO_QUEUE, [0; 2]);
+    rig.system.event(EventKind::NodeIdle, 3, event::NO_QUEUE, [0; 2]);
+    rig.system.interrupt();
+    let state = |node, state| Report::EngineState { node, state };
+    assert_eq!(reports(), [completed(0, 1), state(0, 1), state(1, 2)]);
+}
+
+#[test]
+fn f_states_of_declared_components_are_programmed_and_completed() {
+    let rig = Rig::new(ALL, 4);
+    let fstate = |component, state| {
+        level(DISPATCH_LEVEL, || ddi!(rig.system, DxgkDdiSetPowerComponentFState, rig.system.adapter, component, state))
+    };
+    for (component, state) in [(2, 1), (2, 0), (0, 1)] {
+        assert_eq!(fstate(component, state), STATUS_SUCCESS);
+        assert_eq!(rig.system.get(registers::CMP_COMMAND) as u32, Command::SetNodePower as u32);
+        let arguments = [rig.system.get(registers::CMP_ARG0), rig.system.get(registers::CMP_ARG1)];
+        assert_eq!(arguments, [u64::from(component), u64::from(state)]);
+    }
+    assert_eq!(log(|log| std::mem::take(&mut log.completed_components)), [2, 2, 0]);
+    for (component, state) in [(3, 1), (u32::MAX, 0), (0, 2)] {
+        assert_eq!(fstate(component, state), STATUS_INVALID_PARAMETER);
+    }
+    assert!(log(|log| log.completed_components.is_empty()), "what was not begun is not completed");
+}
+
+#[test]
+fn power_control_requests_are_known_or_not_supported() {
+    let rig = Rig::new(ALL, 4);
+    for (code, status) in [
+        (GUID_DXGKDDI_POWER_MANAGEMENT_PREPARE_TO_START, STATUS_SUCCESS),
+        (GUID_DXGKDDI_POWER_MANAGEMENT_STARTED, STATUS_SUCCESS),
+        (GUID_DXGKDDI_POWER_MANAGEMENT_STOPPED, STATUS_SUCCESS),
+        (GUID_WDDM_INTERFACE_FEATURE, STATUS_NOT_SUPPORTED),
+    ] {
+        let (none, mut returned) = (null_mut(), 7usize);
+        let (adapter, returned_at) = (rig.system.adapter, &raw mut returned);
+        let answer = ddi!(
+            rig.system,
+            DxgkDdiPowerRuntimeControlRequest,
+            adapter,
+            &raw const code,
+            none,
+            0,
+            none,
+            0,
+            returned_at,
+        );
+        assert_eq!((answer, returned), (status, 0));
+    }
 }
 
 #[test]

@@ -90,7 +90,12 @@ impl Device {
     /// # Errors
     /// STATUS_DEVICE_REMOVED if the device is in error.
     pub(crate) fn check(&self) -> Result<(), NTSTATUS> {
-        if self.error().is_some() { Err(STATUS_DEVICE_REMOVED) } else { Ok(()) }
+        if self.error().is_none() {
+            return Ok(());
+        }
+        // The error may be younger than what follows from it; who is told finds the reason at its doorbells.
+        self.adapter.vidsch().show_aborts(self);
+        Err(STATUS_DEVICE_REMOVED)
     }
 }
 
@@ -133,10 +138,18 @@ pub(crate) fn create(process: &Process, adapter: &Arc<Adapter>) -> Result<(Arc<D
 /// # Errors
 /// STATUS_INVALID_HANDLE if `handle` is no device.
 pub(crate) fn destroy(process: &Process, handle: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
+    end(process, handle, |device| device.adapter.vidsch().close_device(device))
+}
+
+/// As [`destroy`]; `close` ends the work of the device first.
+///
+/// # Errors
+/// STATUS_INVALID_HANDLE if `handle` is no device.
+pub(crate) fn end(process: &Process, handle: D3DKMT_HANDLE, close: impl FnOnce(&Arc<Device>)) -> Result<(), NTSTATUS> {
     let Object::Device(device) = process.remove_if(handle, |object| matches!(object, Object::Device(_)))? else {
         return Err(STATUS_INVALID_HANDLE);
     };
-    device.adapter.vidsch().close_device(&device);
+    close(&device);
     for child in process.objects_of(handle) {
         if let Ok(object) = process.remove(child) {
             object.destroy();

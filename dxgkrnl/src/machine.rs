@@ -373,6 +373,18 @@ impl Machine {
         self.adapter(luid).map_or_else(Vec::new, |adapter| adapter.start_log().to_vec())
     }
 
+    /// Notes the DDIs that an adapter's driver is called with from now on, for all adapters of the driver.
+    pub fn start_ddi_log(&self, luid: LUID) {
+        if let Some(adapter) = self.adapter(luid) {
+            adapter.miniport.start_trace();
+        }
+    }
+
+    /// Ends [`Machine::start_ddi_log`] and returns the names in the order of the calls.
+    pub fn take_ddi_log(&self, luid: LUID) -> Vec<String> {
+        self.adapter(luid).map_or_else(Vec::new, |adapter| adapter.miniport.take_trace())
+    }
+
     /// The adapter with this identifier, while it is started.
     pub(crate) fn adapter(&self, luid: LUID) -> Option<Arc<Adapter>> {
         self.adapters().into_iter().find(|adapter| adapter.luid == luid)

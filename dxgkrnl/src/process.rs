@@ -293,16 +293,27 @@ impl Process {
         Ok(new)
     }
 
-    /// Ends the process: devices with everything on them, address spaces, then every other handle. Threads that are still
+    /// Ends the process: the work of its devices runs out, then devices with everything on them, address spaces, and every other
+    /// handle are destroyed. Threads that are still
     /// attached get STATUS_ACCESS_DENIED from then on.
     pub fn exit(&self) {
+        self.end(|device| device.adapter.vidsch().close_device_of_exit(device));
+    }
+
+    /// Ends the process at once: its devices are in error, and no work of theirs is waited for. Everything else as
+    /// [`Process::exit`].
+    pub fn terminate(&self) {
+        self.end(|device| device.adapter.vidsch().abandon_device(device));
+    }
+
+    fn end(&self, close: impl Fn(&Arc<Device>)) {
         if self.exited.swap(true, Ordering::AcqRel) {
             return;
         }
         let devices = lock(&self.handles).newest_first(|object, _| matches!(object, Object::Device(_)));
         for handle in devices {
             // Somebody else may have destroyed it meanwhile.
-            let _ = crate::device::destroy(self, handle);
+            let _ = crate::device::end(self, handle, &close);
         }
         let rest = lock(&self.handles).newest_first(|_, _| true);
         for handle in rest {

@@ -142,9 +142,9 @@ fn exit_with_running_work(case: &mut Case<'_>) -> Result<(), Failure> {
         case.in_other_process(|system| {
             let other = Rig::open(system.luid())?;
             let mut queue = other.queue(NODE_COPY)?;
-            let large = other.memory(16 << 20, Placement::Vram)?;
+            let large = other.memory(1 << 20, Placement::Vram)?;
             for _ in 0..20 {
-                other.submit(&mut queue, &[fill(large.address, 16 << 20, 0xffff_ffff)])?;
+                other.submit(&mut queue, &[fill(large.address, 1 << 20, 0xffff_ffff)])?;
             }
             Ok(())
         })?;

@@ -17,6 +17,7 @@ mod destruction;
 mod doorbell;
 mod doorbell_churn;
 mod doorbell_resize;
+mod exit;
 mod fault;
 mod fence;
 mod fence_batches;
@@ -31,6 +32,7 @@ mod gpu_address;
 mod lifecycle;
 mod lock;
 mod memory;
+mod power;
 mod queue;
 mod residency;
 mod submission;
@@ -81,6 +83,8 @@ const TABLES: &[&[CaseInfo]] = &[
     fence_storage::CASES,
     fault::CASES,
     lifecycle::CASES,
+    power::CASES,
+    exit::CASES,
 ];
 
 /// Every case, by area.

@@ -262,6 +262,11 @@ impl System {
         &self.gpu
     }
 
+    /// Nodes that the hardware has in F1, a bit each.
+    pub fn gpu_nodes_asleep(&self) -> u64 {
+        self.gpu.register_read(campanile_hw::registers::NODE_ASLEEP, 4)
+    }
+
     /// The GPU's own counters.
     pub fn counters(&self) -> GpuCounters {
         GpuCounters::read(&self.gpu)

@@ -10,7 +10,7 @@ pub struct VariantOptions(pub Variant);
 
 /// Keys that [`VariantOptions`] understands.
 const KEYS: &str = "vram=SIZE, window=SIZE, host-aperture=SIZE, doorbells=N, queues=N, global-doorbell, delayed-log-writes, \
-                    optimised-fence-interrupt";
+                    optimised-fence-interrupt, idle=TIME";
 
 impl FromStr for VariantOptions {
     type Err = String;
@@ -26,10 +26,11 @@ impl FromStr for VariantOptions {
                 ("host-aperture", Some(value)) => variant.host_aperture = size(value)?,
                 ("doorbells", Some(value)) => variant.doorbells = count(value)?,
                 ("queues", Some(value)) => variant.queue_limit = count(value)?,
+                ("idle", Some(value)) => variant.idle_ticks = ticks(value)?,
                 ("global-doorbell", None) => variant.global_doorbell = true,
                 ("delayed-log-writes", None) => variant.delayed_log_writes = true,
                 ("optimised-fence-interrupt", None) => variant.optimised_fence_interrupt = true,
-                ("vram" | "window" | "host-aperture" | "doorbells" | "queues", None) => {
+                ("vram" | "window" | "host-aperture" | "doorbells" | "queues" | "idle", None) => {
                     return Err(format!("`{key}` needs a value"));
                 }
                 ("global-doorbell" | "delayed-log-writes" | "optimised-fence-interrupt", Some(_)) => {
@@ -48,6 +49,39 @@ impl FromStr for VariantOptions {
         }
         Ok(Self(variant))
     }
+}
+
+/// Idle time of a machine that somebody uses: well below the two seconds after which the operating system would find out itself.
+const IDLE: u64 = 500_000_000;
+
+impl VariantOptions {
+    /// The variant, with idle engines that say so unless the text decided about that.
+    #[must_use]
+    pub fn in_use(mut self) -> Self {
+        if self.0.idle_ticks == 0 {
+            self.0.idle_ticks = IDLE;
+        }
+        self
+    }
+}
+
+/// Nanoseconds; `never` is longer than any machine runs.
+fn ticks(text: &str) -> Result<u64, String> {
+    let bad = || format!("`{text}` is not a time such as 500ms, 20us or 1s, nor `never`");
+    if text == "never" {
+        return Ok(u64::MAX);
+    }
+    let unit = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
+    let (digits, unit) = text.split_at(unit);
+    let scale = match unit {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return Err(bad()),
+    };
+    let number = digits.parse::<u64>().ok().filter(|number| *number != 0);
+    number.and_then(|number| number.checked_mul(scale)).ok_or_else(bad)
 }
 
 fn count(text: &str) -> Result<u32, String> {
@@ -99,6 +133,17 @@ mod tests {
     }
 
     #[test]
+    fn idle_times_have_units_and_a_default_where_somebody_uses_the_machine() {
+        let idle = |text: &str| text.parse::<VariantOptions>().unwrap().in_use().0.idle_ticks;
+        assert_eq!(
+            [idle("idle=7ns"), idle("idle=20us"), idle("idle=3ms"), idle("idle=2s")],
+            [7, 20_000, 3_000_000, 2_000_000_000]
+        );
+        assert_eq!([idle("default"), idle("idle=never")], [IDLE, u64::MAX]);
+        assert_eq!(Variant::default().idle_ticks, 0);
+    }
+
+    #[test]
     fn values_out_of_range_are_refused_by_name() {
         for (text, part) in [
             ("doorbells=0", "count"),
@@ -111,6 +156,9 @@ mod tests {
             ("global-doorbell=1", "no value"),
             ("delayed-log-writes=1", "no value"),
             ("optimised-fence-interrupt=1", "no value"),
+            ("idle=5", "time"),
+            ("idle=0ms", "time"),
+            ("idle=5 h", "time"),
         ] {
             let error = text.parse::<VariantOptions>().unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

@@ -107,8 +107,8 @@ fn bad_power_states_are_refused_without_a_trace() {
 
 #[test]
 fn reset_brings_every_node_back_to_f0() {
-    let mut host = Host::new();
-    (0..NODES).for_each(|node| drop(sleep(&host, node)));
+    let host = Host::new();
+    (0..NODES).for_each(|node| assert_eq!(sleep(&host, node), 0));
     assert_eq!(host.get(reg::NODE_ASLEEP, 4), 0b111);
     host.gpu.reset();
     host.enable();
@@ -179,7 +179,9 @@ fn a_runner_sleeps_when_all_nodes_do_and_a_register_wakes_it() {
     let (mut queue, at) = connected(&mut host, NODE_COMPUTE);
     let runner = Runner::start(host.gpu.clone());
     for value in 1..=20 {
-        (0..NODES).for_each(|node| drop(sleep(&host, node)));
+        for node in 0..NODES {
+            sleep(&host, node);
+        }
         until("the rest", || host.gpu.is_resting());
         // The step that found nothing may still be the last one.
         let steps = host.gpu.steps();

@@ -31,6 +31,7 @@ pub(crate) enum Report {
     Suspended { context: usize, fence: u64 },
     Switched { node: u32, fence: u64 },
     QueueFaulted { queue: usize, fence: u64, address: u64 },
+    EngineState { node: u32, state: i32 },
 }
 
 /// Features that the system enables.
@@ -53,6 +54,8 @@ pub(crate) struct Log {
     pub(crate) disconnected: Vec<(usize, usize)>,
     /// Handles of contexts that lost work.
     pub(crate) invalidated: Vec<usize>,
+    /// Components whose transition was completed.
+    pub(crate) completed_components: Vec<u32>,
     pub(crate) dpc: bool,
 }
 
@@ -173,6 +176,7 @@ impl System {
             DxgkCbAllocateContiguousMemory: Some(kernel::allocate_contiguous),
             DxgkCbFreeContiguousMemory: Some(kernel::free_contiguous),
             DxgkCbDisconnectDoorbell: Some(disconnect_doorbell),
+            DxgkCbCompleteFStateTransition: Some(complete_f_state_transition),
             ..DXGKRNL_INTERFACE::zeroed()
         }
     }
@@ -376,9 +380,17 @@ unsafe fn read(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Report {
                     address: arm.FaultedVirtualAddress,
                 }
             }
+            T::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE => {
+                let arm = data.u.EngineStateChange;
+                Report::EngineState { node: arm.NodeOrdinal, state: arm.NewState.0 }
+            }
             other => panic!("{other:?}"),
         }
     }
+}
+
+unsafe extern "win64" fn complete_f_state_transition(_: HANDLE, component: u32) {
+    log(|log| log.completed_components.push(component));
 }
 
 unsafe extern "win64" fn invalidate_hw_context(args: *const DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS {

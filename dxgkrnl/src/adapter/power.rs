@@ -47,6 +47,14 @@ struct Uses {
     system: u32,
     /// DxgkCbSetPowerComponentActive without DxgkCbSetPowerComponentIdle.
     driver: u32,
+    /// The engine asked to rest and was used at that moment; an engine asks once for each time it is idle.
+    asked: bool,
+}
+
+impl Uses {
+    fn is_unused(&self) -> bool {
+        self.system == 0 && self.driver == 0
+    }
 }
 
 /// How far a transition is.
@@ -78,16 +86,23 @@ struct Component {
 #[derive(Default)]
 pub(crate) struct PowerComponents {
     list: OnceLock<Vec<Component>>,
+    /// Engines that were idle before there was a scheduler to tell, a bit each.
+    early: AtomicU64,
 }
 
 /// Somebody uses a node, which works until this is dropped.
 #[must_use = "the node may enter F1 when this is dropped"]
-pub(crate) struct NodeUse<'a>(Option<&'a Component>);
+pub(crate) struct NodeUse<'a>(Option<(&'a Adapter, &'a Component)>);
 
 impl Drop for NodeUse<'_> {
     fn drop(&mut self) {
-        if let Some(component) = self.0 {
-            lock(&component.uses).system -= 1;
+        let Some((adapter, component)) = self.0 else { return };
+        let mut uses = lock(&component.uses);
+        uses.system -= 1;
+        let rests = uses.is_unused() && core::mem::take(&mut uses.asked);
+        drop(uses);
+        if rests {
+            component.ask_again(adapter);
         }
     }
 }
@@ -115,8 +130,9 @@ fn check(
         return broken("a provider is not another component of the adapter".to_owned());
     }
     let engine = info.ComponentMapping.ComponentType == DXGK_POWER_COMPONENT_TYPE::DXGK_POWER_COMPONENT_ENGINE;
-    // SAFETY: the type selects this arm, and any bytes are a number.
-    let node = engine.then(|| unsafe { info.ComponentMapping.u.EngineDesc }.NodeIndex);
+    // SAFETY: both arms are a number.
+    let node = unsafe { info.ComponentMapping.u.EngineDesc }.NodeIndex;
+    let node = engine.then_some(node);
     if node.is_some_and(|node| node >= node_count) {
         return broken(format!("node {node:?} does not exist"));
     }
@@ -145,6 +161,19 @@ impl PowerComponents {
         (0..).zip(self.list()).find(|(_, component)| component.node == Some(node))
     }
 
+    /// An engine changed its state while the adapter is still being started. A hang is found later, by work that does not end.
+    pub(crate) fn note_early(&self, node: u32, state: DXGK_ENGINE_STATE) {
+        if state == DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_TRANSITION_TO_F1 && node < u64::BITS {
+            self.early.fetch_or(1 << node, Ordering::AcqRel);
+        }
+    }
+
+    /// Nodes that said early that they are idle.
+    pub(super) fn take_early(&self) -> impl Iterator<Item = u32> + use<> {
+        let early = self.early.swap(0, Ordering::AcqRel);
+        (0..u64::BITS).filter(move |node| early >> node & 1 != 0)
+    }
+
     /// Every component as it is now.
     pub(crate) fn states(&self) -> Vec<PowerComponentState> {
         let state = |component: &Component| PowerComponentState {
@@ -157,12 +186,12 @@ impl PowerComponents {
     }
 
     /// Keeps the component of `node` in F0, bringing it there if it is not. Not for callers at device level.
-    pub(crate) fn use_node(&self, adapter: &Adapter, node: u32) -> NodeUse<'_> {
+    pub(crate) fn use_node<'a>(&'a self, adapter: &'a Adapter, node: u32) -> NodeUse<'a> {
         let Some((index, component)) = self.of_node(node) else { return NodeUse(None) };
         let mut uses = lock(&component.uses);
         uses.system += 1;
         component.bring(adapter, index, &mut uses, F0);
-        NodeUse(Some(component))
+        NodeUse(Some((adapter, component)))
     }
 
     /// Puts the component of `node` into F1 if it has that state, nobody uses it and `is_idle` says that nothing is under way; asked
@@ -172,7 +201,8 @@ impl PowerComponents {
             return false;
         };
         let mut uses = lock(&component.uses);
-        let rests = uses.fstate == F0 && uses.system == 0 && uses.driver == 0 && is_idle();
+        uses.asked = uses.fstate == F0 && !uses.is_unused();
+        let rests = uses.fstate == F0 && uses.is_unused() && is_idle();
         if rests {
             component.bring(adapter, index, &mut uses, F1);
         }
@@ -200,12 +230,17 @@ impl PowerComponents {
     ///
     /// # Errors
     /// The bugcheck that the driver earned by giving back what it did not take.
-    pub(crate) fn driver_releases(&self, index: u32) -> Result<NTSTATUS, Bugcheck> {
+    pub(crate) fn driver_releases(&self, adapter: &Adapter, index: u32) -> Result<NTSTATUS, Bugcheck> {
         let Some(component) = self.get(index) else { return Ok(STATUS_INVALID_PARAMETER) };
         let mut uses = lock(&component.uses);
         uses.driver = uses.driver.checked_sub(1).ok_or_else(|| {
             Bugcheck::fatal(format!("DxgkCbSetPowerComponentIdle({index}) without DxgkCbSetPowerComponentActive"))
         })?;
+        let rests = uses.is_unused() && core::mem::take(&mut uses.asked);
+        drop(uses);
+        if rests {
+            component.ask_again(adapter);
+        }
         Ok(STATUS_SUCCESS)
     }
 
@@ -233,6 +268,13 @@ impl PowerComponents {
 }
 
 impl Component {
+    /// The engine asked to rest while it was used, and is not used any more.
+    fn ask_again(&self, adapter: &Adapter) {
+        if let (Some(scheduler), Some(node)) = (adapter.scheduler(), self.node) {
+            scheduler.note_idle(node);
+        }
+    }
+
     /// Brings the component to `fstate`, unless it is there. [d3dkmddi: DXGKDDISETPOWERCOMPONENTFSTATE]
     fn bring(&self, adapter: &Adapter, index: u32, uses: &mut MutexGuard<'_, Uses>, fstate: u32) {
         if uses.fstate == fstate {

@@ -219,6 +219,7 @@ impl Adapter {
         let _ = self.vidmm.set(Arc::clone(&vidmm));
         vidmm.start(self).map_err(failed)?;
         self.power_control(&GUID_DXGKDDI_POWER_MANAGEMENT_STARTED);
+        self.power.take_early().for_each(|node| self.vidsch().note_idle(node));
         let verifier = self.machine.verifier();
         if verifier.is_stopped() { Err(StartError::Stopped(verifier.bugcheck())) } else { Ok(()) }
     }

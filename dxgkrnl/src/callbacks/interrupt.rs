@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use wddm_ddi::km::{DXGKARGCB_NOTIFY_INTERRUPT_DATA, PKSYNCHRONIZE_ROUTINE};
+use wddm_ddi::km::{DXGK_INTERRUPT_TYPE, DXGKARGCB_NOTIFY_INTERRUPT_DATA, PKSYNCHRONIZE_ROUTINE};
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
@@ -60,6 +60,11 @@ pub(super) unsafe extern "win64" fn notify_interrupt(handle: HANDLE, data: *cons
         adapter.miniport.events().note(adapter.context(), || unsafe { crate::trace::report(&data) });
         match adapter.scheduler() {
             Some(scheduler) => scheduler.notify_interrupt(&data),
+            None if data.InterruptType == DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE => {
+                // SAFETY: the type selects this arm, and any bytes are numbers.
+                let state = unsafe { data.u.EngineStateChange };
+                adapter.power().note_early(state.NodeOrdinal, state.NewState);
+            }
             None => driver.verifier().log(format!("{NAME} of type {} before there is work", data.InterruptType.0)),
         }
         Ok(())

@@ -45,7 +45,7 @@ pub(super) unsafe extern "win64" fn set_power_component_active(handle: HANDLE, c
 }
 
 pub(super) unsafe extern "win64" fn set_power_component_idle(handle: HANDLE, component: u32) -> NTSTATUS {
-    power("DxgkCbSetPowerComponentIdle", handle, |adapter| adapter.power().driver_releases(component))
+    power("DxgkCbSetPowerComponentIdle", handle, |adapter| adapter.power().driver_releases(adapter, component))
 }
 
 pub(super) unsafe extern "win64" fn complete_f_state_transition(handle: HANDLE, component: u32) {

@@ -10,11 +10,16 @@ use crate::device::{Device, DeviceError};
 use crate::machine::lock;
 
 use super::VidSch;
+use super::fence::Fence;
 use super::hw_context::HwContext;
 use super::hw_queue::HwQueue;
+use super::worker::Work;
 
 /// How long queued work may still run when its queue or device is being closed. [tdr-registry-keys: TdrDelay]
 pub(super) const DRAIN_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long the queues of a process that is gone may stand still until they are taken to be blocked.
+const STANDSTILL: Duration = Duration::from_millis(50);
 
 /// What the scheduler has for one device.
 #[derive(Default)]
@@ -102,16 +107,71 @@ impl VidSch {
     /// The device is about to be destroyed: its doorbells are disconnected and its work runs out, or is cut off if the
     /// device is lost or the work does not end. Its objects can be destroyed without waiting afterwards.
     pub(crate) fn close_device(&self, device: &Arc<Device>) {
+        self.drain(&self.disconnect_device(device).iter().map(|queue| &**queue).collect::<Vec<_>>());
+    }
+
+    /// As [`VidSch::close_device`] for a device whose process is gone. Work that has stood still for a while may wait for a
+    /// fence that only this process could signal from the CPU: such waits fall through.
+    pub(crate) fn close_device_of_exit(&self, device: &Arc<Device>) {
+        let queues = self.disconnect_device(device);
+        let conditions: Vec<_> =
+            queues.iter().map(|queue| (Arc::clone(queue.progress()), queue.last_queued())).collect();
+        let mut deadline = Instant::now() + DRAIN_LIMIT;
+        let mut stood = None;
+        while device.error().is_none() && Instant::now() < deadline {
+            let patience = deadline.min(Instant::now() + STANDSTILL);
+            if self.wait(&conditions, false, Some(patience)) != STATUS_TIMEOUT {
+                break;
+            }
+            let now: Vec<u64> = conditions.iter().map(|(progress, _)| progress.current()).collect();
+            if stood.as_ref() == Some(&now) {
+                self.fall_through(device);
+            } else {
+                // What makes progress is waited for.
+                deadline = Instant::now() + DRAIN_LIMIT;
+            }
+            stood = Some(now);
+        }
+        self.drain(&queues.iter().map(|queue| &**queue).collect::<Vec<_>>());
+    }
+
+    /// Disconnects the doorbells of a device and returns its queues.
+    fn disconnect_device(&self, device: &Device) -> Vec<Arc<HwQueue>> {
         let queues: Vec<_> = self.contexts_of(device).iter().flat_map(|context| context.queues()).collect();
         for doorbell in queues.iter().filter_map(|queue| queue.doorbell()) {
             doorbell.disconnect();
         }
-        let queues: Vec<&HwQueue> = queues.iter().map(|queue| &**queue).collect();
-        self.drain(&queues);
+        queues
     }
 
-    /// The device is in error: its doorbells say ABORT, its waiters are released, its contexts leave the hardware. When
-    /// the call returns, nothing of the device touches memory any more, as far as its engines obey.
+    /// Ends GPU waits on fences of a device whose process is gone, unless another process may signal them.
+    fn fall_through(&self, device: &Device) {
+        let own = |fence: &Arc<Fence>| {
+            let opened = fence.opened();
+            !fence.is_shareable()
+                && opened.iter().all(|open| !open.is_of_queue())
+                && opened.iter().any(|open| open.device() == device.id())
+        };
+        self.fences.all().iter().filter(|fence| own(fence)).for_each(|fence| fence.fall_through());
+    }
+
+    /// Lets user mode see at every doorbell of a device in error that it is lost.
+    pub(crate) fn show_aborts(&self, device: &Device) {
+        let contexts = self.contexts_of(device);
+        let doorbells = contexts.iter().flat_map(|context| context.queues()).filter_map(|queue| queue.doorbell());
+        doorbells.for_each(|doorbell| doorbell.show_abort());
+    }
+
+    /// The process of a device was terminated: the device is in error, its contexts are suspended, its doorbells
+    /// disconnected; nothing is waited for. Its objects can be destroyed afterwards. [user-mode-work-submission: abnormal
+    /// process termination]
+    pub(crate) fn abandon_device(&self, device: &Arc<Device>) {
+        self.lose_device(device, DeviceError::Stopped);
+    }
+
+    /// The device is in error: its doorbells say ABORT, then its waiters are released, then its contexts leave the hardware
+    /// and its doorbells are disconnected there. When the call returns, nothing of the device touches memory any more, as
+    /// far as its engines obey.
     pub(super) fn lose_device(&self, device: &Arc<Device>, error: DeviceError) {
         device.set_error(error);
         let work = self.device_work(device);
@@ -120,6 +180,12 @@ impl VidSch {
             return;
         }
         let contexts = self.contexts_of(device);
+        let queues: Vec<_> = contexts.iter().flat_map(|context| context.queues()).collect();
+        // Whoever is released below finds the reason at its doorbell.
+        self.show_aborts(device);
+        for queue in &queues {
+            queue.progress().end(STATUS_DEVICE_REMOVED);
+        }
         let opened = self.fences.all().into_iter().flat_map(|fence| fence.opened());
         let fences: Vec<_> = opened.filter(|open| open.device() == device.id()).collect();
         for fence in &fences {
@@ -131,6 +197,7 @@ impl VidSch {
                     .log(format!("a context on node {} of a lost device did not leave its engine", context.node()));
             }
             for queue in context.queues() {
+                // Also of queues that were created meanwhile.
                 queue.progress().end(STATUS_DEVICE_REMOVED);
                 if let Some(doorbell) = queue.doorbell() {
                     doorbell.abort();
@@ -158,6 +225,11 @@ impl VidSch {
         adapter.power().rest_node(&adapter, node, || self.is_engine_idle(node));
     }
 
+    /// The engine's request to rest is to be looked at, on the worker thread.
+    pub(crate) fn note_idle(&self, node: u32) {
+        self.worker.add(Work::EngineIdle(node));
+    }
+
     /// Whether nothing is under way on a node and no doorbell of it can be rung. User mode announces a submission before it
     /// becomes visible to the engine, so what the engine may have found is known here.
     fn is_engine_idle(&self, node: u32) -> bool {
@@ -171,11 +243,12 @@ impl VidSch {
 
     /// An engine hangs: every device with work on it is lost.
     pub(super) fn engine_hung(&self, node: u32) {
-        for context in self.contexts.all() {
-            let busy = context.queues().iter().any(|queue| !queue.is_idle());
-            if context.node() == node && busy {
-                self.lose_device(context.device(), DeviceError::Hung);
-            }
+        let is_busy =
+            |context: &Arc<HwContext>| context.node() == node && context.queues().iter().any(|queue| !queue.is_idle());
+        // All of them first: what others begin while devices are being lost is not what hangs.
+        let busy: Vec<_> = self.contexts.all().into_iter().filter(is_busy).collect();
+        for context in busy {
+            self.lose_device(context.device(), DeviceError::Hung);
         }
     }
 

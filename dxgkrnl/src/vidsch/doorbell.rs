@@ -449,10 +449,15 @@ impl Doorbell {
         }
     }
 
+    /// The device is lost: user mode sees that from now on. At once, even while another thread is connecting it: that one sees
+    /// the state and undoes its part.
+    pub(crate) fn show_abort(&self) {
+        self.apply(&mut lock(&self.shown), Event::Abort);
+    }
+
     /// The device is lost: takes the doorbell away for good.
     pub(crate) fn abort(&self) {
-        // At once, even while another thread is connecting it: that one sees the state and undoes its part.
-        self.apply(&mut lock(&self.shown), Event::Abort);
+        self.show_abort();
         let exists = lock(&self.exists);
         if *exists {
             self.take_away(Event::Abort);

@@ -233,9 +233,13 @@ impl Fence {
     /// then it still serves the others.
     pub(super) fn device_lost(&self) {
         let alive = lock(&self.opens).list.iter().filter_map(Weak::upgrade).any(|open| !open.is_ended());
-        if alive {
-            return;
+        if !alive {
+            self.fall_through();
         }
+    }
+
+    /// GPU waits on the fence fall through from now on: nobody is left who could signal it.
+    pub(super) fn fall_through(&self) {
         let mut waits = self.lock_waits();
         if !waits.always_signaled && !self.is_destroyed() {
             waits.always_signaled = true;

@@ -220,6 +220,7 @@ impl HwContext {
 
     /// Puts the context back on its engine. [d3dkmddi: DXGKARG_RESUMECONTEXT]
     pub(super) fn resume(&self) {
+        let _working = self.adapter.use_node(self.node);
         let _order = lock(&self.suspending);
         let args = DXGKARG_RESUMECONTEXT { hContext: self.kmd.raw() };
         let status = self.adapter.miniport.resume_context(self.adapter.context().raw(), &args);

@@ -292,7 +292,12 @@ pub(crate) unsafe extern "win64" fn query_adapter_info(
         }
         Kind::DXGKQAITYPE_QUERYSEGMENT4 => segments(adapter, args),
         Kind::DXGKQAITYPE_HISTORYBUFFERPRECISION => reply(args, mutant.precision),
-        Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS => reply(args, 0_u32),
+        Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS => reply(args, (mutant.components)().len() as u32),
+        Kind::DXGKQAITYPE_POWERCOMPONENTINFO => {
+            // SAFETY: the system passes the index of the component.
+            let index = unsafe { args.pInputData.cast::<u32>().read() };
+            (mutant.components)().get(index as usize).map_or(STATUS_INVALID_PARAMETER, |info| reply(args, *info))
+        }
         _ => STATUS_NOT_SUPPORTED,
     }
 }

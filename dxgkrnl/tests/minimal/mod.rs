@@ -40,6 +40,8 @@ pub(crate) struct Mutant {
     pub(crate) in_dpc: fn(&mut Adapter),
     /// Runs in StopDevice.
     pub(crate) in_stop: fn(&mut Adapter),
+    /// Power components that the driver declares.
+    pub(crate) components: fn() -> Vec<DXGK_POWER_RUNTIME_COMPONENT>,
     /// PCI class of the device.
     pub(crate) class: u32,
 }
@@ -63,6 +65,7 @@ pub(crate) const SOUND: Mutant = Mutant {
     in_start: |_| (),
     in_dpc: |_| (),
     in_stop: |_| (),
+    components: Vec::new,
     class: 0x12_0000,
 };
 

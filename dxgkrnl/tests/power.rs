@@ -1,0 +1,296 @@
+//! Power components by the rules: what a driver may declare, and what it earns for breaking the order of a transition.
+
+// Each test program uses its part of the shared miniport.
+#[allow(dead_code)]
+mod minimal;
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use dxgkrnl::StartError;
+use dxgkrnl::bus::Bus;
+use minimal::bus::{MONITORED, REPORT};
+use minimal::{Adapter, Bench, Mutant, SOUND};
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::*;
+
+const NAME: &str = "component";
+
+/// One engine with F0 and F1; the DDI is over when it returns.
+fn engine() -> DXGK_POWER_RUNTIME_COMPONENT {
+    let mut info: DXGK_POWER_RUNTIME_COMPONENT = Zeroed::zeroed();
+    info.StateCount = 2;
+    info.States[1].TransitionLatency = 10;
+    info.ComponentGuid.Data1 = 1;
+    info.ComponentName[..NAME.len()].copy_from_slice(NAME.as_bytes());
+    info
+}
+
+fn completing() -> DXGK_POWER_RUNTIME_COMPONENT {
+    DXGK_POWER_RUNTIME_COMPONENT {
+        Flags: DXGK_POWER_COMPONENT_FLAGS::new().with_DriverCompletesFStateTransition(true),
+        ..engine()
+    }
+}
+
+unsafe extern "win64" fn returns(_: *mut c_void, _: u32, _: u32) -> NTSTATUS {
+    STATUS_SUCCESS
+}
+
+fn interface(context: *mut c_void) -> (HANDLE, DXGKRNL_INTERFACE) {
+    let adapter: &Adapter = minimal::driver::adapter(context);
+    (adapter.handle, adapter.interface)
+}
+
+unsafe extern "win64" fn completes(context: *mut c_void, component: u32, _: u32) -> NTSTATUS {
+    let (handle, interface) = interface(context);
+    // SAFETY: the handle is good.
+    unsafe { interface.DxgkCbCompleteFStateTransition.unwrap()(handle, component) };
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64" fn completes_twice(context: *mut c_void, component: u32, state: u32) -> NTSTATUS {
+    // SAFETY: as for one.
+    let _ = unsafe { completes(context, component, state) };
+    // SAFETY: as for one.
+    unsafe { completes(context, component, state) }
+}
+
+unsafe extern "win64" fn refuses(_: *mut c_void, _: u32, _: u32) -> NTSTATUS {
+    STATUS_UNSUCCESSFUL
+}
+
+unsafe extern "win64" fn becomes_active(context: *mut c_void, component: u32, _: u32) -> NTSTATUS {
+    let (handle, interface) = interface(context);
+    // SAFETY: the handle is good.
+    unsafe { interface.DxgkCbSetPowerComponentActive.unwrap()(handle, component) }
+}
+
+fn managed(components: fn() -> Vec<DXGK_POWER_RUNTIME_COMPONENT>) -> Mutant {
+    Mutant {
+        caps: |caps| caps.SupportRuntimePowerManagement = 1,
+        table: |table| table.DxgkDdiSetPowerComponentFState = Some(returns),
+        components,
+        ..SOUND
+    }
+}
+
+/// A routine of DxgkCbSynchronizeExecution that says that the engine is idle.
+unsafe extern "win64" fn report_idle(context: *mut c_void) -> BOOLEAN {
+    let (handle, interface) = interface(context);
+    let mut data: DXGKARGCB_NOTIFY_INTERRUPT_DATA = Zeroed::zeroed();
+    data.InterruptType = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE;
+    data.u.EngineStateChange.NewState = DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_TRANSITION_TO_F1;
+    // SAFETY: handle and data are good.
+    unsafe { interface.DxgkCbNotifyInterrupt.unwrap()(handle, &raw const data) };
+    1
+}
+
+/// In a DPC: the engine is idle, as far as the driver knows.
+fn idle(adapter: &mut Adapter) {
+    let mut result = 0;
+    let context = std::ptr::from_mut(adapter).cast();
+    // SAFETY: handle, routine and place are good.
+    let status = unsafe {
+        adapter.interface.DxgkCbSynchronizeExecution.unwrap()(
+            adapter.handle,
+            Some(report_idle),
+            context,
+            0,
+            &raw mut result,
+        )
+    };
+    assert_eq!(status, STATUS_SUCCESS);
+}
+
+/// Raises an interrupt, after which the driver's DPC runs.
+fn interrupt(bench: &Bench) {
+    bench.bus.register_write(0, REPORT, 4, u64::from(MONITORED));
+}
+
+fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !done() {
+        assert!(std::time::Instant::now() < deadline, "{what} never happened");
+        std::thread::yield_now();
+    }
+}
+
+fn refused(components: fn() -> Vec<DXGK_POWER_RUNTIME_COMPONENT>) -> String {
+    match Bench::new(managed(components)).unwrap().start() {
+        Err(StartError::PowerComponent { rule, .. }) => rule,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What stops the machine of a driver whose engine goes idle, with this F-state DDI.
+fn stopped_by(
+    component: fn() -> Vec<DXGK_POWER_RUNTIME_COMPONENT>,
+    table: fn(&mut DRIVER_INITIALIZATION_DATA),
+) -> String {
+    let bench = Bench::new(Mutant { table, in_dpc: idle, ..managed(component) }).unwrap();
+    bench.start().unwrap();
+    interrupt(&bench);
+    eventually("the bugcheck", || bench.machine.bugcheck().is_some());
+    let bugcheck = bench.machine.bugcheck().unwrap();
+    assert_eq!(bugcheck.code, 0x113);
+    bugcheck.reason
+}
+
+#[test]
+fn an_adapter_without_runtime_power_management_declares_nothing() {
+    let bench = Bench::new(Mutant { components: || vec![engine()], ..SOUND }).unwrap();
+    let luid = bench.start().unwrap();
+    assert!(bench.machine.power_components(luid).is_empty());
+    bench.machine.remove(luid).unwrap();
+}
+
+#[test]
+fn an_idle_engine_rests_whoever_completes_the_transition() {
+    for (component, table) in [
+        (
+            (|| vec![engine()]) as fn() -> _,
+            (|table| table.DxgkDdiSetPowerComponentFState = Some(returns)) as fn(&mut DRIVER_INITIALIZATION_DATA),
+        ),
+        (|| vec![completing()], |table| table.DxgkDdiSetPowerComponentFState = Some(completes)),
+    ] {
+        let bench = Bench::new(Mutant { table, in_dpc: idle, ..managed(component) }).unwrap();
+        let luid = bench.start().unwrap();
+        interrupt(&bench);
+        eventually("F1", || bench.machine.power_components(luid)[0].fstate == 1);
+        let state = bench.machine.power_components(luid)[0];
+        assert_eq!((state.node, state.rests), (Some(0), state.wakes + 1));
+        bench.machine.remove(luid).unwrap();
+        assert_eq!(bench.machine.bugcheck(), None);
+    }
+}
+
+#[test]
+fn a_component_that_breaks_a_rule_is_refused_by_name() {
+    for (components, part) in [
+        ((|| vec![DXGK_POWER_RUNTIME_COMPONENT { StateCount: 0, ..engine() }]) as fn() -> _, "0 F-states"),
+        (|| vec![DXGK_POWER_RUNTIME_COMPONENT { StateCount: 9, ..engine() }], "9 F-states"),
+        (
+            || {
+                let mut info = engine();
+                info.States[0].ResidencyRequirement = 1;
+                vec![info]
+            },
+            "F0 has",
+        ),
+        (
+            || {
+                let mut info = engine();
+                info.ComponentMapping.ComponentType.0 = 8;
+                vec![info]
+            },
+            "type 8",
+        ),
+        (
+            || {
+                let mut info = engine();
+                info.ComponentMapping.u.EngineDesc.NodeIndex = 1;
+                vec![info]
+            },
+            "does not exist",
+        ),
+        (|| vec![DXGK_POWER_RUNTIME_COMPONENT { ProviderCount: 1, ..engine() }], "provider"),
+        (|| vec![DXGK_POWER_RUNTIME_COMPONENT { ProviderCount: u32::MAX, ..engine() }], "provider"),
+        (|| vec![engine(), engine()], "same engine or the same GUID"),
+        (|| vec![engine(); 257], "257 components"),
+    ] {
+        let rule = refused(components);
+        assert!(rule.contains(part), "{part}: {rule}");
+    }
+}
+
+#[test]
+fn a_missing_f_state_ddi_is_refused() {
+    let mutant = Mutant { table: |_| (), ..managed(|| vec![engine()]) };
+    match Bench::new(mutant).unwrap().start() {
+        Err(StartError::MissingDdi { slot, .. }) => assert_eq!(slot, "DxgkDdiSetPowerComponentFState"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn completing_twice_stops_the_machine() {
+    let reason =
+        stopped_by(|| vec![completing()], |table| table.DxgkDdiSetPowerComponentFState = Some(completes_twice));
+    assert!(reason.contains("completed already"), "{reason}");
+}
+
+#[test]
+fn completing_what_is_over_when_the_ddi_returns_stops_the_machine() {
+    let reason = stopped_by(|| vec![engine()], |table| table.DxgkDdiSetPowerComponentFState = Some(completes));
+    assert!(reason.contains("without DriverCompletesFStateTransition"), "{reason}");
+}
+
+#[test]
+fn a_transition_that_is_never_completed_stops_the_machine() {
+    let reason = stopped_by(|| vec![completing()], |table| table.DxgkDdiSetPowerComponentFState = Some(returns));
+    assert!(reason.contains("was not completed"), "{reason}");
+}
+
+#[test]
+fn a_refused_transition_stops_the_machine() {
+    let reason = stopped_by(|| vec![engine()], |table| table.DxgkDdiSetPowerComponentFState = Some(refuses));
+    assert!(reason.contains("may not fail"), "{reason}");
+}
+
+#[test]
+fn becoming_active_inside_a_transition_stops_the_machine_where_windows_would_wait_for_ever() {
+    let reason = stopped_by(|| vec![engine()], |table| table.DxgkDdiSetPowerComponentFState = Some(becomes_active));
+    assert!(reason.contains("deadlock"), "{reason}");
+}
+
+/// In a DPC: calls one of the callbacks for components.
+macro_rules! callback {
+    ($name:ident($component:literal)) => {
+        |adapter: &mut Adapter| {
+            let Some(callback) = adapter.interface.$name else { unreachable!() };
+            // SAFETY: the handle is good.
+            let _ = unsafe { callback(adapter.handle, $component) };
+        }
+    };
+}
+
+#[test]
+fn callbacks_without_cause_stop_the_machine() {
+    for (in_dpc, part) in [
+        (callback!(DxgkCbCompleteFStateTransition(0)) as fn(&mut Adapter), "no transition"),
+        (callback!(DxgkCbCompleteFStateTransition(7)), "no such component"),
+        (callback!(DxgkCbSetPowerComponentIdle(0)), "without DxgkCbSetPowerComponentActive"),
+    ] {
+        let bench = Bench::new(Mutant { in_dpc, ..managed(|| vec![completing()]) }).unwrap();
+        bench.start().unwrap();
+        interrupt(&bench);
+        eventually("the bugcheck", || bench.machine.bugcheck().is_some());
+        let reason = bench.machine.bugcheck().unwrap().reason;
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+}
+
+#[test]
+fn an_active_component_does_not_rest_until_the_driver_lets_go() {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    fn in_dpc(adapter: &mut Adapter) {
+        let call = CALLS.fetch_add(1, Ordering::SeqCst);
+        if call == 0 {
+            callback!(DxgkCbSetPowerComponentActive(0))(adapter);
+        }
+        idle(adapter);
+    }
+    let bench = Bench::new(Mutant { in_dpc, ..managed(|| vec![engine()]) }).unwrap();
+    let luid = bench.start().unwrap();
+    for call in 1..=10 {
+        interrupt(&bench);
+        eventually("the DPC", || CALLS.load(Ordering::SeqCst) >= call);
+    }
+    let state = bench.machine.power_components(luid)[0];
+    assert_eq!((state.fstate, state.rests), (0, 0));
+    bench.machine.remove(luid).unwrap();
+    assert_eq!(bench.machine.bugcheck(), None);
+}

@@ -1,0 +1,236 @@
+//! How processes end, in the documented order, and the way back after a device is lost.
+
+use std::sync::OnceLock;
+
+use campanile_hw::packet::Packet;
+use campanile_hw::private::Placement;
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
+use wddm_ddi::kmt::D3DKMT_DEVICEEXECUTION_STATE;
+
+use super::case::{Boot, Case, Failure, on_thread};
+use super::rig::{RawQueue, Rig, fill, wait_until};
+use crate::setup::System;
+
+cases! { "Exit";
+    "Exit.NormalWaitsForWhatWasQueued" on Boot::Fresh, "user-mode-work-submission":
+        "A process that exits with work running is waited for: every submission is executed before its queue is destroyed."
+        => normal_waits;
+    "Exit.NormalFollowsThePage" on Boot::Fresh, "user-mode-work-submission":
+        "At normal termination each doorbell is disconnected, then its last queued work completes, then the doorbell is destroyed, then its queue; nothing is suspended."
+        => normal_order;
+    "Exit.AbnormalFollowsThePage" on Boot::Fresh, "user-mode-work-submission":
+        "At abnormal termination each context is suspended, then its doorbells are disconnected, then doorbells and queues are destroyed."
+        => abnormal_order;
+    "Exit.AbnormalWaitsForNothing" on Boot::Fresh, "user-mode-work-submission":
+        "At abnormal termination work that runs, waits or is still in its ring is given up, and nothing of it is executed afterwards."
+        => abnormal_waits_for_nothing;
+    "Exit.WorkInRingsIsFoundAtNormalExit" on Boot::Fresh, "user-mode-work-submission":
+        "Work that was written to a ring whose doorbell was never rung is found when the doorbell is disconnected, and executed."
+        => work_in_rings;
+    "Exit.BlockedWorkOfAGoneProcessFallsThrough" on Boot::Fresh, "user-mode-work-submission":
+        "A process that exits while its queues wait for a fence that only its CPU could signal ends normally: the waits fall through and the work completes."
+        => blocked_falls_through;
+    "Exit.OthersGoOn" on Boot::Fresh, "user-mode-work-submission":
+        "Processes that end either way, with work of every kind, take nothing of another process with them."
+        => others_go_on;
+    "Exit.AbortIsSeenBeforeWaitersAreReleased" on Boot::Fresh, "user-mode-work-submission":
+        "When a device is lost, whoever is released from a wait for it finds its doorbells at disconnected-abort."
+        => abort_before_release;
+}
+
+const ABORT: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT;
+/// An address that nothing is mapped to.
+const NOWHERE: u64 = 0x7abc_def0_0000;
+
+/// How a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Exit,
+    Terminate,
+}
+
+/// Runs `work` in a new process, which then ends.
+fn process_that(
+    system: &System,
+    end: End,
+    work: impl FnOnce(&Rig) -> Result<(), Failure> + Send,
+) -> Result<(), Failure> {
+    let process = system.machine().create_process("ending");
+    let outcome = on_thread(&process, || work(&Rig::open(system.luid())?));
+    match end {
+        End::Exit => process.exit(),
+        End::Terminate => process.terminate(),
+    }
+    outcome
+}
+
+/// The DDIs of `wanted` in the order of their calls while `work` runs and its process ends.
+fn ddis(
+    system: &System,
+    end: End,
+    wanted: &[&str],
+    work: impl FnOnce(&Rig) -> Result<(), Failure> + Send,
+) -> Result<Vec<String>, Failure> {
+    let machine = system.machine();
+    let process = machine.create_process("ending");
+    let outcome = on_thread(&process, || work(&Rig::open(system.luid())?));
+    machine.start_ddi_log(system.luid());
+    match end {
+        End::Exit => process.exit(),
+        End::Terminate => process.terminate(),
+    }
+    let log = machine.take_ddi_log(system.luid());
+    outcome?;
+    let named = log.iter().filter_map(|name| name.strip_prefix("DxgkDdi"));
+    Ok(named.filter(|name| wanted.contains(name)).map(str::to_owned).collect())
+}
+
+const TEARDOWN: &[&str] =
+    &["SuspendContext", "DisconnectDoorbell", "DestroyDoorbell", "DestroyHwQueue", "DestroyHwContext"];
+
+/// Bytes of one long fill.
+const FILL: u64 = 1 << 20;
+
+/// Long work: `count` fills of a large buffer.
+fn long_work(rig: &Rig, queue: &mut RawQueue, count: u64) -> Result<(), Failure> {
+    let large = rig.memory(FILL, Placement::Vram)?;
+    (0..count).try_for_each(|_| rig.submit(queue, &[fill(large.address, FILL, 1)]).map(drop))
+}
+
+fn normal_waits(case: &mut Case<'_>) -> Result<(), Failure> {
+    const EACH: u64 = 20;
+    for node in [NODE_COMPUTE, NODE_COPY] {
+        let (system, before) = (&*case.system, OnceLock::new());
+        process_that(system, End::Exit, |rig| {
+            let mut queue = rig.queue(node)?;
+            let (large, fence) = (rig.memory(FILL, Placement::Vram)?, rig.fence(0)?);
+            // Behind the paging, which signals too.
+            let _ = before.set(system.counters());
+            for value in 1..=EACH {
+                rig.submit(&mut queue, &[fill(large.address, FILL, 1), fence.signal(value)])?;
+            }
+            Ok(())
+        })?;
+        let before = before.get().copied().unwrap_or_default();
+        ensure_eq!(system.counters().since(&before).signals, EACH, "submissions executed at exit");
+    }
+    Ok(())
+}
+
+fn normal_order(case: &mut Case<'_>) -> Result<(), Failure> {
+    let order = ddis(case.system, End::Exit, TEARDOWN, |rig| long_work(rig, &mut rig.queue(NODE_COMPUTE)?, 5))?;
+    let expected = ["DisconnectDoorbell", "DestroyDoorbell", "DestroyHwQueue", "DestroyHwContext"];
+    ensure_eq!(order, expected, "DDIs at normal termination");
+    Ok(())
+}
+
+fn abnormal_order(case: &mut Case<'_>) -> Result<(), Failure> {
+    let order = ddis(case.system, End::Terminate, TEARDOWN, |rig| {
+        let gate = rig.fence(0)?;
+        rig.submit(&mut rig.queue(NODE_COMPUTE)?, &[gate.wait(1)]).map(drop)
+    })?;
+    ensure_eq!(order, TEARDOWN, "DDIs at abnormal termination");
+    Ok(())
+}
+
+fn abnormal_waits_for_nothing(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut after = rig.queue(NODE_COMPUTE)?;
+    let before = case.system.counters();
+    process_that(case.system, End::Terminate, |rig| {
+        let (gate, fence) = (rig.fence(0)?, rig.fence(0)?);
+        let (mut waits, mut behind) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COMPUTE)?);
+        rig.submit(&mut waits, &[gate.wait(1), fence.signal(1)])?;
+        rig.submit(&mut waits, &[fence.signal(2)])?;
+        // Written, and neither rung nor connected.
+        behind.append(&[gate.wait(1), fence.signal(3)]).map(drop)
+    })?;
+    for _ in 0..20 {
+        rig.execute(&mut after, &[])?;
+    }
+    ensure_eq!(case.system.counters().since(&before).signals, 0, "signals of the terminated process");
+    Ok(())
+}
+
+fn work_in_rings(case: &mut Case<'_>) -> Result<(), Failure> {
+    let before = case.system.counters();
+    process_that(case.system, End::Exit, |rig| {
+        let fence = rig.fence(0)?;
+        let mut queue = rig.queue(NODE_COPY)?;
+        rig.execute(&mut queue, &[])?;
+        for value in 1..=10 {
+            queue.append(&[fence.signal(value)])?;
+        }
+        Ok(())
+    })?;
+    ensure_eq!(case.system.counters().since(&before).signals, 10, "submissions executed at exit");
+    Ok(())
+}
+
+fn blocked_falls_through(case: &mut Case<'_>) -> Result<(), Failure> {
+    for node in [NODE_COMPUTE, NODE_COPY] {
+        let before = case.system.counters();
+        let order = ddis(case.system, End::Exit, TEARDOWN, |rig| {
+            let (gate, fence) = (rig.fence(0)?, rig.fence(0)?);
+            let mut queue = rig.queue(node)?;
+            rig.submit(&mut queue, &[gate.wait(1), fence.signal(1)])?;
+            rig.submit(&mut queue, &[gate.wait(2), fence.signal(2)]).map(drop)
+        })?;
+        let expected = ["DisconnectDoorbell", "DestroyDoorbell", "DestroyHwQueue", "DestroyHwContext"];
+        ensure_eq!(order, expected, "DDIs at the exit of a process with blocked work");
+        ensure_eq!(case.system.counters().since(&before).signals, 2, "submissions executed at exit");
+    }
+    Ok(())
+}
+
+fn others_go_on(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut mine = [rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?];
+    let memory = rig.memory(1 << 20, Placement::Vram)?;
+    for round in 0..6_u32 {
+        let end = if round % 2 == 0 { End::Exit } else { End::Terminate };
+        for queue in &mut mine {
+            rig.submit(queue, &[fill(memory.address, 1 << 20, round)])?;
+        }
+        process_that(case.system, end, |other| {
+            let gate = other.fence(0)?;
+            long_work(other, &mut other.queue(NODE_COPY)?, 3)?;
+            other.submit(&mut other.queue(NODE_COMPUTE)?, &[gate.wait(1)])?;
+            other.queue(NODE_COPY)?.append(&[]).map(drop)
+        })?;
+        for queue in &mut mine {
+            rig.execute(queue, &[])?;
+        }
+    }
+    let active = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE;
+    ensure_eq!(rig.kmt.execution_state(rig.device)?, active, "state of the device of the other process");
+    Ok(())
+}
+
+fn abort_before_release(case: &mut Case<'_>) -> Result<(), Failure> {
+    for _ in 0..10 {
+        let rig = case.rig()?;
+        let (mut guilty, mut other) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?);
+        rig.execute(&mut other, &[])?;
+        let gate = rig.fence(0)?;
+        let doomed: Vec<Packet> = vec![gate.wait(1), fill(NOWHERE, 4096, 0)];
+        let value = rig.submit(&mut guilty, &doomed)?;
+        let process = std::sync::Arc::clone(&case.process);
+        let seen = std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                let _attached = process.attach();
+                let status = rig.wait(&[guilty.progress_fence], &[value], false);
+                (status, guilty.doorbell.state(), other.doorbell.state())
+            });
+            let opened = rig.signal(&[gate.handle], &[1]);
+            waiter.join().map(|seen| (opened, seen))
+        });
+        let Ok((_, (status, first, second))) = seen else { return Err(Failure::new("the waiter panicked")) };
+        ensure!(!status.is_success(), "the wait for a lost device answered {status:?}");
+        // A wait that began after the loss is refused by the device's error alone.
+        wait_until("abort", || other.doorbell.state() == ABORT)?;
+        ensure_eq!((first, second), (ABORT, ABORT), "status of the doorbells when the waiter was released");
+    }
+    Ok(())
+}
