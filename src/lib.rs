@@ -1,7 +1,7 @@
 //! The command `campanile`: puts GPU, driver and operating-system side together, and drives them.
 //!
 //! [`setup`] boots a machine with the emulated GPU in it, [`user`] is the user-mode driver of the process, [`run`] streams files
-//! through the GPU, [`bench`] measures it and [`hlk`] holds it against the contract. The library exists so that tests use the same parts as the command.
+//! through the GPU, [`mod@bench`] measures it and [`hlk`] holds it against the contract. The library exists so that tests use the same parts as the command.
 
 pub mod bench;
 pub mod cli;

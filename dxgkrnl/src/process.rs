@@ -259,7 +259,7 @@ impl Process {
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE for a handle that is closed or never existed; STATUS_INVALID_PARAMETER for a process of another
-    /// machine; as [`Process::insert_kernel`] of `target`.
+    /// machine; as `Process::insert_kernel` of `target`.
     pub fn duplicate_handle(&self, handle: HANDLE, target: &Self) -> Result<HANDLE, NTSTATUS> {
         if !self.machine.is_same(&target.machine) {
             return Err(STATUS_INVALID_PARAMETER);

@@ -1,7 +1,7 @@
 //! Conformance cases: each holds the stack against one requirement of a published page.
 //!
 //! Cases live in files by area, each with a table [`CaseInfo`] by [`CaseInfo`]; [`cases`] is the registry. They speak to the
-//! stack the way user mode does: through the thunks, raw where order and hostile values matter ([`rig`]), and through the
+//! stack the way user mode does: through the thunks, raw where order and hostile values matter (`rig`), and through the
 //! user-mode driver where they do not.
 
 #[macro_use]

@@ -1,7 +1,7 @@
 //! What happened on the GPU and around it, as typed events on one clock.
 //!
 //! A [`Trace`] is plain data: lanes (a queue, a thread of the CPU, a paging queue, the machine) and events on them, in
-//! nanoseconds. The user-mode driver tells when waits and signals are queued ([`recording`]), the GPU's fence logs tell when they
+//! nanoseconds. The user-mode driver tells when waits and signals are queued (`recording`), the GPU's fence logs tell when they
 //! were executed, the operating-system side tells of interrupts, paging, doorbells, resets and power ([`Collector`]), and
 //! [`operation`] joins queued and executed into what people look at. [`perfetto`] writes and reads it as a file.
 

@@ -1,7 +1,7 @@
 //! Holds the declarations of `wddm-ddi` against the headers of a Windows Driver Kit.
 //!
 //! `wddm-ddi` is written by hand and compared with a table of facts wherever its tests run. This crate closes the circle on a
-//! machine that has the kit: bindgen reads `dispmprt.h`, `d3dkmddi.h` and `d3dkmthk.h` ([`Headers`], feature `bindgen`), the
+//! machine that has the kit: bindgen reads `dispmprt.h`, `d3dkmddi.h` and `d3dkmthk.h` (`Headers`, feature `bindgen`), the
 //! text it writes is parsed ([`Bindings`]), and every structure, union, word, bit field, enumeration, constant and slot that
 //! `wddm-ddi` declares is compared with it ([`compare`]). The build scripts of the driver and of the user-mode driver stop at
 //! the first difference.

@@ -62,7 +62,8 @@ unsafe extern "win64" {
 /// # Safety
 /// As for the kit's function: called from DriverEntry with its arguments and a filled table.
 #[unsafe(link_section = "INIT")]
-pub(super) unsafe extern "win64" fn dxgk_initialize(
+#[allow(non_snake_case)] // the name of the function that it stands for
+pub(super) unsafe extern "win64" fn DxgkInitialize(
     driver: PDRIVER_OBJECT,
     path: *mut UNICODE_STRING,
     table: *mut DRIVER_INITIALIZATION_DATA,

@@ -33,12 +33,15 @@ pub(crate) fn test(root: &Path, quick: bool) -> bool {
     // Its library includes sources of other crates, whose unit tests do not build there.
     let models = ["clippy", "-p", "campanile-models", "--lib", "--test", "exhaustive", "--test", "random"];
     session.tool("lints of the models", &[&models[..], &strict].concat());
+    let strict = "build.rustdocflags=[\"-D\", \"warnings\"]";
+    session.tool("documentation", &["doc", "--workspace", "--no-deps", "--keep-going", "--quiet", "--config", strict]);
     session.images();
     session.suites();
     session.doc_tests();
     if quick {
         println!(
-            "left out by --quick: the conformance cases and the main job in release mode, on the Windows images and with special pool, 4 of 5 random cases a property, \
+            "left out by --quick: the conformance cases, the main job and the bench in release mode, on the Windows images and with special pool, \
+             4 of 5 random cases a property, \
              998 of 1000 schedules of each random model"
         );
     } else {
@@ -191,6 +194,11 @@ impl Session<'_> {
         }
         self.tool("main job", &["run", "--release", "--quiet"]);
         self.tool("main job on the Windows images", &["run", "--release", "--quiet", "--", "run", "--driver", "pe"]);
+        // It passes when every row can be measured; whether the figures meet their aims is for a quiet machine to say.
+        for driver in ["linked", "pe"] {
+            let name = format!("bench on the {driver} driver");
+            self.tool(&name, &["run", "--release", "--quiet", "--", "bench", "--quick", "--driver", driver]);
+        }
     }
 
     /// Longest time one suite may take; a hang is a failure, not a wait.

@@ -1,4 +1,4 @@
-//! A driver that makes one mistake in its DriverEntry: the one that its service is named after, see [`MISTAKES`].
+//! A driver that makes one mistake in its DriverEntry: the one that its service is named after, see `MISTAKES`.
 //!
 //! Tests load the image and look at how the machine stops. The line of each mistake ends with a mark that they search for, so
 //! that they know which line must be reported.
