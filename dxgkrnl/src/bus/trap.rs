@@ -1,7 +1,7 @@
 // UNSAFETY: the code of an interrupted thread, and reserved address space.
 //! Trapped BARs: pages that fault, and the loads and stores that are carried out instead.
 //!
-//! All trapped ranges lie in one reservation of address space without access rights. The fault handler ([`handler`]) asks here for an
+//! All trapped ranges lie in one reservation of address space without access rights. The fault handler (`handler`) asks here for an
 //! address there, decodes the instruction, performs the access through the [`Bus`], puts a loaded value into the thread's
 //! registers and continues behind the instruction. Drivers therefore use plain volatile loads and stores.
 //!
