@@ -223,7 +223,7 @@ fn place(driver: &Driver, caller: Option<Caller>) -> Option<Place> {
 /// Where a signal handler resumes a thread whose driver image faulted, or a service on the image's stack: instruction pointer and value
 /// for RDI. Notes the fault for the call that ends. `None` if no image runs on this thread.
 pub(crate) fn landing(mut fault: Fault, stack_pointer: usize) -> Option<(usize, usize)> {
-    let landing = LANDING.get()?;
+    let Some(landing) = LANDING.get() else { return linked_jump(fault) };
     if let Cause::Memory { address, .. } = fault.cause
         && landing.stack.guards(address)
     {
@@ -246,6 +246,19 @@ pub(crate) fn landing(mut fault: Fault, stack_pointer: usize) -> Option<(usize, 
     LANDED.set(Some(Landed { fault, caller }));
     // SAFETY: `run` keeps the slot alive until the frame is popped.
     let stack = unsafe { landing.host.read() };
+    Some((leave as *const () as usize, stack))
+}
+
+/// As [`landing`], for a linked driver that jumped to where no code is. Other faults of its code cannot be told from the test's own.
+fn linked_jump(fault: Fault) -> Option<(usize, usize)> {
+    match fault.cause {
+        Cause::Memory { address, access: Access::Execute, .. } if address == fault.instruction => {}
+        _ => return None,
+    }
+    let slot = THREAD.with(|thread| thread.try_borrow().ok()?.frames.last().map(|frame| frame.stack))?;
+    LANDED.set(Some(Landed { fault, caller: Caller::default() }));
+    // SAFETY: `run` keeps the slot alive until the frame is popped.
+    let stack = unsafe { slot.read() };
     Some((leave as *const () as usize, stack))
 }
 

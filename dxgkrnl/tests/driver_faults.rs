@@ -230,6 +230,78 @@ fn a_fault_in_a_service_names_the_service() {
     assert!(bugcheck.reason.contains("memset with a bad pointer of driver null-in-service"), "{bugcheck}");
 }
 
+/// Services that take pointers, and what the reason names them as.
+const POINTERS: &[&str] = &[
+    "memcpy",
+    "memcpy-from",
+    "memmove",
+    "memset",
+    "memcmp",
+    "KeAcquireSpinLockRaiseToDpc",
+    "KeReleaseSpinLock",
+    "ExAcquirePushLockExclusiveEx",
+    "DbgPrintEx",
+    "DbgPrintEx-text",
+    "KeQueryPerformanceCounter",
+    "RtlInitUnicodeString",
+    "RtlInitUnicodeString-text",
+    "ZwLoadDriver",
+    "ZwLoadDriver-text",
+    "IoGetDeviceObjectPointer",
+    "IoGetDeviceObjectPointer-file",
+    "KeInitializeEvent",
+    "KeWaitForSingleObject",
+    "IofCallDriver-output",
+    "IofCallDriver-status",
+    "DxgkInitialize",
+    "DxgkInitialize-path",
+];
+
+/// Services that know what they gave out and follow no pointer.
+const TOKENS: &[(&str, u32)] = &[
+    ("ExFreePoolWithTag", 0xc4),
+    ("ExReleasePushLockExclusiveEx", 0x113),
+    ("MmGetPhysicalAddress", 0x113),
+    ("ObfDereferenceObject", 0x113),
+    ("IofCallDriver", 0x113),
+];
+
+#[test]
+fn a_bad_pointer_passed_to_a_service_is_a_bugcheck_at_the_call() {
+    for service in POINTERS {
+        for kind in ["wild", "kernel"] {
+            let name = format!("{kind}-{service}");
+            let bugcheck = stop(&name, SpecialPool::Off);
+            let level = if *service == "KeReleaseSpinLock" { 0xa } else { 0x50 };
+            assert_eq!(bugcheck.code, level, "{name}: {bugcheck}");
+            let exported = service.split('-').next().unwrap();
+            let told = format!("{exported} with a bad pointer of driver {name}");
+            assert!(bugcheck.reason.starts_with(&told), "{name}: {bugcheck}");
+            place(&name, &bugcheck);
+        }
+    }
+    for (service, code) in TOKENS {
+        for kind in ["null", "wild", "kernel"] {
+            let name = format!("{kind}-{service}");
+            let bugcheck = stop(&name, SpecialPool::Off);
+            assert_eq!(bugcheck.code, *code, "{name}: {bugcheck}");
+            place(&name, &bugcheck);
+        }
+    }
+}
+
+#[test]
+fn null_passed_to_a_service_is_refused_or_a_bugcheck() {
+    for service in POINTERS {
+        let machine = machine(SpecialPool::Off);
+        let error = load(&machine, &format!("null-{service}"), built("sys")).expect_err("never registers");
+        match machine.bugcheck() {
+            Some(bugcheck) => assert!([0x1e, 0x113, 0xd1, 0xa].contains(&bugcheck.code), "{service}: {bugcheck}"),
+            None => assert_eq!(error, LoadError::Entry(STATUS_UNSUCCESSFUL), "{service}"),
+        }
+    }
+}
+
 #[test]
 fn a_bugcheck_reads_as_one_line_with_its_place() {
     let bugcheck = stop("read-null", SpecialPool::Off);

@@ -65,10 +65,12 @@ pub(crate) fn start(
     if verifier.is_stopped() {
         return Err(StartError::Stopped(verifier.bugcheck()));
     }
+    // Whatever a stopped machine answered, the stop is the reason.
+    let told = |error| if verifier.is_stopped() { StartError::Stopped(verifier.bugcheck()) } else { error };
     miniport.start_trace();
     let context = match stack {
         Some(added) => added.context,
-        None => stack.insert(add_device(miniport, device)?).context,
+        None => stack.insert(add_device(miniport, device).map_err(told)?).context,
     };
     let result = start_added(machine, function, miniport, context, has_user_mode_driver);
     let log = miniport.take_trace();
@@ -81,8 +83,7 @@ pub(crate) fn start(
             if let Some(added) = stack.take() {
                 let _ = added.miniport.remove_device(added.context.raw());
             }
-            // Whatever a stopped machine answered, the stop is the reason.
-            Err(if verifier.is_stopped() { StartError::Stopped(verifier.bugcheck()) } else { error })
+            Err(told(error))
         }
     }
 }

@@ -42,9 +42,9 @@ pub(crate) const MISTAKES: &[(&str, fn())] = &[
     ("leak", leak),
 ];
 
-const TAG: u32 = u32::from_le_bytes(*b"Flty");
+pub(crate) const TAG: u32 = u32::from_le_bytes(*b"Flty");
 
-fn block(bytes: usize) -> *mut u8 {
+pub(crate) fn block(bytes: usize) -> *mut u8 {
     // SAFETY: PASSIVE_LEVEL, a size and a tag.
     unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, bytes, TAG) }.cast()
 }
