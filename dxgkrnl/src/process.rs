@@ -17,7 +17,7 @@ use crate::handles::HandleTable;
 use crate::machine::{Machine, MachineRef, lock};
 use crate::miniport::KmdHandle;
 use crate::vidmm::{AddressSpace, Allocation, PagingQueue, Resource};
-use crate::vidsch::{Doorbell, HwContext, HwQueue, SharedFence, SyncObject};
+use crate::vidsch::{Doorbell, HwContext, HwQueue, Rights, SharedFence, SyncObject};
 
 static IDS: AtomicU64 = AtomicU64::new(0x1000);
 
@@ -72,7 +72,8 @@ pub(crate) enum Object {
 /// What a kernel handle can stand for.
 #[derive(Clone)]
 pub(crate) enum KernelObject {
-    SharedFence(Arc<SharedFence>),
+    /// A fence, and the rights of who opens it by the handle; or why nobody does.
+    SharedFence(Arc<SharedFence>, Result<Rights, NTSTATUS>),
 }
 
 /// Kernel handles are multiples of 4.

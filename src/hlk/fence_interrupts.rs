@@ -47,14 +47,19 @@ impl Event {
 
     /// Whether it was set since the last look.
     pub(super) fn is_set(&self) -> Result<bool, Failure> {
+        Ok(self.times_set()? != 0)
+    }
+
+    /// How often it was set since the last look.
+    pub(super) fn times_set(&self) -> Result<u64, Failure> {
         let mut count = 0u64;
         // SAFETY: there is room for the eight bytes that are read.
         let read = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
         if read == 8 {
-            return Ok(true);
+            return Ok(count);
         }
         let error = std::io::Error::last_os_error();
-        if error.kind() == std::io::ErrorKind::WouldBlock { Ok(false) } else { Err(error.into()) }
+        if error.kind() == std::io::ErrorKind::WouldBlock { Ok(0) } else { Err(error.into()) }
     }
 
     /// Waits until it is set.

@@ -26,8 +26,10 @@ mod fence_hostile;
 mod fence_interrupts;
 mod fence_log;
 mod fence_optimised;
+mod fence_rights;
 mod fence_sharing;
 mod fence_storage;
+mod fence_waits;
 mod gpu_address;
 mod lifecycle;
 mod lock;
@@ -76,6 +78,8 @@ const TABLES: &[&[CaseInfo]] = &[
     fence_hostile::CASES,
     fence_log::CASES,
     fence_sharing::CASES,
+    fence_rights::CASES,
+    fence_waits::CASES,
     fence_batches::CASES,
     fence_interrupts::CASES,
     fence_optimised::CASES,

@@ -1,6 +1,7 @@
 //! Signals, waits and progress: across queues, nodes and address spaces, and what the CPU is told.
 
-use crate::host::{Host, Space, TestQueue, ram};
+use crate::host::{Host, Space, TestQueue, ram, small_variant};
+use campanile_device::Variant;
 use campanile_hw::event::EventKind;
 use campanile_hw::packet::{Fill, Packet, Progress, Signal, Wait};
 use campanile_hw::page_table::{PAGE_4K, Pte};
@@ -29,6 +30,24 @@ fn fence() -> (Host, Space, Location) {
 
 fn monitored(fence: Location) -> Location {
     fence.with_address(fence.address() + 2048)
+}
+
+#[test]
+fn with_the_optimised_interrupt_an_event_names_the_queue_only() {
+    let mut host = Host::with(&Variant { optimised_fence_interrupt: true, ..small_variant() });
+    let caps = reg::Caps::from_bits(host.get(reg::CAPS, 4) as u32);
+    assert!(
+        caps.optimised_fence_interrupt()
+            && !reg::Caps::from_bits(Host::new().get(reg::CAPS, 4) as u32).optimised_fence_interrupt()
+    );
+    let space = host.space();
+    let at = host.map_new_ram(space, FENCE, 4096);
+    host.write64(monitored(at), 0);
+    let mut queue = host.queue(3, space, NODE_COPY);
+    host.submit(&mut queue, &[signal(7)]);
+    assert_eq!(host.read64(at), 7);
+    let told: Vec<_> = host.events().iter().map(|e| (e.kind, e.node, e.queue, e.data0, e.data1)).collect();
+    assert_eq!(told, [(EventKind::FenceSignaled as u8, NODE_COPY as u8, 3, 0, 0)]);
 }
 
 #[test]

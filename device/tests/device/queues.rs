@@ -352,6 +352,30 @@ fn a_waiting_queue_can_be_suspended_resumed_and_unmapped() {
     assert_eq!(host.run(), 0, "nobody waits any more");
 }
 
+#[test]
+fn a_waiting_queue_keeps_its_wait_through_a_reset_of_its_node_and_can_be_discarded() {
+    let (mut host, space, mut queue) = one_queue();
+    let fence = host.leaf(space, FENCE, 4096);
+    let fence = ram(campanile_hw::page_table::Pte::from_bits(host.read64(fence)).address());
+    host.submit(&mut queue, &[wait(1)]);
+    assert_eq!(host.command(Command::ResetNode, u64::from(NODE_COMPUTE), 0, 0), u64::MAX, "a wait runs nothing");
+    assert_eq!((host.state(&queue), host.events().len()), (3, 0));
+    host.write64(fence, 1);
+    host.command(Command::FenceChanged, space.root.into_bits(), FENCE, 0);
+    host.run();
+    assert_eq!((host.state(&queue), host.get(reg::COUNT_WAITS, 8)), (0, 1));
+    // What waits behind a wait can be dropped; the wait itself has begun and stays.
+    host.submit(&mut queue, &[wait(2)]);
+    host.submit(&mut queue, &[wait(9)]);
+    host.command(Command::SuspendQueue, 0, 0, 0);
+    assert_eq!(host.command(Command::DiscardQueue, 0, 0, 0), 1);
+    host.command(Command::ResumeQueue, 0, 0, 0);
+    host.write64(fence, 2);
+    host.command(Command::FenceChanged, space.root.into_bits(), FENCE, 0);
+    host.run();
+    assert_eq!((host.state(&queue), host.get(reg::COUNT_WAITS, 8)), (0, 2));
+}
+
 /// A queue in the middle of a COPY of 6 MiB.
 fn mid_copy() -> (Host, Space, TestQueue) {
     let (host, space, mut queue) = one_queue();

@@ -8,7 +8,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
 use crate::process::KernelObject;
-use crate::vidsch::SharedFence;
+use crate::vidsch::{Rights, SharedFence};
 
 use super::{enter, guarded, sync, user};
 
@@ -16,7 +16,8 @@ use super::{enter, guarded, sync, user};
 const ATTRIBUTES_WORDS: u32 = 6;
 
 /// Gives an object that was created to be shared a kernel handle in the calling process. Objects are shared one at a time and
-/// have no names. `attributes` is NULL or an OBJECT_ATTRIBUTES. [d3dkmthk: D3DKMTShareObjects]
+/// have no names. `attributes` is NULL or an OBJECT_ATTRIBUTES. What is opened by the handle has the rights of `desired_access`,
+/// and none that the sharing process lacks itself. [d3dkmthk: D3DKMTShareObjects]
 ///
 /// # Safety
 /// Callable with any arguments: pointers are checked.
@@ -25,7 +26,7 @@ pub unsafe extern "win64" fn D3DKMTShareObjects(
     count: u32,
     objects: *const D3DKMT_HANDLE,
     attributes: *const u64,
-    _desired_access: u32,
+    desired_access: u32,
     shared: *mut HANDLE,
 ) -> NTSTATUS {
     guarded("D3DKMTShareObjects", |process| {
@@ -39,7 +40,9 @@ pub unsafe extern "win64" fn D3DKMTShareObjects(
         // Refuses a place that cannot be written before there is a handle.
         user::write_array(shared.cast::<u64>(), &[0])?;
         let fence = process.get_sync(object)?;
-        let handle = process.insert_kernel(KernelObject::SharedFence(SharedFence::new(fence.fence())?))?;
+        let rights = Rights::of_access(desired_access).map(|granted| granted.and(fence.rights()));
+        let object = KernelObject::SharedFence(SharedFence::new(fence.fence())?, rights);
+        let handle = process.insert_kernel(object)?;
         user::write_array(shared.cast::<u64>(), &[handle.addr() as u64]).inspect_err(|_| {
             // Nobody learnt of it.
             let _ = process.close_kernel(handle);
@@ -57,7 +60,8 @@ fn check_attributes(words: &[u64]) -> Result<(), NTSTATUS> {
 }
 
 /// Opens a shared native fence by a kernel handle of the calling process: the process gets addresses of its own, the driver an
-/// open fence of this process. [d3dkmthk: D3DKMTOpenNativeFenceFromNtHandle]
+/// open fence of this process. The flags may give rights up, never add one to those of the handle. [d3dkmthk:
+/// D3DKMTOpenNativeFenceFromNtHandle]
 ///
 /// # Safety
 /// As [`D3DKMTShareObjects`].
@@ -68,13 +72,15 @@ pub unsafe extern "win64" fn D3DKMTOpenNativeFenceFromNtHandle(
     enter("D3DKMTOpenNativeFenceFromNtHandle", args, |process, args| {
         let device = process.get_device(args.hDevice)?;
         device.check()?;
-        let flags = args.Flags.with_Shared(false).with_NtSecuritySharing(false).into_bits();
+        let flags = args.Flags.with_Shared(false).with_NtSecuritySharing(false);
+        let flags = flags.with_NoSignal(false).with_NoWait(false).into_bits();
         if args.Reserved.iter().any(|byte| *byte != 0) || args.EngineAffinity > 1 || flags != 0 {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        let KernelObject::SharedFence(shared) = process.get_kernel(args.hNtHandle)?;
+        let KernelObject::SharedFence(shared, granted) = process.get_kernel(args.hNtHandle)?;
+        let rights = Rights::of_flags(args.Flags)?.and(granted?);
         let mut private = args.PrivateDriverData;
-        let fence = device.adapter.vidsch().open_native_fence(&device, shared.fence(), &mut private)?;
+        let fence = device.adapter.vidsch().open_native_fence(&device, shared.fence(), rights, &mut private)?;
         args.hSyncObject = sync::insert(process, &device, &fence)?;
         args.PrivateDriverData = private;
         args.NativeFenceMapping = sync::mapping(&fence);

@@ -10,7 +10,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use crate::device::Device;
 use crate::process::{Object, Process};
-use crate::vidsch::{self, FenceOptions, SyncObject};
+use crate::vidsch::{self, FenceOptions, Rights, SyncObject};
 
 use super::{enter, enter_read_only, user};
 
@@ -27,8 +27,10 @@ pub(super) unsafe extern "win64" fn create_native_fence(args: *mut D3DKMT_CREATE
         let options = FenceOptions {
             initial: args.Info.InitialFenceValue,
             shareable: args.Info.Flags.NtSecuritySharing(),
-            of_queue: false,
             intra_gpu,
+            rights: Rights::of_flags(args.Info.Flags)?,
+            keeps_value: args.Info.Flags.NoSignalMaxValueOnTdr(),
+            ..FenceOptions::default()
         };
         let fence = device.adapter.vidsch().create_native_fence(&device, options, &mut private)?;
         args.hSyncObject = insert(process, &device, &fence)?;
@@ -70,6 +72,10 @@ fn check_info(args: &D3DKMT_CREATENATIVEFENCE) -> Result<bool, NTSTATUS> {
     if info.Flags.Shared() != info.Flags.NtSecuritySharing() {
         return Err(STATUS_INVALID_PARAMETER);
     }
+    // What only notifications of the processor may have. [d3dukmdt: D3DDDI_CPU_NOTIFICATION]
+    if info.Flags.SignalByKmd() {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
     let intra_gpu = match info.Type {
         D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT => false,
         D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU => true,
@@ -78,7 +84,8 @@ fn check_info(args: &D3DKMT_CREATENATIVEFENCE) -> Result<bool, NTSTATUS> {
     if intra_gpu && info.Flags.CrossAdapter() {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let others = info.Flags.with_Shared(false).with_NtSecuritySharing(false).into_bits();
+    let others = info.Flags.with_Shared(false).with_NtSecuritySharing(false);
+    let others = others.with_NoSignal(false).with_NoWait(false).with_NoSignalMaxValueOnTdr(false).into_bits();
     if others == 0 { Ok(intra_gpu) } else { Err(STATUS_NOT_SUPPORTED) }
 }
 
@@ -131,6 +138,9 @@ pub(super) unsafe extern "win64" fn wait_for_synchronization_object_from_cpu(
         }
         let (handles, values) = (args.ObjectHandleArray.cast_const(), args.FenceValueArray.cast_const());
         let conditions = read_pairs(process, &device, args.ObjectCount, handles, values)?;
+        if conditions.iter().any(|(fence, _)| !fence.rights().wait) {
+            return Err(STATUS_ACCESS_DENIED);
+        }
         let sch = device.adapter.vidsch();
         let any = args.Flags.WaitAny();
         if args.hAsyncEvent.is_null() {
@@ -157,6 +167,9 @@ pub(super) unsafe extern "win64" fn signal_synchronization_object_from_cpu(
         let signals = read_pairs(process, &device, args.ObjectCount, handles, values)?;
         if signals.iter().any(|(fence, _)| fence.is_of_queue()) {
             return Err(STATUS_INVALID_PARAMETER);
+        }
+        if signals.iter().any(|(fence, _)| !fence.rights().signal) {
+            return Err(STATUS_ACCESS_DENIED);
         }
         vidsch::signal(&signals, rewind)?;
         Ok(STATUS_SUCCESS)

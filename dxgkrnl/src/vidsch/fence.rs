@@ -21,6 +21,7 @@ use crate::miniport::KmdHandle;
 
 use super::VidSch;
 use super::batch;
+use super::native_fence::FenceOptions;
 use super::storage::{FenceKind, Frames, Home, View, Word};
 use super::sync_object::SyncObject;
 use super::watch::{Values, Watch};
@@ -40,8 +41,8 @@ pub(super) struct Waits {
 #[derive(Default)]
 struct Opens {
     list: Vec<Weak<SyncObject>>,
-    /// Pages as processes see them, by address of the process.
-    views: Vec<(usize, Weak<View>)>,
+    /// Pages as processes see them, by address of the process and whether its GPU may write the current value.
+    views: Vec<((usize, bool), Weak<View>)>,
     /// Open instances and kernel handles; the last one destroys the fence.
     references: usize,
 }
@@ -56,6 +57,8 @@ pub(crate) struct Fence {
     kind: FenceKind,
     /// Other processes may open it.
     shareable: bool,
+    /// The value stays as it is when the devices are lost.
+    keeps_value: bool,
     current: Word,
     monitored: Word,
     /// Where both lie on their pages.
@@ -85,14 +88,15 @@ impl Fence {
         global: Option<KmdHandle>,
         kind: FenceKind,
         home: Home,
-        shareable: bool,
+        options: FenceOptions,
     ) -> Arc<Self> {
         let fence = Arc::new(Self {
             adapter: Arc::clone(adapter),
             system,
             global,
             kind,
-            shareable,
+            shareable: options.shareable,
+            keeps_value: options.keeps_value,
             current: home.current(),
             monitored: home.monitored(),
             offset: home.offset(),
@@ -229,9 +233,12 @@ impl Fence {
         self.settle(&mut waits);
     }
 
-    /// A device on which the fence is open is lost. When all are, GPU waits on the fence fall through from now on; until
-    /// then it still serves the others.
+    /// A device on which the fence is open is lost. When all are, GPU waits on the fence fall through from now on, unless it
+    /// was to keep its value; until then it still serves the others.
     pub(super) fn device_lost(&self) {
+        if self.keeps_value {
+            return;
+        }
         let alive = lock(&self.opens).list.iter().filter_map(Weak::upgrade).any(|open| !open.is_ended());
         if !alive {
             self.fall_through();
@@ -252,13 +259,14 @@ impl Fence {
         lock(&self.opens).list.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Opens the fence: `open` gets the pages as `process` sees them, from `map` if nobody has them yet.
+    /// Opens the fence: `open` gets the pages as `viewer` sees them, a process by its address and whether its GPU may write the
+    /// current value; from `map` if nobody has them yet.
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE if the fence is destroyed; what `map` and `open` answered.
     pub(super) fn open(
         &self,
-        process: usize,
+        viewer: (usize, bool),
         map: impl FnOnce(&Arc<Frames>) -> Result<Arc<View>, NTSTATUS>,
         open: impl FnOnce(Arc<View>) -> Result<Arc<SyncObject>, NTSTATUS>,
     ) -> Result<Arc<SyncObject>, NTSTATUS> {
@@ -266,12 +274,12 @@ impl Fence {
         let frames = lock(&self.home).as_ref().map(|home| Arc::clone(home.frames()));
         let frames = frames.ok_or(STATUS_INVALID_HANDLE)?;
         opens.views.retain(|(_, view)| view.strong_count() > 0);
-        let known = opens.views.iter().find(|(owner, _)| *owner == process).and_then(|(_, view)| view.upgrade());
+        let known = opens.views.iter().find(|(owner, _)| *owner == viewer).and_then(|(_, view)| view.upgrade());
         let view = match known {
             Some(view) => view,
             None => {
                 let view = map(&frames)?;
-                opens.views.push((process, Arc::downgrade(&view)));
+                opens.views.push((viewer, Arc::downgrade(&view)));
                 view
             }
         };

@@ -9,9 +9,11 @@ use wddm_ddi::status::*;
 use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::miniport::KmdHandle;
+use crate::vidmm::Protection;
 
 use super::VidSch;
 use super::fence::Fence;
+use super::rights::Rights;
 use super::storage::{FenceKind, GpuAddresses, Home, View};
 use super::sync_object::SyncObject;
 
@@ -20,7 +22,7 @@ use super::sync_object::SyncObject;
 pub(crate) type PrivateData = [u8; 64];
 
 /// What a new fence is like.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct FenceOptions {
     /// CurrentValue at first.
     pub(crate) initial: u64,
@@ -30,6 +32,18 @@ pub(crate) struct FenceOptions {
     pub(crate) of_queue: bool,
     /// It is for engines only: nothing of it is for the CPU.
     pub(crate) intra_gpu: bool,
+    /// What its creator may do with it.
+    pub(crate) rights: Rights,
+    /// The value stays as it is when the devices are lost, instead of becoming all ones. [d3dukmdt:
+    /// D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS, NoSignalMaxValueOnTdr]
+    pub(crate) keeps_value: bool,
+}
+
+impl Default for FenceOptions {
+    fn default() -> Self {
+        let (shareable, of_queue, intra_gpu, keeps_value) = (false, false, false, false);
+        Self { initial: 0, shareable, of_queue, intra_gpu, rights: Rights::ALL, keeps_value }
+    }
 }
 
 impl FenceOptions {
@@ -71,14 +85,14 @@ impl VidSch {
                 return Err(status);
             }
         };
-        let fence = Fence::new(adapter, system, Some(global), kind, home, options.shareable);
-        let opened = self.open_in(&fence, device, Some(view), options.of_queue, &mut words);
+        let fence = Fence::new(adapter, system, Some(global), kind, home, options);
+        let opened = self.open_in(&fence, device, Some(view), (options.rights, options.of_queue), &mut words);
         let opened = opened.inspect_err(|_| fence.abandon())?;
         *private = words;
         Ok(opened)
     }
 
-    /// Opens a native fence, of whatever process, in that of `device`. The driver's words replace `private`.
+    /// Opens a native fence, of whatever process, in that of `device`, with these rights. The driver's words replace `private`.
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a fence of another adapter; STATUS_INVALID_HANDLE for one that is destroyed; no memory;
@@ -87,6 +101,7 @@ impl VidSch {
         &self,
         device: &Arc<Device>,
         fence: &Arc<Fence>,
+        rights: Rights,
         private: &mut PrivateData,
     ) -> Result<Arc<SyncObject>, NTSTATUS> {
         let _running = self.enter()?;
@@ -94,7 +109,7 @@ impl VidSch {
             return Err(STATUS_INVALID_PARAMETER);
         }
         let mut words = *private;
-        let opened = self.open_in(fence, device, None, false, &mut words)?;
+        let opened = self.open_in(fence, device, None, (rights, false), &mut words)?;
         *private = words;
         Ok(opened)
     }
@@ -112,8 +127,8 @@ impl VidSch {
         let _running = self.enter()?;
         let kind = FenceKind::Monitored;
         let (home, view) = self.home(device, kind, options)?;
-        let fence = Fence::new(&device.adapter, self.fences.reserve(), None, kind, home, options.shareable);
-        let opened = self.open_in(&fence, device, Some(view), options.of_queue, &mut [0; 64]);
+        let fence = Fence::new(&device.adapter, self.fences.reserve(), None, kind, home, options);
+        let opened = self.open_in(&fence, device, Some(view), (options.rights, options.of_queue), &mut [0; 64]);
         opened.inspect_err(|_| fence.abandon())
     }
 
@@ -127,14 +142,16 @@ impl VidSch {
         fence: &Arc<Fence>,
         device: &Arc<Device>,
         view: Option<Arc<View>>,
-        of_queue: bool,
+        (rights, of_queue): (Rights, bool),
         private: &mut PrivateData,
     ) -> Result<Arc<SyncObject>, NTSTATUS> {
+        let protection = if rights.signal { Protection::ReadWrite } else { Protection::ReadOnly };
         let process = Arc::as_ptr(&device.process).addr();
         let storage = self.storage(&device.process);
         fence.open(
-            process,
-            |frames| view.map_or_else(|| storage.view(frames), Ok),
+            (process, rights.signal),
+            // What the creator was given can be written.
+            |frames| view.filter(|_| rights.signal).map_or_else(|| storage.view(frames, protection), Ok),
             |view| {
                 let local = match fence.global() {
                     Some(global) => {
@@ -145,7 +162,7 @@ impl VidSch {
                     }
                     None => None,
                 };
-                Ok(SyncObject::new(fence, device.id(), local, view, of_queue))
+                Ok(SyncObject::new(fence, device.id(), local, view, rights, of_queue))
             },
         )
     }

@@ -151,11 +151,12 @@ impl Mapped {
     fn new(
         space: Arc<AddressSpace>,
         bounds: (u64, u64),
-        current: &FencePage,
+        current: (&FencePage, Protection),
         monitored: &FencePage,
     ) -> Result<Self, NTSTATUS> {
         let mut mapped = Self { space, at: GpuAddresses::default() };
-        mapped.at.current = mapped.space.map_frames(current.frames(), bounds, Protection::ReadWrite)?;
+        let (current, protection) = current;
+        mapped.at.current = mapped.space.map_frames(current.frames(), bounds, protection)?;
         mapped.at.monitored = mapped.space.map_frames(monitored.frames(), bounds, Protection::ReadOnly)?;
         Ok(mapped)
     }
@@ -249,23 +250,23 @@ impl Storage {
     /// STATUS_NO_MEMORY, or why its pages cannot be mapped.
     pub(crate) fn take_alone(&self, kind: FenceKind, initial: u64) -> Result<(Home, Arc<View>), NTSTATUS> {
         let frames = Arc::new(self.new_frames(Class::System, kind != FenceKind::IntraGpu)?);
-        let view = self.view(&frames)?;
+        let view = self.view(&frames, Protection::ReadWrite)?;
         let home = Home { frames, offset: 0, slot: None };
         home.begin(initial);
         Ok((home, view))
     }
 
-    /// Maps the pages of a fence into this process.
+    /// Maps the pages of a fence into this process; the GPU gets the current value with `protection`.
     ///
     /// # Errors
     /// STATUS_NO_MEMORY, or why they cannot be mapped.
-    pub(crate) fn view(&self, frames: &Arc<Frames>) -> Result<Arc<View>, NTSTATUS> {
+    pub(crate) fn view(&self, frames: &Arc<Frames>, protection: Protection) -> Result<Arc<View>, NTSTATUS> {
         let user = match (frames.for_cpu, frames.current.system()) {
             (true, Some(pages)) => Some(UserMapping::of_pages(pages, false).map_err(|_| STATUS_NO_MEMORY)?),
             _ => None,
         };
         let space = Arc::clone(&self.process.space);
-        let process = Mapped::new(space, self.bounds, &frames.current, &frames.monitored)?;
+        let process = Mapped::new(space, self.bounds, (&frames.current, protection), &frames.monitored)?;
         Ok(Arc::new(View { _frames: Arc::clone(frames), user, process }))
     }
 
@@ -287,7 +288,10 @@ impl Storage {
             Class::Local => (vidmm.fence_page(CURRENT, INTRA_GPU)?, vidmm.fence_page(MONITORED, INTRA_GPU)?),
         };
         let system = match self.in_system_process {
-            true => Some(Mapped::new(vidmm.system_space()?, self.bounds, &current, &monitored)?),
+            true => {
+                let current = (&current, Protection::ReadWrite);
+                Some(Mapped::new(vidmm.system_space()?, self.bounds, current, &monitored)?)
+            }
             false => None,
         };
         Ok(Frames { current, monitored, for_cpu, system })
@@ -295,7 +299,7 @@ impl Storage {
 
     fn new_page(&self, class: Class) -> Result<Page, NTSTATUS> {
         let frames = Arc::new(self.new_frames(class, class != Class::Local)?);
-        let view = self.view(&frames)?;
+        let view = self.view(&frames, Protection::ReadWrite)?;
         let slots = (PAGE_SIZE / self.stride) as usize;
         let free = (0..slots as u16).rev().collect();
         Ok(Page { class, frames, view, free: Mutex::new(free), slots })

@@ -11,6 +11,7 @@ use crate::miniport::KmdHandle;
 
 use super::fence::Fence;
 use super::native_fence;
+use super::rights::Rights;
 use super::storage::{GpuAddresses, View};
 use super::wait::Wait;
 
@@ -40,6 +41,7 @@ pub(crate) struct SyncObject {
     view: Mutex<Option<Arc<View>>>,
     /// Lock order: a leaf.
     state: Mutex<State>,
+    rights: Rights,
     /// Process and handle, once it has one.
     name: OnceLock<(u64, D3DKMT_HANDLE)>,
 }
@@ -50,6 +52,7 @@ impl SyncObject {
         device: u64,
         local: Option<KmdHandle>,
         view: Arc<View>,
+        rights: Rights,
         of_queue: bool,
     ) -> Arc<Self> {
         let (user_address, gpu) = (view.user_address(fence.offset()), view.gpu_addresses(fence.offset()));
@@ -62,6 +65,7 @@ impl SyncObject {
             gpu,
             view: Mutex::new(Some(view)),
             state: Mutex::default(),
+            rights,
             name: OnceLock::new(),
         })
     }
@@ -74,6 +78,11 @@ impl SyncObject {
     /// The adapter.
     pub(crate) fn adapter(&self) -> &Arc<Adapter> {
         self.fence.adapter()
+    }
+
+    /// What may be done through it.
+    pub(crate) fn rights(&self) -> Rights {
+        self.rights
     }
 
     /// Identity of the device it was opened on.

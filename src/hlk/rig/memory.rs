@@ -12,6 +12,7 @@ use wddm_ddi::types::*;
 
 use super::Rig;
 use crate::hlk::Failure;
+use crate::hlk::case::granted;
 
 /// An allocation, resident and mapped for the GPU.
 #[derive(Clone, Copy)]
@@ -84,6 +85,19 @@ impl Rig {
         let status = self.kmt.call(self.kmt.table().D3DKMTMapGpuVirtualAddress, &mut request);
         self.settle(status, request.PagingFenceValue, "D3DKMTMapGpuVirtualAddress")?;
         Ok(request.VirtualAddress)
+    }
+
+    /// Has the memory manager's GPU do something; the monitored fence and the value that tell when it is done.
+    pub(in crate::hlk) fn page_something(&self) -> Result<(D3DKMT_HANDLE, u64), Failure> {
+        let created = self.create(4096, Placement::Vram);
+        let handle = created.map_err(|status| Failure::new(format!("an allocation: {status}")))?;
+        self.make_resident(handle)?;
+        let mut request = self.map_request(handle, 4096);
+        granted(
+            self.kmt.call(self.kmt.table().D3DKMTMapGpuVirtualAddress, &mut request),
+            "D3DKMTMapGpuVirtualAddress",
+        )?;
+        Ok((self.paging_fence, request.PagingFenceValue))
     }
 
     /// Frees a range of GPU virtual addresses.

@@ -2,6 +2,7 @@
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
+use wddm_ddi::status::STATUS_UNSUCCESSFUL;
 use wddm_ddi::types::*;
 
 use super::{RawFence, Rig};
@@ -31,7 +32,8 @@ pub(in crate::hlk) fn shared_flags() -> D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
 }
 
 impl RawFence {
-    fn new(handle: D3DKMT_HANDLE, mapping: &D3DDDI_NATIVEFENCEMAPPING) -> Result<Self, Failure> {
+    /// A fence as its creation or opening returned it.
+    pub(in crate::hlk) fn new(handle: D3DKMT_HANDLE, mapping: &D3DDDI_NATIVEFENCEMAPPING) -> Result<Self, Failure> {
         Ok(Self {
             handle,
             value: Word::new(mapping.CurrentValueCpuVa, "the fence's current value")?,
@@ -65,8 +67,13 @@ impl Rig {
         RawFence::new(created.hSyncObject, &created.Info.NativeFenceMapping)
     }
 
-    /// Gives objects kernel handles.
+    /// Gives objects a kernel handle with every right.
     pub(in crate::hlk) fn share(&self, objects: &[D3DKMT_HANDLE]) -> Result<KernelHandle, NTSTATUS> {
+        self.share_with(objects, 0x1000_0000)
+    }
+
+    /// Gives objects a kernel handle with this access.
+    pub(in crate::hlk) fn share_with(&self, objects: &[D3DKMT_HANDLE], access: u32) -> Result<KernelHandle, NTSTATUS> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the thunk checks its pointers, which live across the call.
         let status = unsafe {
@@ -74,7 +81,7 @@ impl Rig {
                 objects.len() as u32,
                 objects.as_ptr(),
                 std::ptr::null(),
-                0x1000_0000,
+                access,
                 &raw mut handle,
             )
         };
@@ -86,7 +93,16 @@ impl Rig {
         &self,
         handle: KernelHandle,
     ) -> Result<D3DKMT_OPENNATIVEFENCEFROMNTHANDLE, NTSTATUS> {
+        self.try_open_flagged(handle, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())
+    }
+
+    fn try_open_flagged(
+        &self,
+        handle: KernelHandle,
+        flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
+    ) -> Result<D3DKMT_OPENNATIVEFENCEFROMNTHANDLE, NTSTATUS> {
         let mut arguments = D3DKMT_OPENNATIVEFENCEFROMNTHANDLE::zeroed();
+        arguments.Flags = flags;
         arguments.hNtHandle = handle.raw();
         arguments.hDevice = self.device;
         arguments.EngineAffinity = 1;
@@ -101,5 +117,15 @@ impl Rig {
             .try_open(handle)
             .map_err(|status| Failure::new(format!("D3DKMTOpenNativeFenceFromNtHandle: {status}")))?;
         RawFence::new(opened.hSyncObject, &opened.NativeFenceMapping)
+    }
+
+    /// Opens a fence by a kernel handle, with flags.
+    pub(in crate::hlk) fn open_flagged(
+        &self,
+        handle: KernelHandle,
+        flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
+    ) -> Result<RawFence, NTSTATUS> {
+        let opened = self.try_open_flagged(handle, flags)?;
+        RawFence::new(opened.hSyncObject, &opened.NativeFenceMapping).map_err(|_| STATUS_UNSUCCESSFUL)
     }
 }

@@ -1,0 +1,86 @@
+//! What may be done with a fence through one opening of it.
+
+use wddm_ddi::kmt::D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS;
+use wddm_ddi::status::*;
+
+/// Rights of an opening. Who may not signal has the current value read-only on the GPU too; who may not wait can still read it,
+/// which is all that a wait on the GPU does, so that this right is one of the thunks. [d3dukmdt:
+/// D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS, NoSignal and NoWait]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rights {
+    pub(crate) signal: bool,
+    pub(crate) wait: bool,
+}
+
+/// Access that a kernel handle grants. [wdm: ACCESS_MASK; d3dkmthk: D3DKMTShareObjects]
+mod access {
+    pub(super) const WAIT: u32 = 0x1;
+    pub(super) const SIGNAL: u32 = 0x2;
+    pub(super) const STANDARD_RIGHTS_READ: u32 = 0x0002_0000;
+    pub(super) const GENERIC_ALL: u32 = 0x1000_0000;
+}
+
+impl Rights {
+    /// Every right.
+    pub(crate) const ALL: Self = Self { signal: true, wait: true };
+
+    /// The rights that the flags of a creation or an opening leave.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER when they leave none.
+    pub(crate) fn of_flags(flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS) -> Result<Self, NTSTATUS> {
+        match (flags.NoSignal(), flags.NoWait()) {
+            (true, true) => Err(STATUS_INVALID_PARAMETER),
+            (no_signal, no_wait) => Ok(Self { signal: !no_signal, wait: !no_wait }),
+        }
+    }
+
+    /// The rights that a kernel handle of a fence grants.
+    ///
+    /// # Errors
+    /// STATUS_ACCESS_DENIED when the fence may not even be read.
+    pub(crate) fn of_access(granted: u32) -> Result<Self, NTSTATUS> {
+        if granted & access::GENERIC_ALL != 0 {
+            return Ok(Self::ALL);
+        }
+        if granted & access::STANDARD_RIGHTS_READ == 0 {
+            return Err(STATUS_ACCESS_DENIED);
+        }
+        Ok(Self { signal: granted & access::SIGNAL != 0, wait: granted & access::WAIT != 0 })
+    }
+
+    /// What both allow.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { signal: self.signal && other.signal, wait: self.wait && other.wait }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn access_masks_grant_what_their_bits_say_and_reading_is_the_least() {
+        let rights = |signal, wait| Ok(Rights { signal, wait });
+        for (mask, expected) in [
+            (0x1000_0000, rights(true, true)),
+            (0x001f_0003, rights(true, true)),
+            (0x0002_0001, rights(false, true)),
+            (0x0002_0002, rights(true, false)),
+            (0x0002_0000, rights(false, false)),
+            (0x3, Err(STATUS_ACCESS_DENIED)),
+            (0, Err(STATUS_ACCESS_DENIED)),
+        ] {
+            assert_eq!(Rights::of_access(mask), expected, "{mask:#x}");
+        }
+    }
+
+    #[test]
+    fn flags_take_one_right_and_never_both() {
+        let flags = D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new();
+        assert_eq!(Rights::of_flags(flags), Ok(Rights::ALL));
+        let no_signal = Rights::of_flags(flags.with_NoSignal(true)).unwrap();
+        assert_eq!(no_signal.and(Rights::ALL), Rights { signal: false, wait: true });
+        assert_eq!(Rights::of_flags(flags.with_NoSignal(true).with_NoWait(true)), Err(STATUS_INVALID_PARAMETER));
+    }
+}

@@ -1,0 +1,394 @@
+//! Values at their bounds and going back, queues that wait while other things happen to them, and waiters in great numbers.
+
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+
+use super::case::{Boot, Case, Failure, granted, on_thread, refused};
+use super::fence_interrupts::Event;
+use super::rig::{RawFence, Rig, fill, wait_until};
+use crate::setup::SystemOptions;
+
+cases! { "FenceWaits";
+    "FenceWaits.ValuesAtTheirBounds" on Boot::Shared, "native-gpu-fence-objects":
+        "Waits for 0 are over before they begin, on processor and GPU; waits for the greatest value hold until exactly that is signalled, and nothing can be signalled behind it."
+        => bounds;
+    "FenceWaits.GpuSignalsMayGoBack" on Boot::Shared, "native-gpu-fence-objects":
+        "A signal of the GPU with a smaller value writes it, ends no wait, revives none that was over, and raises no interrupt; the next greater one is seen."
+        => gpu_goes_back;
+    "FenceWaits.PassedValuesHoldNoQueue" on Boot::Shared, "native-gpu-fence-objects":
+        "A queue that waits for values that are reached or passed is not held, and is not put on any list of waiting queues."
+        => passed_on_gpu;
+    "FenceWaits.WaitsBeforeTheirSignals" on Boot::Shared, "native-gpu-fence-objects":
+        "Waits that are queued long before their signals, on several engines and in chains, end in the order of the signals."
+        => wait_before_signal;
+    "FenceWaits.BlockedQueuesCostNothing" on Boot::With(stepped), "native-gpu-fence-objects":
+        "While queues wait, work of others looks at none of them, and a signal looks at exactly those that wait for its fence."
+        => blocked_cost_nothing;
+    "FenceWaits.DestroyedWhileItWaits" on Boot::Shared, "d3dkmtdestroyhwqueue":
+        "A queue that waits can be destroyed; its device is lost for the work that never ends, the fence and who else waits for it are as they were."
+        => destroyed_while_waiting;
+    "FenceWaits.SuspendedWhileItWaits" on Boot::Shared, "native-gpu-fence-objects":
+        "A waiting queue of a device that is lost is taken off the hardware, and the signal it waited for releases nothing of it."
+        => suspended_while_waiting;
+    "FenceWaits.DisconnectedWhileItWaits" on Boot::With(one_doorbell), "user-mode-work-submission":
+        "A waiting queue that loses its doorbell to another one goes on when its fence is signalled, and takes work again when it is rung again."
+        => disconnected_while_waiting;
+    "FenceWaits.ProcessDiesWhileItWaits" on Boot::Shared, "native-gpu-fence-objects":
+        "A process that dies while its queue and its processor wait for a fence of another device leaves that fence and its other waiters as they were."
+        => process_dies;
+    "FenceWaits.TenThousandWaitersOnOneFence" on Boot::Shared, "native-gpu-fence-objects":
+        "Of ten thousand waits of the processor on one fence, a signal ends exactly those whose value it reaches, with one interrupt."
+        => ten_thousand;
+    "FenceWaits.ThousandFencesWithAWaiterEach" on Boot::Shared, "native-gpu-fence-objects":
+        "A thousand fences with a waiter each are signalled with at most one interrupt a signal, each waiter is woken once, and further signals are silent."
+        => thousand_fences;
+    "FenceWaits.MonitoredFencesBesideNativeOnes" on Boot::Shared, "native-gpu-fence-objects":
+        "Monitored fences, which interrupt at every signal, and native ones wake their own waiters, together in one wait too."
+        => monitored_beside_native;
+}
+
+fn stepped() -> SystemOptions {
+    SystemOptions { threads: false, ..SystemOptions::default() }
+}
+
+fn one_doorbell() -> SystemOptions {
+    let mut options = SystemOptions::default();
+    options.variant.doorbells = 1;
+    options
+}
+
+fn interrupts(case: &Case<'_>) -> u64 {
+    case.system.counters().interrupts
+}
+
+fn watch(rig: &Rig, fence: &RawFence, value: u64) -> Result<Event, Failure> {
+    let event = Event::new()?;
+    granted(rig.wait_with_event(&[fence.handle], &[value], false, Some(event.number())), "wait with an event")?;
+    Ok(event)
+}
+
+fn is_lost(rig: &Rig) -> bool {
+    let active = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE;
+    rig.kmt.execution_state(rig.device).is_ok_and(|now| now != active)
+}
+
+fn bounds(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (mut waiting, mut signalling) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?);
+    for by_gpu in [true, false] {
+        let fence = rig.fence(0)?;
+        granted(rig.wait(&[fence.handle], &[0], false), "a wait for 0")?;
+        ensure!(watch(&rig, &fence, 0)?.is_set()?, "an event for 0 is not set at once");
+        rig.execute(&mut waiting, &[fence.wait(0)])?;
+        let last = watch(&rig, &fence, u64::MAX)?;
+        let held = rig.submit(&mut waiting, &[fence.wait(u64::MAX)])?;
+        let signal = |queue: &mut super::rig::RawQueue, value| match by_gpu {
+            true => rig.execute(queue, &[fence.signal(value)]),
+            false => granted(rig.signal(&[fence.handle], &[value]), "a signal of the processor"),
+        };
+        signal(&mut signalling, u64::MAX - 1)?;
+        rig.execute(&mut signalling, &[])?;
+        ensure!(!last.is_set()?, "the wait for the greatest value ended below it");
+        ensure_eq!(waiting.progress.load(), held - 1, "progress of the queue that waits for the greatest value");
+        let before = interrupts(case);
+        signal(&mut signalling, u64::MAX)?;
+        last.wait()?;
+        wait_until("the waiting queue", || waiting.progress.load() == held)?;
+        ensure_eq!(interrupts(case) - before, u64::from(by_gpu), "interrupts for the greatest value");
+        refused(rig.signal(&[fence.handle], &[0]), &[STATUS_INVALID_PARAMETER], "a signal behind the greatest value")?;
+        ensure_eq!(fence.value.load(), u64::MAX, "value after the refusal");
+    }
+    Ok(())
+}
+
+fn gpu_goes_back(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (mut queue, mut waiting) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?);
+    let fence = rig.fence(10)?;
+    let over = watch(&rig, &fence, 10)?;
+    ensure!(over.is_set()?, "the wait for the initial value goes on");
+    let ahead = watch(&rig, &fence, 20)?;
+    let before = interrupts(case);
+    rig.execute(&mut queue, &[fence.signal(5), fence.signal(0), fence.signal(7)])?;
+    ensure_eq!(fence.value.load(), 7, "value after signals that go back");
+    let held = rig.submit(&mut waiting, &[fence.wait(10)])?;
+    rig.execute(&mut queue, &[])?;
+    ensure_eq!(waiting.progress.load(), held - 1, "progress of a queue that waits for a value that was there once");
+    ensure_eq!(interrupts(case), before, "interrupts for signals that go back");
+    ensure!(!ahead.is_set()? && !over.is_set()?, "a wait ended, or ended twice");
+    rig.execute(&mut queue, &[fence.signal(20)])?;
+    ahead.wait()?;
+    wait_until("the waiting queue", || waiting.progress.load() == held)
+}
+
+fn passed_on_gpu(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let fence = rig.fence(10)?;
+    rig.execute(&mut queue, &[])?;
+    let (waits, visits) = (case.system.counters().waits, case.system.gpu().activity().waiter_visits);
+    for _ in 0..20 {
+        rig.execute(&mut queue, &[fence.wait(0), fence.wait(9), fence.wait(10)])?;
+    }
+    ensure_eq!(case.system.counters().waits - waits, 60, "waits");
+    ensure_eq!(case.system.gpu().activity().waiter_visits, visits, "waiting queues looked at");
+    Ok(())
+}
+
+fn wait_before_signal(case: &mut Case<'_>) -> Result<(), Failure> {
+    const LINKS: usize = 16;
+    let rig = case.rig()?;
+    let fences = (0..=LINKS).map(|_| rig.fence(0)).collect::<Result<Vec<_>, _>>()?;
+    let node = |link: usize| if link.is_multiple_of(2) { NODE_COMPUTE } else { NODE_COPY };
+    let mut queues = (0..LINKS).map(|link| rig.queue(node(link))).collect::<Result<Vec<_>, _>>()?;
+    // The last link first, so that every wait is there before its signal.
+    for (link, queue) in queues.iter_mut().enumerate().rev() {
+        rig.submit(queue, &[fences[link].wait(1), fences[link + 1].signal(1)])?;
+    }
+    let mut other = rig.queue(NODE_COMPUTE)?;
+    rig.execute(&mut other, &[])?;
+    ensure!(fences.iter().all(|fence| fence.value.load() == 0), "a link ran before its signal");
+    let before = interrupts(case);
+    granted(rig.signal(&[fences[0].handle], &[1]), "the first signal")?;
+    wait_until("the last link", || fences[LINKS].value.load() == 1)?;
+    ensure!(fences.iter().all(|fence| fence.value.load() == 1), "a link was left out");
+    ensure_eq!(interrupts(case), before, "interrupts of waits and signals on the GPU");
+    Ok(())
+}
+
+fn blocked_cost_nothing(case: &mut Case<'_>) -> Result<(), Failure> {
+    const BLOCKED: usize = 40;
+    let rig = case.rig()?;
+    let gpu = std::sync::Arc::clone(case.system.gpu());
+    let settle = || while gpu.step() {};
+    let mut working = rig.queue(NODE_COMPUTE)?;
+    let fence = rig.fence(0)?;
+    let mut next = 0;
+    let mut work = |working: &mut super::rig::RawQueue| -> Result<(u64, u64), Failure> {
+        let before = gpu.activity();
+        for _ in 0..50 {
+            next += 1;
+            rig.submit(working, &[fence.signal(next), fence.wait(next)])?;
+            settle();
+        }
+        let after = gpu.activity();
+        Ok((after.queue_visits - before.queue_visits, after.waiter_visits - before.waiter_visits))
+    };
+    work(&mut working)?;
+    let alone = work(&mut working)?;
+    let gates = (0..BLOCKED).map(|_| rig.fence(0)).collect::<Result<Vec<_>, _>>()?;
+    let mut queues = (0..BLOCKED).map(|_| rig.queue(NODE_COMPUTE)).collect::<Result<Vec<_>, _>>()?;
+    for (queue, gate) in queues.iter_mut().zip(&gates) {
+        rig.submit(queue, &[gate.wait(1)])?;
+        settle();
+    }
+    ensure_eq!(work(&mut working)?, alone, "queues and waiting queues looked at beside {BLOCKED} that wait");
+    let before = gpu.activity().waiter_visits;
+    rig.submit(&mut working, &gates.iter().take(8).map(|gate| gate.signal(1)).collect::<Vec<_>>())?;
+    settle();
+    ensure_eq!(gpu.activity().waiter_visits - before, 8, "waiting queues looked at by the signals of eight");
+    let released = queues.iter().filter(|queue| queue.progress.load() == 1).count();
+    ensure_eq!(released, 8, "queues released by the signals of eight");
+    Ok(())
+}
+
+/// A fence of one device that a queue of another, in the same process, waits for before it signals a second one.
+fn held_elsewhere(keeper: &Rig) -> Result<(Rig, super::rig::RawQueue, [RawFence; 2]), Failure> {
+    let rig = Rig::on_adapter(keeper.kmt, keeper.adapter)?;
+    let fences = [keeper.fence(0)?, keeper.fence(0)?];
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    rig.submit(&mut queue, &[fences[0].wait(1), fences[1].signal(1)])?;
+    Ok((rig, queue, fences))
+}
+
+/// The fences are as they were, and serve who is left: a signal of the first releases `left` and nobody who is gone.
+fn serves_who_is_left(keeper: &Rig, fences: &[RawFence; 2]) -> Result<(), Failure> {
+    let [first, second] = fences;
+    ensure_eq!((first.value.load(), second.value.load()), (0, 0), "values of the fences");
+    let mut left = keeper.queue(NODE_COMPUTE)?;
+    let held = keeper.submit(&mut left, &[first.wait(1)])?;
+    let event = watch(keeper, first, 1)?;
+    granted(keeper.signal(&[first.handle], &[1]), "the signal")?;
+    wait_until("the queue that is left", || left.progress.load() == held)?;
+    event.wait()?;
+    keeper.execute(&mut left, &[])?;
+    ensure_eq!(second.value.load(), 0, "what the queue that is gone would have signalled");
+    Ok(())
+}
+
+fn destroyed_while_waiting(case: &mut Case<'_>) -> Result<(), Failure> {
+    let keeper = case.rig()?;
+    let (rig, queue, fences) = held_elsewhere(&keeper)?;
+    let mut doorbell = D3DKMT_DESTROY_DOORBELL { hDoorbell: queue.doorbell.handle };
+    granted(rig.kmt.call(rig.kmt.table().D3DKMTDestroyDoorbell, &mut doorbell), "destroying its doorbell")?;
+    let mut arguments = D3DKMT_DESTROYHWQUEUE { hHwQueue: queue.queue };
+    granted(rig.kmt.call(rig.kmt.table().D3DKMTDestroyHwQueue, &mut arguments), "destroying the queue that waits")?;
+    ensure!(is_lost(&rig), "the device of the queue goes on as if its work had ended");
+    ensure!(!is_lost(&keeper), "the fence's device was lost too");
+    serves_who_is_left(&keeper, &fences)
+}
+
+fn suspended_while_waiting(case: &mut Case<'_>) -> Result<(), Failure> {
+    let keeper = case.rig()?;
+    let (rig, _queue, fences) = held_elsewhere(&keeper)?;
+    let mut faulting = rig.queue(NODE_COPY)?;
+    rig.submit_doomed(&mut faulting, &[fill(0x7000_0000_0000, 4, 0)])?;
+    wait_until("the fault beside the waiting queue", || is_lost(&rig))?;
+    // A thunk that needs the device on the hardware no more comes after it was taken off.
+    granted(rig.destroy(), "destroying the lost device")?;
+    serves_who_is_left(&keeper, &fences)
+}
+
+fn disconnected_while_waiting(case: &mut Case<'_>) -> Result<(), Failure> {
+    const RETRY: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY;
+    let rig = case.rig()?;
+    let (mut waiting, mut other) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COMPUTE)?);
+    let fence = rig.fence(0)?;
+    for round in 1..=20 {
+        let held = rig.submit(&mut waiting, &[fence.wait(2 * round - 1)])?;
+        rig.execute(&mut other, &[])?;
+        ensure_eq!(waiting.doorbell.state(), RETRY, "status of the doorbell that another queue took");
+        ensure_eq!(waiting.progress.load(), held - 1, "progress before the signal");
+        granted(rig.signal(&[fence.handle], &[2 * round - 1]), "the signal")?;
+        wait_until("the disconnected queue", || waiting.progress.load() == held)?;
+        rig.execute(&mut waiting, &[fence.signal(2 * round)])?;
+    }
+    Ok(())
+}
+
+fn process_dies(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let fence = rig.shared_fence(0)?;
+    let handle = rig.share(&[fence.handle]).map_err(|status| Failure::new(format!("D3DKMTShareObjects: {status}")))?;
+    let event = watch(&rig, &fence, 1)?;
+    let mut queue = rig.queue(NODE_COPY)?;
+    let held = rig.submit(&mut queue, &[fence.wait(1)])?;
+    let process = case.system.machine().create_process("dying");
+    let theirs = case.process.duplicate_handle(handle.raw(), &process);
+    let theirs = theirs.map(|handle| super::rig::KernelHandle(handle.addr()));
+    let theirs = theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?;
+    let luid = case.system.luid();
+    let died = std::thread::scope(|scope| {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let process = &process;
+        let blocked = scope.spawn(move || {
+            on_thread(process, || {
+                let other = Rig::open(luid)?;
+                let opened = other.open_fence(theirs)?;
+                let mut queue = other.queue(NODE_COMPUTE)?;
+                other.submit(&mut queue, &[opened.wait(1), opened.signal(9)])?;
+                let _ = sender.send(());
+                Ok(other.wait(&[opened.handle], &[1], false))
+            })
+        });
+        let _ = receiver.recv();
+        process.exit();
+        blocked.join().unwrap_or_else(|_| Err(Failure::new("the thread of the dying process panicked")))
+    })?;
+    ensure!(!died.is_success(), "a wait of the dead process succeeded");
+    ensure_eq!(fence.value.load(), 0, "value after the process died");
+    ensure!(!event.is_set()?, "a wait of the living process ended");
+    granted(rig.signal(&[fence.handle], &[1]), "the signal")?;
+    event.wait()?;
+    wait_until("the queue of the living process", || queue.progress.load() == held)?;
+    rig.execute(&mut queue, &[])?;
+    ensure_eq!(fence.value.load(), 1, "value that the dead process would have changed");
+    Ok(())
+}
+
+/// Lets this process have as many descriptors as its limit allows; how many that is.
+fn raise_descriptors() -> Result<u64, Failure> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: there is room for the limits.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: the limits are read only.
+    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } != 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    Ok(limit.rlim_cur)
+}
+
+fn ten_thousand(case: &mut Case<'_>) -> Result<(), Failure> {
+    const WAITERS: u64 = 10_000;
+    // Each wait keeps a descriptor of the event; other cases need some beside them.
+    let most = raise_descriptors()?;
+    ensure!(most >= WAITERS + 4096, "the host allows {most} descriptors, ten thousand waits need more");
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let fence = rig.fence(0)?;
+    rig.execute(&mut queue, &[])?;
+    let event = Event::new()?;
+    // In an order that is not that of the values: 7919 has no factor in common with their number.
+    for number in 0..WAITERS {
+        let value = 1 + number * 7919 % WAITERS;
+        let status = rig.wait_with_event(&[fence.handle], &[value], false, Some(event.number()));
+        granted(status, "one of ten thousand waits")?;
+    }
+    let before = interrupts(case);
+    let mut woken = 0;
+    for (round, value) in (1..).zip([1, 2, 5_000, 9_999, WAITERS]) {
+        rig.execute(&mut queue, &[fence.signal(value)])?;
+        wait_until("the waits that are reached", || {
+            woken += event.times_set().unwrap_or(0);
+            woken >= value
+        })?;
+        ensure_eq!(woken, value, "waits over after a signal of {value}");
+        ensure_eq!(interrupts(case) - before, round, "interrupts after {round} signals");
+    }
+    rig.execute(&mut queue, &[fence.signal(WAITERS + 1)])?;
+    ensure_eq!(interrupts(case) - before, 5, "interrupts when nobody waits any more");
+    Ok(())
+}
+
+fn thousand_fences(case: &mut Case<'_>) -> Result<(), Failure> {
+    const FENCES: usize = 1_000;
+    raise_descriptors()?;
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let fences = (0..FENCES).map(|_| rig.fence(0)).collect::<Result<Vec<_>, _>>()?;
+    let events = fences.iter().map(|fence| watch(&rig, fence, 1)).collect::<Result<Vec<_>, _>>()?;
+    rig.execute(&mut queue, &[])?;
+    let before = interrupts(case);
+    for some in fences.chunks(8) {
+        rig.submit(&mut queue, &some.iter().map(|fence| fence.signal(1)).collect::<Vec<_>>())?;
+    }
+    events.iter().try_for_each(Event::wait)?;
+    let last = queue.written();
+    wait_until("the last signal", || queue.progress.load() >= last)?;
+    let raised = interrupts(case) - before;
+    ensure!((1..=FENCES as u64).contains(&raised), "{raised} interrupts for {FENCES} watched signals");
+    for some in fences.chunks(8) {
+        rig.execute(&mut queue, &some.iter().map(|fence| fence.signal(2)).collect::<Vec<_>>())?;
+    }
+    ensure_eq!(interrupts(case) - before, raised, "interrupts after all waits were over");
+    for event in &events {
+        ensure!(!event.is_set()?, "a waiter was woken twice");
+    }
+    Ok(())
+}
+
+fn monitored_beside_native(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let native = rig.fence(0)?;
+    for round in 1..=20 {
+        let alone = watch(&rig, &native, round)?;
+        let (paging, value) = rig.page_something()?;
+        let both = Event::new()?;
+        let handles = [native.handle, paging];
+        granted(rig.wait_with_event(&handles, &[round, value], false, Some(both.number())), "a wait for both")?;
+        // The monitored fence interrupts, and satisfies only what waits for it.
+        granted(rig.wait(&[paging], &[value], false), "the wait for the monitored fence")?;
+        ensure!(!alone.is_set()? && !both.is_set()?, "a wait for the native fence ended with the monitored one");
+        rig.execute(&mut queue, &[native.signal(round)])?;
+        alone.wait()?;
+        both.wait()?;
+        granted(rig.wait(&handles, &[round, value], true), "a wait for any of both")?;
+    }
+    Ok(())
+}
