@@ -10,6 +10,10 @@ use wdk_panic as _;
 // The same: the kit's import libraries, and the symbols that compiled code names (`_fltused`, the C++ frame handlers).
 use wdk_sys as _;
 
+/// For crates of the kit that format text. The driver's own memory comes from [`crate::pool`], where every request can fail.
+#[global_allocator]
+static KIT_MEMORY: wdk_alloc::WdkAllocator = wdk_alloc::WdkAllocator;
+
 unsafe extern "win64" {
     /// Of the kit's static library displib.lib, which build.rs names to the linker.
     /// [dispmprt: DxgkInitialize]
