@@ -7,10 +7,11 @@ mod minimal;
 #[allow(dead_code)]
 mod user_mode;
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-use dxgkrnl::{FenceOperation, QueueFenceLog, TraceKind, thunks};
+use dxgkrnl::{Counters, FenceOperation, QueueFenceLog, TraceKind, TraceLog, thunks};
 use user_mode::app::*;
 use user_mode::{LogBuffer, Report};
 use wddm_ddi::Zeroed;
@@ -264,6 +265,8 @@ fn a_trace_tells_of_interrupts_reports_paging_doorbells_and_is_bounded() {
     let app = App::new(&bench);
     assert_eq!(bench.machine.trace(bench.luid, Some(0)), Err(STATUS_INVALID_PARAMETER));
     assert_eq!(bench.machine.trace(bench.luid, Some(u32::MAX)), Err(STATUS_INVALID_PARAMETER));
+    let counters = || bench.machine.counters(bench.luid).unwrap();
+    let before = counters();
     bench.machine.trace(bench.luid, Some(1000)).unwrap();
     let queue = app.queue(&bench);
     app.connect(&queue).unwrap();
@@ -273,7 +276,23 @@ fn a_trace_tells_of_interrupts_reports_paging_doorbells_and_is_bounded() {
     eventually("the doorbell is taken", || queue.status() == RETRY);
     app.connect(&queue).unwrap();
     app.close_queue(&queue);
-    let log = bench.machine.take_trace(bench.luid).unwrap();
+    let log = RefCell::new(TraceLog::default());
+    // Each interrupt, DPC and report is there, once, as soon as it is over.
+    eventually("as many events as were counted", || {
+        let more = bench.machine.take_trace(bench.luid).unwrap();
+        let mut log = log.borrow_mut();
+        log.lost += more.lost;
+        log.events.extend(more.events);
+        let now = counters();
+        let seen =
+            |wanted: fn(&TraceKind) -> bool| log.events.iter().filter(|event| wanted(&event.kind)).count() as u64;
+        let reports = |counters: &Counters| counters.notifications.iter().sum::<u64>();
+        let (interrupts, dpcs) = (now.interrupts - before.interrupts, now.dpcs - before.dpcs);
+        seen(|kind| matches!(kind, TraceKind::Interrupt { .. })) == interrupts
+            && seen(|kind| matches!(kind, TraceKind::Dpc)) == dpcs
+            && seen(|kind| matches!(kind, TraceKind::Report { .. })) == reports(&now) - reports(&before)
+    });
+    let log = log.into_inner();
     assert_eq!(log.lost, 0);
     assert!(log.events.iter().all(|event| event.adapter == Some(bench.luid)), "{:?}", log.events);
     let kinds: Vec<TraceKind> = log.events.iter().map(|event| event.kind).collect();
@@ -300,6 +319,6 @@ fn a_trace_tells_of_interrupts_reports_paging_doorbells_and_is_bounded() {
     bench.machine.trace(bench.luid, None).unwrap();
     let queue = app.queue(&bench);
     app.close_queue(&queue);
-    assert_eq!(bench.machine.take_trace(bench.luid).unwrap(), dxgkrnl::TraceLog::default());
+    assert_eq!(bench.machine.take_trace(bench.luid).unwrap(), TraceLog::default());
     bench.end();
 }

@@ -1,4 +1,6 @@
-//! What fence logs cost: the same work on queues that have them and on queues that were made without.
+//! What fence logs and tracing cost: the same work on queues that have them and on queues that have not.
+
+use campanile_umd::{QueueEvent, Tracer};
 
 use super::p3_engines::Engines;
 use super::{BenchError, Effort, Measurement, Row};
@@ -20,6 +22,21 @@ pub(super) const SUBMIT: Row = Row {
     prepare: |system, effort| Ok(Box::new(pair(system, |system| Signals::new(system, effort))?)),
 };
 
+/// What the submitting thread pays for being traced.
+pub(super) const TRACED: Row = Row {
+    id: "P1T",
+    what: "user-mode submission of one signal, each event of which is noted with its time",
+    unit: "ns",
+    peers: &["the same on a queue without tracer"],
+    aim: "<= 2 times what it costs without tracer",
+    met: |_, ratio| ratio.p50 <= 2.0,
+    prepare: |system, effort| {
+        let mut logged = Signals::new(system, effort)?;
+        logged.queue.set_tracer(Box::new(Latest::new()))?;
+        Ok(Box::new(Pair { logged, unlogged: Signals::new(system, effort)? }))
+    },
+};
+
 /// What the engines pay.
 pub(super) const ENGINES: Row = Row {
     id: "P3L",
@@ -31,7 +48,26 @@ pub(super) const ENGINES: Row = Row {
     prepare: |system, effort| Ok(Box::new(pair(system, |system| Engines::new(system, effort))?)),
 };
 
-/// The same measurement with fence logs and without.
+/// A tracer that keeps the latest events.
+struct Latest {
+    events: Box<[(u64, Option<QueueEvent>)]>,
+    next: usize,
+}
+
+impl Latest {
+    fn new() -> Self {
+        Self { events: vec![(0, None); 4096].into_boxed_slice(), next: 0 }
+    }
+}
+
+impl Tracer for Latest {
+    fn event(&mut self, event: QueueEvent) {
+        self.events[self.next % 4096] = (dxgkrnl::nanoseconds(), Some(event));
+        self.next = self.next.wrapping_add(1);
+    }
+}
+
+/// The same measurement with what is measured and without.
 struct Pair<M> {
     logged: M,
     unlogged: M,

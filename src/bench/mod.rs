@@ -89,6 +89,7 @@ pub trait Measurement {
 pub const ROWS: &[&Row] = &[
     &p1_submit::ROW,
     &log_cost::SUBMIT,
+    &log_cost::TRACED,
     &p2_fence::ROW,
     &p3_engines::ENGINES,
     &log_cost::ENGINES,
@@ -238,7 +239,7 @@ mod tests {
     #[test]
     fn the_filter_takes_ids_and_words() {
         assert_eq!(select(None).len(), ROWS.len());
-        assert_eq!(select(Some("p1")).len(), 2);
+        assert_eq!(select(Some("p1")).len(), 3);
         assert_eq!(select(Some("no such row")).len(), 0);
     }
 }

@@ -472,8 +472,19 @@ fn without_logs(case: &mut Case<'_>) -> Result<(), Failure> {
         }
     }
     wait_until("the last turn", || queue.progress.load() == 200 && logged.progress.load() == 200)?;
-    rig.submit(&mut queue, &[there.signal(201)])?;
-    granted(rig.wait(&[there.handle], &[201], false), "wait for the queue without logs")?;
+    let gate = rig.fence(0)?;
+    rig.submit(&mut queue, &[gate.wait(1), there.signal(201)])?;
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| on_thread(&case.process, || Ok(rig.wait(&[there.handle], &[201], false))));
+        let waits = || {
+            let state = case.system.machine().inspect(case.system.luid());
+            state.is_some_and(|state| state.to_string().contains(", 1 waiters"))
+        };
+        let opened = wait_until("the wait", waits);
+        let opened = opened.and(granted(rig.signal(&[gate.handle], &[1]), "the gate"));
+        let woken = waiter.join().unwrap_or_else(|_| Err(Failure::new("the waiter panicked")));
+        opened.and_then(|()| granted(woken?, "wait for the queue without logs"))
+    })?;
     let logs = logs(case)?;
     ensure_eq!(logs.len(), 1, "queues that have logs");
     Ok(())
