@@ -53,6 +53,8 @@ pub(crate) struct ProcessAdapter {
     pub(crate) kmd_process: KmdHandle,
     /// Its GPU address space.
     pub(crate) space: Arc<AddressSpace>,
+    /// Number and name of the process, for reports.
+    pub(crate) owner: String,
 }
 
 /// What a handle can stand for.
@@ -289,7 +291,8 @@ impl Process {
             return Err(STATUS_DEVICE_REMOVED);
         }
         let (kmd_process, space) = adapter.vidmm().create_process(self.id, &self.name)?;
-        let new = Arc::new(ProcessAdapter { adapter: Arc::clone(adapter), kmd_process, space });
+        let new =
+            Arc::new(ProcessAdapter { adapter: Arc::clone(adapter), kmd_process, space, owner: format!("{self:?}") });
         adapters.push(Arc::clone(&new));
         Ok(new)
     }

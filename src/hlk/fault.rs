@@ -52,25 +52,26 @@ const ACTIVE: D3DKMT_DEVICEEXECUTION_STATE = D3DKMT_DEVICEEXECUTION_STATE::D3DKM
 const PAGE_FAULT: D3DKMT_DEVICEEXECUTION_STATE =
     D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT;
 
-fn wait_for_error(kmt: Kmt, device: D3DKMT_HANDLE) -> Result<D3DKMT_DEVICEEXECUTION_STATE, Failure> {
+/// Waits until a device is in error; its state.
+pub(super) fn wait_for_error(kmt: Kmt, device: D3DKMT_HANDLE) -> Result<D3DKMT_DEVICEEXECUTION_STATE, Failure> {
     wait_until("the device's error", || kmt.execution_state(device).is_ok_and(|state| state != ACTIVE))?;
     kmt.execution_state(device)
 }
 
 /// A second device of the process, which must not notice anything.
-struct Bystander {
+pub(super) struct Bystander {
     rig: Rig,
     queue: RawQueue,
 }
 
 impl Bystander {
-    fn new(rig: &Rig) -> Result<Self, Failure> {
+    pub(super) fn new(rig: &Rig) -> Result<Self, Failure> {
         let rig = Rig::on_adapter(rig.kmt, rig.adapter)?;
         let queue = rig.queue(NODE_COMPUTE)?;
         Ok(Self { rig, queue })
     }
 
-    fn works(&mut self) -> Result<(), Failure> {
+    pub(super) fn works(&mut self) -> Result<(), Failure> {
         self.rig.execute(&mut self.queue, &[])?;
         ensure_eq!(self.rig.kmt.execution_state(self.rig.device)?, ACTIVE, "state of an innocent device");
         Ok(())

@@ -31,12 +31,14 @@ mod fence_sharing;
 mod fence_storage;
 mod fence_waits;
 mod gpu_address;
+mod hostile;
 mod lifecycle;
 mod lock;
 mod memory;
 mod power;
 mod queue;
 mod residency;
+mod scale;
 mod submission;
 mod suspension;
 
@@ -73,6 +75,7 @@ const TABLES: &[&[CaseInfo]] = &[
     doorbell_resize::CASES,
     submission::CASES,
     suspension::CASES,
+    scale::CASES,
     doorbell_churn::CASES,
     fence::CASES,
     fence_hostile::CASES,
@@ -86,6 +89,7 @@ const TABLES: &[&[CaseInfo]] = &[
     fence_features::CASES,
     fence_storage::CASES,
     fault::CASES,
+    hostile::CASES,
     lifecycle::CASES,
     power::CASES,
     exit::CASES,

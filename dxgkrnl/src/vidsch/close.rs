@@ -89,6 +89,7 @@ impl VidSch {
         let device = first.context().device();
         let deadline = Instant::now() + DRAIN_LIMIT;
         for queue in queues {
+            queue.check_order();
             if let Some(error) = device.error() {
                 return self.lose_device(device, error);
             }

@@ -326,6 +326,7 @@ impl Doorbell {
     /// STATUS_DEVICE_REMOVED when the device is lost; STATUS_INVALID_HANDLE when it was destroyed meanwhile;
     /// STATUS_INVALID_PARAMETER for the doorbell of an earlier ring; what the driver answered.
     pub(crate) fn connect(&self) -> Result<(), NTSTATUS> {
+        self.queue.check_order();
         let exists = lock(&self.exists);
         // Back to F0 first; until the connection shows, this keeps the engine there.
         let _working = self.adapter.use_node(self.queue.context().node());
@@ -522,6 +523,7 @@ impl Doorbell {
         if self.state() == State::Aborted {
             return Err(STATUS_DEVICE_REMOVED);
         }
+        self.queue.check_order();
         let mut args = DXGKARG_NOTIFYWORKSUBMISSION::zeroed();
         args.hHwQueue = self.queue.handles().1.raw();
         self.adapter.miniport.notify_work_submission(&args).ok()

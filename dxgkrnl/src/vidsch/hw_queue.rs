@@ -42,6 +42,8 @@ pub(crate) struct HwQueue {
     /// Progress values under way, kept only where the node limits them. Lock order: held across
     /// DxgkDdiSubmitCommandToHwQueue, which is not re-entered for one queue, and while waiting for room.
     in_flight: Mutex<VecDeque<u64>>,
+    /// It was noted that user mode breaks the order of a submission.
+    misordered: AtomicBool,
     /// Nothing new is accepted.
     destroyed: AtomicBool,
     /// The driver has let go.
@@ -153,6 +155,7 @@ impl VidSch {
             left_behind: AtomicU64::new(0),
             last_submitted: AtomicU64::new(0),
             in_flight: Mutex::new(VecDeque::new()),
+            misordered: AtomicBool::new(false),
             destroyed: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             teardown: Mutex::new(false),
@@ -258,7 +261,30 @@ impl HwQueue {
 
     /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
+        self.check_order();
         self.progress.is_reached(self.last_queued())
+    }
+
+    /// Notes, once, a user-mode driver that shows work to the GPU before the last queued value tells of it: the system
+    /// would take the queue for idle while it works, and put the engine to sleep or miss a hang.
+    /// [user-mode-work-submission: progress fence of a queue]
+    pub(super) fn check_order(&self) {
+        if !self.flags.UserModeSubmission() {
+            return;
+        }
+        let progress = self.progress.current();
+        // Read after the progress, the value is not older: whoever keeps the order has written it before.
+        let queued = self.last_queued();
+        // The fences of a lost device have values that nobody queued.
+        let lost = self.context.device().error().is_some();
+        if progress > queued && !lost && !self.misordered.swap(true, Ordering::AcqRel) {
+            let process = &self.context.device().process.owner;
+            self.sch().verifier.log(format!(
+                "{process}: a queue on node {} has done {progress} of its work, but only {queued} was said \
+                 to be queued; the last queued value must be written before the work becomes visible",
+                self.context.node()
+            ));
+        }
     }
 
     /// Hands a command buffer to the driver. [d3dkmddi: DXGKARG_SUBMITCOMMANDTOHWQUEUE]

@@ -168,6 +168,9 @@ impl Rig {
     }
 }
 
+// SAFETY: an address of memory that stays locked while the case runs, on every thread alike.
+unsafe impl Send for View {}
+
 impl View {
     /// Writes bytes at an offset.
     ///

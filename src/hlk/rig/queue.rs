@@ -365,6 +365,21 @@ impl RawQueue {
         Ok(self.append_entry(entry))
     }
 
+    /// Writes packets with their PROGRESS and the ring entry where the next submission belongs, and moves no pointer: nobody may know
+    /// of it.
+    pub(in crate::hlk) fn write_ahead(&self, packets: &[Packet]) {
+        let mut bytes = Vec::new();
+        let done = Packet::Progress(packet::Progress { value: self.base + self.written + 1 });
+        for packet in packets.iter().chain([&done]) {
+            bytes.extend_from_slice(&packet.encode()[..packet.size()]);
+        }
+        let offset = (self.written % u64::from(self.geometry.entries())) * COMMANDS_PER_ENTRY;
+        self.commands_view.write(offset, &bytes);
+        let commands = self.commands.address + offset;
+        let entry = RingEntry { commands, size: bytes.len() as u32, flags: 0, tag: 0, root: 0 };
+        self.ring_view.write(self.geometry.slot(self.written), &entry.to_bytes());
+    }
+
     /// Writes a ring entry as it is, with last queued value and write pointer around it.
     pub(in crate::hlk) fn append_entry(&mut self, entry: RingEntry) -> u64 {
         let value = self.base + self.written + 1;
