@@ -1,11 +1,21 @@
-//! The list of what holds each statement of a page names cases and tests that exist, and leaves no case out.
+//! The lists of what holds each statement of a page name cases and tests that exist, and leave no case of the page out.
 
 use std::collections::HashSet;
 use std::path::Path;
 
-use campanile::hlk;
+use campanile::hlk::{self, CaseInfo};
 
 const PREFIX: &str = "Device.Graphics.WDDM32.";
+
+/// Lists in `docs/`, and the cases that must stand there.
+const LISTS: [(&str, fn(&CaseInfo) -> bool); 2] = [
+    ("conformance-native-fence.md", |case| case.area.contains("Fence") || case.page == "native-gpu-fence-objects"),
+    ("conformance-user-mode-submission.md", |case| case.page == "user-mode-work-submission"),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
 
 /// What stands between backticks in tables.
 fn names(document: &str) -> Vec<&str> {
@@ -13,34 +23,52 @@ fn names(document: &str) -> Vec<&str> {
     rows.flat_map(|row| row.split('`').skip(1).step_by(2)).collect()
 }
 
-#[test]
-fn native_fences_every_named_case_exists_and_every_case_is_named() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let document = std::fs::read_to_string(root.join("docs/conformance-native-fence.md")).expect("readable");
-    let cases: HashSet<&str> = hlk::cases().filter_map(|case| case.name.strip_prefix(PREFIX)).collect();
-    let (mut named, mut wrong) = (HashSet::new(), Vec::new());
-    for name in names(&document) {
-        let known = if let Some((file, function)) = name.split_once("::") {
-            std::fs::read_to_string(root.join(file)).is_ok_and(|text| text.contains(&format!("fn {function}(")))
-        } else if let Some(area) = name.strip_suffix('*') {
-            let of_area: Vec<&str> = cases.iter().copied().filter(|case| case.starts_with(area)).collect();
-            named.extend(of_area.iter().copied());
-            !of_area.is_empty()
-        } else {
-            named.insert(name);
-            cases.contains(name)
-        };
-        if !known {
-            wrong.push(name);
-        }
+fn cases() -> HashSet<&'static str> {
+    hlk::cases().filter_map(|case| case.name.strip_prefix(PREFIX)).collect()
+}
+
+/// The cases that `name` stands for: a case, `Area.*` for several, none for a test as `file::function`. `None` if there is nothing of that
+/// name.
+fn find<'a>(name: &'a str, cases: &HashSet<&'static str>) -> Option<Vec<&'a str>> {
+    if let Some((file, function)) = name.split_once("::") {
+        let text = std::fs::read_to_string(root().join(file)).ok()?;
+        return text.contains(&format!("fn {function}(")).then(Vec::new);
     }
-    assert!(wrong.is_empty(), "named and not there: {wrong:#?}");
-    let of_fences = |case: &&hlk::CaseInfo| case.area.contains("Fence") || case.page == "native-gpu-fence-objects";
-    let missing: Vec<&str> = hlk::cases()
-        .filter(of_fences)
-        .filter_map(|case| case.name.strip_prefix(PREFIX))
-        .filter(|case| !named.contains(case))
-        .collect();
-    assert!(missing.is_empty(), "cases that docs/conformance-native-fence.md does not name: {missing:#?}");
-    assert!(named.len() > 80);
+    let Some(area) = name.strip_suffix('*') else { return cases.contains(name).then(|| vec![name]) };
+    let of_area: Vec<&str> = cases.iter().copied().filter(|case| case.starts_with(area)).collect();
+    (!of_area.is_empty()).then_some(of_area)
+}
+
+#[test]
+fn every_named_case_and_test_exists_and_every_case_of_the_page_is_named() {
+    let cases = cases();
+    for (list, of_page) in LISTS {
+        let document = std::fs::read_to_string(root().join("docs").join(list)).expect("readable");
+        let (mut named, mut wrong) = (HashSet::new(), Vec::new());
+        for name in names(&document) {
+            match find(name, &cases) {
+                Some(found) => named.extend(found),
+                None => wrong.push(name),
+            }
+        }
+        assert!(wrong.is_empty(), "{list}: named and not there: {wrong:#?}");
+        let missing: Vec<&str> = hlk::cases()
+            .filter(|case| of_page(case))
+            .filter_map(|case| case.name.strip_prefix(PREFIX))
+            .filter(|case| !named.contains(case))
+            .collect();
+        assert!(missing.is_empty(), "cases that docs/{list} does not name: {missing:#?}");
+        assert!(named.len() > 60, "docs/{list} names only {} cases", named.len());
+    }
+}
+
+#[test]
+fn a_name_that_does_not_exist_is_found() {
+    let cases = cases();
+    for name in ["Doorbell.NoSuchCase", "NoSuchArea.*", "no/such/file.rs::a_test", "tests/conformance.rs::no_such_test"] {
+        assert_eq!(find(name, &cases), None, "{name}");
+    }
+    assert_eq!(find("tests/conformance.rs::a_name_that_does_not_exist_is_found", &cases), Some(Vec::new()));
+    assert!(find("Doorbell.*", &cases).is_some_and(|found| found.len() > 10));
+    assert_eq!(names("| head | x |\n| --- | --- |\n| asked | `A.B`, `c::d` |\n"), ["A.B", "c::d"]);
 }

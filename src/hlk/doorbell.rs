@@ -34,6 +34,15 @@ cases! { "Doorbell";
     "Doorbell.RingOfALiveDoorbellCannotGo" on Boot::Shared, "user-mode-work-submission":
         "The ring and ring-control allocations cannot be destroyed while a doorbell refers to them."
         => ring_cannot_go;
+    "Doorbell.RingStaysWhereItIs" on Boot::With(one_doorbell), "user-mode-work-submission":
+        "Ring and ring control keep their CPU address and stay resident whatever happens to the doorbell's connection, also when user mode asks for their eviction."
+        => ring_stays;
+    "Doorbell.QueueWithDoorbellCannotGo" on Boot::Shared, "user-mode-work-submission":
+        "A queue is not destroyed before its doorbell, nor a context before its queue, and in the right order all of them go."
+        => destroy_order;
+    "Doorbell.SecondaryAddressIsRefused" on Boot::Shared, "d3dkmt_create_doorbell_flags":
+        "A second address of a doorbell is refused where the hardware has no second doorbell, and so are unknown flags."
+        => secondary_address;
     "Doorbell.DestroyedHandleIsRefused" on Boot::Shared, "user-mode-work-submission":
         "A destroyed doorbell is refused by connect, notify and a second destruction."
         => destroyed_handle;
@@ -164,6 +173,58 @@ fn ring_cannot_go(case: &mut Case<'_>) -> Result<(), Failure> {
     granted(destroy_doorbell(&rig, &queue), "D3DKMTDestroyDoorbell")?;
     granted(rig.destroy_allocation(queue.ring.handle), "destroying the ring after its doorbell")?;
     granted(rig.destroy_allocation(queue.control.handle), "destroying the ring control after its doorbell")
+}
+
+fn ring_stays(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (mut queue, mut thief) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COMPUTE)?);
+    for round in 1..=10 {
+        rig.execute(&mut queue, &[])?;
+        rig.execute(&mut thief, &[])?;
+        ensure_eq!(queue.doorbell.state(), RETRY, "status without hardware");
+        // Written while disconnected; found by the next connection.
+        queue.append(&[])?;
+        if round == 5 {
+            // Granted or not, the doorbell's reference keeps them.
+            let _ = (rig.evict(queue.ring.handle), rig.evict(queue.control.handle));
+        }
+        ensure_eq!(queue.ring_view.read(0, 8).len(), 8, "bytes of the ring");
+        rig.ring(&queue)?;
+        super::rig::wait_until("work written without a doorbell", || queue.progress.load() == 2 * round)?;
+    }
+    Ok(())
+}
+
+fn destroy_order(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    rig.execute(&mut queue, &[])?;
+    let table = rig.kmt.table();
+    let mut hw_queue = D3DKMT_DESTROYHWQUEUE { hHwQueue: queue.queue };
+    let mut context = D3DKMT_DESTROYHWCONTEXT { hHwContext: queue.context };
+    refused(rig.kmt.call(table.D3DKMTDestroyHwQueue, &mut hw_queue), BAD_ARGUMENT, "a queue under its doorbell")?;
+    refused(rig.kmt.call(table.D3DKMTDestroyHwContext, &mut context), BAD_ARGUMENT, "a context under its queue")?;
+    rig.execute(&mut queue, &[])?;
+    granted(rig.destroy_queue(&queue), "doorbell, queue and context in order")
+}
+
+fn secondary_address(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let context = rig.context(NODE_COMPUTE).map_err(|status| Failure::new(format!("context: {status}")))?;
+    let created =
+        rig.hw_queue(context, user_mode_flags()).map_err(|status| Failure::new(format!("queue: {status}")))?;
+    let (ring, control) = (rig.memory(4096, Placement::System)?, rig.memory(4096, Placement::System)?);
+    let secondary = D3DKMT_CREATE_DOORBELL_FLAGS::new().with_RequireSecondaryCpuVA(true);
+    for flags in [secondary, D3DKMT_CREATE_DOORBELL_FLAGS::from_bits(4), D3DKMT_CREATE_DOORBELL_FLAGS::from_bits(!0)] {
+        match rig.doorbell_with_flags(created.hHwQueue, ring, control, flags) {
+            Ok(_) => {
+                return Err(Failure::new(format!("a doorbell with the flags {:#x} was created", flags.into_bits())));
+            }
+            Err(status) => refused(status, BAD_ARGUMENT, &format!("flags {:#x}", flags.into_bits()))?,
+        }
+    }
+    let good = rig.doorbell(created.hHwQueue, ring, control);
+    good.map(drop).map_err(|status| Failure::new(format!("a doorbell without flags after those: {status}")))
 }
 
 fn destroyed_handle(case: &mut Case<'_>) -> Result<(), Failure> {

@@ -32,6 +32,9 @@ cases! { "HardwareQueue";
     "HardwareQueue.KernelModeQueueRefusesDoorbells" on Boot::Shared, "user-mode-work-submission":
         "A doorbell cannot be created for a queue that was not created for user-mode submission."
         => kernel_queue_refuses_doorbell;
+    "HardwareQueue.BothKindsRunAtOnce" on Boot::Shared, "user-mode-work-submission":
+        "A queue of user mode and one that the kernel submits to work on one engine at the same time, each waiting for the other's fence in turn."
+        => both_kinds;
     "HardwareQueue.ProgressFenceIsReadOnlyForUserMode" on Boot::Shared, "d3dkmtcreatehwqueue":
         "The CPU mapping of a queue's progress fence can be read and not written by user mode."
         => progress_is_read_only;
@@ -116,6 +119,34 @@ fn kernel_mode_submission(case: &mut Case<'_>) -> Result<(), Failure> {
         let expected = pattern.to_le_bytes();
         let right = target_view.read(0, 4096).chunks(4).all(|word| word == expected);
         ensure!(right, "submission {value} did not write {pattern:#x}");
+    }
+    Ok(())
+}
+
+fn both_kinds(case: &mut Case<'_>) -> Result<(), Failure> {
+    const ROUNDS: u64 = 60;
+    let rig = case.rig()?;
+    for node in [NODE_COMPUTE, NODE_COPY] {
+        let mut user = rig.queue(node)?;
+        let context = rig.context(node).map_err(text("context"))?;
+        let created = rig.hw_queue(context, D3DDDI_CREATEHWQUEUEFLAGS::new()).map_err(text("queue"))?;
+        let progress = Word::new(created.HwQueueProgressFenceCPUVirtualAddress, "the progress fence")?;
+        let commands = rig.memory(4096 * 2, Placement::System)?;
+        let view = rig.view(commands)?;
+        let (ping, pong) = (rig.fence(0)?, rig.fence(0)?);
+        for value in 1..=ROUNDS {
+            rig.submit(&mut user, &[pong.wait(value - 1), ping.signal(value)])?;
+            let mut bytes = Vec::new();
+            for packet in [ping.wait(value), pong.signal(value), Packet::Progress(packet::Progress { value })] {
+                bytes.extend_from_slice(&packet.encode()[..packet.size()]);
+            }
+            let at = (value % ROUNDS) * 128;
+            view.write(at, &bytes);
+            let status = kernel_submit(&rig, created.hHwQueue, commands.address + at, bytes.len() as u32, value);
+            granted(status, "D3DKMTSubmitCommandToHwQueue")?;
+        }
+        wait_until("both queues", || user.progress.load() == ROUNDS && progress.load() == ROUNDS)?;
+        ensure_eq!((ping.value.load(), pong.value.load()), (ROUNDS, ROUNDS), "fences of node {node}");
     }
     Ok(())
 }
