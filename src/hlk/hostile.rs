@@ -1,6 +1,6 @@
 //! Hostile user mode: whatever a process writes where it may write, its own queue alone pays.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use campanile_hw::doorbell::DoorbellValue;
 use campanile_hw::packet::Header;
@@ -157,19 +157,18 @@ fn last_queued_lies(case: &mut Case<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Stores random values to a doorbell until told to stop; its queue's write pointer stays what it was.
-fn hammer(rig: &Rig, doorbell: RawDoorbell, seed: u64, stop: &AtomicBool) -> Result<u64, Failure> {
+/// Stores random values to a doorbell until told to stop, and says when it has begun; its queue's write pointer stays what it was.
+fn hammer(rig: &Rig, doorbell: RawDoorbell, seed: u64, [begun, stop]: [&AtomicU64; 2]) -> Result<(), Failure> {
     let mut random = Random(seed);
-    let mut stores = 0;
-    while !stop.load(Ordering::Relaxed) {
+    while stop.load(Ordering::Relaxed) == 0 {
         for _ in 0..1000 {
             doorbell.store(random.next());
         }
-        stores += 1000;
+        begun.fetch_add(1, Ordering::Relaxed);
         // The first one it believes costs the queue its device; the page can be stored to all the same.
         rig.kmt.execution_state(rig.device)?;
     }
-    Ok(stores)
+    Ok(())
 }
 
 fn hammered(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -184,20 +183,22 @@ fn hammered(case: &mut Case<'_>) -> Result<(), Failure> {
         Ok((rig, queue.doorbell))
     });
     let hands = hands.collect::<Result<Vec<_>, Failure>>()?;
-    let (stop, process) = (AtomicBool::new(false), &case.process);
+    let (begun, stop, process) = ([(); 4].map(|()| AtomicU64::new(0)), AtomicU64::new(0), &case.process);
     std::thread::scope(|scope| {
-        let start = |((rig, doorbell), seed): ((Rig, RawDoorbell), u64)| {
-            let stop = &stop;
-            scope.spawn(move || on_thread(process, || hammer(&rig, doorbell, seed, stop)))
+        let stop = &stop;
+        let start = |((rig, doorbell), begun): ((Rig, RawDoorbell), _)| {
+            let (words, seed) = ([begun, stop], 1 + u64::from(doorbell.handle));
+            scope.spawn(move || on_thread(process, || hammer(&rig, doorbell, seed, words)))
         };
-        let threads: Vec<_> = hands.into_iter().zip(1..).map(start).collect();
+        let threads: Vec<_> = hands.into_iter().zip(&begun).map(start).collect();
+        let struck = || begun.iter().all(|hand| hand.load(Ordering::Relaxed) > 0);
+        let begun = wait_until("the first strike of every hand", struck);
         let work = (1..=ROUNDS).try_for_each(|value| rig.execute(&mut queue, &[fence.signal(value)]));
-        stop.store(true, Ordering::Relaxed);
+        stop.store(1, Ordering::Relaxed);
         for thread in threads {
-            let stores = thread.join().unwrap_or_else(|_| Err(Failure::new("a hammering thread panicked")))?;
-            ensure!(stores > 0, "a hand never came to strike");
+            thread.join().unwrap_or_else(|_| Err(Failure::new("a hammering thread panicked")))?;
         }
-        work
+        begun.and(work)
     })?;
     ensure_eq!((queue.progress.load(), fence.value.load()), (ROUNDS, ROUNDS), "progress and fence");
     ensure_eq!(rig.kmt.execution_state(rig.device)?, ACTIVE, "state of the innocent device");
