@@ -65,7 +65,8 @@ fn every_named_case_and_test_exists_and_every_case_of_the_page_is_named() {
 #[test]
 fn a_name_that_does_not_exist_is_found() {
     let cases = cases();
-    for name in ["Doorbell.NoSuchCase", "NoSuchArea.*", "no/such/file.rs::a_test", "tests/conformance.rs::no_such_test"] {
+    for name in ["Doorbell.NoSuchCase", "NoSuchArea.*", "no/such/file.rs::a_test", "tests/conformance.rs::no_such_test"]
+    {
         assert_eq!(find(name, &cases), None, "{name}");
     }
     assert_eq!(find("tests/conformance.rs::a_name_that_does_not_exist_is_found", &cases), Some(Vec::new()));
