@@ -284,14 +284,17 @@ class View {
         if (model.ops.by[i] >= 0 && to - from >= 2) {
           ink.fillStyle = this.hatch;
           ink.fillRect(from, y + 1, to - from, row.height - 2);
-          if (to - from > 110) {
+          // The text ends where work begins, which is drawn over it.
+          const work = above(row.start, Math.max(model.ops.blocked[i], this.t0));
+          const edge = work < row.start.length ? Math.min(to, this.x(row.start[work])) : to;
+          if (edge - from > 110) {
             ink.fillStyle = c.page;
             ink.globalAlpha = 0.72;
-            ink.fillRect(from + 2, y + 3, to - from - 4, row.height - 6);
+            ink.fillRect(from + 2, y + 3, edge - from - 4, row.height - 6);
             ink.globalAlpha = 1;
             ink.fillStyle = c.soft;
             this.text(`blocked on ${fenceName(model, model.ops.fence[i])} by ${model.lanes[model.ops.lane[model.ops.by[i]]].name}`,
-              from + 6, y + row.height / 2 + 0.5, to - from - 12);
+              from + 6, y + row.height / 2 + 0.5, edge - from - 12);
           }
         }
         // Items too small to show are passed over a pixel at a time.
