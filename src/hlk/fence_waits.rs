@@ -38,7 +38,7 @@ cases! { "FenceWaits";
     "FenceWaits.ProcessDiesWhileItWaits" on Boot::Shared, "native-gpu-fence-objects":
         "A process that dies while its queue and its processor wait for a fence of another device leaves that fence and its other waiters as they were."
         => process_dies;
-    "FenceWaits.TenThousandWaitersOnOneFence" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceWaits.TenThousandWaitersOnOneFence" on Boot::With(SystemOptions::default), "native-gpu-fence-objects":
         "Of ten thousand waits of the processor on one fence, a signal ends exactly those whose value it reaches, with one interrupt."
         => ten_thousand;
     "FenceWaits.ThousandFencesWithAWaiterEach" on Boot::Shared, "native-gpu-fence-objects":
@@ -315,7 +315,8 @@ fn raise_descriptors() -> Result<u64, Failure> {
 
 fn ten_thousand(case: &mut Case<'_>) -> Result<(), Failure> {
     const WAITERS: u64 = 10_000;
-    // Each wait keeps a descriptor of the event; other cases need some beside them.
+    // Each wait keeps a descriptor of the event; other cases need some beside them, so that this one does not run on several
+    // GPUs at a time.
     let most = raise_descriptors()?;
     ensure!(most >= WAITERS + 4096, "the host allows {most} descriptors, ten thousand waits need more");
     let rig = case.rig()?;

@@ -275,6 +275,18 @@ mod tests {
     }
 
     #[test]
+    fn who_came_first_is_woken_first_among_those_who_wait_for_one_value() {
+        let mut list = WaitList::default();
+        for (order, value) in [(1, 7), (2, 9), (3, 7), (4, 5), (5, 7), (6, 9)] {
+            list.add(value, Wait::of_thread(order));
+        }
+        let taken: Vec<u32> = list.take_satisfied(8).map(|wait| wait.remaining.load(Ordering::Relaxed)).collect();
+        assert_eq!(taken, [4, 1, 3, 5]);
+        let taken: Vec<u32> = list.take_satisfied(9).map(|wait| wait.remaining.load(Ordering::Relaxed)).collect();
+        assert_eq!(taken, [2, 6]);
+    }
+
+    #[test]
     fn a_wait_for_the_largest_value_is_monitored_just_below_it() {
         let mut list = WaitList::default();
         list.add(u64::MAX, Wait::of_thread(1));
