@@ -7,8 +7,11 @@ use campanile::hlk::{self, CaseInfo};
 
 const PREFIX: &str = "Device.Graphics.WDDM32.";
 
+/// A list, and which cases it must name.
+type List = (&'static str, fn(&CaseInfo) -> bool);
+
 /// Lists in `docs/`, and the cases that must stand there.
-const LISTS: [(&str, fn(&CaseInfo) -> bool); 2] = [
+const LISTS: [List; 2] = [
     ("conformance-native-fence.md", |case| case.area.contains("Fence") || case.page == "native-gpu-fence-objects"),
     ("conformance-user-mode-submission.md", |case| case.page == "user-mode-work-submission"),
 ];
