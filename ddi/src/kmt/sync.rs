@@ -1,4 +1,4 @@
-//! Native fences and waits from the CPU.
+//! Fences, native and monitored, with waits and signals from CPU and GPU.
 
 use bitfield_struct::bitfield;
 use core::ffi::c_void;
@@ -157,6 +157,190 @@ pub struct D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
     pub Flags: D3DDDICB_SIGNALFLAGS,
 }
 
+/// Kinds of synchronization objects. [d3dukmdt: D3DDDI_SYNCHRONIZATIONOBJECT_TYPE]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct D3DDDI_SYNCHRONIZATIONOBJECT_TYPE(pub i32);
+
+impl D3DDDI_SYNCHRONIZATIONOBJECT_TYPE {
+    pub const D3DDDI_SYNCHRONIZATION_MUTEX: Self = Self(1);
+    pub const D3DDDI_SEMAPHORE: Self = Self(2);
+    pub const D3DDDI_FENCE: Self = Self(3);
+    pub const D3DDDI_CPU_NOTIFICATION: Self = Self(4);
+    pub const D3DDDI_MONITORED_FENCE: Self = Self(5);
+    pub const D3DDDI_PERIODIC_MONITORED_FENCE: Self = Self(6);
+    pub const D3DDDI_NATIVE_FENCE: Self = Self(7);
+    pub const D3DDDI_SYNCHRONIZATION_TYPE_LIMIT: Self = Self(8);
+}
+
+/// A monitored fence in a request to create one. Arm of [`D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Union`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DDDI_SYNCHRONIZATIONOBJECTINFO2_MonitoredFence {
+    pub InitialFenceValue: u64,
+    /// Out. Read-only.
+    pub FenceValueCPUVirtualAddress: *mut c_void,
+    /// Out. Read and written by the GPU.
+    pub FenceValueGPUVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
+    /// Physical adapters that use the fence, a bit each.
+    pub EngineAffinity: u32,
+    pub Padding: u32,
+}
+
+/// Union of [`D3DDDI_SYNCHRONIZATIONOBJECTINFO2`]. Only the arm of monitored fences is declared.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Union {
+    pub MonitoredFence: D3DDDI_SYNCHRONIZATIONOBJECTINFO2_MonitoredFence,
+    pub Reserved: [u64; 8],
+}
+
+/// What a new synchronization object is like. [d3dukmdt: D3DDDI_SYNCHRONIZATIONOBJECTINFO2]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DDDI_SYNCHRONIZATIONOBJECTINFO2 {
+    pub Type: D3DDDI_SYNCHRONIZATIONOBJECT_TYPE,
+    pub Flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
+    pub u: D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Union,
+    /// Out, for objects that are shared by handles without access rights.
+    pub SharedHandle: D3DKMT_HANDLE,
+}
+
+/// Argument of `D3DKMTCreateSynchronizationObject2`. [d3dkmthk: D3DKMT_CREATESYNCHRONIZATIONOBJECT2]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_CREATESYNCHRONIZATIONOBJECT2 {
+    pub hDevice: D3DKMT_HANDLE,
+    pub Info: D3DDDI_SYNCHRONIZATIONOBJECTINFO2,
+    /// Out.
+    pub hSyncObject: D3DKMT_HANDLE,
+}
+
+/// A monitored fence that is opened. Arm of [`D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2_Union`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2_MonitoredFence {
+    /// Out. Read-only.
+    pub FenceValueCPUVirtualAddress: *mut c_void,
+    /// Out. Read and written by the GPU.
+    pub FenceValueGPUVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
+    /// Physical adapters that use the fence, a bit each.
+    pub EngineAffinity: u32,
+}
+
+/// Union of [`D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2_Union {
+    pub MonitoredFence: D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2_MonitoredFence,
+    pub Reserved: [u64; 8],
+}
+
+/// Argument of `D3DKMTOpenSyncObjectFromNtHandle2`: a fence of another process or adapter.
+/// [d3dkmthk: D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2 {
+    pub hNtHandle: HANDLE,
+    pub hDevice: D3DKMT_HANDLE,
+    pub Flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
+    /// Out.
+    pub hSyncObject: D3DKMT_HANDLE,
+    pub u: D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2_Union,
+}
+
+/// Values of a wait that a context makes. Union of [`D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU_Union {
+    /// Values waited for, one of each object.
+    pub MonitoredFenceValueArray: *mut u64,
+    pub FenceValue: u64,
+    pub Reserved: [u64; 8],
+}
+
+/// Argument of `D3DKMTWaitForSynchronizationObjectFromGpu`: arrays of `ObjectCount` elements.
+/// [d3dkmthk: D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU {
+    pub hContext: D3DKMT_HANDLE,
+    pub ObjectCount: u32,
+    pub ObjectHandleArray: *mut D3DKMT_HANDLE,
+    pub u: D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU_Union,
+}
+
+/// Values of a signal that a context makes. Union of [`D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU_Union {
+    /// Values to be written, one of each object.
+    pub MonitoredFenceValueArray: *mut u64,
+    pub Reserved: [u64; 8],
+}
+
+/// Argument of `D3DKMTSignalSynchronizationObjectFromGpu`: arrays of `ObjectCount` elements.
+/// [d3dkmthk: D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU {
+    pub hContext: D3DKMT_HANDLE,
+    pub ObjectCount: u32,
+    pub ObjectHandleArray: *mut D3DKMT_HANDLE,
+    pub u: D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU_Union,
+}
+
+/// Values of a signal with flags. Union of [`D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2_Union {
+    pub FenceValue: u64,
+    pub CpuEventHandle: HANDLE,
+    /// Values to be written, one of each object.
+    pub MonitoredFenceValueArray: *mut u64,
+    pub Reserved: [u64; 8],
+}
+
+/// Argument of `D3DKMTSignalSynchronizationObjectFromGpu2`. [d3dkmthk: D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 {
+    pub ObjectCount: u32,
+    pub ObjectHandleArray: *mut D3DKMT_HANDLE,
+    pub Flags: D3DDDICB_SIGNALFLAGS,
+    pub BroadcastContextCount: u32,
+    /// Contexts that signal.
+    pub BroadcastContextArray: *mut D3DKMT_HANDLE,
+    pub u: D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2_Union,
+}
+
+/// Argument of `D3DKMTSubmitWaitForSyncObjectsToHwQueue`: arrays of `ObjectCount` elements.
+/// [d3dkmthk: D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE {
+    pub hHwQueue: D3DKMT_HANDLE,
+    pub ObjectCount: u32,
+    pub ObjectHandleArray: *mut D3DKMT_HANDLE,
+    /// Values waited for.
+    pub FenceValueArray: *mut u64,
+}
+
+/// Argument of `D3DKMTSubmitSignalSyncObjectsToHwQueue`: arrays of `ObjectCount` elements.
+/// [d3dkmthk: D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE {
+    pub Flags: D3DDDICB_SIGNALFLAGS,
+    pub BroadcastHwQueueCount: u32,
+    /// Queues that signal.
+    pub BroadcastHwQueueArray: *mut D3DKMT_HANDLE,
+    pub ObjectCount: u32,
+    pub ObjectHandleArray: *mut D3DKMT_HANDLE,
+    /// Values to be written.
+    pub FenceValueArray: *mut u64,
+}
+
 zeroed! {
     D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
     D3DDDI_NATIVEFENCEMAPPING,
@@ -169,4 +353,20 @@ zeroed! {
     D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU,
     D3DDDICB_SIGNALFLAGS,
     D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU,
+    D3DDDI_SYNCHRONIZATIONOBJECT_TYPE,
+    D3DDDI_SYNCHRONIZATIONOBJECTINFO2_MonitoredFence,
+    D3DDDI_SYNCHRONIZATIONOBJECTINFO2_Union,
+    D3DDDI_SYNCHRONIZATIONOBJECTINFO2,
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2,
+    D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2_MonitoredFence,
+    D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2_Union,
+    D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2,
+    D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU_Union,
+    D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU,
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU_Union,
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU,
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2_Union,
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2,
+    D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE,
+    D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE,
 }
