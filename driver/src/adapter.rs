@@ -1,7 +1,7 @@
 //! An adapter between AddDevice and RemoveDevice, and the processes that use it.
 
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use wddm_ddi::km::*;
 use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED};
@@ -51,12 +51,35 @@ impl Object for Process {
     const KIND: Kind = Kind::Process;
 }
 
+/// What features can be negotiated with this hardware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offers {
+    pub(crate) native_fences: bool,
+    pub(crate) doorbells: bool,
+}
+
+impl Offers {
+    fn of(hardware: &Hardware) -> Self {
+        Self { native_fences: hardware.native_fences(), doorbells: hardware.doorbells != 0 }
+    }
+
+    fn into_bits(self) -> u32 {
+        1 | u32::from(self.native_fences) << 1 | u32::from(self.doorbells) << 2
+    }
+
+    fn from_bits(bits: u32) -> Option<Self> {
+        (bits & 1 != 0).then_some(Self { native_fences: bits & 2 != 0, doorbells: bits & 4 != 0 })
+    }
+}
+
 /// An adapter.
 pub(crate) struct Adapter {
     handle: AtomicU64,
     pub(crate) objects: ObjectTable,
     /// The started device; it stays allocated after a stop, until the next start or the removal, for whoever still looks.
     gpu: AtomicPtr<Gpu>,
+    /// Bits of [`Offers`], known before the features are negotiated; 0 until then.
+    offers: AtomicU32,
     refusals: [AtomicU64; Refusal::COUNT],
 }
 
@@ -67,6 +90,7 @@ impl Adapter {
             handle: AtomicU64::new(0),
             objects: ObjectTable::new()?,
             gpu: AtomicPtr::new(core::ptr::null_mut()),
+            offers: AtomicU32::new(0),
             refusals: [const { AtomicU64::new(0) }; Refusal::COUNT],
         };
         let adapter = PoolBox::new(adapter, Tag::ADAPTER)?.into_raw();
@@ -140,14 +164,15 @@ impl Adapter {
         self.gpu().filter(|gpu| gpu.is_started()).ok_or(STATUS_DEVICE_REMOVED)
     }
 
-    /// What the hardware said, once it was asked.
-    pub(crate) fn hardware(&self) -> Option<Hardware> {
-        self.gpu().map(|gpu| gpu.hardware)
+    /// What the hardware offers, once it was asked.
+    pub(crate) fn offers(&self) -> Option<Offers> {
+        Offers::from_bits(self.offers.load(Ordering::Acquire))
     }
 
     /// DxgkDdiStartDevice.
     pub(crate) fn start(&self, irql: &Passive, table: &DXGKRNL_INTERFACE) -> Result<(), NTSTATUS> {
-        let gpu = Gpu::new(irql, table)?;
+        let learned = |hardware: &Hardware| self.offers.store(Offers::of(hardware).into_bits(), Ordering::Release);
+        let gpu = Gpu::new(irql, table, learned)?;
         self.replace_gpu(irql, Some(gpu));
         let Some(gpu) = self.gpu() else { return Err(STATUS_DEVICE_REMOVED) };
         let started = gpu.start(irql);

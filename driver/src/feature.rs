@@ -99,11 +99,9 @@ fn support(adapter: &Adapter, feature: DXGK_FEATURE_ID) -> Option<(bool, bool)> 
     use DXGK_FEATURE_ID as F;
     match feature {
         F::DXGK_FEATURE_HWSCH => Some((true, true)),
-        F::DXGK_FEATURE_NATIVE_FENCE => {
-            Some((true, adapter.hardware().is_none_or(|hardware| hardware.native_fences())))
-        }
+        F::DXGK_FEATURE_NATIVE_FENCE => Some((true, adapter.offers().is_none_or(|offers| offers.native_fences))),
         F::DXGK_FEATURE_USER_MODE_SUBMISSION => {
-            Some((true, adapter.hardware().is_none_or(|hardware| hardware.native_fences() && hardware.doorbells != 0)))
+            Some((true, adapter.offers().is_none_or(|offers| offers.native_fences && offers.doorbells)))
         }
         F::DXGK_FEATURE_HWFLIPQUEUE
         | F::DXGK_FEATURE_LDA_GPUPV

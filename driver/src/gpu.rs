@@ -113,10 +113,15 @@ fn map_bar(
 
 impl Gpu {
     /// Maps the device, learns what it is and what of it may be used, and takes all memory. The device itself is not touched.
+    /// `learned` hears what it is before the operating system is asked about features, which asks back.
     ///
     /// # Errors
     /// STATUS_DEVICE_DOES_NOT_EXIST for hardware that this driver was not written for; STATUS_NO_MEMORY.
-    pub(crate) fn new(irql: &Passive, table: &DXGKRNL_INTERFACE) -> Result<PoolBox<Self>, NTSTATUS> {
+    pub(crate) fn new(
+        irql: &Passive,
+        table: &DXGKRNL_INTERFACE,
+        learned: impl Fn(&Hardware),
+    ) -> Result<PoolBox<Self>, NTSTATUS> {
         let dxgk = PoolBox::new(Dxgk::new(table)?, Tag::DEVICE)?;
         let info = dxgk.device_information(irql)?;
         // SAFETY: NULL or the resource list, which lives during StartDevice.
@@ -124,7 +129,7 @@ impl Gpu {
         let [bar0, bar2, bar4] = memory_ranges(list).ok_or(STATUS_DEVICE_DOES_NOT_EXIST)?;
         let registers = map_bar(irql, &dxgk, bar0, pci::REGISTERS_SIZE, MEMORY_CACHING_TYPE::MmNonCached)?;
         let mut undo = Undo { irql, dxgk: Some(dxgk), mappings: [Some(registers), None, None], events: None };
-        let parts = undo.describe(registers, bar2, bar4)?;
+        let parts = undo.describe(registers, bar2, bar4, learned)?;
         undo.finish(parts, bar4.0)
     }
 
@@ -266,11 +271,18 @@ struct Parts {
 
 impl Undo<'_> {
     /// Maps what else there is.
-    fn describe(&mut self, register_bar: Mapping, bar2: Range, bar4: Range) -> Result<Parts, NTSTATUS> {
+    fn describe(
+        &mut self,
+        register_bar: Mapping,
+        bar2: Range,
+        bar4: Range,
+        learned: impl Fn(&Hardware),
+    ) -> Result<Parts, NTSTATUS> {
         let [_, doorbell_place, vram_place] = &mut self.mappings;
         let dxgk = self.dxgk.as_deref().ok_or(STATUS_UNSUCCESSFUL)?;
         let registers = Registers::new(register_bar);
         let hardware = Hardware::read(registers).ok_or(STATUS_DEVICE_DOES_NOT_EXIST)?;
+        learned(&hardware);
         let layout = Layout::new(&hardware).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
         let pages = if hardware.caps.global_doorbell() { 1 } else { hardware.doorbells };
         let doorbell_size = u64::from(pages.max(1)) * campanile_hw::doorbell::PAGE_SIZE;
