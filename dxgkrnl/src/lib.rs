@@ -33,7 +33,14 @@ pub use loader::{DriverId, DriverImage, Image, ImageError, ImageKind, LoadError,
 pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig, PnpError};
 pub use pci::PciError;
 pub use process::{Attached, Process};
-pub use thunks::share::{D3DKMTOpenNativeFenceFromNtHandle, D3DKMTShareObjects, NtClose};
+pub use thunks::monitored::{
+    D3DKMTCreateSynchronizationObject2, D3DKMTSignalSynchronizationObjectFromGpu,
+    D3DKMTSignalSynchronizationObjectFromGpu2, D3DKMTSubmitSignalSyncObjectsToHwQueue,
+    D3DKMTSubmitWaitForSyncObjectsToHwQueue, D3DKMTWaitForSynchronizationObjectFromGpu,
+};
+pub use thunks::share::{
+    D3DKMTOpenNativeFenceFromNtHandle, D3DKMTOpenSyncObjectFromNtHandle2, D3DKMTShareObjects, NtClose,
+};
 pub use thunks::thunks;
 pub use trace::{TRACE_EVENTS_MAX, TraceEvent, TraceKind, TraceLog, nanoseconds};
 pub use vidsch::{FenceLog, FenceLogEntry, FenceOperation, FenceReports, GpuClock, QueueFenceLog, Suspensions, Tree};

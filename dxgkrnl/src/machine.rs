@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
 
 use wddm_ddi::types::LUID;
 
-use crate::adapter::{self, Adapter, DeviceStack, StartError};
+use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack, StartError};
 use crate::bus::Bus;
 use crate::interrupt::Counters;
 use crate::loader::{self, DriverId, DriverImage, Host, LoadError};
@@ -124,6 +124,7 @@ struct Pnp {
 /// A device node.
 struct Device {
     function: Result<Arc<Function>, PciError>,
+    features: FeaturePolicy,
     /// Set from AddDevice to RemoveDevice.
     stack: Option<DeviceStack>,
     started: Option<LUID>,
@@ -225,8 +226,21 @@ impl Machine {
             Ok(function) => format!("plugged in {name}: {function}"),
             Err(error) => format!("plugged in {name}: {error}"),
         });
-        pnp.devices.push(Device { function, stack: None, started: None, last: None });
+        let features = self.0.config.features;
+        pnp.devices.push(Device { function, features, stack: None, started: None, last: None });
         DeviceId(pnp.devices.len() - 1)
+    }
+
+    /// Sets which features the system is willing to enable on one device, from its next start on; otherwise they are those of
+    /// [`MachineConfig::features`].
+    ///
+    /// # Errors
+    /// [`PnpError::NoSuchAdapter`] if nothing was plugged in by this name.
+    pub fn set_features(&self, device: DeviceId, features: FeaturePolicy) -> Result<(), PnpError> {
+        let mut pnp = lock(&self.0.pnp);
+        let node = pnp.devices.get_mut(device.0).ok_or(PnpError::NoSuchAdapter)?;
+        node.features = features;
+        Ok(())
     }
 
     /// Loads a driver: DriverEntry, DxgkInitialize and the checks of its DDI table.
@@ -275,7 +289,8 @@ impl Machine {
         let function = node.function.clone().map_err(StartError::Pci)?;
         let has_umd = loaded.user_mode_driver.is_some();
         let machine = self.downgrade();
-        let adapter = adapter::start(&machine, device.0, &function, &mut node.stack, &loaded.miniport, has_umd)?;
+        let about = DeviceSettings { number: device.0, features: node.features, has_user_mode_driver: has_umd };
+        let adapter = adapter::start(&machine, about, &function, &mut node.stack, &loaded.miniport)?;
         let luid = adapter.luid;
         (node.started, node.last) = (Some(luid), Some(luid));
         self.0.adapters.write().unwrap_or_else(|poisoned| poisoned.into_inner()).push(adapter);

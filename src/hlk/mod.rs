@@ -21,10 +21,13 @@ mod exit;
 mod fault;
 mod fence;
 mod fence_batches;
+mod fence_cross_adapter;
+mod fence_cross_rules;
 mod fence_features;
 mod fence_hostile;
 mod fence_interrupts;
 mod fence_log;
+mod fence_monitored;
 mod fence_optimised;
 mod fence_rights;
 mod fence_sharing;
@@ -84,6 +87,9 @@ const TABLES: &[&[CaseInfo]] = &[
     fence_rights::CASES,
     fence_waits::CASES,
     fence_batches::CASES,
+    fence_monitored::CASES,
+    fence_cross_adapter::CASES,
+    fence_cross_rules::CASES,
     fence_interrupts::CASES,
     fence_optimised::CASES,
     fence_features::CASES,

@@ -22,13 +22,24 @@ pub use driver::{DRIVER_VARIABLE, DriverChoice, Drivers, shipped};
 pub use special_pool::{POOL_VARIABLE, PoolChoice};
 pub use variant::VariantOptions;
 
-/// What to boot.
-#[derive(Clone, Debug)]
-pub struct SystemOptions {
-    /// The GPU to build.
+/// A GPU to build and start.
+#[derive(Clone, Debug, Default)]
+pub struct AdapterOptions {
+    /// The GPU.
     pub variant: Variant,
     /// The features that the operating-system side enables when the driver asks.
     pub features: FeaturePolicy,
+}
+
+/// What to boot.
+#[derive(Clone, Debug)]
+pub struct SystemOptions {
+    /// The first GPU to build.
+    pub variant: Variant,
+    /// The features that the operating-system side enables when its driver asks.
+    pub features: FeaturePolicy,
+    /// Further GPUs of the same driver.
+    pub others: Vec<AdapterOptions>,
     /// Run GPU and interrupts on threads of their own. Otherwise the GPU moves only in [`Gpu::step`], which the kernel calls
     /// while it waits, and interrupts are delivered there too.
     pub threads: bool,
@@ -43,6 +54,7 @@ impl Default for SystemOptions {
         Self {
             variant: Variant::default(),
             features: FeaturePolicy::default(),
+            others: Vec::new(),
             threads: true,
             short_lived_addresses: false,
             special_pool: None,
@@ -103,26 +115,76 @@ const ADVICE_ENTRY: &str =
 const ADVICE_RULE: &str = "The driver and the operating-system side disagree about the rule named here";
 const ADVICE_LEAK: &str = "The driver broke its contract; the bugcheck's code and parameters say which rule";
 
-/// A booted machine with one GPU, its driver loaded and its adapter started.
+/// A booted machine with its GPUs, the driver loaded and the adapters started.
 ///
 /// Taking it down with [`System::shutdown`] reports what went wrong on the way; dropping it takes it down too, and prints.
 pub struct System {
     machine: Machine,
-    device: DeviceId,
     driver: DriverId,
+    loaded: bool,
+    parts: Vec<Part>,
+}
+
+/// A GPU of a system, and its adapter.
+pub struct Part {
+    device: DeviceId,
     luid: LUID,
     gpu: Arc<Gpu>,
     runner: Option<Runner>,
     stage: Stage,
 }
 
-/// How much of the system is still up.
+/// How much of an adapter is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
-    Unloaded,
-    Loaded,
+    Removed,
     Stopped,
     Started,
+}
+
+impl Part {
+    /// The adapter.
+    pub fn luid(&self) -> LUID {
+        self.luid
+    }
+
+    /// The GPU behind the bus, for counters and for stepping.
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// The GPU's own counters.
+    pub fn counters(&self) -> GpuCounters {
+        GpuCounters::read(&self.gpu)
+    }
+
+    fn start(&mut self, machine: &Machine, driver: DriverId) -> Result<(), SetupError> {
+        if self.stage == Stage::Started {
+            return Ok(());
+        }
+        self.luid = machine
+            .start(self.device, driver)
+            .map_err(|e| SetupError::new("The adapter could not be started", e, ADVICE_RULE))?;
+        self.stage = Stage::Started;
+        Ok(())
+    }
+
+    fn stop(&mut self, machine: &Machine) -> Result<(), SetupError> {
+        if self.stage < Stage::Started {
+            return Ok(());
+        }
+        self.stage = Stage::Stopped;
+        machine.stop(self.luid).map_err(|e| SetupError::new("The adapter could not be stopped", e, ADVICE_LEAK))
+    }
+
+    fn remove(&mut self, machine: &Machine) -> Result<(), SetupError> {
+        self.stop(machine)?;
+        if self.stage < Stage::Stopped {
+            return Ok(());
+        }
+        self.stage = Stage::Removed;
+        machine.remove(self.luid).map_err(|e| SetupError::new("The adapter could not be removed", e, ADVICE_LEAK))
+    }
 }
 
 /// Reads the selected kernel-mode driver and loads the user-mode driver that belongs to it.
@@ -147,16 +209,21 @@ pub fn check_drivers() -> Result<(), SetupError> {
 }
 
 impl System {
-    /// Builds the GPU, plugs it in, loads the driver and starts the adapter.
+    /// Builds the GPUs, plugs them in, loads the driver and starts the adapters.
     ///
     /// # Errors
     /// A part refused; the message names the part, its reason and what to do.
     pub fn boot(options: &SystemOptions) -> Result<Self, SetupError> {
         let image = read_drivers()?;
-        let gpu =
-            Gpu::new(&options.variant).map_err(|e| SetupError::new("The GPU could not be built", e, ADVICE_MEMORY))?;
-        let runner = options.threads.then(|| Runner::start(Arc::clone(&gpu)));
-        let stepped = Arc::clone(&gpu);
+        let first = AdapterOptions { variant: options.variant.clone(), features: options.features };
+        let wanted: Vec<&AdapterOptions> = [&first].into_iter().chain(&options.others).collect();
+        let gpus = wanted
+            .iter()
+            .map(|adapter| Gpu::new(&adapter.variant))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|e| SetupError::new("The GPU could not be built", e, ADVICE_MEMORY))?;
+        let stepped = gpus.clone();
+        let step = move || stepped.iter().filter(|gpu| gpu.step()).count() > 0;
         let special_pool = match options.special_pool {
             Some(mode) => mode,
             None => PoolChoice::selected().map_err(|e| SetupError::new("No such pool", e, ADVICE_POOL))?.0,
@@ -166,60 +233,58 @@ impl System {
             interrupt_thread: options.threads,
             short_lived_addresses: options.short_lived_addresses,
             special_pool,
-            idle: (!options.threads).then(|| Arc::new(move || stepped.step()) as Idle),
+            idle: (!options.threads).then(|| Arc::new(step) as Idle),
             ..MachineConfig::default()
         };
         let machine =
             Machine::new(config).map_err(|e| SetupError::new("The machine could not be built", e, ADVICE_MEMORY))?;
-        let bus: Arc<dyn Bus> = Arc::new(DirectBus::new(Arc::clone(&gpu)));
-        let device = machine.plug_in(bus);
+        let plug_in = |(gpu, adapter): (Arc<Gpu>, &&AdapterOptions)| {
+            let runner = options.threads.then(|| Runner::start(Arc::clone(&gpu)));
+            let bus: Arc<dyn Bus> = Arc::new(DirectBus::new(Arc::clone(&gpu)));
+            let device = machine.plug_in(bus);
+            let set = machine.set_features(device, adapter.features);
+            set.map_err(|e| SetupError::new("The GPU could not be plugged in", e, ADVICE_RULE))?;
+            let luid = LUID { LowPart: 0, HighPart: 0 };
+            Ok(Part { device, luid, gpu, runner, stage: Stage::Removed })
+        };
+        let parts = gpus.into_iter().zip(&wanted).map(plug_in).collect::<Result<_, SetupError>>()?;
         let driver = machine.load_driver(image).map_err(|e| SetupError::load(&e))?;
-        let none = LUID { LowPart: 0, HighPart: 0 };
-        let mut system = Self { machine, device, driver, luid: none, gpu, runner, stage: Stage::Loaded };
+        let mut system = Self { machine, driver, loaded: true, parts };
         system.start()?;
         Ok(system)
     }
 
-    /// Starts the adapter; also again after [`System::stop`].
+    /// Starts every adapter that is not; also again after [`System::stop`].
     ///
     /// # Errors
     /// The driver failed, or the operating-system side rejects what it claims.
     pub fn start(&mut self) -> Result<(), SetupError> {
-        self.luid = self
-            .machine
-            .start(self.device, self.driver)
-            .map_err(|e| SetupError::new("The adapter could not be started", e, ADVICE_RULE))?;
-        self.stage = Stage::Started;
-        Ok(())
+        self.parts.iter_mut().try_for_each(|part| part.start(&self.machine, self.driver))
     }
 
-    /// Stops the adapter; its device object stays.
+    /// Stops every adapter; their device objects stay.
     ///
     /// # Errors
     /// The driver broke its contract.
     pub fn stop(&mut self) -> Result<(), SetupError> {
-        if self.stage >= Stage::Started {
-            self.stage = Stage::Stopped;
-            self.machine
-                .stop(self.luid)
-                .map_err(|e| SetupError::new("The adapter could not be stopped", e, ADVICE_LEAK))?;
-        }
-        Ok(())
+        self.parts.iter_mut().rev().try_for_each(|part| part.stop(&self.machine))
     }
 
-    /// Stops and removes the adapter; [`System::start`] adds the device again.
+    /// Stops and removes every adapter; [`System::start`] adds the devices again.
     ///
     /// # Errors
     /// The driver broke its contract.
     pub fn remove(&mut self) -> Result<(), SetupError> {
-        self.stop()?;
-        if self.stage >= Stage::Stopped {
-            self.stage = Stage::Loaded;
-            self.machine
-                .remove(self.luid)
-                .map_err(|e| SetupError::new("The adapter could not be removed", e, ADVICE_LEAK))?;
-        }
-        Ok(())
+        self.parts.iter_mut().rev().try_for_each(|part| part.remove(&self.machine))
+    }
+
+    /// Stops and removes one adapter, by its place in [`System::adapters`]. The others go on.
+    ///
+    /// # Errors
+    /// There is no such adapter, or the driver broke its contract.
+    pub fn remove_adapter(&mut self, place: usize) -> Result<(), SetupError> {
+        let none = || SetupError::new("The adapter could not be removed", "there is no such adapter", ADVICE_RULE);
+        self.parts.get_mut(place).ok_or_else(none)?.remove(&self.machine)
     }
 
     /// Stops, removes, unloads, and looks for leaks.
@@ -232,15 +297,17 @@ impl System {
 
     fn take_down(&mut self) -> Result<(), SetupError> {
         let mut outcome = self.remove();
-        if self.stage >= Stage::Loaded {
-            self.stage = Stage::Unloaded;
+        if self.loaded {
+            self.loaded = false;
             let unloaded = self
                 .machine
                 .unload(self.driver)
                 .map_err(|e| SetupError::new("The driver could not be unloaded cleanly", e, ADVICE_LEAK));
             outcome = outcome.and(unloaded);
         }
-        self.runner = None;
+        for part in &mut self.parts {
+            part.runner = None;
+        }
         match self.machine.bugcheck() {
             Some(bugcheck) => Err(SetupError::new("The machine stopped with a bugcheck", bugcheck, ADVICE_LEAK)),
             None => outcome,
@@ -252,30 +319,39 @@ impl System {
         &self.machine
     }
 
-    /// The adapter.
+    /// The GPUs with their adapters, in the order of the options; there is at least one.
+    pub fn adapters(&self) -> &[Part] {
+        &self.parts
+    }
+
+    fn first(&self) -> &Part {
+        self.parts.first().expect("a system is built with a first GPU")
+    }
+
+    /// The first adapter.
     pub fn luid(&self) -> LUID {
-        self.luid
+        self.first().luid()
     }
 
-    /// The GPU behind the bus, for counters and for stepping.
+    /// The first GPU.
     pub fn gpu(&self) -> &Arc<Gpu> {
-        &self.gpu
+        self.first().gpu()
     }
 
-    /// Nodes that the hardware has in F1, a bit each.
+    /// Nodes that the first GPU has in F1, a bit each.
     pub fn gpu_nodes_asleep(&self) -> u64 {
-        self.gpu.register_read(campanile_hw::registers::NODE_ASLEEP, 4)
+        self.gpu().register_read(campanile_hw::registers::NODE_ASLEEP, 4)
     }
 
-    /// The GPU's own counters.
+    /// The first GPU's own counters.
     pub fn counters(&self) -> GpuCounters {
-        GpuCounters::read(&self.gpu)
+        self.first().counters()
     }
 }
 
 impl Drop for System {
     fn drop(&mut self) {
-        if self.stage == Stage::Unloaded {
+        if !self.loaded {
             return;
         }
         if let Err(error) = self.take_down() {

@@ -10,7 +10,7 @@ pub struct VariantOptions(pub Variant);
 
 /// Keys that [`VariantOptions`] understands.
 const KEYS: &str = "vram=SIZE, window=SIZE, host-aperture=SIZE, doorbells=N, queues=N, global-doorbell, delayed-log-writes, \
-                    optimised-fence-interrupt, idle=TIME";
+                    optimised-fence-interrupt, idle=TIME, no-native-fence";
 
 impl FromStr for VariantOptions {
     type Err = String;
@@ -30,10 +30,14 @@ impl FromStr for VariantOptions {
                 ("global-doorbell", None) => variant.global_doorbell = true,
                 ("delayed-log-writes", None) => variant.delayed_log_writes = true,
                 ("optimised-fence-interrupt", None) => variant.optimised_fence_interrupt = true,
+                ("no-native-fence", None) => variant.native_fence = false,
                 ("vram" | "window" | "host-aperture" | "doorbells" | "queues" | "idle", None) => {
                     return Err(format!("`{key}` needs a value"));
                 }
-                ("global-doorbell" | "delayed-log-writes" | "optimised-fence-interrupt", Some(_)) => {
+                (
+                    "global-doorbell" | "delayed-log-writes" | "optimised-fence-interrupt" | "no-native-fence",
+                    Some(_),
+                ) => {
                     return Err(format!("`{key}` takes no value"));
                 }
                 _ => return Err(format!("unknown key `{key}`; known are {KEYS}")),
@@ -113,7 +117,8 @@ mod tests {
 
     #[test]
     fn a_list_sets_what_it_names() {
-        let VariantOptions(variant) = "doorbells=4, vram=64M".parse().unwrap();
+        let VariantOptions(variant) = "doorbells=4, vram=64M, no-native-fence".parse().unwrap();
+        assert!(!variant.native_fence);
         assert_eq!(variant.doorbells, 4);
         assert_eq!(variant.vram_size, 64 << 20);
         assert_eq!(variant.vram_window, 64 << 20);
@@ -159,6 +164,7 @@ mod tests {
             ("idle=5", "time"),
             ("idle=0ms", "time"),
             ("idle=5 h", "time"),
+            ("no-native-fence=1", "no value"),
         ] {
             let error = text.parse::<VariantOptions>().unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

@@ -12,7 +12,7 @@ mod start_error;
 pub(crate) use caps::{AdapterCaps, EnabledFeatures, NodeCaps, Segment};
 pub(crate) use resources::BarPlace;
 pub(crate) use rules::check_dma_buffer_segment_set;
-pub(crate) use start::{DeviceStack, start};
+pub(crate) use start::{DeviceSettings, DeviceStack, start};
 pub use start_error::{ProblemCode, StartError};
 
 use std::collections::HashSet;
@@ -23,7 +23,7 @@ use wddm_ddi::status::NTSTATUS;
 use wddm_ddi::types::{CM_RESOURCE_LIST, HANDLE, LUID};
 
 use crate::interrupt::{InterruptThread, Interrupts};
-use crate::machine::{MachineRef, lock};
+use crate::machine::{FeaturePolicy, MachineRef, lock};
 use crate::miniport::{KmdHandle, Miniport};
 use crate::pci::Function;
 use crate::ram::PAGE_SIZE;
@@ -47,6 +47,8 @@ pub(crate) struct Adapter {
     resource_list: Box<CM_RESOURCE_LIST>,
     interrupts: Arc<Interrupts>,
     interrupt_thread: Mutex<Option<InterruptThread>>,
+    /// What the system is willing to enable here.
+    policy: FeaturePolicy,
     features: Features,
     resources: Resources,
     power: PowerComponents,
@@ -73,6 +75,16 @@ impl Adapter {
     /// What the driver said about itself. Only valid once VidSch and VidMm are being created.
     pub(crate) fn caps(&self) -> &AdapterCaps {
         self.caps.get().expect("capabilities are known before anything else of the adapter exists")
+    }
+
+    /// What the system is willing to enable here.
+    pub(crate) fn policy(&self) -> &FeaturePolicy {
+        &self.policy
+    }
+
+    /// Whether driver and system have agreed on native fences.
+    pub(crate) fn has_native_fences(&self) -> bool {
+        self.caps().features.native_fence && self.caps().native_fence.is_some()
     }
 
     /// The scheduler. Only valid once it was created during start.
@@ -106,15 +118,19 @@ impl Adapter {
         self.running.load(Ordering::Acquire) && !self.machine.verifier().is_stopped()
     }
 
-    /// For waits of the kernel on a machine without interrupt threads: delivers interrupts and lets devices work. True if
-    /// anything was done; on a machine with interrupt threads nothing is done here.
+    /// For waits of the kernel on a machine without interrupt threads: delivers the interrupts of every adapter, for the one that
+    /// is waited for may need another, and lets devices work. True if anything was done; on a machine with interrupt threads
+    /// nothing is done here.
     pub(crate) fn relax(&self) -> bool {
         let config = self.machine.config();
         if config.interrupt_thread {
             return false;
         }
         let worked = config.idle.as_ref().is_some_and(|idle| idle());
-        self.deliver_interrupts() || worked
+        let own = self.deliver_interrupts();
+        // An adapter that is starting is not yet among those of the machine.
+        let all = self.machine.upgrade().is_some_and(|machine| machine.deliver_interrupts());
+        own || all || worked
     }
 
     /// Runs interrupt routine and DPC for what is pending; false when nothing was.

@@ -16,7 +16,7 @@ use super::rules::{self, Surroundings};
 use super::{Adapter, AdapterCaps, NodeCaps, Segment, StartError};
 use crate::callbacks;
 use crate::interrupt::{Interrupts, Sink};
-use crate::machine::{MachineRef, lock};
+use crate::machine::{FeaturePolicy, MachineRef, lock};
 use crate::miniport::{KmdHandle, Miniport};
 use crate::pci::Function;
 use crate::ram::PAGE_SIZE;
@@ -31,6 +31,17 @@ const DEVICE_OBJECTS: usize = 0xd0de_0000_0000_0010;
 pub(crate) struct DeviceStack {
     pub(crate) miniport: Arc<Miniport>,
     pub(crate) context: KmdHandle,
+}
+
+/// What plug and play knows of a device beside its function.
+#[derive(Clone, Copy)]
+pub(crate) struct DeviceSettings {
+    /// Which device it is.
+    pub(crate) number: usize,
+    /// What the system is willing to enable.
+    pub(crate) features: FeaturePolicy,
+    /// Its driver has a user-mode driver.
+    pub(crate) has_user_mode_driver: bool,
 }
 
 fn next_luid() -> LUID {
@@ -55,11 +66,10 @@ fn add_device(miniport: &Arc<Miniport>, device: usize) -> Result<DeviceStack, St
 /// Starts a device under a driver. On failure everything is undone up to and including RemoveDevice.
 pub(crate) fn start(
     machine: &MachineRef,
-    device: usize,
+    settings: DeviceSettings,
     function: &Arc<Function>,
     stack: &mut Option<DeviceStack>,
     miniport: &Arc<Miniport>,
-    has_user_mode_driver: bool,
 ) -> Result<Arc<Adapter>, StartError> {
     let verifier = machine.verifier();
     if verifier.is_stopped() {
@@ -70,9 +80,9 @@ pub(crate) fn start(
     miniport.start_trace();
     let context = match stack {
         Some(added) => added.context,
-        None => stack.insert(add_device(miniport, device).map_err(told)?).context,
+        None => stack.insert(add_device(miniport, settings.number).map_err(told)?).context,
     };
-    let result = start_added(machine, function, miniport, context, has_user_mode_driver);
+    let result = start_added(machine, settings, function, miniport, context);
     let log = miniport.take_trace();
     match result {
         Ok(adapter) => {
@@ -90,10 +100,10 @@ pub(crate) fn start(
 
 fn start_added(
     machine: &MachineRef,
+    settings: DeviceSettings,
     function: &Arc<Function>,
     miniport: &Arc<Miniport>,
     context: KmdHandle,
-    has_user_mode_driver: bool,
 ) -> Result<Arc<Adapter>, StartError> {
     let host = |error: std::io::Error| StartError::Resources(error.to_string());
     let resources = Resources::new(Arc::clone(function)).map_err(host)?;
@@ -108,6 +118,7 @@ fn start_added(
         resource_list: Box::new(function.resources()),
         interrupts: Arc::new(Interrupts::default()),
         interrupt_thread: Mutex::new(None),
+        policy: settings.features,
         features: Features::default(),
         resources,
         power: PowerComponents::default(),
@@ -126,7 +137,7 @@ fn start_added(
         callbacks::unregister(adapter.handle);
         return Err(error);
     }
-    match adapter.start_rendering(has_user_mode_driver) {
+    match adapter.start_rendering(settings.has_user_mode_driver) {
         Ok(()) => Ok(adapter),
         Err(error) => {
             adapter.stop();

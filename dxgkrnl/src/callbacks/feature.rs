@@ -91,7 +91,7 @@ unsafe extern "win64" fn query_feature_interface(
         if usize::from(asked.InterfaceSize) < size {
             return Ok(STATUS_BUFFER_TOO_SMALL);
         }
-        let table = DXGKCBINT_FEATURE_NATIVEFENCE_1 { GetOSCaps: Some(os_caps_of(&adapter.machine.config().features)) };
+        let table = DXGKCBINT_FEATURE_NATIVEFENCE_1 { GetOSCaps: Some(os_caps_of(adapter.policy())) };
         // SAFETY: the driver passes NULL or a place of the size it said.
         if !unsafe { answer(NAME, asked.Interface.cast(), table) }? {
             return Ok(STATUS_INVALID_PARAMETER);

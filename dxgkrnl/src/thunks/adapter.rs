@@ -117,8 +117,7 @@ pub(super) unsafe extern "win64" fn query_adapter_info(args: *mut D3DKMT_QUERYAD
                 answer(args, &caps.with_HwSchEnabledByDefault(scheduling))
             }
             Kind::KMTQAITYPE_WDDM_3_1_CAPS => {
-                let native = adapter.caps().features.native_fence && adapter.caps().native_fence.is_some();
-                answer(args, &D3DKMT_WDDM_3_1_CAPS::new().with_NativeGpuFenceSupported(native))
+                answer(args, &D3DKMT_WDDM_3_1_CAPS::new().with_NativeGpuFenceSupported(adapter.has_native_fences()))
             }
             Kind::KMTQAITYPE_DRIVERVERSION | Kind::KMTQAITYPE_DRIVERVERSION_RENDER => {
                 answer_word(args, DRIVER_VERSION as u32)

@@ -6,6 +6,7 @@
 mod adapter;
 mod device;
 mod memory;
+pub(crate) mod monitored;
 mod queue;
 pub(crate) mod share;
 mod sync;

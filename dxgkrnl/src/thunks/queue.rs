@@ -8,7 +8,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::NTSTATUS;
 
 use crate::process::{Object, Process};
-use crate::vidsch::{DoorbellRequest, HwContext, HwQueue, PRIVATE_DATA_MAX};
+use crate::vidsch::{Commands, DoorbellRequest, HwContext, HwQueue, PRIVATE_DATA_MAX};
 
 use super::{enter, enter_read_only, user};
 
@@ -146,8 +146,9 @@ pub(super) unsafe extern "win64" fn submit_command_to_hw_queue(args: *mut D3DKMT
         if args.NumPrimaries != 0 {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        let mut private = Private::read(args.pPrivateDriverData, args.PrivateDriverDataSize, PRIVATE_DATA_MAX)?;
-        queue.submit(args.HwQueueProgressFenceId, args.CommandBuffer, args.CommandLength, &mut private.data)?;
+        let private = Private::read(args.pPrivateDriverData, args.PrivateDriverDataSize, PRIVATE_DATA_MAX)?.data;
+        let (progress, address, size) = (args.HwQueueProgressFenceId, args.CommandBuffer, args.CommandLength);
+        queue.submit(Commands { progress, address, size, private })?;
         Ok(STATUS_SUCCESS)
     })
 }

@@ -3,12 +3,15 @@
 //! [`D3DKMTShareObjects`] takes plain arguments, and a kernel handle is closed by a service of the kernel; so these are functions
 //! beside the table of thunks.
 
+use std::sync::Arc;
+
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
+use crate::device::Device;
 use crate::process::KernelObject;
-use crate::vidsch::{Rights, SharedFence};
+use crate::vidsch::{Rights, SharedFence, SyncObject};
 
 use super::{enter, guarded, sync, user};
 
@@ -59,9 +62,37 @@ fn check_attributes(words: &[u64]) -> Result<(), NTSTATUS> {
     if name == 0 { Ok(()) } else { Err(STATUS_NOT_SUPPORTED) }
 }
 
+/// Flags of an opening say again how the fence is shared.
+fn check_sharing(shared: &SharedFence, flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS) -> Result<(), NTSTATUS> {
+    let other = flags.with_Shared(false).with_NtSecuritySharing(false).with_CrossAdapter(false);
+    let other = other.with_NoSignal(false).with_NoWait(false).into_bits();
+    let wrong = flags.CrossAdapter() && !matches!(shared, SharedFence::CrossAdapter(_));
+    if other != 0 || wrong { Err(STATUS_INVALID_PARAMETER) } else { Ok(()) }
+}
+
+/// Opens a shared fence for `device`. One of several adapters is `native` or not as asked; one of a single adapter is what it
+/// was created as, and of that adapter.
+fn open(
+    device: &Arc<Device>,
+    shared: &SharedFence,
+    native: bool,
+    rights: Rights,
+    private: &mut [u8; 64],
+) -> Result<Arc<SyncObject>, NTSTATUS> {
+    match shared {
+        SharedFence::CrossAdapter(cross) => cross.open(device, native, rights, private),
+        SharedFence::OneAdapter(reference) if reference.fence().is_native() == native => {
+            device.adapter.vidsch().open_fence(device, reference.fence(), rights, private)
+        }
+        SharedFence::OneAdapter(_) => Err(STATUS_INVALID_PARAMETER),
+    }
+}
+
 /// Opens a shared native fence by a kernel handle of the calling process: the process gets addresses of its own, the driver an
-/// open fence of this process. The flags may give rights up, never add one to those of the handle. [d3dkmthk:
-/// D3DKMTOpenNativeFenceFromNtHandle]
+/// open fence of this process. The flags may give rights up, never add one to those of the handle. A fence of several adapters is
+/// opened as a native fence also where it was created as a monitored one, and on an adapter without native fences as a monitored
+/// fence, whose MonitoredValue has no address. [d3dkmthk: D3DKMTOpenNativeFenceFromNtHandle; native-gpu-fence-objects: cross-adapter
+/// native fences]
 ///
 /// # Safety
 /// As [`D3DKMTShareObjects`].
@@ -72,18 +103,46 @@ pub unsafe extern "win64" fn D3DKMTOpenNativeFenceFromNtHandle(
     enter("D3DKMTOpenNativeFenceFromNtHandle", args, |process, args| {
         let device = process.get_device(args.hDevice)?;
         device.check()?;
-        let flags = args.Flags.with_Shared(false).with_NtSecuritySharing(false);
-        let flags = flags.with_NoSignal(false).with_NoWait(false).into_bits();
-        if args.Reserved.iter().any(|byte| *byte != 0) || args.EngineAffinity > 1 || flags != 0 {
+        if args.Reserved.iter().any(|byte| *byte != 0) || args.EngineAffinity > 1 {
             return Err(STATUS_INVALID_PARAMETER);
         }
         let KernelObject::SharedFence(shared, granted) = process.get_kernel(args.hNtHandle)?;
+        check_sharing(&shared, args.Flags)?;
         let rights = Rights::of_flags(args.Flags)?.and(granted?);
         let mut private = args.PrivateDriverData;
-        let fence = device.adapter.vidsch().open_native_fence(&device, shared.fence(), rights, &mut private)?;
+        let fence = open(&device, &shared, device.adapter.has_native_fences(), rights, &mut private)?;
         args.hSyncObject = sync::insert(process, &device, &fence)?;
         args.PrivateDriverData = private;
         args.NativeFenceMapping = sync::mapping(&fence);
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// Opens a shared monitored fence by a kernel handle of the calling process. A fence of several adapters is opened as a monitored
+/// fence also where it was created as a native one. [d3dkmthk: D3DKMTOpenSyncObjectFromNtHandle2]
+///
+/// # Safety
+/// As [`D3DKMTShareObjects`].
+#[allow(non_snake_case)]
+pub unsafe extern "win64" fn D3DKMTOpenSyncObjectFromNtHandle2(
+    args: *mut D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2,
+) -> NTSTATUS {
+    enter("D3DKMTOpenSyncObjectFromNtHandle2", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        // SAFETY: every arm of the union is plain numbers.
+        let mut opened = unsafe { args.u.MonitoredFence };
+        if opened.EngineAffinity > 1 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let KernelObject::SharedFence(shared, granted) = process.get_kernel(args.hNtHandle)?;
+        check_sharing(&shared, args.Flags)?;
+        let rights = Rights::of_flags(args.Flags)?.and(granted?);
+        let fence = open(&device, &shared, false, rights, &mut [0; 64])?;
+        args.hSyncObject = sync::insert(process, &device, &fence)?;
+        opened.FenceValueCPUVirtualAddress = core::ptr::with_exposed_provenance_mut(fence.user_address());
+        opened.FenceValueGPUVirtualAddress = fence.gpu_address();
+        args.u.MonitoredFence = opened;
         Ok(STATUS_SUCCESS)
     })
 }

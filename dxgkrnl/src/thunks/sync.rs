@@ -27,6 +27,7 @@ pub(super) unsafe extern "win64" fn create_native_fence(args: *mut D3DKMT_CREATE
         let options = FenceOptions {
             initial: args.Info.InitialFenceValue,
             shareable: args.Info.Flags.NtSecuritySharing(),
+            cross_adapter: args.Info.Flags.CrossAdapter(),
             intra_gpu,
             rights: Rights::of_flags(args.Info.Flags)?,
             keeps_value: args.Info.Flags.NoSignalMaxValueOnTdr(),
@@ -68,10 +69,7 @@ fn check_info(args: &D3DKMT_CREATENATIVEFENCE) -> Result<bool, NTSTATUS> {
     if args.Flags.into_bits() != 0 || flags & !KNOWN != 0 || reserved || info.EngineAffinity > 1 {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    // Sharing is by kernel handles only, and kernel handles are for sharing.
-    if info.Flags.Shared() != info.Flags.NtSecuritySharing() {
-        return Err(STATUS_INVALID_PARAMETER);
-    }
+    let others = check_sharing(info.Flags)?;
     // What only notifications of the processor may have. [d3dukmdt: D3DDDI_CPU_NOTIFICATION]
     if info.Flags.SignalByKmd() {
         return Err(STATUS_INVALID_PARAMETER);
@@ -81,12 +79,24 @@ fn check_info(args: &D3DKMT_CREATENATIVEFENCE) -> Result<bool, NTSTATUS> {
         D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU => true,
         _ => return Err(STATUS_INVALID_PARAMETER),
     };
+    // The engines of several GPUs are not one GPU's.
     if intra_gpu && info.Flags.CrossAdapter() {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let others = info.Flags.with_Shared(false).with_NtSecuritySharing(false);
-    let others = others.with_NoSignal(false).with_NoWait(false).with_NoSignalMaxValueOnTdr(false).into_bits();
     if others == 0 { Ok(intra_gpu) } else { Err(STATUS_NOT_SUPPORTED) }
+}
+
+/// Flags that say who may use a fence and what becomes of its value; the answer is the flags beside them.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER unless sharing is by kernel handles, kernel handles are for sharing, and a fence of several adapters is
+/// shared.
+pub(super) fn check_sharing(flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS) -> Result<u32, NTSTATUS> {
+    if flags.Shared() != flags.NtSecuritySharing() || (flags.CrossAdapter() && !flags.Shared()) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let rest = flags.with_Shared(false).with_NtSecuritySharing(false).with_CrossAdapter(false);
+    Ok(rest.with_NoSignal(false).with_NoWait(false).with_NoSignalMaxValueOnTdr(false).into_bits())
 }
 
 /// Refused for the progress fence of a queue, which goes with the queue. [d3dkmthk: D3DKMTDestroySynchronizationObject]
@@ -103,7 +113,7 @@ pub(super) unsafe extern "win64" fn destroy_synchronization_object(
 }
 
 /// Fences with values, all on the adapter of `device` and none for engines only.
-fn read_pairs(
+pub(super) fn read_pairs(
     process: &Process,
     device: &Device,
     count: u32,

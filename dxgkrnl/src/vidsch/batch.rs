@@ -12,6 +12,7 @@ use wddm_ddi::types::HANDLE;
 
 use crate::verifier::Bugcheck;
 
+use super::cross_adapter::{self, Signalling};
 use super::fence::{Fence, Waits};
 use super::report::subcode;
 use super::storage::Word;
@@ -133,6 +134,7 @@ pub(super) fn evaluate(fences: &[Arc<Fence>]) -> usize {
 /// # Errors
 /// STATUS_INVALID_PARAMETER if a value would go back and `rewind` is not set; why a fence is ended.
 pub(crate) fn signal(signals: &[(Arc<SyncObject>, u64)], rewind: bool) -> Result<(), NTSTATUS> {
+    let signalling = Signalling::new(signals.iter().map(|(open, _)| open.fence()));
     let mut locked = Locked::new(signals.iter().map(|(open, _)| open.fence()));
     for (open, _) in signals {
         open.check()?;
@@ -143,7 +145,8 @@ pub(crate) fn signal(signals: &[(Arc<SyncObject>, u64)], rewind: bool) -> Result
     let mut last: BTreeMap<usize, (&Fence, u64)> = BTreeMap::new();
     for (open, value) in signals {
         let fence = open.fence();
-        let entry = last.entry(fence.system().raw().addr()).or_insert_with(|| (fence, fence.current()));
+        // By their value, which two of them have in common if they are one fence of several adapters.
+        let entry = last.entry(fence.current_word().address().addr()).or_insert_with(|| (fence, fence.current()));
         if *value < entry.1 && !rewind {
             return Err(STATUS_INVALID_PARAMETER);
         }
@@ -155,6 +158,9 @@ pub(crate) fn signal(signals: &[(Arc<SyncObject>, u64)], rewind: bool) -> Result
     }
     write_current(&native, DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS::new());
     locked.settle();
+    drop(locked);
+    drop(signalling);
+    cross_adapter::propagate(signals.iter().map(|(open, _)| open.fence()));
     Ok(())
 }
 
@@ -212,6 +218,15 @@ pub(super) fn write_always_signaled(fence: &Fence) {
         write_current(&[(fence, u64::MAX)], flags);
     } else {
         fence.current_word().store(u64::MAX);
+    }
+}
+
+/// Tells the driver that the CurrentValue of a native fence was written by somebody else. Nothing happens to a monitored fence,
+/// for which no GPU waits.
+pub(super) fn notify(fence: &Fence) {
+    if fence.is_native() {
+        let flags = DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS::new().with_NotificationOnly(true);
+        write_current(&[(fence, fence.current())], flags);
     }
 }
 

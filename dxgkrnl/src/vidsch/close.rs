@@ -94,7 +94,7 @@ impl VidSch {
                 return self.lose_device(device, error);
             }
             let done = self.wait(&[(Arc::clone(queue.progress()), queue.last_queued())], false, Some(deadline));
-            if done != STATUS_SUCCESS {
+            if done != STATUS_SUCCESS || !queue.wait_until_empty(deadline) {
                 self.verifier.log(format!(
                     "a queue was closed at progress {} with {} queued",
                     queue.progress().current(),
@@ -198,6 +198,7 @@ impl VidSch {
                     .log(format!("a context on node {} of a lost device did not leave its engine", context.node()));
             }
             for queue in context.queues() {
+                queue.drop_held();
                 // Also of queues that were created meanwhile.
                 queue.progress().end(STATUS_DEVICE_REMOVED);
                 if let Some(doorbell) = queue.doorbell() {

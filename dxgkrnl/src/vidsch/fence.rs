@@ -8,6 +8,8 @@
 //! (through the driver, at device level), then read CurrentValue again. [native-gpu-fence-objects: synchronization between
 //! GPU and CPU]
 //!
+//! A fence of several adapters is one of these on each of them, see [`super::cross_adapter`].
+//!
 //! Processes use a fence through what they have open of it ([`SyncObject`]); it lives as long as one of these, or a kernel
 //! handle of it, is left. [native-gpu-fence-objects: global and local handles]
 
@@ -21,6 +23,7 @@ use crate::miniport::KmdHandle;
 
 use super::VidSch;
 use super::batch;
+use super::cross_adapter::{self, CrossAdapter};
 use super::native_fence::FenceOptions;
 use super::storage::{FenceKind, Frames, Home, View, Word};
 use super::sync_object::SyncObject;
@@ -33,7 +36,7 @@ pub(super) struct Waits {
     pub(super) closed: bool,
     /// Every condition is true for good: the devices are lost.
     pub(super) always_signaled: bool,
-    /// The scheduler looks at the fence when a report names none.
+    /// The scheduler looks at the fence when a report names none; always at one of several adapters.
     pub(super) watched: bool,
 }
 
@@ -59,6 +62,8 @@ pub(crate) struct Fence {
     shareable: bool,
     /// The value stays as it is when the devices are lost.
     keeps_value: bool,
+    /// What it has in common with the same fence on other adapters.
+    cross: Option<Arc<CrossAdapter>>,
     current: Word,
     monitored: Word,
     /// Where both lie on their pages.
@@ -89,7 +94,10 @@ impl Fence {
         kind: FenceKind,
         home: Home,
         options: FenceOptions,
+        cross: Option<&Arc<CrossAdapter>>,
     ) -> Arc<Self> {
+        let watch = if cross.is_some() { Watch::fixed(cross_adapter::MONITORED) } else { Watch::new() };
+        let watched = cross.is_some();
         let fence = Arc::new(Self {
             adapter: Arc::clone(adapter),
             system,
@@ -97,14 +105,18 @@ impl Fence {
             kind,
             shareable: options.shareable,
             keeps_value: options.keeps_value,
+            cross: cross.cloned(),
             current: home.current(),
             monitored: home.monitored(),
             offset: home.offset(),
             home: Mutex::new(Some(home)),
             opens: Mutex::default(),
-            waits: Mutex::new(Waits { watch: Watch::new(), closed: false, always_signaled: false, watched: false }),
+            waits: Mutex::new(Waits { watch, closed: false, always_signaled: false, watched }),
         });
         adapter.vidsch().fences.publish(system, &fence);
+        if watched {
+            adapter.vidsch().watch(&fence);
+        }
         fence
     }
 
@@ -147,8 +159,13 @@ impl Fence {
         lock(&self.home).as_ref().map_or((false, false), Home::is_local)
     }
 
+    /// What it has in common with the same fence on other adapters.
+    pub(super) fn cross_adapter(&self) -> Option<&Arc<CrossAdapter>> {
+        self.cross.as_ref()
+    }
+
     /// Whether the driver knows it no more.
-    fn is_destroyed(&self) -> bool {
+    pub(super) fn is_destroyed(&self) -> bool {
         lock(&self.home).is_none()
     }
 
@@ -204,6 +221,17 @@ impl Fence {
         self.settle(&mut waits)
     }
 
+    /// CurrentValue was written by another adapter: the GPU of this one looks at the queues that wait for it, and whose value is
+    /// reached is woken.
+    pub(super) fn written_elsewhere(&self) {
+        let mut waits = self.lock_waits();
+        // Destroyed under this lock, so that the driver knows the handle until it is released.
+        if !self.is_destroyed() {
+            batch::notify(self);
+            self.settle(&mut waits);
+        }
+    }
+
     pub(super) fn settle(&self, waits: &mut Waits) -> usize {
         let woken = waits.watch.settle(self);
         self.look_after(waits);
@@ -217,7 +245,7 @@ impl Fence {
 
     /// The scheduler need not look at a fence that nobody waits for.
     pub(super) fn look_after(&self, waits: &mut Waits) {
-        if waits.watched && waits.watch.list.len() == 0 {
+        if waits.watched && waits.watch.list.len() == 0 && (self.cross.is_none() || waits.closed) {
             waits.watched = false;
             self.sch().unwatch(self);
         }
@@ -233,15 +261,20 @@ impl Fence {
         self.settle(&mut waits);
     }
 
-    /// A device on which the fence is open is lost. When all are, GPU waits on the fence fall through from now on, unless it
-    /// was to keep its value; until then it still serves the others.
+    /// A device on which the fence is open is lost. When all are, on every adapter, GPU waits on the fence fall through from
+    /// now on, unless it was to keep its value; until then it still serves the others.
     pub(super) fn device_lost(&self) {
         if self.keeps_value {
             return;
         }
-        let alive = lock(&self.opens).list.iter().filter_map(Weak::upgrade).any(|open| !open.is_ended());
-        if !alive {
-            self.fall_through();
+        let members = self.cross.as_ref().map(|cross| cross.members()).unwrap_or_default();
+        let used = |fence: &Self| fence.opened().iter().any(|open| !open.is_ended());
+        if used(self) || members.iter().any(|member| used(member)) {
+            return;
+        }
+        self.fall_through();
+        for member in members {
+            member.fall_through();
         }
     }
 
@@ -251,6 +284,8 @@ impl Fence {
         if !waits.always_signaled && !self.is_destroyed() {
             waits.always_signaled = true;
             batch::write_always_signaled(self);
+            // Queues that the kernel holds wait here.
+            self.settle(&mut waits);
         }
     }
 
@@ -321,7 +356,14 @@ impl Fence {
         }
         // A report of the handle from now on is a broken contract.
         self.sch().fences.retire(self.system);
+        if let Some(cross) = &self.cross {
+            cross.remove(self);
+        }
         home.release();
+        if let Some(cross) = &self.cross {
+            // What the GPU here signalled last is reported under a name that nobody knows any more.
+            cross.tell();
+        }
     }
 
     /// The adapter stops: the fence leaves the driver whatever kernel handles there are. They can be closed later.
@@ -336,7 +378,15 @@ impl Fence {
 }
 
 /// What a kernel handle of a fence stands for: the fence exists as long as this.
-pub(crate) struct SharedFence(Arc<Fence>);
+pub(crate) enum SharedFence {
+    /// A fence of one adapter.
+    OneAdapter(Reference),
+    /// The value of a fence of several adapters, whether or not it is open on one of them.
+    CrossAdapter(Arc<CrossAdapter>),
+}
+
+/// A reference to a fence beside those of the processes that have it open.
+pub(crate) struct Reference(Arc<Fence>);
 
 impl SharedFence {
     /// Another reference to `fence`.
@@ -351,17 +401,22 @@ impl SharedFence {
         if fence.is_destroyed() {
             return Err(STATUS_INVALID_HANDLE);
         }
+        if let Some(cross) = &fence.cross {
+            return Ok(Arc::new(Self::CrossAdapter(Arc::clone(cross))));
+        }
         opens.references += 1;
-        Ok(Arc::new(Self(Arc::clone(fence))))
+        Ok(Arc::new(Self::OneAdapter(Reference(Arc::clone(fence)))))
     }
+}
 
+impl Reference {
     /// The fence.
     pub(crate) fn fence(&self) -> &Arc<Fence> {
         &self.0
     }
 }
 
-impl Drop for SharedFence {
+impl Drop for Reference {
     fn drop(&mut self) {
         let mut opens = lock(&self.0.opens);
         self.0.release(&mut opens);

@@ -1,27 +1,26 @@
-//! Hardware queues: creation with a progress fence, submission through the kernel, destruction.
+//! Hardware queues: creation with a progress fence, destruction. Submission through the kernel is in [`super::line`].
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE};
+use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::machine::lock;
 use crate::miniport::KmdHandle;
-use crate::verifier::Bugcheck;
 
 use super::VidSch;
 use super::doorbell::Doorbell;
 use super::hw_context::HwContext;
+use super::line::Line;
 use super::native_fence::FenceOptions;
-use super::report::subcode;
 use super::sync_object::SyncObject;
 
 /// A hardware queue of a context.
 pub(crate) struct HwQueue {
+    pub(super) this: Weak<Self>,
     context: Arc<HwContext>,
     system: KmdHandle,
     kmd: KmdHandle,
@@ -38,12 +37,15 @@ pub(crate) struct HwQueue {
     /// What a doorbell that is gone had queued last.
     left_behind: AtomicU64,
     /// Progress value of the last buffer that the kernel submitted. Read without the lock, which may be held for long.
-    last_submitted: AtomicU64,
-    /// Progress values under way, kept only where the node limits them. Lock order: held across
-    /// DxgkDdiSubmitCommandToHwQueue, which is not re-entered for one queue, and while waiting for room.
-    in_flight: Mutex<VecDeque<u64>>,
     /// It was noted that user mode breaks the order of a submission.
     misordered: AtomicBool,
+    pub(super) last_submitted: AtomicU64,
+    /// Submissions that are held. Read without the lock of the line, which is held while the node is woken.
+    pub(super) held: AtomicUsize,
+    /// Held by whoever submits through the kernel, also while waiting for room.
+    pub(super) submitting: Mutex<()>,
+    /// Lock order: held across DxgkDdiSubmitCommandToHwQueue, which is not re-entered for one queue; never while waiting.
+    pub(super) line: Mutex<Line>,
     /// Nothing new is accepted.
     destroyed: AtomicBool,
     /// The driver has let go.
@@ -142,7 +144,8 @@ impl VidSch {
         if kmd.is_null() || kmd == system {
             return Err(STATUS_DRIVER_INTERNAL_ERROR);
         }
-        let queue = Arc::new(HwQueue {
+        let queue = Arc::new_cyclic(|this| HwQueue {
+            this: Weak::clone(this),
             context: Arc::clone(context),
             system,
             kmd,
@@ -154,8 +157,10 @@ impl VidSch {
             doorbell: Mutex::new(None),
             left_behind: AtomicU64::new(0),
             last_submitted: AtomicU64::new(0),
-            in_flight: Mutex::new(VecDeque::new()),
             misordered: AtomicBool::new(false),
+            held: AtomicUsize::new(0),
+            submitting: Mutex::new(()),
+            line: Mutex::default(),
             destroyed: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             teardown: Mutex::new(false),
@@ -225,7 +230,7 @@ impl HwQueue {
         self.gone.load(Ordering::Acquire)
     }
 
-    fn sch(&self) -> &Arc<VidSch> {
+    pub(super) fn sch(&self) -> &Arc<VidSch> {
         self.context.adapter().vidsch()
     }
 
@@ -259,10 +264,10 @@ impl HwQueue {
         }
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is under way or held.
     pub(crate) fn is_idle(&self) -> bool {
         self.check_order();
-        self.progress.is_reached(self.last_queued())
+        self.held.load(Ordering::Acquire) == 0 && self.progress.is_reached(self.last_queued())
     }
 
     /// Notes, once, a user-mode driver that shows work to the GPU before the last queued value tells of it: the system
@@ -287,77 +292,6 @@ impl HwQueue {
         }
     }
 
-    /// Hands a command buffer to the driver. [d3dkmddi: DXGKARG_SUBMITCOMMANDTOHWQUEUE]
-    ///
-    /// # Errors
-    /// STATUS_INVALID_PARAMETER for a queue of user-mode submission, or a progress value that does not grow;
-    /// STATUS_DEVICE_REMOVED after the bugcheck that a refusal by the driver is.
-    pub(crate) fn submit(
-        &self,
-        progress: u64,
-        commands: D3DGPU_VIRTUAL_ADDRESS,
-        size: u32,
-        private: &mut [u8],
-    ) -> Result<(), NTSTATUS> {
-        if self.flags.UserModeSubmission() {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        let mut in_flight = lock(&self.in_flight);
-        if self.is_destroyed() {
-            return Err(STATUS_INVALID_HANDLE);
-        }
-        if progress <= self.last_submitted.load(Ordering::Acquire) {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        self.make_room(&mut in_flight, progress)?;
-        let mut args = DXGKARG_SUBMITCOMMANDTOHWQUEUE::zeroed();
-        args.hHwQueue = self.kmd.raw();
-        args.HwQueueProgressFenceId = progress;
-        args.DmaBufferVirtualAddress = commands;
-        args.DmaBufferSize = size;
-        (args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) = super::private_data(private)?;
-        args.HwQueueProgressFenceGpuVa = self.progress.gpu_address();
-        args.HwQueueProgressFenceCpuVa = self.progress.kernel_address().cast();
-        let adapter = self.context.adapter();
-        let _working = adapter.use_node(self.context.node());
-        self.last_submitted.store(progress, Ordering::Release);
-        let status = adapter.miniport.submit_command_to_hw_queue(adapter.context().raw(), &args);
-        if status.is_success() {
-            return Ok(());
-        }
-        self.sch().must_succeed(status, || {
-            Bugcheck::scheduler(
-                subcode::SUBMISSION_FAILED,
-                u64::from(status.0 as u32),
-                (&raw const args).addr() as u64,
-                0,
-                format!("DxgkDdiSubmitCommandToHwQueue failed with {status}"),
-            )
-        });
-        Err(STATUS_DEVICE_REMOVED)
-    }
-
-    /// Waits until the node takes another buffer of this queue (MaxInFlightHwQueueBuffers) and notes `progress` as
-    /// under way.
-    fn make_room(&self, in_flight: &mut VecDeque<u64>, progress: u64) -> Result<(), NTSTATUS> {
-        let caps = self.context.adapter().caps();
-        let node = caps.nodes.get(self.context.node() as usize).ok_or(STATUS_INVALID_PARAMETER)?;
-        let metadata = node.metadata;
-        let most = usize::from({ metadata.Flags }.MaxInFlightHwQueueBuffers());
-        if most == 0 {
-            return Ok(());
-        }
-        while in_flight.len() >= most {
-            let Some(&oldest) = in_flight.front() else { break };
-            match self.sch().wait(&[(Arc::clone(&self.progress), oldest)], false, None) {
-                STATUS_SUCCESS => drop(in_flight.pop_front()),
-                status => return Err(status),
-            }
-        }
-        in_flight.push_back(progress);
-        Ok(())
-    }
-
     /// Destroys the queue with what is left of its doorbell, and its progress fence. Once is enough.
     /// [d3dkmddi: DXGKDDI_DESTROYHWQUEUE]
     pub(crate) fn destroy(&self) {
@@ -369,7 +303,8 @@ impl HwQueue {
         if !core::mem::replace(&mut *over, true) {
             self.sch().drain(&[self]);
             // Whoever is submitting gets through or gives up first.
-            let _submitting = lock(&self.in_flight);
+            let _submitting = lock(&self.submitting);
+            self.drop_held();
             let status = self.context.adapter().miniport.destroy_hw_queue(self.kmd.raw());
             self.sch().must_not_fail("DxgkDdiDestroyHwQueue", status);
             self.gone.store(true, Ordering::Release);

@@ -1,6 +1,7 @@
 //! The scheduler's state as a tree, for reports of failed tests and for people.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 
 use wddm_ddi::types::LUID;
 
@@ -95,7 +96,11 @@ fn inspect_queue(queue: &HwQueue) -> Tree {
     }
     let kind = if queue.flags().UserModeSubmission() { "user-mode" } else { "kernel-mode" };
     let state = if queue.is_idle() { "idle" } else { "busy" };
-    Tree::new(format!("{kind} queue, {state}: last queued {}", queue.last_queued()), parts)
+    let held = match queue.held.load(Ordering::Acquire) {
+        0 => String::new(),
+        count => format!(", {count} held"),
+    };
+    Tree::new(format!("{kind} queue, {state}: last queued {}{held}", queue.last_queued()), parts)
 }
 
 fn describe(fence: &SyncObject) -> String {

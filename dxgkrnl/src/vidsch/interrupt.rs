@@ -12,6 +12,7 @@ use crate::verifier::Bugcheck;
 
 use super::VidSch;
 use super::batch;
+use super::cross_adapter;
 use super::fence::Fence;
 use super::fence_log::Wanted;
 use super::hw_context::HwContext;
@@ -193,6 +194,7 @@ impl VidSch {
         core::mem::swap(&mut *acting, &mut *lock(&self.pending));
         // Waiting threads first, everything else is less urgent.
         batch::evaluate(&acting.fences);
+        cross_adapter::propagate(&acting.fences);
         let signalled = Self::devices_of(&acting.fences);
         acting.fences.clear();
         let logged_nodes = core::mem::take(&mut acting.logged_nodes);

@@ -6,12 +6,14 @@
 //! waits for raises no interrupt at all.
 //!
 //! Lock order, outermost first: `VidSch::stopped`; `teardown` of a context, then of a queue;
-//! `DeviceWork::lost`; `Doorbell::exists`; `HwContext::suspending`; `HwQueue::in_flight`; `Fence::opens`; `Storage::pages`; `Fence::waits`;
+//! `DeviceWork::lost`; `Doorbell::exists`; `HwContext::suspending`; `HwQueue::submitting`; `HwQueue::line`;
+//! `CrossAdapter::making`; `Fence::opens`; `Storage::pages`; `CrossAdapter::signalling`; `Fence::waits`;
 //! `Node::submitting`; `VidSch::class`; the adapter's interrupt lock; leaves (registries, `Pending`, `Node::fences`,
 //! `Doorbell::shown`, suspensions, lists). Device level takes leaves only.
 
 mod batch;
 mod close;
+mod cross_adapter;
 mod doorbell;
 mod doorbell_state;
 mod fence;
@@ -21,6 +23,7 @@ mod hw_context;
 mod hw_queue;
 mod inspect;
 mod interrupt;
+mod line;
 mod native_fence;
 mod node;
 mod packet;
@@ -59,6 +62,7 @@ pub use fence_log_reader::{FenceLog, FenceLogEntry, FenceOperation};
 pub(crate) use hw_context::HwContext;
 pub(crate) use hw_queue::HwQueue;
 pub use inspect::Tree;
+pub(crate) use line::Commands;
 pub(crate) use native_fence::FenceOptions;
 pub(crate) use packet::SystemContext;
 pub(crate) use rights::Rights;
@@ -255,10 +259,11 @@ impl VidSch {
         lock(self.watched(fence.is_native())).remove(&core::ptr::from_ref(fence).addr());
     }
 
-    /// Looks at every fence of a kind that somebody waits for.
+    /// Looks at every fence of a kind that somebody waits for, perhaps on another adapter.
     fn evaluate_watched(&self, native: bool) {
         let fences: Vec<_> = lock(self.watched(native)).values().filter_map(Weak::upgrade).collect();
         batch::evaluate(&fences);
+        cross_adapter::propagate(&fences);
     }
 
     /// Puts the calling thread to sleep for at most `nap`; a status once nobody will wake it any more.

@@ -12,6 +12,7 @@ use crate::miniport::KmdHandle;
 use crate::vidmm::Protection;
 
 use super::VidSch;
+use super::cross_adapter::CrossAdapter;
 use super::fence::Fence;
 use super::rights::Rights;
 use super::storage::{FenceKind, GpuAddresses, Home, View};
@@ -28,6 +29,8 @@ pub(crate) struct FenceOptions {
     pub(crate) initial: u64,
     /// Other processes may open it.
     pub(crate) shareable: bool,
+    /// Other adapters may open it.
+    pub(crate) cross_adapter: bool,
     /// It reports the progress of a queue, and goes with it.
     pub(crate) of_queue: bool,
     /// It is for engines only: nothing of it is for the CPU.
@@ -41,8 +44,15 @@ pub(crate) struct FenceOptions {
 
 impl Default for FenceOptions {
     fn default() -> Self {
-        let (shareable, of_queue, intra_gpu, keeps_value) = (false, false, false, false);
-        Self { initial: 0, shareable, of_queue, intra_gpu, rights: Rights::ALL, keeps_value }
+        Self {
+            initial: 0,
+            shareable: false,
+            cross_adapter: false,
+            of_queue: false,
+            intra_gpu: false,
+            rights: Rights::ALL,
+            keeps_value: false,
+        }
     }
 }
 
@@ -65,14 +75,17 @@ impl VidSch {
         options: FenceOptions,
         private: &mut PrivateData,
     ) -> Result<Arc<SyncObject>, NTSTATUS> {
-        let _running = self.enter()?;
         let adapter = &device.adapter;
-        if adapter.caps().native_fence.is_none() || !adapter.caps().features.native_fence {
+        if !adapter.has_native_fences() {
             return Err(STATUS_NOT_SUPPORTED);
         }
-        if options.intra_gpu && !adapter.machine.config().features.intra_gpu_fences {
+        if options.intra_gpu && !adapter.policy().intra_gpu_fences {
             return Err(STATUS_NOT_SUPPORTED);
         }
+        if options.cross_adapter {
+            return CrossAdapter::new(device, options)?.open(device, true, options.rights, private);
+        }
+        let _running = self.enter()?;
         let kind = options.native_kind();
         let (home, view) = self.home(device, kind, options)?;
         let system = self.fences.reserve();
@@ -85,19 +98,20 @@ impl VidSch {
                 return Err(status);
             }
         };
-        let fence = Fence::new(adapter, system, Some(global), kind, home, options);
+        let fence = Fence::new(adapter, system, Some(global), kind, home, options, None);
         let opened = self.open_in(&fence, device, Some(view), (options.rights, options.of_queue), &mut words);
         let opened = opened.inspect_err(|_| fence.abandon())?;
         *private = words;
         Ok(opened)
     }
 
-    /// Opens a native fence, of whatever process, in that of `device`, with these rights. The driver's words replace `private`.
+    /// Opens a fence of one adapter, of whatever process, in that of `device`, with these rights. The driver's words replace
+    /// `private`.
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a fence of another adapter; STATUS_INVALID_HANDLE for one that is destroyed; no memory;
     /// what the driver answered.
-    pub(crate) fn open_native_fence(
+    pub(crate) fn open_fence(
         &self,
         device: &Arc<Device>,
         fence: &Arc<Fence>,
@@ -114,8 +128,8 @@ impl VidSch {
         Ok(opened)
     }
 
-    /// Creates a fence that the driver knows only by its addresses: for paging queues and for queues without native
-    /// progress fence.
+    /// Creates a fence that the driver knows only by its addresses: for user mode, for paging queues, and for queues without
+    /// native progress fence.
     ///
     /// # Errors
     /// No memory.
@@ -124,10 +138,13 @@ impl VidSch {
         device: &Arc<Device>,
         options: FenceOptions,
     ) -> Result<Arc<SyncObject>, NTSTATUS> {
+        if options.cross_adapter {
+            return CrossAdapter::new(device, options)?.open(device, false, options.rights, &mut [0; 64]);
+        }
         let _running = self.enter()?;
         let kind = FenceKind::Monitored;
         let (home, view) = self.home(device, kind, options)?;
-        let fence = Fence::new(&device.adapter, self.fences.reserve(), None, kind, home, options);
+        let fence = Fence::new(&device.adapter, self.fences.reserve(), None, kind, home, options, None);
         let opened = self.open_in(&fence, device, Some(view), (options.rights, options.of_queue), &mut [0; 64]);
         opened.inspect_err(|_| fence.abandon())
     }
@@ -137,7 +154,7 @@ impl VidSch {
         if options.shareable { storage.take_alone(kind, options.initial) } else { storage.take(kind, options.initial) }
     }
 
-    fn open_in(
+    pub(super) fn open_in(
         &self,
         fence: &Arc<Fence>,
         device: &Arc<Device>,
@@ -169,7 +186,7 @@ impl VidSch {
 }
 
 /// Creates the fence on the driver; the answer is the driver's handle.
-fn create(
+pub(super) fn create(
     adapter: &Adapter,
     kind: FenceKind,
     home: &Home,

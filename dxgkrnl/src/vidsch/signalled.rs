@@ -15,6 +15,7 @@ use crate::machine::{Machine, lock};
 
 use super::VidSch;
 use super::batch;
+use super::cross_adapter;
 use super::fence::Fence;
 use super::fence_log::Wanted;
 use super::hw_queue::HwQueue;
@@ -135,7 +136,9 @@ impl VidSch {
         // Nobody waits for most of what is signalled.
         fences.retain(|fence| fence.is_watched());
         self.names.looked_at.fetch_add(fences.len() as u64, Ordering::Relaxed);
-        (batch::evaluate(&fences), known)
+        let woken = batch::evaluate(&fences);
+        cross_adapter::propagate(&fences);
+        (woken, known)
     }
 
     fn scan_watched(&self) {

@@ -117,7 +117,8 @@ impl Class {
 
 /// Two pages, and where the paging process has them if the driver wants them there.
 pub(crate) struct Frames {
-    current: FencePage,
+    /// One for all adapters if the fence is of several.
+    current: Arc<FencePage>,
     monitored: FencePage,
     /// User mode gets an address of the current values.
     for_cpu: bool,
@@ -223,7 +224,7 @@ impl Storage {
     /// STATUS_NO_MEMORY; what the driver answered about local memory, or STATUS_DRIVER_INTERNAL_ERROR if the answer breaks a rule;
     /// why its pages cannot be mapped.
     pub(crate) fn take(self: &Arc<Self>, kind: FenceKind, initial: u64) -> Result<(Home, Arc<View>), NTSTATUS> {
-        let class = Class::of(kind, &self.process.adapter.machine.config().features);
+        let class = Class::of(kind, self.process.adapter.policy());
         let mut pages = lock(&self.pages);
         let same = pages.iter().rev().filter(|page| page.class == class);
         let taken = same.into_iter().find_map(|page| Some((Arc::clone(page), lock(&page.free).pop()?)));
@@ -249,10 +250,27 @@ impl Storage {
     /// # Errors
     /// STATUS_NO_MEMORY, or why its pages cannot be mapped.
     pub(crate) fn take_alone(&self, kind: FenceKind, initial: u64) -> Result<(Home, Arc<View>), NTSTATUS> {
-        let frames = Arc::new(self.new_frames(Class::System, kind != FenceKind::IntraGpu)?);
+        let frames = self.new_frames(Class::System, kind != FenceKind::IntraGpu)?;
+        self.take_all(frames, Some(initial))
+    }
+
+    /// As [`Storage::take_alone`], with a current value that exists already. Nobody monitors it here yet.
+    ///
+    /// # Errors
+    /// As [`Storage::take_alone`].
+    pub(crate) fn take_on(&self, current: Arc<FencePage>) -> Result<(Home, Arc<View>), NTSTATUS> {
+        let monitored = self.process.adapter.vidmm().system_fence_page()?;
+        self.take_all(self.map_frames(current, monitored, true)?, None)
+    }
+
+    fn take_all(&self, frames: Frames, initial: Option<u64>) -> Result<(Home, Arc<View>), NTSTATUS> {
+        let frames = Arc::new(frames);
         let view = self.view(&frames, Protection::ReadWrite)?;
         let home = Home { frames, offset: 0, slot: None };
-        home.begin(initial);
+        match initial {
+            Some(initial) => home.begin(initial),
+            None => home.monitored().store(UNMONITORED),
+        }
         Ok((home, view))
     }
 
@@ -271,8 +289,7 @@ impl Storage {
     }
 
     fn new_frames(&self, class: Class, for_cpu: bool) -> Result<Frames, NTSTATUS> {
-        let adapter: &Adapter = &self.process.adapter;
-        let vidmm = adapter.vidmm();
+        let vidmm = self.process.adapter.vidmm();
         let (current, monitored) = match class {
             Class::System => (vidmm.system_fence_page()?, vidmm.system_fence_page()?),
             Class::LocalMonitored => {
@@ -287,9 +304,15 @@ impl Storage {
             }
             Class::Local => (vidmm.fence_page(CURRENT, INTRA_GPU)?, vidmm.fence_page(MONITORED, INTRA_GPU)?),
         };
+        self.map_frames(Arc::new(current), monitored, for_cpu)
+    }
+
+    /// Maps two pages for the paging process, if the driver wants them there.
+    fn map_frames(&self, current: Arc<FencePage>, monitored: FencePage, for_cpu: bool) -> Result<Frames, NTSTATUS> {
+        let vidmm = self.process.adapter.vidmm();
         let system = match self.in_system_process {
             true => {
-                let current = (&current, Protection::ReadWrite);
+                let current = (&*current, Protection::ReadWrite);
                 Some(Mapped::new(vidmm.system_space()?, self.bounds, current, &monitored)?)
             }
             false => None,
@@ -304,6 +327,16 @@ impl Storage {
         let free = (0..slots as u16).rev().collect();
         Ok(Page { class, frames, view, free: Mutex::new(free), slots })
     }
+}
+
+/// A page of system memory for the current value of one fence, which is `initial`.
+///
+/// # Errors
+/// STATUS_NO_MEMORY.
+pub(crate) fn new_current(adapter: &Adapter, initial: u64) -> Result<Arc<FencePage>, NTSTATUS> {
+    let page = adapter.vidmm().system_fence_page()?;
+    Word::at(&page, 0).store(initial);
+    Ok(Arc::new(page))
 }
 
 impl Mapped {

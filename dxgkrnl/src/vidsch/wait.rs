@@ -25,9 +25,10 @@ const PENDING: i64 = i64::MIN;
 enum Wake {
     Thread(Thread),
     Event(OwnedFd, Option<Hook>),
+    Hook(Hook),
 }
 
-/// Runs once when the wait of an event is over; must not take the locks of fences.
+/// Runs once when a wait is over; must not take the locks of fences.
 type Hook = Box<dyn Fn() + Send + Sync>;
 
 /// One wait for one or more fence values.
@@ -68,6 +69,11 @@ impl Wait {
         Ok(Self::new(conditions, Wake::Event(event, over)))
     }
 
+    /// A wait that calls `over` when `conditions` have come true, or when it is given up.
+    pub(crate) fn of_hook(conditions: u32, over: Hook) -> Arc<Self> {
+        Self::new(conditions, Wake::Hook(over))
+    }
+
     fn new(conditions: u32, wake: Wake) -> Arc<Self> {
         Arc::new(Self { remaining: AtomicU32::new(conditions), outcome: AtomicI64::new(PENDING), wake })
     }
@@ -88,6 +94,7 @@ impl Wait {
         }
         match &self.wake {
             Wake::Thread(thread) => thread.unpark(),
+            Wake::Hook(over) => over(),
             Wake::Event(event, over) => {
                 add_one(event);
                 if let Some(over) = over {

@@ -70,12 +70,19 @@ pub(crate) struct Watch {
     satisfied: Vec<Arc<Wait>>,
     /// What MonitoredValue holds.
     monitored: u64,
+    /// What it holds for life, whoever waits.
+    fixed: Option<u64>,
 }
 
 impl Watch {
     /// Nobody waits.
     pub(crate) fn new() -> Self {
-        Self { list: WaitList::default(), satisfied: Vec::new(), monitored: UNMONITORED }
+        Self { list: WaitList::default(), satisfied: Vec::new(), monitored: UNMONITORED, fixed: None }
+    }
+
+    /// Nobody waits; MonitoredValue gets a value for life from the first [`Watch::settle`].
+    pub(crate) fn fixed(monitored: u64) -> Self {
+        Self { fixed: Some(monitored), ..Self::new() }
     }
 
     /// What MonitoredValue holds.
@@ -97,7 +104,7 @@ impl Watch {
     /// written, `None` when the one that is written matches. [`Watch::wake`] follows when nothing is left to be written.
     pub(crate) fn plan(&mut self, current: u64) -> Option<u64> {
         self.satisfied.extend(self.list.take_satisfied(current));
-        let monitored = self.list.monitored_value();
+        let monitored = self.fixed.unwrap_or_else(|| self.list.monitored_value());
         if monitored == self.monitored {
             return None;
         }

@@ -10,6 +10,7 @@ use crate::machine::lock;
 use super::VidSch;
 use super::batch;
 use super::fence::Fence;
+use super::hw_queue::HwQueue;
 
 /// One piece of work.
 pub(super) enum Work {
@@ -19,6 +20,8 @@ pub(super) enum Work {
     EngineIdle(u32),
     /// An engine hangs.
     EngineHung(u32),
+    /// What held a queue is over.
+    Advance(Weak<HwQueue>),
     /// A wait that was on these fences is over.
     ForgetWaits(Vec<Weak<Fence>>),
 }
@@ -67,6 +70,11 @@ fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
             Work::Lose(device, error) => sch.lose_device(&device, error),
             Work::EngineIdle(node) => sch.engine_idle(node),
             Work::EngineHung(node) => sch.engine_hung(node),
+            Work::Advance(queue) => {
+                if let Some(queue) = queue.upgrade() {
+                    queue.advance();
+                }
+            }
             Work::ForgetWaits(fences) => {
                 batch::remove_over(&fences.iter().filter_map(Weak::upgrade).collect::<Vec<_>>());
             }

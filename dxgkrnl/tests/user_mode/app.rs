@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dxgkrnl::verifier::Bugcheck;
-use dxgkrnl::{DriverImage, Machine, MachineConfig, Process, thunks};
+use dxgkrnl::{DriverId, DriverImage, Machine, MachineConfig, Process, thunks};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
@@ -25,6 +25,7 @@ pub(crate) const ABORT: u64 = 3;
 pub(crate) struct Bench {
     pub(crate) machine: Machine,
     pub(crate) bus: Arc<FakeBus>,
+    pub(crate) driver: DriverId,
     pub(crate) luid: LUID,
     pub(crate) world: Arc<World>,
 }
@@ -38,10 +39,13 @@ pub(crate) fn bench_with(mutant: Mutant, config: MachineConfig) -> Bench {
     let bus = FakeBus::new(mutant.class);
     let device = machine.plug_in(Arc::<FakeBus>::clone(&bus));
     driver::MUTANT.set(mutant);
-    let image = DriverImage::Linked { name: "user-mode".into(), bind: driver::bind, entry: driver::driver_entry };
-    let driver = machine.load_driver(image).unwrap();
+    let driver = machine.load_driver(image()).unwrap();
     let luid = machine.start(device, driver).unwrap();
-    Bench { machine, bus, luid, world: super::started() }
+    Bench { machine, bus, driver, luid, world: super::started() }
+}
+
+fn image() -> DriverImage {
+    DriverImage::Linked { name: "user-mode".into(), bind: driver::bind, entry: driver::driver_entry }
 }
 
 pub(crate) fn bench() -> Bench {
@@ -49,6 +53,24 @@ pub(crate) fn bench() -> Bench {
 }
 
 impl Bench {
+    /// Another adapter of the same machine and driver.
+    pub(crate) fn beside(&self) -> Self {
+        self.start_beside(driver::MUTANT.get(), self.driver)
+    }
+
+    /// Another adapter of the same machine, with a driver of its own.
+    pub(crate) fn beside_with(&self, mutant: Mutant) -> Self {
+        driver::MUTANT.set(mutant);
+        self.start_beside(mutant, self.machine.load_driver(image()).unwrap())
+    }
+
+    fn start_beside(&self, mutant: Mutant, driver: DriverId) -> Self {
+        let bus = FakeBus::new(mutant.class);
+        let device = self.machine.plug_in(Arc::<FakeBus>::clone(&bus));
+        let luid = self.machine.start(device, driver).unwrap();
+        Self { machine: self.machine.clone(), bus, driver, luid, world: super::started() }
+    }
+
     /// Stops the adapter; nothing may be left and no rule broken.
     pub(crate) fn end(self) {
         self.machine.remove(self.luid).unwrap();

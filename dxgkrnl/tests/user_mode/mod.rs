@@ -529,8 +529,10 @@ unsafe extern "win64" fn update_current_values(a: *const DXGKARG_UPDATECURRENTVA
     let elements = elements(a.NumFences, a.NativeFenceArray, a.UpdatedValueArray, a.CurrentValueKernelCpuVa);
     let world = note_batch(false, &elements);
     for (_, value, place) in elements {
-        // SAFETY: the address is good during the call.
-        unsafe { place.cast::<u64>().write_volatile(value) };
+        if !a.Flags.NotificationOnly() {
+            // SAFETY: the address is good during the call.
+            unsafe { place.cast::<u64>().write_volatile(value) };
+        }
         world.currents.lock().unwrap().push((value, a.Flags.into_bits()));
     }
     world.failing.lock().unwrap().get("UpdateCurrentValuesFromCpu").copied().unwrap_or(STATUS_SUCCESS)

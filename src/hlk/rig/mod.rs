@@ -4,6 +4,7 @@
 //! value in its place. Nothing is destroyed here: a case that does not destroy leaves it to the exit of its process.
 
 mod fence;
+mod kernel_queue;
 mod memory;
 mod queue;
 mod share;
@@ -19,6 +20,7 @@ use super::case::{Failure, granted};
 use super::kmt::{Kmt, Word};
 
 pub(super) use fence::RawFence;
+pub(super) use kernel_queue::KernelQueue;
 pub(super) use memory::{Memory, View, copy, fill};
 pub(super) use queue::{RING_ENTRIES, RawDoorbell, RawQueue, user_mode_flags};
 pub(super) use share::{KernelHandle, shared_flags};

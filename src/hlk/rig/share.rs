@@ -61,8 +61,17 @@ impl Rig {
 
     /// Creates a fence that other processes may open.
     pub(in crate::hlk) fn shared_fence(&self, initial: u64) -> Result<RawFence, Failure> {
+        self.shared_fence_with(initial, shared_flags())
+    }
+
+    /// Creates a fence with these flags.
+    pub(in crate::hlk) fn shared_fence_with(
+        &self,
+        initial: u64,
+        flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
+    ) -> Result<RawFence, Failure> {
         let created = self
-            .create_flagged(initial, shared_flags())
+            .create_flagged(initial, flags)
             .map_err(|status| Failure::new(format!("D3DKMTCreateNativeFence of a shared fence: {status}")))?;
         RawFence::new(created.hSyncObject, &created.Info.NativeFenceMapping)
     }
@@ -96,7 +105,8 @@ impl Rig {
         self.try_open_flagged(handle, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())
     }
 
-    fn try_open_flagged(
+    /// Opens a fence with these flags; what the thunk returned.
+    pub(in crate::hlk) fn try_open_flagged(
         &self,
         handle: KernelHandle,
         flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
@@ -106,6 +116,7 @@ impl Rig {
         arguments.hNtHandle = handle.raw();
         arguments.hDevice = self.device;
         arguments.EngineAffinity = 1;
+        arguments.Flags = flags;
         // SAFETY: the arguments are a valid structure.
         unsafe { dxgkrnl::D3DKMTOpenNativeFenceFromNtHandle(&raw mut arguments) }.ok()?;
         Ok(arguments)

@@ -1,0 +1,206 @@
+//! Monitored fences: creation, and the waits and signals of contexts and queues that the kernel schedules.
+//!
+//! The user-mode driver here needs none of them, so these are functions beside the table of thunks. A wait or signal is a command of
+//! software in the line of a queue for kernel-mode submission; a hardware context stands for its queue if it has exactly one.
+
+use std::sync::Arc;
+
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
+
+use crate::process::Process;
+use crate::vidsch::{FenceOptions, HwQueue, Rights, SyncObject};
+
+use super::{enter, enter_read_only, sync, user};
+
+/// Creates a monitored fence, private or shared by kernel handles. [d3dkmthk: D3DKMTCreateSynchronizationObject2;
+/// context-monitoring: creating a monitored fence]
+///
+/// # Safety
+/// Callable with any arguments: pointers are checked.
+#[allow(non_snake_case)]
+pub unsafe extern "win64" fn D3DKMTCreateSynchronizationObject2(
+    args: *mut D3DKMT_CREATESYNCHRONIZATIONOBJECT2,
+) -> NTSTATUS {
+    enter("D3DKMTCreateSynchronizationObject2", args, |process, args| {
+        const KNOWN: u32 = 0x7ff;
+        type Type = D3DDDI_SYNCHRONIZATIONOBJECT_TYPE;
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        let info = &mut args.Info;
+        if !(Type::D3DDDI_SYNCHRONIZATION_MUTEX.0..Type::D3DDDI_SYNCHRONIZATION_TYPE_LIMIT.0).contains(&info.Type.0)
+            || info.Flags.into_bits() & !KNOWN != 0
+        {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        if info.Type != Type::D3DDDI_MONITORED_FENCE {
+            return Err(STATUS_NOT_SUPPORTED);
+        }
+        // SAFETY: every arm of the union is plain numbers.
+        let mut made = unsafe { info.u.MonitoredFence };
+        let rest = sync::check_sharing(info.Flags)?;
+        if made.EngineAffinity > 1 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        if rest != 0 {
+            return Err(STATUS_NOT_SUPPORTED);
+        }
+        let options = FenceOptions {
+            initial: made.InitialFenceValue,
+            shareable: info.Flags.Shared(),
+            cross_adapter: info.Flags.CrossAdapter(),
+            rights: Rights::of_flags(info.Flags)?,
+            keeps_value: info.Flags.NoSignalMaxValueOnTdr(),
+            ..FenceOptions::default()
+        };
+        let fence = device.adapter.vidsch().create_monitored_fence(&device, options)?;
+        args.hSyncObject = sync::insert(process, &device, &fence)?;
+        made.FenceValueCPUVirtualAddress = core::ptr::with_exposed_provenance_mut(fence.user_address());
+        made.FenceValueGPUVirtualAddress = fence.gpu_address();
+        info.u.MonitoredFence = made;
+        info.SharedHandle = 0;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// The queue that a hardware context stands for.
+fn only_queue(process: &Process, context: D3DKMT_HANDLE) -> Result<Arc<HwQueue>, NTSTATUS> {
+    match process.get_hw_context(context)?.queues().as_slice() {
+        [queue] => Ok(Arc::clone(queue)),
+        _ => Err(STATUS_INVALID_PARAMETER),
+    }
+}
+
+type Arrays = (u32, *mut D3DKMT_HANDLE, *mut u64);
+
+fn read_pairs(
+    process: &Process,
+    queue: &HwQueue,
+    (count, handles, values): Arrays,
+) -> Result<Vec<(Arc<SyncObject>, u64)>, NTSTATUS> {
+    let device = queue.context().device();
+    device.check()?;
+    sync::read_pairs(process, device, count, handles.cast_const(), values.cast_const())
+}
+
+fn wait(process: &Process, queue: &HwQueue, arrays: Arrays) -> Result<NTSTATUS, NTSTATUS> {
+    let conditions = read_pairs(process, queue, arrays)?;
+    if conditions.iter().any(|(fence, _)| !fence.rights().wait) {
+        return Err(STATUS_ACCESS_DENIED);
+    }
+    queue.submit_wait(conditions)?;
+    Ok(STATUS_SUCCESS)
+}
+
+fn signal(
+    process: &Process,
+    queue: &HwQueue,
+    flags: D3DDDICB_SIGNALFLAGS,
+    arrays: Arrays,
+) -> Result<NTSTATUS, NTSTATUS> {
+    // The values of a queue may go back as those of a GPU may, so that there is nothing to allow.
+    let rest = flags.with_SignalAtSubmission(false).with_AllowFenceRewind(false);
+    if rest.with_EnqueueCpuEvent(false).into_bits() != 0 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    if flags.EnqueueCpuEvent() {
+        return Err(STATUS_NOT_SUPPORTED);
+    }
+    let signals = read_pairs(process, queue, arrays)?;
+    if signals.iter().any(|(fence, _)| fence.is_of_queue()) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    if signals.iter().any(|(fence, _)| !fence.rights().signal) {
+        return Err(STATUS_ACCESS_DENIED);
+    }
+    queue.submit_signal(signals, flags.SignalAtSubmission())?;
+    Ok(STATUS_SUCCESS)
+}
+
+/// The one handle of a list of those that signal together. Several would signal when all of them have come there, which does not
+/// exist.
+fn the_only(count: u32, handles: *mut D3DKMT_HANDLE) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    match count {
+        0 => Err(STATUS_INVALID_PARAMETER),
+        1 => Ok(user::read_array(handles.cast_const(), 1)?.first().copied().unwrap_or_default()),
+        _ => Err(STATUS_NOT_SUPPORTED),
+    }
+}
+
+/// Work that is submitted to a context from now on waits for fences. [d3dkmthk: D3DKMTWaitForSynchronizationObjectFromGpu]
+///
+/// # Safety
+/// As [`D3DKMTCreateSynchronizationObject2`].
+#[allow(non_snake_case)]
+pub unsafe extern "win64" fn D3DKMTWaitForSynchronizationObjectFromGpu(
+    args: *mut D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU,
+) -> NTSTATUS {
+    enter_read_only("D3DKMTWaitForSynchronizationObjectFromGpu", args, |process, args| {
+        let queue = only_queue(process, args.hContext)?;
+        // SAFETY: every arm of the union is plain numbers.
+        let values = unsafe { args.u.MonitoredFenceValueArray };
+        wait(process, &queue, (args.ObjectCount, args.ObjectHandleArray, values))
+    })
+}
+
+/// Fences get values when what was submitted to a context is done. [d3dkmthk: D3DKMTSignalSynchronizationObjectFromGpu]
+///
+/// # Safety
+/// As [`D3DKMTCreateSynchronizationObject2`].
+#[allow(non_snake_case)]
+pub unsafe extern "win64" fn D3DKMTSignalSynchronizationObjectFromGpu(
+    args: *mut D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU,
+) -> NTSTATUS {
+    enter_read_only("D3DKMTSignalSynchronizationObjectFromGpu", args, |process, args| {
+        let queue = only_queue(process, args.hContext)?;
+        // SAFETY: every arm of the union is plain numbers.
+        let values = unsafe { args.u.MonitoredFenceValueArray };
+        let arrays = (args.ObjectCount, args.ObjectHandleArray, values);
+        signal(process, &queue, D3DDDICB_SIGNALFLAGS::new(), arrays)
+    })
+}
+
+/// As [`D3DKMTSignalSynchronizationObjectFromGpu`], with flags. [d3dkmthk: D3DKMTSignalSynchronizationObjectFromGpu2]
+///
+/// # Safety
+/// As [`D3DKMTCreateSynchronizationObject2`].
+#[allow(non_snake_case)]
+pub unsafe extern "win64" fn D3DKMTSignalSynchronizationObjectFromGpu2(
+    args: *mut D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2,
+) -> NTSTATUS {
+    enter_read_only("D3DKMTSignalSynchronizationObjectFromGpu2", args, |process, args| {
+        let queue = only_queue(process, the_only(args.BroadcastContextCount, args.BroadcastContextArray)?)?;
+        // SAFETY: every arm of the union is plain numbers.
+        let values = unsafe { args.u.MonitoredFenceValueArray };
+        signal(process, &queue, args.Flags, (args.ObjectCount, args.ObjectHandleArray, values))
+    })
+}
+
+/// Work that is submitted to a hardware queue from now on waits for fences. [d3dkmthk: D3DKMTSubmitWaitForSyncObjectsToHwQueue]
+///
+/// # Safety
+/// As [`D3DKMTCreateSynchronizationObject2`].
+#[allow(non_snake_case)]
+pub unsafe extern "win64" fn D3DKMTSubmitWaitForSyncObjectsToHwQueue(
+    args: *mut D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE,
+) -> NTSTATUS {
+    enter_read_only("D3DKMTSubmitWaitForSyncObjectsToHwQueue", args, |process, args| {
+        let queue = process.get_hw_queue(args.hHwQueue)?;
+        wait(process, &queue, (args.ObjectCount, args.ObjectHandleArray, args.FenceValueArray))
+    })
+}
+
+/// Fences get values when what was submitted to a hardware queue is done. [d3dkmthk: D3DKMTSubmitSignalSyncObjectsToHwQueue]
+///
+/// # Safety
+/// As [`D3DKMTCreateSynchronizationObject2`].
+#[allow(non_snake_case)]
+pub unsafe extern "win64" fn D3DKMTSubmitSignalSyncObjectsToHwQueue(
+    args: *mut D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE,
+) -> NTSTATUS {
+    enter_read_only("D3DKMTSubmitSignalSyncObjectsToHwQueue", args, |process, args| {
+        let queue = process.get_hw_queue(the_only(args.BroadcastHwQueueCount, args.BroadcastHwQueueArray)?)?;
+        signal(process, &queue, args.Flags, (args.ObjectCount, args.ObjectHandleArray, args.FenceValueArray))
+    })
+}

@@ -1,0 +1,300 @@
+//! The line in front of a queue for kernel-mode submission: command buffers, waits and signals in the order of their submission.
+//!
+//! Waits and signals of such a queue are commands of software. A wait holds everything behind it until its fences have reached
+//! their values; a signal is written by the processor when all work before it is done. What nothing holds goes to the driver at
+//! once; the rest is moved on by the worker thread, told by the wait that is over.
+//! [native-gpu-fence-objects: log buffers of kernel-mode queues; context-monitoring: GPU wait, GPU signal]
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
+
+use crate::machine::lock;
+use crate::verifier::Bugcheck;
+
+use super::batch;
+use super::hw_queue::HwQueue;
+use super::report::subcode;
+use super::sync_object::SyncObject;
+use super::wait::Wait;
+use super::worker::Work;
+
+/// Most submissions that one queue holds.
+const HELD_MAX: usize = 4096;
+
+/// Fences with values.
+type Pairs = Vec<(Arc<SyncObject>, u64)>;
+
+/// A command buffer.
+pub(crate) struct Commands {
+    /// Progress value that says it is done.
+    pub(crate) progress: u64,
+    pub(crate) address: D3DGPU_VIRTUAL_ADDRESS,
+    pub(crate) size: u32,
+    pub(crate) private: Vec<u8>,
+}
+
+/// One submission.
+enum Item {
+    Commands(Commands),
+    Wait(Pairs),
+    /// To be written when the queue's progress has reached `after`.
+    Signal {
+        signals: Pairs,
+        after: u64,
+    },
+}
+
+/// What the first submission waits for.
+struct Hold {
+    wait: Arc<Wait>,
+    conditions: Pairs,
+}
+
+/// The line of one queue.
+#[derive(Default)]
+pub(super) struct Line {
+    /// Progress values under way, kept only where the node limits them.
+    in_flight: VecDeque<u64>,
+    held: VecDeque<Item>,
+    hold: Option<Hold>,
+    /// Who waits until nothing is held.
+    leaving: Vec<Arc<Wait>>,
+}
+
+impl HwQueue {
+    /// Submits a command buffer. [d3dkmddi: DXGKARG_SUBMITCOMMANDTOHWQUEUE]
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for a queue of user-mode submission, or a progress value that does not grow;
+    /// STATUS_INSUFFICIENT_RESOURCES if the queue holds too much; STATUS_DEVICE_REMOVED after the bugcheck that a refusal by
+    /// the driver is.
+    pub(crate) fn submit(&self, mut commands: Commands) -> Result<(), NTSTATUS> {
+        if self.flags().UserModeSubmission() {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let _submitting = lock(&self.submitting);
+        loop {
+            let mut line = lock(&self.line);
+            if self.is_destroyed() {
+                return Err(STATUS_INVALID_HANDLE);
+            }
+            if commands.progress <= self.last_submitted.load(Ordering::Acquire) {
+                return Err(STATUS_INVALID_PARAMETER);
+            }
+            if !line.held.is_empty() {
+                let progress = commands.progress;
+                line.hold_back(Item::Commands(commands))?;
+                self.held.store(line.held.len(), Ordering::Release);
+                self.last_submitted.store(progress, Ordering::Release);
+                return Ok(());
+            }
+            let Some(oldest) = self.oldest_in_the_way(&mut line)? else {
+                self.last_submitted.store(commands.progress, Ordering::Release);
+                return self.hand_over(&mut line, &mut commands);
+            };
+            drop(line);
+            match self.sch().wait(&[(Arc::clone(self.progress()), oldest)], false, None) {
+                STATUS_SUCCESS => {}
+                status => return Err(status),
+            }
+        }
+    }
+
+    /// What is submitted from now on runs when the fences have reached their values, or when nobody can wait for them any more.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for a queue of user-mode submission, whose waits are commands of its own; why a fence is ended;
+    /// STATUS_INSUFFICIENT_RESOURCES if the queue holds too much.
+    pub(crate) fn submit_wait(&self, conditions: Pairs) -> Result<(), NTSTATUS> {
+        conditions.iter().try_for_each(|(fence, _)| fence.check())?;
+        self.submit_software(|_| Item::Wait(conditions))
+    }
+
+    /// The fences get these values when everything that was submitted until now is done, or `at_submission`: when it has been
+    /// handed over. As signals of a GPU they are written whatever the value was.
+    ///
+    /// # Errors
+    /// As for [`HwQueue::submit_wait`].
+    pub(crate) fn submit_signal(&self, signals: Pairs, at_submission: bool) -> Result<(), NTSTATUS> {
+        signals.iter().try_for_each(|(fence, _)| fence.check())?;
+        self.submit_software(|queue| {
+            let after = if at_submission { 0 } else { queue.last_submitted.load(Ordering::Acquire) };
+            Item::Signal { signals, after }
+        })
+    }
+
+    fn submit_software(&self, item: impl FnOnce(&Self) -> Item) -> Result<(), NTSTATUS> {
+        if self.flags().UserModeSubmission() {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let _submitting = lock(&self.submitting);
+        let mut line = lock(&self.line);
+        if self.is_destroyed() {
+            return Err(STATUS_INVALID_HANDLE);
+        }
+        line.hold_back(item(self))?;
+        self.move_on(&mut line);
+        Ok(())
+    }
+
+    /// The wait of the first submission is over.
+    pub(super) fn advance(&self) {
+        self.move_on(&mut lock(&self.line));
+    }
+
+    /// Runs submissions up to the first that must wait.
+    fn move_on(&self, line: &mut Line) {
+        self.run(line);
+        self.held.store(line.held.len(), Ordering::Release);
+    }
+
+    fn run(&self, line: &mut Line) {
+        if self.is_destroyed() || self.context().device().error().is_some() {
+            return line.empty();
+        }
+        let mut waited = match line.hold.take() {
+            Some(hold) if hold.wait.outcome().is_none() => return line.hold = Some(hold),
+            hold => hold.is_some(),
+        };
+        while let Some(item) = line.held.pop_front() {
+            let conditions = if waited { Vec::new() } else { self.needs(&item, line) };
+            if !super::is_met(&conditions, false) {
+                line.held.push_front(item);
+                return self.hold(line, conditions);
+            }
+            waited = false;
+            match item {
+                Item::Commands(mut commands) => {
+                    let _ = self.oldest_in_the_way(line);
+                    // A refusal has stopped the machine.
+                    let _ = self.hand_over(line, &mut commands);
+                }
+                Item::Wait(_) => {}
+                // Fails when a fence was closed meanwhile; nobody is left who could see its value here.
+                Item::Signal { signals, .. } => drop(batch::signal(&signals, true)),
+            }
+        }
+        line.empty();
+    }
+
+    /// What must have happened before this submission runs.
+    fn needs(&self, item: &Item, line: &mut Line) -> Pairs {
+        let own = |value| vec![(Arc::clone(self.progress()), value)];
+        match item {
+            Item::Commands(_) => self.oldest_in_the_way(line).ok().flatten().map(own).unwrap_or_default(),
+            Item::Wait(conditions) => conditions.clone(),
+            Item::Signal { after, .. } => own(*after),
+        }
+    }
+
+    /// The first submission waits for these; the worker moves it on.
+    fn hold(&self, line: &mut Line, conditions: Pairs) {
+        let (sch, queue) = (Arc::downgrade(self.sch()), Weak::clone(&self.this));
+        let over = move || {
+            if let Some(sch) = sch.upgrade() {
+                sch.worker.add(Work::Advance(Weak::clone(&queue)));
+            }
+        };
+        let wait = Wait::of_hook(conditions.len() as u32, Box::new(over));
+        line.hold = Some(Hold { wait: Arc::clone(&wait), conditions: conditions.clone() });
+        // A fence that nobody can wait for any more holds nothing.
+        if let Err(status) = batch::add_waits(&conditions, &wait) {
+            batch::remove_waits(&conditions, &wait);
+            wait.finish(status);
+        }
+    }
+
+    /// The progress value that must be reached before the node takes another buffer of this queue; `None` if it does.
+    /// (MaxInFlightHwQueueBuffers)
+    fn oldest_in_the_way(&self, line: &mut Line) -> Result<Option<u64>, NTSTATUS> {
+        let caps = self.context().adapter().caps();
+        let node = caps.nodes.get(self.context().node() as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+        let metadata = node.metadata;
+        let most = usize::from({ metadata.Flags }.MaxInFlightHwQueueBuffers());
+        while line.in_flight.front().is_some_and(|value| self.progress().is_reached(*value)) {
+            line.in_flight.pop_front();
+        }
+        Ok(line.in_flight.front().copied().filter(|_| most != 0 && line.in_flight.len() >= most))
+    }
+
+    /// Hands a command buffer to the driver.
+    fn hand_over(&self, line: &mut Line, commands: &mut Commands) -> Result<(), NTSTATUS> {
+        line.in_flight.push_back(commands.progress);
+        let mut args = DXGKARG_SUBMITCOMMANDTOHWQUEUE::zeroed();
+        args.hHwQueue = self.handles().1.raw();
+        args.HwQueueProgressFenceId = commands.progress;
+        args.DmaBufferVirtualAddress = commands.address;
+        args.DmaBufferSize = commands.size;
+        (args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) = super::private_data(&mut commands.private)?;
+        args.HwQueueProgressFenceGpuVa = self.progress().gpu_address();
+        args.HwQueueProgressFenceCpuVa = self.progress().kernel_address().cast();
+        let adapter = self.context().adapter();
+        let _working = adapter.use_node(self.context().node());
+        let status = adapter.miniport.submit_command_to_hw_queue(adapter.context().raw(), &args);
+        if status.is_success() {
+            return Ok(());
+        }
+        self.sch().must_succeed(status, || {
+            Bugcheck::scheduler(
+                subcode::SUBMISSION_FAILED,
+                u64::from(status.0 as u32),
+                (&raw const args).addr() as u64,
+                0,
+                format!("DxgkDdiSubmitCommandToHwQueue failed with {status}"),
+            )
+        });
+        Err(STATUS_DEVICE_REMOVED)
+    }
+
+    /// Waits until nothing is held any more, at most until `deadline`; false if something still is.
+    pub(super) fn wait_until_empty(&self, deadline: Instant) -> bool {
+        let wait = Wait::of_thread(1);
+        {
+            let mut line = lock(&self.line);
+            if line.held.is_empty() {
+                return true;
+            }
+            line.leaving.push(Arc::clone(&wait));
+        }
+        wait.block(Some(deadline), |nap| self.sch().pause(nap)) == STATUS_SUCCESS
+    }
+
+    /// Drops what is held: the device is lost or the queue gone.
+    pub(super) fn drop_held(&self) {
+        let hold = {
+            let mut line = lock(&self.line);
+            line.empty();
+            self.held.store(0, Ordering::Release);
+            line.hold.take()
+        };
+        if let Some(hold) = hold {
+            hold.wait.finish(STATUS_CANCELLED);
+            batch::remove_waits(&hold.conditions, &hold.wait);
+        }
+    }
+}
+
+impl Line {
+    fn hold_back(&mut self, item: Item) -> Result<(), NTSTATUS> {
+        if self.held.len() >= HELD_MAX {
+            return Err(STATUS_INSUFFICIENT_RESOURCES);
+        }
+        self.held.push_back(item);
+        Ok(())
+    }
+
+    /// Nothing is held from now on.
+    fn empty(&mut self) {
+        self.held.clear();
+        for wait in self.leaving.drain(..) {
+            wait.satisfy();
+        }
+    }
+}

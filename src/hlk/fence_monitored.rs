@@ -1,0 +1,389 @@
+//! Monitored fences, and the waits and signals that the kernel schedules for kernel-mode queues.
+
+use campanile_hw::private::Placement;
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use wddm_ddi::km::D3DDDI_CREATEHWQUEUEFLAGS;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::D3DKMT_HANDLE;
+
+use super::case::{Boot, Case, Failure, granted, on_thread, refused};
+use super::fence_interrupts::Event;
+use super::kmt::{BAD_HANDLE, WRONG_KIND};
+use super::rig::{KernelHandle, KernelQueue, RawFence, Rig, fill, shared_flags, wait_until};
+use crate::setup::SystemOptions;
+
+cases! { "MonitoredFence";
+    "MonitoredFence.ProcessorSignalIsSeenAtOnce" on Boot::Shared, "context-monitoring":
+        "A signal of the processor is visible to readers of the value at once, and ends blocked waits and waits with an event."
+        => processor;
+    "MonitoredFence.WaitHoldsWhatComesAfterIt" on Boot::Shared, "context-monitoring":
+        "A wait of a context returns at once; work submitted before it runs, work submitted after it runs when it is satisfied."
+        => wait_holds;
+    "MonitoredFence.WorksWithoutNativeFences" on Boot::With(without_native), "context-monitoring":
+        "Waits and signals of contexts work on a GPU without native fences."
+        => wait_holds;
+    "MonitoredFence.SignalComesAfterTheWork" on Boot::Shared, "context-monitoring":
+        "A signal of a context is written when everything that was submitted before it is done, and not earlier."
+        => signal_after_work;
+    "MonitoredFence.SignalAtSubmissionDoesNotWait" on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromgpu2":
+        "A signal with SignalAtSubmission is written when the work before it was handed over, whether or not that is done."
+        => signal_at_submission;
+    "MonitoredFence.WaitForSeveralNeedsAll" on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromgpu":
+        "A wait of a context for several fences is satisfied when each of them has reached its value, in whatever order."
+        => wait_for_several;
+    "MonitoredFence.QueuesTakeTurns" on Boot::Shared, "context-monitoring":
+        "Two kernel-mode queues that wait for each other take a thousand turns in order."
+        => turns;
+    "MonitoredFence.HeldWorkOfAnotherQueueRuns" on Boot::Shared, "context-monitoring":
+        "A held queue holds neither another queue of its context's device nor one of another process."
+        => others_run;
+    "MonitoredFence.DestroyedFenceHoldsNobody" on Boot::Shared, "d3dkmtdestroysynchronizationobject":
+        "A fence that is destroyed releases the queues and the processors that wait for it."
+        => destroyed;
+    "MonitoredFence.OpensInAnotherProcess" on Boot::Shared, "d3dkmtopensyncobjectfromnthandle2":
+        "A shared monitored fence is opened by another process, which waits for it and signals it."
+        => shared;
+    "MonitoredFence.BadRequestsAreRefused" on Boot::Shared, "d3dkmtcreatesynchronizationobject2":
+        "Objects of other kinds, flags that contradict each other, and waits of what cannot wait are refused and change nothing."
+        => refusals;
+    "MonitoredFence.HeldWorkHasALimit" on Boot::Shared, "context-monitoring":
+        "A queue refuses work beyond a number that it holds back, and takes more when it was released."
+        => limit;
+    "MonitoredFence.ExitDropsHeldWork" on Boot::Shared, "context-monitoring":
+        "The exit of a process with held work ends, and none of the held work runs or signals."
+        => exit;
+}
+
+fn without_native() -> SystemOptions {
+    let mut options = SystemOptions::default();
+    options.variant.native_fence = false;
+    options
+}
+
+fn private(rig: &Rig, initial: u64) -> Result<RawFence, Failure> {
+    rig.monitored_fence(initial, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())
+}
+
+fn queue_signal(rig: &Rig, queue: &KernelQueue, fence: &RawFence, value: u64) -> Result<(), Failure> {
+    let status = rig.queue_signal(&[queue.queue], &[(fence.handle, value)], D3DDDICB_SIGNALFLAGS::new());
+    granted(status, "D3DKMTSubmitSignalSyncObjectsToHwQueue")
+}
+
+fn queue_wait(rig: &Rig, queue: &KernelQueue, fence: &RawFence, value: u64) -> Result<(), Failure> {
+    let status = rig.queue_wait(queue.queue, &[(fence.handle, value)]);
+    granted(status, "D3DKMTSubmitWaitForSyncObjectsToHwQueue")
+}
+
+fn processor(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let fence = private(&rig, 3)?;
+    ensure_eq!(fence.value.load(), 3, "value at first");
+    ensure!(!fence.value.is_writable()?, "user mode can write the value");
+    let event = Event::new()?;
+    granted(rig.wait_with_event(&[fence.handle], &[5], false, Some(event.number())), "wait with an event")?;
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| on_thread(&case.process, || Ok(rig.wait(&[fence.handle], &[5], false))));
+        granted(rig.signal(&[fence.handle], &[4]), "signal of 4")?;
+        ensure_eq!(fence.value.load(), 4, "value right after the signal");
+        ensure!(!event.is_set()?, "the wait for 5 ended at 4");
+        granted(rig.signal(&[fence.handle], &[5]), "signal of 5")?;
+        ensure!(event.is_set()?, "the wait did not end with the signal");
+        let woken = waiter.join().map_err(|_| Failure::new("the waiter panicked"))??;
+        granted(woken, "the blocked wait")
+    })?;
+    refused(rig.signal(&[fence.handle], &[4]), &[STATUS_INVALID_PARAMETER], "a signal of less")
+}
+
+fn wait_holds(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let fence = private(&rig, 0)?;
+    let (early, late) = (rig.memory(4096, Placement::System)?, rig.memory(4096, Placement::System)?);
+    let (early_view, late_view) = (rig.view(early)?, rig.view(late)?);
+    let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
+    for round in 1..=20 {
+        early_view.fill(0);
+        late_view.fill(0);
+        let before = rig.kernel_submit(&mut queue, &[fill(early.address, 4096, u32::MAX)])?;
+        if round % 2 == 0 {
+            queue_wait(&rig, &queue, &fence, 2 * round)?;
+        } else {
+            granted(rig.context_wait(queue.context, &[(fence.handle, 2 * round)]), "the wait of the context")?;
+        }
+        let after = rig.kernel_submit(&mut queue, &[fill(late.address, 4096, u32::MAX)])?;
+        wait_until("the work before the wait", || queue.progress.load() >= before)?;
+        ensure!(early_view.read(0, 4096).iter().all(|byte| *byte == 0xff), "work before the wait is not done");
+        granted(rig.signal(&[fence.handle], &[2 * round - 1]), "a signal of too little")?;
+        ensure!(late_view.read(0, 4096).iter().all(|byte| *byte == 0), "work behind the wait ran too early");
+        ensure_eq!(queue.progress.load(), before, "progress while the queue is held");
+        granted(rig.signal(&[fence.handle], &[2 * round]), "the signal")?;
+        wait_until("the work behind the wait", || queue.progress.load() >= after)?;
+        ensure!(late_view.read(0, 4096).iter().all(|byte| *byte == 0xff), "work behind the wait is not done");
+    }
+    Ok(())
+}
+
+fn signal_after_work(case: &mut Case<'_>) -> Result<(), Failure> {
+    const SIZE: u64 = 1 << 20;
+    let rig = case.rig()?;
+    let fence = private(&rig, 0)?;
+    let memory = rig.memory(SIZE, Placement::System)?;
+    let view = rig.view(memory)?;
+    let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
+    for round in 1..=20 {
+        rig.kernel_submit(&mut queue, &[fill(memory.address, SIZE, round as u32)])?;
+        match round % 3 {
+            0 => queue_signal(&rig, &queue, &fence, round)?,
+            1 => granted(rig.context_signal(queue.context, &[(fence.handle, round)]), "the context's signal")?,
+            _ => {
+                let flags = D3DDDICB_SIGNALFLAGS::new();
+                let status = rig.context_signal2(&[queue.context], &[(fence.handle, round)], flags);
+                granted(status, "D3DKMTSignalSynchronizationObjectFromGpu2")?;
+            }
+        }
+        granted(rig.wait(&[fence.handle], &[round], false), "the wait of the processor")?;
+        let last = view.read(SIZE - 4, 4);
+        ensure!(last == (round as u32).to_le_bytes(), "the signal of {round} came before the work: {last:?}");
+        ensure_eq!(fence.value.load(), round, "value after the wait");
+    }
+    Ok(())
+}
+
+fn signal_at_submission(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (gate, fence, done) = (rig.fence(0)?, private(&rig, 0)?, private(&rig, 0)?);
+    let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
+    // The GPU itself is held, so that work that was handed over is not done.
+    let held = rig.kernel_submit(&mut queue, &[gate.wait(1)])?;
+    let at_once = D3DDDICB_SIGNALFLAGS::new().with_SignalAtSubmission(true);
+    granted(rig.queue_signal(&[queue.queue], &[(fence.handle, 1)], at_once), "the signal at submission")?;
+    queue_signal(&rig, &queue, &done, 1)?;
+    granted(rig.wait(&[fence.handle], &[1], false), "the wait of the processor")?;
+    ensure!(queue.progress.load() < held, "the gate did not hold");
+    ensure_eq!(done.value.load(), 0, "value of a signal behind work that is not done");
+    granted(rig.signal(&[gate.handle], &[1]), "opening the gate")?;
+    granted(rig.wait(&[done.handle], &[1], false), "the wait for the other signal")
+}
+
+fn wait_for_several(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
+        // Of both kinds, since a queue waits for either.
+        let fences = [private(&rig, 0)?, rig.fence(0)?, private(&rig, 0)?];
+        let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
+        let conditions: Vec<_> = fences.iter().zip(5..).map(|(fence, value)| (fence.handle, value)).collect();
+        granted(rig.queue_wait(queue.queue, &conditions), "the wait for three fences")?;
+        let value = rig.kernel_submit(&mut queue, &[])?;
+        for (count, place) in order.into_iter().enumerate() {
+            ensure!(queue.progress.load() < value, "the wait ended with {count} of three fences");
+            let (fence, value) = conditions[place];
+            granted(rig.signal(&[fence], &[value]), "signal")?;
+        }
+        wait_until("the end of the wait", || queue.progress.load() >= value)?;
+    }
+    Ok(())
+}
+
+fn turns(case: &mut Case<'_>) -> Result<(), Failure> {
+    const TURNS: u64 = 1000;
+    let rig = case.rig()?;
+    let fence = private(&rig, 0)?;
+    let (mut one, mut two) = (rig.kernel_queue(NODE_COMPUTE)?, rig.kernel_queue(NODE_COPY)?);
+    for turn in 0..TURNS {
+        for (queue, value) in [(&mut one, 2 * turn), (&mut two, 2 * turn + 1)] {
+            queue_wait(&rig, queue, &fence, value)?;
+            rig.kernel_submit(queue, &[])?;
+            queue_signal(&rig, queue, &fence, value + 1)?;
+        }
+    }
+    granted(rig.wait(&[fence.handle], &[2 * TURNS], false), "the wait for the last turn")?;
+    ensure_eq!((one.progress.load(), two.progress.load()), (TURNS, TURNS), "command buffers of both queues");
+    ensure_eq!(fence.value.load(), 2 * TURNS, "value at the end");
+    Ok(())
+}
+
+fn others_run(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let fence = private(&rig, 0)?;
+    let (mut held, mut free) = (rig.kernel_queue(NODE_COMPUTE)?, rig.kernel_queue(NODE_COMPUTE)?);
+    queue_wait(&rig, &held, &fence, 1)?;
+    let value = rig.kernel_submit(&mut held, &[])?;
+    let done = rig.kernel_submit(&mut free, &[])?;
+    wait_until("the other queue", || free.progress.load() >= done)?;
+    case.in_other_process(|system| {
+        let other = Rig::open(system.luid())?;
+        let mut queue = other.kernel_queue(NODE_COMPUTE)?;
+        let done = other.kernel_submit(&mut queue, &[])?;
+        wait_until("the other process", || queue.progress.load() >= done)
+    })?;
+    ensure!(held.progress.load() < value, "the held queue ran");
+    granted(rig.signal(&[fence.handle], &[1]), "signal")?;
+    wait_until("the held queue", || held.progress.load() >= value)
+}
+
+fn destroyed(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let fence = private(&rig, 0)?;
+    let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
+    let event = Event::new()?;
+    granted(rig.wait_with_event(&[fence.handle], &[1], false, Some(event.number())), "wait with an event")?;
+    queue_wait(&rig, &queue, &fence, 1)?;
+    let value = rig.kernel_submit(&mut queue, &[])?;
+    ensure!(queue.progress.load() < value, "the queue is not held");
+    granted(rig.destroy_fence(fence.handle), "destroying the fence")?;
+    event.wait()?;
+    wait_until("the queue", || queue.progress.load() >= value)?;
+    refused(rig.queue_wait(queue.queue, &[(fence.handle, 1)]), BAD_HANDLE, "a wait for a destroyed fence")?;
+    let flags = D3DDDICB_SIGNALFLAGS::new();
+    let status = rig.queue_signal(&[queue.queue], &[(fence.handle, 1)], flags);
+    refused(status, BAD_HANDLE, "a signal of a destroyed fence")?;
+    // One that is destroyed before its signal comes to its turn takes nobody along.
+    let (gate, gone) = (private(&rig, 0)?, private(&rig, 0)?);
+    queue_wait(&rig, &queue, &gate, 1)?;
+    queue_signal(&rig, &queue, &gone, 1)?;
+    let value = rig.kernel_submit(&mut queue, &[])?;
+    granted(rig.destroy_fence(gone.handle), "destroying the fence")?;
+    granted(rig.signal(&[gate.handle], &[1]), "signal")?;
+    wait_until("the queue behind a signal of nothing", || queue.progress.load() >= value)
+}
+
+fn shared(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mine = rig.monitored_fence(1, shared_flags())?;
+    let handle = rig.share(&[mine.handle]).map_err(|status| Failure::new(format!("D3DKMTShareObjects: {status}")))?;
+    let other = case.system.machine().create_process("beside");
+    let theirs = case.process.duplicate_handle(handle.raw(), &other);
+    let theirs = theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?;
+    let theirs = KernelHandle(theirs.addr());
+    let luid = case.system.luid();
+    let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
+    queue_wait(&rig, &queue, &mine, 2)?;
+    let value = rig.kernel_submit(&mut queue, &[])?;
+    let outcome = on_thread(&other, || {
+        let rig = Rig::open(luid)?;
+        let fence = rig.open_monitored(theirs)?;
+        ensure_eq!(fence.value.load(), 1, "value that the other process reads");
+        ensure!(fence.value.address() != mine.value.address(), "both processes have the value at one address");
+        granted(rig.signal(&[fence.handle], &[2]), "signal of the other process")
+    });
+    other.exit();
+    outcome?;
+    wait_until("the queue", || queue.progress.load() >= value)?;
+    ensure_eq!(mine.value.load(), 2, "value after the other process signalled");
+    granted(handle.close(), "closing the kernel handle")
+}
+
+fn refusals(case: &mut Case<'_>) -> Result<(), Failure> {
+    type Type = D3DDDI_SYNCHRONIZATIONOBJECT_TYPE;
+    let rig = case.rig()?;
+    let none = D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new();
+    let before = case.process.handle_count();
+    let unknown = D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::from_bits(1 << 20);
+    for (kind, flags, expected) in [
+        (0, none, STATUS_INVALID_PARAMETER),
+        (8, none, STATUS_INVALID_PARAMETER),
+        (-1, none, STATUS_INVALID_PARAMETER),
+        (Type::D3DDDI_SYNCHRONIZATION_MUTEX.0, none, STATUS_NOT_SUPPORTED),
+        (Type::D3DDDI_FENCE.0, none, STATUS_NOT_SUPPORTED),
+        (Type::D3DDDI_NATIVE_FENCE.0, none, STATUS_NOT_SUPPORTED),
+        (Type::D3DDDI_MONITORED_FENCE.0, unknown, STATUS_INVALID_PARAMETER),
+        (Type::D3DDDI_MONITORED_FENCE.0, none.with_Shared(true), STATUS_INVALID_PARAMETER),
+        (Type::D3DDDI_MONITORED_FENCE.0, none.with_NtSecuritySharing(true), STATUS_INVALID_PARAMETER),
+        (Type::D3DDDI_MONITORED_FENCE.0, none.with_NoGPUAccess(true), STATUS_NOT_SUPPORTED),
+    ] {
+        match rig.create_sync_object(D3DDDI_SYNCHRONIZATIONOBJECT_TYPE(kind), 0, flags) {
+            Ok(_) => return Err(Failure::new(format!("an object of kind {kind} with {flags:?} was created"))),
+            Err(status) => refused(status, &[expected], &format!("an object of kind {kind} with {flags:?}"))?,
+        }
+    }
+    ensure_eq!(case.process.handle_count(), before, "handles after refusals");
+    let fence = private(&rig, 0)?;
+    let pair = [(fence.handle, 1)];
+    let invalid = &[STATUS_INVALID_PARAMETER];
+    let (user, kernel) = (rig.queue(NODE_COMPUTE)?, rig.kernel_queue(NODE_COMPUTE)?);
+    let plain = D3DDDICB_SIGNALFLAGS::new();
+    refused(rig.queue_wait(user.queue, &pair), invalid, "a wait of a user-mode queue")?;
+    refused(rig.queue_signal(&[user.queue], &pair, plain), invalid, "a signal of a user-mode queue")?;
+    refused(rig.queue_wait(kernel.context, &pair), WRONG_KIND, "a wait of a context as a queue")?;
+    refused(rig.context_wait(kernel.queue, &pair), WRONG_KIND, "a wait of a queue as a context")?;
+    refused(rig.queue_wait(kernel.queue, &[]), invalid, "a wait for nothing")?;
+    refused(rig.queue_wait(kernel.queue, &[(fence.handle, 1); 65]), invalid, "a wait for too many")?;
+    refused(rig.queue_wait(kernel.queue, &[(rig.device, 1)]), WRONG_KIND, "a wait for a device")?;
+    refused(rig.queue_signal(&[], &pair, plain), invalid, "a signal of no queue")?;
+    let two = [kernel.queue, kernel.queue];
+    refused(rig.queue_signal(&two, &pair, plain), &[STATUS_NOT_SUPPORTED], "a signal of two queues")?;
+    let event = plain.with_EnqueueCpuEvent(true);
+    refused(rig.queue_signal(&[kernel.queue], &pair, event), &[STATUS_NOT_SUPPORTED], "a signal with an event")?;
+    let progress = [(user.progress_fence, 9)];
+    refused(rig.queue_signal(&[kernel.queue], &progress, plain), invalid, "a signal of a progress fence")?;
+    contexts(&rig, &pair)?;
+    ensure_eq!(fence.value.load(), 0, "value after refusals");
+    Ok(())
+}
+
+/// A context stands for its queue only if that is the only one.
+fn contexts(rig: &Rig, pair: &[(D3DKMT_HANDLE, u64)]) -> Result<(), Failure> {
+    let context = rig.context(NODE_COMPUTE).map_err(|status| Failure::new(format!("a context: {status}")))?;
+    let queue = |what| {
+        let created = rig.hw_queue(context, D3DDDI_CREATEHWQUEUEFLAGS::new());
+        created.map(drop).map_err(|status| Failure::new(format!("{what}: {status}")))
+    };
+    let invalid = &[STATUS_INVALID_PARAMETER];
+    refused(rig.context_wait(context, pair), invalid, "a wait of a context without queues")?;
+    queue("a queue")?;
+    granted(rig.context_wait(context, &[(pair[0].0, 0)]), "a wait of a context with one queue")?;
+    queue("another queue")?;
+    refused(rig.context_wait(context, pair), invalid, "a wait of a context with two queues")?;
+    refused(rig.context_signal(context, pair), invalid, "a signal of a context with two queues")
+}
+
+fn limit(case: &mut Case<'_>) -> Result<(), Failure> {
+    const ENOUGH: usize = 1 << 20;
+    let rig = case.rig()?;
+    let (gate, fence) = (private(&rig, 0)?, private(&rig, 0)?);
+    let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
+    queue_wait(&rig, &queue, &gate, 1)?;
+    let mut taken = 0;
+    let full = loop {
+        let status = rig.queue_wait(queue.queue, &[(gate.handle, 1)]);
+        if !status.is_success() || taken > ENOUGH {
+            break status;
+        }
+        taken += 1;
+    };
+    refused(full, &[STATUS_INSUFFICIENT_RESOURCES], "a wait too many")?;
+    let signal = rig.queue_signal(&[queue.queue], &[(fence.handle, 1)], D3DDDICB_SIGNALFLAGS::new());
+    refused(signal, &[STATUS_INSUFFICIENT_RESOURCES], "a signal too many")?;
+    granted(rig.signal(&[gate.handle], &[1]), "signal")?;
+    wait_until("room in the queue", || rig.queue_wait(queue.queue, &[(gate.handle, 1)]).is_success())?;
+    let value = rig.kernel_submit(&mut queue, &[])?;
+    queue_signal(&rig, &queue, &fence, 2)?;
+    granted(rig.wait(&[fence.handle], &[2], false), "the wait for the last signal")?;
+    ensure!(queue.progress.load() >= value, "the signal came before the work");
+    Ok(())
+}
+
+fn exit(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mine = rig.monitored_fence(0, shared_flags())?;
+    let handle = rig.share(&[mine.handle]).map_err(|status| Failure::new(format!("D3DKMTShareObjects: {status}")))?;
+    let other = case.system.machine().create_process("beside");
+    let theirs = case.process.duplicate_handle(handle.raw(), &other);
+    let theirs = theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?;
+    let theirs = KernelHandle(theirs.addr());
+    let luid = case.system.luid();
+    let outcome = on_thread(&other, || {
+        let rig = Rig::open(luid)?;
+        let fence = rig.open_monitored(theirs)?;
+        let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
+        queue_wait(&rig, &queue, &fence, 5)?;
+        rig.kernel_submit(&mut queue, &[])?;
+        queue_signal(&rig, &queue, &fence, 9)
+    });
+    other.exit();
+    outcome?;
+    ensure_eq!(mine.value.load(), 0, "value after the exit");
+    granted(rig.signal(&[mine.handle], &[5]), "signal")?;
+    ensure_eq!(mine.value.load(), 5, "value after what was waited for");
+    granted(handle.close(), "closing the kernel handle")
+}

@@ -1,0 +1,206 @@
+//! Hardware queues for kernel-mode submission, with the waits and signals that the kernel schedules; monitored fences.
+
+use campanile_hw::packet::{self, Packet};
+use campanile_hw::private::Placement;
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::D3DDDI_CREATEHWQUEUEFLAGS;
+use wddm_ddi::kmt::*;
+use wddm_ddi::types::*;
+
+use super::{KernelHandle, Memory, RawFence, Rig, View, wait_until};
+use crate::hlk::Failure;
+use crate::hlk::case::granted;
+use crate::hlk::kmt::Word;
+
+/// Command memory of one submission.
+const COMMANDS_SIZE: u64 = 512;
+/// Submissions that command memory has room for.
+const SLOTS: u64 = 128;
+
+/// A hardware queue for kernel-mode submission.
+pub(in crate::hlk) struct KernelQueue {
+    pub(in crate::hlk) context: D3DKMT_HANDLE,
+    pub(in crate::hlk) queue: D3DKMT_HANDLE,
+    pub(in crate::hlk) progress: Word,
+    commands: Memory,
+    view: View,
+    submitted: u64,
+}
+
+/// A list of fences with one value each, for the length of a call.
+struct Lists {
+    fences: Vec<D3DKMT_HANDLE>,
+    values: Vec<u64>,
+}
+
+impl Lists {
+    fn new(fences: &[(D3DKMT_HANDLE, u64)]) -> Self {
+        let (fences, values) = fences.iter().copied().unzip();
+        Self { fences, values }
+    }
+}
+
+/// Calls a thunk that is not in the table.
+fn call<T>(thunk: unsafe extern "win64" fn(*mut T) -> NTSTATUS, arguments: &mut T) -> NTSTATUS {
+    // SAFETY: a valid structure of the thunk's type; the thunk checks every pointer inside it.
+    unsafe { thunk(arguments) }
+}
+
+impl Rig {
+    /// A queue on `node` for kernel-mode submission.
+    pub(in crate::hlk) fn kernel_queue(&self, node: u32) -> Result<KernelQueue, Failure> {
+        let text = |what: &'static str| move |status: NTSTATUS| Failure::new(format!("{what}: {status}"));
+        let context = self.context(node).map_err(text("D3DKMTCreateHwContext"))?;
+        let created = self.hw_queue(context, D3DDDI_CREATEHWQUEUEFLAGS::new()).map_err(text("D3DKMTCreateHwQueue"))?;
+        let commands = self.memory(SLOTS * COMMANDS_SIZE, Placement::System)?;
+        Ok(KernelQueue {
+            context,
+            queue: created.hHwQueue,
+            progress: Word::new(created.HwQueueProgressFenceCPUVirtualAddress, "the progress fence")?,
+            commands,
+            view: self.view(commands)?,
+            submitted: 0,
+        })
+    }
+
+    /// Submits packets through the kernel; the progress value that marks their end.
+    pub(in crate::hlk) fn kernel_submit(&self, queue: &mut KernelQueue, packets: &[Packet]) -> Result<u64, Failure> {
+        let value = queue.submitted + 1;
+        let mut bytes = Vec::new();
+        for packet in packets.iter().chain([&Packet::Progress(packet::Progress { value })]) {
+            bytes.extend_from_slice(&packet.encode()[..packet.size()]);
+        }
+        ensure!(bytes.len() as u64 <= COMMANDS_SIZE, "the case's command buffer is too long");
+        wait_until("room for commands", || queue.progress.load() + SLOTS > queue.submitted)?;
+        let offset = queue.submitted % SLOTS * COMMANDS_SIZE;
+        queue.view.write(offset, &bytes);
+        let mut arguments = D3DKMT_SUBMITCOMMANDTOHWQUEUE::zeroed();
+        arguments.hHwQueue = queue.queue;
+        arguments.HwQueueProgressFenceId = value;
+        arguments.CommandBuffer = queue.commands.address + offset;
+        arguments.CommandLength = bytes.len() as u32;
+        let status = self.kmt.call(self.kmt.table().D3DKMTSubmitCommandToHwQueue, &mut arguments);
+        granted(status, "D3DKMTSubmitCommandToHwQueue")?;
+        queue.submitted = value;
+        Ok(value)
+    }
+
+    /// Lets what is submitted to the queue next wait for fences.
+    pub(in crate::hlk) fn queue_wait(&self, queue: D3DKMT_HANDLE, fences: &[(D3DKMT_HANDLE, u64)]) -> NTSTATUS {
+        let mut lists = Lists::new(fences);
+        let mut arguments = D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE::zeroed();
+        arguments.hHwQueue = queue;
+        arguments.ObjectCount = fences.len() as u32;
+        arguments.ObjectHandleArray = lists.fences.as_mut_ptr();
+        arguments.FenceValueArray = lists.values.as_mut_ptr();
+        call(dxgkrnl::D3DKMTSubmitWaitForSyncObjectsToHwQueue, &mut arguments)
+    }
+
+    /// Signals fences when what was submitted to the queue is done.
+    pub(in crate::hlk) fn queue_signal(
+        &self,
+        queues: &[D3DKMT_HANDLE],
+        fences: &[(D3DKMT_HANDLE, u64)],
+        flags: D3DDDICB_SIGNALFLAGS,
+    ) -> NTSTATUS {
+        let (mut lists, mut queues) = (Lists::new(fences), queues.to_vec());
+        let mut arguments = D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE::zeroed();
+        arguments.Flags = flags;
+        arguments.BroadcastHwQueueCount = queues.len() as u32;
+        arguments.BroadcastHwQueueArray = queues.as_mut_ptr();
+        arguments.ObjectCount = fences.len() as u32;
+        arguments.ObjectHandleArray = lists.fences.as_mut_ptr();
+        arguments.FenceValueArray = lists.values.as_mut_ptr();
+        call(dxgkrnl::D3DKMTSubmitSignalSyncObjectsToHwQueue, &mut arguments)
+    }
+
+    /// Lets what is submitted to the context next wait for fences.
+    pub(in crate::hlk) fn context_wait(&self, context: D3DKMT_HANDLE, fences: &[(D3DKMT_HANDLE, u64)]) -> NTSTATUS {
+        let mut lists = Lists::new(fences);
+        let mut arguments = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU::zeroed();
+        arguments.hContext = context;
+        arguments.ObjectCount = fences.len() as u32;
+        arguments.ObjectHandleArray = lists.fences.as_mut_ptr();
+        arguments.u.MonitoredFenceValueArray = lists.values.as_mut_ptr();
+        call(dxgkrnl::D3DKMTWaitForSynchronizationObjectFromGpu, &mut arguments)
+    }
+
+    /// Signals fences when what was submitted to the context is done.
+    pub(in crate::hlk) fn context_signal(&self, context: D3DKMT_HANDLE, fences: &[(D3DKMT_HANDLE, u64)]) -> NTSTATUS {
+        let mut lists = Lists::new(fences);
+        let mut arguments = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU::zeroed();
+        arguments.hContext = context;
+        arguments.ObjectCount = fences.len() as u32;
+        arguments.ObjectHandleArray = lists.fences.as_mut_ptr();
+        arguments.u.MonitoredFenceValueArray = lists.values.as_mut_ptr();
+        call(dxgkrnl::D3DKMTSignalSynchronizationObjectFromGpu, &mut arguments)
+    }
+
+    /// As [`Rig::context_signal`], with flags and a list of contexts.
+    pub(in crate::hlk) fn context_signal2(
+        &self,
+        contexts: &[D3DKMT_HANDLE],
+        fences: &[(D3DKMT_HANDLE, u64)],
+        flags: D3DDDICB_SIGNALFLAGS,
+    ) -> NTSTATUS {
+        let (mut lists, mut contexts) = (Lists::new(fences), contexts.to_vec());
+        let mut arguments = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2::zeroed();
+        arguments.Flags = flags;
+        arguments.BroadcastContextCount = contexts.len() as u32;
+        arguments.BroadcastContextArray = contexts.as_mut_ptr();
+        arguments.ObjectCount = fences.len() as u32;
+        arguments.ObjectHandleArray = lists.fences.as_mut_ptr();
+        arguments.u.MonitoredFenceValueArray = lists.values.as_mut_ptr();
+        call(dxgkrnl::D3DKMTSignalSynchronizationObjectFromGpu2, &mut arguments)
+    }
+
+    /// Creates a synchronization object of this kind; what the thunk returned.
+    pub(in crate::hlk) fn create_sync_object(
+        &self,
+        kind: D3DDDI_SYNCHRONIZATIONOBJECT_TYPE,
+        initial: u64,
+        flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
+    ) -> Result<RawFence, NTSTATUS> {
+        let mut arguments = D3DKMT_CREATESYNCHRONIZATIONOBJECT2::zeroed();
+        arguments.hDevice = self.device;
+        arguments.Info.Type = kind;
+        arguments.Info.Flags = flags;
+        let mut fence = D3DDDI_SYNCHRONIZATIONOBJECTINFO2_MonitoredFence::zeroed();
+        (fence.InitialFenceValue, fence.EngineAffinity) = (initial, 1);
+        arguments.Info.u.MonitoredFence = fence;
+        call(dxgkrnl::D3DKMTCreateSynchronizationObject2, &mut arguments).ok()?;
+        // SAFETY: every arm of the union is plain numbers.
+        let made = unsafe { arguments.Info.u.MonitoredFence };
+        let value = Word::new(made.FenceValueCPUVirtualAddress, "the fence's value").map_err(|_| NTSTATUS(-1))?;
+        let (handle, current) = (arguments.hSyncObject, made.FenceValueGPUVirtualAddress);
+        Ok(RawFence { handle, value, current, monitored: 0 })
+    }
+
+    /// Creates a monitored fence.
+    pub(in crate::hlk) fn monitored_fence(
+        &self,
+        initial: u64,
+        flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
+    ) -> Result<RawFence, Failure> {
+        self.create_sync_object(D3DDDI_SYNCHRONIZATIONOBJECT_TYPE::D3DDDI_MONITORED_FENCE, initial, flags)
+            .map_err(|status| Failure::new(format!("D3DKMTCreateSynchronizationObject2: {status}")))
+    }
+
+    /// Opens a fence as a monitored one; what the thunk returned.
+    pub(in crate::hlk) fn try_open_monitored(&self, handle: KernelHandle) -> Result<RawFence, NTSTATUS> {
+        let mut arguments = D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2::zeroed();
+        (arguments.hNtHandle, arguments.hDevice) = (handle.raw(), self.device);
+        call(dxgkrnl::D3DKMTOpenSyncObjectFromNtHandle2, &mut arguments).ok()?;
+        // SAFETY: every arm of the union is plain numbers.
+        let opened = unsafe { arguments.u.MonitoredFence };
+        let value = Word::new(opened.FenceValueCPUVirtualAddress, "the fence's value").map_err(|_| NTSTATUS(-1))?;
+        let (handle, current) = (arguments.hSyncObject, opened.FenceValueGPUVirtualAddress);
+        Ok(RawFence { handle, value, current, monitored: 0 })
+    }
+
+    /// Opens a fence as a monitored one.
+    pub(in crate::hlk) fn open_monitored(&self, handle: KernelHandle) -> Result<RawFence, Failure> {
+        self.try_open_monitored(handle)
+            .map_err(|status| Failure::new(format!("D3DKMTOpenSyncObjectFromNtHandle2: {status}")))
+    }
+}
