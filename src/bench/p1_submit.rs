@@ -5,17 +5,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use campanile_hw::packet;
 use campanile_hw::queue::RingEntry;
 
+use io_uring::{IoUring, opcode};
+
 use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::{self, Clock, Latencies};
 use crate::setup::System;
-use crate::user::{self, Adapter, Device, Node, Queue, QueueOptions};
+use crate::user::{self, Adapter, Device, Node, Queue, QueueOptions, SubmissionModel};
 
 /// The row.
 pub(super) const ROW: Row = Row {
     id: "P1",
     what: "user-mode submission of one command buffer",
     unit: "ns",
-    peers: &["null system call (getppid)", "bare packet + store in ordinary memory"],
+    peers: &[
+        "null system call (getppid)",
+        "bare packet + store in ordinary memory",
+        "the same work by SubmitCommandToHwQueue, with a null system call for the way into a kernel",
+        "io_uring: one NOP submitted and completed",
+    ],
     aim: "submit <= 30 ns and <= 1/4 of a null system call",
     met: |ours, ratio| ours.p50 <= 30.0 && ratio.p50 <= 0.25,
     prepare: |system, effort| Ok(Box::new(Submit::new(system, effort)?)),
@@ -29,7 +36,11 @@ const RING_ENTRIES: u32 = 1024;
 
 struct Submit {
     queue: Queue,
+    /// A queue that the kernel submits to.
+    kernel: Queue,
     floor: Floor,
+    /// `None` where the host allows none.
+    uring: Option<IoUring>,
     samples: usize,
     clock: Clock,
 }
@@ -40,7 +51,12 @@ impl Submit {
         let device = Device::new(&adapter)?;
         let options = QueueOptions { ring_entries: RING_ENTRIES, ..QueueOptions::default() };
         let queue = Queue::new(&device, Node::Compute, options)?;
-        Ok(Self { queue, floor: Floor::new(), samples: effort.samples, clock: Clock::get() })
+        let kernel = QueueOptions { model: Some(SubmissionModel::Kernel), ..options };
+        let kernel = Queue::new(&device, Node::Compute, kernel)?;
+        let uring = IoUring::new(8).inspect_err(|error| {
+            eprintln!("campanile: THE PEER io_uring IS ABSENT, this host does not allow it: {error}");
+        });
+        Ok(Self { queue, kernel, uring: uring.ok(), floor: Floor::new(), samples: effort.samples, clock: Clock::get() })
     }
 
     /// Times one batch of `work`, for each of its parts.
@@ -50,6 +66,40 @@ impl Submit {
             work(self)?;
         }
         Ok(self.clock.nanoseconds(started, clock::now()) / BATCH as f64)
+    }
+
+    /// Submissions that go through the operating-system side, each with the entry into a kernel that it does not cost here.
+    fn by_the_kernel(&mut self) -> Result<Latencies, BenchError> {
+        let mut latencies = Latencies::new();
+        // A tenth of the samples takes as long.
+        while latencies.len() < self.samples as u64 / 10 {
+            latencies.record(self.batch(|this| {
+                null_system_call();
+                this.kernel.submit(|commands| commands.nop()).map(drop)
+            })?);
+            let last = self.kernel.last_submitted()?;
+            self.kernel.wait_progress(last)?;
+        }
+        Ok(latencies)
+    }
+
+    /// The host kernel's own ring: a request that does nothing, handed over and reaped by one system call. Empty where there is none.
+    fn by_io_uring(&mut self) -> Result<Latencies, BenchError> {
+        let mut latencies = Latencies::new();
+        let Some(uring) = &mut self.uring else { return Ok(latencies) };
+        for _ in 0..self.samples / 10 {
+            let started = clock::now();
+            for _ in 0..BATCH {
+                let request = opcode::Nop::new().build();
+                // SAFETY: the request refers to no memory.
+                let pushed = unsafe { uring.submission().push(&request) };
+                pushed.map_err(|full| BenchError::Host(std::io::Error::other(full)))?;
+                uring.submit_and_wait(1).map_err(BenchError::Host)?;
+                uring.completion().for_each(drop);
+            }
+            latencies.record(self.clock.nanoseconds(started, clock::now()) / BATCH as f64);
+        }
+        Ok(latencies)
     }
 
     /// Lets the GPU catch up; also wakes an engine that fell asleep during the peers' turns.
@@ -73,6 +123,11 @@ impl Measurement for Submit {
 
     fn peer(&mut self, index: usize) -> Result<Latencies, BenchError> {
         let mut latencies = Latencies::new();
+        match index {
+            2 => return self.by_the_kernel(),
+            3 => return self.by_io_uring(),
+            _ => {}
+        }
         for _ in 0..self.samples {
             latencies.record(self.batch(|this| {
                 match index {

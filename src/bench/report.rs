@@ -145,6 +145,11 @@ impl RowReport {
             format!("{:.3} ({:.3} to {:.3})", self.ratio.p50, self.ratio.low, self.ratio.high),
         ]];
         for peer in &self.peers {
+            // Nothing that was measured takes no time at all.
+            if peer.p50 == 0.0 && peer.p99 == 0.0 {
+                lines.push(vec![format!("    beside: {}: ABSENT ON THIS HOST", peer.name)]);
+                continue;
+            }
             lines.push(vec![
                 format!("    beside: {}", peer.name),
                 number(peer.p50),
