@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind as UsageKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::setup::{DriverChoice, PoolChoice, SetupError, VariantOptions};
+use crate::setup::{DriverChoice, FenceStorage, MachineOptions, PoolChoice, SetupError, VariantOptions};
 use crate::{bench, hlk, run, timeline};
 
 /// Exit code: everything done.
@@ -140,10 +140,19 @@ struct MachineArguments {
     ///
     /// Keys: vram=SIZE and window=SIZE (bytes, or with K, M, G), doorbells=N, queues=N, global-doorbell, delayed-log-writes
     /// (fence log entries reach memory only when they are flushed), optimised-fence-interrupt (interrupts name the queue that
-    /// signalled), idle=TIME (until an engine without work may sleep, such as 500ms, or never). Sizes and counts that the GPU
-    /// cannot have are refused.
+    /// signalled), system-process-fences (the scheduler reaches fences through the paging process), idle=TIME (until an engine
+    /// without work may sleep, such as 500ms, or never). Sizes and counts that the GPU cannot have are refused.
     #[arg(long, value_name = "VARIANT", default_value = "default", verbatim_doc_comment)]
     device_variant: VariantOptions,
+    /// Where values of native fences lie: `system` memory, or as far as they can in the GPU's `local` memory.
+    #[arg(long, value_name = "WHERE", value_enum, default_value_t)]
+    fence_storage: FenceStorage,
+}
+
+impl From<MachineArguments> for MachineOptions {
+    fn from(arguments: MachineArguments) -> Self {
+        Self { variant: arguments.device_variant, fences: arguments.fence_storage }
+    }
 }
 
 /// Writes text and a line end to standard output. A reader that went away is not an error: it has seen what it wanted.
@@ -187,17 +196,17 @@ pub fn main() -> ExitCode {
             json: arguments.json,
             progress: !arguments.no_progress,
             trace: arguments.trace,
-            variant: arguments.machine.device_variant.in_use(),
+            machine: MachineOptions::from(arguments.machine).in_use(),
         }),
         Command::Bench(arguments) => bench::command(&bench::Options {
             json: arguments.json,
             quick: arguments.quick,
             filter: arguments.filter,
-            variant: arguments.machine.device_variant.in_use(),
+            machine: MachineOptions::from(arguments.machine).in_use(),
         }),
         Command::Hlk(arguments) => {
             let (list, filter, json) = (arguments.list, arguments.filter, arguments.json);
-            hlk::command(&hlk::Options { list, filter, json, variant: arguments.machine.device_variant })
+            hlk::command(&hlk::Options { list, filter, json, machine: arguments.machine.into() })
         }
         Command::Timeline(arguments) => timeline::command(&timeline::Options {
             source: match (arguments.trace, arguments.synthetic) {

@@ -34,11 +34,26 @@ impl Cmp {
 
     /// Runs a command and returns its result; effects are complete when this returns.
     pub(crate) fn run(&self, irql: &impl UpToDispatch, command: Command, args: [u64; 3]) -> Result<u64, CommandError> {
+        self.run_with(irql, command, &args)
+    }
+
+    /// As [`Cmp::run`], for commands with more arguments.
+    pub(crate) fn run_long(
+        &self,
+        irql: &impl UpToDispatch,
+        command: Command,
+        args: [u64; 5],
+    ) -> Result<u64, CommandError> {
+        self.run_with(irql, command, &args)
+    }
+
+    fn run_with(&self, irql: &impl UpToDispatch, command: Command, args: &[u64]) -> Result<u64, CommandError> {
+        const ARGUMENTS: [u64; 5] =
+            [registers::CMP_ARG0, registers::CMP_ARG1, registers::CMP_ARG2, registers::CMP_ARG3, registers::CMP_ARG4];
         let _held = self.lock.lock(irql);
-        let [arg0, arg1, arg2] = args;
-        self.registers.write64(registers::CMP_ARG0, arg0);
-        self.registers.write64(registers::CMP_ARG1, arg1);
-        self.registers.write64(registers::CMP_ARG2, arg2);
+        for (register, value) in ARGUMENTS.into_iter().zip(args) {
+            self.registers.write64(register, *value);
+        }
         self.registers.write32(registers::CMP_COMMAND, command as u32);
         match CommandStatus::from_number(self.registers.read32(registers::CMP_STATUS)) {
             Some(CommandStatus::Done) => Ok(self.registers.read64(registers::CMP_RESULT)),

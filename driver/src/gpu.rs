@@ -16,6 +16,7 @@ use crate::cmp::Cmp;
 use crate::dxgk::{ContiguousMemory, Dxgk};
 use crate::feature;
 use crate::fence::index::FenceIndex;
+use crate::fence::system::MapLock;
 use crate::interrupt::{self, EVENT_ENTRIES, EVENT_RING_SIZE, EventRing};
 use crate::irql::{Device, Passive, UpToDispatch};
 use crate::lock::{PushLock, SpinLock};
@@ -55,6 +56,8 @@ pub(crate) struct Gpu {
     pub(crate) queues: QueueMap,
     pub(crate) doorbells: Doorbells,
     pub(crate) fences: FenceIndex,
+    /// Guards the scheduler's table of fences.
+    pub(crate) fence_map: MapLock,
     pub(crate) events: EventRing,
     pub(crate) aperture: Aperture,
     pub(crate) host_aperture: HostAperture,
@@ -154,6 +157,7 @@ impl Gpu {
         registers.write32(registers::QUEUE_TABLE_COUNT, self.layout.queues);
         registers.write64(registers::EVENT_RING_BASE, self.events.address);
         registers.write32(registers::EVENT_RING_ENTRIES, EVENT_ENTRIES);
+        self.write_paging_root();
         // The interrupt routine finds everything in place from the first message on.
         self.running.store(true, Ordering::Release);
         registers.write32(registers::CONTROL, Control::new().with_run(true).into_bits());
@@ -247,6 +251,19 @@ impl Gpu {
 
     pub(crate) fn set_system_root(&self, root: Location) {
         self.system_root.store(root.into_bits(), Ordering::Release);
+        self.write_paging_root();
+    }
+
+    /// Whether the scheduler reaches fences through the paging process.
+    pub(crate) fn maps_fences(&self) -> bool {
+        self.claims.native_fence && self.hardware.caps.system_process_fences()
+    }
+
+    /// Tells the scheduler where the paging process is, if it wants to know and that is known.
+    fn write_paging_root(&self) {
+        if let Some(root) = self.system_root().filter(|_| self.maps_fences()) {
+            self.registers.write64(registers::PAGING_ROOT, root.into_bits());
+        }
     }
 }
 
@@ -336,6 +353,7 @@ impl Undo<'_> {
             queues,
             doorbells: parts.doorbells,
             fences,
+            fence_map: MapLock::new(()),
             events: EventRing::new(events),
             aperture,
             host_aperture,

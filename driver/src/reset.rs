@@ -8,6 +8,7 @@ use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_UNSUCCESSFUL};
 
 use crate::adapter::Adapter;
 use crate::cmp::CommandError;
+use crate::fence::system;
 use crate::gpu::Gpu;
 use crate::interrupt::{self, report};
 use crate::irql::{Device, Passive};
@@ -135,8 +136,10 @@ pub(crate) fn reset_adapter(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
 }
 
 /// DxgkDdiRestartFromTimeout.
-pub(crate) fn restart_adapter(irql: &Passive, gpu: &Gpu) -> Result<(), NTSTATUS> {
-    gpu.run(irql)
+pub(crate) fn restart_adapter(irql: &Passive, adapter: &Adapter, gpu: &Gpu) -> Result<(), NTSTATUS> {
+    gpu.run(irql)?;
+    system::restore(irql, adapter, gpu);
+    Ok(())
 }
 
 /// First words of the debug information.

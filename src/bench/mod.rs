@@ -17,7 +17,7 @@ use std::fmt;
 
 use crate::cli::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK, exit_code, print};
 use crate::clock::Latencies;
-use crate::setup::{Drivers, SetupError, System, SystemOptions, VariantOptions};
+use crate::setup::{Drivers, MachineOptions, SetupError, System};
 use crate::user;
 pub use report::{Figures, PeerReport, Ratio, Report, RowReport};
 
@@ -31,7 +31,7 @@ pub struct Options {
     /// Take only rows whose id or description contains this.
     pub filter: Option<String>,
     /// The GPU to build.
-    pub variant: VariantOptions,
+    pub machine: MachineOptions,
 }
 
 /// How much of everything a row measures.
@@ -178,7 +178,7 @@ pub fn measure(options: &Options, rows: &[&'static Row]) -> Result<Report, Bench
     let effort = Effort::of(options.quick);
     let mut reports = Vec::with_capacity(rows.len());
     for row in rows {
-        let system = System::boot(&SystemOptions { variant: options.variant.0.clone(), ..SystemOptions::default() })?;
+        let system = System::boot(&options.machine.system())?;
         let process = system.machine().create_process("campanile bench");
         let measured = {
             let _attached = process.attach();

@@ -3,13 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use campanile_device::Variant;
 use dxgkrnl::Process;
 use wddm_ddi::status::NTSTATUS;
 
 use super::kmt::Kmt;
 use super::rig::Rig;
-use crate::setup::{SetupError, System, SystemOptions};
+use crate::setup::{MachineOptions, SetupError, System, SystemOptions};
 use crate::user::{self, Adapter, Device};
 
 /// One conformance case.
@@ -47,16 +46,16 @@ pub enum Boot {
 }
 
 impl Boot {
-    /// What to boot where the GPU is `variant` unless the case has its own.
-    pub(super) fn options(self, variant: &Variant) -> SystemOptions {
+    /// What to boot where the machine is `machine` unless the case has its own.
+    pub(super) fn options(self, machine: &MachineOptions) -> SystemOptions {
         match self {
-            Self::Shared | Self::Fresh => SystemOptions { variant: variant.clone(), ..SystemOptions::default() },
+            Self::Shared | Self::Fresh => machine.system(),
             Self::With(options) => options(),
         }
     }
 
-    /// Whether the case runs on whichever variant of the GPU it is given.
-    pub fn takes_any_variant(self) -> bool {
+    /// Whether the case runs on whichever machine it is given.
+    pub fn takes_any_machine(self) -> bool {
         !matches!(self, Self::With(_))
     }
 }

@@ -32,7 +32,7 @@ cases! { "FenceBatches";
     "FenceBatches.DeviceErrorSignalsItsFences" on Boot::Shared, "dxgkddiupdatecurrentvaluesfromcpu":
         "When a device is in error its fences are signalled for good, so that nobody waits for what never comes."
         => error_signals;
-    "FenceBatches.TypesWithoutStorageAreRefused" on Boot::Shared, "d3dddi_nativefence_type":
+    "FenceBatches.TypesWithoutStorageAreRefused" on Boot::With(SystemOptions::default), "d3dddi_nativefence_type":
         "A fence type whose storage the system does not support is refused as not supported, and the device works on."
         => types_refused;
 }

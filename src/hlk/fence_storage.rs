@@ -19,7 +19,7 @@ use super::rig::{KernelHandle, RawQueue, Rig, copy, fill, shared_flags, user_mod
 use crate::setup::{System, SystemOptions};
 
 cases! { "FenceStorage";
-    "FenceStorage.ValuesLieInSystemMemoryUnlessTheSystemSaysMore" on Boot::Fresh, "native-gpu-fence-objects":
+    "FenceStorage.ValuesLieInSystemMemoryUnlessTheSystemSaysMore" on Boot::With(SystemOptions::default), "native-gpu-fence-objects":
         "Without the system's capability for optimised fences, both values of a fence of the default type lie in system memory."
         => in_system_memory;
     "FenceStorage.OptimizedMonitoredValueLiesInLocalMemory" on Boot::With(optimized), "native-gpu-fence-objects":
@@ -655,7 +655,7 @@ impl KernelQueue {
     }
 }
 
-fn both_kinds_of_progress(case: &mut Case<'_>) -> Result<(), Failure> {
+pub(super) fn both_kinds_of_progress(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let context = rig.context(NODE_COMPUTE).map_err(|status| Failure::new(format!("context: {status}")))?;
     let (native, monitored) = (KernelQueue::new(&rig, context, true)?, KernelQueue::new(&rig, context, false)?);

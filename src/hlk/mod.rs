@@ -32,6 +32,7 @@ mod fence_optimised;
 mod fence_rights;
 mod fence_sharing;
 mod fence_storage;
+mod fence_system_process;
 mod fence_waits;
 mod gpu_address;
 mod hostile;
@@ -46,7 +47,7 @@ mod submission;
 mod suspension;
 
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_OK, exit_code, print};
-use crate::setup::{self, Drivers, VariantOptions};
+use crate::setup::{self, Drivers, MachineOptions};
 pub use case::{Boot, Case, CaseInfo, Failure};
 pub use report::{CaseReport, Report, Status};
 pub(crate) use rig::ShuffledMemory;
@@ -61,8 +62,8 @@ pub struct Options {
     pub filter: Option<String>,
     /// Print JSON.
     pub json: bool,
-    /// The GPU of the cases that do not bring their own.
-    pub variant: VariantOptions,
+    /// The machine of the cases that do not bring their own.
+    pub machine: MachineOptions,
 }
 
 const TABLES: &[&[CaseInfo]] = &[
@@ -94,6 +95,7 @@ const TABLES: &[&[CaseInfo]] = &[
     fence_optimised::CASES,
     fence_features::CASES,
     fence_storage::CASES,
+    fence_system_process::CASES,
     fault::CASES,
     hostile::CASES,
     lifecycle::CASES,
@@ -125,7 +127,7 @@ pub fn command(options: &Options) -> u8 {
     }
     let mut done = Report { drivers: Drivers::selected(), ..Report::default() };
     for case in selected {
-        let outcome = run(case, &options.variant.0);
+        let outcome = run(case, &options.machine);
         if !options.json {
             print(&outcome.line());
         }

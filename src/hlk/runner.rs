@@ -5,36 +5,34 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use campanile_device::Variant;
-
 use super::case::{Boot, Case, CaseInfo, Failure};
 use super::report::{CaseReport, Status};
-use crate::setup::{SetupError, System};
+use crate::setup::{MachineOptions, SetupError, System};
 
 /// A case takes milliseconds, the longest a few seconds; this is for those that hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Systems for the cases that take one over from each other: as many as such cases ever ran at a time. A case owns its system
 /// while it runs; one that fails or hangs does not give it back.
-static SHARED: Mutex<Vec<(Variant, System)>> = Mutex::new(Vec::new());
+static SHARED: Mutex<Vec<(MachineOptions, System)>> = Mutex::new(Vec::new());
 
-fn shared() -> MutexGuard<'static, Vec<(Variant, System)>> {
+fn shared() -> MutexGuard<'static, Vec<(MachineOptions, System)>> {
     SHARED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn take_shared(variant: &Variant) -> Option<System> {
+fn take_shared(machine: &MachineOptions) -> Option<System> {
     let mut systems = shared();
-    let found = systems.iter().position(|(its, _)| its == variant)?;
+    let found = systems.iter().position(|(its, _)| its == machine)?;
     Some(systems.swap_remove(found).1)
 }
 
-/// Runs a case to its end, on `variant` unless it brings its own. Panics and cases that never end are failures.
-pub fn run(case: &'static CaseInfo, variant: &Variant) -> CaseReport {
+/// Runs a case to its end, on `machine` unless it brings its own. Panics and cases that never end are failures.
+pub fn run(case: &'static CaseInfo, machine: &MachineOptions) -> CaseReport {
     let started = Instant::now();
     let (sender, receiver) = mpsc::channel();
-    let variant = variant.clone();
+    let machine = machine.clone();
     let thread = std::thread::Builder::new().name("case".to_owned()).spawn(move || {
-        let _ = sender.send(guarded(case, &variant));
+        let _ = sender.send(guarded(case, &machine));
     });
     let outcome = match thread {
         Err(error) => Err(Failure::new(format!("host: no thread for the case: {error}"))),
@@ -64,23 +62,23 @@ pub fn release_shared() -> Result<(), SetupError> {
     systems.into_iter().map(|(_, system)| system.shutdown()).fold(Ok(()), Result::and)
 }
 
-fn guarded(case: &CaseInfo, variant: &Variant) -> Result<(), Failure> {
-    catch_unwind(AssertUnwindSafe(|| boot_and_run(case, variant))).unwrap_or_else(|panic| {
+fn guarded(case: &CaseInfo, machine: &MachineOptions) -> Result<(), Failure> {
+    catch_unwind(AssertUnwindSafe(|| boot_and_run(case, machine))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
         Err(Failure::new(format!("panicked: {text}")))
     })
 }
 
-fn boot_and_run(case: &CaseInfo, variant: &Variant) -> Result<(), Failure> {
-    let options = case.boot.options(variant);
+fn boot_and_run(case: &CaseInfo, machine: &MachineOptions) -> Result<(), Failure> {
+    let options = case.boot.options(machine);
     if let Boot::Shared = case.boot {
-        let mut system = match take_shared(variant) {
+        let mut system = match take_shared(machine) {
             Some(system) => system,
             None => System::boot(&options)?,
         };
         in_process(case, &mut system)?;
-        shared().push((options.variant, system));
+        shared().push((machine.clone(), system));
         return Ok(());
     }
     let mut system = System::boot(&options)?;

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK, exit_code, print};
 use crate::clock::{self, Clock};
-use crate::setup::{Drivers, SetupError, System, SystemOptions, VariantOptions};
+use crate::setup::{Drivers, MachineOptions, SetupError, System};
 use crate::trace::{Trace, perfetto};
 use crate::user::{self, Adapter};
 use pipeline::{Finished, Pipeline};
@@ -37,7 +37,7 @@ pub struct Options {
     /// Where to write a Perfetto trace, if anywhere.
     pub trace: Option<PathBuf>,
     /// The GPU to build.
-    pub variant: VariantOptions,
+    pub machine: MachineOptions,
 }
 
 /// Why a whole run ended early.
@@ -149,7 +149,7 @@ fn refuse_trace(options: &Options, error: &io::Error) -> u8 {
 /// The machine or the driver failed as a whole. Files that cannot be read and bytes that come back wrong are part of the outcome.
 pub fn stream(options: &Options) -> Result<Outcome, RunError> {
     let files = if options.files.is_empty() { default_files() } else { options.files.clone() };
-    let system = System::boot(&SystemOptions { variant: options.variant.0.clone(), ..SystemOptions::default() })?;
+    let system = System::boot(&options.machine.system())?;
     let process = system.machine().create_process("campanile run");
     let tracing = options.trace.as_ref().map(|_| Tracing::start(&system, &process, "campanile run")).transpose()?;
     let outcome = {

@@ -3,6 +3,7 @@
 mod direct_bus;
 mod driver;
 pub mod image_file;
+mod machine;
 mod special_pool;
 mod variant;
 
@@ -19,6 +20,7 @@ use crate::user;
 pub use direct_bus::DirectBus;
 pub(crate) use driver::with_pdb;
 pub use driver::{DRIVER_VARIABLE, DriverChoice, Drivers, shipped};
+pub use machine::{FenceStorage, MachineOptions};
 pub use special_pool::{POOL_VARIABLE, PoolChoice};
 pub use variant::VariantOptions;
 

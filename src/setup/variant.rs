@@ -10,7 +10,7 @@ pub struct VariantOptions(pub Variant);
 
 /// Keys that [`VariantOptions`] understands.
 const KEYS: &str = "vram=SIZE, window=SIZE, host-aperture=SIZE, doorbells=N, queues=N, global-doorbell, delayed-log-writes, \
-                    optimised-fence-interrupt, idle=TIME, no-native-fence";
+                    optimised-fence-interrupt, idle=TIME, no-native-fence, system-process-fences";
 
 impl FromStr for VariantOptions {
     type Err = String;
@@ -31,11 +31,16 @@ impl FromStr for VariantOptions {
                 ("delayed-log-writes", None) => variant.delayed_log_writes = true,
                 ("optimised-fence-interrupt", None) => variant.optimised_fence_interrupt = true,
                 ("no-native-fence", None) => variant.native_fence = false,
+                ("system-process-fences", None) => variant.system_process_fences = true,
                 ("vram" | "window" | "host-aperture" | "doorbells" | "queues" | "idle", None) => {
                     return Err(format!("`{key}` needs a value"));
                 }
                 (
-                    "global-doorbell" | "delayed-log-writes" | "optimised-fence-interrupt" | "no-native-fence",
+                    "global-doorbell"
+                    | "delayed-log-writes"
+                    | "optimised-fence-interrupt"
+                    | "no-native-fence"
+                    | "system-process-fences",
                     Some(_),
                 ) => {
                     return Err(format!("`{key}` takes no value"));
@@ -159,6 +164,7 @@ mod tests {
             ("window=64M,host-aperture=64M", "host aperture"),
             ("speed=9", "unknown key"),
             ("global-doorbell=1", "no value"),
+            ("system-process-fences=1", "no value"),
             ("delayed-log-writes=1", "no value"),
             ("optimised-fence-interrupt=1", "no value"),
             ("idle=5", "time"),

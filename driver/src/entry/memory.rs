@@ -1,6 +1,6 @@
 //! Processes, devices, allocations, paging.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::AtomicU64;
 
 use campanile_hw::page_table::TABLE_SIZE;
 use wddm_ddi::km::*;
@@ -12,6 +12,7 @@ use wddm_ddi::types::*;
 
 use super::{arguments, inputs, no_memory_or, on_adapter, on_gpu, on_object, only, take_object};
 use crate::adapter::{Process, Refusal};
+use crate::fence::system;
 use crate::handle::{Handle, object};
 use crate::irql::Passive;
 use crate::memory::{allocation, paging};
@@ -116,9 +117,7 @@ pub(crate) unsafe extern "win64" fn set_root_page_table(adapter: HANDLE, args: *
             context.set_root(irql, adapter, gpu, root);
             context.process
         };
-        if let Ok(process) = adapter.objects.get::<Process>(process) {
-            process.root.store(root.into_bits(), Ordering::Release);
-        }
+        system::set_process_root(irql, adapter, gpu, process, root);
         Ok(())
     });
     // The DDI has no result. A context whose root was not set refuses its submissions.

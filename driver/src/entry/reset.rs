@@ -45,7 +45,7 @@ pub(crate) unsafe extern "win64" fn reset_from_timeout(adapter: HANDLE) -> NTSTA
 }
 
 pub(crate) unsafe extern "win64" fn restart_from_timeout(adapter: HANDLE) -> NTSTATUS {
-    on_gpu(adapter, |irql, _, gpu| reset::restart_adapter(irql, gpu))
+    on_gpu(adapter, reset::restart_adapter)
 }
 
 /// Any level.

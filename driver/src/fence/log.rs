@@ -18,7 +18,7 @@ const _: () = assert!(size_of::<DXGK_NATIVE_FENCE_LOG_ENTRY>() == LogEntry::SIZE
 pub(crate) struct LogBuffer {
     /// Entries that fit.
     pub(crate) entries: u32,
-    /// Address in the queue's process.
+    /// Address in the queue's process, or in the paging process where the scheduler reaches logs there.
     pub(crate) gpu: u64,
 }
 
@@ -34,17 +34,21 @@ impl LogBuffers {
         Self { waits: None, signals: None }
     }
 
-    /// The buffer that the arguments describe, and its kind, which stands in its header.
+    /// The buffer that the arguments describe, in the paging process if `in_system`, and its kind, which stands in its header.
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER without a buffer, for a header that names no kind, a buffer without entries or with more than
     /// the hardware counts, or an address that is none.
-    pub(crate) fn read(args: &DXGKARG_SETNATIVEFENCELOGBUFFER) -> Result<(LogKind, LogBuffer), NTSTATUS> {
+    pub(crate) fn read(
+        args: &DXGKARG_SETNATIVEFENCELOGBUFFER,
+        in_system: bool,
+    ) -> Result<(LogKind, LogBuffer), NTSTATUS> {
         let header = NonNull::new(args.LogBufferCpuVa.cast::<DXGK_NATIVE_FENCE_LOG_HEADER>());
         // SAFETY: the buffer is a kernel mapping that starts with its header.
         let header = unsafe { header.ok_or(STATUS_INVALID_PARAMETER)?.read_volatile() };
         let kind = u32::try_from(header.Type.0).ok().and_then(LogKind::from_number);
-        let buffer = LogBuffer { entries: args.NumberOfEntries, gpu: args.LogBufferGpuVa };
+        let gpu = if in_system { args.LogBufferSystemProcessGpuVa } else { args.LogBufferGpuVa };
+        let buffer = LogBuffer { entries: args.NumberOfEntries, gpu };
         let legal =
             buffer.gpu != 0 && buffer.gpu.is_multiple_of(8) && buffer.entries != 0 && buffer.entries <= LOG_ENTRIES_MAX;
         match kind {
@@ -79,7 +83,7 @@ mod tests {
             args.NumberOfEntries = entries;
             args.LogBufferCpuVa = &raw mut memory;
             args.LogBufferGpuVa = 0x1000;
-            let (kind, buffer) = LogBuffers::read(&args).expect("a buffer");
+            let (kind, buffer) = LogBuffers::read(&args, false).expect("a buffer");
             logs.put(kind, buffer);
         }
         assert_eq!(logs.waits.map(|log| log.entries), Some(1000));
@@ -105,7 +109,7 @@ mod tests {
             if buffer {
                 args.LogBufferCpuVa = &raw mut memory;
             }
-            assert_eq!(LogBuffers::read(&args), Err(STATUS_INVALID_PARAMETER), "{kind} {entries} {address:#x}");
+            assert_eq!(LogBuffers::read(&args, false), Err(STATUS_INVALID_PARAMETER), "{kind} {entries} {address:#x}");
         }
     }
 

@@ -3,3 +3,4 @@
 pub(crate) mod index;
 pub(crate) mod log;
 pub(crate) mod native;
+pub(crate) mod system;

@@ -4,7 +4,6 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use campanile_hw::fence::{self, Barrier, FenceWord};
-use campanile_hw::page_table::VA_BITS;
 use campanile_hw::registers::Command;
 use wddm_ddi::km::*;
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
@@ -12,6 +11,7 @@ use wddm_ddi::types::HANDLE;
 
 use crate::adapter::{Adapter, Process, Refusal};
 use crate::fence::index::Entry;
+use crate::fence::system::{self, Addresses, Mapped};
 use crate::gpu::Gpu;
 use crate::handle::{self, Handle, Kind, Object};
 use crate::irql::{Device, Dispatch, Passive};
@@ -29,6 +29,8 @@ pub(crate) struct NativeFence {
     dxgk: usize,
     /// The parent device is in error: every wait falls through.
     always_signaled: AtomicBool,
+    /// Where the paging process has its values, on a variant whose scheduler reaches them there.
+    pub(crate) system: Option<Addresses>,
     /// Where it is open. Taken before the lock of [`crate::cmp::Cmp`].
     places: SpinLock<PoolVec<Place>>,
 }
@@ -47,9 +49,10 @@ struct Place {
 
 /// A fence as a process sees it.
 pub(crate) struct OpenFence {
-    fence: Handle,
-    process: Handle,
-    current: u64,
+    pub(crate) fence: Handle,
+    pub(crate) process: Handle,
+    pub(crate) at: Addresses,
+    pub(crate) mapped: Mapped,
 }
 
 impl Object for OpenFence {
@@ -59,7 +62,8 @@ impl Object for OpenFence {
 /// DxgkDdiCreateNativeFence.
 ///
 /// # Errors
-/// STATUS_NOT_SUPPORTED if native fences, or those of the type, are not claimed.
+/// STATUS_NOT_SUPPORTED if native fences, or those of the type, are not claimed; STATUS_INVALID_PARAMETER without the addresses in the
+/// paging process that the capabilities ask for.
 pub(crate) fn create(
     irql: &Passive,
     adapter: &Adapter,
@@ -74,9 +78,17 @@ pub(crate) fn create(
     if !claimed {
         return Err(STATUS_NOT_SUPPORTED);
     }
+    let system = match gpu.maps_fences() {
+        true => {
+            let addresses = Addresses::new(args.CurrentValueSystemProcessGpuVa, args.MonitoredValueSystemProcessGpuVa);
+            Some(addresses.ok_or(STATUS_INVALID_PARAMETER)?)
+        }
+        false => None,
+    };
     let fence = NativeFence {
         dxgk: args.hGlobalNativeFence.addr(),
         always_signaled: AtomicBool::new(false),
+        system,
         places: SpinLock::new(PoolVec::new(Tag::FENCE)),
     };
     args.hGlobalNativeFence = adapter.objects.insert(irql, adapter.handle(), fence)?.raw();
@@ -86,7 +98,8 @@ pub(crate) fn create(
 /// DxgkDdiOpenNativeFence.
 ///
 /// # Errors
-/// STATUS_INVALID_PARAMETER for addresses that are not aligned or outside the address space.
+/// STATUS_INVALID_PARAMETER for addresses that are not aligned or outside the address space; STATUS_INSUFFICIENT_RESOURCES if there is
+/// no room for another fence.
 pub(crate) fn open(
     irql: &Passive,
     adapter: &Adapter,
@@ -96,18 +109,21 @@ pub(crate) fn open(
     let fence_handle = Handle::of(args.hGlobalNativeFence);
     let fence = adapter.objects.get::<NativeFence>(fence_handle)?;
     let (device, _) = context::process_of(adapter, args.hDevice)?;
-    let (current, monitored) = (args.CurrentValueGpuVa, args.MonitoredValueGpuVa);
-    if ![current, monitored].into_iter().all(|address| address % 8 == 0 && (1..1 << VA_BITS).contains(&address)) {
-        return Err(STATUS_INVALID_PARAMETER);
-    }
-    let open = OpenFence { fence: fence_handle, process: device.process, current };
+    let at = Addresses::new(args.CurrentValueGpuVa, args.MonitoredValueGpuVa).ok_or(STATUS_INVALID_PARAMETER)?;
+    let Addresses { current, monitored } = at;
+    let open = OpenFence { fence: fence_handle, process: device.process, at, mapped: Mapped::default() };
     let handle = adapter.objects.insert(irql, adapter.handle(), open)?;
     let entry = Entry { process: device.process.into_bits(), current, monitored, open: handle, dxgk: fence.dxgk };
     let place = Place { open: handle, process: device.process, current };
     let added = fence.places.lock(irql).push(place).map_err(NTSTATUS::from);
     if let Err(status) = added.and_then(|()| gpu.fences.insert(irql, gpu, entry)) {
-        fence.forget(irql, handle);
+        fence.drop_place(irql, handle);
         drop(adapter.objects.remove::<OpenFence>(irql, handle));
+        return Err(status);
+    }
+    let open = adapter.objects.get::<OpenFence>(handle)?;
+    if let Err(status) = system::opened(irql, adapter, gpu, fence, open) {
+        close(irql, adapter, Some(gpu), handle)?;
         return Err(status);
     }
     args.hLocalNativeFence = handle.raw();
@@ -120,11 +136,16 @@ pub(crate) fn open(
 /// STATUS_INVALID_HANDLE
 pub(crate) fn close(irql: &Passive, adapter: &Adapter, gpu: Option<&Gpu>, handle: Handle) -> Result<(), NTSTATUS> {
     let open = adapter.objects.get::<OpenFence>(handle)?;
-    if let Some(gpu) = gpu {
-        gpu.fences.remove(irql, gpu, open.process, open.current, handle);
-    }
-    if let Ok(fence) = adapter.objects.get::<NativeFence>(open.fence) {
-        fence.forget(irql, handle);
+    let forget = || match adapter.objects.get::<NativeFence>(open.fence) {
+        Ok(fence) => fence.forget(irql, handle, open),
+        Err(_) => false,
+    };
+    match gpu {
+        Some(gpu) => {
+            gpu.fences.remove(irql, gpu, open.process, open.at.current, handle);
+            system::closing(irql, gpu, open, forget);
+        }
+        None => drop(forget()),
     }
     adapter.objects.remove::<OpenFence>(irql, handle).map(drop)
 }
@@ -141,22 +162,38 @@ pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, gpu: Option<&Gpu>, hand
         let Some(open) = open else { break };
         adapter.count(Refusal::StaleHandle);
         if close(irql, adapter, gpu, open).is_err() {
-            fence.forget(irql, open);
+            fence.drop_place(irql, open);
         }
     }
     adapter.objects.remove::<NativeFence>(irql, handle).map(drop)
 }
 
 impl NativeFence {
-    fn forget(&self, irql: &Passive, open: Handle) {
+    /// Takes an open instance off the list; whether its process has the fence open at this address once more.
+    fn forget(&self, irql: &Passive, handle: Handle, open: &OpenFence) -> bool {
         let mut places = self.places.lock(irql);
-        if let Some(index) = places.iter().position(|place| place.open == open) {
+        if let Some(index) = places.iter().position(|place| place.open == handle) {
+            places.swap_remove(index);
+        }
+        places.iter().any(|place| place.process == open.process && place.current == open.at.current)
+    }
+
+    /// As [`NativeFence::forget`], for an instance that is gone otherwise.
+    fn drop_place(&self, irql: &Passive, handle: Handle) {
+        let mut places = self.places.lock(irql);
+        if let Some(index) = places.iter().position(|place| place.open == handle) {
             places.swap_remove(index);
         }
     }
 
     /// Makes the hardware look at the queues that wait for this fence, in every process.
     fn announce(&self, irql: &Dispatch, adapter: &Adapter, gpu: &Gpu) {
+        if let Some((system, root)) = self.system.zip(gpu.system_root()) {
+            if gpu.cmp.run(irql, Command::FenceChanged, [root.into_bits(), system.current, 0]).is_err() {
+                let _ = gpu.cmp.run(irql, Command::RescanWaits, [0; 3]);
+            }
+            return;
+        }
         let mut places = self.places.lock(irql);
         let (places, irql) = places.parts();
         for (index, place) in places.iter().enumerate() {

@@ -373,7 +373,7 @@ pub(crate) fn set_log(
     queue: &HwQueue,
     args: &DXGKARG_SETNATIVEFENCELOGBUFFER,
 ) -> Result<(), NTSTATUS> {
-    let (kind, buffer) = LogBuffers::read(args)?;
+    let (kind, buffer) = LogBuffers::read(args, gpu.maps_fences())?;
     if !queue.user {
         return Err(STATUS_INVALID_PARAMETER);
     }

@@ -1,0 +1,167 @@
+//! Fences that the scheduler reaches through the paging process.
+//!
+//! Such a variant looks up what user mode names in a table: root and address of the current value in the process, to the addresses that the
+//! operating system gave for the paging process. A fence is in the table for each process that has it open, from when the process has a
+//! page table; it leaves the table before the last of these is closed.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use campanile_hw::page_table::VA_BITS;
+use campanile_hw::queue::Location;
+use campanile_hw::registers::{Command, CommandStatus};
+use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER};
+
+use crate::adapter::{Adapter, Process, Refusal};
+use crate::cmp::CommandError;
+use crate::fence::native::{NativeFence, OpenFence};
+use crate::gpu::Gpu;
+use crate::handle::Handle;
+use crate::irql::Passive;
+use crate::lock::PushLock;
+use crate::queue::context;
+
+/// Addresses of a pair of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Addresses {
+    pub(crate) current: u64,
+    pub(crate) monitored: u64,
+}
+
+impl Addresses {
+    /// The addresses, if both could be some.
+    pub(crate) fn new(current: u64, monitored: u64) -> Option<Self> {
+        let legal = |address: u64| address.is_multiple_of(8) && (1..1 << VA_BITS).contains(&address);
+        (legal(current) && legal(monitored)).then_some(Self { current, monitored })
+    }
+}
+
+/// The process of an open fence in which the scheduler knows it: bits of the root, 0 for none.
+#[derive(Default)]
+pub(crate) struct Mapped(AtomicU64);
+
+/// Held while the table is changed and while a process gets its page table. Taken before the spin locks of fences.
+pub(crate) type MapLock = PushLock<()>;
+
+/// A command of the table that found the scheduler stopped; it is told anew when it runs again.
+fn is_stopped(error: CommandError) -> bool {
+    matches!(error, CommandError::Lost | CommandError::Refused(CommandStatus::NotRunning))
+}
+
+/// Tells the scheduler of a fence in a process with this root, unless it knows.
+fn tell(irql: &Passive, gpu: &Gpu, root: Location, open: &OpenFence, system: Addresses) -> Result<(), NTSTATUS> {
+    let bits = root.into_bits();
+    if open.mapped.0.load(Ordering::Relaxed) == bits {
+        return Ok(());
+    }
+    if gpu.system_root().is_none() {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let args = [bits, open.at.current, open.at.monitored, system.current, system.monitored];
+    match gpu.cmp.run_long(irql, Command::MapFence, args) {
+        Ok(_) => {}
+        // The same fence, opened here on another device.
+        Err(CommandError::Refused(CommandStatus::BadState)) => {}
+        Err(error) if is_stopped(error) => return Ok(()),
+        Err(CommandError::Refused(CommandStatus::NoRoom)) => return Err(STATUS_INSUFFICIENT_RESOURCES),
+        Err(_) => return Err(STATUS_INVALID_PARAMETER),
+    }
+    open.mapped.0.store(bits, Ordering::Relaxed);
+    Ok(())
+}
+
+/// A fence was opened.
+///
+/// # Errors
+/// STATUS_INSUFFICIENT_RESOURCES if the scheduler has no room for it.
+pub(crate) fn opened(
+    irql: &Passive,
+    adapter: &Adapter,
+    gpu: &Gpu,
+    fence: &NativeFence,
+    open: &OpenFence,
+) -> Result<(), NTSTATUS> {
+    let Some(system) = fence.system else { return Ok(()) };
+    let _table = gpu.fence_map.lock(irql);
+    let root = adapter.objects.get::<Process>(open.process).ok().and_then(|process| context::root_of(&process.root));
+    root.map_or(Ok(()), |root| tell(irql, gpu, root, open, system))
+}
+
+/// A fence is being closed: `forget` takes it off the fence's list, and says whether the process has it open once more.
+pub(crate) fn closing(irql: &Passive, gpu: &Gpu, open: &OpenFence, forget: impl FnOnce() -> bool) {
+    let _table = gpu.fence_map.lock(irql);
+    let open_again = forget();
+    let root = open.mapped.0.swap(0, Ordering::Relaxed);
+    if root != 0 && !open_again && gpu.is_running() {
+        // Not known any more to a scheduler that was reset meanwhile.
+        let _ = gpu.cmp.run(irql, Command::UnmapFence, [root, open.at.current, 0]);
+    }
+}
+
+/// A process has a page table, or another one than before: the scheduler learns its fences.
+pub(crate) fn set_process_root(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle, root: Location) {
+    let Ok(process) = adapter.objects.get::<Process>(handle) else { return };
+    let bits = root.into_bits();
+    if !gpu.maps_fences() {
+        process.root.store(bits, Ordering::Release);
+        return;
+    }
+    let _table = gpu.fence_map.lock(irql);
+    if process.root.swap(bits, Ordering::AcqRel) == bits {
+        return;
+    }
+    for_open(irql, adapter, |open, system| {
+        if open.process != handle {
+            return;
+        }
+        let old = open.mapped.0.swap(0, Ordering::Relaxed);
+        if old != 0 {
+            // Refused for one that another open instance withdrew.
+            let _ = gpu.cmp.run(irql, Command::UnmapFence, [old, open.at.current, 0]);
+        }
+        if tell(irql, gpu, root, open, system).is_err() {
+            adapter.count(Refusal::FenceAddress);
+        }
+    });
+}
+
+/// The scheduler was reset and runs again: it learns every fence that is still open.
+pub(crate) fn restore(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
+    if !gpu.maps_fences() {
+        return;
+    }
+    let _table = gpu.fence_map.lock(irql);
+    for_open(irql, adapter, |open, system| {
+        open.mapped.0.store(0, Ordering::Relaxed);
+        let process = adapter.objects.get::<Process>(open.process).ok();
+        if let Some(root) = process.and_then(|process| context::root_of(&process.root))
+            && tell(irql, gpu, root, open, system).is_err()
+        {
+            adapter.count(Refusal::FenceAddress);
+        }
+    });
+}
+
+fn for_open(irql: &Passive, adapter: &Adapter, mut body: impl FnMut(&OpenFence, Addresses)) {
+    let Ok(handles) = adapter.all::<OpenFence>(irql) else {
+        adapter.count(Refusal::FenceAddress);
+        return;
+    };
+    for open in handles.iter().filter_map(|handle| adapter.objects.get::<OpenFence>(*handle).ok()) {
+        if let Some(system) = adapter.objects.get::<NativeFence>(open.fence).ok().and_then(|fence| fence.system) {
+            body(open, system);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_aligned_and_inside_the_address_space() {
+        assert!(Addresses::new(8, (1 << VA_BITS) - 8).is_some());
+        for bad in [0, 4, 9, 1 << VA_BITS, u64::MAX] {
+            assert!(Addresses::new(bad, 8).is_none() && Addresses::new(8, bad).is_none(), "{bad:#x}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! What a user chooses of a machine: its GPU, and where the operating-system side lets fences lie.
+
+use clap::ValueEnum;
+
+use super::{SystemOptions, VariantOptions};
+
+/// Where values of native fences may lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum FenceStorage {
+    /// In system memory, as in the first release of native fences.
+    #[default]
+    System,
+    /// Monitored values in the GPU's memory, and fences between engines entirely.
+    Local,
+}
+
+/// The choices.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MachineOptions {
+    /// The GPU to build.
+    pub variant: VariantOptions,
+    /// Where values of native fences may lie.
+    pub fences: FenceStorage,
+}
+
+impl MachineOptions {
+    /// The machine as somebody uses it rather than tests it, see [`VariantOptions::in_use`].
+    #[must_use]
+    pub fn in_use(self) -> Self {
+        Self { variant: self.variant.in_use(), ..self }
+    }
+
+    /// A system with these choices.
+    pub fn system(&self) -> SystemOptions {
+        let mut options = SystemOptions { variant: self.variant.0.clone(), ..SystemOptions::default() };
+        let local = self.fences == FenceStorage::Local;
+        options.features.optimized_default_fences = local;
+        options.features.intra_gpu_fences = local;
+        options
+    }
+}
