@@ -162,7 +162,10 @@ mod tests {
         assert_eq!((report.total, report.passed, report.failed, report.skipped), (4, 2, 1, 1));
         report.drivers =
             Drivers { driver: "linked".into(), user_mode_driver: "a.dll (PDB 1)".into(), special_pool: "end".into() };
-        assert_eq!(report.summary(), "driver: linked\nuser-mode driver: a.dll (PDB 1)\n2 passed, 1 failed, 1 skipped");
+        assert_eq!(
+            report.summary(),
+            "driver: linked\nuser-mode driver: a.dll (PDB 1)\nspecial pool: end\n2 passed, 1 failed, 1 skipped"
+        );
     }
 
     #[test]
