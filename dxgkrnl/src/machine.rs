@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
 
 use wddm_ddi::types::LUID;
 
-use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack, StartError};
+use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack, PowerGate, StartError};
 use crate::bus::Bus;
 use crate::interrupt::Counters;
 use crate::loader::{self, DriverId, DriverImage, Host, LoadError};
@@ -109,6 +109,7 @@ struct MachineInner {
     config: MachineConfig,
     ram: Arc<Ram>,
     verifier: Arc<Verifier>,
+    gate: Arc<PowerGate>,
     adapters: RwLock<Vec<Arc<Adapter>>>,
     /// Held over whole plug-and-play operations, which therefore never overlap. No driver callback takes it.
     pnp: Mutex<Pnp>,
@@ -146,6 +147,8 @@ pub enum PnpError {
     NoSuchDriver,
     /// A device still belongs to the driver.
     InUse,
+    /// The device is in use all the while, or work did not leave its engine in time.
+    Busy,
     /// The machine has stopped; nothing is called any more.
     Stopped(Box<Bugcheck>),
 }
@@ -156,6 +159,7 @@ impl fmt::Display for PnpError {
             Self::NoSuchAdapter => f.write_str("no such adapter"),
             Self::NoSuchDriver => f.write_str("no such driver is loaded"),
             Self::InUse => f.write_str("a device still belongs to the driver; remove it first"),
+            Self::Busy => f.write_str("the device is in use, or work did not leave its engine in time"),
             Self::Stopped(bugcheck) => write!(f, "the machine stopped: {bugcheck}"),
         }
     }
@@ -168,6 +172,7 @@ impl std::error::Error for PnpError {}
 pub(crate) struct MachineRef {
     ram: Arc<Ram>,
     verifier: Arc<Verifier>,
+    gate: Arc<PowerGate>,
     config: MachineConfig,
     inner: Weak<MachineInner>,
 }
@@ -179,6 +184,11 @@ impl MachineRef {
 
     pub(crate) fn verifier(&self) -> &Arc<Verifier> {
         &self.verifier
+    }
+
+    /// Who uses the devices.
+    pub(crate) fn gate(&self) -> &PowerGate {
+        &self.gate
     }
 
     pub(crate) fn config(&self) -> &MachineConfig {
@@ -212,6 +222,7 @@ impl Machine {
             config,
             ram,
             verifier: Arc::new(Verifier::default()),
+            gate: Arc::default(),
             adapters: RwLock::default(),
             pnp: Mutex::default(),
         })))
@@ -345,6 +356,26 @@ impl Machine {
         self.check_stopped()
     }
 
+    /// Puts an adapter into D3, as the power manager does with a device that is not needed: contexts are suspended, doorbells
+    /// disconnected, then the driver powers it down. Whatever user mode asks of it next wakes it. The adapter keeps registers and
+    /// memory.
+    ///
+    /// # Errors
+    /// The adapter is not started, work did not leave its engine, or the machine stopped.
+    pub fn power_down(&self, luid: LUID) -> Result<(), PnpError> {
+        let _pnp = lock(&self.0.pnp);
+        let adapter = self.adapter(luid).ok_or(PnpError::NoSuchAdapter)?;
+        let _closed = self.0.gate.close().ok_or(PnpError::Busy)?;
+        let slept = adapter.sleep();
+        self.check_stopped()?;
+        slept.map_err(|_| PnpError::Busy)
+    }
+
+    /// Whether an adapter is in D3.
+    pub fn is_powered_down(&self, luid: LUID) -> bool {
+        self.adapter(luid).is_some_and(|adapter| adapter.is_asleep())
+    }
+
     fn stop_node(&self, node: &mut Device) {
         let Some(luid) = node.started.take() else { return };
         let mut adapters = self.0.adapters.write().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -415,6 +446,7 @@ impl Machine {
         MachineRef {
             ram: Arc::clone(&self.0.ram),
             verifier: Arc::clone(&self.0.verifier),
+            gate: Arc::clone(&self.0.gate),
             config: self.0.config.clone(),
             inner: Arc::downgrade(&self.0),
         }

@@ -314,6 +314,7 @@ impl Process {
         if self.exited.swap(true, Ordering::AcqRel) {
             return;
         }
+        let _powered = self.machine.gate().enter(&self.machine);
         let devices = lock(&self.handles).newest_first(|object, _| matches!(object, Object::Device(_)));
         for handle in devices {
             // Somebody else may have destroyed it meanwhile.

@@ -40,6 +40,7 @@ mod lifecycle;
 mod lock;
 mod memory;
 mod power;
+mod power_device;
 mod queue;
 mod residency;
 mod scale;
@@ -100,6 +101,7 @@ const TABLES: &[&[CaseInfo]] = &[
     hostile::CASES,
     lifecycle::CASES,
     power::CASES,
+    power_device::CASES,
     exit::CASES,
 ];
 

@@ -1,6 +1,7 @@
 //! An adapter: one started function, its driver, and everything the system keeps about it.
 
 mod caps;
+mod device_power;
 mod features;
 mod power;
 mod query;
@@ -10,6 +11,7 @@ mod start;
 mod start_error;
 
 pub(crate) use caps::{AdapterCaps, EnabledFeatures, NodeCaps, Segment};
+pub(crate) use device_power::PowerGate;
 pub(crate) use resources::BarPlace;
 pub(crate) use rules::check_dma_buffer_segment_set;
 pub(crate) use start::{DeviceSettings, DeviceStack, start};
@@ -52,6 +54,8 @@ pub(crate) struct Adapter {
     features: Features,
     resources: Resources,
     power: PowerComponents,
+    /// Lock order: after the power gate, before everything else.
+    asleep: Mutex<device_power::Asleep>,
     caps: OnceLock<AdapterCaps>,
     vidsch: OnceLock<Arc<VidSch>>,
     vidmm: OnceLock<Arc<VidMm>>,

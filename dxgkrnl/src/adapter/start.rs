@@ -122,6 +122,7 @@ fn start_added(
         features: Features::default(),
         resources,
         power: PowerComponents::default(),
+        asleep: Mutex::default(),
         caps: OnceLock::new(),
         vidsch: OnceLock::new(),
         vidmm: OnceLock::new(),
@@ -388,6 +389,8 @@ impl Adapter {
 
     /// Ends the adapter: scheduler, memory manager, StopDevice, hardware. Nothing the driver held may be left.
     pub(crate) fn stop(&self) {
+        // What follows needs the hardware.
+        self.wake(|| ());
         self.running.store(false, Ordering::Release);
         if let Some(vidsch) = self.vidsch.get() {
             vidsch.stop();

@@ -86,13 +86,22 @@ pub(crate) fn enter_read_only<A: Copy + Zeroed>(
     guarded(name, |process| body(process, &user::read(args)?))
 }
 
+/// Thunks that see to the device's power themselves: one wakes it in an order of its own, the other needs only memory and may
+/// wait for as long as the device sleeps.
+const OWN_POWER: [&str; 2] = ["D3DKMTConnectDoorbell", "D3DKMTWaitForSynchronizationObjectFromCpu"];
+
 fn guarded(name: &'static str, body: impl FnOnce(&Arc<Process>) -> Result<NTSTATUS, NTSTATUS>) -> NTSTATUS {
     let Some(process) = Process::current().filter(|process| !process.has_exited()) else { return STATUS_ACCESS_DENIED };
     let verifier = process.machine().verifier();
     if verifier.is_stopped() {
         return STATUS_DEVICE_REMOVED;
     }
-    match catch_unwind(AssertUnwindSafe(|| body(&process))) {
+    let work = || {
+        let machine = process.machine();
+        let _powered = (!OWN_POWER.contains(&name)).then(|| machine.gate().enter(machine));
+        body(&process)
+    };
+    match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(status) | Err(status)) => status,
         Err(panic) => {
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

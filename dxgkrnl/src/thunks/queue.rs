@@ -192,7 +192,7 @@ pub(super) unsafe extern "win64" fn connect_doorbell(args: *mut D3DKMT_CONNECT_D
         }
         let doorbell = process.get_doorbell(args.hDoorbell)?;
         doorbell.queue().context().device().check()?;
-        doorbell.connect()?;
+        doorbell.queue().context().adapter().connect_doorbell(&doorbell)?;
         Ok(STATUS_SUCCESS)
     })
 }

@@ -144,6 +144,18 @@ impl VidMm {
         self.bury();
     }
 
+    /// Waits until no paging work is under way.
+    pub(crate) fn finish_paging(&self) {
+        let mut memory = crate::machine::lock(&self.memory);
+        let finished = memory.submit().and_then(|()| {
+            while memory.wait_oldest()? {}
+            Ok(())
+        });
+        drop(memory);
+        self.note_failure("finishing paging work", finished);
+        self.bury();
+    }
+
     /// What the queues of a device have queued by now, as a test for when they are beyond it.
     pub(crate) fn idle_point(device: &Device) -> IdlePoint {
         let work = device.adapter.vidsch().work_of(device);

@@ -243,6 +243,28 @@ impl VidSch {
         packets && self.queues.all().iter().all(quiet)
     }
 
+    /// Suspends every context that is not suspended, and returns those.
+    ///
+    /// # Errors
+    /// The same, after a context did not leave its engine in time.
+    pub(crate) fn suspend_everything(&self) -> Result<Vec<Arc<HwContext>>, Vec<Arc<HwContext>>> {
+        let mut suspended = Vec::new();
+        let mut waits = Vec::new();
+        for context in self.contexts.all() {
+            if let Ok(Some(fence)) = context.begin_suspension() {
+                waits.push((Arc::clone(&context), fence));
+                suspended.push(context);
+            }
+        }
+        let left = waits.iter().all(|(context, fence)| context.wait_suspended(*fence));
+        if left { Ok(suspended) } else { Err(suspended) }
+    }
+
+    /// Disconnects every doorbell.
+    pub(crate) fn disconnect_everything(&self) {
+        self.doorbells.all().iter().for_each(|doorbell| doorbell.disconnect());
+    }
+
     /// An engine hangs: every device with work on it is lost.
     pub(super) fn engine_hung(&self, node: u32) {
         let is_busy =

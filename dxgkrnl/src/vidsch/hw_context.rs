@@ -219,7 +219,7 @@ impl HwContext {
     }
 
     /// Puts the context back on its engine. [d3dkmddi: DXGKARG_RESUMECONTEXT]
-    pub(super) fn resume(&self) {
+    pub(crate) fn resume(&self) {
         let _working = self.adapter.use_node(self.node);
         let _order = lock(&self.suspending);
         let args = DXGKARG_RESUMECONTEXT { hContext: self.kmd.raw() };
@@ -227,7 +227,7 @@ impl HwContext {
         self.sch().must_not_fail("DxgkDdiResumeContext", status);
     }
 
-    fn wait_suspended(&self, fence: u64) -> bool {
+    pub(super) fn wait_suspended(&self, fence: u64) -> bool {
         let limit = Instant::now() + SUSPEND_LIMIT;
         let pumped = !self.adapter.machine.config().interrupt_thread;
         let mut suspension = lock(&self.suspension);

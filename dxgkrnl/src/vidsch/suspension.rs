@@ -23,6 +23,7 @@ impl Process {
     /// STATUS_INVALID_HANDLE, STATUS_OBJECT_TYPE_MISMATCH: no hardware context of this process; STATUS_DEVICE_REMOVED
     /// after the bugcheck that a refusal by the driver is.
     pub fn suspend_hw_context(&self, context: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
+        let _powered = self.machine().gate().enter(self.machine());
         let begun = self.get_hw_context(context)?.begin_suspension();
         begun.map(drop).map_err(|_| STATUS_DEVICE_REMOVED)
     }
@@ -32,6 +33,7 @@ impl Process {
     /// # Errors
     /// STATUS_INVALID_HANDLE, STATUS_OBJECT_TYPE_MISMATCH: no hardware context of this process.
     pub fn resume_hw_context(&self, context: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
+        let _powered = self.machine().gate().enter(self.machine());
         self.get_hw_context(context)?.resume();
         Ok(())
     }

@@ -66,11 +66,25 @@ impl Worker {
 fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
     while let Ok(work) = receive.recv() {
         let Some(sch) = target.upgrade() else { return };
+        let Ok(adapter) = sch.adapter() else { return };
+        let gate = adapter.machine.gate();
         match work {
-            Work::Lose(device, error) => sch.lose_device(&device, error),
-            Work::EngineIdle(node) => sch.engine_idle(node),
-            Work::EngineHung(node) => sch.engine_hung(node),
+            Work::Lose(device, error) => {
+                let _powered = gate.enter(&adapter.machine);
+                sch.lose_device(&device, error);
+            }
+            Work::EngineIdle(node) => {
+                // A device that sleeps needs no rest.
+                if let Some(_powered) = gate.enter_awake() {
+                    sch.engine_idle(node);
+                }
+            }
+            Work::EngineHung(node) => {
+                let _powered = gate.enter(&adapter.machine);
+                sch.engine_hung(node);
+            }
             Work::Advance(queue) => {
+                let _powered = gate.enter(&adapter.machine);
                 if let Some(queue) = queue.upgrade() {
                     queue.advance();
                 }

@@ -1,0 +1,151 @@
+//! Device power: D0 and D3 at run time, and who keeps a device in D0.
+//!
+//! Whoever is about to call DDIs enters the machine's gate, and a device that sleeps is woken first; putting one to sleep waits until
+//! nobody is inside. [user-mode-work-submission: D-state transitions]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+use wddm_ddi::km::{DEVICE_POWER_STATE, DISPLAY_ADAPTER_HW_ID};
+use wddm_ddi::status::NTSTATUS;
+
+use super::Adapter;
+use crate::machine::{MachineRef, lock};
+use crate::verifier::Bugcheck;
+use crate::vidsch::{Doorbell, HwContext};
+
+/// `POWER_ACTION::PowerActionNone`: the change is not part of a change of the whole system. [wdm: POWER_ACTION]
+const POWER_ACTION_NONE: i32 = 0;
+
+/// How long putting a device to sleep waits for those who use it.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+
+/// Keeps the devices of a machine from changing their power state while somebody uses one. Lock order: before everything else, and
+/// never entered twice by a thread.
+#[derive(Default)]
+pub(crate) struct PowerGate {
+    /// Never waited for by a writer, so that whoever is inside may wait for others who enter.
+    users: RwLock<()>,
+    /// Adapters in D3. Grows only while `users` is held for writing.
+    asleep: AtomicUsize,
+}
+
+impl PowerGate {
+    fn read(&self) -> RwLockReadGuard<'_, ()> {
+        self.users.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Nobody uses a device until this is dropped; `None` if somebody does all the while.
+    pub(crate) fn close(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+        let limit = Instant::now() + CLOSE_LIMIT;
+        loop {
+            match self.users.try_write() {
+                Ok(closed) => return Some(closed),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() > limit => return None,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(50)),
+            }
+        }
+    }
+
+    fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::Acquire) != 0
+    }
+
+    /// Every device is in D0 until the answer is dropped; those that slept are woken.
+    pub(crate) fn enter(&self, machine: &MachineRef) -> RwLockReadGuard<'_, ()> {
+        loop {
+            let inside = self.read();
+            if !self.is_asleep() {
+                return inside;
+            }
+            drop(inside);
+            let Some(machine) = machine.upgrade() else { return self.read() };
+            machine.adapters().iter().for_each(|adapter| adapter.wake(|| ()));
+        }
+    }
+
+    /// As [`PowerGate::enter`], but wakes nobody: `None` while a device sleeps.
+    pub(crate) fn enter_awake(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        let inside = self.read();
+        (!self.is_asleep()).then_some(inside)
+    }
+}
+
+/// What an adapter in D3 resumes when it wakes: the contexts that were not suspended before.
+pub(crate) type Asleep = Option<Vec<Arc<HwContext>>>;
+
+/// Some work did not leave its engine in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Busy;
+
+impl Adapter {
+    fn set_device_power(&self, state: DEVICE_POWER_STATE) {
+        let status =
+            self.miniport.set_power_state(self.context().raw(), DISPLAY_ADAPTER_HW_ID, state, POWER_ACTION_NONE);
+        let verifier = self.machine.verifier();
+        if !status.is_success() && !verifier.is_stopped() {
+            verifier.raise(Bugcheck::fatal(format!(
+                "DxgkDdiSetPowerState({}) may not fail, it answered {status}",
+                state.0
+            )));
+        }
+    }
+
+    /// D0 to D3: every context is suspended, then every doorbell disconnected, paging work ends, and the driver powers the device
+    /// down. With the gate closed, so that nobody else is in a DDI that needs D0. Nothing happens to a device that sleeps.
+    ///
+    /// # Errors
+    /// A context did not leave its engine in time; everything is as it was, but doorbells may be disconnected.
+    pub(crate) fn sleep(&self) -> Result<(), Busy> {
+        let mut asleep = lock(&self.asleep);
+        if asleep.is_some() {
+            return Ok(());
+        }
+        let vidsch = self.vidsch();
+        let suspended = vidsch.suspend_everything().map_err(|resume| {
+            resume.iter().for_each(|context| context.resume());
+            Busy
+        })?;
+        vidsch.disconnect_everything();
+        self.vidmm().finish_paging();
+        self.set_device_power(DEVICE_POWER_STATE::PowerDeviceD3);
+        *asleep = Some(suspended);
+        self.machine.gate().asleep.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// D3 to D0: the driver powers the device up, `between` runs, then the contexts that were suspended for D3 are resumed. Nothing
+    /// happens to a device in D0.
+    pub(crate) fn wake(&self, between: impl FnOnce()) {
+        let mut asleep = lock(&self.asleep);
+        let Some(suspended) = asleep.take() else { return };
+        self.set_device_power(DEVICE_POWER_STATE::PowerDeviceD0);
+        between();
+        for context in suspended {
+            if !context.is_destroyed() && context.device().error().is_none() {
+                context.resume();
+            }
+        }
+        self.machine.gate().asleep.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether the device is in D3.
+    pub(crate) fn is_asleep(&self) -> bool {
+        lock(&self.asleep).is_some()
+    }
+
+    /// Connects a doorbell; a device in D3 is brought back to D0 first, and its contexts are resumed after it.
+    ///
+    /// # Errors
+    /// As [`Doorbell::connect`].
+    pub(crate) fn connect_doorbell(&self, doorbell: &Doorbell) -> Result<(), NTSTATUS> {
+        let mut answer = None;
+        self.wake(|| answer = Some(doorbell.connect()));
+        answer.unwrap_or_else(|| {
+            let _inside = self.machine.gate().enter(&self.machine);
+            doorbell.connect()
+        })
+    }
+}

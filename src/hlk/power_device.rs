@@ -1,0 +1,237 @@
+//! D-states: a device that is powered down with work in its queues, and what wakes it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use campanile_hw::private::Placement;
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
+
+use super::case::{Boot, Case, Failure, granted, on_thread};
+use super::rig::{Rig, fill, wait_until};
+use crate::setup::System;
+
+cases! { "Power";
+    "Power.DeviceSleepFollowsThePage" on Boot::Fresh, "user-mode-work-submission":
+        "On the way from D0 to D3 every context is suspended, then every doorbell disconnected with the status retry, then the driver is told."
+        => sleep_order;
+    "Power.ConnectingInD3WakesTheDevice" on Boot::Fresh, "user-mode-work-submission":
+        "Connecting a doorbell in D3 brings the device back to D0, then connects the doorbell, then resumes the contexts, and the work runs."
+        => connecting_wakes;
+    "Power.WorkQueuedBeforeD3CompletesAfterIt" on Boot::Fresh, "user-mode-work-submission":
+        "Work that ran, waited or lay in its ring when the device went to D3 completes after it, once and in order."
+        => work_before_d3;
+    "Power.SuspendedContextStaysSuspended" on Boot::Fresh, "user-mode-work-submission":
+        "A context that was suspended before D3 is not resumed by the way back to D0."
+        => suspended_stays;
+    "Power.EverythingCanEndInD3" on Boot::Fresh, "user-mode-work-submission":
+        "Devices are destroyed, processes exit or are terminated, and the adapter is stopped and removed while it is in D3."
+        => ends_in_d3;
+    "Power.NothingRunsInD3" on Boot::Fresh, "user-mode-work-submission":
+        "In D3 nothing is executed, whatever is written to rings and doorbell pages."
+        => nothing_runs;
+    "Power.NoSubmissionIsLostToD3" on Boot::Fresh, "user-mode-work-submission":
+        "Submissions of several processes race with a device that is put to D3 again and again: every one is executed, once."
+        => no_submission_is_lost;
+}
+
+const RETRY: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY;
+
+fn power_down(system: &System) -> Result<(), Failure> {
+    let slept = system.machine().power_down(system.luid());
+    slept.map_err(|error| Failure::new(format!("the device was not powered down: {error}")))
+}
+
+/// The DDIs about power, contexts and doorbells that `work` causes, in order.
+fn ddis(system: &System, work: impl FnOnce() -> Result<(), Failure>) -> Result<Vec<String>, Failure> {
+    const WANTED: [&str; 5] =
+        ["SuspendContext", "ResumeContext", "ConnectDoorbell", "DisconnectDoorbell", "SetPowerState"];
+    system.machine().start_ddi_log(system.luid());
+    let outcome = work();
+    let log = system.machine().take_ddi_log(system.luid());
+    outcome?;
+    let named = log.iter().filter_map(|name| name.strip_prefix("DxgkDdi"));
+    Ok(named.filter(|name| WANTED.contains(name)).map(str::to_owned).collect())
+}
+
+fn sleep_order(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queues = [rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?];
+    for queue in &mut queues {
+        rig.execute(queue, &[])?;
+    }
+    let order = ddis(case.system, || power_down(case.system))?;
+    let expected = ["SuspendContext", "SuspendContext", "DisconnectDoorbell", "DisconnectDoorbell", "SetPowerState"];
+    ensure_eq!(order, expected, "DDIs from D0 to D3");
+    ensure!(queues.iter().all(|queue| queue.doorbell.state() == RETRY), "a doorbell is not at retry");
+    ensure!(case.system.machine().is_powered_down(case.system.luid()), "the device is not in D3");
+    let order = ddis(case.system, || power_down(case.system))?;
+    ensure_eq!(order, Vec::<String>::new(), "DDIs of a second way to D3");
+    Ok(())
+}
+
+fn connecting_wakes(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (mut queue, mut other) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?);
+    rig.execute(&mut queue, &[])?;
+    rig.execute(&mut other, &[])?;
+    for round in 2..=10 {
+        power_down(case.system)?;
+        let value = queue.append(&[])?;
+        let order = ddis(case.system, || granted(rig.connect(queue.doorbell), "D3DKMTConnectDoorbell"))?;
+        let expected = ["SetPowerState", "ConnectDoorbell", "ResumeContext", "ResumeContext"];
+        ensure_eq!(order, expected, "DDIs from D3 to D0 in round {round}");
+        wait_until("the work of D3", || queue.progress.load() == value)?;
+        ensure_eq!(other.doorbell.state(), RETRY, "status of the doorbell that nobody connected");
+        rig.execute(&mut other, &[])?;
+        ensure_eq!((queue.progress.load(), other.progress.load()), (round, round), "progress");
+    }
+    Ok(())
+}
+
+fn work_before_d3(case: &mut Case<'_>) -> Result<(), Failure> {
+    const SIZE: u64 = 1 << 20;
+    let rig = case.rig()?;
+    let memory = rig.memory(SIZE, Placement::VramVisible)?;
+    let view = rig.view(memory)?;
+    let (gate, order) = (rig.fence(0)?, rig.fence(0)?);
+    let (mut waits, mut runs, mut lies) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?, rig.queue(NODE_COPY)?);
+    for round in 1..=5_u32 {
+        let target = u64::from(round);
+        // Waits in the middle of its commands, behind a write that must not be made twice after the gate.
+        rig.submit(&mut waits, &[gate.wait(target), order.signal(target)])?;
+        for _ in 0..8 {
+            rig.submit(&mut runs, &[fill(memory.address, SIZE, round)])?;
+        }
+        let lying = lies.append(&[])?;
+        power_down(case.system)?;
+        // Wakes the device; what was queued goes on by itself, what was never rung is found by its connection.
+        granted(rig.signal(&[gate.handle], &[target]), "signal")?;
+        rig.ring(&lies)?;
+        wait_until("all work", || {
+            waits.progress.load() == target && runs.progress.load() == 8 * target && lies.progress.load() == lying
+        })?;
+        ensure_eq!(order.value.load(), target, "the fence behind the wait");
+        let right = view.read(0, SIZE).chunks(4).all(|word| word == round.to_le_bytes());
+        ensure!(right, "round {round}: wrong bytes after D3");
+    }
+    Ok(())
+}
+
+fn suspended_stays(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (mut held, mut free) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COMPUTE)?);
+    rig.execute(&mut held, &[])?;
+    let status = |status| Failure::new(format!("suspension: {status}"));
+    case.process.suspend_hw_context(held.context).map_err(status)?;
+    wait_until("the suspension", || {
+        case.process.suspensions(held.context).is_ok_and(|state| state.asked == state.answered)
+    })?;
+    power_down(case.system)?;
+    let value = rig.submit(&mut held, &[])?;
+    for _ in 0..20 {
+        rig.execute(&mut free, &[])?;
+    }
+    ensure_eq!(held.progress.load(), value - 1, "progress of the suspended context");
+    case.process.resume_hw_context(held.context).map_err(status)?;
+    wait_until("the work after the resumption", || held.progress.load() == value)
+}
+
+fn ends_in_d3(case: &mut Case<'_>) -> Result<(), Failure> {
+    let busy = |rig: &Rig| -> Result<(), Failure> {
+        let gate = rig.fence(0)?;
+        rig.submit(&mut rig.queue(NODE_COMPUTE)?, &[gate.wait(1)])?;
+        rig.queue(NODE_COPY)?.append(&[]).map(drop)
+    };
+    for round in 0..4 {
+        let process = case.system.machine().create_process("ending");
+        let system = &*case.system;
+        on_thread(&process, || {
+            let rig = Rig::open(system.luid())?;
+            let mut queue = rig.queue(NODE_COPY)?;
+            rig.execute(&mut queue, &[])?;
+            if round == 0 {
+                power_down(system)?;
+                return granted(rig.destroy(), "destroying the device in D3");
+            }
+            busy(&rig)
+        })?;
+        power_down(system)?;
+        match round {
+            1 => process.terminate(),
+            2 => process.exit(),
+            _ => {}
+        }
+        if round == 3 {
+            case.system.stop()?;
+            case.system.remove()?;
+            case.system.start()?;
+        }
+        process.exit();
+        let rig = case.rig()?;
+        rig.execute(&mut rig.queue(NODE_COMPUTE)?, &[])?;
+    }
+    Ok(())
+}
+
+fn nothing_runs(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COPY)?;
+    rig.execute(&mut queue, &[])?;
+    power_down(case.system)?;
+    let gpu = case.system.gpu();
+    wait_until("the rest of the GPU's thread", || gpu.is_resting())?;
+    let steps = gpu.steps();
+    for _ in 0..10 {
+        let value = queue.append(&[])?;
+        queue.doorbell.page.store(value);
+    }
+    ensure!(gpu.is_resting() && gpu.steps() - steps <= 1, "something moved in D3");
+    ensure_eq!(queue.progress.load(), 1, "progress in D3");
+    rig.ring(&queue)?;
+    wait_until("the work of D3", || queue.progress.load() == 11)
+}
+
+fn no_submission_is_lost(case: &mut Case<'_>) -> Result<(), Failure> {
+    const WORKERS: u64 = 3;
+    const EACH: u64 = 150;
+    let (machine, luid) = (case.system.machine(), case.system.luid());
+    let (left, before) = (AtomicU64::new(WORKERS), case.system.counters());
+    let work = |node: u32| {
+        let process = machine.create_process("worker");
+        let outcome = on_thread(&process, || {
+            let rig = Rig::open(luid)?;
+            let (mut queue, fence) = (rig.queue(node)?, rig.fence(0)?);
+            for value in 1..=EACH {
+                rig.submit(&mut queue, &[fence.signal(value)])?;
+                if value % 3 == 0 {
+                    wait_until("work", || fence.value.load() >= value)?;
+                }
+            }
+            wait_until("all work", || queue.progress.load() == EACH)?;
+            ensure_eq!(fence.value.load(), EACH, "value at the end");
+            Ok(())
+        });
+        left.fetch_sub(1, Ordering::SeqCst);
+        process.exit();
+        outcome
+    };
+    let mut sleeps = 0;
+    std::thread::scope(|scope| {
+        let work = &work;
+        let workers = [NODE_COMPUTE, NODE_COPY, NODE_COMPUTE].map(|node| scope.spawn(move || work(node)));
+        while left.load(Ordering::SeqCst) != 0 {
+            power_down(case.system)?;
+            sleeps += 1;
+            // Whoever only waits for its work wakes nobody.
+            std::thread::sleep(std::time::Duration::from_micros(200));
+            let rig = case.rig()?;
+            granted(rig.destroy(), "destroying a device")?;
+        }
+        let outcomes =
+            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| Err(Failure::new("panicked"))));
+        outcomes.fold(Ok(()), Result::and)
+    })?;
+    ensure_eq!(case.system.counters().since(&before).signals, WORKERS * EACH, "signals executed");
+    ensure!(sleeps > 0, "the device never slept");
+    Ok(())
+}
