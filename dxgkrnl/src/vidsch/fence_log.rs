@@ -216,6 +216,8 @@ struct QueueLogs {
     /// Waits, signals.
     logs: [Log; 2],
     reported: bool,
+    /// The driver is being asked to destroy the queue, and its handle is not passed any more.
+    leaving: bool,
 }
 
 impl QueueLogs {
@@ -361,8 +363,19 @@ impl VidSch {
             handle: Arc::clone(queue.user_handle()),
             logs,
             reported: false,
+            leaving: false,
         });
         Ok(())
+    }
+
+    /// The driver is about to be asked to destroy a queue: nobody asks it about the logs of that queue any more.
+    pub(super) fn leave_fence_logs(&self, queue: &HwQueue) {
+        let id = queue.context().device().id();
+        let mut state = self.fence_logs.state();
+        let queues = state.devices.get_mut(&id);
+        if let Some(logs) = queues.and_then(|queues| queues.iter_mut().find(|logs| logs.system == queue.handles().0)) {
+            logs.leaving = true;
+        }
     }
 
     /// The driver has let go of a queue: its logs are complete and are not written any more.
@@ -420,7 +433,7 @@ impl VidSch {
         for (id, queues) in &state.devices {
             for (at, logs) in queues.iter().enumerate().filter(|(_, logs)| is_wanted(*id, logs.system)) {
                 let positions = logs.has_news();
-                if positions.iter().any(Option::is_some) {
+                if !logs.leaving && positions.iter().any(Option::is_some) {
                     news.push((*id, at, positions));
                     handles.push(logs.kmd.raw());
                     adapter.get_or_insert_with(|| Arc::clone(&logs.device.adapter));

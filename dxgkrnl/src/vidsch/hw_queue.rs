@@ -305,6 +305,7 @@ impl HwQueue {
             // Whoever is submitting gets through or gives up first.
             let _submitting = lock(&self.submitting);
             self.drop_held();
+            self.sch().leave_fence_logs(self);
             let status = self.context.adapter().miniport.destroy_hw_queue(self.kmd.raw());
             self.sch().must_not_fail("DxgkDdiDestroyHwQueue", status);
             self.gone.store(true, Ordering::Release);
