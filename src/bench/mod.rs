@@ -11,6 +11,7 @@ mod p3_engines;
 mod p4_interrupts;
 mod p5_memory;
 mod p6_idle_queues;
+mod p7_power;
 mod report;
 
 use std::fmt;
@@ -106,6 +107,9 @@ pub const ROWS: &[&Row] = &[
     &p5_memory::FILL_16M,
     &p5_memory::FILL_256M,
     &p6_idle_queues::ROW,
+    &p7_power::F1,
+    &p7_power::D3,
+    &p7_power::IDLE,
 ];
 
 /// Why a row could not be measured.
