@@ -477,6 +477,11 @@ impl Gpu {
         self.deliver();
     }
 
+    /// The scheduler does not run, or every node is in F1: nothing will happen of itself.
+    pub(crate) fn stands_still(&self) -> bool {
+        self.cmp.stands_still()
+    }
+
     /// How long a runner may leave the function alone.
     pub(crate) fn rest(&self) -> Rest {
         self.cmp.rest()

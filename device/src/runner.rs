@@ -53,7 +53,7 @@ fn run(gpu: &Gpu, stop: &AtomicBool) {
         } else if idle < SPINS {
             idle += 1;
             std::hint::spin_loop();
-        } else if idle < YIELDS {
+        } else if idle < YIELDS && !gpu.stands_still() {
             idle += 1;
             std::thread::yield_now();
         } else {

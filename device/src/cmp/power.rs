@@ -157,6 +157,11 @@ impl Cmp {
         }
     }
 
+    /// The scheduler does not run, or every node is in F1.
+    pub(crate) fn stands_still(&self) -> bool {
+        !self.running() || self.power.asleep() == (1 << NODES) - 1
+    }
+
     /// How long nobody needs to look at the function.
     pub(crate) fn rest(&self) -> Rest {
         if !self.running() {
