@@ -44,6 +44,8 @@ pub struct Variant {
     pub atomics64: bool,
     /// WAIT, and SIGNAL with a monitored value, are implemented.
     pub native_fence: bool,
+    /// DMA does not snoop CPU caches.
+    pub non_coherent: bool,
     /// Entries of fence logs stay in the scheduler until FlushFenceLogs, though the position counts them.
     pub delayed_log_writes: bool,
     /// Interrupts of native fences tell which queue signalled, and its fence log tells what.
@@ -71,6 +73,7 @@ impl Default for Variant {
             global_doorbell: false,
             atomics64: true,
             native_fence: true,
+            non_coherent: false,
             delayed_log_writes: false,
             optimised_fence_interrupt: false,
             system_process_fences: false,
@@ -123,6 +126,7 @@ impl Variant {
             .with_global_doorbell(self.global_doorbell)
             .with_atomics64(self.atomics64)
             .with_native_fence(self.native_fence)
+            .with_non_coherent(self.non_coherent)
             .with_system_process_fences(self.system_process_fences)
             .with_log_flush(self.delayed_log_writes)
             .with_optimised_fence_interrupt(self.optimised_fence_interrupt)

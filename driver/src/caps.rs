@@ -227,13 +227,13 @@ pub(crate) fn wide<const N: usize>(text: &str) -> [u16; N] {
 
 /// DXGKQAITYPE_GPUMMUCAPS.
 #[cfg_attr(windows, inline(never), unsafe(link_section = "PAGE"))]
-pub(crate) fn gpu_mmu_caps() -> DXGK_GPUMMUCAPS {
+pub(crate) fn gpu_mmu_caps(hardware: &Hardware) -> DXGK_GPUMMUCAPS {
     let mut caps = DXGK_GPUMMUCAPS::zeroed();
     caps.Bits = DXGK_GPUMMUCAPS_Bits::new()
         .with_ReadOnlyMemorySupported(true)
         .with_ZeroInPteSupported(true)
         .with_ExplicitPageTableInvalidation(true)
-        .with_CacheCoherentMemorySupported(true)
+        .with_CacheCoherentMemorySupported(!hardware.caps.non_coherent())
         .with_LargePageSupported(true);
     caps.PageTableUpdateMode = DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
     caps.VirtualAddressBitCount = page_table::VA_BITS;
@@ -388,7 +388,7 @@ mod tests {
     fn levels_cover_the_address_space_exactly() {
         let bits: u32 =
             (0..page_table::LEVELS).map(|level| page_table_level(level).unwrap().PageTableIndexBitCount).sum();
-        assert_eq!(bits + 12, gpu_mmu_caps().VirtualAddressBitCount);
+        assert_eq!(bits + 12, gpu_mmu_caps(&hardware(true, true, 1)).VirtualAddressBitCount);
         assert!(page_table_level(page_table::LEVELS).is_none());
     }
 

@@ -37,6 +37,8 @@ pub enum Placement {
     Vram = 2,
     /// VRAM that the CPU maps at times: through the window, the host aperture, or from system memory.
     VramLockable = 3,
+    /// System memory that the CPU does not cache, so that it and the GPU see each other's stores whether or not DMA snoops.
+    SystemUncached = 4,
 }
 
 impl Placement {
@@ -47,6 +49,7 @@ impl Placement {
             1 => Some(Self::VramVisible),
             2 => Some(Self::Vram),
             3 => Some(Self::VramLockable),
+            4 => Some(Self::SystemUncached),
             _ => None,
         }
     }

@@ -145,7 +145,7 @@ word! {
         1 native_fence: bool,
         /// The scheduler reaches fence values and fence logs by addresses in the paging process (PAGING_ROOT). A fence is known to it from MapFence to UnmapFence; WAIT, SIGNAL with a monitored value and PROGRESS on a native progress fence fault on any other.
         1 system_process_fences: bool,
-        /// DMA does not snoop CPU caches unless a page-table entry asks for it.
+        /// DMA does not snoop CPU caches, whatever page-table entries ask for.
         1 non_coherent: bool,
         /// Entries of fence logs may reach memory after the position that counts them; FlushFenceLogs is the barrier between reading the one and the other.
         1 log_flush: bool,

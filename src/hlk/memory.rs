@@ -131,7 +131,7 @@ fn bad_private_data(case: &mut Case<'_>) -> Result<(), Failure> {
     let good = AllocationData { magic: MAGIC, placement: Placement::System as u32, size: SIZE, reserved: 0 };
     let mut records: Vec<(&str, Vec<u8>)> = [
         ("a wrong mark", AllocationData { magic: !MAGIC, ..good }),
-        ("an unknown placement", AllocationData { placement: 4, ..good }),
+        ("an unknown placement", AllocationData { placement: 5, ..good }),
         ("a placement of all ones", AllocationData { placement: u32::MAX, ..good }),
         ("a set reserved field", AllocationData { reserved: 1, ..good }),
     ]

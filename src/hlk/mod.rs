@@ -13,6 +13,7 @@ mod runner;
 
 mod adapter;
 mod caps;
+mod coherency;
 mod destruction;
 mod doorbell;
 mod doorbell_churn;
@@ -73,6 +74,7 @@ const TABLES: &[&[CaseInfo]] = &[
     memory::CASES,
     lock::CASES,
     destruction::CASES,
+    coherency::CASES,
     gpu_address::CASES,
     residency::CASES,
     queue::CASES,

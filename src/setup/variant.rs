@@ -10,7 +10,7 @@ pub struct VariantOptions(pub Variant);
 
 /// Keys that [`VariantOptions`] understands.
 const KEYS: &str = "vram=SIZE, window=SIZE, host-aperture=SIZE, doorbells=N, queues=N, global-doorbell, delayed-log-writes, \
-                    optimised-fence-interrupt, idle=TIME, no-native-fence, system-process-fences";
+                    optimised-fence-interrupt, idle=TIME, no-native-fence, system-process-fences, non-coherent";
 
 impl FromStr for VariantOptions {
     type Err = String;
@@ -32,6 +32,7 @@ impl FromStr for VariantOptions {
                 ("optimised-fence-interrupt", None) => variant.optimised_fence_interrupt = true,
                 ("no-native-fence", None) => variant.native_fence = false,
                 ("system-process-fences", None) => variant.system_process_fences = true,
+                ("non-coherent", None) => variant.non_coherent = true,
                 ("vram" | "window" | "host-aperture" | "doorbells" | "queues" | "idle", None) => {
                     return Err(format!("`{key}` needs a value"));
                 }
@@ -40,7 +41,8 @@ impl FromStr for VariantOptions {
                     | "delayed-log-writes"
                     | "optimised-fence-interrupt"
                     | "no-native-fence"
-                    | "system-process-fences",
+                    | "system-process-fences"
+                    | "non-coherent",
                     Some(_),
                 ) => {
                     return Err(format!("`{key}` takes no value"));

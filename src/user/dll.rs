@@ -164,16 +164,24 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     pub(super) fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         let target = self.range(offset, bytes.len())?;
+        self.synchronize(offset, bytes.len())?;
         // SAFETY: the range lies in the mapping, which outlives the call and to which no reference exists.
         unsafe { target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        Ok(())
+        self.synchronize(offset, bytes.len())
     }
 
     pub(super) fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
         let source = self.range(offset, bytes.len())?;
+        self.synchronize(offset, bytes.len())?;
         // SAFETY: as above.
         unsafe { source.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
+    }
+
+    /// As the linked driver does it inside.
+    fn synchronize(&self, offset: usize, len: usize) -> Result<()> {
+        let OwnedBuffer { library, handle } = self.buffer.0.owned;
+        call!(library, campanile_buffer_synchronize(handle, offset as u64, len as u64))
     }
 
     fn range(&self, offset: usize, len: usize) -> Result<*mut u8> {

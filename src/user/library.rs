@@ -72,11 +72,13 @@ functions! {
     fn campanile_buffer_destroy(BufferHandle) -> i32;
     fn campanile_buffer_gpu_address(BufferHandle, *mut u64) -> i32;
     fn campanile_buffer_map(BufferHandle, *mut *mut c_void) -> i32;
+    fn campanile_buffer_synchronize(BufferHandle, u64, u64) -> i32;
     fn campanile_buffer_unmap(BufferHandle) -> i32;
     fn campanile_dynamic_create(DeviceHandle, u64, i32, u32, *mut DynamicHandle) -> i32;
     fn campanile_dynamic_destroy(DynamicHandle) -> i32;
     fn campanile_dynamic_map(DynamicHandle, i32, i32, *mut ContentsHandle, *mut *mut c_void, *mut u64) -> i32;
     fn campanile_contents_use_until(ContentsHandle, FenceHandle, u64) -> i32;
+    fn campanile_contents_synchronize(ContentsHandle, u64, u64) -> i32;
     fn campanile_contents_unmap(ContentsHandle) -> i32;
     fn campanile_fence_create(DeviceHandle, u64, *mut FenceHandle) -> i32;
     fn campanile_fence_destroy(FenceHandle) -> i32;

@@ -25,6 +25,7 @@
 //   D3DKMTFreeGpuVirtualAddress
 //   D3DKMTLock2
 //   D3DKMTUnlock2
+//   D3DKMTInvalidateCache
 //   D3DKMTCreateHwContext
 //   D3DKMTDestroyHwContext
 //   D3DKMTCreateHwQueue
@@ -123,6 +124,8 @@ enum campanile_placement
   CAMPANILE_PLACEMENT_VRAM = 2,
   // VRAM that the CPU maps at times: through the window, the host aperture, or from system memory. A map can fail.
   CAMPANILE_PLACEMENT_VRAM_LOCKABLE = 3,
+  // System memory that the CPU does not cache.
+  CAMPANILE_PLACEMENT_SYSTEM_UNCACHED = 4,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -409,6 +412,13 @@ int32_t campanile_buffer_gpu_address(campanile_buffer buffer, uint64_t *address)
 // Maps a buffer for the CPU. Mapping it again gives the same address; one campanile_buffer_unmap ends it.
 int32_t campanile_buffer_map(campanile_buffer buffer, void **address);
 
+// Makes stores of the CPU to a range of a mapped buffer visible to the GPU, and those of the GPU to the CPU: after the CPU has written
+// and before the GPU reads, and after the GPU has written and before the CPU reads. Does nothing on an adapter whose DMA snoops
+// the CPU's caches.
+int32_t campanile_buffer_synchronize(campanile_buffer buffer,
+                                     uint64_t offset,
+                                     uint64_t length);
+
 // Ends a buffer's mapping; the address is not to be used any more.
 int32_t campanile_buffer_unmap(campanile_buffer buffer);
 
@@ -473,6 +483,9 @@ int32_t campanile_dynamic_map(campanile_dynamic dynamic,
 
 // Says that queued work uses mapped contents until `fence` reaches `value`. To be said before they are unmapped.
 int32_t campanile_contents_use_until(campanile_contents contents, campanile_fence fence, uint64_t value);
+
+// As campanile_buffer_synchronize, for mapped contents.
+int32_t campanile_contents_synchronize(campanile_contents contents, uint64_t offset, uint64_t length);
 
 // Ends a map of contents; the address is not to be used any more.
 int32_t campanile_contents_unmap(campanile_contents contents);

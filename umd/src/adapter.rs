@@ -18,6 +18,7 @@ use wddm_ddi::{
 };
 
 use crate::{
+    buffer::Placement,
     error::{Error, Result},
     thunks::{Thunks, call, invoke},
 };
@@ -108,6 +109,17 @@ impl Adapter {
     /// What the hardware can do.
     pub fn caps(&self) -> Caps {
         Caps::from_bits(self.inner.data.caps)
+    }
+
+    /// Whether the GPU's accesses to system memory are coherent with the CPU's caches. See
+    /// [`Mapping::synchronize`](crate::Mapping::synchronize).
+    pub fn is_coherent(&self) -> bool {
+        !self.caps().non_coherent()
+    }
+
+    /// Where rings and commands lie in system memory: where stores of the CPU need no help to reach the GPU.
+    pub(crate) fn shared_placement(&self) -> Placement {
+        if self.is_coherent() { Placement::System } else { Placement::SystemUncached }
     }
 
     /// Bytes of VRAM that allocations can use.

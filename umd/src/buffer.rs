@@ -153,30 +153,55 @@ impl Mapping {
         &self.buffer
     }
 
-    /// Copies `bytes` into the buffer at `offset`.
+    /// Copies `bytes` into the buffer at `offset`; the GPU sees them when the call returns.
     ///
     /// # Errors
-    /// [`Error::BadArgument`] if they do not fit; nothing is copied.
+    /// [`Error::BadArgument`] if they do not fit; nothing is copied. As [`Mapping::synchronize`].
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         let target = self.range(offset, bytes.len())?;
+        // The first and the last line may hold what the GPU has written.
+        self.synchronize(offset, bytes.len())?;
         // SAFETY: the target range lies in the mapping, which outlives the call; a caller's slice never overlaps it, because
         // no reference to mapped bytes is handed out by safe code.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
-        Ok(())
+        self.synchronize(offset, bytes.len())
     }
 
-    /// Copies from the buffer at `offset` into `bytes`.
+    /// Copies from the buffer at `offset` into `bytes`, with all that the GPU wrote before.
     ///
     /// # Errors
-    /// [`Error::BadArgument`] if the range leaves the buffer; nothing is copied.
+    /// [`Error::BadArgument`] if the range leaves the buffer; nothing is copied. As [`Mapping::synchronize`].
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
         let source = self.range(offset, bytes.len())?;
+        self.synchronize(offset, bytes.len())?;
         // SAFETY: the source range lies in the mapping, which outlives the call; a caller's slice never overlaps it.
         unsafe { core::ptr::copy_nonoverlapping(source, bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
     }
 
-    /// The bytes as a slice, without copying.
+    /// Makes stores of the CPU to `len` bytes visible to the GPU, and those of the GPU to the CPU: on an adapter whose DMA does not snoop
+    /// the CPU's caches, after the CPU has written and before the GPU reads, and after the GPU has written and before the CPU reads.
+    /// Cache lines that the range touches are written back and read again whole. For who uses [`Mapping::as_ptr`]; on other adapters,
+    /// and for memory that is not cached, there is nothing to do. [allocation-usage-tracking: I/O coherency]
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`] if the range leaves the buffer; [`Error::DeviceLost`], [`Error::Status`].
+    /// [d3dkmthk: D3DKMTInvalidateCache]
+    pub fn synchronize(&self, offset: usize, len: usize) -> Result<()> {
+        self.range(offset, len)?;
+        let device = self.buffer.device();
+        if len == 0 || self.buffer.placement() != Placement::System || device.adapter().is_coherent() {
+            return Ok(());
+        }
+        let mut args = D3DKMT_INVALIDATECACHE::zeroed();
+        args.hDevice = device.handle();
+        args.hAllocation = self.buffer.allocation();
+        args.Offset = offset as _;
+        args.Length = len as _;
+        invoke!(device.thunks(), D3DKMTInvalidateCache, &mut args)
+    }
+
+    /// The bytes as a slice, without copying. [`Mapping::synchronize`] comes before.
     ///
     /// # Safety
     /// Nobody, the GPU included, writes them while the slice is used.

@@ -16,7 +16,7 @@ use wddm_ddi::{
 };
 
 use crate::{
-    buffer::{Mapping, Placement},
+    buffer::Mapping,
     commands::{CommandMemory, Core, Progress, Recorder},
     device::Device,
     error::{Error, Result},
@@ -146,16 +146,15 @@ impl Queue {
         if options.model == Some(SubmissionModel::User) {
             usable?;
         }
-        let commands = device.create_buffer(u64::from(options.command_bytes), Placement::System)?.map()?;
+        let shared = device.adapter().shared_placement();
+        let commands = device.create_buffer(u64::from(options.command_bytes), shared)?.map()?;
         let context = HwContext::new(device, node)?;
         let fallback = match (options.model, usable) {
             (Some(SubmissionModel::Kernel), _) => None,
             (None, Err(reason)) => Some(reason),
             (model, _) => {
-                let ring = device
-                    .create_buffer(u64::from(options.ring_entries) * RING_ENTRY_SIZE, Placement::System)?
-                    .map()?;
-                let control = device.create_buffer(CONTROL_SIZE, Placement::System)?.map()?;
+                let ring = device.create_buffer(u64::from(options.ring_entries) * RING_ENTRY_SIZE, shared)?.map()?;
+                let control = device.create_buffer(CONTROL_SIZE, shared)?.map()?;
                 match open_user(&context, &ring, &control) {
                     Ok((path, hw_queue)) => {
                         let memory = Memory { commands, _ring: Some((ring, control)) };

@@ -212,7 +212,7 @@ fn numbers_out_of_range_are_refused() {
     let all = All::open();
     let bad = number(Status::BadArgument);
     let mut buffer = BufferHandle { id: 5 };
-    for placement in [-1, 4, i32::MAX, i32::MIN] {
+    for placement in [-1, 5, i32::MAX, i32::MIN] {
         // SAFETY: a variable.
         assert_eq!(unsafe { campanile_buffer_create(all.device, 4096, placement, &mut buffer) }, bad);
     }
@@ -542,7 +542,7 @@ fn wrong_arguments_to_dynamic_buffers_are_named() {
     let mut dynamic = DynamicHandle { id: 0 };
     for (size, placement, contents, expected) in [
         (0, 0, 2, Status::BadArgument),
-        (4096, 4, 2, Status::BadArgument),
+        (4096, 5, 2, Status::BadArgument),
         (4096, -1, 2, Status::BadArgument),
         (4096, 2, 2, Status::NotMappable),
         (4096, 0, 0, Status::BadArgument),

@@ -59,6 +59,8 @@ thunks! {
     D3DKMTLock2(D3DKMT_LOCK2);
     /// Ends a lock. [d3dkmthk: D3DKMTUnlock2]
     D3DKMTUnlock2(D3DKMT_UNLOCK2);
+    /// Writes back and invalidates what the CPU has cached of an allocation. [d3dkmthk: D3DKMTInvalidateCache]
+    D3DKMTInvalidateCache(D3DKMT_INVALIDATECACHE);
     /// Creates a hardware context on a node. [d3dkmthk: D3DKMTCreateHwContext]
     D3DKMTCreateHwContext(D3DKMT_CREATEHWCONTEXT);
     /// Destroys a hardware context. [d3dkmthk: D3DKMTDestroyHwContext]

@@ -104,10 +104,6 @@ fn query(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Re
         }
         Q::DXGKQAITYPE_WDDMDEVICECAPS => out.write(DXGK_WDDMDEVICECAPS { WDDMVersion: caps::WDDM_VERSION }),
         Q::DXGKQAITYPE_HISTORYBUFFERPRECISION => history_precision(out),
-        Q::DXGKQAITYPE_GPUMMUCAPS => {
-            only_adapter(input::<DXGK_QUERYGPUMMUCAPSIN>(args)?.PhysicalAdapterIndex)?;
-            out.write(caps::gpu_mmu_caps());
-        }
         Q::DXGKQAITYPE_PAGETABLELEVELDESC => {
             let level = input::<DXGK_QUERYPAGETABLELEVELDESCIN>(args)?;
             only_adapter(level.PhysicalAdapterIndex.into())?;
@@ -118,6 +114,7 @@ fn query(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Re
         }
         Q::DXGKQAITYPE_UMDRIVERPRIVATE
         | Q::DXGKQAITYPE_DRIVERCAPS
+        | Q::DXGKQAITYPE_GPUMMUCAPS
         | Q::DXGKQAITYPE_QUERYSEGMENT4
         | Q::DXGKQAITYPE_PHYSICALADAPTERCAPS
         | Q::DXGKQAITYPE_NATIVE_FENCE_CAPS
@@ -135,6 +132,10 @@ fn query_device(gpu: &Gpu, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Res
     match args.Type {
         Q::DXGKQAITYPE_UMDRIVERPRIVATE => return adapter_data(gpu, out),
         Q::DXGKQAITYPE_DRIVERCAPS => out.write(caps::driver_caps(&gpu.hardware, gpu.claims)),
+        Q::DXGKQAITYPE_GPUMMUCAPS => {
+            only_adapter(input::<DXGK_QUERYGPUMMUCAPSIN>(args)?.PhysicalAdapterIndex)?;
+            out.write(caps::gpu_mmu_caps(&gpu.hardware));
+        }
         Q::DXGKQAITYPE_QUERYSEGMENT4 => return segments(gpu, args, out),
         Q::DXGKQAITYPE_PHYSICALADAPTERCAPS => {
             only_adapter(input::<DXGK_QUERYPHYSICALADAPTERCAPSIN>(args)?.PhysicalAdapterIndex)?;

@@ -76,7 +76,9 @@ fn set_of(segment: u32) -> u32 {
 fn describe(request: Request, layout: &Layout, info: &mut DXGK_ALLOCATIONINFO) -> Result<(), NTSTATUS> {
     let hidden = matches!(request.placement, Placement::Vram | Placement::VramLockable);
     let (set, preferred) = match request.placement {
-        Placement::System => (set_of(APERTURE), D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(APERTURE as u8)),
+        Placement::System | Placement::SystemUncached => {
+            (set_of(APERTURE), D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(APERTURE as u8))
+        }
         Placement::VramLockable if layout.segments() == VRAM_HIDDEN => (
             layout.vram_set(true) | set_of(APERTURE),
             D3DDDI_SEGMENTPREFERENCE::new()
@@ -96,10 +98,10 @@ fn describe(request: Request, layout: &Layout, info: &mut DXGK_ALLOCATIONINFO) -
             (layout.vram_set(false), D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(VRAM as u8))
         }
     };
-    if request.placement != Placement::System && request.size > layout.largest_vram(hidden) {
+    let system = matches!(request.placement, Placement::System | Placement::SystemUncached);
+    if !system && request.size > layout.largest_vram(hidden) {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let system = request.placement == Placement::System;
     info.u.Alignment = PAGE as u32;
     info.Size = usize::try_from(request.size).map_err(|_| STATUS_INVALID_PARAMETER)?;
     info.PitchAlignedSize = 0;
@@ -112,7 +114,7 @@ fn describe(request: Request, layout: &Layout, info: &mut DXGK_ALLOCATIONINFO) -
     info.u2.PhysicalAdapterIndex = 0;
     info.u3.FlagsWddm2 = DXGK_ALLOCATIONINFOFLAGS_WDDM2_0::new()
         .with_CpuVisible(request.placement != Placement::Vram)
-        .with_Cached(system);
+        .with_Cached(request.placement == Placement::System);
     info.pAllocationUsageHint = core::ptr::null_mut();
     info.AllocationPriority = PRIORITY_NORMAL;
     info.Flags2 = DXGK_ALLOCATIONINFOFLAGS2::new();
@@ -352,7 +354,7 @@ mod tests {
         assert_eq!(parse(data(1, 1)), Ok(Request { placement: Placement::VramVisible, size: PAGE }));
         assert_eq!(parse(data(0, PAGE + 1)).map(|request| request.size), Ok(2 * PAGE));
         for bad in [
-            data(4, 1),
+            data(5, 1),
             data(0, 0),
             data(0, u64::MAX),
             data(0, SYSTEM_LARGEST + 1),
@@ -370,6 +372,7 @@ mod tests {
     fn placements_choose_segments_and_visibility() {
         for (window, placement, set, preferred, visible, cached) in [
             (64 << 20, Placement::System, 0b001, [1, 0], true, true),
+            (64 << 20, Placement::SystemUncached, 0b001, [1, 0], true, false),
             (64 << 20, Placement::VramVisible, 0b010, [2, 0], true, false),
             (64 << 20, Placement::Vram, 0b010, [2, 0], false, false),
             (16 << 20, Placement::VramVisible, 0b010, [2, 0], true, false),

@@ -42,6 +42,8 @@ pub(crate) struct Layout {
     pub(crate) vram_end: u64,
     /// Offset in BAR4 and pages of the host aperture on segment 3.
     pub(crate) host_aperture: Option<(u64, u32)>,
+    /// DMA snoops the processor's caches.
+    pub(crate) coherent: bool,
 }
 
 impl Layout {
@@ -62,7 +64,8 @@ impl Layout {
         }
         let pages = hardware.host_aperture_pages;
         let host_aperture = (pages > 0 && vram_end > visible_end).then_some((hardware.vram_window, pages));
-        Some(Self { queues, rings: table, reserved, visible_end, vram_end, host_aperture })
+        let coherent = !hardware.caps.non_coherent();
+        Some(Self { queues, rings: table, reserved, visible_end, vram_end, host_aperture, coherent })
     }
 
     /// VRAM range of a segment.
@@ -127,7 +130,7 @@ impl Layout {
     pub(crate) fn descriptor(&self, segment: u32, window: u64) -> Option<DXGK_SEGMENTDESCRIPTOR4> {
         let mut descriptor = DXGK_SEGMENTDESCRIPTOR4::zeroed();
         if segment == APERTURE {
-            descriptor.Flags = DXGK_SEGMENTFLAGS::new().with_Aperture(true).with_CacheCoherent(true);
+            descriptor.Flags = DXGK_SEGMENTFLAGS::new().with_Aperture(true).with_CacheCoherent(self.coherent);
             descriptor.Size = APERTURE_SIZE as usize;
             descriptor.CommitLimit = APERTURE_SIZE as usize;
             return Some(descriptor);

@@ -478,3 +478,14 @@ pub(super) unsafe extern "win64" fn unlock2(args: *mut D3DKMT_UNLOCK2) -> NTSTAT
         Ok(STATUS_SUCCESS)
     })
 }
+
+/// [d3dkmthk: D3DKMTInvalidateCache]
+pub(super) unsafe extern "win64" fn invalidate_cache(args: *mut D3DKMT_INVALIDATECACHE) -> NTSTATUS {
+    enter_read_only("D3DKMTInvalidateCache", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        let list = allocations(process, &device, &[args.hAllocation])?;
+        let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
+        device.adapter.vidmm().invalidate_cache(allocation, args.Offset as u64, args.Length as u64)?;
+        Ok(STATUS_SUCCESS)
+    })
+}

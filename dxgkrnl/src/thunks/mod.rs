@@ -41,6 +41,7 @@ static THUNKS: Thunks = Thunks {
     D3DKMTFreeGpuVirtualAddress: memory::free_gpu_virtual_address,
     D3DKMTLock2: memory::lock2,
     D3DKMTUnlock2: memory::unlock2,
+    D3DKMTInvalidateCache: memory::invalidate_cache,
     D3DKMTCreateHwContext: queue::create_hw_context,
     D3DKMTDestroyHwContext: queue::destroy_hw_context,
     D3DKMTCreateHwQueue: queue::create_hw_queue,

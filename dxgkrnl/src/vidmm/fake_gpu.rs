@@ -367,8 +367,12 @@ pub(super) fn memory(ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fak
     table.DxgkDdiMapCpuHostAperture = Some(map_aperture);
     table.DxgkDdiUnmapCpuHostAperture = Some(unmap_aperture);
     let mut mmu = DXGK_GPUMMUCAPS::zeroed();
-    mmu.Bits =
-        mmu.Bits.with_ReadOnlyMemorySupported(true).with_ZeroInPteSupported(true).with_InvalidTlbEntriesNotCached(true);
+    mmu.Bits = mmu
+        .Bits
+        .with_CacheCoherentMemorySupported(true)
+        .with_ReadOnlyMemorySupported(true)
+        .with_ZeroInPteSupported(true)
+        .with_InvalidTlbEntriesNotCached(true);
     let level = DXGK_PAGE_TABLE_LEVEL_DESC {
         PageTableIndexBitCount: 0,
         PageTableSegmentId: tables,

@@ -23,6 +23,7 @@ use wddm_ddi::status::*;
 use crate::adapter::BarPlace;
 use crate::ram::PAGE_SIZE;
 use crate::vidmm::allocation::{AllocationId, CpuAccess};
+use crate::vidmm::cpu_cache::CpuCache;
 use crate::vidmm::host_aperture::Window;
 use crate::vidmm::memory::{Memory, Place};
 use crate::vidmm::user_mapping::UserMapping;
@@ -36,6 +37,8 @@ pub(crate) struct Lock {
     count: u32,
     /// Pages of a host aperture that the address goes through.
     window: Option<Window>,
+    /// The processor's cache, where the device does not snoop it.
+    cache: Option<CpuCache>,
 }
 
 /// How the CPU reaches memory of a segment on behalf of an allocation.
@@ -65,12 +68,15 @@ impl Memory {
         }
         let size = state.allocation.size();
         let window = self.bring_to_cpu(id)?;
-        let mapping = UserMapping::reserve(size).map_err(|_| STATUS_NO_MEMORY);
-        let shown = mapping.and_then(|mapping| self.show_to_cpu(id, &mapping, window.as_ref()).map(|()| mapping));
+        let shown = self.cache_of(id).and_then(|cache| {
+            let mapping = UserMapping::reserve(size).map_err(|_| STATUS_NO_MEMORY)?;
+            self.show_to_cpu(id, &mapping, window.as_ref(), cache.as_ref())?;
+            Ok((mapping, cache))
+        });
         match (shown, self.allocations.get_mut(&id)) {
-            (Ok(mapping), Some(state)) => {
+            (Ok((mapping, cache)), Some(state)) => {
                 let address = mapping.address().as_ptr().expose_provenance();
-                state.lock = Some(Lock { mapping, count: 1, window });
+                state.lock = Some(Lock { mapping, count: 1, window, cache });
                 Ok(address)
             }
             (shown, _) => {
@@ -96,7 +102,11 @@ impl Memory {
 
     /// Ends all locks of an allocation.
     pub(crate) fn end_lock(&mut self, id: AllocationId) {
-        let Some(lock) = self.allocations.get_mut(&id).and_then(|state| state.lock.take()) else { return };
+        let Some(state) = self.allocations.get_mut(&id) else { return };
+        let Some(lock) = state.lock.take() else { return };
+        if let (Some(cache), Place::System(memory)) = (lock.cache, &state.place) {
+            cache.end(memory);
+        }
         drop(lock.mapping);
         lock.window.into_iter().for_each(|window| self.close_window(window));
     }
@@ -195,7 +205,7 @@ impl Memory {
         };
         let Some(mut lock) = self.allocations.get_mut(&id).and_then(|state| state.lock.take()) else { return Ok(()) };
         let shown = window.and_then(|window| {
-            let shown = self.show_to_cpu(id, &lock.mapping, window.as_ref());
+            let shown = self.show_to_cpu(id, &lock.mapping, window.as_ref(), lock.cache.as_ref());
             shown.map(|()| window)
         });
         let (shown, window) = match shown {
@@ -214,8 +224,50 @@ impl Memory {
         shown
     }
 
-    fn show_to_cpu(&self, id: AllocationId, mapping: &UserMapping, window: Option<&Window>) -> Result<(), NTSTATUS> {
+    /// A cache for an allocation that is about to be locked in system memory, if the device does not snoop the processor's.
+    fn cache_of(&self, id: AllocationId) -> Result<Option<CpuCache>, NTSTATUS> {
         let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
+        match &state.place {
+            Place::System(memory) if self.is_cached_without_coherence(state.allocation.cpu_access()) => {
+                CpuCache::new(memory, state.allocation.size()).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn is_cached_without_coherence(&self, access: CpuAccess) -> bool {
+        access == CpuAccess::Cached && !self.driver.mmu.Bits.CacheCoherentMemorySupported()
+    }
+
+    /// Writes what the processor has cached of a range back, and has it read the range again. Without a lock, and where the device
+    /// snoops, there is nothing to do.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for a range that leaves the allocation.
+    pub(crate) fn invalidate_cache(&mut self, id: AllocationId, offset: u64, len: u64) -> Result<(), NTSTATUS> {
+        let state = self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)?;
+        if offset.checked_add(len).is_none_or(|end| end > state.allocation.size()) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        if let (Some(cache), Place::System(memory)) =
+            (state.lock.as_mut().and_then(|lock| lock.cache.as_mut()), &state.place)
+        {
+            cache.invalidate(memory, offset, len);
+        }
+        Ok(())
+    }
+
+    fn show_to_cpu(
+        &self,
+        id: AllocationId,
+        mapping: &UserMapping,
+        window: Option<&Window>,
+        cache: Option<&CpuCache>,
+    ) -> Result<(), NTSTATUS> {
+        let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
+        if let Some(cache) = cache {
+            return cache.show(mapping);
+        }
         match (&state.place, window) {
             (Place::Uncommitted, _) => Err(STATUS_INTERNAL_ERROR),
             (Place::System(memory), _) => {

@@ -11,6 +11,7 @@
 
 mod address_space;
 mod allocation;
+mod cpu_cache;
 mod driver;
 mod fence_storage;
 mod host_aperture;

@@ -158,4 +158,12 @@ impl VidMm {
     pub(crate) fn unlock_allocation(&self, allocation: &Allocation) -> Result<(), NTSTATUS> {
         lock(&self.memory).unlock(allocation.id())
     }
+
+    /// D3DKMTInvalidateCache. [d3dkmthk: D3DKMTInvalidateCache]
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for a range that leaves the allocation.
+    pub(crate) fn invalidate_cache(&self, allocation: &Allocation, offset: u64, len: u64) -> Result<(), NTSTATUS> {
+        lock(&self.memory).invalidate_cache(allocation.id(), offset, len)
+    }
 }

@@ -139,9 +139,9 @@ impl Rig {
         let status = |what: &'static str| move |status: NTSTATUS| Failure::new(format!("{what}: {status}"));
         let geometry = RingGeometry::new(entries).ok_or_else(|| Failure::new("the case asks for an illegal ring"))?;
         let queue = self.hw_queue(context, user_mode_flags()).map_err(status("D3DKMTCreateHwQueue"))?;
-        let ring = self.memory(u64::from(entries) * RING_ENTRY_SIZE, Placement::System)?;
-        let control = self.memory(CONTROL_SIZE, Placement::System)?;
-        let commands = self.memory(u64::from(entries) * COMMANDS_PER_ENTRY, Placement::System)?;
+        let ring = self.memory(u64::from(entries) * RING_ENTRY_SIZE, Placement::SystemUncached)?;
+        let control = self.memory(CONTROL_SIZE, Placement::SystemUncached)?;
+        let commands = self.memory(u64::from(entries) * COMMANDS_PER_ENTRY, Placement::SystemUncached)?;
         let created = self.doorbell(queue.hHwQueue, ring, control).map_err(status("D3DKMTCreateDoorbell"))?;
         Ok(RawQueue {
             context,
@@ -176,9 +176,9 @@ impl Rig {
 
     fn resize_to(&self, queue: &mut RawQueue, entries: u32, written: bool) -> Result<NTSTATUS, Failure> {
         let geometry = RingGeometry::new(entries).ok_or_else(|| Failure::new("the case asks for an illegal ring"))?;
-        let ring = self.memory(u64::from(entries) * RING_ENTRY_SIZE, Placement::System)?;
-        let control = self.memory(CONTROL_SIZE, Placement::System)?;
-        let commands = self.memory(u64::from(entries) * COMMANDS_PER_ENTRY, Placement::System)?;
+        let ring = self.memory(u64::from(entries) * RING_ENTRY_SIZE, Placement::SystemUncached)?;
+        let control = self.memory(CONTROL_SIZE, Placement::SystemUncached)?;
+        let commands = self.memory(u64::from(entries) * COMMANDS_PER_ENTRY, Placement::SystemUncached)?;
         if written {
             let value = queue.base + queue.written + 1;
             let packet = Packet::Progress(packet::Progress { value });

@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use super::{DeviceHandle, FenceHandle, Out, Status, finish, handles};
+use super::{DeviceHandle, FenceHandle, Out, Status, finish, handles, size};
 use crate::{
     Device, Fence, Placement,
     c_api::handles::Object,
@@ -117,6 +117,14 @@ pub extern "C" fn campanile_contents_use_until(contents: ContentsHandle, fence: 
             Ok(())
         })
     })())
+}
+
+/// As campanile_buffer_synchronize, for mapped contents.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_contents_synchronize(contents: ContentsHandle, offset: u64, length: u64) -> i32 {
+    finish(handles::with(contents.id, |contents: &DynamicMapping| {
+        Ok(contents.bytes().synchronize(size(offset)?, size(length)?)?)
+    }))
 }
 
 /// Ends a map of contents; the address is not to be used any more.

@@ -133,6 +133,8 @@ pub enum BufferPlacement {
     Vram = 2,
     /// VRAM that the CPU maps at times: through the window, the host aperture, or from system memory. A map can fail.
     VramLockable = 3,
+    /// System memory that the CPU does not cache.
+    SystemUncached = 4,
 }
 
 /// Engine that runs a queue.
@@ -279,6 +281,10 @@ fn error_status(error: Error) -> Status {
         Error::AllMapped => Status::AllMapped,
         Error::DoorbellStatus(_) => Status::DoorbellStatus,
     }
+}
+
+fn size(bytes: u64) -> Result<usize, Fault> {
+    Ok(usize::try_from(bytes).map_err(|_| Status::BadArgument)?)
 }
 
 fn finish(outcome: Result<(), Fault>) -> i32 {
@@ -462,6 +468,17 @@ pub unsafe extern "C" fn campanile_buffer_map(buffer: BufferHandle, address: *mu
         unsafe { out.set(start.cast()) };
         Ok(())
     })())
+}
+
+/// Makes stores of the CPU to a range of a mapped buffer visible to the GPU, and those of the GPU to the CPU: after the CPU has written
+/// and before the GPU reads, and after the GPU has written and before the CPU reads. Does nothing on an adapter whose DMA snoops
+/// the CPU's caches.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_buffer_synchronize(buffer: BufferHandle, offset: u64, length: u64) -> i32 {
+    finish(handles::with_mut(buffer.id, |buffer: &mut CBuffer| {
+        let mapping = buffer.mapping.as_ref().ok_or(Status::NotMapped)?;
+        Ok(mapping.synchronize(size(offset)?, size(length)?)?)
+    }))
 }
 
 /// Ends a buffer's mapping; the address is not to be used any more.

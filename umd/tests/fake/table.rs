@@ -141,6 +141,10 @@ thunks! {
         fake.allocation_mut(args.hAllocation).locks -= 1;
         STATUS_SUCCESS
     };
+    D3DKMTInvalidateCache(D3DKMT_INVALIDATECACHE) = |fake, args| {
+        assert!(args.Offset as u64 + args.Length as u64 <= fake.allocation(args.hAllocation).data.size);
+        STATUS_SUCCESS
+    };
     D3DKMTCreateHwContext(D3DKMT_CREATEHWCONTEXT) = |fake, args| {
         assert!(args.NodeOrdinal < 2);
         args.hHwContext = fake.insert(Object::Context);

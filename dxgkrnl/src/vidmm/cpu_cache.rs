@@ -1,0 +1,138 @@
+//! The processor's cache on a machine whose devices do not snoop it.
+//!
+//! The host's own caches are coherent, so the cache is played: user mode sees a copy of the memory, and what it stores stays in the copy
+//! until it is written back. Nothing is read again from memory until it is invalidated, as if the processor had read everything ahead. So
+//! leaving out an invalidation shows as wrong data, every time. [allocation-usage-tracking: I/O coherency]
+
+use std::sync::Arc;
+
+use wddm_ddi::status::*;
+
+use crate::ram::{PAGE_SIZE, Pages, Ram};
+use crate::vidmm::segment::SystemMemory;
+use crate::vidmm::user_mapping::UserMapping;
+
+/// Bytes of a cache line: what is written back and invalidated at least.
+const LINE: u64 = 64;
+type Line = [u8; LINE as usize];
+
+/// What the processor has of an allocation in its cache: all of it.
+pub(crate) struct CpuCache {
+    /// What user mode sees.
+    seen: Pages,
+    /// The bytes as they were when last read from memory. A line that differs is dirty.
+    clean: Vec<u8>,
+}
+
+/// Copies one line, which user mode may be writing.
+fn read_line(pages: &Pages, at: u64) -> Line {
+    // SAFETY: `at` is a line of the pages, of which the kernel's mapping shows all.
+    let line = unsafe { pages.kernel_address().add(at as usize) }.cast::<Line>();
+    // SAFETY: mapped, aligned to its size; racing stores leave any of their bytes, which is what a cache sees too.
+    unsafe { line.as_ptr().read_volatile() }
+}
+
+fn write_line(pages: &Pages, at: u64, bytes: Line) {
+    // SAFETY: as in `read_line`.
+    let line = unsafe { pages.kernel_address().add(at as usize) }.cast::<Line>();
+    // SAFETY: as in `read_line`.
+    unsafe { line.as_ptr().write_volatile(bytes) };
+}
+
+impl CpuCache {
+    /// A cache that has just read `len` bytes of `memory`.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY.
+    pub(crate) fn new(memory: &SystemMemory, len: u64) -> Result<Self, NTSTATUS> {
+        let store: Arc<Ram> = Ram::new(len + PAGE_SIZE).map_err(|_| STATUS_NO_MEMORY)?;
+        let seen = store.allocate(len, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
+        let mut clean = Vec::new();
+        clean.try_reserve_exact(len as usize).map_err(|_| STATUS_NO_MEMORY)?;
+        clean.resize(len as usize, 0);
+        seen.zero();
+        let mut cache = Self { seen, clean };
+        cache.invalidate(memory, 0, len);
+        Ok(cache)
+    }
+
+    /// Makes a user address show the cache.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY when the host refuses.
+    pub(crate) fn show(&self, mapping: &UserMapping) -> Result<(), NTSTATUS> {
+        let pages = &self.seen;
+        mapping.show(0, pages.ram().file(), pages.address(), pages.len(), true).map_err(|_| STATUS_NO_MEMORY)
+    }
+
+    /// Writes dirty lines of a range back to memory, then reads all of its lines again.
+    pub(crate) fn invalidate(&mut self, memory: &SystemMemory, offset: u64, len: u64) {
+        let (start, end) = (offset / LINE * LINE, (offset + len).next_multiple_of(LINE).min(self.seen.len()));
+        for (first, pages) in memory.chunks() {
+            let chunk = first * PAGE_SIZE;
+            let lines = start.max(chunk)..end.min(chunk + pages.len());
+            for at in lines.step_by(LINE as usize) {
+                let seen = read_line(&self.seen, at);
+                let Some(clean) = self.clean.get_mut(at as usize..(at + LINE) as usize) else { return };
+                if seen != *clean {
+                    write_line(pages, at - chunk, seen);
+                }
+                let now = read_line(pages, at - chunk);
+                clean.copy_from_slice(&now);
+                if now != seen {
+                    write_line(&self.seen, at, now);
+                }
+            }
+        }
+    }
+
+    /// Writes dirty lines back, and forgets the rest: what happens to lines that nobody uses any more.
+    pub(crate) fn end(mut self, memory: &SystemMemory) {
+        let len = self.seen.len();
+        self.invalidate(memory, 0, len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn byte(pages: &Pages, at: u64) -> *mut u8 {
+        // SAFETY: the tests stay inside.
+        unsafe { pages.kernel_address().add(at as usize) }.as_ptr()
+    }
+
+    fn get(pages: &Pages, at: u64) -> u8 {
+        // SAFETY: mapped.
+        unsafe { byte(pages, at).read_volatile() }
+    }
+
+    fn set(pages: &Pages, at: u64, value: u8) {
+        // SAFETY: mapped.
+        unsafe { byte(pages, at).write_volatile(value) };
+    }
+
+    #[test]
+    fn stores_stay_in_the_cache_and_memory_stays_out_of_it_until_their_line_is_invalidated() {
+        let ram = Ram::new(1 << 20).unwrap();
+        let memory = SystemMemory::allocate(&ram, 2).unwrap();
+        memory.zero();
+        let (_, pages) = memory.chunks().next().unwrap();
+        let mut cache = CpuCache::new(&memory, 2 * PAGE_SIZE).unwrap();
+        set(&cache.seen, 100, 1);
+        set(pages, 300, 2);
+        assert_eq!((get(pages, 100), get(&cache.seen, 300)), (0, 0));
+        cache.invalidate(&memory, 127, 1);
+        assert_eq!((get(pages, 100), get(&cache.seen, 300)), (1, 0), "bytes 64 to 127 are one line");
+        cache.invalidate(&memory, 299, 2);
+        assert_eq!(get(&cache.seen, 300), 2);
+        // Who writes the same line as the device loses the device's bytes.
+        set(&cache.seen, 640, 3);
+        set(pages, 641, 4);
+        cache.invalidate(&memory, 640, 1);
+        assert_eq!((get(pages, 640), get(pages, 641)), (3, 0));
+        set(&cache.seen, PAGE_SIZE, 5);
+        cache.end(&memory);
+        assert_eq!(get(pages, PAGE_SIZE), 5);
+    }
+}
