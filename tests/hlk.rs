@@ -23,17 +23,12 @@ const MACHINES: [Machine; 6] = [
         takes_any_machine,
     ),
     Machine::of("default", FenceStorage::Local, " with fences in local memory", is_about_fences),
-    Machine::of(
-        "system-process-fences",
-        FenceStorage::System,
-        " with fences in the paging process",
-        is_about_fences_without_rights,
-    ),
+    Machine::of("system-process-fences", FenceStorage::System, " with fences in the paging process", is_about_fences),
     Machine::of(
         "system-process-fences",
         FenceStorage::Local,
         " with fences in local memory and in the paging process",
-        is_about_fences_without_rights,
+        is_about_fences,
     ),
 ];
 
@@ -46,12 +41,6 @@ impl Machine {
     ) -> Self {
         Self { variant, fences, ending, wanted }
     }
-}
-
-/// Where the scheduler reaches fences through the paging process, the page-table entries of a process do not yet say what the process may do
-/// with a fence, so the cases of rights do not hold there.
-fn is_about_fences_without_rights(case: &CaseInfo) -> bool {
-    is_about_fences(case) && !case.name.contains("FenceRights")
 }
 
 /// A case that brings its own machine runs once.

@@ -142,18 +142,6 @@ fn announce_native(queue: &Queue, current: u64, value: u64, context: &Context<'_
     context.report(EventKind::FenceSignaled, queue.node, queue.number, data);
 }
 
-/// Where a fence is reached that a process names by these addresses: there, or through the paging process. `None` if the
-/// scheduler knows no such fence.
-#[inline]
-fn fence_place(process: FencePlace, context: &Context<'_>) -> Result<Option<FencePlace>, Fault> {
-    let Some(fences) = context.fences else { return Ok(Some(process)) };
-    let place = fences.find(process)?;
-    if place.is_some() {
-        Tallies::add(&context.tallies.system_fences);
-    }
-    Ok(place)
-}
-
 fn no_fence(process: FencePlace) -> Fault {
     Fault::page(process.current, Intent::Write, 0)
 }
@@ -330,7 +318,7 @@ impl Engine {
                 let room = log::room(queue, LogKind::Signals, &mut self.tlb, context)?;
                 let entry = (signal.handle, signal.value);
                 let process = FencePlace { root, current: signal.current, monitored: signal.monitored };
-                let place = match fence_place(process, context)? {
+                let place = match self.fence_place(process, Intent::Write, context)? {
                     Some(place) => place,
                     // A word that no CPU waits for need be no fence.
                     None if signal.monitored == 0 => process,
@@ -358,8 +346,10 @@ impl Engine {
                 let (root, fence) = queue.progress().ok_or(bad_packet(BadPacket::Opcode, at))?;
                 let process = FencePlace { root, current: fence.current, monitored: fence.monitored };
                 // A monitored progress fence is the engine's own business: it is told of every time.
-                let place =
-                    if fence.native { fence_place(process, context)?.ok_or(no_fence(process))? } else { process };
+                let place = match fence.native {
+                    true => self.fence_place(process, Intent::Write, context)?.ok_or(no_fence(process))?,
+                    false => process,
+                };
                 let announce = self.signal(place, progress.value, context, || {})?;
                 let current = fence.current;
                 match fence.native {
@@ -371,6 +361,25 @@ impl Engine {
             }
             Packet::Timestamp(timestamp) => self.timestamp(root, timestamp, context),
         }
+    }
+
+    /// Where a fence is reached that a process names by these addresses: there, or through the paging process. Then the page tables of
+    /// the process say whether it may do what it wants to, and those of the paging process where the values are. `None` if the
+    /// scheduler knows no such fence.
+    #[inline]
+    fn fence_place(
+        &mut self,
+        process: FencePlace,
+        intent: Intent,
+        context: &Context<'_>,
+    ) -> Result<Option<FencePlace>, Fault> {
+        let Some(fences) = context.fences else { return Ok(Some(process)) };
+        let place = fences.find(process)?;
+        if place.is_some() {
+            self.tlb.translate(context.memory, process.root, process.current, intent)?;
+            Tallies::add(&context.tallies.system_fences);
+        }
+        Ok(place)
     }
 
     /// A word in memory for a fence or timestamp, with the key of its wait list.
@@ -408,7 +417,8 @@ impl Engine {
 
     fn wait(&mut self, queue: &mut Queue, root: Location, wait: &Wait, context: &Context<'_>) -> Result<Step, Fault> {
         let process = FencePlace { root, current: wait.current, monitored: 0 };
-        let place = fence_place(process, context)?.ok_or(Fault::page(wait.current, Intent::Read, 0))?;
+        let place =
+            self.fence_place(process, Intent::Read, context)?.ok_or(Fault::page(wait.current, Intent::Read, 0))?;
         let (current, key) = self.word(place.root, place.current, Intent::Read, context)?;
         let number = queue.number;
         let enter = || {

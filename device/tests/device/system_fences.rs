@@ -9,7 +9,7 @@ use campanile_hw::page_table::{PAGE_4K, Pte};
 use campanile_hw::queue::{Location, QueueFlags};
 use campanile_hw::registers::{self as reg, Caps, Command, CommandStatus};
 
-/// Where the process knows its fence: nothing is mapped there unless a test does it.
+/// Where the process knows its fence: it has other pages there, with the rights that it shall have.
 const PROCESS: (u64, u64) = (0x50_0000_0000, 0x50_0000_1000);
 /// Where the paging process has it.
 const SYSTEM: (u64, u64) = (0x60_0000_0000, 0x60_0000_1000);
@@ -26,6 +26,8 @@ struct Rig {
     space: Space,
     current: Location,
     monitored: Location,
+    /// What the process has at the address of the current value.
+    own: Location,
 }
 
 impl Rig {
@@ -40,7 +42,9 @@ impl Rig {
         let monitored = host.map_new_ram(paging, SYSTEM.1, 4096);
         host.write64(monitored, u64::MAX);
         host.set(reg::PAGING_ROOT, 8, paging.root.into_bits());
-        Self { host, paging, space, current, monitored }
+        let own = host.map_new_ram(space, PROCESS.0, 4096);
+        host.map_new_ram(space, PROCESS.1, 4096);
+        Self { host, paging, space, current, monitored, own }
     }
 
     fn map(&self) {
@@ -94,12 +98,13 @@ fn the_variant_shows_itself_and_others_know_nothing_of_it() {
 }
 
 #[test]
-fn signals_and_waits_reach_a_fence_that_only_the_paging_process_maps() {
+fn signals_and_waits_reach_a_fence_where_the_paging_process_has_it() {
     let mut rig = Rig::new();
     rig.map();
     let mut queue = rig.queue(0);
     rig.host.submit(&mut queue, &[signal(5), wait(5)]);
     assert_eq!((rig.host.read64(rig.current), rig.host.read_pointer(&queue)), (5, 1));
+    assert_eq!(rig.host.read64(rig.own), 0, "the process' page is not what is written");
     assert_eq!(rig.host.gpu.activity().system_fences, 2);
     assert!(rig.host.events().is_empty(), "nobody waits");
     rig.host.write64(rig.monitored, 5);
@@ -113,6 +118,7 @@ fn signals_and_waits_reach_a_fence_that_only_the_paging_process_maps() {
     let other = rig.host.space();
     let elsewhere = (PROCESS.0 + 0x1_0000, PROCESS.1 + 0x1_0000);
     assert_eq!(rig.host.try_map_fence(other, elsewhere, SYSTEM), CommandStatus::Done);
+    rig.host.map_new_ram(other, elsewhere.0, 4096);
     let mut signaller = rig.host.queue(1, other, reg::NODE_COPY);
     let packet = Signal { handle: 0, current: elsewhere.0, monitored: elsewhere.1, value: 9 };
     rig.host.submit(&mut signaller, &[Packet::Signal(packet)]);
@@ -123,7 +129,7 @@ fn signals_and_waits_reach_a_fence_that_only_the_paging_process_maps() {
 fn a_broken_mapping_of_the_paging_process_faults_though_the_process_has_the_fence() {
     let mut rig = Rig::new();
     rig.map();
-    let (own, _) = (rig.host.map_new_ram(rig.space, PROCESS.0, 4096), rig.host.map_new_ram(rig.space, PROCESS.1, 4096));
+    let own = rig.own;
     let mut queues: Vec<TestQueue> = (0..2).map(|number| rig.queue(number)).collect();
     rig.host.submit(&mut queues[0], &[signal(1)]);
     assert_eq!(
@@ -142,8 +148,7 @@ fn a_broken_mapping_of_the_paging_process_faults_though_the_process_has_the_fenc
 #[test]
 fn a_fence_that_is_not_known_faults_and_a_plain_word_does_not() {
     let mut rig = Rig::new();
-    let own = rig.host.map_new_ram(rig.space, PROCESS.0, 4096);
-    rig.host.map_new_ram(rig.space, PROCESS.1, 4096);
+    let own = rig.own;
     let mut word = rig.queue(0);
     rig.host.submit(&mut word, &[Packet::Signal(Signal { handle: 0, current: PROCESS.0, monitored: 0, value: 3 })]);
     assert_eq!((rig.host.read64(own), rig.host.read_pointer(&word)), (3, 1));
@@ -178,10 +183,31 @@ fn the_paging_process_decides_what_may_be_written() {
 }
 
 #[test]
+fn the_process_may_do_with_a_fence_what_its_own_page_tables_allow() {
+    let mut rig = Rig::new();
+    rig.map();
+    rig.host.map_pages(rig.space, PROCESS.0, rig.own, 4096, PAGE_4K, Pte::new().with_read_only(true));
+    rig.host.command(Command::InvalidateTlb, rig.space.root.into_bits(), 0, 0);
+    let mut reader = rig.queue(0);
+    rig.host.submit(&mut reader, &[wait(0), signal(1)]);
+    assert_eq!(kind(&mut rig.host, &reader), (PROCESS.0, Some(FaultKind::ReadOnly)));
+    assert_eq!(rig.host.gpu.activity().system_fences, 1, "the wait was allowed");
+    let leaf = rig.host.leaf(rig.space, PROCESS.0, PAGE_4K);
+    rig.host.write64(leaf, 0);
+    rig.host.command(Command::InvalidateTlb, rig.space.root.into_bits(), 0, 0);
+    for (number, packet) in [(1, wait(0)), (2, signal(1))] {
+        let mut queue = rig.queue(number);
+        rig.host.submit(&mut queue, &[packet]);
+        assert_eq!(kind(&mut rig.host, &queue), (PROCESS.0, Some(FaultKind::PageFault)));
+    }
+    assert_eq!(rig.host.read64(rig.current), 0);
+}
+
+#[test]
 fn native_progress_goes_through_the_paging_process_and_monitored_progress_does_not() {
     let mut rig = Rig::new();
     rig.map();
-    let own = rig.host.map_new_ram(rig.space, PROCESS.0, 4096);
+    let own = rig.own;
     for (number, native) in [(0, true), (1, false)] {
         let mut queue = rig.host.queue_with(number, rig.space, |descriptor| {
             descriptor.flags = QueueFlags::new().with_native_progress(native).into_bits();
