@@ -38,9 +38,7 @@ pub use thunks::monitored::{
     D3DKMTSignalSynchronizationObjectFromGpu2, D3DKMTSubmitSignalSyncObjectsToHwQueue,
     D3DKMTSubmitWaitForSyncObjectsToHwQueue, D3DKMTWaitForSynchronizationObjectFromGpu,
 };
-pub use thunks::share::{
-    D3DKMTOpenNativeFenceFromNtHandle, D3DKMTOpenSyncObjectFromNtHandle2, D3DKMTShareObjects, NtClose,
-};
+pub use thunks::share::D3DKMTOpenSyncObjectFromNtHandle2;
 pub use thunks::thunks;
 pub use trace::{TRACE_EVENTS_MAX, TraceEvent, TraceKind, TraceLog, nanoseconds};
 pub use vidsch::{FenceLog, FenceLogEntry, FenceOperation, FenceReports, GpuClock, QueueFenceLog, Suspensions, Tree};

@@ -13,7 +13,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{D3DKMT_HANDLE, LUID, NTSTATUS};
+use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, LUID, NTSTATUS};
 
 /// Every allocation of the minimal miniport has this size.
 const SIZE: usize = 1 << 16;
@@ -173,18 +173,32 @@ fn end(bench: Bench, luid: LUID) {
 
 type Anonymous = unsafe extern "win64" fn(*mut c_void) -> NTSTATUS;
 
-/// Every thunk with its argument pointer untyped.
+/// Thunks of another shape than one argument structure.
+const PLAIN: [&str; 2] = ["D3DKMTShareObjects", "NtClose"];
+
+/// Every thunk with one pointer, untyped: that of its argument structure or, to share, that of the object.
 fn all_thunks() -> Vec<(&'static str, Anonymous)> {
     const { assert!(size_of::<Thunks>().is_multiple_of(size_of::<Anonymous>())) };
     let table = (&raw const *thunks()).cast::<Anonymous>();
-    Thunks::NAMES
-        .iter()
-        .enumerate()
-        .map(|(place, name)| {
-            // SAFETY: the table is `repr(C)` and holds one function pointer for each name, all of this shape.
-            (*name, unsafe { table.wrapping_add(place).read() })
-        })
-        .collect()
+    let places = Thunks::NAMES.iter().enumerate().filter(|(_, name)| !PLAIN.contains(name));
+    let structures = places.map(|(place, name)| {
+        // SAFETY: the table is `repr(C)` and holds one function pointer for each name, these of this shape.
+        (*name, unsafe { table.wrapping_add(place).read() })
+    });
+    structures.chain([("D3DKMTShareObjects", share_at as Anonymous)]).collect()
+}
+
+/// Shares the object whose handle lies at `object`.
+unsafe extern "win64" fn share_at(object: *mut c_void) -> NTSTATUS {
+    let mut handle = std::ptr::null_mut();
+    // SAFETY: the thunk checks its pointers.
+    unsafe { (thunks().D3DKMTShareObjects)(1, object.cast(), std::ptr::null(), 0x1000_0000, &mut handle) }
+}
+
+/// Closes what may be a kernel handle.
+fn close(handle: HANDLE) -> NTSTATUS {
+    // SAFETY: takes any handle.
+    unsafe { (thunks().NtClose)(handle) }
 }
 
 #[test]
@@ -193,6 +207,7 @@ fn a_thread_without_process_is_denied_every_thunk() {
         // SAFETY: the thunk refuses before it looks at its arguments.
         assert_eq!(unsafe { thunk(std::ptr::null_mut()) }, STATUS_ACCESS_DENIED, "{name}");
     }
+    assert_eq!(close(std::ptr::null_mut()), STATUS_ACCESS_DENIED);
 }
 
 #[test]
@@ -221,12 +236,16 @@ fn bad_argument_pointers_are_refused_by_every_thunk_without_a_trace() {
         );
         assert_ne!(status, STATUS_INTERNAL_ERROR, "{name}");
     }
+    for number in [0, 1, 4, 0x4000, usize::MAX - 7, usize::MAX] {
+        assert_eq!(close(std::ptr::without_provenance_mut(number)), STATUS_INVALID_HANDLE, "{number:#x}");
+    }
     assert_eq!(user.process.handle_count(), before);
     user.process.exit();
     for (name, thunk) in all_thunks() {
         // SAFETY: the thunk refuses before it looks at its arguments.
         assert_eq!(unsafe { thunk(read_only) }, STATUS_ACCESS_DENIED, "{name} after exit");
     }
+    assert_eq!(close(std::ptr::null_mut()), STATUS_ACCESS_DENIED, "NtClose after exit");
     drop(user);
     end(bench, luid);
 }

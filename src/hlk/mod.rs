@@ -32,6 +32,7 @@ mod fence_monitored;
 mod fence_optimised;
 mod fence_rights;
 mod fence_sharing;
+mod fence_sharing_umd;
 mod fence_storage;
 mod fence_system_process;
 mod fence_waits;
@@ -88,6 +89,7 @@ const TABLES: &[&[CaseInfo]] = &[
     fence_hostile::CASES,
     fence_log::CASES,
     fence_sharing::CASES,
+    fence_sharing_umd::CASES,
     fence_rights::CASES,
     fence_waits::CASES,
     fence_batches::CASES,

@@ -1,14 +1,14 @@
 //! The DLL's C API behind types that own what the handles stand for.
 
 use std::ffi::c_void;
-use std::ptr::{null, null_mut};
+use std::ptr::{null, null_mut, without_provenance_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use campanile_umd::c_api::*;
-use campanile_umd::{CopyRows, Node, Placement, QueueEvent, QueueOptions, QueueStats, SubmissionModel, Tracer};
-use wddm_ddi::types::{D3DKMT_HANDLE, LUID};
+use campanile_umd::{Access, CopyRows, Node, Placement, QueueEvent, QueueOptions, QueueStats, SubmissionModel, Tracer};
+use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, LUID};
 
 use super::error::{Error, Result};
 use super::library::{self, Library};
@@ -78,6 +78,7 @@ pub(super) struct Fence(Arc<FenceInner>);
 
 struct FenceInner {
     owned: OwnedFence,
+    device: Device,
     object: D3DKMT_HANDLE,
     value: *const AtomicU64,
 }
@@ -207,15 +208,40 @@ impl Drop for Mapping {
 
 impl Fence {
     pub(super) fn new(device: &Device, initial: u64) -> Result<Self> {
-        let library = device.0.library;
         let mut handle = FenceHandle { id: 0 };
-        call!(library, campanile_fence_create(device.0.handle, initial, &raw mut handle))?;
+        call!(device.0.library, campanile_fence_create(device.0.handle, initial, &raw mut handle))?;
+        Self::of(device, handle)
+    }
+
+    pub(super) fn new_shared(device: &Device, initial: u64) -> Result<Self> {
+        let mut handle = FenceHandle { id: 0 };
+        call!(device.0.library, campanile_fence_create_shared(device.0.handle, initial, &raw mut handle))?;
+        Self::of(device, handle)
+    }
+
+    pub(super) fn open(device: &Device, shared: HANDLE, access: Access) -> Result<Self> {
+        let mut handle = FenceHandle { id: 0 };
+        call!(device.0.library, campanile_fence_open(device.0.handle, shared, number(access), &raw mut handle))?;
+        Self::of(device, handle)
+    }
+
+    /// A handle of the fence, to be closed by way of `device`.
+    pub(super) fn share(&self, access: Access) -> Result<SharedHandle> {
+        let FenceInner { owned, device, .. } = &*self.0;
+        let mut handle: HANDLE = null_mut();
+        call!(owned.library, campanile_fence_share(owned.handle, number(access), &raw mut handle))?;
+        Ok(SharedHandle { device: device.clone(), handle: handle.addr() })
+    }
+
+    /// Takes over a fence that was made on `device`.
+    fn of(device: &Device, handle: FenceHandle) -> Result<Self> {
+        let library = device.0.library;
         let owned = OwnedFence { library, handle };
         let mut value: *const u64 = null();
         call!(library, campanile_fence_mapping(handle, &raw mut value))?;
         let mut object = 0;
         call!(library, campanile_fence_object(handle, &raw mut object))?;
-        Ok(Self(Arc::new(FenceInner { owned, object, value: value.cast() })))
+        Ok(Self(Arc::new(FenceInner { owned, device: device.clone(), object, value: value.cast() })))
     }
 
     pub(super) fn handle(&self) -> D3DKMT_HANDLE {
@@ -234,6 +260,36 @@ impl Fence {
 
     pub(super) fn signal(&self, value: u64) -> Result<()> {
         call!(self.0.owned.library, campanile_fence_signal(self.0.owned.handle, value))
+    }
+}
+
+/// A kernel handle of a fence, closed on drop.
+pub(super) struct SharedHandle {
+    device: Device,
+    /// Only a number, never followed.
+    handle: usize,
+}
+
+impl SharedHandle {
+    pub(super) fn raw(&self) -> HANDLE {
+        without_provenance_mut(self.handle)
+    }
+}
+
+impl Drop for SharedHandle {
+    fn drop(&mut self) {
+        let OwnedDevice { library, handle } = *self.device.0;
+        if let Err(error) = call!(library, campanile_handle_close(handle, self.raw())) {
+            // It is nobody else's.
+            eprintln!("campanile: {error}");
+        }
+    }
+}
+
+fn number(access: Access) -> i32 {
+    match access {
+        Access::Wait => FenceAccess::Wait as i32,
+        Access::Full => FenceAccess::Full as i32,
     }
 }
 

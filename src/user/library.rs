@@ -81,6 +81,10 @@ functions! {
     fn campanile_contents_synchronize(ContentsHandle, u64, u64) -> i32;
     fn campanile_contents_unmap(ContentsHandle) -> i32;
     fn campanile_fence_create(DeviceHandle, u64, *mut FenceHandle) -> i32;
+    fn campanile_fence_create_shared(DeviceHandle, u64, *mut FenceHandle) -> i32;
+    fn campanile_fence_share(FenceHandle, i32, *mut *mut c_void) -> i32;
+    fn campanile_fence_open(DeviceHandle, *mut c_void, i32, *mut FenceHandle) -> i32;
+    fn campanile_handle_close(DeviceHandle, *mut c_void) -> i32;
     fn campanile_fence_destroy(FenceHandle) -> i32;
     fn campanile_fence_value(FenceHandle, *mut u64) -> i32;
     fn campanile_fence_mapping(FenceHandle, *mut *const u64) -> i32;

@@ -12,9 +12,9 @@ mod windows;
 
 use std::time::Duration;
 
-use wddm_ddi::types::LUID;
+use wddm_ddi::types::{HANDLE, LUID};
 
-pub use campanile_umd::{CopyRows, Node, Placement, QueueOptions, QueueStats, SubmissionModel};
+pub use campanile_umd::{Access, CopyRows, Node, Placement, QueueOptions, QueueStats, SubmissionModel};
 pub use error::{Error, Result};
 pub use library::{FILE, Functions, Library, Refusal, selected, selected_identity};
 
@@ -73,6 +73,11 @@ either! {
     #[doc = "A native fence. Clones share it."]
     #[derive(Clone)]
     Fence, FenceInner
+}
+
+either! {
+    #[doc = "A kernel handle of a fence in this process, closed on drop."]
+    SharedHandle, SharedHandleInner
 }
 
 either! {
@@ -194,6 +199,39 @@ impl Fence {
         }))
     }
 
+    /// As [`Fence::new`], for a fence that [`Fence::share`] gives to other devices and processes.
+    ///
+    /// # Errors
+    /// As for [`Fence::new`].
+    pub fn new_shared(device: &Device, initial: u64) -> Result<Self> {
+        Ok(Self(match &device.0 {
+            DeviceInner::Linked(device) => FenceInner::Linked(campanile_umd::Fence::new_shared(device, initial)?),
+            DeviceInner::Dll(device) => FenceInner::Dll(dll::Fence::new_shared(device, initial)?),
+        }))
+    }
+
+    /// Opens a shared fence by a kernel handle of this process, which stays the caller's.
+    ///
+    /// # Errors
+    /// It is no handle of a fence, native fences are not enabled, or the operating system refused.
+    pub fn open(device: &Device, handle: HANDLE, access: Access) -> Result<Self> {
+        Ok(Self(match &device.0 {
+            DeviceInner::Linked(device) => FenceInner::Linked(campanile_umd::Fence::open(device, handle, access)?),
+            DeviceInner::Dll(device) => FenceInner::Dll(dll::Fence::open(device, handle, access)?),
+        }))
+    }
+
+    /// Gives the fence a kernel handle by which it is opened with at most `access`.
+    ///
+    /// # Errors
+    /// It was not created to be shared, this opening has less access, or the operating system refused.
+    pub fn share(&self, access: Access) -> Result<SharedHandle> {
+        Ok(SharedHandle(match &self.0 {
+            FenceInner::Linked(fence) => SharedHandleInner::Linked(fence.share(access)?),
+            FenceInner::Dll(fence) => SharedHandleInner::Dll(fence.share(access)?),
+        }))
+    }
+
     /// The current value, read from its user-mode mapping.
     #[inline]
     pub fn value(&self) -> u64 {
@@ -226,6 +264,13 @@ impl Fence {
     /// The operating system refused.
     pub fn signal(&self, value: u64) -> Result<()> {
         on!(&self.0, FenceInner, fence => Ok(fence.signal(value)?), fence.signal(value))
+    }
+}
+
+impl SharedHandle {
+    /// The handle, to open the fence by and to duplicate. Good until the drop.
+    pub fn raw(&self) -> HANDLE {
+        on!(&self.0, SharedHandleInner, handle => handle.raw(), handle.raw())
     }
 }
 

@@ -1,4 +1,5 @@
-//! The part of Windows that the DLL imports: the thunks behind `gdi32.dll`, and a few functions of `kernel32.dll` and `ntdll.dll`.
+//! The part of Windows that the DLL imports: the thunks behind `gdi32.dll` and `ntdll.dll`, and a few functions of `kernel32.dll` and
+//! `ntdll.dll`.
 //!
 //! Handles of events are numbers of eventfds, as the thunks here expect them. What the DLL has no use for is refused.
 
@@ -14,9 +15,10 @@ use wddm_ddi::types::HANDLE;
 
 /// Address of a function that the DLL imports.
 pub(super) fn resolve(module: &str, name: &str) -> Option<usize> {
-    if module.eq_ignore_ascii_case("gdi32.dll") {
-        let index = Thunks::NAMES.iter().position(|thunk| *thunk == name)?;
-        return addresses().get(index).copied();
+    let mut thunks = Thunks::MODULES.iter().zip(Thunks::NAMES).zip(addresses());
+    let thunk = |((of, thunk), _): &((&&str, &&str), _)| of.eq_ignore_ascii_case(module) && **thunk == name;
+    if let Some((_, address)) = thunks.find(thunk) {
+        return Some(*address);
     }
     let export =
         |(export_module, export_name, _): &&Export| export_module.eq_ignore_ascii_case(module) && *export_name == name;
@@ -232,10 +234,12 @@ mod tests {
 
     #[test]
     fn every_thunk_has_an_address_and_strangers_have_none() {
-        for name in Thunks::NAMES {
-            assert!(resolve("GDI32.dll", name).is_some_and(|address| address != 0), "{name}");
+        for (module, name) in Thunks::MODULES.iter().zip(Thunks::NAMES) {
+            let address = resolve(&module.to_uppercase(), name);
+            assert!(address.is_some_and(|address| address != 0), "{module}!{name}");
             assert!(resolve("kernel32.dll", name).is_none(), "{name}");
         }
+        assert!(resolve("gdi32.dll", "NtClose").is_none());
         let first = dxgkrnl::thunks().D3DKMTEnumAdapters3 as *const () as usize;
         assert_eq!(resolve("gdi32.dll", "D3DKMTEnumAdapters3"), Some(first));
         assert!(resolve("gdi32.dll", "D3DKMTEscape").is_none());

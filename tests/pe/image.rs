@@ -84,7 +84,7 @@ pub(crate) const DLL: Image = Image {
                 "WaitForSingleObject",
             ],
         ),
-        ("ntdll.dll", &["memcmp", "memcpy", "memmove", "memset", "strlen"]),
+        ("ntdll.dll", &["NtClose", "memcmp", "memcpy", "memmove", "memset", "strlen"]),
     ],
     exports: &[],
     header: Some("umd/include/campanile.h"),

@@ -6,7 +6,8 @@
 //
 // Generated from the Rust source; do not edit.
 //
-// The table of thunks has one pointer for each of these functions of d3dkmthk.h, in this order:
+// The table of thunks has one pointer for each of these functions, in this order; the last is one of winternl.h, the
+// others of d3dkmthk.h:
 //   D3DKMTEnumAdapters3
 //   D3DKMTOpenAdapterFromLuid
 //   D3DKMTCloseAdapter
@@ -39,6 +40,9 @@
 //   D3DKMTDestroySynchronizationObject
 //   D3DKMTWaitForSynchronizationObjectFromCpu
 //   D3DKMTSignalSynchronizationObjectFromCpu
+//   D3DKMTShareObjects
+//   D3DKMTOpenNativeFenceFromNtHandle
+//   NtClose
 
 #ifndef CAMPANILE_H
 #define CAMPANILE_H
@@ -101,6 +105,10 @@ enum campanile_status
   CAMPANILE_STATUS_WAS_STILL_DRAWING = 23,
   // All that the buffer could be renamed to is mapped.
   CAMPANILE_STATUS_ALL_MAPPED = 24,
+  // The fence was opened to be waited for only.
+  CAMPANILE_STATUS_WAIT_ONLY_FENCE = 25,
+  // The fence was not created to be shared.
+  CAMPANILE_STATUS_NOT_SHARED = 26,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -193,6 +201,25 @@ enum campanile_dynamic_mode
 typedef enum campanile_dynamic_mode campanile_dynamic_mode;
 #else
 typedef int32_t campanile_dynamic_mode;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// What an opening of a shared fence may do with it.
+enum campanile_access
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // Read the value and wait for it.
+  CAMPANILE_ACCESS_WAIT = 0,
+  // Signal it too.
+  CAMPANILE_ACCESS_FULL = 1,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum campanile_access campanile_access;
+#else
+typedef int32_t campanile_access;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
@@ -541,6 +568,27 @@ int32_t campanile_queue_model(campanile_queue queue, int32_t *model);
 
 // What the queue has done so far.
 int32_t campanile_queue_stats(campanile_queue queue, campanile_queue_stats_t *stats);
+
+// Creates a native fence with an initial value that campanile_fence_share gives to other devices and processes.
+int32_t campanile_fence_create_shared(campanile_device device, uint64_t initial, campanile_fence *fence);
+
+// Gives a shared fence a kernel handle in this process, by which it is opened with at most `access`, a campanile_access. The
+// handle keeps the fence until it is closed. Another process opens the fence by a handle of its own, made by DuplicateHandle.
+int32_t campanile_fence_share(campanile_fence fence,
+                              int32_t access,
+                              void **handle);
+
+// Opens a shared fence on a device of the fence's GPU by a kernel handle of this process, for `access`, a campanile_access. The
+// handle stays open. The opening has no right that the handle does not grant: a signal that the system refuses faults the queue.
+int32_t campanile_fence_open(campanile_device device,
+                             void *handle,
+                             int32_t access,
+                             campanile_fence *fence);
+
+// Closes a kernel handle of this process by the thunks of `device`, which may be any device of the process. On Windows it is what
+// CloseHandle does.
+int32_t campanile_handle_close(campanile_device device,
+                               void *handle);
 
 // Tells `tracer` of everything that happens on the queue from now on; null ends it.
 int32_t campanile_queue_set_tracer(campanile_queue queue,

@@ -314,10 +314,11 @@ impl<'q> Recorder<'q> {
     /// Sets the fence's value after every earlier effect of the queue and releases who waits for it.
     ///
     /// # Errors
-    /// [`Error::ForeignFence`]; see [`Recorder::nop`].
+    /// [`Error::ForeignFence`], [`Error::WaitOnlyFence`]; see [`Recorder::nop`].
     #[inline]
     pub fn signal(&mut self, fence: &Fence, value: u64) -> Result<()> {
         self.check_fence(fence)?;
+        fence.check_signal()?;
         self.push(fence.signal_packet(value).to_words())?;
         self.core.trace(QueueEvent::SignalQueued { fence: fence.handle(), value });
         Ok(())

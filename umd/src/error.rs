@@ -33,6 +33,10 @@ pub enum Error {
     NotMappable,
     /// The fence belongs to another adapter.
     ForeignFence,
+    /// The fence was opened to be waited for only.
+    WaitOnlyFence,
+    /// The fence was not created to be shared.
+    NotShared,
     /// One submission holds more commands than the queue's command memory, or than the hardware takes (1 MiB).
     CommandsTooLarge,
     /// Every ring entry is in use (only from calls that do not wait).
@@ -89,6 +93,8 @@ impl fmt::Display for Error {
             Self::BadPacket(rule) => write!(f, "the command breaks a rule of the hardware: {}", rule_text(*rule)),
             Self::NotMappable => f.write_str("the buffer lies in VRAM the CPU cannot see; create it as System or VramVisible to map it"),
             Self::ForeignFence => f.write_str("the fence belongs to another adapter; create one on the queue's device"),
+            Self::WaitOnlyFence => f.write_str("the fence was opened to be waited for only; open it with full access to signal it"),
+            Self::NotShared => f.write_str("the fence was not created to be shared; create it as a shared fence"),
             Self::CommandsTooLarge => {
                 f.write_str("the submission is larger than the queue's command memory or 1 MiB; split it or give the queue more command memory")
             }

@@ -8,13 +8,14 @@ use wddm_ddi::{
     Zeroed,
     km::D3DDDI_NATIVEFENCE_TYPE,
     kmt::*,
-    types::{D3DKMT_HANDLE, LUID},
+    types::{D3DKMT_HANDLE, HANDLE, LUID},
 };
 
 use crate::{
     device::Device,
     error::{Error, Result},
     event::Event,
+    share::{Access, SharedHandle, shared_flags},
     shared::SharedWord,
     thunks::{call, invoke},
 };
@@ -38,15 +39,30 @@ struct Inner {
     value: SharedWord,
     current: u64,
     monitored: u64,
+    /// Whether it has kernel handles.
+    shared: bool,
+    access: Access,
 }
 
 impl Fence {
-    /// Creates a fence whose value is `initial`.
+    /// Creates a fence whose value is `initial`. It stays in this process and on its device's adapter.
     ///
     /// # Errors
     /// [`Error::NativeFencesDisabled`], [`Error::Status`], [`Error::BadAnswer`], [`Error::DeviceLost`].
     /// [d3dkmthk: D3DKMTCreateNativeFence]
     pub fn new(device: &Device, initial: u64) -> Result<Self> {
+        Self::create(device, initial, false)
+    }
+
+    /// As [`Fence::new`], for a fence that [`Fence::share`] gives to other devices of the adapter and to other processes.
+    ///
+    /// # Errors
+    /// As [`Fence::new`].
+    pub fn new_shared(device: &Device, initial: u64) -> Result<Self> {
+        Self::create(device, initial, true)
+    }
+
+    fn create(device: &Device, initial: u64, shared: bool) -> Result<Self> {
         if !device.adapter().native_fences() {
             return Err(Error::NativeFencesDisabled);
         }
@@ -55,27 +71,73 @@ impl Fence {
         create.Info.InitialFenceValue = initial;
         create.Info.EngineAffinity = FIRST_ADAPTER;
         create.Info.Type = D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT;
+        if shared {
+            create.Info.Flags = shared_flags();
+        }
         invoke!(device.thunks(), D3DKMTCreateNativeFence, &mut create)?;
-        let mapping = create.Info.NativeFenceMapping;
+        let mapped = Self::mapped(device, create.hSyncObject, &create.Info.NativeFenceMapping, shared, Access::Full);
+        mapped.ok_or(Error::BadAnswer("D3DKMTCreateNativeFence gave no fence addresses"))
+    }
+
+    /// Opens a shared fence on `device`, which lies on the fence's adapter, by a kernel handle of this process; the handle stays the
+    /// caller's. Everything that has the fence open sees one value. The opening has no right that the handle does not grant: ask
+    /// for the access that it was shared with, for a signal that the system refuses faults the queue.
+    ///
+    /// # Errors
+    /// [`Error::NativeFencesDisabled`]; [`Error::Status`] with STATUS_INVALID_HANDLE if `handle` is no handle of a fence in this
+    /// process; [`Error::BadAnswer`], [`Error::DeviceLost`]. [d3dkmthk: D3DKMTOpenNativeFenceFromNtHandle]
+    pub fn open(device: &Device, handle: HANDLE, access: Access) -> Result<Self> {
+        if !device.adapter().native_fences() {
+            return Err(Error::NativeFencesDisabled);
+        }
+        let mut open = D3DKMT_OPENNATIVEFENCEFROMNTHANDLE::zeroed();
+        open.hNtHandle = handle;
+        open.hDevice = device.handle();
+        open.EngineAffinity = FIRST_ADAPTER;
+        open.Flags = access.flags();
+        invoke!(device.thunks(), D3DKMTOpenNativeFenceFromNtHandle, &mut open)?;
+        let mapped = Self::mapped(device, open.hSyncObject, &open.NativeFenceMapping, true, access);
+        mapped.ok_or(Error::BadAnswer("D3DKMTOpenNativeFenceFromNtHandle gave no fence addresses"))
+    }
+
+    /// The fence behind `handle`; destroys it and gives `None` if the mapping lacks an address.
+    fn mapped(
+        device: &Device,
+        handle: D3DKMT_HANDLE,
+        mapping: &D3DDDI_NATIVEFENCEMAPPING,
+        shared: bool,
+        access: Access,
+    ) -> Option<Self> {
         // SAFETY: the system maps the current value, 8 bytes and 8-aligned, until the fence is destroyed.
         let value = unsafe { SharedWord::new(mapping.CurrentValueCpuVa) };
         let (current, monitored) = (mapping.CurrentValueGpuVa, mapping.MonitoredValueGpuVa);
         match value {
-            Some(value) if current != 0 && current % 8 == 0 && monitored % 8 == 0 => Ok(Self {
-                inner: Arc::new(Inner {
-                    device: device.clone(),
-                    handle: create.hSyncObject,
-                    luid: device.adapter().luid(),
-                    value,
-                    current,
-                    monitored,
-                }),
-            }),
+            Some(value) if current != 0 && current % 8 == 0 && monitored % 8 == 0 => {
+                let (device, luid) = (device.clone(), device.adapter().luid());
+                Some(Self {
+                    inner: Arc::new(Inner { device, handle, luid, value, current, monitored, shared, access }),
+                })
+            }
             _ => {
-                destroy(device, create.hSyncObject);
-                Err(Error::BadAnswer("D3DKMTCreateNativeFence gave no fence addresses"))
+                destroy(device, handle);
+                None
             }
         }
+    }
+
+    /// Gives the fence a kernel handle in this process, by which it is opened with at most `access`.
+    ///
+    /// # Errors
+    /// [`Error::NotShared`] if it was created by [`Fence::new`]; [`Error::WaitOnlyFence`] for more access than this opening has;
+    /// [`Error::Status`], [`Error::BadAnswer`], [`Error::DeviceLost`]. [d3dkmthk: D3DKMTShareObjects]
+    pub fn share(&self, access: Access) -> Result<SharedHandle> {
+        if !self.inner.shared {
+            return Err(Error::NotShared);
+        }
+        if access == Access::Full {
+            self.check_signal()?;
+        }
+        SharedHandle::new(&self.inner.device, self.inner.handle, access)
     }
 
     /// The current value. Never blocks and never enters the kernel.
@@ -113,8 +175,9 @@ impl Fence {
     /// Sets the value from the CPU and releases GPU and CPU waiters.
     ///
     /// # Errors
-    /// [`Error::Status`], [`Error::DeviceLost`]. [d3dkmthk: D3DKMTSignalSynchronizationObjectFromCpu]
+    /// [`Error::WaitOnlyFence`], [`Error::Status`], [`Error::DeviceLost`]. [d3dkmthk: D3DKMTSignalSynchronizationObjectFromCpu]
     pub fn signal(&self, value: u64) -> Result<()> {
+        self.check_signal()?;
         let (mut handle, mut value) = (self.inner.handle, value);
         let mut args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
             hDevice: self.inner.device.handle(),
@@ -126,7 +189,13 @@ impl Fence {
         invoke!(self.inner.device.thunks(), D3DKMTSignalSynchronizationObjectFromCpu, &mut args)
     }
 
-    /// The device it was created on.
+    /// Refuses signals of who may only wait.
+    #[inline(always)]
+    pub(crate) fn check_signal(&self) -> Result<()> {
+        if self.inner.access == Access::Full { Ok(()) } else { Err(Error::WaitOnlyFence) }
+    }
+
+    /// The device it was created or opened on.
     pub fn device(&self) -> &Device {
         &self.inner.device
     }

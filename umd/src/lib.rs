@@ -47,6 +47,7 @@ mod fence;
 mod image;
 mod queue;
 mod ring;
+mod share;
 mod shared;
 #[cfg(windows)]
 mod system;
@@ -61,6 +62,7 @@ pub use dynamic::{CONTENTS_MAX, DynamicBuffer, DynamicMapping, MapMode};
 pub use error::{Error, Result};
 pub use fence::Fence;
 pub use queue::{COMMAND_BYTES_MAX, Node, Queue, QueueOptions, QueueStats, RING_ENTRIES_MIN, SubmissionModel};
+pub use share::{Access, SharedHandle};
 #[cfg(windows)]
 pub use system::system_thunks;
 pub use thunks::Thunks;

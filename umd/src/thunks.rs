@@ -4,13 +4,14 @@ pub use wddm_ddi::kmt::Thunks;
 
 use core::ptr::NonNull;
 
-/// Calls a thunk and returns its status.
+/// Calls a thunk of one argument and returns its status.
 ///
-/// Every use passes a structure of its own whose pointers are null or outlive the call with the counts written beside them.
+/// Every use passes a structure of its own whose pointers are null or outlive the call with the counts written beside them; or any
+/// number where the thunk takes a kernel handle.
 macro_rules! call {
     ($thunks:expr, $name:ident, $args:expr) => {{
         let args: *mut _ = $args;
-        // SAFETY: the table's functions take one valid argument structure, which `args` is by the rule above.
+        // SAFETY: these functions of the table take one valid argument structure or any handle, as `args` is by the rule above.
         unsafe { ($thunks.$name)(args) }
     }};
 }

@@ -2,7 +2,11 @@
 
 mod fake;
 
-use std::{collections::HashSet, ffi::CStr, ptr::null_mut};
+use std::{
+    collections::HashSet,
+    ffi::{CStr, c_void},
+    ptr::{null_mut, without_provenance_mut},
+};
 
 use campanile_umd::c_api::*;
 use fake::*;
@@ -14,7 +18,7 @@ fn number(status: Status) -> i32 {
     status as i32
 }
 
-fn table() -> *const std::ffi::c_void {
+fn table() -> *const c_void {
     (&raw const THUNKS).cast()
 }
 
@@ -359,7 +363,7 @@ fn one_wrong_command_and_nothing_is_submitted() {
     all.close();
 }
 
-unsafe extern "C" fn note(context: *mut std::ffi::c_void, event: *const CQueueEvent) {
+unsafe extern "C" fn note(context: *mut c_void, event: *const CQueueEvent) {
     // SAFETY: the context of the only tracer that uses this function.
     let events = unsafe { &*context.cast::<std::cell::RefCell<Vec<CQueueEvent>>>() };
     // SAFETY: good during the call.
@@ -447,9 +451,9 @@ fn every_status_has_its_own_text_and_any_number_has_one() {
         // SAFETY: a text with its end, for ever.
         unsafe { CStr::from_ptr(campanile_status_text(status)) }.to_str().unwrap()
     };
-    let texts: HashSet<_> = (0..=number(Status::TooManyHandles)).map(text).collect();
-    assert_eq!(texts.len(), 23);
-    assert!(!texts.contains(text(23)) && !text(i32::MAX).is_empty());
+    let texts: HashSet<_> = (0..=number(Status::NotShared)).map(text).collect();
+    assert_eq!(texts.len(), 27);
+    assert!(!texts.contains(text(27)) && !text(i32::MAX).is_empty());
     assert!(text(STATUS_NO_MEMORY.0).contains("NTSTATUS"));
 }
 
@@ -500,6 +504,101 @@ fn handles_of_many_threads_do_not_meet() {
             });
         }
     });
+}
+
+/// A shared fence and a kernel handle of it.
+fn shared(all: &All, access: FenceAccess) -> (FenceHandle, *mut c_void) {
+    let (mut fence, mut handle) = (FenceHandle { id: 0 }, null_mut());
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_fence_create_shared(all.device, 7, &mut fence) }, 0);
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_fence_share(fence, access as i32, &mut handle) }, 0);
+    assert!(!handle.is_null());
+    (fence, handle)
+}
+
+/// Status and fence of an opening.
+fn open(all: &All, handle: *mut c_void, access: i32) -> (i32, FenceHandle) {
+    let mut fence = FenceHandle { id: 0 };
+    // SAFETY: a variable.
+    let status = unsafe { campanile_fence_open(all.device, handle, access, &mut fence) };
+    assert_eq!(status == 0, fence.id != 0);
+    (status, fence)
+}
+
+#[test]
+fn a_fence_is_shared_by_a_kernel_handle() {
+    let all = All::open();
+    let (fence, handle) = shared(&all, FenceAccess::Full);
+    let (status, full) = open(&all, handle, FenceAccess::Full as i32);
+    assert_eq!(status, 0);
+    let (status, waiter) = open(&all, handle, FenceAccess::Wait as i32);
+    assert_eq!(status, 0);
+    assert_eq!(campanile_handle_close(all.device, handle), 0);
+    assert_eq!(campanile_fence_signal(full, 8), 0);
+    for one in [fence, full, waiter] {
+        assert_eq!(campanile_fence_wait(one, 8, 0), 0);
+    }
+    let refused = number(Status::WaitOnlyFence);
+    assert_eq!(campanile_fence_signal(waiter, 9), refused);
+    assert_eq!(campanile_begin(all.queue), 0);
+    assert_eq!(campanile_record_signal(all.queue, waiter, 9), refused);
+    assert_eq!(campanile_record_wait(all.queue, waiter, 8), 0);
+    assert_eq!(campanile_cancel(all.queue), 0);
+    let mut more = null_mut();
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_fence_share(waiter, FenceAccess::Full as i32, &mut more) }, refused);
+    assert!(more.is_null());
+    for one in [fence, full, waiter] {
+        assert_eq!(campanile_fence_destroy(one), 0);
+    }
+    all.close();
+}
+
+#[test]
+fn wrong_arguments_to_sharing_are_named_and_change_nothing() {
+    let all = All::open();
+    let (fence, handle) = shared(&all, FenceAccess::Wait);
+    let calls = os(|fake| fake.calls.len());
+    let bad = number(Status::BadPointer);
+    // SAFETY: null is allowed.
+    assert_eq!(unsafe { campanile_fence_create_shared(all.device, 0, null_mut()) }, bad);
+    // SAFETY: null is allowed.
+    assert_eq!(unsafe { campanile_fence_share(fence, 1, null_mut()) }, bad);
+    // SAFETY: null is allowed.
+    assert_eq!(unsafe { campanile_fence_open(all.device, handle, 1, null_mut()) }, bad);
+    let (mut stays, mut place) = (FenceHandle { id: 5 }, without_provenance_mut::<c_void>(6));
+    // SAFETY: a pointer that is refused before it is used.
+    assert_eq!(unsafe { campanile_fence_share(fence, 1, (&raw mut place).wrapping_byte_add(1)) }, bad);
+    for access in [-1, 2, i32::MAX, i32::MIN] {
+        // SAFETY: a variable.
+        let status = unsafe { campanile_fence_share(fence, access, &mut place) };
+        assert_eq!((status, open(&all, handle, access).0), (number(Status::BadArgument), number(Status::BadArgument)));
+    }
+    let none = number(Status::BadHandle);
+    for id in [0, u64::MAX, all.queue.id, all.fence.id ^ 1 << 40] {
+        // SAFETY: a variable.
+        assert_eq!(unsafe { campanile_fence_share(FenceHandle { id }, 1, &mut place) }, none);
+        // SAFETY: a variable.
+        assert_eq!(unsafe { campanile_fence_create_shared(DeviceHandle { id }, 1, &mut stays) }, none);
+        // SAFETY: a variable.
+        assert_eq!(unsafe { campanile_fence_open(DeviceHandle { id }, handle, 1, &mut stays) }, none);
+        assert_eq!(campanile_handle_close(DeviceHandle { id }, handle), none);
+    }
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_fence_share(all.fence, 1, &mut place) }, number(Status::NotShared));
+    assert_eq!((stays.id, place.addr(), os(|fake| fake.calls.len())), (5, 6, calls));
+    for wrong in
+        [null_mut(), without_provenance_mut(3), without_provenance_mut(usize::MAX), handle.wrapping_byte_add(1)]
+    {
+        assert_eq!(open(&all, wrong, 1).0, STATUS_INVALID_HANDLE.0);
+        assert_eq!(campanile_handle_close(all.device, wrong), STATUS_INVALID_HANDLE.0);
+    }
+    assert_eq!(campanile_handle_close(all.device, handle), 0);
+    assert_eq!(campanile_handle_close(all.device, handle), STATUS_INVALID_HANDLE.0);
+    assert_eq!(open(&all, handle, 0).0, STATUS_INVALID_HANDLE.0);
+    assert_eq!(campanile_fence_destroy(fence), 0);
+    all.close();
 }
 
 /// A dynamic buffer with a map of it.

@@ -19,6 +19,10 @@ fn everything() -> Result<()> {
     let options = QueueOptions { ring_entries: 128, command_bytes: 4096, model: None };
     let mut copy = Queue::new(&device, Node::Copy, options)?;
     let mut compute = Queue::new(&device, Node::Compute, options)?;
+    let shared = Fence::new_shared(&device, 0)?;
+    let opened = Fence::open(&device, shared.share(Access::Wait)?.raw(), Access::Wait)?;
+    shared.signal(1)?;
+    opened.wait(1, None)?;
     fence.signal(1)?;
     for round in 0..200 {
         let status = [CONNECTED, NOTIFY, RETRY][round % 3];

@@ -68,7 +68,8 @@ const HEADER: &str = "\
 /// The order of the thunk table.
 fn table() -> String {
     let mut text = String::from(
-        "//\n// The table of thunks has one pointer for each of these functions of d3dkmthk.h, in this order:\n",
+        "//\n// The table of thunks has one pointer for each of these functions, in this order; the last is one of winternl.h, the\n\
+         // others of d3dkmthk.h:\n",
     );
     for name in wddm_ddi::kmt::Thunks::NAMES {
         text.push_str(&format!("//   {name}\n"));
@@ -89,6 +90,7 @@ const NAMES: &[(&str, &str)] = &[
     ("DynamicHandle", "campanile_dynamic"),
     ("ContentsHandle", "campanile_contents"),
     ("DynamicMode", "campanile_dynamic_mode"),
+    ("FenceAccess", "campanile_access"),
     ("CQueueOptions", "campanile_queue_options"),
     ("CQueueStats", "campanile_queue_stats_t"),
     ("CCopyRows", "campanile_copy_rows"),
@@ -118,7 +120,7 @@ fn header_declares_every_function() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/c_api");
     let header = generate();
     let mut functions = 0;
-    for file in ["mod.rs", "batch.rs", "record.rs", "trace.rs"] {
+    for file in ["mod.rs", "batch.rs", "dynamic.rs", "record.rs", "share.rs", "trace.rs"] {
         let text = fs::read_to_string(source.join(file)).expect("readable");
         for name in text.split("extern \"C\" fn ").skip(1).filter_map(|rest| rest.split('(').next()) {
             assert_eq!(header.matches(&format!("{name}(")).count(), 1, "{name}");

@@ -1,90 +1,105 @@
 //! The thunks themselves: what a user-mode driver calls.
 //!
-//! On Windows they are exports of `gdi32.dll`; elsewhere whoever plays the operating system fills a [`Thunks`] table. All
-//! return `NTSTATUS` and take one argument structure.
+//! On Windows they are exports of `gdi32.dll`, and the service that closes kernel handles is one of `ntdll.dll`; elsewhere whoever
+//! plays the operating system fills a [`Thunks`] table. All return `NTSTATUS`; nearly all take one argument structure.
+
+use core::ffi::c_void;
 
 use crate::kmt::*;
 use crate::types::*;
 
 macro_rules! thunks {
-    ($( $(#[doc = $doc:literal])* $name:ident($arg:ty); )*) => {
+    ($( $module:literal { $( $(#[doc = $doc:literal])* $name:ident($($argument:ty),+); )* } )*) => {
         /// Table of thunks.
         #[repr(C)]
         #[derive(Clone, Copy)]
         pub struct Thunks {
-            $( $(#[doc = $doc])* pub $name: unsafe extern "win64" fn(*mut $arg) -> NTSTATUS, )*
+            $($( $(#[doc = $doc])* pub $name: unsafe extern "win64" fn($($argument),+) -> NTSTATUS, )*)*
         }
 
         impl Thunks {
             /// Names in the order of the table.
-            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+            pub const NAMES: &'static [&'static str] = &[$($(stringify!($name)),*),*];
+            /// The module of Windows that exports the thunk at the same place of [`Self::NAMES`].
+            pub const MODULES: &'static [&'static str] = &[$($({ let _ = stringify!($name); $module }),*),*];
         }
     };
 }
 
 thunks! {
-    /// Lists adapters; the compute-only ones appear when the filter asks for them. [d3dkmthk: D3DKMTEnumAdapters3]
-    D3DKMTEnumAdapters3(D3DKMT_ENUMADAPTERS3);
-    /// Opens an adapter by its LUID. [d3dkmthk: D3DKMTOpenAdapterFromLuid]
-    D3DKMTOpenAdapterFromLuid(D3DKMT_OPENADAPTERFROMLUID);
-    /// Closes an adapter handle. [d3dkmthk: D3DKMTCloseAdapter]
-    D3DKMTCloseAdapter(D3DKMT_CLOSEADAPTER);
-    /// Asks for adapter information. [d3dkmthk: D3DKMTQueryAdapterInfo]
-    D3DKMTQueryAdapterInfo(D3DKMT_QUERYADAPTERINFO);
-    /// Creates a device. [d3dkmthk: D3DKMTCreateDevice]
-    D3DKMTCreateDevice(D3DKMT_CREATEDEVICE);
-    /// Destroys a device with everything made on it. [d3dkmthk: D3DKMTDestroyDevice]
-    D3DKMTDestroyDevice(D3DKMT_DESTROYDEVICE);
-    /// Asks whether a device still works, and why not. [d3dkmthk: D3DKMTGetDeviceState]
-    D3DKMTGetDeviceState(D3DKMT_GETDEVICESTATE);
-    /// Creates the queue on which residency and mapping requests of a device are ordered. [d3dkmthk: D3DKMTCreatePagingQueue]
-    D3DKMTCreatePagingQueue(D3DKMT_CREATEPAGINGQUEUE);
-    /// Destroys a paging queue. [d3dkmthk: D3DKMTDestroyPagingQueue]
-    D3DKMTDestroyPagingQueue(D3DDDI_DESTROYPAGINGQUEUE);
-    /// Creates allocations. [d3dkmthk: D3DKMTCreateAllocation2]
-    D3DKMTCreateAllocation2(D3DKMT_CREATEALLOCATION);
-    /// Destroys allocations, once the GPU has let go of them. [d3dkmthk: D3DKMTDestroyAllocation2]
-    D3DKMTDestroyAllocation2(D3DKMT_DESTROYALLOCATION2);
-    /// Adds allocations to the device's residency list. [d3dkmthk: D3DKMTMakeResident]
-    D3DKMTMakeResident(D3DDDI_MAKERESIDENT);
-    /// Takes allocations off the residency list. [d3dkmthk: D3DKMTEvict]
-    D3DKMTEvict(D3DKMT_EVICT);
-    /// Reserves a range of GPU virtual addresses. [d3dkmthk: D3DKMTReserveGpuVirtualAddress]
-    D3DKMTReserveGpuVirtualAddress(D3DDDI_RESERVEGPUVIRTUALADDRESS);
-    /// Maps an allocation into the GPU address space. [d3dkmthk: D3DKMTMapGpuVirtualAddress]
-    D3DKMTMapGpuVirtualAddress(D3DDDI_MAPGPUVIRTUALADDRESS);
-    /// Frees a range of GPU virtual addresses. [d3dkmthk: D3DKMTFreeGpuVirtualAddress]
-    D3DKMTFreeGpuVirtualAddress(D3DKMT_FREEGPUVIRTUALADDRESS);
-    /// Gives a CPU address of an allocation, stable until unlocked. [d3dkmthk: D3DKMTLock2]
-    D3DKMTLock2(D3DKMT_LOCK2);
-    /// Ends a lock. [d3dkmthk: D3DKMTUnlock2]
-    D3DKMTUnlock2(D3DKMT_UNLOCK2);
-    /// Writes back and invalidates what the CPU has cached of an allocation. [d3dkmthk: D3DKMTInvalidateCache]
-    D3DKMTInvalidateCache(D3DKMT_INVALIDATECACHE);
-    /// Creates a hardware context on a node. [d3dkmthk: D3DKMTCreateHwContext]
-    D3DKMTCreateHwContext(D3DKMT_CREATEHWCONTEXT);
-    /// Destroys a hardware context. [d3dkmthk: D3DKMTDestroyHwContext]
-    D3DKMTDestroyHwContext(D3DKMT_DESTROYHWCONTEXT);
-    /// Creates a hardware queue with its progress fence. [d3dkmthk: D3DKMTCreateHwQueue]
-    D3DKMTCreateHwQueue(D3DKMT_CREATEHWQUEUE);
-    /// Destroys a hardware queue. [d3dkmthk: D3DKMTDestroyHwQueue]
-    D3DKMTDestroyHwQueue(D3DKMT_DESTROYHWQUEUE);
-    /// Submits a command buffer to a hardware queue through the kernel. [d3dkmthk: D3DKMTSubmitCommandToHwQueue]
-    D3DKMTSubmitCommandToHwQueue(D3DKMT_SUBMITCOMMANDTOHWQUEUE);
-    /// Creates the doorbell of a queue for user-mode submission. [d3dkmthk: D3DKMTCreateDoorbell]
-    D3DKMTCreateDoorbell(D3DKMT_CREATE_DOORBELL);
-    /// Connects a doorbell to hardware. [d3dkmthk: D3DKMTConnectDoorbell]
-    D3DKMTConnectDoorbell(D3DKMT_CONNECT_DOORBELL);
-    /// Destroys a doorbell. [d3dkmthk: D3DKMTDestroyDoorbell]
-    D3DKMTDestroyDoorbell(D3DKMT_DESTROY_DOORBELL);
-    /// Tells the kernel-mode driver of new work, when the doorbell's status asks for it. [d3dkmthk: D3DKMTNotifyWorkSubmission]
-    D3DKMTNotifyWorkSubmission(D3DKMT_NOTIFY_WORK_SUBMISSION);
-    /// Creates a native fence. [d3dkmthk: D3DKMTCreateNativeFence]
-    D3DKMTCreateNativeFence(D3DKMT_CREATENATIVEFENCE);
-    /// Destroys a synchronization object of any kind. [d3dkmthk: D3DKMTDestroySynchronizationObject]
-    D3DKMTDestroySynchronizationObject(D3DKMT_DESTROYSYNCHRONIZATIONOBJECT);
-    /// Waits on the CPU for fence values. [d3dkmthk: D3DKMTWaitForSynchronizationObjectFromCpu]
-    D3DKMTWaitForSynchronizationObjectFromCpu(D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU);
-    /// Signals fences from the CPU. [d3dkmthk: D3DKMTSignalSynchronizationObjectFromCpu]
-    D3DKMTSignalSynchronizationObjectFromCpu(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU);
+    "gdi32.dll" {
+        /// Lists adapters; the compute-only ones appear when the filter asks for them. [d3dkmthk: D3DKMTEnumAdapters3]
+        D3DKMTEnumAdapters3(*mut D3DKMT_ENUMADAPTERS3);
+        /// Opens an adapter by its LUID. [d3dkmthk: D3DKMTOpenAdapterFromLuid]
+        D3DKMTOpenAdapterFromLuid(*mut D3DKMT_OPENADAPTERFROMLUID);
+        /// Closes an adapter handle. [d3dkmthk: D3DKMTCloseAdapter]
+        D3DKMTCloseAdapter(*mut D3DKMT_CLOSEADAPTER);
+        /// Asks for adapter information. [d3dkmthk: D3DKMTQueryAdapterInfo]
+        D3DKMTQueryAdapterInfo(*mut D3DKMT_QUERYADAPTERINFO);
+        /// Creates a device. [d3dkmthk: D3DKMTCreateDevice]
+        D3DKMTCreateDevice(*mut D3DKMT_CREATEDEVICE);
+        /// Destroys a device with everything made on it. [d3dkmthk: D3DKMTDestroyDevice]
+        D3DKMTDestroyDevice(*mut D3DKMT_DESTROYDEVICE);
+        /// Asks whether a device still works, and why not. [d3dkmthk: D3DKMTGetDeviceState]
+        D3DKMTGetDeviceState(*mut D3DKMT_GETDEVICESTATE);
+        /// Creates the queue on which residency and mapping requests of a device are ordered. [d3dkmthk: D3DKMTCreatePagingQueue]
+        D3DKMTCreatePagingQueue(*mut D3DKMT_CREATEPAGINGQUEUE);
+        /// Destroys a paging queue. [d3dkmthk: D3DKMTDestroyPagingQueue]
+        D3DKMTDestroyPagingQueue(*mut D3DDDI_DESTROYPAGINGQUEUE);
+        /// Creates allocations. [d3dkmthk: D3DKMTCreateAllocation2]
+        D3DKMTCreateAllocation2(*mut D3DKMT_CREATEALLOCATION);
+        /// Destroys allocations, once the GPU has let go of them. [d3dkmthk: D3DKMTDestroyAllocation2]
+        D3DKMTDestroyAllocation2(*mut D3DKMT_DESTROYALLOCATION2);
+        /// Adds allocations to the device's residency list. [d3dkmthk: D3DKMTMakeResident]
+        D3DKMTMakeResident(*mut D3DDDI_MAKERESIDENT);
+        /// Takes allocations off the residency list. [d3dkmthk: D3DKMTEvict]
+        D3DKMTEvict(*mut D3DKMT_EVICT);
+        /// Reserves a range of GPU virtual addresses. [d3dkmthk: D3DKMTReserveGpuVirtualAddress]
+        D3DKMTReserveGpuVirtualAddress(*mut D3DDDI_RESERVEGPUVIRTUALADDRESS);
+        /// Maps an allocation into the GPU address space. [d3dkmthk: D3DKMTMapGpuVirtualAddress]
+        D3DKMTMapGpuVirtualAddress(*mut D3DDDI_MAPGPUVIRTUALADDRESS);
+        /// Frees a range of GPU virtual addresses. [d3dkmthk: D3DKMTFreeGpuVirtualAddress]
+        D3DKMTFreeGpuVirtualAddress(*mut D3DKMT_FREEGPUVIRTUALADDRESS);
+        /// Gives a CPU address of an allocation, stable until unlocked. [d3dkmthk: D3DKMTLock2]
+        D3DKMTLock2(*mut D3DKMT_LOCK2);
+        /// Ends a lock. [d3dkmthk: D3DKMTUnlock2]
+        D3DKMTUnlock2(*mut D3DKMT_UNLOCK2);
+        /// Writes back and invalidates what the CPU has cached of an allocation. [d3dkmthk: D3DKMTInvalidateCache]
+        D3DKMTInvalidateCache(*mut D3DKMT_INVALIDATECACHE);
+        /// Creates a hardware context on a node. [d3dkmthk: D3DKMTCreateHwContext]
+        D3DKMTCreateHwContext(*mut D3DKMT_CREATEHWCONTEXT);
+        /// Destroys a hardware context. [d3dkmthk: D3DKMTDestroyHwContext]
+        D3DKMTDestroyHwContext(*mut D3DKMT_DESTROYHWCONTEXT);
+        /// Creates a hardware queue with its progress fence. [d3dkmthk: D3DKMTCreateHwQueue]
+        D3DKMTCreateHwQueue(*mut D3DKMT_CREATEHWQUEUE);
+        /// Destroys a hardware queue. [d3dkmthk: D3DKMTDestroyHwQueue]
+        D3DKMTDestroyHwQueue(*mut D3DKMT_DESTROYHWQUEUE);
+        /// Submits a command buffer to a hardware queue through the kernel. [d3dkmthk: D3DKMTSubmitCommandToHwQueue]
+        D3DKMTSubmitCommandToHwQueue(*mut D3DKMT_SUBMITCOMMANDTOHWQUEUE);
+        /// Creates the doorbell of a queue for user-mode submission. [d3dkmthk: D3DKMTCreateDoorbell]
+        D3DKMTCreateDoorbell(*mut D3DKMT_CREATE_DOORBELL);
+        /// Connects a doorbell to hardware. [d3dkmthk: D3DKMTConnectDoorbell]
+        D3DKMTConnectDoorbell(*mut D3DKMT_CONNECT_DOORBELL);
+        /// Destroys a doorbell. [d3dkmthk: D3DKMTDestroyDoorbell]
+        D3DKMTDestroyDoorbell(*mut D3DKMT_DESTROY_DOORBELL);
+        /// Tells the kernel-mode driver of new work, when the doorbell's status asks for it. [d3dkmthk: D3DKMTNotifyWorkSubmission]
+        D3DKMTNotifyWorkSubmission(*mut D3DKMT_NOTIFY_WORK_SUBMISSION);
+        /// Creates a native fence. [d3dkmthk: D3DKMTCreateNativeFence]
+        D3DKMTCreateNativeFence(*mut D3DKMT_CREATENATIVEFENCE);
+        /// Destroys a synchronization object of any kind. [d3dkmthk: D3DKMTDestroySynchronizationObject]
+        D3DKMTDestroySynchronizationObject(*mut D3DKMT_DESTROYSYNCHRONIZATIONOBJECT);
+        /// Waits on the CPU for fence values. [d3dkmthk: D3DKMTWaitForSynchronizationObjectFromCpu]
+        D3DKMTWaitForSynchronizationObjectFromCpu(*mut D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU);
+        /// Signals fences from the CPU. [d3dkmthk: D3DKMTSignalSynchronizationObjectFromCpu]
+        D3DKMTSignalSynchronizationObjectFromCpu(*mut D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU);
+        /// Gives an object a kernel handle: count of objects, which is 1, the objects, an OBJECT_ATTRIBUTES, the access that the
+        /// handle grants, and where the handle goes. [d3dkmthk: D3DKMTShareObjects]
+        D3DKMTShareObjects(u32, *const D3DKMT_HANDLE, *const c_void, u32, *mut HANDLE);
+        /// Opens a native fence by a kernel handle. [d3dkmthk: D3DKMTOpenNativeFenceFromNtHandle]
+        D3DKMTOpenNativeFenceFromNtHandle(*mut D3DKMT_OPENNATIVEFENCEFROMNTHANDLE);
+    }
+    "ntdll.dll" {
+        /// Closes a kernel handle. [winternl: NtClose]
+        NtClose(HANDLE);
+    }
 }

@@ -55,6 +55,9 @@ static THUNKS: Thunks = Thunks {
     D3DKMTDestroySynchronizationObject: sync::destroy_synchronization_object,
     D3DKMTWaitForSynchronizationObjectFromCpu: sync::wait_for_synchronization_object_from_cpu,
     D3DKMTSignalSynchronizationObjectFromCpu: sync::signal_synchronization_object_from_cpu,
+    D3DKMTShareObjects: share::share_objects,
+    D3DKMTOpenNativeFenceFromNtHandle: share::open_native_fence_from_nt_handle,
+    NtClose: share::nt_close,
 };
 
 /// The thunks, for threads that are attached to a process ([`Process::attach`]); others get STATUS_ACCESS_DENIED.

@@ -1,8 +1,8 @@
 //! Sharing of fences between processes: kernel handles, and what is opened by them.
 //!
-//! [`D3DKMTShareObjects`] takes plain arguments, and a kernel handle is closed by a service of the kernel; so these are functions
-//! beside the table of thunks.
+//! What only other user-mode drivers call, the opening as a monitored fence, is a function beside the table of thunks.
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use wddm_ddi::kmt::*;
@@ -24,11 +24,10 @@ const ATTRIBUTES_WORDS: u32 = 6;
 ///
 /// # Safety
 /// Callable with any arguments: pointers are checked.
-#[allow(non_snake_case)]
-pub unsafe extern "win64" fn D3DKMTShareObjects(
+pub(super) unsafe extern "win64" fn share_objects(
     count: u32,
     objects: *const D3DKMT_HANDLE,
-    attributes: *const u64,
+    attributes: *const c_void,
     desired_access: u32,
     shared: *mut HANDLE,
 ) -> NTSTATUS {
@@ -37,7 +36,7 @@ pub unsafe extern "win64" fn D3DKMTShareObjects(
             return Err(STATUS_INVALID_PARAMETER);
         }
         if !attributes.is_null() {
-            check_attributes(&user::read_array(attributes, ATTRIBUTES_WORDS)?)?;
+            check_attributes(&user::read_array(attributes.cast::<u64>(), ATTRIBUTES_WORDS)?)?;
         }
         let object = user::read_array(objects, 1)?.first().copied().unwrap_or_default();
         // Refuses a place that cannot be written before there is a handle.
@@ -95,9 +94,8 @@ fn open(
 /// native fences]
 ///
 /// # Safety
-/// As [`D3DKMTShareObjects`].
-#[allow(non_snake_case)]
-pub unsafe extern "win64" fn D3DKMTOpenNativeFenceFromNtHandle(
+/// As [`share_objects`].
+pub(super) unsafe extern "win64" fn open_native_fence_from_nt_handle(
     args: *mut D3DKMT_OPENNATIVEFENCEFROMNTHANDLE,
 ) -> NTSTATUS {
     enter("D3DKMTOpenNativeFenceFromNtHandle", args, |process, args| {
@@ -122,7 +120,7 @@ pub unsafe extern "win64" fn D3DKMTOpenNativeFenceFromNtHandle(
 /// fence also where it was created as a native one. [d3dkmthk: D3DKMTOpenSyncObjectFromNtHandle2]
 ///
 /// # Safety
-/// As [`D3DKMTShareObjects`].
+/// Callable with any argument: pointers are checked.
 #[allow(non_snake_case)]
 pub unsafe extern "win64" fn D3DKMTOpenSyncObjectFromNtHandle2(
     args: *mut D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2,
@@ -152,8 +150,7 @@ pub unsafe extern "win64" fn D3DKMTOpenSyncObjectFromNtHandle2(
 ///
 /// # Safety
 /// Callable with any handle.
-#[allow(non_snake_case)]
-pub unsafe extern "win64" fn NtClose(handle: HANDLE) -> NTSTATUS {
+pub(super) unsafe extern "win64" fn nt_close(handle: HANDLE) -> NTSTATUS {
     guarded("NtClose", |process| process.close_kernel(handle).map(|()| STATUS_SUCCESS))
 }
 

@@ -197,8 +197,9 @@ impl App {
         let _attached = self.process.attach();
         let mut handle = std::ptr::null_mut();
         // SAFETY: both places live across the call.
-        let status =
-            unsafe { dxgkrnl::D3DKMTShareObjects(1, &raw const fence, std::ptr::null(), 0x1000_0000, &raw mut handle) };
+        let status = unsafe {
+            (thunks().D3DKMTShareObjects)(1, &raw const fence, std::ptr::null(), 0x1000_0000, &raw mut handle)
+        };
         status.ok().map(|()| handle)
     }
 
@@ -207,14 +208,14 @@ impl App {
         let _attached = self.process.attach();
         let mut args = D3DKMT_OPENNATIVEFENCEFROMNTHANDLE::zeroed();
         (args.hNtHandle, args.hDevice, args.PrivateDriverData) = (handle, self.device, [40; 64]);
-        call(dxgkrnl::D3DKMTOpenNativeFenceFromNtHandle, args)
+        call(thunks().D3DKMTOpenNativeFenceFromNtHandle, args)
     }
 
     /// Closes a kernel handle.
     pub(crate) fn close(&self, handle: HANDLE) -> Result<(), NTSTATUS> {
         let _attached = self.process.attach();
         // SAFETY: takes any handle.
-        unsafe { dxgkrnl::NtClose(handle) }.ok()
+        unsafe { (thunks().NtClose)(handle) }.ok()
     }
 
     /// Signals several fences in one call.

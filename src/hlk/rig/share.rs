@@ -22,7 +22,7 @@ impl KernelHandle {
     /// Closes the handle in the calling process.
     pub(in crate::hlk) fn close(self) -> NTSTATUS {
         // SAFETY: takes any handle.
-        unsafe { dxgkrnl::NtClose(self.raw()) }
+        unsafe { (dxgkrnl::thunks().NtClose)(self.raw()) }
     }
 }
 
@@ -86,7 +86,7 @@ impl Rig {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the thunk checks its pointers, which live across the call.
         let status = unsafe {
-            dxgkrnl::D3DKMTShareObjects(
+            (self.kmt.table().D3DKMTShareObjects)(
                 objects.len() as u32,
                 objects.as_ptr(),
                 std::ptr::null(),
@@ -112,13 +112,11 @@ impl Rig {
         flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
     ) -> Result<D3DKMT_OPENNATIVEFENCEFROMNTHANDLE, NTSTATUS> {
         let mut arguments = D3DKMT_OPENNATIVEFENCEFROMNTHANDLE::zeroed();
-        arguments.Flags = flags;
         arguments.hNtHandle = handle.raw();
         arguments.hDevice = self.device;
         arguments.EngineAffinity = 1;
         arguments.Flags = flags;
-        // SAFETY: the arguments are a valid structure.
-        unsafe { dxgkrnl::D3DKMTOpenNativeFenceFromNtHandle(&raw mut arguments) }.ok()?;
+        self.kmt.call(self.kmt.table().D3DKMTOpenNativeFenceFromNtHandle, &mut arguments).ok()?;
         Ok(arguments)
     }
 

@@ -21,12 +21,14 @@ mod batch;
 mod dynamic;
 mod handles;
 mod record;
+mod share;
 mod trace;
 
 pub use batch::*;
 pub use dynamic::*;
 use handles::Object;
 pub use record::*;
+pub use share::*;
 pub use trace::*;
 
 /// What went wrong.
@@ -83,10 +85,14 @@ pub enum Status {
     WasStillDrawing = 23,
     /// All that the buffer could be renamed to is mapped.
     AllMapped = 24,
+    /// The fence was opened to be waited for only.
+    WaitOnlyFence = 25,
+    /// The fence was not created to be shared.
+    NotShared = 26,
 }
 
 impl Status {
-    const ALL: [(Self, &'static CStr); 25] = [
+    const ALL: [(Self, &'static CStr); 27] = [
         (Self::Ok, c"success"),
         (Self::BadPointer, c"a pointer is null or not aligned"),
         (Self::BadHandle, c"the handle is stale, invented, or of another kind"),
@@ -118,6 +124,8 @@ impl Status {
             Self::AllMapped,
             c"every contents of the buffer is mapped; unmap one, or create the buffer with more contents",
         ),
+        (Self::WaitOnlyFence, c"the fence was opened to be waited for only; open it with full access to signal it"),
+        (Self::NotShared, c"the fence was not created to be shared; use campanile_fence_create_shared"),
     ];
 }
 
@@ -273,6 +281,8 @@ fn error_status(error: Error) -> Status {
         Error::BadPacket(_) => Status::BadPacket,
         Error::NotMappable => Status::NotMappable,
         Error::ForeignFence => Status::ForeignFence,
+        Error::WaitOnlyFence => Status::WaitOnlyFence,
+        Error::NotShared => Status::NotShared,
         Error::CommandsTooLarge => Status::CommandsTooLarge,
         Error::RingFull => Status::RingFull,
         Error::CommandMemoryFull => Status::CommandMemoryFull,

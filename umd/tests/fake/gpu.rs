@@ -108,7 +108,11 @@ impl Fake {
             Packet::Timestamp(stamp) => self.put(stamp.destination, &[0x55; 8]),
             Packet::Wait(wait) => return self.word(wait.current).load(Ordering::SeqCst) >= wait.value,
             Packet::Signal(signal) => {
-                assert!(self.objects.contains_key(&signal.handle), "the fence's handle");
+                let fence = self.objects.get(&signal.handle);
+                assert!(
+                    matches!(fence, Some(Object::Fence(fence)) if fence.may_signal),
+                    "a fence that may be signalled"
+                );
                 self.word(signal.current).store(signal.value, Ordering::SeqCst);
             }
             Packet::Progress(progress) => {

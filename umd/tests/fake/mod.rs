@@ -9,6 +9,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     ffi::c_void,
     ptr::NonNull,
+    rc::Rc,
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -122,19 +123,28 @@ pub(crate) struct Doorbell {
 }
 
 pub(crate) struct NativeFence {
-    pub(crate) current: Pages,
+    /// Shared by all that have the fence open.
+    pub(crate) current: Rc<Pages>,
     pub(crate) address: u64,
+    /// Has kernel handles.
+    pub(crate) shared: bool,
+    pub(crate) may_signal: bool,
 }
 
 pub(crate) enum Object {
     Adapter,
     Device,
-    PagingQueue { fence: u32, value: Pages },
+    PagingQueue {
+        fence: u32,
+        value: Pages,
+    },
     Allocation(Allocation),
     Context,
     HwQueue(HwQueue),
     Doorbell(Doorbell),
     Fence(NativeFence),
+    /// A kernel handle of a fence.
+    Kernel(NativeFence),
 }
 
 /// A wait by event that is not satisfied yet: duplicate of the descriptor, object, value.
@@ -248,7 +258,7 @@ impl Fake {
         self.objects.values().find_map(|object| {
             let (base, memory) = match object {
                 Object::Allocation(allocation) => (allocation.address, &allocation.memory),
-                Object::Fence(fence) => (fence.address, &fence.current),
+                Object::Fence(fence) => (fence.address, &*fence.current),
                 _ => return None,
             };
             let offset = address.checked_sub(base)?;
@@ -408,6 +418,7 @@ impl Object {
             Self::HwQueue(_) => "queue",
             Self::Doorbell(_) => "doorbell",
             Self::Fence(_) => "fence",
+            Self::Kernel(_) => "kernel handle",
         }
     }
 }

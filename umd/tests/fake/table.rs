@@ -23,7 +23,7 @@ macro_rules! thunks {
         )*
 
         /// What a test hands to the driver.
-        pub(crate) static THUNKS: Thunks = Thunks { $( $name, )* };
+        pub(crate) static THUNKS: Thunks = Thunks { $( $name, )* D3DKMTShareObjects, NtClose };
     };
 }
 
@@ -52,7 +52,9 @@ thunks! {
         STATUS_SUCCESS
     };
     D3DKMTDestroyDevice(D3DKMT_DESTROYDEVICE) = |fake, args| {
-        if fake.any(|object| !matches!(object, Object::Device | Object::Adapter)) {
+        // What is there may be on another device, while there is one.
+        let last = fake.objects.values().filter(|object| matches!(object, Object::Device)).count() == 1;
+        if last && fake.any(|object| !matches!(object, Object::Device | Object::Adapter | Object::Kernel(_))) {
             fake.violations.push("device destroyed before what is on it".into());
         }
         fake.remove(args.hDevice, "device")
@@ -214,13 +216,33 @@ thunks! {
         }
     };
     D3DKMTCreateNativeFence(D3DKMT_CREATENATIVEFENCE) = |fake, args| {
-        let current = Pages::new(16);
+        let current = Rc::new(Pages::new(16));
         current.set(0, args.Info.InitialFenceValue);
         let address = fake.reserve(4096);
         args.Info.NativeFenceMapping.CurrentValueCpuVa = current.address();
         args.Info.NativeFenceMapping.CurrentValueGpuVa = address;
         args.Info.NativeFenceMapping.MonitoredValueGpuVa = address + 8;
-        args.hSyncObject = fake.insert(Object::Fence(NativeFence { current, address }));
+        args.hSyncObject = fake.insert(Object::Fence(NativeFence {
+            current,
+            address,
+            shared: args.Info.Flags.Shared() && args.Info.Flags.NtSecuritySharing(),
+            may_signal: true,
+        }));
+        STATUS_SUCCESS
+    };
+    D3DKMTOpenNativeFenceFromNtHandle(D3DKMT_OPENNATIVEFENCEFROMNTHANDLE) = |fake, args| {
+        if !matches!(fake.objects.get(&args.hDevice), Some(Object::Device)) {
+            return fake.violation("a fence opened on no device".into());
+        }
+        let Some(Object::Kernel(shared)) = fake.objects.get(&(args.hNtHandle.addr() as u32)) else {
+            return STATUS_INVALID_HANDLE;
+        };
+        let may_signal = shared.may_signal && !args.Flags.NoSignal();
+        let fence = NativeFence { current: Rc::clone(&shared.current), may_signal, ..*shared };
+        args.NativeFenceMapping.CurrentValueCpuVa = fence.current.address();
+        args.NativeFenceMapping.CurrentValueGpuVa = fence.address;
+        args.NativeFenceMapping.MonitoredValueGpuVa = fence.address + 8;
+        args.hSyncObject = fake.insert(Object::Fence(fence));
         STATUS_SUCCESS
     };
     D3DKMTDestroySynchronizationObject(D3DKMT_DESTROYSYNCHRONIZATIONOBJECT) = |fake, args| fake.remove(args.hSyncObject, "fence");
@@ -238,12 +260,60 @@ thunks! {
         // SAFETY: one value, as counted.
         let value = unsafe { *args.FenceValueArray };
         match fake.objects.get(&object) {
-            Some(Object::Fence(fence)) => fence.current.set(0, value),
-            _ => return fake.violation("signal of no fence".into()),
+            Some(Object::Fence(fence)) if fence.may_signal => fence.current.set(0, value),
+            _ => return fake.violation("signal of no fence, or of one that may not be signalled".into()),
         }
         fake.wake();
         STATUS_SUCCESS
     };
+}
+
+#[allow(non_snake_case)]
+unsafe extern "win64" fn D3DKMTShareObjects(
+    count: u32,
+    objects: *const u32,
+    attributes: *const c_void,
+    access: u32,
+    handle: *mut HANDLE,
+) -> NTSTATUS {
+    os(|fake| {
+        if let Err(status) = fake.enter("D3DKMTShareObjects") {
+            return status;
+        }
+        // SAFETY: attributes of the caller's, which begin with their length.
+        let length = unsafe { attributes.cast::<u32>().read() };
+        assert_eq!((count, length), (1, 48));
+        // SAFETY: one object, as counted.
+        let object = unsafe { objects.read() };
+        let Some(Object::Fence(fence)) =
+            fake.objects.get(&object).filter(|_| [0x1000_0000, 0x2_0001].contains(&access))
+        else {
+            return fake.violation(format!("sharing of no fence {object:#x}, or with access {access:#x}"));
+        };
+        let may_signal = access == 0x1000_0000;
+        if !fence.shared || may_signal && !fence.may_signal {
+            return fake.violation("sharing of a private fence, or with more access than there is".into());
+        }
+        let shared = NativeFence { current: Rc::clone(&fence.current), may_signal, ..*fence };
+        let number = fake.insert(Object::Kernel(shared));
+        // SAFETY: the caller's place for the handle.
+        unsafe { handle.write(std::ptr::without_provenance_mut(number as usize)) };
+        STATUS_SUCCESS
+    })
+}
+
+#[allow(non_snake_case)]
+unsafe extern "win64" fn NtClose(handle: HANDLE) -> NTSTATUS {
+    os(|fake| {
+        if let Err(status) = fake.enter("NtClose") {
+            return status;
+        }
+        let number = u32::try_from(handle.addr()).unwrap_or(0);
+        match fake.objects.get(&number) {
+            Some(Object::Kernel(_)) => fake.remove(number, "kernel handle"),
+            _ => STATUS_INVALID_HANDLE,
+        }
+    })
 }
 
 impl Fake {

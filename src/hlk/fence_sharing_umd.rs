@@ -1,0 +1,174 @@
+//! Native fences shared through the user-mode driver.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::case::{Boot, Case, Failure, on_thread};
+use super::rig::{KernelHandle, wait_until};
+use crate::user::{self, Access, Adapter, Buffer, Device, Fence, Node, Placement, Queue, QueueOptions};
+
+cases! { "SharedFence";
+    "SharedFence.DriverLetsQueuesOfTwoProcessesTakeTurns" on Boot::Shared, "native-gpu-fence-objects":
+        "Through the user-mode driver, the GPU runs the work of one process when the GPU signals a shared fence for the other, and the reverse."
+        => two_processes;
+    "SharedFence.DriverSharesBetweenDevicesOfOneProcess" on Boot::Shared, "native-gpu-fence-objects":
+        "Through the user-mode driver, devices of one process have one value of a shared fence, and queues of both wait and signal."
+        => two_devices;
+    "SharedFence.DriverRefusesSignalsOfWaiters" on Boot::Shared, "d3dkmtopennativefencefromnthandle":
+        "A fence opened to be waited for is refused signals by name, on the CPU and in a recording; a handle without the right makes the system refuse."
+        => waiters;
+    "SharedFence.DriverClosesItsHandles" on Boot::Shared, "d3dkmtshareobjects":
+        "A handle that the user-mode driver made keeps the fence until it is dropped; only fences that were created to be shared have one."
+        => handles;
+}
+
+/// How long what must happen may take on a busy machine.
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
+
+/// A device with a queue and a word that the queue writes.
+struct Side {
+    device: Device,
+    queue: Queue,
+    word: Buffer,
+}
+
+impl Side {
+    fn open(adapter: &Adapter, node: Node) -> Result<Self, Failure> {
+        let device = Device::new(adapter)?;
+        let queue = Queue::new(&device, node, QueueOptions::default())?;
+        let word = device.create_buffer(4096, Placement::System)?;
+        Ok(Self { device, queue, word })
+    }
+
+    /// Queues a write of `number` between a wait and a signal.
+    fn turn(&mut self, fence: &Fence, after: u64, number: u32) -> Result<u64, Failure> {
+        let address = self.word.gpu_address();
+        Ok(self.queue.submit(|commands| {
+            commands.wait(fence, after)?;
+            commands.fill(address, 4, number)?;
+            commands.signal(fence, after + 1)
+        })?)
+    }
+
+    /// What a recorded signal of a fence is answered with.
+    fn signal_in_recording(&mut self, fence: &Fence) -> user::Result<u64> {
+        self.queue.submit(|commands| commands.signal(fence, 1))
+    }
+
+    /// The number that was written last.
+    fn number(&self) -> Result<u32, Failure> {
+        let mut bytes = [0; 4];
+        self.word.map()?.read(0, &mut bytes)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+}
+
+/// Ends the case unless the driver refused with `words`.
+fn refused_with<T>(outcome: user::Result<T>, words: &str, what: &str) -> Result<(), Failure> {
+    match outcome {
+        Ok(_) => Err(Failure::new(format!("{what} was not refused"))),
+        Err(error) if error.to_string().contains(words) => Ok(()),
+        Err(error) => Err(Failure::new(format!("{what}: {error}; a refusal that says `{words}` expected"))),
+    }
+}
+
+const WAIT_ONLY: &str = "opened to be waited for only";
+
+fn two_processes(case: &mut Case<'_>) -> Result<(), Failure> {
+    const TURNS: u64 = 40;
+    let mut mine = Side::open(&case.adapter()?, Node::Compute)?;
+    let fence = Fence::new_shared(&mine.device, 0)?;
+    let handle = fence.share(Access::Full)?;
+    let other = case.system.machine().create_process("beside");
+    let theirs = case.process.duplicate_handle(handle.raw(), &other).map(|handle| KernelHandle(handle.addr()));
+    let theirs = theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?;
+    let (luid, process) = (case.system.luid(), Arc::clone(&case.process));
+    let outcome = on_thread(&other, || {
+        let mut side = Side::open(&Adapter::open_luid(luid)?, Node::Copy)?;
+        let opened = Fence::open(&side.device, theirs.raw(), Access::Full)?;
+        // All is queued here before the first turn of the other, which lets everything run.
+        for turn in 0..TURNS {
+            side.turn(&opened, 2 * turn + 1, turn as u32 + 1)?;
+        }
+        ensure_eq!((opened.value(), side.queue.progress()?), (0, 0), "value and progress before the other's turn");
+        on_thread(&process, || {
+            for turn in 0..TURNS {
+                mine.turn(&fence, 2 * turn, turn as u32 + 1)?;
+            }
+            Ok(())
+        })?;
+        opened.wait(2 * TURNS, PATIENCE)?;
+        ensure_eq!(side.number()?, TURNS as u32, "what the last turn of the other process wrote");
+        Ok(())
+    });
+    other.exit();
+    outcome?;
+    ensure_eq!((fence.value(), mine.number()?), (2 * TURNS, TURNS as u32), "value and number after all turns");
+    mine.turn(&fence, 2 * TURNS, 7)?;
+    Ok(fence.wait(2 * TURNS + 1, PATIENCE)?)
+}
+
+fn two_devices(case: &mut Case<'_>) -> Result<(), Failure> {
+    let adapter = case.adapter()?;
+    let (mut first, mut second) = (Side::open(&adapter, Node::Compute)?, Side::open(&adapter, Node::Copy)?);
+    let fence = Fence::new_shared(&first.device, 10)?;
+    let opened = Fence::open(&second.device, fence.share(Access::Full)?.raw(), Access::Full)?;
+    ensure_eq!(opened.value(), 10, "value that the second device reads");
+    second.turn(&opened, 11, 2)?;
+    first.turn(&fence, 12, 3)?;
+    ensure_eq!((first.queue.progress()?, second.queue.progress()?), (0, 0), "progress before the signal");
+    first.device.check()?;
+    opened.signal(11)?;
+    fence.wait(13, PATIENCE)?;
+    opened.wait(13, PATIENCE)?;
+    ensure_eq!((first.number()?, second.number()?), (3, 2), "what the devices wrote");
+    // The one that is left goes on.
+    drop(fence);
+    second.turn(&opened, 13, 4)?;
+    Ok(opened.wait(14, PATIENCE)?)
+}
+
+fn waiters(case: &mut Case<'_>) -> Result<(), Failure> {
+    let adapter = case.adapter()?;
+    let mut side = Side::open(&adapter, Node::Compute)?;
+    let fence = Fence::new_shared(&side.device, 0)?;
+    let handle = fence.share(Access::Wait)?;
+    let waiter = Fence::open(&side.device, handle.raw(), Access::Wait)?;
+    refused_with(waiter.signal(1), WAIT_ONLY, "a signal of the CPU")?;
+    refused_with(side.signal_in_recording(&waiter), WAIT_ONLY, "a signal in a recording")?;
+    refused_with(waiter.share(Access::Full), WAIT_ONLY, "sharing with more access")?;
+    ensure_eq!((fence.value(), side.queue.last_submitted()?), (0, 0), "value and submissions after the refusals");
+    // Who asks for more than the handle grants has the system's refusal.
+    let greedy = Fence::open(&side.device, handle.raw(), Access::Full)?;
+    refused_with(greedy.signal(1), "STATUS_ACCESS_DENIED", "a signal that the handle does not grant")?;
+    ensure_eq!(fence.value(), 0, "value after the system refused");
+    let progress = side.queue.submit(|commands| commands.wait(&waiter, 5))?;
+    fence.signal(5)?;
+    waiter.wait(5, PATIENCE)?;
+    greedy.wait(5, PATIENCE)?;
+    wait_until("the GPU's wait", || side.queue.progress().is_ok_and(|now| now >= progress))?;
+    Ok(side.device.check()?)
+}
+
+fn handles(case: &mut Case<'_>) -> Result<(), Failure> {
+    let device = case.device()?;
+    let before = case.process.kernel_handle_count();
+    refused_with(Fence::new(&device, 0)?.share(Access::Full), "not created to be shared", "sharing a private fence")?;
+    let fence = Fence::new_shared(&device, 31)?;
+    let (full, wait) = (fence.share(Access::Full)?, fence.share(Access::Wait)?);
+    ensure_eq!(case.process.kernel_handle_count(), before + 2, "kernel handles of a fence shared twice");
+    drop((fence, wait));
+    let again = Fence::open(&device, full.raw(), Access::Full)?;
+    ensure_eq!(again.value(), 31, "value of a fence that only its handle kept");
+    let stale = KernelHandle(full.raw().addr());
+    drop(full);
+    ensure_eq!(case.process.kernel_handle_count(), before, "kernel handles after the drop");
+    for handle in [stale, KernelHandle(0), KernelHandle(3), KernelHandle(usize::MAX)] {
+        refused_with(
+            Fence::open(&device, handle.raw(), Access::Full),
+            "STATUS_INVALID_HANDLE",
+            "opening by no handle",
+        )?;
+    }
+    Ok(again.signal(32)?)
+}

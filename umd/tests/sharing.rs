@@ -1,0 +1,131 @@
+//! Fences that devices and processes share by kernel handles.
+
+mod fake;
+
+use std::ptr::{null_mut, without_provenance_mut};
+
+use campanile_umd::*;
+use fake::*;
+use wddm_ddi::status::*;
+
+fn device() -> Device {
+    Device::new(&Adapter::open(&THUNKS).unwrap()).unwrap()
+}
+
+fn clean() {
+    os(|fake| fake.assert_clean());
+}
+
+#[test]
+fn a_fence_opened_by_its_handle_has_the_same_value_both_ways() {
+    let first = device();
+    let second = Device::new(first.adapter()).unwrap();
+    let mine = Fence::new_shared(&first, 5).unwrap();
+    let handle = mine.share(Access::Full).unwrap();
+    let theirs = Fence::open(&second, handle.raw(), Access::Full).unwrap();
+    assert_ne!(mine.handle(), theirs.handle());
+    assert_eq!(theirs.value(), 5);
+    let mut queue = Queue::new(&first, Node::Copy, QueueOptions::default()).unwrap();
+    queue.submit(|commands| commands.signal(&mine, 6)).unwrap();
+    queue.wait_progress(1).unwrap();
+    assert_eq!((theirs.value(), theirs.wait(6, None)), (6, Ok(())));
+    theirs.signal(7).unwrap();
+    assert_eq!(mine.value(), 7);
+    drop((handle, mine, theirs, queue, first, second));
+    clean();
+}
+
+#[test]
+fn a_handle_is_closed_once_and_keeps_the_fence_until_then() {
+    let device = device();
+    let fence = Fence::new_shared(&device, 3).unwrap();
+    let handle = fence.share(Access::Full).unwrap();
+    drop(fence);
+    let again = Fence::open(&device, handle.raw(), Access::Full).unwrap();
+    assert_eq!(again.value(), 3);
+    let raw = handle.into_raw();
+    assert_eq!(os(|fake| fake.count("NtClose")), 0, "the handle is the caller's now");
+    // SAFETY: the handle was given up by the line above.
+    drop(unsafe { SharedHandle::from_raw(&device, raw) });
+    assert_eq!(os(|fake| fake.count("NtClose")), 1);
+    let refused = Fence::open(&device, raw, Access::Full).err();
+    assert_eq!(refused, Some(Error::Status(STATUS_INVALID_HANDLE, "D3DKMTOpenNativeFenceFromNtHandle")));
+    drop((again, device));
+    clean();
+}
+
+#[test]
+fn who_may_only_wait_is_refused_signals_by_name_and_cannot_share_more() {
+    let device = device();
+    let fence = Fence::new_shared(&device, 0).unwrap();
+    let handle = fence.share(Access::Full).unwrap();
+    let waiter = Fence::open(&device, handle.raw(), Access::Wait).unwrap();
+    let mut queue = Queue::new(&device, Node::Copy, QueueOptions::default()).unwrap();
+    let calls = os(|fake| fake.calls.len());
+    assert_eq!(waiter.signal(1), Err(Error::WaitOnlyFence));
+    assert_eq!(queue.submit(|commands| commands.signal(&waiter, 1)), Err(Error::WaitOnlyFence));
+    assert_eq!(waiter.share(Access::Full).err(), Some(Error::WaitOnlyFence));
+    assert_eq!(os(|fake| fake.calls.len()), calls, "nobody was asked");
+    assert_eq!((queue.last_submitted(), fence.value()), (0, 0));
+    let limited = waiter.share(Access::Wait).unwrap();
+    assert_eq!(Fence::open(&device, limited.raw(), Access::Wait).unwrap().signal(1), Err(Error::WaitOnlyFence));
+    fence.signal(1).unwrap();
+    let progress = queue.submit(|commands| commands.wait(&waiter, 1)).unwrap();
+    queue.wait_progress(progress).unwrap();
+    waiter.wait(1, None).unwrap();
+    drop((handle, limited, fence, waiter, queue, device));
+    clean();
+}
+
+#[test]
+fn private_fences_have_no_handles_and_nothing_is_asked_for_them() {
+    let device = device();
+    let fence = Fence::new(&device, 0).unwrap();
+    for access in [Access::Full, Access::Wait] {
+        assert_eq!(fence.share(access).err(), Some(Error::NotShared));
+    }
+    assert_eq!(os(|fake| fake.count("D3DKMTShareObjects")), 0);
+    drop((fence, device));
+    clean();
+}
+
+#[test]
+fn what_is_no_handle_of_a_fence_opens_nothing() {
+    let device = device();
+    for number in [null_mut(), without_provenance_mut(1), without_provenance_mut(usize::MAX)] {
+        let refused = Fence::open(&device, number, Access::Full).err();
+        assert_eq!(refused, Some(Error::Status(STATUS_INVALID_HANDLE, "D3DKMTOpenNativeFenceFromNtHandle")));
+    }
+    drop(device);
+    clean();
+}
+
+#[test]
+fn a_device_without_native_fences_shares_and_opens_none() {
+    os(|fake| fake.native = false);
+    let device = device();
+    assert_eq!(Fence::new_shared(&device, 0).err(), Some(Error::NativeFencesDisabled));
+    assert_eq!(Fence::open(&device, null_mut(), Access::Full).err(), Some(Error::NativeFencesDisabled));
+    assert_eq!(os(|fake| fake.count("D3DKMTOpenNativeFenceFromNtHandle")), 0);
+    drop(device);
+    clean();
+}
+
+#[test]
+fn a_lost_device_is_named_and_a_handle_that_does_not_close_is_counted() {
+    let device = device();
+    let fence = Fence::new_shared(&device, 0).unwrap();
+    let handle = fence.share(Access::Full).unwrap();
+    for name in ["D3DKMTShareObjects", "D3DKMTOpenNativeFenceFromNtHandle", "NtClose"] {
+        os(|fake| fake.fail_name = Some((name, STATUS_DEVICE_REMOVED)));
+        match name {
+            "D3DKMTShareObjects" => assert_eq!(fence.share(Access::Full).err(), Some(Error::DeviceLost)),
+            "NtClose" => break,
+            _ => assert_eq!(Fence::open(&device, handle.raw(), Access::Full).err(), Some(Error::DeviceLost)),
+        }
+    }
+    let adapter = device.adapter().clone();
+    drop(handle);
+    assert_eq!((adapter.teardown_failures(), adapter.last_teardown_failure()), (1, Some(STATUS_DEVICE_REMOVED)));
+    drop((fence, device, adapter));
+}
