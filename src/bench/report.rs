@@ -7,9 +7,12 @@ use crate::clock::Latencies;
 use crate::setup::Drivers;
 use crate::table::render;
 
-/// Median and 99th percentile of one measurement.
+/// Quantiles of one measurement. The tenth percentile is what a machine that does other things too disturbs least: a sample is only ever
+/// made longer by them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
+    /// 10th percentile.
+    pub p10: f64,
     /// Median.
     pub p50: f64,
     /// 99th percentile.
@@ -19,33 +22,39 @@ pub struct Figures {
 impl Figures {
     /// Of a round's samples.
     pub fn of(latencies: &Latencies) -> Self {
-        Self { p50: latencies.percentile(50.0), p99: latencies.percentile(99.0) }
+        let [p10, p50, p99] = [10.0, 50.0, 99.0].map(|percent| latencies.percentile(percent));
+        Self { p10, p50, p99 }
     }
 
     /// Medians over rounds.
     fn over(rounds: impl Iterator<Item = Self> + Clone) -> Self {
-        Self { p50: median(rounds.clone().map(|figures| figures.p50)), p99: median(rounds.map(|figures| figures.p99)) }
+        let over = |quantile: fn(Self) -> f64| median(rounds.clone().map(quantile));
+        Self { p10: over(|it| it.p10), p50: over(|it| it.p50), p99: over(|it| it.p99) }
     }
 }
 
-/// Our median over the first peer's, taken within each round.
+/// Our figures over the first peer's, taken within each round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Ratio {
-    /// Median over the rounds.
+    /// Median over the rounds of the quotient of 10th percentiles.
+    pub p10: f64,
+    /// Median over the rounds of the quotient of medians.
     pub p50: f64,
-    /// Smallest of a round.
+    /// Smallest quotient of medians of a round.
     pub low: f64,
-    /// Largest of a round.
+    /// Largest quotient of medians of a round.
     pub high: f64,
 }
 
 impl Ratio {
     fn over(rounds: &[Round]) -> Self {
-        let ratios: Vec<f64> = rounds
-            .iter()
-            .filter_map(|round| round.peers.first().map(|peer| quotient(round.ours.p50, peer.p50)))
-            .collect();
+        let of = |quantile: fn(Figures) -> f64| -> Vec<f64> {
+            let peers = rounds.iter().filter_map(|round| Some((round.ours, *round.peers.first()?)));
+            peers.map(|(ours, peer)| quotient(quantile(ours), quantile(peer))).collect()
+        };
+        let ratios = of(|figures| figures.p50);
         Self {
+            p10: median(of(|figures| figures.p10).into_iter()),
             p50: median(ratios.iter().copied()),
             low: ratios.iter().copied().reduce(f64::min).unwrap_or_default(),
             high: ratios.iter().copied().reduce(f64::max).unwrap_or_default(),
@@ -96,6 +105,8 @@ pub struct RowReport {
 /// Our figures with their unit.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct OurReport {
+    /// Median over rounds of the 10th percentile.
+    pub p10: f64,
     /// Median over rounds of the median.
     pub p50: f64,
     /// Median over rounds of the 99th percentile.
@@ -109,6 +120,8 @@ pub struct OurReport {
 pub struct PeerReport {
     /// What it is.
     pub name: &'static str,
+    /// Median over rounds of the 10th percentile.
+    pub p10: f64,
     /// Median over rounds of the median.
     pub p50: f64,
     /// Median over rounds of the 99th percentile.
@@ -122,12 +135,12 @@ impl RowReport {
         let ratio = Ratio::over(rounds);
         let peer = |(index, name): (usize, &&'static str)| {
             let figures = Figures::over(rounds.iter().filter_map(|round| round.peers.get(index).copied()));
-            PeerReport { name, p50: figures.p50, p99: figures.p99 }
+            PeerReport { name, p10: figures.p10, p50: figures.p50, p99: figures.p99 }
         };
         Self {
             id: row.id,
             what: row.what,
-            ours: OurReport { p50: ours.p50, p99: ours.p99, unit: row.unit },
+            ours: OurReport { p10: ours.p10, p50: ours.p50, p99: ours.p99, unit: row.unit },
             peers: row.peers.iter().enumerate().map(peer).collect(),
             ratio,
             aim: row.aim,
@@ -139,10 +152,12 @@ impl RowReport {
         let number = |value: f64| if value < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") };
         let mut lines = vec![vec![
             format!("{}  {}", self.id, self.what),
+            number(self.ours.p10),
             number(self.ours.p50),
             number(self.ours.p99),
             self.ours.unit.to_owned(),
             format!("{:.3} ({:.3} to {:.3})", self.ratio.p50, self.ratio.low, self.ratio.high),
+            format!("{:.3}", self.ratio.p10),
         ]];
         for peer in &self.peers {
             // Nothing that was measured takes no time at all.
@@ -152,6 +167,7 @@ impl RowReport {
             }
             lines.push(vec![
                 format!("    beside: {}", peer.name),
+                number(peer.p10),
                 number(peer.p50),
                 number(peer.p99),
                 self.ours.unit.to_owned(),
@@ -173,7 +189,7 @@ impl Report {
     /// The report as text.
     pub fn to_table(&self) -> String {
         let lines: Vec<Vec<String>> = self.rows.iter().flat_map(RowReport::lines).collect();
-        let table = render(&["", "p50", "p99", "unit", "ratio to the first peer"], &lines);
+        let table = render(&["", "p10", "p50", "p99", "unit", "ratio to the first peer", "of p10"], &lines);
         format!("{table}\n\n{}", self.drivers)
     }
 }
@@ -183,7 +199,7 @@ mod tests {
     use super::*;
 
     fn figures(p50: f64) -> Figures {
-        Figures { p50, p99: p50 * 2.0 }
+        Figures { p10: p50 / 2.0, p50, p99: p50 * 2.0 }
     }
 
     fn rounds() -> Vec<Round> {
@@ -201,6 +217,21 @@ mod tests {
     }
 
     #[test]
+    fn the_ratio_of_low_quantiles_is_theirs_and_not_that_of_the_medians() {
+        let round = |low: f64, disturbed: f64| Round {
+            ours: Figures { p10: low, p50: disturbed, p99: disturbed },
+            peers: vec![Figures { p10: 10.0, p50: 10.0, p99: 10.0 }],
+        };
+        let rounds = [round(5.0, 400.0), round(5.0, 5.0), round(6.0, 900.0)];
+        let ratio = Ratio::over(&rounds);
+        assert_eq!((ratio.p10, ratio.p50), (0.5, 40.0));
+        let row = RowReport::new(super::super::ROWS[0], &rounds);
+        assert_eq!((row.ours.p10, row.ours.p50, row.peers[0].p10), (5.0, 400.0, 10.0));
+        let table = Report { drivers: Drivers::default(), rows: vec![row] }.to_table();
+        assert!(table.contains("of p10") && table.contains("0.500"), "{table}");
+    }
+
+    #[test]
     fn a_peer_of_zero_does_not_make_json_invalid() {
         assert_eq!(quotient(0.0, 0.0), 0.0);
         assert!(quotient(1.0, 0.0).is_finite());
@@ -215,8 +246,8 @@ mod tests {
         assert_eq!(keys(&value), ["driver", "rows", "special_pool", "user_mode_driver"]);
         let row = &value["rows"][0];
         assert_eq!(keys(row), ["aim", "id", "met", "ours", "peers", "ratio", "what"]);
-        assert_eq!(keys(&row["ours"]), ["p50", "p99", "unit"]);
-        assert_eq!(keys(&row["peers"][0]), ["name", "p50", "p99"]);
-        assert_eq!(keys(&row["ratio"]), ["high", "low", "p50"]);
+        assert_eq!(keys(&row["ours"]), ["p10", "p50", "p99", "unit"]);
+        assert_eq!(keys(&row["peers"][0]), ["name", "p10", "p50", "p99"]);
+        assert_eq!(keys(&row["ratio"]), ["high", "low", "p10", "p50"]);
     }
 }
