@@ -19,6 +19,7 @@ pub(super) const SUBMIT: Row = Row {
     peers: &["the same on a queue without fence logs"],
     aim: AIM,
     met: |_, ratio| ratio.p50 <= ALLOWED,
+    further: &[],
     prepare: |system, effort| Ok(Box::new(pair(system, |system| Signals::new(system, effort))?)),
 };
 
@@ -30,6 +31,7 @@ pub(super) const TRACED: Row = Row {
     peers: &["the same on a queue without tracer"],
     aim: "<= 2 times what it costs without tracer",
     met: |_, ratio| ratio.p50 <= 2.0,
+    further: &[],
     prepare: |system, effort| {
         let mut logged = Signals::new(system, effort)?;
         logged.queue.set_tracer(Box::new(Latest::new()))?;
@@ -45,6 +47,7 @@ pub(super) const ENGINES: Row = Row {
     peers: &["the same on queues without fence logs"],
     aim: AIM,
     met: |_, ratio| ratio.p50 <= ALLOWED,
+    further: &[],
     prepare: |system, effort| Ok(Box::new(pair(system, |system| Engines::new(system, effort))?)),
 };
 

@@ -13,6 +13,7 @@ mod p5_memory;
 mod p6_idle_queues;
 mod p7_power;
 mod report;
+mod vulkan;
 
 use std::fmt;
 
@@ -20,7 +21,7 @@ use crate::cli::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK, exit_code, print};
 use crate::clock::Latencies;
 use crate::setup::{Drivers, MachineOptions, SetupError, System};
 use crate::user;
-pub use report::{Figures, PeerReport, Ratio, Report, RowReport};
+pub use report::{AimReport, Figures, PeerReport, Ratio, Report, RowReport};
 
 /// What to measure, and how to say it.
 #[derive(Clone, Debug, Default)]
@@ -64,8 +65,20 @@ pub struct Row {
     pub aim: &'static str,
     /// Whether figures meet the aim.
     pub met: fn(&Figures, &Ratio) -> bool,
+    /// Aims against other peers, judged each on its own where the host has the peer.
+    pub further: &'static [PeerAim],
     /// Prepares the measurement on a freshly booted system.
     pub prepare: Prepare,
+}
+
+/// What is aimed at beside one peer of a row, whichever the row's ratio refers to.
+pub struct PeerAim {
+    /// Index of the peer.
+    pub peer: usize,
+    /// What is aimed at, in words.
+    pub aim: &'static str,
+    /// Whether our median over the peer's meets the aim.
+    pub met: fn(&Ratio) -> bool,
 }
 
 /// Prepares a row's measurement on a system.
@@ -79,7 +92,7 @@ pub trait Measurement {
     /// The GPU or the host failed.
     fn ours(&mut self) -> Result<Latencies, BenchError>;
 
-    /// Measures peer `index` of the row once.
+    /// Measures peer `index` of the row once. No samples: the host has no such peer.
     ///
     /// # Errors
     /// The GPU or the host failed.
@@ -201,8 +214,8 @@ pub fn measure(options: &Options, rows: &[&'static Row]) -> Result<Report, Bench
 pub struct Round {
     /// Our side.
     pub ours: Figures,
-    /// The peers in the row's order.
-    pub peers: Vec<Figures>,
+    /// The peers in the row's order, `None` for those that the host lacks.
+    pub peers: Vec<Option<Figures>>,
 }
 
 fn rounds(row: &Row, system: &System, effort: Effort) -> Result<Vec<Round>, BenchError> {
@@ -215,17 +228,19 @@ fn rounds(row: &Row, system: &System, effort: Effort) -> Result<Vec<Round>, Benc
 /// One round; the order rotates, so that nobody is always first after the other's mess.
 fn one_round(row: &Row, measurement: &mut dyn Measurement, round: usize) -> Result<Round, BenchError> {
     let parties = row.peers.len() + 1;
-    let mut figures = vec![Figures::default(); parties];
+    let mut ours = Figures::default();
+    let mut peers = vec![None; row.peers.len()];
     for turn in 0..parties {
         let party = (round + turn) % parties;
-        let latencies = match party.checked_sub(1) {
-            None => measurement.ours()?,
-            Some(peer) => measurement.peer(peer)?,
-        };
-        figures[party] = Figures::of(&latencies);
+        match party.checked_sub(1) {
+            None => ours = Figures::of(&measurement.ours()?),
+            Some(peer) => {
+                let latencies = measurement.peer(peer)?;
+                peers[peer] = (!latencies.is_empty()).then(|| Figures::of(&latencies));
+            }
+        }
     }
-    let ours = figures.remove(0);
-    Ok(Round { ours, peers: figures })
+    Ok(Round { ours, peers })
 }
 
 #[cfg(test)]
@@ -236,6 +251,8 @@ mod tests {
     fn ids_are_unique_and_every_row_has_a_peer() {
         for (index, row) in ROWS.iter().enumerate() {
             assert!(!row.peers.is_empty(), "{}", row.id);
+            // The first peer has the row's own aim.
+            assert!(row.further.iter().all(|aim| (1..row.peers.len()).contains(&aim.peer)), "{}", row.id);
             assert!(ROWS[index + 1..].iter().all(|other| other.id != row.id), "{}", row.id);
         }
     }

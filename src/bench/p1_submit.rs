@@ -1,13 +1,15 @@
 //! P1: what a submission costs the thread that makes it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use campanile_hw::packet;
 use campanile_hw::queue::RingEntry;
 
 use io_uring::{IoUring, opcode};
 
-use super::{BenchError, Effort, Measurement, Row};
+use super::vulkan::Lavapipe;
+use super::{BenchError, Effort, Measurement, PeerAim, Row};
 use crate::clock::{self, Clock, Latencies};
 use crate::setup::System;
 use crate::user::{self, Adapter, Device, Node, Queue, QueueOptions, SubmissionModel};
@@ -22,9 +24,15 @@ pub(super) const ROW: Row = Row {
         "bare packet + store in ordinary memory",
         "the same work by SubmitCommandToHwQueue, with a null system call for the way into a kernel",
         "io_uring: one NOP submitted and completed",
+        "lavapipe vkQueueSubmit with a timeline semaphore",
     ],
     aim: "submit <= 30 ns and <= 1/4 of a null system call",
     met: |ours, ratio| ours.p50 <= 30.0 && ratio.p50 <= 0.25,
+    further: &[PeerAim {
+        peer: 4,
+        aim: "submit <= 1/8 of the processor time of lavapipe's vkQueueSubmit",
+        met: |ratio| ratio.p50 <= 0.125,
+    }],
     prepare: |system, effort| Ok(Box::new(Submit::new(system, effort)?)),
 };
 
@@ -41,6 +49,8 @@ struct Submit {
     floor: Floor,
     /// `None` where the host allows none.
     uring: Option<IoUring>,
+    /// `None` where the host has none.
+    lavapipe: Option<Lavapipe>,
     samples: usize,
     clock: Clock,
 }
@@ -56,7 +66,15 @@ impl Submit {
         let uring = IoUring::new(8).inspect_err(|error| {
             eprintln!("campanile: THE PEER io_uring IS ABSENT, this host does not allow it: {error}");
         });
-        Ok(Self { queue, kernel, uring: uring.ok(), floor: Floor::new(), samples: effort.samples, clock: Clock::get() })
+        Ok(Self {
+            queue,
+            kernel,
+            uring: uring.ok(),
+            lavapipe: Lavapipe::if_present(),
+            floor: Floor::new(),
+            samples: effort.samples,
+            clock: Clock::get(),
+        })
     }
 
     /// Times one batch of `work`, for each of its parts.
@@ -102,6 +120,23 @@ impl Submit {
         Ok(latencies)
     }
 
+    /// Submissions of an empty command buffer to another stack, in time that the thread spends on a processor: less than what ours is measured
+    /// in by what the thread sleeps or is kept from running. Empty where there is none.
+    fn by_vulkan(&mut self) -> Result<Latencies, BenchError> {
+        let mut latencies = Latencies::new();
+        let Some(lavapipe) = &mut self.lavapipe else { return Ok(latencies) };
+        for _ in 0..self.samples / 10 {
+            let started = processor_time()?;
+            for _ in 0..BATCH {
+                lavapipe.submit()?;
+            }
+            let spent = processor_time()?.saturating_sub(started);
+            latencies.record(spent.as_nanos() as f64 / BATCH as f64);
+            lavapipe.wait()?;
+        }
+        Ok(latencies)
+    }
+
     /// Lets the GPU catch up; also wakes an engine that fell asleep during the peers' turns.
     fn settle(&mut self) -> Result<(), user::Error> {
         let last = self.queue.submit(|commands| commands.nop())?;
@@ -126,6 +161,7 @@ impl Measurement for Submit {
         match index {
             2 => return self.by_the_kernel(),
             3 => return self.by_io_uring(),
+            4 => return self.by_vulkan(),
             _ => {}
         }
         for _ in 0..self.samples {
@@ -146,6 +182,16 @@ impl Measurement for Submit {
 fn null_system_call() {
     // SAFETY: getppid takes no arguments and cannot fail.
     std::hint::black_box(unsafe { libc::syscall(libc::SYS_getppid) });
+}
+
+/// Time that this thread has spent on a processor.
+fn processor_time() -> Result<Duration, BenchError> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is writable for the call.
+    if unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0 {
+        return Err(BenchError::Host(std::io::Error::last_os_error()));
+    }
+    Ok(Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default()))
 }
 
 /// Writes what a submission must write, to memory that nobody reads: packets, ring entry, last queued value, write pointer,

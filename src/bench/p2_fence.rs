@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
-use super::{BenchError, Effort, Measurement, Row};
+use super::vulkan::Lavapipe;
+use super::{BenchError, Effort, Measurement, PeerAim, Row};
 use crate::clock::{self, Clock, Latencies};
 use crate::setup::System;
 use crate::user::{Adapter, Device, Fence, Node, Queue, QueueOptions};
@@ -14,9 +15,17 @@ pub(super) const ROW: Row = Row {
     id: "P2",
     what: "submit, then fence value seen in its user-mode mapping",
     unit: "ns",
-    peers: &["futex round trip between two threads"],
+    peers: &[
+        "futex round trip between two threads",
+        "lavapipe vkQueueSubmit with a timeline semaphore, then vkGetSemaphoreCounterValue until it is seen",
+    ],
     aim: "submit to fence <= 600 ns p50",
     met: |ours, _| ours.p50 <= 600.0,
+    further: &[PeerAim {
+        peer: 1,
+        aim: "fence seen >= 20 times sooner than lavapipe's semaphore",
+        met: |ratio| ratio.p50 <= 1.0 / 20.0,
+    }],
     prepare: |system, effort| Ok(Box::new(SeenFence::new(system, effort)?)),
 };
 
@@ -25,6 +34,8 @@ struct SeenFence {
     fence: Fence,
     value: u64,
     partner: Partner,
+    /// `None` where the host has none.
+    lavapipe: Option<Lavapipe>,
     samples: usize,
     clock: Clock,
 }
@@ -43,6 +54,7 @@ impl SeenFence {
             fence: Fence::new(&device, 0)?,
             value: 0,
             partner: Partner::start().map_err(BenchError::Host)?,
+            lavapipe: Lavapipe::if_present(),
             samples: effort.samples,
             clock: Clock::get(),
         })
@@ -58,6 +70,24 @@ impl SeenFence {
         }
         Ok(self.clock.nanoseconds(started, clock::now()))
     }
+
+    /// The same by another stack, with an empty command buffer, and its value too is looked for without sleeping. Empty where there is none.
+    fn by_vulkan(&mut self) -> Result<Latencies, BenchError> {
+        let mut latencies = Latencies::new();
+        let Some(lavapipe) = &mut self.lavapipe else { return Ok(latencies) };
+        for _ in 0..WARM_UP {
+            lavapipe.submit()?;
+            lavapipe.spin()?;
+        }
+        // A tenth of the samples takes as long.
+        for _ in 0..self.samples / 10 {
+            let started = clock::now();
+            lavapipe.submit()?;
+            lavapipe.spin()?;
+            latencies.record(self.clock.nanoseconds(started, clock::now()));
+        }
+        Ok(latencies)
+    }
 }
 
 impl Measurement for SeenFence {
@@ -72,7 +102,10 @@ impl Measurement for SeenFence {
         Ok(latencies)
     }
 
-    fn peer(&mut self, _: usize) -> Result<Latencies, BenchError> {
+    fn peer(&mut self, index: usize) -> Result<Latencies, BenchError> {
+        if index == 1 {
+            return self.by_vulkan();
+        }
         for _ in 0..WARM_UP {
             self.partner.round_trip();
         }

@@ -17,6 +17,7 @@ pub(super) const ENGINES: Row = Row {
     peers: &["the same through the kernel: a CPU waits for one engine and signals the other"],
     aim: "at least 50 times faster",
     met: |_, ratio| ratio.p50 <= 1.0 / 50.0,
+    further: &[],
     prepare: |system, effort| Ok(Box::new(Engines::new(system, effort)?)),
 };
 
@@ -28,6 +29,7 @@ pub(super) const WAKE: Row = Row {
     peers: &["eventfd round trip between two threads"],
     aim: "<= 1.2 times the round trip",
     met: |_, ratio| ratio.p50 <= 1.2,
+    further: &[],
     prepare: |system, effort| Ok(Box::new(Wake::new(system, effort)?)),
 };
 

@@ -33,6 +33,7 @@ macro_rules! rows {
                 peers: &[$peer],
                 aim: $aim,
                 met: |_, ratio| ratio.p50 * $share <= 1.0,
+                further: &[],
                 prepare: |system, effort| Ok(Box::new(Moves::new(system, effort, Work::$work, $size)?)),
             };
         )*

@@ -25,6 +25,7 @@ pub(super) const ROW: Row = Row {
     peers: &["the same on a machine without other queues"],
     aim: "<= 1.1 times the time without other queues",
     met: |_, ratio| ratio.p50 <= 1.1,
+    further: &[],
     prepare: |system, effort| Ok(Box::new(Crowd::new(system, effort)?)),
 };
 

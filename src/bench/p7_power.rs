@@ -24,6 +24,7 @@ pub(super) const F1: Row = Row {
     peers: &["the same in F0"],
     aim: "told, not aimed at",
     met: |_, _| true,
+    further: &[],
     prepare: |_, effort| Ok(Box::new(Wake::new(Depth::F1, effort)?)),
 };
 
@@ -35,6 +36,7 @@ pub(super) const D3: Row = Row {
     peers: &["the same in D0"],
     aim: "told, not aimed at",
     met: |_, _| true,
+    further: &[],
     prepare: |_, effort| Ok(Box::new(Wake::new(Depth::D3, effort)?)),
 };
 
@@ -46,6 +48,7 @@ pub(super) const IDLE: Row = Row {
     peers: &["one whose engines never sleep"],
     aim: "< 10000 (1 % of a core)",
     met: |ours, _| ours.p50 < 10_000.0,
+    further: &[],
     prepare: |_, _| Ok(Box::new(Idle { sleeping: Machine::new(1)?, polled: Machine::new(0)? })),
 };
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Round, Row};
+use super::{PeerAim, Round, Row};
 use crate::clock::Latencies;
 use crate::setup::Drivers;
 use crate::table::render;
@@ -33,7 +33,7 @@ impl Figures {
     }
 }
 
-/// Our figures over the first peer's, taken within each round.
+/// Our figures over a peer's, taken within each round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Ratio {
     /// Median over the rounds of the quotient of 10th percentiles.
@@ -47,18 +47,28 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    fn over(rounds: &[Round]) -> Self {
+    /// Over the rounds in which the peer was measured; `None` if there are none.
+    fn over(rounds: &[Round], peer: usize) -> Option<Self> {
         let of = |quantile: fn(Figures) -> f64| -> Vec<f64> {
-            let peers = rounds.iter().filter_map(|round| Some((round.ours, *round.peers.first()?)));
-            peers.map(|(ours, peer)| quotient(quantile(ours), quantile(peer))).collect()
+            let pairs = rounds.iter().filter_map(|round| Some((round.ours, (*round.peers.get(peer)?)?)));
+            pairs.map(|(ours, peer)| quotient(quantile(ours), quantile(peer))).collect()
         };
         let ratios = of(|figures| figures.p50);
-        Self {
-            p10: median(of(|figures| figures.p10).into_iter()),
-            p50: median(ratios.iter().copied()),
-            low: ratios.iter().copied().reduce(f64::min).unwrap_or_default(),
-            high: ratios.iter().copied().reduce(f64::max).unwrap_or_default(),
+        let low = ratios.iter().copied().reduce(f64::min)?;
+        let high = ratios.iter().copied().reduce(f64::max)?;
+        Some(Self { p10: median(of(|figures| figures.p10).into_iter()), p50: median(ratios.into_iter()), low, high })
+    }
+
+    /// Of a row whose first peer the host lacks: meets no aim.
+    const UNKNOWN: Self = Self { p10: f64::MAX, p50: f64::MAX, low: f64::MAX, high: f64::MAX };
+
+    /// Columns of the table.
+    fn cells(&self) -> [String; 2] {
+        // The largest number's digits would fill a screen.
+        if *self == Self::UNKNOWN {
+            return ["none".to_owned(), "none".to_owned()];
         }
+        [format!("{:.3} ({:.3} to {:.3})", self.p50, self.low, self.high), format!("{:.3}", self.p10)]
     }
 }
 
@@ -120,22 +130,44 @@ pub struct OurReport {
 pub struct PeerReport {
     /// What it is.
     pub name: &'static str,
+    /// Whether the host has it; if not, its figures are 0.
+    pub present: bool,
     /// Median over rounds of the 10th percentile.
     pub p10: f64,
     /// Median over rounds of the median.
     pub p50: f64,
     /// Median over rounds of the 99th percentile.
     pub p99: f64,
+    /// The aim against this very peer, if the row has one.
+    pub aim: Option<AimReport>,
+}
+
+/// An aim against one peer, and what came of it.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct AimReport {
+    /// What is aimed at.
+    pub aim: &'static str,
+    /// Ours over the peer's; `None` without the peer.
+    pub ratio: Option<Ratio>,
+    /// Whether the ratio meets it; `None` without the peer, which leaves nothing to judge.
+    pub met: Option<bool>,
 }
 
 impl RowReport {
     /// Sums a row's rounds up.
     pub fn new(row: &Row, rounds: &[Round]) -> Self {
         let ours = Figures::over(rounds.iter().map(|round| round.ours));
-        let ratio = Ratio::over(rounds);
+        let ratio = Ratio::over(rounds, 0).unwrap_or(Ratio::UNKNOWN);
         let peer = |(index, name): (usize, &&'static str)| {
-            let figures = Figures::over(rounds.iter().filter_map(|round| round.peers.get(index).copied()));
-            PeerReport { name, p10: figures.p10, p50: figures.p50, p99: figures.p99 }
+            let measured = rounds.iter().filter_map(|round| round.peers.get(index).copied().flatten());
+            let present = measured.clone().next().is_some();
+            let figures = Figures::over(measured);
+            let judged = |aim: &PeerAim| {
+                let ratio = Ratio::over(rounds, index);
+                AimReport { aim: aim.aim, ratio, met: ratio.as_ref().map(aim.met) }
+            };
+            let aim = row.further.iter().find(|aim| aim.peer == index).map(judged);
+            PeerReport { name, present, p10: figures.p10, p50: figures.p50, p99: figures.p99, aim }
         };
         Self {
             id: row.id,
@@ -150,32 +182,30 @@ impl RowReport {
 
     fn lines(&self) -> Vec<Vec<String>> {
         let number = |value: f64| if value < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") };
-        let mut lines = vec![vec![
-            format!("{}  {}", self.id, self.what),
-            number(self.ours.p10),
-            number(self.ours.p50),
-            number(self.ours.p99),
-            self.ours.unit.to_owned(),
-            format!("{:.3} ({:.3} to {:.3})", self.ratio.p50, self.ratio.low, self.ratio.high),
-            format!("{:.3}", self.ratio.p10),
-        ]];
+        let line = |name: String, [p10, p50, p99]: [f64; 3], ratio: Option<Ratio>| {
+            let mut line = vec![name, number(p10), number(p50), number(p99), self.ours.unit.to_owned()];
+            line.extend(ratio.iter().flat_map(Ratio::cells));
+            line
+        };
+        let name = format!("{}  {}", self.id, self.what);
+        let mut lines = vec![line(name, [self.ours.p10, self.ours.p50, self.ours.p99], Some(self.ratio))];
         for peer in &self.peers {
-            // Nothing that was measured takes no time at all.
-            if peer.p50 == 0.0 && peer.p99 == 0.0 {
-                lines.push(vec![format!("    beside: {}: ABSENT ON THIS HOST", peer.name)]);
-                continue;
-            }
-            lines.push(vec![
-                format!("    beside: {}", peer.name),
-                number(peer.p10),
-                number(peer.p50),
-                number(peer.p99),
-                self.ours.unit.to_owned(),
-                String::new(),
-            ]);
+            let name = format!("    beside: {}", peer.name);
+            lines.push(if peer.present {
+                line(name, [peer.p10, peer.p50, peer.p99], peer.aim.and_then(|aim| aim.ratio))
+            } else {
+                vec![format!("{name}: ABSENT ON THIS HOST")]
+            });
         }
-        let verdict = if self.met { "met" } else { "NOT MET" };
-        lines.push(vec![format!("    aim: {}: {verdict}", self.aim)]);
+        let verdict = |met: bool| if met { "met" } else { "NOT MET" };
+        lines.push(vec![format!("    aim: {}: {}", self.aim, verdict(self.met))]);
+        for aim in self.peers.iter().filter_map(|peer| peer.aim) {
+            lines.push(vec![format!(
+                "    aim: {}: {}",
+                aim.aim,
+                aim.met.map_or("NOT JUDGED, its peer is absent", verdict)
+            )]);
+        }
         lines
     }
 }
@@ -189,7 +219,7 @@ impl Report {
     /// The report as text.
     pub fn to_table(&self) -> String {
         let lines: Vec<Vec<String>> = self.rows.iter().flat_map(RowReport::lines).collect();
-        let table = render(&["", "p10", "p50", "p99", "unit", "ratio to the first peer", "of p10"], &lines);
+        let table = render(&["", "p10", "p50", "p99", "unit", "ratio to the first, or to this peer", "of p10"], &lines);
         format!("{table}\n\n{}", self.drivers)
     }
 }
@@ -204,26 +234,107 @@ mod tests {
 
     fn rounds() -> Vec<Round> {
         [(10.0, 100.0), (20.0, 100.0), (90.0, 300.0)]
-            .map(|(ours, peer)| Round { ours: figures(ours), peers: vec![figures(peer), figures(1.0)] })
+            .map(|(ours, peer)| Round {
+                ours: figures(ours),
+                peers: vec![Some(figures(peer)), Some(figures(1.0)), Some(figures(200.0))],
+            })
             .to_vec()
+    }
+
+    /// Rounds on a host that lacks some peers.
+    fn without(absent: &[usize]) -> Vec<Round> {
+        let mut rounds = rounds();
+        for round in &mut rounds {
+            absent.iter().for_each(|&peer| round.peers[peer] = None);
+        }
+        rounds
+    }
+
+    const ROW: Row = Row {
+        id: "X1",
+        what: "work",
+        unit: "ns",
+        peers: &["first", "second", "third"],
+        aim: "half of the first",
+        met: |_, ratio| ratio.p50 <= 0.5,
+        further: &[PeerAim { peer: 2, aim: "an eighth of the third", met: |ratio| ratio.p50 <= 0.125 }],
+        prepare: |_, _| unreachable!("nothing is measured"),
+    };
+
+    fn report(row: &Row, rounds: &[Round]) -> Report {
+        Report { drivers: Drivers::default(), rows: vec![RowReport::new(row, rounds)] }
+    }
+
+    #[test]
+    fn a_further_aim_is_judged_by_its_own_peer() {
+        let report = report(&ROW, &rounds());
+        let row = &report.rows[0];
+        assert!(row.met);
+        assert!(row.peers.iter().all(|peer| peer.present));
+        assert!(row.peers[0].aim.is_none() && row.peers[1].aim.is_none());
+        let aim = row.peers[2].aim.unwrap();
+        // 0.05, 0.1 and 0.45.
+        assert!((aim.ratio.unwrap().p50 - 0.1).abs() < 1e-9);
+        assert_eq!(aim.met, Some(true));
+        assert!(report.to_table().contains("aim: an eighth of the third: met"));
+
+        let strict = Row { further: &[PeerAim { peer: 2, aim: "a tenth", met: |ratio| ratio.p50 < 0.1 }], ..ROW };
+        let report = self::report(&strict, &rounds());
+        assert_eq!((report.rows[0].met, report.rows[0].peers[2].aim.unwrap().met), (true, Some(false)));
+        assert!(report.to_table().contains("aim: a tenth: NOT MET"));
+    }
+
+    #[test]
+    fn an_absent_peer_is_said_and_its_aim_is_not_judged() {
+        let report = report(&ROW, &without(&[2]));
+        let table = report.to_table();
+        assert!(table.contains("beside: third: ABSENT ON THIS HOST"), "{table}");
+        assert!(table.contains("aim: half of the first: met"), "{table}");
+        assert!(table.contains("aim: an eighth of the third: NOT JUDGED, its peer is absent"), "{table}");
+
+        let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        let row = &value["rows"][0];
+        assert_eq!((&row["met"], &row["peers"][0]["present"]), (&true.into(), &true.into()));
+        let third = &row["peers"][2];
+        assert_eq!(third["present"], false);
+        assert_eq!(third["aim"]["aim"], "an eighth of the third");
+        assert!(third["aim"]["met"].is_null() && third["aim"]["ratio"].is_null());
+    }
+
+    #[test]
+    fn without_its_first_peer_a_row_meets_no_aim() {
+        let report = report(&ROW, &without(&[0]));
+        assert!(!report.rows[0].met);
+        let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        assert!(value["rows"][0]["ratio"]["p50"].is_number());
+        assert!(report.to_table().len() < 1000);
     }
 
     #[test]
     fn ratios_are_taken_within_rounds() {
-        let ratio = Ratio::over(&rounds());
+        let ratio = Ratio::over(&rounds(), 0).unwrap();
         assert!((ratio.p50 - 0.2).abs() < 1e-9);
         assert!((ratio.low - 0.1).abs() < 1e-9);
         assert!((ratio.high - 0.3).abs() < 1e-9);
+        assert_eq!(Ratio::over(&without(&[1]), 1), None);
+        assert_eq!(Ratio::over(&rounds(), 3), None);
+    }
+
+    #[test]
+    fn a_peer_that_takes_no_time_is_present() {
+        let mut rounds = rounds();
+        rounds.iter_mut().for_each(|round| round.peers[1] = Some(Figures::default()));
+        assert!(report(&ROW, &rounds).rows[0].peers[1].present);
     }
 
     #[test]
     fn the_ratio_of_low_quantiles_is_theirs_and_not_that_of_the_medians() {
         let round = |low: f64, disturbed: f64| Round {
             ours: Figures { p10: low, p50: disturbed, p99: disturbed },
-            peers: vec![Figures { p10: 10.0, p50: 10.0, p99: 10.0 }],
+            peers: vec![Some(Figures { p10: 10.0, p50: 10.0, p99: 10.0 })],
         };
         let rounds = [round(5.0, 400.0), round(5.0, 5.0), round(6.0, 900.0)];
-        let ratio = Ratio::over(&rounds);
+        let ratio = Ratio::over(&rounds, 0).unwrap();
         assert_eq!((ratio.p10, ratio.p50), (0.5, 40.0));
         let row = RowReport::new(super::super::ROWS[0], &rounds);
         assert_eq!((row.ours.p10, row.ours.p50, row.peers[0].p10), (5.0, 400.0, 10.0));
@@ -239,15 +350,15 @@ mod tests {
 
     #[test]
     fn json_has_exactly_the_promised_keys() {
-        let row = super::super::ROWS[0];
-        let report = Report { drivers: Drivers::default(), rows: vec![RowReport::new(row, &rounds())] };
-        let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&report(&ROW, &rounds()).to_json()).unwrap();
         let keys = |value: &serde_json::Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
         assert_eq!(keys(&value), ["driver", "rows", "special_pool", "user_mode_driver"]);
         let row = &value["rows"][0];
         assert_eq!(keys(row), ["aim", "id", "met", "ours", "peers", "ratio", "what"]);
         assert_eq!(keys(&row["ours"]), ["p10", "p50", "p99", "unit"]);
-        assert_eq!(keys(&row["peers"][0]), ["name", "p10", "p50", "p99"]);
+        assert_eq!(keys(&row["peers"][0]), ["aim", "name", "p10", "p50", "p99", "present"]);
+        assert!(row["peers"][0]["aim"].is_null());
+        assert_eq!(keys(&row["peers"][2]["aim"]), ["aim", "met", "ratio"]);
         assert_eq!(keys(&row["ratio"]), ["high", "low", "p10", "p50"]);
     }
 }

@@ -22,6 +22,35 @@ pub(crate) fn libclang() -> Result<(), String> {
     Err(format!("libclang is missing: install it, or set LIBCLANG_PATH to the folder that holds libclang.so ({why})"))
 }
 
+/// Sees that lavapipe, with which the bench compares, and the loader that finds it are there; installs them with apt if they are not.
+///
+/// # Errors
+/// One sentence that says what to install. The bench works without, and its report says so.
+pub(crate) fn lavapipe() -> Result<(), String> {
+    if !cfg!(target_os = "linux") || has_lavapipe(Path::new("/")) {
+        return Ok(());
+    }
+    let installed = package("libvulkan1").and_then(|()| package("mesa-vulkan-drivers"));
+    if has_lavapipe(Path::new("/")) {
+        return Ok(());
+    }
+    let why =
+        installed.err().unwrap_or_else(|| "the packages libvulkan1 and mesa-vulkan-drivers do not contain it".into());
+    Err(format!("THE BENCH WILL LACK ITS PEER lavapipe: install Mesa's Vulkan drivers and the Vulkan loader ({why})"))
+}
+
+/// Whether a system has the Vulkan loader and lavapipe's entry in the loader's list of drivers.
+fn has_lavapipe(root: &Path) -> bool {
+    let driver = ["usr/share/vulkan/icd.d", "usr/local/share/vulkan/icd.d", "etc/vulkan/icd.d"]
+        .iter()
+        .any(|folder| holds(&root.join(folder), |name| name.starts_with("lvp_icd.") && name.ends_with(".json")));
+    let mut folders: Vec<PathBuf> =
+        ["lib64", "usr/lib", "usr/lib64", "usr/local/lib"].map(|folder| root.join(folder)).to_vec();
+    // One step down: the folder of the architecture.
+    folders.extend(fs::read_dir(root.join("usr/lib")).into_iter().flatten().flatten().map(|entry| entry.path()));
+    driver && folders.iter().any(|folder| holds(folder, |name| name.starts_with("libvulkan.so.1")))
+}
+
 /// Installs a package of Debian or Ubuntu, as root or by a sudo that asks for no password.
 ///
 /// # Errors
@@ -70,12 +99,15 @@ fn has_libclang() -> bool {
 
 /// Whether a folder has libclang under one of the names that bindgen looks for. `libclang-cpp` is another library.
 fn holds_libclang(folder: &Path) -> bool {
-    fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
+    holds(folder, |name| {
         let versioned = name.starts_with("libclang-") && name.contains(".so") && !name.starts_with("libclang-cpp");
-        versioned || name.as_ref() == "libclang.so" || name.starts_with("libclang.so.")
+        versioned || name == "libclang.so" || name.starts_with("libclang.so.")
     })
+}
+
+/// Whether a folder has an entry of such a name.
+fn holds(folder: &Path, is: impl Fn(&str) -> bool) -> bool {
+    fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| is(&entry.file_name().to_string_lossy()))
 }
 
 #[cfg(test)]
@@ -99,5 +131,23 @@ mod tests {
         }
         fs::remove_dir(&folder).unwrap();
         assert!(!holds_libclang(&folder));
+    }
+
+    #[test]
+    fn lavapipe_needs_its_loader_and_its_entry() {
+        let root = env::temp_dir().join(format!("xtask-setup-root-{}", std::process::id()));
+        let libraries = root.join("usr/lib/x86_64-linux-gnu");
+        let drivers = root.join("usr/share/vulkan/icd.d");
+        fs::create_dir_all(&libraries).unwrap();
+        fs::create_dir_all(&drivers).unwrap();
+        fs::write(drivers.join("radeon_icd.x86_64.json"), "").unwrap();
+        fs::write(libraries.join("libvulkan.so.1"), "").unwrap();
+        assert!(!has_lavapipe(&root));
+        fs::write(drivers.join("lvp_icd.x86_64.json"), "").unwrap();
+        assert!(has_lavapipe(&root));
+        fs::remove_file(libraries.join("libvulkan.so.1")).unwrap();
+        fs::write(libraries.join("libvulkan_lvp.so"), "").unwrap();
+        assert!(!has_lavapipe(&root));
+        fs::remove_dir_all(&root).unwrap();
     }
 }

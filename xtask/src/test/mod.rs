@@ -90,9 +90,9 @@ impl Session<'_> {
             println!("installing chromium");
             let _ = Command::new("apt-get").args(["install", "--yes", "--quiet", "chromium"]).status();
         }
-        // Without it the suite that runs bindgen fails and says so.
-        if let Err(message) = setup::libclang() {
-            println!("{message}");
+        // Without libclang the suite that runs bindgen fails and says so; without lavapipe the bench's report says so.
+        for missing in [setup::libclang(), setup::lavapipe()].into_iter().filter_map(Result::err) {
+            println!("{missing}");
         }
     }
 
