@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use campanile_hw::pci;
 use campanile_hw::queue::Location;
-use campanile_hw::registers::{self, Control, NODES};
+use campanile_hw::registers::{self, Command, Control, NODES};
 use wddm_ddi::km::*;
 use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_DOES_NOT_EXIST, STATUS_INSUFFICIENT_RESOURCES, STATUS_UNSUCCESSFUL};
 use wddm_ddi::types::*;
@@ -76,6 +76,8 @@ pub(crate) struct Gpu {
     waiting: AtomicBool,
     /// F-state of each node, as the operating system asked for it last.
     pub(crate) fstates: [AtomicU32; NODES as usize],
+    /// Percentage of the normal band beside a busy focus band.
+    band_share: AtomicU32,
 }
 
 /// A memory resource: (start, length).
@@ -169,7 +171,29 @@ impl Gpu {
             node.map(irql, &self.cmp).map_err(|_| STATUS_UNSUCCESSFUL)?;
         }
         power::restore_fstates(irql, self);
+        self.restore_band_share(irql);
         Ok(())
+    }
+
+    /// Gives the normal band `percent` of a node that the focus band would have for itself, also after a reset.
+    pub(crate) fn set_band_share(&self, irql: &impl UpToDispatch, percent: u32) {
+        self.band_share.store(percent, Ordering::Release);
+        self.program_band_share(irql, percent);
+    }
+
+    /// After a reset the normal band has no share.
+    fn restore_band_share(&self, irql: &impl UpToDispatch) {
+        let percent = self.band_share.load(Ordering::Acquire);
+        if percent != 0 {
+            self.program_band_share(irql, percent);
+        }
+    }
+
+    fn program_band_share(&self, irql: &impl UpToDispatch, percent: u32) {
+        if self.is_running() {
+            // A device that is lost shares nothing; it is told when it runs again.
+            let _ = self.cmp.run(irql, Command::SetBandShare, [percent.into(), 0, 0]);
+        }
     }
 
     /// Stops the scheduler at once. Any level; waits for nothing.
@@ -365,6 +389,7 @@ impl Undo<'_> {
             monitored_signals: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
             fstates: [const { AtomicU32::new(0) }; NODES as usize],
+            band_share: AtomicU32::new(0),
         });
         // SAFETY: written just now.
         Ok(unsafe { place.assume_init() })

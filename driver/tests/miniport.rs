@@ -642,6 +642,40 @@ fn f_states_of_declared_components_are_programmed_and_completed() {
 }
 
 #[test]
+fn scheduling_properties_reach_mapped_queues_and_bad_ones_reach_nothing() {
+    let rig = Rig::new(ALL, 4);
+    let context = rig.hw_context(0x5000, 0);
+    let (_global, _local) = rig.fence(0x5100, VA);
+    assert_eq!(rig.hw_queue(context, 0x5200, VA, false).0, STATUS_SUCCESS);
+    let set = |band, level, in_process, quantum| {
+        let mut args = DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES::zeroed();
+        (args.hContext, args.priorityBand) = (context, DXGK_SCHEDULING_PRIORITY_BAND(band));
+        (args.realtimeBandPriorityLevel, args.inProcessPriority, args.quantum) = (level, in_process, quantum);
+        ddi!(rig.system, DxgkDdiSetContextSchedulingProperties, rig.system.adapter, &raw const args)
+    };
+    let told = || [registers::CMP_COMMAND, registers::CMP_ARG1, registers::CMP_ARG2].map(|at| rig.system.get(at));
+    let number = Command::SetQueuePriority as u64;
+    for (band, level, in_process, quantum, packets) in
+        [(3, 31, 7, 200_000, 200), (0, 0, -7, 1, 1), (2, -1, 0, u64::MAX, u64::from(u32::MAX)), (1, 99, 0, 0, 0)]
+    {
+        assert_eq!(set(band, level, in_process, quantum), STATUS_SUCCESS);
+        assert_eq!(told(), [number, band as u64, packets]);
+    }
+    for (band, level, in_process) in [(4, 0, 0), (-1, 0, 0), (3, 32, 0), (3, -1, 0), (0, 0, 8), (0, 0, -8)] {
+        assert_eq!(set(band, level, in_process, 5), STATUS_INVALID_PARAMETER);
+        assert_eq!(told(), [number, 1, 0], "band {band}, level {level}, {in_process} in its process");
+    }
+    let bands = |percent| {
+        let mut args = DXGKARG_SETUPPRIORITYBANDS::zeroed();
+        args.targetNormalBandPercentage = percent;
+        let status = ddi!(rig.system, DxgkDdiSetupPriorityBands, rig.system.adapter, &raw const args);
+        (status, rig.system.get(registers::CMP_COMMAND), rig.system.get(registers::CMP_ARG0))
+    };
+    assert_eq!(bands(50), (STATUS_SUCCESS, Command::SetBandShare as u64, 50));
+    assert_eq!(bands(51), (STATUS_INVALID_PARAMETER, Command::SetBandShare as u64, 50));
+}
+
+#[test]
 fn power_control_requests_are_known_or_not_supported() {
     let rig = Rig::new(ALL, 4);
     for (code, status) in [

@@ -38,6 +38,10 @@ pub use thunks::monitored::{
     D3DKMTSignalSynchronizationObjectFromGpu2, D3DKMTSubmitSignalSyncObjectsToHwQueue,
     D3DKMTSubmitWaitForSyncObjectsToHwQueue, D3DKMTWaitForSynchronizationObjectFromGpu,
 };
+pub use thunks::priority::{
+    D3DKMTGetContextInProcessSchedulingPriority, D3DKMTGetContextSchedulingPriority,
+    D3DKMTSetContextInProcessSchedulingPriority, D3DKMTSetContextSchedulingPriority,
+};
 pub use thunks::share::D3DKMTOpenSyncObjectFromNtHandle2;
 pub use thunks::thunks;
 pub use trace::{TRACE_EVENTS_MAX, TraceEvent, TraceKind, TraceLog, nanoseconds};

@@ -37,6 +37,8 @@ pub struct Process {
     /// Lock order: taken before the memory lock of VidMm, since a process is created on an adapter under it.
     adapters: Mutex<Vec<Arc<ProcessAdapter>>>,
     exited: AtomicBool,
+    /// May use the realtime band.
+    realtime: AtomicBool,
 }
 
 /// A handle of an adapter.
@@ -136,7 +138,18 @@ impl Process {
             kernel_handles: Mutex::new(HandleTable::new()),
             adapters: Mutex::new(Vec::new()),
             exited: AtomicBool::new(false),
+            realtime: AtomicBool::new(false),
         })
+    }
+
+    /// Gives the process the right to the realtime band of every engine, as SeIncreaseBasePriorityPrivilege does.
+    pub fn grant_realtime(&self) {
+        self.realtime.store(true, Ordering::Release);
+    }
+
+    /// Whether the process has the right to the realtime band.
+    pub(crate) fn may_use_realtime(&self) -> bool {
+        self.realtime.load(Ordering::Acquire)
     }
 
     /// Process identifier, unique in this host process.

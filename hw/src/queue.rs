@@ -50,7 +50,7 @@ record! {
         0x30 node: u32,
         /// Priority band: 0 idle, 1 normal, 2 focus, 3 realtime. A higher band runs first.
         0x34 band: u32,
-        /// Packets a queue may run while another of its band is runnable; 0 means 64.
+        /// Packets a queue may run while another of its band is runnable; 0 means 64. A MiB of a COPY or FILL that goes on after it counts as a packet.
         0x38 quantum: u32,
         /// GPU virtual address of the log of waits, 8-aligned, 0 for none; in the address space that SetFenceLog says.
         0x40 wait_log: u64,

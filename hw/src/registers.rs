@@ -205,6 +205,10 @@ numbers! {
         UnmapFence = 17,
         /// Puts node ARG0 into the power state ARG1: 0 for F0, 1 for F1. In F1 a node runs nothing and the doorbells of its queues are not polled; commands about its queues are carried out, and work waits for F0. RESULT: the state before. After reset every node is in F0.
         SetNodePower = 18,
+        /// Gives queue ARG0 the priority band ARG1 and the quantum ARG2 in the place of those of its descriptor, from the next slice on. A queue that has work goes to the end of its new band; nothing else of it changes. ARG2 is at most 2^32 - 1, and 0 means 64.
+        SetQueuePriority = 19,
+        /// Gives the normal band ARG0 percent (0 to 50) of each node while queues of the focus band are runnable too. After reset it is 0.
+        SetBandShare = 20,
     }
 }
 

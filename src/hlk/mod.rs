@@ -46,6 +46,7 @@ mod power_device;
 mod queue;
 mod residency;
 mod scale;
+mod scheduling;
 mod submission;
 mod suspension;
 
@@ -84,6 +85,7 @@ const TABLES: &[&[CaseInfo]] = &[
     submission::CASES,
     suspension::CASES,
     scale::CASES,
+    scheduling::CASES,
     doorbell_churn::CASES,
     fence::CASES,
     fence_hostile::CASES,

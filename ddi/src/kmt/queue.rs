@@ -94,6 +94,42 @@ pub struct D3DKMT_CREATEHWCONTEXT {
     pub hHwContext: D3DKMT_HANDLE,
 }
 
+/// Argument of `D3DKMTSetContextSchedulingPriority`. [d3dkmthk: D3DKMT_SETCONTEXTSCHEDULINGPRIORITY]
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct D3DKMT_SETCONTEXTSCHEDULINGPRIORITY {
+    pub hContext: D3DKMT_HANDLE,
+    /// Among the contexts of all processes.
+    pub Priority: i32,
+}
+
+/// Argument of `D3DKMTGetContextSchedulingPriority`. [d3dkmthk: D3DKMT_GETCONTEXTSCHEDULINGPRIORITY]
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct D3DKMT_GETCONTEXTSCHEDULINGPRIORITY {
+    pub hContext: D3DKMT_HANDLE,
+    /// Among the contexts of all processes.
+    pub Priority: i32,
+}
+
+/// Argument of `D3DKMTSetContextInProcessSchedulingPriority`. [d3dkmthk: D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY]
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY {
+    pub hContext: D3DKMT_HANDLE,
+    /// Among the contexts of the process.
+    pub Priority: i32,
+}
+
+/// Argument of `D3DKMTGetContextInProcessSchedulingPriority`. [d3dkmthk: D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY]
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY {
+    pub hContext: D3DKMT_HANDLE,
+    /// Among the contexts of the process.
+    pub Priority: i32,
+}
+
 /// Argument of `D3DKMTDestroyHwContext`. [d3dkmthk: D3DKMT_DESTROYHWCONTEXT]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -253,6 +289,10 @@ zeroed! {
     D3DKMT_DESTROYCONTEXT,
     D3DKMT_CREATEHWCONTEXT,
     D3DKMT_DESTROYHWCONTEXT,
+    D3DKMT_SETCONTEXTSCHEDULINGPRIORITY,
+    D3DKMT_GETCONTEXTSCHEDULINGPRIORITY,
+    D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY,
+    D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY,
     D3DKMT_CREATEHWQUEUE,
     D3DKMT_DESTROYHWQUEUE,
     D3DKMT_SUBMITCOMMANDFLAGS,

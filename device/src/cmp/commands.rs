@@ -5,7 +5,8 @@
 use super::doorbells::BadDoorbell;
 use super::fences::FencePlace;
 use super::node::NodeState;
-use super::queue::{Queue, State};
+use super::queue::{BANDS, Queue, State};
+use super::share::Share;
 use super::{Cmp, Context};
 use crate::log::{BadLog, Logs};
 use crate::memory::Memory;
@@ -78,6 +79,8 @@ impl Cmp {
             }
             Command::UnmapFence => self.unmap_fence(root(first)?, second),
             Command::SetNodePower => self.set_power(number(first, CommandStatus::BadArgument)?, second),
+            Command::SetQueuePriority => self.set_priority(memory, queue()?, second, third),
+            Command::SetBandShare => self.set_band_share(first),
         }
     }
 
@@ -314,6 +317,24 @@ impl Cmp {
             };
             Ok(code | connected << 8)
         })
+    }
+
+    fn set_priority(&self, memory: &Memory, number: u32, band: u64, quantum: u64) -> Result<u64> {
+        let band = usize::try_from(band).ok().filter(|band| *band < BANDS).ok_or(CommandStatus::BadArgument)?;
+        let quantum = u32::try_from(quantum).map_err(|_| CommandStatus::BadArgument)?;
+        self.with_queue(memory, number, |state, _| {
+            state.set_priority(number, band, quantum).ok_or(CommandStatus::BadQueue)?;
+            Ok(0)
+        })
+    }
+
+    fn set_band_share(&self, percent: u64) -> Result<u64> {
+        let percent = number(percent, CommandStatus::BadArgument)?;
+        let share = Share::new(percent).ok_or(CommandStatus::BadArgument)?;
+        for node in &self.nodes {
+            node.claim().share = share;
+        }
+        Ok(0)
     }
 
     fn discard(&self, memory: &Memory, number: u32) -> Result<u64> {

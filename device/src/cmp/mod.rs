@@ -12,6 +12,7 @@ mod mail;
 mod node;
 pub(crate) mod power;
 pub(crate) mod queue;
+mod share;
 mod sync;
 pub(crate) mod waits;
 

@@ -1,10 +1,12 @@
 //! A node: its queues, its run list, and one slice of work.
 //!
-//! The run list has four bands. The highest band with a runnable queue runs; within a band queues take turns of a quantum of packets.
+//! The run list has four bands. The highest band with a runnable queue runs, but for the share of the normal one; within a band
+//! queues take turns of a quantum of packets.
 //! The queue that has the node is `current` and stays it between slices until it is idle, waits, faults, is stopped, or must
 //! give way.
 
-use super::queue::{BANDS, Queue, State};
+use super::queue::{BANDS, Queue, State, quantum_of};
+use super::share::{BAND_FOCUS, BAND_NORMAL, Share};
 use super::{Context, Tallies};
 use crate::engine::{Budget, Engine, Outcome};
 use crate::lock;
@@ -52,6 +54,8 @@ pub(crate) struct NodeState {
     queues: Vec<Option<Box<Queue>>>,
     bands: [VecDeque<u32>; BANDS],
     current: Option<u32>,
+    /// What the normal band is owed.
+    pub(crate) share: Share,
     /// Runnable queues whose next buffer ends in an event that has no room.
     stalled: Vec<u32>,
     /// The inbox while it is worked through.
@@ -168,6 +172,25 @@ impl NodeState {
         }
     }
 
+    /// Gives a queue another band and quantum. A listed one goes to the end of its new band; the one that has the node keeps it
+    /// until the next choice. `None` if there is no such queue.
+    pub(crate) fn set_priority(&mut self, number: u32, band: usize, quantum: u32) -> Option<()> {
+        let queue = self.queue(number)?;
+        let before = std::mem::replace(&mut queue.band, band);
+        queue.quantum = quantum_of(quantum);
+        queue.left = queue.left.min(queue.quantum);
+        if before == band {
+            return Some(());
+        }
+        let list = self.bands.get_mut(before)?;
+        let listed = list.len();
+        list.retain(|other| *other != number);
+        if list.len() != listed {
+            self.bands.get_mut(band)?.push_back(number);
+        }
+        Some(())
+    }
+
     /// Takes in a write pointer. `trusted` says that it comes from the ring-control page, where it never goes back.
     pub(crate) fn observe(&mut self, number: u32, write: u64, trusted: bool, context: &Context<'_>) {
         let Some((queue, engine)) = self.queue_and_engine(number) else { return };
@@ -232,11 +255,17 @@ impl NodeState {
         }
     }
 
+    /// Some queue of a band is listed.
+    fn listed(&self, band: usize) -> bool {
+        self.bands.get(band).is_some_and(|list| !list.is_empty())
+    }
+
     /// Chooses the queue that runs next and makes it current.
     fn select(&mut self) -> Option<u32> {
         if let Some(number) = self.current {
             let (band, left) = self.queue(number).map(|queue| (queue.band, queue.left))?;
-            let outranked = self.bands.iter().skip(band + 1).any(|higher| !higher.is_empty());
+            let rank = self.share.rank(band);
+            let outranked = (0..BANDS).any(|other| self.share.rank(other) > rank && self.listed(other));
             let list = self.bands.get_mut(band)?;
             if outranked {
                 list.push_front(number);
@@ -247,7 +276,8 @@ impl NodeState {
             }
             self.current = None;
         }
-        let number = self.bands.iter_mut().rev().find_map(VecDeque::pop_front)?;
+        let band = (0..BANDS).filter(|band| self.listed(*band)).max_by_key(|band| self.share.rank(*band))?;
+        let number = self.bands.get_mut(band)?.pop_front()?;
         self.current = Some(number);
         Some(number)
     }
@@ -267,11 +297,16 @@ impl NodeState {
         if queue.left == 0 {
             queue.left = queue.quantum;
         }
-        let alone = self.bands.get(queue.band).is_none_or(VecDeque::is_empty);
-        let packets = if alone { SLICE_PACKETS } else { SLICE_PACKETS.min(queue.left) };
+        let band = queue.band;
+        let listed = |band: usize| self.bands.get(band).is_some_and(|list| !list.is_empty());
+        let contended = (listed(BAND_NORMAL), listed(BAND_FOCUS));
+        let packets = if listed(band) { SLICE_PACKETS.min(queue.left) } else { SLICE_PACKETS };
+        let packets = packets.min(self.share.limit(band));
         let mut budget = Budget { packets, bytes: SLICE_BYTES };
         let outcome = self.engine.run(queue, context, &mut budget);
-        queue.left = queue.left.saturating_sub(packets - budget.packets);
+        let spent = packets - budget.packets + u32::from(budget.bytes == 0);
+        queue.left = queue.left.saturating_sub(spent);
+        self.share.charge(band, spent, contended);
         match outcome {
             Outcome::More => return true,
             Outcome::Fault(fault) => {

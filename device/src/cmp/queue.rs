@@ -180,7 +180,7 @@ impl Queue {
             number,
             node: descriptor.node,
             band,
-            quantum: if descriptor.quantum == 0 { QUANTUM } else { descriptor.quantum },
+            quantum: quantum_of(descriptor.quantum),
             privileged: flags.privileged(),
             root,
             ring: place(descriptor.ring, ring_size)?,
@@ -277,6 +277,11 @@ impl Queue {
             retire: flags.retire_event().then_some(entry.tag),
         })
     }
+}
+
+/// The quantum that a word of a descriptor or command asks for.
+pub(crate) fn quantum_of(word: u32) -> u32 {
+    if word == 0 { QUANTUM } else { word }
 }
 
 /// The progress fence of a descriptor: `Some(None)` when it has none, `None` when it breaks a rule.

@@ -10,6 +10,7 @@ mod hostile;
 mod packets;
 mod paging;
 mod power;
+mod priority;
 mod queues;
 mod registers;
 mod scale;

@@ -210,15 +210,19 @@ pub(crate) unsafe extern "win64" fn set_scheduling_log_buffer(
     })
 }
 
-/// Bands run strictly by priority in this hardware: there are no quanta or grace periods to set.
+/// The hardware keeps the share of the normal band; quanta come with each context, and there are no grace periods to set.
 pub(crate) unsafe extern "win64" fn setup_priority_bands(
     adapter: HANDLE,
     args: *const DXGKARG_SETUPPRIORITYBANDS,
 ) -> NTSTATUS {
     const LARGEST_PERCENTAGE: u32 = 50;
-    on_gpu(adapter, |_, _, _| {
-        let legal = inputs(args)?.targetNormalBandPercentage <= LARGEST_PERCENTAGE;
-        if legal { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
+    on_gpu(adapter, |irql, _, gpu| {
+        let percent = inputs(args)?.targetNormalBandPercentage;
+        if percent > LARGEST_PERCENTAGE {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        gpu.set_band_share(irql, percent);
+        Ok(())
     })
 }
 

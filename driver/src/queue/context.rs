@@ -1,6 +1,7 @@
 //! Devices, packet contexts and hardware contexts.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::ops::RangeInclusive;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use campanile_hw::queue::Location;
 use campanile_hw::registers::{Command, NODE_PAGING, NODES};
@@ -24,7 +25,12 @@ use crate::queue::suspend::{Purpose, Suspension, Suspensions};
 
 /// Priority bands: idle, normal, focus, realtime, as in the queue descriptor.
 const BAND_NORMAL: u32 = 1;
-const BAND_HIGHEST: u32 = 3;
+const BAND_REALTIME: u32 = 3;
+/// Levels within the realtime band, and priorities within a process. [d3dkmddi: DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES]
+const REALTIME_LEVELS: RangeInclusive<i32> = 0..=31;
+const IN_PROCESS: RangeInclusive<i32> = -7..=7;
+/// The hardware counts packets where the operating system counts time: so many units of 100 ns are one packet.
+const PACKET_TIME: u64 = 1000;
 
 /// Cookie of a suspension that nobody waits for.
 const NO_COOKIE: u64 = 0;
@@ -94,6 +100,43 @@ pub(crate) fn root_of(word: &AtomicU64) -> Option<Location> {
     (bits != NO_ROOT).then(|| Location::from_bits(bits))
 }
 
+/// How the hardware ranks the queues of a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Priority {
+    pub(crate) band: u32,
+    /// In packets, 0 for the hardware's own.
+    pub(crate) quantum: u32,
+}
+
+impl Priority {
+    /// What the operating system asks for. The hardware knows no order within a band but that of turns, and no grace periods:
+    /// level, priority within the process and grace are checked and have no effect.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for a band that does not exist, or a level or priority out of its range.
+    fn of(args: &DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES) -> Result<Self, NTSTATUS> {
+        let band = u32::try_from(args.priorityBand.0).ok().filter(|band| *band <= BAND_REALTIME);
+        let band = band.ok_or(STATUS_INVALID_PARAMETER)?;
+        let level_legal = band != BAND_REALTIME || REALTIME_LEVELS.contains(&args.realtimeBandPriorityLevel);
+        if !level_legal || !IN_PROCESS.contains(&args.inProcessPriority) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let quantum = match args.quantum {
+            0 => 0,
+            time => u32::try_from(time / PACKET_TIME).unwrap_or(u32::MAX).max(1),
+        };
+        Ok(Self { band, quantum })
+    }
+
+    const fn into_bits(self) -> u64 {
+        (self.band as u64) << 32 | self.quantum as u64
+    }
+
+    const fn from_bits(bits: u64) -> Self {
+        Self { band: (bits >> 32) as u32, quantum: bits as u32 }
+    }
+}
+
 /// A context whose queues the hardware schedules.
 pub(crate) struct HwContext {
     /// Handle of the operating system, for reports.
@@ -101,7 +144,8 @@ pub(crate) struct HwContext {
     pub(crate) node: u32,
     pub(crate) process: Handle,
     root: AtomicU64,
-    band: AtomicU32,
+    /// Bits of its [`Priority`].
+    priority: AtomicU64,
     suspended: AtomicBool,
     /// Queues of the context. Taken before the locks of the queues.
     pub(crate) queues: PushLock<PoolVec<Handle>>,
@@ -124,7 +168,7 @@ impl HwContext {
             node: args.NodeOrdinal,
             process: device.process,
             root: AtomicU64::new(NO_ROOT),
-            band: AtomicU32::new(BAND_NORMAL),
+            priority: AtomicU64::new(Priority { band: BAND_NORMAL, quantum: 0 }.into_bits()),
             suspended: AtomicBool::new(false),
             queues: PushLock::new(PoolVec::new(Tag::OBJECT)),
             suspensions: DeviceLock::new(Suspensions::new()),
@@ -140,8 +184,8 @@ impl HwContext {
         root_of(&self.root)
     }
 
-    pub(crate) fn band(&self) -> u32 {
-        self.band.load(Ordering::Relaxed)
+    pub(crate) fn priority(&self) -> Priority {
+        Priority::from_bits(self.priority.load(Ordering::Acquire))
     }
 
     pub(crate) fn is_suspended(&self) -> bool {
@@ -165,8 +209,11 @@ impl HwContext {
         });
     }
 
-    /// DxgkDdiSetContextSchedulingProperties. The hardware reads the band when a queue is mapped, so queues without work under
-    /// way are mapped anew; others keep theirs until then. Quanta and grace periods have no counterpart in the hardware.
+    /// DxgkDdiSetContextSchedulingProperties: queues that the hardware has are told, with whatever work is under way; others are
+    /// mapped with the new priority.
+    ///
+    /// # Errors
+    /// As [`Priority::of`]; nothing is changed then.
     pub(crate) fn set_properties(
         &self,
         irql: &Passive,
@@ -174,10 +221,9 @@ impl HwContext {
         gpu: &Gpu,
         args: &DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES,
     ) -> Result<(), NTSTATUS> {
-        let band = u32::try_from(args.priorityBand.0).ok().filter(|band| *band <= BAND_HIGHEST);
-        let band = band.ok_or(STATUS_INVALID_PARAMETER)?;
-        if self.band.swap(band, Ordering::Relaxed) != band {
-            self.for_queues(irql, adapter, |queue| hw_queue::remap_if_unused(irql, gpu, self, queue));
+        let wanted = Priority::of(args)?.into_bits();
+        if self.priority.swap(wanted, Ordering::AcqRel) != wanted {
+            self.for_queues(irql, adapter, |queue| hw_queue::update_priority(irql, gpu, self, queue));
         }
         Ok(())
     }

@@ -322,7 +322,7 @@ pub(crate) fn connect(
         return Err(STATUS_INVALID_PARAMETER);
     }
     hw_queue::map(irql, gpu, context, queue)?;
-    if !hw_queue::note_rung(irql, queue) {
+    if !hw_queue::is_mapped(irql, queue) {
         return Err(STATUS_INVALID_PARAMETER);
     }
     let address = gpu.doorbells.connect(irql, gpu, handle, doorbell, queue)?;

@@ -55,10 +55,6 @@ struct Submission {
 struct State {
     /// The hardware has the queue.
     mapped: bool,
-    /// The band it was mapped with.
-    band: u32,
-    /// A doorbell was connected since the queue was mapped, so entries may have been consumed.
-    rung: bool,
     user: Option<UserRing>,
     /// Entries written to the kernel ring since the queue was mapped.
     written: u64,
@@ -151,8 +147,9 @@ impl HwQueue {
         let flags = QueueFlags::new()
             .with_native_progress(self.progress.monitored.is_some())
             .with_suspended(context.is_suspended());
+        let priority = context.priority();
         let base = match (&self.kernel, state.user) {
-            (Some(kernel), _) => kernel.ring.descriptor(self.node, context.band()),
+            (Some(kernel), _) => kernel.ring.descriptor(self.node, priority.band),
             (None, Some(user)) => QueueDescriptor {
                 ring: user.ring,
                 control: user.control,
@@ -162,7 +159,7 @@ impl HwQueue {
                 ring_entries: user.entries,
                 flags: 0,
                 node: self.node,
-                band: context.band(),
+                band: priority.band,
                 quantum: 0,
                 wait_log: 0,
                 signal_log: 0,
@@ -177,6 +174,7 @@ impl HwQueue {
             progress_current: self.progress.current,
             progress_monitored: self.progress.monitored.unwrap_or(0),
             flags: base.flags | flags.into_bits(),
+            quantum: priority.quantum,
             wait_log: waits.map_or(0, |log| log.gpu),
             wait_log_entries: waits.map_or(0, |log| log.entries),
             signal_log: signals.map_or(0, |log| log.gpu),
@@ -243,15 +241,8 @@ fn build(
     progress: ProgressFence,
     number: u32,
 ) -> Result<PoolBox<HwQueue>, NTSTATUS> {
-    let state = State {
-        mapped: false,
-        band: 0,
-        rung: false,
-        user: None,
-        written: 0,
-        waiting: PoolVec::new(Tag::QUEUE),
-        logs: LogBuffers::new(),
-    };
+    let state =
+        State { mapped: false, user: None, written: 0, waiting: PoolVec::new(Tag::QUEUE), logs: LogBuffers::new() };
     let queue = HwQueue {
         dxgk: args.hHwQueue.addr(),
         number,
@@ -348,9 +339,7 @@ fn map_locked(
     }
     gpu.cmp.map_queue(irql, queue.number, &descriptor).map_err(command_status)?;
     state.mapped = true;
-    state.rung = false;
     state.written = 0;
-    state.band = descriptor.band;
     Ok(())
 }
 
@@ -429,21 +418,16 @@ pub(crate) fn forget_mapping(irql: &impl UpToDispatch, queue: &HwQueue) {
     queue.waiting.store(0, Ordering::Release);
 }
 
-/// Maps the queue anew with the context's band, if nothing of it was consumed yet or all of it was and the ring is the kernel's.
-pub(crate) fn remap_if_unused(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext, queue: &HwQueue) {
+/// Tells the hardware the priority of the context, if it has the queue; it is mapped with that otherwise.
+pub(crate) fn update_priority(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext, queue: &HwQueue) {
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
-    let unused = match &queue.kernel {
-        Some(kernel) => state.waiting.is_empty() && kernel.ring.is_drained(state.written),
-        None => !state.rung,
-    };
-    if !state.mapped || !unused || state.band == context.band() {
-        return;
-    }
-    if gpu.cmp.unmap_queue(irql, queue.number).is_ok() {
-        state.mapped = false;
-        // Refused or not, the next connection or submission tries again.
-        let _ = map_locked(irql, gpu, context, queue, state);
+    if state.mapped && gpu.is_running() {
+        // Read under the lock, under which the queue is mapped as well: the last priority is the one that counts.
+        let priority = context.priority();
+        let arguments = [queue.number.into(), priority.band.into(), priority.quantum.into()];
+        // Refused only by a device that lost the queue.
+        let _ = gpu.cmp.run(irql, Command::SetQueuePriority, arguments);
     }
 }
 
@@ -474,13 +458,6 @@ pub(crate) fn set_user_ring(
 /// The ring of a queue that user mode writes, if it has one.
 pub(crate) fn user_ring(irql: &impl UpToDispatch, queue: &HwQueue) -> Option<UserRing> {
     queue.state.lock(irql).user
-}
-
-/// Notes that user mode may ring from now on. False if the hardware does not have the queue.
-pub(crate) fn note_rung(irql: &impl UpToDispatch, queue: &HwQueue) -> bool {
-    let mut state = queue.state.lock(irql);
-    state.rung = true;
-    state.mapped
 }
 
 /// DxgkDdiSubmitCommandToHwQueue. Submissions that break a rule of the ring fault the queue, which is what their device gets.

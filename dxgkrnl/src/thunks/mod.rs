@@ -7,6 +7,7 @@ mod adapter;
 mod device;
 mod memory;
 pub(crate) mod monitored;
+pub(crate) mod priority;
 mod queue;
 pub(crate) mod share;
 mod sync;

@@ -15,6 +15,7 @@ use crate::miniport::KmdHandle;
 
 use super::VidSch;
 use super::hw_queue::HwQueue;
+use super::priority::Priority;
 
 /// How long a context may take to let go of its engine. [tdr-registry-keys: TdrDelay]
 pub(super) const SUSPEND_LIMIT: Duration = Duration::from_secs(2);
@@ -43,8 +44,11 @@ pub(crate) struct HwContext {
     /// One thread at a time is in the DDIs that suspend and resume. Lock order: before the adapter's interrupt lock.
     suspending: Mutex<()>,
     destroyed: AtomicBool,
-    /// Held by whoever destroys the context, so that a second one returns when it is gone; true from then on.
-    teardown: Mutex<bool>,
+    /// Held by whoever destroys the context, so that a second one returns when it is gone, and by whoever changes its priority;
+    /// true once it is gone.
+    pub(super) teardown: Mutex<bool>,
+    /// Lock order: a leaf.
+    pub(super) priority: Mutex<Priority>,
 }
 
 impl VidSch {
@@ -95,33 +99,16 @@ impl VidSch {
             suspending: Mutex::new(()),
             destroyed: AtomicBool::new(false),
             teardown: Mutex::new(false),
+            priority: Mutex::new(Priority::default()),
         });
         self.contexts.publish(system, &context);
         self.add_context(&context);
         super::packet::set_root_page_table(adapter, kmd, &device.process.space);
-        if let Err(status) = context.set_scheduling_properties() {
+        if let Err(status) = context.set_priority(|priority| *priority = Priority::default()) {
             context.destroy();
             return Err(status);
         }
         Ok(context)
-    }
-
-    /// Tells the driver about priority bands, once an adapter. Times are in 100 ns. [d3dkmddi:
-    /// DXGKARG_SETUPPRIORITYBANDS]
-    fn setup_priority_bands(&self, adapter: &Adapter) -> Result<(), NTSTATUS> {
-        /// 1 ms, so that work of a lower band is not cut short for every small piece of a higher one.
-        const GRACE: u64 = 10_000;
-        /// 10 ms.
-        const QUANTUM: u64 = 100_000;
-        let status = *self.bands.get_or_init(|| {
-            let mut args = DXGKARG_SETUPPRIORITYBANDS::zeroed();
-            args.gracePeriodForBand = [GRACE, GRACE, GRACE, 0];
-            args.processQuantumForBand = [QUANTUM; 4];
-            args.processGracePeriodForBand = [GRACE, GRACE, GRACE, 0];
-            args.targetNormalBandPercentage = 10;
-            adapter.miniport.setup_priority_bands(adapter.context().raw(), &args)
-        });
-        status.ok()
     }
 }
 
@@ -165,16 +152,6 @@ impl HwContext {
 
     pub(super) fn remove_queue(&self, queue: &HwQueue) {
         lock(&self.queues).retain(|other| !core::ptr::eq(other.as_ptr(), queue));
-    }
-
-    /// Normal band, no preference within the process. [d3dkmddi: DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES]
-    fn set_scheduling_properties(&self) -> Result<(), NTSTATUS> {
-        let mut args = DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES::zeroed();
-        args.hContext = self.kmd.raw();
-        args.priorityBand = DXGK_SCHEDULING_PRIORITY_BAND::DXGK_SCHEDULING_PRIORITY_BAND_NORMAL;
-        args.quantum = 100_000;
-        args.gracePeriodSamePriority = 10_000;
-        self.adapter.miniport.set_context_scheduling_properties(self.adapter.context().raw(), &args).ok()
     }
 
     /// Takes the context off its engine; when the call returns true, its queues do not touch memory any more. False if

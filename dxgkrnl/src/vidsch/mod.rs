@@ -28,6 +28,7 @@ mod native_fence;
 mod node;
 mod packet;
 mod packet_fence;
+pub(crate) mod priority;
 mod registry;
 mod report;
 mod rights;
@@ -171,7 +172,7 @@ impl VidSch {
     ///
     /// # Errors
     /// STATUS_DEVICE_REMOVED once the scheduler is being stopped.
-    fn enter(&self) -> Result<RwLockReadGuard<'_, bool>, NTSTATUS> {
+    pub(crate) fn enter(&self) -> Result<RwLockReadGuard<'_, bool>, NTSTATUS> {
         let stopped = self.stopped.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         if *stopped { Err(STATUS_DEVICE_REMOVED) } else { Ok(stopped) }
     }

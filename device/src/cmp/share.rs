@@ -1,0 +1,107 @@
+//! The share of the normal band beside a busy focus band.
+//!
+//! While both have runnable queues, every packet of the focus band adds to what the normal band is owed, and every packet of the
+//! normal band takes from it. Once it is owed a turn, the normal band goes before the focus band until it is owed nothing.
+//! Without the other nothing is owed: a share cannot be saved up.
+
+/// Bands between which the share lies.
+pub(super) const BAND_NORMAL: usize = 1;
+pub(super) const BAND_FOCUS: usize = 2;
+/// Largest share, in percent.
+const PERCENT_MAX: u32 = 50;
+/// Packets of a turn.
+const TURN: u64 = 16;
+
+/// Share of the normal band, and how much of it is outstanding.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Share {
+    percent: u64,
+    /// In hundredths of a packet.
+    owed: u64,
+    /// The normal band goes first.
+    due: bool,
+}
+
+impl Share {
+    /// A share of so many percent; `None` above 50.
+    pub(crate) fn new(percent: u32) -> Option<Self> {
+        (percent <= PERCENT_MAX).then(|| Self { percent: percent.into(), ..Self::default() })
+    }
+
+    /// Order of the bands; the highest goes first. No two are equal.
+    pub(super) fn rank(&self, band: usize) -> usize {
+        if band == BAND_NORMAL && self.due { 2 * BAND_FOCUS + 1 } else { 2 * band }
+    }
+
+    /// What a packet of the normal band pays.
+    fn price(&self) -> u64 {
+        100 - self.percent
+    }
+
+    /// Packets that a queue of `band` may run before the next choice.
+    pub(super) fn limit(&self, band: usize) -> u32 {
+        if band != BAND_NORMAL || !self.due {
+            return u32::MAX;
+        }
+        u32::try_from(self.owed / self.price()).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// A queue of `band` ran `packets`; `contended` says whether queues of the normal and of the focus band waited meanwhile.
+    pub(super) fn charge(&mut self, band: usize, packets: u32, contended: (bool, bool)) {
+        let packets = u64::from(packets);
+        match (band, contended) {
+            (BAND_FOCUS, (true, _)) => self.owed += packets * self.percent,
+            (BAND_NORMAL, (_, true)) => self.owed = self.owed.saturating_sub(packets * self.price()),
+            (BAND_FOCUS | BAND_NORMAL, _) => self.owed = 0,
+            _ => return,
+        }
+        let least = if self.due { 1 } else { TURN };
+        self.due = self.owed >= least * self.price();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packets that each band gets of many, always in slices of `slice`.
+    fn contest(percent: u32, slice: u32) -> (u64, u64) {
+        let (mut share, mut normal, mut focus) = (Share::new(percent).expect("legal"), 0, 0);
+        for _ in 0..20_000 {
+            let band = if share.rank(BAND_NORMAL) > share.rank(BAND_FOCUS) { BAND_NORMAL } else { BAND_FOCUS };
+            let packets = slice.min(share.limit(band));
+            share.charge(band, packets, (band == BAND_FOCUS, band == BAND_NORMAL));
+            *(if band == BAND_NORMAL { &mut normal } else { &mut focus }) += u64::from(packets);
+        }
+        (normal, focus)
+    }
+
+    #[test]
+    fn the_normal_band_gets_its_percentage_whatever_the_slices() {
+        assert_eq!(contest(0, 64).0, 0);
+        for percent in [1, 10, 33, 50] {
+            for slice in [1, 7, 64] {
+                let (normal, focus) = contest(percent, slice);
+                let expected = (normal + focus) * u64::from(percent) / 100;
+                assert!(
+                    normal.abs_diff(expected) <= 64,
+                    "{percent} % in slices of {slice}: {normal} of {}",
+                    normal + focus
+                );
+            }
+        }
+        assert!(Share::new(51).is_none());
+    }
+
+    #[test]
+    fn nothing_is_owed_without_the_other_and_no_other_band_is_passed() {
+        let mut share = Share::new(50).expect("legal");
+        share.charge(BAND_FOCUS, 64, (true, false));
+        assert!(share.rank(BAND_NORMAL) > share.rank(BAND_FOCUS) && share.rank(BAND_NORMAL) < share.rank(3));
+        share.charge(3, 64, (true, true));
+        assert!(share.due, "the realtime band settles nothing");
+        share.charge(BAND_FOCUS, 64, (false, true));
+        assert!(!share.due && share.owed == 0);
+        assert!(share.rank(BAND_NORMAL) > share.rank(0));
+    }
+}
