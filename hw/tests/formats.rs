@@ -183,5 +183,5 @@ fn a_number_and_its_name_find_each_other() {
     assert_eq!(Command::from_number(0), None);
     assert_eq!(CommandStatus::from_number(0), Some(CommandStatus::Done));
     assert_eq!(CommandStatus::from_number(CommandStatus::ALL.len() as u32), None);
-    assert_eq!((0..5).map(Placement::from_number).filter(Option::is_some).count(), 4);
+    assert_eq!((0..8).map(Placement::from_number).filter(Option::is_some).count(), 5);
 }
