@@ -136,6 +136,8 @@ fn share_one_doorbell(case: &mut Case<'_>) -> Result<(), Failure> {
         rig.submit(&mut second, &[two.signal(value)])?;
     }
     wait_until("both queues", || one.value.load() == ROUNDS && two.value.load() == ROUNDS)?;
+    // A queue's progress comes after the signal of the same submission.
+    wait_until("progress of both", || first.progress.load() >= ROUNDS && second.progress.load() >= ROUNDS)?;
     ensure_eq!((first.progress.load(), second.progress.load()), (ROUNDS, ROUNDS), "progress");
     Ok(())
 }
