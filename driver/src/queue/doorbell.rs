@@ -338,7 +338,10 @@ pub(crate) fn connect(
 /// STATUS_INVALID_HANDLE
 pub(crate) fn disconnect(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Result<(), NTSTATUS> {
     let doorbell = adapter.objects.get::<Doorbell>(handle)?;
-    if let Ok(queue) = adapter.objects.get::<HwQueue>(doorbell.queue) {
+    // A doorbell that its queue has given up for another is not connected; the queue may be, through the other.
+    if let Ok(queue) = adapter.objects.get::<HwQueue>(doorbell.queue)
+        && queue.doorbell.load(Ordering::Acquire) == handle.into_bits()
+    {
         gpu.doorbells.disconnect(irql, gpu, handle, queue.number);
     }
     Ok(())
