@@ -11,7 +11,7 @@ mod p3_engines;
 mod p4_interrupts;
 mod p5_memory;
 mod p6_idle_queues;
-mod p7_power;
+mod power;
 mod report;
 mod vulkan;
 
@@ -120,9 +120,9 @@ pub const ROWS: &[&Row] = &[
     &p5_memory::FILL_16M,
     &p5_memory::FILL_256M,
     &p6_idle_queues::ROW,
-    &p7_power::F1,
-    &p7_power::D3,
-    &p7_power::IDLE,
+    &power::F1,
+    &power::D3,
+    &power::IDLE,
 ];
 
 /// Why a row could not be measured.

@@ -1,4 +1,4 @@
-//! P7: what sleep costs and saves: work for an engine in F1 and for a device in D3, and the processor time of a machine that is idle.
+//! PW: what sleep costs and saves: work for an engine in F1 and for a device in D3, and the processor time of a machine that is idle.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Work for an engine in F1.
 pub(super) const F1: Row = Row {
-    id: "P7",
+    id: "PW",
     what: "submit to an engine in F1, then progress seen",
     unit: "ns",
     peers: &["the same in F0"],
@@ -30,7 +30,7 @@ pub(super) const F1: Row = Row {
 
 /// Work for a device in D3.
 pub(super) const D3: Row = Row {
-    id: "P7d",
+    id: "PWD",
     what: "submit to a device in D3, then progress seen",
     unit: "ns",
     peers: &["the same in D0"],
@@ -42,7 +42,7 @@ pub(super) const D3: Row = Row {
 
 /// The processor time of an idle machine.
 pub(super) const IDLE: Row = Row {
-    id: "P7i",
+    id: "PWI",
     what: "processor time of an idle adapter, per millisecond",
     unit: "ns",
     peers: &["one whose engines never sleep"],
