@@ -125,8 +125,8 @@ fn many_doorbells(case: &mut Case<'_>) -> Result<(), Failure> {
     let alone = cost(case)?;
     let members = crowd(case, processes, queues)?;
     let crowded = cost(case)?;
-    // Which of two nodes is faster decides about a look more or less; idle queues would add theirs to each submission.
-    let most = |alone: u64| alone + alone / 4 + SUBMISSIONS / 2;
+    // Which of two nodes is faster decides about a look or two a submission; thousands of idle queues would add theirs to each.
+    let most = |alone: u64| 2 * alone + 4 * SUBMISSIONS;
     for (what, crowded, alone) in [
         ("looks at queues", crowded.queue_visits, alone.queue_visits),
         ("looks at waiting queues", crowded.waiter_visits, alone.waiter_visits),
