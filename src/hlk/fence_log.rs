@@ -1,6 +1,6 @@
 //! Fence log buffers: what the GPU writes down of waits and signals, and what the operating-system side makes of it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use campanile_hw::packet::Packet;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
@@ -369,28 +369,33 @@ fn replaced_under_load(case: &mut Case<'_>) -> Result<(), Failure> {
     trace(case, Some(10_000))?;
     let mut queues = [rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?];
     let fences = [rig.fence(0)?, rig.fence(0)?];
-    let done = AtomicBool::new(false);
-    let replaced = std::thread::scope(|scope| {
-        let (machine, luid, done) = (case.system.machine(), case.system.luid(), &done);
+    let (done, replaced) = (AtomicBool::new(false), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        let (machine, luid, done, replaced) = (case.system.machine(), case.system.luid(), &done, &replaced);
         let replacing = scope.spawn(move || {
-            let mut replaced = 0;
             while !done.load(Ordering::Acquire) {
-                machine.trace_fences(luid, Some(10_000 + replaced % 7))?;
-                replaced += 1;
+                machine.trace_fences(luid, Some(10_000 + replaced.load(Ordering::Relaxed) % 7))?;
+                replaced.fetch_add(1, Ordering::Release);
             }
-            Ok::<u32, NTSTATUS>(replaced)
+            Ok::<(), NTSTATUS>(())
         });
         let mut outcome = Ok(());
         for first in (1..=COUNT).step_by(40) {
             for (queue, fence) in queues.iter_mut().zip(&fences) {
                 outcome = outcome.and_then(|()| signal_all(&rig, queue, fence, first..first + 40));
             }
+            // The thread that replaces keeps up, however the two are scheduled.
+            let batch = (first / 400) as u32;
+            outcome = outcome.and_then(|()| {
+                wait_until("a replaced buffer", || replacing.is_finished() || replaced.load(Ordering::Acquire) > batch)
+            });
         }
         done.store(true, Ordering::Release);
-        let replaced = replacing.join().map_err(|_| Failure::new("the replacing thread panicked"));
-        outcome.and(replaced)
+        let ended = replacing.join().map_err(|_| Failure::new("the replacing thread panicked"))?;
+        ended.map_err(|status| Failure::new(format!("replacing a log buffer: {status}")))?;
+        outcome
     })?;
-    let replaced = replaced.map_err(|status| Failure::new(format!("replacing a log buffer: {status}")))?;
+    let replaced = replaced.load(Ordering::Acquire);
     ensure!(replaced > 1, "the buffers were replaced {replaced} times");
     let logs = logs(case)?;
     for (queue, fence) in queues.iter().zip(&fences) {

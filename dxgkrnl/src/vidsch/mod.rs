@@ -285,7 +285,9 @@ impl VidSch {
     /// `deadline`, or why the wait was given up.
     pub(crate) fn wait(&self, conditions: &[(Arc<SyncObject>, u64)], any: bool, deadline: Option<Instant>) -> NTSTATUS {
         if is_met(conditions, any) {
-            return STATUS_SUCCESS;
+            // All ones may be what the loss of a device left, which ends the instance first.
+            let left = conditions.iter().filter(|(fence, _)| fence.current() == u64::MAX);
+            return left.filter_map(|(fence, _)| fence.check().err()).next().unwrap_or(STATUS_SUCCESS);
         }
         let wait = Wait::of_thread(if any { 1 } else { conditions.len() as u32 });
         if let Err(status) = batch::add_waits(conditions, &wait) {
