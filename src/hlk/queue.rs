@@ -233,10 +233,13 @@ fn many_idle_queues(case: &mut Case<'_>) -> Result<(), Failure> {
     let before = case.system.counters();
     let mut queue = rig.queue(NODE_COMPUTE)?;
     let fence = rig.fence(0)?;
+    let mut last = 0;
     for value in 1..=BUSY {
-        rig.submit(&mut queue, &[fence.signal(value)])?;
+        last = rig.submit(&mut queue, &[fence.signal(value)])?;
     }
-    wait_until("the last signal", || fence.value.load() == BUSY)?;
+    // A signal is counted after its value shows, and before the progress behind it.
+    wait_until("the last submission", || queue.progress.load() == last)?;
+    ensure_eq!(fence.value.load(), BUSY, "value of the fence");
     ensure_eq!(case.system.counters().since(&before).signals, BUSY, "signals executed");
     Ok(())
 }
