@@ -46,6 +46,11 @@ pub(crate) enum Outcome {
     Stalled,
     /// The queue did something wrong.
     Fault(Fault),
+    /// The engine stands still in a packet and lets go of nothing; its watchdog may have noticed.
+    Hang {
+        /// The watchdog says so.
+        reported: bool,
+    },
 }
 
 /// What became of a packet in this slice.
@@ -212,6 +217,11 @@ impl Engine {
                 return Ok(Some(Outcome::More));
             }
             let packet = self.decode(buffer, root, context)?;
+            if let Some(faults) = context.faults.filter(|_| buffer.partial == 0)
+                && let Some(reported) = faults.hang(queue.node, queue.number, &packet)
+            {
+                return Ok(Some(Outcome::Hang { reported }));
+            }
             match self.execute(queue, buffer, root, &packet, context, budget)? {
                 Step::Partial => return Ok(Some(Outcome::More)),
                 Step::Wait { key } => return Ok(Some(Outcome::Wait { key })),

@@ -3,6 +3,7 @@
 use crate::clock;
 use crate::cmp::power::Rest;
 use crate::cmp::{Activity, Cmp, Features};
+use crate::fault::{Delivery, Faults};
 use crate::host_aperture::HostAperture;
 use crate::lock;
 use crate::memory::{self, HostMapping, Memory};
@@ -11,7 +12,7 @@ use crate::pci::{ConfigSpace, Effects};
 use crate::registers::{RegisterFile, Selection};
 use campanile_hw::doorbell::PAGE_SIZE;
 use campanile_hw::pci;
-use campanile_hw::registers::{self as reg, Caps, CommandStatus, Control, NODES};
+use campanile_hw::registers::{self as reg, Caps, Command, CommandStatus, Control, NODES};
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -335,6 +336,9 @@ impl Gpu {
     }
 
     fn register_value(&self, offset: u64) -> u64 {
+        if let Some(lie) = self.cmp.faults().register(offset) {
+            return lie;
+        }
         let variant = &self.variant;
         match offset {
             reg::ID => u64::from(reg::ID_VALUE),
@@ -385,6 +389,11 @@ impl Gpu {
     }
 
     fn write_selected(&self, selection: Selection, value: u64) {
+        let resets = selection.register.offset == reg::CMP_COMMAND && value as u32 == Command::ResetNode as u32;
+        if resets && self.cmp.faults().any() {
+            let [node, ..] = lock(&self.registers).arguments;
+            self.cmp.faults().hold_reset(node as u32);
+        }
         let mut registers = lock(&self.registers);
         match selection.register.offset {
             reg::CONTROL => self.control(&mut registers, Control::from_bits(value as u32)),
@@ -429,12 +438,25 @@ impl Gpu {
             due = Some(pci::VECTOR_EVENTS);
         }
         while let Some(vector) = due.take().or_else(|| lock(&self.msix).take_pending()) {
-            self.messages.fetch_add(1, Ordering::Relaxed);
-            let receiver = lock(&self.listener).clone();
-            if let Some(receiver) = receiver {
-                receiver.message(vector);
+            if self.cmp.faults().delivery(vector, self.steps()) == Delivery::Now {
+                self.send(vector);
             }
         }
+    }
+
+    fn send(&self, vector: u16) {
+        self.messages.fetch_add(1, Ordering::Relaxed);
+        let receiver = lock(&self.listener).clone();
+        if let Some(receiver) = receiver {
+            receiver.message(vector);
+        }
+    }
+
+    /// Sends what [`crate::FaultRule::LateInterrupt`] held back long enough.
+    fn deliver_late(&self) -> bool {
+        let due = self.cmp.faults().take_late(self.steps());
+        due.iter().for_each(|vector| self.send(*vector));
+        !due.is_empty()
     }
 
     /// One bounded slice of work: polls doorbells, then turns to the nodes, in an order drawn from the seed, until one had something to
@@ -457,6 +479,9 @@ impl Gpu {
         if self.cmp.events().has_announcement() {
             self.deliver();
         }
+        if self.cmp.faults().has_late() {
+            worked |= self.deliver_late();
+        }
         worked || self.cmp.tidy()
     }
 
@@ -473,6 +498,11 @@ impl Gpu {
     /// Slices made since the function was built; while they stand still, nobody spends time on the function.
     pub fn steps(&self) -> u64 {
         self.steps.load(Ordering::Relaxed)
+    }
+
+    /// What goes wrong on demand.
+    pub fn faults(&self) -> &Faults {
+        self.cmp.faults()
     }
 
     /// Makes the watchdog of `node` say that the node hangs, whatever it does.

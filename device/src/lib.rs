@@ -16,6 +16,7 @@ mod clock;
 mod cmp;
 mod engine;
 mod event;
+mod fault;
 mod gpu;
 mod host_aperture;
 mod log;
@@ -28,6 +29,7 @@ mod registers;
 mod runner;
 
 pub use cmp::Activity;
+pub use fault::{FaultId, FaultRule, Faults, HangAt};
 pub use gpu::{Gpu, Interrupts, Variant};
 pub use runner::Runner;
 

@@ -6,6 +6,7 @@
 mod adapter;
 pub mod bus;
 mod callbacks;
+mod clock;
 mod device;
 mod driver_call;
 mod fault;
@@ -28,6 +29,7 @@ mod vidmm;
 mod vidsch;
 
 pub use adapter::{PowerComponentState, ProblemCode, StartError};
+pub use clock::Clock;
 pub use interrupt::Counters;
 pub use loader::{DriverId, DriverImage, Image, ImageError, ImageKind, LoadError, PdbIdentity, Resolver};
 pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig, PnpError};
@@ -46,3 +48,4 @@ pub use thunks::share::D3DKMTOpenSyncObjectFromNtHandle2;
 pub use thunks::thunks;
 pub use trace::{TRACE_EVENTS_MAX, TraceEvent, TraceKind, TraceLog, nanoseconds};
 pub use vidsch::{FenceLog, FenceLogEntry, FenceOperation, FenceReports, GpuClock, QueueFenceLog, Suspensions, Tree};
+pub use vidsch::{TdrDebugMode, TdrLevel, TdrSettingError, TdrSettings};

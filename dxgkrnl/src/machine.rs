@@ -3,17 +3,20 @@
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
+use std::time::Duration;
 
 use wddm_ddi::types::LUID;
 
 use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack, PowerGate, StartError};
 use crate::bus::Bus;
+use crate::clock::Clock;
 use crate::interrupt::Counters;
 use crate::loader::{self, DriverId, DriverImage, Host, LoadError};
 use crate::miniport::Miniport;
 use crate::pci::{BusAddresses, Function, PciError};
 use crate::ram::Ram;
 use crate::verifier::{Bugcheck, SpecialPool, Verifier};
+use crate::vidsch::TdrSettings;
 
 /// Which negotiable features the operating system is willing to enable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +66,10 @@ pub struct MachineConfig {
     pub short_lived_addresses: bool,
     /// Pool of drivers on pages of their own.
     pub special_pool: SpecialPool,
+    /// Timeout detection and recovery.
+    pub tdr: TdrSettings,
+    /// What timeouts are measured by.
+    pub clock: Clock,
     /// Runs while the kernel waits and no thread drives the device, see [`MachineConfig::interrupt_thread`].
     pub idle: Option<Idle>,
 }
@@ -75,6 +82,8 @@ impl Default for MachineConfig {
             interrupt_thread: true,
             short_lived_addresses: false,
             special_pool: SpecialPool::Off,
+            tdr: TdrSettings::default(),
+            clock: Clock::default(),
             idle: None,
         }
     }
@@ -397,6 +406,17 @@ impl Machine {
     /// Delivers what is pending on a machine without interrupt threads; false when nothing was.
     pub fn deliver_interrupts(&self) -> bool {
         self.adapters().iter().filter(|adapter| adapter.deliver_interrupts()).count() > 0
+    }
+
+    /// Moves a manual clock on by `time`, then looks for timeouts on every adapter and recovers from those found, before it returns.
+    /// The host's clock moves by itself; then only the look is taken.
+    pub fn advance(&self, time: Duration) {
+        self.0.config.clock.advance(time);
+        for adapter in self.adapters() {
+            if let Some(scheduler) = adapter.scheduler() {
+                scheduler.look_for_timeouts();
+            }
+        }
     }
 
     /// The bugcheck that stopped the machine, if any.

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use campanile_device::{Gpu, Runner, Variant};
 use dxgkrnl::bus::Bus;
 use dxgkrnl::verifier::SpecialPool;
-use dxgkrnl::{DeviceId, DriverId, DriverImage, FeaturePolicy, Idle, LoadError, Machine, MachineConfig};
+use dxgkrnl::{
+    Clock, DeviceId, DriverId, DriverImage, FeaturePolicy, Idle, LoadError, Machine, MachineConfig, TdrSettings,
+};
 use wddm_ddi::types::LUID;
 
 use crate::user;
@@ -49,6 +51,10 @@ pub struct SystemOptions {
     pub short_lived_addresses: bool,
     /// Pool of the driver on pages of its own. `None`: as the command line or the environment says, see [`PoolChoice`].
     pub special_pool: Option<SpecialPool>,
+    /// Timeout detection and recovery.
+    pub tdr: TdrSettings,
+    /// What timeouts are measured by.
+    pub clock: Clock,
 }
 
 impl Default for SystemOptions {
@@ -60,6 +66,8 @@ impl Default for SystemOptions {
             threads: true,
             short_lived_addresses: false,
             special_pool: None,
+            tdr: TdrSettings::default(),
+            clock: Clock::default(),
         }
     }
 }
@@ -235,6 +243,8 @@ impl System {
             interrupt_thread: options.threads,
             short_lived_addresses: options.short_lived_addresses,
             special_pool,
+            tdr: options.tdr,
+            clock: options.clock.clone(),
             idle: (!options.threads).then(|| Arc::new(step) as Idle),
             ..MachineConfig::default()
         };

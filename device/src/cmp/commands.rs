@@ -11,7 +11,7 @@ use super::{Cmp, Context};
 use crate::log::{BadLog, Logs};
 use crate::memory::Memory;
 use crate::mmu::{self, Fault, Intent};
-use campanile_hw::event::{EventKind, FaultKind};
+use campanile_hw::event::EventKind;
 use campanile_hw::page_table::VA_BITS;
 use campanile_hw::queue::{Location, QueueDescriptor};
 use campanile_hw::registers::{Command, CommandStatus, NODES};
@@ -204,6 +204,11 @@ impl Cmp {
         }
         self.with_queue(memory, number, |state, context| {
             let faulted = state.queue(number).is_some_and(|queue| queue.state == State::Faulted);
+            let stuck = |queue: &mut Queue| context.faults.is_some_and(|faults| faults.stuck_suspend(queue.node));
+            if state.is_hung_in(number) || !faulted && state.queue(number).is_some_and(stuck) {
+                state.leave_unanswered(number, cookie);
+                return Ok(0);
+            }
             if !faulted {
                 state.unlist(number, context);
             }
@@ -295,11 +300,15 @@ impl Cmp {
         if node >= NODES {
             return Err(CommandStatus::BadArgument);
         }
+        if self.faults.reset_fails(node) {
+            return Err(CommandStatus::BadState);
+        }
         self.with_node(memory, node, |state, context| {
-            state.engine.tlb.clear();
-            let Some(number) = state.current() else { return Ok(NO_QUEUE) };
-            state.fault(number, &Fault::plain(FaultKind::Reset, 0), context);
-            Ok(u64::from(number))
+            if self.faults.completion_races_reset(node) {
+                state.let_go(node, context);
+            }
+            let along = self.faults.reset_takes_along(node);
+            Ok(state.reset(along, context).map_or(NO_QUEUE, u64::from))
         })
     }
 

@@ -18,6 +18,7 @@ pub(crate) mod waits;
 
 use crate::clock::Clock;
 use crate::event::Events;
+use crate::fault::Faults;
 use crate::lock;
 use crate::memory::{Access, HostMapping, Memory};
 use campanile_hw::event::{Event, EventKind};
@@ -83,6 +84,8 @@ pub(crate) struct Context<'a> {
     pub(crate) tallies: &'a Tallies,
     /// The fences that are reached through the paging process; `None` where they are reached through their own.
     pub(crate) fences: Option<&'a FenceTable>,
+    /// What is to go wrong; `None` while nothing is.
+    pub(crate) faults: Option<&'a Faults>,
     paging_root: Option<Location>,
     pub(crate) features: Features,
 }
@@ -130,6 +133,7 @@ pub(crate) struct Cmp {
     power: Power,
     features: Features,
     fences: FenceTable,
+    faults: Faults,
     /// Bits of PAGING_ROOT.
     paging_root: AtomicU64,
     running: AtomicBool,
@@ -151,6 +155,7 @@ impl Cmp {
             power: Power::new(features.idle_ticks),
             features,
             fences: FenceTable::new(features.system_fences.unwrap_or(0)),
+            faults: Faults::default(),
             paging_root: AtomicU64::new(0),
             running: AtomicBool::new(false),
             table_base: AtomicU64::new(0),
@@ -171,6 +176,11 @@ impl Cmp {
     /// The events of the function.
     pub(crate) fn events(&self) -> &Events {
         &self.events
+    }
+
+    /// What goes wrong on demand.
+    pub(crate) fn faults(&self) -> &Faults {
+        &self.faults
     }
 
     /// Nodes with work, a bit each.
@@ -217,6 +227,7 @@ impl Cmp {
             clock: &self.clock,
             tallies: &node.tallies,
             fences: self.features.system_fences.is_some().then_some(&self.fences),
+            faults: self.faults.any().then_some(&self.faults),
             paging_root: self.paging_root(),
             features: self.features,
         }

@@ -11,13 +11,15 @@ use super::{Context, Tallies};
 use crate::engine::{Budget, Engine, Outcome};
 use crate::lock;
 use crate::mmu::Fault;
-use campanile_hw::event::{EventKind, FaultInfo, FaultKind};
+use campanile_hw::event::{EventKind, FaultInfo, FaultKind, NO_QUEUE};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 /// Packets that one slice runs at most.
 const SLICE_PACKETS: u32 = 64;
+/// Slices that a hang which ends by itself still makes.
+const SLICES_LEFT: u32 = 4096;
 /// Bytes that one slice moves at most.
 const SLICE_BYTES: u64 = 1 << 20;
 
@@ -58,6 +60,10 @@ pub(crate) struct NodeState {
     pub(crate) share: Share,
     /// Runnable queues whose next buffer ends in an event that has no room.
     stalled: Vec<u32>,
+    /// The engine stands still until the node is reset.
+    hung: bool,
+    /// Suspensions that are not answered before the node is reset: queue and cookie, oldest first.
+    unanswered: Vec<(u32, u64)>,
     /// The inbox while it is worked through.
     inbox: Vec<u32>,
     pub(crate) engine: Engine,
@@ -83,18 +89,63 @@ impl NodeState {
 
     /// Some queue could run.
     pub(crate) fn has_runnable(&self) -> bool {
-        self.current.is_some() || self.bands.iter().any(|band| !band.is_empty())
+        !self.hung && (self.current.is_some() || self.bands.iter().any(|band| !band.is_empty()))
     }
 
     /// Some queue has work that it runs or waits with. Suspended and faulted queues do neither.
     pub(crate) fn has_work(&self) -> bool {
         let works = |queue: &Queue| matches!(queue.state, State::Runnable | State::Waiting { .. });
-        self.has_runnable() || self.queues.iter().flatten().any(|queue| works(queue))
+        self.hung || self.has_runnable() || self.queues.iter().flatten().any(|queue| works(queue))
     }
 
     /// The queue that has the node.
     pub(crate) fn current(&self) -> Option<u32> {
         self.current
+    }
+
+    /// The engine stands still in this queue, or in one that is gone.
+    pub(crate) fn is_hung_in(&self, number: u32) -> bool {
+        self.hung && self.current == Some(number)
+    }
+
+    /// Notes a suspension that only a reset answers.
+    pub(crate) fn leave_unanswered(&mut self, number: u32, cookie: u64) {
+        self.unanswered.push((number, cookie));
+    }
+
+    /// The engine starts over, empty: the queue that had it is lost, or else one that did not let go of it. Its number.
+    pub(crate) fn reset(&mut self, along: bool, context: &Context<'_>) -> Option<u32> {
+        self.hung = false;
+        self.engine.tlb.clear();
+        let culprit = self.current.or(self.unanswered.first().map(|(number, _)| *number));
+        let lost = |number: &u32, queue: &Queue| {
+            let works = matches!(queue.state, State::Runnable | State::Waiting { .. });
+            Some(*number) == culprit || along && works && !queue.is_privileged()
+        };
+        let queues = self.queues.iter().flatten().map(|queue| (queue.number, queue));
+        let lost: Vec<u32> = queues.filter(|(number, queue)| lost(number, queue)).map(|(number, _)| number).collect();
+        for number in lost {
+            self.fault(number, &Fault::plain(FaultKind::Reset, 0), context);
+        }
+        for (number, cookie) in std::mem::take(&mut self.unanswered) {
+            if let Some(queue) = self.queue(number) {
+                if queue.state != State::Faulted {
+                    queue.state = State::Suspended;
+                }
+                context.report(EventKind::Suspended, queue.node, number, [cookie, 0]);
+            }
+        }
+        culprit
+    }
+
+    /// What stood still goes on, for a bounded time.
+    pub(crate) fn let_go(&mut self, node: u32, context: &Context<'_>) {
+        self.hung = false;
+        for _ in 0..SLICES_LEFT {
+            if !self.run(node, context) {
+                break;
+            }
+        }
     }
 
     /// A queue of this node.
@@ -121,6 +172,7 @@ impl NodeState {
     /// Removes a queue and all traces of it.
     pub(crate) fn remove(&mut self, number: u32, context: &Context<'_>) {
         self.unlist(number, context);
+        self.unanswered.retain(|(other, _)| *other != number);
         if let Some(slot) = self.queues.get_mut(number as usize) {
             *slot = None;
         }
@@ -290,6 +342,9 @@ impl NodeState {
                 self.settle(number);
             }
         }
+        if self.hung {
+            return news;
+        }
         let Some(number) = self.select() else { return news };
         self.visits += 1;
         let Some(slot) = self.queues.get_mut(number as usize) else { return news };
@@ -309,6 +364,13 @@ impl NodeState {
         self.share.charge(band, spent, contended);
         match outcome {
             Outcome::More => return true,
+            Outcome::Hang { reported } => {
+                self.hung = true;
+                if reported {
+                    context.report(EventKind::NodeHung, node, NO_QUEUE, [0; 2]);
+                }
+                return true;
+            }
             Outcome::Fault(fault) => {
                 self.fault(number, &fault, context);
                 return true;

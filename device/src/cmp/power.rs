@@ -169,7 +169,11 @@ impl Cmp {
         }
         let asleep = self.power.asleep();
         let pending = |mail: &Mail| (0..NODES).any(|node| asleep >> node & 1 == 0 && mail.pending(node));
-        if self.doorbells.listens(asleep) || self.events.has_waiting() || pending(&self.mail) {
+        if self.faults().has_late()
+            || self.doorbells.listens(asleep)
+            || self.events.has_waiting()
+            || pending(&self.mail)
+        {
             Rest::Polls
         } else if self.power.watched.load(Ordering::Acquire) != 0 {
             Rest::For(self.power.idle_ticks)

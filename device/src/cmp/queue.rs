@@ -239,6 +239,11 @@ impl Queue {
         self.ring.after(self.geometry.slot(self.fetched))
     }
 
+    /// It belongs to the kernel.
+    pub(crate) fn is_privileged(&self) -> bool {
+        self.privileged
+    }
+
     /// Its own address space.
     pub(crate) fn root(&self) -> Option<Location> {
         self.root

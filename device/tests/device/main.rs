@@ -3,6 +3,7 @@
 mod config;
 mod doorbells;
 mod events;
+mod faults;
 mod fence_log;
 mod fences;
 mod host;

@@ -36,6 +36,7 @@ mod signalled;
 mod storage;
 mod suspension;
 mod sync_object;
+mod tdr;
 mod wait;
 mod watch;
 mod window;
@@ -70,6 +71,7 @@ pub(crate) use rights::Rights;
 pub use signalled::FenceReports;
 pub use suspension::Suspensions;
 pub(crate) use sync_object::SyncObject;
+pub use tdr::{TdrDebugMode, TdrLevel, TdrSettingError, TdrSettings};
 
 use close::DeviceWork;
 use fence::Fence;

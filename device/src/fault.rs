@@ -1,0 +1,339 @@
+//! Faults on demand: what can go wrong with the silicon, as rules that a test or a person sets on the one device.
+//!
+//! A rule applies a number of times and counts each time it did, so that a test of a fault can tell whether there was one. Nothing
+//! looks at rules while none is armed but one word.
+
+use crate::lock;
+use campanile_hw::packet::Packet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Longest time for which a reset is held back, whatever its rule says: a test that ends early must not keep its threads.
+const HOLD_MAX: Duration = Duration::from_secs(60);
+
+/// Where in the work of a node an engine hangs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HangAt {
+    /// After so many more packets.
+    After(u64),
+    /// At the SIGNAL of this value.
+    Signal(u64),
+}
+
+/// One thing that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultRule {
+    /// The engine of a node stops in a packet and neither goes on nor lets go of the queue until the node is reset.
+    Hang {
+        /// The node.
+        node: u32,
+        /// Only packets of this queue count; `None` for those of any.
+        queue: Option<u32>,
+        /// The packet.
+        at: HangAt,
+        /// The watchdog of the node notices at once and says so by an event.
+        reported: bool,
+    },
+    /// SuspendQueue is accepted and never answered, until the node is reset; the queue goes on.
+    StuckSuspend {
+        /// The node of the queue.
+        node: u32,
+    },
+    /// An interrupt message is not sent.
+    LostInterrupt,
+    /// An interrupt message is sent so many steps of the function later.
+    LateInterrupt {
+        /// Steps, at least 1.
+        steps: u64,
+    },
+    /// ResetNode is refused with BadState; nothing happens.
+    ResetFails {
+        /// The node.
+        node: u32,
+    },
+    /// ResetNode does not begin before the time is over, or [`Faults::release`] is called.
+    ResetHeld {
+        /// The node.
+        node: u32,
+        /// Milliseconds; at most a minute counts.
+        milliseconds: u64,
+    },
+    /// ResetNode also loses every other queue of the node that has work.
+    ResetTakesAlong {
+        /// The node.
+        node: u32,
+    },
+    /// What hangs goes on after all, and ends, right before ResetNode takes effect.
+    CompletionRacesReset {
+        /// The node.
+        node: u32,
+    },
+    /// A register reads as something else.
+    Register {
+        /// Its offset in BAR0.
+        offset: u64,
+        /// What it reads as.
+        value: u64,
+    },
+}
+
+/// Names a rule that was injected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FaultId(u64);
+
+#[derive(Debug)]
+struct Armed {
+    id: u64,
+    rule: FaultRule,
+    /// Times it may still apply.
+    left: u64,
+    fired: u64,
+    /// Packets of [`HangAt::After`] that still run.
+    packets: u64,
+    /// A reset is being held back.
+    holding: bool,
+}
+
+#[derive(Debug, Default)]
+struct Late {
+    /// (vector, number of the step in which it is sent)
+    messages: Vec<(u16, u64)>,
+}
+
+/// What becomes of an interrupt message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    Now,
+    Later,
+    Never,
+}
+
+/// The rules of one function.
+#[derive(Debug, Default)]
+pub struct Faults {
+    armed: AtomicBool,
+    waiting: AtomicBool,
+    next: AtomicU64,
+    rules: Mutex<Vec<Armed>>,
+    late: Mutex<Late>,
+    released: Condvar,
+}
+
+impl Faults {
+    /// Arms a rule that applies once.
+    pub fn inject(&self, rule: FaultRule) -> FaultId {
+        self.inject_times(rule, 1)
+    }
+
+    /// Arms a rule that applies `times` times.
+    pub fn inject_times(&self, rule: FaultRule, times: u64) -> FaultId {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let packets = match rule {
+            FaultRule::Hang { at: HangAt::After(packets), .. } => packets,
+            _ => 0,
+        };
+        let mut rules = lock(&self.rules);
+        rules.push(Armed { id, rule, left: times, fired: 0, packets, holding: false });
+        self.armed.store(true, Ordering::Release);
+        FaultId(id)
+    }
+
+    /// How often a rule has applied; 0 for one that was removed.
+    pub fn fired(&self, id: FaultId) -> u64 {
+        lock(&self.rules).iter().find(|armed| armed.id == id.0).map_or(0, |armed| armed.fired)
+    }
+
+    /// Takes a rule away, and returns how often it has applied.
+    pub fn remove(&self, id: FaultId) -> u64 {
+        let mut rules = lock(&self.rules);
+        let place = rules.iter().position(|armed| armed.id == id.0);
+        let fired = place.map_or(0, |place| rules.remove(place).fired);
+        self.armed.store(!rules.is_empty(), Ordering::Release);
+        self.released.notify_all();
+        fired
+    }
+
+    /// Lets a reset begin that [`FaultRule::ResetHeld`] holds back, and any later one.
+    pub fn release(&self, id: FaultId) {
+        let mut rules = lock(&self.rules);
+        for armed in rules.iter_mut().filter(|armed| armed.id == id.0) {
+            (armed.left, armed.holding) = (0, false);
+        }
+        self.released.notify_all();
+    }
+
+    /// Whether any rule is armed.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.armed.load(Ordering::Acquire)
+    }
+
+    /// Applies the first rule that `matches` and is not spent.
+    fn apply(&self, mut matches: impl FnMut(&mut Armed) -> bool) -> Option<FaultRule> {
+        if !self.any() {
+            return None;
+        }
+        let mut rules = lock(&self.rules);
+        let armed = rules.iter_mut().find_map(|armed| (armed.left != 0 && matches(armed)).then_some(armed))?;
+        armed.left -= 1;
+        armed.fired += 1;
+        Some(armed.rule)
+    }
+
+    /// Whether the engine hangs at this packet; `Some(true)` if its watchdog says so.
+    pub(crate) fn hang(&self, node: u32, queue: u32, packet: &Packet) -> Option<bool> {
+        let value = match packet {
+            Packet::Signal(signal) => Some(signal.value),
+            _ => None,
+        };
+        let rule = self.apply(|armed| {
+            let FaultRule::Hang { node: wanted, queue: only, at, .. } = armed.rule else { return false };
+            if wanted != node || only.is_some_and(|only| only != queue) {
+                return false;
+            }
+            match at {
+                HangAt::Signal(wanted) => value == Some(wanted),
+                HangAt::After(_) if armed.packets == 0 => true,
+                HangAt::After(_) => {
+                    armed.packets -= 1;
+                    false
+                }
+            }
+        })?;
+        Some(matches!(rule, FaultRule::Hang { reported: true, .. }))
+    }
+
+    pub(crate) fn stuck_suspend(&self, node: u32) -> bool {
+        self.apply(|armed| armed.rule == FaultRule::StuckSuspend { node }).is_some()
+    }
+
+    pub(crate) fn reset_fails(&self, node: u32) -> bool {
+        self.apply(|armed| armed.rule == FaultRule::ResetFails { node }).is_some()
+    }
+
+    pub(crate) fn reset_takes_along(&self, node: u32) -> bool {
+        self.apply(|armed| armed.rule == FaultRule::ResetTakesAlong { node }).is_some()
+    }
+
+    pub(crate) fn completion_races_reset(&self, node: u32) -> bool {
+        self.apply(|armed| armed.rule == FaultRule::CompletionRacesReset { node }).is_some()
+    }
+
+    /// Returns when a reset of `node` may begin. Called with no lock of the function held.
+    pub(crate) fn hold_reset(&self, node: u32) {
+        let mut held = None;
+        let rule = self.apply(|armed| {
+            armed.holding = matches!(armed.rule, FaultRule::ResetHeld { node: wanted, .. } if wanted == node);
+            held = armed.holding.then_some(armed.id);
+            armed.holding
+        });
+        let Some(FaultRule::ResetHeld { milliseconds, .. }) = rule else { return };
+        let end = Instant::now() + Duration::from_millis(milliseconds).min(HOLD_MAX);
+        let mut rules = lock(&self.rules);
+        while rules.iter().any(|armed| Some(armed.id) == held && armed.holding) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            rules = self.released.wait_timeout(rules, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// What a register reads as, where a rule says so.
+    pub(crate) fn register(&self, offset: u64) -> Option<u64> {
+        match self.apply(|armed| matches!(armed.rule, FaultRule::Register { offset: lies, .. } if lies == offset))? {
+            FaultRule::Register { value, .. } => Some(value),
+            _ => None,
+        }
+    }
+
+    /// What becomes of the message of `vector` in step `step`.
+    pub(crate) fn delivery(&self, vector: u16, step: u64) -> Delivery {
+        let interrupts =
+            |armed: &mut Armed| matches!(armed.rule, FaultRule::LostInterrupt | FaultRule::LateInterrupt { .. });
+        match self.apply(interrupts) {
+            None => Delivery::Now,
+            Some(FaultRule::LateInterrupt { steps }) => {
+                lock(&self.late).messages.push((vector, step.saturating_add(steps.max(1))));
+                self.waiting.store(true, Ordering::Release);
+                Delivery::Later
+            }
+            Some(_) => Delivery::Never,
+        }
+    }
+
+    /// Whether a late message waits for its step.
+    #[inline]
+    pub(crate) fn has_late(&self) -> bool {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// Takes the late messages that are due in step `step`.
+    pub(crate) fn take_late(&self, step: u64) -> Vec<u16> {
+        let mut late = lock(&self.late);
+        let (due, rest) = std::mem::take(&mut late.messages).into_iter().partition(|(_, at)| *at <= step);
+        late.messages = rest;
+        self.waiting.store(!late.messages.is_empty(), Ordering::Release);
+        let due: Vec<(u16, u64)> = due;
+        due.into_iter().map(|(vector, _)| vector).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use campanile_hw::packet::Nop;
+
+    #[test]
+    fn a_rule_applies_so_often_and_counts() {
+        let faults = Faults::default();
+        assert!(!faults.any() && !faults.reset_fails(1));
+        let id = faults.inject_times(FaultRule::ResetFails { node: 1 }, 2);
+        let outcomes = [0, 1, 1, 1].map(|node| faults.reset_fails(node));
+        assert_eq!((outcomes, faults.fired(id)), ([false, true, true, false], 2));
+        assert_eq!((faults.remove(id), faults.fired(id), faults.any()), (2, 0, false));
+    }
+
+    #[test]
+    fn a_hang_counts_packets_of_its_node_and_queue_only() {
+        let faults = Faults::default();
+        let rule = FaultRule::Hang { node: 1, queue: Some(7), at: HangAt::After(2), reported: true };
+        let id = faults.inject(rule);
+        let nop = Packet::Nop(Nop {});
+        for (node, queue, expected) in
+            [(1, 7, None), (0, 7, None), (1, 8, None), (1, 7, None), (1, 7, Some(true)), (1, 7, None)]
+        {
+            assert_eq!(faults.hang(node, queue, &nop), expected, "node {node}, queue {queue}");
+        }
+        assert_eq!(faults.fired(id), 1);
+    }
+
+    #[test]
+    fn messages_are_lost_or_come_in_their_step() {
+        let faults = Faults::default();
+        faults.inject(FaultRule::LostInterrupt);
+        assert_eq!([faults.delivery(0, 5), faults.delivery(0, 5)], [Delivery::Never, Delivery::Now]);
+        faults.inject(FaultRule::LateInterrupt { steps: 3 });
+        assert_eq!(faults.delivery(4, 5), Delivery::Later);
+        assert_eq!((faults.take_late(7), faults.has_late()), (Vec::new(), true));
+        assert_eq!((faults.take_late(8), faults.has_late()), (vec![4], false));
+    }
+
+    #[test]
+    fn a_held_reset_begins_when_it_is_released() {
+        let faults = Faults::default();
+        let id = faults.inject(FaultRule::ResetHeld { node: 0, milliseconds: u64::MAX });
+        faults.hold_reset(1);
+        std::thread::scope(|scope| {
+            let held = scope.spawn(|| faults.hold_reset(0));
+            while faults.fired(id) == 0 {
+                std::thread::yield_now();
+            }
+            assert!(!held.is_finished());
+            faults.release(id);
+        });
+        faults.hold_reset(0);
+        assert_eq!(faults.fired(id), 1);
+    }
+}
