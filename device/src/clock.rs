@@ -6,10 +6,11 @@ use std::time::Instant;
 /// Ticks a second.
 pub(crate) const HZ: u64 = 1_000_000_000;
 
-/// Nanoseconds since reset, never backwards between resets.
+/// Nanoseconds since reset, or from a value that was set; never backwards otherwise.
 #[derive(Debug)]
 pub(crate) struct Clock {
     origin: Instant,
+    /// Time of `origin`'s clock at which this one would have shown zero, modulo 2^64.
     start: AtomicU64,
 }
 
@@ -25,11 +26,11 @@ impl Clock {
 
     /// The time in ticks.
     pub(crate) fn now(&self) -> u64 {
-        self.elapsed().saturating_sub(self.start.load(Ordering::Relaxed))
+        self.elapsed().wrapping_sub(self.start.load(Ordering::Relaxed))
     }
 
-    /// Begins at zero again.
-    pub(crate) fn restart(&self) {
-        self.start.store(self.elapsed(), Ordering::Relaxed);
+    /// Goes on from `ticks`.
+    pub(crate) fn set(&self, ticks: u64) {
+        self.start.store(self.elapsed().wrapping_sub(ticks), Ordering::Relaxed);
     }
 }

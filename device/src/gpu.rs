@@ -28,6 +28,9 @@ const QUEUES_MAX: u32 = 65_536;
 /// Most fences that are reached through the paging process.
 const FENCES_MAX: u32 = 1 << 20;
 
+/// What VRAM holds after its contents were lost. As a page-table entry or an address it leads nowhere.
+const LOST: u8 = 0xd3;
+
 /// Properties of a function that differ between pieces of silicon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variant {
@@ -55,6 +58,8 @@ pub struct Variant {
     pub system_process_fences: bool,
     /// Most fences that it can so reach, 1 to 2^20.
     pub fence_limit: u32,
+    /// VRAM keeps its contents in D3hot. Otherwise they are lost there.
+    pub vram_kept_in_d3: bool,
     /// Ticks (nanoseconds) after which a node without work says that it is idle; 0 for a function that never says so.
     pub idle_ticks: u64,
     /// Most queues, 1 to 65536.
@@ -79,6 +84,7 @@ impl Default for Variant {
             optimised_fence_interrupt: false,
             system_process_fences: false,
             fence_limit: 1 << 18,
+            vram_kept_in_d3: false,
             idle_ticks: 0,
             queue_limit: 16_384,
             seed: 1,
@@ -131,6 +137,7 @@ impl Variant {
             .with_system_process_fences(self.system_process_fences)
             .with_log_flush(self.delayed_log_writes)
             .with_optimised_fence_interrupt(self.optimised_fence_interrupt)
+            .with_vram_kept_in_d3(self.vram_kept_in_d3)
     }
 }
 
@@ -283,6 +290,13 @@ impl Gpu {
     }
 
     fn apply(&self, effects: Effects) {
+        if effects.slept {
+            // Nothing moves in D3hot. What the function knows is lost on the way back, VRAM here.
+            self.cmp.stop();
+            if !self.variant.vram_kept_in_d3 {
+                self.lose_vram();
+            }
+        }
         if effects.reset {
             self.reset_inside();
             lock(&self.msix).reset();
@@ -297,6 +311,21 @@ impl Gpu {
         let mut config = lock(&self.config);
         config.reset();
         self.apply(config.effects(true));
+    }
+
+    /// Takes the power away and gives it back: everything is as after power-on, and VRAM holds no trace of what was in it.
+    pub fn power_cycle(&self) {
+        self.reset();
+        self.lose_vram();
+        self.nudge();
+    }
+
+    /// The contents of VRAM are lost.
+    fn lose_vram(&self) {
+        if let Err(error) = memory::overwrite(&self.vram_file, LOST) {
+            // The host's memory is exhausted, or worse; what is left in VRAM belongs to nobody.
+            eprintln!("VRAM could not be overwritten: {error}");
+        }
     }
 
     /// Forgets queues, doorbells, waits, translations, events, counters and register values.
@@ -404,6 +433,7 @@ impl Gpu {
                     Err(status) => (status as u32, 0),
                 };
             }
+            reg::CLOCK_SET => self.cmp.set_clock(selection.replace(self.cmp.now(), value)),
             reg::HOST_APERTURE_TARGET => {
                 self.host_aperture.show(registers.aperture_index, value as u32);
                 registers.aperture_index = u64::from((registers.aperture_index as u32).wrapping_add(1));

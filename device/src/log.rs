@@ -222,6 +222,16 @@ impl Logs {
         Ok((!logs.is_empty()).then(|| Box::new(logs)))
     }
 
+    /// When the WAIT in progress began to hold the queue; 0 when none does.
+    pub(crate) fn observed(&self) -> u64 {
+        self.observed
+    }
+
+    /// A WAIT that began to hold the queue at `observed` holds it still, unless that is 0.
+    pub(crate) fn set_observed(&mut self, observed: u64) {
+        self.observed = observed;
+    }
+
     /// There is neither log.
     pub(crate) fn is_empty(&self) -> bool {
         self.waits.is_none() && self.signals.is_none()

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
@@ -36,6 +36,37 @@ pub(crate) fn shared_file(name: &std::ffi::CStr, size: u64) -> io::Result<File> 
         return Err(io::Error::last_os_error());
     }
     Ok(file)
+}
+
+/// Writes `byte` over everything that a file of [`shared_file`] ever held. What nobody has touched has no contents to lose.
+pub(crate) fn overwrite(file: &File, byte: u8) -> io::Result<()> {
+    let block = vec![byte; 1 << 16];
+    let mut at = 0;
+    while let Some((start, end)) = next_data(file, at)? {
+        let mut offset = start;
+        while offset < end {
+            let len = (end - offset).min(block.len() as u64);
+            file.write_all_at(block.get(..len as usize).unwrap_or(&block), offset)?;
+            offset += len;
+        }
+        at = end;
+    }
+    Ok(())
+}
+
+/// The next stretch of a file, from `at` on, for which the system has memory.
+fn next_data(file: &File, at: u64) -> io::Result<Option<(u64, u64)>> {
+    let seek = |from: u64, whence: libc::c_int| {
+        let from = libc::off_t::try_from(from).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: seeking touches no memory, and nobody uses the position of the file.
+        let found = unsafe { libc::lseek(file.as_raw_fd(), from, whence) };
+        u64::try_from(found).map_err(|_| io::Error::last_os_error())
+    };
+    match seek(at, libc::SEEK_DATA) {
+        Ok(start) => Ok(Some((start, seek(start, libc::SEEK_HOLE)?))),
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// A part of a shared file mapped into this process.
@@ -451,7 +482,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
-    use std::os::unix::fs::FileExt;
 
     const PAGES: u64 = 16;
 

@@ -39,6 +39,8 @@ const FLR: u8 = 1 << 7;
 pub(crate) struct Effects {
     /// The function was reset, config space with it.
     pub(crate) reset: bool,
+    /// The function went to D3hot.
+    pub(crate) slept: bool,
     /// BARs answer.
     pub(crate) memory: bool,
     /// The function may start DMA and send messages.
@@ -169,7 +171,8 @@ impl ConfigSpace {
         if flr || woken {
             self.reset();
         }
-        self.effects(flr || woken)
+        let slept = before == D0 && self.power_state() == D3HOT;
+        Effects { slept, ..self.effects(flr || woken) }
     }
 
     fn write_byte(&mut self, at: usize, byte: u8) {
@@ -193,6 +196,7 @@ impl ConfigSpace {
         let awake = self.power_state() == D0;
         Effects {
             reset,
+            slept: false,
             memory: awake && command & COMMAND_MEMORY != 0,
             bus_master: awake && command & COMMAND_BUS_MASTER != 0,
             msix: msix & MSIX_ENABLE != 0,

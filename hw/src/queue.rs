@@ -63,6 +63,45 @@ record! {
     }
 }
 
+word! {
+    /// What a saved queue was doing (field `flags` of its `QueueState`).
+    pub struct QueueStateFlags: u32 {
+        /// A command buffer was in progress: the fields from `commands` to `offset` describe it.
+        1 buffer: bool,
+        /// The buffer ends in a RETIRED event with `tag`.
+        1 retire_event: bool,
+        /// The queue had faulted.
+        1 faulted: bool,
+        reserved 29 as u32,
+    }
+}
+
+record! {
+    /// What SaveQueue writes and RestoreQueue reads: how far a queue has come.
+    pub struct QueueState[72] {
+        /// Entries fetched from the ring.
+        0x00 fetched: u64,
+        /// Write pointer seen last.
+        0x08 written: u64,
+        /// GPU virtual address of the command buffer in progress.
+        0x10 commands: u64,
+        /// Page-table root of the buffer, a location; 0 for a buffer without packets.
+        0x18 root: u64,
+        /// Bytes of the current packet's effect that are done.
+        0x20 partial: u64,
+        /// Tag of the RETIRED event.
+        0x28 tag: u64,
+        /// GPU time at which the WAIT in progress began to hold the queue, 0 if none does.
+        0x30 observed: u64,
+        /// Size of the buffer.
+        0x38 size: u32,
+        /// Bytes of packets done.
+        0x3c offset: u32,
+        /// A `QueueStateFlags` word.
+        0x40 flags: u32,
+    }
+}
+
 /// Bytes of a ring entry.
 pub const RING_ENTRY_SIZE: u64 = RingEntry::SIZE as u64;
 /// Smallest ring, in entries.

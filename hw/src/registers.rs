@@ -65,7 +65,7 @@ registers! {
     QUEUE_LIMIT = 0x024, 4, ReadOnly;
     /// Frequency of the GPU clock in hertz.
     CLOCK_HZ = 0x028, 8, ReadOnly;
-    /// The GPU clock: ticks since reset, never backwards.
+    /// The GPU clock: ticks since reset, or since CLOCK_SET from the value set; never backwards otherwise.
     TIMESTAMP = 0x030, 8, ReadOnly;
     /// Ticks that a node in F0 has nothing to do until it says so by a NODE_IDLE event; 0: it never does.
     IDLE_TICKS = 0x038, 8, ReadOnly;
@@ -103,6 +103,8 @@ registers! {
     CMP_ARG3 = 0x0a8, 8, ReadWrite;
     /// Fifth argument of a scheduler command.
     CMP_ARG4 = 0x0b0, 8, ReadWrite;
+    /// Sets the GPU clock: TIMESTAMP counts on from the value written. Reads as zero.
+    CLOCK_SET = 0x0b8, 8, Command;
     /// Number of 4-KiB pages of the host aperture: the part of BAR4 behind VRAM_WINDOW_SIZE, each page of which shows any page of VRAM. 0 without one.
     HOST_APERTURE_PAGES = 0x0c0, 4, ReadOnly;
     /// Page of the host aperture that the next write of HOST_APERTURE_TARGET concerns.
@@ -151,7 +153,9 @@ word! {
         1 log_flush: bool,
         /// FENCE_SIGNALED events name the queue and not the fence: which fences it signalled stands in its log of signals.
         1 optimised_fence_interrupt: bool,
-        reserved 25 as u32,
+        /// VRAM keeps its contents in D3hot. Clear: they are lost there. Without power they are lost in any case.
+        1 vram_kept_in_d3: bool,
+        reserved 24 as u32,
     }
 }
 
@@ -209,6 +213,10 @@ numbers! {
         SetQueuePriority = 19,
         /// Gives the normal band ARG0 percent (0 to 50) of each node while queues of the focus band are runnable too. After reset it is 0.
         SetBandShare = 20,
+        /// Writes how far queue ARG0 has come as a `QueueState` to the location ARG1, a multiple of 64. BAD_STATE unless the queue is suspended or faulted.
+        SaveQueue = 21,
+        /// Lets queue ARG0, which was mapped suspended and has fetched nothing since, go on from the `QueueState` at the location ARG1, a multiple of 64. Its ring and its command buffer must be what they were. BAD_STATE for any other queue, BAD_ARGUMENT for a record that cannot be true. A queue that had faulted is faulted then.
+        RestoreQueue = 22,
     }
 }
 

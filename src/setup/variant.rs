@@ -10,7 +10,7 @@ pub struct VariantOptions(pub Variant);
 
 /// Keys that [`VariantOptions`] understands.
 const KEYS: &str = "vram=SIZE, window=SIZE, host-aperture=SIZE, doorbells=N, queues=N, global-doorbell, delayed-log-writes, \
-                    optimised-fence-interrupt, idle=TIME, no-native-fence, system-process-fences, non-coherent";
+                    optimised-fence-interrupt, idle=TIME, no-native-fence, system-process-fences, non-coherent, vram-in-d3=kept|lost";
 
 impl FromStr for VariantOptions {
     type Err = String;
@@ -26,6 +26,9 @@ impl FromStr for VariantOptions {
                 ("host-aperture", Some(value)) => variant.host_aperture = size(value)?,
                 ("doorbells", Some(value)) => variant.doorbells = count(value)?,
                 ("queues", Some(value)) => variant.queue_limit = count(value)?,
+                ("vram-in-d3", Some("kept")) => variant.vram_kept_in_d3 = true,
+                ("vram-in-d3", Some("lost")) => variant.vram_kept_in_d3 = false,
+                ("vram-in-d3", Some(other)) => return Err(format!("`vram-in-d3` is kept or lost, not `{other}`")),
                 ("idle", Some(value)) => variant.idle_ticks = ticks(value)?,
                 ("global-doorbell", None) => variant.global_doorbell = true,
                 ("delayed-log-writes", None) => variant.delayed_log_writes = true,
@@ -33,7 +36,7 @@ impl FromStr for VariantOptions {
                 ("no-native-fence", None) => variant.native_fence = false,
                 ("system-process-fences", None) => variant.system_process_fences = true,
                 ("non-coherent", None) => variant.non_coherent = true,
-                ("vram" | "window" | "host-aperture" | "doorbells" | "queues" | "idle", None) => {
+                ("vram" | "window" | "host-aperture" | "doorbells" | "queues" | "idle" | "vram-in-d3", None) => {
                     return Err(format!("`{key}` needs a value"));
                 }
                 (
@@ -138,6 +141,12 @@ mod tests {
     }
 
     #[test]
+    fn vram_is_lost_in_d3_unless_it_is_kept() {
+        let kept = |text: &str| text.parse::<VariantOptions>().unwrap().0.vram_kept_in_d3;
+        assert_eq!([kept("default"), kept("vram-in-d3=kept"), kept("vram-in-d3=lost")], [false, true, false]);
+    }
+
+    #[test]
     fn default_is_the_default() {
         let VariantOptions(variant) = "default".parse().unwrap();
         assert_eq!(variant.vram_size, Variant::default().vram_size);
@@ -173,6 +182,8 @@ mod tests {
             ("idle=0ms", "time"),
             ("idle=5 h", "time"),
             ("no-native-fence=1", "no value"),
+            ("vram-in-d3", "needs a value"),
+            ("vram-in-d3=yes", "kept or lost"),
         ] {
             let error = text.parse::<VariantOptions>().unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

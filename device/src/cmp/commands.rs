@@ -81,6 +81,8 @@ impl Cmp {
             Command::SetNodePower => self.set_power(number(first, CommandStatus::BadArgument)?, second),
             Command::SetQueuePriority => self.set_priority(memory, queue()?, second, third),
             Command::SetBandShare => self.set_band_share(first),
+            Command::SaveQueue => self.save_queue(memory, queue()?, second),
+            Command::RestoreQueue => self.restore_queue(memory, queue()?, second),
         }
     }
 

@@ -12,6 +12,7 @@ mod mail;
 mod node;
 pub(crate) mod power;
 pub(crate) mod queue;
+mod saved;
 mod share;
 mod sync;
 pub(crate) mod waits;
@@ -168,6 +169,11 @@ impl Cmp {
         self.clock.now()
     }
 
+    /// CLOCK_SET was written.
+    pub(crate) fn set_clock(&self, ticks: u64) {
+        self.clock.set(ticks);
+    }
+
     /// The scheduler runs.
     pub(crate) fn running(&self) -> bool {
         self.running.load(Ordering::Acquire)
@@ -285,7 +291,7 @@ impl Cmp {
         self.fences.reset();
         self.paging_root.store(0, Ordering::Relaxed);
         self.events.reset();
-        self.clock.restart();
+        self.clock.set(0);
         self.power.reset();
         self.table_count.store(0, Ordering::Relaxed);
     }

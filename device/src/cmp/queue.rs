@@ -144,7 +144,7 @@ pub(crate) struct Queue {
 }
 
 /// A location a descriptor may name: no reserved bits, aligned, inside VRAM if it lies there.
-fn legal_location(bits: u64, size: u64, vram: u64) -> Option<Location> {
+pub(super) fn legal_location(bits: u64, size: u64, vram: u64) -> Option<Location> {
     let location = Location::from_bits(bits);
     let end = location.address().checked_add(size)?;
     let inside = if location.system() { end <= 1 << 52 } else { end <= vram };
@@ -195,6 +195,21 @@ impl Queue {
             ticket: 0,
             logs: None,
         })
+    }
+
+    /// Nothing was fetched, and no write pointer seen, since the queue was mapped.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.buffer.is_none() && (self.write, self.fetched) == (0, 0)
+    }
+
+    /// Whether the ring could hold what lies between the two pointers.
+    pub(super) fn believes(&self, write: u64, fetched: u64) -> bool {
+        self.geometry.pending(write, fetched).is_ok()
+    }
+
+    /// Whether its buffers may end in RETIRED events.
+    pub(super) fn is_privileged(&self) -> bool {
+        self.privileged
     }
 
     /// Reads the write pointer that the submitter stored.

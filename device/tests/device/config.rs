@@ -191,7 +191,11 @@ fn the_msix_table_keeps_address_and_data() {
 
 /// State that every reset must forget: a mapped queue with a doorbell, a register value, counters.
 fn occupied() -> Host {
-    let mut host = Host::new();
+    occupied_of(&small_variant())
+}
+
+fn occupied_of(variant: &Variant) -> Host {
+    let mut host = Host::with(variant);
     let space = host.space();
     let mut queue = host.queue(3, space, NODE_COMPUTE);
     host.connect(&mut queue, 1);
@@ -237,8 +241,8 @@ fn function_level_reset_forgets_everything_but_vram() {
 }
 
 #[test]
-fn waking_from_d3hot_forgets_everything_but_vram() {
-    let mut host = occupied();
+fn waking_from_d3hot_forgets_everything_but_vram_that_is_kept() {
+    let mut host = occupied_of(&Variant { vram_kept_in_d3: true, ..small_variant() });
     let power = capability(&host, 0x01);
     host.gpu.config_write(power + 4, 2, 1);
     assert_eq!(host.gpu.config_read(power + 4, 2) & 3, 0, "D1 does not exist");

@@ -15,5 +15,6 @@ mod priority;
 mod queues;
 mod registers;
 mod scale;
+mod sleep;
 mod system_fences;
 mod threads;

@@ -1,0 +1,122 @@
+//! Queues that leave the function and come back: SaveQueue and RestoreQueue.
+//!
+//! Rings, control pages and command buffers are the owner's; what the scheduler alone knows of a queue is how far it has come, and where in
+//! a command buffer it stands. Packets that are done have had their effect, and are not done again.
+
+use super::Cmp;
+use super::queue::{Buffer, Queue, State, legal_location};
+use crate::memory::Memory;
+use campanile_hw::page_table::VA_BITS;
+use campanile_hw::queue::{COMMANDS_SIZE_MAX, Location, QueueState, QueueStateFlags};
+use campanile_hw::registers::CommandStatus;
+
+/// Alignment of a record.
+const ALIGN: u64 = 64;
+
+/// Where a record lies.
+fn place(argument: u64) -> Result<Location, CommandStatus> {
+    let location = Location::from_bits(argument);
+    let legal = argument >> 53 == 0 && location.address().is_multiple_of(ALIGN);
+    if legal { Ok(location) } else { Err(CommandStatus::BadArgument) }
+}
+
+/// How far a queue has come.
+fn state_of(queue: &Queue) -> QueueState {
+    let buffer = queue.buffer;
+    let flags = QueueStateFlags::new()
+        .with_buffer(buffer.is_some())
+        .with_retire_event(buffer.is_some_and(|buffer| buffer.retire.is_some()))
+        .with_faulted(queue.state == State::Faulted);
+    QueueState {
+        fetched: queue.fetched,
+        written: queue.write,
+        commands: buffer.map_or(0, |buffer| buffer.commands),
+        root: buffer.and_then(|buffer| buffer.root).map_or(0, Location::into_bits),
+        partial: buffer.map_or(0, |buffer| buffer.partial),
+        tag: buffer.and_then(|buffer| buffer.retire).unwrap_or(0),
+        observed: queue.logs.as_ref().map_or(0, |logs| logs.observed()),
+        size: buffer.map_or(0, |buffer| buffer.size),
+        offset: buffer.map_or(0, |buffer| buffer.offset),
+        flags: flags.into_bits(),
+    }
+}
+
+/// The buffer of a record: `Some(None)` when it has none, `None` when it cannot be true.
+fn buffer_of(queue: &Queue, state: &QueueState, vram: u64) -> Option<Option<Buffer>> {
+    let flags = QueueStateFlags::from_bits(state.flags);
+    if state.flags >> 3 != 0 || (flags.retire_event() && !(flags.buffer() && queue.is_privileged())) {
+        return None;
+    }
+    if !flags.buffer() {
+        return Some(None);
+    }
+    let end = state.commands.checked_add(u64::from(state.size))?;
+    let aligned = (state.commands | u64::from(state.size) | u64::from(state.offset)).is_multiple_of(4);
+    let inside = state.size <= COMMANDS_SIZE_MAX && state.offset <= state.size && end <= 1 << VA_BITS;
+    let root = match state.root {
+        0 if state.size == 0 => None,
+        0 => return None,
+        bits => Some(legal_location(bits, 4096, vram)?),
+    };
+    // Only a queue of the kernel runs in another address space than its own.
+    let own = queue.is_privileged() || root == queue.root();
+    if !(aligned && inside && own && state.fetched != 0) {
+        return None;
+    }
+    Some(Some(Buffer {
+        commands: state.commands,
+        size: state.size,
+        offset: state.offset,
+        partial: state.partial,
+        root,
+        retire: flags.retire_event().then_some(state.tag),
+    }))
+}
+
+impl Cmp {
+    pub(super) fn save_queue(&self, memory: &Memory, number: u32, to: u64) -> Result<u64, CommandStatus> {
+        let to = place(to)?;
+        self.with_queue(memory, number, |node, context| {
+            let queue = node.queue(number).ok_or(CommandStatus::BadQueue)?;
+            if !matches!(queue.state, State::Suspended | State::Faulted) {
+                return Err(CommandStatus::BadState);
+            }
+            let bytes = state_of(queue).to_bytes();
+            let span =
+                context.memory.resolve(to, bytes.len() as u64, true).filter(|span| span.len() >= bytes.len() as u64);
+            let span = span.ok_or(CommandStatus::PageFault)?;
+            for (offset, word) in (0..).step_by(8).zip(bytes.as_chunks::<8>().0) {
+                span.store(offset, u64::from_le_bytes(*word));
+            }
+            Ok(0)
+        })
+    }
+
+    pub(super) fn restore_queue(&self, memory: &Memory, number: u32, from: u64) -> Result<u64, CommandStatus> {
+        let from = place(from)?;
+        self.with_queue(memory, number, |node, context| {
+            let queue = node.queue(number).ok_or(CommandStatus::BadQueue)?;
+            if queue.state != State::Suspended || !queue.is_fresh() {
+                return Err(CommandStatus::BadState);
+            }
+            let mut bytes = [0; QueueState::SIZE];
+            let span = context.memory.resolve(from, bytes.len() as u64, false);
+            if span.is_none_or(|span| span.read(&mut bytes) != bytes.len()) {
+                return Err(CommandStatus::PageFault);
+            }
+            let state = QueueState::from_bytes(&bytes);
+            let buffer = buffer_of(queue, &state, context.features.vram).ok_or(CommandStatus::BadArgument)?;
+            if !queue.believes(state.written, state.fetched) {
+                return Err(CommandStatus::BadArgument);
+            }
+            (queue.write, queue.fetched, queue.buffer) = (state.written, state.fetched, buffer);
+            if let Some(logs) = &mut queue.logs {
+                logs.set_observed(state.observed);
+            }
+            if QueueStateFlags::from_bits(state.flags).faulted() {
+                queue.state = State::Faulted;
+            }
+            Ok(0)
+        })
+    }
+}
