@@ -3,6 +3,7 @@
 //! - a fence's two values: a CPU that begins to wait while engines signal ([`Part::Race`]);
 //! - the wait lists of the GPU: a queue that begins to wait while engines signal ([`Part::WaitList`]);
 //! - the doorbell: user mode submits while the operating system takes the doorbell away ([`Part::Doorbell`]);
+//! - one doorbell for all queues, where a store may hide another and any process may store anything ([`Part::GlobalDoorbell`]);
 //! - a fence log: an engine signals and logs while the operating system reads what it was interrupted for ([`Part::Log`],
 //!   [`Part::DelayedLog`]).
 //!
@@ -30,8 +31,10 @@ pub enum Part {
     Race,
     /// Wait lists of the GPU.
     WaitList,
-    /// Submission from user mode.
+    /// Submission from user mode, each queue with a doorbell of its own.
     Doorbell,
+    /// Submission from user mode, all queues with one doorbell.
+    GlobalDoorbell,
     /// A fence log, on hardware that writes entries in order.
     Log,
     /// A fence log, on hardware that writes entries when it is asked to.
@@ -65,6 +68,14 @@ pub enum Fault {
     LastLook,
     /// Nobody looks after a connection: the hardware not at the write pointer, and user mode does not ring again. Either is enough.
     LookAfterConnection,
+    /// After a store to the global doorbell only the queue that it names is looked at.
+    Sweep,
+    /// The value of the global doorbell stays there when it is seen.
+    Take,
+    /// The barrier between taking the value of the global doorbell and reading write pointers.
+    TakeBarrier,
+    /// The write pointer is read from its page: it is taken from the global doorbell.
+    Distrust,
     /// The position of a log is written before the entry that it counts.
     LogIndexLast,
     /// The barrier between the position of a log and the comparison that interrupts.

@@ -97,6 +97,26 @@ fn without_a_last_look_a_submission_is_lost() {
 }
 
 #[test]
+fn no_execution_of_two_submissions_on_a_global_doorbell_loses_one() {
+    passes(Part::GlobalDoorbell);
+}
+
+#[test]
+fn a_write_pointer_that_is_stored_plainly_is_missed_when_its_ring_is_hidden() {
+    fails(Part::GlobalDoorbell, Fault::SubmitBarrier, LOST);
+}
+
+#[test]
+fn without_the_barrier_of_the_device_a_hidden_ring_is_missed() {
+    fails(Part::GlobalDoorbell, Fault::TakeBarrier, LOST);
+}
+
+#[test]
+fn without_the_sweep_a_hidden_ring_is_missed() {
+    fails(Part::GlobalDoorbell, Fault::Sweep, LOST);
+}
+
+#[test]
 fn no_execution_of_a_logging_engine_and_an_interrupted_reader_hides_an_entry() {
     passes(Part::Log);
 }

@@ -9,7 +9,7 @@ use std::panic::catch_unwind;
 fn schedules_of(part: Part) -> usize {
     match (cfg!(debug_assertions), part) {
         (true, _) => 2_000,
-        (false, Part::Doorbell) => 100_000,
+        (false, Part::Doorbell | Part::GlobalDoorbell) => 100_000,
         (false, Part::Log | Part::DelayedLog) => 200_000,
         (false, Part::Race | Part::WaitList) => 1_000_000,
     }
@@ -22,6 +22,7 @@ const ASLEEP: &str = "sleeps at";
 const HELD: &str = "the queue that waits for";
 const LOST: &str = "that ran";
 const ABSENT: &str = "a counted entry is not there";
+const RESTLESS: &str = "finds no rest";
 const UNSEEN: &str = "and the log ends at";
 
 /// Says how much was checked, also when a test harness swallows what passing tests print.
@@ -94,6 +95,37 @@ fn without_a_last_look_a_submission_is_lost() {
 #[test]
 fn when_nobody_looks_after_a_connection_a_submission_is_lost() {
     fails(Part::Doorbell, Fault::LookAfterConnection, LOST);
+}
+
+#[test]
+fn no_schedule_of_three_queues_and_a_forger_on_a_global_doorbell_loses_or_repeats_a_submission() {
+    passes(Part::GlobalDoorbell);
+}
+
+#[test]
+fn a_store_that_hides_another_loses_a_submission_unless_all_queues_are_looked_at() {
+    fails(Part::GlobalDoorbell, Fault::Sweep, LOST);
+}
+
+#[test]
+fn without_a_last_look_a_queue_taken_off_a_global_doorbell_loses_a_submission() {
+    fails(Part::GlobalDoorbell, Fault::LastLook, LOST);
+    fails(Part::GlobalDoorbell, Fault::LateRetry, LOST);
+}
+
+#[test]
+fn when_nobody_looks_after_a_connection_to_a_global_doorbell_a_submission_is_lost() {
+    fails(Part::GlobalDoorbell, Fault::LookAfterConnection, LOST);
+}
+
+#[test]
+fn a_value_that_stays_on_a_global_doorbell_keeps_the_device_busy_for_good() {
+    fails(Part::GlobalDoorbell, Fault::Take, RESTLESS);
+}
+
+#[test]
+fn a_device_that_trusts_a_global_doorbell_faults_the_queue_that_a_forger_names() {
+    fails(Part::GlobalDoorbell, Fault::Distrust, "the write pointer went back");
 }
 
 #[test]

@@ -82,6 +82,19 @@ impl Table {
         count > 0
     }
 
+    /// Has every queue of the global page looked at.
+    fn begin_sweep(&mut self) {
+        self.sweep_left = self.armed.len();
+    }
+
+    /// The queues of the global page are others than before: a search among them that is under way begins anew, since places in it
+    /// mean other queues.
+    fn restart_sweep(&mut self) {
+        if self.sweep_left != 0 {
+            self.begin_sweep();
+        }
+    }
+
     /// Makes the cold connection at `place` hot instead of the one that has been hot for longest.
     fn heat(&mut self, place: usize) {
         let cooled = self.next_hot;
@@ -208,7 +221,7 @@ impl Doorbells {
         self.reads.fetch_add(reads, Ordering::Relaxed);
         if self.global {
             if rung {
-                table.sweep_left = table.armed.len();
+                table.begin_sweep();
             }
             table.sweep(mail, 1);
         }
@@ -249,6 +262,7 @@ impl Doorbells {
         }
         if self.global {
             table.armed.push(queue);
+            table.restart_sweep();
         }
         mail.set_doorbell(queue, Some(page));
         self.connected.store(table.connected.len(), Ordering::Release);
@@ -264,11 +278,11 @@ impl Doorbells {
         let mut table = lock(&self.table);
         let table = &mut *table;
         let place = table.places.get(page as usize).copied().flatten().ok_or(BadDoorbell)?;
-        if let Some(connection) = table.connected.get_mut(place as usize) {
-            self.examine(mail, connection);
-        }
+        let rung = table.connected.get_mut(place as usize).is_some_and(|connection| self.examine(mail, connection));
         if self.global {
             table.armed.retain(|armed| *armed != queue);
+            // The store that was taken out may have hidden one of a queue that stays.
+            if rung { table.begin_sweep() } else { table.restart_sweep() }
         }
         // The store to the page may still be on its way when user mode reads its status, but the write pointer is not.
         mail.look(queue);

@@ -1,6 +1,6 @@
 //! Dedicated doorbells and the global one.
 
-use crate::host::{Host, small_variant};
+use crate::host::{Host, TestQueue, small_variant};
 use campanile_device::Variant;
 use campanile_hw::doorbell::DoorbellValue;
 use campanile_hw::event::FaultKind;
@@ -319,6 +319,59 @@ fn a_global_doorbell_rung_without_pause_hides_no_work_for_long() {
     }
     let read: Vec<u64> = queues.iter().map(|queue| host.read_pointer(queue)).collect();
     assert_eq!(read, [1, 1, 1, 1, 1, 1, 1, 1, 1, 0]);
+}
+
+/// Ten queues of a global doorbell, nine of which have work and rang; each store hides those before it, and the last one names the
+/// tenth queue, which has none.
+fn hidden_rings() -> (Host, Vec<TestQueue>) {
+    let mut host = global();
+    let space = host.space();
+    let mut queues: Vec<_> = (0..10).map(|number| host.queue(number, space, NODE_COMPUTE)).collect();
+    for queue in &mut queues {
+        host.connect(queue, 0);
+    }
+    for queue in &mut queues[..9] {
+        host.write_packets(queue, &[NOP]);
+        host.store_doorbell(0, value(queue.number as u16, queue.write));
+    }
+    host.store_doorbell(0, value(9, 1));
+    (host, queues)
+}
+
+fn step(host: &Host, steps: u32) {
+    for _ in 0..steps {
+        host.gpu.step();
+    }
+}
+
+#[test]
+fn taking_a_queue_off_the_global_doorbell_while_rings_are_hidden_loses_no_work() {
+    // At whatever step of the search for hidden rings a queue goes, also at once, when the store that hides the others is its own.
+    for steps in 0..12 {
+        for goes in 0..10 {
+            let (host, queues) = hidden_rings();
+            step(&host, steps);
+            host.command(Command::DisconnectDoorbell, 0, goes, 0);
+            host.run();
+            let read: Vec<u64> = queues.iter().map(|queue| host.read_pointer(queue)).collect();
+            assert_eq!(read, [1, 1, 1, 1, 1, 1, 1, 1, 1, 0], "queue {goes} went after {steps} steps");
+        }
+    }
+}
+
+#[test]
+fn a_queue_that_joins_a_global_doorbell_while_rings_are_hidden_keeps_none_from_being_found() {
+    for steps in 0..12 {
+        let (mut host, mut queues) = hidden_rings();
+        let space = host.space();
+        let mut joins = host.queue(10, space, NODE_COMPUTE);
+        step(&host, steps);
+        host.connect(&mut joins, 0);
+        host.run();
+        queues.push(joins);
+        let read: Vec<u64> = queues.iter().map(|queue| host.read_pointer(queue)).collect();
+        assert_eq!(read, [1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0], "after {steps} steps");
+    }
 }
 
 #[test]

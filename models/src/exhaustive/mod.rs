@@ -70,6 +70,7 @@ pub fn check(part: Part, fault: Fault) -> u64 {
             Part::Race => race(),
             Part::WaitList => wait_list(),
             Part::Doorbell => doorbell(),
+            Part::GlobalDoorbell => global_doorbell(),
             Part::Log => log(false),
             Part::DelayedLog => log(true),
         }
@@ -115,7 +116,7 @@ fn wait_list() {
 
 /// User mode submits twice while the operating system takes the doorbell away.
 fn doorbell() {
-    let machine = Arc::new(doorbell::Machine::new(1));
+    let machine = Arc::new(doorbell::Machine::new(1, false));
     machine.connect(0);
     let user = {
         let machine = Arc::clone(&machine);
@@ -125,7 +126,23 @@ fn doorbell() {
     // The last look comes at once, which is when it could be too early.
     machine.step();
     user.join().expect("user mode ends");
-    machine.check(1);
+    machine.check(&[1]);
+}
+
+/// Two queues with one doorbell for both submit once each, so that a store may hide the other; the device finds rest in between.
+fn global_doorbell() {
+    let machine = Arc::new(doorbell::Machine::new(2, true));
+    machine.connect(0);
+    machine.connect(1);
+    let user = {
+        let machine = Arc::clone(&machine);
+        sync::thread::spawn(move || machine.submit(0, 1))
+    };
+    machine.submit(1, 1);
+    // Joining the other thread would order everything; the device looks for what the second store may hide before that.
+    machine.rest();
+    user.join().expect("user mode ends");
+    machine.check(&[1, 1]);
 }
 
 /// An engine signals three times into a log of two entries and interrupts each time, while the operating system looks whether it was

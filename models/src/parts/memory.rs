@@ -1,6 +1,7 @@
 //! Memory as mail, wait lists and doorbells reach it.
 
-use super::sync::{AtomicU64, Mutex, MutexGuard};
+use super::sync::{AtomicU64, Mutex, MutexGuard, fence};
+use crate::{Fault, left_out};
 use campanile_hw::doorbell::PAGE_SIZE;
 use campanile_hw::queue::Location;
 use std::sync::Arc;
@@ -20,8 +21,16 @@ impl Span<'_> {
         Some(self.0.load(Ordering::Acquire))
     }
 
+    /// An exchange, which is a full barrier.
     pub(crate) fn take(&self, _offset: usize) -> Option<u64> {
-        Some(self.0.swap(0, Ordering::AcqRel))
+        if left_out(Fault::Take) {
+            return self.load(0);
+        }
+        let word = self.0.swap(0, Ordering::AcqRel);
+        if !left_out(Fault::TakeBarrier) {
+            fence(Ordering::SeqCst);
+        }
+        Some(word)
     }
 
     pub(crate) fn store(&self, _offset: usize, value: u64) -> bool {

@@ -81,6 +81,7 @@ fn run(scheduler: impl Scheduler + 'static, part: Part, fault: Fault) -> usize {
         Part::Race => race(),
         Part::WaitList => wait_list(),
         Part::Doorbell => doorbell(),
+        Part::GlobalDoorbell => global_doorbell(),
         Part::Log => log(false),
         Part::DelayedLog => log(true),
     })
@@ -188,7 +189,7 @@ fn wait_list() {
 /// Two queues with one doorbell between them submit twice each, the operating system takes the doorbell away from one of them, and a
 /// node polls.
 fn doorbell() {
-    let machine = Arc::new(doorbell::Machine::new(2));
+    let machine = Arc::new(doorbell::Machine::new(2, false));
     let mut threads = Vec::new();
     for queue in 0..2 {
         let machine = Arc::clone(&machine);
@@ -202,7 +203,33 @@ fn doorbell() {
         machine.step();
     }
     end(threads);
-    machine.check(2);
+    machine.check(&[2, 2]);
+}
+
+/// Three queues with one doorbell for all: two submit twice each, one of them while the operating system disconnects it, the third
+/// submits once; and somebody stores what is not true, or not yet.
+fn global_doorbell() {
+    let machine = Arc::new(doorbell::Machine::new(3, true));
+    machine.connect(0);
+    let counts = [2, 2, 1];
+    let mut threads = Vec::new();
+    for (queue, count) in (0..).zip(counts) {
+        let machine = Arc::clone(&machine);
+        threads.push(start(move || machine.submit(queue, count)));
+    }
+    threads.push(start({
+        let machine = Arc::clone(&machine);
+        move || machine.disconnect(0)
+    }));
+    threads.push(start({
+        let machine = Arc::clone(&machine);
+        move || [(0, 1), (1, 2), (7, 1)].into_iter().for_each(|(queue, write)| machine.forge(queue, write))
+    }));
+    for _ in 0..2 {
+        machine.step();
+    }
+    end(threads);
+    machine.check(&counts);
 }
 
 /// Two queues signal with a log each that is too small, while the operating system reads both whenever it was interrupted, and once
