@@ -158,7 +158,8 @@ impl Engine {
         loop {
             let result = match queue.buffer {
                 Some(buffer) => self.run_buffer(queue, buffer, context, budget),
-                None if queue.pending() == 0 => return Outcome::Idle,
+                // What came after a preemption runs when that is reported.
+                None if queue.pending() == 0 || queue.preemption.is_some() => return Outcome::Idle,
                 None if budget.packets == 0 => return Outcome::More,
                 None => self.fetch_entry(queue, context),
             };

@@ -12,7 +12,6 @@ use wddm_ddi::types::{BOOLEAN, GUID, LARGE_INTEGER};
 use crate::dxgk::INTERRUPT_MESSAGE;
 use crate::feature::Enabled;
 use crate::mmio::Registers;
-use crate::queue::packet::NODE_DEPTH;
 
 /// The level of WDDM that every place reports.
 pub(crate) const WDDM_VERSION: DXGK_WDDMVERSION = DXGK_WDDMVERSION::DXGKDDI_WDDMv3_2;
@@ -141,14 +140,13 @@ pub(crate) fn driver_caps(hardware: &Hardware, claims: Claims) -> DXGK_DRIVERCAP
     caps.MemoryManagementCaps.PagingNode = NODE_PAGING;
     caps.GpuEngineTopology.NbAsymetricProcessingNodes = NODES;
     caps.WDDMVersion = WDDM_VERSION;
-    // A preemption drops what did not start and waits for at most NODE_DEPTH buffers.
+    // A preemption drops what did not start and waits for the buffer that runs.
     caps.PreemptionCaps = D3DKMDT_PREEMPTION_CAPS {
         GraphicsPreemptionGranularity:
             D3DKMDT_GRAPHICS_PREEMPTION_GRANULARITY::D3DKMDT_GRAPHICS_PREEMPTION_DMA_BUFFER_BOUNDARY,
         ComputePreemptionGranularity:
             D3DKMDT_COMPUTE_PREEMPTION_GRANULARITY::D3DKMDT_COMPUTE_PREEMPTION_DMA_BUFFER_BOUNDARY,
     };
-    const { assert!(NODE_DEPTH <= 4) };
     caps.SupportPerEngineTDR = flag(true);
     caps.SupportRuntimePowerManagement = flag(true);
     caps.MiscCaps = DXGK_DRIVERCAPS_MiscCaps::new().with_ComputeOnly(true);

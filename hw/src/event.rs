@@ -55,6 +55,8 @@ numbers! {
         NodeIdle = 6,
         /// The node makes no progress any more and needs a reset.
         NodeHung = 7,
+        /// A preemption of the queue is done. data0: cookie; data1: offset in the buffer that was given up of the WAIT that held it, 0 if the buffer was done or there was none.
+        Preempted = 8,
     }
 }
 

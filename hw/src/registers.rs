@@ -217,6 +217,8 @@ numbers! {
         SaveQueue = 21,
         /// Lets queue ARG0, which was mapped suspended and has fetched nothing since, go on from the `QueueState` at the location ARG1, a multiple of 64. Its ring and its command buffer must be what they were. BAD_STATE for any other queue, BAD_ARGUMENT for a record that cannot be true. A queue that had faulted is faulted then.
         RestoreQueue = 22,
+        /// Preempts queue ARG0. What it has not started is dropped. The buffer in progress goes on to its end, or to the first WAIT that holds it, where it is given up. Then the queue is empty, takes new entries, and a PREEMPTED event with cookie ARG1 says where the buffer was given up. BAD_STATE for a queue that is suspended, faulted, or being preempted already.
+        PreemptQueue = 23,
     }
 }
 

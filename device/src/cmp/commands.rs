@@ -83,6 +83,7 @@ impl Cmp {
             Command::SetBandShare => self.set_band_share(first),
             Command::SaveQueue => self.save_queue(memory, queue()?, second),
             Command::RestoreQueue => self.restore_queue(memory, queue()?, second),
+            Command::PreemptQueue => self.preempt(memory, queue()?, second),
         }
     }
 
@@ -346,6 +347,25 @@ impl Cmp {
             node.claim().share = share;
         }
         Ok(0)
+    }
+
+    fn preempt(&self, memory: &Memory, number: u32, cookie: u64) -> Result<u64> {
+        if self.events.full() {
+            return Err(CommandStatus::BadState);
+        }
+        self.with_queue(memory, number, |state, context| {
+            let queue = state.queue(number).ok_or(CommandStatus::BadQueue)?;
+            if matches!(queue.state, State::Suspended | State::Faulted) || queue.preemption.is_some() {
+                return Err(CommandStatus::BadState);
+            }
+            // What was written until now is dropped, whether or not the queue was told of it.
+            Self::look(state, number, context)?;
+            if state.queue(number).is_some_and(|queue| queue.state == State::Faulted) {
+                return Err(CommandStatus::BadState);
+            }
+            state.preempt(number, cookie, context);
+            Ok(0)
+        })
     }
 
     fn discard(&self, memory: &Memory, number: u32) -> Result<u64> {

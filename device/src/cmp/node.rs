@@ -307,6 +307,33 @@ impl NodeState {
         }
     }
 
+    /// Preempts a queue that is neither suspended nor faulted: drops what it has not started, and what it has started once that is
+    /// done or held by a WAIT.
+    pub(crate) fn preempt(&mut self, number: u32, cookie: u64, context: &Context<'_>) {
+        let Some(queue) = self.queue(number) else { return };
+        queue.fetched = queue.write;
+        queue.preemption = Some(cookie);
+        let runs = queue.buffer.is_some() && queue.state == State::Runnable;
+        if !runs {
+            self.finish_preemption(number, context);
+        }
+    }
+
+    /// Reports a preemption of a queue that runs nothing: it is idle or held by a WAIT.
+    fn finish_preemption(&mut self, number: u32, context: &Context<'_>) {
+        let Some(cookie) = self.queue(number).and_then(|queue| queue.preemption.take()) else { return };
+        // Out of the wait list, or off the run list with entries that were dropped.
+        self.unlist(number, context);
+        let Some((queue, engine)) = self.queue_and_engine(number) else { return };
+        let offset = queue.buffer.take().map_or(0, |buffer| buffer.offset);
+        let published = queue.write_read_pointer(&mut engine.tlb, context.memory);
+        context.report(EventKind::Preempted, queue.node, number, [cookie, u64::from(offset)]);
+        match published {
+            Ok(()) => self.settle(number),
+            Err(fault) => self.fault(number, &fault, context),
+        }
+    }
+
     /// Some queue of a band is listed.
     fn listed(&self, band: usize) -> bool {
         self.bands.get(band).is_some_and(|list| !list.is_empty())
@@ -380,6 +407,7 @@ impl NodeState {
             Outcome::Stalled => self.stalled.push(number),
         }
         self.current = None;
+        self.finish_preemption(number, context);
         outcome != Outcome::Stalled || budget.packets < packets || self.has_runnable() || news
     }
 }

@@ -139,6 +139,8 @@ pub(crate) struct Queue {
     pub(crate) left: u32,
     /// Number of the latest WAIT that held the queue.
     pub(crate) ticket: u64,
+    /// Cookie of a preemption that waits for the buffer in progress.
+    pub(crate) preemption: Option<u64>,
     /// Its fence logs, if it has any.
     pub(crate) logs: Option<Box<Logs>>,
 }
@@ -193,6 +195,7 @@ impl Queue {
             buffer: None,
             left: 0,
             ticket: 0,
+            preemption: None,
             logs: None,
         })
     }

@@ -121,6 +121,7 @@ fn commands_are_refused_by_name() {
         Command::KickQueue,
         Command::QueryQueue,
         Command::DiscardQueue,
+        Command::PreemptQueue,
     ] {
         for queue in [0, u64::from(QUEUES), 1 << 32, u64::MAX] {
             assert_eq!(status(command, queue, 0, 0), BadQueue, "{command:?} {queue:#x}");

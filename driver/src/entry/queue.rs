@@ -9,7 +9,8 @@ use super::{arguments, at_dispatch, inputs, no_memory_or, on_gpu, on_object, tak
 use crate::adapter::{Adapter, Process, Refusal};
 use crate::gpu::Gpu;
 use crate::handle::{self, Handle};
-use crate::irql::{Passive, UpToDispatch};
+use crate::interrupt;
+use crate::irql::{Device, Passive, UpToDispatch};
 use crate::queue::context::{self, Context, HwContext, UserDevice};
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::packet::Packet;
@@ -30,28 +31,32 @@ pub(crate) unsafe extern "win64" fn destroy_context(context: HANDLE) -> NTSTATUS
 }
 
 /// What a submission names: context, or node if there is none.
-struct Target {
+struct Target<'a> {
     node: u32,
     root: Option<Location>,
     process: Handle,
     dxgk_process: usize,
+    context: Option<(Handle, &'a Context)>,
 }
 
-fn target(adapter: &Adapter, gpu: &Gpu, context: HANDLE, node: u32) -> Result<Target, NTSTATUS> {
+fn target<'a>(adapter: &'a Adapter, gpu: &Gpu, context: HANDLE, node: u32) -> Result<Target<'a>, NTSTATUS> {
     if context.is_null() {
-        return Ok(Target { node, root: gpu.system_root(), process: Handle::new(), dxgk_process: 0 });
+        let root = gpu.system_root();
+        return Ok(Target { node, root, process: Handle::new(), dxgk_process: 0, context: None });
     }
-    let context = adapter.objects.get::<Context>(Handle::of(context))?;
+    let handle = Handle::of(context);
+    let context = adapter.objects.get::<Context>(handle)?;
     let process = adapter.objects.get::<Process>(context.process);
     Ok(Target {
         node: context.node,
         root: context.root(),
         process: context.process,
         dxgk_process: process.map_or(0, |process| process.dxgk),
+        context: Some((handle, context)),
     })
 }
 
-fn submit(irql: &impl UpToDispatch, gpu: &Gpu, target: &Target, packet: Packet) -> Result<(), NTSTATUS> {
+fn submit(irql: &impl UpToDispatch, gpu: &Gpu, target: &Target<'_>, packet: Packet) -> Result<(), NTSTATUS> {
     let node = gpu.nodes.get(target.node as usize).ok_or(STATUS_INVALID_PARAMETER)?;
     node.submit(irql, &gpu.dxgk, &gpu.cmp, packet)
 }
@@ -71,14 +76,19 @@ pub(crate) unsafe extern "win64" fn submit_command_virtual(
             && size <= COMMANDS_SIZE_MAX
             && args.EngineOrdinal == 0;
         let root = target.root.filter(|_| well_formed);
+        let (handle, context) = target.context.unzip();
+        let buffer = args.DmaBufferVirtualAddress;
+        let ran = context.map_or(0, |context| context.take_ran(buffer, args.Flags.Resubmission())).min(size);
         let packet = Packet {
-            commands: if root.is_some() { args.DmaBufferVirtualAddress } else { 0 },
-            size: if root.is_some() { size } else { 0 },
+            commands: if root.is_some() { buffer.wrapping_add(ran.into()) } else { 0 },
+            size: if root.is_some() { size - ran } else { 0 },
             root: root.unwrap_or_default(),
             fence: args.SubmissionFenceId,
             silent: root.is_none(),
             process: target.process.into_bits(),
             dxgk_process: target.dxgk_process,
+            context: handle.map_or(0, Handle::into_bits),
+            ran,
         };
         submit(irql, gpu, &target, packet)?;
         if root.is_none() {
@@ -107,16 +117,19 @@ pub(crate) unsafe extern "win64" fn submit_command(adapter: HANDLE, args: *const
             silent: false,
             process: target.process.into_bits(),
             dxgk_process: target.dxgk_process,
+            context: 0,
+            ran: 0,
         };
         submit(irql, gpu, &target, packet)
     })
 }
 
 pub(crate) unsafe extern "win64" fn preempt_command(adapter: HANDLE, args: *const DXGKARG_PREEMPTCOMMAND) -> NTSTATUS {
-    at_dispatch(adapter, |irql, _, gpu| {
+    at_dispatch(adapter, |irql, adapter, gpu| {
         let args = inputs(args)?;
         let node = gpu.nodes.get(args.NodeOrdinal as usize).ok_or(STATUS_INVALID_PARAMETER)?;
-        node.preempt(irql, &gpu.dxgk, args.PreemptionFenceId)
+        let drain = |device: &Device| interrupt::drain(device, adapter, gpu);
+        node.preempt(irql, &gpu.dxgk, &gpu.cmp, args.PreemptionFenceId, drain)
     })
 }
 

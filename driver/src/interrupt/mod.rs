@@ -20,7 +20,7 @@ use crate::handle::Handle;
 use crate::irql::{Device, Dispatch, Passive};
 use crate::lock::{DeviceLock, PushLock};
 use crate::mmio::Mapping;
-use crate::queue::context::HwContext;
+use crate::queue::context::{Context, HwContext};
 use crate::queue::hw_queue::{self, HwQueue};
 
 /// Records of the event ring.
@@ -177,7 +177,6 @@ impl Batch {
         for (node, completed) in gpu.nodes.iter().zip(self.completed) {
             if let Some(fence) = completed {
                 report::completed(irql, gpu, node, fence);
-                node.report_preemption(irql, &gpu.dxgk);
             }
         }
         if let Some(node) = gpu.nodes.get(self.fence_node)
@@ -269,6 +268,7 @@ fn handle(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mu
         Some(EventKind::Progress) => mark(&mut batch.monitored, node),
         Some(EventKind::Retired) => retired(irql, adapter, gpu, event, batch),
         Some(EventKind::Suspended) => suspended(irql, adapter, gpu, event, batch),
+        Some(EventKind::Preempted) => preempted(irql, adapter, gpu, event, batch),
         Some(EventKind::Fault) => fault(irql, adapter, gpu, event, batch),
         Some(EventKind::NodeIdle) => {
             engine_state(irql, gpu, event, batch, DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_TRANSITION_TO_F1);
@@ -309,11 +309,19 @@ fn retired(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &m
         if gpu.builds_monitored_signals() {
             mark(&mut batch.monitored, event.queue as usize);
         }
-    } else {
-        // The last of a preempted ring may be one that is not reported itself; those before it are reported first.
-        batch.flush(irql, gpu);
-        node.report_preemption(irql, &gpu.dxgk);
     }
+}
+
+/// A packet queue was preempted; whatever it completed before is told first.
+fn preempted(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut Batch) {
+    let Some(node) = gpu.nodes.get(event.queue as usize) else { return adapter.count(Refusal::Event) };
+    batch.flush(irql, gpu);
+    if let Some((context, given_up)) = node.stopped(irql, event.data0, event.data1)
+        && let Ok(context) = adapter.objects.get::<Context>(Handle::from_bits(context))
+    {
+        context.give_up(given_up);
+    }
+    node.report_preemption(irql, &gpu.dxgk);
 }
 
 fn suspended(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut Batch) {
@@ -342,7 +350,8 @@ fn fault(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut
     let info = FaultInfo::from_bits(event.data1);
     if let Some(node) = gpu.nodes.get(event.queue as usize) {
         if FaultKind::from_number(info.kind()) == Some(FaultKind::Reset) {
-            node.note_reset();
+            node.note_reset(irql);
+            node.report_preemption(irql, &gpu.dxgk);
             return;
         }
         if let Some(packet) = node.fault(irql) {

@@ -1,7 +1,7 @@
 //! Devices, packet contexts and hardware contexts.
 
 use core::ops::RangeInclusive;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use campanile_hw::queue::Location;
 use campanile_hw::registers::{Command, NODE_PAGING, NODES};
@@ -21,6 +21,7 @@ use crate::irql::{Device, Passive};
 use crate::lock::{DeviceLock, PushLock};
 use crate::pool::{PoolVec, Tag};
 use crate::queue::hw_queue::{self, HwQueue};
+use crate::queue::packet::GivenUp;
 use crate::queue::suspend::{Purpose, Suspension, Suspensions};
 
 /// Priority bands: idle, normal, focus, realtime, as in the queue descriptor.
@@ -53,6 +54,9 @@ pub(crate) struct Context {
     pub(crate) system: bool,
     pub(crate) process: Handle,
     root: AtomicU64,
+    /// The buffer that a preemption gave up: how much of it ran, then its address, 0 for none.
+    given_up_ran: AtomicU32,
+    given_up: AtomicU64,
 }
 
 impl Object for Context {
@@ -81,7 +85,21 @@ impl Context {
             system: args.Flags.SystemContext(),
             process: device.process,
             root: AtomicU64::new(NO_ROOT),
+            given_up_ran: AtomicU32::new(0),
+            given_up: AtomicU64::new(0),
         })
+    }
+
+    /// A preemption gave up a buffer of the context, whose next one it will be.
+    pub(crate) fn give_up(&self, given_up: GivenUp) {
+        self.given_up_ran.store(given_up.ran, Ordering::Relaxed);
+        self.given_up.store(given_up.buffer, Ordering::Release);
+    }
+
+    /// How much of `buffer`, which is submitted now, ran before. A new submission forgets what was given up: it will not come again.
+    pub(crate) fn take_ran(&self, buffer: u64, again: bool) -> u32 {
+        let given_up = self.given_up.swap(0, Ordering::AcqRel);
+        if again && given_up == buffer { self.given_up_ran.load(Ordering::Relaxed) } else { 0 }
     }
 
     /// Root page table, once it was set.

@@ -1,7 +1,8 @@
 //! Packet scheduling: the kernel queue of each node.
 //!
 //! The operating system submits command buffers with 32-bit fence ids that count up per node. At most [`NODE_DEPTH`] buffers are
-//! in the hardware ring; the others wait in a software FIFO, so that a preemption only has to drop the FIFO and wait for the few.
+//! in the hardware ring; the others wait in a software FIFO. A preemption drops the FIFO and what the ring has not started; a buffer
+//! that has begun runs to its end, or to a WAIT that holds it. There it is given up, and goes on when it is submitted again.
 //! What is in the ring is known at device level, where completions arrive: popping it and reporting it are one critical section.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -20,7 +21,7 @@ use crate::queue::ring::Ring;
 use crate::queue::shift;
 
 /// Buffers of a node in its hardware ring.
-pub(crate) const NODE_DEPTH: usize = 4;
+const NODE_DEPTH: usize = 4;
 
 /// Priority band of kernel packets.
 const BAND_NORMAL: u32 = 1;
@@ -41,6 +42,26 @@ pub(crate) struct Packet {
     /// The process it belongs to: the driver's handle bits, and the operating system's handle as an address. 0 if unknown.
     pub(crate) process: u64,
     pub(crate) dxgk_process: usize,
+    /// Handle bits of its context, 0 for none, and how much of the buffer ran before: `commands` is the rest.
+    pub(crate) context: u64,
+    pub(crate) ran: u32,
+}
+
+/// A buffer that a preemption gave up at a WAIT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GivenUp {
+    /// Its address.
+    pub(crate) buffer: u64,
+    /// How much of it ran.
+    pub(crate) ran: u32,
+}
+
+/// A preemption under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Preemption {
+    id: u32,
+    /// The ring is empty.
+    done: bool,
 }
 
 /// Bits of a tag: fence id, then epoch, so that an event from before a reset is recognised.
@@ -89,8 +110,7 @@ impl Fifo {
 struct Flight {
     packets: [Option<Packet>; NODE_DEPTH],
     epoch: u32,
-    /// Id of a preemption that waits for the ring to become empty.
-    preemption: Option<u32>,
+    preemption: Option<Preemption>,
 }
 
 impl Flight {
@@ -120,9 +140,19 @@ impl Flight {
         Some(oldest)
     }
 
+    /// The ring is empty for the preemption under way, if there is one: what is left did not start, but for the oldest, which is
+    /// returned.
+    fn stop(&mut self) -> Option<Packet> {
+        let preemption = self.preemption.as_mut()?;
+        preemption.done = true;
+        let oldest = self.oldest();
+        self.packets = [None; NODE_DEPTH];
+        oldest
+    }
+
     /// The preemption that can be reported now.
     fn preempted(&mut self) -> Option<u32> {
-        if self.oldest().is_some() { None } else { self.preemption.take() }
+        self.preemption.take_if(|preemption| preemption.done).map(|preemption| preemption.id)
     }
 }
 
@@ -303,18 +333,35 @@ impl Node {
         if let Some(packet) = packet {
             self.last_completed.store(packet.fence, Ordering::Release);
         }
+        self.flight.with(irql, Flight::stop);
         self.needs_recovery.store(true, Ordering::Release);
         self.needs_refill.store(true, Ordering::Release);
         packet
     }
 
-    /// The queue was stopped by an engine reset that was not meant for it: what it ran starts over.
-    pub(crate) fn note_reset(&self) {
+    /// A PREEMPTED event came. Returns the packet that was given up at `offset` of its buffer, with its context, if it had begun.
+    pub(crate) fn stopped(&self, irql: &Device, cookie: u64, offset: u64) -> Option<(u64, GivenUp)> {
+        let oldest = self.flight.with(irql, |flight| {
+            let expected = flight.preemption.is_some_and(|preemption| tag(preemption.id, flight.epoch) == cookie);
+            let oldest = if expected { flight.stop() } else { None };
+            self.note_current(flight);
+            oldest
+        })?;
+        self.needs_refill.store(true, Ordering::Release);
+        let ran = u32::try_from(offset).ok().filter(|offset| *offset < oldest.size)?;
+        let begun = oldest.ran.saturating_add(ran);
+        let given_up = GivenUp { buffer: oldest.commands.wrapping_sub(oldest.ran.into()), ran: begun };
+        (begun != 0 && oldest.context != 0).then_some((oldest.context, given_up))
+    }
+
+    /// The queue was stopped by an engine reset that was not meant for it: what it ran starts over, unless it is being preempted.
+    pub(crate) fn note_reset(&self, irql: &Device) {
+        self.flight.with(irql, Flight::stop);
         self.needs_recovery.store(true, Ordering::Release);
         self.needs_refill.store(true, Ordering::Release);
     }
 
-    /// Reports a preemption that waited for the ring to become empty.
+    /// Reports a preemption whose ring is empty.
     pub(crate) fn report_preemption(&self, irql: &Device, dxgk: &Dxgk) {
         if !self.is_muted()
             && let Some(preemption) = self.flight.with(irql, Flight::preempted)
@@ -324,13 +371,44 @@ impl Node {
         }
     }
 
-    /// Drops what did not start and reports the preemption when the ring is empty, which may be now.
-    pub(crate) fn preempt(&self, irql: &impl UpToDispatch, dxgk: &Dxgk, preemption: u32) -> Result<(), NTSTATUS> {
+    /// Drops what did not start and reports the preemption when the ring is empty, which may be now. `drain` handles the events
+    /// that are in the ring of events.
+    ///
+    /// # Errors
+    /// STATUS_DEVICE_REMOVED without an interrupt.
+    pub(crate) fn preempt(
+        &self,
+        irql: &impl UpToDispatch,
+        dxgk: &Dxgk,
+        cmp: &Cmp,
+        preemption: u32,
+        drain: impl Fn(&Device),
+    ) -> Result<(), NTSTATUS> {
         let mut submission = self.submission.lock(irql);
         let (submission, irql) = submission.parts();
         submission.fifo.clear();
+        let begin = |device: &Device| {
+            self.flight.with(device, |flight| {
+                // A queue that faulted holds what it has not started, which is dropped.
+                let done = flight.oldest().is_none() || self.needs_recovery.load(Ordering::Acquire);
+                flight.preemption = Some(Preemption { id: preemption, done });
+                if done {
+                    flight.stop();
+                }
+                (!done).then(|| tag(preemption, flight.epoch))
+            })
+        };
+        let cookie = dxgk.synchronize(irql, begin)?;
+        if let Some(cookie) = cookie {
+            // Refused when the ring of events is full, which it is not after it was drained; or by a queue that faulted, of which an
+            // event tells. A device that is lost is found by a timeout.
+            let ask = || cmp.run(irql, Command::PreemptQueue, [u64::from(self.ordinal), cookie, 0]);
+            if matches!(ask(), Err(CommandError::Refused(_))) {
+                dxgk.synchronize(irql, &drain)?;
+                let _ = ask();
+            }
+        }
         dxgk.synchronize(irql, |device| {
-            self.flight.with(device, |flight| flight.preemption = Some(preemption));
             self.report_preemption(device, dxgk);
             dxgk.queue_dpc();
         })
@@ -437,6 +515,8 @@ mod tests {
             silent: false,
             process: u64::from(fence),
             dxgk_process: 0,
+            context: 1,
+            ran: 0,
         }
     }
 
@@ -456,11 +536,15 @@ mod tests {
     #[test]
     fn a_preemption_waits_for_the_ring_and_lets_nothing_in() {
         let mut flight = Flight::new();
-        flight.enter(packet(1));
-        flight.preemption = Some(77);
-        assert_eq!((flight.preempted(), flight.enter(packet(2))), (None, None));
+        for fence in 1..=2 {
+            flight.enter(packet(fence));
+        }
+        assert_eq!(flight.stop(), None, "nothing is being preempted");
+        flight.preemption = Some(Preemption { id: 77, done: false });
+        assert_eq!((flight.preempted(), flight.enter(packet(3))), (None, None));
         flight.leave();
-        assert_eq!((flight.preempted(), flight.preempted()), (Some(77), None));
+        assert_eq!(flight.stop(), Some(packet(2)));
+        assert_eq!((flight.preempted(), flight.preempted(), flight.oldest()), (Some(77), None, None));
         assert!(flight.enter(packet(2)).is_some());
     }
 

@@ -12,6 +12,7 @@ use std::ffi::c_void;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 
 use campanile_hw::event::{self, Event, EventKind};
+use campanile_hw::queue::{QueueDescriptor, RING_ENTRY_SIZE};
 use campanile_hw::registers::{self, Caps};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -210,6 +211,18 @@ impl System {
         }
         // SAFETY: as above.
         unsafe { word(event::WRITE_POINTER).write_volatile(write + 1) };
+    }
+
+    /// Address and size of the command buffer that entry `number` of a node's ring names.
+    pub(crate) fn entry(&self, node: u32, number: usize) -> (u64, u32) {
+        let word = |offset: u64| {
+            let place = &raw const self.vram[offset as usize / 8];
+            // SAFETY: a word of VRAM.
+            unsafe { place.read_volatile() }
+        };
+        let descriptor = self.get(registers::QUEUE_TABLE_BASE) + u64::from(node) * QueueDescriptor::SIZE as u64;
+        let entry = word(descriptor) + number as u64 * RING_ENTRY_SIZE;
+        (word(entry), word(entry + 8) as u32)
     }
 
     /// Write and read pointer of the event ring.

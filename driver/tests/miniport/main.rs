@@ -1,11 +1,14 @@
 //! The driver through its registered table: what it reports, in which order, and what it gives back.
 
+mod packets;
+mod rig;
+#[path = "../system/mod.rs"]
 mod system;
 
-use std::ptr::{null_mut, without_provenance_mut};
+use std::ptr::null_mut;
 
 use campanile_hw::event::{self, EventKind, FaultInfo, FaultKind};
-use campanile_hw::private::{AdapterData, AllocationData, DoorbellData, MAGIC, Placement};
+use campanile_hw::private::{AdapterData, MAGIC};
 use campanile_hw::registers::{self, Command, Control};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -13,161 +16,8 @@ use wddm_ddi::nt::DISPATCH_LEVEL;
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
+use rig::{Rig, VA, completed, connect, handle};
 use system::{ALL, Features, Report, System, allocations, ddi, level, log, on_disconnect, reports};
-
-fn handle(number: usize) -> HANDLE {
-    without_provenance_mut(number)
-}
-
-/// Objects of one process, created as the operating system creates them.
-struct Rig {
-    system: Box<System>,
-    process: HANDLE,
-    device: HANDLE,
-}
-
-const VA: u64 = 0x10_0000;
-
-impl Rig {
-    fn new(features: Features, doorbells: u32) -> Self {
-        let system = System::started(features, doorbells);
-        let mut process = DXGKARG_CREATEPROCESS::zeroed();
-        process.hDxgkProcess = handle(0x9000);
-        assert_eq!(ddi!(system, DxgkDdiCreateProcess, system.adapter, &raw mut process), STATUS_SUCCESS);
-        let mut device = DXGKARG_CREATEDEVICE::zeroed();
-        device.hKmdProcess = process.hKmdProcess;
-        assert_eq!(ddi!(system, DxgkDdiCreateDevice, system.adapter, &raw mut device), STATUS_SUCCESS);
-        Self { system, process: process.hKmdProcess, device: device.hDevice }
-    }
-
-    fn root(&self, context: HANDLE) {
-        let mut root = DXGKARG_SETROOTPAGETABLE::zeroed();
-        root.hContext = context;
-        root.Address = D3DGPU_PHYSICAL_ADDRESS { SegmentId: 2, Padding: 0, SegmentOffset: 0x1000 };
-        ddi!(self.system, DxgkDdiSetRootPageTable, self.system.adapter, &raw const root);
-    }
-
-    fn context(&self, node: u32) -> HANDLE {
-        let mut args = DXGKARG_CREATECONTEXT::zeroed();
-        args.NodeOrdinal = node;
-        args.Flags = DXGK_CREATECONTEXTFLAGS::new().with_VirtualAddressing(true).with_SystemContext(true);
-        assert_eq!(ddi!(self.system, DxgkDdiCreateContext, self.device, &raw mut args), STATUS_SUCCESS);
-        assert!(args.ContextInfo.Caps.NoPatchingRequired());
-        self.root(args.hContext);
-        args.hContext
-    }
-
-    fn submit(&self, context: HANDLE, fence: u32, size: u32) -> NTSTATUS {
-        let mut args = DXGKARG_SUBMITCOMMANDVIRTUAL::zeroed();
-        args.hContext = context;
-        args.DmaBufferVirtualAddress = VA;
-        args.DmaBufferSize = size;
-        args.SubmissionFenceId = fence;
-        ddi!(self.system, DxgkDdiSubmitCommandVirtual, self.system.adapter, &raw const args)
-    }
-
-    fn preempt(&self, node: u32, preemption: u32) {
-        let mut args = DXGKARG_PREEMPTCOMMAND::zeroed();
-        args.PreemptionFenceId = preemption;
-        args.NodeOrdinal = node;
-        let preempt = || ddi!(self.system, DxgkDdiPreemptCommand, self.system.adapter, &raw const args);
-        assert_eq!(level(2, preempt), STATUS_SUCCESS);
-        self.system.run_dpc();
-    }
-
-    fn hw_context(&self, dxgk: usize, node: u32) -> HANDLE {
-        let mut args = DXGKARG_CREATEHWCONTEXT::zeroed();
-        args.hHwContext = handle(dxgk);
-        args.NodeOrdinal = node;
-        assert_eq!(ddi!(self.system, DxgkDdiCreateHwContext, self.device, &raw mut args), STATUS_SUCCESS);
-        self.root(args.hHwContext);
-        args.hHwContext
-    }
-
-    /// Creates and opens a native fence whose current value is at `current`: (global, local).
-    fn fence(&self, dxgk: usize, current: u64) -> (HANDLE, HANDLE) {
-        let mut create = DXGKARG_CREATENATIVEFENCE::zeroed();
-        create.hGlobalNativeFence = handle(dxgk);
-        assert_eq!(ddi!(self.system, DxgkDdiCreateNativeFence, self.system.adapter, &raw mut create), STATUS_SUCCESS);
-        let mut open = DXGKARG_OPENNATIVEFENCE::zeroed();
-        open.hGlobalNativeFence = create.hGlobalNativeFence;
-        open.hDevice = self.device;
-        open.CurrentValueGpuVa = current;
-        open.MonitoredValueGpuVa = current + 0x1000;
-        assert_eq!(ddi!(self.system, DxgkDdiOpenNativeFence, self.system.adapter, &raw mut open), STATUS_SUCCESS);
-        (create.hGlobalNativeFence, open.hLocalNativeFence)
-    }
-
-    fn close(&self, local: HANDLE) -> NTSTATUS {
-        let mut args = DXGKARG_CLOSENATIVEFENCE::zeroed();
-        args.hLocalNativeFence = local;
-        ddi!(self.system, DxgkDdiCloseNativeFence, self.system.adapter, &raw const args)
-    }
-
-    fn destroy(&self, global: HANDLE) -> NTSTATUS {
-        let mut args = DXGKARG_DESTROYNATIVEFENCE::zeroed();
-        args.hGlobalNativeFence = global;
-        ddi!(self.system, DxgkDdiDestroyNativeFence, &raw const args)
-    }
-
-    fn hw_queue(&self, context: HANDLE, dxgk: usize, progress: u64, user: bool) -> (NTSTATUS, HANDLE) {
-        let mut args = DXGKARG_CREATEHWQUEUE::zeroed();
-        args.hHwQueue = handle(dxgk);
-        args.Flags = D3DDDI_CREATEHWQUEUEFLAGS::new().with_UserModeSubmission(user).with_NativeProgressFence(true);
-        args.HwQueueProgressFenceGPUVirtualAddress = progress;
-        let status = ddi!(self.system, DxgkDdiCreateHwQueue, context, &raw mut args);
-        (status, args.hHwQueue)
-    }
-
-    fn allocation(&self, size: u64) -> HANDLE {
-        let data = AllocationData { magic: MAGIC, placement: Placement::System as u32, size, reserved: 0 };
-        let mut bytes = data.to_bytes();
-        let mut info = DXGK_ALLOCATIONINFO::zeroed();
-        info.pPrivateDriverData = bytes.as_mut_ptr().cast();
-        info.PrivateDriverDataSize = AllocationData::SIZE as u32;
-        let mut args = DXGKARG_CREATEALLOCATION::zeroed();
-        args.NumAllocations = 1;
-        args.pAllocationInfo = &raw mut info;
-        assert_eq!(ddi!(self.system, DxgkDdiCreateAllocation, self.system.adapter, &raw mut args), STATUS_SUCCESS);
-        info.hAllocation
-    }
-
-    /// A user-mode queue with a doorbell: (queue, doorbell). `number` makes its handles and addresses different from others'.
-    fn user_queue(&self, context: HANDLE, number: usize) -> (HANDLE, HANDLE) {
-        let progress = VA + 0x10_0000 * number as u64;
-        self.fence(0x5000 + number, progress);
-        let (status, queue) = self.hw_queue(context, 0x6000 + number, progress, true);
-        assert_eq!(status, STATUS_SUCCESS);
-        let mut data = DoorbellData { ring: progress + 0x2000, control: progress + 0x4000 }.to_bytes();
-        let mut args = DXGKARG_CREATEDOORBELL::zeroed();
-        args.hHwQueue = queue;
-        args.hDoorbell = handle(0x7000 + number);
-        args.PrivateDriverDataSize = DoorbellData::SIZE as u32;
-        args.PrivateDriverData = data.as_mut_ptr().cast();
-        args.hRingBuffer = self.allocation(8192);
-        args.hRingBufferControl = self.allocation(4096);
-        assert_eq!(ddi!(self.system, DxgkDdiCreateDoorbell, &raw mut args), STATUS_SUCCESS);
-        (queue, args.hDoorbell)
-    }
-
-    fn connect(&self, doorbell: HANDLE) -> (NTSTATUS, usize) {
-        connect(&self.system.table, doorbell)
-    }
-
-    fn suspend(&self, context: HANDLE, fence: u64) -> NTSTATUS {
-        let args = DXGKARG_SUSPENDCONTEXT { hContext: context, contextSuspendFence: fence };
-        ddi!(self.system, DxgkDdiSuspendContext, self.system.adapter, &raw const args)
-    }
-}
-
-fn connect(table: &DRIVER_INITIALIZATION_DATA, doorbell: HANDLE) -> (NTSTATUS, usize) {
-    let mut args = DXGKARG_CONNECTDOORBELL::zeroed();
-    args.hDoorbell = doorbell;
-    let entry = table.DxgkDdiConnectDoorbell.expect("filled");
-    // SAFETY: the driver's own entry point with a local structure.
-    let status = unsafe { entry(&raw mut args) };
-    (status, args.KernelCpuVirtualAddress.addr())
-}
 
 fn driver_caps(system: &System) -> DXGK_DRIVERCAPS {
     let mut caps = DXGK_DRIVERCAPS::zeroed();
@@ -177,10 +27,6 @@ fn driver_caps(system: &System) -> DXGK_DRIVERCAPS {
     args.OutputDataSize = size_of::<DXGK_DRIVERCAPS>() as u32;
     assert_eq!(ddi!(system, DxgkDdiQueryAdapterInfo, system.adapter, &raw const args), STATUS_SUCCESS);
     caps
-}
-
-fn completed(node: u32, fence: u32) -> Report {
-    Report::Completed { node, fence }
 }
 
 #[test]
@@ -230,101 +76,6 @@ fn an_adapter_starts_again_after_a_stop() {
     assert_eq!(reports(), [completed(2, 1)]);
     rig.system.remove();
     assert_eq!(allocations(), before);
-}
-
-#[test]
-fn packets_complete_in_order_with_one_report_for_several() {
-    let rig = Rig::new(ALL, 4);
-    let context = rig.context(2);
-    for fence in 1..=10 {
-        assert_eq!(rig.submit(context, fence, 16), STATUS_SUCCESS);
-    }
-    for fence in 1..=3 {
-        rig.system.retire(2, fence, 1);
-    }
-    rig.system.interrupt();
-    assert_eq!(reports(), [completed(2, 3)]);
-    for fence in 4..=10 {
-        rig.system.retire(2, fence, 1);
-        rig.system.interrupt();
-    }
-    assert_eq!(reports(), (4..=10).map(|fence| completed(2, fence)).collect::<Vec<_>>());
-}
-
-#[test]
-fn late_and_invented_completions_are_not_reported() {
-    let rig = Rig::new(ALL, 4);
-    let context = rig.context(0);
-    assert_eq!(rig.submit(context, 7, 16), STATUS_SUCCESS);
-    for (fence, epoch) in [(6, 1), (8, 1), (7, 0), (7, 2)] {
-        rig.system.retire(0, fence, epoch);
-        rig.system.interrupt();
-    }
-    assert_eq!(reports(), []);
-    rig.system.retire(0, 7, 1);
-    rig.system.retire(0, 7, 1);
-    rig.system.interrupt();
-    assert_eq!(reports(), [completed(0, 7)]);
-}
-
-#[test]
-fn a_refused_packet_keeps_its_place_and_is_not_reported() {
-    let rig = Rig::new(ALL, 4);
-    let context = rig.context(1);
-    assert_eq!(rig.submit(context, 1, 16), STATUS_SUCCESS);
-    assert_eq!(rig.submit(context, 2, 17), STATUS_INVALID_PARAMETER);
-    assert_eq!(rig.submit(context, 3, 16), STATUS_SUCCESS);
-    for fence in 1..=2 {
-        rig.system.retire(1, fence, 1);
-        rig.system.interrupt();
-    }
-    assert_eq!(reports(), [completed(1, 1)]);
-    rig.preempt(1, 100);
-    rig.system.retire(1, 3, 1);
-    rig.system.interrupt();
-    assert_eq!(reports(), [completed(1, 3), Report::Preempted { node: 1, preemption: 100, completed: 3 }]);
-}
-
-#[test]
-fn a_preemption_drops_what_waits_and_follows_what_runs() {
-    let rig = Rig::new(ALL, 4);
-    let context = rig.context(2);
-    for fence in 1..=8 {
-        assert_eq!(rig.submit(context, fence, 16), STATUS_SUCCESS);
-    }
-    rig.preempt(2, 50);
-    assert_eq!(reports(), []);
-    for fence in 1..=4 {
-        rig.system.retire(2, fence, 1);
-    }
-    rig.system.interrupt();
-    assert_eq!(reports(), [completed(2, 4), Report::Preempted { node: 2, preemption: 50, completed: 4 }]);
-    // What was dropped comes again under the same ids.
-    for fence in 5..=8 {
-        assert_eq!(rig.submit(context, fence, 16), STATUS_SUCCESS);
-        rig.system.retire(2, fence, 1);
-    }
-    rig.system.interrupt();
-    assert_eq!(reports(), [completed(2, 8)]);
-    rig.preempt(2, 51);
-    assert_eq!(reports(), [Report::Preempted { node: 2, preemption: 51, completed: 8 }]);
-}
-
-#[test]
-fn a_fault_is_reported_after_what_ran_before_it_and_the_rest_runs_on() {
-    let rig = Rig::new(ALL, 4);
-    let context = rig.context(0);
-    for fence in 1..=3 {
-        assert_eq!(rig.submit(context, fence, 16), STATUS_SUCCESS);
-    }
-    rig.system.retire(0, 1, 1);
-    let info = FaultInfo::new().with_kind(FaultKind::PageFault as u8).into_bits();
-    rig.system.event(EventKind::Fault, 0, 0, [0xdead_0000, info]);
-    rig.system.interrupt();
-    assert_eq!(reports(), [completed(0, 1), Report::Faulted { node: 0, fence: 2, address: 0xdead_0000 }]);
-    rig.system.retire(0, 3, 1);
-    rig.system.interrupt();
-    assert_eq!(reports(), [completed(0, 3)]);
 }
 
 #[test]

@@ -1,0 +1,180 @@
+//! Objects of one process, created as the operating system creates them.
+
+use std::ptr::without_provenance_mut;
+
+use campanile_hw::private::{AllocationData, DoorbellData, MAGIC, Placement};
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::HANDLE;
+
+use crate::system::{Features, Report, System, ddi, level};
+
+pub(crate) fn handle(number: usize) -> HANDLE {
+    without_provenance_mut(number)
+}
+
+/// A process with one device.
+pub(crate) struct Rig {
+    pub(crate) system: Box<System>,
+    pub(crate) process: HANDLE,
+    pub(crate) device: HANDLE,
+}
+
+pub(crate) const VA: u64 = 0x10_0000;
+
+impl Rig {
+    pub(crate) fn new(features: Features, doorbells: u32) -> Self {
+        let system = System::started(features, doorbells);
+        let mut process = DXGKARG_CREATEPROCESS::zeroed();
+        process.hDxgkProcess = handle(0x9000);
+        assert_eq!(ddi!(system, DxgkDdiCreateProcess, system.adapter, &raw mut process), STATUS_SUCCESS);
+        let mut device = DXGKARG_CREATEDEVICE::zeroed();
+        device.hKmdProcess = process.hKmdProcess;
+        assert_eq!(ddi!(system, DxgkDdiCreateDevice, system.adapter, &raw mut device), STATUS_SUCCESS);
+        Self { system, process: process.hKmdProcess, device: device.hDevice }
+    }
+
+    pub(crate) fn root(&self, context: HANDLE) {
+        let mut root = DXGKARG_SETROOTPAGETABLE::zeroed();
+        root.hContext = context;
+        root.Address = D3DGPU_PHYSICAL_ADDRESS { SegmentId: 2, Padding: 0, SegmentOffset: 0x1000 };
+        ddi!(self.system, DxgkDdiSetRootPageTable, self.system.adapter, &raw const root);
+    }
+
+    pub(crate) fn context(&self, node: u32) -> HANDLE {
+        let mut args = DXGKARG_CREATECONTEXT::zeroed();
+        args.NodeOrdinal = node;
+        args.Flags = DXGK_CREATECONTEXTFLAGS::new().with_VirtualAddressing(true).with_SystemContext(true);
+        assert_eq!(ddi!(self.system, DxgkDdiCreateContext, self.device, &raw mut args), STATUS_SUCCESS);
+        assert!(args.ContextInfo.Caps.NoPatchingRequired());
+        self.root(args.hContext);
+        args.hContext
+    }
+
+    pub(crate) fn submit(&self, context: HANDLE, fence: u32, size: u32) -> NTSTATUS {
+        self.submit_flagged(context, fence, size, DXGK_SUBMITCOMMANDFLAGS::new())
+    }
+
+    pub(crate) fn submit_flagged(
+        &self,
+        context: HANDLE,
+        fence: u32,
+        size: u32,
+        flags: DXGK_SUBMITCOMMANDFLAGS,
+    ) -> NTSTATUS {
+        let mut args = DXGKARG_SUBMITCOMMANDVIRTUAL::zeroed();
+        args.hContext = context;
+        args.DmaBufferVirtualAddress = VA;
+        args.DmaBufferSize = size;
+        args.SubmissionFenceId = fence;
+        args.Flags = flags;
+        ddi!(self.system, DxgkDdiSubmitCommandVirtual, self.system.adapter, &raw const args)
+    }
+
+    pub(crate) fn preempt(&self, node: u32, preemption: u32) {
+        let mut args = DXGKARG_PREEMPTCOMMAND::zeroed();
+        args.PreemptionFenceId = preemption;
+        args.NodeOrdinal = node;
+        let preempt = || ddi!(self.system, DxgkDdiPreemptCommand, self.system.adapter, &raw const args);
+        assert_eq!(level(2, preempt), STATUS_SUCCESS);
+        self.system.run_dpc();
+    }
+
+    pub(crate) fn hw_context(&self, dxgk: usize, node: u32) -> HANDLE {
+        let mut args = DXGKARG_CREATEHWCONTEXT::zeroed();
+        args.hHwContext = handle(dxgk);
+        args.NodeOrdinal = node;
+        assert_eq!(ddi!(self.system, DxgkDdiCreateHwContext, self.device, &raw mut args), STATUS_SUCCESS);
+        self.root(args.hHwContext);
+        args.hHwContext
+    }
+
+    /// Creates and opens a native fence whose current value is at `current`: (global, local).
+    pub(crate) fn fence(&self, dxgk: usize, current: u64) -> (HANDLE, HANDLE) {
+        let mut create = DXGKARG_CREATENATIVEFENCE::zeroed();
+        create.hGlobalNativeFence = handle(dxgk);
+        assert_eq!(ddi!(self.system, DxgkDdiCreateNativeFence, self.system.adapter, &raw mut create), STATUS_SUCCESS);
+        let mut open = DXGKARG_OPENNATIVEFENCE::zeroed();
+        open.hGlobalNativeFence = create.hGlobalNativeFence;
+        open.hDevice = self.device;
+        open.CurrentValueGpuVa = current;
+        open.MonitoredValueGpuVa = current + 0x1000;
+        assert_eq!(ddi!(self.system, DxgkDdiOpenNativeFence, self.system.adapter, &raw mut open), STATUS_SUCCESS);
+        (create.hGlobalNativeFence, open.hLocalNativeFence)
+    }
+
+    pub(crate) fn close(&self, local: HANDLE) -> NTSTATUS {
+        let mut args = DXGKARG_CLOSENATIVEFENCE::zeroed();
+        args.hLocalNativeFence = local;
+        ddi!(self.system, DxgkDdiCloseNativeFence, self.system.adapter, &raw const args)
+    }
+
+    pub(crate) fn destroy(&self, global: HANDLE) -> NTSTATUS {
+        let mut args = DXGKARG_DESTROYNATIVEFENCE::zeroed();
+        args.hGlobalNativeFence = global;
+        ddi!(self.system, DxgkDdiDestroyNativeFence, &raw const args)
+    }
+
+    pub(crate) fn hw_queue(&self, context: HANDLE, dxgk: usize, progress: u64, user: bool) -> (NTSTATUS, HANDLE) {
+        let mut args = DXGKARG_CREATEHWQUEUE::zeroed();
+        args.hHwQueue = handle(dxgk);
+        args.Flags = D3DDDI_CREATEHWQUEUEFLAGS::new().with_UserModeSubmission(user).with_NativeProgressFence(true);
+        args.HwQueueProgressFenceGPUVirtualAddress = progress;
+        let status = ddi!(self.system, DxgkDdiCreateHwQueue, context, &raw mut args);
+        (status, args.hHwQueue)
+    }
+
+    pub(crate) fn allocation(&self, size: u64) -> HANDLE {
+        let data = AllocationData { magic: MAGIC, placement: Placement::System as u32, size, reserved: 0 };
+        let mut bytes = data.to_bytes();
+        let mut info = DXGK_ALLOCATIONINFO::zeroed();
+        info.pPrivateDriverData = bytes.as_mut_ptr().cast();
+        info.PrivateDriverDataSize = AllocationData::SIZE as u32;
+        let mut args = DXGKARG_CREATEALLOCATION::zeroed();
+        args.NumAllocations = 1;
+        args.pAllocationInfo = &raw mut info;
+        assert_eq!(ddi!(self.system, DxgkDdiCreateAllocation, self.system.adapter, &raw mut args), STATUS_SUCCESS);
+        info.hAllocation
+    }
+
+    /// A user-mode queue with a doorbell: (queue, doorbell). `number` makes its handles and addresses different from others'.
+    pub(crate) fn user_queue(&self, context: HANDLE, number: usize) -> (HANDLE, HANDLE) {
+        let progress = VA + 0x10_0000 * number as u64;
+        self.fence(0x5000 + number, progress);
+        let (status, queue) = self.hw_queue(context, 0x6000 + number, progress, true);
+        assert_eq!(status, STATUS_SUCCESS);
+        let mut data = DoorbellData { ring: progress + 0x2000, control: progress + 0x4000 }.to_bytes();
+        let mut args = DXGKARG_CREATEDOORBELL::zeroed();
+        args.hHwQueue = queue;
+        args.hDoorbell = handle(0x7000 + number);
+        args.PrivateDriverDataSize = DoorbellData::SIZE as u32;
+        args.PrivateDriverData = data.as_mut_ptr().cast();
+        args.hRingBuffer = self.allocation(8192);
+        args.hRingBufferControl = self.allocation(4096);
+        assert_eq!(ddi!(self.system, DxgkDdiCreateDoorbell, &raw mut args), STATUS_SUCCESS);
+        (queue, args.hDoorbell)
+    }
+
+    pub(crate) fn connect(&self, doorbell: HANDLE) -> (NTSTATUS, usize) {
+        connect(&self.system.table, doorbell)
+    }
+
+    pub(crate) fn suspend(&self, context: HANDLE, fence: u64) -> NTSTATUS {
+        let args = DXGKARG_SUSPENDCONTEXT { hContext: context, contextSuspendFence: fence };
+        ddi!(self.system, DxgkDdiSuspendContext, self.system.adapter, &raw const args)
+    }
+}
+
+pub(crate) fn connect(table: &DRIVER_INITIALIZATION_DATA, doorbell: HANDLE) -> (NTSTATUS, usize) {
+    let mut args = DXGKARG_CONNECTDOORBELL::zeroed();
+    args.hDoorbell = doorbell;
+    let entry = table.DxgkDdiConnectDoorbell.expect("filled");
+    // SAFETY: the driver's own entry point with a local structure.
+    let status = unsafe { entry(&raw mut args) };
+    (status, args.KernelCpuVirtualAddress.addr())
+}
+
+pub(crate) fn completed(node: u32, fence: u32) -> Report {
+    Report::Completed { node, fence }
+}
