@@ -35,7 +35,7 @@ pub enum FaultRule {
         /// The watchdog of the node notices at once and says so by an event.
         reported: bool,
     },
-    /// SuspendQueue is accepted and never answered, until the node is reset; the queue goes on.
+    /// SuspendQueue or PreemptQueue is accepted and never answered, until the node is reset; the queue goes on.
     StuckSuspend {
         /// The node of the queue.
         node: u32,

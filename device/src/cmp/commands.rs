@@ -363,7 +363,10 @@ impl Cmp {
             if state.queue(number).is_some_and(|queue| queue.state == State::Faulted) {
                 return Err(CommandStatus::BadState);
             }
-            state.preempt(number, cookie, context);
+            let stuck = |queue: &mut Queue| context.faults.is_some_and(|faults| faults.stuck_suspend(queue.node));
+            if !state.queue(number).is_some_and(stuck) {
+                state.preempt(number, cookie, context);
+            }
             Ok(0)
         })
     }

@@ -210,11 +210,6 @@ impl Queue {
         self.geometry.pending(write, fetched).is_ok()
     }
 
-    /// Whether its buffers may end in RETIRED events.
-    pub(super) fn is_privileged(&self) -> bool {
-        self.privileged
-    }
-
     /// Reads the write pointer that the submitter stored.
     pub(crate) fn read_write_pointer(&self, tlb: &mut Tlb, memory: &Access<'_>) -> Result<u64, Fault> {
         let place = self.control.after(CONTROL_WRITE_POINTER);
@@ -257,7 +252,7 @@ impl Queue {
         self.ring.after(self.geometry.slot(self.fetched))
     }
 
-    /// It belongs to the kernel.
+    /// It belongs to the kernel; only then its buffers may end in RETIRED events.
     pub(crate) fn is_privileged(&self) -> bool {
         self.privileged
     }
