@@ -10,7 +10,7 @@ use crate::log;
 use crate::memory::{Access, Span};
 use crate::mmu::{Ahead, Fault, Intent, Tlb};
 use campanile_hw::event::{EventKind, FaultKind};
-use campanile_hw::fence::{self, Barrier, FenceWord, UNMONITORED};
+use campanile_hw::fence::{self, Barrier, FenceWord, RisingWord, UNMONITORED};
 use campanile_hw::log::LogKind;
 use campanile_hw::packet::{BadPacket, Copy, Fill, MAX_SIZE, Packet, Timestamp, Wait};
 use campanile_hw::queue::{Location, RingEntry};
@@ -94,6 +94,22 @@ impl FenceWord for FenceValue<'_> {
     fn store(&self, value: u64) {
         if let Self::Word { span, atomics64 } = self {
             let _ = if *atomics64 { span.store(0, value) } else { span.store_halves(0, value) };
+        }
+    }
+}
+
+impl RisingWord for FenceValue<'_> {
+    fn raise(&self, value: u64) -> u64 {
+        match self {
+            Self::Word { span, atomics64: true } => span.raise(0, value).unwrap_or(0),
+            // Native fences, which several write, need 64-bit atomics.
+            _ => {
+                let found = self.load();
+                if found <= value {
+                    self.store(value);
+                }
+                found
+            }
         }
     }
 }
@@ -336,7 +352,10 @@ impl Engine {
                     None => return Err(no_fence(process)),
                 };
                 let logged = || log::signalled(queue, room.as_ref(), entry, context);
-                let announce = self.signal(place, signal.value, context, logged)?;
+                let announce = match signal.monitored != 0 || signal.handle != 0 {
+                    true => self.signal(place, (signal.current, signal.value), context, logged)?,
+                    false => self.write(place, signal.value, context, logged)?,
+                };
                 Tallies::add(&context.tallies.signals);
                 if announce {
                     announce_native(queue, signal.current, signal.value, context);
@@ -356,17 +375,16 @@ impl Engine {
             Packet::Progress(progress) => {
                 let (root, fence) = queue.progress().ok_or(bad_packet(BadPacket::Opcode, at))?;
                 let process = FencePlace { root, current: fence.current, monitored: fence.monitored };
-                // A monitored progress fence is the engine's own business: it is told of every time.
-                let place = match fence.native {
-                    true => self.fence_place(process, Intent::Write, context)?.ok_or(no_fence(process))?,
-                    false => process,
-                };
-                let announce = self.signal(place, progress.value, context, || {})?;
                 let current = fence.current;
-                match fence.native {
-                    true if announce => announce_native(queue, current, progress.value, context),
-                    true => {}
-                    false => context.report(EventKind::Progress, queue.node, queue.number, [current, progress.value]),
+                if !fence.native {
+                    // A monitored progress fence is the engine's own business: it is told of every time.
+                    self.write(process, progress.value, context, || {})?;
+                    context.report(EventKind::Progress, queue.node, queue.number, [current, progress.value]);
+                    return Ok(Step::Done);
+                }
+                let place = self.fence_place(process, Intent::Write, context)?.ok_or(no_fence(process))?;
+                if self.signal(place, (current, progress.value), context, || {})? {
+                    announce_native(queue, current, progress.value, context);
                 }
                 Ok(Step::Done)
             }
@@ -408,11 +426,12 @@ impl Engine {
         Ok((FenceValue::Word { span, atomics64: context.features.atomics64 }, location.into_bits()))
     }
 
-    /// Writes a fence, then what `log` writes, and wakes the queues that wait for it. True if a CPU waits for it.
+    /// Raises a fence, then writes what `log` writes, and wakes the queues that wait for it. True if a CPU waits for it. `va` is where
+    /// the process has its current value.
     fn signal(
         &mut self,
         place: FencePlace,
-        value: u64,
+        (va, value): (u64, u64),
         context: &Context<'_>,
         log: impl FnOnce(),
     ) -> Result<bool, Fault> {
@@ -422,8 +441,25 @@ impl Engine {
             va => self.word(place.root, va, Intent::Read, context)?.0,
         };
         let announce = fence::signal_and_log(&current, &monitored, &Full, value, log);
+        let announce = announce.map_err(|_| Fault { write: true, ..Fault::plain(FaultKind::FenceBackwards, va) })?;
         context.waits.signalled(context.mail, key, value);
         Ok(announce)
+    }
+
+    /// Writes a word that need be no fence, then what `log` writes, and wakes the queues that wait for it. No CPU waits for it.
+    fn write(
+        &mut self,
+        place: FencePlace,
+        value: u64,
+        context: &Context<'_>,
+        log: impl FnOnce(),
+    ) -> Result<bool, Fault> {
+        let (current, key) = self.word(place.root, place.current, Intent::Write, context)?;
+        current.store(value);
+        log();
+        Full.full();
+        context.waits.signalled(context.mail, key, value);
+        Ok(false)
     }
 
     fn wait(&mut self, queue: &mut Queue, root: Location, wait: &Wait, context: &Context<'_>) -> Result<Step, Fault> {

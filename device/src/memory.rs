@@ -187,6 +187,16 @@ impl<'a> Span<'a> {
         Some(u64::from_le(word.swap(0, Ordering::AcqRel)))
     }
 
+    /// Raises the 64-bit word at `offset` to `value` if it is smaller, at once, with release order. Returns what it was; `None` when
+    /// that is not possible.
+    #[inline]
+    pub(crate) fn raise(self, offset: u64, value: u64) -> Option<u64> {
+        let word = self.word(offset).filter(|_| self.writable)?;
+        let raised = |found: u64| (u64::from_le(found) <= value).then_some(value.to_le());
+        let (Ok(found) | Err(found)) = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, raised);
+        Some(u64::from_le(found))
+    }
+
     /// Stores a 64-bit word as two 32-bit stores, high half first, as hardware without 64-bit atomics does.
     pub(crate) fn store_halves(self, offset: u64, value: u64) -> bool {
         if !self.writable {

@@ -171,10 +171,11 @@ packets! {
         /// Pattern.
         0x18 pattern: u32,
     }
-    /// Writes a fence's current value after every earlier effect of the queue, releases the queues that wait for it, and sends a
-    /// FENCE_SIGNALED event if the value is greater than the monitored value.
+    /// Raises a fence's current value after every earlier effect of the queue, releases the queues that wait for it, and sends a
+    /// FENCE_SIGNALED event if the value is greater than the monitored value. A smaller value than the fence has faults the queue
+    /// (FENCE_BACKWARDS). With neither handle nor monitored value it writes a word that need be no fence, whatever that held.
     Signal = 0x04, 2 {
-        /// Handle of the fence in user mode, for the log.
+        /// Handle of the fence in user mode, for the log; 0 for none.
         0x04 handle: u32,
         /// Address of the current value, 8-aligned.
         0x08 current: u64,

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::panic::catch_unwind;
 
 const ASLEEP: &str = "sleeps at";
+const BACK: &str = "the value went back";
 const HELD: &str = "the queue that waits for";
 const LOST: &str = "that ran";
 const ABSENT: &str = "a counted entry is not there";
@@ -33,6 +34,16 @@ fn fails(part: Part, fault: Fault, symptom: &str) {
 #[test]
 fn no_execution_of_two_engines_and_a_cpu_loses_a_wake() {
     passes(Part::Race);
+}
+
+#[test]
+fn no_execution_of_two_engines_in_no_order_takes_the_value_back() {
+    passes(Part::Order);
+}
+
+#[test]
+fn without_one_step_for_look_and_write_the_value_goes_back() {
+    fails(Part::Order, Fault::Raise, BACK);
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn schedules_of(part: Part) -> usize {
         (true, _) => 2_000,
         (false, Part::Doorbell | Part::GlobalDoorbell) => 100_000,
         (false, Part::Log | Part::DelayedLog) => 200_000,
-        (false, Part::Race | Part::WaitList) => 1_000_000,
+        (false, Part::Race | Part::Order | Part::WaitList) => 1_000_000,
     }
 }
 
@@ -19,6 +19,7 @@ fn schedules_of(part: Part) -> usize {
 const CONTROL: usize = 20_000;
 
 const ASLEEP: &str = "sleeps at";
+const BACK: &str = "the value went back";
 const HELD: &str = "the queue that waits for";
 const LOST: &str = "that ran";
 const ABSENT: &str = "a counted entry is not there";
@@ -55,6 +56,16 @@ fn fails(part: Part, fault: Fault, symptom: &str) {
 #[test]
 fn no_schedule_of_three_engines_and_three_cpus_loses_a_wake() {
     passes(Part::Race);
+}
+
+#[test]
+fn no_schedule_of_three_engines_in_no_order_takes_the_value_back() {
+    passes(Part::Order);
+}
+
+#[test]
+fn without_one_step_for_look_and_write_the_value_goes_back() {
+    fails(Part::Order, Fault::Raise, BACK);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Values at their bounds and going back, queues that wait while other things happen to them, and waiters in great numbers.
+//! Values at their bounds, queues that wait while other things happen to them, and waiters in great numbers.
 
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
@@ -14,9 +14,6 @@ cases! { "FenceWaits";
     "FenceWaits.ValuesAtTheirBounds" on Boot::Shared, "native-gpu-fence-objects":
         "Waits for 0 are over before they begin, on processor and GPU; waits for the greatest value hold until exactly that is signalled, and nothing can be signalled behind it."
         => bounds;
-    "FenceWaits.GpuSignalsMayGoBack" on Boot::Shared, "native-gpu-fence-objects":
-        "A signal of the GPU with a smaller value writes it, ends no wait, revives none that was over, and raises no interrupt; the next greater one is seen."
-        => gpu_goes_back;
     "FenceWaits.PassedValuesHoldNoQueue" on Boot::Shared, "native-gpu-fence-objects":
         "A queue that waits for values that are reached or passed is not held, and is not put on any list of waiting queues."
         => passed_on_gpu;
@@ -101,26 +98,6 @@ fn bounds(case: &mut Case<'_>) -> Result<(), Failure> {
         ensure_eq!(fence.value.load(), u64::MAX, "value after the refusal");
     }
     Ok(())
-}
-
-fn gpu_goes_back(case: &mut Case<'_>) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let (mut queue, mut waiting) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?);
-    let fence = rig.fence(10)?;
-    let over = watch(&rig, &fence, 10)?;
-    ensure!(over.is_set()?, "the wait for the initial value goes on");
-    let ahead = watch(&rig, &fence, 20)?;
-    let before = interrupts(case);
-    rig.execute(&mut queue, &[fence.signal(5), fence.signal(0), fence.signal(7)])?;
-    ensure_eq!(fence.value.load(), 7, "value after signals that go back");
-    let held = rig.submit(&mut waiting, &[fence.wait(10)])?;
-    rig.execute(&mut queue, &[])?;
-    ensure_eq!(waiting.progress.load(), held - 1, "progress of a queue that waits for a value that was there once");
-    ensure_eq!(interrupts(case), before, "interrupts for signals that go back");
-    ensure!(!ahead.is_set()? && !over.is_set()?, "a wait ended, or ended twice");
-    rig.execute(&mut queue, &[fence.signal(20)])?;
-    ahead.wait()?;
-    wait_until("the waiting queue", || waiting.progress.load() == held)
 }
 
 fn passed_on_gpu(case: &mut Case<'_>) -> Result<(), Failure> {

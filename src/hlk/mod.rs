@@ -21,6 +21,7 @@ mod doorbell_resize;
 mod exit;
 mod fault;
 mod fence;
+mod fence_backwards;
 mod fence_batches;
 mod fence_cross_adapter;
 mod fence_cross_rules;
@@ -94,6 +95,7 @@ const TABLES: &[&[CaseInfo]] = &[
     fence_sharing_umd::CASES,
     fence_rights::CASES,
     fence_waits::CASES,
+    fence_backwards::CASES,
     fence_batches::CASES,
     fence_monitored::CASES,
     fence_cross_adapter::CASES,

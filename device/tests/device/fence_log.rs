@@ -112,11 +112,12 @@ fn progress_is_not_logged() {
 
 #[test]
 fn an_overrun_overwrites_the_oldest_and_counts_the_wraps() {
-    let (mut host, space, mut queue, _) = rig(&small_variant());
+    let (mut host, space, mut queue, fence) = rig(&small_variant());
     // Entries 84 and up lie on a second page, and one lies on both.
     for (va, entries) in [(LOG, 1), (LOG + 0x10_0000, 3), (LOG + 0x20_0000, 100)] {
         let log = Log::new(&mut host, space, va, entries);
         log.give(&host, 0, LogKind::Signals);
+        host.write64(fence, 0);
         let total = 2 * entries + entries / 2;
         for value in 1..=total {
             host.submit(&mut queue, &[signal(9, u64::from(value))]);

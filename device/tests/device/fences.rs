@@ -2,7 +2,7 @@
 
 use crate::host::{Host, Space, TestQueue, ram, small_variant};
 use campanile_device::Variant;
-use campanile_hw::event::EventKind;
+use campanile_hw::event::{EventKind, FaultKind};
 use campanile_hw::packet::{Fill, Packet, Progress, Signal, Wait};
 use campanile_hw::page_table::{PAGE_4K, Pte};
 use campanile_hw::queue::{Location, QueueFlags};
@@ -55,13 +55,13 @@ fn a_signal_writes_the_value_and_tells_a_cpu_only_past_the_monitored_value() {
     let (mut host, space, at) = fence();
     let mut queue = host.queue(0, space, NODE_COMPUTE);
     for (watched, value, told) in [
+        (0, 0, false),
         (u64::MAX, 1, false),
         (5, 5, false),
         (5, 6, true),
         (0, 7, true),
         (u64::MAX - 1, u64::MAX, true),
         (u64::MAX, u64::MAX, false),
-        (0, 0, false),
     ] {
         host.write64(monitored(at), watched);
         host.submit(&mut queue, &[signal(value)]);
@@ -90,7 +90,7 @@ fn a_signal_without_a_monitored_value_tells_nobody() {
 fn a_million_unwatched_signals_raise_no_event() {
     let (mut host, space, at) = fence();
     let mut queue = host.queue(0, space, NODE_COMPUTE);
-    let packets: Vec<Packet> = (1..=2000).map(signal).collect();
+    let packets: Vec<Packet> = (1..=2000).map(|_| signal(2000)).collect();
     let bytes = crate::host::encode(&packets);
     let commands = host.write_commands(&mut queue, &bytes);
     let entry = campanile_hw::queue::RingEntry { commands, size: bytes.len() as u32, flags: 0, tag: 0, root: 0 };
@@ -213,14 +213,49 @@ fn a_wait_on_memory_that_goes_away_faults_when_it_is_looked_at() {
 }
 
 #[test]
-fn values_may_go_backwards_and_waits_use_what_they_find() {
+fn a_signal_that_goes_back_faults_its_queue_and_changes_nothing() {
     let (mut host, space, at) = fence();
     let mut signaller = host.queue(0, space, NODE_COMPUTE);
+    host.write64(monitored(at), 0);
+    host.submit(&mut signaller, &[signal(10), signal(10)]);
+    assert_eq!(host.events().len(), 2, "the value that is there already is a signal");
+    host.submit(&mut signaller, &[signal(2), signal(11)]);
+    let (address, info) = host.fault_of(&signaller);
+    assert_eq!((address, info.kind(), info.write()), (FENCE, FaultKind::FenceBackwards as u8, true));
+    assert_eq!((host.read64(at), host.get(reg::COUNT_SIGNALS, 8)), (10, 2));
+}
+
+#[test]
+fn waits_use_what_they_find_when_a_cpu_took_the_value_back() {
+    let (mut host, space, at) = fence();
     let mut waiter = host.queue(1, space, NODE_COPY);
-    host.submit(&mut signaller, &[signal(10), signal(2)]);
-    assert_eq!(host.read64(at), 2);
+    host.write64(at, 10);
+    host.submit(&mut waiter, &[wait(10)]);
+    host.write64(at, 2);
     host.submit(&mut waiter, &[wait(5)]);
     assert_eq!(host.state(&waiter), 3);
+}
+
+#[test]
+fn a_fence_that_is_signalled_for_good_stays_so() {
+    let (mut host, space, at) = fence();
+    let mut signaller = host.queue(0, space, NODE_COMPUTE);
+    host.write64(at, u64::MAX);
+    host.submit(&mut signaller, &[signal(2), signal(1)]);
+    assert_eq!((host.read64(at), host.get(reg::COUNT_SIGNALS, 8)), (u64::MAX, 2));
+}
+
+#[test]
+fn a_word_that_is_named_as_no_fence_takes_any_value() {
+    let (mut host, space, at) = fence();
+    let mut queue = host.queue(0, space, NODE_COMPUTE);
+    let word = |value| Packet::Signal(Signal { handle: 0, current: FENCE, monitored: 0, value });
+    host.submit(&mut queue, &[word(10), word(2)]);
+    assert_eq!(host.read64(at), 2);
+    let by_handle = Packet::Signal(Signal { handle: 1, current: FENCE, monitored: 0, value: 1 });
+    host.submit(&mut queue, &[by_handle]);
+    assert_eq!(host.fault_of(&queue).1.kind(), FaultKind::FenceBackwards as u8, "a handle makes it a fence");
+    assert_eq!(host.read64(at), 2);
 }
 
 #[test]

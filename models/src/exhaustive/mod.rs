@@ -68,6 +68,7 @@ pub fn check(part: Part, fault: Fault) -> u64 {
         counter.fetch_add(1, Ordering::Relaxed);
         match part {
             Part::Race => race(),
+            Part::Order => order(),
             Part::WaitList => wait_list(),
             Part::Doorbell => doorbell(),
             Part::GlobalDoorbell => global_doorbell(),
@@ -98,6 +99,18 @@ fn race() {
     first.join().expect("the engine ends");
     second.join().expect("the engine ends");
     race.check(&[(value, wait)]);
+}
+
+/// Two engines signal 1 and 2 in no order.
+fn order() {
+    let race = Arc::new(race::Race::new());
+    let greater = {
+        let race = Arc::clone(&race);
+        sync::thread::spawn(move || race.signal(2))
+    };
+    race.signal(1);
+    assert!(greater.join().expect("the engine ends"), "the queue of the greater value faulted");
+    assert_eq!(race.current(), 2, "the value went back");
 }
 
 /// A queue waits for 1 while an engine signals it.

@@ -4,7 +4,7 @@ use super::sync::{AtomicBool, AtomicU64, Mutex, lock};
 use super::wait::Wait;
 use super::watch::{Values, Watch};
 use crate::{Fault, left_out};
-use campanile_hw::fence::{self, Barrier, FenceWord, UNMONITORED};
+use campanile_hw::fence::{self, Barrier, FenceWord, RisingWord, UNMONITORED};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,6 +19,19 @@ impl FenceWord for Word<'_> {
 
     fn store(&self, value: u64) {
         self.0.store(value, Ordering::Release);
+    }
+}
+
+impl RisingWord for Word<'_> {
+    fn raise(&self, value: u64) -> u64 {
+        if left_out(Fault::Raise) {
+            let found = self.load();
+            if found <= value {
+                self.store(value);
+            }
+            return found;
+        }
+        self.0.fetch_max(value, Ordering::AcqRel)
     }
 }
 
@@ -81,25 +94,27 @@ impl Race {
         Word(&self.current).load()
     }
 
-    /// CurrentValue is written.
-    pub(crate) fn store(&self, value: u64) {
-        Word(&self.current).store(value);
+    /// CurrentValue is raised.
+    pub(crate) fn raise(&self, value: u64) -> u64 {
+        Word(&self.current).raise(value)
     }
 
     fn settle(&self, watch: &mut Watch) {
         watch.settle(&Settling { race: self, sample: Cell::new(None) });
     }
 
-    /// An engine signals `value`, and interrupts if it must.
-    pub(crate) fn signal(&self, value: u64) {
-        self.signal_by(&Word(&self.current), value);
+    /// An engine signals `value`, and interrupts if it must. False if its queue faults, because the value goes back.
+    pub(crate) fn signal(&self, value: u64) -> bool {
+        self.signal_by(&Word(&self.current), value)
     }
 
     /// As [`Race::signal`], with CurrentValue behind `current`.
-    pub(crate) fn signal_by(&self, current: &impl FenceWord, value: u64) {
-        if fence::signal(current, &Word(&self.monitored), &Full(Fault::SignalBarrier), value) {
+    pub(crate) fn signal_by(&self, current: &impl RisingWord, value: u64) -> bool {
+        let told = fence::signal(current, &Word(&self.monitored), &Full(Fault::SignalBarrier), value);
+        if told == Ok(true) {
             self.interrupt();
         }
+        told.is_ok()
     }
 
     /// Interrupts that come before the first is taken collapse into one. Taking it comes first, then everything is looked at.

@@ -66,7 +66,8 @@ impl Fence {
 
     /// A SIGNAL packet.
     pub(crate) fn signal(&self, value: u64) {
-        fence::signal(&Word(&self.current), &Unmonitored, &Full(Fault::SignalBarrier), value);
+        let told = fence::signal(&Word(&self.current), &Unmonitored, &Full(Fault::SignalBarrier), value);
+        assert_eq!(told, Ok(false), "values come in order, and no CPU waits");
         self.waits.signalled(&self.mail, KEY, value);
     }
 

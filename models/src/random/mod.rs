@@ -39,7 +39,7 @@ mod sync {
 include!("../parts/mod.rs");
 
 use crate::{FAULT, Fault, Part};
-use campanile_hw::fence::FenceWord;
+use campanile_hw::fence::RisingWord;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 use std::sync::Arc;
@@ -79,6 +79,7 @@ fn run(scheduler: impl Scheduler + 'static, part: Part, fault: Fault) -> usize {
         if fault == Fault::None { FailurePersistence::Print } else { FailurePersistence::None };
     Runner::new(scheduler, config).run(move || match part {
         Part::Race => race(),
+        Part::Order => order(),
         Part::WaitList => wait_list(),
         Part::Doorbell => doorbell(),
         Part::GlobalDoorbell => global_doorbell(),
@@ -97,23 +98,20 @@ fn end(threads: Vec<sync::thread::JoinHandle<()>>) {
     }
 }
 
-/// CurrentValue of the race; a store lets the engine go on that waits for this value on the GPU.
+/// CurrentValue of the race; a signal lets the engine go on that waits for this value on the GPU.
 struct Chained<'a> {
     race: &'a race::Race,
     next: Option<&'a sync::mpsc::Sender<()>>,
 }
 
-impl FenceWord for Chained<'_> {
-    fn load(&self) -> u64 {
-        self.race.current()
-    }
-
-    fn store(&self, value: u64) {
-        self.race.store(value);
+impl RisingWord for Chained<'_> {
+    fn raise(&self, value: u64) -> u64 {
+        let found = self.race.raise(value);
         if let Some(next) = self.next {
             // Whoever waits may be done.
             let _ = next.send(());
         }
+        found
     }
 }
 
@@ -129,7 +127,7 @@ fn race() {
         let race = Arc::clone(&race);
         threads.push(start(move || {
             turn.recv().expect("the engine before this one signals");
-            race.signal_by(&Chained { race: &race, next: after.as_ref() }, value);
+            assert!(race.signal_by(&Chained { race: &race, next: after.as_ref() }, value), "values come in order");
         }));
     }
     let waits = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -152,6 +150,23 @@ fn race() {
     next.expect("there is a first engine").send(()).expect("it is there");
     end(threads);
     race.check(&waits.lock().expect("no thread fails here"));
+}
+
+/// Three engines signal in no order, while a CPU waits for the greatest value. A queue faults whose value is passed already.
+fn order() {
+    let race = Arc::new(race::Race::new());
+    let engines = (1..=3).map(|value| {
+        let race = Arc::clone(&race);
+        start(move || {
+            let signalled = race.signal(value);
+            assert!(signalled || value < 3, "the queue of the greatest value faulted");
+            assert!(race.current() >= value, "the value went back");
+        })
+    });
+    let engines = engines.collect();
+    let wait = race.wait(3);
+    end(engines);
+    race.check(&[(3, wait)]);
 }
 
 /// Two queues of a node wait, are suspended and resumed, while an engine and the CPU signal and another CPU has everything looked at.
