@@ -292,12 +292,12 @@ fn overrun(case: &mut Case<'_>) -> Result<(), Failure> {
     signal_all(&rig, &mut queue, &fence, 1..ENTRIES)?;
     let log = log_of(case, &queue)?;
     ensure_eq!((log.signals.entries.len() as u64, log.signals.lost), (ENTRIES - 1, 0), "a log that is not overrun");
-    for count in [ENTRIES + 1, 2 * ENTRIES, 10 * ENTRIES + 3] {
-        signal_all(&rig, &mut queue, &fence, 1000..1000 + count)?;
+    for (first, count) in [(1000, ENTRIES + 1), (2000, 2 * ENTRIES), (3000, 10 * ENTRIES + 3)] {
+        signal_all(&rig, &mut queue, &fence, first..first + count)?;
         let log = log_of(case, &queue)?;
         let kept: Vec<u64> = log.signals.entries.iter().map(|entry| entry.value).collect();
         // One entry of the buffer is perhaps being written.
-        ensure_eq!(kept, (1001 + count - ENTRIES..1000 + count).collect::<Vec<_>>(), "values kept of {count}");
+        ensure_eq!(kept, (first + 1 + count - ENTRIES..first + count).collect::<Vec<_>>(), "values kept of {count}");
         ensure_eq!(log.signals.lost, count - (ENTRIES - 1), "entries lost of {count}");
     }
     Ok(())
@@ -349,13 +349,13 @@ fn tracing_enlarges(case: &mut Case<'_>) -> Result<(), Failure> {
     trace(case, Some(8192))?;
     let mut new = rig.queue(NODE_COPY)?;
     let fence = rig.fence(0)?;
-    for queue in [&mut old, &mut new] {
-        signal_all(&rig, queue, &fence, 1..=2000)?;
+    for (queue, first) in [(&mut old, 1), (&mut new, 2001)] {
+        signal_all(&rig, queue, &fence, first..first + 2000)?;
         let log = log_of(case, queue)?;
         ensure_eq!((log.signals.entries.len(), log.signals.lost), (2000, 0), "entries and losses while traced");
     }
     trace(case, None)?;
-    signal_all(&rig, &mut old, &fence, 1..=2000)?;
+    signal_all(&rig, &mut old, &fence, 4001..=6000)?;
     ensure!(log_of(case, &old)?.signals.lost != 0, "the buffer did not shrink again");
     for entries in [Some(0), Some(u32::MAX)] {
         ensure!(trace(case, entries).is_err(), "logs of {entries:?} entries were made");
@@ -433,9 +433,9 @@ fn timestamps_never_go_back(case: &mut Case<'_>) -> Result<(), Failure> {
 fn replaced_buffer_rests(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let mut queues = [rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?];
-    let fence = rig.fence(0)?;
+    let fences = [rig.fence(0)?, rig.fence(0)?];
     for round in 1..=60 {
-        for queue in &mut queues {
+        for (queue, fence) in queues.iter_mut().zip(&fences) {
             // More than the buffer holds, so that every place of the old one would be written again.
             for few in 0..24 {
                 let first = round * 1000 + few * 4;
