@@ -206,8 +206,8 @@ fn every_signal_interrupts(case: &mut Case<'_>) -> Result<(), Failure> {
     let ([first, second], _) = sides(case, 0, 0)?;
     for (place, side) in [(0, &first), (1, &second)] {
         let mut queue = side.rig.queue(NODE_COMPUTE)?;
-        let before = reports(case, place);
-        for value in 1..=SIGNALS {
+        let (before, base) = (reports(case, place), side.fence.value.load());
+        for value in base + 1..=base + SIGNALS {
             let so_far = reports(case, place);
             side.rig.execute(&mut queue, &[side.fence.signal(value)])?;
             wait_until("the report of the signal", || reports(case, place) > so_far)?;
@@ -216,7 +216,7 @@ fn every_signal_interrupts(case: &mut Case<'_>) -> Result<(), Failure> {
         ensure!(reported >= SIGNALS, "{reported} reports of {SIGNALS} signals, each of which was waited for");
         // Interrupts of signals in a row may be one.
         let so_far = reports(case, place);
-        let signals: Vec<_> = (1..=8).map(|value| side.fence.signal(SIGNALS + value)).collect();
+        let signals: Vec<_> = (1..=8).map(|value| side.fence.signal(base + SIGNALS + value)).collect();
         side.rig.execute(&mut queue, &signals)?;
         wait_until("a report of signals in a row", || reports(case, place) > so_far)?;
     }

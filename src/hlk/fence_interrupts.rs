@@ -119,19 +119,19 @@ fn two_engines(case: &mut Case<'_>) -> Result<(), Failure> {
 fn spurious(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let mut queue = rig.queue(NODE_COMPUTE)?;
-    let watched = watched(&rig, 2, 10)?;
+    let watched = watched(&rig, 2, 60)?;
     let (low, high) = (rig.fence(0)?, &watched[0].0);
     for value in 1..=50 {
         // Reported for one fence, while others stand below what is waited for.
         let event = Event::new()?;
         granted(rig.wait_with_event(&[low.handle], &[value], false, Some(event.number())), "wait with an event")?;
-        rig.execute(&mut queue, &[high.signal(value % 10), low.signal(value)])?;
+        rig.execute(&mut queue, &[high.signal(value), low.signal(value)])?;
         event.wait()?;
         for (_, event) in &watched {
-            ensure!(!event.is_set()?, "a wait for 10 ended at {}", value % 10);
+            ensure!(!event.is_set()?, "a wait for 60 ended at {value}");
         }
     }
-    rig.execute(&mut queue, &[watched[0].0.signal(10), watched[1].0.signal(11)])?;
+    rig.execute(&mut queue, &[watched[0].0.signal(60), watched[1].0.signal(61)])?;
     watched.iter().try_for_each(|(_, event)| event.wait())
 }
 
