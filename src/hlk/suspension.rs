@@ -143,29 +143,40 @@ fn write_pointer(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn running_context(case: &mut Case<'_>) -> Result<(), Failure> {
-    const SIZE: u64 = 16 << 20;
+    const SIZE: u64 = 8 << 20;
+    const FILLS: usize = 8;
     let rig = case.rig()?;
     let mut queue = rig.queue(NODE_COPY)?;
     let memory = rig.memory(SIZE, Placement::System)?;
     let view = rig.view(memory)?;
-    let mut stopped_half_way = 0;
-    for round in 1..=10_u32 {
-        let packets = [fill(memory.address, SIZE, round)];
-        let value = rig.submit(&mut queue, &packets)?;
+    // Work that was over before the suspension proves nothing; the next round has twice as much.
+    let (mut submissions, mut stopped_half_way) = (1, 0);
+    for round in 1..=40_u32 {
+        let packets = [fill(memory.address, SIZE, round); FILLS];
+        let mut value = 0;
+        for _ in 0..submissions {
+            value = rig.submit(&mut queue, &packets)?;
+        }
         wait_until("the first bytes", || view.read(0, 4) == round.to_le_bytes())?;
         suspend(&case.process, queue.context)?;
         let (progress, before) = (queue.progress.load(), view.read(0, SIZE));
         bystanders(&rig)?;
         ensure!(view.read(0, SIZE) == before, "a suspended queue wrote to memory in round {round}");
         ensure_eq!(queue.progress.load(), progress, "progress while suspended");
-        stopped_half_way += u32::from(progress < value);
         resume(&case.process, queue.context)?;
         wait_until("the end of the work", || queue.progress.load() == value)?;
         let whole = view.read(0, SIZE) == round.to_le_bytes().repeat(SIZE as usize / 4);
         ensure!(whole, "bytes are missing in round {round}");
+        if progress < value {
+            stopped_half_way += 1;
+        } else {
+            submissions = (2 * submissions).min(RING_ENTRIES / 2);
+        }
+        if stopped_half_way == 5 {
+            return Ok(());
+        }
     }
-    ensure!(stopped_half_way > 0, "the work was always over before the context was suspended");
-    Ok(())
+    Err(Failure::new(format!("the context was suspended half way {stopped_half_way} times, of 5 wanted")))
 }
 
 fn blocked_context(case: &mut Case<'_>) -> Result<(), Failure> {
