@@ -8,7 +8,7 @@ use clap::error::ErrorKind as UsageKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::setup::{DriverChoice, FenceStorage, MachineOptions, PoolChoice, SetupError, VariantOptions};
-use crate::{bench, hlk, run, timeline};
+use crate::{bench, device, hlk, run, timeline};
 
 /// Exit code: everything done.
 pub const EXIT_OK: u8 = 0;
@@ -65,6 +65,12 @@ enum Command {
     /// Runs the conformance cases over the thunks and the user-mode driver.
     #[command(after_help = EXIT_CODES)]
     Hlk(HlkArguments),
+    /// Serves GPUs to other processes as PCI functions, over vfio-user, until it is interrupted.
+    ///
+    /// A virtual machine monitor with a vfio-user client plugs one in by its socket, and so does `--bus vfio-user=SOCKET`. A socket serves
+    /// one client at a time; each gets a GPU as after power-on.
+    #[command(after_help = EXIT_CODES)]
+    Device(DeviceArguments),
     /// Draws a trace of `run --trace` as a page for the browser.
     ///
     /// The page needs nothing else: lanes for every process, queue and engine, signals and waits from queued to executed,
@@ -119,6 +125,19 @@ struct HlkArguments {
     /// Cases about one kind of GPU bring their own.
     #[command(flatten)]
     machine: MachineArguments,
+}
+
+#[derive(Args, Debug)]
+struct DeviceArguments {
+    /// Where to listen, of at most 107 bytes. Give it several times to serve several GPUs.
+    #[arg(long = "socket", value_name = "PATH", required = true)]
+    sockets: Vec<PathBuf>,
+    /// Says nothing but what goes wrong.
+    #[arg(long)]
+    quiet: bool,
+    /// Variant of the GPUs, see `campanile run --help`.
+    #[arg(long, value_name = "VARIANT", default_value = "default")]
+    device_variant: VariantOptions,
 }
 
 #[derive(Args, Debug)]
@@ -208,6 +227,11 @@ pub fn main() -> ExitCode {
             let (list, filter, json) = (arguments.list, arguments.filter, arguments.json);
             hlk::command(&hlk::Options { list, filter, json, machine: arguments.machine.into() })
         }
+        Command::Device(arguments) => device::command(&device::Options {
+            sockets: arguments.sockets,
+            variant: arguments.device_variant.in_use().0,
+            quiet: arguments.quiet,
+        }),
         Command::Timeline(arguments) => timeline::command(&timeline::Options {
             source: match (arguments.trace, arguments.synthetic) {
                 (Some(path), _) => timeline::Source::File(path),
@@ -296,7 +320,7 @@ mod tests {
 
     #[test]
     fn help_of_every_command_names_the_exit_codes() {
-        for name in ["run", "bench", "hlk", "timeline"] {
+        for name in ["run", "bench", "hlk", "device", "timeline"] {
             let mut command = Cli::command();
             let help = command.find_subcommand_mut(name).unwrap().render_long_help().to_string();
             assert!(help.contains("Exit codes:"), "{name}");

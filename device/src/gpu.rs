@@ -235,6 +235,12 @@ impl Gpu {
         *lock(&self.listener) = receiver;
     }
 
+    /// Masks or opens a vector for whoever keeps the MSI-X table in the function's place; an opened one sends what is pending.
+    pub fn mask_vector(&self, vector: u16, masked: bool) {
+        lock(&self.msix).mask(vector, masked);
+        self.deliver();
+    }
+
     /// Size of a BAR in bytes; `None` for a BAR that is not there, or is the upper half of another.
     pub fn bar_size(&self, bar: u8) -> Option<u64> {
         self.bar_sizes.get(usize::from(bar)).copied().filter(|size| *size != 0)

@@ -17,6 +17,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Wea
 
 /// Most ranges that system memory may consist of.
 const RANGES_MAX: usize = 65_536;
+/// Most files that system memory may lie in: each takes address space and one of the mappings that a process may have.
+const FILES_MAX: usize = 1024;
 /// Granularity of system memory mappings.
 const PAGE: u64 = 4096;
 
@@ -335,6 +337,9 @@ impl SystemMemory {
         if let Some(mapping) = self.files.iter().find(same).and_then(|known| known.mapping.upgrade()) {
             return Ok((mapping, offset));
         }
+        if self.files.len() >= FILES_MAX {
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, "too many files of system memory"));
+        }
         let mapping = Arc::new(HostMapping::new(file, 0, size, writable)?);
         self.files.push(KnownFile { identity, writable, size, mapping: Arc::downgrade(&mapping) });
         Ok((mapping, offset))
@@ -555,6 +560,19 @@ mod tests {
         memory.map(0, &file, 0, PAGE, false).expect("mapped");
         assert!(memory.access().resolve(at(0), 8, true).is_none(), "read-only");
         assert_eq!(memory.access().resolve(at(0), 8, false).and_then(|span| span.load(0)), Some(0));
+    }
+
+    #[test]
+    fn files_are_bounded_and_their_places_are_free_again_when_unmapped() {
+        let (memory, _) = memory();
+        let map = |page: u64| memory.map(page * PAGE, &shared_file(c"ram", PAGE).expect("a file"), 0, PAGE, true);
+        for page in 0..FILES_MAX as u64 {
+            map(page).expect("mapped");
+        }
+        let next = FILES_MAX as u64;
+        assert_eq!(map(next).expect_err("full").kind(), io::ErrorKind::QuotaExceeded);
+        memory.unmap(0, PAGE);
+        map(next).expect("mapped");
     }
 
     #[test]

@@ -70,6 +70,13 @@ impl MsiX {
         }
     }
 
+    /// Sets the mask bit of a vector.
+    pub(crate) fn mask(&mut self, vector: u16, masked: bool) {
+        if let Some([.., control]) = self.vectors.get_mut(usize::from(vector)).map(|vector| &mut vector.words) {
+            *control = if masked { MASKED } else { 0 };
+        }
+    }
+
     /// The 64 pending bits at `offset`.
     pub(crate) fn pending_bits(&self, offset: u64) -> u64 {
         let first = usize::try_from(offset * 8).unwrap_or(usize::MAX);

@@ -1,0 +1,118 @@
+//! `campanile device`: the GPU as a PCI function for other processes.
+
+mod function;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use campanile_device::{Gpu, Variant};
+use campanile_vfio_user::{Event, Function, Server, Stopper};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::cli::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
+pub use function::GpuFunction;
+
+/// What to serve.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to listen; a GPU each.
+    pub sockets: Vec<PathBuf>,
+    /// The GPUs.
+    pub variant: Variant,
+    /// Say nothing but what goes wrong.
+    pub quiet: bool,
+}
+
+/// Lines of several threads, whole, each with the socket that it is about.
+struct Log {
+    quiet: bool,
+    turn: Mutex<()>,
+}
+
+impl Log {
+    fn say(&self, socket: &Path, text: &str) {
+        let _turn = self.turn.lock();
+        eprintln!("campanile device: {}: {text}", socket.display());
+    }
+
+    fn tell(&self, socket: &Path, event: &Event) {
+        let text = match event {
+            Event::Connected => "a client has connected; it has a GPU of its own, as after power-on".to_owned(),
+            Event::Left(None) => "the client has left; its GPU is gone with all that it held".to_owned(),
+            Event::Left(Some(error)) => format!("a client was dropped: {error}"),
+            Event::Refused => "a second client was turned away; one is served at a time".to_owned(),
+            Event::NoFunction(error) => format!("no GPU could be made for a client: {error}"),
+            Event::Note(text) => text.clone(),
+            Event::NotesEnd => "further requests of this client that are refused are not told".to_owned(),
+        };
+        let trouble = matches!(event, Event::Left(Some(_)) | Event::NoFunction(_));
+        if trouble || !self.quiet {
+            self.say(socket, &text);
+        }
+    }
+}
+
+/// Serves until a signal ends it, and returns the exit code.
+pub fn command(options: &Options) -> u8 {
+    // A variant that cannot be built is found before anybody connects.
+    if let Err(error) = Gpu::new(&options.variant) {
+        eprintln!(
+            "campanile: The GPU could not be built: {error}. Try a smaller one, such as `--device-variant vram=64M`"
+        );
+        return EXIT_MACHINE;
+    }
+    let prepared = Stopper::new().and_then(|stop| Ok((stop, Signals::new([SIGINT, SIGTERM, SIGHUP])?)));
+    let (stop, mut signals) = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            eprintln!("campanile: signals cannot be waited for: {error}");
+            return EXIT_MACHINE;
+        }
+    };
+    let mut servers = Vec::new();
+    for path in &options.sockets {
+        match Server::bind(path, stop.clone()) {
+            Ok(server) => servers.push(server),
+            Err(error) => {
+                eprintln!("campanile: {error}. Name another socket with `--socket`, in a directory that you may write");
+                return EXIT_INPUT;
+            }
+        }
+    }
+    let log = Log { quiet: options.quiet, turn: Mutex::new(()) };
+    let ended = signals.handle();
+    let failed = std::thread::scope(|scope| {
+        let serving: Vec<_> = servers
+            .iter()
+            .map(|server| {
+                let (log, stop, ended) = (&log, &stop, ended.clone());
+                scope.spawn(move || {
+                    let outcome = serve(server, &options.variant, log);
+                    // One that cannot go on ends them all; otherwise nobody would see that it is gone.
+                    stop.stop();
+                    ended.close();
+                    outcome.inspect_err(|error| log.say(server.path(), &format!("cannot be served any more: {error}")))
+                })
+            })
+            .collect();
+        if signals.forever().next().is_some() && !options.quiet {
+            eprintln!("campanile device: stopping");
+        }
+        stop.stop();
+        let fine: Vec<bool> = serving.into_iter().map(|thread| matches!(thread.join(), Ok(Ok(())))).collect();
+        fine.contains(&false)
+    });
+    if failed { EXIT_MACHINE } else { EXIT_OK }
+}
+
+fn serve(server: &Server, variant: &Variant, log: &Log) -> io::Result<()> {
+    let socket = server.path();
+    if !log.quiet {
+        let Variant { vram_size, vram_window, .. } = variant;
+        log.say(socket, &format!("listening; VRAM {} MiB, BAR4 {} MiB", vram_size >> 20, vram_window >> 20));
+    }
+    let mut make = || Ok(Box::new(GpuFunction::new(variant, true)?) as Box<dyn Function>);
+    server.run(&mut make, &|event| log.tell(socket, event))
+}

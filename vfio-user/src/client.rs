@@ -1,0 +1,299 @@
+//! The other end: asks, and waits for the answer.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::channel::{Channel, Message, Received};
+use crate::hello::{self, Limits};
+use crate::message::{Header, MAX_TRANSFER, Reader, Writer, command, dma, header_flag, irq, irq_flag, region_flag};
+
+/// How long an answer may take on a busy machine. A server that takes longer is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Areas of a region that are believed.
+const MAX_AREAS: u32 = 1024;
+
+/// What a server says about a region.
+#[derive(Debug, Default)]
+pub struct RegionInfo {
+    /// Bytes; 0 for a region that is not there.
+    pub size: u64,
+    /// Memory of the region, and where it starts in the file.
+    pub file: Option<(File, u64)>,
+    /// Areas that can be mapped, as offset and length.
+    pub areas: Vec<(u64, u64)>,
+}
+
+/// A connection to a server.
+#[derive(Debug)]
+pub struct Client {
+    link: Mutex<Link>,
+    /// A second descriptor of the socket, to wait for its end.
+    watch: UnixStream,
+    limits: Limits,
+    gone: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Link {
+    channel: Channel,
+    next: u16,
+}
+
+fn broken(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the server's answer makes no sense: {what}"))
+}
+
+fn closed() -> io::Error {
+    let what = "the server has closed the connection; it serves one client at a time";
+    io::Error::new(io::ErrorKind::UnexpectedEof, what)
+}
+
+/// Waits for a socket until `until`.
+fn wait(stream: &UnixStream, events: PollFlags, until: Instant) -> io::Result<()> {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut [PollFd::from_borrowed_fd(stream.as_fd(), events)], Some(&left)) {
+            Ok(0) => return Err(io::Error::new(io::ErrorKind::TimedOut, "the server does not answer")),
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+impl Link {
+    /// Sends a command and returns the reply to it.
+    fn ask(&mut self, number: u16, body: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<Message> {
+        let id = self.next;
+        self.next = self.next.wrapping_add(1);
+        let until = Instant::now() + PATIENCE;
+        let header = Header { id, command: number, ..Header::default() };
+        let Self { channel, .. } = self;
+        let mut room = || wait(channel.stream(), PollFlags::OUT, until);
+        channel.send(&header.before(body), fds, &mut room).map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => closed(),
+            _ => error,
+        })?;
+        let message = loop {
+            match channel.receive()? {
+                Received::Message(message) => break message,
+                Received::Nothing => wait(channel.stream(), PollFlags::IN, until)?,
+                Received::Closed => return Err(closed()),
+            }
+        };
+        if !message.header.is_reply() || message.header.id != id || message.header.command != number {
+            return Err(broken("it belongs to another question"));
+        }
+        Ok(message)
+    }
+}
+
+impl Client {
+    /// Connects to the server at a path.
+    ///
+    /// # Errors
+    /// Nobody listens there, the server turns us away, or it speaks another protocol.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        Self::new(UnixStream::connect(path)?)
+    }
+
+    /// Introduces itself to the server at the other end.
+    ///
+    /// # Errors
+    /// The server turns us away, or it speaks another protocol.
+    pub fn new(stream: UnixStream) -> io::Result<Self> {
+        let watch = stream.try_clone()?;
+        let mut link = Link { channel: Channel::new(stream), next: 1 };
+        let reply = link.ask(command::VERSION, &hello::first(), &[])?;
+        if reply.header.flags & header_flag::ERROR != 0 {
+            return Err(io::Error::from_raw_os_error(reply.header.error.cast_signed()));
+        }
+        let limits = hello::parse(&reply.body).map_err(|error| broken(&format!("{error:?}")))?;
+        Ok(Self { link: Mutex::new(link), watch, limits, gone: AtomicBool::new(false) })
+    }
+
+    /// Whether the server is gone. It never comes back.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    /// The socket, readable at its end when the server is gone.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.watch.as_fd()
+    }
+
+    /// Gives the connection up, so that every question fails from now on.
+    pub fn close(&self) {
+        self.gone.store(true, Ordering::Release);
+        let _ = self.watch.shutdown(std::net::Shutdown::Both);
+    }
+
+    fn ask(&self, number: u16, body: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+        let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_gone() {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        // A connection on which a question has failed is out of step.
+        let reply = link.ask(number, body, fds).inspect_err(|_| self.close())?;
+        if reply.header.flags & header_flag::ERROR != 0 {
+            return Err(io::Error::from_raw_os_error(reply.header.error.cast_signed()));
+        }
+        Ok((reply.body, reply.fds))
+    }
+
+    /// Number of regions.
+    ///
+    /// # Errors
+    /// The server refuses or is gone.
+    pub fn regions(&self) -> io::Result<u32> {
+        let (body, _) =
+            self.ask(command::DEVICE_GET_INFO, Writer::default().u32(16).u32(0).u64(0).done().as_slice(), &[])?;
+        let mut fields = Reader::new(&body);
+        let regions = fields.u64().and_then(|_| fields.u32());
+        regions.ok_or_else(|| broken("too short"))
+    }
+
+    /// What the server says about a region.
+    ///
+    /// # Errors
+    /// There is no such region, the server is gone, or what it says contradicts itself.
+    pub fn region(&self, index: u32) -> io::Result<RegionInfo> {
+        let room = region_flag::SIZE + 16 + 16 * MAX_AREAS;
+        let question = Writer::default().u32(room).u32(0).u32(index).u32(0).u64(0).u64(0).done();
+        let (body, fds) = self.ask(command::DEVICE_GET_REGION_INFO, &question, &[])?;
+        parse_region(&body, fds).ok_or_else(|| broken("a region that contradicts itself"))
+    }
+
+    /// Number of vectors of an interrupt.
+    ///
+    /// # Errors
+    /// There is no such interrupt, or the server is gone.
+    pub fn vectors(&self, index: u32) -> io::Result<u32> {
+        let question = Writer::default().u32(16).u32(0).u32(index).u32(0).done();
+        let (body, _) = self.ask(command::DEVICE_GET_IRQ_INFO, &question, &[])?;
+        let mut fields = Reader::new(&body);
+        let count = fields.u64().and_then(|_| fields.u32()).and_then(|_| fields.u32());
+        count.ok_or_else(|| broken("too short"))
+    }
+
+    /// Reads bytes of a region.
+    ///
+    /// # Errors
+    /// The server refuses or is gone.
+    pub fn read(&self, region: u32, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let mut at = offset;
+        for part in bytes.chunks_mut(self.limits.transfer.clamp(1, MAX_TRANSFER)) {
+            let question = Writer::default().u64(at).u32(region).u32(part.len() as u32).done();
+            let (body, _) = self.ask(command::REGION_READ, &question, &[])?;
+            let read = body.get(16..).filter(|read| read.len() == part.len());
+            part.copy_from_slice(read.ok_or_else(|| broken("another number of bytes"))?);
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Writes bytes of a region; done when it returns.
+    ///
+    /// # Errors
+    /// The server refuses or is gone.
+    pub fn write(&self, region: u32, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut at = offset;
+        for part in bytes.chunks(self.limits.transfer.clamp(1, MAX_TRANSFER)) {
+            let question = Writer::default().u64(at).u32(region).u32(part.len() as u32).bytes(part).done();
+            self.ask(command::REGION_WRITE, &question, &[])?;
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Lets the function reach `len` bytes of `file` from `offset` at a bus address; without a file, it is only told that something is there.
+    ///
+    /// # Errors
+    /// The server does not take the range, or is gone.
+    pub fn map(&self, address: u64, file: Option<&File>, offset: u64, len: u64, writable: bool) -> io::Result<()> {
+        let flags = dma::READ | if writable { dma::WRITE } else { 0 };
+        let question = Writer::default().u32(32).u32(flags).u64(offset).u64(address).u64(len).done();
+        let fds: Vec<BorrowedFd<'_>> = file.iter().map(|file| file.as_fd()).collect();
+        self.ask(command::DMA_MAP, &question, &fds).map(drop)
+    }
+
+    /// Takes ranges of [`Client::map`] away; when it returns, no access to them is under way.
+    ///
+    /// # Errors
+    /// A range would be cut, or the server is gone.
+    pub fn unmap(&self, address: u64, len: u64) -> io::Result<()> {
+        let question = Writer::default().u32(24).u32(0).u64(address).u64(len).done();
+        self.ask(command::DMA_UNMAP, &question, &[]).map(drop)
+    }
+
+    /// Has the MSI-X vectors from `start` signal these eventfds.
+    ///
+    /// # Errors
+    /// There are fewer vectors, or the server is gone.
+    pub fn set_triggers(&self, start: u32, eventfds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut start = start;
+        for part in eventfds.chunks(self.limits.fds.max(1)) {
+            self.set_irqs(irq_flag::DATA_EVENTFD | irq_flag::TRIGGER, start, part.len() as u32, part)?;
+            start += part.len() as u32;
+        }
+        Ok(())
+    }
+
+    /// Holds all MSI-X vectors back; no eventfd is signalled after it returns.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub fn clear_triggers(&self) -> io::Result<()> {
+        self.set_irqs(irq_flag::DATA_NONE | irq_flag::TRIGGER, 0, 0, &[])
+    }
+
+    fn set_irqs(&self, flags: u32, start: u32, count: u32, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let question = Writer::default().u32(20).u32(flags).u32(irq::MSIX).u32(start).u32(count).done();
+        self.ask(command::DEVICE_SET_IRQS, &question, fds).map(drop)
+    }
+
+    /// Resets the function.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub fn reset(&self) -> io::Result<()> {
+        self.ask(command::DEVICE_RESET, &[], &[]).map(drop)
+    }
+}
+
+/// Reads an answer about a region; `None` if it makes no sense.
+fn parse_region(body: &[u8], fds: Vec<OwnedFd>) -> Option<RegionInfo> {
+    let mut fields = Reader::new(body);
+    let (_, flags, _, at) = (fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?);
+    let (size, offset) = (fields.u64()?, fields.u64()?);
+    let mut areas = Vec::new();
+    if flags & region_flag::CAPS != 0 && at != 0 {
+        let mut caps = Reader::new(body.get(usize::try_from(at).ok()?..)?);
+        let (id, _, _, count, _) = (caps.u16()?, caps.u16()?, caps.u32()?, caps.u32()?, caps.u32()?);
+        if id != region_flag::CAP_SPARSE_MMAP || count > MAX_AREAS {
+            return None;
+        }
+        for _ in 0..count {
+            let area = (caps.u64()?, caps.u64()?);
+            if area.0.checked_add(area.1)? > size {
+                return None;
+            }
+            areas.push(area);
+        }
+    }
+    let file = fds.into_iter().next().filter(|_| flags & region_flag::MMAP != 0).map(|fd| (File::from(fd), offset));
+    if file.is_some() && areas.is_empty() {
+        areas.push((0, size));
+    }
+    Some(RegionInfo { size, file, areas })
+}

@@ -1,0 +1,25 @@
+//! Both ends of the vfio-user protocol: a PCI function served over a Unix socket.
+//!
+//! A [`Server`] waits for clients at a path and serves one at a time a [`Function`] that is made for it, and dropped with everything the client gave
+//! when it leaves. A [`Client`] is the other end: the virtual machine monitor's.
+//!
+//! Nothing the peer sends is trusted. The server answers what it cannot do with an error number and ends a connection that is out of step;
+//! sizes, counts and descriptors are bounded before anything is stored, and memory is taken only if its owner cannot make it
+//! shorter. The client takes an answer only if it belongs to its question, and a server that goes leaves every access an error.
+//!
+//! Both ends are for 64-bit little-endian hosts. [vfio-user protocol, version 0.1]
+
+#![forbid(unsafe_code)]
+
+mod channel;
+mod client;
+mod hello;
+pub mod message;
+mod server;
+mod session;
+mod trigger;
+
+pub use client::{Client, RegionInfo};
+pub use server::{BindError, Server, Stopper, serve};
+pub use session::{Event, Function, MappedRegion, MemoryError, Observer, Region};
+pub use trigger::Trigger;

@@ -1,0 +1,5 @@
+//! The server against clients good and bad.
+
+mod fuzz;
+mod peer;
+mod session;
