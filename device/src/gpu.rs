@@ -562,6 +562,11 @@ impl Gpu {
         self.cmp.activity()
     }
 
+    /// SIGNAL packets executed since the function was made, whatever it forgot meanwhile.
+    pub fn signals_ever(&self) -> u64 {
+        self.cmp.signals_ever()
+    }
+
     /// Names the thread that [`Gpu::nudge`] wakes.
     pub(crate) fn set_sleeper(&self, thread: Option<Thread>) {
         *lock(&self.sleeper) = thread;

@@ -1,7 +1,9 @@
 //! The scheduler's command registers and its queue descriptor table.
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use campanile_hw::log::{LogKind, LogTarget};
-use campanile_hw::queue::QueueDescriptor;
+use campanile_hw::queue::{Location, QueueDescriptor, QueueState};
 use campanile_hw::registers::{self, Command, CommandStatus};
 
 use crate::irql::UpToDispatch;
@@ -15,21 +17,38 @@ pub(crate) enum CommandError {
     Refused(CommandStatus),
     /// The function does not answer any more.
     Lost,
+    /// The device is not in D0, where nothing of it may be touched.
+    PoweredDown,
 }
 
 /// Commands to the scheduler, one at a time.
 pub(crate) struct Cmp {
     registers: Registers,
-    /// The table at QUEUE_TABLE_BASE.
+    /// The table at QUEUE_TABLE_BASE, from the start of VRAM, and what of the driver's lies behind it.
     descriptors: Mapping,
+    /// VRAM offset of the record that SaveQueue and RestoreQueue go through; belongs to who holds `lock`.
+    record: u64,
+    /// The device is in D0.
+    powered: AtomicBool,
     /// Innermost spin lock: held for the argument registers, the command and its result.
     lock: SpinLock<()>,
 }
 
 impl Cmp {
-    /// The scheduler behind `registers`, whose descriptors lie at `descriptors`.
-    pub(crate) fn new(registers: Registers, descriptors: Mapping) -> Self {
-        Self { registers, descriptors, lock: SpinLock::new(()) }
+    /// The scheduler behind `registers`, whose descriptors lie at `descriptors`, with room for a record at `record`.
+    pub(crate) fn new(registers: Registers, descriptors: Mapping, record: u64) -> Self {
+        Self { registers, descriptors, record, powered: AtomicBool::new(true), lock: SpinLock::new(()) }
+    }
+
+    /// Whether the device is in D0, as far as the operating system has said.
+    pub(crate) fn is_powered(&self) -> bool {
+        self.powered.load(Ordering::Acquire)
+    }
+
+    /// The device leaves D0 after this, or has come back to it. No command is under way when a refusal of them returns.
+    pub(crate) fn set_powered(&self, irql: &impl UpToDispatch, powered: bool) {
+        let _held = self.lock.lock(irql);
+        self.powered.store(powered, Ordering::Release);
     }
 
     /// Runs a command and returns its result; effects are complete when this returns.
@@ -48,9 +67,17 @@ impl Cmp {
     }
 
     fn run_with(&self, irql: &impl UpToDispatch, command: Command, args: &[u64]) -> Result<u64, CommandError> {
+        let _held = self.lock.lock(irql);
+        self.execute(command, args)
+    }
+
+    /// A command of who holds `lock`.
+    fn execute(&self, command: Command, args: &[u64]) -> Result<u64, CommandError> {
         const ARGUMENTS: [u64; 5] =
             [registers::CMP_ARG0, registers::CMP_ARG1, registers::CMP_ARG2, registers::CMP_ARG3, registers::CMP_ARG4];
-        let _held = self.lock.lock(irql);
+        if !self.is_powered() {
+            return Err(CommandError::PoweredDown);
+        }
         for (register, value) in ARGUMENTS.into_iter().zip(args) {
             self.registers.write64(register, *value);
         }
@@ -77,6 +104,34 @@ impl Cmp {
     /// Takes a queue off the run list; the device touches nothing on its behalf afterwards.
     pub(crate) fn unmap_queue(&self, irql: &impl UpToDispatch, number: u32) -> Result<(), CommandError> {
         self.run(irql, Command::UnmapQueue, [u64::from(number), 0, 0]).map(drop)
+    }
+
+    fn record(&self) -> u64 {
+        Location::new().with_address(self.record).into_bits()
+    }
+
+    /// Takes a queue that stands still off the run list; the answer is how far it had come.
+    pub(crate) fn save_queue(&self, irql: &impl UpToDispatch, number: u32) -> Result<QueueState, CommandError> {
+        let _held = self.lock.lock(irql);
+        self.execute(Command::SaveQueue, &[u64::from(number), self.record(), 0])?;
+        let mut bytes = [0; QueueState::SIZE];
+        for (offset, word) in (0..).step_by(8).zip(bytes.as_chunks_mut::<8>().0) {
+            *word = self.descriptors.read64(self.record + offset).to_le_bytes();
+        }
+        self.execute(Command::UnmapQueue, &[u64::from(number), 0, 0])?;
+        Ok(QueueState::from_bytes(&bytes))
+    }
+
+    /// Lets a queue that was mapped suspended go on where it was.
+    pub(crate) fn restore_queue(
+        &self,
+        irql: &impl UpToDispatch,
+        number: u32,
+        state: &QueueState,
+    ) -> Result<(), CommandError> {
+        let _held = self.lock.lock(irql);
+        self.descriptors.write_bytes(self.record, &state.to_bytes());
+        self.execute(Command::RestoreQueue, &[u64::from(number), self.record(), 0]).map(drop)
     }
 
     /// Gives a queue a fence log in place of the one of this kind that it has.

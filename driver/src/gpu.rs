@@ -24,6 +24,7 @@ use crate::memory::aperture::Aperture;
 use crate::memory::host_aperture::HostAperture;
 use crate::memory::segments::Layout;
 use crate::mmio::{Mapping, Registers};
+use crate::nt;
 use crate::pool::{PoolBox, PoolVec, Tag};
 use crate::power;
 use crate::queue::doorbell::Doorbells;
@@ -70,6 +71,8 @@ pub(crate) struct Gpu {
     started: AtomicBool,
     /// RUN is set: commands and events make sense.
     running: AtomicBool,
+    /// What the device was when it left D0.
+    sleep: Sleep,
     /// A kernel-built buffer signals a monitored fence, so completions of packets may have done so.
     monitored_signals: AtomicBool,
     /// Some kernel-mode hardware queue has submissions that wait for room.
@@ -78,6 +81,16 @@ pub(crate) struct Gpu {
     pub(crate) fstates: [AtomicU32; NODES as usize],
     /// Percentage of the normal band beside a busy focus band.
     band_share: AtomicU32,
+}
+
+/// What a device is brought back to from D3.
+#[derive(Default)]
+struct Sleep {
+    /// RUN was set.
+    ran: AtomicBool,
+    /// The GPU's clock and the processor's performance counter at one moment, while the device is not in D0.
+    gpu_clock: AtomicU64,
+    cpu_clock: AtomicU64,
 }
 
 /// A memory resource: (start, length).
@@ -199,7 +212,10 @@ impl Gpu {
     /// Stops the scheduler at once. Any level; waits for nothing.
     pub(crate) fn halt(&self) {
         self.running.store(false, Ordering::Release);
-        self.registers.write32(registers::CONTROL, Control::new().with_reset(true).into_bits());
+        // What is not in D0 moves nothing.
+        if self.is_powered() {
+            self.registers.write32(registers::CONTROL, Control::new().with_reset(true).into_bits());
+        }
     }
 
     /// Undoes start and creation: masks the device, waits for interrupt routine and DPC, then gives everything back. Harmless
@@ -235,17 +251,49 @@ impl Gpu {
         self.running.load(Ordering::Acquire)
     }
 
-    /// Pauses the scheduler without forgetting its queues.
-    pub(crate) fn pause(&self, irql: &Passive, adapter: &Adapter) {
-        self.registers.write32(registers::CONTROL, Control::new().into_bits());
-        // What happened before is told before the ring starts over. Without an interrupt nobody is to be told.
-        let _ = self.dxgk.synchronize(irql, |device| interrupt::drain(device, adapter, self));
+    /// Whether the device is in D0, as far as the operating system has said. Otherwise none of it may be touched.
+    pub(crate) fn is_powered(&self) -> bool {
+        self.cmp.is_powered()
     }
 
-    /// Lets a paused scheduler run again. The event ring starts over with it.
-    pub(crate) fn unpause(&self, irql: &Passive) {
-        let _ = self.dxgk.synchronize(irql, |device| self.events.reset(device));
-        self.registers.write32(registers::CONTROL, Control::new().with_run(true).into_bits());
+    /// The last of the device before it leaves D0: it stops, what happened is told, and the clocks are read. Queues have left it.
+    pub(crate) fn sleep(&self, irql: &Passive, adapter: &Adapter) {
+        self.sleep.ran.store(self.is_running(), Ordering::Release);
+        if self.is_running() {
+            self.registers.write32(registers::CONTROL, Control::new().into_bits());
+            // Without an interrupt nobody is to be told.
+            let _ = self.dxgk.synchronize(irql, |device| {
+                interrupt::drain(device, adapter, self);
+                self.running.store(false, Ordering::Release);
+            });
+        }
+        self.running.store(false, Ordering::Release);
+        let [gpu, cpu] = self.clocks();
+        self.sleep.cpu_clock.store(cpu, Ordering::Release);
+        self.sleep.gpu_clock.store(gpu, Ordering::Release);
+        self.cmp.set_powered(irql, false);
+    }
+
+    /// The device is in D0 again and knows nothing. True if it runs as it did before.
+    pub(crate) fn wake(&self, irql: &Passive) -> bool {
+        let [gpu, _] = self.clocks();
+        self.cmp.set_powered(irql, true);
+        self.registers.write64(registers::CLOCK_SET, gpu);
+        self.sleep.ran.load(Ordering::Acquire) && self.run(irql).is_ok()
+    }
+
+    /// The GPU's clock and the processor's performance counter, read back to back. While the device is not in D0 its clock is what
+    /// it will be set to.
+    pub(crate) fn clocks(&self) -> [u64; 2] {
+        if self.is_powered() {
+            let gpu = self.registers.read64(registers::TIMESTAMP);
+            return [gpu, nt::performance_counter().0];
+        }
+        let (cpu, frequency) = nt::performance_counter();
+        let passed = cpu.saturating_sub(self.sleep.cpu_clock.load(Ordering::Acquire));
+        let ticks = u128::from(passed) * u128::from(self.hardware.clock_hz) / u128::from(frequency.max(1));
+        let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
+        [self.sleep.gpu_clock.load(Ordering::Acquire).saturating_add(ticks), cpu]
     }
 
     /// Says that a kernel-built buffer will write a monitored fence.
@@ -285,7 +333,7 @@ impl Gpu {
 
     /// Tells the scheduler where the paging process is, if it wants to know and that is known.
     fn write_paging_root(&self) {
-        if let Some(root) = self.system_root().filter(|_| self.maps_fences()) {
+        if let Some(root) = self.system_root().filter(|_| self.maps_fences() && self.is_powered()) {
             self.registers.write64(registers::PAGING_ROOT, root.into_bits());
         }
     }
@@ -371,7 +419,7 @@ impl Undo<'_> {
             layout: parts.layout,
             window: window.QuadPart.cast_unsigned(),
             registers: parts.registers,
-            cmp: Cmp::new(parts.registers, parts.mappings.vram),
+            cmp: Cmp::new(parts.registers, parts.mappings.vram, parts.layout.record),
             nodes: parts.nodes,
             numbers,
             queues,
@@ -386,6 +434,7 @@ impl Undo<'_> {
             mappings: parts.mappings,
             started: AtomicBool::new(true),
             running: AtomicBool::new(false),
+            sleep: Sleep::default(),
             monitored_signals: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
             fstates: [const { AtomicU32::new(0) }; NODES as usize],

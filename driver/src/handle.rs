@@ -283,21 +283,26 @@ impl ObjectTable {
         free.last = number;
     }
 
+    /// The first object of type `T` at place `from` or behind it, and the place after it; `adapter` completes the handle.
+    pub(crate) fn next<T: Object>(&self, irql: &Passive, adapter: Handle, from: usize) -> Option<(usize, Handle)> {
+        let free = self.free.lock(irql);
+        (from..free.slots).find_map(|index| {
+            let state = self.slot(index)?.state.load(Ordering::Acquire);
+            let handle = adapter
+                .with_kind(T::KIND as u8)
+                .with_slot(index as u32 & SLOTS)
+                .with_generation(((state >> 8) & GENERATIONS) as u32);
+            (state & 0xff == u64::from(T::KIND as u8)).then_some((index + 1, handle))
+        })
+    }
+
     /// Handles of every object of type `T`; `adapter` completes them.
     pub(crate) fn all<T: Object>(&self, irql: &Passive, adapter: Handle) -> Result<PoolVec<Handle>, OutOfMemory> {
-        let free = self.free.lock(irql);
         let mut handles = PoolVec::new(Tag::HANDLES);
-        for index in 0..free.slots {
-            let Some(slot) = self.slot(index) else { break };
-            let state = slot.state.load(Ordering::Acquire);
-            if state & 0xff == u64::from(T::KIND as u8) {
-                handles.push(
-                    adapter
-                        .with_kind(T::KIND as u8)
-                        .with_slot(index as u32 & SLOTS)
-                        .with_generation(((state >> 8) & GENERATIONS) as u32),
-                )?;
-            }
+        let mut place = 0;
+        while let Some((next, handle)) = self.next::<T>(irql, adapter, place) {
+            handles.push(handle)?;
+            place = next;
         }
         Ok(handles)
     }

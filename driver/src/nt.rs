@@ -98,13 +98,13 @@ pub(crate) unsafe fn release_push_lock(word: *mut usize) {
     }
 }
 
-/// The processor's performance counter, in ticks.
-pub(crate) fn performance_counter() -> u64 {
-    let Some(imports) = imports() else { return 0 };
+/// The processor's performance counter in ticks, and its ticks a second.
+pub(crate) fn performance_counter() -> (u64, u64) {
+    let Some(imports) = imports() else { return (0, 0) };
     let mut frequency = LARGE_INTEGER { QuadPart: 0 };
     // SAFETY: the pointer is to a local that may be written.
     let counter = unsafe { (imports.KeQueryPerformanceCounter)(&raw mut frequency) };
-    counter.QuadPart.cast_unsigned()
+    (counter.QuadPart.cast_unsigned(), frequency.QuadPart.cast_unsigned())
 }
 
 /// Bus address of nonpaged kernel memory.

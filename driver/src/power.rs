@@ -1,27 +1,51 @@
 //! Power of nodes and device, and the clock.
 //!
 //! Every node is a power component with the states F0 and F1; the operating system disconnects the doorbells of a node before it
-//! asks for F1. Before a low state of the device it suspends every context and disconnects every doorbell.
+//! asks for F1. In D3 the device loses all it knows; before it, the operating system suspends every context, disconnects every
+//! doorbell and evicts what VRAM does not keep.
 
 use core::sync::atomic::Ordering;
 
-use campanile_hw::registers::{self, Command, Control};
+use campanile_hw::registers::Command;
 use wddm_ddi::km::*;
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER};
 
 use crate::adapter::Adapter;
 use crate::caps::FSTATES;
+use crate::fence::system;
 use crate::gpu::Gpu;
 use crate::irql::{Dispatch, Passive, UpToDispatch};
-use crate::nt;
+use crate::queue::hw_queue::{self, HwQueue};
 
-/// DxgkDdiSetPowerState of the adapter: the scheduler stands still outside D0. Queues keep their places.
+/// DxgkDdiSetPowerState of the adapter. Allocates nothing: what a queue was doing is kept in the queue.
+///
+/// Outside D0 nothing of the device is touched. DDIs that the operating system makes all the same change what is known here, and the
+/// device hears of it in D0: F-states, priorities, log buffers, the host aperture, address spaces, fences. Queues that want to be mapped,
+/// doorbells that want to be connected and submissions are refused with STATUS_DEVICE_REMOVED, as on a device that was lost.
 pub(crate) fn set_state(irql: &Passive, adapter: &Adapter, gpu: &Gpu, state: DEVICE_POWER_STATE) {
-    let stands = !Control::from_bits(gpu.registers.read32(registers::CONTROL)).run();
     match state == DEVICE_POWER_STATE::PowerDeviceD0 {
-        true if stands => gpu.unpause(irql),
-        false if !stands => gpu.pause(irql, adapter),
+        true if !gpu.is_powered() => wake(irql, adapter, gpu),
+        false if gpu.is_powered() => sleep(irql, adapter, gpu),
         true | false => {}
+    }
+}
+
+/// The operating system has suspended every context, disconnected every doorbell, and evicted what VRAM does not keep.
+fn sleep(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
+    if gpu.is_running() {
+        for queue in gpu.queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(handle).ok()) {
+            hw_queue::save(irql, gpu, queue);
+        }
+    }
+    gpu.doorbells.forget(irql);
+    gpu.sleep(irql, adapter);
+}
+
+/// Queues come back one by one, when their contexts are resumed or their doorbells connected: their rings, and the page tables that
+/// lead there, are not resident yet.
+fn wake(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
+    if gpu.wake(irql) {
+        system::restore(irql, adapter, gpu);
     }
 }
 
@@ -57,10 +81,9 @@ pub(crate) fn restore_fstates(irql: &impl UpToDispatch, gpu: &Gpu) {
     }
 }
 
-/// DxgkDdiCalibrateGpuClock: both clocks, read back to back.
+/// DxgkDdiCalibrateGpuClock: both clocks, read back to back. Its clock stands still for nobody: what it will show in D0 is known.
 pub(crate) fn clock(gpu: &Gpu) -> DXGK_GPUCLOCKDATA {
-    let gpu_clock = gpu.registers.read64(registers::TIMESTAMP);
-    let cpu_clock = nt::performance_counter();
+    let [gpu_clock, cpu_clock] = gpu.clocks();
     DXGK_GPUCLOCKDATA {
         GpuFrequency: gpu.hardware.clock_hz,
         GpuClockCounter: gpu_clock,

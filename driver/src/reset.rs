@@ -29,7 +29,7 @@ fn stop_engine(irql: &Passive, gpu: &Gpu, node: &Node) -> Result<Option<u32>, NT
     let result = gpu.cmp.run(irql, Command::ResetNode, [u64::from(node.ordinal()), 0, 0]);
     match result {
         Ok(queue) => Ok(u32::try_from(queue).ok().filter(|number| *number != u32::MAX)),
-        Err(CommandError::Refused(_) | CommandError::Lost) => Err(STATUS_UNSUCCESSFUL),
+        Err(CommandError::Refused(_) | CommandError::Lost | CommandError::PoweredDown) => Err(STATUS_UNSUCCESSFUL),
     }
 }
 

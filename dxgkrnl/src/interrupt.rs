@@ -187,6 +187,20 @@ impl Interrupts {
         any
     }
 
+    /// Delivers what has arrived. When the call returns, no routine of the driver runs, and none will until the next message.
+    pub(crate) fn settle(&self, miniport: &Miniport, context: KmdHandle) {
+        while self.is_connected() {
+            if self.deliver(miniport, context) {
+                continue;
+            }
+            let delivering = lock(&self.delivering);
+            if self.pending.load(Ordering::Acquire) == 0 && !self.dpc_queued.load(Ordering::Acquire) {
+                break;
+            }
+            drop(delivering);
+        }
+    }
+
     /// A notification that no DPC answers: on Windows nothing would wake up until the next DPC. The DPC has to be queued before the
     /// driver leaves the interrupt lock, so under the lock the question is settled.
     fn check_answered(&self, miniport: &Miniport) {

@@ -32,7 +32,7 @@ pub use adapter::{PowerComponentState, ProblemCode, StartError};
 pub use clock::Clock;
 pub use interrupt::Counters;
 pub use loader::{DriverId, DriverImage, Image, ImageError, ImageKind, LoadError, PdbIdentity, Resolver};
-pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig, PnpError};
+pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig, PnpError, SystemSleep};
 pub use pci::PciError;
 pub use process::{Attached, Process};
 pub use thunks::monitored::{

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use wddm_ddi::types::LUID;
 
-use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack, PowerGate, StartError};
+use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack, NotAsleep, PowerAction, PowerGate, StartError};
 use crate::bus::Bus;
 use crate::clock::Clock;
 use crate::interrupt::Counters;
@@ -158,8 +158,19 @@ pub enum PnpError {
     InUse,
     /// The device is in use all the while, or work did not leave its engine in time.
     Busy,
+    /// There is no memory for what the device would lose.
+    NoMemory,
     /// The machine has stopped; nothing is called any more.
     Stopped(Box<Bugcheck>),
+}
+
+/// How a machine sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SystemSleep {
+    /// Devices have little power, and keep the memory that they said they would.
+    Standby,
+    /// Devices have none.
+    Hibernate,
 }
 
 impl fmt::Display for PnpError {
@@ -169,6 +180,7 @@ impl fmt::Display for PnpError {
             Self::NoSuchDriver => f.write_str("no such driver is loaded"),
             Self::InUse => f.write_str("a device still belongs to the driver; remove it first"),
             Self::Busy => f.write_str("the device is in use, or work did not leave its engine in time"),
+            Self::NoMemory => f.write_str("there is no memory for what the device would lose"),
             Self::Stopped(bugcheck) => write!(f, "the machine stopped: {bugcheck}"),
         }
     }
@@ -374,10 +386,46 @@ impl Machine {
     pub fn power_down(&self, luid: LUID) -> Result<(), PnpError> {
         let _pnp = lock(&self.0.pnp);
         let adapter = self.adapter(luid).ok_or(PnpError::NoSuchAdapter)?;
+        self.put_to_sleep(&[adapter], PowerAction::None)
+    }
+
+    /// Brings an adapter back to D0, as the power manager does with a device that will be needed.
+    ///
+    /// # Errors
+    /// The adapter is not started, or the machine stopped.
+    pub fn power_up(&self, luid: LUID) -> Result<(), PnpError> {
+        let _pnp = lock(&self.0.pnp);
+        self.adapter(luid).ok_or(PnpError::NoSuchAdapter)?.wake(|| ());
+        self.check_stopped()
+    }
+
+    /// Puts every adapter into D3 because the machine goes to sleep. Those that are there already learn of that too: their memory was
+    /// kept for a device that still has power. When the machine is back, whoever needs an adapter wakes it.
+    ///
+    /// # Errors
+    /// As [`Machine::power_down`]; adapters that were in D0 may be in D3 then.
+    pub fn sleep(&self, state: SystemSleep) -> Result<(), PnpError> {
+        let _pnp = lock(&self.0.pnp);
+        let adapters = self.adapters();
+        adapters.iter().for_each(|adapter| adapter.wake(|| ()));
+        let action = match state {
+            SystemSleep::Standby => PowerAction::Sleep,
+            SystemSleep::Hibernate => PowerAction::Hibernate,
+        };
+        self.put_to_sleep(&adapters, action)
+    }
+
+    fn put_to_sleep(&self, adapters: &[Arc<Adapter>], action: PowerAction) -> Result<(), PnpError> {
         let _closed = self.0.gate.close().ok_or(PnpError::Busy)?;
-        let slept = adapter.sleep();
-        self.check_stopped()?;
-        slept.map_err(|_| PnpError::Busy)
+        for adapter in adapters {
+            let slept = adapter.sleep(action);
+            self.check_stopped()?;
+            slept.map_err(|reason| match reason {
+                NotAsleep::Busy => PnpError::Busy,
+                NotAsleep::NoMemory => PnpError::NoMemory,
+            })?;
+        }
+        Ok(())
     }
 
     /// Whether an adapter is in D3.

@@ -31,6 +31,12 @@ const COMMAND_MEMORY: u32 = 1 << 1;
 const COMMAND_MASTER: u32 = 1 << 2;
 const COMMAND_NO_INTX: u32 = 1 << 10;
 const STATUS_CAPABILITIES: u32 = 1 << 4;
+const CAPABILITY_POWER: u32 = 0x01;
+/// Power management control and status, and the states in it. [PCI power management, 3.2.4]
+const POWER_CONTROL: u16 = 4;
+const POWER_STATE: u32 = 3;
+const POWER_D0: u32 = 0;
+const POWER_D3HOT: u32 = 3;
 const CAPABILITY_MSI: u32 = 0x05;
 const CAPABILITY_MSIX: u32 = 0x11;
 /// No more capabilities fit between the header and offset 256.
@@ -113,6 +119,12 @@ impl fmt::Display for Function {
     }
 }
 
+/// What a function that left D0 is brought back to.
+pub(crate) struct Sleeping {
+    bars: [u32; 6],
+    command: u32,
+}
+
 /// An enumerated function.
 pub(crate) struct Function {
     pub(crate) bus: Arc<dyn Bus>,
@@ -165,6 +177,29 @@ impl Function {
     pub(crate) fn disable(&self) {
         let command = self.bus.config_read(COMMAND, 2) & !(COMMAND_MEMORY | COMMAND_MASTER);
         self.bus.config_write(COMMAND, 2, command);
+    }
+
+    /// Puts the function into D3hot, if it manages power. The answer brings it back.
+    pub(crate) fn sleep(&self) -> Sleeping {
+        let bars = std::array::from_fn(|index| self.bus.config_read(BARS + 4 * index as u16, 4));
+        let sleeping = Sleeping { bars, command: self.bus.config_read(COMMAND, 2) };
+        self.set_power(POWER_D3HOT);
+        sleeping
+    }
+
+    /// Brings the function back to D0, where it may be as after reset, and lets it answer at its addresses again.
+    pub(crate) fn wake(&self, sleeping: &Sleeping) {
+        self.set_power(POWER_D0);
+        for (index, word) in (0u16..).zip(sleeping.bars) {
+            self.bus.config_write(BARS + 4 * index, 4, word);
+        }
+        self.bus.config_write(COMMAND, 2, sleeping.command);
+    }
+
+    fn set_power(&self, state: u32) {
+        let Some((at, _)) = capabilities(&*self.bus).find(|(_, id)| *id == CAPABILITY_POWER) else { return };
+        let control = self.bus.config_read(at + POWER_CONTROL, 2) & !POWER_STATE;
+        self.bus.config_write(at + POWER_CONTROL, 2, control | state);
     }
 
     /// The BAR that holds `len` bytes at a translated address, and the offset in it.
@@ -266,25 +301,25 @@ fn size_mask(bus: &dyn Bus, register: u16, original: u32) -> u32 {
     mask
 }
 
+/// Capabilities of the function: offset and identifier. A list that is a loop ends.
+fn capabilities(bus: &dyn Bus) -> impl Iterator<Item = (u16, u32)> {
+    let listed = bus.config_read(STATUS, 2) & STATUS_CAPABILITIES != 0;
+    let first = if listed { bus.config_read(CAPABILITIES, 1) as u16 & !3 } else { 0 };
+    let next = |at: &u16| Some((bus.config_read(*at, 2) >> 8) as u16 & !3);
+    let places = std::iter::successors(Some(first), next).take(MOST_CAPABILITIES).take_while(|at| *at >= 0x40);
+    places.map(|at| (at, bus.config_read(at, 2) & 0xff))
+}
+
 /// Message interrupts that the function offers: MSI-X, or else MSI.
 fn message_count(bus: &dyn Bus) -> u16 {
-    if bus.config_read(STATUS, 2) & STATUS_CAPABILITIES == 0 {
-        return 0;
-    }
     let mut messages = 0;
-    let mut at = bus.config_read(CAPABILITIES, 1) as u16 & !3;
-    for _ in 0..MOST_CAPABILITIES {
-        if at < 0x40 {
-            break;
-        }
-        let header = bus.config_read(at, 2);
+    for (at, id) in capabilities(bus) {
         let control = bus.config_read(at + 2, 2) as u16;
-        match header & 0xff {
+        match id {
             CAPABILITY_MSIX => return (control & 0x7ff) + 1,
             CAPABILITY_MSI => messages = 1 << (control >> 1 & 0b111).min(5),
             _ => {}
         }
-        at = (header >> 8) as u16 & !3;
     }
     messages
 }

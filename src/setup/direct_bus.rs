@@ -184,6 +184,10 @@ impl Bus for DirectBus {
         self.messages.set(None);
     }
 
+    fn cut_power(&self) {
+        self.gpu.power_cycle();
+    }
+
     fn map_memory(&self, address: u64, file: &File, offset: u64, len: u64) -> io::Result<()> {
         self.gpu.map_dma(address, file, offset, len, true)
     }

@@ -58,6 +58,8 @@ pub(crate) struct Tallies {
     pub(crate) retired: AtomicU64,
     /// Fences reached through the paging process.
     pub(crate) system_fences: AtomicU64,
+    /// Signals before the last reset.
+    past_signals: AtomicU64,
 }
 
 impl Tallies {
@@ -68,6 +70,7 @@ impl Tallies {
     }
 
     fn reset(&self) {
+        self.past_signals.fetch_add(self.signals.load(Ordering::Relaxed), Ordering::Relaxed);
         for counter in [&self.waits, &self.signals, &self.retired, &self.system_fences] {
             counter.store(0, Ordering::Relaxed);
         }
@@ -205,6 +208,11 @@ impl Cmp {
     /// Sum of a counter over the nodes.
     pub(crate) fn count(&self, counter: impl Fn(&Tallies) -> &AtomicU64) -> u64 {
         self.nodes.iter().map(|node| counter(&node.tallies).load(Ordering::Relaxed)).sum()
+    }
+
+    /// SIGNAL packets executed since the function was made.
+    pub(crate) fn signals_ever(&self) -> u64 {
+        self.count(|tallies| &tallies.signals) + self.count(|tallies| &tallies.past_signals)
     }
 
     /// How much was touched so far.

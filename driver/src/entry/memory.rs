@@ -136,14 +136,14 @@ pub(crate) unsafe extern "win64" fn map_cpu_host_aperture(
     adapter: HANDLE,
     args: *const DXGKARG_MAPCPUHOSTAPERTURE,
 ) -> NTSTATUS {
-    on_gpu(adapter, |irql, _, gpu| gpu.host_aperture.map(irql, &gpu.layout, inputs(args)?))
+    on_gpu(adapter, |irql, _, gpu| gpu.host_aperture.map(irql, &gpu.layout, gpu.is_running(), inputs(args)?))
 }
 
 pub(crate) unsafe extern "win64" fn unmap_cpu_host_aperture(
     adapter: HANDLE,
     args: *const DXGKARG_UNMAPCPUHOSTAPERTURE,
 ) -> NTSTATUS {
-    on_gpu(adapter, |irql, _, gpu| gpu.host_aperture.unmap(irql, inputs(args)?))
+    on_gpu(adapter, |irql, _, gpu| gpu.host_aperture.unmap(irql, gpu.is_running(), inputs(args)?))
 }
 
 /// Virtual machines are not served: paravirtualisation is not claimed.

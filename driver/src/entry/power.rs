@@ -23,7 +23,7 @@ pub(crate) unsafe extern "win64" fn set_power_state(
     let irql = unsafe { Passive::assume() };
     if device == DISPLAY_ADAPTER_HW_ID
         && let Ok(adapter) = handle::adapter(context)
-        && let Some(gpu) = adapter.running_gpu()
+        && let Ok(gpu) = adapter.started()
     {
         power::set_state(&irql, adapter, gpu, state);
     }

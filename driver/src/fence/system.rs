@@ -44,7 +44,7 @@ pub(crate) type MapLock = PushLock<()>;
 
 /// A command of the table that found the scheduler stopped; it is told anew when it runs again.
 fn is_stopped(error: CommandError) -> bool {
-    matches!(error, CommandError::Lost | CommandError::Refused(CommandStatus::NotRunning))
+    matches!(error, CommandError::Lost | CommandError::PoweredDown | CommandError::Refused(CommandStatus::NotRunning))
 }
 
 /// Tells the scheduler of a fence in a process with this root, unless it knows.
@@ -141,12 +141,12 @@ pub(crate) fn restore(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
     });
 }
 
+/// Calls `body` for every open fence that the scheduler reaches through the paging process. Allocates nothing.
 fn for_open(irql: &Passive, adapter: &Adapter, mut body: impl FnMut(&OpenFence, Addresses)) {
-    let Ok(handles) = adapter.all::<OpenFence>(irql) else {
-        adapter.count(Refusal::FenceAddress);
-        return;
-    };
-    for open in handles.iter().filter_map(|handle| adapter.objects.get::<OpenFence>(*handle).ok()) {
+    let mut place = 0;
+    while let Some((next, handle)) = adapter.objects.next::<OpenFence>(irql, adapter.handle(), place) {
+        place = next;
+        let Ok(open) = adapter.objects.get::<OpenFence>(handle) else { continue };
         if let Some(system) = adapter.objects.get::<NativeFence>(open.fence).ok().and_then(|fence| fence.system) {
             body(open, system);
         }

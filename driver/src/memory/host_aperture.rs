@@ -41,7 +41,7 @@ impl HostAperture {
         Ok(Self { registers, pages: PushLock::new(pages) })
     }
 
-    /// DxgkDdiMapCpuHostAperture: all of it or nothing.
+    /// DxgkDdiMapCpuHostAperture: all of it or nothing. `runs`: the device can be told now.
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for another segment, a page outside the aperture or the segment, or no aperture.
@@ -49,6 +49,7 @@ impl HostAperture {
         &self,
         irql: &Passive,
         layout: &Layout,
+        runs: bool,
         args: &DXGKARG_MAPCPUHOSTAPERTURE,
     ) -> Result<(), NTSTATUS> {
         check_segment(args.SegmentId, args.PhysicalAdapterIndex)?;
@@ -66,7 +67,7 @@ impl HostAperture {
             pages.get(*place as usize).ok_or(STATUS_INVALID_PARAMETER)?;
         }
         let pairs = places.iter().zip(shown).filter_map(|(place, page)| Some((*place, target(page).ok()?)));
-        self.write(&mut pages, pairs);
+        self.write(&mut pages, runs, pairs);
         Ok(())
     }
 
@@ -74,7 +75,12 @@ impl HostAperture {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER as for [`HostAperture::map`].
-    pub(crate) fn unmap(&self, irql: &Passive, args: &DXGKARG_UNMAPCPUHOSTAPERTURE) -> Result<(), NTSTATUS> {
+    pub(crate) fn unmap(
+        &self,
+        irql: &Passive,
+        runs: bool,
+        args: &DXGKARG_UNMAPCPUHOSTAPERTURE,
+    ) -> Result<(), NTSTATUS> {
         check_segment(args.SegmentId, args.PhysicalAdapterIndex)?;
         let mut pages = self.pages.lock(irql);
         if args.NumberOfPages > pages.len() as u64 {
@@ -85,7 +91,7 @@ impl HostAperture {
         if places.iter().any(|place| pages.get(*place as usize).is_none()) {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        self.write(&mut pages, places.iter().map(|place| (*place, NONE)));
+        self.write(&mut pages, runs, places.iter().map(|place| (*place, NONE)));
         Ok(())
     }
 
@@ -98,13 +104,15 @@ impl HostAperture {
         }
     }
 
-    /// Pages and targets that were checked.
-    fn write(&self, pages: &mut PoolVec<u32>, pairs: impl Iterator<Item = (u32, u32)>) {
+    /// Pages and targets that were checked. A device that does not run hears of them when it does.
+    fn write(&self, pages: &mut PoolVec<u32>, runs: bool, pairs: impl Iterator<Item = (u32, u32)>) {
         let mut next = NONE;
         for (place, target) in pairs {
             if let Some(page) = pages.get_mut(place as usize) {
                 *page = target;
-                self.point(&mut next, place, target);
+                if runs {
+                    self.point(&mut next, place, target);
+                }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Memory segments, and where the driver's own part of VRAM lies.
 //!
-//! VRAM from offset 0: the queue descriptor table, the rings of the kernel's packet queues, then segment 2 up to the end of the
+//! VRAM from offset 0: the queue descriptor table, the rings of the kernel's packet queues, a record of one queue's state, then segment 2 up to the end of the
 //! window that the processor sees, then segment 3, the rest, which a host aperture shows page by page if there is one. Segment 1 is the aperture onto system memory; it has no place in
 //! VRAM, and its contents are a table in the driver.
 
@@ -34,6 +34,8 @@ pub(crate) struct Layout {
     pub(crate) queues: u32,
     /// VRAM offset of the first node's ring; the others follow.
     pub(crate) rings: u64,
+    /// VRAM offset of the record by which queues leave the device and come back, a page.
+    pub(crate) record: u64,
     /// Bytes of VRAM that belong to the driver, a multiple of 2 MiB so that large pages of segment 2 are aligned in VRAM.
     pub(crate) reserved: u64,
     /// End of segment 2, a multiple of 4 KiB.
@@ -44,6 +46,8 @@ pub(crate) struct Layout {
     pub(crate) host_aperture: Option<(u64, u32)>,
     /// DMA snoops the processor's caches.
     pub(crate) coherent: bool,
+    /// VRAM keeps its contents in D3.
+    pub(crate) kept: bool,
 }
 
 impl Layout {
@@ -54,7 +58,8 @@ impl Layout {
             return None;
         }
         let table = u64::from(queues).checked_mul(QueueDescriptor::SIZE as u64)?.next_multiple_of(PAGE);
-        let reserved = (table + u64::from(NODES) * NODE_RING_SIZE).next_multiple_of(PAGE_2M);
+        let record = table + u64::from(NODES) * NODE_RING_SIZE;
+        let reserved = (record + PAGE).next_multiple_of(PAGE_2M);
         let vram_end = hardware.vram_size / PAGE * PAGE;
         let visible_end = (hardware.vram_window / PAGE * PAGE).min(vram_end);
         // Page tables of a few processes must fit, or no process could ever run.
@@ -65,7 +70,8 @@ impl Layout {
         let pages = hardware.host_aperture_pages;
         let host_aperture = (pages > 0 && vram_end > visible_end).then_some((hardware.vram_window, pages));
         let coherent = !hardware.caps.non_coherent();
-        Some(Self { queues, rings: table, reserved, visible_end, vram_end, host_aperture, coherent })
+        let kept = hardware.caps.vram_kept_in_d3();
+        Some(Self { queues, rings: table, record, reserved, visible_end, vram_end, host_aperture, coherent, kept })
     }
 
     /// VRAM range of a segment.
@@ -137,8 +143,12 @@ impl Layout {
         }
         let (start, end) = self.vram(segment)?;
         let visible = segment == VRAM;
-        descriptor.Flags =
-            DXGK_SEGMENTFLAGS::new().with_CpuVisible(visible).with_ApplicationTarget(true).with_LocalBudgetGroup(true);
+        // While the machine hibernates the device has no power, so nothing is preserved then.
+        descriptor.Flags = DXGK_SEGMENTFLAGS::new()
+            .with_CpuVisible(visible)
+            .with_PreservedDuringStandby(self.kept)
+            .with_ApplicationTarget(true)
+            .with_LocalBudgetGroup(true);
         descriptor.BaseAddress = LARGE_INTEGER { QuadPart: start.cast_signed() };
         descriptor.Size = usize::try_from(end - start).ok()?;
         if visible {
@@ -187,6 +197,7 @@ mod tests {
         let descriptor = layout.descriptor(VRAM, 1 << 40).unwrap();
         assert!(descriptor.Flags.CpuVisible());
         assert_eq!(descriptor.Size, 252 << 20);
+        assert_eq!(layout.record, (2 << 20) + u64::from(NODES) * NODE_RING_SIZE);
         // SAFETY: the arm of a CPU-visible segment.
         assert_eq!(unsafe { descriptor.u.CpuTranslatedAddress.QuadPart }, (1 << 40) + (4 << 20));
         assert!(layout.descriptor(VRAM_HIDDEN, 1 << 40).is_none());
@@ -226,6 +237,19 @@ mod tests {
         // All of VRAM is in the window: nothing to show.
         hardware.vram_window = 256 << 20;
         assert!(Layout::new(&hardware).unwrap().host_aperture.is_none());
+    }
+
+    #[test]
+    fn segments_are_preserved_as_the_hardware_says_and_never_while_hibernating() {
+        let mut layout = layout(256 << 20, 64 << 20, 1024).unwrap();
+        for kept in [false, true] {
+            layout.kept = kept;
+            for segment in [VRAM, VRAM_HIDDEN] {
+                let flags = layout.descriptor(segment, 0).unwrap().Flags;
+                assert_eq!((flags.PreservedDuringStandby(), flags.PreservedDuringHibernate()), (kept, false));
+            }
+            assert!(!layout.descriptor(APERTURE, 0).unwrap().Flags.PreservedDuringStandby());
+        }
     }
 
     #[test]

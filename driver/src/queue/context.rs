@@ -299,8 +299,9 @@ impl HwContext {
         let queues = self.queues.lock(irql);
         self.suspended.store(false, Ordering::Release);
         for queue in queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok()) {
+            hw_queue::come_back(irql, gpu, self, queue);
             if hw_queue::is_mapped(irql, queue) {
-                // Refused by a queue that faulted: there is nothing to resume.
+                // Refused by a queue that faulted, and one that came back: there is nothing to resume.
                 let _ = gpu.cmp.run(irql, Command::ResumeQueue, [u64::from(queue.number), 0, 0]);
             }
         }

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use campanile_hw::queue::{Location, QueueDescriptor, QueueFlags, RingEntry, RingFlags};
+use campanile_hw::queue::{Location, QueueDescriptor, QueueFlags, QueueState, RingEntry, RingFlags};
 use campanile_hw::registers::{Command, CommandStatus};
 use wddm_ddi::km::*;
 use wddm_ddi::status::{
@@ -52,9 +52,22 @@ struct Submission {
     root: Location,
 }
 
+/// What is known of a queue that the hardware does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    /// It begins with the first entry of its ring.
+    Nothing,
+    /// It goes on from here.
+    At(QueueState),
+    /// Where it was is not known, so it cannot go on.
+    Lost,
+}
+
 struct State {
     /// The hardware has the queue.
     mapped: bool,
+    /// How far the queue had come when the device left D0 with it.
+    kept: Kept,
     user: Option<UserRing>,
     /// Entries written to the kernel ring since the queue was mapped.
     written: u64,
@@ -241,8 +254,14 @@ fn build(
     progress: ProgressFence,
     number: u32,
 ) -> Result<PoolBox<HwQueue>, NTSTATUS> {
-    let state =
-        State { mapped: false, user: None, written: 0, waiting: PoolVec::new(Tag::QUEUE), logs: LogBuffers::new() };
+    let state = State {
+        mapped: false,
+        kept: Kept::Nothing,
+        user: None,
+        written: 0,
+        waiting: PoolVec::new(Tag::QUEUE),
+        logs: LogBuffers::new(),
+    };
     let queue = HwQueue {
         dxgk: args.hHwQueue.addr(),
         number,
@@ -334,19 +353,78 @@ fn map_locked(
     if !gpu.is_running() {
         return Err(STATUS_DEVICE_REMOVED);
     }
-    if let Some(kernel) = &queue.kernel {
-        kernel.ring.reset();
+    match state.kept {
+        Kept::Lost => return Err(STATUS_DEVICE_REMOVED),
+        Kept::At(kept) => go_on(irql, gpu, context, queue, descriptor, &kept).map_err(command_status)?,
+        Kept::Nothing => {
+            if let Some(kernel) = &queue.kernel {
+                kernel.ring.reset();
+            }
+            gpu.cmp.map_queue(irql, queue.number, &descriptor).map_err(command_status)?;
+            state.written = 0;
+        }
     }
-    gpu.cmp.map_queue(irql, queue.number, &descriptor).map_err(command_status)?;
     state.mapped = true;
-    state.written = 0;
+    state.kept = Kept::Nothing;
     Ok(())
+}
+
+/// Maps a queue where it was when the device left D0.
+fn go_on(
+    irql: &impl UpToDispatch,
+    gpu: &Gpu,
+    context: &HwContext,
+    queue: &HwQueue,
+    descriptor: QueueDescriptor,
+    kept: &QueueState,
+) -> Result<(), CommandError> {
+    let flags = QueueFlags::from_bits(descriptor.flags).with_suspended(true).into_bits();
+    gpu.cmp.map_queue(irql, queue.number, &QueueDescriptor { flags, ..descriptor })?;
+    if let Err(error) = gpu.cmp.restore_queue(irql, queue.number, kept) {
+        // It was mapped just now, so it can be unmapped; a device that is lost has no queue.
+        let _ = gpu.cmp.unmap_queue(irql, queue.number);
+        return Err(error);
+    }
+    if !context.is_suspended() {
+        // Refused by a queue that had faulted: there is nothing to resume.
+        let _ = gpu.cmp.run(irql, Command::ResumeQueue, [u64::from(queue.number), 0, 0]);
+    }
+    Ok(())
+}
+
+/// The device is about to leave D0: takes the queue from the hardware and remembers how far it has come. Allocates nothing.
+pub(crate) fn save(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
+    let mut state = queue.state.lock(irql);
+    let (state, irql) = state.parts();
+    if !state.mapped {
+        return;
+    }
+    let mut saved = gpu.cmp.save_queue(irql, queue.number);
+    if saved == Err(CommandError::Refused(CommandStatus::BadState)) {
+        // The operating system left it running. Cookie 0 belongs to no suspension, so its event is passed over.
+        let _ = gpu.cmp.run(irql, Command::SuspendQueue, [u64::from(queue.number), 0, 0]);
+        saved = gpu.cmp.save_queue(irql, queue.number);
+    }
+    state.mapped = false;
+    state.kept = saved.map_or(Kept::Lost, Kept::At);
+}
+
+/// Maps the queue where it was, if the device lost it in D3.
+pub(crate) fn come_back(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext, queue: &HwQueue) {
+    let mut state = queue.state.lock(irql);
+    let (state, irql) = state.parts();
+    if state.kept != Kept::Nothing {
+        // A queue that cannot be mapped says so when it is connected or submitted to.
+        let _ = map_locked(irql, gpu, context, queue, state);
+    }
 }
 
 /// What a refused command means to the caller of a DDI.
 pub(crate) fn command_status(error: CommandError) -> NTSTATUS {
     match error {
-        CommandError::Lost | CommandError::Refused(CommandStatus::NotRunning) => STATUS_DEVICE_REMOVED,
+        CommandError::Lost | CommandError::PoweredDown | CommandError::Refused(CommandStatus::NotRunning) => {
+            STATUS_DEVICE_REMOVED
+        }
         CommandError::Refused(_) => STATUS_INVALID_PARAMETER,
     }
 }
@@ -387,6 +465,7 @@ pub(crate) fn flush_logs(irql: &Dispatch, gpu: &Gpu, queue: &HwQueue) {
 pub(crate) fn unmap(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
+    state.kept = Kept::Nothing;
     if state.mapped {
         state.mapped = false;
         if gpu.is_running() {
@@ -414,6 +493,7 @@ pub(crate) fn settle_suspension(irql: &Passive, adapter: &Adapter, gpu: &Gpu, co
 pub(crate) fn forget_mapping(irql: &impl UpToDispatch, queue: &HwQueue) {
     let mut state = queue.state.lock(irql);
     state.mapped = false;
+    state.kept = Kept::Nothing;
     state.waiting.clear();
     queue.waiting.store(0, Ordering::Release);
 }

@@ -8,15 +8,24 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use wddm_ddi::km::{DEVICE_POWER_STATE, DISPLAY_ADAPTER_HW_ID};
-use wddm_ddi::status::NTSTATUS;
+use wddm_ddi::status::*;
 
 use super::Adapter;
 use crate::machine::{MachineRef, lock};
+use crate::pci::Sleeping;
 use crate::verifier::Bugcheck;
 use crate::vidsch::{Doorbell, HwContext};
 
-/// `POWER_ACTION::PowerActionNone`: the change is not part of a change of the whole system. [wdm: POWER_ACTION]
-const POWER_ACTION_NONE: i32 = 0;
+/// What of the whole system a change of a device's power is part of. In D0 the driver is told nothing of use. [wdm: POWER_ACTION]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PowerAction {
+    /// `PowerActionNone`: only this device is not needed.
+    None = 0,
+    /// `PowerActionSleep`: the machine goes to S3, and devices keep what they said they would.
+    Sleep = 2,
+    /// `PowerActionHibernate`: devices have no power.
+    Hibernate = 3,
+}
 
 /// How long putting a device to sleep waits for those who use it.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
@@ -73,17 +82,25 @@ impl PowerGate {
     }
 }
 
-/// What an adapter in D3 resumes when it wakes: the contexts that were not suspended before.
-pub(crate) type Asleep = Option<Vec<Arc<HwContext>>>;
+/// An adapter in D3.
+pub(crate) struct Asleep {
+    /// Contexts that were not suspended before: they are resumed.
+    suspended: Vec<Arc<HwContext>>,
+    function: Sleeping,
+}
 
-/// Some work did not leave its engine in time.
+/// Why a device stays in D0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Busy;
+pub(crate) enum NotAsleep {
+    /// Some work did not leave its engine in time.
+    Busy,
+    /// There is no memory for what the device would lose.
+    NoMemory,
+}
 
 impl Adapter {
-    fn set_device_power(&self, state: DEVICE_POWER_STATE) {
-        let status =
-            self.miniport.set_power_state(self.context().raw(), DISPLAY_ADAPTER_HW_ID, state, POWER_ACTION_NONE);
+    fn set_device_power(&self, state: DEVICE_POWER_STATE, action: PowerAction) {
+        let status = self.miniport.set_power_state(self.context().raw(), DISPLAY_ADAPTER_HW_ID, state, action as i32);
         let verifier = self.machine.verifier();
         if !status.is_success() && !verifier.is_stopped() {
             verifier.raise(Bugcheck::fatal(format!(
@@ -93,35 +110,58 @@ impl Adapter {
         }
     }
 
-    /// D0 to D3: every context is suspended, then every doorbell disconnected, paging work ends, and the driver powers the device
-    /// down. With the gate closed, so that nobody else is in a DDI that needs D0. Nothing happens to a device that sleeps.
+    /// D0 to D3: every context is suspended, then every doorbell disconnected, then what the device would lose leaves it, the driver
+    /// powers down, and last the function goes to D3hot. With the gate closed, so that nobody else is in a DDI that needs D0. Nothing
+    /// happens to a device that sleeps.
     ///
     /// # Errors
-    /// A context did not leave its engine in time; everything is as it was, but doorbells may be disconnected.
-    pub(crate) fn sleep(&self) -> Result<(), Busy> {
+    /// A [`NotAsleep`]; everything is as it was, but doorbells may be disconnected.
+    pub(crate) fn sleep(&self, action: PowerAction) -> Result<(), NotAsleep> {
         let mut asleep = lock(&self.asleep);
         if asleep.is_some() {
             return Ok(());
         }
+        let hibernates = action == PowerAction::Hibernate;
         let vidsch = self.vidsch();
-        let suspended = vidsch.suspend_everything().map_err(|resume| {
-            resume.iter().for_each(|context| context.resume());
-            Busy
-        })?;
-        vidsch.disconnect_everything();
-        self.vidmm().finish_paging();
-        self.set_device_power(DEVICE_POWER_STATE::PowerDeviceD3);
-        *asleep = Some(suspended);
+        let suspended = vidsch.suspend_everything();
+        let (suspended, ready) = match suspended {
+            Ok(suspended) => {
+                vidsch.disconnect_everything();
+                self.vidmm().finish_paging();
+                let ready = if vidsch.packets_end() { self.vidmm().park(hibernates) } else { Err(STATUS_TIMEOUT) };
+                (suspended, ready)
+            }
+            Err(suspended) => (suspended, Err(STATUS_TIMEOUT)),
+        };
+        if let Err(status) = ready {
+            suspended.iter().for_each(|context| context.resume());
+            return Err(if status == STATUS_NO_MEMORY { NotAsleep::NoMemory } else { NotAsleep::Busy });
+        }
+        self.interrupts().settle(&self.miniport, self.context());
+        self.set_device_power(DEVICE_POWER_STATE::PowerDeviceD3, action);
+        self.interrupts().settle(&self.miniport, self.context());
+        self.function().bus.disconnect_interrupts();
+        let function = self.function().sleep();
+        if hibernates {
+            self.function().bus.cut_power();
+        }
+        *asleep = Some(Asleep { suspended, function });
         self.machine.gate().asleep.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }
 
-    /// D3 to D0: the driver powers the device up, `between` runs, then the contexts that were suspended for D3 are resumed. Nothing
-    /// happens to a device in D0.
+    /// D3 to D0: the function answers again, the driver powers it up, everything is resident as it was, `between` runs, then the
+    /// contexts that were suspended for D3 are resumed. Nothing happens to a device in D0.
     pub(crate) fn wake(&self, between: impl FnOnce()) {
         let mut asleep = lock(&self.asleep);
-        let Some(suspended) = asleep.take() else { return };
-        self.set_device_power(DEVICE_POWER_STATE::PowerDeviceD0);
+        let Some(Asleep { suspended, function }) = asleep.take() else { return };
+        self.function().wake(&function);
+        if let Err(error) = self.connect_vectors() {
+            self.machine.verifier().log(format!("message interrupts after D3: {error}"));
+        }
+        self.set_device_power(DEVICE_POWER_STATE::PowerDeviceD0, PowerAction::None);
+        self.vidmm().unpark(true);
+        self.vidsch().renew_monitored_values();
         between();
         for context in suspended {
             if !context.is_destroyed() && context.device().error().is_none() {

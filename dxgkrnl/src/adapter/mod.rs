@@ -11,7 +11,7 @@ mod start;
 mod start_error;
 
 pub(crate) use caps::{AdapterCaps, EnabledFeatures, NodeCaps, Segment};
-pub(crate) use device_power::PowerGate;
+pub(crate) use device_power::{NotAsleep, PowerAction, PowerGate};
 pub(crate) use resources::BarPlace;
 pub(crate) use rules::check_dma_buffer_segment_set;
 pub(crate) use start::{DeviceSettings, DeviceStack, start};
@@ -55,7 +55,7 @@ pub(crate) struct Adapter {
     resources: Resources,
     power: PowerComponents,
     /// Lock order: after the power gate, before everything else.
-    asleep: Mutex<device_power::Asleep>,
+    asleep: Mutex<Option<device_power::Asleep>>,
     caps: OnceLock<AdapterCaps>,
     vidsch: OnceLock<Arc<VidSch>>,
     vidmm: OnceLock<Arc<VidMm>>,

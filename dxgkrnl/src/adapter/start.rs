@@ -179,14 +179,16 @@ impl Adapter {
                 .map_err(|error| StartError::Resources(format!("interrupt thread: {error}")))?;
             *lock(&self.interrupt_thread) = Some(thread);
         }
-        if self.function.vectors > 0 {
-            let sink = Arc::new(Sink(Arc::downgrade(&self.interrupts)));
-            self.function
-                .bus
-                .connect_interrupts(self.function.vectors, sink)
-                .map_err(|error| StartError::Resources(format!("message interrupts: {error}")))?;
+        self.connect_vectors().map_err(|error| StartError::Resources(format!("message interrupts: {error}")))
+    }
+
+    /// Sends the messages of the function here; also when it has forgotten in D3 where they go.
+    pub(super) fn connect_vectors(&self) -> std::io::Result<()> {
+        if self.function.vectors == 0 {
+            return Ok(());
         }
-        Ok(())
+        let sink = Arc::new(Sink(Arc::downgrade(&self.interrupts)));
+        self.function.bus.connect_interrupts(self.function.vectors, sink)
     }
 
     fn disconnect_hardware(&self) {

@@ -82,6 +82,10 @@ pub trait Bus: Send + Sync {
     /// Disables message interrupts; when the call returns, no message is under way.
     fn disconnect_interrupts(&self);
 
+    /// Takes the power of a function that is in D3hot away and gives it back, as happens while the machine hibernates: the function is
+    /// as after power-on. A bus that cannot do that leaves it in D3hot.
+    fn cut_power(&self) {}
+
     /// Lets the function reach `len` bytes of `file` from `offset` at bus address `address` (all page multiples).
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 // UNSAFETY: signal handlers and the interrupted thread's registers.
 //! Signals that a fault arrives as, and where the thread goes on.
 //!
-//! In this order a fault is: of a guarded access (see [`super::guarded`]), which goes on with an error; a driver's access to device
+//! In this order a fault is: of a store to user memory that is being moved, which waits (see [`frozen`]); of a guarded access (see [`super::guarded`]), which goes on with an error; a driver's access to device
 //! memory, which is carried out (see [`trap`]); of a driver image on its own stack, whose call ends (see [`driver_call`]). Any
 //! other goes to the handler that was installed before.
 //!
@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::{Access, Cause, Fault, guarded};
+use super::{Access, Cause, Fault, frozen, guarded};
 use crate::bus::trap;
 use crate::driver_call;
 
@@ -140,7 +140,8 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     let gregs = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let site = Site::new(signal, &info_of_fault, gregs);
     let address = site.address;
-    let ours = recover(&site, gregs)
+    let ours = (signal == libc::SIGSEGV && !trap::is_reserved(address) && frozen::wait(address))
+        || recover(&site, gregs)
         || (signal == libc::SIGSEGV && trap::serve(address, gregs))
         || land(&site, gregs)
         || (signal == libc::SIGSEGV && trap::stray(address, gregs));

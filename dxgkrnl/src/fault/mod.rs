@@ -1,5 +1,6 @@
 //! Faults: what an exception of the processor becomes, in a driver image or in a service that follows a driver's pointer.
 
+mod frozen;
 pub(crate) mod guarded;
 pub(crate) mod handler;
 mod unwind;
@@ -13,6 +14,7 @@ use crate::loader::Driver;
 use crate::verifier::Bugcheck;
 use crate::verifier::pool::Owned;
 
+pub(crate) use frozen::Frozen;
 pub(crate) use unwind::{Caller, caller};
 
 /// What an instruction did with memory.

@@ -122,6 +122,14 @@ impl Fake {
         Ok(unsafe { at.add((address % PAGE_SIZE) as usize) })
     }
 
+    /// The GPU was out of D0: VRAM, translations and the host aperture are lost.
+    pub(super) fn lose_everything(&mut self) {
+        // SAFETY: the mapping holds both segments.
+        unsafe { self.vram.as_ptr().write_bytes(0xd3, 2 * self.vram_size as usize) };
+        self.tlb.clear();
+        lock(&self.aperture).fill(None);
+    }
+
     /// Whether the GPU may write what the address translates to.
     pub(super) fn is_zero_page(&self, root: (u32, u64), address: u64) -> bool {
         self.walk(root, address / PAGE_SIZE) & 3 == 3

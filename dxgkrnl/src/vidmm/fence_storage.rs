@@ -1,8 +1,8 @@
 //! Pages for fence values: of system memory, or of the segments that the driver names for them.
 //!
 //! Fence storage is taken from its segment for good: it is no allocation, is never evicted, and keeps its address as long as a
-//! fence lies on it, because a value that moves while an engine writes it could lose a signal. [d3dkmddi:
-//! D3DKMDT_FENCESTORAGESURFACEDATA]
+//! fence lies on it, because a value that moves while an engine writes it could lose a signal. Only while no engine can, because
+//! the device is not in D0, the values are kept elsewhere. [d3dkmddi: D3DKMDT_FENCESTORAGESURFACEDATA]
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
@@ -39,7 +39,9 @@ impl Drop for LocalPage {
     fn drop(&mut self) {
         // A manager that is gone has no memory to give it back to.
         if let Some(vidmm) = self.vidmm.upgrade() {
-            lock(&vidmm.memory).segments.release(self.segment, self.offset, self.len);
+            let mut memory = lock(&vidmm.memory);
+            memory.fence_pages.remove(&(self.segment, self.offset));
+            memory.segments.release(self.segment, self.offset, self.len);
         }
     }
 }
@@ -190,6 +192,7 @@ impl VidMm {
         let base = memory.segments.memory(segment).and_then(|memory| memory.kernel).ok_or(STATUS_INTERNAL_ERROR)?;
         // SAFETY: the kernel mapping shows the whole segment, and the page lies in it.
         let kernel = unsafe { base.add(offset as usize) };
+        memory.fence_pages.insert((segment, offset), None);
         Ok(Some(LocalPage { vidmm: Arc::downgrade(self), segment, offset, len: PAGE_SIZE, kernel }))
     }
 }

@@ -41,6 +41,18 @@ pub(crate) struct Lock {
     cache: Option<CpuCache>,
 }
 
+impl Lock {
+    /// Its address.
+    pub(crate) fn mapping(&self) -> &UserMapping {
+        &self.mapping
+    }
+
+    /// The pages of a host aperture that the address does not go through any more.
+    pub(crate) fn take_window(&mut self) -> Option<Window> {
+        self.window.take()
+    }
+}
+
 /// How the CPU reaches memory of a segment on behalf of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
@@ -270,14 +282,7 @@ impl Memory {
         }
         match (&state.place, window) {
             (Place::Uncommitted, _) => Err(STATUS_INTERNAL_ERROR),
-            (Place::System(memory), _) => {
-                for (first, pages) in memory.chunks() {
-                    mapping
-                        .show(first * PAGE_SIZE, pages.ram().file(), pages.address(), pages.len(), true)
-                        .map_err(|_| STATUS_NO_MEMORY)?;
-                }
-                Ok(())
-            }
+            (Place::System(memory), _) => mapping.show_memory(memory),
             (Place::Local { .. }, Some(window)) => window.show(mapping, &self.bars),
             (Place::Local { segment, offset }, None) => {
                 let start = self.segments.memory(*segment).and_then(|segment| segment.cpu_address);

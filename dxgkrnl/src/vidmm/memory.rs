@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wddm_ddi::Zeroed;
-use wddm_ddi::km::{DXGK_PTE, DXGK_PTE_Union1};
+use wddm_ddi::km::{DXGK_PAGE_TABLE_LEVEL_DESC, DXGK_PTE, DXGK_PTE_Union1};
 use wddm_ddi::status::*;
 
 use crate::miniport::KmdHandle;
@@ -70,6 +70,8 @@ pub(crate) struct State {
     pub(crate) last_use: u64,
     /// Last paging packet that reads or writes it.
     pub(crate) busy: Option<u32>,
+    /// Where its bytes are while the device is not in D0, if they are not in their place.
+    pub(crate) parked: Option<SystemMemory>,
     /// When it left the residency list or was destroyed: the queues that may still use it.
     pub(crate) idle: Option<IdlePoint>,
     pub(crate) destroyed: bool,
@@ -88,6 +90,7 @@ impl State {
             lock: None,
             last_use: now,
             busy: None,
+            parked: None,
             idle: None,
             destroyed: false,
         }
@@ -105,6 +108,10 @@ pub(crate) struct Memory {
     pub(crate) bars: BarFiles,
     /// Allocations that are gone for everybody but the driver, which must be told without the memory lock.
     pub(crate) gone: Vec<Arc<Allocation>>,
+    /// Pages of segments that hold fence values, by segment and offset; what they hold while the device is not in D0.
+    pub(crate) fence_pages: BTreeMap<(u32, u64), Option<Vec<u8>>>,
+    /// The device is not in D0; true if without power.
+    pub(crate) standby: Option<bool>,
     clock: u64,
     next_space: u64,
 }
@@ -127,6 +134,8 @@ impl Memory {
             paging,
             bars,
             gone: Vec::new(),
+            fence_pages: BTreeMap::new(),
+            standby: None,
             clock: 0,
             next_space: 1,
         }
@@ -213,6 +222,33 @@ impl Memory {
                 result => return result,
             }
         }
+    }
+
+    /// Whether page tables lie in memory that is lost outside D0.
+    fn loses_tables(&self, hibernates: bool) -> bool {
+        let segments =
+            |level: &DXGK_PAGE_TABLE_LEVEL_DESC| [level.PageTableSegmentId, level.PagingProcessPageTableSegmentId];
+        self.driver.levels.iter().flat_map(segments).any(|segment| self.segments.loses(segment, hibernates))
+    }
+
+    /// Writes every page table anew, that of the paging process first.
+    pub(crate) fn rebuild_tables(&mut self, hibernates: bool) -> Result<(), NTSTATUS> {
+        if !self.loses_tables(hibernates) {
+            return Ok(());
+        }
+        let ids: Vec<SpaceId> = self.spaces.keys().copied().collect();
+        for id in ids {
+            let Self { driver, segments, spaces, .. } = self;
+            let Some(space) = spaces.get_mut(&id) else { continue };
+            let (process, paging_process) = (space.process, space.paging_process);
+            let mut writer = TableWriter { driver, segments, process, paging_process, subject: Subject::NONE };
+            space.tables.rebuild(&mut writer)?;
+            let mappings: Vec<(u64, Mapping)> = space.va.mappings().collect();
+            for (at, mapping) in mappings {
+                self.try_show(id, at, mapping)?;
+            }
+        }
+        Ok(())
     }
 
     fn try_show(&mut self, id: SpaceId, at: u64, mapping: Mapping) -> Result<(), NTSTATUS> {

@@ -177,6 +177,18 @@ impl World {
         }
     }
 
+    /// Out of D0 and back; user mode stores to what it has locked meanwhile.
+    fn sleep(&mut self, hibernates: bool, index: usize, page: usize, value: u8) {
+        match self.memory.park(hibernates) {
+            Err(status) => return assert_eq!(status, STATUS_NO_MEMORY),
+            Ok(()) => assert_eq!(lock(&self.fake).aperture_in_use(), 0, "the host aperture is in use outside D0"),
+        }
+        lock(&self.fake).lose_everything();
+        self.cpu_write(index, page, value);
+        self.memory.unpark(true).unwrap();
+        self.check();
+    }
+
     fn finish(&mut self) {
         while !self.models.is_empty() {
             self.destroy(0);
@@ -186,6 +198,51 @@ impl World {
         self.memory.destroy_space(self.space).unwrap();
         assert_eq!(self.memory.driver.verifier.bugcheck(), None);
     }
+}
+
+#[test]
+fn what_a_segment_keeps_stays_there_unless_user_mode_has_it_locked() {
+    for (preserved, hibernates, stays) in [(false, false, false), (true, false, true), (true, true, false)] {
+        let mut world = World::new(4 << 20, 96 * PAGES, 2);
+        world.memory.segments.preserve(preserved);
+        let quiet = world.create(3, &[2], CpuAccess::Visible);
+        let locked = world.create(3, &[2], CpuAccess::Visible);
+        for index in [quiet, locked] {
+            world.map(index).unwrap();
+            world.make_resident(index).unwrap();
+        }
+        world.lock(locked).unwrap();
+        let free = world.memory.segments.ram.free_bytes();
+        world.memory.park(hibernates).unwrap();
+        let parked = |index: usize| world.memory.allocations[&world.models[index].id].parked.is_some();
+        assert_eq!((parked(quiet), parked(locked)), (!stays, true));
+        if !stays {
+            lock(&world.fake).lose_everything();
+        }
+        world.cpu_write(locked, 1, 77);
+        world.memory.unpark(true).unwrap();
+        world.check();
+        assert_eq!(world.memory.segments.ram.free_bytes(), free);
+        world.finish();
+    }
+}
+
+#[test]
+fn without_memory_for_it_nothing_leaves() {
+    let mut world = World::new(4 << 20, 96 * PAGES, 2);
+    let a = world.create(40, &[2], CpuAccess::Visible);
+    world.map(a).unwrap();
+    world.make_resident(a).unwrap();
+    world.lock(a).unwrap();
+    world.cpu_write(a, 3, 9);
+    let ram = Arc::clone(&world.memory.segments.ram);
+    let taken: Vec<_> = std::iter::from_fn(|| ram.allocate(PAGES, PAGES)).collect();
+    assert_eq!(world.memory.park(false), Err(STATUS_NO_MEMORY));
+    assert_eq!(world.memory.standby, None);
+    world.check();
+    drop(taken);
+    world.sleep(false, a, 3, 8);
+    world.finish();
 }
 
 #[test]
@@ -562,7 +619,7 @@ fn a_busy_driver_is_asked_once_more() {
 }
 
 fn steps() -> impl Strategy<Value = Vec<(u8, usize, usize, u8)>> {
-    prop::collection::vec((0..12u8, 0..8usize, 0..30usize, 1..=255u8), 1..80)
+    prop::collection::vec((0..13u8, 0..8usize, 0..30usize, 1..=255u8), 1..80)
 }
 
 proptest! {
@@ -607,6 +664,7 @@ proptest! {
                     world.memory.unlock(world.models[index].id).unwrap();
                 },
                 10 => { world.gpu_write(index, page, value); world.cpu_write(index, page / 2, value ^ 1) }
+                11 => world.sleep(value % 2 == 0, index, page, value),
                 _ => world.destroy(index),
             }
             if value % 4 == 0 {

@@ -23,6 +23,7 @@ mod paging_queue;
 mod placement;
 mod residency;
 mod segment;
+mod standby;
 mod start;
 mod user_mapping;
 mod va_space;

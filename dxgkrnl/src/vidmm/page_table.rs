@@ -240,12 +240,49 @@ impl<T> PageTables<T> {
         Ok((sweep.changes, sweep.dead))
     }
 
+    /// Fills every table anew, as after its memory was lost. Leaf entries are invalid afterwards.
+    pub(crate) fn rebuild(&mut self, memory: &mut impl TableMemory<Table = T>) -> Result<(), NTSTATUS> {
+        rebuild(&self.shape, &mut self.root, self.shape.root(), 0, memory)
+    }
+
     /// Takes all tables apart, for giving them back.
     pub(crate) fn into_tables(self) -> Vec<T> {
         let mut tables = Vec::new();
         collect(self.root, &mut tables);
         tables
     }
+}
+
+fn rebuild<M: TableMemory>(
+    shape: &Shape,
+    node: &mut Node<M::Table>,
+    level: u32,
+    first_page: u64,
+    memory: &mut M,
+) -> Result<(), NTSTATUS> {
+    let blank = Entries::Same(DXGK_PTE::zeroed(), shape.entries(level));
+    memory.update(Update { table: &node.table, level, start: 0, entries: blank, initial: true, first_page })?;
+    match &mut node.kind {
+        Kind::Leaf { valid, .. } => valid.fill(0),
+        Kind::Directory(children) => {
+            for (index, child) in children {
+                let first_page = first_page + (u64::from(*index) << shape.shift(level));
+                // A table is whole before its parent points at it.
+                rebuild(shape, child, level - 1, first_page, memory)?;
+                let link = [memory.link(&child.table)];
+                let entries = Entries::Each(&link);
+                memory.update(Update {
+                    table: &node.table,
+                    level,
+                    start: *index,
+                    entries,
+                    initial: false,
+                    first_page,
+                })?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn collect<T>(node: Node<T>, tables: &mut Vec<T>) {

@@ -77,6 +77,8 @@ pub(crate) struct MemorySegment {
     pub(crate) cpu_address: Option<u64>,
     /// Window on it, when the CPU does not reach it otherwise.
     pub(crate) host_aperture: Option<HostAperture>,
+    /// The driver keeps its contents while the device is in D3, and while the machine hibernates.
+    preserved: (bool, bool),
     free: RangeAllocator,
 }
 
@@ -100,6 +102,10 @@ impl Segments {
                 kernel: segment.kernel,
                 cpu_address: segment.cpu_address,
                 host_aperture: segment.host_aperture.map(|(address, pages)| HostAperture::new(address, pages)),
+                preserved: (
+                    segment.flags.PreservedDuringStandby(),
+                    segment.flags.PreservedDuringStandby() && segment.flags.PreservedDuringHibernate(),
+                ),
                 free: RangeAllocator::new(0, segment.size & !(PAGE_SIZE - 1)),
             })
         });
@@ -113,6 +119,17 @@ impl Segments {
 
     pub(super) fn memory_mut(&mut self, id: u32) -> Option<&mut MemorySegment> {
         self.list.get_mut((id as usize).checked_sub(1)?)?.as_mut()
+    }
+
+    /// Whether the contents of a segment are lost outside D0; system memory's are not.
+    pub(crate) fn loses(&self, id: u32, hibernates: bool) -> bool {
+        self.memory(id).is_some_and(|segment| !if hibernates { segment.preserved.1 } else { segment.preserved.0 })
+    }
+
+    /// Says that all memory segments keep their contents in D3, or none.
+    #[cfg(test)]
+    pub(crate) fn preserve(&mut self, preserved: bool) {
+        self.list.iter_mut().flatten().for_each(|segment| segment.preserved = (preserved, false));
     }
 
     /// Bit mask of the apertures, bit 0 for segment 1.

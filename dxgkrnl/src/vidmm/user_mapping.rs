@@ -4,14 +4,20 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::fault::Frozen;
 use crate::ram::{PAGE_SIZE, Pages};
+use crate::vidmm::segment::SystemMemory;
+use wddm_ddi::status::{NTSTATUS, STATUS_NO_MEMORY};
 
 /// A range of user addresses. What it shows can be replaced page by page while user mode holds the address.
 #[derive(Debug)]
 pub(crate) struct UserMapping {
     base: NonNull<u8>,
     len: u64,
+    /// It was frozen once.
+    frozen: AtomicBool,
 }
 
 // SAFETY: the range is owned by this object and only ever handed to the host's kernel, never dereferenced here.
@@ -34,7 +40,7 @@ impl UserMapping {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
-        Ok(Self { base, len })
+        Ok(Self { base, len, frozen: AtomicBool::new(false) })
     }
 
     /// Addresses that show `pages`.
@@ -99,6 +105,30 @@ impl UserMapping {
         if hidden == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
+    /// Makes the range show system memory of its length.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY when the host refuses.
+    pub(crate) fn show_memory(&self, memory: &SystemMemory) -> Result<(), NTSTATUS> {
+        memory.chunks().try_for_each(|(first, pages)| {
+            let shown = self.show(first * PAGE_SIZE, pages.ram().file(), pages.address(), pages.len(), true);
+            shown.map_err(|_| STATUS_NO_MEMORY)
+        })
+    }
+
+    /// Lets the range, which must show something, be read but not written: whoever stores there waits until the answer is dropped. So
+    /// what it shows can be copied and replaced without losing a store. The owner replaces it before, with what may be written.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub(crate) fn freeze(&self) -> io::Result<Frozen> {
+        self.frozen.store(true, Ordering::Relaxed);
+        let frozen = Frozen::new(self.base.as_ptr().addr(), self.len as usize);
+        // SAFETY: the range belongs to this object, and nothing in this program refers to its bytes.
+        let done = unsafe { libc::mprotect(self.base.as_ptr().cast(), self.len as usize, libc::PROT_READ) };
+        if done != 0 { Err(io::Error::last_os_error()) } else { Ok(frozen) }
+    }
+
     /// Makes the whole range show `file` from `offset`.
     ///
     /// # Errors
@@ -120,6 +150,9 @@ impl UserMapping {
 
 impl Drop for UserMapping {
     fn drop(&mut self) {
+        if *self.frozen.get_mut() {
+            Frozen::forget(self.base.as_ptr().addr());
+        }
         // SAFETY: the range was mapped with this address and size and belongs to this object.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len as usize) };
     }

@@ -267,7 +267,6 @@ impl VaSpace {
     }
 
     /// Every mapping.
-    #[cfg(test)]
     pub(crate) fn mappings(&self) -> impl Iterator<Item = (u64, Mapping)> + '_ {
         self.mappings.iter().map(|(&at, &mapping)| (at, mapping))
     }

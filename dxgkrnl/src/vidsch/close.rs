@@ -18,6 +18,9 @@ use super::worker::Work;
 /// How long queued work may still run when its queue or device is being closed. [tdr-registry-keys: TdrDelay]
 pub(super) const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 
+/// How long a device that is going to sleep waits for packets.
+const SLEEP_LIMIT: Duration = Duration::from_secs(2);
+
 /// How long the queues of a process that is gone may stand still until they are taken to be blocked.
 const STANDSTILL: Duration = Duration::from_millis(50);
 
@@ -263,6 +266,29 @@ impl VidSch {
     /// Disconnects every doorbell.
     pub(crate) fn disconnect_everything(&self) {
         self.doorbells.all().iter().for_each(|doorbell| doorbell.disconnect());
+    }
+
+    /// Waits until every packet that was submitted has ended; false if one does not in time.
+    pub(crate) fn packets_end(&self) -> bool {
+        let limit = Instant::now() + SLEEP_LIMIT;
+        let Ok(adapter) = self.adapter() else { return false };
+        (0u32..).zip(&self.nodes).all(|(number, node)| {
+            let last = node.fences().last_submitted();
+            while !self.is_packet_complete(number, last) {
+                if Instant::now() > limit || self.verifier.is_stopped() {
+                    return false;
+                }
+                if !adapter.relax() {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+            }
+            true
+        })
+    }
+
+    /// Writes MonitoredValues in memory of a device that was not in D0 again: somebody may have begun to wait meanwhile.
+    pub(crate) fn renew_monitored_values(&self) {
+        self.fences.all().iter().filter(|fence| fence.is_local().1).for_each(|fence| fence.renew());
     }
 
     /// An engine hangs: every device with work on it is lost.

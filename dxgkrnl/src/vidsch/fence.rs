@@ -221,6 +221,15 @@ impl Fence {
         self.settle(&mut waits)
     }
 
+    /// MonitoredValue may have been lost: writes it again.
+    pub(super) fn renew(&self) {
+        let mut waits = self.lock_waits();
+        if !self.is_destroyed() {
+            batch::write_monitored(&[(self, waits.watch.monitored())]);
+            self.settle(&mut waits);
+        }
+    }
+
     /// CurrentValue was written by another adapter: the GPU of this one looks at the queues that wait for it, and whose value is
     /// reached is woken.
     pub(super) fn written_elsewhere(&self) {

@@ -1,0 +1,181 @@
+//! Devices that are not in D0: what their segments do not keep leaves them before, and comes back to its place behind.
+//!
+//! No queue is at work and no thunk inside while memory leaves or comes back. Its range of the segment stays taken, so addresses and
+//! page-table entries are what they were. Allocations are moved by the paging node; page tables are written anew, from what is known
+//! of them here; fence values are kept by value. Whatever its segment keeps, a locked allocation leaves, because no BAR answers
+//! outside D0: its address shows system memory as long as the device sleeps, and no store to it is lost on either way.
+//! [d3dkmddi: DXGK_SEGMENTFLAGS; debugger: 0x10e, subcodes 0x3b and 0x3c]
+
+use wddm_ddi::status::*;
+
+use crate::fault::Frozen;
+use crate::machine::lock;
+use crate::ram::PAGE_SIZE;
+use crate::vidmm::VidMm;
+use crate::vidmm::allocation::AllocationId;
+use crate::vidmm::memory::{Memory, Place, State};
+use crate::vidmm::segment::SystemMemory;
+
+/// An allocation on its way.
+struct Moving {
+    id: AllocationId,
+    /// Its user address, if it is locked.
+    _frozen: Option<Frozen>,
+}
+
+impl Memory {
+    /// Takes everything out of the segments that would be lost. When the call returns, no paging work is under way.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY; everything is as it was.
+    pub(crate) fn park(&mut self, hibernates: bool) -> Result<(), NTSTATUS> {
+        let leaves = |state: &State| match state.place {
+            Place::Local { segment, .. } => state.lock.is_some() || self.segments.loses(segment, hibernates),
+            Place::Uncommitted | Place::System(_) => false,
+        };
+        let leaving = self.allocations.iter().filter(|(_, state)| leaves(state));
+        let leaving: Vec<(AllocationId, u64)> = leaving.map(|(id, state)| (*id, state.allocation.size())).collect();
+        // Everything that can fail for want of memory comes first.
+        let mut places = Vec::with_capacity(leaving.len());
+        for (id, size) in leaving {
+            places.push((id, self.take_system(size / PAGE_SIZE)?.ok_or(STATUS_NO_MEMORY)?));
+        }
+        self.standby = Some(hibernates);
+        let mut moving = Vec::with_capacity(places.len());
+        let left = places.into_iter().try_for_each(|(id, memory)| {
+            moving.push(self.freeze(id)?);
+            self.leave(id, memory)
+        });
+        let left = left.and_then(|()| self.finish_moves());
+        let left = left.and_then(|()| moving.iter().try_for_each(|moved| self.show_parked(moved.id)));
+        drop(moving);
+        if let Err(status) = left {
+            // What has left comes back; nothing was lost yet.
+            return self.unpark(false).and(Err(status));
+        }
+        self.keep_fence_pages(hibernates);
+        Ok(())
+    }
+
+    /// Brings everything back to its place. `lost`: the device was out of D0 meanwhile.
+    ///
+    /// # Errors
+    /// The machine has stopped, or a lock could not be shown again, whose address then shows nothing.
+    pub(crate) fn unpark(&mut self, lost: bool) -> Result<(), NTSTATUS> {
+        let Some(hibernates) = self.standby.take() else { return Ok(()) };
+        if lost {
+            self.rebuild_tables(hibernates)?;
+        }
+        self.return_fence_pages();
+        let parked = self.allocations.iter().filter(|(_, state)| state.parked.is_some());
+        let parked: Vec<AllocationId> = parked.map(|(id, _)| *id).collect();
+        let (mut moving, mut shown) = (Vec::with_capacity(parked.len()), Ok(()));
+        for id in &parked {
+            moving.push((self.freeze(*id)?, self.come_back(*id)?));
+        }
+        self.finish_moves()?;
+        for id in parked {
+            shown = shown.and(self.show_in_place(id));
+        }
+        // Until here addresses of locks showed what is freed now.
+        drop(moving);
+        shown
+    }
+
+    /// Keeps user mode from storing to an allocation that is about to move.
+    fn freeze(&self, id: AllocationId) -> Result<Moving, NTSTATUS> {
+        let lock = self.allocations.get(&id).and_then(|state| state.lock.as_ref());
+        let frozen = lock.map(|lock| lock.mapping().freeze()).transpose().map_err(|_| STATUS_NO_MEMORY)?;
+        Ok(Moving { id, _frozen: frozen })
+    }
+
+    fn finish_moves(&mut self) -> Result<(), NTSTATUS> {
+        self.submit()?;
+        while self.wait_oldest()? {}
+        Ok(())
+    }
+
+    fn leave(&mut self, id: AllocationId, memory: SystemMemory) -> Result<(), NTSTATUS> {
+        let Some(state) = self.allocations.get(&id) else { return Ok(()) };
+        let (kmd, size) = (state.allocation.kmd(), state.allocation.size());
+        let Place::Local { segment, offset } = state.place else { return Ok(()) };
+        let (from, to) = (Place::Local { segment, offset }, Place::System(memory));
+        let moved = self.transfer(kmd, &from, &to, size);
+        if let (Place::System(memory), Some(state)) = (to, self.allocations.get_mut(&id)) {
+            state.parked = Some(memory);
+        }
+        moved
+    }
+
+    /// The answer is what the bytes are copied from, for which nobody else has a use.
+    fn come_back(&mut self, id: AllocationId) -> Result<Place, NTSTATUS> {
+        let Some(state) = self.allocations.get_mut(&id) else { return Ok(Place::Uncommitted) };
+        let (kmd, size) = (state.allocation.kmd(), state.allocation.size());
+        let (Place::Local { segment, offset }, Some(memory)) = (&state.place, state.parked.take()) else {
+            return Ok(Place::Uncommitted);
+        };
+        let (from, to) = (Place::System(memory), Place::Local { segment: *segment, offset: *offset });
+        self.transfer(kmd, &from, &to, size).map(|()| from)
+    }
+
+    /// The address of a locked allocation shows where its bytes are now; a window onto the device is closed.
+    fn show_parked(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
+        let Some(state) = self.allocations.get_mut(&id) else { return Ok(()) };
+        let (Some(lock), Some(memory)) = (state.lock.as_mut(), &state.parked) else { return Ok(()) };
+        lock.mapping().show_memory(memory)?;
+        let window = lock.take_window();
+        window.into_iter().for_each(|window| self.close_window(window));
+        Ok(())
+    }
+
+    /// The address of a locked allocation shows its place in the segment again.
+    fn show_in_place(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
+        if let Some(state) = self.allocations.get_mut(&id) {
+            state.busy = None;
+        }
+        self.rotate_lock(id)
+    }
+
+    fn fence_page(&self, (segment, offset): (u32, u64)) -> Option<*mut u8> {
+        let start = self.segments.memory(segment)?.kernel?;
+        Some(start.as_ptr().wrapping_add(usize::try_from(offset).ok()?))
+    }
+
+    fn keep_fence_pages(&mut self, hibernates: bool) {
+        let pages: Vec<(u32, u64)> = self.fence_pages.keys().copied().collect();
+        for place in pages.into_iter().filter(|(segment, _)| self.segments.loses(*segment, hibernates)) {
+            let Some(page) = self.fence_page(place) else { continue };
+            let mut bytes = vec![0; PAGE_SIZE as usize];
+            // SAFETY: the kernel's mapping shows the whole segment, and the page lies in it; no engine writes it now.
+            unsafe { page.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
+            self.fence_pages.insert(place, Some(bytes));
+        }
+    }
+
+    fn return_fence_pages(&mut self) {
+        let kept: Vec<_> =
+            self.fence_pages.iter_mut().filter_map(|(place, kept)| Some((*place, kept.take()?))).collect();
+        for (place, bytes) in kept {
+            let Some(page) = self.fence_page(place) else { continue };
+            // SAFETY: as for keeping it.
+            unsafe { page.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        }
+    }
+}
+
+impl VidMm {
+    /// Takes what the device would lose out of its segments; when the call returns, no paging work is under way. No thunk is inside,
+    /// and no queue at work.
+    ///
+    /// # Errors
+    /// As [`Memory::park`].
+    pub(crate) fn park(&self, hibernates: bool) -> Result<(), NTSTATUS> {
+        lock(&self.memory).park(hibernates)
+    }
+
+    /// Undoes [`VidMm::park`]. `lost`: the device was out of D0 meanwhile.
+    pub(crate) fn unpark(&self, lost: bool) {
+        let back = lock(&self.memory).unpark(lost);
+        self.note_failure("bringing memory back", back);
+    }
+}
