@@ -93,7 +93,7 @@ impl FenceWord for FenceValue<'_> {
 
     fn store(&self, value: u64) {
         if let Self::Word { span, atomics64 } = self {
-            let _ = if *atomics64 { span.store(0, value) } else { span.store_halves(0, value) };
+            let _ = if *atomics64 { span.store(0, value) } else { span.store_low(0, value as u32) };
         }
     }
 }

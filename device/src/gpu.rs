@@ -44,7 +44,7 @@ pub struct Variant {
     pub doorbells: u32,
     /// One doorbell page for all queues instead of one for each connection.
     pub global_doorbell: bool,
-    /// Fence values are written as single 64-bit stores.
+    /// Fence values are written as single 64-bit stores; otherwise their low halves only, and there are no native fences.
     pub atomics64: bool,
     /// WAIT, and SIGNAL with a monitored value, are implemented.
     pub native_fence: bool,
@@ -128,11 +128,16 @@ impl Variant {
         self.system_process_fences.then_some(self.fence_limit)
     }
 
+    /// A wait of the GPU compares the whole value.
+    fn has_native_fences(&self) -> bool {
+        self.native_fence && self.atomics64
+    }
+
     fn caps(&self) -> Caps {
         Caps::new()
             .with_global_doorbell(self.global_doorbell)
             .with_atomics64(self.atomics64)
-            .with_native_fence(self.native_fence)
+            .with_native_fence(self.has_native_fences())
             .with_non_coherent(self.non_coherent)
             .with_system_process_fences(self.system_process_fences)
             .with_log_flush(self.delayed_log_writes)
@@ -200,7 +205,7 @@ impl Gpu {
         let vram = HostMapping::new(&vram_file, 0, variant.vram_size, true)?;
         let pages = HostMapping::new(&doorbell_file, 0, doorbells_size, true)?;
         let features = Features {
-            native_fence: variant.native_fence,
+            native_fence: variant.has_native_fences(),
             atomics64: variant.atomics64,
             log_flush: variant.delayed_log_writes,
             optimised_fence_interrupt: variant.optimised_fence_interrupt,

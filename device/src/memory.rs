@@ -199,22 +199,14 @@ impl<'a> Span<'a> {
         Some(u64::from_le(found))
     }
 
-    /// Stores a 64-bit word as two 32-bit stores, high half first, as hardware without 64-bit atomics does.
-    pub(crate) fn store_halves(self, offset: u64, value: u64) -> bool {
-        if !self.writable {
-            return false;
-        }
-        let (Some(low), Some(high)) =
-            (self.at::<AtomicU32>(offset), offset.checked_add(4).and_then(|offset| self.at::<AtomicU32>(offset)))
-        else {
+    /// Stores the low half of the 64-bit word at `offset` once, with release order. False when that is not possible.
+    pub(crate) fn store_low(self, offset: u64, value: u32) -> bool {
+        let Some(low) = self.word(offset).and_then(|_| self.at::<AtomicU32>(offset)).filter(|_| self.writable) else {
             return false;
         };
         // SAFETY: `at` checked bounds and alignment, and an atomic may change at any time.
-        let high = unsafe { high.as_ref() };
-        high.store(((value >> 32) as u32).to_le(), Ordering::Release);
-        // SAFETY: as above.
         let low = unsafe { low.as_ref() };
-        low.store((value as u32).to_le(), Ordering::Release);
+        low.store(value.to_le(), Ordering::Release);
         true
     }
 
@@ -583,11 +575,11 @@ mod tests {
         assert!(span.store(8, 7) && span.load(8) == Some(7));
         for offset in [1, 4, 9, 15, 16, u64::MAX, u64::MAX - 7] {
             assert_eq!(span.load(offset), None, "{offset}");
-            assert!(!span.store(offset, 1) && !span.store_halves(offset | 1, 1), "{offset}");
+            assert!(!span.store(offset, 1) && !span.store_low(offset | 1, 1), "{offset}");
         }
         assert!(span.after(16).is_none() && span.after(u64::MAX).is_none());
         let reader = access.resolve(Location::new(), 16, false).expect("VRAM");
-        assert!(!reader.store(0, 1) && !reader.store_halves(0, 1));
+        assert!(!reader.store(0, 1) && !reader.store_low(0, 1));
         assert_eq!((reader.fill(1, 16), reader.zero(16), reader.copy_from(span, 16)), (0, 0, 0));
         let mut bytes = [0; 32];
         assert_eq!(span.read(&mut bytes), 16);

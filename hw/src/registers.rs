@@ -141,7 +141,7 @@ word! {
     pub struct Caps: u32 {
         /// One doorbell page for all queues; the value written names the queue. Clear: one page a connection.
         1 global_doorbell: bool,
-        /// Fence values are written as single 64-bit stores. Clear: only the low 32 bits are atomic.
+        /// Fence values are written as single 64-bit stores. Clear: only the low 32 bits are written, and NATIVE_FENCE is clear.
         1 atomics64: bool,
         /// WAIT, and SIGNAL with a monitored value, are implemented.
         1 native_fence: bool,

@@ -30,6 +30,7 @@ mod fence_hostile;
 mod fence_interrupts;
 mod fence_log;
 mod fence_monitored;
+mod fence_narrow;
 mod fence_optimised;
 mod fence_rights;
 mod fence_sharing;
@@ -98,6 +99,7 @@ const TABLES: &[&[CaseInfo]] = &[
     fence_backwards::CASES,
     fence_batches::CASES,
     fence_monitored::CASES,
+    fence_narrow::CASES,
     fence_cross_adapter::CASES,
     fence_cross_rules::CASES,
     fence_interrupts::CASES,

@@ -10,7 +10,8 @@ pub struct VariantOptions(pub Variant);
 
 /// Keys that [`VariantOptions`] understands.
 const KEYS: &str = "vram=SIZE, window=SIZE, host-aperture=SIZE, doorbells=N, queues=N, global-doorbell, delayed-log-writes, \
-                    optimised-fence-interrupt, idle=TIME, no-native-fence, system-process-fences, non-coherent, vram-in-d3=kept|lost";
+                    optimised-fence-interrupt, idle=TIME, no-native-fence, no-64bit-atomics, system-process-fences, non-coherent, \
+                    vram-in-d3=kept|lost";
 
 impl FromStr for VariantOptions {
     type Err = String;
@@ -34,6 +35,7 @@ impl FromStr for VariantOptions {
                 ("delayed-log-writes", None) => variant.delayed_log_writes = true,
                 ("optimised-fence-interrupt", None) => variant.optimised_fence_interrupt = true,
                 ("no-native-fence", None) => variant.native_fence = false,
+                ("no-64bit-atomics", None) => variant.atomics64 = false,
                 ("system-process-fences", None) => variant.system_process_fences = true,
                 ("non-coherent", None) => variant.non_coherent = true,
                 ("vram" | "window" | "host-aperture" | "doorbells" | "queues" | "idle" | "vram-in-d3", None) => {
@@ -44,6 +46,7 @@ impl FromStr for VariantOptions {
                     | "delayed-log-writes"
                     | "optimised-fence-interrupt"
                     | "no-native-fence"
+                    | "no-64bit-atomics"
                     | "system-process-fences"
                     | "non-coherent",
                     Some(_),
@@ -136,7 +139,8 @@ mod tests {
 
     #[test]
     fn words_without_a_value_turn_something_on() {
-        let VariantOptions(variant) = "global-doorbell,delayed-log-writes".parse().unwrap();
+        let VariantOptions(variant) = "global-doorbell,delayed-log-writes,no-64bit-atomics".parse().unwrap();
+        assert!(!variant.atomics64);
         assert!(variant.global_doorbell && variant.delayed_log_writes);
     }
 
@@ -184,6 +188,7 @@ mod tests {
             ("no-native-fence=1", "no value"),
             ("vram-in-d3", "needs a value"),
             ("vram-in-d3=yes", "kept or lost"),
+            ("no-64bit-atomics=1", "no value"),
         ] {
             let error = text.parse::<VariantOptions>().unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

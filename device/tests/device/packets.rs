@@ -368,12 +368,16 @@ fn silicon_without_native_fences_knows_no_wait_and_no_monitored_value() {
 }
 
 #[test]
-fn silicon_without_64_bit_atomics_still_writes_whole_values() {
+fn silicon_without_64_bit_atomics_writes_low_halves_and_has_no_waits() {
     let mut host = Host::with(&Variant { atomics64: false, ..small_variant() });
     let space = host.space();
     let fence = host.map_new_ram(space, SYSTEM, 4096);
     let mut queue = host.queue(0, space, NODE_COMPUTE);
-    let value = 0x1234_5678_9abc_def0;
-    host.submit(&mut queue, &[Packet::Signal(Signal { handle: 0, current: SYSTEM, monitored: 0, value })]);
-    assert_eq!(host.read64(fence), value);
+    let signal = |value| Packet::Signal(Signal { handle: 0, current: SYSTEM, monitored: 0, value });
+    host.write64(fence, 0x5_0000_0001);
+    host.submit(&mut queue, &[signal(0x1234_5678_9abc_def0)]);
+    assert_eq!(host.read64(fence), 0x5_9abc_def0);
+    host.submit(&mut queue, &[Packet::Wait(Wait { handle: 0, current: SYSTEM, value: 0 })]);
+    let (_, info) = host.fault_of(&queue);
+    assert_eq!(info.rule(), BadPacket::Opcode as u8);
 }

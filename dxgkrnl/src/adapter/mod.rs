@@ -91,6 +91,11 @@ impl Adapter {
         self.caps().features.native_fence && self.caps().native_fence.is_some()
     }
 
+    /// Whether the GPU writes the 64 bits of a fence value at once.
+    pub(crate) fn has_64_bit_fences(&self) -> bool {
+        !self.caps().driver.SchedulingCaps.No64BitAtomics()
+    }
+
     /// The scheduler. Only valid once it was created during start.
     pub(crate) fn vidsch(&self) -> &Arc<VidSch> {
         self.vidsch.get().expect("the scheduler exists before anything can be submitted")

@@ -10,7 +10,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use crate::process::Process;
-use crate::vidsch::{FenceOptions, HwQueue, Rights, SyncObject};
+use crate::vidsch::{self, FenceOptions, HwQueue, Rights, SyncObject};
 
 use super::{enter, enter_read_only, sync, user};
 
@@ -89,6 +89,7 @@ fn wait(process: &Process, queue: &HwQueue, arrays: Arrays) -> Result<NTSTATUS, 
     if conditions.iter().any(|(fence, _)| !fence.rights().wait) {
         return Err(STATUS_ACCESS_DENIED);
     }
+    vidsch::check_waits(&conditions)?;
     queue.submit_wait(conditions)?;
     Ok(STATUS_SUCCESS)
 }
@@ -114,6 +115,7 @@ fn signal(
     if signals.iter().any(|(fence, _)| !fence.rights().signal) {
         return Err(STATUS_ACCESS_DENIED);
     }
+    vidsch::check_signals(&signals)?;
     queue.submit_signal(signals, flags.SignalAtSubmission())?;
     Ok(STATUS_SUCCESS)
 }

@@ -151,6 +151,7 @@ pub(super) unsafe extern "win64" fn wait_for_synchronization_object_from_cpu(
         if conditions.iter().any(|(fence, _)| !fence.rights().wait) {
             return Err(STATUS_ACCESS_DENIED);
         }
+        vidsch::check_waits(&conditions)?;
         let sch = device.adapter.vidsch();
         let any = args.Flags.WaitAny();
         if args.hAsyncEvent.is_null() {
@@ -181,6 +182,7 @@ pub(super) unsafe extern "win64" fn signal_synchronization_object_from_cpu(
         if signals.iter().any(|(fence, _)| !fence.rights().signal) {
             return Err(STATUS_ACCESS_DENIED);
         }
+        vidsch::check_signals(&signals)?;
         vidsch::signal(&signals, rewind)?;
         Ok(STATUS_SUCCESS)
     })

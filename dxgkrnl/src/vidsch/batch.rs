@@ -154,7 +154,7 @@ pub(crate) fn signal(signals: &[(Arc<SyncObject>, u64)], rewind: bool) -> Result
     }
     let (native, monitored): (Vec<_>, Vec<_>) = last.into_values().partition(|(fence, _)| fence.is_native());
     for (fence, value) in monitored {
-        fence.current_word().store(value);
+        fence.write_current(value);
     }
     write_current(&native, DXGK_UPDATECURRENTVALUESFROMCPU_FLAGS::new());
     locked.settle();
@@ -217,7 +217,7 @@ pub(super) fn write_always_signaled(fence: &Fence) {
     if fence.is_native() {
         write_current(&[(fence, u64::MAX)], flags);
     } else {
-        fence.current_word().store(u64::MAX);
+        fence.write_current(u64::MAX);
     }
 }
 

@@ -82,7 +82,8 @@ impl CrossAdapter {
     /// replace `private`.
     ///
     /// # Errors
-    /// STATUS_DEVICE_REMOVED once the adapter is being stopped; no memory; what the driver answered.
+    /// STATUS_NOT_SUPPORTED on an adapter whose GPU writes half of the value; STATUS_DEVICE_REMOVED once the adapter is being stopped; no
+    /// memory; what the driver answered.
     pub(crate) fn open(
         self: &Arc<Self>,
         device: &Arc<Device>,
@@ -90,6 +91,10 @@ impl CrossAdapter {
         rights: Rights,
         private: &mut PrivateData,
     ) -> Result<Arc<SyncObject>, NTSTATUS> {
+        // GPUs that wait by themselves, and the processes of other adapters, read the value whole.
+        if !device.adapter.has_64_bit_fences() {
+            return Err(STATUS_NOT_SUPPORTED);
+        }
         let sch = device.adapter.vidsch();
         let _running = sch.enter()?;
         let _making = lock(&self.making);

@@ -24,6 +24,7 @@ use crate::miniport::KmdHandle;
 use super::VidSch;
 use super::batch;
 use super::cross_adapter::{self, CrossAdapter};
+use super::narrow::Narrow;
 use super::native_fence::FenceOptions;
 use super::storage::{FenceKind, Frames, Home, View, Word};
 use super::sync_object::SyncObject;
@@ -36,7 +37,7 @@ pub(super) struct Waits {
     pub(super) closed: bool,
     /// Every condition is true for good: the devices are lost.
     pub(super) always_signaled: bool,
-    /// The scheduler looks at the fence when a report names none; always at one of several adapters.
+    /// The scheduler looks at the fence when a report names none; always at one of several adapters, or with a narrow value.
     pub(super) watched: bool,
 }
 
@@ -65,6 +66,8 @@ pub(crate) struct Fence {
     /// What it has in common with the same fence on other adapters.
     cross: Option<Arc<CrossAdapter>>,
     current: Word,
+    /// The whole value, where the GPU writes the low half of `current` only.
+    narrow: Option<Narrow>,
     monitored: Word,
     /// Where both lie on their pages.
     offset: u64,
@@ -78,7 +81,7 @@ pub(crate) struct Fence {
 
 impl Values for Fence {
     fn current(&self) -> u64 {
-        self.current.load()
+        Self::current(self)
     }
 
     fn write_monitored(&self, value: u64) {
@@ -97,7 +100,8 @@ impl Fence {
         cross: Option<&Arc<CrossAdapter>>,
     ) -> Arc<Self> {
         let watch = if cross.is_some() { Watch::fixed(cross_adapter::MONITORED) } else { Watch::new() };
-        let watched = cross.is_some();
+        let narrow = (cross.is_none() && !adapter.has_64_bit_fences()).then(|| Narrow::new(options.initial));
+        let watched = cross.is_some() || narrow.is_some();
         let fence = Arc::new(Self {
             adapter: Arc::clone(adapter),
             system,
@@ -107,6 +111,7 @@ impl Fence {
             keeps_value: options.keeps_value,
             cross: cross.cloned(),
             current: home.current(),
+            narrow,
             monitored: home.monitored(),
             offset: home.offset(),
             home: Mutex::new(Some(home)),
@@ -171,7 +176,25 @@ impl Fence {
 
     /// CurrentValue.
     pub(crate) fn current(&self) -> u64 {
-        self.current.load()
+        self.narrow.as_ref().map_or_else(|| self.current.load(), |narrow| narrow.load(self.current))
+    }
+
+    /// The processor writes the CurrentValue of a monitored fence.
+    pub(super) fn write_current(&self, value: u64) {
+        match &self.narrow {
+            Some(narrow) => narrow.store(self.current, value),
+            None => self.current.store(value),
+        }
+    }
+
+    /// Whether the GPU writes 32 bits of the value at once.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.narrow.is_some()
+    }
+
+    /// Whether the scheduler looks at it though nobody waits here.
+    fn is_always_watched(&self) -> bool {
+        self.cross.is_some() || self.is_narrow()
     }
 
     /// CurrentValue at its lasting kernel address.
@@ -254,7 +277,7 @@ impl Fence {
 
     /// The scheduler need not look at a fence that nobody waits for.
     pub(super) fn look_after(&self, waits: &mut Waits) {
-        if waits.watched && waits.watch.list.len() == 0 && (self.cross.is_none() || waits.closed) {
+        if waits.watched && waits.watch.list.len() == 0 && (!self.is_always_watched() || waits.closed) {
             waits.watched = false;
             self.sch().unwatch(self);
         }

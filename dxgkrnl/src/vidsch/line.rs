@@ -72,13 +72,14 @@ impl HwQueue {
     /// Submits a command buffer. [d3dkmddi: DXGKARG_SUBMITCOMMANDTOHWQUEUE]
     ///
     /// # Errors
-    /// STATUS_INVALID_PARAMETER for a queue of user-mode submission, or a progress value that does not grow;
+    /// STATUS_INVALID_PARAMETER for a queue of user-mode submission, or a progress value that does not grow or grows out of the GPU's reach;
     /// STATUS_INSUFFICIENT_RESOURCES if the queue holds too much; STATUS_DEVICE_REMOVED after the bugcheck that a refusal by
     /// the driver is.
     pub(crate) fn submit(&self, mut commands: Commands) -> Result<(), NTSTATUS> {
         if self.flags().UserModeSubmission() {
             return Err(STATUS_INVALID_PARAMETER);
         }
+        super::check_signals(&[(Arc::clone(self.progress()), commands.progress)])?;
         let _submitting = lock(&self.submitting);
         loop {
             let mut line = lock(&self.line);

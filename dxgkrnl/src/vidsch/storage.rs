@@ -6,7 +6,7 @@
 //! reads monitored ones. [native-gpu-fence-objects: physical memory storage]
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use wddm_ddi::km::{D3DDDI_NATIVEFENCE_TYPE, DXGKARG_FENCESTORAGEVALUETYPE};
@@ -59,6 +59,24 @@ impl Word {
     /// Writes it; ordered before everything after.
     pub(crate) fn store(self, value: u64) {
         self.atomic().store(value, Ordering::SeqCst);
+    }
+
+    /// Reads the low half alone; ordered after everything before.
+    pub(crate) fn load_low(self) -> u32 {
+        self.half(0).load(Ordering::SeqCst)
+    }
+
+    /// Writes the high half alone, which no GPU of 32-bit values writes; ordered before everything after.
+    pub(crate) fn store_high(self, value: u32) {
+        self.half(1).store(value, Ordering::SeqCst);
+    }
+
+    fn half(&self, index: usize) -> &AtomicU32 {
+        // SAFETY: a word has two halves.
+        let half = unsafe { self.0.cast::<u32>().add(index) };
+        // SAFETY: aligned and mapped as the word is; whoever writes it whole meanwhile does so atomically too, and the caller is
+        // content with either value.
+        unsafe { AtomicU32::from_ptr(half.as_ptr()) }
     }
 
     /// Kernel address, as DDIs get it.

@@ -24,7 +24,9 @@ pub(in crate::hlk) struct KernelQueue {
     pub(in crate::hlk) progress: Word,
     commands: Memory,
     view: View,
+    /// Last progress value, and submissions so far.
     submitted: u64,
+    count: u64,
 }
 
 /// A list of fences with one value each, for the length of a call.
@@ -60,19 +62,31 @@ impl Rig {
             commands,
             view: self.view(commands)?,
             submitted: 0,
+            count: 0,
         })
     }
 
     /// Submits packets through the kernel; the progress value that marks their end.
     pub(in crate::hlk) fn kernel_submit(&self, queue: &mut KernelQueue, packets: &[Packet]) -> Result<u64, Failure> {
+        wait_until("room for commands", || queue.progress.load() + SLOTS > queue.submitted)?;
         let value = queue.submitted + 1;
+        granted(self.try_kernel_submit(queue, packets, value)?, "D3DKMTSubmitCommandToHwQueue")?;
+        Ok(value)
+    }
+
+    /// Submits packets with a progress value of the case's choice, which the case must wait for before it goes on; what the thunk returned.
+    pub(in crate::hlk) fn try_kernel_submit(
+        &self,
+        queue: &mut KernelQueue,
+        packets: &[Packet],
+        value: u64,
+    ) -> Result<NTSTATUS, Failure> {
         let mut bytes = Vec::new();
         for packet in packets.iter().chain([&Packet::Progress(packet::Progress { value })]) {
             bytes.extend_from_slice(&packet.encode()[..packet.size()]);
         }
         ensure!(bytes.len() as u64 <= COMMANDS_SIZE, "the case's command buffer is too long");
-        wait_until("room for commands", || queue.progress.load() + SLOTS > queue.submitted)?;
-        let offset = queue.submitted % SLOTS * COMMANDS_SIZE;
+        let offset = queue.count % SLOTS * COMMANDS_SIZE;
         queue.view.write(offset, &bytes);
         let mut arguments = D3DKMT_SUBMITCOMMANDTOHWQUEUE::zeroed();
         arguments.hHwQueue = queue.queue;
@@ -80,9 +94,10 @@ impl Rig {
         arguments.CommandBuffer = queue.commands.address + offset;
         arguments.CommandLength = bytes.len() as u32;
         let status = self.kmt.call(self.kmt.table().D3DKMTSubmitCommandToHwQueue, &mut arguments);
-        granted(status, "D3DKMTSubmitCommandToHwQueue")?;
-        queue.submitted = value;
-        Ok(value)
+        if status.is_success() {
+            (queue.submitted, queue.count) = (value, queue.count + 1);
+        }
+        Ok(status)
     }
 
     /// Lets what is submitted to the queue next wait for fences.

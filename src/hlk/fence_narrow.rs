@@ -1,0 +1,237 @@
+//! Monitored fences on a GPU that writes 32 bits of a value at once.
+
+use campanile_hw::private::Placement;
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+
+use super::case::{Boot, Case, Failure, granted, on_thread, refused};
+use super::fence_interrupts::Event;
+use super::rig::{KernelHandle, RawFence, Rig, shared_flags, wait_until};
+use crate::setup::SystemOptions;
+
+cases! { "MonitoredFence";
+    "MonitoredFence.NarrowGpuHasNoNativeFences" on Boot::With(narrow), "context-monitoring":
+        "A GPU that cannot write 64 bits at once writes the low half of a value only; the driver says so and has no native fences."
+        => no_native_fences;
+    "MonitoredFence.ProcessorWaitsPassTheWrap" on Boot::With(narrow), "context-monitoring":
+        "Processors that wait for one, any or all of several values beyond the next multiple of 2^32 wake when the GPU gets there, not before."
+        => processor_waits;
+    "MonitoredFence.QueueWaitsPassTheWrap" on Boot::With(narrow), "context-monitoring":
+        "Two queues wait for each other, with signals of software and of the GPU, through a multiple of 2^32 and in order."
+        => queue_waits;
+    "MonitoredFence.ProcessorSignalsPassTheWrap" on Boot::With(narrow), "context-monitoring":
+        "A value that a processor signals is seen whole at once, in every process, and goes on from there when the GPU signals."
+        => processor_signals;
+    "MonitoredFence.UnwatchedSignalsAreFollowed" on Boot::With(narrow), "context-monitoring":
+        "The system follows the values of a fence that nobody waits for, over any number of wraps."
+        => unwatched;
+    "MonitoredFence.ProgressPassesTheWrap" on Boot::With(narrow), "context-monitoring":
+        "The progress values of a queue go through multiples of 2^32."
+        => progress;
+    "MonitoredFence.ValuesOutOfReachAreRefused" on Boot::With(narrow), "context-monitoring":
+        "Where the GPU writes 32 bits, a wait or signal more than UINT_MAX/2 away from the last value is refused and changes nothing."
+        => out_of_reach;
+    "MonitoredFence.WholeValuesHaveNoReach" on Boot::Shared, "context-monitoring":
+        "Where the GPU writes 64 bits at once, values may be as far away as they like."
+        => no_reach;
+}
+
+/// Largest distance from the last value.
+const REACH: u64 = u32::MAX as u64 / 2;
+const WRAP: u64 = 1 << 32;
+
+fn narrow() -> SystemOptions {
+    let mut options = SystemOptions::default();
+    options.variant.atomics64 = false;
+    options
+}
+
+fn private(rig: &Rig, initial: u64) -> Result<RawFence, Failure> {
+    rig.monitored_fence(initial, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())
+}
+
+fn no_native_fences(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let status = rig.create_fence(0).err().unwrap_or(STATUS_SUCCESS);
+    refused(status, &[STATUS_NOT_SUPPORTED], "a native fence")?;
+    // What several adapters use must be whole everywhere.
+    let cross = rig.create_sync_object(
+        D3DDDI_SYNCHRONIZATIONOBJECT_TYPE::D3DDDI_MONITORED_FENCE,
+        0,
+        shared_flags().with_CrossAdapter(true),
+    );
+    refused(cross.err().unwrap_or(STATUS_SUCCESS), &[STATUS_NOT_SUPPORTED], "a fence of several adapters")?;
+    let memory = rig.memory(4096, Placement::System)?;
+    let view = rig.view(memory)?;
+    view.store(0, 0x11_2222_2222);
+    let word = RawFence { current: memory.address, ..private(&rig, 0)? };
+    let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
+    let value = rig.kernel_submit(&mut queue, &[word.signal(0x33_4444_4444)])?;
+    wait_until("the signal", || queue.progress.load() >= value)?;
+    ensure!(view.read(0, 8) == 0x11_4444_4444u64.to_le_bytes(), "the GPU wrote {:x?}", view.read(0, 8));
+    Ok(())
+}
+
+fn processor_waits(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
+    for base in [WRAP, 0x17 * WRAP] {
+        let (one, two) = (private(&rig, base - 2)?, private(&rig, base - 1)?);
+        let both = [one.handle, two.handle];
+        let event = || {
+            let event = Event::new()?;
+            Ok::<_, Failure>((event.number(), event))
+        };
+        let ((any, any_set), (all, all_set), (single, single_set)) = (event()?, event()?, event()?);
+        granted(rig.wait_with_event(&both, &[base + 1, base + 3], true, Some(any)), "wait for any")?;
+        granted(rig.wait_with_event(&both, &[base + 1, base + 3], false, Some(all)), "wait for all")?;
+        granted(rig.wait_with_event(&[one.handle], &[base], false, Some(single)), "wait for one")?;
+        granted(rig.wait(&both, &[base - 2, base - 1], false), "wait for what is reached")?;
+        for (signal, value, set) in [
+            (one, base - 1, [0, 0, 0]),
+            (one, base, [0, 0, 1]),
+            (two, base + 2, [0, 0, 0]),
+            (one, base + 1, [1, 0, 0]),
+            (two, base + 3, [0, 1, 0]),
+        ] {
+            let done = rig.kernel_submit(&mut queue, &[signal.signal(value)])?;
+            granted(rig.wait(&[signal.handle], &[value], false), "wait for the signal")?;
+            wait_until("the buffer", || queue.progress.load() >= done)?;
+            for ((event, wanted), what) in
+                [&any_set, &all_set, &single_set].into_iter().zip(set).zip(["any", "all", "one"])
+            {
+                let found = event.times_set()?;
+                ensure_eq!(found, wanted, "the wait for {what} after {value:#x}");
+            }
+            ensure_eq!(signal.value.load(), value, "the value that user mode reads after a wait for it");
+        }
+    }
+    Ok(())
+}
+
+fn queue_waits(case: &mut Case<'_>) -> Result<(), Failure> {
+    const TURNS: u64 = 40;
+    let rig = case.rig()?;
+    let first = 3 * WRAP - TURNS;
+    let fence = private(&rig, first)?;
+    let (mut one, mut two) = (rig.kernel_queue(NODE_COMPUTE)?, rig.kernel_queue(NODE_COPY)?);
+    for turn in 0..TURNS {
+        let value = first + 2 * turn;
+        granted(rig.queue_wait(one.queue, &[(fence.handle, value)]), "the wait of one queue")?;
+        rig.kernel_submit(&mut one, &[fence.signal(value + 1)])?;
+        granted(rig.context_wait(two.context, &[(fence.handle, value + 1)]), "the wait of the other")?;
+        rig.kernel_submit(&mut two, &[])?;
+        let signal = [(fence.handle, value + 2)];
+        granted(rig.queue_signal(&[two.queue], &signal, D3DDDICB_SIGNALFLAGS::new()), "a signal of software")?;
+    }
+    granted(rig.wait(&[fence.handle], &[first + 2 * TURNS], false), "the wait for the last turn")?;
+    ensure_eq!(fence.value.load(), first + 2 * TURNS, "value at the end");
+    ensure_eq!((one.progress.load(), two.progress.load()), (TURNS, TURNS), "buffers of both queues");
+    Ok(())
+}
+
+fn processor_signals(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mine = rig.monitored_fence(WRAP - 1, shared_flags())?;
+    let handle = rig.share(&[mine.handle]).map_err(|status| Failure::new(format!("D3DKMTShareObjects: {status}")))?;
+    let other = case.system.machine().create_process("beside");
+    let theirs = case.process.duplicate_handle(handle.raw(), &other);
+    let theirs = theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?;
+    let (theirs, luid) = (KernelHandle(theirs.addr()), case.system.luid());
+    let outcome = on_thread(&other, || {
+        let rig = Rig::open(luid)?;
+        let fence = rig.open_monitored(theirs)?;
+        granted(rig.signal(&[fence.handle], &[WRAP]), "signal of the other process")?;
+        ensure_eq!(fence.value.load(), WRAP, "value right after the signal");
+        let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
+        rig.kernel_submit(&mut queue, &[fence.signal(WRAP + 5)])?;
+        granted(rig.wait(&[fence.handle], &[WRAP + 5], false), "the wait for the GPU's signal")
+    });
+    other.exit();
+    outcome?;
+    ensure_eq!(mine.value.load(), WRAP + 5, "value in this process");
+    refused(rig.signal(&[mine.handle], &[WRAP + 4]), &[STATUS_INVALID_PARAMETER], "a signal of less")?;
+    granted(rig.signal(&[mine.handle], &[2 * WRAP - 1 - REACH]), "a signal below the next wrap")?;
+    granted(rig.signal(&[mine.handle], &[2 * WRAP - 1]), "a signal as far as it may be")?;
+    granted(rig.signal(&[mine.handle], &[2 * WRAP + 1]), "a signal through the wrap")?;
+    ensure_eq!(mine.value.load(), 2 * WRAP + 1, "value at the end");
+    granted(handle.close(), "closing the kernel handle")
+}
+
+fn unwatched(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let fence = private(&rig, 0)?;
+    let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
+    let mut value = 0;
+    for _ in 0..9 {
+        value += REACH;
+        rig.kernel_submit(&mut queue, &[fence.signal(value)])?;
+        wait_until("the whole value", || fence.value.load() == value)?;
+    }
+    // The GPU may go back as well.
+    let back = value - REACH;
+    rig.kernel_submit(&mut queue, &[fence.signal(back)])?;
+    wait_until("the value before", || fence.value.load() == back)?;
+    granted(rig.signal(&[fence.handle], &[back + REACH]), "a signal of the processor")
+}
+
+fn progress(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
+    let mut last = 0;
+    for value in [REACH, 2 * REACH, WRAP - 1, WRAP, WRAP + 1, WRAP + REACH, WRAP + 2 * REACH, 2 * WRAP + 3] {
+        let far = rig.try_kernel_submit(&mut queue, &[], last + REACH + 1)?;
+        refused(far, &[STATUS_INVALID_PARAMETER], &format!("progress of {:#x} after {last:#x}", last + REACH + 1))?;
+        granted(rig.try_kernel_submit(&mut queue, &[], value)?, "D3DKMTSubmitCommandToHwQueue")?;
+        wait_until("the progress", || queue.progress.load() == value)?;
+        last = value;
+    }
+    Ok(())
+}
+
+fn out_of_reach(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let last = 5 * WRAP + 7;
+    let fence = private(&rig, last)?;
+    let queue = rig.kernel_queue(NODE_COMPUTE)?;
+    let (handles, none) = ([fence.handle], D3DDDICB_SIGNALFLAGS::new());
+    let rewind = none.with_AllowFenceRewind(true);
+    let event = Event::new()?;
+    let invalid = &[STATUS_INVALID_PARAMETER];
+    for far in [last + REACH + 1, last + WRAP, u64::MAX] {
+        let what = |call: &str| format!("{call} for {far:#x} at {last:#x}");
+        let pair = [(fence.handle, far)];
+        refused(rig.wait(&handles, &[far], false), invalid, &what("a wait"))?;
+        refused(rig.wait_with_event(&handles, &[far], true, Some(event.number())), invalid, &what("an event"))?;
+        refused(rig.queue_wait(queue.queue, &pair), invalid, &what("a wait of a queue"))?;
+        refused(rig.context_wait(queue.context, &pair), invalid, &what("a wait of a context"))?;
+        refused(rig.signal(&handles, &[far]), invalid, &what("a signal"))?;
+        refused(rig.queue_signal(&[queue.queue], &pair, none), invalid, &what("a signal of a queue"))?;
+        refused(rig.context_signal(queue.context, &pair), invalid, &what("a signal of a context"))?;
+        refused(rig.context_signal2(&[queue.context], &pair, none), invalid, &what("a signal with flags"))?;
+    }
+    let back = [(fence.handle, last - REACH - 1)];
+    refused(rig.queue_signal(&[queue.queue], &back, rewind), invalid, "a signal too far back")?;
+    ensure_eq!(fence.value.load(), last, "value after refusals");
+    ensure!(!event.is_set()?, "a refused wait set its event");
+    // What is reached already is not outstanding, however long ago that was.
+    granted(rig.wait(&handles, &[0], false), "a wait for 0")?;
+    granted(rig.queue_wait(queue.queue, &[(fence.handle, last + REACH)]), "a wait as far as it may be")?;
+    granted(rig.signal(&handles, &[last + REACH]), "a signal as far as it may be")?;
+    ensure_eq!(fence.value.load(), last + REACH, "value after the signal");
+    Ok(())
+}
+
+fn no_reach(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let fence = private(&rig, 7)?;
+    let event = Event::new()?;
+    granted(rig.wait_with_event(&[fence.handle], &[u64::MAX - 1], true, Some(event.number())), "a wait")?;
+    let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
+    rig.kernel_submit(&mut queue, &[fence.signal(9 * WRAP)])?;
+    granted(rig.wait(&[fence.handle], &[9 * WRAP], false), "a wait for what the GPU signals")?;
+    ensure!(!event.is_set()?, "a low half was taken for the whole value");
+    granted(rig.signal(&[fence.handle], &[u64::MAX - 1]), "a signal")?;
+    event.wait()
+}
