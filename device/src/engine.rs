@@ -102,14 +102,19 @@ impl RisingWord for FenceValue<'_> {
     fn raise(&self, value: u64) -> u64 {
         match self {
             Self::Word { span, atomics64: true } => span.raise(0, value).unwrap_or(0),
-            // Native fences, which several write, need 64-bit atomics.
-            _ => {
+            // Native fences, which several write, need 64-bit atomics. Half a value has no order but the shorter way round.
+            Self::Word { atomics64: false, .. } => {
                 let found = self.load();
-                if found <= value {
+                let step = (value as u32).wrapping_sub(found as u32) as i32;
+                if found == fence::SIGNALED_FOR_GOOD {
+                    return found;
+                }
+                if step >= 0 {
                     self.store(value);
                 }
-                found
+                value.wrapping_sub(i64::from(step) as u64)
             }
+            Self::Unmonitored | Self::Zero => self.load(),
         }
     }
 }

@@ -42,6 +42,7 @@ mod gpu_address;
 mod hostile;
 mod lifecycle;
 mod lock;
+mod lock_moves;
 mod memory;
 mod power;
 mod power_device;
@@ -77,6 +78,7 @@ const TABLES: &[&[CaseInfo]] = &[
     caps::CASES,
     memory::CASES,
     lock::CASES,
+    lock_moves::CASES,
     destruction::CASES,
     coherency::CASES,
     gpu_address::CASES,

@@ -375,8 +375,11 @@ fn silicon_without_64_bit_atomics_writes_low_halves_and_has_no_waits() {
     let mut queue = host.queue(0, space, NODE_COMPUTE);
     let signal = |value| Packet::Signal(Signal { handle: 0, current: SYSTEM, monitored: 0, value });
     host.write64(fence, 0x5_0000_0001);
-    host.submit(&mut queue, &[signal(0x1234_5678_9abc_def0)]);
-    assert_eq!(host.read64(fence), 0x5_9abc_def0);
+    host.submit(&mut queue, &[signal(0x1234_5678_1abc_def0)]);
+    assert_eq!(host.read64(fence), 0x5_1abc_def0);
+    // Through the wrap, which only the low half knows of.
+    host.submit(&mut queue, &[signal(0x9abc_def0), signal(0x1_1abc_deee)]);
+    assert_eq!(host.read64(fence), 0x5_1abc_deee);
     host.submit(&mut queue, &[Packet::Wait(Wait { handle: 0, current: SYSTEM, value: 0 })]);
     let (_, info) = host.fault_of(&queue);
     assert_eq!(info.rule(), BadPacket::Opcode as u8);

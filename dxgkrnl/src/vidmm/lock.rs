@@ -1,9 +1,8 @@
 //! CPU locks: an address of an allocation that stays while the bytes move underneath.
 //!
 //! When a locked allocation moves, the GPU copies it, and the address is rotated to the new place afterwards, page by page of the
-//! host. An allocation that is wanted resident never moves, so only a lock held across Evict or MakeResident sees it. What user mode
-//! stores between the copy and the rotation is lost, as it is when the GPU writes there unasked: the contract of MakeResident is that
-//! the contents are used after its fence.
+//! host. An allocation that is wanted resident never moves, so only a lock held across Evict or MakeResident sees it. Stores of
+//! user mode wait from before the copy until after the rotation, see [`UserMapping::freeze`].
 //!
 //! Where the CPU can reach an allocation depends on what the driver said of it and on where it is [allocation-usage-tracking: Lock2]:
 //!
@@ -201,12 +200,20 @@ impl Memory {
         Ok(())
     }
 
+    /// The bytes of a frozen allocation were not moved after all.
+    pub(crate) fn keep_lock(&self, id: AllocationId) {
+        if let Some(lock) = self.allocations.get(&id).and_then(|state| state.lock.as_ref()) {
+            // Without it the next store ends the process, which is what the host does when it has no memory.
+            let _ = lock.mapping.allow_stores();
+        }
+    }
+
     /// Makes the address of a locked allocation show its new place, which [`Memory::may_be_locked_in`] allowed.
     pub(crate) fn rotate_lock(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
         if self.allocations.get(&id).is_none_or(|state| state.lock.is_none()) {
             return Ok(());
         }
-        self.wait_until_quiet(id)?;
+        self.wait_until_quiet(id).inspect_err(|_| self.keep_lock(id))?;
         let Some(state) = self.allocations.get(&id) else { return Ok(()) };
         let window = match state.place {
             Place::Local { segment, .. } if self.reach(state.allocation.cpu_access(), segment) == Reach::Window => {

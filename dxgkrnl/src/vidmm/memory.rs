@@ -15,7 +15,7 @@ use crate::vidmm::driver::{Driver, Subject, TableWriter};
 use crate::vidmm::lock::{BarFiles, Lock};
 use crate::vidmm::page_table::{Changes, PageTables};
 use crate::vidmm::paging::Paging;
-use crate::vidmm::residency;
+use crate::vidmm::residency::{self, ResidencyCounts};
 use crate::vidmm::segment::{Segments, SystemMemory, Table};
 use crate::vidmm::va_space::{Access, Mapping, Refused, Source, VaSpace};
 
@@ -112,6 +112,7 @@ pub(crate) struct Memory {
     pub(crate) fence_pages: BTreeMap<(u32, u64), Option<Vec<u8>>>,
     /// The device is not in D0; true if without power.
     pub(crate) standby: Option<bool>,
+    pub(crate) counts: ResidencyCounts,
     clock: u64,
     next_space: u64,
 }
@@ -136,6 +137,7 @@ impl Memory {
             gone: Vec::new(),
             fence_pages: BTreeMap::new(),
             standby: None,
+            counts: ResidencyCounts::default(),
             clock: 0,
             next_space: 1,
         }

@@ -45,6 +45,7 @@ pub(crate) use allocation::{Allocation, Request as AllocationRequest, Resource};
 pub(crate) use fence_storage::{FencePage, FenceValueKind};
 pub(crate) use memory::IdlePoint;
 pub(crate) use paging_queue::PagingQueue;
+pub use residency::ResidencyCounts;
 pub(crate) use user_mapping::UserMapping;
 pub(crate) use va_space::REGION_ALIGN;
 

@@ -3,12 +3,26 @@
 use std::sync::Arc;
 
 use wddm_ddi::status::*;
+use wddm_ddi::types::LUID;
 
+use crate::machine::{Machine, lock};
+use crate::miniport::KmdHandle;
 use crate::ram::PAGE_SIZE;
 use crate::trace::TraceKind;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::memory::{IdlePoint, Memory, Place, State};
 use crate::vidmm::segment::SystemMemory;
+
+/// What became of allocations when memory was short, since the adapter started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResidencyCounts {
+    /// Brought to a place where the GPU may use them.
+    pub brought: u64,
+    /// Moved out of a memory segment with their contents.
+    pub evicted: u64,
+    /// Offered, and dropped with their contents.
+    pub discarded: u64,
+}
 
 /// An allocation that could leave its segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +77,18 @@ impl Memory {
         }
         let (kmd, size) = (state.allocation.kmd(), state.allocation.size());
         let to = self.find_place(id, size)?;
+        let Some(place) = to else { return self.bring(id, kmd, size, None) };
+        match self.freeze(id) {
+            Ok(_moving) => self.bring(id, kmd, size, Some(place)),
+            Err(status) => {
+                self.release_place(place, size);
+                Err(status)
+            }
+        }
+    }
+
+    /// Moves the bytes of an allocation to `to`, unless they already are where they should be, and shows it to the GPU.
+    fn bring(&mut self, id: AllocationId, kmd: KmdHandle, size: u64, to: Option<Place>) -> Result<(), NTSTATUS> {
         let state = self.state(id)?;
         let from = std::mem::replace(&mut state.place, Place::Uncommitted);
         let before = self.paging.submitted();
@@ -81,12 +107,13 @@ impl Memory {
         };
         let busy = self.submit_since(before);
         if moved.is_ok() {
+            self.counts.brought += 1;
             self.driver.note(|| TraceKind::Resident { bytes: size });
         }
         let state = self.state(id)?;
         state.place = place;
         state.busy = busy.ok().flatten().or(state.busy);
-        moved.and(busy.map(|_| ()))?;
+        moved.and(busy.map(|_| ())).inspect_err(|_| self.keep_lock(id))?;
         self.rotate_lock(id)?;
         self.state(id)?.accessible = true;
         if let Err(status) = self.show_everywhere(id) {
@@ -161,7 +188,8 @@ impl Memory {
         }
         let (kmd, size) = (state.allocation.kmd(), state.allocation.size());
         let Some(memory) = SystemMemory::allocate(&self.segments.ram, size / PAGE_SIZE) else { return Ok(false) };
-        self.hide_everywhere(id)?;
+        let _moving = self.freeze(id)?;
+        self.hide_everywhere(id).inspect_err(|_| self.keep_lock(id))?;
         let state = self.state(id)?;
         state.accessible = false;
         let from = std::mem::replace(&mut state.place, Place::Uncommitted);
@@ -172,12 +200,13 @@ impl Memory {
         self.release_place(goes, size);
         let busy = self.submit_since(before);
         if moved.is_ok() {
+            self.counts.evicted += 1;
             self.driver.note(|| TraceKind::Evicted { bytes: size });
         }
         let state = self.state(id)?;
         state.place = stays;
         state.busy = busy.ok().flatten().or(state.busy);
-        moved.and(busy.map(|_| ()))?;
+        moved.and(busy.map(|_| ())).inspect_err(|_| self.keep_lock(id))?;
         self.rotate_lock(id)?;
         Ok(true)
     }
@@ -210,6 +239,16 @@ impl Memory {
         let segment = state.allocation.placements().find(|segment| self.segments.memory(*segment).is_some());
         let free = segment.map_or(0, |segment| self.segments.free_bytes(segment));
         state.allocation.size().saturating_sub(free).max(PAGE_SIZE)
+    }
+}
+
+impl Machine {
+    /// What became of allocations of an adapter so far; `None` without such an adapter.
+    pub fn residency(&self, luid: LUID) -> Option<ResidencyCounts> {
+        let adapter = self.adapter(luid)?;
+        // The scheduler comes after the memory manager.
+        adapter.scheduler()?;
+        Some(lock(&adapter.vidmm().memory).counts)
     }
 }
 

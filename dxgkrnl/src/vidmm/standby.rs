@@ -17,7 +17,7 @@ use crate::vidmm::memory::{Memory, Place, State};
 use crate::vidmm::segment::SystemMemory;
 
 /// An allocation on its way.
-struct Moving {
+pub(super) struct Moving {
     id: AllocationId,
     /// Its user address, if it is locked.
     _frozen: Option<Frozen>,
@@ -82,8 +82,11 @@ impl Memory {
         shown
     }
 
-    /// Keeps user mode from storing to an allocation that is about to move.
-    fn freeze(&self, id: AllocationId) -> Result<Moving, NTSTATUS> {
+    /// Keeps user mode from storing to an allocation that is about to move: who does waits until the answer is dropped.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY when the host refuses.
+    pub(super) fn freeze(&self, id: AllocationId) -> Result<Moving, NTSTATUS> {
         let lock = self.allocations.get(&id).and_then(|state| state.lock.as_ref());
         let frozen = lock.map(|lock| lock.mapping().freeze()).transpose().map_err(|_| STATUS_NO_MEMORY)?;
         Ok(Moving { id, _frozen: frozen })

@@ -129,6 +129,17 @@ impl UserMapping {
         if done != 0 { Err(io::Error::last_os_error()) } else { Ok(frozen) }
     }
 
+    /// Ends what [`UserMapping::freeze`] began, with the range showing what it did.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub(crate) fn allow_stores(&self) -> io::Result<()> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the range belongs to this object, and nothing in this program refers to its bytes.
+        let done = unsafe { libc::mprotect(self.base.as_ptr().cast(), self.len as usize, protection) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
     /// Makes the whole range show `file` from `offset`.
     ///
     /// # Errors
