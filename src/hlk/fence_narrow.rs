@@ -168,6 +168,8 @@ fn unwatched(case: &mut Case<'_>) -> Result<(), Failure> {
         value += REACH;
         rig.kernel_submit(&mut queue, &[fence.signal(value)])?;
         wait_until("the whole value", || fence.value.load() == value)?;
+        // Where the high half stays, user mode sees the value before the system does, which must not fall behind.
+        granted(rig.wait(&[fence.handle], &[0], false), "a look of the system")?;
     }
     // Signals of software may go back.
     let back = value - REACH;

@@ -2,8 +2,8 @@
 //!
 //! Such a GPU stores the low half of a value and nothing of the high one. The kernel keeps the whole value: whenever it looks, it takes the
 //! low half in memory as the nearest step from the value it saw last, in either direction, and writes the high half that goes with it. So a
-//! fence goes on through every multiple of 2^32, for as long as nothing that is waited for or signalled is further than [`REACH`] from the last
-//! value; the thunks refuse what is. Fences of such an adapter are looked at with every interrupt that may mean them, whether or not somebody
+//! fence goes on through every multiple of 2^32, for as long as nothing that is waited for or signalled is further than [`REACH`] from the value
+//! that the kernel saw last; the thunks refuse what is. Fences of such an adapter are looked at with every interrupt that may mean them, whether or not somebody
 //! waits. Between the GPU's store and that look, user mode finds the new low half beside the old high one. [context-monitoring: creating a
 //! monitored fence; d3dkmddi: DXGK_VIDSCHCAPS, No64BitAtomics]
 
