@@ -378,7 +378,7 @@ fn silicon_without_64_bit_atomics_writes_low_halves_and_has_no_waits() {
     host.submit(&mut queue, &[signal(0x1234_5678_1abc_def0)]);
     assert_eq!(host.read64(fence), 0x5_1abc_def0);
     // Through the wrap, which only the low half knows of.
-    host.submit(&mut queue, &[signal(0x9abc_def0), signal(0x1_1abc_deee)]);
+    host.submit(&mut queue, &[signal(0x9abc_deef), signal(0x1_1abc_deee)]);
     assert_eq!(host.read64(fence), 0x5_1abc_deee);
     host.submit(&mut queue, &[Packet::Wait(Wait { handle: 0, current: SYSTEM, value: 0 })]);
     let (_, info) = host.fault_of(&queue);
