@@ -167,6 +167,10 @@ pub struct Gpu {
     host_aperture: HostAperture,
     /// BARs answer: memory decoding enabled and D0.
     visible: AtomicBool,
+    /// Pulled out of its slot.
+    gone: AtomicBool,
+    /// Accesses to BAR0 since then.
+    missed: AtomicU64,
     messages: AtomicU64,
     steps: AtomicU64,
     order: AtomicU64,
@@ -225,6 +229,8 @@ impl Gpu {
             registers: Mutex::new(RegisterFile::default()),
             host_aperture: HostAperture::new(variant.host_aperture, variant.vram_size),
             visible: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            missed: AtomicU64::new(0),
             messages: AtomicU64::new(0),
             steps: AtomicU64::new(0),
             // The generator below never leaves zero.
@@ -287,12 +293,18 @@ impl Gpu {
 
     /// Reads 1, 2 or 4 bytes of config space; anything else reads as all ones.
     pub fn config_read(&self, offset: u16, size: u8) -> u32 {
+        if self.is_gone() {
+            return u32::MAX >> (32 - 8 * u32::from(size.clamp(1, 4)));
+        }
         lock(&self.config).read(offset, size)
     }
 
     /// Writes 1, 2 or 4 bytes of config space; anything else has no effect. What it causes is done when it returns.
     pub fn config_write(&self, offset: u16, size: u8, value: u32) {
         let mut config = lock(&self.config);
+        if self.is_gone() {
+            return;
+        }
         let effects = config.write(offset, size, value);
         self.apply(effects);
         drop(config);
@@ -322,6 +334,41 @@ impl Gpu {
         let mut config = lock(&self.config);
         config.reset();
         self.apply(config.effects(true));
+    }
+
+    /// Pulls the function out of its slot, whatever it is doing. When this returns it reaches no memory any more and sends no message,
+    /// and registers and configuration space read as all ones; for good. So does what was ever written to VRAM and doorbells, until
+    /// somebody writes there again.
+    pub fn pull_out(&self) {
+        let config = lock(&self.config);
+        self.gone.store(true, Ordering::SeqCst);
+        self.visible.store(false, Ordering::SeqCst);
+        self.cmp.stop();
+        self.memory.enable(false);
+        lock(&self.msix).configure(false, true, false);
+        drop(config);
+        for file in [&self.vram_file, &self.doorbell_file] {
+            if let Err(error) = memory::overwrite(file, u8::MAX) {
+                eprintln!("memory of a function that was pulled out could not be overwritten: {error}");
+            }
+        }
+        self.nudge();
+    }
+
+    /// Whether the function was pulled out.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::SeqCst)
+    }
+
+    /// Accesses to BAR0 since the function was pulled out.
+    pub fn missed_accesses(&self) -> u64 {
+        self.missed.load(Ordering::SeqCst)
+    }
+
+    fn note_missed(&self) {
+        if self.is_gone() {
+            self.missed.fetch_add(1, Ordering::SeqCst);
+        }
     }
 
     /// Takes the power away and gives it back: everything is as after power-on, and VRAM holds no trace of what was in it.
@@ -358,6 +405,7 @@ impl Gpu {
         let ones = if size == 4 { u64::from(u32::MAX) } else { u64::MAX };
         let legal = matches!(size, 4 | 8) && offset.is_multiple_of(u64::from(size.max(1)));
         if !legal || !self.visible.load(Ordering::Acquire) {
+            self.note_missed();
             return ones;
         }
         if let Some(inner) = within(offset, size, pci::MSIX_TABLE_OFFSET, MsiX::table_size()) {
@@ -413,6 +461,7 @@ impl Gpu {
     pub fn register_write(&self, offset: u64, size: u8, value: u64) {
         let legal = matches!(size, 4 | 8) && offset.is_multiple_of(u64::from(size.max(1)));
         if !legal || !self.visible.load(Ordering::Acquire) {
+            self.note_missed();
             return;
         }
         if let Some(inner) = within(offset, size, pci::MSIX_TABLE_OFFSET, MsiX::table_size()) {
@@ -486,6 +535,9 @@ impl Gpu {
     }
 
     fn send(&self, vector: u16) {
+        if self.is_gone() {
+            return;
+        }
         self.messages.fetch_add(1, Ordering::Relaxed);
         let receiver = lock(&self.listener).clone();
         if let Some(receiver) = receiver {

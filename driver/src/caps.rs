@@ -49,7 +49,7 @@ pub(crate) struct Hardware {
 
 impl Hardware {
     /// Reads the registers; `None` for a function that this driver was not written for.
-    pub(crate) fn read(registers: Registers) -> Option<Self> {
+    pub(crate) fn read(registers: &Registers) -> Option<Self> {
         let known = registers.is_present()
             && registers.read32(registers::VERSION) == registers::INTERFACE_VERSION
             && registers.read32(registers::NODE_COUNT) == NODES;
@@ -149,6 +149,8 @@ pub(crate) fn driver_caps(hardware: &Hardware, claims: Claims) -> DXGK_DRIVERCAP
     };
     caps.SupportPerEngineTDR = flag(true);
     caps.SupportRuntimePowerManagement = flag(true);
+    caps.SupportSurpriseRemovalInHibernation = flag(true);
+    caps.SupportSurpriseRemoval = flag(true);
     caps.MiscCaps = DXGK_DRIVERCAPS_MiscCaps::new().with_ComputeOnly(true);
     caps
 }

@@ -51,6 +51,11 @@ impl Cmp {
         self.powered.store(powered, Ordering::Release);
     }
 
+    /// The function was removed by surprise: every command fails from now on without touching it.
+    pub(crate) fn lose(&self) {
+        self.registers.lose();
+    }
+
     /// Runs a command and returns its result; effects are complete when this returns.
     pub(crate) fn run(&self, irql: &impl UpToDispatch, command: Command, args: [u64; 3]) -> Result<u64, CommandError> {
         self.run_with(irql, command, &args)
@@ -75,6 +80,9 @@ impl Cmp {
     fn execute(&self, command: Command, args: &[u64]) -> Result<u64, CommandError> {
         const ARGUMENTS: [u64; 5] =
             [registers::CMP_ARG0, registers::CMP_ARG1, registers::CMP_ARG2, registers::CMP_ARG3, registers::CMP_ARG4];
+        if self.registers.is_gone() {
+            return Err(CommandError::Lost);
+        }
         if !self.is_powered() {
             return Err(CommandError::PoweredDown);
         }
@@ -97,6 +105,9 @@ impl Cmp {
         descriptor: &QueueDescriptor,
     ) -> Result<(), CommandError> {
         let offset = u64::from(number) * QueueDescriptor::SIZE as u64;
+        if self.registers.is_gone() {
+            return Err(CommandError::Lost);
+        }
         self.descriptors.write_bytes(offset, &descriptor.to_bytes());
         self.run(irql, Command::MapQueue, [u64::from(number), 0, 0]).map(drop)
     }

@@ -167,7 +167,7 @@ impl Gpu {
         let device = unsafe { Device::assume() };
         self.events.reset(&device);
         self.host_aperture.restore(irql);
-        let registers = self.registers;
+        let registers = &self.registers;
         registers.write64(registers::QUEUE_TABLE_BASE, 0);
         registers.write32(registers::QUEUE_TABLE_COUNT, self.layout.queues);
         registers.write64(registers::EVENT_RING_BASE, self.events.address);
@@ -216,6 +216,14 @@ impl Gpu {
         if self.is_powered() {
             self.registers.write32(registers::CONTROL, Control::new().with_reset(true).into_bits());
         }
+    }
+
+    /// The function was removed by surprise: from now on nothing of it is touched. What is left to be given back is memory.
+    pub(crate) fn lose(&self) {
+        self.running.store(false, Ordering::Release);
+        self.registers.lose();
+        self.cmp.lose();
+        self.host_aperture.registers.lose();
     }
 
     /// Undoes start and creation: masks the device, waits for interrupt routine and DPC, then gives everything back. Harmless
@@ -352,7 +360,6 @@ struct Parts {
     hardware: Hardware,
     claims: Claims,
     layout: Layout,
-    registers: Registers,
     mappings: Mappings,
     nodes: PoolVec<Node>,
     doorbells: Doorbells,
@@ -369,8 +376,7 @@ impl Undo<'_> {
     ) -> Result<Parts, NTSTATUS> {
         let [_, doorbell_place, vram_place] = &mut self.mappings;
         let dxgk = self.dxgk.as_deref().ok_or(STATUS_UNSUCCESSFUL)?;
-        let registers = Registers::new(register_bar);
-        let hardware = Hardware::read(registers).ok_or(STATUS_DEVICE_DOES_NOT_EXIST)?;
+        let hardware = Hardware::read(&Registers::new(register_bar)).ok_or(STATUS_DEVICE_DOES_NOT_EXIST)?;
         learned(&hardware);
         let layout = Layout::new(&hardware).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
         let pages = if hardware.caps.global_doorbell() { 1 } else { hardware.doorbells };
@@ -390,7 +396,6 @@ impl Undo<'_> {
             hardware,
             claims: Claims::new(&hardware, feature::enabled(self.irql, dxgk)),
             layout,
-            registers,
             mappings: Mappings { registers: register_bar, doorbells, vram },
             nodes,
             doorbells: Doorbells::new(doorbells, hardware.doorbells, hardware.caps.global_doorbell())?,
@@ -406,7 +411,7 @@ impl Undo<'_> {
         let fences = FenceIndex::new()?;
         let aperture = Aperture::new()?;
         let shown = parts.layout.host_aperture.map_or(0, |(_, pages)| pages);
-        let host_aperture = HostAperture::new(parts.registers, shown)?;
+        let host_aperture = HostAperture::new(Registers::new(parts.mappings.registers), shown)?;
         let mut place = PoolBox::<MaybeUninit<Gpu>>::uninit(Tag::DEVICE)?;
         let (Some(dxgk), Some(events)) = (self.dxgk.take(), self.events.take()) else {
             return Err(STATUS_UNSUCCESSFUL);
@@ -418,8 +423,8 @@ impl Undo<'_> {
             claims: parts.claims,
             layout: parts.layout,
             window: window.QuadPart.cast_unsigned(),
-            registers: parts.registers,
-            cmp: Cmp::new(parts.registers, parts.mappings.vram, parts.layout.record),
+            registers: Registers::new(parts.mappings.registers),
+            cmp: Cmp::new(Registers::new(parts.mappings.registers), parts.mappings.vram, parts.layout.record),
             nodes: parts.nodes,
             numbers,
             queues,

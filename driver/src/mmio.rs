@@ -1,7 +1,7 @@
 //! Memory shared with the device: registers, doorbells, VRAM and rings. Every access is one volatile load or store.
 
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use campanile_hw::registers;
 
@@ -105,34 +105,52 @@ impl Mapping {
     }
 }
 
-/// The register BAR.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Registers(Mapping);
+/// The register BAR, until the function is known to be gone: then it is not touched any more, and everything reads as all ones, as it
+/// does from a function that is gone before that is known.
+#[derive(Debug)]
+pub(crate) struct Registers {
+    mapping: Mapping,
+    gone: AtomicBool,
+}
 
 impl Registers {
     /// Registers that start at `mapping`.
     pub(crate) fn new(mapping: Mapping) -> Self {
-        Self(mapping)
+        Self { mapping, gone: AtomicBool::new(false) }
     }
 
-    pub(crate) fn read32(self, register: u64) -> u32 {
-        self.0.read32(register)
+    /// The function was removed by surprise.
+    pub(crate) fn lose(&self) {
+        self.gone.store(true, Ordering::Release);
     }
 
-    pub(crate) fn read64(self, register: u64) -> u64 {
-        self.0.read64(register)
+    /// Whether nothing of the function may be touched any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
     }
 
-    pub(crate) fn write32(self, register: u64, value: u32) {
-        self.0.write32(register, value);
+    pub(crate) fn read32(&self, register: u64) -> u32 {
+        if self.is_gone() { u32::MAX } else { self.mapping.read32(register) }
     }
 
-    pub(crate) fn write64(self, register: u64, value: u64) {
-        self.0.write64(register, value);
+    pub(crate) fn read64(&self, register: u64) -> u64 {
+        if self.is_gone() { u64::MAX } else { self.mapping.read64(register) }
+    }
+
+    pub(crate) fn write32(&self, register: u64, value: u32) {
+        if !self.is_gone() {
+            self.mapping.write32(register, value);
+        }
+    }
+
+    pub(crate) fn write64(&self, register: u64, value: u64) {
+        if !self.is_gone() {
+            self.mapping.write64(register, value);
+        }
     }
 
     /// False when the function is gone or is another one.
-    pub(crate) fn is_present(self) -> bool {
+    pub(crate) fn is_present(&self) -> bool {
         self.read32(registers::ID) == registers::ID_VALUE
     }
 }
@@ -159,6 +177,12 @@ mod tests {
         for offset in [32, 28, u64::MAX, u64::MAX - 7] {
             assert_eq!(mapping.read64(offset), u64::MAX);
         }
+        let registers = Registers::new(mapping);
+        assert_eq!((registers.read64(24), registers.read32(8)), (7, 5));
+        registers.lose();
+        registers.write64(24, 1);
+        registers.write32(8, 1);
+        assert_eq!((registers.read64(24), registers.read32(8), registers.is_present()), (u64::MAX, u32::MAX, false));
         assert!(mapping.part(8, 24).is_some() && mapping.part(8, 25).is_none() && mapping.part(u64::MAX, 2).is_none());
         assert_eq!(memory, [0, 5, 0, 7]);
     }

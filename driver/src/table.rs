@@ -121,7 +121,10 @@ pub static SLOTS: [Slot; 192] = [
     disabled("DxgkDdiGetChildContainerId", "no display"),
     implemented("DxgkDdiPowerRuntimeControlRequest", "told when power callbacks may be called"),
     disabled("DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay", "no display"),
-    disabled("DxgkDdiNotifySurpriseRemoval", "SupportSurpriseRemoval is not claimed"),
+    implemented(
+        "DxgkDdiNotifySurpriseRemoval",
+        "called with SupportSurpriseRemoval; the hardware is not touched afterwards",
+    ),
     implemented("DxgkDdiGetNodeMetadata", "mandatory"),
     disabled("DxgkDdiSetPowerPState", "retired slot, must be NULL"),
     disabled("DxgkDdiControlInterrupt2", "no display"),
@@ -254,6 +257,7 @@ pub(crate) fn table() -> DRIVER_INITIALIZATION_DATA {
     data.DxgkDdiQueryDeviceDescriptor = Some(pnp::query_device_descriptor);
     data.DxgkDdiSetPowerState = Some(power::set_power_state);
     data.DxgkDdiNotifyAcpiEvent = Some(pnp::notify_acpi_event);
+    data.DxgkDdiNotifySurpriseRemoval = Some(pnp::notify_surprise_removal);
     data.DxgkDdiResetDevice = Some(pnp::reset_device);
     data.DxgkDdiUnload = Some(pnp::unload);
     data.DxgkDdiQueryInterface = Some(pnp::query_interface);
@@ -385,7 +389,7 @@ mod tests {
             "DestroyNativeFence OpenNativeFence CloseNativeFence UpdateMonitoredValues UpdateCurrentValuesFromCpu",
             "SetNativeFenceLogBuffer UpdateNativeFenceLogs CreateDoorbell ConnectDoorbell DisconnectDoorbell",
             "DestroyDoorbell NotifyWorkSubmission ControlEtwLogging NotifyAcpiEvent DispatchIoRequest",
-            "SetPowerComponentFState PowerRuntimeControlRequest",
+            "SetPowerComponentFState PowerRuntimeControlRequest NotifySurpriseRemoval",
         ];
         for name in required.iter().flat_map(|line| line.split(' ')) {
             let slot = SLOTS.iter().find(|slot| slot.name.strip_prefix("DxgkDdi") == Some(name));

@@ -355,6 +355,23 @@ impl Machine {
         self.check_stopped()
     }
 
+    /// Plug and play has found that the function of an adapter was pulled out: the driver is told, all work ends as lost without
+    /// waiting for the function, then the adapter is stopped and its device removed. The device never comes back; what is plugged in
+    /// later is another one.
+    ///
+    /// # Errors
+    /// The adapter is not started, or the machine stopped.
+    pub fn surprise_remove(&self, luid: LUID) -> Result<(), PnpError> {
+        let adapter = self.adapter(luid).ok_or(PnpError::NoSuchAdapter)?;
+        // Before anything is waited for: who holds up plug and play may be waiting for the function.
+        adapter.surprise_remove();
+        let mut pnp = lock(&self.0.pnp);
+        let node = pnp.devices.iter_mut().find(|node| node.last == Some(luid)).ok_or(PnpError::NoSuchAdapter)?;
+        node.function = Err(PciError::Absent);
+        drop(pnp);
+        self.remove(luid)
+    }
+
     /// Unloads a driver that no device belongs to. Pool that it still has is a bugcheck.
     ///
     /// # Errors

@@ -220,6 +220,7 @@ ddis! {
     passive set_power_state = DxgkDdiSetPowerState(context: *mut c_void, device_uid: u32, device_power_state: DEVICE_POWER_STATE, action_type: i32) -> NTSTATUS,
         traced context, TraceKind::DevicePower { state: device_power_state.0 };
     passive notify_acpi_event = DxgkDdiNotifyAcpiEvent(context: *mut c_void, event_type: DXGK_EVENT_TYPE, event: u32, argument: *mut c_void, acpi_flags: &mut u32) -> NTSTATUS;
+    passive notify_surprise_removal = DxgkDdiNotifySurpriseRemoval(context: *mut c_void, removal_type: DXGK_SURPRISE_REMOVAL_TYPE) -> NTSTATUS;
     passive reset_device = DxgkDdiResetDevice(context: *mut c_void) -> ();
     passive unload = DxgkDdiUnload() -> ();
     passive query_interface = DxgkDdiQueryInterface(context: *mut c_void, query_interface: &mut QUERY_INTERFACE) -> NTSTATUS;

@@ -51,6 +51,7 @@ mod residency;
 mod scale;
 mod scheduling;
 mod submission;
+mod surprise;
 mod suspension;
 
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_OK, exit_code, print};
@@ -112,6 +113,7 @@ const TABLES: &[&[CaseInfo]] = &[
     fault::CASES,
     hostile::CASES,
     lifecycle::CASES,
+    surprise::CASES,
     power::CASES,
     power_device::CASES,
     exit::CASES,

@@ -142,6 +142,7 @@ pub struct Part {
     gpu: Arc<Gpu>,
     runner: Option<Runner>,
     stage: Stage,
+    options: AdapterOptions,
 }
 
 /// How much of an adapter is up.
@@ -172,11 +173,40 @@ impl Part {
         if self.stage == Stage::Started {
             return Ok(());
         }
+        if self.gpu.is_gone() {
+            self.plug_in_another(machine)?;
+        }
         self.luid = machine
             .start(self.device, driver)
             .map_err(|e| SetupError::new("The adapter could not be started", e, ADVICE_RULE))?;
         self.stage = Stage::Started;
         Ok(())
+    }
+
+    /// Puts a GPU like the one that was pulled out into its place.
+    fn plug_in_another(&mut self, machine: &Machine) -> Result<(), SetupError> {
+        let built = Gpu::new(&self.options.variant);
+        self.gpu = built.map_err(|e| SetupError::new("The GPU could not be built", e, ADVICE_MEMORY))?;
+        if self.runner.is_some() {
+            self.runner = Some(Runner::start(Arc::clone(&self.gpu)));
+        }
+        self.device = plug_in(machine, &self.gpu, &self.options)?;
+        Ok(())
+    }
+
+    /// Pulls the GPU out. The machine is not told.
+    fn pull_out(&self) {
+        self.gpu.pull_out();
+    }
+
+    /// Tells the machine that the GPU was pulled out.
+    fn notice_removal(&mut self, machine: &Machine) -> Result<(), SetupError> {
+        if self.stage < Stage::Started {
+            return Ok(());
+        }
+        self.stage = Stage::Removed;
+        let removed = machine.surprise_remove(self.luid);
+        removed.map_err(|e| SetupError::new("The adapter that was pulled out could not be removed", e, ADVICE_LEAK))
     }
 
     fn stop(&mut self, machine: &Machine) -> Result<(), SetupError> {
@@ -195,6 +225,15 @@ impl Part {
         self.stage = Stage::Removed;
         machine.remove(self.luid).map_err(|e| SetupError::new("The adapter could not be removed", e, ADVICE_LEAK))
     }
+}
+
+/// Plugs a GPU in.
+fn plug_in(machine: &Machine, gpu: &Arc<Gpu>, options: &AdapterOptions) -> Result<DeviceId, SetupError> {
+    let bus: Arc<dyn Bus> = Arc::new(DirectBus::new(Arc::clone(gpu)));
+    let device = machine.plug_in(bus);
+    let set = machine.set_features(device, options.features);
+    set.map_err(|e| SetupError::new("The GPU could not be plugged in", e, ADVICE_RULE))?;
+    Ok(device)
 }
 
 /// Reads the selected kernel-mode driver and loads the user-mode driver that belongs to it.
@@ -250,16 +289,13 @@ impl System {
         };
         let machine =
             Machine::new(config).map_err(|e| SetupError::new("The machine could not be built", e, ADVICE_MEMORY))?;
-        let plug_in = |(gpu, adapter): (Arc<Gpu>, &&AdapterOptions)| {
+        let part = |(gpu, adapter): (Arc<Gpu>, &&AdapterOptions)| {
             let runner = options.threads.then(|| Runner::start(Arc::clone(&gpu)));
-            let bus: Arc<dyn Bus> = Arc::new(DirectBus::new(Arc::clone(&gpu)));
-            let device = machine.plug_in(bus);
-            let set = machine.set_features(device, adapter.features);
-            set.map_err(|e| SetupError::new("The GPU could not be plugged in", e, ADVICE_RULE))?;
+            let device = plug_in(&machine, &gpu, adapter)?;
             let luid = LUID { LowPart: 0, HighPart: 0 };
-            Ok(Part { device, luid, gpu, runner, stage: Stage::Removed })
+            Ok(Part { device, luid, gpu, runner, stage: Stage::Removed, options: (*adapter).clone() })
         };
-        let parts = gpus.into_iter().zip(&wanted).map(plug_in).collect::<Result<_, SetupError>>()?;
+        let parts = gpus.into_iter().zip(&wanted).map(part).collect::<Result<_, SetupError>>()?;
         let driver = machine.load_driver(image).map_err(|e| SetupError::load(&e))?;
         let mut system = Self { machine, driver, loaded: true, parts };
         system.start()?;
@@ -297,6 +333,26 @@ impl System {
     pub fn remove_adapter(&mut self, place: usize) -> Result<(), SetupError> {
         let none = || SetupError::new("The adapter could not be removed", "there is no such adapter", ADVICE_RULE);
         self.parts.get_mut(place).ok_or_else(none)?.remove(&self.machine)
+    }
+
+    /// Pulls one GPU out of its slot, by its place in [`System::adapters`], whatever it is doing. Nobody is told: the machine finds out
+    /// with [`System::notice_removal`].
+    ///
+    /// # Errors
+    /// There is no such adapter.
+    pub fn pull_out(&self, place: usize) -> Result<(), SetupError> {
+        let none = || SetupError::new("The GPU could not be pulled out", "there is no such adapter", ADVICE_RULE);
+        self.parts.get(place).ok_or_else(none)?.pull_out();
+        Ok(())
+    }
+
+    /// Lets the machine find that a GPU was pulled out. The others go on; [`System::start`] plugs another one into the slot.
+    ///
+    /// # Errors
+    /// There is no such adapter, or the driver broke its contract.
+    pub fn notice_removal(&mut self, place: usize) -> Result<(), SetupError> {
+        let none = || SetupError::new("The adapter could not be removed", "there is no such adapter", ADVICE_RULE);
+        self.parts.get_mut(place).ok_or_else(none)?.notice_removal(&self.machine)
     }
 
     /// Stops, removes, unloads, and looks for leaks.

@@ -252,6 +252,18 @@ impl DXGK_EVENT_TYPE {
     pub const DxgkChainedAcpiEvent: Self = Self(4);
 }
 
+/// How a device vanished. [dispmprt: DXGK_SURPRISE_REMOVAL_TYPE]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DXGK_SURPRISE_REMOVAL_TYPE(pub i32);
+
+impl DXGK_SURPRISE_REMOVAL_TYPE {
+    /// While the system slept or hibernated.
+    pub const DxgkRemovalHibernation: Self = Self(0);
+    /// While it was running.
+    pub const DxgkRemovalPnPNotify: Self = Self(1);
+}
+
 /// Whose clock was read. [d3dkmdt: DXGK_GPUCLOCKDATA_FLAGS]
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
@@ -426,6 +438,7 @@ zeroed! {
     DXGK_SERVICES,
     DEVICE_POWER_STATE,
     DXGK_EVENT_TYPE,
+    DXGK_SURPRISE_REMOVAL_TYPE,
     DXGK_GPUCLOCKDATA_FLAGS,
     DXGK_GPUCLOCKDATA,
     DXGK_HISTORY_BUFFER_HEADER,

@@ -14,6 +14,7 @@ mod power;
 mod priority;
 mod queues;
 mod registers;
+mod removal;
 mod scale;
 mod sleep;
 mod system_fences;

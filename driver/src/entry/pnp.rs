@@ -125,6 +125,19 @@ pub(crate) unsafe extern "win64" fn reset_device(context: *mut c_void) {
     }
 }
 
+/// The device is gone, whatever the system did meanwhile. What it still asks for is answered without touching the hardware.
+pub(crate) unsafe extern "win64" fn notify_surprise_removal(
+    context: *mut c_void,
+    _removal: DXGK_SURPRISE_REMOVAL_TYPE,
+) -> NTSTATUS {
+    on_adapter(context, |_, adapter| {
+        if let Some(gpu) = adapter.gpu() {
+            gpu.lose();
+        }
+        Ok(())
+    })
+}
+
 pub(crate) unsafe extern "win64" fn query_interface(context: *mut c_void, query: *mut QUERY_INTERFACE) -> NTSTATUS {
     on_adapter(context, |_, adapter| feature::query_interface(adapter, arguments(query)?))
 }

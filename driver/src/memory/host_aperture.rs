@@ -19,7 +19,7 @@ const NONE: u32 = u32::MAX;
 
 /// The aperture's pages: the VRAM page that each shows.
 pub(crate) struct HostAperture {
-    registers: Registers,
+    pub(crate) registers: Registers,
     pages: PushLock<PoolVec<u32>>,
 }
 

@@ -155,6 +155,11 @@ impl Adapter {
     pub(crate) fn wake(&self, between: impl FnOnce()) {
         let mut asleep = lock(&self.asleep);
         let Some(Asleep { suspended, function }) = asleep.take() else { return };
+        if self.is_gone() {
+            // Nothing is left to be woken.
+            self.machine.gate().asleep.fetch_sub(1, Ordering::AcqRel);
+            return;
+        }
         self.function().wake(&function);
         if let Err(error) = self.connect_vectors() {
             self.machine.verifier().log(format!("message interrupts after D3: {error}"));

@@ -9,6 +9,7 @@ mod resources;
 mod rules;
 mod start;
 mod start_error;
+mod surprise;
 
 pub(crate) use caps::{AdapterCaps, EnabledFeatures, NodeCaps, Segment};
 pub(crate) use device_power::{NotAsleep, PowerAction, PowerGate};
@@ -45,6 +46,8 @@ pub(crate) struct Adapter {
     context: KmdHandle,
     handle: usize,
     running: AtomicBool,
+    /// The function was pulled out.
+    gone: AtomicBool,
     function: Arc<Function>,
     resource_list: Box<CM_RESOURCE_LIST>,
     interrupts: Arc<Interrupts>,
@@ -125,6 +128,11 @@ impl Adapter {
     /// False once the adapter is stopped or removed, or the machine has bugchecked.
     pub(crate) fn is_running(&self) -> bool {
         self.running.load(Ordering::Acquire) && !self.machine.verifier().is_stopped()
+    }
+
+    /// Whether the function was pulled out: nothing of it will ever answer.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
     }
 
     /// For waits of the kernel on a machine without interrupt threads: delivers the interrupts of every adapter, for the one that

@@ -163,6 +163,9 @@ pub(super) fn check_slots(
     if caps.SupportRuntimePowerManagement != 0 {
         need(table, ["DxgkDdiSetPowerComponentFState"], "SupportRuntimePowerManagement")?;
     }
+    if caps.SupportSurpriseRemoval != 0 || caps.SupportSurpriseRemovalInHibernation != 0 {
+        need(table, ["DxgkDdiNotifySurpriseRemoval"], "SupportSurpriseRemoval")?;
+    }
     if caps.MiscCaps.ComputeOnly()
         && let Some(slot) = DISPLAY.into_iter().find(|slot| is_filled(table, slot))
     {

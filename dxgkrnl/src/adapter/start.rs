@@ -114,6 +114,7 @@ fn start_added(
         context,
         handle: callbacks::register(weak.clone()),
         running: AtomicBool::new(false),
+        gone: AtomicBool::new(false),
         function: Arc::clone(function),
         resource_list: Box::new(function.resources()),
         interrupts: Arc::new(Interrupts::default()),
@@ -391,7 +392,7 @@ impl Adapter {
 
     /// Ends the adapter: scheduler, memory manager, StopDevice, hardware. Nothing the driver held may be left.
     pub(crate) fn stop(&self) {
-        // What follows needs the hardware.
+        // What follows needs the hardware, unless there is none any more.
         self.wake(|| ());
         self.running.store(false, Ordering::Release);
         if let Some(vidsch) = self.vidsch.get() {

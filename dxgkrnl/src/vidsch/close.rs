@@ -302,6 +302,21 @@ impl VidSch {
         }
     }
 
+    /// The adapter's function was pulled out: every packet counts as complete and every device is lost, whatever it waits for.
+    pub(crate) fn abandon_hardware(&self) {
+        for node in &self.nodes {
+            node.fences().abandon();
+            node.announce();
+        }
+        for context in self.contexts.all() {
+            self.lose_device(context.device(), DeviceError::Stopped);
+        }
+        // Of devices without a context.
+        for open in self.fences.all().into_iter().flat_map(|fence| fence.opened()) {
+            open.end(STATUS_DEVICE_REMOVED);
+        }
+    }
+
     /// The adapter stops: every device is lost and its objects leave the driver.
     pub(super) fn close_everything(&self) {
         let contexts = self.contexts.all();

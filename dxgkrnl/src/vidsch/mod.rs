@@ -194,9 +194,11 @@ impl VidSch {
         self.close_everything();
     }
 
-    /// Raises a bugcheck if a DDI failed that may not, unless the machine has stopped and the DDI was not even called.
+    /// Raises a bugcheck if a DDI failed that may not, unless the machine has stopped and the DDI was not even called, or there is no
+    /// hardware any more.
     fn must_succeed(&self, status: NTSTATUS, bugcheck: impl FnOnce() -> Bugcheck) {
-        if !status.is_success() && !self.verifier.is_stopped() {
+        let gone = || self.adapter.upgrade().is_some_and(|adapter| adapter.is_gone());
+        if !status.is_success() && !self.verifier.is_stopped() && !gone() {
             self.verifier.raise(bugcheck());
         }
     }

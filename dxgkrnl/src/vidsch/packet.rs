@@ -137,7 +137,13 @@ impl VidSch {
         let _working = adapter.use_node(context.node);
         let _submitting = lock(&node.submitting);
         // Before the call: the packet may be complete before the driver returns.
-        let id = node.fences().submit();
+        let (id, abandoned) = {
+            let mut fences = node.fences();
+            (fences.submit(), fences.is_abandoned())
+        };
+        if abandoned {
+            return Ok(id);
+        }
         args.SubmissionFenceId = id;
         let status = {
             let _class = self.scheduler_class();

@@ -21,18 +21,34 @@ pub(crate) struct InvalidFence {
 pub(crate) struct PacketFences {
     last_submitted: u32,
     last_completed: u32,
+    abandoned: bool,
 }
 
 impl PacketFences {
     /// A node on which `last` and everything before it is complete.
     pub(crate) fn starting_after(last: u32) -> Self {
-        Self { last_submitted: last, last_completed: last }
+        Self { last_submitted: last, last_completed: last, abandoned: false }
     }
 
     /// Takes the id for a packet that is about to be submitted.
     pub(crate) fn submit(&mut self) -> u32 {
         self.last_submitted = self.last_submitted.wrapping_add(1);
+        if self.abandoned {
+            self.last_completed = self.last_submitted;
+        }
         self.last_submitted
+    }
+
+    /// The node is gone: every packet counts as complete, also those to come. What they would have done is lost with the device, and
+    /// what they held can be given back.
+    pub(crate) fn abandon(&mut self) {
+        self.abandoned = true;
+        self.last_completed = self.last_submitted;
+    }
+
+    /// Whether nothing runs packets any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned
     }
 
     /// Whether packet `id` is complete.
@@ -45,6 +61,10 @@ impl PacketFences {
     /// # Errors
     /// The id was complete before, or was never submitted.
     pub(crate) fn complete(&mut self, id: u32) -> Result<(), InvalidFence> {
+        // A report may have been under way when the device vanished.
+        if self.abandoned {
+            return Ok(());
+        }
         if is_after(id, self.last_completed) && !is_after(id, self.last_submitted) {
             self.last_completed = id;
             Ok(())

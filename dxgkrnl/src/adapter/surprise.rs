@@ -1,0 +1,35 @@
+//! Surprise removal: the function is pulled out while the adapter runs.
+//! [dispmprt: DXGKDDI_NOTIFY_SURPRISE_REMOVAL]
+
+use std::sync::atomic::Ordering;
+
+use wddm_ddi::km::DXGK_SURPRISE_REMOVAL_TYPE;
+
+use super::Adapter;
+use crate::verifier::Bugcheck;
+
+impl Adapter {
+    /// The driver is told first, while other calls may be inside it. Then nobody waits for the function any more: every device is lost
+    /// as on an adapter that stopped. What was made of it is still destroyed by the driver, which must not touch the function again.
+    ///
+    /// A driver that cannot handle the removal, or never claimed to, stops the machine.
+    pub(crate) fn surprise_remove(&self) {
+        let verifier = self.machine.verifier();
+        verifier.log("the function was pulled out".to_owned());
+        let stopping = |reason: String| verifier.raise(Bugcheck::fatal(reason));
+        if self.caps().driver.SupportSurpriseRemoval == 0 {
+            stopping("the function was pulled out, and the driver does not claim SupportSurpriseRemoval".to_owned());
+        } else {
+            let running = DXGK_SURPRISE_REMOVAL_TYPE::DxgkRemovalPnPNotify;
+            let status = self.miniport.notify_surprise_removal(self.context().raw(), running);
+            if !status.is_success() && !verifier.is_stopped() {
+                stopping(format!("DxgkDdiNotifySurpriseRemoval(DxgkRemovalPnPNotify) answered {status}"));
+            }
+        }
+        self.gone.store(true, Ordering::Release);
+        self.running.store(false, Ordering::Release);
+        if let Some(vidsch) = self.scheduler() {
+            vidsch.abandon_hardware();
+        }
+    }
+}
