@@ -5,12 +5,12 @@ use crate::cmp::power::Rest;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Idle steps that are followed at once by the next one.
 const SPINS: u32 = 256;
-/// Idle steps until the thread naps; until then it lets others run in between.
-const YIELDS: u32 = 20_000;
+/// How long the thread then lets others run in between, until it naps.
+const PATIENCE: Duration = Duration::from_millis(10);
 /// Length of a nap: the longest time for which a doorbell of a function in F0 stays unseen.
 const NAP: Duration = Duration::from_micros(50);
 
@@ -47,17 +47,17 @@ impl Drop for Runner {
 fn run(gpu: &Gpu, stop: &AtomicBool) {
     gpu.set_sleeper(Some(std::thread::current()));
     let mut idle = 0u32;
+    let mut quiet_since = None;
     while !stop.load(Ordering::Relaxed) {
         if gpu.step() {
-            idle = 0;
+            (idle, quiet_since) = (0, None);
         } else if idle < SPINS {
             idle += 1;
             std::hint::spin_loop();
-        } else if idle < YIELDS && !gpu.stands_still() {
-            idle += 1;
-            std::thread::yield_now();
-        } else {
+        } else if gpu.stands_still() || quiet_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
             nap(gpu);
+        } else {
+            std::thread::yield_now();
         }
     }
 }
