@@ -6,8 +6,8 @@
 use crate::cmp::fences::FencePlace;
 use crate::cmp::queue::{Buffer, Queue};
 use crate::cmp::{Context, Tallies, waits};
-use crate::log;
-use crate::memory::{Access, Span};
+use crate::log::{self, Room};
+use crate::memory::{self, Access, Span};
 use crate::mmu::{Ahead, Fault, Intent, Tlb};
 use campanile_hw::event::{EventKind, FaultKind};
 use campanile_hw::fence::{self, Barrier, FenceWord, RisingWord, UNMONITORED};
@@ -18,6 +18,12 @@ use std::sync::atomic::Ordering;
 
 /// Bytes of command buffer copied out at a time.
 const WINDOW: usize = 512;
+/// Bytes copied out when a queue comes to the engine: often it is held again by the next packets.
+const FIRST_WINDOW: usize = 128;
+/// Bytes of a COPY from which on it passes by the caches of the host, which would not hold it anyway.
+const STREAMED: u64 = 16 << 20;
+/// Least bytes of its runs.
+const STREAMED_RUN: u64 = 4096;
 /// Least bytes that one run of a COPY counts for: short runs cost address translation.
 const RUN_COST: u64 = 64;
 
@@ -145,6 +151,56 @@ impl Stretch<'_> {
     }
 }
 
+/// One side of a transfer: where it is, and where it will be.
+struct Side<'a> {
+    root: Location,
+    intent: Intent,
+    now: Stretch<'a>,
+    next: Stretch<'a>,
+    ahead: Ahead<'a>,
+}
+
+impl<'a> Side<'a> {
+    fn new(root: Location, intent: Intent) -> Self {
+        Self { root, intent, now: Stretch::NOTHING, next: Stretch::NOTHING, ahead: Ahead::NOTHING }
+    }
+
+    /// The contiguous memory at `va`, of a transfer that wants `want` bytes there.
+    #[inline]
+    fn reach(&mut self, tlb: &mut Tlb, memory: &'a Access<'_>, va: u64, want: u64) -> Result<(), Fault> {
+        if self.now.holds(va) {
+            return Ok(());
+        }
+        self.now = if self.next.holds(va) { self.next } else { self.translate(tlb, memory, va, want)? };
+        let end = self.now.va + self.now.len;
+        if let Some(rest) = (va + want).checked_sub(end).filter(|rest| *rest != 0) {
+            self.look_ahead(memory, end, rest);
+        }
+        Ok(())
+    }
+
+    fn translate(&mut self, tlb: &mut Tlb, memory: &'a Access<'_>, va: u64, want: u64) -> Result<Stretch<'a>, Fault> {
+        let translation = tlb.translate_ahead(memory, self.root, (va, want), self.intent, &mut self.ahead)?;
+        let Some(location) = translation.location else {
+            return Ok(Stretch { va, len: translation.run, span: None });
+        };
+        let span = memory.resolve(location, translation.run, self.intent == Intent::Write);
+        let span = span.ok_or(Fault::nowhere(location, self.intent))?;
+        Ok(Stretch { va, len: span.len(), span: Some(span) })
+    }
+
+    /// Finds the stretch that follows, if that is an ordinary one, and has the processor fetch it while this one is worked on.
+    fn look_ahead(&mut self, memory: &'a Access<'_>, va: u64, want: u64) {
+        let found = || {
+            let translation = self.ahead.translate(va, want, self.intent)?;
+            let span = memory.resolve(translation.location?, translation.run, self.intent == Intent::Write)?;
+            span.prefetch();
+            Some(Stretch { va, len: span.len(), span: Some(span) })
+        };
+        self.next = found().unwrap_or(Stretch::NOTHING);
+    }
+}
+
 /// One node's engine.
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -176,6 +232,7 @@ impl Engine {
     /// Runs a queue until it has nothing to do or the budget is spent.
     pub(crate) fn run(&mut self, queue: &mut Queue, context: &Context<'_>, budget: &mut Budget) -> Outcome {
         self.window.len = 0;
+        log::time_passes(queue);
         loop {
             let result = match queue.buffer {
                 Some(buffer) => self.run_buffer(queue, buffer, context, budget),
@@ -277,7 +334,8 @@ impl Engine {
 
     /// Copies out as much of the buffer from its current offset as the window holds and translates.
     fn refill(&mut self, buffer: &Buffer, root: Location, memory: &Access<'_>) -> Result<(), Fault> {
-        let want = ((buffer.size - buffer.offset) as usize).min(WINDOW);
+        let most = if self.window.len == 0 { FIRST_WINDOW } else { WINDOW };
+        let want = ((buffer.size - buffer.offset) as usize).min(most);
         (self.window.start, self.window.len) = (buffer.offset, 0);
         while self.window.len < want {
             let va = buffer.commands + u64::from(buffer.offset) + self.window.len as u64;
@@ -344,10 +402,17 @@ impl Engine {
         let at = buffer.commands + u64::from(buffer.offset);
         match packet {
             Packet::Nop(_) => Ok(Step::Done),
-            Packet::Copy(copy) => self.copy(root, copy, &mut buffer.partial, context, budget),
-            Packet::Fill(fill) => self.fill(root, fill, &mut buffer.partial, context, budget),
+            Packet::Copy(copy) => {
+                log::time_passes(queue);
+                self.copy(root, copy, &mut buffer.partial, context, budget)
+            }
+            Packet::Fill(fill) => {
+                log::time_passes(queue);
+                self.fill(root, fill, &mut buffer.partial, context, budget)
+            }
             Packet::Signal(signal) if native || signal.monitored == 0 => {
-                let room = log::room(queue, LogKind::Signals, &mut self.tlb, context)?;
+                let mut room = Room::NOWHERE;
+                log::find_room(queue, LogKind::Signals, &mut self.tlb, context, &mut room)?;
                 let entry = (signal.handle, signal.value);
                 let process = FencePlace { root, current: signal.current, monitored: signal.monitored };
                 let place = match self.fence_place(process, Intent::Write, context)? {
@@ -356,7 +421,7 @@ impl Engine {
                     None if signal.monitored == 0 => process,
                     None => return Err(no_fence(process)),
                 };
-                let logged = || log::signalled(queue, room.as_ref(), entry, context);
+                let logged = || log::signalled(queue, &room, entry, context);
                 let announce = match signal.monitored != 0 || signal.handle != 0 {
                     true => self.signal(place, (signal.current, signal.value), context, logged)?,
                     false => self.write(place, signal.value, context, logged)?,
@@ -368,11 +433,12 @@ impl Engine {
                 Ok(Step::Done)
             }
             Packet::Wait(wait) if native => {
-                let room = log::room(queue, LogKind::Waits, &mut self.tlb, context)?;
+                let mut room = Room::NOWHERE;
+                log::find_room(queue, LogKind::Waits, &mut self.tlb, context, &mut room)?;
                 let step = self.wait(queue, root, wait, context)?;
                 match step {
                     Step::Wait { .. } => log::stalled(queue, context),
-                    _ => log::unblocked(queue, room.as_ref(), (wait.handle, wait.value), context),
+                    _ => log::unblocked(queue, &room, (wait.handle, wait.value), context),
                 }
                 Ok(step)
             }
@@ -393,7 +459,10 @@ impl Engine {
                 }
                 Ok(Step::Done)
             }
-            Packet::Timestamp(timestamp) => self.timestamp(root, timestamp, context),
+            Packet::Timestamp(timestamp) => {
+                log::time_passes(queue);
+                self.timestamp(root, timestamp, context)
+            }
         }
     }
 
@@ -492,24 +561,6 @@ impl Engine {
         Ok(Step::Done)
     }
 
-    /// The contiguous memory at `va`, of a transfer that wants `want` bytes.
-    fn stretch<'a>(
-        &mut self,
-        root: Location,
-        (va, want): (u64, u64),
-        intent: Intent,
-        memory: &'a Access<'_>,
-        ahead: &mut Ahead<'a>,
-    ) -> Result<Stretch<'a>, Fault> {
-        let translation = self.tlb.translate_ahead(memory, root, (va, want), intent, ahead)?;
-        let Some(location) = translation.location else {
-            return Ok(Stretch { va, len: translation.run, span: None });
-        };
-        let span = memory.resolve(location, translation.run, intent == Intent::Write);
-        let span = span.ok_or(Fault::nowhere(location, intent))?;
-        Ok(Stretch { va, len: span.len(), span: Some(span) })
-    }
-
     fn copy(
         &mut self,
         root: Location,
@@ -519,10 +570,27 @@ impl Engine {
         budget: &mut Budget,
     ) -> Result<Step, Fault> {
         let row_bytes = u64::from(copy.row_bytes);
+        let streams = row_bytes >= STREAMED_RUN && row_bytes * u64::from(copy.rows) >= STREAMED;
+        let result = self.copy_rows(root, copy, partial, context, budget, streams);
+        if streams {
+            memory::streamed();
+        }
+        result
+    }
+
+    fn copy_rows(
+        &mut self,
+        root: Location,
+        copy: &Copy,
+        partial: &mut u64,
+        context: &Context<'_>,
+        budget: &mut Budget,
+        streams: bool,
+    ) -> Result<Step, Fault> {
+        let row_bytes = u64::from(copy.row_bytes);
         let total = row_bytes * u64::from(copy.rows);
         let (mut row, mut column) = (*partial / row_bytes, *partial % row_bytes);
-        let (mut from, mut to) = (Stretch::NOTHING, Stretch::NOTHING);
-        let (mut from_ahead, mut to_ahead) = (Ahead::NOTHING, Ahead::NOTHING);
+        let (mut from, mut to) = (Side::new(root, Intent::Read), Side::new(root, Intent::Write));
         while *partial < total {
             if budget.bytes == 0 {
                 return Ok(Step::Partial);
@@ -530,13 +598,9 @@ impl Engine {
             let want = (row_bytes - column).min(budget.bytes);
             let source = copy.source + row * u64::from(copy.source_pitch) + column;
             let destination = copy.destination + row * u64::from(copy.destination_pitch) + column;
-            if !from.holds(source) {
-                from = self.stretch(root, (source, want), Intent::Read, context.memory, &mut from_ahead)?;
-            }
-            if !to.holds(destination) {
-                to = self.stretch(root, (destination, want), Intent::Write, context.memory, &mut to_ahead)?;
-            }
-            let count = move_bytes(&to, destination, &from, source, want);
+            from.reach(&mut self.tlb, context.memory, source, want)?;
+            to.reach(&mut self.tlb, context.memory, destination, want)?;
+            let count = move_bytes((&to.now, destination), (&from.now, source), want, streams);
             *partial += count;
             column += count;
             if column == row_bytes {
@@ -555,16 +619,16 @@ impl Engine {
         context: &Context<'_>,
         budget: &mut Budget,
     ) -> Result<Step, Fault> {
-        let mut ahead = Ahead::NOTHING;
+        let mut to = Side::new(root, Intent::Write);
         while *partial < fill.size {
             if budget.bytes == 0 {
                 return Ok(Step::Partial);
             }
             let va = fill.destination + *partial;
             let want = (fill.size - *partial).min(budget.bytes.next_multiple_of(4));
-            let to = self.stretch(root, (va, want), Intent::Write, context.memory, &mut ahead)?;
-            let count = to.len.min(want);
-            if let Some(span) = to.span {
+            to.reach(&mut self.tlb, context.memory, va, want)?;
+            let count = (to.now.va + to.now.len - va).min(want);
+            if let Some(span) = to.now.span {
                 span.fill(fill.pattern, count);
             }
             *partial += count;
@@ -575,10 +639,16 @@ impl Engine {
 }
 
 /// Moves up to `want` bytes between two stretches, at least one. Returns how many.
-fn move_bytes(to: &Stretch<'_>, destination: u64, from: &Stretch<'_>, source: u64, want: u64) -> u64 {
+fn move_bytes(
+    (to, destination): (&Stretch<'_>, u64),
+    (from, source): (&Stretch<'_>, u64),
+    want: u64,
+    streams: bool,
+) -> u64 {
     let (skip_to, skip_from) = (destination - to.va, source - from.va);
     let count = want.min(to.len - skip_to).min(from.len - skip_from);
     match (to.span.and_then(|span| span.after(skip_to)), from.span.and_then(|span| span.after(skip_from))) {
+        (Some(to), Some(from)) if streams => to.stream_from(from, count),
         (Some(to), Some(from)) => to.copy_from(from, count),
         (Some(to), None) => {
             to.zero(count);

@@ -25,7 +25,12 @@ pub(crate) struct Logs {
     signals: Option<Log>,
     /// When the WAIT in progress began to hold the queue; 0 when none does.
     observed: u64,
+    /// The time as it was read last, and how often it may serve yet.
+    time: (u64, u32),
 }
+
+/// Packets that one reading of the clock serves for.
+const SERVES: u32 = 4;
 
 /// One log.
 #[derive(Debug)]
@@ -35,6 +40,8 @@ pub(crate) struct Log {
     header: u64,
     entries: u32,
     position: LogPosition,
+    /// Time of the latest entry: none is earlier.
+    latest: u64,
     /// Entries that the position counts and memory does not hold yet, by index; only on a function that delays them.
     held: Option<BTreeMap<u32, LogEntry>>,
 }
@@ -63,19 +70,38 @@ struct EntryRoom<'a> {
     second: Option<Span<'a>>,
 }
 
+impl Room<'_> {
+    /// No place at all, as a queue without logs has.
+    pub(crate) const NOWHERE: Self = Self { header: None, entry: EntryRoom::NOWHERE };
+}
+
 impl EntryRoom<'_> {
+    const NOWHERE: Self = Self { first: None, split: ENTRY, second: None };
+
+    #[inline]
     fn write(&self, entry: &LogEntry) {
-        for (offset, word) in (0..).step_by(8).zip(entry.to_bytes().as_chunks::<8>().0) {
+        let mut words = [0; LogEntry::SIZE / 8];
+        for (word, bytes) in words.iter_mut().zip(entry.to_bytes().as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        if self.split == ENTRY {
+            if let Some(span) = self.first {
+                span.store_words(0, words);
+            }
+            return;
+        }
+        for (offset, word) in (0..).step_by(8).zip(words) {
             let (span, offset) =
                 if offset < self.split { (self.first, offset) } else { (self.second, offset - self.split) };
             if let Some(span) = span {
-                span.store(offset, u64::from_le_bytes(*word));
+                span.store(offset, word);
             }
         }
     }
 }
 
 /// The bytes from `va` to the end of its page; no span where writes are dropped.
+#[inline]
 fn stretch<'a>(
     tlb: &mut Tlb,
     memory: &'a Access<'a>,
@@ -138,7 +164,7 @@ impl Log {
         let (span, _) = stretch(tlb, context.memory, root, header).map_err(unreachable)?;
         let position = LogPosition::from_bits(span.and_then(|span| span.load(0)).unwrap_or(0));
         let position = if position.index() < entries { position } else { position.with_index(0) };
-        Ok(Self { root, header, entries, position, held: context.features.log_flush.then(BTreeMap::new) })
+        Ok(Self { root, header, entries, position, latest: 0, held: context.features.log_flush.then(BTreeMap::new) })
     }
 
     fn entry_room<'a>(&self, index: u32, tlb: &mut Tlb, context: &Context<'a>) -> Result<EntryRoom<'a>, Fault> {
@@ -149,21 +175,25 @@ impl Log {
     }
 
     /// Finds the place of the next entry.
-    fn room<'a>(&self, tlb: &mut Tlb, context: &Context<'a>) -> Result<Room<'a>, Fault> {
+    #[inline]
+    fn room<'a>(&self, tlb: &mut Tlb, context: &Context<'a>, room: &mut Room<'a>) -> Result<(), Fault> {
         let (header, run) = stretch(tlb, context.memory, self.root, self.header)?;
         let offset = entry_offset(self.position.index());
-        let entry = if offset + ENTRY <= run {
-            EntryRoom { first: header.and_then(|span| span.after(offset)), split: ENTRY, second: None }
+        room.header = header;
+        if offset + ENTRY <= run {
+            room.entry.first = header.and_then(|span| span.after(offset));
         } else {
-            self.entry_room(self.position.index(), tlb, context)?
-        };
-        Ok(Room { header, entry })
+            room.entry = self.entry_room(self.position.index(), tlb, context)?;
+        }
+        Ok(())
     }
 
-    /// Writes the entry, or holds it back, and advances the position.
-    fn append(&mut self, room: &Room<'_>, entry: &LogEntry) {
+    /// Writes the entry, or holds it back, and advances the position. Its end is no earlier than its start and the last entry.
+    fn append(&mut self, room: &Room<'_>, mut entry: LogEntry) {
+        self.latest = self.latest.max(entry.observed).max(entry.end);
+        entry.end = self.latest;
         let mut writer = Writer { room, held: &mut self.held };
-        self.position = log::append(&mut writer, self.position, self.entries, entry);
+        self.position = log::append(&mut writer, self.position, self.entries, &entry);
     }
 
     /// Writes what was held back. What cannot be written any more has no reader either.
@@ -232,62 +262,76 @@ impl Logs {
         self.observed = observed;
     }
 
+    /// The time, or what it was a few packets ago.
+    #[inline]
+    fn time(&mut self, context: &Context<'_>) -> u64 {
+        self.time = match self.time {
+            (_, 0) => (context.clock.mark(), SERVES - 1),
+            (time, left) => (time, left - 1),
+        };
+        self.time.0
+    }
+
     /// There is neither log.
     pub(crate) fn is_empty(&self) -> bool {
         self.waits.is_none() && self.signals.is_none()
     }
 }
 
-/// Where the queue's next entry of `kind` goes; `None` when it has no such log.
+/// Finds where the queue's next entry of `kind` goes; nowhere when it has no such log.
 #[inline]
-pub(crate) fn room<'a>(
+pub(crate) fn find_room<'a>(
     queue: &Queue,
     kind: LogKind,
     tlb: &mut Tlb,
     context: &Context<'a>,
-) -> Result<Option<Room<'a>>, Fault> {
-    let Some(logs) = &queue.logs else { return Ok(None) };
+    room: &mut Room<'a>,
+) -> Result<(), Fault> {
+    let Some(logs) = &queue.logs else { return Ok(()) };
     let log = match kind {
         LogKind::Waits => &logs.waits,
         LogKind::Signals => &logs.signals,
     };
-    log.as_ref().map(|log| log.room(tlb, context)).transpose()
+    log.as_ref().map_or(Ok(()), |log| log.room(tlb, context, room))
 }
 
-/// Logs a signal whose value was written.
+/// Time may pass unseen: the next entry reads the clock.
 #[inline]
-pub(crate) fn signalled(
-    queue: &mut Queue,
-    room: Option<&Room<'_>>,
-    (handle, value): (u32, u64),
-    context: &Context<'_>,
-) {
-    let Some((room, log)) = room.zip(queue.logs.as_mut().and_then(|logs| logs.signals.as_mut())) else { return };
+pub(crate) fn time_passes(queue: &mut Queue) {
+    if let Some(logs) = &mut queue.logs {
+        logs.time.1 = 0;
+    }
+}
+
+/// Logs a signal whose value was written. It may bear the time of what was logged just before in the same slice: that is earlier than
+/// any time which somebody reads who has seen the value.
+#[inline]
+pub(crate) fn signalled(queue: &mut Queue, room: &Room<'_>, (handle, value): (u32, u64), context: &Context<'_>) {
+    let Some(logs) = &mut queue.logs else { return };
+    let end = logs.time(context);
+    let Some(log) = &mut logs.signals else { return };
     let operation = LogOperation::SignalExecuted as u32;
-    log.append(room, &LogEntry { value, handle, operation, observed: 0, end: context.clock.now() });
+    log.append(room, LogEntry { value, handle, operation, observed: 0, end });
 }
 
 /// A WAIT holds the queue: notes since when.
 #[inline]
 pub(crate) fn stalled(queue: &mut Queue, context: &Context<'_>) {
     if let Some(logs) = queue.logs.as_mut().filter(|logs| logs.observed == 0) {
-        logs.observed = context.clock.now();
+        logs.observed = logs.time(context);
     }
 }
 
-/// Logs a wait that is satisfied.
+/// Logs a wait that is satisfied. It reads the clock after the value, so it is no earlier than the signal.
 #[inline]
-pub(crate) fn unblocked(
-    queue: &mut Queue,
-    room: Option<&Room<'_>>,
-    (handle, value): (u32, u64),
-    context: &Context<'_>,
-) {
-    let Some(logs) = queue.logs.as_mut() else { return };
+pub(crate) fn unblocked(queue: &mut Queue, room: &Room<'_>, (handle, value): (u32, u64), context: &Context<'_>) {
+    let Some(logs) = &mut queue.logs else { return };
     let observed = std::mem::take(&mut logs.observed);
-    let Some((room, log)) = room.zip(logs.waits.as_mut()) else { return };
+    logs.time.1 = 0;
+    let end = logs.time(context);
+    let Some(log) = &mut logs.waits else { return };
     let operation = LogOperation::WaitUnblocked as u32;
-    log.append(room, &LogEntry { value, handle, operation, observed, end: context.clock.now() });
+    log.append(room, LogEntry { value, handle, operation, observed, end });
 }
 
 const _: () = assert!(LogHeader::SIZE.is_multiple_of(8) && LogEntry::SIZE.is_multiple_of(8));

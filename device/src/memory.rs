@@ -5,6 +5,8 @@
 //! bytes ever exists.
 
 use campanile_hw::queue::Location;
+use std::arch::asm;
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch, _mm_sfence};
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
@@ -113,7 +115,8 @@ impl HostMapping {
         // SAFETY: `start` lies inside the mapping.
         let base = unsafe { self.base.add(start) };
         let len = usize::try_from(len).map_or(room, |len| len.min(room));
-        Some(Span { base, len, writable: write, mapping: PhantomData })
+        let rights = if write { Rights::Write } else { Rights::Read };
+        Some(Span { base, len, rights, mapping: PhantomData })
     }
 }
 
@@ -129,11 +132,25 @@ impl Drop for HostMapping {
 pub(crate) struct Span<'a> {
     base: NonNull<u8>,
     len: usize,
-    writable: bool,
+    rights: Rights,
     mapping: PhantomData<&'a HostMapping>,
 }
 
+/// What may be done to a span. A word like the other fields: spans are copied all the time, and a processor waits for a word that is
+/// read where its bytes were just written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+enum Rights {
+    Read,
+    Write,
+}
+
 impl<'a> Span<'a> {
+    #[inline]
+    fn writable(self) -> bool {
+        self.rights == Rights::Write
+    }
+
     /// Length in bytes.
     pub(crate) fn len(self) -> u64 {
         self.len as u64
@@ -159,10 +176,27 @@ impl<'a> Span<'a> {
         place.is_aligned().then_some(place)
     }
 
-    fn word(&self, offset: u64) -> Option<&AtomicU64> {
+    fn word(self, offset: u64) -> Option<&'a AtomicU64> {
         let place = self.at::<AtomicU64>(offset)?;
         // SAFETY: `at` checked bounds and alignment, the bytes live as long as the span, and an atomic may change at any time.
         Some(unsafe { place.as_ref() })
+    }
+
+    /// `count` 64-bit words from `offset`, as they lie in memory; `None` when not all of them lie in the span, or when misaligned.
+    #[inline]
+    pub(crate) fn words(self, offset: u64, count: usize) -> Option<&'a [AtomicU64]> {
+        let start = usize::try_from(offset).ok()?;
+        let fits = self.len.checked_sub(start).is_some_and(|room| room / size_of::<AtomicU64>() >= count);
+        if !fits {
+            return None;
+        }
+        // SAFETY: `offset` is at most the length of the span.
+        let place = unsafe { self.base.add(start) }.cast::<AtomicU64>();
+        if !place.is_aligned() {
+            return None;
+        }
+        // SAFETY: checked above, the words lie in the span and live as long as it, and an atomic may change at any time.
+        Some(unsafe { std::slice::from_raw_parts(place.as_ptr(), count) })
     }
 
     /// The 64-bit word at `offset`, read once with acquire order; `None` outside the span or when misaligned.
@@ -175,7 +209,7 @@ impl<'a> Span<'a> {
     #[inline]
     pub(crate) fn store(self, offset: u64, value: u64) -> bool {
         match self.word(offset) {
-            Some(word) if self.writable => {
+            Some(word) if self.writable() => {
                 word.store(value.to_le(), Ordering::Release);
                 true
             }
@@ -183,9 +217,19 @@ impl<'a> Span<'a> {
         }
     }
 
+    /// Stores words one after the other from `offset`, each as [`Span::store`] does. False, and nothing stored, when not all can be.
+    #[inline]
+    pub(crate) fn store_words<const COUNT: usize>(self, offset: u64, values: [u64; COUNT]) -> bool {
+        let Some(words) = self.words(offset, COUNT).filter(|_| self.writable()) else { return false };
+        for (word, value) in words.iter().zip(values) {
+            word.store(value.to_le(), Ordering::Release);
+        }
+        true
+    }
+
     /// Takes the 64-bit word at `offset` and leaves zero, at once; `None` when that is not possible.
     pub(crate) fn take(self, offset: u64) -> Option<u64> {
-        let word = self.word(offset).filter(|_| self.writable)?;
+        let word = self.word(offset).filter(|_| self.writable())?;
         Some(u64::from_le(word.swap(0, Ordering::AcqRel)))
     }
 
@@ -193,7 +237,7 @@ impl<'a> Span<'a> {
     /// that is not possible.
     #[inline]
     pub(crate) fn raise(self, offset: u64, value: u64) -> Option<u64> {
-        let word = self.word(offset).filter(|_| self.writable)?;
+        let word = self.word(offset).filter(|_| self.writable())?;
         let raised = |found: u64| (u64::from_le(found) <= value).then_some(value.to_le());
         let (Ok(found) | Err(found)) = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, raised);
         Some(u64::from_le(found))
@@ -201,7 +245,7 @@ impl<'a> Span<'a> {
 
     /// Stores the low half of the 64-bit word at `offset` once, with release order. False when that is not possible.
     pub(crate) fn store_low(self, offset: u64, value: u32) -> bool {
-        let Some(low) = self.word(offset).and_then(|_| self.at::<AtomicU32>(offset)).filter(|_| self.writable) else {
+        let Some(low) = self.word(offset).and_then(|_| self.at::<AtomicU32>(offset)).filter(|_| self.writable()) else {
             return false;
         };
         // SAFETY: `at` checked bounds and alignment, and an atomic may change at any time.
@@ -210,34 +254,28 @@ impl<'a> Span<'a> {
         true
     }
 
-    /// Copies bytes out, each word read once. Returns how many fitted.
+    /// Copies bytes out, each read once. Returns how many fitted.
     pub(crate) fn read(self, out: &mut [u8]) -> usize {
         let count = out.len().min(self.len);
-        let mut done = 0;
-        while done < count {
-            let chunk = match self.word(done as u64) {
-                Some(word) if count - done >= 8 => {
-                    let bytes = word.load(Ordering::Relaxed).to_ne_bytes();
-                    out[done..done + 8].copy_from_slice(&bytes);
-                    8
-                }
-                _ => {
-                    let Some(place) = self.at::<AtomicU8>(done as u64) else { break };
-                    // SAFETY: `at` checked bounds, and an atomic may change at any time.
-                    out[done] = unsafe { place.as_ref() }.load(Ordering::Relaxed);
-                    1
-                }
-            };
-            done += chunk;
+        let Some(out) = out.get_mut(..count) else { return 0 };
+        let (chunks, _) = out.as_chunks_mut::<8>();
+        let words = self.words(0, chunks.len()).unwrap_or(&[]);
+        for (chunk, word) in chunks.iter_mut().zip(words) {
+            *chunk = word.load(Ordering::Relaxed).to_ne_bytes();
+        }
+        for (offset, byte) in out.iter_mut().enumerate().skip(size_of_val(words)) {
+            let Some(place) = self.at::<AtomicU8>(offset as u64) else { return offset };
+            // SAFETY: `at` checked bounds, and an atomic may change at any time.
+            *byte = unsafe { place.as_ref() }.load(Ordering::Relaxed);
         }
         std::sync::atomic::fence(Ordering::Acquire);
-        done
+        count
     }
 
     /// Copies bytes from `source` at memcpy speed. Returns how many: the least of `len` and both lengths, 0 if not writable.
     #[inline]
     pub(crate) fn copy_from(self, source: Span<'_>, len: u64) -> u64 {
-        if !self.writable {
+        if !self.writable() {
             return 0;
         }
         let len = (len.min(usize::MAX as u64) as usize).min(self.len).min(source.len);
@@ -246,9 +284,43 @@ impl<'a> Span<'a> {
         len as u64
     }
 
+    /// As [`Span::copy_from`], past the caches: for bytes that nobody reads before they are displaced from there. Ordered with what
+    /// follows by [`streamed`] only.
+    pub(crate) fn stream_from(self, source: Span<'_>, len: u64) -> u64 {
+        if !self.writable() {
+            return 0;
+        }
+        let len = len.min(self.len()).min(source.len());
+        let head = (self.base.as_ptr().align_offset(LINE) as u64).min(len);
+        let lines = (len - head) / LINE as u64;
+        let tail = head + lines * LINE as u64;
+        let both = |offset| self.after(offset).zip(source.after(offset));
+        self.copy_from(source, head);
+        if let Some((to, from)) = both(head).filter(|_| lines != 0) {
+            // SAFETY: both ranges lie inside live mappings and hold `lines` lines, not 0; the destination may be written and is
+            // aligned to a line; racing writers make the bytes arbitrary, nothing else.
+            unsafe { stream_lines(to.base.as_ptr(), from.base.as_ptr(), lines as usize) };
+        }
+        if let Some((to, from)) = both(tail) {
+            to.copy_from(from, len - tail);
+        }
+        len
+    }
+
+    /// Brings the first bytes closer, as they are about to be read or written.
+    #[inline]
+    pub(crate) fn prefetch(self) {
+        for line in 0..PREFETCH.min(self.len / LINE) {
+            // SAFETY: the line lies inside the span.
+            let place = unsafe { self.base.add(line * LINE) };
+            // SAFETY: the instruction is part of SSE, which every x86-64 processor has, and has no effect that can be observed.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(place.as_ptr().cast()) };
+        }
+    }
+
     /// Writes zeros. Returns the bytes written.
     pub(crate) fn zero(self, len: u64) -> u64 {
-        if !self.writable {
+        if !self.writable() {
             return 0;
         }
         let len = (len.min(usize::MAX as u64) as usize).min(self.len);
@@ -259,23 +331,62 @@ impl<'a> Span<'a> {
 
     /// Writes `pattern` over and over; a rest shorter than the pattern stays as it is. Returns the bytes written.
     pub(crate) fn fill(self, pattern: u32, len: u64) -> u64 {
-        if !self.writable {
+        if !self.writable() {
             return 0;
         }
-        let len = (len.min(usize::MAX as u64) as usize).min(self.len);
-        if pattern == 0 {
-            return self.zero(len as u64);
-        }
-        let words = len / 4;
-        let start = self.base.cast::<u32>().as_ptr();
-        for index in 0..words {
-            // SAFETY: word `index` lies inside the span.
-            let place = unsafe { start.add(index) };
-            // SAFETY: as above; the write needs no alignment.
-            unsafe { place.write_unaligned(pattern.to_le()) };
+        let words = (len.min(usize::MAX as u64) as usize).min(self.len) / 4;
+        // SAFETY: the words lie inside a live mapping and need no alignment; the instruction writes them and nothing else, at the
+        // rate of memset, upwards as the calling convention leaves the direction flag.
+        unsafe {
+            asm!("rep stosd", inout("rcx") words => _, inout("rdi") self.base.as_ptr() => _, in("eax") pattern.to_le(),
+                options(nostack, preserves_flags));
         }
         (words * 4) as u64
     }
+}
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+/// Lines that [`Span::prefetch`] brings; what follows them the processor foresees by itself.
+const PREFETCH: usize = 8;
+
+/// Copies lines by stores that pass by the caches.
+///
+/// # Safety
+/// `lines`, not 0, of them can be read at `from` and written at `to`, which is aligned to [`LINE`].
+unsafe fn stream_lines(to: *mut u8, from: *const u8, lines: usize) {
+    // SAFETY: by the caller's word the accesses stay inside the two ranges, and the stores are aligned.
+    unsafe {
+        asm!(
+            "2:",
+            "movups {a}, [{from}]",
+            "movups {b}, [{from} + 16]",
+            "movups {c}, [{from} + 32]",
+            "movups {d}, [{from} + 48]",
+            "movntps [{to}], {a}",
+            "movntps [{to} + 16], {b}",
+            "movntps [{to} + 32], {c}",
+            "movntps [{to} + 48], {d}",
+            "add {from}, 64",
+            "add {to}, 64",
+            "dec {lines}",
+            "jnz 2b",
+            to = inout(reg) to => _,
+            from = inout(reg) from => _,
+            lines = inout(reg) lines => _,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            d = out(xmm_reg) _,
+            options(nostack),
+        );
+    }
+}
+
+/// Orders everything that [`Span::stream_from`] wrote before every later store.
+pub(crate) fn streamed() {
+    // SAFETY: part of SSE, which every x86-64 processor has; it only waits.
+    unsafe { _mm_sfence() };
 }
 
 /// One piece of system memory.
@@ -568,6 +679,54 @@ mod tests {
     }
 
     #[test]
+    fn every_way_of_moving_bytes_moves_the_same() {
+        let (memory, file) = memory();
+        memory.map(0, &file, 0, 4 * PAGE, true).expect("mapped");
+        let input: Vec<u8> = (0..4 * PAGE).map(|index| (index * 7 + index / 251) as u8).collect();
+        for (from, to, len) in [(0, 0, 1), (1, 2, 63), (3, 3, 64), (5, 1, 65), (0, 64, 4096), (7, 9, 4999), (2, 0, 130)]
+        {
+            for streams in [false, true] {
+                file.write_all_at(&input, 0).expect("write");
+                let access = memory.access();
+                let whole = |page| access.resolve(at(page), 2 * PAGE, true);
+                let (source, target) =
+                    (whole(0).and_then(|span| span.after(from)), whole(2).and_then(|span| span.after(to)));
+                let (source, target) = source.zip(target).expect("spans");
+                let moved = if streams { target.stream_from(source, len) } else { target.copy_from(source, len) };
+                streamed();
+                assert_eq!(moved, len);
+                let mut expected = input.clone();
+                let (start, end) = ((2 * PAGE + to) as usize, (2 * PAGE + to + len) as usize);
+                expected[start..end].copy_from_slice(&input[from as usize..(from + len) as usize]);
+                let mut found = vec![0; input.len()];
+                assert_eq!(access.resolve(at(0), 4 * PAGE, false).map(|span| span.read(&mut found)), Some(found.len()));
+                assert!(found == expected, "{len} bytes from {from} to {to}, streams: {streams}");
+                let mut part = vec![0; len as usize];
+                assert_eq!(target.read(&mut part), part.len());
+                assert_eq!(part, expected[start..end], "read at {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn words_lie_inside_their_span_and_are_aligned() {
+        let (memory, _) = memory();
+        let access = memory.access();
+        let span = access.resolve(Location::new(), 32, true).expect("VRAM");
+        assert_eq!(
+            [(0, 4), (8, 3), (32, 0)].map(|(at, count)| span.words(at, count).map(<[_]>::len)),
+            [Some(4), Some(3), Some(0)]
+        );
+        for (at, count) in [(0, 5), (8, 4), (4, 1), (33, 0), (u64::MAX, 0), (0, usize::MAX)] {
+            assert!(span.words(at, count).is_none(), "{count} words at {at}");
+        }
+        assert!(span.store_words(8, [5, 6, 7]) && !span.store_words(16, [1, 1, 1]) && !span.store_words(4, [1]));
+        assert_eq!([0, 8, 16, 24].map(|at| span.load(at)), [Some(0), Some(5), Some(6), Some(7)]);
+        assert!(!access.resolve(Location::new(), 32, false).expect("VRAM").store_words(0, [1]), "read-only");
+        assert_eq!((span.fill(0x0403_0201, 7), span.load(0), span.load(8)), (4, Some(0x0403_0201), Some(5)));
+    }
+
+    #[test]
     fn spans_check_bounds_alignment_and_permission() {
         let (memory, _) = memory();
         let access = memory.access();
@@ -581,6 +740,7 @@ mod tests {
         let reader = access.resolve(Location::new(), 16, false).expect("VRAM");
         assert!(!reader.store(0, 1) && !reader.store_low(0, 1));
         assert_eq!((reader.fill(1, 16), reader.zero(16), reader.copy_from(span, 16)), (0, 0, 0));
+        assert_eq!(reader.stream_from(span, 16), 0);
         let mut bytes = [0; 32];
         assert_eq!(span.read(&mut bytes), 16);
         assert!(access.resolve(Location::new().with_address(PAGE), 1, false).is_none());

@@ -3,12 +3,13 @@
 //! A TLB belongs to one node and is used under that node's lock. Like the silicon's it may hold entries that the tables no longer
 //! say, until they are invalidated; it never remembers that something was *not* mapped.
 
-use crate::memory::{Access, Span};
+use crate::memory::Access;
 use campanile_hw::event::FaultKind;
 use campanile_hw::page_table::{
     ENTRIES, ENTRIES_64K, PAGE_2M, PAGE_4K, PAGE_64K, Pte, ROOT_LEVEL, VA_BITS, coverage, index, index_64k,
 };
 use campanile_hw::queue::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What an access is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,17 +81,21 @@ enum Below {
     Leaves { table: Location, medium: bool },
 }
 
+#[inline]
 fn location_of(entry: Pte) -> Location {
-    Location::new().with_address(entry.address()).with_system(entry.system())
+    const SYSTEM: u64 = Location::new().with_system(true).into_bits();
+    Location::from_bits(entry.address() | if entry.system() { SYSTEM } else { 0 })
 }
 
 fn read_entry(memory: &Access<'_>, table: Location, slot: u64) -> Result<Pte, Fault> {
-    let at = table.with_address(table.address() + slot * 8);
+    // A table lies on a page, so that the sum changes bits of the address only.
+    let at = Location::from_bits(table.into_bits() + slot * 8);
     let word = memory.resolve(at, 8, false).and_then(|span| span.load(0));
     word.map(Pte::from_bits).ok_or(Fault::nowhere(at, Intent::Read))
 }
 
 /// The page that a leaf entry describes, if it obeys the rules of its size.
+#[inline]
 fn page_of(entry: Pte, shift: u8) -> Option<Page> {
     let reserved = entry.into_bits() >> 52 != 0;
     let misplaced = entry.leaf_64k() || entry.large() != (1 << shift == PAGE_2M);
@@ -138,16 +143,19 @@ fn walk_leaves(memory: &Access<'_>, below: Below, va: u64, intent: Intent) -> Re
     page_of(entry, size.trailing_zeros() as u8).ok_or(Fault::page(va, intent, 0))
 }
 
-fn in_page(page: Page, va: u64, intent: Intent) -> Result<Translation, Fault> {
+#[inline]
+fn in_page(page: &Page, va: u64, intent: Intent) -> Result<Translation, Fault> {
     if page.read_only && intent == Intent::Write {
         return Err(Fault { write: true, ..Fault::plain(FaultKind::ReadOnly, va) });
     }
     let size = 1u64 << page.shift;
     let offset = va & (size - 1);
-    let location = (!page.zero).then(|| page.frame.with_address(page.frame.address() + offset));
+    // The frame is aligned to its size, so that the sum changes bits of the address only.
+    let location = (!page.zero).then(|| Location::from_bits(page.frame.into_bits() + offset));
     Ok(Translation { location, run: size - offset })
 }
 
+#[inline]
 fn in_space(va: u64, intent: Intent) -> Result<(), Fault> {
     if va >> VA_BITS == 0 { Ok(()) } else { Err(Fault::page(va, intent, ROOT_LEVEL)) }
 }
@@ -156,7 +164,7 @@ fn in_space(va: u64, intent: Intent) -> Result<(), Fault> {
 pub(crate) fn walk(memory: &Access<'_>, root: Location, va: u64, intent: Intent) -> Result<Translation, Fault> {
     in_space(va, intent)?;
     let below = walk_directories(memory, root, va, intent)?;
-    in_page(walk_leaves(memory, below, va, intent)?, va, intent)
+    in_page(&walk_leaves(memory, below, va, intent)?, va, intent)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -192,11 +200,11 @@ impl<T: Copy> Cache<T> {
     }
 
     #[inline]
-    fn find(&self, root: Location, va: u64) -> Option<T> {
+    fn find(&self, root: Location, va: u64) -> Option<&T> {
         let page = va >> self.shift;
         let set = self.sets.get(self.set(root, page))?;
         let hit = |slot: &&Slot<T>| slot.page == page && slot.root == root.into_bits();
-        set.iter().flatten().find(hit).map(|slot| slot.value)
+        set.iter().flatten().find(hit).map(|slot| &slot.value)
     }
 
     fn insert(&mut self, root: Location, va: u64, value: T) {
@@ -266,23 +274,18 @@ impl Tlb {
         va: u64,
         intent: Intent,
     ) -> Result<Translation, Fault> {
-        in_page(self.page(memory, root, va, intent)?, va, intent)
-    }
-
-    #[inline]
-    fn page(&mut self, memory: &Access<'_>, root: Location, va: u64, intent: Intent) -> Result<Page, Fault> {
         in_space(va, intent)?;
         let known =
             self.small.find(root, va).or_else(|| self.large.find(root, va)).or_else(|| self.medium.find(root, va));
         match known {
-            Some(page) => Ok(page),
-            None => self.miss(memory, root, va, intent),
+            Some(page) => in_page(page, va, intent),
+            None => in_page(&self.miss(memory, root, va, intent)?, va, intent),
         }
     }
 
     fn below(&mut self, memory: &Access<'_>, root: Location, va: u64, intent: Intent) -> Result<Below, Fault> {
         if let Some(below) = self.tables.find(root, va) {
-            return Ok(below);
+            return Ok(*below);
         }
         let below = walk_directories(memory, root, va, intent)?;
         if let Below::Leaves { .. } = below {
@@ -347,35 +350,37 @@ pub(crate) struct Ahead<'a> {
     /// First address that the table covers.
     start: u64,
     shift: u8,
-    /// The table's entries; `None` before the first use.
-    entries: Option<Span<'a>>,
+    /// The table's entries; none before the first use.
+    entries: &'a [AtomicU64],
 }
 
 impl<'a> Ahead<'a> {
     /// Nothing at hand.
-    pub(crate) const NOTHING: Self = Self { start: 0, shift: 0, entries: None };
+    pub(crate) const NOTHING: Self = Self { start: 0, shift: 0, entries: &[] };
 
     fn open(&mut self, memory: &'a Access<'_>, table: Location, medium: bool, va: u64) {
         let (count, size) = if medium { (ENTRIES_64K, PAGE_64K) } else { (ENTRIES, PAGE_4K) };
         self.start = va & !(coverage(1) - 1);
         self.shift = size.trailing_zeros() as u8;
-        self.entries = memory.resolve(table, count * 8, false);
+        let span = memory.resolve(table, count * 8, false);
+        self.entries = span.and_then(|span| span.words(0, count as usize)).unwrap_or(&[]);
     }
 
     /// The run at `va`; `None` whenever anything is out of the ordinary, zero pages and faults included.
     #[inline]
-    fn translate(&self, va: u64, want: u64, intent: Intent) -> Option<Translation> {
-        let entries = self.entries?;
-        let offset = va.checked_sub(self.start).filter(|offset| *offset < coverage(1))?;
-        let mut at = (offset >> self.shift) * 8;
-        let first = Pte::from_bits(entries.load(at)?);
+    pub(crate) fn translate(&self, va: u64, want: u64, intent: Intent) -> Option<Translation> {
+        let offset = va.checked_sub(self.start)?;
+        let entries = self.entries.get((offset >> self.shift) as usize..)?;
+        let (first, rest) = entries.split_first()?;
+        let first = Pte::from_bits(u64::from_le(first.load(Ordering::Acquire)));
         let page = page_of(first, self.shift).filter(|page| !page.zero)?;
-        let mut translation = in_page(page, va, intent).ok()?;
+        let mut translation = in_page(&page, va, intent).ok()?;
         // Contiguous pages have entries that differ by the page size.
+        let more = want.saturating_sub(translation.run).div_ceil(1 << self.shift) as usize;
         let mut expected = first.into_bits();
-        while translation.run < want {
-            (at, expected) = (at + 8, expected + (1 << self.shift));
-            if entries.load(at) != Some(expected) {
+        for entry in rest.iter().take(more) {
+            expected += 1 << self.shift;
+            if u64::from_le(entry.load(Ordering::Acquire)) != expected {
                 break;
             }
             translation.run += 1 << self.shift;

@@ -99,6 +99,7 @@ macro_rules! packets {
             ///
             /// # Errors
             /// A [`BadPacket`] that says which rule is broken; nothing else was looked at.
+            #[inline]
             pub fn decode(bytes: &[u8]) -> Result<Self, BadPacket> {
                 let Some(head) = bytes.first_chunk::<8>() else { return Err(BadPacket::Truncated) };
                 let header = Header::from_bits(u64::from_le_bytes(*head));

@@ -111,8 +111,15 @@ pub(crate) struct Doorbells {
     global: bool,
     table: Mutex<Table>,
     connected: AtomicUsize,
+    /// Written under the lock of the table only.
     rings: AtomicU64,
+    /// Written under the lock of the table only.
     reads: AtomicU64,
+}
+
+/// Adds to a counter that only the holder of the lock writes.
+fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
 
 impl Doorbells {
@@ -173,7 +180,7 @@ impl Doorbells {
             connection.seen = word;
             mail.rung(connection.queue, DoorbellValue::from_bits(word).write_pointer());
         }
-        self.rings.fetch_add(1, Ordering::Relaxed);
+        add(&self.rings, 1);
         true
     }
 
@@ -218,7 +225,7 @@ impl Doorbells {
                 table.heat(place);
             }
         }
-        self.reads.fetch_add(reads, Ordering::Relaxed);
+        add(&self.reads, reads);
         if self.global {
             if rung {
                 table.begin_sweep();

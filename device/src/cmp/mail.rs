@@ -101,7 +101,8 @@ impl Mail {
         if slot.bits.fetch_or(bit, Ordering::AcqRel) == 0 {
             lock(&inbox.queues).push(queue);
         }
-        inbox.pending.store(true, Ordering::SeqCst);
+        // A node that has not seen the push clears this before it takes the lock of the inbox, so it stays set.
+        inbox.pending.store(true, Ordering::Release);
     }
 
     /// The doorbell of `queue` was stored to. A later store replaces an earlier one.

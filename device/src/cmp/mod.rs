@@ -195,7 +195,9 @@ impl Cmp {
     /// Nodes with work, a bit each.
     pub(crate) fn busy(&self) -> u32 {
         let busy = |(number, node): (u32, &Node)| {
-            u32::from(self.mail.pending(number) || node.engaged.load(Ordering::SeqCst)) << number
+            let engaged = || node.engaged.load(Ordering::Acquire);
+            // A slice that ends between the first two looks has said before whether there is more to do.
+            u32::from(self.mail.pending(number) || engaged() || self.mail.pending(number)) << number
         };
         (0..NODES).zip(&self.nodes).map(busy).sum()
     }
@@ -345,14 +347,15 @@ impl Cmp {
             return false;
         }
         self.power.note_activity(number);
-        node.engaged.store(true, Ordering::SeqCst);
+        // Before the node stops saying that it has something to do.
+        node.engaged.store(true, Ordering::Release);
         self.mail.set_pending(number, false);
         let worked = state.run(number, &self.context(node, &access));
         if state.has_runnable() {
             self.mail.set_pending(number, true);
         }
         state.add_accesses(access.resolved());
-        node.engaged.store(false, Ordering::SeqCst);
+        node.engaged.store(false, Ordering::Release);
         worked
     }
 }

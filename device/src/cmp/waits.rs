@@ -7,7 +7,9 @@
 use super::mail::Mail;
 use super::sync::{Access, AtomicU64, AtomicUsize, Mutex, fence, lock};
 use campanile_hw::queue::Location;
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::Ordering;
 
 /// Key of waits on a page that reads as zero: no signal reaches them.
@@ -37,7 +39,7 @@ struct Chain {
 struct Table {
     waiters: Vec<Option<Waiter>>,
     free: Vec<u32>,
-    chains: HashMap<u64, Chain>,
+    chains: HashMap<u64, Chain, RandomState>,
 }
 
 impl Table {
@@ -61,7 +63,8 @@ impl Table {
 
     /// Takes the waiters that `ready` names out of the list of `key`. Returns how many were looked at and how many left.
     fn take(&mut self, key: u64, mut ready: impl FnMut(&Waiter) -> bool) -> (u64, usize) {
-        let Some(mut chain) = self.chains.get(&key).copied() else { return (0, 0) };
+        let Entry::Occupied(mut entry) = self.chains.entry(key) else { return (0, 0) };
+        let mut chain = *entry.get();
         let (mut at, mut before, mut seen, mut left) = (chain.head, NONE, 0, 0);
         while let Some(Some(waiter)) = self.waiters.get(at as usize).copied() {
             seen += 1;
@@ -84,9 +87,9 @@ impl Table {
             at = waiter.next;
         }
         if chain.head == NONE {
-            self.chains.remove(&key);
+            entry.remove();
         } else {
-            self.chains.insert(key, chain);
+            entry.insert(chain);
         }
         (seen, left)
     }
@@ -96,8 +99,9 @@ impl Table {
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     table: Mutex<Table>,
-    /// Waiters in all lists, so that a signal nobody waits for takes no lock.
+    /// Waiters in all lists, so that a signal nobody waits for takes no lock. Written under the lock only.
     count: AtomicUsize,
+    /// Written under the lock only.
     visits: AtomicU64,
 }
 
@@ -106,7 +110,7 @@ impl Waits {
     pub(crate) fn enter(&self, key: u64, queue: u32, ticket: u64, value: u64) {
         let mut table = lock(&self.table);
         table.enter(Waiter { key, queue, ticket, value, next: NONE });
-        self.count.fetch_add(1, Ordering::SeqCst);
+        self.count.store(self.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         drop(table);
         fence(Ordering::SeqCst);
     }
@@ -115,18 +119,19 @@ impl Waits {
     pub(crate) fn leave(&self, key: u64, queue: u32, ticket: u64) {
         let mut table = lock(&self.table);
         let (seen, left) = table.take(key, |waiter| waiter.queue == queue && waiter.ticket == ticket);
-        self.settle(seen, left);
+        self.settle(&table, seen, left);
     }
 
-    fn settle(&self, seen: u64, left: usize) {
-        self.visits.fetch_add(seen, Ordering::Relaxed);
-        self.count.fetch_sub(left, Ordering::SeqCst);
+    /// Counts what was done under the lock, which the caller still has.
+    fn settle(&self, _table: &Table, seen: u64, left: usize) {
+        self.visits.store(self.visits.load(Ordering::Relaxed) + seen, Ordering::Relaxed);
+        self.count.store(self.count.load(Ordering::Relaxed) - left, Ordering::Relaxed);
     }
 
     /// The value at `key` is now `value`: wakes the queues that waited for it. The caller has written it and passed a full barrier.
     #[inline]
     pub(crate) fn signalled(&self, mail: &Mail, key: u64, value: u64) {
-        if self.count.load(Ordering::SeqCst) != 0 {
+        if self.count.load(Ordering::Relaxed) != 0 {
             self.release(mail, key, value);
         }
     }
@@ -140,7 +145,7 @@ impl Waits {
             }
             ready
         });
-        self.settle(seen, left);
+        self.settle(&table, seen, left);
     }
 
     /// Somebody else wrote the value at `key`: looks at it for the queues that wait there.
@@ -159,7 +164,7 @@ impl Waits {
         for waiter in &all {
             mail.wake(waiter.queue, waiter.ticket);
         }
-        self.settle(all.len() as u64, all.len());
+        self.settle(&table, all.len() as u64, all.len());
     }
 
     /// Waiters looked at so far.
@@ -171,7 +176,7 @@ impl Waits {
     pub(crate) fn reset(&self) {
         let mut table = lock(&self.table);
         *table = Table::default();
-        self.count.store(0, Ordering::SeqCst);
+        self.count.store(0, Ordering::Relaxed);
     }
 }
 

@@ -4,7 +4,7 @@ use crate::host::{Host, Space, TestQueue, ram, small_variant};
 use campanile_device::Variant;
 use campanile_hw::event::FaultKind;
 use campanile_hw::log::{LogEntry, LogHeader, LogKind, LogOperation, LogPosition, LogTarget, bytes_of, entry_offset};
-use campanile_hw::packet::{Packet, Progress, Signal, Wait};
+use campanile_hw::packet::{Fill, Packet, Progress, Signal, Timestamp, Wait};
 use campanile_hw::queue::Location;
 use campanile_hw::registers::{Command, CommandStatus, NODE_COMPUTE, NODE_COPY};
 
@@ -59,6 +59,30 @@ fn rig(variant: &Variant) -> (Host, Space, TestQueue, Location) {
     let fence = host.map_new_ram(space, FENCE, 4096);
     let queue = host.queue(0, space, NODE_COMPUTE);
     (host, space, queue, fence)
+}
+
+#[test]
+fn an_entry_lies_between_the_moments_before_and_after_it() {
+    let (mut host, space, mut queue, _) = rig(&small_variant());
+    let (waits, signals) = (Log::new(&mut host, space, LOG, 84), Log::new(&mut host, space, LOG + 0x10_0000, 84));
+    waits.give(&host, 0, LogKind::Waits);
+    signals.give(&host, 0, LogKind::Signals);
+    let times = host.map_new_ram(space, LOG + 0x20_0000, 4096);
+    let moment = |index: u64| Packet::Timestamp(Timestamp { destination: LOG + 0x20_0000 + index * 8 });
+    let fill = Packet::Fill(Fill { destination: LOG + 0x20_0800, size: 2048, pattern: 1 });
+    host.submit(
+        &mut queue,
+        &[moment(0), signal(1, 1), moment(1), signal(1, 2), fill, moment(2), wait(1, 2), signal(1, 3), moment(3)],
+    );
+    let moments = [0, 1, 2, 3].map(|index| host.read64(times.with_address(times.address() + index * 8)));
+    assert!(moments.is_sorted() && moments[0] > 0);
+    let between = |entry: LogEntry, index: usize| {
+        let range = moments[index]..=moments[index + 1];
+        assert!(range.contains(&entry.end), "{entry:?} lies outside {range:?}");
+    };
+    (0..3).for_each(|index| between(signals.entry(&host, index), index as usize));
+    between(waits.entry(&host, 0), 2);
+    assert!(signals.entry(&host, 2).end >= waits.entry(&host, 0).end);
 }
 
 #[test]

@@ -132,6 +132,34 @@ fn copy_runs_in_order_so_a_run_can_read_what_an_earlier_one_wrote() {
 }
 
 #[test]
+fn a_copy_too_large_for_caches_moves_the_same_bytes_in_the_same_order() {
+    let (mut host, queue) = one_queue();
+    let mut queue = queue;
+    let (row_bytes, rows, source_pitch, destination_pitch) = (4100usize, 4200usize, 5usize, 3usize);
+    assert!(row_bytes * rows > 16 << 20);
+    let input = pattern(row_bytes + rows * source_pitch, 9);
+    host.write(physical(&host, &queue, SYSTEM + 3), &input);
+    let mut expected = vec![0u8; row_bytes + rows * destination_pitch + 16];
+    for row in 0..rows {
+        let bytes = &input[row * source_pitch..][..row_bytes];
+        expected[7 + row * destination_pitch..][..row_bytes].copy_from_slice(bytes);
+    }
+    host.submit(
+        &mut queue,
+        &[Packet::Copy(Copy {
+            source: SYSTEM + 3,
+            destination: VIDEO + 7,
+            row_bytes: row_bytes as u32,
+            rows: rows as u32,
+            source_pitch: source_pitch as u32,
+            destination_pitch: destination_pitch as u32,
+        })],
+    );
+    assert!(host.events().is_empty());
+    assert!(host.read(physical(&host, &queue, VIDEO), expected.len()) == expected);
+}
+
+#[test]
 fn fill_writes_the_pattern_and_nothing_else() {
     let (host, mut queue) = one_queue();
     for (pattern, size) in [(0xdead_beefu32, 4u64), (0, 64), (0x0101_0101, 8192), (0x1234_5678, 70_004)] {
