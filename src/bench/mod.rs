@@ -13,6 +13,7 @@ mod p5_memory;
 mod p6_idle_queues;
 mod power;
 mod report;
+mod stopwatch;
 mod vulkan;
 
 use std::fmt;

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread::JoinHandle;
 
+use super::stopwatch::Stopwatch;
 use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::{self, Clock, Latencies};
 use crate::setup::System;
@@ -35,8 +36,6 @@ pub(super) const WAKE: Row = Row {
 
 /// Times that the engines hand over to each other in one sample.
 const TURNS: u64 = 100;
-/// Looks at a fence before the wait is left to the kernel; in practice for ever.
-const LOOKS: u32 = u32::MAX;
 
 pub(super) struct Engines {
     compute: Queue,
@@ -49,7 +48,7 @@ pub(super) struct Engines {
     done: u64,
     started: u64,
     samples: usize,
-    clock: Clock,
+    stopwatch: Stopwatch,
 }
 
 impl Engines {
@@ -66,32 +65,36 @@ impl Engines {
             done: 0,
             started: 0,
             samples: (effort.samples / TURNS as usize).max(4),
-            clock: Clock::get(),
+            stopwatch: Stopwatch::new(system, &device)?,
         })
     }
 
     /// Nanoseconds of one way, on average over all turns. Without relay both ways of a turn are alike; with it one of them leads
-    /// through the kernel, and the other is too short to count.
+    /// through the kernel, and the other is too short to count. The GPU takes the time, and no CPU looks at the fences meanwhile but
+    /// the one that relays.
     fn sample(&mut self, relay: bool) -> Result<f64, BenchError> {
         let (first, last) = (self.done, self.done + TURNS);
         (self.done, self.started) = (last, self.started + 1);
-        let Self { compute, copy, start, there, back, relayed, clock: ticks, .. } = self;
+        let Self { compute, copy, start, there, back, relayed, stopwatch, .. } = self;
         let heard = if relay { &*relayed } else { &*there };
         let started = self.started;
         compute.submit(|commands| {
             commands.wait(start, started)?;
+            commands.timestamp(stopwatch.start())?;
             (first..last).try_for_each(|turn| {
                 commands.wait(back, turn)?;
                 commands.signal(there, turn + 1)
             })
         })?;
         copy.submit(|commands| {
-            (first..last).try_for_each(|turn| {
-                commands.wait(heard, turn + 1)?;
-                commands.signal(back, turn + 1)
-            })
+            (first + 1..last).try_for_each(|turn| {
+                commands.wait(heard, turn)?;
+                commands.signal(back, turn)
+            })?;
+            commands.wait(heard, last)?;
+            commands.timestamp(stopwatch.end())?;
+            commands.signal(back, last)
         })?;
-        let begun = clock::now();
         start.signal(started)?;
         if relay {
             for turn in first..last {
@@ -99,16 +102,14 @@ impl Engines {
                 relayed.signal(turn + 1)?;
             }
         }
-        if !back.spin(last, LOOKS) {
-            back.wait(last, None)?;
-        }
-        let ways = if relay { TURNS } else { 2 * TURNS };
-        let each = ticks.nanoseconds(begun, clock::now()) / ways as f64;
+        back.wait(last, None)?;
         if !relay {
             // What the CPU relays next begins where this ended.
             relayed.signal(last)?;
         }
-        Ok(each)
+        // The last way back is not timed.
+        let ways = if relay { TURNS } else { 2 * TURNS - 1 };
+        Ok(stopwatch.nanoseconds()? / ways as f64)
     }
 
     fn samples(&mut self, relay: bool) -> Result<Latencies, BenchError> {

@@ -41,6 +41,11 @@ impl ShuffledMemory {
         Ok(Self { rig, address: reserve.VirtualAddress })
     }
 
+    /// The pages of memory of `size` bytes as they are shown one after the other.
+    pub(crate) fn order(size: u64) -> Vec<u64> {
+        shuffled(size / PAGE)
+    }
+
     /// First GPU virtual address.
     pub(crate) fn gpu_address(&self) -> u64 {
         self.address
