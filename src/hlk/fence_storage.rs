@@ -106,7 +106,7 @@ fn intra_only() -> SystemOptions {
     with(false, true)
 }
 
-fn local() -> SystemOptions {
+pub(super) fn local() -> SystemOptions {
     with(true, true)
 }
 
@@ -134,7 +134,7 @@ fn without_fences() -> SystemOptions {
 
 /// A fence between engines.
 #[derive(Clone, Copy)]
-struct Intra {
+pub(super) struct Intra {
     handle: D3DKMT_HANDLE,
     current: u64,
     monitored: u64,
@@ -150,11 +150,11 @@ impl Intra {
         Ok(Self { handle, current: mapping.CurrentValueGpuVa, monitored: mapping.MonitoredValueGpuVa })
     }
 
-    fn signal(&self, value: u64) -> Packet {
+    pub(super) fn signal(&self, value: u64) -> Packet {
         Packet::Signal(packet::Signal { handle: self.handle, current: self.current, monitored: self.monitored, value })
     }
 
-    fn wait(&self, value: u64) -> Packet {
+    pub(super) fn wait(&self, value: u64) -> Packet {
         Packet::Wait(packet::Wait { handle: self.handle, current: self.current, value })
     }
 }
@@ -170,7 +170,7 @@ fn create_intra(rig: &Rig, flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS) -> Result<
 }
 
 /// A fence between engines that the GPU of `queue` has set to `initial`, as the user-mode driver must.
-fn intra(rig: &Rig, queue: &mut RawQueue, initial: u64) -> Result<Intra, Failure> {
+pub(super) fn intra(rig: &Rig, queue: &mut RawQueue, initial: u64) -> Result<Intra, Failure> {
     let made = create_intra(rig, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())
         .map_err(|status| Failure::new(format!("a fence between engines: {status}")))?;
     let fence = Intra::of(made.hSyncObject, &made.Info.NativeFenceMapping)?;
@@ -179,7 +179,7 @@ fn intra(rig: &Rig, queue: &mut RawQueue, initial: u64) -> Result<Intra, Failure
 }
 
 /// Offsets in VRAM of the words with this value. Holes of the file behind VRAM are not looked at.
-fn places_in_vram(system: &System, wanted: u64) -> Result<Vec<u64>, Failure> {
+pub(super) fn places_in_vram(system: &System, wanted: u64) -> Result<Vec<u64>, Failure> {
     let file = system.gpu().bar_file(BAR_VRAM).ok_or_else(|| Failure::new("VRAM is no memory"))?;
     let seek = |from: i64, whence| {
         // SAFETY: the descriptor belongs to the file, whose position nobody uses.

@@ -46,6 +46,7 @@ mod lock_moves;
 mod memory;
 mod power;
 mod power_device;
+mod power_loss;
 mod queue;
 mod residency;
 mod scale;
@@ -116,6 +117,7 @@ const TABLES: &[&[CaseInfo]] = &[
     surprise::CASES,
     power::CASES,
     power_device::CASES,
+    power_loss::CASES,
     exit::CASES,
 ];
 

@@ -36,7 +36,7 @@ cases! { "Power";
 
 const RETRY: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY;
 
-fn power_down(system: &System) -> Result<(), Failure> {
+pub(super) fn power_down(system: &System) -> Result<(), Failure> {
     let slept = system.machine().power_down(system.luid());
     slept.map_err(|error| Failure::new(format!("the device was not powered down: {error}")))
 }

@@ -136,12 +136,22 @@ impl Rig {
 
     /// A queue of a context with a ring of `entries`, ready to be connected.
     pub(in crate::hlk) fn queue_on(&self, context: D3DKMT_HANDLE, entries: u32) -> Result<RawQueue, Failure> {
+        self.queue_placed(context, entries, Placement::SystemUncached)
+    }
+
+    /// As [`Rig::queue_on`], with ring, ring control and commands in memory of this kind.
+    pub(in crate::hlk) fn queue_placed(
+        &self,
+        context: D3DKMT_HANDLE,
+        entries: u32,
+        placement: Placement,
+    ) -> Result<RawQueue, Failure> {
         let status = |what: &'static str| move |status: NTSTATUS| Failure::new(format!("{what}: {status}"));
         let geometry = RingGeometry::new(entries).ok_or_else(|| Failure::new("the case asks for an illegal ring"))?;
         let queue = self.hw_queue(context, user_mode_flags()).map_err(status("D3DKMTCreateHwQueue"))?;
-        let ring = self.memory(u64::from(entries) * RING_ENTRY_SIZE, Placement::SystemUncached)?;
-        let control = self.memory(CONTROL_SIZE, Placement::SystemUncached)?;
-        let commands = self.memory(u64::from(entries) * COMMANDS_PER_ENTRY, Placement::SystemUncached)?;
+        let ring = self.memory(u64::from(entries) * RING_ENTRY_SIZE, placement)?;
+        let control = self.memory(CONTROL_SIZE, placement)?;
+        let commands = self.memory(u64::from(entries) * COMMANDS_PER_ENTRY, placement)?;
         let created = self.doorbell(queue.hHwQueue, ring, control).map_err(status("D3DKMTCreateDoorbell"))?;
         Ok(RawQueue {
             context,
