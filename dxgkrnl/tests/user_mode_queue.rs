@@ -17,7 +17,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{HANDLE, NTSTATUS};
+use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 
 #[test]
 fn a_suspend_fence_that_was_never_issued_is_0x119_11() {
@@ -276,6 +276,101 @@ fn a_ring_is_kept_while_a_doorbell_uses_it() {
     app.close_queue(&queue);
     assert!(call(thunks().D3DKMTDestroyAllocation2, args).is_ok());
     drop(_attached);
+    bench.end();
+}
+
+/// Destroys allocations of an attached process.
+fn destroy_allocations(app: &App, mut handles: Vec<D3DKMT_HANDLE>) {
+    let args = D3DKMT_DESTROYALLOCATION2 {
+        hDevice: app.device,
+        phAllocationList: handles.as_mut_ptr(),
+        AllocationCount: handles.len() as u32,
+        ..Zeroed::zeroed()
+    };
+    call(thunks().D3DKMTDestroyAllocation2, args).unwrap();
+}
+
+#[test]
+fn memory_is_freed_and_engines_rest_without_a_look_at_queues_that_are_idle() {
+    const QUEUES: u64 = 60;
+    let bench = bench();
+    let app = App::new(&bench);
+    let queues: Vec<_> = (0..QUEUES).map(|_| app.queue(&bench)).collect();
+    for queue in &queues {
+        app.connect(queue).unwrap();
+        word(queue.last_queued).store(1, Ordering::SeqCst);
+        bench.world.signal(&bench.bus, queue.progress.system, as_gpu(queue.progress.user), 1);
+    }
+    let last = &queues[queues.len() - 1];
+    let rest = || {
+        let before = bench.machine.queue_looks(bench.luid);
+        app.connect(last).unwrap();
+        bench.world.report(&bench.bus, Report::Idle);
+        eventually("the doorbell is taken", || last.status() == RETRY);
+        bench.machine.queue_looks(bench.luid) - before
+    };
+    // Each queue is found idle once, and only the one that has the doorbell may get work without a call.
+    assert!(rest() <= QUEUES + 1);
+    let looks = rest();
+    assert!(looks <= 4, "{looks} looks for an engine that rests");
+    let before = bench.machine.queue_looks(bench.luid);
+    for queue in &queues {
+        let attached = app.process.attach();
+        destroy_allocations(&app, app.allocations().to_vec());
+        drop(attached);
+        app.close_queue(queue);
+        let _attached = app.process.attach();
+        destroy_allocations(&app, vec![queue.ring]);
+    }
+    let looks = bench.machine.queue_looks(bench.luid) - before;
+    assert!(looks <= 4, "{looks} looks at queues for {} destructions", 2 * QUEUES);
+    bench.end();
+}
+
+#[test]
+fn memory_waits_for_work_of_a_queue_that_lost_its_doorbell_or_is_looked_at_without_one() {
+    let bench = bench();
+    let app = App::new(&bench);
+    let (first, second) = (app.queue(&bench), app.queue(&bench));
+    let progress = as_gpu(first.progress.user);
+    bench.machine.start_ddi_log(bench.luid);
+    let freed = || {
+        let log = bench.machine.take_ddi_log(bench.luid);
+        bench.machine.start_ddi_log(bench.luid);
+        log.iter().any(|call| call.contains("DxgkDdiDestroyAllocation"))
+    };
+    let end = |value| {
+        bench.world.signal(&bench.bus, first.progress.system, progress, value);
+        let _attached = app.process.attach();
+        destroy_allocations(&app, app.allocations().to_vec());
+    };
+    type Begin<'a> = (&'a str, &'a dyn Fn());
+    let begins: [Begin<'_>; 4] = [
+        ("its doorbell is connected", &|| app.connect(&first).unwrap()),
+        ("its doorbell went to another queue", &|| {
+            app.connect(&first).unwrap();
+            app.connect(&second).unwrap();
+        }),
+        ("the hardware was told to look", &|| {
+            app.connect(&second).unwrap();
+            let args = D3DKMT_NOTIFY_WORK_SUBMISSION { hDoorbell: first.doorbell, ..Zeroed::zeroed() };
+            call(thunks().D3DKMTNotifyWorkSubmission, args).unwrap();
+        }),
+        ("it was connected again after it was idle", &|| app.connect(&first).unwrap()),
+    ];
+    for ((what, begin), value) in begins.into_iter().zip(1..) {
+        let attached = app.process.attach();
+        begin();
+        word(first.last_queued).store(value, Ordering::SeqCst);
+        freed();
+        destroy_allocations(&app, app.allocations().to_vec());
+        drop(attached);
+        assert!(!freed(), "{what}: memory was freed under its work");
+        end(value);
+        assert!(freed(), "{what}: memory was not freed after its work");
+    }
+    app.close_queue(&first);
+    app.close_queue(&second);
     bench.end();
 }
 

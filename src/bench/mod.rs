@@ -98,6 +98,11 @@ pub trait Measurement {
     /// # Errors
     /// The GPU or the host failed.
     fn peer(&mut self, index: usize) -> Result<Latencies, BenchError>;
+
+    /// What the host did not allow of what the row says; its aim is not judged then.
+    fn shortfall(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Rows in the order they are shown.
@@ -120,7 +125,10 @@ pub const ROWS: &[&Row] = &[
     &p5_memory::FILL_1M,
     &p5_memory::FILL_16M,
     &p5_memory::FILL_256M,
-    &p6_idle_queues::ROW,
+    &p6_idle_queues::ONE,
+    &p6_idle_queues::HUNDRED,
+    &p6_idle_queues::THOUSAND,
+    &p6_idle_queues::TEN_THOUSAND,
     &power::F1,
     &power::D3,
     &power::IDLE,
@@ -205,7 +213,7 @@ pub fn measure(options: &Options, rows: &[&'static Row]) -> Result<Report, Bench
         process.exit();
         let measured = measured?;
         system.shutdown()?;
-        reports.push(RowReport::new(row, &measured));
+        reports.push(RowReport::new(row, &measured.0, measured.1));
     }
     Ok(Report { drivers: Drivers::selected(), rows: reports })
 }
@@ -219,11 +227,14 @@ pub struct Round {
     pub peers: Vec<Option<Figures>>,
 }
 
-fn rounds(row: &Row, system: &System, effort: Effort) -> Result<Vec<Round>, BenchError> {
+/// All rounds, and what the host did not allow of the row.
+fn rounds(row: &Row, system: &System, effort: Effort) -> Result<(Vec<Round>, Option<String>), BenchError> {
     let mut measurement = (row.prepare)(system, effort)?;
     // The first turn of each warms caches, page tables and the doorbell, and is not counted.
     one_round(row, measurement.as_mut(), 0)?;
-    (0..effort.rounds).map(|round| one_round(row, measurement.as_mut(), round)).collect()
+    let rounds =
+        (0..effort.rounds).map(|round| one_round(row, measurement.as_mut(), round)).collect::<Result<_, _>>()?;
+    Ok((rounds, measurement.shortfall()))
 }
 
 /// One round; the order rotates, so that nobody is always first after the other's mess.

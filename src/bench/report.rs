@@ -110,6 +110,8 @@ pub struct RowReport {
     pub aim: &'static str,
     /// Whether the figures meet it.
     pub met: bool,
+    /// What the host did not allow of what the row says; its aim counts as not met then.
+    pub shortfall: Option<String>,
 }
 
 /// Our figures with their unit.
@@ -154,8 +156,8 @@ pub struct AimReport {
 }
 
 impl RowReport {
-    /// Sums a row's rounds up.
-    pub fn new(row: &Row, rounds: &[Round]) -> Self {
+    /// Sums a row's rounds up. With a `shortfall` they say nothing about the row's aim.
+    pub fn new(row: &Row, rounds: &[Round], shortfall: Option<String>) -> Self {
         let ours = Figures::over(rounds.iter().map(|round| round.ours));
         let ratio = Ratio::over(rounds, 0).unwrap_or(Ratio::UNKNOWN);
         let peer = |(index, name): (usize, &&'static str)| {
@@ -176,7 +178,8 @@ impl RowReport {
             peers: row.peers.iter().enumerate().map(peer).collect(),
             ratio,
             aim: row.aim,
-            met: (row.met)(&ours, &ratio),
+            met: shortfall.is_none() && (row.met)(&ours, &ratio),
+            shortfall,
         }
     }
 
@@ -198,7 +201,9 @@ impl RowReport {
             });
         }
         let verdict = |met: bool| if met { "met" } else { "NOT MET" };
-        lines.push(vec![format!("    aim: {}: {}", self.aim, verdict(self.met))]);
+        lines.extend(self.shortfall.iter().map(|shortfall| vec![format!("    {shortfall}")]));
+        let judged = if self.shortfall.is_some() { "NOT JUDGED on this host" } else { verdict(self.met) };
+        lines.push(vec![format!("    aim: {}: {judged}", self.aim)]);
         for aim in self.peers.iter().filter_map(|peer| peer.aim) {
             lines.push(vec![format!(
                 "    aim: {}: {}",
@@ -262,7 +267,7 @@ mod tests {
     };
 
     fn report(row: &Row, rounds: &[Round]) -> Report {
-        Report { drivers: Drivers::default(), rows: vec![RowReport::new(row, rounds)] }
+        Report { drivers: Drivers::default(), rows: vec![RowReport::new(row, rounds, None)] }
     }
 
     #[test]
@@ -302,6 +307,17 @@ mod tests {
     }
 
     #[test]
+    fn a_row_that_the_host_did_not_allow_in_full_meets_no_aim_and_says_so() {
+        let row = RowReport::new(&ROW, &rounds(), Some("ONLY 3 OF 5 QUEUES".to_owned()));
+        assert!(!row.met);
+        let report = Report { drivers: Drivers::default(), rows: vec![row] };
+        let table = report.to_table();
+        assert!(table.contains("ONLY 3 OF 5 QUEUES") && table.contains("half of the first: NOT JUDGED"), "{table}");
+        let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        assert_eq!(value["rows"][0]["shortfall"], "ONLY 3 OF 5 QUEUES");
+    }
+
+    #[test]
     fn without_its_first_peer_a_row_meets_no_aim() {
         let report = report(&ROW, &without(&[0]));
         assert!(!report.rows[0].met);
@@ -336,7 +352,7 @@ mod tests {
         let rounds = [round(5.0, 400.0), round(5.0, 5.0), round(6.0, 900.0)];
         let ratio = Ratio::over(&rounds, 0).unwrap();
         assert_eq!((ratio.p10, ratio.p50), (0.5, 40.0));
-        let row = RowReport::new(super::super::ROWS[0], &rounds);
+        let row = RowReport::new(super::super::ROWS[0], &rounds, None);
         assert_eq!((row.ours.p10, row.ours.p50, row.peers[0].p10), (5.0, 400.0, 10.0));
         let table = Report { drivers: Drivers::default(), rows: vec![row] }.to_table();
         assert!(table.contains("of p10") && table.contains("0.500"), "{table}");
@@ -354,7 +370,7 @@ mod tests {
         let keys = |value: &serde_json::Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
         assert_eq!(keys(&value), ["driver", "rows", "special_pool", "user_mode_driver"]);
         let row = &value["rows"][0];
-        assert_eq!(keys(row), ["aim", "id", "met", "ours", "peers", "ratio", "what"]);
+        assert_eq!(keys(row), ["aim", "id", "met", "ours", "peers", "ratio", "shortfall", "what"]);
         assert_eq!(keys(&row["ours"]), ["p10", "p50", "p99", "unit"]);
         assert_eq!(keys(&row["peers"][0]), ["aim", "name", "p10", "p50", "p99", "present"]);
         assert!(row["peers"][0]["aim"].is_null());

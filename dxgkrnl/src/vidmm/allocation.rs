@@ -333,10 +333,7 @@ impl VidMm {
     pub(crate) fn destroy_allocation(&self, allocation: &Allocation, idle: Option<IdlePoint>) {
         let mut memory = lock(&self.memory);
         memory.end_lock(allocation.id);
-        let Some(state) = memory.allocations.get_mut(&allocation.id) else { return };
-        state.destroyed = true;
-        state.listed = 0;
-        state.idle = idle;
+        memory.doom(allocation.id, idle);
         let freed = memory.reap().and_then(|_| memory.submit());
         drop(memory);
         self.note_failure("freeing an allocation", freed);

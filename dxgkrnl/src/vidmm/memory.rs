@@ -1,6 +1,6 @@
 //! Everything under the memory lock: address spaces with their page tables, and where each allocation is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -106,6 +106,11 @@ pub(crate) struct Memory {
     pub(crate) paging: Paging,
     /// Files behind bus addresses, for showing CPU-visible segments to user mode.
     pub(crate) bars: BarFiles,
+    /// Destroyed allocations by device, in the order in which they become free.
+    dying: BTreeMap<u64, VecDeque<AllocationId>>,
+    /// Destroyed allocations that were looked at.
+    #[cfg(test)]
+    pub(crate) looks: u64,
     /// Allocations that are gone for everybody but the driver, which must be told without the memory lock.
     pub(crate) gone: Vec<Arc<Allocation>>,
     /// Pages of segments that hold fence values, by segment and offset; what they hold while the device is not in D0.
@@ -134,6 +139,9 @@ impl Memory {
             allocations: BTreeMap::new(),
             paging,
             bars,
+            dying: BTreeMap::new(),
+            #[cfg(test)]
+            looks: 0,
             gone: Vec::new(),
             fence_pages: BTreeMap::new(),
             standby: None,
@@ -444,16 +452,47 @@ impl Memory {
         Ok(false)
     }
 
+    /// An allocation is destroyed. It is freed once no doorbell refers to it and `idle` has passed (at once for `None`). Of one device,
+    /// what is destroyed later is not idle sooner.
+    pub(crate) fn doom(&mut self, id: AllocationId, idle: Option<IdlePoint>) {
+        let Some(state) = self.allocations.get_mut(&id) else { return };
+        (state.destroyed, state.listed) = (true, 0);
+        let list = self.dying.entry(state.allocation.device()).or_default();
+        // What waits for nothing is not behind what waits.
+        if idle.is_none() {
+            list.push_front(id)
+        } else {
+            list.push_back(id)
+        }
+        state.idle = idle;
+    }
+
     /// Frees destroyed allocations that no queue can use any more. True if any was freed.
     pub(crate) fn reap(&mut self) -> Result<bool, NTSTATUS> {
-        let ready =
-            |state: &State| state.destroyed && state.references == 0 && state.idle.as_ref().is_none_or(|idle| idle());
-        let ready: Vec<AllocationId> =
-            self.allocations.iter().filter(|(_, state)| ready(state)).map(|(id, _)| *id).collect();
-        for id in &ready {
-            self.free(*id)?;
+        let mut ready = VecDeque::new();
+        for list in self.dying.values_mut() {
+            let mut at = 0;
+            while let Some(id) = list.get(at) {
+                #[cfg(test)]
+                (self.looks += 1);
+                match self.allocations.get(id) {
+                    None => drop(list.remove(at)),
+                    Some(state) if state.references != 0 => at += 1,
+                    // Whatever is behind it waits for as much at least.
+                    Some(state) if state.idle.as_ref().is_some_and(|idle| !idle()) => break,
+                    Some(_) => ready.extend(list.remove(at)),
+                }
+            }
         }
-        Ok(!ready.is_empty())
+        self.dying.retain(|_, list| !list.is_empty());
+        let any = !ready.is_empty();
+        while let Some(id) = ready.pop_front() {
+            if let Err(status) = self.free(id) {
+                ready.into_iter().chain([id]).for_each(|id| self.doom(id, None));
+                return Err(status);
+            }
+        }
+        Ok(any)
     }
 
     /// Frees what an allocation holds, now. Its memory is used again only after the paging work on it.

@@ -118,8 +118,7 @@ impl World {
 
     fn destroy(&mut self, index: usize) {
         let model = self.models.swap_remove(index);
-        let state = self.memory.allocations.get_mut(&model.id).unwrap();
-        (state.destroyed, state.listed, state.idle) = (true, 0, Some(idle()));
+        self.memory.doom(model.id, Some(idle()));
         self.memory.reap().unwrap();
         assert!(!self.memory.allocations.contains_key(&model.id));
         if let Some(at) = model.mapped {
@@ -324,6 +323,28 @@ fn queues_that_may_still_use_an_allocation_keep_it_in_place() {
     assert!(passed.load(Ordering::Acquire), "it left before the queue was beyond it");
     queue.join().unwrap();
     world.finish();
+}
+
+#[test]
+fn thousands_of_allocations_destroyed_while_a_queue_is_busy_are_looked_at_a_few_times_each() {
+    const COUNT: u64 = 3000;
+    let mut world = World::new(16 << 20, 64 * PAGES, 0);
+    let done = Arc::new(AtomicBool::new(false));
+    for _ in 0..COUNT {
+        let index = world.create(1, &[0], CpuAccess::Visible);
+        let model = world.models.swap_remove(index);
+        world.memory.doom(model.id, Some(busy_until(&done)));
+        assert!(!world.memory.reap().unwrap(), "freed while a queue may use it");
+    }
+    // Those that wait for nothing do not wait behind the others.
+    let at_once = world.create(1, &[0], CpuAccess::Visible);
+    let at_once = world.models.swap_remove(at_once).id;
+    world.memory.doom(at_once, None);
+    assert!(world.memory.reap().unwrap() && !world.memory.allocations.contains_key(&at_once));
+    done.store(true, Ordering::Release);
+    assert!(world.memory.reap().unwrap() && world.memory.allocations.is_empty());
+    assert!(world.memory.looks <= 2 * COUNT + 8, "{} looks", world.memory.looks);
+    assert!(!world.memory.reap().unwrap(), "nothing is left");
 }
 
 #[test]

@@ -129,10 +129,9 @@ impl VidMm {
         for id in ids {
             memory.end_lock(id);
             if let Some(state) = memory.allocations.get_mut(&id) {
-                state.destroyed = true;
                 state.references = 0;
-                state.idle = None;
             }
+            memory.doom(id, None);
         }
         drop(memory);
         self.collect();

@@ -1,6 +1,7 @@
 //! How work ends: devices that are closed, lost or stopped, and engines that go idle or hang.
 //! [user-mode-work-submission: normal and abnormal process termination, engine state transitions]
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use crate::device::{Device, DeviceError};
 use crate::machine::lock;
 
 use super::VidSch;
+use super::active::Active;
 use super::fence::Fence;
 use super::hw_context::HwContext;
 use super::hw_queue::HwQueue;
@@ -27,8 +29,9 @@ const STANDSTILL: Duration = Duration::from_millis(50);
 /// What the scheduler has for one device.
 #[derive(Default)]
 pub(super) struct DeviceWork {
-    /// Lock order: a leaf.
-    contexts: Mutex<Vec<Weak<HwContext>>>,
+    /// By our handle, which grows. Lock order: a leaf.
+    contexts: Mutex<BTreeMap<usize, Weak<HwContext>>>,
+    pub(super) active: Active,
     /// Held while the device is being taken off the hardware; true when that is done.
     lost: Mutex<bool>,
 }
@@ -52,7 +55,7 @@ impl WorkSnapshot {
 impl VidSch {
     pub(super) fn add_context(&self, context: &Arc<HwContext>) {
         let work = Arc::clone(lock(&self.devices).entry(context.device().id()).or_default());
-        lock(&work.contexts).push(Arc::downgrade(context));
+        lock(&work.contexts).insert(context.handles().0.raw().addr(), Arc::downgrade(context));
     }
 
     pub(super) fn remove_context(&self, context: &HwContext) {
@@ -60,7 +63,7 @@ impl VidSch {
         let id = context.device().id();
         let Some(work) = devices.get(&id) else { return };
         let mut contexts = lock(&work.contexts);
-        contexts.retain(|other| !core::ptr::eq(other.as_ptr(), context));
+        contexts.remove(&context.handles().0.raw().addr());
         let none_left = contexts.is_empty();
         drop(contexts);
         if none_left && Arc::strong_count(work) == 1 {
@@ -68,19 +71,19 @@ impl VidSch {
         }
     }
 
-    fn device_work(&self, device: &Device) -> Option<Arc<DeviceWork>> {
+    pub(super) fn device_work(&self, device: &Device) -> Option<Arc<DeviceWork>> {
         lock(&self.devices).get(&device.id()).cloned()
     }
 
     /// Live contexts of a device, oldest first.
     fn contexts_of(&self, device: &Device) -> Vec<Arc<HwContext>> {
         let work = self.device_work(device);
-        work.map_or_else(Vec::new, |work| lock(&work.contexts).iter().filter_map(Weak::upgrade).collect())
+        work.map_or_else(Vec::new, |work| lock(&work.contexts).values().filter_map(Weak::upgrade).collect())
     }
 
     /// What the queues of `device` have queued until now.
     pub(crate) fn work_of(&self, device: &Device) -> WorkSnapshot {
-        let queues = self.contexts_of(device).iter().flat_map(|context| context.queues()).collect::<Vec<_>>();
+        let queues = self.device_work(device).map_or_else(Vec::new, |work| work.active.queues(&self.looks));
         let pending = queues.iter().filter(|queue| !queue.is_idle());
         WorkSnapshot { queues: pending.map(|queue| (Arc::downgrade(queue), queue.last_queued())).collect() }
     }
@@ -222,10 +225,11 @@ impl VidSch {
     /// it is idle again. [user-mode-work-submission: engine state transitions]
     pub(super) fn engine_idle(&self, node: u32) {
         let Ok(adapter) = self.adapter() else { return };
-        for doorbell in self.doorbells.all() {
-            if doorbell.queue().context().node() == node {
-                doorbell.disconnect();
-            }
+        let queues = self.active_queues();
+        for doorbell in
+            queues.iter().filter(|queue| queue.context().node() == node).filter_map(|queue| queue.doorbell())
+        {
+            doorbell.disconnect();
         }
         adapter.power().rest_node(&adapter, node, || self.is_engine_idle(node));
     }
@@ -243,7 +247,13 @@ impl VidSch {
             queue.context().node() != node
                 || queue.is_idle() && queue.doorbell().is_none_or(|doorbell| doorbell.is_disconnected())
         };
-        packets && self.queues.all().iter().all(quiet)
+        packets && self.active_queues().iter().all(quiet)
+    }
+
+    /// Queues of all devices that may have work under way; of the others none can ring.
+    fn active_queues(&self) -> Vec<Arc<HwQueue>> {
+        let works: Vec<_> = lock(&self.devices).values().cloned().collect();
+        works.iter().flat_map(|work| work.active.queues(&self.looks)).collect()
     }
 
     /// Suspends every context that is not suspended, and returns those.

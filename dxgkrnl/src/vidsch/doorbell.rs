@@ -347,6 +347,7 @@ impl Doorbell {
                 // From here on the driver may say that it took the doorbell away.
                 shown.on_driver = true;
             }
+            self.queue.note_active();
             self.connect_once()?;
         }
         Ok(())
@@ -524,6 +525,7 @@ impl Doorbell {
             return Err(STATUS_DEVICE_REMOVED);
         }
         self.queue.check_order();
+        self.queue.note_active();
         let mut args = DXGKARG_NOTIFYWORKSUBMISSION::zeroed();
         args.hHwQueue = self.queue.handles().1.raw();
         self.adapter.miniport.notify_work_submission(&args).ok()

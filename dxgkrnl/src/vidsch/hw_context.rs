@@ -199,6 +199,8 @@ impl HwContext {
     pub(crate) fn resume(&self) {
         let _working = self.adapter.use_node(self.node);
         let _order = lock(&self.suspending);
+        // The hardware looks at their rings.
+        self.queues().iter().for_each(|queue| queue.note_active());
         let args = DXGKARG_RESUMECONTEXT { hContext: self.kmd.raw() };
         let status = self.adapter.miniport.resume_context(self.adapter.context().raw(), &args);
         self.sch().must_not_fail("DxgkDdiResumeContext", status);

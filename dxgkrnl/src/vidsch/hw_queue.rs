@@ -12,6 +12,7 @@ use crate::machine::lock;
 use crate::miniport::KmdHandle;
 
 use super::VidSch;
+use super::active::Listed;
 use super::doorbell::Doorbell;
 use super::hw_context::HwContext;
 use super::line::Line;
@@ -36,9 +37,9 @@ pub(crate) struct HwQueue {
     doorbell: Mutex<Option<Arc<Doorbell>>>,
     /// What a doorbell that is gone had queued last.
     left_behind: AtomicU64,
-    /// Progress value of the last buffer that the kernel submitted. Read without the lock, which may be held for long.
     /// It was noted that user mode breaks the order of a submission.
     misordered: AtomicBool,
+    /// Progress value of the last buffer that the kernel submitted. Read without the lock, which may be held for long.
     pub(super) last_submitted: AtomicU64,
     /// Submissions that are held. Read without the lock of the line, which is held while the node is woken.
     pub(super) held: AtomicUsize,
@@ -46,6 +47,8 @@ pub(crate) struct HwQueue {
     pub(super) submitting: Mutex<()>,
     /// Lock order: held across DxgkDdiSubmitCommandToHwQueue, which is not re-entered for one queue; never while waiting.
     pub(super) line: Mutex<Line>,
+    /// It is among the queues that may have work under way.
+    pub(super) listed: Listed,
     /// Nothing new is accepted.
     destroyed: AtomicBool,
     /// The driver has let go.
@@ -161,6 +164,7 @@ impl VidSch {
             held: AtomicUsize::new(0),
             submitting: Mutex::new(()),
             line: Mutex::default(),
+            listed: Listed::default(),
             destroyed: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             teardown: Mutex::new(false),
@@ -267,6 +271,11 @@ impl HwQueue {
     /// Whether nothing is under way or held.
     pub(crate) fn is_idle(&self) -> bool {
         self.check_order();
+        self.is_done()
+    }
+
+    /// As [`HwQueue::is_idle`], without a look at what user mode does wrong.
+    pub(super) fn is_done(&self) -> bool {
         self.held.load(Ordering::Acquire) == 0 && self.progress.is_reached(self.last_queued())
     }
 
@@ -313,6 +322,7 @@ impl HwQueue {
             self.sch().queues.retire(self.system);
             self.sch().driver_queues.retire_object(self.kmd, self);
             self.context.remove_queue(self);
+            self.leave_active();
             self.progress.destroy();
         }
     }

@@ -44,6 +44,13 @@ impl Machine {
         self.adapter(luid)?.scheduler().map(|scheduler| scheduler.inspect())
     }
 
+    /// How often a queue of an adapter was asked what it has queued, for memory that is freed when that is done and for engines that
+    /// would rest; 0 if there is no such adapter.
+    pub fn queue_looks(&self, luid: LUID) -> u64 {
+        let Some(adapter) = self.adapter(luid) else { return 0 };
+        adapter.scheduler().map_or(0, |scheduler| scheduler.looks.load(Ordering::Relaxed))
+    }
+
     /// Power components of an adapter as they are now, in the order in which the driver declared them; none if there is no such
     /// adapter.
     pub fn power_components(&self, luid: LUID) -> Vec<PowerComponentState> {

@@ -94,10 +94,12 @@ impl HwQueue {
                 line.hold_back(Item::Commands(commands))?;
                 self.held.store(line.held.len(), Ordering::Release);
                 self.last_submitted.store(progress, Ordering::Release);
+                self.note_active();
                 return Ok(());
             }
             let Some(oldest) = self.oldest_in_the_way(&mut line)? else {
                 self.last_submitted.store(commands.progress, Ordering::Release);
+                self.note_active();
                 return self.hand_over(&mut line, &mut commands);
             };
             drop(line);
@@ -142,6 +144,7 @@ impl HwQueue {
         }
         line.hold_back(item(self))?;
         self.move_on(&mut line);
+        self.note_active();
         Ok(())
     }
 

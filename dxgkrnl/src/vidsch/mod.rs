@@ -11,6 +11,7 @@
 //! `Node::submitting`; `VidSch::class`; the adapter's interrupt lock; leaves (registries, `Pending`, `Node::fences`,
 //! `Doorbell::shown`, suspensions, lists). Device level takes leaves only.
 
+mod active;
 mod batch;
 mod close;
 mod cross_adapter;
@@ -46,6 +47,7 @@ mod worker;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::os::fd::RawFd;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, RwLock, RwLockReadGuard, Weak};
 use std::time::{Duration, Instant};
 
@@ -106,6 +108,8 @@ pub(crate) struct VidSch {
     system_contexts: Registry<SystemContext>,
     /// Work of each device, by its identity. Lock order: a leaf.
     devices: Mutex<HashMap<u64, Arc<DeviceWork>>>,
+    /// How often a queue was asked what it has queued.
+    looks: AtomicU64,
     /// Fence storage of each process, by address of the process. Lock order: a leaf.
     storages: Mutex<HashMap<usize, Weak<Storage>>>,
     /// Fences that somebody waits for: native, monitored. Lock order: leaves.
@@ -148,6 +152,7 @@ impl VidSch {
             fences: Registry::new(),
             system_contexts: Registry::new(),
             devices: Mutex::new(HashMap::new()),
+            looks: AtomicU64::new(0),
             storages: Mutex::new(HashMap::new()),
             watched: Default::default(),
             pending: Mutex::new(Pending::default()),

@@ -1,0 +1,74 @@
+//! Queues of a device that may have work under way.
+//!
+//! To ask thousands of idle queues one by one what they have queued would make the end of each allocation, and each rest of an
+//! engine, cost as much as there are queues. A queue gets work by the kernel's hand, or from user mode, but then only through a
+//! doorbell that the kernel connected, or when the kernel has its hardware look at the ring. Whoever does one of that lists the
+//! queue here first. It is taken off again when it is found idle with its doorbell disconnected: user mode has read the status RETRY
+//! by then, or will, and whatever it submits from then on counts when it has connected the doorbell again.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use crate::machine::lock;
+
+use super::hw_queue::HwQueue;
+
+/// The queues, by our handle.
+#[derive(Default)]
+pub(super) struct Active {
+    /// Lock order: before the state of doorbells and of queues.
+    queues: Mutex<HashMap<usize, Weak<HwQueue>>>,
+}
+
+/// Whether a queue is listed. Read without the lock.
+#[derive(Default)]
+pub(super) struct Listed(AtomicBool);
+
+fn key(queue: &HwQueue) -> usize {
+    queue.handles().0.raw().addr()
+}
+
+impl Active {
+    /// The listed queues. Those that are at rest are taken off the list. `looks` counts.
+    pub(super) fn queues(&self, looks: &AtomicU64) -> Vec<Arc<HwQueue>> {
+        let mut left = Vec::new();
+        lock(&self.queues).retain(|_, queue| {
+            looks.fetch_add(1, Ordering::Relaxed);
+            let Some(queue) = queue.upgrade() else { return false };
+            // Said first: whoever gives it work meanwhile finds it not listed, or has done so and it is not at rest.
+            queue.listed.0.store(false, Ordering::SeqCst);
+            let rests = queue.is_at_rest();
+            if !rests {
+                queue.listed.0.store(true, Ordering::SeqCst);
+                left.push(queue);
+            }
+            !rests
+        });
+        left
+    }
+}
+
+impl HwQueue {
+    /// The queue may get work from now on: its doorbell is being connected, its ring looked at, or something was submitted.
+    pub(super) fn note_active(&self) {
+        if !self.listed.0.swap(true, Ordering::SeqCst)
+            && let Some(work) = self.sch().device_work(self.context().device())
+        {
+            lock(&work.active.queues).insert(key(self), Weak::clone(&self.this));
+        }
+    }
+
+    /// The queue is gone.
+    pub(super) fn leave_active(&self) {
+        if let Some(work) = self.sch().device_work(self.context().device()) {
+            lock(&work.active.queues).remove(&key(self));
+        }
+    }
+
+    /// Nothing is under way, and nothing can come without [`HwQueue::note_active`].
+    fn is_at_rest(&self) -> bool {
+        // The doorbell before the value: what came through it was counted before it was disconnected.
+        self.doorbell().is_none_or(|doorbell| doorbell.is_disconnected()) && self.is_done()
+    }
+}
