@@ -2,6 +2,7 @@
 
 use campanile_hw::private::{DoorbellData, Placement};
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use campanile_umd::RING_ENTRIES_MIN;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
@@ -11,6 +12,7 @@ use super::case::{Boot, Case, Failure, granted, on_thread, refused};
 use super::kmt::{BAD_ARGUMENT, BAD_HANDLE};
 use super::rig::{RING_ENTRIES, RawDoorbell, RawQueue, Rig, fill, wait_until};
 use crate::setup::SystemOptions;
+use crate::user::{Adapter, Device, Error, Fence, Node, Queue, QueueOptions};
 
 cases! { "Doorbell";
     "Doorbell.ResizedRingGoesOnWhereTheOldOneEnded" on Boot::Shared, "d3dkmt_create_doorbell_flags":
@@ -31,6 +33,12 @@ cases! { "Doorbell";
     "Doorbell.ResizingWhileDoorbellsMoveLosesNoRing" on Boot::With(one_doorbell), "user-mode-work-submission":
         "Queues of four threads that take the only doorbell from each other and replace their rings again and again run every submission exactly once."
         => resize_and_steal;
+    "Doorbell.DriverResizesRingsUnderWork" on Boot::With(one_doorbell), "user-mode-work-submission":
+        "The user-mode driver replaces the rings of two queues that share one doorbell while there is work in them: every submission runs exactly once, and progress values go on."
+        => driver_resizes;
+    "Doorbell.DriverDoesNotResizeABlockedRing" on Boot::Shared, "d3dkmt_create_doorbell_flags":
+        "A ring whose work does not end is not replaced by the user-mode driver: the call says so in time, and the queue goes on in the ring it has."
+        => driver_and_blocked_ring;
 }
 
 const RETRY: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY;
@@ -183,6 +191,58 @@ fn submit_and_resize(rig: &Rig) -> Result<(), Failure> {
         resize(rig, &mut queue, RING_ENTRIES << (round % 3))?;
     }
     ensure_eq!((queue.progress.load(), fence.value.load()), (ROUNDS * EACH, ROUNDS * EACH), "progress and fence");
+    Ok(())
+}
+
+fn driver_resizes(case: &mut Case<'_>) -> Result<(), Failure> {
+    const ROUNDS: u64 = 12;
+    const EACH: u64 = 150;
+    let device = Device::new(&Adapter::open_luid(case.system.luid())?)?;
+    let options = QueueOptions { ring_entries: RING_ENTRIES_MIN, ..QueueOptions::default() };
+    let mut queues = Vec::new();
+    for node in [Node::Compute, Node::Copy] {
+        queues.push((Queue::new(&device, node, options)?, Fence::new(&device, 0)?));
+    }
+    let before = case.system.counters();
+    for round in 0..ROUNDS {
+        for (queue, fence) in &mut queues {
+            for number in 1..=EACH {
+                let value = queue.submit(|commands| commands.signal(fence, round * EACH + number))?;
+                ensure_eq!(value, round * EACH + number, "progress value");
+            }
+            queue.resize(RING_ENTRIES_MIN << (round % 4))?;
+            ensure_eq!(queue.progress()?, (round + 1) * EACH, "progress when the ring was replaced");
+        }
+    }
+    for (queue, fence) in &mut queues {
+        let value = queue.submit(|commands| commands.signal(fence, ROUNDS * EACH + 1))?;
+        queue.wait_progress(value)?;
+        ensure_eq!((value, fence.value()), (ROUNDS * EACH + 1, ROUNDS * EACH + 1), "progress and fence at the end");
+        ensure_eq!(queue.stats()?.submissions, ROUNDS * EACH + 1, "submissions that the driver counted");
+    }
+    let counted = case.system.counters().since(&before);
+    let all = 2 * (ROUNDS * EACH + 1);
+    ensure_eq!((counted.signals, counted.retired), (all, all), "signals and retired buffers");
+    Ok(())
+}
+
+fn driver_and_blocked_ring(case: &mut Case<'_>) -> Result<(), Failure> {
+    let device = Device::new(&Adapter::open_luid(case.system.luid())?)?;
+    let mut queue = Queue::new(&device, Node::Compute, QueueOptions::default())?;
+    let fence = Fence::new(&device, 0)?;
+    queue.submit(|commands| commands.wait(&fence, 1))?;
+    match queue.resize(2 * RING_ENTRIES_MIN) {
+        Err(Error::Timeout) => {}
+        other => return Err(Failure::new(format!("resizing a ring that waits for a fence: {other:?}"))),
+    }
+    let value = queue.submit(|commands| commands.nop())?;
+    ensure_eq!(queue.progress()?, 0, "progress while the fence is not signalled");
+    fence.signal(1)?;
+    queue.wait_progress(value)?;
+    queue.resize(2 * RING_ENTRIES_MIN)?;
+    let value = queue.submit(|commands| commands.nop())?;
+    queue.wait_progress(value)?;
+    ensure_eq!(value, 3, "progress value after the ring was replaced");
     Ok(())
 }
 

@@ -365,6 +365,10 @@ impl Queue {
         Ok(if model == QueueModel::User as i32 { SubmissionModel::User } else { SubmissionModel::Kernel })
     }
 
+    pub(super) fn resize(&mut self, ring_entries: u32) -> Result<()> {
+        call!(self.owned.library, campanile_queue_resize(self.owned.handle, ring_entries))
+    }
+
     pub(super) fn stats(&self) -> Result<QueueStats> {
         let mut stats = CQueueStats { submissions: 0, doorbell_rings: 0, doorbell_reconnects: 0, notifications: 0 };
         call!(self.owned.library, campanile_queue_stats(self.owned.handle, &raw mut stats))?;

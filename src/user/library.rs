@@ -110,6 +110,7 @@ functions! {
     fn campanile_queue_wait(QueueHandle, u64, u64) -> i32;
     fn campanile_queue_model(QueueHandle, *mut i32) -> i32;
     fn campanile_queue_stats(QueueHandle, *mut CQueueStats) -> i32;
+    fn campanile_queue_resize(QueueHandle, u32) -> i32;
     fn campanile_queue_set_tracer(QueueHandle, Tracer => TracerFunction, *mut c_void) -> i32;
     fn campanile_queue_object(QueueHandle, *mut u32) -> i32;
 }

@@ -358,6 +358,14 @@ impl Queue {
         on!(&self.0, QueueInner, queue => Ok(queue.model()), queue.model())
     }
 
+    /// Gives the queue a ring of another number of entries, with whatever is under way.
+    ///
+    /// # Errors
+    /// As [`campanile_umd::Queue::resize`].
+    pub fn resize(&mut self, ring_entries: u32) -> Result<()> {
+        on!(&mut self.0, QueueInner, queue => Ok(queue.resize(ring_entries)?), queue.resize(ring_entries))
+    }
+
     /// What the queue has done so far.
     ///
     /// # Errors

@@ -477,6 +477,12 @@ int32_t campanile_queue_create(campanile_device device,
                                const campanile_queue_options *options,
                                campanile_queue *queue);
 
+// Gives a queue a ring of another number of entries, a power of two from 128 to 65536, with whatever is under way: what was
+// submitted ends in the old ring, and progress values go on. CAMPANILE_STATUS_TIMEOUT if it does not end within two seconds;
+// CAMPANILE_STATUS_RECORDING while a recording is open.
+int32_t campanile_queue_resize(campanile_queue queue,
+                               uint32_t ring_entries);
+
 // Destroys a queue. A recording that is open is dropped.
 int32_t campanile_queue_destroy(campanile_queue queue);
 

@@ -55,6 +55,14 @@ impl Progress {
         self.base + submission
     }
 
+    /// Counts submissions from 1 again, with the same progress values; returns how many there were.
+    fn restart(&mut self) -> u64 {
+        let count = self.submitted;
+        self.base += count;
+        (self.submitted, self.completed) = (0, 0);
+        count
+    }
+
     /// Submissions not known to be done.
     #[inline(always)]
     pub(crate) fn in_flight(&self) -> u64 {
@@ -100,6 +108,12 @@ impl CommandMemory {
     fn slot(&mut self, submission: u64) -> Option<&mut u64> {
         let mask = self.ends.len() - 1;
         self.ends.get_mut(submission as usize & mask)
+    }
+
+    /// Nothing is in flight any more, and submissions are counted from 1 again, for a ring of `entries`.
+    fn restart(&mut self, entries: u32) {
+        self.ends = vec![0; entries as usize].into_boxed_slice();
+        self.release(0, true);
     }
 
     /// Offset where the next submission starts.
@@ -176,6 +190,19 @@ impl Core {
             self.wait_for_one()?;
         }
         Ok(())
+    }
+
+    /// The queue goes on in an empty ring of `entries`; returns how many submissions were made in the old one.
+    ///
+    /// # Errors
+    /// [`Error::BadAnswer`] if they are not done.
+    pub(crate) fn restart(&mut self, entries: u32) -> Result<u64> {
+        self.refresh()?;
+        if self.progress.in_flight() != 0 {
+            return Err(Error::BadAnswer("the ring was replaced while work was under way in it"));
+        }
+        self.memory.restart(entries);
+        Ok(self.progress.restart())
     }
 
     /// Looks at the progress fence and gives back what is done.

@@ -12,6 +12,7 @@ use wddm_ddi::{
     Zeroed,
     km::D3DDDI_CREATEHWQUEUEFLAGS,
     kmt::*,
+    status::{STATUS_DEVICE_NOT_READY, STATUS_GRAPHICS_ALLOCATION_BUSY},
     types::{D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE},
 };
 
@@ -29,6 +30,8 @@ use crate::{
 
 /// Fewest ring entries: the ring then fills a page, and the size of its allocation is exactly its own.
 pub const RING_ENTRIES_MIN: u32 = (CONTROL_SIZE / RING_ENTRY_SIZE) as u32;
+/// How long work may go on in a ring that is to be replaced, as the operating system has it.
+const RUN_DRY: Duration = Duration::from_secs(2);
 /// Most bytes of command memory.
 pub const COMMAND_BYTES_MAX: u32 = 1 << 28;
 
@@ -78,14 +81,19 @@ impl Default for QueueOptions {
 
 impl QueueOptions {
     fn check(&self) -> Result<()> {
-        if !self.ring_entries.is_power_of_two() || !(RING_ENTRIES_MIN..=RING_ENTRIES_MAX).contains(&self.ring_entries) {
-            return Err(Error::BadArgument("a ring has a power of two of entries, 128 to 65536"));
-        }
+        check_entries(self.ring_entries)?;
         if self.command_bytes == 0 || !self.command_bytes.is_multiple_of(4096) || self.command_bytes > COMMAND_BYTES_MAX
         {
             return Err(Error::BadArgument("command memory has a multiple of 4096 bytes, up to 256 MiB"));
         }
         Ok(())
+    }
+}
+
+fn check_entries(entries: u32) -> Result<()> {
+    match entries.is_power_of_two() && (RING_ENTRIES_MIN..=RING_ENTRIES_MAX).contains(&entries) {
+        true => Ok(()),
+        false => Err(Error::BadArgument("a ring has a power of two of entries, 128 to 65536")),
     }
 }
 
@@ -115,11 +123,13 @@ pub struct Queue {
     fallback: Option<Error>,
     reconnects: u64,
     notifications: u64,
+    /// Submissions made in rings that this one has replaced.
+    earlier: u64,
     // The rest is what must be given back, in this order: doorbell, queue, context; then the GPU has let go of the memory.
     path: Path,
     hw_queue: HwQueue,
     _context: HwContext,
-    _memory: Memory,
+    memory: Memory,
 }
 
 enum Path {
@@ -130,7 +140,7 @@ enum Path {
 /// Mappings that the hot path writes through.
 struct Memory {
     commands: Mapping,
-    _ring: Option<(Mapping, Mapping)>,
+    ring: Option<(Mapping, Mapping)>,
 }
 
 impl Queue {
@@ -153,11 +163,10 @@ impl Queue {
             (Some(SubmissionModel::Kernel), _) => None,
             (None, Err(reason)) => Some(reason),
             (model, _) => {
-                let ring = device.create_buffer(u64::from(options.ring_entries) * RING_ENTRY_SIZE, shared)?.map()?;
-                let control = device.create_buffer(CONTROL_SIZE, shared)?.map()?;
+                let (ring, control) = ring_memory(device, options.ring_entries)?;
                 match open_user(&context, &ring, &control) {
                     Ok((path, hw_queue)) => {
-                        let memory = Memory { commands, _ring: Some((ring, control)) };
+                        let memory = Memory { commands, ring: Some((ring, control)) };
                         return Ok(Self::assemble(options, path, hw_queue, context, memory, None));
                     }
                     // The page's advice for a doorbell that does not connect: the same work through the kernel.
@@ -171,7 +180,7 @@ impl Queue {
         };
         let flags = D3DDDI_CREATEHWQUEUEFLAGS::new().with_NativeProgressFence(device.adapter().native_fences());
         let hw_queue = HwQueue::new(&context, flags)?;
-        let memory = Memory { commands, _ring: None };
+        let memory = Memory { commands, ring: None };
         Ok(Self::assemble(options, Path::Kernel, hw_queue, context, memory, fallback))
     }
 
@@ -200,10 +209,11 @@ impl Queue {
             fallback,
             reconnects: 0,
             notifications: 0,
+            earlier: 0,
             path,
             hw_queue,
             _context: context,
-            _memory: memory,
+            memory,
         }
     }
 
@@ -323,6 +333,52 @@ impl Queue {
         Ok(value)
     }
 
+    /// Gives the queue a ring of another number of entries, with whatever is under way: what was submitted ends in the old ring, what
+    /// comes later goes into the new one, and progress values go on. Waits until the old ring is empty.
+    ///
+    /// # Errors
+    /// [`Error::BadArgument`] for a number out of range, [`Error::Timeout`] when the work under way does not end within two seconds,
+    /// [`Error::DeviceLost`], [`Error::Status`] and [`Error::BadAnswer`]: the queue is as it was. An error after the new ring has
+    /// taken the old one's place comes back from every later submission, as with [`Queue::submit`].
+    /// [d3dkmthk: D3DKMT_CREATE_DOORBELL_FLAGS]
+    pub fn resize(&mut self, ring_entries: u32) -> Result<()> {
+        check_entries(ring_entries)?;
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if let Path::Kernel = self.path {
+            self.wait_progress_for(self.last_submitted(), Some(RUN_DRY))?;
+            return self.core.restart(ring_entries).map(|count| self.earlier += count);
+        }
+        let device = self.core.device.clone();
+        let (ring, control) = ring_memory(&device, ring_entries)?;
+        let made = Doorbell::new(&self.hw_queue, &ring, &control, true).map_err(|error| match error {
+            Error::Status(STATUS_GRAPHICS_ALLOCATION_BUSY, _) => Error::Timeout,
+            error => device.explain(error),
+        });
+        let (doorbell, words) = made?;
+        // The old doorbell is not the queue's any more, whatever comes.
+        self.replace(ring, control, doorbell, words, ring_entries).inspect_err(|error| self.failed = Some(*error))
+    }
+
+    /// The queue's doorbell is `doorbell`, for a ring in `ring` and `control`, and the old ring is done.
+    fn replace(
+        &mut self,
+        ring: Mapping,
+        control: Mapping,
+        doorbell: Doorbell,
+        words: DoorbellWords,
+        entries: u32,
+    ) -> Result<()> {
+        let user = UserRing::new(&ring, &control, words)?;
+        self.earlier += self.core.restart(entries)?;
+        // The old doorbell goes first, then the memory of its ring.
+        self.path = Path::User(user, doorbell);
+        self.memory.ring = Some((ring, control));
+        let Path::User(user, doorbell) = &self.path else { return Ok(()) };
+        first_connection(user, doorbell).map_err(|error| self.core.device.explain(error))
+    }
+
     /// Tells `tracer` of everything from now on; `None` ends it.
     pub fn set_tracer(&mut self, tracer: Option<Box<dyn Tracer>>) {
         self.core.tracer = tracer;
@@ -400,7 +456,7 @@ impl Queue {
 
     /// What the queue has done so far.
     pub fn stats(&self) -> QueueStats {
-        let submissions = self.core.progress.submitted;
+        let submissions = self.earlier + self.core.progress.submitted;
         let doorbell_rings = match self.path {
             // One for each submission, one for each connection that was made again.
             Path::User(..) => submissions + self.reconnects,
@@ -424,19 +480,29 @@ fn user_submission_usable(device: &Device) -> Result<()> {
 fn open_user(context: &HwContext, ring: &Mapping, control: &Mapping) -> Result<(Path, HwQueue)> {
     let flags = D3DDDI_CREATEHWQUEUEFLAGS::new().with_UserModeSubmission(true).with_NativeProgressFence(true);
     let queue = HwQueue::new(context, flags)?;
-    let (doorbell, words) = Doorbell::new(&queue, ring, control)?;
+    let (doorbell, words) = Doorbell::new(&queue, ring, control, false)?;
     let user = UserRing::new(ring, control, words)?;
     // Connected before the first submission, so that a queue which cannot connect is found out while it is empty.
-    doorbell.connect()?;
-    match user.status() {
-        // Taken away again already: the first submission will reconnect.
-        Status::Connected | Status::ConnectedNotify | Status::Retry => {}
-        Status::Abort => {
-            return Err(Error::Status(wddm_ddi::status::STATUS_DEVICE_NOT_READY, "connecting the doorbell"));
-        }
-        Status::Unknown(word) => return Err(Error::DoorbellStatus(word)),
-    }
+    first_connection(&user, &doorbell)?;
     Ok((Path::User(user, doorbell), queue))
+}
+
+/// Memory for a ring and its control page, mapped.
+fn ring_memory(device: &Device, entries: u32) -> Result<(Mapping, Mapping)> {
+    let shared = device.adapter().shared_placement();
+    let ring = device.create_buffer(u64::from(entries) * RING_ENTRY_SIZE, shared)?.map()?;
+    Ok((ring, device.create_buffer(CONTROL_SIZE, shared)?.map()?))
+}
+
+/// Connects the doorbell of an empty ring.
+fn first_connection(ring: &UserRing, doorbell: &Doorbell) -> Result<()> {
+    doorbell.connect()?;
+    match ring.status() {
+        // Taken away again already: the first submission will reconnect.
+        Status::Connected | Status::ConnectedNotify | Status::Retry => Ok(()),
+        Status::Abort => Err(Error::Status(STATUS_DEVICE_NOT_READY, "connecting the doorbell")),
+        Status::Unknown(word) => Err(Error::DoorbellStatus(word)),
+    }
 }
 
 struct HwContext {
@@ -510,7 +576,8 @@ struct Doorbell {
 }
 
 impl Doorbell {
-    fn new(queue: &HwQueue, ring: &Mapping, control: &Mapping) -> Result<(Self, DoorbellWords)> {
+    /// The doorbell of a queue for its ring. With `resize` it takes the place of the one that the queue has.
+    fn new(queue: &HwQueue, ring: &Mapping, control: &Mapping, resize: bool) -> Result<(Self, DoorbellWords)> {
         #[repr(align(8))]
         struct Aligned([u8; DoorbellData::SIZE]);
         let data = DoorbellData { ring: ring.buffer().gpu_address(), control: control.buffer().gpu_address() };
@@ -519,6 +586,7 @@ impl Doorbell {
         create.hHwQueue = queue.handle;
         create.hRingBuffer = ring.buffer().allocation();
         create.hRingBufferControl = control.buffer().allocation();
+        create.Flags = D3DKMT_CREATE_DOORBELL_FLAGS::new().with_ResizeRingBufferOperation(resize);
         create.PrivateDriverDataSize = DoorbellData::SIZE as u32;
         create.PrivateDriverData = data.0.as_mut_ptr().cast::<c_void>();
         invoke!(queue.device.thunks(), D3DKMTCreateDoorbell, &mut create)?;

@@ -121,6 +121,14 @@ fn work_goes_through() {
     // SAFETY: a variable.
     assert_eq!(unsafe { campanile_queue_stats(all.queue, &mut stats) }, 0);
     assert_eq!((stats.submissions, stats.doorbell_rings), (1, 1));
+    assert_eq!(campanile_queue_resize(all.queue, 1024), 0);
+    for wrong in [0, 127, 1000, 1 << 17] {
+        assert_eq!(campanile_queue_resize(all.queue, wrong), number(Status::BadArgument), "{wrong}");
+    }
+    assert_eq!(campanile_begin(all.queue), 0);
+    assert_eq!(campanile_queue_resize(all.queue, 1024), number(Status::Recording));
+    assert_eq!(campanile_cancel(all.queue), 0);
+    assert_eq!(campanile_queue_resize(QueueHandle { id: 0 }, 1024), number(Status::BadHandle));
     assert_eq!(campanile_device_check(all.device), 0);
     assert_eq!(campanile_buffer_unmap(all.buffer), 0);
     all.close();

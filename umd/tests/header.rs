@@ -174,6 +174,8 @@ int run(const void *thunks)
     if (!check(campanile_submit(queue, &progress), "submit"))
         return 1;
     campanile_fence_wait(fence, 1, UINT64_MAX);
+    if (!check(campanile_queue_resize(queue, 1024), "resize"))
+        return 1;
     campanile_queue_stats(queue, &stats);
     return stats.submissions == 1 ? 0 : 1;
 }

@@ -615,6 +615,17 @@ fn queue_options(given: Option<&CQueueOptions>) -> Result<QueueOptions, Fault> {
     Ok(options)
 }
 
+/// Gives a queue a ring of another number of entries, a power of two from 128 to 65536, with whatever is under way: what was
+/// submitted ends in the old ring, and progress values go on. CAMPANILE_STATUS_TIMEOUT if it does not end within two seconds;
+/// CAMPANILE_STATUS_RECORDING while a recording is open.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_queue_resize(queue: QueueHandle, ring_entries: u32) -> i32 {
+    finish(handles::with_mut(queue.id, |queue: &mut CQueue| match queue.open {
+        Some(_) => Err(Status::Recording.into()),
+        None => Ok(queue.queue.resize(ring_entries)?),
+    }))
+}
+
 /// Destroys a queue. A recording that is open is dropped.
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_queue_destroy(queue: QueueHandle) -> i32 {

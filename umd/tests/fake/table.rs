@@ -400,6 +400,21 @@ fn create_doorbell(fake: &mut Fake, args: &mut D3DKMT_CREATE_DOORBELL) -> NTSTAT
     if !user {
         return fake.violation("doorbell of a queue without user-mode submission".into());
     }
+    let of_queue = |object: &Object| matches!(object, Object::Doorbell(doorbell) if doorbell.queue == args.hHwQueue);
+    let last_queued = match fake.objects.iter().find(|(_, object)| of_queue(object)).map(|(handle, _)| *handle) {
+        None => 0,
+        Some(_) if !args.Flags.ResizeRingBufferOperation() => return fake.violation("a second doorbell".into()),
+        Some(old) => {
+            fake.run();
+            let Some(Object::Doorbell(old)) = fake.objects.get(&old) else { return STATUS_INVALID_HANDLE };
+            old.status.set(0, RETRY);
+            let control = &fake.allocation(old.control).memory;
+            if control.get(campanile_hw::queue::CONTROL_WRITE_POINTER as usize) != old.read {
+                return STATUS_GRAPHICS_ALLOCATION_BUSY;
+            }
+            old.last_queued.get(0)
+        }
+    };
     let doorbell = Doorbell {
         queue: args.hHwQueue,
         ring: args.hRingBuffer,
@@ -411,6 +426,7 @@ fn create_doorbell(fake: &mut Fake, args: &mut D3DKMT_CREATE_DOORBELL) -> NTSTAT
         at: 0,
     };
     doorbell.status.set(0, RETRY);
+    doorbell.last_queued.set(0, last_queued);
     if let Some(queue) = fake.queue_number {
         let answer = DoorbellAnswer { queue }.to_bytes();
         // SAFETY: the record has the size of DoorbellData, as was checked.
