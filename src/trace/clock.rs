@@ -40,6 +40,10 @@ pub struct GpuClock {
 
 /// Calls of DxgkDdiCalibrateGpuClock; the one that took least counts.
 const READINGS: usize = 32;
+/// Nanoseconds that must lie between two readings that tell a rate.
+const LEAST: u128 = 1_000_000;
+/// The part of its nominal rate by which a clock can be wrong.
+const PLAUSIBLE: u64 = 1000;
 
 impl GpuClock {
     /// The clock of a node as its driver calibrates it (DxgkDdiCalibrateGpuClock); `None` if it does not.
@@ -52,6 +56,18 @@ impl GpuClock {
             Some((took, Self { ticks: clock.gpu, host: calibrated, hz: clock.gpu_frequency }))
         };
         (0..READINGS).filter_map(reading).min_by_key(|(took, _)| *took).map(|(_, clock)| clock)
+    }
+
+    /// This clock, with the rate that it had until `later` was read. The nominal rate stays where the two moments do not tell: too close
+    /// to each other, or with a reset in between.
+    pub fn until(self, later: &Self) -> Self {
+        let ticks = u128::from(later.ticks.saturating_sub(self.ticks));
+        let nanoseconds = u128::from(later.host.saturating_sub(self.host));
+        if nanoseconds < LEAST {
+            return self;
+        }
+        let measured = u64::try_from(ticks * 1_000_000_000 / nanoseconds).unwrap_or(u64::MAX);
+        if measured.abs_diff(self.hz) > self.hz / PLAUSIBLE { self } else { Self { hz: measured, ..self } }
     }
 
     /// Nanoseconds on the host's clock; moments before its start count as the start.
@@ -72,6 +88,21 @@ mod tests {
         assert_eq!(clock.host_time(1000), 5_000_000);
         assert_eq!(clock.host_time(1100), 5_001_000);
         assert_eq!(clock.host_time(900), 4_999_000);
+    }
+
+    #[test]
+    fn two_readings_tell_how_fast_a_clock_is() {
+        let first = GpuClock { ticks: 1000, host: 5_000_000, hz: 100_000_000 };
+        let later = |ticks: u64, host: u64| GpuClock { ticks: 1000 + ticks, host: 5_000_000 + host, hz: 100_000_000 };
+        // 10 ppm too fast over ten seconds: a tenth of a millisecond.
+        let fast = later(1_000_010_000, 10_000_000_000);
+        assert_eq!(first.host_time(fast.ticks) - fast.host, 100_000);
+        assert_eq!(first.until(&fast).host_time(fast.ticks), fast.host);
+        assert_eq!(first.until(&fast).host_time(1000), 5_000_000);
+        for useless in [later(50, 500), later(0, 0), later(1, 10_000_000_000), later(u64::MAX - 1000, 10_000_000_000)] {
+            assert_eq!(first.until(&useless), first, "{useless:?}");
+        }
+        assert_eq!(first.until(&GpuClock { ticks: 10, ..fast }), first, "the clock was reset");
     }
 
     #[test]

@@ -58,7 +58,10 @@ fn is_news(log: &FenceLog) -> bool {
 
 /// Collects until it is finished.
 pub struct Collector {
+    machine: Machine,
+    luid: LUID,
     recording: Recording,
+    /// The clock of each node, as it was read at the start.
     clocks: Vec<GpuClock>,
     /// Lanes of queues by process and handle.
     lanes: Mutex<HashMap<(u64, u32), u32>>,
@@ -80,9 +83,10 @@ impl Collector {
         let calibrate = |node| GpuClock::calibrate(machine, luid, node, recording.clock());
         let clocks = (0..).map_while(calibrate).collect();
         let end = Arc::new(AtomicBool::new(false));
-        let (machine, ended) = (machine.clone(), Arc::clone(&end));
-        let thread = thread::spawn(move || fetch(&machine, luid, &ended));
-        Ok(Self { recording: recording.clone(), clocks, lanes: Mutex::default(), end, thread })
+        let (watched, ended) = (machine.clone(), Arc::clone(&end));
+        let thread = thread::spawn(move || fetch(&watched, luid, &ended));
+        let (machine, recording) = (machine.clone(), recording.clone());
+        Ok(Self { machine, luid, recording, clocks, lanes: Mutex::default(), end, thread })
     }
 
     /// What the queue with this handle of a process logs belongs to this lane.
@@ -92,11 +96,16 @@ impl Collector {
 
     /// Fetches the rest, which includes what queues that are gone have left, and puts everything into the recording.
     pub fn finish(self) {
+        // Read again, for two clocks never run at quite the same rate.
+        let later = |node| GpuClock::calibrate(&self.machine, self.luid, node, self.recording.clock());
+        let clocks = (0..).zip(&self.clocks);
+        let clocks = clocks.map(|(node, first)| later(node).map_or(*first, |later| first.until(&later)));
+        let clocks: Vec<GpuClock> = clocks.collect();
         self.end.store(true, Ordering::Release);
         // A thread that panicked has printed why; what it had is lost, and the trace says so.
         let found = self.thread.join().unwrap_or_else(|_| Found { lost: vec![(0, 0)], ..Found::default() });
         let lanes = self.lanes.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Assembly::new(&self.recording, &self.clocks, lanes, &found).run();
+        Assembly::new(&self.recording, &clocks, lanes, &found).run();
     }
 }
 
