@@ -294,3 +294,49 @@ fn an_active_component_does_not_rest_until_the_driver_lets_go() {
     bench.machine.remove(luid).unwrap();
     assert_eq!(bench.machine.bugcheck(), None);
 }
+
+unsafe extern "win64" fn refuses_power(_: *mut c_void, _: u32, _: DEVICE_POWER_STATE, _: i32) -> NTSTATUS {
+    STATUS_UNSUCCESSFUL
+}
+
+#[test]
+fn a_refused_device_power_state_stops_the_machine() {
+    let table: fn(&mut DRIVER_INITIALIZATION_DATA) = |table| table.DxgkDdiSetPowerState = Some(refuses_power);
+    let bench = Bench::new(Mutant { table, ..SOUND }).unwrap();
+    let luid = bench.start().unwrap();
+    assert!(matches!(bench.machine.power_down(luid), Err(dxgkrnl::PnpError::Stopped(_))));
+    let bugcheck = bench.machine.bugcheck().unwrap();
+    assert_eq!(bugcheck.code, 0x113);
+    assert!(bugcheck.reason.contains("DxgkDdiSetPowerState") && bugcheck.reason.contains("may not fail"));
+}
+
+/// What the driver was told: state and action.
+static TOLD: std::sync::Mutex<Vec<(i32, i32)>> = std::sync::Mutex::new(Vec::new());
+
+unsafe extern "win64" fn notes_power(_: *mut c_void, device: u32, state: DEVICE_POWER_STATE, action: i32) -> NTSTATUS {
+    assert_eq!(device, DISPLAY_ADAPTER_HW_ID);
+    TOLD.lock().unwrap().push((state.0, action));
+    STATUS_SUCCESS
+}
+
+#[test]
+fn the_driver_is_told_why_the_device_leaves_d0() {
+    use dxgkrnl::SystemSleep;
+    const D0: i32 = DEVICE_POWER_STATE::PowerDeviceD0.0;
+    const D3: i32 = DEVICE_POWER_STATE::PowerDeviceD3.0;
+    let table: fn(&mut DRIVER_INITIALIZATION_DATA) = |table| table.DxgkDdiSetPowerState = Some(notes_power);
+    let bench = Bench::new(Mutant { table, ..SOUND }).unwrap();
+    let luid = bench.start().unwrap();
+    bench.machine.power_down(luid).unwrap();
+    bench.machine.power_down(luid).unwrap();
+    bench.machine.power_up(luid).unwrap();
+    bench.machine.power_up(luid).unwrap();
+    bench.machine.sleep(SystemSleep::Standby).unwrap();
+    assert!(bench.machine.is_powered_down(luid));
+    // From one sleep of the machine into another: the device is in D0 in between, since they keep different things.
+    bench.machine.sleep(SystemSleep::Hibernate).unwrap();
+    bench.machine.remove(luid).unwrap();
+    let told = TOLD.lock().unwrap().clone();
+    assert_eq!(told, [(D3, 0), (D0, 0), (D3, 2), (D0, 0), (D3, 3), (D0, 0)]);
+    assert_eq!(bench.machine.bugcheck(), None);
+}
