@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::case::{Boot, Case, Failure, on_thread};
+use super::fence_cross_adapter::two_native;
 use super::rig::{KernelHandle, wait_until};
 use crate::user::{self, Access, Adapter, Buffer, Device, Fence, Node, Placement, Queue, QueueOptions};
 
@@ -20,6 +21,12 @@ cases! { "SharedFence";
     "SharedFence.DriverClosesItsHandles" on Boot::Shared, "d3dkmtshareobjects":
         "A handle that the user-mode driver made keeps the fence until it is dropped; only fences that were created to be shared have one."
         => handles;
+    "CrossAdapterFence.DriverLetsTwoAdaptersTakeTurns" on Boot::With(two_native), "native-gpu-fence-objects":
+        "Through the user-mode driver, queues and processors of two adapters wait for and signal one fence, whichever adapter made it, and whoever has it open goes on when the other closes it."
+        => across_adapters;
+    "CrossAdapterFence.DriverKeepsOtherFencesOnTheirAdapter" on Boot::With(two_native), "native-gpu-fence-objects":
+        "The user-mode driver refuses by name a fence that was opened on another adapter, one that is not for several adapters, and signals of who may only wait."
+        => across_adapters_rules;
 }
 
 /// How long what must happen may take on a busy machine.
@@ -171,4 +178,72 @@ fn handles(case: &mut Case<'_>) -> Result<(), Failure> {
         )?;
     }
     Ok(again.signal(32)?)
+}
+
+/// A side on each of two adapters.
+fn two_adapters(case: &Case<'_>) -> Result<[Side; 2], Failure> {
+    let [first, second] = case.system.adapters() else {
+        return Err(Failure::new("the case needs a system with two adapters"));
+    };
+    let open = |luid| Side::open(&Adapter::open_luid(luid)?, Node::Compute);
+    Ok([open(first.luid())?, open(second.luid())?])
+}
+
+fn across_adapters(case: &mut Case<'_>) -> Result<(), Failure> {
+    const TURNS: u64 = 30;
+    for creator in [0, 1] {
+        let mut sides = two_adapters(case)?;
+        let made = Fence::new_cross_adapter(&sides[creator].device, 0)?;
+        let handle = made.share(Access::Full)?;
+        let opened = Fence::open(&sides[1 - creator].device, handle.raw(), Access::Full)?;
+        drop(handle);
+        let fences = if creator == 0 { [&made, &opened] } else { [&opened, &made] };
+        for turn in 0..TURNS {
+            sides[1].turn(fences[1], 2 * turn + 1, turn as u32 + 1)?;
+        }
+        for turn in 0..TURNS {
+            sides[0].turn(fences[0], 2 * turn, turn as u32 + 1)?;
+        }
+        for fence in fences {
+            fence.wait(2 * TURNS, PATIENCE)?;
+        }
+        ensure_eq!((made.value(), opened.value()), (2 * TURNS, 2 * TURNS), "values that both adapters read");
+        ensure_eq!((sides[0].number()?, sides[1].number()?), (TURNS as u32, TURNS as u32), "what the last turns wrote");
+        // By the processor of one side for the GPU of the other, in both directions.
+        for (signals, waits) in [(0, 1), (1, 0)] {
+            let value = made.value() + 1;
+            sides[waits].turn(fences[waits], value, 7)?;
+            fences[signals].signal(value)?;
+            fences[signals].wait(value + 1, PATIENCE)?;
+        }
+        // The one that made it goes first.
+        drop(made);
+        let [_, mut left] = if creator == 0 {
+            sides
+        } else {
+            let [a, b] = sides;
+            [b, a]
+        };
+        let last = opened.value();
+        left.turn(&opened, last, 9)?;
+        opened.wait(last + 1, PATIENCE)?;
+    }
+    Ok(())
+}
+
+fn across_adapters_rules(case: &mut Case<'_>) -> Result<(), Failure> {
+    let [mut first, second] = two_adapters(case)?;
+    let crossing = Fence::new_cross_adapter(&second.device, 3)?;
+    let foreign = first.queue.submit(|commands| commands.signal(&crossing, 4));
+    refused_with(foreign, "another adapter", "a signal of the other adapter's instance")?;
+    let foreign = first.queue.submit(|commands| commands.wait(&crossing, 3));
+    refused_with(foreign, "another adapter", "a wait for the other adapter's instance")?;
+    let shared = Fence::new_shared(&second.device, 3)?;
+    let alone = Fence::open(&first.device, shared.share(Access::Full)?.raw(), Access::Full);
+    refused_with(alone, "STATUS_INVALID_PARAMETER", "a fence of one adapter on another")?;
+    let waiter = Fence::open(&first.device, crossing.share(Access::Wait)?.raw(), Access::Wait)?;
+    refused_with(waiter.signal(4), WAIT_ONLY, "a signal of the processor by who may wait")?;
+    refused_with(first.signal_in_recording(&waiter), WAIT_ONLY, "a signal in a recording of who may wait")?;
+    ensure_eq!((crossing.value(), waiter.value()), (3, 3), "values after the refusals");
+    Ok(first.device.check()?)
 }

@@ -219,6 +219,12 @@ impl Fence {
         Self::of(device, handle)
     }
 
+    pub(super) fn new_cross_adapter(device: &Device, initial: u64) -> Result<Self> {
+        let mut handle = FenceHandle { id: 0 };
+        call!(device.0.library, campanile_fence_create_cross_adapter(device.0.handle, initial, &raw mut handle))?;
+        Self::of(device, handle)
+    }
+
     pub(super) fn open(device: &Device, shared: HANDLE, access: Access) -> Result<Self> {
         let mut handle = FenceHandle { id: 0 };
         call!(device.0.library, campanile_fence_open(device.0.handle, shared, number(access), &raw mut handle))?;

@@ -82,6 +82,7 @@ functions! {
     fn campanile_contents_unmap(ContentsHandle) -> i32;
     fn campanile_fence_create(DeviceHandle, u64, *mut FenceHandle) -> i32;
     fn campanile_fence_create_shared(DeviceHandle, u64, *mut FenceHandle) -> i32;
+    fn campanile_fence_create_cross_adapter(DeviceHandle, u64, *mut FenceHandle) -> i32;
     fn campanile_fence_share(FenceHandle, i32, *mut *mut c_void) -> i32;
     fn campanile_fence_open(DeviceHandle, *mut c_void, i32, *mut FenceHandle) -> i32;
     fn campanile_handle_close(DeviceHandle, *mut c_void) -> i32;

@@ -210,6 +210,19 @@ impl Fence {
         }))
     }
 
+    /// As [`Fence::new_shared`], for a fence that devices of other adapters open too.
+    ///
+    /// # Errors
+    /// As for [`Fence::new`].
+    pub fn new_cross_adapter(device: &Device, initial: u64) -> Result<Self> {
+        Ok(Self(match &device.0 {
+            DeviceInner::Linked(device) => {
+                FenceInner::Linked(campanile_umd::Fence::new_cross_adapter(device, initial)?)
+            }
+            DeviceInner::Dll(device) => FenceInner::Dll(dll::Fence::new_cross_adapter(device, initial)?),
+        }))
+    }
+
     /// Opens a shared fence by a kernel handle of this process, which stays the caller's.
     ///
     /// # Errors

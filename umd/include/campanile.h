@@ -578,14 +578,20 @@ int32_t campanile_queue_stats(campanile_queue queue, campanile_queue_stats_t *st
 // Creates a native fence with an initial value that campanile_fence_share gives to other devices and processes.
 int32_t campanile_fence_create_shared(campanile_device device, uint64_t initial, campanile_fence *fence);
 
+// As campanile_fence_create_shared, for a fence that devices of other GPUs open too. There is one value, in system memory, and every
+// signal of a GPU interrupts the processor, which tells the other GPUs: use it only between GPUs.
+int32_t campanile_fence_create_cross_adapter(campanile_device device,
+                                             uint64_t initial,
+                                             campanile_fence *fence);
+
 // Gives a shared fence a kernel handle in this process, by which it is opened with at most `access`, a campanile_access. The
 // handle keeps the fence until it is closed. Another process opens the fence by a handle of its own, made by DuplicateHandle.
 int32_t campanile_fence_share(campanile_fence fence,
                               int32_t access,
                               void **handle);
 
-// Opens a shared fence on a device of the fence's GPU by a kernel handle of this process, for `access`, a campanile_access. The
-// handle stays open. The opening has no right that the handle does not grant: a signal that the system refuses faults the queue.
+// Opens a shared fence on a device of the fence's GPU, or of any GPU if it was created by campanile_fence_create_cross_adapter, by a
+// kernel handle of this process, for `access`, a campanile_access. The handle stays open. The opening has no right that the handle does not grant: a signal that the system refuses faults the queue.
 int32_t campanile_fence_open(campanile_device device,
                              void *handle,
                              int32_t access,

@@ -92,7 +92,7 @@ impl fmt::Display for Error {
             Self::BadArgument(rule) => write!(f, "bad argument: {rule}"),
             Self::BadPacket(rule) => write!(f, "the command breaks a rule of the hardware: {}", rule_text(*rule)),
             Self::NotMappable => f.write_str("the buffer lies in VRAM the CPU cannot see; create it as System or VramVisible to map it"),
-            Self::ForeignFence => f.write_str("the fence belongs to another adapter; create one on the queue's device"),
+            Self::ForeignFence => f.write_str("the fence belongs to another adapter; open it on the queue's device, which a fence for several adapters allows, or create one there"),
             Self::WaitOnlyFence => f.write_str("the fence was opened to be waited for only; open it with full access to signal it"),
             Self::NotShared => f.write_str("the fence was not created to be shared; create it as a shared fence"),
             Self::CommandsTooLarge => {

@@ -51,7 +51,7 @@ impl Fence {
     /// [`Error::NativeFencesDisabled`], [`Error::Status`], [`Error::BadAnswer`], [`Error::DeviceLost`].
     /// [d3dkmthk: D3DKMTCreateNativeFence]
     pub fn new(device: &Device, initial: u64) -> Result<Self> {
-        Self::create(device, initial, false)
+        Self::create(device, initial, None)
     }
 
     /// As [`Fence::new`], for a fence that [`Fence::share`] gives to other devices of the adapter and to other processes.
@@ -59,10 +59,20 @@ impl Fence {
     /// # Errors
     /// As [`Fence::new`].
     pub fn new_shared(device: &Device, initial: u64) -> Result<Self> {
-        Self::create(device, initial, true)
+        Self::create(device, initial, Some(shared_flags()))
     }
 
-    fn create(device: &Device, initial: u64, shared: bool) -> Result<Self> {
+    /// As [`Fence::new_shared`], for a fence that devices of other adapters open too. There is one value, in system memory, and every
+    /// signal of a GPU interrupts the processor, which tells the other adapters: use it only between adapters.
+    ///
+    /// # Errors
+    /// As [`Fence::new`].
+    pub fn new_cross_adapter(device: &Device, initial: u64) -> Result<Self> {
+        Self::create(device, initial, Some(shared_flags().with_CrossAdapter(true)))
+    }
+
+    /// `shared` are the flags of a fence that has kernel handles.
+    fn create(device: &Device, initial: u64, shared: Option<D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS>) -> Result<Self> {
         if !device.adapter().native_fences() {
             return Err(Error::NativeFencesDisabled);
         }
@@ -71,21 +81,23 @@ impl Fence {
         create.Info.InitialFenceValue = initial;
         create.Info.EngineAffinity = FIRST_ADAPTER;
         create.Info.Type = D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT;
-        if shared {
-            create.Info.Flags = shared_flags();
+        if let Some(flags) = shared {
+            create.Info.Flags = flags;
         }
         invoke!(device.thunks(), D3DKMTCreateNativeFence, &mut create)?;
-        let mapped = Self::mapped(device, create.hSyncObject, &create.Info.NativeFenceMapping, shared, Access::Full);
+        let mapping = &create.Info.NativeFenceMapping;
+        let mapped = Self::mapped(device, create.hSyncObject, mapping, shared.is_some(), Access::Full);
         mapped.ok_or(Error::BadAnswer("D3DKMTCreateNativeFence gave no fence addresses"))
     }
 
-    /// Opens a shared fence on `device`, which lies on the fence's adapter, by a kernel handle of this process; the handle stays the
-    /// caller's. Everything that has the fence open sees one value. The opening has no right that the handle does not grant: ask
+    /// Opens a shared fence on `device`, which lies on the fence's adapter, or on any if the fence is one of several adapters, by a kernel
+    /// handle of this process; the handle stays the caller's. Everything that has the fence open sees one value. The opening has no right that the handle does not grant: ask
     /// for the access that it was shared with, for a signal that the system refuses faults the queue.
     ///
     /// # Errors
     /// [`Error::NativeFencesDisabled`]; [`Error::Status`] with STATUS_INVALID_HANDLE if `handle` is no handle of a fence in this
-    /// process; [`Error::BadAnswer`], [`Error::DeviceLost`]. [d3dkmthk: D3DKMTOpenNativeFenceFromNtHandle]
+    /// process, and with STATUS_INVALID_PARAMETER for a fence of another adapter alone; [`Error::BadAnswer`], [`Error::DeviceLost`].
+    /// [d3dkmthk: D3DKMTOpenNativeFenceFromNtHandle]
     pub fn open(device: &Device, handle: HANDLE, access: Access) -> Result<Self> {
         if !device.adapter().native_fences() {
             return Err(Error::NativeFencesDisabled);

@@ -564,6 +564,31 @@ fn a_fence_is_shared_by_a_kernel_handle() {
 }
 
 #[test]
+fn a_fence_for_several_adapters_is_shared_like_any_other() {
+    let all = All::open();
+    let (mut fence, mut handle) = (FenceHandle { id: 0 }, null_mut());
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_fence_create_cross_adapter(all.device, 7, &mut fence) }, 0);
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_fence_share(fence, FenceAccess::Full as i32, &mut handle) }, 0);
+    let (status, opened) = open(&all, handle, FenceAccess::Full as i32);
+    assert_eq!(status, 0);
+    assert_eq!((campanile_handle_close(all.device, handle), campanile_fence_signal(opened, 8)), (0, 0));
+    assert_eq!(campanile_fence_wait(fence, 8, 0), 0);
+    for one in [fence, opened] {
+        assert_eq!(campanile_fence_destroy(one), 0);
+    }
+    // SAFETY: null is refused.
+    let nowhere = unsafe { campanile_fence_create_cross_adapter(all.device, 0, null_mut()) };
+    assert_eq!(nowhere, number(Status::BadPointer));
+    let mut stays = FenceHandle { id: 5 };
+    // SAFETY: a variable.
+    let no_device = unsafe { campanile_fence_create_cross_adapter(DeviceHandle { id: 0 }, 1, &mut stays) };
+    assert_eq!((no_device, stays.id), (number(Status::BadHandle), 5));
+    all.close();
+}
+
+#[test]
 fn wrong_arguments_to_sharing_are_named_and_change_nothing() {
     let all = All::open();
     let (fence, handle) = shared(&all, FenceAccess::Wait);

@@ -108,7 +108,7 @@ impl Status {
         ),
         (Self::BadPacket, c"the command has a size of zero or too large, is not aligned, or leaves the address space"),
         (Self::NotMappable, c"the buffer lies in VRAM the CPU cannot see"),
-        (Self::ForeignFence, c"the fence belongs to another adapter"),
+        (Self::ForeignFence, c"the fence belongs to another adapter; use one that was opened on the queue's device"),
         (Self::CommandsTooLarge, c"the submission is larger than the command memory or 1 MiB; split it"),
         (Self::RingFull, c"the ring is full; wait for progress"),
         (Self::CommandMemoryFull, c"the command memory is full; wait for progress"),

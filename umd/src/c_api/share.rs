@@ -43,6 +43,27 @@ pub unsafe extern "C" fn campanile_fence_create_shared(
     })())
 }
 
+/// As campanile_fence_create_shared, for a fence that devices of other GPUs open too. There is one value, in system memory, and every
+/// signal of a GPU interrupts the processor, which tells the other GPUs: use it only between GPUs.
+///
+/// # Safety
+/// `fence` is writable or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_fence_create_cross_adapter(
+    device: DeviceHandle,
+    initial: u64,
+    fence: *mut FenceHandle,
+) -> i32 {
+    finish((|| {
+        let out = Out::new(fence)?;
+        let created = handles::with(device.id, |device: &Device| Ok(Fence::new_cross_adapter(device, initial)?))?;
+        let id = handles::insert(Object::Fence(created))?;
+        // SAFETY: as the caller promises.
+        unsafe { out.set(FenceHandle { id }) };
+        Ok(())
+    })())
+}
+
 /// Gives a shared fence a kernel handle in this process, by which it is opened with at most `access`, a campanile_access. The
 /// handle keeps the fence until it is closed. Another process opens the fence by a handle of its own, made by DuplicateHandle.
 ///
@@ -60,8 +81,8 @@ pub unsafe extern "C" fn campanile_fence_share(fence: FenceHandle, access: i32, 
     })())
 }
 
-/// Opens a shared fence on a device of the fence's GPU by a kernel handle of this process, for `access`, a campanile_access. The
-/// handle stays open. The opening has no right that the handle does not grant: a signal that the system refuses faults the queue.
+/// Opens a shared fence on a device of the fence's GPU, or of any GPU if it was created by campanile_fence_create_cross_adapter, by a
+/// kernel handle of this process, for `access`, a campanile_access. The handle stays open. The opening has no right that the handle does not grant: a signal that the system refuses faults the queue.
 ///
 /// # Safety
 /// `fence` is writable or null.
