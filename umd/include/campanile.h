@@ -591,7 +591,8 @@ int32_t campanile_fence_share(campanile_fence fence,
                               void **handle);
 
 // Opens a shared fence on a device of the fence's GPU, or of any GPU if it was created by campanile_fence_create_cross_adapter, by a
-// kernel handle of this process, for `access`, a campanile_access. The handle stays open. The opening has no right that the handle does not grant: a signal that the system refuses faults the queue.
+// kernel handle of this process, for `access`, a campanile_access. The handle stays open. The opening has no right that the handle does
+// not grant: a signal that the system refuses faults the queue.
 int32_t campanile_fence_open(campanile_device device,
                              void *handle,
                              int32_t access,

@@ -82,7 +82,8 @@ pub unsafe extern "C" fn campanile_fence_share(fence: FenceHandle, access: i32, 
 }
 
 /// Opens a shared fence on a device of the fence's GPU, or of any GPU if it was created by campanile_fence_create_cross_adapter, by a
-/// kernel handle of this process, for `access`, a campanile_access. The handle stays open. The opening has no right that the handle does not grant: a signal that the system refuses faults the queue.
+/// kernel handle of this process, for `access`, a campanile_access. The handle stays open. The opening has no right that the handle does
+/// not grant: a signal that the system refuses faults the queue.
 ///
 /// # Safety
 /// `fence` is writable or null.
