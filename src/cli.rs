@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind as UsageKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::setup::{DriverChoice, FenceStorage, MachineOptions, PoolChoice, SetupError, VariantOptions};
+use crate::setup::{BusChoice, DriverChoice, FenceStorage, MachineOptions, PoolChoice, SetupError, VariantOptions};
 use crate::{bench, device, hlk, run, timeline};
 
 /// Exit code: everything done.
@@ -41,6 +41,11 @@ struct Cli {
     /// driver image. Without the option the variable CAMPANILE_DRIVER counts, and without that `linked`.
     #[arg(long, global = true, value_name = "DRIVER")]
     driver: Option<DriverChoice>,
+    /// How the GPUs are reached: `direct` (in this process, by calls), `vfio-user` (in this process, over the protocol), or
+    /// `vfio-user=SOCKET` (served by `campanile device`, whose variant counts then; a socket for each GPU of a machine, separated by commas).
+    /// Without the option the variable CAMPANILE_BUS counts, and without that `direct`.
+    #[arg(long, global = true, value_name = "BUS")]
+    bus: Option<BusChoice>,
     /// Gives each pool block of the driver pages of its own, between pages that cannot be accessed: at `end` (without a value) the
     /// instruction that runs over the end of a block or touches it after it was freed faults, at `start` the one that runs over its start.
     /// Best with a driver image, whose faults become bugchecks; a fault of the linked driver ends the program. Without the option the
@@ -170,7 +175,7 @@ struct MachineArguments {
 
 impl From<MachineArguments> for MachineOptions {
     fn from(arguments: MachineArguments) -> Self {
-        Self { variant: arguments.device_variant, fences: arguments.fence_storage }
+        Self { variant: arguments.device_variant, fences: arguments.fence_storage, bus: None }
     }
 }
 
@@ -205,6 +210,9 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse().checked().unwrap_or_else(|error| error.exit());
     if let Some(driver) = cli.driver {
         driver.select();
+    }
+    if let Some(bus) = cli.bus {
+        bus.select();
     }
     if let Some(pool) = cli.special_pool {
         pool.select();

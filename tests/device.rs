@@ -418,3 +418,27 @@ fn what_cannot_be_served_is_said_and_nothing_is_left() {
     assert!(code == Some(3) && text.contains("vram_size") && !free.exists(), "{text}");
     assert_eq!(run(&[]).0, Some(2));
 }
+
+#[test]
+fn files_go_through_a_gpu_of_another_process() {
+    let socket = socket("run");
+    let path = socket.to_str().unwrap();
+    let mut device = Device::start(&["--socket", path, "--device-variant", "vram=64M"]);
+    assert!(device.line().contains("listening"));
+    let bus = format!("vfio-user={path}");
+    let run = |arguments: &[&str]| Command::new(env!("CARGO_BIN_EXE_campanile")).args(arguments).output().unwrap();
+    for _ in 0..2 {
+        let output = run(&["run", "--bus", &bus, "Cargo.lock"]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("every byte verified"), "{text}{:?}", output.stderr);
+        assert!(device.line().contains("connected") && device.line().contains("left"));
+    }
+    assert_eq!(device.interrupt(), Some(0));
+    let output = run(&["run", "--bus", &bus, "Cargo.lock"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains(path) && text.contains("campanile device --socket"), "{text}");
+    let output = run(&["run", "--bus", "pci"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("known are"));
+}

@@ -1,8 +1,13 @@
 //! The conformance cases as named tests, on every variant of the GPU that changes what user mode sees; those about fences on every
 //! place and address space that fences can have.
 
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use campanile::hlk::{self, CaseInfo, Status};
-use campanile::setup::{FenceStorage, MachineOptions};
+use campanile::setup::{BusChoice, FenceStorage, MachineOptions};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// A machine, how the names of its tests end, and which cases it is for.
@@ -11,9 +16,21 @@ struct Machine {
     fences: FenceStorage,
     ending: &'static str,
     wanted: fn(&CaseInfo) -> bool,
+    bus: Reached,
 }
 
-const MACHINES: [Machine; 6] = [
+/// How the GPU is reached.
+#[derive(Clone, Copy)]
+enum Reached {
+    /// As the environment says.
+    Selected,
+    /// Over vfio-user, in this process.
+    Here,
+    /// Over vfio-user, in a process that serves one case.
+    Elsewhere,
+}
+
+const MACHINES: [Machine; 8] = [
     Machine::of("default", FenceStorage::System, "", |_| true),
     Machine::of("global-doorbell", FenceStorage::System, " with one doorbell for all queues", takes_any_machine),
     Machine::of(
@@ -30,6 +47,11 @@ const MACHINES: [Machine; 6] = [
         " with fences in local memory and in the paging process",
         is_about_fences,
     ),
+    Machine { bus: Reached::Here, ..Machine::of("default", FenceStorage::System, " over vfio-user", is_core) },
+    Machine {
+        bus: Reached::Elsewhere,
+        ..Machine::of("default", FenceStorage::System, " on a GPU of another process", is_core_of_another_process)
+    },
 ];
 
 impl Machine {
@@ -39,7 +61,7 @@ impl Machine {
         ending: &'static str,
         wanted: fn(&CaseInfo) -> bool,
     ) -> Self {
-        Self { variant, fences, ending, wanted }
+        Self { variant, fences, ending, wanted, bus: Reached::Selected }
     }
 }
 
@@ -53,8 +75,68 @@ fn is_about_fences(case: &CaseInfo) -> bool {
         && (case.area.contains("Fence") || ["Fault", "HardwareQueue", "Submission"].contains(&case.area))
 }
 
+/// What a machine does at the bus: starts, stops, interrupts, doorbells, faults. The variable CAMPANILE_BUS has all cases run there.
+/// Of hundreds of processes, each register access would be a message; that takes a minute on a busy machine.
+fn is_core(case: &CaseInfo) -> bool {
+    let many = case.name.ends_with("ProcessExitReleasesEverything");
+    ["Adapter", "Lifecycle", "NativeFence", "FenceInterrupts", "Fault"].contains(&case.area)
+        && !many
+        && !case.boot.is_stepped()
+}
+
+/// A GPU elsewhere is of one variant, and nobody looks into it.
+fn is_core_of_another_process(case: &CaseInfo) -> bool {
+    ["NativeFence", "FenceInterrupts"].contains(&case.area) && takes_any_machine(case)
+}
+
+/// `campanile device` with one GPU, killed when dropped.
+struct Server {
+    process: Child,
+    socket: PathBuf,
+}
+
+impl Server {
+    fn start() -> Result<Self, Failed> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("gpu-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let socket = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let mut process = Command::new(env!("CARGO_BIN_EXE_campanile"))
+            .arg("device")
+            .arg("--socket")
+            .arg(&socket)
+            // Cases count interrupts, and an engine that says it is idle sends one.
+            .args(["--device-variant", "idle=never"])
+            .stderr(Stdio::piped())
+            .spawn()?;
+        // It says when it listens; the rest of what it says is read by nobody, and fits into the pipe.
+        let mut line = String::new();
+        if let Some(log) = process.stderr.as_mut() {
+            BufReader::new(log).read_line(&mut line)?;
+        }
+        let server = Self { process, socket };
+        if line.contains("listening") { Ok(server) } else { Err(Failed::from(line)) }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
 fn check(case: &'static CaseInfo, machine: &Machine) -> Result<(), Failed> {
-    let machine = MachineOptions { variant: machine.variant.parse()?, fences: machine.fences };
+    let server = match machine.bus {
+        Reached::Elsewhere => Some(Server::start()?),
+        Reached::Selected | Reached::Here => None,
+    };
+    let bus = match (machine.bus, &server) {
+        (Reached::Here, _) => Some(BusChoice::Served),
+        (_, Some(server)) => Some(BusChoice::Sockets(vec![server.socket.clone()])),
+        _ => None,
+    };
+    let machine = MachineOptions { variant: machine.variant.parse()?, fences: machine.fences, bus };
     let report = hlk::run(case, &machine);
     let reason = report.reason.unwrap_or_default();
     match report.status {

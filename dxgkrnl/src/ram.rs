@@ -35,13 +35,19 @@ impl Ram {
     /// Sparse memory of `size` bytes.
     pub(crate) fn new(size: u64) -> io::Result<Arc<Self>> {
         // SAFETY: the name is a valid C string.
-        let fd = unsafe { libc::memfd_create(c"campanile-ram".as_ptr(), libc::MFD_CLOEXEC) };
+        let fd = unsafe { libc::memfd_create(c"campanile-ram".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the descriptor was just created and is owned by nobody else.
         let file = unsafe { File::from_raw_fd(fd) };
         file.set_len(size)?;
+        // Devices of other processes take memory only if it stays as long as it is.
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+        // SAFETY: F_ADD_SEALS takes an integer and touches no memory.
+        if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
         let base = map_shared(&file, 0, size, true)?;
         let free = Mutex::new(RangeAllocator::new(PAGE_SIZE, size));
         Ok(Arc::new(Self { file, base, size, free }))

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use campanile_device::Gpu;
+use campanile_hw::pci::BAR_REGISTERS;
 use campanile_hw::registers;
 use dxgkrnl::Machine;
+use dxgkrnl::bus::Bus;
 use wddm_ddi::types::LUID;
 
 use super::{BenchError, Effort, Measurement, Row};
@@ -32,7 +33,7 @@ const MILLION: u64 = 1_000_000;
 const WORK: u64 = 4 << 20;
 
 struct Unwatched {
-    gpu: Arc<Gpu>,
+    bus: Arc<dyn Bus>,
     machine: Machine,
     luid: LUID,
     queue: Queue,
@@ -48,7 +49,7 @@ impl Unwatched {
         let adapter = Adapter::open_luid(system.luid())?;
         let device = Device::new(&adapter)?;
         Ok(Self {
-            gpu: Arc::clone(system.gpu()),
+            bus: Arc::clone(system.bus()),
             machine: system.machine().clone(),
             luid: system.luid(),
             queue: Queue::new(&device, Node::Compute, QueueOptions::default())?,
@@ -63,7 +64,7 @@ impl Unwatched {
 
     /// Interrupts so far: messages that the GPU sent or the machine received, whichever is more.
     fn interrupts(&self) -> u64 {
-        let sent = self.gpu.register_read(registers::COUNT_INTERRUPTS, 8);
+        let sent = self.bus.register_read(BAR_REGISTERS, registers::COUNT_INTERRUPTS, 8);
         sent.max(self.machine.counters(self.luid).map_or(0, |counters| counters.interrupts))
     }
 

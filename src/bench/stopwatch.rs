@@ -1,6 +1,6 @@
 //! Time between two moments of the GPU, taken by the GPU.
 
-use campanile_device::Gpu;
+use campanile_hw::pci::BAR_REGISTERS;
 use campanile_hw::registers;
 
 use super::BenchError;
@@ -18,7 +18,7 @@ impl Stopwatch {
     pub(super) fn new(system: &System, device: &Device) -> Result<Self, BenchError> {
         let times = device.create_buffer(4096, Placement::System)?;
         let address = times.gpu_address();
-        let hertz = Gpu::register_read(system.gpu(), registers::CLOCK_HZ, 8);
+        let hertz = system.bus().register_read(BAR_REGISTERS, registers::CLOCK_HZ, 8);
         Ok(Self { times: times.map()?, address, nanoseconds_a_tick: 1e9 / hertz as f64 })
     }
 

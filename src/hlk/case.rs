@@ -50,8 +50,13 @@ impl Boot {
     pub(super) fn options(self, machine: &MachineOptions) -> SystemOptions {
         match self {
             Self::Shared | Self::Fresh => machine.system(),
-            Self::With(options) => options(),
+            Self::With(options) => SystemOptions { bus: machine.bus.clone(), ..options() },
         }
+    }
+
+    /// Whether the case steps its GPUs itself, and interrupts come in no step but its own.
+    pub fn is_stepped(self) -> bool {
+        !self.options(&MachineOptions::default()).threads
     }
 
     /// Whether the case runs on whichever machine it is given.

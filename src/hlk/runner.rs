@@ -1,13 +1,13 @@
 //! Runs a case: boots, attaches, watches the clock, takes down and looks for what was left behind.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::case::{Boot, Case, CaseInfo, Failure};
 use super::report::{CaseReport, Status};
-use crate::setup::{MachineOptions, SetupError, System};
+use crate::setup::{BusChoice, GpuElsewhere, MachineOptions, SetupError, System};
 
 /// A case takes milliseconds, the longest a few seconds; this is for those that hang.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -72,7 +72,21 @@ fn guarded(case: &CaseInfo, machine: &MachineOptions) -> Result<(), Failure> {
 
 fn boot_and_run(case: &CaseInfo, machine: &MachineOptions) -> Result<(), Failure> {
     let options = case.boot.options(machine);
-    if let Boot::Shared = case.boot {
+    let bus = match &options.bus {
+        Some(bus) => bus,
+        None => BusChoice::selected().map_err(Failure::new)?,
+    };
+    if !options.threads && *bus != BusChoice::Direct {
+        return Err(Failure::NotApplicable(
+            "it steps its GPU, whose interrupts come by themselves over vfio-user".to_owned(),
+        ));
+    }
+    // A server elsewhere has a GPU of its own choice, and serves one machine at a time, which therefore cannot wait for the next case.
+    let elsewhere = bus.is_elsewhere();
+    if elsewhere && !case.boot.takes_any_machine() {
+        return Err(Failure::NotApplicable("it brings its own GPU, and there is one already".to_owned()));
+    }
+    if let (Boot::Shared, false) = (case.boot, elsewhere) {
         let mut system = match take_shared(machine) {
             Some(system) => system,
             None => System::boot(&options)?,
@@ -92,7 +106,12 @@ fn in_process(case: &CaseInfo, system: &mut System) -> Result<(), Failure> {
     let process = system.machine().create_process("case");
     let outcome = {
         let _attached = process.attach();
-        (case.run)(&mut Case { system, process: std::sync::Arc::clone(&process) })
+        let mut taken = Case { system, process: std::sync::Arc::clone(&process) };
+        let ended = catch_unwind(AssertUnwindSafe(|| (case.run)(&mut taken)));
+        ended.unwrap_or_else(|payload| match payload.is::<GpuElsewhere>() {
+            true => Err(Failure::NotApplicable("it looks into the GPU, which is in another process".to_owned())),
+            false => resume_unwind(payload),
+        })
     };
     process.exit();
     match (system.machine().bugcheck(), outcome) {

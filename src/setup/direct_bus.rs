@@ -7,6 +7,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use campanile_device::{Gpu, Interrupts};
 use dxgkrnl::bus::{Bar, Bus, InterruptSink};
 
+use super::msix::{self, Msix, config};
+
 /// [`Bus`] of a GPU in the same process.
 ///
 /// BAR0 is trapped, so that register accesses reach the GPU as calls; doorbells and VRAM are the GPU's own memory files.
@@ -33,82 +35,10 @@ impl Interrupts for Messages {
     }
 }
 
-/// Registers of configuration space that every PCI function has.
-mod config {
-    pub(super) const COMMAND: u16 = 0x04;
-    pub(super) const COMMAND_MEMORY: u32 = 1 << 1;
-    pub(super) const STATUS: u16 = 0x06;
-    pub(super) const STATUS_CAPABILITIES: u32 = 1 << 4;
-    pub(super) const BAR0: u16 = 0x10;
-    pub(super) const BAR_PREFETCHABLE: u32 = 1 << 3;
-    pub(super) const CAPABILITIES: u16 = 0x34;
-    pub(super) const CAPABILITY_MSIX: u32 = 0x11;
-    /// Capabilities that a list can hold in the 192 bytes behind the header; a longer list is a loop.
-    pub(super) const CAPABILITIES_MAX: usize = 48;
-}
-
-/// MSI-X: control word, table location, table entries. [PCIe base specification, MSI-X capability structure]
-mod msix {
-    pub(super) const CONTROL: u16 = 2;
-    pub(super) const CONTROL_ENABLE: u32 = 1 << 15;
-    pub(super) const CONTROL_MASK_ALL: u32 = 1 << 14;
-    pub(super) const CONTROL_SIZE: u32 = 0x7ff;
-    pub(super) const TABLE: u16 = 4;
-    pub(super) const TABLE_BAR: u32 = 7;
-    pub(super) const ENTRY_SIZE: u64 = 16;
-    pub(super) const ENTRY_ADDRESS_LOW: u64 = 0;
-    pub(super) const ENTRY_ADDRESS_HIGH: u64 = 4;
-    pub(super) const ENTRY_DATA: u64 = 8;
-    pub(super) const ENTRY_CONTROL: u64 = 12;
-    pub(super) const ENTRY_MASKED: u64 = 1;
-    /// Message address of the first processor's interrupt controller.
-    pub(super) const MESSAGE_ADDRESS: u64 = 0xfee0_0000;
-    /// First vector that a system hands out to devices.
-    pub(super) const MESSAGE_DATA: u64 = 0x20;
-}
-
-/// Where the MSI-X structures of the function are.
-struct Msix {
-    capability: u16,
-    vectors: u32,
-    table: u64,
-}
-
 impl DirectBus {
     /// A bus with this GPU on it.
     pub fn new(gpu: Arc<Gpu>) -> Self {
         Self { gpu, messages: Arc::default() }
-    }
-
-    fn msix(&self) -> io::Result<Msix> {
-        let capability = self.capability(config::CAPABILITY_MSIX)?;
-        let control = self.gpu.config_read(capability + msix::CONTROL, 2);
-        let table = self.gpu.config_read(capability + msix::TABLE, 4);
-        if table & msix::TABLE_BAR != 0 {
-            return Err(io::Error::other("the MSI-X table is not in BAR0"));
-        }
-        Ok(Msix { capability, vectors: (control & msix::CONTROL_SIZE) + 1, table: u64::from(table & !msix::TABLE_BAR) })
-    }
-
-    fn capability(&self, id: u32) -> io::Result<u16> {
-        if self.gpu.config_read(config::STATUS, 2) & config::STATUS_CAPABILITIES != 0 {
-            let mut at = self.gpu.config_read(config::CAPABILITIES, 1) as u16 & 0xfc;
-            for _ in 0..config::CAPABILITIES_MAX {
-                if at == 0 {
-                    break;
-                }
-                if self.gpu.config_read(at, 1) == id {
-                    return Ok(at);
-                }
-                at = self.gpu.config_read(at + 1, 1) as u16 & 0xfc;
-            }
-        }
-        Err(io::Error::other("the function has no MSI-X capability"))
-    }
-
-    fn set_control(&self, msix: &Msix, set: u32, clear: u32) {
-        let control = self.gpu.config_read(msix.capability + msix::CONTROL, 2);
-        self.gpu.config_write(msix.capability + msix::CONTROL, 2, (control & !clear) | set);
     }
 }
 
@@ -151,13 +81,10 @@ impl Bus for DirectBus {
 
     /// Does what an operating system does: memory decoding on, table entries filled and unmasked, MSI-X enabled.
     fn connect_interrupts(&self, vectors: u16, sink: Arc<dyn InterruptSink>) -> io::Result<()> {
-        let msix = self.msix()?;
-        if u32::from(vectors) > msix.vectors {
-            return Err(io::Error::other(format!("{vectors} vectors asked for, the function has {}", msix.vectors)));
-        }
+        let msix = Msix::with_vectors(self, vectors)?;
         let command = self.gpu.config_read(config::COMMAND, 2);
         self.gpu.config_write(config::COMMAND, 2, command | config::COMMAND_MEMORY);
-        self.set_control(&msix, msix::CONTROL_ENABLE | msix::CONTROL_MASK_ALL, 0);
+        msix.set_control(self, msix::CONTROL_ENABLE | msix::CONTROL_MASK_ALL, 0);
         for vector in 0..u64::from(vectors) {
             let entry = msix.table + vector * msix::ENTRY_SIZE;
             self.gpu.register_write(entry + msix::ENTRY_ADDRESS_LOW, 4, msix::MESSAGE_ADDRESS);
@@ -167,17 +94,17 @@ impl Bus for DirectBus {
         }
         self.messages.set(Some(sink));
         self.gpu.set_interrupts(Some(Arc::clone(&self.messages) as Arc<dyn Interrupts>));
-        self.set_control(&msix, 0, msix::CONTROL_MASK_ALL);
+        msix.set_control(self, 0, msix::CONTROL_MASK_ALL);
         Ok(())
     }
 
     fn disconnect_interrupts(&self) {
-        if let Ok(msix) = self.msix() {
+        if let Ok(msix) = Msix::find(self) {
             for vector in 0..u64::from(msix.vectors) {
                 let entry = msix.table + vector * msix::ENTRY_SIZE;
                 self.gpu.register_write(entry + msix::ENTRY_CONTROL, 4, msix::ENTRY_MASKED);
             }
-            self.set_control(&msix, 0, msix::CONTROL_ENABLE);
+            msix.set_control(self, 0, msix::CONTROL_ENABLE);
         }
         self.gpu.set_interrupts(None);
         // Taking the lock for writing waits for a message under way.
@@ -230,7 +157,7 @@ mod tests {
     fn connecting_enables_msix_and_disconnecting_disables_it() {
         let bus = bus();
         bus.connect_interrupts(1, Arc::new(Counting::default())).unwrap();
-        let msix = bus.msix().unwrap();
+        let msix = Msix::find(&bus).unwrap();
         let control = bus.config_read(msix.capability + msix::CONTROL, 2);
         assert_ne!(control & msix::CONTROL_ENABLE, 0);
         assert_eq!(control & msix::CONTROL_MASK_ALL, 0);

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::{SystemOptions, VariantOptions};
+use super::{BusChoice, SystemOptions, VariantOptions};
 
 /// Where values of native fences may lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -21,6 +21,8 @@ pub struct MachineOptions {
     pub variant: VariantOptions,
     /// Where values of native fences may lie.
     pub fences: FenceStorage,
+    /// How the GPU is reached; `None`: see [`BusChoice`].
+    pub bus: Option<BusChoice>,
 }
 
 impl MachineOptions {
@@ -32,7 +34,8 @@ impl MachineOptions {
 
     /// A system with these choices.
     pub fn system(&self) -> SystemOptions {
-        let mut options = SystemOptions { variant: self.variant.0.clone(), ..SystemOptions::default() };
+        let mut options =
+            SystemOptions { variant: self.variant.0.clone(), bus: self.bus.clone(), ..SystemOptions::default() };
         let local = self.fences == FenceStorage::Local;
         options.features.optimized_default_fences = local;
         options.features.intra_gpu_fences = local;

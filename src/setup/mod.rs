@@ -1,16 +1,19 @@
 //! Puts the parts together: GPU, bus, machine, driver.
 
+mod bus;
 mod direct_bus;
 mod driver;
 pub mod image_file;
 mod machine;
+mod msix;
 mod special_pool;
 mod variant;
+mod vfio_user_bus;
 
 use std::fmt;
 use std::sync::Arc;
 
-use campanile_device::{Gpu, Runner, Variant};
+use campanile_device::{Gpu, Variant};
 use dxgkrnl::bus::Bus;
 use dxgkrnl::verifier::SpecialPool;
 use dxgkrnl::{
@@ -19,12 +22,15 @@ use dxgkrnl::{
 use wddm_ddi::types::LUID;
 
 use crate::user;
+use bus::{Attached, Keeper};
+pub use bus::{BUS_VARIABLE, BusChoice};
 pub use direct_bus::DirectBus;
 pub(crate) use driver::with_pdb;
 pub use driver::{DRIVER_VARIABLE, DriverChoice, Drivers, shipped};
 pub use machine::{FenceStorage, MachineOptions};
 pub use special_pool::{POOL_VARIABLE, PoolChoice};
 pub use variant::VariantOptions;
+pub use vfio_user_bus::VfioUserBus;
 
 /// A GPU to build and start.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +57,8 @@ pub struct SystemOptions {
     pub short_lived_addresses: bool,
     /// Pool of the driver on pages of its own. `None`: as the command line or the environment says, see [`PoolChoice`].
     pub special_pool: Option<SpecialPool>,
+    /// How the GPUs are reached. `None`: as the command line or the environment says, see [`BusChoice`].
+    pub bus: Option<BusChoice>,
     /// Timeout detection and recovery.
     pub tdr: TdrSettings,
     /// What timeouts are measured by.
@@ -66,6 +74,7 @@ impl Default for SystemOptions {
             threads: true,
             short_lived_addresses: false,
             special_pool: None,
+            bus: None,
             tdr: TdrSettings::default(),
             clock: Clock::default(),
         }
@@ -118,6 +127,9 @@ impl std::error::Error for SetupError {}
 
 const ADVICE_MEMORY: &str = "The GPU needs memfd_create and as much address space as its VRAM; try a smaller \
                              `--device-variant vram=64M`, or raise `ulimit -v`";
+const ADVICE_BUS: &str = "Choose `direct` or `vfio-user`, which have the GPU in this process";
+const ADVICE_SOCKET: &str =
+    "Start `campanile device --socket PATH`, which serves one machine at a time, and name its socket";
 const ADVICE_POOL: &str = "Set the variable to one of these, or leave it unset";
 const ADVICE_IMAGE: &str = "Name an x86-64 driver image (.sys), or build the one of this repository with `cargo xtask pe` and name it with `--driver pe`";
 const ADVICE_ENTRY: &str =
@@ -139,11 +151,22 @@ pub struct System {
 pub struct Part {
     device: DeviceId,
     luid: LUID,
-    gpu: Arc<Gpu>,
-    runner: Option<Runner>,
+    attached: Attached,
     stage: Stage,
+    slot: Slot,
+}
+
+/// Where a GPU is plugged in, and which.
+struct Slot {
+    bus: BusChoice,
+    place: usize,
+    threads: bool,
     options: AdapterOptions,
 }
+
+/// What [`Part::gpu`] unwinds with.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuElsewhere;
 
 /// How much of an adapter is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -159,21 +182,38 @@ impl Part {
         self.luid
     }
 
-    /// The GPU behind the bus, for counters and for stepping.
+    /// The GPU behind the bus, to look into it and to step it.
+    ///
+    /// Unwinds with [`GpuElsewhere`] if the GPU is in another process: who calls this cannot go on there.
     pub fn gpu(&self) -> &Arc<Gpu> {
-        &self.gpu
+        match &self.attached.gpu {
+            Some(gpu) => gpu,
+            // Not a panic: no hook speaks of a defect where there is none.
+            None => std::panic::resume_unwind(Box::new(GpuElsewhere)),
+        }
+    }
+
+    /// The bus that the GPU is on.
+    pub fn bus(&self) -> &Arc<dyn Bus> {
+        &self.attached.bus
+    }
+
+    /// A register of the GPU, `size` bytes at `offset`.
+    pub fn register(&self, offset: u64, size: u8) -> u64 {
+        self.bus().register_read(campanile_hw::pci::BAR_REGISTERS, offset, size)
     }
 
     /// The GPU's own counters.
     pub fn counters(&self) -> GpuCounters {
-        GpuCounters::read(&self.gpu)
+        GpuCounters::read(self)
     }
 
     fn start(&mut self, machine: &Machine, driver: DriverId) -> Result<(), SetupError> {
         if self.stage == Stage::Started {
             return Ok(());
         }
-        if self.gpu.is_gone() {
+        // Nobody answers where a GPU was pulled out, or its server has gone.
+        if self.bus().config_read(0, 4) == u32::MAX {
             self.plug_in_another(machine)?;
         }
         self.luid = machine
@@ -185,18 +225,15 @@ impl Part {
 
     /// Puts a GPU like the one that was pulled out into its place.
     fn plug_in_another(&mut self, machine: &Machine) -> Result<(), SetupError> {
-        let built = Gpu::new(&self.options.variant);
-        self.gpu = built.map_err(|e| SetupError::new("The GPU could not be built", e, ADVICE_MEMORY))?;
-        if self.runner.is_some() {
-            self.runner = Some(Runner::start(Arc::clone(&self.gpu)));
-        }
-        self.device = plug_in(machine, &self.gpu, &self.options)?;
+        let Slot { bus, place, threads, options } = &self.slot;
+        self.attached = Attached::new(bus, *place, &options.variant, *threads).map_err(|e| attach_error(bus, e))?;
+        self.device = plug_in(machine, &self.attached.bus, options)?;
         Ok(())
     }
 
     /// Pulls the GPU out. The machine is not told.
     fn pull_out(&self) {
-        self.gpu.pull_out();
+        self.gpu().pull_out();
     }
 
     /// Tells the machine that the GPU was pulled out.
@@ -227,10 +264,17 @@ impl Part {
     }
 }
 
+/// Why a GPU is not there.
+fn attach_error(choice: &BusChoice, error: std::io::Error) -> SetupError {
+    match choice {
+        BusChoice::Sockets(_) => SetupError::input("The GPU could not be reached", error, ADVICE_SOCKET),
+        _ => SetupError::new("The GPU could not be built", error, ADVICE_MEMORY),
+    }
+}
+
 /// Plugs a GPU in.
-fn plug_in(machine: &Machine, gpu: &Arc<Gpu>, options: &AdapterOptions) -> Result<DeviceId, SetupError> {
-    let bus: Arc<dyn Bus> = Arc::new(DirectBus::new(Arc::clone(gpu)));
-    let device = machine.plug_in(bus);
+fn plug_in(machine: &Machine, bus: &Arc<dyn Bus>, options: &AdapterOptions) -> Result<DeviceId, SetupError> {
+    let device = machine.plug_in(Arc::clone(bus));
     let set = machine.set_features(device, options.features);
     set.map_err(|e| SetupError::new("The GPU could not be plugged in", e, ADVICE_RULE))?;
     Ok(device)
@@ -266,12 +310,21 @@ impl System {
         let image = read_drivers()?;
         let first = AdapterOptions { variant: options.variant.clone(), features: options.features };
         let wanted: Vec<&AdapterOptions> = [&first].into_iter().chain(&options.others).collect();
+        let choice = match &options.bus {
+            Some(choice) => choice,
+            None => BusChoice::selected().map_err(|e| SetupError::new("No such bus", e, ADVICE_BUS))?,
+        };
         let gpus = wanted
             .iter()
-            .map(|adapter| Gpu::new(&adapter.variant))
+            .enumerate()
+            .map(|(place, adapter)| Attached::new(choice, place, &adapter.variant, options.threads))
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|e| SetupError::new("The GPU could not be built", e, ADVICE_MEMORY))?;
-        let stepped = gpus.clone();
+            .map_err(|e| attach_error(choice, e))?;
+        let stepped: Vec<_> = gpus.iter().filter_map(|attached| attached.gpu.clone()).collect();
+        if !options.threads && stepped.len() < gpus.len() {
+            let cause = "the machine moves its GPUs itself, and one is in another process";
+            return Err(SetupError::new("The GPU cannot be stepped", cause, ADVICE_BUS));
+        }
         let step = move || stepped.iter().filter(|gpu| gpu.step()).count() > 0;
         let special_pool = match options.special_pool {
             Some(mode) => mode,
@@ -289,13 +342,13 @@ impl System {
         };
         let machine =
             Machine::new(config).map_err(|e| SetupError::new("The machine could not be built", e, ADVICE_MEMORY))?;
-        let part = |(gpu, adapter): (Arc<Gpu>, &&AdapterOptions)| {
-            let runner = options.threads.then(|| Runner::start(Arc::clone(&gpu)));
-            let device = plug_in(&machine, &gpu, adapter)?;
+        let part = |((place, attached), adapter): ((usize, Attached), &&AdapterOptions)| {
+            let slot = Slot { bus: choice.clone(), place, threads: options.threads, options: (*adapter).clone() };
+            let device = plug_in(&machine, &attached.bus, adapter)?;
             let luid = LUID { LowPart: 0, HighPart: 0 };
-            Ok(Part { device, luid, gpu, runner, stage: Stage::Removed, options: (*adapter).clone() })
+            Ok(Part { device, luid, attached, stage: Stage::Removed, slot })
         };
-        let parts = gpus.into_iter().zip(&wanted).map(part).collect::<Result<_, SetupError>>()?;
+        let parts = gpus.into_iter().enumerate().zip(&wanted).map(part).collect::<Result<_, SetupError>>()?;
         let driver = machine.load_driver(image).map_err(|e| SetupError::load(&e))?;
         let mut system = Self { machine, driver, loaded: true, parts };
         system.start()?;
@@ -374,7 +427,7 @@ impl System {
             outcome = outcome.and(unloaded);
         }
         for part in &mut self.parts {
-            part.runner = None;
+            part.attached.keeper = Keeper::Nobody;
         }
         match self.machine.bugcheck() {
             Some(bugcheck) => Err(SetupError::new("The machine stopped with a bugcheck", bugcheck, ADVICE_LEAK)),
@@ -406,9 +459,14 @@ impl System {
         self.first().gpu()
     }
 
+    /// The first GPU's bus.
+    pub fn bus(&self) -> &Arc<dyn Bus> {
+        self.first().bus()
+    }
+
     /// Nodes that the first GPU has in F1, a bit each.
     pub fn gpu_nodes_asleep(&self) -> u64 {
-        self.gpu().register_read(campanile_hw::registers::NODE_ASLEEP, 4)
+        self.first().register(campanile_hw::registers::NODE_ASLEEP, 4)
     }
 
     /// The first GPU's own counters.
@@ -444,9 +502,9 @@ pub struct GpuCounters {
 }
 
 impl GpuCounters {
-    fn read(gpu: &Gpu) -> Self {
+    fn read(part: &Part) -> Self {
         use campanile_hw::registers as register;
-        let count = |offset| gpu.register_read(offset, 8);
+        let count = |offset| part.register(offset, 8);
         Self {
             doorbells: count(register::COUNT_DOORBELLS),
             waits: count(register::COUNT_WAITS),

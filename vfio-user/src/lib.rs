@@ -21,5 +21,5 @@ mod trigger;
 
 pub use client::{Client, RegionInfo};
 pub use server::{BindError, Server, Stopper, serve};
-pub use session::{Event, Function, MappedRegion, MemoryError, Observer, Region};
+pub use session::{Event, Function, MappedRegion, MemoryError, Observer, Region, check_memory};
 pub use trigger::Trigger;

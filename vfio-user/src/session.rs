@@ -119,8 +119,11 @@ impl std::fmt::Display for MemoryError {
     }
 }
 
-/// Checks that memory stays where it is, sealing it if nobody has.
-fn check_memory(fd: BorrowedFd<'_>) -> Result<(), MemoryError> {
+/// Checks that memory of a peer stays where it is, sealing it if nobody has.
+///
+/// # Errors
+/// It may vanish while somebody uses it.
+pub fn check_memory(fd: BorrowedFd<'_>) -> Result<(), MemoryError> {
     let sealed = || rustix::fs::fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
     if !sealed() {
         // Refused for what is no memfd, or was made unsealable.

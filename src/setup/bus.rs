@@ -1,0 +1,191 @@
+//! Which bus the GPUs of this process's machines are on.
+
+use std::fmt;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+use campanile_device::{Gpu, Runner, Variant};
+use campanile_vfio_user::{Function, Stopper, serve};
+use dxgkrnl::bus::Bus;
+
+use super::{DirectBus, VfioUserBus};
+use crate::device::GpuFunction;
+
+/// How machines reach their GPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum BusChoice {
+    /// In the same process, by calls.
+    #[default]
+    Direct,
+    /// Over vfio-user, served by this process.
+    Served,
+    /// Over vfio-user, served by others; a socket for each GPU of a machine.
+    Sockets(Vec<PathBuf>),
+}
+
+/// Environment variable that names the bus when the command line does not: `direct`, `vfio-user` or `vfio-user=SOCKET`.
+pub const BUS_VARIABLE: &str = "CAMPANILE_BUS";
+
+static CHOICE: OnceLock<BusChoice> = OnceLock::new();
+
+impl FromStr for BusChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            None if text == "direct" => Ok(Self::Direct),
+            None if text == "vfio-user" => Ok(Self::Served),
+            Some(("vfio-user", sockets)) if sockets.split(',').all(|socket| !socket.is_empty()) => {
+                Ok(Self::Sockets(sockets.split(',').map(PathBuf::from).collect()))
+            }
+            _ => Err(format!("`{text}` is no bus; known are `direct`, `vfio-user` and `vfio-user=SOCKET[,SOCKET…]`")),
+        }
+    }
+}
+
+impl fmt::Display for BusChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Direct => f.write_str("direct"),
+            Self::Served => f.write_str("vfio-user"),
+            Self::Sockets(sockets) => {
+                let sockets: Vec<_> = sockets.iter().map(|socket| socket.display().to_string()).collect();
+                write!(f, "vfio-user={}", sockets.join(","))
+            }
+        }
+    }
+}
+
+impl BusChoice {
+    /// Makes this the bus of every machine that does not say otherwise; the first choice counts.
+    pub fn select(self) {
+        let _ = CHOICE.set(self);
+    }
+
+    /// The selected bus, else what the environment names, else the direct one.
+    ///
+    /// # Errors
+    /// The environment names something that is no bus.
+    pub fn selected() -> Result<&'static Self, String> {
+        if let Some(choice) = CHOICE.get() {
+            return Ok(choice);
+        }
+        let choice = match std::env::var(BUS_VARIABLE) {
+            Ok(text) if !text.is_empty() => text.parse().map_err(|error| format!("{BUS_VARIABLE}: {error}"))?,
+            _ => Self::Direct,
+        };
+        Ok(CHOICE.get_or_init(|| choice))
+    }
+
+    /// Whether the GPU is somebody else's, who serves one machine at a time.
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self, Self::Sockets(_))
+    }
+}
+
+/// A GPU as a machine is given it.
+pub(super) struct Attached {
+    pub(super) bus: Arc<dyn Bus>,
+    /// The GPU, if it is in this process.
+    pub(super) gpu: Option<Arc<Gpu>>,
+    pub(super) keeper: Keeper,
+}
+
+/// What moves a GPU as long as it lives.
+pub(super) enum Keeper {
+    /// Nobody here.
+    Nobody,
+    Runner {
+        _runner: Runner,
+    },
+    /// A thread that serves it, and steps it.
+    Server {
+        _server: Server,
+    },
+}
+
+/// A thread that serves the GPU of one machine.
+pub(super) struct Server {
+    stop: Stopper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Attached {
+    /// Makes or reaches GPU number `place` of a machine.
+    ///
+    /// # Errors
+    /// The variant is impossible, the host has no memory for it, or its server is not there.
+    pub(super) fn new(choice: &BusChoice, place: usize, variant: &Variant, threads: bool) -> io::Result<Self> {
+        match choice {
+            BusChoice::Direct => {
+                let gpu = Gpu::new(variant)?;
+                let keeper = match threads {
+                    true => Keeper::Runner { _runner: Runner::start(Arc::clone(&gpu)) },
+                    false => Keeper::Nobody,
+                };
+                Ok(Self { bus: Arc::new(DirectBus::new(Arc::clone(&gpu))), gpu: Some(gpu), keeper })
+            }
+            BusChoice::Served => serve_here(variant, threads),
+            BusChoice::Sockets(sockets) => {
+                let socket = sockets.get(place).ok_or_else(|| {
+                    io::Error::other(format!(
+                        "the machine has more GPUs than the {} sockets of `{choice}`",
+                        sockets.len()
+                    ))
+                })?;
+                let reached = VfioUserBus::connect(socket);
+                let bus =
+                    reached.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", socket.display())))?;
+                Ok(Self { bus: Arc::new(bus), gpu: None, keeper: Keeper::Nobody })
+            }
+        }
+    }
+}
+
+fn serve_here(variant: &Variant, threads: bool) -> io::Result<Attached> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let (stop, made) = (Stopper::new()?, Arc::new(Mutex::new(None)));
+    let (stopped, slot, variant) = (stop.clone(), Arc::clone(&made), variant.clone());
+    let run = move || {
+        let mut make = || {
+            let function = GpuFunction::new(&variant, threads)?;
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(function.gpu()));
+            Ok(Box::new(function) as Box<dyn Function>)
+        };
+        serve(theirs, &stopped, &mut make, &|_| {});
+    };
+    let thread = std::thread::Builder::new().name("vfio-user server".to_owned()).spawn(run)?;
+    let keeper = Keeper::Server { _server: Server { stop, thread: Some(thread) } };
+    let bus = VfioUserBus::from_stream(ours)?;
+    let gpu = made.lock().unwrap_or_else(PoisonError::into_inner).take();
+    Ok(Attached { bus: Arc::new(bus), gpu, keeper })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buses_are_named_as_they_are_shown() {
+        for text in ["direct", "vfio-user", "vfio-user=/tmp/a", "vfio-user=/tmp/a,/tmp/b"] {
+            assert_eq!(text.parse::<BusChoice>().unwrap().to_string(), text);
+        }
+        for text in ["", "pci", "vfio-user=", "vfio-user=a,,b", "direct=1", "vfio=00:01.0"] {
+            let error = text.parse::<BusChoice>().unwrap_err();
+            assert!(error.contains("known are"), "{text}: {error}");
+        }
+    }
+}

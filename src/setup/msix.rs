@@ -1,0 +1,94 @@
+//! MSI-X of a function as its operating system finds and switches it. [PCIe base specification, MSI-X capability structure]
+
+use std::io;
+
+use dxgkrnl::bus::Bus;
+
+/// Registers of configuration space that every PCI function has.
+pub(super) mod config {
+    pub(in crate::setup) const COMMAND: u16 = 0x04;
+    pub(in crate::setup) const COMMAND_MEMORY: u32 = 1 << 1;
+    pub(super) const STATUS: u16 = 0x06;
+    pub(super) const STATUS_CAPABILITIES: u32 = 1 << 4;
+    pub(in crate::setup) const BAR0: u16 = 0x10;
+    pub(in crate::setup) const BAR_PREFETCHABLE: u32 = 1 << 3;
+    pub(super) const CAPABILITIES: u16 = 0x34;
+    pub(super) const CAPABILITY_MSIX: u32 = 0x11;
+    /// Capabilities that a list can hold in the 192 bytes behind the header; a longer list is a loop.
+    pub(super) const CAPABILITIES_MAX: usize = 48;
+}
+
+pub(super) const CONTROL: u16 = 2;
+pub(super) const CONTROL_ENABLE: u32 = 1 << 15;
+pub(super) const CONTROL_MASK_ALL: u32 = 1 << 14;
+pub(super) const CONTROL_SIZE: u32 = 0x7ff;
+pub(super) const TABLE: u16 = 4;
+pub(super) const TABLE_BAR: u32 = 7;
+pub(super) const ENTRY_SIZE: u64 = 16;
+pub(super) const ENTRY_ADDRESS_LOW: u64 = 0;
+pub(super) const ENTRY_ADDRESS_HIGH: u64 = 4;
+pub(super) const ENTRY_DATA: u64 = 8;
+pub(super) const ENTRY_CONTROL: u64 = 12;
+pub(super) const ENTRY_MASKED: u64 = 1;
+/// Message address of the first processor's interrupt controller.
+pub(super) const MESSAGE_ADDRESS: u64 = 0xfee0_0000;
+/// First vector that a system hands out to devices.
+pub(super) const MESSAGE_DATA: u64 = 0x20;
+
+/// Where the MSI-X structures of a function are.
+pub(super) struct Msix {
+    pub(super) capability: u16,
+    pub(super) vectors: u32,
+    /// Offset of the table in BAR0.
+    pub(super) table: u64,
+}
+
+impl Msix {
+    /// Looks for the capability.
+    ///
+    /// # Errors
+    /// The function has none, or its table is elsewhere than in BAR0.
+    pub(super) fn find(bus: &dyn Bus) -> io::Result<Self> {
+        let capability = capability(bus, config::CAPABILITY_MSIX)?;
+        let control = bus.config_read(capability + CONTROL, 2);
+        let table = bus.config_read(capability + TABLE, 4);
+        if table & TABLE_BAR != 0 {
+            return Err(io::Error::other("the MSI-X table is not in BAR0"));
+        }
+        Ok(Self { capability, vectors: (control & CONTROL_SIZE) + 1, table: u64::from(table & !TABLE_BAR) })
+    }
+
+    /// The capability of a function that has `wanted` vectors.
+    ///
+    /// # Errors
+    /// As [`Msix::find`]; the function has fewer.
+    pub(super) fn with_vectors(bus: &dyn Bus, wanted: u16) -> io::Result<Self> {
+        let msix = Self::find(bus)?;
+        if u32::from(wanted) > msix.vectors {
+            return Err(io::Error::other(format!("{wanted} vectors asked for, the function has {}", msix.vectors)));
+        }
+        Ok(msix)
+    }
+
+    /// Sets and clears bits of the control word.
+    pub(super) fn set_control(&self, bus: &dyn Bus, set: u32, clear: u32) {
+        let control = bus.config_read(self.capability + CONTROL, 2);
+        bus.config_write(self.capability + CONTROL, 2, (control & !clear) | set);
+    }
+}
+
+fn capability(bus: &dyn Bus, id: u32) -> io::Result<u16> {
+    if bus.config_read(config::STATUS, 2) & config::STATUS_CAPABILITIES != 0 {
+        let mut at = bus.config_read(config::CAPABILITIES, 1) as u16 & 0xfc;
+        for _ in 0..config::CAPABILITIES_MAX {
+            if at == 0 {
+                break;
+            }
+            if bus.config_read(at, 1) == id {
+                return Ok(at);
+            }
+            at = bus.config_read(at + 1, 1) as u16 & 0xfc;
+        }
+    }
+    Err(io::Error::other("the function has no MSI-X capability"))
+}

@@ -1,0 +1,222 @@
+//! The way in over vfio-user: the GPU in another thread or process, reached by messages and shared memory.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use campanile_vfio_user::message::region;
+use campanile_vfio_user::{Client, check_memory};
+use dxgkrnl::bus::{Bar, Bus, InterruptSink};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+use super::msix::{self, Msix, config};
+
+/// [`Bus`] of a function behind a vfio-user server.
+///
+/// BAR0 is trapped and each access is a message; doorbells and VRAM are the server's files. When the server is gone, reads are all ones and writes
+/// are dropped, as with a card that was pulled out.
+pub struct VfioUserBus {
+    client: Client,
+    name: String,
+    bars: [Option<ServedBar>; 6],
+    /// The server says which page of VRAM a page of BAR4 shows.
+    looks_up_pages: bool,
+    interrupts: Mutex<Option<Listener>>,
+}
+
+/// A BAR as the server described it.
+enum ServedBar {
+    Trapped { size: u64 },
+    Mapped { file: Arc<File>, offset: u64, size: u64 },
+}
+
+/// The thread that receives interrupt messages, until it is dropped.
+struct Listener {
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn new_eventfd() -> io::Result<OwnedFd> {
+    Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
+}
+
+impl Listener {
+    fn start(eventfds: Vec<OwnedFd>, sink: Arc<dyn InterruptSink>) -> io::Result<Self> {
+        let stop = Arc::new(new_eventfd()?);
+        let stopped = Arc::clone(&stop);
+        let run = move || listen(&eventfds, &stopped, &*sink);
+        let thread = std::thread::Builder::new().name("vfio-user interrupts".to_owned()).spawn(run)?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Fails only if the counter is full, which wakes the thread as well.
+        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn listen(eventfds: &[OwnedFd], stop: &OwnedFd, sink: &dyn InterruptSink) {
+    loop {
+        let all = eventfds.iter().chain([stop]);
+        let mut fds: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)).collect();
+        match poll(&mut fds, None) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(_) => return,
+        }
+        if fds.last().is_none_or(|stop| !stop.revents().is_empty()) {
+            return;
+        }
+        for ((vector, eventfd), seen) in (0_u16..).zip(eventfds).zip(&fds) {
+            if seen.revents().contains(PollFlags::IN) && rustix::io::read(eventfd, &mut [0; 8]) == Ok(8) {
+                sink.message(vector);
+            }
+        }
+    }
+}
+
+impl VfioUserBus {
+    /// The function of the server at a path.
+    ///
+    /// # Errors
+    /// Nobody listens there, the server turns us away, or what it says of its function makes no sense.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        Self::new(Client::connect(path)?, format!("vfio-user={}", path.display()))
+    }
+
+    /// The function of the server at the other end of a stream.
+    ///
+    /// # Errors
+    /// As [`VfioUserBus::connect`].
+    pub fn from_stream(stream: UnixStream) -> io::Result<Self> {
+        Self::new(Client::new(stream)?, "vfio-user".to_owned())
+    }
+
+    fn new(client: Client, name: String) -> io::Result<Self> {
+        let regions = client.regions()?;
+        if regions < region::PRIVATE {
+            return Err(io::Error::other("the server has no PCI function"));
+        }
+        let mut bars = [const { None }; 6];
+        for (index, slot) in (0..).zip(&mut bars) {
+            *slot = served_bar(&client, index)?;
+        }
+        Ok(Self { client, name, bars, looks_up_pages: regions > region::PRIVATE, interrupts: Mutex::default() })
+    }
+
+    /// Whether the server is gone.
+    pub fn is_gone(&self) -> bool {
+        self.client.is_gone()
+    }
+
+    fn read(&self, region: u32, offset: u64, size: u8) -> u64 {
+        let mut bytes = [0; 8];
+        let size = usize::from(size.min(8));
+        let read = bytes.get_mut(..size).is_some_and(|bytes| self.client.read(region, offset, bytes).is_ok());
+        if read { u64::from_le_bytes(bytes) } else { u64::MAX }
+    }
+
+    fn write(&self, region: u32, offset: u64, size: u8, value: u64) {
+        // A server that is gone takes no writes, and neither does a card that is gone.
+        let bytes = value.to_le_bytes();
+        let _ = self.client.write(region, offset, bytes.get(..usize::from(size)).unwrap_or(&bytes));
+    }
+}
+
+fn served_bar(client: &Client, index: u32) -> io::Result<Option<ServedBar>> {
+    let info = client.region(index)?;
+    if info.size == 0 {
+        return Ok(None);
+    }
+    let Some((file, offset)) = info.file else { return Ok(Some(ServedBar::Trapped { size: info.size })) };
+    let bad = |why: &str| io::Error::other(format!("the server's BAR{index} cannot be mapped: {why}"));
+    check_memory(file.as_fd()).map_err(|error| bad(&error.to_string()))?;
+    if offset.checked_add(info.size).is_none_or(|end| file.metadata().map_or(true, |file| file.len() < end)) {
+        return Err(bad("its file is shorter"));
+    }
+    Ok(Some(ServedBar::Mapped { file: Arc::new(file), offset, size: info.size }))
+}
+
+impl Bus for VfioUserBus {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn config_read(&self, offset: u16, size: u8) -> u32 {
+        self.read(region::CONFIG, offset.into(), size.min(4)) as u32
+    }
+
+    fn config_write(&self, offset: u16, size: u8, value: u32) {
+        self.write(region::CONFIG, offset.into(), size.min(4), value.into());
+    }
+
+    fn bar(&self, index: u8) -> Option<Bar> {
+        Some(match self.bars.get(usize::from(index))?.as_ref()? {
+            ServedBar::Trapped { size } => Bar::Trapped { size: *size },
+            ServedBar::Mapped { file, offset, size } => {
+                let word = self.config_read(config::BAR0 + 4 * u16::from(index), 4);
+                let prefetchable = word & config::BAR_PREFETCHABLE != 0;
+                Bar::Mapped { file: Arc::clone(file), offset: *offset, size: *size, prefetchable }
+            }
+        })
+    }
+
+    fn shown_page(&self, bar: u8, page: u64) -> Option<u64> {
+        if bar != campanile_hw::pci::BAR_VRAM || !self.looks_up_pages {
+            return Some(page);
+        }
+        // The file behind the BAR has the last word on which pages there are.
+        let Some(Some(ServedBar::Mapped { file, offset, .. })) = self.bars.get(usize::from(bar)) else { return None };
+        let shown = self.read(region::PRIVATE, page.checked_mul(8)?, 8);
+        let end = shown.checked_add(1)?.checked_mul(campanile_hw::doorbell::PAGE_SIZE)?.checked_add(*offset)?;
+        file.metadata().is_ok_and(|file| end <= file.len()).then_some(shown)
+    }
+
+    fn register_read(&self, bar: u8, offset: u64, size: u8) -> u64 {
+        self.read(bar.into(), offset, size)
+    }
+
+    fn register_write(&self, bar: u8, offset: u64, size: u8, value: u64) {
+        self.write(bar.into(), offset, size, value);
+    }
+
+    /// Does what a monitor does for its guest: an eventfd for each vector, then MSI-X enabled; the table is the monitor's own business.
+    fn connect_interrupts(&self, vectors: u16, sink: Arc<dyn InterruptSink>) -> io::Result<()> {
+        let msix = Msix::with_vectors(self, vectors)?;
+        let eventfds = (0..vectors).map(|_| new_eventfd()).collect::<io::Result<Vec<_>>>()?;
+        let borrowed: Vec<_> = eventfds.iter().map(|fd| fd.as_fd()).collect();
+        self.client.set_triggers(0, &borrowed)?;
+        let listener = Listener::start(eventfds, sink)?;
+        *self.interrupts.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
+        msix.set_control(self, msix::CONTROL_ENABLE, msix::CONTROL_MASK_ALL);
+        Ok(())
+    }
+
+    fn disconnect_interrupts(&self) {
+        if let Ok(msix) = Msix::find(self) {
+            msix.set_control(self, 0, msix::CONTROL_ENABLE);
+        }
+        let _ = self.client.clear_triggers();
+        // Waits for a message under way.
+        let listener = self.interrupts.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(listener);
+    }
+
+    fn map_memory(&self, address: u64, file: &File, offset: u64, len: u64) -> io::Result<()> {
+        self.client.map(address, Some(file), offset, len, true)
+    }
+
+    fn unmap_memory(&self, address: u64, len: u64) {
+        // A server that is gone has no memory any more.
+        let _ = self.client.unmap(address, len);
+    }
+}
