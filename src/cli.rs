@@ -7,8 +7,10 @@ use std::process::ExitCode;
 use clap::error::ErrorKind as UsageKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::setup::{BusChoice, DriverChoice, FenceStorage, MachineOptions, PoolChoice, SetupError, VariantOptions};
-use crate::{bench, device, hlk, run, timeline};
+use crate::setup::{
+    BusChoice, DriverChoice, FaultOption, FenceStorage, MachineOptions, PoolChoice, SetupError, VariantOptions,
+};
+use crate::{bench, debug, device, hlk, run, timeline};
 
 /// Exit code: everything done.
 pub const EXIT_OK: u8 = 0;
@@ -76,6 +78,9 @@ enum Command {
     /// one client at a time; each gets a GPU as after power-on.
     #[command(after_help = EXIT_CODES)]
     Device(DeviceArguments),
+    /// Says in words what a driver told for a report of a timeout.
+    #[command(after_help = EXIT_CODES, subcommand)]
+    Debug(DebugCommand),
     /// Draws a trace of `run --trace` as a page for the browser.
     ///
     /// The page needs nothing else: lanes for every process, queue and engine, signals and waits from queued to executed,
@@ -94,6 +99,18 @@ struct RunArguments {
     /// Also writes what GPU and queues did, as a Perfetto trace for ui.perfetto.dev or `campanile timeline`.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Lets something go wrong with the GPU once the work has begun, and says at the end what the machine made of it. May be given
+    /// several times.
+    ///
+    /// Faults: hang (engine=N, after=PACKETS or signal=VALUE, reported: the hardware notices itself), stuck-suspend (engine=N),
+    /// lost-interrupt, late-interrupt (steps=N), reset-fails (engine=N), reset-held (engine=N, ms=N), reset-takes-along (engine=N),
+    /// completion-races-reset (engine=N), register (offset=N, value=N). Each takes times=N, and engine 0 is the default: for example
+    /// hang:engine=1,after=100.
+    #[arg(long, value_name = "FAULT", verbatim_doc_comment)]
+    fault: Vec<FaultOption>,
+    /// Keeps what the driver told at the last timeout, for `campanile debug decode`.
+    #[arg(long, value_name = "FILE")]
+    debug_information: Option<PathBuf>,
     /// Shows no progress bar (it is only shown on a terminal).
     #[arg(long)]
     no_progress: bool,
@@ -127,9 +144,24 @@ struct HlkArguments {
     /// Prints the result (or the list) as JSON.
     #[arg(long)]
     json: bool,
+    /// Hangs that the case Tdr.StormCostsOnlyTheGuilty makes, instead of a few.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    hangs: Option<u64>,
+    /// Seed of that storm, which repeats it.
+    #[arg(long, value_name = "SEED", default_value_t = 0x5eed, requires = "hangs", value_parser = clap::value_parser!(u64).range(1..))]
+    seed: u64,
     /// Cases about one kind of GPU bring their own.
     #[command(flatten)]
     machine: MachineArguments,
+}
+
+#[derive(Debug, Subcommand)]
+enum DebugCommand {
+    /// Decodes debug information that was saved to a file.
+    Decode {
+        /// The bytes that DxgkDdiCollectDbgInfo wrote.
+        file: PathBuf,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -223,6 +255,8 @@ pub fn main() -> ExitCode {
             json: arguments.json,
             progress: !arguments.no_progress,
             trace: arguments.trace,
+            faults: arguments.fault,
+            debug_information: arguments.debug_information,
             machine: MachineOptions::from(arguments.machine).in_use(),
         }),
         Command::Bench(arguments) => bench::command(&bench::Options {
@@ -233,6 +267,9 @@ pub fn main() -> ExitCode {
         }),
         Command::Hlk(arguments) => {
             let (list, filter, json) = (arguments.list, arguments.filter, arguments.json);
+            if let Some(hangs) = arguments.hangs {
+                hlk::set_storm(hlk::Storm { hangs, seed: arguments.seed });
+            }
             hlk::command(&hlk::Options { list, filter, json, machine: arguments.machine.into() })
         }
         Command::Device(arguments) => device::command(&device::Options {
@@ -240,6 +277,7 @@ pub fn main() -> ExitCode {
             variant: arguments.device_variant.in_use().0,
             quiet: arguments.quiet,
         }),
+        Command::Debug(DebugCommand::Decode { file }) => debug::decode_file(&file),
         Command::Timeline(arguments) => timeline::command(&timeline::Options {
             source: match (arguments.trace, arguments.synthetic) {
                 (Some(path), _) => timeline::Source::File(path),

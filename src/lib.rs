@@ -6,6 +6,7 @@
 pub mod bench;
 pub mod cli;
 pub mod clock;
+pub mod debug;
 pub mod device;
 pub mod hlk;
 pub mod run;

@@ -288,3 +288,26 @@ fn the_bench_reports_every_row_it_was_asked_for() {
     assert_eq!(report["rows"][0]["met"], true, "{report}");
     assert_eq!(campanile(&["bench", "--filter", "P99"]).status.code(), Some(2));
 }
+
+#[test]
+fn a_hang_is_reported_and_what_the_driver_told_is_decoded() {
+    let scratch = Scratch::new("fault");
+    let data = scratch.file("data", 3 * CHUNK);
+    let information = scratch.0.join("debug.bin").display().to_string();
+    let fault = ["--fault", "hang:engine=0,after=1,reported", "--debug-information", &information];
+    let output = campanile(&["run", "--no-progress", fault[0], fault[1], fault[2], fault[3], &data]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    for part in ["engine 0: the driver reported the engine as hung", "guilty", "campanile run", "applied 1 times"] {
+        assert!(told.contains(part), "{part:?} is not in\n{told}");
+    }
+    let decoded = campanile(&["debug", "decode", &information]);
+    assert_eq!(decoded.status.code(), Some(0), "{}", text(&decoded.stderr));
+    assert!(text(&decoded.stdout).contains("Debug information for 0x141: the device runs"));
+    let other = campanile(&["debug", "decode", &data]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(text(&other.stderr).contains("no debug information"), "{}", text(&other.stderr));
+    let unknown = campanile(&["run", "--fault", "explode"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("unknown fault `explode`"), "{}", text(&unknown.stderr));
+}

@@ -144,6 +144,11 @@ impl Faults {
         lock(&self.rules).iter().find(|armed| armed.id == id.0).map_or(0, |armed| armed.fired)
     }
 
+    /// How often the rules that are armed have applied.
+    pub fn total_fired(&self) -> u64 {
+        lock(&self.rules).iter().map(|armed| armed.fired).sum()
+    }
+
     /// Takes a rule away, and returns how often it has applied.
     pub fn remove(&self, id: FaultId) -> u64 {
         let mut rules = lock(&self.rules);

@@ -598,6 +598,13 @@ impl Gpu {
         self.cmp.faults()
     }
 
+    /// Ends a hang of `node` without a reset: the engine goes on with the packet that it stood in.
+    pub fn let_go(&self, node: u32) {
+        self.cmp.let_go(&self.memory, node);
+        self.deliver();
+        self.nudge();
+    }
+
     /// Makes the watchdog of `node` say that the node hangs, whatever it does.
     pub fn declare_hung(&self, node: u32) {
         self.cmp.report_hung(&self.memory, node);

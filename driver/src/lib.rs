@@ -19,6 +19,7 @@ extern crate std;
 mod adapter;
 mod caps;
 mod cmp;
+mod debug;
 mod dxgk;
 mod entry;
 mod feature;
@@ -37,6 +38,7 @@ mod pool;
 mod power;
 mod queue;
 mod reset;
+mod reset_hw;
 mod table;
 #[cfg(test)]
 mod testing;

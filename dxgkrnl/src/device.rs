@@ -110,6 +110,7 @@ pub(crate) fn next_id() -> u64 {
 /// What the driver answered; STATUS_INSUFFICIENT_RESOURCES without a free handle.
 pub(crate) fn create(process: &Process, adapter: &Arc<Adapter>) -> Result<(Arc<Device>, D3DKMT_HANDLE), NTSTATUS> {
     let on_adapter = process.on_adapter(adapter)?;
+    adapter.vidsch().check_not_blocked(&on_adapter.owner)?;
     let id = next_id();
     let kmd = adapter.vidmm().create_user_device(on_adapter.kmd_process, id)?;
     let device = Arc::new(Device {
@@ -123,6 +124,7 @@ pub(crate) fn create(process: &Process, adapter: &Arc<Adapter>) -> Result<(Arc<D
     match process.insert(Object::Device(Arc::clone(&device))) {
         Ok(handle) => {
             let _ = device.handle.set(handle);
+            adapter.vidsch().note_device(&device);
             Ok((device, handle))
         }
         Err(status) => {

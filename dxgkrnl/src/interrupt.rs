@@ -167,6 +167,17 @@ impl Interrupts {
     /// Runs the driver's routines for whatever is pending; false when nothing was, or another thread is at it.
     pub(crate) fn deliver(&self, miniport: &Miniport, context: KmdHandle) -> bool {
         let Ok(_delivering) = self.delivering.try_lock() else { return false };
+        self.deliver_pending(miniport, context)
+    }
+
+    /// As [`Interrupts::deliver`]; when it returns, the driver's routines have run for everything that arrived before, on whichever
+    /// thread. Called below device level, never from those routines.
+    pub(crate) fn flush(&self, miniport: &Miniport, context: KmdHandle) {
+        let _delivering = lock(&self.delivering);
+        self.deliver_pending(miniport, context);
+    }
+
+    fn deliver_pending(&self, miniport: &Miniport, context: KmdHandle) -> bool {
         let mut any = false;
         while self.is_connected() {
             let pending = self.pending.swap(0, Ordering::AcqRel);

@@ -49,4 +49,6 @@ pub use thunks::thunks;
 pub use trace::{TRACE_EVENTS_MAX, TraceEvent, TraceKind, TraceLog, nanoseconds};
 pub use vidmm::ResidencyCounts;
 pub use vidsch::{FenceLog, FenceLogEntry, FenceOperation, FenceReports, GpuClock, QueueFenceLog, Suspensions, Tree};
-pub use vidsch::{TdrDebugMode, TdrLevel, TdrSettingError, TdrSettings};
+pub use vidsch::{
+    TdrDebugMode, TdrFate, TdrLevel, TdrOutcome, TdrQueue, TdrReason, TdrReport, TdrSettingError, TdrSettings,
+};

@@ -12,6 +12,7 @@
 
 #[macro_use]
 mod table;
+pub mod debug;
 pub mod doorbell;
 pub mod event;
 pub mod fence;

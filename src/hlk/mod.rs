@@ -54,6 +54,8 @@ mod scheduling;
 mod submission;
 mod surprise;
 mod suspension;
+mod tdr;
+mod tdr_storm;
 
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_OK, exit_code, print};
 use crate::setup::{self, Drivers, MachineOptions};
@@ -61,6 +63,7 @@ pub use case::{Boot, Case, CaseInfo, Failure};
 pub use report::{CaseReport, Report, Status};
 pub(crate) use rig::ShuffledMemory;
 pub use runner::{release_shared, run};
+pub use tdr_storm::{Storm, set_storm};
 
 /// What to run, and how to say it.
 #[derive(Clone, Debug, Default)]
@@ -119,6 +122,8 @@ const TABLES: &[&[CaseInfo]] = &[
     power_device::CASES,
     power_loss::CASES,
     exit::CASES,
+    tdr::CASES,
+    tdr_storm::CASES,
 ];
 
 /// Every case, by area.

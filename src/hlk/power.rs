@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use campanile_device::{FaultRule, HangAt};
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY, NODE_PAGING, NODES};
 use dxgkrnl::PowerComponentState;
@@ -249,14 +250,17 @@ fn no_submission_is_lost(case: &mut Case<'_>) -> Result<(), Failure> {
 
 fn hung_engine(case: &mut Case<'_>) -> Result<(), Failure> {
     const ACTIVE: D3DKMT_DEVICEEXECUTION_STATE = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE;
+    /// The value whose signal hangs.
+    const FATAL: u64 = 77;
     let (guilty, idle) = (case.rig()?, case.rig()?);
-    let gate = guilty.fence(0)?;
+    let fence = guilty.fence(0)?;
     let (mut stuck, mut other) = (guilty.queue(NODE_COMPUTE)?, guilty.queue(NODE_COPY)?);
     let (mut beside, mut elsewhere) = (idle.queue(NODE_COMPUTE)?, idle.queue(NODE_COPY)?);
     guilty.execute(&mut other, &[])?;
     idle.execute(&mut beside, &[])?;
-    guilty.submit(&mut stuck, &[gate.wait(1)])?;
-    case.system.gpu().declare_hung(NODE_COMPUTE);
+    let rule = FaultRule::Hang { node: NODE_COMPUTE, queue: None, at: HangAt::Signal(FATAL), reported: true };
+    case.system.gpu().faults().inject(rule);
+    guilty.submit(&mut stuck, &[fence.signal(FATAL)])?;
     wait_until("the device's error", || guilty.kmt.execution_state(guilty.device).is_ok_and(|state| state != ACTIVE))?;
     let state = guilty.kmt.execution_state(guilty.device)?;
     ensure_eq!(state, D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_HUNG, "state of the device with work");

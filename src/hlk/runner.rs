@@ -31,17 +31,18 @@ pub fn run(case: &'static CaseInfo, machine: &MachineOptions) -> CaseReport {
     let started = Instant::now();
     let (sender, receiver) = mpsc::channel();
     let machine = machine.clone();
+    let patience = super::tdr_storm::patience(case).unwrap_or(PATIENCE);
     let thread = std::thread::Builder::new().name("case".to_owned()).spawn(move || {
         let _ = sender.send(guarded(case, &machine));
     });
     let outcome = match thread {
         Err(error) => Err(Failure::new(format!("host: no thread for the case: {error}"))),
-        Ok(thread) => match receiver.recv_timeout(PATIENCE) {
+        Ok(thread) => match receiver.recv_timeout(patience) {
             Ok(outcome) => {
                 let _ = thread.join();
                 outcome
             }
-            Err(RecvTimeoutError::Timeout) => Err(Failure::new(format!("did not end within {} s", PATIENCE.as_secs()))),
+            Err(RecvTimeoutError::Timeout) => Err(Failure::new(format!("did not end within {} s", patience.as_secs()))),
             Err(RecvTimeoutError::Disconnected) => Err(Failure::new("its thread ended without an outcome")),
         },
     };

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK, exit_code, print};
 use crate::clock::{self, Clock};
-use crate::setup::{Drivers, MachineOptions, SetupError, System};
+use crate::setup::{Drivers, FaultOption, MachineOptions, SetupError, System};
 use crate::trace::{Trace, perfetto};
 use crate::user::{self, Adapter};
 use pipeline::{Finished, Pipeline};
@@ -34,6 +34,10 @@ pub struct Options {
     pub json: bool,
     /// Show a progress bar if there is a terminal.
     pub progress: bool,
+    /// What goes wrong with the GPU once the work has begun.
+    pub faults: Vec<FaultOption>,
+    /// Where to keep what the driver told at the last timeout, if anywhere.
+    pub debug_information: Option<PathBuf>,
     /// Where to write a Perfetto trace, if anywhere.
     pub trace: Option<PathBuf>,
     /// The GPU to build.
@@ -112,7 +116,12 @@ pub fn command(options: &Options) -> u8 {
         Ok(file) => file,
         Err(error) => return refuse_trace(options, &error),
     };
-    let outcome = match stream(options) {
+    let mut told = Vec::new();
+    let outcome = stream_and_tell(options, &mut told);
+    for text in &told {
+        eprintln!("{text}");
+    }
+    let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {
             eprintln!("campanile: {error}");
@@ -148,15 +157,21 @@ fn refuse_trace(options: &Options, error: &io::Error) -> u8 {
 /// # Errors
 /// The machine or the driver failed as a whole. Files that cannot be read and bytes that come back wrong are part of the outcome.
 pub fn stream(options: &Options) -> Result<Outcome, RunError> {
+    stream_and_tell(options, &mut Vec::new())
+}
+
+/// As [`stream`]; `told` gets what faults and timeouts have to say, however it ends.
+fn stream_and_tell(options: &Options, told: &mut Vec<String>) -> Result<Outcome, RunError> {
     let files = if options.files.is_empty() { default_files() } else { options.files.clone() };
     let system = System::boot(&options.machine.system())?;
     let process = system.machine().create_process("campanile run");
     let tracing = options.trace.as_ref().map(|_| Tracing::start(&system, &process, "campanile run")).transpose()?;
     let outcome = {
         let _attached = process.attach();
-        stream_attached(&system, &files, options.progress && !options.json, tracing.as_ref())
+        stream_attached(&system, &files, options, tracing.as_ref())
     };
     process.exit();
+    tell(options, &system, told);
     let trace = tracing.map(Tracing::finish);
     // A failure of the work explains more than what it leaves behind.
     let outcome = Outcome { trace, ..outcome? };
@@ -167,11 +182,15 @@ pub fn stream(options: &Options) -> Result<Outcome, RunError> {
 fn stream_attached(
     system: &System,
     files: &[PathBuf],
-    show: bool,
+    options: &Options,
     tracing: Option<&Tracing>,
 ) -> Result<Outcome, RunError> {
+    let show = options.progress && !options.json;
     let adapter = Adapter::open_luid(system.luid())?;
     let pipeline = Pipeline::new(&adapter, tracing)?;
+    for fault in &options.faults {
+        system.gpu().faults().inject_times(fault.rule, fault.times);
+    }
     // Counted from here, so that the memory manager's own work is not.
     let before = system.counters();
     let mut streamer = Streamer {
@@ -188,6 +207,25 @@ fn stream_attached(
     streamer.progress.finish();
     let gpu = system.counters().since(&before);
     streamer.outcome(gpu)
+}
+
+/// What the machine recovered from, for a person, and for a file if one is named.
+fn tell(options: &Options, system: &System, told: &mut Vec<String>) {
+    let reports = system.machine().tdr_reports(system.luid());
+    told.extend(reports.iter().map(ToString::to_string));
+    if !options.faults.is_empty() {
+        let applied = system.gpu().faults().total_fired();
+        let wanted: Vec<String> = options.faults.iter().map(ToString::to_string).collect();
+        told.push(format!("faults asked for: {}; applied {applied} times", wanted.join(", ")));
+    }
+    let Some(path) = &options.debug_information else { return };
+    let written = match reports.last() {
+        Some(report) => std::fs::write(path, &report.debug_information).map_err(|error| error.to_string()),
+        None => Err("there was no timeout, so there is nothing to keep".to_owned()),
+    };
+    if let Err(error) = written {
+        told.push(format!("campanile: {}: {error}", path.display()));
+    }
 }
 
 /// One file on its way through the GPU.

@@ -3,6 +3,7 @@
 mod bus;
 mod direct_bus;
 mod driver;
+mod fault;
 pub mod image_file;
 mod machine;
 mod msix;
@@ -27,6 +28,7 @@ pub use bus::{BUS_VARIABLE, BusChoice};
 pub use direct_bus::DirectBus;
 pub(crate) use driver::with_pdb;
 pub use driver::{DRIVER_VARIABLE, DriverChoice, Drivers, shipped};
+pub use fault::FaultOption;
 pub use machine::{FenceStorage, MachineOptions};
 pub use special_pool::{POOL_VARIABLE, PoolChoice};
 pub use variant::VariantOptions;

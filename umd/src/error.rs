@@ -15,7 +15,8 @@ pub enum Error {
     Status(NTSTATUS, &'static str),
     /// The operating system answered with success but without something it must deliver.
     BadAnswer(&'static str),
-    /// The GPU was reset, removed or stopped. Drop every queue, fence, buffer and device, then create them anew.
+    /// The GPU was reset, removed or stopped. Drop every queue, fence, buffer and device, then create them anew, or use what
+    /// [`Device::replacement`](crate::Device::replacement) and [`Queue::recover`](crate::Queue::recover) do of it.
     DeviceLost,
     /// No adapter is driven by the Campanile kernel-mode driver.
     NoAdapter,
@@ -43,6 +44,8 @@ pub enum Error {
     RingFull,
     /// Command memory is in use (only from calls that do not wait).
     CommandMemoryFull,
+    /// As many submissions as may be kept for replay are not seen done; wait for one.
+    RecordsFull,
     /// The time limit passed first.
     Timeout,
     /// Queued work uses the buffer, and the call was not to wait.
@@ -100,6 +103,7 @@ impl fmt::Display for Error {
             }
             Self::RingFull => f.write_str("the ring is full; wait for progress and try again"),
             Self::CommandMemoryFull => f.write_str("the command memory is full; wait for progress and try again"),
+            Self::RecordsFull => f.write_str("as many submissions as are kept for replay are under way; wait for one"),
             Self::WasStillDrawing => f.write_str("queued work still uses the buffer; map it again later, or let the call wait"),
             Self::AllMapped => f.write_str("every contents of the buffer is mapped; drop a mapping, or create the buffer with more contents"),
             Self::Timeout => f.write_str("the time limit passed before the fence reached the value"),

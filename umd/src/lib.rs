@@ -24,9 +24,34 @@
 //!
 //! # When the device is lost
 //!
-//! After a reset, a fault or a removal every call that needs the GPU returns [`Error::DeviceLost`]. Nothing can be repaired: drop
-//! the queues, fences, buffers and the device, and create them again from an [`Adapter`]. If that fails too, the adapter is gone
-//! and [`Adapter::open`] finds it once it is back.
+//! After a reset, a fault or a removal every call that needs the GPU returns [`Error::DeviceLost`], and [`Device::loss`] says why.
+//! Nothing of the device can be repaired. [`Device::replacement`] makes another in its place, on the adapter as it was or as it came
+//! back; buffers and fences are made anew on it, and [`Queue::recover`] moves a queue there and names the submissions that were not
+//! seen done. [`Recoverable`] does all of that, and makes the work again that the application has marked by submitting it so:
+//!
+//! ```
+//! use campanile_umd::*;
+//!
+//! struct Resources {
+//!     target: Buffer,
+//! }
+//!
+//! fn fill_for_sure(thunks: &'static Thunks) -> Result<()> {
+//!     let make = |device: &Device| Ok(Resources { target: device.create_buffer(4096, Placement::Vram)? });
+//!     let adapter = Adapter::open(thunks)?;
+//!     let mut work = Recoverable::new(&adapter, Node::Compute, RecoveryOptions::default(), make)?;
+//!     loop {
+//!         // Doing it twice does no harm, so it may be replayed.
+//!         let done = work
+//!             .submit(|commands, resources| commands.fill(resources.target.gpu_address(), 4096, 7))
+//!             .and_then(|_| work.wait(None));
+//!         match done {
+//!             Err(Error::DeviceLost) if work.recoveries() < 3 => drop(work.recover()?),
+//!             outcome => return outcome,
+//!         }
+//!     }
+//! }
+//! ```
 //!
 //! The modules follow the way of a submission; [`c_api`] offers the same to C.
 
@@ -46,6 +71,7 @@ mod fence;
 #[cfg(all(windows, panic = "abort", not(test)))]
 mod image;
 mod queue;
+mod recovery;
 mod ring;
 mod share;
 mod shared;
@@ -62,6 +88,7 @@ pub use dynamic::{CONTENTS_MAX, DynamicBuffer, DynamicMapping, MapMode};
 pub use error::{Error, Result};
 pub use fence::Fence;
 pub use queue::{COMMAND_BYTES_MAX, Node, Queue, QueueOptions, QueueStats, RING_ENTRIES_MIN, SubmissionModel};
+pub use recovery::{LossReason, Recoverable, Recovered, RecoveryOptions, Unfinished};
 pub use share::{Access, SharedHandle};
 #[cfg(windows)]
 pub use system::system_thunks;

@@ -1,7 +1,11 @@
 //! Queues: creation, submission in either model, waiting.
 
 use alloc::boxed::Box;
-use core::{ffi::c_void, sync::atomic::Ordering, time::Duration};
+use core::{
+    ffi::c_void,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use campanile_hw::{
     private::{DoorbellAnswer, DoorbellData},
@@ -22,6 +26,7 @@ use crate::{
     device::Device,
     error::{Error, Result},
     fence::{self, FIRST_ADAPTER},
+    recovery::Unfinished,
     ring::{DoorbellWords, Status, UserRing},
     shared::SharedWord,
     thunks::{call, invoke},
@@ -118,6 +123,10 @@ pub struct QueueStats {
 ///
 /// Dropping a queue does not wait; the operating system does where it must before it lets go of the memory.
 pub struct Queue {
+    node: Node,
+    options: QueueOptions,
+    /// Largest progress value that was seen reached.
+    seen: AtomicU64,
     core: Core,
     failed: Option<Error>,
     fallback: Option<Error>,
@@ -184,6 +193,29 @@ impl Queue {
         Ok(Self::assemble(options, Path::Kernel, hw_queue, context, memory, fallback))
     }
 
+    /// Goes on in a queue on `device`, after the one that it was on is lost; `model` as in [`QueueOptions`]. Progress starts over. Says
+    /// which submissions were not seen done.
+    ///
+    /// # Errors
+    /// As [`Queue::new`]; the queue is as it was then.
+    pub fn recover(&mut self, device: &Device, model: Option<SubmissionModel>) -> Result<Unfinished> {
+        let mut fresh = Self::new(device, self.node, QueueOptions { model, ..self.options })?;
+        fresh.core.tracer = self.core.tracer.take();
+        let seen = self.seen();
+        let unfinished = Unfinished { first: seen + 1, count: self.last_submitted().saturating_sub(seen) };
+        *self = fresh;
+        Ok(unfinished)
+    }
+
+    /// Largest progress value that is known to be reached. The value that the loss of a device leaves behind is none.
+    pub fn seen(&self) -> u64 {
+        let progress = self.progress();
+        if progress <= self.last_submitted() {
+            self.seen.fetch_max(progress, Ordering::AcqRel);
+        }
+        self.seen.load(Ordering::Acquire)
+    }
+
     fn assemble(
         options: QueueOptions,
         path: Path,
@@ -195,7 +227,7 @@ impl Queue {
         let commands = &memory.commands;
         // SAFETY: `core` and `memory` are dropped together, and nothing records in between.
         let range = unsafe { commands.words() };
-        let device = context.device.clone();
+        let (device, node) = (context.device.clone(), context.node);
         let core = Core {
             luid: device.adapter().luid(),
             progress: Progress::new(hw_queue.progress, hw_queue.fence),
@@ -204,6 +236,9 @@ impl Queue {
             tracer: None,
         };
         Self {
+            node,
+            options,
+            seen: AtomicU64::new(core.progress.base),
             core,
             failed: None,
             fallback,
@@ -438,7 +473,11 @@ impl Queue {
         let progress = &self.core.progress;
         match self.failed {
             Some(error) if self.progress() < value => Err(error),
-            _ => fence::wait(&self.core.device, progress.fence, progress.current, value, timeout),
+            _ => {
+                fence::wait(&self.core.device, progress.fence, progress.current, value, timeout)?;
+                self.seen.fetch_max(value, Ordering::AcqRel);
+                Ok(())
+            }
         }
     }
 
@@ -507,6 +546,7 @@ fn first_connection(ring: &UserRing, doorbell: &Doorbell) -> Result<()> {
 
 struct HwContext {
     device: Device,
+    node: Node,
     handle: D3DKMT_HANDLE,
 }
 
@@ -520,7 +560,7 @@ impl HwContext {
         if create.hHwContext == 0 {
             return Err(Error::BadAnswer("D3DKMTCreateHwContext gave no handle"));
         }
-        Ok(Self { device: device.clone(), handle: create.hHwContext })
+        Ok(Self { device: device.clone(), node, handle: create.hHwContext })
     }
 }
 

@@ -454,6 +454,39 @@ fn failures_of_the_system_come_through_as_its_status() {
 }
 
 #[test]
+fn a_lost_device_says_why_and_its_queue_goes_on_on_another() {
+    let all = All::open();
+    let (mut loss, mut fresh, mut first, mut count) = (9, DeviceHandle { id: 0 }, 0, 0);
+    // SAFETY: a variable.
+    assert_eq!((unsafe { campanile_device_loss(all.device, &mut loss) }, loss), (0, Loss::None as i32));
+    os(|fake| fake.lost = true);
+    // SAFETY: a variable.
+    assert_eq!((unsafe { campanile_device_loss(all.device, &mut loss) }, loss), (0, Loss::Reset as i32));
+    os(|fake| fake.lost = false);
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_device_replace(all.device, &mut fresh) }, 0);
+    assert_eq!(campanile_begin(all.queue), 0);
+    for model in [-1, 3] {
+        // SAFETY: variables.
+        let status = unsafe { campanile_queue_recover(all.queue, fresh, model, &mut first, &mut count) };
+        assert_eq!(status, number(Status::BadArgument));
+    }
+    // SAFETY: null is refused.
+    let status = unsafe { campanile_queue_recover(all.queue, fresh, 0, null_mut(), &mut count) };
+    assert_eq!(status, number(Status::BadPointer));
+    // SAFETY: variables.
+    assert_eq!(unsafe { campanile_queue_recover(all.queue, fresh, 0, &mut first, &mut count) }, 0);
+    assert_eq!(count, 0);
+    // The recording went with the queue as it was.
+    assert_eq!(campanile_begin(all.queue), 0);
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_submit(all.queue, &mut first) }, 0);
+    // The queue keeps what it is on.
+    assert_eq!(campanile_device_destroy(fresh), 0);
+    all.close();
+}
+
+#[test]
 fn every_status_has_its_own_text_and_any_number_has_one() {
     let text = |status| {
         // SAFETY: a text with its end, for ever.

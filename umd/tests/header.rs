@@ -82,6 +82,7 @@ const NAMES: &[(&str, &str)] = &[
     ("BufferPlacement", "campanile_placement"),
     ("QueueNode", "campanile_node"),
     ("QueueModel", "campanile_model"),
+    ("Loss", "campanile_loss"),
     ("AdapterHandle", "campanile_adapter"),
     ("DeviceHandle", "campanile_device"),
     ("BufferHandle", "campanile_buffer"),
@@ -120,7 +121,7 @@ fn header_declares_every_function() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/c_api");
     let header = generate();
     let mut functions = 0;
-    for file in ["mod.rs", "batch.rs", "dynamic.rs", "record.rs", "share.rs", "trace.rs"] {
+    for file in ["mod.rs", "batch.rs", "dynamic.rs", "record.rs", "recovery.rs", "share.rs", "trace.rs"] {
         let text = fs::read_to_string(source.join(file)).expect("readable");
         for name in text.split("extern \"C\" fn ").skip(1).filter_map(|rest| rest.split('(').next()) {
             assert_eq!(header.matches(&format!("{name}(")).count(), 1, "{name}");
@@ -196,11 +197,24 @@ fn compiler() -> Option<(String, std::path::PathBuf)> {
 
 #[test]
 fn header_compiles_as_c_and_as_cplusplus() {
+    compiles("header", PROGRAM);
+}
+
+/// The example of the manual, as it stands there.
+#[test]
+fn recovery_example_compiles_as_c_and_as_cplusplus() {
+    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/recovery.md");
+    let manual = fs::read_to_string(manual).expect("readable").replace("\r\n", "\n");
+    let program = manual.split("```c\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example in C");
+    compiles("recovery", program);
+}
+
+fn compiles(name: &str, source: &str) {
     let Some((compiler, directory)) = compiler() else { return };
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
     for (extension, standard) in [("c", "-std=c99"), ("cpp", "-std=c++11")] {
-        let program = directory.join(format!("header.{extension}"));
-        fs::write(&program, PROGRAM).expect("writable");
+        let program = directory.join(format!("{name}.{extension}"));
+        fs::write(&program, source).expect("writable");
         let language = if extension == "c" { "c" } else { "c++" };
         let mut command = Command::new(&compiler);
         command.args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers", standard]);

@@ -114,7 +114,7 @@ impl Cmp {
     }
 
     /// Works on a node while its engine stands still, with all news taken in.
-    fn with_node<T>(
+    pub(super) fn with_node<T>(
         &self,
         memory: &Memory,
         node: u32,

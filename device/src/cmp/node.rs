@@ -127,15 +127,30 @@ impl NodeState {
         for number in lost {
             self.fault(number, &Fault::plain(FaultKind::Reset, 0), context);
         }
+        self.answer(context);
+        culprit
+    }
+
+    /// What stood still may go on, unless it was asked to stop meanwhile.
+    pub(crate) fn end_hang(&mut self, context: &Context<'_>) {
+        self.hung = false;
+        self.answer(context);
+    }
+
+    /// Suspends the queues that were asked to stop and did not.
+    fn answer(&mut self, context: &Context<'_>) {
         for (number, cookie) in std::mem::take(&mut self.unanswered) {
+            let faulted = self.queue(number).is_none_or(|queue| queue.state == State::Faulted);
+            if !faulted {
+                self.unlist(number, context);
+            }
             if let Some(queue) = self.queue(number) {
-                if queue.state != State::Faulted {
+                if !faulted {
                     queue.state = State::Suspended;
                 }
                 context.report(EventKind::Suspended, queue.node, number, [cookie, 0]);
             }
         }
-        culprit
     }
 
     /// What stood still goes on, for a bounded time.
@@ -146,6 +161,7 @@ impl NodeState {
                 break;
             }
         }
+        self.answer(context);
     }
 
     /// A queue of this node.

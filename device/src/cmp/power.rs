@@ -157,6 +157,15 @@ impl Cmp {
         }
     }
 
+    /// Ends a hang of a node without a reset.
+    pub(crate) fn let_go(&self, memory: &Memory, number: u32) {
+        // A node that does not exist does not hang.
+        let _ = self.with_node(memory, number, |state, context| {
+            state.end_hang(context);
+            Ok(())
+        });
+    }
+
     /// The scheduler does not run, or every node is in F1.
     pub(crate) fn stands_still(&self) -> bool {
         !self.running() || self.power.asleep() == (1 << NODES) - 1

@@ -5,8 +5,10 @@ use wddm_ddi::status::{NTSTATUS, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
 use wddm_ddi::types::HANDLE;
 
 use super::{arguments, inputs, on_adapter, on_gpu, only};
+use crate::debug;
 use crate::handle;
 use crate::reset;
+use crate::reset_hw;
 
 pub(crate) unsafe extern "win64" fn query_dependent_engine_group(
     adapter: HANDLE,
@@ -27,11 +29,11 @@ pub(crate) unsafe extern "win64" fn reset_engine(adapter: HANDLE, args: *mut DXG
 }
 
 pub(crate) unsafe extern "win64" fn reset_hw_engine(adapter: HANDLE, args: *mut DXGKARG_RESETHWENGINE) -> NTSTATUS {
-    on_gpu(adapter, |irql, adapter, gpu| reset::reset_hw_engine(irql, adapter, gpu, arguments(args)?))
+    on_gpu(adapter, |irql, adapter, gpu| reset_hw::reset_hw_engine(irql, adapter, gpu, arguments(args)?))
 }
 
 pub(crate) unsafe extern "win64" fn resume_hw_engine(adapter: HANDLE, args: *mut DXGKARG_RESUMEHWENGINE) -> NTSTATUS {
-    on_gpu(adapter, |irql, adapter, gpu| reset::resume_hw_engine(irql, adapter, gpu, arguments(args)?))
+    on_gpu(adapter, |irql, adapter, gpu| reset_hw::resume_hw_engine(irql, adapter, gpu, arguments(args)?))
 }
 
 /// Any failure ends the machine, so this does what it can and succeeds.
@@ -52,7 +54,7 @@ pub(crate) unsafe extern "win64" fn restart_from_timeout(adapter: HANDLE) -> NTS
 pub(crate) unsafe extern "win64" fn collect_dbg_info(adapter: HANDLE, args: *const DXGKARG_COLLECTDBGINFO) -> NTSTATUS {
     let status = match (handle::adapter(adapter), inputs(args)) {
         (Ok(adapter), Ok(args)) => {
-            reset::collect(adapter, args);
+            debug::collect(adapter, args);
             STATUS_SUCCESS
         }
         (Err(status), _) | (_, Err(status)) => status,

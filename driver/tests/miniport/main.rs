@@ -141,13 +141,14 @@ fn after_an_adapter_reset_everything_submitted_counts_as_complete() {
     assert!(Control::from_bits(rig.system.get(registers::CONTROL) as u32).reset());
     assert_eq!(rig.connect(doorbell).0, STATUS_DEVICE_REMOVED);
     assert_eq!(ddi!(rig.system, DxgkDdiRestartFromTimeout, rig.system.adapter), STATUS_SUCCESS);
-    let mut buffer = [0u64; 8];
+    let mut buffer = [0u64; 12];
     let mut args = DXGKARG_COLLECTDBGINFO::zeroed();
     args.pBuffer = buffer.as_mut_ptr().cast();
-    args.BufferSize = 41;
+    args.BufferSize = 9 * 8 + 1;
     assert_eq!(ddi!(rig.system, DxgkDdiCollectDbgInfo, rig.system.adapter, &raw const args), STATUS_SUCCESS);
-    assert_eq!(buffer[4], 6 | 6 << 32, "node 2: submitted, completed");
-    assert_eq!(buffer[5], 0, "beyond the size given");
+    assert_eq!((buffer[0], buffer[1]), (campanile_hw::debug::MAGIC, 9), "magic, words");
+    assert_eq!(buffer[8], 6 | 6 << 32, "node 2: submitted, completed");
+    assert_eq!(buffer[9], 0, "beyond the size given");
     assert_eq!(rig.submit(context, 7, 16), STATUS_SUCCESS);
     rig.system.retire(2, 7, 2);
     rig.system.interrupt();

@@ -38,10 +38,24 @@ pub(crate) struct PowerGate {
     users: RwLock<()>,
     /// Adapters in D3. Grows only while `users` is held for writing.
     asleep: AtomicUsize,
+    /// Adapters that are being reset: nobody enters meanwhile, and who is inside leaves.
+    resetting: AtomicUsize,
+}
+
+/// Nobody enters the gate until this is dropped.
+pub(crate) struct Barrier<'a>(&'a PowerGate);
+
+impl Drop for Barrier<'_> {
+    fn drop(&mut self) {
+        self.0.resetting.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl PowerGate {
     fn read(&self) -> RwLockReadGuard<'_, ()> {
+        while self.resetting.load(Ordering::Acquire) != 0 {
+            std::thread::sleep(Duration::from_micros(50));
+        }
         self.users.read().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -55,6 +69,21 @@ impl PowerGate {
                 Err(TryLockError::WouldBlock) if Instant::now() > limit => return None,
                 Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(50)),
             }
+        }
+    }
+
+    /// Keeps everybody out who is not inside yet.
+    pub(crate) fn bar(&self) -> Barrier<'_> {
+        self.resetting.fetch_add(1, Ordering::AcqRel);
+        Barrier(self)
+    }
+
+    /// As [`PowerGate::close`], but does not wait.
+    pub(crate) fn try_close(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+        match self.users.try_write() {
+            Ok(closed) => Some(closed),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 

@@ -155,6 +155,11 @@ impl Adapter {
         self.interrupts.deliver(&self.miniport, self.context)
     }
 
+    /// Returns when every interrupt that arrived before, and its DPC, has been handled.
+    pub(crate) fn flush_interrupts(&self) {
+        self.interrupts.flush(&self.miniport, self.context);
+    }
+
     pub(crate) fn interrupts(&self) -> &Interrupts {
         &self.interrupts
     }

@@ -15,10 +15,9 @@ use super::active::Active;
 use super::fence::Fence;
 use super::hw_context::HwContext;
 use super::hw_queue::HwQueue;
+use super::sync_object::SyncObject;
+use super::tdr::TdrReason;
 use super::worker::Work;
-
-/// How long queued work may still run when its queue or device is being closed. [tdr-registry-keys: TdrDelay]
-pub(super) const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long a device that is going to sleep waits for packets.
 const SLEEP_LIMIT: Duration = Duration::from_secs(2);
@@ -93,14 +92,15 @@ impl VidSch {
     pub(super) fn drain(&self, queues: &[&HwQueue]) {
         let Some(first) = queues.first() else { return };
         let device = first.context().device();
-        let deadline = Instant::now() + DRAIN_LIMIT;
+        // Queued work may still run for as long as an engine may stand still. [tdr-registry-keys: TdrDelay]
+        let limit = self.tdr.clock().now() + self.tdr.delay();
         for queue in queues {
             queue.check_order();
             if let Some(error) = device.error() {
                 return self.lose_device(device, error);
             }
-            let done = self.wait(&[(Arc::clone(queue.progress()), queue.last_queued())], false, Some(deadline));
-            if done != STATUS_SUCCESS || !queue.wait_until_empty(deadline) {
+            let done = self.wait_by_clock(&[(Arc::clone(queue.progress()), queue.last_queued())], limit);
+            if done != STATUS_SUCCESS || !queue.wait_until_empty(Instant::now() + self.tdr.delay()) {
                 self.verifier.log(format!(
                     "a queue was closed at progress {} with {} queued",
                     queue.progress().current(),
@@ -123,11 +123,11 @@ impl VidSch {
         let queues = self.disconnect_device(device);
         let conditions: Vec<_> =
             queues.iter().map(|queue| (Arc::clone(queue.progress()), queue.last_queued())).collect();
-        let mut deadline = Instant::now() + DRAIN_LIMIT;
+        let clock = self.tdr.clock();
+        let mut deadline = clock.now() + self.tdr.delay();
         let mut stood = None;
-        while device.error().is_none() && Instant::now() < deadline {
-            let patience = deadline.min(Instant::now() + STANDSTILL);
-            if self.wait(&conditions, false, Some(patience)) != STATUS_TIMEOUT {
+        while device.error().is_none() && clock.now() < deadline {
+            if self.wait(&conditions, false, Some(Instant::now() + STANDSTILL)) != STATUS_TIMEOUT {
                 break;
             }
             let now: Vec<u64> = conditions.iter().map(|(progress, _)| progress.current()).collect();
@@ -135,7 +135,7 @@ impl VidSch {
                 self.fall_through(device);
             } else {
                 // What makes progress is waited for.
-                deadline = Instant::now() + DRAIN_LIMIT;
+                deadline = clock.now() + self.tdr.delay();
             }
             stood = Some(now);
         }
@@ -187,21 +187,12 @@ impl VidSch {
             return;
         }
         let contexts = self.contexts_of(device);
-        let queues: Vec<_> = contexts.iter().flat_map(|context| context.queues()).collect();
-        // Whoever is released below finds the reason at its doorbell.
-        self.show_aborts(device);
-        for queue in &queues {
-            queue.progress().end(STATUS_DEVICE_REMOVED);
-        }
-        let opened = self.fences.all().into_iter().flat_map(|fence| fence.opened());
-        let fences: Vec<_> = opened.filter(|open| open.device() == device.id()).collect();
-        for fence in &fences {
-            fence.end(STATUS_DEVICE_REMOVED);
-        }
+        let fences = self.release(device);
         for context in &contexts {
             if !context.suspend() {
                 self.verifier
                     .log(format!("a context on node {} of a lost device did not leave its engine", context.node()));
+                self.recover_while_losing(device, context.node(), TdrReason::SuspensionTimeout);
             }
             for queue in context.queues() {
                 queue.drop_held();
@@ -218,6 +209,21 @@ impl VidSch {
         if let Some(lost) = lost.as_deref_mut() {
             *lost = true;
         }
+    }
+
+    /// Ends every wait that a device in error keeps, after its doorbells say ABORT. Its open fences.
+    pub(super) fn release(&self, device: &Device) -> Vec<Arc<SyncObject>> {
+        // Whoever is released below finds the reason at its doorbell.
+        self.show_aborts(device);
+        for queue in self.contexts_of(device).iter().flat_map(|context| context.queues()) {
+            queue.progress().end(STATUS_DEVICE_REMOVED);
+        }
+        let opened = self.fences.all().into_iter().flat_map(|fence| fence.opened());
+        let fences: Vec<_> = opened.filter(|open| open.device() == device.id()).collect();
+        for fence in &fences {
+            fence.end(STATUS_DEVICE_REMOVED);
+        }
+        fences
     }
 
     /// An engine is idle: its doorbells are disconnected, then its power component goes from F0 to F1. The next submission
@@ -299,17 +305,6 @@ impl VidSch {
     /// Writes MonitoredValues in memory of a device that was not in D0 again: somebody may have begun to wait meanwhile.
     pub(crate) fn renew_monitored_values(&self) {
         self.fences.all().iter().filter(|fence| fence.is_local().1).for_each(|fence| fence.renew());
-    }
-
-    /// An engine hangs: every device with work on it is lost.
-    pub(super) fn engine_hung(&self, node: u32) {
-        let is_busy =
-            |context: &Arc<HwContext>| context.node() == node && context.queues().iter().any(|queue| !queue.is_idle());
-        // All of them first: what others begin while devices are being lost is not what hangs.
-        let busy: Vec<_> = self.contexts.all().into_iter().filter(is_busy).collect();
-        for context in busy {
-            self.lose_device(context.device(), DeviceError::Hung);
-        }
     }
 
     /// The adapter's function was pulled out: every packet counts as complete and every device is lost, whatever it waits for.

@@ -24,7 +24,6 @@ use crate::trace::TraceKind;
 use crate::vidmm::{Allocation, UserMapping};
 
 use super::VidSch;
-use super::close::DRAIN_LIMIT;
 use super::doorbell_state::{Action, Event, State, View};
 use super::hw_queue::HwQueue;
 
@@ -488,7 +487,7 @@ impl Doorbell {
     /// STATUS_GRAPHICS_ALLOCATION_BUSY when the work does not end, or user mode goes on making more; STATUS_INVALID_HANDLE
     /// when it was destroyed meanwhile; the device is lost.
     fn run_dry(&self) -> Result<MutexGuard<'_, bool>, NTSTATUS> {
-        let deadline = Instant::now() + DRAIN_LIMIT;
+        let deadline = Instant::now() + self.adapter.vidsch().tdr.delay();
         for _ in 0..ATTEMPTS {
             self.disconnect();
             let queued = [(Arc::clone(self.queue.progress()), self.queue.last_queued())];

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -17,8 +17,8 @@ use super::VidSch;
 use super::hw_queue::HwQueue;
 use super::priority::Priority;
 
-/// How long a context may take to let go of its engine. [tdr-registry-keys: TdrDelay]
-pub(super) const SUSPEND_LIMIT: Duration = Duration::from_secs(2);
+/// How often a wait by a manual clock looks at it.
+const GLANCE: Duration = Duration::from_millis(2);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Suspension {
@@ -207,12 +207,15 @@ impl HwContext {
     }
 
     pub(super) fn wait_suspended(&self, fence: u64) -> bool {
-        let limit = Instant::now() + SUSPEND_LIMIT;
+        // [tdr-registry-keys: TdrDelay]
+        let clock = self.sch().tdr.clock();
+        let limit = clock.now() + self.sch().tdr.delay();
         let pumped = !self.adapter.machine.config().interrupt_thread;
         let mut suspension = lock(&self.suspension);
         while suspension.completed < fence {
-            let left = limit.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.sch().verifier.is_stopped() {
+            let left = limit.saturating_sub(clock.now());
+            // A reset of the adapter takes everything off its engines.
+            if left.is_zero() || self.sch().tdr.is_abandoning() || self.sch().verifier.is_stopped() {
                 return false;
             }
             if pumped {
@@ -222,12 +225,18 @@ impl HwContext {
                 }
                 suspension = lock(&self.suspension);
             } else {
-                let nap = left.min(Duration::from_millis(200));
+                let nap = if clock.is_manual() { GLANCE } else { left.min(Duration::from_millis(200)) };
                 suspension =
                     self.suspended.wait_timeout(suspension, nap).unwrap_or_else(|poisoned| poisoned.into_inner()).0;
             }
         }
         true
+    }
+
+    /// Whether a suspension that was asked for is complete, or a later one is.
+    pub(super) fn has_suspended(&self, fence: u64) -> bool {
+        let suspension = lock(&self.suspension);
+        suspension.completed >= fence || suspension.granted >= fence
     }
 
     /// The driver reports a suspension as complete; at device level. False for a fence that is not under way.

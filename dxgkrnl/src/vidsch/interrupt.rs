@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use wddm_ddi::km::*;
-use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
 use crate::device::{Device, DeviceError};
@@ -18,7 +17,8 @@ use super::fence_log::Wanted;
 use super::hw_context::HwContext;
 use super::hw_queue::HwQueue;
 use super::packet_fence::InvalidFence;
-use super::report::{self, FaultTarget, QueueFault, Report, subcode};
+use super::report::{self, FaultTarget, QueueFault, Report, Scope, subcode};
+use super::tdr::TdrReason;
 use super::worker::Work;
 
 /// What was reported and waits for the DPC.
@@ -42,6 +42,7 @@ impl VidSch {
     pub(crate) fn notify_interrupt(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
         // SAFETY: the driver filled the arm of its type and keeps the array during the call, as the contract asks.
         let read = unsafe { report::read(data, self.limits) };
+        let read = self.check_silence(data).and(read);
         if let Err(bugcheck) = read.and_then(|report| self.note(&report)) {
             self.verifier.raise(bugcheck);
         }
@@ -93,7 +94,9 @@ impl VidSch {
                 }
             }
             Report::EngineIdle { node } => lock(&self.pending).work.push(Work::EngineIdle(node)),
-            Report::EngineHung { node } => lock(&self.pending).work.push(Work::EngineHung(node)),
+            Report::EngineHung { node } => {
+                lock(&self.pending).work.push(Work::Recover(node, TdrReason::ReportedHung));
+            }
             Report::Nothing => {}
         }
         Ok(())
@@ -182,8 +185,10 @@ impl VidSch {
             device.set_error(error);
             pending.work.push(Work::Lose(device, error));
         }
-        if fault.needs_reset() {
-            pending.work.push(Work::EngineHung(fault.node));
+        match fault.reset() {
+            Some(Scope::Engine) => pending.work.push(Work::Recover(fault.node, TdrReason::PageFault)),
+            Some(Scope::Adapter) => pending.work.push(Work::ResetAdapter(TdrReason::PageFault)),
+            None => {}
         }
         Ok(())
     }
@@ -227,16 +232,5 @@ impl VidSch {
         } else if !signalled.is_empty() {
             self.read_fence_logs(Wanted::Devices(&signalled));
         }
-    }
-
-    /// DxgkCbInvalidateHwContext: the context lost its state in an engine reset. The one that caused it and those it
-    /// took along both lose their device; what differs is the reason. [d3dkmddi: DXGKCB_INVALIDATEHWCONTEXT]
-    pub(crate) fn invalidate_hw_context(&self, args: &DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS {
-        let Some(context) = self.find_context(args.hHwContext) else { return STATUS_INVALID_PARAMETER };
-        let error = if args.Flags.CollateralDamage() { DeviceError::Reset } else { DeviceError::Hung };
-        let device = Arc::clone(context.device());
-        device.set_error(error);
-        self.worker.add(Work::Lose(device, error));
-        STATUS_SUCCESS
     }
 }

@@ -6,7 +6,7 @@
 //! waits for raises no interrupt at all.
 //!
 //! Lock order, outermost first: `VidSch::stopped`; `teardown` of a context, then of a queue;
-//! `DeviceWork::lost`; `Doorbell::exists`; `HwContext::suspending`; `HwQueue::submitting`; `HwQueue::line`;
+//! `Tdr::watch`; `DeviceWork::lost`; `Tdr::recovering`; `Doorbell::exists`; `HwContext::suspending`; `HwQueue::submitting`; `HwQueue::line`;
 //! `CrossAdapter::making`; `Fence::opens`; `Storage::pages`; `CrossAdapter::signalling`; `Fence::waits`;
 //! `Node::submitting`; `VidSch::class`; the adapter's interrupt lock; leaves (registries, `Pending`, `Node::fences`,
 //! `Doorbell::shown`, suspensions, lists). Device level takes leaves only.
@@ -75,7 +75,9 @@ pub(crate) use rights::Rights;
 pub use signalled::FenceReports;
 pub use suspension::Suspensions;
 pub(crate) use sync_object::SyncObject;
-pub use tdr::{TdrDebugMode, TdrLevel, TdrSettingError, TdrSettings};
+pub use tdr::{
+    TdrDebugMode, TdrFate, TdrLevel, TdrOutcome, TdrQueue, TdrReason, TdrReport, TdrSettingError, TdrSettings,
+};
 
 use close::DeviceWork;
 use fence::Fence;
@@ -86,6 +88,7 @@ use registry::Registry;
 use report::Limits;
 use signalled::Names;
 use storage::Storage;
+use tdr::Tdr;
 use wait::Wait;
 use window::Window;
 use worker::{Work, Worker};
@@ -125,6 +128,7 @@ pub(crate) struct VidSch {
     worker: Worker,
     fence_logs: FenceLogs,
     names: Names,
+    tdr: Tdr,
     /// Addresses for DDI calls that update fence values, on a machine that takes them away afterwards.
     window: Option<Window>,
     /// True once stopping has begun. Held for reading while objects are created. Lock order: before everything else
@@ -162,6 +166,7 @@ impl VidSch {
             worker: Worker::default(),
             fence_logs: FenceLogs::default(),
             names: Names::default(),
+            tdr: Tdr::new(&adapter.machine),
             window: adapter.machine.config().short_lived_addresses.then(Window::new).and_then(Result::ok),
             stopped: RwLock::new(false),
         });

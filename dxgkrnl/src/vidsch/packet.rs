@@ -134,6 +134,10 @@ impl VidSch {
         args.Flags = DXGK_SUBMITCOMMANDFLAGS::new().with_Paging(true);
         args.NodeOrdinal = context.node;
         let adapter = &context.adapter;
+        if self.tdr.is_abandoning() {
+            // Whatever it did, the reset would undo.
+            return Err(STATUS_DEVICE_REMOVED);
+        }
         let _working = adapter.use_node(context.node);
         let _submitting = lock(&node.submitting);
         // Before the call: the packet may be complete before the driver returns.

@@ -73,6 +73,11 @@ impl PacketFences {
         }
     }
 
+    /// All packets are complete: they are given up.
+    pub(crate) fn abandon(&mut self) {
+        self.last_completed = self.last_submitted;
+    }
+
     /// Packets under way.
     pub(crate) fn pending(&self) -> u32 {
         self.last_submitted.wrapping_sub(self.last_completed)

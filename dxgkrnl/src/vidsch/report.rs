@@ -25,6 +25,8 @@ pub(crate) mod subcode {
     pub(crate) const FATAL_HARDWARE_ERROR: u64 = 0xc;
     /// Page fault flags that contradict each other.
     pub(crate) const INCONSISTENT_FAULT_FLAGS: u64 = 0xd;
+    /// A report of an engine between its reset and its resumption.
+    pub(crate) const REPORT_BEFORE_RESUME: u64 = 0x10;
     /// A suspend fence that was never issued.
     pub(crate) const INVALID_SUSPEND_FENCE: u64 = 0x11;
     /// DxgkDdiUpdateMonitoredValues failed.
@@ -42,6 +44,13 @@ pub(crate) enum FaultTarget {
     Queue(HANDLE),
     Context(HANDLE),
     Process(HANDLE),
+}
+
+/// What is to be reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Engine,
+    Adapter,
 }
 
 /// A page fault of hardware queues.
@@ -62,11 +71,14 @@ impl QueueFault {
         self.flags.0 & DXGK_PAGE_FAULT_FLAGS::DXGK_PAGE_FAULT_WRITE.0 != 0
     }
 
-    /// Whether the engine runs nothing any more.
-    pub(crate) fn needs_reset(&self) -> bool {
+    /// What must be reset before the engine runs anything again.
+    pub(crate) fn reset(&self) -> Option<Scope> {
         type F = DXGK_PAGE_FAULT_FLAGS;
-        let reset = F::DXGK_PAGE_FAULT_ENGINE_RESET_REQUIRED.0 | F::DXGK_PAGE_FAULT_ADAPTER_RESET_REQUIRED.0;
-        self.flags.0 & reset != 0
+        let has = |flag: F| self.flags.0 & flag.0 != 0;
+        if has(F::DXGK_PAGE_FAULT_ADAPTER_RESET_REQUIRED) {
+            return Some(Scope::Adapter);
+        }
+        has(F::DXGK_PAGE_FAULT_ENGINE_RESET_REQUIRED).then_some(Scope::Engine)
     }
 }
 

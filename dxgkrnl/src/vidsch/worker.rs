@@ -1,6 +1,6 @@
 //! The worker thread: what reports ask for that only PASSIVE_LEVEL may do.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 
@@ -11,6 +11,7 @@ use super::VidSch;
 use super::batch;
 use super::fence::Fence;
 use super::hw_queue::HwQueue;
+use super::tdr::TdrReason;
 
 /// One piece of work.
 pub(super) enum Work {
@@ -19,7 +20,9 @@ pub(super) enum Work {
     /// An engine is idle and wants to enter F1.
     EngineIdle(u32),
     /// An engine hangs.
-    EngineHung(u32),
+    Recover(u32, TdrReason),
+    /// The adapter is to be reset.
+    ResetAdapter(TdrReason),
     /// What held a queue is over.
     Advance(Weak<HwQueue>),
     /// A wait that was on these fences is over.
@@ -63,9 +66,27 @@ impl Worker {
     }
 }
 
+/// The next work; `None` when it is time to look for timeouts.
+///
+/// # Errors
+/// The scheduler stops.
+fn next(receive: &Receiver<Work>, target: &Weak<VidSch>) -> Result<Option<Work>, ()> {
+    let cadence = target.upgrade().and_then(|sch| sch.tdr.cadence());
+    match cadence.map(|cadence| receive.recv_timeout(cadence)) {
+        None => receive.recv().map(Some).map_err(|_| ()),
+        Some(Ok(work)) => Ok(Some(work)),
+        Some(Err(RecvTimeoutError::Timeout)) => Ok(None),
+        Some(Err(RecvTimeoutError::Disconnected)) => Err(()),
+    }
+}
+
 fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
-    while let Ok(work) = receive.recv() {
+    while let Ok(work) = next(receive, target) {
         let Some(sch) = target.upgrade() else { return };
+        let Some(work) = work else {
+            sch.look_for_timeouts();
+            continue;
+        };
         let Ok(adapter) = sch.adapter() else { return };
         let gate = adapter.machine.gate();
         match work {
@@ -79,10 +100,8 @@ fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
                     sch.engine_idle(node);
                 }
             }
-            Work::EngineHung(node) => {
-                let _powered = gate.enter(&adapter.machine);
-                sch.engine_hung(node);
-            }
+            Work::Recover(node, reason) => sch.recover(node, reason),
+            Work::ResetAdapter(reason) => sch.reset_adapter(reason),
             Work::Advance(queue) => {
                 let _powered = gate.enter(&adapter.machine);
                 if let Some(queue) = queue.upgrade() {

@@ -92,6 +92,8 @@ pub(crate) struct World {
     pub(crate) logs: Mutex<Vec<LogBuffer>>,
     /// Queues of each DxgkDdiUpdateNativeFenceLogs, by the system's handles.
     pub(crate) flushes: Mutex<Vec<Vec<usize>>>,
+    /// The system's handles of hardware contexts in the order of their creation.
+    pub(crate) contexts: Mutex<Vec<usize>>,
     /// The driver's handle of each queue by the system's.
     pub(crate) queues: Mutex<HashMap<usize, usize>>,
     /// Answers of DDIs that fail, by name.
@@ -173,6 +175,7 @@ pub(crate) enum Report {
         address: u64,
     },
     Idle,
+    Hung,
 }
 
 static WORLDS: Mutex<Option<HashMap<usize, Arc<World>>>> = Mutex::new(None);
@@ -224,6 +227,13 @@ impl World {
             self.report(bus, Report::Fences(vec![fence]));
         }
         interrupts
+    }
+
+    /// Reports at the next interrupt, which the device raises at once; for DDIs of a driver that is told to.
+    pub(crate) fn report_from(&self, adapter: &Adapter, report: Report) {
+        self.reports.lock().unwrap().push_back(report);
+        // SAFETY: the registers are mapped.
+        unsafe { adapter.registers.write_volatile(0) };
     }
 
     /// What was stored to the physical doorbell last.
@@ -416,6 +426,10 @@ fn notify(adapter: &Adapter, report: &Report) {
             data.InterruptType = T::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE;
             data.u.EngineStateChange.NewState = DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_TRANSITION_TO_F1;
         }
+        Report::Hung => {
+            data.InterruptType = T::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE;
+            data.u.EngineStateChange.NewState = DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_HUNG;
+        }
     }
     // SAFETY: handle and data are good.
     unsafe { adapter.interface.DxgkCbNotifyInterrupt.unwrap()(adapter.handle, &raw const data) };
@@ -572,6 +586,7 @@ unsafe extern "win64" fn create_hw_context(device: HANDLE, a: *mut DXGKARG_CREAT
     let a = args(a);
     // SAFETY: devices of the minimal driver begin with their adapter.
     let adapter = unsafe { device.cast::<*mut c_void>().read() };
+    world(adapter).contexts.lock().unwrap().push(a.hHwContext.addr());
     a.hHwContext = make(adapter, a.hHwContext, 0);
     world(adapter).note("CreateHwContext")
 }

@@ -21,6 +21,7 @@ mod batch;
 mod dynamic;
 mod handles;
 mod record;
+mod recovery;
 mod share;
 mod trace;
 
@@ -28,6 +29,7 @@ pub use batch::*;
 pub use dynamic::*;
 use handles::Object;
 pub use record::*;
+pub use recovery::*;
 pub use share::*;
 pub use trace::*;
 
@@ -284,7 +286,8 @@ fn error_status(error: Error) -> Status {
         Error::WaitOnlyFence => Status::WaitOnlyFence,
         Error::NotShared => Status::NotShared,
         Error::CommandsTooLarge => Status::CommandsTooLarge,
-        Error::RingFull => Status::RingFull,
+        // Records are kept for Rust only.
+        Error::RingFull | Error::RecordsFull => Status::RingFull,
         Error::CommandMemoryFull => Status::CommandMemoryFull,
         Error::Timeout => Status::Timeout,
         Error::WasStillDrawing => Status::WasStillDrawing,

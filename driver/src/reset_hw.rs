@@ -1,0 +1,100 @@
+//! Timeouts of queues that the hardware schedules: one engine is stopped and started again.
+
+use campanile_hw::registers::Command;
+use wddm_ddi::km::*;
+use wddm_ddi::status::{NTSTATUS, STATUS_UNSUCCESSFUL};
+
+use crate::adapter::Adapter;
+use crate::gpu::Gpu;
+use crate::handle::Handle;
+use crate::interrupt::{self, report};
+use crate::irql::{Device, Passive};
+use crate::queue::context::HwContext;
+use crate::queue::hw_queue::{self, HwQueue};
+use crate::queue::packet::Node;
+use crate::reset::{node, stop_engine};
+
+/// State of a queue that runs no more, in the answer of QueryQueue.
+const FAULTED: u64 = 5;
+
+/// DxgkDdiResetHwEngine: the queue that ran is lost with its context; others keep their place, and those that did not are collateral
+/// damage. Nothing of the node is reported until [`resume_hw_engine`].
+///
+/// # Errors
+/// STATUS_UNSUCCESSFUL when the node does not stop; the operating system then resets the adapter.
+pub(crate) fn reset_hw_engine(
+    irql: &Passive,
+    adapter: &Adapter,
+    gpu: &Gpu,
+    args: &DXGKARG_RESETHWENGINE,
+) -> Result<(), NTSTATUS> {
+    let node = node(gpu, args.NodeOrdinal, args.EngineOrdinal)?;
+    // What happened before is told before the node falls silent.
+    let mute = |device: &Device| {
+        interrupt::drain(device, adapter, gpu);
+        node.set_muted(true);
+    };
+    gpu.dxgk.synchronize(irql, mute).map_err(|_| STATUS_UNSUCCESSFUL)?;
+    let contexts = adapter.all::<HwContext>(irql).map_err(|_| STATUS_UNSUCCESSFUL)?;
+    let culprit = stop_engine(irql, gpu, node)?;
+    let queue = culprit.and_then(|number| gpu.queues.get(number)).and_then(|q| adapter.objects.get::<HwQueue>(q).ok());
+    let culprit = queue.map(|queue| queue.context);
+    if let Some(context) = culprit.and_then(|context| adapter.objects.get::<HwContext>(context).ok()) {
+        gpu.dxgk.invalidate_hw_context(irql, context.dxgk(), false);
+    }
+    for handle in contexts.iter().filter(|handle| Some(**handle) != culprit) {
+        if let Some(context) = lost_context(irql, adapter, gpu, node, *handle) {
+            gpu.dxgk.invalidate_hw_context(irql, context.dxgk(), true);
+        }
+    }
+    Ok(())
+}
+
+/// The context behind `handle`, if it belongs to `node` and the hardware runs one of its queues no more. The operating system knows of
+/// those that had faulted before.
+fn lost_context<'a>(
+    irql: &Passive,
+    adapter: &'a Adapter,
+    gpu: &Gpu,
+    node: &Node,
+    handle: Handle,
+) -> Option<&'a HwContext> {
+    let context = adapter.objects.get::<HwContext>(handle).ok().filter(|context| context.node == node.ordinal())?;
+    let queues = context.queues.lock(irql);
+    let lost = queues.iter().filter_map(|queue| adapter.objects.get::<HwQueue>(*queue).ok()).any(|queue| {
+        let asked = [u64::from(queue.number), 0, 0];
+        hw_queue::is_mapped(irql, queue)
+            && gpu.cmp.run(irql, Command::QueryQueue, asked).is_ok_and(|answer| answer & 0xff == FAULTED)
+    });
+    lost.then_some(context)
+}
+
+/// DxgkDdiResumeHwEngine: reports are made again, beginning with what may have been missed.
+pub(crate) fn resume_hw_engine(
+    irql: &Passive,
+    adapter: &Adapter,
+    gpu: &Gpu,
+    args: &DXGKARG_RESUMEHWENGINE,
+) -> Result<(), NTSTATUS> {
+    let node = node(gpu, args.NodeOrdinal, args.EngineOrdinal)?;
+    let contexts = adapter.all::<HwContext>(irql).map_err(|_| STATUS_UNSUCCESSFUL)?;
+    let resume = |device: &Device| {
+        node.set_muted(false);
+        if node.take_unreported() {
+            report::completed(device, gpu, node, node.progress().1);
+        }
+        node.report_preemption(device, &gpu.dxgk);
+        interrupt::drain(device, adapter, gpu);
+        for context in contexts.iter().filter_map(|handle| adapter.objects.get::<HwContext>(*handle).ok()) {
+            if context.node == node.ordinal() {
+                context.report(device, gpu);
+            }
+        }
+        if gpu.claims.native_fence {
+            report::native(device, gpu, node, &mut []);
+        }
+        report::monitored(device, gpu, node);
+        gpu.dxgk.queue_dpc();
+    };
+    gpu.dxgk.synchronize(irql, resume).map_err(|_| STATUS_UNSUCCESSFUL)
+}

@@ -1,0 +1,177 @@
+//! Reset of one engine whose queues the hardware schedules. [d3dkmddi: DXGKARG_RESETHWENGINE, DXGKARGCB_INVALIDATEHWCONTEXT,
+//! DXGKARG_RESUMEHWENGINE]
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, TryLockError};
+use std::time::Duration;
+
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+
+use crate::adapter::Adapter;
+use crate::device::DeviceError;
+use crate::machine::lock;
+use crate::verifier::Bugcheck;
+
+use super::super::VidSch;
+use super::super::hw_context::HwContext;
+use super::super::report::subcode;
+use super::{Aftermath, TdrFate, TdrOutcome, TdrReason, TdrReport};
+
+/// VIDEO_ENGINE_TIMEOUT_DETECTED, a live dump. [debugger: 0x141]
+const ENGINE_TIMEOUT: u32 = 0x141;
+
+impl VidSch {
+    /// Resets `node`, unless nothing hangs there any more, and notes what happened. Devices of contexts that the driver names are in
+    /// error when this returns; the caller loses them.
+    pub(super) fn reset_engine(&self, node: u32, reason: TdrReason) -> Aftermath {
+        let Ok(adapter) = self.adapter() else { return Aftermath::default() };
+        let Some(_one) = self.begin_recovery() else { return Aftermath::default() };
+        if self.verifier.is_stopped() || !self.may_recover(node, reason) {
+            return Aftermath::default();
+        }
+        // Reports that are on their way are heard before anybody is judged.
+        adapter.flush_interrupts();
+        let mut report = self.describe(Some(node), reason);
+        if reason == TdrReason::EngineTimeout && !report.queues.iter().any(|queue| queue.is_busy()) {
+            self.tdr.keep(report);
+            return Aftermath::default();
+        }
+        let _working = adapter.use_node(node);
+        report.debug_information = self.collect_debug_information(ENGINE_TIMEOUT);
+        report.live_dump = Some(ENGINE_TIMEOUT);
+        let (works, named) = self.reset_and_resume(&adapter, node);
+        report.outcome = if works { TdrOutcome::EngineReset } else { TdrOutcome::EngineResetFailed };
+        let lost = self.judge(&mut report, &named);
+        self.verifier.log(report.to_string());
+        self.tdr.keep(report);
+        Aftermath { lost, promoted: !works }
+    }
+
+    /// One recovery at a time; `None` while the adapter is being reset, which ends what was to be recovered from. Whoever resets the
+    /// adapter waits for the caller to leave, so the caller does not wait for that.
+    fn begin_recovery(&self) -> Option<MutexGuard<'_, ()>> {
+        while !self.tdr.is_abandoning() {
+            match self.tdr.recovering.try_lock() {
+                Ok(one) => return Some(one),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(50)),
+            }
+        }
+        None
+    }
+
+    /// The two DDIs, and the contexts that the driver has named in between.
+    fn reset_and_resume(&self, adapter: &Adapter, node: u32) -> (bool, Vec<(Arc<HwContext>, bool)>) {
+        *lock(&self.tdr.named) = Some(Vec::new());
+        let mut args = DXGKARG_RESETHWENGINE { NodeOrdinal: node, EngineOrdinal: 0 };
+        let status = self.within_delay("DxgkDdiResetHwEngine", || {
+            adapter.miniport.reset_hw_engine(adapter.context().raw(), &mut args)
+        });
+        let mut works = status.is_success();
+        if works {
+            // From the moment in which nobody is at device level until the engine is resumed, it says nothing.
+            adapter.at_device_level(|| self.tdr.silent.fetch_or(1 << (node & 63), Ordering::AcqRel));
+            adapter.flush_interrupts();
+            adapter.at_device_level(|| self.tdr.silent.fetch_and(!(1 << (node & 63)), Ordering::AcqRel));
+            let mut args = DXGKARG_RESUMEHWENGINE { NodeOrdinal: node, EngineOrdinal: 0 };
+            let status = self.within_delay("DxgkDdiResumeHwEngine", || {
+                adapter.miniport.resume_hw_engine(adapter.context().raw(), &mut args)
+            });
+            works = status.is_success();
+        }
+        adapter.flush_interrupts();
+        (works, lock(&self.tdr.named).take().unwrap_or_default())
+    }
+
+    /// Writes down who lost what, and returns the devices that are lost by it.
+    fn judge(
+        &self,
+        report: &mut TdrReport,
+        named: &[(Arc<HwContext>, bool)],
+    ) -> Vec<(Arc<crate::device::Device>, DeviceError)> {
+        let mut lost = Vec::new();
+        let mut guilty = HashSet::new();
+        for (context, collateral) in named {
+            let device = context.device();
+            for queue in context.queues() {
+                let handle = queue.user_handle().load(Ordering::Acquire);
+                let same = |line: &&mut super::TdrQueue| line.process == device.process.owner && line.handle == handle;
+                for line in report.queues.iter_mut().filter(same) {
+                    line.fate = if *collateral { TdrFate::Collateral } else { TdrFate::Guilty };
+                }
+            }
+            if !collateral
+                && guilty.insert(device.process.owner.clone())
+                && self.offend(&device.process.owner, report.time)
+            {
+                report.blocked.push(device.process.owner.clone());
+            }
+            lost.push((Arc::clone(device), if *collateral { DeviceError::Reset } else { DeviceError::Hung }));
+        }
+        lost
+    }
+
+    /// DxgkCbInvalidateHwContext: the context lost its state in an engine reset. The one that caused it and those it
+    /// took along both lose their device; what differs is the reason. [d3dkmddi: DXGKCB_INVALIDATEHWCONTEXT]
+    pub(crate) fn invalidate_hw_context(&self, args: &DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS {
+        // The driver names contexts by the handle that it was given. [d3dkmddi: DXGKARGCB_INVALIDATEHWCONTEXT]
+        let Some(context) = self.contexts.get(args.hHwContext) else { return STATUS_INVALID_PARAMETER };
+        let collateral = args.Flags.CollateralDamage();
+        let error = if collateral { DeviceError::Reset } else { DeviceError::Hung };
+        let device = Arc::clone(context.device());
+        device.set_error(error);
+        match lock(&self.tdr.named).as_mut() {
+            Some(named) => named.push((context, collateral)),
+            None => self.worker.add(super::super::worker::Work::Lose(device, error)),
+        }
+        STATUS_SUCCESS
+    }
+
+    /// A report of an engine between its reset and its resumption. [debugger: 0x119]
+    ///
+    /// # Errors
+    /// The bugcheck that it is.
+    pub(in super::super) fn check_silence(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Result<(), Bugcheck> {
+        if self.tdr.silent.load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        match self.node_of_report(data).filter(|node| self.is_silent(*node)) {
+            None => Ok(()),
+            Some(node) => Err(Bugcheck::scheduler(
+                subcode::REPORT_BEFORE_RESUME,
+                u64::from(node),
+                data.InterruptType.0 as u64,
+                0,
+                format!(
+                    "interrupt type {} of node {node} between DxgkDdiResetHwEngine and DxgkDdiResumeHwEngine",
+                    data.InterruptType.0
+                ),
+            )),
+        }
+    }
+
+    /// The node that a report is about, if it is about one.
+    fn node_of_report(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Option<u32> {
+        type T = DXGK_INTERRUPT_TYPE;
+        // SAFETY: every arm of the union is numbers, handles and addresses, which any bytes are.
+        let arms = unsafe {
+            match data.InterruptType {
+                T::DXGK_INTERRUPT_DMA_COMPLETED => data.u.DmaCompleted.NodeOrdinal,
+                T::DXGK_INTERRUPT_DMA_PREEMPTED => data.u.DmaPreempted.NodeOrdinal,
+                T::DXGK_INTERRUPT_DMA_PAGE_FAULTED => data.u.DmaPageFaulted.NodeOrdinal,
+                T::DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED => data.u.MonitoredFenceSignaled.NodeOrdinal,
+                T::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED => data.u.NativeFenceSignaled.NodeOrdinal,
+                T::DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED => data.u.HwQueuePageFaulted.NodeOrdinal,
+                T::DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT => data.u.GpuEngineTimeout.NodeOrdinal,
+                T::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE => data.u.EngineStateChange.NodeOrdinal,
+                T::DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED => {
+                    return self.find_context(data.u.SuspendContextCompleted.hContext).map(|context| context.node());
+                }
+                _ => return None,
+            }
+        };
+        Some(arms)
+    }
+}

@@ -1,0 +1,204 @@
+//! What a recovery did, for a person and for tests.
+
+use std::fmt;
+use std::time::Duration;
+
+use wddm_ddi::types::D3DKMT_HANDLE;
+
+/// Why a recovery began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TdrReason {
+    /// Work made no progress for TdrDelay, and its context did not leave the engine in another TdrDelay.
+    EngineTimeout,
+    /// A context that was to leave its engine for another reason (exit, a lost device) did not within TdrDelay.
+    SuspensionTimeout,
+    /// The driver reported the engine as hung.
+    ReportedHung,
+    /// A page fault asked for the reset.
+    PageFault,
+    /// The reset of an engine was refused, failed, or changed nothing. [tdr-changes-in-windows-8:
+    /// TdrEngineTimeoutPromotedToAdapterReset]
+    EngineTimeoutPromotedToAdapterReset,
+}
+
+impl TdrReason {
+    /// TdrReason of the recovery context, where its number is documented.
+    pub fn number(self) -> Option<u64> {
+        matches!(self, Self::EngineTimeoutPromotedToAdapterReset).then_some(9)
+    }
+}
+
+impl fmt::Display for TdrReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::EngineTimeout => "work made no progress and could not be preempted",
+            Self::SuspensionTimeout => "a context did not leave its engine",
+            Self::ReportedHung => "the driver reported the engine as hung",
+            Self::PageFault => "a page fault asked for it",
+            Self::EngineTimeoutPromotedToAdapterReset => {
+                "the reset of an engine did not help (TdrEngineTimeoutPromotedToAdapterReset = 9)"
+            }
+        })
+    }
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TdrOutcome {
+    /// One engine was reset.
+    EngineReset,
+    /// The reset of the engine did not succeed; the adapter is reset next.
+    EngineResetFailed,
+    /// The whole adapter was reset.
+    AdapterReset,
+    /// The work had ended by itself; nothing was reset.
+    NothingToReset,
+    /// TdrDebugMode says that timeouts are ignored.
+    Ignored,
+}
+
+/// What became of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TdrFate {
+    /// Its context caused the timeout.
+    Guilty,
+    /// Its context lost its state though another one caused the timeout.
+    Collateral,
+    /// It goes on.
+    Innocent,
+}
+
+/// A hardware queue at the time of a recovery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TdrQueue {
+    /// The process it belongs to.
+    pub process: String,
+    /// Its handle in the process.
+    pub handle: D3DKMT_HANDLE,
+    /// Its node.
+    pub node: u32,
+    /// User mode writes its ring.
+    pub user_mode: bool,
+    /// How far it had come.
+    pub progress: u64,
+    /// What was queued last.
+    pub last_queued: u64,
+    /// What became of it.
+    pub fate: TdrFate,
+}
+
+impl TdrQueue {
+    /// Whether it had work when the recovery began.
+    pub fn is_busy(&self) -> bool {
+        self.progress < self.last_queued
+    }
+}
+
+/// One recovery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TdrReport {
+    /// Recoveries of the adapter count from 1.
+    pub number: u64,
+    /// When it began, by the machine's clock.
+    pub time: Duration,
+    /// The engine; `None` for the whole adapter.
+    pub node: Option<u32>,
+    /// Why.
+    pub reason: TdrReason,
+    /// What was done.
+    pub outcome: TdrOutcome,
+    /// Code of the live dump that Windows writes: 0x141 for an engine, 0x117 for the adapter.
+    pub live_dump: Option<u32>,
+    /// Queues on the engine or adapter.
+    pub queues: Vec<TdrQueue>,
+    /// Processes that may not use the adapter any more, each with a live dump 0x142.
+    pub blocked: Vec<String>,
+    /// What DxgkDdiCollectDbgInfo answered.
+    pub debug_information: Vec<u8>,
+}
+
+impl TdrReport {
+    /// The queues with one fate.
+    pub fn with(&self, fate: TdrFate) -> impl Iterator<Item = &TdrQueue> {
+        self.queues.iter().filter(move |queue| queue.fate == fate)
+    }
+
+    fn list(&self, f: &mut fmt::Formatter<'_>, name: &str, fate: TdrFate) -> fmt::Result {
+        for queue in self.with(fate) {
+            let kind = if queue.user_mode { "user-mode" } else { "kernel-mode" };
+            let state = if queue.is_busy() { "busy" } else { "idle" };
+            writeln!(
+                f,
+                "  {name:<10} {}: {kind} queue {:#x} on engine {}, {state}, {} of {} done",
+                queue.process, queue.handle, queue.node, queue.progress, queue.last_queued
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for TdrReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scope = self.node.map_or_else(|| "the adapter".to_owned(), |node| format!("engine {node}"));
+        writeln!(f, "TDR {} at {:.3} s: {scope}: {}", self.number, self.time.as_secs_f64(), self.reason)?;
+        let done = match self.outcome {
+            TdrOutcome::EngineReset => "the engine was reset; other engines went on",
+            TdrOutcome::EngineResetFailed => "the engine could not be reset; the adapter is reset instead",
+            TdrOutcome::AdapterReset => "the adapter was reset",
+            TdrOutcome::NothingToReset => "the work had ended by itself; nothing was reset",
+            TdrOutcome::Ignored => "TdrDebugMode ignores timeouts; nothing was done",
+        };
+        match self.live_dump {
+            Some(code) => writeln!(f, "  {done} (live dump {code:#x})")?,
+            None => writeln!(f, "  {done}")?,
+        }
+        self.list(f, "guilty", TdrFate::Guilty)?;
+        self.list(f, "collateral", TdrFate::Collateral)?;
+        self.list(f, "innocent", TdrFate::Innocent)?;
+        for process in &self.blocked {
+            writeln!(f, "  blocked    {process} caused too many timeouts (live dump 0x142)")?;
+        }
+        write!(f, "  {} bytes of debug information from the driver", self.debug_information.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_reads_as_sentences() {
+        let queue = |process: &str, fate, progress| TdrQueue {
+            process: process.to_owned(),
+            handle: 0x40,
+            node: 1,
+            user_mode: true,
+            progress,
+            last_queued: 7,
+            fate,
+        };
+        let report = TdrReport {
+            number: 3,
+            time: Duration::from_millis(4500),
+            node: Some(1),
+            reason: TdrReason::EngineTimeout,
+            outcome: TdrOutcome::EngineReset,
+            live_dump: Some(0x141),
+            queues: vec![queue("process 4 (a)", TdrFate::Guilty, 5), queue("process 8 (b)", TdrFate::Innocent, 7)],
+            blocked: vec!["process 4 (a)".to_owned()],
+            debug_information: vec![0; 64],
+        };
+        let text = report.to_string();
+        for part in [
+            "TDR 3 at 4.500 s: engine 1: work made no progress and could not be preempted",
+            "the engine was reset; other engines went on (live dump 0x141)",
+            "guilty     process 4 (a): user-mode queue 0x40 on engine 1, busy, 5 of 7 done",
+            "innocent   process 8 (b): user-mode queue 0x40 on engine 1, idle, 7 of 7 done",
+            "blocked    process 4 (a)",
+            "64 bytes of debug information",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in\n{text}");
+        }
+        assert_eq!(TdrReason::EngineTimeoutPromotedToAdapterReset.number(), Some(9));
+    }
+}

@@ -1,0 +1,129 @@
+//! Hangs are found by progress: what user mode says it queued last, against the value that the engine wrote.
+//!
+//! A queue that stands still may wait for a fence, which is no hang. So its context is asked off its engine first: one that goes is
+//! put back at once, one that does not hangs. [user-mode-work-submission: progress fence of a queue; tdr-changes-in-windows-8]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::VidSch;
+use super::super::hw_context::HwContext;
+use super::super::hw_queue::HwQueue;
+
+/// What was seen at earlier looks.
+#[derive(Default)]
+pub(super) struct Watch {
+    /// Queues with work, by the system's handle: progress, and since when it stands.
+    stands: HashMap<usize, (u64, Duration)>,
+    /// Contexts that were asked off their engine.
+    probes: Vec<Probe>,
+}
+
+struct Probe {
+    context: Arc<HwContext>,
+    /// The suspension that was asked for.
+    fence: u64,
+    since: Duration,
+}
+
+impl VidSch {
+    /// Looks at every queue with work. Returns the nodes that hang.
+    pub(super) fn watch_progress(&self, watch: &mut Watch, now: Duration) -> Vec<u32> {
+        let Ok(adapter) = self.adapter() else { return Vec::new() };
+        adapter.flush_interrupts();
+        let hung = self.follow_up(watch, now);
+        let mut stands = HashMap::new();
+        for queue in self.queues.all().iter().filter(|queue| is_watched(queue)) {
+            let key = queue.handles().0.raw().addr();
+            let progress = queue.progress().current();
+            let known = watch.stands.get(&key).copied().filter(|(before, _)| *before == progress);
+            let since = known.map_or(now, |(_, since)| since);
+            let stood = now.saturating_sub(since) >= self.tdr.delay();
+            let probed = watch.probes.iter().any(|probe| Arc::ptr_eq(&probe.context, queue.context()));
+            // Whoever is found innocent is left alone for as long again.
+            let since = if stood && !probed { now } else { since };
+            stands.insert(key, (progress, since));
+            if stood && !probed {
+                self.probe(watch, queue.context(), now);
+            }
+        }
+        watch.stands = stands;
+        adapter.flush_interrupts();
+        self.release_answered(watch);
+        hung
+    }
+
+    /// Asks a context off its engine.
+    fn probe(&self, watch: &mut Watch, context: &Arc<HwContext>, since: Duration) {
+        // One that is off it already is so for somebody else's reason.
+        if let Ok(Some(fence)) = context.begin_suspension() {
+            watch.probes.push(Probe { context: Arc::clone(context), fence, since });
+        }
+    }
+
+    /// Puts back who has left the engine.
+    fn release_answered(&self, watch: &mut Watch) {
+        watch.probes.retain(|probe| {
+            let context = &probe.context;
+            if context.is_destroyed() || context.device().error().is_some() {
+                return false;
+            }
+            let answered = context.has_suspended(probe.fence);
+            if answered {
+                put_back(context);
+            }
+            !answered
+        });
+    }
+
+    /// Probes whose time is over. Returns the nodes of those that did not answer.
+    fn follow_up(&self, watch: &mut Watch, now: Duration) -> Vec<u32> {
+        self.release_answered(watch);
+        let mut hung = Vec::new();
+        watch.probes.retain_mut(|probe| {
+            if now.saturating_sub(probe.since) < self.tdr.delay() {
+                return true;
+            }
+            // A second question: a driver that says the context is off its engine means it, though its interrupt was lost.
+            match probe.context.begin_suspension() {
+                Ok(None) => {
+                    put_back(&probe.context);
+                    return false;
+                }
+                Ok(Some(fence)) => (probe.fence, probe.since) = (fence, now),
+                Err(_) => return false,
+            }
+            if let Ok(adapter) = self.adapter() {
+                adapter.flush_interrupts();
+            }
+            if probe.context.has_suspended(probe.fence) {
+                put_back(&probe.context);
+                return false;
+            }
+            if !hung.contains(&probe.context.node()) {
+                hung.push(probe.context.node());
+            }
+            true
+        });
+        hung
+    }
+}
+
+/// Whether a queue has work on its engine that must end some day.
+fn is_watched(queue: &Arc<HwQueue>) -> bool {
+    queue.check_order();
+    let device = queue.context().device();
+    !queue.flags().DisableGpuTimeout()
+        && !queue.is_destroyed()
+        && device.error().is_none()
+        && !queue.progress().is_reached(queue.last_queued())
+}
+
+/// Resumes a context, unless its device is lost: whoever loses it suspends it for good.
+fn put_back(context: &HwContext) {
+    context.resume();
+    if context.device().error().is_some() {
+        let _ = context.begin_suspension();
+    }
+}

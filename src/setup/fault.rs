@@ -1,0 +1,145 @@
+//! Faults of the GPU by text.
+
+use std::fmt;
+use std::str::FromStr;
+
+use campanile_device::{FaultRule, HangAt};
+use campanile_hw::registers::{NODE_COMPUTE, NODES};
+
+/// A fault, parsed from text such as `hang:engine=1,after=100`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultOption {
+    /// What goes wrong.
+    pub rule: FaultRule,
+    /// How often.
+    pub times: u64,
+    text: String,
+}
+
+impl fmt::Display for FaultOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Kinds that [`FaultOption`] understands.
+const KINDS: &str = "hang, stuck-suspend, lost-interrupt, late-interrupt, reset-fails, reset-held, reset-takes-along, \
+                     completion-races-reset, register";
+
+/// The settings behind the colon.
+struct Settings<'a> {
+    kind: &'a str,
+    pairs: Vec<(&'a str, Option<&'a str>)>,
+}
+
+impl<'a> Settings<'a> {
+    fn new(text: &'a str) -> Self {
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        let words = rest.split(',').map(str::trim).filter(|word| !word.is_empty());
+        let pair =
+            |word: &'a str| word.split_once('=').map_or((word, None), |(key, value)| (key.trim(), Some(value.trim())));
+        Self { kind: kind.trim(), pairs: words.map(pair).collect() }
+    }
+
+    /// Takes a number out, decimal or with 0x.
+    fn number(&mut self, key: &str) -> Result<Option<u64>, String> {
+        let Some(place) = self.pairs.iter().position(|(name, _)| *name == key) else { return Ok(None) };
+        let (_, value) = self.pairs.remove(place);
+        let value = value.ok_or_else(|| format!("`{key}` needs a value"))?;
+        let parsed = match value.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16),
+            None => value.parse(),
+        };
+        parsed.map(Some).map_err(|_| format!("`{value}` is not a number for `{key}`"))
+    }
+
+    fn flag(&mut self, key: &str) -> Result<bool, String> {
+        let Some(place) = self.pairs.iter().position(|(name, _)| *name == key) else { return Ok(false) };
+        let (_, value) = self.pairs.remove(place);
+        if value.is_none() { Ok(true) } else { Err(format!("`{key}` takes no value")) }
+    }
+
+    fn needed(&mut self, key: &str) -> Result<u64, String> {
+        let kind = self.kind;
+        self.number(key)?.ok_or_else(|| format!("`{kind}` needs `{key}=N`"))
+    }
+
+    fn engine(&mut self) -> Result<u32, String> {
+        let number = self.number("engine")?.unwrap_or(u64::from(NODE_COMPUTE));
+        let node = u32::try_from(number).ok().filter(|node| *node < NODES);
+        node.ok_or_else(|| format!("there is no engine {number}; there are 0 to {}", NODES - 1))
+    }
+}
+
+impl FromStr for FaultOption {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut settings = Settings::new(text);
+        let times = settings.number("times")?.unwrap_or(1);
+        if times == 0 {
+            return Err("`times` is at least 1".to_owned());
+        }
+        let rule = match settings.kind {
+            "hang" => {
+                let (node, reported) = (settings.engine()?, settings.flag("reported")?);
+                let at = match (settings.number("after")?, settings.number("signal")?) {
+                    (Some(_), Some(_)) => return Err("`after` and `signal` exclude each other".to_owned()),
+                    (_, Some(value)) => HangAt::Signal(value),
+                    (after, None) => HangAt::After(after.unwrap_or(0)),
+                };
+                FaultRule::Hang { node, queue: None, at, reported }
+            }
+            "stuck-suspend" => FaultRule::StuckSuspend { node: settings.engine()? },
+            "lost-interrupt" => FaultRule::LostInterrupt,
+            "late-interrupt" => FaultRule::LateInterrupt { steps: settings.needed("steps")? },
+            "reset-fails" => FaultRule::ResetFails { node: settings.engine()? },
+            "reset-held" => FaultRule::ResetHeld { node: settings.engine()?, milliseconds: settings.needed("ms")? },
+            "reset-takes-along" => FaultRule::ResetTakesAlong { node: settings.engine()? },
+            "completion-races-reset" => FaultRule::CompletionRacesReset { node: settings.engine()? },
+            "register" => FaultRule::Register { offset: settings.needed("offset")?, value: settings.needed("value")? },
+            kind => return Err(format!("unknown fault `{kind}`; known are {KINDS}")),
+        };
+        match settings.pairs.first() {
+            Some((key, _)) => Err(format!("`{}` has no `{key}`", settings.kind)),
+            None => Ok(Self { rule, times, text: text.to_owned() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_read_with_their_settings() {
+        let rule = |text: &str| text.parse::<FaultOption>().map(|fault| (fault.rule, fault.times));
+        let hang = |node, at, reported| FaultRule::Hang { node, queue: None, at, reported };
+        assert_eq!(rule("hang"), Ok((hang(0, HangAt::After(0), false), 1)));
+        assert_eq!(rule("hang:engine=1, after=0x10,reported"), Ok((hang(1, HangAt::After(16), true), 1)));
+        assert_eq!(rule("hang:signal=7,times=3"), Ok((hang(0, HangAt::Signal(7), false), 3)));
+        assert_eq!(rule("lost-interrupt:times=2"), Ok((FaultRule::LostInterrupt, 2)));
+        assert_eq!(rule("reset-held:ms=9"), Ok((FaultRule::ResetHeld { node: 0, milliseconds: 9 }, 1)));
+        assert_eq!(rule("register:offset=0x10,value=1"), Ok((FaultRule::Register { offset: 16, value: 1 }, 1)));
+        assert_eq!("hang:after=3".parse::<FaultOption>().unwrap().to_string(), "hang:after=3");
+    }
+
+    #[test]
+    fn mistakes_are_refused_by_name() {
+        for (text, part) in [
+            ("", "unknown fault"),
+            ("explode", "known are hang"),
+            ("hang:engine=3", "no engine 3"),
+            ("hang:after=x", "`x` is not a number for `after`"),
+            ("hang:after", "`after` needs a value"),
+            ("hang:reported=1", "takes no value"),
+            ("hang:after=1,signal=2", "exclude each other"),
+            ("hang:speed=1", "`hang` has no `speed`"),
+            ("late-interrupt", "needs `steps=N`"),
+            ("reset-fails:times=0", "at least 1"),
+        ] {
+            let error = text.parse::<FaultOption>().unwrap_err();
+            assert!(error.contains(part), "{text:?}: {error}");
+        }
+    }
+}
