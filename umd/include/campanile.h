@@ -183,6 +183,33 @@ typedef int32_t campanile_model;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// Why a device was lost.
+enum campanile_loss
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // It works.
+  CAMPANILE_LOSS_NONE = 0,
+  // Its own work did not end, and its engine was reset.
+  CAMPANILE_LOSS_HUNG = 1,
+  // An engine or the adapter was reset for somebody else's sake.
+  CAMPANILE_LOSS_RESET = 2,
+  // It touched memory that is not there, or its commands made no sense.
+  CAMPANILE_LOSS_FAULT = 3,
+  // The adapter is gone, or was stopped.
+  CAMPANILE_LOSS_REMOVED = 4,
+  // The operating system says something else.
+  CAMPANILE_LOSS_OTHER = 5,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum campanile_loss campanile_loss;
+#else
+typedef int32_t campanile_loss;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // What a map is for.
 enum campanile_dynamic_mode
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -574,6 +601,23 @@ int32_t campanile_queue_model(campanile_queue queue, int32_t *model);
 
 // What the queue has done so far.
 int32_t campanile_queue_stats(campanile_queue queue, campanile_queue_stats_t *stats);
+
+// Why a device was lost: a campanile_loss.
+int32_t campanile_device_loss(campanile_device device, int32_t *loss);
+
+// Creates a device in the place of one that is lost, on its adapter or on one that is found in its place. The lost one is destroyed as
+// any other, with its buffers and fences; its queues may be moved to the new one by campanile_queue_recover before. May be tried again.
+int32_t campanile_device_replace(campanile_device device,
+                                 campanile_device *replacement);
+
+// Goes on in a queue on another device; `model` is a campanile_model, CAMPANILE_MODEL_KERNEL the way around a doorbell. Progress
+// starts over. `count` submissions from progress value `first` on were not seen done: those that may be done twice can be recorded
+// again. A recording that is open is dropped. On failure the queue is as it was.
+int32_t campanile_queue_recover(campanile_queue queue,
+                                campanile_device device,
+                                int32_t model,
+                                uint64_t *first,
+                                uint64_t *count);
 
 // Creates a native fence with an initial value that campanile_fence_share gives to other devices and processes.
 int32_t campanile_fence_create_shared(campanile_device device, uint64_t initial, campanile_fence *fence);
