@@ -15,9 +15,8 @@ use crate::machine::lock;
 use crate::verifier::Bugcheck;
 
 use super::super::VidSch;
-use super::super::hw_context::HwContext;
 use super::super::report::subcode;
-use super::{Aftermath, TdrFate, TdrOutcome, TdrReason, TdrReport};
+use super::{Aftermath, Invalidated, TdrFate, TdrOutcome, TdrReason, TdrReport};
 
 /// VIDEO_ENGINE_TIMEOUT_DETECTED, a live dump. [debugger: 0x141]
 const ENGINE_TIMEOUT: u32 = 0x141;
@@ -63,7 +62,7 @@ impl VidSch {
     }
 
     /// The two DDIs, and the contexts that the driver has named in between.
-    fn reset_and_resume(&self, adapter: &Adapter, node: u32) -> (bool, Vec<(Arc<HwContext>, bool)>) {
+    fn reset_and_resume(&self, adapter: &Adapter, node: u32) -> (bool, Vec<Invalidated>) {
         *lock(&self.tdr.named) = Some(Vec::new());
         let mut args = DXGKARG_RESETHWENGINE { NodeOrdinal: node, EngineOrdinal: 0 };
         let status = self.within_delay("DxgkDdiResetHwEngine", || {
@@ -86,14 +85,10 @@ impl VidSch {
     }
 
     /// Writes down who lost what, and returns the devices that are lost by it.
-    fn judge(
-        &self,
-        report: &mut TdrReport,
-        named: &[(Arc<HwContext>, bool)],
-    ) -> Vec<(Arc<crate::device::Device>, DeviceError)> {
+    fn judge(&self, report: &mut TdrReport, named: &[Invalidated]) -> Vec<(Arc<crate::device::Device>, DeviceError)> {
         let mut lost = Vec::new();
         let mut guilty = HashSet::new();
-        for (context, collateral) in named {
+        for Invalidated { context, collateral } in named {
             let device = context.device();
             for queue in context.queues() {
                 let handle = queue.user_handle().load(Ordering::Acquire);
@@ -123,7 +118,7 @@ impl VidSch {
         let device = Arc::clone(context.device());
         device.set_error(error);
         match lock(&self.tdr.named).as_mut() {
-            Some(named) => named.push((context, collateral)),
+            Some(named) => named.push(Invalidated { context, collateral }),
             None => self.worker.add(super::super::worker::Work::Lose(device, error)),
         }
         STATUS_SUCCESS
@@ -155,23 +150,27 @@ impl VidSch {
     /// The node that a report is about, if it is about one.
     fn node_of_report(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Option<u32> {
         type T = DXGK_INTERRUPT_TYPE;
-        // SAFETY: every arm of the union is numbers, handles and addresses, which any bytes are.
-        let arms = unsafe {
-            match data.InterruptType {
-                T::DXGK_INTERRUPT_DMA_COMPLETED => data.u.DmaCompleted.NodeOrdinal,
-                T::DXGK_INTERRUPT_DMA_PREEMPTED => data.u.DmaPreempted.NodeOrdinal,
-                T::DXGK_INTERRUPT_DMA_PAGE_FAULTED => data.u.DmaPageFaulted.NodeOrdinal,
-                T::DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED => data.u.MonitoredFenceSignaled.NodeOrdinal,
-                T::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED => data.u.NativeFenceSignaled.NodeOrdinal,
-                T::DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED => data.u.HwQueuePageFaulted.NodeOrdinal,
-                T::DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT => data.u.GpuEngineTimeout.NodeOrdinal,
-                T::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE => data.u.EngineStateChange.NodeOrdinal,
-                T::DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED => {
-                    return self.find_context(data.u.SuspendContextCompleted.hContext).map(|context| context.node());
-                }
-                _ => return None,
+        macro_rules! node {
+            ($arm:ident) => {
+                // SAFETY: the arm is numbers, handles and addresses, which any bytes are.
+                unsafe { data.u.$arm.NodeOrdinal }
+            };
+        }
+        Some(match data.InterruptType {
+            T::DXGK_INTERRUPT_DMA_COMPLETED => node!(DmaCompleted),
+            T::DXGK_INTERRUPT_DMA_PREEMPTED => node!(DmaPreempted),
+            T::DXGK_INTERRUPT_DMA_PAGE_FAULTED => node!(DmaPageFaulted),
+            T::DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED => node!(MonitoredFenceSignaled),
+            T::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED => node!(NativeFenceSignaled),
+            T::DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED => node!(HwQueuePageFaulted),
+            T::DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT => node!(GpuEngineTimeout),
+            T::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE => node!(EngineStateChange),
+            T::DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED => {
+                // SAFETY: as above.
+                let context = unsafe { data.u.SuspendContextCompleted.hContext };
+                self.find_context(context)?.node()
             }
-        };
-        Some(arms)
+            _ => return None,
+        })
     }
 }

@@ -53,8 +53,8 @@ pub(super) struct Tdr {
     silent: AtomicU64,
     /// Packets count as complete: the adapter is being reset.
     abandoning: AtomicBool,
-    /// Contexts that the driver has named since a reset began, and whether they are collateral damage. Lock order: a leaf.
-    named: Mutex<Option<Vec<(Arc<HwContext>, bool)>>>,
+    /// Contexts that the driver has named since a reset began. Lock order: a leaf.
+    named: Mutex<Option<Vec<Invalidated>>>,
     /// Held by whoever looks for timeouts.
     watch: Mutex<Watch>,
     /// The DDI of a recovery that a thread is in, and since when. Lock order: a leaf.
@@ -70,6 +70,13 @@ pub(super) struct Tdr {
     /// Lock order: a leaf.
     reports: Mutex<VecDeque<TdrReport>>,
     count: AtomicU64,
+}
+
+/// A context that lost its state.
+struct Invalidated {
+    context: Arc<HwContext>,
+    /// Another one caused the reset.
+    collateral: bool,
 }
 
 /// What is left to do after the reset of an engine, without its lock.
