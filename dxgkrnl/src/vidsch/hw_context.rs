@@ -213,6 +213,10 @@ impl HwContext {
         let pumped = !self.adapter.machine.config().interrupt_thread;
         let mut suspension = lock(&self.suspension);
         while suspension.completed < fence {
+            // What was pulled out runs nothing.
+            if self.adapter.is_gone() {
+                return true;
+            }
             let left = limit.saturating_sub(clock.now());
             // A reset of the adapter takes everything off its engines.
             if left.is_zero() || self.sch().tdr.is_abandoning() || self.sch().verifier.is_stopped() {

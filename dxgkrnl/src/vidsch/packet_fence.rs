@@ -73,8 +73,8 @@ impl PacketFences {
         }
     }
 
-    /// All packets are complete: they are given up.
-    pub(crate) fn abandon(&mut self) {
+    /// The node starts over: every packet counts as complete. Those to come run.
+    pub(crate) fn start_over(&mut self) {
         self.last_completed = self.last_submitted;
     }
 

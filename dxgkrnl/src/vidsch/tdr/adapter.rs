@@ -24,7 +24,8 @@ impl VidSch {
     pub(in super::super) fn reset_adapter(&self, reason: TdrReason) {
         let Ok(adapter) = self.adapter() else { return };
         let _one = lock(&self.tdr.recovering);
-        if self.verifier.is_stopped() {
+        // Nobody brings back what was pulled out.
+        if self.verifier.is_stopped() || adapter.is_gone() {
             return;
         }
         let now = self.tdr.clock.now();
@@ -123,7 +124,7 @@ impl VidSch {
     /// Everything that was submitted counts as complete. [tdr-changes-in-windows-8]
     fn abandon_packets(&self) {
         for node in &self.nodes {
-            node.fences().abandon();
+            node.fences().start_over();
             node.announce();
         }
     }

@@ -26,6 +26,9 @@ impl VidSch {
     /// error when this returns; the caller loses them.
     pub(super) fn reset_engine(&self, node: u32, reason: TdrReason) -> Aftermath {
         let Ok(adapter) = self.adapter() else { return Aftermath::default() };
+        if adapter.is_gone() {
+            return Aftermath::default();
+        }
         let Some(_one) = self.begin_recovery() else { return Aftermath::default() };
         if self.verifier.is_stopped() || !self.may_recover(node, reason) {
             return Aftermath::default();

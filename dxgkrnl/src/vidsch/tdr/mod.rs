@@ -159,7 +159,7 @@ impl VidSch {
     pub(crate) fn look_for_timeouts(&self) {
         self.check_inside();
         let Ok(adapter) = self.adapter() else { return };
-        if self.tdr.settings.level == TdrLevel::Off || self.verifier.is_stopped() {
+        if self.tdr.settings.level == TdrLevel::Off || self.verifier.is_stopped() || adapter.is_gone() {
             return;
         }
         // Who recovers is in the driver; nobody else asks it anything about engines.
