@@ -393,7 +393,9 @@ impl Queue {
         });
         let (doorbell, words) = made?;
         // The old doorbell is not the queue's any more, whatever comes.
-        self.replace(ring, control, doorbell, words, ring_entries).inspect_err(|error| self.failed = Some(*error))
+        self.replace(ring, control, doorbell, words, ring_entries).inspect_err(|error| self.failed = Some(*error))?;
+        self.options.ring_entries = ring_entries;
+        Ok(())
     }
 
     /// The queue's doorbell is `doorbell`, for a ring in `ring` and `control`, and the old ring is done.
