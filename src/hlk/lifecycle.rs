@@ -107,10 +107,11 @@ fn thunks_after_stop(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn process_exit_releases(case: &mut Case<'_>) -> Result<(), Failure> {
-    for round in 0..200 {
+    // More than VRAM holds at once.
+    for round in 0..100 {
         case.in_other_process(|system| {
             let rig = Rig::open(system.luid())?;
-            rig.memory(8 << 20, Placement::Vram)?;
+            rig.memory(4 << 20, Placement::Vram)?;
             work(&rig)
         })
         .map_err(|failure| Failure::new(format!("process {round}: {failure}")))?;
