@@ -11,10 +11,12 @@ const PREFIX: &str = "Device.Graphics.WDDM32.";
 type List = (&'static str, fn(&CaseInfo) -> bool, usize);
 
 /// Lists in `docs/`, and the cases that must stand there.
-const LISTS: [List; 3] = [
+const LISTS: [List; 5] = [
     ("conformance-native-fence.md", |case| case.area.contains("Fence") || case.page == "native-gpu-fence-objects", 60),
     ("conformance-user-mode-submission.md", |case| case.page == "user-mode-work-submission", 60),
     ("conformance-tdr.md", |case| case.area == "TDR" || case.page == "tdr-changes-in-windows-8", 15),
+    ("conformance-allocation-usage.md", |case| case.page == "allocation-usage-tracking", 24),
+    ("conformance-context-monitoring.md", |case| case.page == "context-monitoring", 17),
 ];
 
 fn root() -> &'static Path {

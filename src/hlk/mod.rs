@@ -44,11 +44,13 @@ mod lifecycle;
 mod lock;
 mod lock_moves;
 mod memory;
+mod offer;
 mod power;
 mod power_device;
 mod power_loss;
 mod queue;
 mod residency;
+mod residency_pressure;
 mod scale;
 mod scheduling;
 mod submission;
@@ -88,6 +90,8 @@ const TABLES: &[&[CaseInfo]] = &[
     coherency::CASES,
     gpu_address::CASES,
     residency::CASES,
+    residency_pressure::CASES,
+    offer::CASES,
     queue::CASES,
     doorbell::CASES,
     doorbell_resize::CASES,

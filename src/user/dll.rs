@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use campanile_umd::c_api::*;
-use campanile_umd::{Access, CopyRows, Node, Placement, QueueEvent, QueueOptions, QueueStats, SubmissionModel, Tracer};
+use campanile_umd::{
+    Access, CopyRows, Node, OfferPriority, Placement, QueueEvent, QueueOptions, QueueStats, Reclaimed, SubmissionModel,
+    Tracer,
+};
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, LUID};
 
 use super::error::{Error, Result};
@@ -137,6 +140,23 @@ impl Buffer {
 
     pub(super) fn size(&self) -> u64 {
         self.0.size
+    }
+
+    pub(super) fn offer(&self, priority: OfferPriority) -> Result<()> {
+        let OwnedBuffer { library, handle } = self.0.owned;
+        let priority = match priority {
+            OfferPriority::Low => COfferPriority::Low,
+            OfferPriority::Normal => COfferPriority::Normal,
+            OfferPriority::High => COfferPriority::High,
+        };
+        call!(library, campanile_buffer_offer(handle, priority as i32))
+    }
+
+    pub(super) fn reclaim(&self) -> Result<Reclaimed> {
+        let OwnedBuffer { library, handle } = self.0.owned;
+        let mut discarded = 0;
+        call!(library, campanile_buffer_reclaim(handle, &raw mut discarded))?;
+        Ok(if discarded == 0 { Reclaimed::Kept } else { Reclaimed::Discarded })
     }
 
     pub(super) fn map(&self) -> Result<Mapping> {

@@ -72,6 +72,8 @@ functions! {
     fn campanile_buffer_destroy(BufferHandle) -> i32;
     fn campanile_buffer_gpu_address(BufferHandle, *mut u64) -> i32;
     fn campanile_buffer_map(BufferHandle, *mut *mut c_void) -> i32;
+    fn campanile_buffer_offer(BufferHandle, i32) -> i32;
+    fn campanile_buffer_reclaim(BufferHandle, *mut i32) -> i32;
     fn campanile_buffer_synchronize(BufferHandle, u64, u64) -> i32;
     fn campanile_buffer_unmap(BufferHandle) -> i32;
     fn campanile_dynamic_create(DeviceHandle, u64, i32, u32, *mut DynamicHandle) -> i32;

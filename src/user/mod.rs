@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use wddm_ddi::types::{HANDLE, LUID};
 
-pub use campanile_umd::{Access, CopyRows, Node, Placement, QueueOptions, QueueStats, SubmissionModel};
+pub use campanile_umd::{
+    Access, CopyRows, Node, OfferPriority, Placement, QueueOptions, QueueStats, Reclaimed, SubmissionModel,
+};
 pub use error::{Error, Result};
 pub use library::{FILE, Functions, Library, Refusal, selected, selected_identity};
 
@@ -150,6 +152,22 @@ impl Buffer {
     /// First GPU virtual address.
     pub fn gpu_address(&self) -> u64 {
         on!(&self.0, BufferInner, buffer => buffer.gpu_address(), buffer.gpu_address())
+    }
+
+    /// Lets the system take the memory when it is short, without saving the contents.
+    ///
+    /// # Errors
+    /// The buffer is mapped, or offered already; the operating system refused.
+    pub fn offer(&self, priority: OfferPriority) -> Result<()> {
+        on!(&self.0, BufferInner, buffer => Ok(buffer.offer(priority)?), buffer.offer(priority))
+    }
+
+    /// Takes the memory back, and says what has become of the contents.
+    ///
+    /// # Errors
+    /// The buffer is not offered, or there is no memory.
+    pub fn reclaim(&self) -> Result<Reclaimed> {
+        on!(&self.0, BufferInner, buffer => Ok(buffer.reclaim()?), buffer.reclaim())
     }
 
     /// Bytes asked for.

@@ -15,6 +15,26 @@ use crate::{
     thunks::{call, invoke, invoke_pending},
 };
 
+/// How soon the system takes offered memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfferPriority {
+    /// Before anything else.
+    Low,
+    /// In between.
+    Normal,
+    /// After the others.
+    High,
+}
+
+/// What has become of offered memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reclaimed {
+    /// The contents are what they were.
+    Kept,
+    /// The contents are lost.
+    Discarded,
+}
+
 /// Page of the GPU's address space and of the CPU's.
 const PAGE: u64 = 4096;
 /// The GPU's address space, 2^48 bytes; nothing larger can ever be mapped.
@@ -99,6 +119,49 @@ impl Buffer {
                 self.unlock();
                 Err(Error::BadAnswer("D3DKMTLock2 gave no page address"))
             }
+        }
+    }
+
+    /// Lets the system take the memory when it is short, without saving the contents, until [`Buffer::reclaim`]. Work that is queued by
+    /// now may still use it; work that is queued later must not, nor may the CPU map it.
+    ///
+    /// # Errors
+    /// [`Error::Status`] if it is mapped, or offered already; [`Error::DeviceLost`]. [d3dkmthk: D3DKMTOfferAllocations]
+    pub fn offer(&self, priority: OfferPriority) -> Result<()> {
+        let mut handle = self.allocation();
+        let mut args = D3DKMT_OFFERALLOCATIONS::zeroed();
+        args.hDevice = self.device().handle();
+        args.HandleList = &mut handle;
+        args.NumAllocations = 1;
+        args.Priority = match priority {
+            OfferPriority::Low => D3DKMT_OFFER_PRIORITY::D3DKMT_OFFER_PRIORITY_LOW,
+            OfferPriority::Normal => D3DKMT_OFFER_PRIORITY::D3DKMT_OFFER_PRIORITY_NORMAL,
+            OfferPriority::High => D3DKMT_OFFER_PRIORITY::D3DKMT_OFFER_PRIORITY_HIGH,
+        };
+        invoke!(self.device().thunks(), D3DKMTOfferAllocations, &mut args)
+    }
+
+    /// Takes the memory back after [`Buffer::offer`]. When the call returns it may be used; the answer says whether the contents have to be
+    /// made anew.
+    ///
+    /// # Errors
+    /// [`Error::Status`] if it is not offered, or there is no memory, and it stays offered; [`Error::BadAnswer`], [`Error::DeviceLost`].
+    /// [d3dkmthk: D3DKMTReclaimAllocations2]
+    pub fn reclaim(&self) -> Result<Reclaimed> {
+        let mut handle = self.allocation();
+        let mut result = D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_OK;
+        let mut args = D3DKMT_RECLAIMALLOCATIONS2::zeroed();
+        args.hPagingQueue = self.device().paging_queue();
+        args.NumAllocations = 1;
+        args.HandleList = &mut handle;
+        args.u.pResults = &mut result;
+        let pending = invoke_pending!(self.device().thunks(), D3DKMTReclaimAllocations2, &mut args)?;
+        self.device().wait_paging(pending, args.PagingFenceValue)?;
+        match result {
+            D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_OK => Ok(Reclaimed::Kept),
+            D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_DISCARDED => Ok(Reclaimed::Discarded),
+            // Only memory that may be decommitted can lack it.
+            _ => Err(Error::BadAnswer("D3DKMTReclaimAllocations2 gave an unknown result")),
         }
     }
 

@@ -81,7 +81,7 @@ mod thunks;
 mod trace;
 
 pub use adapter::Adapter;
-pub use buffer::{Buffer, Mapping, Placement};
+pub use buffer::{Buffer, Mapping, OfferPriority, Placement, Reclaimed};
 pub use commands::{CopyRows, Recorder};
 pub use device::Device;
 pub use dynamic::{CONTENTS_MAX, DynamicBuffer, DynamicMapping, MapMode};

@@ -37,6 +37,8 @@ imports! {
         D3DKMTDestroyAllocation2(*mut D3DKMT_DESTROYALLOCATION2);
         D3DKMTMakeResident(*mut D3DDDI_MAKERESIDENT);
         D3DKMTEvict(*mut D3DKMT_EVICT);
+        D3DKMTOfferAllocations(*mut D3DKMT_OFFERALLOCATIONS);
+        D3DKMTReclaimAllocations2(*mut D3DKMT_RECLAIMALLOCATIONS2);
         D3DKMTReserveGpuVirtualAddress(*mut D3DDDI_RESERVEGPUVIRTUALADDRESS);
         D3DKMTMapGpuVirtualAddress(*mut D3DDDI_MAPGPUVIRTUALADDRESS);
         D3DKMTFreeGpuVirtualAddress(*mut D3DKMT_FREEGPUVIRTUALADDRESS);

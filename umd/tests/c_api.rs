@@ -734,3 +734,30 @@ fn wrong_arguments_to_dynamic_buffers_are_named() {
     assert_eq!(campanile_dynamic_destroy(dynamic), 0);
     all.close();
 }
+
+#[test]
+fn buffers_are_offered_and_reclaimed() {
+    let all = All::open();
+    let mut discarded = -1;
+    assert_eq!(campanile_buffer_unmap(all.buffer).min(0), 0);
+    for priority in [COfferPriority::Low, COfferPriority::Normal, COfferPriority::High] {
+        assert_eq!(campanile_buffer_offer(all.buffer, priority as i32), 0);
+        // SAFETY: a variable.
+        assert_eq!(unsafe { campanile_buffer_reclaim(all.buffer, &mut discarded) }, 0);
+        assert_eq!(discarded, 0);
+    }
+    assert_eq!(campanile_buffer_offer(all.buffer, 3), number(Status::BadArgument));
+    assert_eq!(campanile_buffer_offer(all.buffer, -1), number(Status::BadArgument));
+    assert_eq!(campanile_buffer_offer(BufferHandle { id: NONE }, 0), number(Status::BadHandle));
+    os(|fake| fake.reclaims = wddm_ddi::kmt::D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_DISCARDED);
+    assert_eq!(campanile_buffer_offer(all.buffer, 0), 0);
+    // SAFETY: null is allowed.
+    assert_eq!(unsafe { campanile_buffer_reclaim(all.buffer, null_mut()) }, number(Status::BadPointer));
+    // SAFETY: a variable.
+    assert_eq!(unsafe { campanile_buffer_reclaim(all.buffer, &mut discarded) }, 0);
+    assert_eq!(discarded, 1);
+    // SAFETY: a variable.
+    let again = unsafe { campanile_buffer_reclaim(all.buffer, &mut discarded) };
+    assert_eq!((again, discarded), (STATUS_INVALID_PARAMETER.0, 1));
+    all.close();
+}

@@ -91,6 +91,7 @@ const NAMES: &[(&str, &str)] = &[
     ("DynamicHandle", "campanile_dynamic"),
     ("ContentsHandle", "campanile_contents"),
     ("DynamicMode", "campanile_dynamic_mode"),
+    ("COfferPriority", "campanile_offer_priority"),
     ("FenceAccess", "campanile_access"),
     ("CQueueOptions", "campanile_queue_options"),
     ("CQueueStats", "campanile_queue_stats_t"),

@@ -289,6 +289,79 @@ pub struct D3DKMT_EVICT {
     pub NumBytesToTrim: u64,
 }
 
+/// How soon offered memory is taken, lowest first. [d3dkmthk: D3DKMT_OFFER_PRIORITY]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct D3DKMT_OFFER_PRIORITY(pub i32);
+
+impl D3DKMT_OFFER_PRIORITY {
+    pub const D3DKMT_OFFER_PRIORITY_LOW: Self = Self(1);
+    pub const D3DKMT_OFFER_PRIORITY_NORMAL: Self = Self(2);
+    pub const D3DKMT_OFFER_PRIORITY_HIGH: Self = Self(3);
+    /// The system decides.
+    pub const D3DKMT_OFFER_PRIORITY_AUTO: Self = Self(4);
+}
+
+/// How memory is offered. [d3dkmthk: D3DKMT_OFFER_FLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DKMT_OFFER_FLAGS {
+    /// No queued work uses it.
+    pub OfferImmediately: bool,
+    /// System memory may be taken too.
+    pub AllowDecommit: bool,
+    #[bits(30)]
+    __Reserved: u32,
+}
+
+/// Argument of `D3DKMTOfferAllocations`; of the two lists one is NULL. [d3dkmthk: D3DKMT_OFFERALLOCATIONS]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_OFFERALLOCATIONS {
+    pub hDevice: D3DKMT_HANDLE,
+    pub pResources: *mut D3DKMT_HANDLE,
+    pub HandleList: *mut D3DKMT_HANDLE,
+    pub NumAllocations: u32,
+    pub Priority: D3DKMT_OFFER_PRIORITY,
+    pub Flags: D3DKMT_OFFER_FLAGS,
+}
+
+/// What has become of offered memory. [d3dukmdt: D3DDDI_RECLAIM_RESULT]
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct D3DDDI_RECLAIM_RESULT(pub i32);
+
+impl D3DDDI_RECLAIM_RESULT {
+    /// The contents are what they were.
+    pub const D3DDDI_RECLAIM_RESULT_OK: Self = Self(0);
+    /// The contents are lost.
+    pub const D3DDDI_RECLAIM_RESULT_DISCARDED: Self = Self(1);
+    /// The contents are lost, and there is no memory: it is still offered.
+    pub const D3DDDI_RECLAIM_RESULT_NOT_COMMITTED: Self = Self(2);
+}
+
+/// Where the answers of [`D3DKMT_RECLAIMALLOCATIONS2`] go: one number for each allocation or resource. The first two results are FALSE and
+/// TRUE. [d3dkmthk: D3DKMT_RECLAIMALLOCATIONS2]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union D3DKMT_RECLAIMALLOCATIONS2_Union {
+    pub pDiscarded: *mut i32,
+    pub pResults: *mut D3DDDI_RECLAIM_RESULT,
+}
+
+/// Argument of `D3DKMTReclaimAllocations2`; of the two lists one is NULL. [d3dkmthk: D3DKMT_RECLAIMALLOCATIONS2]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_RECLAIMALLOCATIONS2 {
+    pub hPagingQueue: D3DKMT_HANDLE,
+    pub NumAllocations: u32,
+    pub pResources: *mut D3DKMT_HANDLE,
+    pub HandleList: *mut D3DKMT_HANDLE,
+    pub u: D3DKMT_RECLAIMALLOCATIONS2_Union,
+    /// Out: value of the paging queue's fence at which they may be used.
+    pub PagingFenceValue: u64,
+}
+
 /// What the GPU may do with a mapping; reading is always allowed. [d3dukmdt: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE]
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
@@ -491,6 +564,10 @@ zeroed! {
     D3DDDI_MAKERESIDENT,
     D3DDDI_EVICT_FLAGS,
     D3DKMT_EVICT,
+    D3DKMT_OFFER_FLAGS,
+    D3DKMT_OFFERALLOCATIONS,
+    D3DKMT_RECLAIMALLOCATIONS2_Union,
+    D3DKMT_RECLAIMALLOCATIONS2,
     D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE,
     D3DDDI_MAPGPUVIRTUALADDRESS,
     D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE,

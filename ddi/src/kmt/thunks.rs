@@ -54,6 +54,10 @@ thunks! {
         D3DKMTMakeResident(*mut D3DDDI_MAKERESIDENT);
         /// Takes allocations off the residency list. [d3dkmthk: D3DKMTEvict]
         D3DKMTEvict(*mut D3DKMT_EVICT);
+        /// Lets the system take memory without saving its contents. [d3dkmthk: D3DKMTOfferAllocations]
+        D3DKMTOfferAllocations(*mut D3DKMT_OFFERALLOCATIONS);
+        /// Takes offered memory back. [d3dkmthk: D3DKMTReclaimAllocations2]
+        D3DKMTReclaimAllocations2(*mut D3DKMT_RECLAIMALLOCATIONS2);
         /// Reserves a range of GPU virtual addresses. [d3dkmthk: D3DKMTReserveGpuVirtualAddress]
         D3DKMTReserveGpuVirtualAddress(*mut D3DDDI_RESERVEGPUVIRTUALADDRESS);
         /// Maps an allocation into the GPU address space. [d3dkmthk: D3DKMTMapGpuVirtualAddress]

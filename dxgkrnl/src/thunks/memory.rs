@@ -238,7 +238,7 @@ fn forget(process: &Process, handles: &[D3DKMT_HANDLE], resource: D3DKMT_HANDLE)
 }
 
 /// The allocations behind a list of handles, all of one device.
-fn allocations(
+pub(super) fn allocations(
     process: &Process,
     device: &Device,
     handles: &[D3DKMT_HANDLE],
@@ -250,7 +250,7 @@ fn allocations(
     handles.iter().map(one).collect()
 }
 
-fn read_handles(at: *const D3DKMT_HANDLE, count: u32) -> Result<Vec<D3DKMT_HANDLE>, NTSTATUS> {
+pub(super) fn read_handles(at: *const D3DKMT_HANDLE, count: u32) -> Result<Vec<D3DKMT_HANDLE>, NTSTATUS> {
     if count == 0 || count > LIST_MAX {
         return Err(STATUS_INVALID_PARAMETER);
     }
@@ -296,7 +296,7 @@ pub(super) unsafe extern "win64" fn destroy_allocation2(args: *mut D3DKMT_DESTRO
     })
 }
 
-fn has_duplicates(handles: &[D3DKMT_HANDLE]) -> bool {
+pub(super) fn has_duplicates(handles: &[D3DKMT_HANDLE]) -> bool {
     let mut sorted = handles.to_vec();
     sorted.sort_unstable();
     sorted.windows(2).any(|pair| pair.first() == pair.last())

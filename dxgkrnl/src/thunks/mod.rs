@@ -7,6 +7,7 @@ mod adapter;
 mod device;
 mod memory;
 pub(crate) mod monitored;
+mod offer;
 pub(crate) mod priority;
 mod queue;
 pub(crate) mod share;
@@ -37,6 +38,8 @@ static THUNKS: Thunks = Thunks {
     D3DKMTDestroyAllocation2: memory::destroy_allocation2,
     D3DKMTMakeResident: memory::make_resident,
     D3DKMTEvict: memory::evict,
+    D3DKMTOfferAllocations: offer::offer_allocations,
+    D3DKMTReclaimAllocations2: offer::reclaim_allocations2,
     D3DKMTReserveGpuVirtualAddress: memory::reserve_gpu_virtual_address,
     D3DKMTMapGpuVirtualAddress: memory::map_gpu_virtual_address,
     D3DKMTFreeGpuVirtualAddress: memory::free_gpu_virtual_address,

@@ -395,7 +395,7 @@ impl Allocation {
 
     /// Whether it is on the residency list of its device.
     pub(crate) fn is_resident(&self) -> bool {
-        self.with_state(|state| state.listed > 0 && !state.destroyed).unwrap_or(false)
+        self.with_state(|state| state.listed > 0 && !state.destroyed && state.offered.is_none()).unwrap_or(false)
     }
 
     /// Whether a doorbell uses it.

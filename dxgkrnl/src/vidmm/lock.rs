@@ -64,13 +64,16 @@ impl Memory {
     /// Locks an allocation; the answer is its user address. Locks nest and share the address.
     ///
     /// # Errors
-    /// STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE if it is resident, not for the CPU, and may not live in an aperture either;
+    /// STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE if it is offered, or is resident, not for the CPU, and may not live in an aperture either;
     /// STATUS_GRAPHICS_CANT_LOCK_MEMORY if it is resident where the CPU does not reach it now; STATUS_NO_MEMORY.
     pub(crate) fn lock(&mut self, id: AllocationId) -> Result<usize, NTSTATUS> {
         let now = self.tick();
         let state = self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)?;
         if state.destroyed {
             return Err(STATUS_GRAPHICS_ALLOCATION_CLOSED);
+        }
+        if state.offered.is_some() {
+            return Err(STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE);
         }
         state.last_use = now;
         if let Some(lock) = &mut state.lock {

@@ -13,6 +13,7 @@ use crate::ram::PAGE_SIZE;
 use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::driver::{Driver, Subject, TableWriter};
 use crate::vidmm::lock::{BarFiles, Lock};
+use crate::vidmm::offer::Offered;
 use crate::vidmm::page_table::{Changes, PageTables};
 use crate::vidmm::paging::Paging;
 use crate::vidmm::residency::{self, ResidencyCounts};
@@ -75,6 +76,8 @@ pub(crate) struct State {
     /// When it left the residency list or was destroyed: the queues that may still use it.
     pub(crate) idle: Option<IdlePoint>,
     pub(crate) destroyed: bool,
+    /// User mode can do without its contents.
+    pub(crate) offered: Option<Offered>,
 }
 
 impl State {
@@ -93,6 +96,7 @@ impl State {
             parked: None,
             idle: None,
             destroyed: false,
+            offered: None,
         }
     }
 }
@@ -417,6 +421,9 @@ impl Memory {
         if self.retire()? || self.reap()? {
             return Ok(true);
         }
+        if self.take_offered(segment)? {
+            return Ok(true);
+        }
         // What leaves the segment is free once the GPU has copied it, so whatever is under way comes first.
         if self.wait_oldest()? {
             return Ok(true);
@@ -435,7 +442,8 @@ impl Memory {
         let waits = |state: &State| {
             let leaves = segment != 0 && residency::is_in(state, segment);
             let holds_here = leaves || (segment == 0 && matches!(state.place, Place::System(_)));
-            state.listed == 0 && state.references == 0 && holds_here && (state.destroyed || leaves)
+            let given_up = state.listed == 0 || state.offered.is_some();
+            given_up && state.references == 0 && holds_here && (state.destroyed || leaves)
         };
         while self.allocations.values().any(|state| waits(state) && state.idle.as_ref().is_some_and(|idle| !idle())) {
             if Instant::now() > deadline || self.driver.verifier.is_stopped() {
@@ -445,7 +453,7 @@ impl Memory {
                 Some(node) => node.pause(),
                 None => return Ok(false),
             }
-            if self.reap()? || residency::victim(self, segment).is_some() {
+            if self.reap()? || self.take_offered(segment)? || residency::victim(self, segment).is_some() {
                 return Ok(true);
             }
         }

@@ -11,7 +11,7 @@ use crate::ram::PAGE_SIZE;
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::{AddressSpace, Frames, Protection};
 use crate::vidmm::allocation::Allocation;
-use crate::vidmm::memory::IdlePoint;
+use crate::vidmm::memory::{IdlePoint, Memory};
 use crate::vidsch::SyncObject;
 
 /// Where residency requests of a device are ordered. [d3dkmthk: D3DKMT_CREATEPAGINGQUEUE]
@@ -85,6 +85,29 @@ impl PagingQueue {
     }
 }
 
+impl Memory {
+    /// The value of a queue's fence at which a request on these allocations is done that began when `before` packets had been submitted; 0
+    /// if it already is. Work of an earlier request on the same allocations counts as well: a value that is handed out stands for all of it.
+    ///
+    /// # Errors
+    /// The fence cannot be signalled.
+    pub(crate) fn promise(
+        &mut self,
+        queue: &PagingQueue,
+        list: &[Arc<Allocation>],
+        before: u64,
+    ) -> Result<u64, NTSTATUS> {
+        if self.paging.submitted() == before && !list.iter().any(|allocation| self.is_busy(allocation.id())) {
+            return Ok(0);
+        }
+        let mut value = lock(&queue.value);
+        self.signal_fence(queue.page + queue.offset, *value + 1)?;
+        self.submit()?;
+        *value += 1;
+        Ok(*value)
+    }
+}
+
 impl VidMm {
     /// Makes allocations resident, all or none. The answer is the value of the queue's fence at which they are, 0 if they already are.
     ///
@@ -104,22 +127,10 @@ impl VidMm {
                 return Err((status, if status == STATUS_NO_MEMORY { missing } else { 0 }));
             }
         }
-        // Work of an earlier request on the same allocations counts as well: a value that is handed out stands for all of it.
-        let busy = memory.paging.submitted() > before || list.iter().any(|allocation| memory.is_busy(allocation.id()));
-        let value = if busy {
-            let mut value = lock(&queue.value);
-            let signaled = memory.signal_fence(queue.page + queue.offset, *value + 1).and_then(|()| memory.submit());
-            if let Err(status) = signaled {
-                return Err((status, 0));
-            }
-            *value += 1;
-            *value
-        } else {
-            0
-        };
+        let value = memory.promise(queue, list, before);
         drop(memory);
         self.bury();
-        Ok(value)
+        value.map_err(|status| (status, 0))
     }
 
     /// Takes allocations off the residency list, all or none.

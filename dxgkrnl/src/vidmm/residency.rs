@@ -44,8 +44,8 @@ pub(crate) fn is_in(state: &State, segment: u32) -> bool {
 }
 
 /// Whether an allocation may be taken from its place: nobody wants it resident, and no queue can be using it.
-fn may_leave(state: &State) -> bool {
-    state.listed == 0
+pub(crate) fn may_leave(state: &State) -> bool {
+    (state.listed == 0 || state.offered.is_some())
         && state.references == 0
         && !state.destroyed
         && state.idle.as_ref().is_none_or(|is_idle| is_idle())
@@ -66,10 +66,13 @@ impl Memory {
     /// the caller signals a paging fence behind that.
     ///
     /// # Errors
-    /// STATUS_NO_MEMORY; the allocation is as it was.
+    /// STATUS_INVALID_PARAMETER for what is offered; STATUS_NO_MEMORY. The allocation is as it was.
     pub(crate) fn make_resident(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
         let now = self.tick();
         let state = self.state(id)?;
+        if state.offered.is_some() {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
         state.last_use = now;
         if state.accessible {
             state.listed += 1;
@@ -220,7 +223,7 @@ impl Memory {
         let state = self.state(id)?;
         state.listed = state.listed.checked_sub(1).ok_or(STATUS_INVALID_PARAMETER)?;
         state.last_use = now;
-        if state.listed == 0 {
+        if state.listed == 0 && state.offered.is_none() {
             state.idle = Some(Arc::clone(idle));
         }
         Ok(())

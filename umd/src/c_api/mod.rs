@@ -12,6 +12,7 @@ use core::{
 
 use wddm_ddi::types::LUID;
 
+use crate::buffer::{OfferPriority, Reclaimed};
 use crate::{
     Adapter, Buffer, Device, Error, Fence, Mapping, Node, Placement, Queue, QueueOptions, SubmissionModel, Thunks,
     thunks,
@@ -219,6 +220,18 @@ pub struct CQueueOptions {
     pub command_bytes: u32,
     /// A campanile_model.
     pub model: i32,
+}
+
+/// How soon the system takes offered memory.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum COfferPriority {
+    /// Before anything else.
+    Low = 0,
+    /// In between.
+    Normal = 1,
+    /// After the others.
+    High = 2,
 }
 
 /// A buffer and its mapping, of which C has one at a time.
@@ -479,6 +492,34 @@ pub unsafe extern "C" fn campanile_buffer_map(buffer: BufferHandle, address: *mu
         })?;
         // SAFETY: as the caller promises.
         unsafe { out.set(start.cast()) };
+        Ok(())
+    })())
+}
+
+/// Lets the system take the memory of a buffer when it is short, without saving its contents, until campanile_buffer_reclaim; `priority`
+/// is a campanile_offer_priority. Work that is queued by now may still use it. A buffer that is mapped is refused.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_buffer_offer(buffer: BufferHandle, priority: i32) -> i32 {
+    let priority = match priority {
+        0 => OfferPriority::Low,
+        1 => OfferPriority::Normal,
+        2 => OfferPriority::High,
+        _ => return finish(Err(Status::BadArgument.into())),
+    };
+    finish(handles::with(buffer.id, |buffer: &CBuffer| Ok(buffer.buffer.offer(priority)?)))
+}
+
+/// Takes the memory of a buffer back; it may be used when the call returns. `discarded` becomes 1 if the contents are lost, 0 otherwise.
+///
+/// # Safety
+/// `discarded` is writable or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_buffer_reclaim(buffer: BufferHandle, discarded: *mut i32) -> i32 {
+    finish((|| {
+        let out = Out::new(discarded)?;
+        let result = handles::with(buffer.id, |buffer: &CBuffer| Ok(buffer.buffer.reclaim()?))?;
+        // SAFETY: as the caller promises.
+        unsafe { out.set(i32::from(result == Reclaimed::Discarded)) };
         Ok(())
     })())
 }

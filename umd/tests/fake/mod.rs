@@ -99,6 +99,7 @@ pub(crate) struct Allocation {
     pub(crate) resident: u32,
     pub(crate) address: u64,
     pub(crate) locks: u32,
+    pub(crate) offered: bool,
 }
 
 pub(crate) struct HwQueue {
@@ -172,6 +173,10 @@ pub(crate) struct Fake {
     pub(crate) pending: bool,
     /// Waits run the GPU.
     pub(crate) gpu: bool,
+    /// Priorities of offers, in order.
+    pub(crate) offers: Vec<D3DKMT_OFFER_PRIORITY>,
+    /// What has become of offered memory.
+    pub(crate) reclaims: D3DDDI_RECLAIM_RESULT,
     pub(crate) adapter: AdapterData,
     /// KMTQAITYPE_WDDM_3_1_CAPS.NativeGpuFenceSupported.
     pub(crate) native: bool,
@@ -205,6 +210,8 @@ impl Fake {
             lost: false,
             pending: false,
             gpu: true,
+            offers: Vec::new(),
+            reclaims: D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_OK,
             adapter: AdapterData {
                 magic: MAGIC,
                 version: INTERFACE_VERSION,

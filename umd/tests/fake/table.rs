@@ -108,6 +108,31 @@ thunks! {
         fake.allocation_mut(handle).resident -= 1;
         STATUS_SUCCESS
     };
+    D3DKMTOfferAllocations(D3DKMT_OFFERALLOCATIONS) = |fake, args| {
+        assert_eq!((args.NumAllocations, args.pResources.is_null()), (1, true));
+        // SAFETY: one handle, as counted.
+        let handle = unsafe { *args.HandleList };
+        let allocation = fake.allocation_mut(handle);
+        if allocation.offered || allocation.locks != 0 {
+            return STATUS_INVALID_PARAMETER;
+        }
+        allocation.offered = true;
+        fake.offers.push(args.Priority);
+        STATUS_SUCCESS
+    };
+    D3DKMTReclaimAllocations2(D3DKMT_RECLAIMALLOCATIONS2) = |fake, args| {
+        assert_eq!((args.NumAllocations, args.pResources.is_null()), (1, true));
+        // SAFETY: one handle, as counted.
+        let handle = unsafe { *args.HandleList };
+        if !std::mem::take(&mut fake.allocation_mut(handle).offered) {
+            return STATUS_INVALID_PARAMETER;
+        }
+        // SAFETY: one result, as counted.
+        unsafe { *args.u.pResults = fake.reclaims };
+        let (status, value) = fake.page();
+        args.PagingFenceValue = value;
+        status
+    };
     D3DKMTReserveGpuVirtualAddress(D3DDDI_RESERVEGPUVIRTUALADDRESS) = |_, _| STATUS_NOT_SUPPORTED;
     D3DKMTMapGpuVirtualAddress(D3DDDI_MAPGPUVIRTUALADDRESS) = |fake, args| {
         let pages = args.SizeInPages;
@@ -383,7 +408,8 @@ fn create_allocation(fake: &mut Fake, args: &mut D3DKMT_CREATEALLOCATION) -> NTS
         return STATUS_NO_MEMORY;
     }
     let memory = Pages::new(data.size as usize);
-    info.hAllocation = fake.insert(Object::Allocation(Allocation { memory, data, resident: 0, address: 0, locks: 0 }));
+    info.hAllocation =
+        fake.insert(Object::Allocation(Allocation { memory, data, resident: 0, address: 0, locks: 0, offered: false }));
     STATUS_SUCCESS
 }
 

@@ -1,0 +1,91 @@
+//! Thunks by which user mode offers memory whose contents it could do without, and takes it back.
+
+use std::sync::Arc;
+
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::D3DKMT_HANDLE;
+
+use crate::device::Device;
+use crate::process::Process;
+use crate::vidmm::{Allocation, OfferPriority, OfferTerms, VidMm};
+
+use super::memory::{allocations, has_duplicates, read_handles};
+use super::{enter, enter_read_only, user};
+
+/// What a list names: allocations by themselves, or resources with all of theirs.
+fn groups(
+    process: &Process,
+    device: &Device,
+    (resources, handles): (*mut D3DKMT_HANDLE, *mut D3DKMT_HANDLE),
+    count: u32,
+) -> Result<Vec<Vec<Arc<Allocation>>>, NTSTATUS> {
+    let by_resource = match (resources.is_null(), handles.is_null()) {
+        (false, true) => true,
+        (true, false) => false,
+        _ => return Err(STATUS_INVALID_PARAMETER),
+    };
+    let list = read_handles(if by_resource { resources } else { handles }.cast_const(), count)?;
+    if has_duplicates(&list) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let mut groups = Vec::with_capacity(list.len());
+    for handle in list {
+        let members = if by_resource {
+            let resource = process.get_resource(handle)?;
+            if resource.device() != device.id() {
+                return Err(STATUS_INVALID_PARAMETER);
+            }
+            // Members that were destroyed one by one have stale handles by now.
+            resource.members().into_iter().filter(|handle| process.get_allocation(*handle).is_ok()).collect()
+        } else {
+            vec![handle]
+        };
+        groups.push(allocations(process, device, &members)?);
+    }
+    Ok(groups)
+}
+
+/// All or none: what is offered or locked already, or used by a doorbell, is refused. [d3dkmthk: D3DKMTOfferAllocations]
+pub(super) unsafe extern "win64" fn offer_allocations(args: *mut D3DKMT_OFFERALLOCATIONS) -> NTSTATUS {
+    enter_read_only("D3DKMTOfferAllocations", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        let known = D3DKMT_OFFER_FLAGS::new().with_OfferImmediately(true).with_AllowDecommit(true).into_bits();
+        if args.Flags.into_bits() & !known != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let priority = OfferPriority::of(args.Priority).ok_or(STATUS_INVALID_PARAMETER)?;
+        let groups = groups(process, &device, (args.pResources, args.HandleList), args.NumAllocations)?;
+        let idle = (!args.Flags.OfferImmediately()).then(|| VidMm::idle_point(&device));
+        let terms = OfferTerms { priority, decommit: args.Flags.AllowDecommit(), idle };
+        device.adapter.vidmm().offer(&groups.concat(), &terms)?;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// All or none of what is offered. STATUS_PENDING with the value of the paging queue's fence at which the memory may be used;
+/// STATUS_SUCCESS with value 0 when it may be used at once. Where there is no memory for what was decommitted the answer says so, and it
+/// stays offered. [d3dkmthk: D3DKMTReclaimAllocations2]
+pub(super) unsafe extern "win64" fn reclaim_allocations2(args: *mut D3DKMT_RECLAIMALLOCATIONS2) -> NTSTATUS {
+    enter("D3DKMTReclaimAllocations2", args, |process, args| {
+        let queue = process.get_paging_queue(args.hPagingQueue)?;
+        let device = queue.device();
+        device.check()?;
+        let groups = groups(process, device, (args.pResources, args.HandleList), args.NumAllocations)?;
+        // SAFETY: both arms of the union are pointers to numbers of 32 bits.
+        let answers = unsafe { args.u.pDiscarded };
+        args.PagingFenceValue = 0;
+        if !answers.is_null() {
+            // Nothing is reclaimed whose answer has nowhere to go.
+            user::write_array(answers.cast::<u32>(), &vec![0; groups.len()])?;
+        }
+        let (value, results) = device.adapter.vidmm().reclaim(&queue, &groups)?;
+        if !answers.is_null() {
+            let results: Vec<u32> = results.iter().map(|result| result.0 as u32).collect();
+            user::write_array(answers.cast::<u32>(), &results)?;
+        }
+        args.PagingFenceValue = value;
+        Ok(if value == 0 { STATUS_SUCCESS } else { STATUS_PENDING })
+    })
+}

@@ -1,0 +1,210 @@
+//! Offered memory: user mode does not need its contents until it takes it back.
+//!
+//! When memory is short, what is offered goes before anything else moves, and without a copy: the lowest priority first, and of those the
+//! one offered first. It is not taken while queued work may use it, unless user mode says that none does. What is taken is nowhere, and
+//! its page-table entries are invalid: a GPU that uses it all the same faults. Taken back it is zero, and where it should be. The residency
+//! list is not touched by any of this. [d3dkmthk: D3DKMTOfferAllocations, D3DKMTReclaimAllocations2]
+
+use std::sync::Arc;
+
+use wddm_ddi::kmt::{D3DDDI_RECLAIM_RESULT, D3DKMT_OFFER_PRIORITY};
+use wddm_ddi::status::*;
+
+use crate::machine::lock;
+use crate::vidmm::allocation::{Allocation, AllocationId};
+use crate::vidmm::memory::{IdlePoint, Memory, Place, State};
+use crate::vidmm::paging_queue::PagingQueue;
+use crate::vidmm::{VidMm, residency};
+
+/// How soon something is taken, lowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum OfferPriority {
+    Low,
+    Normal,
+    High,
+}
+
+impl OfferPriority {
+    /// What user mode says; `None` for what it may not say. The system's own choice is the middle.
+    pub(crate) fn of(priority: D3DKMT_OFFER_PRIORITY) -> Option<Self> {
+        match priority {
+            D3DKMT_OFFER_PRIORITY::D3DKMT_OFFER_PRIORITY_LOW => Some(Self::Low),
+            D3DKMT_OFFER_PRIORITY::D3DKMT_OFFER_PRIORITY_NORMAL | D3DKMT_OFFER_PRIORITY::D3DKMT_OFFER_PRIORITY_AUTO => {
+                Some(Self::Normal)
+            }
+            D3DKMT_OFFER_PRIORITY::D3DKMT_OFFER_PRIORITY_HIGH => Some(Self::High),
+            _ => None,
+        }
+    }
+}
+
+/// How memory is offered.
+#[derive(Clone)]
+pub(crate) struct OfferTerms {
+    pub(crate) priority: OfferPriority,
+    /// System memory may be taken too.
+    pub(crate) decommit: bool,
+    /// The queues that may still use it; `None` for none.
+    pub(crate) idle: Option<IdlePoint>,
+}
+
+/// An allocation is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offered {
+    priority: OfferPriority,
+    decommit: bool,
+    /// When.
+    since: u64,
+    /// It was taken.
+    discarded: bool,
+}
+
+impl Memory {
+    fn may_be_offered(&self, id: AllocationId) -> Result<(), NTSTATUS> {
+        let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
+        match state {
+            State { destroyed: true, .. } => Err(STATUS_GRAPHICS_ALLOCATION_CLOSED),
+            State { offered: Some(_), .. } => Err(STATUS_INVALID_PARAMETER),
+            State { references: 1.., .. } | State { lock: Some(_), .. } => Err(STATUS_GRAPHICS_ALLOCATION_BUSY),
+            _ => Ok(()),
+        }
+    }
+
+    /// Offers allocations, all or none.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER if one is offered already; STATUS_GRAPHICS_ALLOCATION_BUSY if user mode has it locked or a doorbell uses it.
+    pub(crate) fn offer(&mut self, list: &[AllocationId], terms: &OfferTerms) -> Result<(), NTSTATUS> {
+        list.iter().try_for_each(|id| self.may_be_offered(*id))?;
+        for id in list {
+            let since = self.tick();
+            let Some(state) = self.allocations.get_mut(id) else { continue };
+            let OfferTerms { priority, decommit, ref idle } = *terms;
+            state.offered = Some(Offered { priority, decommit, since, discarded: false });
+            state.idle.clone_from(idle);
+        }
+        Ok(())
+    }
+
+    /// Takes an offered allocation for whoever needs memory in `segment`, 0 for system memory. False if there is none.
+    pub(crate) fn take_offered(&mut self, segment: u32) -> Result<bool, NTSTATUS> {
+        let holds = |state: &State, offered: &Offered| match segment {
+            0 => offered.decommit && matches!(state.place, Place::System(_)),
+            segment => residency::is_in(state, segment),
+        };
+        let candidates = self.allocations.iter().filter_map(|(id, state)| {
+            let offered = state.offered.as_ref()?;
+            (holds(state, offered) && residency::may_leave(state)).then_some((offered.priority, offered.since, *id))
+        });
+        match candidates.min() {
+            Some((_, _, id)) => self.discard(id).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn discard(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
+        self.hide_everywhere(id)?;
+        let state = self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)?;
+        state.accessible = false;
+        let place = std::mem::replace(&mut state.place, Place::Uncommitted);
+        let size = state.allocation.size();
+        if let Some(offered) = &mut state.offered {
+            offered.discarded = true;
+        }
+        self.release_place(place, size);
+        self.counts.discarded += 1;
+        Ok(())
+    }
+
+    /// Takes an allocation back.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER if it is not offered; what kept it from its place. It is as it was then.
+    fn reclaim(&mut self, id: AllocationId) -> Result<D3DDDI_RECLAIM_RESULT, NTSTATUS> {
+        let state = self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)?;
+        let offered = state.offered.take().ok_or(STATUS_INVALID_PARAMETER)?;
+        let back = if state.listed > 0 && !state.accessible { self.bring_back(id) } else { Ok(()) };
+        match back {
+            Ok(()) if offered.discarded => Ok(D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_DISCARDED),
+            Ok(()) => Ok(D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_OK),
+            Err(status) => {
+                if let Some(state) = self.allocations.get_mut(&id) {
+                    state.offered = Some(offered);
+                }
+                match status {
+                    STATUS_NO_MEMORY if offered.decommit && offered.discarded => {
+                        Ok(D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_NOT_COMMITTED)
+                    }
+                    status => Err(status),
+                }
+            }
+        }
+    }
+
+    /// What is on the residency list comes back to where the GPU finds it.
+    fn bring_back(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
+        self.make_resident(id)?;
+        self.undo_resident(id);
+        Ok(())
+    }
+
+    /// Offers an allocation again that was taken back for a request that failed as a whole.
+    fn offer_again(&mut self, id: AllocationId, offered: Option<Offered>) {
+        if let Some(state) = self.allocations.get_mut(&id) {
+            state.offered = offered;
+        }
+    }
+}
+
+impl VidMm {
+    /// D3DKMTOfferAllocations. [d3dkmthk: D3DKMTOfferAllocations]
+    ///
+    /// # Errors
+    /// As [`Memory::offer`](super::memory::Memory::offer).
+    pub(crate) fn offer(&self, list: &[Arc<Allocation>], terms: &OfferTerms) -> Result<(), NTSTATUS> {
+        let list: Vec<AllocationId> = list.iter().map(|allocation| allocation.id()).collect();
+        lock(&self.memory).offer(&list, terms)
+    }
+
+    /// D3DKMTReclaimAllocations2: the value of the queue's fence at which the memory may be used, 0 for at once, and what has become of
+    /// each group. [d3dkmthk: D3DKMTReclaimAllocations2]
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER if one is not offered; STATUS_NO_MEMORY. All are offered as they were then.
+    pub(crate) fn reclaim(
+        &self,
+        queue: &PagingQueue,
+        groups: &[Vec<Arc<Allocation>>],
+    ) -> Result<(u64, Vec<D3DDDI_RECLAIM_RESULT>), NTSTATUS> {
+        let all = groups.concat();
+        let mut memory = lock(&self.memory);
+        let before = memory.paging.submitted();
+        let offers: Vec<Option<Offered>> =
+            all.iter().map(|one| memory.allocations.get(&one.id()).and_then(|state| state.offered)).collect();
+        if offers.iter().any(Option::is_none) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let outcomes: Result<Vec<Vec<D3DDDI_RECLAIM_RESULT>>, NTSTATUS> = groups
+            .iter()
+            .map(|group| group.iter().map(|allocation| memory.reclaim(allocation.id())).collect())
+            .collect();
+        let outcomes = outcomes.inspect_err(|_| {
+            for (allocation, offered) in all.iter().zip(offers) {
+                memory.offer_again(allocation.id(), offered);
+            }
+        });
+        let answer = outcomes.and_then(|outcomes| {
+            let value = memory.promise(queue, &all, before)?;
+            Ok((value, outcomes.iter().map(|group| worst(group)).collect()))
+        });
+        drop(memory);
+        self.bury();
+        answer
+    }
+}
+
+/// What a group as a whole has become.
+fn worst(group: &[D3DDDI_RECLAIM_RESULT]) -> D3DDDI_RECLAIM_RESULT {
+    let worst = group.iter().copied().max_by_key(|result| result.0);
+    worst.unwrap_or(D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_OK)
+}
