@@ -21,6 +21,8 @@
 //   D3DKMTDestroyAllocation2
 //   D3DKMTMakeResident
 //   D3DKMTEvict
+//   D3DKMTOfferAllocations
+//   D3DKMTReclaimAllocations2
 //   D3DKMTReserveGpuVirtualAddress
 //   D3DKMTMapGpuVirtualAddress
 //   D3DKMTFreeGpuVirtualAddress
@@ -228,6 +230,27 @@ enum campanile_dynamic_mode
 typedef enum campanile_dynamic_mode campanile_dynamic_mode;
 #else
 typedef int32_t campanile_dynamic_mode;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// How soon the system takes offered memory.
+enum campanile_offer_priority
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // Before anything else.
+  CAMPANILE_OFFER_PRIORITY_LOW = 0,
+  // In between.
+  CAMPANILE_OFFER_PRIORITY_NORMAL = 1,
+  // After the others.
+  CAMPANILE_OFFER_PRIORITY_HIGH = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum campanile_offer_priority campanile_offer_priority;
+#else
+typedef int32_t campanile_offer_priority;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
@@ -465,6 +488,15 @@ int32_t campanile_buffer_gpu_address(campanile_buffer buffer, uint64_t *address)
 
 // Maps a buffer for the CPU. Mapping it again gives the same address; one campanile_buffer_unmap ends it.
 int32_t campanile_buffer_map(campanile_buffer buffer, void **address);
+
+// Lets the system take the memory of a buffer when it is short, without saving its contents, until campanile_buffer_reclaim; `priority`
+// is a campanile_offer_priority. Work that is queued by now may still use it. A buffer that is mapped is refused.
+int32_t campanile_buffer_offer(campanile_buffer buffer,
+                               int32_t priority);
+
+// Takes the memory of a buffer back; it may be used when the call returns. `discarded` becomes 1 if the contents are lost, 0 otherwise.
+int32_t campanile_buffer_reclaim(campanile_buffer buffer,
+                                 int32_t *discarded);
 
 // Makes stores of the CPU to a range of a mapped buffer visible to the GPU, and those of the GPU to the CPU: after the CPU has written
 // and before the GPU reads, and after the GPU has written and before the CPU reads. Does nothing on an adapter whose DMA snoops
