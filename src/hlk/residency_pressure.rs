@@ -29,7 +29,7 @@ const SIZE: u64 = 512 << 10;
 const EACH: usize = 22;
 /// Most that a process needs at once; what all need together fits into VRAM.
 const SET: usize = 4;
-const STEPS: usize = 30;
+const STEPS: usize = 20;
 
 fn small_vram() -> SystemOptions {
     let mut options = SystemOptions::default();

@@ -421,11 +421,11 @@ impl Memory {
         if self.retire()? || self.reap()? {
             return Ok(true);
         }
-        if self.take_offered(segment)? {
-            return Ok(true);
-        }
         // What leaves the segment is free once the GPU has copied it, so whatever is under way comes first.
         if self.wait_oldest()? {
+            return Ok(true);
+        }
+        if self.take_offered(segment)? {
             return Ok(true);
         }
         if segment != 0

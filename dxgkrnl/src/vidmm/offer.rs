@@ -113,7 +113,8 @@ impl Memory {
         }
         self.release_place(place, size);
         self.counts.discarded += 1;
-        Ok(())
+        // What holds the memory back is on its way, so that nothing else is taken in its stead.
+        self.submit()
     }
 
     /// Takes an allocation back.
