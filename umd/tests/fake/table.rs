@@ -127,8 +127,10 @@ thunks! {
         if !std::mem::take(&mut fake.allocation_mut(handle).offered) {
             return STATUS_INVALID_PARAMETER;
         }
+        // SAFETY: both arms of the union are pointers.
+        let results = unsafe { args.u.pResults };
         // SAFETY: one result, as counted.
-        unsafe { *args.u.pResults = fake.reclaims };
+        unsafe { *results = fake.reclaims };
         let (status, value) = fake.page();
         args.PagingFenceValue = value;
         status
