@@ -8,7 +8,8 @@ use clap::error::ErrorKind as UsageKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::setup::{
-    BusChoice, DriverChoice, FaultOption, FenceStorage, MachineOptions, PoolChoice, SetupError, VariantOptions,
+    BusChoice, DriverChoice, FaultOption, FenceStorage, MachineOptions, PoolChoice, Scheduling, SetupError,
+    VariantOptions,
 };
 use crate::{bench, debug, device, hlk, run, timeline};
 
@@ -204,11 +205,20 @@ struct MachineArguments {
     /// Where values of native fences lie: `system` memory, or as far as they can in the GPU's `local` memory.
     #[arg(long, value_name = "WHERE", value_enum, default_value_t)]
     fence_storage: FenceStorage,
+    /// Who decides what an engine runs: the GPU itself (`hardware`), or the operating system with one call for every submission
+    /// (`packet`), as where hardware scheduling is off.
+    #[arg(long, value_name = "WHO", value_enum, default_value_t)]
+    scheduling: Scheduling,
 }
 
 impl From<MachineArguments> for MachineOptions {
     fn from(arguments: MachineArguments) -> Self {
-        Self { variant: arguments.device_variant, fences: arguments.fence_storage, bus: None }
+        Self {
+            variant: arguments.device_variant,
+            fences: arguments.fence_storage,
+            bus: None,
+            scheduling: arguments.scheduling,
+        }
     }
 }
 

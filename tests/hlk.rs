@@ -7,13 +7,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use campanile::hlk::{self, CaseInfo, Status};
-use campanile::setup::{BusChoice, FenceStorage, MachineOptions};
+use campanile::setup::{BusChoice, FenceStorage, MachineOptions, Scheduling};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// A machine, how the names of its tests end, and which cases it is for.
 struct Machine {
     variant: &'static str,
     fences: FenceStorage,
+    scheduling: Scheduling,
     ending: &'static str,
     wanted: fn(&CaseInfo) -> bool,
     bus: Reached,
@@ -30,7 +31,7 @@ enum Reached {
     Elsewhere,
 }
 
-const MACHINES: [Machine; 8] = [
+const MACHINES: [Machine; 9] = [
     Machine::of("default", FenceStorage::System, "", |_| true),
     Machine::of("global-doorbell", FenceStorage::System, " with one doorbell for all queues", takes_any_machine),
     Machine::of(
@@ -47,6 +48,10 @@ const MACHINES: [Machine; 8] = [
         " with fences in local memory and in the paging process",
         is_about_fences,
     ),
+    Machine {
+        scheduling: Scheduling::Packet,
+        ..Machine::of("default", FenceStorage::System, " with hardware scheduling off", needs_no_hardware_queue)
+    },
     Machine { bus: Reached::Here, ..Machine::of("default", FenceStorage::System, " over vfio-user", is_core) },
     Machine {
         bus: Reached::Elsewhere,
@@ -61,7 +66,7 @@ impl Machine {
         ending: &'static str,
         wanted: fn(&CaseInfo) -> bool,
     ) -> Self {
-        Self { variant, fences, ending, wanted, bus: Reached::Selected }
+        Self { variant, fences, ending, wanted, scheduling: Scheduling::Hardware, bus: Reached::Selected }
     }
 }
 
@@ -73,6 +78,14 @@ fn takes_any_machine(case: &CaseInfo) -> bool {
 fn is_about_fences(case: &CaseInfo) -> bool {
     takes_any_machine(case)
         && (case.area.contains("Fence") || ["Fault", "HardwareQueue", "Submission"].contains(&case.area))
+}
+
+/// A small set of those whose work goes through the user-mode driver's own choice of queue, or through contexts of packets.
+fn needs_no_hardware_queue(case: &CaseInfo) -> bool {
+    const BESIDE_HARDWARE_QUEUES: [&str; 2] = ["BothModelsSideBySide", "HandlesAreChecked"];
+    takes_any_machine(case)
+        && case.area == "Packet scheduling"
+        && !BESIDE_HARDWARE_QUEUES.iter().any(|name| case.name.ends_with(name))
 }
 
 /// What a machine does at the bus: starts, stops, interrupts, doorbells, faults. The variable CAMPANILE_BUS has all cases run there.
@@ -136,7 +149,8 @@ fn check(case: &'static CaseInfo, machine: &Machine) -> Result<(), Failed> {
         (_, Some(server)) => Some(BusChoice::Sockets(vec![server.socket.clone()])),
         _ => None,
     };
-    let machine = MachineOptions { variant: machine.variant.parse()?, fences: machine.fences, bus };
+    let (fences, scheduling) = (machine.fences, machine.scheduling);
+    let machine = MachineOptions { variant: machine.variant.parse()?, fences, scheduling, bus };
     let report = hlk::run(case, &machine);
     let reason = report.reason.unwrap_or_default();
     match report.status {

@@ -27,6 +27,8 @@ pub(crate) enum DeviceError {
         /// What the driver said of it.
         code: DXGK_FAULT_ERROR_CODE,
     },
+    /// The driver refused a packet of the device.
+    Refused,
     /// Its engine was reset because its work did not end.
     Hung,
     /// The adapter was reset for somebody else's sake.
@@ -40,6 +42,7 @@ impl DeviceError {
     pub(crate) fn execution_state(self) -> D3DKMT_DEVICEEXECUTION_STATE {
         match self {
             Self::PageFault { .. } => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT,
+            Self::Refused => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT,
             Self::Hung => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_HUNG,
             Self::Reset => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_RESET,
             Self::Stopped => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_STOPPED,

@@ -17,7 +17,7 @@ use crate::handles::HandleTable;
 use crate::machine::{Machine, MachineRef, lock};
 use crate::miniport::KmdHandle;
 use crate::vidmm::{AddressSpace, Allocation, PagingQueue, Resource};
-use crate::vidsch::{Doorbell, HwContext, HwQueue, Rights, SharedFence, SyncObject};
+use crate::vidsch::{Doorbell, HwContext, HwQueue, PacketContext, Rights, SharedFence, SyncObject};
 
 static IDS: AtomicU64 = AtomicU64::new(0x1000);
 
@@ -67,6 +67,7 @@ pub(crate) enum Object {
     PagingQueue(Arc<PagingQueue>),
     Allocation(Arc<Allocation>),
     Resource(Arc<Resource>),
+    PacketContext(Arc<PacketContext>),
     HwContext(Arc<HwContext>),
     HwQueue(Arc<HwQueue>),
     Doorbell(Arc<Doorbell>),
@@ -122,6 +123,7 @@ getters! {
     get_paging_queue = PagingQueue(PagingQueue);
     get_allocation = Allocation(Allocation);
     get_resource = Resource(Resource);
+    get_packet_context = PacketContext(PacketContext);
     get_hw_context = HwContext(HwContext);
     get_hw_queue = HwQueue(HwQueue);
     get_doorbell = Doorbell(Doorbell);
@@ -385,6 +387,7 @@ impl Object {
             Self::Adapter(_) | Self::Device(_) | Self::Resource(_) => {}
             Self::PagingQueue(queue) => queue.destroy(),
             Self::Allocation(allocation) => allocation.destroy(),
+            Self::PacketContext(context) => context.destroy(),
             Self::HwContext(context) => context.destroy(),
             Self::HwQueue(queue) => queue.destroy(),
             Self::Doorbell(doorbell) => doorbell.destroy(),

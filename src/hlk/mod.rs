@@ -45,6 +45,7 @@ mod lock;
 mod lock_moves;
 mod memory;
 mod offer;
+mod packet;
 mod power;
 mod power_device;
 mod power_loss;
@@ -99,6 +100,7 @@ const TABLES: &[&[CaseInfo]] = &[
     suspension::CASES,
     scale::CASES,
     scheduling::CASES,
+    packet::CASES,
     doorbell_churn::CASES,
     fence::CASES,
     fence_hostile::CASES,

@@ -1,4 +1,4 @@
-//! What a user chooses of a machine: its GPU, and where the operating-system side lets fences lie.
+//! What a user chooses of a machine: its GPU, where the operating-system side lets fences lie, and who schedules.
 
 use clap::ValueEnum;
 
@@ -14,6 +14,16 @@ pub enum FenceStorage {
     Local,
 }
 
+/// Who decides what an engine runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Scheduling {
+    /// The GPU, which takes work from user mode.
+    #[default]
+    Hardware,
+    /// The operating system, which hands over one packet after the other; hardware scheduling is off.
+    Packet,
+}
+
 /// The choices.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MachineOptions {
@@ -23,6 +33,8 @@ pub struct MachineOptions {
     pub fences: FenceStorage,
     /// How the GPU is reached; `None`: see [`BusChoice`].
     pub bus: Option<BusChoice>,
+    /// Who decides what an engine runs.
+    pub scheduling: Scheduling,
 }
 
 impl MachineOptions {
@@ -39,6 +51,7 @@ impl MachineOptions {
         let local = self.fences == FenceStorage::Local;
         options.features.optimized_default_fences = local;
         options.features.intra_gpu_fences = local;
+        options.features.hardware_scheduling = self.scheduling == Scheduling::Hardware;
         options
     }
 }

@@ -29,7 +29,7 @@ pub use direct_bus::DirectBus;
 pub(crate) use driver::with_pdb;
 pub use driver::{DRIVER_VARIABLE, DriverChoice, Drivers, shipped};
 pub use fault::FaultOption;
-pub use machine::{FenceStorage, MachineOptions};
+pub use machine::{FenceStorage, MachineOptions, Scheduling};
 pub use special_pool::{POOL_VARIABLE, PoolChoice};
 pub use variant::VariantOptions;
 pub use vfio_user_bus::VfioUserBus;

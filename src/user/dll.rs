@@ -335,6 +335,7 @@ impl Queue {
             None => QueueModel::Auto,
             Some(SubmissionModel::User) => QueueModel::User,
             Some(SubmissionModel::Kernel) => QueueModel::Kernel,
+            Some(SubmissionModel::Packet) => QueueModel::Packet,
         };
         let QueueOptions { ring_entries, command_bytes, .. } = options;
         if ring_entries == 0 || command_bytes == 0 {
@@ -388,7 +389,10 @@ impl Queue {
     pub(super) fn model(&self) -> Result<SubmissionModel> {
         let mut model = 0;
         call!(self.owned.library, campanile_queue_model(self.owned.handle, &raw mut model))?;
-        Ok(if model == QueueModel::User as i32 { SubmissionModel::User } else { SubmissionModel::Kernel })
+        let all = [SubmissionModel::User, SubmissionModel::Kernel, SubmissionModel::Packet];
+        let numbers = [QueueModel::User, QueueModel::Kernel, QueueModel::Packet].map(|number| number as i32);
+        let found = all.into_iter().zip(numbers).find(|(_, number)| *number == model);
+        Ok(found.map_or(SubmissionModel::Kernel, |(found, _)| found))
     }
 
     pub(super) fn resize(&mut self, ring_entries: u32) -> Result<()> {

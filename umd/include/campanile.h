@@ -29,6 +29,9 @@
 //   D3DKMTLock2
 //   D3DKMTUnlock2
 //   D3DKMTInvalidateCache
+//   D3DKMTCreateContextVirtual
+//   D3DKMTDestroyContext
+//   D3DKMTSubmitCommand
 //   D3DKMTCreateHwContext
 //   D3DKMTDestroyHwContext
 //   D3DKMTCreateHwQueue
@@ -170,12 +173,14 @@ enum campanile_model
   : int32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-  // User mode where it works, the kernel's otherwise.
+  // User mode where it works, the kernel's otherwise; packets where the system does not schedule in hardware.
   CAMPANILE_MODEL_AUTO = 0,
   // By ring and doorbell.
   CAMPANILE_MODEL_USER = 1,
-  // By a call for every submission.
+  // By a call for every submission to a hardware queue.
   CAMPANILE_MODEL_KERNEL = 2,
+  // By a call for every submission to a context that the operating system schedules packet by packet.
+  CAMPANILE_MODEL_PACKET = 3,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -628,7 +633,7 @@ int32_t campanile_queue_last_submitted(campanile_queue queue, uint64_t *value);
 // device lives.
 int32_t campanile_queue_wait(campanile_queue queue, uint64_t value, uint64_t nanoseconds);
 
-// The model that the queue chose: CAMPANILE_MODEL_USER or CAMPANILE_MODEL_KERNEL.
+// The model that the queue chose: CAMPANILE_MODEL_USER, CAMPANILE_MODEL_KERNEL or CAMPANILE_MODEL_PACKET.
 int32_t campanile_queue_model(campanile_queue queue, int32_t *model);
 
 // What the queue has done so far.

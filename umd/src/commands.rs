@@ -390,6 +390,12 @@ impl<'q> Recorder<'q> {
         self.push(packet::Progress { value }.to_words())
     }
 
+    /// As [`Recorder::progress`], for a queue whose progress is a fence like others.
+    #[inline]
+    pub(crate) fn progress_of(&mut self, fence: &Fence, value: u64) -> Result<()> {
+        self.push(fence.signal_packet(value).to_words())
+    }
+
     #[inline(always)]
     fn check_fence(&self, fence: &Fence) -> Result<()> {
         if fence.luid() == self.core.luid { Ok(()) } else { Err(Error::ForeignFence) }

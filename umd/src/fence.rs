@@ -218,6 +218,11 @@ impl Fence {
         self.inner.handle
     }
 
+    /// Its current value.
+    pub(crate) fn word(&self) -> SharedWord {
+        self.inner.value
+    }
+
     /// GPU virtual address of the current value.
     pub fn gpu_address(&self) -> u64 {
         self.inner.current

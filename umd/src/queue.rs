@@ -16,7 +16,7 @@ use wddm_ddi::{
     Zeroed,
     km::D3DDDI_CREATEHWQUEUEFLAGS,
     kmt::*,
-    status::{STATUS_DEVICE_NOT_READY, STATUS_GRAPHICS_ALLOCATION_BUSY},
+    status::{STATUS_DEVICE_NOT_READY, STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_NOT_SUPPORTED},
     types::{D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE},
 };
 
@@ -25,7 +25,7 @@ use crate::{
     commands::{CommandMemory, Core, Progress, Recorder},
     device::Device,
     error::{Error, Result},
-    fence::{self, FIRST_ADAPTER},
+    fence::{self, FIRST_ADAPTER, Fence},
     recovery::Unfinished,
     ring::{DoorbellWords, Status, UserRing},
     shared::SharedWord,
@@ -63,8 +63,11 @@ impl Node {
 pub enum SubmissionModel {
     /// By ring and doorbell; the kernel is not involved.
     User,
-    /// By a call for every submission. [d3dkmthk: D3DKMTSubmitCommandToHwQueue]
+    /// By a call for every submission to a hardware queue. [d3dkmthk: D3DKMTSubmitCommandToHwQueue]
     Kernel,
+    /// By a call for every submission to a context that the operating system schedules packet by packet, with hardware scheduling
+    /// or without. [d3dkmthk: D3DKMTSubmitCommand]
+    Packet,
 }
 
 /// Properties of a new queue.
@@ -74,7 +77,8 @@ pub struct QueueOptions {
     pub ring_entries: u32,
     /// Bytes of command memory that the submissions in flight share: a multiple of 4096, up to 256 MiB.
     pub command_bytes: u32,
-    /// `None` takes user-mode submission where it is enabled and works, the kernel's otherwise; `Some` insists.
+    /// `None` takes user-mode submission where it is enabled and works, the kernel's otherwise, and packets where the operating
+    /// system does not schedule in hardware; `Some` insists.
     pub model: Option<SubmissionModel>,
 }
 
@@ -136,14 +140,38 @@ pub struct Queue {
     earlier: u64,
     // The rest is what must be given back, in this order: doorbell, queue, context; then the GPU has let go of the memory.
     path: Path,
-    hw_queue: HwQueue,
-    _context: HwContext,
+    target: Target,
     memory: Memory,
 }
 
 enum Path {
     User(UserRing, Doorbell),
     Kernel,
+    Packet,
+}
+
+/// What the operating system knows the queue as.
+enum Target {
+    /// The queue is given back before its context.
+    Hardware(HwQueue, #[expect(dead_code, reason = "kept until it is dropped")] HwContext),
+    /// With the fence that its last packet of each submission signals.
+    Packets(PacketContext, Fence),
+}
+
+impl Target {
+    fn handle(&self) -> D3DKMT_HANDLE {
+        match self {
+            Self::Hardware(queue, _) => queue.handle,
+            Self::Packets(context, _) => context.handle,
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        match self {
+            Self::Hardware(queue, _) => Progress::new(queue.progress, queue.fence),
+            Self::Packets(_, fence) => Progress::new(fence.word(), fence.handle()),
+        }
+    }
 }
 
 /// Mappings that the hot path writes through.
@@ -158,7 +186,9 @@ impl Queue {
     /// # Errors
     /// [`Error::BadArgument`] for options out of range, [`Error::UserSubmissionDisabled`] if it was asked for by name,
     /// [`Error::DeviceLost`], and [`Error::Status`] or [`Error::BadAnswer`] from the operating system, with every step undone.
-    /// [d3dkmthk: D3DKMTCreateHwContext, D3DKMTCreateHwQueue, D3DKMTCreateDoorbell, D3DKMTConnectDoorbell]
+    /// [`Error::NativeFencesDisabled`] for packets, whose progress is a native fence.
+    /// [d3dkmthk: D3DKMTCreateHwContext, D3DKMTCreateHwQueue, D3DKMTCreateDoorbell, D3DKMTConnectDoorbell,
+    /// D3DKMTCreateContextVirtual]
     pub fn new(device: &Device, node: Node, options: QueueOptions) -> Result<Self> {
         options.check()?;
         let usable = user_submission_usable(device);
@@ -167,7 +197,21 @@ impl Queue {
         }
         let shared = device.adapter().shared_placement();
         let commands = device.create_buffer(u64::from(options.command_bytes), shared)?.map()?;
-        let context = HwContext::new(device, node)?;
+        let packets = |commands: Mapping, fallback| {
+            let target = Target::Packets(PacketContext::new(device, node)?, Fence::new(device, 0)?);
+            let memory = Memory { commands, ring: None };
+            Ok(Self::assemble((device, node), options, Path::Packet, target, memory, fallback))
+        };
+        if options.model == Some(SubmissionModel::Packet) {
+            return packets(commands, None);
+        }
+        let context = match HwContext::new(device, node) {
+            // An operating system that does not schedule in hardware.
+            Err(reason @ Error::Status(STATUS_NOT_SUPPORTED, _)) if options.model.is_none() => {
+                return packets(commands, Some(reason));
+            }
+            created => created?,
+        };
         let fallback = match (options.model, usable) {
             (Some(SubmissionModel::Kernel), _) => None,
             (None, Err(reason)) => Some(reason),
@@ -176,7 +220,8 @@ impl Queue {
                 match open_user(&context, &ring, &control) {
                     Ok((path, hw_queue)) => {
                         let memory = Memory { commands, ring: Some((ring, control)) };
-                        return Ok(Self::assemble(options, path, hw_queue, context, memory, None));
+                        let target = Target::Hardware(hw_queue, context);
+                        return Ok(Self::assemble((device, node), options, path, target, memory, None));
                     }
                     // The page's advice for a doorbell that does not connect: the same work through the kernel.
                     Err(error) if model.is_none() => match device.explain(error) {
@@ -190,7 +235,7 @@ impl Queue {
         let flags = D3DDDI_CREATEHWQUEUEFLAGS::new().with_NativeProgressFence(device.adapter().native_fences());
         let hw_queue = HwQueue::new(&context, flags)?;
         let memory = Memory { commands, ring: None };
-        Ok(Self::assemble(options, Path::Kernel, hw_queue, context, memory, fallback))
+        Ok(Self::assemble((device, node), options, Path::Kernel, Target::Hardware(hw_queue, context), memory, fallback))
     }
 
     /// Goes on in a queue on `device`, after the one that it was on is lost; `model` as in [`QueueOptions`]. Progress starts over. Says
@@ -217,22 +262,21 @@ impl Queue {
     }
 
     fn assemble(
+        (device, node): (&Device, Node),
         options: QueueOptions,
         path: Path,
-        hw_queue: HwQueue,
-        context: HwContext,
+        target: Target,
         memory: Memory,
         fallback: Option<Error>,
     ) -> Self {
         let commands = &memory.commands;
         // SAFETY: `core` and `memory` are dropped together, and nothing records in between.
         let range = unsafe { commands.words() };
-        let (device, node) = (context.device.clone(), context.node);
         let core = Core {
             luid: device.adapter().luid(),
-            progress: Progress::new(hw_queue.progress, hw_queue.fence),
+            progress: target.progress(),
             memory: CommandMemory::new(range, commands.buffer().gpu_address(), options.ring_entries),
-            device,
+            device: device.clone(),
             tracer: None,
         };
         Self {
@@ -246,8 +290,7 @@ impl Queue {
             notifications: 0,
             earlier: 0,
             path,
-            hw_queue,
-            _context: context,
+            target,
             memory,
         }
     }
@@ -304,7 +347,10 @@ impl Queue {
         let value = self.core.progress.value(submission);
         // 2. The last packet writes it, so that it shows only when all before it is done.
         let mut recorder = Recorder::new(&mut self.core, recorded, wait);
-        recorder.progress(value)?;
+        match &self.target {
+            Target::Hardware(..) => recorder.progress(value)?,
+            Target::Packets(_, fence) => recorder.progress_of(fence, value)?,
+        }
         let cursor = recorder.cursor();
         let Path::User(ring, _) = &self.path else { return self.submit_to_kernel(submission, value, cursor) };
         let (commands, size) = self.core.memory.take(submission, cursor);
@@ -355,13 +401,24 @@ impl Queue {
     #[cold]
     fn submit_to_kernel(&mut self, submission: u64, value: u64, cursor: usize) -> Result<u64> {
         let start = self.core.memory.start();
-        let mut args = D3DKMT_SUBMITCOMMANDTOHWQUEUE::zeroed();
-        args.hHwQueue = self.hw_queue.handle;
-        args.HwQueueProgressFenceId = value;
-        args.CommandBuffer = self.core.memory.gpu + start as D3DGPU_VIRTUAL_ADDRESS;
-        args.CommandLength = (cursor - start) as u32;
+        let (address, size) = (self.core.memory.gpu + start as D3DGPU_VIRTUAL_ADDRESS, (cursor - start) as u32);
         let device = &self.core.device;
-        invoke!(device.thunks(), D3DKMTSubmitCommandToHwQueue, &mut args).map_err(|error| device.explain(error))?;
+        let submitted = match &self.target {
+            Target::Hardware(queue, _) => {
+                let mut args = D3DKMT_SUBMITCOMMANDTOHWQUEUE::zeroed();
+                (args.hHwQueue, args.HwQueueProgressFenceId) = (queue.handle, value);
+                (args.CommandBuffer, args.CommandLength) = (address, size);
+                invoke!(device.thunks(), D3DKMTSubmitCommandToHwQueue, &mut args)
+            }
+            Target::Packets(context, _) => {
+                let mut args = D3DKMT_SUBMITCOMMAND::zeroed();
+                (args.Commands, args.CommandLength) = (address, size);
+                args.BroadcastContextCount = 1;
+                args.BroadcastContext[0] = context.handle;
+                invoke!(device.thunks(), D3DKMTSubmitCommand, &mut args)
+            }
+        };
+        submitted.map_err(|error| device.explain(error))?;
         let _ = self.core.memory.take(submission, cursor);
         self.core.progress.submitted = submission;
         self.core.trace(QueueEvent::Submitted { progress: value, rung: false });
@@ -381,13 +438,13 @@ impl Queue {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        if let Path::Kernel = self.path {
+        let (Path::User(..), Target::Hardware(hw_queue, _)) = (&self.path, &self.target) else {
             self.wait_progress_for(self.last_submitted(), Some(RUN_DRY))?;
             return self.core.restart(ring_entries).map(|count| self.earlier += count);
-        }
+        };
         let device = self.core.device.clone();
         let (ring, control) = ring_memory(&device, ring_entries)?;
-        let made = Doorbell::new(&self.hw_queue, &ring, &control, true).map_err(|error| match error {
+        let made = Doorbell::new(hw_queue, &ring, &control, true).map_err(|error| match error {
             Error::Status(STATUS_GRAPHICS_ALLOCATION_BUSY, _) => Error::Timeout,
             error => device.explain(error),
         });
@@ -423,7 +480,7 @@ impl Queue {
 
     /// Its handle, by which logs and traces name it.
     pub fn handle(&self) -> D3DKMT_HANDLE {
-        self.hw_queue.handle
+        self.target.handle()
     }
 
     /// How this queue submits.
@@ -431,6 +488,7 @@ impl Queue {
         match self.path {
             Path::User(..) => SubmissionModel::User,
             Path::Kernel => SubmissionModel::Kernel,
+            Path::Packet => SubmissionModel::Packet,
         }
     }
 
@@ -501,7 +559,7 @@ impl Queue {
         let doorbell_rings = match self.path {
             // One for each submission, one for each connection that was made again.
             Path::User(..) => submissions + self.reconnects,
-            Path::Kernel => 0,
+            Path::Kernel | Path::Packet => 0,
         };
         QueueStats {
             submissions,
@@ -548,7 +606,6 @@ fn first_connection(ring: &UserRing, doorbell: &Doorbell) -> Result<()> {
 
 struct HwContext {
     device: Device,
-    node: Node,
     handle: D3DKMT_HANDLE,
 }
 
@@ -562,7 +619,7 @@ impl HwContext {
         if create.hHwContext == 0 {
             return Err(Error::BadAnswer("D3DKMTCreateHwContext gave no handle"));
         }
-        Ok(Self { device: device.clone(), node, handle: create.hHwContext })
+        Ok(Self { device: device.clone(), handle: create.hHwContext })
     }
 }
 
@@ -570,6 +627,34 @@ impl Drop for HwContext {
     fn drop(&mut self) {
         let mut args = D3DKMT_DESTROYHWCONTEXT { hHwContext: self.handle };
         self.device.adapter().given_back(call!(self.device.thunks(), D3DKMTDestroyHwContext, &mut args));
+    }
+}
+
+/// A context of packets.
+struct PacketContext {
+    device: Device,
+    handle: D3DKMT_HANDLE,
+}
+
+impl PacketContext {
+    /// [d3dkmthk: D3DKMTCreateContextVirtual]
+    fn new(device: &Device, node: Node) -> Result<Self> {
+        let mut create = D3DKMT_CREATECONTEXTVIRTUAL::zeroed();
+        create.hDevice = device.handle();
+        create.NodeOrdinal = node.ordinal();
+        create.EngineAffinity = FIRST_ADAPTER;
+        invoke!(device.thunks(), D3DKMTCreateContextVirtual, &mut create)?;
+        if create.hContext == 0 {
+            return Err(Error::BadAnswer("D3DKMTCreateContextVirtual gave no handle"));
+        }
+        Ok(Self { device: device.clone(), handle: create.hContext })
+    }
+}
+
+impl Drop for PacketContext {
+    fn drop(&mut self) {
+        let mut args = D3DKMT_DESTROYCONTEXT { hContext: self.handle };
+        self.device.adapter().given_back(call!(self.device.thunks(), D3DKMTDestroyContext, &mut args));
     }
 }
 

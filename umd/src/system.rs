@@ -45,6 +45,9 @@ imports! {
         D3DKMTLock2(*mut D3DKMT_LOCK2);
         D3DKMTUnlock2(*mut D3DKMT_UNLOCK2);
         D3DKMTInvalidateCache(*mut D3DKMT_INVALIDATECACHE);
+        D3DKMTCreateContextVirtual(*mut D3DKMT_CREATECONTEXTVIRTUAL);
+        D3DKMTDestroyContext(*mut D3DKMT_DESTROYCONTEXT);
+        D3DKMTSubmitCommand(*mut D3DKMT_SUBMITCOMMAND);
         D3DKMTCreateHwContext(*mut D3DKMT_CREATEHWCONTEXT);
         D3DKMTDestroyHwContext(*mut D3DKMT_DESTROYHWCONTEXT);
         D3DKMTCreateHwQueue(*mut D3DKMT_CREATEHWQUEUE);

@@ -389,6 +389,35 @@ fn kernel_submission_can_be_asked_for() {
 }
 
 #[test]
+fn packets_can_be_asked_for_and_are_chosen_without_hardware_scheduling() {
+    let device = device();
+    let options = QueueOptions { model: Some(SubmissionModel::Packet), ..QueueOptions::default() };
+    let mut queue = Queue::new(&device, Node::Compute, options).unwrap();
+    assert_eq!((queue.model(), queue.fallback_reason()), (SubmissionModel::Packet, None));
+    for expected in 1..=500 {
+        assert_eq!(queue.submit(nop), Ok(expected));
+    }
+    assert_eq!(queue.wait_progress(500), Ok(()));
+    assert_eq!(os(|fake| fake.count("D3DKMTSubmitCommand")), 500);
+    assert_eq!(os(|fake| fake.count("D3DKMTCreateHwContext")), 0);
+    assert_eq!(queue.stats(), QueueStats { submissions: 500, ..QueueStats::default() });
+    // A refused submission takes nothing.
+    os(|fake| fake.fail_name = Some(("D3DKMTSubmitCommand", STATUS_NO_MEMORY)));
+    assert_eq!(queue.submit(nop), Err(Error::Status(STATUS_NO_MEMORY, "D3DKMTSubmitCommand")));
+    os(|fake| fake.fail_name = Some(("D3DKMTCreateHwContext", STATUS_NOT_SUPPORTED)));
+    assert_eq!(queue.submit(nop), Ok(501));
+    let mut chosen = Queue::new(&device, Node::Copy, QueueOptions::default()).unwrap();
+    let reason = Error::Status(STATUS_NOT_SUPPORTED, "D3DKMTCreateHwContext");
+    assert_eq!((chosen.model(), chosen.fallback_reason()), (SubmissionModel::Packet, Some(reason)));
+    chosen.submit(nop).unwrap();
+    let insists = QueueOptions { model: Some(SubmissionModel::Kernel), ..QueueOptions::default() };
+    assert_eq!(Queue::new(&device, Node::Copy, insists).err(), Some(reason));
+    os(|fake| fake.fail_name = None);
+    drop((queue, chosen, device));
+    os(|fake| fake.assert_clean());
+}
+
+#[test]
 fn a_doorbell_that_does_not_connect_falls_back_to_the_kernel() {
     let device = device();
     for (failing, reason) in [

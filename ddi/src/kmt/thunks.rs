@@ -70,6 +70,12 @@ thunks! {
         D3DKMTUnlock2(*mut D3DKMT_UNLOCK2);
         /// Writes back and invalidates what the CPU has cached of an allocation. [d3dkmthk: D3DKMTInvalidateCache]
         D3DKMTInvalidateCache(*mut D3DKMT_INVALIDATECACHE);
+        /// Creates a context on a node that is scheduled packet by packet. [d3dkmthk: D3DKMTCreateContextVirtual]
+        D3DKMTCreateContextVirtual(*mut D3DKMT_CREATECONTEXTVIRTUAL);
+        /// Destroys a context of packets. [d3dkmthk: D3DKMTDestroyContext]
+        D3DKMTDestroyContext(*mut D3DKMT_DESTROYCONTEXT);
+        /// Submits a command buffer to a context of packets. [d3dkmthk: D3DKMTSubmitCommand]
+        D3DKMTSubmitCommand(*mut D3DKMT_SUBMITCOMMAND);
         /// Creates a hardware context on a node. [d3dkmthk: D3DKMTCreateHwContext]
         D3DKMTCreateHwContext(*mut D3DKMT_CREATEHWCONTEXT);
         /// Destroys a hardware context. [d3dkmthk: D3DKMTDestroyHwContext]

@@ -129,7 +129,7 @@ pub(crate) unsafe extern "win64" fn preempt_command(adapter: HANDLE, args: *cons
         let args = inputs(args)?;
         let node = gpu.nodes.get(args.NodeOrdinal as usize).ok_or(STATUS_INVALID_PARAMETER)?;
         let drain = |device: &Device| interrupt::drain(device, adapter, gpu);
-        node.preempt(irql, &gpu.dxgk, &gpu.cmp, args.PreemptionFenceId, drain)
+        node.preempt(irql, &gpu.dxgk, &gpu.cmp, args.PreemptionFenceId, drain, |kept| interrupt::keep(adapter, kept))
     })
 }
 

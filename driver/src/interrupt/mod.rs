@@ -22,6 +22,7 @@ use crate::lock::{DeviceLock, PushLock};
 use crate::mmio::Mapping;
 use crate::queue::context::{Context, HwContext};
 use crate::queue::hw_queue::{self, HwQueue};
+use crate::queue::packet::GivenUp;
 
 /// Records of the event ring.
 pub(crate) const EVENT_ENTRIES: u32 = 4096;
@@ -312,15 +313,18 @@ fn retired(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &m
     }
 }
 
+/// Tells a context how much of a buffer ran that was taken off its node; a context that is gone needs nothing.
+pub(crate) fn keep(adapter: &Adapter, (context, given_up): (u64, GivenUp)) {
+    if let Ok(context) = adapter.objects.get::<Context>(Handle::from_bits(context)) {
+        context.give_up(given_up);
+    }
+}
+
 /// A packet queue was preempted; whatever it completed before is told first.
 fn preempted(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut Batch) {
     let Some(node) = gpu.nodes.get(event.queue as usize) else { return adapter.count(Refusal::Event) };
     batch.flush(irql, gpu);
-    if let Some((context, given_up)) = node.stopped(irql, event.data0, event.data1)
-        && let Ok(context) = adapter.objects.get::<Context>(Handle::from_bits(context))
-    {
-        context.give_up(given_up);
-    }
+    node.stopped(irql, event.data0, event.data1, |kept| keep(adapter, kept));
     node.report_preemption(irql, &gpu.dxgk);
 }
 
@@ -350,11 +354,11 @@ fn fault(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut
     let info = FaultInfo::from_bits(event.data1);
     if let Some(node) = gpu.nodes.get(event.queue as usize) {
         if FaultKind::from_number(info.kind()) == Some(FaultKind::Reset) {
-            node.note_reset(irql);
+            node.note_reset(irql, |kept| keep(adapter, kept));
             node.report_preemption(irql, &gpu.dxgk);
             return;
         }
-        if let Some(packet) = node.fault(irql) {
+        if let Some(packet) = node.fault(irql, |kept| keep(adapter, kept)) {
             report::packet_fault(irql, gpu, node, &packet, event.data0, info);
         }
         node.report_preemption(irql, &gpu.dxgk);

@@ -56,6 +56,15 @@ pub(crate) struct GivenUp {
     pub(crate) ran: u32,
 }
 
+impl Packet {
+    /// What to keep of the packet for its context when it is dropped: how much of its buffer ran, `more` of it just now.
+    fn given_up(&self, more: u32) -> Option<(u64, GivenUp)> {
+        let ran = self.ran.saturating_add(more);
+        let buffer = self.commands.wrapping_sub(self.ran.into());
+        (ran != 0 && self.context != 0).then_some((self.context, GivenUp { buffer, ran }))
+    }
+}
+
 /// A preemption under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Preemption {
@@ -140,14 +149,11 @@ impl Flight {
         Some(oldest)
     }
 
-    /// The ring is empty for the preemption under way, if there is one: what is left did not start, but for the oldest, which is
-    /// returned.
-    fn stop(&mut self) -> Option<Packet> {
-        let preemption = self.preemption.as_mut()?;
+    /// The ring is empty for the preemption under way, if there is one: returns what is left in it. Of that only the oldest began.
+    fn stop(&mut self) -> [Option<Packet>; NODE_DEPTH] {
+        let Some(preemption) = self.preemption.as_mut() else { return [None; NODE_DEPTH] };
         preemption.done = true;
-        let oldest = self.oldest();
-        self.packets = [None; NODE_DEPTH];
-        oldest
+        core::mem::replace(&mut self.packets, [None; NODE_DEPTH])
     }
 
     /// The preemption that can be reported now.
@@ -293,7 +299,8 @@ impl Node {
         let entry = RingEntry {
             commands: packet.commands,
             size: packet.size,
-            flags: RingFlags::new().with_retire_event(true).with_own_root(true).into_bits(),
+            // A buffer without packets needs no address space, and one that was refused may have none.
+            flags: RingFlags::new().with_retire_event(true).with_own_root(packet.size != 0).into_bits(),
             tag,
             root: packet.root.into_bits(),
         };
@@ -323,8 +330,9 @@ impl Node {
         })
     }
 
-    /// A FAULT event came: the packet that ran, which counts as completed with the report of the fault.
-    pub(crate) fn fault(&self, irql: &Device) -> Option<Packet> {
+    /// A FAULT event came: the packet that ran, which counts as completed with the report of the fault. `keep` is told of packets that
+    /// a preemption drops and that began before.
+    pub(crate) fn fault(&self, irql: &Device, keep: impl Fn((u64, GivenUp))) -> Option<Packet> {
         let packet = self.flight.with(irql, |flight| {
             let packet = flight.leave();
             self.note_current(flight);
@@ -333,30 +341,30 @@ impl Node {
         if let Some(packet) = packet {
             self.last_completed.store(packet.fence, Ordering::Release);
         }
-        self.flight.with(irql, Flight::stop);
-        self.needs_recovery.store(true, Ordering::Release);
-        self.needs_refill.store(true, Ordering::Release);
+        self.note_reset(irql, keep);
         packet
     }
 
-    /// A PREEMPTED event came. Returns the packet that was given up at `offset` of its buffer, with its context, if it had begun.
-    pub(crate) fn stopped(&self, irql: &Device, cookie: u64, offset: u64) -> Option<(u64, GivenUp)> {
-        let oldest = self.flight.with(irql, |flight| {
+    /// A PREEMPTED event came. `keep` is told of packets that are dropped after they began; the oldest came to `offset` of its buffer.
+    pub(crate) fn stopped(&self, irql: &Device, cookie: u64, offset: u64, keep: impl Fn((u64, GivenUp))) {
+        let dropped = self.flight.with(irql, |flight| {
             let expected = flight.preemption.is_some_and(|preemption| tag(preemption.id, flight.epoch) == cookie);
-            let oldest = if expected { flight.stop() } else { None };
+            let dropped = if expected { flight.stop() } else { [None; NODE_DEPTH] };
             self.note_current(flight);
-            oldest
-        })?;
+            dropped
+        });
         self.needs_refill.store(true, Ordering::Release);
-        let ran = u32::try_from(offset).ok().filter(|offset| *offset < oldest.size)?;
-        let begun = oldest.ran.saturating_add(ran);
-        let given_up = GivenUp { buffer: oldest.commands.wrapping_sub(oldest.ran.into()), ran: begun };
-        (begun != 0 && oldest.context != 0).then_some((oldest.context, given_up))
+        for (index, packet) in dropped.into_iter().flatten().enumerate() {
+            let more = u32::try_from(offset).ok().filter(|offset| index == 0 && *offset < packet.size);
+            packet.given_up(more.unwrap_or(0)).map(&keep);
+        }
     }
 
-    /// The queue was stopped by an engine reset that was not meant for it: what it ran starts over, unless it is being preempted.
-    pub(crate) fn note_reset(&self, irql: &Device) {
-        self.flight.with(irql, Flight::stop);
+    /// The queue was stopped by an engine reset that was not meant for it, or by a fault: what it ran starts over, unless it is being
+    /// preempted; `keep` is as for [`Node::fault`].
+    pub(crate) fn note_reset(&self, irql: &Device, keep: impl Fn((u64, GivenUp))) {
+        let dropped = self.flight.with(irql, Flight::stop);
+        dropped.into_iter().flatten().filter_map(|packet| packet.given_up(0)).for_each(keep);
         self.needs_recovery.store(true, Ordering::Release);
         self.needs_refill.store(true, Ordering::Release);
     }
@@ -372,7 +380,7 @@ impl Node {
     }
 
     /// Drops what did not start and reports the preemption when the ring is empty, which may be now. `drain` handles the events
-    /// that are in the ring of events.
+    /// that are in the ring of events; `keep` is as for [`Node::fault`].
     ///
     /// # Errors
     /// STATUS_DEVICE_REMOVED without an interrupt.
@@ -383,17 +391,21 @@ impl Node {
         cmp: &Cmp,
         preemption: u32,
         drain: impl Fn(&Device),
+        keep: impl Fn((u64, GivenUp)),
     ) -> Result<(), NTSTATUS> {
         let mut submission = self.submission.lock(irql);
         let (submission, irql) = submission.parts();
-        submission.fifo.clear();
+        while let Some(packet) = submission.fifo.front() {
+            packet.given_up(0).map(&keep);
+            submission.fifo.pop();
+        }
         let begin = |device: &Device| {
             self.flight.with(device, |flight| {
                 // A queue that faulted holds what it has not started, which is dropped.
                 let done = flight.oldest().is_none() || self.needs_recovery.load(Ordering::Acquire);
                 flight.preemption = Some(Preemption { id: preemption, done });
                 if done {
-                    flight.stop();
+                    flight.stop().into_iter().flatten().filter_map(|packet| packet.given_up(0)).for_each(&keep);
                 }
                 (!done).then(|| tag(preemption, flight.epoch))
             })
@@ -539,11 +551,11 @@ mod tests {
         for fence in 1..=2 {
             flight.enter(packet(fence));
         }
-        assert_eq!(flight.stop(), None, "nothing is being preempted");
+        assert_eq!(flight.stop(), [None; NODE_DEPTH], "nothing is being preempted");
         flight.preemption = Some(Preemption { id: 77, done: false });
         assert_eq!((flight.preempted(), flight.enter(packet(3))), (None, None));
         flight.leave();
-        assert_eq!(flight.stop(), Some(packet(2)));
+        assert_eq!(flight.stop().into_iter().flatten().collect::<Vec<_>>(), [packet(2)]);
         assert_eq!((flight.preempted(), flight.preempted(), flight.oldest()), (Some(77), None, None));
         assert!(flight.enter(packet(2)).is_some());
     }

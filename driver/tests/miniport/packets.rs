@@ -129,11 +129,27 @@ fn a_buffer_given_up_at_a_wait_goes_on_there_when_it_is_submitted_again() {
     assert_eq!(rig.submit(context, 5, 160), STATUS_SUCCESS);
     assert_eq!(rig.submit_flagged(context, 6, 160, again), STATUS_SUCCESS);
     assert_eq!((rig.system.entry(0, 4), rig.system.entry(0, 5)), ((VA, 160), (VA, 160)));
+    // Behind another that did not begin, in the ring or waiting for it, it keeps what ran.
+    rig.preempt(0, 5);
+    stopped(&rig, 0, 5, 1, 16);
+    for fence in [7, 12] {
+        for other_fence in fence..fence + 4 {
+            assert_eq!(rig.submit(other, other_fence, 16), STATUS_SUCCESS);
+        }
+        assert_eq!(rig.submit_flagged(context, fence + 4, 160, again), STATUS_SUCCESS);
+        rig.preempt(0, fence + 4);
+        stopped(&rig, 0, u64::from(fence + 4), 1, 0);
+    }
+    assert_eq!(rig.submit_flagged(context, 17, 160, again), STATUS_SUCCESS);
+    assert_eq!(rig.system.entry(0, 14), (VA + 16, 144));
     // An offset that cannot be is the device's mistake.
-    rig.preempt(0, 4);
-    stopped(&rig, 0, 4, 1, u64::MAX);
-    assert_eq!(rig.submit_flagged(context, 7, 160, again), STATUS_SUCCESS);
-    assert_eq!(rig.system.entry(0, 6), (VA, 160));
+    rig.system.retire(0, 17, 1);
+    rig.system.interrupt();
+    assert_eq!(rig.submit(context, 18, 160), STATUS_SUCCESS);
+    rig.preempt(0, 40);
+    stopped(&rig, 0, 40, 1, u64::MAX);
+    assert_eq!(rig.submit_flagged(context, 19, 160, again), STATUS_SUCCESS);
+    assert_eq!(rig.system.entry(0, 16), (VA, 160));
 }
 
 #[test]

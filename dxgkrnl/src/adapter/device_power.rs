@@ -139,9 +139,9 @@ impl Adapter {
         }
     }
 
-    /// D0 to D3: every context is suspended, then every doorbell disconnected, then what the device would lose leaves it, the driver
-    /// powers down, and last the function goes to D3hot. With the gate closed, so that nobody else is in a DDI that needs D0. Nothing
-    /// happens to a device that sleeps.
+    /// D0 to D3: every context is suspended and every packet taken off its node, then every doorbell disconnected, then what the
+    /// device would lose leaves it, the driver powers down, and last the function goes to D3hot. With the gate closed, so that
+    /// nobody else is in a DDI that needs D0. Nothing happens to a device that sleeps.
     ///
     /// # Errors
     /// A [`NotAsleep`]; everything is as it was, but doorbells may be disconnected.
@@ -164,6 +164,7 @@ impl Adapter {
         };
         if let Err(status) = ready {
             suspended.iter().for_each(|context| context.resume());
+            vidsch.pause_packets(false);
             return Err(if status == STATUS_NO_MEMORY { NotAsleep::NoMemory } else { NotAsleep::Busy });
         }
         self.interrupts().settle(&self.miniport, self.context());
@@ -202,6 +203,7 @@ impl Adapter {
                 context.resume();
             }
         }
+        self.vidsch().pause_packets(false);
         self.machine.gate().asleep.fetch_sub(1, Ordering::AcqRel);
     }
 

@@ -8,6 +8,7 @@ mod device;
 mod memory;
 pub(crate) mod monitored;
 mod offer;
+mod packet;
 pub(crate) mod priority;
 mod queue;
 pub(crate) mod share;
@@ -46,6 +47,9 @@ static THUNKS: Thunks = Thunks {
     D3DKMTLock2: memory::lock2,
     D3DKMTUnlock2: memory::unlock2,
     D3DKMTInvalidateCache: memory::invalidate_cache,
+    D3DKMTCreateContextVirtual: packet::create_context_virtual,
+    D3DKMTDestroyContext: packet::destroy_context,
+    D3DKMTSubmitCommand: packet::submit_command,
     D3DKMTCreateHwContext: queue::create_hw_context,
     D3DKMTDestroyHwContext: queue::destroy_hw_context,
     D3DKMTCreateHwQueue: queue::create_hw_queue,

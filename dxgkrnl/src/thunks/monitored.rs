@@ -1,7 +1,8 @@
 //! Monitored fences: creation, and the waits and signals of contexts and queues that the kernel schedules.
 //!
 //! The user-mode driver here needs none of them, so these are functions beside the table of thunks. A wait or signal is a command of
-//! software in the line of a queue for kernel-mode submission; a hardware context stands for its queue if it has exactly one.
+//! software in the line of a context of packets, or of a queue for kernel-mode submission; a hardware context stands for its
+//! queue if it has exactly one.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use crate::process::Process;
-use crate::vidsch::{self, FenceOptions, HwQueue, Rights, SyncObject};
+use crate::vidsch::{self, FenceOptions, HwQueue, PacketContext, Rights, SyncObject};
 
 use super::{enter, enter_read_only, sync, user};
 
@@ -64,39 +65,53 @@ pub unsafe extern "win64" fn D3DKMTCreateSynchronizationObject2(
     })
 }
 
-/// The queue that a hardware context stands for.
-fn only_queue(process: &Process, context: D3DKMT_HANDLE) -> Result<Arc<HwQueue>, NTSTATUS> {
-    match process.get_hw_context(context)?.queues().as_slice() {
-        [queue] => Ok(Arc::clone(queue)),
-        _ => Err(STATUS_INVALID_PARAMETER),
+/// What waits and signals are submitted to.
+enum Target {
+    Queue(Arc<HwQueue>),
+    Context(Arc<PacketContext>),
+}
+
+impl Target {
+    /// What the handle of a context of either kind stands for; a hardware context stands for its queue.
+    fn of_context(process: &Process, context: D3DKMT_HANDLE) -> Result<Self, NTSTATUS> {
+        if let Ok(context) = process.get_packet_context(context) {
+            return Ok(Self::Context(context));
+        }
+        match process.get_hw_context(context)?.queues().as_slice() {
+            [queue] => Ok(Self::Queue(Arc::clone(queue))),
+            _ => Err(STATUS_INVALID_PARAMETER),
+        }
+    }
+
+    fn read_pairs(&self, process: &Process, (count, handles, values): Arrays) -> Result<Pairs, NTSTATUS> {
+        let device = match self {
+            Self::Queue(queue) => queue.context().device(),
+            Self::Context(context) => context.device(),
+        };
+        device.check()?;
+        sync::read_pairs(process, device, count, handles.cast_const(), values.cast_const())
     }
 }
 
 type Arrays = (u32, *mut D3DKMT_HANDLE, *mut u64);
+type Pairs = Vec<(Arc<SyncObject>, u64)>;
 
-fn read_pairs(
-    process: &Process,
-    queue: &HwQueue,
-    (count, handles, values): Arrays,
-) -> Result<Vec<(Arc<SyncObject>, u64)>, NTSTATUS> {
-    let device = queue.context().device();
-    device.check()?;
-    sync::read_pairs(process, device, count, handles.cast_const(), values.cast_const())
-}
-
-fn wait(process: &Process, queue: &HwQueue, arrays: Arrays) -> Result<NTSTATUS, NTSTATUS> {
-    let conditions = read_pairs(process, queue, arrays)?;
+fn wait(process: &Process, target: &Target, arrays: Arrays) -> Result<NTSTATUS, NTSTATUS> {
+    let conditions = target.read_pairs(process, arrays)?;
     if conditions.iter().any(|(fence, _)| !fence.rights().wait) {
         return Err(STATUS_ACCESS_DENIED);
     }
     vidsch::check_waits(&conditions)?;
-    queue.submit_wait(conditions)?;
+    match target {
+        Target::Queue(queue) => queue.submit_wait(conditions)?,
+        Target::Context(context) => context.submit_wait(conditions)?,
+    }
     Ok(STATUS_SUCCESS)
 }
 
 fn signal(
     process: &Process,
-    queue: &HwQueue,
+    target: &Target,
     flags: D3DDDICB_SIGNALFLAGS,
     arrays: Arrays,
 ) -> Result<NTSTATUS, NTSTATUS> {
@@ -108,7 +123,7 @@ fn signal(
     if flags.EnqueueCpuEvent() {
         return Err(STATUS_NOT_SUPPORTED);
     }
-    let signals = read_pairs(process, queue, arrays)?;
+    let signals = target.read_pairs(process, arrays)?;
     if signals.iter().any(|(fence, _)| fence.is_of_queue()) {
         return Err(STATUS_INVALID_PARAMETER);
     }
@@ -116,7 +131,10 @@ fn signal(
         return Err(STATUS_ACCESS_DENIED);
     }
     vidsch::check_signals(&signals)?;
-    queue.submit_signal(signals, flags.SignalAtSubmission())?;
+    match target {
+        Target::Queue(queue) => queue.submit_signal(signals, flags.SignalAtSubmission())?,
+        Target::Context(context) => context.submit_signal(signals, flags.SignalAtSubmission())?,
+    }
     Ok(STATUS_SUCCESS)
 }
 
@@ -139,10 +157,10 @@ pub unsafe extern "win64" fn D3DKMTWaitForSynchronizationObjectFromGpu(
     args: *mut D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTWaitForSynchronizationObjectFromGpu", args, |process, args| {
-        let queue = only_queue(process, args.hContext)?;
+        let target = Target::of_context(process, args.hContext)?;
         // SAFETY: every arm of the union is plain numbers.
         let values = unsafe { args.u.MonitoredFenceValueArray };
-        wait(process, &queue, (args.ObjectCount, args.ObjectHandleArray, values))
+        wait(process, &target, (args.ObjectCount, args.ObjectHandleArray, values))
     })
 }
 
@@ -155,11 +173,11 @@ pub unsafe extern "win64" fn D3DKMTSignalSynchronizationObjectFromGpu(
     args: *mut D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTSignalSynchronizationObjectFromGpu", args, |process, args| {
-        let queue = only_queue(process, args.hContext)?;
+        let target = Target::of_context(process, args.hContext)?;
         // SAFETY: every arm of the union is plain numbers.
         let values = unsafe { args.u.MonitoredFenceValueArray };
         let arrays = (args.ObjectCount, args.ObjectHandleArray, values);
-        signal(process, &queue, D3DDDICB_SIGNALFLAGS::new(), arrays)
+        signal(process, &target, D3DDDICB_SIGNALFLAGS::new(), arrays)
     })
 }
 
@@ -172,10 +190,11 @@ pub unsafe extern "win64" fn D3DKMTSignalSynchronizationObjectFromGpu2(
     args: *mut D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTSignalSynchronizationObjectFromGpu2", args, |process, args| {
-        let queue = only_queue(process, the_only(args.BroadcastContextCount, args.BroadcastContextArray)?)?;
+        let context = the_only(args.BroadcastContextCount, args.BroadcastContextArray)?;
+        let target = Target::of_context(process, context)?;
         // SAFETY: every arm of the union is plain numbers.
         let values = unsafe { args.u.MonitoredFenceValueArray };
-        signal(process, &queue, args.Flags, (args.ObjectCount, args.ObjectHandleArray, values))
+        signal(process, &target, args.Flags, (args.ObjectCount, args.ObjectHandleArray, values))
     })
 }
 
@@ -188,8 +207,8 @@ pub unsafe extern "win64" fn D3DKMTSubmitWaitForSyncObjectsToHwQueue(
     args: *mut D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTSubmitWaitForSyncObjectsToHwQueue", args, |process, args| {
-        let queue = process.get_hw_queue(args.hHwQueue)?;
-        wait(process, &queue, (args.ObjectCount, args.ObjectHandleArray, args.FenceValueArray))
+        let target = Target::Queue(process.get_hw_queue(args.hHwQueue)?);
+        wait(process, &target, (args.ObjectCount, args.ObjectHandleArray, args.FenceValueArray))
     })
 }
 
@@ -202,7 +221,8 @@ pub unsafe extern "win64" fn D3DKMTSubmitSignalSyncObjectsToHwQueue(
     args: *mut D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTSubmitSignalSyncObjectsToHwQueue", args, |process, args| {
-        let queue = process.get_hw_queue(the_only(args.BroadcastHwQueueCount, args.BroadcastHwQueueArray)?)?;
-        signal(process, &queue, args.Flags, (args.ObjectCount, args.ObjectHandleArray, args.FenceValueArray))
+        let target =
+            Target::Queue(process.get_hw_queue(the_only(args.BroadcastHwQueueCount, args.BroadcastHwQueueArray)?)?);
+        signal(process, &target, args.Flags, (args.ObjectCount, args.ObjectHandleArray, args.FenceValueArray))
     })
 }

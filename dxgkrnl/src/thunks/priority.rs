@@ -1,4 +1,4 @@
-//! Priorities of hardware contexts.
+//! Priorities of contexts.
 //!
 //! The user-mode driver here leaves them to its clients, so these are functions beside the table of thunks.
 
@@ -12,11 +12,23 @@ use crate::vidsch::priority::{self, Priority};
 use super::{enter, enter_read_only};
 
 fn change(process: &Process, context: D3DKMT_HANDLE, set: impl FnOnce(&mut Priority)) -> Result<NTSTATUS, NTSTATUS> {
+    if let Ok(context) = process.get_packet_context(context) {
+        context.device().check()?;
+        context.set_priority(set)?;
+        return Ok(STATUS_SUCCESS);
+    }
     let context = process.get_hw_context(context)?;
     context.device().check()?;
     let _running = context.adapter().vidsch().enter()?;
     context.set_priority(set)?;
     Ok(STATUS_SUCCESS)
+}
+
+fn get(process: &Process, context: D3DKMT_HANDLE) -> Result<Priority, NTSTATUS> {
+    match process.get_packet_context(context) {
+        Ok(context) => Ok(context.priority()),
+        Err(_) => Ok(process.get_hw_context(context)?.priority()),
+    }
 }
 
 /// Sets the priority of a context among all contexts: -7 to -1 is the idle band, 0 the normal one, 1 to 7 the focus band, 8 to 31
@@ -45,7 +57,7 @@ pub unsafe extern "win64" fn D3DKMTGetContextSchedulingPriority(
     args: *mut D3DKMT_GETCONTEXTSCHEDULINGPRIORITY,
 ) -> NTSTATUS {
     enter("D3DKMTGetContextSchedulingPriority", args, |process, args| {
-        args.Priority = process.get_hw_context(args.hContext)?.priority().global;
+        args.Priority = get(process, args.hContext)?.global;
         Ok(STATUS_SUCCESS)
     })
 }
@@ -74,7 +86,7 @@ pub unsafe extern "win64" fn D3DKMTGetContextInProcessSchedulingPriority(
     args: *mut D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY,
 ) -> NTSTATUS {
     enter("D3DKMTGetContextInProcessSchedulingPriority", args, |process, args| {
-        args.Priority = process.get_hw_context(args.hContext)?.priority().in_process;
+        args.Priority = get(process, args.hContext)?.in_process;
         Ok(STATUS_SUCCESS)
     })
 }

@@ -16,14 +16,14 @@ use super::{enter, enter_read_only, user};
 const DOORBELL_DATA_MAX: u32 = 16;
 
 /// Private driver data: copied in, handed to the driver, and copied back if the driver changed it.
-struct Private {
+pub(super) struct Private {
     user: *mut u8,
     before: Vec<u8>,
-    data: Vec<u8>,
+    pub(super) data: Vec<u8>,
 }
 
 impl Private {
-    fn read(user: *mut core::ffi::c_void, size: u32, most: u32) -> Result<Self, NTSTATUS> {
+    pub(super) fn read(user: *mut core::ffi::c_void, size: u32, most: u32) -> Result<Self, NTSTATUS> {
         if size > most {
             return Err(STATUS_INVALID_PARAMETER);
         }
@@ -32,7 +32,7 @@ impl Private {
         Ok(Self { user, before: data.clone(), data })
     }
 
-    fn give_back(&self) -> Result<(), NTSTATUS> {
+    pub(super) fn give_back(&self) -> Result<(), NTSTATUS> {
         if self.before == self.data { Ok(()) } else { user::write_array(self.user, &self.data) }
     }
 }

@@ -15,6 +15,8 @@ use super::active::Active;
 use super::fence::Fence;
 use super::hw_context::HwContext;
 use super::hw_queue::HwQueue;
+use super::node::NodeState;
+use super::packet_context::PacketContext;
 use super::sync_object::SyncObject;
 use super::tdr::TdrReason;
 use super::worker::Work;
@@ -31,6 +33,8 @@ pub(super) struct DeviceWork {
     /// By our handle, which grows. Lock order: a leaf.
     contexts: Mutex<BTreeMap<usize, Weak<HwContext>>>,
     pub(super) active: Active,
+    /// Lock order: a leaf.
+    packet_contexts: Mutex<Vec<Weak<PacketContext>>>,
     /// Held while the device is being taken off the hardware; true when that is done.
     lost: Mutex<bool>,
 }
@@ -38,16 +42,23 @@ pub(super) struct DeviceWork {
 /// Progress values that the queues of a device had queued at some moment.
 pub(crate) struct WorkSnapshot {
     queues: Vec<(Weak<HwQueue>, u64)>,
+    contexts: Vec<(Weak<PacketContext>, u64)>,
 }
 
 impl WorkSnapshot {
     /// Whether everything that was queued then is done. User mode may claim work that never comes; its device pays for
     /// that when it is closed.
     pub(crate) fn is_done(&self) -> bool {
-        self.queues.iter().all(|(queue, value)| match queue.upgrade() {
+        let queues = self.queues.iter().all(|(queue, value)| match queue.upgrade() {
             Some(queue) => queue.is_gone() || queue.progress().is_reached(*value),
             None => true,
-        })
+        });
+        let is_finished = |context: &PacketContext, number| context.is_finished(number);
+        queues
+            && self
+                .contexts
+                .iter()
+                .all(|(context, number)| context.upgrade().is_none_or(|context| is_finished(&context, *number)))
     }
 }
 
@@ -63,10 +74,56 @@ impl VidSch {
         let Some(work) = devices.get(&id) else { return };
         let mut contexts = lock(&work.contexts);
         contexts.remove(&context.handles().0.raw().addr());
-        let none_left = contexts.is_empty();
+        let none_left = contexts.is_empty() && lock(&work.packet_contexts).is_empty();
         drop(contexts);
         if none_left && Arc::strong_count(work) == 1 {
             devices.remove(&id);
+        }
+    }
+
+    pub(super) fn add_packet_context(&self, context: &Arc<PacketContext>) {
+        let work = Arc::clone(lock(&self.devices).entry(context.device().id()).or_default());
+        lock(&work.packet_contexts).push(Arc::downgrade(context));
+    }
+
+    pub(super) fn remove_packet_context(&self, context: &PacketContext) {
+        let mut devices = lock(&self.devices);
+        let id = context.device().id();
+        let Some(work) = devices.get(&id) else { return };
+        let mut contexts = lock(&work.packet_contexts);
+        contexts.retain(|other| !core::ptr::eq(other.as_ptr(), context));
+        let none_left = contexts.is_empty() && lock(&work.contexts).is_empty();
+        drop(contexts);
+        if none_left && Arc::strong_count(work) == 1 {
+            devices.remove(&id);
+        }
+    }
+
+    /// Live contexts of packets of a device, oldest first.
+    fn packet_contexts_of(&self, device: &Device) -> Vec<Arc<PacketContext>> {
+        let work = self.device_work(device);
+        work.map_or_else(Vec::new, |work| lock(&work.packet_contexts).iter().filter_map(Weak::upgrade).collect())
+    }
+
+    /// The work of a context does not end: its device is lost.
+    pub(super) fn lose_blocked(&self, context: &PacketContext) {
+        let device = context.device();
+        if device.error().is_none() {
+            self.verifier.log(format!(
+                "a context of packets on node {} was closed with work that does not end: {} submitted, {} held",
+                context.node(),
+                context.last_submitted(),
+                context.held()
+            ));
+        }
+        self.lose_device(device, device.error().unwrap_or(DeviceError::Hung));
+    }
+
+    fn drain_contexts(&self, device: &Device, patience: Duration) {
+        for context in self.packet_contexts_of(device) {
+            if !context.drain(patience) {
+                return self.lose_blocked(&context);
+            }
         }
     }
 
@@ -84,7 +141,11 @@ impl VidSch {
     pub(crate) fn work_of(&self, device: &Device) -> WorkSnapshot {
         let queues = self.device_work(device).map_or_else(Vec::new, |work| work.active.queues(&self.looks));
         let pending = queues.iter().filter(|queue| !queue.is_idle());
-        WorkSnapshot { queues: pending.map(|queue| (Arc::downgrade(queue), queue.last_queued())).collect() }
+        let contexts = self.packet_contexts_of(device);
+        WorkSnapshot {
+            queues: pending.map(|queue| (Arc::downgrade(queue), queue.last_queued())).collect(),
+            contexts: contexts.iter().map(|context| (Arc::downgrade(context), context.last_submitted())).collect(),
+        }
     }
 
     /// Waits until `queues` (of one device) have done what they had queued; a device whose work does not end in time is
@@ -115,6 +176,7 @@ impl VidSch {
     /// device is lost or the work does not end. Its objects can be destroyed without waiting afterwards.
     pub(crate) fn close_device(&self, device: &Arc<Device>) {
         self.drain(&self.disconnect_device(device).iter().map(|queue| &**queue).collect::<Vec<_>>());
+        self.drain_contexts(device, self.tdr.delay());
     }
 
     /// As [`VidSch::close_device`] for a device whose process is gone. Work that has stood still for a while may wait for a
@@ -140,6 +202,8 @@ impl VidSch {
             stood = Some(now);
         }
         self.drain(&queues.iter().map(|queue| &**queue).collect::<Vec<_>>());
+        // What waits for a fence in software waits for good when only this process could signal it.
+        self.drain_contexts(device, STANDSTILL);
     }
 
     /// Disconnects the doorbells of a device and returns its queues.
@@ -203,6 +267,11 @@ impl VidSch {
                 }
             }
         }
+        for context in self.packet_contexts_of(device) {
+            if !context.abandon() {
+                self.verifier.log(format!("packets of a lost device did not leave node {}", context.node()));
+            }
+        }
         for fence in &fences {
             fence.fence().device_lost();
         }
@@ -248,7 +317,7 @@ impl VidSch {
     /// Whether nothing is under way on a node and no doorbell of it can be rung. User mode announces a submission before it
     /// becomes visible to the engine, so what the engine may have found is known here.
     fn is_engine_idle(&self, node: u32) -> bool {
-        let packets = self.nodes.get(node as usize).is_none_or(|node| node.fences().pending() == 0);
+        let packets = self.nodes.get(node as usize).is_none_or(|node| node.state().is_idle());
         let quiet = |queue: &Arc<HwQueue>| {
             queue.context().node() != node
                 || queue.is_idle() && queue.doorbell().is_none_or(|doorbell| doorbell.is_disconnected())
@@ -275,8 +344,19 @@ impl VidSch {
                 suspended.push(context);
             }
         }
+        self.pause_packets(true);
         let left = waits.iter().all(|(context, fence)| context.wait_suspended(*fence));
-        if left { Ok(suspended) } else { Err(suspended) }
+        let packets = (0..self.nodes.len() as u32)
+            .all(|node| self.wait_node(node, self.tdr.delay(), |state| !state.is_rendering()));
+        if left && packets { Ok(suspended) } else { Err(suspended) }
+    }
+
+    /// Render packets leave the hardware and wait, or go on.
+    pub(crate) fn pause_packets(&self, paused: bool) {
+        for (number, node) in (0..).zip(&self.nodes) {
+            node.state().set_paused(paused);
+            self.dispatch(number);
+        }
     }
 
     /// Disconnects every doorbell.
@@ -286,20 +366,7 @@ impl VidSch {
 
     /// Waits until every packet that was submitted has ended; false if one does not in time.
     pub(crate) fn packets_end(&self) -> bool {
-        let limit = Instant::now() + SLEEP_LIMIT;
-        let Ok(adapter) = self.adapter() else { return false };
-        (0u32..).zip(&self.nodes).all(|(number, node)| {
-            let last = node.fences().last_submitted();
-            while !self.is_packet_complete(number, last) {
-                if Instant::now() > limit || self.verifier.is_stopped() {
-                    return false;
-                }
-                if !adapter.relax() {
-                    std::thread::sleep(Duration::from_micros(100));
-                }
-            }
-            true
-        })
+        (0u32..self.nodes.len() as u32).all(|node| self.wait_node(node, SLEEP_LIMIT, NodeState::is_off_hardware))
     }
 
     /// Writes MonitoredValues in memory of a device that was not in D0 again: somebody may have begun to wait meanwhile.
@@ -310,10 +377,13 @@ impl VidSch {
     /// The adapter's function was pulled out: every packet counts as complete and every device is lost, whatever it waits for.
     pub(crate) fn abandon_hardware(&self) {
         for node in &self.nodes {
-            node.fences().abandon();
+            node.state().abandon();
             node.announce();
         }
         for context in self.contexts.all() {
+            self.lose_device(context.device(), DeviceError::Stopped);
+        }
+        for context in self.packet_contexts.all() {
             self.lose_device(context.device(), DeviceError::Stopped);
         }
         // Of devices without a context.
@@ -325,6 +395,13 @@ impl VidSch {
     /// The adapter stops: every device is lost and its objects leave the driver.
     pub(super) fn close_everything(&self) {
         let contexts = self.contexts.all();
+        for context in &contexts {
+            self.lose_device(context.device(), DeviceError::Stopped);
+        }
+        for context in contexts.iter().rev() {
+            context.destroy();
+        }
+        let contexts = self.packet_contexts.all();
         for context in &contexts {
             self.lose_device(context.device(), DeviceError::Stopped);
         }

@@ -61,13 +61,15 @@ impl Machine {
 impl VidSch {
     fn inspect(&self) -> Tree {
         let nodes = self.nodes.iter().enumerate().map(|(index, node)| {
-            let fences = *node.fences();
+            let state = node.state();
+            let (flying, waiting) = state.counts();
+            let (preemptions, again) = state.preemptions();
             Tree::new(
                 format!(
-                    "node {index}: packets submitted {:#x}, completed {:#x}, pending {}",
-                    fences.last_submitted(),
-                    fences.last_completed(),
-                    fences.pending()
+                    "node {index}: packets submitted {:#x}, completed {:#x}, on the hardware {flying}, waiting {waiting}, \
+                     preemptions {preemptions}, handed over again {again}",
+                    state.fences.last_submitted(),
+                    state.fences.last_completed(),
                 ),
                 Vec::new(),
             )
@@ -81,17 +83,20 @@ impl VidSch {
                 context.queues().iter().map(|queue| inspect_queue(queue)).collect(),
             )
         });
+        let packet_contexts = self.packet_contexts.all();
+        let packet_contexts = packet_contexts.iter().map(|context| {
+            let error = context.device().error().map_or_else(String::new, |error| format!(", device lost: {error:?}"));
+            let (node, last, held) = (context.node(), context.last_submitted(), context.held());
+            Tree::new(format!("context of packets on node {node}: {last} submitted, {held} held{error}"), Vec::new())
+        });
+        let contexts: Vec<_> = contexts.chain(packet_contexts).collect();
         let fences = self.fences.all();
         let opened: Vec<_> =
             fences.iter().flat_map(|fence| fence.opened()).filter(|open| !open.is_of_queue()).collect();
         let fences = opened.iter().map(|open| Tree::new(describe(open), Vec::new())).collect();
         Tree::new(
             "scheduler",
-            vec![
-                Tree::new("nodes", nodes.collect()),
-                Tree::new("contexts", contexts.collect()),
-                Tree::new("fences", fences),
-            ],
+            vec![Tree::new("nodes", nodes.collect()), Tree::new("contexts", contexts), Tree::new("fences", fences)],
         )
     }
 }

@@ -16,8 +16,9 @@ use super::fence::Fence;
 use super::fence_log::Wanted;
 use super::hw_context::HwContext;
 use super::hw_queue::HwQueue;
+use super::node::InvalidPreemption;
 use super::packet_fence::InvalidFence;
-use super::report::{self, FaultTarget, QueueFault, Report, Scope, subcode};
+use super::report::{self, FaultTarget, PacketFault, QueueFault, Report, Scope, subcode};
 use super::tdr::TdrReason;
 use super::worker::Work;
 
@@ -34,6 +35,21 @@ pub(super) struct Pending {
     completed: u64,
     suspended: Vec<Arc<HwContext>>,
     work: Vec<Work>,
+}
+
+/// A report about a packet that is not under way.
+fn invalid_fence(report: &str, node: u32, invalid: InvalidFence) -> Bugcheck {
+    let InvalidFence { reported, last_completed, last_submitted } = invalid;
+    Bugcheck::scheduler(
+        subcode::INVALID_FENCE,
+        u64::from(reported),
+        u64::from(last_completed),
+        u64::from(last_submitted),
+        format!(
+            "{report} on node {node} with id {reported:#x}, which is not under way: {last_completed:#x} is complete \
+             and {last_submitted:#x} the last submitted"
+        ),
+    )
 }
 
 impl VidSch {
@@ -75,6 +91,8 @@ impl VidSch {
                 pending.scan_monitored |= legacy;
             }
             Report::MonitoredScan => lock(&self.pending).scan_monitored = true,
+            Report::Preempted { node, preemption, completed } => self.note_preempted(node, preemption, completed)?,
+            Report::PacketFaulted(fault) => self.note_packet_fault(&fault)?,
             Report::QueueFaulted(fault) => self.note_fault(&fault)?,
             Report::Suspended { context, fence } => {
                 let found = self.find_context(context);
@@ -104,23 +122,81 @@ impl VidSch {
 
     fn note_completed(&self, node: u32, fence: u32) -> Result<(), Bugcheck> {
         let Some(state) = self.nodes.get(node as usize) else { return Ok(()) };
-        state.fences().complete(fence).map_err(|invalid| {
-            let InvalidFence { reported, last_completed, last_submitted } = invalid;
-            Bugcheck::scheduler(
-                subcode::INVALID_FENCE,
-                u64::from(reported),
-                u64::from(last_completed),
-                u64::from(last_submitted),
-                format!(
-                    "DMA_COMPLETED on node {node} with id {reported:#x}, but {last_completed:#x} is complete \
-                     and {last_submitted:#x} the last submitted"
-                ),
-            )
-        })?;
+        state.state().complete(fence).map_err(|invalid| invalid_fence("DMA_COMPLETED", node, invalid))?;
+        self.note_finished_packets(node);
+        Ok(())
+    }
+
+    /// Packets of a node are done, or came back.
+    fn note_finished_packets(&self, node: u32) {
         let mut pending = lock(&self.pending);
         pending.completed |= 1 << (node & 63);
         // A packet may have written monitored fences, those of paging queues above all.
         pending.scan_monitored = true;
+    }
+
+    fn note_preempted(&self, node: u32, preemption: u32, completed: u32) -> Result<(), Bugcheck> {
+        let Some(state) = self.nodes.get(node as usize) else { return Ok(()) };
+        state.state().preempted(preemption, completed).map_err(|invalid| match invalid {
+            InvalidPreemption::Fence(invalid) => invalid_fence("DMA_PREEMPTED", node, invalid),
+            InvalidPreemption::Unknown => Bugcheck::scheduler(
+                subcode::INVALID_FENCE,
+                u64::from(preemption),
+                u64::from(completed),
+                u64::from(node),
+                format!("DMA_PREEMPTED on node {node} for preemption {preemption:#x}, which is not under way"),
+            ),
+        })?;
+        self.note_finished_packets(node);
+        Ok(())
+    }
+
+    fn note_packet_fault(&self, fault: &PacketFault) -> Result<(), Bugcheck> {
+        let Some(state) = self.nodes.get(fault.node as usize) else { return Ok(()) };
+        let Some(fence) = fault.fence else {
+            lock(&self.pending).work.push(Work::Recover(fault.node, TdrReason::PageFault));
+            return Ok(());
+        };
+        let device = {
+            let mut state = state.state();
+            if state.fences.is_abandoned() {
+                return Ok(());
+            }
+            let device = state.in_flight(fence).map(|packet| packet.device().cloned());
+            if !matches!(device, Some(None)) {
+                let invalid = |invalid| invalid_fence("DMA_PAGE_FAULTED", fault.node, invalid);
+                state.complete(fence).map_err(invalid)?;
+            }
+            device.flatten()
+        };
+        let Some(device) = device else {
+            return Err(Bugcheck::scheduler(
+                subcode::SYSTEM_PACKET_FAULTED,
+                u64::from(fence),
+                fault.address,
+                u64::from(fault.node),
+                format!("a system packet faulted: id {fence:#x} on node {} at {:#x}", fault.node, fault.address),
+            ));
+        };
+        let error = DeviceError::PageFault { address: fault.address, flags: fault.flags, code: fault.error };
+        self.verifier.log(format!(
+            "packet {fence:#x} of {} faulted on node {}: {} at {:#x}, level {}, error {:#x}",
+            device.process.owner,
+            fault.node,
+            report::access(fault.flags),
+            fault.address,
+            fault.level,
+            fault.error.into_bits()
+        ));
+        device.set_error(error);
+        self.note_finished_packets(fault.node);
+        let mut pending = lock(&self.pending);
+        pending.work.push(Work::Lose(device, error));
+        match fault.reset() {
+            Some(Scope::Engine) => pending.work.push(Work::Recover(fault.node, TdrReason::PageFault)),
+            Some(Scope::Adapter) => pending.work.push(Work::ResetAdapter(TdrReason::PageFault)),
+            None => {}
+        }
         Ok(())
     }
 
@@ -173,7 +249,7 @@ impl VidSch {
             "{:?} faulted on node {}: {} at {:#x}, level {}, progress {}, error {:#x}",
             fault.target,
             fault.node,
-            if fault.is_write() { "write" } else { "read" },
+            report::access(fault.flags),
             fault.address,
             fault.level,
             fault.fence,
@@ -218,6 +294,9 @@ impl VidSch {
         for (index, node) in self.nodes.iter().enumerate() {
             if completed >> (index & 63) & 1 != 0 {
                 node.announce();
+                if node.state().has_waiting() {
+                    self.worker.add(Work::Dispatch(index as u32));
+                }
             }
         }
         for context in acting.suspended.drain(..) {

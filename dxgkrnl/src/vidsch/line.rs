@@ -19,17 +19,14 @@ use crate::machine::lock;
 use crate::verifier::Bugcheck;
 
 use super::batch;
+use super::hold::{Hold, Pairs};
 use super::hw_queue::HwQueue;
 use super::report::subcode;
-use super::sync_object::SyncObject;
 use super::wait::Wait;
 use super::worker::Work;
 
 /// Most submissions that one queue holds.
 const HELD_MAX: usize = 4096;
-
-/// Fences with values.
-type Pairs = Vec<(Arc<SyncObject>, u64)>;
 
 /// A command buffer.
 pub(crate) struct Commands {
@@ -49,12 +46,6 @@ enum Item {
         signals: Pairs,
         after: u64,
     },
-}
-
-/// What the first submission waits for.
-struct Hold {
-    wait: Arc<Wait>,
-    conditions: Pairs,
 }
 
 /// The line of one queue.
@@ -164,7 +155,7 @@ impl HwQueue {
             return line.empty();
         }
         let mut waited = match line.hold.take() {
-            Some(hold) if hold.wait.outcome().is_none() => return line.hold = Some(hold),
+            Some(hold) if !hold.is_over() => return line.hold = Some(hold),
             hold => hold.is_some(),
         };
         while let Some(item) = line.held.pop_front() {
@@ -206,13 +197,7 @@ impl HwQueue {
                 sch.worker.add(Work::Advance(Weak::clone(&queue)));
             }
         };
-        let wait = Wait::of_hook(conditions.len() as u32, Box::new(over));
-        line.hold = Some(Hold { wait: Arc::clone(&wait), conditions: conditions.clone() });
-        // A fence that nobody can wait for any more holds nothing.
-        if let Err(status) = batch::add_waits(&conditions, &wait) {
-            batch::remove_waits(&conditions, &wait);
-            wait.finish(status);
-        }
+        line.hold = Some(Hold::new(conditions, over));
     }
 
     /// The progress value that must be reached before the node takes another buffer of this queue; `None` if it does.
@@ -279,8 +264,7 @@ impl HwQueue {
             line.hold.take()
         };
         if let Some(hold) = hold {
-            hold.wait.finish(STATUS_CANCELLED);
-            batch::remove_waits(&hold.conditions, &hold.wait);
+            hold.cancel();
         }
     }
 }

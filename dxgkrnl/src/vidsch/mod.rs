@@ -6,9 +6,9 @@
 //! waits for raises no interrupt at all.
 //!
 //! Lock order, outermost first: `VidSch::stopped`; `teardown` of a context, then of a queue;
-//! `Tdr::watch`; `DeviceWork::lost`; `Tdr::recovering`; `Doorbell::exists`; `HwContext::suspending`; `HwQueue::submitting`; `HwQueue::line`;
+//! `Tdr::watch`; `DeviceWork::lost`; `Tdr::recovering`; `Doorbell::exists`; `HwContext::suspending`; `HwQueue::submitting`; `HwQueue::line`, `PacketContext::line`;
 //! `CrossAdapter::making`; `Fence::opens`; `Storage::pages`; `CrossAdapter::signalling`; `Fence::waits`;
-//! `Node::submitting`; `VidSch::class`; the adapter's interrupt lock; leaves (registries, `Pending`, `Node::fences`,
+//! `Node::dispatching`; `VidSch::class`; the adapter's interrupt lock; leaves (registries, `Pending`, `Node::state`,
 //! `Doorbell::shown`, suspensions, lists). Device level takes leaves only.
 
 mod active;
@@ -20,6 +20,7 @@ mod doorbell_state;
 mod fence;
 mod fence_log;
 mod fence_log_reader;
+mod hold;
 mod hw_context;
 mod hw_queue;
 mod inspect;
@@ -29,6 +30,7 @@ mod narrow;
 mod native_fence;
 mod node;
 mod packet;
+mod packet_context;
 mod packet_fence;
 pub(crate) mod priority;
 mod registry;
@@ -71,6 +73,7 @@ pub(crate) use line::Commands;
 pub(crate) use narrow::{check_signals, check_waits};
 pub(crate) use native_fence::FenceOptions;
 pub(crate) use packet::SystemContext;
+pub(crate) use packet_context::{PacketCommands, PacketContext};
 pub(crate) use rights::Rights;
 pub use signalled::FenceReports;
 pub use suspension::Suspensions;
@@ -109,6 +112,7 @@ pub(crate) struct VidSch {
     doorbells: Registry<Doorbell>,
     fences: Registry<Fence>,
     system_contexts: Registry<SystemContext>,
+    packet_contexts: Registry<PacketContext>,
     /// Work of each device, by its identity. Lock order: a leaf.
     devices: Mutex<HashMap<u64, Arc<DeviceWork>>>,
     /// How often a queue was asked what it has queued.
@@ -155,6 +159,7 @@ impl VidSch {
             doorbells: Registry::new(),
             fences: Registry::new(),
             system_contexts: Registry::new(),
+            packet_contexts: Registry::new(),
             devices: Mutex::new(HashMap::new()),
             looks: AtomicU64::new(0),
             storages: Mutex::new(HashMap::new()),

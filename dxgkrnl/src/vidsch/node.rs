@@ -1,47 +1,459 @@
-//! What the scheduler keeps about one node of the adapter.
+//! What the scheduler keeps about one node of the adapter: packets that wait, packets on the hardware, and a preemption.
+//!
+//! Fence ids count up per node and are given when a packet is handed over; paging packets get theirs when they are queued, since
+//! somebody waits for it, and are handed over before all others. What a preemption takes off the hardware comes back first: paging
+//! packets in their order under their old ids, render packets in front of their contexts and under new ids.
+//! [gpu-preemption; tdr-changes-in-windows-8: packets that a reset does not affect]
 
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use crate::device::Device;
 use crate::machine::lock;
 
-use super::packet_fence::PacketFences;
+use super::packet::SystemContext;
+use super::packet_context::PacketContext;
+use super::packet_fence::{InvalidFence, PacketFences};
+
+/// Render packets that the hardware has at a time: one runs, one is ready to follow.
+const RENDER_DEPTH: usize = 2;
+
+/// How long a packet may run, or wait in the hardware, while work of others waits for the node. [gpu-preemption: quantum]
+const QUANTUM: Duration = Duration::from_millis(10);
+
+/// Whose packet it is.
+#[derive(Clone)]
+pub(super) enum Owner {
+    /// The memory manager's.
+    Paging(Arc<SystemContext>),
+    /// The packet of a context with this number.
+    Render(Arc<PacketContext>, u64),
+}
+
+/// One buffer of commands.
+#[derive(Clone)]
+pub(super) struct Packet {
+    pub(super) owner: Owner,
+    pub(super) address: u64,
+    pub(super) size: u32,
+    pub(super) private: Vec<u8>,
+    /// How much of the private data is the user-mode driver's.
+    pub(super) user_private: u32,
+    /// Completed without being run.
+    pub(super) null: bool,
+    /// It was handed over before and preempted.
+    pub(super) again: bool,
+    /// Its fence id, once it has one.
+    pub(super) id: u32,
+    /// The driver refused it; it completes when everything before it has.
+    pub(super) refused: bool,
+}
+
+impl Packet {
+    fn context(&self) -> Option<&Arc<PacketContext>> {
+        match &self.owner {
+            Owner::Paging(_) => None,
+            Owner::Render(context, _) => Some(context),
+        }
+    }
+
+    /// The device of a render packet.
+    pub(super) fn device(&self) -> Option<&Arc<Device>> {
+        self.context().map(|context| context.device())
+    }
+
+    fn is_of(&self, other: &PacketContext) -> bool {
+        self.context().is_some_and(|context| core::ptr::eq(&raw const **context, other))
+    }
+
+    /// The packet is done, run or dropped.
+    pub(super) fn finish(&self) {
+        if let Owner::Render(context, number) = &self.owner {
+            context.note_finished(*number);
+        }
+    }
+}
+
+/// Packets of one context that may run.
+struct Queued {
+    context: Arc<PacketContext>,
+    packets: VecDeque<Packet>,
+}
+
+/// What the node does next.
+pub(super) enum Next {
+    /// Nothing until something is reported or submitted.
+    Nothing,
+    /// Hand this packet over.
+    Submit(Packet),
+    /// Take everything off the hardware; the id of the preemption.
+    Preempt(u32),
+}
+
+/// What was reported about packets that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InvalidPreemption {
+    /// Nobody asked for this preemption.
+    Unknown,
+    /// It names a packet that is not under way as the last one completed.
+    Fence(InvalidFence),
+}
+
+/// The state of a node.
+pub(super) struct NodeState {
+    pub(super) fences: PacketFences,
+    /// On the hardware, in the order of their ids.
+    flight: VecDeque<Packet>,
+    paging: VecDeque<Packet>,
+    /// Contexts with packets that may run, in the order of their turns.
+    queued: Vec<Queued>,
+    /// The preemption under way, and how many there were.
+    preemption: Option<u32>,
+    preemptions: u32,
+    /// Packets that were handed over again after one.
+    resubmitted: u64,
+    /// Somebody waits for a context to leave the hardware, or for its turn.
+    evicting: bool,
+    /// Render packets stay where they are.
+    paused: bool,
+    /// The oldest packet on the hardware while others wait for the node, and since when.
+    turn: Option<(u32, Duration)>,
+    /// Done, and not yet announced.
+    finished: Vec<Packet>,
+}
+
+impl NodeState {
+    fn new() -> Self {
+        Self {
+            fences: PacketFences::starting_after(0),
+            flight: VecDeque::new(),
+            paging: VecDeque::new(),
+            queued: Vec::new(),
+            preemption: None,
+            preemptions: 0,
+            resubmitted: 0,
+            evicting: false,
+            paused: false,
+            turn: None,
+            finished: Vec::new(),
+        }
+    }
+
+    /// Queues a paging packet; its id.
+    pub(super) fn queue_paging(&mut self, mut packet: Packet) -> u32 {
+        packet.id = self.fences.submit();
+        let id = packet.id;
+        if !self.fences.is_abandoned() {
+            self.paging.push_back(packet);
+        }
+        id
+    }
+
+    /// The node is gone: every packet counts as done, also those to come.
+    pub(super) fn abandon(&mut self) {
+        self.fences.abandon();
+        self.end_everything();
+    }
+
+    /// The node starts over: every packet counts as done. Those to come run.
+    pub(super) fn start_over(&mut self) {
+        self.fences.start_over();
+        self.end_everything();
+    }
+
+    fn end_everything(&mut self) {
+        (self.preemption, self.evicting, self.turn) = (None, false, None);
+        let queued = self.queued.drain(..).flat_map(|queued| queued.packets);
+        self.finished.extend(self.flight.drain(..).chain(self.paging.drain(..)).chain(queued));
+    }
+
+    /// Queues a packet of a context behind its others.
+    pub(super) fn queue(&mut self, context: &Arc<PacketContext>, packet: Packet) {
+        if self.fences.is_abandoned() {
+            return self.finished.push(packet);
+        }
+        self.queued_of(context).push_back(packet);
+    }
+
+    fn queued_of(&mut self, context: &Arc<PacketContext>) -> &mut VecDeque<Packet> {
+        let place = self.queued.iter().position(|queued| Arc::ptr_eq(&queued.context, context));
+        let place = place.unwrap_or_else(|| {
+            self.queued.push(Queued { context: Arc::clone(context), packets: VecDeque::new() });
+            self.queued.len() - 1
+        });
+        &mut self.queued[place].packets
+    }
+
+    /// Decides what to do. A packet to be handed over is on the hardware from now on, since it may complete before the driver
+    /// returns. `preemptible`: the driver takes preemptions.
+    pub(super) fn next(&mut self, preemptible: bool) -> Next {
+        if self.preemption.is_some() {
+            return Next::Nothing;
+        }
+        if let Some(packet) = self.paging.pop_front() {
+            return self.fly(packet);
+        }
+        if core::mem::take(&mut self.evicting) && preemptible && self.has_render() {
+            return self.preempt();
+        }
+        if self.paused {
+            return Next::Nothing;
+        }
+        let finished = &mut self.finished;
+        self.queued.retain_mut(|queued| {
+            let lost = queued.context.is_lost();
+            if lost {
+                finished.extend(queued.packets.drain(..));
+            }
+            !lost
+        });
+        let rank = |queued: &Queued| queued.context.rank();
+        // The first of the highest rank: `max_by_key` would take the last.
+        let best = (0..self.queued.len()).rev().max_by_key(|index| self.queued.get(*index).map(rank));
+        let Some(best) = best else { return Next::Nothing };
+        let Some(wanted) = self.queued.get(best).map(rank) else { return Next::Nothing };
+        let outranked = |packet: &Packet| packet.context().is_some_and(|context| context.rank() < wanted);
+        if preemptible && self.flight.iter().any(outranked) {
+            return self.preempt();
+        }
+        if self.flight.iter().filter(|packet| packet.context().is_some()).count() >= RENDER_DEPTH {
+            return Next::Nothing;
+        }
+        // Contexts of one rank take turns.
+        let mut turn = self.queued.remove(best);
+        let packet = turn.packets.pop_front();
+        if !turn.packets.is_empty() {
+            self.queued.push(turn);
+        }
+        let Some(mut packet) = packet else { return Next::Nothing };
+        packet.id = self.fences.submit();
+        self.fly(packet)
+    }
+
+    fn fly(&mut self, packet: Packet) -> Next {
+        self.resubmitted += u64::from(packet.again);
+        self.flight.push_back(packet.clone());
+        Next::Submit(packet)
+    }
+
+    fn preempt(&mut self) -> Next {
+        self.preemptions = self.preemptions.wrapping_add(1);
+        self.preemption = Some(self.preemptions);
+        Next::Preempt(self.preemptions)
+    }
+
+    fn has_render(&self) -> bool {
+        self.flight.iter().any(|packet| packet.context().is_some())
+    }
+
+    /// The packet with this id, if it is on the hardware.
+    pub(super) fn in_flight(&self, id: u32) -> Option<&Packet> {
+        self.flight.iter().find(|packet| packet.id == id)
+    }
+
+    /// All packets up to `id` are complete.
+    ///
+    /// # Errors
+    /// The id is not on the hardware.
+    pub(super) fn complete(&mut self, id: u32) -> Result<(), InvalidFence> {
+        // A report may have been under way when the device vanished.
+        if self.fences.is_abandoned() {
+            return Ok(());
+        }
+        if self.in_flight(id).is_none() {
+            return Err(self.fences.invalid(id));
+        }
+        self.fences.complete(id)?;
+        while let Some(packet) = self.flight.pop_front() {
+            let last = packet.id == id;
+            self.finished.push(packet);
+            if last {
+                break;
+            }
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// Completes refused packets that nothing is in front of.
+    fn settle(&mut self) {
+        while let Some(packet) = self.flight.pop_front_if(|packet| packet.refused) {
+            // It is newer than the last completed one, as everything on the hardware.
+            let _ = self.fences.complete(packet.id);
+            self.finished.push(packet);
+        }
+    }
+
+    /// The driver refused the packet with this id.
+    pub(super) fn refuse(&mut self, id: u32) {
+        for packet in self.flight.iter_mut().filter(|packet| packet.id == id) {
+            packet.refused = true;
+        }
+        self.settle();
+    }
+
+    /// The driver reports a preemption as done: everything up to `completed` ran, the rest comes back.
+    ///
+    /// # Errors
+    /// Nothing is changed by a report that cannot be.
+    pub(super) fn preempted(&mut self, id: u32, completed: u32) -> Result<(), InvalidPreemption> {
+        if self.fences.is_abandoned() {
+            return Ok(());
+        }
+        if self.preemption != Some(id) {
+            return Err(InvalidPreemption::Unknown);
+        }
+        if completed != self.fences.last_completed() {
+            self.complete(completed).map_err(InvalidPreemption::Fence)?;
+        }
+        self.preemption = None;
+        self.take_back();
+        Ok(())
+    }
+
+    /// What is on the hardware comes back to be handed over again.
+    fn take_back(&mut self) {
+        while let Some(mut packet) = self.flight.pop_back() {
+            packet.again = true;
+            match packet.context().cloned() {
+                None => self.paging.push_front(packet),
+                Some(context) if packet.refused || context.is_lost() => self.finished.push(packet),
+                Some(context) => {
+                    self.queued_of(&context).push_front(packet);
+                    self.end_turn(&context);
+                }
+            }
+        }
+    }
+
+    /// The context goes behind others of its rank.
+    fn end_turn(&mut self, context: &PacketContext) {
+        let own = |queued: &Queued| core::ptr::eq(&raw const *queued.context, context);
+        if let Some(place) = self.queued.iter().position(own) {
+            let queued = self.queued.remove(place);
+            self.queued.push(queued);
+        }
+    }
+
+    /// Whether a render packet is on the hardware and work of others waits for the node.
+    pub(super) fn is_contended(&self) -> bool {
+        let Some(context) = self.flight.front().and_then(Packet::context) else { return false };
+        let other = |queued: &Queued| !Arc::ptr_eq(&queued.context, context) && queued.context.rank() >= context.rank();
+        self.preemption.is_none()
+            && !self.paused
+            && (self.queued.iter().any(other) || self.flight.iter().any(|packet| !packet.is_of(context)))
+    }
+
+    /// Looks at the time: true when the oldest packet has had the node for its quantum, and gives way now.
+    pub(super) fn ends_turn(&mut self, now: Duration) -> bool {
+        let oldest = self.flight.front().map(|packet| packet.id).filter(|_| self.is_contended());
+        match (oldest, self.turn) {
+            (None, _) => self.turn = None,
+            (Some(id), Some((since_id, since))) if id == since_id => {
+                if now.saturating_sub(since) >= QUANTUM {
+                    (self.turn, self.evicting) = (None, true);
+                }
+            }
+            (Some(id), _) => self.turn = Some((id, now)),
+        }
+        self.evicting
+    }
+
+    /// Drops what a context has queued; true if something of it is still on the hardware.
+    pub(super) fn drop_context(&mut self, context: &PacketContext) -> bool {
+        let mut dropped = Vec::new();
+        self.queued.retain_mut(|queued| {
+            let own = core::ptr::eq(&raw const *queued.context, context);
+            if own {
+                dropped.extend(queued.packets.drain(..));
+            }
+            !own
+        });
+        self.finished.append(&mut dropped);
+        let flies = self.flies(context);
+        self.evicting |= flies;
+        flies
+    }
+
+    /// Whether something of the context is on the hardware.
+    pub(super) fn flies(&self, context: &PacketContext) -> bool {
+        self.flight.iter().any(|packet| packet.is_of(context) && !packet.refused)
+    }
+
+    /// From now on render packets wait, and those on the hardware come back; or they go on.
+    pub(super) fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
+        self.evicting |= paused;
+    }
+
+    /// Whether render packets are on the hardware.
+    pub(super) fn is_rendering(&self) -> bool {
+        self.has_render()
+    }
+
+    /// Whether nothing is on the hardware.
+    pub(super) fn is_off_hardware(&self) -> bool {
+        self.flight.is_empty()
+    }
+
+    /// Whether nothing is on the hardware or waits to be.
+    pub(super) fn is_idle(&self) -> bool {
+        self.flight.is_empty() && self.paging.is_empty() && self.queued.is_empty()
+    }
+
+    /// Whether there is something to decide.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.paging.is_empty() || !self.queued.is_empty() || !self.finished.is_empty() || self.evicting
+    }
+
+    /// Packets on the hardware; packets that wait.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let queued: usize = self.queued.iter().map(|queued| queued.packets.len()).sum();
+        (self.flight.len(), self.paging.len() + queued)
+    }
+
+    /// Preemptions asked for, and packets handed over again.
+    pub(super) fn preemptions(&self) -> (u32, u64) {
+        (self.preemptions, self.resubmitted)
+    }
+}
 
 /// One node.
 pub(crate) struct Node {
-    /// Held while a packet is handed to the driver, so that ids arrive in order. Taken before `fences`.
-    pub(super) submitting: Mutex<()>,
+    /// Held by whoever hands packets to the driver, so that ids arrive in order. Taken before `state`.
+    pub(super) dispatching: Mutex<()>,
     /// Lock order: a leaf; device level takes it.
-    fences: Mutex<PacketFences>,
+    state: Mutex<NodeState>,
     completed: Condvar,
 }
 
 impl Node {
     /// A node without work. The first id is 1, so that a driver may take 0 for "nothing completed yet".
     pub(crate) fn new() -> Self {
-        Self {
-            submitting: Mutex::new(()),
-            fences: Mutex::new(PacketFences::starting_after(0)),
-            completed: Condvar::new(),
+        Self { dispatching: Mutex::new(()), state: Mutex::new(NodeState::new()), completed: Condvar::new() }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, NodeState> {
+        lock(&self.state)
+    }
+
+    /// Tells contexts of packets that are done, and wakes everyone who waits for one.
+    pub(super) fn announce(&self) {
+        let finished = core::mem::take(&mut self.state().finished);
+        for packet in finished {
+            packet.finish();
         }
-    }
-
-    pub(crate) fn fences(&self) -> MutexGuard<'_, PacketFences> {
-        lock(&self.fences)
-    }
-
-    /// Wakes everyone who waits for a packet.
-    pub(crate) fn announce(&self) {
         self.completed.notify_all();
     }
 
-    /// Sleeps until packets complete, at most for `nap`. True if `id` is complete.
-    pub(crate) fn sleep_for(&self, id: u32, nap: Duration) -> bool {
-        let fences = self.fences();
-        if fences.is_complete(id) {
+    /// Sleeps until packets complete, at most for `nap`. True once `done` is.
+    pub(super) fn sleep_until(&self, nap: Duration, done: impl Fn(&NodeState) -> bool) -> bool {
+        let state = self.state();
+        if done(&state) {
             return true;
         }
-        let (fences, _) = self.completed.wait_timeout(fences, nap).unwrap_or_else(|poisoned| poisoned.into_inner());
-        fences.is_complete(id)
+        let (state, _) = self.completed.wait_timeout(state, nap).unwrap_or_else(|poisoned| poisoned.into_inner());
+        done(&state)
     }
 }

@@ -1,4 +1,4 @@
-//! System contexts and packet submission, as paging uses them.
+//! Packet scheduling: system contexts, and how packets of every context get to the driver.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
@@ -9,13 +9,16 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::adapter::{Adapter, check_dma_buffer_segment_set};
+use crate::device::DeviceError;
 use crate::machine::lock;
 use crate::miniport::KmdHandle;
 use crate::verifier::Bugcheck;
 use crate::vidmm::AddressSpace;
 
 use super::VidSch;
+use super::node::{Next, Node, NodeState, Owner, Packet};
 use super::report::subcode;
+use super::worker::Work;
 
 /// A packet that takes longer than this will never end.
 const PACKET_LIMIT: Duration = Duration::from_secs(60);
@@ -60,10 +63,39 @@ pub(super) fn set_root_page_table(adapter: &Adapter, context: KmdHandle, space: 
     adapter.miniport.set_root_page_table(adapter.context().raw(), &args);
 }
 
+/// DxgkDdiCreateContext for a virtual context, with the rules for what the driver says of it; its handle and what it said.
+/// [d3dkmddi: DXGKARG_CREATECONTEXT]
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER for a context that breaks the rules, which is destroyed; what the driver answered.
+pub(super) fn create_context(
+    adapter: &Adapter,
+    device: KmdHandle,
+    args: &mut DXGKARG_CREATECONTEXT,
+) -> Result<(KmdHandle, DXGK_CONTEXTINFO), NTSTATUS> {
+    let system = args.hContext;
+    adapter.miniport.create_context(device.raw(), args).ok()?;
+    let kmd = KmdHandle::new(args.hContext);
+    if kmd.is_null() || kmd.raw() == system {
+        return Err(STATUS_DRIVER_INTERNAL_ERROR);
+    }
+    let info = args.ContextInfo;
+    let rule = check_dma_buffer_segment_set(adapter, args.NodeOrdinal, info.DmaBufferSegmentSet);
+    let refused = rule.err().map(|error| adapter.refuse(error));
+    // A context with virtual addressing has nothing to patch.
+    let refused = refused.or((!info.Caps.NoPatchingRequired()).then_some(STATUS_INVALID_PARAMETER));
+    if let Some(status) = refused {
+        let destroyed = adapter.miniport.destroy_context(kmd.raw());
+        adapter.vidsch().must_not_fail("DxgkDdiDestroyContext", destroyed);
+        return Err(status);
+    }
+    Ok((kmd, info))
+}
+
 impl VidSch {
     /// Only one thread is inside the DDIs of the GPU scheduler class (BuildPagingBuffer, SubmitCommand, PreemptCommand,
     /// SetRootPageTable): whoever calls one holds this. Taken after every other lock of the scheduler but
-    /// `Node::fences` and leaves; never held while waiting. [threading-and-synchronization: first level]
+    /// `Node::state` and leaves; never held while waiting. [threading-and-synchronization: first level]
     pub(crate) fn scheduler_class(&self) -> MutexGuard<'_, ()> {
         lock(&self.class)
     }
@@ -90,22 +122,9 @@ impl VidSch {
         args.NodeOrdinal = node;
         args.EngineAffinity = 1;
         args.Flags = DXGK_CREATECONTEXTFLAGS::new().with_SystemContext(true).with_VirtualAddressing(true);
-        adapter.miniport.create_context(device.raw(), &mut args).ok()?;
-        let kmd = KmdHandle::new(args.hContext);
-        if kmd.is_null() || kmd == system {
-            return Err(STATUS_DRIVER_INTERNAL_ERROR);
-        }
+        let (kmd, _) = create_context(&adapter, device, &mut args)?;
         let context = Arc::new(SystemContext { adapter, node, kmd, system, destroyed: AtomicBool::new(false) });
         self.system_contexts.publish(system, &context);
-        let info = &args.ContextInfo;
-        let rule = check_dma_buffer_segment_set(&context.adapter, node, info.DmaBufferSegmentSet);
-        let refused = rule.err().map(|error| context.adapter.refuse(error));
-        // A context with virtual addressing has nothing to patch.
-        let refused = refused.or((!info.Caps.NoPatchingRequired()).then_some(STATUS_INVALID_PARAMETER));
-        if let Some(status) = refused {
-            context.destroy();
-            return Err(status);
-        }
         set_root_page_table(&context.adapter, kmd, space);
         Ok(context)
     }
@@ -123,49 +142,151 @@ impl VidSch {
         private_data: &mut [u8],
     ) -> Result<u32, NTSTATUS> {
         let node = self.nodes.get(context.node as usize).ok_or(STATUS_INVALID_PARAMETER)?;
-        let mut args = DXGKARG_SUBMITCOMMANDVIRTUAL::zeroed();
-        args.hContext = context.kmd.raw();
-        args.DmaBufferVirtualAddress = buffer_va;
-        args.DmaBufferSize = size;
-        if !private_data.is_empty() {
-            args.pDmaBufferPrivateData = private_data.as_mut_ptr().cast();
-            args.DmaBufferPrivateDataSize = u32::try_from(private_data.len()).map_err(|_| STATUS_INVALID_PARAMETER)?;
-        }
-        args.Flags = DXGK_SUBMITCOMMANDFLAGS::new().with_Paging(true);
-        args.NodeOrdinal = context.node;
-        let adapter = &context.adapter;
         if self.tdr.is_abandoning() {
             // Whatever it did, the reset would undo.
             return Err(STATUS_DEVICE_REMOVED);
         }
-        let _working = adapter.use_node(context.node);
-        let _submitting = lock(&node.submitting);
-        // Before the call: the packet may be complete before the driver returns.
-        let (id, abandoned) = {
-            let mut fences = node.fences();
-            (fences.submit(), fences.is_abandoned())
+        let packet = Packet {
+            owner: Owner::Paging(Arc::clone(context)),
+            address: buffer_va,
+            size,
+            private: private_data.to_vec(),
+            user_private: 0,
+            null: false,
+            again: false,
+            id: 0,
+            refused: false,
         };
-        if abandoned {
-            return Ok(id);
+        let id = node.state().queue_paging(packet);
+        self.dispatch(context.node);
+        if self.verifier.is_stopped() { Err(STATUS_DEVICE_REMOVED) } else { Ok(id) }
+    }
+
+    /// Hands packets of a node to the driver, or asks it for a preemption, until there is nothing more to do for now. At
+    /// PASSIVE_LEVEL, with no lock held that comes after `Node::dispatching`.
+    pub(super) fn dispatch(&self, number: u32) {
+        let (Some(node), Ok(adapter)) = (self.nodes.get(number as usize), self.adapter()) else { return };
+        if !node.state().has_waiting() {
+            return;
         }
-        args.SubmissionFenceId = id;
+        let _working = adapter.use_node(number);
+        let _dispatching = lock(&node.dispatching);
+        let preemptible = adapter.caps().driver.SchedulingCaps.PreemptionAware();
+        while !self.verifier.is_stopped() {
+            let next = node.state().next(preemptible);
+            match next {
+                Next::Nothing => {
+                    // What was dropped instead of handed over.
+                    node.announce();
+                    if node.state().is_contended() {
+                        self.worker.add(Work::LookAtTurns);
+                    }
+                    break;
+                }
+                Next::Submit(packet) => self.hand_over(&adapter, node, number, packet),
+                Next::Preempt(id) => self.preempt(&adapter, number, id),
+            }
+        }
+    }
+
+    /// Whether on some node work waits for the turn of another context to end.
+    pub(super) fn is_contended(&self) -> bool {
+        self.nodes.iter().any(|node| node.state().is_contended())
+    }
+
+    /// Contexts that have had their node for their quantum give way.
+    pub(super) fn end_turns(&self) {
+        let Ok(adapter) = self.adapter() else { return };
+        let now = adapter.machine.config().clock.now();
+        for (number, node) in (0..).zip(&self.nodes) {
+            if node.state().ends_turn(now) {
+                self.dispatch(number);
+            }
+        }
+    }
+
+    /// [d3dkmddi: DXGKARG_SUBMITCOMMANDVIRTUAL]
+    fn hand_over(&self, adapter: &Arc<Adapter>, node: &Node, number: u32, mut packet: Packet) {
+        let mut args = DXGKARG_SUBMITCOMMANDVIRTUAL::zeroed();
+        let paging = matches!(packet.owner, Owner::Paging(_));
+        args.hContext = match &packet.owner {
+            Owner::Paging(context) => context.kmd.raw(),
+            Owner::Render(context, _) => context.handles().1.raw(),
+        };
+        args.DmaBufferVirtualAddress = packet.address;
+        args.DmaBufferSize = packet.size;
+        if let Ok((data, size)) = super::private_data(&mut packet.private) {
+            (args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) = (data, size);
+        }
+        args.DmaBufferUmdPrivateDataSize = packet.user_private;
+        args.SubmissionFenceId = packet.id;
+        args.Flags = DXGK_SUBMITCOMMANDFLAGS::new()
+            .with_Paging(paging)
+            .with_NullRendering(packet.null)
+            .with_Resubmission(packet.again);
+        args.NodeOrdinal = number;
         let status = {
             let _class = self.scheduler_class();
             adapter.miniport.submit_command_virtual(adapter.context().raw(), &args)
         };
-        if status == STATUS_SUCCESS {
-            return Ok(id);
+        match (status, &packet.owner) {
+            (STATUS_SUCCESS, _) => {}
+            // The one refusal that the DDI knows: the packet completes in its turn, and its device is in error.
+            (STATUS_INVALID_PARAMETER, Owner::Render(context, _)) if !self.verifier.is_stopped() => {
+                let device = Arc::clone(context.device());
+                device.set_error(DeviceError::Refused);
+                node.state().refuse(packet.id);
+                node.announce();
+                self.worker.add(Work::Lose(device, DeviceError::Refused));
+            }
+            (status, _) => self.must_succeed(if status.is_success() { STATUS_UNSUCCESSFUL } else { status }, || {
+                let of = if paging { "paging packet" } else { "packet" };
+                Bugcheck::scheduler(
+                    subcode::SUBMISSION_FAILED,
+                    u64::from(status.0 as u32),
+                    (&raw const args).addr() as u64,
+                    0,
+                    format!("DxgkDdiSubmitCommandVirtual answered a {of} with {status}"),
+                )
+            }),
         }
-        self.must_succeed(status, || {
+    }
+
+    /// [d3dkmddi: DXGKARG_PREEMPTCOMMAND]
+    fn preempt(&self, adapter: &Adapter, number: u32, id: u32) {
+        let mut args = DXGKARG_PREEMPTCOMMAND::zeroed();
+        (args.PreemptionFenceId, args.NodeOrdinal) = (id, number);
+        let status = {
+            let _class = self.scheduler_class();
+            adapter.miniport.preempt_command(adapter.context().raw(), &args)
+        };
+        self.must_succeed(if status == STATUS_SUCCESS { status } else { STATUS_UNSUCCESSFUL }, || {
             Bugcheck::scheduler(
                 subcode::SUBMISSION_FAILED,
                 u64::from(status.0 as u32),
                 (&raw const args).addr() as u64,
                 0,
-                format!("DxgkDdiSubmitCommandVirtual refused a paging packet with {status}"),
+                format!("DxgkDdiPreemptCommand answered {status}"),
             )
         });
-        Err(STATUS_DEVICE_REMOVED)
+    }
+
+    /// Waits until `done`, at most for `limit`; false if it does not come, or the machine has stopped.
+    pub(super) fn wait_node(&self, number: u32, limit: Duration, done: impl Fn(&NodeState) -> bool) -> bool {
+        let (Some(node), Ok(adapter)) = (self.nodes.get(number as usize), self.adapter()) else { return false };
+        let end = Instant::now() + limit;
+        let pumped = !adapter.machine.config().interrupt_thread;
+        loop {
+            if pumped && !done(&node.state()) && !adapter.relax() {
+                std::thread::yield_now();
+            }
+            if node.sleep_until(if pumped { Duration::ZERO } else { STOP_CHECK }, &done) {
+                return true;
+            }
+            if self.verifier.is_stopped() || Instant::now() > end {
+                return false;
+            }
+        }
     }
 
     /// Waits until packet `fence` of `node` is complete.
@@ -173,35 +294,26 @@ impl VidSch {
     /// # Errors
     /// STATUS_DEVICE_REMOVED when the machine has stopped meanwhile.
     pub(crate) fn wait_packet(&self, node: u32, fence: u32) -> Result<(), NTSTATUS> {
-        let adapter = self.adapter()?;
-        let node_state = self.nodes.get(node as usize).ok_or(STATUS_INVALID_PARAMETER)?;
-        let limit = Instant::now() + PACKET_LIMIT;
-        let pumped = !adapter.machine.config().interrupt_thread;
-        loop {
-            if pumped && !node_state.fences().is_complete(fence) && !adapter.relax() {
-                std::thread::yield_now();
-            }
-            if node_state.sleep_for(fence, if pumped { Duration::ZERO } else { STOP_CHECK }) {
-                return Ok(());
-            }
-            if self.verifier.is_stopped() {
-                return Err(STATUS_DEVICE_REMOVED);
-            }
-            if Instant::now() > limit {
-                let reason =
-                    format!("packet {fence:#x} of node {node} did not end, and a paging packet cannot be given up");
-                self.verifier.raise(Bugcheck::new(
-                    Bugcheck::VIDEO_TDR_FAILURE,
-                    [0, 0, u64::from(STATUS_TIMEOUT.0 as u32), 0],
-                    reason,
-                ));
-                return Err(STATUS_DEVICE_REMOVED);
-            }
+        if node as usize >= self.nodes.len() {
+            return Err(STATUS_INVALID_PARAMETER);
         }
+        if self.wait_node(node, PACKET_LIMIT, |state| state.fences.is_complete(fence)) {
+            return Ok(());
+        }
+        if !self.verifier.is_stopped() {
+            let reason =
+                format!("packet {fence:#x} of node {node} did not end, and a paging packet cannot be given up");
+            self.verifier.raise(Bugcheck::new(
+                Bugcheck::VIDEO_TDR_FAILURE,
+                [0, 0, u64::from(STATUS_TIMEOUT.0 as u32), 0],
+                reason,
+            ));
+        }
+        Err(STATUS_DEVICE_REMOVED)
     }
 
     /// Whether packet `fence` of `node` is complete.
     pub(crate) fn is_packet_complete(&self, node: u32, fence: u32) -> bool {
-        self.nodes.get(node as usize).is_some_and(|node| node.fences().is_complete(fence))
+        self.nodes.get(node as usize).is_some_and(|node| node.state().fences.is_complete(fence))
     }
 }

@@ -69,7 +69,7 @@ impl PacketFences {
             self.last_completed = id;
             Ok(())
         } else {
-            Err(InvalidFence { reported: id, last_completed: self.last_completed, last_submitted: self.last_submitted })
+            Err(self.invalid(id))
         }
     }
 
@@ -78,9 +78,9 @@ impl PacketFences {
         self.last_completed = self.last_submitted;
     }
 
-    /// Packets under way.
-    pub(crate) fn pending(&self) -> u32 {
-        self.last_submitted.wrapping_sub(self.last_completed)
+    /// What to say about an id that cannot be.
+    pub(crate) fn invalid(&self, id: u32) -> InvalidFence {
+        InvalidFence { reported: id, last_completed: self.last_completed, last_submitted: self.last_submitted }
     }
 
     /// Id of the last packet submitted.
@@ -122,9 +122,8 @@ mod tests {
         assert_eq!(fences.complete(0), Ok(()));
         assert!(ids[..4].iter().all(|id| fences.is_complete(*id)));
         assert!(ids[4..].iter().all(|id| !fences.is_complete(*id)));
-        assert_eq!(fences.pending(), 4);
         assert_eq!(fences.complete(4), Ok(()));
-        assert_eq!(fences.pending(), 0);
+        assert_eq!((fences.last_completed(), fences.last_submitted()), (4, 4));
     }
 
     #[test]

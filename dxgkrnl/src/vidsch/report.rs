@@ -66,20 +66,22 @@ pub(crate) struct QueueFault {
 }
 
 impl QueueFault {
-    /// Whether the access was a write.
-    pub(crate) fn is_write(&self) -> bool {
-        self.flags.0 & DXGK_PAGE_FAULT_FLAGS::DXGK_PAGE_FAULT_WRITE.0 != 0
-    }
-
     /// What must be reset before the engine runs anything again.
     pub(crate) fn reset(&self) -> Option<Scope> {
-        type F = DXGK_PAGE_FAULT_FLAGS;
-        let has = |flag: F| self.flags.0 & flag.0 != 0;
-        if has(F::DXGK_PAGE_FAULT_ADAPTER_RESET_REQUIRED) {
-            return Some(Scope::Adapter);
-        }
-        has(F::DXGK_PAGE_FAULT_ENGINE_RESET_REQUIRED).then_some(Scope::Engine)
+        reset(self.flags)
     }
+}
+
+/// A page fault of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PacketFault {
+    pub(crate) node: u32,
+    /// `None` if the driver does not know which packet it was; the engine must be reset then.
+    pub(crate) fence: Option<u32>,
+    pub(crate) address: D3DGPU_VIRTUAL_ADDRESS,
+    pub(crate) level: u32,
+    pub(crate) flags: DXGK_PAGE_FAULT_FLAGS,
+    pub(crate) error: DXGK_FAULT_ERROR_CODE,
 }
 
 /// One report.
@@ -97,6 +99,10 @@ pub(crate) enum Report<'a> {
     NativeNode { node: u32, legacy: bool },
     /// Some monitored fences were written.
     MonitoredScan,
+    /// A preemption is done: everything up to the packet `completed` ran, nothing else is on the hardware.
+    Preempted { node: u32, preemption: u32, completed: u32 },
+    /// A packet faulted; it counts as complete, with everything before it.
+    PacketFaulted(PacketFault),
     /// Queues faulted.
     QueueFaulted(QueueFault),
     /// A context is suspended.
@@ -107,6 +113,27 @@ pub(crate) enum Report<'a> {
     EngineHung { node: u32 },
     /// Nothing to do.
     Nothing,
+}
+
+impl PacketFault {
+    /// What must be reset before the engine runs anything again.
+    pub(crate) fn reset(&self) -> Option<Scope> {
+        reset(self.flags)
+    }
+}
+
+/// Kind of a faulted access.
+pub(crate) fn access(flags: DXGK_PAGE_FAULT_FLAGS) -> &'static str {
+    if flags.0 & DXGK_PAGE_FAULT_FLAGS::DXGK_PAGE_FAULT_WRITE.0 != 0 { "write" } else { "read" }
+}
+
+fn reset(flags: DXGK_PAGE_FAULT_FLAGS) -> Option<Scope> {
+    type F = DXGK_PAGE_FAULT_FLAGS;
+    let has = |flag: F| flags.0 & flag.0 != 0;
+    if has(F::DXGK_PAGE_FAULT_ADAPTER_RESET_REQUIRED) {
+        return Some(Scope::Adapter);
+    }
+    has(F::DXGK_PAGE_FAULT_ENGINE_RESET_REQUIRED).then_some(Scope::Engine)
 }
 
 /// What the checks need to know about the adapter.
@@ -200,26 +227,26 @@ unsafe fn read_packet(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA, limits: Limits) ->
     if kind == T::DXGK_INTERRUPT_DMA_PREEMPTED {
         // SAFETY: as above.
         let arm = unsafe { data.u.DmaPreempted };
-        return Err(Bugcheck::scheduler(
-            subcode::INVALID_FENCE,
-            u64::from(arm.PreemptionFenceId),
-            u64::from(arm.LastCompletedFenceId),
-            u64::from(arm.NodeOrdinal),
-            "DMA_PREEMPTED reported for a preemption that was never requested",
-        ));
+        limits.check_engine(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
+        return Ok(Report::Preempted {
+            node: arm.NodeOrdinal,
+            preemption: arm.PreemptionFenceId,
+            completed: arm.LastCompletedFenceId,
+        });
     }
     // SAFETY: as above.
     let arm = unsafe { data.u.DmaPageFaulted };
     limits.check_engine(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
     check_fault_flags(arm.PageFaultFlags, arm.FaultedVirtualAddress)?;
-    let (id, node, address) = (arm.FaultedFenceId, arm.NodeOrdinal, arm.FaultedVirtualAddress);
-    Err(Bugcheck::scheduler(
-        subcode::SYSTEM_PACKET_FAULTED,
-        u64::from(id),
-        address,
-        u64::from(node),
-        format!("a system packet faulted: id {id:#x} on node {node} at {address:#x}"),
-    ))
+    let known = arm.PageFaultFlags.0 & DXGK_PAGE_FAULT_FLAGS::DXGK_PAGE_FAULT_FENCE_INVALID.0 == 0;
+    Ok(Report::PacketFaulted(PacketFault {
+        node: arm.NodeOrdinal,
+        fence: known.then_some(arm.FaultedFenceId),
+        address: arm.FaultedVirtualAddress,
+        level: arm.PageTableLevel,
+        flags: arm.PageFaultFlags,
+        error: arm.FaultErrorCode,
+    }))
 }
 
 fn read_engine_state(arm: &DXGKARGCB_NOTIFY_INTERRUPT_DATA_EngineStateChange) -> Result<Report<'static>, Bugcheck> {
@@ -415,22 +442,37 @@ mod tests {
         ] {
             let data = fault(flags);
             let Ok(Report::QueueFaulted(fault)) = check(&data) else { panic!("flags {flags:#x}") };
-            assert_eq!((fault.target, fault.is_write()), (target, flags & 1 != 0), "flags {flags:#x}");
+            let kind = if flags & 1 != 0 { "write" } else { "read" };
+            assert_eq!((fault.target, access(fault.flags)), (target, kind), "flags {flags:#x}");
         }
     }
 
     #[test]
-    fn a_faulted_packet_of_the_system_is_0x119_5() {
-        let mut data = data(9);
-        let mut arm = DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaPageFaulted::zeroed();
-        (arm.FaultedFenceId, arm.FaultedVirtualAddress, arm.NodeOrdinal) = (7, 0x1000, 2);
-        data.u.DmaPageFaulted = arm;
-        assert_eq!(check(&data).unwrap_err().parameters, [0x5, 7, 0x1000, 2]);
+    fn a_faulted_packet_has_a_fence_unless_the_flags_say_otherwise() {
+        for (flags, fence) in [(0, Some(7)), (0x1, Some(7)), (0xa, None), (0xb, None)] {
+            let mut data = data(9);
+            let mut arm = DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaPageFaulted::zeroed();
+            (arm.FaultedFenceId, arm.FaultedVirtualAddress, arm.NodeOrdinal) = (7, 0x1000, 2);
+            arm.PageFaultFlags = DXGK_PAGE_FAULT_FLAGS(flags);
+            data.u.DmaPageFaulted = arm;
+            let Ok(Report::PacketFaulted(fault)) = check(&data) else { panic!("flags {flags:#x}") };
+            assert_eq!((fault.node, fault.fence, fault.address), (2, fence, 0x1000), "flags {flags:#x}");
+            assert_eq!(fault.reset().is_some(), fence.is_none());
+        }
     }
 
     #[test]
-    fn a_preemption_that_nobody_asked_for_is_0x119_1() {
-        assert_eq!(subcode_of(check(&data(2))), 0x1);
+    fn a_preemption_names_itself_and_the_last_packet_that_ran() {
+        let mut data = data(2);
+        data.u.DmaPreempted = DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaPreempted {
+            PreemptionFenceId: 3,
+            LastCompletedFenceId: 9,
+            NodeOrdinal: 1,
+            EngineOrdinal: 0,
+        };
+        assert_eq!(check(&data), Ok(Report::Preempted { node: 1, preemption: 3, completed: 9 }));
+        data.u.DmaPreempted.NodeOrdinal = 3;
+        assert!(check(&data).is_err(), "no such node");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::device::{Device, DeviceError};
 use crate::machine::lock;
@@ -11,6 +12,7 @@ use super::VidSch;
 use super::batch;
 use super::fence::Fence;
 use super::hw_queue::HwQueue;
+use super::packet_context::PacketContext;
 use super::tdr::TdrReason;
 
 /// One piece of work.
@@ -25,6 +27,12 @@ pub(super) enum Work {
     ResetAdapter(TdrReason),
     /// What held a queue is over.
     Advance(Weak<HwQueue>),
+    /// A packet of a context is done, or what held it over.
+    AdvanceContext(Weak<PacketContext>),
+    /// Packets of a node wait for the driver.
+    Dispatch(u32),
+    /// Contexts of packets wait for their turns.
+    LookAtTurns,
     /// A wait that was on these fences is over.
     ForgetWaits(Vec<Weak<Fence>>),
 }
@@ -66,12 +74,18 @@ impl Worker {
     }
 }
 
-/// The next work; `None` when it is time to look for timeouts.
+/// How often the worker looks at the time while contexts of packets wait for their turns.
+const TICK: Duration = Duration::from_millis(5);
+
+/// The next work; `None` when it is time to look for timeouts, or at the turns of contexts.
 ///
 /// # Errors
 /// The scheduler stops.
 fn next(receive: &Receiver<Work>, target: &Weak<VidSch>) -> Result<Option<Work>, ()> {
-    let cadence = target.upgrade().and_then(|sch| sch.tdr.cadence());
+    let sch = target.upgrade();
+    let turns = sch.as_ref().is_some_and(|sch| sch.is_contended()).then_some(TICK);
+    let timeouts = sch.and_then(|sch| sch.tdr.cadence());
+    let cadence = turns.into_iter().chain(timeouts).min();
     match cadence.map(|cadence| receive.recv_timeout(cadence)) {
         None => receive.recv().map(Some).map_err(|_| ()),
         Some(Ok(work)) => Ok(Some(work)),
@@ -84,6 +98,11 @@ fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
     while let Ok(work) = next(receive, target) {
         let Some(sch) = target.upgrade() else { return };
         let Some(work) = work else {
+            if let Ok(adapter) = sch.adapter()
+                && let Some(_powered) = adapter.machine.gate().enter_awake()
+            {
+                sch.end_turns();
+            }
             sch.look_for_timeouts();
             continue;
         };
@@ -108,6 +127,18 @@ fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
                     queue.advance();
                 }
             }
+            Work::AdvanceContext(context) => {
+                let _powered = gate.enter(&adapter.machine);
+                if let Some(context) = context.upgrade() {
+                    context.advance();
+                }
+            }
+            Work::Dispatch(node) => {
+                let _powered = gate.enter(&adapter.machine);
+                sch.dispatch(node);
+            }
+            // Looked at when the next work is waited for.
+            Work::LookAtTurns => {}
             Work::ForgetWaits(fences) => {
                 batch::remove_over(&fences.iter().filter_map(Weak::upgrade).collect::<Vec<_>>());
             }

@@ -6,6 +6,7 @@
 mod fence;
 mod kernel_queue;
 mod memory;
+mod packet;
 mod queue;
 mod share;
 mod shuffled;
@@ -22,6 +23,7 @@ use super::kmt::{Kmt, Word};
 pub(super) use fence::RawFence;
 pub(super) use kernel_queue::KernelQueue;
 pub(super) use memory::{Memory, View, copy, fill};
+pub(super) use packet::PacketQueue;
 pub(super) use queue::{RING_ENTRIES, RawDoorbell, RawQueue, user_mode_flags};
 pub(super) use share::{KernelHandle, shared_flags};
 pub(crate) use shuffled::ShuffledMemory;

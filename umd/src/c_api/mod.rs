@@ -162,12 +162,14 @@ pub enum QueueNode {
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueModel {
-    /// User mode where it works, the kernel's otherwise.
+    /// User mode where it works, the kernel's otherwise; packets where the system does not schedule in hardware.
     Auto = 0,
     /// By ring and doorbell.
     User = 1,
-    /// By a call for every submission.
+    /// By a call for every submission to a hardware queue.
     Kernel = 2,
+    /// By a call for every submission to a context that the operating system schedules packet by packet.
+    Packet = 3,
 }
 
 /// An adapter.
@@ -654,6 +656,7 @@ fn queue_options(given: Option<&CQueueOptions>) -> Result<QueueOptions, Fault> {
         0 => None,
         1 => Some(SubmissionModel::User),
         2 => Some(SubmissionModel::Kernel),
+        3 => Some(SubmissionModel::Packet),
         _ => return Err(Status::BadArgument.into()),
     };
     Ok(options)

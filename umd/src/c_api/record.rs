@@ -203,7 +203,7 @@ pub extern "C" fn campanile_queue_wait(queue: QueueHandle, value: u64, nanosecon
     finish(with_mut(queue.id, |queue: &mut CQueue| Ok(queue.queue.wait_progress_for(value, limit)?)))
 }
 
-/// The model that the queue chose: CAMPANILE_MODEL_USER or CAMPANILE_MODEL_KERNEL.
+/// The model that the queue chose: CAMPANILE_MODEL_USER, CAMPANILE_MODEL_KERNEL or CAMPANILE_MODEL_PACKET.
 ///
 /// # Safety
 /// `model` is writable or null.
@@ -215,6 +215,7 @@ pub unsafe extern "C" fn campanile_queue_model(queue: QueueHandle, model: *mut i
         let number = match chosen {
             SubmissionModel::User => QueueModel::User,
             SubmissionModel::Kernel => QueueModel::Kernel,
+            SubmissionModel::Packet => QueueModel::Packet,
         };
         // SAFETY: as the caller promises.
         unsafe { out.set(number as i32) };

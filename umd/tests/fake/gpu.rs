@@ -92,6 +92,18 @@ impl Fake {
         Ok(progress.expect("the last packet is PROGRESS"))
     }
 
+    /// Runs a command buffer of a context of packets, in which nothing may wait.
+    pub(crate) fn run_buffer(&mut self, commands: u64, size: u32) {
+        let mut at = 0;
+        while at < size {
+            let bytes = self.bytes(commands + u64::from(at), (size - at).min(48) as usize);
+            let packet = Packet::decode(&bytes).expect("a good packet");
+            assert!(!matches!(packet, Packet::Progress(_)), "a context of packets has no progress fence of its own");
+            assert!(self.run_packet(0, &packet), "a wait that holds");
+            at += packet.size() as u32;
+        }
+    }
+
     fn run_packet(&mut self, queue: u32, packet: &Packet) -> bool {
         match packet {
             Packet::Nop(_) => {}

@@ -174,6 +174,19 @@ thunks! {
         assert!(args.Offset as u64 + args.Length as u64 <= fake.allocation(args.hAllocation).data.size);
         STATUS_SUCCESS
     };
+    D3DKMTCreateContextVirtual(D3DKMT_CREATECONTEXTVIRTUAL) = |fake, args| {
+        assert!(args.NodeOrdinal < 2);
+        args.hContext = fake.insert(Object::PacketContext);
+        STATUS_SUCCESS
+    };
+    D3DKMTDestroyContext(D3DKMT_DESTROYCONTEXT) = |fake, args| fake.remove(args.hContext, "context of packets");
+    D3DKMTSubmitCommand(D3DKMT_SUBMITCOMMAND) = |fake, args| {
+        assert_eq!((args.BroadcastContextCount, args.NumPrimaries, args.NumHistoryBuffers), (1, 0, 0));
+        assert!(matches!(fake.objects.get(&args.BroadcastContext[0]), Some(Object::PacketContext)));
+        fake.run_buffer(args.Commands, args.CommandLength);
+        fake.wake();
+        STATUS_SUCCESS
+    };
     D3DKMTCreateHwContext(D3DKMT_CREATEHWCONTEXT) = |fake, args| {
         assert!(args.NodeOrdinal < 2);
         args.hHwContext = fake.insert(Object::Context);

@@ -124,7 +124,7 @@ impl VidSch {
     /// Everything that was submitted counts as complete. [tdr-changes-in-windows-8]
     fn abandon_packets(&self) {
         for node in &self.nodes {
-            node.fences().start_over();
+            node.state().start_over();
             node.announce();
         }
     }

@@ -1,0 +1,435 @@
+//! Contexts of user mode that are scheduled packet by packet, and the line in front of each.
+//!
+//! Packets, waits and signals keep the order of their submission. A packet that nothing holds goes to its node, which decides when
+//! the hardware gets it; a wait holds everything behind it until its fences have reached their values, and a signal until every
+//! packet before it is done. What follows then is moved on by the worker thread.
+//! [context-monitoring: GPU wait, GPU signal; native-gpu-fence-objects]
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::kmt::D3DDDI_CREATECONTEXTFLAGS;
+use wddm_ddi::status::*;
+use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
+
+use crate::adapter::Adapter;
+use crate::device::Device;
+use crate::machine::lock;
+use crate::miniport::KmdHandle;
+
+use super::VidSch;
+use super::batch;
+use super::hold::{Hold, Pairs};
+use super::node::{Owner, Packet};
+use super::priority::Priority;
+use super::wait::Wait;
+use super::worker::Work;
+
+/// Most submissions that one context holds, and most that its node has of it.
+const HELD_MAX: usize = 4096;
+
+/// A command buffer of user mode.
+pub(crate) struct PacketCommands {
+    pub(crate) address: D3DGPU_VIRTUAL_ADDRESS,
+    pub(crate) size: u32,
+    pub(crate) private: Vec<u8>,
+    /// Completed without being run.
+    pub(crate) null: bool,
+}
+
+/// One submission.
+enum Item {
+    /// With its number among the packets of the context.
+    Commands(PacketCommands, u64),
+    Wait(Pairs),
+    /// To be written when the packet with this number is done.
+    Signal {
+        signals: Pairs,
+        after: u64,
+    },
+}
+
+#[derive(Default)]
+struct Line {
+    held: VecDeque<Item>,
+    hold: Option<Hold>,
+    /// Who waits until everything is done.
+    leaving: Vec<Arc<Wait>>,
+    /// Packets submitted.
+    submitted: u64,
+    /// Packets that went to the node.
+    released: u64,
+}
+
+/// A context of a device.
+pub(crate) struct PacketContext {
+    this: Weak<Self>,
+    adapter: Arc<Adapter>,
+    device: Arc<Device>,
+    node: u32,
+    system: KmdHandle,
+    kmd: KmdHandle,
+    flags: D3DDDI_CREATECONTEXTFLAGS,
+    /// Bytes of private data that the driver gets with a packet.
+    private_size: u32,
+    global: AtomicI32,
+    in_process: AtomicI32,
+    /// Lock order: as `HwQueue::line`.
+    line: Mutex<Line>,
+    /// Packets that are done, run or dropped: all up to this number.
+    finished: AtomicU64,
+    /// Submissions and threads that wait in the line; whoever finishes a packet then has the line looked at.
+    attention: AtomicUsize,
+    /// Nothing of it runs any more.
+    lost: AtomicBool,
+    /// Nothing new is accepted.
+    destroyed: AtomicBool,
+    /// Held by whoever destroys the context, so that a second one returns when it is gone; true from then on.
+    teardown: Mutex<bool>,
+}
+
+impl VidSch {
+    /// Creates a context on `node`, with the page tables of the device's process and normal priority.
+    /// [d3dkmddi: DXGKARG_CREATECONTEXT]
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for a node or engine that does not exist, and flags that a context of packets cannot have; what
+    /// the driver answered.
+    pub(crate) fn create_packet_context(
+        &self,
+        device: &Arc<Device>,
+        node: u32,
+        engine_affinity: u32,
+        flags: D3DDDI_CREATECONTEXTFLAGS,
+        private: &mut [u8],
+    ) -> Result<Arc<PacketContext>, NTSTATUS> {
+        let _running = self.enter()?;
+        let adapter = &device.adapter;
+        let known = D3DDDI_CREATECONTEXTFLAGS::new()
+            .with_NullRendering(true)
+            .with_InitialData(true)
+            .with_DisableGpuTimeout(true)
+            .with_SynchronizationOnly(true);
+        let unknown = flags.into_bits() & !known.into_bits() != 0;
+        if node as usize >= self.nodes.len() || engine_affinity > 1 || unknown {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let system = self.packet_contexts.reserve();
+        let mut args = DXGKARG_CREATECONTEXT::zeroed();
+        args.hContext = system.raw();
+        args.NodeOrdinal = node;
+        args.EngineAffinity = engine_affinity.max(1);
+        args.Flags = DXGK_CREATECONTEXTFLAGS::new().with_VirtualAddressing(true);
+        (args.pPrivateDriverData, args.PrivateDriverDataSize) = super::private_data(private)?;
+        let (kmd, info) = super::packet::create_context(adapter, device.kmd, &mut args)?;
+        let context = Arc::new_cyclic(|this| PacketContext {
+            this: Weak::clone(this),
+            adapter: Arc::clone(adapter),
+            device: Arc::clone(device),
+            node,
+            system,
+            kmd,
+            flags,
+            private_size: info.DmaBufferPrivateDataSize,
+            global: AtomicI32::new(0),
+            in_process: AtomicI32::new(0),
+            line: Mutex::default(),
+            finished: AtomicU64::new(0),
+            attention: AtomicUsize::new(0),
+            lost: AtomicBool::new(false),
+            destroyed: AtomicBool::new(false),
+            teardown: Mutex::new(false),
+        });
+        self.packet_contexts.publish(system, &context);
+        self.add_packet_context(&context);
+        super::packet::set_root_page_table(adapter, kmd, &device.process.space);
+        Ok(context)
+    }
+}
+
+impl PacketContext {
+    /// The device it belongs to.
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// The node its packets run on.
+    pub(crate) fn node(&self) -> u32 {
+        self.node
+    }
+
+    /// Our handle and the driver's.
+    pub(crate) fn handles(&self) -> (KmdHandle, KmdHandle) {
+        (self.system, self.kmd)
+    }
+
+    fn sch(&self) -> &Arc<VidSch> {
+        self.adapter.vidsch()
+    }
+
+    fn is_destroyed(&self) -> bool {
+        self.destroyed.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing of it runs any more. Takes leaves only.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire) || self.device.error().is_some()
+    }
+
+    /// Its priorities.
+    pub(crate) fn priority(&self) -> Priority {
+        Priority { global: self.global.load(Ordering::Acquire), in_process: self.in_process.load(Ordering::Acquire) }
+    }
+
+    /// The higher, the earlier its packets run. Priorities within a process decide where those among all are the same.
+    pub(super) fn rank(&self) -> (i32, i32) {
+        let Priority { global, in_process } = self.priority();
+        (global, in_process)
+    }
+
+    /// Changes priorities, also for packets that are queued.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_HANDLE for a context that is gone.
+    pub(crate) fn set_priority(&self, change: impl FnOnce(&mut Priority)) -> Result<(), NTSTATUS> {
+        if self.is_destroyed() {
+            return Err(STATUS_INVALID_HANDLE);
+        }
+        let mut wanted = self.priority();
+        change(&mut wanted);
+        self.global.store(wanted.global, Ordering::Release);
+        self.in_process.store(wanted.in_process, Ordering::Release);
+        self.sch().dispatch(self.node);
+        Ok(())
+    }
+
+    /// Submits a command buffer. [d3dkmddi: DXGKARG_SUBMITCOMMANDVIRTUAL]
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for a context that only waits and signals, or more private data than its packets have;
+    /// STATUS_INSUFFICIENT_RESOURCES if the context holds too much; STATUS_INVALID_HANDLE for a context that is gone.
+    pub(crate) fn submit(&self, commands: PacketCommands) -> Result<(), NTSTATUS> {
+        let fits = u32::try_from(commands.private.len()).is_ok_and(|size| size <= self.private_size);
+        if self.flags.SynchronizationOnly() || !fits {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        self.submit_item(|line| {
+            line.submitted += 1;
+            Item::Commands(commands, line.submitted)
+        })
+    }
+
+    /// What is submitted from now on runs when the fences have reached their values, or when nobody can wait for them any more.
+    ///
+    /// # Errors
+    /// Why a fence is ended; as [`PacketContext::submit`].
+    pub(crate) fn submit_wait(&self, conditions: Pairs) -> Result<(), NTSTATUS> {
+        conditions.iter().try_for_each(|(fence, _)| fence.check())?;
+        self.submit_item(|_| Item::Wait(conditions))
+    }
+
+    /// The fences get these values when every packet that was submitted until now is done, or `at_submission`: when all that held
+    /// it is over. As signals of a GPU they are written whatever the value was.
+    ///
+    /// # Errors
+    /// As for [`PacketContext::submit_wait`].
+    pub(crate) fn submit_signal(&self, signals: Pairs, at_submission: bool) -> Result<(), NTSTATUS> {
+        signals.iter().try_for_each(|(fence, _)| fence.check())?;
+        self.submit_item(|line| {
+            let after = if at_submission { 0 } else { line.submitted };
+            Item::Signal { signals, after }
+        })
+    }
+
+    fn submit_item(&self, item: impl FnOnce(&mut Line) -> Item) -> Result<(), NTSTATUS> {
+        {
+            let mut line = lock(&self.line);
+            if self.is_destroyed() {
+                return Err(STATUS_INVALID_HANDLE);
+            }
+            let under_way = line.released.saturating_sub(self.finished.load(Ordering::Acquire));
+            if line.held.len() >= HELD_MAX || under_way >= HELD_MAX as u64 {
+                return Err(STATUS_INSUFFICIENT_RESOURCES);
+            }
+            let item = item(&mut line);
+            line.held.push_back(item);
+            self.run(&mut line);
+        }
+        self.sch().dispatch(self.node);
+        Ok(())
+    }
+
+    /// A wait is over or a packet done. On the worker thread.
+    pub(super) fn advance(&self) {
+        self.run(&mut lock(&self.line));
+        self.sch().dispatch(self.node);
+    }
+
+    /// Moves submissions on up to the first that must wait.
+    fn run(&self, line: &mut Line) {
+        // Noted before the packets that are done are counted: one of the two sees the other.
+        self.attention.store(line.held.len() + line.leaving.len(), Ordering::SeqCst);
+        if self.is_lost() {
+            line.held.clear();
+        } else {
+            self.move_on(line);
+        }
+        if line.held.is_empty() && self.finished.load(Ordering::SeqCst) >= line.released {
+            for wait in line.leaving.drain(..) {
+                wait.satisfy();
+            }
+        }
+        self.attention.store(line.held.len() + line.leaving.len(), Ordering::SeqCst);
+    }
+
+    fn move_on(&self, line: &mut Line) {
+        let mut waited = match line.hold.take() {
+            Some(hold) if !hold.is_over() => return line.hold = Some(hold),
+            hold => hold.is_some(),
+        };
+        while let Some(item) = line.held.pop_front() {
+            match item {
+                Item::Commands(commands, number) => self.release(line, commands, number),
+                Item::Wait(conditions) if !waited && !super::is_met(&conditions, false) => {
+                    line.held.push_front(Item::Wait(conditions.clone()));
+                    return self.hold(line, conditions);
+                }
+                Item::Wait(_) => waited = false,
+                Item::Signal { after, .. } if self.finished.load(Ordering::SeqCst) < after => {
+                    return line.held.push_front(item);
+                }
+                // Fails when a fence was closed meanwhile; nobody is left who could see its value here.
+                Item::Signal { signals, .. } => drop(batch::signal(&signals, true)),
+            }
+        }
+    }
+
+    fn hold(&self, line: &mut Line, conditions: Pairs) {
+        let (sch, context) = (Arc::downgrade(self.sch()), Weak::clone(&self.this));
+        line.hold = Some(Hold::new(conditions, move || {
+            if let Some(sch) = sch.upgrade() {
+                sch.worker.add(Work::AdvanceContext(Weak::clone(&context)));
+            }
+        }));
+    }
+
+    /// Gives a packet to its node.
+    fn release(&self, line: &mut Line, commands: PacketCommands, number: u64) {
+        let (Some(this), Some(node)) = (self.this.upgrade(), self.sch().nodes.get(self.node as usize)) else { return };
+        let user_private = commands.private.len() as u32;
+        let mut private = commands.private;
+        private.resize(self.private_size as usize, 0);
+        line.released = number;
+        let packet = Packet {
+            owner: Owner::Render(Arc::clone(&this), number),
+            address: commands.address,
+            size: commands.size,
+            private,
+            user_private,
+            null: commands.null || self.flags.NullRendering(),
+            again: false,
+            id: 0,
+            refused: false,
+        };
+        node.state().queue(&this, packet);
+    }
+
+    /// A packet is done, run or dropped. Takes no locks but the worker's.
+    pub(super) fn note_finished(&self, number: u64) {
+        self.finished.fetch_max(number, Ordering::SeqCst);
+        if self.attention.load(Ordering::SeqCst) != 0 {
+            self.sch().worker.add(Work::AdvanceContext(Weak::clone(&self.this)));
+        }
+    }
+
+    /// Number of the last packet submitted.
+    pub(crate) fn last_submitted(&self) -> u64 {
+        lock(&self.line).submitted
+    }
+
+    /// Whether the packets up to this number are done, or will never run.
+    pub(crate) fn is_finished(&self, number: u64) -> bool {
+        self.finished.load(Ordering::Acquire) >= number
+    }
+
+    /// Submissions that are held.
+    pub(crate) fn held(&self) -> usize {
+        lock(&self.line).held.len()
+    }
+
+    /// Waits until everything submitted is done. False if nothing was done for as long as `patience`, or for TdrDelay while
+    /// the node has packets of it.
+    pub(super) fn drain(&self, patience: Duration) -> bool {
+        let wait = Wait::of_thread(1);
+        {
+            let mut line = lock(&self.line);
+            line.leaving.push(Arc::clone(&wait));
+            self.run(&mut line);
+        }
+        let mut seen = None;
+        loop {
+            let progress = (self.finished.load(Ordering::Acquire), lock(&self.line).held.len());
+            if wait.outcome() == Some(STATUS_SUCCESS) {
+                return true;
+            }
+            if seen == Some(progress) || self.device.error().is_some() || self.sch().verifier.is_stopped() {
+                return false;
+            }
+            seen = Some(progress);
+            let look = Wait::of_thread(1);
+            lock(&self.line).leaving.push(Arc::clone(&look));
+            self.run(&mut lock(&self.line));
+            let runs = lock(&self.line).released > self.finished.load(Ordering::Acquire);
+            let patience = if runs { self.sch().tdr.delay() } else { patience };
+            let _ = look.block(Some(Instant::now() + patience), |nap| self.sch().pause(nap));
+        }
+    }
+
+    /// Nothing of the context runs from now on: what is held or queued is dropped, and what the hardware has is taken off it. False
+    /// if that did not happen in time.
+    pub(super) fn abandon(&self) -> bool {
+        self.lost.store(true, Ordering::Release);
+        let hold = {
+            let mut line = lock(&self.line);
+            line.held.clear();
+            line.hold.take()
+        };
+        if let Some(hold) = hold {
+            hold.cancel();
+        }
+        let sch = self.sch();
+        let Some(node) = sch.nodes.get(self.node as usize) else { return true };
+        let flies = node.state().drop_context(self);
+        node.announce();
+        let left = !flies || {
+            sch.dispatch(self.node);
+            sch.wait_node(self.node, sch.tdr.delay(), |state| !state.flies(self))
+        };
+        // What a preemption brought back of others.
+        sch.dispatch(self.node);
+        self.run(&mut lock(&self.line));
+        left
+    }
+
+    /// Destroys the context, when its work is done or its device lost. Once is enough. [d3dkmddi: DXGKDDI_DESTROYCONTEXT]
+    pub(crate) fn destroy(&self) {
+        self.destroyed.store(true, Ordering::Release);
+        let mut gone = lock(&self.teardown);
+        if core::mem::replace(&mut *gone, true) {
+            return;
+        }
+        let sch = self.sch();
+        if !self.drain(sch.tdr.delay()) {
+            sch.lose_blocked(self);
+        }
+        self.abandon();
+        let status = self.adapter.miniport.destroy_context(self.kmd.raw());
+        sch.must_not_fail("DxgkDdiDestroyContext", status);
+        sch.packet_contexts.retire(self.system);
+        sch.remove_packet_context(self);
+    }
+}

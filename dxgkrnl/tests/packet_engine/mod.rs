@@ -1,0 +1,324 @@
+//! The miniport's packet engine, run by the test: it keeps what it is handed, and reports what it is told to report.
+//!
+//! DDIs are plain functions, so each machine has an engine of its own in a table, and functions that know its number.
+
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use dxgkrnl::bus::Bus;
+use dxgkrnl::verifier::Bugcheck;
+use dxgkrnl::{Clock, MachineConfig, Process, thunks};
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::*;
+
+use crate::minimal::bus::REPORT;
+use crate::minimal::{Bench, Mutant, SOUND, driver};
+
+/// How long something that must happen may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Calls a thunk and answers its arguments.
+pub(crate) fn call<A>(thunk: unsafe extern "win64" fn(*mut A) -> NTSTATUS, mut args: A) -> Result<A, NTSTATUS> {
+    // SAFETY: the structure lives across the call and its pointers are NULL or good.
+    unsafe { thunk(&raw mut args) }.ok().map(|()| args)
+}
+
+/// A packet that was handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Submitted {
+    pub(crate) fence: u32,
+    pub(crate) context: usize,
+    pub(crate) address: u64,
+    pub(crate) paging: bool,
+    pub(crate) again: bool,
+}
+
+#[derive(Default)]
+struct State {
+    submitted: Vec<Submitted>,
+    preemptions: Vec<u32>,
+    reports: VecDeque<DXGKARGCB_NOTIFY_INTERRUPT_DATA>,
+    answer: Option<NTSTATUS>,
+    preemption_answer: Option<NTSTATUS>,
+    holds_paging: bool,
+}
+
+// SAFETY: what is kept of the reports are numbers.
+unsafe impl Send for State {}
+
+/// The engine of one machine.
+#[derive(Default)]
+pub(crate) struct Script {
+    state: Mutex<State>,
+}
+
+impl Script {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const COUNT: usize = 24;
+static SCRIPTS: [Script; COUNT] = [const { Script { state: Mutex::new(EMPTY) } }; COUNT];
+const EMPTY: State = State {
+    submitted: Vec::new(),
+    preemptions: Vec::new(),
+    reports: VecDeque::new(),
+    answer: None,
+    preemption_answer: None,
+    holds_paging: false,
+};
+
+fn completed(fence: u32) -> DXGKARGCB_NOTIFY_INTERRUPT_DATA {
+    let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();
+    data.InterruptType = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_DMA_COMPLETED;
+    data.u.DmaCompleted.SubmissionFenceId = fence;
+    data
+}
+
+unsafe extern "win64" fn submit<const N: usize>(
+    context: HANDLE,
+    args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
+) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let args = unsafe { &*args };
+    let mut state = SCRIPTS[N].lock();
+    let packet = Submitted {
+        fence: args.SubmissionFenceId,
+        context: args.hContext.addr(),
+        address: args.DmaBufferVirtualAddress,
+        paging: args.Flags.Paging(),
+        again: args.Flags.Resubmission(),
+    };
+    state.submitted.push(packet);
+    if packet.paging && !state.holds_paging {
+        state.reports.push_back(completed(packet.fence));
+        // SAFETY: the registers are mapped.
+        unsafe { driver::adapter(context).registers.write_volatile(1) };
+    }
+    if packet.paging { STATUS_SUCCESS } else { state.answer.unwrap_or(STATUS_SUCCESS) }
+}
+
+unsafe extern "win64" fn preempt<const N: usize>(_context: HANDLE, args: *const DXGKARG_PREEMPTCOMMAND) -> NTSTATUS {
+    let mut state = SCRIPTS[N].lock();
+    // SAFETY: the system passes the structure.
+    state.preemptions.push(unsafe { (*args).PreemptionFenceId });
+    state.preemption_answer.unwrap_or(STATUS_SUCCESS)
+}
+
+unsafe extern "win64" fn interrupt<const N: usize>(context: *mut c_void, _message: u32) -> BOOLEAN {
+    let adapter = driver::adapter(context);
+    // SAFETY: the registers are mapped.
+    while unsafe { adapter.registers.read_volatile() } != 0 {}
+    let mut any = false;
+    // Taking a report and passing it on are one step, as for any driver: the interrupt routine runs on one processor at a time.
+    loop {
+        let Some(data) = SCRIPTS[N].lock().reports.pop_front() else { break };
+        any = true;
+        // SAFETY: handle and data are good.
+        unsafe { adapter.interface.DxgkCbNotifyInterrupt.unwrap()(adapter.handle, &raw const data) };
+    }
+    if any {
+        // SAFETY: the handle is good.
+        unsafe { adapter.interface.DxgkCbQueueDpc.unwrap()(adapter.handle) };
+    }
+    any.into()
+}
+
+fn fill<const N: usize>(table: &mut DRIVER_INITIALIZATION_DATA) {
+    table.DxgkDdiSubmitCommandVirtual = Some(submit::<N>);
+    table.DxgkDdiPreemptCommand = Some(preempt::<N>);
+    table.DxgkDdiInterruptRoutine = Some(interrupt::<N>);
+}
+
+/// A machine that can be started, once.
+pub(crate) struct Kind {
+    number: usize,
+    table: fn(&mut DRIVER_INITIALIZATION_DATA),
+}
+
+macro_rules! kinds {
+    ($($number:literal)*) => { [$(Kind { number: $number, table: fill::<$number> }),*] };
+}
+
+/// One for each test that starts one.
+pub(crate) static MACHINES: [Kind; COUNT] = kinds![0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23];
+
+/// A started machine.
+pub(crate) struct Machine {
+    pub(crate) bench: Bench,
+    pub(crate) luid: LUID,
+    pub(crate) engine: Engine,
+}
+
+/// The hand on the engine.
+pub(crate) struct Engine {
+    number: usize,
+    bus: Arc<crate::minimal::FakeBus>,
+}
+
+impl Machine {
+    pub(crate) fn start(kind: &Kind) -> Self {
+        let in_vram = |info: &mut DXGK_ALLOCATIONINFO| {
+            info.SupportedWriteSegmentSet = 2;
+            info.PreferredSegment.set_SegmentId0(2);
+        };
+        let bench = Bench::with_config(
+            Mutant { table: kind.table, allocation: in_vram, ..SOUND },
+            // No time passes, so that no turn ends of itself.
+            MachineConfig { ram: 64 << 20, clock: Clock::manual(), ..MachineConfig::default() },
+        )
+        .unwrap();
+        let luid = bench.start().unwrap();
+        let engine = Engine { number: kind.number, bus: Arc::clone(&bench.bus) };
+        engine.script().lock().submitted.clear();
+        Self { bench, luid, engine }
+    }
+
+    /// The bugcheck that the machine stops with.
+    pub(crate) fn bugcheck(&self) -> Bugcheck {
+        let started = Instant::now();
+        loop {
+            if let Some(bugcheck) = self.bench.machine.bugcheck() {
+                return bugcheck;
+            }
+            assert!(started.elapsed() < PATIENCE, "no bugcheck");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Ends a process and the machine, which nothing has stopped.
+    pub(crate) fn end(self, process: Arc<Process>) {
+        process.exit();
+        self.bench.machine.remove(self.luid).unwrap();
+        assert_eq!(self.bench.machine.bugcheck(), None);
+    }
+}
+
+impl Engine {
+    fn script(&self) -> &'static Script {
+        &SCRIPTS[self.number]
+    }
+
+    fn report(&self, data: DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
+        self.script().lock().reports.push_back(data);
+        self.bus.register_write(0, REPORT, 4, 1);
+    }
+
+    fn when<T>(&self, what: &str, mut look: impl FnMut(&State) -> Option<T>) -> T {
+        let started = Instant::now();
+        loop {
+            if let Some(found) = look(&self.script().lock()) {
+                return found;
+            }
+            assert!(started.elapsed() < PATIENCE, "{what}: {:?}", self.script().lock().submitted);
+            std::thread::yield_now();
+        }
+    }
+
+    /// Everything handed over so far.
+    pub(crate) fn everything(&self) -> Vec<Submitted> {
+        self.script().lock().submitted.clone()
+    }
+
+    fn some(&self, paging: bool, count: usize) -> Vec<Submitted> {
+        self.when("packets", |state| {
+            let found: Vec<_> = state.submitted.iter().filter(|packet| packet.paging == paging).copied().collect();
+            (found.len() >= count).then_some(found)
+        })
+    }
+
+    /// Render packets handed over, once there are `count` of them.
+    pub(crate) fn rendered(&self, count: usize) -> Vec<Submitted> {
+        self.some(false, count)
+    }
+
+    /// Paging packets handed over, once there are `count` of them.
+    pub(crate) fn paged(&self, count: usize) -> Vec<Submitted> {
+        self.some(true, count)
+    }
+
+    /// Preemptions asked for, once there are `count` of them.
+    pub(crate) fn preemptions(&self, count: usize) -> Vec<u32> {
+        self.when("preemptions", |state| (state.preemptions.len() >= count).then(|| state.preemptions.clone()))
+    }
+
+    /// What DxgkDdiSubmitCommandVirtual answers for render packets from now on.
+    pub(crate) fn answer(&self, status: NTSTATUS) {
+        self.script().lock().answer = Some(status);
+    }
+
+    /// What DxgkDdiPreemptCommand answers from now on.
+    pub(crate) fn answer_preemptions(&self, status: NTSTATUS) {
+        self.script().lock().preemption_answer = Some(status);
+    }
+
+    /// Paging packets stay on the hardware from now on.
+    pub(crate) fn hold_paging(&self) {
+        let mut state = self.script().lock();
+        state.holds_paging = true;
+        state.submitted.retain(|packet| !packet.paging);
+    }
+
+    /// Paging packets are done at once again; those on the hardware are the test's.
+    pub(crate) fn release_paging(&self) {
+        self.script().lock().holds_paging = false;
+    }
+
+    /// DMA_COMPLETED.
+    pub(crate) fn complete(&self, fence: u32) {
+        self.report(completed(fence));
+    }
+
+    /// DMA_PREEMPTED.
+    pub(crate) fn preempted(&self, preemption: u32, completed: u32) {
+        let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();
+        data.InterruptType = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_DMA_PREEMPTED;
+        data.u.DmaPreempted.PreemptionFenceId = preemption;
+        data.u.DmaPreempted.LastCompletedFenceId = completed;
+        self.report(data);
+    }
+
+    /// DMA_PAGE_FAULTED.
+    pub(crate) fn faulted(&self, fence: u32, address: u64) {
+        let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();
+        data.InterruptType = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_DMA_PAGE_FAULTED;
+        let mut arm = DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaPageFaulted::zeroed();
+        (arm.FaultedFenceId, arm.FaultedVirtualAddress) = (fence, address);
+        data.u.DmaPageFaulted = arm;
+        self.report(data);
+    }
+}
+
+/// Has the memory manager do something that takes the GPU: an allocation is mapped and made resident.
+pub(crate) fn page(device: D3DKMT_HANDLE, process: &Arc<Process>) {
+    let _attached = process.attach();
+    let mut queue = D3DKMT_CREATEPAGINGQUEUE::zeroed();
+    queue.hDevice = device;
+    let queue = call(thunks().D3DKMTCreatePagingQueue, queue).unwrap();
+    let mut info = D3DDDI_ALLOCATIONINFO2::zeroed();
+    let mut create = D3DKMT_CREATEALLOCATION::zeroed();
+    (create.hDevice, create.NumAllocations) = (device, 1);
+    create.u1.pAllocationInfo2 = &raw mut info;
+    call(thunks().D3DKMTCreateAllocation2, create).unwrap();
+    let mut map = D3DDDI_MAPGPUVIRTUALADDRESS::zeroed();
+    (map.hPagingQueue, map.hAllocation, map.SizeInPages) = (queue.hPagingQueue, info.hAllocation, 16);
+    map.Protection = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new().with_Write(true);
+    let status = {
+        // SAFETY: the structure lives across the call and its pointers are NULL.
+        unsafe { (thunks().D3DKMTMapGpuVirtualAddress)(&raw mut map) }
+    };
+    assert!(status.is_success(), "{status}");
+    let mut list = info.hAllocation;
+    let mut resident = D3DDDI_MAKERESIDENT::zeroed();
+    (resident.hPagingQueue, resident.NumAllocations) = (queue.hPagingQueue, 1);
+    resident.AllocationList = &raw mut list;
+    // SAFETY: the structure lives across the call, and so does its list.
+    let status = unsafe { (thunks().D3DKMTMakeResident)(&raw mut resident) };
+    assert!(status.is_success(), "{status}");
+}

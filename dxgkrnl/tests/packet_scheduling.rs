@@ -1,0 +1,468 @@
+//! Contexts that are scheduled packet by packet, on a miniport whose engine does what each test says: what the scheduler hands over
+//! and in which order, and what it makes of every report and answer.
+
+// Each test program uses its part of the shared miniport.
+#[allow(dead_code)]
+mod minimal;
+mod packet_engine;
+
+use std::sync::Arc;
+
+use dxgkrnl::verifier::Bugcheck;
+use dxgkrnl::{Process, thunks};
+use packet_engine::{MACHINES, Machine, Submitted, call};
+use wddm_ddi::Zeroed;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
+
+/// A device of a process.
+struct App {
+    process: Arc<Process>,
+    device: D3DKMT_HANDLE,
+}
+
+impl App {
+    fn new(machine: &Machine) -> Self {
+        let process = machine.bench.machine.create_process("test");
+        let _attached = process.attach();
+        let open = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: machine.luid, hAdapter: 0 };
+        let adapter = call(thunks().D3DKMTOpenAdapterFromLuid, open).unwrap().hAdapter;
+        let mut args = D3DKMT_CREATEDEVICE::zeroed();
+        args.u.hAdapter = adapter;
+        let device = call(thunks().D3DKMTCreateDevice, args).unwrap().hDevice;
+        drop(_attached);
+        Self { process, device }
+    }
+
+    fn try_context(&self, change: impl FnOnce(&mut D3DKMT_CREATECONTEXTVIRTUAL)) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+        let _attached = self.process.attach();
+        let mut args = D3DKMT_CREATECONTEXTVIRTUAL { hDevice: self.device, EngineAffinity: 1, ..Zeroed::zeroed() };
+        change(&mut args);
+        call(thunks().D3DKMTCreateContextVirtual, args).map(|args| args.hContext)
+    }
+
+    fn context(&self) -> D3DKMT_HANDLE {
+        self.try_context(|_| ()).unwrap()
+    }
+
+    fn try_submit(&self, change: impl FnOnce(&mut D3DKMT_SUBMITCOMMAND)) -> Result<(), NTSTATUS> {
+        let _attached = self.process.attach();
+        let mut args = D3DKMT_SUBMITCOMMAND { BroadcastContextCount: 1, ..Zeroed::zeroed() };
+        change(&mut args);
+        call(thunks().D3DKMTSubmitCommand, args).map(|_| ())
+    }
+
+    /// Submits the buffer at `address`.
+    fn submit(&self, context: D3DKMT_HANDLE, address: u64) {
+        let submitted = self.try_submit(|args| {
+            args.BroadcastContext[0] = context;
+            (args.Commands, args.CommandLength) = (address, 64);
+        });
+        submitted.unwrap();
+    }
+
+    fn prioritise(&self, context: D3DKMT_HANDLE, priority: i32) {
+        let _attached = self.process.attach();
+        let args = D3DKMT_SETCONTEXTSCHEDULINGPRIORITY { hContext: context, Priority: priority };
+        call(dxgkrnl::D3DKMTSetContextSchedulingPriority, args).unwrap();
+    }
+
+    fn destroy_context(&self, context: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
+        let _attached = self.process.attach();
+        call(thunks().D3DKMTDestroyContext, D3DKMT_DESTROYCONTEXT { hContext: context }).map(|_| ())
+    }
+
+    fn state(&self) -> D3DKMT_DEVICEEXECUTION_STATE {
+        let _attached = self.process.attach();
+        let mut args = D3DKMT_GETDEVICESTATE::zeroed();
+        args.hDevice = self.device;
+        args.StateType = D3DKMT_DEVICESTATE_TYPE::D3DKMT_DEVICESTATE_EXECUTION;
+        let args = call(thunks().D3DKMTGetDeviceState, args).unwrap();
+        // SAFETY: the kind asked for is answered by this arm.
+        unsafe { args.u.ExecutionState }
+    }
+
+    /// A monitored fence at 0.
+    fn fence(&self) -> D3DKMT_HANDLE {
+        let _attached = self.process.attach();
+        let mut args = D3DKMT_CREATESYNCHRONIZATIONOBJECT2::zeroed();
+        args.hDevice = self.device;
+        args.Info.Type = D3DDDI_SYNCHRONIZATIONOBJECT_TYPE::D3DDDI_MONITORED_FENCE;
+        call(dxgkrnl::D3DKMTCreateSynchronizationObject2, args).unwrap().hSyncObject
+    }
+
+    fn gpu_wait(&self, context: D3DKMT_HANDLE, fence: D3DKMT_HANDLE, value: u64) {
+        let _attached = self.process.attach();
+        let (mut fence, mut value) = (fence, value);
+        let mut args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU::zeroed();
+        (args.hContext, args.ObjectCount, args.ObjectHandleArray) = (context, 1, &raw mut fence);
+        args.u.MonitoredFenceValueArray = &raw mut value;
+        call(dxgkrnl::D3DKMTWaitForSynchronizationObjectFromGpu, args).unwrap();
+    }
+
+    fn gpu_signal(&self, context: D3DKMT_HANDLE, fence: D3DKMT_HANDLE, value: u64) {
+        let _attached = self.process.attach();
+        let (mut fence, mut value) = (fence, value);
+        let mut args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU::zeroed();
+        (args.hContext, args.ObjectCount, args.ObjectHandleArray) = (context, 1, &raw mut fence);
+        args.u.MonitoredFenceValueArray = &raw mut value;
+        call(dxgkrnl::D3DKMTSignalSynchronizationObjectFromGpu, args).unwrap();
+    }
+
+    fn cpu_signal(&self, fence: D3DKMT_HANDLE, value: u64) {
+        let _attached = self.process.attach();
+        let (mut fence, mut value) = (fence, value);
+        let mut args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU::zeroed();
+        (args.hDevice, args.ObjectCount) = (self.device, 1);
+        (args.ObjectHandleArray, args.FenceValueArray) = (&raw mut fence, &raw mut value);
+        call(thunks().D3DKMTSignalSynchronizationObjectFromCpu, args).unwrap();
+    }
+
+    fn cpu_wait(&self, fence: D3DKMT_HANDLE, value: u64) -> Result<(), NTSTATUS> {
+        let _attached = self.process.attach();
+        let (mut fence, mut value) = (fence, value);
+        let mut args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU::zeroed();
+        (args.hDevice, args.ObjectCount) = (self.device, 1);
+        (args.ObjectHandleArray, args.FenceValueArray) = (&raw mut fence, &raw mut value);
+        call(thunks().D3DKMTWaitForSynchronizationObjectFromCpu, args).map(|_| ())
+    }
+}
+
+/// Addresses of what was handed over, in order.
+fn addresses(submitted: &[Submitted]) -> Vec<u64> {
+    submitted.iter().map(|packet| packet.address).collect()
+}
+
+fn scheduler_bugcheck(machine: &Machine) -> [u64; 4] {
+    let bugcheck = machine.bugcheck();
+    assert_eq!(bugcheck.code, Bugcheck::VIDEO_SCHEDULER_INTERNAL_ERROR, "{bugcheck}");
+    bugcheck.parameters
+}
+
+#[test]
+fn the_hardware_has_two_packets_at_a_time_with_ids_that_count_up() {
+    let machine = Machine::start(&MACHINES[0]);
+    let app = App::new(&machine);
+    let context = app.context();
+    for address in 1..=5 {
+        app.submit(context, address << 16);
+    }
+    let first = machine.engine.rendered(2);
+    assert_eq!(addresses(&first), [1 << 16, 2 << 16]);
+    assert_eq!(first[1].fence, first[0].fence + 1);
+    assert!(first.iter().all(|packet| !packet.again && packet.context == first[0].context));
+    machine.engine.complete(first[0].fence);
+    assert_eq!(addresses(&machine.engine.rendered(3)), [1 << 16, 2 << 16, 3 << 16]);
+    // One report stands for everything before it.
+    let third = machine.engine.rendered(3)[2].fence;
+    machine.engine.complete(third);
+    let all = machine.engine.rendered(5);
+    machine.engine.complete(all[4].fence);
+    app.destroy_context(context).unwrap();
+    assert_eq!(app.destroy_context(context), Err(STATUS_INVALID_HANDLE));
+    assert_eq!(machine.engine.preemptions(0), []);
+    machine.end(app.process);
+}
+
+#[test]
+fn a_higher_priority_preempts_and_what_was_preempted_comes_again_in_its_order_under_new_ids() {
+    let machine = Machine::start(&MACHINES[1]);
+    let app = App::new(&machine);
+    let (low, high) = (app.context(), app.context());
+    app.prioritise(high, 5);
+    for address in 1..=3 {
+        app.submit(low, address << 16);
+    }
+    let first = machine.engine.rendered(2);
+    app.submit(high, 9 << 16);
+    let preemption = machine.engine.preemptions(1)[0];
+    assert_eq!(machine.engine.rendered(2).len(), 2, "nothing is handed over while a preemption is under way");
+    // The first one ran to its end, the second had not begun.
+    machine.engine.complete(first[0].fence);
+    machine.engine.preempted(preemption, first[0].fence);
+    let all = machine.engine.rendered(4);
+    assert_eq!(addresses(&all), [1 << 16, 2 << 16, 9 << 16, 2 << 16], "what outranks goes first");
+    assert_eq!((all[2].again, all[3].again), (false, true));
+    assert!(all.windows(2).all(|pair| pair[0].fence < pair[1].fence), "a preempted packet has a new id");
+    machine.engine.complete(all[3].fence);
+    let all = machine.engine.rendered(5);
+    assert_eq!((all[4].address, all[4].again), (3 << 16, false), "nothing twice, nothing lost");
+    machine.engine.complete(all[4].fence);
+    machine.end(app.process);
+}
+
+#[test]
+fn a_report_of_a_preemption_may_be_the_first_to_tell_what_completed() {
+    let machine = Machine::start(&MACHINES[2]);
+    let app = App::new(&machine);
+    let (low, high) = (app.context(), app.context());
+    app.prioritise(high, 1);
+    app.submit(low, 1 << 16);
+    app.submit(low, 2 << 16);
+    app.submit(high, 3 << 16);
+    let first = machine.engine.rendered(2);
+    machine.engine.preempted(machine.engine.preemptions(1)[0], first[1].fence);
+    let all = machine.engine.rendered(3);
+    assert_eq!(addresses(&all), [1 << 16, 2 << 16, 3 << 16]);
+    machine.engine.complete(all[2].fence);
+    machine.end(app.process);
+}
+
+#[test]
+fn contexts_of_one_priority_take_turns_and_a_change_of_priority_counts_for_what_is_queued() {
+    let machine = Machine::start(&MACHINES[3]);
+    let app = App::new(&machine);
+    let (one, two) = (app.context(), app.context());
+    for address in 1..=3 {
+        app.submit(one, address << 16);
+    }
+    for address in 4..=6 {
+        app.submit(two, address << 16);
+    }
+    for number in 0..2 {
+        machine.engine.complete(machine.engine.rendered(number + 2)[number].fence);
+    }
+    assert_eq!(addresses(&machine.engine.rendered(4)), [1 << 16, 2 << 16, 3 << 16, 4 << 16]);
+    machine.engine.complete(machine.engine.rendered(4)[3].fence);
+    let all = machine.engine.rendered(6);
+    assert_eq!(addresses(&all[4..]), [5 << 16, 6 << 16]);
+    machine.engine.complete(all[5].fence);
+    machine.end(app.process);
+}
+
+#[test]
+fn waits_and_signals_keep_their_place_among_the_packets() {
+    let machine = Machine::start(&MACHINES[4]);
+    let app = App::new(&machine);
+    let context = app.context();
+    let (gate, done) = (app.fence(), app.fence());
+    app.submit(context, 1 << 16);
+    app.gpu_signal(context, done, 1);
+    app.gpu_wait(context, gate, 7);
+    app.submit(context, 2 << 16);
+    app.gpu_signal(context, done, 2);
+    let first = machine.engine.rendered(1);
+    // The signal waits for the packet, the wait for the fence, whoever comes first.
+    machine.engine.complete(first[0].fence);
+    app.cpu_wait(done, 1).unwrap();
+    assert_eq!(machine.engine.rendered(1).len(), 1, "a wait holds what is behind it");
+    app.cpu_signal(gate, 7);
+    let all = machine.engine.rendered(2);
+    assert_eq!(all[1].address, 2 << 16);
+    machine.engine.complete(all[1].fence);
+    app.cpu_wait(done, 2).unwrap();
+    // Work of another context is not held.
+    let other = app.context();
+    app.gpu_wait(context, gate, 8);
+    app.submit(context, 3 << 16);
+    app.submit(other, 4 << 16);
+    let all = machine.engine.rendered(3);
+    assert_eq!(all[2].address, 4 << 16);
+    machine.engine.complete(all[2].fence);
+    machine.end(app.process);
+}
+
+#[test]
+fn a_packet_that_the_driver_refuses_costs_its_device_and_completes_in_its_turn() {
+    let machine = Machine::start(&MACHINES[5]);
+    let (app, other) = (App::new(&machine), App::new(&machine));
+    let (context, innocent) = (app.context(), other.context());
+    other.submit(innocent, 1 << 16);
+    let first = machine.engine.rendered(1);
+    machine.engine.answer(STATUS_INVALID_PARAMETER);
+    app.submit(context, 2 << 16);
+    machine.engine.rendered(2);
+    machine.engine.answer(STATUS_SUCCESS);
+    assert_eq!(app.state(), D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
+    other.submit(innocent, 3 << 16);
+    machine.engine.complete(first[0].fence);
+    let all = machine.engine.rendered(3);
+    machine.engine.complete(all[2].fence);
+    assert_eq!(other.state(), D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE);
+    drop(app);
+    machine.end(other.process);
+}
+
+#[test]
+fn a_faulted_packet_costs_its_device_and_no_other() {
+    let machine = Machine::start(&MACHINES[6]);
+    let (app, other) = (App::new(&machine), App::new(&machine));
+    let (context, innocent) = (app.context(), other.context());
+    app.submit(context, 1 << 16);
+    other.submit(innocent, 2 << 16);
+    let first = machine.engine.rendered(2);
+    app.submit(context, 3 << 16);
+    other.submit(innocent, 4 << 16);
+    machine.engine.faulted(first[0].fence, 0xdead_0000);
+    machine.engine.complete(first[1].fence);
+    let all = machine.engine.rendered(3);
+    assert_eq!(all[2].address, 4 << 16, "what a lost device has queued is dropped");
+    machine.engine.complete(all[2].fence);
+    assert_eq!(app.state(), D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT);
+    assert_eq!(other.state(), D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE);
+    drop(app);
+    machine.end(other.process);
+}
+
+#[test]
+fn packets_of_a_terminated_process_are_taken_off_the_hardware_and_those_of_others_come_again() {
+    let machine = Machine::start(&MACHINES[7]);
+    let (app, other) = (App::new(&machine), App::new(&machine));
+    let (context, innocent) = (app.context(), other.context());
+    app.submit(context, 1 << 16);
+    other.submit(innocent, 2 << 16);
+    let first = machine.engine.rendered(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| app.process.terminate());
+        let preemption = machine.engine.preemptions(1)[0];
+        machine.engine.preempted(preemption, first[0].fence - 1);
+    });
+    let all = machine.engine.rendered(3);
+    assert_eq!((all[2].address, all[2].again), (2 << 16, true));
+    machine.engine.complete(all[2].fence);
+    machine.end(other.process);
+}
+
+#[test]
+fn arguments_are_checked_and_a_refusal_changes_nothing() {
+    let machine = Machine::start(&MACHINES[8]);
+    let app = App::new(&machine);
+    let context = app.context();
+    type Change = fn(&mut D3DKMT_CREATECONTEXTVIRTUAL);
+    let creations: [(Change, NTSTATUS); 5] = [
+        (|args| args.hDevice = 0x77, STATUS_INVALID_HANDLE),
+        (|args| args.NodeOrdinal = 1, STATUS_INVALID_PARAMETER),
+        (|args| args.EngineAffinity = 2, STATUS_INVALID_PARAMETER),
+        (|args| args.Flags.set_TestContext(true), STATUS_INVALID_PARAMETER),
+        (|args| args.PrivateDriverDataSize = u32::MAX, STATUS_INVALID_PARAMETER),
+    ];
+    for (number, (change, status)) in creations.into_iter().enumerate() {
+        assert_eq!(app.try_context(change), Err(status), "creation {number}");
+    }
+    let silent = app.try_context(|args| args.Flags.set_SynchronizationOnly(true)).unwrap();
+    type Submission = fn(&mut D3DKMT_SUBMITCOMMAND);
+    let submissions: [(Submission, NTSTATUS); 8] = [
+        (|args| args.BroadcastContextCount = 0, STATUS_INVALID_PARAMETER),
+        (|args| args.BroadcastContextCount = 2, STATUS_NOT_SUPPORTED),
+        (|args| args.BroadcastContext[0] = 0x77, STATUS_INVALID_HANDLE),
+        (|args| args.NumPrimaries = 1, STATUS_INVALID_PARAMETER),
+        (|args| args.NumHistoryBuffers = 1, STATUS_INVALID_PARAMETER),
+        (|args| args.PresentHistoryToken = 1, STATUS_INVALID_PARAMETER),
+        (|args| args.Flags.set_PresentRedirected(true), STATUS_INVALID_PARAMETER),
+        (|args| args.PrivateDriverDataSize = u32::MAX, STATUS_INVALID_PARAMETER),
+    ];
+    for (number, (change, status)) in submissions.into_iter().enumerate() {
+        let refused = app.try_submit(|args| {
+            args.BroadcastContext[0] = context;
+            change(args);
+        });
+        assert_eq!(refused, Err(status), "submission {number}");
+    }
+    let mut byte = 0u8;
+    let private = app.try_submit(|args| {
+        args.BroadcastContext[0] = context;
+        (args.pPrivateDriverData, args.PrivateDriverDataSize) = ((&raw mut byte).cast(), 1);
+    });
+    assert_eq!(private, Err(STATUS_INVALID_PARAMETER), "the driver's packets have no private data");
+    assert_eq!(app.try_submit(|args| args.BroadcastContext[0] = silent), Err(STATUS_INVALID_PARAMETER));
+    app.submit(context, 1 << 16);
+    machine.engine.complete(machine.engine.rendered(1)[0].fence);
+    machine.end(app.process);
+}
+
+/// One mistake of the driver with a packet of a user's on the hardware.
+fn mistake(machine: usize, make: impl FnOnce(&Machine, &App, &[Submitted])) -> [u64; 4] {
+    let machine = Machine::start(&MACHINES[machine]);
+    let app = App::new(&machine);
+    let context = app.context();
+    app.submit(context, 1 << 16);
+    let first = machine.engine.rendered(1);
+    make(&machine, &app, &first);
+    scheduler_bugcheck(&machine)
+}
+
+#[test]
+fn completions_of_packets_that_are_not_under_way_are_0x119_1() {
+    let [code, reported, completed, submitted] = mistake(9, |machine, _, first| {
+        machine.engine.complete(first[0].fence + 1);
+    });
+    assert_eq!((code, reported, completed, submitted), (1, submitted + 1, submitted - 1, submitted), "a later id");
+    let parameters = mistake(10, |machine, _, first| machine.engine.complete(first[0].fence - 1));
+    assert_eq!((parameters[0], parameters[1]), (1, parameters[2]), "an id that is complete already");
+}
+
+#[test]
+fn preemptions_that_nobody_asked_for_or_with_packets_that_are_not_under_way_are_0x119_1() {
+    let parameters = mistake(11, |machine, _, first| machine.engine.preempted(1, first[0].fence - 1));
+    assert_eq!(&parameters[..2], [1, 1], "nobody asked");
+    let parameters = mistake(12, |machine, app, first| {
+        let high = app.context();
+        app.prioritise(high, 1);
+        app.submit(high, 2 << 16);
+        machine.engine.preempted(machine.engine.preemptions(1)[0], first[0].fence + 1);
+    });
+    assert_eq!((parameters[0], parameters[1]), (1, parameters[3] + 1), "a packet that does not exist");
+}
+
+#[test]
+fn answers_other_than_the_documented_ones_are_0x119_2() {
+    let failure = u64::from(STATUS_UNSUCCESSFUL.0 as u32);
+    let parameters = mistake(13, |machine, app, _| {
+        machine.engine.answer(STATUS_UNSUCCESSFUL);
+        app.submit(app.context(), 2 << 16);
+    });
+    assert_eq!(&parameters[..2], [2, failure], "DxgkDdiSubmitCommandVirtual");
+    let pending = u64::from(STATUS_PENDING.0 as u32);
+    let parameters = mistake(14, |machine, app, _| {
+        machine.engine.answer(STATUS_PENDING);
+        app.submit(app.context(), 2 << 16);
+    });
+    assert_eq!(&parameters[..2], [2, pending], "a success that the DDI does not know");
+    let parameters = mistake(15, |machine, app, _| {
+        machine.engine.answer_preemptions(STATUS_INVALID_PARAMETER);
+        let high = app.context();
+        app.prioritise(high, 1);
+        app.submit(high, 2 << 16);
+    });
+    assert_eq!(&parameters[..2], [2, u64::from(STATUS_INVALID_PARAMETER.0 as u32)], "DxgkDdiPreemptCommand");
+}
+
+#[test]
+fn a_faulted_paging_packet_is_0x119_5() {
+    let parameters = mistake(16, |machine, app, _| {
+        machine.engine.hold_paging();
+        packet_engine::page(app.device, &app.process);
+        let paging = machine.engine.paged(1);
+        machine.engine.faulted(paging[0].fence, 0x4000);
+    });
+    assert_eq!((parameters[0], parameters[2]), (5, 0x4000));
+}
+
+#[test]
+fn preempted_paging_packets_come_again_first_in_their_order_and_under_their_ids() {
+    let machine = Machine::start(&MACHINES[17]);
+    let app = App::new(&machine);
+    let (low, high) = (app.context(), app.context());
+    app.prioritise(high, 1);
+    app.submit(low, 1 << 16);
+    let first = machine.engine.rendered(1);
+    machine.engine.hold_paging();
+    packet_engine::page(app.device, &app.process);
+    let paging = machine.engine.paged(1);
+    app.submit(high, 2 << 16);
+    machine.engine.preempted(machine.engine.preemptions(1)[0], first[0].fence - 1);
+    machine.engine.rendered(3);
+    let all = machine.engine.everything();
+    let again: Vec<_> = all.iter().filter(|packet| packet.again).collect();
+    let (paged, rendered): (Vec<_>, Vec<_>) = again.iter().partition(|packet| packet.paging);
+    let ids = |packets: &[&Submitted]| packets.iter().map(|packet| packet.fence).collect::<Vec<_>>();
+    assert_eq!(ids(&paged), ids(&paging.iter().collect::<Vec<_>>()), "the same ids in the same order");
+    assert_eq!(rendered.iter().map(|packet| packet.address).collect::<Vec<_>>(), [1 << 16]);
+    let position = |wanted: &Submitted| all.iter().rposition(|packet| packet == wanted).unwrap();
+    let high = all.iter().find(|packet| packet.address == 2 << 16 && !packet.paging).unwrap();
+    assert!(paged.iter().all(|packet| position(packet) < position(high)), "before all others");
+    machine.engine.release_paging();
+    machine.engine.complete(all.iter().map(|packet| packet.fence).max().unwrap());
+    machine.end(app.process);
+}
