@@ -235,7 +235,7 @@ fn numbers_out_of_range_are_refused() {
         // SAFETY: a variable; no options.
         assert_eq!(unsafe { campanile_queue_create(all.device, node, null_mut(), &mut queue) }, bad);
     }
-    for (ring_entries, command_bytes, model) in [(3, 0, 0), (0, 5, 0), (0, 0, 3), (0, 0, -1)] {
+    for (ring_entries, command_bytes, model) in [(3, 0, 0), (0, 5, 0), (0, 0, 4), (0, 0, -1)] {
         let options = CQueueOptions { ring_entries, command_bytes, model };
         // SAFETY: two variables.
         assert_eq!(unsafe { campanile_queue_create(all.device, 0, &options, &mut queue) }, bad);
