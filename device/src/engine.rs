@@ -433,14 +433,15 @@ impl Engine {
                 Ok(Step::Done)
             }
             Packet::Wait(wait) if native => {
+                if let Some(key) = self.wait(queue, root, wait, context)? {
+                    log::stalled(queue, context);
+                    return Ok(Step::Wait { key });
+                }
                 let mut room = Room::NOWHERE;
                 log::find_room(queue, LogKind::Waits, &mut self.tlb, context, &mut room)?;
-                let step = self.wait(queue, root, wait, context)?;
-                match step {
-                    Step::Wait { .. } => log::stalled(queue, context),
-                    _ => log::unblocked(queue, &room, (wait.handle, wait.value), context),
-                }
-                Ok(step)
+                log::unblocked(queue, &room, (wait.handle, wait.value), context);
+                Tallies::add(&context.tallies.waits);
+                Ok(Step::Done)
             }
             Packet::Signal(_) | Packet::Wait(_) => Err(bad_packet(BadPacket::Opcode, at)),
             Packet::Progress(progress) => {
@@ -536,7 +537,14 @@ impl Engine {
         Ok(false)
     }
 
-    fn wait(&mut self, queue: &mut Queue, root: Location, wait: &Wait, context: &Context<'_>) -> Result<Step, Fault> {
+    /// The wait list that the queue is in from now on; `None` if the fence has the value.
+    fn wait(
+        &mut self,
+        queue: &mut Queue,
+        root: Location,
+        wait: &Wait,
+        context: &Context<'_>,
+    ) -> Result<Option<u64>, Fault> {
         let process = FencePlace { root, current: wait.current, monitored: 0 };
         let place =
             self.fence_place(process, Intent::Read, context)?.ok_or(Fault::page(wait.current, Intent::Read, 0))?;
@@ -547,11 +555,8 @@ impl Engine {
             context.waits.enter(key, number, queue.ticket, wait.value);
             queue.ticket
         };
-        if !fence::wait(&current, wait.value, enter, |ticket| context.waits.leave(key, number, ticket)) {
-            return Ok(Step::Wait { key });
-        }
-        Tallies::add(&context.tallies.waits);
-        Ok(Step::Done)
+        let passed = fence::wait(&current, wait.value, enter, |ticket| context.waits.leave(key, number, ticket));
+        Ok((!passed).then_some(key))
     }
 
     fn timestamp(&mut self, root: Location, timestamp: &Timestamp, context: &Context<'_>) -> Result<Step, Fault> {

@@ -6,7 +6,7 @@
 use crate::cmp::Context;
 use crate::cmp::queue::Queue;
 use crate::memory::{Access, Span};
-use crate::mmu::{Fault, Intent, Tlb};
+use crate::mmu::{Fault, Intent, Kept, Tlb, Translation};
 use campanile_hw::log::{
     self as log, LOG_ENTRIES_MAX, LogEntry, LogHeader, LogKind, LogOperation, LogPosition, LogWriter, bytes_of,
     entry_offset,
@@ -40,6 +40,8 @@ pub(crate) struct Log {
     header: u64,
     entries: u32,
     position: LogPosition,
+    /// Translation of `header`.
+    kept: Kept,
     /// Time of the latest entry: none is earlier.
     latest: u64,
     /// Entries that the position counts and memory does not hold yet, by index; only on a function that delays them.
@@ -80,10 +82,7 @@ impl EntryRoom<'_> {
 
     #[inline]
     fn write(&self, entry: &LogEntry) {
-        let mut words = [0; LogEntry::SIZE / 8];
-        for (word, bytes) in words.iter_mut().zip(entry.to_bytes().as_chunks::<8>().0) {
-            *word = u64::from_le_bytes(*bytes);
-        }
+        let words = words_of(entry);
         if self.split == ENTRY {
             if let Some(span) = self.first {
                 span.store_words(0, words);
@@ -100,6 +99,14 @@ impl EntryRoom<'_> {
     }
 }
 
+/// The words of an entry, as they lie in memory. Put together from the fields: bytes that were just written one by one are slow to read
+/// as words.
+#[inline]
+fn words_of(entry: &LogEntry) -> [u64; LogEntry::SIZE / 8] {
+    let name = u64::from(entry.handle) | u64::from(entry.operation) << 32;
+    [entry.value, name, 0, entry.observed, 0, entry.end]
+}
+
 /// The bytes from `va` to the end of its page; no span where writes are dropped.
 #[inline]
 fn stretch<'a>(
@@ -109,6 +116,12 @@ fn stretch<'a>(
     va: u64,
 ) -> Result<(Option<Span<'a>>, u64), Fault> {
     let translation = tlb.translate(memory, root, va, Intent::Write)?;
+    behind(memory, translation)
+}
+
+/// As [`stretch`], of an address that was translated.
+#[inline]
+fn behind<'a>(memory: &'a Access<'a>, translation: Translation) -> Result<(Option<Span<'a>>, u64), Fault> {
     let Some(location) = translation.location else { return Ok((None, translation.run)) };
     let span = memory.resolve(location, translation.run, true).ok_or(Fault::nowhere(location, Intent::Write))?;
     Ok((Some(span), span.len()))
@@ -164,7 +177,8 @@ impl Log {
         let (span, _) = stretch(tlb, context.memory, root, header).map_err(unreachable)?;
         let position = LogPosition::from_bits(span.and_then(|span| span.load(0)).unwrap_or(0));
         let position = if position.index() < entries { position } else { position.with_index(0) };
-        Ok(Self { root, header, entries, position, latest: 0, held: context.features.log_flush.then(BTreeMap::new) })
+        let held = context.features.log_flush.then(BTreeMap::new);
+        Ok(Self { root, header, entries, position, kept: Kept::NOTHING, latest: 0, held })
     }
 
     fn entry_room<'a>(&self, index: u32, tlb: &mut Tlb, context: &Context<'a>) -> Result<EntryRoom<'a>, Fault> {
@@ -176,8 +190,9 @@ impl Log {
 
     /// Finds the place of the next entry.
     #[inline]
-    fn room<'a>(&self, tlb: &mut Tlb, context: &Context<'a>, room: &mut Room<'a>) -> Result<(), Fault> {
-        let (header, run) = stretch(tlb, context.memory, self.root, self.header)?;
+    fn room<'a>(&mut self, tlb: &mut Tlb, context: &Context<'a>, room: &mut Room<'a>) -> Result<(), Fault> {
+        let translation = tlb.translate_kept(context.memory, self.root, self.header, &mut self.kept)?;
+        let (header, run) = behind(context.memory, translation)?;
         let offset = entry_offset(self.position.index());
         room.header = header;
         if offset + ENTRY <= run {
@@ -281,18 +296,14 @@ impl Logs {
 /// Finds where the queue's next entry of `kind` goes; nowhere when it has no such log.
 #[inline]
 pub(crate) fn find_room<'a>(
-    queue: &Queue,
+    queue: &mut Queue,
     kind: LogKind,
     tlb: &mut Tlb,
     context: &Context<'a>,
     room: &mut Room<'a>,
 ) -> Result<(), Fault> {
-    let Some(logs) = &queue.logs else { return Ok(()) };
-    let log = match kind {
-        LogKind::Waits => &logs.waits,
-        LogKind::Signals => &logs.signals,
-    };
-    log.as_ref().map_or(Ok(()), |log| log.room(tlb, context, room))
+    let Some(logs) = &mut queue.logs else { return Ok(()) };
+    logs.place(kind).as_mut().map_or(Ok(()), |log| log.room(tlb, context, room))
 }
 
 /// Time may pass unseen: the next entry reads the clock.
@@ -335,3 +346,21 @@ pub(crate) fn unblocked(queue: &mut Queue, room: &Room<'_>, (handle, value): (u3
 }
 
 const _: () = assert!(LogHeader::SIZE.is_multiple_of(8) && LogEntry::SIZE.is_multiple_of(8));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_an_entry_are_its_bytes() {
+        let entry = LogEntry {
+            value: 0x0102_0304_0506_0708,
+            handle: 0x1112_1314,
+            operation: 0x2122_2324,
+            observed: 0x31 << 56,
+            end: 0x4142,
+        };
+        let bytes: Vec<u8> = words_of(&entry).iter().flat_map(|word| word.to_le_bytes()).collect();
+        assert_eq!(bytes, entry.to_bytes());
+    }
+}

@@ -174,6 +174,19 @@ struct Slot<T> {
     value: T,
 }
 
+/// A translation for writing that whoever needs it again and again keeps beside the TLB: one more entry of it, good until the TLB forgets
+/// anything. Always asked for the same address with the same TLB.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    generation: u64,
+    translation: Translation,
+}
+
+impl Kept {
+    /// Of no generation.
+    pub(crate) const NOTHING: Self = Self { generation: 0, translation: Translation { location: None, run: 0 } };
+}
+
 /// Slots that one page may be in.
 const WAYS: usize = 4;
 
@@ -246,6 +259,8 @@ pub(crate) struct Tlb {
     /// Leaf tables by the 2 MiB they cover.
     tables: Cache<Below>,
     walks: u64,
+    /// Grows with every order to forget, from 1.
+    generation: u64,
 }
 
 impl Tlb {
@@ -257,6 +272,7 @@ impl Tlb {
             large: Cache::new(64, PAGE_2M),
             tables: Cache::new(16, coverage(1)),
             walks: 0,
+            generation: 1,
         }
     }
 
@@ -281,6 +297,22 @@ impl Tlb {
             Some(page) => in_page(page, va, intent),
             None => in_page(&self.miss(memory, root, va, intent)?, va, intent),
         }
+    }
+
+    /// Translates `va` for writing by what is `kept` of it, and keeps what it finds.
+    #[inline]
+    pub(crate) fn translate_kept(
+        &mut self,
+        memory: &Access<'_>,
+        root: Location,
+        va: u64,
+        kept: &mut Kept,
+    ) -> Result<Translation, Fault> {
+        if kept.generation != self.generation {
+            let translation = self.translate(memory, root, va, Intent::Write)?;
+            *kept = Kept { generation: self.generation, translation };
+        }
+        Ok(kept.translation)
     }
 
     fn below(&mut self, memory: &Access<'_>, root: Location, va: u64, intent: Intent) -> Result<Below, Fault> {
@@ -329,6 +361,7 @@ impl Tlb {
 
     /// Forgets the translations of `root` that touch `start..end`.
     pub(crate) fn forget(&mut self, root: Location, start: u64, end: u64) {
+        self.generation += 1;
         self.small.forget(root, start, end);
         self.medium.forget(root, start, end);
         self.large.forget(root, start, end);
@@ -337,6 +370,7 @@ impl Tlb {
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
+        self.generation += 1;
         self.small.clear();
         self.medium.clear();
         self.large.clear();

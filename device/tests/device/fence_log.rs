@@ -5,6 +5,7 @@ use campanile_device::Variant;
 use campanile_hw::event::FaultKind;
 use campanile_hw::log::{LogEntry, LogHeader, LogKind, LogOperation, LogPosition, LogTarget, bytes_of, entry_offset};
 use campanile_hw::packet::{Fill, Packet, Progress, Signal, Timestamp, Wait};
+use campanile_hw::page_table::Pte;
 use campanile_hw::queue::Location;
 use campanile_hw::registers::{Command, CommandStatus, NODE_COMPUTE, NODE_COPY};
 
@@ -281,4 +282,101 @@ fn delayed_entries_are_complete_in_a_log_that_was_replaced_or_whose_queue_is_gon
 #[test]
 fn a_log_begins_with_a_header_and_its_entries_follow() {
     assert_eq!((LogHeader::SIZE, LogEntry::SIZE, entry_offset(0), entry_offset(2)), (40, 48, 40, 136));
+}
+
+/// What an operating system does to the page of a log, and then announces.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Moved,
+    Unmapped,
+    ReadOnly,
+    Zero,
+}
+
+/// How it announces that, if at all: pages of system memory may just be gone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Notice {
+    WholeSpace,
+    Page,
+    Reset,
+}
+
+#[test]
+fn nothing_is_written_to_the_page_that_a_log_had_once_its_change_was_announced() {
+    let good = Pte::new().with_valid(true).with_system(true);
+    for kind in [LogKind::Waits, LogKind::Signals] {
+        for fate in [Fate::Moved, Fate::Unmapped, Fate::ReadOnly, Fate::Zero] {
+            for notice in [Notice::WholeSpace, Notice::Page, Notice::Reset] {
+                let (mut host, space, mut queue, _) = rig(&small_variant());
+                let log = Log::new(&mut host, space, LOG, 84);
+                log.give(&host, 0, kind);
+                let logged = |value| if kind == LogKind::Waits { wait(1, 0) } else { signal(1, value) };
+                host.submit(&mut queue, &[logged(1), logged(2)]);
+                assert_eq!(log.position(&host).index(), 2);
+                let (before, other) = (log.bytes(&host), ram(host.take_ram(4096)));
+                let leaf = host.leaf(space, LOG, 4096);
+                let entry = match fate {
+                    Fate::Moved => good.with_address(other.address()),
+                    Fate::Unmapped => Pte::new(),
+                    Fate::ReadOnly => good.with_read_only(true).with_address(log.at.address()),
+                    Fate::Zero => Pte::new().with_valid(true).with_zero(true),
+                };
+                host.write64(leaf, entry.into_bits());
+                match notice {
+                    Notice::WholeSpace => host.command(Command::InvalidateTlb, space.root.into_bits(), 0, 0),
+                    Notice::Page => host.command(Command::InvalidateTlb, space.root.into_bits(), LOG, LOG + 4096),
+                    Notice::Reset => host.command(Command::ResetNode, u64::from(NODE_COMPUTE), 0, 0),
+                };
+                host.submit(&mut queue, &[logged(3)]);
+                let case = format!("{kind:?} {fate:?} {notice:?}");
+                assert!(log.bytes(&host) == before, "{case}");
+                match fate {
+                    Fate::Moved => {
+                        let position = LogPosition::from_bits(host.read64(other));
+                        assert_eq!(position.index(), 3, "{case}");
+                    }
+                    Fate::Zero => assert_eq!(host.read64(other), 0, "{case}"),
+                    Fate::Unmapped | Fate::ReadOnly => {
+                        let fault = if fate == Fate::ReadOnly { FaultKind::ReadOnly } else { FaultKind::PageFault };
+                        let (address, info) = host.fault_of(&queue);
+                        assert_eq!((address, info.kind()), (LOG, fault as u8), "{case}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_log_in_system_memory_that_is_gone_faults_its_queue_without_any_announcement() {
+    for kind in [LogKind::Waits, LogKind::Signals] {
+        let (mut host, space, mut queue, _) = rig(&small_variant());
+        let log = Log::new(&mut host, space, LOG, 84);
+        log.give(&host, 0, kind);
+        let logged = |value| if kind == LogKind::Waits { wait(1, 0) } else { signal(1, value) };
+        host.submit(&mut queue, &[logged(1)]);
+        let before = log.bytes(&host);
+        host.gpu.unmap_dma(log.at.address(), 4096);
+        host.submit(&mut queue, &[logged(2)]);
+        assert_eq!(host.fault_of(&queue).1.kind(), FaultKind::BadPhysical as u8, "{kind:?}");
+        assert!(log.bytes(&host) == before, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_wait_whose_log_cannot_be_written_faults_instead_of_passing() {
+    let (mut host, space, mut queue, _) = rig(&small_variant());
+    let log = Log::new(&mut host, space, LOG, 84);
+    log.give(&host, 0, LogKind::Waits);
+    let mut other = host.queue(1, space, NODE_COPY);
+    let leaf = host.leaf(space, LOG, 4096);
+    host.write64(leaf, 0);
+    host.command(Command::InvalidateTlb, space.root.into_bits(), 0, 0);
+    let after = Packet::Signal(Signal { handle: 0, current: FENCE + 8, monitored: 0, value: 1 });
+    host.submit(&mut queue, &[wait(1, 5), after]);
+    assert!(host.events().is_empty(), "it waits: there is nothing to log");
+    host.submit(&mut other, &[signal(1, 5)]);
+    let (address, info) = host.fault_of(&queue);
+    assert_eq!((address, info.kind()), (LOG, FaultKind::PageFault as u8));
+    assert_eq!(log.position(&host).index(), 0);
 }
