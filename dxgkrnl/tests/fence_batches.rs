@@ -6,15 +6,18 @@ mod minimal;
 #[allow(dead_code)]
 mod user_mode;
 
+use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
 use dxgkrnl::MachineConfig;
+use dxgkrnl::bus::Bus;
 use minimal::Mutant;
 use user_mode::app::*;
 use user_mode::{Batch, DRIVER, Report};
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
+use wddm_ddi::types::D3DKMT_HANDLE;
 
 const NONE: u64 = u64::MAX;
 
@@ -118,16 +121,81 @@ fn kernel_addresses_are_gone_after_the_call() {
     bench.end();
 }
 
+/// A monitored fence, and where its value is.
+fn monitored_fence(app: &App) -> (D3DKMT_HANDLE, *mut c_void) {
+    let _attached = app.process.attach();
+    let mut args = D3DKMT_CREATESYNCHRONIZATIONOBJECT2 { hDevice: app.device, ..wddm_ddi::Zeroed::zeroed() };
+    args.Info.Type = D3DDDI_SYNCHRONIZATIONOBJECT_TYPE::D3DDDI_MONITORED_FENCE;
+    let made = call(dxgkrnl::D3DKMTCreateSynchronizationObject2, args).unwrap();
+    // SAFETY: every arm is plain numbers.
+    (made.hSyncObject, unsafe { made.Info.u.MonitoredFence }.FenceValueCPUVirtualAddress)
+}
+
 #[test]
-fn a_report_for_all_kinds_looks_at_monitored_fences_too() {
+fn only_a_report_for_all_kinds_looks_at_monitored_fences() {
+    let bench = bench();
+    let app = App::new(&bench);
+    let native = app.fence(&bench, 0);
+    let (monitored, value) = monitored_fence(&app);
+    let woken = event();
+    app.wait(&[(monitored, 1)], false, Some(&woken)).unwrap();
+    // The GPU writes the monitored fence and is silent about it.
+    as_gpu(value).store(1, Ordering::SeqCst);
+    let reported = |value, report| {
+        let native_woken = event();
+        app.wait(&[(native.handle, value)], false, Some(&native_woken)).unwrap();
+        as_gpu(native.user).store(value, Ordering::SeqCst);
+        bench.world.report(&bench.bus, report);
+        eventually("the native waiter is woken", || is_signaled(&native_woken));
+    };
+    reported(1, Report::Scan);
+    reported(2, Report::Fences(vec![native.system]));
+    // Deferred calls run one after the other: those of the first two reports are over when a third one's has begun.
+    reported(3, Report::Scan);
+    assert!(!is_signaled(&woken), "a look at native fences is no look at monitored ones");
+    reported(4, Report::ScanAll);
+    eventually("the monitored waiter is woken", || is_signaled(&woken));
+    bench.end();
+}
+
+#[test]
+fn no_interrupt_is_served_while_monitored_values_are_updated() {
     let bench = bench();
     let app = App::new(&bench);
     let fence = app.fence(&bench, 0);
-    let woken = event();
+    let (bus, woken) = (std::sync::Arc::clone(&bench.bus), event());
+    let (sender, interrupted) = std::sync::mpsc::channel();
+    *bench.world.during_update.lock().unwrap() = Some(Box::new(move || {
+        let thread = std::thread::spawn(move || bus.register_write(0, minimal::bus::REPORT, 4, 0));
+        sender.send(thread).unwrap();
+        // Time in which an interrupt routine that nothing holds back runs.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }));
     app.wait(&[(fence.handle, 1)], false, Some(&woken)).unwrap();
-    as_gpu(fence.user).store(1, Ordering::SeqCst);
-    bench.world.report(&bench.bus, Report::ScanAll);
-    eventually("the native waiter is woken", || is_signaled(&woken));
+    interrupted.recv().unwrap().join().unwrap();
+    eventually("the interrupt is served after all", || bench.world.interrupts.load(Ordering::SeqCst) != 0);
+    assert_eq!(bench.world.overlaps.load(Ordering::SeqCst), 0, "interrupt routines during an update");
+    bench.end();
+}
+
+#[test]
+fn a_value_that_comes_while_the_monitored_one_is_updated_ends_its_wait_without_an_interrupt() {
+    let bench = bench();
+    let app = App::new(&bench);
+    let fences = [app.fence(&bench, 0), app.fence(&bench, 0)];
+    for (value, watched) in [(1, &fences[..1]), (2, &fences[..])] {
+        let (current, woken) = (as_gpu(watched[0].user), event());
+        let current = std::ptr::from_ref(current).expose_provenance();
+        *bench.world.during_update.lock().unwrap() = Some(Box::new(move || {
+            // It has not seen the new monitored value, so it raises no interrupt.
+            word(std::ptr::with_exposed_provenance_mut(current)).store(value, Ordering::SeqCst);
+        }));
+        let conditions: Vec<_> = watched.iter().map(|fence| (fence.handle, value)).collect();
+        app.wait(&conditions, true, Some(&woken)).unwrap();
+        assert!(is_signaled(&woken), "the current value is read again after the update");
+        assert_eq!(bench.world.monitored(watched[0].system), NONE);
+    }
+    assert_eq!(native_reports(&bench), 0);
     bench.end();
 }
 

@@ -53,14 +53,20 @@ fn whoever_goes_first_is_closed_and_the_last_one_destroys() {
         a.close(mine).unwrap();
         b.close(theirs).unwrap();
         bench.world.take_calls();
-        let order = [(&a, made.hSyncObject), (&b, opened.hSyncObject)];
+        let locals = bench.world.locals.lock().unwrap().clone();
+        let [(global, local_a), (global_b, local_b)] = locals[..] else { panic!("{locals:x?} were opened") };
+        assert_eq!(global, global_b, "both of one fence");
+        let order = [(&a, made.hSyncObject, local_a), (&b, opened.hSyncObject, local_b)];
         let (first, last) = if creator_first { (order[0], order[1]) } else { (order[1], order[0]) };
         first.0.destroy_fence(first.1).unwrap();
         assert_eq!(bench.world.take_calls(), ["CloseNativeFence"], "the global fence still exists");
+        assert_eq!(*bench.world.closed.lock().unwrap(), [first.2], "its own handle");
         assert_eq!(first.0.destroy_fence(first.1), Err(STATUS_INVALID_HANDLE));
         last.0.signal(last.1, 5, D3DDDICB_SIGNALFLAGS::new()).unwrap();
         last.0.destroy_fence(last.1).unwrap();
         assert_eq!(bench.world.take_calls(), ["CloseNativeFence", "DestroyNativeFence"]);
+        assert_eq!(*bench.world.closed.lock().unwrap(), [first.2, last.2]);
+        assert_eq!(*bench.world.destroyed.lock().unwrap(), [global]);
         bench.end();
     }
 }

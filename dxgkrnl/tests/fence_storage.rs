@@ -274,6 +274,21 @@ fn a_fence_between_engines_has_nothing_for_the_cpu() {
 }
 
 #[test]
+fn the_value_of_a_fence_of_several_adapters_lies_in_system_memory() {
+    const VALUE: u64 = 0x6b1d_0000_7777_1234;
+    let bench = local_bench(DRIVER);
+    let app = App::new(&bench);
+    let made = app.try_shared(shareable().with_CrossAdapter(true)).unwrap();
+    app.signal(made.hSyncObject, VALUE, D3DDDICB_SIGNALFLAGS::new()).unwrap();
+    assert_eq!(word(made.Info.NativeFenceMapping.CurrentValueCpuVa).load(Ordering::SeqCst), VALUE);
+    assert_eq!(in_vram_file(&bench, VALUE), 0);
+    let asked = bench.world.storage_asked.lock().unwrap().clone();
+    assert!(!asked.iter().any(|(value, _)| *value == CURRENT), "{asked:?}: no segment for the current value");
+    app.process.exit();
+    bench.end();
+}
+
+#[test]
 fn shared_fences_lie_alone_on_pages_of_system_memory_whatever_their_type() {
     let bench = local_bench(DRIVER);
     let (app, other) = (App::new(&bench), App::new(&bench));

@@ -9,9 +9,10 @@ mod user_mode;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use dxgkrnl::thunks;
-use user_mode::Report;
+use dxgkrnl::{StartError, thunks};
+use minimal::Mutant;
 use user_mode::app::*;
+use user_mode::{DRIVER, Report};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
@@ -189,6 +190,25 @@ fn failing_updates_of_fence_values_have_their_documented_subcodes() {
         assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x119, subcode), "{bugcheck}");
         assert_eq!(bugcheck.parameters[1], u64::from(STATUS_UNSUCCESSFUL.0 as u32));
         assert_eq!(app.try_fence(0).err(), Some(STATUS_DEVICE_REMOVED), "nothing goes on after a stop");
+    }
+}
+
+#[test]
+fn an_adapter_that_claims_native_fences_has_every_function_for_them() {
+    macro_rules! without {
+        ($($slot:ident)*) => {
+            [$((stringify!($slot), (|table| {
+                (DRIVER.table)(table);
+                table.$slot = None;
+            }) as fn(&mut DRIVER_INITIALIZATION_DATA))),*]
+        };
+    }
+    for (slot, table) in without!(
+        DxgkDdiCreateNativeFence DxgkDdiDestroyNativeFence DxgkDdiOpenNativeFence DxgkDdiCloseNativeFence
+        DxgkDdiUpdateMonitoredValues DxgkDdiUpdateCurrentValuesFromCpu
+    ) {
+        let bench = minimal::Bench::new(Mutant { table, ..DRIVER }).unwrap();
+        assert_eq!(bench.start().err(), Some(StartError::MissingDdi { slot, rule: "NativeGpuFence" }));
     }
 }
 

@@ -13,6 +13,7 @@ use super::fault::wait_for_error;
 use super::fence_cross_adapter::{sides, two_native};
 use super::fence_interrupts::Event;
 use super::rig::{KernelHandle, RawFence, RawQueue, Rig, wait_until};
+use crate::user::{self, Access, Device, Error, Fence, Node, Queue, QueueOptions};
 
 cases! { "FenceOrder";
     "FenceOrder.SmallerSignalFaultsItsQueue" on Boot::Shared, "native-gpu-fence-objects":
@@ -48,6 +49,9 @@ cases! { "FenceOrder";
     "FenceOrder.ProcessorRewindsWhenItSaysSo" on Boot::Shared, "d3dddicb_signalflags":
         "With AllowFenceRewind the processor takes a value back; the GPU goes on from there, and waits count from there."
         => rewinds;
+    "FenceOrder.DriverSaysDeviceLost" on Boot::Shared, "native-gpu-fence-objects":
+        "The user-mode driver says that a device is lost whose queue took a shared fence back; another device that has the fence open keeps its value, its wait and its work."
+        => driver_says_lost;
 }
 
 /// The device is in error because a queue signalled `fence` with a smaller value than it had.
@@ -290,4 +294,35 @@ fn rewinds(case: &mut Case<'_>) -> Result<(), Failure> {
     rig.execute(&mut queue, &[fence.signal(5)])?;
     ahead.wait()?;
     wait_until("the waiting queue", || waiting.progress.load() >= held)
+}
+
+/// Ends the case unless the user-mode driver says that the device is lost.
+fn lost<T: std::fmt::Debug>(outcome: user::Result<T>, what: &str) -> Result<(), Failure> {
+    match outcome {
+        Err(Error::DeviceLost) => Ok(()),
+        other => Err(Failure::new(format!("{what} ended with {other:?}"))),
+    }
+}
+
+fn driver_says_lost(case: &mut Case<'_>) -> Result<(), Failure> {
+    let adapter = case.adapter()?;
+    let (keeper, guilty) = (Device::new(&adapter)?, Device::new(&adapter)?);
+    let mut waiting = Queue::new(&keeper, Node::Copy, QueueOptions::default())?;
+    let mut queue = Queue::new(&guilty, Node::Compute, QueueOptions::default())?;
+    let fence = Fence::new_shared(&keeper, 10)?;
+    let theirs = Fence::open(&guilty, fence.share(Access::Full)?.raw(), Access::Full)?;
+    let held = waiting.submit(|commands| commands.wait(&fence, 11))?;
+    match queue.submit(|commands| commands.signal(&theirs, 9)) {
+        // The fault may come before the submission has looked at its doorbell.
+        Ok(_) | Err(Error::DeviceLost) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let last = queue.last_submitted()?;
+    lost(queue.wait_progress(last), "waiting for a signal that goes back")?;
+    lost(guilty.check(), "checking its device")?;
+    ensure_eq!((fence.value(), waiting.progress()?), (10, held - 1), "value, and progress of the queue that waits");
+    let mut working = Queue::new(&keeper, Node::Compute, QueueOptions::default())?;
+    working.submit(|commands| commands.signal(&fence, 11))?;
+    waiting.wait_progress(held)?;
+    Ok(keeper.check()?)
 }

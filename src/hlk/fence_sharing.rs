@@ -2,6 +2,7 @@
 
 use campanile_hw::packet::{self, Packet};
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
@@ -49,6 +50,12 @@ cases! { "SharedFence";
     "SharedFence.BadAddressFaultsOnlyItsQueue" on Boot::Shared, "native-gpu-fence-objects":
         "A wait or signal at a misaligned or unmapped address puts its own device in error and harms nobody else."
         => bad_addresses;
+    "SharedFence.ClosedFenceHasNoAddress" on Boot::Shared, "native-gpu-fence-objects":
+        "The addresses of a shared fence that a process has closed mean nothing there: a queue of it that still waits or signals by them faults, and whoever has the fence open goes on."
+        => closed_address;
+    "SharedFence.PrivateDataComesBack" on Boot::Shared, "native-gpu-fence-objects":
+        "The driver has no private data of fences: what user mode passes at creation and at opening comes back as it was, also from a call that is refused."
+        => private_data;
     "SharedFence.ValuesDoNotGoBackUnasked" on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromcpu":
         "A signal of the processor with a smaller value is refused and changes nothing."
         => no_way_back;
@@ -321,6 +328,49 @@ fn bad_addresses(case: &mut Case<'_>) -> Result<(), Failure> {
         witness.execute(&mut working, &[shared.signal(value)])?;
         ensure_eq!(shared.value.load(), value, "value of a fence of another device after {what}");
     }
+    Ok(())
+}
+
+fn closed_address(case: &mut Case<'_>) -> Result<(), Failure> {
+    let (rig, mine, handle) = shared(case, 0)?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    for (value, signals) in [(1, true), (2, false)] {
+        beside(case, handle, |other, theirs| {
+            let mut queue = other.queue(NODE_COPY)?;
+            other.execute(&mut queue, &[theirs.wait(0)])?;
+            granted(other.destroy_fence(theirs.handle), "closing the other's instance")?;
+            let stale = if signals { theirs.signal(100) } else { theirs.wait(0) };
+            other.submit_doomed(&mut queue, &[stale])?;
+            wait_until("the fault of the queue that names a closed fence", || is_lost(other))?;
+            queue.stands_at(1, "a packet that names a closed fence")
+        })?;
+        ensure_eq!(mine.value.load(), value - 1, "value after the other's fault");
+        rig.execute(&mut queue, &[mine.signal(value)])?;
+        ensure_eq!(mine.value.load(), value, "value that this process signalled");
+    }
+    Ok(())
+}
+
+fn private_data(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let bytes = |step: u8| std::array::from_fn(|index| (index as u8).wrapping_mul(step).wrapping_add(step));
+    let mut create = D3DKMT_CREATENATIVEFENCE::zeroed();
+    (create.hDevice, create.Info.EngineAffinity, create.Info.Flags) = (rig.device, 1, shared_flags());
+    create.PrivateDriverData = bytes(3);
+    granted(rig.kmt.call(rig.kmt.table().D3DKMTCreateNativeFence, &mut create), "D3DKMTCreateNativeFence")?;
+    ensure!(create.PrivateDriverData == bytes(3), "private data of the creation came back as something else");
+    let handle = rig.share(&[create.hSyncObject]);
+    let handle = handle.map_err(|status| Failure::new(format!("D3DKMTShareObjects: {status}")))?;
+    let mut open = D3DKMT_OPENNATIVEFENCEFROMNTHANDLE::zeroed();
+    (open.hNtHandle, open.hDevice, open.EngineAffinity) = (handle.raw(), rig.device, 1);
+    open.PrivateDriverData = bytes(5);
+    let thunk = rig.kmt.table().D3DKMTOpenNativeFenceFromNtHandle;
+    granted(rig.kmt.call(thunk, &mut open), "D3DKMTOpenNativeFenceFromNtHandle")?;
+    ensure!(open.PrivateDriverData == bytes(5), "private data of the opening came back as something else");
+    granted(handle.close(), "closing the kernel handle")?;
+    open.PrivateDriverData = bytes(7);
+    refused(rig.kmt.call(thunk, &mut open), BAD_HANDLE, "opening by a closed handle")?;
+    ensure!(open.PrivateDriverData == bytes(7), "a refused opening changed the private data");
     Ok(())
 }
 

@@ -60,6 +60,13 @@ pub(crate) struct World {
     pub(crate) created: Mutex<Vec<usize>>,
     /// Calls of DxgkDdiUpdateMonitoredValues.
     pub(crate) updates: AtomicU64,
+    /// Runs in the next DxgkDdiUpdateMonitoredValues, once the new values are written.
+    pub(crate) during_update: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// DxgkDdiUpdateMonitoredValues is under way.
+    updating: AtomicBool,
+    /// Calls of the interrupt routine, and those of them that came during an update of monitored values.
+    pub(crate) interrupts: AtomicU64,
+    pub(crate) overlaps: AtomicU64,
     /// Values and flags of DxgkDdiUpdateCurrentValuesFromCpu.
     pub(crate) currents: Mutex<Vec<(u64, u32)>>,
     /// Fences and addresses of each call that updates values, oldest first.
@@ -78,6 +85,10 @@ pub(crate) struct World {
     pub(crate) log_addresses: Mutex<Vec<(u64, u64)>>,
     /// Addresses of fences in their processes: current, monitored.
     pub(crate) opened: Mutex<Vec<(u64, u64)>>,
+    /// The driver's handles of fences that were opened: global, local; and of those that were closed and destroyed.
+    pub(crate) locals: Mutex<Vec<(usize, usize)>>,
+    pub(crate) closed: Mutex<Vec<usize>>,
+    pub(crate) destroyed: Mutex<Vec<usize>>,
     /// Who has the page.
     page: Mutex<Option<Connection>>,
     /// Connections that were made.
@@ -379,7 +390,10 @@ fn args<'a, T>(pointer: *mut T) -> &'a mut T {
 
 unsafe extern "win64" fn interrupt_routine(context: *mut c_void, message: u32) -> BOOLEAN {
     let adapter = driver::adapter(context);
-    let reports: Vec<Report> = world(context).reports.lock().unwrap().drain(..).collect();
+    let world = world(context);
+    world.overlaps.fetch_add(u64::from(world.updating.load(Ordering::SeqCst)), Ordering::SeqCst);
+    world.interrupts.fetch_add(1, Ordering::SeqCst);
+    let reports: Vec<Report> = world.reports.lock().unwrap().drain(..).collect();
     for report in &reports {
         notify(adapter, report);
     }
@@ -478,11 +492,14 @@ unsafe extern "win64" fn open_native_fence(context: HANDLE, a: *mut DXGKARG_OPEN
     a.pPrivateDriverData = a.pPrivateDriverData.map(|byte| byte.wrapping_add(2 * PRIVATE_STEP));
     world(context).opened.lock().unwrap().push((a.CurrentValueGpuVa, a.MonitoredValueGpuVa));
     a.hLocalNativeFence = make(context, a.hLocalNativeFence, a.hGlobalNativeFence.addr());
+    world(context).locals.lock().unwrap().push((a.hGlobalNativeFence.addr(), a.hLocalNativeFence.addr()));
     world(context).note("OpenNativeFence")
 }
 
 unsafe extern "win64" fn close_native_fence(context: HANDLE, a: *const DXGKARG_CLOSENATIVEFENCE) -> NTSTATUS {
-    free(args(a.cast_mut()).hLocalNativeFence);
+    let local = args(a.cast_mut()).hLocalNativeFence;
+    world(context).closed.lock().unwrap().push(local.addr());
+    free(local);
     world(context).note("CloseNativeFence")
 }
 
@@ -490,6 +507,7 @@ unsafe extern "win64" fn destroy_native_fence(a: *const DXGKARG_DESTROYNATIVEFEN
     let handle = args(a.cast_mut()).hGlobalNativeFence;
     let (fence, world) = object(handle);
     world.monitored.lock().unwrap().remove(&fence.system);
+    world.destroyed.lock().unwrap().push(handle.addr());
     free(handle);
     world.note("DestroyNativeFence")
 }
@@ -529,12 +547,18 @@ unsafe extern "win64" fn update_monitored_values(a: *const DXGKARG_UPDATEMONITOR
     assert_eq!(unsafe { (imports().KeGetCurrentIrql)() }, dxgkrnl::irql::DEVICE_LEVEL);
     let elements = elements(a.NumFences, a.NativeFenceArray, a.UpdatedValueArray, a.MonitoredValueKernelCpuVa);
     let world = note_batch(true, &elements);
+    world.updating.store(true, Ordering::SeqCst);
     for (fence, value, place) in elements {
         // SAFETY: the address is good during the call.
         unsafe { place.cast::<u64>().write_volatile(value) };
         world.monitored.lock().unwrap()[&object(fence).0.system].store(value, Ordering::SeqCst);
         world.updates.fetch_add(1, Ordering::Relaxed);
     }
+    let during = world.during_update.lock().unwrap().take();
+    if let Some(during) = during {
+        during();
+    }
+    world.updating.store(false, Ordering::SeqCst);
     world.failing.lock().unwrap().get("UpdateMonitoredValues").copied().unwrap_or(STATUS_SUCCESS)
 }
 
