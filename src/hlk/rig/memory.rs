@@ -127,19 +127,9 @@ impl Rig {
         allocation: D3DKMT_HANDLE,
         flags: D3DDDICB_DESTROYALLOCATION2FLAGS,
     ) -> NTSTATUS {
-        self.destroy_on(self.device, allocation, flags)
-    }
-
-    /// Destroys an allocation of another device of the process.
-    pub(in crate::hlk) fn destroy_on(
-        &self,
-        device: D3DKMT_HANDLE,
-        allocation: D3DKMT_HANDLE,
-        flags: D3DDDICB_DESTROYALLOCATION2FLAGS,
-    ) -> NTSTATUS {
         let mut handle = allocation;
         let mut arguments = D3DKMT_DESTROYALLOCATION2::zeroed();
-        arguments.hDevice = device;
+        arguments.hDevice = self.device;
         arguments.Flags = flags;
         arguments.phAllocationList = &mut handle;
         arguments.AllocationCount = 1;
