@@ -44,6 +44,13 @@ impl Clock {
     }
 }
 
+impl Ticks {
+    /// What the counter showed.
+    pub fn count(self) -> u64 {
+        self.0
+    }
+}
+
 /// Reads the counter.
 #[inline]
 pub fn now() -> Ticks {

@@ -84,8 +84,8 @@ impl Rate {
     }
 }
 
-/// What processor and kernel say of the counter.
-fn counter_is_invariant() -> bool {
+/// Whether the host's processor and kernel vouch for the time-stamp counter: it never changes its rate, and all processors agree.
+pub fn counter_is_invariant() -> bool {
     const POWER_MANAGEMENT: u32 = 0x8000_0007;
     const INVARIANT: u32 = 1 << 8;
     let processor = __cpuid(0x8000_0000).eax >= POWER_MANAGEMENT && __cpuid(POWER_MANAGEMENT).edx & INVARIANT != 0;

@@ -28,6 +28,7 @@ mod pci;
 mod registers;
 mod runner;
 
+pub use clock::counter_is_invariant;
 pub use cmp::Activity;
 pub use fault::{FaultId, FaultRule, Faults, HangAt};
 pub use gpu::{Gpu, Interrupts, Variant};

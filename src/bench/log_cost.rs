@@ -6,6 +6,7 @@ use super::p3_engines::Engines;
 use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::{self, Clock, Latencies};
 use crate::setup::System;
+use crate::trace::{Moment, QuickClock};
 use crate::user::{Adapter, Device, Error, Fence, Node, Queue, QueueOptions};
 
 const AIM: &str = "<= 1.1 times what it costs without logs";
@@ -51,21 +52,22 @@ pub(super) const ENGINES: Row = Row {
     prepare: |system, effort| Ok(Box::new(pair(system, |system| Engines::new(system, effort))?)),
 };
 
-/// A tracer that keeps the latest events.
+/// A tracer that keeps the latest events, on the clock of a recording.
 struct Latest {
-    events: Box<[(u64, Option<QueueEvent>)]>,
+    clock: QuickClock,
+    events: Box<[Option<(Moment, QueueEvent)>]>,
     next: usize,
 }
 
 impl Latest {
     fn new() -> Self {
-        Self { events: vec![(0, None); 4096].into_boxed_slice(), next: 0 }
+        Self { clock: QuickClock::start(), events: vec![None; 4096].into_boxed_slice(), next: 0 }
     }
 }
 
 impl Tracer for Latest {
     fn event(&mut self, event: QueueEvent) {
-        self.events[self.next % 4096] = (dxgkrnl::nanoseconds(), Some(event));
+        self.events[self.next % 4096] = Some((self.clock.now(), event));
         self.next = self.next.wrapping_add(1);
     }
 }

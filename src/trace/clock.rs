@@ -3,6 +3,8 @@
 use dxgkrnl::Machine;
 use wddm_ddi::types::LUID;
 
+use crate::clock;
+
 /// Nanoseconds since the trace began, on the clock behind the performance counter.
 #[derive(Clone, Copy, Debug)]
 pub struct HostClock(u64);
@@ -24,6 +26,89 @@ impl HostClock {
     /// The time of a moment on the clock behind the performance counter; moments before the start count as the start.
     pub fn of(self, nanoseconds: u64) -> u64 {
         nanoseconds.saturating_sub(self.0)
+    }
+}
+
+/// The clock of those who have no time to ask what time it is: the processor's time-stamp counter where processor and kernel vouch for it,
+/// at a third of the cost; elsewhere the clock behind the performance counter itself.
+#[derive(Clone, Copy, Debug)]
+pub struct QuickClock {
+    /// Whether it is the counter.
+    counts: bool,
+    start: Reading,
+}
+
+/// A moment on a [`QuickClock`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(u64);
+
+/// One moment on two clocks.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    moment: Moment,
+    /// The clock behind the performance counter.
+    nanoseconds: u64,
+}
+
+/// What the moments of a [`QuickClock`] mean, by where it stood at its start and at a later reading. In between it is wrong by no more
+/// than the two readings are, and by how unevenly the kernel's clock was slewed meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub struct Calendar {
+    counts: bool,
+    start: Reading,
+    end: Reading,
+}
+
+/// Readings of both clocks; the one that took least counts, for a thread may be interrupted in any of them.
+const PAIRS: usize = 16;
+
+impl Reading {
+    fn take() -> Self {
+        let reading = |_| {
+            let before = clock::now().count();
+            let nanoseconds = dxgkrnl::nanoseconds();
+            let took = clock::now().count().saturating_sub(before);
+            (took, Self { moment: Moment(before + took / 2), nanoseconds })
+        };
+        let closest = (0..PAIRS).map(reading).min_by_key(|(took, _)| *took);
+        closest.map_or(Self { moment: Moment(0), nanoseconds: 0 }, |(_, reading)| reading)
+    }
+}
+
+impl QuickClock {
+    /// The quickest clock of this host.
+    pub fn start() -> Self {
+        Self::with(campanile_device::counter_is_invariant())
+    }
+
+    fn with(counts: bool) -> Self {
+        Self { counts, start: Reading::take() }
+    }
+
+    /// This moment.
+    #[inline]
+    pub fn now(&self) -> Moment {
+        Moment(if self.counts { clock::now().count() } else { dxgkrnl::nanoseconds() })
+    }
+
+    /// What its moments from its start to now mean.
+    pub fn calendar(&self) -> Calendar {
+        Calendar { counts: self.counts, start: self.start, end: Reading::take() }
+    }
+}
+
+impl Calendar {
+    /// A moment on the clock behind the performance counter, in nanoseconds; moments before the start count as the start. Later moments
+    /// have later times.
+    pub fn nanoseconds(&self, moment: Moment) -> u64 {
+        let Self { start, end, .. } = self;
+        if !self.counts {
+            return moment.0;
+        }
+        let since = |moment: Moment| u128::from(moment.0.saturating_sub(start.moment.0));
+        let passed = u128::from(end.nanoseconds.saturating_sub(start.nanoseconds));
+        let elapsed = since(moment) * passed / since(end.moment).max(1);
+        start.nanoseconds.saturating_add(u64::try_from(elapsed).unwrap_or(u64::MAX))
     }
 }
 
@@ -103,6 +188,36 @@ mod tests {
             assert_eq!(first.until(&useless), first, "{useless:?}");
         }
         assert_eq!(first.until(&GpuClock { ticks: 10, ..fast }), first, "the clock was reset");
+    }
+
+    #[test]
+    fn moments_lie_where_the_readings_at_both_ends_put_them() {
+        let reading = |moment, nanoseconds| Reading { moment: Moment(moment), nanoseconds };
+        let calendar = |end| Calendar { counts: true, start: reading(1000, 500), end };
+        let slow = calendar(reading(1000 + (1 << 40), 500 + (1 << 38)));
+        let times = [0, 1000, 1004, 1000 + (1 << 40), 1000 + (1 << 41)].map(|moment| slow.nanoseconds(Moment(moment)));
+        assert_eq!(times, [500, 500, 501, 500 + (1 << 38), 500 + (1 << 39)]);
+        for still in [reading(1000, 500), reading(0, 900), reading(2000, 500), reading(2000, 0)] {
+            assert_eq!(calendar(still).nanoseconds(Moment(1000)), 500, "{still:?}");
+        }
+        assert_eq!(calendar(reading(1001, u64::MAX)).nanoseconds(Moment(u64::MAX)), u64::MAX);
+    }
+
+    #[test]
+    fn either_source_tells_the_time_of_the_clock_behind_the_performance_counter() {
+        // A moment is not much farther from the readings around it than they from each other, however late the thread runs.
+        const SLACK: u64 = 1_000_000;
+        for counts in [campanile_device::counter_is_invariant(), false] {
+            let clock = QuickClock::with(counts);
+            let moment = || (dxgkrnl::nanoseconds(), clock.now(), dxgkrnl::nanoseconds());
+            let moments: Vec<_> = (0..1000).map(|_| moment()).collect();
+            let calendar = clock.calendar();
+            let times: Vec<u64> = moments.iter().map(|(_, moment, _)| calendar.nanoseconds(*moment)).collect();
+            assert!(times.is_sorted());
+            for ((before, _, after), time) in moments.iter().zip(times) {
+                assert!((before - SLACK..=after + SLACK).contains(&time), "{time} outside {before} to {after}");
+            }
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod recording;
 mod synthetic;
 mod work;
 
-pub use clock::{GpuClock, HostClock};
+pub use clock::{Calendar, GpuClock, HostClock, Moment, QuickClock};
 pub use collect::Collector;
 pub use model::{
     Event, EventKind, FenceValue, Lane, LaneKind, NONE, Parts, Process, Trace, code, operation_name, report_name,

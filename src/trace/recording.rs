@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use campanile_umd::{QueueEvent, Tracer};
 
-use super::{Event, EventKind, FenceValue, GpuClock, HostClock, Lane, Trace, work};
+use super::{Event, EventKind, FenceValue, GpuClock, HostClock, Lane, Moment, QuickClock, Trace, work};
 
 /// A trace in the making. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Recording {
     clock: HostClock,
+    quick: QuickClock,
     trace: Arc<Mutex<Trace>>,
 }
 
@@ -19,6 +20,8 @@ pub struct LaneRecorder {
     recording: Recording,
     lane: u32,
     events: Vec<Event>,
+    /// What the driver told, on the quick clock.
+    told: Vec<(Moment, QueueEvent)>,
 }
 
 /// What the GPU did with a fence.
@@ -46,7 +49,7 @@ pub struct GpuRecord {
 impl Recording {
     /// An empty one, whose clock starts now.
     pub fn start() -> Self {
-        Self { clock: HostClock::start(), trace: Arc::default() }
+        Self { clock: HostClock::start(), quick: QuickClock::start(), trace: Arc::default() }
     }
 
     /// The clock of its events.
@@ -71,7 +74,7 @@ impl Recording {
 
     /// One more recorder for a lane.
     pub fn again(&self, lane: u32) -> LaneRecorder {
-        LaneRecorder { recording: self.clone(), lane, events: Vec::new() }
+        LaneRecorder { recording: self.clone(), lane, events: Vec::new(), told: Vec::new() }
     }
 
     /// Everything that recorders have handed over, in order of time, and what follows from it of the work of engines.
@@ -118,11 +121,16 @@ impl LaneRecorder {
         };
         self.at(clock.host_time(record.end), kind);
     }
-}
 
-impl Tracer for LaneRecorder {
-    fn event(&mut self, event: QueueEvent) {
-        let time = self.recording.clock.now();
+    /// Makes events of what the driver told.
+    fn add_told(&mut self) {
+        let (told, calendar) = (std::mem::take(&mut self.told), self.recording.quick.calendar());
+        for (moment, event) in told {
+            self.add(self.recording.clock.of(calendar.nanoseconds(moment)), event);
+        }
+    }
+
+    fn add(&mut self, time: u64, event: QueueEvent) {
         match event {
             QueueEvent::WaitQueued { fence, value } => {
                 self.at(time, EventKind::FenceWaitQueued(FenceValue { fence, value }));
@@ -141,8 +149,17 @@ impl Tracer for LaneRecorder {
     }
 }
 
+impl Tracer for LaneRecorder {
+    fn event(&mut self, event: QueueEvent) {
+        self.told.push((self.recording.quick.now(), event));
+    }
+}
+
 impl Drop for LaneRecorder {
     fn drop(&mut self) {
+        if !self.told.is_empty() {
+            self.add_told();
+        }
         let events = std::mem::take(&mut self.events);
         self.recording.with(|trace| trace.events.extend(events));
     }
