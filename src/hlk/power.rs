@@ -260,7 +260,7 @@ fn hung_engine(case: &mut Case<'_>) -> Result<(), Failure> {
     idle.execute(&mut beside, &[])?;
     let rule = FaultRule::Hang { node: NODE_COMPUTE, queue: None, at: HangAt::Signal(FATAL), reported: true };
     case.system.gpu().faults().inject(rule);
-    guilty.submit(&mut stuck, &[fence.signal(FATAL)])?;
+    guilty.submit_doomed(&mut stuck, &[fence.signal(FATAL)])?;
     wait_until("the device's error", || guilty.kmt.execution_state(guilty.device).is_ok_and(|state| state != ACTIVE))?;
     let state = guilty.kmt.execution_state(guilty.device)?;
     ensure_eq!(state, D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_HUNG, "state of the device with work");

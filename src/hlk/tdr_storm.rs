@@ -152,7 +152,11 @@ fn one_hang(system: &System, workers: &mut [Worker], random: &mut Random) -> Res
         let worker = &mut workers[guilty];
         let _attached = worker.process.attach();
         let (queue, fence) = &mut worker.lanes[lane];
-        worker.rig.submit(queue, &[fence.signal(FATAL)])?;
+        // A hang that is reported may cost the device before this thread reads the status of its doorbell.
+        match reported {
+            true => worker.rig.submit_doomed(queue, &[fence.signal(FATAL)]),
+            false => worker.rig.submit(queue, &[fence.signal(FATAL)]),
+        }?;
     }
     wait_until("the hang", || system.gpu().faults().fired(fault) == 1)?;
     for (number, worker) in workers.iter_mut().enumerate() {
