@@ -433,6 +433,9 @@ fn files_go_through_a_gpu_of_another_process() {
         assert!(output.status.success() && text.contains("every byte verified"), "{text}{:?}", output.stderr);
         assert!(device.line().contains("connected") && device.line().contains("left"));
     }
+    let output = run(&["run", "--bus", &bus, "--fault", "hang", "Cargo.lock"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && text.contains("No faults on this bus"), "{:?}: {text}", output.status);
     assert_eq!(device.interrupt(), Some(0));
     let output = run(&["run", "--bus", &bus, "Cargo.lock"]);
     let text = String::from_utf8_lossy(&output.stderr);

@@ -189,7 +189,7 @@ fn stream_attached(
     let adapter = Adapter::open_luid(system.luid())?;
     let pipeline = Pipeline::new(&adapter, tracing)?;
     for fault in &options.faults {
-        system.gpu().faults().inject_times(fault.rule, fault.times);
+        system.faulty_gpu()?.faults().inject_times(fault.rule, fault.times);
     }
     // Counted from here, so that the memory manager's own work is not.
     let before = system.counters();
@@ -213,8 +213,10 @@ fn stream_attached(
 fn tell(options: &Options, system: &System, told: &mut Vec<String>) {
     let reports = system.machine().tdr_reports(system.luid());
     told.extend(reports.iter().map(ToString::to_string));
-    if !options.faults.is_empty() {
-        let applied = system.gpu().faults().total_fired();
+    if !options.faults.is_empty()
+        && let Ok(gpu) = system.faulty_gpu()
+    {
+        let applied = gpu.faults().total_fired();
         let wanted: Vec<String> = options.faults.iter().map(ToString::to_string).collect();
         told.push(format!("faults asked for: {}; applied {applied} times", wanted.join(", ")));
     }

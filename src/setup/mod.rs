@@ -195,6 +195,15 @@ impl Part {
         }
     }
 
+    /// The GPU behind the bus, for things to go wrong with on demand.
+    ///
+    /// # Errors
+    /// The GPU is in another process; an error of input.
+    pub fn faulty_gpu(&self) -> Result<&Arc<Gpu>, SetupError> {
+        let cause = "the GPU is in another process, where no faults are asked for";
+        self.attached.gpu.as_ref().ok_or_else(|| SetupError::input("No faults on this bus", cause, ADVICE_BUS))
+    }
+
     /// The bus that the GPU is on.
     pub fn bus(&self) -> &Arc<dyn Bus> {
         &self.attached.bus
@@ -459,6 +468,14 @@ impl System {
     /// The first GPU.
     pub fn gpu(&self) -> &Arc<Gpu> {
         self.first().gpu()
+    }
+
+    /// The first GPU, see [`Part::faulty_gpu`].
+    ///
+    /// # Errors
+    /// As for [`Part::faulty_gpu`].
+    pub fn faulty_gpu(&self) -> Result<&Arc<Gpu>, SetupError> {
+        self.first().faulty_gpu()
     }
 
     /// The first GPU's bus.
