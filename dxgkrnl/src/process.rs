@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::handles::HandleTable;
 use crate::machine::{Machine, MachineRef, lock};
 use crate::miniport::KmdHandle;
-use crate::vidmm::{AddressSpace, Allocation, PagingQueue, Resource};
+use crate::vidmm::{AddressSpace, Allocation, PagingQueue, Resource, UserMapping};
 use crate::vidsch::{Doorbell, HwContext, HwQueue, PacketContext, Rights, SharedFence, SyncObject};
 
 static IDS: AtomicU64 = AtomicU64::new(0x1000);
@@ -57,6 +57,18 @@ pub(crate) struct ProcessAdapter {
     pub(crate) space: Arc<AddressSpace>,
     /// Number and name of the process, for reports.
     pub(crate) owner: String,
+    /// Addresses that the process got on the adapter and may use although the adapter stopped.
+    kept: Mutex<Vec<UserMapping>>,
+}
+
+impl ProcessAdapter {
+    /// Leaves a mapping to the process until it ends: it shows from now on what it showed last, and nobody else sees it.
+    pub(crate) fn keep(&self, mapping: UserMapping) {
+        // The host refuses only when it has no memory; the addresses are gone then.
+        if mapping.detach().is_ok() {
+            lock(&self.kept).push(mapping);
+        }
+    }
 }
 
 /// What a handle can stand for.
@@ -306,8 +318,13 @@ impl Process {
             return Err(STATUS_DEVICE_REMOVED);
         }
         let (kmd_process, space) = adapter.vidmm().create_process(self.id, &self.name)?;
-        let new =
-            Arc::new(ProcessAdapter { adapter: Arc::clone(adapter), kmd_process, space, owner: format!("{self:?}") });
+        let new = Arc::new(ProcessAdapter {
+            adapter: Arc::clone(adapter),
+            kmd_process,
+            space,
+            owner: format!("{self:?}"),
+            kept: Mutex::default(),
+        });
         adapters.push(Arc::clone(&new));
         Ok(new)
     }

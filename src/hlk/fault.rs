@@ -11,7 +11,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 use super::case::{Boot, Case, Failure, refused};
 use super::kmt::{DEVICE_LOST, Kmt};
 use super::rig::{RawQueue, Rig, copy, fill, wait_until};
-use crate::user::{Device, Error, Fence, Node, Queue, QueueOptions};
+use crate::user::{Device, Error, Fence, LossReason, Node, Queue, QueueOptions};
 
 cases! { "Fault";
     "Fault.PageFaultNamesTheAddress" on Boot::Shared, "access-to-non-resident-allocation":
@@ -294,8 +294,9 @@ fn driver_recovers(case: &mut Case<'_>) -> Result<(), Failure> {
         let device = Device::new(&adapter)?;
         let mut queue = Queue::new(&device, Node::Compute, QueueOptions::default())?;
         let fence = Fence::new(&device, 0)?;
-        queue.submit(|commands| commands.signal(&fence, 1))?;
+        let done = queue.submit(|commands| commands.signal(&fence, 1))?;
         fence.wait(1, None)?;
+        queue.wait_progress(done)?;
         match queue.submit(|commands| commands.fill(NOWHERE, 4096, 0)) {
             // The fault may come before the submission has looked at its doorbell.
             Ok(_) | Err(Error::DeviceLost) => {}
@@ -314,6 +315,16 @@ fn driver_recovers(case: &mut Case<'_>) -> Result<(), Failure> {
             Err(Error::DeviceLost) => {}
             other => return Err(Failure::new(format!("checking a lost device ended with {other:?}"))),
         }
+        ensure_eq!(device.loss()?, Some(LossReason::Fault), "why the device was lost");
+        let next = device.replacement()?;
+        let unfinished = queue.recover(&next)?;
+        // What was submitted before the doorbell said so counts as well.
+        ensure_eq!((unfinished.first, unfinished.count > 0), (last, true), "what was not seen done");
+        ensure_eq!(next.loss()?, None, "why the new device was lost");
+        let value = queue.submit(|commands| commands.nop())?;
+        queue.wait_progress(value)?;
+        drop(queue);
+        next.check()?;
     }
     Ok(())
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use campanile_umd::c_api::*;
 use campanile_umd::{
-    Access, CopyRows, Node, OfferPriority, Placement, QueueEvent, QueueOptions, QueueStats, Reclaimed, SubmissionModel,
-    Tracer,
+    Access, CopyRows, LossReason, Node, OfferPriority, Placement, QueueEvent, QueueOptions, QueueStats, Reclaimed,
+    SubmissionModel, Tracer, Unfinished,
 };
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, LUID};
 
@@ -120,6 +120,22 @@ impl Device {
 
     pub(super) fn check(&self) -> Result<()> {
         call!(self.0.library, campanile_device_check(self.0.handle))
+    }
+
+    pub(super) fn loss(&self) -> Result<Option<LossReason>> {
+        let mut loss = 0;
+        call!(self.0.library, campanile_device_loss(self.0.handle, &raw mut loss))?;
+        let known = [LossReason::Hung, LossReason::Reset, LossReason::Fault, LossReason::Removed];
+        let numbers = [Loss::Hung, Loss::Reset, Loss::Fault, Loss::Removed].map(|number| number as i32);
+        let found = known.into_iter().zip(numbers).find(|(_, number)| *number == loss);
+        Ok(found.map(|(found, _)| found).or((loss != Loss::None as i32).then_some(LossReason::Other(loss))))
+    }
+
+    pub(super) fn replacement(&self) -> Result<Self> {
+        let library = self.0.library;
+        let mut handle = DeviceHandle { id: 0 };
+        call!(library, campanile_device_replace(self.0.handle, &raw mut handle))?;
+        Ok(Self(Arc::new(OwnedDevice { library, handle })))
     }
 
     pub(super) fn create_buffer(&self, size: u64, placement: Placement) -> Result<Buffer> {
@@ -397,6 +413,15 @@ impl Queue {
 
     pub(super) fn resize(&mut self, ring_entries: u32) -> Result<()> {
         call!(self.owned.library, campanile_queue_resize(self.owned.handle, ring_entries))
+    }
+
+    pub(super) fn recover(&mut self, device: &Device) -> Result<Unfinished> {
+        let (library, handle) = (self.owned.library, self.owned.handle);
+        let mut unfinished = Unfinished { first: 0, count: 0 };
+        let (first, count) = (&raw mut unfinished.first, &raw mut unfinished.count);
+        call!(library, campanile_queue_recover(handle, device.0.handle, 0, first, count))?;
+        call!(library, campanile_queue_object(handle, &raw mut self.object))?;
+        Ok(unfinished)
     }
 
     pub(super) fn stats(&self) -> Result<QueueStats> {

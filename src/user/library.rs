@@ -68,6 +68,8 @@ functions! {
     fn campanile_device_create(AdapterHandle, *mut DeviceHandle) -> i32;
     fn campanile_device_destroy(DeviceHandle) -> i32;
     fn campanile_device_check(DeviceHandle) -> i32;
+    fn campanile_device_loss(DeviceHandle, *mut i32) -> i32;
+    fn campanile_device_replace(DeviceHandle, *mut DeviceHandle) -> i32;
     fn campanile_buffer_create(DeviceHandle, u64, i32, *mut BufferHandle) -> i32;
     fn campanile_buffer_destroy(BufferHandle) -> i32;
     fn campanile_buffer_gpu_address(BufferHandle, *mut u64) -> i32;
@@ -114,6 +116,7 @@ functions! {
     fn campanile_queue_model(QueueHandle, *mut i32) -> i32;
     fn campanile_queue_stats(QueueHandle, *mut CQueueStats) -> i32;
     fn campanile_queue_resize(QueueHandle, u32) -> i32;
+    fn campanile_queue_recover(QueueHandle, DeviceHandle, i32, *mut u64, *mut u64) -> i32;
     fn campanile_queue_set_tracer(QueueHandle, Tracer => TracerFunction, *mut c_void) -> i32;
     fn campanile_queue_object(QueueHandle, *mut u32) -> i32;
 }

@@ -15,7 +15,8 @@ use std::time::Duration;
 use wddm_ddi::types::{HANDLE, LUID};
 
 pub use campanile_umd::{
-    Access, CopyRows, Node, OfferPriority, Placement, QueueOptions, QueueStats, Reclaimed, SubmissionModel,
+    Access, CopyRows, LossReason, Node, OfferPriority, Placement, QueueOptions, QueueStats, Reclaimed, SubmissionModel,
+    Unfinished,
 };
 pub use error::{Error, Result};
 pub use library::{FILE, Functions, Library, Refusal, selected, selected_identity};
@@ -134,6 +135,25 @@ impl Device {
     /// [`Error::DeviceLost`] after a reset, fault or removal.
     pub fn check(&self) -> Result<()> {
         on!(&self.0, DeviceInner, device => Ok(device.check()?), device.check())
+    }
+
+    /// Why the device was lost; `None` while it works.
+    ///
+    /// # Errors
+    /// As [`campanile_umd::Device::loss`].
+    pub fn loss(&self) -> Result<Option<LossReason>> {
+        on!(&self.0, DeviceInner, device => Ok(device.loss()?), device.loss())
+    }
+
+    /// A device in the place of this one, which is lost.
+    ///
+    /// # Errors
+    /// As [`campanile_umd::Device::replacement`].
+    pub fn replacement(&self) -> Result<Self> {
+        Ok(Self(match &self.0 {
+            DeviceInner::Linked(device) => DeviceInner::Linked(device.replacement()?),
+            DeviceInner::Dll(device) => DeviceInner::Dll(device.replacement()?),
+        }))
     }
 
     /// Creates a buffer of `size` bytes, makes it resident and maps it for the GPU.
@@ -395,6 +415,18 @@ impl Queue {
     /// As [`campanile_umd::Queue::resize`].
     pub fn resize(&mut self, ring_entries: u32) -> Result<()> {
         on!(&mut self.0, QueueInner, queue => Ok(queue.resize(ring_entries)?), queue.resize(ring_entries))
+    }
+
+    /// Goes on in a queue on `device`; progress starts over. The answer names what was not seen done.
+    ///
+    /// # Errors
+    /// As [`campanile_umd::Queue::recover`].
+    pub fn recover(&mut self, device: &Device) -> Result<Unfinished> {
+        match (&mut self.0, &device.0) {
+            (QueueInner::Linked(queue), DeviceInner::Linked(device)) => Ok(queue.recover(device, None)?),
+            (QueueInner::Dll(queue), DeviceInner::Dll(device)) => queue.recover(device),
+            _ => Err(STRANGER),
+        }
     }
 
     /// What the queue has done so far.

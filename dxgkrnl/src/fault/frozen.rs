@@ -83,7 +83,7 @@ mod tests {
         let places = [ram.allocate(4096, 4096).unwrap(), ram.allocate(4096, 4096).unwrap()];
         let mapping = UserMapping::of_pages(&places[0], true).unwrap();
         let address = mapping.address().as_ptr().expose_provenance();
-        let end = AtomicBool::new(false);
+        let (begun, end) = (AtomicBool::new(false), AtomicBool::new(false));
         let counted = std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 // SAFETY: mapped as long as the test runs, and accessed as 64 bits at once.
@@ -93,9 +93,14 @@ mod tests {
                     count += 1;
                     word.store(count, Ordering::Relaxed);
                     assert_eq!(word.load(Ordering::Relaxed), count, "a store was lost");
+                    begun.store(true, Ordering::Relaxed);
                 }
                 count
             });
+            // A writer that has not begun is no test.
+            while !begun.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
             for turn in 0..MOVES {
                 let (from, to) = (&places[turn % 2], &places[(turn + 1) % 2]);
                 let frozen = mapping.freeze().unwrap();

@@ -148,6 +148,28 @@ impl UserMapping {
         self.show(0, file, offset, self.len, writable)
     }
 
+    /// Makes the range, which must be readable, show a copy of what it shows, in memory of its own that can be read but not written. In
+    /// one step for those who read it.
+    ///
+    /// # Errors
+    /// The host has no memory; the range then still shows what it did.
+    pub(crate) fn detach(&self) -> io::Result<()> {
+        let (len, flags) = (self.len as usize, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, wherever the host likes.
+        let copy = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        if copy == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: two different mappings of this length, of which nothing in this program refers to the bytes.
+        unsafe { std::ptr::copy_nonoverlapping(self.base.as_ptr().cast_const(), copy.cast(), len) };
+        // SAFETY: the mapping made above.
+        let protected = unsafe { libc::mprotect(copy, len, libc::PROT_READ) };
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        // SAFETY: the pages replaced belong to this object, and those that replace them were made above and have no other owner.
+        let moved = unsafe { libc::mremap(copy, len, len, flags, self.base.as_ptr()) };
+        if moved == libc::MAP_FAILED || protected != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
     /// First address.
     pub(crate) fn address(&self) -> NonNull<u8> {
         self.base
@@ -194,6 +216,19 @@ mod tests {
         assert_eq!(read(&mapping, 0), 1);
         mapping.rotate(ram.file(), b.address(), true).unwrap();
         assert_eq!((read(&mapping, 0), mapping.address()), (2, address));
+    }
+
+    #[test]
+    fn what_is_detached_keeps_its_bytes_and_is_nobody_elses() {
+        let ram = Ram::new(1 << 20).unwrap();
+        let page = ram.allocate(4096, 4096).unwrap();
+        // SAFETY: the page belongs to the test.
+        unsafe { page.kernel_address().as_ptr().write(7) };
+        let mapping = UserMapping::of_pages(&page, false).unwrap();
+        mapping.detach().unwrap();
+        // SAFETY: the page belongs to the test.
+        unsafe { page.kernel_address().as_ptr().write(8) };
+        assert_eq!((read(&mapping, 0), read(&mapping, 1)), (7, 0));
     }
 
     #[test]

@@ -149,6 +149,16 @@ pub(crate) struct View {
     _frames: Arc<Frames>,
     user: Option<UserMapping>,
     process: Mapped,
+    owner: Arc<ProcessAdapter>,
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // Nobody asked the process whether the adapter may stop: it may still read what it got.
+        if let Some(user) = self.user.take().filter(|_| !self.owner.adapter.is_running()) {
+            self.owner.keep(user);
+        }
+    }
 }
 
 /// Pages that private fences share.
@@ -303,7 +313,7 @@ impl Storage {
         };
         let space = Arc::clone(&self.process.space);
         let process = Mapped::new(space, self.bounds, (&frames.current, protection), &frames.monitored)?;
-        Ok(Arc::new(View { _frames: Arc::clone(frames), user, process }))
+        Ok(Arc::new(View { _frames: Arc::clone(frames), user, process, owner: Arc::clone(&self.process) }))
     }
 
     fn new_frames(&self, class: Class, for_cpu: bool) -> Result<Frames, NTSTATUS> {

@@ -652,14 +652,19 @@ fn queue_options(given: Option<&CQueueOptions>) -> Result<QueueOptions, Fault> {
     if given.command_bytes != 0 {
         options.command_bytes = given.command_bytes;
     }
-    options.model = match given.model {
+    options.model = model_of(given.model)?;
+    Ok(options)
+}
+
+/// The campanile_model with this number; `None` leaves the choice to the driver.
+fn model_of(number: i32) -> Result<Option<SubmissionModel>, Fault> {
+    Ok(match number {
         0 => None,
         1 => Some(SubmissionModel::User),
         2 => Some(SubmissionModel::Kernel),
         3 => Some(SubmissionModel::Packet),
         _ => return Err(Status::BadArgument.into()),
-    };
-    Ok(options)
+    })
 }
 
 /// Gives a queue a ring of another number of entries, a power of two from 128 to 65536, with whatever is under way: what was

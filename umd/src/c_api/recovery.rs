@@ -1,7 +1,7 @@
 //! The way back after CAMPANILE_STATUS_DEVICE_LOST, for C.
 
-use super::{CQueue, DeviceHandle, Out, QueueHandle, Status, finish, handles};
-use crate::{Device, LossReason, SubmissionModel, c_api::handles::Object};
+use super::{CQueue, DeviceHandle, Out, QueueHandle, finish, handles, model_of};
+use crate::{Device, LossReason, c_api::handles::Object};
 
 /// Why a device was lost.
 #[repr(i32)]
@@ -77,12 +77,7 @@ pub unsafe extern "C" fn campanile_queue_recover(
 ) -> i32 {
     finish((|| {
         let (first, count) = (Out::new(first)?, Out::new(count)?);
-        let model = match model {
-            0 => None,
-            1 => Some(SubmissionModel::User),
-            2 => Some(SubmissionModel::Kernel),
-            _ => return Err(Status::BadArgument.into()),
-        };
+        let model = model_of(model)?;
         let device = handles::with(device.id, |device: &Device| Ok(device.clone()))?;
         let unfinished = handles::with_mut(queue.id, |queue: &mut CQueue| {
             let unfinished = queue.queue.recover(&device, model)?;
