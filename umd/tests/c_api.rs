@@ -466,7 +466,7 @@ fn a_lost_device_says_why_and_its_queue_goes_on_on_another() {
     // SAFETY: a variable.
     assert_eq!(unsafe { campanile_device_replace(all.device, &mut fresh) }, 0);
     assert_eq!(campanile_begin(all.queue), 0);
-    for model in [-1, 3] {
+    for model in [-1, 4] {
         // SAFETY: variables.
         let status = unsafe { campanile_queue_recover(all.queue, fresh, model, &mut first, &mut count) };
         assert_eq!(status, number(Status::BadArgument));
