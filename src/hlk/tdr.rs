@@ -38,6 +38,9 @@ cases! { "TDR";
     "Tdr.ReportedHangNeedsNoTime" on Boot::With(by_hand), "user-mode-work-submission":
         "When the hardware reports its engine as hung, recovery begins at once."
         => reported_hang;
+    "Tdr.LateReportCostsNobody" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+        "A report that an engine hangs, which comes when the engine is being reset for that hang already, resets it no second time: who runs there then is innocent."
+        => late_report;
     "Tdr.CompletionBeforeTheResetCostsNobody" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "When what hung completes after the timeout was detected and before the engine is reset, no context is invalidated and everybody goes on."
         => completion_races;
@@ -329,6 +332,31 @@ fn reported_hang(case: &mut Case<'_>) -> Result<(), Failure> {
     ensure_eq!((report.reason, report.node), (TdrReason::ReportedHung, Some(NODE_COPY)), "report");
     wait_until("abort", || queue.doorbell.state() == ABORT)?;
     ensure_eq!(case.system.gpu().faults().fired(rule), 1, "hangs");
+    works(&case.rig()?)
+}
+
+fn late_report(case: &mut Case<'_>) -> Result<(), Failure> {
+    let (first, second) = (case.rig()?, case.rig()?);
+    let (mut compute, mut copy) = (first.queue(NODE_COMPUTE)?, second.queue(NODE_COPY)?);
+    first.execute(&mut compute, &[])?;
+    let fence = first.fence(0)?;
+    // The driver hears of the hang when it looks at its events, which is at the latest when it is told to reset the engine.
+    let lost = case.system.gpu().faults().inject_times(FaultRule::LostInterrupt, u64::MAX);
+    let hang = arm(case.system, NODE_COMPUTE, true);
+    first.submit_doomed(&mut compute, &[fence.signal(FATAL)])?;
+    wait_until("the hang", || case.system.gpu().faults().fired(hang) == 1)?;
+    time_out(case.system);
+    case.system.gpu().faults().remove(lost);
+    // An interrupt of earlier work may have let the driver look before; then the timeout is what comes late.
+    wait_until("the loss of the device", || state(&first).is_ok_and(|state| state == HUNG))?;
+    // Reports are taken one after the other: with this one the late one is done.
+    let fence = second.fence(0)?;
+    arm(case.system, NODE_COPY, true);
+    second.submit_doomed(&mut copy, &[fence.signal(FATAL)])?;
+    let told = || reports(case.system).iter().any(|report| report.node == Some(NODE_COPY));
+    wait_until("the second recovery", told)?;
+    let recoveries: Vec<_> = reports(case.system).iter().map(|report| report.node).collect();
+    ensure_eq!(recoveries, [Some(NODE_COMPUTE), Some(NODE_COPY)], "engines that were reset");
     works(&case.rig()?)
 }
 

@@ -18,7 +18,6 @@ use super::hw_queue::HwQueue;
 use super::node::NodeState;
 use super::packet_context::PacketContext;
 use super::sync_object::SyncObject;
-use super::tdr::TdrReason;
 use super::worker::Work;
 
 /// How long a device that is going to sleep waits for packets.
@@ -256,7 +255,7 @@ impl VidSch {
             if !context.suspend() {
                 self.verifier
                     .log(format!("a context on node {} of a lost device did not leave its engine", context.node()));
-                self.recover_while_losing(device, context.node(), TdrReason::SuspensionTimeout);
+                self.recover_while_losing(device, context);
             }
             for queue in context.queues() {
                 queue.drop_held();

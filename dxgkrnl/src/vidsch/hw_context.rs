@@ -243,6 +243,12 @@ impl HwContext {
         suspension.completed >= fence || suspension.granted >= fence
     }
 
+    /// Whether the last suspension that was asked for is complete.
+    pub(super) fn has_left(&self) -> bool {
+        let suspension = lock(&self.suspension);
+        suspension.completed.max(suspension.granted) >= suspension.issued
+    }
+
     /// The driver reports a suspension as complete; at device level. False for a fence that is not under way.
     pub(super) fn suspend_completed(&self, fence: u64) -> bool {
         let mut suspension = lock(&self.suspension);

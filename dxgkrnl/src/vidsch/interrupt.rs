@@ -113,7 +113,7 @@ impl VidSch {
             }
             Report::EngineIdle { node } => lock(&self.pending).work.push(Work::EngineIdle(node)),
             Report::EngineHung { node } => {
-                lock(&self.pending).work.push(Work::Recover(node, TdrReason::ReportedHung));
+                lock(&self.pending).work.push(Work::Recover(self.tdr.complaint(node, TdrReason::ReportedHung)));
             }
             Report::Nothing => {}
         }
@@ -154,7 +154,7 @@ impl VidSch {
     fn note_packet_fault(&self, fault: &PacketFault) -> Result<(), Bugcheck> {
         let Some(state) = self.nodes.get(fault.node as usize) else { return Ok(()) };
         let Some(fence) = fault.fence else {
-            lock(&self.pending).work.push(Work::Recover(fault.node, TdrReason::PageFault));
+            lock(&self.pending).work.push(Work::Recover(self.tdr.complaint(fault.node, TdrReason::PageFault)));
             return Ok(());
         };
         let device = {
@@ -193,7 +193,9 @@ impl VidSch {
         let mut pending = lock(&self.pending);
         pending.work.push(Work::Lose(device, error));
         match fault.reset() {
-            Some(Scope::Engine) => pending.work.push(Work::Recover(fault.node, TdrReason::PageFault)),
+            Some(Scope::Engine) => {
+                pending.work.push(Work::Recover(self.tdr.complaint(fault.node, TdrReason::PageFault)))
+            }
             Some(Scope::Adapter) => pending.work.push(Work::ResetAdapter(TdrReason::PageFault)),
             None => {}
         }
@@ -262,7 +264,9 @@ impl VidSch {
             pending.work.push(Work::Lose(device, error));
         }
         match fault.reset() {
-            Some(Scope::Engine) => pending.work.push(Work::Recover(fault.node, TdrReason::PageFault)),
+            Some(Scope::Engine) => {
+                pending.work.push(Work::Recover(self.tdr.complaint(fault.node, TdrReason::PageFault)))
+            }
             Some(Scope::Adapter) => pending.work.push(Work::ResetAdapter(TdrReason::PageFault)),
             None => {}
         }

@@ -13,7 +13,7 @@ use super::batch;
 use super::fence::Fence;
 use super::hw_queue::HwQueue;
 use super::packet_context::PacketContext;
-use super::tdr::TdrReason;
+use super::tdr::{Complaint, TdrReason};
 
 /// One piece of work.
 pub(super) enum Work {
@@ -22,7 +22,7 @@ pub(super) enum Work {
     /// An engine is idle and wants to enter F1.
     EngineIdle(u32),
     /// An engine hangs.
-    Recover(u32, TdrReason),
+    Recover(Complaint),
     /// The adapter is to be reset.
     ResetAdapter(TdrReason),
     /// What held a queue is over.
@@ -119,7 +119,7 @@ fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
                     sch.engine_idle(node);
                 }
             }
-            Work::Recover(node, reason) => sch.recover(node, reason),
+            Work::Recover(complaint) => sch.recover(&complaint),
             Work::ResetAdapter(reason) => sch.reset_adapter(reason),
             Work::Advance(queue) => {
                 let _powered = gate.enter(&adapter.machine);

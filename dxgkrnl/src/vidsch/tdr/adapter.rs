@@ -118,6 +118,11 @@ impl VidSch {
             return false;
         }
         adapter.flush_interrupts();
+        adapter.at_device_level(|| {
+            for resets in &self.tdr.engine_resets {
+                resets.fetch_add(1, Ordering::AcqRel);
+            }
+        });
         !self.verifier.is_stopped()
     }
 

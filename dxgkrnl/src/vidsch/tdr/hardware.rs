@@ -16,25 +16,26 @@ use crate::verifier::Bugcheck;
 
 use super::super::VidSch;
 use super::super::report::subcode;
-use super::{Aftermath, Invalidated, TdrFate, TdrOutcome, TdrReason, TdrReport};
+use super::{Aftermath, Complaint, Invalidated, TdrFate, TdrOutcome, TdrReason, TdrReport};
 
 /// VIDEO_ENGINE_TIMEOUT_DETECTED, a live dump. [debugger: 0x141]
 const ENGINE_TIMEOUT: u32 = 0x141;
 
 impl VidSch {
-    /// Resets `node`, unless nothing hangs there any more, and notes what happened. Devices of contexts that the driver names are in
+    /// Resets an engine, unless nothing hangs there any more, and notes what happened. Devices of contexts that the driver names are in
     /// error when this returns; the caller loses them.
-    pub(super) fn reset_engine(&self, node: u32, reason: TdrReason) -> Aftermath {
+    pub(super) fn reset_engine(&self, complaint: &Complaint) -> Aftermath {
+        let Complaint { node, reason, .. } = *complaint;
         let Ok(adapter) = self.adapter() else { return Aftermath::default() };
         if adapter.is_gone() {
             return Aftermath::default();
         }
         let Some(_one) = self.begin_recovery() else { return Aftermath::default() };
-        if self.verifier.is_stopped() || !self.may_recover(node, reason) {
-            return Aftermath::default();
-        }
         // Reports that are on their way are heard before anybody is judged.
         adapter.flush_interrupts();
+        if self.verifier.is_stopped() || self.tdr.is_over(complaint) || !self.may_recover(node, reason) {
+            return Aftermath::default();
+        }
         let mut report = self.describe(Some(node), reason);
         if reason == TdrReason::EngineTimeout && !report.queues.iter().any(|queue| queue.is_busy()) {
             self.tdr.keep(report);
@@ -74,7 +75,11 @@ impl VidSch {
         let mut works = status.is_success();
         if works {
             // From the moment in which nobody is at device level until the engine is resumed, it says nothing.
-            adapter.at_device_level(|| self.tdr.silent.fetch_or(1 << (node & 63), Ordering::AcqRel));
+            // What was said of it before is over.
+            adapter.at_device_level(|| {
+                self.tdr.engine_resets(node).fetch_add(1, Ordering::AcqRel);
+                self.tdr.silent.fetch_or(1 << (node & 63), Ordering::AcqRel)
+            });
             adapter.flush_interrupts();
             adapter.at_device_level(|| self.tdr.silent.fetch_and(!(1 << (node & 63)), Ordering::AcqRel));
             let mut args = DXGKARG_RESUMEHWENGINE { NodeOrdinal: node, EngineOrdinal: 0 };

@@ -36,6 +36,8 @@ pub use settings::{TdrDebugMode, TdrLevel, TdrSettingError, TdrSettings};
 
 use watch::Watch;
 
+/// Nodes that are told apart.
+const NODES: usize = 64;
 /// Reports that are kept, newest last.
 const REPORTS: usize = 256;
 /// Bytes that a driver may fill in DxgkDdiCollectDbgInfo.
@@ -51,6 +53,8 @@ pub(super) struct Tdr {
     recovering: Mutex<()>,
     /// Nodes between DxgkDdiResetHwEngine and DxgkDdiResumeHwEngine, a bit each. Written at device level.
     silent: AtomicU64,
+    /// How often the engine of each node was reset, alone or with the adapter. Counted at device level.
+    engine_resets: [AtomicU64; NODES],
     /// Packets count as complete: the adapter is being reset.
     abandoning: AtomicBool,
     /// Contexts that the driver has named since a reset began. Lock order: a leaf.
@@ -79,6 +83,16 @@ struct Invalidated {
     collateral: bool,
 }
 
+/// Why an engine is to be reset. Whoever runs on it after another reset has nothing to do with that.
+pub(super) struct Complaint {
+    node: u32,
+    reason: TdrReason,
+    /// Resets of the engine until it was made.
+    resets: u64,
+    /// The context that did not leave the engine, where that is the reason.
+    stuck: Option<Arc<HwContext>>,
+}
+
 /// What is left to do after the reset of an engine, without its lock.
 #[derive(Default)]
 pub(super) struct Aftermath {
@@ -94,6 +108,7 @@ impl Tdr {
             clock: machine.config().clock.clone(),
             recovering: Mutex::new(()),
             silent: AtomicU64::new(0),
+            engine_resets: [const { AtomicU64::new(0) }; NODES],
             abandoning: AtomicBool::new(false),
             named: Mutex::new(None),
             watch: Mutex::default(),
@@ -115,6 +130,23 @@ impl Tdr {
     /// The machine's clock.
     pub(super) fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    fn engine_resets(&self, node: u32) -> &AtomicU64 {
+        &self.engine_resets[node as usize % NODES]
+    }
+
+    /// What is said now about the engine of `node`.
+    pub(super) fn complaint(&self, node: u32, reason: TdrReason) -> Complaint {
+        Complaint { node, reason, resets: self.engine_resets(node).load(Ordering::Acquire), stuck: None }
+    }
+
+    /// Whether a reset that came between has ended what is complained of.
+    fn is_over(&self, complaint: &Complaint) -> bool {
+        match &complaint.stuck {
+            Some(context) => context.has_left(),
+            None => self.engine_resets(complaint.node).load(Ordering::Acquire) != complaint.resets,
+        }
     }
 
     /// How often somebody should look for timeouts; `None` where time is moved by hand, or nobody is to look.
@@ -172,7 +204,7 @@ impl VidSch {
             let Ok(mut watch) = self.tdr.watch.try_lock() else { return };
             self.watch_progress(&mut watch, self.tdr.clock.now())
         };
-        hung.into_iter().for_each(|node| self.recover(node, TdrReason::EngineTimeout));
+        hung.iter().for_each(|complaint| self.recover(complaint));
         // An interrupt that was lost costs its waiters no more than the time until here.
         self.evaluate_watched(true);
         self.evaluate_watched(false);
@@ -226,11 +258,11 @@ impl VidSch {
     }
 
     /// Resets an engine, and the adapter if that fails; loses the devices that a reset costs. Called with nothing held.
-    pub(super) fn recover(&self, node: u32, reason: TdrReason) {
+    pub(super) fn recover(&self, complaint: &Complaint) {
         let Ok(adapter) = self.adapter() else { return };
         let promoted = {
             let _powered = adapter.machine.gate().enter(&adapter.machine);
-            let after = self.reset_engine(node, reason);
+            let after = self.reset_engine(complaint);
             for (device, error) in &after.lost {
                 self.lose_device(device, *error);
             }
@@ -241,9 +273,11 @@ impl VidSch {
         }
     }
 
-    /// As [`VidSch::recover`], for a thread that is losing `device` and whose other work may be done later.
-    pub(super) fn recover_while_losing(&self, device: &Device, node: u32, reason: TdrReason) {
-        let after = self.reset_engine(node, reason);
+    /// As [`VidSch::recover`], for a thread that is losing `device`, of which a context does not leave its engine, and whose other
+    /// work may be done later.
+    pub(super) fn recover_while_losing(&self, device: &Device, stuck: &Arc<HwContext>) {
+        let complaint = self.tdr.complaint(stuck.node(), TdrReason::SuspensionTimeout);
+        let after = self.reset_engine(&Complaint { stuck: Some(Arc::clone(stuck)), ..complaint });
         for (other, error) in after.lost.into_iter().filter(|(other, _)| other.id() != device.id()) {
             self.worker.add(Work::Lose(other, error));
         }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::super::VidSch;
 use super::super::hw_context::HwContext;
 use super::super::hw_queue::HwQueue;
+use super::{Complaint, TdrReason};
 
 /// What was seen at earlier looks.
 #[derive(Default)]
@@ -28,8 +29,8 @@ struct Probe {
 }
 
 impl VidSch {
-    /// Looks at every queue with work. Returns the nodes that hang.
-    pub(super) fn watch_progress(&self, watch: &mut Watch, now: Duration) -> Vec<u32> {
+    /// Looks at every queue with work. Returns the engines that hang.
+    pub(super) fn watch_progress(&self, watch: &mut Watch, now: Duration) -> Vec<Complaint> {
         let Ok(adapter) = self.adapter() else { return Vec::new() };
         adapter.flush_interrupts();
         let hung = self.follow_up(watch, now);
@@ -77,14 +78,16 @@ impl VidSch {
         });
     }
 
-    /// Probes whose time is over. Returns the nodes of those that did not answer.
-    fn follow_up(&self, watch: &mut Watch, now: Duration) -> Vec<u32> {
+    /// Probes whose time is over. Returns the engines of those that did not answer.
+    fn follow_up(&self, watch: &mut Watch, now: Duration) -> Vec<Complaint> {
         self.release_answered(watch);
-        let mut hung = Vec::new();
+        let mut hung: Vec<Complaint> = Vec::new();
         watch.probes.retain_mut(|probe| {
             if now.saturating_sub(probe.since) < self.tdr.delay() {
                 return true;
             }
+            // A reset from here on answers the question below.
+            let complaint = self.tdr.complaint(probe.context.node(), TdrReason::EngineTimeout);
             // A second question: a driver that says the context is off its engine means it, though its interrupt was lost.
             match probe.context.begin_suspension() {
                 Ok(None) => {
@@ -101,8 +104,8 @@ impl VidSch {
                 put_back(&probe.context);
                 return false;
             }
-            if !hung.contains(&probe.context.node()) {
-                hung.push(probe.context.node());
+            if hung.iter().all(|other| other.node != complaint.node) {
+                hung.push(complaint);
             }
             true
         });
