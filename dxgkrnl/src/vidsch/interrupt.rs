@@ -192,13 +192,7 @@ impl VidSch {
         self.note_finished_packets(fault.node);
         let mut pending = lock(&self.pending);
         pending.work.push(Work::Lose(device, error));
-        match fault.reset() {
-            Some(Scope::Engine) => {
-                pending.work.push(Work::Recover(self.tdr.complaint(fault.node, TdrReason::PageFault)))
-            }
-            Some(Scope::Adapter) => pending.work.push(Work::ResetAdapter(TdrReason::PageFault)),
-            None => {}
-        }
+        pending.work.extend(self.reset_after(fault.node, fault.reset()));
         Ok(())
     }
 
@@ -263,14 +257,16 @@ impl VidSch {
             device.set_error(error);
             pending.work.push(Work::Lose(device, error));
         }
-        match fault.reset() {
-            Some(Scope::Engine) => {
-                pending.work.push(Work::Recover(self.tdr.complaint(fault.node, TdrReason::PageFault)))
-            }
-            Some(Scope::Adapter) => pending.work.push(Work::ResetAdapter(TdrReason::PageFault)),
-            None => {}
-        }
+        pending.work.extend(self.reset_after(fault.node, fault.reset()));
         Ok(())
+    }
+
+    /// The reset that a fault of this node asks for.
+    fn reset_after(&self, node: u32, scope: Option<Scope>) -> Option<Work> {
+        Some(match scope? {
+            Scope::Engine => Work::Recover(self.tdr.complaint(node, TdrReason::PageFault)),
+            Scope::Adapter => Work::ResetAdapter(TdrReason::PageFault),
+        })
     }
 
     /// DxgkCbNotifyDpc: at DISPATCH_LEVEL, one at a time for an adapter.
