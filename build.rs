@@ -4,9 +4,18 @@
 //! Elsewhere the crates are ordinary libraries and there is nothing to do.
 
 use std::env;
+use std::path::Path;
+
+// The whole of it serves the package, too.
+#[allow(dead_code, unreachable_pub)]
+#[path = "inf/src/resource.rs"]
+mod resource;
+
+use resource::{Kind, Version};
 
 fn main() {
     println!("cargo::rerun-if-changed=../build.rs");
+    println!("cargo::rerun-if-changed=../inf/src/resource.rs");
     // Set for kits whose headers are known to differ from those that wddm-ddi is written for.
     println!("cargo::rustc-check-cfg=cfg(wdk_28000)");
     let windows = env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "windows");
@@ -17,20 +26,32 @@ fn main() {
         }
         return;
     }
-    let (name, arguments) = match env::var("CARGO_PKG_NAME").as_deref() {
-        Ok("campanile_kmd") => ("campanile_kmd", DRIVER),
-        Ok("campanile_umd") => ("campanile_umd", DLL),
+    let (name, file, kind, arguments) = match env::var("CARGO_PKG_NAME").as_deref() {
+        Ok("campanile_kmd") => ("campanile_kmd", "campanile_kmd.sys", Kind::DisplayDriver, DRIVER),
+        Ok("campanile_umd") => ("campanile_umd", "campanile_umd.dll", Kind::Dll, DLL),
         other => panic!("build.rs serves campanile_kmd and campanile_umd, not {other:?}"),
     };
     for argument in arguments.iter().chain(BOTH) {
         println!("cargo::rustc-cdylib-link-arg={argument}");
     }
-    if let Err(reason) = kit::configure(name) {
+    if let Err(reason) = version(file, kind).and_then(|()| kit::configure(name)) {
         for line in reason.lines() {
             println!("cargo::error={line}");
         }
         std::process::exit(1);
     }
+}
+
+/// Links the version resource, whose number the INF has too.
+fn version(file: &str, kind: Kind) -> Result<(), String> {
+    let variable = |name: &str| env::var(name).map_err(|error| format!("{name}: {error}"));
+    let number = resource::driver_version(&variable("CARGO_PKG_VERSION")?)?;
+    let description = variable("CARGO_PKG_DESCRIPTION")?;
+    let path = Path::new(&variable("OUT_DIR")?).join("version.res");
+    let bytes = resource::resource(&Version { kind, number, file, description: &description });
+    std::fs::write(&path, bytes).map_err(|error| format!("{}: {error}", path.display()))?;
+    println!("cargo::rustc-cdylib-link-arg={}", path.display());
+    Ok(())
 }
 
 /// Arguments of both images: symbols in a PDB named without a path, unreferenced code dropped, a checksum.

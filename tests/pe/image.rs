@@ -29,7 +29,7 @@ pub(crate) const DRIVER: Image = Image {
     file: "campanile_kmd.sys",
     pdb: "campanile_kmd.pdb",
     subsystem: pe::IMAGE_SUBSYSTEM_NATIVE.0,
-    sections: &[".text", ".rdata", ".data", ".pdata", "INIT", "PAGE", ".reloc"],
+    sections: &[".text", ".rdata", ".data", ".pdata", "INIT", "PAGE", ".rsrc", ".reloc"],
     imports: &[(
         "ntoskrnl.exe",
         &[
@@ -70,7 +70,7 @@ pub(crate) const DLL: Image = Image {
     file: "campanile_umd.dll",
     pdb: "campanile_umd.pdb",
     subsystem: pe::IMAGE_SUBSYSTEM_WINDOWS_GUI.0,
-    sections: &[".text", ".rdata", ".data", ".pdata", ".reloc"],
+    sections: &[".text", ".rdata", ".data", ".pdata", ".rsrc", ".reloc"],
     imports: &[
         (
             "kernel32.dll",

@@ -61,6 +61,18 @@ fn nothing_is_left_to_do_and_no_test_is_ignored() {
 }
 
 #[test]
+fn no_certificate_and_no_key_is_under_version_control() {
+    // Written so that this file does not contain what it looks for.
+    let opening = concat!("-----", "BEGIN");
+    for path in files(&crate::root()) {
+        let kind = path.extension().unwrap_or_default().to_string_lossy().into_owned();
+        assert!(!["cer", "crt", "key", "pem", "pfx", "p12"].contains(&kind.as_str()), "{}", path.display());
+        let text = fs::read(&path).unwrap_or_default();
+        assert!(!text.windows(opening.len()).any(|bytes| bytes == opening.as_bytes()), "{}", path.display());
+    }
+}
+
+#[test]
 fn no_file_names_a_place_on_somebodys_machine() {
     for path in files(&crate::root()) {
         let Ok(text) = fs::read_to_string(&path) else { continue };

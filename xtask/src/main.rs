@@ -6,6 +6,7 @@ mod layout;
 #[cfg(test)]
 mod makefile;
 mod manual;
+mod package;
 mod pe;
 mod setup;
 mod test;
@@ -29,6 +30,18 @@ enum Task {
         /// Builds the standard library of the images too, even if the toolchain has it
         #[arg(long)]
         from_source: bool,
+    },
+    /// Makes the driver package for Windows in target/package, signed for a test machine, and verifies it
+    Package {
+        /// Folder of the package; files of an older package in it are replaced
+        #[arg(long)]
+        out: Option<PathBuf>,
+        /// Folder of campanile_test.pem and campanile_test.key, made there if there are none
+        #[arg(long)]
+        keys: Option<PathBuf>,
+        /// Makes nothing; checks the package that is in the folder
+        #[arg(long)]
+        check: bool,
     },
     /// Runs every test of the repository; the last line is the sum
     Test {
@@ -60,6 +73,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.task {
         Task::Pe { from_source } => pe::build(&root(), from_source).map(drop),
+        Task::Package { out, keys, check } => package::package(&root(), out, keys, check),
         // The sum stays the last line, so a failure adds no message of its own.
         Task::Test { quick } => return if test::test(&root(), quick) { ExitCode::SUCCESS } else { ExitCode::FAILURE },
         Task::Docs { check } => manual::manual(&root(), check).and_then(|()| manual::ddi_table(&root(), check)),

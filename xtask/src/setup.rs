@@ -39,6 +39,25 @@ pub(crate) fn lavapipe() -> Result<(), String> {
     Err(format!("THE BENCH WILL LACK ITS PEER lavapipe: install Mesa's Vulkan drivers and the Vulkan loader ({why})"))
 }
 
+/// Sees that openssl and osslsigncode, which sign the driver package, are there; installs them with apt if they are not.
+///
+/// # Errors
+/// One sentence that says what to install.
+pub(crate) fn signing() -> Result<(), String> {
+    for (program, question) in [("openssl", "version"), ("osslsigncode", "--version")] {
+        let present =
+            || Command::new(program).arg(question).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+        if !present() {
+            let installed = package(program);
+            if !present() {
+                let why = installed.err().unwrap_or_else(|| format!("the package {program} does not contain it"));
+                return Err(format!("{program} is missing: install it ({why})"));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Whether a system has the Vulkan loader and lavapipe's entry in the loader's list of drivers.
 fn has_lavapipe(root: &Path) -> bool {
     let driver = ["usr/share/vulkan/icd.d", "usr/local/share/vulkan/icd.d", "etc/vulkan/icd.d"]

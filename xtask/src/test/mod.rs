@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::{pe, setup};
+use crate::{package, pe, setup};
 
 pub(crate) use output::Tally;
 
@@ -133,6 +133,10 @@ impl Session<'_> {
         let start = Instant::now();
         let built = pe::build(self.root, false);
         self.record("Windows images", Tally::one(built.is_ok()), start, built.err());
+        println!("== driver package");
+        let start = Instant::now();
+        let made = package::package(self.root, None, None, false);
+        self.record("driver package", Tally::one(made.is_ok()), start, made.err());
     }
 
     /// Every test executable of the workspace.

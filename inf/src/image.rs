@@ -1,0 +1,72 @@
+//! What the package takes from an image: its version, and the digest that a catalog and a signature cover.
+
+use core::mem::offset_of;
+
+use object::LittleEndian as LE;
+use object::pe;
+use object::read::pe::{PeFile64, ResourceDirectoryEntryData};
+use sha2::{Digest, Sha256};
+
+/// SHA-256 of everything of an image that its signature protects.
+///
+/// # Errors
+/// One sentence, if these bytes are no image of 64 bits.
+pub fn authenticode_digest(bytes: &[u8]) -> Result<[u8; 32], String> {
+    let file = parse(bytes)?;
+    let optional = file.dos_header().nt_headers_offset() as usize + size_of::<pe::ImageNtHeaders64>()
+        - size_of::<pe::ImageOptionalHeader64>();
+    let checksum = optional + offset_of!(pe::ImageOptionalHeader64, check_sum);
+    let entry = optional + size_of::<pe::ImageOptionalHeader64>() + 8 * pe::IMAGE_DIRECTORY_ENTRY_SECURITY;
+    // The certificates stand at the end of the file, if there are any; their address is an offset in the file.
+    let certificates =
+        file.data_directory(pe::IMAGE_DIRECTORY_ENTRY_SECURITY).map(|entry| entry.virtual_address.get(LE));
+    let end = certificates.filter(|&start| start != 0).map_or(bytes.len(), |start| start as usize);
+    let mut digest = Sha256::new();
+    for part in [0..checksum, checksum + 4..entry, entry + 8..end] {
+        digest.update(bytes.get(part).ok_or("the image ends before its headers do")?);
+    }
+    Ok(digest.finalize().into())
+}
+
+/// File version in the version resource.
+///
+/// # Errors
+/// One sentence, if there is none.
+pub fn file_version(bytes: &[u8]) -> Result<[u16; 4], String> {
+    let resource = version_resource(&parse(bytes)?).ok_or("the image has no version resource")?;
+    // Length, length of the value, kind, and the key of 16 letters with its end are 40 bytes; then VS_FIXEDFILEINFO.
+    let word = |at: usize| Some(u32::from_le_bytes(resource.get(at..)?.first_chunk().copied()?));
+    let fixed = || (word(40)? == 0xFEEF_04BD).then_some([word(48)?, word(52)?]);
+    let [high, low] = fixed().ok_or("the version resource is cut off or of another kind")?;
+    Ok([high, low].map(|word| [word >> 16, word & 0xFFFF]).concat_fields())
+}
+
+/// Two pairs of halves as the four fields of a version.
+trait Fields {
+    fn concat_fields(self) -> [u16; 4];
+}
+
+impl Fields for [[u32; 2]; 2] {
+    fn concat_fields(self) -> [u16; 4] {
+        let [[a, b], [c, d]] = self.map(|pair| pair.map(|half| u16::try_from(half).unwrap_or(u16::MAX)));
+        [a, b, c, d]
+    }
+}
+
+fn parse(bytes: &[u8]) -> Result<PeFile64<'_>, String> {
+    PeFile64::parse(bytes).map_err(|error| format!("no 64-bit image: {error}"))
+}
+
+/// Bytes of the first resource of the kind RT_VERSION.
+fn version_resource<'a>(file: &PeFile64<'a>) -> Option<&'a [u8]> {
+    let data = file.data();
+    let sections = file.section_table();
+    let directory = file.data_directories().resource_directory(data, &sections).ok()??;
+    let mut entry = directory.root().ok()?.entries.iter().find(|entry| entry.name_or_id().id() == Some(16))?;
+    for _ in 0..2 {
+        entry = entry.data(directory).ok()?.table()?.entries.first()?;
+    }
+    let ResourceDirectoryEntryData::Data(found) = entry.data(directory).ok()? else { return None };
+    let pe::ImageResourceDataEntry { offset_to_data, size, .. } = found;
+    sections.pe_data_at(data, offset_to_data.get(LE))?.get(..size.get(LE).try_into().ok()?)
+}

@@ -1,0 +1,131 @@
+//! The whole package, from the images in `target/pe`: made, signed, verified, and refused once a byte of it is another.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use campanile_inf::image::{authenticode_digest, file_version};
+use campanile_inf::package::{IMAGES, SCRIPTS, Sources, check, make, verify};
+use campanile_inf::resource::driver_version;
+use sha2::{Digest, Sha256};
+
+/// 22 November 2026, noon.
+const NOON: u64 = 1_795_348_800;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the repository")
+}
+
+/// A folder with a package in `package` and its keys beside it, gone with the value.
+struct Made(PathBuf);
+
+impl Made {
+    fn new(name: &str) -> Self {
+        let made = Self(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id())));
+        made.again().expect("a package is made");
+        made
+    }
+
+    fn again(&self) -> Result<(), String> {
+        let images = root().join("target").join("pe");
+        let sources = Sources { root: root(), images: &images, version: env!("CARGO_PKG_VERSION"), time: NOON };
+        make(&sources, &self.folder(), &self.0.join("keys")).map(drop)
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.0.join("package")
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.folder().join(name)).expect("the file is there")
+    }
+
+    /// Changes one byte of a file.
+    fn change(&self, name: &str, at: usize) {
+        let mut bytes = self.read(name);
+        bytes[at] ^= 0x20;
+        fs::write(self.folder().join(name), bytes).expect("the file can be written");
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn the_package_holds_the_files_that_the_inf_names_and_verifies() {
+    let made = Made::new("good");
+    assert_eq!(check(&made.folder()), Ok(Vec::new()));
+    assert_eq!(verify(&made.folder()).map(|sentences| sentences.len()), Ok(4));
+    let mut names: Vec<String> =
+        fs::read_dir(made.folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    let pdbs = ["campanile_kmd.pdb", "campanile_umd.pdb"];
+    let mut expected: Vec<&str> = IMAGES.into_iter().chain(SCRIPTS).chain(pdbs).collect();
+    expected.extend(["campanile.cat", "campanile.inf", "campanile_test.cer"]);
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+    // The key stays outside.
+    assert!(made.0.join("keys").join("campanile_test.key").exists());
+}
+
+#[test]
+fn the_date_and_the_version_of_the_inf_are_those_of_package_and_images() {
+    let made = Made::new("stamped");
+    let inf = String::from_utf8(made.read("campanile.inf")).unwrap();
+    assert!(inf.contains("DriverVer   = 11/22/2026,32.0.1.0\n"), "{inf}");
+    assert!(inf.contains("[Models.NTamd64.10.0...26100]"), "{inf}");
+    for image in IMAGES {
+        assert_eq!(file_version(&made.read(image)), driver_version(env!("CARGO_PKG_VERSION")), "{image}");
+    }
+}
+
+#[test]
+fn a_signature_changes_the_file_but_not_what_the_catalog_covers() {
+    let made = Made::new("digest");
+    for image in IMAGES {
+        let built = fs::read(root().join("target/pe").join(image)).unwrap();
+        assert_ne!(built, made.read(image));
+        assert_eq!(authenticode_digest(&built), authenticode_digest(&made.read(image)), "{image}");
+    }
+    // Every member is in the catalog by its digest; the INF, too, which osslsigncode cannot look up.
+    let catalog = made.read("campanile.cat");
+    let inf: [u8; 32] = Sha256::digest(made.read("campanile.inf")).into();
+    for digest in
+        [authenticode_digest(&made.read(IMAGES[0])).unwrap(), authenticode_digest(&made.read(IMAGES[1])).unwrap(), inf]
+    {
+        assert!(catalog.windows(32).any(|bytes| bytes == digest));
+    }
+}
+
+#[test]
+fn a_byte_that_changed_after_signing_is_found() {
+    let made = Made::new("changed");
+    for (file, at) in [("campanile_kmd.sys", 0x1000), ("campanile_umd.dll", 0x1000), ("campanile.cat", 0x100)] {
+        let before = made.read(file);
+        made.change(file, at);
+        let refused = verify(&made.folder()).expect_err("a changed file does not verify");
+        assert!(refused.contains("did not verify"), "{file}: {refused}");
+        fs::write(made.folder().join(file), before).unwrap();
+    }
+    assert!(verify(&made.folder()).is_ok());
+}
+
+#[test]
+fn a_package_signed_by_somebody_else_is_found() {
+    let (ours, theirs) = (Made::new("ours"), Made::new("theirs"));
+    fs::write(ours.folder().join("campanile_test.cer"), theirs.read("campanile_test.cer")).unwrap();
+    assert!(verify(&ours.folder()).is_err());
+}
+
+#[test]
+fn a_folder_with_other_files_is_not_emptied() {
+    let made = Made::new("foreign");
+    fs::write(made.folder().join("thesis.odt"), "years of work").unwrap();
+    let before = made.read("campanile_kmd.sys");
+    let refused = made.again().expect_err("the folder holds something else");
+    assert!(refused.contains("thesis.odt") && refused.contains("name another folder"), "{refused}");
+    assert_eq!(made.read("thesis.odt"), b"years of work");
+    assert_eq!(made.read("campanile_kmd.sys"), before);
+}
