@@ -34,6 +34,8 @@ pub(crate) struct Budget {
     pub(crate) packets: u32,
     /// Bytes moved.
     pub(crate) bytes: u64,
+    /// The slice ends with the command buffer in progress.
+    pub(crate) ends_with_buffer: bool,
 }
 
 /// How a slice ended.
@@ -238,7 +240,7 @@ impl Engine {
                 Some(buffer) => self.run_buffer(queue, buffer, context, budget),
                 // What came after a preemption runs when that is reported.
                 None if queue.pending() == 0 || queue.preemption.is_some() => return Outcome::Idle,
-                None if budget.packets == 0 => return Outcome::More,
+                None if budget.packets == 0 || budget.ends_with_buffer => return Outcome::More,
                 None => self.fetch_entry(queue, context),
             };
             match result {

@@ -30,6 +30,7 @@ use crate::power;
 use crate::queue::doorbell::Doorbells;
 use crate::queue::numbers::{FreeNumbers, QueueMap};
 use crate::queue::packet::Node;
+use crate::queue::priority::Bands;
 use crate::queue::ring::{NODE_RING_SIZE, Ring};
 
 /// What StartDevice took, in the order it was taken; given back in reverse.
@@ -79,8 +80,8 @@ pub(crate) struct Gpu {
     waiting: AtomicBool,
     /// F-state of each node, as the operating system asked for it last.
     pub(crate) fstates: [AtomicU32; NODES as usize],
-    /// Percentage of the normal band beside a busy focus band.
-    band_share: AtomicU32,
+    /// What the hardware is told about priority bands, also after a reset.
+    bands: SpinLock<Bands>,
 }
 
 /// What a device is brought back to from D3.
@@ -184,29 +185,28 @@ impl Gpu {
             node.map(irql, &self.cmp).map_err(|_| STATUS_UNSUCCESSFUL)?;
         }
         power::restore_fstates(irql, self);
-        self.restore_band_share(irql);
+        let bands = *self.bands.lock(irql);
+        if bands != Bands::unset() {
+            self.program_bands(irql, bands);
+        }
         Ok(())
     }
 
-    /// Gives the normal band `percent` of a node that the focus band would have for itself, also after a reset.
-    pub(crate) fn set_band_share(&self, irql: &impl UpToDispatch, percent: u32) {
-        self.band_share.store(percent, Ordering::Release);
-        self.program_band_share(irql, percent);
-    }
-
-    /// After a reset the normal band has no share.
-    fn restore_band_share(&self, irql: &impl UpToDispatch) {
-        let percent = self.band_share.load(Ordering::Acquire);
-        if percent != 0 {
-            self.program_band_share(irql, percent);
-        }
-    }
-
-    fn program_band_share(&self, irql: &impl UpToDispatch, percent: u32) {
+    /// Sets up priority bands, also for after a reset.
+    pub(crate) fn set_bands(&self, irql: &impl UpToDispatch, bands: Bands) {
+        *self.bands.lock(irql) = bands;
         if self.is_running() {
-            // A device that is lost shares nothing; it is told when it runs again.
-            let _ = self.cmp.run(irql, Command::SetBandShare, [percent.into(), 0, 0]);
+            self.program_bands(irql, bands);
         }
+    }
+
+    /// Tells the hardware about priority bands.
+    fn program_bands(&self, irql: &impl UpToDispatch, bands: Bands) {
+        // A device that is lost shares nothing; it is told when it runs again.
+        for arguments in bands.arguments() {
+            let _ = self.cmp.run_long(irql, Command::SetBandTimes, arguments);
+        }
+        let _ = self.cmp.run(irql, Command::SetBandShare, [bands.share.into(), 0, 0]);
     }
 
     /// Stops the scheduler at once. Any level; waits for nothing.
@@ -443,7 +443,7 @@ impl Undo<'_> {
             monitored_signals: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
             fstates: [const { AtomicU32::new(0) }; NODES as usize],
-            band_share: AtomicU32::new(0),
+            bands: SpinLock::new(Bands::unset()),
         });
         // SAFETY: written just now.
         Ok(unsafe { place.assume_init() })

@@ -29,6 +29,19 @@ word! {
     }
 }
 
+word! {
+    /// Order of a queue on its node (descriptor field `rank`, and ARG1 of SetQueuePriority). Other values than these are refused.
+    pub struct QueueRank: u32 {
+        /// Priority band: 0 idle, 1 normal, 2 focus, 3 realtime. A higher band runs first.
+        8 band: u8,
+        /// Level within the realtime band, 0 to 31: a higher level runs first. 0 in every other band.
+        8 level: u8,
+        /// Priority among the queues of one process in one band and level, -7 to 7 in two's complement: a higher one runs first.
+        8 in_process: i8,
+        reserved 8 as u8,
+    }
+}
+
 record! {
     /// Queue descriptor: entry of the table at QUEUE_TABLE_BASE, read when the queue is mapped.
     pub struct QueueDescriptor[128] {
@@ -48,9 +61,9 @@ record! {
         0x2c flags: u32,
         /// Node that runs the queue.
         0x30 node: u32,
-        /// Priority band: 0 idle, 1 normal, 2 focus, 3 realtime. A higher band runs first.
-        0x34 band: u32,
-        /// Packets a queue may run while another of its band is runnable; 0 means 64. A MiB of a COPY or FILL that goes on after it counts as a packet.
+        /// A `QueueRank` word.
+        0x34 rank: u32,
+        /// Packets a queue may run while another one of its process and rank is runnable; 0 means 64. A MiB of a COPY or FILL that goes on after it counts as a packet.
         0x38 quantum: u32,
         /// GPU virtual address of the log of waits, 8-aligned, 0 for none; in the address space that SetFenceLog says.
         0x40 wait_log: u64,
@@ -60,6 +73,12 @@ record! {
         0x50 wait_log_entries: u32,
         /// Entries in the log of signals, 0 without one.
         0x54 signal_log_entries: u32,
+        /// Number of the process that the queue belongs to; queues with the same number share the turns of one process.
+        0x58 process: u32,
+        /// Packets that a queue of the same process and rank, whose turn is over, may go on for to end its command buffer before this one gets the node.
+        0x5c grace_same: u32,
+        /// Packets that a queue of the same process and lower rank may go on for to end its command buffer before this one gets the node.
+        0x60 grace_lower: u32,
     }
 }
 

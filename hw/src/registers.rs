@@ -209,7 +209,7 @@ numbers! {
         UnmapFence = 17,
         /// Puts node ARG0 into the power state ARG1: 0 for F0, 1 for F1. In F1 a node runs nothing and the doorbells of its queues are not polled; commands about its queues are carried out, and work waits for F0. RESULT: the state before. After reset every node is in F0.
         SetNodePower = 18,
-        /// Gives queue ARG0 the priority band ARG1 and the quantum ARG2 in the place of those of its descriptor, from the next slice on. A queue that has work goes to the end of its new band; nothing else of it changes. ARG2 is at most 2^32 - 1, and 0 means 64.
+        /// Gives queue ARG0 the rank ARG1 (a `QueueRank` word), the quantum ARG2 and the grace ARG3 for queues of the same and ARG4 for those of a lower rank, in the place of those of its descriptor, from the next slice on. A queue that waits for the node goes to the end of the queues of its new rank; nothing else of it changes. ARG2 to ARG4 are at most 2^32 - 1; a quantum of 0 means 64.
         SetQueuePriority = 19,
         /// Gives the normal band ARG0 percent (0 to 50) of each node while queues of the focus band are runnable too. After reset it is 0.
         SetBandShare = 20,
@@ -219,6 +219,8 @@ numbers! {
         RestoreQueue = 22,
         /// Preempts queue ARG0. What it has not started is dropped. The buffer in progress goes on to its end, or to the first WAIT that holds it, where it is given up. Then the queue is empty, takes new entries, and a PREEMPTED event with cookie ARG1 says where the buffer was given up. BAD_STATE for a queue that is suspended, faulted, or being preempted already.
         PreemptQueue = 23,
+        /// Sets the times of band ARG0 on every node, in packets: the turn of a process ARG1, at most 2^32 - 1 and 0 meaning 64; the grace ARG2 of lower bands when this one gets the node; and the grace ARG3 between processes of the band. After reset these are 64, 0 and 0.
+        SetBandTimes = 24,
     }
 }
 

@@ -11,7 +11,9 @@ use campanile_hw::packet::{BadPacket, Header, PACKETS};
 use campanile_hw::page_table::Pte;
 use campanile_hw::pci;
 use campanile_hw::private::{AdapterData, AllocationData, DoorbellAnswer, DoorbellData};
-use campanile_hw::queue::{Location, QueueDescriptor, QueueFlags, QueueState, QueueStateFlags, RingEntry, RingFlags};
+use campanile_hw::queue::{
+    Location, QueueDescriptor, QueueFlags, QueueRank, QueueState, QueueStateFlags, RingEntry, RingFlags,
+};
 use campanile_hw::registers::{Access, Caps, Command, CommandStatus, Control, REGISTERS};
 use campanile_hw::{BitField, Field};
 
@@ -79,6 +81,7 @@ fn tables() -> Vec<(&'static str, String)> {
         ("pte", word(Pte::FIELDS)),
         ("queue-descriptor", record(QueueDescriptor::FIELDS, QueueDescriptor::SIZE)),
         ("queue-flags", word(QueueFlags::FIELDS)),
+        ("queue-rank", word(QueueRank::FIELDS)),
         ("queue-state", record(QueueState::FIELDS, QueueState::SIZE)),
         ("queue-state-flags", word(QueueStateFlags::FIELDS)),
         ("ring-entry", record(RingEntry::FIELDS, RingEntry::SIZE)),

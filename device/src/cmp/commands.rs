@@ -5,7 +5,8 @@
 use super::doorbells::BadDoorbell;
 use super::fences::FencePlace;
 use super::node::NodeState;
-use super::queue::{BANDS, Queue, State};
+use super::queue::{self, Queue, State};
+use super::run_list::{BANDS, BandTimes, Rank, Terms};
 use super::share::Share;
 use super::{Cmp, Context};
 use crate::log::{BadLog, Logs};
@@ -30,6 +31,15 @@ impl From<BadDoorbell> for CommandStatus {
 
 fn number(argument: u64, otherwise: CommandStatus) -> Result<u32> {
     u32::try_from(argument).map_err(|_| otherwise)
+}
+
+/// Arguments that are words of 32 bits.
+fn words<const COUNT: usize>(arguments: [u64; COUNT]) -> Result<[u32; COUNT]> {
+    let mut words = [0; COUNT];
+    for (word, argument) in words.iter_mut().zip(arguments) {
+        *word = number(argument, CommandStatus::BadArgument)?;
+    }
+    Ok(words)
 }
 
 fn root(argument: u64) -> Result<Location> {
@@ -79,11 +89,12 @@ impl Cmp {
             }
             Command::UnmapFence => self.unmap_fence(root(first)?, second),
             Command::SetNodePower => self.set_power(number(first, CommandStatus::BadArgument)?, second),
-            Command::SetQueuePriority => self.set_priority(memory, queue()?, second, third),
+            Command::SetQueuePriority => self.set_priority(memory, queue()?, [second, third, fourth, fifth]),
             Command::SetBandShare => self.set_band_share(first),
             Command::SaveQueue => self.save_queue(memory, queue()?, second),
             Command::RestoreQueue => self.restore_queue(memory, queue()?, second),
             Command::PreemptQueue => self.preempt(memory, queue()?, second),
+            Command::SetBandTimes => self.set_band_times(first, [second, third, fourth]),
         }
     }
 
@@ -167,6 +178,7 @@ impl Cmp {
         drop(access);
         let descriptor = QueueDescriptor::from_bytes(&bytes);
         let mut queue = Queue::new(number, &descriptor, self.features).ok_or(CommandStatus::BadDescriptor)?;
+        let terms = queue::terms_of(&descriptor).ok_or(CommandStatus::BadDescriptor)?;
         let node = queue.node;
         self.with_node(memory, node, |state, context| {
             let tlb = &mut state.engine.tlb;
@@ -177,7 +189,7 @@ impl Cmp {
                     BadLog::Unreachable => CommandStatus::PageFault,
                 },
             )?;
-            state.insert(queue);
+            state.insert(queue, descriptor.process, terms);
             self.mail.set_node(number, Some(node));
             state.observe(number, write, true, context);
             Ok(0)
@@ -331,11 +343,12 @@ impl Cmp {
         })
     }
 
-    fn set_priority(&self, memory: &Memory, number: u32, band: u64, quantum: u64) -> Result<u64> {
-        let band = usize::try_from(band).ok().filter(|band| *band < BANDS).ok_or(CommandStatus::BadArgument)?;
-        let quantum = u32::try_from(quantum).map_err(|_| CommandStatus::BadArgument)?;
-        self.with_queue(memory, number, |state, _| {
-            state.set_priority(number, band, quantum).ok_or(CommandStatus::BadQueue)?;
+    fn set_priority(&self, memory: &Memory, queue: u32, arguments: [u64; 4]) -> Result<u64> {
+        let [rank, quantum, grace_same, grace_lower] = words(arguments)?;
+        let rank = Rank::of(rank).ok_or(CommandStatus::BadArgument)?;
+        let terms = Terms { rank, quantum, grace_same, grace_lower };
+        self.with_queue(memory, queue, |state, _| {
+            state.run_list.set_rank(queue, terms).ok_or(CommandStatus::BadQueue)?;
             Ok(0)
         })
     }
@@ -344,7 +357,16 @@ impl Cmp {
         let percent = number(percent, CommandStatus::BadArgument)?;
         let share = Share::new(percent).ok_or(CommandStatus::BadArgument)?;
         for node in &self.nodes {
-            node.claim().share = share;
+            node.claim().run_list.set_share(share);
+        }
+        Ok(0)
+    }
+
+    fn set_band_times(&self, band: u64, arguments: [u64; 3]) -> Result<u64> {
+        let band = usize::try_from(band).ok().filter(|band| *band < BANDS).ok_or(CommandStatus::BadArgument)?;
+        let [process_quantum, grace, process_grace] = words(arguments)?;
+        for node in &self.nodes {
+            node.claim().run_list.set_times(band, BandTimes { process_quantum, grace, process_grace });
         }
         Ok(0)
     }

@@ -7,11 +7,13 @@
 mod commands;
 mod doorbells;
 pub(crate) mod fences;
+mod line;
 mod logs;
 mod mail;
 mod node;
 pub(crate) mod power;
 pub(crate) mod queue;
+mod run_list;
 mod saved;
 mod share;
 mod sync;

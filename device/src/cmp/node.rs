@@ -1,23 +1,18 @@
 //! A node: its queues, its run list, and one slice of work.
 //!
-//! The run list has four bands. The highest band with a runnable queue runs, but for the share of the normal one; within a band
-//! queues take turns of a quantum of packets.
-//! The queue that has the node is `current` and stays it between slices until it is idle, waits, faults, is stopped, or must
-//! give way.
+//! The run list says who has the node, which stays so between slices until that queue is idle, waits, faults, is stopped, or must give
+//! way.
 
-use super::queue::{BANDS, Queue, State, quantum_of};
-use super::share::{BAND_FOCUS, BAND_NORMAL, Share};
+use super::queue::{Queue, State};
+use super::run_list::{RunList, Terms};
 use super::{Context, Tallies};
 use crate::engine::{Budget, Engine, Outcome};
 use crate::lock;
 use crate::mmu::Fault;
 use campanile_hw::event::{EventKind, FaultInfo, FaultKind, NO_QUEUE};
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// Packets that one slice runs at most.
-const SLICE_PACKETS: u32 = 64;
 /// Slices that a hang which ends by itself still makes.
 const SLICES_LEFT: u32 = 4096;
 /// Bytes that one slice moves at most.
@@ -54,10 +49,8 @@ impl Node {
 pub(crate) struct NodeState {
     /// Queues by number.
     queues: Vec<Option<Box<Queue>>>,
-    bands: [VecDeque<u32>; BANDS],
-    current: Option<u32>,
-    /// What the normal band is owed.
-    pub(crate) share: Share,
+    /// Which of them runs.
+    pub(crate) run_list: RunList,
     /// Runnable queues whose next buffer ends in an event that has no room.
     stalled: Vec<u32>,
     /// The engine stands still until the node is reset.
@@ -89,7 +82,7 @@ impl NodeState {
 
     /// Some queue could run.
     pub(crate) fn has_runnable(&self) -> bool {
-        !self.hung && (self.current.is_some() || self.bands.iter().any(|band| !band.is_empty()))
+        !self.hung && self.run_list.has_runnable()
     }
 
     /// Some queue has work that it runs or waits with. Suspended and faulted queues do neither.
@@ -100,12 +93,12 @@ impl NodeState {
 
     /// The queue that has the node.
     pub(crate) fn current(&self) -> Option<u32> {
-        self.current
+        self.run_list.current()
     }
 
     /// The engine stands still in this queue, or in one that is gone.
     pub(crate) fn is_hung_in(&self, number: u32) -> bool {
-        self.hung && self.current == Some(number)
+        self.hung && self.current() == Some(number)
     }
 
     /// Notes a suspension that only a reset answers.
@@ -117,7 +110,7 @@ impl NodeState {
     pub(crate) fn reset(&mut self, along: bool, context: &Context<'_>) -> Option<u32> {
         self.hung = false;
         self.engine.tlb.clear();
-        let culprit = self.current.or(self.unanswered.first().map(|(number, _)| *number));
+        let culprit = self.current().or(self.unanswered.first().map(|(number, _)| *number));
         let lost = |number: &u32, queue: &Queue| {
             let works = matches!(queue.state, State::Runnable | State::Waiting { .. });
             Some(*number) == culprit || along && works && !queue.is_privileged()
@@ -175,7 +168,8 @@ impl NodeState {
     }
 
     /// Adds a queue; the caller has checked that the number is within the table and free.
-    pub(crate) fn insert(&mut self, queue: Queue) {
+    pub(crate) fn insert(&mut self, queue: Queue, process: u32, terms: Terms) {
+        self.run_list.insert(queue.number, process, terms);
         let at = queue.number as usize;
         if self.queues.len() <= at {
             self.queues.resize_with(at + 1, || None);
@@ -188,6 +182,7 @@ impl NodeState {
     /// Removes a queue and all traces of it.
     pub(crate) fn remove(&mut self, number: u32, context: &Context<'_>) {
         self.unlist(number, context);
+        self.run_list.remove(number);
         self.unanswered.retain(|(other, _)| *other != number);
         if let Some(slot) = self.queues.get_mut(number as usize) {
             *slot = None;
@@ -196,18 +191,12 @@ impl NodeState {
 
     /// Takes a queue off the run list, the engine and the wait list.
     pub(crate) fn unlist(&mut self, number: u32, context: &Context<'_>) {
-        if self.current == Some(number) {
-            self.current = None;
-        }
-        for band in &mut self.bands {
-            band.retain(|listed| *listed != number);
-        }
+        self.run_list.unlist(number);
         self.stalled.retain(|listed| *listed != number);
-        if let Some(queue) = self.queue(number) {
-            queue.left = 0;
-            if let State::Waiting { key } = queue.state {
-                context.waits.leave(key, number, queue.ticket);
-            }
+        if let Some(queue) = self.queue(number)
+            && let State::Waiting { key } = queue.state
+        {
+            context.waits.leave(key, number, queue.ticket);
         }
     }
 
@@ -234,29 +223,7 @@ impl NodeState {
             return;
         }
         queue.state = State::Runnable;
-        let band = queue.band;
-        if let Some(band) = self.bands.get_mut(band) {
-            band.push_back(number);
-        }
-    }
-
-    /// Gives a queue another band and quantum. A listed one goes to the end of its new band; the one that has the node keeps it
-    /// until the next choice. `None` if there is no such queue.
-    pub(crate) fn set_priority(&mut self, number: u32, band: usize, quantum: u32) -> Option<()> {
-        let queue = self.queue(number)?;
-        let before = std::mem::replace(&mut queue.band, band);
-        queue.quantum = quantum_of(quantum);
-        queue.left = queue.left.min(queue.quantum);
-        if before == band {
-            return Some(());
-        }
-        let list = self.bands.get_mut(before)?;
-        let listed = list.len();
-        list.retain(|other| *other != number);
-        if list.len() != listed {
-            self.bands.get_mut(band)?.push_back(number);
-        }
-        Some(())
+        self.run_list.push(number);
     }
 
     /// Takes in a write pointer. `trusted` says that it comes from the ring-control page, where it never goes back.
@@ -350,33 +317,6 @@ impl NodeState {
         }
     }
 
-    /// Some queue of a band is listed.
-    fn listed(&self, band: usize) -> bool {
-        self.bands.get(band).is_some_and(|list| !list.is_empty())
-    }
-
-    /// Chooses the queue that runs next and makes it current.
-    fn select(&mut self) -> Option<u32> {
-        if let Some(number) = self.current {
-            let (band, left) = self.queue(number).map(|queue| (queue.band, queue.left))?;
-            let rank = self.share.rank(band);
-            let outranked = (0..BANDS).any(|other| self.share.rank(other) > rank && self.listed(other));
-            let list = self.bands.get_mut(band)?;
-            if outranked {
-                list.push_front(number);
-            } else if left == 0 && !list.is_empty() {
-                list.push_back(number);
-            } else {
-                return Some(number);
-            }
-            self.current = None;
-        }
-        let band = (0..BANDS).filter(|band| self.listed(*band)).max_by_key(|band| self.share.rank(*band))?;
-        let number = self.bands.get_mut(band)?.pop_front()?;
-        self.current = Some(number);
-        Some(number)
-    }
-
     /// One slice. True if there was something to do.
     pub(crate) fn run(&mut self, node: u32, context: &Context<'_>) -> bool {
         let news = self.drain(node, context);
@@ -388,23 +328,18 @@ impl NodeState {
         if self.hung {
             return news;
         }
-        let Some(number) = self.select() else { return news };
+        let current = self.current().and_then(|number| self.queues.get(number as usize)?.as_deref());
+        let at_boundary = current.is_none_or(|queue| queue.buffer.is_none());
+        let Some(slice) = self.run_list.choose(at_boundary) else { return news };
+        let number = slice.queue;
         self.visits += 1;
         let Some(slot) = self.queues.get_mut(number as usize) else { return news };
         let Some(queue) = slot.as_deref_mut() else { return news };
-        if queue.left == 0 {
-            queue.left = queue.quantum;
-        }
-        let band = queue.band;
-        let listed = |band: usize| self.bands.get(band).is_some_and(|list| !list.is_empty());
-        let contended = (listed(BAND_NORMAL), listed(BAND_FOCUS));
-        let packets = if listed(band) { SLICE_PACKETS.min(queue.left) } else { SLICE_PACKETS };
-        let packets = packets.min(self.share.limit(band));
-        let mut budget = Budget { packets, bytes: SLICE_BYTES };
+        let ends_with_buffer = slice.ends_with_buffer;
+        let mut budget = Budget { packets: slice.packets, bytes: SLICE_BYTES, ends_with_buffer };
         let outcome = self.engine.run(queue, context, &mut budget);
-        let spent = packets - budget.packets + u32::from(budget.bytes == 0);
-        queue.left = queue.left.saturating_sub(spent);
-        self.share.charge(band, spent, contended);
+        let spent = slice.packets - budget.packets + u32::from(budget.bytes == 0);
+        self.run_list.charge(spent);
         match outcome {
             Outcome::More => return true,
             Outcome::Hang { reported } => {
@@ -418,12 +353,12 @@ impl NodeState {
                 self.fault(number, &fault, context);
                 return true;
             }
-            Outcome::Idle => (queue.state, queue.left) = (State::Idle, 0),
-            Outcome::Wait { key } => (queue.state, queue.left) = (State::Waiting { key }, 0),
+            Outcome::Idle => queue.state = State::Idle,
+            Outcome::Wait { key } => queue.state = State::Waiting { key },
             Outcome::Stalled => self.stalled.push(number),
         }
-        self.current = None;
+        self.run_list.unlist(number);
         self.finish_preemption(number, context);
-        outcome != Outcome::Stalled || budget.packets < packets || self.has_runnable() || news
+        outcome != Outcome::Stalled || budget.packets < slice.packets || self.has_runnable() || news
     }
 }

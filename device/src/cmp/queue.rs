@@ -1,6 +1,7 @@
 //! A mapped queue: what its descriptor says, and how far it has come.
 
 use super::Features;
+use super::run_list::{Rank, Terms};
 use crate::log::Logs;
 use crate::memory::{Access, Span};
 use crate::mmu::{Fault, Intent, Tlb};
@@ -10,11 +11,6 @@ use campanile_hw::queue::{
     RingEntry, RingFlags, RingGeometry,
 };
 use campanile_hw::registers::{NODE_PAGING, NODES};
-
-/// Packets of a queue's turn when the descriptor does not say.
-const QUANTUM: u32 = 64;
-/// Priority bands.
-pub(crate) const BANDS: usize = 4;
 
 /// Where a queue stands. "Running" is a runnable queue that its node has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,8 +115,6 @@ pub(crate) struct Buffer {
 pub(crate) struct Queue {
     pub(crate) number: u32,
     pub(crate) node: u32,
-    pub(crate) band: usize,
-    pub(crate) quantum: u32,
     privileged: bool,
     root: Option<Location>,
     ring: Place,
@@ -135,8 +129,6 @@ pub(crate) struct Queue {
     pub(crate) fetched: u64,
     /// The buffer in progress.
     pub(crate) buffer: Option<Buffer>,
-    /// Packets left of this turn.
-    pub(crate) left: u32,
     /// Number of the latest WAIT that held the queue.
     pub(crate) ticket: u64,
     /// Cookie of a preemption that waits for the buffer in progress.
@@ -160,7 +152,6 @@ impl Queue {
         let flags = QueueFlags::from_bits(descriptor.flags);
         let geometry = RingGeometry::new(descriptor.ring_entries)?;
         let node_legal = descriptor.node < NODES && (descriptor.node != NODE_PAGING || flags.privileged());
-        let band = usize::try_from(descriptor.band).ok().filter(|band| *band < BANDS)?;
         let native_legal = !flags.native_progress() || features.native_fence;
         if descriptor.flags >> 4 != 0 || !node_legal || !native_legal {
             return None;
@@ -181,8 +172,6 @@ impl Queue {
         Some(Self {
             number,
             node: descriptor.node,
-            band,
-            quantum: quantum_of(descriptor.quantum),
             privileged: flags.privileged(),
             root,
             ring: place(descriptor.ring, ring_size)?,
@@ -193,7 +182,6 @@ impl Queue {
             write: 0,
             fetched: 0,
             buffer: None,
-            left: 0,
             ticket: 0,
             preemption: None,
             logs: None,
@@ -297,9 +285,14 @@ impl Queue {
     }
 }
 
-/// The quantum that a word of a descriptor or command asks for.
-pub(crate) fn quantum_of(word: u32) -> u32 {
-    if word == 0 { QUANTUM } else { word }
+/// What a descriptor says of the turns of its queue; `None` if it breaks a rule.
+pub(crate) fn terms_of(descriptor: &QueueDescriptor) -> Option<Terms> {
+    Some(Terms {
+        rank: Rank::of(descriptor.rank)?,
+        quantum: descriptor.quantum,
+        grace_same: descriptor.grace_same,
+        grace_lower: descriptor.grace_lower,
+    })
 }
 
 /// The progress fence of a descriptor: `Some(None)` when it has none, `None` when it breaks a rule.

@@ -28,9 +28,9 @@ impl Share {
         (percent <= PERCENT_MAX).then(|| Self { percent: percent.into(), ..Self::default() })
     }
 
-    /// Order of the bands; the highest goes first. No two are equal.
-    pub(super) fn rank(&self, band: usize) -> usize {
-        if band == BAND_NORMAL && self.due { 2 * BAND_FOCUS + 1 } else { 2 * band }
+    /// The normal band goes before the focus band. Everything else goes by the number of the band.
+    pub(super) fn is_due(&self) -> bool {
+        self.due
     }
 
     /// What a packet of the normal band pays.
@@ -68,7 +68,7 @@ mod tests {
     fn contest(percent: u32, slice: u32) -> (u64, u64) {
         let (mut share, mut normal, mut focus) = (Share::new(percent).expect("legal"), 0, 0);
         for _ in 0..20_000 {
-            let band = if share.rank(BAND_NORMAL) > share.rank(BAND_FOCUS) { BAND_NORMAL } else { BAND_FOCUS };
+            let band = if share.is_due() { BAND_NORMAL } else { BAND_FOCUS };
             let packets = slice.min(share.limit(band));
             share.charge(band, packets, (band == BAND_FOCUS, band == BAND_NORMAL));
             *(if band == BAND_NORMAL { &mut normal } else { &mut focus }) += u64::from(packets);
@@ -94,14 +94,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_owed_without_the_other_and_no_other_band_is_passed() {
+    fn nothing_is_owed_without_the_other() {
         let mut share = Share::new(50).expect("legal");
         share.charge(BAND_FOCUS, 64, (true, false));
-        assert!(share.rank(BAND_NORMAL) > share.rank(BAND_FOCUS) && share.rank(BAND_NORMAL) < share.rank(3));
+        assert!(share.is_due());
         share.charge(3, 64, (true, true));
         assert!(share.due, "the realtime band settles nothing");
         share.charge(BAND_FOCUS, 64, (false, true));
         assert!(!share.due && share.owed == 0);
-        assert!(share.rank(BAND_NORMAL) > share.rank(0));
     }
 }

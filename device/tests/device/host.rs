@@ -174,6 +174,19 @@ impl Host {
         (status, self.get(reg::CMP_RESULT, 8))
     }
 
+    /// As [`Host::try_command`], with all five arguments.
+    pub(crate) fn try_long_command(&self, command: Command, [a0, a1, a2, a3, a4]: [u64; 5]) -> (CommandStatus, u64) {
+        self.set(reg::CMP_ARG3, 8, a3);
+        self.set(reg::CMP_ARG4, 8, a4);
+        self.try_command(command, a0, a1, a2)
+    }
+
+    pub(crate) fn long_command(&self, command: Command, arguments: [u64; 5]) -> u64 {
+        let (status, result) = self.try_long_command(command, arguments);
+        assert_eq!(status, CommandStatus::Done, "{command:?}({arguments:x?})");
+        result
+    }
+
     /// MapFence: the fence at these addresses of a process lies at those of the paging process.
     pub(crate) fn try_map_fence(&self, space: Space, process: (u64, u64), system: (u64, u64)) -> CommandStatus {
         self.set(reg::CMP_ARG3, 8, system.0);
@@ -186,6 +199,16 @@ impl Host {
         let (status, result) = self.try_command(command, a0, a1, a2);
         assert_eq!(status, CommandStatus::Done, "{command:?}({a0:#x}, {a1:#x}, {a2:#x})");
         result
+    }
+
+    /// Where a mapped 4-KiB page lies.
+    pub(crate) fn locate(&self, space: Space, va: u64) -> Location {
+        let mut table = space.root;
+        for level in (0..=3).rev() {
+            let entry = Pte::from_bits(self.read64(vram(table.address() + index(va, level) * 8)));
+            table = if entry.system() { ram(entry.address()) } else { vram(entry.address()) };
+        }
+        table
     }
 
     pub(crate) fn take_vram(&mut self, size: u64, align: u64) -> u64 {
@@ -316,12 +339,15 @@ impl Host {
             ring_entries: entries,
             flags: QueueFlags::new().into_bits(),
             node: reg::NODE_COMPUTE,
-            band: 1,
+            rank: 1,
             quantum: 0,
             wait_log: 0,
             signal_log: 0,
             wait_log_entries: 0,
             signal_log_entries: 0,
+            process: 0,
+            grace_same: 0,
+            grace_lower: 0,
         };
         (queue, descriptor)
     }

@@ -136,12 +136,15 @@ proptest! {
             ring_entries: if entries < 18 { 1 << entries } else { entries },
             flags,
             node,
-            band,
+            rank: if keep & 16 != 0 { band } else { words[0] as u32 & 0x0f1f_3f07 },
             quantum: words[0] as u32,
             wait_log: pick(3, 0, words[1]),
             signal_log: pick(4, 0, words[2]),
             wait_log_entries: pick(3, 0, words[3]) as u32,
             signal_log_entries: pick(4, 0, words[4]) as u32,
+            process: words[1] as u32,
+            grace_same: words[2] as u32,
+            grace_lower: words[3] as u32,
         };
         host.write_descriptor(7, &descriptor);
         host.set_write_pointer(&queue, pointer);

@@ -213,12 +213,15 @@ fn page_tables_may_lie_in_system_memory() {
         ring_entries: 64,
         flags: 0b11,
         node: 2,
-        band: 3,
+        rank: 3,
         quantum: 0,
         wait_log: 0,
         signal_log: 0,
         wait_log_entries: 0,
         signal_log_entries: 0,
+        process: 0,
+        grace_same: 0,
+        grace_lower: 0,
     };
     host.write_descriptor(9, &descriptor);
     host.write(ram(out + 64), &crate::host::encode(&[Packet::Progress(campanile_hw::packet::Progress { value: 11 })]));

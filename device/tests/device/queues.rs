@@ -1,6 +1,6 @@
 //! Descriptors, states, run lists, ring entries, and stopping queues with work in progress.
 
-use crate::host::{Host, Space, TestQueue, encode, ram, vram};
+use crate::host::{Host, Space, TestQueue, encode, ram};
 use campanile_hw::event::{Event, EventKind, FaultKind};
 use campanile_hw::packet::{Copy, Fill, Nop, Packet, Timestamp, Wait};
 use campanile_hw::queue::{QueueDescriptor, QueueFlags, RingEntry, RingFlags};
@@ -63,8 +63,8 @@ fn descriptors_that_break_a_rule_are_refused() {
         ("reserved flag", |descriptor| descriptor.flags = 16),
         ("no such node", |descriptor| descriptor.node = 3),
         ("user queue on the paging node", |descriptor| descriptor.node = NODE_PAGING),
-        ("no such band", |descriptor| descriptor.band = 4),
-        ("no such band at all", |descriptor| descriptor.band = u32::MAX),
+        ("no such band", |descriptor| descriptor.rank = 4),
+        ("no such band at all", |descriptor| descriptor.rank = u32::MAX),
         ("progress not aligned", |descriptor| descriptor.progress_current = VA + 4),
         ("progress beyond 48 bits", |descriptor| descriptor.progress_current = 1 << 48),
         ("monitored without native", |descriptor| {
@@ -94,7 +94,7 @@ fn legal_descriptors_at_the_limits_are_accepted() {
         ("unchanged", |_| ()),
         ("smallest ring", |descriptor| descriptor.ring_entries = 2),
         ("largest ring", |descriptor| descriptor.ring_entries = 65_536),
-        ("realtime", |descriptor| descriptor.band = 3),
+        ("realtime", |descriptor| descriptor.rank = 3),
         ("largest quantum", |descriptor| descriptor.quantum = u32::MAX),
     ];
     for (what, change) in changes {
@@ -201,12 +201,15 @@ impl KernelQueue {
             ring_entries: 128,
             flags: KERNEL,
             node,
-            band: 1,
+            rank: 1,
             quantum: 0,
             wait_log: 0,
             signal_log: 0,
             wait_log_entries: 0,
             signal_log_entries: 0,
+            process: 0,
+            grace_same: 0,
+            grace_lower: 0,
         };
         host.write_descriptor(number, &descriptor);
         host.command(Command::MapQueue, u64::from(number), 0, 0);
@@ -388,7 +391,7 @@ fn mid_copy() -> (Host, Space, TestQueue) {
         destination_pitch: 1 << 20,
     };
     for row in 0..7u8 {
-        host.write(vram_or_ram(&host, space, VA + (u64::from(row) << 20)), &vec![row; 1 << 20]);
+        host.write(host.locate(space, VA + (u64::from(row) << 20)), &vec![row; 1 << 20]);
     }
     host.write_packets(&mut queue, &[Packet::Copy(copy), fill(VA, 0x5555_5555)]);
     host.ring(&queue);
@@ -398,19 +401,9 @@ fn mid_copy() -> (Host, Space, TestQueue) {
     (host, space, queue)
 }
 
-fn vram_or_ram(host: &Host, space: Space, va: u64) -> campanile_hw::queue::Location {
-    let mut table = space.root;
-    for level in (0..=3).rev() {
-        let at = vram(table.address() + campanile_hw::page_table::index(va, level) * 8);
-        let entry = campanile_hw::page_table::Pte::from_bits(host.read64(at));
-        table = if entry.system() { ram(entry.address()) } else { vram(entry.address()) };
-    }
-    table
-}
-
 fn progress_of_copy(host: &Host, space: Space) -> usize {
     // Row after row takes over the first one's bytes.
-    (1..7u64).take_while(|row| host.read(vram_or_ram(host, space, VA + (row << 20)), 1) == [0]).count()
+    (1..7u64).take_while(|row| host.read(host.locate(space, VA + (row << 20)), 1) == [0]).count()
 }
 
 #[test]
@@ -422,10 +415,10 @@ fn a_copy_suspended_half_way_goes_on_where_it_stopped() {
     host.run();
     assert_eq!(progress_of_copy(&host, space), done, "nothing moves while suspended");
     // What was copied before is not copied again.
-    host.write(vram_or_ram(&host, space, VA), &[9; 16]);
+    host.write(host.locate(space, VA), &[9; 16]);
     host.command(Command::ResumeQueue, 0, 0, 0);
     host.run();
-    assert_eq!(host.read(vram_or_ram(&host, space, VA + (1 << 20)), 1), [0]);
+    assert_eq!(host.read(host.locate(space, VA + (1 << 20)), 1), [0]);
     assert_eq!(progress_of_copy(&host, space), 6);
     assert_eq!((host.state(&queue), host.get(reg::COUNT_RETIRED, 8)), (0, 1));
 }
@@ -473,13 +466,13 @@ fn discard_drops_what_was_not_started() {
     assert_eq!(host.command(Command::DiscardQueue, 0, 0, 0), 3);
     assert_eq!(host.command(Command::DiscardQueue, 0, 0, 0), 0);
     host.command(Command::ResumeQueue, 0, 0, 0);
-    host.write64(vram_or_ram(&host, space, FENCE), 1);
+    host.write64(host.locate(space, FENCE), 1);
     host.command(Command::RescanWaits, 0, 0, 0);
     host.run();
-    assert_eq!(host.read64(vram_or_ram(&host, space, VA)), 1, "the buffer that was begun is finished");
+    assert_eq!(host.read64(host.locate(space, VA)), 1, "the buffer that was begun is finished");
     assert_eq!((host.read_pointer(&queue), host.state(&queue)), (4, 0));
     host.submit(&mut queue, &[fill(VA, 5)]);
-    assert_eq!(host.read64(vram_or_ram(&host, space, VA)), 5);
+    assert_eq!(host.read64(host.locate(space, VA)), 5);
     assert!(host.events().iter().all(|event| event.kind == EventKind::Suspended as u8));
 }
 
@@ -514,12 +507,12 @@ fn a_preempted_queue_drops_what_it_has_not_started_and_gives_up_its_buffer_at_a_
     assert_eq!(preempted(&mut host), (77, before_wait));
     assert_eq!((host.state(&queue), host.read_pointer(&queue), host.get(reg::COUNT_RETIRED, 8)), (0, 4, 0));
     // Nobody waits any more, and the queue takes new entries: the rest of the buffer, for one.
-    host.write64(vram_or_ram(&host, space, FENCE), 1);
+    host.write64(host.locate(space, FENCE), 1);
     host.command(Command::RescanWaits, 0, 0, 0);
     host.run();
-    assert_eq!(host.read64(vram_or_ram(&host, space, VA)), 1);
+    assert_eq!(host.read64(host.locate(space, VA)), 1);
     host.submit(&mut queue, &[wait(1), fill(VA, 2)]);
-    assert_eq!((host.read64(vram_or_ram(&host, space, VA)), host.get(reg::COUNT_RETIRED, 8)), (2, 1));
+    assert_eq!((host.read64(host.locate(space, VA)), host.get(reg::COUNT_RETIRED, 8)), (2, 1));
 }
 
 #[test]
@@ -537,8 +530,8 @@ fn a_preemption_lets_the_buffer_in_progress_run_to_its_end() {
     assert_eq!(host.get(reg::COUNT_RETIRED, 8), 1);
     host.ring(&queue);
     host.run();
-    assert_eq!(host.read64(vram_or_ram(&host, space, VA + (2 << 20))), 8);
-    assert_eq!((host.read64(vram_or_ram(&host, space, VA)), host.state(&queue)), (0x5555_5555, 0), "7 was dropped");
+    assert_eq!(host.read64(host.locate(space, VA + (2 << 20))), 8);
+    assert_eq!((host.read64(host.locate(space, VA)), host.state(&queue)), (0x5555_5555, 0), "7 was dropped");
 }
 
 #[test]
@@ -559,7 +552,7 @@ fn a_queue_that_comes_to_a_wait_while_it_is_preempted_stops_there() {
     host.command(Command::PreemptQueue, 0, 1, 0);
     host.run();
     assert_eq!(preempted(&mut host), (1, encode(&packets[..1]).len() as u64));
-    assert_eq!(host.read64(vram_or_ram(&host, space, VA)), 0);
+    assert_eq!(host.read64(host.locate(space, VA)), 0);
 }
 
 #[test]
@@ -585,7 +578,7 @@ fn order(host: &Host, space: Space, slots: &[u64]) -> Vec<usize> {
         .iter()
         .enumerate()
         .map(|(index, slot)| {
-            let at = vram_or_ram(host, space, VA);
+            let at = host.locate(space, VA);
             (host.read64(at.with_address(at.address() + slot * 8)), index)
         })
         .collect();
@@ -604,7 +597,7 @@ fn higher_bands_run_first() {
     host.map_new_ram(space, VA, 4096);
     for band in 0..4u32 {
         let (mut queue, mut descriptor) = host.prepare_queue(band, space);
-        descriptor.band = band;
+        descriptor.rank = band;
         host.write_descriptor(band, &descriptor);
         host.write_packets(&mut queue, &[stamp(u64::from(band))]);
         host.command(Command::MapQueue, u64::from(band), 0, 0);
@@ -616,7 +609,7 @@ fn higher_bands_run_first() {
 #[test]
 fn a_higher_band_takes_the_node_between_slices() {
     let (mut host, space, low) = mid_copy();
-    let mut high = host.queue_with(1, space, |descriptor| descriptor.band = 2);
+    let mut high = host.queue_with(1, space, |descriptor| descriptor.rank = 2);
     host.write_packets(&mut high, &[Packet::Nop(Nop {})]);
     host.ring(&high);
     while host.get(reg::COUNT_RETIRED, 8) == 0 {
@@ -662,7 +655,7 @@ fn queue_states_are_reported() {
     host.run();
     assert_eq!(host.state(&queue), 3);
     assert_eq!(host.get(reg::NODE_BUSY, 4), 0);
-    host.write64(vram_or_ram(&host, space, FENCE), 1);
+    host.write64(host.locate(space, FENCE), 1);
     host.command(Command::FenceChanged, space.root.into_bits(), FENCE, 0);
     assert_eq!(host.state(&queue), 1, "released, not yet run");
     host.run();

@@ -31,12 +31,15 @@ fn add_idle_queues(host: &mut Host, space: Space, count: u32) {
         ring_entries: 64,
         flags: QueueFlags::new().with_physical_ring(true).into_bits(),
         node: 0,
-        band: 1,
+        rank: 1,
         quantum: 0,
         wait_log: 0,
         signal_log: 0,
         wait_log_entries: 0,
         signal_log_entries: 0,
+        process: 0,
+        grace_same: 0,
+        grace_lower: 0,
     };
     for number in 100..100 + count {
         host.write_descriptor(number, &QueueDescriptor { node: number % 2, ..descriptor });

@@ -14,6 +14,7 @@ use crate::irql::{Device, Passive, UpToDispatch};
 use crate::queue::context::{self, Context, HwContext, UserDevice};
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::packet::Packet;
+use crate::queue::priority::Bands;
 use crate::queue::suspend::Purpose;
 
 pub(crate) unsafe extern "win64" fn create_context(device: HANDLE, args: *mut DXGKARG_CREATECONTEXT) -> NTSTATUS {
@@ -223,18 +224,12 @@ pub(crate) unsafe extern "win64" fn set_scheduling_log_buffer(
     })
 }
 
-/// The hardware keeps the share of the normal band; quanta come with each context, and there are no grace periods to set.
 pub(crate) unsafe extern "win64" fn setup_priority_bands(
     adapter: HANDLE,
     args: *const DXGKARG_SETUPPRIORITYBANDS,
 ) -> NTSTATUS {
-    const LARGEST_PERCENTAGE: u32 = 50;
     on_gpu(adapter, |irql, _, gpu| {
-        let percent = inputs(args)?.targetNormalBandPercentage;
-        if percent > LARGEST_PERCENTAGE {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        gpu.set_band_share(irql, percent);
+        gpu.set_bands(irql, Bands::of(inputs(args)?)?);
         Ok(())
     })
 }

@@ -1,6 +1,5 @@
 //! Devices, packet contexts and hardware contexts.
 
-use core::ops::RangeInclusive;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use campanile_hw::queue::Location;
@@ -17,21 +16,13 @@ use crate::caps::{DMA_BUFFER_SEGMENTS, DMA_BUFFER_SIZE};
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
 use crate::interrupt::{self, report};
-use crate::irql::{Device, Passive};
-use crate::lock::{DeviceLock, PushLock};
+use crate::irql::{Device, Passive, UpToDispatch};
+use crate::lock::{DeviceLock, PushLock, SpinLock};
 use crate::pool::{PoolVec, Tag};
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::packet::GivenUp;
+use crate::queue::priority::Priority;
 use crate::queue::suspend::{Purpose, Suspension, Suspensions};
-
-/// Priority bands: idle, normal, focus, realtime, as in the queue descriptor.
-const BAND_NORMAL: u32 = 1;
-const BAND_REALTIME: u32 = 3;
-/// Levels within the realtime band, and priorities within a process. [d3dkmddi: DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES]
-const REALTIME_LEVELS: RangeInclusive<i32> = 0..=31;
-const IN_PROCESS: RangeInclusive<i32> = -7..=7;
-/// The hardware counts packets where the operating system counts time: so many units of 100 ns are one packet.
-const PACKET_TIME: u64 = 1000;
 
 /// Cookie of a suspension that nobody waits for.
 const NO_COOKIE: u64 = 0;
@@ -118,43 +109,6 @@ pub(crate) fn root_of(word: &AtomicU64) -> Option<Location> {
     (bits != NO_ROOT).then(|| Location::from_bits(bits))
 }
 
-/// How the hardware ranks the queues of a context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Priority {
-    pub(crate) band: u32,
-    /// In packets, 0 for the hardware's own.
-    pub(crate) quantum: u32,
-}
-
-impl Priority {
-    /// What the operating system asks for. The hardware knows no order within a band but that of turns, and no grace periods:
-    /// level, priority within the process and grace are checked and have no effect.
-    ///
-    /// # Errors
-    /// STATUS_INVALID_PARAMETER for a band that does not exist, or a level or priority out of its range.
-    fn of(args: &DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES) -> Result<Self, NTSTATUS> {
-        let band = u32::try_from(args.priorityBand.0).ok().filter(|band| *band <= BAND_REALTIME);
-        let band = band.ok_or(STATUS_INVALID_PARAMETER)?;
-        let level_legal = band != BAND_REALTIME || REALTIME_LEVELS.contains(&args.realtimeBandPriorityLevel);
-        if !level_legal || !IN_PROCESS.contains(&args.inProcessPriority) {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        let quantum = match args.quantum {
-            0 => 0,
-            time => u32::try_from(time / PACKET_TIME).unwrap_or(u32::MAX).max(1),
-        };
-        Ok(Self { band, quantum })
-    }
-
-    const fn into_bits(self) -> u64 {
-        (self.band as u64) << 32 | self.quantum as u64
-    }
-
-    const fn from_bits(bits: u64) -> Self {
-        Self { band: (bits >> 32) as u32, quantum: bits as u32 }
-    }
-}
-
 /// A context whose queues the hardware schedules.
 pub(crate) struct HwContext {
     /// Handle of the operating system, for reports.
@@ -162,8 +116,8 @@ pub(crate) struct HwContext {
     pub(crate) node: u32,
     pub(crate) process: Handle,
     root: AtomicU64,
-    /// Bits of its [`Priority`].
-    priority: AtomicU64,
+    /// Taken after the locks of queues; nothing is taken after it.
+    priority: SpinLock<Priority>,
     suspended: AtomicBool,
     /// Queues of the context. Taken before the locks of the queues.
     pub(crate) queues: PushLock<PoolVec<Handle>>,
@@ -186,7 +140,7 @@ impl HwContext {
             node: args.NodeOrdinal,
             process: device.process,
             root: AtomicU64::new(NO_ROOT),
-            priority: AtomicU64::new(Priority { band: BAND_NORMAL, quantum: 0 }.into_bits()),
+            priority: SpinLock::new(Priority::normal()),
             suspended: AtomicBool::new(false),
             queues: PushLock::new(PoolVec::new(Tag::OBJECT)),
             suspensions: DeviceLock::new(Suspensions::new()),
@@ -202,8 +156,8 @@ impl HwContext {
         root_of(&self.root)
     }
 
-    pub(crate) fn priority(&self) -> Priority {
-        Priority::from_bits(self.priority.load(Ordering::Acquire))
+    pub(crate) fn priority(&self, irql: &impl UpToDispatch) -> Priority {
+        *self.priority.lock(irql)
     }
 
     pub(crate) fn is_suspended(&self) -> bool {
@@ -239,8 +193,9 @@ impl HwContext {
         gpu: &Gpu,
         args: &DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES,
     ) -> Result<(), NTSTATUS> {
-        let wanted = Priority::of(args)?.into_bits();
-        if self.priority.swap(wanted, Ordering::AcqRel) != wanted {
+        let wanted = Priority::of(args)?;
+        let known = core::mem::replace(&mut *self.priority.lock(irql), wanted);
+        if known != wanted {
             self.for_queues(irql, adapter, |queue| hw_queue::update_priority(irql, gpu, self, queue));
         }
         Ok(())

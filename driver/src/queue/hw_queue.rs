@@ -97,7 +97,7 @@ pub(crate) struct HwQueue {
     user: bool,
     /// The ring, unless user mode writes it.
     kernel: Option<KernelRing>,
-    /// Taken before the lock of [`crate::cmp::Cmp`] and before device level.
+    /// Taken before the lock of [`crate::cmp::Cmp`], that of the context's priority, and device level.
     state: SpinLock<State>,
     /// Cookie of a suspension that the queue did not answer yet, 0 for none.
     suspending: AtomicU64,
@@ -156,13 +156,19 @@ impl HwQueue {
         waits
     }
 
-    fn descriptor(&self, context: &HwContext, root: Location, state: &State) -> Option<QueueDescriptor> {
+    fn descriptor(
+        &self,
+        irql: &impl UpToDispatch,
+        context: &HwContext,
+        root: Location,
+        state: &State,
+    ) -> Option<QueueDescriptor> {
         let flags = QueueFlags::new()
             .with_native_progress(self.progress.monitored.is_some())
             .with_suspended(context.is_suspended());
-        let priority = context.priority();
+        let priority = context.priority(irql);
         let base = match (&self.kernel, state.user) {
-            (Some(kernel), _) => kernel.ring.descriptor(self.node, priority.band),
+            (Some(kernel), _) => kernel.ring.descriptor(self.node),
             (None, Some(user)) => QueueDescriptor {
                 ring: user.ring,
                 control: user.control,
@@ -172,12 +178,15 @@ impl HwQueue {
                 ring_entries: user.entries,
                 flags: 0,
                 node: self.node,
-                band: priority.band,
+                rank: 0,
                 quantum: 0,
                 wait_log: 0,
                 signal_log: 0,
                 wait_log_entries: 0,
                 signal_log_entries: 0,
+                process: 0,
+                grace_same: 0,
+                grace_lower: 0,
             },
             (None, None) => return None,
         };
@@ -187,7 +196,12 @@ impl HwQueue {
             progress_current: self.progress.current,
             progress_monitored: self.progress.monitored.unwrap_or(0),
             flags: base.flags | flags.into_bits(),
+            rank: priority.rank.into_bits(),
             quantum: priority.quantum,
+            grace_same: priority.grace_same,
+            grace_lower: priority.grace_lower,
+            // 0 is the number of the nodes' own queues.
+            process: context.process.slot() + 1,
             wait_log: waits.map_or(0, |log| log.gpu),
             wait_log_entries: waits.map_or(0, |log| log.entries),
             signal_log: signals.map_or(0, |log| log.gpu),
@@ -349,7 +363,7 @@ fn map_locked(
     state: &mut State,
 ) -> Result<(), NTSTATUS> {
     let Some(root) = context.root().filter(|_| !state.mapped) else { return Ok(()) };
-    let Some(descriptor) = queue.descriptor(context, root, state) else { return Ok(()) };
+    let Some(descriptor) = queue.descriptor(irql, context, root, state) else { return Ok(()) };
     if !gpu.is_running() {
         return Err(STATUS_DEVICE_REMOVED);
     }
@@ -504,10 +518,9 @@ pub(crate) fn update_priority(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwC
     let (state, irql) = state.parts();
     if state.mapped && gpu.is_running() {
         // Read under the lock, under which the queue is mapped as well: the last priority is the one that counts.
-        let priority = context.priority();
-        let arguments = [queue.number.into(), priority.band.into(), priority.quantum.into()];
+        let arguments = context.priority(irql).arguments(queue.number);
         // Refused only by a device that lost the queue.
-        let _ = gpu.cmp.run(irql, Command::SetQueuePriority, arguments);
+        let _ = gpu.cmp.run_long(irql, Command::SetQueuePriority, arguments);
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod doorbell;
 pub(crate) mod hw_queue;
 pub(crate) mod numbers;
 pub(crate) mod packet;
+pub(crate) mod priority;
 pub(crate) mod ring;
 pub(crate) mod suspend;
 

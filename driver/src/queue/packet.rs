@@ -23,9 +23,6 @@ use crate::queue::shift;
 /// Buffers of a node in its hardware ring.
 const NODE_DEPTH: usize = 4;
 
-/// Priority band of kernel packets.
-const BAND_NORMAL: u32 = 1;
-
 /// One submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packet {
@@ -246,7 +243,7 @@ impl Node {
         let (submission, irql) = submission.parts();
         submission.written = 0;
         self.ring.reset();
-        cmp.map_queue(irql, self.ordinal, &self.ring.descriptor(self.ordinal, BAND_NORMAL))
+        cmp.map_queue(irql, self.ordinal, &self.ring.descriptor(self.ordinal))
     }
 
     /// Submits a packet.
@@ -451,7 +448,7 @@ impl Node {
         let _ = cmp.unmap_queue(irql, self.ordinal);
         self.ring.reset();
         submission.written = 0;
-        if cmp.map_queue(irql, self.ordinal, &self.ring.descriptor(self.ordinal, BAND_NORMAL)).is_err() {
+        if cmp.map_queue(irql, self.ordinal, &self.ring.descriptor(self.ordinal)).is_err() {
             return;
         }
         self.needs_recovery.store(false, Ordering::Release);
@@ -491,7 +488,7 @@ impl Node {
             self.last_completed.store(packet.fence, Ordering::Release);
         }
         self.ring.reset();
-        cmp.map_queue(irql, self.ordinal, &self.ring.descriptor(self.ordinal, BAND_NORMAL))?;
+        cmp.map_queue(irql, self.ordinal, &self.ring.descriptor(self.ordinal))?;
         Ok(running)
     }
 

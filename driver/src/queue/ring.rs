@@ -8,6 +8,7 @@ use campanile_hw::queue::{
 };
 
 use crate::mmio::Mapping;
+use crate::queue::priority::Priority;
 
 /// Entries of a kernel ring: one page of them.
 pub(crate) const RING_ENTRIES: u32 = 128;
@@ -37,8 +38,8 @@ impl Ring {
         Some(Self { control, entries, location })
     }
 
-    /// Descriptor of a queue with this ring.
-    pub(crate) fn descriptor(&self, node: u32, band: u32) -> QueueDescriptor {
+    /// Descriptor of a queue with this ring, in the normal band and of no process.
+    pub(crate) fn descriptor(&self, node: u32) -> QueueDescriptor {
         QueueDescriptor {
             ring: self.location.with_address(self.location.address() + CONTROL_SIZE).into_bits(),
             control: self.location.into_bits(),
@@ -48,12 +49,15 @@ impl Ring {
             ring_entries: RING_ENTRIES,
             flags: QueueFlags::new().with_privileged(true).with_physical_ring(true).into_bits(),
             node,
-            band,
+            rank: Priority::normal().rank.into_bits(),
             quantum: 0,
             wait_log: 0,
             signal_log: 0,
             wait_log_entries: 0,
             signal_log_entries: 0,
+            process: 0,
+            grace_same: 0,
+            grace_lower: 0,
         }
     }
 
@@ -101,7 +105,7 @@ mod tests {
         assert!(ring.has_room(u64::from(RING_ENTRIES)));
         mapping.write64(CONTROL_READ_POINTER, u64::MAX);
         assert!(!ring.has_room(1));
-        let descriptor = ring.descriptor(2, 1);
+        let descriptor = ring.descriptor(2);
         assert_eq!((descriptor.control, descriptor.ring, descriptor.ring_entries), (0x8000, 0x9000, 128));
         ring.write(129, &RingEntry { commands: 0x10, size: 16, flags: 1, tag: 7, root: 9 });
         ring.publish(130);

@@ -10,6 +10,7 @@ use std::ptr::null_mut;
 
 use campanile_hw::event::{self, EventKind, FaultInfo, FaultKind};
 use campanile_hw::private::{AdapterData, MAGIC};
+use campanile_hw::queue::QueueRank;
 use campanile_hw::registers::{self, Command, Control};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -404,19 +405,35 @@ fn scheduling_properties_reach_mapped_queues_and_bad_ones_reach_nothing() {
         let mut args = DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES::zeroed();
         (args.hContext, args.priorityBand) = (context, DXGK_SCHEDULING_PRIORITY_BAND(band));
         (args.realtimeBandPriorityLevel, args.inProcessPriority, args.quantum) = (level, in_process, quantum);
+        (args.gracePeriodSamePriority, args.gracePeriodLowerPriority) = (quantum / 2, quantum / 4);
         ddi!(rig.system, DxgkDdiSetContextSchedulingProperties, rig.system.adapter, &raw const args)
     };
-    let told = || [registers::CMP_COMMAND, registers::CMP_ARG1, registers::CMP_ARG2].map(|at| rig.system.get(at));
+    let told = || {
+        use registers::{CMP_ARG1, CMP_ARG2, CMP_ARG3, CMP_ARG4, CMP_COMMAND};
+        [CMP_COMMAND, CMP_ARG1, CMP_ARG2, CMP_ARG3, CMP_ARG4].map(|at| rig.system.get(at))
+    };
     let number = Command::SetQueuePriority as u64;
-    for (band, level, in_process, quantum, packets) in
-        [(3, 31, 7, 200_000, 200), (0, 0, -7, 1, 1), (2, -1, 0, u64::MAX, u64::from(u32::MAX)), (1, 99, 0, 0, 0)]
-    {
+    let word = |band, level, in_process| {
+        let rank = QueueRank::new().with_band(band).with_level(level).with_in_process(in_process);
+        u64::from(rank.into_bits())
+    };
+    let most = u64::from(u32::MAX);
+    for ((band, level, in_process, quantum), rank, packets) in [
+        ((3, 31, 7, 200_000), word(3, 31, 7), [200, 100, 50]),
+        ((0, 0, -7, 1), word(0, 0, -7), [1, 0, 0]),
+        ((2, -1, 0, u64::MAX), word(2, 0, 0), [most; 3]),
+        ((1, 99, 0, 0), word(1, 0, 0), [0; 3]),
+    ] {
         assert_eq!(set(band, level, in_process, quantum), STATUS_SUCCESS);
-        assert_eq!(told(), [number, band as u64, packets]);
+        let [turn, same, lower] = packets;
+        assert_eq!(told(), [number, rank, turn, same, lower]);
     }
-    for (band, level, in_process) in [(4, 0, 0), (-1, 0, 0), (3, 32, 0), (3, -1, 0), (0, 0, 8), (0, 0, -8)] {
+    for (band, level, in_process) in
+        [(4, 0, 0), (-1, 0, 0), (3, 32, 0), (3, -1, 0), (3, 256, 0), (0, 0, 8), (0, 0, -8), (0, 0, 256)]
+    {
         assert_eq!(set(band, level, in_process, 5), STATUS_INVALID_PARAMETER);
-        assert_eq!(told(), [number, 1, 0], "band {band}, level {level}, {in_process} in its process");
+        let still = [number, word(1, 0, 0), 0, 0, 0];
+        assert_eq!(told(), still, "band {band}, level {level}, {in_process} in its process");
     }
     let bands = |percent| {
         let mut args = DXGKARG_SETUPPRIORITYBANDS::zeroed();
