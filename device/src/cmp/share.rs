@@ -10,14 +10,14 @@ pub(super) const BAND_FOCUS: usize = 2;
 /// Largest share, in percent.
 const PERCENT_MAX: u32 = 50;
 /// Packets of a turn.
-const TURN: u64 = 16;
+const TURN: i64 = 16;
 
 /// Share of the normal band, and how much of it is outstanding.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Share {
-    percent: u64,
-    /// In hundredths of a packet.
-    owed: u64,
+    percent: i64,
+    /// In hundredths of a packet. Less than 0 when the normal band ran for longer, in a grace period.
+    owed: i64,
     /// The normal band goes first.
     due: bool,
 }
@@ -34,7 +34,7 @@ impl Share {
     }
 
     /// What a packet of the normal band pays.
-    fn price(&self) -> u64 {
+    fn price(&self) -> i64 {
         100 - self.percent
     }
 
@@ -48,9 +48,9 @@ impl Share {
 
     /// A queue of `band` ran `packets`; `contended` says whether queues of the normal and of the focus band waited meanwhile.
     pub(super) fn charge(&mut self, band: usize, packets: u32, contended: (bool, bool)) {
-        let packets = u64::from(packets);
+        let packets = i64::from(packets);
         match (band, contended) {
-            (BAND_FOCUS, (true, _)) => self.owed += packets * self.percent,
+            (BAND_FOCUS, (true, _)) => self.owed = self.owed.saturating_add(packets * self.percent),
             (BAND_NORMAL, (_, true)) => self.owed = self.owed.saturating_sub(packets * self.price()),
             (BAND_FOCUS | BAND_NORMAL, _) => self.owed = 0,
             _ => return,
@@ -70,6 +70,8 @@ mod tests {
         for _ in 0..20_000 {
             let band = if share.is_due() { BAND_NORMAL } else { BAND_FOCUS };
             let packets = slice.min(share.limit(band));
+            // The normal band never stops where it should.
+            let packets = if band == BAND_NORMAL { packets + 5 } else { packets };
             share.charge(band, packets, (band == BAND_FOCUS, band == BAND_NORMAL));
             *(if band == BAND_NORMAL { &mut normal } else { &mut focus }) += u64::from(packets);
         }
