@@ -54,6 +54,21 @@ impl Buffer {
         self.left -= size;
         Ok(())
     }
+
+    /// A COPY of one run of bytes.
+    fn push_copy(&mut self, source: u64, destination: u64, size: u32) -> Result<(), PagingError> {
+        let copy =
+            packet::Copy { source, destination, row_bytes: size, rows: 1, source_pitch: 0, destination_pitch: 0 };
+        packet::Packet::Copy(copy).validate().map_err(|_| PagingError::Refused)?;
+        self.push(copy.to_words())
+    }
+
+    /// A FILL.
+    fn push_fill(&mut self, destination: u64, size: u64, pattern: u32) -> Result<(), PagingError> {
+        let fill = packet::Fill { destination, size, pattern };
+        packet::Packet::Fill(fill).validate().map_err(|_| PagingError::Refused)?;
+        self.push(fill.to_words())
+    }
 }
 
 /// Part `index` of a range of `total` bytes: (offset, size).
@@ -184,16 +199,8 @@ fn transfer(
     buffer: &mut Buffer,
 ) -> Result<(), PagingError> {
     while let Some((offset, size)) = chunk(transfer.TransferSizeInBytes, *multipass) {
-        let copy = packet::Copy {
-            source: transfer.SourceVirtualAddress.wrapping_add(offset),
-            destination: transfer.DestinationVirtualAddress.wrapping_add(offset),
-            row_bytes: size as u32,
-            rows: 1,
-            source_pitch: 0,
-            destination_pitch: 0,
-        };
-        packet::Packet::Copy(copy).validate().map_err(|_| PagingError::Refused)?;
-        buffer.push(copy.to_words())?;
+        let source = transfer.SourceVirtualAddress.wrapping_add(offset);
+        buffer.push_copy(source, transfer.DestinationVirtualAddress.wrapping_add(offset), size as u32)?;
         *multipass += 1;
     }
     Ok(())
@@ -205,13 +212,7 @@ fn fill(
     buffer: &mut Buffer,
 ) -> Result<(), PagingError> {
     while let Some((offset, size)) = chunk(fill.FillSizeInBytes, *multipass) {
-        let packet = packet::Fill {
-            destination: fill.DestinationVirtualAddress.wrapping_add(offset),
-            size,
-            pattern: fill.FillPattern,
-        };
-        packet::Packet::Fill(packet).validate().map_err(|_| PagingError::Refused)?;
-        buffer.push(packet.to_words())?;
+        buffer.push_fill(fill.DestinationVirtualAddress.wrapping_add(offset), size, fill.FillPattern)?;
         *multipass += 1;
     }
     Ok(())
@@ -237,16 +238,9 @@ fn copy_page_table_entries(
         }
         if range.NumPageTableEntries != 0 {
             let at = |table: u64, index: u32| table.wrapping_add(u64::from(index) * ENTRY);
-            let copy = packet::Copy {
-                source: at(range.SrcPageTableAddress, range.SrcStartPteIndex),
-                destination: at(range.DstPageTableAddress, range.DstStartPteIndex),
-                row_bytes: range.NumPageTableEntries * ENTRY as u32,
-                rows: 1,
-                source_pitch: 0,
-                destination_pitch: 0,
-            };
-            packet::Packet::Copy(copy).validate().map_err(|_| PagingError::Refused)?;
-            buffer.push(copy.to_words())?;
+            let source = at(range.SrcPageTableAddress, range.SrcStartPteIndex);
+            let destination = at(range.DstPageTableAddress, range.DstStartPteIndex);
+            buffer.push_copy(source, destination, range.NumPageTableEntries * ENTRY as u32)?;
         }
         *multipass += 1;
     }
@@ -274,9 +268,7 @@ fn update_context_allocation(
         // SAFETY: as above.
         let pattern = unsafe { word.read_unaligned() };
         let destination = update.ContextAllocation.wrapping_add(u64::from(*multipass) * 4);
-        let fill = packet::Fill { destination, size: 4, pattern };
-        packet::Packet::Fill(fill).validate().map_err(|_| PagingError::Refused)?;
-        buffer.push(fill.to_words())?;
+        buffer.push_fill(destination, 4, pattern)?;
         *multipass += 1;
     }
     Ok(())
