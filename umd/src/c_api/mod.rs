@@ -546,20 +546,33 @@ pub extern "C" fn campanile_buffer_unmap(buffer: BufferHandle) -> i32 {
     }))
 }
 
+/// Gives a fence that `create` makes on a device a handle.
+///
+/// # Safety
+/// `fence` is writable or null.
+unsafe fn make_fence(
+    device: DeviceHandle,
+    fence: *mut FenceHandle,
+    create: impl FnOnce(&Device) -> crate::Result<Fence>,
+) -> i32 {
+    finish((|| {
+        let out = Out::new(fence)?;
+        let created = handles::with(device.id, |device: &Device| Ok(create(device)?))?;
+        let id = handles::insert(Object::Fence(created))?;
+        // SAFETY: as the caller promises.
+        unsafe { out.set(FenceHandle { id }) };
+        Ok(())
+    })())
+}
+
 /// Creates a native fence with an initial value.
 ///
 /// # Safety
 /// `fence` is writable or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_fence_create(device: DeviceHandle, initial: u64, fence: *mut FenceHandle) -> i32 {
-    finish((|| {
-        let out = Out::new(fence)?;
-        let created = handles::with(device.id, |device: &Device| Ok(Fence::new(device, initial)?))?;
-        let id = handles::insert(Object::Fence(created))?;
-        // SAFETY: as the caller promises.
-        unsafe { out.set(FenceHandle { id }) };
-        Ok(())
-    })())
+    // SAFETY: as the caller promises.
+    unsafe { make_fence(device, fence, |device| Fence::new(device, initial)) }
 }
 
 /// Destroys a fence. Work that names it must be done; CAMPANILE_STATUS_BUSY while a thread waits for it.

@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use super::{DeviceHandle, Fault, FenceHandle, Out, Status, finish, handles};
+use super::{DeviceHandle, Fault, FenceHandle, Out, Status, finish, handles, make_fence};
 use crate::{Access, Device, Fence, c_api::handles::Object, share};
 
 /// What an opening of a shared fence may do with it.
@@ -33,14 +33,8 @@ pub unsafe extern "C" fn campanile_fence_create_shared(
     initial: u64,
     fence: *mut FenceHandle,
 ) -> i32 {
-    finish((|| {
-        let out = Out::new(fence)?;
-        let created = handles::with(device.id, |device: &Device| Ok(Fence::new_shared(device, initial)?))?;
-        let id = handles::insert(Object::Fence(created))?;
-        // SAFETY: as the caller promises.
-        unsafe { out.set(FenceHandle { id }) };
-        Ok(())
-    })())
+    // SAFETY: as the caller promises.
+    unsafe { make_fence(device, fence, |device| Fence::new_shared(device, initial)) }
 }
 
 /// As campanile_fence_create_shared, for a fence that devices of other GPUs open too. There is one value, in system memory, and every
@@ -54,14 +48,8 @@ pub unsafe extern "C" fn campanile_fence_create_cross_adapter(
     initial: u64,
     fence: *mut FenceHandle,
 ) -> i32 {
-    finish((|| {
-        let out = Out::new(fence)?;
-        let created = handles::with(device.id, |device: &Device| Ok(Fence::new_cross_adapter(device, initial)?))?;
-        let id = handles::insert(Object::Fence(created))?;
-        // SAFETY: as the caller promises.
-        unsafe { out.set(FenceHandle { id }) };
-        Ok(())
-    })())
+    // SAFETY: as the caller promises.
+    unsafe { make_fence(device, fence, |device| Fence::new_cross_adapter(device, initial)) }
 }
 
 /// Gives a shared fence a kernel handle in this process, by which it is opened with at most `access`, a campanile_access. The
