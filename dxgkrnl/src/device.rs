@@ -33,6 +33,8 @@ pub(crate) enum DeviceError {
     Hung,
     /// The adapter was reset for somebody else's sake.
     Reset,
+    /// What it must have resident does not fit.
+    OutOfMemory,
     /// The adapter is gone or stopped.
     Stopped,
 }
@@ -45,6 +47,7 @@ impl DeviceError {
             Self::Refused => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT,
             Self::Hung => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_HUNG,
             Self::Reset => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_RESET,
+            Self::OutOfMemory => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY,
             Self::Stopped => D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_STOPPED,
         }
     }

@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::handles::HandleTable;
 use crate::machine::{Machine, MachineRef, lock};
 use crate::miniport::KmdHandle;
-use crate::vidmm::{AddressSpace, Allocation, PagingQueue, Resource, UserMapping};
+use crate::vidmm::{AddressSpace, Allocation, Kept, PagingQueue, Resource, TrimRegistration};
 use crate::vidsch::{Doorbell, HwContext, HwQueue, PacketContext, Rights, SharedFence, SyncObject};
 
 static IDS: AtomicU64 = AtomicU64::new(0x1000);
@@ -58,17 +58,7 @@ pub(crate) struct ProcessAdapter {
     /// Number and name of the process, for reports.
     pub(crate) owner: String,
     /// Addresses that the process got on the adapter and may use although the adapter stopped.
-    kept: Mutex<Vec<UserMapping>>,
-}
-
-impl ProcessAdapter {
-    /// Leaves a mapping to the process until it ends: it shows from now on what it showed last, and nobody else sees it.
-    pub(crate) fn keep(&self, mapping: UserMapping) {
-        // The host refuses only when it has no memory; the addresses are gone then.
-        if mapping.detach().is_ok() {
-            lock(&self.kept).push(mapping);
-        }
-    }
+    pub(crate) kept: Arc<Kept>,
 }
 
 /// What a handle can stand for.
@@ -84,6 +74,7 @@ pub(crate) enum Object {
     HwQueue(Arc<HwQueue>),
     Doorbell(Arc<Doorbell>),
     Sync(Arc<SyncObject>),
+    Trim(Arc<TrimRegistration>),
 }
 
 /// What a kernel handle can stand for.
@@ -323,7 +314,7 @@ impl Process {
             kmd_process,
             space,
             owner: format!("{self:?}"),
-            kept: Mutex::default(),
+            kept: Arc::default(),
         });
         adapters.push(Arc::clone(&new));
         Ok(new)
@@ -409,6 +400,7 @@ impl Object {
             Self::HwQueue(queue) => queue.destroy(),
             Self::Doorbell(doorbell) => doorbell.destroy(),
             Self::Sync(sync) => sync.destroy(),
+            Self::Trim(registration) => registration.end(),
         }
     }
 }

@@ -12,6 +12,7 @@ mod rig;
 mod runner;
 
 mod adapter;
+mod budget;
 mod caps;
 mod coherency;
 mod destruction;
@@ -43,6 +44,7 @@ mod hostile;
 mod lifecycle;
 mod lock;
 mod lock_moves;
+mod lock_removal;
 mod memory;
 mod offer;
 mod packet;
@@ -87,11 +89,13 @@ const TABLES: &[&[CaseInfo]] = &[
     memory::CASES,
     lock::CASES,
     lock_moves::CASES,
+    lock_removal::CASES,
     destruction::CASES,
     coherency::CASES,
     gpu_address::CASES,
     residency::CASES,
     residency_pressure::CASES,
+    budget::CASES,
     offer::CASES,
     queue::CASES,
     doorbell::CASES,

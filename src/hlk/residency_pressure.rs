@@ -180,10 +180,13 @@ fn partial_failure(case: &mut Case<'_>) -> Result<(), Failure> {
     // All of VRAM, of which page tables need a part.
     let (status, missing) = make_resident(&rig, &list)?;
     refused(status, &[STATUS_NO_MEMORY], "a request that does not fit")?;
-    ensure!(missing > 0 && missing <= SIZE, "{missing} bytes are said to be missing");
+    ensure!(missing > 0 && missing < VRAM / 2, "{missing} bytes are said to be too many");
     for handle in &list {
         refused(rig.evict(*handle), BAD_ARGUMENT, "evicting what the failed request named")?;
     }
+    let fits = &list[missing.div_ceil(SIZE) as usize..];
+    granted(make_resident(&rig, fits)?.0, "the request without what was too much")?;
+    fits.iter().try_for_each(|handle| granted(rig.evict(*handle), "evict"))?;
     let (half, rest) = list.split_at(count / 2);
     granted(make_resident(&rig, half)?.0, "half of them")?;
     refused(make_resident(&rig, rest)?.0, &[STATUS_NO_MEMORY], "the other half beside it")?;

@@ -29,6 +29,10 @@
 //   D3DKMTLock2
 //   D3DKMTUnlock2
 //   D3DKMTInvalidateCache
+//   D3DKMTQueryVideoMemoryInfo
+//   D3DKMTChangeVideoMemoryReservation
+//   D3DKMTRegisterTrimNotification
+//   D3DKMTUnregisterTrimNotification
 //   D3DKMTCreateContextVirtual
 //   D3DKMTDestroyContext
 //   D3DKMTSubmitCommand

@@ -45,6 +45,10 @@ imports! {
         D3DKMTLock2(*mut D3DKMT_LOCK2);
         D3DKMTUnlock2(*mut D3DKMT_UNLOCK2);
         D3DKMTInvalidateCache(*mut D3DKMT_INVALIDATECACHE);
+        D3DKMTQueryVideoMemoryInfo(*mut D3DKMT_QUERYVIDEOMEMORYINFO);
+        D3DKMTChangeVideoMemoryReservation(*mut D3DKMT_CHANGEVIDEOMEMORYRESERVATION);
+        D3DKMTRegisterTrimNotification(*mut D3DKMT_REGISTERTRIMNOTIFICATION);
+        D3DKMTUnregisterTrimNotification(*mut D3DKMT_UNREGISTERTRIMNOTIFICATION);
         D3DKMTCreateContextVirtual(*mut D3DKMT_CREATECONTEXTVIRTUAL);
         D3DKMTDestroyContext(*mut D3DKMT_DESTROYCONTEXT);
         D3DKMTSubmitCommand(*mut D3DKMT_SUBMITCOMMAND);

@@ -4,7 +4,7 @@ use bitfield_struct::bitfield;
 use core::ffi::c_void;
 
 use crate::types::{
-    D3DDDI_VIDEO_PRESENT_SOURCE_ID, D3DGPU_SIZE_T, D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE, D3DKMT_SIZE_T, HANDLE,
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID, D3DGPU_SIZE_T, D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE, D3DKMT_SIZE_T, HANDLE, LUID,
 };
 
 /// Priority among paging queues. [d3dukmdt: D3DDDI_PAGINGQUEUE_PRIORITY]
@@ -540,6 +540,66 @@ pub struct D3DKMT_QUERYVIDEOMEMORYINFO {
     pub PhysicalAdapterIndex: u32,
 }
 
+/// Argument of `D3DKMTChangeVideoMemoryReservation`. [d3dkmthk: D3DKMT_CHANGEVIDEOMEMORYRESERVATION]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_CHANGEVIDEOMEMORYRESERVATION {
+    /// NULL for the calling process.
+    pub hProcess: HANDLE,
+    pub hAdapter: D3DKMT_HANDLE,
+    pub MemorySegmentGroup: D3DKMT_MEMORY_SEGMENT_GROUP,
+    /// Bytes that the process wants to be sure of from now on.
+    pub Reservation: u64,
+    pub PhysicalAdapterIndex: u32,
+}
+
+/// Why memory should be given back. [d3dukmdt: D3DDDI_TRIMRESIDENCYSET_FLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DDDI_TRIMRESIDENCYSET_FLAGS {
+    /// What was not used since the last period.
+    pub PeriodicTrim: bool,
+    /// A period begins now; excludes PeriodicTrim.
+    pub RestartPeriodicTrim: bool,
+    /// The process is over its budget.
+    pub TrimToBudget: bool,
+    #[bits(29)]
+    __Reserved: u32,
+}
+
+/// Argument of a trim notification. [d3dkmthk: D3DKMT_TRIMNOTIFICATION]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_TRIMNOTIFICATION {
+    pub Context: *mut c_void,
+    pub Flags: D3DDDI_TRIMRESIDENCYSET_FLAGS,
+    /// With TrimToBudget: what should be given back.
+    pub NumBytesToTrim: u64,
+}
+
+/// Function of user mode. [d3dkmthk: PFND3DKMT_TRIMNOTIFICATIONCALLBACK]
+pub type PFND3DKMT_TRIMNOTIFICATIONCALLBACK = Option<unsafe extern "win64" fn(*mut D3DKMT_TRIMNOTIFICATION)>;
+
+/// Argument of `D3DKMTRegisterTrimNotification`. [d3dkmthk: D3DKMT_REGISTERTRIMNOTIFICATION]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_REGISTERTRIMNOTIFICATION {
+    pub AdapterLuid: LUID,
+    pub hDevice: D3DKMT_HANDLE,
+    pub Callback: PFND3DKMT_TRIMNOTIFICATIONCALLBACK,
+    pub Context: *mut c_void,
+    /// Out: for `D3DKMTUnregisterTrimNotification`.
+    pub Handle: *mut c_void,
+}
+
+/// Argument of `D3DKMTUnregisterTrimNotification`. [d3dkmthk: D3DKMT_UNREGISTERTRIMNOTIFICATION]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_UNREGISTERTRIMNOTIFICATION {
+    pub Handle: *mut c_void,
+    pub Callback: PFND3DKMT_TRIMNOTIFICATIONCALLBACK,
+}
+
 zeroed! {
     D3DDDI_PAGINGQUEUE_PRIORITY,
     D3DKMT_CREATEPAGINGQUEUE,
@@ -583,4 +643,9 @@ zeroed! {
     D3DKMT_INVALIDATECACHE,
     D3DKMT_MEMORY_SEGMENT_GROUP,
     D3DKMT_QUERYVIDEOMEMORYINFO,
+    D3DKMT_CHANGEVIDEOMEMORYRESERVATION,
+    D3DDDI_TRIMRESIDENCYSET_FLAGS,
+    D3DKMT_TRIMNOTIFICATION,
+    D3DKMT_REGISTERTRIMNOTIFICATION,
+    D3DKMT_UNREGISTERTRIMNOTIFICATION,
 }

@@ -70,6 +70,14 @@ thunks! {
         D3DKMTUnlock2(*mut D3DKMT_UNLOCK2);
         /// Writes back and invalidates what the CPU has cached of an allocation. [d3dkmthk: D3DKMTInvalidateCache]
         D3DKMTInvalidateCache(*mut D3DKMT_INVALIDATECACHE);
+        /// Says how much memory of an adapter the process may keep resident, and keeps. [d3dkmthk: D3DKMTQueryVideoMemoryInfo]
+        D3DKMTQueryVideoMemoryInfo(*mut D3DKMT_QUERYVIDEOMEMORYINFO);
+        /// Changes how much memory the process is sure of. [d3dkmthk: D3DKMTChangeVideoMemoryReservation]
+        D3DKMTChangeVideoMemoryReservation(*mut D3DKMT_CHANGEVIDEOMEMORYRESERVATION);
+        /// Registers a function that is called when a device should give memory back. [d3dkmthk: D3DKMTRegisterTrimNotification]
+        D3DKMTRegisterTrimNotification(*mut D3DKMT_REGISTERTRIMNOTIFICATION);
+        /// Ends a registration. [d3dkmthk: D3DKMTUnregisterTrimNotification]
+        D3DKMTUnregisterTrimNotification(*mut D3DKMT_UNREGISTERTRIMNOTIFICATION);
         /// Creates a context on a node that is scheduled packet by packet. [d3dkmthk: D3DKMTCreateContextVirtual]
         D3DKMTCreateContextVirtual(*mut D3DKMT_CREATECONTEXTVIRTUAL);
         /// Destroys a context of packets. [d3dkmthk: D3DKMTDestroyContext]

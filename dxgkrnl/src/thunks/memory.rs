@@ -317,7 +317,7 @@ fn wait_until_gone(device: &Device, list: &[Arc<Allocation>]) -> Result<NTSTATUS
     Ok(STATUS_SUCCESS)
 }
 
-/// All or none. STATUS_PENDING with the value of the paging queue's fence at which the contents may be used; STATUS_SUCCESS with value 0 when
+/// All or none; without room the device is told by how much it is over its budget, and with MustSucceed it is lost. STATUS_PENDING with the value of the paging queue's fence at which the contents may be used; STATUS_SUCCESS with value 0 when
 /// they may be used at once. [d3dkmthk: D3DKMTMakeResident]
 pub(super) unsafe extern "win64" fn make_resident(args: *mut D3DDDI_MAKERESIDENT) -> NTSTATUS {
     enter("D3DKMTMakeResident", args, |process, args| {
@@ -325,7 +325,9 @@ pub(super) unsafe extern "win64" fn make_resident(args: *mut D3DDDI_MAKERESIDENT
         let device = queue.device();
         device.check()?;
         let known = D3DDDI_MAKERESIDENT_FLAGS::new().with_CantTrimFurther(true).with_MustSucceed(true).into_bits();
-        if args.Flags.into_bits() & !known != 0 {
+        let flags = args.Flags;
+        // Only who has given back everything else may insist.
+        if flags.into_bits() & !known != 0 || (flags.MustSucceed() && !flags.CantTrimFurther()) {
             return Err(STATUS_INVALID_PARAMETER);
         }
         let handles = read_handles(args.AllocationList, args.NumAllocations)?;
@@ -337,14 +339,17 @@ pub(super) unsafe extern "win64" fn make_resident(args: *mut D3DDDI_MAKERESIDENT
         }
         let list = allocations(process, device, &handles)?;
         (args.PagingFenceValue, args.NumBytesToTrim) = (0, 0);
-        match device.adapter.vidmm().make_resident(&queue, &list) {
+        match device.adapter.vidmm().make_resident(&queue, &list, flags.CantTrimFurther()) {
             Ok(0) => Ok(STATUS_SUCCESS),
             Ok(value) => {
                 args.PagingFenceValue = value;
                 Ok(STATUS_PENDING)
             }
             Err((status, missing)) => {
-                args.NumBytesToTrim = missing;
+                (args.NumAllocations, args.NumBytesToTrim) = (0, missing);
+                if flags.MustSucceed() {
+                    device.adapter.vidsch().starve_device(device);
+                }
                 Err(status)
             }
         }
@@ -362,8 +367,7 @@ pub(super) unsafe extern "win64" fn evict(args: *mut D3DKMT_EVICT) -> NTSTATUS {
         let handles = read_handles(args.AllocationList, args.NumAllocations)?;
         let list = allocations(process, &device, &handles)?;
         let idle: IdlePoint = VidMm::idle_point(&device);
-        device.adapter.vidmm().evict_allocations(&list, &idle)?;
-        args.NumBytesToTrim = 0;
+        args.NumBytesToTrim = device.adapter.vidmm().evict_allocations(&list, &idle)?;
         Ok(STATUS_SUCCESS)
     })
 }

@@ -4,6 +4,7 @@
 //! it. A panic below a thunk stops the machine, not the caller.
 
 mod adapter;
+mod budget;
 mod device;
 mod memory;
 pub(crate) mod monitored;
@@ -47,6 +48,10 @@ static THUNKS: Thunks = Thunks {
     D3DKMTLock2: memory::lock2,
     D3DKMTUnlock2: memory::unlock2,
     D3DKMTInvalidateCache: memory::invalidate_cache,
+    D3DKMTQueryVideoMemoryInfo: budget::query_video_memory_info,
+    D3DKMTChangeVideoMemoryReservation: budget::change_video_memory_reservation,
+    D3DKMTRegisterTrimNotification: budget::register_trim_notification,
+    D3DKMTUnregisterTrimNotification: budget::unregister_trim_notification,
     D3DKMTCreateContextVirtual: packet::create_context_virtual,
     D3DKMTDestroyContext: packet::destroy_context,
     D3DKMTSubmitCommand: packet::submit_command,
@@ -98,9 +103,10 @@ pub(crate) fn enter_read_only<A: Copy + Zeroed>(
     guarded(name, |process| body(process, &user::read(args)?))
 }
 
-/// Thunks that see to the device's power themselves: one wakes it in an order of its own, the other needs only memory and may
-/// wait for as long as the device sleeps.
-const OWN_POWER: [&str; 2] = ["D3DKMTConnectDoorbell", "D3DKMTWaitForSynchronizationObjectFromCpu"];
+/// Thunks that see to the device's power themselves: one wakes it in an order of its own, another needs only memory and may
+/// wait for as long as the device sleeps, the last waits for a function of user mode, which may call thunks.
+const OWN_POWER: [&str; 3] =
+    ["D3DKMTConnectDoorbell", "D3DKMTWaitForSynchronizationObjectFromCpu", "D3DKMTUnregisterTrimNotification"];
 
 fn guarded(name: &'static str, body: impl FnOnce(&Arc<Process>) -> Result<NTSTATUS, NTSTATUS>) -> NTSTATUS {
     let Some(process) = Process::current().filter(|process| !process.has_exited()) else { return STATUS_ACCESS_DENIED };

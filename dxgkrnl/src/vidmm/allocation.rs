@@ -12,9 +12,9 @@ use crate::device::Device;
 use crate::machine::lock;
 use crate::miniport::KmdHandle;
 use crate::ram::PAGE_SIZE;
-use crate::vidmm::memory::{IdlePoint, State};
+use crate::vidmm::memory::{IdlePoint, SpaceId, State};
 use crate::vidmm::segment::Segments;
-use crate::vidmm::{Global, VidMm, placement};
+use crate::vidmm::{Global, Kept, VidMm, placement};
 
 /// An allocation among those of an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,12 +43,15 @@ pub(crate) struct Allocation {
     global: u32,
     device: u64,
     kmd_device: KmdHandle,
+    owner: SpaceId,
     size: u64,
     alignment: u64,
     /// Segments in the order the driver prefers, 0 for the rest.
     placements: [u8; 32],
     cpu_access: CpuAccess,
     resource: Option<Arc<Resource>>,
+    /// Where its user address goes when the adapter stops.
+    kept: Arc<Kept>,
 }
 
 /// A group of allocations that the driver knows by one more handle.
@@ -279,11 +282,13 @@ impl VidMm {
             global,
             device: device.id(),
             kmd_device: device.kmd,
+            owner: device.process.space.id(),
             size: answer.size,
             alignment: answer.alignment,
             placements: answer.placements,
             cpu_access: answer.cpu_access,
             resource,
+            kept: Arc::clone(&device.process.kept),
         });
         let state = State::new(Arc::clone(&allocation), id.0);
         memory.allocations.insert(id, state);
@@ -337,6 +342,7 @@ impl VidMm {
         let freed = memory.reap().and_then(|_| memory.submit());
         drop(memory);
         self.note_failure("freeing an allocation", freed);
+        allocation.kept.end(allocation.id);
         self.bury();
     }
 
@@ -387,6 +393,16 @@ impl Allocation {
         self.device
     }
 
+    /// The address space of its process, which is how the memory manager knows the process.
+    pub(crate) fn owner(&self) -> SpaceId {
+        self.owner
+    }
+
+    /// Addresses that its process keeps when the adapter stops.
+    pub(crate) fn kept(&self) -> &Arc<Kept> {
+        &self.kept
+    }
+
     fn with_state<R>(&self, act: impl FnOnce(&mut State) -> R) -> Option<R> {
         let vidmm = self.vidmm.upgrade()?;
         let mut memory = lock(&vidmm.memory);
@@ -427,7 +443,7 @@ impl Allocation {
 #[cfg(test)]
 impl Allocation {
     /// An allocation that no driver knows.
-    pub(super) fn unknown(id: u64, size: u64, places: &[u8], cpu_access: CpuAccess) -> Arc<Self> {
+    pub(super) fn unknown(id: u64, owner: SpaceId, size: u64, places: &[u8], cpu_access: CpuAccess) -> Arc<Self> {
         let mut placements = [0; 32];
         placements[..places.len()].copy_from_slice(places);
         Arc::new(Self {
@@ -438,11 +454,13 @@ impl Allocation {
             global: 0,
             device: 1,
             kmd_device: KmdHandle::NULL,
+            owner,
             size,
             alignment: PAGE_SIZE,
             placements,
             cpu_access,
             resource: None,
+            kept: Arc::default(),
         })
     }
 }

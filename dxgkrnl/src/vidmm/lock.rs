@@ -38,6 +38,8 @@ pub(crate) struct Lock {
     window: Option<Window>,
     /// The processor's cache, where the device does not snoop it.
     cache: Option<CpuCache>,
+    /// The address shows nothing, because its new place could not be shown.
+    hidden: bool,
 }
 
 impl Lock {
@@ -90,7 +92,7 @@ impl Memory {
         match (shown, self.allocations.get_mut(&id)) {
             (Ok((mapping, cache)), Some(state)) => {
                 let address = mapping.address().as_ptr().expose_provenance();
-                state.lock = Some(Lock { mapping, count: 1, window, cache });
+                state.lock = Some(Lock { mapping, count: 1, window, cache, hidden: false });
                 Ok(address)
             }
             (shown, _) => {
@@ -122,6 +124,16 @@ impl Memory {
             cache.end(memory);
         }
         drop(lock.mapping);
+        lock.window.into_iter().for_each(|window| self.close_window(window));
+    }
+
+    /// Leaves the address of a locked allocation to its process, because the adapter stops: nobody asked the process, and it may be using
+    /// it. Nothing it does there reaches the device from now on.
+    pub(crate) fn leave_lock(&mut self, id: AllocationId) {
+        let Some(state) = self.allocations.get_mut(&id) else { return };
+        let Some(lock) = state.lock.take() else { return };
+        let of_machine = !lock.hidden && (state.parked.is_some() || matches!(state.place, Place::System(_)));
+        state.allocation.kept().keep_locked(lock.mapping, id, lock.count, of_machine);
         lock.window.into_iter().for_each(|window| self.close_window(window));
     }
 
@@ -230,6 +242,7 @@ impl Memory {
             let shown = self.show_to_cpu(id, &lock.mapping, window.as_ref(), lock.cache.as_ref());
             shown.map(|()| window)
         });
+        lock.hidden = shown.is_err();
         let (shown, window) = match shown {
             Ok(window) => (Ok(()), window),
             Err(status) => {

@@ -11,6 +11,7 @@ use wddm_ddi::status::*;
 use crate::miniport::KmdHandle;
 use crate::ram::PAGE_SIZE;
 use crate::vidmm::allocation::{Allocation, AllocationId};
+use crate::vidmm::budget::Demands;
 use crate::vidmm::driver::{Driver, Subject, TableWriter};
 use crate::vidmm::lock::{BarFiles, Lock};
 use crate::vidmm::offer::Offered;
@@ -122,6 +123,10 @@ pub(crate) struct Memory {
     /// The device is not in D0; true if without power.
     pub(crate) standby: Option<bool>,
     pub(crate) counts: ResidencyCounts,
+    /// What processes reserved and wait for.
+    pub(crate) demands: Demands,
+    /// The device was out of D0 since the last periodic trim.
+    pub(crate) slept: bool,
     clock: u64,
     next_space: u64,
 }
@@ -150,6 +155,8 @@ impl Memory {
             fence_pages: BTreeMap::new(),
             standby: None,
             counts: ResidencyCounts::default(),
+            demands: Demands::default(),
+            slept: false,
             clock: 0,
             next_space: 1,
         }
@@ -191,6 +198,7 @@ impl Memory {
     /// The machine has stopped; the space is gone all the same.
     pub(crate) fn destroy_space(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
         let Some(space) = self.spaces.remove(&id) else { return Ok(()) };
+        self.demands.forget(id);
         // The next space may get this root table, and must not find the translations of this one.
         let flushed = self.driver.flush(space.process, space.tables.root().address(), 0, 0);
         for table in space.tables.into_tables() {

@@ -57,7 +57,7 @@ impl World {
 
     fn create(&mut self, pages: u64, places: &[u8], access: CpuAccess) -> usize {
         self.next += 1;
-        let allocation = Allocation::unknown(self.next, pages * PAGES, places, access);
+        let allocation = Allocation::unknown(self.next, self.space, pages * PAGES, places, access);
         let id = allocation.id();
         self.memory.allocations.insert(id, State::new(allocation, 0));
         let pages = vec![0; pages as usize];

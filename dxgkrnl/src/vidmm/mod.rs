@@ -11,6 +11,7 @@
 
 mod address_space;
 mod allocation;
+mod budget;
 mod cpu_cache;
 mod driver;
 mod fence_storage;
@@ -26,12 +27,13 @@ mod residency;
 mod segment;
 mod standby;
 mod start;
+mod trim;
 mod user_mapping;
 mod va_space;
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, Weak};
 
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
@@ -43,12 +45,14 @@ use crate::verifier::Bugcheck;
 
 pub(crate) use address_space::{AddressSpace, MapRequest, Protection, Shows};
 pub(crate) use allocation::{Allocation, Request as AllocationRequest, Resource};
+pub(crate) use budget::Group;
 pub(crate) use fence_storage::{FencePage, FenceValueKind};
 pub(crate) use memory::IdlePoint;
 pub(crate) use offer::{OfferPriority, OfferTerms};
 pub(crate) use paging_queue::PagingQueue;
 pub use residency::ResidencyCounts;
-pub(crate) use user_mapping::UserMapping;
+pub(crate) use trim::TrimRegistration;
+pub(crate) use user_mapping::{Kept, UserMapping};
 pub(crate) use va_space::REGION_ALIGN;
 
 use allocation::AllocationId;
@@ -70,6 +74,8 @@ pub(crate) struct VidMm {
     /// Held for reading around DDIs that are called without the memory lock; true once the adapter has stopped. Lock order: before
     /// everything else here, and never taken twice by a thread.
     stopped: RwLock<bool>,
+    /// Who wants to be asked when memory should be given back. Lock order: a leaf.
+    trims: Mutex<Vec<Weak<TrimRegistration>>>,
     /// The driver's own range of addresses in every process, empty for none.
     driver_range: (u64, u64),
 }

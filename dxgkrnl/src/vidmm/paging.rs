@@ -107,6 +107,16 @@ impl Paging {
         self.node.as_ref()
     }
 
+    /// Bytes of a segment that are free once packets are complete.
+    pub(crate) fn leaving(&self, segment: u32) -> u64 {
+        let batches = self.pending.iter().map(|pending| &pending.batch).chain(&self.open);
+        let releases = batches.flat_map(|batch| &batch.release);
+        releases.fold(0, |sum, release| match release {
+            Release::Local { segment: other, len, .. } if *other == segment => sum + len,
+            _ => sum,
+        })
+    }
+
     /// Packets submitted so far.
     pub(crate) fn submitted(&self) -> u64 {
         self.submitted

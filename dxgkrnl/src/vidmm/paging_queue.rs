@@ -1,6 +1,8 @@
 //! Paging queues: the order of residency requests of a device, and the fence that counts them.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
@@ -11,8 +13,11 @@ use crate::ram::PAGE_SIZE;
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::{AddressSpace, Frames, Protection};
 use crate::vidmm::allocation::Allocation;
-use crate::vidmm::memory::{IdlePoint, Memory};
+use crate::vidmm::memory::{IdlePoint, Memory, SpaceId};
 use crate::vidsch::SyncObject;
+
+/// How long a device that has nothing to give back waits for those who are above their budgets.
+const TRIM_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where residency requests of a device are ordered. [d3dkmthk: D3DKMT_CREATEPAGINGQUEUE]
 pub(crate) struct PagingQueue {
@@ -29,6 +34,8 @@ pub(crate) struct PagingQueue {
 
 /// Why a residency request failed, and by how many bytes the process should shrink.
 pub(crate) type Shortage = (NTSTATUS, u64);
+/// The same, and which processes should give back how many bytes.
+type Refusal = (NTSTATUS, u64, Vec<(SpaceId, u64)>);
 
 impl PagingQueue {
     /// A queue of `device` whose requests are counted by `fence`, a monitored fence with this handle.
@@ -86,6 +93,29 @@ impl PagingQueue {
 }
 
 impl Memory {
+    /// Makes allocations resident, all or none; the answer as for [`VidMm::make_resident`], with who should give back how much.
+    fn make_all_resident(&mut self, queue: &PagingQueue, list: &[Arc<Allocation>]) -> Result<u64, Refusal> {
+        let before = self.paging.submitted();
+        for (done, allocation) in list.iter().enumerate() {
+            if let Err(status) = self.make_resident(allocation.id()) {
+                for other in list.iter().take(done) {
+                    self.undo_resident(other.id());
+                }
+                return Err(match status {
+                    STATUS_NO_MEMORY => {
+                        let (missing, trims) = self.note_shortage(list, allocation.id());
+                        (status, missing, trims)
+                    }
+                    status => (status, 0, Vec::new()),
+                });
+            }
+        }
+        if let Some(allocation) = list.first() {
+            self.demands.satisfy(allocation.owner());
+        }
+        self.promise(queue, list, before).map_err(|status| (status, 0, Vec::new()))
+    }
+
     /// The value of a queue's fence at which a request on these allocations is done that began when `before` packets had been submitted; 0
     /// if it already is. Work of an earlier request on the same allocations counts as well: a value that is handed out stands for all of it.
     ///
@@ -110,34 +140,46 @@ impl Memory {
 
 impl VidMm {
     /// Makes allocations resident, all or none. The answer is the value of the queue's fence at which they are, 0 if they already are.
+    /// Where there is no room, processes above their budgets are asked to give memory back; a device that `cannot_trim` waits for them.
     ///
     /// # Errors
-    /// STATUS_NO_MEMORY with what is missing; what stopped the work otherwise.
-    pub(crate) fn make_resident(&self, queue: &PagingQueue, list: &[Arc<Allocation>]) -> Result<u64, Shortage> {
-        let mut memory = lock(&self.memory);
-        let before = memory.paging.submitted();
-        for (done, allocation) in list.iter().enumerate() {
-            if let Err(status) = memory.make_resident(allocation.id()) {
-                let missing = memory.bytes_missing(allocation.id());
-                for other in list.iter().take(done) {
-                    memory.undo_resident(other.id());
-                }
-                drop(memory);
-                self.bury();
-                return Err((status, if status == STATUS_NO_MEMORY { missing } else { 0 }));
+    /// STATUS_NO_MEMORY with what should be given back first; what stopped the work otherwise.
+    pub(crate) fn make_resident(
+        &self,
+        queue: &PagingQueue,
+        list: &[Arc<Allocation>],
+        cannot_trim: bool,
+    ) -> Result<u64, Shortage> {
+        let deadline = Instant::now() + TRIM_PATIENCE;
+        let mut told = BTreeMap::new();
+        loop {
+            let mut memory = lock(&self.memory);
+            let made = memory.make_all_resident(queue, list);
+            let node = memory.paging.node().cloned();
+            drop(memory);
+            self.bury();
+            let (status, missing, trims) = match made {
+                Ok(value) => return Ok(value),
+                Err((status, missing, trims)) => (status, missing, trims),
+            };
+            // Who gives memory back meanwhile is not asked again for what is left of it.
+            let is_news = |(process, bytes): &(SpaceId, u64)| told.get(process).is_none_or(|before| before < bytes);
+            let news: Vec<(SpaceId, u64)> = trims.into_iter().filter(is_news).collect();
+            self.ask_to_trim(&news);
+            told.extend(news);
+            let waits = cannot_trim && status == STATUS_NO_MEMORY && !told.is_empty() && Instant::now() < deadline;
+            match node.filter(|_| waits && !self.driver.verifier.is_stopped()) {
+                Some(node) => node.pause(),
+                None => return Err((status, missing)),
             }
         }
-        let value = memory.promise(queue, list, before);
-        drop(memory);
-        self.bury();
-        value.map_err(|status| (status, 0))
     }
 
-    /// Takes allocations off the residency list, all or none.
+    /// Takes allocations off the residency list, all or none. The answer is by how many bytes their process is over its budget still.
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER if one of them is not on it (as often as it is named).
-    pub(crate) fn evict_allocations(&self, list: &[Arc<Allocation>], idle: &IdlePoint) -> Result<(), NTSTATUS> {
+    pub(crate) fn evict_allocations(&self, list: &[Arc<Allocation>], idle: &IdlePoint) -> Result<u64, NTSTATUS> {
         let mut memory = lock(&self.memory);
         for allocation in list {
             let named = list.iter().filter(|other| other.id() == allocation.id()).count();
@@ -149,7 +191,7 @@ impl VidMm {
         for allocation in list {
             memory.leave_list(allocation.id(), idle)?;
         }
-        Ok(())
+        Ok(list.first().map_or(0, |allocation| memory.over_budget(allocation.owner())))
     }
 
     /// D3DKMTLock2. [d3dkmthk: D3DKMTLock2]
@@ -167,7 +209,10 @@ impl VidMm {
     /// # Errors
     /// STATUS_INVALID_PARAMETER if it is not locked.
     pub(crate) fn unlock_allocation(&self, allocation: &Allocation) -> Result<(), NTSTATUS> {
-        lock(&self.memory).unlock(allocation.id())
+        match self.enter() {
+            Ok(_running) => lock(&self.memory).unlock(allocation.id()),
+            Err(_) => allocation.kept().unlock(allocation.id()),
+        }
     }
 
     /// D3DKMTInvalidateCache. [d3dkmthk: D3DKMTInvalidateCache]

@@ -9,6 +9,7 @@ use wddm_ddi::{Zeroed, status::*};
 use crate::adapter::Segment;
 use crate::ram::{PAGE_SIZE, Pages, Ram};
 use crate::range::RangeAllocator;
+use crate::vidmm::budget::Group;
 use crate::vidmm::host_aperture::HostAperture;
 
 /// Largest piece that system memory is first asked for.
@@ -75,6 +76,8 @@ pub(crate) struct MemorySegment {
     pub(crate) kernel: Option<NonNull<u8>>,
     /// Bus address of its start, when the CPU reaches it.
     pub(crate) cpu_address: Option<u64>,
+    /// The budget it counts for.
+    pub(crate) group: Option<Group>,
     /// Window on it, when the CPU does not reach it otherwise.
     pub(crate) host_aperture: Option<HostAperture>,
     /// The driver keeps its contents while the device is in D3, and while the machine hibernates.
@@ -101,6 +104,7 @@ impl Segments {
                 size: segment.size,
                 kernel: segment.kernel,
                 cpu_address: segment.cpu_address,
+                group: Group::of_segment(segment.flags),
                 host_aperture: segment.host_aperture.map(|(address, pages)| HostAperture::new(address, pages)),
                 preserved: (
                     segment.flags.PreservedDuringStandby(),
@@ -168,6 +172,14 @@ impl Segments {
     pub(crate) fn capacity(&self) -> u64 {
         let local: u64 = self.list.iter().flatten().map(|segment| segment.size).sum();
         local.saturating_add(self.ram.size())
+    }
+
+    /// Identifiers of the memory segments that count for a budget.
+    pub(crate) fn of_group(&self, group: Group) -> impl Iterator<Item = u32> {
+        let segments = (1..).zip(&self.list);
+        segments
+            .filter(move |(_, segment)| segment.as_ref().is_some_and(|one| one.group == Some(group)))
+            .map(|(id, _)| id)
     }
 
     /// Takes memory for a page table, from the top of a segment or, for segment 0, from system memory.

@@ -63,6 +63,7 @@ impl Memory {
     /// The machine has stopped, or a lock could not be shown again, whose address then shows nothing.
     pub(crate) fn unpark(&mut self, lost: bool) -> Result<(), NTSTATUS> {
         let Some(hibernates) = self.standby.take() else { return Ok(()) };
+        self.slept |= lost;
         if lost {
             self.rebuild_tables(hibernates)?;
         }

@@ -143,6 +143,7 @@ impl VidMm {
             driver_range,
             known: Mutex::default(),
             stopped: RwLock::new(false),
+            trims: Mutex::default(),
         })
     }
 
@@ -200,6 +201,7 @@ impl VidMm {
         };
         let left: Vec<_> = memory.allocations.keys().copied().collect();
         for id in &left {
+            memory.leave_lock(*id);
             // An address space that is gone with its process maps nothing any more.
             let freed = memory.free(*id);
             self.note_failure("freeing an allocation at stop", freed);

@@ -4,12 +4,15 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::fault::Frozen;
+use crate::machine::lock;
 use crate::ram::{PAGE_SIZE, Pages};
+use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::segment::SystemMemory;
-use wddm_ddi::status::{NTSTATUS, STATUS_NO_MEMORY};
+use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 
 /// A range of user addresses. What it shows can be replaced page by page while user mode holds the address.
 #[derive(Debug)]
@@ -148,25 +151,41 @@ impl UserMapping {
         self.show(0, file, offset, self.len, writable)
     }
 
-    /// Makes the range, which must be readable, show a copy of what it shows, in memory of its own that can be read but not written. In
-    /// one step for those who read it.
+    /// Makes the range, which must be readable, show a copy of what it shows, in memory of its own. In one step for those who read it; a
+    /// store is lost that is made meanwhile, unless the range is frozen.
     ///
     /// # Errors
     /// The host has no memory; the range then still shows what it did.
-    pub(crate) fn detach(&self) -> io::Result<()> {
+    pub(crate) fn detach(&self, writable: bool) -> io::Result<()> {
+        self.replace(writable, |copy| {
+            // SAFETY: two different mappings of this length, of which nothing in this program refers to the bytes.
+            unsafe { copy.copy_from_nonoverlapping(self.base.as_ptr(), self.len as usize) };
+        })
+    }
+
+    /// Makes the range show zeros that can be overwritten, in memory of its own. In one step for those who use it.
+    ///
+    /// # Errors
+    /// The host has no memory; the range then still shows what it did.
+    pub(crate) fn blank(&self) -> io::Result<()> {
+        self.replace(true, |_| ())
+    }
+
+    /// Puts memory of its own, which `prepare` fills, in the place of what the range shows.
+    fn replace(&self, writable: bool, prepare: impl FnOnce(*mut u8)) -> io::Result<()> {
         let (len, flags) = (self.len as usize, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping, wherever the host likes.
-        let copy = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
-        if copy == libc::MAP_FAILED {
+        let own = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        if own == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: two different mappings of this length, of which nothing in this program refers to the bytes.
-        unsafe { std::ptr::copy_nonoverlapping(self.base.as_ptr().cast_const(), copy.cast(), len) };
+        prepare(own.cast());
+        let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
         // SAFETY: the mapping made above.
-        let protected = unsafe { libc::mprotect(copy, len, libc::PROT_READ) };
+        let protected = unsafe { libc::mprotect(own, len, protection) };
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         // SAFETY: the pages replaced belong to this object, and those that replace them were made above and have no other owner.
-        let moved = unsafe { libc::mremap(copy, len, len, flags, self.base.as_ptr()) };
+        let moved = unsafe { libc::mremap(own, len, len, flags, self.base.as_ptr()) };
         if moved == libc::MAP_FAILED || protected != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
@@ -178,6 +197,61 @@ impl UserMapping {
     /// Bytes, a multiple of the page size.
     pub(crate) fn len(&self) -> u64 {
         self.len
+    }
+}
+
+/// Addresses that a process got on an adapter and may use although the adapter stopped. They end with the process, or when it gives them
+/// back.
+#[derive(Default)]
+pub(crate) struct Kept(Mutex<Vec<KeptMapping>>);
+
+struct KeptMapping {
+    /// Unmapped when it is dropped.
+    _mapping: UserMapping,
+    /// The allocation that was locked, and how often it may still be unlocked.
+    locked: Option<(AllocationId, u32)>,
+}
+
+impl Kept {
+    /// Leaves a mapping that only the device and the kernel write: it shows from now on what it showed last, and nobody else sees it.
+    pub(crate) fn keep(&self, mapping: UserMapping) {
+        // The host refuses only when it has no memory; the addresses are gone then.
+        if mapping.detach(false).is_ok() {
+            lock(&self.0).push(KeptMapping { _mapping: mapping, locked: None });
+        }
+    }
+
+    /// Leaves the address of an allocation that was locked `count` times. What it showed of the machine's memory stays in it, without
+    /// losing a store; what it showed of the device is gone, and zeros are there instead.
+    pub(crate) fn keep_locked(&self, mapping: UserMapping, id: AllocationId, count: u32, of_machine: bool) {
+        let left = match of_machine.then(|| mapping.freeze()) {
+            None => mapping.blank(),
+            Some(Ok(_frozen)) => mapping.detach(true),
+            Some(Err(error)) => Err(error),
+        };
+        if left.is_ok() {
+            lock(&self.0).push(KeptMapping { _mapping: mapping, locked: Some((id, count)) });
+        }
+    }
+
+    /// One lock of an allocation is given back.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER if it is not locked.
+    pub(crate) fn unlock(&self, id: AllocationId) -> Result<(), NTSTATUS> {
+        let mut kept = lock(&self.0);
+        let mut locks = kept.iter_mut().filter_map(|kept| kept.locked.as_mut());
+        let (_, count) = locks.find(|(other, _)| *other == id).ok_or(STATUS_INVALID_PARAMETER)?;
+        *count -= 1;
+        if *count == 0 {
+            kept.retain(|kept| kept.locked.is_none_or(|(other, _)| other != id));
+        }
+        Ok(())
+    }
+
+    /// All locks of an allocation end.
+    pub(crate) fn end(&self, id: AllocationId) {
+        lock(&self.0).retain(|kept| kept.locked.is_none_or(|(other, _)| other != id));
     }
 }
 
@@ -225,10 +299,25 @@ mod tests {
         // SAFETY: the page belongs to the test.
         unsafe { page.kernel_address().as_ptr().write(7) };
         let mapping = UserMapping::of_pages(&page, false).unwrap();
-        mapping.detach().unwrap();
+        mapping.detach(false).unwrap();
         // SAFETY: the page belongs to the test.
         unsafe { page.kernel_address().as_ptr().write(8) };
         assert_eq!((read(&mapping, 0), read(&mapping, 1)), (7, 0));
+    }
+
+    #[test]
+    fn what_is_blanked_holds_zeros_and_takes_stores_that_nobody_else_sees() {
+        let ram = Ram::new(1 << 20).unwrap();
+        let page = ram.allocate(4096, 4096).unwrap();
+        // SAFETY: the page belongs to the test.
+        unsafe { page.kernel_address().as_ptr().write(7) };
+        let mapping = UserMapping::of_pages(&page, true).unwrap();
+        mapping.blank().unwrap();
+        assert_eq!(read(&mapping, 0), 0);
+        // SAFETY: the byte is mapped writable.
+        unsafe { mapping.address().as_ptr().write(8) };
+        // SAFETY: the page belongs to the test.
+        assert_eq!((read(&mapping, 0), unsafe { page.kernel_address().as_ptr().read() }), (8, 7));
     }
 
     #[test]

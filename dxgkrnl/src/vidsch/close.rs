@@ -239,6 +239,11 @@ impl VidSch {
         self.lose_device(device, DeviceError::Stopped);
     }
 
+    /// A device could not get memory that it cannot do without.
+    pub(crate) fn starve_device(&self, device: &Arc<Device>) {
+        self.lose_device(device, DeviceError::OutOfMemory);
+    }
+
     /// The device is in error: its doorbells say ABORT, then its waiters are released, then its contexts leave the hardware
     /// and its doorbells are disconnected there. When the call returns, nothing of the device touches memory any more, as
     /// far as its engines obey.

@@ -156,7 +156,7 @@ impl Drop for View {
     fn drop(&mut self) {
         // Nobody asked the process whether the adapter may stop: it may still read what it got.
         if let Some(user) = self.user.take().filter(|_| !self.owner.adapter.is_running()) {
-            self.owner.keep(user);
+            self.owner.kept.keep(user);
         }
     }
 }

@@ -85,6 +85,11 @@ impl Rig {
         self.kmt.call(self.kmt.table().D3DKMTDestroyDevice, &mut arguments)
     }
 
+    /// What the paging fence has reached.
+    pub(super) fn paged(&self) -> u64 {
+        self.paging_value.load()
+    }
+
     /// Waits for a paging request that was answered with `status`.
     pub(super) fn settle(&self, status: NTSTATUS, value: u64, what: &str) -> Result<(), Failure> {
         granted(status, what)?;

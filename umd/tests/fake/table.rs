@@ -174,6 +174,16 @@ thunks! {
         assert!(args.Offset as u64 + args.Length as u64 <= fake.allocation(args.hAllocation).data.size);
         STATUS_SUCCESS
     };
+    D3DKMTQueryVideoMemoryInfo(D3DKMT_QUERYVIDEOMEMORYINFO) = |fake, args| {
+        assert!(args.hProcess.is_null());
+        fake.violation("a question for a budget".into())
+    };
+    D3DKMTChangeVideoMemoryReservation(D3DKMT_CHANGEVIDEOMEMORYRESERVATION) =
+        |fake, _args| fake.violation("a reservation".into());
+    D3DKMTRegisterTrimNotification(D3DKMT_REGISTERTRIMNOTIFICATION) =
+        |fake, _args| fake.violation("a registration for trim notifications".into());
+    D3DKMTUnregisterTrimNotification(D3DKMT_UNREGISTERTRIMNOTIFICATION) =
+        |fake, _args| fake.violation("the end of a registration for trim notifications".into());
     D3DKMTCreateContextVirtual(D3DKMT_CREATECONTEXTVIRTUAL) = |fake, args| {
         assert!(args.NodeOrdinal < 2);
         args.hContext = fake.insert(Object::PacketContext);

@@ -1,0 +1,90 @@
+//! Thunks of budgets: how much memory a process may keep, and how it learns that it keeps too much.
+
+use std::sync::Arc;
+
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
+
+use crate::process::{Object, Process, ProcessAdapter};
+use crate::vidmm::{Group, TrimRegistration};
+
+use super::{enter, enter_read_only};
+
+/// The pseudo handle of the calling process.
+const CURRENT_PROCESS: usize = usize::MAX;
+
+/// The calling process on an adapter. There are no handles of other processes.
+fn caller(
+    process: &Process,
+    handle: HANDLE,
+    adapter: D3DKMT_HANDLE,
+    physical: u32,
+) -> Result<Arc<ProcessAdapter>, NTSTATUS> {
+    if !handle.is_null() && handle.addr() != CURRENT_PROCESS {
+        return Err(STATUS_INVALID_HANDLE);
+    }
+    let adapter = process.get_adapter(adapter)?;
+    if physical != 0 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    if !adapter.adapter.is_running() {
+        return Err(STATUS_DEVICE_REMOVED);
+    }
+    process.on_adapter(&adapter.adapter)
+}
+
+/// [d3dkmthk: D3DKMTQueryVideoMemoryInfo]
+pub(super) unsafe extern "win64" fn query_video_memory_info(args: *mut D3DKMT_QUERYVIDEOMEMORYINFO) -> NTSTATUS {
+    enter("D3DKMTQueryVideoMemoryInfo", args, |process, args| {
+        let group = Group::new(args.MemorySegmentGroup)?;
+        let caller = caller(process, args.hProcess, args.hAdapter, args.PhysicalAdapterIndex)?;
+        let info = caller.adapter.vidmm().video_memory_info(&caller.space, group);
+        (args.Budget, args.CurrentUsage) = (info.budget, info.usage);
+        (args.CurrentReservation, args.AvailableForReservation) = (info.reservation, info.available);
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// [d3dkmthk: D3DKMTChangeVideoMemoryReservation]
+pub(super) unsafe extern "win64" fn change_video_memory_reservation(
+    args: *mut D3DKMT_CHANGEVIDEOMEMORYRESERVATION,
+) -> NTSTATUS {
+    enter_read_only("D3DKMTChangeVideoMemoryReservation", args, |process, args| {
+        let group = Group::new(args.MemorySegmentGroup)?;
+        let caller = caller(process, args.hProcess, args.hAdapter, args.PhysicalAdapterIndex)?;
+        caller.adapter.vidmm().reserve_memory(&caller.space, group, args.Reservation)?;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// [d3dkmthk: D3DKMTRegisterTrimNotification]
+pub(super) unsafe extern "win64" fn register_trim_notification(args: *mut D3DKMT_REGISTERTRIMNOTIFICATION) -> NTSTATUS {
+    enter("D3DKMTRegisterTrimNotification", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        let callback = args.Callback.ok_or(STATUS_INVALID_PARAMETER)?;
+        if args.AdapterLuid != device.adapter.luid {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let registration = TrimRegistration::new(process, &device, callback, args.Context)?;
+        let handle = process.insert_on(&device, Object::Trim(Arc::clone(&registration)));
+        let handle = handle.inspect_err(|_| registration.end())?;
+        args.Handle = core::ptr::without_provenance_mut(handle as usize);
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// When the call returns the function does not run any more, unless it is the one that calls. [d3dkmthk: D3DKMTUnregisterTrimNotification]
+pub(super) unsafe extern "win64" fn unregister_trim_notification(
+    args: *mut D3DKMT_UNREGISTERTRIMNOTIFICATION,
+) -> NTSTATUS {
+    enter_read_only("D3DKMTUnregisterTrimNotification", args, |process, args| {
+        let callback = args.Callback.ok_or(STATUS_INVALID_PARAMETER)?;
+        let handle = D3DKMT_HANDLE::try_from(args.Handle.addr()).map_err(|_| STATUS_INVALID_PARAMETER)?;
+        let is_it = |object: &Object| matches!(object, Object::Trim(registration) if registration.is_of(callback));
+        let object = process.remove_if(handle, is_it).map_err(|_| STATUS_INVALID_PARAMETER)?;
+        object.destroy();
+        Ok(STATUS_SUCCESS)
+    })
+}
