@@ -1,7 +1,7 @@
 //! The GPU over vfio-user: what a monitor finds, and what it cannot break.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use campanile::device::GpuFunction;
 use campanile_device::{Gpu, Variant};
 use campanile_hw::{pci, registers};
-use campanile_vfio_user::message::{irq, region};
+use campanile_vfio_user::message::{command, irq, region, region_flag};
 use campanile_vfio_user::{Client, Function, Stopper, serve};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -444,4 +444,43 @@ fn files_go_through_a_gpu_of_another_process() {
     let output = run(&["run", "--bus", "pci"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("known are"));
+}
+
+/// Sends a message and returns the body of its reply.
+fn ask_raw(stream: &mut UnixStream, command: u16, body: &[u8]) -> Vec<u8> {
+    let mut message = Vec::new();
+    message.extend_from_slice(&7_u16.to_le_bytes());
+    message.extend_from_slice(&command.to_le_bytes());
+    message.extend_from_slice(&(16 + body.len() as u32).to_le_bytes());
+    message.extend_from_slice(&[0; 8]);
+    message.extend_from_slice(body);
+    stream.write_all(&message).unwrap();
+    let mut header = [0; 16];
+    stream.read_exact(&mut header).unwrap();
+    let size = u32::from_le_bytes(header[4..8].try_into().unwrap());
+    let mut reply = vec![0; size as usize - header.len()];
+    stream.read_exact(&mut reply).unwrap();
+    reply
+}
+
+/// QEMU asks for 32 bytes first, and gives a device up that says there is more but not where.
+#[test]
+fn a_short_answer_about_a_region_says_where_the_rest_would_be() {
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    let thread = std::thread::spawn(move || {
+        let mut make = || Ok(Box::new(GpuFunction::new(&small(), true)?) as Box<dyn Function>);
+        serve(theirs, &Stopper::new().unwrap(), &mut make, &|_| {});
+    });
+    ask_raw(&mut ours, command::VERSION, b"\0\0\0\0{}\0");
+    let question = |room: u32| [room, 0, 2, 0, 0, 0, 0, 0].map(u32::to_le_bytes).concat();
+    let field = |reply: &[u8], at: usize| u32::from_le_bytes(reply[at..at + 4].try_into().unwrap());
+    let short = ask_raw(&mut ours, command::DEVICE_GET_REGION_INFO, &question(32));
+    let (needed, caps) = (field(&short, 0), field(&short, 4) & region_flag::CAPS);
+    assert_eq!((short.len(), needed, field(&short, 12)), (32, 64, 32));
+    assert_ne!(caps, 0);
+    let whole = ask_raw(&mut ours, command::DEVICE_GET_REGION_INFO, &question(needed));
+    assert_eq!((whole.len(), field(&whole, 12)), (64, 32));
+    assert_eq!(whole[..32], short[..]);
+    drop(ours);
+    thread.join().unwrap();
 }

@@ -457,14 +457,15 @@ impl Session<'_> {
             }
             needed += 16 + 16 * count;
         }
+        // A client with too little room asks again. QEMU gives up if the place of what it has no room for is not told.
         let whole = room >= needed;
-        let at = if whole && flags & region_flag::CAPS != 0 { region_flag::SIZE } else { 0 };
+        let at = if flags & region_flag::CAPS != 0 { region_flag::SIZE } else { 0 };
         let mut out = Writer::default();
         out.u32(needed).u32(flags).u32(index).u32(at).u64(region.size).u64(0);
         if whole {
             out.bytes(&caps.done());
         }
-        let file = region.mapped.as_ref().filter(|_| at != 0).map(|mapped| Arc::clone(&mapped.file));
+        let file = region.mapped.as_ref().filter(|_| whole && at != 0).map(|mapped| Arc::clone(&mapped.file));
         Ok(Some(Answer { body: out.done(), file }))
     }
 
