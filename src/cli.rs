@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::error::ErrorKind as UsageKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -11,7 +12,7 @@ use crate::setup::{
     BusChoice, DriverChoice, FaultOption, FenceStorage, MachineOptions, PoolChoice, Scheduling, SetupError,
     VariantOptions,
 };
-use crate::{bench, debug, device, hlk, run, timeline};
+use crate::{bench, debug, device, hlk, qemu, run, timeline};
 
 /// Exit code: everything done.
 pub const EXIT_OK: u8 = 0;
@@ -45,7 +46,8 @@ struct Cli {
     #[arg(long, global = true, value_name = "DRIVER")]
     driver: Option<DriverChoice>,
     /// How the GPUs are reached: `direct` (in this process, by calls), `vfio-user` (in this process, over the protocol), or
-    /// `vfio-user=SOCKET` (served by `campanile device`, whose variant counts then; a socket for each GPU of a machine, separated by commas).
+    /// `vfio-user=SOCKET` (served by `campanile device`, whose variant counts then; a socket for each GPU of a machine, separated by commas), or
+    /// `vfio=FUNCTION` (a PCI function of this machine that is bound to vfio-pci, such as 0000:01:00.0; separated by commas too).
     /// Without the option the variable CAMPANILE_BUS counts, and without that `direct`.
     #[arg(long, global = true, value_name = "BUS")]
     bus: Option<BusChoice>,
@@ -79,6 +81,19 @@ enum Command {
     /// one client at a time; each gets a GPU as after power-on.
     #[command(after_help = EXIT_CODES)]
     Device(DeviceArguments),
+    /// Plugs the GPU into a virtual machine, and runs the main job and conformance cases there.
+    ///
+    /// The guest is a small Linux whose only program is this one. In it the Windows images of `cargo xtask pe` drive the GPU as a PCI function,
+    /// through Linux' vfio (`--bus vfio=FUNCTION`). Where the machine has no QEMU with vfio-user-pci, and for the kernel, packages of
+    /// Debian are unpacked into target/qemu; nothing is installed, and no root is needed.
+    #[command(after_help = EXIT_CODES)]
+    Qemu(QemuArguments),
+    /// The first process of a guest of `campanile qemu`.
+    #[command(hide = true)]
+    Guest,
+    /// Measures the doorbells of two GPUs, in a guest of `campanile qemu --bench`.
+    #[command(hide = true)]
+    Doorbells,
     /// Says in words what a driver told for a report of a timeout.
     #[command(after_help = EXIT_CODES, subcommand)]
     Debug(DebugCommand),
@@ -145,6 +160,9 @@ struct HlkArguments {
     /// Prints the result (or the list) as JSON.
     #[arg(long)]
     json: bool,
+    /// Prints each outcome as a line of JSON as soon as it is there, and no sum.
+    #[arg(long, conflicts_with_all = ["json", "list"])]
+    json_lines: bool,
     /// Hangs that the case Tdr.StormCostsOnlyTheGuilty makes, instead of a few.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     hangs: Option<u64>,
@@ -176,6 +194,56 @@ struct DeviceArguments {
     /// Variant of the GPUs, see `campanile run --help`.
     #[arg(long, value_name = "VARIANT", default_value = "default")]
     device_variant: VariantOptions,
+}
+
+#[derive(Args, Debug)]
+struct QemuArguments {
+    /// QEMU to use, of version 10.1 or later [default: qemu-system-x86_64 where it is new enough, else Debian's, unpacked].
+    #[arg(long, value_name = "PROGRAM")]
+    qemu: Option<PathBuf>,
+    /// Kernel of the guest, with vfio and an IOMMU driver [default: Debian's cloud kernel, unpacked].
+    #[arg(long, value_name = "FILE", requires = "modules")]
+    kernel: Option<PathBuf>,
+    /// Folder below which the modules of that kernel are.
+    #[arg(long, value_name = "FOLDER", requires = "kernel")]
+    modules: Option<PathBuf>,
+    /// Who executes the guest's instructions.
+    #[arg(long, value_enum, default_value_t)]
+    accelerator: qemu::Accelerator,
+    /// Takes the conformance cases whose name, area or page contains this. May be given several times [default: the core areas].
+    #[arg(long, value_name = "TEXT")]
+    filter: Vec<String>,
+    /// Also writes the result as JUnit's XML.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Measures what a doorbell costs in the guest and how soon the GPU answers, beside a GPU whose doorbells are trapped.
+    #[arg(long, conflicts_with_all = ["filter", "junit"])]
+    bench: bool,
+    /// Only prints the command line of QEMU.
+    #[arg(long)]
+    dry_run: bool,
+    /// Seconds after which the guest is stopped.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
+    /// Variant of the GPU, see `campanile run --help`.
+    #[arg(long, value_name = "VARIANT", default_value = "default")]
+    device_variant: VariantOptions,
+}
+
+impl From<QemuArguments> for qemu::Options {
+    fn from(arguments: QemuArguments) -> Self {
+        Self {
+            qemu: arguments.qemu,
+            kernel: arguments.kernel.zip(arguments.modules),
+            accelerator: arguments.accelerator,
+            filters: arguments.filter,
+            junit: arguments.junit,
+            bench: arguments.bench,
+            dry_run: arguments.dry_run,
+            patience: Duration::from_secs(arguments.timeout),
+            variant: arguments.device_variant.0,
+        }
+    }
 }
 
 #[derive(Args, Debug)]
@@ -278,16 +346,20 @@ pub fn main() -> ExitCode {
         }),
         Command::Hlk(arguments) => {
             let (list, filter, json) = (arguments.list, arguments.filter, arguments.json);
+            let json_lines = arguments.json_lines;
             if let Some(hangs) = arguments.hangs {
                 hlk::set_storm(hlk::Storm { hangs, seed: arguments.seed });
             }
-            hlk::command(&hlk::Options { list, filter, json, machine: arguments.machine.into() })
+            hlk::command(&hlk::Options { list, filter, json, json_lines, machine: arguments.machine.into() })
         }
         Command::Device(arguments) => device::command(&device::Options {
             sockets: arguments.sockets,
             variant: arguments.device_variant.in_use().0,
             quiet: arguments.quiet,
         }),
+        Command::Qemu(arguments) => qemu::command(&arguments.into()),
+        Command::Guest => qemu::guest_command(),
+        Command::Doorbells => qemu::doorbells_command(),
         Command::Debug(DebugCommand::Decode { file }) => debug::decode_file(&file),
         Command::Timeline(arguments) => timeline::command(&timeline::Options {
             source: match (arguments.trace, arguments.synthetic) {

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use campanile_device::{Gpu, Interrupts, Runner, Variant};
 use campanile_hw::doorbell::PAGE_SIZE;
-use campanile_hw::pci::{BAR_VRAM, MSIX_VECTORS};
+use campanile_hw::pci::{BAR_DOORBELLS, BAR_VRAM, MSIX_VECTORS};
 use campanile_vfio_user::message::region;
 use campanile_vfio_user::{Function, MappedRegion, Region, Trigger};
 
@@ -20,6 +20,8 @@ pub struct GpuFunction {
     triggers: Arc<Triggers>,
     /// Bytes of BAR4 that always show the same memory.
     linear: u64,
+    /// Doorbells are not mapped.
+    trapped_doorbells: bool,
     runner: Option<Runner>,
 }
 
@@ -46,7 +48,15 @@ impl GpuFunction {
         let triggers = Arc::new(Triggers::default());
         gpu.set_interrupts(Some(Arc::clone(&triggers) as Arc<dyn Interrupts>));
         let runner = threads.then(|| Runner::start(Arc::clone(&gpu)));
-        Ok(Self { gpu, triggers, linear: variant.vram_window - variant.host_aperture, runner })
+        let linear = variant.vram_window - variant.host_aperture;
+        Ok(Self { gpu, triggers, linear, trapped_doorbells: false, runner })
+    }
+
+    /// The same GPU, but each ring of a doorbell is a message: what a doorbell costs that is trapped, to be compared with.
+    #[must_use]
+    pub fn with_trapped_doorbells(mut self) -> Self {
+        self.trapped_doorbells = true;
+        self
     }
 
     /// The GPU.
@@ -140,7 +150,8 @@ impl Function for GpuFunction {
         let mut regions = vec![Region::default(); region::PRIVATE as usize];
         for (bar, slot) in (0..6).zip(&mut regions) {
             let Some(size) = self.gpu.bar_size(bar) else { continue };
-            let mapped = self.gpu.bar_file(bar).map(|file| {
+            let shared = self.gpu.bar_file(bar).filter(|_| !(self.trapped_doorbells && bar == BAR_DOORBELLS));
+            let mapped = shared.map(|file| {
                 let len = if bar == BAR_VRAM { self.linear } else { size };
                 MappedRegion { file, areas: vec![(0, len)] }
             });

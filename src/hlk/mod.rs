@@ -7,6 +7,7 @@
 #[macro_use]
 mod case;
 mod kmt;
+mod probe;
 mod report;
 mod rig;
 mod runner;
@@ -65,7 +66,8 @@ mod tdr_storm;
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_OK, exit_code, print};
 use crate::setup::{self, Drivers, MachineOptions};
 pub use case::{Boot, Case, CaseInfo, Failure};
-pub use report::{CaseReport, Report, Status};
+pub(crate) use probe::DoorbellProbe;
+pub use report::{CaseLine, CaseReport, Report, Status};
 pub(crate) use rig::ShuffledMemory;
 pub use runner::{release_shared, run};
 pub use tdr_storm::{Storm, set_storm};
@@ -79,6 +81,8 @@ pub struct Options {
     pub filter: Option<String>,
     /// Print JSON.
     pub json: bool,
+    /// Print each outcome as a line of JSON as soon as it is there, and no sum.
+    pub json_lines: bool,
     /// The machine of the cases that do not bring their own.
     pub machine: MachineOptions,
 }
@@ -161,16 +165,27 @@ pub fn command(options: &Options) -> u8 {
     let mut done = Report { drivers: Drivers::selected(), ..Report::default() };
     for case in selected {
         let outcome = run(case, &options.machine);
-        if !options.json {
-            print(&outcome.line());
-        }
+        tell(options, &outcome);
         done.add(outcome);
     }
     if let Err(error) = release_shared() {
-        done.add(CaseReport::of_shared(error));
+        let outcome = CaseReport::of_shared(error);
+        tell(options, &outcome);
+        done.add(outcome);
     }
-    print(&if options.json { done.to_json() } else { done.summary() });
+    if !options.json_lines {
+        print(&if options.json { done.to_json() } else { done.summary() });
+    }
     if done.failed == 0 { EXIT_OK } else { EXIT_FAILED }
+}
+
+/// Prints an outcome as soon as it is there.
+fn tell(options: &Options, outcome: &CaseReport) {
+    if options.json_lines {
+        print(&outcome.json_line());
+    } else if !options.json {
+        print(&outcome.line());
+    }
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::case::CaseInfo;
 use crate::setup::{Drivers, SetupError};
 
 /// How a case ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// The requirement is met.
@@ -37,7 +37,29 @@ pub struct CaseReport {
     pub reason: Option<String>,
 }
 
+/// One case's outcome as a line of JSON, for who follows a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CaseLine {
+    /// Name.
+    pub name: String,
+    /// Area.
+    pub area: String,
+    /// How it ended.
+    pub status: Status,
+    /// Milliseconds it took, with boot and shutdown.
+    pub ms: u64,
+    /// Why it did not pass.
+    pub reason: Option<String>,
+}
+
 impl CaseReport {
+    /// The outcome as a line of JSON, see [`CaseLine`].
+    pub fn json_line(&self) -> String {
+        let Self { name, area, status, ms, reason, .. } = self.clone();
+        let line = CaseLine { name: name.to_owned(), area: area.to_owned(), status, ms, reason };
+        serde_json::to_string(&line).expect("a line holds only strings and numbers")
+    }
+
     pub(super) fn new(case: &CaseInfo, status: Status, took: Duration, reason: Option<String>) -> Self {
         let ms = took.as_millis() as u64;
         Self { name: case.name, area: case.area, page: case.page, status, ms, reason }

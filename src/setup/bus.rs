@@ -12,7 +12,8 @@ use campanile_device::{Gpu, Runner, Variant};
 use campanile_vfio_user::{Function, Stopper, serve};
 use dxgkrnl::bus::Bus;
 
-use super::{DirectBus, VfioUserBus};
+use super::vfio_bus::full_name;
+use super::{DirectBus, VfioBus, VfioUserBus};
 use crate::device::GpuFunction;
 
 /// How machines reach their GPUs.
@@ -25,10 +26,15 @@ pub enum BusChoice {
     Served,
     /// Over vfio-user, served by others; a socket for each GPU of a machine.
     Sockets(Vec<PathBuf>),
+    /// PCI functions of this machine, through Linux' vfio; one for each GPU.
+    Functions(Vec<String>),
 }
 
-/// Environment variable that names the bus when the command line does not: `direct`, `vfio-user` or `vfio-user=SOCKET`.
+/// Environment variable that names the bus when the command line does not: `direct`, `vfio-user`, `vfio-user=SOCKET` or `vfio=FUNCTION`.
 pub const BUS_VARIABLE: &str = "CAMPANILE_BUS";
+
+/// What a bus can be.
+const KNOWN: &str = "`direct`, `vfio-user`, `vfio-user=SOCKET[,SOCKET…]` and `vfio=FUNCTION[,FUNCTION…]`";
 
 static CHOICE: OnceLock<BusChoice> = OnceLock::new();
 
@@ -42,7 +48,14 @@ impl FromStr for BusChoice {
             Some(("vfio-user", sockets)) if sockets.split(',').all(|socket| !socket.is_empty()) => {
                 Ok(Self::Sockets(sockets.split(',').map(PathBuf::from).collect()))
             }
-            _ => Err(format!("`{text}` is no bus; known are `direct`, `vfio-user` and `vfio-user=SOCKET[,SOCKET…]`")),
+            Some(("vfio", functions)) => {
+                let named = functions.split(',').map(|name| full_name(name).ok_or(name));
+                let named: Result<Vec<_>, _> = named.collect();
+                let bad =
+                    |name| format!("`{name}` is no PCI function; one is named like 0000:01:00.0; known are {KNOWN}");
+                named.map(Self::Functions).map_err(bad)
+            }
+            _ => Err(format!("`{text}` is no bus; known are {KNOWN}")),
         }
     }
 }
@@ -56,6 +69,7 @@ impl fmt::Display for BusChoice {
                 let sockets: Vec<_> = sockets.iter().map(|socket| socket.display().to_string()).collect();
                 write!(f, "vfio-user={}", sockets.join(","))
             }
+            Self::Functions(functions) => write!(f, "vfio={}", functions.join(",")),
         }
     }
 }
@@ -83,7 +97,13 @@ impl BusChoice {
 
     /// Whether the GPU is somebody else's, who serves one machine at a time.
     pub fn is_elsewhere(&self) -> bool {
-        matches!(self, Self::Sockets(_))
+        matches!(self, Self::Sockets(_) | Self::Functions(_))
+    }
+
+    /// Bytes of memory that a machine on this bus has, if the bus has a say in it: Linux keeps every page that a function may reach, so that
+    /// the memory cannot be sparse.
+    pub(super) fn memory(&self) -> Option<u64> {
+        matches!(self, Self::Functions(_)).then_some(128 << 20)
     }
 }
 
@@ -151,6 +171,15 @@ impl Attached {
                     reached.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", socket.display())))?;
                 Ok(Self { bus: Arc::new(bus), gpu: None, keeper: Keeper::Nobody })
             }
+            BusChoice::Functions(functions) => {
+                let count = functions.len();
+                let few =
+                    || io::Error::other(format!("the machine has more GPUs than the {count} functions of `{choice}`"));
+                let function = functions.get(place).ok_or_else(few)?;
+                let opened = VfioBus::open(function);
+                let bus = opened.map_err(|error| io::Error::new(error.kind(), format!("{function}: {error}")))?;
+                Ok(Self { bus: Arc::new(bus), gpu: None, keeper: Keeper::Nobody })
+            }
         }
     }
 }
@@ -180,12 +209,13 @@ mod tests {
 
     #[test]
     fn buses_are_named_as_they_are_shown() {
-        for text in ["direct", "vfio-user", "vfio-user=/tmp/a", "vfio-user=/tmp/a,/tmp/b"] {
+        for text in ["direct", "vfio-user", "vfio-user=/tmp/a", "vfio-user=/tmp/a,/tmp/b", "vfio=0000:01:00.0"] {
             assert_eq!(text.parse::<BusChoice>().unwrap().to_string(), text);
         }
-        for text in ["", "pci", "vfio-user=", "vfio-user=a,,b", "direct=1", "vfio=00:01.0"] {
+        for text in ["", "pci", "vfio-user=", "vfio-user=a,,b", "direct=1", "vfio", "vfio=1", "vfio=01:00.0,"] {
             let error = text.parse::<BusChoice>().unwrap_err();
             assert!(error.contains("known are"), "{text}: {error}");
         }
+        assert_eq!("vfio=01:00.0".parse::<BusChoice>().unwrap().to_string(), "vfio=0000:01:00.0");
     }
 }

@@ -5,10 +5,12 @@ mod direct_bus;
 mod driver;
 mod fault;
 pub mod image_file;
+mod listener;
 mod machine;
 mod msix;
 mod special_pool;
 mod variant;
+mod vfio_bus;
 mod vfio_user_bus;
 
 use std::fmt;
@@ -32,6 +34,7 @@ pub use fault::FaultOption;
 pub use machine::{FenceStorage, MachineOptions, Scheduling};
 pub use special_pool::{POOL_VARIABLE, PoolChoice};
 pub use variant::VariantOptions;
+pub use vfio_bus::VfioBus;
 pub use vfio_user_bus::VfioUserBus;
 
 /// A GPU to build and start.
@@ -132,6 +135,7 @@ const ADVICE_MEMORY: &str = "The GPU needs memfd_create and as much address spac
 const ADVICE_BUS: &str = "Choose `direct` or `vfio-user`, which have the GPU in this process";
 const ADVICE_SOCKET: &str =
     "Start `campanile device --socket PATH`, which serves one machine at a time, and name its socket";
+const ADVICE_FUNCTION: &str = "Name a GPU of this project that is bound to vfio-pci on a machine with an IOMMU; `campanile qemu` starts such a machine";
 const ADVICE_POOL: &str = "Set the variable to one of these, or leave it unset";
 const ADVICE_IMAGE: &str = "Name an x86-64 driver image (.sys), or build the one of this repository with `cargo xtask pe` and name it with `--driver pe`";
 const ADVICE_ENTRY: &str =
@@ -279,6 +283,7 @@ impl Part {
 fn attach_error(choice: &BusChoice, error: std::io::Error) -> SetupError {
     match choice {
         BusChoice::Sockets(_) => SetupError::input("The GPU could not be reached", error, ADVICE_SOCKET),
+        BusChoice::Functions(_) => SetupError::input("The GPU could not be reached", error, ADVICE_FUNCTION),
         _ => SetupError::new("The GPU could not be built", error, ADVICE_MEMORY),
     }
 }
@@ -342,6 +347,7 @@ impl System {
             None => PoolChoice::selected().map_err(|e| SetupError::new("No such pool", e, ADVICE_POOL))?.0,
         };
         let config = MachineConfig {
+            ram: choice.memory().unwrap_or(MachineConfig::default().ram),
             features: options.features,
             interrupt_thread: options.threads,
             short_lived_addresses: options.short_lived_addresses,
@@ -349,7 +355,6 @@ impl System {
             tdr: options.tdr,
             clock: options.clock.clone(),
             idle: (!options.threads).then(|| Arc::new(step) as Idle),
-            ..MachineConfig::default()
         };
         let machine =
             Machine::new(config).map_err(|e| SetupError::new("The machine could not be built", e, ADVICE_MEMORY))?;

@@ -2,17 +2,16 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 use campanile_vfio_user::message::region;
 use campanile_vfio_user::{Client, check_memory};
 use dxgkrnl::bus::{Bar, Bus, InterruptSink};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
+use super::listener::{Listener, new_eventfd};
 use super::msix::{self, Msix, config};
 
 /// [`Bus`] of a function behind a vfio-user server.
@@ -32,56 +31,6 @@ pub struct VfioUserBus {
 enum ServedBar {
     Trapped { size: u64 },
     Mapped { file: Arc<File>, offset: u64, size: u64 },
-}
-
-/// The thread that receives interrupt messages, until it is dropped.
-struct Listener {
-    stop: Arc<OwnedFd>,
-    thread: Option<JoinHandle<()>>,
-}
-
-fn new_eventfd() -> io::Result<OwnedFd> {
-    Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
-}
-
-impl Listener {
-    fn start(eventfds: Vec<OwnedFd>, sink: Arc<dyn InterruptSink>) -> io::Result<Self> {
-        let stop = Arc::new(new_eventfd()?);
-        let stopped = Arc::clone(&stop);
-        let run = move || listen(&eventfds, &stopped, &*sink);
-        let thread = std::thread::Builder::new().name("vfio-user interrupts".to_owned()).spawn(run)?;
-        Ok(Self { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        // Fails only if the counter is full, which wakes the thread as well.
-        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn listen(eventfds: &[OwnedFd], stop: &OwnedFd, sink: &dyn InterruptSink) {
-    loop {
-        let all = eventfds.iter().chain([stop]);
-        let mut fds: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)).collect();
-        match poll(&mut fds, None) {
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(_) => return,
-        }
-        if fds.last().is_none_or(|stop| !stop.revents().is_empty()) {
-            return;
-        }
-        for ((vector, eventfd), seen) in (0_u16..).zip(eventfds).zip(&fds) {
-            if seen.revents().contains(PollFlags::IN) && rustix::io::read(eventfd, &mut [0; 8]) == Ok(8) {
-                sink.message(vector);
-            }
-        }
-    }
 }
 
 impl VfioUserBus {

@@ -40,7 +40,7 @@ pub(crate) fn test(root: &Path, quick: bool) -> bool {
     session.doc_tests();
     if quick {
         println!(
-            "left out by --quick: the conformance cases, the main job and the bench in release mode, on the Windows images and with special pool, \
+            "left out by --quick: the guest in QEMU, the conformance cases, the main job and the bench in release mode, on the Windows images and with special pool, \
              4 of 5 random cases a property, \
              998 of 1000 schedules of each random model"
         );
@@ -205,11 +205,23 @@ impl Session<'_> {
         }
         self.tool("main job", &["run", "--release", "--quiet"]);
         self.tool("main job on the Windows images", &["run", "--release", "--quiet", "--", "run", "--driver", "pe"]);
+        self.guest();
         // It passes when every row can be measured; whether the figures meet their aims is for a quiet machine to say.
         for driver in ["linked", "pe"] {
             let name = format!("bench on the {driver} driver");
             self.tool(&name, &["run", "--release", "--quiet", "--", "bench", "--quick", "--driver", driver]);
         }
+    }
+
+    /// The main job and the core of the cases in a virtual machine, on the GPU as a PCI function. Fetches QEMU where there is none.
+    fn guest(&mut self) {
+        println!("== guest in QEMU");
+        let start = Instant::now();
+        let mut command = self.cargo();
+        command.args(["run", "--release", "--quiet", "--", "qemu", "--accelerator", "tcg", "--timeout", "300"]);
+        command.args(["--junit", "target/qemu/report.xml"]);
+        let (tally, note) = run::run(command, self.patience());
+        self.record("guest in QEMU", tally, start, note);
     }
 
     /// Longest time one suite may take; a hang is a failure, not a wait.

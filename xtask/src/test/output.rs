@@ -83,6 +83,9 @@ impl Reader {
 
 /// The numbers of `test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s`.
 fn summary(line: &str) -> Option<Tally> {
+    if let Some(counts) = line.strip_prefix("guest: ") {
+        return guest_summary(counts);
+    }
     let rest = line.strip_prefix("test result: ")?;
     let (_, counts) = rest.split_once(". ")?;
     let mut tally = Tally::default();
@@ -99,6 +102,13 @@ fn summary(line: &str) -> Option<Tally> {
         found += 1;
     }
     (found == 3).then_some(tally)
+}
+
+/// The last line of `campanile qemu`, behind its first word.
+fn guest_summary(counts: &str) -> Option<Tally> {
+    let mut parts = counts.split(", ").map(|part| part.split_once(' '));
+    let mut count = |what: &str| parts.next().flatten().filter(|(_, word)| *word == what)?.0.parse().ok();
+    Some(Tally { passed: count("passed")?, failed: count("failed")?, skipped: count("skipped")? })
 }
 
 #[cfg(test)]
@@ -157,5 +167,12 @@ mod tests {
     #[test]
     fn the_sum_reads_as_promised() {
         assert_eq!((tally(1, 2, 3) + tally(10, 0, 0)).to_string(), "11 passed, 2 failed, 3 skipped");
+    }
+
+    #[test]
+    fn what_a_guest_did_counts_as_its_last_line_says() {
+        let (tally, note) = read("pass  a  (1 ms)\nguest: 40 passed, 2 failed, 1 skipped\n", false);
+        assert_eq!((tally, note), (Tally { passed: 40, failed: 2, skipped: 1 }, None));
+        assert_eq!(guest_summary("40 passed, 2 failed"), None);
     }
 }

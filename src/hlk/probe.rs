@@ -1,0 +1,84 @@
+//! A queue whose doorbell is measured: what a store costs, and how soon the GPU answers it.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use campanile_hw::registers::NODE_COMPUTE;
+use rustix::event::{EventfdFlags, eventfd};
+use wddm_ddi::types::LUID;
+
+use super::Failure;
+use super::case::granted;
+use super::rig::{RawFence, RawQueue, Rig};
+use crate::clock::{self, Ticks};
+
+/// Looks at a progress value before its GPU is given up: minutes.
+const LOOKS: u64 = 1 << 34;
+
+/// A user-mode queue with everything prepared but the doorbell.
+pub(crate) struct DoorbellProbe {
+    rig: Rig,
+    queue: RawQueue,
+    fence: RawFence,
+    value: u64,
+    event: OwnedFd,
+}
+
+impl DoorbellProbe {
+    /// A queue on an adapter, with its doorbell connected. The calling thread is attached to a process.
+    ///
+    /// # Errors
+    /// The stack refuses something.
+    pub(crate) fn new(luid: LUID) -> Result<Self, Failure> {
+        let rig = Rig::open(luid)?;
+        let mut queue = rig.queue(NODE_COMPUTE)?;
+        let fence = rig.fence(0)?;
+        rig.execute(&mut queue, &[])?;
+        let event = eventfd(0, EventfdFlags::CLOEXEC).map_err(io::Error::from)?;
+        Ok(Self { rig, queue, fence, value: 0, event })
+    }
+
+    /// Stores the value that the doorbell has anyway.
+    #[inline]
+    pub(crate) fn store(&self) {
+        self.queue.doorbell.store(self.queue.written());
+    }
+
+    /// From the store until the queue's progress is seen in memory.
+    ///
+    /// # Errors
+    /// The GPU does not answer.
+    pub(crate) fn response(&mut self) -> Result<(Ticks, Ticks), Failure> {
+        let value = self.queue.append(&[])?;
+        let started = clock::now();
+        self.store();
+        for _ in 0..LOOKS {
+            if self.queue.progress.load() >= value {
+                return Ok((started, clock::now()));
+            }
+            std::hint::spin_loop();
+        }
+        Err(Failure::new("the GPU does not answer its doorbell"))
+    }
+
+    /// From the store of a signal that a CPU waits for until the waiter's event is seen: by interrupt message, interrupt routine and DPC.
+    ///
+    /// # Errors
+    /// The stack refuses something, or the event never comes.
+    pub(crate) fn interrupt(&mut self) -> Result<(Ticks, Ticks), Failure> {
+        self.value += 1;
+        let waited = self.rig.wait_with_event(&[self.fence.handle], &[self.value], false, Some(self.event.as_raw_fd()));
+        granted(waited, "the wait with an event")?;
+        self.queue.append(&[self.fence.signal(self.value)])?;
+        let started = clock::now();
+        self.store();
+        rustix::io::read(&self.event, &mut [0; 8]).map_err(io::Error::from)?;
+        Ok((started, clock::now()))
+    }
+}
+
+impl Drop for DoorbellProbe {
+    fn drop(&mut self) {
+        let _ = self.rig.destroy();
+    }
+}

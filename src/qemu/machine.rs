@@ -1,0 +1,178 @@
+//! The command line of QEMU.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use serde_json::json;
+
+/// Who executes the guest's instructions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Accelerator {
+    /// The processor where it can, else QEMU.
+    #[default]
+    Auto,
+    /// QEMU translates them.
+    Tcg,
+    /// The processor itself.
+    Kvm,
+}
+
+impl fmt::Display for Accelerator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Tcg => "tcg",
+            Self::Kvm => "kvm",
+        })
+    }
+}
+
+impl Accelerator {
+    /// What `auto` comes to here. A machine that has /dev/kvm but not the processor's own virtualisation emulates the guest's kernel in ways in
+    /// which few kernels run.
+    pub(super) fn settled(self) -> Self {
+        let real = || {
+            let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+            let may = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
+            may && processor.split_whitespace().any(|flag| flag == "vmx" || flag == "svm")
+        };
+        match self {
+            Self::Auto if real() => Self::Kvm,
+            Self::Auto => Self::Tcg,
+            chosen => chosen,
+        }
+    }
+}
+
+/// A machine with GPUs. Memory is shared with the servers, which reach it directly.
+pub(super) struct Machine<'a> {
+    pub(super) accelerator: Accelerator,
+    pub(super) memory_mib: u64,
+    pub(super) processors: u32,
+    /// A socket for each GPU.
+    pub(super) sockets: &'a [PathBuf],
+}
+
+/// How long QEMU waits for an answer of a server before it gives the device up, in milliseconds.
+const PATIENCE: u32 = 60_000;
+
+/// Words of a command line.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Line(pub(super) Vec<OsString>);
+
+impl Line {
+    /// Adds an option with its value.
+    pub(super) fn option(&mut self, option: &str, value: impl Into<OsString>) {
+        self.0.push(option.into());
+        self.0.push(value.into());
+    }
+
+    /// The line for a shell, with an option on each line.
+    pub(super) fn to_shell(&self, program: &Path) -> String {
+        let mut text = quoted(&program.to_string_lossy());
+        for word in &self.0 {
+            let word = word.to_string_lossy();
+            text.push_str(if word.starts_with('-') { " \\\n  " } else { " " });
+            text.push_str(&quoted(&word));
+        }
+        text
+    }
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// A file name in an option of QEMU, where a comma ends a value.
+pub(super) fn escaped(path: &Path) -> String {
+    path.to_string_lossy().replace(',', ",,")
+}
+
+impl Machine<'_> {
+    /// Processor, memory and GPUs: each GPU behind a root port of its own, as a card in a slot.
+    pub(super) fn line(&self) -> Line {
+        let Self { accelerator, memory_mib, processors, sockets } = self;
+        let mut line = Line::default();
+        let accelerator = accelerator.settled();
+        let split = if accelerator == Accelerator::Kvm { ",kernel-irqchip=split" } else { "" };
+        line.option("-machine", format!("q35,memory-backend=ram{split}"));
+        line.option("-accel", accelerator.to_string());
+        // Kernels that see fast string instructions clear and copy memory byte by byte, each of which QEMU carries out on its own.
+        line.option("-cpu", if accelerator == Accelerator::Kvm { "max" } else { "max,-erms,-fsrm" });
+        line.option("-smp", processors.to_string());
+        line.option("-m", format!("{memory_mib}M"));
+        line.option("-object", format!("memory-backend-memfd,id=ram,size={memory_mib}M,share=on"));
+        line.0.push("-nodefaults".into());
+        for (index, socket) in sockets.iter().enumerate() {
+            let slot = index + 1;
+            line.option("-device", format!("pcie-root-port,id=slot{slot},bus=pcie.0,chassis={slot}"));
+            let device = json!({
+                "driver": "vfio-user-pci",
+                "socket": { "type": "unix", "path": socket.to_string_lossy() },
+                "bus": format!("slot{slot}"),
+                "x-msg-timeout": PATIENCE,
+            });
+            line.option("-device", device.to_string());
+        }
+        line
+    }
+}
+
+/// The command line for a Linux guest that has no disk: its console goes to a file, its second serial port to standard output.
+pub(super) fn linux(machine: &Machine<'_>, kernel: &Path, archive: &Path, console: &Path) -> Line {
+    let mut line = machine.line();
+    // Behind it, the guest's programs reach only what they have mapped for the GPU. Caching mode has QEMU hear of each new mapping.
+    line.option("-device", "intel-iommu,intremap=on,caching-mode=on");
+    line.option("-display", "none");
+    line.0.push("-no-reboot".into());
+    line.option("-serial", format!("file:{}", escaped(console)));
+    line.option("-serial", "stdio");
+    line.option("-kernel", kernel);
+    line.option("-initrd", archive);
+    line.option("-append", "console=ttyS0 panic=-1 loglevel=4 intel_iommu=on rdinit=/campanile -- guest");
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(sockets: &[PathBuf]) -> Machine<'_> {
+        Machine { accelerator: Accelerator::Tcg, memory_mib: 1024, processors: 1, sockets }
+    }
+
+    #[test]
+    fn every_gpu_has_a_slot_and_shared_memory_is_sealed() {
+        let sockets = ["/tmp/a", "/tmp/b"].map(PathBuf::from);
+        let line = machine(&sockets).line().to_shell(Path::new("qemu"));
+        assert_eq!(line.matches("pcie-root-port").count(), 2);
+        assert!(line.contains(r#""path":"/tmp/b""#) && line.contains(r#""bus":"slot2""#), "{line}");
+        assert!(line.contains("memory-backend-memfd,id=ram,size=1024M,share=on"), "{line}");
+        assert!(!line.contains("seal=off"), "{line}");
+    }
+
+    #[test]
+    fn a_linux_guest_has_an_iommu_and_starts_this_program() {
+        let sockets = [PathBuf::from("/tmp/a")];
+        let paths = ["k", "i", "c,d"].map(Path::new);
+        let line = linux(&machine(&sockets), paths[0], paths[1], paths[2]);
+        let words: Vec<_> = line.0.iter().map(|word| word.to_str().unwrap()).collect();
+        assert!(words.contains(&"intel-iommu,intremap=on,caching-mode=on"));
+        assert!(words.contains(&"file:c,,d"));
+        assert!(words.last().unwrap().ends_with("intel_iommu=on rdinit=/campanile -- guest"));
+    }
+
+    #[test]
+    fn words_with_spaces_and_quotes_survive_a_shell() {
+        let line = Line(vec!["-a".into(), "b c".into(), "d'e".into(), "".into()]);
+        assert_eq!(line.to_shell(Path::new("q")), "q \\\n  -a 'b c' 'd'\\''e' ''");
+    }
+}

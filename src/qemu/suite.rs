@@ -1,0 +1,253 @@
+//! The main job and conformance cases in a guest: what it is to do, and what is made of what it tells.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use super::function::{self, Expected};
+use super::image::Luggage;
+use super::protocol::{Event, Job, Step, placeholder};
+use super::report::{Entry, Report};
+use super::session::{self, Ended, Setting};
+use crate::cli::print;
+use crate::hlk::{self, CaseLine, Status};
+use crate::setup::shipped;
+
+/// Areas whose cases run in a guest when none are named: what the driver does at the bus.
+pub(super) const CORE: [&str; 3] = ["Adapter", "NativeFence", "FenceInterrupts"];
+/// Where the guest has the images.
+const IMAGES: &str = "/pe";
+const MAIN_JOB: &str = "MainJob";
+
+/// What a guest is to do, and which cases it is to tell of.
+#[derive(Debug)]
+pub(super) struct Suite {
+    job: Job,
+    luggage: Luggage,
+    /// Names of cases by step.
+    wanted: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Suite {
+    /// Main job, and the cases of these filters or of [`CORE`].
+    ///
+    /// # Errors
+    /// A filter takes no case, or the Windows images are missing.
+    pub(super) fn new(filters: &[String]) -> Result<Self, String> {
+        let core: Vec<String> = CORE.iter().map(|area| format!("WDDM32.{area}.")).collect();
+        let filters = if filters.is_empty() { &core } else { filters };
+        let mut suite = Self { job: Job::default(), luggage: images()?, wanted: BTreeMap::new() };
+        let files = suite.luggage.iter().map(|(_, name)| name.clone()).filter(|name| !name.ends_with(".pdb"));
+        let files: Vec<String> = files.collect();
+        suite.step(MAIN_JOB, ["run", "--no-progress"].map(str::to_owned).into_iter().chain(files));
+        for filter in filters {
+            let text = filter.to_lowercase();
+            let names: BTreeSet<String> =
+                hlk::cases().filter(|case| case.matches(&text)).map(|case| case.name.to_owned()).collect();
+            if names.is_empty() {
+                return Err(format!("no case matches `{filter}`; `campanile hlk --list` shows all"));
+            }
+            let name = format!("cases of {filter}");
+            suite.step(&name, ["hlk", "--json-lines", "--filter", filter].map(str::to_owned));
+            suite.wanted.insert(name, names);
+        }
+        Ok(suite)
+    }
+
+    fn step(&mut self, name: &str, arguments: impl IntoIterator<Item = String>) {
+        let arguments = arguments.into_iter().chain(on_bus(&[placeholder(0)])).collect();
+        self.job.steps.push(Step { name: name.to_owned(), arguments });
+    }
+
+    /// The command line of QEMU, with file names that stand for those of a run.
+    pub(super) fn show(setting: &Setting) -> String {
+        session::line(setting, Path::new("/tmp/campanile-qemu")).to_shell(&setting.qemu)
+    }
+
+    /// Runs it and prints every outcome as it comes.
+    ///
+    /// # Errors
+    /// The guest could not be started.
+    pub(super) fn run(self, setting: &Setting) -> Result<Report, String> {
+        let expected = session::expected(setting)?;
+        let mut listener = Listener { expected, wanted: self.wanted, report: Report::default(), functions: 0 };
+        let ended = session::run(setting, self.job, &self.luggage, &mut |event| listener.event(event))?;
+        listener.finish(&ended);
+        Ok(listener.report)
+    }
+}
+
+/// The options of a step that uses these GPUs with the Windows images.
+pub(super) fn on_bus(gpus: &[String]) -> [String; 4] {
+    let driver = format!("{IMAGES}/campanile_kmd.sys");
+    ["--driver".to_owned(), driver, "--bus".to_owned(), format!("vfio={}", gpus.join(","))]
+}
+
+/// The Windows images with their symbols.
+///
+/// # Errors
+/// They have not been built.
+pub(super) fn images() -> Result<Luggage, String> {
+    let mut luggage = Luggage::new();
+    for name in ["campanile_kmd.sys", "campanile_kmd.pdb", "campanile_umd.dll", "campanile_umd.pdb"] {
+        let path: PathBuf = shipped(name);
+        if !path.is_file() {
+            return Err(format!("{} is missing; `cargo xtask pe` builds it", path.display()));
+        }
+        luggage.push((path, format!("{IMAGES}/{name}")));
+    }
+    Ok(luggage)
+}
+
+/// Makes outcomes of events.
+struct Listener {
+    expected: Vec<Expected>,
+    /// Cases that are still to be told of, by step.
+    wanted: BTreeMap<String, BTreeSet<String>>,
+    report: Report,
+    functions: usize,
+}
+
+impl Listener {
+    fn add(&mut self, entry: Entry) {
+        print(&entry.line());
+        self.report.entries.push(entry);
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Up { kernel } => print(&format!("the guest runs Linux {kernel}")),
+            Event::Function(found) => {
+                print(&format!("the guest has found {}", found.name));
+                let Some(expected) = self.expected.get(self.functions) else { return };
+                self.functions += 1;
+                for (name, outcome) in function::checks(found, expected) {
+                    self.add(Entry::of("Qemu.Function", &format!("Qemu.Function.{name}"), outcome));
+                }
+            }
+            Event::Started { step } => print(&format!("== {step}")),
+            Event::Line { step, error: false, text } if self.wanted.contains_key(step) => self.case(step, text),
+            Event::Line { text, .. } => print(&format!("      {text}")),
+            Event::Ended { step, code, signal } => self.ended(step, *code, *signal),
+            Event::Trouble { .. } | Event::Done => {}
+        }
+    }
+
+    fn case(&mut self, step: &str, text: &str) {
+        let Ok(line) = serde_json::from_str::<CaseLine>(text) else { return print(text) };
+        if let Some(wanted) = self.wanted.get_mut(step) {
+            wanted.remove(&line.name);
+        }
+        let CaseLine { name, area, status, ms, reason } = line;
+        self.add(Entry { suite: area, name, status, ms, reason });
+    }
+
+    /// Cases that did not come to an end have failed; one line says of all of them why.
+    fn never_told(&mut self, names: &BTreeSet<String>, reason: &str) {
+        let entry = |name: &String| Entry::of("Qemu.Guest", name, Err(reason.to_owned()));
+        self.report.entries.extend(names.iter().map(entry));
+        if let Some(first) = names.first() {
+            print(&format!("FAIL  {first} and {} others\n      {reason}", names.len() - 1));
+        }
+    }
+
+    fn ended(&mut self, step: &str, code: Option<i32>, signal: Option<i32>) {
+        let how = match (code, signal) {
+            (Some(0), _) => Ok(()),
+            (Some(code), _) => Err(format!("it ended with exit code {code}")),
+            (None, signal) => Err(format!("it was ended by signal {}", signal.unwrap_or(0))),
+        };
+        let Some(missing) = self.wanted.remove(step) else {
+            return self.add(Entry::of("Qemu.Guest", &format!("Qemu.Guest.{step}"), how));
+        };
+        let why = how.as_ref().err().map(|why| format!(", {why}")).unwrap_or_default();
+        self.never_told(&missing, &format!("{step} never told of it{why}"));
+        // Failed cases have been told of, and have their own exit code.
+        let told = self.report.entries.iter().any(|entry| entry.status == Status::Failed);
+        if let (Err(reason), false) = (how, told) {
+            self.add(Entry::of("Qemu.Guest", step, Err(reason)));
+        }
+    }
+
+    /// Steps that never ended, GPUs that were never found, and a guest that ended badly are failures.
+    fn finish(&mut self, ended: &Ended) {
+        if let Ended::Badly(reason) = ended {
+            self.add(Entry::of("Qemu.Guest", "Qemu.Guest.EndsWhenItIsDone", Err(reason.clone())));
+        }
+        if self.functions < self.expected.len() {
+            let (found, expected) = (self.functions, self.expected.len());
+            let reason = format!("it has found {found} of {expected} GPUs");
+            self.add(Entry::of("Qemu.Function", "Qemu.Function.IsFound", Err(reason)));
+        }
+        for (step, missing) in std::mem::take(&mut self.wanted) {
+            self.never_told(&missing, &format!("{step} never told of it"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listener() -> Listener {
+        let names = ["a", "b"].map(str::to_owned).into_iter().collect();
+        let wanted = [("cases of x".to_owned(), names)].into_iter().collect();
+        Listener { expected: Vec::new(), wanted, report: Report::default(), functions: 0 }
+    }
+
+    fn line(name: &str, status: &str) -> Event {
+        let text = format!(r#"{{"name":"{name}","area":"x","status":"{status}","ms":3,"reason":null}}"#);
+        Event::Line { step: "cases of x".to_owned(), error: false, text }
+    }
+
+    fn end(code: Option<i32>, signal: Option<i32>) -> Event {
+        Event::Ended { step: "cases of x".to_owned(), code, signal }
+    }
+
+    #[test]
+    fn cases_that_are_told_of_count_as_they_ended() {
+        let mut listener = listener();
+        for event in [line("a", "passed"), line("b", "skipped"), end(Some(0), None)] {
+            listener.event(&event);
+        }
+        listener.finish(&Ended::Done);
+        assert_eq!(listener.report.summary(), "guest: 1 passed, 0 failed, 1 skipped");
+    }
+
+    #[test]
+    fn cases_that_are_not_told_of_have_failed() {
+        let mut after_crash = listener();
+        after_crash.event(&line("a", "passed"));
+        after_crash.event(&end(None, Some(11)));
+        after_crash.finish(&Ended::Done);
+        let failed = after_crash.report.entries.iter().find(|entry| entry.name == "b").unwrap();
+        assert_eq!(failed.reason.as_deref(), Some("cases of x never told of it, it was ended by signal 11"));
+        let mut silent = listener();
+        silent.finish(&Ended::Done);
+        assert_eq!(silent.report.count(Status::Failed), 2);
+    }
+
+    #[test]
+    fn a_guest_that_ends_badly_or_finds_no_gpu_has_failed() {
+        let mut listener = listener();
+        listener.expected.push(Expected { bars: [None; 6] });
+        listener.finish(&Ended::Badly("it died".to_owned()));
+        let names: Vec<_> = listener.report.entries.iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(names, ["Qemu.Guest.EndsWhenItIsDone", "Qemu.Function.IsFound", "a", "b"]);
+    }
+
+    #[test]
+    fn exit_codes_and_signals_of_the_main_job_are_told() {
+        let mut listener = listener();
+        listener.event(&Event::Ended { step: MAIN_JOB.to_owned(), code: Some(1), signal: None });
+        let [entry] = listener.report.entries.as_slice() else { panic!("one entry") };
+        assert_eq!((entry.name.as_str(), entry.status), ("Qemu.Guest.MainJob", Status::Failed));
+    }
+
+    #[test]
+    fn the_core_has_cases_of_every_area() {
+        for area in CORE {
+            let text = format!("WDDM32.{area}.").to_lowercase();
+            assert!(hlk::cases().any(|case| case.matches(&text)), "{area}");
+        }
+    }
+}
