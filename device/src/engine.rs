@@ -6,7 +6,7 @@
 use crate::cmp::fences::FencePlace;
 use crate::cmp::queue::{Buffer, Queue};
 use crate::cmp::{Context, Tallies, waits};
-use crate::log::{self, Room};
+use crate::log;
 use crate::memory::{self, Access, Span};
 use crate::mmu::{Ahead, Fault, Intent, Tlb};
 use campanile_hw::event::{EventKind, FaultKind};
@@ -413,8 +413,7 @@ impl Engine {
                 self.fill(root, fill, &mut buffer.partial, context, budget)
             }
             Packet::Signal(signal) if native || signal.monitored == 0 => {
-                let mut room = Room::NOWHERE;
-                log::find_room(queue, LogKind::Signals, &mut self.tlb, context, &mut room)?;
+                log::keep(queue, LogKind::Signals, &mut self.tlb, context)?;
                 let entry = (signal.handle, signal.value);
                 let process = FencePlace { root, current: signal.current, monitored: signal.monitored };
                 let place = match self.fence_place(process, Intent::Write, context)? {
@@ -423,7 +422,7 @@ impl Engine {
                     None if signal.monitored == 0 => process,
                     None => return Err(no_fence(process)),
                 };
-                let logged = || log::signalled(queue, &room, entry, context);
+                let logged = || log::signalled(queue, entry, context);
                 let announce = match signal.monitored != 0 || signal.handle != 0 {
                     true => self.signal(place, (signal.current, signal.value), context, logged)?,
                     false => self.write(place, signal.value, context, logged)?,
@@ -439,9 +438,8 @@ impl Engine {
                     log::stalled(queue, context);
                     return Ok(Step::Wait { key });
                 }
-                let mut room = Room::NOWHERE;
-                log::find_room(queue, LogKind::Waits, &mut self.tlb, context, &mut room)?;
-                log::unblocked(queue, &room, (wait.handle, wait.value), context);
+                log::keep(queue, LogKind::Waits, &mut self.tlb, context)?;
+                log::unblocked(queue, (wait.handle, wait.value), context);
                 Tallies::add(&context.tallies.waits);
                 Ok(Step::Done)
             }

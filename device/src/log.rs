@@ -5,15 +5,16 @@
 
 use crate::cmp::Context;
 use crate::cmp::queue::Queue;
-use crate::memory::{Access, Span};
-use crate::mmu::{Fault, Intent, Kept, Tlb, Translation};
+use crate::memory::{self, Access, Span};
+use crate::mmu::{Fault, Intent, Kept, Tlb};
 use campanile_hw::log::{
     self as log, LOG_ENTRIES_MAX, LogEntry, LogHeader, LogKind, LogOperation, LogPosition, LogWriter, bytes_of,
     entry_offset,
 };
-use campanile_hw::page_table::VA_BITS;
+use campanile_hw::page_table::{PAGE_4K, VA_BITS};
 use campanile_hw::queue::{Location, QueueDescriptor};
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 
 /// Bytes of an entry.
 const ENTRY: u64 = LogEntry::SIZE as u64;
@@ -40,12 +41,33 @@ pub(crate) struct Log {
     header: u64,
     entries: u32,
     position: LogPosition,
-    /// Translation of `header`.
-    kept: Kept,
+    pages: Pages,
     /// Time of the latest entry: none is earlier.
     latest: u64,
     /// Entries that the position counts and memory does not hold yet, by index; only on a function that delays them.
     held: Option<BTreeMap<u32, LogEntry>>,
+}
+
+/// The pages of a log that are at hand.
+#[derive(Clone, Copy, Debug)]
+struct Pages {
+    /// From the header on.
+    header: Kept,
+    /// Where an entry begins that does not lie there.
+    entry: Kept,
+    /// Where it goes on, if that is not the end of it.
+    next: Kept,
+}
+
+impl Pages {
+    const NONE: Self = Self { header: Kept::NOTHING, entry: Kept::NOTHING, next: Kept::NOTHING };
+
+    /// The word at `va`; `None` where writes are dropped.
+    fn word<'a>(&self, memory: &'a Access<'_>, va: u64) -> Option<&'a AtomicU64> {
+        let found = |page: &Kept| page.find(va).map(|offset| (*page, offset));
+        let (page, offset) = [self.header, self.entry, self.next].iter().find_map(found)?;
+        page.words(memory).get(offset as usize / 8)
+    }
 }
 
 /// Why a log cannot be given to a queue.
@@ -57,58 +79,18 @@ pub(crate) enum BadLog {
     Unreachable,
 }
 
-/// Where the next entry of a log goes. Places that drop writes are `None`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Room<'a> {
-    header: Option<Span<'a>>,
-    entry: EntryRoom<'a>,
-}
-
-/// An entry's bytes: up to `split` in the first span, the rest in the second.
-#[derive(Clone, Copy, Debug)]
-struct EntryRoom<'a> {
-    first: Option<Span<'a>>,
-    split: u64,
-    second: Option<Span<'a>>,
-}
-
-impl Room<'_> {
-    /// No place at all, as a queue without logs has.
-    pub(crate) const NOWHERE: Self = Self { header: None, entry: EntryRoom::NOWHERE };
-}
-
-impl EntryRoom<'_> {
-    const NOWHERE: Self = Self { first: None, split: ENTRY, second: None };
-
-    #[inline]
-    fn write(&self, entry: &LogEntry) {
-        let words = words_of(entry);
-        if self.split == ENTRY {
-            if let Some(span) = self.first {
-                span.store_words(0, words);
-            }
-            return;
-        }
-        for (offset, word) in (0..).step_by(8).zip(words) {
-            let (span, offset) =
-                if offset < self.split { (self.first, offset) } else { (self.second, offset - self.split) };
-            if let Some(span) = span {
-                span.store(offset, word);
-            }
-        }
-    }
-}
+/// Words of an entry.
+const WORDS: usize = LogEntry::SIZE / 8;
 
 /// The words of an entry, as they lie in memory. Put together from the fields: bytes that were just written one by one are slow to read
 /// as words.
 #[inline]
-fn words_of(entry: &LogEntry) -> [u64; LogEntry::SIZE / 8] {
+fn words_of(entry: &LogEntry) -> [u64; WORDS] {
     let name = u64::from(entry.handle) | u64::from(entry.operation) << 32;
     [entry.value, name, 0, entry.observed, 0, entry.end]
 }
 
 /// The bytes from `va` to the end of its page; no span where writes are dropped.
-#[inline]
 fn stretch<'a>(
     tlb: &mut Tlb,
     memory: &'a Access<'a>,
@@ -116,36 +98,60 @@ fn stretch<'a>(
     va: u64,
 ) -> Result<(Option<Span<'a>>, u64), Fault> {
     let translation = tlb.translate(memory, root, va, Intent::Write)?;
-    behind(memory, translation)
-}
-
-/// As [`stretch`], of an address that was translated.
-#[inline]
-fn behind<'a>(memory: &'a Access<'a>, translation: Translation) -> Result<(Option<Span<'a>>, u64), Fault> {
     let Some(location) = translation.location else { return Ok((None, translation.run)) };
     let span = memory.resolve(location, translation.run, true).ok_or(Fault::nowhere(location, Intent::Write))?;
     Ok((Some(span), span.len()))
 }
 
-/// Where the next entry and the position go.
+/// Where entries and position go, in a slice in which their pages are kept.
 struct Writer<'a> {
-    room: &'a Room<'a>,
+    /// The words from the header on.
+    words: &'a [AtomicU64],
+    header: u64,
+    pages: &'a Pages,
     held: &'a mut Option<BTreeMap<u32, LogEntry>>,
+    memory: &'a Access<'a>,
+}
+
+impl Writer<'_> {
+    /// Writes an entry of which not all lies beside the header, or holds it back.
+    #[cold]
+    fn entry_elsewhere(&mut self, index: u32, (handle, operation): (u32, u32), [value, observed, end]: [u64; 3]) {
+        let entry = LogEntry { value, handle, operation, observed, end };
+        match self.held {
+            None => self.write_elsewhere(index, &entry),
+            Some(held) => drop(held.insert(index, entry)),
+        }
+    }
+
+    fn write_elsewhere(&self, index: u32, entry: &LogEntry) {
+        let start = self.header + entry_offset(index);
+        for (va, word) in (start..).step_by(8).zip(words_of(entry)) {
+            if let Some(place) = self.pages.word(self.memory, va) {
+                memory::store(place, word);
+            }
+        }
+    }
 }
 
 impl LogWriter for Writer<'_> {
     #[inline]
     fn entry(&mut self, index: u32, entry: &LogEntry) {
-        match self.held {
-            None => self.room.entry.write(entry),
-            Some(held) => drop(held.insert(index, *entry)),
+        let room = self.words.get(entry_offset(index) as usize / 8..).and_then(<[_]>::first_chunk);
+        match room.filter(|_| self.held.is_none()) {
+            Some(room) => memory::store_all(room, words_of(entry)),
+            None => {
+                // Field by field: an entry that may be looked at by its address goes through the stack.
+                let LogEntry { value, handle, operation, observed, end } = *entry;
+                self.entry_elsewhere(index, (handle, operation), [value, observed, end]);
+            }
         }
     }
 
     #[inline]
     fn position(&mut self, position: LogPosition) {
-        if let Some(header) = self.room.header {
-            header.store(0, position.into_bits());
+        if let Some(word) = self.words.first() {
+            memory::store(word, position.into_bits());
         }
     }
 }
@@ -178,44 +184,49 @@ impl Log {
         let position = LogPosition::from_bits(span.and_then(|span| span.load(0)).unwrap_or(0));
         let position = if position.index() < entries { position } else { position.with_index(0) };
         let held = context.features.log_flush.then(BTreeMap::new);
-        Ok(Self { root, header, entries, position, kept: Kept::NOTHING, latest: 0, held })
+        Ok(Self { root, header, entries, position, pages: Pages::NONE, latest: 0, held })
     }
 
-    fn entry_room<'a>(&self, index: u32, tlb: &mut Tlb, context: &Context<'a>) -> Result<EntryRoom<'a>, Fault> {
-        let va = self.header + entry_offset(index);
-        let (first, run) = stretch(tlb, context.memory, self.root, va)?;
-        let second = if run < ENTRY { stretch(tlb, context.memory, self.root, va + run)?.0 } else { None };
-        Ok(EntryRoom { first, split: run.min(ENTRY), second })
-    }
-
-    /// Finds the place of the next entry.
+    /// Sees to it that the next entry, and the position behind it, can be written in this slice.
     #[inline]
-    fn room<'a>(&mut self, tlb: &mut Tlb, context: &Context<'a>, room: &mut Room<'a>) -> Result<(), Fault> {
-        let translation = tlb.translate_kept(context.memory, self.root, self.header, &mut self.kept)?;
-        let (header, run) = behind(context.memory, translation)?;
+    fn keep(&mut self, tlb: &mut Tlb, context: &Context<'_>) -> Result<(), Fault> {
+        tlb.keep(context.memory, self.root, self.header, &mut self.pages.header)?;
         let offset = entry_offset(self.position.index());
-        room.header = header;
-        if offset + ENTRY <= run {
-            room.entry.first = header.and_then(|span| span.after(offset));
-        } else {
-            room.entry = self.entry_room(self.position.index(), tlb, context)?;
-        }
-        Ok(())
+        if offset + ENTRY <= self.pages.header.len() { Ok(()) } else { self.keep_entry(offset, tlb, context) }
+    }
+
+    /// As [`Log::keep`], of the entry at `offset` alone.
+    fn keep_entry(&mut self, offset: u64, tlb: &mut Tlb, context: &Context<'_>) -> Result<(), Fault> {
+        let va = self.header + offset;
+        let inside = va % PAGE_4K;
+        let Pages { entry, next, .. } = &mut self.pages;
+        let kept = tlb.keep(context.memory, self.root, va - inside, entry);
+        kept.map_err(|fault| Fault { address: fault.address + inside, ..fault })?;
+        if entry.end() >= va + ENTRY { Ok(()) } else { tlb.keep(context.memory, self.root, entry.end(), next) }
     }
 
     /// Writes the entry, or holds it back, and advances the position. Its end is no earlier than its start and the last entry.
-    fn append(&mut self, room: &Room<'_>, mut entry: LogEntry) {
+    #[inline]
+    fn append(&mut self, mut entry: LogEntry, context: &Context<'_>) {
         self.latest = self.latest.max(entry.observed).max(entry.end);
         entry.end = self.latest;
-        let mut writer = Writer { room, held: &mut self.held };
-        self.position = log::append(&mut writer, self.position, self.entries, &entry);
+        let (position, entries) = (self.position, self.entries);
+        self.position = log::append(&mut self.writer(context), position, entries, &entry);
+    }
+
+    #[inline]
+    fn writer<'a>(&'a mut self, context: &Context<'a>) -> Writer<'a> {
+        let memory = context.memory;
+        let Self { header, pages, held, .. } = self;
+        Writer { words: pages.header.words(memory), header: *header, pages, held, memory }
     }
 
     /// Writes what was held back. What cannot be written any more has no reader either.
     fn flush(&mut self, tlb: &mut Tlb, context: &Context<'_>) {
+        self.pages = Pages::NONE;
         for (index, entry) in self.held.as_mut().map(std::mem::take).unwrap_or_default() {
-            if let Ok(room) = self.entry_room(index, tlb, context) {
-                room.write(&entry);
+            if self.keep_entry(entry_offset(index), tlb, context).is_ok() {
+                self.writer(context).write_elsewhere(index, &entry);
             }
         }
     }
@@ -287,23 +298,21 @@ impl Logs {
         self.time.0
     }
 
+    fn keep(&mut self, kind: LogKind, tlb: &mut Tlb, context: &Context<'_>) -> Result<(), Fault> {
+        self.place(kind).as_mut().map_or(Ok(()), |log| log.keep(tlb, context))
+    }
+
     /// There is neither log.
     pub(crate) fn is_empty(&self) -> bool {
         self.waits.is_none() && self.signals.is_none()
     }
 }
 
-/// Finds where the queue's next entry of `kind` goes; nowhere when it has no such log.
+/// Sees to it that the queue's next entry of `kind` can be written in this slice, if it has such a log.
 #[inline]
-pub(crate) fn find_room<'a>(
-    queue: &mut Queue,
-    kind: LogKind,
-    tlb: &mut Tlb,
-    context: &Context<'a>,
-    room: &mut Room<'a>,
-) -> Result<(), Fault> {
+pub(crate) fn keep(queue: &mut Queue, kind: LogKind, tlb: &mut Tlb, context: &Context<'_>) -> Result<(), Fault> {
     let Some(logs) = &mut queue.logs else { return Ok(()) };
-    logs.place(kind).as_mut().map_or(Ok(()), |log| log.room(tlb, context, room))
+    logs.keep(kind, tlb, context)
 }
 
 /// Time may pass unseen: the next entry reads the clock.
@@ -317,12 +326,12 @@ pub(crate) fn time_passes(queue: &mut Queue) {
 /// Logs a signal whose value was written. It may bear the time of what was logged just before in the same slice: that is earlier than
 /// any time which somebody reads who has seen the value.
 #[inline]
-pub(crate) fn signalled(queue: &mut Queue, room: &Room<'_>, (handle, value): (u32, u64), context: &Context<'_>) {
+pub(crate) fn signalled(queue: &mut Queue, (handle, value): (u32, u64), context: &Context<'_>) {
     let Some(logs) = &mut queue.logs else { return };
     let end = logs.time(context);
     let Some(log) = &mut logs.signals else { return };
     let operation = LogOperation::SignalExecuted as u32;
-    log.append(room, LogEntry { value, handle, operation, observed: 0, end });
+    log.append(LogEntry { value, handle, operation, observed: 0, end }, context);
 }
 
 /// A WAIT holds the queue: notes since when.
@@ -335,14 +344,14 @@ pub(crate) fn stalled(queue: &mut Queue, context: &Context<'_>) {
 
 /// Logs a wait that is satisfied. It reads the clock after the value, so it is no earlier than the signal.
 #[inline]
-pub(crate) fn unblocked(queue: &mut Queue, room: &Room<'_>, (handle, value): (u32, u64), context: &Context<'_>) {
+pub(crate) fn unblocked(queue: &mut Queue, (handle, value): (u32, u64), context: &Context<'_>) {
     let Some(logs) = &mut queue.logs else { return };
     let observed = std::mem::take(&mut logs.observed);
     logs.time.1 = 0;
     let end = logs.time(context);
     let Some(log) = &mut logs.waits else { return };
     let operation = LogOperation::WaitUnblocked as u32;
-    log.append(room, LogEntry { value, handle, operation, observed, end });
+    log.append(LogEntry { value, handle, operation, observed, end }, context);
 }
 
 const _: () = assert!(LogHeader::SIZE.is_multiple_of(8) && LogEntry::SIZE.is_multiple_of(8));

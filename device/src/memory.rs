@@ -4,7 +4,10 @@
 //! bounds-checked [`Span`]; single words are accessed atomically, bulk bytes are moved by raw copies, and no reference to the
 //! bytes ever exists.
 
+mod kept;
+
 use campanile_hw::queue::Location;
+pub(crate) use kept::KeptWords;
 use std::arch::asm;
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch, _mm_sfence};
 use std::cell::Cell;
@@ -210,21 +213,11 @@ impl<'a> Span<'a> {
     pub(crate) fn store(self, offset: u64, value: u64) -> bool {
         match self.word(offset) {
             Some(word) if self.writable() => {
-                word.store(value.to_le(), Ordering::Release);
+                store(word, value);
                 true
             }
             _ => false,
         }
-    }
-
-    /// Stores words one after the other from `offset`, each as [`Span::store`] does. False, and nothing stored, when not all can be.
-    #[inline]
-    pub(crate) fn store_words<const COUNT: usize>(self, offset: u64, values: [u64; COUNT]) -> bool {
-        let Some(words) = self.words(offset, COUNT).filter(|_| self.writable()) else { return false };
-        for (word, value) in words.iter().zip(values) {
-            word.store(value.to_le(), Ordering::Release);
-        }
-        true
     }
 
     /// Takes the 64-bit word at `offset` and leaves zero, at once; `None` when that is not possible.
@@ -345,6 +338,20 @@ impl<'a> Span<'a> {
     }
 }
 
+/// Stores a word as [`Span::store`] does.
+#[inline]
+pub(crate) fn store(word: &AtomicU64, value: u64) {
+    word.store(value.to_le(), Ordering::Release);
+}
+
+/// Stores words one after the other, each as [`Span::store`] does.
+#[inline]
+pub(crate) fn store_all<const COUNT: usize>(words: &[AtomicU64; COUNT], values: [u64; COUNT]) {
+    for (word, value) in words.iter().zip(values) {
+        store(word, value);
+    }
+}
+
 /// Bytes of a cache line.
 const LINE: usize = 64;
 /// Lines that [`Span::prefetch`] brings; what follows them the processor foresees by itself.
@@ -416,6 +423,14 @@ pub(crate) struct SystemMemory {
     files: Vec<KnownFile>,
     /// The function may start accesses: bus master enabled and D0.
     enabled: bool,
+    /// Another number than ever before with every change of the above, and than the memory of any other function has.
+    shape: u64,
+}
+
+/// Number that no shape of memory had yet.
+fn new_shape() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl SystemMemory {
@@ -502,11 +517,14 @@ pub(crate) struct Memory {
 impl Memory {
     /// VRAM as mapped, and no system memory.
     pub(crate) fn new(vram: HostMapping) -> Self {
-        Self { vram, system: RwLock::default() }
+        Self { vram, system: RwLock::new(SystemMemory { shape: new_shape(), ..SystemMemory::default() }) }
     }
 
+    /// Whoever changes anything gets it in a new shape.
     fn change(&self) -> RwLockWriteGuard<'_, SystemMemory> {
-        self.system.write().unwrap_or_else(PoisonError::into_inner)
+        let mut system = self.system.write().unwrap_or_else(PoisonError::into_inner);
+        system.shape = new_shape();
+        system
     }
 
     /// Makes `len` bytes of `file` from `offset` visible at bus address `start`.
@@ -603,14 +621,14 @@ mod tests {
 
     const PAGES: u64 = 16;
 
-    fn memory() -> (Memory, File) {
+    pub(super) fn memory() -> (Memory, File) {
         let vram = shared_file(c"vram", PAGE).expect("a file");
         let memory = Memory::new(HostMapping::new(&vram, 0, PAGE, true).expect("a mapping"));
         memory.enable(true);
         (memory, shared_file(c"ram", PAGES * PAGE).expect("a file"))
     }
 
-    fn at(page: u64) -> Location {
+    pub(super) fn at(page: u64) -> Location {
         Location::new().with_address(page * PAGE).with_system(true)
     }
 
@@ -720,9 +738,9 @@ mod tests {
         for (at, count) in [(0, 5), (8, 4), (4, 1), (33, 0), (u64::MAX, 0), (0, usize::MAX)] {
             assert!(span.words(at, count).is_none(), "{count} words at {at}");
         }
-        assert!(span.store_words(8, [5, 6, 7]) && !span.store_words(16, [1, 1, 1]) && !span.store_words(4, [1]));
+        let [_, three @ ..] = span.words(0, 4).and_then(<[_]>::first_chunk::<4>).expect("four words");
+        store_all(three, [5, 6, 7]);
         assert_eq!([0, 8, 16, 24].map(|at| span.load(at)), [Some(0), Some(5), Some(6), Some(7)]);
-        assert!(!access.resolve(Location::new(), 32, false).expect("VRAM").store_words(0, [1]), "read-only");
         assert_eq!((span.fill(0x0403_0201, 7), span.load(0), span.load(8)), (4, Some(0x0403_0201), Some(5)));
     }
 

@@ -3,7 +3,7 @@
 //! A TLB belongs to one node and is used under that node's lock. Like the silicon's it may hold entries that the tables no longer
 //! say, until they are invalidated; it never remembers that something was *not* mapped.
 
-use crate::memory::Access;
+use crate::memory::{Access, KeptWords};
 use campanile_hw::event::FaultKind;
 use campanile_hw::page_table::{
     ENTRIES, ENTRIES_64K, PAGE_2M, PAGE_4K, PAGE_64K, Pte, ROOT_LEVEL, VA_BITS, coverage, index, index_64k,
@@ -174,17 +174,44 @@ struct Slot<T> {
     value: T,
 }
 
-/// A translation for writing that whoever needs it again and again keeps beside the TLB: one more entry of it, good until the TLB forgets
-/// anything. Always asked for the same address with the same TLB.
+/// 8-aligned words of one page that somebody writes to again and again: one more entry of the TLB beside it, with the place in the
+/// host's memory, good until the TLB forgets anything or memory has another shape. Always used with the same root and TLB.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
+    /// Of the TLB; 0 before the first use.
     generation: u64,
-    translation: Translation,
+    /// Virtual address.
+    start: u64,
+    len: u64,
+    /// `None` where writes are dropped.
+    place: Option<KeptWords>,
 }
 
 impl Kept {
     /// Of no generation.
-    pub(crate) const NOTHING: Self = Self { generation: 0, translation: Translation { location: None, run: 0 } };
+    pub(crate) const NOTHING: Self = Self { generation: 0, start: 0, len: 0, place: None };
+
+    /// Bytes from the address that it was asked for first.
+    #[inline]
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// What follows it.
+    pub(crate) fn end(&self) -> u64 {
+        self.start + self.len
+    }
+
+    /// The words, in a slice in which [`Tlb::keep`] was asked for them; none where writes are dropped.
+    #[inline]
+    pub(crate) fn words<'a>(&self, memory: &'a Access<'_>) -> &'a [AtomicU64] {
+        self.place.as_ref().and_then(|place| memory.reopen(place)).unwrap_or(&[])
+    }
+
+    /// The offset of a word in it.
+    pub(crate) fn find(&self, va: u64) -> Option<u64> {
+        va.checked_sub(self.start).filter(|offset| *offset < self.len)
+    }
 }
 
 /// Slots that one page may be in.
@@ -299,20 +326,29 @@ impl Tlb {
         }
     }
 
-    /// Translates `va` for writing by what is `kept` of it, and keeps what it finds.
+    /// Sees to it that `kept` can be written from `va` on, which is 8-aligned.
     #[inline]
-    pub(crate) fn translate_kept(
-        &mut self,
-        memory: &Access<'_>,
-        root: Location,
-        va: u64,
-        kept: &mut Kept,
-    ) -> Result<Translation, Fault> {
-        if kept.generation != self.generation {
-            let translation = self.translate(memory, root, va, Intent::Write)?;
-            *kept = Kept { generation: self.generation, translation };
+    pub(crate) fn keep(&mut self, memory: &Access<'_>, root: Location, va: u64, kept: &mut Kept) -> Result<(), Fault> {
+        let there = kept.place.as_ref().is_none_or(|place| memory.has_kept(place));
+        if there && kept.generation == self.generation && kept.start == va {
+            return Ok(());
         }
-        Ok(kept.translation)
+        self.keep_anew(memory, root, va, kept)
+    }
+
+    #[cold]
+    fn keep_anew(&mut self, memory: &Access<'_>, root: Location, va: u64, kept: &mut Kept) -> Result<(), Fault> {
+        let Translation { location, run } = self.translate(memory, root, va, Intent::Write)?;
+        let (generation, start) = (self.generation, va);
+        *kept = match location {
+            None => Kept { generation, start, len: run, place: None },
+            Some(location) => {
+                let place = memory.resolve_to_keep(location, run);
+                let place = place.ok_or(Fault::nowhere(location, Intent::Write))?;
+                Kept { generation, start, len: place.len(), place: Some(place) }
+            }
+        };
+        Ok(())
     }
 
     fn below(&mut self, memory: &Access<'_>, root: Location, va: u64, intent: Intent) -> Result<Below, Fault> {

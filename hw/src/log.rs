@@ -78,9 +78,12 @@ pub const LOG_ENTRIES_MAX: u32 = 1 << 20;
 
 impl LogPosition {
     /// The position after one more entry in a log of `entries`.
+    #[inline]
     pub const fn next(self, entries: u32) -> Self {
         let index = self.index().wrapping_add(1);
-        if index < entries { self.with_index(index) } else { Self::new().with_wraps(self.wraps().wrapping_add(1)) }
+        // The wraps are the upper half of the word and grow modulo 2^32 by themselves.
+        let wraps = self.into_bits() >> 32;
+        Self::from_bits(if index < entries { (wraps << 32) | index as u64 } else { (wraps + 1) << 32 })
     }
 
     /// Entries written from `earlier` to this position of a log of `entries`: more than `entries` when some were overrun.
@@ -106,7 +109,7 @@ pub trait LogWriter {
 
 /// Writes an entry at `position` of a log of `entries`, and then the position behind it, which is the answer. Who sees that position,
 /// and has delayed entries completed, finds the entry.
-#[inline]
+#[inline(always)]
 pub fn append(writer: &mut impl LogWriter, position: LogPosition, entries: u32, entry: &LogEntry) -> LogPosition {
     writer.entry(position.index(), entry);
     let next = position.next(entries);
@@ -121,11 +124,13 @@ pub const fn entries_in(bytes: u64) -> u32 {
 }
 
 /// Bytes of a log of `entries`.
+#[inline]
 pub const fn bytes_of(entries: u32) -> u64 {
     LogHeader::SIZE as u64 + entries as u64 * LogEntry::SIZE as u64
 }
 
 /// Offset of entry `index` in its log.
+#[inline]
 pub const fn entry_offset(index: u32) -> u64 {
     bytes_of(index)
 }

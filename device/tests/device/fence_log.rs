@@ -1,6 +1,6 @@
 //! Fence logs: what is written, in which order, and what happens when the log changes or is held back.
 
-use crate::host::{Host, Space, TestQueue, ram, small_variant};
+use crate::host::{Host, Space, TestQueue, memory_file, ram, small_variant, vram};
 use campanile_device::Variant;
 use campanile_hw::event::FaultKind;
 use campanile_hw::log::{LogEntry, LogHeader, LogKind, LogOperation, LogPosition, LogTarget, bytes_of, entry_offset};
@@ -8,6 +8,7 @@ use campanile_hw::packet::{Fill, Packet, Progress, Signal, Timestamp, Wait};
 use campanile_hw::page_table::Pte;
 use campanile_hw::queue::Location;
 use campanile_hw::registers::{Command, CommandStatus, NODE_COMPUTE, NODE_COPY};
+use std::os::unix::fs::FileExt;
 
 const FENCE: u64 = 0x50_0000_0000;
 const LOG: u64 = 0x60_0000_0000;
@@ -33,7 +34,7 @@ impl Log {
     }
 
     fn entry(&self, host: &Host, index: u32) -> LogEntry {
-        let bytes = host.read(ram(self.at.address() + entry_offset(index)), LogEntry::SIZE);
+        let bytes = host.read(self.at.with_address(self.at.address() + entry_offset(index)), LogEntry::SIZE);
         LogEntry::from_bytes(&bytes.try_into().expect("an entry"))
     }
 
@@ -347,6 +348,51 @@ fn nothing_is_written_to_the_page_that_a_log_had_once_its_change_was_announced()
     }
 }
 
+/// Entry 84 of a log lies on its first page and its second, entry 85 on the second.
+#[test]
+fn an_entry_beyond_the_first_page_is_written_where_that_page_is_now_or_faults_its_queue() {
+    let good = Pte::new().with_valid(true).with_system(true);
+    for (index, at, rest) in [(84u32, 4096, 24), (85, entry_offset(85), 48)] {
+        for fate in [Fate::Moved, Fate::Unmapped, Fate::ReadOnly, Fate::Zero] {
+            let (mut host, space, mut queue, fence) = rig(&small_variant());
+            let log = Log::new(&mut host, space, LOG, 100);
+            host.write64(log.at, LogPosition::new().with_index(83).into_bits());
+            log.give(&host, 0, LogKind::Signals);
+            // Every page has been written to once.
+            (0..17).for_each(|step| host.submit(&mut queue, &[signal(7, step + 1)]));
+            host.write64(log.at, LogPosition::new().with_index(index).into_bits());
+            log.give(&host, 0, LogKind::Signals);
+            let (before, other) = (log.bytes(&host), ram(host.take_ram(4096)));
+            let leaf = host.leaf(space, LOG + 4096, 4096);
+            let entry = match fate {
+                Fate::Moved => good.with_address(other.address()),
+                Fate::Unmapped => Pte::new(),
+                Fate::ReadOnly => good.with_read_only(true).with_address(log.at.address() + 4096),
+                Fate::Zero => Pte::new().with_valid(true).with_zero(true),
+            };
+            host.write64(leaf, entry.into_bits());
+            host.command(Command::InvalidateTlb, space.root.into_bits(), LOG + 4096, LOG + 8192);
+            host.submit(&mut queue, &[signal(9, 1000)]);
+            let case = format!("{index} {fate:?}");
+            let second = |bytes: &[u8]| bytes[4096..].to_vec();
+            assert!(second(&log.bytes(&host)) == second(&before), "{case}: the page it had");
+            match fate {
+                Fate::Moved | Fate::Zero => {
+                    assert_eq!((log.position(&host).index(), host.read64(fence)), (index + 1, 1000), "{case}");
+                    let end = host.read64(ram(other.address() + at - 4096 + rest - 8));
+                    assert_eq!(end != 0, fate == Fate::Moved, "{case}");
+                }
+                Fate::Unmapped | Fate::ReadOnly => {
+                    let fault = if fate == Fate::ReadOnly { FaultKind::ReadOnly } else { FaultKind::PageFault };
+                    let (address, info) = host.fault_of(&queue);
+                    assert_eq!((address, info.kind()), (LOG + at, fault as u8), "{case}");
+                    assert_eq!((log.position(&host).index(), host.read64(fence)), (index, 17), "{case}: no effect");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_log_in_system_memory_that_is_gone_faults_its_queue_without_any_announcement() {
     for kind in [LogKind::Waits, LogKind::Signals] {
@@ -361,6 +407,49 @@ fn a_log_in_system_memory_that_is_gone_faults_its_queue_without_any_announcement
         assert_eq!(host.fault_of(&queue).1.kind(), FaultKind::BadPhysical as u8, "{kind:?}");
         assert!(log.bytes(&host) == before, "{kind:?}");
     }
+}
+
+#[test]
+fn memory_that_comes_and_goes_elsewhere_leaves_a_log_where_it_is() {
+    for at in [None, Some(8 << 20)] {
+        let (mut host, space, mut queue, _) = rig(&small_variant());
+        let log = match at {
+            None => Log::new(&mut host, space, LOG, 84),
+            Some(at) => {
+                host.map(space, LOG, vram(at), 4096);
+                Log { va: LOG, at: vram(at), entries: 84 }
+            }
+        };
+        log.give(&host, 0, LogKind::Signals);
+        let other = memory_file(4096);
+        for round in 0..4 {
+            host.submit(&mut queue, &[signal(1, round * 2 + 1)]);
+            host.gpu.map_dma(0x40_0000_0000, &other, 0, 4096, true).expect("system memory");
+            host.submit(&mut queue, &[signal(1, round * 2 + 2)]);
+            host.gpu.unmap_dma(0x40_0000_0000, 4096);
+        }
+        assert_eq!(log.position(&host).index(), 8);
+        assert!((0..8).all(|index| log.entry(&host, index).value == u64::from(index) + 1), "{at:?}");
+    }
+}
+
+#[test]
+fn a_log_whose_memory_is_another_one_now_is_written_there_and_only_there() {
+    let (mut host, space, mut queue, _) = rig(&small_variant());
+    let log = Log::new(&mut host, space, LOG, 84);
+    log.give(&host, 0, LogKind::Signals);
+    host.submit(&mut queue, &[signal(1, 1)]);
+    let (before, other) = (log.bytes(&host), memory_file(4096));
+    // The same bus address, another file behind it: nothing about page tables changes.
+    host.gpu.unmap_dma(log.at.address(), 4096);
+    host.gpu.map_dma(log.at.address(), &other, 0, 4096, true).expect("system memory");
+    host.submit(&mut queue, &[signal(1, 2)]);
+    assert!(log.bytes(&host) == before, "what lay there before");
+    let mut words = [0; 8];
+    other.read_exact_at(&mut words, 0).expect("the new memory");
+    assert_eq!(LogPosition::from_bits(u64::from_le_bytes(words)).index(), 2);
+    other.read_exact_at(&mut words, entry_offset(1)).expect("the new memory");
+    assert_eq!(u64::from_le_bytes(words), 2);
 }
 
 #[test]
