@@ -261,7 +261,7 @@ impl Engine {
         }
         let bad = Fault::plain(FaultKind::BadRingEntry, place.address());
         let buffer = queue.buffer_of(&RingEntry::from_bytes(&bytes), context.features.vram).ok_or(bad)?;
-        if buffer.retire.is_some() && context.events.stalled() {
+        if (buffer.retire.is_some() || buffer.progress.is_some()) && context.events.stalled() {
             return Ok(Some(Outcome::Stalled));
         }
         queue.fetched += 1;
@@ -322,6 +322,9 @@ impl Engine {
         context: &Context<'_>,
         budget: &mut Budget,
     ) -> Result<(), Fault> {
+        if let Some(value) = buffer.progress {
+            self.raise_progress(queue, value, context)?.ok_or_else(|| Fault::plain(FaultKind::BadRingEntry, 0))?;
+        }
         queue.write_read_pointer(&mut self.tlb, context.memory)?;
         queue.buffer = None;
         if buffer.size == 0 {
@@ -445,26 +448,32 @@ impl Engine {
             }
             Packet::Signal(_) | Packet::Wait(_) => Err(bad_packet(BadPacket::Opcode, at)),
             Packet::Progress(progress) => {
-                let (root, fence) = queue.progress().ok_or(bad_packet(BadPacket::Opcode, at))?;
-                let process = FencePlace { root, current: fence.current, monitored: fence.monitored };
-                let current = fence.current;
-                if !fence.native {
-                    // A monitored progress fence is the engine's own business: it is told of every time.
-                    self.write(process, progress.value, context, || {})?;
-                    context.report(EventKind::Progress, queue.node, queue.number, [current, progress.value]);
-                    return Ok(Step::Done);
-                }
-                let place = self.fence_place(process, Intent::Write, context)?.ok_or(no_fence(process))?;
-                if self.signal(place, (current, progress.value), context, || {})? {
-                    announce_native(queue, current, progress.value, context);
-                }
-                Ok(Step::Done)
+                let raised = self.raise_progress(queue, progress.value, context)?;
+                raised.map(|()| Step::Done).ok_or(bad_packet(BadPacket::Opcode, at))
             }
             Packet::Timestamp(timestamp) => {
                 log::time_passes(queue);
                 self.timestamp(root, timestamp, context)
             }
         }
+    }
+
+    /// Raises the progress fence of a queue and tells of it; `None` if it has none.
+    fn raise_progress(&mut self, queue: &Queue, value: u64, context: &Context<'_>) -> Result<Option<()>, Fault> {
+        let Some((root, fence)) = queue.progress() else { return Ok(None) };
+        let process = FencePlace { root, current: fence.current, monitored: fence.monitored };
+        let current = fence.current;
+        if !fence.native {
+            // A monitored progress fence is the engine's own business: it is told of every time.
+            self.write(process, value, context, || {})?;
+            context.report(EventKind::Progress, queue.node, queue.number, [current, value]);
+            return Ok(Some(()));
+        }
+        let place = self.fence_place(process, Intent::Write, context)?.ok_or(no_fence(process))?;
+        if self.signal(place, (current, value), context, || {})? {
+            announce_native(queue, current, value, context);
+        }
+        Ok(Some(()))
     }
 
     /// Where a fence is reached that a process names by these addresses: there, or through the paging process. Then the page tables of

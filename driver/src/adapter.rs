@@ -33,10 +33,12 @@ pub(crate) enum Refusal {
     RootPageTable,
     /// A packet that the ring cannot express.
     Packet,
+    /// A test command that the packets cannot express, or for something that runs none.
+    TestCommand,
 }
 
 impl Refusal {
-    pub(crate) const COUNT: usize = 6;
+    pub(crate) const COUNT: usize = 7;
 }
 
 /// A process that uses the adapter.

@@ -84,6 +84,8 @@ pub(crate) struct Claims {
     pub(crate) native_fence: bool,
     /// Queues that user mode writes and rings.
     pub(crate) user_mode_submission: bool,
+    /// Command buffers for tests.
+    pub(crate) test_commands: bool,
     /// Interrupts of native fences name a queue; its log, which only queues of user-mode submission have, names the fences.
     pub(crate) optimised_fence_interrupt: bool,
     /// Monitored values of private fences of the default type are wanted in VRAM.
@@ -105,6 +107,7 @@ impl Claims {
             context_scheduling,
             native_fence,
             user_mode_submission,
+            test_commands: enabled.kernel_mode_testing,
             optimised_fence_interrupt,
             local_monitored_values: native_fence && enabled.optimized_default_fences,
             intra_gpu_fences: native_fence && enabled.intra_gpu_fences,
@@ -171,6 +174,7 @@ pub(crate) fn node_metadata(node: u32, claims: Claims) -> Option<DXGK_NODEMETADA
     metadata.Flags = DXGK_NODEMETADATA_FLAGS::new()
         .with_ContextSchedulingSupported(user && claims.context_scheduling)
         .with_UserModeSubmission(user && claims.user_mode_submission)
+        .with_SupportBuildTestCommandBuffer(claims.test_commands)
         .with_MaxInFlightHwQueueBuffers(HW_QUEUE_BUFFERS);
     metadata.GpuMmuSupported = flag(true);
     Some(metadata)
@@ -287,12 +291,13 @@ mod tests {
     }
 
     fn subsets() -> impl Iterator<Item = Enabled> {
-        (0..32).map(|bits| Enabled {
+        (0..64).map(|bits| Enabled {
             hardware_scheduling: bits & 1 != 0,
             native_fence: bits & 2 != 0,
             user_mode_submission: bits & 4 != 0,
             optimized_default_fences: bits & 8 != 0,
             intra_gpu_fences: bits & 16 != 0,
+            kernel_mode_testing: bits & 32 != 0,
         })
     }
 
@@ -304,6 +309,7 @@ mod tests {
             assert_eq!(claims.native_fence, enabled.native_fence);
             let all = enabled.hardware_scheduling && enabled.native_fence && enabled.user_mode_submission;
             assert_eq!(claims.user_mode_submission, all, "{enabled:?}");
+            assert_eq!(claims.test_commands, enabled.kernel_mode_testing);
             let local = (claims.local_monitored_values, claims.intra_gpu_fences);
             let fences = enabled.native_fence;
             assert_eq!(local, (fences && enabled.optimized_default_fences, fences && enabled.intra_gpu_fences));
@@ -316,6 +322,7 @@ mod tests {
             hardware_scheduling: true,
             native_fence: true,
             user_mode_submission: true,
+            kernel_mode_testing: true,
             optimized_default_fences: true,
             intra_gpu_fences: true,
         };

@@ -5,7 +5,8 @@ use core::ffi::c_void;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::{
-    NTSTATUS, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_UNSUCCESSFUL,
+    NTSTATUS, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
+    STATUS_UNSUCCESSFUL,
 };
 use wddm_ddi::types::*;
 
@@ -29,6 +30,8 @@ pub(crate) struct Enabled {
     pub(crate) native_fence: bool,
     /// DXGK_FEATURE_USER_MODE_SUBMISSION
     pub(crate) user_mode_submission: bool,
+    /// DXGK_FEATURE_KERNEL_MODE_TESTING
+    pub(crate) kernel_mode_testing: bool,
     /// SupportOptimizedDefaultFenceType of native fences
     pub(crate) optimized_default_fences: bool,
     /// SupportIntraGpuFenceType of native fences
@@ -55,6 +58,7 @@ pub(crate) fn enabled(irql: &Passive, dxgk: &Dxgk) -> Enabled {
         hardware_scheduling: is_enabled(DXGK_FEATURE_ID::DXGK_FEATURE_HWSCH),
         native_fence,
         user_mode_submission: is_enabled(DXGK_FEATURE_ID::DXGK_FEATURE_USER_MODE_SUBMISSION),
+        kernel_mode_testing: is_enabled(DXGK_FEATURE_ID::DXGK_FEATURE_KERNEL_MODE_TESTING),
         optimized_default_fences: fences.SupportOptimizedDefaultFenceType(),
         intra_gpu_fences: fences.SupportIntraGpuFenceType(),
     };
@@ -98,7 +102,7 @@ fn os_caps(interface: &DXGK_FEATURE_INTERFACE, device: HANDLE) -> Option<DXGKARG
 fn support(adapter: &Adapter, feature: DXGK_FEATURE_ID) -> Option<(bool, bool)> {
     use DXGK_FEATURE_ID as F;
     match feature {
-        F::DXGK_FEATURE_HWSCH => Some((true, true)),
+        F::DXGK_FEATURE_HWSCH | F::DXGK_FEATURE_KERNEL_MODE_TESTING => Some((true, true)),
         F::DXGK_FEATURE_NATIVE_FENCE => Some((true, adapter.offers().is_none_or(|offers| offers.native_fences))),
         F::DXGK_FEATURE_USER_MODE_SUBMISSION => {
             Some((true, adapter.offers().is_none_or(|offers| offers.native_fences && offers.doorbells)))
@@ -109,7 +113,6 @@ fn support(adapter: &Adapter, feature: DXGK_FEATURE_ID) -> Option<(bool, bool)> 
         | F::DXGK_FEATURE_SHARE_BACKING_STORE_WITH_KMD
         | F::DXGK_FEATURE_SAMPLE
         | F::DXGK_FEATURE_PAGE_BASED_MEMORY_MANAGER
-        | F::DXGK_FEATURE_KERNEL_MODE_TESTING
         | F::DXGK_FEATURE_64K_PT_DEMOTION_FIX
         | F::DXGK_FEATURE_GPUPV_PRESENT_HWQUEUE
         | F::DXGK_FEATURE_GPUVAIOMMU => Some((false, false)),
@@ -130,10 +133,11 @@ unsafe extern "win64" fn query_feature_support(adapter: HANDLE, args: *mut DXGKA
     args.MaxSupportedVersion = version;
     args.SupportedByDriver = u8::from(driver);
     args.SupportedOnCurrentConfig = u8::from(driver && configuration);
-    wddm_ddi::status::STATUS_SUCCESS
+    STATUS_SUCCESS
 }
 
-/// None of the features has a table of the driver's.
+/// Kernel-mode testing is the one feature with a table of the driver's. Errors: STATUS_UNSUCCESSFUL for another feature or version;
+/// STATUS_BUFFER_TOO_SMALL. [d3dkmddi: DXGKDDI_QUERYFEATUREINTERFACE]
 unsafe extern "win64" fn query_feature_interface(
     adapter: HANDLE,
     args: *mut DXGKARG_QUERYFEATUREINTERFACE,
@@ -141,7 +145,21 @@ unsafe extern "win64" fn query_feature_interface(
     if let Err(status) = crate::handle::adapter(adapter) {
         return status;
     }
-    if args.is_null() { STATUS_INVALID_PARAMETER } else { STATUS_UNSUCCESSFUL }
+    // SAFETY: the operating system passes a structure that it does not touch during the call.
+    let Some(args) = (unsafe { args.as_mut() }) else { return STATUS_INVALID_PARAMETER };
+    if args.FeatureId != DXGK_FEATURE_ID::DXGK_FEATURE_KERNEL_MODE_TESTING || args.Version != VERSION {
+        return STATUS_UNSUCCESSFUL;
+    }
+    let size = size_of::<DXGKDDI_KERNELMODETESTINGINTERFACE>() as u16;
+    if args.InterfaceSize < size {
+        return STATUS_BUFFER_TOO_SMALL;
+    }
+    let out = args.Interface.cast::<DXGKDDI_KERNELMODETESTINGINTERFACE>();
+    let Some(out) = core::ptr::NonNull::new(out) else { return STATUS_INVALID_PARAMETER };
+    // SAFETY: the caller's buffer is as large as the size it gave, which holds the table.
+    unsafe { out.write_unaligned(crate::entry::testing::INTERFACE) };
+    args.InterfaceSize = size;
+    STATUS_SUCCESS
 }
 
 /// The interface lives as long as the driver and needs no counting.

@@ -35,6 +35,7 @@ pub use loader::{DriverId, DriverImage, Image, ImageError, ImageKind, LoadError,
 pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig, PnpError, SystemSleep};
 pub use pci::PciError;
 pub use process::{Attached, Process};
+pub use thunks::escape::D3DKMTEscape;
 pub use thunks::monitored::{
     D3DKMTCreateSynchronizationObject2, D3DKMTSignalSynchronizationObjectFromGpu,
     D3DKMTSignalSynchronizationObjectFromGpu2, D3DKMTSubmitSignalSyncObjectsToHwQueue,

@@ -190,6 +190,12 @@ fn native_fences_need_the_feature_and_64_bit_atomics_and_their_caps() {
 }
 
 #[test]
+fn test_command_buffers_need_the_feature() {
+    let builds = |node: &mut DXGK_NODEMETADATA| node.Flags = { node.Flags }.with_SupportBuildTestCommandBuffer(true);
+    assert_eq!(refused(Mutant { node: builds, ..SOUND }), StartError::KernelModeTestingNotEnabled(0));
+}
+
+#[test]
 fn user_mode_submission_needs_the_feature_its_caps_and_its_ddis() {
     let error = refused(Mutant { node: |node| node.Flags = { node.Flags }.with_UserModeSubmission(true), ..SOUND });
     assert_eq!(error, StartError::UserModeSubmissionNotEnabled(0));

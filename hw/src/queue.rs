@@ -91,7 +91,9 @@ word! {
         1 retire_event: bool,
         /// The queue had faulted.
         1 faulted: bool,
-        reserved 29 as u32,
+        /// The buffer ends by raising the progress fence to `tag`.
+        1 write_progress: bool,
+        reserved 28 as u32,
     }
 }
 
@@ -108,7 +110,7 @@ record! {
         0x18 root: u64,
         /// Bytes of the current packet's effect that are done.
         0x20 partial: u64,
-        /// Tag of the RETIRED event.
+        /// Tag of the buffer's ring entry, if it ends in a RETIRED event or raises the progress fence.
         0x28 tag: u64,
         /// GPU time at which the WAIT in progress began to hold the queue, 0 if none does.
         0x30 observed: u64,
@@ -143,7 +145,10 @@ word! {
         1 retire_event: bool,
         /// Run in the address space with the entry's root. Privileged queues only.
         1 own_root: bool,
-        reserved 30 as u32,
+        /// Raise the queue's progress fence to the entry's tag when the buffer is done, as PROGRESS does. Privileged queues with a progress
+        /// fence only.
+        1 write_progress: bool,
+        reserved 29 as u32,
     }
 }
 
@@ -156,7 +161,7 @@ record! {
         0x08 size: u32,
         /// A `RingFlags` word.
         0x0c flags: u32,
-        /// Reported in the RETIRED event.
+        /// Reported in the RETIRED event; the value of the progress fence with WRITE_PROGRESS.
         0x10 tag: u64,
         /// Page-table root, a location, when OWN_ROOT is set.
         0x18 root: u64,

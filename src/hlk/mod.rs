@@ -62,6 +62,7 @@ mod surprise;
 mod suspension;
 mod tdr;
 mod tdr_storm;
+mod testing;
 
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_OK, exit_code, print};
 use crate::setup::{self, Drivers, MachineOptions};
@@ -138,6 +139,7 @@ const TABLES: &[&[CaseInfo]] = &[
     exit::CASES,
     tdr::CASES,
     tdr_storm::CASES,
+    testing::CASES,
 ];
 
 /// Every case, by area.

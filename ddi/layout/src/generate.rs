@@ -203,6 +203,7 @@ fn same_type(c: &str, rust: &str) -> bool {
         "INT" | "LONG" | "BOOL" => rust == "i32",
         "USHORT" | "UINT16" | "WORD" | "WCHAR" => rust == "u16",
         "BOOLEAN" | "UCHAR" | "UINT8" | "BYTE" => matches!(rust, "u8" | "BOOLEAN"),
+        "char" => rust == "i8",
         "UINT64" | "ULONGLONG" => rust == "u64",
         "LONGLONG" => rust == "i64",
         "SIZE_T" | "ULONG_PTR" => matches!(rust, "usize" | "D3DKMT_SIZE_T"),

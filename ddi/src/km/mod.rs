@@ -23,6 +23,7 @@ mod reset;
 mod scheduling;
 mod submit;
 mod table;
+mod testing;
 
 pub use allocation::*;
 pub use caps::*;
@@ -47,3 +48,4 @@ pub use reset::*;
 pub use scheduling::*;
 pub use submit::*;
 pub use table::*;
+pub use testing::*;

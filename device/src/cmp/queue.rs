@@ -108,6 +108,8 @@ pub(crate) struct Buffer {
     pub(crate) root: Option<Location>,
     /// Tag of the RETIRED event, if one is wanted.
     pub(crate) retire: Option<u64>,
+    /// Value that the progress fence gets at the end, if it is wanted.
+    pub(crate) progress: Option<u64>,
 }
 
 /// A mapped queue.
@@ -263,7 +265,10 @@ impl Queue {
             && entry.size.is_multiple_of(16)
             && entry.size <= campanile_hw::queue::COMMANDS_SIZE_MAX
             && end <= 1 << VA_BITS;
-        if !shape || entry.flags >> 2 != 0 || (entry.flags != 0 && !self.privileged) {
+        if !shape || entry.flags >> 3 != 0 || (entry.flags != 0 && !self.privileged) {
+            return None;
+        }
+        if flags.write_progress() && self.progress().is_none() {
             return None;
         }
         let root = match flags.own_root() {
@@ -281,6 +286,7 @@ impl Queue {
             partial: 0,
             root,
             retire: flags.retire_event().then_some(entry.tag),
+            progress: flags.write_progress().then_some(entry.tag),
         })
     }
 }

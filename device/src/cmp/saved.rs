@@ -26,6 +26,7 @@ fn state_of(queue: &Queue) -> QueueState {
     let flags = QueueStateFlags::new()
         .with_buffer(buffer.is_some())
         .with_retire_event(buffer.is_some_and(|buffer| buffer.retire.is_some()))
+        .with_write_progress(buffer.is_some_and(|buffer| buffer.progress.is_some()))
         .with_faulted(queue.state == State::Faulted);
     QueueState {
         fetched: queue.fetched,
@@ -33,7 +34,7 @@ fn state_of(queue: &Queue) -> QueueState {
         commands: buffer.map_or(0, |buffer| buffer.commands),
         root: buffer.and_then(|buffer| buffer.root).map_or(0, Location::into_bits),
         partial: buffer.map_or(0, |buffer| buffer.partial),
-        tag: buffer.and_then(|buffer| buffer.retire).unwrap_or(0),
+        tag: buffer.and_then(|buffer| buffer.retire.or(buffer.progress)).unwrap_or(0),
         observed: queue.logs.as_ref().map_or(0, |logs| logs.observed()),
         size: buffer.map_or(0, |buffer| buffer.size),
         offset: buffer.map_or(0, |buffer| buffer.offset),
@@ -44,7 +45,11 @@ fn state_of(queue: &Queue) -> QueueState {
 /// The buffer of a record: `Some(None)` when it has none, `None` when it cannot be true.
 fn buffer_of(queue: &Queue, state: &QueueState, vram: u64) -> Option<Option<Buffer>> {
     let flags = QueueStateFlags::from_bits(state.flags);
-    if state.flags >> 3 != 0 || (flags.retire_event() && !(flags.buffer() && queue.is_privileged())) {
+    let ends = flags.retire_event() || flags.write_progress();
+    if state.flags >> 4 != 0 || (ends && !(flags.buffer() && queue.is_privileged())) {
+        return None;
+    }
+    if flags.write_progress() && queue.progress().is_none() {
         return None;
     }
     if !flags.buffer() {
@@ -70,6 +75,7 @@ fn buffer_of(queue: &Queue, state: &QueueState, vram: u64) -> Option<Option<Buff
         partial: state.partial,
         root,
         retire: flags.retire_event().then_some(state.tag),
+        progress: flags.write_progress().then_some(state.tag),
     }))
 }
 

@@ -167,7 +167,8 @@ fn ring_entries_that_break_a_rule_fault() {
         RingEntry { commands: u64::MAX - 15, ..base },
         RingEntry { flags: RingFlags::new().with_retire_event(true).into_bits(), ..base },
         RingEntry { flags: RingFlags::new().with_own_root(true).into_bits(), root: 0x1000, ..base },
-        RingEntry { flags: 4, ..base },
+        RingEntry { flags: RingFlags::new().with_write_progress(true).into_bits(), ..base },
+        RingEntry { flags: 8, ..base },
     ];
     for entry in entries {
         let (mut host, _, mut queue) = one_queue();

@@ -12,6 +12,7 @@ pub(crate) mod pnp;
 pub(crate) mod power;
 pub(crate) mod queue;
 pub(crate) mod reset;
+pub(crate) mod testing;
 
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 use wddm_ddi::types::HANDLE;

@@ -95,6 +95,8 @@ pub(crate) struct HwQueue {
     pub(crate) process: Handle,
     progress: ProgressFence,
     user: bool,
+    /// Made for tests, whose command buffers say nothing of progress: the ring entries do.
+    test: bool,
     /// The ring, unless user mode writes it.
     kernel: Option<KernelRing>,
     /// Taken before the lock of [`crate::cmp::Cmp`], that of the context's priority, and device level.
@@ -284,6 +286,7 @@ fn build(
         process: context.process,
         progress,
         user: args.Flags.UserModeSubmission(),
+        test: args.Flags.TestQueue(),
         kernel: None,
         state: SpinLock::new(state),
         suspending: AtomicU64::new(0),
@@ -577,7 +580,7 @@ pub(crate) fn submit(
     let (state, irql) = state.parts();
     map_locked(irql, gpu, context, queue, state)?;
     if state.waiting.is_empty() && kernel.ring.has_room(state.written) {
-        write(kernel, state, submission);
+        write(kernel, queue.test, state, submission);
         // A queue that faulted or is suspended keeps the entry; a lost device is found by a timeout.
         let _ = gpu.cmp.kick(irql, queue.number);
         return Ok(());
@@ -588,16 +591,17 @@ pub(crate) fn submit(
     Ok(())
 }
 
-fn write(kernel: &KernelRing, state: &mut State, submission: Submission) {
+fn write(kernel: &KernelRing, test: bool, state: &mut State, submission: Submission) {
     let number = state.written;
     if let Some(fence) = kernel.fences.get((number % u64::from(RING_ENTRIES)) as usize) {
         fence.store(submission.fence, Ordering::Release);
     }
+    let flags = RingFlags::new().with_own_root(true).with_write_progress(test);
     let entry = RingEntry {
         commands: submission.commands,
         size: submission.size,
-        flags: RingFlags::new().with_own_root(true).with_retire_event(number.is_multiple_of(RETIRE_EVERY)).into_bits(),
-        tag: number,
+        flags: flags.with_retire_event(number.is_multiple_of(RETIRE_EVERY)).into_bits(),
+        tag: submission.fence,
         root: submission.root.into_bits(),
     };
     kernel.ring.write(number, &entry);
@@ -616,7 +620,7 @@ pub(crate) fn refill(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
     while kernel.ring.has_room(state.written)
         && let Some(submission) = state.waiting.get(moved).copied()
     {
-        write(kernel, state, submission);
+        write(kernel, queue.test, state, submission);
         moved += 1;
     }
     if moved != 0 {

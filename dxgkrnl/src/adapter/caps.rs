@@ -25,6 +25,8 @@ pub(crate) struct NodeCaps {
     pub(crate) user_mode_submission: bool,
     /// The node has hardware contexts and queues.
     pub(crate) context_scheduling: bool,
+    /// The driver builds test command buffers for the node.
+    pub(crate) test_commands: bool,
 }
 
 /// One memory segment.

@@ -38,6 +38,7 @@ struct DriverInterface {
     context: KmdHandle,
     dereference: PINTERFACE_REFERENCE,
     query_support: PDXGKDDI_QUERYFEATURESUPPORT,
+    query_interface: PDXGKDDI_QUERYFEATUREINTERFACE,
 }
 
 /// What was negotiated so far.
@@ -47,6 +48,7 @@ pub(super) struct Features {
     decisions: Mutex<BTreeMap<i32, FeatureDecision>>,
     /// DriverSupportState of DxgkCbQueryFeatureSupport by feature number.
     legacy: Mutex<BTreeMap<i32, u32>>,
+    test_commands: OnceLock<Option<PDXGKDDI_BUILDTESTCOMMANDBUFFER>>,
 }
 
 /// Whether the system allows a feature, and the features it builds on. `None` for features it never enables.
@@ -160,12 +162,44 @@ impl Adapter {
         if !status.is_success() {
             return None;
         }
-        let (Some(query_support), Some(_)) = (interface.QueryFeatureSupport, interface.QueryFeatureInterface) else {
+        let (Some(query_support), Some(query_interface)) =
+            (interface.QueryFeatureSupport, interface.QueryFeatureInterface)
+        else {
             self.machine.verifier().log("the driver's feature interface lacks a function".into());
             return None;
         };
         let (context, dereference) = (KmdHandle::new(interface.Context), interface.InterfaceDereference);
-        Some(DriverInterface { context, dereference, query_support })
+        Some(DriverInterface { context, dereference, query_support, query_interface })
+    }
+
+    /// The driver's function that builds test command buffers, where kernel-mode testing is enabled. Asked for once.
+    /// [d3dkmddi: DXGKDDI_KERNELMODETESTINGINTERFACE]
+    pub(crate) fn test_command_builder(&self) -> Option<PDXGKDDI_BUILDTESTCOMMANDBUFFER> {
+        let id = DXGK_FEATURE_ID::DXGK_FEATURE_KERNEL_MODE_TESTING;
+        if !self.feature(id).enabled {
+            return None;
+        }
+        if let Some(builder) = self.features.test_commands.get() {
+            return *builder;
+        }
+        let interface = self.feature_interface()?;
+        let query = interface.query_interface;
+        let mut table = DXGKDDI_KERNELMODETESTINGINTERFACE::zeroed();
+        let mut args = DXGKARG_QUERYFEATUREINTERFACE::zeroed();
+        (args.FeatureId, args.Version) = (id, FEATURE_VERSION);
+        args.InterfaceSize = size_of::<DXGKDDI_KERNELMODETESTINGINTERFACE>() as u16;
+        args.Interface = (&raw mut table).cast();
+        let status = self.miniport.call_interface("QueryFeatureInterface", || {
+            // SAFETY: the driver handed out this function under this prototype; arguments and table live across the call.
+            unsafe { query(self.context().raw(), &raw mut args) }
+        });
+        let builder = table.pfnBuildTestCommandBuffer.filter(|_| status.is_success());
+        if builder.is_none() {
+            self.machine
+                .verifier()
+                .log(format!("QueryFeatureInterface of kernel-mode testing answered {status} or no function"));
+        }
+        *self.features.test_commands.get_or_init(|| builder)
     }
 
     /// Gives the driver's feature interface back before the driver is stopped.

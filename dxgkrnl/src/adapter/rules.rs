@@ -319,6 +319,9 @@ pub(super) fn check_nodes(nodes: &[NodeCaps], features: EnabledFeatures) -> Resu
         if caps.user_mode_submission && !features.user_mode_submission {
             return Err(StartError::UserModeSubmissionNotEnabled(node));
         }
+        if caps.test_commands && !features.kernel_mode_testing {
+            return Err(StartError::KernelModeTestingNotEnabled(node));
+        }
     }
     Ok(())
 }

@@ -351,6 +351,7 @@ impl Adapter {
                 Ok(NodeCaps {
                     user_mode_submission: flags.UserModeSubmission(),
                     context_scheduling: flags.ContextSchedulingSupported(),
+                    test_commands: flags.SupportBuildTestCommandBuffer(),
                     metadata,
                 })
             })

@@ -159,6 +159,8 @@ start_errors! {
     PagingNode(node: u32), STATUS_INVALID_PARAMETER, FailedPostStart, "paging node {} does not exist", node;
     /// A node with user-mode submission although the feature is not enabled.
     UserModeSubmissionNotEnabled(node: u32), STATUS_INVALID_PARAMETER, FailedPostStart, "node {} has UserModeSubmission set, but DXGK_FEATURE_USER_MODE_SUBMISSION is not enabled for this adapter", node;
+    /// A node that builds test command buffers although the feature is not enabled.
+    KernelModeTestingNotEnabled(node: u32), STATUS_INVALID_PARAMETER, FailedPostStart, "node {} has SupportBuildTestCommandBuffer set, but DXGK_FEATURE_KERNEL_MODE_TESTING is not enabled for this adapter", node;
     /// USERMODESUBMISSION_CAPS failed or makes no sense.
     UserModeSubmissionCaps(reason: String), STATUS_INVALID_PARAMETER, FailedPostStart, "USERMODESUBMISSION_CAPS: {}", reason;
     /// PHYSICALADAPTERCAPS contradicts the nodes.

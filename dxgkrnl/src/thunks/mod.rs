@@ -6,6 +6,7 @@
 mod adapter;
 mod budget;
 mod device;
+pub(crate) mod escape;
 mod memory;
 pub(crate) mod monitored;
 mod offer;

@@ -97,8 +97,8 @@ impl VidSch {
     /// [d3dkmddi: DXGKARG_CREATECONTEXT]
     ///
     /// # Errors
-    /// STATUS_INVALID_PARAMETER for a node or engine that does not exist, and flags that a context of packets cannot have; what
-    /// the driver answered.
+    /// STATUS_INVALID_PARAMETER for a node or engine that does not exist, flags that a context of packets cannot have, and one for tests
+    /// with private data; STATUS_NOT_SUPPORTED for one for tests where kernel-mode testing is off; what the driver answered.
     pub(crate) fn create_packet_context(
         &self,
         device: &Arc<Device>,
@@ -113,17 +113,27 @@ impl VidSch {
             .with_NullRendering(true)
             .with_InitialData(true)
             .with_DisableGpuTimeout(true)
-            .with_SynchronizationOnly(true);
+            .with_SynchronizationOnly(true)
+            .with_TestContext(true);
         let unknown = flags.into_bits() & !known.into_bits() != 0;
         if node as usize >= self.nodes.len() || engine_affinity > 1 || unknown {
             return Err(STATUS_INVALID_PARAMETER);
+        }
+        if flags.TestContext() {
+            if !adapter.caps().features.kernel_mode_testing {
+                return Err(STATUS_NOT_SUPPORTED);
+            }
+            // Whoever tests without knowing the driver has nothing private to say.
+            if !private.is_empty() {
+                return Err(STATUS_INVALID_PARAMETER);
+            }
         }
         let system = self.packet_contexts.reserve();
         let mut args = DXGKARG_CREATECONTEXT::zeroed();
         args.hContext = system.raw();
         args.NodeOrdinal = node;
         args.EngineAffinity = engine_affinity.max(1);
-        args.Flags = DXGK_CREATECONTEXTFLAGS::new().with_VirtualAddressing(true);
+        args.Flags = DXGK_CREATECONTEXTFLAGS::new().with_VirtualAddressing(true).with_TestContext(flags.TestContext());
         (args.pPrivateDriverData, args.PrivateDriverDataSize) = super::private_data(private)?;
         let (kmd, info) = super::packet::create_context(adapter, device.kmd, &mut args)?;
         let context = Arc::new_cyclic(|this| PacketContext {
@@ -160,6 +170,11 @@ impl PacketContext {
     /// The node its packets run on.
     pub(crate) fn node(&self) -> u32 {
         self.node
+    }
+
+    /// As it was created.
+    pub(crate) fn flags(&self) -> D3DDDI_CREATECONTEXTFLAGS {
+        self.flags
     }
 
     /// Our handle and the driver's.

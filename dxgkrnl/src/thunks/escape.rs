@@ -1,0 +1,160 @@
+// UNSAFETY: calls a function that the driver handed out for an interface.
+//! Escapes. The one kind here has the driver build a command buffer for tests; the driver here has no private ones.
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
+
+use crate::adapter::Adapter;
+use crate::device::Device;
+use crate::miniport::KmdHandle;
+use crate::process::Process;
+
+use super::{enter_read_only, user};
+
+/// What a test command buffer is for.
+struct Target {
+    device: std::sync::Arc<Device>,
+    node: u32,
+    kmd: KmdHandle,
+}
+
+/// The context or queue behind a handle; one that was not created for tests has none.
+fn target(process: &Process, handle: D3DKMT_HANDLE, hardware: bool) -> Result<Target, NTSTATUS> {
+    let (device, node, kmd, test) = if hardware {
+        let queue = process.get_hw_queue(handle)?;
+        let context = queue.context();
+        let test = queue.flags().TestQueue();
+        (std::sync::Arc::clone(context.device()), context.node(), queue.handles().1, test)
+    } else {
+        let context = process.get_packet_context(handle)?;
+        let test = context.flags().TestContext();
+        (std::sync::Arc::clone(context.device()), context.node(), context.handles().1, test)
+    };
+    if test { Ok(Target { device, node, kmd }) } else { Err(STATUS_INVALID_PARAMETER) }
+}
+
+/// A buffer of user mode as the driver sees it: room in the kernel, or nothing where user mode gave nothing.
+struct Room {
+    bytes: Vec<u8>,
+    most: u32,
+}
+
+impl Room {
+    fn new(given: *const core::ffi::c_void, size: u32, most: u32) -> Result<Self, NTSTATUS> {
+        if size > most {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let size = if given.is_null() { 0 } else { size };
+        Ok(Self { bytes: vec![0; size as usize], most })
+    }
+
+    fn size(&self) -> u32 {
+        self.bytes.len() as u32
+    }
+
+    fn address(&mut self) -> *mut core::ffi::c_void {
+        if self.bytes.is_empty() { std::ptr::null_mut() } else { self.bytes.as_mut_ptr().cast() }
+    }
+}
+
+/// Has the driver build the buffer. Its answer, and whether both sizes are possible ones with that answer.
+fn build(
+    adapter: &Adapter,
+    args: &mut DXGKARG_BUILDTESTCOMMANDBUFFER,
+    rooms: &[&mut Room; 2],
+) -> Result<NTSTATUS, NTSTATUS> {
+    let function = adapter.test_command_builder().ok_or(STATUS_NOT_SUPPORTED)?;
+    let status = adapter.miniport.call_interface("BuildTestCommandBuffer", || {
+        // SAFETY: the driver handed out this function for this adapter; the buffers live across the call and are as large as the sizes say.
+        unsafe { function(adapter.context().raw(), args) }
+    });
+    let sizes = [(args.DmaBufferSize, &rooms[0]), (args.DmaBufferPrivateDataSize, &rooms[1])];
+    let sound = match status {
+        STATUS_BUFFER_OVERFLOW => {
+            sizes.iter().all(|(needed, room)| *needed <= room.most)
+                && sizes.iter().any(|(needed, room)| *needed > room.size())
+        }
+        status if status.is_success() => sizes.iter().all(|(written, room)| *written <= room.size()),
+        _ => true,
+    };
+    if !sound {
+        let sizes = (args.DmaBufferSize, args.DmaBufferPrivateDataSize);
+        adapter.machine.verifier().log(format!("BuildTestCommandBuffer answered {status} with the sizes {sizes:?}"));
+        return Err(STATUS_DRIVER_INTERNAL_ERROR);
+    }
+    Ok(status)
+}
+
+fn build_test_command_buffer(process: &Process, data: *mut core::ffi::c_void) -> Result<NTSTATUS, NTSTATUS> {
+    let data = data.cast::<D3DDDI_DRIVERESCAPE_BUILDTESTCOMMANDBUFFER>();
+    let mut asked = user::read(data)?;
+    if asked.Flags.into_bits() > 1 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let device = process.get_device(asked.hDevice)?;
+    device.check()?;
+    let target = target(process, asked.hContext, asked.Flags.HardwareQueue())?;
+    if !std::sync::Arc::ptr_eq(&device, &target.device) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let adapter = &device.adapter;
+    let node = adapter.caps().nodes.get(target.node as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+    if !node.test_commands {
+        return Err(STATUS_NOT_SUPPORTED);
+    }
+    let mut commands = Room::new(asked.pDmaBuffer, asked.DmaBufferSize, D3DDDI_MAXTESTBUFFERSIZE)?;
+    let most = D3DDDI_MAXTESTBUFFERPRIVATEDRIVERDATASIZE;
+    let mut private = Room::new(asked.pDmaBufferPrivateData, asked.DmaBufferPrivateDataSize, most)?;
+    let mut args = DXGKARG_BUILDTESTCOMMANDBUFFER::zeroed();
+    (args.hContext, args.Command, args.Flags) = (target.kmd.raw(), asked.Command, asked.Flags);
+    (args.pDmaBuffer, args.DmaBufferSize) = (commands.address(), commands.size());
+    (args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) = (private.address(), private.size());
+    let _running = adapter.vidsch().enter()?;
+    let status = build(adapter, &mut args, &[&mut commands, &mut private])?;
+    if !status.is_success() && status != STATUS_BUFFER_OVERFLOW {
+        return Err(status);
+    }
+    if status.is_success() {
+        let written = |room: &Room, size: u32| room.bytes.get(..size as usize).map(<[u8]>::to_vec).unwrap_or_default();
+        user::write_array(asked.pDmaBuffer.cast::<u8>(), &written(&commands, args.DmaBufferSize))?;
+        user::write_array(asked.pDmaBufferPrivateData.cast::<u8>(), &written(&private, args.DmaBufferPrivateDataSize))?;
+    }
+    (asked.DmaBufferSize, asked.DmaBufferPrivateDataSize) = (args.DmaBufferSize, args.DmaBufferPrivateDataSize);
+    user::write(data, &asked)?;
+    Ok(status)
+}
+
+/// Escapes that the system knows of the driver (`DriverKnownEscape`): a test command buffer for a context or queue that was created for tests, where
+/// kernel-mode testing is on. STATUS_BUFFER_OVERFLOW with both sizes where a buffer is NULL or too small. Errors: STATUS_INVALID_HANDLE;
+/// STATUS_INVALID_PARAMETER for sizes above the limits, unknown flags, a context that is not for tests or of another device, and commands that the
+/// driver refuses; STATUS_NOT_SUPPORTED for other escapes, where the feature is off or the node builds none.
+/// [d3dkmthk: D3DKMTEscape]
+///
+/// # Safety
+/// Callable with any arguments: pointers are checked.
+#[allow(non_snake_case)]
+pub unsafe extern "win64" fn D3DKMTEscape(args: *const D3DKMT_ESCAPE) -> NTSTATUS {
+    enter_read_only("D3DKMTEscape", args, |process, args| {
+        process.get_adapter(args.hAdapter)?;
+        let size = args.PrivateDriverDataSize as usize;
+        let known = args.Flags == D3DDDI_ESCAPEFLAGS::new().with_DriverKnownEscape(true);
+        if args.Type != D3DKMT_ESCAPETYPE::D3DKMT_ESCAPE_DRIVERPRIVATE || !known {
+            return Err(STATUS_NOT_SUPPORTED);
+        }
+        if size < size_of::<D3DDDI_DRIVERESCAPETYPE>() {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        match user::read(args.pPrivateDriverData.cast::<D3DDDI_DRIVERESCAPETYPE>())? {
+            D3DDDI_DRIVERESCAPETYPE::D3DDDI_DRIVERESCAPETYPE_BUILDTESTCOMMANDBUFFER => {
+                if size < size_of::<D3DDDI_DRIVERESCAPE_BUILDTESTCOMMANDBUFFER>() {
+                    return Err(STATUS_INVALID_PARAMETER);
+                }
+                build_test_command_buffer(process, args.pPrivateDriverData)
+            }
+            _ => Err(STATUS_NOT_SUPPORTED),
+        }
+    })
+}
