@@ -216,6 +216,31 @@ struct QemuArguments {
     /// Also writes the result as JUnit's XML.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// Boots a guest from this disk instead, such as Windows, with the GPU beside a display; docs/windows.md has the whole way. Names that end
+    /// in .qcow2 and .vhdx are taken as these formats, all others as plain bytes.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["filter", "junit", "bench", "kernel"])]
+    disk: Option<PathBuf>,
+    /// Disc to install from.
+    #[arg(long, value_name = "FILE", requires = "disk")]
+    iso: Option<PathBuf>,
+    /// Folder that this guest sees as a drive [default: the package of `cargo xtask package`, if it is there].
+    #[arg(long, value_name = "FOLDER", requires = "disk")]
+    package: Option<PathBuf>,
+    /// UEFI firmware, with CODE in its name [default: the machine's own, else Debian's, unpacked].
+    #[arg(long, value_name = "FILE", requires = "disk")]
+    firmware: Option<PathBuf>,
+    /// Where this guest's first serial port is, for a kernel debugger.
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "disk", default_value = "127.0.0.1:5510")]
+    debugger: String,
+    /// Where this guest's screen is shown, as QEMU's own option has it.
+    #[arg(long, value_name = "DISPLAY", requires = "disk", default_value = "vnc=127.0.0.1:0")]
+    display: String,
+    /// Mebibytes of memory of this guest.
+    #[arg(long, value_name = "MIB", requires = "disk", default_value_t = 8192)]
+    memory: u64,
+    /// Processors of this guest.
+    #[arg(long, value_name = "N", requires = "disk", default_value_t = 4)]
+    processors: u32,
     /// Measures what a doorbell costs in the guest and how soon the GPU answers, beside a GPU whose doorbells are trapped.
     #[arg(long, conflicts_with_all = ["filter", "junit"])]
     bench: bool,
@@ -232,7 +257,18 @@ struct QemuArguments {
 
 impl From<QemuArguments> for qemu::Options {
     fn from(arguments: QemuArguments) -> Self {
+        let disk = arguments.disk.map(|disk| qemu::DiskOptions {
+            disk,
+            iso: arguments.iso,
+            package: arguments.package,
+            firmware: arguments.firmware,
+            debugger: arguments.debugger,
+            display: arguments.display,
+            memory: arguments.memory,
+            processors: arguments.processors,
+        });
         Self {
+            disk,
             qemu: arguments.qemu,
             kernel: arguments.kernel.zip(arguments.modules),
             accelerator: arguments.accelerator,

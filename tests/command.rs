@@ -311,3 +311,27 @@ fn a_hang_is_reported_and_what_the_driver_told_is_decoded() {
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("unknown fault `explode`"), "{}", text(&unknown.stderr));
 }
+
+#[test]
+fn the_command_line_of_a_guest_with_a_disk_is_printed_and_nothing_is_started() {
+    let output = campanile(&["qemu", "--disk", "w.qcow2", "--qemu", "/nonexistent/qemu", "--dry-run"]);
+    let line = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(line.starts_with("/nonexistent/qemu \\\n"), "{line}");
+    for part in ["vfio-user-pci", "file=w.qcow2,format=qcow2", "-device VGA", "file=w.qcow2.uefi", "port=5510"] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+}
+
+#[test]
+fn a_guest_without_its_disk_or_of_a_qemu_that_is_none_is_refused() {
+    let output = campanile(&["qemu", "--disk", "/nonexistent/w.img", "--firmware", "/nonexistent/OVMF_CODE.fd"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("/nonexistent/w.img is no file"), "{}", text(&output.stderr));
+    let output = campanile(&["qemu", "--disk", "w.img", "--debugger", "nowhere", "--dry-run"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no address of a debugger"), "{}", text(&output.stderr));
+    let output = campanile(&["guest"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stderr).contains("first process"), "{}", text(&output.stderr));
+}

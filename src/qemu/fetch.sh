@@ -1,6 +1,6 @@
 #!/bin/bash
-# fetch.sh FOLDER WHAT…: unpacks QEMU (`qemu`: qemu-system-x86 10.1 or later) and a small guest kernel (`kernel`) of Debian into
-# FOLDER, without installing anything and without root.
+# fetch.sh FOLDER WHAT…: unpacks QEMU (`qemu`: qemu-system-x86 10.1 or later), a small guest kernel (`kernel`) and UEFI (`firmware`) of Debian
+# into FOLDER, without installing anything and without root.
 #
 # The packages come from the mirror that this machine's apt uses, or from $CAMPANILE_DEBIAN_MIRROR. apt checks the signature of each suite's index with
 # Debian's keyring, and every package against the hash in it; what was unpacked is listed with its SHA-256 in FOLDER/WHAT/packages.
@@ -13,7 +13,7 @@ KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
 fail() { echo "$*" >&2; exit 1; }
 
-[ $# -ge 2 ] || fail "usage: fetch.sh FOLDER qemu|kernel…"
+[ $# -ge 2 ] || fail "usage: fetch.sh FOLDER qemu|kernel|firmware…"
 folder=$(realpath -m "$1")
 shift
 for tool in apt-get apt-cache dpkg-deb tar sha256sum; do
@@ -107,10 +107,19 @@ fetch_kernel() {
     ls "$root"/boot/vmlinuz-* > /dev/null || fail "$package has no kernel"
 }
 
+fetch_firmware() {
+    local part=$folder/firmware.part
+    mkdir -p "$part/root"
+    prepare "$QEMU_BASE"
+    (cd "$apt/cache/archives" && apt-get -qq download ovmf > "$apt/log" 2>&1) || fail "ovmf could not be downloaded from $mirror (suite $QEMU_BASE); the last lines of apt: $(tail -n 3 "$apt/log" 2> /dev/null)"
+    unpack "$part/root" "$part/packages"
+    [ -f "$part/root/usr/share/OVMF/OVMF_CODE_4M.fd" ] || fail "the package ovmf has no OVMF_CODE_4M.fd"
+}
+
 for what in "$@"; do
     case $what in
-    qemu | kernel) ;;
-    *) fail "$what is neither qemu nor kernel" ;;
+    qemu | kernel | firmware) ;;
+    *) fail "$what is neither qemu, kernel nor firmware" ;;
     esac
     apt=$folder/$what.part/apt
     rm -rf "${folder:?}/$what.part"

@@ -52,6 +52,8 @@ pub(super) struct Machine<'a> {
     pub(super) accelerator: Accelerator,
     pub(super) memory_mib: u64,
     pub(super) processors: u32,
+    /// Tell the guest that it is one, in the way that Windows understands.
+    pub(super) windows: bool,
     /// A socket for each GPU.
     pub(super) sockets: &'a [PathBuf],
 }
@@ -99,14 +101,21 @@ pub(super) fn escaped(path: &Path) -> String {
 impl Machine<'_> {
     /// Processor, memory and GPUs: each GPU behind a root port of its own, as a card in a slot.
     pub(super) fn line(&self) -> Line {
-        let Self { accelerator, memory_mib, processors, sockets } = self;
+        let Self { accelerator, memory_mib, processors, windows, sockets } = self;
         let mut line = Line::default();
         let accelerator = accelerator.settled();
         let split = if accelerator == Accelerator::Kvm { ",kernel-irqchip=split" } else { "" };
         line.option("-machine", format!("q35,memory-backend=ram{split}"));
         line.option("-accel", accelerator.to_string());
         // Kernels that see fast string instructions clear and copy memory byte by byte, each of which QEMU carries out on its own.
-        line.option("-cpu", if accelerator == Accelerator::Kvm { "max" } else { "max,-erms,-fsrm" });
+        line.option(
+            "-cpu",
+            match (accelerator, windows) {
+                (Accelerator::Kvm, true) => "max,hv-relaxed,hv-vapic,hv-time,hv-spinlocks=0x1fff",
+                (Accelerator::Kvm, false) => "max",
+                _ => "max,-erms,-fsrm",
+            },
+        );
         line.option("-smp", processors.to_string());
         line.option("-m", format!("{memory_mib}M"));
         line.option("-object", format!("memory-backend-memfd,id=ram,size={memory_mib}M,share=on"));
@@ -146,7 +155,7 @@ mod tests {
     use super::*;
 
     fn machine(sockets: &[PathBuf]) -> Machine<'_> {
-        Machine { accelerator: Accelerator::Tcg, memory_mib: 1024, processors: 1, sockets }
+        Machine { accelerator: Accelerator::Tcg, memory_mib: 1024, processors: 1, windows: false, sockets }
     }
 
     #[test]

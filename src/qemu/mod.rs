@@ -14,11 +14,15 @@ mod report;
 mod session;
 mod suite;
 mod tools;
+mod windows;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use campanile_device::Variant;
+use signal_hook::consts::SIGINT;
 
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK, print};
 pub use guest::command as guest_command;
@@ -37,6 +41,8 @@ pub struct Options {
     pub filters: Vec<String>,
     /// Where to write a report as JUnit's XML.
     pub junit: Option<PathBuf>,
+    /// A guest with a disk of its own, instead of running anything.
+    pub disk: Option<DiskOptions>,
     /// Measure doorbells instead of running anything.
     pub bench: bool,
     /// Only print the command line of QEMU.
@@ -47,8 +53,35 @@ pub struct Options {
     pub variant: Variant,
 }
 
+/// A guest with a disk of its own.
+#[derive(Clone, Debug, Default)]
+pub struct DiskOptions {
+    /// Its disk.
+    pub disk: PathBuf,
+    /// A disc to install from.
+    pub iso: Option<PathBuf>,
+    /// Folder that it sees as a drive, if there is one.
+    pub package: Option<PathBuf>,
+    /// UEFI firmware, if not the one that is found.
+    pub firmware: Option<PathBuf>,
+    /// Where a kernel debugger finds its first serial port.
+    pub debugger: String,
+    /// Where its screen is shown, as QEMU has it.
+    pub display: String,
+    /// Mebibytes of memory.
+    pub memory: u64,
+    /// Processors.
+    pub processors: u32,
+}
+
 /// Runs the command, prints, and returns the exit code.
 pub fn command(options: &Options) -> u8 {
+    if let Some(disk) = &options.disk {
+        return match boot(options, disk) {
+            Ok(code) => code,
+            Err(reason) => refuse(&reason, EXIT_INPUT),
+        };
+    }
     let steps = match suite::Suite::new(&options.filters) {
         Ok(steps) => steps,
         Err(reason) => return refuse(&reason, EXIT_INPUT),
@@ -86,6 +119,66 @@ pub fn command(options: &Options) -> u8 {
 /// Measures the doorbells of two GPUs, in the guest.
 pub fn doorbells_command() -> u8 {
     doorbells::measure()
+}
+
+/// Boots a guest from its disk, until it is shut down.
+fn boot(options: &Options, disk: &DiskOptions) -> Result<u8, String> {
+    let folder = tools::folder();
+    let firmware = tools::firmware(disk.firmware.as_deref(), &folder, options.dry_run)?;
+    let package = match &disk.package {
+        Some(named) if !named.is_dir() => return Err(format!("{} is no folder", named.display())),
+        Some(named) => Some(named.clone()),
+        None => Some(shipped_package()).filter(|folder| folder.is_dir()),
+    };
+    let line = |sockets: &[PathBuf], variables: PathBuf| {
+        let machine = machine::Machine {
+            accelerator: options.accelerator,
+            memory_mib: disk.memory,
+            processors: disk.processors,
+            windows: true,
+            sockets,
+        };
+        let all = windows::Disk {
+            disk: disk.disk.clone(),
+            iso: disk.iso.clone(),
+            package: package.clone(),
+            firmware: (firmware.clone(), variables),
+            debugger: disk.debugger.clone(),
+            display: disk.display.clone(),
+        };
+        windows::line(&machine, &all)
+    };
+    if options.dry_run {
+        let program = options.qemu.clone().unwrap_or_else(|| "qemu-system-x86_64".into());
+        let line = line(&[Path::new("/tmp/campanile-qemu/gpu0").to_owned()], windows::variables_path(&disk.disk))?;
+        print(&line.to_shell(&program));
+        return Ok(EXIT_OK);
+    }
+    for file in [Some(&disk.disk), disk.iso.as_ref()].into_iter().flatten() {
+        if !file.is_file() {
+            return Err(format!("{} is no file; `truncate -s 80G FILE` makes an empty disk", file.display()));
+        }
+    }
+    let qemu = tools::qemu(options.qemu.as_deref(), &folder)?;
+    let variables = windows::variables(&firmware, &disk.disk)?;
+    // An interrupt from the terminal goes to QEMU too, which ends; then so do we, and not before.
+    let interrupted = signal_hook::flag::register(SIGINT, Arc::default());
+    interrupted.map_err(|error| format!("signals cannot be waited for: {error}"))?;
+    let gpus = [session::Served { variant: options.variant.clone(), trapped_doorbells: false }];
+    session::with_gpus(&gpus, |sockets| {
+        let line = line(sockets, variables)?;
+        print(&format!("screen: {}; kernel debugger: {}", disk.display, disk.debugger));
+        let status = Command::new(&qemu).args(&line.0).status();
+        match status.map_err(|error| format!("{} does not start: {error}", qemu.display()))?.success() {
+            true => Ok(EXIT_OK),
+            false => Ok(EXIT_MACHINE),
+        }
+    })?
+}
+
+/// Where `cargo xtask package` puts the driver package.
+fn shipped_package() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target").join("package")
 }
 
 fn refuse(reason: &str, code: u8) -> u8 {

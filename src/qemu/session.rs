@@ -54,6 +54,29 @@ pub(super) enum Ended {
     Badly(String),
 }
 
+/// Serves GPUs while `work` runs, which is given the folder of their sockets.
+pub(super) fn with_gpus<T>(gpus: &[Served], work: impl FnOnce(&[PathBuf]) -> T) -> Result<T, String> {
+    let folder = Folder::new().map_err(|error| format!("no folder for the guest's files: {error}"))?;
+    let sockets: Vec<PathBuf> = (0..gpus.len()).map(|gpu| folder.path.join(format!("gpu{gpu}"))).collect();
+    let stop = Stopper::new().map_err(|error| error.to_string())?;
+    let servers = sockets.iter().map(|socket| Server::bind(socket, stop.clone()).map_err(|error| error.to_string()));
+    let servers = servers.collect::<Result<Vec<_>, _>>()?;
+    let log = Mutex::new(Vec::new());
+    let outcome = thread::scope(|scope| {
+        for (server, gpu) in servers.iter().zip(gpus) {
+            let log = &log;
+            scope.spawn(move || serve(server, gpu, log));
+        }
+        let outcome = work(&sockets);
+        stop.stop();
+        outcome
+    });
+    for line in log.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        eprintln!("campanile: {line}");
+    }
+    Ok(outcome)
+}
+
 /// A folder for sockets and logs, removed with what is in it unless it is to be kept.
 struct Folder {
     path: PathBuf,
@@ -152,8 +175,13 @@ fn sockets(setting: &Setting, folder: &Path) -> Vec<PathBuf> {
 /// The command line of QEMU for files in a folder.
 pub(super) fn line(setting: &Setting, folder: &Path) -> Line {
     let sockets = sockets(setting, folder);
-    let machine =
-        Machine { accelerator: setting.accelerator, memory_mib: MEMORY_MIB, processors: 1, sockets: &sockets };
+    let machine = Machine {
+        accelerator: setting.accelerator,
+        memory_mib: MEMORY_MIB,
+        processors: 1,
+        windows: false,
+        sockets: &sockets,
+    };
     machine::linux(&machine, &setting.kernel.image, &folder.join(ARCHIVE), &folder.join("console"))
 }
 

@@ -128,6 +128,27 @@ fn list(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) {
     }
 }
 
+/// UEFI firmware: the one that is named, else the machine's own, else Debian's. With `only_look`, nothing is fetched.
+///
+/// # Errors
+/// It cannot be fetched; says what to do.
+pub(super) fn firmware(named: Option<&Path>, folder: &Path, only_look: bool) -> Result<PathBuf, String> {
+    if let Some(named) = named {
+        return Ok(named.to_owned());
+    }
+    const FILE: &str = "usr/share/OVMF/OVMF_CODE_4M.fd";
+    let unpacked = folder.join("firmware").join("root").join(FILE);
+    let own = Path::new("/").join(FILE);
+    if own.is_file() {
+        return Ok(own);
+    }
+    if !unpacked.is_file() && !only_look {
+        fetch(folder, "firmware")
+            .map_err(|reason| format!("no UEFI firmware could be fetched: {reason}. Name one with `--firmware`"))?;
+    }
+    Ok(unpacked)
+}
+
 /// Runs the script that unpacks `what`.
 fn fetch(folder: &Path, what: &str) -> Result<(), String> {
     println!("fetching {what} from Debian's mirror into {}", folder.display());
@@ -188,7 +209,7 @@ mod tests {
     fn the_script_names_what_it_lacks() {
         let folder = empty_folder("fetch");
         let error = fetch(&folder, "windows").unwrap_err();
-        assert_eq!(error, "windows is neither qemu nor kernel");
+        assert_eq!(error, "windows is neither qemu, kernel nor firmware");
         fs::remove_dir_all(&folder).unwrap();
     }
 }
