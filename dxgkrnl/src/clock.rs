@@ -1,5 +1,6 @@
 //! The clock of a machine's timeouts.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,7 +13,29 @@ pub struct Clock(Arc<Source>);
 
 enum Source {
     Host(Instant),
-    Manual(Mutex<Duration>),
+    Manual(Mutex<Manual>),
+}
+
+/// A clock that is moved by hand, and who waits for it.
+#[derive(Default)]
+struct Manual {
+    now: Duration,
+    /// Moments that somebody waits for, by a number of the wait.
+    deadlines: BTreeMap<u64, Duration>,
+    /// Waits that there were.
+    waits: u64,
+}
+
+/// Somebody waits for a moment until this is dropped.
+#[must_use = "nobody waits any more when this is dropped"]
+pub(crate) struct Deadline<'a>(Option<(&'a Mutex<Manual>, u64)>);
+
+impl Drop for Deadline<'_> {
+    fn drop(&mut self) {
+        if let Some((clock, number)) = self.0 {
+            lock(clock).deadlines.remove(&number);
+        }
+    }
 }
 
 impl Clock {
@@ -30,7 +53,7 @@ impl Clock {
     pub fn now(&self) -> Duration {
         match &*self.0 {
             Source::Host(start) => start.elapsed(),
-            Source::Manual(now) => *lock(now),
+            Source::Manual(clock) => lock(clock).now,
         }
     }
 
@@ -41,9 +64,28 @@ impl Clock {
 
     /// Moves a manual clock on; the host's does so by itself.
     pub(crate) fn advance(&self, by: Duration) {
-        if let Source::Manual(now) = &*self.0 {
-            let mut now = lock(now);
-            *now = now.saturating_add(by);
+        if let Source::Manual(clock) = &*self.0 {
+            let mut clock = lock(clock);
+            clock.now = clock.now.saturating_add(by);
+        }
+    }
+
+    /// The caller waits for `moment` until the answer is dropped.
+    pub(crate) fn deadline(&self, moment: Duration) -> Deadline<'_> {
+        let Source::Manual(clock) = &*self.0 else { return Deadline(None) };
+        let mut state = lock(clock);
+        state.waits += 1;
+        let number = state.waits;
+        state.deadlines.insert(number, moment);
+        Deadline(Some((clock, number)))
+    }
+
+    /// The first moment that somebody waits for on a manual clock: work that does not end by then is given up. `None` if nobody waits,
+    /// and on the host's clock.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        match &*self.0 {
+            Source::Host(_) => None,
+            Source::Manual(clock) => lock(clock).deadlines.values().min().copied(),
         }
     }
 }
@@ -72,5 +114,22 @@ mod tests {
         clock.advance(Duration::from_secs(3));
         same.advance(Duration::MAX);
         assert_eq!((clock.now(), clock.is_manual()), (Duration::MAX, true));
+    }
+
+    #[test]
+    fn a_manual_clock_knows_the_first_moment_that_is_waited_for() {
+        let (clock, second) = (Clock::manual(), Duration::from_secs(1));
+        let late = clock.deadline(3 * second);
+        {
+            let _first = clock.deadline(second);
+            let _same = clock.deadline(second);
+            assert_eq!(clock.next_deadline(), Some(second));
+        }
+        assert_eq!(clock.next_deadline(), Some(3 * second));
+        drop(late);
+        assert_eq!(clock.next_deadline(), None);
+        let host = Clock::host();
+        let _waits = host.deadline(second);
+        assert_eq!(host.next_deadline(), None);
     }
 }

@@ -484,6 +484,11 @@ impl Machine {
         }
     }
 
+    /// What timeouts are measured by.
+    pub fn clock(&self) -> &Clock {
+        &self.0.config.clock
+    }
+
     /// The bugcheck that stopped the machine, if any.
     pub fn bugcheck(&self) -> Option<Bugcheck> {
         self.0.verifier.bugcheck()

@@ -2,6 +2,7 @@
 
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use dxgkrnl::{Clock, Process, TdrSettings};
 use wddm_ddi::km::D3DDDI_CREATEHWQUEUEFLAGS;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
@@ -11,7 +12,7 @@ use super::case::{Boot, Case, Failure, granted, on_thread, refused};
 use super::fence_interrupts::Event;
 use super::kmt::{BAD_HANDLE, WRONG_KIND};
 use super::rig::{KernelHandle, KernelQueue, RawFence, Rig, fill, shared_flags, wait_until};
-use crate::setup::SystemOptions;
+use crate::setup::{System, SystemOptions};
 
 cases! { "MonitoredFence";
     "MonitoredFence.ProcessorSignalIsSeenAtOnce" on Boot::Shared, "context-monitoring":
@@ -50,15 +51,23 @@ cases! { "MonitoredFence";
     "MonitoredFence.HeldWorkHasALimit" on Boot::Shared, "context-monitoring":
         "A queue refuses work beyond a number that it holds back, and takes more when it was released."
         => limit;
-    "MonitoredFence.ExitDropsHeldWork" on Boot::Shared, "context-monitoring":
-        "The exit of a process with held work ends, and none of the held work runs or signals."
+    "MonitoredFence.ExitDropsHeldWork" on Boot::With(by_hand), "context-monitoring":
+        "The exit of a process with held work ends without any time having passed, and none of the held work runs or signals."
         => exit;
+    "MonitoredFence.ExitRunsWhatItsOwnWorkReleases" on Boot::With(by_hand), "context-monitoring":
+        "Work of an exiting process that is held for a fence which other work of the process signals runs to its end, however long that other work takes."
+        => exit_runs_released;
 }
 
 fn without_native() -> SystemOptions {
     let mut options = SystemOptions::default();
     options.variant.native_fence = false;
     options
+}
+
+/// A machine whose time stands still.
+fn by_hand() -> SystemOptions {
+    SystemOptions { clock: Clock::manual(), ..SystemOptions::default() }
 }
 
 fn private(rig: &Rig, initial: u64) -> Result<RawFence, Failure> {
@@ -363,27 +372,80 @@ fn limit(case: &mut Case<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Runs `work` in a process that exits then, on a machine whose time stands still: whoever waited for time would wait for ever.
+fn exits(
+    system: &System,
+    name: &str,
+    work: impl FnOnce(&Process, &Rig) -> Result<(), Failure> + Send,
+) -> Result<(), Failure> {
+    let machine = system.machine();
+    let process = machine.create_process(name);
+    let outcome = on_thread(&process, || work(&process, &Rig::open(system.luid())?));
+    let ended = std::thread::scope(|scope| {
+        let ending = scope.spawn(|| process.exit());
+        let ended = wait_until("the end of the process in no time", || ending.is_finished());
+        // A process that waits for time is to end all the same.
+        while !ending.is_finished() {
+            machine.advance(TdrSettings::default().delay);
+        }
+        ended
+    });
+    outcome.and(ended)
+}
+
 fn exit(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
-    let mine = rig.monitored_fence(0, shared_flags())?;
-    let handle = rig.share(&[mine.handle]).map_err(|status| Failure::new(format!("D3DKMTShareObjects: {status}")))?;
-    let other = case.system.machine().create_process("beside");
-    let theirs = case.process.duplicate_handle(handle.raw(), &other);
-    let theirs = theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?;
-    let theirs = KernelHandle(theirs.addr());
-    let luid = case.system.luid();
-    let outcome = on_thread(&other, || {
-        let rig = Rig::open(luid)?;
-        let fence = rig.open_monitored(theirs)?;
-        let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
-        queue_wait(&rig, &queue, &fence, 5)?;
-        rig.kernel_submit(&mut queue, &[])?;
-        queue_signal(&rig, &queue, &fence, 9)
-    });
-    other.exit();
-    outcome?;
-    ensure_eq!(mine.value.load(), 0, "value after the exit");
-    granted(rig.signal(&[mine.handle], &[5]), "signal")?;
-    ensure_eq!(mine.value.load(), 5, "value after what was waited for");
+    for packets in [false, true] {
+        let mine = rig.monitored_fence(0, shared_flags())?;
+        let handle = rig.share(&[mine.handle]);
+        let handle = handle.map_err(|status| Failure::new(format!("D3DKMTShareObjects: {status}")))?;
+        exits(case.system, "beside", |process, rig| {
+            let theirs = case.process.duplicate_handle(handle.raw(), process);
+            let theirs = theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?;
+            let fence = rig.open_monitored(KernelHandle(theirs.addr()))?;
+            if packets {
+                let mut queue = rig.packet_queue(NODE_COMPUTE)?;
+                granted(rig.context_wait(queue.context, &[(fence.handle, 5)]), "a wait")?;
+                rig.packet_submit(&mut queue, &[])?;
+                return granted(rig.context_signal(queue.context, &[(fence.handle, 9)]), "a signal");
+            }
+            let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
+            queue_wait(rig, &queue, &fence, 5)?;
+            rig.kernel_submit(&mut queue, &[])?;
+            queue_signal(rig, &queue, &fence, 9)
+        })?;
+        ensure_eq!(mine.value.load(), 0, "value after the exit");
+        granted(rig.signal(&[mine.handle], &[5]), "signal")?;
+        ensure_eq!(mine.value.load(), 5, "value after what was waited for");
+        granted(handle.close(), "closing the kernel handle")?;
+    }
+    Ok(())
+}
+
+fn exit_runs_released(case: &mut Case<'_>) -> Result<(), Failure> {
+    const SIZE: u64 = 8 << 20;
+    let rig = case.rig()?;
+    let done = rig.monitored_fence(0, shared_flags())?;
+    let handle = rig.share(&[done.handle]);
+    let handle = handle.map_err(|status| Failure::new(format!("D3DKMTShareObjects: {status}")))?;
+    exits(case.system, "releasing", |process, rig| {
+        let theirs = case.process.duplicate_handle(handle.raw(), process);
+        let theirs = theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?;
+        let (done, gate) = (rig.open_monitored(KernelHandle(theirs.addr()))?, private(rig, 0)?);
+        let (mut first, mut held) = (rig.kernel_queue(NODE_COPY)?, rig.kernel_queue(NODE_COMPUTE)?);
+        let mut packets = rig.packet_queue(NODE_COMPUTE)?;
+        let memory = rig.memory(SIZE, Placement::System)?;
+        for round in 0..4 {
+            rig.kernel_submit(&mut first, &[fill(memory.address, SIZE, round)])?;
+        }
+        queue_signal(rig, &first, &gate, 1)?;
+        queue_wait(rig, &held, &gate, 1)?;
+        rig.kernel_submit(&mut held, &[])?;
+        queue_signal(rig, &held, &gate, 2)?;
+        granted(rig.context_wait(packets.context, &[(gate.handle, 2)]), "a wait")?;
+        rig.packet_submit(&mut packets, &[])?;
+        granted(rig.context_signal(packets.context, &[(done.handle, 7)]), "a signal")
+    })?;
+    ensure_eq!(done.value.load(), 7, "value that the last of the released work signals");
     granted(handle.close(), "closing the kernel handle")
 }

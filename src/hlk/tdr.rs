@@ -63,7 +63,7 @@ cases! { "TDR";
         "A CPU that waits for a fence whose interrupt was lost is released when the system looks for timeouts, and no engine is reset."
         => lost_interrupt;
     "Tdr.ExitWithAHungEngineIsBounded" on Boot::With(by_hand), "user-mode-work-submission":
-        "A process that ends, normally or not, while its work hangs is gone when time has gone on, and the report names the reason."
+        "A process that ends while its work hangs is gone after twice TdrDelay, one that is terminated after TdrDelay, however many engines it hangs, and the report names the reason."
         => exit_with_hung_engine;
     "Tdr.DriverTellsWhatItKnows" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "The information that the driver gives for the report names the engine's guilty queue."
@@ -547,34 +547,39 @@ fn lost_interrupt(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn exit_with_hung_engine(case: &mut Case<'_>) -> Result<(), Failure> {
-    /// After so many steps nobody goes on waiting.
-    const STEPS: u32 = 10_000;
-    for normal in [true, false] {
+    let delay = TdrSettings::default().delay;
+    for (normal, nodes) in [(true, 1), (false, 1), (true, 2), (false, 2)] {
         let before = reports(case.system).len();
         let guest = Guest::new(case.system, "ending")?;
         let system = &*case.system;
         guest.inside(|rig| {
-            let mut queue = rig.queue(NODE_COMPUTE)?;
-            hang(system, rig, &mut queue, NODE_COMPUTE).map(drop)
+            [NODE_COMPUTE, NODE_COPY].into_iter().take(nodes).try_for_each(|node| {
+                let mut queue = rig.queue(node)?;
+                hang(system, rig, &mut queue, node).map(drop)
+            })
         })?;
-        let steps = std::thread::scope(|scope| {
+        let (machine, bound) = (system.machine(), if normal { 2 * delay } else { delay });
+        let began = machine.clock().now();
+        let latest = std::thread::scope(|scope| {
             let ending = scope.spawn(|| if normal { guest.process.exit() } else { guest.process.terminate() });
-            let mut steps = 0;
-            // The process may begin to wait after any of these steps, so that their number says nothing but that it ends.
-            while !ending.is_finished() && steps < STEPS {
-                system.machine().advance(TdrSettings::default().delay / 8);
-                std::thread::sleep(Duration::from_millis(5));
-                steps += 1;
+            let mut latest = began;
+            // Time goes on only to the moments that somebody waits for.
+            while !ending.is_finished() {
+                if let Some(next) = machine.clock().next_deadline() {
+                    latest = latest.max(next);
+                    machine.advance(next.saturating_sub(machine.clock().now()));
+                }
+                std::thread::sleep(Duration::from_millis(1));
             }
-            steps
+            latest
         });
-        ensure!(steps < STEPS, "the process did not end in {STEPS} steps of an eighth of TdrDelay");
+        ensure_eq!(latest - began, bound, "time of the end of a process with {nodes} hung engines, normal: {normal}");
         let reports = reports(case.system).split_off(before);
-        ensure!(
-            reports.iter().any(|report| report.outcome == TdrOutcome::EngineReset
-                && report.with(TdrFate::Guilty).any(|line| line.process.contains("ending"))),
-            "no report blames the process: {reports:?}"
-        );
+        let blamed = reports.iter().filter(|report| {
+            report.outcome == TdrOutcome::EngineReset
+                && report.with(TdrFate::Guilty).any(|line| line.process.contains("ending"))
+        });
+        ensure_eq!(blamed.count(), nodes, "reports that blame the process");
         works(&case.rig()?)?;
     }
     Ok(())

@@ -38,6 +38,36 @@ pub(super) struct DeviceWork {
     lost: Mutex<bool>,
 }
 
+/// What is left of a device whose process is gone.
+struct Remains {
+    queues: Vec<Arc<HwQueue>>,
+    contexts: Vec<Arc<PacketContext>>,
+}
+
+impl Remains {
+    /// How far everything is.
+    fn done(&self) -> Vec<u64> {
+        let queues = self.queues.iter().map(|queue| queue.progress().current());
+        queues.chain(self.contexts.iter().map(|context| context.finished())).collect()
+    }
+
+    /// Whether the hardware has nothing of it.
+    fn has_ended(&self) -> bool {
+        let ended = |queue: &Arc<HwQueue>| queue.progress().is_reached(queue.on_hardware());
+        self.queues.iter().all(ended) && self.contexts.iter().all(|context| !context.runs())
+    }
+
+    /// Whether the system holds something of it back.
+    fn is_holding(&self) -> bool {
+        self.queues.iter().any(|queue| !queue.is_done()) || self.contexts.iter().any(|context| context.held() != 0)
+    }
+
+    fn drop_held(&self) {
+        self.queues.iter().for_each(|queue| queue.drop_held());
+        self.contexts.iter().for_each(|context| context.drop_held());
+    }
+}
+
 /// Progress values that the queues of a device had queued at some moment.
 pub(crate) struct WorkSnapshot {
     queues: Vec<(Weak<HwQueue>, u64)>,
@@ -118,9 +148,9 @@ impl VidSch {
         self.lose_device(device, device.error().unwrap_or(DeviceError::Hung));
     }
 
-    fn drain_contexts(&self, device: &Device, patience: Duration) {
+    fn drain_contexts(&self, device: &Device) {
         for context in self.packet_contexts_of(device) {
-            if !context.drain(patience) {
+            if !context.drain() {
                 return self.lose_blocked(&context);
             }
         }
@@ -153,14 +183,14 @@ impl VidSch {
         let Some(first) = queues.first() else { return };
         let device = first.context().device();
         // Queued work may still run for as long as an engine may stand still. [tdr-registry-keys: TdrDelay]
-        let limit = self.tdr.clock().now() + self.tdr.delay();
+        let limit = self.tdr.limit();
         for queue in queues {
             queue.check_order();
             if let Some(error) = device.error() {
                 return self.lose_device(device, error);
             }
             let done = self.wait_by_clock(&[(Arc::clone(queue.progress()), queue.last_queued())], limit);
-            if done != STATUS_SUCCESS || !queue.wait_until_empty(Instant::now() + self.tdr.delay()) {
+            if done != STATUS_SUCCESS || !queue.wait_until_empty(limit) {
                 self.verifier.log(format!(
                     "a queue was closed at progress {} with {} queued",
                     queue.progress().current(),
@@ -175,34 +205,66 @@ impl VidSch {
     /// device is lost or the work does not end. Its objects can be destroyed without waiting afterwards.
     pub(crate) fn close_device(&self, device: &Arc<Device>) {
         self.drain(&self.disconnect_device(device).iter().map(|queue| &**queue).collect::<Vec<_>>());
-        self.drain_contexts(device, self.tdr.delay());
+        self.drain_contexts(device);
     }
 
-    /// As [`VidSch::close_device`] for a device whose process is gone. Work that has stood still for a while may wait for a
-    /// fence that only this process could signal from the CPU: such waits fall through.
+    /// As [`VidSch::close_device`] for a device whose process is gone. What the hardware has of it runs out; work that has stood still
+    /// for a while may wait for a fence that only this process could signal from the CPU, and such waits fall through. What the
+    /// system itself holds back when nothing of the device runs any more is dropped: nobody is left whose work it is.
+    ///
+    /// Work that makes no progress for TdrDelay by the machine's clock is given up, and a context that does not leave its engine in
+    /// another TdrDelay costs the engine a reset. So a device whose work hangs is gone after two of them.
     pub(crate) fn close_device_of_exit(&self, device: &Arc<Device>) {
-        let queues = self.disconnect_device(device);
-        let conditions: Vec<_> =
-            queues.iter().map(|queue| (Arc::clone(queue.progress()), queue.last_queued())).collect();
-        let clock = self.tdr.clock();
-        let mut deadline = clock.now() + self.tdr.delay();
-        let mut stood = None;
-        while device.error().is_none() && clock.now() < deadline {
-            if self.wait(&conditions, false, Some(Instant::now() + STANDSTILL)) != STATUS_TIMEOUT {
-                break;
+        let work = Remains { queues: self.disconnect_device(device), contexts: self.packet_contexts_of(device) };
+        let mut limit = self.tdr.limit();
+        let (mut before, mut stands) = (work.done(), false);
+        while device.error().is_none() && !self.verifier.is_stopped() {
+            if work.has_ended() {
+                self.let_go_of_held(&work);
+                if work.has_ended() {
+                    return work.drop_held();
+                }
             }
-            let now: Vec<u64> = conditions.iter().map(|(progress, _)| progress.current()).collect();
-            if stood.as_ref() == Some(&now) {
+            let ended = self.await_progress(&work, limit);
+            let done = work.done();
+            if done != before {
+                limit = self.tdr.limit();
+            } else if !ended && stands {
                 self.fall_through(device);
-            } else {
-                // What makes progress is waited for.
-                deadline = clock.now() + self.tdr.delay();
             }
-            stood = Some(now);
+            (stands, before) = (done == before && !ended, done);
+            if stands && self.tdr.clock().now() >= limit {
+                self.verifier.log(format!("work of a process that is gone stands still at {before:?}"));
+                device.set_error(DeviceError::Hung);
+            }
         }
-        self.drain(&queues.iter().map(|queue| &**queue).collect::<Vec<_>>());
-        // What waits for a fence in software waits for good when only this process could signal it.
-        self.drain_contexts(device, STANDSTILL);
+        self.lose_device(device, device.error().unwrap_or(DeviceError::Stopped));
+    }
+
+    /// Waits for a while until what the hardware has of a device is done; true if it is.
+    fn await_progress(&self, work: &Remains, limit: Duration) -> bool {
+        let _waits = self.tdr.clock().deadline(limit);
+        let end = Instant::now() + STANDSTILL;
+        let conditions: Vec<_> =
+            work.queues.iter().map(|queue| (Arc::clone(queue.progress()), queue.on_hardware())).collect();
+        if self.wait(&conditions, false, Some(end)) != STATUS_SUCCESS {
+            return false;
+        }
+        work.contexts.iter().all(|context| context.wait_until_run(end))
+    }
+
+    /// Moves on what was held by fences that the last work has signalled.
+    fn let_go_of_held(&self, work: &Remains) {
+        if !work.is_holding() {
+            return;
+        }
+        if let Ok(adapter) = self.adapter() {
+            adapter.flush_interrupts();
+        }
+        self.evaluate_watched(true);
+        self.evaluate_watched(false);
+        work.queues.iter().for_each(|queue| queue.advance());
+        work.contexts.iter().for_each(|context| context.advance());
     }
 
     /// Disconnects the doorbells of a device and returns its queues.
@@ -256,8 +318,11 @@ impl VidSch {
         }
         let contexts = self.contexts_of(device);
         let fences = self.release(device);
-        for context in &contexts {
-            if !context.suspend() {
+        // All of them are asked before the first is waited for, so that engines which hang cost no more time than one.
+        let limit = self.tdr.limit();
+        let asked: Vec<_> = contexts.iter().map(|context| context.begin_suspension()).collect();
+        for (context, asked) in contexts.iter().zip(asked) {
+            if !context.leaves(asked, limit) {
                 self.verifier
                     .log(format!("a context on node {} of a lost device did not leave its engine", context.node()));
                 self.recover_while_losing(device, context);
@@ -349,7 +414,8 @@ impl VidSch {
             }
         }
         self.pause_packets(true);
-        let left = waits.iter().all(|(context, fence)| context.wait_suspended(*fence));
+        let limit = self.tdr.limit();
+        let left = waits.iter().all(|(context, fence)| context.leaves(Ok(Some(*fence)), limit));
         let packets = (0..self.nodes.len() as u32)
             .all(|node| self.wait_node(node, self.tdr.delay(), |state| !state.is_rendering()));
         if left && packets { Ok(suspended) } else { Err(suspended) }

@@ -10,7 +10,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -487,11 +486,11 @@ impl Doorbell {
     /// STATUS_GRAPHICS_ALLOCATION_BUSY when the work does not end, or user mode goes on making more; STATUS_INVALID_HANDLE
     /// when it was destroyed meanwhile; the device is lost.
     fn run_dry(&self) -> Result<MutexGuard<'_, bool>, NTSTATUS> {
-        let deadline = Instant::now() + self.adapter.vidsch().tdr.delay();
+        let limit = self.adapter.vidsch().tdr.limit();
         for _ in 0..ATTEMPTS {
             self.disconnect();
             let queued = [(Arc::clone(self.queue.progress()), self.queue.last_queued())];
-            match self.adapter.vidsch().wait(&queued, false, Some(deadline)) {
+            match self.adapter.vidsch().wait_by_clock(&queued, limit) {
                 STATUS_SUCCESS => {}
                 STATUS_TIMEOUT => break,
                 status => return Err(status),

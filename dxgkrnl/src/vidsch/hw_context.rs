@@ -17,9 +17,6 @@ use super::VidSch;
 use super::hw_queue::HwQueue;
 use super::priority::Priority;
 
-/// How often a wait by a manual clock looks at it.
-const GLANCE: Duration = Duration::from_millis(2);
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Suspension {
     issued: u64,
@@ -154,14 +151,10 @@ impl HwContext {
         lock(&self.queues).retain(|other| !core::ptr::eq(other.as_ptr(), queue));
     }
 
-    /// Takes the context off its engine; when the call returns true, its queues do not touch memory any more. False if
-    /// the engine did not let go in time.
-    pub(super) fn suspend(&self) -> bool {
-        match self.begin_suspension() {
-            Ok(None) => true,
-            Ok(Some(fence)) => self.wait_suspended(fence),
-            Err(_) => false,
-        }
+    /// Whether the context has left its engine when the machine's clock shows `limit` at the latest, after what
+    /// [`HwContext::begin_suspension`] answered. From then on its queues do not touch memory any more.
+    pub(super) fn leaves(&self, asked: Result<Option<u64>, NTSTATUS>, limit: Duration) -> bool {
+        asked.is_ok_and(|fence| fence.is_none_or(|fence| self.wait_suspended(fence, limit)))
     }
 
     /// Asks the driver to take the context off its engine; the value that it will report, or `None` if the context was
@@ -206,10 +199,11 @@ impl HwContext {
         self.sch().must_not_fail("DxgkDdiResumeContext", status);
     }
 
-    pub(super) fn wait_suspended(&self, fence: u64) -> bool {
-        // [tdr-registry-keys: TdrDelay]
-        let clock = self.sch().tdr.clock();
-        let limit = clock.now() + self.sch().tdr.delay();
+    /// Waits until a suspension is complete, at most until the machine's clock shows `limit`.
+    fn wait_suspended(&self, fence: u64, limit: Duration) -> bool {
+        let sch = self.sch();
+        let clock = sch.tdr.clock();
+        let _waits = clock.deadline(limit);
         let pumped = !self.adapter.machine.config().interrupt_thread;
         let mut suspension = lock(&self.suspension);
         while suspension.completed < fence {
@@ -219,7 +213,7 @@ impl HwContext {
             }
             let left = limit.saturating_sub(clock.now());
             // A reset of the adapter takes everything off its engines.
-            if left.is_zero() || self.sch().tdr.is_abandoning() || self.sch().verifier.is_stopped() {
+            if left.is_zero() || sch.tdr.is_abandoning() || sch.verifier.is_stopped() {
                 return false;
             }
             if pumped {
@@ -229,7 +223,7 @@ impl HwContext {
                 }
                 suspension = lock(&self.suspension);
             } else {
-                let nap = if clock.is_manual() { GLANCE } else { left.min(Duration::from_millis(200)) };
+                let nap = sch.tdr.nap(limit).min(Duration::from_millis(200));
                 suspension =
                     self.suspended.wait_timeout(suspension, nap).unwrap_or_else(|poisoned| poisoned.into_inner()).0;
             }

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -54,6 +54,8 @@ pub(super) struct Line {
     /// Progress values under way, kept only where the node limits them.
     in_flight: VecDeque<u64>,
     held: VecDeque<Item>,
+    /// Progress value of the last buffer that the driver has.
+    handed_over: u64,
     hold: Option<Hold>,
     /// Who waits until nothing is held.
     leaving: Vec<Arc<Wait>>,
@@ -216,6 +218,7 @@ impl HwQueue {
     /// Hands a command buffer to the driver.
     fn hand_over(&self, line: &mut Line, commands: &mut Commands) -> Result<(), NTSTATUS> {
         line.in_flight.push_back(commands.progress);
+        line.handed_over = commands.progress;
         let mut args = DXGKARG_SUBMITCOMMANDTOHWQUEUE::zeroed();
         args.hHwQueue = self.handles().1.raw();
         args.HwQueueProgressFenceId = commands.progress;
@@ -242,25 +245,43 @@ impl HwQueue {
         Err(STATUS_DEVICE_REMOVED)
     }
 
-    /// Waits until nothing is held any more, at most until `deadline`; false if something still is.
-    pub(super) fn wait_until_empty(&self, deadline: Instant) -> bool {
-        let wait = Wait::of_thread(1);
-        {
-            let mut line = lock(&self.line);
-            if line.held.is_empty() {
-                return true;
+    /// Waits until nothing is held any more, at most until the machine's clock shows `limit`; false if something still is.
+    pub(super) fn wait_until_empty(&self, limit: Duration) -> bool {
+        let sch = self.sch();
+        let _waits = sch.tdr.clock().deadline(limit);
+        loop {
+            let wait = Wait::of_thread(1);
+            {
+                let mut line = lock(&self.line);
+                if line.held.is_empty() {
+                    return true;
+                }
+                line.leaving.retain(|other| other.outcome().is_none());
+                line.leaving.push(Arc::clone(&wait));
             }
-            line.leaving.push(Arc::clone(&wait));
+            let over = sch.tdr.clock().now() >= limit;
+            match wait.block(Some(Instant::now() + sch.tdr.nap(limit)), |nap| sch.pause(nap)) {
+                STATUS_SUCCESS => return true,
+                STATUS_TIMEOUT if !over => {}
+                _ => return false,
+            }
         }
-        wait.block(Some(deadline), |nap| self.sch().pause(nap)) == STATUS_SUCCESS
     }
 
-    /// Drops what is held: the device is lost or the queue gone.
+    /// Progress value at which the hardware has done everything that it has of the queue, whatever is held.
+    pub(super) fn on_hardware(&self) -> u64 {
+        if self.flags().UserModeSubmission() { self.last_queued() } else { lock(&self.line).handed_over }
+    }
+
+    /// Drops what is held: the device is lost, or nobody is left whose work it is, or the queue is gone.
     pub(super) fn drop_held(&self) {
         let hold = {
             let mut line = lock(&self.line);
             line.empty();
             self.held.store(0, Ordering::Release);
+            if !self.flags().UserModeSubmission() {
+                self.last_submitted.store(line.handed_over, Ordering::Release);
+            }
             line.hold.take()
         };
         if let Some(hold) = hold {

@@ -32,6 +32,9 @@ use super::worker::Work;
 /// Most submissions that one context holds, and most that its node has of it.
 const HELD_MAX: usize = 4096;
 
+/// How long somebody who waits for packets sleeps at a time.
+const GLANCE: Duration = Duration::from_micros(200);
+
 /// A command buffer of user mode.
 pub(crate) struct PacketCommands {
     pub(crate) address: D3DGPU_VIRTUAL_ADDRESS,
@@ -376,38 +379,52 @@ impl PacketContext {
         lock(&self.line).held.len()
     }
 
-    /// Waits until everything submitted is done. False if nothing was done for as long as `patience`, or for TdrDelay while
-    /// the node has packets of it.
-    pub(super) fn drain(&self, patience: Duration) -> bool {
-        let wait = Wait::of_thread(1);
-        {
-            let mut line = lock(&self.line);
-            line.leaving.push(Arc::clone(&wait));
-            self.run(&mut line);
-        }
-        let mut seen = None;
+    /// Packets that are done, run or dropped.
+    pub(super) fn finished(&self) -> u64 {
+        self.finished.load(Ordering::Acquire)
+    }
+
+    /// Whether the node has packets of it.
+    pub(super) fn runs(&self) -> bool {
+        lock(&self.line).released > self.finished()
+    }
+
+    /// Waits until the node has nothing of it, at most until `end`; false if it still has.
+    pub(super) fn wait_until_run(&self, end: Instant) -> bool {
+        while self.runs() && Instant::now() < end && self.sch().pause(GLANCE).is_none() {}
+        !self.runs()
+    }
+
+    /// Waits until everything submitted is done. False if nothing was done for TdrDelay by the machine's clock.
+    pub(super) fn drain(&self) -> bool {
+        let sch = self.sch();
+        let clock = sch.tdr.clock();
+        let (mut seen, mut limit) = (None, sch.tdr.limit());
         loop {
-            let progress = (self.finished.load(Ordering::Acquire), lock(&self.line).held.len());
-            if wait.outcome() == Some(STATUS_SUCCESS) {
+            let look = Wait::of_thread(1);
+            let progress = {
+                let mut line = lock(&self.line);
+                line.leaving.retain(|other| other.outcome().is_none());
+                line.leaving.push(Arc::clone(&look));
+                self.run(&mut line);
+                (self.finished(), line.held.len())
+            };
+            if look.outcome() == Some(STATUS_SUCCESS) {
                 return true;
             }
-            if seen == Some(progress) || self.device.error().is_some() || self.sch().verifier.is_stopped() {
+            if seen != Some(progress) {
+                (seen, limit) = (Some(progress), sch.tdr.limit());
+            }
+            if clock.now() >= limit || self.device.error().is_some() || sch.verifier.is_stopped() {
                 return false;
             }
-            seen = Some(progress);
-            let look = Wait::of_thread(1);
-            lock(&self.line).leaving.push(Arc::clone(&look));
-            self.run(&mut lock(&self.line));
-            let runs = lock(&self.line).released > self.finished.load(Ordering::Acquire);
-            let patience = if runs { self.sch().tdr.delay() } else { patience };
-            let _ = look.block(Some(Instant::now() + patience), |nap| self.sch().pause(nap));
+            let _waits = clock.deadline(limit);
+            let _ = look.block(Some(Instant::now() + sch.tdr.nap(limit)), |nap| sch.pause(nap));
         }
     }
 
-    /// Nothing of the context runs from now on: what is held or queued is dropped, and what the hardware has is taken off it. False
-    /// if that did not happen in time.
-    pub(super) fn abandon(&self) -> bool {
-        self.lost.store(true, Ordering::Release);
+    /// Drops what is held: nobody is left whose work it is, or nothing of the context runs any more.
+    pub(super) fn drop_held(&self) {
         let hold = {
             let mut line = lock(&self.line);
             line.held.clear();
@@ -416,6 +433,14 @@ impl PacketContext {
         if let Some(hold) = hold {
             hold.cancel();
         }
+        self.run(&mut lock(&self.line));
+    }
+
+    /// Nothing of the context runs from now on: what is held or queued is dropped, and what the hardware has is taken off it. False
+    /// if that did not happen in time.
+    pub(super) fn abandon(&self) -> bool {
+        self.lost.store(true, Ordering::Release);
+        self.drop_held();
         let sch = self.sch();
         let Some(node) = sch.nodes.get(self.node as usize) else { return true };
         let flies = node.state().drop_context(self);
@@ -438,7 +463,7 @@ impl PacketContext {
             return;
         }
         let sch = self.sch();
-        if !self.drain(sch.tdr.delay()) {
+        if !self.drain() {
             sch.lose_blocked(self);
         }
         self.abandon();

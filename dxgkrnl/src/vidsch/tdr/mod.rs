@@ -122,6 +122,16 @@ impl Tdr {
         }
     }
 
+    /// When what begins to wait now gives up.
+    pub(super) fn limit(&self) -> Duration {
+        self.clock.now() + self.settings.delay
+    }
+
+    /// How long somebody who waits for `limit` sleeps before it looks at the clock again.
+    pub(super) fn nap(&self, limit: Duration) -> Duration {
+        if self.clock.is_manual() { GLANCE } else { limit.saturating_sub(self.clock.now()) }
+    }
+
     /// How long an engine may take to let go of a context.
     pub(super) fn delay(&self) -> Duration {
         self.settings.delay
@@ -288,10 +298,10 @@ impl VidSch {
 
     /// Blocks until the fences have reached their values, or the machine's clock `limit`.
     pub(super) fn wait_by_clock(&self, conditions: &[(Arc<SyncObject>, u64)], limit: Duration) -> NTSTATUS {
+        let _waits = self.tdr.clock.deadline(limit);
         loop {
             let left = limit.saturating_sub(self.tdr.clock.now());
-            let nap = if self.tdr.clock.is_manual() { GLANCE } else { left };
-            let status = self.wait(conditions, false, Some(Instant::now() + nap));
+            let status = self.wait(conditions, false, Some(Instant::now() + self.tdr.nap(limit)));
             if status != STATUS_TIMEOUT || left.is_zero() {
                 return status;
             }
