@@ -8,6 +8,8 @@ use std::time::Duration;
 use clap::error::ErrorKind as UsageKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use dxgkrnl::PowerSettings;
+
 use crate::setup::{
     BusChoice, DriverChoice, FaultOption, FenceStorage, MachineOptions, PoolChoice, Scheduling, SetupError,
     VariantOptions,
@@ -313,6 +315,21 @@ struct MachineArguments {
     /// (`packet`), as where hardware scheduling is off.
     #[arg(long, value_name = "WHO", value_enum, default_value_t)]
     scheduling: Scheduling,
+    /// Seconds without work after which the GPU goes to D3, or `never`. 10 where a machine is used, `never` for cases.
+    #[arg(long, value_name = "SECONDS", value_parser = idle_time)]
+    idle_time: Option<PowerSettings>,
+}
+
+/// Settings with the idle time of devices that a text names.
+fn idle_time(text: &str) -> Result<PowerSettings, String> {
+    let seconds = match text {
+        "never" => None,
+        _ => match text.parse::<u32>() {
+            Ok(seconds) if seconds > 0 => Some(Duration::from_secs(seconds.into())),
+            _ => return Err(format!("`{text}` is neither a number of seconds from 1 on nor `never`")),
+        },
+    };
+    Ok(PowerSettings { device_idle_time: seconds, ..PowerSettings::in_use() })
 }
 
 impl From<MachineArguments> for MachineOptions {
@@ -322,6 +339,7 @@ impl From<MachineArguments> for MachineOptions {
             fences: arguments.fence_storage,
             bus: None,
             scheduling: arguments.scheduling,
+            power: arguments.idle_time,
         }
     }
 }
@@ -416,6 +434,16 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn idle_times_are_seconds_or_never() {
+        let device = |text: &str| idle_time(text).map(|power| power.device_idle_time);
+        assert_eq!(device("7"), Ok(Some(Duration::from_secs(7))));
+        assert_eq!(device("never"), Ok(None));
+        for text in ["", "0", "-1", "soon", "4294967296"] {
+            assert!(device(text).unwrap_err().contains("never"), "{text}");
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub mod verifier;
 mod vidmm;
 mod vidsch;
 
-pub use adapter::{PowerComponentState, ProblemCode, StartError};
+pub use adapter::{PowerComponentState, PowerSettings, ProblemCode, StartError};
 pub use clock::Clock;
 pub use interrupt::Counters;
 pub use loader::{DriverId, DriverImage, Image, ImageError, ImageKind, LoadError, PdbIdentity, Resolver};

@@ -2,12 +2,15 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, Weak};
 use std::time::Duration;
 
 use wddm_ddi::types::LUID;
 
-use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack, NotAsleep, PowerAction, PowerGate, StartError};
+use crate::adapter::{
+    self, Adapter, DeviceSettings, DeviceStack, NotAsleep, PowerAction, PowerGate, PowerSettings, StartError,
+};
 use crate::bus::Bus;
 use crate::clock::Clock;
 use crate::interrupt::Counters;
@@ -70,6 +73,8 @@ pub struct MachineConfig {
     pub tdr: TdrSettings,
     /// What timeouts are measured by.
     pub clock: Clock,
+    /// What time without work leads to.
+    pub power: PowerSettings,
     /// Runs while the kernel waits and no thread drives the device, see [`MachineConfig::interrupt_thread`].
     pub idle: Option<Idle>,
 }
@@ -84,6 +89,7 @@ impl Default for MachineConfig {
             special_pool: SpecialPool::Off,
             tdr: TdrSettings::default(),
             clock: Clock::default(),
+            power: PowerSettings::default(),
             idle: None,
         }
     }
@@ -122,6 +128,8 @@ struct MachineInner {
     adapters: RwLock<Vec<Arc<Adapter>>>,
     /// Held over whole plug-and-play operations, which therefore never overlap. No driver callback takes it.
     pnp: Mutex<Pnp>,
+    /// Ends the thread of the idle policy when it is dropped.
+    idle: OnceLock<Sender<()>>,
 }
 
 #[derive(Default)]
@@ -239,14 +247,42 @@ impl Machine {
     /// Physical memory cannot be reserved.
     pub fn new(config: MachineConfig) -> Result<Self, Error> {
         let ram = Ram::new(config.ram).map_err(Error::Memory)?;
-        Ok(Self(Arc::new(MachineInner {
+        let machine = Self(Arc::new(MachineInner {
             config,
             ram,
             verifier: Arc::new(Verifier::default()),
             gate: Arc::default(),
             adapters: RwLock::default(),
             pnp: Mutex::default(),
-        })))
+            idle: OnceLock::new(),
+        }));
+        machine.start_idle_thread();
+        Ok(machine)
+    }
+
+    /// A thread that looks for idle devices as long as the machine lives. Where time is moved by hand, or a host has no thread left,
+    /// [`Machine::advance`] looks alone.
+    fn start_idle_thread(&self) {
+        let config = &self.0.config;
+        let Some(cadence) = config.power.cadence().filter(|_| !config.clock.is_manual()) else { return };
+        let (stop, stopped) = channel();
+        let inner = Arc::downgrade(&self.0);
+        let run = move || {
+            while stopped.recv_timeout(cadence) == Err(RecvTimeoutError::Timeout) {
+                let Some(inner) = inner.upgrade() else { return };
+                Self(inner).look_for_idle();
+            }
+        };
+        match std::thread::Builder::new().name("power".to_owned()).spawn(run) {
+            Ok(_) => drop(self.0.idle.set(stop)),
+            Err(error) => self.0.verifier.log(format!("the idle policy has no thread: {error}")),
+        }
+    }
+
+    /// Has engines and devices that were idle for long enter lower power states. Nothing happens while plug and play is under way.
+    fn look_for_idle(&self) {
+        let Ok(_pnp) = self.0.pnp.try_lock() else { return };
+        self.adapters().iter().for_each(|adapter| adapter.look_for_idle());
     }
 
     /// Plugs a function in and enumerates it. What enumeration found wrong is told when the device is started.
@@ -473,8 +509,8 @@ impl Machine {
         self.adapters().iter().filter(|adapter| adapter.deliver_interrupts()).count() > 0
     }
 
-    /// Moves a manual clock on by `time`, then looks for timeouts on every adapter and recovers from those found, before it returns.
-    /// The host's clock moves by itself; then only the look is taken.
+    /// Moves a manual clock on by `time`, then looks for timeouts on every adapter and recovers from those found, and for idle ones,
+    /// before it returns. The host's clock moves by itself; then only the looks are taken.
     pub fn advance(&self, time: Duration) {
         self.0.config.clock.advance(time);
         for adapter in self.adapters() {
@@ -482,6 +518,12 @@ impl Machine {
                 scheduler.look_for_timeouts();
             }
         }
+        self.look_for_idle();
+    }
+
+    /// How often an adapter went from D0 to D3, and back.
+    pub fn power_transitions(&self, luid: LUID) -> (u64, u64) {
+        self.adapter(luid).map_or((0, 0), |adapter| adapter.power_transitions())
     }
 
     /// What timeouts are measured by.

@@ -293,6 +293,11 @@ impl Process {
         lock(&self.handles).newest_first(|_, owner| owner == device && device != 0)
     }
 
+    /// Whether the process has used an adapter before, and the driver knows it.
+    pub(crate) fn is_on(&self, adapter: &Arc<Adapter>) -> bool {
+        lock(&self.adapters).iter().any(|known| Arc::ptr_eq(&known.adapter, adapter))
+    }
+
     /// This process on an adapter, created on the driver at first use.
     ///
     /// # Errors

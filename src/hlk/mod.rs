@@ -51,6 +51,7 @@ mod offer;
 mod packet;
 mod power;
 mod power_device;
+mod power_idle;
 mod power_loss;
 mod queue;
 mod residency;
@@ -135,6 +136,7 @@ const TABLES: &[&[CaseInfo]] = &[
     surprise::CASES,
     power::CASES,
     power_device::CASES,
+    power_idle::CASES,
     power_loss::CASES,
     exit::CASES,
     tdr::CASES,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use campanile_device::{FaultRule, HangAt};
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY, NODE_PAGING, NODES};
-use dxgkrnl::PowerComponentState;
+use dxgkrnl::{Clock, PowerComponentState};
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
 
@@ -25,7 +25,7 @@ cases! { "Power";
         "User mode that submits in F1 finds its doorbell disconnected; connecting it brings the engine back to F0, and the work runs."
         => submission_in_f1;
     "Power.OtherEnginesStayAwake" on Boot::With(eager), "user-mode-work-submission":
-        "An engine with work stays in F0 while another one enters F1."
+        "An engine with work stays in F0 with its doorbells connected while another one enters F1."
         => other_engines_stay;
     "Power.WaitingEngineStaysInF0" on Boot::With(eager), "user-mode-work-submission":
         "An engine whose queue waits for a fence is not idle: it stays in F0, and goes on when the fence is signalled."
@@ -47,12 +47,14 @@ cases! { "Power";
         => hung_engine;
 }
 
+const CONNECTED: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED;
 const RETRY: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY;
 const ABORT: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT;
 
 /// Engines that are idle as soon as they have nothing to do.
 fn eager() -> SystemOptions {
-    let mut options = SystemOptions::default();
+    // Nobody looks for hangs, which would wake engines too.
+    let mut options = SystemOptions { clock: Clock::manual(), ..SystemOptions::default() };
     options.variant.idle_ticks = 1;
     options
 }
@@ -117,11 +119,15 @@ fn other_engines_stay(case: &mut Case<'_>) -> Result<(), Failure> {
     let gate = rig.fence(0)?;
     let (mut busy, mut idle) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?);
     let value = rig.submit(&mut busy, &[gate.wait(1)])?;
-    // From here on the engine has work until the gate opens.
+    // From here on the engine has work until the gate opens. What it said before that is heard before what the other says now.
+    rig.execute(&mut idle, &[])?;
+    wait_asleep(case.system, NODE_COPY)?;
+    granted(rig.connect(busy.doorbell), "D3DKMTConnectDoorbell")?;
     let before = component(case.system, NODE_COMPUTE)?;
     for _ in 0..20 {
         rig.execute(&mut idle, &[])?;
         wait_asleep(case.system, NODE_COPY)?;
+        ensure_eq!(busy.doorbell.state(), CONNECTED, "status of a doorbell of the engine with work");
     }
     ensure_eq!(component(case.system, NODE_COMPUTE)?, before, "state of the engine with work");
     granted(rig.signal(&[gate.handle], &[1]), "signal")?;

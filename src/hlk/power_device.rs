@@ -14,6 +14,9 @@ cases! { "Power";
     "Power.DeviceSleepFollowsThePage" on Boot::Fresh, "user-mode-work-submission":
         "On the way from D0 to D3 every context is suspended, then every doorbell disconnected with the status retry, then the driver is told."
         => sleep_order;
+    "Power.MemoryLeavesAfterTheContexts" on Boot::Fresh, "user-mode-work-submission":
+        "On the way from D0 to D3 nothing is evicted before every context has left the run list and every doorbell is disconnected, so that the hardware refers to nothing that goes."
+        => memory_leaves_last;
     "Power.ConnectingInD3WakesTheDevice" on Boot::Fresh, "user-mode-work-submission":
         "Connecting a doorbell in D3 brings the device back to D0, then connects the doorbell, then resumes the contexts, and the work runs."
         => connecting_wakes;
@@ -66,6 +69,33 @@ fn sleep_order(case: &mut Case<'_>) -> Result<(), Failure> {
     ensure!(case.system.machine().is_powered_down(case.system.luid()), "the device is not in D3");
     let order = ddis(case.system, || power_down(case.system))?;
     ensure_eq!(order, Vec::<String>::new(), "DDIs of a second way to D3");
+    Ok(())
+}
+
+fn memory_leaves_last(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queues = Vec::new();
+    for node in [NODE_COMPUTE, NODE_COPY] {
+        let context = rig.context(node).map_err(|status| Failure::new(format!("a context: {status}")))?;
+        queues.push(rig.queue_placed(context, 64, Placement::VramVisible)?);
+    }
+    for queue in &mut queues {
+        rig.execute(queue, &[])?;
+    }
+    let (machine, luid) = (case.system.machine(), case.system.luid());
+    machine.start_ddi_log(luid);
+    let slept = power_down(case.system);
+    let log = machine.take_ddi_log(luid);
+    slept?;
+    let first = log.iter().position(|name| name.starts_with("DxgkDdiBuildPagingBuffer"));
+    let first = first.ok_or_else(|| Failure::new(format!("nothing was evicted: {log:?}")))?;
+    for (name, count) in [("DxgkDdiSuspendContext", queues.len()), ("DxgkDdiDisconnectDoorbell", queues.len())] {
+        let early = log.iter().take(first).filter(|other| *other == name).count();
+        ensure_eq!(early, count, "calls of {name} before the first eviction");
+    }
+    for queue in &mut queues {
+        rig.execute(queue, &[])?;
+    }
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! What a user chooses of a machine: its GPU, where the operating-system side lets fences lie, and who schedules.
 
 use clap::ValueEnum;
+use dxgkrnl::PowerSettings;
 
 use super::{BusChoice, SystemOptions, VariantOptions};
 
@@ -35,13 +36,15 @@ pub struct MachineOptions {
     pub bus: Option<BusChoice>,
     /// Who decides what an engine runs.
     pub scheduling: Scheduling,
+    /// What time without work leads to; `None`: nothing, or what [`PowerSettings::in_use`] says where somebody uses the machine.
+    pub power: Option<PowerSettings>,
 }
 
 impl MachineOptions {
     /// The machine as somebody uses it rather than tests it, see [`VariantOptions::in_use`].
     #[must_use]
     pub fn in_use(self) -> Self {
-        Self { variant: self.variant.in_use(), ..self }
+        Self { variant: self.variant.in_use(), power: self.power.or(Some(PowerSettings::in_use())), ..self }
     }
 
     /// A system with these choices.
@@ -52,6 +55,7 @@ impl MachineOptions {
         options.features.optimized_default_fences = local;
         options.features.intra_gpu_fences = local;
         options.features.hardware_scheduling = self.scheduling == Scheduling::Hardware;
+        options.power = self.power.unwrap_or_default();
         options
     }
 }

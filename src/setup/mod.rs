@@ -20,7 +20,8 @@ use campanile_device::{Gpu, Variant};
 use dxgkrnl::bus::Bus;
 use dxgkrnl::verifier::SpecialPool;
 use dxgkrnl::{
-    Clock, DeviceId, DriverId, DriverImage, FeaturePolicy, Idle, LoadError, Machine, MachineConfig, TdrSettings,
+    Clock, DeviceId, DriverId, DriverImage, FeaturePolicy, Idle, LoadError, Machine, MachineConfig, PowerSettings,
+    TdrSettings,
 };
 use wddm_ddi::types::LUID;
 
@@ -68,6 +69,8 @@ pub struct SystemOptions {
     pub tdr: TdrSettings,
     /// What timeouts are measured by.
     pub clock: Clock,
+    /// What time without work leads to.
+    pub power: PowerSettings,
 }
 
 impl Default for SystemOptions {
@@ -82,6 +85,7 @@ impl Default for SystemOptions {
             bus: None,
             tdr: TdrSettings::default(),
             clock: Clock::default(),
+            power: PowerSettings::default(),
         }
     }
 }
@@ -354,6 +358,7 @@ impl System {
             special_pool,
             tdr: options.tdr,
             clock: options.clock.clone(),
+            power: options.power,
             idle: (!options.threads).then(|| Arc::new(step) as Idle),
         };
         let machine =

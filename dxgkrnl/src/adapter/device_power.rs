@@ -3,7 +3,7 @@
 //! Whoever is about to call DDIs enters the machine's gate, and a device that sleeps is woken first; putting one to sleep waits until
 //! nobody is inside. [user-mode-work-submission: D-state transitions]
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,8 @@ pub(crate) struct PowerGate {
     users: RwLock<()>,
     /// Adapters in D3. Grows only while `users` is held for writing.
     asleep: AtomicUsize,
+    /// Times that somebody needed a device, or came back from a wait.
+    uses: AtomicU64,
     /// Adapters that are being reset: nobody enters meanwhile, and who is inside leaves.
     resetting: AtomicUsize,
 }
@@ -93,6 +95,7 @@ impl PowerGate {
 
     /// Every device is in D0 until the answer is dropped; those that slept are woken.
     pub(crate) fn enter(&self, machine: &MachineRef) -> RwLockReadGuard<'_, ()> {
+        self.note_use();
         loop {
             let inside = self.read();
             if !self.is_asleep() {
@@ -102,6 +105,21 @@ impl PowerGate {
             let Some(machine) = machine.upgrade() else { return self.read() };
             machine.adapters().iter().for_each(|adapter| adapter.wake(|| ()));
         }
+    }
+
+    /// Somebody needs a device.
+    pub(crate) fn note_use(&self) {
+        self.uses.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Times that somebody needed a device.
+    pub(crate) fn uses(&self) -> u64 {
+        self.uses.load(Ordering::Acquire)
+    }
+
+    /// No device leaves D0 until the answer is dropped. Those that sleep go on sleeping unless somebody wakes them.
+    pub(crate) fn stay(&self) -> RwLockReadGuard<'_, ()> {
+        self.read()
     }
 
     /// As [`PowerGate::enter`], but wakes nobody: `None` while a device sleeps.
@@ -146,6 +164,15 @@ impl Adapter {
     /// # Errors
     /// A [`NotAsleep`]; everything is as it was, but doorbells may be disconnected.
     pub(crate) fn sleep(&self, action: PowerAction) -> Result<(), NotAsleep> {
+        self.sleep_if(action, || true)
+    }
+
+    /// As [`Adapter::sleep`], if `still` holds when every doorbell is disconnected: nothing can be submitted any more without waking
+    /// the device.
+    ///
+    /// # Errors
+    /// As there; [`NotAsleep::Busy`] if `still` did not hold.
+    pub(super) fn sleep_if(&self, action: PowerAction, still: impl FnOnce() -> bool) -> Result<(), NotAsleep> {
         let mut asleep = lock(&self.asleep);
         if asleep.is_some() {
             return Ok(());
@@ -157,7 +184,8 @@ impl Adapter {
             Ok(suspended) => {
                 vidsch.disconnect_everything();
                 self.vidmm().finish_paging();
-                let ready = if vidsch.packets_end() { self.vidmm().park(hibernates) } else { Err(STATUS_TIMEOUT) };
+                let ready = still() && vidsch.packets_end();
+                let ready = if ready { self.vidmm().park(hibernates) } else { Err(STATUS_TIMEOUT) };
                 (suspended, ready)
             }
             Err(suspended) => (suspended, Err(STATUS_TIMEOUT)),
@@ -176,6 +204,7 @@ impl Adapter {
             self.function().bus.cut_power();
         }
         *asleep = Some(Asleep { suspended, function });
+        self.transitions.0.fetch_add(1, Ordering::AcqRel);
         self.machine.gate().asleep.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }
@@ -195,6 +224,7 @@ impl Adapter {
             self.machine.verifier().log(format!("message interrupts after D3: {error}"));
         }
         self.set_device_power(DEVICE_POWER_STATE::PowerDeviceD0, PowerAction::None);
+        self.transitions.1.fetch_add(1, Ordering::AcqRel);
         self.vidmm().unpark(true);
         self.vidsch().renew_monitored_values();
         between();

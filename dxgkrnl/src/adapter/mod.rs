@@ -3,6 +3,7 @@
 mod caps;
 mod device_power;
 mod features;
+mod idle;
 mod power;
 mod query;
 mod resources;
@@ -19,7 +20,7 @@ pub(crate) use start::{DeviceSettings, DeviceStack, start};
 pub use start_error::{ProblemCode, StartError};
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use wddm_ddi::status::NTSTATUS;
@@ -33,6 +34,7 @@ use crate::ram::PAGE_SIZE;
 use crate::vidmm::VidMm;
 use crate::vidsch::VidSch;
 use features::Features;
+pub use idle::PowerSettings;
 pub(crate) use power::NodeUse;
 pub use power::PowerComponentState;
 use power::PowerComponents;
@@ -59,6 +61,10 @@ pub(crate) struct Adapter {
     power: PowerComponents,
     /// Lock order: after the power gate, before everything else.
     asleep: Mutex<Option<device_power::Asleep>>,
+    /// Ways from D0 to D3, and back.
+    transitions: (AtomicU64, AtomicU64),
+    /// Since when nothing happens.
+    idle: Mutex<idle::Watch>,
     caps: OnceLock<AdapterCaps>,
     vidsch: OnceLock<Arc<VidSch>>,
     vidmm: OnceLock<Arc<VidMm>>,

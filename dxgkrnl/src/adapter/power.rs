@@ -185,6 +185,16 @@ impl PowerComponents {
         self.list().iter().map(state).collect()
     }
 
+    /// Whether the component of `node` is in F0 and has a lower state.
+    pub(super) fn is_in_f0(&self, node: u32) -> bool {
+        self.of_node(node).is_some_and(|(_, component)| component.states > F1 && lock(&component.uses).fstate == F0)
+    }
+
+    /// Whether somebody needs a component at the moment, which needs the device.
+    pub(super) fn is_used(&self) -> bool {
+        self.list().iter().any(|component| !lock(&component.uses).is_unused())
+    }
+
     /// Keeps the component of `node` in F0, bringing it there if it is not. Not for callers at device level.
     pub(crate) fn use_node<'a>(&'a self, adapter: &'a Adapter, node: u32) -> NodeUse<'a> {
         let Some((index, component)) = self.of_node(node) else { return NodeUse(None) };

@@ -124,6 +124,8 @@ fn start_added(
         resources,
         power: PowerComponents::default(),
         asleep: Mutex::default(),
+        transitions: Default::default(),
+        idle: Mutex::default(),
         caps: OnceLock::new(),
         vidsch: OnceLock::new(),
         vidmm: OnceLock::new(),

@@ -6,7 +6,7 @@ use wddm_ddi::status::*;
 
 use crate::device::{self, DeviceError};
 
-use super::{enter, enter_read_only};
+use super::{enter, enter_read_only, power};
 
 /// [d3dkmthk: D3DKMTCreateDevice]
 pub(super) unsafe extern "win64" fn create_device(args: *mut D3DKMT_CREATEDEVICE) -> NTSTATUS {
@@ -26,6 +26,7 @@ pub(super) unsafe extern "win64" fn create_device(args: *mut D3DKMT_CREATEDEVICE
         // SAFETY: user mode gives a handle; the other arm is for callers inside the kernel.
         let adapter = unsafe { args.u.hAdapter };
         let adapter = &process.get_adapter(adapter)?.adapter;
+        let _powered = power::where_needed(process, || !process.is_on(adapter));
         let (_, handle) = device::create(process, adapter)?;
         args.hDevice = handle;
         args.pCommandBuffer = core::ptr::null_mut();

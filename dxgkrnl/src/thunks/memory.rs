@@ -14,7 +14,7 @@ use crate::vidmm::{
 };
 use crate::vidsch::FenceOptions;
 
-use super::{enter, enter_read_only, user};
+use super::{enter, enter_read_only, power, user};
 
 /// Most allocations of one request.
 const LIST_MAX: u32 = 4096;
@@ -180,6 +180,8 @@ pub(super) unsafe extern "win64" fn create_allocation2(args: *mut D3DKMT_CREATEA
             resource: args.Flags.CreateResource(),
             read_only: args.Flags.ReadOnly(),
         };
+        // Allocations have no memory before they are resident or locked.
+        let inside = power::where_needed(process, || false);
         let (made, resource) = vidmm.create_allocations(&device, request)?;
         let registered = register(process, &device, &made, resource).and_then(|(handles, resource)| {
             let given = described
@@ -194,6 +196,9 @@ pub(super) unsafe extern "win64" fn create_allocation2(args: *mut D3DKMT_CREATEA
                 Ok(STATUS_SUCCESS)
             }
             Err(status) => {
+                // What was doomed earlier goes along, and may be in page tables.
+                drop(inside);
+                let _powered = power::where_needed(process, || true);
                 for allocation in &made {
                     vidmm.destroy_allocation(allocation, None);
                 }
@@ -378,21 +383,23 @@ pub(super) unsafe extern "win64" fn reserve_gpu_virtual_address(
 ) -> NTSTATUS {
     enter("D3DKMTReserveGpuVirtualAddress", args, |process, args| {
         use D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE as Kind;
-        // SAFETY: both arms of the union are handles.
-        let owner = unsafe { args.u.hAdapter };
-        let space = match process.get_paging_queue(owner) {
-            Ok(queue) => {
-                queue.device().check()?;
-                Arc::clone(&queue.device().process.space)
-            }
-            Err(_) => Arc::clone(&process.on_adapter(&process.get_adapter(owner)?.adapter)?.space),
-        };
         // SAFETY: both arms of the union are 32-bit numbers.
         let kind = unsafe { args.u1.ReservationType };
         let zero = match kind {
             Kind::D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_ACCESS | Kind::D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT => false,
             Kind::D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO => true,
             _ => return Err(STATUS_INVALID_PARAMETER),
+        };
+        // SAFETY: both arms of the union are handles.
+        let owner = unsafe { args.u.hAdapter };
+        // Zeros are written to page tables, which the first use of an adapter makes.
+        let _powered = power::where_needed(process, || zero || process.get_paging_queue(owner).is_err());
+        let space = match process.get_paging_queue(owner) {
+            Ok(queue) => {
+                queue.device().check()?;
+                Arc::clone(&queue.device().process.space)
+            }
+            Err(_) => Arc::clone(&process.on_adapter(&process.get_adapter(owner)?.adapter)?.space),
         };
         if !args.Size.is_multiple_of(REGION_ALIGN) {
             return Err(STATUS_INVALID_PARAMETER);
@@ -466,6 +473,7 @@ pub(super) unsafe extern "win64" fn lock2(args: *mut D3DKMT_LOCK2) -> NTSTATUS {
         }
         let list = allocations(process, &device, &[args.hAllocation])?;
         let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
+        let _powered = power::where_needed(process, || !device.adapter.vidmm().is_in_system_memory(allocation));
         let address = device.adapter.vidmm().lock_allocation(allocation)?;
         args.pData = core::ptr::with_exposed_provenance_mut(address);
         Ok(STATUS_SUCCESS)
@@ -478,6 +486,7 @@ pub(super) unsafe extern "win64" fn unlock2(args: *mut D3DKMT_UNLOCK2) -> NTSTAT
         let device = process.get_device(args.hDevice)?;
         let list = allocations(process, &device, &[args.hAllocation])?;
         let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
+        let _powered = power::where_needed(process, || !device.adapter.vidmm().is_in_system_memory(allocation));
         device.adapter.vidmm().unlock_allocation(allocation)?;
         Ok(STATUS_SUCCESS)
     })

@@ -11,6 +11,7 @@ mod memory;
 pub(crate) mod monitored;
 mod offer;
 mod packet;
+mod power;
 pub(crate) mod priority;
 mod queue;
 pub(crate) mod share;
@@ -26,6 +27,7 @@ use wddm_ddi::status::*;
 
 use crate::process::Process;
 use crate::verifier::Bugcheck;
+use power::Powered;
 
 static THUNKS: Thunks = Thunks {
     D3DKMTEnumAdapters3: adapter::enum_adapters3,
@@ -104,11 +106,6 @@ pub(crate) fn enter_read_only<A: Copy + Zeroed>(
     guarded(name, |process| body(process, &user::read(args)?))
 }
 
-/// Thunks that see to the device's power themselves: one wakes it in an order of its own, another needs only memory and may
-/// wait for as long as the device sleeps, the last waits for a function of user mode, which may call thunks.
-const OWN_POWER: [&str; 3] =
-    ["D3DKMTConnectDoorbell", "D3DKMTWaitForSynchronizationObjectFromCpu", "D3DKMTUnregisterTrimNotification"];
-
 fn guarded(name: &'static str, body: impl FnOnce(&Arc<Process>) -> Result<NTSTATUS, NTSTATUS>) -> NTSTATUS {
     let Some(process) = Process::current().filter(|process| !process.has_exited()) else { return STATUS_ACCESS_DENIED };
     let verifier = process.machine().verifier();
@@ -116,8 +113,7 @@ fn guarded(name: &'static str, body: impl FnOnce(&Arc<Process>) -> Result<NTSTAT
         return STATUS_DEVICE_REMOVED;
     }
     let work = || {
-        let machine = process.machine();
-        let _powered = (!OWN_POWER.contains(&name)).then(|| machine.gate().enter(machine));
+        let _powered = Powered::enter(&process, name);
         body(&process)
     };
     match catch_unwind(AssertUnwindSafe(work)) {

@@ -12,7 +12,7 @@ use crate::device::Device;
 use crate::process::{Object, Process};
 use crate::vidsch::{self, FenceOptions, Rights, SyncObject};
 
-use super::{enter, enter_read_only, user};
+use super::{enter, enter_read_only, power, user};
 
 /// Most fences of one wait or signal.
 const OBJECTS_MAX: u32 = 64;
@@ -183,6 +183,10 @@ pub(super) unsafe extern "win64" fn signal_synchronization_object_from_cpu(
             return Err(STATUS_ACCESS_DENIED);
         }
         vidsch::check_signals(&signals)?;
+        // Unfinished work of the device may wait for one of them.
+        let sch = device.adapter.vidsch();
+        let on_device = || signals.iter().any(|(fence, _)| fence.fence().is_on_device());
+        let _powered = power::where_needed(process, || on_device() || sch.trace_of_idle(None).is_none());
         vidsch::signal(&signals, rewind)?;
         Ok(STATUS_SUCCESS)
     })

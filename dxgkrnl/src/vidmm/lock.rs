@@ -24,7 +24,7 @@ use crate::ram::PAGE_SIZE;
 use crate::vidmm::allocation::{AllocationId, CpuAccess};
 use crate::vidmm::cpu_cache::CpuCache;
 use crate::vidmm::host_aperture::Window;
-use crate::vidmm::memory::{Memory, Place};
+use crate::vidmm::memory::{Memory, Place, State};
 use crate::vidmm::user_mapping::UserMapping;
 
 /// What a bus address of a BAR shows at the moment.
@@ -135,6 +135,12 @@ impl Memory {
         let of_machine = !lock.hidden && (state.parked.is_some() || matches!(state.place, Place::System(_)));
         state.allocation.kept().keep_locked(lock.mapping, id, lock.count, of_machine);
         lock.window.into_iter().for_each(|window| self.close_window(window));
+    }
+
+    /// Whether an allocation is in system memory, not for the time of D3 alone, and no paging work on it is under way.
+    pub(crate) fn is_in_system_memory(&self, id: AllocationId) -> bool {
+        let settled = |state: &State| matches!(state.place, Place::System(_)) && state.parked.is_none();
+        self.allocations.get(&id).is_some_and(|state| settled(state) && state.busy.is_none())
     }
 
     fn reach(&self, access: CpuAccess, segment: u32) -> Reach {

@@ -367,7 +367,7 @@ impl VidSch {
     /// An engine is idle: its doorbells are disconnected, then its power component goes from F0 to F1. The next submission
     /// connects a doorbell again, which brings F0 back. If one came meanwhile, the engine stays in F0 and says so again when
     /// it is idle again. [user-mode-work-submission: engine state transitions]
-    pub(super) fn engine_idle(&self, node: u32) {
+    pub(crate) fn engine_idle(&self, node: u32) {
         let Ok(adapter) = self.adapter() else { return };
         let queues = self.active_queues();
         for doorbell in
@@ -392,6 +392,33 @@ impl VidSch {
                 || queue.is_idle() && queue.doorbell().is_none_or(|doorbell| doorbell.is_disconnected())
         };
         packets && self.active_queues().iter().all(quiet)
+    }
+
+    /// What was submitted to a node, or to all, as a number that changes with everything that is; `None` unless all of it is done.
+    /// Packets that are held are not, wherever they are held. Devices in error have nothing to do any more.
+    pub(crate) fn trace_of_idle(&self, node: Option<u32>) -> Option<u64> {
+        let concerned = |other: u32| node.is_none_or(|node| node == other);
+        let mut trace = 0_u64;
+        for (number, node) in (0_u32..).zip(&self.nodes).filter(|(number, _)| concerned(*number)) {
+            let state = node.state();
+            if !state.is_idle() {
+                return None;
+            }
+            trace = mix(trace, u64::from(number), u64::from(state.fences.last_completed()));
+        }
+        if self.packet_contexts.all().iter().any(|context| concerned(context.node()) && context.held() != 0) {
+            return None;
+        }
+        for queue in self.active_queues().iter().filter(|queue| concerned(queue.context().node())) {
+            if queue.context().device().error().is_some() {
+                continue;
+            }
+            if !queue.is_idle() {
+                return None;
+            }
+            trace = mix(trace, queue.handles().0.raw().addr() as u64, queue.last_queued());
+        }
+        Some(trace)
     }
 
     /// Queues of all devices that may have work under way; of the others none can ring.
@@ -482,4 +509,10 @@ impl VidSch {
             fence.abandon();
         }
     }
+}
+
+/// Adds a name and a value to a sum, in whichever order they come.
+fn mix(sum: u64, name: u64, value: u64) -> u64 {
+    let word = (name ^ value.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    sum.wrapping_add((word ^ word >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9))
 }

@@ -164,6 +164,12 @@ impl Fence {
         lock(&self.home).as_ref().map_or((false, false), Home::is_local)
     }
 
+    /// Whether one of its values lies in memory of the device.
+    pub(crate) fn is_on_device(&self) -> bool {
+        let (current, monitored) = self.is_local();
+        current || monitored
+    }
+
     /// What it has in common with the same fence on other adapters.
     pub(super) fn cross_adapter(&self) -> Option<&Arc<CrossAdapter>> {
         self.cross.as_ref()

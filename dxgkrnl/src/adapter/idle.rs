@@ -1,0 +1,133 @@
+//! The idle policy: which time without work leads to lower power states.
+//!
+//! An engine or device is idle as long as everything that was submitted to it is done and nobody submits anything, calls a thunk that
+//! needs it, or returns from a wait. Work that waits for a fence is not done, so whoever waits for such work keeps the device in D0.
+//! What user mode shows to the hardware without the system is announced by its last queued values; the last look at those is taken
+//! when every doorbell is disconnected, so that a submission either is seen by it or finds its doorbell at retry.
+//! [user-mode-work-submission: engine and D-state transitions; gpu-power-management-of-idle-and-active-power]
+
+use std::time::Duration;
+
+use crate::machine::lock;
+
+use super::{Adapter, PowerAction};
+
+/// After which time without work power states go down, on the machine's clock. A driver that says itself that an engine is idle, and
+/// whoever powers a device down, need no time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PowerSettings {
+    /// An engine goes to F1. `None`: only when the driver asks.
+    pub engine_idle_time: Option<Duration>,
+    /// A device goes to D3. `None`: only when it is told to.
+    pub device_idle_time: Option<Duration>,
+}
+
+impl PowerSettings {
+    /// As on a machine that somebody uses: engines rest after the two seconds of TdrDelay, devices after ten.
+    pub fn in_use() -> Self {
+        Self { engine_idle_time: Some(Duration::from_secs(2)), device_idle_time: Some(Duration::from_secs(10)) }
+    }
+
+    /// How often somebody should look; `None` if there is nothing to be found.
+    pub(crate) fn cadence(&self) -> Option<Duration> {
+        let shortest = self.engine_idle_time.into_iter().chain(self.device_idle_time).min()?;
+        Some((shortest / 4).max(Duration::from_millis(1)))
+    }
+}
+
+/// What somebody does, seen at two looks: the same, if nothing happened in between.
+type Trace = u64;
+
+/// Since when something is as it is.
+#[derive(Clone, Copy, Default)]
+struct Rest(Option<(Trace, Duration)>);
+
+impl Rest {
+    /// It is idle with this trace, or busy. True if it has been idle for `limit`.
+    fn see(&mut self, idle: Option<Trace>, now: Duration, limit: Duration) -> bool {
+        match (self.0, idle) {
+            (_, None) => self.0 = None,
+            (Some((before, since)), Some(trace)) if before == trace => return now.saturating_sub(since) >= limit,
+            (_, Some(trace)) => self.0 = Some((trace, now)),
+        }
+        false
+    }
+}
+
+/// What was seen at the last look.
+#[derive(Default)]
+pub(super) struct Watch {
+    device: Rest,
+    nodes: Vec<Rest>,
+}
+
+impl Adapter {
+    /// Ways from D0 to D3, and back.
+    pub(crate) fn power_transitions(&self) -> (u64, u64) {
+        use std::sync::atomic::Ordering::Acquire;
+        (self.transitions.0.load(Acquire), self.transitions.1.load(Acquire))
+    }
+
+    /// Has engines that were idle for long enter F1, and puts the device into D3 if it was.
+    pub(crate) fn look_for_idle(&self) {
+        let settings = self.machine.config().power;
+        let now = self.machine.config().clock.now();
+        if !self.is_running() || self.is_gone() || self.scheduler().is_none() {
+            return;
+        }
+        let mut watch = lock(&self.idle);
+        if let Some(limit) = settings.engine_idle_time
+            && let Some(_awake) = self.machine.gate().enter_awake()
+        {
+            watch.nodes.resize(self.caps().nodes.len(), Rest::default());
+            for (node, rest) in (0..).zip(&mut watch.nodes) {
+                let idle = self.power.is_in_f0(node).then(|| self.vidsch().trace_of_idle(Some(node))).flatten();
+                if rest.see(idle, now, limit) {
+                    *rest = Rest::default();
+                    self.vidsch().engine_idle(node);
+                }
+            }
+        }
+        if let Some(limit) = settings.device_idle_time {
+            let idle = if self.is_asleep() || self.power.is_used() { None } else { self.vidsch().trace_of_idle(None) };
+            let idle = idle.map(|trace| trace.wrapping_add(self.machine.gate().uses()));
+            // Who is inside at the moment is waited for until the next look.
+            if watch.device.see(idle, now, limit)
+                && let Some(_closed) = self.machine.gate().try_close()
+            {
+                watch.device = Rest::default();
+                // Refused when something came meanwhile.
+                let _ = self.sleep_if(PowerAction::None, || self.vidsch().trace_of_idle(None).is_some());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_same_trace_all_the_while_is_rest() {
+        let second = Duration::from_secs(1);
+        let mut rest = Rest::default();
+        assert!(!rest.see(Some(1), second, second));
+        assert!(!rest.see(Some(1), second * 3 / 2, second));
+        assert!(!rest.see(Some(2), 2 * second, second), "something happened");
+        assert!(!rest.see(None, 3 * second, second), "busy");
+        assert!(!rest.see(Some(2), 4 * second, second));
+        assert!(rest.see(Some(2), 5 * second, second));
+        assert!(rest.see(Some(2), 6 * second, second), "nobody used the answer");
+    }
+
+    #[test]
+    fn the_looks_are_as_frequent_as_the_shorter_time_needs() {
+        let of = |engine: Option<u64>, device: Option<u64>| {
+            let time = |value: Option<u64>| value.map(Duration::from_millis);
+            PowerSettings { engine_idle_time: time(engine), device_idle_time: time(device) }.cadence()
+        };
+        assert_eq!(of(None, None), None);
+        assert_eq!(of(Some(800), Some(400)), Some(Duration::from_millis(100)));
+        assert_eq!(of(None, Some(1)), Some(Duration::from_millis(1)));
+    }
+}
