@@ -150,7 +150,7 @@ fn check(case: &'static CaseInfo, machine: &Machine) -> Result<(), Failed> {
         _ => None,
     };
     let (fences, scheduling) = (machine.fences, machine.scheduling);
-    let machine = MachineOptions { variant: machine.variant.parse()?, fences, scheduling, bus };
+    let machine = MachineOptions { variant: machine.variant.parse()?, fences, scheduling, bus, power: None };
     let report = hlk::run(case, &machine);
     let reason = report.reason.unwrap_or_default();
     match report.status {

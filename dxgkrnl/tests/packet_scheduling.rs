@@ -466,3 +466,35 @@ fn preempted_paging_packets_come_again_first_in_their_order_and_under_their_ids(
     machine.engine.complete(all.iter().map(|packet| packet.fence).max().unwrap());
     machine.end(app.process);
 }
+
+#[test]
+fn an_engine_that_is_said_to_be_idle_twice_with_the_same_work_is_named_and_keeps_its_work() {
+    let machine = Machine::start(&MACHINES[24]);
+    let app = App::new(&machine);
+    let context = app.context();
+    app.submit(context, 0x1000);
+    let packet = machine.engine.rendered(1)[0];
+    let named = || machine.bench.machine.debug_log().iter().filter(|line| line.contains("twice")).count();
+    // Work may have come since it was said.
+    machine.engine.idle(0);
+    machine.engine.idle(0);
+    let started = std::time::Instant::now();
+    while named() == 0 {
+        assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", machine.bench.machine.debug_log());
+        std::thread::yield_now();
+    }
+    machine.engine.complete(packet.fence);
+    app.submit(context, 0x2000);
+    let packets = machine.engine.rendered(2);
+    machine.engine.complete(packets[1].fence);
+    assert_eq!(named(), 1);
+    machine.end(app.process);
+}
+
+#[test]
+fn an_engine_that_does_not_exist_is_not_idle() {
+    let machine = Machine::start(&MACHINES[25]);
+    machine.engine.idle(7);
+    let bugcheck = machine.bugcheck();
+    assert!(bugcheck.reason.contains('7'), "{bugcheck:?}");
+}

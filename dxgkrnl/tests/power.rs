@@ -168,6 +168,22 @@ fn an_idle_engine_rests_whoever_completes_the_transition() {
 }
 
 #[test]
+fn an_engine_that_is_said_to_be_idle_in_f1_is_named_and_stays_there() {
+    let bench = Bench::new(Mutant { in_dpc: idle, ..managed(|| vec![engine()]) }).unwrap();
+    let luid = bench.start().unwrap();
+    interrupt(&bench);
+    eventually("F1", || bench.machine.power_components(luid)[0].fstate == 1);
+    let before = bench.machine.power_components(luid)[0];
+    eventually("the name", || {
+        interrupt(&bench);
+        bench.machine.debug_log().iter().any(|line| line.contains("engine 0 to be in transition to F1, where it is"))
+    });
+    assert_eq!(bench.machine.power_components(luid)[0], before);
+    bench.machine.remove(luid).unwrap();
+    assert_eq!(bench.machine.bugcheck(), None);
+}
+
+#[test]
 fn a_component_that_breaks_a_rule_is_refused_by_name() {
     for (components, part) in [
         ((|| vec![DXGK_POWER_RUNTIME_COMPONENT { StateCount: 0, ..engine() }]) as fn() -> _, "0 F-states"),

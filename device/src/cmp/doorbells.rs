@@ -11,6 +11,7 @@ use super::mail::Mail;
 use super::sync::{AtomicU64, AtomicUsize, HostMapping, Mutex, lock};
 use campanile_hw::doorbell::{DoorbellValue, PAGE_SIZE, WORD_OFFSET};
 use campanile_hw::registers::NODES;
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 /// Pages rung lately, which every step looks at.
@@ -52,9 +53,89 @@ struct Table {
     /// The hot place that is given away next.
     next_hot: usize,
     /// Queues that the global page may ring.
-    armed: Vec<u32>,
-    sweep_at: usize,
-    sweep_left: usize,
+    armed: Armed,
+}
+
+/// Queues of the global page, in a circle: a search goes on where it stopped, whoever joins or leaves meanwhile.
+#[derive(Debug, Default)]
+struct Armed {
+    /// Those who left have left a gap, so that places go on to mean the same queues.
+    circle: Vec<Option<u32>>,
+    /// Place in `circle` by queue.
+    places: HashMap<u32, usize>,
+    gaps: Vec<usize>,
+    /// The place that was looked at last.
+    at: usize,
+    /// Places that the search has still to look at.
+    left: usize,
+    /// Places that were ever looked at.
+    looked: u64,
+}
+
+impl Armed {
+    fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    fn add(&mut self, queue: u32) {
+        let place = match self.gaps.pop() {
+            // The search comes there or has been there: the queue is looked at when it is connected.
+            Some(gap) => gap,
+            None => {
+                self.circle.push(None);
+                // The new place lies in front of the last ones that a search goes to, if it goes round.
+                if self.left != 0 {
+                    self.left += 1;
+                }
+                self.circle.len() - 1
+            }
+        };
+        if let Some(slot) = self.circle.get_mut(place) {
+            *slot = Some(queue);
+        }
+        self.places.insert(queue, place);
+    }
+
+    fn remove(&mut self, queue: u32) {
+        let Some(place) = self.places.remove(&queue) else { return };
+        if let Some(slot) = self.circle.get_mut(place) {
+            *slot = None;
+        }
+        self.gaps.push(place);
+        // Few queues in a circle full of gaps would be found late. What is moved has been paid for by those who left.
+        if self.gaps.len() > self.places.len() {
+            self.close_gaps();
+        }
+    }
+
+    fn close_gaps(&mut self) {
+        self.circle.retain(Option::is_some);
+        self.gaps.clear();
+        self.places = self.circle.iter().enumerate().filter_map(|(place, queue)| Some(((*queue)?, place))).collect();
+        // Places mean other queues now.
+        if self.left != 0 {
+            self.begin();
+        }
+    }
+
+    /// Has every queue looked at.
+    fn begin(&mut self) {
+        self.left = self.circle.len();
+    }
+
+    /// Looks at up to `most` places. True if there were some.
+    fn search(&mut self, most: usize, mut look: impl FnMut(u32)) -> bool {
+        let count = self.left.min(most).min(self.circle.len());
+        for _ in 0..count {
+            self.at = (self.at + 1) % self.circle.len();
+            if let Some(queue) = self.circle.get(self.at).copied().flatten() {
+                look(queue);
+            }
+        }
+        self.left -= count;
+        self.looked += count as u64;
+        count > 0
+    }
 }
 
 impl Table {
@@ -71,28 +152,7 @@ impl Table {
 
     /// Looks at up to `most` of the queues whose stores to the global page may have been overwritten. True if there were some.
     fn sweep(&mut self, mail: &Mail, most: usize) -> bool {
-        let count = self.sweep_left.min(most).min(self.armed.len());
-        for _ in 0..count {
-            self.sweep_at = (self.sweep_at + 1) % self.armed.len();
-            if let Some(queue) = self.armed.get(self.sweep_at) {
-                mail.look(*queue);
-            }
-        }
-        self.sweep_left -= count;
-        count > 0
-    }
-
-    /// Has every queue of the global page looked at.
-    fn begin_sweep(&mut self) {
-        self.sweep_left = self.armed.len();
-    }
-
-    /// The queues of the global page are others than before: a search among them that is under way begins anew, since places in it
-    /// mean other queues.
-    fn restart_sweep(&mut self) {
-        if self.sweep_left != 0 {
-            self.begin_sweep();
-        }
+        self.armed.search(most, |queue| mail.look(queue))
     }
 
     /// Makes the cold connection at `place` hot instead of the one that has been hot for longest.
@@ -190,7 +250,7 @@ impl Doorbells {
             return false;
         }
         let table = lock(&self.table);
-        table.sweep_left != 0 || table.connected.iter().any(|connection| connection.nodes & !asleep != 0)
+        table.armed.left != 0 || table.connected.iter().any(|connection| connection.nodes & !asleep != 0)
     }
 
     /// Looks at the pages rung lately and at some of the others, so that a step costs the same however many are connected. Pages
@@ -228,7 +288,7 @@ impl Doorbells {
         add(&self.reads, reads);
         if self.global {
             if rung {
-                table.begin_sweep();
+                table.armed.begin();
             }
             table.sweep(mail, 1);
         }
@@ -268,8 +328,7 @@ impl Doorbells {
             table.connected.push(Connection { page, queue, nodes, seen: 0 });
         }
         if self.global {
-            table.armed.push(queue);
-            table.restart_sweep();
+            table.armed.add(queue);
         }
         mail.set_doorbell(queue, Some(page));
         self.connected.store(table.connected.len(), Ordering::Release);
@@ -287,9 +346,11 @@ impl Doorbells {
         let place = table.places.get(page as usize).copied().flatten().ok_or(BadDoorbell)?;
         let rung = table.connected.get_mut(place as usize).is_some_and(|connection| self.examine(mail, connection));
         if self.global {
-            table.armed.retain(|armed| *armed != queue);
+            table.armed.remove(queue);
             // The store that was taken out may have hidden one of a queue that stays.
-            if rung { table.begin_sweep() } else { table.restart_sweep() }
+            if rung {
+                table.armed.begin();
+            }
         }
         // The store to the page may still be on its way when user mode reads its status, but the write pointer is not.
         mail.look(queue);
@@ -319,6 +380,65 @@ impl Doorbells {
             if self.word(page) != 0 {
                 self.clear_word(page);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn taking_queues_off_a_search_costs_no_more_than_there_are() {
+        const QUEUES: u32 = 4096;
+        let mut armed = Armed::default();
+        (0..QUEUES).for_each(|queue| armed.add(queue));
+        armed.begin();
+        for queue in 0..QUEUES {
+            armed.search(1, |_| ());
+            armed.remove(queue);
+        }
+        while armed.search(1, |_| ()) {}
+        assert!(armed.is_empty());
+        assert!(armed.looked <= 3 * u64::from(QUEUES), "{} places were looked at", armed.looked);
+    }
+
+    #[test]
+    fn a_search_finds_everybody_who_was_there_at_its_beginning_and_stays() {
+        let mut state = 0x1234_5678_9abc_def1_u64;
+        let mut below = |bound: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % bound
+        };
+        for _ in 0..500 {
+            let mut armed = Armed::default();
+            let mut there: HashSet<u32> = (0..1 + below(40) as u32).collect();
+            there.iter().for_each(|queue| armed.add(*queue));
+            (0..below(50)).for_each(|_| drop(armed.search(1, |_| ())));
+            armed.begin();
+            let (mut wanted, mut next, mut found) = (there.clone(), 1000, HashSet::new());
+            while armed.left != 0 {
+                match below(4) {
+                    0 => {
+                        armed.add(next);
+                        there.insert(next);
+                        next += 1;
+                    }
+                    1 => {
+                        if let Some(queue) = there.iter().next().copied() {
+                            there.remove(&queue);
+                            wanted.remove(&queue);
+                            armed.remove(queue);
+                        }
+                    }
+                    _ => drop(armed.search(1 + below(3) as usize, |queue| drop(found.insert(queue)))),
+                }
+            }
+            assert!(wanted.is_subset(&found), "{wanted:?} {found:?}");
+            assert!(found.iter().all(|queue| *queue < next));
         }
     }
 }

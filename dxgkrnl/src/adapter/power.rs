@@ -190,6 +190,11 @@ impl PowerComponents {
         self.of_node(node).is_some_and(|(_, component)| component.states > F1 && lock(&component.uses).fstate == F0)
     }
 
+    /// Whether the component of `node` is in a low state.
+    pub(crate) fn is_at_rest(&self, node: u32) -> bool {
+        self.of_node(node).is_some_and(|(_, component)| lock(&component.uses).fstate != F0)
+    }
+
     /// Whether somebody needs a component at the moment, which needs the device.
     pub(super) fn is_used(&self) -> bool {
         self.list().iter().any(|component| !lock(&component.uses).is_unused())

@@ -378,6 +378,43 @@ impl VidSch {
         adapter.power().rest_node(&adapter, node, || self.is_engine_idle(node));
     }
 
+    /// The driver says that an engine is idle. What it says of one that rests, and again of one whose unfinished work has not moved since
+    /// it said so before, is noted and changes nothing; a submission that came since it was said is no driver's fault.
+    pub(super) fn engine_reported_idle(&self, node: u32) {
+        let Ok(adapter) = self.adapter() else { return };
+        let rests = adapter.power().is_at_rest(node);
+        self.engine_idle(node);
+        let unfinished = self.trace_of_work(node);
+        let before = match unfinished {
+            Some(trace) => lock(&self.claims).insert(node, trace),
+            None => lock(&self.claims).remove(&node),
+        };
+        if rests {
+            self.verifier.log(format!("the driver reported engine {node} to be in transition to F1, where it is"));
+        } else if unfinished.is_some() && unfinished == before {
+            self.verifier.log(format!(
+                "the driver reported engine {node} to be in transition to F1 twice, with the same work unfinished"
+            ));
+        }
+    }
+
+    /// What is unfinished on a node, as a number that changes with everything that is done or submitted; `None` if nothing is.
+    fn trace_of_work(&self, node: u32) -> Option<u64> {
+        let mut trace = None;
+        let mut add = |name: u64, value: u64| trace = Some(mix(trace.unwrap_or_default(), name, value));
+        if let Some(state) = self.nodes.get(node as usize).map(|node| node.state()).filter(|state| !state.is_idle()) {
+            let (flying, queued) = state.counts();
+            add(0, u64::from(state.fences.last_completed()));
+            add(flying as u64 + 1, queued as u64);
+        }
+        for queue in self.active_queues().iter().filter(|queue| queue.context().node() == node && !queue.is_done()) {
+            let key = queue.handles().0.raw().addr() as u64;
+            add(key, queue.last_queued());
+            add(key + 1, queue.progress().current());
+        }
+        trace
+    }
+
     /// The engine's request to rest is to be looked at, on the worker thread.
     pub(crate) fn note_idle(&self, node: u32) {
         self.worker.add(Work::EngineIdle(node));

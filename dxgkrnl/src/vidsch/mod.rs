@@ -129,6 +129,8 @@ pub(crate) struct VidSch {
     class: Mutex<()>,
     /// Answer of DxgkDdiSetupPriorityBands.
     bands: OnceLock<NTSTATUS>,
+    /// What was unfinished when the driver said that an engine is idle, by node. Lock order: a leaf.
+    claims: Mutex<HashMap<u32, u64>>,
     worker: Worker,
     fence_logs: FenceLogs,
     names: Names,
@@ -168,6 +170,7 @@ impl VidSch {
             acting: Mutex::new(Pending::default()),
             class: Mutex::new(()),
             bands: OnceLock::new(),
+            claims: Mutex::default(),
             worker: Worker::default(),
             fence_logs: FenceLogs::default(),
             names: Names::default(),

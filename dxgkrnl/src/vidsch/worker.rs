@@ -116,7 +116,7 @@ fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
             Work::EngineIdle(node) => {
                 // A device that sleeps needs no rest.
                 if let Some(_powered) = gate.enter_awake() {
-                    sch.engine_idle(node);
+                    sch.engine_reported_idle(node);
                 }
             }
             Work::Recover(complaint) => sch.recover(&complaint),

@@ -63,7 +63,7 @@ impl Script {
     }
 }
 
-const COUNT: usize = 24;
+const COUNT: usize = 26;
 static SCRIPTS: [Script; COUNT] = [const { Script { state: Mutex::new(EMPTY) } }; COUNT];
 const EMPTY: State = State {
     submitted: Vec::new(),
@@ -147,7 +147,7 @@ macro_rules! kinds {
 }
 
 /// One for each test that starts one.
-pub(crate) static MACHINES: [Kind; COUNT] = kinds![0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23];
+pub(crate) static MACHINES: [Kind; COUNT] = kinds![0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25];
 
 /// A started machine.
 pub(crate) struct Machine {
@@ -281,6 +281,15 @@ impl Engine {
         data.InterruptType = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_DMA_PREEMPTED;
         data.u.DmaPreempted.PreemptionFenceId = preemption;
         data.u.DmaPreempted.LastCompletedFenceId = completed;
+        self.report(data);
+    }
+
+    /// GPU_ENGINE_STATE_CHANGE: the driver says that an engine is idle.
+    pub(crate) fn idle(&self, node: u32) {
+        let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();
+        data.InterruptType = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE;
+        data.u.EngineStateChange.NodeOrdinal = node;
+        data.u.EngineStateChange.NewState = DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_TRANSITION_TO_F1;
         self.report(data);
     }
 
