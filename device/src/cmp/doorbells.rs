@@ -417,7 +417,9 @@ mod tests {
             let mut armed = Armed::default();
             let mut there: HashSet<u32> = (0..1 + below(40) as u32).collect();
             there.iter().for_each(|queue| armed.add(*queue));
-            (0..below(50)).for_each(|_| drop(armed.search(1, |_| ())));
+            for _ in 0..below(50) {
+                armed.search(1, |_| ());
+            }
             armed.begin();
             let (mut wanted, mut next, mut found) = (there.clone(), 1000, HashSet::new());
             while armed.left != 0 {
@@ -434,7 +436,11 @@ mod tests {
                             armed.remove(queue);
                         }
                     }
-                    _ => drop(armed.search(1 + below(3) as usize, |queue| drop(found.insert(queue)))),
+                    _ => {
+                        armed.search(1 + below(3) as usize, |queue| {
+                            found.insert(queue);
+                        });
+                    }
                 }
             }
             assert!(wanted.is_subset(&found), "{wanted:?} {found:?}");

@@ -9,7 +9,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 use crate::process::{Object, Process, ProcessAdapter};
 use crate::vidmm::{Group, TrimRegistration};
 
-use super::{enter, enter_read_only};
+use super::{enter, enter_read_only, power};
 
 /// The pseudo handle of the calling process.
 const CURRENT_PROCESS: usize = usize::MAX;
@@ -38,6 +38,9 @@ fn caller(
 pub(super) unsafe extern "win64" fn query_video_memory_info(args: *mut D3DKMT_QUERYVIDEOMEMORYINFO) -> NTSTATUS {
     enter("D3DKMTQueryVideoMemoryInfo", args, |process, args| {
         let group = Group::new(args.MemorySegmentGroup)?;
+        // The first use of an adapter makes page tables.
+        let is_first = || process.get_adapter(args.hAdapter).is_ok_and(|open| !process.is_on(&open.adapter));
+        let _powered = power::where_needed(process, is_first);
         let caller = caller(process, args.hProcess, args.hAdapter, args.PhysicalAdapterIndex)?;
         let info = caller.adapter.vidmm().video_memory_info(&caller.space, group);
         (args.Budget, args.CurrentUsage) = (info.budget, info.usage);

@@ -29,15 +29,15 @@ const NEEDS: &[(&str, Need)] = &[
     // The driver answers UMDRIVERPRIVATE from what it knows.
     ("D3DKMTQueryAdapterInfo", Need::Nothing),
     ("D3DKMTGetDeviceState", Need::Nothing),
-    ("D3DKMTQueryVideoMemoryInfo", Need::Nothing),
     ("D3DKMTGetContextSchedulingPriority", Need::Nothing),
     ("D3DKMTGetContextInProcessSchedulingPriority", Need::Nothing),
     ("D3DKMTShareObjects", Need::Nothing),
     ("D3DKMTInvalidateCache", Need::Nothing),
     // An allocation has no memory before it is resident or locked; one that cannot be told to user mode is destroyed.
     ("D3DKMTCreateAllocation2", Need::Depends),
-    // The first device of a process brings its page tables.
+    // The first use of an adapter by a process makes its page tables.
     ("D3DKMTCreateDevice", Need::Depends),
+    ("D3DKMTQueryVideoMemoryInfo", Need::Depends),
     // A reservation that reads as zero is written to page tables.
     ("D3DKMTReserveGpuVirtualAddress", Need::Depends),
     // Memory of the device moves, or is reached through it.
