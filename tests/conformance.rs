@@ -69,6 +69,29 @@ fn every_named_case_and_test_exists_and_every_case_of_the_page_is_named() {
 }
 
 #[test]
+fn every_paging_operation_is_named_with_what_holds_it() {
+    let declared = std::fs::read_to_string(root().join("ddi/src/km/paging.rs")).expect("readable");
+    let document = std::fs::read_to_string(root().join("docs/paging.md")).expect("readable");
+    let declared = declared.lines().filter_map(|line| line.trim().strip_prefix("pub const DXGK_OPERATION_"));
+    let declared: Vec<&str> = declared.filter_map(|line| line.split(':').next()).collect();
+    assert!(declared.len() > 20, "{declared:?}");
+    let (cases, mut named) = (cases(), Vec::new());
+    for row in document.lines().filter(|line| line.starts_with("| `")) {
+        let mut names = names(row).into_iter();
+        let operation = names.next().expect("a row begins with its operation");
+        assert!(declared.contains(&operation), "{operation} is declared nowhere");
+        named.push(operation);
+        let holders: Vec<&str> = names.collect();
+        assert!(!holders.is_empty(), "nothing holds {operation}");
+    }
+    let missing: Vec<&&str> = declared.iter().filter(|operation| !named.contains(operation)).collect();
+    assert!(missing.is_empty() && named.len() == declared.len(), "not in docs/paging.md once each: {missing:?}");
+    let holders = names(&document).into_iter().filter(|name| !declared.contains(name));
+    let wrong: Vec<&str> = holders.filter(|name| find(name, &cases).is_none()).collect();
+    assert!(wrong.is_empty(), "named and not there: {wrong:#?}");
+}
+
+#[test]
 fn a_name_that_does_not_exist_is_found() {
     let cases = cases();
     for name in ["Doorbell.NoSuchCase", "NoSuchArea.*", "no/such/file.rs::a_test", "tests/conformance.rs::no_such_test"]
