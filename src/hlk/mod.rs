@@ -13,6 +13,8 @@ mod rig;
 mod runner;
 
 mod adapter;
+#[cfg(test)]
+mod address_model;
 mod budget;
 mod caps;
 mod coherency;
@@ -49,6 +51,7 @@ mod lock_removal;
 mod memory;
 mod offer;
 mod packet;
+mod packet_power;
 mod power;
 mod power_device;
 mod power_idle;
@@ -61,6 +64,7 @@ mod scheduling;
 mod submission;
 mod surprise;
 mod suspension;
+mod table_pressure;
 mod tdr;
 mod tdr_storm;
 mod testing;
@@ -101,6 +105,7 @@ const TABLES: &[&[CaseInfo]] = &[
     gpu_address::CASES,
     residency::CASES,
     residency_pressure::CASES,
+    table_pressure::CASES,
     budget::CASES,
     offer::CASES,
     queue::CASES,
@@ -111,6 +116,7 @@ const TABLES: &[&[CaseInfo]] = &[
     scale::CASES,
     scheduling::CASES,
     packet::CASES,
+    packet_power::CASES,
     doorbell_churn::CASES,
     fence::CASES,
     fence_hostile::CASES,
