@@ -560,22 +560,27 @@ impl Gpu {
         self.steps.store(self.steps.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         // First the doorbells, so that work which was just rung is begun in the same step.
         let mut worked = self.cmp.poll();
-        let first = self.draw() % NODES;
-        for turn in 0..NODES {
-            if self.cmp.run_node(&self.memory, (first + turn) % NODES) {
-                worked = true;
-                break;
-            }
-        }
+        worked |= self.run_a_node();
         worked |= self.cmp.flush_events(&self.memory);
         worked = worked || self.cmp.watch_idle(&self.memory);
+        if !worked && self.cmp.tidy() {
+            // So is what only a search found.
+            worked = true;
+            self.run_a_node();
+        }
         if self.cmp.events().has_announcement() {
             self.deliver();
         }
         if self.cmp.faults().has_late() {
             worked |= self.deliver_late();
         }
-        worked || self.cmp.tidy()
+        worked
+    }
+
+    /// Turns to the nodes until one had something to do. False when none had.
+    fn run_a_node(&self) -> bool {
+        let first = self.draw() % NODES;
+        (0..NODES).any(|turn| self.cmp.run_node(&self.memory, (first + turn) % NODES))
     }
 
     /// A step of the xorshift generator; threads that race for it only change each other's luck.

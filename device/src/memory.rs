@@ -123,6 +123,24 @@ impl HostMapping {
     }
 }
 
+impl HostMapping {
+    /// The 64-bit word at `offset`, read as [`Span::load`] does; `None` outside the mapping or when misaligned.
+    #[inline]
+    pub(crate) fn load(&self, offset: u64) -> Option<u64> {
+        let start = usize::try_from(offset).ok()?;
+        let fits = self.len.checked_sub(start).is_some_and(|room| room >= size_of::<AtomicU64>());
+        if !fits || !start.is_multiple_of(align_of::<AtomicU64>()) {
+            return None;
+        }
+        // SAFETY: the word lies inside the mapping.
+        let place = unsafe { self.base.add(start) }.cast::<AtomicU64>();
+        // SAFETY: a mapping begins on a page, so the word is aligned as its offset is; it lives as long as the mapping, and an atomic may
+        // change at any time.
+        let word = unsafe { place.as_ref() };
+        Some(u64::from_le(word.load(Ordering::Acquire)))
+    }
+}
+
 impl Drop for HostMapping {
     fn drop(&mut self) {
         // SAFETY: base and len are what mmap returned, and spans cannot outlive the mapping.

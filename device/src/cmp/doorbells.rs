@@ -50,6 +50,8 @@ struct Table {
     places: Vec<Option<u32>>,
     /// The cold page that is looked at next.
     cursor: usize,
+    /// The last look left the cold pages for the next one.
+    put_off: bool,
     /// The hot place that is given away next.
     next_hot: usize,
     /// Queues that the global page may ring.
@@ -197,9 +199,9 @@ impl Doorbells {
         }
     }
 
+    #[inline]
     fn word(&self, page: u32) -> u64 {
-        let at = u64::from(page) * PAGE_SIZE + WORD_OFFSET;
-        self.pages.span(at, 8, false).and_then(|span| span.load(0)).unwrap_or(0)
+        self.pages.load(u64::from(page) * PAGE_SIZE + WORD_OFFSET).unwrap_or(0)
     }
 
     /// The word of the global page, which is zero again afterwards.
@@ -225,11 +227,14 @@ impl Doorbells {
     }
 
     /// Passes on a store that was not seen yet. True if there was one.
+    #[inline]
     fn examine(&self, mail: &Mail, connection: &mut Connection) -> bool {
-        let mut word = self.word(connection.page);
-        if word == connection.seen {
-            return false;
-        }
+        let word = self.word(connection.page);
+        word != connection.seen && self.pass_on(mail, connection, word)
+    }
+
+    #[cold]
+    fn pass_on(&self, mail: &Mail, connection: &mut Connection, mut word: u64) -> bool {
         if self.global {
             word = self.take_word(connection.page);
             let queue = u32::from(DoorbellValue::from_bits(word).queue());
@@ -259,27 +264,27 @@ impl Doorbells {
         if self.connected.load(Ordering::Acquire) == 0 || asleep == ALL_NODES {
             return false;
         }
-        let Ok(mut table) = self.table.try_lock() else { return false };
-        let table = &mut *table;
+        self.table.try_lock().is_ok_and(|mut table| self.look(&mut table, mail, asleep))
+    }
+
+    /// One look at the pages rung lately and the cold ones whose turn it is.
+    fn look(&self, table: &mut Table, mail: &Mail, asleep: u32) -> bool {
         let (mut rung, mut reads) = (false, 0);
         let mut examine = |connection: &mut Connection| {
-            if connection.nodes & !asleep == 0 {
-                return false;
-            }
-            reads += 1;
-            self.examine(mail, connection)
+            let awake = connection.nodes & !asleep != 0;
+            reads += u64::from(awake);
+            awake && self.examine(mail, connection)
         };
-        let hot = table.connected.len().min(HOT);
         for connection in table.connected.iter_mut().take(HOT) {
             rung |= examine(connection);
         }
-        let cold = (table.connected.len() - hot).min(COLD);
-        for _ in 0..cold {
-            if table.cursor < HOT || table.cursor >= table.connected.len() {
-                table.cursor = HOT;
-            }
-            let place = table.cursor;
-            table.cursor += 1;
+        // Work that was just rung comes first, but not twice running.
+        table.put_off = rung && !table.put_off;
+        let most = if table.put_off { 0 } else { COLD };
+        let start = if table.cursor < table.connected.len() { table.cursor.max(HOT) } else { HOT };
+        let end = (start + most).min(table.connected.len());
+        table.cursor = end.max(HOT);
+        for place in start..end {
             if table.connected.get_mut(place).is_some_and(&mut examine) {
                 rung = true;
                 table.heat(place);
@@ -299,7 +304,15 @@ impl Doorbells {
     /// is a quiet page overlooked nor does a busy one wait for the quiet ones. True if one was stored to.
     pub(crate) fn search(&self, mail: &Mail, asleep: u32) -> bool {
         let cold = self.connected.load(Ordering::Acquire).saturating_sub(HOT);
-        (0..cold.div_ceil(COLD).min(LOOKS)).any(|_| self.poll(mail, asleep))
+        if cold == 0 || asleep == ALL_NODES {
+            return false;
+        }
+        let Ok(mut table) = self.table.try_lock() else { return false };
+        if cold <= LOOKS * COLD {
+            // From the first on, so that these looks reach all of them.
+            table.cursor = HOT;
+        }
+        (0..cold.div_ceil(COLD).min(LOOKS)).any(|_| self.look(&mut table, mail, asleep))
     }
 
     /// For a function with nothing else to do: looks for stores to the global page that were overwritten unseen. True while there may

@@ -183,3 +183,47 @@ fn a_doorbell_that_was_rung_lately_is_seen_by_the_next_step_whatever_else_is_con
         assert!(round == 1 || reads <= 8, "{reads} doorbells looked at for one that was rung");
     }
 }
+
+#[test]
+fn what_only_a_search_finds_is_begun_in_the_same_step() {
+    let (host, mut queue) = a_thousand_connected();
+    let rings = || host.get(campanile_hw::registers::COUNT_DOORBELLS, 8);
+    let before = rings();
+    host.write_packets(&mut queue, &[]);
+    host.ring(&queue);
+    for _ in 0..1000 {
+        host.gpu.step();
+        if rings() != before {
+            assert_eq!(host.read_pointer(&queue), 1, "seen and left for another step");
+            return;
+        }
+    }
+    panic!("never seen");
+}
+
+#[test]
+fn a_doorbell_that_is_rung_all_the_time_does_not_hide_a_quiet_one() {
+    let (mut host, mut busy) = a_thousand_connected();
+    let mut quiet = host.queue(1, busy.space, NODE_COPY);
+    host.connect(&mut quiet, 1022);
+    let ring = |queue: &mut TestQueue| {
+        host.write_packets(queue, &[]);
+        host.ring(queue);
+    };
+    ring(&mut busy);
+    while host.read_pointer(&busy) != 1 {
+        host.gpu.step();
+    }
+    ring(&mut quiet);
+    // A thousand quiet pages, four of them in every other step.
+    for round in 2..600 {
+        ring(&mut busy);
+        host.gpu.step();
+        if host.read_pointer(&quiet) == 1 {
+            return;
+        }
+        // At most one queue runs in a step.
+        assert!(host.read_pointer(&busy) + 1 >= round, "the busy one does not get on");
+    }
+    panic!("overlooked");
+}

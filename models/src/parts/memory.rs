@@ -44,6 +44,10 @@ impl Span<'_> {
 pub(crate) struct HostMapping(pub(crate) Vec<Arc<AtomicU64>>);
 
 impl HostMapping {
+    pub(crate) fn load(&self, at: u64) -> Option<u64> {
+        self.0.get((at / PAGE_SIZE) as usize).map(|word| word.load(Ordering::Acquire))
+    }
+
     pub(crate) fn span(&self, at: u64, _len: u64, _writable: bool) -> Option<Span<'_>> {
         self.0.get((at / PAGE_SIZE) as usize).map(|word| Span(word))
     }
