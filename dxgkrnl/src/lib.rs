@@ -46,7 +46,7 @@ pub use thunks::priority::{
     D3DKMTSetContextInProcessSchedulingPriority, D3DKMTSetContextSchedulingPriority,
 };
 pub use thunks::share::D3DKMTOpenSyncObjectFromNtHandle2;
-pub use thunks::thunks;
+pub use thunks::{further_thunks, thunks};
 pub use trace::{TRACE_EVENTS_MAX, TraceEvent, TraceKind, TraceLog, nanoseconds};
 pub use vidmm::ResidencyCounts;
 pub use vidsch::{FenceLog, FenceLogEntry, FenceOperation, FenceReports, GpuClock, QueueFenceLog, Suspensions, Tree};

@@ -92,6 +92,10 @@ fn hidden_from_default_listing(case: &mut Case<'_>) -> Result<(), Failure> {
         let listed = infos.iter().take(count as usize).any(|info| info.AdapterLuid == luid);
         ensure_eq!(listed, expected, "listed with compute-only filter {compute_only}");
     }
+    let mut infos = [D3DKMT_ADAPTERINFO::zeroed(); 8];
+    let mut arguments = D3DKMT_ENUMADAPTERS2 { NumAdapters: 8, pAdapters: infos.as_mut_ptr() };
+    granted(kmt.call(dxgkrnl::further_thunks().D3DKMTEnumAdapters2, &mut arguments), "D3DKMTEnumAdapters2")?;
+    ensure_eq!(arguments.NumAdapters, 0, "adapters that D3DKMTEnumAdapters2 lists");
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Timeouts of hardware queues: who is found, who is reset, and who goes on.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use campanile_device::{FaultId, FaultRule, HangAt};
@@ -90,6 +91,30 @@ pub(super) fn by_hand() -> SystemOptions {
 /// Time enough for a queue that hangs to be noticed, asked off its engine, and reset.
 pub(super) fn time_out(system: &System) {
     (0..3).for_each(|_| system.machine().advance(TdrSettings::default().delay));
+}
+
+/// Waits as [`wait_until`], while somebody looks for timeouts as the system does all the time: work that was asked off its engine and left it only
+/// after a look is put back by the next one. No time passes.
+pub(super) fn wait_watched(system: &System, what: &str, mut reached: impl FnMut() -> bool) -> Result<(), Failure> {
+    wait_until(what, || {
+        system.machine().advance(Duration::ZERO);
+        reached()
+    })
+}
+
+/// Does what waits for the GPU, while somebody looks for timeouts as the system does all the time. No time passes.
+fn watched(system: &System, work: impl FnOnce()) {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                system.machine().advance(Duration::ZERO);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        work();
+        done.store(true, Ordering::Release);
+    });
 }
 
 fn reports(system: &System) -> Vec<TdrReport> {
@@ -202,7 +227,9 @@ fn blocked_is_no_hang(case: &mut Case<'_>) -> Result<(), Failure> {
     ensure_eq!((count("DxgkDdiResetHwEngine"), reports(case.system).len()), (0, 0), "resets and reports");
     ensure_eq!(state(&rig)?, ACTIVE, "state of the device that waits");
     granted(rig.signal(&[gate.handle], &[1]), "signal")?;
-    wait_until("the blocked work", || queues.iter().all(|queue| queue.progress.load() == queue.written()))
+    wait_watched(case.system, "the blocked work", || {
+        queues.iter().all(|queue| queue.progress.load() == queue.written())
+    })
 }
 
 fn order_of_reset(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -274,7 +301,9 @@ fn innocent_work(case: &mut Case<'_>) -> Result<(), Failure> {
     ensure!(work.iter().all(|(_, fence, _)| fence.value.load() == 0), "work ran on an engine that hangs");
     time_out(case.system);
     for (queue, fence, _) in &work {
-        wait_until("the innocent work", || queue.progress.load() == queue.written() && fence.value.load() == EACH)?;
+        wait_watched(case.system, "the innocent work", || {
+            queue.progress.load() == queue.written() && fence.value.load() == EACH
+        })?;
     }
     ensure_eq!(case.system.counters().since(&before).signals, 2 * EACH, "signals executed after the reset");
     let report = only_report(case.system)?;
@@ -300,7 +329,7 @@ fn blocked_keeps_its_place(case: &mut Case<'_>) -> Result<(), Failure> {
     ensure_eq!((state(&guilty)?, state(&rig)?), (HUNG, ACTIVE), "states of the devices");
     ensure_eq!(fence.value.load(), 1, "fence behind the wait after the reset");
     granted(rig.signal(&[gate.handle], &[1]), "signal")?;
-    wait_until("the blocked work", || waits.progress.load() == value && fence.value.load() == 2)
+    wait_watched(case.system, "the blocked work", || waits.progress.load() == value && fence.value.load() == 2)
 }
 
 fn collateral(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -620,8 +649,7 @@ fn settings_decide(_: &mut Case<'_>) -> Result<(), Failure> {
         })();
         // So that the machine can end: the hardware itself lets go, and whoever was asked off the engine is put back.
         system.gpu().let_go(NODE_COMPUTE);
-        system.machine().advance(Duration::ZERO);
-        process.exit();
+        watched(&system, || process.exit());
         let ended = system.shutdown();
         outcome?;
         Ok::<(), Failure>(ended?)

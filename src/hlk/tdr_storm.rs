@@ -11,7 +11,7 @@ use wddm_ddi::kmt::D3DKMT_DEVICEEXECUTION_STATE;
 
 use super::case::{Boot, Case, CaseInfo, Failure, granted};
 use super::rig::{RawFence, RawQueue, Rig, wait_until};
-use super::tdr::{by_hand, time_out};
+use super::tdr::{by_hand, time_out, wait_watched};
 use crate::setup::{System, SystemOptions};
 
 cases! { "TDR";
@@ -103,9 +103,9 @@ impl Worker {
     }
 
     /// Everything that was submitted was executed.
-    fn settle(&self) -> Result<(), Failure> {
+    fn settle(&self, system: &System) -> Result<(), Failure> {
         for ((queue, fence), count) in self.lanes.iter().zip(&self.counts) {
-            wait_until("innocent work", || queue.progress.load() == queue.written())?;
+            wait_watched(system, "innocent work", || queue.progress.load() == queue.written())?;
             ensure_eq!(fence.value.load(), *count, "fence of {}", self.process.name());
         }
         let _attached = self.process.attach();
@@ -125,7 +125,7 @@ fn storm(case: &mut Case<'_>) -> Result<(), Failure> {
         outcome.map_err(|failure| Failure::new(format!("hang {round} of seed {seed:#x}: {failure}")))?;
     }
     for worker in workers {
-        worker.settle()?;
+        worker.settle(system)?;
         worker.process.exit();
         ensure_eq!(worker.process.handle_count(), 0, "handles left by {}", worker.process.name());
     }
@@ -178,7 +178,7 @@ fn one_hang(system: &System, workers: &mut [Worker], random: &mut Random) -> Res
     ensure_eq!((report.node, report.outcome), (Some(ENGINES[lane]), TdrOutcome::EngineReset), "{report}");
     ensure_eq!((report.with(TdrFate::Guilty).count(), report.with(TdrFate::Collateral).count()), (1, 0), "{report}");
     for (_, worker) in workers.iter().enumerate().filter(|(number, _)| *number != guilty) {
-        worker.settle()?;
+        worker.settle(system)?;
     }
     ensure_eq!(system.counters().since(&before).signals, expected, "signals of the innocent");
     system.gpu().faults().remove(fault);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -113,6 +114,8 @@ pub(super) struct Attached {
     /// The GPU, if it is in this process.
     pub(super) gpu: Option<Arc<Gpu>>,
     pub(super) keeper: Keeper,
+    /// The socket by which the GPU is reached, to see its end.
+    socket: Option<OwnedFd>,
 }
 
 /// What moves a GPU as long as it lives.
@@ -156,7 +159,7 @@ impl Attached {
                     true => Keeper::Runner { _runner: Runner::start(Arc::clone(&gpu)) },
                     false => Keeper::Nobody,
                 };
-                Ok(Self { bus: Arc::new(DirectBus::new(Arc::clone(&gpu))), gpu: Some(gpu), keeper })
+                Ok(Self { bus: Arc::new(DirectBus::new(Arc::clone(&gpu))), gpu: Some(gpu), keeper, socket: None })
             }
             BusChoice::Served => serve_here(variant, threads),
             BusChoice::Sockets(sockets) => {
@@ -169,7 +172,8 @@ impl Attached {
                 let reached = VfioUserBus::connect(socket);
                 let bus =
                     reached.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", socket.display())))?;
-                Ok(Self { bus: Arc::new(bus), gpu: None, keeper: Keeper::Nobody })
+                let socket = Some(bus.socket()?);
+                Ok(Self { bus: Arc::new(bus), gpu: None, keeper: Keeper::Nobody, socket })
             }
             BusChoice::Functions(functions) => {
                 let count = functions.len();
@@ -178,9 +182,17 @@ impl Attached {
                 let function = functions.get(place).ok_or_else(few)?;
                 let opened = VfioBus::open(function);
                 let bus = opened.map_err(|error| io::Error::new(error.kind(), format!("{function}: {error}")))?;
-                Ok(Self { bus: Arc::new(bus), gpu: None, keeper: Keeper::Nobody })
+                Ok(Self { bus: Arc::new(bus), gpu: None, keeper: Keeper::Nobody, socket: None })
             }
         }
+    }
+
+    /// A descriptor of the socket by which the GPU is reached, if it is.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub(super) fn socket(&self) -> io::Result<Option<OwnedFd>> {
+        self.socket.as_ref().map(OwnedFd::try_clone).transpose()
     }
 }
 
@@ -198,9 +210,13 @@ fn serve_here(variant: &Variant, threads: bool) -> io::Result<Attached> {
     };
     let thread = std::thread::Builder::new().name("vfio-user server".to_owned()).spawn(run)?;
     let keeper = Keeper::Server { _server: Server { stop, thread: Some(thread) } };
-    let bus = VfioUserBus::from_stream(ours)?;
+    let mut bus = VfioUserBus::from_stream(ours)?;
     let gpu = made.lock().unwrap_or_else(PoisonError::into_inner).take();
-    Ok(Attached { bus: Arc::new(bus), gpu, keeper })
+    if let Some(gpu) = &gpu {
+        bus.set_power_switch(Arc::clone(gpu));
+    }
+    let socket = Some(bus.socket()?);
+    Ok(Attached { bus: Arc::new(bus), gpu, keeper, socket })
 }
 
 #[cfg(test)]

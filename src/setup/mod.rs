@@ -12,6 +12,7 @@ mod special_pool;
 mod variant;
 mod vfio_bus;
 mod vfio_user_bus;
+mod watch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,8 +21,8 @@ use campanile_device::{Gpu, Variant};
 use dxgkrnl::bus::Bus;
 use dxgkrnl::verifier::SpecialPool;
 use dxgkrnl::{
-    Clock, DeviceId, DriverId, DriverImage, FeaturePolicy, Idle, LoadError, Machine, MachineConfig, PowerSettings,
-    TdrSettings,
+    Clock, DeviceId, DriverId, DriverImage, FeaturePolicy, Idle, LoadError, Machine, MachineConfig, PnpError,
+    PowerSettings, TdrSettings,
 };
 use wddm_ddi::types::LUID;
 
@@ -37,6 +38,7 @@ pub use special_pool::{POOL_VARIABLE, PoolChoice};
 pub use variant::VariantOptions;
 pub use vfio_bus::VfioBus;
 pub use vfio_user_bus::VfioUserBus;
+use watch::Watch;
 
 /// A GPU to build and start.
 #[derive(Clone, Debug, Default)]
@@ -164,6 +166,8 @@ pub struct Part {
     attached: Attached,
     stage: Stage,
     slot: Slot,
+    /// Notices that the server of a started GPU goes.
+    watch: Option<Watch>,
 }
 
 /// Where a GPU is plugged in, and which.
@@ -228,6 +232,9 @@ impl Part {
     }
 
     fn start(&mut self, machine: &Machine, driver: DriverId) -> Result<(), SetupError> {
+        if self.watch.as_ref().is_some_and(Watch::has_seen_the_end) {
+            self.settle()?;
+        }
         if self.stage == Stage::Started {
             return Ok(());
         }
@@ -239,7 +246,22 @@ impl Part {
             .start(self.device, driver)
             .map_err(|e| SetupError::new("The adapter could not be started", e, ADVICE_RULE))?;
         self.stage = Stage::Started;
+        let watch = |socket| Watch::start(socket, machine.clone(), self.luid);
+        let watched = self.attached.socket().and_then(|socket| socket.map(watch).transpose());
+        self.watch =
+            watched.map_err(|e| SetupError::new("The server of the GPU cannot be watched", e, ADVICE_MEMORY))?;
         Ok(())
+    }
+
+    /// Ends the watch over the server. One that has gone meanwhile has taken the adapter along.
+    fn settle(&mut self) -> Result<(), SetupError> {
+        match self.watch.take().and_then(Watch::end) {
+            None => Ok(()),
+            Some(removed) => {
+                self.stage = Stage::Removed;
+                removed.map_err(removal_error)
+            }
+        }
     }
 
     /// Puts a GPU like the one that was pulled out into its place.
@@ -257,15 +279,16 @@ impl Part {
 
     /// Tells the machine that the GPU was pulled out.
     fn notice_removal(&mut self, machine: &Machine) -> Result<(), SetupError> {
+        self.settle()?;
         if self.stage < Stage::Started {
             return Ok(());
         }
         self.stage = Stage::Removed;
-        let removed = machine.surprise_remove(self.luid);
-        removed.map_err(|e| SetupError::new("The adapter that was pulled out could not be removed", e, ADVICE_LEAK))
+        machine.surprise_remove(self.luid).map_err(removal_error)
     }
 
     fn stop(&mut self, machine: &Machine) -> Result<(), SetupError> {
+        self.settle()?;
         if self.stage < Stage::Started {
             return Ok(());
         }
@@ -281,6 +304,11 @@ impl Part {
         self.stage = Stage::Removed;
         machine.remove(self.luid).map_err(|e| SetupError::new("The adapter could not be removed", e, ADVICE_LEAK))
     }
+}
+
+/// What went wrong with the removal of an adapter whose GPU was pulled out.
+fn removal_error(error: PnpError) -> SetupError {
+    SetupError::new("The adapter that was pulled out could not be removed", error, ADVICE_LEAK)
 }
 
 /// Why a GPU is not there.
@@ -367,7 +395,7 @@ impl System {
             let slot = Slot { bus: choice.clone(), place, threads: options.threads, options: (*adapter).clone() };
             let device = plug_in(&machine, &attached.bus, adapter)?;
             let luid = LUID { LowPart: 0, HighPart: 0 };
-            Ok(Part { device, luid, attached, stage: Stage::Removed, slot })
+            Ok(Part { device, luid, attached, stage: Stage::Removed, slot, watch: None })
         };
         let parts = gpus.into_iter().enumerate().zip(&wanted).map(part).collect::<Result<_, SetupError>>()?;
         let driver = machine.load_driver(image).map_err(|e| SetupError::load(&e))?;

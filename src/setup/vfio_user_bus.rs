@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use campanile_device::Gpu;
 use campanile_vfio_user::message::region;
 use campanile_vfio_user::{Client, check_memory};
 use dxgkrnl::bus::{Bar, Bus, InterruptSink};
@@ -25,6 +26,8 @@ pub struct VfioUserBus {
     /// The server says which page of VRAM a page of BAR4 shows.
     looks_up_pages: bool,
     interrupts: Mutex<Option<Listener>>,
+    /// The GPU whose power the slot switches, if it is in this process: the protocol has no message for it.
+    powered: Option<Arc<Gpu>>,
 }
 
 /// A BAR as the server described it.
@@ -59,7 +62,21 @@ impl VfioUserBus {
         for (index, slot) in (0..).zip(&mut bars) {
             *slot = served_bar(&client, index)?;
         }
-        Ok(Self { client, name, bars, looks_up_pages: regions > region::PRIVATE, interrupts: Mutex::default() })
+        let looks_up_pages = regions > region::PRIVATE;
+        Ok(Self { client, name, bars, looks_up_pages, interrupts: Mutex::default(), powered: None })
+    }
+
+    /// Lets the slot switch the power of the GPU behind the server.
+    pub(super) fn set_power_switch(&mut self, gpu: Arc<Gpu>) {
+        self.powered = Some(gpu);
+    }
+
+    /// A descriptor of the socket, to see its end.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub(super) fn socket(&self) -> io::Result<OwnedFd> {
+        self.client.socket().try_clone_to_owned()
     }
 
     /// Whether the server is gone.
@@ -158,6 +175,12 @@ impl Bus for VfioUserBus {
         // Waits for a message under way.
         let listener = self.interrupts.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(listener);
+    }
+
+    fn cut_power(&self) {
+        if let Some(gpu) = &self.powered {
+            gpu.power_cycle();
+        }
     }
 
     fn map_memory(&self, address: u64, file: &File, offset: u64, len: u64) -> io::Result<()> {

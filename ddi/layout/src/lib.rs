@@ -7,6 +7,7 @@
 pub mod check;
 pub mod facts;
 pub mod generate;
+pub mod header;
 mod measure;
 pub mod source;
 

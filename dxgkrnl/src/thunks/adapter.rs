@@ -37,20 +37,32 @@ pub(super) unsafe extern "win64" fn enum_adapters3(args: *mut D3DKMT_ENUMADAPTER
         if args.Filter.into_bits() & !known.into_bits() != 0 {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        let machine = process.machine().upgrade().ok_or(STATUS_DEVICE_REMOVED)?;
-        let adapters = machine.adapters().into_iter().filter(|adapter| adapter.is_running());
-        let wanted = |adapter: &Arc<Adapter>| args.Filter.IncludeComputeOnly() || !is_compute_only(adapter);
-        let adapters: Vec<_> = adapters.filter(wanted).collect();
-        let count = u32::try_from(adapters.len()).map_err(|_| STATUS_INTERNAL_ERROR)?;
-        let room = std::mem::replace(&mut args.NumAdapters, count);
-        if args.pAdapters.is_null() {
-            return Ok(STATUS_SUCCESS);
-        }
-        if room < count {
-            return Err(STATUS_BUFFER_TOO_SMALL);
-        }
-        list(process, &adapters, args.pAdapters)
+        enumerate(process, args.Filter.IncludeComputeOnly(), &mut args.NumAdapters, args.pAdapters)
     })
+}
+
+/// As [`enum_adapters3`] without a filter: nothing of compute-only adapters is told. [d3dkmthk: D3DKMTEnumAdapters2]
+pub(super) unsafe extern "win64" fn enum_adapters2(args: *mut D3DKMT_ENUMADAPTERS2) -> NTSTATUS {
+    enter("D3DKMTEnumAdapters2", args, |process, args| enumerate(process, false, &mut args.NumAdapters, args.pAdapters))
+}
+
+/// Lists adapters in `out`, which has room for `number` of them; that many there are when it returns. Without `out` they are only counted.
+fn enumerate(
+    process: &Process,
+    compute_only: bool,
+    number: &mut u32,
+    out: *mut D3DKMT_ADAPTERINFO,
+) -> Result<NTSTATUS, NTSTATUS> {
+    let machine = process.machine().upgrade().ok_or(STATUS_DEVICE_REMOVED)?;
+    let adapters = machine.adapters().into_iter().filter(|adapter| adapter.is_running());
+    let adapters: Vec<_> = adapters.filter(|adapter| compute_only || !is_compute_only(adapter)).collect();
+    let count = u32::try_from(adapters.len()).map_err(|_| STATUS_INTERNAL_ERROR)?;
+    let room = std::mem::replace(number, count);
+    match (out.is_null(), room < count) {
+        (true, _) => Ok(STATUS_SUCCESS),
+        (false, true) => Err(STATUS_BUFFER_TOO_SMALL),
+        (false, false) => list(process, &adapters, out),
+    }
 }
 
 fn list(process: &Process, adapters: &[Arc<Adapter>], out: *mut D3DKMT_ADAPTERINFO) -> Result<NTSTATUS, NTSTATUS> {

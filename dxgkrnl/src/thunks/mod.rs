@@ -22,7 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use wddm_ddi::Zeroed;
-use wddm_ddi::kmt::Thunks;
+use wddm_ddi::kmt::{FurtherThunks, Thunks};
 use wddm_ddi::status::*;
 
 use crate::process::Process;
@@ -75,6 +75,27 @@ static THUNKS: Thunks = Thunks {
     D3DKMTOpenNativeFenceFromNtHandle: share::open_native_fence_from_nt_handle,
     NtClose: share::nt_close,
 };
+
+static FURTHER_THUNKS: FurtherThunks = FurtherThunks {
+    D3DKMTEnumAdapters2: adapter::enum_adapters2,
+    D3DKMTCreateSynchronizationObject2: monitored::D3DKMTCreateSynchronizationObject2,
+    D3DKMTOpenSyncObjectFromNtHandle2: share::D3DKMTOpenSyncObjectFromNtHandle2,
+    D3DKMTWaitForSynchronizationObjectFromGpu: monitored::D3DKMTWaitForSynchronizationObjectFromGpu,
+    D3DKMTSignalSynchronizationObjectFromGpu: monitored::D3DKMTSignalSynchronizationObjectFromGpu,
+    D3DKMTSignalSynchronizationObjectFromGpu2: monitored::D3DKMTSignalSynchronizationObjectFromGpu2,
+    D3DKMTSubmitWaitForSyncObjectsToHwQueue: monitored::D3DKMTSubmitWaitForSyncObjectsToHwQueue,
+    D3DKMTSubmitSignalSyncObjectsToHwQueue: monitored::D3DKMTSubmitSignalSyncObjectsToHwQueue,
+    D3DKMTSetContextSchedulingPriority: priority::D3DKMTSetContextSchedulingPriority,
+    D3DKMTGetContextSchedulingPriority: priority::D3DKMTGetContextSchedulingPriority,
+    D3DKMTSetContextInProcessSchedulingPriority: priority::D3DKMTSetContextInProcessSchedulingPriority,
+    D3DKMTGetContextInProcessSchedulingPriority: priority::D3DKMTGetContextInProcessSchedulingPriority,
+    D3DKMTEscape: escape::D3DKMTEscape,
+};
+
+/// Those that the user-mode driver has no use for; as [`thunks`].
+pub fn further_thunks() -> &'static FurtherThunks {
+    &FURTHER_THUNKS
+}
 
 /// The thunks, for threads that are attached to a process ([`Process::attach`]); others get STATUS_ACCESS_DENIED.
 pub fn thunks() -> &'static Thunks {

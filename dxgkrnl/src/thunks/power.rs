@@ -24,6 +24,7 @@ enum Need {
 /// Every thunk. One that is not here needs the device.
 const NEEDS: &[(&str, Need)] = &[
     ("D3DKMTEnumAdapters3", Need::Nothing),
+    ("D3DKMTEnumAdapters2", Need::Nothing),
     ("D3DKMTOpenAdapterFromLuid", Need::Nothing),
     ("D3DKMTCloseAdapter", Need::Nothing),
     // The driver answers UMDRIVERPRIVATE from what it knows.

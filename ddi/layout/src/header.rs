@@ -1,0 +1,238 @@
+//! Writes the thunks' types as C declares them, for programs in C.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use crate::facts::{Facts, TypeFacts};
+use crate::source::{Bit, Declared, Member, Shape, Source, prose};
+
+/// Declarations in C of the types that `wanted` accepts and of all that they are made of, each behind what it needs.
+///
+/// Sizes, members and bits are those of the Rust sources; the table says what has no name in C, what is packed, and the values of
+/// enumerations.
+///
+/// # Errors
+/// A sentence naming the type that C cannot have.
+pub fn declarations(source: &Source, facts: &Facts, wanted: &dyn Fn(&Declared) -> bool) -> Result<String, String> {
+    let mut writer = Writer { source, facts, done: BTreeSet::new(), text: String::new() };
+    for name in &source.order {
+        let Some(declared) = source.types.get(name) else { continue };
+        if wanted(declared) && facts.types.contains_key(name) {
+            writer.declare(declared)?;
+        }
+    }
+    Ok(writer.text)
+}
+
+/// A type as C writes it before a name, and what follows the name.
+///
+/// # Errors
+/// A sentence naming a type that C cannot have.
+pub fn c_type(rust: &str) -> Result<(String, String), String> {
+    // Macros may have their tokens apart.
+    let together = rust.replace("* mut", "*mut").replace("* const", "*const");
+    let rust = together.as_str();
+    if let Some(inner) = rust.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        let (element, length) = inner.rsplit_once(';').ok_or_else(|| format!("{rust} is no array"))?;
+        let (element, tail) = c_type(element.trim())?;
+        return Ok((element, format!("[{}]{tail}", length.trim())));
+    }
+    if let Some(target) = rust.strip_prefix("*const ") {
+        return Ok((format!("const {} *", c_type(target.trim())?.0), String::new()));
+    }
+    if let Some(target) = rust.strip_prefix("*mut ") {
+        return Ok((format!("{} *", c_type(target.trim())?.0), String::new()));
+    }
+    let name = match rust {
+        "u8" => "UCHAR",
+        "i16" => "SHORT",
+        "u16" => "USHORT",
+        "u32" => "UINT",
+        "i32" => "INT",
+        "u64" => "UINT64",
+        "i64" => "INT64",
+        "usize" => "SIZE_T",
+        "c_void" => "VOID",
+        _ if rust.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') => rust,
+        _ => return Err(format!("C has no {rust}")),
+    };
+    Ok((name.to_owned(), String::new()))
+}
+
+struct Writer<'a> {
+    source: &'a Source,
+    facts: &'a Facts,
+    done: BTreeSet<&'a str>,
+    text: String,
+}
+
+/// Where in a type of the table a member stands.
+struct Place<'a> {
+    of: &'a TypeFacts,
+    prefix: String,
+    depth: usize,
+}
+
+impl Place<'_> {
+    fn has(&self, name: &str) -> bool {
+        self.of.row(&format!("{}{name}", self.prefix)).is_some()
+    }
+
+    fn indent(&self) -> String {
+        "    ".repeat(self.depth)
+    }
+}
+
+impl<'a> Writer<'a> {
+    fn declare(&mut self, declared: &'a Declared) -> Result<(), String> {
+        let name = declared.name.as_str();
+        if !self.done.insert(name) {
+            return Ok(());
+        }
+        let of = self.facts.types.get(name).ok_or_else(|| format!("the table has no {name}"))?;
+        self.needs(declared)?;
+        let doc = prose(&declared.doc);
+        let mut text = String::new();
+        if !doc.is_empty() && !doc.contains(['`', '[']) {
+            let _ = writeln!(text, "/* {} */", doc.trim_end_matches(&['.', ':', ' '][..]));
+        }
+        let place = Place { of, prefix: String::new(), depth: 1 };
+        match &declared.shape {
+            Shape::Open { .. } => self.enumeration(name, &mut text)?,
+            Shape::Bits { bits } => {
+                let _ = writeln!(text, "typedef struct {name} {{");
+                bit_word(bits, &place, place.has("Value"), &mut text);
+                let _ = writeln!(text, "}} {name};");
+            }
+            Shape::Record { fields } => {
+                let packed = of.align == 1 && of.size > 1;
+                let kind = if is_union(fields, of) { "union" } else { "struct" };
+                let (before, after) =
+                    if packed { ("#pragma pack(push, 1)\n", "#pragma pack(pop)\n") } else { ("", "") };
+                let _ = writeln!(text, "{before}typedef {kind} {name} {{");
+                self.members(fields, &place, &mut text)?;
+                let _ = writeln!(text, "}} {name};\n{after}");
+            }
+        }
+        self.text.push_str(text.trim_end());
+        self.text.push_str("\n\n");
+        Ok(())
+    }
+
+    /// Declares what a type is made of, or points to.
+    fn needs(&mut self, declared: &'a Declared) -> Result<(), String> {
+        let Shape::Record { fields } = &declared.shape else { return Ok(()) };
+        for field in fields {
+            let ty = field.ty.trim_start_matches("*mut ").trim_start_matches("*const ");
+            let ty = ty.strip_prefix('[').and_then(|rest| rest.rsplit_once(';')).map_or(ty, |(element, _)| element);
+            self.callback(ty)?;
+            let Some(inner) = self.source.types.get(ty.trim()) else { continue };
+            if self.facts.types.get(ty.trim()).is_some_and(|of| of.header == "base") {
+                continue;
+            }
+            if self.is_inline(inner) { self.needs(inner)? } else { self.declare(inner)? }
+        }
+        Ok(())
+    }
+
+    /// Declares a type of functions of user mode, if this is one. The system calls them as Windows does.
+    fn callback(&mut self, name: &str) -> Result<(), String> {
+        let Some(alias) = self.source.aliases.iter().find(|alias| alias.name == name) else { return Ok(()) };
+        let inner = alias.ty.split_once("fn").and_then(|(_, rest)| rest.split_once('(')?.1.split_once(')'));
+        let Some((argument, _)) = inner.filter(|_| alias.ty.starts_with("Option")) else { return Ok(()) };
+        if !self.done.insert(&alias.name) {
+            return Ok(());
+        }
+        let target = argument.replace("* mut", "").replace("*mut", "");
+        if let Some(target) = self.source.types.get(target.trim()) {
+            self.declare(target)?;
+        }
+        let argument = c_type(argument.trim())?.0;
+        let _ = writeln!(self.text, "typedef VOID (CALLBACK *{name})({});\n", argument.trim_end());
+        Ok(())
+    }
+
+    /// Whether C has the type unnamed inside another.
+    fn is_inline(&self, declared: &Declared) -> bool {
+        !self.facts.types.contains_key(&declared.name) && !matches!(declared.shape, Shape::Open { .. })
+    }
+
+    fn enumeration(&self, name: &str, text: &mut String) -> Result<(), String> {
+        let values = self.facts.enums.get(name).ok_or_else(|| format!("the table has no values of {name}"))?;
+        let mut values: Vec<_> = values.iter().collect();
+        values.sort_by_key(|(_, value)| **value);
+        let _ = writeln!(text, "typedef enum {name} {{");
+        for (value, number) in values {
+            // Numbers above the positive ones are written as the negative ones that C has for them.
+            let number = if *number > i64::from(i32::MAX) { number - (1 << 32) } else { *number };
+            let _ = writeln!(text, "    {value} = {number},");
+        }
+        let _ = writeln!(text, "}} {name};");
+        Ok(())
+    }
+
+    fn members(&self, fields: &'a [Member], place: &Place<'_>, text: &mut String) -> Result<(), String> {
+        let indent = place.indent();
+        for field in fields {
+            let inner = self.source.types.get(&field.ty).filter(|inner| self.is_inline(inner));
+            let Some(inner) = inner else {
+                let (ty, tail) = c_type(&field.ty)?;
+                let blank = if ty.ends_with('*') { "" } else { " " };
+                let _ = writeln!(text, "{indent}{ty}{blank}{}{tail};", field.name);
+                continue;
+            };
+            let named = place.has(&field.name);
+            let prefix = if named { format!("{}{}.", place.prefix, field.name) } else { place.prefix.clone() };
+            let within = Place { of: place.of, prefix, depth: place.depth + 1 };
+            let sibling = fields.iter().any(|other| other.name == "Value") && !named;
+            match &inner.shape {
+                Shape::Record { fields } => {
+                    let kind = if is_helper_union(inner) { "union" } else { "struct" };
+                    let _ = writeln!(text, "{indent}{kind} {{");
+                    self.members(fields, &within, text)?;
+                }
+                Shape::Bits { bits } => {
+                    let _ = writeln!(text, "{indent}struct {{");
+                    bit_word(bits, &within, within.has("Value") && !sibling, text);
+                }
+                Shape::Open { .. } => return Err(format!("{} is no unnamed type", inner.name)),
+            }
+            let name = if named { format!(" {}", field.name) } else { String::new() };
+            let _ = writeln!(text, "{indent}}}{name};");
+        }
+        Ok(())
+    }
+}
+
+/// Whether all members of a named type lie at its start.
+fn is_union(fields: &[Member], of: &TypeFacts) -> bool {
+    fields.len() > 1 && fields.iter().all(|field| of.row(&field.name).is_some_and(|row| row.offset == 0))
+}
+
+/// Unions without a name in C are called so in Rust.
+fn is_helper_union(declared: &Declared) -> bool {
+    let tail = declared.name.rsplit('_').next().unwrap_or_default();
+    tail.starts_with("Union")
+}
+
+/// The bit fields of a word, beside the whole word if C has it.
+fn bit_word(bits: &[Bit], place: &Place<'_>, whole: bool, text: &mut String) {
+    let width: u32 = bits.iter().map(|bit| bit.count).sum();
+    let unit = match width {
+        0..=8 => "UCHAR",
+        9..=16 => "USHORT",
+        17..=32 => "UINT",
+        _ => "UINT64",
+    };
+    let indent = place.indent();
+    let deeper = if whole { format!("{indent}        ") } else { indent.clone() };
+    if whole {
+        let _ = writeln!(text, "{indent}union {{\n{indent}    struct {{");
+    }
+    for bit in bits {
+        let _ = writeln!(text, "{deeper}{unit} {} : {};", bit.name.trim_start_matches("__"), bit.count);
+    }
+    if whole {
+        let _ = writeln!(text, "{indent}    }};\n{indent}    {unit} Value;\n{indent}}};");
+    }
+}

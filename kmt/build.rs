@@ -1,0 +1,8 @@
+//! How the C library is linked.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    // Threads of the machine run in it until the process ends: `dlclose` leaves it where it is.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcampanile_kmt.so");
+}

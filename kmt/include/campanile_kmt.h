@@ -1,0 +1,1692 @@
+/*
+ * The D3DKMT thunks of libcampanile_kmt.so, and their types.
+ *
+ * Names, layouts and values are those of Microsoft's d3dkmthk.h (kit 10.0.26100) for x64. A program that has that header includes it first, after
+ * campanile_windows.h or types of its own; nothing is declared here then.
+ *
+ * Generated from the Rust sources; do not edit.
+ */
+#ifndef CAMPANILE_KMT_H
+#define CAMPANILE_KMT_H
+
+#include "campanile_windows.h"
+
+#ifndef _D3DKMTHK_H_
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef UINT D3DKMT_HANDLE;
+typedef UINT64 D3DGPU_VIRTUAL_ADDRESS;
+typedef UINT64 D3DGPU_SIZE_T;
+typedef SIZE_T D3DKMT_SIZE_T;
+typedef UINT D3DDDI_VIDEO_PRESENT_SOURCE_ID;
+
+#ifndef STATUS_SUCCESS
+#define STATUS_SUCCESS ((NTSTATUS)0x00000000)
+#endif
+#ifndef STATUS_TIMEOUT
+#define STATUS_TIMEOUT ((NTSTATUS)0x00000102)
+#endif
+#ifndef STATUS_PENDING
+#define STATUS_PENDING ((NTSTATUS)0x00000103)
+#endif
+#ifndef STATUS_BUFFER_OVERFLOW
+#define STATUS_BUFFER_OVERFLOW ((NTSTATUS)0x80000005)
+#endif
+#ifndef STATUS_NO_MORE_ENTRIES
+#define STATUS_NO_MORE_ENTRIES ((NTSTATUS)0x8000001a)
+#endif
+#ifndef STATUS_UNSUCCESSFUL
+#define STATUS_UNSUCCESSFUL ((NTSTATUS)0xc0000001)
+#endif
+#ifndef STATUS_INFO_LENGTH_MISMATCH
+#define STATUS_INFO_LENGTH_MISMATCH ((NTSTATUS)0xc0000004)
+#endif
+#ifndef STATUS_ACCESS_VIOLATION
+#define STATUS_ACCESS_VIOLATION ((NTSTATUS)0xc0000005)
+#endif
+#ifndef STATUS_INVALID_HANDLE
+#define STATUS_INVALID_HANDLE ((NTSTATUS)0xc0000008)
+#endif
+#ifndef STATUS_INVALID_PARAMETER
+#define STATUS_INVALID_PARAMETER ((NTSTATUS)0xc000000d)
+#endif
+#ifndef STATUS_NO_SUCH_DEVICE
+#define STATUS_NO_SUCH_DEVICE ((NTSTATUS)0xc000000e)
+#endif
+#ifndef STATUS_NO_MEMORY
+#define STATUS_NO_MEMORY ((NTSTATUS)0xc0000017)
+#endif
+#ifndef STATUS_ACCESS_DENIED
+#define STATUS_ACCESS_DENIED ((NTSTATUS)0xc0000022)
+#endif
+#ifndef STATUS_BUFFER_TOO_SMALL
+#define STATUS_BUFFER_TOO_SMALL ((NTSTATUS)0xc0000023)
+#endif
+#ifndef STATUS_OBJECT_TYPE_MISMATCH
+#define STATUS_OBJECT_TYPE_MISMATCH ((NTSTATUS)0xc0000024)
+#endif
+#ifndef STATUS_OBJECT_NAME_NOT_FOUND
+#define STATUS_OBJECT_NAME_NOT_FOUND ((NTSTATUS)0xc0000034)
+#endif
+#ifndef STATUS_REVISION_MISMATCH
+#define STATUS_REVISION_MISMATCH ((NTSTATUS)0xc0000059)
+#endif
+#ifndef STATUS_PRIVILEGE_NOT_HELD
+#define STATUS_PRIVILEGE_NOT_HELD ((NTSTATUS)0xc0000061)
+#endif
+#ifndef STATUS_INVALID_IMAGE_FORMAT
+#define STATUS_INVALID_IMAGE_FORMAT ((NTSTATUS)0xc000007b)
+#endif
+#ifndef STATUS_INSUFFICIENT_RESOURCES
+#define STATUS_INSUFFICIENT_RESOURCES ((NTSTATUS)0xc000009a)
+#endif
+#ifndef STATUS_DEVICE_NOT_READY
+#define STATUS_DEVICE_NOT_READY ((NTSTATUS)0xc00000a3)
+#endif
+#ifndef STATUS_NOT_SUPPORTED
+#define STATUS_NOT_SUPPORTED ((NTSTATUS)0xc00000bb)
+#endif
+#ifndef STATUS_DEVICE_DOES_NOT_EXIST
+#define STATUS_DEVICE_DOES_NOT_EXIST ((NTSTATUS)0xc00000c0)
+#endif
+#ifndef STATUS_INTERNAL_ERROR
+#define STATUS_INTERNAL_ERROR ((NTSTATUS)0xc00000e5)
+#endif
+#ifndef STATUS_INVALID_DEVICE_STATE
+#define STATUS_INVALID_DEVICE_STATE ((NTSTATUS)0xc0000184)
+#endif
+#ifndef STATUS_IMAGE_ALREADY_LOADED
+#define STATUS_IMAGE_ALREADY_LOADED ((NTSTATUS)0xc000010e)
+#endif
+#ifndef STATUS_CANCELLED
+#define STATUS_CANCELLED ((NTSTATUS)0xc0000120)
+#endif
+#ifndef STATUS_DRIVER_INTERNAL_ERROR
+#define STATUS_DRIVER_INTERNAL_ERROR ((NTSTATUS)0xc0000183)
+#endif
+#ifndef STATUS_INVALID_DEVICE_REQUEST
+#define STATUS_INVALID_DEVICE_REQUEST ((NTSTATUS)0xc0000010)
+#endif
+#ifndef STATUS_DEVICE_REMOVED
+#define STATUS_DEVICE_REMOVED ((NTSTATUS)0xc00002b6)
+#endif
+#ifndef STATUS_NOT_FOUND
+#define STATUS_NOT_FOUND ((NTSTATUS)0xc0000225)
+#endif
+#ifndef STATUS_FAILED_DRIVER_ENTRY
+#define STATUS_FAILED_DRIVER_ENTRY ((NTSTATUS)0xc0000365)
+#endif
+#ifndef STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER
+#define STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER ((NTSTATUS)0xc01e0001)
+#endif
+#ifndef STATUS_GRAPHICS_DRIVER_MISMATCH
+#define STATUS_GRAPHICS_DRIVER_MISMATCH ((NTSTATUS)0xc01e0009)
+#endif
+#ifndef STATUS_GRAPHICS_NO_VIDEO_MEMORY
+#define STATUS_GRAPHICS_NO_VIDEO_MEMORY ((NTSTATUS)0xc01e0100)
+#endif
+#ifndef STATUS_GRAPHICS_CANT_LOCK_MEMORY
+#define STATUS_GRAPHICS_CANT_LOCK_MEMORY ((NTSTATUS)0xc01e0101)
+#endif
+#ifndef STATUS_GRAPHICS_ALLOCATION_BUSY
+#define STATUS_GRAPHICS_ALLOCATION_BUSY ((NTSTATUS)0xc01e0102)
+#endif
+#ifndef STATUS_GRAPHICS_ALLOCATION_INVALID
+#define STATUS_GRAPHICS_ALLOCATION_INVALID ((NTSTATUS)0xc01e0106)
+#endif
+#ifndef STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE
+#define STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE ((NTSTATUS)0xc01e0110)
+#endif
+#ifndef STATUS_GRAPHICS_ALLOCATION_CLOSED
+#define STATUS_GRAPHICS_ALLOCATION_CLOSED ((NTSTATUS)0xc01e0112)
+#endif
+#ifndef STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE
+#define STATUS_GRAPHICS_GPU_EXCEPTION_ON_DEVICE ((NTSTATUS)0xc01e0200)
+#endif
+
+/* State of a doorbell as its process reads it after ringing */
+typedef enum D3DDDI_DOORBELLSTATUS {
+    D3DDDI_DOORBELLSTATUS_CONNECTED = 0,
+    D3DDDI_DOORBELLSTATUS_CONNECTED_NOTIFY_KMD = 1,
+    D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY = 2,
+    D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT = 3,
+} D3DDDI_DOORBELLSTATUS;
+
+/* One adapter in an enumeration */
+typedef struct D3DKMT_ADAPTERINFO {
+    D3DKMT_HANDLE hAdapter;
+    LUID AdapterLuid;
+    UINT NumOfSources;
+    INT bPrecisePresentRegionsPreferred;
+} D3DKMT_ADAPTERINFO;
+
+typedef struct D3DKMT_ENUMADAPTERS2 {
+    UINT NumAdapters;
+    D3DKMT_ADAPTERINFO *pAdapters;
+} D3DKMT_ENUMADAPTERS2;
+
+/* Kinds of adapter to list besides the usual ones */
+typedef struct D3DKMT_ENUMADAPTERS_FILTER {
+    union {
+        struct {
+            UINT64 IncludeComputeOnly : 1;
+            UINT64 IncludeDisplayOnly : 1;
+            UINT64 IncludeVirtualGpuOnly : 1;
+            UINT64 Reserved : 61;
+        };
+        UINT64 Value;
+    };
+} D3DKMT_ENUMADAPTERS_FILTER;
+
+typedef struct D3DKMT_ENUMADAPTERS3 {
+    D3DKMT_ENUMADAPTERS_FILTER Filter;
+    UINT NumAdapters;
+    D3DKMT_ADAPTERINFO *pAdapters;
+} D3DKMT_ENUMADAPTERS3;
+
+typedef struct D3DKMT_OPENADAPTERFROMLUID {
+    LUID AdapterLuid;
+    D3DKMT_HANDLE hAdapter;
+} D3DKMT_OPENADAPTERFROMLUID;
+
+typedef struct D3DKMT_CLOSEADAPTER {
+    D3DKMT_HANDLE hAdapter;
+} D3DKMT_CLOSEADAPTER;
+
+/* What user mode asks about an adapter; each number has its own structure */
+typedef enum KMTQUERYADAPTERINFOTYPE {
+    KMTQAITYPE_UMDRIVERPRIVATE = 0,
+    KMTQAITYPE_UMDRIVERNAME = 1,
+    KMTQAITYPE_UMOPENGLINFO = 2,
+    KMTQAITYPE_GETSEGMENTSIZE = 3,
+    KMTQAITYPE_ADAPTERGUID = 4,
+    KMTQAITYPE_FLIPQUEUEINFO = 5,
+    KMTQAITYPE_ADAPTERADDRESS = 6,
+    KMTQAITYPE_SETWORKINGSETINFO = 7,
+    KMTQAITYPE_ADAPTERREGISTRYINFO = 8,
+    KMTQAITYPE_CURRENTDISPLAYMODE = 9,
+    KMTQAITYPE_MODELIST = 10,
+    KMTQAITYPE_CHECKDRIVERUPDATESTATUS = 11,
+    KMTQAITYPE_VIRTUALADDRESSINFO = 12,
+    KMTQAITYPE_DRIVERVERSION = 13,
+    KMTQAITYPE_ADAPTERTYPE = 15,
+    KMTQAITYPE_OUTPUTDUPLCONTEXTSCOUNT = 16,
+    KMTQAITYPE_WDDM_1_2_CAPS = 17,
+    KMTQAITYPE_UMD_DRIVER_VERSION = 18,
+    KMTQAITYPE_DIRECTFLIP_SUPPORT = 19,
+    KMTQAITYPE_MULTIPLANEOVERLAY_SUPPORT = 20,
+    KMTQAITYPE_DLIST_DRIVER_NAME = 21,
+    KMTQAITYPE_WDDM_1_3_CAPS = 22,
+    KMTQAITYPE_MULTIPLANEOVERLAY_HUD_SUPPORT = 23,
+    KMTQAITYPE_WDDM_2_0_CAPS = 24,
+    KMTQAITYPE_NODEMETADATA = 25,
+    KMTQAITYPE_CPDRIVERNAME = 26,
+    KMTQAITYPE_XBOX = 27,
+    KMTQAITYPE_INDEPENDENTFLIP_SUPPORT = 28,
+    KMTQAITYPE_MIRACASTCOMPANIONDRIVERNAME = 29,
+    KMTQAITYPE_PHYSICALADAPTERCOUNT = 30,
+    KMTQAITYPE_PHYSICALADAPTERDEVICEIDS = 31,
+    KMTQAITYPE_DRIVERCAPS_EXT = 32,
+    KMTQAITYPE_QUERY_MIRACAST_DRIVER_TYPE = 33,
+    KMTQAITYPE_QUERY_GPUMMU_CAPS = 34,
+    KMTQAITYPE_QUERY_MULTIPLANEOVERLAY_DECODE_SUPPORT = 35,
+    KMTQAITYPE_QUERY_HW_PROTECTION_TEARDOWN_COUNT = 36,
+    KMTQAITYPE_QUERY_ISBADDRIVERFORHWPROTECTIONDISABLED = 37,
+    KMTQAITYPE_MULTIPLANEOVERLAY_SECONDARY_SUPPORT = 38,
+    KMTQAITYPE_INDEPENDENTFLIP_SECONDARY_SUPPORT = 39,
+    KMTQAITYPE_PANELFITTER_SUPPORT = 40,
+    KMTQAITYPE_PHYSICALADAPTERPNPKEY = 41,
+    KMTQAITYPE_GETSEGMENTGROUPSIZE = 42,
+    KMTQAITYPE_MPO3DDI_SUPPORT = 43,
+    KMTQAITYPE_HWDRM_SUPPORT = 44,
+    KMTQAITYPE_MPOKERNELCAPS_SUPPORT = 45,
+    KMTQAITYPE_MULTIPLANEOVERLAY_STRETCH_SUPPORT = 46,
+    KMTQAITYPE_GET_DEVICE_VIDPN_OWNERSHIP_INFO = 47,
+    KMTQAITYPE_QUERYREGISTRY = 48,
+    KMTQAITYPE_KMD_DRIVER_VERSION = 49,
+    KMTQAITYPE_BLOCKLIST_KERNEL = 50,
+    KMTQAITYPE_BLOCKLIST_RUNTIME = 51,
+    KMTQAITYPE_ADAPTERGUID_RENDER = 52,
+    KMTQAITYPE_ADAPTERADDRESS_RENDER = 53,
+    KMTQAITYPE_ADAPTERREGISTRYINFO_RENDER = 54,
+    KMTQAITYPE_CHECKDRIVERUPDATESTATUS_RENDER = 55,
+    KMTQAITYPE_DRIVERVERSION_RENDER = 56,
+    KMTQAITYPE_ADAPTERTYPE_RENDER = 57,
+    KMTQAITYPE_WDDM_1_2_CAPS_RENDER = 58,
+    KMTQAITYPE_WDDM_1_3_CAPS_RENDER = 59,
+    KMTQAITYPE_QUERY_ADAPTER_UNIQUE_GUID = 60,
+    KMTQAITYPE_NODEPERFDATA = 61,
+    KMTQAITYPE_ADAPTERPERFDATA = 62,
+    KMTQAITYPE_ADAPTERPERFDATA_CAPS = 63,
+    KMTQUITYPE_GPUVERSION = 64,
+    KMTQAITYPE_DRIVER_DESCRIPTION = 65,
+    KMTQAITYPE_DRIVER_DESCRIPTION_RENDER = 66,
+    KMTQAITYPE_SCANOUT_CAPS = 67,
+    KMTQAITYPE_PARAVIRTUALIZATION_RENDER = 68,
+    KMTQAITYPE_SERVICENAME = 69,
+    KMTQAITYPE_WDDM_2_7_CAPS = 70,
+    KMTQAITYPE_DISPLAY_UMDRIVERNAME = 71,
+    KMTQAITYPE_TRACKEDWORKLOAD_SUPPORT = 72,
+    KMTQAITYPE_HYBRID_DLIST_DLL_SUPPORT = 73,
+    KMTQAITYPE_DISPLAY_CAPS = 74,
+    KMTQAITYPE_WDDM_2_9_CAPS = 75,
+    KMTQAITYPE_CROSSADAPTERRESOURCE_SUPPORT = 76,
+    KMTQAITYPE_WDDM_3_0_CAPS = 77,
+    KMTQAITYPE_WSAUMDIMAGENAME = 78,
+    KMTQAITYPE_VGPUINTERFACEID = 79,
+    KMTQAITYPE_WDDM_3_1_CAPS = 80,
+    KMTQAITYPE_HYBRID_DLIST_DLL_MUX_SUPPORT = 81,
+} KMTQUERYADAPTERINFOTYPE;
+
+typedef struct D3DKMT_QUERYADAPTERINFO {
+    D3DKMT_HANDLE hAdapter;
+    KMTQUERYADAPTERINFOTYPE Type;
+    VOID *pPrivateDriverData;
+    UINT PrivateDriverDataSize;
+} D3DKMT_QUERYADAPTERINFO;
+
+typedef struct D3DKMT_WDDM_3_1_CAPS {
+    union {
+        struct {
+            UINT NativeGpuFenceSupported : 1;
+            UINT Reserved : 31;
+        };
+        UINT Value;
+    };
+} D3DKMT_WDDM_3_1_CAPS;
+
+typedef struct D3DKMT_WDDM_2_7_CAPS {
+    union {
+        struct {
+            UINT HwSchSupported : 1;
+            UINT HwSchEnabled : 1;
+            UINT HwSchEnabledByDefault : 1;
+            UINT IndependentVidPnVSyncControl : 1;
+            UINT Reserved : 28;
+        };
+        UINT Value;
+    };
+} D3DKMT_WDDM_2_7_CAPS;
+
+/* What a node is for; there is no number for compute, which reports as other */
+typedef enum DXGK_ENGINE_TYPE {
+    DXGK_ENGINE_TYPE_OTHER = 0,
+    DXGK_ENGINE_TYPE_3D = 1,
+    DXGK_ENGINE_TYPE_VIDEO_DECODE = 2,
+    DXGK_ENGINE_TYPE_VIDEO_ENCODE = 3,
+    DXGK_ENGINE_TYPE_VIDEO_PROCESSING = 4,
+    DXGK_ENGINE_TYPE_SCENE_ASSEMBLY = 5,
+    DXGK_ENGINE_TYPE_COPY = 6,
+    DXGK_ENGINE_TYPE_OVERLAY = 7,
+    DXGK_ENGINE_TYPE_CRYPTO = 8,
+    DXGK_ENGINE_TYPE_VIDEO_CODEC = 9,
+    DXGK_ENGINE_TYPE_MAX = 10,
+} DXGK_ENGINE_TYPE;
+
+/* What a node can do */
+typedef struct DXGK_NODEMETADATA_FLAGS {
+    union {
+        struct {
+            UINT ContextSchedulingSupported : 1;
+            UINT RingBufferFenceRelease : 1;
+            UINT SupportTrackedWorkload : 1;
+            UINT UserModeSubmission : 1;
+            UINT SupportBuildTestCommandBuffer : 1;
+            UINT Reserved : 11;
+            UINT MaxInFlightHwQueueBuffers : 16;
+        };
+        UINT Value;
+    };
+} DXGK_NODEMETADATA_FLAGS;
+
+#pragma pack(push, 1)
+typedef struct DXGK_NODEMETADATA {
+    DXGK_ENGINE_TYPE EngineType;
+    USHORT FriendlyName[32];
+    DXGK_NODEMETADATA_FLAGS Flags;
+    UCHAR GpuMmuSupported;
+    UCHAR IoMmuSupported;
+} DXGK_NODEMETADATA;
+#pragma pack(pop)
+
+#pragma pack(push, 1)
+typedef struct D3DKMT_NODEMETADATA {
+    UINT NodeOrdinalAndAdapterIndex;
+    DXGK_NODEMETADATA NodeData;
+} D3DKMT_NODEMETADATA;
+#pragma pack(pop)
+
+typedef struct D3DKMT_ADAPTERTYPE {
+    union {
+        struct {
+            UINT RenderSupported : 1;
+            UINT DisplaySupported : 1;
+            UINT SoftwareDevice : 1;
+            UINT PostDevice : 1;
+            UINT HybridDiscrete : 1;
+            UINT HybridIntegrated : 1;
+            UINT IndirectDisplayDevice : 1;
+            UINT Paravirtualized : 1;
+            UINT ACGSupported : 1;
+            UINT SupportSetTimingsFromVidPn : 1;
+            UINT Detachable : 1;
+            UINT ComputeOnly : 1;
+            UINT Prototype : 1;
+            UINT RuntimePowerManagement : 1;
+            UINT Reserved : 18;
+        };
+        UINT Value;
+    };
+} D3DKMT_ADAPTERTYPE;
+
+/* Kind of a device */
+typedef struct D3DKMT_CREATEDEVICEFLAGS {
+    UINT LegacyMode : 1;
+    UINT RequestVSync : 1;
+    UINT DisableGpuTimeout : 1;
+    UINT TestDevice : 1;
+    UINT Reserved : 28;
+} D3DKMT_CREATEDEVICEFLAGS;
+
+/* An allocation that a command buffer of WDDM 1 refers to */
+typedef struct D3DDDI_ALLOCATIONLIST {
+    D3DKMT_HANDLE hAllocation;
+    struct {
+        union {
+            struct {
+                UINT WriteOperation : 1;
+                UINT DoNotRetireInstance : 1;
+                UINT OfferPriority : 3;
+                UINT Reserved : 27;
+            };
+            UINT Value;
+        };
+    };
+} D3DDDI_ALLOCATIONLIST;
+
+/* A place in a buffer of WDDM 1 that needs an address */
+typedef struct D3DDDI_PATCHLOCATIONLIST {
+    UINT AllocationIndex;
+    struct {
+        union {
+            struct {
+                UINT SlotId : 24;
+                UINT Reserved : 8;
+            };
+            UINT Value;
+        };
+    };
+    UINT DriverId;
+    UINT AllocationOffset;
+    UINT PatchOffset;
+    UINT SplitOffset;
+} D3DDDI_PATCHLOCATIONLIST;
+
+typedef struct D3DKMT_CREATEDEVICE {
+    union {
+        D3DKMT_HANDLE hAdapter;
+        VOID *pAdapter;
+    };
+    D3DKMT_CREATEDEVICEFLAGS Flags;
+    D3DKMT_HANDLE hDevice;
+    VOID *pCommandBuffer;
+    UINT CommandBufferSize;
+    D3DDDI_ALLOCATIONLIST *pAllocationList;
+    UINT AllocationListSize;
+    D3DDDI_PATCHLOCATIONLIST *pPatchLocationList;
+    UINT PatchLocationListSize;
+} D3DKMT_CREATEDEVICE;
+
+typedef struct D3DKMT_DESTROYDEVICE {
+    D3DKMT_HANDLE hDevice;
+} D3DKMT_DESTROYDEVICE;
+
+typedef enum D3DKMT_DEVICESTATE_TYPE {
+    D3DKMT_DEVICESTATE_EXECUTION = 1,
+    D3DKMT_DEVICESTATE_PRESENT = 2,
+    D3DKMT_DEVICESTATE_RESET = 3,
+    D3DKMT_DEVICESTATE_PRESENT_DWM = 4,
+    D3DKMT_DEVICESTATE_PAGE_FAULT = 5,
+    D3DKMT_DEVICESTATE_PRESENT_QUEUE = 6,
+} D3DKMT_DEVICESTATE_TYPE;
+
+/* Whether a device still works; everything but active is final */
+typedef enum D3DKMT_DEVICEEXECUTION_STATE {
+    D3DKMT_DEVICEEXECUTION_ACTIVE = 1,
+    D3DKMT_DEVICEEXECUTION_RESET = 2,
+    D3DKMT_DEVICEEXECUTION_HUNG = 3,
+    D3DKMT_DEVICEEXECUTION_STOPPED = 4,
+    D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY = 5,
+    D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT = 6,
+    D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT = 7,
+} D3DKMT_DEVICEEXECUTION_STATE;
+
+/* Whether the desktop was switched */
+typedef struct D3DKMT_DEVICERESET_STATE {
+    union {
+        struct {
+            UINT DesktopSwitched : 1;
+            UINT Reserved : 31;
+        };
+        UINT Value;
+    };
+} D3DKMT_DEVICERESET_STATE;
+
+/* Graphics stage in which a page fault happened; unknown for compute */
+typedef enum DXGK_RENDER_PIPELINE_STAGE {
+    DXGK_RENDER_PIPELINE_STAGE_UNKNOWN = 0,
+    DXGK_RENDER_PIPELINE_STAGE_INPUT_ASSEMBLER = 1,
+    DXGK_RENDER_PIPELINE_STAGE_VERTEX_SHADER = 2,
+    DXGK_RENDER_PIPELINE_STAGE_GEOMETRY_SHADER = 3,
+    DXGK_RENDER_PIPELINE_STAGE_STREAM_OUTPUT = 4,
+    DXGK_RENDER_PIPELINE_STAGE_RASTERIZER = 5,
+    DXGK_RENDER_PIPELINE_STAGE_PIXEL_SHADER = 6,
+    DXGK_RENDER_PIPELINE_STAGE_OUTPUT_MERGER = 7,
+} DXGK_RENDER_PIPELINE_STAGE;
+
+/* What is known about a page fault, as bits that may be combined */
+typedef enum DXGK_PAGE_FAULT_FLAGS {
+    DXGK_PAGE_FAULT_WRITE = 1,
+    DXGK_PAGE_FAULT_FENCE_INVALID = 2,
+    DXGK_PAGE_FAULT_ADAPTER_RESET_REQUIRED = 4,
+    DXGK_PAGE_FAULT_ENGINE_RESET_REQUIRED = 8,
+    DXGK_PAGE_FAULT_FATAL_HARDWARE_ERROR = 16,
+    DXGK_PAGE_FAULT_IOMMU = 32,
+    DXGK_PAGE_FAULT_HW_CONTEXT_VALID = 64,
+    DXGK_PAGE_FAULT_PROCESS_HANDLE_VALID = 128,
+} DXGK_PAGE_FAULT_FLAGS;
+
+/* Reason of a fault: a general code, or one of the device when the first bit is set */
+typedef struct DXGK_FAULT_ERROR_CODE {
+    UINT IsDeviceSpecificCode : 1;
+    UINT GeneralErrorCode : 31;
+} DXGK_FAULT_ERROR_CODE;
+
+/* The page fault that stopped a device */
+typedef struct D3DKMT_DEVICEPAGEFAULT_STATE {
+    UINT64 FaultedPrimitiveAPISequenceNumber;
+    DXGK_RENDER_PIPELINE_STAGE FaultedPipelineStage;
+    UINT FaultedBindTableEntry;
+    DXGK_PAGE_FAULT_FLAGS PageFaultFlags;
+    DXGK_FAULT_ERROR_CODE FaultErrorCode;
+    D3DGPU_VIRTUAL_ADDRESS FaultedVirtualAddress;
+} D3DKMT_DEVICEPAGEFAULT_STATE;
+
+/* Counters of a display's presents */
+typedef struct D3DKMT_PRESENT_STATS {
+    UINT PresentCount;
+    UINT PresentRefreshCount;
+    UINT SyncRefreshCount;
+    LARGE_INTEGER SyncQPCTime;
+    LARGE_INTEGER SyncGPUTime;
+} D3DKMT_PRESENT_STATS;
+
+typedef struct D3DKMT_DEVICEPRESENT_STATE {
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
+    D3DKMT_PRESENT_STATS PresentStats;
+} D3DKMT_DEVICEPRESENT_STATE;
+
+/* Counters of a display's presents as the compositor sees them */
+typedef struct D3DKMT_PRESENT_STATS_DWM {
+    UINT PresentCount;
+    UINT PresentRefreshCount;
+    LARGE_INTEGER PresentQPCTime;
+    UINT SyncRefreshCount;
+    LARGE_INTEGER SyncQPCTime;
+    UINT CustomPresentDuration;
+} D3DKMT_PRESENT_STATS_DWM;
+
+typedef struct D3DKMT_DEVICEPRESENT_STATE_DWM {
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
+    D3DKMT_PRESENT_STATS_DWM PresentStatsDWM;
+} D3DKMT_DEVICEPRESENT_STATE_DWM;
+
+typedef struct D3DKMT_DEVICEPRESENT_QUEUE_STATE {
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
+    BOOLEAN bQueuedPresentLimitReached;
+} D3DKMT_DEVICEPRESENT_QUEUE_STATE;
+
+typedef struct D3DKMT_GETDEVICESTATE {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_DEVICESTATE_TYPE StateType;
+    union {
+        D3DKMT_DEVICEEXECUTION_STATE ExecutionState;
+        D3DKMT_DEVICERESET_STATE ResetState;
+        D3DKMT_DEVICEPAGEFAULT_STATE PageFaultState;
+        D3DKMT_DEVICEPRESENT_STATE PresentState;
+        D3DKMT_DEVICEPRESENT_STATE_DWM PresentStateDWM;
+        D3DKMT_DEVICEPRESENT_QUEUE_STATE PresentQueueState;
+    };
+} D3DKMT_GETDEVICESTATE;
+
+/* For whom an escape is; only the driver-private kind reaches the driver */
+typedef enum D3DKMT_ESCAPETYPE {
+    D3DKMT_ESCAPE_DRIVERPRIVATE = 0,
+    D3DKMT_ESCAPE_VIDMM = 1,
+    D3DKMT_ESCAPE_TDRDBGCTRL = 2,
+    D3DKMT_ESCAPE_VIDSCH = 3,
+    D3DKMT_ESCAPE_DEVICE = 4,
+    D3DKMT_ESCAPE_DMM = 5,
+    D3DKMT_ESCAPE_DEBUG_SNAPSHOT = 6,
+    D3DKMT_ESCAPE_DRT_TEST = 8,
+    D3DKMT_ESCAPE_DIAGNOSTICS = 9,
+    D3DKMT_ESCAPE_OUTPUTDUPL_SNAPSHOT = 10,
+    D3DKMT_ESCAPE_OUTPUTDUPL_DIAGNOSTICS = 11,
+    D3DKMT_ESCAPE_BDD_PNP = 12,
+    D3DKMT_ESCAPE_BDD_FALLBACK = 13,
+    D3DKMT_ESCAPE_ACTIVATE_SPECIFIC_DIAG = 14,
+    D3DKMT_ESCAPE_MODES_PRUNED_OUT = 15,
+    D3DKMT_ESCAPE_WHQL_INFO = 16,
+    D3DKMT_ESCAPE_BRIGHTNESS = 17,
+    D3DKMT_ESCAPE_EDID_CACHE = 18,
+    D3DKMT_ESCAPE_MIRACAST_DISPLAY_REQUEST = 20,
+    D3DKMT_ESCAPE_HISTORY_BUFFER_STATUS = 21,
+    D3DKMT_ESCAPE_MIRACAST_ADAPTER_DIAG_INFO = 23,
+    D3DKMT_ESCAPE_FORCE_BDDFALLBACK_HEADLESS = 24,
+    D3DKMT_ESCAPE_REQUEST_MACHINE_CRASH = 25,
+    D3DKMT_ESCAPE_SOFTGPU_ENABLE_DISABLE_HMD = 27,
+    D3DKMT_ESCAPE_PROCESS_VERIFIER_OPTION = 28,
+    D3DKMT_ESCAPE_ADAPTER_VERIFIER_OPTION = 29,
+    D3DKMT_ESCAPE_IDD_REQUEST = 30,
+    D3DKMT_ESCAPE_DOD_SET_DIRTYRECT_MODE = 31,
+    D3DKMT_ESCAPE_LOG_CODEPOINT_PACKET = 32,
+    D3DKMT_ESCAPE_LOG_USERMODE_DAIG_PACKET = 33,
+    D3DKMT_ESCAPE_GET_EXTERNAL_DIAGNOSTICS = 34,
+    D3DKMT_ESCAPE_GET_DISPLAY_CONFIGURATIONS = 36,
+    D3DKMT_ESCAPE_QUERY_IOMMU_STATUS = 37,
+    D3DKMT_ESCAPE_CCD_DATABASE = 38,
+    D3DKMT_ESCAPE_QUERY_DMA_REMAPPING_STATUS = 39,
+    D3DKMT_ESCAPE_WIN32K_HIP_DEVICE_INFO = 1024,
+    D3DKMT_ESCAPE_WIN32K_START = 1024,
+    D3DKMT_ESCAPE_WIN32K_QUERY_CD_ROTATION_BLOCK = 1025,
+    D3DKMT_ESCAPE_WIN32K_DPI_INFO = 1026,
+    D3DKMT_ESCAPE_WIN32K_PRESENTER_VIEW_INFO = 1027,
+    D3DKMT_ESCAPE_WIN32K_SYSTEM_DPI = 1028,
+    D3DKMT_ESCAPE_WIN32K_BDD_FALLBACK = 1029,
+    D3DKMT_ESCAPE_WIN32K_DDA_TEST_CTL = 1030,
+    D3DKMT_ESCAPE_WIN32K_USER_DETECTED_BLACK_SCREEN = 1031,
+    D3DKMT_ESCAPE_WIN32K_DISPBROKER_TEST = 1035,
+    D3DKMT_ESCAPE_WIN32K_COLOR_PROFILE_INFO = 1036,
+    D3DKMT_ESCAPE_WIN32K_SET_DIMMED_STATE = 1037,
+    D3DKMT_ESCAPE_WIN32K_SPECIALIZED_DISPLAY_TEST = 1038,
+} D3DKMT_ESCAPETYPE;
+
+/* Kind of an escape */
+typedef struct D3DDDI_ESCAPEFLAGS {
+    union {
+        struct {
+            UINT HardwareAccess : 1;
+            UINT DeviceStatusQuery : 1;
+            UINT ChangeFrameLatency : 1;
+            UINT NoAdapterSynchronization : 1;
+            UINT Reserved : 1;
+            UINT VirtualMachineData : 1;
+            UINT DriverKnownEscape : 1;
+            UINT DriverCommonEscape : 1;
+            UINT Reserved2 : 24;
+        };
+        UINT Value;
+    };
+} D3DDDI_ESCAPEFLAGS;
+
+typedef struct D3DKMT_ESCAPE {
+    D3DKMT_HANDLE hAdapter;
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_ESCAPETYPE Type;
+    D3DDDI_ESCAPEFLAGS Flags;
+    VOID *pPrivateDriverData;
+    UINT PrivateDriverDataSize;
+    D3DKMT_HANDLE hContext;
+} D3DKMT_ESCAPE;
+
+/* Priority among paging queues */
+typedef enum D3DDDI_PAGINGQUEUE_PRIORITY {
+    D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL = -1,
+    D3DDDI_PAGINGQUEUE_PRIORITY_NORMAL = 0,
+    D3DDDI_PAGINGQUEUE_PRIORITY_ABOVE_NORMAL = 1,
+} D3DDDI_PAGINGQUEUE_PRIORITY;
+
+typedef struct D3DKMT_CREATEPAGINGQUEUE {
+    D3DKMT_HANDLE hDevice;
+    D3DDDI_PAGINGQUEUE_PRIORITY Priority;
+    D3DKMT_HANDLE hPagingQueue;
+    D3DKMT_HANDLE hSyncObject;
+    VOID *FenceValueCPUVirtualAddress;
+    UINT PhysicalAdapterIndex;
+} D3DKMT_CREATEPAGINGQUEUE;
+
+typedef struct D3DDDI_DESTROYPAGINGQUEUE {
+    D3DKMT_HANDLE hPagingQueue;
+} D3DDDI_DESTROYPAGINGQUEUE;
+
+/* Allocation that is made without the driver's own data */
+typedef enum D3DKMT_STANDARDALLOCATIONTYPE {
+    D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP = 1,
+    D3DKMT_STANDARDALLOCATIONTYPE_INTERNALBACKINGSTORE = 2,
+    D3DKMT_STANDARDALLOCATIONTYPE_MAX = 3,
+} D3DKMT_STANDARDALLOCATIONTYPE;
+
+/* Size of memory that exists already */
+typedef struct D3DKMT_STANDARDALLOCATION_EXISTINGHEAP {
+    D3DKMT_SIZE_T Size;
+} D3DKMT_STANDARDALLOCATION_EXISTINGHEAP;
+
+/* No flags are defined: reserved, zero */
+typedef struct D3DKMT_CREATESTANDARDALLOCATIONFLAGS {
+    union {
+        struct {
+            UINT Reserved : 32;
+        };
+        UINT Value;
+    };
+} D3DKMT_CREATESTANDARDALLOCATIONFLAGS;
+
+/* Description of an allocation without the driver's own data */
+typedef struct D3DKMT_CREATESTANDARDALLOCATION {
+    D3DKMT_STANDARDALLOCATIONTYPE Type;
+    D3DKMT_STANDARDALLOCATION_EXISTINGHEAP ExistingHeapData;
+    D3DKMT_CREATESTANDARDALLOCATIONFLAGS Flags;
+} D3DKMT_CREATESTANDARDALLOCATION;
+
+/* One allocation, in the older form */
+typedef struct D3DDDI_ALLOCATIONINFO {
+    D3DKMT_HANDLE hAllocation;
+    VOID *pSystemMem;
+    VOID *pPrivateDriverData;
+    UINT PrivateDriverDataSize;
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
+    struct {
+        union {
+            struct {
+                UINT Primary : 1;
+                UINT Stereo : 1;
+                UINT Reserved : 30;
+            };
+            UINT Value;
+        };
+    } Flags;
+} D3DDDI_ALLOCATIONINFO;
+
+typedef struct D3DDDI_ALLOCATIONINFO2 {
+    D3DKMT_HANDLE hAllocation;
+    union {
+        HANDLE hSection;
+        VOID *pSystemMem;
+    };
+    VOID *pPrivateDriverData;
+    UINT PrivateDriverDataSize;
+    D3DDDI_VIDEO_PRESENT_SOURCE_ID VidPnSourceId;
+    struct {
+        union {
+            struct {
+                UINT Primary : 1;
+                UINT Stereo : 1;
+                UINT OverridePriority : 1;
+                UINT Reserved : 29;
+            };
+            UINT Value;
+        };
+    } Flags;
+    D3DGPU_VIRTUAL_ADDRESS GpuVirtualAddress;
+    union {
+        UINT Priority;
+        SIZE_T Unused;
+    };
+    SIZE_T Reserved[5];
+} D3DDDI_ALLOCATIONINFO2;
+
+/* Kind of allocations to be made */
+typedef struct D3DKMT_CREATEALLOCATIONFLAGS {
+    UINT CreateResource : 1;
+    UINT CreateShared : 1;
+    UINT NonSecure : 1;
+    UINT CreateProtected : 1;
+    UINT RestrictSharedAccess : 1;
+    UINT ExistingSysMem : 1;
+    UINT NtSecuritySharing : 1;
+    UINT ReadOnly : 1;
+    UINT CreateWriteCombined : 1;
+    UINT CreateCached : 1;
+    UINT SwapChainBackBuffer : 1;
+    UINT CrossAdapter : 1;
+    UINT OpenCrossAdapter : 1;
+    UINT PartialSharedCreation : 1;
+    UINT Zeroed : 1;
+    UINT WriteWatch : 1;
+    UINT StandardAllocation : 1;
+    UINT ExistingSection : 1;
+    UINT AllowNotZeroed : 1;
+    UINT PhysicallyContiguous : 1;
+    UINT NoKmdAccess : 1;
+    UINT SharedDisplayable : 1;
+    UINT NoImplicitSynchronization : 1;
+    UINT Reserved : 9;
+} D3DKMT_CREATEALLOCATIONFLAGS;
+
+typedef struct D3DKMT_CREATEALLOCATION {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hResource;
+    D3DKMT_HANDLE hGlobalShare;
+    VOID *pPrivateRuntimeData;
+    UINT PrivateRuntimeDataSize;
+    union {
+        D3DKMT_CREATESTANDARDALLOCATION *pStandardAllocation;
+        VOID *pPrivateDriverData;
+    };
+    UINT PrivateDriverDataSize;
+    UINT NumAllocations;
+    union {
+        D3DDDI_ALLOCATIONINFO *pAllocationInfo;
+        D3DDDI_ALLOCATIONINFO2 *pAllocationInfo2;
+    };
+    D3DKMT_CREATEALLOCATIONFLAGS Flags;
+    HANDLE hPrivateRuntimeResourceHandle;
+} D3DKMT_CREATEALLOCATION;
+
+/* How far the caller vouches that the GPU is done */
+typedef struct D3DDDICB_DESTROYALLOCATION2FLAGS {
+    union {
+        struct {
+            UINT AssumeNotInUse : 1;
+            UINT SynchronousDestroy : 1;
+            UINT Reserved : 29;
+            UINT SystemUseOnly : 1;
+        };
+        UINT Value;
+    };
+} D3DDDICB_DESTROYALLOCATION2FLAGS;
+
+typedef struct D3DKMT_DESTROYALLOCATION2 {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hResource;
+    D3DKMT_HANDLE *phAllocationList;
+    UINT AllocationCount;
+    D3DDDICB_DESTROYALLOCATION2FLAGS Flags;
+} D3DKMT_DESTROYALLOCATION2;
+
+/* What to do when memory is short */
+typedef struct D3DDDI_MAKERESIDENT_FLAGS {
+    union {
+        struct {
+            UINT CantTrimFurther : 1;
+            UINT MustSucceed : 1;
+            UINT Reserved : 30;
+        };
+        UINT Value;
+    };
+} D3DDDI_MAKERESIDENT_FLAGS;
+
+typedef struct D3DDDI_MAKERESIDENT {
+    D3DKMT_HANDLE hPagingQueue;
+    UINT NumAllocations;
+    D3DKMT_HANDLE *AllocationList;
+    UINT *PriorityList;
+    D3DDDI_MAKERESIDENT_FLAGS Flags;
+    UINT64 PagingFenceValue;
+    UINT64 NumBytesToTrim;
+} D3DDDI_MAKERESIDENT;
+
+/* How seriously an eviction is meant */
+typedef struct D3DDDI_EVICT_FLAGS {
+    union {
+        struct {
+            UINT EvictOnlyIfNecessary : 1;
+            UINT NotWrittenTo : 1;
+            UINT Reserved : 30;
+        };
+        UINT Value;
+    };
+} D3DDDI_EVICT_FLAGS;
+
+typedef struct D3DKMT_EVICT {
+    D3DKMT_HANDLE hDevice;
+    UINT NumAllocations;
+    D3DKMT_HANDLE *AllocationList;
+    D3DDDI_EVICT_FLAGS Flags;
+    UINT64 NumBytesToTrim;
+} D3DKMT_EVICT;
+
+/* How soon offered memory is taken, lowest first */
+typedef enum D3DKMT_OFFER_PRIORITY {
+    D3DKMT_OFFER_PRIORITY_LOW = 1,
+    D3DKMT_OFFER_PRIORITY_NORMAL = 2,
+    D3DKMT_OFFER_PRIORITY_HIGH = 3,
+    D3DKMT_OFFER_PRIORITY_AUTO = 4,
+} D3DKMT_OFFER_PRIORITY;
+
+/* How memory is offered */
+typedef struct D3DKMT_OFFER_FLAGS {
+    union {
+        struct {
+            UINT OfferImmediately : 1;
+            UINT AllowDecommit : 1;
+            UINT Reserved : 30;
+        };
+        UINT Value;
+    };
+} D3DKMT_OFFER_FLAGS;
+
+typedef struct D3DKMT_OFFERALLOCATIONS {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE *pResources;
+    D3DKMT_HANDLE *HandleList;
+    UINT NumAllocations;
+    D3DKMT_OFFER_PRIORITY Priority;
+    D3DKMT_OFFER_FLAGS Flags;
+} D3DKMT_OFFERALLOCATIONS;
+
+/* What has become of offered memory */
+typedef enum D3DDDI_RECLAIM_RESULT {
+    D3DDDI_RECLAIM_RESULT_OK = 0,
+    D3DDDI_RECLAIM_RESULT_DISCARDED = 1,
+    D3DDDI_RECLAIM_RESULT_NOT_COMMITTED = 2,
+} D3DDDI_RECLAIM_RESULT;
+
+typedef struct D3DKMT_RECLAIMALLOCATIONS2 {
+    D3DKMT_HANDLE hPagingQueue;
+    UINT NumAllocations;
+    D3DKMT_HANDLE *pResources;
+    D3DKMT_HANDLE *HandleList;
+    union {
+        INT *pDiscarded;
+        D3DDDI_RECLAIM_RESULT *pResults;
+    };
+    UINT64 PagingFenceValue;
+} D3DKMT_RECLAIMALLOCATIONS2;
+
+/* What the GPU may do with a mapping; reading is always allowed */
+typedef struct D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE {
+    union {
+        struct {
+            UINT64 Write : 1;
+            UINT64 Execute : 1;
+            UINT64 Zero : 1;
+            UINT64 NoAccess : 1;
+            UINT64 SystemUseOnly : 1;
+            UINT64 Reserved : 59;
+        };
+        UINT64 Value;
+    };
+} D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE;
+
+typedef struct D3DDDI_MAPGPUVIRTUALADDRESS {
+    D3DKMT_HANDLE hPagingQueue;
+    D3DGPU_VIRTUAL_ADDRESS BaseAddress;
+    D3DGPU_VIRTUAL_ADDRESS MinimumAddress;
+    D3DGPU_VIRTUAL_ADDRESS MaximumAddress;
+    D3DKMT_HANDLE hAllocation;
+    D3DGPU_SIZE_T OffsetInPages;
+    D3DGPU_SIZE_T SizeInPages;
+    D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE Protection;
+    UINT64 DriverProtection;
+    UINT Reserved0;
+    UINT64 Reserved1;
+    D3DGPU_VIRTUAL_ADDRESS VirtualAddress;
+    UINT64 PagingFenceValue;
+} D3DDDI_MAPGPUVIRTUALADDRESS;
+
+/* How a reserved range behaves */
+typedef enum D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE {
+    D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_ACCESS = 0,
+    D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO = 1,
+    D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT = 2,
+} D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE;
+
+typedef struct D3DDDI_RESERVEGPUVIRTUALADDRESS {
+    union {
+        D3DKMT_HANDLE hPagingQueue;
+        D3DKMT_HANDLE hAdapter;
+    };
+    D3DGPU_VIRTUAL_ADDRESS BaseAddress;
+    D3DGPU_VIRTUAL_ADDRESS MinimumAddress;
+    D3DGPU_VIRTUAL_ADDRESS MaximumAddress;
+    D3DGPU_SIZE_T Size;
+    union {
+        D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE ReservationType;
+        UINT Reserved0;
+    };
+    union {
+        UINT64 DriverProtection;
+        UINT64 Reserved1;
+    };
+    D3DGPU_VIRTUAL_ADDRESS VirtualAddress;
+    union {
+        UINT64 PagingFenceValue;
+        UINT64 Reserved2;
+    };
+} D3DDDI_RESERVEGPUVIRTUALADDRESS;
+
+typedef struct D3DKMT_FREEGPUVIRTUALADDRESS {
+    D3DKMT_HANDLE hAdapter;
+    D3DGPU_VIRTUAL_ADDRESS BaseAddress;
+    D3DGPU_SIZE_T Size;
+} D3DKMT_FREEGPUVIRTUALADDRESS;
+
+/* No flags are defined: reserved, zero */
+typedef struct D3DDDICB_LOCK2FLAGS {
+    union {
+        struct {
+            UINT Reserved : 32;
+        };
+        UINT Value;
+    };
+} D3DDDICB_LOCK2FLAGS;
+
+typedef struct D3DKMT_LOCK2 {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hAllocation;
+    D3DDDICB_LOCK2FLAGS Flags;
+    VOID *pData;
+} D3DKMT_LOCK2;
+
+typedef struct D3DKMT_UNLOCK2 {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hAllocation;
+} D3DKMT_UNLOCK2;
+
+typedef struct D3DKMT_INVALIDATECACHE {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hAllocation;
+    D3DKMT_SIZE_T Offset;
+    D3DKMT_SIZE_T Length;
+} D3DKMT_INVALIDATECACHE;
+
+/* Dedicated or shared memory */
+typedef enum D3DKMT_MEMORY_SEGMENT_GROUP {
+    D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL = 0,
+    D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL = 1,
+} D3DKMT_MEMORY_SEGMENT_GROUP;
+
+typedef struct D3DKMT_QUERYVIDEOMEMORYINFO {
+    HANDLE hProcess;
+    D3DKMT_HANDLE hAdapter;
+    D3DKMT_MEMORY_SEGMENT_GROUP MemorySegmentGroup;
+    UINT64 Budget;
+    UINT64 CurrentUsage;
+    UINT64 CurrentReservation;
+    UINT64 AvailableForReservation;
+    UINT PhysicalAdapterIndex;
+} D3DKMT_QUERYVIDEOMEMORYINFO;
+
+typedef struct D3DKMT_CHANGEVIDEOMEMORYRESERVATION {
+    HANDLE hProcess;
+    D3DKMT_HANDLE hAdapter;
+    D3DKMT_MEMORY_SEGMENT_GROUP MemorySegmentGroup;
+    UINT64 Reservation;
+    UINT PhysicalAdapterIndex;
+} D3DKMT_CHANGEVIDEOMEMORYRESERVATION;
+
+/* Why memory should be given back */
+typedef struct D3DDDI_TRIMRESIDENCYSET_FLAGS {
+    union {
+        struct {
+            UINT PeriodicTrim : 1;
+            UINT RestartPeriodicTrim : 1;
+            UINT TrimToBudget : 1;
+            UINT Reserved : 29;
+        };
+        UINT Value;
+    };
+} D3DDDI_TRIMRESIDENCYSET_FLAGS;
+
+/* Argument of a trim notification */
+typedef struct D3DKMT_TRIMNOTIFICATION {
+    VOID *Context;
+    D3DDDI_TRIMRESIDENCYSET_FLAGS Flags;
+    UINT64 NumBytesToTrim;
+} D3DKMT_TRIMNOTIFICATION;
+
+typedef VOID (CALLBACK *PFND3DKMT_TRIMNOTIFICATIONCALLBACK)(D3DKMT_TRIMNOTIFICATION *);
+
+typedef struct D3DKMT_REGISTERTRIMNOTIFICATION {
+    LUID AdapterLuid;
+    D3DKMT_HANDLE hDevice;
+    PFND3DKMT_TRIMNOTIFICATIONCALLBACK Callback;
+    VOID *Context;
+    VOID *Handle;
+} D3DKMT_REGISTERTRIMNOTIFICATION;
+
+typedef struct D3DKMT_UNREGISTERTRIMNOTIFICATION {
+    VOID *Handle;
+    PFND3DKMT_TRIMNOTIFICATIONCALLBACK Callback;
+} D3DKMT_UNREGISTERTRIMNOTIFICATION;
+
+/* Kind of a context */
+typedef struct D3DDDI_CREATECONTEXTFLAGS {
+    union {
+        struct {
+            UINT NullRendering : 1;
+            UINT InitialData : 1;
+            UINT DisableGpuTimeout : 1;
+            UINT SynchronizationOnly : 1;
+            UINT HwQueueSupported : 1;
+            UINT NoKmdAccess : 1;
+            UINT TestContext : 1;
+            UINT Reserved : 25;
+        };
+        UINT Value;
+    };
+} D3DDDI_CREATECONTEXTFLAGS;
+
+/* Which programming interface a context is for */
+typedef enum D3DKMT_CLIENTHINT {
+    D3DKMT_CLIENTHINT_UNKNOWN = 0,
+    D3DKMT_CLIENTHINT_OPENGL = 1,
+    D3DKMT_CLIENTHINT_CDD = 2,
+    D3DKMT_CLIENTHINT_OPENCL = 3,
+    D3DKMT_CLIENTHINT_VULKAN = 4,
+    D3DKMT_CLIENTHINT_CUDA = 5,
+    D3DKMT_CLIENTHINT_RESERVED = 6,
+    D3DKMT_CLIENTHINT_DX7 = 7,
+    D3DKMT_CLIENTHINT_DX8 = 8,
+    D3DKMT_CLIENTHINT_DX9 = 9,
+    D3DKMT_CLIENTHINT_DX10 = 10,
+    D3DKMT_CLIENTHINT_DX11 = 11,
+    D3DKMT_CLIENTHINT_DX12 = 12,
+    D3DKMT_CLIENTHINT_9ON12 = 13,
+    D3DKMT_CLIENTHINT_11ON12 = 14,
+    D3DKMT_CLIENTHINT_MFT_ENCODE = 15,
+    D3DKMT_CLIENTHINT_GLON12 = 16,
+    D3DKMT_CLIENTHINT_CLON12 = 17,
+    D3DKMT_CLIENTHINT_DML_TENSORFLOW = 18,
+    D3DKMT_CLIENTHINT_ONEAPI_LEVEL0 = 19,
+    D3DKMT_CLIENTHINT_DML_PYTORCH = 20,
+    D3DKMT_CLIENTHINT_VKON12 = 21,
+    D3DKMT_CLIENTHINT_FASTRPC = 22,
+    D3DKMT_CLIENTHINT_SNPE = 23,
+    D3DKMT_CLIENTHINT_QNN = 24,
+    D3DKMT_CLIENTHINT_VITIS = 25,
+    D3DKMT_CLIENTHINT_FFMPEG = 26,
+    D3DKMT_CLIENTHINT_OPEN_VINO = 27,
+    D3DKMT_CLIENTHINT_MAX = 28,
+} D3DKMT_CLIENTHINT;
+
+typedef struct D3DKMT_CREATECONTEXTVIRTUAL {
+    D3DKMT_HANDLE hDevice;
+    UINT NodeOrdinal;
+    UINT EngineAffinity;
+    D3DDDI_CREATECONTEXTFLAGS Flags;
+    VOID *pPrivateDriverData;
+    UINT PrivateDriverDataSize;
+    D3DKMT_CLIENTHINT ClientHint;
+    D3DKMT_HANDLE hContext;
+} D3DKMT_CREATECONTEXTVIRTUAL;
+
+typedef struct D3DKMT_DESTROYCONTEXT {
+    D3DKMT_HANDLE hContext;
+} D3DKMT_DESTROYCONTEXT;
+
+/* No flags are defined: reserved, zero */
+typedef struct D3DDDI_CREATEHWCONTEXTFLAGS {
+    union {
+        struct {
+            UINT Reserved : 32;
+        };
+        UINT Value;
+    };
+} D3DDDI_CREATEHWCONTEXTFLAGS;
+
+typedef struct D3DKMT_CREATEHWCONTEXT {
+    D3DKMT_HANDLE hDevice;
+    UINT NodeOrdinal;
+    UINT EngineAffinity;
+    D3DDDI_CREATEHWCONTEXTFLAGS Flags;
+    UINT PrivateDriverDataSize;
+    VOID *pPrivateDriverData;
+    D3DKMT_HANDLE hHwContext;
+} D3DKMT_CREATEHWCONTEXT;
+
+typedef struct D3DKMT_SETCONTEXTSCHEDULINGPRIORITY {
+    D3DKMT_HANDLE hContext;
+    INT Priority;
+} D3DKMT_SETCONTEXTSCHEDULINGPRIORITY;
+
+typedef struct D3DKMT_GETCONTEXTSCHEDULINGPRIORITY {
+    D3DKMT_HANDLE hContext;
+    INT Priority;
+} D3DKMT_GETCONTEXTSCHEDULINGPRIORITY;
+
+typedef struct D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY {
+    D3DKMT_HANDLE hContext;
+    INT Priority;
+} D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY;
+
+typedef struct D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY {
+    D3DKMT_HANDLE hContext;
+    INT Priority;
+} D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY;
+
+typedef struct D3DKMT_DESTROYHWCONTEXT {
+    D3DKMT_HANDLE hHwContext;
+} D3DKMT_DESTROYHWCONTEXT;
+
+/* Kind of a hardware queue */
+typedef struct D3DDDI_CREATEHWQUEUEFLAGS {
+    union {
+        struct {
+            UINT DisableGpuTimeout : 1;
+            UINT NoBroadcastSignal : 1;
+            UINT NoBroadcastWait : 1;
+            UINT NoKmdAccess : 1;
+            UINT UserModeSubmission : 1;
+            UINT NativeProgressFence : 1;
+            UINT TestQueue : 1;
+            UINT Reserved : 25;
+        };
+        UINT Value;
+    };
+} D3DDDI_CREATEHWQUEUEFLAGS;
+
+typedef struct D3DKMT_CREATEHWQUEUE {
+    D3DKMT_HANDLE hHwContext;
+    D3DDDI_CREATEHWQUEUEFLAGS Flags;
+    UINT PrivateDriverDataSize;
+    VOID *pPrivateDriverData;
+    D3DKMT_HANDLE hHwQueue;
+    D3DKMT_HANDLE hHwQueueProgressFence;
+    VOID *HwQueueProgressFenceCPUVirtualAddress;
+    D3DGPU_VIRTUAL_ADDRESS HwQueueProgressFenceGPUVirtualAddress;
+} D3DKMT_CREATEHWQUEUE;
+
+typedef struct D3DKMT_DESTROYHWQUEUE {
+    D3DKMT_HANDLE hHwQueue;
+} D3DKMT_DESTROYHWQUEUE;
+
+/* What a buffer is */
+typedef struct D3DKMT_SUBMITCOMMANDFLAGS {
+    UINT NullRendering : 1;
+    UINT PresentRedirected : 1;
+    UINT NoKmdAccess : 1;
+    UINT Reserved : 29;
+} D3DKMT_SUBMITCOMMANDFLAGS;
+
+typedef struct D3DKMT_SUBMITCOMMAND {
+    D3DGPU_VIRTUAL_ADDRESS Commands;
+    UINT CommandLength;
+    D3DKMT_SUBMITCOMMANDFLAGS Flags;
+    UINT64 PresentHistoryToken;
+    UINT BroadcastContextCount;
+    D3DKMT_HANDLE BroadcastContext[64];
+    VOID *pPrivateDriverData;
+    UINT PrivateDriverDataSize;
+    UINT NumPrimaries;
+    D3DKMT_HANDLE WrittenPrimaries[16];
+    UINT NumHistoryBuffers;
+    D3DKMT_HANDLE *HistoryBufferArray;
+} D3DKMT_SUBMITCOMMAND;
+
+typedef struct D3DKMT_SUBMITCOMMANDTOHWQUEUE {
+    D3DKMT_HANDLE hHwQueue;
+    UINT64 HwQueueProgressFenceId;
+    D3DGPU_VIRTUAL_ADDRESS CommandBuffer;
+    UINT CommandLength;
+    UINT PrivateDriverDataSize;
+    VOID *pPrivateDriverData;
+    UINT NumPrimaries;
+    D3DKMT_HANDLE *WrittenPrimaries;
+} D3DKMT_SUBMITCOMMANDTOHWQUEUE;
+
+/* Kind of a doorbell */
+typedef struct D3DKMT_CREATE_DOORBELL_FLAGS {
+    union {
+        struct {
+            UINT RequireSecondaryCpuVA : 1;
+            UINT ResizeRingBufferOperation : 1;
+            UINT Reserved : 30;
+        };
+        UINT Value;
+    };
+} D3DKMT_CREATE_DOORBELL_FLAGS;
+
+typedef struct D3DKMT_CREATE_DOORBELL {
+    D3DKMT_HANDLE hHwQueue;
+    D3DKMT_HANDLE hRingBuffer;
+    D3DKMT_HANDLE hRingBufferControl;
+    D3DKMT_CREATE_DOORBELL_FLAGS Flags;
+    UINT PrivateDriverDataSize;
+    VOID *PrivateDriverData;
+    VOID *DoorbellCPUVirtualAddress;
+    VOID *DoorbellSecondaryCPUVirtualAddress;
+    VOID *DoorbellStatusCPUVirtualAddress;
+    VOID *HwQueueProgressFenceLastQueuedValueCPUVirtualAddress;
+    D3DKMT_HANDLE hDoorbell;
+} D3DKMT_CREATE_DOORBELL;
+
+/* No flags are defined: reserved, zero */
+typedef struct D3DKMT_CONNECT_DOORBELL_FLAGS {
+    union {
+        struct {
+            UINT Reserved : 32;
+        };
+        UINT Value;
+    };
+} D3DKMT_CONNECT_DOORBELL_FLAGS;
+
+typedef struct D3DKMT_CONNECT_DOORBELL {
+    D3DKMT_HANDLE hDoorbell;
+    D3DKMT_CONNECT_DOORBELL_FLAGS Flags;
+} D3DKMT_CONNECT_DOORBELL;
+
+typedef struct D3DKMT_DESTROY_DOORBELL {
+    D3DKMT_HANDLE hDoorbell;
+} D3DKMT_DESTROY_DOORBELL;
+
+/* No flags are defined: reserved, zero */
+typedef struct D3DKMT_NOTIFY_WORK_SUBMISSION_FLAGS {
+    union {
+        struct {
+            UINT Reserved : 32;
+        };
+        UINT Value;
+    };
+} D3DKMT_NOTIFY_WORK_SUBMISSION_FLAGS;
+
+typedef struct D3DKMT_NOTIFY_WORK_SUBMISSION {
+    D3DKMT_HANDLE hDoorbell;
+    D3DKMT_NOTIFY_WORK_SUBMISSION_FLAGS Flags;
+} D3DKMT_NOTIFY_WORK_SUBMISSION;
+
+/* Who may use a synchronization object, and how */
+typedef struct D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
+    union {
+        struct {
+            UINT Shared : 1;
+            UINT NtSecuritySharing : 1;
+            UINT CrossAdapter : 1;
+            UINT TopOfPipeline : 1;
+            UINT NoSignal : 1;
+            UINT NoWait : 1;
+            UINT NoSignalMaxValueOnTdr : 1;
+            UINT NoGPUAccess : 1;
+            UINT SignalByKmd : 1;
+            UINT Unused : 1;
+            UINT UnwaitCpuWaitersOnlyOnDestroy : 1;
+            UINT Reserved : 20;
+            UINT Reserved0 : 1;
+        };
+        UINT Value;
+    };
+} D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS;
+
+/* Where a native fence's values lie in a process. Filled by the operating system */
+typedef struct D3DDDI_NATIVEFENCEMAPPING {
+    VOID *CurrentValueCpuVa;
+    D3DGPU_VIRTUAL_ADDRESS CurrentValueGpuVa;
+    D3DGPU_VIRTUAL_ADDRESS MonitoredValueGpuVa;
+    UCHAR Reserved[32];
+} D3DDDI_NATIVEFENCEMAPPING;
+
+/* Kind of a native fence */
+typedef enum D3DDDI_NATIVEFENCE_TYPE {
+    D3DDDI_NATIVEFENCE_TYPE_DEFAULT = 0,
+    D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU = 1,
+} D3DDDI_NATIVEFENCE_TYPE;
+
+/* What a new native fence is like */
+typedef struct D3DDDI_NATIVEFENCEINFO {
+    UINT64 InitialFenceValue;
+    UINT EngineAffinity;
+    D3DDDI_NATIVEFENCE_TYPE Type;
+    D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS Flags;
+    D3DDDI_NATIVEFENCEMAPPING NativeFenceMapping;
+    UCHAR Reserved[28];
+} D3DDDI_NATIVEFENCEINFO;
+
+/* No flags are defined: reserved, zero */
+typedef struct D3DKMT_CREATENATIVEFENCE_FLAGS {
+    union {
+        struct {
+            UINT Reserved : 32;
+        };
+        UINT Value;
+    };
+} D3DKMT_CREATENATIVEFENCE_FLAGS;
+
+typedef struct D3DKMT_CREATENATIVEFENCE {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hSyncObject;
+    UCHAR PrivateDriverData[64];
+    D3DDDI_NATIVEFENCEINFO Info;
+    D3DKMT_CREATENATIVEFENCE_FLAGS Flags;
+    UCHAR Reserved[28];
+} D3DKMT_CREATENATIVEFENCE;
+
+typedef struct D3DKMT_OPENNATIVEFENCEFROMNTHANDLE {
+    HANDLE hNtHandle;
+    D3DKMT_HANDLE hDevice;
+    UINT EngineAffinity;
+    D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS Flags;
+    D3DKMT_HANDLE hSyncObject;
+    D3DDDI_NATIVEFENCEMAPPING NativeFenceMapping;
+    UCHAR PrivateDriverData[64];
+    UCHAR Reserved[32];
+} D3DKMT_OPENNATIVEFENCEFROMNTHANDLE;
+
+typedef struct D3DKMT_DESTROYSYNCHRONIZATIONOBJECT {
+    D3DKMT_HANDLE hSyncObject;
+} D3DKMT_DESTROYSYNCHRONIZATIONOBJECT;
+
+/* Variants of a CPU wait */
+typedef struct D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS {
+    union {
+        struct {
+            UINT WaitAny : 1;
+            UINT Reserved : 31;
+        };
+        UINT Value;
+    };
+} D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS;
+
+typedef struct D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
+    D3DKMT_HANDLE hDevice;
+    UINT ObjectCount;
+    D3DKMT_HANDLE *ObjectHandleArray;
+    UINT64 *FenceValueArray;
+    HANDLE hAsyncEvent;
+    D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS Flags;
+} D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU;
+
+/* Variants of a signal */
+typedef struct D3DDDICB_SIGNALFLAGS {
+    union {
+        struct {
+            UINT SignalAtSubmission : 1;
+            UINT EnqueueCpuEvent : 1;
+            UINT AllowFenceRewind : 1;
+            UINT Reserved : 28;
+            UINT DXGK_SIGNAL_FLAG_INTERNAL0 : 1;
+        };
+        UINT Value;
+    };
+} D3DDDICB_SIGNALFLAGS;
+
+typedef struct D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
+    D3DKMT_HANDLE hDevice;
+    UINT ObjectCount;
+    D3DKMT_HANDLE *ObjectHandleArray;
+    UINT64 *FenceValueArray;
+    D3DDDICB_SIGNALFLAGS Flags;
+} D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU;
+
+/* Kinds of synchronization objects */
+typedef enum D3DDDI_SYNCHRONIZATIONOBJECT_TYPE {
+    D3DDDI_SYNCHRONIZATION_MUTEX = 1,
+    D3DDDI_SEMAPHORE = 2,
+    D3DDDI_FENCE = 3,
+    D3DDDI_CPU_NOTIFICATION = 4,
+    D3DDDI_MONITORED_FENCE = 5,
+    D3DDDI_PERIODIC_MONITORED_FENCE = 6,
+    D3DDDI_NATIVE_FENCE = 7,
+    D3DDDI_SYNCHRONIZATION_TYPE_LIMIT = 8,
+} D3DDDI_SYNCHRONIZATIONOBJECT_TYPE;
+
+/* What a new synchronization object is like */
+typedef struct D3DDDI_SYNCHRONIZATIONOBJECTINFO2 {
+    D3DDDI_SYNCHRONIZATIONOBJECT_TYPE Type;
+    D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS Flags;
+    union {
+        struct {
+            UINT64 InitialFenceValue;
+            VOID *FenceValueCPUVirtualAddress;
+            D3DGPU_VIRTUAL_ADDRESS FenceValueGPUVirtualAddress;
+            UINT EngineAffinity;
+            UINT Padding;
+        } MonitoredFence;
+        UINT64 Reserved[8];
+    };
+    D3DKMT_HANDLE SharedHandle;
+} D3DDDI_SYNCHRONIZATIONOBJECTINFO2;
+
+typedef struct D3DKMT_CREATESYNCHRONIZATIONOBJECT2 {
+    D3DKMT_HANDLE hDevice;
+    D3DDDI_SYNCHRONIZATIONOBJECTINFO2 Info;
+    D3DKMT_HANDLE hSyncObject;
+} D3DKMT_CREATESYNCHRONIZATIONOBJECT2;
+
+typedef struct D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2 {
+    HANDLE hNtHandle;
+    D3DKMT_HANDLE hDevice;
+    D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS Flags;
+    D3DKMT_HANDLE hSyncObject;
+    union {
+        struct {
+            VOID *FenceValueCPUVirtualAddress;
+            D3DGPU_VIRTUAL_ADDRESS FenceValueGPUVirtualAddress;
+            UINT EngineAffinity;
+        } MonitoredFence;
+        UINT64 Reserved[8];
+    };
+} D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2;
+
+typedef struct D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU {
+    D3DKMT_HANDLE hContext;
+    UINT ObjectCount;
+    D3DKMT_HANDLE *ObjectHandleArray;
+    union {
+        UINT64 *MonitoredFenceValueArray;
+        UINT64 FenceValue;
+        UINT64 Reserved[8];
+    };
+} D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU;
+
+typedef struct D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU {
+    D3DKMT_HANDLE hContext;
+    UINT ObjectCount;
+    D3DKMT_HANDLE *ObjectHandleArray;
+    union {
+        UINT64 *MonitoredFenceValueArray;
+        UINT64 Reserved[8];
+    };
+} D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU;
+
+typedef struct D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 {
+    UINT ObjectCount;
+    D3DKMT_HANDLE *ObjectHandleArray;
+    D3DDDICB_SIGNALFLAGS Flags;
+    UINT BroadcastContextCount;
+    D3DKMT_HANDLE *BroadcastContextArray;
+    union {
+        UINT64 FenceValue;
+        HANDLE CpuEventHandle;
+        UINT64 *MonitoredFenceValueArray;
+        UINT64 Reserved[8];
+    };
+} D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2;
+
+typedef struct D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE {
+    D3DKMT_HANDLE hHwQueue;
+    UINT ObjectCount;
+    D3DKMT_HANDLE *ObjectHandleArray;
+    UINT64 *FenceValueArray;
+} D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE;
+
+typedef struct D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE {
+    D3DDDICB_SIGNALFLAGS Flags;
+    UINT BroadcastHwQueueCount;
+    D3DKMT_HANDLE *BroadcastHwQueueArray;
+    UINT ObjectCount;
+    D3DKMT_HANDLE *ObjectHandleArray;
+    UINT64 *FenceValueArray;
+} D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE;
+
+/* Lists adapters; the compute-only ones appear when the filter asks for them */
+NTSTATUS D3DKMTEnumAdapters3(D3DKMT_ENUMADAPTERS3 *args);
+
+/* Opens an adapter by its LUID */
+NTSTATUS D3DKMTOpenAdapterFromLuid(D3DKMT_OPENADAPTERFROMLUID *args);
+
+/* Closes an adapter handle */
+NTSTATUS D3DKMTCloseAdapter(D3DKMT_CLOSEADAPTER *args);
+
+/* Asks for adapter information */
+NTSTATUS D3DKMTQueryAdapterInfo(D3DKMT_QUERYADAPTERINFO *args);
+
+/* Creates a device */
+NTSTATUS D3DKMTCreateDevice(D3DKMT_CREATEDEVICE *args);
+
+/* Destroys a device with everything made on it */
+NTSTATUS D3DKMTDestroyDevice(D3DKMT_DESTROYDEVICE *args);
+
+/* Asks whether a device still works, and why not */
+NTSTATUS D3DKMTGetDeviceState(D3DKMT_GETDEVICESTATE *args);
+
+/* Creates the queue on which residency and mapping requests of a device are ordered */
+NTSTATUS D3DKMTCreatePagingQueue(D3DKMT_CREATEPAGINGQUEUE *args);
+
+/* Destroys a paging queue */
+NTSTATUS D3DKMTDestroyPagingQueue(D3DDDI_DESTROYPAGINGQUEUE *args);
+
+/* Creates allocations */
+NTSTATUS D3DKMTCreateAllocation2(D3DKMT_CREATEALLOCATION *args);
+
+/* Destroys allocations, once the GPU has let go of them */
+NTSTATUS D3DKMTDestroyAllocation2(D3DKMT_DESTROYALLOCATION2 *args);
+
+/* Adds allocations to the device's residency list */
+NTSTATUS D3DKMTMakeResident(D3DDDI_MAKERESIDENT *args);
+
+/* Takes allocations off the residency list */
+NTSTATUS D3DKMTEvict(D3DKMT_EVICT *args);
+
+/* Lets the system take memory without saving its contents */
+NTSTATUS D3DKMTOfferAllocations(D3DKMT_OFFERALLOCATIONS *args);
+
+/* Takes offered memory back */
+NTSTATUS D3DKMTReclaimAllocations2(D3DKMT_RECLAIMALLOCATIONS2 *args);
+
+/* Reserves a range of GPU virtual addresses */
+NTSTATUS D3DKMTReserveGpuVirtualAddress(D3DDDI_RESERVEGPUVIRTUALADDRESS *args);
+
+/* Maps an allocation into the GPU address space */
+NTSTATUS D3DKMTMapGpuVirtualAddress(D3DDDI_MAPGPUVIRTUALADDRESS *args);
+
+/* Frees a range of GPU virtual addresses */
+NTSTATUS D3DKMTFreeGpuVirtualAddress(D3DKMT_FREEGPUVIRTUALADDRESS *args);
+
+/* Gives a CPU address of an allocation, stable until unlocked */
+NTSTATUS D3DKMTLock2(D3DKMT_LOCK2 *args);
+
+/* Ends a lock */
+NTSTATUS D3DKMTUnlock2(D3DKMT_UNLOCK2 *args);
+
+/* Writes back and invalidates what the CPU has cached of an allocation */
+NTSTATUS D3DKMTInvalidateCache(D3DKMT_INVALIDATECACHE *args);
+
+/* Says how much memory of an adapter the process may keep resident, and keeps */
+NTSTATUS D3DKMTQueryVideoMemoryInfo(D3DKMT_QUERYVIDEOMEMORYINFO *args);
+
+/* Changes how much memory the process is sure of */
+NTSTATUS D3DKMTChangeVideoMemoryReservation(D3DKMT_CHANGEVIDEOMEMORYRESERVATION *args);
+
+/* Registers a function that is called when a device should give memory back */
+NTSTATUS D3DKMTRegisterTrimNotification(D3DKMT_REGISTERTRIMNOTIFICATION *args);
+
+/* Ends a registration */
+NTSTATUS D3DKMTUnregisterTrimNotification(D3DKMT_UNREGISTERTRIMNOTIFICATION *args);
+
+/* Creates a context on a node that is scheduled packet by packet */
+NTSTATUS D3DKMTCreateContextVirtual(D3DKMT_CREATECONTEXTVIRTUAL *args);
+
+/* Destroys a context of packets */
+NTSTATUS D3DKMTDestroyContext(D3DKMT_DESTROYCONTEXT *args);
+
+/* Submits a command buffer to a context of packets */
+NTSTATUS D3DKMTSubmitCommand(D3DKMT_SUBMITCOMMAND *args);
+
+/* Creates a hardware context on a node */
+NTSTATUS D3DKMTCreateHwContext(D3DKMT_CREATEHWCONTEXT *args);
+
+/* Destroys a hardware context */
+NTSTATUS D3DKMTDestroyHwContext(D3DKMT_DESTROYHWCONTEXT *args);
+
+/* Creates a hardware queue with its progress fence */
+NTSTATUS D3DKMTCreateHwQueue(D3DKMT_CREATEHWQUEUE *args);
+
+/* Destroys a hardware queue */
+NTSTATUS D3DKMTDestroyHwQueue(D3DKMT_DESTROYHWQUEUE *args);
+
+/* Submits a command buffer to a hardware queue through the kernel */
+NTSTATUS D3DKMTSubmitCommandToHwQueue(D3DKMT_SUBMITCOMMANDTOHWQUEUE *args);
+
+/* Creates the doorbell of a queue for user-mode submission */
+NTSTATUS D3DKMTCreateDoorbell(D3DKMT_CREATE_DOORBELL *args);
+
+/* Connects a doorbell to hardware */
+NTSTATUS D3DKMTConnectDoorbell(D3DKMT_CONNECT_DOORBELL *args);
+
+/* Destroys a doorbell */
+NTSTATUS D3DKMTDestroyDoorbell(D3DKMT_DESTROY_DOORBELL *args);
+
+/* Tells the kernel-mode driver of new work, when the doorbell's status asks for it */
+NTSTATUS D3DKMTNotifyWorkSubmission(D3DKMT_NOTIFY_WORK_SUBMISSION *args);
+
+/* Creates a native fence */
+NTSTATUS D3DKMTCreateNativeFence(D3DKMT_CREATENATIVEFENCE *args);
+
+/* Destroys a synchronization object of any kind */
+NTSTATUS D3DKMTDestroySynchronizationObject(D3DKMT_DESTROYSYNCHRONIZATIONOBJECT *args);
+
+/* Waits on the CPU for fence values */
+NTSTATUS D3DKMTWaitForSynchronizationObjectFromCpu(D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU *args);
+
+/* Signals fences from the CPU */
+NTSTATUS D3DKMTSignalSynchronizationObjectFromCpu(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU *args);
+
+/* Gives an object a kernel handle: count of objects, which is 1, the objects, an OBJECT_ATTRIBUTES, the access that the  handle grants, and where the handle goes */
+NTSTATUS D3DKMTShareObjects(UINT count, const D3DKMT_HANDLE *objects, const VOID *attributes, UINT access, HANDLE *handle);
+
+/* Opens a native fence by a kernel handle */
+NTSTATUS D3DKMTOpenNativeFenceFromNtHandle(D3DKMT_OPENNATIVEFENCEFROMNTHANDLE *args);
+
+/* Closes a kernel handle */
+NTSTATUS NtClose(HANDLE handle);
+
+/* Lists the adapters that are not compute-only */
+NTSTATUS D3DKMTEnumAdapters2(D3DKMT_ENUMADAPTERS2 *args);
+
+/* Creates a monitored fence */
+NTSTATUS D3DKMTCreateSynchronizationObject2(D3DKMT_CREATESYNCHRONIZATIONOBJECT2 *args);
+
+/* Opens a monitored fence by a kernel handle */
+NTSTATUS D3DKMTOpenSyncObjectFromNtHandle2(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2 *args);
+
+/* Lets a context wait for fences */
+NTSTATUS D3DKMTWaitForSynchronizationObjectFromGpu(D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU *args);
+
+/* Lets a context signal fences with a value each */
+NTSTATUS D3DKMTSignalSynchronizationObjectFromGpu(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU *args);
+
+/* Lets contexts signal fences */
+NTSTATUS D3DKMTSignalSynchronizationObjectFromGpu2(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 *args);
+
+/* Lets a hardware queue wait for fences */
+NTSTATUS D3DKMTSubmitWaitForSyncObjectsToHwQueue(D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE *args);
+
+/* Lets hardware queues signal fences */
+NTSTATUS D3DKMTSubmitSignalSyncObjectsToHwQueue(D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE *args);
+
+/* Sets the priority of a context among those of all processes */
+NTSTATUS D3DKMTSetContextSchedulingPriority(D3DKMT_SETCONTEXTSCHEDULINGPRIORITY *args);
+
+/* Gives the priority of a context among those of all processes */
+NTSTATUS D3DKMTGetContextSchedulingPriority(D3DKMT_GETCONTEXTSCHEDULINGPRIORITY *args);
+
+/* Sets the priority of a context among those of its process */
+NTSTATUS D3DKMTSetContextInProcessSchedulingPriority(D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY *args);
+
+/* Gives the priority of a context among those of its process */
+NTSTATUS D3DKMTGetContextInProcessSchedulingPriority(D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY *args);
+
+/* Talks with the kernel-mode driver */
+NTSTATUS D3DKMTEscape(const D3DKMT_ESCAPE *args);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* _D3DKMTHK_H_ */
+
+#endif /* CAMPANILE_KMT_H */

@@ -1,0 +1,78 @@
+//! The headers are what the Rust sources say, C accepts them, and what C makes of them is what the table of layout facts says.
+
+use std::{env, fs};
+
+use ddi_layout::{Facts, Source};
+
+use crate::compiler::{Language, compile, include, passes, root};
+use crate::{gpu, thunks};
+
+fn source() -> Source {
+    Source::read(&root().join("ddi/src")).expect("the declarations are readable")
+}
+
+fn facts() -> Facts {
+    let table = fs::read_to_string(root().join("ddi/tests/ddi-layout.json")).expect("the table is readable");
+    Facts::from_text(&table).expect("the table has its form")
+}
+
+fn is_current(file: &str, fresh: &str) {
+    let path = include().join(file);
+    if env::var_os("CAMPANILE_UPDATE").is_some() {
+        fs::write(&path, fresh).expect("writable");
+    }
+    let stored = fs::read_to_string(&path).unwrap_or_default().replace("\r\n", "\n");
+    assert!(
+        stored == fresh,
+        "kmt/include/{file} is not what the sources say; update it with: CAMPANILE_UPDATE=1 cargo test -p campanile_kmt"
+    );
+}
+
+#[test]
+fn headers_are_up_to_date() {
+    is_current("campanile_kmt.h", &thunks::header(&source(), &facts()));
+    is_current("campanile_gpu.h", &gpu::header());
+}
+
+#[test]
+fn c_lays_every_type_out_as_the_table_says() {
+    let text = thunks::layout_program(&source(), &facts());
+    assert!(text.matches("_Static_assert").count() > 500 && text.matches("wrong +=").count() > 100);
+    passes("layout", &Language::C11, &text);
+    passes("layout", &Language::CPP17, &text.replace("_Static_assert(", "static_assert("));
+}
+
+#[test]
+fn a_wrong_layout_is_seen() {
+    let text = "#include <campanile_kmt.h>\n_Static_assert(sizeof(D3DKMT_CREATE_DOORBELL) == 64, \"size\");\nint main(void) { return 0; }\n";
+    let outcome = compile("wrong", &Language::C11, text);
+    assert!(outcome.is_none_or(|outcome| outcome.is_err_and(|told| told.contains("size"))));
+}
+
+#[test]
+fn c_lays_records_and_packets_of_the_gpu_out_as_the_manual_says() {
+    passes("gpu", &Language::C11, &gpu::layout_program());
+}
+
+/// A header that stands for Microsoft's: the same guard, and declarations of its own.
+const THEIRS: &str = "
+#include <campanile_windows.h>
+#define _D3DKMTHK_H_
+typedef UINT D3DKMT_HANDLE;
+typedef struct _D3DKMT_CLOSEADAPTER { D3DKMT_HANDLE hAdapter; } D3DKMT_CLOSEADAPTER;
+EXTERN_C _Check_return_ NTSTATUS APIENTRY D3DKMTCloseAdapter(_In_ CONST D3DKMT_CLOSEADAPTER *);
+
+#include <campanile_kmt.h>
+EXTERN_C NTSTATUS D3DKMTCloseAdapter(const D3DKMT_CLOSEADAPTER *close) { return close ? 0 : -1; }
+int main(void)
+{
+    D3DKMT_CLOSEADAPTER close = { 1 };
+    return !NT_SUCCESS(D3DKMTCloseAdapter(&close));
+}
+";
+
+#[test]
+fn the_header_gives_way_to_that_of_the_kit() {
+    passes("beside", &Language::C11, THEIRS);
+    passes("beside", &Language::CPP17, THEIRS);
+}

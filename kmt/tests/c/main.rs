@@ -1,0 +1,7 @@
+//! The library as C sees it: its headers, and programs that use it.
+
+mod compiler;
+mod gpu;
+mod header;
+mod programs;
+mod thunks;

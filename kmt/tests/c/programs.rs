@@ -1,0 +1,155 @@
+//! Programs in C, run on the machine of the library.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::compiler::{Language, Program, compile_file, library, root};
+
+/// A program of a file of the repository, linked with the library as users link it.
+fn program(file: &str) -> Option<Program> {
+    let path = root().join(file);
+    let stem = path.file_stem().expect("a name").to_string_lossy().into_owned();
+    let folder = library();
+    let folder = folder.display();
+    let arguments =
+        [format!("-L{folder}"), "-lcampanile_kmt".to_owned(), format!("-Wl,-rpath,{folder}"), "-pthread".to_owned()];
+    let stem =
+        format!("{stem}-{}-{}", std::process::id(), std::thread::current().name().unwrap_or("").replace(':', "_"));
+    let compiled = compile_file(&stem, &Language::GNU11, &path, &arguments)?;
+    Some(compiled.unwrap_or_else(|told| panic!("{file}: {told}")))
+}
+
+/// A command without what the environment of the test says about machines.
+fn clean(program: &Program) -> Command {
+    let mut command = program.command();
+    for variable in ["CAMPANILE_DRIVER", "CAMPANILE_BUS", "CAMPANILE_DEVICE_VARIANT", "CAMPANILE_SPECIAL_POOL"] {
+        command.env_remove(variable);
+    }
+    // Cargo names the folder in which a library of an earlier build may lie.
+    command.env_remove("LD_LIBRARY_PATH");
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn fine(output: &Output) -> String {
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && err.is_empty(), "{}: {out}{err}", output.status);
+    out
+}
+
+#[test]
+fn submission_from_c_follows_the_page_on_every_kind_of_gpu_bus_and_driver() {
+    let Some(program) = program("examples/c/user_mode_submission.c") else { return };
+    let pe = root().join("target/pe/campanile_kmd.sys");
+    assert!(pe.is_file(), "{}: not there; run `cargo xtask pe` first", pe.display());
+    let by_doorbell = "20 submissions by doorbell, 0 notified, every byte verified\n";
+    for (settings, expected) in [
+        (&[][..], by_doorbell),
+        (&[("CAMPANILE_DRIVER", pe.to_str().unwrap())], by_doorbell),
+        (&[("CAMPANILE_BUS", "vfio-user")], by_doorbell),
+        (&[("CAMPANILE_DEVICE_VARIANT", "global-doorbell")], by_doorbell),
+        (&[("CAMPANILE_DEVICE_VARIANT", "non-coherent,doorbells=1")], by_doorbell),
+        (
+            &[("CAMPANILE_DEVICE_VARIANT", "no-native-fence")],
+            "20 submissions by the kernel, 0 notified, every byte verified\n",
+        ),
+    ] {
+        let output = clean(&program).arg("20").envs(settings.iter().copied()).output().expect("a start");
+        assert_eq!(fine(&output), expected, "{settings:?}");
+    }
+}
+
+#[test]
+fn adapters_are_listed_from_c() {
+    let Some(program) = program("examples/c/adapters.c") else { return };
+    let told = fine(&clean(&program).output().expect("a start"));
+    assert!(told.contains("native fences: yes") && told.contains("node 2: user-mode submission no"), "{told}");
+    let output = clean(&program).env("CAMPANILE_DEVICE_VARIANT", "no-native-fence").output().expect("a start");
+    assert!(fine(&output).contains("native fences: no"));
+}
+
+#[test]
+fn settings_that_are_none_are_told_once_and_every_call_is_refused() {
+    let Some(program) = program("examples/c/adapters.c") else { return };
+    for (variable, value, part) in [
+        ("CAMPANILE_DEVICE_VARIANT", "speed=9", "CAMPANILE_DEVICE_VARIANT: unknown key `speed`"),
+        ("CAMPANILE_BUS", "isa", "CAMPANILE_BUS: `isa` is no bus"),
+        ("CAMPANILE_BUS", "vfio-user=/nowhere/gpu", "/nowhere/gpu: No such file"),
+        ("CAMPANILE_DRIVER", "nowhere.sys", "nowhere.sys: No such file"),
+        ("CAMPANILE_SPECIAL_POOL", "both", "special pool is"),
+    ] {
+        let output = clean(&program).env(variable, value).output().expect("a start");
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{value}: {told}");
+        assert_eq!(told.matches("campanile_kmt: ").count(), 1, "{told}");
+        assert!(told.contains(part) && told.contains("D3DKMTEnumAdapters3: status 0xc000000d"), "{told}");
+    }
+}
+
+/// Runs a part of `life.c`.
+fn life(part: &str) -> Option<Output> {
+    let program = program("kmt/tests/c/life.c")?;
+    Some(clean(&program).arg(part).output().expect("a start"))
+}
+
+#[test]
+fn threads_that_call_first_together_find_one_machine() {
+    let Some(output) = life("threads") else { return };
+    assert_eq!(fine(&output), "8 threads, 1 adapter\n");
+}
+
+#[test]
+fn a_child_of_fork_is_refused_by_name_and_one_before_the_first_call_is_not() {
+    let Some(output) = life("fork") else { return };
+    let told = text(&output.stderr);
+    assert!(output.status.success(), "{}: {told}", output.status);
+    assert_eq!(text(&output.stdout), "child before: 00000000\nchild after: c0000022\nparent: 00000000\n");
+    assert_eq!(
+        told.matches("campanile_kmt: the machine stays with the process that called first").count(),
+        1,
+        "{told}"
+    );
+}
+
+#[test]
+fn a_process_ends_with_its_own_code_whatever_it_leaves_behind() {
+    let Some(output) = life("exit") else { return };
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(7), String::new()));
+    // Both handlers ran, and the machine was there for them.
+    assert_eq!(text(&output.stdout), "later handler: 00000000\nearlier handler: 00000000\n");
+}
+
+#[test]
+fn signals_of_the_process_go_to_its_own_threads() {
+    let Some(output) = life("signals") else { return };
+    assert_eq!(fine(&output), "100 of 100 signals on the main thread\n");
+}
+
+#[test]
+fn a_library_that_was_closed_stays() {
+    let Some(program) = program("kmt/tests/c/life.c") else { return };
+    let library = library().join("libcampanile_kmt.so");
+    let output = clean(&program).arg("dlclose").arg(library).output().expect("a start");
+    assert_eq!(fine(&output), "opened, called, closed, called: 00000000\n");
+}
+
+#[test]
+fn every_thunk_is_exported_and_the_manual_names_the_variables() {
+    let bytes = fs::read(library().join("libcampanile_kmt.so")).expect("readable");
+    let names = [wddm_ddi::kmt::Thunks::NAMES, wddm_ddi::kmt::FurtherThunks::NAMES].concat();
+    assert!(names.len() > 50);
+    for name in names {
+        let entry: Vec<u8> = [b"\0", name.as_bytes(), b"\0"].concat();
+        assert!(bytes.windows(entry.len()).any(|window| window == entry), "{name} is no symbol");
+    }
+    let manual = fs::read_to_string(Path::new(&root()).join("docs/programs-in-c.md")).expect("readable");
+    for variable in
+        ["CAMPANILE_DRIVER", "CAMPANILE_BUS", campanile_kmt::machine::VARIANT_VARIABLE, "CAMPANILE_SPECIAL_POOL"]
+    {
+        assert!(manual.contains(variable), "{variable}");
+    }
+}
