@@ -7,12 +7,13 @@ use crate::cmp::fences::FencePlace;
 use crate::cmp::queue::{Buffer, Queue};
 use crate::cmp::{Context, Tallies, waits};
 use crate::log;
-use crate::memory::{self, Access, Span};
-use crate::mmu::{Ahead, Fault, Intent, Tlb};
+use crate::memory::{Access, Span};
+use crate::mmu::{Fault, Intent, Tlb};
+use crate::transfer;
 use campanile_hw::event::{EventKind, FaultKind};
 use campanile_hw::fence::{self, Barrier, FenceWord, RisingWord, UNMONITORED};
 use campanile_hw::log::LogKind;
-use campanile_hw::packet::{BadPacket, Copy, Fill, MAX_SIZE, Packet, Timestamp, Wait};
+use campanile_hw::packet::{BadPacket, MAX_SIZE, Packet, Timestamp, Wait};
 use campanile_hw::queue::{Location, RingEntry};
 use std::sync::atomic::Ordering;
 
@@ -20,12 +21,6 @@ use std::sync::atomic::Ordering;
 const WINDOW: usize = 512;
 /// Bytes copied out when a queue comes to the engine: often it is held again by the next packets.
 const FIRST_WINDOW: usize = 128;
-/// Bytes of a COPY from which on it passes by the caches of the host, which would not hold it anyway.
-const STREAMED: u64 = 16 << 20;
-/// Least bytes of its runs.
-const STREAMED_RUN: u64 = 4096;
-/// Least bytes that one run of a COPY counts for: short runs cost address translation.
-const RUN_COST: u64 = 64;
 
 /// What is left of a slice.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +61,12 @@ enum Step {
     Done,
     Partial,
     Wait { key: u64 },
+}
+
+impl Step {
+    fn of(done: bool) -> Self {
+        if done { Self::Done } else { Self::Partial }
+    }
 }
 
 /// The part of a command buffer that was copied out.
@@ -133,73 +134,6 @@ struct Full;
 impl Barrier for Full {
     fn full(&self) {
         std::sync::atomic::fence(Ordering::SeqCst);
-    }
-}
-
-/// A stretch of virtual memory that is known to be contiguous.
-#[derive(Clone, Copy)]
-struct Stretch<'a> {
-    va: u64,
-    len: u64,
-    /// `None` reads as zero and drops writes.
-    span: Option<Span<'a>>,
-}
-
-impl Stretch<'_> {
-    const NOTHING: Self = Stretch { va: 0, len: 0, span: None };
-
-    fn holds(&self, va: u64) -> bool {
-        va.checked_sub(self.va).is_some_and(|offset| offset < self.len)
-    }
-}
-
-/// One side of a transfer: where it is, and where it will be.
-struct Side<'a> {
-    root: Location,
-    intent: Intent,
-    now: Stretch<'a>,
-    next: Stretch<'a>,
-    ahead: Ahead<'a>,
-}
-
-impl<'a> Side<'a> {
-    fn new(root: Location, intent: Intent) -> Self {
-        Self { root, intent, now: Stretch::NOTHING, next: Stretch::NOTHING, ahead: Ahead::NOTHING }
-    }
-
-    /// The contiguous memory at `va`, of a transfer that wants `want` bytes there.
-    #[inline]
-    fn reach(&mut self, tlb: &mut Tlb, memory: &'a Access<'_>, va: u64, want: u64) -> Result<(), Fault> {
-        if self.now.holds(va) {
-            return Ok(());
-        }
-        self.now = if self.next.holds(va) { self.next } else { self.translate(tlb, memory, va, want)? };
-        let end = self.now.va + self.now.len;
-        if let Some(rest) = (va + want).checked_sub(end).filter(|rest| *rest != 0) {
-            self.look_ahead(memory, end, rest);
-        }
-        Ok(())
-    }
-
-    fn translate(&mut self, tlb: &mut Tlb, memory: &'a Access<'_>, va: u64, want: u64) -> Result<Stretch<'a>, Fault> {
-        let translation = tlb.translate_ahead(memory, self.root, (va, want), self.intent, &mut self.ahead)?;
-        let Some(location) = translation.location else {
-            return Ok(Stretch { va, len: translation.run, span: None });
-        };
-        let span = memory.resolve(location, translation.run, self.intent == Intent::Write);
-        let span = span.ok_or(Fault::nowhere(location, self.intent))?;
-        Ok(Stretch { va, len: span.len(), span: Some(span) })
-    }
-
-    /// Finds the stretch that follows, if that is an ordinary one, and has the processor fetch it while this one is worked on.
-    fn look_ahead(&mut self, memory: &'a Access<'_>, va: u64, want: u64) {
-        let found = || {
-            let translation = self.ahead.translate(va, want, self.intent)?;
-            let span = memory.resolve(translation.location?, translation.run, self.intent == Intent::Write)?;
-            span.prefetch();
-            Some(Stretch { va, len: span.len(), span: Some(span) })
-        };
-        self.next = found().unwrap_or(Stretch::NOTHING);
     }
 }
 
@@ -409,11 +343,13 @@ impl Engine {
             Packet::Nop(_) => Ok(Step::Done),
             Packet::Copy(copy) => {
                 log::time_passes(queue);
-                self.copy(root, copy, &mut buffer.partial, context, budget)
+                let progress = (&mut buffer.partial, &mut budget.bytes);
+                transfer::copy(&mut self.tlb, context.memory, root, copy, progress).map(Step::of)
             }
             Packet::Fill(fill) => {
                 log::time_passes(queue);
-                self.fill(root, fill, &mut buffer.partial, context, budget)
+                let progress = (&mut buffer.partial, &mut budget.bytes);
+                transfer::fill(&mut self.tlb, context.memory, root, fill, progress).map(Step::of)
             }
             Packet::Signal(signal) if native || signal.monitored == 0 => {
                 log::keep(queue, LogKind::Signals, &mut self.tlb, context)?;
@@ -573,101 +509,5 @@ impl Engine {
             span.store(0, context.clock.now());
         }
         Ok(Step::Done)
-    }
-
-    fn copy(
-        &mut self,
-        root: Location,
-        copy: &Copy,
-        partial: &mut u64,
-        context: &Context<'_>,
-        budget: &mut Budget,
-    ) -> Result<Step, Fault> {
-        let row_bytes = u64::from(copy.row_bytes);
-        let streams = row_bytes >= STREAMED_RUN && row_bytes * u64::from(copy.rows) >= STREAMED;
-        let result = self.copy_rows(root, copy, partial, context, budget, streams);
-        if streams {
-            memory::streamed();
-        }
-        result
-    }
-
-    fn copy_rows(
-        &mut self,
-        root: Location,
-        copy: &Copy,
-        partial: &mut u64,
-        context: &Context<'_>,
-        budget: &mut Budget,
-        streams: bool,
-    ) -> Result<Step, Fault> {
-        let row_bytes = u64::from(copy.row_bytes);
-        let total = row_bytes * u64::from(copy.rows);
-        let (mut row, mut column) = (*partial / row_bytes, *partial % row_bytes);
-        let (mut from, mut to) = (Side::new(root, Intent::Read), Side::new(root, Intent::Write));
-        while *partial < total {
-            if budget.bytes == 0 {
-                return Ok(Step::Partial);
-            }
-            let want = (row_bytes - column).min(budget.bytes);
-            let source = copy.source + row * u64::from(copy.source_pitch) + column;
-            let destination = copy.destination + row * u64::from(copy.destination_pitch) + column;
-            from.reach(&mut self.tlb, context.memory, source, want)?;
-            to.reach(&mut self.tlb, context.memory, destination, want)?;
-            let count = move_bytes((&to.now, destination), (&from.now, source), want, streams);
-            *partial += count;
-            column += count;
-            if column == row_bytes {
-                (row, column) = (row + 1, 0);
-            }
-            budget.bytes = budget.bytes.saturating_sub(count.max(RUN_COST));
-        }
-        Ok(Step::Done)
-    }
-
-    fn fill(
-        &mut self,
-        root: Location,
-        fill: &Fill,
-        partial: &mut u64,
-        context: &Context<'_>,
-        budget: &mut Budget,
-    ) -> Result<Step, Fault> {
-        let mut to = Side::new(root, Intent::Write);
-        while *partial < fill.size {
-            if budget.bytes == 0 {
-                return Ok(Step::Partial);
-            }
-            let va = fill.destination + *partial;
-            let want = (fill.size - *partial).min(budget.bytes.next_multiple_of(4));
-            to.reach(&mut self.tlb, context.memory, va, want)?;
-            let count = (to.now.va + to.now.len - va).min(want);
-            if let Some(span) = to.now.span {
-                span.fill(fill.pattern, count);
-            }
-            *partial += count;
-            budget.bytes = budget.bytes.saturating_sub(count.max(RUN_COST));
-        }
-        Ok(Step::Done)
-    }
-}
-
-/// Moves up to `want` bytes between two stretches, at least one. Returns how many.
-fn move_bytes(
-    (to, destination): (&Stretch<'_>, u64),
-    (from, source): (&Stretch<'_>, u64),
-    want: u64,
-    streams: bool,
-) -> u64 {
-    let (skip_to, skip_from) = (destination - to.va, source - from.va);
-    let count = want.min(to.len - skip_to).min(from.len - skip_from);
-    match (to.span.and_then(|span| span.after(skip_to)), from.span.and_then(|span| span.after(skip_from))) {
-        (Some(to), Some(from)) if streams => to.stream_from(from, count),
-        (Some(to), Some(from)) => to.copy_from(from, count),
-        (Some(to), None) => {
-            to.zero(count);
-            count
-        }
-        (None, _) => count,
     }
 }

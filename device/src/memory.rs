@@ -5,11 +5,12 @@
 //! bytes ever exists.
 
 mod kept;
+mod stream;
 
 use campanile_hw::queue::Location;
 pub(crate) use kept::KeptWords;
 use std::arch::asm;
-use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch, _mm_sfence};
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
@@ -19,6 +20,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+pub(crate) use stream::streamed;
 
 /// Most ranges that system memory may consist of.
 const RANGES_MAX: usize = 65_536;
@@ -157,6 +159,26 @@ pub(crate) struct Span<'a> {
     mapping: PhantomData<&'a HostMapping>,
 }
 
+/// A piece of VRAM or of system memory that lies in one piece in the host too.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Surroundings<'a> {
+    /// Address of its first byte, of the same kind as the location that was asked for.
+    pub(crate) start: u64,
+    pub(crate) span: Span<'a>,
+}
+
+impl<'a> Surroundings<'a> {
+    /// What lies in there from an address of the same kind on.
+    #[inline(always)]
+    pub(crate) fn from(&self, address: u64) -> Option<Span<'a>> {
+        self.span.after(address.wrapping_sub(self.start))
+    }
+
+    /// No bytes at all.
+    pub(crate) const NOTHING: Self =
+        Self { start: 0, span: Span { base: NonNull::dangling(), len: 0, rights: Rights::Read, mapping: PhantomData } };
+}
+
 /// What may be done to a span. A word like the other fields: spans are copied all the time, and a processor waits for a word that is
 /// read where its bytes were just written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,11 +195,24 @@ impl<'a> Span<'a> {
     }
 
     /// Length in bytes.
+    #[inline]
     pub(crate) fn len(self) -> u64 {
         self.len as u64
     }
 
+    /// The first `len` bytes, or all if there are fewer.
+    #[inline]
+    pub(crate) fn first(self, len: u64) -> Self {
+        Self { len: usize::try_from(len).map_or(self.len, |len| len.min(self.len)), ..self }
+    }
+
+    /// Whether the first bytes are those of `other`, all of them.
+    pub(crate) fn begins_with(self, other: Span<'_>) -> bool {
+        self.base == other.base && self.len >= other.len
+    }
+
     /// The span without its first `offset` bytes; `None` when nothing would be left.
+    #[inline]
     pub(crate) fn after(self, offset: u64) -> Option<Self> {
         let offset = usize::try_from(offset).ok()?;
         let len = self.len.checked_sub(offset).filter(|len| *len > 0)?;
@@ -295,29 +330,6 @@ impl<'a> Span<'a> {
         len as u64
     }
 
-    /// As [`Span::copy_from`], past the caches: for bytes that nobody reads before they are displaced from there. Ordered with what
-    /// follows by [`streamed`] only.
-    pub(crate) fn stream_from(self, source: Span<'_>, len: u64) -> u64 {
-        if !self.writable() {
-            return 0;
-        }
-        let len = len.min(self.len()).min(source.len());
-        let head = (self.base.as_ptr().align_offset(LINE) as u64).min(len);
-        let lines = (len - head) / LINE as u64;
-        let tail = head + lines * LINE as u64;
-        let both = |offset| self.after(offset).zip(source.after(offset));
-        self.copy_from(source, head);
-        if let Some((to, from)) = both(head).filter(|_| lines != 0) {
-            // SAFETY: both ranges lie inside live mappings and hold `lines` lines, not 0; the destination may be written and is
-            // aligned to a line; racing writers make the bytes arbitrary, nothing else.
-            unsafe { stream_lines(to.base.as_ptr(), from.base.as_ptr(), lines as usize) };
-        }
-        if let Some((to, from)) = both(tail) {
-            to.copy_from(from, len - tail);
-        }
-        len
-    }
-
     /// Brings the first bytes closer, as they are about to be read or written.
     #[inline]
     pub(crate) fn prefetch(self) {
@@ -373,46 +385,7 @@ pub(crate) fn store_all<const COUNT: usize>(words: &[AtomicU64; COUNT], values: 
 /// Bytes of a cache line.
 const LINE: usize = 64;
 /// Lines that [`Span::prefetch`] brings; what follows them the processor foresees by itself.
-const PREFETCH: usize = 8;
-
-/// Copies lines by stores that pass by the caches.
-///
-/// # Safety
-/// `lines`, not 0, of them can be read at `from` and written at `to`, which is aligned to [`LINE`].
-unsafe fn stream_lines(to: *mut u8, from: *const u8, lines: usize) {
-    // SAFETY: by the caller's word the accesses stay inside the two ranges, and the stores are aligned.
-    unsafe {
-        asm!(
-            "2:",
-            "movups {a}, [{from}]",
-            "movups {b}, [{from} + 16]",
-            "movups {c}, [{from} + 32]",
-            "movups {d}, [{from} + 48]",
-            "movntps [{to}], {a}",
-            "movntps [{to} + 16], {b}",
-            "movntps [{to} + 32], {c}",
-            "movntps [{to} + 48], {d}",
-            "add {from}, 64",
-            "add {to}, 64",
-            "dec {lines}",
-            "jnz 2b",
-            to = inout(reg) to => _,
-            from = inout(reg) from => _,
-            lines = inout(reg) lines => _,
-            a = out(xmm_reg) _,
-            b = out(xmm_reg) _,
-            c = out(xmm_reg) _,
-            d = out(xmm_reg) _,
-            options(nostack),
-        );
-    }
-}
-
-/// Orders everything that [`Span::stream_from`] wrote before every later store.
-pub(crate) fn streamed() {
-    // SAFETY: part of SSE, which every x86-64 processor has; it only waits.
-    unsafe { _mm_sfence() };
-}
+const PREFETCH: usize = 4;
 
 /// One piece of system memory.
 #[derive(Clone, Debug)]
@@ -605,10 +578,18 @@ impl Access<'_> {
     /// Up to `len` bytes at a location; `None` when it leads nowhere.
     #[inline]
     pub(crate) fn resolve(&self, location: Location, len: u64, write: bool) -> Option<Span<'_>> {
+        let span = self.surroundings(location, write)?.from(location.address())?;
+        Some(span.first(len))
+    }
+
+    /// Everything that lies in one piece of memory with a location; `None` when it leads nowhere.
+    #[inline]
+    pub(crate) fn surroundings(&self, location: Location, write: bool) -> Option<Surroundings<'_>> {
         self.resolved.set(self.resolved.get() + 1);
         let address = location.address();
         if !location.system() {
-            return self.vram.span(address, len, write);
+            let span = self.vram.span(0, u64::MAX, write).filter(|span| address < span.len())?;
+            return Some(Surroundings { start: 0, span });
         }
         if !self.system.enabled {
             return None;
@@ -626,8 +607,8 @@ impl Access<'_> {
         if write && !range.writable {
             return None;
         }
-        let len = len.min(range.end - address);
-        range.mapping.span(range.offset + (address - range.start), len, write)
+        let span = range.mapping.span(range.offset, range.end - range.start, write)?;
+        Some(Surroundings { start: range.start, span })
     }
 }
 
@@ -760,6 +741,33 @@ mod tests {
         store_all(three, [5, 6, 7]);
         assert_eq!([0, 8, 16, 24].map(|at| span.load(at)), [Some(0), Some(5), Some(6), Some(7)]);
         assert_eq!((span.fill(0x0403_0201, 7), span.load(0), span.load(8)), (4, Some(0x0403_0201), Some(5)));
+    }
+
+    #[test]
+    fn every_way_of_filling_bytes_fills_the_same() {
+        let (memory, file) = memory();
+        memory.map(0, &file, 0, PAGE, true).expect("mapped");
+        for (at, len) in [(0, 64), (0, 3), (4, 4), (60, 72), (64, 4000), (1, 200), (62, 1030), (4, 63), (100, 3900)] {
+            for streams in [false, true] {
+                file.write_all_at(&[0x55; PAGE as usize], 0).expect("write");
+                let access = memory.access();
+                let page = access.resolve(Location::from_bits(0).with_system(true), PAGE, true).expect("mapped");
+                let span = page.after(at).expect("inside");
+                let word = 0x0403_0201;
+                let filled = if streams { span.stream_fill(word, len) } else { span.fill(word, len) };
+                streamed();
+                assert_eq!(filled, len & !3);
+                let mut bytes = [0; PAGE as usize];
+                assert_eq!(page.read(&mut bytes), bytes.len());
+                let (before, rest) = bytes.split_at(at as usize);
+                let (inside, after) = rest.split_at(filled as usize);
+                assert!(before.iter().chain(after).all(|byte| *byte == 0x55), "{len} at {at}, streams: {streams}");
+                assert!(inside.chunks(4).all(|chunk| chunk == [1, 2, 3, 4]), "{len} at {at}, streams: {streams}");
+            }
+        }
+        let access = memory.access();
+        let reader = access.resolve(Location::from_bits(0).with_system(true), PAGE, false).expect("mapped");
+        assert_eq!((reader.stream_fill(1, 128), reader.fill(1, 128)), (0, 0));
     }
 
     #[test]

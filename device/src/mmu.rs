@@ -3,7 +3,7 @@
 //! A TLB belongs to one node and is used under that node's lock. Like the silicon's it may hold entries that the tables no longer
 //! say, until they are invalidated; it never remembers that something was *not* mapped.
 
-use crate::memory::{Access, KeptWords};
+use crate::memory::{Access, KeptWords, Span, Surroundings};
 use campanile_hw::event::FaultKind;
 use campanile_hw::page_table::{
     ENTRIES, ENTRIES_64K, PAGE_2M, PAGE_4K, PAGE_64K, Pte, ROOT_LEVEL, VA_BITS, coverage, index, index_64k,
@@ -375,24 +375,43 @@ impl Tlb {
         Ok(page)
     }
 
-    /// Translates `va` for a transfer that goes on for `want` bytes: what follows contiguously is part of the run, and `ahead`
-    /// keeps the leaf table at hand, so that the transfer's next pages need no place in the TLB.
-    pub(crate) fn translate_ahead<'a>(
+    /// The memory at `va` for a transfer that goes on for `want` bytes: what follows contiguously is part of it, and `ahead`
+    /// keeps the leaf table at hand, so that the transfer's next pages need no place in the TLB. `None` reads as zero and drops
+    /// writes, for so many bytes.
+    #[inline(always)]
+    pub(crate) fn reach<'a>(
         &mut self,
         memory: &'a Access<'_>,
-        root: Location,
         (va, want): (u64, u64),
-        intent: Intent,
         ahead: &mut Ahead<'a>,
-    ) -> Result<Translation, Fault> {
-        if let Some(translation) = ahead.translate(va, want, intent) {
-            return Ok(translation);
+    ) -> Result<(Option<Span<'a>>, u64), Fault> {
+        match ahead.reach(memory, va, want) {
+            Some(span) => Ok((Some(span), span.len())),
+            None => self.reach_first(memory, (va, want), ahead),
         }
+    }
+
+    #[cold]
+    fn reach_first<'a>(
+        &mut self,
+        memory: &'a Access<'_>,
+        (va, want): (u64, u64),
+        ahead: &mut Ahead<'a>,
+    ) -> Result<(Option<Span<'a>>, u64), Fault> {
+        let (root, intent) = (ahead.root, ahead.intent);
         let translation = self.translate(memory, root, va, intent)?;
-        if let Ok(Below::Leaves { table, medium }) = self.below(memory, root, va, intent) {
+        let Some(location) = translation.location else { return Ok((None, translation.run)) };
+        let span = memory.resolve(location, translation.run, intent == Intent::Write);
+        let span = span.ok_or(Fault::nowhere(location, intent))?;
+        let goes_on = std::mem::replace(&mut ahead.begun, true) || want > span.len();
+        if goes_on && let Ok(Below::Leaves { table, medium }) = self.below(memory, root, va, intent) {
             ahead.open(memory, table, medium, va);
+            // More than the page, if the table says of it what the TLB does.
+            if let Some(longer) = ahead.reach(memory, va, want).filter(|longer| longer.begins_with(span)) {
+                return Ok((Some(longer), longer.len()));
+            }
         }
-        Ok(translation)
+        Ok((Some(span), span.len()))
     }
 
     /// Forgets the translations of `root` that touch `start..end`.
@@ -414,19 +433,38 @@ impl Tlb {
     }
 }
 
-/// The leaf table that a transfer goes through. Lives no longer than a slice, so invalidation need not know of it.
+/// The leaf table that one side of a transfer goes through. Lives no longer than a slice, so invalidation need not know of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead<'a> {
+    root: Location,
+    intent: Intent,
     /// First address that the table covers.
     start: u64,
     shift: u8,
+    /// The transfer asked for a page already; the table of a single one is not worth a look.
+    begun: bool,
     /// The table's entries; none before the first use.
     entries: &'a [AtomicU64],
+    /// What entries say beside the address whose pages may be accessed and lie in `around`'s kind of memory.
+    kind: u64,
+    /// Where the last page was found: the next is often there too.
+    around: Surroundings<'a>,
 }
 
 impl<'a> Ahead<'a> {
     /// Nothing at hand.
-    pub(crate) const NOTHING: Self = Self { start: 0, shift: 0, entries: &[] };
+    pub(crate) fn new(root: Location, intent: Intent) -> Self {
+        Self {
+            root,
+            intent,
+            start: 0,
+            shift: 0,
+            begun: false,
+            entries: &[],
+            kind: u64::MAX,
+            around: Surroundings::NOTHING,
+        }
+    }
 
     fn open(&mut self, memory: &'a Access<'_>, table: Location, medium: bool, va: u64) {
         let (count, size) = if medium { (ENTRIES_64K, PAGE_64K) } else { (ENTRIES, PAGE_4K) };
@@ -434,27 +472,154 @@ impl<'a> Ahead<'a> {
         self.shift = size.trailing_zeros() as u8;
         let span = memory.resolve(table, count * 8, false);
         self.entries = span.and_then(|span| span.words(0, count as usize)).unwrap_or(&[]);
+        (self.kind, self.around) = (u64::MAX, Surroundings::NOTHING);
     }
 
-    /// The run at `va`; `None` whenever anything is out of the ordinary, zero pages and faults included.
+    /// Bits of an entry that are its page's address.
     #[inline]
-    pub(crate) fn translate(&self, va: u64, want: u64, intent: Intent) -> Option<Translation> {
-        let offset = va.checked_sub(self.start)?;
-        let entries = self.entries.get((offset >> self.shift) as usize..)?;
-        let (first, rest) = entries.split_first()?;
-        let first = Pte::from_bits(u64::from_le(first.load(Ordering::Acquire)));
-        let page = page_of(first, self.shift).filter(|page| !page.zero)?;
-        let mut translation = in_page(&page, va, intent).ok()?;
-        // Contiguous pages have entries that differ by the page size.
-        let more = want.saturating_sub(translation.run).div_ceil(1 << self.shift) as usize;
-        let mut expected = first.into_bits();
-        for entry in rest.iter().take(more) {
-            expected += 1 << self.shift;
-            if u64::from_le(entry.load(Ordering::Acquire)) != expected {
-                break;
-            }
-            translation.run += 1 << self.shift;
+    fn address_bits(&self) -> u64 {
+        const ADDRESS: u64 = Pte::new().with_address(u64::MAX).into_bits();
+        ADDRESS & !((1 << self.shift) - 1)
+    }
+
+    /// The contiguous memory at `va`, at most to the page that holds the last of `want` bytes; `None` whenever anything is out of
+    /// the ordinary, zero pages and faults included. Of a copy for every page it is the most frequent part: what it finds stays in
+    /// registers.
+    #[inline(always)]
+    pub(crate) fn reach(&mut self, memory: &'a Access<'_>, va: u64, want: u64) -> Option<Span<'a>> {
+        let in_table = va.checked_sub(self.start)?;
+        let (first, rest) = self.entries.get((in_table >> self.shift) as usize..)?.split_first()?;
+        let entry = u64::from_le(first.load(Ordering::Acquire));
+        let (page, size) = (entry & self.address_bits(), 1 << self.shift);
+        let offset = in_table & (size - 1);
+        let known = if entry ^ page == self.kind { self.around.from(page + offset) } else { None };
+        let span = match known {
+            Some(span) => span,
+            None => self.look_around(memory, Pte::from_bits(entry), offset)?,
+        };
+        let mut run = size - offset;
+        if want > run {
+            let most = (want - run + size - 1) >> self.shift;
+            run += contiguous(rest.get(..most as usize).unwrap_or(rest), entry, size) * size;
         }
-        Some(translation)
+        Some(span.first(run))
+    }
+
+    /// Finds out whether an entry's page may be accessed, and what is at an offset in it.
+    #[cold]
+    fn look_around(&mut self, memory: &'a Access<'_>, entry: Pte, offset: u64) -> Option<Span<'a>> {
+        let translation = in_page(&page_of(entry, self.shift)?, offset, self.intent).ok()?;
+        let location = translation.location?;
+        self.around = memory.surroundings(location, self.intent == Intent::Write)?;
+        self.kind = entry.into_bits() & !self.address_bits();
+        self.around.from(location.address())
+    }
+}
+
+/// How many entries map what follows the page of `entry` contiguously: they differ from it by multiples of the page size.
+#[inline(always)]
+fn contiguous(entries: &[AtomicU64], entry: u64, size: u64) -> u64 {
+    const AT_ONCE: usize = 8;
+    let differs = |at: &AtomicU64, count: u64| u64::from_le(at.load(Ordering::Acquire)) ^ (entry + count * size);
+    let mut count = 0;
+    match entries.first() {
+        Some(next) if differs(next, 1) == 0 => {}
+        _ => return 0,
+    }
+    let (lines, _) = entries.as_chunks::<AT_ONCE>();
+    for line in lines {
+        let all = line.iter().zip(count + 1..).fold(0, |all, (at, count)| all | differs(at, count));
+        if all != 0 {
+            break;
+        }
+        count += AT_ONCE as u64;
+    }
+    let rest = entries.get(count as usize..).unwrap_or(&[]);
+    count + rest.iter().zip(count + 1..).take_while(|(at, count)| differs(at, *count) == 0).count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{HostMapping, Memory, shared_file};
+    use proptest::prelude::*;
+
+    /// Where the leaf table lies, and how much VRAM there is.
+    const TABLE: u64 = 0;
+    const VRAM: u64 = 40 * PAGE_64K;
+
+    /// Entries as a memory manager or somebody worse writes them, close together and often continuing one another.
+    fn entry(before: Pte, size: u64) -> impl Strategy<Value = Pte> {
+        let next = before.with_address(before.address() + size);
+        let page = (0..VRAM / size + 2).prop_map(move |page| Pte::new().with_valid(true).with_address(page * size));
+        prop_oneof![
+            60 => Just(next),
+            3 => page.clone(),
+            1 => page.clone().prop_map(|page| page.with_read_only(true)),
+            1 => page.clone().prop_map(|page| page.with_zero(true)),
+            1 => page.clone().prop_map(|page| page.with_system(true)),
+            1 => page.prop_map(|page| page.with_address(page.address() + PAGE_4K)),
+            1 => any::<u64>().prop_map(Pte::from_bits),
+        ]
+    }
+
+    fn entries(size: u64) -> impl Strategy<Value = Vec<Pte>> {
+        let first = Just(vec![Pte::new().with_valid(true).with_address(size)]);
+        let more = move |known: Vec<Pte>| {
+            let last = known.last().copied().unwrap_or_default();
+            entry(last, size).prop_map(move |entry| [known.as_slice(), &[entry]].concat())
+        };
+        (0..26).fold(first.boxed(), |known, _| known.prop_flat_map(more).boxed())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// What lies at an address by the table at hand is what walks of page after page find there, and all of that.
+        #[test]
+        fn a_table_at_hand_says_what_walks_say(
+            (medium, entries) in any::<bool>().prop_flat_map(|medium| {
+                (Just(medium), entries(if medium { PAGE_64K } else { PAGE_4K }))
+            }),
+            steps in proptest::collection::vec((0..30 * PAGE_64K, 1..30 * PAGE_64K), 1..20),
+            write in any::<bool>(),
+        ) {
+            let file = shared_file(c"vram", VRAM).expect("a file");
+            let memory = Memory::new(HostMapping::new(&file, 0, VRAM, true).expect("a mapping"));
+            memory.enable(true);
+            let memory = memory.access();
+            let table = Location::new().with_address(TABLE);
+            for (slot, entry) in entries.iter().enumerate() {
+                memory.resolve(table, PAGE_4K, true).expect("VRAM").store(slot as u64 * 8, entry.into_bits());
+            }
+            let intent = if write { Intent::Write } else { Intent::Read };
+            let size = if medium { PAGE_64K } else { PAGE_4K };
+            let span_at = |va: u64| {
+                let page = walk_leaves(&memory, Below::Leaves { table, medium }, va, intent).ok()?;
+                let translation = in_page(&page, va, intent).ok()?;
+                memory.resolve(translation.location?, translation.run, write)
+            };
+            let mut ahead = Ahead::new(Location::new(), intent);
+            ahead.open(&memory, table, medium, 0);
+            for (va, want) in steps {
+                let va = va % (30 * size);
+                let found = ahead.reach(&memory, va, want);
+                let Some(first) = span_at(va) else {
+                    prop_assert!(found.is_none(), "{va:#x}");
+                    continue;
+                };
+                let found = found.expect("a page that a walk finds");
+                // Page by page, until one does not continue the last or the transfer ends.
+                let mut len = first.len();
+                while len < want && (va + len).is_multiple_of(size)
+                    && let Some(next) = span_at(va + len)
+                    && found.after(len).is_some_and(|rest| rest.begins_with(next))
+                {
+                    len += next.len();
+                }
+                prop_assert!(found.begins_with(first), "{va:#x}");
+                prop_assert_eq!(found.len(), len, "{:#x} for {:#x}", va, want);
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ use campanile_hw::event::FaultKind;
 use campanile_hw::packet::{
     BadPacket, COPY_MAX, Copy, FILL_MAX, Fill, Header, Nop, PACKETS, Packet, Progress, Signal, Timestamp, Wait,
 };
+use campanile_hw::page_table::{PAGE_2M, Pte};
 use campanile_hw::registers::{self as reg, NODE_COMPUTE, NODE_COPY};
 
 /// A host with one queue that has 1 MiB of system memory at 1 MiB and 4 MiB of VRAM at 16 MiB.
@@ -24,10 +25,10 @@ fn physical(host: &Host, queue: &TestQueue, va: u64) -> campanile_hw::queue::Loc
     let mut table = queue.space.root;
     for level in (1..=3).rev() {
         let at = table.with_address(table.address() + campanile_hw::page_table::index(va, level) * 8);
-        table = vram(campanile_hw::page_table::Pte::from_bits(host.read64(at)).address());
+        table = vram(Pte::from_bits(host.read64(at)).address());
     }
     let at = table.with_address(table.address() + campanile_hw::page_table::index(va, 0) * 8);
-    let entry = campanile_hw::page_table::Pte::from_bits(host.read64(at));
+    let entry = Pte::from_bits(host.read64(at));
     let address = entry.address() + va % 4096;
     if entry.system() { ram(address) } else { vram(address) }
 }
@@ -170,6 +171,38 @@ fn fill_writes_the_pattern_and_nothing_else() {
         let end = 4092 + size as usize;
         assert!(bytes[..4092].iter().chain(&bytes[end..]).all(|byte| *byte == 0x55));
         assert!(bytes[4092..end].chunks(4).all(|word| word == pattern.to_le_bytes()));
+    }
+}
+
+#[test]
+fn a_fill_too_large_for_caches_writes_the_pattern_and_nothing_else() {
+    const BLOCKS: u64 = 18;
+    let (mut host, queue) = one_queue();
+    let mut queue = queue;
+    let base = 0x40_0000_0000;
+    let blocks = [0; 3].map(|_| vram(host.take_vram(PAGE_2M, PAGE_2M)));
+    for index in 0..BLOCKS {
+        // Between the first and the last the same memory over and over.
+        let block = blocks[(index != 0) as usize + (index == BLOCKS - 1) as usize];
+        host.map_pages(queue.space, base + index * PAGE_2M, block, PAGE_2M, PAGE_2M, Pte::new());
+    }
+    for (skip, left) in [(4092, 8), (64, 60), (4100, 4096)] {
+        for block in blocks {
+            host.write(block, &vec![0x55; PAGE_2M as usize]);
+        }
+        let size = BLOCKS * PAGE_2M - skip - left;
+        let word = 0x1234_5678u32;
+        host.submit(&mut queue, &[Packet::Fill(Fill { destination: base + skip, size, pattern: word })]);
+        assert!(host.events().is_empty());
+        let bytes = blocks.map(|block| host.read(block, PAGE_2M as usize));
+        let (before, first) = bytes[0].split_at(skip as usize);
+        let (last, after) = bytes[2].split_at((PAGE_2M - left) as usize);
+        assert!(before.iter().chain(after).all(|byte| *byte == 0x55), "neighbours of {skip}, {left}");
+        let filled = [first, &bytes[1], last].concat();
+        assert!(
+            filled.iter().zip(word.to_le_bytes().iter().cycle()).all(|(byte, word)| byte == word),
+            "{skip}, {left}"
+        );
     }
 }
 

@@ -1,0 +1,164 @@
+//! COPY and FILL: memory moved and filled through page tables.
+//!
+//! A transfer is done in contiguous pieces. Some are found before the first of them is moved: a processor takes what it reads for
+//! what it wrote a moment ago while the low bits of the addresses agree, so that looking for the next piece just after a whole page
+//! was written takes longer than moving it.
+
+use crate::memory::{self, Access, Span};
+use crate::mmu::{Ahead, Fault, Intent, Tlb};
+use arrayvec::ArrayVec;
+use campanile_hw::packet::{Copy, Fill};
+use campanile_hw::queue::Location;
+
+/// Bytes that a transfer touches from which on it passes by the caches of the host, which would not hold them anyway.
+const STREAMED: u64 = 32 << 20;
+/// Least bytes of its runs.
+const STREAMED_RUN: u64 = 4096;
+/// Least bytes that a piece counts for: short ones cost address translation.
+const PIECE_COST: u64 = 64;
+/// Pieces that are found before they are moved.
+const PIECES: usize = 16;
+
+/// A piece of a transfer. Memory that is not there reads as zero and drops writes.
+struct Piece<'a> {
+    to: Option<Span<'a>>,
+    from: Option<Span<'a>>,
+    len: u64,
+}
+
+/// Goes on with a transfer of `total` bytes that has come as far as the first number of `progress`, for as many bytes as the second
+/// allows. True when it is done.
+#[inline]
+fn go_on<'a>(
+    total: u64,
+    (partial, bytes): (&mut u64, &mut u64),
+    mut find: impl FnMut(u64, u64) -> Result<Piece<'a>, Fault>,
+    work: impl Fn(&Piece<'a>),
+) -> Result<bool, Fault> {
+    let mut pieces = ArrayVec::<Piece<'a>, PIECES>::new();
+    let mut fault = None;
+    while fault.is_none() && *partial < total && *bytes != 0 {
+        while *partial < total && *bytes != 0 && !pieces.is_full() {
+            match find(*partial, *bytes) {
+                Ok(piece) => {
+                    *partial += piece.len;
+                    *bytes = bytes.saturating_sub(piece.len.max(PIECE_COST));
+                    pieces.push(piece);
+                }
+                // What comes before it is done.
+                Err(found) => {
+                    fault = Some(found);
+                    break;
+                }
+            }
+        }
+        for (index, piece) in pieces.iter().enumerate() {
+            // The processor fetches it while it is busy with this one.
+            if let Some(next) = pieces.get(index + 1) {
+                [next.from, next.to].into_iter().flatten().for_each(Span::prefetch);
+            }
+            work(piece);
+        }
+        pieces.clear();
+    }
+    fault.map_or(Ok(*partial == total), Err)
+}
+
+/// One side of a transfer: the stretch of virtual memory that was found last, which is contiguous.
+struct Side<'a> {
+    va: u64,
+    len: u64,
+    span: Option<Span<'a>>,
+    ahead: Ahead<'a>,
+}
+
+impl<'a> Side<'a> {
+    fn new(root: Location, intent: Intent) -> Self {
+        Self { va: 0, len: 0, span: None, ahead: Ahead::new(root, intent) }
+    }
+
+    /// The contiguous memory at `va`, of a transfer that wants `want` bytes there, and how much of that it is.
+    #[inline(always)]
+    fn reach(
+        &mut self,
+        tlb: &mut Tlb,
+        memory: &'a Access<'_>,
+        va: u64,
+        want: u64,
+    ) -> Result<(Option<Span<'a>>, u64), Fault> {
+        let mut skip = va.wrapping_sub(self.va);
+        if skip >= self.len {
+            (self.span, self.len) = tlb.reach(memory, (va, want), &mut self.ahead)?;
+            (self.va, skip) = (va, 0);
+        }
+        Ok((self.span.and_then(|span| span.after(skip)), (self.len - skip).min(want)))
+    }
+}
+
+/// Goes on with a COPY, as far as `progress` allows: bytes done, and bytes of the slice that are left. True when it is done.
+pub(crate) fn copy(
+    tlb: &mut Tlb,
+    memory: &Access<'_>,
+    root: Location,
+    copy: &Copy,
+    progress: (&mut u64, &mut u64),
+) -> Result<bool, Fault> {
+    let row_bytes = u64::from(copy.row_bytes);
+    let total = row_bytes * u64::from(copy.rows);
+    let streams = row_bytes >= STREAMED_RUN && total >= STREAMED / 2;
+    let (mut row, mut column) = (*progress.0 / row_bytes, *progress.0 % row_bytes);
+    let (mut from, mut to) = (Side::new(root, Intent::Read), Side::new(root, Intent::Write));
+    let find = |_, bytes: u64| {
+        let want = (row_bytes - column).min(bytes);
+        let source = copy.source + row * u64::from(copy.source_pitch) + column;
+        let destination = copy.destination + row * u64::from(copy.destination_pitch) + column;
+        let (from, readable) = from.reach(tlb, memory, source, want)?;
+        let (to, writable) = to.reach(tlb, memory, destination, want)?;
+        let len = readable.min(writable);
+        column += len;
+        if column == row_bytes {
+            (row, column) = (row + 1, 0);
+        }
+        Ok(Piece { to, from, len })
+    };
+    let result = go_on(total, progress, find, |piece| {
+        match (piece.to, piece.from) {
+            (Some(to), Some(from)) if streams => to.stream_from(from, piece.len),
+            (Some(to), Some(from)) => to.copy_from(from, piece.len),
+            (Some(to), None) => to.zero(piece.len),
+            (None, _) => 0,
+        };
+    });
+    if streams {
+        memory::streamed();
+    }
+    result
+}
+
+/// As [`copy`], for a FILL.
+pub(crate) fn fill(
+    tlb: &mut Tlb,
+    memory: &Access<'_>,
+    root: Location,
+    fill: &Fill,
+    progress: (&mut u64, &mut u64),
+) -> Result<bool, Fault> {
+    let streams = fill.size >= STREAMED;
+    let mut to = Side::new(root, Intent::Write);
+    let find = |partial: u64, bytes: u64| {
+        let want = (fill.size - partial).min(bytes.next_multiple_of(4));
+        let (to, len) = to.reach(tlb, memory, fill.destination + partial, want)?;
+        Ok(Piece { to, from: None, len })
+    };
+    let result = go_on(fill.size, progress, find, |piece| {
+        match piece.to {
+            Some(to) if streams => to.stream_fill(fill.pattern, piece.len),
+            Some(to) => to.fill(fill.pattern, piece.len),
+            None => 0,
+        };
+    });
+    if streams {
+        memory::streamed();
+    }
+    result
+}
