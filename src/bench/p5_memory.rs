@@ -1,18 +1,19 @@
 //! P5: memory moved and filled by the copy engine, beside the processor's memcpy and memset.
+//!
+//! Both work on the same pages, which the CPU has locked, and both on a thread that is handed one sample after the other: how
+//! physical memory lies, and whose turn it was before, matter as much as who moves it.
 
-use std::fs::File;
 use std::hint::black_box;
-use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::NonNull;
-
-use wddm_ddi::types::LUID;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 
 use super::stopwatch::Stopwatch;
 use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::{Clock, Latencies, now};
-use crate::hlk::ShuffledMemory;
+use crate::hlk::PagedMemory;
 use crate::setup::System;
-use crate::user::{Adapter, Buffer, Device, Fence, Node, Placement, Queue, QueueOptions};
+use crate::user::{Adapter, Device, Fence, Node, Queue, QueueOptions};
 
 /// What is done to the memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,10 +25,10 @@ enum Work {
     Fill,
 }
 
-const MEMCPY: &str = "memcpy";
-const MEMCPY_SHUFFLED: &str = "memcpy, page by page in the same order";
-const MEMCPY_IN_ORDER: &str = "memcpy, pages in order";
-const MEMSET: &str = "memset";
+const MEMCPY: &str = "memcpy of the same pages by a thread";
+const MEMCPY_SHUFFLED: &str = "memcpy of the same pages by a thread, one by one in the same order";
+const MEMCPY_IN_ORDER: &str = "memcpy of the same pages by a thread, as they lie";
+const MEMSET: &str = "memset of the same pages by a thread";
 
 macro_rules! rows {
     ($($name:ident = $id:literal, $work:ident, $size:expr, $what:literal, $peers:expr, $share:literal, $aim:literal;)*) => {
@@ -81,19 +82,19 @@ struct Moves {
     queue: Queue,
     fence: Fence,
     value: u64,
-    source: u64,
-    target: u64,
+    source: PagedMemory,
+    target: PagedMemory,
     stopwatch: Stopwatch,
-    host_source: HostMemory,
-    host_target: HostMemory,
-    /// Pages in the order of the shuffled row.
-    order: Vec<usize>,
-    _shuffled: Option<[ShuffledMemory; 2]>,
-    _buffers: Option<[Buffer; 2]>,
+    /// Nothing follows it: whatever it does with the pages is over when it is dropped.
+    hand: Hand,
 }
 
-fn shuffled(luid: LUID, size: u64) -> Result<ShuffledMemory, BenchError> {
-    ShuffledMemory::new(luid, size).map_err(|failure| BenchError::Host(std::io::Error::other(failure.to_string())))
+fn memory(system: &System, size: u64, work: Work) -> Result<PagedMemory, BenchError> {
+    let memory = PagedMemory::new(system.luid(), size, work == Work::CopyShuffled);
+    let memory = memory.map_err(|failure| BenchError::Host(std::io::Error::other(failure.to_string())))?;
+    // SAFETY: the pages are there as long as the memory, and the GPU does not use them yet.
+    unsafe { memory.pages().cast::<u8>().write_bytes(1, memory.pages().len()) };
+    Ok(memory)
 }
 
 impl Moves {
@@ -101,17 +102,14 @@ impl Moves {
         let device = Device::new(&Adapter::open_luid(system.luid())?)?;
         let repeats = (SAMPLE / size).max(1);
         let samples = (effort.samples as u64 / 20).min(ROUND / (repeats * size)).max(1);
-        let (mut kept_shuffled, mut kept_buffers) = (None, None);
-        let (source, target) = if work == Work::CopyShuffled {
-            let pair = [shuffled(system.luid(), size)?, shuffled(system.luid(), size)?];
-            let addresses = (pair[0].gpu_address(), pair[1].gpu_address());
-            kept_shuffled = Some(pair);
-            addresses
-        } else {
-            let pair = [device.create_buffer(size, Placement::System)?, device.create_buffer(size, Placement::System)?];
-            let addresses = (pair[0].gpu_address(), pair[1].gpu_address());
-            kept_buffers = Some(pair);
-            addresses
+        let (source, target) = (memory(system, size, work)?, memory(system, size, work)?);
+        let by_hand = ByHand {
+            work,
+            size: size as usize,
+            repeats,
+            source: source.pages().cast(),
+            target: target.pages().cast(),
+            order: PagedMemory::order(size).into_iter().map(|page| page as usize * PAGE).collect(),
         };
         Ok(Self {
             work,
@@ -124,11 +122,7 @@ impl Moves {
             source,
             target,
             stopwatch: Stopwatch::new(system, &device)?,
-            host_source: HostMemory::new(size as usize)?,
-            host_target: HostMemory::new(size as usize)?,
-            order: ShuffledMemory::order(size).into_iter().map(|page| page as usize * PAGE).collect(),
-            _shuffled: kept_shuffled,
-            _buffers: kept_buffers,
+            hand: Hand::new(by_hand),
         })
     }
 
@@ -139,7 +133,8 @@ impl Moves {
     /// One submission; nanoseconds between the two looks at the GPU's clock.
     fn submit(&mut self) -> Result<f64, BenchError> {
         self.value += 1;
-        let Self { work, size, source, target, value, repeats, .. } = *self;
+        let Self { work, size, value, repeats, .. } = *self;
+        let (source, target) = (self.source.gpu_address(), self.target.gpu_address());
         let (fence, stopwatch) = (&self.fence, &self.stopwatch);
         self.queue.submit(|commands| {
             commands.timestamp(stopwatch.start())?;
@@ -168,64 +163,91 @@ impl Measurement for Moves {
     }
 
     fn peer(&mut self, index: usize) -> Result<Latencies, BenchError> {
-        let (clock, mut latencies) = (Clock::get(), Latencies::new());
+        let mut latencies = Latencies::new();
         let shuffled = self.work == Work::CopyShuffled && index == 0;
         for _ in 0..self.samples {
-            let started = now();
-            for _ in 0..self.repeats {
-                let (target, source) = (self.host_target.bytes(), &*black_box(self.host_source.bytes()));
-                match self.work {
-                    Work::Fill => target.fill(black_box(1)),
-                    _ if !shuffled => target.copy_from_slice(source),
-                    _ => self.order.iter().for_each(|at| {
-                        target[*at..at + PAGE].copy_from_slice(&source[*at..at + PAGE]);
-                    }),
-                }
-                black_box(target);
-            }
-            latencies.record(self.per_kib(clock.nanoseconds(started, now())));
+            latencies.record(self.per_kib(self.hand.work(shuffled)?));
         }
         Ok(latencies)
     }
 }
 
-/// Memory of the same kind as the GPU's: shared pages of a file without a name, all of them there.
-struct HostMemory {
-    base: NonNull<u8>,
-    len: usize,
+/// What a submission does, done by a processor.
+struct ByHand {
+    work: Work,
+    size: usize,
+    repeats: u64,
+    source: NonNull<u8>,
+    target: NonNull<u8>,
+    /// Pages in the order of the shuffled row.
+    order: Vec<usize>,
 }
 
-impl HostMemory {
-    fn new(len: usize) -> Result<Self, BenchError> {
-        let failed = || BenchError::Host(std::io::Error::last_os_error());
-        // SAFETY: the name is a terminated string.
-        let file = unsafe { libc::memfd_create(c"campanile-bench".as_ptr(), libc::MFD_CLOEXEC) };
-        if file < 0 {
-            return Err(failed());
+// SAFETY: the memory belongs to the process, and whoever has this is told when nobody else uses it.
+unsafe impl Send for ByHand {}
+
+impl ByHand {
+    /// Nanoseconds that it took.
+    fn time(&self, shuffled: bool) -> f64 {
+        let (clock, started) = (Clock::get(), now());
+        for _ in 0..self.repeats {
+            self.once(shuffled);
         }
-        // SAFETY: the descriptor is new and nobody else knows it.
-        let file = unsafe { File::from_raw_fd(file) };
-        file.set_len(len as u64).map_err(BenchError::Host)?;
-        let (rights, fd) = (libc::PROT_READ | libc::PROT_WRITE, file.as_raw_fd());
-        // SAFETY: a new mapping at an address that the system chooses replaces nothing.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, rights, libc::MAP_SHARED, fd, 0) };
-        let base = NonNull::new(base.cast()).filter(|_| base != libc::MAP_FAILED).ok_or_else(failed)?;
-        let mut memory = Self { base, len };
-        // SAFETY: the range is the mapping; the advice changes no contents, and a refusal is of no importance.
-        unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
-        memory.bytes().fill(1);
-        Ok(memory)
+        clock.nanoseconds(started, now())
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping is ours alone, `len` bytes long, and lives as long as the borrow.
-        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len) }
+    fn once(&self, shuffled: bool) {
+        let (target, source) = black_box((self.target, self.source));
+        let copy = |at: usize, size: usize| {
+            // SAFETY: the range lies in the memory.
+            let target = unsafe { target.add(at) };
+            // SAFETY: as above.
+            let source = unsafe { source.add(at) };
+            // SAFETY: as above, of two memories that nobody else uses now.
+            unsafe { target.copy_from_nonoverlapping(source, size) };
+        };
+        match self.work {
+            // SAFETY: the pages are there as long as the memory, and nobody else uses them now.
+            Work::Fill => unsafe { target.write_bytes(black_box(1), self.size) },
+            _ if shuffled => self.order.iter().for_each(|at| copy(*at, PAGE)),
+            _ => copy(0, self.size),
+        }
     }
 }
 
-impl Drop for HostMemory {
+/// A thread that waits for work.
+struct Hand {
+    orders: Option<Sender<bool>>,
+    times: Receiver<f64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hand {
+    fn new(by_hand: ByHand) -> Self {
+        let (orders, ordered) = channel();
+        let (report, times) = channel();
+        let thread = std::thread::spawn(move || {
+            for shuffled in ordered {
+                if report.send(by_hand.time(shuffled)).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { orders: Some(orders), times, thread: Some(thread) }
+    }
+
+    /// Nanoseconds of a sample, which is done when this returns.
+    fn work(&self, shuffled: bool) -> Result<f64, BenchError> {
+        let lost = || BenchError::Host(std::io::Error::other("the thread that moves memory is gone"));
+        self.orders.as_ref().and_then(|orders| orders.send(shuffled).ok()).ok_or_else(lost)?;
+        self.times.recv().map_err(|_| lost())
+    }
+}
+
+impl Drop for Hand {
     fn drop(&mut self) {
-        // SAFETY: base and len are those of the mapping, and nothing borrows it any more.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+        self.orders = None;
+        // A panic of the thread was reported there.
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }

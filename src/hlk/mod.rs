@@ -74,7 +74,7 @@ use crate::setup::{self, Drivers, MachineOptions};
 pub use case::{Boot, Case, CaseInfo, Failure};
 pub(crate) use probe::DoorbellProbe;
 pub use report::{CaseLine, CaseReport, Report, Status};
-pub(crate) use rig::ShuffledMemory;
+pub(crate) use rig::PagedMemory;
 pub use runner::{release_shared, run};
 pub use tdr_storm::{Storm, set_storm};
 

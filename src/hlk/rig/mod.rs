@@ -7,9 +7,9 @@ mod fence;
 mod kernel_queue;
 mod memory;
 mod packet;
+mod pages;
 mod queue;
 mod share;
-mod shuffled;
 
 use std::time::{Duration, Instant};
 
@@ -24,9 +24,9 @@ pub(super) use fence::RawFence;
 pub(super) use kernel_queue::KernelQueue;
 pub(super) use memory::{Memory, View, copy, fill};
 pub(super) use packet::PacketQueue;
+pub(crate) use pages::PagedMemory;
 pub(super) use queue::{RING_ENTRIES, RawDoorbell, RawQueue, user_mode_flags};
 pub(super) use share::{KernelHandle, shared_flags};
-pub(crate) use shuffled::ShuffledMemory;
 
 /// How long something that must happen may take, on a machine busy with other things.
 const PATIENCE: Duration = Duration::from_secs(20);
