@@ -43,7 +43,8 @@ pub use thunks::monitored::{
 };
 pub use thunks::priority::{
     D3DKMTGetContextInProcessSchedulingPriority, D3DKMTGetContextSchedulingPriority,
-    D3DKMTSetContextInProcessSchedulingPriority, D3DKMTSetContextSchedulingPriority,
+    D3DKMTGetProcessSchedulingPriorityClass, D3DKMTSetContextInProcessSchedulingPriority,
+    D3DKMTSetContextSchedulingPriority, D3DKMTSetProcessSchedulingPriorityClass,
 };
 pub use thunks::share::D3DKMTOpenSyncObjectFromNtHandle2;
 pub use thunks::{further_thunks, thunks};

@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use wddm_ddi::kmt::D3DKMT_SCHEDULINGPRIORITYCLASS;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
@@ -17,6 +18,7 @@ use crate::handles::HandleTable;
 use crate::machine::{Machine, MachineRef, lock};
 use crate::miniport::KmdHandle;
 use crate::vidmm::{AddressSpace, Allocation, Kept, PagingQueue, Resource, TrimRegistration};
+use crate::vidsch::priority::SchedulingClass;
 use crate::vidsch::{Doorbell, HwContext, HwQueue, PacketContext, Rights, SharedFence, SyncObject};
 
 static IDS: AtomicU64 = AtomicU64::new(0x1000);
@@ -37,8 +39,11 @@ pub struct Process {
     /// Lock order: taken before the memory lock of VidMm, since a process is created on an adapter under it.
     adapters: Mutex<Vec<Arc<ProcessAdapter>>>,
     exited: AtomicBool,
-    /// May use the realtime band.
-    realtime: AtomicBool,
+    /// May have its work go before that of others.
+    increases_priority: AtomicBool,
+    class: Arc<SchedulingClass>,
+    /// Lock order: before everything that changing the priority of a context takes.
+    changing_class: Mutex<()>,
 }
 
 /// A handle of an adapter.
@@ -57,6 +62,8 @@ pub(crate) struct ProcessAdapter {
     pub(crate) space: Arc<AddressSpace>,
     /// Number and name of the process, for reports.
     pub(crate) owner: String,
+    /// How its contexts stand among those of other processes.
+    pub(crate) class: Arc<SchedulingClass>,
     /// Addresses that the process got on the adapter and may use although the adapter stopped.
     pub(crate) kept: Arc<Kept>,
 }
@@ -143,18 +150,61 @@ impl Process {
             kernel_handles: Mutex::new(HandleTable::new()),
             adapters: Mutex::new(Vec::new()),
             exited: AtomicBool::new(false),
-            realtime: AtomicBool::new(false),
+            increases_priority: AtomicBool::new(false),
+            class: Arc::default(),
+            changing_class: Mutex::new(()),
         })
     }
 
-    /// Gives the process the right to the realtime band of every engine, as SeIncreaseBasePriorityPrivilege does.
-    pub fn grant_realtime(&self) {
-        self.realtime.store(true, Ordering::Release);
+    /// Gives the process the right to increase the priority of its work, SeIncreaseBasePriorityPrivilege: to the focus and the realtime
+    /// band of every engine, and to the classes above normal.
+    pub fn grant_increase_priority(&self) {
+        self.increases_priority.store(true, Ordering::Release);
     }
 
-    /// Whether the process has the right to the realtime band.
-    pub(crate) fn may_use_realtime(&self) -> bool {
-        self.realtime.load(Ordering::Acquire)
+    /// Whether the process has the right to increase the priority of its work.
+    pub(crate) fn may_increase_priority(&self) -> bool {
+        self.increases_priority.load(Ordering::Acquire)
+    }
+
+    /// How its contexts stand among those of others.
+    pub(crate) fn class(&self) -> D3DKMT_SCHEDULINGPRIORITYCLASS {
+        self.class.get()
+    }
+
+    /// Changes how its contexts stand among those of others, with whatever they have under way.
+    ///
+    /// # Errors
+    /// What a driver answered; the class is what it was then.
+    pub(crate) fn set_class(&self, class: D3DKMT_SCHEDULINGPRIORITYCLASS) -> Result<(), NTSTATUS> {
+        let _changing = lock(&self.changing_class);
+        let before = self.class.set(class);
+        let told = self.follow_class();
+        if told.is_err() {
+            self.class.set(before);
+            // A driver that refused once more has been told what it knows.
+            let _ = self.follow_class();
+        }
+        told
+    }
+
+    fn follow_class(&self) -> Result<(), NTSTATUS> {
+        let contexts = lock(&self.handles)
+            .newest_first(|object, _| matches!(object, Object::HwContext(_) | Object::PacketContext(_)));
+        let mut first = Ok(());
+        for handle in contexts {
+            let object = lock(&self.handles).get(handle).cloned();
+            let followed = match object {
+                Some(Object::HwContext(context)) => context.follow_class_if_alive(),
+                Some(Object::PacketContext(context)) => {
+                    context.follow_class();
+                    Ok(())
+                }
+                _ => Ok(()),
+            };
+            first = first.and(followed);
+        }
+        first
     }
 
     /// Process identifier, unique in this host process.
@@ -319,6 +369,7 @@ impl Process {
             kmd_process,
             space,
             owner: format!("{self:?}"),
+            class: Arc::clone(&self.class),
             kept: Arc::default(),
         });
         adapters.push(Arc::clone(&new));

@@ -68,6 +68,20 @@ impl App {
         call(dxgkrnl::D3DKMTSetContextSchedulingPriority, args).unwrap();
     }
 
+    fn prioritise_in_process(&self, context: D3DKMT_HANDLE, priority: i32) {
+        let _attached = self.process.attach();
+        let args = D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY { hContext: context, Priority: priority };
+        call(dxgkrnl::D3DKMTSetContextInProcessSchedulingPriority, args).unwrap();
+    }
+
+    fn set_class(&self, class: D3DKMT_SCHEDULINGPRIORITYCLASS) {
+        let _attached = self.process.attach();
+        let current = std::ptr::without_provenance_mut(usize::MAX);
+        // SAFETY: takes any arguments.
+        let status = unsafe { dxgkrnl::D3DKMTSetProcessSchedulingPriorityClass(current, class) };
+        assert_eq!(status, STATUS_SUCCESS);
+    }
+
     fn destroy_context(&self, context: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let _attached = self.process.attach();
         call(thunks().D3DKMTDestroyContext, D3DKMT_DESTROYCONTEXT { hContext: context }).map(|_| ())
@@ -228,6 +242,56 @@ fn contexts_of_one_priority_take_turns_and_a_change_of_priority_counts_for_what_
     let all = machine.engine.rendered(6);
     assert_eq!(addresses(&all[4..]), [5 << 16, 6 << 16]);
     machine.engine.complete(all[5].fence);
+    machine.end(app.process);
+}
+
+/// Completes every packet as it comes, until so many were handed over; their addresses.
+fn run_through(machine: &Machine, count: usize) -> Vec<u64> {
+    for number in 0..count {
+        machine.engine.complete(machine.engine.rendered(number + 1)[number].fence);
+    }
+    addresses(&machine.engine.rendered(count)).into_iter().map(|address| address >> 16).collect()
+}
+
+#[test]
+fn priorities_within_a_process_order_its_own_contexts_only_and_processes_take_turns() {
+    let machine = Machine::start(&MACHINES[22]);
+    let (app, other_app) = (App::new(&machine), App::new(&machine));
+    let (first, low, high) = (app.context(), app.context(), app.context());
+    let other = other_app.context();
+    app.prioritise(first, 7);
+    app.prioritise_in_process(low, -7);
+    app.prioritise_in_process(high, 7);
+    // These keep the engine until everything is queued.
+    app.submit(first, 10 << 16);
+    app.submit(first, 11 << 16);
+    machine.engine.rendered(2);
+    for address in [1, 2] {
+        app.submit(low, address << 16);
+        other_app.submit(other, (address + 3) << 16);
+        app.submit(high, (address + 6) << 16);
+    }
+    assert_eq!(run_through(&machine, 8), [10, 11, 7, 4, 8, 5, 1, 2]);
+    other_app.process.exit();
+    machine.end(app.process);
+}
+
+#[test]
+fn the_class_of_a_process_moves_its_contexts_among_those_of_others() {
+    let machine = Machine::start(&MACHINES[23]);
+    let (app, idle_app) = (App::new(&machine), App::new(&machine));
+    let (first, normal, idle) = (app.context(), app.context(), idle_app.context());
+    app.prioritise(first, 7);
+    idle_app.prioritise(idle, 5);
+    app.submit(first, 10 << 16);
+    app.submit(first, 11 << 16);
+    machine.engine.rendered(2);
+    idle_app.submit(idle, 1 << 16);
+    app.submit(normal, 2 << 16);
+    idle_app.submit(idle, 3 << 16);
+    idle_app.set_class(D3DKMT_SCHEDULINGPRIORITYCLASS::D3DKMT_SCHEDULINGPRIORITYCLASS_IDLE);
+    assert_eq!(run_through(&machine, 5), [10, 11, 2, 1, 3]);
+    idle_app.process.exit();
     machine.end(app.process);
 }
 

@@ -61,6 +61,7 @@ mod residency;
 mod residency_pressure;
 mod scale;
 mod scheduling;
+mod scheduling_priorities;
 mod submission;
 mod surprise;
 mod suspension;
@@ -115,6 +116,7 @@ const TABLES: &[&[CaseInfo]] = &[
     suspension::CASES,
     scale::CASES,
     scheduling::CASES,
+    scheduling_priorities::CASES,
     packet::CASES,
     packet_power::CASES,
     doorbell_churn::CASES,

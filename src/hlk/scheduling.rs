@@ -49,44 +49,44 @@ cases! { "Scheduling";
     "Scheduling.RefusedPrioritiesChangeNothing" on Boot::Fresh, "d3dkmtsetcontextschedulingpriority":
         "Priorities out of range, handles of nothing, of other objects and of other processes are refused, and nothing changes."
         => refusals;
-    "Scheduling.RealtimeTakesARight" on Boot::Fresh, "d3dkmtsetcontextschedulingpriority":
-        "Priorities of the realtime band are refused without the right to them, and granted with it."
-        => realtime_right;
+    "Scheduling.HighBandsTakeARight" on Boot::Fresh, "dxgkddi_setcontextschedulingproperties":
+        "Priorities of the focus and the realtime band are refused without the right to increase priorities, and granted with it."
+        => high_bands_right;
 }
 
 /// Packets of a submission, with its PROGRESS.
 const PACKETS: u64 = 10;
 /// Submissions in the turn of a queue of the normal band: 10 ms, at 100 us a packet.
-const TURN: u64 = 10;
+pub(super) const TURN: u64 = 10;
 /// Percentage of the normal band beside the focus band.
 const NORMAL_PERCENTAGE: u64 = 10;
 /// Submissions that a queue may end when a higher one is to have the engine: the one it is in, within the grace period.
-const GRACE: u64 = 1;
+pub(super) const GRACE: u64 = 1;
 /// Steps after which whatever was queued must be done.
 const STEPS: u32 = 100_000;
 
 /// Priorities of the four bands.
-const IDLE: i32 = -1;
-const NORMAL: i32 = 0;
-const FOCUS: i32 = 1;
-const REALTIME: i32 = 8;
+pub(super) const IDLE: i32 = -1;
+pub(super) const NORMAL: i32 = 0;
+pub(super) const FOCUS: i32 = 1;
+pub(super) const REALTIME: i32 = 8;
 
-fn stepped() -> SystemOptions {
+pub(super) fn stepped() -> SystemOptions {
     SystemOptions { threads: false, ..SystemOptions::default() }
 }
 
-fn set(context: D3DKMT_HANDLE, priority: i32) -> NTSTATUS {
+pub(super) fn set(context: D3DKMT_HANDLE, priority: i32) -> NTSTATUS {
     let mut arguments = D3DKMT_SETCONTEXTSCHEDULINGPRIORITY { hContext: context, Priority: priority };
     Kmt::new().call(D3DKMTSetContextSchedulingPriority, &mut arguments)
 }
 
-fn get(context: D3DKMT_HANDLE) -> Result<i32, NTSTATUS> {
+pub(super) fn get(context: D3DKMT_HANDLE) -> Result<i32, NTSTATUS> {
     let mut arguments = D3DKMT_GETCONTEXTSCHEDULINGPRIORITY { hContext: context, Priority: i32::MIN };
     Kmt::new().call(D3DKMTGetContextSchedulingPriority, &mut arguments).ok()?;
     Ok(arguments.Priority)
 }
 
-fn set_in_process(context: D3DKMT_HANDLE, priority: i32) -> NTSTATUS {
+pub(super) fn set_in_process(context: D3DKMT_HANDLE, priority: i32) -> NTSTATUS {
     let mut arguments = D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY { hContext: context, Priority: priority };
     Kmt::new().call(D3DKMTSetContextInProcessSchedulingPriority, &mut arguments)
 }
@@ -98,25 +98,30 @@ fn get_in_process(context: D3DKMT_HANDLE) -> Result<i32, NTSTATUS> {
 }
 
 /// The packets of a submission but for its PROGRESS.
-fn work() -> Vec<Packet> {
+pub(super) fn work() -> Vec<Packet> {
     vec![Packet::Nop(Nop {}); PACKETS as usize - 1]
 }
 
 /// A queue of a new context with this priority and room for `entries`.
-fn queue(rig: &Rig, priority: i32, entries: u32) -> Result<RawQueue, Failure> {
+pub(super) fn queue(rig: &Rig, priority: i32, entries: u32) -> Result<RawQueue, Failure> {
     let queue = rig.queue_with_ring(NODE_COMPUTE, entries)?;
     granted(set(queue.context, priority), "setting a priority")?;
     Ok(queue)
 }
 
 /// Submits so much, without a step of the GPU.
-fn load(rig: &Rig, queue: &mut RawQueue, count: u64) -> Result<(), Failure> {
+pub(super) fn load(rig: &Rig, queue: &mut RawQueue, count: u64) -> Result<(), Failure> {
     (0..count).try_for_each(|_| queue.append(&work()).map(drop))?;
     rig.ring(queue).map(drop)
 }
 
 /// Moves the GPU until `done`; `look` sees it after every step.
-fn step(system: &System, what: &str, mut look: impl FnMut(), mut done: impl FnMut() -> bool) -> Result<(), Failure> {
+pub(super) fn step(
+    system: &System,
+    what: &str,
+    mut look: impl FnMut(),
+    mut done: impl FnMut() -> bool,
+) -> Result<(), Failure> {
     for _ in 0..STEPS {
         if done() {
             return Ok(());
@@ -127,14 +132,14 @@ fn step(system: &System, what: &str, mut look: impl FnMut(), mut done: impl FnMu
     Err(Failure::new(format!("{what} did not happen within {STEPS} steps")))
 }
 
-fn finish(system: &System, progress: Word, value: u64) -> Result<(), Failure> {
+pub(super) fn finish(system: &System, progress: Word, value: u64) -> Result<(), Failure> {
     step(system, "the end of a queue's work", || (), || progress.load() >= value)?;
     ensure_eq!(progress.load(), value, "progress at the end");
     Ok(())
 }
 
 /// A queue that gave way did no more since `stood_at` than its grace period allows.
-fn gave_way(progress: Word, stood_at: u64) -> Result<(), Failure> {
+pub(super) fn gave_way(progress: Word, stood_at: u64) -> Result<(), Failure> {
     let got = progress.load() - stood_at;
     ensure!(got <= GRACE, "the lower queue did {got} submissions beside a higher one, at most {GRACE} expected");
     Ok(())
@@ -152,7 +157,7 @@ fn distance(system: &System, queues: [Word; 2], end: u64) -> Result<u64, Failure
 
 fn bands_in_order(case: &mut Case<'_>) -> Result<(), Failure> {
     const WORK: u64 = 100;
-    case.process.grant_realtime();
+    case.process.grant_increase_priority();
     let rig = case.rig()?;
     let priorities = [IDLE, FOCUS, NORMAL, REALTIME];
     let mut queues = priorities.iter().map(|band| queue(&rig, *band, 128)).collect::<Result<Vec<_>, _>>()?;
@@ -174,7 +179,7 @@ fn bands_in_order(case: &mut Case<'_>) -> Result<(), Failure> {
 
 fn lower_band_gives_way(case: &mut Case<'_>) -> Result<(), Failure> {
     const WORK: u64 = 100;
-    case.process.grant_realtime();
+    case.process.grant_increase_priority();
     let rig = case.rig()?;
     for (low, high) in [(IDLE, NORMAL), (IDLE, FOCUS), (NORMAL, REALTIME), (FOCUS, REALTIME)] {
         let (mut low, mut high) = (queue(&rig, low, 128)?, queue(&rig, high, 128)?);
@@ -192,7 +197,7 @@ fn lower_band_gives_way(case: &mut Case<'_>) -> Result<(), Failure> {
 
 fn equal_bands(case: &mut Case<'_>) -> Result<(), Failure> {
     const WORK: u64 = 200;
-    case.process.grant_realtime();
+    case.process.grant_increase_priority();
     let rig = case.rig()?;
     // Quanta of 5, 10, 10 and 20 ms.
     for (band, turn) in [(IDLE, TURN / 2), (NORMAL, TURN), (FOCUS, TURN), (REALTIME, 2 * TURN)] {
@@ -209,6 +214,7 @@ fn equal_bands(case: &mut Case<'_>) -> Result<(), Failure> {
 
 fn normal_share(case: &mut Case<'_>) -> Result<(), Failure> {
     const WORK: u64 = 900;
+    case.process.grant_increase_priority();
     let rig = case.rig()?;
     let mut idle = queue(&rig, IDLE, 1024)?;
     let (mut normal, mut focus) = (queue(&rig, NORMAL, 1024)?, queue(&rig, FOCUS, 1024)?);
@@ -227,7 +233,7 @@ fn normal_share(case: &mut Case<'_>) -> Result<(), Failure> {
 
 fn realtime_shares_nothing(case: &mut Case<'_>) -> Result<(), Failure> {
     const WORK: u64 = 400;
-    case.process.grant_realtime();
+    case.process.grant_increase_priority();
     let rig = case.rig()?;
     let mut others = [IDLE, NORMAL, FOCUS].iter().map(|band| queue(&rig, *band, 512)).collect::<Result<Vec<_>, _>>()?;
     let mut realtime = queue(&rig, REALTIME, 512)?;
@@ -242,6 +248,7 @@ fn realtime_shares_nothing(case: &mut Case<'_>) -> Result<(), Failure> {
 
 fn both_kinds(case: &mut Case<'_>) -> Result<(), Failure> {
     const WORK: u64 = 60;
+    case.process.grant_increase_priority();
     let rig = case.rig()?;
     for (of_user, of_kernel) in [(NORMAL, IDLE), (IDLE, NORMAL), (FOCUS, IDLE), (IDLE, FOCUS)] {
         let mut user = queue(&rig, of_user, 128)?;
@@ -325,6 +332,7 @@ fn queues_to_come(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn read_back(case: &mut Case<'_>) -> Result<(), Failure> {
+    case.process.grant_increase_priority();
     let rig = case.rig()?;
     let text = |status| Failure::new(format!("D3DKMTCreateHwContext: {status}"));
     let (context, other) = (rig.context(NODE_COMPUTE).map_err(text)?, rig.context(NODE_COMPUTE).map_err(text)?);
@@ -339,6 +347,7 @@ fn read_back(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn refusals(case: &mut Case<'_>) -> Result<(), Failure> {
+    case.process.grant_increase_priority();
     let rig = case.rig()?;
     let queue = queue(&rig, 3, 128)?;
     granted(set_in_process(queue.context, -4), "setting a priority within the process")?;
@@ -372,16 +381,16 @@ fn refusals(case: &mut Case<'_>) -> Result<(), Failure> {
     refused(set(context, 1), BAD_HANDLE, "setting by the handle of a destroyed context")
 }
 
-fn realtime_right(case: &mut Case<'_>) -> Result<(), Failure> {
+fn high_bands_right(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let context = rig.context(NODE_COMPUTE).map_err(|status| Failure::new(format!("context: {status}")))?;
-    for priority in REALTIME..=31 {
-        refused(set(context, priority), &[STATUS_PRIVILEGE_NOT_HELD], "the realtime band without the right")?;
+    for priority in FOCUS..=31 {
+        refused(set(context, priority), &[STATUS_PRIVILEGE_NOT_HELD], "a high band without the right")?;
     }
     ensure_eq!(get(context), Ok(0), "priority after the refusals");
-    case.process.grant_realtime();
-    for priority in REALTIME..=31 {
-        granted(set(context, priority), "the realtime band with the right")?;
+    case.process.grant_increase_priority();
+    for priority in FOCUS..=31 {
+        granted(set(context, priority), "a high band with the right")?;
         ensure_eq!(get(context), Ok(priority), "priority");
     }
     refused(set(context, 32), BAD_ARGUMENT, "a level that does not exist")

@@ -1,26 +1,33 @@
-//! Priorities of contexts.
+//! Priorities of contexts, and classes of processes.
 //!
 //! The user-mode driver here leaves them to its clients, so these are functions beside the table of thunks.
 
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
+use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 
 use crate::process::Process;
 use crate::vidsch::priority::{self, Priority};
 
-use super::{enter, enter_read_only};
+use super::{enter, enter_read_only, guarded, user};
 
-fn change(process: &Process, context: D3DKMT_HANDLE, set: impl FnOnce(&mut Priority)) -> Result<NTSTATUS, NTSTATUS> {
+fn change(
+    process: &Process,
+    context: D3DKMT_HANDLE,
+    wanted: impl FnOnce(bool) -> Result<i32, NTSTATUS>,
+    set: impl FnOnce(&mut Priority, i32),
+) -> Result<NTSTATUS, NTSTATUS> {
     if let Ok(context) = process.get_packet_context(context) {
+        let wanted = wanted(false)?;
         context.device().check()?;
-        context.set_priority(set)?;
+        context.set_priority(|priority| set(priority, wanted))?;
         return Ok(STATUS_SUCCESS);
     }
     let context = process.get_hw_context(context)?;
+    let wanted = wanted(true)?;
     context.device().check()?;
     let _running = context.adapter().vidsch().enter()?;
-    context.set_priority(set)?;
+    context.set_priority(|priority| set(priority, wanted))?;
     Ok(STATUS_SUCCESS)
 }
 
@@ -33,7 +40,8 @@ fn get(process: &Process, context: D3DKMT_HANDLE) -> Result<Priority, NTSTATUS> 
 
 /// Sets the priority of a context among all contexts: -7 to -1 is the idle band, 0 the normal one, 1 to 7 the focus band, 8 to 31
 /// the realtime band at that level. Takes effect for work that is queued already. Errors: STATUS_INVALID_PARAMETER for another
-/// value; STATUS_PRIVILEGE_NOT_HELD for the realtime band without [`Process::grant_realtime`]. Nothing is changed then.
+/// value; STATUS_PRIVILEGE_NOT_HELD without [`Process::grant_increase_priority`] for the realtime band, and for the focus band of a
+/// context that the hardware schedules. Nothing is changed then. [d3dkmddi: DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES]
 /// [d3dkmthk: D3DKMTSetContextSchedulingPriority]
 ///
 /// # Safety
@@ -43,8 +51,9 @@ pub unsafe extern "win64" fn D3DKMTSetContextSchedulingPriority(
     args: *mut D3DKMT_SETCONTEXTSCHEDULINGPRIORITY,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTSetContextSchedulingPriority", args, |process, args| {
-        let wanted = priority::check_global(args.Priority, process.may_use_realtime())?;
-        change(process, args.hContext, |priority| priority.global = wanted)
+        let right = process.may_increase_priority();
+        let wanted = |hardware| priority::check_global(args.Priority, right, hardware);
+        change(process, args.hContext, wanted, |priority, wanted| priority.global = wanted)
     })
 }
 
@@ -72,8 +81,8 @@ pub unsafe extern "win64" fn D3DKMTSetContextInProcessSchedulingPriority(
     args: *mut D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTSetContextInProcessSchedulingPriority", args, |process, args| {
-        let wanted = priority::check_in_process(args.Priority)?;
-        change(process, args.hContext, |priority| priority.in_process = wanted)
+        let wanted = |_| priority::check_in_process(args.Priority);
+        change(process, args.hContext, wanted, |priority, wanted| priority.in_process = wanted)
     })
 }
 
@@ -87,6 +96,51 @@ pub unsafe extern "win64" fn D3DKMTGetContextInProcessSchedulingPriority(
 ) -> NTSTATUS {
     enter("D3DKMTGetContextInProcessSchedulingPriority", args, |process, args| {
         args.Priority = get(process, args.hContext)?.in_process;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// What `GetCurrentProcess` returns.
+fn is_current(process: HANDLE) -> bool {
+    process.addr() == usize::MAX
+}
+
+/// Sets how the contexts of the calling process stand among those of others, those to come as well. Takes effect for work that is queued
+/// already. A process can be named by the handle that `GetCurrentProcess` returns only. Errors: STATUS_INVALID_PARAMETER for a class
+/// that does not exist; STATUS_INVALID_HANDLE for another handle; STATUS_PRIVILEGE_NOT_HELD for a class above normal without
+/// [`Process::grant_increase_priority`]. Nothing is changed then. [d3dkmthk: D3DKMTSetProcessSchedulingPriorityClass]
+///
+/// # Safety
+/// Callable with any arguments.
+#[allow(non_snake_case)]
+pub unsafe extern "win64" fn D3DKMTSetProcessSchedulingPriorityClass(
+    hProcess: HANDLE,
+    PriorityClass: D3DKMT_SCHEDULINGPRIORITYCLASS,
+) -> NTSTATUS {
+    guarded("D3DKMTSetProcessSchedulingPriorityClass", |process| {
+        if !is_current(hProcess) {
+            return Err(STATUS_INVALID_HANDLE);
+        }
+        process.set_class(priority::check_class(PriorityClass, process.may_increase_priority())?)?;
+        Ok(STATUS_SUCCESS)
+    })
+}
+
+/// How the contexts of the calling process stand among those of others. Errors: as
+/// [`D3DKMTSetProcessSchedulingPriorityClass`]. [d3dkmthk: D3DKMTGetProcessSchedulingPriorityClass]
+///
+/// # Safety
+/// As [`D3DKMTSetContextSchedulingPriority`].
+#[allow(non_snake_case)]
+pub unsafe extern "win64" fn D3DKMTGetProcessSchedulingPriorityClass(
+    hProcess: HANDLE,
+    pPriorityClass: *mut D3DKMT_SCHEDULINGPRIORITYCLASS,
+) -> NTSTATUS {
+    guarded("D3DKMTGetProcessSchedulingPriorityClass", |process| {
+        if !is_current(hProcess) {
+            return Err(STATUS_INVALID_HANDLE);
+        }
+        user::write(pPriorityClass, &process.class())?;
         Ok(STATUS_SUCCESS)
     })
 }

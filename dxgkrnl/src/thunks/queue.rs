@@ -57,6 +57,12 @@ pub(super) unsafe extern "win64" fn create_hw_context(args: *mut D3DKMT_CREATEHW
         match given.and_then(|()| process.insert_on(&device, Object::HwContext(Arc::clone(&context)))) {
             Ok(handle) => {
                 args.hHwContext = handle;
+                // Only now a change of the process's class finds the context.
+                context.follow_class_if_alive().inspect_err(|_| {
+                    if let Ok(object) = process.remove(handle) {
+                        object.destroy();
+                    }
+                })?;
                 Ok(STATUS_SUCCESS)
             }
             Err(status) => {

@@ -15,7 +15,7 @@ use crate::miniport::KmdHandle;
 
 use super::VidSch;
 use super::hw_queue::HwQueue;
-use super::priority::Priority;
+use super::priority::{Priority, Told};
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Suspension {
@@ -45,7 +45,7 @@ pub(crate) struct HwContext {
     /// true once it is gone.
     pub(super) teardown: Mutex<bool>,
     /// Lock order: a leaf.
-    pub(super) priority: Mutex<Priority>,
+    pub(super) told: Mutex<Told>,
 }
 
 impl VidSch {
@@ -96,7 +96,7 @@ impl VidSch {
             suspending: Mutex::new(()),
             destroyed: AtomicBool::new(false),
             teardown: Mutex::new(false),
-            priority: Mutex::new(Priority::default()),
+            told: Mutex::default(),
         });
         self.contexts.publish(system, &context);
         self.add_context(&context);

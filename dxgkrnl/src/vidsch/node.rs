@@ -13,7 +13,7 @@ use crate::device::Device;
 use crate::machine::lock;
 
 use super::packet::SystemContext;
-use super::packet_context::PacketContext;
+use super::packet_context::{PacketContext, Standing};
 use super::packet_fence::{InvalidFence, PacketFences};
 
 /// Render packets that the hardware has at a time: one runs, one is ready to follow.
@@ -208,27 +208,46 @@ impl NodeState {
             }
             !lost
         });
-        let rank = |queued: &Queued| queued.context.rank();
-        // The first of the highest rank: `max_by_key` would take the last.
-        let best = (0..self.queued.len()).rev().max_by_key(|index| self.queued.get(*index).map(rank));
-        let Some(best) = best else { return Next::Nothing };
-        let Some(wanted) = self.queued.get(best).map(rank) else { return Next::Nothing };
-        let outranked = |packet: &Packet| packet.context().is_some_and(|context| context.rank() < wanted);
+        let Some((best, standing)) = self.best() else { return Next::Nothing };
+        let outranked = |packet: &Packet| packet.context().is_some_and(|context| standing.outranks(context.standing()));
         if preemptible && self.flight.iter().any(outranked) {
             return self.preempt();
         }
         if self.flight.iter().filter(|packet| packet.context().is_some()).count() >= RENDER_DEPTH {
             return Next::Nothing;
         }
-        // Contexts of one rank take turns.
-        let mut turn = self.queued.remove(best);
-        let packet = turn.packets.pop_front();
-        if !turn.packets.is_empty() {
-            self.queued.push(turn);
-        }
+        let packet = self.queued.get_mut(best).and_then(|queued| queued.packets.pop_front());
+        self.pass_turn(best, standing);
+        self.queued.retain(|queued| !queued.packets.is_empty());
         let Some(mut packet) = packet else { return Next::Nothing };
         packet.id = self.fences.submit();
         self.fly(packet)
+    }
+
+    /// The place of the context that goes next, and where it stands: of the highest ones the first, or one of the same process with a
+    /// higher priority in that.
+    fn best(&self) -> Option<(usize, Standing)> {
+        let mut best: Option<(usize, Standing)> = None;
+        for (place, queued) in self.queued.iter().enumerate() {
+            let standing = queued.context.standing();
+            if best.is_none_or(|(_, best)| standing.outranks(best)) {
+                best = Some((place, standing));
+            }
+        }
+        best
+    }
+
+    /// The context at `place` and those of its process go behind others of their rank: first processes take turns, then their contexts.
+    fn pass_turn(&mut self, place: usize, standing: Standing) {
+        if place >= self.queued.len() {
+            return;
+        }
+        let own = self.queued.remove(place);
+        let (ours, mut others): (Vec<Queued>, Vec<Queued>) =
+            self.queued.drain(..).partition(|queued| queued.context.standing().shares_turn(standing));
+        others.extend(ours);
+        others.push(own);
+        self.queued = others;
     }
 
     fn fly(&mut self, packet: Packet) -> Next {
@@ -327,19 +346,20 @@ impl NodeState {
         }
     }
 
-    /// The context goes behind others of its rank.
+    /// The context and its process go behind others of their rank.
     fn end_turn(&mut self, context: &PacketContext) {
         let own = |queued: &Queued| core::ptr::eq(&raw const *queued.context, context);
         if let Some(place) = self.queued.iter().position(own) {
-            let queued = self.queued.remove(place);
-            self.queued.push(queued);
+            self.pass_turn(place, context.standing());
         }
     }
 
     /// Whether a render packet is on the hardware and work of others waits for the node.
     pub(super) fn is_contended(&self) -> bool {
         let Some(context) = self.flight.front().and_then(Packet::context) else { return false };
-        let other = |queued: &Queued| !Arc::ptr_eq(&queued.context, context) && queued.context.rank() >= context.rank();
+        let standing = context.standing();
+        let other =
+            |queued: &Queued| !Arc::ptr_eq(&queued.context, context) && !standing.outranks(queued.context.standing());
         self.preemption.is_none()
             && !self.paused
             && (self.queued.iter().any(other) || self.flight.iter().any(|packet| !packet.is_of(context)))

@@ -95,6 +95,27 @@ pub(crate) struct PacketContext {
     teardown: Mutex<bool>,
 }
 
+/// Where a context stands among those with packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    among_all: i32,
+    /// Names the process while it lives.
+    process: usize,
+    in_process: i32,
+}
+
+impl Standing {
+    /// Its packets run before those of the other one. Priorities within a process mean nothing to others.
+    pub(super) fn outranks(self, other: Self) -> bool {
+        self.among_all > other.among_all || self.shares_turn(other) && self.in_process > other.in_process
+    }
+
+    /// Of one process and of the same priority among all.
+    pub(super) fn shares_turn(self, other: Self) -> bool {
+        self.process == other.process && self.among_all == other.among_all
+    }
+}
+
 impl VidSch {
     /// Creates a context on `node`, with the page tables of the device's process and normal priority.
     /// [d3dkmddi: DXGKARG_CREATECONTEXT]
@@ -203,10 +224,20 @@ impl PacketContext {
         Priority { global: self.global.load(Ordering::Acquire), in_process: self.in_process.load(Ordering::Acquire) }
     }
 
-    /// The higher, the earlier its packets run. Priorities within a process decide where those among all are the same.
-    pub(super) fn rank(&self) -> (i32, i32) {
-        let Priority { global, in_process } = self.priority();
-        (global, in_process)
+    /// Whose packets go before whose.
+    pub(super) fn standing(&self) -> Standing {
+        let priority = self.priority();
+        let process = &self.device.process;
+        Standing {
+            among_all: priority.among_all(process.class.get()),
+            process: Arc::as_ptr(process).addr(),
+            in_process: priority.in_process,
+        }
+    }
+
+    /// The class of the process is another one.
+    pub(crate) fn follow_class(&self) {
+        self.sch().dispatch(self.node);
     }
 
     /// Changes priorities, also for packets that are queued.

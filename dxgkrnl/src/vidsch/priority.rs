@@ -1,13 +1,17 @@
-//! Priorities of hardware contexts, and the bands that they come to.
+//! Priorities of contexts and classes of processes, and the bands that they come to.
 //!
 //! A context has a priority among all contexts, -7 to 31, and one among those of its process, -7 to 7; both are 0 at first. The
-//! first one chooses the band: below 0 idle, 0 normal, 1 to 7 focus, above 7 realtime at that level, which takes a right of the
-//! process. Quanta belong to bands.
+//! first one chooses the band: below 0 idle, 0 normal, 1 to 7 focus, above 7 realtime at that level. The class of the process moves
+//! the bands of its contexts, but for those that are realtime by themselves: idle puts them all into the idle band, below normal one band
+//! down, above normal one band up to the focus band at most, high into the focus band, and realtime into the lowest levels of the realtime
+//! band, 0 to 7. Focus and realtime band take a right of the process. Quanta belong to bands.
 
 use core::ops::RangeInclusive;
+use core::sync::atomic::{AtomicI32, Ordering};
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
+use wddm_ddi::kmt::D3DKMT_SCHEDULINGPRIORITYCLASS;
 use wddm_ddi::status::*;
 
 use crate::adapter::Adapter;
@@ -17,8 +21,9 @@ use super::VidSch;
 use super::hw_context::HwContext;
 
 type Band = DXGK_SCHEDULING_PRIORITY_BAND;
+type Class = D3DKMT_SCHEDULINGPRIORITYCLASS;
 
-/// Priorities of any process.
+/// Priorities outside the realtime band.
 const ORDINARY: RangeInclusive<i32> = -7..=7;
 /// Priorities in the realtime band.
 const REALTIME: RangeInclusive<i32> = 8..=31;
@@ -38,16 +43,18 @@ pub(crate) struct Priority {
     pub(crate) in_process: i32,
 }
 
-/// The priority if it is one, for a process with or without the right to the realtime band.
+/// The priority if it is one, for a process with or without the right to increase it, which the focus band takes only where the
+/// hardware schedules.
 ///
 /// # Errors
-/// STATUS_INVALID_PARAMETER for one that does not exist; STATUS_PRIVILEGE_NOT_HELD for the realtime band without the right.
-pub(crate) fn check_global(priority: i32, realtime: bool) -> Result<i32, NTSTATUS> {
+/// STATUS_INVALID_PARAMETER for one that does not exist; STATUS_PRIVILEGE_NOT_HELD for a band that takes the right, without it.
+/// [d3dkmddi: DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES]
+pub(crate) fn check_global(priority: i32, right: bool, hardware: bool) -> Result<i32, NTSTATUS> {
+    let free = if hardware { 0 } else { *ORDINARY.end() };
     match priority {
-        priority if ORDINARY.contains(&priority) => Ok(priority),
-        priority if REALTIME.contains(&priority) && realtime => Ok(priority),
-        priority if REALTIME.contains(&priority) => Err(STATUS_PRIVILEGE_NOT_HELD),
-        _ => Err(STATUS_INVALID_PARAMETER),
+        priority if !ORDINARY.contains(&priority) && !REALTIME.contains(&priority) => Err(STATUS_INVALID_PARAMETER),
+        priority if priority > free && !right => Err(STATUS_PRIVILEGE_NOT_HELD),
+        priority => Ok(priority),
     }
 }
 
@@ -59,26 +66,88 @@ pub(crate) fn check_in_process(priority: i32) -> Result<i32, NTSTATUS> {
     if ORDINARY.contains(&priority) { Ok(priority) } else { Err(STATUS_INVALID_PARAMETER) }
 }
 
-impl Priority {
-    fn band(self) -> Band {
-        match self.global {
-            ..0 => Band::DXGK_SCHEDULING_PRIORITY_BAND_IDLE,
-            0 => Band::DXGK_SCHEDULING_PRIORITY_BAND_NORMAL,
-            1..=7 => Band::DXGK_SCHEDULING_PRIORITY_BAND_FOCUS,
-            8.. => Band::DXGK_SCHEDULING_PRIORITY_BAND_REALTIME,
-        }
+/// The class if it is one, for a process with or without the right to increase it.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER for one that does not exist; STATUS_PRIVILEGE_NOT_HELD for one above normal without the right.
+pub(crate) fn check_class(class: Class, right: bool) -> Result<Class, NTSTATUS> {
+    match class.0 {
+        0..=2 => Ok(class),
+        3..=5 if right => Ok(class),
+        3..=5 => Err(STATUS_PRIVILEGE_NOT_HELD),
+        _ => Err(STATUS_INVALID_PARAMETER),
+    }
+}
+
+/// The class of a process, which its contexts look at.
+#[derive(Debug)]
+pub(crate) struct SchedulingClass(AtomicI32);
+
+impl Default for SchedulingClass {
+    fn default() -> Self {
+        Self(AtomicI32::new(Class::D3DKMT_SCHEDULINGPRIORITYCLASS_NORMAL.0))
+    }
+}
+
+impl SchedulingClass {
+    pub(crate) fn get(&self) -> Class {
+        D3DKMT_SCHEDULINGPRIORITYCLASS(self.0.load(Ordering::Acquire))
     }
 
-    fn properties(self) -> DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES {
+    /// The class before.
+    pub(crate) fn set(&self, class: Class) -> Class {
+        D3DKMT_SCHEDULINGPRIORITYCLASS(self.0.swap(class.0, Ordering::AcqRel))
+    }
+}
+
+impl Priority {
+    /// The band in a process of this class, and the level in the realtime band, 0 in others.
+    fn place(self, class: Class) -> (Band, i32) {
+        const BY_NUMBER: [Band; 3] = [
+            Band::DXGK_SCHEDULING_PRIORITY_BAND_IDLE,
+            Band::DXGK_SCHEDULING_PRIORITY_BAND_NORMAL,
+            Band::DXGK_SCHEDULING_PRIORITY_BAND_FOCUS,
+        ];
+        if REALTIME.contains(&self.global) {
+            return (Band::DXGK_SCHEDULING_PRIORITY_BAND_REALTIME, self.global);
+        }
+        let own: usize = match self.global {
+            ..0 => 0,
+            0 => 1,
+            1.. => 2,
+        };
+        let number = match class {
+            Class::D3DKMT_SCHEDULINGPRIORITYCLASS_IDLE => 0,
+            Class::D3DKMT_SCHEDULINGPRIORITYCLASS_BELOW_NORMAL => own.saturating_sub(1),
+            Class::D3DKMT_SCHEDULINGPRIORITYCLASS_ABOVE_NORMAL => (own + 1).min(2),
+            Class::D3DKMT_SCHEDULINGPRIORITYCLASS_HIGH => 2,
+            Class::D3DKMT_SCHEDULINGPRIORITYCLASS_REALTIME => {
+                return (Band::DXGK_SCHEDULING_PRIORITY_BAND_REALTIME, self.global.max(0));
+            }
+            _ => own,
+        };
+        (BY_NUMBER.get(number).copied().unwrap_or(Band::DXGK_SCHEDULING_PRIORITY_BAND_NORMAL), 0)
+    }
+
+    /// One number for what the scheduler of packets compares: bands first, then levels or priorities in them.
+    pub(super) fn among_all(self, class: Class) -> i32 {
+        const BAND: i32 = 64;
+        let (band, level) = self.place(class);
+        let within = if band == Band::DXGK_SCHEDULING_PRIORITY_BAND_REALTIME { level } else { self.global };
+        band.0 * BAND + within
+    }
+
+    fn properties(self, class: Class) -> DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES {
         let mut args = DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES::zeroed();
-        let band = self.band();
+        let (band, level) = self.place(class);
         let of_band = |times: [u64; 4]| usize::try_from(band.0).ok().and_then(|band| times.get(band).copied());
         args.priorityBand = band;
-        args.realtimeBandPriorityLevel = if REALTIME.contains(&self.global) { self.global } else { 0 };
+        args.realtimeBandPriorityLevel = level;
         args.inProcessPriority = self.in_process;
         args.quantum = of_band(QUANTA).unwrap_or_default();
         args.gracePeriodSamePriority = of_band(GRACE).unwrap_or_default();
-        args.gracePeriodLowerPriority = args.gracePeriodSamePriority;
+        // Whoever has a higher priority waits for less.
+        args.gracePeriodLowerPriority = args.gracePeriodSamePriority / 2;
         args
     }
 }
@@ -98,10 +167,27 @@ impl VidSch {
     }
 }
 
+/// What a driver was told of a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    priority: Priority,
+    class: Class,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Self { priority: Priority::default(), class: Class::D3DKMT_SCHEDULINGPRIORITYCLASS_NORMAL }
+    }
+}
+
 impl HwContext {
     /// Its priorities.
     pub(crate) fn priority(&self) -> Priority {
-        *lock(&self.priority)
+        lock(&self.told).priority
+    }
+
+    fn class(&self) -> Class {
+        self.device().process.class.get()
     }
 
     /// Changes priorities and tells the driver, also when nothing changed. [d3dkmddi: DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES]
@@ -114,14 +200,39 @@ impl HwContext {
         if *gone || self.is_destroyed() {
             return Err(STATUS_INVALID_HANDLE);
         }
-        let mut wanted = self.priority();
+        let (mut wanted, class) = (self.priority(), self.class());
         change(&mut wanted);
-        let mut args = wanted.properties();
+        let mut args = wanted.properties(class);
         args.hContext = self.handles().1.raw();
         let adapter = self.adapter();
         adapter.miniport.set_context_scheduling_properties(adapter.context().raw(), &args).ok()?;
-        *lock(&self.priority) = wanted;
+        *lock(&self.told) = Told { priority: wanted, class };
         Ok(())
+    }
+
+    /// Tells the driver if the class of the process is another than it was told last. Whoever gives a context a handle calls this
+    /// afterwards, since a change of the class before looks for contexts by their handles.
+    ///
+    /// # Errors
+    /// What the driver answered.
+    pub(crate) fn follow_class(&self) -> Result<(), NTSTATUS> {
+        while lock(&self.told).class != self.class() {
+            match self.set_priority(|_| ()) {
+                // Whoever is gone stands nowhere.
+                Err(STATUS_INVALID_HANDLE) => break,
+                told => told?,
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`HwContext::follow_class`], but for a context of a lost device or a stopped adapter.
+    pub(crate) fn follow_class_if_alive(&self) -> Result<(), NTSTATUS> {
+        if self.device().check().is_err() {
+            return Ok(());
+        }
+        let Ok(_running) = self.adapter().vidsch().enter() else { return Ok(()) };
+        self.follow_class()
     }
 }
 
@@ -130,30 +241,72 @@ mod tests {
     use super::*;
 
     #[test]
-    fn priorities_have_a_range_and_the_realtime_band_takes_a_right() {
+    fn priorities_have_a_range_and_high_bands_take_a_right() {
         for priority in -7..=7 {
-            assert_eq!((check_global(priority, false), check_in_process(priority)), (Ok(priority), Ok(priority)));
+            assert_eq!(check_in_process(priority), Ok(priority));
+            assert_eq!(check_global(priority, true, true), Ok(priority));
+            assert_eq!(check_global(priority, false, false), Ok(priority));
+            let without = if priority > 0 { Err(STATUS_PRIVILEGE_NOT_HELD) } else { Ok(priority) };
+            assert_eq!(check_global(priority, false, true), without);
         }
-        for priority in 8..=31 {
-            assert_eq!(check_global(priority, false), Err(STATUS_PRIVILEGE_NOT_HELD));
-            assert_eq!(check_global(priority, true), Ok(priority));
+        for (priority, hardware) in (8..=31).flat_map(|priority| [(priority, false), (priority, true)]) {
+            assert_eq!(check_global(priority, false, hardware), Err(STATUS_PRIVILEGE_NOT_HELD));
+            assert_eq!(check_global(priority, true, hardware), Ok(priority));
             assert_eq!(check_in_process(priority), Err(STATUS_INVALID_PARAMETER));
         }
         for priority in [-8, 32, i32::MIN, i32::MAX] {
-            assert_eq!(check_global(priority, true), Err(STATUS_INVALID_PARAMETER));
+            assert_eq!(check_global(priority, true, true), Err(STATUS_INVALID_PARAMETER));
             assert_eq!(check_in_process(priority), Err(STATUS_INVALID_PARAMETER));
+        }
+        for class in -1..=6 {
+            let checked = |right| check_class(D3DKMT_SCHEDULINGPRIORITYCLASS(class), right).map(|class| class.0);
+            let (with, without) = match class {
+                0..=2 => (Ok(class), Ok(class)),
+                3..=5 => (Ok(class), Err(STATUS_PRIVILEGE_NOT_HELD)),
+                _ => (Err(STATUS_INVALID_PARAMETER), Err(STATUS_INVALID_PARAMETER)),
+            };
+            assert_eq!((checked(true), checked(false)), (with, without));
         }
     }
 
     #[test]
-    fn the_priority_chooses_band_level_and_quantum() {
+    fn the_priority_chooses_band_level_and_times() {
         let of = |global| {
-            let args = Priority { global, in_process: -3 }.properties();
-            (args.priorityBand.0, args.realtimeBandPriorityLevel, args.inProcessPriority, args.quantum)
+            let args = Priority { global, in_process: -3 }.properties(SchedulingClass::default().get());
+            assert_eq!(args.inProcessPriority, -3);
+            let graces = (args.gracePeriodSamePriority, args.gracePeriodLowerPriority);
+            (args.priorityBand.0, args.realtimeBandPriorityLevel, args.quantum, graces)
         };
-        assert_eq!([of(-7), of(-1)], [(0, 0, -3, 50_000); 2]);
-        assert_eq!(of(0), (1, 0, -3, 100_000));
-        assert_eq!([of(1), of(7)], [(2, 0, -3, 100_000); 2]);
-        assert_eq!([of(8), of(31)], [(3, 8, -3, 200_000), (3, 31, -3, 200_000)]);
+        assert_eq!([of(-7), of(-1)], [(0, 0, 50_000, (10_000, 5_000)); 2]);
+        assert_eq!(of(0), (1, 0, 100_000, (10_000, 5_000)));
+        assert_eq!([of(1), of(7)], [(2, 0, 100_000, (10_000, 5_000)); 2]);
+        assert_eq!([of(8), of(31)], [(3, 8, 200_000, (0, 0)), (3, 31, 200_000, (0, 0))]);
+    }
+
+    #[test]
+    fn the_class_of_the_process_moves_bands() {
+        for (class, expected) in [
+            (0, [(0, 0), (0, 0), (0, 0), (3, 9)]),
+            (1, [(0, 0), (0, 0), (1, 0), (3, 9)]),
+            (2, [(0, 0), (1, 0), (2, 0), (3, 9)]),
+            (3, [(1, 0), (2, 0), (2, 0), (3, 9)]),
+            (4, [(2, 0), (2, 0), (2, 0), (3, 9)]),
+            (5, [(3, 0), (3, 0), (3, 5), (3, 9)]),
+        ] {
+            let class = D3DKMT_SCHEDULINGPRIORITYCLASS(class);
+            let place = |global| {
+                let (band, level) = Priority { global, in_process: 0 }.place(class);
+                (band.0, level)
+            };
+            assert_eq!([-5, 0, 5, 9].map(place), expected, "{class:?}");
+        }
+    }
+
+    #[test]
+    fn packets_are_compared_by_band_first() {
+        let of = |global, class| Priority { global, in_process: 0 }.among_all(D3DKMT_SCHEDULINGPRIORITYCLASS(class));
+        let order = [of(-7, 2), of(-1, 2), of(0, 2), of(1, 2), of(7, 2), of(0, 5), of(7, 5), of(8, 0), of(31, 2)];
+        assert!(order.is_sorted() && order[0] != order[1] && order[4] < order[5] && order[6] < order[7]);
+        assert!(of(7, 0) < of(0, 2) && of(-7, 4) > of(0, 2));
     }
 }
