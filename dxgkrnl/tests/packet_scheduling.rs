@@ -398,7 +398,7 @@ fn arguments_are_checked_and_a_refusal_changes_nothing() {
         (|args| args.hDevice = 0x77, STATUS_INVALID_HANDLE),
         (|args| args.NodeOrdinal = 1, STATUS_INVALID_PARAMETER),
         (|args| args.EngineAffinity = 2, STATUS_INVALID_PARAMETER),
-        (|args| args.Flags.set_TestContext(true), STATUS_INVALID_PARAMETER),
+        (|args| args.Flags.set_TestContext(true), STATUS_NOT_SUPPORTED),
         (|args| args.PrivateDriverDataSize = u32::MAX, STATUS_INVALID_PARAMETER),
     ];
     for (number, (change, status)) in creations.into_iter().enumerate() {
