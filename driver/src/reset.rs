@@ -10,8 +10,10 @@ use crate::fence::system;
 use crate::gpu::Gpu;
 use crate::interrupt;
 use crate::irql::Passive;
+use crate::queue::context::HwContext;
 use crate::queue::hw_queue::{self, HwQueue};
-use crate::queue::packet::Node;
+use crate::queue::packet::{Node, Packet};
+use crate::reset_hw::lost_context;
 
 /// The node that a DDI names.
 pub(crate) fn node(gpu: &Gpu, ordinal: u32, engine: u32) -> Result<&Node, NTSTATUS> {
@@ -48,7 +50,8 @@ pub(crate) fn engine_status(irql: &Passive, gpu: &Gpu, args: &mut DXGKARG_QUERYE
 }
 
 /// DxgkDdiResetEngine: the node's packet queue starts over, empty. The packet that ran is the one aborted; if none did, the last
-/// completed one is named.
+/// completed one is named. A hardware queue that ran instead of it, because it did not let itself be preempted, is lost with it, and its
+/// context collateral damage.
 ///
 /// # Errors
 /// STATUS_UNSUCCESSFUL when the node does not stop or take work again; the operating system then resets the adapter.
@@ -59,14 +62,28 @@ pub(crate) fn reset_engine(
     args: &mut DXGKARG_RESETENGINE,
 ) -> Result<(), NTSTATUS> {
     let node = node(gpu, args.NodeOrdinal, args.EngineOrdinal)?;
+    let contexts = adapter.all::<HwContext>(irql).map_err(|_| STATUS_UNSUCCESSFUL)?;
+    node.set_stopping(true);
+    let aborted = stop_packets(irql, adapter, gpu, node);
+    node.set_stopping(false);
+    let aborted = aborted?;
+    for handle in contexts.iter() {
+        if let Some(context) = lost_context(irql, adapter, gpu, node, *handle) {
+            gpu.dxgk.invalidate_hw_context(irql, context.dxgk(), true);
+        }
+    }
+    let (_, completed) = node.progress();
+    args.LastAbortedFenceId = aborted.map_or(completed, |packet| packet.fence);
+    Ok(())
+}
+
+/// Stops a node and starts its packet queue over. Returns the packet that was running.
+fn stop_packets(irql: &Passive, adapter: &Adapter, gpu: &Gpu, node: &Node) -> Result<Option<Packet>, NTSTATUS> {
     stop_engine(irql, gpu, node)?;
     // What completed before the stop is known before the rest is called aborted.
     let drained = gpu.dxgk.synchronize(irql, |device| interrupt::drain(device, adapter, gpu));
     drained.map_err(|_| STATUS_UNSUCCESSFUL)?;
-    let aborted = node.restart(irql, &gpu.dxgk, &gpu.cmp).map_err(|_| STATUS_UNSUCCESSFUL)?;
-    let (_, completed) = node.progress();
-    args.LastAbortedFenceId = aborted.map_or(completed, |packet| packet.fence);
-    Ok(())
+    node.restart(irql, &gpu.dxgk, &gpu.cmp).map_err(|_| STATUS_UNSUCCESSFUL)
 }
 
 /// DxgkDdiResetFromTimeout: all access to memory stops; everything submitted counts as complete.

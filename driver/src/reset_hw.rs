@@ -11,7 +11,7 @@ use crate::interrupt::{self, report};
 use crate::irql::{Device, Passive};
 use crate::queue::context::HwContext;
 use crate::queue::hw_queue::{self, HwQueue};
-use crate::queue::packet::Node;
+use crate::queue::packet::{Node, PacketFault};
 use crate::reset::{node, stop_engine};
 
 /// State of a queue that runs no more, in the answer of QueryQueue.
@@ -52,7 +52,7 @@ pub(crate) fn reset_hw_engine(
 
 /// The context behind `handle`, if it belongs to `node` and the hardware runs one of its queues no more. The operating system knows of
 /// those that had faulted before.
-fn lost_context<'a>(
+pub(crate) fn lost_context<'a>(
     irql: &Passive,
     adapter: &'a Adapter,
     gpu: &Gpu,
@@ -80,11 +80,21 @@ pub(crate) fn resume_hw_engine(
     let contexts = adapter.all::<HwContext>(irql).map_err(|_| STATUS_UNSUCCESSFUL)?;
     let resume = |device: &Device| {
         node.set_muted(false);
-        if node.take_unreported() {
+        let completed = node.take_unreported();
+        if let Some(PacketFault { packet, address, info }) = node.take_fault(device) {
+            // It tells of everything before it, and nothing came after it.
+            report::packet_fault(device, gpu, node, &packet, address, info);
+        } else if completed {
             report::completed(device, gpu, node, node.progress().1);
         }
         node.report_preemption(device, &gpu.dxgk);
         interrupt::drain(device, adapter, gpu);
+        let queues = gpu.queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(handle).ok());
+        for queue in queues.filter(|queue| queue.node == node.ordinal()) {
+            if let Some((address, info)) = queue.take_fault(device) {
+                report::queue_fault(device, gpu, node, queue, address, info);
+            }
+        }
         for context in contexts.iter().filter_map(|handle| adapter.objects.get::<HwContext>(*handle).ok()) {
             if context.node == node.ordinal() {
                 context.report(device, gpu);

@@ -354,6 +354,9 @@ fn fault(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut
     let info = FaultInfo::from_bits(event.data1);
     if let Some(node) = gpu.nodes.get(event.queue as usize) {
         if FaultKind::from_number(info.kind()) == Some(FaultKind::Reset) {
+            if node.is_stopping() {
+                return;
+            }
             node.note_reset(irql, |kept| keep(adapter, kept));
             node.report_preemption(irql, &gpu.dxgk);
             return;

@@ -10,7 +10,7 @@ use crate::gpu::Gpu;
 use crate::irql::Device;
 use crate::queue::context::HwContext;
 use crate::queue::hw_queue::HwQueue;
-use crate::queue::packet::{Node, Packet};
+use crate::queue::packet::{Node, Packet, PacketFault};
 
 /// Adapters are not linked, so each node has one engine.
 const ENGINE: u32 = 0;
@@ -157,6 +157,7 @@ fn describe(address: u64, info: FaultInfo) -> (DXGK_PAGE_FAULT_FLAGS, u64, u32, 
 /// A packet faulted; it counts as complete.
 pub(crate) fn packet_fault(irql: &Device, gpu: &Gpu, node: &Node, packet: &Packet, address: u64, info: FaultInfo) {
     if node.is_muted() {
+        node.keep_fault(irql, PacketFault { packet: *packet, address, info });
         return;
     }
     let (flags, address, level, error) = describe(address, info);
@@ -180,8 +181,12 @@ pub(crate) fn packet_fault(irql: &Device, gpu: &Gpu, node: &Node, packet: &Packe
 /// A hardware queue faulted and runs no more; others are not affected, so no reset is asked for. The fence id of a queue that
 /// user mode writes is not known to the kernel and reported as 0.
 pub(crate) fn queue_fault(irql: &Device, gpu: &Gpu, node: &Node, queue: &HwQueue, address: u64, info: FaultInfo) {
-    if node.is_muted() || FaultKind::from_number(info.kind()) == Some(FaultKind::Reset) {
+    if FaultKind::from_number(info.kind()) == Some(FaultKind::Reset) {
         // A reset was asked for by the kernel, which knows.
+        return;
+    }
+    if node.is_muted() {
+        queue.keep_fault(irql, address, info);
         return;
     }
     let (flags, address, level, error) = describe(address, info);

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use campanile_hw::event::FaultInfo;
 use campanile_hw::queue::{Location, QueueDescriptor, QueueFlags, QueueState, RingEntry, RingFlags};
 use campanile_hw::registers::{Command, CommandStatus};
 use wddm_ddi::km::*;
@@ -19,7 +20,7 @@ use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
 use crate::interrupt;
 use crate::irql::{Device, Dispatch, Passive, UpToDispatch};
-use crate::lock::SpinLock;
+use crate::lock::{DeviceLock, SpinLock};
 use crate::pool::{PoolBox, PoolVec, Tag};
 use crate::queue::context::HwContext;
 use crate::queue::ring::{RING_ENTRIES, RING_SIZE, Ring};
@@ -103,6 +104,8 @@ pub(crate) struct HwQueue {
     state: SpinLock<State>,
     /// Cookie of a suspension that the queue did not answer yet, 0 for none.
     suspending: AtomicU64,
+    /// A fault that was not reported because the engine was being reset.
+    unreported_fault: DeviceLock<Option<(u64, FaultInfo)>>,
     /// The DPC has to look for room in the kernel ring.
     needs_refill: AtomicBool,
     /// Number of submissions in `State::waiting`.
@@ -124,6 +127,16 @@ impl HwQueue {
     /// Whether user mode writes the ring.
     pub(crate) fn is_user(&self) -> bool {
         self.user
+    }
+
+    /// A fault could not be reported.
+    pub(crate) fn keep_fault(&self, irql: &Device, address: u64, info: FaultInfo) {
+        self.unreported_fault.with(irql, |kept| *kept = Some((address, info)));
+    }
+
+    /// The fault that could not be reported since the last question: where, and how.
+    pub(crate) fn take_fault(&self, irql: &Device) -> Option<(u64, FaultInfo)> {
+        self.unreported_fault.with(irql, Option::take)
     }
 
     /// Progress value of the submission in ring entry `entry`. Unknown, and 0, for user mode's own rings.
@@ -290,6 +303,7 @@ fn build(
         kernel: None,
         state: SpinLock::new(state),
         suspending: AtomicU64::new(0),
+        unreported_fault: DeviceLock::new(None),
         needs_refill: AtomicBool::new(false),
         waiting: AtomicU32::new(0),
         doorbell: AtomicU64::new(0),

@@ -7,6 +7,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use campanile_hw::event::FaultInfo;
 use campanile_hw::queue::{Location, RingEntry, RingFlags};
 use campanile_hw::registers::Command;
 use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED};
@@ -60,6 +61,14 @@ impl Packet {
         let buffer = self.commands.wrapping_sub(self.ran.into());
         (ran != 0 && self.context != 0).then_some((self.context, GivenUp { buffer, ran }))
     }
+}
+
+/// A packet that faulted: where, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PacketFault {
+    pub(crate) packet: Packet,
+    pub(crate) address: u64,
+    pub(crate) info: FaultInfo,
 }
 
 /// A preemption under way.
@@ -181,10 +190,14 @@ pub(crate) struct Node {
     needs_refill: AtomicBool,
     /// The queue faulted: the DPC has to map it anew.
     needs_recovery: AtomicBool,
+    /// DxgkDdiResetEngine stops what runs: what is in the ring stays known until it says which packet that was.
+    stopping: AtomicBool,
     /// Between DxgkDdiResetHwEngine and DxgkDdiResumeHwEngine nothing may be reported.
     muted: AtomicBool,
     /// A completion was not reported for that.
     unreported: AtomicBool,
+    /// A fault was not. Until it is, the queue stays as the fault left it, so there is no second one.
+    unreported_fault: DeviceLock<Option<PacketFault>>,
 }
 
 impl Node {
@@ -200,8 +213,10 @@ impl Node {
             current_process: AtomicU64::new(0),
             needs_refill: AtomicBool::new(false),
             needs_recovery: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
             muted: AtomicBool::new(false),
             unreported: AtomicBool::new(false),
+            unreported_fault: DeviceLock::new(None),
         }
     }
 
@@ -212,6 +227,14 @@ impl Node {
     /// Fence ids of the last packet submitted and completed.
     pub(crate) fn progress(&self) -> (u32, u32) {
         (self.last_submitted.load(Ordering::Acquire), self.last_completed.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_stopping(&self, stopping: bool) {
+        self.stopping.store(stopping, Ordering::Release);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_muted(&self) -> bool {
@@ -230,6 +253,16 @@ impl Node {
     /// Whether one could not be reported since the last question.
     pub(crate) fn take_unreported(&self) -> bool {
         self.unreported.swap(false, Ordering::AcqRel)
+    }
+
+    /// A fault could not be reported.
+    pub(crate) fn keep_fault(&self, irql: &Device, fault: PacketFault) {
+        self.unreported_fault.with(irql, |kept| *kept = Some(fault));
+    }
+
+    /// The fault that could not be reported since the last question.
+    pub(crate) fn take_fault(&self, irql: &Device) -> Option<PacketFault> {
+        self.unreported_fault.with(irql, Option::take)
     }
 
     /// Handle bits of the process whose packet runs, 0 if unknown.
@@ -425,7 +458,8 @@ impl Node {
 
     /// Work of the DPC: recovers from a fault, then moves packets from the FIFO to the ring.
     pub(crate) fn service(&self, irql: &impl UpToDispatch, dxgk: &Dxgk, cmp: &Cmp) {
-        if !self.needs_refill.swap(false, Ordering::AcqRel) {
+        // Resumption queues the DPC again.
+        if self.is_muted() || !self.needs_refill.swap(false, Ordering::AcqRel) {
             return;
         }
         let mut submission = self.submission.lock(irql);
@@ -498,6 +532,9 @@ impl Node {
         submission.written = 0;
         let empty = |device: &Device| {
             self.flight.with(device, |flight| {
+                // Whatever was not reported is over with the rest.
+                self.take_fault(device);
+                self.unreported.store(false, Ordering::Release);
                 let oldest = flight.oldest();
                 *flight = Flight { epoch: flight.epoch.wrapping_add(1), ..Flight::new() };
                 self.note_current(flight);

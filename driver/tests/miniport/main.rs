@@ -130,6 +130,73 @@ fn nothing_is_reported_between_engine_reset_and_resume() {
 }
 
 #[test]
+fn faults_between_engine_reset_and_resume_are_reported_after_it() {
+    let mut rig = Rig::new(ALL, 4);
+    let packets = rig.context(0);
+    let context = rig.hw_context(0x4000, 0);
+    let (_queue, _) = rig.user_queue(context, 1);
+    for fence in 1..=4 {
+        assert_eq!(rig.submit(packets, fence, 16), STATUS_SUCCESS);
+    }
+    rig.system.set(registers::CMP_RESULT, u64::from(u32::MAX));
+    let mut reset = DXGKARG_RESETHWENGINE::zeroed();
+    assert_eq!(ddi!(rig.system, DxgkDdiResetHwEngine, rig.system.adapter, &raw mut reset), STATUS_SUCCESS);
+    rig.system.retire(0, 1, 1);
+    let info = FaultInfo::new().with_kind(FaultKind::PageFault as u8).into_bits();
+    rig.system.event(EventKind::Fault, 0, 0, [0xdead_0000, info]);
+    rig.system.event(EventKind::Fault, 0, 3, [0xbeef_0000, info]);
+    rig.system.interrupt();
+    assert_eq!(reports(), []);
+    let mut resume = DXGKARG_RESUMEHWENGINE::zeroed();
+    assert_eq!(ddi!(rig.system, DxgkDdiResumeHwEngine, rig.system.adapter, &raw mut resume), STATUS_SUCCESS);
+    let made = reports();
+    assert_eq!(made[0], Report::Faulted { node: 0, fence: 2, address: 0xdead_0000 }, "it completes what was before it");
+    assert!(matches!(made[1], Report::QueueFaulted { address: 0xbeef_0000, .. }), "{made:?}");
+    assert_eq!(made.iter().filter(|report| matches!(report, Report::Completed { .. })).count(), 0, "{made:?}");
+    // What was behind the fault runs on.
+    rig.system.retire(0, 3, 1);
+    rig.system.retire(0, 4, 1);
+    rig.system.interrupt();
+    assert_eq!(reports(), [completed(0, 4)]);
+}
+
+#[test]
+fn an_engine_reset_during_a_preemption_names_the_packet_that_ran() {
+    let rig = Rig::new(ALL, 4);
+    let context = rig.context(0);
+    for fence in 1..=6 {
+        assert_eq!(rig.submit(context, fence, 16), STATUS_SUCCESS);
+    }
+    rig.system.retire(0, 1, 1);
+    rig.preempt(0, 9);
+    let info = FaultInfo::new().with_kind(FaultKind::Reset as u8).into_bits();
+    rig.system.event(EventKind::Fault, 0, 0, [0, info]);
+    let mut args = DXGKARG_RESETENGINE::zeroed();
+    assert_eq!(ddi!(rig.system, DxgkDdiResetEngine, rig.system.adapter, &raw mut args), STATUS_SUCCESS);
+    assert_eq!((args.LastAbortedFenceId, reports()), (2, vec![completed(0, 1)]));
+    // The preemption is over, and nothing is reported of it.
+    assert_eq!(rig.submit(context, 7, 16), STATUS_SUCCESS);
+    rig.system.retire(0, 7, 2);
+    rig.system.interrupt();
+    assert_eq!(reports(), [completed(0, 7)]);
+}
+
+#[test]
+fn a_hardware_context_that_an_engine_reset_takes_along_is_named() {
+    let mut rig = Rig::new(ALL, 4);
+    let packets = rig.context(0);
+    let context = rig.hw_context(0x4000, 0);
+    let (_queue, _) = rig.user_queue(context, 1);
+    assert_eq!(rig.submit(packets, 1, 16), STATUS_SUCCESS);
+    // Every queue that is asked about has faulted.
+    rig.system.set(registers::CMP_RESULT, 5);
+    let mut args = DXGKARG_RESETENGINE::zeroed();
+    assert_eq!(ddi!(rig.system, DxgkDdiResetEngine, rig.system.adapter, &raw mut args), STATUS_SUCCESS);
+    assert_eq!(args.LastAbortedFenceId, 1);
+    assert_eq!(log(|log| std::mem::take(&mut log.invalidated)), [0x4000]);
+}
+
+#[test]
 fn after_an_adapter_reset_everything_submitted_counts_as_complete() {
     let rig = Rig::new(ALL, 1);
     let context = rig.context(2);
