@@ -64,6 +64,8 @@ pub enum FaultRule {
         /// The node.
         node: u32,
     },
+    /// A reset of the whole function loses the contents of VRAM.
+    ResetLosesMemory,
     /// What hangs goes on after all, and ends, right before ResetNode takes effect.
     CompletionRacesReset {
         /// The node.
@@ -219,6 +221,10 @@ impl Faults {
 
     pub(crate) fn reset_takes_along(&self, node: u32) -> bool {
         self.apply(|armed| armed.rule == FaultRule::ResetTakesAlong { node }).is_some()
+    }
+
+    pub(crate) fn reset_loses_memory(&self) -> bool {
+        self.apply(|armed| armed.rule == FaultRule::ResetLosesMemory).is_some()
     }
 
     pub(crate) fn completion_races_reset(&self, node: u32) -> bool {

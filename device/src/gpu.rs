@@ -512,6 +512,9 @@ impl Gpu {
     fn control(&self, registers: &mut RegisterFile, control: Control) {
         if control.reset() {
             self.reset_registers(registers);
+            if self.cmp.faults().reset_loses_memory() {
+                self.lose_vram();
+            }
         } else if !control.run() {
             self.cmp.stop();
         } else if !self.cmp.running() {
