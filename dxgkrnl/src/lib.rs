@@ -50,7 +50,9 @@ pub use thunks::share::D3DKMTOpenSyncObjectFromNtHandle2;
 pub use thunks::{further_thunks, thunks};
 pub use trace::{TRACE_EVENTS_MAX, TraceEvent, TraceKind, TraceLog, nanoseconds};
 pub use vidmm::ResidencyCounts;
-pub use vidsch::{FenceLog, FenceLogEntry, FenceOperation, FenceReports, GpuClock, QueueFenceLog, Suspensions, Tree};
 pub use vidsch::{
-    TdrDebugMode, TdrFate, TdrLevel, TdrOutcome, TdrQueue, TdrReason, TdrReport, TdrSettingError, TdrSettings,
+    FenceLog, FenceLogEntry, FenceOperation, FenceReports, GpuClock, Holdings, QueueFenceLog, Suspensions, Tree,
+};
+pub use vidsch::{
+    TdrDebugMode, TdrFate, TdrKind, TdrLevel, TdrOutcome, TdrQueue, TdrReason, TdrReport, TdrSettingError, TdrSettings,
 };

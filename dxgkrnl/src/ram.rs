@@ -64,7 +64,6 @@ impl Ram {
     }
 
     /// Bytes that are free, in whatever pieces.
-    #[cfg(test)]
     pub(crate) fn free_bytes(&self) -> u64 {
         self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).free_bytes()
     }

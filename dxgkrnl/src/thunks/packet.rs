@@ -1,6 +1,7 @@
 //! Thunks of contexts that are scheduled packet by packet.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
@@ -25,6 +26,7 @@ pub(super) unsafe extern "win64" fn create_context_virtual(args: *mut D3DKMT_CRE
         match given.and_then(|()| process.insert_on(&device, Object::PacketContext(Arc::clone(&context)))) {
             Ok(handle) => {
                 args.hContext = handle;
+                context.user_handle().store(handle, Ordering::Relaxed);
                 Ok(STATUS_SUCCESS)
             }
             Err(status) => {

@@ -253,11 +253,13 @@ impl Memory {
         self.driver.levels.iter().flat_map(segments).any(|segment| self.segments.loses(segment, hibernates))
     }
 
+    /// Writes the page tables anew that were lost outside D0.
+    pub(crate) fn rebuild_lost_tables(&mut self, hibernates: bool) -> Result<(), NTSTATUS> {
+        if self.loses_tables(hibernates) { self.rebuild_tables() } else { Ok(()) }
+    }
+
     /// Writes every page table anew, that of the paging process first.
-    pub(crate) fn rebuild_tables(&mut self, hibernates: bool) -> Result<(), NTSTATUS> {
-        if !self.loses_tables(hibernates) {
-            return Ok(());
-        }
+    pub(crate) fn rebuild_tables(&mut self) -> Result<(), NTSTATUS> {
         let ids: Vec<SpaceId> = self.spaces.keys().copied().collect();
         for id in ids {
             let Self { driver, segments, spaces, .. } = self;

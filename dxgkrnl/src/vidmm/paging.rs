@@ -271,7 +271,11 @@ impl Memory {
             return self.finish(batch);
         }
         let private = batch.buffer.private.get_mut(..batch.private_used as usize).unwrap_or_default();
-        let fence = self.node()?.submit(batch.buffer.address, batch.used, private)?;
+        let fence = match self.node()?.submit(batch.buffer.address, batch.used, private) {
+            Ok(fence) => fence,
+            // Nothing runs it; what it holds is given back, so that the next buffer finds it.
+            Err(status) => return self.finish(batch).and(Err(status)),
+        };
         self.paging.submitted += 1;
         self.paging.last = Some(fence);
         self.paging.pending.push_back(Pending { fence, batch });

@@ -9,6 +9,7 @@ use crate::machine::{Machine, lock};
 use crate::miniport::KmdHandle;
 use crate::ram::PAGE_SIZE;
 use crate::trace::TraceKind;
+use crate::vidmm::VidMm;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::memory::{IdlePoint, Memory, Place, State};
 use crate::vidmm::segment::SystemMemory;
@@ -242,6 +243,15 @@ impl Memory {
         let segment = state.allocation.placements().find(|segment| self.segments.memory(*segment).is_some());
         let free = segment.map_or(0, |segment| self.segments.free_bytes(segment));
         state.allocation.size().saturating_sub(free).max(PAGE_SIZE)
+    }
+}
+
+impl VidMm {
+    /// Allocations, and mappings in all address spaces.
+    pub(crate) fn held(&self) -> (usize, usize) {
+        let memory = lock(&self.memory);
+        let mappings = memory.spaces.values().map(|space| space.va.mappings().count()).sum();
+        (memory.allocations.len(), mappings)
     }
 }
 

@@ -53,8 +53,23 @@ impl Memory {
             // What has left comes back; nothing was lost yet.
             return self.unpark(false).and(Err(status));
         }
-        self.keep_fence_pages(hibernates);
+        self.keep_fence_pages(|memory, segment| memory.segments.loses(segment, hibernates));
         Ok(())
+    }
+
+    /// The adapter is about to be reset, and no engine writes fences any more. What lies in its memory is lost with the devices it
+    /// belongs to; fences outlive those.
+    fn prepare_reset(&mut self) {
+        self.keep_fence_pages(|_, _| true);
+    }
+
+    /// The adapter was reset, and nothing that lay in its memory, or that paging work was about to write there, is relied upon.
+    ///
+    /// # Errors
+    /// The machine has stopped.
+    fn end_reset(&mut self) -> Result<(), NTSTATUS> {
+        self.return_fence_pages();
+        self.rebuild_tables()
     }
 
     /// Brings everything back to its place. `lost`: the device was out of D0 meanwhile.
@@ -65,7 +80,7 @@ impl Memory {
         let Some(hibernates) = self.standby.take() else { return Ok(()) };
         self.slept |= lost;
         if lost {
-            self.rebuild_tables(hibernates)?;
+            self.rebuild_lost_tables(hibernates)?;
         }
         self.return_fence_pages();
         let parked = self.allocations.iter().filter(|(_, state)| state.parked.is_some());
@@ -145,9 +160,10 @@ impl Memory {
         Some(start.as_ptr().wrapping_add(usize::try_from(offset).ok()?))
     }
 
-    fn keep_fence_pages(&mut self, hibernates: bool) {
+    fn keep_fence_pages(&mut self, is_lost: impl Fn(&Self, u32) -> bool) {
         let pages: Vec<(u32, u64)> = self.fence_pages.keys().copied().collect();
-        for place in pages.into_iter().filter(|(segment, _)| self.segments.loses(*segment, hibernates)) {
+        let lost: Vec<_> = pages.into_iter().filter(|(segment, _)| is_lost(self, *segment)).collect();
+        for place in lost {
             let Some(page) = self.fence_page(place) else { continue };
             let mut bytes = vec![0; PAGE_SIZE as usize];
             // SAFETY: the kernel's mapping shows the whole segment, and the page lies in it; no engine writes it now.
@@ -175,6 +191,17 @@ impl VidMm {
     /// As [`Memory::park`].
     pub(crate) fn park(&self, hibernates: bool) -> Result<(), NTSTATUS> {
         lock(&self.memory).park(hibernates)
+    }
+
+    /// Before DxgkDdiResetFromTimeout, with nobody else inside: keeps what outlives the memory of the adapter.
+    pub(crate) fn prepare_reset(&self) {
+        lock(&self.memory).prepare_reset();
+    }
+
+    /// After DxgkDdiRestartFromTimeout: page tables are written anew, for what was in memory counts as lost.
+    pub(crate) fn end_reset(&self) {
+        let done = lock(&self.memory).end_reset();
+        self.note_failure("page tables after a reset", done);
     }
 
     /// Undoes [`VidMm::park`]. `lost`: the device was out of D0 meanwhile.

@@ -18,6 +18,7 @@ use super::hw_queue::HwQueue;
 use super::node::NodeState;
 use super::packet_context::PacketContext;
 use super::sync_object::SyncObject;
+use super::tdr::Subject;
 use super::worker::Work;
 
 /// How long a device that is going to sleep waits for packets.
@@ -325,7 +326,7 @@ impl VidSch {
             if !context.leaves(asked, limit) {
                 self.verifier
                     .log(format!("a context on node {} of a lost device did not leave its engine", context.node()));
-                self.recover_while_losing(device, context);
+                self.recover_while_losing(device, context.node(), Subject::Context(Arc::clone(context)));
             }
             for queue in context.queues() {
                 queue.drop_held();
@@ -339,6 +340,10 @@ impl VidSch {
         for context in self.packet_contexts_of(device) {
             if !context.abandon() {
                 self.verifier.log(format!("packets of a lost device did not leave node {}", context.node()));
+                let suspects = self.nodes.get(context.node() as usize).and_then(|node| node.state().suspects());
+                if let Some(suspects) = suspects {
+                    self.recover_while_losing(device, context.node(), Subject::Packets(suspects));
+                }
             }
         }
         for fence in &fences {

@@ -38,7 +38,48 @@ impl fmt::Display for Tree {
     }
 }
 
+/// How much of everything an adapter, its driver and the machine hold at the moment: what a leak would change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holdings {
+    /// Contexts of either kind, the system's included.
+    pub contexts: usize,
+    /// Hardware queues.
+    pub queues: usize,
+    /// Doorbells.
+    pub doorbells: usize,
+    /// Fences, native and monitored.
+    pub fences: usize,
+    /// Allocations.
+    pub allocations: usize,
+    /// Mappings in the address spaces of the GPU.
+    pub mappings: usize,
+    /// Blocks that the driver has from pools.
+    pub pool_blocks: u64,
+    /// Bytes of the machine's memory that are in use.
+    pub memory: u64,
+}
+
 impl Machine {
+    /// What an adapter holds; `None` if there is none.
+    pub fn holdings(&self, luid: LUID) -> Option<Holdings> {
+        let adapter = self.adapter(luid)?;
+        let scheduler = adapter.scheduler()?;
+        let (allocations, mappings) = adapter.memory_manager()?.held();
+        let ram = adapter.machine.ram();
+        Some(Holdings {
+            contexts: scheduler.contexts.all().len()
+                + scheduler.packet_contexts.all().len()
+                + scheduler.system_contexts.all().len(),
+            queues: scheduler.queues.all().len(),
+            doorbells: scheduler.doorbells.all().len(),
+            fences: scheduler.fences.all().len(),
+            allocations,
+            mappings,
+            pool_blocks: adapter.miniport.driver().pool().outstanding().values().map(|(_, blocks)| blocks).sum(),
+            memory: ram.size() - ram.free_bytes(),
+        })
+    }
+
     /// Queues, fences and doorbells of an adapter as they are now; `None` if there is no such adapter.
     pub fn inspect(&self, luid: LUID) -> Option<Tree> {
         self.adapter(luid)?.scheduler().map(|scheduler| scheduler.inspect())

@@ -16,10 +16,10 @@ use super::fence::Fence;
 use super::fence_log::Wanted;
 use super::hw_context::HwContext;
 use super::hw_queue::HwQueue;
-use super::node::InvalidPreemption;
+use super::node::{InvalidPreemption, Node};
 use super::packet_fence::InvalidFence;
 use super::report::{self, FaultTarget, PacketFault, QueueFault, Report, Scope, subcode};
-use super::tdr::TdrReason;
+use super::tdr::{Subject, TdrReason};
 use super::worker::Work;
 
 /// What was reported and waits for the DPC.
@@ -111,6 +111,7 @@ impl VidSch {
                     }
                 }
             }
+            Report::EngineIdle { node } | Report::EngineHung { node } if self.heard_node(node).is_none() => {}
             Report::EngineIdle { node } => lock(&self.pending).work.push(Work::EngineIdle(node)),
             Report::EngineHung { node } => {
                 lock(&self.pending).work.push(Work::Recover(self.tdr.complaint(node, TdrReason::ReportedHung)));
@@ -120,8 +121,13 @@ impl VidSch {
         Ok(())
     }
 
+    /// The node with this number, unless its engine is being reset: nothing that it says of packets is heard then.
+    fn heard_node(&self, number: u32) -> Option<&Node> {
+        self.nodes.get(number as usize).filter(|node| !node.state().is_held())
+    }
+
     fn note_completed(&self, node: u32, fence: u32) -> Result<(), Bugcheck> {
-        let Some(state) = self.nodes.get(node as usize) else { return Ok(()) };
+        let Some(state) = self.heard_node(node) else { return Ok(()) };
         state.state().complete(fence).map_err(|invalid| invalid_fence("DMA_COMPLETED", node, invalid))?;
         self.note_finished_packets(node);
         Ok(())
@@ -136,7 +142,7 @@ impl VidSch {
     }
 
     fn note_preempted(&self, node: u32, preemption: u32, completed: u32) -> Result<(), Bugcheck> {
-        let Some(state) = self.nodes.get(node as usize) else { return Ok(()) };
+        let Some(state) = self.heard_node(node) else { return Ok(()) };
         state.state().preempted(preemption, completed).map_err(|invalid| match invalid {
             InvalidPreemption::Fence(invalid) => invalid_fence("DMA_PREEMPTED", node, invalid),
             InvalidPreemption::Unknown => Bugcheck::scheduler(
@@ -152,9 +158,11 @@ impl VidSch {
     }
 
     fn note_packet_fault(&self, fault: &PacketFault) -> Result<(), Bugcheck> {
-        let Some(state) = self.nodes.get(fault.node as usize) else { return Ok(()) };
+        let Some(state) = self.heard_node(fault.node) else { return Ok(()) };
         let Some(fence) = fault.fence else {
-            lock(&self.pending).work.push(Work::Recover(self.tdr.complaint(fault.node, TdrReason::PageFault)));
+            let suspects = state.state().suspects().map(Subject::Packets);
+            let reset = suspects.and_then(|subject| self.reset_after(fault.node, subject, fault.reset()));
+            lock(&self.pending).work.extend(reset);
             return Ok(());
         };
         let device = {
@@ -192,7 +200,7 @@ impl VidSch {
         self.note_finished_packets(fault.node);
         let mut pending = lock(&self.pending);
         pending.work.push(Work::Lose(device, error));
-        pending.work.extend(self.reset_after(fault.node, fault.reset()));
+        pending.work.extend(self.reset_after(fault.node, Subject::Engine, fault.reset()));
         Ok(())
     }
 
@@ -257,15 +265,15 @@ impl VidSch {
             device.set_error(error);
             pending.work.push(Work::Lose(device, error));
         }
-        pending.work.extend(self.reset_after(fault.node, fault.reset()));
+        pending.work.extend(self.reset_after(fault.node, Subject::Engine, fault.reset()));
         Ok(())
     }
 
     /// The reset that a fault of this node asks for.
-    fn reset_after(&self, node: u32, scope: Option<Scope>) -> Option<Work> {
+    fn reset_after(&self, node: u32, subject: Subject, scope: Option<Scope>) -> Option<Work> {
         Some(match scope? {
-            Scope::Engine => Work::Recover(self.tdr.complaint(node, TdrReason::PageFault)),
-            Scope::Adapter => Work::ResetAdapter(TdrReason::PageFault),
+            Scope::Engine => Work::Recover(self.tdr.complaint_about(node, TdrReason::PageFault, subject)),
+            Scope::Adapter => Work::ResetAdapter(TdrReason::PageFault, self.tdr.adapter_resets()),
         })
     }
 

@@ -68,7 +68,7 @@ pub use fence_log::{GpuClock, QueueFenceLog};
 pub use fence_log_reader::{FenceLog, FenceLogEntry, FenceOperation};
 pub(crate) use hw_context::HwContext;
 pub(crate) use hw_queue::HwQueue;
-pub use inspect::Tree;
+pub use inspect::{Holdings, Tree};
 pub(crate) use line::Commands;
 pub(crate) use narrow::{check_signals, check_waits};
 pub(crate) use native_fence::FenceOptions;
@@ -79,7 +79,7 @@ pub use signalled::FenceReports;
 pub use suspension::Suspensions;
 pub(crate) use sync_object::SyncObject;
 pub use tdr::{
-    TdrDebugMode, TdrFate, TdrLevel, TdrOutcome, TdrQueue, TdrReason, TdrReport, TdrSettingError, TdrSettings,
+    TdrDebugMode, TdrFate, TdrKind, TdrLevel, TdrOutcome, TdrQueue, TdrReason, TdrReport, TdrSettingError, TdrSettings,
 };
 
 use close::DeviceWork;

@@ -2,8 +2,10 @@
 //!
 //! Fence ids count up per node and are given when a packet is handed over; paging packets get theirs when they are queued, since
 //! somebody waits for it, and are handed over before all others. What a preemption takes off the hardware comes back first: paging
-//! packets in their order under their old ids, render packets in front of their contexts and under new ids.
-//! [gpu-preemption; tdr-changes-in-windows-8: packets that a reset does not affect]
+//! packets in their order under their old ids, render packets in front of their contexts and under new ids. So does what the reset of
+//! its engine left, see [`reset`]. [gpu-preemption; tdr-changes-in-windows-8: packets that a reset does not affect]
+
+mod reset;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -15,6 +17,8 @@ use crate::machine::lock;
 use super::packet::SystemContext;
 use super::packet_context::{PacketContext, Standing};
 use super::packet_fence::{InvalidFence, PacketFences};
+
+pub(super) use reset::{Aborted, Snapshot, Suspects};
 
 /// Render packets that the hardware has at a time: one runs, one is ready to follow.
 const RENDER_DEPTH: usize = 2;
@@ -100,6 +104,14 @@ pub(super) enum InvalidPreemption {
     Fence(InvalidFence),
 }
 
+/// A preemption that the driver was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Preempting {
+    id: u32,
+    /// When it was asked, by the machine's clock.
+    since: Duration,
+}
+
 /// The state of a node.
 pub(super) struct NodeState {
     pub(super) fences: PacketFences,
@@ -109,12 +121,16 @@ pub(super) struct NodeState {
     /// Contexts with packets that may run, in the order of their turns.
     queued: Vec<Queued>,
     /// The preemption under way, and how many there were.
-    preemption: Option<u32>,
+    preemption: Option<Preempting>,
     preemptions: u32,
     /// Packets that were handed over again after one.
     resubmitted: u64,
     /// Somebody waits for a context to leave the hardware, or for its turn.
     evicting: bool,
+    /// Somebody wants to know whether what is on the hardware, whosever it is, lets itself be taken off.
+    probing: bool,
+    /// The engine is being reset: nothing is handed over, and what it says of packets is not heard.
+    held: bool,
     /// Render packets stay where they are.
     paused: bool,
     /// The oldest packet on the hardware while others wait for the node, and since when.
@@ -134,6 +150,8 @@ impl NodeState {
             preemptions: 0,
             resubmitted: 0,
             evicting: false,
+            probing: false,
+            held: false,
             paused: false,
             turn: None,
             finished: Vec::new(),
@@ -164,6 +182,7 @@ impl NodeState {
 
     fn end_everything(&mut self) {
         (self.preemption, self.evicting, self.turn) = (None, false, None);
+        (self.probing, self.held) = (false, false);
         let queued = self.queued.drain(..).flat_map(|queued| queued.packets);
         self.finished.extend(self.flight.drain(..).chain(self.paging.drain(..)).chain(queued));
     }
@@ -187,15 +206,18 @@ impl NodeState {
 
     /// Decides what to do. A packet to be handed over is on the hardware from now on, since it may complete before the driver
     /// returns. `preemptible`: the driver takes preemptions.
-    pub(super) fn next(&mut self, preemptible: bool) -> Next {
-        if self.preemption.is_some() {
+    pub(super) fn next(&mut self, preemptible: bool, now: Duration) -> Next {
+        if self.preemption.is_some() || self.held {
             return Next::Nothing;
+        }
+        if core::mem::take(&mut self.probing) && preemptible && !self.flight.is_empty() {
+            return self.preempt(now);
         }
         if let Some(packet) = self.paging.pop_front() {
             return self.fly(packet);
         }
         if core::mem::take(&mut self.evicting) && preemptible && self.has_render() {
-            return self.preempt();
+            return self.preempt(now);
         }
         if self.paused {
             return Next::Nothing;
@@ -211,7 +233,7 @@ impl NodeState {
         let Some((best, standing)) = self.best() else { return Next::Nothing };
         let outranked = |packet: &Packet| packet.context().is_some_and(|context| standing.outranks(context.standing()));
         if preemptible && self.flight.iter().any(outranked) {
-            return self.preempt();
+            return self.preempt(now);
         }
         if self.flight.iter().filter(|packet| packet.context().is_some()).count() >= RENDER_DEPTH {
             return Next::Nothing;
@@ -256,9 +278,9 @@ impl NodeState {
         Next::Submit(packet)
     }
 
-    fn preempt(&mut self) -> Next {
+    fn preempt(&mut self, now: Duration) -> Next {
         self.preemptions = self.preemptions.wrapping_add(1);
-        self.preemption = Some(self.preemptions);
+        self.preemption = Some(Preempting { id: self.preemptions, since: now });
         Next::Preempt(self.preemptions)
     }
 
@@ -320,7 +342,7 @@ impl NodeState {
         if self.fences.is_abandoned() {
             return Ok(());
         }
-        if self.preemption != Some(id) {
+        if self.preemption.is_none_or(|preemption| preemption.id != id) {
             return Err(InvalidPreemption::Unknown);
         }
         if completed != self.fences.last_completed() {
@@ -424,7 +446,7 @@ impl NodeState {
 
     /// Whether there is something to decide.
     pub(super) fn has_waiting(&self) -> bool {
-        !self.paging.is_empty() || !self.queued.is_empty() || !self.finished.is_empty() || self.evicting
+        !self.paging.is_empty() || !self.queued.is_empty() || !self.finished.is_empty() || self.evicting || self.probing
     }
 
     /// Packets on the hardware; packets that wait.

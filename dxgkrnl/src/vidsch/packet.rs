@@ -18,6 +18,7 @@ use crate::vidmm::AddressSpace;
 use super::VidSch;
 use super::node::{Next, Node, NodeState, Owner, Packet};
 use super::report::subcode;
+use super::tdr::GLANCE;
 use super::worker::Work;
 
 /// A packet that takes longer than this will never end.
@@ -173,7 +174,7 @@ impl VidSch {
         let _dispatching = lock(&node.dispatching);
         let preemptible = adapter.caps().driver.SchedulingCaps.PreemptionAware();
         while !self.verifier.is_stopped() {
-            let next = node.state().next(preemptible);
+            let next = node.state().next(preemptible, self.tdr.clock().now());
             match next {
                 Next::Nothing => {
                     // What was dropped instead of handed over.
@@ -196,8 +197,7 @@ impl VidSch {
 
     /// Contexts that have had their node for their quantum give way.
     pub(super) fn end_turns(&self) {
-        let Ok(adapter) = self.adapter() else { return };
-        let now = adapter.machine.config().clock.now();
+        let now = self.tdr.clock().now();
         for (number, node) in (0..).zip(&self.nodes) {
             if node.state().ends_turn(now) {
                 self.dispatch(number);
@@ -284,6 +284,20 @@ impl VidSch {
                 return true;
             }
             if self.verifier.is_stopped() || Instant::now() > end {
+                return false;
+            }
+        }
+    }
+
+    /// Waits until `done`, at most for TdrDelay; false if it does not come, or everything is taken off the engines.
+    pub(super) fn wait_node_patiently(&self, number: u32, done: impl Fn(&NodeState) -> bool) -> bool {
+        let patience = self.tdr.patience();
+        loop {
+            let left = patience.left();
+            if self.wait_node(number, left.min(GLANCE), &done) {
+                return true;
+            }
+            if left.is_zero() || self.tdr.is_abandoning() || self.verifier.is_stopped() {
                 return false;
             }
         }

@@ -6,7 +6,7 @@
 //! [context-monitoring: GPU wait, GPU signal; native-gpu-fence-objects]
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -77,6 +77,8 @@ pub(crate) struct PacketContext {
     system: KmdHandle,
     kmd: KmdHandle,
     flags: D3DDDI_CREATECONTEXTFLAGS,
+    /// Handle of its process.
+    user_handle: AtomicU32,
     /// Bytes of private data that the driver gets with a packet.
     private_size: u32,
     global: AtomicI32,
@@ -168,6 +170,7 @@ impl VidSch {
             system,
             kmd,
             flags,
+            user_handle: AtomicU32::new(0),
             private_size: info.DmaBufferPrivateDataSize,
             global: AtomicI32::new(0),
             in_process: AtomicI32::new(0),
@@ -204,6 +207,21 @@ impl PacketContext {
     /// Our handle and the driver's.
     pub(crate) fn handles(&self) -> (KmdHandle, KmdHandle) {
         (self.system, self.kmd)
+    }
+
+    /// Where its handle in the process is noted.
+    pub(crate) fn user_handle(&self) -> &AtomicU32 {
+        &self.user_handle
+    }
+
+    /// Whether its packets may run as long as they like. [d3dkmthk: D3DDDI_CREATECONTEXTFLAGS]
+    pub(super) fn is_unlimited(&self) -> bool {
+        self.flags.DisableGpuTimeout()
+    }
+
+    /// Packets that are done, run or dropped, and packets submitted.
+    pub(super) fn progress(&self) -> (u64, u64) {
+        (self.finished.load(Ordering::Acquire), lock(&self.line).submitted)
     }
 
     fn sch(&self) -> &Arc<VidSch> {
@@ -478,7 +496,7 @@ impl PacketContext {
         node.announce();
         let left = !flies || {
             sch.dispatch(self.node);
-            sch.wait_node(self.node, sch.tdr.delay(), |state| !state.flies(self))
+            sch.wait_node_patiently(self.node, |state| !state.flies(self))
         };
         // What a preemption brought back of others.
         sch.dispatch(self.node);

@@ -21,6 +21,10 @@ pub(crate) mod subcode {
     pub(crate) const SYSTEM_PACKET_FAULTED: u64 = 0x5;
     /// A report of a vertical sync from an adapter without displays.
     pub(crate) const VSYNC_WITHOUT_DISPLAY: u64 = 0x7;
+    /// An answer of DxgkDdiQueryDependentEngineGroup without the node that was asked about.
+    pub(crate) const DEPENDENT_ENGINES: u64 = 0x8;
+    /// An aborted fence id that no packet on the hardware has, nor the last one completed.
+    pub(crate) const INVALID_ABORTED_FENCE: u64 = 0xa;
     /// A page fault that says the hardware is broken.
     pub(crate) const FATAL_HARDWARE_ERROR: u64 = 0xc;
     /// Page fault flags that contradict each other.

@@ -125,6 +125,7 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fastrand::Rng;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::{Duration, Instant};
@@ -229,31 +230,19 @@ mod tests {
         assert_eq!((watch.monitored(), late.1.into_inner()), (8, 8));
     }
 
-    /// A small generator, so that failures repeat.
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, bound: u64) -> u64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            self.0 % bound
-        }
-    }
-
     #[test]
     fn monitored_value_is_least_waited_less_one_or_all_ones_for_any_set_of_waiters() {
-        let mut random = Random(0x1234_5678_9abc_def1);
+        let mut random = Rng::with_seed(0x1234_5678_9abc_def1);
         for _ in 0..200 {
             let mut list = WaitList::default();
             let mut model: Vec<(u64, Arc<Wait>)> = Vec::new();
-            for _ in 0..random.below(40) {
-                if model.is_empty() || random.below(3) > 0 {
-                    let (value, wait) = (1 + random.below(30), Wait::of_thread(1));
+            for _ in 0..random.u64(..40) {
+                if model.is_empty() || random.u64(..3) > 0 {
+                    let (value, wait) = (1 + random.u64(..30), Wait::of_thread(1));
                     list.add(value, Arc::clone(&wait));
                     model.push((value, wait));
                 } else {
-                    let (_, wait) = model.remove(random.below(model.len() as u64) as usize);
+                    let (_, wait) = model.remove(random.u64(..model.len() as u64) as usize);
                     list.remove(&wait);
                 }
                 let expected = model.iter().map(|(value, _)| value - 1).min().unwrap_or(u64::MAX);
@@ -264,15 +253,15 @@ mod tests {
 
     #[test]
     fn a_new_value_takes_exactly_the_satisfied_waits_lowest_first() {
-        let mut random = Random(7);
+        let mut random = Rng::with_seed(7);
         for _ in 0..200 {
             let mut list = WaitList::default();
-            let mut model: Vec<u64> = (0..random.below(50)).map(|_| 1 + random.below(100)).collect();
+            let mut model: Vec<u64> = (0..random.u64(..50)).map(|_| 1 + random.u64(..100)).collect();
             for &value in &model {
                 list.add(value, Wait::of_thread(value as u32));
             }
             model.sort_unstable();
-            let current = random.below(120);
+            let current = random.u64(..120);
             let (expected, left): (Vec<u64>, Vec<u64>) = model.into_iter().partition(|value| *value <= current);
             let taken: Vec<u64> =
                 list.take_satisfied(current).map(|wait| u64::from(wait.remaining.load(Ordering::Relaxed))).collect();

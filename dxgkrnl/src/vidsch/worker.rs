@@ -23,8 +23,8 @@ pub(super) enum Work {
     EngineIdle(u32),
     /// An engine hangs.
     Recover(Complaint),
-    /// The adapter is to be reset.
-    ResetAdapter(TdrReason),
+    /// The adapter is to be reset, unless it was reset more often than so.
+    ResetAdapter(TdrReason, u64),
     /// What held a queue is over.
     Advance(Weak<HwQueue>),
     /// A packet of a context is done, or what held it over.
@@ -103,7 +103,10 @@ fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
             {
                 sch.end_turns();
             }
-            sch.look_for_timeouts();
+            // Whoever moves a manual clock looks for himself: this may have been a look at turns only.
+            if sch.tdr.cadence().is_some() {
+                sch.look_for_timeouts();
+            }
             continue;
         };
         let Ok(adapter) = sch.adapter() else { return };
@@ -119,8 +122,8 @@ fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
                     sch.engine_reported_idle(node);
                 }
             }
-            Work::Recover(complaint) => sch.recover(&complaint),
-            Work::ResetAdapter(reason) => sch.reset_adapter(reason),
+            Work::Recover(complaint) => sch.recover(&[complaint]),
+            Work::ResetAdapter(reason, resets) => sch.reset_adapter(reason, resets),
             Work::Advance(queue) => {
                 let _powered = gate.enter(&adapter.machine);
                 if let Some(queue) = queue.upgrade() {

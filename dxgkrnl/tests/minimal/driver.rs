@@ -291,6 +291,8 @@ pub(crate) unsafe extern "win64" fn query_adapter_info(
             reply(args, level)
         }
         Kind::DXGKQAITYPE_QUERYSEGMENT4 => segments(adapter, args),
+        // A word for each node.
+        Kind::DXGKQAITYPE_HISTORYBUFFERPRECISION if args.OutputDataSize == 8 => reply(args, [mutant.precision; 2]),
         Kind::DXGKQAITYPE_HISTORYBUFFERPRECISION => reply(args, mutant.precision),
         Kind::DXGKQAITYPE_NUMPOWERCOMPONENTS => reply(args, (mutant.components)().len() as u32),
         Kind::DXGKQAITYPE_POWERCOMPONENTINFO => {
@@ -307,7 +309,7 @@ pub(crate) unsafe extern "win64" fn get_node_metadata(
     node: u32,
     metadata: *mut DXGK_NODEMETADATA,
 ) -> NTSTATUS {
-    if node != 0 {
+    if node >= driver_caps(&adapter(context).mutant).GpuEngineTopology.NbAsymetricProcessingNodes {
         return STATUS_INVALID_PARAMETER;
     }
     let mut answer = DXGK_NODEMETADATA::zeroed();

@@ -2,6 +2,8 @@
 //!
 //! DDIs are plain functions, so each machine has an engine of its own in a table, and functions that know its number.
 
+pub(crate) mod app;
+
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,6 +34,7 @@ pub(crate) fn call<A>(thunk: unsafe extern "win64" fn(*mut A) -> NTSTATUS, mut a
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Submitted {
     pub(crate) fence: u32,
+    pub(crate) node: u32,
     pub(crate) context: usize,
     pub(crate) address: u64,
     pub(crate) paging: bool,
@@ -46,6 +49,15 @@ struct State {
     answer: Option<NTSTATUS>,
     preemption_answer: Option<NTSTATUS>,
     holds_paging: bool,
+    /// What DxgkDdiQueryDependentEngineGroup answers; the node itself unless a test wants otherwise.
+    mask: Option<u64>,
+    /// What DxgkDdiResetEngine answers, and which nodes it was called for.
+    resets: VecDeque<(NTSTATUS, u32)>,
+    reset_nodes: Vec<u32>,
+    /// Reported when the system asks for the state of the engine.
+    late: VecDeque<DXGKARGCB_NOTIFY_INTERRUPT_DATA>,
+    /// DxgkDdiResetEngine does not return.
+    stuck: bool,
 }
 
 // SAFETY: what is kept of the reports are numbers.
@@ -72,12 +84,42 @@ const EMPTY: State = State {
     answer: None,
     preemption_answer: None,
     holds_paging: false,
+    mask: None,
+    resets: VecDeque::new(),
+    reset_nodes: Vec::new(),
+    late: VecDeque::new(),
+    stuck: false,
 };
 
-fn completed(fence: u32) -> DXGKARGCB_NOTIFY_INTERRUPT_DATA {
+pub(crate) fn completed(node: u32, fence: u32) -> DXGKARGCB_NOTIFY_INTERRUPT_DATA {
     let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();
     data.InterruptType = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_DMA_COMPLETED;
     data.u.DmaCompleted.SubmissionFenceId = fence;
+    data.u.DmaCompleted.NodeOrdinal = node;
+    data
+}
+
+pub(crate) fn preempted(preemption: u32, completed: u32) -> DXGKARGCB_NOTIFY_INTERRUPT_DATA {
+    let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();
+    data.InterruptType = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_DMA_PREEMPTED;
+    data.u.DmaPreempted.PreemptionFenceId = preemption;
+    data.u.DmaPreempted.LastCompletedFenceId = completed;
+    data
+}
+
+pub(crate) fn faulted(fence: u32, address: u64, flags: i32) -> DXGKARGCB_NOTIFY_INTERRUPT_DATA {
+    let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();
+    data.InterruptType = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_DMA_PAGE_FAULTED;
+    let mut arm = DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaPageFaulted::zeroed();
+    (arm.FaultedFenceId, arm.FaultedVirtualAddress) = (fence, address);
+    arm.PageFaultFlags = DXGK_PAGE_FAULT_FLAGS(flags);
+    data.u.DmaPageFaulted = arm;
+    data
+}
+
+pub(crate) fn hung() -> DXGKARGCB_NOTIFY_INTERRUPT_DATA {
+    let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();
+    data.InterruptType = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT;
     data
 }
 
@@ -90,6 +132,7 @@ unsafe extern "win64" fn submit<const N: usize>(
     let mut state = SCRIPTS[N].lock();
     let packet = Submitted {
         fence: args.SubmissionFenceId,
+        node: args.NodeOrdinal,
         context: args.hContext.addr(),
         address: args.DmaBufferVirtualAddress,
         paging: args.Flags.Paging(),
@@ -97,7 +140,7 @@ unsafe extern "win64" fn submit<const N: usize>(
     };
     state.submitted.push(packet);
     if packet.paging && !state.holds_paging {
-        state.reports.push_back(completed(packet.fence));
+        state.reports.push_back(completed(packet.node, packet.fence));
         // SAFETY: the registers are mapped.
         unsafe { driver::adapter(context).registers.write_volatile(1) };
     }
@@ -130,10 +173,57 @@ unsafe extern "win64" fn interrupt<const N: usize>(context: *mut c_void, _messag
     any.into()
 }
 
+unsafe extern "win64" fn query_dependent<const N: usize>(
+    _context: HANDLE,
+    args: *mut DXGKARG_QUERYDEPENDENTENGINEGROUP,
+) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let args = unsafe { &mut *args };
+    args.DependentNodeOrdinalMask = SCRIPTS[N].lock().mask.unwrap_or(1 << args.NodeOrdinal);
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64" fn query_status<const N: usize>(
+    context: HANDLE,
+    _args: *mut DXGKARG_QUERYENGINESTATUS,
+) -> NTSTATUS {
+    let mut state = SCRIPTS[N].lock();
+    let late = core::mem::take(&mut state.late);
+    let any = !late.is_empty();
+    state.reports.extend(late);
+    drop(state);
+    if any {
+        // SAFETY: the registers are mapped.
+        unsafe { driver::adapter(context).registers.write_volatile(1) };
+        let started = Instant::now();
+        while !SCRIPTS[N].lock().reports.is_empty() && started.elapsed() < PATIENCE {
+            std::thread::yield_now();
+        }
+    }
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64" fn reset_engine<const N: usize>(_context: HANDLE, args: *mut DXGKARG_RESETENGINE) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let args = unsafe { &mut *args };
+    SCRIPTS[N].lock().reset_nodes.push(args.NodeOrdinal);
+    let started = Instant::now();
+    while SCRIPTS[N].lock().stuck && started.elapsed() < PATIENCE {
+        std::thread::yield_now();
+    }
+    let mut state = SCRIPTS[N].lock();
+    let (status, aborted) = state.resets.pop_front().unwrap_or((STATUS_UNSUCCESSFUL, 0));
+    args.LastAbortedFenceId = aborted;
+    status
+}
+
 fn fill<const N: usize>(table: &mut DRIVER_INITIALIZATION_DATA) {
     table.DxgkDdiSubmitCommandVirtual = Some(submit::<N>);
     table.DxgkDdiPreemptCommand = Some(preempt::<N>);
     table.DxgkDdiInterruptRoutine = Some(interrupt::<N>);
+    table.DxgkDdiQueryDependentEngineGroup = Some(query_dependent::<N>);
+    table.DxgkDdiQueryEngineStatus = Some(query_status::<N>);
+    table.DxgkDdiResetEngine = Some(reset_engine::<N>);
 }
 
 /// A machine that can be started, once.
@@ -164,12 +254,16 @@ pub(crate) struct Engine {
 
 impl Machine {
     pub(crate) fn start(kind: &Kind) -> Self {
+        Self::start_with(kind, |_| ())
+    }
+
+    pub(crate) fn start_with(kind: &Kind, caps: fn(&mut DXGK_DRIVERCAPS)) -> Self {
         let in_vram = |info: &mut DXGK_ALLOCATIONINFO| {
             info.SupportedWriteSegmentSet = 2;
             info.PreferredSegment.set_SegmentId0(2);
         };
         let bench = Bench::with_config(
-            Mutant { table: kind.table, allocation: in_vram, ..SOUND },
+            Mutant { table: kind.table, allocation: in_vram, caps, ..SOUND },
             // No time passes, so that no turn ends of itself.
             MachineConfig { ram: 64 << 20, clock: Clock::manual(), ..MachineConfig::default() },
         )
@@ -192,6 +286,13 @@ impl Machine {
         }
     }
 
+    /// The parameters of the bugcheck 0x119 that the machine stops with.
+    pub(crate) fn scheduler_bugcheck(&self) -> [u64; 4] {
+        let bugcheck = self.bugcheck();
+        assert_eq!(bugcheck.code, Bugcheck::VIDEO_SCHEDULER_INTERNAL_ERROR, "{bugcheck}");
+        bugcheck.parameters
+    }
+
     /// Ends a process and the machine, which nothing has stopped.
     pub(crate) fn end(self, process: Arc<Process>) {
         process.exit();
@@ -205,8 +306,14 @@ impl Engine {
         &SCRIPTS[self.number]
     }
 
-    fn report(&self, data: DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
+    pub(crate) fn report(&self, data: DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
         self.script().lock().reports.push_back(data);
+        self.bus.register_write(0, REPORT, 4, 1);
+    }
+
+    /// Several reports in one interrupt.
+    pub(crate) fn report_all(&self, reports: impl IntoIterator<Item = DXGKARGCB_NOTIFY_INTERRUPT_DATA>) {
+        self.script().lock().reports.extend(reports);
         self.bus.register_write(0, REPORT, 4, 1);
     }
 
@@ -272,16 +379,12 @@ impl Engine {
 
     /// DMA_COMPLETED.
     pub(crate) fn complete(&self, fence: u32) {
-        self.report(completed(fence));
+        self.report(completed(0, fence));
     }
 
     /// DMA_PREEMPTED.
     pub(crate) fn preempted(&self, preemption: u32, completed: u32) {
-        let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();
-        data.InterruptType = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_DMA_PREEMPTED;
-        data.u.DmaPreempted.PreemptionFenceId = preemption;
-        data.u.DmaPreempted.LastCompletedFenceId = completed;
-        self.report(data);
+        self.report(preempted(preemption, completed));
     }
 
     /// GPU_ENGINE_STATE_CHANGE: the driver says that an engine is idle.
@@ -295,12 +398,32 @@ impl Engine {
 
     /// DMA_PAGE_FAULTED.
     pub(crate) fn faulted(&self, fence: u32, address: u64) {
-        let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();
-        data.InterruptType = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_DMA_PAGE_FAULTED;
-        let mut arm = DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaPageFaulted::zeroed();
-        (arm.FaultedFenceId, arm.FaultedVirtualAddress) = (fence, address);
-        data.u.DmaPageFaulted = arm;
-        self.report(data);
+        self.report(faulted(fence, address, 0));
+    }
+
+    /// What DxgkDdiResetEngine answers next: a status, and the last aborted fence id.
+    pub(crate) fn answer_resets(&self, answers: &[(NTSTATUS, u32)]) {
+        self.script().lock().resets.extend(answers);
+    }
+
+    /// Nodes that DxgkDdiResetEngine was called for.
+    pub(crate) fn reset_nodes(&self) -> Vec<u32> {
+        self.script().lock().reset_nodes.clone()
+    }
+
+    /// DxgkDdiResetEngine does not return, or does again.
+    pub(crate) fn hold_resets(&self, stuck: bool) {
+        self.script().lock().stuck = stuck;
+    }
+
+    /// What DxgkDdiQueryDependentEngineGroup answers from now on.
+    pub(crate) fn answer_dependents(&self, mask: u64) {
+        self.script().lock().mask = Some(mask);
+    }
+
+    /// Reported while the engine is being reset, before DxgkDdiResetEngine.
+    pub(crate) fn report_late(&self, reports: impl IntoIterator<Item = DXGKARGCB_NOTIFY_INTERRUPT_DATA>) {
+        self.script().lock().late.extend(reports);
     }
 }
 

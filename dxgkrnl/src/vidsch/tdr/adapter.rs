@@ -17,15 +17,16 @@ const ADAPTER_TIMEOUT: u32 = 0x117;
 
 impl VidSch {
     /// Stops the adapter and starts it again. Every device is lost, with the reason that it had or `Reset`; the system's own work goes
-    /// on. Called with nothing held.
+    /// on. Called with nothing held. Nothing happens if the adapter was reset more often than `resets`: whoever asked for it meant what
+    /// that has ended.
     ///
     /// More than TdrLimitCount of these within TdrLimitTime, a thread that does not leave the driver within TdrDdiDelay, and a driver
     /// that does not come back are bug check 0x116.
-    pub(in super::super) fn reset_adapter(&self, reason: TdrReason) {
+    pub(in super::super) fn reset_adapter(&self, reason: TdrReason, resets: u64) {
         let Ok(adapter) = self.adapter() else { return };
         let _one = lock(&self.tdr.recovering);
         // Nobody brings back what was pulled out.
-        if self.verifier.is_stopped() || adapter.is_gone() {
+        if self.verifier.is_stopped() || adapter.is_gone() || self.tdr.adapter_resets() != resets {
             return;
         }
         let now = self.tdr.clock.now();
@@ -51,6 +52,15 @@ impl VidSch {
             let owner = &queue.context().device().process.owner;
             let handle = queue.user_handle().load(Ordering::Acquire);
             let guilty = queue.context().device().error() == Some(DeviceError::Hung);
+            let same = |line: &&mut super::TdrQueue| line.process == *owner && line.handle == handle;
+            for line in report.queues.iter_mut().filter(same) {
+                line.fate = if guilty { TdrFate::Guilty } else { TdrFate::Collateral };
+            }
+        }
+        for context in self.packet_contexts.all() {
+            let owner = &context.device().process.owner;
+            let handle = context.user_handle().load(Ordering::Acquire);
+            let guilty = context.device().error() == Some(DeviceError::Hung);
             let same = |line: &&mut super::TdrQueue| line.process == *owner && line.handle == handle;
             for line in report.queues.iter_mut().filter(same) {
                 line.fate = if guilty { TdrFate::Guilty } else { TdrFate::Collateral };
@@ -103,6 +113,9 @@ impl VidSch {
         };
         report.live_dump = Some(ADAPTER_TIMEOUT);
         report.debug_information = self.collect_debug_information(ADAPTER_TIMEOUT);
+        if let Some(memory) = adapter.memory_manager() {
+            memory.prepare_reset();
+        }
         let status = self
             .within_delay("DxgkDdiResetFromTimeout", || adapter.miniport.reset_from_timeout(adapter.context().raw()));
         if !status.is_success() {
@@ -117,9 +130,12 @@ impl VidSch {
             self.fail(status, format!("DxgkDdiRestartFromTimeout answered {status}"));
             return false;
         }
+        if let Some(memory) = adapter.memory_manager() {
+            memory.end_reset();
+        }
         adapter.flush_interrupts();
         adapter.at_device_level(|| {
-            for resets in &self.tdr.engine_resets {
+            for resets in self.tdr.engine_resets.iter().chain([&self.tdr.adapter_resets]) {
                 resets.fetch_add(1, Ordering::AcqRel);
             }
         });

@@ -15,17 +15,20 @@ use crate::machine::lock;
 use crate::verifier::Bugcheck;
 
 use super::super::VidSch;
+use super::super::hw_context::HwContext;
+use super::super::node::Suspects;
 use super::super::report::subcode;
-use super::{Aftermath, Complaint, Invalidated, TdrFate, TdrOutcome, TdrReason, TdrReport};
+use super::watch::put_back;
+use super::{Aftermath, Complaint, Invalidated, Subject, TdrFate, TdrKind, TdrOutcome, TdrReason, TdrReport};
 
 /// VIDEO_ENGINE_TIMEOUT_DETECTED, a live dump. [debugger: 0x141]
-const ENGINE_TIMEOUT: u32 = 0x141;
+pub(super) const ENGINE_TIMEOUT: u32 = 0x141;
 
 impl VidSch {
     /// Resets an engine, unless nothing hangs there any more, and notes what happened. Devices of contexts that the driver names are in
     /// error when this returns; the caller loses them.
     pub(super) fn reset_engine(&self, complaint: &Complaint) -> Aftermath {
-        let Complaint { node, reason, .. } = *complaint;
+        let &Complaint { node, reason, ref subject, .. } = complaint;
         let Ok(adapter) = self.adapter() else { return Aftermath::default() };
         if adapter.is_gone() {
             return Aftermath::default();
@@ -37,11 +40,24 @@ impl VidSch {
             return Aftermath::default();
         }
         let mut report = self.describe(Some(node), reason);
-        if reason == TdrReason::EngineTimeout && !report.queues.iter().any(|queue| queue.is_busy()) {
-            self.tdr.keep(report);
-            return Aftermath::default();
-        }
         let _working = adapter.use_node(node);
+        let mut probed = Vec::new();
+        let suspects = match subject {
+            Subject::Context(_) => None,
+            Subject::Packets(suspects) => Some(*suspects),
+            Subject::Engine => self.suspected_packets(&adapter, node, &mut probed),
+        };
+        if let Some(suspects) = suspects {
+            return match self.ask_packets_off(&adapter, node, suspects) {
+                Some(suspects) => self.reset_packet_engine(&adapter, node, &suspects, report),
+                None => self.keep_report(report),
+            };
+        }
+        let works = |queue: &super::TdrQueue| queue.kind != TdrKind::Packets && queue.is_busy();
+        let idle = reason == TdrReason::EngineTimeout && !report.queues.iter().any(works);
+        if idle || !adapter.caps().features.hardware_scheduling {
+            return self.keep_report(report);
+        }
         report.debug_information = self.collect_debug_information(ENGINE_TIMEOUT);
         report.live_dump = Some(ENGINE_TIMEOUT);
         let (works, named) = self.reset_and_resume(&adapter, node);
@@ -49,7 +65,52 @@ impl VidSch {
         let lost = self.judge(&mut report, &named);
         self.verifier.log(report.to_string());
         self.tdr.keep(report);
-        Aftermath { lost, promoted: !works }
+        // Whoever was asked off the engine for the sake of the packets beside it.
+        probed.iter().filter(|context| context.device().error().is_none()).for_each(|context| put_back(context));
+        Aftermath { lost, promoted: (!works).then(|| self.tdr.adapter_resets()) }
+    }
+
+    /// Nothing is to be reset.
+    fn keep_report(&self, report: TdrReport) -> Aftermath {
+        self.tdr.keep(report);
+        Aftermath::default()
+    }
+
+    /// What stands still on an engine that is said to hang: packets, unless there are none or a hardware context does not let go of it.
+    /// Such ones are added to `probed`, and stay asked to.
+    fn suspected_packets(&self, adapter: &Adapter, number: u32, probed: &mut Vec<Arc<HwContext>>) -> Option<Suspects> {
+        let suspects = self.nodes.get(number as usize)?.state().suspects()?;
+        let mut asked = Vec::new();
+        for context in self.contexts.all() {
+            if context.node() != number || context.is_destroyed() || context.device().error().is_some() {
+                continue;
+            }
+            // One that is off it already is so for somebody else's reason.
+            if let Ok(Some(fence)) = context.begin_suspension() {
+                asked.push((context, fence));
+            }
+        }
+        adapter.flush_interrupts();
+        for (context, fence) in asked {
+            if context.has_suspended(fence) {
+                put_back(&context);
+            } else {
+                probed.push(context);
+            }
+        }
+        probed.is_empty().then_some(suspects)
+    }
+
+    /// A preemption is tried before packets count as hung. What of the suspects does not go; `None` if they are off the hardware.
+    fn ask_packets_off(&self, adapter: &Adapter, number: u32, suspects: Suspects) -> Option<Suspects> {
+        let node = self.nodes.get(number as usize)?;
+        if suspects.preemption.is_some() {
+            return Some(suspects);
+        }
+        node.state().probe();
+        self.dispatch(number);
+        adapter.flush_interrupts();
+        node.state().suspects().filter(|now| now.oldest == suspects.oldest)
     }
 
     /// One recovery at a time; `None` while the adapter is being reset, which ends what was to be recovered from. Whoever resets the
@@ -88,12 +149,20 @@ impl VidSch {
             });
             works = status.is_success();
         }
+        if let Some(node) = self.nodes.get(node as usize) {
+            // Packets could not leave an engine that hung.
+            node.state().renew_preemption(self.tdr.clock().now());
+        }
         adapter.flush_interrupts();
         (works, lock(&self.tdr.named).take().unwrap_or_default())
     }
 
     /// Writes down who lost what, and returns the devices that are lost by it.
-    fn judge(&self, report: &mut TdrReport, named: &[Invalidated]) -> Vec<(Arc<crate::device::Device>, DeviceError)> {
+    pub(super) fn judge(
+        &self,
+        report: &mut TdrReport,
+        named: &[Invalidated],
+    ) -> Vec<(Arc<crate::device::Device>, DeviceError)> {
         let mut lost = Vec::new();
         let mut guilty = HashSet::new();
         for Invalidated { context, collateral } in named {

@@ -1,13 +1,16 @@
 //! Timeout detection and recovery. [tdr-changes-in-windows-8]
 //!
-//! Work of hardware queues that makes no progress for TdrDelay is asked off its engine ([`watch`]); a context that does not go within
-//! another TdrDelay costs the engine a reset ([`hardware`]), and if that does not help, the adapter ([`adapter`]).
+//! Work that makes no progress for TdrDelay is asked off its engine ([`watch`]). If it does not go within another TdrDelay, the engine
+//! is reset, which takes other DDIs for hardware queues ([`hardware`]) than for packets ([`packet`]), and if that does not help,
+//! the adapter is ([`adapter`]).
 //!
 //! Lock order: `Tdr::recovering` comes after `DeviceWork::lost`, so no device is lost while it is held; [`VidSch::recover`] loses those
 //! that a reset has named when it is free again.
 
 mod adapter;
 mod hardware;
+mod packet;
+mod patience;
 mod report;
 mod settings;
 mod watch;
@@ -28,12 +31,14 @@ use crate::verifier::Bugcheck;
 
 use super::VidSch;
 use super::hw_context::HwContext;
+use super::node::Suspects;
 use super::sync_object::SyncObject;
 use super::worker::Work;
 
-pub use report::{TdrFate, TdrOutcome, TdrQueue, TdrReason, TdrReport};
+pub use report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
 pub use settings::{TdrDebugMode, TdrLevel, TdrSettingError, TdrSettings};
 
+use patience::Patience;
 use watch::Watch;
 
 /// Nodes that are told apart.
@@ -43,7 +48,7 @@ const REPORTS: usize = 256;
 /// Bytes that a driver may fill in DxgkDdiCollectDbgInfo.
 const DEBUG_BYTES: usize = 64 << 10;
 /// How often a wait by a manual clock looks at it.
-const GLANCE: Duration = Duration::from_millis(2);
+pub(super) const GLANCE: Duration = Duration::from_millis(2);
 
 /// What the scheduler of an adapter knows about timeouts.
 pub(super) struct Tdr {
@@ -55,6 +60,8 @@ pub(super) struct Tdr {
     silent: AtomicU64,
     /// How often the engine of each node was reset, alone or with the adapter. Counted at device level.
     engine_resets: [AtomicU64; NODES],
+    /// How often the adapter was. Counted at device level.
+    adapter_resets: AtomicU64,
     /// Packets count as complete: the adapter is being reset.
     abandoning: AtomicBool,
     /// Contexts that the driver has named since a reset began. Lock order: a leaf.
@@ -89,16 +96,26 @@ pub(super) struct Complaint {
     reason: TdrReason,
     /// Resets of the engine until it was made.
     resets: u64,
-    /// The context that did not leave the engine, where that is the reason.
-    stuck: Option<Arc<HwContext>>,
+    subject: Subject,
+}
+
+/// What stands still.
+#[derive(Clone)]
+pub(super) enum Subject {
+    /// Something on the engine.
+    Engine,
+    /// A hardware context that does not leave it.
+    Context(Arc<HwContext>),
+    /// Packets.
+    Packets(Suspects),
 }
 
 /// What is left to do after the reset of an engine, without its lock.
 #[derive(Default)]
 pub(super) struct Aftermath {
     lost: Vec<(Arc<Device>, DeviceError)>,
-    /// The engine could not be reset.
-    promoted: bool,
+    /// The engine could not be reset, or that was not enough; resets of the adapter until then.
+    promoted: Option<u64>,
 }
 
 impl Tdr {
@@ -109,6 +126,7 @@ impl Tdr {
             recovering: Mutex::new(()),
             silent: AtomicU64::new(0),
             engine_resets: [const { AtomicU64::new(0) }; NODES],
+            adapter_resets: AtomicU64::new(0),
             abandoning: AtomicBool::new(false),
             named: Mutex::new(None),
             watch: Mutex::default(),
@@ -137,6 +155,11 @@ impl Tdr {
         self.settings.delay
     }
 
+    /// A wait of TdrDelay that begins now.
+    pub(super) fn patience(&self) -> Patience {
+        Patience::new(&self.clock, self.settings.delay)
+    }
+
     /// The machine's clock.
     pub(super) fn clock(&self) -> &Clock {
         &self.clock
@@ -148,14 +171,26 @@ impl Tdr {
 
     /// What is said now about the engine of `node`.
     pub(super) fn complaint(&self, node: u32, reason: TdrReason) -> Complaint {
-        Complaint { node, reason, resets: self.engine_resets(node).load(Ordering::Acquire), stuck: None }
+        self.complaint_about(node, reason, Subject::Engine)
+    }
+
+    /// As [`Tdr::complaint`], of what stands still there.
+    pub(super) fn complaint_about(&self, node: u32, reason: TdrReason, subject: Subject) -> Complaint {
+        Complaint { node, reason, resets: self.engine_resets(node).load(Ordering::Acquire), subject }
+    }
+
+    /// How often the adapter was reset.
+    pub(super) fn adapter_resets(&self) -> u64 {
+        self.adapter_resets.load(Ordering::Acquire)
     }
 
     /// Whether a reset that came between has ended what is complained of.
     fn is_over(&self, complaint: &Complaint) -> bool {
-        match &complaint.stuck {
-            Some(context) => context.has_left(),
-            None => self.engine_resets(complaint.node).load(Ordering::Acquire) != complaint.resets,
+        match &complaint.subject {
+            Subject::Context(context) => context.has_left(),
+            Subject::Engine | Subject::Packets(_) => {
+                self.engine_resets(complaint.node).load(Ordering::Acquire) != complaint.resets
+            }
         }
     }
 
@@ -212,9 +247,14 @@ impl VidSch {
             // Nothing is under way on a device that sleeps.
             let Some(_awake) = adapter.machine.gate().enter_awake() else { return };
             let Ok(mut watch) = self.tdr.watch.try_lock() else { return };
-            self.watch_progress(&mut watch, self.tdr.clock.now())
+            let now = self.tdr.clock.now();
+            let mut hung = self.watch_progress(&mut watch, now);
+            // A hardware context that does not let go of its engine keeps the packets there from doing so.
+            let packets = self.watch_packets(&mut watch, now);
+            hung.extend(packets);
+            hung
         };
-        hung.iter().for_each(|complaint| self.recover(complaint));
+        patience::while_looking(|| self.recover(&hung));
         // An interrupt that was lost costs its waiters no more than the time until here.
         self.evaluate_watched(true);
         self.evaluate_watched(false);
@@ -267,32 +307,35 @@ impl VidSch {
         }
     }
 
-    /// Resets an engine, and the adapter if that fails; loses the devices that a reset costs. Called with nothing held.
-    pub(super) fn recover(&self, complaint: &Complaint) {
+    /// Resets engines, and the adapter if that fails; then loses the devices that a reset costs, which may need several engines to go
+    /// on. Called with nothing held.
+    pub(super) fn recover(&self, complaints: &[Complaint]) {
         let Ok(adapter) = self.adapter() else { return };
+        if complaints.is_empty() {
+            return;
+        }
         let promoted = {
             let _powered = adapter.machine.gate().enter(&adapter.machine);
-            let after = self.reset_engine(complaint);
-            for (device, error) in &after.lost {
+            let after: Vec<_> = complaints.iter().map(|complaint| self.reset_engine(complaint)).collect();
+            for (device, error) in after.iter().flat_map(|after| &after.lost) {
                 self.lose_device(device, *error);
             }
-            after.promoted
+            after.iter().find_map(|after| after.promoted)
         };
-        if promoted {
-            self.reset_adapter(TdrReason::EngineTimeoutPromotedToAdapterReset);
+        if let Some(resets) = promoted {
+            self.reset_adapter(TdrReason::EngineTimeoutPromotedToAdapterReset, resets);
         }
     }
 
-    /// As [`VidSch::recover`], for a thread that is losing `device`, of which a context does not leave its engine, and whose other
-    /// work may be done later.
-    pub(super) fn recover_while_losing(&self, device: &Device, stuck: &Arc<HwContext>) {
-        let complaint = self.tdr.complaint(stuck.node(), TdrReason::SuspensionTimeout);
-        let after = self.reset_engine(&Complaint { stuck: Some(Arc::clone(stuck)), ..complaint });
+    /// As [`VidSch::recover`], for a thread that is losing `device`, of which `subject` does not leave the engine of `node`, and whose
+    /// other work may be done later.
+    pub(super) fn recover_while_losing(&self, device: &Device, node: u32, subject: Subject) {
+        let after = self.reset_engine(&self.tdr.complaint_about(node, TdrReason::SuspensionTimeout, subject));
         for (other, error) in after.lost.into_iter().filter(|(other, _)| other.id() != device.id()) {
             self.worker.add(Work::Lose(other, error));
         }
-        if after.promoted {
-            self.worker.add(Work::ResetAdapter(TdrReason::EngineTimeoutPromotedToAdapterReset));
+        if let Some(resets) = after.promoted {
+            self.worker.add(Work::ResetAdapter(TdrReason::EngineTimeoutPromotedToAdapterReset, resets));
         }
     }
 
@@ -333,10 +376,23 @@ impl VidSch {
             process: queue.context().device().process.owner.clone(),
             handle: queue.user_handle().load(Ordering::Acquire),
             node: queue.context().node(),
-            user_mode: queue.flags().UserModeSubmission(),
+            kind: if queue.flags().UserModeSubmission() { TdrKind::UserQueue } else { TdrKind::KernelQueue },
             progress: queue.progress().current(),
             last_queued: queue.last_queued(),
             fate: TdrFate::Innocent,
+        });
+        let packets = self.packet_contexts.all();
+        let packets = packets.iter().filter(|context| node.is_none_or(|node| context.node() == node)).map(|context| {
+            let (finished, submitted) = context.progress();
+            TdrQueue {
+                process: context.device().process.owner.clone(),
+                handle: context.user_handle().load(Ordering::Acquire),
+                node: context.node(),
+                kind: TdrKind::Packets,
+                progress: finished,
+                last_queued: submitted,
+                fate: TdrFate::Innocent,
+            }
         });
         TdrReport {
             number: 0,
@@ -344,8 +400,9 @@ impl VidSch {
             node,
             reason,
             outcome: TdrOutcome::NothingToReset,
+            responsive: None,
             live_dump: None,
-            queues: queues.collect(),
+            queues: queues.chain(packets).collect(),
             blocked: Vec::new(),
             debug_information: Vec::new(),
         }

@@ -68,7 +68,28 @@ pub enum TdrFate {
     Innocent,
 }
 
-/// A hardware queue at the time of a recovery.
+/// Through what work comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TdrKind {
+    /// A hardware queue whose ring user mode writes.
+    UserQueue,
+    /// A hardware queue whose ring the driver writes.
+    KernelQueue,
+    /// A context that is scheduled packet by packet.
+    Packets,
+}
+
+impl fmt::Display for TdrKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::UserQueue => "user-mode queue",
+            Self::KernelQueue => "kernel-mode queue",
+            Self::Packets => "context of packets",
+        })
+    }
+}
+
+/// A hardware queue, or a context of packets, at the time of a recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TdrQueue {
     /// The process it belongs to.
@@ -77,9 +98,9 @@ pub struct TdrQueue {
     pub handle: D3DKMT_HANDLE,
     /// Its node.
     pub node: u32,
-    /// User mode writes its ring.
-    pub user_mode: bool,
-    /// How far it had come.
+    /// What it is.
+    pub kind: TdrKind,
+    /// How far it had come: a value of its progress fence, or the number of its packets.
     pub progress: u64,
     /// What was queued last.
     pub last_queued: u64,
@@ -107,6 +128,8 @@ pub struct TdrReport {
     pub reason: TdrReason,
     /// What was done.
     pub outcome: TdrOutcome,
+    /// Whether the driver said that the engine makes progress, where it was asked. [d3dkmddi: DXGK_ENGINESTATUS]
+    pub responsive: Option<bool>,
     /// Code of the live dump that Windows writes: 0x141 for an engine, 0x117 for the adapter.
     pub live_dump: Option<u32>,
     /// Queues on the engine or adapter.
@@ -125,12 +148,11 @@ impl TdrReport {
 
     fn list(&self, f: &mut fmt::Formatter<'_>, name: &str, fate: TdrFate) -> fmt::Result {
         for queue in self.with(fate) {
-            let kind = if queue.user_mode { "user-mode" } else { "kernel-mode" };
             let state = if queue.is_busy() { "busy" } else { "idle" };
             writeln!(
                 f,
-                "  {name:<10} {}: {kind} queue {:#x} on engine {}, {state}, {} of {} done",
-                queue.process, queue.handle, queue.node, queue.progress, queue.last_queued
+                "  {name:<10} {}: {} {:#x} on engine {}, {state}, {} of {} done",
+                queue.process, queue.kind, queue.handle, queue.node, queue.progress, queue.last_queued
             )?;
         }
         Ok(())
@@ -172,7 +194,7 @@ mod tests {
             process: process.to_owned(),
             handle: 0x40,
             node: 1,
-            user_mode: true,
+            kind: TdrKind::UserQueue,
             progress,
             last_queued: 7,
             fate,
@@ -183,6 +205,7 @@ mod tests {
             node: Some(1),
             reason: TdrReason::EngineTimeout,
             outcome: TdrOutcome::EngineReset,
+            responsive: None,
             live_dump: Some(0x141),
             queues: vec![queue("process 4 (a)", TdrFate::Guilty, 5), queue("process 8 (b)", TdrFate::Innocent, 7)],
             blocked: vec!["process 4 (a)".to_owned()],

@@ -1,4 +1,5 @@
-//! Hangs are found by progress: what user mode says it queued last, against the value that the engine wrote.
+//! Hangs are found by progress: what user mode says it queued last, against the value that the engine wrote; and the oldest packet
+//! on a node.
 //!
 //! A queue that stands still may wait for a fence, which is no hang. So its context is asked off its engine first: one that goes is
 //! put back at once, one that does not hangs. [user-mode-work-submission: progress fence of a queue; tdr-changes-in-windows-8]
@@ -10,7 +11,7 @@ use std::time::Duration;
 use super::super::VidSch;
 use super::super::hw_context::HwContext;
 use super::super::hw_queue::HwQueue;
-use super::{Complaint, TdrReason};
+use super::{Complaint, Subject, TdrReason};
 
 /// What was seen at earlier looks.
 #[derive(Default)]
@@ -19,6 +20,8 @@ pub(super) struct Watch {
     stands: HashMap<usize, (u64, Duration)>,
     /// Contexts that were asked off their engine.
     probes: Vec<Probe>,
+    /// Nodes with packets: the oldest on the hardware, and since when it is.
+    packets: HashMap<u32, (u32, Duration)>,
 }
 
 struct Probe {
@@ -52,6 +55,36 @@ impl VidSch {
         watch.stands = stands;
         adapter.flush_interrupts();
         self.release_answered(watch);
+        hung
+    }
+
+    /// Looks at the packets of every node: what stands still is asked off the hardware, and what does not go in time hangs. A preemption
+    /// that was asked for another reason counts from then.
+    pub(super) fn watch_packets(&self, watch: &mut Watch, now: Duration) -> Vec<Complaint> {
+        let Ok(adapter) = self.adapter() else { return Vec::new() };
+        let preemptible = adapter.caps().driver.SchedulingCaps.PreemptionAware();
+        let delay = self.tdr.delay();
+        let mut hung = Vec::new();
+        for (number, node) in (0..).zip(&self.nodes) {
+            let Some(suspects) = node.state().suspects().filter(|suspects| !suspects.unlimited) else {
+                watch.packets.remove(&number);
+                continue;
+            };
+            let known = watch.packets.get(&number).filter(|(oldest, _)| *oldest == suspects.oldest);
+            let stood = known.map_or(Duration::ZERO, |(_, since)| now.saturating_sub(*since));
+            watch.packets.insert(number, (suspects.oldest, now.saturating_sub(stood)));
+            let hangs = match suspects.preemption {
+                Some((_, since)) => now.saturating_sub(since) >= delay,
+                // Nothing can be asked of this driver.
+                None => !preemptible && stood >= 2 * delay,
+            };
+            if hangs {
+                hung.push(self.tdr.complaint_about(number, TdrReason::EngineTimeout, Subject::Packets(suspects)));
+            } else if suspects.preemption.is_none() && stood >= delay {
+                node.state().probe();
+                self.dispatch(number);
+            }
+        }
         hung
     }
 
@@ -124,7 +157,7 @@ fn is_watched(queue: &Arc<HwQueue>) -> bool {
 }
 
 /// Resumes a context, unless its device is lost: whoever loses it suspends it for good.
-fn put_back(context: &HwContext) {
+pub(super) fn put_back(context: &HwContext) {
     context.resume();
     if context.device().error().is_some() {
         let _ = context.begin_suspension();

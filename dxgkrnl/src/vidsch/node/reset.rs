@@ -1,0 +1,107 @@
+//! A node whose engine is taken to hang and is reset. [tdr-changes-in-windows-8: call sequence]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::device::DeviceError;
+
+use super::{InvalidFence, NodeState, PacketContext};
+
+/// What stands still on the hardware. Whatever was taken off or ended meanwhile is no longer this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct Suspects {
+    /// Id of the oldest packet on the hardware.
+    pub(in super::super) oldest: u32,
+    /// The preemption that is not answered, and since when.
+    pub(in super::super) preemption: Option<(u32, Duration)>,
+    /// The oldest packet is of a context that may run as long as it likes.
+    pub(in super::super) unlimited: bool,
+}
+
+/// Ids of a node when its engine was taken to hang: what the driver calls aborted lies between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct Snapshot {
+    pub(in super::super) last_completed: u32,
+    pub(in super::super) last_submitted: u32,
+}
+
+/// What a reset of the engine cost.
+pub(in super::super) enum Aborted {
+    /// Nothing: what is on the hardware is handed over again.
+    Nothing,
+    /// A packet of this context.
+    Render(Arc<PacketContext>),
+    /// The memory manager's packet, which cannot be given up.
+    Paging,
+}
+
+impl NodeState {
+    /// What is on the hardware, if anything is.
+    pub(in super::super) fn suspects(&self) -> Option<Suspects> {
+        let oldest = self.flight.front()?;
+        let preemption = self.preemption.map(|preemption| (preemption.id, preemption.since));
+        let unlimited = oldest.context().is_some_and(|context| context.is_unlimited());
+        Some(Suspects { oldest: oldest.id, preemption, unlimited })
+    }
+
+    /// The preemption under way counts from now.
+    pub(in super::super) fn renew_preemption(&mut self, now: Duration) {
+        if let Some(preemption) = self.preemption.as_mut() {
+            preemption.since = now;
+        }
+    }
+
+    /// Whatever is on the hardware is to be taken off it once, to see whether it goes.
+    pub(in super::super) fn probe(&mut self) {
+        self.probing = self.preemption.is_none() && !self.flight.is_empty();
+    }
+
+    /// Holds the node for the reset of its engine, and takes down how far it has come; at device level, so that both are one. From now
+    /// on nothing is handed over and nothing that the engine says of packets is heard. `None`, and nothing changed, if the suspects
+    /// are off the hardware.
+    pub(in super::super) fn hold(&mut self, suspects: &Suspects) -> Option<Snapshot> {
+        let known = |other: &Suspects| other.oldest == suspects.oldest && other.preemption == suspects.preemption;
+        self.suspects().filter(known)?;
+        self.hold_all()
+    }
+
+    /// As [`NodeState::hold`], whatever is on the hardware; `None` if nothing is.
+    pub(in super::super) fn hold_all(&mut self) -> Option<Snapshot> {
+        let last_submitted = self.flight.back()?.id;
+        self.held = true;
+        Some(Snapshot { last_completed: self.fences.last_completed(), last_submitted })
+    }
+
+    /// Whether the engine is being reset.
+    pub(in super::super) fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// The engine was reset: `aborted` is the last packet that was given up, which ends its device, or the last one completed. The packets
+    /// before it have run, since a node runs them in their order; those behind it come back. A node whose paging packet was
+    /// given up stays held, for the adapter is reset next.
+    ///
+    /// # Errors
+    /// The id is neither that of a packet on the hardware nor the last one completed; nothing is changed.
+    pub(in super::super) fn end_reset(&mut self, aborted: u32) -> Result<Aborted, InvalidFence> {
+        if self.fences.is_abandoned() {
+            self.held = false;
+            return Ok(Aborted::Nothing);
+        }
+        let cost = match self.in_flight(aborted).map(|packet| packet.context()) {
+            None if aborted == self.fences.last_completed() => Aborted::Nothing,
+            None => return Err(self.fences.invalid(aborted)),
+            Some(None) => return Ok(Aborted::Paging),
+            Some(Some(context)) => {
+                let context = Arc::clone(context);
+                // Before anything of it could be handed over again.
+                context.device().set_error(DeviceError::Hung);
+                self.complete(aborted)?;
+                Aborted::Render(context)
+            }
+        };
+        (self.preemption, self.held) = (None, false);
+        self.take_back();
+        Ok(cost)
+    }
+}

@@ -1,0 +1,217 @@
+//! Reset of one engine that runs packets. [tdr-changes-in-windows-8; d3dkmddi: DXGKDDI_QUERYDEPENDENTENGINEGROUP,
+//! DXGKDDI_QUERYENGINESTATUS, DXGKDDI_RESETENGINE]
+//!
+//! A preemption that is not done within TdrDelay is the timeout ([`super::watch`]). Then, in this order: at device level one look at how
+//! far the node has come, from which on nothing that the engine says of packets is heard; the end, if nothing is on the hardware; every
+//! interrupt and DPC that is under way; what the driver says of the engine and of those that hang together with it;
+//! information for the report; the reset. What the driver calls aborted is checked against the look.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use wddm_ddi::km::*;
+
+use crate::adapter::Adapter;
+use crate::device::{Device, DeviceError};
+use crate::machine::lock;
+use crate::verifier::Bugcheck;
+
+use super::super::VidSch;
+use super::super::node::{Aborted, Node, Snapshot, Suspects};
+use super::super::packet_context::PacketContext;
+use super::super::packet_fence::is_after;
+use super::super::report::subcode;
+use super::hardware::ENGINE_TIMEOUT;
+use super::{Aftermath, TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReport};
+
+/// How long engines that a reset hits too may take to let go of their packets. [d3dkmddi: DXGKDDI_QUERYDEPENDENTENGINEGROUP]
+const DEPENDENT_LIMIT: Duration = Duration::from_millis(500);
+
+/// A node that is held for the reset of its engine.
+struct Held<'a> {
+    number: u32,
+    node: &'a Node,
+    snapshot: Snapshot,
+}
+
+/// What came of the reset of one engine.
+enum Outcome {
+    Done,
+    /// The adapter is to be reset.
+    Promoted,
+    /// The machine has stopped.
+    Stopped,
+}
+
+impl VidSch {
+    /// Steps 3 to 7 for packets that are taken to hang on `number`, and what follows from them. `report` describes the engine.
+    pub(super) fn reset_packet_engine(
+        &self,
+        adapter: &Arc<Adapter>,
+        number: u32,
+        suspects: &Suspects,
+        mut report: TdrReport,
+    ) -> Aftermath {
+        let Some(node) = self.nodes.get(number as usize) else { return Aftermath::default() };
+        let Some(snapshot) = adapter.at_device_level(|| node.state().hold(suspects)) else {
+            self.tdr.keep(report);
+            return Aftermath::default();
+        };
+        adapter.flush_interrupts();
+        report.responsive = self.query_engine_status(adapter, number);
+        let Some(mask) = self.query_dependent_engines(adapter, number) else { return Aftermath::default() };
+        let dependent = self.nodes_of(mask);
+        let mut held = self.hold_dependent(adapter, &dependent);
+        held.push(Held { number, node, snapshot });
+        // In the order of their ordinals. [d3dkmddi: DXGKDDI_QUERYDEPENDENTENGINEGROUP]
+        held.sort_by_key(|held| held.number);
+        report.debug_information = self.collect_debug_information(ENGINE_TIMEOUT);
+        report.live_dump = Some(ENGINE_TIMEOUT);
+        *lock(&self.tdr.named) = Some(Vec::new());
+        let mut aborted = Vec::new();
+        let mut works = true;
+        for held in &held {
+            match self.reset_one(adapter, held, &mut aborted) {
+                Outcome::Done => {}
+                Outcome::Promoted => works = false,
+                Outcome::Stopped => return Aftermath::default(),
+            }
+        }
+        adapter.flush_interrupts();
+        let named = lock(&self.tdr.named).take().unwrap_or_default();
+        report.outcome = if works { TdrOutcome::EngineReset } else { TdrOutcome::EngineResetFailed };
+        let mut lost = self.judge(&mut report, &named);
+        lost.extend(self.judge_packets(&mut report, &aborted));
+        for (number, node) in dependent.into_iter().chain([(number, node)]) {
+            node.state().set_paused(false);
+            node.announce();
+            self.dispatch(number);
+        }
+        self.verifier.log(report.to_string());
+        self.tdr.keep(report);
+        Aftermath { lost, promoted: (!works).then(|| self.tdr.adapter_resets()) }
+    }
+
+    /// Whether the driver says that the engine makes progress; `None` if it does not say.
+    fn query_engine_status(&self, adapter: &Adapter, number: u32) -> Option<bool> {
+        let mut args =
+            DXGKARG_QUERYENGINESTATUS { NodeOrdinal: number, EngineOrdinal: 0, EngineStatus: DXGK_ENGINESTATUS::new() };
+        let status = self.within_delay("DxgkDdiQueryEngineStatus", || {
+            let _class = self.scheduler_class();
+            adapter.miniport.query_engine_status(adapter.context().raw(), &mut args)
+        });
+        self.must_not_fail("DxgkDdiQueryEngineStatus", status);
+        status.is_success().then(|| args.EngineStatus.Responsive())
+    }
+
+    /// The other nodes that a reset of this one hits, one bit each. `None` after the bugcheck that an answer without the node itself is.
+    fn query_dependent_engines(&self, adapter: &Adapter, number: u32) -> Option<u64> {
+        let mut args =
+            DXGKARG_QUERYDEPENDENTENGINEGROUP { NodeOrdinal: number, EngineOrdinal: 0, DependentNodeOrdinalMask: 0 };
+        let status = self.within_delay("DxgkDdiQueryDependentEngineGroup", || {
+            let _class = self.scheduler_class();
+            adapter.miniport.query_dependent_engine_group(adapter.context().raw(), &mut args)
+        });
+        self.must_not_fail("DxgkDdiQueryDependentEngineGroup", status);
+        if !status.is_success() {
+            return None;
+        }
+        let (mask, own) = (args.DependentNodeOrdinalMask, 1 << (number & 63));
+        if mask & own == 0 {
+            self.verifier.raise(Bugcheck::scheduler(
+                subcode::DEPENDENT_ENGINES,
+                mask,
+                u64::from(number),
+                0,
+                format!("DxgkDdiQueryDependentEngineGroup answered {mask:#x} for node {number}, without that node"),
+            ));
+            return None;
+        }
+        Some(mask & !own)
+    }
+
+    fn nodes_of(&self, mask: u64) -> Vec<(u32, &Node)> {
+        (0..).zip(&self.nodes).take(64).filter(|(number, _)| mask >> number & 1 != 0).collect()
+    }
+
+    /// Takes packets off nodes that the reset hits too, and keeps them off; those that did not let go in time are held, and reset with it.
+    fn hold_dependent<'a>(&'a self, adapter: &Adapter, dependent: &[(u32, &'a Node)]) -> Vec<Held<'a>> {
+        for (number, node) in dependent {
+            node.state().set_paused(true);
+            node.state().probe();
+            self.dispatch(*number);
+        }
+        let mut held = Vec::new();
+        for &(number, node) in dependent {
+            if !self.wait_node(number, DEPENDENT_LIMIT, |state| state.is_off_hardware())
+                && let Some(snapshot) = adapter.at_device_level(|| node.state().hold_all())
+            {
+                held.push(Held { number, node, snapshot });
+            }
+        }
+        held
+    }
+
+    /// Step 7 for one node, and the check of what the driver calls aborted.
+    fn reset_one(&self, adapter: &Adapter, held: &Held<'_>, aborted: &mut Vec<Arc<PacketContext>>) -> Outcome {
+        let Held { number, node, snapshot } = held;
+        let mut args = DXGKARG_RESETENGINE { NodeOrdinal: *number, EngineOrdinal: 0, LastAbortedFenceId: 0 };
+        let status = self.within_delay("DxgkDdiResetEngine", || {
+            let _class = self.scheduler_class();
+            adapter.miniport.reset_engine(adapter.context().raw(), &mut args)
+        });
+        if self.verifier.is_stopped() {
+            return Outcome::Stopped;
+        }
+        if !status.is_success() {
+            return Outcome::Promoted;
+        }
+        let id = args.LastAbortedFenceId;
+        let Snapshot { last_completed, last_submitted } = *snapshot;
+        let within = !is_after(last_completed, id) && !is_after(id, last_submitted);
+        let ended = adapter.at_device_level(|| {
+            self.tdr.engine_resets(*number).fetch_add(1, Ordering::AcqRel);
+            node.state().end_reset(id)
+        });
+        match ended {
+            Ok(Aborted::Nothing) if within => Outcome::Done,
+            Ok(Aborted::Render(context)) if within => {
+                aborted.push(context);
+                Outcome::Done
+            }
+            // It cannot be done again without what it has done so far.
+            Ok(Aborted::Paging) if within => Outcome::Promoted,
+            _ => {
+                self.verifier.raise(Bugcheck::scheduler(
+                    subcode::INVALID_ABORTED_FENCE,
+                    u64::from(id),
+                    u64::from(last_completed),
+                    u64::from(last_submitted),
+                    format!(
+                        "DxgkDdiResetEngine of node {number} called {id:#x} the last aborted: {last_completed:#x} is \
+                         complete and {last_submitted:#x} the last submitted"
+                    ),
+                ));
+                Outcome::Stopped
+            }
+        }
+    }
+
+    /// Writes down whose packets were given up, and returns the devices that are lost by it.
+    fn judge_packets(&self, report: &mut TdrReport, aborted: &[Arc<PacketContext>]) -> Vec<(Arc<Device>, DeviceError)> {
+        for context in aborted {
+            let owner = &context.device().process.owner;
+            let handle = context.user_handle().load(Ordering::Acquire);
+            let same =
+                |line: &&mut TdrQueue| line.kind == TdrKind::Packets && line.process == *owner && line.handle == handle;
+            for line in report.queues.iter_mut().filter(same) {
+                line.fate = TdrFate::Guilty;
+            }
+            if self.offend(owner, report.time) {
+                report.blocked.push(owner.clone());
+            }
+        }
+        aborted.iter().map(|context| (Arc::clone(context.device()), DeviceError::Hung)).collect()
+    }
+}

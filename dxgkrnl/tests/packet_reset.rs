@@ -1,0 +1,411 @@
+//! Recovery of an engine that runs packets, and drivers that break its rules, on a miniport whose engine does what each test says.
+//! [tdr-changes-in-windows-8; debugger: 0x116, 0x119]
+
+// Each test program uses its part of the shared miniport.
+#[allow(dead_code)]
+mod minimal;
+#[allow(dead_code)]
+mod packet_engine;
+
+use std::time::Duration;
+
+use dxgkrnl::{TdrFate, TdrOutcome, TdrReason, TdrReport, TdrSettings};
+use packet_engine::app::App;
+use packet_engine::{MACHINES, Machine, Submitted, completed, faulted, hung, preempted};
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+
+const ACTIVE: D3DKMT_DEVICEEXECUTION_STATE = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE;
+const HUNG: D3DKMT_DEVICEEXECUTION_STATE = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_HUNG;
+const RESET: D3DKMT_DEVICEEXECUTION_STATE = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_RESET;
+/// FENCE_INVALID with the reset that is needed: of the adapter, of the engine.
+const ADAPTER_RESET_REQUIRED: i32 = 0x6;
+const ENGINE_RESET_REQUIRED: i32 = 0xa;
+
+/// Time enough for a packet to be noticed, asked off its engine, and given up.
+fn time_out(machine: &Machine) {
+    (0..3).for_each(|_| machine.bench.machine.advance(TdrSettings::default().delay));
+}
+
+fn reports(machine: &Machine) -> Vec<TdrReport> {
+    machine.bench.machine.tdr_reports(machine.luid)
+}
+
+/// Guilty and innocent each have a packet on the hardware, in this order.
+fn two(machine: &Machine) -> (App, App, Vec<Submitted>) {
+    let (guilty, innocent) = (App::new(machine), App::new(machine));
+    guilty.submit(guilty.context(), 1 << 16);
+    machine.engine.rendered(1);
+    innocent.submit(innocent.context(), 2 << 16);
+    let packets = machine.engine.rendered(2);
+    (guilty, innocent, packets)
+}
+
+fn finish(machine: Machine, guilty: App, innocent: App) {
+    guilty.process.exit();
+    machine.end(innocent.process);
+}
+
+/// Packets of `address`, as handed over.
+fn of(packets: &[Submitted], address: u64) -> Vec<Submitted> {
+    packets.iter().filter(|packet| packet.address == address).copied().collect()
+}
+
+#[test]
+fn the_reset_follows_the_page_and_what_it_did_not_hit_runs_under_new_ids() {
+    let machine = Machine::start(&MACHINES[0]);
+    let (guilty, innocent, first) = two(&machine);
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, first[0].fence)]);
+    machine.bench.machine.start_ddi_log(machine.luid);
+    machine.bench.machine.advance(TdrSettings::default().delay);
+    machine.bench.machine.advance(TdrSettings::default().delay);
+    assert_eq!((machine.engine.preemptions(1).len(), guilty.state(), reports(&machine).len()), (1, ACTIVE, 0));
+    machine.bench.machine.advance(TdrSettings::default().delay);
+    assert_eq!((guilty.state(), innocent.state()), (HUNG, ACTIVE));
+    let again = machine.engine.rendered(3)[2];
+    assert!(again.address == 2 << 16 && again.again && again.fence > first[1].fence, "{again:?}");
+    let wanted = ["PreemptCommand", "QueryEngineStatus", "QueryDependentEngineGroup", "CollectDbgInfo", "ResetEngine"];
+    let wanted = wanted.map(|name| format!("DxgkDdi{name}"));
+    let log = machine.bench.machine.take_ddi_log(machine.luid);
+    let order: Vec<_> = log.iter().filter(|name| wanted.contains(name)).collect();
+    assert_eq!(order, wanted.iter().collect::<Vec<_>>());
+    let reports = reports(&machine);
+    let [report] = reports.as_slice() else { panic!("{reports:?}") };
+    assert_eq!(
+        (report.node, report.reason, report.outcome, report.live_dump, report.responsive),
+        (Some(0), TdrReason::EngineTimeout, TdrOutcome::EngineReset, Some(0x141), Some(false))
+    );
+    assert_eq!((report.with(TdrFate::Guilty).count(), report.with(TdrFate::Innocent).count()), (1, 1), "{report}");
+    machine.engine.complete(again.fence);
+    finish(machine, guilty, innocent);
+}
+
+#[test]
+fn paging_packets_behind_it_come_again_first_in_their_order_and_under_their_ids() {
+    let machine = Machine::start(&MACHINES[1]);
+    let (guilty, innocent, first) = two(&machine);
+    machine.engine.hold_paging();
+    packet_engine::page(innocent.device, &innocent.process);
+    let paging = machine.engine.paged(1);
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, first[0].fence)]);
+    time_out(&machine);
+    machine.engine.rendered(3);
+    let all = machine.engine.everything();
+    let position = |wanted: &dyn Fn(&Submitted) -> bool| all.iter().rposition(wanted).unwrap();
+    let render = position(&|packet| packet.address == 2 << 16);
+    for packet in &paging {
+        let again = position(&|other| other.paging && other.fence == packet.fence);
+        assert!(all[again].again && again < render, "{packet:?} in {all:?}");
+    }
+    let ids: Vec<u32> = all.iter().filter(|packet| packet.paging && packet.again).map(|packet| packet.fence).collect();
+    assert!(ids.is_sorted() && ids.len() == paging.len(), "{ids:?}");
+    machine.engine.release_paging();
+    machine.engine.complete(all.iter().map(|packet| packet.fence).max().unwrap());
+    finish(machine, guilty, innocent);
+}
+
+/// A driver that calls this id the last aborted one, when `first` is on the hardware. What the machine stops with.
+fn calls_aborted(machine: usize, choose: impl FnOnce(&[Submitted]) -> u32) -> ([u64; 4], Vec<Submitted>) {
+    let machine = Machine::start(&MACHINES[machine]);
+    let (guilty, innocent, first) = two(&machine);
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, choose(&first))]);
+    time_out(&machine);
+    let parameters = machine.scheduler_bugcheck();
+    guilty.process.exit();
+    innocent.process.exit();
+    (parameters, first)
+}
+
+#[test]
+fn an_aborted_id_before_the_last_completed_or_behind_the_last_submitted_is_0x119_a() {
+    let (parameters, first) = calls_aborted(2, |first| first[0].fence.wrapping_sub(2));
+    let [reported, completed, submitted] = [first[0].fence.wrapping_sub(2), first[0].fence - 1, first[1].fence];
+    assert_eq!(parameters, [0xa, reported.into(), completed.into(), submitted.into()]);
+    let (parameters, first) = calls_aborted(3, |first| first[1].fence + 1);
+    let submitted = u64::from(first[1].fence);
+    assert_eq!((parameters[0], parameters[1], parameters[3]), (0xa, submitted + 1, submitted));
+    let (parameters, _) = calls_aborted(4, |first| first[0].fence.wrapping_add(1 << 31));
+    assert_eq!(parameters[0], 0xa);
+}
+
+#[test]
+fn an_aborted_id_between_them_that_no_packet_has_is_0x119_a() {
+    let machine = Machine::start(&MACHINES[5]);
+    let (guilty, innocent, first) = two(&machine);
+    // Both come again under new ids.
+    innocent.submit(
+        {
+            let high = innocent.context();
+            innocent.prioritise(high, 1);
+            high
+        },
+        3 << 16,
+    );
+    machine.engine.preempted(machine.engine.preemptions(1)[0], first[0].fence - 1);
+    machine.engine.rendered(4);
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, first[1].fence)]);
+    time_out(&machine);
+    let parameters = machine.scheduler_bugcheck();
+    assert_eq!((parameters[0], parameters[1], parameters[2]), (0xa, parameters[2] + 2, u64::from(first[0].fence) - 1));
+    guilty.process.exit();
+    innocent.process.exit();
+}
+
+#[test]
+fn a_group_of_engines_without_the_one_to_be_reset_is_0x119_8() {
+    let machine = Machine::start(&MACHINES[6]);
+    let (guilty, innocent, _) = two(&machine);
+    machine.engine.answer_dependents(0b10);
+    time_out(&machine);
+    assert_eq!(machine.scheduler_bugcheck(), [8, 0b10, 0, 0]);
+    assert_eq!(machine.engine.reset_nodes(), []);
+    guilty.process.exit();
+    innocent.process.exit();
+}
+
+#[test]
+fn what_the_engine_says_of_packets_between_snapshot_and_reset_is_not_heard() {
+    let machine = Machine::start(&MACHINES[7]);
+    let (guilty, innocent, first) = two(&machine);
+    machine.bench.machine.advance(TdrSettings::default().delay);
+    machine.bench.machine.advance(TdrSettings::default().delay);
+    let preemption = machine.engine.preemptions(1)[0];
+    // Any of these would count, or be a bugcheck.
+    machine.engine.report_late([
+        completed(0, first[0].fence),
+        completed(0, first[1].fence + 7),
+        preempted(preemption, first[0].fence),
+        faulted(first[1].fence, 0x4000, 0),
+        hung(),
+    ]);
+    // Nothing is on the hardware any more, says the driver: the last one completed is what it names, and that one's device pays.
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, first[0].fence)]);
+    machine.bench.machine.advance(TdrSettings::default().delay);
+    assert_eq!((guilty.state(), innocent.state()), (HUNG, ACTIVE));
+    let again = machine.engine.rendered(3)[2];
+    assert_eq!((again.address, again.again, reports(&machine).len()), (2 << 16, true, 1));
+    machine.engine.complete(again.fence);
+    finish(machine, guilty, innocent);
+}
+
+#[test]
+fn the_last_completed_id_as_the_aborted_one_costs_nobody_and_everything_comes_again() {
+    let machine = Machine::start(&MACHINES[8]);
+    let (guilty, innocent, first) = two(&machine);
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, first[0].fence - 1)]);
+    time_out(&machine);
+    assert_eq!((guilty.state(), innocent.state()), (ACTIVE, ACTIVE));
+    let all = machine.engine.rendered(4);
+    assert_eq!((of(&all, 1 << 16).len(), of(&all, 2 << 16).len()), (2, 2));
+    assert!(all[2..].iter().all(|packet| packet.again && packet.fence > first[1].fence), "{all:?}");
+    machine.engine.complete(all[3].fence);
+    finish(machine, guilty, innocent);
+}
+
+#[test]
+fn a_completion_after_the_timeout_and_before_the_snapshot_ends_the_recovery() {
+    let machine = Machine::start_with(&MACHINES[9], |caps| caps.GpuEngineTopology.NbAsymetricProcessingNodes = 2);
+    let (guilty, innocent) = (App::new(&machine), App::new(&machine));
+    guilty.submit(guilty.context(), 1 << 16);
+    machine.engine.rendered(1);
+    let other = innocent.try_context(|args| args.NodeOrdinal = 1).unwrap();
+    innocent.submit(other, 2 << 16);
+    let packets = machine.engine.rendered(2);
+    assert_eq!(packets[1].node, 1);
+    // Both hang at one look. While the first engine is being reset, the second one ends its work.
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, packets[0].fence)]);
+    machine.engine.report_late([completed(1, packets[1].fence)]);
+    time_out(&machine);
+    let seen: Vec<_> = reports(&machine).iter().map(|report| (report.node, report.outcome)).collect();
+    assert_eq!(seen, [(Some(0), TdrOutcome::EngineReset), (Some(1), TdrOutcome::NothingToReset)]);
+    assert_eq!((guilty.state(), innocent.state(), machine.engine.reset_nodes()), (HUNG, ACTIVE, vec![0]));
+    finish(machine, guilty, innocent);
+}
+
+#[test]
+fn engines_that_hang_together_are_preempted_first_and_reset_in_the_order_of_their_numbers() {
+    let two_nodes = |machine: usize| {
+        let machine = Machine::start_with(&MACHINES[machine], |caps| {
+            caps.GpuEngineTopology.NbAsymetricProcessingNodes = 2;
+        });
+        let (guilty, innocent) = (App::new(&machine), App::new(&machine));
+        let first = innocent.context();
+        let second = guilty.try_context(|args| args.NodeOrdinal = 1).unwrap();
+        guilty.submit(second, 2 << 16);
+        machine.engine.rendered(1);
+        machine.bench.machine.advance(TdrSettings::default().delay);
+        innocent.submit(first, 1 << 16);
+        let packets = machine.engine.rendered(2);
+        machine.engine.answer_dependents(0b11);
+        (machine, guilty, innocent, packets)
+    };
+    let (machine, guilty, innocent, packets) = two_nodes(10);
+    // The first node does not let go in time, so it is reset too, and before the second. Nothing of it was aborted.
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, packets[1].fence - 1), (STATUS_SUCCESS, packets[0].fence)]);
+    (0..2).for_each(|_| machine.bench.machine.advance(TdrSettings::default().delay));
+    assert_eq!((machine.engine.reset_nodes(), guilty.state(), innocent.state()), (vec![0, 1], HUNG, ACTIVE));
+    let again = machine.engine.rendered(3)[2];
+    assert!(again.address == 1 << 16 && again.again, "{again:?}");
+    machine.engine.complete(again.fence);
+    finish(machine, guilty, innocent);
+    let (machine, guilty, innocent, packets) = two_nodes(11);
+    // It lets go, and is not reset.
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, packets[0].fence)]);
+    machine.bench.machine.advance(TdrSettings::default().delay);
+    std::thread::scope(|scope| {
+        let recovery = scope.spawn(|| machine.bench.machine.advance(TdrSettings::default().delay));
+        let preemptions = machine.engine.preemptions(2);
+        machine.engine.preempted(preemptions[1], packets[1].fence - 1);
+        recovery.join().unwrap();
+    });
+    assert_eq!((machine.engine.reset_nodes(), guilty.state(), innocent.state()), (vec![1], HUNG, ACTIVE));
+    let again = machine.engine.rendered(3)[2];
+    assert!(again.address == 1 << 16 && again.again, "{again:?}");
+    machine.engine.complete(again.fence);
+    finish(machine, guilty, innocent);
+}
+
+#[test]
+fn an_engine_that_is_not_reset_costs_the_adapter_a_reset_for_reason_9() {
+    let machine = Machine::start(&MACHINES[12]);
+    let (guilty, innocent, _) = two(&machine);
+    machine.engine.answer_resets(&[(STATUS_UNSUCCESSFUL, 0)]);
+    time_out(&machine);
+    let reports = reports(&machine);
+    let seen: Vec<_> = reports.iter().map(|report| (report.node, report.outcome, report.reason.number())).collect();
+    let expected = [(Some(0), TdrOutcome::EngineResetFailed, None), (None, TdrOutcome::AdapterReset, Some(9))];
+    assert_eq!(seen, expected);
+    assert_eq!((guilty.state(), innocent.state()), (RESET, RESET));
+    // The system goes on with new devices; ids of before are complete.
+    let later = App::new(&machine);
+    later.submit(later.context(), 3 << 16);
+    let packet = machine.engine.rendered(3)[2];
+    machine.engine.complete(packet.fence);
+    later.process.exit();
+    finish(machine, guilty, innocent);
+}
+
+#[test]
+fn a_paging_packet_that_is_hit_costs_the_adapter_a_reset_and_the_system_goes_on() {
+    let machine = Machine::start(&MACHINES[13]);
+    let (owner, other) = (App::new(&machine), App::new(&machine));
+    machine.engine.hold_paging();
+    packet_engine::page(owner.device, &owner.process);
+    let paging = machine.engine.paged(1);
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, paging[0].fence)]);
+    time_out(&machine);
+    let reports = reports(&machine);
+    let seen: Vec<_> = reports.iter().map(|report| (report.node, report.reason.number())).collect();
+    assert_eq!(seen, [(Some(0), None), (None, Some(9))]);
+    assert_eq!((owner.state(), other.state()), (RESET, RESET));
+    // The system's device is in no error: memory is paged for others.
+    machine.engine.release_paging();
+    let later = App::new(&machine);
+    let before = machine.engine.paged(1).len();
+    packet_engine::page(later.device, &later.process);
+    assert!(machine.engine.paged(before + 1).len() > before);
+    later.process.exit();
+    finish(machine, owner, other);
+}
+
+#[test]
+fn a_reset_that_lasts_longer_than_tdrddidelay_is_0x116() {
+    let machine = Machine::start(&MACHINES[14]);
+    let (guilty, innocent, first) = two(&machine);
+    machine.engine.hold_resets(true);
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, first[0].fence)]);
+    std::thread::scope(|scope| {
+        let recovery = scope.spawn(|| time_out(&machine));
+        while machine.engine.reset_nodes().is_empty() && !recovery.is_finished() {
+            std::thread::yield_now();
+        }
+        machine.bench.machine.advance(TdrSettings::default().ddi_delay);
+        assert_eq!(machine.bench.machine.bugcheck(), None, "TdrDdiDelay is not over");
+        machine.bench.machine.advance(Duration::from_millis(1));
+        machine.engine.hold_resets(false);
+    });
+    let bugcheck = machine.bugcheck();
+    assert!(bugcheck.code == 0x116 && bugcheck.reason.contains("DxgkDdiResetEngine"), "{bugcheck}");
+    guilty.process.exit();
+    innocent.process.exit();
+}
+
+#[test]
+fn packets_of_a_context_without_timeouts_run_as_long_as_they_like() {
+    let machine = Machine::start(&MACHINES[15]);
+    let app = App::new(&machine);
+    let context = app.try_context(|args| args.Flags = args.Flags.with_DisableGpuTimeout(true)).unwrap();
+    app.submit(context, 1 << 16);
+    let packet = machine.engine.rendered(1)[0];
+    (0..5).for_each(|_| time_out(&machine));
+    assert_eq!((app.state(), reports(&machine).len(), machine.engine.preemptions(0).len()), (ACTIVE, 0, 0));
+    machine.engine.complete(packet.fence);
+    machine.end(app.process);
+}
+
+#[test]
+fn a_packet_that_lets_itself_be_preempted_is_no_hang() {
+    let machine = Machine::start(&MACHINES[16]);
+    let app = App::new(&machine);
+    app.submit(app.context(), 1 << 16);
+    let completed = machine.engine.rendered(1)[0].fence - 1;
+    for round in 1..=4 {
+        machine.engine.rendered(round);
+        let asked = machine.engine.preemptions(0).len();
+        while machine.engine.preemptions(0).len() == asked {
+            machine.bench.machine.advance(TdrSettings::default().delay);
+        }
+        machine.engine.preempted(machine.engine.preemptions(0)[asked], completed);
+    }
+    let last = machine.engine.rendered(5)[4];
+    assert_eq!((app.state(), reports(&machine).len(), last.again), (ACTIVE, 0, true));
+    machine.engine.complete(last.fence);
+    machine.end(app.process);
+}
+
+#[test]
+fn a_hang_that_the_driver_reports_needs_no_time_but_a_preemption() {
+    let machine = Machine::start(&MACHINES[17]);
+    let (guilty, innocent, first) = two(&machine);
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, first[0].fence)]);
+    machine.engine.report(hung());
+    let again = machine.engine.rendered(3)[2];
+    assert_eq!((again.address, machine.engine.preemptions(1).len()), (2 << 16, 1));
+    assert_eq!((guilty.state(), innocent.state()), (HUNG, ACTIVE));
+    assert_eq!(reports(&machine)[0].reason, TdrReason::ReportedHung);
+    machine.engine.complete(again.fence);
+    finish(machine, guilty, innocent);
+}
+
+#[test]
+fn a_fault_without_an_id_resets_the_engine_or_the_adapter_once() {
+    let machine = Machine::start(&MACHINES[18]);
+    let (guilty, innocent, first) = two(&machine);
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, first[0].fence)]);
+    machine.engine.report(faulted(0, 0x4000, ENGINE_RESET_REQUIRED));
+    let again = machine.engine.rendered(3)[2];
+    assert_eq!((guilty.state(), innocent.state(), reports(&machine)[0].reason), (HUNG, ACTIVE, TdrReason::PageFault));
+    // Both ask for the same thing, before it is done.
+    machine.engine.report_all([faulted(0, 0x4000, ADAPTER_RESET_REQUIRED), faulted(0, 0x5000, ADAPTER_RESET_REQUIRED)]);
+    while reports(&machine).len() < 2 {
+        std::thread::yield_now();
+    }
+    // Work is done in order, so that with the loss of this device a second reset would be done too.
+    let later = App::new(&machine);
+    later.submit(later.context(), 3 << 16);
+    let packet = machine.engine.rendered(4)[3];
+    machine.engine.faulted(packet.fence, 0x6000);
+    while later.state() == ACTIVE {
+        std::thread::yield_now();
+    }
+    let last = App::new(&machine);
+    last.submit(last.context(), 4 << 16);
+    let packet = machine.engine.rendered(5)[4];
+    machine.engine.complete(packet.fence);
+    assert!(again.again);
+    let adapter = reports(&machine).iter().filter(|report| report.node.is_none()).count();
+    assert_eq!((adapter, innocent.state(), last.state()), (1, RESET, ACTIVE));
+    later.process.exit();
+    last.process.exit();
+    finish(machine, guilty, innocent);
+}
