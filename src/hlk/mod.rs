@@ -67,6 +67,7 @@ mod surprise;
 mod suspension;
 mod table_pressure;
 mod tdr;
+mod tdr_packet;
 mod tdr_storm;
 mod testing;
 
@@ -148,6 +149,7 @@ const TABLES: &[&[CaseInfo]] = &[
     power_loss::CASES,
     exit::CASES,
     tdr::CASES,
+    tdr_packet::CASES,
     tdr_storm::CASES,
     testing::CASES,
 ];

@@ -74,14 +74,14 @@ cases! { "TDR";
         => settings_decide;
 }
 
-const ACTIVE: D3DKMT_DEVICEEXECUTION_STATE = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE;
-const HUNG: D3DKMT_DEVICEEXECUTION_STATE = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_HUNG;
-const RESET: D3DKMT_DEVICEEXECUTION_STATE = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_RESET;
+pub(super) const ACTIVE: D3DKMT_DEVICEEXECUTION_STATE = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE;
+pub(super) const HUNG: D3DKMT_DEVICEEXECUTION_STATE = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_HUNG;
+pub(super) const RESET: D3DKMT_DEVICEEXECUTION_STATE = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_RESET;
 const ABORT: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT;
 /// The value whose signal hangs.
-const FATAL: u64 = 0xdead_0000_0001;
+pub(super) const FATAL: u64 = 0xdead_0000_0001;
 /// VIDEO_TDR_FAILURE. [debugger: 0x116]
-const TDR_FAILURE: u32 = 0x116;
+pub(super) const TDR_FAILURE: u32 = 0x116;
 
 /// A machine whose time the case moves.
 pub(super) fn by_hand() -> SystemOptions {
@@ -117,12 +117,25 @@ fn watched(system: &System, work: impl FnOnce()) {
     });
 }
 
-fn reports(system: &System) -> Vec<TdrReport> {
+/// Moves time on until something was recovered from. What a packet before the one that hangs tells may come after the first look, which
+/// makes for more of them.
+pub(super) fn time_out_packets(system: &System) {
+    let before = reports(system).last().map_or(0, |report| report.number);
+    for _ in 0..6 {
+        system.machine().advance(TdrSettings::default().delay);
+        let recovered = reports(system).last().is_some_and(|report| report.number > before);
+        if recovered || system.machine().bugcheck().is_some() {
+            return;
+        }
+    }
+}
+
+pub(super) fn reports(system: &System) -> Vec<TdrReport> {
     system.machine().tdr_reports(system.luid())
 }
 
 /// The only recovery so far.
-fn only_report(system: &System) -> Result<TdrReport, Failure> {
+pub(super) fn only_report(system: &System) -> Result<TdrReport, Failure> {
     let mut reports = reports(system);
     match (reports.pop(), reports.len()) {
         (Some(report), 0) => Ok(report),
@@ -132,13 +145,13 @@ fn only_report(system: &System) -> Result<TdrReport, Failure> {
 }
 
 /// Another process, in which the thread of the case runs at times.
-struct Guest {
-    process: Arc<Process>,
-    rig: Rig,
+pub(super) struct Guest {
+    pub(super) process: Arc<Process>,
+    pub(super) rig: Rig,
 }
 
 impl Guest {
-    fn new(system: &System, name: &str) -> Result<Self, Failure> {
+    pub(super) fn new(system: &System, name: &str) -> Result<Self, Failure> {
         let process = system.machine().create_process(name);
         let attached = process.attach();
         let rig = Rig::open(system.luid())?;
@@ -146,14 +159,14 @@ impl Guest {
         Ok(Self { process, rig })
     }
 
-    fn inside<T>(&self, work: impl FnOnce(&Rig) -> Result<T, Failure>) -> Result<T, Failure> {
+    pub(super) fn inside<T>(&self, work: impl FnOnce(&Rig) -> Result<T, Failure>) -> Result<T, Failure> {
         let _attached = self.process.attach();
         work(&self.rig)
     }
 }
 
 /// Arms a hang at the signal of [`FATAL`] on `node`.
-fn arm(system: &System, node: u32, reported: bool) -> FaultId {
+pub(super) fn arm(system: &System, node: u32, reported: bool) -> FaultId {
     let rule = FaultRule::Hang { node, queue: None, at: HangAt::Signal(FATAL), reported };
     system.gpu().faults().inject(rule)
 }
@@ -168,12 +181,12 @@ fn hang(system: &System, rig: &Rig, queue: &mut RawQueue, node: u32) -> Result<u
     Ok(value)
 }
 
-fn state(rig: &Rig) -> Result<D3DKMT_DEVICEEXECUTION_STATE, Failure> {
+pub(super) fn state(rig: &Rig) -> Result<D3DKMT_DEVICEEXECUTION_STATE, Failure> {
     rig.kmt.execution_state(rig.device)
 }
 
 /// A new device on the same adapter works on both engines.
-fn works(rig: &Rig) -> Result<(), Failure> {
+pub(super) fn works(rig: &Rig) -> Result<(), Failure> {
     for node in [NODE_COMPUTE, NODE_COPY] {
         rig.execute(&mut rig.queue(node)?, &[])?;
     }
@@ -455,7 +468,7 @@ fn adapter_timeout(system: &System) -> Result<(), Failure> {
 }
 
 /// Boots another machine for a case in which it stops.
-fn doomed(
+pub(super) fn doomed(
     options: &SystemOptions,
     work: impl FnOnce(&System) -> Result<(), Failure>,
 ) -> Result<dxgkrnl::verifier::Bugcheck, Failure> {

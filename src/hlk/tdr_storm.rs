@@ -1,29 +1,30 @@
-//! A storm of hangs: random engines of random processes, while the others work and are counted.
+//! A storm of hangs: random work of random processes, of both models on every engine, while the others work and are counted.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use campanile_device::{FaultRule, HangAt};
-use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
-use dxgkrnl::{Process, TdrFate, TdrOutcome};
-use wddm_ddi::kmt::D3DKMT_DEVICEEXECUTION_STATE;
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY, NODE_PAGING};
+use dxgkrnl::{Holdings, Process, TdrFate, TdrOutcome};
+use fastrand::Rng;
 
 use super::case::{Boot, Case, CaseInfo, Failure, granted};
-use super::rig::{RawFence, RawQueue, Rig, wait_until};
-use super::tdr::{by_hand, time_out, wait_watched};
+use super::rig::{PacketQueue, RawFence, RawQueue, Rig, wait_until};
+use super::tdr::{ACTIVE, by_hand, time_out_packets, wait_watched};
 use crate::setup::{System, SystemOptions};
 
 cases! { "TDR";
     "Tdr.StormCostsOnlyTheGuilty" on Boot::With(storm_system), "tdr-changes-in-windows-8":
-        "In a storm of hangs of random queues, no innocent context is lost, no signal of an innocent is lost or executed twice, and nothing is left behind."
+        "In a storm of hangs of random hardware queues and contexts of packets, no innocent context is lost, no signal of an innocent is lost or executed twice, and nothing is left behind: no handle, allocation, mapping, object, or block of a pool."
         => storm;
 }
 
 /// Processes at a time.
 const PROCESSES: usize = 8;
-/// Engines that run queues of processes.
-const ENGINES: [u32; 2] = [NODE_COMPUTE, NODE_COPY];
+/// What each process has: the engine, and whether it is a hardware queue. The engine that pages runs packets only.
+const LANES: [(u32, bool); 5] =
+    [(NODE_COMPUTE, true), (NODE_COPY, true), (NODE_COMPUTE, false), (NODE_COPY, false), (NODE_PAGING, false)];
 /// Hangs where nothing else is asked for.
 const HANGS: u64 = 6;
 /// The value whose signal hangs; no fence of the storm comes near it.
@@ -58,25 +59,75 @@ fn storm_system() -> SystemOptions {
     options
 }
 
-/// A small generator, so that a storm repeats.
-struct Random(u64);
+/// One line of work, and the fence that it counts in.
+struct Lane {
+    node: u32,
+    work: Work,
+    fence: RawFence,
+    /// What the fence must come to.
+    count: u64,
+}
 
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
+enum Work {
+    Hardware(RawQueue),
+    Packets(PacketQueue),
+}
+
+impl Lane {
+    fn all(rig: &Rig) -> Result<Vec<Self>, Failure> {
+        let lanes = LANES.map(|(node, hardware)| {
+            let work = if hardware { Work::Hardware(rig.queue(node)?) } else { Work::Packets(rig.packet_queue(node)?) };
+            Ok(Self { node, work, fence: rig.fence(0)?, count: 0 })
+        });
+        lanes.into_iter().collect()
+    }
+
+    /// Signals that the engine executes for each submission: packets count their progress by another one.
+    fn signals_each(&self) -> u64 {
+        if matches!(self.work, Work::Packets(_)) { 2 } else { 1 }
+    }
+
+    /// Submits a signal of the next value.
+    fn submit(&mut self, rig: &Rig) -> Result<(), Failure> {
+        self.count += 1;
+        let signal = self.fence.signal(self.count);
+        match &mut self.work {
+            Work::Hardware(queue) => rig.submit(queue, &[signal]).map(drop),
+            Work::Packets(queue) => rig.packet_submit(queue, &[signal]).map(drop),
+        }
+    }
+
+    /// Submits what hangs.
+    fn hang(&mut self, rig: &Rig, reported: bool) -> Result<(), Failure> {
+        let signal = self.fence.signal(FATAL);
+        match &mut self.work {
+            // A hang that is reported may cost the device before this thread reads the status of its doorbell.
+            Work::Hardware(queue) if reported => rig.submit_doomed(queue, &[signal]).map(drop),
+            Work::Hardware(queue) => rig.submit(queue, &[signal]).map(drop),
+            Work::Packets(queue) => rig.packet_submit(queue, &[signal]).map(drop),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        match &self.work {
+            Work::Hardware(queue) => queue.progress.load() == queue.written(),
+            Work::Packets(queue) => queue.progress.value.load() == queue.submitted,
+        }
+    }
+
+    /// Everything that was submitted was executed.
+    fn settle(&self, system: &System, process: &Process) -> Result<(), Failure> {
+        wait_watched(system, "innocent work", || self.is_done())?;
+        ensure_eq!(self.fence.value.load(), self.count, "fence of {} on engine {}", process.name(), self.node);
+        Ok(())
     }
 }
 
-/// One process with a queue on each engine, and the fence that its work counts in.
+/// One process with a lane of each kind.
 struct Worker {
     process: Arc<Process>,
     rig: Rig,
-    lanes: Vec<(RawQueue, RawFence)>,
-    /// What each fence must come to.
-    counts: Vec<u64>,
+    lanes: Vec<Lane>,
 }
 
 impl Worker {
@@ -84,87 +135,129 @@ impl Worker {
         let process = system.machine().create_process(&format!("worker {number}"));
         let attached = process.attach();
         let rig = Rig::open(system.luid())?;
-        let lanes = ENGINES.map(|node| Ok((rig.queue(node)?, rig.fence(0)?)));
-        let lanes = lanes.into_iter().collect::<Result<Vec<_>, Failure>>()?;
+        let lanes = Lane::all(&rig)?;
         drop(attached);
-        Ok(Self { process, rig, lanes, counts: vec![0; ENGINES.len()] })
+        Ok(Self { process, rig, lanes })
     }
 
-    /// Submits `count` signals to each lane.
-    fn work(&mut self, count: u64) -> Result<(), Failure> {
+    /// Submits `count` times to each lane. Returns how many signals that makes.
+    fn work(&mut self, count: u64) -> Result<u64, Failure> {
         let _attached = self.process.attach();
-        for ((queue, fence), value) in self.lanes.iter_mut().zip(&mut self.counts) {
-            for _ in 0..count {
-                *value += 1;
-                self.rig.submit(queue, &[fence.signal(*value)])?;
-            }
+        let mut signals = 0;
+        for lane in &mut self.lanes {
+            signals += count * lane.signals_each();
+            (0..count).try_for_each(|_| lane.submit(&self.rig))?;
         }
+        Ok(signals)
+    }
+
+    /// Everything that was submitted was executed, and the device works.
+    fn settle(&self, system: &System) -> Result<(), Failure> {
+        self.lanes.iter().try_for_each(|lane| lane.settle(system, &self.process))?;
+        let _attached = self.process.attach();
+        ensure_eq!(self.rig.kmt.execution_state(self.rig.device)?, ACTIVE, "state of {}", self.process.name());
         Ok(())
     }
 
-    /// Everything that was submitted was executed.
-    fn settle(&self, system: &System) -> Result<(), Failure> {
-        for ((queue, fence), count) in self.lanes.iter().zip(&self.counts) {
-            wait_watched(system, "innocent work", || queue.progress.load() == queue.written())?;
-            ensure_eq!(fence.value.load(), *count, "fence of {}", self.process.name());
-        }
+    /// Begins again with another device.
+    fn replace(&mut self) -> Result<(), Failure> {
         let _attached = self.process.attach();
-        let state = self.rig.kmt.execution_state(self.rig.device)?;
-        ensure_eq!(state, D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE, "{}", self.process.name());
+        granted(self.rig.destroy(), "destroying the lost device")?;
+        self.rig = Rig::on_adapter(self.rig.kmt, self.rig.adapter)?;
+        self.lanes = Lane::all(&self.rig)?;
         Ok(())
     }
 }
 
-fn storm(case: &mut Case<'_>) -> Result<(), Failure> {
-    let Storm { hangs, seed } = STORM.get().copied().unwrap_or(Storm { hangs: HANGS, seed: 0x5eed });
-    let mut random = Random(seed.max(1));
-    let system = &*case.system;
-    let mut workers = (0..PROCESSES).map(|number| Worker::new(system, number)).collect::<Result<Vec<_>, _>>()?;
-    for round in 0..hangs {
-        let outcome = one_hang(system, &mut workers, &mut random);
-        outcome.map_err(|failure| Failure::new(format!("hang {round} of seed {seed:#x}: {failure}")))?;
-    }
+fn workers(system: &System) -> Result<Vec<Worker>, Failure> {
+    (0..PROCESSES).map(|number| Worker::new(system, number)).collect()
+}
+
+/// Ends the processes, and says what is held then.
+fn end(system: &System, workers: Vec<Worker>) -> Result<Option<Holdings>, Failure> {
     for worker in workers {
         worker.settle(system)?;
         worker.process.exit();
         ensure_eq!(worker.process.handle_count(), 0, "handles left by {}", worker.process.name());
     }
-    Ok(())
+    Ok(system.machine().holdings(system.luid()))
 }
 
-fn one_hang(system: &System, workers: &mut [Worker], random: &mut Random) -> Result<(), Failure> {
-    let before = system.counters();
-    let guilty = random.below(PROCESSES as u64) as usize;
-    let lane = random.below(ENGINES.len() as u64) as usize;
-    let reported = random.below(4) == 0;
-    let (early, late) = (random.below(3), 1 + random.below(4));
-    let mut expected = 0;
-    for (number, worker) in workers.iter_mut().enumerate() {
-        if number != guilty {
-            worker.work(early)?;
-            expected += early * ENGINES.len() as u64;
-        }
+fn storm(case: &mut Case<'_>) -> Result<(), Failure> {
+    let Storm { hangs, seed } = STORM.get().copied().unwrap_or(Storm { hangs: HANGS, seed: 0x5eed });
+    let mut random = Rng::with_seed(seed);
+    let system = &*case.system;
+    // What the first processes leave for those that follow, and one hang of each kind, is no leak.
+    let mut first = workers(system)?;
+    for lane in 0..LANES.len() {
+        let hang = Hang { guilty: lane, lane, reported: false, early: 1, late: 1 };
+        one_hang(system, &mut first, &hang).map_err(|failure| give_up(system, &format!("{hang:?}: {failure}")))?;
     }
-    let rule = FaultRule::Hang { node: ENGINES[lane], queue: None, at: HangAt::Signal(FATAL), reported };
+    let before = end(system, first)?;
+    let mut workers = workers(system)?;
+    for round in 0..hangs {
+        let hang = Hang {
+            guilty: random.usize(..PROCESSES),
+            lane: random.usize(..LANES.len()),
+            reported: random.u8(..4) == 0,
+            early: random.u64(..3),
+            late: 1 + random.u64(..4),
+        };
+        let outcome = one_hang(system, &mut workers, &hang);
+        let told = |failure| give_up(system, &format!("hang {round} of seed {seed:#x}, {hang:?}: {failure}"));
+        outcome.map_err(told)?;
+    }
+    let mut after = end(system, workers)?;
+    // Memory of processes that ended is given back when the engines are done with it.
+    let settled = wait_until("everything to be given back", || {
+        after = system.machine().holdings(system.luid());
+        after == before
+    });
+    settled.map_err(|_| Failure::new(format!("after {hangs} hangs {after:?} is held, before it was {before:?}")))
+}
+
+/// The storm is over. Nothing hangs any more, so that its processes can end though nobody moves their time on.
+fn give_up(system: &System, why: &str) -> Failure {
+    [NODE_COMPUTE, NODE_COPY, NODE_PAGING].into_iter().for_each(|node| system.gpu().let_go(node));
+    Failure::new(why)
+}
+
+/// One hang of the storm.
+#[derive(Debug)]
+struct Hang {
+    /// Whose work hangs, and which.
+    guilty: usize,
+    lane: usize,
+    /// The hardware tells.
+    reported: bool,
+    /// Submissions of the others to each lane before and behind it.
+    early: u64,
+    late: u64,
+}
+
+fn one_hang(system: &System, workers: &mut [Worker], hang: &Hang) -> Result<(), Failure> {
+    let before = system.counters();
+    let &Hang { guilty, lane, reported, early, late } = hang;
+    let (node, _) = LANES[lane];
+    let mut expected = 0;
+    let mut others = |workers: &mut [Worker], count| {
+        let others = workers.iter_mut().enumerate().filter(|(number, _)| *number != guilty);
+        for (_, worker) in others {
+            expected += worker.work(count)?;
+        }
+        Ok::<(), Failure>(())
+    };
+    others(workers, early)?;
+    let rule = FaultRule::Hang { node, queue: None, at: HangAt::Signal(FATAL), reported };
     let fault = system.gpu().faults().inject(rule);
     let seen = system.machine().tdr_reports(system.luid()).last().map_or(0, |report| report.number);
     {
-        let worker = &mut workers[guilty];
-        let _attached = worker.process.attach();
-        let (queue, fence) = &mut worker.lanes[lane];
-        // A hang that is reported may cost the device before this thread reads the status of its doorbell.
-        match reported {
-            true => worker.rig.submit_doomed(queue, &[fence.signal(FATAL)]),
-            false => worker.rig.submit(queue, &[fence.signal(FATAL)]),
-        }?;
+        let Worker { process, rig, lanes } = &mut workers[guilty];
+        let _attached = process.attach();
+        lanes[lane].hang(rig, reported)?;
     }
     wait_until("the hang", || system.gpu().faults().fired(fault) == 1)?;
-    for (number, worker) in workers.iter_mut().enumerate() {
-        if number != guilty {
-            worker.work(late)?;
-            expected += late * ENGINES.len() as u64;
-        }
-    }
+    others(workers, late)?;
     let recovered = || {
         let last = system.machine().tdr_reports(system.luid()).pop();
         last.filter(|report| report.number > seen)
@@ -172,23 +265,23 @@ fn one_hang(system: &System, workers: &mut [Worker], random: &mut Random) -> Res
     if reported {
         wait_until("the recovery", || recovered().is_some())?;
     } else {
-        time_out(system);
+        // No time passes for engines that work while it is moved on.
+        for worker in workers.iter() {
+            worker
+                .lanes
+                .iter()
+                .filter(|lane| lane.node != node)
+                .try_for_each(|lane| lane.settle(system, &worker.process))?;
+        }
+        time_out_packets(system);
     }
     let report = recovered().ok_or_else(|| Failure::new("nothing was recovered from"))?;
-    ensure_eq!((report.node, report.outcome), (Some(ENGINES[lane]), TdrOutcome::EngineReset), "{report}");
+    ensure_eq!((report.node, report.outcome), (Some(node), TdrOutcome::EngineReset), "{report}");
     ensure_eq!((report.with(TdrFate::Guilty).count(), report.with(TdrFate::Collateral).count()), (1, 0), "{report}");
     for (_, worker) in workers.iter().enumerate().filter(|(number, _)| *number != guilty) {
         worker.settle(system)?;
     }
     ensure_eq!(system.counters().since(&before).signals, expected, "signals of the innocent");
     system.gpu().faults().remove(fault);
-    // The guilty process begins again with another device.
-    let place = &mut workers[guilty];
-    let _attached = place.process.attach();
-    granted(place.rig.destroy(), "destroying the lost device")?;
-    let rig = Rig::on_adapter(place.rig.kmt, place.rig.adapter)?;
-    let lanes = ENGINES.map(|node| Ok((rig.queue(node)?, rig.fence(0)?)));
-    place.lanes = lanes.into_iter().collect::<Result<Vec<_>, Failure>>()?;
-    (place.rig, place.counts) = (rig, vec![0; ENGINES.len()]);
-    Ok(())
+    workers[guilty].replace()
 }
