@@ -7,7 +7,7 @@ use wddm_ddi::status::*;
 use super::case::{Boot, Case, Failure, granted, refused};
 use super::kmt::{BAD_HANDLE, Kmt};
 use super::rig::{Rig, fill};
-use crate::setup::{System, SystemOptions};
+use crate::setup::{BusChoice, System, SystemOptions};
 
 cases! { "Lifecycle";
     "Lifecycle.AdapterStopsAndStartsAgain" on Boot::Fresh, "stop_device":
@@ -171,7 +171,8 @@ fn destroyed_device(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn two_machines(case: &mut Case<'_>) -> Result<(), Failure> {
-    let other = System::boot(&SystemOptions::default())?;
+    // A GPU of its own, wherever the case's is.
+    let other = System::boot(&SystemOptions { bus: Some(BusChoice::Direct), ..SystemOptions::default() })?;
     work(&case.rig()?)?;
     work_in_new_process(&other)?;
     let process = other.machine().create_process("stranger");

@@ -37,7 +37,7 @@ pub struct Options {
     pub kernel: Option<(PathBuf, PathBuf)>,
     /// Who executes the guest's instructions.
     pub accelerator: Accelerator,
-    /// Conformance cases by what their names, areas or pages contain; a step each. None means [`suite::CORE`].
+    /// Conformance cases by what their names, areas or pages contain; a step each. None means the core of them.
     pub filters: Vec<String>,
     /// Where to write a report as JUnit's XML.
     pub junit: Option<PathBuf>,

@@ -138,6 +138,10 @@ macro_rules! for_each_thunk {
                     D3DKMTSetContextInProcessSchedulingPriority(args: *mut D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY);
                     /// Gives the priority of a context among those of its process. [d3dkmthk: D3DKMTGetContextInProcessSchedulingPriority]
                     D3DKMTGetContextInProcessSchedulingPriority(args: *mut D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY);
+                    /// Sets how the contexts of a process stand among those of others. [d3dkmthk: D3DKMTSetProcessSchedulingPriorityClass]
+                    D3DKMTSetProcessSchedulingPriorityClass(process: HANDLE, priority_class: D3DKMT_SCHEDULINGPRIORITYCLASS);
+                    /// Gives how the contexts of a process stand among those of others. [d3dkmthk: D3DKMTGetProcessSchedulingPriorityClass]
+                    D3DKMTGetProcessSchedulingPriorityClass(process: HANDLE, priority_class: *mut D3DKMT_SCHEDULINGPRIORITYCLASS);
                     /// Talks with the kernel-mode driver. [d3dkmthk: D3DKMTEscape]
                     D3DKMTEscape(args: *const D3DKMT_ESCAPE);
                 }

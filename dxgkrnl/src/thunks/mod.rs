@@ -89,6 +89,8 @@ static FURTHER_THUNKS: FurtherThunks = FurtherThunks {
     D3DKMTGetContextSchedulingPriority: priority::D3DKMTGetContextSchedulingPriority,
     D3DKMTSetContextInProcessSchedulingPriority: priority::D3DKMTSetContextInProcessSchedulingPriority,
     D3DKMTGetContextInProcessSchedulingPriority: priority::D3DKMTGetContextInProcessSchedulingPriority,
+    D3DKMTSetProcessSchedulingPriorityClass: priority::D3DKMTSetProcessSchedulingPriorityClass,
+    D3DKMTGetProcessSchedulingPriorityClass: priority::D3DKMTGetProcessSchedulingPriorityClass,
     D3DKMTEscape: escape::D3DKMTEscape,
 };
 

@@ -201,6 +201,7 @@ fn is_base(name: &str) -> bool {
         "MDL",
         "PMDL",
         "void",
+        "char",
     ];
     NAMES.contains(&name)
 }
