@@ -197,24 +197,27 @@ fn sleeping_adapter(case: &mut Case<'_>) -> Result<(), Failure> {
 /// Submissions of one worker in [`no_submission_is_lost`].
 const SUBMISSIONS: u64 = 400;
 
+/// A pause after a submission: until it is done, of up to `longest` turns, for others, or none.
+pub(super) fn pause(random: &mut fastrand::Rng, longest: u32, done: impl Fn() -> bool) -> Result<(), Failure> {
+    match random.u8(..4) {
+        0 => wait_until("work", done)?,
+        1 => (0..random.u32(..longest)).for_each(|_| std::hint::spin_loop()),
+        2 => std::thread::yield_now(),
+        _ => {}
+    }
+    Ok(())
+}
+
 /// Submits work with pauses of all lengths, by fits and starts, and says how much was executed.
 fn worker(luid: wddm_ddi::types::LUID, seed: u64, executed: &AtomicU64) -> Result<(), Failure> {
     let rig = Rig::open(luid)?;
     let node = if seed.is_multiple_of(2) { NODE_COMPUTE } else { NODE_COPY };
     let mut queue = rig.queue(node)?;
     let fence = rig.fence(0)?;
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut random = fastrand::Rng::with_seed(seed);
     for value in 1..=SUBMISSIONS {
         rig.submit(&mut queue, &[fence.signal(value)])?;
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        match state % 4 {
-            0 => wait_until("work", || fence.value.load() >= value)?,
-            1 => (0..state >> 32 & 0xfff).for_each(|_| std::hint::spin_loop()),
-            2 => std::thread::yield_now(),
-            _ => {}
-        }
+        pause(&mut random, 0x1000, || fence.value.load() >= value)?;
     }
     wait_until("all work", || queue.progress.load() >= SUBMISSIONS)?;
     ensure_eq!((fence.value.load(), queue.progress.load()), (SUBMISSIONS, SUBMISSIONS), "values at the end");

@@ -11,6 +11,7 @@ use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use wddm_ddi::kmt::*;
 
 use super::case::{Boot, Case, Failure, granted, on_thread};
+use super::power::pause;
 use super::power_device::power_down;
 use super::rig::{Rig, wait_until};
 use crate::setup::{System, SystemOptions};
@@ -182,18 +183,10 @@ fn submissions_race(case: &mut Case<'_>) -> Result<(), Failure> {
             let rig = Rig::open(luid)?;
             let node = if seed.is_multiple_of(2) { NODE_COMPUTE } else { NODE_COPY };
             let (mut queue, fence) = (rig.queue(node)?, rig.fence(0)?);
-            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            let mut random = fastrand::Rng::with_seed(seed);
             for value in 1..=EACH {
                 rig.submit(&mut queue, &[fence.signal(value)])?;
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                match state % 4 {
-                    0 => wait_until("work", || fence.value.load() >= value)?,
-                    1 => (0..state >> 32 & 0xffff).for_each(|_| std::hint::spin_loop()),
-                    2 => std::thread::yield_now(),
-                    _ => {}
-                }
+                pause(&mut random, 0x1_0000, || fence.value.load() >= value)?;
                 // Everybody comes here, so that the device falls asleep at least now.
                 if value % 40 == 0 {
                     let slept = machine.power_transitions(luid).0;

@@ -515,24 +515,29 @@ fn limit_count(_: &mut Case<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Lets the reset of the compute engine, which `time_out` leads to, take longer than TdrDdiDelay, and not before that is over stop the machine.
+pub(super) fn hold_reset(system: &System, time_out: impl Fn(&System) + Sync) -> Result<(), Failure> {
+    let faults = system.gpu().faults();
+    let rule = faults.inject(FaultRule::ResetHeld { node: NODE_COMPUTE, milliseconds: u64::MAX });
+    std::thread::scope(|scope| {
+        let recovery = scope.spawn(|| time_out(system));
+        let held = wait_until("the reset", || faults.fired(rule) == 1 || recovery.is_finished());
+        system.machine().advance(TdrSettings::default().ddi_delay);
+        let early = system.machine().bugcheck();
+        system.machine().advance(Duration::from_secs(1));
+        faults.release(rule);
+        held?;
+        ensure!(early.is_none(), "stopped before TdrDdiDelay was over: {early:?}");
+        Ok(())
+    })
+}
+
 fn slow_driver(_: &mut Case<'_>) -> Result<(), Failure> {
     let bugcheck = doomed(&by_hand(), |system| {
         let rig = Rig::open(system.luid())?;
         let mut queue = rig.queue(NODE_COMPUTE)?;
         hang(system, &rig, &mut queue, NODE_COMPUTE)?;
-        let faults = system.gpu().faults();
-        let rule = faults.inject(FaultRule::ResetHeld { node: NODE_COMPUTE, milliseconds: u64::MAX });
-        std::thread::scope(|scope| {
-            let recovery = scope.spawn(|| time_out(system));
-            let held = wait_until("the reset", || faults.fired(rule) == 1 || recovery.is_finished());
-            system.machine().advance(TdrSettings::default().ddi_delay);
-            let early = system.machine().bugcheck();
-            system.machine().advance(Duration::from_secs(1));
-            faults.release(rule);
-            held?;
-            ensure!(early.is_none(), "stopped before TdrDdiDelay was over: {early:?}");
-            Ok(())
-        })
+        hold_reset(system, time_out)
     })?;
     ensure_eq!(bugcheck.code, TDR_FAILURE, "{bugcheck}");
     ensure!(bugcheck.reason.contains("DxgkDdiResetHwEngine"), "{bugcheck}");

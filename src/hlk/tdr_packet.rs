@@ -10,8 +10,8 @@ use dxgkrnl::{TdrFate, TdrKind, TdrOutcome, TdrReason, TdrSettings};
 use super::case::{Boot, Case, Failure, granted};
 use super::rig::{PacketQueue, Rig, wait_until};
 use super::tdr::{
-    ACTIVE, FATAL, Guest, HUNG, RESET, TDR_FAILURE, arm, by_hand, doomed, only_report, reports, state, time_out,
-    time_out_packets, works,
+    ACTIVE, FATAL, Guest, HUNG, RESET, TDR_FAILURE, arm, by_hand, doomed, hold_reset, only_report, reports, state,
+    time_out, time_out_packets, works,
 };
 use crate::setup::System;
 
@@ -431,19 +431,7 @@ fn slow_driver(_: &mut Case<'_>) -> Result<(), Failure> {
         let rig = Rig::open(system.luid())?;
         let mut queue = rig.packet_queue(NODE_COMPUTE)?;
         hang(system, &rig, &mut queue, NODE_COMPUTE)?;
-        let faults = system.gpu().faults();
-        let rule = faults.inject(FaultRule::ResetHeld { node: NODE_COMPUTE, milliseconds: u64::MAX });
-        std::thread::scope(|scope| {
-            let recovery = scope.spawn(|| time_out_packets(system));
-            let held = wait_until("the reset", || faults.fired(rule) == 1 || recovery.is_finished());
-            system.machine().advance(TdrSettings::default().ddi_delay);
-            let early = system.machine().bugcheck();
-            system.machine().advance(Duration::from_secs(1));
-            faults.release(rule);
-            held?;
-            ensure!(early.is_none(), "stopped before TdrDdiDelay was over: {early:?}");
-            Ok(())
-        })
+        hold_reset(system, time_out_packets)
     })?;
     ensure_eq!(bugcheck.code, TDR_FAILURE, "{bugcheck}");
     ensure!(bugcheck.reason.contains("DxgkDdiResetEngine"), "{bugcheck}");
