@@ -171,9 +171,34 @@ struct HlkArguments {
     /// Seed of that storm, which repeats it.
     #[arg(long, value_name = "SEED", default_value_t = 0x5eed, requires = "hangs", value_parser = clap::value_parser!(u64).range(1..))]
     seed: u64,
+    /// Also writes the outcomes to a file, as JUnit's XML.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Runs the cases so often, one round after the other.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Longest time one case may take [default: a minute, more for a long storm].
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: Option<u64>,
     /// Cases about one kind of GPU bring their own.
     #[command(flatten)]
     machine: MachineArguments,
+}
+
+/// The words of a command line of `hlk` that say on which machine and how cases run, without those that pick cases and reports.
+fn how_cases_run(words: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut words = words.into_iter().filter(|word| !["--list", "--json", "--json-lines"].contains(&word.as_str()));
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        let option = word.split('=').next().unwrap_or_default();
+        if !["--filter", "--junit", "--repeat"].contains(&option) {
+            kept.push(word);
+        } else if option == word {
+            // Its value is a word of its own.
+            words.next();
+        }
+    }
+    kept
 }
 
 #[derive(Debug, Subcommand)]
@@ -404,7 +429,17 @@ pub fn main() -> ExitCode {
             if let Some(hangs) = arguments.hangs {
                 hlk::set_storm(hlk::Storm { hangs, seed: arguments.seed });
             }
-            hlk::command(&hlk::Options { list, filter, json, json_lines, machine: arguments.machine.into() })
+            hlk::command(&hlk::Options {
+                list,
+                filter,
+                json,
+                json_lines,
+                junit: arguments.junit,
+                repeat: arguments.repeat,
+                timeout: arguments.timeout.map(Duration::from_secs),
+                command_line: how_cases_run(std::env::args().skip(2)),
+                machine: arguments.machine.into(),
+            })
         }
         Command::Device(arguments) => device::command(&device::Options {
             sockets: arguments.sockets,
@@ -430,6 +465,13 @@ pub fn main() -> ExitCode {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn a_case_is_run_again_as_it_was_and_alone() {
+        let words = "--filter Fence --json --driver pe --junit=a.xml --repeat 3 --bus=vfio-user --timeout 5".split(' ');
+        let kept = how_cases_run(words.map(str::to_owned));
+        assert_eq!(kept.join(" "), "--driver pe --bus=vfio-user --timeout 5");
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod debug;
 pub mod device;
 pub mod hlk;
+mod junit;
 pub mod qemu;
 pub mod run;
 pub mod setup;

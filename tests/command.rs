@@ -265,6 +265,24 @@ fn passing_cases_are_reported_as_json() {
 }
 
 #[test]
+fn cases_are_repeated_and_written_for_build_servers() {
+    let scratch = Scratch::new("junit");
+    let file = scratch.0.join("report.xml");
+    let path = file.to_str().unwrap();
+    let filter = "Capabilities.AdapterIsComputeOnly";
+    let output = campanile(&["hlk", "--filter", filter, "--repeat", "3", "--timeout", "60", "--junit", path]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).trim_end().ends_with("3 passed, 0 failed, 0 skipped"));
+    let xml = fs::read_to_string(&file).unwrap();
+    assert_eq!(xml.matches("<testcase ").count(), 3, "{xml}");
+    assert!(xml.contains(r#"tests="3" skipped="0" failures="0""#), "{xml}");
+    let nowhere = campanile(&["hlk", "--filter", filter, "--junit", "/nowhere/report.xml"]);
+    assert_eq!(nowhere.status.code(), Some(2));
+    assert!(text(&nowhere.stderr).contains("/nowhere/report.xml: No such file"));
+    assert_eq!(campanile(&["hlk", "--repeat", "0"]).status.code(), Some(2));
+}
+
+#[test]
 fn special_pool_of_a_driver_image_is_asked_for_and_reported() {
     image("campanile_kmd.sys");
     let scratch = Scratch::new("special-pool");

@@ -71,13 +71,20 @@ mod tdr_packet;
 mod tdr_storm;
 mod testing;
 
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_OK, exit_code, print};
+use crate::junit;
 use crate::setup::{self, Drivers, MachineOptions};
 pub use case::{Boot, Case, CaseInfo, Failure};
 pub(crate) use probe::DoorbellProbe;
 pub use report::{CaseLine, CaseReport, Report, Status};
 pub(crate) use rig::PagedMemory;
-pub use runner::{release_shared, run};
+pub use runner::{release_shared, run, run_within};
 pub use tdr_storm::{Storm, set_storm};
 
 /// What to run, and how to say it.
@@ -91,6 +98,14 @@ pub struct Options {
     pub json: bool,
     /// Print each outcome as a line of JSON as soon as it is there, and no sum.
     pub json_lines: bool,
+    /// Also write the outcomes to this file, as JUnit's XML.
+    pub junit: Option<PathBuf>,
+    /// Run the cases so often; 0 counts as 1.
+    pub repeat: u32,
+    /// Longest time a case may take, instead of its own.
+    pub timeout: Option<Duration>,
+    /// The command line without what picks cases and reports, for the command that runs a case again.
+    pub command_line: Vec<String>,
     /// The machine of the cases that do not bring their own.
     pub machine: MachineOptions,
 }
@@ -177,11 +192,19 @@ pub fn command(options: &Options) -> u8 {
         return exit_code(&error);
     }
     let mut done = Report { drivers: Drivers::selected(), ..Report::default() };
-    for case in selected {
-        let outcome = run(case, &options.machine);
-        tell(options, &outcome);
+    let rounds = options.repeat.max(1);
+    let progress = progress(options, selected.len() * rounds as usize);
+    for case in (0..rounds).flat_map(|_| &selected) {
+        progress.set_message(case.name);
+        let mut outcome = run_within(case, &options.machine, options.timeout);
+        if outcome.status == Status::Failed {
+            outcome.replay = Some(replay(&options.command_line, case));
+        }
+        progress.suspend(|| tell(options, &outcome));
+        progress.inc(1);
         done.add(outcome);
     }
+    progress.finish_and_clear();
     if let Err(error) = release_shared() {
         let outcome = CaseReport::of_shared(error);
         tell(options, &outcome);
@@ -190,7 +213,31 @@ pub fn command(options: &Options) -> u8 {
     if !options.json_lines {
         print(&if options.json { done.to_json() } else { done.summary() });
     }
+    if let Some(path) = &options.junit
+        && let Err(error) = junit::write(path, "campanile hlk", done.cases.iter().map(CaseReport::outcome))
+    {
+        eprintln!("campanile: {error}");
+        return EXIT_INPUT;
+    }
     if done.failed == 0 { EXIT_OK } else { EXIT_FAILED }
+}
+
+/// A line of progress on a terminal, nothing elsewhere.
+fn progress(options: &Options, cases: usize) -> ProgressBar {
+    if options.json_lines || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(cases as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:32} {pos} of {len}  {elapsed}  {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// The command that runs a case alone.
+fn replay(command_line: &[String], case: &CaseInfo) -> String {
+    let words = ["campanile", "hlk", "--filter", case.name].map(str::to_owned);
+    words.iter().chain(command_line).map(String::as_str).collect::<Vec<_>>().join(" ")
 }
 
 /// Prints an outcome as soon as it is there.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::case::CaseInfo;
+use crate::junit::Outcome;
 use crate::setup::{Drivers, SetupError};
 
 /// How a case ended.
@@ -33,8 +34,14 @@ pub struct CaseReport {
     /// Milliseconds it took, with boot and shutdown.
     pub ms: u64,
     /// Why it did not pass.
-    #[serde(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Queues, fences and doorbells of the adapter when it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// The command that runs it alone, if it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<String>,
 }
 
 /// One case's outcome as a line of JSON, for who follows a run.
@@ -62,7 +69,7 @@ impl CaseReport {
 
     pub(super) fn new(case: &CaseInfo, status: Status, took: Duration, reason: Option<String>) -> Self {
         let ms = took.as_millis() as u64;
-        Self { name: case.name, area: case.area, page: case.page, status, ms, reason }
+        Self { name: case.name, area: case.area, page: case.page, status, ms, reason, state: None, replay: None }
     }
 
     /// The failure to take the shared system down, as if it were a case.
@@ -74,10 +81,18 @@ impl CaseReport {
             status: Status::Failed,
             ms: 0,
             reason: Some(error.to_string()),
+            state: None,
+            replay: None,
         }
     }
 
-    /// One line, two when there is a reason.
+    /// The outcome for a build server.
+    pub(super) fn outcome(&self) -> Outcome<'_> {
+        let Self { name, area, status, ms, reason, .. } = self;
+        Outcome { suite: area, name, status: *status, ms: *ms, reason: reason.as_deref() }
+    }
+
+    /// One line, and more when there is a reason: what the adapter looked like, and how to run the case again.
     pub fn line(&self) -> String {
         let word = match self.status {
             Status::Passed => "pass",
@@ -88,6 +103,14 @@ impl CaseReport {
         if let Some(reason) = &self.reason {
             line.push_str("\n      ");
             line.push_str(reason);
+        }
+        for text in self.state.iter().flat_map(|state| state.lines()) {
+            line.push_str("\n      | ");
+            line.push_str(text);
+        }
+        if let Some(replay) = &self.replay {
+            line.push_str("\n      again: ");
+            line.push_str(replay);
         }
         line
     }
@@ -172,7 +195,7 @@ mod tests {
     use super::*;
 
     fn case(status: Status) -> CaseReport {
-        CaseReport { name: "a", area: "b", page: "c", status, ms: 1, reason: None }
+        CaseReport { name: "a", area: "b", page: "c", status, ms: 1, reason: None, state: None, replay: None }
     }
 
     #[test]
@@ -188,6 +211,19 @@ mod tests {
             report.summary(),
             "driver: linked\nuser-mode driver: a.dll (PDB 1)\nspecial pool: end\n2 passed, 1 failed, 1 skipped"
         );
+    }
+
+    #[test]
+    fn a_failure_says_what_it_looked_like_and_how_to_run_it_again() {
+        let mut failed = case(Status::Failed);
+        failed.reason = Some("no".into());
+        failed.state = Some("node 0\n  context".into());
+        failed.replay = Some("campanile hlk --filter a".into());
+        let expected =
+            "FAIL  a  (1 ms)\n      no\n      | node 0\n      |   context\n      again: campanile hlk --filter a";
+        assert_eq!(failed.line(), expected);
+        let value: serde_json::Value = serde_json::to_value(&failed).unwrap();
+        assert_eq!((&value["reason"], &value["state"]), (&"no".into(), &"node 0\n  context".into()));
     }
 
     #[test]

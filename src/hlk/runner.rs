@@ -26,32 +26,61 @@ fn take_shared(machine: &MachineOptions) -> Option<System> {
     Some(systems.swap_remove(found).1)
 }
 
+/// Why a case did not pass, and what its adapter looked like then.
+struct Ended {
+    failure: Failure,
+    state: Option<String>,
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self { failure, state: None }
+    }
+}
+
+impl From<SetupError> for Ended {
+    fn from(error: SetupError) -> Self {
+        Failure::from(error).into()
+    }
+}
+
 /// Runs a case to its end, on `machine` unless it brings its own. Panics and cases that never end are failures.
 pub fn run(case: &'static CaseInfo, machine: &MachineOptions) -> CaseReport {
+    run_within(case, machine, None)
+}
+
+/// As [`run`], but for at most `timeout`.
+pub fn run_within(case: &'static CaseInfo, machine: &MachineOptions, timeout: Option<Duration>) -> CaseReport {
     let started = Instant::now();
     let (sender, receiver) = mpsc::channel();
     let machine = machine.clone();
-    let patience = super::tdr_storm::patience(case).unwrap_or(PATIENCE);
+    let patience = timeout.or_else(|| super::tdr_storm::patience(case)).unwrap_or(PATIENCE);
     let thread = std::thread::Builder::new().name("case".to_owned()).spawn(move || {
         let _ = sender.send(guarded(case, &machine));
     });
     let outcome = match thread {
-        Err(error) => Err(Failure::new(format!("host: no thread for the case: {error}"))),
+        Err(error) => Err(Failure::new(format!("host: no thread for the case: {error}")).into()),
         Ok(thread) => match receiver.recv_timeout(patience) {
             Ok(outcome) => {
                 let _ = thread.join();
                 outcome
             }
-            Err(RecvTimeoutError::Timeout) => Err(Failure::new(format!("did not end within {} s", patience.as_secs()))),
-            Err(RecvTimeoutError::Disconnected) => Err(Failure::new("its thread ended without an outcome")),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(Failure::new(format!("did not end within {} s", patience.as_secs())).into())
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(Failure::new("its thread ended without an outcome").into()),
         },
     };
-    let (status, reason) = match outcome {
-        Ok(()) => (Status::Passed, None),
-        Err(Failure::Unmet(text)) => (Status::Failed, Some(text)),
-        Err(Failure::NotApplicable(text)) => (Status::Skipped, Some(text)),
-    };
-    CaseReport::new(case, status, started.elapsed(), reason)
+    let took = started.elapsed();
+    match outcome {
+        Ok(()) => CaseReport::new(case, Status::Passed, took, None),
+        Err(Ended { failure: Failure::Unmet(text), state }) => {
+            CaseReport { state, ..CaseReport::new(case, Status::Failed, took, Some(text)) }
+        }
+        Err(Ended { failure: Failure::NotApplicable(text), .. }) => {
+            CaseReport::new(case, Status::Skipped, took, Some(text))
+        }
+    }
 }
 
 /// Takes the shared systems down.
@@ -63,15 +92,15 @@ pub fn release_shared() -> Result<(), SetupError> {
     systems.into_iter().map(|(_, system)| system.shutdown()).fold(Ok(()), Result::and)
 }
 
-fn guarded(case: &CaseInfo, machine: &MachineOptions) -> Result<(), Failure> {
+fn guarded(case: &CaseInfo, machine: &MachineOptions) -> Result<(), Ended> {
     catch_unwind(AssertUnwindSafe(|| boot_and_run(case, machine))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-        Err(Failure::new(format!("panicked: {text}")))
+        Err(Failure::new(format!("panicked: {text}")).into())
     })
 }
 
-fn boot_and_run(case: &CaseInfo, machine: &MachineOptions) -> Result<(), Failure> {
+fn boot_and_run(case: &CaseInfo, machine: &MachineOptions) -> Result<(), Ended> {
     let options = case.boot.options(machine);
     let bus = match &options.bus {
         Some(bus) => bus,
@@ -80,12 +109,13 @@ fn boot_and_run(case: &CaseInfo, machine: &MachineOptions) -> Result<(), Failure
     if !options.threads && *bus != BusChoice::Direct {
         return Err(Failure::NotApplicable(
             "it steps its GPU, whose interrupts come by themselves over vfio-user".to_owned(),
-        ));
+        )
+        .into());
     }
     // A server elsewhere has a GPU of its own choice, and serves one machine at a time, which therefore cannot wait for the next case.
     let elsewhere = bus.is_elsewhere();
     if elsewhere && !case.boot.takes_any_machine() {
-        return Err(Failure::NotApplicable("it brings its own GPU, and there is one already".to_owned()));
+        return Err(Failure::NotApplicable("it brings its own GPU, and there is one already".to_owned()).into());
     }
     if let (Boot::Shared, false) = (case.boot, elsewhere) {
         let mut system = match take_shared(machine) {
@@ -100,10 +130,10 @@ fn boot_and_run(case: &CaseInfo, machine: &MachineOptions) -> Result<(), Failure
     let outcome = in_process(case, &mut system);
     // What the case found explains more than what it leaves behind.
     let left = system.shutdown();
-    outcome.and(left.map_err(Failure::from))
+    outcome.and(left.map_err(Ended::from))
 }
 
-fn in_process(case: &CaseInfo, system: &mut System) -> Result<(), Failure> {
+fn in_process(case: &CaseInfo, system: &mut System) -> Result<(), Ended> {
     let process = system.machine().create_process("case");
     let outcome = {
         let _attached = process.attach();
@@ -114,10 +144,17 @@ fn in_process(case: &CaseInfo, system: &mut System) -> Result<(), Failure> {
             false => resume_unwind(payload),
         })
     };
+    // Before the process takes everything along.
+    let state = match &outcome {
+        Err(Failure::Unmet(_)) => system.machine().inspect(system.luid()).map(|tree| tree.to_string()),
+        _ => None,
+    };
     process.exit();
-    match (system.machine().bugcheck(), outcome) {
-        (Some(bugcheck), Ok(())) => Err(Failure::new(format!("the machine stopped: {bugcheck}"))),
-        (Some(bugcheck), Err(failure)) => Err(Failure::new(format!("{failure}; the machine stopped: {bugcheck}"))),
-        (None, outcome) => outcome,
-    }
+    let failure = match (system.machine().bugcheck(), outcome) {
+        (None, Ok(())) => return Ok(()),
+        (Some(bugcheck), Ok(())) => Failure::new(format!("the machine stopped: {bugcheck}")),
+        (Some(bugcheck), Err(failure)) => Failure::new(format!("{failure}; the machine stopped: {bugcheck}")),
+        (None, Err(failure)) => failure,
+    };
+    Err(Ended { failure, state })
 }

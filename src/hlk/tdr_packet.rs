@@ -11,7 +11,7 @@ use super::case::{Boot, Case, Failure, granted};
 use super::rig::{PacketQueue, Rig, wait_until};
 use super::tdr::{
     ACTIVE, FATAL, Guest, HUNG, RESET, TDR_FAILURE, arm, by_hand, doomed, hold_reset, only_report, reports, state,
-    time_out, time_out_packets, works,
+    time_out_packets, wait_watched, works,
 };
 use crate::setup::System;
 
@@ -288,6 +288,12 @@ fn completion_after_snapshot(case: &mut Case<'_>) -> Result<(), Failure> {
     packets_work(&case.rig()?)
 }
 
+/// Preemptions that were asked for on a node, and packets handed over again, so far.
+fn preemptions(system: &System, node: u32) -> Result<(u32, u64), Failure> {
+    let found = system.machine().preemptions(system.luid(), node);
+    found.ok_or_else(|| Failure::new("there is no such node"))
+}
+
 fn blocked_packet(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let (gate, count) = (rig.fence(0)?, rig.fence(0)?);
@@ -299,10 +305,16 @@ fn blocked_packet(case: &mut Case<'_>) -> Result<(), Failure> {
             .packet_submit(&mut queue, &[count.signal(2 * wanted - 1), gate.wait(wanted), count.signal(2 * wanted)])?;
         wait_until("the wait", || count.value.load() == 2 * wanted - 1)?;
         let before = case.system.counters();
-        case.system.machine().start_ddi_log(case.system.luid());
-        (0..3).for_each(|_| time_out(case.system));
-        let log = case.system.machine().take_ddi_log(case.system.luid());
-        ensure!(log.iter().any(|name| name == "DxgkDdiPreemptCommand"), "no preemption was tried: {log:?}");
+        for _ in 0..9 {
+            let (asked, put_back) = preemptions(case.system, node)?;
+            case.system.machine().advance(TdrSettings::default().delay);
+            // The GPU gets the time to answer that the clock of the case does not give it.
+            if preemptions(case.system, node)?.0 > asked {
+                let back = || preemptions(case.system, node).is_ok_and(|(_, now)| now > put_back);
+                wait_watched(case.system, "the packet, put back", back)?;
+            }
+        }
+        ensure!(preemptions(case.system, node)?.0 > 0, "no preemption was tried");
         ensure_eq!((reports(case.system).len(), state(&rig)?), (0, ACTIVE), "recoveries and state");
         granted(rig.signal(&[gate.handle], &[wanted]), "the signal of the CPU")?;
         rig.packet_wait(&queue, value)?;

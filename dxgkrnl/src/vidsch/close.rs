@@ -2,6 +2,7 @@
 //! [user-mode-work-submission: normal and abnormal process termination, engine state transitions]
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -61,6 +62,12 @@ impl Remains {
     /// Whether the system holds something of it back.
     fn is_holding(&self) -> bool {
         self.queues.iter().any(|queue| !queue.is_done()) || self.contexts.iter().any(|context| context.held() != 0)
+    }
+
+    /// How much of each the system has yet to look after.
+    fn unsettled(&self) -> Vec<usize> {
+        let queues = self.queues.iter().map(|queue| queue.held.load(Ordering::Acquire));
+        queues.chain(self.contexts.iter().map(|context| context.unsettled())).collect()
     }
 
     fn drop_held(&self) {
@@ -220,9 +227,11 @@ impl VidSch {
         let mut limit = self.tdr.limit();
         let (mut before, mut stands) = (work.done(), false);
         while device.error().is_none() && !self.verifier.is_stopped() {
-            if work.has_ended() {
+            // What is let go of may signal what holds more, without anything for the hardware between them.
+            while work.has_ended() {
+                let unsettled = work.unsettled();
                 self.let_go_of_held(&work);
-                if work.has_ended() {
+                if work.has_ended() && work.unsettled() == unsettled {
                     return work.drop_held();
                 }
             }

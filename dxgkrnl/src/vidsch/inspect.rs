@@ -85,6 +85,13 @@ impl Machine {
         self.adapter(luid)?.scheduler().map(|scheduler| scheduler.inspect())
     }
 
+    /// Preemptions of packets that were asked for on a node, and packets handed over again after one, so far; `None` if there is no such
+    /// node.
+    pub fn preemptions(&self, luid: LUID, node: u32) -> Option<(u32, u64)> {
+        let adapter = self.adapter(luid)?;
+        Some(adapter.scheduler()?.nodes.get(node as usize)?.state().preemptions())
+    }
+
     /// How often a queue of an adapter was asked what it has queued, for memory that is freed when that is done and for engines that
     /// would rest; 0 if there is no such adapter.
     pub fn queue_looks(&self, luid: LUID) -> u64 {

@@ -423,6 +423,11 @@ impl PacketContext {
         self.finished.load(Ordering::Acquire) >= number
     }
 
+    /// Submissions that are held, and signals that wait for packets.
+    pub(super) fn unsettled(&self) -> usize {
+        self.attention.load(Ordering::SeqCst)
+    }
+
     /// Submissions that are held.
     pub(crate) fn held(&self) -> usize {
         lock(&self.line).held.len()
