@@ -36,21 +36,10 @@ pub fn file_version(bytes: &[u8]) -> Result<[u16; 4], String> {
     let resource = version_resource(&parse(bytes)?).ok_or("the image has no version resource")?;
     // Length, length of the value, kind, and the key of 16 letters with its end are 40 bytes; then VS_FIXEDFILEINFO.
     let word = |at: usize| Some(u32::from_le_bytes(resource.get(at..)?.first_chunk().copied()?));
-    let fixed = || (word(40)? == 0xFEEF_04BD).then_some([word(48)?, word(52)?]);
-    let [high, low] = fixed().ok_or("the version resource is cut off or of another kind")?;
-    Ok([high, low].map(|word| [word >> 16, word & 0xFFFF]).concat_fields())
-}
-
-/// Two pairs of halves as the four fields of a version.
-trait Fields {
-    fn concat_fields(self) -> [u16; 4];
-}
-
-impl Fields for [[u32; 2]; 2] {
-    fn concat_fields(self) -> [u16; 4] {
-        let [[a, b], [c, d]] = self.map(|pair| pair.map(|half| u16::try_from(half).unwrap_or(u16::MAX)));
-        [a, b, c, d]
-    }
+    let half = |at: usize| Some(u16::from_le_bytes(resource.get(at..)?.first_chunk().copied()?));
+    // Each word of the version has its higher field last.
+    let fields = || (word(40)? == 0xFEEF_04BD).then_some([half(50)?, half(48)?, half(54)?, half(52)?]);
+    fields().ok_or_else(|| "the version resource is cut off or of another kind".to_owned())
 }
 
 fn parse(bytes: &[u8]) -> Result<PeFile64<'_>, String> {

@@ -1,6 +1,8 @@
 // UNSAFETY: calls a function that the driver handed out for an interface.
 //! Escapes. The one kind here has the driver build a command buffer for tests; the driver here has no private ones.
 
+use std::sync::Arc;
+
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
@@ -16,7 +18,7 @@ use super::{enter_read_only, user};
 
 /// What a test command buffer is for.
 struct Target {
-    device: std::sync::Arc<Device>,
+    device: Arc<Device>,
     node: u32,
     kmd: KmdHandle,
 }
@@ -27,11 +29,11 @@ fn target(process: &Process, handle: D3DKMT_HANDLE, hardware: bool) -> Result<Ta
         let queue = process.get_hw_queue(handle)?;
         let context = queue.context();
         let test = queue.flags().TestQueue();
-        (std::sync::Arc::clone(context.device()), context.node(), queue.handles().1, test)
+        (Arc::clone(context.device()), context.node(), queue.handles().1, test)
     } else {
         let context = process.get_packet_context(handle)?;
         let test = context.flags().TestContext();
-        (std::sync::Arc::clone(context.device()), context.node(), context.handles().1, test)
+        (Arc::clone(context.device()), context.node(), context.handles().1, test)
     };
     if test { Ok(Target { device, node, kmd }) } else { Err(STATUS_INVALID_PARAMETER) }
 }
@@ -55,6 +57,11 @@ impl Room {
         self.bytes.len() as u32
     }
 
+    /// The first `size` bytes.
+    fn written(&self, size: u32) -> &[u8] {
+        self.bytes.get(..size as usize).unwrap_or_default()
+    }
+
     fn address(&mut self) -> *mut core::ffi::c_void {
         if self.bytes.is_empty() { std::ptr::null_mut() } else { self.bytes.as_mut_ptr().cast() }
     }
@@ -64,14 +71,14 @@ impl Room {
 fn build(
     adapter: &Adapter,
     args: &mut DXGKARG_BUILDTESTCOMMANDBUFFER,
-    rooms: &[&mut Room; 2],
+    [commands, private]: [&Room; 2],
 ) -> Result<NTSTATUS, NTSTATUS> {
     let function = adapter.test_command_builder().ok_or(STATUS_NOT_SUPPORTED)?;
     let status = adapter.miniport.call_interface("BuildTestCommandBuffer", || {
         // SAFETY: the driver handed out this function for this adapter; the buffers live across the call and are as large as the sizes say.
         unsafe { function(adapter.context().raw(), args) }
     });
-    let sizes = [(args.DmaBufferSize, &rooms[0]), (args.DmaBufferPrivateDataSize, &rooms[1])];
+    let sizes = [(args.DmaBufferSize, commands), (args.DmaBufferPrivateDataSize, private)];
     let sound = match status {
         STATUS_BUFFER_OVERFLOW => {
             sizes.iter().all(|(needed, room)| *needed <= room.most)
@@ -97,7 +104,7 @@ fn build_test_command_buffer(process: &Process, data: *mut core::ffi::c_void) ->
     let device = process.get_device(asked.hDevice)?;
     device.check()?;
     let target = target(process, asked.hContext, asked.Flags.HardwareQueue())?;
-    if !std::sync::Arc::ptr_eq(&device, &target.device) {
+    if !Arc::ptr_eq(&device, &target.device) {
         return Err(STATUS_INVALID_PARAMETER);
     }
     let adapter = &device.adapter;
@@ -113,14 +120,13 @@ fn build_test_command_buffer(process: &Process, data: *mut core::ffi::c_void) ->
     (args.pDmaBuffer, args.DmaBufferSize) = (commands.address(), commands.size());
     (args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) = (private.address(), private.size());
     let _running = adapter.vidsch().enter()?;
-    let status = build(adapter, &mut args, &[&mut commands, &mut private])?;
+    let status = build(adapter, &mut args, [&commands, &private])?;
     if !status.is_success() && status != STATUS_BUFFER_OVERFLOW {
         return Err(status);
     }
     if status.is_success() {
-        let written = |room: &Room, size: u32| room.bytes.get(..size as usize).map(<[u8]>::to_vec).unwrap_or_default();
-        user::write_array(asked.pDmaBuffer.cast::<u8>(), &written(&commands, args.DmaBufferSize))?;
-        user::write_array(asked.pDmaBufferPrivateData.cast::<u8>(), &written(&private, args.DmaBufferPrivateDataSize))?;
+        user::write_array(asked.pDmaBuffer.cast(), commands.written(args.DmaBufferSize))?;
+        user::write_array(asked.pDmaBufferPrivateData.cast(), private.written(args.DmaBufferPrivateDataSize))?;
     }
     (asked.DmaBufferSize, asked.DmaBufferPrivateDataSize) = (args.DmaBufferSize, args.DmaBufferPrivateDataSize);
     user::write(data, &asked)?;

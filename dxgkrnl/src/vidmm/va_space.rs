@@ -252,7 +252,7 @@ impl VaSpace {
     /// Unmaps an allocation everywhere; regions made only for its mapping are given back. The answer is what was unmapped.
     pub(crate) fn remove_allocation(&mut self, id: AllocationId) -> Vec<(u64, Mapping)> {
         let removed = self.mappings_of(id);
-        for (at, mapping) in &removed {
+        for (at, _) in &removed {
             self.take(*at);
             let region = self.regions.range(..=*at).next_back().map(|(&start, region)| (start, *region));
             if let Some((start, region)) = region
@@ -261,7 +261,6 @@ impl VaSpace {
             {
                 self.give_back(start);
             }
-            let _ = mapping;
         }
         removed
     }
