@@ -69,7 +69,7 @@ const PAGE: usize = 4096;
 const PATTERN: u32 = 0x1234_5678;
 
 /// Bytes that one sample moves at least, so that its ends weigh nothing.
-const SAMPLE: u64 = 4 << 20;
+const SAMPLE: u64 = 64 << 20;
 /// Bytes that one round moves at most.
 const ROUND: u64 = 512 << 20;
 
