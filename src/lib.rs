@@ -3,6 +3,9 @@
 //! [`setup`] boots a machine with the emulated GPU in it, [`user`] is the user-mode driver of the process, [`run`] streams files
 //! through the GPU, [`mod@bench`] measures it and [`hlk`] holds it against the contract. The library exists so that tests use the same parts as the command.
 
+#[macro_use]
+extern crate campanile_hlk;
+
 pub mod bench;
 pub mod cli;
 pub mod clock;

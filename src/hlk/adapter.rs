@@ -94,7 +94,7 @@ fn hidden_from_default_listing(case: &mut Case<'_>) -> Result<(), Failure> {
     }
     let mut infos = [D3DKMT_ADAPTERINFO::zeroed(); 8];
     let mut arguments = D3DKMT_ENUMADAPTERS2 { NumAdapters: 8, pAdapters: infos.as_mut_ptr() };
-    granted(kmt.call(dxgkrnl::further_thunks().D3DKMTEnumAdapters2, &mut arguments), "D3DKMTEnumAdapters2")?;
+    granted(kmt.call(kmt.further().D3DKMTEnumAdapters2, &mut arguments), "D3DKMTEnumAdapters2")?;
     ensure_eq!(arguments.NumAdapters, 0, "adapters that D3DKMTEnumAdapters2 lists");
     Ok(())
 }

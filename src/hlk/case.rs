@@ -1,15 +1,15 @@
 //! What a case is, and what it works with.
 
-use std::fmt;
 use std::sync::Arc;
 
+use campanile_hlk::kmt::Kmt;
+use campanile_hlk::rig::Rig;
 use dxgkrnl::Process;
-use wddm_ddi::status::NTSTATUS;
 
-use super::kmt::Kmt;
-use super::rig::Rig;
 use crate::setup::{MachineOptions, SetupError, System, SystemOptions};
 use crate::user::{self, Adapter, Device};
+pub use campanile_hlk::Failure;
+pub(super) use campanile_hlk::{granted, refused};
 
 /// One conformance case.
 pub struct CaseInfo {
@@ -82,30 +82,6 @@ macro_rules! cases {
     };
 }
 
-/// Why a case did not pass.
-#[derive(Debug)]
-pub enum Failure {
-    /// The requirement is not met.
-    Unmet(String),
-    /// The case cannot say anything here, and why.
-    NotApplicable(String),
-}
-
-impl Failure {
-    /// The requirement is not met.
-    pub(super) fn new(text: impl Into<String>) -> Self {
-        Self::Unmet(text.into())
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unmet(text) | Self::NotApplicable(text) => f.write_str(text),
-        }
-    }
-}
-
 impl From<user::Error> for Failure {
     fn from(error: user::Error) -> Self {
         Self::Unmet(format!("user-mode driver: {error}"))
@@ -116,45 +92,6 @@ impl From<SetupError> for Failure {
     fn from(error: SetupError) -> Self {
         Self::Unmet(error.to_string())
     }
-}
-
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
-        Self::Unmet(format!("host: {error}"))
-    }
-}
-
-/// Ends the case unless a condition holds.
-macro_rules! ensure {
-    ($condition:expr, $($text:tt)+) => {
-        if !$condition {
-            return Err($crate::hlk::Failure::new(format!($($text)+)));
-        }
-    };
-}
-
-/// Ends the case unless two values are equal; shows both.
-macro_rules! ensure_eq {
-    ($found:expr, $expected:expr, $($text:tt)+) => {{
-        let (found, expected) = ($found, $expected);
-        if found != expected {
-            let text = format!($($text)+);
-            return Err($crate::hlk::Failure::new(format!("{text}: found {found:?}, expected {expected:?}")));
-        }
-    }};
-}
-
-/// Ends the case unless a status is one of those that the contract names for this refusal.
-pub(super) fn refused(status: NTSTATUS, allowed: &[NTSTATUS], what: &str) -> Result<(), Failure> {
-    if allowed.contains(&status) {
-        return Ok(());
-    }
-    Err(Failure::new(format!("{what} answered {status:?}, one of {allowed:?} expected")))
-}
-
-/// Ends the case unless a status is a success.
-pub(super) fn granted(status: NTSTATUS, what: &str) -> Result<(), Failure> {
-    if status.is_success() { Ok(()) } else { Err(Failure::new(format!("{what} failed with {status}"))) }
 }
 
 /// A running case: its system and its process, to which the thread is attached.

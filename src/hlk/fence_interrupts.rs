@@ -1,7 +1,6 @@
 //! Interrupts of native fences: none is missed, one may stand for many, and those too many do no harm.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-
+pub(super) use campanile_hlk::Event;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 
 use super::case::{Boot, Case, Failure, granted};
@@ -23,49 +22,6 @@ cases! { "FenceInterrupts";
     "FenceInterrupts.DestroyedFencesAreNotReported" on Boot::Shared, "native-gpu-fence-objects":
         "Fences may be destroyed while the GPU signals them and others are waited for, and no report names one that is gone."
         => destroyed_under_signals;
-}
-
-/// An event that waits set.
-pub(super) struct Event(OwnedFd);
-
-impl Event {
-    /// Not set.
-    pub(super) fn new() -> Result<Self, Failure> {
-        // SAFETY: eventfd takes plain numbers.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(std::io::Error::last_os_error().into());
-        }
-        // SAFETY: the descriptor was just created and belongs to nobody else.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
-    }
-
-    /// As thunks take it.
-    pub(super) fn number(&self) -> i32 {
-        self.0.as_raw_fd()
-    }
-
-    /// Whether it was set since the last look.
-    pub(super) fn is_set(&self) -> Result<bool, Failure> {
-        Ok(self.times_set()? != 0)
-    }
-
-    /// How often it was set since the last look.
-    pub(super) fn times_set(&self) -> Result<u64, Failure> {
-        let mut count = 0u64;
-        // SAFETY: there is room for the eight bytes that are read.
-        let read = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
-        if read == 8 {
-            return Ok(count);
-        }
-        let error = std::io::Error::last_os_error();
-        if error.kind() == std::io::ErrorKind::WouldBlock { Ok(0) } else { Err(error.into()) }
-    }
-
-    /// Waits until it is set.
-    pub(super) fn wait(&self) -> Result<(), Failure> {
-        wait_until("the event", || matches!(self.is_set(), Ok(true) | Err(_)))
-    }
 }
 
 fn interrupts(case: &Case<'_>) -> u64 {

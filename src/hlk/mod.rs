@@ -6,10 +6,8 @@
 
 #[macro_use]
 mod case;
-mod kmt;
 mod probe;
 mod report;
-mod rig;
 mod runner;
 
 mod adapter;
@@ -80,6 +78,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_OK, exit_code, print};
 use crate::junit;
 use crate::setup::{self, Drivers, MachineOptions};
+use campanile_hlk::{kmt, rig};
 pub use case::{Boot, Case, CaseInfo, Failure};
 pub(crate) use probe::DoorbellProbe;
 pub use report::{CaseLine, CaseReport, Report, Status};

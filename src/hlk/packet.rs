@@ -4,7 +4,6 @@
 use campanile_hw::packet::Packet;
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY, NODE_PAGING};
-use dxgkrnl::D3DKMTSetContextSchedulingPriority;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::STATUS_SUCCESS;
 use wddm_ddi::types::D3DKMT_HANDLE;
@@ -98,7 +97,7 @@ impl Plot {
 
 fn prioritise(rig: &Rig, queue: &PacketQueue, priority: i32) -> Result<(), Failure> {
     let mut arguments = D3DKMT_SETCONTEXTSCHEDULINGPRIORITY { hContext: queue.context, Priority: priority };
-    granted(rig.kmt.call(D3DKMTSetContextSchedulingPriority, &mut arguments), "setting a priority")
+    granted(rig.kmt.call(rig.kmt.further().D3DKMTSetContextSchedulingPriority, &mut arguments), "setting a priority")
 }
 
 fn runs(rig: &Rig, node: u32) -> Result<(), Failure> {

@@ -2,7 +2,6 @@
 
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY, NODE_PAGING};
-use dxgkrnl::D3DKMTEscape;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
@@ -88,7 +87,7 @@ fn escape(rig: &Rig, request: &mut Request) -> NTSTATUS {
     arguments.pPrivateDriverData = (&raw mut *request).cast();
     arguments.PrivateDriverDataSize = size_of::<Request>() as u32;
     // SAFETY: a valid structure of the thunk's type; the thunk checks every pointer inside it.
-    unsafe { D3DKMTEscape(&raw const arguments) }
+    unsafe { (rig.kmt.further().D3DKMTEscape)(&raw const arguments) }
 }
 
 /// The buffer that the driver builds: it says how long it will be, and is.

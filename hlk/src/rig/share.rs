@@ -6,34 +6,34 @@ use wddm_ddi::status::STATUS_UNSUCCESSFUL;
 use wddm_ddi::types::*;
 
 use super::{RawFence, Rig};
-use crate::hlk::Failure;
-use crate::hlk::kmt::Word;
+use crate::Failure;
+use crate::kmt::{Kmt, Word};
 
 /// A kernel handle, which may be told to other threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::hlk) struct KernelHandle(pub(in crate::hlk) usize);
+pub struct KernelHandle(pub usize);
 
 impl KernelHandle {
     /// As thunks take it.
-    pub(in crate::hlk) fn raw(self) -> HANDLE {
+    pub fn raw(self) -> HANDLE {
         std::ptr::without_provenance_mut(self.0)
     }
 
     /// Closes the handle in the calling process.
-    pub(in crate::hlk) fn close(self) -> NTSTATUS {
+    pub fn close(self) -> NTSTATUS {
         // SAFETY: takes any handle.
-        unsafe { (dxgkrnl::thunks().NtClose)(self.raw()) }
+        unsafe { (Kmt::new().table().NtClose)(self.raw()) }
     }
 }
 
 /// Flags of a fence that other processes may open.
-pub(in crate::hlk) fn shared_flags() -> D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
+pub fn shared_flags() -> D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
     D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new().with_Shared(true).with_NtSecuritySharing(true)
 }
 
 impl RawFence {
     /// A fence as its creation or opening returned it.
-    pub(in crate::hlk) fn new(handle: D3DKMT_HANDLE, mapping: &D3DDDI_NATIVEFENCEMAPPING) -> Result<Self, Failure> {
+    pub fn new(handle: D3DKMT_HANDLE, mapping: &D3DDDI_NATIVEFENCEMAPPING) -> Result<Self, Failure> {
         Ok(Self {
             handle,
             value: Word::new(mapping.CurrentValueCpuVa, "the fence's current value")?,
@@ -45,7 +45,7 @@ impl RawFence {
 
 impl Rig {
     /// Creates a native fence with these flags; what the thunk returned.
-    pub(in crate::hlk) fn create_flagged(
+    pub fn create_flagged(
         &self,
         initial: u64,
         flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
@@ -60,12 +60,12 @@ impl Rig {
     }
 
     /// Creates a fence that other processes may open.
-    pub(in crate::hlk) fn shared_fence(&self, initial: u64) -> Result<RawFence, Failure> {
+    pub fn shared_fence(&self, initial: u64) -> Result<RawFence, Failure> {
         self.shared_fence_with(initial, shared_flags())
     }
 
     /// Creates a fence with these flags.
-    pub(in crate::hlk) fn shared_fence_with(
+    pub fn shared_fence_with(
         &self,
         initial: u64,
         flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
@@ -77,12 +77,12 @@ impl Rig {
     }
 
     /// Gives objects a kernel handle with every right.
-    pub(in crate::hlk) fn share(&self, objects: &[D3DKMT_HANDLE]) -> Result<KernelHandle, NTSTATUS> {
+    pub fn share(&self, objects: &[D3DKMT_HANDLE]) -> Result<KernelHandle, NTSTATUS> {
         self.share_with(objects, 0x1000_0000)
     }
 
     /// Gives objects a kernel handle with this access.
-    pub(in crate::hlk) fn share_with(&self, objects: &[D3DKMT_HANDLE], access: u32) -> Result<KernelHandle, NTSTATUS> {
+    pub fn share_with(&self, objects: &[D3DKMT_HANDLE], access: u32) -> Result<KernelHandle, NTSTATUS> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the thunk checks its pointers, which live across the call.
         let status = unsafe {
@@ -98,15 +98,12 @@ impl Rig {
     }
 
     /// Opens a fence by a kernel handle; what the thunk returned.
-    pub(in crate::hlk) fn try_open(
-        &self,
-        handle: KernelHandle,
-    ) -> Result<D3DKMT_OPENNATIVEFENCEFROMNTHANDLE, NTSTATUS> {
+    pub fn try_open(&self, handle: KernelHandle) -> Result<D3DKMT_OPENNATIVEFENCEFROMNTHANDLE, NTSTATUS> {
         self.try_open_flagged(handle, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())
     }
 
     /// Opens a fence with these flags; what the thunk returned.
-    pub(in crate::hlk) fn try_open_flagged(
+    pub fn try_open_flagged(
         &self,
         handle: KernelHandle,
         flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
@@ -121,7 +118,7 @@ impl Rig {
     }
 
     /// Opens a fence by a kernel handle.
-    pub(in crate::hlk) fn open_fence(&self, handle: KernelHandle) -> Result<RawFence, Failure> {
+    pub fn open_fence(&self, handle: KernelHandle) -> Result<RawFence, Failure> {
         let opened = self
             .try_open(handle)
             .map_err(|status| Failure::new(format!("D3DKMTOpenNativeFenceFromNtHandle: {status}")))?;
@@ -129,7 +126,7 @@ impl Rig {
     }
 
     /// Opens a fence by a kernel handle, with flags.
-    pub(in crate::hlk) fn open_flagged(
+    pub fn open_flagged(
         &self,
         handle: KernelHandle,
         flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,

@@ -8,13 +8,12 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, LUID};
 
 use super::Rig;
-use crate::hlk::Failure;
-use crate::hlk::case::granted;
+use crate::{Failure, granted};
 
 const PAGE: u64 = 4096;
 
 /// System memory that is mapped for the GPU and locked for the CPU, until dropped.
-pub(crate) struct PagedMemory {
+pub struct PagedMemory {
     rig: Rig,
     address: u64,
     pages: NonNull<[u8]>,
@@ -26,7 +25,7 @@ impl PagedMemory {
     ///
     /// # Errors
     /// The operating-system side refused a step.
-    pub(crate) fn new(luid: LUID, size: u64, shuffle: bool) -> Result<Self, Failure> {
+    pub fn new(luid: LUID, size: u64, shuffle: bool) -> Result<Self, Failure> {
         let rig = Rig::open(luid)?;
         let allocation = rig
             .create(size, Placement::System)
@@ -41,17 +40,17 @@ impl PagedMemory {
     }
 
     /// The pages of shuffled memory of `size` bytes as the GPU sees them one after the other.
-    pub(crate) fn order(size: u64) -> Vec<u64> {
+    pub fn order(size: u64) -> Vec<u64> {
         shuffled(size / PAGE)
     }
 
     /// First GPU virtual address.
-    pub(crate) fn gpu_address(&self) -> u64 {
+    pub fn gpu_address(&self) -> u64 {
         self.address
     }
 
     /// The pages as they lie, for the CPU. They live as long as this does, and the GPU may use them at any time.
-    pub(crate) fn pages(&self) -> NonNull<[u8]> {
+    pub fn pages(&self) -> NonNull<[u8]> {
         self.pages
     }
 }

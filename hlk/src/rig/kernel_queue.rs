@@ -8,9 +8,8 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::types::*;
 
 use super::{KernelHandle, Memory, RawFence, Rig, View, wait_until};
-use crate::hlk::Failure;
-use crate::hlk::case::granted;
-use crate::hlk::kmt::Word;
+use crate::kmt::Word;
+use crate::{Failure, granted};
 
 /// Command memory of one submission.
 const COMMANDS_SIZE: u64 = 512;
@@ -18,10 +17,10 @@ const COMMANDS_SIZE: u64 = 512;
 const SLOTS: u64 = 128;
 
 /// A hardware queue for kernel-mode submission.
-pub(in crate::hlk) struct KernelQueue {
-    pub(in crate::hlk) context: D3DKMT_HANDLE,
-    pub(in crate::hlk) queue: D3DKMT_HANDLE,
-    pub(in crate::hlk) progress: Word,
+pub struct KernelQueue {
+    pub context: D3DKMT_HANDLE,
+    pub queue: D3DKMT_HANDLE,
+    pub progress: Word,
     commands: Memory,
     view: View,
     /// Last progress value, and submissions so far.
@@ -50,7 +49,7 @@ fn call<T>(thunk: unsafe extern "win64" fn(*mut T) -> NTSTATUS, arguments: &mut 
 
 impl Rig {
     /// A queue on `node` for kernel-mode submission.
-    pub(in crate::hlk) fn kernel_queue(&self, node: u32) -> Result<KernelQueue, Failure> {
+    pub fn kernel_queue(&self, node: u32) -> Result<KernelQueue, Failure> {
         let text = |what: &'static str| move |status: NTSTATUS| Failure::new(format!("{what}: {status}"));
         let context = self.context(node).map_err(text("D3DKMTCreateHwContext"))?;
         let created = self.hw_queue(context, D3DDDI_CREATEHWQUEUEFLAGS::new()).map_err(text("D3DKMTCreateHwQueue"))?;
@@ -67,7 +66,7 @@ impl Rig {
     }
 
     /// Submits packets through the kernel; the progress value that marks their end.
-    pub(in crate::hlk) fn kernel_submit(&self, queue: &mut KernelQueue, packets: &[Packet]) -> Result<u64, Failure> {
+    pub fn kernel_submit(&self, queue: &mut KernelQueue, packets: &[Packet]) -> Result<u64, Failure> {
         wait_until("room for commands", || queue.progress.load() + SLOTS > queue.submitted)?;
         let value = queue.submitted + 1;
         granted(self.try_kernel_submit(queue, packets, value)?, "D3DKMTSubmitCommandToHwQueue")?;
@@ -75,7 +74,7 @@ impl Rig {
     }
 
     /// Submits packets with a progress value of the case's choice, which the case must wait for before it goes on; what the thunk returned.
-    pub(in crate::hlk) fn try_kernel_submit(
+    pub fn try_kernel_submit(
         &self,
         queue: &mut KernelQueue,
         packets: &[Packet],
@@ -101,18 +100,18 @@ impl Rig {
     }
 
     /// Lets what is submitted to the queue next wait for fences.
-    pub(in crate::hlk) fn queue_wait(&self, queue: D3DKMT_HANDLE, fences: &[(D3DKMT_HANDLE, u64)]) -> NTSTATUS {
+    pub fn queue_wait(&self, queue: D3DKMT_HANDLE, fences: &[(D3DKMT_HANDLE, u64)]) -> NTSTATUS {
         let mut lists = Lists::new(fences);
         let mut arguments = D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE::zeroed();
         arguments.hHwQueue = queue;
         arguments.ObjectCount = fences.len() as u32;
         arguments.ObjectHandleArray = lists.fences.as_mut_ptr();
         arguments.FenceValueArray = lists.values.as_mut_ptr();
-        call(dxgkrnl::D3DKMTSubmitWaitForSyncObjectsToHwQueue, &mut arguments)
+        call(self.kmt.further().D3DKMTSubmitWaitForSyncObjectsToHwQueue, &mut arguments)
     }
 
     /// Signals fences when what was submitted to the queue is done.
-    pub(in crate::hlk) fn queue_signal(
+    pub fn queue_signal(
         &self,
         queues: &[D3DKMT_HANDLE],
         fences: &[(D3DKMT_HANDLE, u64)],
@@ -126,33 +125,33 @@ impl Rig {
         arguments.ObjectCount = fences.len() as u32;
         arguments.ObjectHandleArray = lists.fences.as_mut_ptr();
         arguments.FenceValueArray = lists.values.as_mut_ptr();
-        call(dxgkrnl::D3DKMTSubmitSignalSyncObjectsToHwQueue, &mut arguments)
+        call(self.kmt.further().D3DKMTSubmitSignalSyncObjectsToHwQueue, &mut arguments)
     }
 
     /// Lets what is submitted to the context next wait for fences.
-    pub(in crate::hlk) fn context_wait(&self, context: D3DKMT_HANDLE, fences: &[(D3DKMT_HANDLE, u64)]) -> NTSTATUS {
+    pub fn context_wait(&self, context: D3DKMT_HANDLE, fences: &[(D3DKMT_HANDLE, u64)]) -> NTSTATUS {
         let mut lists = Lists::new(fences);
         let mut arguments = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU::zeroed();
         arguments.hContext = context;
         arguments.ObjectCount = fences.len() as u32;
         arguments.ObjectHandleArray = lists.fences.as_mut_ptr();
         arguments.u.MonitoredFenceValueArray = lists.values.as_mut_ptr();
-        call(dxgkrnl::D3DKMTWaitForSynchronizationObjectFromGpu, &mut arguments)
+        call(self.kmt.further().D3DKMTWaitForSynchronizationObjectFromGpu, &mut arguments)
     }
 
     /// Signals fences when what was submitted to the context is done.
-    pub(in crate::hlk) fn context_signal(&self, context: D3DKMT_HANDLE, fences: &[(D3DKMT_HANDLE, u64)]) -> NTSTATUS {
+    pub fn context_signal(&self, context: D3DKMT_HANDLE, fences: &[(D3DKMT_HANDLE, u64)]) -> NTSTATUS {
         let mut lists = Lists::new(fences);
         let mut arguments = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU::zeroed();
         arguments.hContext = context;
         arguments.ObjectCount = fences.len() as u32;
         arguments.ObjectHandleArray = lists.fences.as_mut_ptr();
         arguments.u.MonitoredFenceValueArray = lists.values.as_mut_ptr();
-        call(dxgkrnl::D3DKMTSignalSynchronizationObjectFromGpu, &mut arguments)
+        call(self.kmt.further().D3DKMTSignalSynchronizationObjectFromGpu, &mut arguments)
     }
 
     /// As [`Rig::context_signal`], with flags and a list of contexts.
-    pub(in crate::hlk) fn context_signal2(
+    pub fn context_signal2(
         &self,
         contexts: &[D3DKMT_HANDLE],
         fences: &[(D3DKMT_HANDLE, u64)],
@@ -166,11 +165,11 @@ impl Rig {
         arguments.ObjectCount = fences.len() as u32;
         arguments.ObjectHandleArray = lists.fences.as_mut_ptr();
         arguments.u.MonitoredFenceValueArray = lists.values.as_mut_ptr();
-        call(dxgkrnl::D3DKMTSignalSynchronizationObjectFromGpu2, &mut arguments)
+        call(self.kmt.further().D3DKMTSignalSynchronizationObjectFromGpu2, &mut arguments)
     }
 
     /// Creates a synchronization object of this kind; what the thunk returned.
-    pub(in crate::hlk) fn create_sync_object(
+    pub fn create_sync_object(
         &self,
         kind: D3DDDI_SYNCHRONIZATIONOBJECT_TYPE,
         initial: u64,
@@ -183,7 +182,7 @@ impl Rig {
         let mut fence = D3DDDI_SYNCHRONIZATIONOBJECTINFO2_MonitoredFence::zeroed();
         (fence.InitialFenceValue, fence.EngineAffinity) = (initial, 1);
         arguments.Info.u.MonitoredFence = fence;
-        call(dxgkrnl::D3DKMTCreateSynchronizationObject2, &mut arguments).ok()?;
+        call(self.kmt.further().D3DKMTCreateSynchronizationObject2, &mut arguments).ok()?;
         // SAFETY: every arm of the union is plain numbers.
         let made = unsafe { arguments.Info.u.MonitoredFence };
         let value = Word::new(made.FenceValueCPUVirtualAddress, "the fence's value").map_err(|_| NTSTATUS(-1))?;
@@ -192,7 +191,7 @@ impl Rig {
     }
 
     /// Creates a monitored fence.
-    pub(in crate::hlk) fn monitored_fence(
+    pub fn monitored_fence(
         &self,
         initial: u64,
         flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
@@ -202,10 +201,10 @@ impl Rig {
     }
 
     /// Opens a fence as a monitored one; what the thunk returned.
-    pub(in crate::hlk) fn try_open_monitored(&self, handle: KernelHandle) -> Result<RawFence, NTSTATUS> {
+    pub fn try_open_monitored(&self, handle: KernelHandle) -> Result<RawFence, NTSTATUS> {
         let mut arguments = D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2::zeroed();
         (arguments.hNtHandle, arguments.hDevice) = (handle.raw(), self.device);
-        call(dxgkrnl::D3DKMTOpenSyncObjectFromNtHandle2, &mut arguments).ok()?;
+        call(self.kmt.further().D3DKMTOpenSyncObjectFromNtHandle2, &mut arguments).ok()?;
         // SAFETY: every arm of the union is plain numbers.
         let opened = unsafe { arguments.u.MonitoredFence };
         let value = Word::new(opened.FenceValueCPUVirtualAddress, "the fence's value").map_err(|_| NTSTATUS(-1))?;
@@ -214,7 +213,7 @@ impl Rig {
     }
 
     /// Opens a fence as a monitored one.
-    pub(in crate::hlk) fn open_monitored(&self, handle: KernelHandle) -> Result<RawFence, Failure> {
+    pub fn open_monitored(&self, handle: KernelHandle) -> Result<RawFence, Failure> {
         self.try_open_monitored(handle)
             .map_err(|status| Failure::new(format!("D3DKMTOpenSyncObjectFromNtHandle2: {status}")))
     }

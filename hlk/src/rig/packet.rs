@@ -7,8 +7,7 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::types::*;
 
 use super::{Memory, RawFence, Rig, View, wait_until};
-use crate::hlk::Failure;
-use crate::hlk::case::granted;
+use crate::{Failure, granted};
 
 /// Command memory of one submission.
 const COMMANDS_SIZE: u64 = 1024;
@@ -16,17 +15,17 @@ const COMMANDS_SIZE: u64 = 1024;
 const SLOTS: u64 = 64;
 
 /// A context of packets with a native fence that its last packet of each submission signals.
-pub(in crate::hlk) struct PacketQueue {
-    pub(in crate::hlk) context: D3DKMT_HANDLE,
-    pub(in crate::hlk) progress: RawFence,
+pub struct PacketQueue {
+    pub context: D3DKMT_HANDLE,
+    pub progress: RawFence,
     commands: Memory,
     view: View,
-    pub(in crate::hlk) submitted: u64,
+    pub submitted: u64,
 }
 
 impl Rig {
     /// Creates a context of packets.
-    pub(in crate::hlk) fn packet_context(&self, node: u32) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    pub fn packet_context(&self, node: u32) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         let mut arguments = D3DKMT_CREATECONTEXTVIRTUAL::zeroed();
         (arguments.hDevice, arguments.NodeOrdinal, arguments.EngineAffinity) = (self.device, node, 1);
         self.kmt.call(self.kmt.table().D3DKMTCreateContextVirtual, &mut arguments).ok()?;
@@ -34,7 +33,7 @@ impl Rig {
     }
 
     /// A context of packets on `node` with what submission needs.
-    pub(in crate::hlk) fn packet_queue(&self, node: u32) -> Result<PacketQueue, Failure> {
+    pub fn packet_queue(&self, node: u32) -> Result<PacketQueue, Failure> {
         let context = self.packet_context(node);
         let context = context.map_err(|status| Failure::new(format!("D3DKMTCreateContextVirtual: {status}")))?;
         let commands = self.memory(SLOTS * COMMANDS_SIZE, Placement::SystemUncached)?;
@@ -42,13 +41,13 @@ impl Rig {
     }
 
     /// Destroys a context of packets; what the thunk returned.
-    pub(in crate::hlk) fn destroy_packet_context(&self, context: D3DKMT_HANDLE) -> NTSTATUS {
+    pub fn destroy_packet_context(&self, context: D3DKMT_HANDLE) -> NTSTATUS {
         let mut arguments = D3DKMT_DESTROYCONTEXT { hContext: context };
         self.kmt.call(self.kmt.table().D3DKMTDestroyContext, &mut arguments)
     }
 
     /// Submits a buffer at an address; what the thunk returned.
-    pub(in crate::hlk) fn submit_buffer(&self, context: D3DKMT_HANDLE, address: u64, size: u32) -> NTSTATUS {
+    pub fn submit_buffer(&self, context: D3DKMT_HANDLE, address: u64, size: u32) -> NTSTATUS {
         let mut arguments = D3DKMT_SUBMITCOMMAND::zeroed();
         (arguments.Commands, arguments.CommandLength) = (address, size);
         arguments.BroadcastContextCount = 1;
@@ -57,7 +56,7 @@ impl Rig {
     }
 
     /// Submits packets; the value of the progress fence that marks their end.
-    pub(in crate::hlk) fn packet_submit(&self, queue: &mut PacketQueue, packets: &[Packet]) -> Result<u64, Failure> {
+    pub fn packet_submit(&self, queue: &mut PacketQueue, packets: &[Packet]) -> Result<u64, Failure> {
         let value = queue.submitted + 1;
         let mut bytes = Vec::new();
         for packet in packets.iter().chain([&queue.progress.signal(value)]) {
@@ -74,12 +73,12 @@ impl Rig {
     }
 
     /// Waits on the CPU for a value of the context's progress fence.
-    pub(in crate::hlk) fn packet_wait(&self, queue: &PacketQueue, value: u64) -> Result<(), Failure> {
+    pub fn packet_wait(&self, queue: &PacketQueue, value: u64) -> Result<(), Failure> {
         granted(self.wait(&[queue.progress.handle], &[value], false), "the wait for packets")
     }
 
     /// Submits packets and waits for them.
-    pub(in crate::hlk) fn packet_execute(&self, queue: &mut PacketQueue, packets: &[Packet]) -> Result<(), Failure> {
+    pub fn packet_execute(&self, queue: &mut PacketQueue, packets: &[Packet]) -> Result<(), Failure> {
         let value = self.packet_submit(queue, packets)?;
         self.packet_wait(queue, value)
     }

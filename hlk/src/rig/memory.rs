@@ -11,27 +11,26 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
 use super::Rig;
-use crate::hlk::Failure;
-use crate::hlk::case::granted;
+use crate::{Failure, granted};
 
 /// An allocation, resident and mapped for the GPU.
 #[derive(Clone, Copy)]
-pub(in crate::hlk) struct Memory {
-    pub(in crate::hlk) handle: D3DKMT_HANDLE,
-    pub(in crate::hlk) address: u64,
-    pub(in crate::hlk) size: u64,
+pub struct Memory {
+    pub handle: D3DKMT_HANDLE,
+    pub address: u64,
+    pub size: u64,
 }
 
 /// An allocation as the CPU sees it, until unlocked.
 #[derive(Clone, Copy)]
-pub(in crate::hlk) struct View {
+pub struct View {
     start: NonNull<u8>,
     size: u64,
 }
 
 impl Rig {
     /// Creates an allocation with this private data, neither resident nor mapped.
-    pub(in crate::hlk) fn create_raw(&self, data: &mut [u8]) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    pub fn create_raw(&self, data: &mut [u8]) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         let mut info = D3DDDI_ALLOCATIONINFO2::zeroed();
         info.pPrivateDriverData = data.as_mut_ptr().cast::<c_void>();
         info.PrivateDriverDataSize = data.len() as u32;
@@ -44,13 +43,13 @@ impl Rig {
     }
 
     /// Creates an allocation, neither resident nor mapped.
-    pub(in crate::hlk) fn create(&self, size: u64, placement: Placement) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    pub fn create(&self, size: u64, placement: Placement) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         let data = AllocationData { magic: MAGIC, placement: placement as u32, size, reserved: 0 };
         self.create_raw(&mut data.to_bytes())
     }
 
     /// Makes an allocation resident and waits for it.
-    pub(in crate::hlk) fn make_resident(&self, allocation: D3DKMT_HANDLE) -> Result<(), Failure> {
+    pub fn make_resident(&self, allocation: D3DKMT_HANDLE) -> Result<(), Failure> {
         let mut handle = allocation;
         let mut arguments = D3DDDI_MAKERESIDENT::zeroed();
         arguments.hPagingQueue = self.paging_queue;
@@ -61,7 +60,7 @@ impl Rig {
     }
 
     /// Takes an allocation off the residency list.
-    pub(in crate::hlk) fn evict(&self, allocation: D3DKMT_HANDLE) -> NTSTATUS {
+    pub fn evict(&self, allocation: D3DKMT_HANDLE) -> NTSTATUS {
         let mut handle = allocation;
         let mut arguments = D3DKMT_EVICT::zeroed();
         arguments.hDevice = self.device;
@@ -71,7 +70,7 @@ impl Rig {
     }
 
     /// A request to map a whole allocation of `size` bytes, to be changed by the case.
-    pub(in crate::hlk) fn map_request(&self, allocation: D3DKMT_HANDLE, size: u64) -> D3DDDI_MAPGPUVIRTUALADDRESS {
+    pub fn map_request(&self, allocation: D3DKMT_HANDLE, size: u64) -> D3DDDI_MAPGPUVIRTUALADDRESS {
         let mut arguments = D3DDDI_MAPGPUVIRTUALADDRESS::zeroed();
         arguments.hPagingQueue = self.paging_queue;
         arguments.hAllocation = allocation;
@@ -81,14 +80,14 @@ impl Rig {
     }
 
     /// Maps and waits; the GPU virtual address.
-    pub(in crate::hlk) fn map(&self, mut request: D3DDDI_MAPGPUVIRTUALADDRESS) -> Result<u64, Failure> {
+    pub fn map(&self, mut request: D3DDDI_MAPGPUVIRTUALADDRESS) -> Result<u64, Failure> {
         let status = self.kmt.call(self.kmt.table().D3DKMTMapGpuVirtualAddress, &mut request);
         self.settle(status, request.PagingFenceValue, "D3DKMTMapGpuVirtualAddress")?;
         Ok(request.VirtualAddress)
     }
 
     /// Has the memory manager's GPU do something; the monitored fence and the value that tell when it is done.
-    pub(in crate::hlk) fn page_something(&self) -> Result<(D3DKMT_HANDLE, u64), Failure> {
+    pub fn page_something(&self) -> Result<(D3DKMT_HANDLE, u64), Failure> {
         let created = self.create(4096, Placement::Vram);
         let handle = created.map_err(|status| Failure::new(format!("an allocation: {status}")))?;
         self.make_resident(handle)?;
@@ -101,13 +100,13 @@ impl Rig {
     }
 
     /// Frees a range of GPU virtual addresses.
-    pub(in crate::hlk) fn free(&self, address: u64, size: u64) -> NTSTATUS {
+    pub fn free(&self, address: u64, size: u64) -> NTSTATUS {
         let mut arguments = D3DKMT_FREEGPUVIRTUALADDRESS { hAdapter: self.adapter, BaseAddress: address, Size: size };
         self.kmt.call(self.kmt.table().D3DKMTFreeGpuVirtualAddress, &mut arguments)
     }
 
     /// An allocation that the GPU can use: created, resident, mapped.
-    pub(in crate::hlk) fn memory(&self, size: u64, placement: Placement) -> Result<Memory, Failure> {
+    pub fn memory(&self, size: u64, placement: Placement) -> Result<Memory, Failure> {
         let handle = self
             .create(size, placement)
             .map_err(|status| Failure::new(format!("an allocation of {size} bytes: {status}")))?;
@@ -117,12 +116,12 @@ impl Rig {
     }
 
     /// Destroys an allocation; work that is queued may use it to the end.
-    pub(in crate::hlk) fn destroy_allocation(&self, allocation: D3DKMT_HANDLE) -> NTSTATUS {
+    pub fn destroy_allocation(&self, allocation: D3DKMT_HANDLE) -> NTSTATUS {
         self.destroy_allocation_with(allocation, D3DDDICB_DESTROYALLOCATION2FLAGS::new())
     }
 
     /// Destroys an allocation.
-    pub(in crate::hlk) fn destroy_allocation_with(
+    pub fn destroy_allocation_with(
         &self,
         allocation: D3DKMT_HANDLE,
         flags: D3DDDICB_DESTROYALLOCATION2FLAGS,
@@ -137,7 +136,7 @@ impl Rig {
     }
 
     /// Locks an allocation; its address.
-    pub(in crate::hlk) fn lock(&self, allocation: D3DKMT_HANDLE) -> Result<NonNull<u8>, NTSTATUS> {
+    pub fn lock(&self, allocation: D3DKMT_HANDLE) -> Result<NonNull<u8>, NTSTATUS> {
         let mut arguments = D3DKMT_LOCK2::zeroed();
         arguments.hDevice = self.device;
         arguments.hAllocation = allocation;
@@ -146,13 +145,13 @@ impl Rig {
     }
 
     /// Unlocks an allocation.
-    pub(in crate::hlk) fn unlock(&self, allocation: D3DKMT_HANDLE) -> NTSTATUS {
+    pub fn unlock(&self, allocation: D3DKMT_HANDLE) -> NTSTATUS {
         let mut arguments = D3DKMT_UNLOCK2 { hDevice: self.device, hAllocation: allocation };
         self.kmt.call(self.kmt.table().D3DKMTUnlock2, &mut arguments)
     }
 
     /// Locks memory for as long as the case runs.
-    pub(in crate::hlk) fn view(&self, memory: Memory) -> Result<View, Failure> {
+    pub fn view(&self, memory: Memory) -> Result<View, Failure> {
         let start = self.lock(memory.handle).map_err(|status| Failure::new(format!("D3DKMTLock2: {status}")))?;
         Ok(View { start, size: memory.size })
     }
@@ -168,7 +167,7 @@ impl View {
     ///
     /// # Panics
     /// The range leaves the memory; a mistake of the case.
-    pub(in crate::hlk) fn write(&self, offset: u64, bytes: &[u8]) {
+    pub fn write(&self, offset: u64, bytes: &[u8]) {
         let target = self.at(offset, bytes.len() as u64);
         // SAFETY: the range was just checked, and the memory stays locked while the case runs; the GPU may read it meanwhile,
         // which is what it is for.
@@ -179,7 +178,7 @@ impl View {
     ///
     /// # Panics
     /// The range leaves the memory; a mistake of the case.
-    pub(in crate::hlk) fn read(&self, offset: u64, len: u64) -> Vec<u8> {
+    pub fn read(&self, offset: u64, len: u64) -> Vec<u8> {
         let mut bytes = vec![0; len as usize];
         let source = self.at(offset, len);
         // SAFETY: as in `write`.
@@ -188,13 +187,13 @@ impl View {
     }
 
     /// Fills everything with one byte.
-    pub(in crate::hlk) fn fill(&self, byte: u8) {
+    pub fn fill(&self, byte: u8) {
         // SAFETY: as in `write`.
         unsafe { self.start.as_ptr().write_bytes(byte, self.size as usize) };
     }
 
     /// Stores a word with release order.
-    pub(in crate::hlk) fn store(&self, offset: u64, value: u64) {
+    pub fn store(&self, offset: u64, value: u64) {
         let word = self.at(offset, 8).cast::<std::sync::atomic::AtomicU64>();
         assert!(word.is_aligned(), "the case stores a misaligned word");
         // SAFETY: the word lies in the memory and is aligned; nothing but atomic accesses and copies touch it.
@@ -203,7 +202,7 @@ impl View {
     }
 
     /// First address.
-    pub(in crate::hlk) fn start(&self) -> *mut u8 {
+    pub fn start(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
@@ -215,11 +214,11 @@ impl View {
 }
 
 /// A FILL packet.
-pub(in crate::hlk) fn fill(destination: u64, size: u64, pattern: u32) -> Packet {
+pub fn fill(destination: u64, size: u64, pattern: u32) -> Packet {
     Packet::Fill(packet::Fill { destination, size, pattern })
 }
 
 /// A COPY packet of one run.
-pub(in crate::hlk) fn copy(destination: u64, source: u64, size: u32) -> Packet {
+pub fn copy(destination: u64, source: u64, size: u32) -> Packet {
     Packet::Copy(packet::Copy { source, destination, row_bytes: size, rows: 1, source_pitch: 0, destination_pitch: 0 })
 }

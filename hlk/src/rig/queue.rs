@@ -10,28 +10,27 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::types::*;
 
 use super::{Memory, Rig, View, wait_until};
-use crate::hlk::Failure;
-use crate::hlk::case::granted;
-use crate::hlk::kmt::{DEVICE_LOST, Word};
+use crate::kmt::{DEVICE_LOST, Word};
+use crate::{Failure, granted};
 
 /// Command memory of one submission.
 const COMMANDS_PER_ENTRY: u64 = 512;
 /// Entries of the smallest ring that fills its allocation, which is what tells the driver their number.
-pub(in crate::hlk) const RING_ENTRIES: u32 = 4096 / RING_ENTRY_SIZE as u32;
+pub const RING_ENTRIES: u32 = 4096 / RING_ENTRY_SIZE as u32;
 
 /// A hardware queue for user-mode submission with everything that submission needs, doorbell not yet connected.
-pub(in crate::hlk) struct RawQueue {
-    pub(in crate::hlk) context: D3DKMT_HANDLE,
-    pub(in crate::hlk) queue: D3DKMT_HANDLE,
-    pub(in crate::hlk) progress: Word,
-    pub(in crate::hlk) progress_fence: D3DKMT_HANDLE,
-    pub(in crate::hlk) ring: Memory,
-    pub(in crate::hlk) control: Memory,
-    pub(in crate::hlk) commands: Memory,
-    pub(in crate::hlk) doorbell: RawDoorbell,
-    pub(in crate::hlk) ring_view: View,
-    pub(in crate::hlk) control_view: View,
-    pub(in crate::hlk) commands_view: View,
+pub struct RawQueue {
+    pub context: D3DKMT_HANDLE,
+    pub queue: D3DKMT_HANDLE,
+    pub progress: Word,
+    pub progress_fence: D3DKMT_HANDLE,
+    pub ring: Memory,
+    pub control: Memory,
+    pub commands: Memory,
+    pub doorbell: RawDoorbell,
+    pub ring_view: View,
+    pub control_view: View,
+    pub commands_view: View,
     geometry: RingGeometry,
     /// Entries written to the ring.
     written: u64,
@@ -41,17 +40,17 @@ pub(in crate::hlk) struct RawQueue {
 
 /// A doorbell's handle and its three mappings.
 #[derive(Clone, Copy)]
-pub(in crate::hlk) struct RawDoorbell {
-    pub(in crate::hlk) handle: D3DKMT_HANDLE,
-    pub(in crate::hlk) page: Word,
-    pub(in crate::hlk) status: Word,
-    pub(in crate::hlk) last_queued: Word,
+pub struct RawDoorbell {
+    pub handle: D3DKMT_HANDLE,
+    pub page: Word,
+    pub status: Word,
+    pub last_queued: Word,
     /// Number of the queue, where all queues have one doorbell; 0 elsewhere.
-    pub(in crate::hlk) number: u16,
+    pub number: u16,
 }
 
 /// What the creation of a doorbell answered.
-pub(in crate::hlk) struct CreatedDoorbell {
+pub struct CreatedDoorbell {
     arguments: D3DKMT_CREATE_DOORBELL,
     /// Number of the queue, where the doorbell must be told.
     number: u32,
@@ -66,7 +65,7 @@ enum Rung {
 
 impl Rig {
     /// Creates a hardware context.
-    pub(in crate::hlk) fn context(&self, node: u32) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    pub fn context(&self, node: u32) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         let mut arguments = D3DKMT_CREATEHWCONTEXT::zeroed();
         arguments.hDevice = self.device;
         arguments.NodeOrdinal = node;
@@ -76,7 +75,7 @@ impl Rig {
     }
 
     /// Creates a hardware queue with these flags.
-    pub(in crate::hlk) fn hw_queue(
+    pub fn hw_queue(
         &self,
         context: D3DKMT_HANDLE,
         flags: D3DDDI_CREATEHWQUEUEFLAGS,
@@ -89,17 +88,12 @@ impl Rig {
     }
 
     /// Creates a doorbell.
-    pub(in crate::hlk) fn doorbell(
-        &self,
-        queue: D3DKMT_HANDLE,
-        ring: Memory,
-        control: Memory,
-    ) -> Result<CreatedDoorbell, NTSTATUS> {
+    pub fn doorbell(&self, queue: D3DKMT_HANDLE, ring: Memory, control: Memory) -> Result<CreatedDoorbell, NTSTATUS> {
         self.doorbell_with_flags(queue, ring, control, D3DKMT_CREATE_DOORBELL_FLAGS::new())
     }
 
     /// Creates a doorbell with flags.
-    pub(in crate::hlk) fn doorbell_with_flags(
+    pub fn doorbell_with_flags(
         &self,
         queue: D3DKMT_HANDLE,
         ring: Memory,
@@ -123,24 +117,24 @@ impl Rig {
     }
 
     /// A queue on `node` with the smallest ring, ready to be connected.
-    pub(in crate::hlk) fn queue(&self, node: u32) -> Result<RawQueue, Failure> {
+    pub fn queue(&self, node: u32) -> Result<RawQueue, Failure> {
         self.queue_with_ring(node, RING_ENTRIES)
     }
 
     /// A queue on `node` with a ring of `entries`, ready to be connected.
-    pub(in crate::hlk) fn queue_with_ring(&self, node: u32, entries: u32) -> Result<RawQueue, Failure> {
+    pub fn queue_with_ring(&self, node: u32, entries: u32) -> Result<RawQueue, Failure> {
         let status = |what: &'static str| move |status: NTSTATUS| Failure::new(format!("{what}: {status}"));
         let context = self.context(node).map_err(status("D3DKMTCreateHwContext"))?;
         self.queue_on(context, entries)
     }
 
     /// A queue of a context with a ring of `entries`, ready to be connected.
-    pub(in crate::hlk) fn queue_on(&self, context: D3DKMT_HANDLE, entries: u32) -> Result<RawQueue, Failure> {
+    pub fn queue_on(&self, context: D3DKMT_HANDLE, entries: u32) -> Result<RawQueue, Failure> {
         self.queue_placed(context, entries, Placement::SystemUncached)
     }
 
     /// As [`Rig::queue_on`], with ring, ring control and commands in memory of this kind.
-    pub(in crate::hlk) fn queue_placed(
+    pub fn queue_placed(
         &self,
         context: D3DKMT_HANDLE,
         entries: u32,
@@ -173,12 +167,12 @@ impl Rig {
 
     /// Gives a queue a ring of `entries` in the place of the one it has. What the thunk said if it refused; the queue then has
     /// its old ring.
-    pub(in crate::hlk) fn resize(&self, queue: &mut RawQueue, entries: u32) -> Result<NTSTATUS, Failure> {
+    pub fn resize(&self, queue: &mut RawQueue, entries: u32) -> Result<NTSTATUS, Failure> {
         self.resize_to(queue, entries, false)
     }
 
     /// Gives a queue a new ring in which a submission stands before anybody but user mode knows it; nobody rings for it.
-    pub(in crate::hlk) fn resize_written(&self, queue: &mut RawQueue) -> Result<(), Failure> {
+    pub fn resize_written(&self, queue: &mut RawQueue) -> Result<(), Failure> {
         let status = self.resize_to(queue, queue.geometry.entries(), true)?;
         queue.written = 1;
         granted(status, "giving a queue a ring with work in it")
@@ -211,7 +205,7 @@ impl Rig {
     }
 
     /// Connects a doorbell.
-    pub(in crate::hlk) fn connect(&self, doorbell: RawDoorbell) -> NTSTATUS {
+    pub fn connect(&self, doorbell: RawDoorbell) -> NTSTATUS {
         let mut arguments = D3DKMT_CONNECT_DOORBELL::zeroed();
         arguments.hDoorbell = doorbell.handle;
         self.kmt.call(self.kmt.table().D3DKMTConnectDoorbell, &mut arguments)
@@ -219,7 +213,7 @@ impl Rig {
 
     /// Rings a queue's doorbell and follows its status: connects again on RETRY, tells the driver on NOTIFY. How often it had to
     /// connect.
-    pub(in crate::hlk) fn ring(&self, queue: &RawQueue) -> Result<u64, Failure> {
+    pub fn ring(&self, queue: &RawQueue) -> Result<u64, Failure> {
         match self.ring_once(queue)? {
             Rung::Heard(connections) => Ok(connections),
             Rung::Lost => Err(Failure::new("the device is lost: its doorbell says abort or cannot be connected")),
@@ -252,39 +246,39 @@ impl Rig {
     }
 
     /// Rings for work that puts the device in error, which may have happened before the status is read.
-    pub(in crate::hlk) fn ring_doomed(&self, queue: &RawQueue) -> Result<(), Failure> {
+    pub fn ring_doomed(&self, queue: &RawQueue) -> Result<(), Failure> {
         self.ring_once(queue).map(drop)
     }
 
     /// Submits work that puts the device in error.
-    pub(in crate::hlk) fn submit_doomed(&self, queue: &mut RawQueue, packets: &[Packet]) -> Result<u64, Failure> {
+    pub fn submit_doomed(&self, queue: &mut RawQueue, packets: &[Packet]) -> Result<u64, Failure> {
         let value = queue.append(packets)?;
         self.ring_doomed(queue)?;
         Ok(value)
     }
 
     /// Tells the driver of new work.
-    pub(in crate::hlk) fn notify(&self, doorbell: RawDoorbell) -> NTSTATUS {
+    pub fn notify(&self, doorbell: RawDoorbell) -> NTSTATUS {
         let mut arguments = D3DKMT_NOTIFY_WORK_SUBMISSION::zeroed();
         arguments.hDoorbell = doorbell.handle;
         self.kmt.call(self.kmt.table().D3DKMTNotifyWorkSubmission, &mut arguments)
     }
 
     /// Submits packets in the order of the page; the progress value that marks their end.
-    pub(in crate::hlk) fn submit(&self, queue: &mut RawQueue, packets: &[Packet]) -> Result<u64, Failure> {
+    pub fn submit(&self, queue: &mut RawQueue, packets: &[Packet]) -> Result<u64, Failure> {
         let value = queue.append(packets)?;
         self.ring(queue)?;
         Ok(value)
     }
 
     /// As [`Rig::submit`]; how often the doorbell had to be connected.
-    pub(in crate::hlk) fn submit_counted(&self, queue: &mut RawQueue, packets: &[Packet]) -> Result<u64, Failure> {
+    pub fn submit_counted(&self, queue: &mut RawQueue, packets: &[Packet]) -> Result<u64, Failure> {
         queue.append(packets)?;
         self.ring(queue)
     }
 
     /// Destroys doorbell, queue and context; the first refusal.
-    pub(in crate::hlk) fn destroy_queue(&self, queue: &RawQueue) -> NTSTATUS {
+    pub fn destroy_queue(&self, queue: &RawQueue) -> NTSTATUS {
         let table = self.kmt.table();
         let mut doorbell = D3DKMT_DESTROY_DOORBELL { hDoorbell: queue.doorbell.handle };
         let mut hw_queue = D3DKMT_DESTROYHWQUEUE { hHwQueue: queue.queue };
@@ -298,19 +292,19 @@ impl Rig {
     }
 
     /// Submits packets and waits until they are done.
-    pub(in crate::hlk) fn execute(&self, queue: &mut RawQueue, packets: &[Packet]) -> Result<(), Failure> {
+    pub fn execute(&self, queue: &mut RawQueue, packets: &[Packet]) -> Result<(), Failure> {
         let value = self.submit(queue, packets)?;
         wait_until("the queue's progress", || queue.progress.load() >= value)
     }
 }
 
 /// Flags of a queue for user-mode submission.
-pub(in crate::hlk) fn user_mode_flags() -> D3DDDI_CREATEHWQUEUEFLAGS {
+pub fn user_mode_flags() -> D3DDDI_CREATEHWQUEUEFLAGS {
     D3DDDI_CREATEHWQUEUEFLAGS::new().with_UserModeSubmission(true).with_NativeProgressFence(true)
 }
 
 impl RawDoorbell {
-    pub(in crate::hlk) fn new(created: &CreatedDoorbell) -> Result<Self, Failure> {
+    pub fn new(created: &CreatedDoorbell) -> Result<Self, Failure> {
         let CreatedDoorbell { arguments: created, number } = created;
         let number = u16::try_from(*number).map_err(|_| Failure::new(format!("the queue's number is {number}")))?;
         Ok(Self {
@@ -326,12 +320,12 @@ impl RawDoorbell {
     }
 
     /// Rings with a write pointer, once, whatever the status.
-    pub(in crate::hlk) fn store(self, write_pointer: u64) {
+    pub fn store(self, write_pointer: u64) {
         self.page.store(DoorbellValue::of_write_pointer(write_pointer).with_queue(self.number).into_bits());
     }
 
     /// The status word.
-    pub(in crate::hlk) fn state(self) -> D3DDDI_DOORBELLSTATUS {
+    pub fn state(self) -> D3DDDI_DOORBELLSTATUS {
         i32::try_from(self.status.load()).map_or(D3DDDI_DOORBELLSTATUS(-1), D3DDDI_DOORBELLSTATUS)
     }
 }
@@ -339,19 +333,19 @@ impl RawDoorbell {
 impl RawQueue {
     /// Ends the case unless progress stands at `value`, or at all ones as on a device in error: work beyond `value` is not told
     /// as done by its own number.
-    pub(in crate::hlk) fn stands_at(&self, value: u64, what: &str) -> Result<(), Failure> {
+    pub fn stands_at(&self, value: u64, what: &str) -> Result<(), Failure> {
         let progress = self.progress.load();
         ensure!(progress == value || progress == u64::MAX, "progress after {what} is {progress}, {value} expected");
         Ok(())
     }
 
     /// Submissions written so far: the write pointer.
-    pub(in crate::hlk) fn written(&self) -> u64 {
+    pub fn written(&self) -> u64 {
         self.written
     }
 
     /// Writes packets with their PROGRESS, the last queued value, the ring entry and the write pointer; does not ring.
-    pub(in crate::hlk) fn append(&mut self, packets: &[Packet]) -> Result<u64, Failure> {
+    pub fn append(&mut self, packets: &[Packet]) -> Result<u64, Failure> {
         let value = self.base + self.written + 1;
         let mut bytes = Vec::new();
         for packet in packets.iter().chain([&Packet::Progress(packet::Progress { value })]) {
@@ -361,7 +355,7 @@ impl RawQueue {
     }
 
     /// As [`RawQueue::append`], with any bytes as the command buffer.
-    pub(in crate::hlk) fn append_bytes(&mut self, bytes: &[u8]) -> Result<u64, Failure> {
+    pub fn append_bytes(&mut self, bytes: &[u8]) -> Result<u64, Failure> {
         if bytes.len() as u64 > COMMANDS_PER_ENTRY {
             return Err(Failure::new("the case's command buffer is too long"));
         }
@@ -377,7 +371,7 @@ impl RawQueue {
 
     /// Writes packets with their PROGRESS and the ring entry where the next submission belongs, and moves no pointer: nobody may know
     /// of it.
-    pub(in crate::hlk) fn write_ahead(&self, packets: &[Packet]) {
+    pub fn write_ahead(&self, packets: &[Packet]) {
         let mut bytes = Vec::new();
         let done = Packet::Progress(packet::Progress { value: self.base + self.written + 1 });
         for packet in packets.iter().chain([&done]) {
@@ -391,7 +385,7 @@ impl RawQueue {
     }
 
     /// Writes a ring entry as it is, with last queued value and write pointer around it.
-    pub(in crate::hlk) fn append_entry(&mut self, entry: RingEntry) -> u64 {
+    pub fn append_entry(&mut self, entry: RingEntry) -> u64 {
         let value = self.base + self.written + 1;
         self.doorbell.last_queued.store(value);
         self.ring_view.write(self.geometry.slot(self.written), &entry.to_bytes());
@@ -401,7 +395,7 @@ impl RawQueue {
     }
 
     /// Writes the write pointer alone.
-    pub(in crate::hlk) fn set_write_pointer(&self, value: u64) {
+    pub fn set_write_pointer(&self, value: u64) {
         self.control_view.store(CONTROL_WRITE_POINTER, value);
     }
 }

@@ -17,32 +17,32 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::types::*;
 
-use super::case::{Failure, granted};
-use super::kmt::{Kmt, Word};
+use crate::kmt::{Kmt, Word};
+use crate::{Failure, granted};
 
-pub(super) use fence::RawFence;
-pub(super) use kernel_queue::KernelQueue;
-pub(super) use memory::{Memory, View, copy, fill};
-pub(super) use packet::PacketQueue;
-pub(crate) use pages::PagedMemory;
-pub(super) use queue::{RING_ENTRIES, RawDoorbell, RawQueue, user_mode_flags};
-pub(super) use share::{KernelHandle, shared_flags};
+pub use fence::RawFence;
+pub use kernel_queue::KernelQueue;
+pub use memory::{Memory, View, copy, fill};
+pub use packet::PacketQueue;
+pub use pages::PagedMemory;
+pub use queue::{RING_ENTRIES, RawDoorbell, RawQueue, user_mode_flags};
+pub use share::{KernelHandle, shared_flags};
 
 /// How long something that must happen may take, on a machine busy with other things.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A device and its paging queue.
-pub(super) struct Rig {
-    pub(super) kmt: Kmt,
-    pub(super) adapter: D3DKMT_HANDLE,
-    pub(super) device: D3DKMT_HANDLE,
-    pub(super) paging_queue: D3DKMT_HANDLE,
+pub struct Rig {
+    pub kmt: Kmt,
+    pub adapter: D3DKMT_HANDLE,
+    pub device: D3DKMT_HANDLE,
+    pub paging_queue: D3DKMT_HANDLE,
     paging_fence: D3DKMT_HANDLE,
     paging_value: Word,
 }
 
 /// Waits until `done`; says `what` never happened otherwise.
-pub(super) fn wait_until(what: &str, mut done: impl FnMut() -> bool) -> Result<(), Failure> {
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) -> Result<(), Failure> {
     let started = Instant::now();
     while !done() {
         if started.elapsed() > PATIENCE {
@@ -55,14 +55,14 @@ pub(super) fn wait_until(what: &str, mut done: impl FnMut() -> bool) -> Result<(
 
 impl Rig {
     /// Opens the adapter and creates a device with a paging queue.
-    pub(super) fn open(luid: LUID) -> Result<Self, Failure> {
+    pub fn open(luid: LUID) -> Result<Self, Failure> {
         let kmt = Kmt::new();
         let adapter = kmt.open_adapter(luid).map_err(|status| Failure::new(format!("open adapter: {status}")))?;
         Self::on_adapter(kmt, adapter)
     }
 
     /// Creates another device on an opened adapter.
-    pub(super) fn on_adapter(kmt: Kmt, adapter: D3DKMT_HANDLE) -> Result<Self, Failure> {
+    pub fn on_adapter(kmt: Kmt, adapter: D3DKMT_HANDLE) -> Result<Self, Failure> {
         let mut device = D3DKMT_CREATEDEVICE::zeroed();
         device.u = D3DKMT_CREATEDEVICE_Union { hAdapter: adapter };
         granted(kmt.call(kmt.table().D3DKMTCreateDevice, &mut device), "D3DKMTCreateDevice")?;
@@ -80,18 +80,18 @@ impl Rig {
     }
 
     /// Destroys the device with everything on it.
-    pub(super) fn destroy(&self) -> NTSTATUS {
+    pub fn destroy(&self) -> NTSTATUS {
         let mut arguments = D3DKMT_DESTROYDEVICE { hDevice: self.device };
         self.kmt.call(self.kmt.table().D3DKMTDestroyDevice, &mut arguments)
     }
 
     /// What the paging fence has reached.
-    pub(super) fn paged(&self) -> u64 {
+    pub fn paged(&self) -> u64 {
         self.paging_value.load()
     }
 
     /// Waits for a paging request that was answered with `status`.
-    pub(super) fn settle(&self, status: NTSTATUS, value: u64, what: &str) -> Result<(), Failure> {
+    pub fn settle(&self, status: NTSTATUS, value: u64, what: &str) -> Result<(), Failure> {
         granted(status, what)?;
         if self.paging_value.load() < value {
             granted(self.wait(&[self.paging_fence], &[value], false), "the wait for the paging fence")?;

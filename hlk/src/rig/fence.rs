@@ -7,21 +7,21 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::types::*;
 
 use super::Rig;
-use crate::hlk::Failure;
-use crate::hlk::kmt::Word;
+use crate::kmt::Word;
+use crate::{EventNumber, Failure};
 
 /// A native fence.
 #[derive(Clone, Copy)]
-pub(in crate::hlk) struct RawFence {
-    pub(in crate::hlk) handle: D3DKMT_HANDLE,
-    pub(in crate::hlk) value: Word,
-    pub(in crate::hlk) current: u64,
-    pub(in crate::hlk) monitored: u64,
+pub struct RawFence {
+    pub handle: D3DKMT_HANDLE,
+    pub value: Word,
+    pub current: u64,
+    pub monitored: u64,
 }
 
 impl Rig {
     /// Creates a native fence.
-    pub(in crate::hlk) fn fence(&self, initial: u64) -> Result<RawFence, Failure> {
+    pub fn fence(&self, initial: u64) -> Result<RawFence, Failure> {
         let created =
             self.create_fence(initial).map_err(|status| Failure::new(format!("D3DKMTCreateNativeFence: {status}")))?;
         let mapping = created.Info.NativeFenceMapping;
@@ -34,7 +34,7 @@ impl Rig {
     }
 
     /// Creates a native fence; what the thunk returned.
-    pub(in crate::hlk) fn create_fence(&self, initial: u64) -> Result<D3DKMT_CREATENATIVEFENCE, NTSTATUS> {
+    pub fn create_fence(&self, initial: u64) -> Result<D3DKMT_CREATENATIVEFENCE, NTSTATUS> {
         let mut arguments = D3DKMT_CREATENATIVEFENCE::zeroed();
         arguments.hDevice = self.device;
         arguments.Info.InitialFenceValue = initial;
@@ -45,13 +45,13 @@ impl Rig {
     }
 
     /// Destroys a fence.
-    pub(in crate::hlk) fn destroy_fence(&self, fence: D3DKMT_HANDLE) -> NTSTATUS {
+    pub fn destroy_fence(&self, fence: D3DKMT_HANDLE) -> NTSTATUS {
         let mut arguments = D3DKMT_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject: fence };
         self.kmt.call(self.kmt.table().D3DKMTDestroySynchronizationObject, &mut arguments)
     }
 
     /// Signals fences from the CPU.
-    pub(in crate::hlk) fn signal(&self, fences: &[D3DKMT_HANDLE], values: &[u64]) -> NTSTATUS {
+    pub fn signal(&self, fences: &[D3DKMT_HANDLE], values: &[u64]) -> NTSTATUS {
         let (mut fences, mut values) = (fences.to_vec(), values.to_vec());
         let mut arguments = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU::zeroed();
         arguments.hDevice = self.device;
@@ -62,17 +62,17 @@ impl Rig {
     }
 
     /// Waits on the CPU for all fences, or any of them.
-    pub(in crate::hlk) fn wait(&self, fences: &[D3DKMT_HANDLE], values: &[u64], any: bool) -> NTSTATUS {
+    pub fn wait(&self, fences: &[D3DKMT_HANDLE], values: &[u64], any: bool) -> NTSTATUS {
         self.wait_with_event(fences, values, any, None)
     }
 
-    /// Waits on the CPU; with an event (an eventfd) the call returns at once.
-    pub(in crate::hlk) fn wait_with_event(
+    /// Waits on the CPU; with an event the call returns at once.
+    pub fn wait_with_event(
         &self,
         fences: &[D3DKMT_HANDLE],
         values: &[u64],
         any: bool,
-        event: Option<i32>,
+        event: Option<EventNumber>,
     ) -> NTSTATUS {
         let (mut fences, mut values) = (fences.to_vec(), values.to_vec());
         let mut arguments = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU::zeroed();
@@ -88,12 +88,12 @@ impl Rig {
 
 impl RawFence {
     /// A SIGNAL packet.
-    pub(in crate::hlk) fn signal(&self, value: u64) -> Packet {
+    pub fn signal(&self, value: u64) -> Packet {
         Packet::Signal(packet::Signal { handle: self.handle, current: self.current, monitored: self.monitored, value })
     }
 
     /// A WAIT packet.
-    pub(in crate::hlk) fn wait(&self, value: u64) -> Packet {
+    pub fn wait(&self, value: u64) -> Packet {
         Packet::Wait(packet::Wait { handle: self.handle, current: self.current, value })
     }
 }

@@ -1,0 +1,16 @@
+//! Conformance cases over nothing but the thunks, and the rig that all cases work with.
+//!
+//! What is here knows no operating-system side: it speaks through the tables that [`provide`] was given, whoever fills them. That are the simulated
+//! machine's own functions for `campanile hlk`, and those of `gdi32.dll` for `hlk.exe` on Windows. Cases that look behind the thunks
+//! live with the simulated machine and cannot be written here.
+
+#[macro_use]
+mod failure;
+
+mod event;
+pub mod kmt;
+pub mod rig;
+
+pub use event::{Event, EventNumber};
+pub use failure::{Failure, granted, refused};
+pub use kmt::provide;
