@@ -129,6 +129,10 @@ struct RunArguments {
     /// Keeps what the driver told at the last timeout, for `campanile debug decode`.
     #[arg(long, value_name = "FILE")]
     debug_information: Option<PathBuf>,
+    /// Keeps the memory of the driver's image and pool when the last byte has come back, for `node debug/linux.js`. Only with
+    /// `--driver pe` or another image.
+    #[arg(long, value_name = "FILE")]
+    memory_image: Option<PathBuf>,
     /// Shows no progress bar (it is only shown on a terminal).
     #[arg(long)]
     no_progress: bool,
@@ -415,6 +419,7 @@ pub fn main() -> ExitCode {
             trace: arguments.trace,
             faults: arguments.fault,
             debug_information: arguments.debug_information,
+            memory_image: arguments.memory_image,
             machine: MachineOptions::from(arguments.machine).in_use(),
         }),
         Command::Bench(arguments) => bench::command(&bench::Options {

@@ -13,6 +13,7 @@ pub mod debug;
 pub mod device;
 pub mod hlk;
 mod junit;
+pub mod memory_image;
 pub mod qemu;
 pub mod run;
 pub mod setup;

@@ -31,7 +31,9 @@ mod vidsch;
 pub use adapter::{PowerComponentState, PowerSettings, ProblemCode, StartError};
 pub use clock::Clock;
 pub use interrupt::Counters;
-pub use loader::{DriverId, DriverImage, Image, ImageError, ImageKind, LoadError, PdbIdentity, Resolver};
+pub use loader::{
+    DriverId, DriverImage, DriverMemory, Image, ImageError, ImageKind, LoadError, MemoryRange, PdbIdentity, Resolver,
+};
 pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig, PnpError, SystemSleep};
 pub use pci::PciError;
 pub use process::{Attached, Process};

@@ -14,7 +14,7 @@ use crate::adapter::{
 use crate::bus::Bus;
 use crate::clock::Clock;
 use crate::interrupt::Counters;
-use crate::loader::{self, DriverId, DriverImage, Host, LoadError};
+use crate::loader::{self, DriverId, DriverImage, DriverMemory, Host, LoadError};
 use crate::miniport::Miniport;
 use crate::pci::{BusAddresses, Function, PciError};
 use crate::ram::Ram;
@@ -406,6 +406,19 @@ impl Machine {
         node.function = Err(PciError::Absent);
         drop(pnp);
         self.remove(luid)
+    }
+
+    /// Image and pool of a driver, as a debugger would read them now.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] if the driver is not loaded, or the host does not let the process read its memory.
+    pub fn driver_memory(&self, driver: DriverId) -> io::Result<DriverMemory> {
+        let loaded = {
+            let pnp = lock(&self.0.pnp);
+            let loaded = pnp.drivers.get(driver.0).and_then(Option::as_ref);
+            loaded.map(|loaded| Arc::clone(&loaded.miniport)).ok_or(io::ErrorKind::NotFound)?
+        };
+        loaded.driver().memory()
     }
 
     /// Unloads a driver that no device belongs to. Pool that it still has is a bugcheck.

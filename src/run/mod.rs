@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK, exit_code, print};
 use crate::clock::{self, Clock};
+use crate::memory_image::MemoryImage;
 use crate::setup::{Drivers, FaultOption, MachineOptions, SetupError, System};
 use crate::trace::{Trace, perfetto};
 use crate::user::{self, Adapter};
@@ -38,6 +39,8 @@ pub struct Options {
     pub faults: Vec<FaultOption>,
     /// Where to keep what the driver told at the last timeout, if anywhere.
     pub debug_information: Option<PathBuf>,
+    /// Where to keep the driver's memory as it is when the last byte has come back, if anywhere.
+    pub memory_image: Option<PathBuf>,
     /// Where to write a Perfetto trace, if anywhere.
     pub trace: Option<PathBuf>,
     /// The GPU to build.
@@ -51,6 +54,8 @@ pub enum RunError {
     Setup(SetupError),
     /// The user-mode driver gave up.
     Driver(user::Error),
+    /// The driver's memory cannot be kept.
+    MemoryImage(String),
 }
 
 impl fmt::Display for RunError {
@@ -58,6 +63,7 @@ impl fmt::Display for RunError {
         match self {
             Self::Setup(error) => error.fmt(f),
             Self::Driver(error) => write!(f, "the GPU could not do the work: {error}"),
+            Self::MemoryImage(error) => write!(f, "no memory image: {error}"),
         }
     }
 }
@@ -128,6 +134,7 @@ pub fn command(options: &Options) -> u8 {
             return match &error {
                 RunError::Setup(error) => exit_code(error),
                 RunError::Driver(_) => EXIT_MACHINE,
+                RunError::MemoryImage(_) => EXIT_INPUT,
             };
         }
     };
@@ -205,8 +212,16 @@ fn stream_attached(
         streamer.file(path)?;
     }
     streamer.progress.finish();
+    if let Some(path) = &options.memory_image {
+        keep_memory(system, path).map_err(RunError::MemoryImage)?;
+    }
     let gpu = system.counters().since(&before);
     streamer.outcome(gpu)
+}
+
+fn keep_memory(system: &System, path: &Path) -> Result<(), String> {
+    let memory = system.driver_memory().map_err(|error| error.to_string())?;
+    MemoryImage::new(&memory)?.write(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// What the machine recovered from, for a person, and for a file if one is named.

@@ -21,8 +21,8 @@ use campanile_device::{Gpu, Variant};
 use dxgkrnl::bus::Bus;
 use dxgkrnl::verifier::SpecialPool;
 use dxgkrnl::{
-    Clock, DeviceId, DriverId, DriverImage, FeaturePolicy, Idle, LoadError, Machine, MachineConfig, PnpError,
-    PowerSettings, TdrSettings,
+    Clock, DeviceId, DriverId, DriverImage, DriverMemory, FeaturePolicy, Idle, LoadError, Machine, MachineConfig,
+    PnpError, PowerSettings, TdrSettings,
 };
 use wddm_ddi::types::LUID;
 
@@ -484,6 +484,14 @@ impl System {
             Some(bugcheck) => Err(SetupError::new("The machine stopped with a bugcheck", bugcheck, ADVICE_LEAK)),
             None => outcome,
         }
+    }
+
+    /// Image and pool of the driver, as a debugger would read them now.
+    ///
+    /// # Errors
+    /// The host does not let the process read its own memory.
+    pub fn driver_memory(&self) -> std::io::Result<DriverMemory> {
+        self.machine.driver_memory(self.driver)
     }
 
     /// The machine.

@@ -3,6 +3,7 @@
 pub(crate) mod entry;
 mod exports;
 mod image;
+mod memory;
 pub(crate) mod symbols;
 
 use std::fmt;
@@ -21,6 +22,7 @@ use crate::verifier::{Bugcheck, Place, SpecialPool, Verifier};
 
 pub(crate) use exports::service_at;
 pub use image::{Image, ImageError, ImageKind, PdbIdentity, Resolver};
+pub use memory::{DriverMemory, MemoryRange};
 
 /// A loaded driver of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -264,6 +264,11 @@ impl Pool {
         tags
     }
 
+    /// Address and size of every block in use, by address.
+    pub(crate) fn blocks(&self) -> Vec<(usize, usize)> {
+        lock(&self.state).blocks.iter().map(|(address, block)| (*address, block.size)).collect()
+    }
+
     /// Lets every resting block go; an error if one was written to.
     pub(crate) fn settle(&self) -> Result<(), Bugcheck> {
         let mut state = lock(&self.state);
