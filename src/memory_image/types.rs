@@ -112,7 +112,7 @@ pub(super) fn read(pdb: &[u8], wanted: &PdbIdentity, base: u64) -> Result<Known,
         };
         if !forward {
             let name = name.to_string().into_owned();
-            if name.starts_with(OWN) {
+            if name.starts_with(OWN) && !name.contains("closure_env$") {
                 roots.push(name.clone());
             }
             types.by_name.insert(name, index);
