@@ -31,6 +31,16 @@ fn reports(machine: &Machine) -> Vec<TdrReport> {
     machine.bench.machine.tdr_reports(machine.luid)
 }
 
+/// The first report, as soon as there is one.
+fn first_report(machine: &Machine) -> TdrReport {
+    loop {
+        if let Some(report) = reports(machine).into_iter().next() {
+            return report;
+        }
+        std::thread::yield_now();
+    }
+}
+
 /// Guilty and innocent each have a packet on the hardware, in this order.
 fn two(machine: &Machine) -> (App, App, Vec<Submitted>) {
     let (guilty, innocent) = (App::new(machine), App::new(machine));
@@ -43,7 +53,7 @@ fn two(machine: &Machine) -> (App, App, Vec<Submitted>) {
 
 fn finish(machine: Machine, guilty: App, innocent: App) {
     guilty.process.exit();
-    machine.end(innocent.process);
+    machine.end(&innocent.process);
 }
 
 /// Packets of `address`, as handed over.
@@ -147,18 +157,6 @@ fn an_aborted_id_between_them_that_no_packet_has_is_0x119_a() {
     time_out(&machine);
     let parameters = machine.scheduler_bugcheck();
     assert_eq!((parameters[0], parameters[1], parameters[2]), (0xa, parameters[2] + 2, u64::from(first[0].fence) - 1));
-    guilty.process.exit();
-    innocent.process.exit();
-}
-
-#[test]
-fn a_group_of_engines_without_the_one_to_be_reset_is_0x119_8() {
-    let machine = Machine::start(&MACHINES[6]);
-    let (guilty, innocent, _) = two(&machine);
-    machine.engine.answer_dependents(0b10);
-    time_out(&machine);
-    assert_eq!(machine.scheduler_bugcheck(), [8, 0b10, 0, 0]);
-    assert_eq!(machine.engine.reset_nodes(), []);
     guilty.process.exit();
     innocent.process.exit();
 }
@@ -340,7 +338,7 @@ fn packets_of_a_context_without_timeouts_run_as_long_as_they_like() {
     (0..5).for_each(|_| time_out(&machine));
     assert_eq!((app.state(), reports(&machine).len(), machine.engine.preemptions(0).len()), (ACTIVE, 0, 0));
     machine.engine.complete(packet.fence);
-    machine.end(app.process);
+    machine.end(&app.process);
 }
 
 #[test]
@@ -360,7 +358,7 @@ fn a_packet_that_lets_itself_be_preempted_is_no_hang() {
     let last = machine.engine.rendered(5)[4];
     assert_eq!((app.state(), reports(&machine).len(), last.again), (ACTIVE, 0, true));
     machine.engine.complete(last.fence);
-    machine.end(app.process);
+    machine.end(&app.process);
 }
 
 #[test]
@@ -372,7 +370,8 @@ fn a_hang_that_the_driver_reports_needs_no_time_but_a_preemption() {
     let again = machine.engine.rendered(3)[2];
     assert_eq!((again.address, machine.engine.preemptions(1).len()), (2 << 16, 1));
     assert_eq!((guilty.state(), innocent.state()), (HUNG, ACTIVE));
-    assert_eq!(reports(&machine)[0].reason, TdrReason::ReportedHung);
+    // What was taken back is handed over before the report is kept.
+    assert_eq!(first_report(&machine).reason, TdrReason::ReportedHung);
     machine.engine.complete(again.fence);
     finish(machine, guilty, innocent);
 }
@@ -384,7 +383,7 @@ fn a_fault_without_an_id_resets_the_engine_or_the_adapter_once() {
     machine.engine.answer_resets(&[(STATUS_SUCCESS, first[0].fence)]);
     machine.engine.report(faulted(0, 0x4000, ENGINE_RESET_REQUIRED));
     let again = machine.engine.rendered(3)[2];
-    assert_eq!((guilty.state(), innocent.state(), reports(&machine)[0].reason), (HUNG, ACTIVE, TdrReason::PageFault));
+    assert_eq!((guilty.state(), innocent.state(), first_report(&machine).reason), (HUNG, ACTIVE, TdrReason::PageFault));
     // Both ask for the same thing, before it is done.
     machine.engine.report_all([faulted(0, 0x4000, ADAPTER_RESET_REQUIRED), faulted(0, 0x5000, ADAPTER_RESET_REQUIRED)]);
     while reports(&machine).len() < 2 {

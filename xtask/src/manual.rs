@@ -26,11 +26,20 @@ pub(crate) fn manual(root: &Path, check: bool) -> Result<(), String> {
     publish(&path, &refreshed(&old)?, check)
 }
 
-/// Writes the driver's table of entry points, or with `check` fails when it is stale. The driver's own test prints it, so that
-/// this program does not need a driver that compiles.
-pub(crate) fn ddi_table(root: &Path, check: bool) -> Result<(), String> {
+/// Documents that tests print: of which package, by which test program.
+const PRINTED: [(&str, &str, &str); 2] =
+    [("docs/ddi-table.md", "campanile_kmd", "ddi_table"), ("docs/bug-checks.md", "dxgkrnl", "bug_checks")];
+
+/// Writes the documents that are tables of a crate's own, or with `check` fails when one is stale. Tests print them, so that
+/// this program does not need crates that compile.
+pub(crate) fn printed_by_tests(root: &Path, check: bool) -> Result<(), String> {
+    PRINTED.iter().try_for_each(|(document, package, test)| printed(root, document, package, test, check))
+}
+
+fn printed(root: &Path, document: &str, package: &str, test: &str, check: bool) -> Result<(), String> {
     let mut command = std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root).args(["test", "--quiet", "-p", "campanile_kmd", "--test", "ddi_table"]);
+    let name = "the_document_says_what_the_table_says";
+    command.current_dir(root).args(["test", "--quiet", "-p", package, "--test", test, name]);
     if !check {
         command.env("CAMPANILE_WRITE_DOCS", "1");
     }
@@ -39,7 +48,7 @@ pub(crate) fn ddi_table(root: &Path, check: bool) -> Result<(), String> {
         return Ok(());
     }
     let text = [output.stdout, output.stderr].concat();
-    Err(format!("docs/ddi-table.md is stale, or the driver does not compile:\n{}", String::from_utf8_lossy(&text)))
+    Err(format!("{document} is stale, or {package} does not compile:\n{}", String::from_utf8_lossy(&text)))
 }
 
 fn path(root: &Path) -> PathBuf {

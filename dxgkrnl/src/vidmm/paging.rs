@@ -251,6 +251,13 @@ impl Memory {
                     self.open_batch()?.windows.extend(windows);
                     while self.wait_oldest()? {}
                 }
+                // Nothing is under way that it could be busy with.
+                STATUS_GRAPHICS_ALLOCATION_BUSY if leaves(operation, &u) => {
+                    let reason = "BuildPagingBuffer called an allocation busy that is to leave its segment, with nothing under way";
+                    let parameters = (operation.0 as u32 as u64, u64::from(status.0 as u32));
+                    driver.verifier.raise(Bugcheck::memory(0x9, parameters.0, parameters.1, 0, reason));
+                    return Err(STATUS_DEVICE_REMOVED);
+                }
                 status => return Err(status),
             }
         }
@@ -474,6 +481,16 @@ impl Memory {
             DXGK_BUILDPAGINGBUFFER_SIGNALMONITOREDFENCE { MonitoredFenceGpuVa: address, MonitoredFenceValue: value };
         let u = DXGKARG_BUILDPAGINGBUFFER_Union { SignalMonitoredFence: signal };
         self.emit(Operation::DXGK_OPERATION_SIGNAL_MONITORED_FENCE, u)
+    }
+}
+
+/// Whether an operation takes an allocation out of its segment. [debugger: 0x10e, subcode 0x9]
+fn leaves(operation: Operation, u: &DXGKARG_BUILDPAGINGBUFFER_Union) -> bool {
+    let outwards = DXGK_MEMORY_TRANSFER_DIRECTION::DXGK_MEMORY_TRANSFER_LOCAL_TO_SYSTEM;
+    operation == Operation::DXGK_OPERATION_VIRTUAL_TRANSFER && {
+        // SAFETY: the operation selects this arm.
+        let transfer = unsafe { u.TransferVirtual };
+        transfer.TransferDirection == outwards
     }
 }
 

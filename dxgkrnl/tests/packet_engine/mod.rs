@@ -44,6 +44,8 @@ pub(crate) struct Submitted {
 #[derive(Default)]
 struct State {
     submitted: Vec<Submitted>,
+    /// Where the system had the arguments of the last render packet.
+    arguments: usize,
     preemptions: Vec<u32>,
     reports: VecDeque<DXGKARGCB_NOTIFY_INTERRUPT_DATA>,
     answer: Option<NTSTATUS>,
@@ -79,6 +81,7 @@ const COUNT: usize = 26;
 static SCRIPTS: [Script; COUNT] = [const { Script { state: Mutex::new(EMPTY) } }; COUNT];
 const EMPTY: State = State {
     submitted: Vec::new(),
+    arguments: 0,
     preemptions: Vec::new(),
     reports: VecDeque::new(),
     answer: None,
@@ -127,6 +130,7 @@ unsafe extern "win64" fn submit<const N: usize>(
     context: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
 ) -> NTSTATUS {
+    let arguments = args.addr();
     // SAFETY: the system passes the structure.
     let args = unsafe { &*args };
     let mut state = SCRIPTS[N].lock();
@@ -144,7 +148,11 @@ unsafe extern "win64" fn submit<const N: usize>(
         // SAFETY: the registers are mapped.
         unsafe { driver::adapter(context).registers.write_volatile(1) };
     }
-    if packet.paging { STATUS_SUCCESS } else { state.answer.unwrap_or(STATUS_SUCCESS) }
+    if packet.paging {
+        return STATUS_SUCCESS;
+    }
+    state.arguments = arguments;
+    state.answer.unwrap_or(STATUS_SUCCESS)
 }
 
 unsafe extern "win64" fn preempt<const N: usize>(_context: HANDLE, args: *const DXGKARG_PREEMPTCOMMAND) -> NTSTATUS {
@@ -294,7 +302,7 @@ impl Machine {
     }
 
     /// Ends a process and the machine, which nothing has stopped.
-    pub(crate) fn end(self, process: Arc<Process>) {
+    pub(crate) fn end(self, process: &Process) {
         process.exit();
         self.bench.machine.remove(self.luid).unwrap();
         assert_eq!(self.bench.machine.bugcheck(), None);
@@ -343,6 +351,11 @@ impl Engine {
     /// Render packets handed over, once there are `count` of them.
     pub(crate) fn rendered(&self, count: usize) -> Vec<Submitted> {
         self.some(false, count)
+    }
+
+    /// Where the system had the arguments of the last render packet.
+    pub(crate) fn arguments(&self) -> usize {
+        self.script().lock().arguments
     }
 
     /// Paging packets handed over, once there are `count` of them.
