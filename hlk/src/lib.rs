@@ -6,11 +6,16 @@
 
 #[macro_use]
 mod failure;
+#[macro_use]
+mod case;
 
+pub mod cases;
 mod event;
 pub mod kmt;
 pub mod rig;
 
+pub use case::{Boot, Case, ThunkCase};
+pub use cases::cases;
 pub use event::{Event, EventNumber};
 pub use failure::{Failure, granted, refused};
 pub use kmt::provide;

@@ -1,16 +1,15 @@
 //! Budgets of video memory, requests that are pending or find no room, and trim notifications.
 
-use std::sync::{Mutex, PoisonError};
-
+use campanile_hlk::cases::budget::{Handle, LOCAL, Trimmer, do_nothing, evict, lock, registration, trim, unregister};
 use campanile_hw::private::Placement;
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, LUID};
+use wddm_ddi::types::{D3DKMT_HANDLE, LUID};
 
 use super::case::{Boot, Case, Failure, granted, on_thread, refused};
-use super::kmt::{BAD_ARGUMENT, BAD_HANDLE, WRONG_KIND};
-use super::rig::{Rig, wait_until};
+use super::kmt::BAD_ARGUMENT;
+use super::rig::Rig;
 use crate::setup::SystemOptions;
 
 cases! { "Residency";
@@ -23,9 +22,6 @@ cases! { "Residency";
     "VideoMemory.ReservationsAreBounded" on Boot::With(small_vram), "d3dkmtqueryvideomemoryinfo":
         "A process reserves no more than is available, others find that much less, and it ends with the process."
         => reservations;
-    "VideoMemory.BadQuestionsAreRefused" on Boot::Shared, "d3dkmtqueryvideomemoryinfo":
-        "Questions and reservations for unknown groups, adapters, physical adapters and processes are refused by name."
-        => bad_questions;
     "Residency.RequestIsPendingUntilItsFenceValue" on Boot::With(stepped), "d3dkmtmakeresident":
         "A request whose memory is on its way answers STATUS_PENDING and a value of the paging fence that is not reached yet; so does another one meanwhile, and one behind it answers STATUS_SUCCESS and 0."
         => pending;
@@ -47,15 +43,13 @@ cases! { "Residency";
     "Residency.TrimRegistrationsEnd" on Boot::Fresh, "d3dkmtunregistertrimnotification":
         "A function is not called any more once it was unregistered, or its device or process is gone; it may unregister itself."
         => registrations_end;
-    "Residency.BadTrimRegistrationsAreRefused" on Boot::Shared, "d3dkmtregistertrimnotification":
-        "Registrations without a function, for another adapter or for no device, and ends of what is not registered so, are refused."
-        => bad_registrations;
 }
 
 /// Of which applications get 28 times [`SIZE`]; tables have the rest.
 const VRAM: u64 = 16 << 20;
+
 const SIZE: u64 = 512 << 10;
-const LOCAL: D3DKMT_MEMORY_SEGMENT_GROUP = D3DKMT_MEMORY_SEGMENT_GROUP::D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL;
+
 const NON_LOCAL: D3DKMT_MEMORY_SEGMENT_GROUP = D3DKMT_MEMORY_SEGMENT_GROUP::D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL;
 
 fn small_vram() -> SystemOptions {
@@ -67,10 +61,6 @@ fn small_vram() -> SystemOptions {
 
 fn stepped() -> SystemOptions {
     SystemOptions { threads: false, ..SystemOptions::default() }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn query(rig: &Rig, group: D3DKMT_MEMORY_SEGMENT_GROUP) -> Result<D3DKMT_QUERYVIDEOMEMORYINFO, Failure> {
@@ -110,15 +100,6 @@ fn make_resident(
         rig.settle(status, request.PagingFenceValue, "D3DKMTMakeResident")?;
     }
     Ok((status, request))
-}
-
-/// Takes an allocation off the list; how much is to be trimmed still.
-fn evict(rig: &Rig, allocation: D3DKMT_HANDLE) -> Result<u64, Failure> {
-    let mut handle = allocation;
-    let mut arguments = D3DKMT_EVICT::zeroed();
-    (arguments.hDevice, arguments.NumAllocations, arguments.AllocationList) = (rig.device, 1, &mut handle);
-    granted(rig.kmt.call(rig.kmt.table().D3DKMTEvict, &mut arguments), "D3DKMTEvict")?;
-    Ok(arguments.NumBytesToTrim)
 }
 
 fn usage(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -206,34 +187,6 @@ fn reservations(case: &mut Case<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn bad_questions(case: &mut Case<'_>) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let nobody: HANDLE = std::ptr::without_provenance_mut(0x1234);
-    let group = D3DKMT_MEMORY_SEGMENT_GROUP;
-    for (what, process, adapter, group, physical, allowed) in [
-        ("group 2", std::ptr::null_mut(), rig.adapter, group(2), 0, BAD_ARGUMENT),
-        ("group -1", std::ptr::null_mut(), rig.adapter, group(-1), 0, BAD_ARGUMENT),
-        ("a physical adapter that is not there", std::ptr::null_mut(), rig.adapter, LOCAL, 1, BAD_ARGUMENT),
-        ("no adapter", std::ptr::null_mut(), 0, LOCAL, 0, BAD_HANDLE),
-        ("a device", std::ptr::null_mut(), rig.device, LOCAL, 0, WRONG_KIND),
-        ("a process that is not there", nobody, rig.adapter, LOCAL, 0, BAD_HANDLE),
-    ] {
-        let mut info = D3DKMT_QUERYVIDEOMEMORYINFO::zeroed();
-        (info.hProcess, info.hAdapter, info.MemorySegmentGroup) = (process, adapter, group);
-        info.PhysicalAdapterIndex = physical;
-        refused(rig.kmt.call(rig.kmt.table().D3DKMTQueryVideoMemoryInfo, &mut info), allowed, what)?;
-        ensure_eq!((info.Budget, info.CurrentUsage), (0, 0), "an answer in a question that was refused");
-        let mut change = D3DKMT_CHANGEVIDEOMEMORYRESERVATION::zeroed();
-        (change.hProcess, change.hAdapter, change.MemorySegmentGroup) = (process, adapter, group);
-        change.PhysicalAdapterIndex = physical;
-        refused(rig.kmt.call(rig.kmt.table().D3DKMTChangeVideoMemoryReservation, &mut change), allowed, what)?;
-    }
-    let table = rig.kmt.table();
-    ensure!(!rig.kmt.call_null(table.D3DKMTQueryVideoMemoryInfo).is_success(), "a question at address 0");
-    ensure!(!rig.kmt.call_null(table.D3DKMTChangeVideoMemoryReservation).is_success(), "a reservation at address 0");
-    Ok(())
-}
-
 fn pending(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let mut handle = rig.create(SIZE, Placement::Vram).map_err(|status| Failure::new(format!("create: {status}")))?;
@@ -302,84 +255,10 @@ fn must_succeed(case: &mut Case<'_>) -> Result<(), Failure> {
     granted(make_resident(&other, &create(&other, 2)?, must)?.0, "MustSucceed of the other device")
 }
 
-/// The handle of a registration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Handle(usize);
-
-fn registration(rig: &Rig, luid: LUID) -> D3DKMT_REGISTERTRIMNOTIFICATION {
-    let mut arguments = D3DKMT_REGISTERTRIMNOTIFICATION::zeroed();
-    (arguments.AdapterLuid, arguments.hDevice) = (luid, rig.device);
-    arguments.Callback = Some(trim);
-    arguments
-}
-
-fn unregister(rig: &Rig, handle: Handle, callback: PFND3DKMT_TRIMNOTIFICATIONCALLBACK) -> NTSTATUS {
-    let handle = std::ptr::without_provenance_mut(handle.0);
-    let mut arguments = D3DKMT_UNREGISTERTRIMNOTIFICATION { Handle: handle, Callback: callback };
-    rig.kmt.call(rig.kmt.table().D3DKMTUnregisterTrimNotification, &mut arguments)
-}
-
-/// Evicts what it is asked to, of the [`Trimmer`] that is its context.
-unsafe extern "win64" fn trim(notification: *mut D3DKMT_TRIMNOTIFICATION) {
-    // SAFETY: the memory manager passes a structure that lives during the call.
-    let notification = unsafe { notification.read() };
-    // SAFETY: the case that registered the trimmer keeps it until the registration has ended.
-    let trimmer = unsafe { &*notification.Context.cast::<Trimmer<'_>>() };
-    if let Err(failure) = trimmer.act(notification.NumBytesToTrim) {
-        lock(&trimmer.failures).push(failure);
-    }
-    lock(&trimmer.told).push((notification.Flags, notification.NumBytesToTrim));
-}
-
-/// Another function.
-unsafe extern "win64" fn do_nothing(_: *mut D3DKMT_TRIMNOTIFICATION) {
-    std::hint::black_box(());
-}
-
-/// What a registration was told, and what its function does about it.
-struct Trimmer<'r> {
-    rig: &'r Rig,
-    /// Resident allocations that may go.
-    list: Mutex<Vec<D3DKMT_HANDLE>>,
-    told: Mutex<Vec<(D3DDDI_TRIMRESIDENCYSET_FLAGS, u64)>>,
-    failures: Mutex<Vec<Failure>>,
-    /// Of the registration that the function ends itself.
-    own: Mutex<Option<Handle>>,
-}
-
-impl<'r> Trimmer<'r> {
-    fn new(rig: &'r Rig, list: Vec<D3DKMT_HANDLE>) -> Self {
-        let (told, failures) = (Mutex::default(), Mutex::default());
-        Self { rig, list: Mutex::new(list), told, failures, own: Mutex::default() }
-    }
-
-    /// Registers [`trim`] with this as its context; the handle.
-    fn register(&self, luid: LUID) -> Result<Handle, Failure> {
-        let mut arguments = registration(self.rig, luid);
-        arguments.Context = std::ptr::from_ref(self).cast_mut().cast();
-        let table = self.rig.kmt.table();
-        granted(self.rig.kmt.call(table.D3DKMTRegisterTrimNotification, &mut arguments), "registering")?;
-        Ok(Handle(arguments.Handle.addr()))
-    }
-
-    fn wait_told(&self, count: usize) -> Result<Vec<(D3DDDI_TRIMRESIDENCYSET_FLAGS, u64)>, Failure> {
-        wait_until("the notification", || lock(&self.told).len() >= count)?;
-        Ok(lock(&self.told).clone())
-    }
-
-    fn act(&self, bytes: u64) -> Result<(), Failure> {
-        let mut left = bytes;
-        while left > 0 {
-            let Some(handle) = lock(&self.list).pop() else { break };
-            left = evict(self.rig, handle)?;
-        }
-        let own = lock(&self.own).take();
-        own.map_or(Ok(()), |own| granted(unregister(self.rig, own, Some(trim)), "ending it from within"))
-    }
-}
-
 const PERIODIC: D3DDDI_TRIMRESIDENCYSET_FLAGS = D3DDDI_TRIMRESIDENCYSET_FLAGS::new().with_PeriodicTrim(true);
+
 const RESTART: D3DDDI_TRIMRESIDENCYSET_FLAGS = D3DDDI_TRIMRESIDENCYSET_FLAGS::new().with_RestartPeriodicTrim(true);
+
 const TO_BUDGET: D3DDDI_TRIMRESIDENCYSET_FLAGS = D3DDDI_TRIMRESIDENCYSET_FLAGS::new().with_TrimToBudget(true);
 
 fn trim_to_budget(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -506,35 +385,4 @@ fn registrations_end(case: &mut Case<'_>) -> Result<(), Failure> {
         refused(unregister(&rig, *handle, Some(trim)), BAD_ARGUMENT, "ending it again")?;
     }
     granted(unregister(&rig, handles[3], Some(trim)), "unregistering")
-}
-
-fn bad_registrations(case: &mut Case<'_>) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let luid = case.system.luid();
-    let table = rig.kmt.table();
-    let elsewhere = LUID { LowPart: luid.LowPart.wrapping_add(77), ..luid };
-    let good = registration(&rig, luid);
-    for (what, mut arguments, allowed) in [
-        ("no function", D3DKMT_REGISTERTRIMNOTIFICATION { Callback: None, ..good }, BAD_ARGUMENT),
-        ("another adapter", D3DKMT_REGISTERTRIMNOTIFICATION { AdapterLuid: elsewhere, ..good }, BAD_ARGUMENT),
-        ("no device", D3DKMT_REGISTERTRIMNOTIFICATION { hDevice: 0, ..good }, BAD_HANDLE),
-        ("a paging queue", D3DKMT_REGISTERTRIMNOTIFICATION { hDevice: rig.paging_queue, ..good }, WRONG_KIND),
-    ] {
-        refused(rig.kmt.call(table.D3DKMTRegisterTrimNotification, &mut arguments), allowed, what)?;
-        ensure!(arguments.Handle.is_null(), "{what} has a handle");
-    }
-    let trimmer = Trimmer::new(&rig, Vec::new());
-    let handle = trimmer.register(luid)?;
-    for (what, handle, callback) in [
-        ("another function", handle, Some(do_nothing as unsafe extern "win64" fn(_))),
-        ("no function", handle, None),
-        ("no registration", Handle(0), Some(trim as unsafe extern "win64" fn(_))),
-        ("a device", Handle(rig.device as usize), Some(trim as unsafe extern "win64" fn(_))),
-        ("a handle that is none", Handle(usize::MAX), Some(trim as unsafe extern "win64" fn(_))),
-    ] {
-        refused(unregister(&rig, handle, callback), BAD_ARGUMENT, what)?;
-    }
-    ensure!(!rig.kmt.call_null(table.D3DKMTRegisterTrimNotification).is_success(), "a registration at address 0");
-    ensure!(!rig.kmt.call_null(table.D3DKMTUnregisterTrimNotification).is_success(), "an end at address 0");
-    granted(unregister(&rig, handle, Some(trim)), "unregistering")
 }

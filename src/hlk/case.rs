@@ -1,9 +1,9 @@
 //! What a case is, and what it works with.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
-use campanile_hlk::kmt::Kmt;
-use campanile_hlk::rig::Rig;
+use campanile_hlk::ThunkCase;
 use dxgkrnl::Process;
 
 use crate::setup::{MachineOptions, SetupError, System, SystemOptions};
@@ -12,6 +12,7 @@ pub use campanile_hlk::Failure;
 pub(super) use campanile_hlk::{granted, refused};
 
 /// One conformance case.
+#[derive(Clone)]
 pub struct CaseInfo {
     /// Name that reads as a specification.
     pub name: &'static str,
@@ -24,10 +25,29 @@ pub struct CaseInfo {
     /// The system it runs on.
     pub boot: Boot,
     /// Finds out.
-    pub run: fn(&mut Case<'_>) -> Result<(), Failure>,
+    pub run: Run,
+}
+
+/// What finds out, by what it may look at.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// The thunks alone; the same runs on Windows.
+    Thunks(fn(&campanile_hlk::Case) -> Result<(), Failure>),
+    /// The machine behind them, too.
+    Inside(fn(&mut Case<'_>) -> Result<(), Failure>),
 }
 
 impl CaseInfo {
+    /// A case of the thunks, on a machine that is simulated.
+    pub(super) fn of_thunks(case: &ThunkCase) -> Self {
+        let &ThunkCase { name, area, page, requirement, boot, run } = case;
+        let boot = match boot {
+            campanile_hlk::Boot::Shared => Boot::Shared,
+            campanile_hlk::Boot::Fresh => Boot::Fresh,
+        };
+        Self { name, area, page, requirement, boot, run: Run::Thunks(run) }
+    }
+
     /// Whether name, area or page contains `wanted`, which is in lower case.
     pub fn matches(&self, wanted: &str) -> bool {
         [self.name, self.area, self.page].iter().any(|text| text.to_lowercase().contains(wanted))
@@ -76,7 +96,7 @@ macro_rules! cases {
                 page: $page,
                 requirement: $requirement,
                 boot: $boot,
-                run: $run,
+                run: $crate::hlk::case::Run::Inside($run),
             },
         )*];
     };
@@ -94,18 +114,32 @@ impl From<SetupError> for Failure {
     }
 }
 
-/// A running case: its system and its process, to which the thread is attached.
+/// A running case that looks behind the thunks: its system and its process, to which the thread is attached.
 pub struct Case<'s> {
+    pub(super) thunks: campanile_hlk::Case,
     pub(super) system: &'s mut System,
     pub(super) process: Arc<Process>,
 }
 
-impl Case<'_> {
-    /// The thunks.
-    pub(super) fn kmt(&self) -> Kmt {
-        Kmt::new()
+impl<'s> Case<'s> {
+    /// A case in `process` of a system.
+    pub(super) fn new(system: &'s mut System, process: &Arc<Process>) -> Self {
+        let entered = Arc::clone(process);
+        let thunks = campanile_hlk::Case::new(system.luid(), Arc::new(move || Box::new(entered.attach())));
+        Self { thunks, system, process: Arc::clone(process) }
     }
+}
 
+/// What it has of a case of the thunks.
+impl Deref for Case<'_> {
+    type Target = campanile_hlk::Case;
+
+    fn deref(&self) -> &Self::Target {
+        &self.thunks
+    }
+}
+
+impl Case<'_> {
     /// The adapter, opened by the user-mode driver.
     pub(super) fn adapter(&self) -> Result<Adapter, Failure> {
         Ok(Adapter::open_luid(self.system.luid())?)
@@ -114,11 +148,6 @@ impl Case<'_> {
     /// A new device of the user-mode driver.
     pub(super) fn device(&self) -> Result<Device, Failure> {
         Ok(Device::new(&self.adapter()?)?)
-    }
-
-    /// A new device with nothing between it and the case.
-    pub(super) fn rig(&self) -> Result<Rig, Failure> {
-        Rig::open(self.system.luid())
     }
 
     /// Runs `work` on another thread in another process of the same machine, which exits afterwards.

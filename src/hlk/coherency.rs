@@ -1,21 +1,13 @@
 //! I/O coherency: who sees whose stores to system memory, on adapters that snoop the CPU's caches and on those that do not.
 
+use campanile_hlk::cases::coherency::{SIZE, all, gpu_reads, gpu_writes, invalidate};
 use campanile_hw::private::Placement;
-use campanile_hw::registers::NODE_COPY;
-use wddm_ddi::kmt::*;
-use wddm_ddi::status::*;
-use wddm_ddi::types::*;
 
-use super::case::{Boot, Case, Failure, granted, refused};
-use super::kmt::BAD_ARGUMENT;
-use super::rig::{Memory, Rig, copy, fill};
+use super::case::{Boot, Case, Failure, granted};
 use crate::setup::SystemOptions;
 use crate::user::{Fence, Node, Queue, QueueOptions};
 
 cases! { "Memory";
-    "IoCoherency.IsTheDefault" on Boot::Shared, "allocation-usage-tracking":
-        "On an adapter with I/O coherency the CPU and the GPU see each other's stores to cached memory without further calls, and InvalidateCache is granted and changes nothing."
-        => coherent;
     "IoCoherency.CpuStoresReachTheGpuWhenInvalidated" on Boot::With(non_coherent), "allocation-usage-tracking":
         "Without I/O coherency what the CPU has stored reaches the GPU when the range is invalidated after the store, and not before."
         => cpu_stores;
@@ -34,58 +26,12 @@ cases! { "Memory";
     "IoCoherency.UserModeDriverInvalidates" on Boot::With(non_coherent), "allocation-usage-tracking":
         "The user-mode driver invalidates where the adapter needs it: its copies into and out of buffers are right in every round."
         => by_the_driver;
-    "IoCoherency.BadRangesAreRefused" on Boot::Shared, "d3dkmtinvalidatecache":
-        "A range that leaves the allocation, a foreign handle or the handle of another kind is refused."
-        => bad_ranges;
 }
-
-const SIZE: u64 = 64 << 10;
 
 fn non_coherent() -> SystemOptions {
     let mut options = SystemOptions::default();
     options.variant.non_coherent = true;
     options
-}
-
-fn invalidate(rig: &Rig, memory: D3DKMT_HANDLE, offset: u64, length: u64) -> NTSTATUS {
-    let mut arguments = D3DKMT_INVALIDATECACHE {
-        hDevice: rig.device,
-        hAllocation: memory,
-        Offset: offset as D3DKMT_SIZE_T,
-        Length: length as D3DKMT_SIZE_T,
-    };
-    rig.kmt.call(rig.kmt.table().D3DKMTInvalidateCache, &mut arguments)
-}
-
-/// What the GPU reads from memory.
-fn gpu_reads(rig: &Rig, memory: Memory) -> Result<Vec<u8>, Failure> {
-    let mut queue = rig.queue(NODE_COPY)?;
-    let target = rig.memory(memory.size, Placement::SystemUncached)?;
-    rig.execute(&mut queue, &[copy(target.address, memory.address, memory.size as u32)])?;
-    Ok(rig.view(target)?.read(0, memory.size))
-}
-
-fn gpu_writes(rig: &Rig, memory: Memory, pattern: u32) -> Result<(), Failure> {
-    let mut queue = rig.queue(NODE_COPY)?;
-    rig.execute(&mut queue, &[fill(memory.address, memory.size, pattern)])
-}
-
-fn all(bytes: &[u8], byte: u8) -> bool {
-    bytes.iter().all(|seen| *seen == byte)
-}
-
-fn coherent(case: &mut Case<'_>) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let memory = rig.memory(SIZE, Placement::System)?;
-    let view = rig.view(memory)?;
-    view.fill(7);
-    ensure!(all(&gpu_reads(&rig, memory)?, 7), "the GPU does not see the CPU's stores");
-    gpu_writes(&rig, memory, 0x0909_0909)?;
-    ensure!(all(&view.read(0, SIZE), 9), "the CPU does not see the GPU's stores");
-    view.write(5, b"kept");
-    granted(invalidate(&rig, memory.handle, 0, SIZE), "InvalidateCache")?;
-    ensure_eq!(view.read(5, 4), b"kept", "bytes after InvalidateCache");
-    Ok(())
 }
 
 fn cpu_stores(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -169,22 +115,6 @@ fn by_the_driver(case: &mut Case<'_>) -> Result<(), Failure> {
         let mut seen = vec![0; BYTES];
         to.read(0, &mut seen)?;
         ensure!(seen == bytes, "round {round}: the copy differs from what was written");
-    }
-    Ok(())
-}
-
-fn bad_ranges(case: &mut Case<'_>) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let memory = rig.memory(SIZE, Placement::System)?;
-    rig.view(memory)?;
-    for (offset, length) in [(SIZE, 1), (0, SIZE + 1), (u64::MAX, 1), (1, u64::MAX), (u64::MAX, u64::MAX)] {
-        let status = invalidate(&rig, memory.handle, offset, length);
-        refused(status, BAD_ARGUMENT, &format!("{length:#x} bytes from {offset:#x}"))?;
-    }
-    granted(invalidate(&rig, memory.handle, SIZE, 0), "no bytes at the end")?;
-    for (what, handle) in [("the device", rig.device), ("no handle", 0), ("an invented handle", u32::MAX)] {
-        let status = invalidate(&rig, handle, 0, 1);
-        ensure!(!status.is_success(), "{what} was taken for an allocation");
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use wddm_ddi::kmt::D3DDDICB_DESTROYALLOCATION2FLAGS;
 use wddm_ddi::status::*;
 use wddm_ddi::types::NTSTATUS;
 
-use super::case::{Boot, Case, Failure, granted, on_thread, refused};
+use super::case::{Boot, Case, Failure, granted, on_thread};
 use super::rig::{Memory, RawFence, RawQueue, Rig, copy, fill, wait_until};
 use crate::setup::SystemOptions;
 
@@ -26,9 +26,6 @@ cases! { "Memory";
     "Destruction.WorkQueuedLaterKeepsNothing" on Boot::With(small_vram), "allocation-usage-tracking":
         "Only work that was queued before the destruction defers it: work that is held up later does not."
         => queued_later;
-    "Destruction.ReservedFlagsAreRefused" on Boot::Shared, "d3dkmtdestroyallocation2":
-        "A call with an undefined flag is refused and destroys nothing."
-        => reserved_flags;
 }
 
 /// More than half of the VRAM of [`small_vram`].
@@ -176,16 +173,4 @@ fn queued_later(case: &mut Case<'_>) -> Result<(), Failure> {
     large(&rig)?;
     held.release(&rig)?;
     held.finish(last)
-}
-
-fn reserved_flags(case: &mut Case<'_>) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let memory = rig.memory(4096, Placement::System)?;
-    let known =
-        D3DDDICB_DESTROYALLOCATION2FLAGS::new().with_AssumeNotInUse(true).with_SynchronousDestroy(true).into_bits();
-    for bit in (0..32).map(|bit| 1u32 << bit).filter(|bit| known & bit == 0) {
-        let status = rig.destroy_allocation_with(memory.handle, D3DDDICB_DESTROYALLOCATION2FLAGS::from_bits(bit));
-        refused(status, &[STATUS_INVALID_PARAMETER], &format!("flags {bit:#x}"))?;
-    }
-    granted(rig.destroy_allocation(memory.handle), "destroy without flags")
 }

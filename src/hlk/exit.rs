@@ -2,14 +2,12 @@
 
 use std::sync::OnceLock;
 
-use campanile_hw::packet::Packet;
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
-use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use wddm_ddi::kmt::D3DKMT_DEVICEEXECUTION_STATE;
 
 use super::case::{Boot, Case, Failure, on_thread};
-use super::rig::{RawQueue, Rig, fill, wait_until};
+use super::rig::{RawQueue, Rig, fill};
 use crate::setup::System;
 
 cases! { "Exit";
@@ -34,14 +32,7 @@ cases! { "Exit";
     "Exit.OthersGoOn" on Boot::Fresh, "user-mode-work-submission":
         "Processes that end either way, with work of every kind, take nothing of another process with them."
         => others_go_on;
-    "Exit.AbortIsSeenBeforeWaitersAreReleased" on Boot::Fresh, "user-mode-work-submission":
-        "When a device is lost, whoever is released from a wait for it finds its doorbells at disconnected-abort."
-        => abort_before_release;
 }
-
-const ABORT: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT;
-/// An address that nothing is mapped to.
-const NOWHERE: u64 = 0x7abc_def0_0000;
 
 /// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,32 +196,5 @@ fn others_go_on(case: &mut Case<'_>) -> Result<(), Failure> {
     }
     let active = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE;
     ensure_eq!(rig.kmt.execution_state(rig.device)?, active, "state of the device of the other process");
-    Ok(())
-}
-
-fn abort_before_release(case: &mut Case<'_>) -> Result<(), Failure> {
-    for _ in 0..10 {
-        let rig = case.rig()?;
-        let (mut guilty, mut other) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?);
-        rig.execute(&mut other, &[])?;
-        let gate = rig.fence(0)?;
-        let doomed: Vec<Packet> = vec![gate.wait(1), fill(NOWHERE, 4096, 0)];
-        let value = rig.submit(&mut guilty, &doomed)?;
-        let process = std::sync::Arc::clone(&case.process);
-        let seen = std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| {
-                let _attached = process.attach();
-                let status = rig.wait(&[guilty.progress_fence], &[value], false);
-                (status, guilty.doorbell.state(), other.doorbell.state())
-            });
-            let opened = rig.signal(&[gate.handle], &[1]);
-            waiter.join().map(|seen| (opened, seen))
-        });
-        let Ok((_, (status, first, second))) = seen else { return Err(Failure::new("the waiter panicked")) };
-        ensure!(!status.is_success(), "the wait for a lost device answered {status:?}");
-        // A wait that began after the loss is refused by the device's error alone.
-        wait_until("abort", || other.doorbell.state() == ABORT)?;
-        ensure_eq!((first, second), (ABORT, ABORT), "status of the doorbells when the waiter was released");
-    }
     Ok(())
 }

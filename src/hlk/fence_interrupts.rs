@@ -1,21 +1,16 @@
 //! Interrupts of native fences: none is missed, one may stand for many, and those too many do no harm.
 
 pub(super) use campanile_hlk::Event;
-use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use campanile_hlk::cases::fence_interrupts::watched;
+use campanile_hw::registers::NODE_COMPUTE;
 
 use super::case::{Boot, Case, Failure, granted};
-use super::rig::{RawFence, wait_until};
+use super::rig::wait_until;
 
 cases! { "FenceInterrupts";
     "FenceInterrupts.SignalsOfOneBufferWakeEveryWaiter" on Boot::Shared, "native-gpu-fence-objects":
         "Every CPU wait ends when one command buffer signals all the fences, however few interrupts tell of it."
         => one_buffer;
-    "FenceInterrupts.SignalsOfTwoEnginesWakeEveryWaiter" on Boot::Shared, "native-gpu-fence-objects":
-        "No wait is missed when two engines signal watched fences at the same time."
-        => two_engines;
-    "FenceInterrupts.SpuriousOnesSatisfyNoWait" on Boot::Shared, "native-gpu-fence-objects":
-        "An interrupt for a value that satisfies no wait leaves every waiter waiting."
-        => spurious;
     "FenceInterrupts.ProgressFenceInterruptsItsWaiter" on Boot::Shared, "native-gpu-fence-objects":
         "A CPU that waits for the native progress fence of a queue wakes when the queue gets there, and unwatched progress is silent."
         => progress;
@@ -26,16 +21,6 @@ cases! { "FenceInterrupts";
 
 fn interrupts(case: &Case<'_>) -> u64 {
     case.system.counters().interrupts
-}
-
-/// Fences with an event each that is set at `value`.
-fn watched(rig: &super::rig::Rig, count: usize, value: u64) -> Result<Vec<(RawFence, Event)>, Failure> {
-    let make = |_| {
-        let (fence, event) = (rig.fence(0)?, Event::new()?);
-        granted(rig.wait_with_event(&[fence.handle], &[value], false, Some(event.number())), "wait with an event")?;
-        Ok((fence, event))
-    };
-    (0..count).map(make).collect()
 }
 
 fn one_buffer(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -54,41 +39,6 @@ fn one_buffer(case: &mut Case<'_>) -> Result<(), Failure> {
         ensure!((1..=FENCES as u64).contains(&raised), "{raised} interrupts for {FENCES} watched signals");
     }
     Ok(())
-}
-
-fn two_engines(case: &mut Case<'_>) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let mut queues = [rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?];
-    for _ in 0..100 {
-        let watched = watched(&rig, 6, 1)?;
-        for (index, (fence, _)) in watched.iter().enumerate() {
-            rig.submit(&mut queues[index % 2], &[fence.signal(1)])?;
-        }
-        for (fence, event) in &watched {
-            event.wait()?;
-            granted(rig.destroy_fence(fence.handle), "destroying the fence")?;
-        }
-    }
-    Ok(())
-}
-
-fn spurious(case: &mut Case<'_>) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let mut queue = rig.queue(NODE_COMPUTE)?;
-    let watched = watched(&rig, 2, 60)?;
-    let (low, high) = (rig.fence(0)?, &watched[0].0);
-    for value in 1..=50 {
-        // Reported for one fence, while others stand below what is waited for.
-        let event = Event::new()?;
-        granted(rig.wait_with_event(&[low.handle], &[value], false, Some(event.number())), "wait with an event")?;
-        rig.execute(&mut queue, &[high.signal(value), low.signal(value)])?;
-        event.wait()?;
-        for (_, event) in &watched {
-            ensure!(!event.is_set()?, "a wait for 60 ended at {value}");
-        }
-    }
-    rig.execute(&mut queue, &[watched[0].0.signal(60), watched[1].0.signal(61)])?;
-    watched.iter().try_for_each(|(_, event)| event.wait())
 }
 
 fn progress(case: &mut Case<'_>) -> Result<(), Failure> {

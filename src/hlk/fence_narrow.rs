@@ -1,5 +1,6 @@
 //! Monitored fences on a GPU that writes 32 bits of a value at once.
 
+use campanile_hlk::cases::fence_narrow::{WRAP, private};
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::kmt::*;
@@ -32,23 +33,15 @@ cases! { "MonitoredFence";
     "MonitoredFence.ValuesOutOfReachAreRefused" on Boot::With(narrow), "context-monitoring":
         "Where the GPU writes 32 bits, a wait or signal more than UINT_MAX/2 away from the last value is refused and changes nothing."
         => out_of_reach;
-    "MonitoredFence.WholeValuesHaveNoReach" on Boot::Shared, "context-monitoring":
-        "Where the GPU writes 64 bits at once, values may be as far away as they like."
-        => no_reach;
 }
 
 /// Largest distance from the last value.
 const REACH: u64 = u32::MAX as u64 / 2;
-const WRAP: u64 = 1 << 32;
 
 fn narrow() -> SystemOptions {
     let mut options = SystemOptions::default();
     options.variant.atomics64 = false;
     options
-}
-
-fn private(rig: &Rig, initial: u64) -> Result<RawFence, Failure> {
-    rig.monitored_fence(initial, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())
 }
 
 fn no_native_fences(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -229,17 +222,4 @@ fn out_of_reach(case: &mut Case<'_>) -> Result<(), Failure> {
     granted(rig.signal(&handles, &[last + REACH]), "a signal as far as it may be")?;
     ensure_eq!(fence.value.load(), last + REACH, "value after the signal");
     Ok(())
-}
-
-fn no_reach(case: &mut Case<'_>) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let fence = private(&rig, 7)?;
-    let event = Event::new()?;
-    granted(rig.wait_with_event(&[fence.handle], &[u64::MAX - 1], true, Some(event.number())), "a wait")?;
-    let mut queue = rig.kernel_queue(NODE_COMPUTE)?;
-    rig.kernel_submit(&mut queue, &[fence.signal(9 * WRAP)])?;
-    granted(rig.wait(&[fence.handle], &[9 * WRAP], false), "a wait for what the GPU signals")?;
-    ensure!(!event.is_set()?, "a low half was taken for the whole value");
-    granted(rig.signal(&[fence.handle], &[u64::MAX - 1]), "a signal")?;
-    event.wait()
 }

@@ -1,5 +1,6 @@
 //! Coming and going: processes, devices, adapters, the driver.
 
+use campanile_hlk::cases::lifecycle::work;
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::status::*;
@@ -13,9 +14,6 @@ cases! { "Lifecycle";
     "Lifecycle.AdapterStopsAndStartsAgain" on Boot::Fresh, "stop_device":
         "An adapter that was stopped and removed can be added and started again, and works as before, time after time."
         => stops_and_starts;
-    "Lifecycle.DriverUnloadsWithoutLeaks" on Boot::Fresh, "unload":
-        "After stop, remove and unload nothing that the driver allocated is left, also when user mode left everything open."
-        => unloads_without_leaks;
     "Lifecycle.ThunksOnAStoppedAdapterAreRefused" on Boot::Fresh, "stop_device":
         "Once the adapter is stopped, thunks on handles from before are refused, and opening it is refused too."
         => thunks_after_stop;
@@ -43,16 +41,6 @@ fn stepped() -> SystemOptions {
     SystemOptions { threads: false, ..SystemOptions::default() }
 }
 
-/// Some work on every kind of object.
-fn work(rig: &Rig) -> Result<(), Failure> {
-    let (mut compute, mut copies) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?);
-    let fence = rig.fence(0)?;
-    let memory = rig.memory(64 << 10, Placement::Vram)?;
-    rig.submit(&mut compute, &[fill(memory.address, 64 << 10, 7), fence.signal(1)])?;
-    rig.execute(&mut copies, &[fence.wait(1)])?;
-    granted(rig.wait(&[fence.handle], &[1], false), "wait")
-}
-
 fn work_in_new_process(system: &System) -> Result<(), Failure> {
     let process = system.machine().create_process("worker");
     let outcome = super::case::on_thread(&process, || work(&Rig::open(system.luid())?));
@@ -70,14 +58,6 @@ fn stops_and_starts(case: &mut Case<'_>) -> Result<(), Failure> {
         case.system.start()?;
     }
     Ok(())
-}
-
-fn unloads_without_leaks(case: &mut Case<'_>) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    work(&rig)?;
-    // The runner takes the system down and fails the case if anything is left; here nothing is closed before.
-    let unclosed = Rig::on_adapter(rig.kmt, rig.adapter)?;
-    work(&unclosed)
 }
 
 fn thunks_after_stop(case: &mut Case<'_>) -> Result<(), Failure> {

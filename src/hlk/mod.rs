@@ -71,6 +71,7 @@ mod testing;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -168,9 +169,21 @@ const TABLES: &[&[CaseInfo]] = &[
     testing::CASES,
 ];
 
-/// Every case, by area.
+/// Every case, by area: those of the thunks first, then those that look behind them.
 pub fn cases() -> impl Iterator<Item = &'static CaseInfo> {
-    TABLES.iter().copied().flatten()
+    static CASES: LazyLock<Vec<CaseInfo>> = LazyLock::new(|| {
+        let thunks = campanile_hlk::cases().map(CaseInfo::of_thunks);
+        let mut cases: Vec<CaseInfo> = thunks.chain(TABLES.iter().copied().flatten().cloned()).collect();
+        let mut areas: Vec<&str> = Vec::new();
+        for case in &cases {
+            if !areas.contains(&case.area) {
+                areas.push(case.area);
+            }
+        }
+        cases.sort_by_key(|case| areas.iter().position(|area| *area == case.area));
+        cases
+    });
+    CASES.iter()
 }
 
 /// Runs the command, prints, and returns the exit code.

@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::case::{Boot, Case, CaseInfo, Failure};
+use super::case::{Boot, Case, CaseInfo, Failure, Run};
 use super::report::{CaseReport, Status};
 use crate::setup::{BusChoice, GpuElsewhere, MachineOptions, SetupError, System};
 
@@ -137,8 +137,11 @@ fn in_process(case: &CaseInfo, system: &mut System) -> Result<(), Ended> {
     let process = system.machine().create_process("case");
     let outcome = {
         let _attached = process.attach();
-        let mut taken = Case { system, process: std::sync::Arc::clone(&process) };
-        let ended = catch_unwind(AssertUnwindSafe(|| (case.run)(&mut taken)));
+        let mut taken = Case::new(system, &process);
+        let ended = catch_unwind(AssertUnwindSafe(|| match case.run {
+            Run::Thunks(run) => run(&taken),
+            Run::Inside(run) => run(&mut taken),
+        }));
         ended.unwrap_or_else(|payload| match payload.is::<GpuElsewhere>() {
             true => Err(Failure::NotApplicable("it looks into the GPU, which is in another process".to_owned())),
             false => resume_unwind(payload),

@@ -1,0 +1,111 @@
+//! Work through rings: order, wrap-around, nothing lost.
+
+use campanile_hw::private::Placement;
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
+
+use crate::rig::{copy, fill, wait_until};
+use crate::{Boot, Case, Failure, granted};
+
+cases! { "Submission";
+    "Submission.WorkRunsInRingOrder" on Boot::Shared, "user-mode-work-submission":
+        "Command buffers of one queue run in the order of their ring entries, each seeing the effects of those before it."
+        => ring_order;
+    "Submission.OneRingStartsEverythingWritten" on Boot::Shared, "user-mode-work-submission":
+        "A single ring of the doorbell starts every entry that was written before it."
+        => one_ring_for_all;
+    "Submission.ProgressNeverPassesWhatWasQueued" on Boot::Shared, "user-mode-work-submission":
+        "At every moment the progress value is at most the last queued value, which user mode writes before the work becomes visible."
+        => progress_below_last_queued;
+    "Submission.BlockedQueueDoesNotHoldOthers" on Boot::Shared, "user-mode-work-submission":
+        "A queue that waits for a fence that nobody signals does not keep another queue of the same node from running."
+        => blocked_queue;
+    "Submission.LargeCopiesAreWhole" on Boot::Shared, "user-mode-work-submission":
+        "A copy of many pages between system memory and VRAM and back returns every byte."
+        => large_copies;
+}
+
+fn ring_order(case: &Case) -> Result<(), Failure> {
+    const STEPS: u64 = 400;
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COPY)?;
+    let memory = rig.memory(8 * (STEPS + 1), Placement::System)?;
+    let view = rig.view(memory)?;
+    view.fill(0);
+    view.store(0, 0x1234_5678_9abc_def0);
+    // Each submission copies what the one before it wrote; out of order, a zero would travel on.
+    for step in 0..STEPS {
+        let at = memory.address + 8 * step;
+        rig.submit(&mut queue, &[copy(at + 8, at, 8)])?;
+    }
+    wait_until("the last copy", || queue.progress.load() == STEPS)?;
+    let words = view.read(0, 8 * (STEPS + 1));
+    let wrong = words.chunks(8).position(|word| word != 0x1234_5678_9abc_def0_u64.to_le_bytes());
+    ensure!(wrong.is_none(), "copy {wrong:?} came out of order");
+    Ok(())
+}
+
+fn one_ring_for_all(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    granted(rig.connect(queue.doorbell), "D3DKMTConnectDoorbell")?;
+    for round in 1..=10_u64 {
+        for _ in 0..40 {
+            queue.append(&[])?;
+        }
+        rig.ring(&queue)?;
+        wait_until("forty submissions", || queue.progress.load() == 40 * round)?;
+    }
+    Ok(())
+}
+
+fn progress_below_last_queued(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    for _ in 0..1000 {
+        let value = rig.submit(&mut queue, &[])?;
+        let progress = queue.progress.load();
+        let queued = queue.doorbell.last_queued.load();
+        ensure!(progress <= queued && queued == value, "progress {progress}, last queued {queued}, submitted {value}");
+    }
+    wait_until("the last submission", || queue.progress.load() == 1000)
+}
+
+fn blocked_queue(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (mut blocked, mut free) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COMPUTE)?);
+    let fence = rig.fence(0)?;
+    rig.submit(&mut blocked, &[fence.wait(1)])?;
+    for _ in 0..200 {
+        rig.execute(&mut free, &[])?;
+    }
+    ensure_eq!(blocked.progress.load(), 0, "progress of the blocked queue");
+    granted(rig.signal(&[fence.handle], &[1]), "signal from the CPU")?;
+    wait_until("the blocked queue", || blocked.progress.load() == 1)
+}
+
+fn large_copies(case: &Case) -> Result<(), Failure> {
+    const SIZE: u64 = 16 << 20;
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COPY)?;
+    let source = rig.memory(SIZE, Placement::System)?;
+    let middle = rig.memory(SIZE, Placement::Vram)?;
+    let target = rig.memory(SIZE, Placement::System)?;
+    let (source_view, target_view) = (rig.view(source)?, rig.view(target)?);
+    let bytes: Vec<u8> = (0..SIZE as u32).map(|index| (index.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
+    source_view.write(0, &bytes);
+    let packets = [
+        fill(middle.address, SIZE, 0),
+        copy(middle.address, source.address, SIZE as u32),
+        copy(target.address, middle.address, SIZE as u32),
+    ];
+    rig.execute(&mut queue, &packets)?;
+    ensure!(target_view.read(0, SIZE) == bytes, "bytes were lost on the way");
+    let connected = queue.doorbell.state();
+    let allowed = [
+        D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED,
+        D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY,
+    ];
+    ensure!(allowed.contains(&connected), "the doorbell's status is {connected:?} afterwards");
+    Ok(())
+}
