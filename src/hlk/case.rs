@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use campanile_hlk::ThunkCase;
+use campanile_hlk::rig::Rig;
 use dxgkrnl::Process;
 
 use crate::setup::{MachineOptions, SetupError, System, SystemOptions};
@@ -140,6 +141,11 @@ impl Deref for Case<'_> {
 }
 
 impl Case<'_> {
+    /// As a case of the thunks has it, on the adapter as it is now: one that came back has another identifier.
+    pub(super) fn rig(&self) -> Result<Rig, Failure> {
+        Rig::open(self.system.luid())
+    }
+
     /// The adapter, opened by the user-mode driver.
     pub(super) fn adapter(&self) -> Result<Adapter, Failure> {
         Ok(Adapter::open_luid(self.system.luid())?)
