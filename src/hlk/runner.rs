@@ -1,7 +1,7 @@
 //! Runs a case: boots, attaches, watches the clock, takes down and looks for what was left behind.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,9 @@ use crate::setup::{BusChoice, GpuElsewhere, MachineOptions, SetupError, System};
 
 /// A case takes milliseconds, the longest a few seconds; this is for those that hang.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often a manual clock is moved on for a case that failed, and how far: TdrDelay passes within seconds.
+const GLANCE: Duration = Duration::from_millis(2);
 
 /// Systems for the cases that take one over from each other: as many as such cases ever ran at a time. A case owns its system
 /// while it runs; one that fails or hangs does not give it back.
@@ -56,20 +59,18 @@ pub fn run_within(case: &'static CaseInfo, machine: &MachineOptions, timeout: Op
     let machine = machine.clone();
     let patience = timeout.or_else(|| super::tdr_storm::patience(case)).unwrap_or(PATIENCE);
     let thread = std::thread::Builder::new().name("case".to_owned()).spawn(move || {
-        let _ = sender.send(guarded(case, &machine));
+        let outcome = guarded(case, &machine, &sender);
+        let _ = sender.send(Told::Outcome(outcome));
     });
     let outcome = match thread {
         Err(error) => Err(Failure::new(format!("host: no thread for the case: {error}")).into()),
-        Ok(thread) => match receiver.recv_timeout(patience) {
-            Ok(outcome) => {
+        Ok(thread) => {
+            let (outcome, ended) = listen(&receiver, started + patience, patience);
+            if ended {
                 let _ = thread.join();
-                outcome
             }
-            Err(RecvTimeoutError::Timeout) => {
-                Err(Failure::new(format!("did not end within {} s", patience.as_secs())).into())
-            }
-            Err(RecvTimeoutError::Disconnected) => Err(Failure::new("its thread ended without an outcome").into()),
-        },
+            outcome
+        }
     };
     let took = started.elapsed();
     match outcome {
@@ -83,6 +84,33 @@ pub fn run_within(case: &'static CaseInfo, machine: &MachineOptions, timeout: Op
     }
 }
 
+/// What the thread of a case tells.
+enum Told {
+    /// What the case found; its process has still to end.
+    Found(String),
+    /// How it ended.
+    Outcome(Result<(), Ended>),
+}
+
+/// The outcome of a case, and whether its thread has come to its end.
+fn listen(receiver: &Receiver<Told>, end: Instant, patience: Duration) -> (Result<(), Ended>, bool) {
+    let mut found = None;
+    loop {
+        let text = match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(Told::Outcome(outcome)) => return (outcome, true),
+            Ok(Told::Found(text)) => {
+                found = Some(text);
+                continue;
+            }
+            Err(RecvTimeoutError::Timeout) => format!("did not end within {} s", patience.as_secs()),
+            Err(RecvTimeoutError::Disconnected) => "its thread ended without an outcome".to_owned(),
+        };
+        // What the case found explains more than that its end was not the last.
+        let text = found.map_or_else(|| text.clone(), |found| format!("{found}; then it {text}"));
+        return (Err(Failure::new(text).into()), false);
+    }
+}
+
 /// Takes the shared systems down.
 ///
 /// # Errors
@@ -92,15 +120,15 @@ pub fn release_shared() -> Result<(), SetupError> {
     systems.into_iter().map(|(_, system)| system.shutdown()).fold(Ok(()), Result::and)
 }
 
-fn guarded(case: &CaseInfo, machine: &MachineOptions) -> Result<(), Ended> {
-    catch_unwind(AssertUnwindSafe(|| boot_and_run(case, machine))).unwrap_or_else(|panic| {
+fn guarded(case: &CaseInfo, machine: &MachineOptions, told: &Sender<Told>) -> Result<(), Ended> {
+    catch_unwind(AssertUnwindSafe(|| boot_and_run(case, machine, told))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
         Err(Failure::new(format!("panicked: {text}")).into())
     })
 }
 
-fn boot_and_run(case: &CaseInfo, machine: &MachineOptions) -> Result<(), Ended> {
+fn boot_and_run(case: &CaseInfo, machine: &MachineOptions, told: &Sender<Told>) -> Result<(), Ended> {
     let options = case.boot.options(machine);
     let bus = match &options.bus {
         Some(bus) => bus,
@@ -122,18 +150,18 @@ fn boot_and_run(case: &CaseInfo, machine: &MachineOptions) -> Result<(), Ended> 
             Some(system) => system,
             None => System::boot(&options)?,
         };
-        in_process(case, &mut system)?;
+        in_process(case, &mut system, told)?;
         shared().push((machine.clone(), system));
         return Ok(());
     }
     let mut system = System::boot(&options)?;
-    let outcome = in_process(case, &mut system);
+    let outcome = in_process(case, &mut system, told);
     // What the case found explains more than what it leaves behind.
     let left = system.shutdown();
     outcome.and(left.map_err(Ended::from))
 }
 
-fn in_process(case: &CaseInfo, system: &mut System) -> Result<(), Ended> {
+fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Result<(), Ended> {
     let process = system.machine().create_process("case");
     let outcome = {
         let _attached = process.attach();
@@ -147,11 +175,20 @@ fn in_process(case: &CaseInfo, system: &mut System) -> Result<(), Ended> {
             false => resume_unwind(payload),
         })
     };
-    // Before the process takes everything along.
-    let state = match &outcome {
-        Err(Failure::Unmet(_)) => system.machine().inspect(system.luid()).map(|tree| tree.to_string()),
-        _ => None,
-    };
+    let mut state = None;
+    if let Err(Failure::Unmet(text)) = &outcome {
+        let _ = told.send(Told::Found(text.clone()));
+        // Before the process takes everything along.
+        state = system.machine().inspect(system.luid()).map(|tree| tree.to_string());
+        // Work that a case leaves behind in the middle may need time to pass, and nobody moves a manual clock any more.
+        std::thread::scope(|scope| {
+            let exit = scope.spawn(|| process.exit());
+            while !exit.is_finished() {
+                system.machine().advance(GLANCE);
+                std::thread::sleep(GLANCE);
+            }
+        });
+    }
     process.exit();
     let failure = match (system.machine().bugcheck(), outcome) {
         (None, Ok(())) => return Ok(()),
