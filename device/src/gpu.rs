@@ -10,6 +10,7 @@ use crate::memory::{self, HostMapping, Memory};
 use crate::msix::MsiX;
 use crate::pci::{ConfigSpace, Effects};
 use crate::registers::{RegisterFile, Selection};
+use crate::sending::Sending;
 use campanile_hw::doorbell::PAGE_SIZE;
 use campanile_hw::pci;
 use campanile_hw::registers::{self as reg, Caps, Command, CommandStatus, Control, NODES};
@@ -148,7 +149,8 @@ impl Variant {
 
 /// Receiver of interrupt messages.
 pub trait Interrupts: Send + Sync {
-    /// The function sends the message of `vector`. Called with no lock of the function held, on whatever thread made it happen.
+    /// The function sends the message of `vector`. Called with no lock of the function held, on whatever thread made it happen; accesses of
+    /// other threads to the function may wait for it to return.
     fn message(&self, vector: u16);
 }
 
@@ -172,6 +174,7 @@ pub struct Gpu {
     /// Accesses to BAR0 since then.
     missed: AtomicU64,
     messages: AtomicU64,
+    sending: Sending,
     steps: AtomicU64,
     order: AtomicU64,
     /// A runner that naps and wants to be told of new work.
@@ -232,6 +235,7 @@ impl Gpu {
             gone: AtomicBool::new(false),
             missed: AtomicU64::new(0),
             messages: AtomicU64::new(0),
+            sending: Sending::default(),
             steps: AtomicU64::new(0),
             // The generator below never leaves zero.
             order: AtomicU64::new(variant.seed.max(1)),
@@ -347,6 +351,8 @@ impl Gpu {
         self.memory.enable(false);
         lock(&self.msix).configure(false, true, false);
         drop(config);
+        // Waits for a message under way.
+        self.sending.settle();
         for file in [&self.vram_file, &self.doorbell_file] {
             if let Err(error) = memory::overwrite(file, u8::MAX) {
                 eprintln!("memory of a function that was pulled out could not be overwritten: {error}");
@@ -524,8 +530,12 @@ impl Gpu {
         }
     }
 
-    /// Sends the messages that are due. No lock is held while one is sent.
+    /// Sends the messages that are due. No lock is held while one is sent. When this returns, none is under way that was due before.
     fn deliver(&self) {
+        self.sending.during(|| self.send_due());
+    }
+
+    fn send_due(&self) {
         let mut due = None;
         if self.cmp.events().take_announcement() && lock(&self.msix).raise(pci::VECTOR_EVENTS) {
             due = Some(pci::VECTOR_EVENTS);
@@ -550,9 +560,14 @@ impl Gpu {
 
     /// Sends what [`crate::FaultRule::LateInterrupt`] held back long enough.
     fn deliver_late(&self) -> bool {
-        let due = self.cmp.faults().take_late(self.steps());
-        due.iter().for_each(|vector| self.send(*vector));
-        !due.is_empty()
+        let mut any = false;
+        self.sending.during(|| {
+            for vector in self.cmp.faults().take_late(self.steps()) {
+                any = true;
+                self.send(vector);
+            }
+        });
+        any
     }
 
     /// One bounded slice of work: polls doorbells, then turns to the nodes, in an order drawn from the seed, until one had something to

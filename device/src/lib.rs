@@ -27,6 +27,7 @@ mod msix;
 mod pci;
 mod registers;
 mod runner;
+mod sending;
 mod transfer;
 
 pub use clock::counter_is_invariant;

@@ -221,47 +221,67 @@ fn nothing_runs(case: &mut Case<'_>) -> Result<(), Failure> {
     wait_until("the work of D3", || queue.progress.load() == 11)
 }
 
-fn no_submission_is_lost(case: &mut Case<'_>) -> Result<(), Failure> {
-    const WORKERS: u64 = 3;
-    const EACH: u64 = 150;
+/// Workers of [`race_with_sleep`], each in a process of its own.
+const WORKERS: u64 = 3;
+
+/// Submits from several processes while `sleep` has the device sleep again and again: each of `each` submissions of
+/// every worker is executed, once. `pause` is what a worker does behind a submission, told its worker, the submission, whether that is done,
+/// and how often the device had slept before it.
+pub(super) fn race_with_sleep(
+    case: &Case<'_>,
+    each: u64,
+    pause: impl Fn(u64, u64, &dyn Fn() -> bool, u64) -> Result<(), Failure> + Sync,
+    mut sleep: impl FnMut() -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let (machine, luid) = (case.system.machine(), case.system.luid());
     let (left, before) = (AtomicU64::new(WORKERS), case.system.gpu().signals_ever());
-    let work = |node: u32| {
+    let work = |worker: u64| {
         let process = machine.create_process("worker");
         let outcome = on_thread(&process, || {
             let rig = Rig::open(luid)?;
+            let node = if worker.is_multiple_of(2) { NODE_COMPUTE } else { NODE_COPY };
             let (mut queue, fence) = (rig.queue(node)?, rig.fence(0)?);
-            for value in 1..=EACH {
+            for value in 1..=each {
+                // Whatever sleeps now is woken by the submission.
+                let slept = machine.power_transitions(luid).0;
                 rig.submit(&mut queue, &[fence.signal(value)])?;
-                if value % 3 == 0 {
-                    wait_until("work", || fence.value.load() >= value)?;
-                }
+                pause(worker, value, &|| fence.value.load() >= value, slept)?;
             }
-            wait_until("all work", || queue.progress.load() == EACH)?;
-            ensure_eq!(fence.value.load(), EACH, "value at the end");
+            wait_until("all work", || queue.progress.load() == each)?;
+            ensure_eq!(fence.value.load(), each, "value at the end");
             Ok(())
         });
         left.fetch_sub(1, Ordering::SeqCst);
         process.exit();
         outcome
     };
-    let mut sleeps = 0;
     std::thread::scope(|scope| {
         let work = &work;
-        let workers = [NODE_COMPUTE, NODE_COPY, NODE_COMPUTE].map(|node| scope.spawn(move || work(node)));
+        let workers: Vec<_> = (0..WORKERS).map(|worker| scope.spawn(move || work(worker))).collect();
         while left.load(Ordering::SeqCst) != 0 {
-            power_down(case.system)?;
-            sleeps += 1;
-            // Whoever only waits for its work wakes nobody.
-            std::thread::sleep(std::time::Duration::from_micros(200));
-            let rig = case.rig()?;
-            granted(rig.destroy(), "destroying a device")?;
+            sleep()?;
         }
         let outcomes =
             workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| Err(Failure::new("panicked"))));
         outcomes.fold(Ok(()), Result::and)
     })?;
-    ensure_eq!(case.system.gpu().signals_ever() - before, WORKERS * EACH, "signals executed");
+    ensure_eq!(case.system.gpu().signals_ever() - before, WORKERS * each, "signals executed");
+    Ok(())
+}
+
+fn no_submission_is_lost(case: &mut Case<'_>) -> Result<(), Failure> {
+    let third = |_: u64, value: u64, done: &dyn Fn() -> bool, _: u64| match value % 3 {
+        0 => wait_until("work", done),
+        _ => Ok(()),
+    };
+    let mut sleeps = 0;
+    race_with_sleep(case, 150, third, || {
+        power_down(case.system)?;
+        sleeps += 1;
+        // Whoever only waits for its work wakes nobody.
+        std::thread::sleep(std::time::Duration::from_micros(200));
+        granted(case.rig()?.destroy(), "destroying a device")
+    })?;
     ensure!(sleeps > 0, "the device never slept");
     Ok(())
 }

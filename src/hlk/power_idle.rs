@@ -1,6 +1,5 @@
 //! Idle times: engines and devices that rest when nothing was done for long, and which thunks wake a device.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use campanile_hw::private::Placement;
@@ -12,7 +11,7 @@ use wddm_ddi::kmt::*;
 
 use super::case::{Boot, Case, Failure, granted, on_thread};
 use super::power::pause;
-use super::power_device::power_down;
+use super::power_device::{power_down, race_with_sleep};
 use super::rig::{Rig, wait_until};
 use crate::setup::{System, SystemOptions};
 
@@ -144,6 +143,10 @@ fn busy_device_stays(case: &mut Case<'_>) -> Result<(), Failure> {
     rig.execute(&mut silent, &[])?;
     let status = |status| Failure::new(format!("suspension: {status}"));
     case.process.suspend_hw_context(silent.context).map_err(status)?;
+    // Work that is submitted before is still executed.
+    wait_until("the suspension", || {
+        case.process.suspensions(silent.context).is_ok_and(|state| state.asked == state.answered)
+    })?;
     let value = rig.submit(&mut silent, &[])?;
     long("work of a suspended context")?;
     case.process.resume_hw_context(silent.context).map_err(status)?;
@@ -173,47 +176,20 @@ fn busy_device_stays(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn submissions_race(case: &mut Case<'_>) -> Result<(), Failure> {
-    const WORKERS: u64 = 3;
-    const EACH: u64 = 120;
     let (machine, luid) = (case.system.machine(), case.system.luid());
-    let (left, before) = (AtomicU64::new(WORKERS), case.system.gpu().signals_ever());
-    let work = |seed: u64| {
-        let process = machine.create_process("worker");
-        let outcome = on_thread(&process, || {
-            let rig = Rig::open(luid)?;
-            let node = if seed.is_multiple_of(2) { NODE_COMPUTE } else { NODE_COPY };
-            let (mut queue, fence) = (rig.queue(node)?, rig.fence(0)?);
-            let mut random = fastrand::Rng::with_seed(seed);
-            for value in 1..=EACH {
-                rig.submit(&mut queue, &[fence.signal(value)])?;
-                pause(&mut random, 0x1_0000, || fence.value.load() >= value)?;
-                // Everybody comes here, so that the device falls asleep at least now.
-                if value % 40 == 0 {
-                    let slept = machine.power_transitions(luid).0;
-                    wait_until("D3", || machine.power_transitions(luid).0 > slept)?;
-                }
-            }
-            wait_until("all work", || queue.progress.load() == EACH)?;
-            ensure_eq!(fence.value.load(), EACH, "value at the end");
-            Ok(())
-        });
-        left.fetch_sub(1, Ordering::SeqCst);
-        process.exit();
-        outcome
-    };
-    std::thread::scope(|scope| {
-        let work = &work;
-        let workers: Vec<_> = (0..WORKERS).map(|seed| scope.spawn(move || work(seed))).collect();
-        while left.load(Ordering::SeqCst) != 0 {
-            machine.advance(IDLE);
-            std::thread::yield_now();
+    let by_fits = |worker: u64, value: u64, done: &dyn Fn() -> bool, slept: u64| {
+        pause(&mut fastrand::Rng::with_seed(worker << 32 | value), 0x1_0000, done)?;
+        // Everybody comes here, so that the device falls asleep at least now.
+        match value % 40 {
+            0 => wait_until("D3", || machine.power_transitions(luid).0 > slept),
+            _ => Ok(()),
         }
-        let outcomes =
-            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| Err(Failure::new("panicked"))));
-        outcomes.fold(Ok(()), Result::and)
-    })?;
-    ensure_eq!(case.system.gpu().signals_ever() - before, WORKERS * EACH, "signals executed");
-    Ok(())
+    };
+    race_with_sleep(case, 120, by_fits, || {
+        machine.advance(IDLE);
+        std::thread::yield_now();
+        Ok(())
+    })
 }
 
 fn engines_rest(case: &mut Case<'_>) -> Result<(), Failure> {

@@ -11,6 +11,7 @@ use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use wddm_ddi::kmt::D3DKMT_DEVICEEXECUTION_STATE;
 
 use super::case::{Boot, Case, Failure, granted};
+use super::fence_interrupts::Event;
 use super::rig::{RawQueue, Rig, wait_until};
 use crate::setup::{System, SystemOptions};
 
@@ -21,6 +22,9 @@ cases! { "TDR";
     "Tdr.BlockedWorkIsNoHang" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "Work that waits for a fence is preempted and put back, however long it waits, and no engine is reset for it."
         => blocked_is_no_hang;
+    "Tdr.PreemptedWorkGoesOnWhenItHasLeft" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+        "Work that was preempted because it stood still, and leaves its engine only after the look at it, goes on as soon as it has left, whether or not anybody looks again."
+        => put_back_by_itself;
     "Tdr.EngineResetFollowsThePage" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A preemption is tried before the timeout; then information is collected, the engine reset, its guilty context invalidated, and the engine resumed before anything else of that context is touched."
         => order_of_reset;
@@ -243,6 +247,29 @@ fn blocked_is_no_hang(case: &mut Case<'_>) -> Result<(), Failure> {
     wait_watched(case.system, "the blocked work", || {
         queues.iter().all(|queue| queue.progress.load() == queue.written())
     })
+}
+
+fn put_back_by_itself(case: &mut Case<'_>) -> Result<(), Failure> {
+    let (rig, other) = (case.rig()?, case.rig()?);
+    let gate = rig.fence(0)?;
+    let (mut queue, mut awaited) = (rig.queue(NODE_COMPUTE)?, other.queue(NODE_COPY)?);
+    for round in 1..=4 {
+        rig.submit(&mut queue, &[gate.wait(round)])?;
+        // The look that asks the work off its engine hears no answer: its interrupt is lost, and comes with the next one.
+        case.system.machine().advance(Duration::ZERO);
+        let lost = case.system.gpu().faults().inject_times(FaultRule::LostInterrupt, u64::MAX);
+        case.system.machine().advance(TdrSettings::default().delay);
+        case.system.gpu().faults().remove(lost);
+        let asked = case.process.suspensions(queue.context).map_err(|status| Failure::new(status.to_string()))?;
+        ensure!(asked.answered < asked.asked, "round {round}: the answer was heard: {asked:?}");
+        let (fence, event) = (other.fence(0)?, Event::new()?);
+        granted(other.wait_with_event(&[fence.handle], &[1], false, Some(event.number())), "a wait with an event")?;
+        other.submit(&mut awaited, &[fence.signal(1)])?;
+        granted(rig.signal(&[gate.handle], &[round]), "signal")?;
+        wait_until("the work that was asked off its engine", || queue.progress.load() == round)?;
+    }
+    ensure_eq!((reports(case.system).len(), state(&rig)?), (0, ACTIVE), "recoveries, and the state of the device");
+    Ok(())
 }
 
 fn order_of_reset(case: &mut Case<'_>) -> Result<(), Failure> {

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use dxgkrnl::bus::InterruptSink;
@@ -10,8 +10,29 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 /// The thread that receives interrupt messages, until it is dropped.
 pub(super) struct Listener {
+    source: Arc<Source>,
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// Eventfds, one for each vector, and where what they count goes.
+struct Source {
+    eventfds: Vec<OwnedFd>,
+    sink: Arc<dyn InterruptSink>,
+    /// Held while counts are taken and handed on.
+    turn: Mutex<()>,
+}
+
+impl Source {
+    /// Hands on what was counted until now. When this returns, nothing that was counted before is on its way.
+    fn pass_on(&self) {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        for (vector, eventfd) in (0_u16..).zip(&self.eventfds) {
+            if rustix::io::read(eventfd, &mut [0; 8]) == Ok(8) {
+                self.sink.message(vector);
+            }
+        }
+    }
 }
 
 /// A counter that is zero and never waited for.
@@ -27,9 +48,16 @@ impl Listener {
     pub(super) fn start(eventfds: Vec<OwnedFd>, sink: Arc<dyn InterruptSink>) -> io::Result<Self> {
         let stop = Arc::new(new_eventfd()?);
         let stopped = Arc::clone(&stop);
-        let run = move || listen(&eventfds, &stopped, &*sink);
+        let source = Arc::new(Source { eventfds, sink, turn: Mutex::default() });
+        let heard = Arc::clone(&source);
+        let run = move || listen(&heard, &stopped);
         let thread = std::thread::Builder::new().name("interrupt messages".to_owned()).spawn(run)?;
-        Ok(Self { stop, thread: Some(thread) })
+        Ok(Self { source, stop, thread: Some(thread) })
+    }
+
+    /// Returns when everything that was signalled before has reached the sink.
+    pub(super) fn settle(&self) {
+        self.source.pass_on();
     }
 }
 
@@ -43,9 +71,9 @@ impl Drop for Listener {
     }
 }
 
-fn listen(eventfds: &[OwnedFd], stop: &OwnedFd, sink: &dyn InterruptSink) {
+fn listen(source: &Source, stop: &OwnedFd) {
     loop {
-        let all = eventfds.iter().chain([stop]);
+        let all = source.eventfds.iter().chain([stop]);
         let mut fds: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)).collect();
         match poll(&mut fds, None) {
             Ok(_) => {}
@@ -55,9 +83,39 @@ fn listen(eventfds: &[OwnedFd], stop: &OwnedFd, sink: &dyn InterruptSink) {
         if fds.last().is_none_or(|stop| !stop.revents().is_empty()) {
             return;
         }
-        for ((vector, eventfd), seen) in (0_u16..).zip(eventfds).zip(&fds) {
-            if seen.revents().contains(PollFlags::IN) && rustix::io::read(eventfd, &mut [0; 8]) == Ok(8) {
-                sink.message(vector);
+        source.pass_on();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[derive(Default)]
+    struct Counts([AtomicU64; 2]);
+
+    impl InterruptSink for Counts {
+        fn message(&self, vector: u16) {
+            // Long enough that somebody who does not wait for it comes too early.
+            std::thread::yield_now();
+            if let Some(count) = self.0.get(usize::from(vector)) {
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_signalled_has_arrived_when_the_bus_is_settled() {
+        let eventfds = [new_eventfd().unwrap(), new_eventfd().unwrap()];
+        let copies = eventfds.iter().map(|fd| fd.try_clone().unwrap()).collect();
+        let counts = Arc::new(Counts::default());
+        let listener = Listener::start(copies, Arc::clone(&counts) as Arc<dyn InterruptSink>).unwrap();
+        for round in 1..=2000 {
+            for (eventfd, count) in eventfds.iter().zip(&counts.0) {
+                rustix::io::write(eventfd, &1u64.to_ne_bytes()).unwrap();
+                listener.settle();
+                assert_eq!(count.load(Ordering::SeqCst), round);
             }
         }
     }

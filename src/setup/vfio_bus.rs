@@ -248,6 +248,12 @@ impl Bus for VfioBus {
         drop(listener);
     }
 
+    fn settle_messages(&self) {
+        if let Some(listener) = &*lock(&self.interrupts) {
+            listener.settle();
+        }
+    }
+
     fn map_memory(&self, address: u64, file: &File, offset: u64, len: u64) -> io::Result<()> {
         let mapping = Mapping::new(file, offset, len)?;
         let container = &self.function.container;

@@ -183,6 +183,12 @@ impl Bus for VfioUserBus {
         }
     }
 
+    fn settle_messages(&self) {
+        if let Some(listener) = &*self.interrupts.lock().unwrap_or_else(PoisonError::into_inner) {
+            listener.settle();
+        }
+    }
+
     fn map_memory(&self, address: u64, file: &File, offset: u64, len: u64) -> io::Result<()> {
         self.client.map(address, Some(file), offset, len, true)
     }

@@ -195,9 +195,9 @@ impl Adapter {
             vidsch.pause_packets(false);
             return Err(if status == STATUS_NO_MEMORY { NotAsleep::NoMemory } else { NotAsleep::Busy });
         }
-        self.interrupts().settle(&self.miniport, self.context());
+        self.settle_interrupts();
         self.set_device_power(DEVICE_POWER_STATE::PowerDeviceD3, action);
-        self.interrupts().settle(&self.miniport, self.context());
+        self.settle_interrupts();
         self.function().bus.disconnect_interrupts();
         let function = self.function().sleep();
         if hibernates {
@@ -235,6 +235,7 @@ impl Adapter {
         }
         self.vidsch().pause_packets(false);
         self.machine.gate().asleep.fetch_sub(1, Ordering::AcqRel);
+        self.vidsch().note_awake();
     }
 
     /// Whether the device is in D3.

@@ -161,9 +161,16 @@ impl Adapter {
         self.interrupts.deliver(&self.miniport, self.context)
     }
 
-    /// Returns when every interrupt that arrived before, and its DPC, has been handled.
+    /// Returns when every interrupt that the function sent before, and its DPC, has been handled.
     pub(crate) fn flush_interrupts(&self) {
+        self.function.bus.settle_messages();
         self.interrupts.flush(&self.miniport, self.context);
+    }
+
+    /// As [`Adapter::flush_interrupts`]; no routine of the driver runs then, and none will until the next message.
+    pub(crate) fn settle_interrupts(&self) {
+        self.function.bus.settle_messages();
+        self.interrupts.settle(&self.miniport, self.context);
     }
 
     pub(crate) fn interrupts(&self) -> &Interrupts {

@@ -39,7 +39,7 @@ impl Bar {
     }
 }
 
-/// Receives interrupt messages of a function. Called on the device's threads, with none of the device's locks held.
+/// Receives interrupt messages of a function, on threads of the device or the bus. Calls nothing of the bus.
 pub trait InterruptSink: Send + Sync {
     /// Message `vector` arrived. Messages of one vector may be merged.
     fn message(&self, vector: u16);
@@ -81,6 +81,10 @@ pub trait Bus: Send + Sync {
 
     /// Disables message interrupts; when the call returns, no message is under way.
     fn disconnect_interrupts(&self);
+
+    /// Returns when every message that the function sent before has reached the sink. On PCI Express the answer to a read pushes the messages
+    /// before it to their end; a bus on which they come another way than accesses makes up for that here.
+    fn settle_messages(&self) {}
 
     /// Takes the power of a function that is in D3hot away and gives it back, as happens while the machine hibernates: the function is
     /// as after power-on. A bus that cannot do that leaves it in D3hot.

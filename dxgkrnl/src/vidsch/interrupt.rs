@@ -307,6 +307,9 @@ impl VidSch {
                 }
             }
         }
+        if !acting.suspended.is_empty() {
+            self.worker.add(Work::PutBack);
+        }
         for context in acting.suspended.drain(..) {
             context.announce_suspended();
         }

@@ -6,7 +6,7 @@
 //! waits for raises no interrupt at all.
 //!
 //! Lock order, outermost first: `VidSch::stopped`; `teardown` of a context, then of a queue;
-//! `Tdr::watch`; `DeviceWork::lost`; `Tdr::recovering`; `Doorbell::exists`; `HwContext::suspending`; `HwQueue::submitting`; `HwQueue::line`, `PacketContext::line`;
+//! `Tdr::watch`; `Tdr::probes`; `DeviceWork::lost`; `Tdr::recovering`; `Doorbell::exists`; `HwContext::suspending`; `HwQueue::submitting`; `HwQueue::line`, `PacketContext::line`;
 //! `CrossAdapter::making`; `Fence::opens`; `Storage::pages`; `CrossAdapter::signalling`; `Fence::waits`;
 //! `Node::dispatching`; `VidSch::class`; the adapter's interrupt lock; leaves (registries, `Pending`, `Node::state`,
 //! `Doorbell::shown`, suspensions, lists). Device level takes leaves only.

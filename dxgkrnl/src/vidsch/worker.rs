@@ -23,6 +23,8 @@ pub(super) enum Work {
     EngineIdle(u32),
     /// An engine hangs.
     Recover(Complaint),
+    /// Contexts that were asked off their engines may have gone.
+    PutBack,
     /// The adapter is to be reset, unless it was reset more often than so.
     ResetAdapter(TdrReason, u64),
     /// What held a queue is over.
@@ -123,6 +125,7 @@ fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
                 }
             }
             Work::Recover(complaint) => sch.recover(&[complaint]),
+            Work::PutBack => sch.put_back_answered(),
             Work::ResetAdapter(reason, resets) => sch.reset_adapter(reason, resets),
             Work::Advance(queue) => {
                 let _powered = gate.enter(&adapter.machine);

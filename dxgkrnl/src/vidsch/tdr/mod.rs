@@ -39,7 +39,7 @@ pub use report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
 pub use settings::{TdrDebugMode, TdrLevel, TdrSettingError, TdrSettings};
 
 use patience::Patience;
-use watch::Watch;
+use watch::{Probe, Watch};
 
 /// Nodes that are told apart.
 const NODES: usize = 64;
@@ -68,6 +68,8 @@ pub(super) struct Tdr {
     named: Mutex<Option<Vec<Invalidated>>>,
     /// Held by whoever looks for timeouts.
     watch: Mutex<Watch>,
+    /// Contexts that were asked off their engines by a look. Lock order: after `watch`, before `HwContext::suspending`.
+    probes: Mutex<Vec<Probe>>,
     /// The DDI of a recovery that a thread is in, and since when. Lock order: a leaf.
     inside: Mutex<Option<(&'static str, Duration)>>,
     /// When the adapter was reset. Lock order: a leaf.
@@ -130,6 +132,7 @@ impl Tdr {
             abandoning: AtomicBool::new(false),
             named: Mutex::new(None),
             watch: Mutex::default(),
+            probes: Mutex::default(),
             inside: Mutex::new(None),
             resets: Mutex::default(),
             offences: Mutex::default(),
@@ -322,6 +325,7 @@ impl VidSch {
             }
             after.iter().find_map(|after| after.promoted)
         };
+        self.worker.add(Work::PutBack);
         if let Some(resets) = promoted {
             self.reset_adapter(TdrReason::EngineTimeoutPromotedToAdapterReset, resets);
         }

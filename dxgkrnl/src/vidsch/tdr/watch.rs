@@ -8,9 +8,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::machine::lock;
+
 use super::super::VidSch;
 use super::super::hw_context::HwContext;
 use super::super::hw_queue::HwQueue;
+use super::super::worker::Work;
 use super::{Complaint, Subject, TdrReason};
 
 /// What was seen at earlier looks.
@@ -18,13 +21,12 @@ use super::{Complaint, Subject, TdrReason};
 pub(super) struct Watch {
     /// Queues with work, by the system's handle: progress, and since when it stands.
     stands: HashMap<usize, (u64, Duration)>,
-    /// Contexts that were asked off their engine.
-    probes: Vec<Probe>,
     /// Nodes with packets: the oldest on the hardware, and since when it is.
     packets: HashMap<u32, (u32, Duration)>,
 }
 
-struct Probe {
+/// A context that was asked off its engine.
+pub(super) struct Probe {
     context: Arc<HwContext>,
     /// The suspension that was asked for.
     fence: u64,
@@ -36,7 +38,7 @@ impl VidSch {
     pub(super) fn watch_progress(&self, watch: &mut Watch, now: Duration) -> Vec<Complaint> {
         let Ok(adapter) = self.adapter() else { return Vec::new() };
         adapter.flush_interrupts();
-        let hung = self.follow_up(watch, now);
+        let hung = self.follow_up(now);
         let mut stands = HashMap::new();
         for queue in self.queues.all().iter().filter(|queue| is_watched(queue)) {
             let key = queue.handles().0.raw().addr();
@@ -44,17 +46,17 @@ impl VidSch {
             let known = watch.stands.get(&key).copied().filter(|(before, _)| *before == progress);
             let since = known.map_or(now, |(_, since)| since);
             let stood = now.saturating_sub(since) >= self.tdr.delay();
-            let probed = watch.probes.iter().any(|probe| Arc::ptr_eq(&probe.context, queue.context()));
+            let probed = lock(&self.tdr.probes).iter().any(|probe| Arc::ptr_eq(&probe.context, queue.context()));
             // Whoever is found innocent is left alone for as long again.
             let since = if stood && !probed { now } else { since };
             stands.insert(key, (progress, since));
             if stood && !probed {
-                self.probe(watch, queue.context(), now);
+                self.probe(queue.context(), now);
             }
         }
         watch.stands = stands;
         adapter.flush_interrupts();
-        self.release_answered(watch);
+        self.release_answered(&mut lock(&self.tdr.probes));
         hung
     }
 
@@ -89,16 +91,34 @@ impl VidSch {
     }
 
     /// Asks a context off its engine.
-    fn probe(&self, watch: &mut Watch, context: &Arc<HwContext>, since: Duration) {
+    fn probe(&self, context: &Arc<HwContext>, since: Duration) {
         // One that is off it already is so for somebody else's reason.
         if let Ok(Some(fence)) = context.begin_suspension() {
-            watch.probes.push(Probe { context: Arc::clone(context), fence, since });
+            lock(&self.tdr.probes).push(Probe { context: Arc::clone(context), fence, since });
         }
     }
 
+    /// A context has left its engine, or may be put back again: whoever was asked off and has gone goes on, without waiting for the
+    /// next look.
+    pub(in super::super) fn put_back_answered(&self) {
+        let Ok(adapter) = self.adapter() else { return };
+        // Whoever recovers is in the driver, and says so here when it is out of it; so does whoever wakes the device.
+        if self.verifier.is_stopped() || adapter.is_gone() || self.tdr.recovering.try_lock().is_err() {
+            return;
+        }
+        if let Some(_awake) = adapter.machine.gate().enter_awake() {
+            self.release_answered(&mut lock(&self.tdr.probes));
+        }
+    }
+
+    /// The device is in D0 again: whoever left an engine on the way to D3 may go on.
+    pub(crate) fn note_awake(&self) {
+        self.worker.add(Work::PutBack);
+    }
+
     /// Puts back who has left the engine.
-    fn release_answered(&self, watch: &mut Watch) {
-        watch.probes.retain(|probe| {
+    fn release_answered(&self, probes: &mut Vec<Probe>) {
+        probes.retain(|probe| {
             let context = &probe.context;
             if context.is_destroyed() || context.device().error().is_some() {
                 return false;
@@ -112,10 +132,11 @@ impl VidSch {
     }
 
     /// Probes whose time is over. Returns the engines of those that did not answer.
-    fn follow_up(&self, watch: &mut Watch, now: Duration) -> Vec<Complaint> {
-        self.release_answered(watch);
+    fn follow_up(&self, now: Duration) -> Vec<Complaint> {
+        let mut probes = lock(&self.tdr.probes);
+        self.release_answered(&mut probes);
         let mut hung: Vec<Complaint> = Vec::new();
-        watch.probes.retain_mut(|probe| {
+        probes.retain_mut(|probe| {
             if now.saturating_sub(probe.since) < self.tdr.delay() {
                 return true;
             }
