@@ -30,6 +30,60 @@ pub const DPFLTR_INFO_LEVEL: u32 = 3;
 /// Video device type 0x23, function 0xf, METHOD_NEITHER. [dispmprt: IOCTL_VIDEO_DDI_FUNC_REGISTER]
 pub const IOCTL_VIDEO_DDI_FUNC_REGISTER: u32 = 0x0023_003f;
 
+/// Control code of a provider's enable callback: no session wants its events any more.
+/// [evntprov: EVENT_CONTROL_CODE_DISABLE_PROVIDER]
+pub const EVENT_CONTROL_CODE_DISABLE_PROVIDER: u32 = 0;
+/// A session wants its events, or others than before. [evntprov: EVENT_CONTROL_CODE_ENABLE_PROVIDER]
+pub const EVENT_CONTROL_CODE_ENABLE_PROVIDER: u32 = 1;
+/// A session asks for the provider's state. [evntprov: EVENT_CONTROL_CODE_CAPTURE_STATE]
+pub const EVENT_CONTROL_CODE_CAPTURE_STATE: u32 = 2;
+
+/// Information class of `EtwSetInformation`: name and traits of the provider. [evntprov: EventProviderSetTraits]
+pub const EVENT_PROVIDER_SET_TRAITS: u32 = 2;
+
+/// Channel of events that describe themselves. [winmeta: WINEVENT_CHANNEL_TRACELOGGING]
+pub const WINEVENT_CHANNEL_TRACELOGGING: u8 = 11;
+
+/// Type of a part of an event's data: bytes of the payload. [evntprov: EVENT_DATA_DESCRIPTOR_TYPE_NONE]
+pub const EVENT_DATA_DESCRIPTOR_TYPE_NONE: u32 = 0;
+/// Description of the event. [evntprov: EVENT_DATA_DESCRIPTOR_TYPE_EVENT_METADATA]
+pub const EVENT_DATA_DESCRIPTOR_TYPE_EVENT_METADATA: u32 = 1;
+/// Description of the provider. [evntprov: EVENT_DATA_DESCRIPTOR_TYPE_PROVIDER_METADATA]
+pub const EVENT_DATA_DESCRIPTOR_TYPE_PROVIDER_METADATA: u32 = 2;
+
+/// What an event is. [evntprov: EVENT_DESCRIPTOR]
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EVENT_DESCRIPTOR {
+    pub Id: u16,
+    pub Version: u8,
+    pub Channel: u8,
+    pub Level: u8,
+    pub Opcode: u8,
+    pub Task: u16,
+    pub Keyword: u64,
+}
+
+/// Part of an event's data. `Type` is the low byte of what C calls `Reserved`. [evntprov: EVENT_DATA_DESCRIPTOR]
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EVENT_DATA_DESCRIPTOR {
+    pub Ptr: u64,
+    pub Size: u32,
+    pub Type: u32,
+}
+
+/// Called when a session begins or ends to want a provider's events. [wdm: PETWENABLECALLBACK]
+pub type PETWENABLECALLBACK = unsafe extern "win64" fn(
+    SourceId: *const GUID,
+    ControlCode: u32,
+    Level: u8,
+    MatchAnyKeyword: u64,
+    MatchAllKeyword: u64,
+    FilterData: *mut c_void,
+    CallbackContext: *mut c_void,
+);
+
 macro_rules! nt_imports {
     ($( $(#[doc = $doc:literal])* $name:ident: $ty:ty, )*) => {
         /// Kernel services by name.
@@ -86,6 +140,33 @@ nt_imports! {
     /// [wdm: MmGetPhysicalAddress] Bus address of a nonpaged kernel address, such as memory of
     /// `DxgkCbAllocateContiguousMemory`.
     MmGetPhysicalAddress: unsafe extern "win64" fn(BaseAddress: *mut c_void) -> PHYSICAL_ADDRESS,
+    /// [wdm: KeGetCurrentProcessorNumberEx] The system-wide number of the processor; `ProcNumber` is NULL.
+    KeGetCurrentProcessorNumberEx: unsafe extern "win64" fn(ProcNumber: *mut c_void) -> u32,
+    /// [wdm: EtwRegister] PASSIVE_LEVEL.
+    EtwRegister: unsafe extern "win64" fn(
+        ProviderId: *const GUID,
+        EnableCallback: Option<PETWENABLECALLBACK>,
+        CallbackContext: *mut c_void,
+        RegHandle: *mut u64,
+    ) -> NTSTATUS,
+    /// [wdm: EtwUnregister] PASSIVE_LEVEL; no callback runs any more when it returns.
+    EtwUnregister: unsafe extern "win64" fn(RegHandle: u64) -> NTSTATUS,
+    /// [wdm: EtwSetInformation] PASSIVE_LEVEL.
+    EtwSetInformation: unsafe extern "win64" fn(
+        RegHandle: u64,
+        InformationClass: u32,
+        EventInformation: *const c_void,
+        InformationLength: u32,
+    ) -> NTSTATUS,
+    /// [wdm: EtwWriteTransfer] Any level, if no part of the data is paged.
+    EtwWriteTransfer: unsafe extern "win64" fn(
+        RegHandle: u64,
+        EventDescriptor: *const EVENT_DESCRIPTOR,
+        ActivityId: *const GUID,
+        RelatedActivityId: *const GUID,
+        UserDataCount: u32,
+        UserData: *const EVENT_DATA_DESCRIPTOR,
+    ) -> NTSTATUS,
     /// [wdm: KeBugCheckEx]
     KeBugCheckEx: unsafe extern "win64" fn(Code: u32, P1: usize, P2: usize, P3: usize, P4: usize) -> !,
     /// [wdm: DbgPrintEx] Variadic in C; `Format` is "%s" and the first argument a NUL-terminated string.

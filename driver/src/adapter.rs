@@ -3,8 +3,9 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use campanile_hw::trace::Component;
+use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED};
 use wddm_ddi::types::HANDLE;
 
 use crate::caps::Hardware;
@@ -17,29 +18,8 @@ use crate::pool::{PoolBox, PoolVec, Tag};
 use crate::queue::context::{Context, HwContext, UserDevice};
 use crate::queue::doorbell::Doorbell;
 use crate::queue::hw_queue::HwQueue;
-
-/// What was passed over rather than refused or followed; counted because nothing else shows it on a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// A handle that named nothing where the call must succeed.
-    StaleHandle,
-    /// An event of the device that names nothing.
-    Event,
-    /// A paging operation that contradicts the capabilities.
-    PagingOperation,
-    /// An address of a fence value that is NULL or not aligned.
-    FenceAddress,
-    /// A root page table that is not in a segment.
-    RootPageTable,
-    /// A packet that the ring cannot express.
-    Packet,
-    /// A test command that the packets cannot express, or for something that runs none.
-    TestCommand,
-}
-
-impl Refusal {
-    pub(crate) const COUNT: usize = 7;
-}
+use crate::refusal::{Reason, Refused, refused};
+use crate::trace::{self, AdapterTrace, Trace};
 
 /// A process that uses the adapter.
 pub(crate) struct Process {
@@ -82,24 +62,28 @@ pub(crate) struct Adapter {
     gpu: AtomicPtr<Gpu>,
     /// Bits of [`Offers`], known before the features are negotiated; 0 until then.
     offers: AtomicU32,
-    refusals: [AtomicU64; Refusal::COUNT],
+    /// What is remembered of it. Freed after the device.
+    pub(crate) trace: PoolBox<AdapterTrace>,
 }
 
 impl Adapter {
     /// DxgkDdiAddDevice: an adapter without hardware. Its handle is the MiniportDeviceContext.
-    pub(crate) fn add() -> Result<Handle, NTSTATUS> {
+    pub(crate) fn add() -> Result<Handle, Refused> {
         let adapter = Self {
             handle: AtomicU64::new(0),
             objects: ObjectTable::new()?,
             gpu: AtomicPtr::new(core::ptr::null_mut()),
             offers: AtomicU32::new(0),
-            refusals: [const { AtomicU64::new(0) }; Refusal::COUNT],
+            trace: AdapterTrace::new()?,
         };
         let adapter = PoolBox::new(adapter, Tag::ADAPTER)?.into_raw();
         match handle::publish_adapter(adapter) {
             Ok(handle) => {
                 // SAFETY: published just now; nobody knows its handle yet, so it is not removed.
-                unsafe { adapter.as_ref() }.handle.store(handle.into_bits(), Ordering::Release);
+                let adapter = unsafe { adapter.as_ref() };
+                adapter.handle.store(handle.into_bits(), Ordering::Release);
+                adapter.trace.set_adapter(handle.into_bits());
+                trace::note(&Event::AdapterAdded { adapter: handle.into_bits() });
                 Ok(handle)
             }
             Err(status) => {
@@ -114,14 +98,15 @@ impl Adapter {
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE
-    pub(crate) fn remove(irql: &Passive, raw: HANDLE) -> Result<(), NTSTATUS> {
+    pub(crate) fn remove(irql: &Passive, raw: HANDLE) -> Result<(), Refused> {
         let adapter = handle::adapter(raw)?;
         adapter.stop(irql);
-        let adapter = handle::withdraw_adapter(Handle::of(raw)).ok_or(wddm_ddi::status::STATUS_INVALID_HANDLE)?;
+        let adapter = handle::withdraw_adapter(Handle::of(raw)).ok_or(refused(Reason::StaleHandle))?;
         // SAFETY: the handle is withdrawn and no other DDI of this adapter runs, so this is the only reference.
         let adapter = unsafe { PoolBox::from_raw(adapter, Tag::ADAPTER) };
         adapter.free_objects(irql);
         adapter.replace_gpu(irql, None);
+        trace::note(&Event::AdapterRemoved { adapter: Handle::of(raw).into_bits() });
         Ok(())
     }
 
@@ -162,8 +147,8 @@ impl Adapter {
     ///
     /// # Errors
     /// STATUS_DEVICE_REMOVED
-    pub(crate) fn started(&self) -> Result<&Gpu, NTSTATUS> {
-        self.gpu().filter(|gpu| gpu.is_started()).ok_or(STATUS_DEVICE_REMOVED)
+    pub(crate) fn started(&self) -> Result<&Gpu, Refused> {
+        self.gpu().filter(|gpu| gpu.is_started()).ok_or(refused(Reason::NotStarted))
     }
 
     /// What the hardware offers, once it was asked.
@@ -172,14 +157,25 @@ impl Adapter {
     }
 
     /// DxgkDdiStartDevice.
-    pub(crate) fn start(&self, irql: &Passive, table: &DXGKRNL_INTERFACE) -> Result<(), NTSTATUS> {
+    pub(crate) fn start(&self, irql: &Passive, table: &DXGKRNL_INTERFACE) -> Result<(), Refused> {
         let learned = |hardware: &Hardware| self.offers.store(Offers::of(hardware).into_bits(), Ordering::Release);
-        let gpu = Gpu::new(irql, table, learned)?;
+        // SAFETY: the device is freed before the adapter and its trace.
+        let trace = unsafe { Trace::new(&self.trace) };
+        let gpu = Gpu::new(irql, table, trace, learned)?;
         self.replace_gpu(irql, Some(gpu));
-        let Some(gpu) = self.gpu() else { return Err(STATUS_DEVICE_REMOVED) };
+        let Some(gpu) = self.gpu() else { return Err(refused(Reason::NotStarted)) };
         let started = gpu.start(irql);
-        if started.is_err() {
-            gpu.stop(irql);
+        match started {
+            Ok(()) => gpu.note(
+                Component::Adapter,
+                &Event::Started {
+                    vram: gpu.layout.usable_vram(),
+                    caps: gpu.hardware.caps.into_bits().into(),
+                    doorbells: gpu.hardware.doorbells,
+                    queues: gpu.layout.queues,
+                },
+            ),
+            Err(_) => gpu.stop(irql),
         }
         started
     }
@@ -206,20 +202,8 @@ impl Adapter {
         }
     }
 
-    /// Counts something that was passed over. Any level.
-    pub(crate) fn count(&self, refusal: Refusal) {
-        if let Some(counter) = self.refusals.get(refusal as usize) {
-            counter.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// How often each [`Refusal`] happened.
-    pub(crate) fn refusals(&self) -> [u64; Refusal::COUNT] {
-        self.refusals.each_ref().map(|counter| counter.load(Ordering::Relaxed))
-    }
-
     /// Every handle of one kind.
-    pub(crate) fn all<T: Object>(&self, irql: &Passive) -> Result<PoolVec<Handle>, NTSTATUS> {
+    pub(crate) fn all<T: Object>(&self, irql: &Passive) -> Result<PoolVec<Handle>, Refused> {
         Ok(self.objects.all::<T>(irql, self.handle())?)
     }
 }

@@ -6,9 +6,11 @@ use campanile_hw::debug;
 use campanile_hw::registers::NODES;
 use wddm_ddi::km::DXGKARG_COLLECTDBGINFO;
 
-use crate::adapter::{Adapter, Refusal};
+use crate::adapter::Adapter;
 use crate::gpu::Gpu;
 use crate::queue::hw_queue::HwQueue;
+use crate::refusal::Reason;
+use crate::trace;
 
 /// Words to a buffer that need not be aligned, as many as fit.
 struct Writer {
@@ -44,13 +46,14 @@ pub(crate) fn collect(adapter: &Adapter, args: &DXGKARG_COLLECTDBGINFO) {
     // The number of words, which is known at the end.
     writer.put(0);
     writer.put(u64::from(args.Reason) | u64::from(gpu.is_some_and(Gpu::is_running)) << 32);
-    writer.put(u64::from(if gpu.is_some() { NODES } else { 0 }) | (Refusal::COUNT as u64) << 32);
+    writer.put(u64::from(if gpu.is_some() { NODES } else { 0 }) | (Reason::COUNT as u64) << 32);
     for node in gpu.into_iter().flat_map(|gpu| gpu.nodes.iter()) {
         let (submitted, completed) = node.progress();
         writer.put(u64::from(submitted) | u64::from(completed) << 32);
         writer.put(u64::from(node.is_muted()));
     }
-    adapter.refusals().into_iter().for_each(|count| writer.put(count));
+    let counts = trace::read(&adapter.trace.refused).into_iter().zip(trace::read(&adapter.trace.passed_over));
+    counts.for_each(|(refused, passed_over)| writer.put(refused.saturating_add(passed_over)));
     for queue in gpu.into_iter().flat_map(|gpu| gpu.queues.iter()) {
         if let Ok(queue) = adapter.objects.get::<HwQueue>(queue) {
             writer.put(u64::from(queue.number) | u64::from(queue.node) << 32 | u64::from(queue.is_user()) << 40);

@@ -5,14 +5,14 @@ use core::ptr::NonNull;
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{
-    NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_NOT_SUPPORTED, STATUS_REVISION_MISMATCH, STATUS_UNSUCCESSFUL,
-};
+use wddm_ddi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_NOT_SUPPORTED, STATUS_REVISION_MISMATCH};
 use wddm_ddi::types::*;
 
 use crate::irql::{Device, Dispatch, Passive, UpToDispatch};
 use crate::mmio::Mapping;
 use crate::nt;
+use crate::refusal::{Reason, Refused, refused, refused_with};
+use crate::trace::Trace;
 
 /// Message of the only interrupt; what caps report as InterruptMessageNumber.
 pub(crate) const INTERRUPT_MESSAGE: u32 = 0;
@@ -20,6 +20,8 @@ pub(crate) const INTERRUPT_MESSAGE: u32 = 0;
 /// A copy of the callback table; the original may go away after DxgkDdiStartDevice.
 pub(crate) struct Dxgk {
     table: DXGKRNL_INTERFACE,
+    /// What is remembered of the adapter.
+    pub(crate) trace: Trace,
 }
 
 // SAFETY: the table holds functions that may be called from any thread at their level, and an opaque handle.
@@ -63,7 +65,7 @@ impl Dxgk {
     ///
     /// # Errors
     /// STATUS_REVISION_MISMATCH when a callback without which the driver cannot work is missing.
-    pub(crate) fn new(table: &DXGKRNL_INTERFACE) -> Result<Self, NTSTATUS> {
+    pub(crate) fn new(table: &DXGKRNL_INTERFACE, trace: Trace) -> Result<Self, Refused> {
         let complete = table.DxgkCbGetDeviceInformation.is_some()
             && table.DxgkCbMapMemory.is_some()
             && table.DxgkCbUnmapMemory.is_some()
@@ -73,7 +75,11 @@ impl Dxgk {
             && table.DxgkCbNotifyDpc.is_some()
             && table.DxgkCbAllocateContiguousMemory.is_some()
             && table.DxgkCbFreeContiguousMemory.is_some();
-        if complete { Ok(Self { table: *table }) } else { Err(STATUS_REVISION_MISMATCH) }
+        if complete {
+            Ok(Self { table: *table, trace })
+        } else {
+            Err(refused_with(Reason::SystemService, STATUS_REVISION_MISMATCH))
+        }
     }
 
     /// The handle by which callbacks know this adapter.
@@ -81,11 +87,12 @@ impl Dxgk {
         self.table.DeviceHandle
     }
 
-    pub(crate) fn device_information(&self, _irql: &Passive) -> Result<DXGK_DEVICE_INFO, NTSTATUS> {
-        let callback = self.table.DxgkCbGetDeviceInformation.ok_or(STATUS_NOT_SUPPORTED)?;
+    pub(crate) fn device_information(&self, _irql: &Passive) -> Result<DXGK_DEVICE_INFO, Refused> {
+        let callback =
+            self.table.DxgkCbGetDeviceInformation.ok_or(refused_with(Reason::SystemService, STATUS_NOT_SUPPORTED))?;
         let mut info = DXGK_DEVICE_INFO::zeroed();
         // SAFETY: the handle is the one given with the table, the structure is a local.
-        unsafe { callback(self.device_handle(), &raw mut info) }.ok()?;
+        unsafe { callback(self.device_handle(), &raw mut info) }.ok().map_err(Refused::by_system)?;
         Ok(info)
     }
 
@@ -96,12 +103,14 @@ impl Dxgk {
         address: PHYSICAL_ADDRESS,
         len: u32,
         cache: MEMORY_CACHING_TYPE,
-    ) -> Result<Mapping, NTSTATUS> {
-        let callback = self.table.DxgkCbMapMemory.ok_or(STATUS_NOT_SUPPORTED)?;
+    ) -> Result<Mapping, Refused> {
+        let callback = self.table.DxgkCbMapMemory.ok_or(refused_with(Reason::SystemService, STATUS_NOT_SUPPORTED))?;
         let mut base = core::ptr::null_mut();
         // SAFETY: the range is one of this device's translated resources, the result goes to a local.
-        unsafe { callback(self.device_handle(), address, len, 0, 0, cache, &raw mut base) }.ok()?;
-        let base = NonNull::new(base.cast::<u8>()).ok_or(STATUS_UNSUCCESSFUL)?;
+        unsafe { callback(self.device_handle(), address, len, 0, 0, cache, &raw mut base) }
+            .ok()
+            .map_err(Refused::by_system)?;
+        let base = NonNull::new(base.cast::<u8>()).ok_or(refused(Reason::SystemService))?;
         // SAFETY: the operating system mapped `len` bytes there; they are unmapped when nothing uses the mapping any more.
         Ok(unsafe { Mapping::new(base, u64::from(len)) })
     }
@@ -123,10 +132,11 @@ impl Dxgk {
         _irql: &Passive,
         services: DXGK_SERVICES,
         interface: *mut INTERFACE,
-    ) -> Result<(), NTSTATUS> {
-        let callback = self.table.DxgkCbQueryServices.ok_or(STATUS_NOT_SUPPORTED)?;
+    ) -> Result<(), Refused> {
+        let callback =
+            self.table.DxgkCbQueryServices.ok_or(refused_with(Reason::SystemService, STATUS_NOT_SUPPORTED))?;
         // SAFETY: the caller passes the right structure.
-        unsafe { callback(self.device_handle(), services, interface) }.ok()
+        unsafe { callback(self.device_handle(), services, interface) }.ok().map_err(Refused::by_system)
     }
 
     /// The older question whether a feature is enabled, for systems without the feature interface.
@@ -143,15 +153,18 @@ impl Dxgk {
     }
 
     /// Allocates zeroed `len` bytes that are contiguous on the bus, page aligned and cached.
-    pub(crate) fn allocate_contiguous(&self, _irql: &Passive, len: usize) -> Result<ContiguousMemory, NTSTATUS> {
-        let callback = self.table.DxgkCbAllocateContiguousMemory.ok_or(STATUS_NOT_SUPPORTED)?;
+    pub(crate) fn allocate_contiguous(&self, _irql: &Passive, len: usize) -> Result<ContiguousMemory, Refused> {
+        let callback = self
+            .table
+            .DxgkCbAllocateContiguousMemory
+            .ok_or(refused_with(Reason::SystemService, STATUS_NOT_SUPPORTED))?;
         let mut args = DXGKARGCB_ALLOCATECONTIGUOUSMEMORY::zeroed();
         args.NumberOfBytes = len;
         args.HighestAcceptableAddress = LARGE_INTEGER { QuadPart: (1 << 52) - 1 };
         args.CacheType = DXGK_MEMORY_CACHING_TYPE::DXGK_MEMORY_CACHING_TYPE_CACHED;
         // SAFETY: the structure is a local.
-        unsafe { callback(self.device_handle(), &raw mut args) }.ok()?;
-        let base = NonNull::new(args.pMemory.cast::<u8>()).ok_or(STATUS_UNSUCCESSFUL)?;
+        unsafe { callback(self.device_handle(), &raw mut args) }.ok().map_err(Refused::by_system)?;
+        let base = NonNull::new(args.pMemory.cast::<u8>()).ok_or(refused(Reason::SystemService))?;
         // SAFETY: the operating system allocated `len` bytes there; they are freed with this value.
         let mapping = unsafe { Mapping::new(base, len as u64) };
         mapping.clear();
@@ -159,7 +172,7 @@ impl Dxgk {
             ContiguousMemory { handle: args.hMemoryHandle, mapping, address: nt::physical_address(base).unwrap_or(0) };
         if memory.address == 0 || !memory.address.is_multiple_of(4096) {
             self.free_contiguous(_irql, memory);
-            return Err(STATUS_INSUFFICIENT_RESOURCES);
+            return Err(refused_with(Reason::WrongHardware, STATUS_INSUFFICIENT_RESOURCES));
         }
         Ok(memory)
     }
@@ -181,8 +194,9 @@ impl Dxgk {
         &self,
         _irql: &impl UpToDispatch,
         body: F,
-    ) -> Result<R, NTSTATUS> {
-        let callback = self.table.DxgkCbSynchronizeExecution.ok_or(STATUS_NOT_SUPPORTED)?;
+    ) -> Result<R, Refused> {
+        let callback =
+            self.table.DxgkCbSynchronizeExecution.ok_or(refused_with(Reason::SystemService, STATUS_NOT_SUPPORTED))?;
         let mut routine_state = Routine { body: Some(body), result: None };
         let mut returned: BOOLEAN = 0;
         // SAFETY: the routine takes a Routine of these types, and is done with it when the callback returns.
@@ -195,8 +209,8 @@ impl Dxgk {
                 &raw mut returned,
             )
         };
-        status.ok()?;
-        routine_state.result.ok_or(STATUS_UNSUCCESSFUL)
+        status.ok().map_err(Refused::by_system)?;
+        routine_state.result.ok_or(refused(Reason::SystemService))
     }
 
     /// Reports to the scheduler. A DPC must be queued afterwards.

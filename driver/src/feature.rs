@@ -4,15 +4,14 @@ use core::ffi::c_void;
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{
-    NTSTATUS, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
-    STATUS_UNSUCCESSFUL,
-};
+use wddm_ddi::status::{STATUS_INVALID_PARAMETER, STATUS_UNSUCCESSFUL};
 use wddm_ddi::types::*;
 
 use crate::adapter::Adapter;
 use crate::dxgk::Dxgk;
+use crate::entry::{arguments, on_adapter};
 use crate::irql::Passive;
+use crate::refusal::{Ddi, Reason, Refused, refused, refused_with};
 
 /// `DXGK_FEATURE_SUPPORT_STABLE`: the state with which an older system is asked for hardware scheduling.
 /// [d3dkmddi: DXGK_FEATURE_SUPPORT_STABLE]
@@ -121,19 +120,17 @@ fn support(adapter: &Adapter, feature: DXGK_FEATURE_ID) -> Option<(bool, bool)> 
 }
 
 unsafe extern "win64" fn query_feature_support(adapter: HANDLE, args: *mut DXGKARG_QUERYFEATURESUPPORT) -> NTSTATUS {
-    let adapter = match crate::handle::adapter(adapter) {
-        Ok(adapter) => adapter,
-        Err(status) => return status,
-    };
-    // SAFETY: the operating system passes a structure that it does not touch during the call.
-    let Some(args) = (unsafe { args.as_mut() }) else { return STATUS_INVALID_PARAMETER };
-    let Some((driver, configuration)) = support(adapter, args.FeatureId) else { return STATUS_INVALID_PARAMETER };
-    let version = if driver { VERSION } else { 0 };
-    args.MinSupportedVersion = version;
-    args.MaxSupportedVersion = version;
-    args.SupportedByDriver = u8::from(driver);
-    args.SupportedOnCurrentConfig = u8::from(driver && configuration);
-    STATUS_SUCCESS
+    on_adapter(Ddi::QueryFeatureSupport, adapter, |_, adapter| {
+        let args = arguments(args)?;
+        let unknown = refused_with(Reason::NotOffered, STATUS_INVALID_PARAMETER);
+        let (driver, configuration) = support(adapter, args.FeatureId).ok_or(unknown)?;
+        let version = if driver { VERSION } else { 0 };
+        args.MinSupportedVersion = version;
+        args.MaxSupportedVersion = version;
+        args.SupportedByDriver = u8::from(driver);
+        args.SupportedOnCurrentConfig = u8::from(driver && configuration);
+        Ok(())
+    })
 }
 
 /// Kernel-mode testing is the one feature with a table of the driver's. Errors: STATUS_UNSUCCESSFUL for another feature or version;
@@ -142,24 +139,22 @@ unsafe extern "win64" fn query_feature_interface(
     adapter: HANDLE,
     args: *mut DXGKARG_QUERYFEATUREINTERFACE,
 ) -> NTSTATUS {
-    if let Err(status) = crate::handle::adapter(adapter) {
-        return status;
-    }
-    // SAFETY: the operating system passes a structure that it does not touch during the call.
-    let Some(args) = (unsafe { args.as_mut() }) else { return STATUS_INVALID_PARAMETER };
-    if args.FeatureId != DXGK_FEATURE_ID::DXGK_FEATURE_KERNEL_MODE_TESTING || args.Version != VERSION {
-        return STATUS_UNSUCCESSFUL;
-    }
-    let size = size_of::<DXGKDDI_KERNELMODETESTINGINTERFACE>() as u16;
-    if args.InterfaceSize < size {
-        return STATUS_BUFFER_TOO_SMALL;
-    }
-    let out = args.Interface.cast::<DXGKDDI_KERNELMODETESTINGINTERFACE>();
-    let Some(out) = core::ptr::NonNull::new(out) else { return STATUS_INVALID_PARAMETER };
-    // SAFETY: the caller's buffer is as large as the size it gave, which holds the table.
-    unsafe { out.write_unaligned(crate::entry::testing::INTERFACE) };
-    args.InterfaceSize = size;
-    STATUS_SUCCESS
+    on_adapter(Ddi::QueryFeatureInterface, adapter, |_, _| {
+        let args = arguments(args)?;
+        if args.FeatureId != DXGK_FEATURE_ID::DXGK_FEATURE_KERNEL_MODE_TESTING || args.Version != VERSION {
+            return Err(refused_with(Reason::NotOffered, STATUS_UNSUCCESSFUL));
+        }
+        let size = size_of::<DXGKDDI_KERNELMODETESTINGINTERFACE>() as u16;
+        if args.InterfaceSize < size {
+            return Err(refused(Reason::BufferTooSmall));
+        }
+        let out = args.Interface.cast::<DXGKDDI_KERNELMODETESTINGINTERFACE>();
+        let out = core::ptr::NonNull::new(out).ok_or(refused(Reason::NullPointer))?;
+        // SAFETY: the caller's buffer is as large as the size it gave, which holds the table.
+        unsafe { out.write_unaligned(crate::entry::testing::INTERFACE) };
+        args.InterfaceSize = size;
+        Ok(())
+    })
 }
 
 /// The interface lives as long as the driver and needs no counting.
@@ -169,17 +164,17 @@ unsafe extern "win64" fn reference(_context: *mut c_void) {}
 ///
 /// # Errors
 /// STATUS_NOT_SUPPORTED for any interface but GUID_WDDM_INTERFACE_FEATURE version 1; STATUS_BUFFER_TOO_SMALL.
-pub(crate) fn query_interface(adapter: &Adapter, query: &mut QUERY_INTERFACE) -> Result<(), NTSTATUS> {
+pub(crate) fn query_interface(adapter: &Adapter, query: &mut QUERY_INTERFACE) -> Result<(), Refused> {
     // SAFETY: NULL or a GUID of the caller.
-    let guid = unsafe { query.InterfaceType.as_ref() }.ok_or(STATUS_INVALID_PARAMETER)?;
+    let guid = unsafe { query.InterfaceType.as_ref() }.ok_or(refused(Reason::NullPointer))?;
     if *guid != GUID_WDDM_INTERFACE_FEATURE || query.Version != DXGKDDI_FEATURE_INTERFACE_VERSION_1 {
-        return Err(STATUS_NOT_SUPPORTED);
+        return Err(refused(Reason::NotServed));
     }
     if usize::from(query.Size) < size_of::<DXGKDDI_FEATURE_INTERFACE>() {
-        return Err(STATUS_BUFFER_TOO_SMALL);
+        return Err(refused(Reason::BufferTooSmall));
     }
-    let out =
-        core::ptr::NonNull::new(query.Interface.cast::<DXGKDDI_FEATURE_INTERFACE>()).ok_or(STATUS_INVALID_PARAMETER)?;
+    let out = core::ptr::NonNull::new(query.Interface.cast::<DXGKDDI_FEATURE_INTERFACE>())
+        .ok_or(refused(Reason::NullPointer))?;
     let interface = DXGKDDI_FEATURE_INTERFACE {
         Size: size_of::<DXGKDDI_FEATURE_INTERFACE>() as u16,
         Version: DXGKDDI_FEATURE_INTERFACE_VERSION_1,

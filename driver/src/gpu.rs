@@ -6,8 +6,10 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use campanile_hw::pci;
 use campanile_hw::queue::Location;
 use campanile_hw::registers::{self, Command, Control, NODES};
+use campanile_hw::trace::Component;
+use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_DOES_NOT_EXIST, STATUS_INSUFFICIENT_RESOURCES, STATUS_UNSUCCESSFUL};
+use wddm_ddi::status::STATUS_INSUFFICIENT_RESOURCES;
 use wddm_ddi::types::*;
 
 use crate::adapter::Adapter;
@@ -32,6 +34,8 @@ use crate::queue::numbers::{FreeNumbers, QueueMap};
 use crate::queue::packet::Node;
 use crate::queue::priority::Bands;
 use crate::queue::ring::{NODE_RING_SIZE, Ring};
+use crate::refusal::{Reason, Refused, refused, refused_with};
+use crate::trace::Trace;
 
 /// What StartDevice took, in the order it was taken; given back in reverse.
 #[derive(Clone, Copy)]
@@ -122,11 +126,11 @@ fn map_bar(
     range: Range,
     len: u64,
     cache: MEMORY_CACHING_TYPE,
-) -> Result<Mapping, NTSTATUS> {
+) -> Result<Mapping, Refused> {
     if len == 0 || len > range.1 {
-        return Err(STATUS_DEVICE_DOES_NOT_EXIST);
+        return Err(refused(Reason::WrongHardware));
     }
-    let len = u32::try_from(len).map_err(|_| STATUS_INSUFFICIENT_RESOURCES)?;
+    let len = u32::try_from(len).map_err(|_| refused_with(Reason::WrongHardware, STATUS_INSUFFICIENT_RESOURCES))?;
     dxgk.map(irql, range.0, len, cache)
 }
 
@@ -139,30 +143,36 @@ impl Gpu {
     pub(crate) fn new(
         irql: &Passive,
         table: &DXGKRNL_INTERFACE,
+        trace: Trace,
         learned: impl Fn(&Hardware),
-    ) -> Result<PoolBox<Self>, NTSTATUS> {
-        let dxgk = PoolBox::new(Dxgk::new(table)?, Tag::DEVICE)?;
+    ) -> Result<PoolBox<Self>, Refused> {
+        let dxgk = PoolBox::new(Dxgk::new(table, trace)?, Tag::DEVICE)?;
         let info = dxgk.device_information(irql)?;
         // SAFETY: NULL or the resource list, which lives during StartDevice.
-        let list = unsafe { info.TranslatedResourceList.as_ref() }.ok_or(STATUS_DEVICE_DOES_NOT_EXIST)?;
-        let [bar0, bar2, bar4] = memory_ranges(list).ok_or(STATUS_DEVICE_DOES_NOT_EXIST)?;
+        let list = unsafe { info.TranslatedResourceList.as_ref() }.ok_or(refused(Reason::WrongHardware))?;
+        let [bar0, bar2, bar4] = memory_ranges(list).ok_or(refused(Reason::WrongHardware))?;
         let registers = map_bar(irql, &dxgk, bar0, pci::REGISTERS_SIZE, MEMORY_CACHING_TYPE::MmNonCached)?;
         let mut undo = Undo { irql, dxgk: Some(dxgk), mappings: [Some(registers), None, None], events: None };
         let parts = undo.describe(registers, bar2, bar4, learned)?;
         undo.finish(parts, bar4.0)
     }
 
+    /// Notes an event. Any level.
+    pub(crate) fn note(&self, component: Component, event: &Event) {
+        self.dxgk.trace.note(component, event);
+    }
+
     /// Resets the device, hands it its tables and lets it run.
     ///
     /// # Errors
     /// STATUS_UNSUCCESSFUL when the device does not start.
-    pub(crate) fn start(&self, irql: &Passive) -> Result<(), NTSTATUS> {
+    pub(crate) fn start(&self, irql: &Passive) -> Result<(), Refused> {
         self.registers.write32(registers::CONTROL, Control::new().with_reset(true).into_bits());
         self.run(irql)
     }
 
     /// Programs the tables and sets RUN, then maps the queues of the nodes. Used at start, and after a reset.
-    pub(crate) fn run(&self, irql: &Passive) -> Result<(), NTSTATUS> {
+    pub(crate) fn run(&self, irql: &Passive) -> Result<(), Refused> {
         // Nothing is reported while RUN is clear, so the ring may be cleared without the interrupt being connected yet.
         // SAFETY: `running` is false, so neither the interrupt routine nor a synchronised routine uses the ring.
         let device = unsafe { Device::assume() };
@@ -179,10 +189,10 @@ impl Gpu {
         registers.write32(registers::CONTROL, Control::new().with_run(true).into_bits());
         if !Control::from_bits(registers.read32(registers::CONTROL)).run() || !registers.is_present() {
             self.running.store(false, Ordering::Release);
-            return Err(STATUS_UNSUCCESSFUL);
+            return Err(refused(Reason::DeviceDead));
         }
         for node in self.nodes.iter() {
-            node.map(irql, &self.cmp).map_err(|_| STATUS_UNSUCCESSFUL)?;
+            node.map(irql, &self.cmp).map_err(|_| refused(Reason::DeviceDead))?;
         }
         power::restore_fstates(irql, self);
         let bands = *self.bands.lock(irql);
@@ -232,6 +242,7 @@ impl Gpu {
         if !self.started.swap(false, Ordering::AcqRel) {
             return;
         }
+        self.note(Component::Adapter, &Event::Stopped {});
         self.halt();
         // Whoever was at device level has left when this ran. Without an interrupt nobody was there.
         let _ = self.dxgk.synchronize(irql, |_| ());
@@ -373,12 +384,13 @@ impl Undo<'_> {
         bar2: Range,
         bar4: Range,
         learned: impl Fn(&Hardware),
-    ) -> Result<Parts, NTSTATUS> {
+    ) -> Result<Parts, Refused> {
         let [_, doorbell_place, vram_place] = &mut self.mappings;
-        let dxgk = self.dxgk.as_deref().ok_or(STATUS_UNSUCCESSFUL)?;
-        let hardware = Hardware::read(&Registers::new(register_bar)).ok_or(STATUS_DEVICE_DOES_NOT_EXIST)?;
+        let dxgk = self.dxgk.as_deref().ok_or(refused(Reason::SystemService))?;
+        let hardware = Hardware::read(&Registers::new(register_bar)).ok_or(refused(Reason::WrongHardware))?;
         learned(&hardware);
-        let layout = Layout::new(&hardware).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+        let layout =
+            Layout::new(&hardware).ok_or(refused_with(Reason::WrongHardware, STATUS_INSUFFICIENT_RESOURCES))?;
         let pages = if hardware.caps.global_doorbell() { 1 } else { hardware.doorbells };
         let doorbell_size = u64::from(pages.max(1)) * campanile_hw::doorbell::PAGE_SIZE;
         let doorbells = map_bar(self.irql, dxgk, bar2, doorbell_size, MEMORY_CACHING_TYPE::MmNonCached)?;
@@ -388,8 +400,11 @@ impl Undo<'_> {
         let mut nodes = PoolVec::new(Tag::QUEUE);
         for ordinal in 0..NODES {
             let offset = layout.rings + u64::from(ordinal) * NODE_RING_SIZE;
-            let memory = vram.part(offset, NODE_RING_SIZE).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
-            let ring = Ring::new(memory, Location::new().with_address(offset)).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+            let memory = vram
+                .part(offset, NODE_RING_SIZE)
+                .ok_or(refused_with(Reason::WrongHardware, STATUS_INSUFFICIENT_RESOURCES))?;
+            let ring = Ring::new(memory, Location::new().with_address(offset))
+                .ok_or(refused_with(Reason::WrongHardware, STATUS_INSUFFICIENT_RESOURCES))?;
             nodes.push(Node::new(ordinal, ring))?;
         }
         Ok(Parts {
@@ -403,8 +418,8 @@ impl Undo<'_> {
     }
 
     /// Takes the rest of the memory and puts the device together.
-    fn finish(mut self, parts: Parts, window: PHYSICAL_ADDRESS) -> Result<PoolBox<Gpu>, NTSTATUS> {
-        let dxgk = self.dxgk.as_deref().ok_or(STATUS_UNSUCCESSFUL)?;
+    fn finish(mut self, parts: Parts, window: PHYSICAL_ADDRESS) -> Result<PoolBox<Gpu>, Refused> {
+        let dxgk = self.dxgk.as_deref().ok_or(refused(Reason::SystemService))?;
         self.events = Some(dxgk.allocate_contiguous(self.irql, EVENT_RING_SIZE as usize)?);
         let numbers = PushLock::new(FreeNumbers::new(parts.layout.queues)?);
         let queues = QueueMap::new(parts.layout.queues)?;
@@ -414,7 +429,7 @@ impl Undo<'_> {
         let host_aperture = HostAperture::new(Registers::new(parts.mappings.registers), shown)?;
         let mut place = PoolBox::<MaybeUninit<Gpu>>::uninit(Tag::DEVICE)?;
         let (Some(dxgk), Some(events)) = (self.dxgk.take(), self.events.take()) else {
-            return Err(STATUS_UNSUCCESSFUL);
+            return Err(refused(Reason::SystemService));
         };
         self.mappings = [None; 3];
         place.write(Gpu {

@@ -10,13 +10,13 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use bitfield_struct::bitfield;
-use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_HANDLE};
 use wddm_ddi::types::HANDLE;
 
 use crate::adapter::Adapter;
 use crate::irql::Passive;
 use crate::lock::PushLock;
 use crate::pool::{OutOfMemory, PoolBox, PoolVec, Tag};
+use crate::refusal::{Reason, Refused, refused};
 
 /// What a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,27 +66,28 @@ impl Handle {
     }
 }
 
-const ADAPTERS: usize = 1 << 10;
+pub(crate) const ADAPTERS: usize = 1 << 10;
 const ADAPTER_GENERATIONS: u32 = (1 << 6) - 1;
 const GENERATIONS: u64 = (1 << 24) - 1;
 const SLOTS: u32 = (1 << 20) - 1;
 const CHUNK: usize = 1024;
 const CHUNKS: usize = (1 << 20) / CHUNK;
 
-struct AdapterSlot {
+#[repr(C)]
+pub(crate) struct AdapterSlot {
     /// Bit 0: in use. Above: generation.
     state: AtomicU32,
     adapter: AtomicPtr<Adapter>,
 }
 
-static ADAPTER_SLOTS: [AdapterSlot; ADAPTERS] =
+pub(crate) static ADAPTER_SLOTS: [AdapterSlot; ADAPTERS] =
     [const { AdapterSlot { state: AtomicU32::new(0), adapter: AtomicPtr::new(core::ptr::null_mut()) } }; ADAPTERS];
 
 /// Where the search for a free adapter slot starts, so that slots are reused as late as possible.
 static NEXT_ADAPTER: AtomicU32 = AtomicU32::new(0);
 
 /// Gives `adapter` a handle.
-pub(crate) fn publish_adapter(adapter: NonNull<Adapter>) -> Result<Handle, NTSTATUS> {
+pub(crate) fn publish_adapter(adapter: NonNull<Adapter>) -> Result<Handle, Refused> {
     let start = NEXT_ADAPTER.fetch_add(1, Ordering::Relaxed) as usize;
     for (index, slot) in
         (0..ADAPTERS).map(|step| (start + step) % ADAPTERS).filter_map(|i| Some((i, ADAPTER_SLOTS.get(i)?)))
@@ -104,7 +105,7 @@ pub(crate) fn publish_adapter(adapter: NonNull<Adapter>) -> Result<Handle, NTSTA
                 .with_adapter_generation(((taken >> 1) & ADAPTER_GENERATIONS) as u8));
         }
     }
-    Err(STATUS_INSUFFICIENT_RESOURCES)
+    Err(refused(Reason::TableFull))
 }
 
 /// Withdraws an adapter's handle and returns the adapter; every handle of its objects names nothing from then on.
@@ -127,17 +128,17 @@ fn slot_adapter(handle: Handle) -> Option<NonNull<Adapter>> {
 }
 
 /// The adapter of any handle.
-fn adapter_of<'a>(handle: Handle) -> Result<&'a Adapter, NTSTATUS> {
-    let adapter = slot_adapter(handle).ok_or(STATUS_INVALID_HANDLE)?;
+fn adapter_of<'a>(handle: Handle) -> Result<&'a Adapter, Refused> {
+    let adapter = slot_adapter(handle).ok_or(refused(Reason::StaleHandle))?;
     // SAFETY: published adapters live until RemoveDevice, during which no other DDI of the adapter runs.
     Ok(unsafe { adapter.as_ref() })
 }
 
 /// The adapter that `raw` (MiniportDeviceContext, hAdapter) names.
-pub(crate) fn adapter<'a>(raw: HANDLE) -> Result<&'a Adapter, NTSTATUS> {
+pub(crate) fn adapter<'a>(raw: HANDLE) -> Result<&'a Adapter, Refused> {
     let handle = Handle::of(raw);
     if handle.kind() != Kind::Adapter as u8 {
-        return Err(STATUS_INVALID_HANDLE);
+        return Err(refused(Reason::StaleHandle));
     }
     adapter_of(handle)
 }
@@ -148,7 +149,7 @@ pub(crate) fn adapter_of_object<'a>(handle: Handle) -> Option<&'a Adapter> {
 }
 
 /// The object that `raw` names, and its adapter.
-pub(crate) fn object<'a, T: Object>(raw: HANDLE) -> Result<(&'a Adapter, &'a T), NTSTATUS> {
+pub(crate) fn object<'a, T: Object>(raw: HANDLE) -> Result<(&'a Adapter, &'a T), Refused> {
     let handle = Handle::of(raw);
     let adapter = adapter_of(handle)?;
     Ok((adapter, adapter.objects.get(handle)?))
@@ -193,7 +194,7 @@ impl ObjectTable {
     }
 
     /// Moves `object` into the table and names it.
-    pub(crate) fn insert<T: Object>(&self, irql: &Passive, adapter: Handle, object: T) -> Result<Handle, NTSTATUS> {
+    pub(crate) fn insert<T: Object>(&self, irql: &Passive, adapter: Handle, object: T) -> Result<Handle, Refused> {
         let object = PoolBox::new(object, Tag::OBJECT)?;
         self.insert_boxed(irql, adapter, object).map_err(|(status, _)| status)
     }
@@ -204,7 +205,7 @@ impl ObjectTable {
         irql: &Passive,
         adapter: Handle,
         object: PoolBox<T>,
-    ) -> Result<Handle, (NTSTATUS, PoolBox<T>)> {
+    ) -> Result<Handle, (Refused, PoolBox<T>)> {
         let mut free = self.free.lock(irql);
         if free.first == 0
             && let Err(status) = self.grow(&mut free)
@@ -213,7 +214,7 @@ impl ObjectTable {
         }
         let number = free.first;
         let Some(slot) = number.checked_sub(1).and_then(|index| self.slot(index)) else {
-            return Err((STATUS_INSUFFICIENT_RESOURCES, object));
+            return Err((refused(Reason::TableFull), object));
         };
         free.first = slot.object.load(Ordering::Relaxed).addr();
         if free.first == 0 {
@@ -228,8 +229,8 @@ impl ObjectTable {
             .with_generation((generation & GENERATIONS) as u32))
     }
 
-    fn grow(&self, free: &mut FreeSlots) -> Result<(), NTSTATUS> {
-        let place = self.chunks.get(free.chunks.len()).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+    fn grow(&self, free: &mut FreeSlots) -> Result<(), Refused> {
+        let place = self.chunks.get(free.chunks.len()).ok_or(refused(Reason::TableFull))?;
         let first = free.slots;
         let mut chunk = PoolVec::filled(CHUNK, Tag::HANDLES, |index| {
             let next = if index + 1 < CHUNK { first + index + 2 } else { 0 };
@@ -254,18 +255,18 @@ impl ObjectTable {
     }
 
     /// The object that `handle` names.
-    pub(crate) fn get<T: Object>(&self, handle: Handle) -> Result<&T, NTSTATUS> {
-        let slot = self.current(handle, T::KIND).ok_or(STATUS_INVALID_HANDLE)?;
-        let object = NonNull::new(slot.object.load(Ordering::Acquire)).ok_or(STATUS_INVALID_HANDLE)?;
+    pub(crate) fn get<T: Object>(&self, handle: Handle) -> Result<&T, Refused> {
+        let slot = self.current(handle, T::KIND).ok_or(refused(Reason::StaleHandle))?;
+        let object = NonNull::new(slot.object.load(Ordering::Acquire)).ok_or(refused(Reason::StaleHandle))?;
         // SAFETY: the slot's kind says that this is a T; it lives until its removal, which no call that uses it overlaps.
         Ok(unsafe { object.cast().as_ref() })
     }
 
     /// Takes the object that `handle` names out of the table; the handle names nothing afterwards.
-    pub(crate) fn remove<T: Object>(&self, irql: &Passive, handle: Handle) -> Result<PoolBox<T>, NTSTATUS> {
+    pub(crate) fn remove<T: Object>(&self, irql: &Passive, handle: Handle) -> Result<PoolBox<T>, Refused> {
         let mut free = self.free.lock(irql);
-        let slot = self.current(handle, T::KIND).ok_or(STATUS_INVALID_HANDLE)?;
-        let object = NonNull::new(slot.object.load(Ordering::Relaxed)).ok_or(STATUS_INVALID_HANDLE)?;
+        let slot = self.current(handle, T::KIND).ok_or(refused(Reason::StaleHandle))?;
+        let object = NonNull::new(slot.object.load(Ordering::Relaxed)).ok_or(refused(Reason::StaleHandle))?;
         self.release(&mut free, slot, handle.slot() as usize);
         // SAFETY: the pointer came from the PoolBox<T> of `insert`, and the slot gave it up.
         Ok(unsafe { PoolBox::from_raw(object.cast(), Tag::OBJECT) })
@@ -357,8 +358,8 @@ mod tests {
         assert_eq!((handle.adapter(), handle.adapter_generation()), (7, 3));
         assert_eq!(table.get::<Apple>(handle).map(|apple| apple.0), Ok(5));
         assert_eq!(table.remove::<Apple>(&passive(), handle).map(|apple| apple.0), Ok(5));
-        assert_eq!(table.get::<Apple>(handle).err(), Some(STATUS_INVALID_HANDLE));
-        assert_eq!(table.remove::<Apple>(&passive(), handle).err(), Some(STATUS_INVALID_HANDLE));
+        assert_eq!(table.get::<Apple>(handle).err(), Some(refused(Reason::StaleHandle)));
+        assert_eq!(table.remove::<Apple>(&passive(), handle).err(), Some(refused(Reason::StaleHandle)));
     }
 
     #[test]
@@ -366,7 +367,7 @@ mod tests {
         testing::bind();
         let table = ObjectTable::new().unwrap();
         let handle = table.insert(&passive(), Handle::new(), Pear).unwrap();
-        assert_eq!(table.get::<Apple>(handle).err(), Some(STATUS_INVALID_HANDLE));
+        assert_eq!(table.get::<Apple>(handle).err(), Some(refused(Reason::StaleHandle)));
         for forged in [
             Handle::new(),
             handle.with_kind(Kind::Process as u8),

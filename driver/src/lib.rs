@@ -37,15 +37,18 @@ mod nt;
 mod pool;
 mod power;
 mod queue;
+mod refusal;
 mod reset;
 mod reset_hw;
 mod table;
 #[cfg(test)]
 mod testing;
+mod trace;
 
 pub use nt::bind_imports;
 pub use table::{Class, SLOTS, Slot};
 
+use campanile_hw::trace::event::Event;
 use wddm_ddi::status::STATUS_FAILED_DRIVER_ENTRY;
 use wddm_ddi::types::{NTSTATUS, PDRIVER_OBJECT, UNICODE_STRING};
 
@@ -67,6 +70,11 @@ pub unsafe extern "win64" fn DriverEntry(
         nt::print(c"campanile: the table of entry points is not as classed");
         return status;
     }
+    trace::begin();
     // SAFETY: the caller's own arguments; the table may lie on the stack because it is copied.
-    unsafe { (imports.DxgkInitialize)(driver_object, registry_path, &raw mut data) }
+    let status = unsafe { (imports.DxgkInitialize)(driver_object, registry_path, &raw mut data) };
+    if status.is_success() {
+        trace::note(&Event::Loaded { interface: data.Version });
+    }
+    status
 }

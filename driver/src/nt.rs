@@ -49,6 +49,12 @@ pub(crate) fn current_irql() -> Option<KIRQL> {
     Some(unsafe { (imports.KeGetCurrentIrql)() })
 }
 
+/// Number of the processor.
+pub(crate) fn processor_number() -> u32 {
+    // SAFETY: without a place for the number within its group there is no requirement.
+    imports().map_or(0, |imports| unsafe { (imports.KeGetCurrentProcessorNumberEx)(core::ptr::null_mut()) })
+}
+
 /// Acquires a spin lock and returns the level to go back to.
 ///
 /// # Safety

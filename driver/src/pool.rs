@@ -6,8 +6,6 @@ use core::mem::{MaybeUninit, align_of, size_of};
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
-use wddm_ddi::status::{NTSTATUS, STATUS_NO_MEMORY};
-
 use crate::nt;
 
 /// Alignment of nonpaged pool.
@@ -27,6 +25,8 @@ impl Tag {
     pub(crate) const FENCE: Self = Self::new(*b"CpFe");
     pub(crate) const APERTURE: Self = Self::new(*b"CpAp");
 
+    pub(crate) const TRACE: Self = Self::new(*b"CpTr");
+
     const fn new(text: [u8; 4]) -> Self {
         Self(u32::from_le_bytes(text))
     }
@@ -35,12 +35,6 @@ impl Tag {
 /// There is no memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutOfMemory;
-
-impl From<OutOfMemory> for NTSTATUS {
-    fn from(OutOfMemory: OutOfMemory) -> Self {
-        STATUS_NO_MEMORY
-    }
-}
 
 /// One value in pool.
 pub(crate) struct PoolBox<T> {

@@ -7,8 +7,9 @@
 use core::sync::atomic::Ordering;
 
 use campanile_hw::registers::Command;
+use campanile_hw::trace::Component;
+use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER};
 
 use crate::adapter::Adapter;
 use crate::caps::FSTATES;
@@ -16,6 +17,7 @@ use crate::fence::system;
 use crate::gpu::Gpu;
 use crate::irql::{Dispatch, Passive, UpToDispatch};
 use crate::queue::hw_queue::{self, HwQueue};
+use crate::refusal::{Reason, Refused, refused};
 
 /// DxgkDdiSetPowerState of the adapter. Allocates nothing: what a queue was doing is kept in the queue.
 ///
@@ -23,11 +25,15 @@ use crate::queue::hw_queue::{self, HwQueue};
 /// device hears of it in D0: F-states, priorities, log buffers, the host aperture, address spaces, fences. Queues that want to be mapped,
 /// doorbells that want to be connected and submissions are refused with STATUS_DEVICE_REMOVED, as on a device that was lost.
 pub(crate) fn set_state(irql: &Passive, adapter: &Adapter, gpu: &Gpu, state: DEVICE_POWER_STATE) {
+    let number = state.0.cast_unsigned();
+    gpu.note(Component::Adapter, &Event::PowerState { state: number });
     match state == DEVICE_POWER_STATE::PowerDeviceD0 {
         true if !gpu.is_powered() => wake(irql, adapter, gpu),
         false if gpu.is_powered() => sleep(irql, adapter, gpu),
         true | false => {}
     }
+    let running = gpu.is_running().into();
+    gpu.note(Component::Adapter, &Event::PowerStateReached { state: number, running });
 }
 
 /// The operating system has suspended every context, disconnected every doorbell, and evicted what VRAM does not keep.
@@ -53,11 +59,12 @@ fn wake(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER for a component or state that was not declared; nothing is reported then.
-pub(crate) fn set_fstate(irql: &Dispatch, gpu: &Gpu, component: u32, fstate: u32) -> Result<(), NTSTATUS> {
-    let place = gpu.fstates.get(component as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+pub(crate) fn set_fstate(irql: &Dispatch, gpu: &Gpu, component: u32, fstate: u32) -> Result<(), Refused> {
+    let place = gpu.fstates.get(component as usize).ok_or(refused(Reason::PowerState))?;
     if fstate >= FSTATES {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(Reason::PowerState));
     }
+    gpu.note(Component::Adapter, &Event::ComponentState { node: component, state: fstate });
     place.store(fstate, Ordering::Release);
     program(irql, gpu, component, fstate);
     gpu.dxgk.complete_fstate_transition(irql, component);

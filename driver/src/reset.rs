@@ -1,8 +1,10 @@
 //! Timeouts: engines and the adapter are stopped and started again.
 
 use campanile_hw::registers::{Command, NODES};
+use campanile_hw::trace::Component;
+use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_UNSUCCESSFUL};
+use wddm_ddi::status::STATUS_UNSUCCESSFUL;
 
 use crate::adapter::Adapter;
 use crate::cmp::CommandError;
@@ -13,38 +15,43 @@ use crate::irql::Passive;
 use crate::queue::context::HwContext;
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::packet::{Node, Packet};
+use crate::refusal::{Reason, Refused, refused, refused_with};
 use crate::reset_hw::lost_context;
 
 /// The node that a DDI names.
-pub(crate) fn node(gpu: &Gpu, ordinal: u32, engine: u32) -> Result<&Node, NTSTATUS> {
+pub(crate) fn node(gpu: &Gpu, ordinal: u32, engine: u32) -> Result<&Node, Refused> {
     if engine != 0 {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(Reason::NoSuchNode));
     }
-    gpu.nodes.get(ordinal as usize).ok_or(STATUS_INVALID_PARAMETER)
+    gpu.nodes.get(ordinal as usize).ok_or(refused(Reason::NoSuchNode))
 }
 
 /// Stops what a node runs. Returns the number of the queue that was running.
-pub(crate) fn stop_engine(irql: &Passive, gpu: &Gpu, node: &Node) -> Result<Option<u32>, NTSTATUS> {
+pub(crate) fn stop_engine(irql: &Passive, gpu: &Gpu, node: &Node) -> Result<Option<u32>, Refused> {
     let result = gpu.cmp.run(irql, Command::ResetNode, [u64::from(node.ordinal()), 0, 0]);
     match result {
         Ok(queue) => Ok(u32::try_from(queue).ok().filter(|number| *number != u32::MAX)),
-        Err(CommandError::Refused(_) | CommandError::Lost | CommandError::PoweredDown) => Err(STATUS_UNSUCCESSFUL),
+        Err(CommandError::Refused(_) | CommandError::Lost | CommandError::PoweredDown) => {
+            Err(refused(Reason::EngineStuck))
+        }
     }
 }
 
 /// DxgkDdiQueryDependentEngineGroup: nodes are reset one by one, so a node depends on itself only.
-pub(crate) fn dependent_engines(args: &mut DXGKARG_QUERYDEPENDENTENGINEGROUP) -> Result<(), NTSTATUS> {
+pub(crate) fn dependent_engines(args: &mut DXGKARG_QUERYDEPENDENTENGINEGROUP) -> Result<(), Refused> {
     if args.NodeOrdinal >= NODES || args.EngineOrdinal != 0 {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(Reason::NoSuchNode));
     }
     args.DependentNodeOrdinalMask = 1 << args.NodeOrdinal;
     Ok(())
 }
 
 /// DxgkDdiQueryEngineStatus: an engine is responsive when the scheduler still executes commands about it.
-pub(crate) fn engine_status(irql: &Passive, gpu: &Gpu, args: &mut DXGKARG_QUERYENGINESTATUS) -> Result<(), NTSTATUS> {
+pub(crate) fn engine_status(irql: &Passive, gpu: &Gpu, args: &mut DXGKARG_QUERYENGINESTATUS) -> Result<(), Refused> {
     let node = node(gpu, args.NodeOrdinal, args.EngineOrdinal)?;
     let answers = gpu.cmp.run(irql, Command::QueryQueue, [u64::from(node.ordinal()), 0, 0]).is_ok();
+    let event = Event::EngineQueried { node: node.ordinal(), responsive: answers.into() };
+    gpu.note(Component::Reset, &event);
     args.EngineStatus = DXGK_ENGINESTATUS::new().with_Responsive(answers);
     Ok(())
 }
@@ -60,9 +67,9 @@ pub(crate) fn reset_engine(
     adapter: &Adapter,
     gpu: &Gpu,
     args: &mut DXGKARG_RESETENGINE,
-) -> Result<(), NTSTATUS> {
+) -> Result<(), Refused> {
     let node = node(gpu, args.NodeOrdinal, args.EngineOrdinal)?;
-    let contexts = adapter.all::<HwContext>(irql).map_err(|_| STATUS_UNSUCCESSFUL)?;
+    let contexts = adapter.all::<HwContext>(irql).map_err(|_| refused_with(Reason::NoMemory, STATUS_UNSUCCESSFUL))?;
     node.set_stopping(true);
     let aborted = stop_packets(irql, adapter, gpu, node);
     node.set_stopping(false);
@@ -74,20 +81,23 @@ pub(crate) fn reset_engine(
     }
     let (_, completed) = node.progress();
     args.LastAbortedFenceId = aborted.map_or(completed, |packet| packet.fence);
+    let event = Event::EngineReset { node: node.ordinal(), aborted: args.LastAbortedFenceId };
+    gpu.note(Component::Reset, &event);
     Ok(())
 }
 
 /// Stops a node and starts its packet queue over. Returns the packet that was running.
-fn stop_packets(irql: &Passive, adapter: &Adapter, gpu: &Gpu, node: &Node) -> Result<Option<Packet>, NTSTATUS> {
+fn stop_packets(irql: &Passive, adapter: &Adapter, gpu: &Gpu, node: &Node) -> Result<Option<Packet>, Refused> {
     stop_engine(irql, gpu, node)?;
     // What completed before the stop is known before the rest is called aborted.
     let drained = gpu.dxgk.synchronize(irql, |device| interrupt::drain(device, adapter, gpu));
-    drained.map_err(|_| STATUS_UNSUCCESSFUL)?;
-    node.restart(irql, &gpu.dxgk, &gpu.cmp).map_err(|_| STATUS_UNSUCCESSFUL)
+    drained.map_err(|_| refused(Reason::SystemService))?;
+    node.restart(irql, &gpu.dxgk, &gpu.cmp).map_err(|_| refused(Reason::EngineStuck))
 }
 
 /// DxgkDdiResetFromTimeout: all access to memory stops; everything submitted counts as complete.
 pub(crate) fn reset_adapter(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
+    gpu.note(Component::Reset, &Event::AdapterReset {});
     gpu.halt();
     for node in gpu.nodes.iter() {
         node.abandon(irql, &gpu.dxgk);
@@ -102,8 +112,9 @@ pub(crate) fn reset_adapter(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
 }
 
 /// DxgkDdiRestartFromTimeout.
-pub(crate) fn restart_adapter(irql: &Passive, adapter: &Adapter, gpu: &Gpu) -> Result<(), NTSTATUS> {
+pub(crate) fn restart_adapter(irql: &Passive, adapter: &Adapter, gpu: &Gpu) -> Result<(), Refused> {
     gpu.run(irql)?;
+    gpu.note(Component::Reset, &Event::AdapterRestarted {});
     system::restore(irql, adapter, gpu);
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! Timeouts of queues that the hardware schedules: one engine is stopped and started again.
 
 use campanile_hw::registers::Command;
+use campanile_hw::trace::Component;
+use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_UNSUCCESSFUL};
+use wddm_ddi::status::STATUS_UNSUCCESSFUL;
 
 use crate::adapter::Adapter;
 use crate::gpu::Gpu;
@@ -12,6 +14,7 @@ use crate::irql::{Device, Passive};
 use crate::queue::context::HwContext;
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::packet::{Node, PacketFault};
+use crate::refusal::{Reason, Refused, refused, refused_with};
 use crate::reset::{node, stop_engine};
 
 /// State of a queue that runs no more, in the answer of QueryQueue.
@@ -27,16 +30,18 @@ pub(crate) fn reset_hw_engine(
     adapter: &Adapter,
     gpu: &Gpu,
     args: &DXGKARG_RESETHWENGINE,
-) -> Result<(), NTSTATUS> {
+) -> Result<(), Refused> {
     let node = node(gpu, args.NodeOrdinal, args.EngineOrdinal)?;
     // What happened before is told before the node falls silent.
     let mute = |device: &Device| {
         interrupt::drain(device, adapter, gpu);
         node.set_muted(true);
     };
-    gpu.dxgk.synchronize(irql, mute).map_err(|_| STATUS_UNSUCCESSFUL)?;
-    let contexts = adapter.all::<HwContext>(irql).map_err(|_| STATUS_UNSUCCESSFUL)?;
+    gpu.dxgk.synchronize(irql, mute).map_err(|_| refused(Reason::SystemService))?;
+    let contexts = adapter.all::<HwContext>(irql).map_err(|_| refused_with(Reason::NoMemory, STATUS_UNSUCCESSFUL))?;
     let culprit = stop_engine(irql, gpu, node)?;
+    let event = Event::HwEngineReset { node: node.ordinal(), queue: culprit.unwrap_or(u32::MAX) };
+    gpu.note(Component::Reset, &event);
     let queue = culprit.and_then(|number| gpu.queues.get(number)).and_then(|q| adapter.objects.get::<HwQueue>(q).ok());
     let culprit = queue.map(|queue| queue.context);
     if let Some(context) = culprit.and_then(|context| adapter.objects.get::<HwContext>(context).ok()) {
@@ -75,9 +80,10 @@ pub(crate) fn resume_hw_engine(
     adapter: &Adapter,
     gpu: &Gpu,
     args: &DXGKARG_RESUMEHWENGINE,
-) -> Result<(), NTSTATUS> {
+) -> Result<(), Refused> {
     let node = node(gpu, args.NodeOrdinal, args.EngineOrdinal)?;
-    let contexts = adapter.all::<HwContext>(irql).map_err(|_| STATUS_UNSUCCESSFUL)?;
+    let contexts = adapter.all::<HwContext>(irql).map_err(|_| refused_with(Reason::NoMemory, STATUS_UNSUCCESSFUL))?;
+    gpu.note(Component::Reset, &Event::HwEngineResumed { node: node.ordinal() });
     let resume = |device: &Device| {
         node.set_muted(false);
         let completed = node.take_unreported();
@@ -106,5 +112,5 @@ pub(crate) fn resume_hw_engine(
         report::monitored(device, gpu, node);
         gpu.dxgk.queue_dpc();
     };
-    gpu.dxgk.synchronize(irql, resume).map_err(|_| STATUS_UNSUCCESSFUL)
+    gpu.dxgk.synchronize(irql, resume).map_err(|_| refused(Reason::SystemService))
 }

@@ -9,6 +9,7 @@ mod callbacks;
 mod clock;
 mod device;
 mod driver_call;
+mod etw;
 mod fault;
 mod handles;
 mod interrupt;
@@ -30,6 +31,7 @@ mod vidsch;
 
 pub use adapter::{PowerComponentState, PowerSettings, ProblemCode, StartError};
 pub use clock::Clock;
+pub use etw::{BadTraceLogging, EtwEvent, EtwSession, TraceLoggingEvent, TraceLoggingField, TraceLoggingValue};
 pub use interrupt::Counters;
 pub use loader::{
     DriverId, DriverImage, DriverMemory, Image, ImageError, ImageKind, LoadError, MemoryRange, PdbIdentity, Resolver,

@@ -6,13 +6,14 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, Weak};
 use std::time::Duration;
 
-use wddm_ddi::types::LUID;
+use wddm_ddi::types::{GUID, LUID};
 
 use crate::adapter::{
     self, Adapter, DeviceSettings, DeviceStack, NotAsleep, PowerAction, PowerGate, PowerSettings, StartError,
 };
 use crate::bus::Bus;
 use crate::clock::Clock;
+use crate::etw::{EtwEvent, EtwSession};
 use crate::interrupt::Counters;
 use crate::loader::{self, DriverId, DriverImage, DriverMemory, Host, LoadError};
 use crate::miniport::Miniport;
@@ -325,6 +326,58 @@ impl Machine {
         let miniport = Arc::new(Miniport::new(*table, driver));
         pnp.drivers.push(Some(LoadedDriver { miniport, user_mode_driver: None }));
         Ok(DriverId(pnp.drivers.len() - 1))
+    }
+
+    fn miniport(&self, driver: DriverId) -> Result<Arc<Miniport>, PnpError> {
+        let pnp = lock(&self.0.pnp);
+        let loaded = pnp.drivers.get(driver.0).and_then(Option::as_ref).ok_or(PnpError::NoSuchDriver)?;
+        Ok(Arc::clone(&loaded.miniport))
+    }
+
+    /// Has a session want the events of a provider that the driver registered, or registers later; `None` ends it. The driver hears of
+    /// it before this returns. There is one session a provider.
+    ///
+    /// # Errors
+    /// [`PnpError::NoSuchDriver`]
+    pub fn set_etw_session(
+        &self,
+        driver: DriverId,
+        provider: GUID,
+        session: Option<EtwSession>,
+    ) -> Result<(), PnpError> {
+        let miniport = self.miniport(driver)?;
+        for notice in miniport.driver().etw().set_session(provider, session) {
+            miniport.call_interface("the ETW enable callback", || notice.give());
+        }
+        Ok(())
+    }
+
+    /// Tells the driver that the graphics kernel's own trace wants its events up to `level`, or no more
+    /// (DxgkDdiControlEtwLogging).
+    ///
+    /// # Errors
+    /// [`PnpError::NoSuchDriver`]
+    pub fn control_etw_logging(&self, driver: DriverId, enable: bool, level: u8) -> Result<(), PnpError> {
+        let miniport = self.miniport(driver)?;
+        miniport.driver().etw().set_logging(enable);
+        miniport.control_etw_logging(enable.into(), 0, level);
+        Ok(())
+    }
+
+    /// The events that a driver wrote for whoever wanted them since the last question, and how many more were lost.
+    ///
+    /// # Errors
+    /// [`PnpError::NoSuchDriver`]
+    pub fn take_etw_events(&self, driver: DriverId) -> Result<(Vec<EtwEvent>, u64), PnpError> {
+        Ok(self.miniport(driver)?.driver().etw().take_events())
+    }
+
+    /// Identifier, and name and traits, of each provider that a driver has registered.
+    ///
+    /// # Errors
+    /// [`PnpError::NoSuchDriver`]
+    pub fn etw_providers(&self, driver: DriverId) -> Result<Vec<(GUID, Vec<u8>)>, PnpError> {
+        Ok(self.miniport(driver)?.driver().etw().providers())
     }
 
     /// Sets UserModeDriverName in the driver's software key, which adapters that are not compute-only must have.

@@ -13,6 +13,7 @@ use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER};
 use wddm_ddi::types::{KIRQL, LARGE_INTEGER, PDRIVER_OBJECT, PHYSICAL_ADDRESS, UNICODE_STRING};
 
 use crate::driver_call::{self, stop};
+use crate::etw;
 use crate::fault::{Fault, guarded};
 use crate::irql;
 use crate::loader::entry;
@@ -32,6 +33,11 @@ pub(crate) static IMPORTS: NtImports = NtImports {
     ExReleasePushLockExclusiveEx: ex_release_push_lock_exclusive_ex,
     KeQueryPerformanceCounter: ke_query_performance_counter,
     MmGetPhysicalAddress: mm_get_physical_address,
+    KeGetCurrentProcessorNumberEx: ke_get_current_processor_number_ex,
+    EtwRegister: etw::etw_register,
+    EtwUnregister: etw::etw_unregister,
+    EtwSetInformation: etw::etw_set_information,
+    EtwWriteTransfer: etw::etw_write_transfer,
     KeBugCheckEx: ke_bug_check_ex,
     DbgPrintEx: dbg_print_ex,
 };
@@ -100,6 +106,15 @@ unsafe extern "win64" fn ex_free_pool_with_tag(block: *mut c_void, tag: u32) {
 
 unsafe extern "win64" fn ke_get_current_irql() -> KIRQL {
     irql::current()
+}
+
+/// The number that the host counts its processor by; 0 if it does not tell.
+unsafe extern "win64" fn ke_get_current_processor_number_ex(number: *mut c_void) -> u32 {
+    if !number.is_null() {
+        stop(Bugcheck::fatal("KeGetCurrentProcessorNumberEx with a place for the number within its group"));
+    }
+    // SAFETY: no requirements.
+    u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
 }
 
 /// A number above zero that no two threads share.

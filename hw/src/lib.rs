@@ -23,5 +23,6 @@ pub mod pci;
 pub mod private;
 pub mod queue;
 pub mod registers;
+pub mod trace;
 
 pub use table::{BitField, Field};

@@ -10,6 +10,7 @@ mod package;
 mod pe;
 mod setup;
 mod test;
+mod trace_events;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -76,7 +77,9 @@ fn main() -> ExitCode {
         Task::Package { out, keys, check } => package::package(&root(), out, keys, check),
         // The sum stays the last line, so a failure adds no message of its own.
         Task::Test { quick } => return if test::test(&root(), quick) { ExitCode::SUCCESS } else { ExitCode::FAILURE },
-        Task::Docs { check } => manual::manual(&root(), check).and_then(|()| manual::printed_by_tests(&root(), check)),
+        Task::Docs { check } => manual::manual(&root(), check)
+            .and_then(|()| trace_events::trace_events(&root(), check))
+            .and_then(|()| manual::printed_by_tests(&root(), check)),
         Task::DdiFacts { from } => layout::reduce(&root(), &from),
         Task::DdiLayout { check } => layout::generate(&root(), check),
     };

@@ -7,7 +7,7 @@ use crate::km::{
     DXGKARGCB_FREECONTIGUOUSMEMORY, DXGKARGCB_GETHANDLEDATA, DXGKARGCB_INVALIDATEHWCONTEXT, DXGKARGCB_ISFEATUREENABLED,
     DXGKARGCB_NOTIFY_INTERRUPT_DATA, DXGKARGCB_QUERYFEATURESUPPORT, DXGKARGCB_RELEASEHANDLEDATA,
 };
-use crate::types::{BOOLEAN, HANDLE, INTERFACE, MEMORY_CACHING_TYPE, NTSTATUS, PHYSICAL_ADDRESS, UnusedSlot};
+use crate::types::{BOOLEAN, GUID, HANDLE, INTERFACE, MEMORY_CACHING_TYPE, NTSTATUS, PHYSICAL_ADDRESS, UnusedSlot};
 
 /// A routine run at device interrupt level by `DxgkCbSynchronizeExecution`.
 /// [wdm: KSYNCHRONIZE_ROUTINE]
@@ -79,6 +79,11 @@ pub type PDXGKCB_NOTIFY_INTERRUPT =
 /// Lets the scheduler work on what was reported, from the DPC routine. [d3dkmddi: DXGKCB_NOTIFY_DPC]
 pub type PDXGKCB_NOTIFY_DPC = unsafe extern "win64" fn(hAdapter: HANDLE);
 
+/// Logs an event in the graphics kernel's own trace, which DxgkDdiControlEtwLogging switches. Any level up to 256 bytes.
+/// [dispmprt: DXGKCB_LOG_ETW_EVENT]
+pub type DXGKCB_LOG_ETW_EVENT =
+    unsafe extern "win64" fn(EventGuid: *const GUID, Type: u8, EventBufferSize: u16, EventBuffer: *mut c_void);
+
 /// Takes a reference that keeps a power component in F0. [d3dkmddi: DXGKCB_SETPOWERCOMPONENTACTIVE]
 pub type PDXGKCB_SETPOWERCOMPONENTACTIVE = unsafe extern "win64" fn(hAdapter: HANDLE, ComponentIndex: u32) -> NTSTATUS;
 
@@ -144,7 +149,7 @@ pub struct DXGKRNL_INTERFACE {
     pub DxgkCbQueryVidPnInterface: UnusedSlot,
     pub DxgkCbQueryMonitorInterface: UnusedSlot,
     pub DxgkCbGetCaptureAddress: UnusedSlot,
-    pub DxgkCbLogEtwEvent: UnusedSlot,
+    pub DxgkCbLogEtwEvent: Option<DXGKCB_LOG_ETW_EVENT>,
     pub DxgkCbExcludeAdapterAccess: UnusedSlot,
     pub DxgkCbCreateContextAllocation: UnusedSlot,
     pub DxgkCbDestroyContextAllocation: UnusedSlot,

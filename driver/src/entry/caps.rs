@@ -6,7 +6,7 @@ use campanile_hw::private::{AdapterData, MAGIC};
 use campanile_hw::registers::{INTERFACE_VERSION, NODE_PAGING, NODES};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
+use wddm_ddi::status::STATUS_INVALID_PARAMETER;
 use wddm_ddi::types::*;
 
 use super::{arguments, inputs, on_gpu};
@@ -14,6 +14,7 @@ use crate::adapter::Adapter;
 use crate::caps;
 use crate::gpu::Gpu;
 use crate::handle;
+use crate::refusal::{Ddi, Reason, Refused, answer, refused, refused_with};
 
 /// Bits of [`AdapterData::features`].
 const FEATURE_NATIVE_FENCE: u32 = 1 << 0;
@@ -26,9 +27,9 @@ struct Output {
 }
 
 impl Output {
-    fn new(args: &DXGKARG_QUERYADAPTERINFO) -> Result<Self, NTSTATUS> {
+    fn new(args: &DXGKARG_QUERYADAPTERINFO) -> Result<Self, Refused> {
         if args.pOutputData.is_null() && args.OutputDataSize != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(Reason::NullPointer));
         }
         Ok(Self { data: args.pOutputData.cast(), len: args.OutputDataSize as usize })
     }
@@ -51,25 +52,25 @@ impl Output {
     }
 
     /// The buffer as a structure of the operating system that is read too.
-    fn in_place<T: Zeroed>(&self) -> Result<NonNull<T>, NTSTATUS> {
+    fn in_place<T: Zeroed>(&self) -> Result<NonNull<T>, Refused> {
         NonNull::new(self.data.cast::<T>())
             .filter(|place| self.len >= size_of::<T>() && place.is_aligned())
-            .ok_or(STATUS_INVALID_PARAMETER)
+            .ok_or(refused_with(Reason::BufferTooSmall, STATUS_INVALID_PARAMETER))
     }
 }
 
 /// Reads the input structure.
-fn input<T: Zeroed + Copy>(args: &DXGKARG_QUERYADAPTERINFO) -> Result<T, NTSTATUS> {
-    let data = NonNull::new(args.pInputData.cast::<T>()).ok_or(STATUS_INVALID_PARAMETER)?;
+fn input<T: Zeroed + Copy>(args: &DXGKARG_QUERYADAPTERINFO) -> Result<T, Refused> {
+    let data = NonNull::new(args.pInputData.cast::<T>()).ok_or(refused(Reason::NullPointer))?;
     if (args.InputDataSize as usize) < size_of::<T>() {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused_with(Reason::BufferTooSmall, STATUS_INVALID_PARAMETER));
     }
     // SAFETY: InputDataSize bytes can be read, which hold the structure; it need not be aligned.
     Ok(unsafe { data.read_unaligned() })
 }
 
-fn only_adapter(index: u32) -> Result<(), NTSTATUS> {
-    if index == 0 { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
+fn only_adapter(index: u32) -> Result<(), Refused> {
+    if index == 0 { Ok(()) } else { Err(refused(Reason::NoSuchNode)) }
 }
 
 pub(crate) unsafe extern "win64" fn query_adapter_info(
@@ -80,10 +81,10 @@ pub(crate) unsafe extern "win64" fn query_adapter_info(
         let args = inputs(args)?;
         query(handle::adapter(adapter)?, args, &Output::new(args)?)
     };
-    query().into()
+    answer(Ddi::QueryAdapterInfo, adapter, query())
 }
 
-fn query(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Result<(), NTSTATUS> {
+fn query(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Result<(), Refused> {
     use DXGK_QUERYADAPTERINFOTYPE as Q;
     match args.Type {
         // Asked before the device is started: neither needs it.
@@ -100,14 +101,17 @@ fn query(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Re
             let index = input::<DXGK_POWER_COMPONENT_INDEX>(args)?;
             only_adapter(index.PhysicalAdapterIndex.into())?;
             let component = caps::power_component(index.PhysicalAdapterComponentIndex.into());
-            out.write(component.ok_or(STATUS_INVALID_PARAMETER)?);
+            out.write(component.ok_or(refused(Reason::PowerState))?);
         }
         Q::DXGKQAITYPE_WDDMDEVICECAPS => out.write(DXGK_WDDMDEVICECAPS { WDDMVersion: caps::WDDM_VERSION }),
         Q::DXGKQAITYPE_HISTORYBUFFERPRECISION => history_precision(out),
         Q::DXGKQAITYPE_PAGETABLELEVELDESC => {
             let level = input::<DXGK_QUERYPAGETABLELEVELDESCIN>(args)?;
             only_adapter(level.PhysicalAdapterIndex.into())?;
-            out.write(caps::page_table_level(level.LevelIndex.into()).ok_or(STATUS_INVALID_PARAMETER)?);
+            out.write(
+                caps::page_table_level(level.LevelIndex.into())
+                    .ok_or(refused_with(Reason::NotOffered, STATUS_INVALID_PARAMETER))?,
+            );
         }
         Q::DXGKQAITYPE_GPUVERSION => {
             out.write(DXGK_GPUVERSION { BiosVersion: caps::wide("1.0"), GpuArchitecture: caps::wide("Campanile") })
@@ -119,15 +123,19 @@ fn query(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Re
         | Q::DXGKQAITYPE_PHYSICALADAPTERCAPS
         | Q::DXGKQAITYPE_NATIVE_FENCE_CAPS
         | Q::DXGKQAITYPE_USERMODESUBMISSION_CAPS => {
-            return query_device(adapter.gpu().ok_or(STATUS_INVALID_PARAMETER)?, args, out);
+            return query_device(
+                adapter.gpu().ok_or(refused_with(Reason::NotStarted, STATUS_INVALID_PARAMETER))?,
+                args,
+                out,
+            );
         }
-        _ => return Err(STATUS_NOT_SUPPORTED),
+        _ => return Err(refused(Reason::NotServed)),
     }
     Ok(())
 }
 
 /// What depends on the device or the features.
-fn query_device(gpu: &Gpu, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Result<(), NTSTATUS> {
+fn query_device(gpu: &Gpu, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Result<(), Refused> {
     use DXGK_QUERYADAPTERINFOTYPE as Q;
     match args.Type {
         Q::DXGKQAITYPE_UMDRIVERPRIVATE => return adapter_data(gpu, out),
@@ -152,7 +160,7 @@ fn query_device(gpu: &Gpu, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Res
         Q::DXGKQAITYPE_USERMODESUBMISSION_CAPS if gpu.claims.user_mode_submission => {
             out.write(caps::user_mode_submission_caps());
         }
-        _ => return Err(STATUS_NOT_SUPPORTED),
+        _ => return Err(refused(Reason::NotOffered)),
     }
     Ok(())
 }
@@ -169,9 +177,9 @@ fn history_precision(out: &Output) {
 }
 
 /// The answer to the user-mode driver, whose buffer may have any length.
-fn adapter_data(gpu: &Gpu, out: &Output) -> Result<(), NTSTATUS> {
+fn adapter_data(gpu: &Gpu, out: &Output) -> Result<(), Refused> {
     if out.len < AdapterData::SIZE {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused_with(Reason::BufferTooSmall, STATUS_INVALID_PARAMETER));
     }
     let mut features = 0;
     if gpu.claims.native_fence {
@@ -196,7 +204,7 @@ fn adapter_data(gpu: &Gpu, out: &Output) -> Result<(), NTSTATUS> {
 }
 
 /// QUERYSEGMENT4: without an array the count, with one the descriptors, at the caller's distance.
-fn segments(gpu: &Gpu, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Result<(), NTSTATUS> {
+fn segments(gpu: &Gpu, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Result<(), Refused> {
     if args.InputDataSize != 0 {
         only_adapter(input::<DXGK_QUERYSEGMENTIN4>(args)?.PhysicalAdapterIndex)?;
     }
@@ -211,11 +219,14 @@ fn segments(gpu: &Gpu, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Result<
     let count = gpu.layout.segments();
     // The count of the first call may come back or be zero again; a smaller one means a smaller array.
     if stride < size_of::<DXGK_SEGMENTDESCRIPTOR4>() || (1..count).contains(&header.NbSegment) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused_with(Reason::BufferTooSmall, STATUS_INVALID_PARAMETER));
     }
     gpu.layout.fill_header(header);
     for segment in 1..=count {
-        let descriptor = gpu.layout.descriptor(segment, gpu.window).ok_or(STATUS_INVALID_PARAMETER)?;
+        let descriptor = gpu
+            .layout
+            .descriptor(segment, gpu.window)
+            .ok_or(refused_with(Reason::NotOffered, STATUS_INVALID_PARAMETER))?;
         // SAFETY: the array has as many elements at this distance as the first call said.
         let element = unsafe { descriptors.add((segment - 1) as usize * stride) };
         // SAFETY: as above; the stride may leave elements unaligned.
@@ -229,9 +240,9 @@ pub(crate) unsafe extern "win64" fn get_node_metadata(
     node_and_adapter: u32,
     metadata: *mut DXGK_NODEMETADATA,
 ) -> NTSTATUS {
-    on_gpu(adapter, |_, _, gpu| {
+    on_gpu(Ddi::GetNodeMetadata, adapter, |_, _, gpu| {
         only_adapter(node_and_adapter >> 16)?;
-        let answer = caps::node_metadata(node_and_adapter & 0xffff, gpu.claims).ok_or(STATUS_INVALID_PARAMETER)?;
+        let answer = caps::node_metadata(node_and_adapter & 0xffff, gpu.claims).ok_or(refused(Reason::NoSuchNode))?;
         *arguments(metadata)? = answer;
         Ok(())
     })

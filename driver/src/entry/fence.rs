@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER, STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
 use wddm_ddi::types::HANDLE;
 
 use super::{arguments, inputs, on_gpu};
@@ -13,16 +13,17 @@ use crate::irql::{Device, Dispatch, Passive};
 use crate::memory::paging::{self, PagingError};
 use crate::mmio;
 use crate::queue::hw_queue::{self, HwQueue};
+use crate::refusal::{Ddi, Reason, answer, refused, refused_with};
 
 pub(crate) unsafe extern "win64" fn create_native_fence(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATENATIVEFENCE,
 ) -> NTSTATUS {
-    on_gpu(adapter, |irql, adapter, gpu| native::create(irql, adapter, gpu, arguments(args)?))
+    on_gpu(Ddi::CreateNativeFence, adapter, |irql, adapter, gpu| native::create(irql, adapter, gpu, arguments(args)?))
 }
 
 pub(crate) unsafe extern "win64" fn open_native_fence(adapter: HANDLE, args: *mut DXGKARG_OPENNATIVEFENCE) -> NTSTATUS {
-    on_gpu(adapter, |irql, adapter, gpu| native::open(irql, adapter, gpu, arguments(args)?))
+    on_gpu(Ddi::OpenNativeFence, adapter, |irql, adapter, gpu| native::open(irql, adapter, gpu, arguments(args)?))
 }
 
 /// Must succeed after a reset and after the adapter was removed, when everything of it is gone already.
@@ -32,9 +33,10 @@ pub(crate) unsafe extern "win64" fn close_native_fence(
 ) -> NTSTATUS {
     // SAFETY: documented for PASSIVE_LEVEL.
     let irql = unsafe { Passive::assume() };
-    let Ok(adapter) = handle::adapter(adapter) else { return STATUS_SUCCESS };
+    let raw = adapter;
+    let Ok(adapter) = handle::adapter(raw) else { return STATUS_SUCCESS };
     let close = || native::close(&irql, adapter, adapter.running_gpu(), Handle::of(inputs(args)?.hLocalNativeFence));
-    close().into()
+    answer(Ddi::CloseNativeFence, raw, close())
 }
 
 /// As [`close_native_fence`]; the handle names the adapter.
@@ -43,10 +45,11 @@ pub(crate) unsafe extern "win64" fn destroy_native_fence(args: *const DXGKARG_DE
     let irql = unsafe { Passive::assume() };
     let fence = match inputs(args) {
         Ok(args) => Handle::of(args.hGlobalNativeFence),
-        Err(status) => return status,
+        Err(refused) => return answer(Ddi::DestroyNativeFence, core::ptr::null_mut(), Err(refused)),
     };
     let Some(adapter) = handle::adapter_of_object(fence) else { return STATUS_SUCCESS };
-    native::destroy(&irql, adapter, adapter.running_gpu(), fence).into()
+    let destroyed = native::destroy(&irql, adapter, adapter.running_gpu(), fence);
+    answer(Ddi::DestroyNativeFence, fence.raw(), destroyed)
 }
 
 pub(crate) unsafe extern "win64" fn update_monitored_values(args: *const DXGKARG_UPDATEMONITOREDVALUES) -> NTSTATUS {
@@ -74,27 +77,30 @@ pub(crate) unsafe extern "win64" fn set_native_fence_log_buffer(
 ) -> NTSTATUS {
     // SAFETY: documented for DISPATCH_LEVEL.
     let irql = unsafe { Dispatch::assume() };
+    let queue = inputs(args).map_or(core::ptr::null_mut(), |args| args.hHwQueue);
     let set = || {
         let args = inputs(args)?;
         let (adapter, queue) = handle::object::<HwQueue>(args.hHwQueue)?;
         hw_queue::set_log(&irql, adapter.started()?, queue, args)
     };
-    set().into()
+    answer(Ddi::SetNativeFenceLogBuffer, queue, set())
 }
 
 /// Every entry that the headers of these queues count is visible when this returns.
 pub(crate) unsafe extern "win64" fn update_native_fence_logs(args: *const DXGKARG_UPDATENATIVEFENCELOGS) -> NTSTATUS {
     // SAFETY: documented for DISPATCH_LEVEL.
     let irql = unsafe { Dispatch::assume() };
-    let update = || {
+    let mut named = core::ptr::null_mut();
+    let mut update = || {
         let args = inputs(args)?;
         if args.NumberOfQueues != 0 {
-            let handles = NonNull::new(args.hHWQueue).ok_or(STATUS_INVALID_PARAMETER)?;
+            let handles = NonNull::new(args.hHWQueue).ok_or(refused(Reason::NullPointer))?;
             for index in 0..args.NumberOfQueues as usize {
                 // SAFETY: the array has that many elements during the call.
                 let place = unsafe { handles.add(index) };
                 // SAFETY: as above.
-                let (adapter, queue) = handle::object::<HwQueue>(unsafe { place.read() })?;
+                named = unsafe { place.read() };
+                let (adapter, queue) = handle::object::<HwQueue>(named)?;
                 if let Some(gpu) = adapter.running_gpu() {
                     hw_queue::flush_logs(&irql, gpu, queue);
                 }
@@ -103,7 +109,8 @@ pub(crate) unsafe extern "win64" fn update_native_fence_logs(args: *const DXGKAR
         mmio::full_barrier();
         Ok(())
     };
-    update().into()
+    let updated = update();
+    answer(Ddi::UpdateNativeFenceLogs, named, updated)
 }
 
 /// Appends the write of a monitored fence to a buffer of the kernel. `object` is a context or, with a queue, hardware context.
@@ -112,11 +119,12 @@ pub(crate) unsafe extern "win64" fn signal_monitored_fence(
     args: *mut DXGKARG_SIGNALMONITOREDFENCE,
 ) -> NTSTATUS {
     let signal = || {
-        let adapter = handle::adapter_of_object(Handle::of(object)).ok_or(STATUS_INVALID_PARAMETER)?;
+        let adapter = handle::adapter_of_object(Handle::of(object))
+            .ok_or(refused_with(Reason::StaleHandle, STATUS_INVALID_PARAMETER))?;
         paging::append_signal(adapter.started()?, arguments(args)?).map_err(|error| match error {
-            PagingError::InsufficientDmaBuffer => STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER,
-            PagingError::Refused => STATUS_INVALID_PARAMETER,
+            PagingError::InsufficientDmaBuffer => refused(Reason::PagingBufferFull),
+            PagingError::Refused => refused_with(Reason::PagingOperation, STATUS_INVALID_PARAMETER),
         })
     };
-    signal().into()
+    answer(Ddi::SignalMonitoredFence, object, signal())
 }

@@ -3,36 +3,38 @@
 use core::sync::atomic::AtomicU64;
 
 use campanile_hw::page_table::TABLE_SIZE;
+use campanile_hw::trace::Component;
+use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{
-    NTSTATUS, STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER, STATUS_INVALID_PARAMETER,
-    STATUS_NOT_SUPPORTED,
-};
 use wddm_ddi::types::*;
 
-use super::{arguments, inputs, no_memory_or, on_adapter, on_gpu, on_object, only, take_object};
-use crate::adapter::{Process, Refusal};
+use super::{arguments, inputs, on_adapter, on_gpu, on_object, take_object};
+use crate::adapter::Process;
 use crate::fence::system;
 use crate::handle::{Handle, object};
 use crate::irql::Passive;
 use crate::memory::{allocation, paging};
 use crate::queue::context::{Context, HwContext, UserDevice};
+use crate::refusal::{Ddi, Reason, answer, refused};
 
 pub(crate) unsafe extern "win64" fn create_process(adapter: HANDLE, args: *mut DXGKARG_CREATEPROCESS) -> NTSTATUS {
-    on_adapter(adapter, |irql, adapter| {
+    on_adapter(Ddi::CreateProcess, adapter, |irql, adapter| {
         let args = arguments(args)?;
         let process = Process { dxgk: args.hDxgkProcess.addr(), root: AtomicU64::new(0) };
-        args.hKmdProcess = adapter.objects.insert(irql, adapter.handle(), process)?.raw();
+        let handle = adapter.objects.insert(irql, adapter.handle(), process)?;
+        let system = args.hDxgkProcess.addr() as u64;
+        adapter.trace.note(Component::Memory, &Event::ProcessCreated { process: handle.into_bits(), system });
+        args.hKmdProcess = handle.raw();
         Ok(())
     })
 }
 
 pub(crate) unsafe extern "win64" fn destroy_process(_adapter: HANDLE, process: HANDLE) -> NTSTATUS {
-    take_object::<Process>(process)
+    take_object::<Process>(Ddi::DestroyProcess, process)
 }
 
 pub(crate) unsafe extern "win64" fn create_device(adapter: HANDLE, args: *mut DXGKARG_CREATEDEVICE) -> NTSTATUS {
-    on_gpu(adapter, |irql, adapter, _| {
+    on_gpu(Ddi::CreateDevice, adapter, |irql, adapter, _| {
         let args = arguments(args)?;
         let process = Handle::of(args.hKmdProcess);
         adapter.objects.get::<Process>(process)?;
@@ -42,29 +44,30 @@ pub(crate) unsafe extern "win64" fn create_device(adapter: HANDLE, args: *mut DX
 }
 
 pub(crate) unsafe extern "win64" fn destroy_device(device: HANDLE) -> NTSTATUS {
-    take_object::<UserDevice>(device)
+    take_object::<UserDevice>(Ddi::DestroyDevice, device)
 }
 
 pub(crate) unsafe extern "win64" fn create_allocation(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    let status = on_gpu(adapter, |irql, adapter, gpu| allocation::create(irql, adapter, gpu, arguments(args)?));
-    no_memory_or(status, STATUS_INVALID_PARAMETER)
+    on_gpu(Ddi::CreateAllocation, adapter, |irql, adapter, gpu| {
+        allocation::create(irql, adapter, gpu, arguments(args)?)
+    })
 }
 
 pub(crate) unsafe extern "win64" fn destroy_allocation(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    on_adapter(adapter, |irql, adapter| allocation::destroy(irql, adapter, inputs(args)?))
+    on_adapter(Ddi::DestroyAllocation, adapter, |irql, adapter| allocation::destroy(irql, adapter, inputs(args)?))
 }
 
 pub(crate) unsafe extern "win64" fn describe_allocation(
     adapter: HANDLE,
     args: *mut DXGKARG_DESCRIBEALLOCATION,
 ) -> NTSTATUS {
-    on_adapter(adapter, |_, adapter| {
+    on_adapter(Ddi::DescribeAllocation, adapter, |_, adapter| {
         let args = arguments(args)?;
         allocation::size_of_handle(adapter, args.hAllocation)?;
         allocation::describe_for_display(args);
@@ -76,34 +79,35 @@ pub(crate) unsafe extern "win64" fn get_standard_allocation_driver_data(
     adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
-    on_gpu(adapter, |_, _, gpu| allocation::standard(gpu, arguments(args)?))
+    on_gpu(Ddi::GetStandardAllocationDriverData, adapter, |_, _, gpu| allocation::standard(gpu, arguments(args)?))
 }
 
 pub(crate) unsafe extern "win64" fn open_allocation(device: HANDLE, args: *const DXGKARG_OPENALLOCATION) -> NTSTATUS {
-    on_object::<UserDevice>(device, |irql, adapter, gpu, _| allocation::open(irql, adapter, gpu, inputs(args)?))
+    on_object::<UserDevice>(Ddi::OpenAllocation, device, |irql, adapter, gpu, _| {
+        allocation::open(irql, adapter, gpu, inputs(args)?)
+    })
 }
 
 pub(crate) unsafe extern "win64" fn close_allocation(device: HANDLE, args: *const DXGKARG_CLOSEALLOCATION) -> NTSTATUS {
     // SAFETY: documented for PASSIVE_LEVEL.
     let irql = unsafe { Passive::assume() };
-    object::<UserDevice>(device).and_then(|(adapter, _)| allocation::close(&irql, adapter, inputs(args)?)).into()
+    let closed = object::<UserDevice>(device).and_then(|(adapter, _)| allocation::close(&irql, adapter, inputs(args)?));
+    answer(Ddi::CloseAllocation, device, closed)
 }
 
 pub(crate) unsafe extern "win64" fn build_paging_buffer(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
-    let status = on_gpu(adapter, |irql, adapter, gpu| paging::build(irql, adapter, gpu, arguments(args)?).ok());
-    only(status, &[STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER], STATUS_GRAPHICS_ALLOCATION_BUSY)
+    on_gpu(Ddi::BuildPagingBuffer, adapter, |irql, adapter, gpu| paging::build(irql, adapter, gpu, arguments(args)?))
 }
 
 /// The address space of a context, and with it of its process: a process has one per adapter.
 pub(crate) unsafe extern "win64" fn set_root_page_table(adapter: HANDLE, args: *const DXGKARG_SETROOTPAGETABLE) {
-    let status = on_gpu(adapter, |irql, adapter, gpu| {
+    let status = on_gpu(Ddi::SetRootPageTable, adapter, |irql, adapter, gpu| {
         let args = inputs(args)?;
         let Some(root) = paging::root_location(gpu, &args.Address) else {
-            adapter.count(Refusal::RootPageTable);
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(Reason::RootPageTable));
         };
         let handle = Handle::of(args.hContext);
         let process = if let Ok(context) = adapter.objects.get::<Context>(handle) {
@@ -117,6 +121,8 @@ pub(crate) unsafe extern "win64" fn set_root_page_table(adapter: HANDLE, args: *
             context.set_root(irql, adapter, gpu, root);
             context.process
         };
+        let (context, location) = (handle.into_bits(), root.into_bits());
+        gpu.note(Component::Memory, &Event::RootPageTableSet { context, location });
         system::set_process_root(irql, adapter, gpu, process, root);
         Ok(())
     });
@@ -136,20 +142,24 @@ pub(crate) unsafe extern "win64" fn map_cpu_host_aperture(
     adapter: HANDLE,
     args: *const DXGKARG_MAPCPUHOSTAPERTURE,
 ) -> NTSTATUS {
-    on_gpu(adapter, |irql, _, gpu| gpu.host_aperture.map(irql, &gpu.layout, gpu.is_running(), inputs(args)?))
+    on_gpu(Ddi::MapCpuHostAperture, adapter, |irql, _, gpu| {
+        gpu.host_aperture.map(irql, &gpu.layout, gpu.is_running(), inputs(args)?)
+    })
 }
 
 pub(crate) unsafe extern "win64" fn unmap_cpu_host_aperture(
     adapter: HANDLE,
     args: *const DXGKARG_UNMAPCPUHOSTAPERTURE,
 ) -> NTSTATUS {
-    on_gpu(adapter, |irql, _, gpu| gpu.host_aperture.unmap(irql, gpu.is_running(), inputs(args)?))
+    on_gpu(Ddi::UnmapCpuHostAperture, adapter, |irql, _, gpu| {
+        gpu.host_aperture.unmap(irql, gpu.is_running(), inputs(args)?)
+    })
 }
 
 /// Virtual machines are not served: paravirtualisation is not claimed.
 pub(crate) unsafe extern "win64" fn set_virtual_machine_data(
-    _adapter: HANDLE,
+    adapter: HANDLE,
     _args: *const DXGKARG_SETVIRTUALMACHINEDATA,
 ) -> NTSTATUS {
-    STATUS_NOT_SUPPORTED
+    on_adapter(Ddi::SetVirtualMachineData, adapter, |_, _| Err(refused(Reason::NotServed)))
 }

@@ -14,93 +14,102 @@ pub(crate) mod queue;
 pub(crate) mod reset;
 pub(crate) mod testing;
 
-use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
+use campanile_hw::trace::Component;
+use campanile_hw::trace::event::Event;
+use wddm_ddi::status::NTSTATUS;
 use wddm_ddi::types::HANDLE;
 
 use crate::adapter::Adapter;
 use crate::gpu::Gpu;
-use crate::handle::{self, Object};
+use crate::handle::{self, Kind, Object};
 use crate::irql::{Dispatch, Passive};
+use crate::refusal::{Ddi, Reason, Refused, answer, refused};
 
 /// Arguments that the DDI may write.
-fn arguments<'a, T>(args: *mut T) -> Result<&'a mut T, NTSTATUS> {
+pub(crate) fn arguments<'a, T>(args: *mut T) -> Result<&'a mut T, Refused> {
     // SAFETY: NULL, or a structure of the operating system that nobody else uses during the call.
-    unsafe { args.as_mut() }.ok_or(STATUS_INVALID_PARAMETER)
+    unsafe { args.as_mut() }.ok_or(refused(Reason::NullPointer))
 }
 
 /// Arguments that the DDI only reads.
-fn inputs<'a, T>(args: *const T) -> Result<&'a T, NTSTATUS> {
+fn inputs<'a, T>(args: *const T) -> Result<&'a T, Refused> {
     // SAFETY: NULL, or a structure of the operating system that nobody writes during the call.
-    unsafe { args.as_ref() }.ok_or(STATUS_INVALID_PARAMETER)
+    unsafe { args.as_ref() }.ok_or(refused(Reason::NullPointer))
 }
 
 /// A DDI below DISPATCH_LEVEL on an adapter.
-fn on_adapter(raw: HANDLE, body: impl FnOnce(&Passive, &Adapter) -> Result<(), NTSTATUS>) -> NTSTATUS {
+pub(crate) fn on_adapter(
+    ddi: Ddi,
+    raw: HANDLE,
+    body: impl FnOnce(&Passive, &Adapter) -> Result<(), Refused>,
+) -> NTSTATUS {
     // SAFETY: the DDI is documented for PASSIVE_LEVEL.
     let irql = unsafe { Passive::assume() };
-    handle::adapter(raw).and_then(|adapter| body(&irql, adapter)).into()
+    answer(ddi, raw, handle::adapter(raw).and_then(|adapter| body(&irql, adapter)))
 }
 
 /// A DDI below DISPATCH_LEVEL on a started device.
-fn on_gpu(raw: HANDLE, body: impl FnOnce(&Passive, &Adapter, &Gpu) -> Result<(), NTSTATUS>) -> NTSTATUS {
-    on_adapter(raw, |irql, adapter| body(irql, adapter, adapter.started()?))
+fn on_gpu(ddi: Ddi, raw: HANDLE, body: impl FnOnce(&Passive, &Adapter, &Gpu) -> Result<(), Refused>) -> NTSTATUS {
+    on_adapter(ddi, raw, |irql, adapter| body(irql, adapter, adapter.started()?))
 }
 
 /// A DDI below DISPATCH_LEVEL on an object of a started device.
 fn on_object<T: Object>(
+    ddi: Ddi,
     raw: HANDLE,
-    body: impl FnOnce(&Passive, &Adapter, &Gpu, &T) -> Result<(), NTSTATUS>,
+    body: impl FnOnce(&Passive, &Adapter, &Gpu, &T) -> Result<(), Refused>,
 ) -> NTSTATUS {
     // SAFETY: the DDI is documented for PASSIVE_LEVEL.
     let irql = unsafe { Passive::assume() };
-    handle::object::<T>(raw).and_then(|(adapter, object)| body(&irql, adapter, adapter.started()?, object)).into()
+    let result =
+        handle::object::<T>(raw).and_then(|(adapter, object)| body(&irql, adapter, adapter.started()?, object));
+    answer(ddi, raw, result)
 }
 
 /// A DDI below DISPATCH_LEVEL that takes an object out of its table, also after the device was stopped.
-fn take_object<T: Object>(raw: HANDLE) -> NTSTATUS {
+fn take_object<T: Object>(ddi: Ddi, raw: HANDLE) -> NTSTATUS {
     // SAFETY: the DDI is documented for PASSIVE_LEVEL.
     let irql = unsafe { Passive::assume() };
-    let taken = handle::object::<T>(raw)
-        .and_then(|(adapter, _)| adapter.objects.remove::<T>(&irql, handle::Handle::of(raw)).map(drop));
-    taken.into()
+    let taken = handle::object::<T>(raw).and_then(|(adapter, _)| {
+        let taken = adapter.objects.remove::<T>(&irql, handle::Handle::of(raw)).map(drop);
+        if taken.is_ok() {
+            gone(adapter, T::KIND, raw);
+        }
+        taken
+    });
+    answer(ddi, raw, taken)
+}
+
+/// Notes that an object is gone.
+fn gone(adapter: &Adapter, kind: Kind, raw: HANDLE) {
+    let object = handle::Handle::of(raw).into_bits();
+    match kind {
+        Kind::Context | Kind::HwContext => {
+            adapter.trace.note(Component::Queue, &Event::ContextDestroyed { context: object });
+        }
+        Kind::Process => adapter.trace.note(Component::Memory, &Event::ProcessDestroyed { process: object }),
+        _ => {}
+    }
 }
 
 /// A DDI up to DISPATCH_LEVEL on a started device.
-fn at_dispatch(raw: HANDLE, body: impl FnOnce(&Dispatch, &Adapter, &Gpu) -> Result<(), NTSTATUS>) -> NTSTATUS {
+fn at_dispatch(ddi: Ddi, raw: HANDLE, body: impl FnOnce(&Dispatch, &Adapter, &Gpu) -> Result<(), Refused>) -> NTSTATUS {
     // SAFETY: the DDI is documented for DISPATCH_LEVEL at most.
     let irql = unsafe { Dispatch::assume() };
-    handle::adapter(raw).and_then(|adapter| body(&irql, adapter, adapter.started()?)).into()
-}
-
-/// The status if it is one of `allowed` or a success, `other` if not.
-fn only(status: NTSTATUS, allowed: &[NTSTATUS], other: NTSTATUS) -> NTSTATUS {
-    if status.is_success() || allowed.contains(&status) { status } else { other }
-}
-
-/// For DDIs that know STATUS_NO_MEMORY and one other failure.
-fn no_memory_or(status: NTSTATUS, other: NTSTATUS) -> NTSTATUS {
-    only(status, &[STATUS_NO_MEMORY], other)
+    answer(ddi, raw, handle::adapter(raw).and_then(|adapter| body(&irql, adapter, adapter.started()?)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wddm_ddi::status::{STATUS_DEVICE_REMOVED, STATUS_INVALID_HANDLE, STATUS_PENDING};
-
-    #[test]
-    fn only_statuses_that_a_ddi_knows_leave_it() {
-        let mapped = |status| no_memory_or(status, STATUS_INVALID_PARAMETER);
-        assert_eq!(mapped(STATUS_PENDING), STATUS_PENDING);
-        assert_eq!(mapped(STATUS_NO_MEMORY), STATUS_NO_MEMORY);
-        assert_eq!(mapped(STATUS_DEVICE_REMOVED), STATUS_INVALID_PARAMETER);
-    }
+    use wddm_ddi::status::STATUS_INVALID_HANDLE;
 
     #[test]
     fn null_arguments_and_foreign_handles_are_refused() {
         crate::testing::bind();
-        assert_eq!(arguments(core::ptr::null_mut::<u32>()).err(), Some(STATUS_INVALID_PARAMETER));
+        assert_eq!(arguments(core::ptr::null_mut::<u32>()).err(), Some(refused(Reason::NullPointer)));
         for raw in [core::ptr::null_mut(), core::ptr::dangling_mut(), core::ptr::without_provenance_mut(usize::MAX)] {
-            assert_eq!(on_adapter(raw, |_, _| Ok(())), STATUS_INVALID_HANDLE);
+            assert_eq!(on_adapter(Ddi::StopDevice, raw, |_, _| Ok(())), STATUS_INVALID_HANDLE);
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use core::ffi::c_void;
 
+use campanile_hw::trace::Component;
+use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
+use wddm_ddi::status::STATUS_SUCCESS;
 use wddm_ddi::types::*;
 
 use super::{arguments, inputs, on_adapter};
@@ -12,6 +14,8 @@ use crate::feature;
 use crate::handle;
 use crate::interrupt;
 use crate::irql::{Device, Dispatch, Passive};
+use crate::refusal::{Ddi, Reason, answer, refused};
+use crate::trace;
 
 pub(crate) unsafe extern "win64" fn add_device(_physical_device: *mut c_void, context: *mut *mut c_void) -> NTSTATUS {
     let result = arguments(context).and_then(|context| {
@@ -19,7 +23,7 @@ pub(crate) unsafe extern "win64" fn add_device(_physical_device: *mut c_void, co
         *context = Adapter::add()?.raw();
         Ok(())
     });
-    result.into()
+    answer(Ddi::AddDevice, core::ptr::null_mut(), result)
 }
 
 pub(crate) unsafe extern "win64" fn start_device(
@@ -29,7 +33,7 @@ pub(crate) unsafe extern "win64" fn start_device(
     sources: *mut u32,
     children: *mut u32,
 ) -> NTSTATUS {
-    on_adapter(context, |irql, adapter| {
+    on_adapter(Ddi::StartDevice, context, |irql, adapter| {
         inputs(start_info)?;
         let (sources, children) = (arguments(sources)?, arguments(children)?);
         *sources = 0;
@@ -39,7 +43,7 @@ pub(crate) unsafe extern "win64" fn start_device(
 }
 
 pub(crate) unsafe extern "win64" fn stop_device(context: *mut c_void) -> NTSTATUS {
-    on_adapter(context, |irql, adapter| {
+    on_adapter(Ddi::StopDevice, context, |irql, adapter| {
         adapter.stop(irql);
         Ok(())
     })
@@ -48,11 +52,13 @@ pub(crate) unsafe extern "win64" fn stop_device(context: *mut c_void) -> NTSTATU
 pub(crate) unsafe extern "win64" fn remove_device(context: *mut c_void) -> NTSTATUS {
     // SAFETY: documented for PASSIVE_LEVEL.
     let irql = unsafe { Passive::assume() };
-    Adapter::remove(&irql, context).into()
+    answer(Ddi::RemoveDevice, context, Adapter::remove(&irql, context))
 }
 
 /// Everything belongs to an adapter, so nothing is left.
-pub(crate) unsafe extern "win64" fn unload() {}
+pub(crate) unsafe extern "win64" fn unload() {
+    trace::note(&Event::Unloaded {});
+}
 
 pub(crate) unsafe extern "win64" fn interrupt_routine(context: *mut c_void, message: u32) -> BOOLEAN {
     // SAFETY: this is the interrupt routine.
@@ -70,11 +76,11 @@ pub(crate) unsafe extern "win64" fn dpc_routine(context: *mut c_void) {
 
 /// There are no video requests without a display.
 pub(crate) unsafe extern "win64" fn dispatch_io_request(
-    _context: *mut c_void,
+    context: *mut c_void,
     _source: u32,
     _request: *mut c_void,
 ) -> NTSTATUS {
-    STATUS_NOT_SUPPORTED
+    answer(Ddi::DispatchIoRequest, context, Err(refused(Reason::NotServed)))
 }
 
 /// No children: the array keeps its terminator.
@@ -83,25 +89,25 @@ pub(crate) unsafe extern "win64" fn query_child_relations(
     _relations: *mut DXGK_CHILD_DESCRIPTOR,
     _size: u32,
 ) -> NTSTATUS {
-    on_adapter(context, |_, _| Ok(()))
+    on_adapter(Ddi::QueryChildRelations, context, |_, _| Ok(()))
 }
 
 /// There is no child to ask for.
 pub(crate) unsafe extern "win64" fn query_child_status(
-    _context: *mut c_void,
+    context: *mut c_void,
     _status: *mut DXGK_CHILD_STATUS,
     _non_destructive_only: BOOLEAN,
 ) -> NTSTATUS {
-    STATUS_INVALID_PARAMETER
+    answer(Ddi::QueryChildStatus, context, Err(refused(Reason::NoDisplay)))
 }
 
 /// There is no child to ask for.
 pub(crate) unsafe extern "win64" fn query_device_descriptor(
-    _context: *mut c_void,
+    context: *mut c_void,
     _child: u32,
     _descriptor: *mut DXGK_DEVICE_DESCRIPTOR,
 ) -> NTSTATUS {
-    STATUS_INVALID_PARAMETER
+    answer(Ddi::QueryDeviceDescriptor, context, Err(refused(Reason::NoDisplay)))
 }
 
 /// No ACPI event concerns this function.
@@ -121,6 +127,7 @@ pub(crate) unsafe extern "win64" fn notify_acpi_event(
 /// Any level, also while the machine stops: the device forgets its work and touches no memory.
 pub(crate) unsafe extern "win64" fn reset_device(context: *mut c_void) {
     if let Ok(gpu) = handle::adapter(context).and_then(|adapter| adapter.started()) {
+        gpu.note(Component::Adapter, &Event::Halted {});
         gpu.halt();
     }
 }
@@ -130,7 +137,8 @@ pub(crate) unsafe extern "win64" fn notify_surprise_removal(
     context: *mut c_void,
     _removal: DXGK_SURPRISE_REMOVAL_TYPE,
 ) -> NTSTATUS {
-    on_adapter(context, |_, adapter| {
+    on_adapter(Ddi::NotifySurpriseRemoval, context, |_, adapter| {
+        adapter.trace.note(Component::Adapter, &Event::SurpriseRemoved {});
         if let Some(gpu) = adapter.gpu() {
             gpu.lose();
         }
@@ -139,8 +147,10 @@ pub(crate) unsafe extern "win64" fn notify_surprise_removal(
 }
 
 pub(crate) unsafe extern "win64" fn query_interface(context: *mut c_void, query: *mut QUERY_INTERFACE) -> NTSTATUS {
-    on_adapter(context, |_, adapter| feature::query_interface(adapter, arguments(query)?))
+    on_adapter(Ddi::QueryInterface, context, |_, adapter| feature::query_interface(adapter, arguments(query)?))
 }
 
-/// Events are traced by nobody yet, so there is nothing to switch.
-pub(crate) unsafe extern "win64" fn control_etw_logging(_enable: BOOLEAN, _flags: u32, _level: u8) {}
+/// What the graphics kernel's own trace wants to hear.
+pub(crate) unsafe extern "win64" fn control_etw_logging(enable: BOOLEAN, flags: u32, level: u8) {
+    trace::note(&Event::LoggingSwitched { flags, enabled: enable, level });
+}

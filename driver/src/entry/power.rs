@@ -4,13 +4,14 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
+use wddm_ddi::status::{NTSTATUS, STATUS_SUCCESS};
 use wddm_ddi::types::{GUID, HANDLE};
 
 use super::{arguments, at_dispatch, inputs};
 use crate::handle;
 use crate::irql::Passive;
 use crate::power;
+use crate::refusal::{Ddi, Reason, answer, refused};
 
 /// May not fail. Only the adapter itself has a state; identifiers of children may be stale.
 pub(crate) unsafe extern "win64" fn set_power_state(
@@ -35,7 +36,7 @@ pub(crate) unsafe extern "win64" fn set_power_component_fstate(
     component: u32,
     fstate: u32,
 ) -> NTSTATUS {
-    at_dispatch(context, |irql, _, gpu| power::set_fstate(irql, gpu, component, fstate))
+    at_dispatch(Ddi::SetPowerComponentFState, context, |irql, _, gpu| power::set_fstate(irql, gpu, component, fstate))
 }
 
 /// The driver calls power callbacks only from DDIs that the operating system makes between these notifications, so there is
@@ -61,17 +62,17 @@ pub(crate) unsafe extern "win64" fn power_runtime_control_request(
             GUID_DXGKDDI_POWER_MANAGEMENT_STARTED,
             GUID_DXGKDDI_POWER_MANAGEMENT_STOPPED,
         ];
-        if known.contains(code) { Ok(()) } else { Err(STATUS_NOT_SUPPORTED) }
+        if known.contains(code) { Ok(()) } else { Err(refused(Reason::NotServed)) }
     };
-    request().into()
+    answer(Ddi::PowerRuntimeControlRequest, context, request())
 }
 
 /// The clock runs at one frequency, so it is stable.
 pub(crate) unsafe extern "win64" fn set_stable_power_state(
-    _adapter: HANDLE,
+    adapter: HANDLE,
     args: *const DXGKARG_SETSTABLEPOWERSTATE,
 ) -> NTSTATUS {
-    inputs(args).map(drop).into()
+    answer(Ddi::SetStablePowerState, adapter, inputs(args).map(drop))
 }
 
 pub(crate) unsafe extern "win64" fn calibrate_gpu_clock(
@@ -80,9 +81,9 @@ pub(crate) unsafe extern "win64" fn calibrate_gpu_clock(
     engine: u32,
     data: *mut DXGK_GPUCLOCKDATA,
 ) -> NTSTATUS {
-    at_dispatch(adapter, |_, _, gpu| {
+    at_dispatch(Ddi::CalibrateGpuClock, adapter, |_, _, gpu| {
         if node as usize >= gpu.nodes.len() || engine != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(Reason::NoSuchNode));
         }
         *arguments(data)? = power::clock(gpu);
         Ok(())
@@ -91,14 +92,14 @@ pub(crate) unsafe extern "win64" fn calibrate_gpu_clock(
 
 /// History buffers hold the clock's values as TIMESTAMP packets wrote them, which is the form asked for: 64-bit ticks.
 pub(crate) unsafe extern "win64" fn format_history_buffer(
-    _context: HANDLE,
+    context: HANDLE,
     args: *mut DXGKARG_FORMATHISTORYBUFFER,
 ) -> NTSTATUS {
     const TICK: usize = size_of::<u64>();
     let format = || {
         let args = arguments(args)?;
-        let buffer = NonNull::new(args.pHistoryBuffer).ok_or(STATUS_INVALID_PARAMETER)?;
-        let out = NonNull::new(args.pFormattedBuffer.cast::<u8>()).ok_or(STATUS_INVALID_PARAMETER)?;
+        let buffer = NonNull::new(args.pHistoryBuffer).ok_or(refused(Reason::NullPointer))?;
+        let out = NonNull::new(args.pFormattedBuffer.cast::<u8>()).ok_or(refused(Reason::NullPointer))?;
         let header = size_of::<DXGK_HISTORY_BUFFER_HEADER>();
         let available = (args.HistoryBufferSize as usize).saturating_sub(header) / TICK;
         let room = args.FormattedBufferSize as usize / TICK;
@@ -110,7 +111,7 @@ pub(crate) unsafe extern "win64" fn format_history_buffer(
         args.NumTimestamps = count as u32;
         Ok(())
     };
-    format().into()
+    answer(Ddi::FormatHistoryBuffer, context, format())
 }
 
 #[cfg(test)]

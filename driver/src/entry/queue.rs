@@ -1,12 +1,14 @@
 //! Contexts, queues and submission.
 
 use campanile_hw::queue::{COMMANDS_SIZE_MAX, Location};
+use campanile_hw::trace::Component;
+use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_GRAPHICS_DRIVER_MISMATCH, STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+use wddm_ddi::status::STATUS_SUCCESS;
 use wddm_ddi::types::*;
 
-use super::{arguments, at_dispatch, inputs, no_memory_or, on_gpu, on_object, take_object};
-use crate::adapter::{Adapter, Process, Refusal};
+use super::{arguments, at_dispatch, inputs, on_gpu, on_object, take_object};
+use crate::adapter::{Adapter, Process};
 use crate::gpu::Gpu;
 use crate::handle::{self, Handle};
 use crate::interrupt;
@@ -16,19 +18,22 @@ use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::packet::Packet;
 use crate::queue::priority::Bands;
 use crate::queue::suspend::Purpose;
+use crate::refusal::{Ddi, Reason, Refused, answer, refused};
 
 pub(crate) unsafe extern "win64" fn create_context(device: HANDLE, args: *mut DXGKARG_CREATECONTEXT) -> NTSTATUS {
-    let status = on_object::<UserDevice>(device, |irql, adapter, _, device| {
+    on_object::<UserDevice>(Ddi::CreateContext, device, |irql, adapter, _, device| {
         let args = arguments(args)?;
         let context = Context::new(device, args)?;
-        args.hContext = adapter.objects.insert(irql, adapter.handle(), context)?.raw();
+        let (process, node) = (context.process.into_bits(), context.node);
+        let handle = adapter.objects.insert(irql, adapter.handle(), context)?;
+        args.hContext = handle.raw();
+        adapter.trace.note(Component::Queue, &Event::ContextCreated { context: handle.into_bits(), process, node });
         Ok(())
-    });
-    no_memory_or(status, STATUS_GRAPHICS_DRIVER_MISMATCH)
+    })
 }
 
 pub(crate) unsafe extern "win64" fn destroy_context(context: HANDLE) -> NTSTATUS {
-    take_object::<Context>(context)
+    take_object::<Context>(Ddi::DestroyContext, context)
 }
 
 /// What a submission names: context, or node if there is none.
@@ -40,7 +45,7 @@ struct Target<'a> {
     context: Option<(Handle, &'a Context)>,
 }
 
-fn target<'a>(adapter: &'a Adapter, gpu: &Gpu, context: HANDLE, node: u32) -> Result<Target<'a>, NTSTATUS> {
+fn target<'a>(adapter: &'a Adapter, gpu: &Gpu, context: HANDLE, node: u32) -> Result<Target<'a>, Refused> {
     if context.is_null() {
         let root = gpu.system_root();
         return Ok(Target { node, root, process: Handle::new(), dxgk_process: 0, context: None });
@@ -57,8 +62,10 @@ fn target<'a>(adapter: &'a Adapter, gpu: &Gpu, context: HANDLE, node: u32) -> Re
     })
 }
 
-fn submit(irql: &impl UpToDispatch, gpu: &Gpu, target: &Target<'_>, packet: Packet) -> Result<(), NTSTATUS> {
-    let node = gpu.nodes.get(target.node as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+fn submit(irql: &impl UpToDispatch, gpu: &Gpu, target: &Target<'_>, packet: Packet) -> Result<(), Refused> {
+    let node = gpu.nodes.get(target.node as usize).ok_or(refused(Reason::NoSuchNode))?;
+    let Packet { commands, fence, size, .. } = packet;
+    gpu.note(Component::Queue, &Event::PacketSubmitted { commands, fence, size, node: target.node });
     node.submit(irql, &gpu.dxgk, &gpu.cmp, packet)
 }
 
@@ -67,7 +74,7 @@ pub(crate) unsafe extern "win64" fn submit_command_virtual(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
 ) -> NTSTATUS {
-    let status = at_dispatch(adapter, |irql, adapter, gpu| {
+    at_dispatch(Ddi::SubmitCommandVirtual, adapter, |irql, adapter, gpu| {
         let args = inputs(args)?;
         let target = target(adapter, gpu, args.hContext, args.NodeOrdinal)?;
         let empty = args.Flags.NullRendering() || args.Flags.ContextSwitch();
@@ -93,17 +100,15 @@ pub(crate) unsafe extern "win64" fn submit_command_virtual(
         };
         submit(irql, gpu, &target, packet)?;
         if root.is_none() {
-            adapter.count(Refusal::Packet);
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(Reason::Packet));
         }
         Ok(())
-    });
-    if status.is_success() { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
+    })
 }
 
 /// May not fail: what the ring cannot express faults when the hardware reads it.
 pub(crate) unsafe extern "win64" fn submit_command(adapter: HANDLE, args: *const DXGKARG_SUBMITCOMMAND) -> NTSTATUS {
-    at_dispatch(adapter, |irql, adapter, gpu| {
+    at_dispatch(Ddi::SubmitCommand, adapter, |irql, adapter, gpu| {
         let args = inputs(args)?;
         // SAFETY: both arms of the union are a handle; drivers with contexts get the context's.
         let context = unsafe { args.u.hContext };
@@ -126,19 +131,24 @@ pub(crate) unsafe extern "win64" fn submit_command(adapter: HANDLE, args: *const
 }
 
 pub(crate) unsafe extern "win64" fn preempt_command(adapter: HANDLE, args: *const DXGKARG_PREEMPTCOMMAND) -> NTSTATUS {
-    at_dispatch(adapter, |irql, adapter, gpu| {
+    at_dispatch(Ddi::PreemptCommand, adapter, |irql, adapter, gpu| {
         let args = inputs(args)?;
-        let node = gpu.nodes.get(args.NodeOrdinal as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+        let node = gpu.nodes.get(args.NodeOrdinal as usize).ok_or(refused(Reason::NoSuchNode))?;
+        let (fence, node_number) = (args.PreemptionFenceId, args.NodeOrdinal);
+        gpu.note(Component::Queue, &Event::PreemptionRequested { fence, node: node_number });
         let drain = |device: &Device| interrupt::drain(device, adapter, gpu);
         node.preempt(irql, &gpu.dxgk, &gpu.cmp, args.PreemptionFenceId, drain, |kept| interrupt::keep(adapter, kept))
     })
 }
 
 pub(crate) unsafe extern "win64" fn create_hw_context(device: HANDLE, args: *mut DXGKARG_CREATEHWCONTEXT) -> NTSTATUS {
-    on_object::<UserDevice>(device, |irql, adapter, _, device| {
+    on_object::<UserDevice>(Ddi::CreateHwContext, device, |irql, adapter, _, device| {
         let args = arguments(args)?;
         let context = HwContext::new(device, args)?;
-        args.hHwContext = adapter.objects.insert(irql, adapter.handle(), context)?.raw();
+        let (process, node) = (context.process.into_bits(), context.node);
+        let handle = adapter.objects.insert(irql, adapter.handle(), context)?;
+        args.hHwContext = handle.raw();
+        adapter.trace.note(Component::Queue, &Event::HwContextCreated { context: handle.into_bits(), process, node });
         Ok(())
     })
 }
@@ -149,7 +159,7 @@ pub(crate) unsafe extern "win64" fn destroy_hw_context(context: HANDLE) -> NTSTA
     let irql = unsafe { Passive::assume() };
     let (adapter, object) = match handle::object::<HwContext>(context) {
         Ok(found) => found,
-        Err(status) => return status,
+        Err(refused) => return answer(Ddi::DestroyHwContext, context, Err(refused)),
     };
     if let Some(gpu) = adapter.gpu() {
         loop {
@@ -160,11 +170,11 @@ pub(crate) unsafe extern "win64" fn destroy_hw_context(context: HANDLE) -> NTSTA
             }
         }
     }
-    take_object::<HwContext>(context)
+    take_object::<HwContext>(Ddi::DestroyHwContext, context)
 }
 
 pub(crate) unsafe extern "win64" fn create_hw_queue(context: HANDLE, args: *mut DXGKARG_CREATEHWQUEUE) -> NTSTATUS {
-    on_object::<HwContext>(context, |irql, adapter, gpu, _| {
+    on_object::<HwContext>(Ddi::CreateHwQueue, context, |irql, adapter, gpu, _| {
         let args = arguments(args)?;
         args.hHwQueue = hw_queue::create(irql, adapter, gpu, Handle::of(context), args)?.raw();
         Ok(())
@@ -176,17 +186,17 @@ pub(crate) unsafe extern "win64" fn destroy_hw_queue(queue: HANDLE) -> NTSTATUS 
     let irql = unsafe { Passive::assume() };
     let destroy = || {
         let (adapter, _) = handle::object::<HwQueue>(queue)?;
-        let gpu = adapter.gpu().ok_or(wddm_ddi::status::STATUS_DEVICE_REMOVED)?;
+        let gpu = adapter.gpu().ok_or(refused(Reason::NotStarted))?;
         hw_queue::destroy(&irql, adapter, gpu, Handle::of(queue))
     };
-    destroy().into()
+    answer(Ddi::DestroyHwQueue, queue, destroy())
 }
 
 pub(crate) unsafe extern "win64" fn submit_command_to_hw_queue(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDTOHWQUEUE,
 ) -> NTSTATUS {
-    at_dispatch(adapter, |irql, adapter, gpu| {
+    at_dispatch(Ddi::SubmitCommandToHwQueue, adapter, |irql, adapter, gpu| {
         let args = inputs(args)?;
         let queue = adapter.objects.get::<HwQueue>(Handle::of(args.hHwQueue))?;
         let context = adapter.objects.get::<HwContext>(queue.context)?;
@@ -198,14 +208,16 @@ pub(crate) unsafe extern "win64" fn switch_to_hw_context_list(
     adapter: HANDLE,
     args: *const DXGKARG_SWITCHTOHWCONTEXTLIST,
 ) -> NTSTATUS {
-    on_gpu(adapter, |irql, adapter, gpu| context::switch_list(irql, adapter, gpu, inputs(args)?))
+    on_gpu(Ddi::SwitchToHwContextList, adapter, |irql, adapter, gpu| {
+        context::switch_list(irql, adapter, gpu, inputs(args)?)
+    })
 }
 
 pub(crate) unsafe extern "win64" fn update_hw_context_state(
     adapter: HANDLE,
     args: *const DXGKARG_UPDATEHWCONTEXTSTATE,
 ) -> NTSTATUS {
-    on_gpu(adapter, |irql, adapter, gpu| {
+    on_gpu(Ddi::UpdateHwContextState, adapter, |irql, adapter, gpu| {
         let args = inputs(args)?;
         let context = adapter.objects.get::<HwContext>(Handle::of(args.hHwContext))?;
         context.update_state(irql, adapter, gpu, args)
@@ -217,10 +229,10 @@ pub(crate) unsafe extern "win64" fn set_scheduling_log_buffer(
     adapter: HANDLE,
     args: *const DXGKARG_SETSCHEDULINGLOGBUFFER,
 ) -> NTSTATUS {
-    on_gpu(adapter, |_, _, gpu| {
+    on_gpu(Ddi::SetSchedulingLogBuffer, adapter, |_, _, gpu| {
         let args = inputs(args)?;
         let known = args.EngineOrdinal == 0 && (args.NodeOrdinal as usize) < gpu.nodes.len();
-        if known { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
+        if known { Ok(()) } else { Err(refused(Reason::NoSuchNode)) }
     })
 }
 
@@ -228,7 +240,7 @@ pub(crate) unsafe extern "win64" fn setup_priority_bands(
     adapter: HANDLE,
     args: *const DXGKARG_SETUPPRIORITYBANDS,
 ) -> NTSTATUS {
-    on_gpu(adapter, |irql, _, gpu| {
+    on_gpu(Ddi::SetupPriorityBands, adapter, |irql, _, gpu| {
         gpu.set_bands(irql, Bands::of(inputs(args)?)?);
         Ok(())
     })
@@ -238,7 +250,7 @@ pub(crate) unsafe extern "win64" fn set_context_scheduling_properties(
     adapter: HANDLE,
     args: *const DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES,
 ) -> NTSTATUS {
-    on_gpu(adapter, |irql, adapter, gpu| {
+    on_gpu(Ddi::SetContextSchedulingProperties, adapter, |irql, adapter, gpu| {
         let args = inputs(args)?;
         let context = adapter.objects.get::<HwContext>(Handle::of(args.hContext))?;
         context.set_properties(irql, adapter, gpu, args)
@@ -246,19 +258,23 @@ pub(crate) unsafe extern "win64" fn set_context_scheduling_properties(
 }
 
 pub(crate) unsafe extern "win64" fn suspend_context(adapter: HANDLE, args: *const DXGKARG_SUSPENDCONTEXT) -> NTSTATUS {
-    let mut answer = STATUS_SUCCESS;
-    let status = on_gpu(adapter, |irql, adapter, gpu| {
+    let mut done = STATUS_SUCCESS;
+    let status = on_gpu(Ddi::SuspendContext, adapter, |irql, adapter, gpu| {
         let args = inputs(args)?;
         let context = adapter.objects.get::<HwContext>(Handle::of(args.hContext))?;
-        answer = context.suspend(irql, adapter, gpu, args.contextSuspendFence, Purpose::Suspend)?;
+        let (handle, fence) = (Handle::of(args.hContext).into_bits(), args.contextSuspendFence);
+        gpu.note(Component::Queue, &Event::ContextSuspended { context: handle, fence });
+        done = context.suspend(irql, adapter, gpu, args.contextSuspendFence, Purpose::Suspend)?;
         Ok(())
     });
-    if status.is_success() { answer } else { status }
+    if status.is_success() { done } else { status }
 }
 
 pub(crate) unsafe extern "win64" fn resume_context(adapter: HANDLE, args: *const DXGKARG_RESUMECONTEXT) -> NTSTATUS {
-    on_gpu(adapter, |irql, adapter, gpu| {
-        let context = adapter.objects.get::<HwContext>(Handle::of(inputs(args)?.hContext))?;
+    on_gpu(Ddi::ResumeContext, adapter, |irql, adapter, gpu| {
+        let handle = Handle::of(inputs(args)?.hContext);
+        let context = adapter.objects.get::<HwContext>(handle)?;
+        gpu.note(Component::Queue, &Event::ContextResumed { context: handle.into_bits() });
         context.resume(irql, adapter, gpu);
         Ok(())
     })

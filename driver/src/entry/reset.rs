@@ -1,12 +1,13 @@
 //! Timeout detection and recovery.
 
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
+use wddm_ddi::status::NTSTATUS;
 use wddm_ddi::types::HANDLE;
 
-use super::{arguments, inputs, on_adapter, on_gpu, only};
+use super::{arguments, inputs, on_adapter, on_gpu};
 use crate::debug;
 use crate::handle;
+use crate::refusal::{Ddi, answer};
 use crate::reset;
 use crate::reset_hw;
 
@@ -14,31 +15,35 @@ pub(crate) unsafe extern "win64" fn query_dependent_engine_group(
     adapter: HANDLE,
     args: *mut DXGKARG_QUERYDEPENDENTENGINEGROUP,
 ) -> NTSTATUS {
-    on_adapter(adapter, |_, _| reset::dependent_engines(arguments(args)?))
+    on_adapter(Ddi::QueryDependentEngineGroup, adapter, |_, _| reset::dependent_engines(arguments(args)?))
 }
 
 pub(crate) unsafe extern "win64" fn query_engine_status(
     adapter: HANDLE,
     args: *mut DXGKARG_QUERYENGINESTATUS,
 ) -> NTSTATUS {
-    on_gpu(adapter, |irql, _, gpu| reset::engine_status(irql, gpu, arguments(args)?))
+    on_gpu(Ddi::QueryEngineStatus, adapter, |irql, _, gpu| reset::engine_status(irql, gpu, arguments(args)?))
 }
 
 pub(crate) unsafe extern "win64" fn reset_engine(adapter: HANDLE, args: *mut DXGKARG_RESETENGINE) -> NTSTATUS {
-    on_gpu(adapter, |irql, adapter, gpu| reset::reset_engine(irql, adapter, gpu, arguments(args)?))
+    on_gpu(Ddi::ResetEngine, adapter, |irql, adapter, gpu| reset::reset_engine(irql, adapter, gpu, arguments(args)?))
 }
 
 pub(crate) unsafe extern "win64" fn reset_hw_engine(adapter: HANDLE, args: *mut DXGKARG_RESETHWENGINE) -> NTSTATUS {
-    on_gpu(adapter, |irql, adapter, gpu| reset_hw::reset_hw_engine(irql, adapter, gpu, arguments(args)?))
+    on_gpu(Ddi::ResetHwEngine, adapter, |irql, adapter, gpu| {
+        reset_hw::reset_hw_engine(irql, adapter, gpu, arguments(args)?)
+    })
 }
 
 pub(crate) unsafe extern "win64" fn resume_hw_engine(adapter: HANDLE, args: *mut DXGKARG_RESUMEHWENGINE) -> NTSTATUS {
-    on_gpu(adapter, |irql, adapter, gpu| reset_hw::resume_hw_engine(irql, adapter, gpu, arguments(args)?))
+    on_gpu(Ddi::ResumeHwEngine, adapter, |irql, adapter, gpu| {
+        reset_hw::resume_hw_engine(irql, adapter, gpu, arguments(args)?)
+    })
 }
 
 /// Any failure ends the machine, so this does what it can and succeeds.
 pub(crate) unsafe extern "win64" fn reset_from_timeout(adapter: HANDLE) -> NTSTATUS {
-    on_adapter(adapter, |irql, adapter| {
+    on_adapter(Ddi::ResetFromTimeout, adapter, |irql, adapter| {
         if let Ok(gpu) = adapter.started() {
             reset::reset_adapter(irql, adapter, gpu);
         }
@@ -47,17 +52,14 @@ pub(crate) unsafe extern "win64" fn reset_from_timeout(adapter: HANDLE) -> NTSTA
 }
 
 pub(crate) unsafe extern "win64" fn restart_from_timeout(adapter: HANDLE) -> NTSTATUS {
-    on_gpu(adapter, reset::restart_adapter)
+    on_gpu(Ddi::RestartFromTimeout, adapter, reset::restart_adapter)
 }
 
 /// Any level.
 pub(crate) unsafe extern "win64" fn collect_dbg_info(adapter: HANDLE, args: *const DXGKARG_COLLECTDBGINFO) -> NTSTATUS {
-    let status = match (handle::adapter(adapter), inputs(args)) {
-        (Ok(adapter), Ok(args)) => {
-            debug::collect(adapter, args);
-            STATUS_SUCCESS
-        }
-        (Err(status), _) | (_, Err(status)) => status,
+    let collect = || {
+        debug::collect(handle::adapter(adapter)?, inputs(args)?);
+        Ok(())
     };
-    only(status, &[], STATUS_UNSUCCESSFUL)
+    answer(Ddi::CollectDbgInfo, adapter, collect())
 }

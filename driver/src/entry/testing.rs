@@ -2,14 +2,15 @@
 
 use campanile_hw::packet::{self, COPY_MAX, Copy, Fill, Packet};
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_BUFFER_OVERFLOW, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
+use wddm_ddi::status::{NTSTATUS, STATUS_BUFFER_OVERFLOW};
 use wddm_ddi::types::HANDLE;
 
 use super::{arguments, on_gpu};
-use crate::adapter::{Adapter, Refusal};
+use crate::adapter::Adapter;
 use crate::handle::Handle;
 use crate::queue::context::Context;
 use crate::queue::hw_queue::HwQueue;
+use crate::refusal::{Ddi, Reason, Refused, refused, refused_with};
 
 /// Packets of the longest command, a copy of nearly 4 GiB.
 const PACKETS_MAX: usize = (u32::MAX as u64).div_ceil(COPY_MAX) as usize;
@@ -33,7 +34,7 @@ impl Instructions {
     ///
     /// # Errors
     /// STATUS_NOT_SUPPORTED for a loop, of which this hardware has none; STATUS_INVALID_PARAMETER for everything else.
-    fn new(command: D3DDDI_TESTCOMMANDBUFFER) -> Result<Self, NTSTATUS> {
+    fn new(command: D3DDDI_TESTCOMMANDBUFFER) -> Result<Self, Refused> {
         use D3DDDI_TESTCOMMANDBUFFEROP as Op;
         let bytes = match command.Operation {
             Op::D3DDDI_TESTCOMMANDBUFFEROP_COPY => {
@@ -45,16 +46,16 @@ impl Instructions {
                 unsafe { command.u.Fill.NumBytes }
             }
             Op::D3DDDI_TESTCOMMANDBUFFEROP_INFINITE_LOOP | Op::D3DDDI_TESTCOMMANDBUFFEROP_INFINITE_PREEMPTABLE_LOOP => {
-                return Err(STATUS_NOT_SUPPORTED);
+                return Err(refused(Reason::NotServed));
             }
-            _ => return Err(STATUS_INVALID_PARAMETER),
+            _ => return Err(refused(Reason::TestCommand)),
         };
         if bytes == 0 || !bytes.is_multiple_of(4) {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(Reason::TestCommand));
         }
         let mut instructions = Self { command, done: 0 };
         let legal = instructions.by_ref().all(|packet| packet.validate().is_ok());
-        if legal { Ok(Self { done: 0, ..instructions }) } else { Err(STATUS_INVALID_PARAMETER) }
+        if legal { Ok(Self { done: 0, ..instructions }) } else { Err(refused(Reason::TestCommand)) }
     }
 }
 
@@ -86,7 +87,7 @@ impl Iterator for Instructions {
 }
 
 /// The context or queue is this adapter's; commands are the same for all of them, and need no private data.
-fn check_target(adapter: &Adapter, args: &DXGKARG_BUILDTESTCOMMANDBUFFER) -> Result<(), NTSTATUS> {
+fn check_target(adapter: &Adapter, args: &DXGKARG_BUILDTESTCOMMANDBUFFER) -> Result<(), Refused> {
     let handle = Handle::of(args.hContext);
     match args.Flags.HardwareQueue() {
         true => adapter.objects.get::<HwQueue>(handle).map(drop),
@@ -101,15 +102,15 @@ unsafe extern "win64" fn build_test_command_buffer(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDTESTCOMMANDBUFFER,
 ) -> NTSTATUS {
-    on_gpu(adapter, |_, adapter, _| {
+    on_gpu(Ddi::BuildTestCommandBuffer, adapter, |_, adapter, _| {
         let args = arguments(args)?;
         let packets = check_target(adapter, args).and_then(|()| Instructions::new(args.Command));
-        let packets = packets.inspect_err(|_| adapter.count(Refusal::TestCommand))?;
+        let packets = packets?;
         let needed: usize = Instructions { done: 0, ..packets }.map(|packet| packet.size()).sum();
         let (given, needed) = (args.DmaBufferSize, needed as u32);
         (args.DmaBufferSize, args.DmaBufferPrivateDataSize) = (needed, 0);
         if args.pDmaBuffer.is_null() || given < needed {
-            return Err(STATUS_BUFFER_OVERFLOW);
+            return Err(refused_with(Reason::BufferTooSmall, STATUS_BUFFER_OVERFLOW));
         }
         let mut to = args.pDmaBuffer.cast::<u8>();
         for packet in packets {

@@ -5,7 +5,6 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES};
 use wddm_ddi::types::HANDLE;
 
 use crate::gpu::Gpu;
@@ -13,6 +12,7 @@ use crate::handle::Handle;
 use crate::irql::{Device, Passive};
 use crate::lock::{DeviceLock, PushLock};
 use crate::pool::{OutOfMemory, PoolVec, Tag};
+use crate::refusal::{Reason, Refused, refused};
 
 /// One open fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ impl FenceIndex {
     }
 
     /// Adds an open fence.
-    pub(crate) fn insert(&self, irql: &Passive, gpu: &Gpu, entry: Entry) -> Result<(), NTSTATUS> {
+    pub(crate) fn insert(&self, irql: &Passive, gpu: &Gpu, entry: Entry) -> Result<(), Refused> {
         let _changing = self.changing.lock(irql);
         let (crowded, used) =
             gpu.dxgk.synchronize(irql, |device| self.map.with(device, |map| (map.is_crowded(), map.used)))?;
@@ -154,7 +154,7 @@ impl FenceIndex {
         })?;
         // The old table, if there is one, is freed here, below device level.
         drop(spare);
-        if inserted { Ok(()) } else { Err(STATUS_INSUFFICIENT_RESOURCES) }
+        if inserted { Ok(()) } else { Err(refused(Reason::TableFull)) }
     }
 
     /// Withdraws an open fence; it is not reported once this returned.

@@ -8,7 +8,8 @@ use core::ptr::NonNull;
 
 use campanile_hw::log::{LOG_ENTRIES_MAX, LogEntry, LogHeader, LogKind};
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER};
+
+use crate::refusal::{Reason, Refused, refused};
 
 const _: () = assert!(size_of::<DXGK_NATIVE_FENCE_LOG_HEADER>() == LogHeader::SIZE);
 const _: () = assert!(size_of::<DXGK_NATIVE_FENCE_LOG_ENTRY>() == LogEntry::SIZE);
@@ -42,10 +43,10 @@ impl LogBuffers {
     pub(crate) fn read(
         args: &DXGKARG_SETNATIVEFENCELOGBUFFER,
         in_system: bool,
-    ) -> Result<(LogKind, LogBuffer), NTSTATUS> {
+    ) -> Result<(LogKind, LogBuffer), Refused> {
         let header = NonNull::new(args.LogBufferCpuVa.cast::<DXGK_NATIVE_FENCE_LOG_HEADER>());
         // SAFETY: the buffer is a kernel mapping that starts with its header.
-        let header = unsafe { header.ok_or(STATUS_INVALID_PARAMETER)?.read_volatile() };
+        let header = unsafe { header.ok_or(refused(Reason::NullPointer))?.read_volatile() };
         let kind = u32::try_from(header.Type.0).ok().and_then(LogKind::from_number);
         let gpu = if in_system { args.LogBufferSystemProcessGpuVa } else { args.LogBufferGpuVa };
         let buffer = LogBuffer { entries: args.NumberOfEntries, gpu };
@@ -53,7 +54,7 @@ impl LogBuffers {
             buffer.gpu != 0 && buffer.gpu.is_multiple_of(8) && buffer.entries != 0 && buffer.entries <= LOG_ENTRIES_MAX;
         match kind {
             Some(kind) if legal => Ok((kind, buffer)),
-            _ => Err(STATUS_INVALID_PARAMETER),
+            _ => Err(refused(Reason::LogBuffer)),
         }
     }
 
@@ -109,7 +110,8 @@ mod tests {
             if buffer {
                 args.LogBufferCpuVa = &raw mut memory;
             }
-            assert_eq!(LogBuffers::read(&args, false), Err(STATUS_INVALID_PARAMETER), "{kind} {entries} {address:#x}");
+            let reason = if buffer { Reason::LogBuffer } else { Reason::NullPointer };
+            assert_eq!(LogBuffers::read(&args, false), Err(refused(reason)), "{kind} {entries} {address:#x}");
         }
     }
 

@@ -5,11 +5,12 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use campanile_hw::fence::{self, Barrier, FenceWord};
 use campanile_hw::registers::Command;
+use campanile_hw::trace::Component;
+use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use wddm_ddi::types::HANDLE;
 
-use crate::adapter::{Adapter, Process, Refusal};
+use crate::adapter::{Adapter, Process};
 use crate::fence::index::Entry;
 use crate::fence::system::{self, Addresses, Mapped};
 use crate::gpu::Gpu;
@@ -19,6 +20,7 @@ use crate::lock::SpinLock;
 use crate::mmio;
 use crate::pool::{PoolVec, Tag};
 use crate::queue::context;
+use crate::refusal::{Reason, Refused, refused};
 
 /// Value of a fence that never holds anybody again.
 const ALWAYS: u64 = u64::MAX;
@@ -69,19 +71,19 @@ pub(crate) fn create(
     adapter: &Adapter,
     gpu: &Gpu,
     args: &mut DXGKARG_CREATENATIVEFENCE,
-) -> Result<(), NTSTATUS> {
+) -> Result<(), Refused> {
     let claimed = match args.Type {
         D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT => gpu.claims.native_fence,
         D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU => gpu.claims.intra_gpu_fences,
         _ => false,
     };
     if !claimed {
-        return Err(STATUS_NOT_SUPPORTED);
+        return Err(refused(Reason::NotOffered));
     }
     let system = match gpu.maps_fences() {
         true => {
             let addresses = Addresses::new(args.CurrentValueSystemProcessGpuVa, args.MonitoredValueSystemProcessGpuVa);
-            Some(addresses.ok_or(STATUS_INVALID_PARAMETER)?)
+            Some(addresses.ok_or(refused(Reason::Address))?)
         }
         false => None,
     };
@@ -91,7 +93,10 @@ pub(crate) fn create(
         system,
         places: SpinLock::new(PoolVec::new(Tag::FENCE)),
     };
-    args.hGlobalNativeFence = adapter.objects.insert(irql, adapter.handle(), fence)?.raw();
+    let dxgk = fence.dxgk as u64;
+    let handle = adapter.objects.insert(irql, adapter.handle(), fence)?;
+    gpu.note(Component::Fence, &Event::FenceCreated { fence: handle.into_bits(), system: dxgk });
+    args.hGlobalNativeFence = handle.raw();
     Ok(())
 }
 
@@ -105,17 +110,17 @@ pub(crate) fn open(
     adapter: &Adapter,
     gpu: &Gpu,
     args: &mut DXGKARG_OPENNATIVEFENCE,
-) -> Result<(), NTSTATUS> {
+) -> Result<(), Refused> {
     let fence_handle = Handle::of(args.hGlobalNativeFence);
     let fence = adapter.objects.get::<NativeFence>(fence_handle)?;
     let (device, _) = context::process_of(adapter, args.hDevice)?;
-    let at = Addresses::new(args.CurrentValueGpuVa, args.MonitoredValueGpuVa).ok_or(STATUS_INVALID_PARAMETER)?;
+    let at = Addresses::new(args.CurrentValueGpuVa, args.MonitoredValueGpuVa).ok_or(refused(Reason::Address))?;
     let Addresses { current, monitored } = at;
     let open = OpenFence { fence: fence_handle, process: device.process, at, mapped: Mapped::default() };
     let handle = adapter.objects.insert(irql, adapter.handle(), open)?;
     let entry = Entry { process: device.process.into_bits(), current, monitored, open: handle, dxgk: fence.dxgk };
     let place = Place { open: handle, process: device.process, current };
-    let added = fence.places.lock(irql).push(place).map_err(NTSTATUS::from);
+    let added = fence.places.lock(irql).push(place).map_err(Refused::from);
     if let Err(status) = added.and_then(|()| gpu.fences.insert(irql, gpu, entry)) {
         fence.drop_place(irql, handle);
         drop(adapter.objects.remove::<OpenFence>(irql, handle));
@@ -126,6 +131,8 @@ pub(crate) fn open(
         close(irql, adapter, Some(gpu), handle)?;
         return Err(status);
     }
+    let process = device.process.into_bits();
+    gpu.note(Component::Fence, &Event::FenceOpened { open: handle.into_bits(), process, current });
     args.hLocalNativeFence = handle.raw();
     Ok(())
 }
@@ -134,7 +141,7 @@ pub(crate) fn open(
 ///
 /// # Errors
 /// STATUS_INVALID_HANDLE
-pub(crate) fn close(irql: &Passive, adapter: &Adapter, gpu: Option<&Gpu>, handle: Handle) -> Result<(), NTSTATUS> {
+pub(crate) fn close(irql: &Passive, adapter: &Adapter, gpu: Option<&Gpu>, handle: Handle) -> Result<(), Refused> {
     let open = adapter.objects.get::<OpenFence>(handle)?;
     let forget = || match adapter.objects.get::<NativeFence>(open.fence) {
         Ok(fence) => fence.forget(irql, handle, open),
@@ -147,25 +154,29 @@ pub(crate) fn close(irql: &Passive, adapter: &Adapter, gpu: Option<&Gpu>, handle
         }
         None => drop(forget()),
     }
-    adapter.objects.remove::<OpenFence>(irql, handle).map(drop)
+    adapter.objects.remove::<OpenFence>(irql, handle).map(drop)?;
+    adapter.trace.note(Component::Fence, &Event::FenceClosed { open: handle.into_bits() });
+    Ok(())
 }
 
 /// DxgkDdiDestroyNativeFence.
 ///
 /// # Errors
 /// STATUS_INVALID_HANDLE
-pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, gpu: Option<&Gpu>, handle: Handle) -> Result<(), NTSTATUS> {
+pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, gpu: Option<&Gpu>, handle: Handle) -> Result<(), Refused> {
     let fence = adapter.objects.get::<NativeFence>(handle)?;
     // Closed everywhere by now. Were it not, an interrupt could report a fence that does not exist any more.
     loop {
         let open = fence.places.lock(irql).first().map(|place| place.open);
         let Some(open) = open else { break };
-        adapter.count(Refusal::StaleHandle);
+        adapter.trace.passed_over(Component::Fence, Reason::FenceStillOpen, open.into_bits());
         if close(irql, adapter, gpu, open).is_err() {
             fence.drop_place(irql, open);
         }
     }
-    adapter.objects.remove::<NativeFence>(irql, handle).map(drop)
+    adapter.objects.remove::<NativeFence>(irql, handle).map(drop)?;
+    adapter.trace.note(Component::Fence, &Event::FenceDestroyed { fence: handle.into_bits() });
+    Ok(())
 }
 
 impl NativeFence {
@@ -271,11 +282,12 @@ pub(crate) fn update_monitored(_irql: &Device, args: &DXGKARG_UPDATEMONITOREDVAL
     for (fence_handle, value, address) in arrays {
         let Ok((adapter, _fence)) = handle::object::<NativeFence>(fence_handle.raw()) else { continue };
         let Some(monitored) = Word::at(address) else {
-            adapter.count(Refusal::FenceAddress);
+            adapter.trace.passed_over(Component::Fence, Reason::FenceAddress, fence_handle.into_bits());
             continue;
         };
         // The current value is sampled by the caller; here only the write and the barrier count.
         fence::monitor(&monitored, &monitored, &Full, value);
+        adapter.trace.note(Component::Fence, &Event::MonitoredValue { fence: fence_handle.into_bits(), value });
     }
 }
 
@@ -290,13 +302,14 @@ pub(crate) fn update_current(irql: &Dispatch, args: &DXGKARG_UPDATECURRENTVALUES
         let always = fence.always_signaled.load(Ordering::Acquire);
         if !args.Flags.NotificationOnly() || always {
             let Some(current) = Word::at(address) else {
-                adapter.count(Refusal::FenceAddress);
+                adapter.trace.passed_over(Component::Fence, Reason::FenceAddress, fence_handle.into_bits());
                 continue;
             };
             Full.full();
             current.store(if always { ALWAYS } else { value });
         }
         Full.full();
+        adapter.trace.note(Component::Fence, &Event::CurrentValue { fence: fence_handle.into_bits(), value });
         if let Some(gpu) = adapter.running_gpu() {
             fence.announce(irql, adapter, gpu);
         }

@@ -9,9 +9,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use campanile_hw::page_table::VA_BITS;
 use campanile_hw::queue::Location;
 use campanile_hw::registers::{Command, CommandStatus};
-use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER};
 
-use crate::adapter::{Adapter, Process, Refusal};
+use campanile_hw::trace::Component;
+
+use crate::adapter::{Adapter, Process};
 use crate::cmp::CommandError;
 use crate::fence::native::{NativeFence, OpenFence};
 use crate::gpu::Gpu;
@@ -19,6 +20,7 @@ use crate::handle::Handle;
 use crate::irql::Passive;
 use crate::lock::PushLock;
 use crate::queue::context;
+use crate::refusal::{Reason, Refused, refused};
 
 /// Addresses of a pair of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,13 +50,13 @@ fn is_stopped(error: CommandError) -> bool {
 }
 
 /// Tells the scheduler of a fence in a process with this root, unless it knows.
-fn tell(irql: &Passive, gpu: &Gpu, root: Location, open: &OpenFence, system: Addresses) -> Result<(), NTSTATUS> {
+fn tell(irql: &Passive, gpu: &Gpu, root: Location, open: &OpenFence, system: Addresses) -> Result<(), Refused> {
     let bits = root.into_bits();
     if open.mapped.0.load(Ordering::Relaxed) == bits {
         return Ok(());
     }
     if gpu.system_root().is_none() {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(Reason::NoPagingRoot));
     }
     let args = [bits, open.at.current, open.at.monitored, system.current, system.monitored];
     match gpu.cmp.run_long(irql, Command::MapFence, args) {
@@ -62,8 +64,8 @@ fn tell(irql: &Passive, gpu: &Gpu, root: Location, open: &OpenFence, system: Add
         // The same fence, opened here on another device.
         Err(CommandError::Refused(CommandStatus::BadState)) => {}
         Err(error) if is_stopped(error) => return Ok(()),
-        Err(CommandError::Refused(CommandStatus::NoRoom)) => return Err(STATUS_INSUFFICIENT_RESOURCES),
-        Err(_) => return Err(STATUS_INVALID_PARAMETER),
+        Err(CommandError::Refused(CommandStatus::NoRoom)) => return Err(refused(Reason::SchedulerFull)),
+        Err(_) => return Err(refused(Reason::CommandRefused)),
     }
     open.mapped.0.store(bits, Ordering::Relaxed);
     Ok(())
@@ -79,7 +81,7 @@ pub(crate) fn opened(
     gpu: &Gpu,
     fence: &NativeFence,
     open: &OpenFence,
-) -> Result<(), NTSTATUS> {
+) -> Result<(), Refused> {
     let Some(system) = fence.system else { return Ok(()) };
     let _table = gpu.fence_map.lock(irql);
     let root = adapter.objects.get::<Process>(open.process).ok().and_then(|process| context::root_of(&process.root));
@@ -119,7 +121,7 @@ pub(crate) fn set_process_root(irql: &Passive, adapter: &Adapter, gpu: &Gpu, han
             let _ = gpu.cmp.run(irql, Command::UnmapFence, [old, open.at.current, 0]);
         }
         if tell(irql, gpu, root, open, system).is_err() {
-            adapter.count(Refusal::FenceAddress);
+            adapter.trace.passed_over(Component::Fence, Reason::FenceAddress, open.at.current);
         }
     });
 }
@@ -136,7 +138,7 @@ pub(crate) fn restore(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
         if let Some(root) = process.and_then(|process| context::root_of(&process.root))
             && tell(irql, gpu, root, open, system).is_err()
         {
-            adapter.count(Refusal::FenceAddress);
+            adapter.trace.passed_over(Component::Fence, Reason::FenceAddress, open.at.current);
         }
     });
 }

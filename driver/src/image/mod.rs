@@ -10,7 +10,7 @@ mod kit;
 #[cfg(not(feature = "wdk"))]
 mod own;
 
-use wddm_ddi::nt::NtImports;
+use wddm_ddi::nt::{EVENT_DATA_DESCRIPTOR, EVENT_DESCRIPTOR, NtImports, PETWENABLECALLBACK};
 use wddm_ddi::types::*;
 
 #[cfg(not(feature = "wdk"))]
@@ -32,6 +32,23 @@ unsafe extern "win64" {
     fn ExReleasePushLockExclusiveEx(lock: *mut usize, flags: u32);
     fn KeQueryPerformanceCounter(frequency: *mut LARGE_INTEGER) -> LARGE_INTEGER;
     fn MmGetPhysicalAddress(address: *mut core::ffi::c_void) -> PHYSICAL_ADDRESS;
+    fn KeGetCurrentProcessorNumberEx(number: *mut core::ffi::c_void) -> u32;
+    fn EtwRegister(
+        provider: *const GUID,
+        callback: Option<PETWENABLECALLBACK>,
+        context: *mut core::ffi::c_void,
+        handle: *mut u64,
+    ) -> NTSTATUS;
+    fn EtwUnregister(handle: u64) -> NTSTATUS;
+    fn EtwSetInformation(handle: u64, class: u32, information: *const core::ffi::c_void, length: u32) -> NTSTATUS;
+    fn EtwWriteTransfer(
+        handle: u64,
+        event: *const EVENT_DESCRIPTOR,
+        activity: *const GUID,
+        related: *const GUID,
+        count: u32,
+        data: *const EVENT_DATA_DESCRIPTOR,
+    ) -> NTSTATUS;
     fn KeBugCheckEx(code: u32, p1: usize, p2: usize, p3: usize, p4: usize) -> !;
     fn DbgPrintEx(component: u32, level: u32, format: *const u8, text: *const u8) -> u32;
 }
@@ -49,6 +66,11 @@ static IMPORTS: NtImports = NtImports {
     ExReleasePushLockExclusiveEx,
     KeQueryPerformanceCounter,
     MmGetPhysicalAddress,
+    KeGetCurrentProcessorNumberEx,
+    EtwRegister,
+    EtwUnregister,
+    EtwSetInformation,
+    EtwWriteTransfer,
     KeBugCheckEx,
     DbgPrintEx,
 };

@@ -10,10 +10,12 @@ use core::sync::atomic::Ordering;
 
 use campanile_hw::event::{self, Event, EventKind, FaultInfo, FaultKind};
 use campanile_hw::registers::NODES;
+use campanile_hw::trace::Component;
+use campanile_hw::trace::event::Event as TraceEvent;
 use wddm_ddi::km::DXGK_ENGINE_STATE;
 use wddm_ddi::types::HANDLE;
 
-use crate::adapter::{Adapter, Refusal};
+use crate::adapter::Adapter;
 use crate::dxgk::ContiguousMemory;
 use crate::gpu::Gpu;
 use crate::handle::Handle;
@@ -23,6 +25,7 @@ use crate::mmio::Mapping;
 use crate::queue::context::{Context, HwContext};
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::packet::GivenUp;
+use crate::refusal::Reason;
 
 /// Records of the event ring.
 pub(crate) const EVENT_ENTRIES: u32 = 4096;
@@ -229,9 +232,12 @@ pub(crate) fn drain(irql: &Device, adapter: &Adapter, gpu: &Gpu) {
         any = true;
         match next {
             Next::Event(event) => handle(irql, adapter, gpu, &event, &mut batch),
-            Next::Overflow => all_fences(gpu, &mut batch),
+            Next::Overflow => {
+                gpu.note(Component::Interrupt, &TraceEvent::EventsCollapsed {});
+                all_fences(gpu, &mut batch);
+            }
             Next::Lost => {
-                adapter.count(Refusal::Event);
+                adapter.trace.passed_over(Component::Interrupt, Reason::EventsLost, 0);
                 all_fences(gpu, &mut batch);
             }
         }
@@ -250,8 +256,18 @@ fn all_fences(gpu: &Gpu, batch: &mut Batch) {
 fn handle(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut Batch) {
     let node = usize::from(event.node);
     let kind = EventKind::from_number(event.kind);
+    gpu.note(
+        Component::Interrupt,
+        &TraceEvent::DeviceEvent {
+            data0: event.data0,
+            data1: event.data1,
+            queue: event.queue,
+            kind: event.kind.into(),
+            node: event.node,
+        },
+    );
     if node >= NODE_COUNT || kind.is_none() {
-        adapter.count(Refusal::Event);
+        unknown(adapter, event);
         return;
     }
     match kind {
@@ -281,6 +297,11 @@ fn handle(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mu
     }
 }
 
+/// Passes over an event that names nothing.
+fn unknown(adapter: &Adapter, event: &Event) {
+    adapter.trace.passed_over(Component::Interrupt, Reason::DeviceEvent, event.queue.into());
+}
+
 /// The hardware queue with a number.
 fn queue_of<'a>(adapter: &'a Adapter, gpu: &Gpu, number: u32) -> Option<&'a HwQueue> {
     adapter.objects.get(gpu.queues.get(number)?).ok()
@@ -299,7 +320,7 @@ fn retired(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &m
         match queue_of(adapter, gpu, event.queue) {
             Some(queue) if queue.note_retired() => gpu.note_waiting(),
             Some(_) => {}
-            None => adapter.count(Refusal::Event),
+            None => unknown(adapter, event),
         }
         return;
     };
@@ -322,7 +343,7 @@ pub(crate) fn keep(adapter: &Adapter, (context, given_up): (u64, GivenUp)) {
 
 /// A packet queue was preempted; whatever it completed before is told first.
 fn preempted(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut Batch) {
-    let Some(node) = gpu.nodes.get(event.queue as usize) else { return adapter.count(Refusal::Event) };
+    let Some(node) = gpu.nodes.get(event.queue as usize) else { return unknown(adapter, event) };
     batch.flush(irql, gpu);
     node.stopped(irql, event.data0, event.data1, |kept| keep(adapter, kept));
     node.report_preemption(irql, &gpu.dxgk);
@@ -337,7 +358,7 @@ fn suspended(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: 
             queue.note_suspended(event.data0);
             context.answer(irql, gpu, event.data0);
         }
-        None => adapter.count(Refusal::Event),
+        None => unknown(adapter, event),
     }
 }
 
@@ -369,13 +390,14 @@ fn fault(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut
     }
     match (queue_of(adapter, gpu, event.queue), gpu.nodes.get(usize::from(event.node))) {
         (Some(queue), Some(node)) => report::queue_fault(irql, gpu, node, queue, event.data0, info),
-        _ => adapter.count(Refusal::Event),
+        _ => unknown(adapter, event),
     }
 }
 
 /// DxgkDdiDpcRoutine.
 pub(crate) fn dpc(irql: &Dispatch, adapter: &Adapter) {
     let Some(gpu) = adapter.gpu() else { return };
+    gpu.note(Component::Interrupt, &TraceEvent::Dpc {});
     // No lock is held here: the scheduler may be waiting for a DDI that waits for the lock below.
     gpu.dxgk.notify_dpc(irql);
     // Held so that stopping the device and destroying a queue can wait for this.

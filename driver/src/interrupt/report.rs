@@ -1,6 +1,8 @@
 //! Reports to the scheduler, one function for each type. Callers are at device level and queue the DPC afterwards.
 
 use campanile_hw::event::{FaultInfo, FaultKind};
+use campanile_hw::trace::Component;
+use campanile_hw::trace::event::Event;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::types::HANDLE;
@@ -39,6 +41,7 @@ pub(crate) fn completed(irql: &Device, gpu: &Gpu, node: &Node, fence: u32) {
         NodeOrdinal: node.ordinal(),
         EngineOrdinal: ENGINE,
     };
+    gpu.note(Component::Interrupt, &Event::PacketCompleted { fence, node: node.ordinal() });
     gpu.dxgk.notify_interrupt(irql, &data);
 }
 
@@ -51,6 +54,8 @@ pub(crate) fn preempted(irql: &Device, dxgk: &Dxgk, node: &Node, preemption: u32
         NodeOrdinal: node.ordinal(),
         EngineOrdinal: ENGINE,
     };
+    let event = Event::Preempted { node: node.ordinal(), fence: preemption };
+    dxgk.trace.note(Component::Interrupt, &event);
     dxgk.notify_interrupt(irql, &data);
 }
 
@@ -77,6 +82,8 @@ fn signaled(irql: &Device, gpu: &Gpu, node: &Node, fences: &mut [HANDLE], queue:
         pSignaledNativeFenceArray: array,
         hHWQueue: queue,
     };
+    let event = Event::FencesSignaled { node: node.ordinal(), fences: fences.len() as u32 };
+    gpu.note(Component::Interrupt, &event);
     gpu.dxgk.notify_interrupt(irql, &data);
 }
 
@@ -88,6 +95,7 @@ pub(crate) fn monitored(irql: &Device, gpu: &Gpu, node: &Node) {
     let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED);
     data.u.MonitoredFenceSignaled =
         DXGKARGCB_NOTIFY_INTERRUPT_DATA_MonitoredFenceSignaled { NodeOrdinal: node.ordinal(), EngineOrdinal: ENGINE };
+    gpu.note(Component::Interrupt, &Event::MonitoredFenceSignaled { node: node.ordinal() });
     gpu.dxgk.notify_interrupt(irql, &data);
 }
 
@@ -160,6 +168,8 @@ pub(crate) fn packet_fault(irql: &Device, gpu: &Gpu, node: &Node, packet: &Packe
         node.keep_fault(irql, PacketFault { packet: *packet, address, info });
         return;
     }
+    let (fence, bits) = (packet.fence.into(), info.into_bits());
+    gpu.note(Component::Interrupt, &Event::Fault { address, info: bits, fence });
     let (flags, address, level, error) = describe(address, info);
     let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_DMA_PAGE_FAULTED);
     data.u.DmaPageFaulted = DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaPageFaulted {
@@ -189,10 +199,12 @@ pub(crate) fn queue_fault(irql: &Device, gpu: &Gpu, node: &Node, queue: &HwQueue
         queue.keep_fault(irql, address, info);
         return;
     }
+    let fence = queue.fence_of_entry(info.entry());
+    gpu.note(Component::Interrupt, &Event::Fault { address, info: info.into_bits(), fence });
     let (flags, address, level, error) = describe(address, info);
     let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED);
     data.u.HwQueuePageFaulted = DXGKARGCB_NOTIFY_INTERRUPT_DATA_HwQueuePageFaulted {
-        FaultedFenceId: queue.fence_of_entry(info.entry()),
+        FaultedFenceId: fence,
         FaultedVirtualAddress: address,
         FaultedPrimitiveAPISequenceNumber: 0,
         u: DXGKARGCB_NOTIFY_INTERRUPT_DATA_HwQueuePageFaulted_Union { FaultedHwQueue: queue.dxgk() },

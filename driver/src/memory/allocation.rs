@@ -3,9 +3,11 @@
 use core::ptr::NonNull;
 
 use campanile_hw::private::{AllocationData, MAGIC, Placement};
+use campanile_hw::trace::Component;
+use campanile_hw::trace::event::Event;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
+use wddm_ddi::status::STATUS_INVALID_PARAMETER;
 use wddm_ddi::types::HANDLE;
 
 use crate::adapter::Adapter;
@@ -14,6 +16,7 @@ use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
 use crate::irql::Passive;
 use crate::memory::segments::{APERTURE, Layout, VRAM, VRAM_HIDDEN};
+use crate::refusal::{Reason, Refused, refused, refused_with};
 
 const PAGE: u64 = 4096;
 
@@ -50,18 +53,18 @@ struct Request {
 }
 
 /// Reads private data, which user mode wrote.
-fn request(data: *mut core::ffi::c_void, size: u32) -> Result<Request, NTSTATUS> {
+fn request(data: *mut core::ffi::c_void, size: u32) -> Result<Request, Refused> {
     if size as usize != AllocationData::SIZE {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(Reason::PrivateData));
     }
-    let data = NonNull::new(data.cast::<[u8; AllocationData::SIZE]>()).ok_or(STATUS_INVALID_PARAMETER)?;
+    let data = NonNull::new(data.cast::<[u8; AllocationData::SIZE]>()).ok_or(refused(Reason::NullPointer))?;
     // SAFETY: the operating system captured that many bytes; bytes need no alignment.
     let data = AllocationData::from_bytes(&unsafe { data.read() });
-    let placement = Placement::from_number(data.placement).ok_or(STATUS_INVALID_PARAMETER)?;
+    let placement = Placement::from_number(data.placement).ok_or(refused(Reason::Placement))?;
     let size = data.size.checked_next_multiple_of(PAGE).filter(|size| *size != 0 && *size <= SYSTEM_LARGEST);
     match size {
         Some(size) if data.magic == MAGIC && data.reserved == 0 => Ok(Request { placement, size }),
-        _ => Err(STATUS_INVALID_PARAMETER),
+        _ => Err(refused(Reason::PrivateData)),
     }
 }
 
@@ -73,7 +76,7 @@ fn set_of(segment: u32) -> u32 {
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER if it fits into no segment of its placement.
-fn describe(request: Request, layout: &Layout, info: &mut DXGK_ALLOCATIONINFO) -> Result<(), NTSTATUS> {
+fn describe(request: Request, layout: &Layout, info: &mut DXGK_ALLOCATIONINFO) -> Result<(), Refused> {
     let hidden = matches!(request.placement, Placement::Vram | Placement::VramLockable);
     let (set, preferred) = match request.placement {
         Placement::System | Placement::SystemUncached => {
@@ -100,10 +103,10 @@ fn describe(request: Request, layout: &Layout, info: &mut DXGK_ALLOCATIONINFO) -
     };
     let system = matches!(request.placement, Placement::System | Placement::SystemUncached);
     if !system && request.size > layout.largest_vram(hidden) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(Reason::Placement));
     }
     info.u.Alignment = PAGE as u32;
-    info.Size = usize::try_from(request.size).map_err(|_| STATUS_INVALID_PARAMETER)?;
+    info.Size = usize::try_from(request.size).map_err(|_| refused(Reason::Size))?;
     info.PitchAlignedSize = 0;
     info.HintedBank = DXGK_SEGMENTBANKPREFERENCE::new();
     info.PreferredSegment = preferred;
@@ -125,8 +128,8 @@ fn describe(request: Request, layout: &Layout, info: &mut DXGK_ALLOCATIONINFO) -
 ///
 /// # Safety
 /// `array` must be NULL or have more than `index` elements, that nobody else uses during the call.
-unsafe fn element<'a, T>(array: *mut T, index: u32) -> Result<&'a mut T, NTSTATUS> {
-    let array = NonNull::new(array).ok_or(STATUS_INVALID_PARAMETER)?;
+unsafe fn element<'a, T>(array: *mut T, index: u32) -> Result<&'a mut T, Refused> {
+    let array = NonNull::new(array).ok_or(refused(Reason::NullPointer))?;
     // SAFETY: the caller says that the element exists.
     let mut element = unsafe { array.add(index as usize) };
     // SAFETY: as above, and nobody else uses it.
@@ -142,7 +145,7 @@ pub(crate) fn create(
     adapter: &Adapter,
     gpu: &Gpu,
     args: &mut DXGKARG_CREATEALLOCATION,
-) -> Result<(), NTSTATUS> {
+) -> Result<(), Refused> {
     for index in 0..args.NumAllocations {
         // SAFETY: the array has NumAllocations elements.
         let info = unsafe { element(args.pAllocationInfo, index) }?;
@@ -159,10 +162,19 @@ fn create_one(
     adapter: &Adapter,
     layout: &Layout,
     info: &mut DXGK_ALLOCATIONINFO,
-) -> Result<(), NTSTATUS> {
+) -> Result<(), Refused> {
     let request = request(info.pPrivateDriverData, info.PrivateDriverDataSize)?;
     describe(request, layout, info)?;
-    info.hAllocation = adapter.objects.insert(irql, adapter.handle(), Allocation { size: request.size })?.raw();
+    let handle = adapter.objects.insert(irql, adapter.handle(), Allocation { size: request.size })?;
+    info.hAllocation = handle.raw();
+    adapter.trace.note(
+        Component::Memory,
+        &Event::AllocationCreated {
+            allocation: handle.into_bits(),
+            size: request.size,
+            placement: request.placement as u32,
+        },
+    );
     Ok(())
 }
 
@@ -180,13 +192,17 @@ fn undo(irql: &Passive, adapter: &Adapter, args: &mut DXGKARG_CREATEALLOCATION, 
 ///
 /// # Errors
 /// STATUS_INVALID_HANDLE if one does not.
-pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, args: &DXGKARG_DESTROYALLOCATION) -> Result<(), NTSTATUS> {
+pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, args: &DXGKARG_DESTROYALLOCATION) -> Result<(), Refused> {
     let mut result = Ok(());
     for index in 0..args.NumAllocations {
         // SAFETY: the list has NumAllocations elements.
         let handle = Handle::of(*unsafe { element(args.pAllocationList, index) }?);
-        if let Err(status) = adapter.objects.remove::<Allocation>(irql, handle) {
-            result = Err(status);
+        match adapter.objects.remove::<Allocation>(irql, handle) {
+            Ok(_) => {
+                let event = Event::AllocationDestroyed { allocation: handle.into_bits() };
+                adapter.trace.note(Component::Memory, &event);
+            }
+            Err(refused) => result = Err(refused),
         }
     }
     result
@@ -196,12 +212,7 @@ pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, args: &DXGKARG_DESTROYA
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY
-pub(crate) fn open(
-    irql: &Passive,
-    adapter: &Adapter,
-    gpu: &Gpu,
-    args: &DXGKARG_OPENALLOCATION,
-) -> Result<(), NTSTATUS> {
+pub(crate) fn open(irql: &Passive, adapter: &Adapter, gpu: &Gpu, args: &DXGKARG_OPENALLOCATION) -> Result<(), Refused> {
     for index in 0..args.NumAllocations {
         // SAFETY: the array has NumAllocations elements.
         let info = unsafe { element(args.pOpenAllocation, index) }?;
@@ -220,14 +231,16 @@ pub(crate) fn open(
     Ok(())
 }
 
-fn open_one(irql: &Passive, adapter: &Adapter, gpu: &Gpu, info: &mut DXGK_OPENALLOCATIONINFO) -> Result<(), NTSTATUS> {
+fn open_one(irql: &Passive, adapter: &Adapter, gpu: &Gpu, info: &mut DXGK_OPENALLOCATIONINFO) -> Result<(), Refused> {
     let handle = Handle::of(gpu.dxgk.allocation_handle(irql, info.hAllocation));
     let size = match adapter.objects.get::<Allocation>(handle) {
         Ok(allocation) => allocation.size,
         // The system does not tell while an allocation is being opened: its private data says the same.
         Err(_) => request(info.pPrivateDriverData, info.PrivateDriverDataSize)?.size,
     };
-    info.hDeviceSpecificAllocation = adapter.objects.insert(irql, adapter.handle(), OpenAllocation { size })?.raw();
+    let handle = adapter.objects.insert(irql, adapter.handle(), OpenAllocation { size })?;
+    info.hDeviceSpecificAllocation = handle.raw();
+    adapter.trace.note(Component::Memory, &Event::AllocationOpened { open: handle.into_bits(), size });
     Ok(())
 }
 
@@ -235,24 +248,25 @@ fn open_one(irql: &Passive, adapter: &Adapter, gpu: &Gpu, info: &mut DXGK_OPENAL
 ///
 /// # Errors
 /// STATUS_INVALID_HANDLE if one is not.
-pub(crate) fn close(irql: &Passive, adapter: &Adapter, args: &DXGKARG_CLOSEALLOCATION) -> Result<(), NTSTATUS> {
+pub(crate) fn close(irql: &Passive, adapter: &Adapter, args: &DXGKARG_CLOSEALLOCATION) -> Result<(), Refused> {
     let mut result = Ok(());
     for index in 0..args.NumAllocations {
         // SAFETY: the list has NumAllocations elements.
         let handle = Handle::of(*unsafe { element(args.pOpenHandleList, index) }?);
-        if let Err(status) = adapter.objects.remove::<OpenAllocation>(irql, handle) {
-            result = Err(status);
+        match adapter.objects.remove::<OpenAllocation>(irql, handle) {
+            Ok(_) => adapter.trace.note(Component::Memory, &Event::AllocationClosed { open: handle.into_bits() }),
+            Err(refused) => result = Err(refused),
         }
     }
     result
 }
 
 /// Size of an allocation by either of its handles.
-pub(crate) fn size_of_handle(adapter: &Adapter, raw: HANDLE) -> Result<u64, NTSTATUS> {
+pub(crate) fn size_of_handle(adapter: &Adapter, raw: HANDLE) -> Result<u64, Refused> {
     let handle = Handle::of(raw);
     let created = adapter.objects.get::<Allocation>(handle).map(|allocation| allocation.size);
     let opened = || adapter.objects.get::<OpenAllocation>(handle).map(|allocation| allocation.size);
-    created.or_else(|_| opened()).map_err(|_| STATUS_INVALID_HANDLE)
+    created.or_else(|_| opened()).map_err(|_| refused(Reason::StaleHandle))
 }
 
 /// DxgkDdiDescribeAllocation: nothing here has a width or a format.
@@ -274,7 +288,7 @@ fn fence_segments(
     layout: &Layout,
     value: DXGKARG_FENCESTORAGEVALUETYPE,
     kind: D3DDDI_NATIVEFENCE_TYPE,
-) -> Result<(u32, u32), NTSTATUS> {
+) -> Result<(u32, u32), Refused> {
     use D3DDDI_NATIVEFENCE_TYPE as Type;
     use DXGKARG_FENCESTORAGEVALUETYPE as Value;
     let (system, local) = (set_of(APERTURE), layout.vram_set(false));
@@ -283,7 +297,7 @@ fn fence_segments(
             if value != Value::D3DKARG_FENCESTORAGETYPE_CURRENTVALUE
                 && value != Value::D3DKARG_FENCESTORAGETYPE_MONITOREDVALUE =>
         {
-            Err(STATUS_INVALID_PARAMETER)
+            Err(refused_with(Reason::NotOffered, STATUS_INVALID_PARAMETER))
         }
         (Type::D3DDDI_NATIVEFENCE_TYPE_DEFAULT, Value::D3DKARG_FENCESTORAGETYPE_MONITOREDVALUE)
             if claims.local_monitored_values =>
@@ -292,7 +306,7 @@ fn fence_segments(
         }
         (Type::D3DDDI_NATIVEFENCE_TYPE_DEFAULT, _) => Ok((system, APERTURE)),
         (Type::D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU, _) if claims.intra_gpu_fences => Ok((local, VRAM)),
-        _ => Err(STATUS_NOT_SUPPORTED),
+        _ => Err(refused(Reason::NotOffered)),
     }
 }
 
@@ -302,16 +316,16 @@ fn fence_segments(
 /// # Errors
 /// STATUS_NOT_SUPPORTED for another type of allocation or fence; STATUS_INVALID_PARAMETER for a value that fences do not have, or
 /// another physical adapter.
-pub(crate) fn standard(gpu: &Gpu, args: &mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA) -> Result<(), NTSTATUS> {
+pub(crate) fn standard(gpu: &Gpu, args: &mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA) -> Result<(), Refused> {
     if args.StandardAllocationType != D3DKMDT_STANDARDALLOCATION_TYPE::D3DKMDT_STANDARDALLOCATION_FENCESTORAGE {
-        return Err(STATUS_NOT_SUPPORTED);
+        return Err(refused(Reason::NotServed));
     }
     // SAFETY: the type selects this arm.
     let storage = unsafe { args.u.pCreateFenceStorageData };
     // SAFETY: the operating system passes the structure for the length of the call.
-    let storage = unsafe { storage.as_mut() }.ok_or(STATUS_INVALID_PARAMETER)?;
+    let storage = unsafe { storage.as_mut() }.ok_or(refused(Reason::NullPointer))?;
     if storage.PhysicalAdapterIndex != 0 {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(Reason::NoSuchNode));
     }
     let (value, kind) = (storage.FenceStorageValueType, storage.FenceStorageType);
     let (set, preferred) = fence_segments(gpu.claims, &gpu.layout, value, kind)?;
@@ -331,7 +345,7 @@ mod tests {
         AllocationData { magic: MAGIC, placement, size, reserved: 0 }
     }
 
-    fn parse(data: AllocationData) -> Result<Request, NTSTATUS> {
+    fn parse(data: AllocationData) -> Result<Request, Refused> {
         let mut bytes = data.to_bytes();
         request(bytes.as_mut_ptr().cast(), AllocationData::SIZE as u32)
     }
@@ -361,7 +375,7 @@ mod tests {
             AllocationData { magic: 0, ..data(0, 1) },
             AllocationData { reserved: 1, ..data(0, 1) },
         ] {
-            assert_eq!(parse(bad), Err(STATUS_INVALID_PARAMETER), "{bad:?}");
+            assert_eq!(parse(bad).map_err(|refused| refused.status), Err(STATUS_INVALID_PARAMETER), "{bad:?}");
         }
         let mut bytes = data(0, 1).to_bytes();
         assert!(request(bytes.as_mut_ptr().cast(), 31).is_err());
@@ -395,7 +409,7 @@ mod tests {
     fn an_allocation_larger_than_its_segments_is_refused() {
         let mut info = DXGK_ALLOCATIONINFO::zeroed();
         let vram = Request { placement: Placement::Vram, size: 64 << 20 };
-        assert_eq!(describe(vram, &layout(64 << 20), &mut info), Err(STATUS_INVALID_PARAMETER));
+        assert_eq!(describe(vram, &layout(64 << 20), &mut info), Err(refused(Reason::Placement)));
         let system = Request { placement: Placement::System, size: 1 << 32 };
         assert_eq!(describe(system, &layout(64 << 20), &mut info), Ok(()));
     }
@@ -423,11 +437,14 @@ mod tests {
                 let wanted = if local { (0b011, VRAM) } else { (0b001, APERTURE) };
                 assert_eq!(ask(claims, default, monitored), Ok(wanted));
                 for value in [current, monitored] {
-                    let wanted = if between { Ok((0b010, VRAM)) } else { Err(STATUS_NOT_SUPPORTED) };
+                    let wanted = if between { Ok((0b010, VRAM)) } else { Err(refused(Reason::NotOffered)) };
                     assert_eq!(ask(claims, intra, value), wanted);
                 }
-                assert_eq!(ask(claims, default, Value(2)), Err(STATUS_INVALID_PARAMETER));
-                assert_eq!(ask(claims, Type(2), current), Err(STATUS_NOT_SUPPORTED));
+                assert_eq!(
+                    ask(claims, default, Value(2)),
+                    Err(refused_with(Reason::NotOffered, STATUS_INVALID_PARAMETER))
+                );
+                assert_eq!(ask(claims, Type(2), current), Err(refused(Reason::NotOffered)));
             }
         }
     }

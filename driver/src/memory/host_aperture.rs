@@ -6,13 +6,13 @@ use core::ptr::NonNull;
 
 use campanile_hw::registers;
 use wddm_ddi::km::{DXGKARG_MAPCPUHOSTAPERTURE, DXGKARG_UNMAPCPUHOSTAPERTURE};
-use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER};
 
 use crate::irql::Passive;
 use crate::lock::PushLock;
 use crate::memory::segments::{Layout, VRAM_HIDDEN};
 use crate::mmio::Registers;
 use crate::pool::{OutOfMemory, PoolVec, Tag};
+use crate::refusal::{Reason, Refused, refused};
 
 /// A page that shows nothing, here and in the device.
 const NONE: u32 = u32::MAX;
@@ -27,9 +27,9 @@ pub(crate) struct HostAperture {
 ///
 /// # Safety
 /// `array` must be NULL or have `count` elements that nobody writes during the call.
-unsafe fn list<'a, T>(array: *const T, count: u64) -> Result<&'a [T], NTSTATUS> {
-    let array = NonNull::new(array.cast_mut()).ok_or(STATUS_INVALID_PARAMETER)?;
-    let count = usize::try_from(count).map_err(|_| STATUS_INVALID_PARAMETER)?;
+unsafe fn list<'a, T>(array: *const T, count: u64) -> Result<&'a [T], Refused> {
+    let array = NonNull::new(array.cast_mut()).ok_or(refused(Reason::NullPointer))?;
+    let count = usize::try_from(count).map_err(|_| refused(Reason::Size))?;
     // SAFETY: as the caller says.
     Ok(unsafe { core::slice::from_raw_parts(array.as_ptr(), count) })
 }
@@ -51,20 +51,20 @@ impl HostAperture {
         layout: &Layout,
         runs: bool,
         args: &DXGKARG_MAPCPUHOSTAPERTURE,
-    ) -> Result<(), NTSTATUS> {
+    ) -> Result<(), Refused> {
         check_segment(args.SegmentId, args.PhysicalAdapterIndex)?;
         let mut pages = self.pages.lock(irql);
         if args.NumberOfPages > pages.len() as u64 {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(Reason::AperturePage));
         }
         // SAFETY: the operating system passes arrays of NumberOfPages elements.
         let places = unsafe { list(args.pCpuHostAperturePages, args.NumberOfPages) }?;
         // SAFETY: as above.
         let shown = unsafe { list(args.pMemorySegmentPages, args.NumberOfPages) }?;
-        let target = |page: &u64| layout.hidden_page(*page).ok_or(STATUS_INVALID_PARAMETER);
+        let target = |page: &u64| layout.hidden_page(*page).ok_or(refused(Reason::AperturePage));
         for (place, page) in places.iter().zip(shown) {
             target(page)?;
-            pages.get(*place as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+            pages.get(*place as usize).ok_or(refused(Reason::AperturePage))?;
         }
         let pairs = places.iter().zip(shown).filter_map(|(place, page)| Some((*place, target(page).ok()?)));
         self.write(&mut pages, runs, pairs);
@@ -75,21 +75,16 @@ impl HostAperture {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER as for [`HostAperture::map`].
-    pub(crate) fn unmap(
-        &self,
-        irql: &Passive,
-        runs: bool,
-        args: &DXGKARG_UNMAPCPUHOSTAPERTURE,
-    ) -> Result<(), NTSTATUS> {
+    pub(crate) fn unmap(&self, irql: &Passive, runs: bool, args: &DXGKARG_UNMAPCPUHOSTAPERTURE) -> Result<(), Refused> {
         check_segment(args.SegmentId, args.PhysicalAdapterIndex)?;
         let mut pages = self.pages.lock(irql);
         if args.NumberOfPages > pages.len() as u64 {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(Reason::AperturePage));
         }
         // SAFETY: the operating system passes an array of NumberOfPages elements.
         let places = unsafe { list(args.pCpuHostAperturePages, args.NumberOfPages) }?;
         if places.iter().any(|place| pages.get(*place as usize).is_none()) {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(Reason::AperturePage));
         }
         self.write(&mut pages, runs, places.iter().map(|place| (*place, NONE)));
         Ok(())
@@ -127,6 +122,6 @@ impl HostAperture {
     }
 }
 
-fn check_segment(segment: u16, adapter: u16) -> Result<(), NTSTATUS> {
-    if u32::from(segment) == VRAM_HIDDEN && adapter == 0 { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
+fn check_segment(segment: u16, adapter: u16) -> Result<(), Refused> {
+    if u32::from(segment) == VRAM_HIDDEN && adapter == 0 { Ok(()) } else { Err(refused(Reason::AperturePage)) }
 }

@@ -9,18 +9,18 @@ use core::ptr::NonNull;
 use campanile_hw::packet;
 use campanile_hw::queue::Location;
 use campanile_hw::registers::Command;
+use campanile_hw::trace::Component;
+use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{
-    NTSTATUS, STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER, STATUS_SUCCESS,
-};
 use wddm_ddi::types::MDL;
 
-use crate::adapter::{Adapter, Refusal};
+use crate::adapter::Adapter;
 use crate::gpu::Gpu;
 use crate::irql::Passive;
 use crate::memory::page_table::{self, LeafPages};
 use crate::memory::segments;
 use crate::mmio::full_barrier;
+use crate::refusal::{Reason, Refused, refused};
 
 /// Bytes that one packet of a transfer or fill covers; packets are what the engine switches queues between.
 const CHUNK: u64 = 4 << 20;
@@ -79,20 +79,29 @@ fn chunk(total: u64, index: u32) -> Option<(u64, u64)> {
 }
 
 /// Answers the DDI.
-pub(crate) fn build(irql: &Passive, adapter: &Adapter, gpu: &Gpu, args: &mut DXGKARG_BUILDPAGINGBUFFER) -> NTSTATUS {
+pub(crate) fn build(
+    irql: &Passive,
+    adapter: &Adapter,
+    gpu: &Gpu,
+    args: &mut DXGKARG_BUILDPAGINGBUFFER,
+) -> Result<(), Refused> {
     let mut buffer = Buffer { next: args.pDmaBuffer.cast(), left: args.DmaSize as usize };
     let result = operation(irql, gpu, args, &mut buffer);
     if !buffer.next.is_null() {
         args.pDmaBuffer = buffer.next.cast();
     }
-    match result {
-        Ok(()) => STATUS_SUCCESS,
-        Err(PagingError::InsufficientDmaBuffer) => STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER,
-        Err(PagingError::Refused) => {
-            adapter.count(Refusal::PagingOperation);
-            STATUS_GRAPHICS_ALLOCATION_BUSY
-        }
-    }
+    adapter.trace.note(
+        Component::Memory,
+        &Event::Paging {
+            operation: args.Operation.0.cast_unsigned(),
+            bytes: (args.DmaSize as usize).saturating_sub(buffer.left) as u32,
+            more: (result == Err(PagingError::InsufficientDmaBuffer)).into(),
+        },
+    );
+    result.map_err(|error| match error {
+        PagingError::InsufficientDmaBuffer => refused(Reason::PagingBufferFull),
+        PagingError::Refused => refused(Reason::PagingOperation),
+    })
 }
 
 fn operation(

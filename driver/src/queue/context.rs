@@ -5,10 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use campanile_hw::queue::Location;
 use campanile_hw::registers::{Command, NODE_PAGING, NODES};
 use wddm_ddi::km::*;
-use wddm_ddi::status::{
-    NTSTATUS, STATUS_GRAPHICS_DRIVER_MISMATCH, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_PENDING,
-    STATUS_SUCCESS,
-};
+use wddm_ddi::status::{NTSTATUS, STATUS_PENDING, STATUS_SUCCESS};
 use wddm_ddi::types::HANDLE;
 
 use crate::adapter::{Adapter, Process};
@@ -23,6 +20,7 @@ use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::packet::GivenUp;
 use crate::queue::priority::Priority;
 use crate::queue::suspend::{Purpose, Suspension, Suspensions};
+use crate::refusal::{Reason, Refused, refused};
 
 /// Cookie of a suspension that nobody waits for.
 const NO_COOKIE: u64 = 0;
@@ -60,9 +58,9 @@ impl Context {
     /// # Errors
     /// STATUS_GRAPHICS_DRIVER_MISMATCH, the only refusal this DDI knows besides no memory: a node that does not exist, a GDI
     /// context, or physical addressing.
-    pub(crate) fn new(device: &UserDevice, args: &mut DXGKARG_CREATECONTEXT) -> Result<Self, NTSTATUS> {
+    pub(crate) fn new(device: &UserDevice, args: &mut DXGKARG_CREATECONTEXT) -> Result<Self, Refused> {
         if args.NodeOrdinal >= NODES || args.Flags.GdiContext() || !args.Flags.VirtualAddressing() {
-            return Err(STATUS_GRAPHICS_DRIVER_MISMATCH);
+            return Err(refused(Reason::ContextFlags));
         }
         args.ContextInfo.DmaBufferSize = DMA_BUFFER_SIZE;
         args.ContextInfo.DmaBufferSegmentSet = DMA_BUFFER_SEGMENTS;
@@ -130,9 +128,9 @@ impl Object for HwContext {
 
 impl HwContext {
     /// Checks the arguments of DxgkDdiCreateHwContext. The context starts resumed.
-    pub(crate) fn new(device: &UserDevice, args: &mut DXGKARG_CREATEHWCONTEXT) -> Result<Self, NTSTATUS> {
+    pub(crate) fn new(device: &UserDevice, args: &mut DXGKARG_CREATEHWCONTEXT) -> Result<Self, Refused> {
         if args.NodeOrdinal >= NODES {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(Reason::NoSuchNode));
         }
         args.ContextCaps = DXGK_HWCONTEXT_CAPS::new();
         Ok(Self {
@@ -192,7 +190,7 @@ impl HwContext {
         adapter: &Adapter,
         gpu: &Gpu,
         args: &DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES,
-    ) -> Result<(), NTSTATUS> {
+    ) -> Result<(), Refused> {
         let wanted = Priority::of(args)?;
         let known = core::mem::replace(&mut *self.priority.lock(irql), wanted);
         if known != wanted {
@@ -211,7 +209,7 @@ impl HwContext {
         gpu: &Gpu,
         fence: u64,
         purpose: Purpose,
-    ) -> Result<NTSTATUS, NTSTATUS> {
+    ) -> Result<NTSTATUS, Refused> {
         let queues = self.queues.lock(irql);
         if purpose == Purpose::Suspend && self.suspended.load(Ordering::Acquire) {
             let done = gpu.dxgk.synchronize(irql, |device| self.suspensions.with(device, |list| list.is_empty()))?;
@@ -224,7 +222,7 @@ impl HwContext {
             interrupt::drain(device, adapter, gpu);
             self.suspensions.with(device, |list| list.begin(fence, purpose))
         };
-        let cookie = gpu.dxgk.synchronize(irql, begin)?.ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+        let cookie = gpu.dxgk.synchronize(irql, begin)?.ok_or(refused(Reason::TableFull))?;
         self.suspended.store(true, Ordering::Release);
         for queue in queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok()) {
             if !hw_queue::is_mapped(irql, queue) {
@@ -283,7 +281,7 @@ impl HwContext {
 }
 
 /// The process of a device handle.
-pub(crate) fn process_of(adapter: &Adapter, device: HANDLE) -> Result<(&UserDevice, &Process), NTSTATUS> {
+pub(crate) fn process_of(adapter: &Adapter, device: HANDLE) -> Result<(&UserDevice, &Process), Refused> {
     let device = adapter.objects.get::<UserDevice>(Handle::of(device))?;
     Ok((device, adapter.objects.get::<Process>(device.process)?))
 }
@@ -294,14 +292,14 @@ pub(crate) fn switch_list(
     adapter: &Adapter,
     gpu: &Gpu,
     args: &DXGKARG_SWITCHTOHWCONTEXTLIST,
-) -> Result<(), NTSTATUS> {
+) -> Result<(), Refused> {
     if args.NodeOrdinal >= NODES || args.EngineOrdinal != 0 {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(Reason::NoSuchNode));
     }
     let named = [args.hHwContextFirst, args.hHwContextSecond].map(Handle::of);
     for (raw, handle) in [args.hHwContextFirst, args.hHwContextSecond].into_iter().zip(named) {
         if !raw.is_null() && adapter.objects.get::<HwContext>(handle)?.node != args.NodeOrdinal {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(Reason::NoSuchNode));
         }
     }
     let all = adapter.objects.all::<HwContext>(irql, adapter.handle())?;
@@ -339,7 +337,7 @@ impl HwContext {
         adapter: &Adapter,
         gpu: &Gpu,
         args: &DXGKARG_UPDATEHWCONTEXTSTATE,
-    ) -> Result<(), NTSTATUS> {
+    ) -> Result<(), Refused> {
         let interrupt = args.Flags.InterruptOnSwitchCompletion();
         match (args.Flags.Suspended(), interrupt) {
             (true, true) => self.suspend(irql, adapter, gpu, args.ContextSwitchFence, Purpose::Switch).map(drop)?,

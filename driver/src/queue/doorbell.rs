@@ -13,8 +13,10 @@ use campanile_hw::page_table::VA_BITS;
 use campanile_hw::private::{DoorbellAnswer, DoorbellData};
 use campanile_hw::queue::{CONTROL_SIZE, RingGeometry};
 use campanile_hw::registers::Command;
+use campanile_hw::trace::Component;
+use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER};
+use wddm_ddi::status::STATUS_DEVICE_REMOVED;
 use wddm_ddi::types::HANDLE;
 
 use crate::adapter::Adapter;
@@ -26,7 +28,8 @@ use crate::memory::allocation;
 use crate::mmio::Mapping;
 use crate::pool::{OutOfMemory, PoolVec, Tag};
 use crate::queue::context::HwContext;
-use crate::queue::hw_queue::{self, HwQueue, UserRing, command_status};
+use crate::queue::hw_queue::{self, HwQueue, UserRing, refused_command};
+use crate::refusal::{Reason, Refused, refused, refused_with};
 
 /// The doorbell of one queue, connected or not.
 pub(crate) struct Doorbell {
@@ -131,8 +134,8 @@ impl Doorbells {
         Ok(Self { global, mapping, pages: PushLock::new(Pages::new(if global { 0 } else { count })?) })
     }
 
-    fn address(&self, page: u32) -> Result<NonNull<u8>, NTSTATUS> {
-        let part = self.mapping.part(u64::from(page) * PAGE_SIZE, PAGE_SIZE).ok_or(STATUS_DEVICE_REMOVED)?;
+    fn address(&self, page: u32) -> Result<NonNull<u8>, Refused> {
+        let part = self.mapping.part(u64::from(page) * PAGE_SIZE, PAGE_SIZE).ok_or(refused(Reason::NotRunning))?;
         Ok(part.base())
     }
 
@@ -144,9 +147,11 @@ impl Doorbells {
         handle: Handle,
         doorbell: &Doorbell,
         queue: &HwQueue,
-    ) -> Result<NonNull<u8>, NTSTATUS> {
+    ) -> Result<NonNull<u8>, Refused> {
         if self.global {
             self.command(irql, gpu, Command::ConnectDoorbell, 0, queue.number)?;
+            let (doorbell, number) = (handle.into_bits(), queue.number);
+            gpu.note(Component::Queue, &Event::DoorbellConnected { doorbell, number, page: 0 });
             return self.address(0);
         }
         let connection = Connection {
@@ -158,29 +163,36 @@ impl Doorbells {
         };
         loop {
             let mut pages = self.pages.lock(irql);
-            let (page, victim) = match pages.choose(handle).ok_or(STATUS_DEVICE_REMOVED)? {
-                Choice::Connected(page) => return self.address(page),
-                Choice::Free(page) => (page, None),
-                Choice::Steal(page, victim) => {
-                    drop(pages);
-                    gpu.dxgk.disconnect_doorbell(irql, raw(victim.dxgk_queue), raw(victim.dxgk_doorbell));
-                    pages = self.pages.lock(irql);
-                    (page, Some(victim))
-                }
-            };
+            let (page, victim) =
+                match pages.choose(handle).ok_or(refused_with(Reason::NotOffered, STATUS_DEVICE_REMOVED))? {
+                    Choice::Connected(page) => return self.address(page),
+                    Choice::Free(page) => (page, None),
+                    Choice::Steal(page, victim) => {
+                        drop(pages);
+                        let (doorbell, number) = (victim.doorbell.into_bits(), victim.queue_number);
+                        gpu.note(Component::Queue, &Event::DoorbellVictim { doorbell, number, page });
+                        gpu.dxgk.disconnect_doorbell(irql, raw(victim.dxgk_queue), raw(victim.dxgk_doorbell));
+                        pages = self.pages.lock(irql);
+                        (page, Some(victim))
+                    }
+                };
             if !pages.is(page, victim) {
                 continue;
             }
             if let Some(victim) = victim {
-                self.drop_page(irql, gpu, &mut pages, page, victim.queue_number);
+                self.drop_page(irql, gpu, &mut pages, page, (victim.doorbell, victim.queue_number));
             }
             self.command(irql, gpu, Command::ConnectDoorbell, page, queue.number)?;
             pages.assign(page, connection);
+            let number = queue.number;
+            gpu.note(Component::Queue, &Event::DoorbellConnected { doorbell: handle.into_bits(), number, page });
             return self.address(page);
         }
     }
 
-    fn drop_page(&self, irql: &Passive, gpu: &Gpu, pages: &mut Pages, page: u32, queue: u32) {
+    fn drop_page(&self, irql: &Passive, gpu: &Gpu, pages: &mut Pages, page: u32, (doorbell, queue): (Handle, u32)) {
+        let event = Event::DoorbellDisconnected { doorbell: doorbell.into_bits(), number: queue, page };
+        gpu.note(Component::Queue, &event);
         // The hardware looks at the write pointer a last time. Refused only if it lost the connection itself, in a reset.
         let _ = self.command(irql, gpu, Command::DisconnectDoorbell, page, queue);
         pages.clear(page);
@@ -193,11 +205,11 @@ impl Doorbells {
         command: Command,
         page: u32,
         queue: u32,
-    ) -> Result<(), NTSTATUS> {
+    ) -> Result<(), Refused> {
         if !gpu.is_running() {
-            return Err(STATUS_DEVICE_REMOVED);
+            return Err(refused(Reason::NotRunning));
         }
-        gpu.cmp.run(irql, command, [u64::from(page), u64::from(queue), 0]).map(drop).map_err(command_status)
+        gpu.cmp.run(irql, command, [u64::from(page), u64::from(queue), 0]).map(drop).map_err(refused_command)
     }
 
     /// Takes the doorbell's page away, if it has one.
@@ -209,7 +221,7 @@ impl Doorbells {
         }
         let mut pages = self.pages.lock(irql);
         if let Some(page) = pages.page_of(handle) {
-            self.drop_page(irql, gpu, &mut pages, page, queue);
+            self.drop_page(irql, gpu, &mut pages, page, (handle, queue));
         }
     }
 
@@ -239,19 +251,19 @@ fn in_space(start: u64, size: u64) -> bool {
 }
 
 /// Reads and checks the private data and allocations of DxgkDdiCreateDoorbell.
-fn user_ring(adapter: &Adapter, args: &DXGKARG_CREATEDOORBELL) -> Result<UserRing, NTSTATUS> {
+fn user_ring(adapter: &Adapter, args: &DXGKARG_CREATEDOORBELL) -> Result<UserRing, Refused> {
     if args.PrivateDriverDataSize as usize != DoorbellData::SIZE {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(Reason::PrivateData));
     }
     let data =
-        NonNull::new(args.PrivateDriverData.cast::<[u8; DoorbellData::SIZE]>()).ok_or(STATUS_INVALID_PARAMETER)?;
+        NonNull::new(args.PrivateDriverData.cast::<[u8; DoorbellData::SIZE]>()).ok_or(refused(Reason::NullPointer))?;
     // SAFETY: the operating system captured PrivateDriverDataSize bytes; bytes need no alignment.
     let data = DoorbellData::from_bytes(&unsafe { data.read() });
     let ring_size = allocation::size_of_handle(adapter, args.hRingBuffer)?;
     let control_size = allocation::size_of_handle(adapter, args.hRingBufferControl)?;
-    let geometry = RingGeometry::of_bytes(ring_size).ok_or(STATUS_INVALID_PARAMETER)?;
+    let geometry = RingGeometry::of_bytes(ring_size).ok_or(refused(Reason::Ring))?;
     if control_size < CONTROL_SIZE || !in_space(data.ring, ring_size) || !in_space(data.control, CONTROL_SIZE) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(Reason::Ring));
     }
     Ok(UserRing { ring: data.ring, control: data.control, entries: geometry.entries() })
 }
@@ -268,17 +280,17 @@ pub(crate) fn create(
     adapter: &Adapter,
     gpu: &Gpu,
     args: &mut DXGKARG_CREATEDOORBELL,
-) -> Result<Handle, NTSTATUS> {
+) -> Result<Handle, Refused> {
     let queue_handle = Handle::of(args.hHwQueue);
     let queue = adapter.objects.get::<HwQueue>(queue_handle)?;
     let context = adapter.objects.get::<HwContext>(queue.context)?;
     let old = queue.doorbell.load(Ordering::Acquire);
     if !queue.is_user() || (old != 0 && !args.Flags.ResizeRingBufferOperation()) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(Reason::DoorbellExists));
     }
     let ring = user_ring(adapter, args)?;
     if hw_queue::user_ring(irql, queue).is_some_and(|old| old.control == ring.control) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(Reason::Ring));
     }
     let doorbell = Doorbell { dxgk: args.hDoorbell.addr(), queue: queue_handle };
     let handle = adapter.objects.insert(irql, adapter.handle(), doorbell)?;
@@ -292,6 +304,15 @@ pub(crate) fn create(
         return Err(status);
     }
     queue.doorbell.store(handle.into_bits(), Ordering::Release);
+    gpu.note(
+        Component::Queue,
+        &Event::DoorbellCreated {
+            doorbell: handle.into_bits(),
+            ring: ring.ring,
+            number: queue.number,
+            entries: ring.entries,
+        },
+    );
     if gpu.hardware.caps.global_doorbell() {
         let answer = DoorbellAnswer { queue: queue.number };
         if let Some(out) = NonNull::new(args.PrivateDriverData.cast::<[u8; DoorbellAnswer::SIZE]>()) {
@@ -313,17 +334,17 @@ pub(crate) fn connect(
     adapter: &Adapter,
     gpu: &Gpu,
     args: &mut DXGKARG_CONNECTDOORBELL,
-) -> Result<(), NTSTATUS> {
+) -> Result<(), Refused> {
     let handle = Handle::of(args.hDoorbell);
     let doorbell = adapter.objects.get::<Doorbell>(handle)?;
     let queue = adapter.objects.get::<HwQueue>(doorbell.queue)?;
     let context = adapter.objects.get::<HwContext>(queue.context)?;
     if args.Flags.RequireSecondaryAddress() || queue.doorbell.load(Ordering::Acquire) != handle.into_bits() {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(Reason::DoorbellStale));
     }
     hw_queue::map(irql, gpu, context, queue)?;
     if !hw_queue::is_mapped(irql, queue) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(Reason::NoRing));
     }
     let address = gpu.doorbells.connect(irql, gpu, handle, doorbell, queue)?;
     args.KernelCpuVirtualAddress = address.as_ptr().cast();
@@ -336,7 +357,7 @@ pub(crate) fn connect(
 ///
 /// # Errors
 /// STATUS_INVALID_HANDLE
-pub(crate) fn disconnect(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Result<(), NTSTATUS> {
+pub(crate) fn disconnect(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Result<(), Refused> {
     let doorbell = adapter.objects.get::<Doorbell>(handle)?;
     // A doorbell that its queue has given up for another is not connected; the queue may be, through the other.
     if let Ok(queue) = adapter.objects.get::<HwQueue>(doorbell.queue)
@@ -351,9 +372,10 @@ pub(crate) fn disconnect(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: H
 ///
 /// # Errors
 /// STATUS_INVALID_HANDLE
-pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Result<(), NTSTATUS> {
+pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Result<(), Refused> {
     disconnect(irql, adapter, gpu, handle)?;
     let doorbell = adapter.objects.remove::<Doorbell>(irql, handle)?;
+    gpu.note(Component::Queue, &Event::DoorbellDestroyed { doorbell: handle.into_bits() });
     let Ok(queue) = adapter.objects.get::<HwQueue>(doorbell.queue) else { return Ok(()) };
     let own = queue.doorbell.compare_exchange(handle.into_bits(), 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     if own && let Ok(context) = adapter.objects.get::<HwContext>(queue.context) {

@@ -5,10 +5,10 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use campanile_hw::event::FaultInfo;
 use campanile_hw::queue::{Location, QueueDescriptor, QueueFlags, QueueState, RingEntry, RingFlags};
 use campanile_hw::registers::{Command, CommandStatus};
+use campanile_hw::trace::Component;
+use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{
-    NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY,
-};
+use wddm_ddi::status::STATUS_INVALID_PARAMETER;
 use wddm_ddi::types::HANDLE;
 
 use crate::adapter::Adapter;
@@ -24,6 +24,7 @@ use crate::lock::{DeviceLock, SpinLock};
 use crate::pool::{PoolBox, PoolVec, Tag};
 use crate::queue::context::HwContext;
 use crate::queue::ring::{RING_ENTRIES, RING_SIZE, Ring};
+use crate::refusal::{Reason, Refused, refused, refused_with};
 
 /// Every so many entries of a kernel ring, the hardware tells that one retired, so that entries that wait find room.
 const RETIRE_EVERY: u64 = RING_ENTRIES as u64 / 4;
@@ -236,19 +237,29 @@ pub(crate) fn create(
     gpu: &Gpu,
     context_handle: Handle,
     args: &mut DXGKARG_CREATEHWQUEUE,
-) -> Result<Handle, NTSTATUS> {
+) -> Result<Handle, Refused> {
     let context = adapter.objects.get::<HwContext>(context_handle)?;
     let user = args.Flags.UserModeSubmission();
     let allowed = gpu.claims.user_mode_submission && caps::node_takes_user_queues(context.node);
     if user && (!allowed || !args.Flags.NativeProgressFence()) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(Reason::UserSubmission));
     }
     let progress = progress_fence(irql, gpu, context, args)?;
-    let number = gpu.numbers.lock(irql).take().ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+    let number = gpu.numbers.lock(irql).take().ok_or(refused(Reason::TableFull))?;
     let created = build(context_handle, context, args, progress, number)
         .and_then(|queue| insert(irql, adapter, gpu, context, queue));
-    if created.is_err() {
-        gpu.numbers.lock(irql).put(number);
+    match created {
+        Ok(queue) => gpu.note(
+            Component::Queue,
+            &Event::QueueCreated {
+                queue: queue.into_bits(),
+                context: context_handle.into_bits(),
+                number,
+                node: context.node as u16,
+                user: user.into(),
+            },
+        ),
+        Err(_) => gpu.numbers.lock(irql).put(number),
     }
     created
 }
@@ -258,17 +269,17 @@ fn progress_fence(
     gpu: &Gpu,
     context: &HwContext,
     args: &DXGKARG_CREATEHWQUEUE,
-) -> Result<ProgressFence, NTSTATUS> {
+) -> Result<ProgressFence, Refused> {
     let current = args.HwQueueProgressFenceGPUVirtualAddress;
     if current == 0 || !current.is_multiple_of(8) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(Reason::Address));
     }
     let monitored = if args.Flags.NativeProgressFence() {
         if !gpu.claims.native_fence {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused_with(Reason::NotOffered, STATUS_INVALID_PARAMETER));
         }
         // The handle in the arguments has 32 bits and cannot be the driver's; the address names the fence as well.
-        Some(gpu.fences.monitored_address(irql, gpu, context.process, current).ok_or(STATUS_INVALID_PARAMETER)?)
+        Some(gpu.fences.monitored_address(irql, gpu, context.process, current).ok_or(refused(Reason::ProgressFence))?)
     } else {
         None
     };
@@ -282,7 +293,7 @@ fn build(
     args: &DXGKARG_CREATEHWQUEUE,
     progress: ProgressFence,
     number: u32,
-) -> Result<PoolBox<HwQueue>, NTSTATUS> {
+) -> Result<PoolBox<HwQueue>, Refused> {
     let state = State {
         mapped: false,
         kept: Kept::Nothing,
@@ -311,7 +322,7 @@ fn build(
     Ok(PoolBox::new(queue, Tag::OBJECT)?)
 }
 
-fn kernel_ring(irql: &Passive, gpu: &Gpu) -> Result<KernelRing, NTSTATUS> {
+fn kernel_ring(irql: &Passive, gpu: &Gpu) -> Result<KernelRing, Refused> {
     let fences = PoolVec::filled(RING_ENTRIES as usize, Tag::QUEUE, |_| AtomicU64::new(0))?;
     let memory = gpu.dxgk.allocate_contiguous(irql, RING_SIZE as usize)?;
     let location = Location::new().with_address(memory.address).with_system(true);
@@ -319,7 +330,7 @@ fn kernel_ring(irql: &Passive, gpu: &Gpu) -> Result<KernelRing, NTSTATUS> {
         Some(ring) => Ok(KernelRing { ring, memory, fences }),
         None => {
             gpu.dxgk.free_contiguous(irql, memory);
-            Err(STATUS_NO_MEMORY)
+            Err(refused(Reason::NoMemory))
         }
     }
 }
@@ -330,7 +341,7 @@ fn insert(
     gpu: &Gpu,
     context: &HwContext,
     mut queue: PoolBox<HwQueue>,
-) -> Result<Handle, NTSTATUS> {
+) -> Result<Handle, Refused> {
     let number = queue.number;
     let mut queues = context.queues.lock(irql);
     queues.reserve(1)?;
@@ -366,7 +377,7 @@ pub(crate) fn is_mapped(irql: &impl UpToDispatch, queue: &HwQueue) -> bool {
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER when the hardware refuses the ring, STATUS_DEVICE_REMOVED when it does not answer.
-pub(crate) fn map(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext, queue: &HwQueue) -> Result<(), NTSTATUS> {
+pub(crate) fn map(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext, queue: &HwQueue) -> Result<(), Refused> {
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
     map_locked(irql, gpu, context, queue, state)
@@ -378,25 +389,26 @@ fn map_locked(
     context: &HwContext,
     queue: &HwQueue,
     state: &mut State,
-) -> Result<(), NTSTATUS> {
+) -> Result<(), Refused> {
     let Some(root) = context.root().filter(|_| !state.mapped) else { return Ok(()) };
     let Some(descriptor) = queue.descriptor(irql, context, root, state) else { return Ok(()) };
     if !gpu.is_running() {
-        return Err(STATUS_DEVICE_REMOVED);
+        return Err(refused(Reason::NotRunning));
     }
     match state.kept {
-        Kept::Lost => return Err(STATUS_DEVICE_REMOVED),
-        Kept::At(kept) => go_on(irql, gpu, context, queue, descriptor, &kept).map_err(command_status)?,
+        Kept::Lost => return Err(refused(Reason::QueueLost)),
+        Kept::At(kept) => go_on(irql, gpu, context, queue, descriptor, &kept).map_err(refused_command)?,
         Kept::Nothing => {
             if let Some(kernel) = &queue.kernel {
                 kernel.ring.reset();
             }
-            gpu.cmp.map_queue(irql, queue.number, &descriptor).map_err(command_status)?;
+            gpu.cmp.map_queue(irql, queue.number, &descriptor).map_err(refused_command)?;
             state.written = 0;
         }
     }
     state.mapped = true;
     state.kept = Kept::Nothing;
+    gpu.note(Component::Queue, &Event::QueueMapped { number: queue.number, node: queue.node });
     Ok(())
 }
 
@@ -436,6 +448,7 @@ pub(crate) fn save(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
         let _ = gpu.cmp.run(irql, Command::SuspendQueue, [u64::from(queue.number), 0, 0]);
         saved = gpu.cmp.save_queue(irql, queue.number);
     }
+    gpu.note(Component::Queue, &Event::QueueUnmapped { number: queue.number, node: queue.node });
     state.mapped = false;
     state.kept = saved.map_or(Kept::Lost, Kept::At);
 }
@@ -451,12 +464,12 @@ pub(crate) fn come_back(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext
 }
 
 /// What a refused command means to the caller of a DDI.
-pub(crate) fn command_status(error: CommandError) -> NTSTATUS {
+pub(crate) fn refused_command(error: CommandError) -> Refused {
     match error {
         CommandError::Lost | CommandError::PoweredDown | CommandError::Refused(CommandStatus::NotRunning) => {
-            STATUS_DEVICE_REMOVED
+            refused(Reason::NotRunning)
         }
-        CommandError::Refused(_) => STATUS_INVALID_PARAMETER,
+        CommandError::Refused(_) => refused(Reason::CommandRefused),
     }
 }
 
@@ -470,17 +483,21 @@ pub(crate) fn set_log(
     gpu: &Gpu,
     queue: &HwQueue,
     args: &DXGKARG_SETNATIVEFENCELOGBUFFER,
-) -> Result<(), NTSTATUS> {
+) -> Result<(), Refused> {
     let (kind, buffer) = LogBuffers::read(args, gpu.maps_fences())?;
     if !queue.user {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(refused(Reason::QueueKind));
     }
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
     if state.mapped && gpu.is_running() {
-        gpu.cmp.set_log(irql, queue.number, kind, buffer.gpu, buffer.entries).map_err(command_status)?;
+        gpu.cmp.set_log(irql, queue.number, kind, buffer.gpu, buffer.entries).map_err(refused_command)?;
     }
     state.logs.put(kind, buffer);
+    gpu.note(
+        Component::Fence,
+        &Event::LogSet { buffer: buffer.gpu, number: queue.number, entries: buffer.entries, kind: kind as u8 },
+    );
     Ok(())
 }
 
@@ -499,6 +516,7 @@ pub(crate) fn unmap(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
     state.kept = Kept::Nothing;
     if state.mapped {
         state.mapped = false;
+        gpu.note(Component::Queue, &Event::QueueUnmapped { number: queue.number, node: queue.node });
         if gpu.is_running() {
             // A device that does not answer touches nothing either.
             let _ = gpu.cmp.unmap_queue(irql, queue.number);
@@ -552,7 +570,7 @@ pub(crate) fn set_user_ring(
     context: &HwContext,
     queue: &HwQueue,
     ring: Option<UserRing>,
-) -> Result<(), NTSTATUS> {
+) -> Result<(), Refused> {
     unmap(irql, gpu, queue);
     settle_suspension(irql, adapter, gpu, context, queue);
     let mut state = queue.state.lock(irql);
@@ -581,8 +599,8 @@ pub(crate) fn submit(
     context: &HwContext,
     queue: &HwQueue,
     args: &DXGKARG_SUBMITCOMMANDTOHWQUEUE,
-) -> Result<(), NTSTATUS> {
-    let kernel = queue.kernel.as_ref().ok_or(STATUS_INVALID_PARAMETER)?;
+) -> Result<(), Refused> {
+    let kernel = queue.kernel.as_ref().ok_or(refused(Reason::QueueKind))?;
     let skip = args.Flags.NullRendering() || args.Flags.ContextSwitch();
     let submission = Submission {
         commands: args.DmaBufferVirtualAddress,
@@ -590,6 +608,8 @@ pub(crate) fn submit(
         fence: args.HwQueueProgressFenceId,
         root: context.root().unwrap_or_default(),
     };
+    let Submission { commands, size, fence, .. } = submission;
+    gpu.note(Component::Queue, &Event::QueueSubmitted { fence, commands, number: queue.number, size });
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
     map_locked(irql, gpu, context, queue, state)?;
@@ -649,15 +669,16 @@ pub(crate) fn refill(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
 ///
 /// # Errors
 /// STATUS_INVALID_HANDLE
-pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Result<(), NTSTATUS> {
+pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Result<(), Refused> {
     let number = adapter.objects.get::<HwQueue>(handle)?.number;
     destroy_parts(irql, adapter, gpu, handle)?;
     gpu.numbers.lock(irql).put(number);
+    gpu.note(Component::Queue, &Event::QueueDestroyed { queue: handle.into_bits(), number });
     Ok(())
 }
 
 /// Everything of [`destroy`] but the number.
-fn destroy_parts(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Result<(), NTSTATUS> {
+fn destroy_parts(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Result<(), Refused> {
     let queue = adapter.objects.get::<HwQueue>(handle)?;
     gpu.doorbells.release_queue(irql, gpu, queue);
     unmap(irql, gpu, queue);

@@ -10,7 +10,6 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use campanile_hw::event::FaultInfo;
 use campanile_hw::queue::{Location, RingEntry, RingFlags};
 use campanile_hw::registers::Command;
-use wddm_ddi::status::{NTSTATUS, STATUS_DEVICE_REMOVED};
 
 use crate::cmp::{Cmp, CommandError};
 use crate::dxgk::Dxgk;
@@ -20,6 +19,7 @@ use crate::lock::{DeviceLock, SpinLock};
 use crate::pool::{OutOfMemory, PoolVec, Tag};
 use crate::queue::ring::Ring;
 use crate::queue::shift;
+use crate::refusal::{Reason, Refused, refused};
 
 /// Buffers of a node in its hardware ring.
 const NODE_DEPTH: usize = 4;
@@ -289,7 +289,7 @@ impl Node {
         dxgk: &Dxgk,
         cmp: &Cmp,
         packet: Packet,
-    ) -> Result<(), NTSTATUS> {
+    ) -> Result<(), Refused> {
         let mut submission = self.submission.lock(irql);
         let (submission, irql) = submission.parts();
         if submission.fifo.front().is_some() || !self.start(irql, dxgk, cmp, submission, packet)? {
@@ -307,7 +307,7 @@ impl Node {
         cmp: &Cmp,
         submission: &mut Submission,
         packet: Packet,
-    ) -> Result<bool, NTSTATUS> {
+    ) -> Result<bool, Refused> {
         if self.needs_recovery.load(Ordering::Acquire) {
             return Ok(false);
         }
@@ -319,7 +319,7 @@ impl Node {
                     Some(tag)
                 })
             })
-            .map_err(|_| STATUS_DEVICE_REMOVED)?;
+            .map_err(|_| refused(Reason::NotRunning))?;
         let Some(tag) = entered else { return Ok(false) };
         self.write(irql, cmp, submission, packet, tag);
         Ok(true)
@@ -422,7 +422,7 @@ impl Node {
         preemption: u32,
         drain: impl Fn(&Device),
         keep: impl Fn((u64, GivenUp)),
-    ) -> Result<(), NTSTATUS> {
+    ) -> Result<(), Refused> {
         let mut submission = self.submission.lock(irql);
         let (submission, irql) = submission.parts();
         while let Some(packet) = submission.fifo.front() {

@@ -4,7 +4,8 @@ use core::ops::RangeInclusive;
 
 use campanile_hw::queue::QueueRank;
 use wddm_ddi::km::*;
-use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER};
+
+use crate::refusal::{Reason, Refused, refused};
 
 /// Priority bands: idle, normal, focus, realtime, as in the rank of a queue.
 const BANDS: usize = 4;
@@ -50,12 +51,12 @@ impl Priority {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a band that does not exist, or a level or priority out of its range.
-    pub(crate) fn of(args: &DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES) -> Result<Self, NTSTATUS> {
+    pub(crate) fn of(args: &DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES) -> Result<Self, Refused> {
         let in_range = |range: RangeInclusive<i32>, value: i32| {
-            i8::try_from(value).ok().filter(|_| range.contains(&value)).ok_or(STATUS_INVALID_PARAMETER)
+            i8::try_from(value).ok().filter(|_| range.contains(&value)).ok_or(refused(Reason::Priority))
         };
         let band = u8::try_from(args.priorityBand.0).ok().filter(|band| *band <= BAND_REALTIME);
-        let band = band.ok_or(STATUS_INVALID_PARAMETER)?;
+        let band = band.ok_or(refused(Reason::Priority))?;
         let level = match band {
             BAND_REALTIME => in_range(REALTIME_LEVELS, args.realtimeBandPriorityLevel)?.unsigned_abs(),
             _ => 0,
@@ -102,9 +103,9 @@ impl Bands {
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a percentage above 50.
-    pub(crate) fn of(args: &DXGKARG_SETUPPRIORITYBANDS) -> Result<Self, NTSTATUS> {
+    pub(crate) fn of(args: &DXGKARG_SETUPPRIORITYBANDS) -> Result<Self, Refused> {
         if args.targetNormalBandPercentage > LARGEST_PERCENTAGE {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(refused(Reason::Priority));
         }
         let mut bands = Self { share: args.targetNormalBandPercentage, ..Self::unset() };
         let times = args.processQuantumForBand.into_iter().zip(args.gracePeriodForBand);
@@ -152,6 +153,6 @@ mod tests {
         assert_eq!(told, [[0, 5, 0, 9, 0], [1, 6, 2, 10, 0], [2, 7, 3, 11, 0], [3, 8, 4, 12, 0]]);
         assert_eq!(bands.share, 50);
         args.targetNormalBandPercentage = 51;
-        assert_eq!(Bands::of(&args), Err(STATUS_INVALID_PARAMETER));
+        assert_eq!(Bands::of(&args), Err(refused(Reason::Priority)));
     }
 }

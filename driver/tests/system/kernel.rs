@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use campanile_kmd::{DriverEntry, bind_imports};
 use wddm_ddi::km::*;
-use wddm_ddi::nt::{DISPATCH_LEVEL, NtImports};
+use wddm_ddi::nt::{DISPATCH_LEVEL, EVENT_DATA_DESCRIPTOR, EVENT_DESCRIPTOR, NtImports, PETWENABLECALLBACK};
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
@@ -176,6 +176,38 @@ unsafe extern "win64" fn print(_: u32, _: u32, _: *const u8, _: *const u8) -> u3
     0
 }
 
+unsafe extern "win64" fn processor(_: *mut c_void) -> u32 {
+    0
+}
+
+unsafe extern "win64" fn etw_register(
+    _: *const GUID,
+    _: Option<PETWENABLECALLBACK>,
+    _: *mut c_void,
+    _: *mut u64,
+) -> NTSTATUS {
+    STATUS_NOT_SUPPORTED
+}
+
+unsafe extern "win64" fn etw_unregister(_: u64) -> NTSTATUS {
+    STATUS_NOT_SUPPORTED
+}
+
+unsafe extern "win64" fn etw_set_information(_: u64, _: u32, _: *const c_void, _: u32) -> NTSTATUS {
+    STATUS_NOT_SUPPORTED
+}
+
+unsafe extern "win64" fn etw_write(
+    _: u64,
+    _: *const EVENT_DESCRIPTOR,
+    _: *const GUID,
+    _: *const GUID,
+    _: u32,
+    _: *const EVENT_DATA_DESCRIPTOR,
+) -> NTSTATUS {
+    STATUS_NOT_SUPPORTED
+}
+
 static IMPORTS: NtImports = NtImports {
     DxgkInitialize: initialize,
     ExAllocatePool2: allocate,
@@ -189,6 +221,11 @@ static IMPORTS: NtImports = NtImports {
     ExReleasePushLockExclusiveEx: release_push,
     KeQueryPerformanceCounter: counter,
     MmGetPhysicalAddress: physical,
+    KeGetCurrentProcessorNumberEx: processor,
+    EtwRegister: etw_register,
+    EtwUnregister: etw_unregister,
+    EtwSetInformation: etw_set_information,
+    EtwWriteTransfer: etw_write,
     KeBugCheckEx: bug_check,
     DbgPrintEx: print,
 };

@@ -200,6 +200,7 @@ pub(crate) fn interface(handle: HANDLE) -> DXGKRNL_INTERFACE {
     interface.DxgkCbQueueDpc = Some(interrupt::queue_dpc);
     interface.DxgkCbSynchronizeExecution = Some(interrupt::synchronize_execution);
     interface.DxgkCbNotifyInterrupt = Some(interrupt::notify_interrupt);
+    interface.DxgkCbLogEtwEvent = Some(crate::etw::log_etw_event);
     interface.DxgkCbNotifyDpc = Some(interrupt::notify_dpc);
     interface.DxgkCbQueryServices = Some(feature::query_services);
     interface.DxgkCbIsFeatureEnabled = Some(feature::is_feature_enabled);

@@ -16,6 +16,7 @@ use wddm_ddi::status::{
 };
 use wddm_ddi::types::PDRIVER_INITIALIZE;
 
+use crate::etw::Etw;
 use crate::ram::Ram;
 use crate::verifier::pool::Pool;
 use crate::verifier::{Bugcheck, Place, SpecialPool, Verifier};
@@ -122,6 +123,7 @@ pub(crate) struct Driver {
     verifier: Arc<Verifier>,
     ram: Option<Arc<Ram>>,
     pool: Pool,
+    etw: Etw,
     /// The image it runs from, unless it is linked. Mapped as long as anything may call into it.
     image: Option<LoadedImage>,
 }
@@ -147,7 +149,7 @@ impl Driver {
     fn new(name: String, host: &Host<'_>, image: Option<LoadedImage>) -> Arc<Self> {
         let (verifier, ram) = (Arc::clone(host.verifier), Arc::clone(host.ram));
         let pool = Pool::new(ram.size(), host.special_pool);
-        Arc::new(Self { name, verifier, ram: Some(ram), pool, image })
+        Arc::new(Self { name, verifier, ram: Some(ram), pool, etw: Etw::default(), image })
     }
 
     /// The image it runs from, unless it is linked into the process.
@@ -171,6 +173,11 @@ impl Driver {
         &self.pool
     }
 
+    /// What it has to do with event tracing.
+    pub(crate) fn etw(&self) -> &Etw {
+        &self.etw
+    }
+
     /// A driver of no machine.
     #[cfg(test)]
     pub(crate) fn for_tests(name: &str) -> Arc<Self> {
@@ -179,6 +186,7 @@ impl Driver {
             verifier: Arc::default(),
             ram: None,
             pool: Pool::new(1 << 20, SpecialPool::Off),
+            etw: Etw::default(),
             image: None,
         })
     }
@@ -187,6 +195,15 @@ impl Driver {
     pub(crate) fn check_unloaded(&self) {
         if let Err(bugcheck) = self.pool.settle() {
             self.verifier.raise(bugcheck);
+        }
+        let providers = self.etw.registered();
+        if providers != 0 {
+            // A session that ends would call back into an image that is not there any more.
+            self.verifier.raise(Bugcheck::new(
+                Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
+                [0x62, 0, 0, providers as u64],
+                format!("driver {} was unloaded with {providers} ETW provider(s) registered", self.name),
+            ));
         }
         let outstanding = self.pool.outstanding();
         if outstanding.is_empty() {

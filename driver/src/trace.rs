@@ -1,0 +1,190 @@
+//! What the driver remembers of itself, for a debugger, a report of a timeout, and whoever listens to its events.
+//!
+//! Each adapter has a ring of the last events of each component, the driver has one of its own, and everything refused or passed over
+//! is counted by its reason. [`CAMPANILE_DEBUG_ROOT`] leads a debugger to all of it. Nothing here waits, allocates or touches the
+//! device, so that events are noted at any level.
+
+use core::ops::Deref;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use campanile_hw::trace::Component;
+use campanile_hw::trace::event::{Event, EventId};
+use campanile_hw::trace::reason::Reason;
+use campanile_hw::trace::ring::{Moment, TraceRing};
+
+use crate::handle::AdapterSlot;
+use crate::nt;
+use crate::pool::{OutOfMemory, PoolBox, Tag};
+use crate::refusal::Ddi;
+
+/// Entries of a ring of an adapter.
+pub(crate) const ENTRIES: usize = 256;
+/// Entries of the ring of the driver.
+const DRIVER_ENTRIES: usize = 64;
+
+/// How often each [`Reason`] was given.
+pub(crate) type Counts = [AtomicU64; Reason::COUNT];
+
+/// The trace of an adapter. A debugger finds it behind [`crate::adapter::Adapter`].
+#[repr(C)]
+pub(crate) struct AdapterTrace {
+    /// By component, without [`Component::Driver`].
+    pub(crate) rings: [TraceRing<ENTRIES>; Component::OF_ADAPTER],
+    /// By reason: calls refused.
+    pub(crate) refused: Counts,
+    /// By reason: what could not be refused and was passed over.
+    pub(crate) passed_over: Counts,
+}
+
+/// The trace of the driver: what concerns no adapter.
+#[repr(C)]
+pub(crate) struct DriverTrace {
+    pub(crate) ring: TraceRing<DRIVER_ENTRIES>,
+    pub(crate) refused: Counts,
+}
+
+static DRIVER: DriverTrace =
+    DriverTrace { ring: TraceRing::new(Component::Driver), refused: [const { AtomicU64::new(0) }; Reason::COUNT] };
+
+/// Where a debugger begins. Every type that it leads to has its layout in the PDB.
+#[repr(C)]
+pub(crate) struct DebugRoot {
+    /// "CPROOT01", whose digits are the version of this structure.
+    magic: [u8; 8],
+    /// Bytes of this structure.
+    size: u32,
+    /// Number of places for adapters.
+    adapter_slots: u32,
+    /// The places, of [`AdapterSlot`]; bit 0 of a place's state says that there is an adapter.
+    adapters: &'static [AdapterSlot; crate::handle::ADAPTERS],
+    /// What concerns no adapter.
+    driver: &'static DriverTrace,
+    /// Names of these numbers are in the PDB because the root names the types. NULL.
+    names: Option<&'static Names>,
+}
+
+/// The types of numbers in events.
+#[repr(C)]
+pub(crate) struct Names {
+    event: EventId,
+    reason: Reason,
+    component: Component,
+    ddi: Ddi,
+    kind: crate::handle::Kind,
+}
+
+/// The root, exported so that it is found without symbols too.
+#[cfg_attr(windows, unsafe(no_mangle))]
+#[used]
+pub(crate) static CAMPANILE_DEBUG_ROOT: DebugRoot = DebugRoot {
+    magic: *b"CPROOT01",
+    size: size_of::<DebugRoot>() as u32,
+    adapter_slots: crate::handle::ADAPTERS as u32,
+    adapters: &crate::handle::ADAPTER_SLOTS,
+    driver: &DRIVER,
+    names: None,
+};
+
+/// Here and now.
+fn moment() -> Moment {
+    Moment {
+        time: nt::performance_counter().0,
+        irql: nt::current_irql().unwrap_or(0),
+        processor: nt::processor_number(),
+    }
+}
+
+fn count(counts: &Counts, reason: Reason) {
+    if let Some(counter) = counts.get(reason as usize) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Reads counters.
+pub(crate) fn read(counts: &Counts) -> [u64; Reason::COUNT] {
+    counts.each_ref().map(|counter| counter.load(Ordering::Relaxed))
+}
+
+/// The trace of an adapter, for its device, which lives no longer.
+#[derive(Clone, Copy)]
+pub(crate) struct Trace(NonNull<AdapterTrace>);
+
+// SAFETY: the trace is shared by everything of its adapter, and all of it is atomic.
+unsafe impl Send for Trace {}
+// SAFETY: as for Send.
+unsafe impl Sync for Trace {}
+
+impl Trace {
+    /// # Safety
+    /// The trace must live as long as this and its copies.
+    pub(crate) unsafe fn new(trace: &AdapterTrace) -> Self {
+        Self(NonNull::from(trace))
+    }
+}
+
+impl Deref for Trace {
+    type Target = AdapterTrace;
+
+    fn deref(&self) -> &AdapterTrace {
+        // SAFETY: it lives, as was promised to `new`.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl AdapterTrace {
+    /// Empty rings of the adapter with this handle.
+    pub(crate) fn new() -> Result<PoolBox<Self>, OutOfMemory> {
+        let memory = PoolBox::uninit(Tag::TRACE)?;
+        // SAFETY: pool comes zeroed, and all of this is numbers, for which zero is a value.
+        let mut trace: PoolBox<Self> = unsafe { memory.assume_init() };
+        let frequency = nt::performance_counter().1;
+        for (ring, component) in trace.rings.iter_mut().zip(Component::ALL.into_iter().skip(1)) {
+            ring.describe(component, frequency, 0);
+        }
+        Ok(trace)
+    }
+
+    /// Names the adapter in its rings.
+    pub(crate) fn set_adapter(&self, adapter: u64) {
+        for ring in &self.rings {
+            ring.header.adapter.store(adapter, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes an event. Any level.
+    pub(crate) fn note(&self, component: Component, event: &Event) {
+        let place = (component as usize).wrapping_sub(1);
+        if let Some(ring) = self.rings.get(place) {
+            ring.record(moment(), event.id() as u16, event.arguments());
+        }
+    }
+
+    /// Notes and counts a refused call.
+    pub(crate) fn refused(&self, component: Component, reason: Reason, event: &Event) {
+        count(&self.refused, reason);
+        self.note(component, event);
+    }
+
+    /// Notes and counts something that was passed over.
+    pub(crate) fn passed_over(&self, component: Component, reason: Reason, object: u64) {
+        count(&self.passed_over, reason);
+        self.note(component, &Event::PassedOver { object, reason: reason as u16 });
+    }
+}
+
+/// Notes an event of the driver. Any level.
+pub(crate) fn note(event: &Event) {
+    DRIVER.ring.record(moment(), event.id() as u16, event.arguments());
+}
+
+/// Notes and counts a refused call that names no adapter.
+pub(crate) fn refused(reason: Reason, event: &Event) {
+    count(&DRIVER.refused, reason);
+    note(event);
+}
+
+/// Says how long a tick of the driver's ring is.
+pub(crate) fn begin() {
+    DRIVER.ring.header.frequency.store(nt::performance_counter().1, Ordering::Relaxed);
+}
