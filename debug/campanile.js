@@ -30,9 +30,334 @@ const TYPES = {
     2: "adapter::Process", 3: "queue::context::UserDevice", 4: "queue::context::Context", 5: "queue::context::HwContext",
     6: "queue::hw_queue::HwQueue", 7: "queue::doorbell::Doorbell", 8: "fence::native::NativeFence", 9: "fence::native::OpenFence",
 };
+/// Fields of an event whose kind is not a plain number: bytes, and how they are shown.
+const FIELD = {
+    u64: 8, hex64: 8, u32: 4, hex32: 4, status: 4, u16: 2, reason: 2, ddi: 2, u8: 1,
+};
+/// Events that `!campanile.trace` shows.
+const TRACED = 100;
 const ADAPTERS = 1024;
 const CHUNKS = 1024;
 const CHUNK = 1024;
+
+// BEGIN: written by `cargo xtask docs` from hw/src/trace
+const COMPONENTS = [
+    "driver",
+    "adapter",
+    "queue",
+    "fence",
+    "interrupt",
+    "memory",
+    "reset",
+];
+const REASONS = [
+    "NullPointer",
+    "StaleHandle",
+    "NotStarted",
+    "NotRunning",
+    "NoMemory",
+    "TableFull",
+    "SystemService",
+    "WrongHardware",
+    "DeviceDead",
+    "CommandRefused",
+    "SchedulerFull",
+    "NoSuchNode",
+    "BufferTooSmall",
+    "NotServed",
+    "NotOffered",
+    "PrivateData",
+    "Size",
+    "Placement",
+    "Address",
+    "FenceAddress",
+    "NoPagingRoot",
+    "FenceStillOpen",
+    "ProgressFence",
+    "UserSubmission",
+    "QueueKind",
+    "DoorbellExists",
+    "DoorbellStale",
+    "Ring",
+    "NoRing",
+    "QueueLost",
+    "LogBuffer",
+    "ContextFlags",
+    "Priority",
+    "PowerState",
+    "AperturePage",
+    "RootPageTable",
+    "Packet",
+    "TestCommand",
+    "PagingOperation",
+    "PagingBufferFull",
+    "DeviceEvent",
+    "EventsLost",
+    "EngineStuck",
+    "NoDisplay",
+];
+const DDIS = [
+    "DxgkDdiAddDevice",
+    "DxgkDdiStartDevice",
+    "DxgkDdiStopDevice",
+    "DxgkDdiRemoveDevice",
+    "DxgkDdiDispatchIoRequest",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiQueryChildRelations",
+    "DxgkDdiQueryChildStatus",
+    "DxgkDdiQueryDeviceDescriptor",
+    "DxgkDdiSetPowerState",
+    "DxgkDdiNotifyAcpiEvent",
+    "DxgkDdiResetDevice",
+    "DxgkDdiUnload",
+    "DxgkDdiQueryInterface",
+    "DxgkDdiControlEtwLogging",
+    "DxgkDdiQueryAdapterInfo",
+    "DxgkDdiCreateDevice",
+    "DxgkDdiCreateAllocation",
+    "DxgkDdiDestroyAllocation",
+    "DxgkDdiDescribeAllocation",
+    "DxgkDdiGetStandardAllocationDriverData",
+    "DxgkDdiAcquireSwizzlingRange",
+    "DxgkDdiReleaseSwizzlingRange",
+    "DxgkDdiPatch",
+    "DxgkDdiSubmitCommand",
+    "DxgkDdiPreemptCommand",
+    "DxgkDdiBuildPagingBuffer",
+    "DxgkDdiSetPalette",
+    "DxgkDdiSetPointerPosition",
+    "DxgkDdiSetPointerShape",
+    "DxgkDdiResetFromTimeout",
+    "DxgkDdiRestartFromTimeout",
+    "DxgkDdiEscape",
+    "DxgkDdiCollectDbgInfo",
+    "DxgkDdiQueryCurrentFence",
+    "DxgkDdiIsSupportedVidPn",
+    "DxgkDdiRecommendFunctionalVidPn",
+    "DxgkDdiEnumVidPnCofuncModality",
+    "DxgkDdiSetVidPnSourceAddress",
+    "DxgkDdiSetVidPnSourceVisibility",
+    "DxgkDdiCommitVidPn",
+    "DxgkDdiUpdateActiveVidPnPresentPath",
+    "DxgkDdiRecommendMonitorModes",
+    "DxgkDdiRecommendVidPnTopology",
+    "DxgkDdiGetScanLine",
+    "DxgkDdiStopCapture",
+    "DxgkDdiControlInterrupt",
+    "DxgkDdiCreateOverlay",
+    "DxgkDdiDestroyDevice",
+    "DxgkDdiOpenAllocation",
+    "DxgkDdiCloseAllocation",
+    "DxgkDdiRender",
+    "DxgkDdiPresent",
+    "DxgkDdiUpdateOverlay",
+    "DxgkDdiFlipOverlay",
+    "DxgkDdiDestroyOverlay",
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiLinkDevice",
+    "DxgkDdiSetDisplayPrivateDriverFormat",
+    "DxgkDdiDescribePageTable",
+    "DxgkDdiUpdatePageTable",
+    "DxgkDdiUpdatePageDirectory",
+    "DxgkDdiMovePageDirectory",
+    "DxgkDdiSubmitRender",
+    "DxgkDdiCreateAllocation2",
+    "DxgkDdiRenderKm",
+    "Reserved",
+    "DxgkDdiQueryVidPnHWCapability",
+    "DxgkDdiSetPowerComponentFState",
+    "DxgkDdiQueryDependentEngineGroup",
+    "DxgkDdiQueryEngineStatus",
+    "DxgkDdiResetEngine",
+    "DxgkDdiStopDeviceAndReleasePostDisplayOwnership",
+    "DxgkDdiSystemDisplayEnable",
+    "DxgkDdiSystemDisplayWrite",
+    "DxgkDdiCancelCommand",
+    "DxgkDdiGetChildContainerId",
+    "DxgkDdiPowerRuntimeControlRequest",
+    "DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay",
+    "DxgkDdiNotifySurpriseRemoval",
+    "DxgkDdiGetNodeMetadata",
+    "DxgkDdiSetPowerPState",
+    "DxgkDdiControlInterrupt2",
+    "DxgkDdiCheckMultiPlaneOverlaySupport",
+    "DxgkDdiCalibrateGpuClock",
+    "DxgkDdiFormatHistoryBuffer",
+    "DxgkDdiRenderGdi",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiSetRootPageTable",
+    "DxgkDdiGetRootPageTableSize",
+    "DxgkDdiMapCpuHostAperture",
+    "DxgkDdiUnmapCpuHostAperture",
+    "DxgkDdiCheckMultiPlaneOverlaySupport2",
+    "DxgkDdiCreateProcess",
+    "DxgkDdiDestroyProcess",
+    "DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay2",
+    "Reserved1",
+    "Reserved2",
+    "DxgkDdiPowerRuntimeSetDeviceHandle",
+    "DxgkDdiSetStablePowerState",
+    "DxgkDdiSetVideoProtectedRegion",
+    "DxgkDdiCheckMultiPlaneOverlaySupport3",
+    "DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay3",
+    "DxgkDdiPostMultiPlaneOverlayPresent",
+    "DxgkDdiValidateUpdateAllocationProperty",
+    "DxgkDdiControlModeBehavior",
+    "DxgkDdiUpdateMonitorLinkInfo",
+    "DxgkDdiCreateHwContext",
+    "DxgkDdiDestroyHwContext",
+    "DxgkDdiCreateHwQueue",
+    "DxgkDdiDestroyHwQueue",
+    "DxgkDdiSubmitCommandToHwQueue",
+    "DxgkDdiSwitchToHwContextList",
+    "DxgkDdiResetHwEngine",
+    "DxgkDdiCreatePeriodicFrameNotification",
+    "DxgkDdiDestroyPeriodicFrameNotification",
+    "DxgkDdiSetTimingsFromVidPn",
+    "DxgkDdiSetTargetGamma",
+    "DxgkDdiSetTargetContentType",
+    "DxgkDdiSetTargetAnalogCopyProtection",
+    "DxgkDdiSetTargetAdjustedColorimetry",
+    "DxgkDdiDisplayDetectControl",
+    "DxgkDdiQueryConnectionChange",
+    "DxgkDdiExchangePreStartInfo",
+    "DxgkDdiGetMultiPlaneOverlayCaps",
+    "DxgkDdiGetPostCompositionCaps",
+    "DxgkDdiUpdateHwContextState",
+    "DxgkDdiCreateProtectedSession",
+    "DxgkDdiDestroyProtectedSession",
+    "DxgkDdiSetSchedulingLogBuffer",
+    "DxgkDdiSetupPriorityBands",
+    "DxgkDdiNotifyFocusPresent",
+    "DxgkDdiSetContextSchedulingProperties",
+    "DxgkDdiSuspendContext",
+    "DxgkDdiResumeContext",
+    "DxgkDdiSetVirtualMachineData",
+    "DxgkDdiBeginExclusiveAccess",
+    "DxgkDdiEndExclusiveAccess",
+    "DxgkDdiQueryDiagnosticTypesSupport",
+    "DxgkDdiControlDiagnosticReporting",
+    "DxgkDdiResumeHwEngine",
+    "DxgkDdiSignalMonitoredFence",
+    "DxgkDdiPresentToHwQueue",
+    "DxgkDdiValidateSubmitCommand",
+    "DxgkDdiSetTargetAdjustedColorimetry2",
+    "DxgkDdiSetTrackedWorkloadPowerLevel",
+    "DxgkDdiSaveMemoryForHotUpdate",
+    "DxgkDdiRestoreMemoryForHotUpdate",
+    "DxgkDdiCollectDiagnosticInfo",
+    "Reserved3",
+    "DxgkDdiControlInterrupt3",
+    "DxgkDdiSetFlipQueueLogBuffer",
+    "DxgkDdiUpdateFlipQueueLog",
+    "DxgkDdiCancelQueuedFlips",
+    "DxgkDdiSetInterruptTargetPresentId",
+    "DxgkDdiSetAllocationBackingStore",
+    "DxgkDdiCreateCpuEvent",
+    "DxgkDdiDestroyCpuEvent",
+    "DxgkDdiCancelFlips",
+    "DxgkDdiCreateNativeFence",
+    "DxgkDdiDestroyNativeFence",
+    "DxgkDdiUpdateMonitoredValues",
+    "DxgkDdiUpdateCurrentValuesFromCpu",
+    "DxgkDdiCreateDoorbell",
+    "DxgkDdiConnectDoorbell",
+    "DxgkDdiDisconnectDoorbell",
+    "DxgkDdiDestroyDoorbell",
+    "DxgkDdiNotifyWorkSubmission",
+    "Reserved4",
+    "DxgkDdiCreateMemoryBasis",
+    "DxgkDdiDestroyMemoryBasis",
+    "DxgkDdiStartDirtyTracking",
+    "DxgkDdiStopDirtyTracking",
+    "DxgkDdiQueryDirtyBitData",
+    "DxgkDdiPrepareLiveMigration",
+    "DxgkDdiSaveImmutableMigrationData",
+    "DxgkDdiSaveMutableMigrationData",
+    "DxgkDdiEndLiveMigration",
+    "DxgkDdiRestoreImmutableMigrationData",
+    "DxgkDdiRestoreMutableMigrationData",
+    "DxgkDdiWriteVirtualizedInterrupt",
+    "DxgkDdiSetVirtualGpuResources2",
+    "DxgkDdiSetVirtualFunctionPauseState",
+    "DxgkDdiOpenNativeFence",
+    "DxgkDdiCloseNativeFence",
+    "DxgkDdiSetNativeFenceLogBuffer",
+    "DxgkDdiUpdateNativeFenceLogs",
+    "DxgkDdiCollectDbgInfo2",
+    "DxgkDdiNotifyContextPriorityChange",
+    "DxgkDdiResetDisplayEngine",
+    "DxgkDdiQueryFeatureSupport",
+    "DxgkDdiQueryFeatureInterface",
+    "DxgkDdiBuildTestCommandBuffer",
+];
+const EVENTS = {
+    1: { name: "Refused", fields: [["object", "hex64"], ["status", "status"], ["reason", "reason"], ["ddi", "ddi"]] },
+    2: { name: "PassedOver", fields: [["object", "hex64"], ["reason", "reason"]] },
+    8: { name: "Loaded", fields: [["interface", "hex32"]] },
+    9: { name: "Unloaded", fields: [] },
+    10: { name: "AdapterAdded", fields: [["adapter", "hex64"]] },
+    11: { name: "AdapterRemoved", fields: [["adapter", "hex64"]] },
+    12: { name: "LoggingSwitched", fields: [["flags", "hex32"], ["enabled", "u8"], ["level", "u8"]] },
+    16: { name: "Started", fields: [["vram", "u64"], ["caps", "hex64"], ["doorbells", "u32"], ["queues", "u32"]] },
+    17: { name: "Stopped", fields: [] },
+    18: { name: "PowerState", fields: [["state", "u32"]] },
+    19: { name: "PowerStateReached", fields: [["state", "u32"], ["running", "u8"]] },
+    20: { name: "ComponentState", fields: [["node", "u32"], ["state", "u32"]] },
+    21: { name: "SurpriseRemoved", fields: [] },
+    22: { name: "Halted", fields: [] },
+    32: { name: "ContextCreated", fields: [["context", "hex64"], ["process", "hex64"], ["node", "u32"]] },
+    33: { name: "HwContextCreated", fields: [["context", "hex64"], ["process", "hex64"], ["node", "u32"]] },
+    34: { name: "ContextDestroyed", fields: [["context", "hex64"]] },
+    35: { name: "QueueCreated", fields: [["queue", "hex64"], ["context", "hex64"], ["number", "u32"], ["node", "u16"], ["user", "u8"]] },
+    36: { name: "QueueDestroyed", fields: [["queue", "hex64"], ["number", "u32"]] },
+    37: { name: "QueueMapped", fields: [["number", "u32"], ["node", "u32"]] },
+    38: { name: "QueueUnmapped", fields: [["number", "u32"], ["node", "u32"]] },
+    39: { name: "DoorbellCreated", fields: [["doorbell", "hex64"], ["ring", "hex64"], ["number", "u32"], ["entries", "u32"]] },
+    40: { name: "DoorbellDestroyed", fields: [["doorbell", "hex64"]] },
+    41: { name: "DoorbellConnected", fields: [["doorbell", "hex64"], ["number", "u32"], ["page", "u32"]] },
+    42: { name: "DoorbellDisconnected", fields: [["doorbell", "hex64"], ["number", "u32"], ["page", "u32"]] },
+    43: { name: "DoorbellVictim", fields: [["doorbell", "hex64"], ["number", "u32"], ["page", "u32"]] },
+    44: { name: "WorkNotified", fields: [["number", "u32"]] },
+    45: { name: "QueueSubmitted", fields: [["fence", "u64"], ["commands", "hex64"], ["number", "u32"], ["size", "u32"]] },
+    46: { name: "PacketSubmitted", fields: [["commands", "hex64"], ["fence", "u32"], ["size", "u32"], ["node", "u32"]] },
+    47: { name: "PreemptionRequested", fields: [["fence", "u32"], ["node", "u32"]] },
+    48: { name: "ContextSuspended", fields: [["context", "hex64"], ["fence", "u64"]] },
+    49: { name: "ContextResumed", fields: [["context", "hex64"]] },
+    64: { name: "FenceCreated", fields: [["fence", "hex64"], ["system", "hex64"]] },
+    65: { name: "FenceDestroyed", fields: [["fence", "hex64"]] },
+    66: { name: "FenceOpened", fields: [["open", "hex64"], ["process", "hex64"], ["current", "hex64"]] },
+    67: { name: "FenceClosed", fields: [["open", "hex64"]] },
+    68: { name: "MonitoredValue", fields: [["fence", "hex64"], ["value", "u64"]] },
+    69: { name: "CurrentValue", fields: [["fence", "hex64"], ["value", "u64"]] },
+    70: { name: "LogSet", fields: [["buffer", "hex64"], ["number", "u32"], ["entries", "u32"], ["kind", "u8"]] },
+    80: { name: "DeviceEvent", fields: [["data0", "hex64"], ["data1", "hex64"], ["queue", "u32"], ["kind", "u16"], ["node", "u8"]] },
+    81: { name: "EventsCollapsed", fields: [] },
+    82: { name: "PacketCompleted", fields: [["fence", "u32"], ["node", "u32"]] },
+    83: { name: "FencesSignaled", fields: [["node", "u32"], ["fences", "u32"]] },
+    84: { name: "MonitoredFenceSignaled", fields: [["node", "u32"]] },
+    85: { name: "Fault", fields: [["address", "hex64"], ["info", "hex64"], ["fence", "u64"]] },
+    86: { name: "Preempted", fields: [["node", "u32"], ["fence", "u32"]] },
+    87: { name: "Dpc", fields: [] },
+    96: { name: "ProcessCreated", fields: [["process", "hex64"], ["system", "hex64"]] },
+    97: { name: "ProcessDestroyed", fields: [["process", "hex64"]] },
+    98: { name: "AllocationCreated", fields: [["allocation", "hex64"], ["size", "u64"], ["placement", "u32"]] },
+    99: { name: "AllocationDestroyed", fields: [["allocation", "hex64"]] },
+    100: { name: "AllocationOpened", fields: [["open", "hex64"], ["size", "u64"]] },
+    101: { name: "AllocationClosed", fields: [["open", "hex64"]] },
+    102: { name: "Paging", fields: [["operation", "u32"], ["bytes", "u32"], ["more", "u8"]] },
+    103: { name: "RootPageTableSet", fields: [["context", "hex64"], ["location", "hex64"]] },
+    112: { name: "EngineQueried", fields: [["node", "u32"], ["responsive", "u8"]] },
+    113: { name: "EngineReset", fields: [["node", "u32"], ["aborted", "u32"]] },
+    114: { name: "HwEngineReset", fields: [["node", "u32"], ["queue", "u32"]] },
+    115: { name: "HwEngineResumed", fields: [["node", "u32"]] },
+    116: { name: "AdapterReset", fields: [] },
+    117: { name: "AdapterRestarted", fields: [] },
+    118: { name: "InformationCollected", fields: [["code", "hex32"], ["bytes", "u32"]] },
+};
+// END
 
 // --- Values ------------------------------------------------------------------------------------------------------------------
 
@@ -264,6 +589,8 @@ function showAdapter() {
                     number(atomic(node.last_submitted)) + " complete" + (flag(node.muted) ? ", silent until it is resumed" : ""));
             });
         }
+        const trace = traceOf(adapter);
+        print("  refused: " + (counted(trace.refused) || "nothing") + "; passed over: " + (counted(trace.passed_over) || "nothing"));
         const counts = {};
         eachObject(adapter, function (slot, kind) {
             counts[kind] = (counts[kind] || 0) + 1;
@@ -372,6 +699,89 @@ function showWhy() {
     }
 }
 
+// --- The trace -----------------------------------------------------------------------------------------------------------------
+
+function traceOf(adapter) {
+    return typed(adapter.object.trace.value.pointer.address, "trace::AdapterTrace");
+}
+
+/// Counters by reason that are not 0.
+function counted(counters) {
+    return REASONS.map((name, reason) => [name, number(atomic(counters[reason]))]).filter((pair) => pair[1] !== 0)
+        .map((pair) => pair[0] + " " + pair[1]).join(", ");
+}
+
+/// The complete events of a ring, as far as they are still in it.
+function eventsOf(ring) {
+    const header = ring.header;
+    const capacity = number(header.capacity);
+    const words = number(header.entry_size) / 8;
+    const written = number(atomic(header.written));
+    const frequency = number(atomic(header.frequency));
+    const all = host.memory.readMemoryValues(ring.entries[0].sequence.targetLocation.address, capacity * words, 8);
+    const events = [];
+    for (let event = Math.max(0, written - capacity); event < written; event++) {
+        const at = (event % capacity) * words;
+        // Anything else is an event that was being written, or the one that it replaces.
+        if (same(all[at], 2 * (event + 1))) {
+            const about = all[at + 2];
+            events.push({
+                component: number(header.component),
+                number: event,
+                time: all[at + 1],
+                frequency: frequency,
+                kind: number(about.bitwiseAnd(0xffff)),
+                irql: number(about.bitwiseShiftRight(16).bitwiseAnd(0xff)),
+                processor: number(about.bitwiseShiftRight(32)),
+                words: [all[at + 3], all[at + 4], all[at + 5]],
+            });
+        }
+    }
+    return events;
+}
+
+/// The fields of an event, as text.
+function fieldsOf(event, kind) {
+    let at = 0;
+    return kind.fields.map(function (field) {
+        const size = FIELD[field[1]];
+        let value = event.words[at >> 3].bitwiseShiftRight(8 * (at & 7));
+        at += size;
+        if (size < 8) value = value.bitwiseAnd(size === 4 ? 0xffffffff : size === 2 ? 0xffff : 0xff);
+        return field[0] + " " + show(value, field[1]);
+    }).join(", ");
+}
+
+function show(value, kind) {
+    if (kind === "reason") return REASONS[number(value)] || "#" + number(value);
+    if (kind === "ddi") return DDIS[number(value)] || "#" + number(value);
+    return kind === "hex64" || kind === "hex32" || kind === "status" ? hex(value) : value.toString(10);
+}
+
+function showTrace() {
+    adapters().forEach(function (adapter) {
+        const trace = traceOf(adapter);
+        let events = [];
+        let dropped = 0;
+        for (let ring = 0; ring < COMPONENTS.length - 1; ring++) {
+            events = events.concat(eventsOf(trace.rings[ring]));
+            dropped += number(atomic(trace.rings[ring].header.dropped));
+        }
+        events.sort((one, other) => one.time.compareTo(other.time) || one.component - other.component || one.number - other.number);
+        const shown = events.slice(-TRACED);
+        print("adapter " + adapter.index + ": the last " + shown.length + " of " + events.length + " events in its rings" +
+            (dropped === 0 ? "" : ", " + dropped + " lost") + "; microseconds before the last");
+        shown.forEach(function (event) {
+            const last = shown[shown.length - 1];
+            const before = number(last.time.subtract(event.time)) * 1e6 / event.frequency;
+            const kind = EVENTS[event.kind] || { name: "event " + event.kind, fields: [] };
+            print("  " + before.toFixed(1) + " " + COMPONENTS[event.component] + " #" + event.number + " " + kind.name +
+                (kind.fields.length === 0 ? "" : ": " + fieldsOf(event, kind)) + " (level " + event.irql + ", processor " +
+                event.processor + ")");
+        });
+    });
+}
+
 function initializeScript() {
     const alias = (run, name) => new host.functionAlias(run, "campanile" + SEPARATOR + name);
     return [
@@ -380,6 +790,7 @@ function initializeScript() {
         alias(showQueues, "queues"),
         alias(showFences, "fences"),
         alias(showDoorbells, "doorbells"),
+        alias(showTrace, "trace"),
         alias(showWhy, "why"),
     ];
 }

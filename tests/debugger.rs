@@ -140,6 +140,13 @@ fn the_commands_show_queues_doorbells_and_fences_as_they_are() {
         assert!(fences.starts_with("adapter 0: 4 native fences\n"), "{fences}");
         line(&fences, &format!("current value at {:#x}, ", fence.gpu_address()));
 
+        let trace = image.command("!campanile.trace");
+        let opened = line(&trace, &format!("current {:#x}", fence.gpu_address()));
+        assert!(opened.contains(" fence #") && opened.contains("FenceOpened: open 0x"), "{opened}");
+        let ages: Vec<f64> =
+            trace.lines().skip(1).map(|line| line.trim().split(' ').next().unwrap().parse().expect("an age")).collect();
+        assert!(ages.len() == 100 && ages.is_sorted_by(|a, b| a >= b) && ages.last() == Some(&0.0), "{trace}");
+
         let why = image.command("!campanile.why");
         assert_eq!(why.lines().count(), 1, "{why}");
         assert_eq!(queue_number(&why), queue_number(without));
@@ -149,6 +156,25 @@ fn the_commands_show_queues_doorbells_and_fences_as_they_are() {
     let image = Image::of(&system);
     assert_eq!(image.command("!campanile.queues"), "adapter 0: 0 hardware queues\n");
     assert!(image.command("!campanile.why").starts_with("the driver knows of nothing"));
+    system.shutdown().expect("nothing is left");
+}
+
+#[test]
+fn a_refused_call_is_in_the_trace_with_its_reason_and_counted() {
+    let system = boot();
+    let image = Image::of(&system);
+    let shown = image.command("!campanile.adapter");
+    let counted = line(&shown, "refused:").trim().to_owned();
+    let trace = image.command("!campanile.trace");
+    let refusals: Vec<&str> = trace.lines().filter(|line| line.contains(" Refused: ")).collect();
+    for (reason, count) in refusals.iter().map(|line| {
+        let reason = line.split("reason ").nth(1).expect("a reason").split(',').next().expect("a word");
+        (reason, refusals.iter().filter(|other| other.contains(&format!("reason {reason},"))).count())
+    }) {
+        assert!(counted.contains(&format!("{reason} {count}")), "{reason} {count} in {counted}");
+    }
+    // The operating-system side asks for features that the driver has not.
+    assert!(refusals.iter().any(|line| line.contains("ddi DxgkDdiQuery")), "{trace}");
     system.shutdown().expect("nothing is left");
 }
 

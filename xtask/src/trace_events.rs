@@ -7,12 +7,45 @@ use campanile_hw::trace::event::{EVENTS, EventInfo, FieldInfo};
 use campanile_hw::trace::reason::Reason;
 use campanile_hw::trace::{Component, KEYWORD_REFUSAL, KEYWORD_WORK, PROVIDER, PROVIDER_GUID, etw};
 
+use wddm_ddi::km::SLOT_NAMES;
+
 use crate::publish;
 
-/// Brings both files up to date, or with `check` fails when they are not.
+/// Between these lines of the debugger's script stand its tables.
+const TABLES: [&str; 2] = ["// BEGIN: written by `cargo xtask docs` from hw/src/trace\n", "// END\n"];
+
+/// Functions of interfaces, numbered behind the slots.
+const INTERFACE_DDIS: [&str; 3] =
+    ["DxgkDdiQueryFeatureSupport", "DxgkDdiQueryFeatureInterface", "DxgkDdiBuildTestCommandBuffer"];
+
+/// Brings the files up to date, or with `check` fails when they are not.
 pub(crate) fn trace_events(root: &Path, check: bool) -> Result<(), String> {
     publish(&root.join("docs/trace-events.md"), &document(), check)?;
-    publish(&root.join("debug/campanile.wprp"), &profile(), check)
+    publish(&root.join("debug/campanile.wprp"), &profile(), check)?;
+    let script = root.join("debug/campanile.js");
+    let text = std::fs::read_to_string(&script).map_err(|error| format!("{}: {error}", script.display()))?;
+    let place = text.split_once(TABLES[0]).and_then(|(before, rest)| Some((before, rest.split_once(TABLES[1])?.1)));
+    let (before, behind) = place.ok_or_else(|| format!("{}: no place for tables", script.display()))?;
+    publish(&script, &[before, TABLES[0], &tables(), TABLES[1], behind].concat(), check)
+}
+
+/// Names of numbers in events, for the debugger's script.
+fn tables() -> String {
+    let list = |name: &str, names: &mut dyn Iterator<Item = &str>| {
+        let quoted: Vec<String> = names.map(|name| format!("    \"{name}\",\n")).collect();
+        format!("const {name} = [\n{}];\n", quoted.concat())
+    };
+    let mut out = list("COMPONENTS", &mut Component::ALL.iter().map(|component| component.name()));
+    out += &list("REASONS", &mut Reason::ALL.iter().map(|reason| reason.name()));
+    out += &list("DDIS", &mut SLOT_NAMES.into_iter().chain(INTERFACE_DDIS));
+    out.push_str("const EVENTS = {\n");
+    for event in EVENTS {
+        let field = |field: &FieldInfo| format!("[\"{}\", \"{}\"]", field.name, field.kind.name());
+        let fields: Vec<String> = event.fields.iter().map(field).collect();
+        let _ = writeln!(out, "    {}: {{ name: \"{}\", fields: [{}] }},", event.id, event.name, fields.join(", "));
+    }
+    out.push_str("};\n");
+    out
 }
 
 /// The provider's identifier as text.
