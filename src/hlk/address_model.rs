@@ -4,10 +4,12 @@
 //! that must not be, which faults by name. A failure names the shortest list of steps; proptest repeats it at the next run from its seed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use campanile_hw::packet::{self, Packet};
 use campanile_hw::private::Placement;
 use campanile_hw::registers::NODE_COPY;
+use dxgkrnl::Process;
 use proptest::prelude::*;
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
@@ -66,6 +68,8 @@ enum Step {
     },
     /// Others need all memory for a moment.
     Squeeze,
+    /// Another process takes all memory that it gets, page tables of this one included, and gives it back.
+    Oust,
     Write(usize),
 }
 
@@ -102,6 +106,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (which.clone(), prop_oneof![Just(0), Just(PAGE), Just(UNIT)], length())
             .prop_map(|(region, offset, len)| Step::FreeBadly { region, offset, len: len.wrapping_mul(PAGE) }),
         2 => Just(Step::Squeeze),
+        3 => Just(Step::Oust),
         3 => which.prop_map(Step::Write),
     ]
 }
@@ -123,6 +128,35 @@ struct Model {
     offered: bool,
 }
 
+/// Another process, with allocations that all of VRAM cannot hold.
+struct Other {
+    process: Arc<Process>,
+    rig: Rig,
+    fillers: Vec<D3DKMT_HANDLE>,
+}
+
+impl Other {
+    fn new(system: &System) -> Result<Self, Failure> {
+        let process = system.machine().create_process("other");
+        let made = on_thread(&process, || {
+            let rig = Rig::open(system.luid())?;
+            let filler = |number: u64| {
+                let size = [1 << 20, 64 << 10, PAGE][number as usize / 16];
+                rig.create(size, Placement::Vram).map_err(|status| Failure::new(format!("create: {status}")))
+            };
+            let fillers = (0..48).map(filler).collect::<Result<_, _>>()?;
+            Ok((rig, fillers))
+        });
+        made.map(|(rig, fillers)| Self { process, rig, fillers })
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        self.process.exit();
+    }
+}
+
 /// The process, and the model of what it has.
 struct World<'s> {
     system: &'s System,
@@ -135,9 +169,26 @@ struct World<'s> {
     /// Ranges that were given back.
     gone: Vec<u64>,
     fillers: Vec<D3DKMT_HANDLE>,
+    other: Other,
     /// Devices for accesses that fault; made first, so that nothing of theirs lies in a range that was given back.
     guilty: Vec<(Rig, RawQueue)>,
     written: u32,
+}
+
+/// Makes resident what finds room, and lets go of it.
+fn fill_memory(rig: &Rig, fillers: &[D3DKMT_HANDLE]) -> Result<(), Failure> {
+    let mut there = Vec::new();
+    for filler in fillers {
+        let mut list = *filler;
+        let mut request = D3DDDI_MAKERESIDENT::zeroed();
+        (request.hPagingQueue, request.NumAllocations, request.AllocationList) = (rig.paging_queue, 1, &mut list);
+        let status = rig.kmt.call(rig.kmt.table().D3DKMTMakeResident, &mut request);
+        if status != STATUS_NO_MEMORY {
+            rig.settle(status, request.PagingFenceValue, "D3DKMTMakeResident")?;
+            there.push(list);
+        }
+    }
+    there.into_iter().try_for_each(|filler| granted(rig.evict(filler), "D3DKMTEvict"))
 }
 
 fn pick<T: Copy>(mut all: impl ExactSizeIterator<Item = T>, number: usize) -> Option<T> {
@@ -160,8 +211,9 @@ impl<'s> World<'s> {
             Ok((guilty, queue))
         };
         let guilty = (0..3).map(guilty).collect::<Result<_, Failure>>()?;
+        let other = Other::new(system)?;
         let (allocations, regions, gone) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        Ok(Self { system, rig, queue, seen, view, allocations, regions, gone, fillers, guilty, written: 0 })
+        Ok(Self { system, rig, queue, seen, view, allocations, regions, gone, fillers, other, guilty, written: 0 })
     }
 
     fn allocation(&self, number: usize) -> Option<D3DKMT_HANDLE> {
@@ -222,6 +274,7 @@ impl<'s> World<'s> {
                 refused(self.rig.free(base.wrapping_add(offset), len), BAD_ARGUMENT, "freeing part of a range, or more")
             }),
             Step::Squeeze => self.squeeze(),
+            Step::Oust => self.oust(),
             Step::Write(number) => self.region(number).map_or(Ok(()), |base| self.write(base)),
         }
     }
@@ -439,19 +492,11 @@ impl<'s> World<'s> {
     }
 
     fn squeeze(&self) -> Result<(), Failure> {
-        let mut there = Vec::new();
-        for filler in &self.fillers {
-            let mut list = *filler;
-            let mut request = D3DDDI_MAKERESIDENT::zeroed();
-            (request.hPagingQueue, request.NumAllocations, request.AllocationList) =
-                (self.rig.paging_queue, 1, &mut list);
-            let status = self.rig.kmt.call(self.rig.kmt.table().D3DKMTMakeResident, &mut request);
-            if status != STATUS_NO_MEMORY {
-                self.rig.settle(status, request.PagingFenceValue, "D3DKMTMakeResident")?;
-                there.push(list);
-            }
-        }
-        there.into_iter().try_for_each(|filler| granted(self.rig.evict(filler), "D3DKMTEvict"))
+        fill_memory(&self.rig, &self.fillers)
+    }
+
+    fn oust(&self) -> Result<(), Failure> {
+        on_thread(&self.other.process, || fill_memory(&self.other.rig, &self.other.fillers))
     }
 
     /// Whether the GPU may use what a page shows, and the word it finds if that is known.
@@ -575,5 +620,7 @@ fn the_gpu_finds_at_every_address_what_the_requests_so_far_put_there() {
         process.exit();
         prop_assert!(outcome.is_ok(), "{:?}", outcome);
     });
+    let counts = system.machine().residency(system.luid()).expect("the adapter is there");
+    assert!(counts.tables_evicted > 0 && counts.tables_restored > 0, "page tables stayed where they are: {counts:?}");
     system.shutdown().expect("nothing is left behind");
 }

@@ -67,9 +67,9 @@ cases! { "FenceStorage";
     "FenceStorage.WorksWithAWindowSmallerThanVram" on Boot::With(small_window), "d3dkmdt_fencestoragesurfacedata":
         "Where the CPU sees only part of VRAM, fence values in local memory lie in that part."
         => small_window_is_enough;
-    "FenceStorage.LocalValuesAreNeverEvicted" on Boot::With(small_vram), "native-gpu-fence-objects":
-        "While allocations are evicted from VRAM and brought back, fence values stay where they are, and no signal is lost."
-        => never_evicted;
+    "FenceStorage.LocalValuesOutlastEvictions" on Boot::With(small_vram), "native-gpu-fence-objects":
+        "While allocations of a process that works are evicted from VRAM and brought back, its fence values stay where they are, and no signal is lost."
+        => outlast_evictions;
     "FenceStorage.FullLocalMemoryIsRefusedByName" on Boot::With(small_vram), "d3dkmdt_fencestoragesurfacedata":
         "Where no local memory is left, an optimised fence falls back to system memory, and a fence between engines is refused \
          without harm."
@@ -516,7 +516,7 @@ fn small_window_is_enough(case: &mut Case<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn never_evicted(case: &mut Case<'_>) -> Result<(), Failure> {
+fn outlast_evictions(case: &mut Case<'_>) -> Result<(), Failure> {
     const SIZE: u64 = 4 << 20;
     let rig = case.rig()?;
     let (mut compute, mut copies) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?);

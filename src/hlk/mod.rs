@@ -57,6 +57,7 @@ mod power_loss;
 mod queue;
 mod residency;
 mod residency_pressure;
+mod rest;
 mod scale;
 mod scheduling;
 mod scheduling_priorities;
@@ -122,6 +123,7 @@ const TABLES: &[&[CaseInfo]] = &[
     gpu_address::CASES,
     residency::CASES,
     residency_pressure::CASES,
+    rest::CASES,
     table_pressure::CASES,
     budget::CASES,
     offer::CASES,

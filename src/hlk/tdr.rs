@@ -485,7 +485,7 @@ fn promoted(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 /// One timeout of the adapter.
-fn adapter_timeout(system: &System) -> Result<(), Failure> {
+pub(super) fn adapter_timeout(system: &System) -> Result<(), Failure> {
     let rig = Rig::open(system.luid())?;
     let mut queue = rig.queue(NODE_COMPUTE)?;
     hang(system, &rig, &mut queue, NODE_COMPUTE)?;

@@ -89,7 +89,7 @@ impl PowerGate {
         }
     }
 
-    fn is_asleep(&self) -> bool {
+    pub(crate) fn is_asleep(&self) -> bool {
         self.asleep.load(Ordering::Acquire) != 0
     }
 
@@ -248,6 +248,11 @@ impl Adapter {
     /// # Errors
     /// As [`Doorbell::connect`].
     pub(crate) fn connect_doorbell(&self, doorbell: &Doorbell) -> Result<(), NTSTATUS> {
+        // Whose process rests is woken by the connection itself, for which others may be asked to rest: that takes a device in D0.
+        if doorbell.queue().context().device().process.space.rest.rests() {
+            let _inside = self.machine.gate().enter(&self.machine);
+            return doorbell.connect();
+        }
         let mut answer = None;
         self.wake(|| answer = Some(doorbell.connect()));
         answer.unwrap_or_else(|| {

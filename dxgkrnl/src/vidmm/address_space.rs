@@ -8,8 +8,10 @@ use crate::machine::lock;
 use crate::ram::{PAGE_SIZE, Pages};
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::Allocation;
+use crate::vidmm::fence_storage::FencePage;
 use crate::vidmm::memory::{Memory, SpaceId};
 use crate::vidmm::va_space::{Access, Mapping, Refused, Source, VaSpace};
+use crate::vidsch::Rest;
 
 /// Most bytes of zero pages that one request may ask for: each page costs a page-table entry.
 const ZERO_MAX: u64 = 1 << 30;
@@ -40,6 +42,8 @@ pub(crate) struct AddressSpace {
     id: SpaceId,
     root: (u32, u64),
     root_entries: u32,
+    /// Whether the work of its process rests. Lock order: see there.
+    pub(crate) rest: Rest,
 }
 
 /// A request to map, as [`AddressSpace::map`] takes it. [d3dukmdt: D3DDDI_MAPGPUVIRTUALADDRESS]
@@ -77,10 +81,13 @@ pub(crate) enum Shows<'a> {
 impl AddressSpace {
     pub(super) fn new(vidmm: &Arc<VidMm>, id: SpaceId, root: (u32, u64)) -> Arc<Self> {
         let root_entries = vidmm.driver.shape.entries(vidmm.driver.shape.root());
-        Arc::new(Self { vidmm: Arc::downgrade(vidmm), id, root, root_entries })
+        let space = Arc::new(Self { vidmm: Arc::downgrade(vidmm), id, root, root_entries, rest: Rest::default() });
+        lock(&vidmm.known).spaces.insert(id, Arc::downgrade(&space));
+        space
     }
 
-    pub(super) fn id(&self) -> SpaceId {
+    /// Which one.
+    pub(crate) fn id(&self) -> SpaceId {
         self.id
     }
 
@@ -115,26 +122,49 @@ impl AddressSpace {
     pub(crate) fn map_frames(
         &self,
         frames: Frames,
-        (least, most): (u64, u64),
+        bounds: (u64, u64),
         protection: Protection,
     ) -> Result<u64, NTSTATUS> {
         let Frames { segment, first: frame, pages } = frames;
+        self.map_source(Source::Frames { segment, frame }, pages, bounds, protection)
+    }
+
+    /// As [`AddressSpace::map_frames`], for a page of fence values, which may move.
+    ///
+    /// # Errors
+    /// As [`AddressSpace::map_pages`].
+    pub(crate) fn map_fence_page(
+        &self,
+        page: &FencePage,
+        bounds: (u64, u64),
+        protection: Protection,
+    ) -> Result<u64, NTSTATUS> {
+        self.map_source(page.source(), 1, bounds, protection)
+    }
+
+    fn map_source(
+        &self,
+        source: Source,
+        pages: u64,
+        (least, most): (u64, u64),
+        protection: Protection,
+    ) -> Result<u64, NTSTATUS> {
         let vidmm = self.vidmm()?;
         let access = match protection {
             Protection::ReadOnly => Access::READ,
             Protection::ReadWrite => Access::WRITE,
         };
-        let mut memory = lock(&vidmm.memory);
-        let at =
-            va(&mut memory, self.id)?.reserve_automatic(0, least, most, pages * PAGE_SIZE).map_err(Refused::status)?;
-        let mapping = Mapping { pages, source: Source::Frames { segment, frame }, access };
-        match memory.map(self.id, at, mapping) {
-            Ok(()) => Ok(at),
-            Err(status) => {
-                memory.free_region(self.id, at, pages * PAGE_SIZE)?;
-                Err(status)
+        vidmm.with_room(Some(self.id), |memory| {
+            let at =
+                va(memory, self.id)?.reserve_automatic(0, least, most, pages * PAGE_SIZE).map_err(Refused::status)?;
+            match memory.map(self.id, at, Mapping { pages, source, access }) {
+                Ok(()) => Ok(at),
+                Err(status) => {
+                    memory.free_region(self.id, at, pages * PAGE_SIZE)?;
+                    Err(status)
+                }
             }
-        }
+        })
     }
 
     /// Takes a range of [`AddressSpace::map_pages`] away; when the call returns, the GPU does not reach it any more.
@@ -160,16 +190,17 @@ impl AddressSpace {
         if zero && len > ZERO_MAX {
             return Err(STATUS_NO_MEMORY);
         }
-        let mut memory = lock(&vidmm.memory);
-        let at = va(&mut memory, self.id)?.reserve(base, min, max, len).map_err(Refused::status)?;
-        if zero {
-            let mapping = Mapping { pages: len / PAGE_SIZE, source: Source::Zero, access: Access::READ };
-            if let Err(status) = memory.map(self.id, at, mapping) {
-                memory.free_region(self.id, at, len)?;
-                return Err(status);
+        vidmm.with_room(Some(self.id), |memory| {
+            let at = va(memory, self.id)?.reserve(base, min, max, len).map_err(Refused::status)?;
+            if zero {
+                let mapping = Mapping { pages: len / PAGE_SIZE, source: Source::Zero, access: Access::READ };
+                if let Err(status) = memory.map(self.id, at, mapping) {
+                    memory.free_region(self.id, at, len)?;
+                    return Err(status);
+                }
             }
-        }
-        Ok(at)
+            Ok(at)
+        })
     }
 
     /// Maps pages into a reserved region, or into a new one. The answer is the address.
@@ -196,29 +227,30 @@ impl AddressSpace {
             Shows::Nothing => None,
         };
         let access = Access { write: request.write, execute: request.execute, driver: request.driver_protection };
-        let mut memory = lock(&vidmm.memory);
-        let space = va(&mut memory, self.id)?;
-        let new = request.base == 0 || !space.in_region(request.base, len);
-        let at = if new {
-            // A region that is only reserved is what the caller keeps; one made for a mapping goes with it.
-            let reserve = if source.is_some() { VaSpace::reserve_automatic } else { VaSpace::reserve };
-            reserve(space, request.base, request.minimum, request.maximum, len).map_err(Refused::status)?
-        } else {
-            request.base
-        };
-        let mapped = match source {
-            Some(source) => memory.map(self.id, at, Mapping { pages: request.pages, source, access }),
-            None => memory.unmap(self.id, at, request.pages),
-        };
-        match mapped {
-            Ok(()) => Ok(at),
-            Err(status) => {
-                if new {
-                    memory.free_region(self.id, at, len)?;
+        vidmm.with_room(Some(self.id), |memory| {
+            let space = va(memory, self.id)?;
+            let new = request.base == 0 || !space.in_region(request.base, len);
+            let at = if new {
+                // A region that is only reserved is what the caller keeps; one made for a mapping goes with it.
+                let reserve = if source.is_some() { VaSpace::reserve_automatic } else { VaSpace::reserve };
+                reserve(space, request.base, request.minimum, request.maximum, len).map_err(Refused::status)?
+            } else {
+                request.base
+            };
+            let mapped = match source {
+                Some(source) => memory.map(self.id, at, Mapping { pages: request.pages, source, access }),
+                None => memory.unmap(self.id, at, request.pages),
+            };
+            match mapped {
+                Ok(()) => Ok(at),
+                Err(status) => {
+                    if new {
+                        memory.free_region(self.id, at, len)?;
+                    }
+                    Err(status)
                 }
-                Err(status)
             }
-        }
+        })
     }
 
     /// Gives a whole region back. [d3dkmthk: D3DKMT_FREEGPUVIRTUALADDRESS]

@@ -9,7 +9,7 @@ use wddm_ddi::status::*;
 use crate::miniport::{KmdHandle, Miniport};
 use crate::trace::TraceKind;
 use crate::verifier::{Bugcheck, Verifier};
-use crate::vidmm::page_table::{Entries, Shape, TableMemory, Update};
+use crate::vidmm::page_table::{Entries, Phase, Shape, TableMemory, Update};
 use crate::vidmm::segment::{Segments, Table};
 use crate::vidsch::VidSch;
 
@@ -160,7 +160,8 @@ impl TableMemory for TableWriter<'_> {
                 args.Flags.set_Repeat(true);
             }
         }
-        args.Flags.set_InitialUpdate(update.initial);
+        args.Flags.set_InitialUpdate(update.phase == Phase::Initial);
+        args.Flags.set_NotifyEviction(update.phase == Phase::Eviction);
         args.PageTableLevel = update.level;
         args.PageTableAddress =
             DXGK_PAGETABLEUPDATEADDRESS { CpuVirtual: update.table.kernel_address().as_ptr().cast() };
@@ -168,7 +169,7 @@ impl TableMemory for TableWriter<'_> {
         args.hProcess = self.process.raw();
         args.UpdateMode = DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
         args.FirstPteVirtualAddress = update.first_page * crate::ram::PAGE_SIZE;
-        if update.level == 0 && !update.initial {
+        if update.level == 0 && update.phase == Phase::InUse {
             args.hAllocation = self.subject.allocation.raw();
             args.DriverProtection = self.subject.driver_protection;
             let pages = update.first_page.saturating_sub(self.subject.first_page);

@@ -1,7 +1,7 @@
 //! A driver and a GPU for tests of the memory manager: page tables in real memory, a TLB that forgets only what it is told to, and a
 //! paging node that runs packets as late as it may.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::os::fd::FromRawFd;
 use std::ptr::NonNull;
@@ -50,6 +50,10 @@ pub(super) struct Fake {
     pub(super) refuse: VecDeque<NTSTATUS>,
     /// Answers that replace the next ones to operations without.
     pub(super) refuse_at_once: VecDeque<NTSTATUS>,
+    /// The driver forgets the next so many updates of leaf entries.
+    pub(super) forget: usize,
+    /// Tables of which the driver was told that they go, by address.
+    gone: HashSet<usize>,
     /// The driver writes so many bytes beyond its buffer at the next packet.
     pub(super) overrun: bool,
 }
@@ -167,6 +171,26 @@ impl Fake {
     }
 }
 
+impl Fake {
+    fn update(&mut self, args: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE) {
+        // SAFETY: this mode was asked for, and is the only one used.
+        let table = unsafe { args.PageTableAddress.CpuVirtual }.addr();
+        if args.Flags.InitialUpdate() {
+            self.gone.remove(&table);
+        }
+        assert!(!self.gone.contains(&table), "a table is written of which the driver was told that it goes");
+        if args.Flags.NotifyEviction() {
+            self.gone.insert(table);
+        }
+        let ordinary = args.PageTableLevel == 0 && !args.Flags.InitialUpdate() && !args.Flags.NotifyEviction();
+        if ordinary && self.forget > 0 {
+            self.forget -= 1;
+            return;
+        }
+        update(args);
+    }
+}
+
 impl PagingNode for FakeNode {
     fn submit(&self, address: u64, size: u32, _private: &mut [u8]) -> Result<u32, NTSTATUS> {
         assert!(size > 0 && (size as usize).is_multiple_of(PACKET));
@@ -262,7 +286,7 @@ unsafe extern "win64" fn build(adapter: HANDLE, args: *mut DXGKARG_BUILDPAGINGBU
     match args.Operation {
         Op::DXGK_OPERATION_UPDATE_PAGE_TABLE => {
             // SAFETY: Operation names the arm that is filled.
-            update(unsafe { &args.u.UpdatePageTable });
+            fake.update(unsafe { &args.u.UpdatePageTable });
             STATUS_SUCCESS
         }
         Op::DXGK_OPERATION_FLUSH_TLB => {
@@ -366,6 +390,8 @@ pub(super) fn memory(ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fak
         refuse_aperture: VecDeque::new(),
         refuse: VecDeque::new(),
         refuse_at_once: VecDeque::new(),
+        forget: 0,
+        gone: HashSet::new(),
         overrun: false,
     }));
     let loaded = LoadedDriver::for_tests("fake");

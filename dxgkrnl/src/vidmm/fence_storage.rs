@@ -1,11 +1,13 @@
 //! Pages for fence values: of system memory, or of the segments that the driver names for them.
 //!
-//! Fence storage is taken from its segment for good: it is no allocation, is never evicted, and keeps its address as long as a
-//! fence lies on it, because a value that moves while an engine writes it could lose a signal. Only while no engine can, because
-//! the device is not in D0, the values are kept elsewhere. [d3dkmddi: D3DKMDT_FENCESTORAGESURFACEDATA]
+//! Fence storage is no allocation. It keeps its place as long as an engine can write it, because a value that moves meanwhile could lose
+//! a signal. While the process it belongs to rests, its pages may leave their segment for system memory, with their values, and are
+//! back before it works again; its GPU addresses stay, and the processor reads and writes values wherever they are. While the device is
+//! not in D0, values of a segment that loses them are kept elsewhere. [d3dkmddi: D3DKMDT_FENCESTORAGESURFACEDATA]
 
 use std::ptr::NonNull;
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError, Weak};
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -13,35 +15,107 @@ use wddm_ddi::status::*;
 
 use crate::machine::lock;
 use crate::ram::{PAGE_SIZE, Pages};
-use crate::vidmm::address_space::Frames;
-use crate::vidmm::memory::Memory;
+use crate::vidmm::address_space::AddressSpace;
+use crate::vidmm::memory::{Memory, SpaceId};
 use crate::vidmm::segment::Segments;
+use crate::vidmm::va_space::{Mapping, Source};
 use crate::vidmm::{VidMm, placement};
 
 /// Which value of fences a page is for.
 pub(crate) type FenceValueKind = DXGKARG_FENCESTORAGEVALUETYPE;
 
+/// A page of fence values in a memory segment, or on leave from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct FencePageId(u64);
+
+/// Kernel address of a page that may move.
+pub(crate) struct Spot {
+    address: AtomicPtr<u8>,
+    /// Held for reading while the page is accessed, for writing while it moves. Nobody waits to write: a reader may read twice.
+    /// Lock order: a leaf; device level takes it.
+    moving: RwLock<()>,
+}
+
+/// The page stays where it is until this is dropped.
+pub(crate) struct Stay<'a> {
+    _guard: RwLockReadGuard<'a, ()>,
+}
+
+impl Spot {
+    fn new(address: NonNull<u8>) -> Arc<Self> {
+        Arc::new(Self { address: AtomicPtr::new(address.as_ptr()), moving: RwLock::new(()) })
+    }
+
+    /// Where the page is until the answer is dropped.
+    pub(crate) fn stay(&self) -> (*mut u8, Stay<'_>) {
+        let guard = self.moving.read().unwrap_or_else(PoisonError::into_inner);
+        (self.address.load(Ordering::Acquire), Stay { _guard: guard })
+    }
+
+    /// Copies the page to `to`, where it is from then on; false if somebody is using it.
+    fn move_to(&self, to: NonNull<u8>) -> bool {
+        let _moving = match self.moving.try_write() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        let from = self.address.load(Ordering::Acquire);
+        // SAFETY: both are whole pages that are mapped for the kernel and belong to this fence page, and no engine or thread writes them now.
+        unsafe { from.copy_to_nonoverlapping(to.as_ptr(), PAGE_SIZE as usize) };
+        self.address.store(to.as_ptr(), Ordering::Release);
+        true
+    }
+}
+
+/// Where a page of fence values is.
+enum At {
+    /// In its segment.
+    Local { offset: u64 },
+    /// On leave.
+    System(Pages),
+}
+
+/// A page of fence values as the memory manager knows it.
+pub(crate) struct FenceState {
+    /// The process whose fences lie on it.
+    owner: SpaceId,
+    segment: u32,
+    alignment: u64,
+    at: At,
+    spot: Arc<Spot>,
+    /// What it holds while the device is not in D0.
+    kept: Option<Vec<u8>>,
+}
+
+impl FenceState {
+    /// Segment and page frame, for page tables.
+    pub(super) fn frame(&self) -> (u32, u64) {
+        match &self.at {
+            At::Local { offset } => (self.segment, offset / PAGE_SIZE),
+            At::System(pages) => (0, pages.address() / PAGE_SIZE),
+        }
+    }
+
+    fn is_in(&self, segment: u32) -> bool {
+        self.segment == segment && matches!(self.at, At::Local { .. })
+    }
+}
+
 /// A page of a segment; given back when dropped.
 pub(crate) struct LocalPage {
     vidmm: Weak<VidMm>,
-    segment: u32,
-    offset: u64,
-    len: u64,
-    kernel: NonNull<u8>,
+    id: FencePageId,
+    spot: Arc<Spot>,
 }
-
-// SAFETY: the address shows a shared mapping that lives as long as the adapter; it is accessed by raw pointer only.
-unsafe impl Send for LocalPage {}
-// SAFETY: as for Send.
-unsafe impl Sync for LocalPage {}
 
 impl Drop for LocalPage {
     fn drop(&mut self) {
         // A manager that is gone has no memory to give it back to.
         if let Some(vidmm) = self.vidmm.upgrade() {
             let mut memory = lock(&vidmm.memory);
-            memory.fence_pages.remove(&(self.segment, self.offset));
-            memory.segments.release(self.segment, self.offset, self.len);
+            if let Some(FenceState { segment, at: At::Local { offset }, .. }) = memory.fence_pages.remove(&self.id) {
+                memory.segments.release(segment, offset, PAGE_SIZE);
+            }
         }
     }
 }
@@ -54,24 +128,24 @@ pub(crate) enum FencePage {
     Local(LocalPage),
 }
 
+/// How the kernel finds a page.
+pub(crate) enum Found {
+    /// It is always there.
+    Fixed(NonNull<u8>),
+    /// It may move.
+    Movable(Arc<Spot>),
+}
+
 impl FencePage {
-    /// Kernel address of the first byte.
-    pub(crate) fn kernel_address(&self) -> NonNull<u8> {
+    /// How the kernel finds it.
+    pub(crate) fn find(&self) -> Found {
         match self {
-            Self::System(pages) => pages.kernel_address(),
-            Self::Local(page) => page.kernel,
+            Self::System(pages) => Found::Fixed(pages.kernel_address()),
+            Self::Local(page) => Found::Movable(Arc::clone(&page.spot)),
         }
     }
 
-    /// Where the GPU has it.
-    pub(crate) fn frames(&self) -> Frames {
-        match self {
-            Self::System(pages) => Frames { segment: 0, first: pages.address() / PAGE_SIZE, pages: 1 },
-            Self::Local(page) => Frames { segment: page.segment, first: page.offset / PAGE_SIZE, pages: 1 },
-        }
-    }
-
-    /// The page, if it is of system memory.
+    /// The page, if it is of system memory for good.
     pub(crate) fn system(&self) -> Option<&Pages> {
         match self {
             Self::System(pages) => Some(pages),
@@ -79,10 +153,24 @@ impl FencePage {
         }
     }
 
+    /// What a mapping of it shows.
+    pub(super) fn source(&self) -> Source {
+        match self {
+            Self::System(pages) => Source::Frames { segment: 0, frame: pages.address() / PAGE_SIZE },
+            Self::Local(page) => Source::Fence(page.id),
+        }
+    }
+
     /// What an earlier owner left is gone.
     fn cleared(self) -> Self {
-        // SAFETY: the page is mapped for the kernel, belongs to this object, and nobody else knows it yet.
-        unsafe { self.kernel_address().as_ptr().write_bytes(0, PAGE_SIZE as usize) };
+        let clear = |address: *mut u8| {
+            // SAFETY: the page is mapped for the kernel, belongs to this object, and nobody else knows it yet.
+            unsafe { address.write_bytes(0, PAGE_SIZE as usize) };
+        };
+        match self.find() {
+            Found::Fixed(address) => clear(address.as_ptr()),
+            Found::Movable(spot) => clear(spot.stay().0),
+        }
         self
     }
 }
@@ -134,35 +222,37 @@ impl VidMm {
         Ok(FencePage::System(pages).cleared())
     }
 
-    /// A page for the values `value` of fences of type `kind`, where the driver wants it.
+    /// A page for the values `value` of fences of type `kind` of a process, where the driver wants it.
     ///
     /// # Errors
     /// What the driver answered; STATUS_DRIVER_INTERNAL_ERROR when its answer breaks a rule, which the machine's log names;
     /// STATUS_NO_MEMORY. Nothing is taken then.
     pub(crate) fn fence_page(
         self: &Arc<Self>,
+        owner: &AddressSpace,
         value: FenceValueKind,
         kind: D3DDDI_NATIVEFENCE_TYPE,
     ) -> Result<FencePage, NTSTATUS> {
         let _running = self.enter()?;
         let data = self.ask_for_storage(value, kind)?;
-        let mut memory = lock(&self.memory);
-        let answer = check(&data, &memory.segments).map_err(|rule| {
+        let answer = check(&data, &lock(&self.memory).segments).map_err(|rule| {
             self.driver.verifier.log(format!("fence storage broke a rule: {rule}"));
             STATUS_DRIVER_INTERNAL_ERROR
         })?;
-        for segment in answer.places.into_iter().take_while(|id| *id != 0).map(u32::from) {
-            if memory.segments.memory(segment).is_none() {
-                // An aperture: implicit system memory stands behind it.
-                drop(memory);
-                return self.system_fence_page();
+        let places = || answer.places.into_iter().take_while(|id| *id != 0).map(u32::from);
+        let page = self.with_room(Some(owner.id()), |memory| {
+            for segment in places() {
+                if memory.segments.memory(segment).is_none() {
+                    // An aperture: implicit system memory stands behind it.
+                    return Ok(None);
+                }
+                if let Some(page) = self.take_page(memory, owner.id(), segment, answer.alignment)? {
+                    return Ok(Some(page));
+                }
             }
-            if let Some(page) = self.take_page(&mut memory, segment, answer.alignment)? {
-                drop(memory);
-                return Ok(FencePage::Local(page).cleared());
-            }
-        }
-        Err(STATUS_NO_MEMORY)
+            Err(STATUS_NO_MEMORY)
+        })?;
+        page.map_or_else(|| self.system_fence_page(), |page| Ok(FencePage::Local(page).cleared()))
     }
 
     /// DxgkDdiGetStandardAllocationDriverData. [d3dkmddi: DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA]
@@ -185,14 +275,118 @@ impl VidMm {
     fn take_page(
         self: &Arc<Self>,
         memory: &mut Memory,
+        owner: SpaceId,
         segment: u32,
         alignment: u64,
     ) -> Result<Option<LocalPage>, NTSTATUS> {
         let Some(offset) = memory.take_local(segment, PAGE_SIZE, alignment)? else { return Ok(None) };
-        let base = memory.segments.memory(segment).and_then(|memory| memory.kernel).ok_or(STATUS_INTERNAL_ERROR)?;
-        // SAFETY: the kernel mapping shows the whole segment, and the page lies in it.
-        let kernel = unsafe { base.add(offset as usize) };
-        memory.fence_pages.insert((segment, offset), None);
-        Ok(Some(LocalPage { vidmm: Arc::downgrade(self), segment, offset, len: PAGE_SIZE, kernel }))
+        let Some(kernel) = memory.segments.page(segment, offset) else {
+            memory.segments.release(segment, offset, PAGE_SIZE);
+            return Err(STATUS_INTERNAL_ERROR);
+        };
+        let (id, spot) = (FencePageId(memory.tick()), Spot::new(kernel));
+        let at = At::Local { offset };
+        let state = FenceState { owner, segment, alignment, at, spot: Arc::clone(&spot), kept: None };
+        memory.fence_pages.insert(id, state);
+        Ok(Some(LocalPage { vidmm: Arc::downgrade(self), id, spot }))
+    }
+}
+
+impl Memory {
+    /// Whether fence values of a process lie in a memory segment.
+    pub(super) fn has_local_fences(&self, owner: SpaceId) -> bool {
+        self.fence_pages.values().any(|page| page.owner == owner && matches!(page.at, At::Local { .. }))
+    }
+
+    /// Whether fence values of a process lie in this segment.
+    pub(super) fn has_fences_in(&self, owner: SpaceId, segment: u32) -> bool {
+        self.fence_pages.values().any(|page| page.owner == owner && page.is_in(segment))
+    }
+
+    /// Fence values of a process at rest leave `segment` for system memory. False if none did: there are none, or no memory for them.
+    pub(super) fn evict_fences(&mut self, owner: SpaceId, segment: u32) -> Result<bool, NTSTATUS> {
+        let leaving = self.fence_pages.iter().filter(|(_, page)| page.owner == owner && page.is_in(segment));
+        let leaving: Vec<FencePageId> = leaving.map(|(id, _)| *id).collect();
+        let mut any = false;
+        for id in leaving {
+            let Some(to) = self.segments.ram.allocate(PAGE_SIZE, PAGE_SIZE) else { break };
+            any |= self.move_fences(id, to.kernel_address(), At::System(to))?;
+        }
+        Ok(any)
+    }
+
+    /// Fence values of a process that left their segments are back.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY; some may be back.
+    pub(super) fn restore_fences(&mut self, owner: SpaceId) -> Result<(), NTSTATUS> {
+        let away = self.fence_pages.iter().filter(|(_, page)| page.owner == owner && matches!(page.at, At::System(_)));
+        let away: Vec<(FencePageId, u32, u64)> = away.map(|(id, page)| (*id, page.segment, page.alignment)).collect();
+        for (id, segment, alignment) in away {
+            let offset = self.take_local(segment, PAGE_SIZE, alignment)?.ok_or(STATUS_NO_MEMORY)?;
+            let kernel = self.segments.page(segment, offset).ok_or(STATUS_INTERNAL_ERROR)?;
+            // The processor may be using a value for the moment.
+            while !self.move_fences(id, kernel, At::Local { offset })? {
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves a page of values that no engine reaches, and has it shown where it is mapped. False if somebody is using it.
+    fn move_fences(&mut self, id: FencePageId, kernel: NonNull<u8>, to: At) -> Result<bool, NTSTATUS> {
+        let Some(page) = self.fence_pages.get_mut(&id) else { return Ok(true) };
+        if !page.spot.move_to(kernel) {
+            return Ok(false);
+        }
+        let (segment, left) = (page.segment, matches!(to, At::System(_)));
+        let from = std::mem::replace(&mut page.at, to);
+        let mapped: Vec<(SpaceId, u64, Mapping)> = self.mappings_of_fences(id);
+        for (space, at, mapping) in mapped {
+            self.hide(space, at, mapping.pages)?;
+            self.show(space, at, mapping)?;
+        }
+        if let At::Local { offset } = from {
+            self.segments.release(segment, offset, PAGE_SIZE);
+        }
+        if left {
+            self.counts.fences_evicted += 1;
+        } else {
+            self.counts.fences_restored += 1;
+        }
+        Ok(true)
+    }
+
+    /// Its process maps a page of values, and the paging process does.
+    fn mappings_of_fences(&self, id: FencePageId) -> Vec<(SpaceId, u64, Mapping)> {
+        let owner = self.fence_pages.get(&id).map(|page| page.owner);
+        let spaces = self.spaces.iter().filter(|(space, state)| Some(**space) == owner || state.paging_process);
+        spaces
+            .flat_map(|(space, state)| state.va.mappings().map(move |(at, mapping)| (*space, at, mapping)))
+            .filter(|(_, _, mapping)| mapping.source == Source::Fence(id))
+            .collect()
+    }
+
+    /// Keeps the values that lie in segments that lose them; no engine writes them now.
+    pub(super) fn keep_fence_pages(&mut self, is_lost: impl Fn(&Segments, u32) -> bool) {
+        let Self { fence_pages, segments, .. } = self;
+        for page in fence_pages.values_mut().filter(|page| page.is_in(page.segment) && is_lost(segments, page.segment))
+        {
+            let mut bytes = vec![0; PAGE_SIZE as usize];
+            let (from, _stay) = page.spot.stay();
+            // SAFETY: the kernel's mapping shows the whole segment, and the page lies in it; no engine writes it now.
+            unsafe { from.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
+            page.kept = Some(bytes);
+        }
+    }
+
+    /// Values that were kept are in their segments again.
+    pub(super) fn return_fence_pages(&mut self) {
+        for page in self.fence_pages.values_mut() {
+            let Some(bytes) = page.kept.take() else { continue };
+            let (to, _stay) = page.spot.stay();
+            // SAFETY: as for keeping it.
+            unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        }
     }
 }

@@ -13,11 +13,13 @@ use crate::ram::PAGE_SIZE;
 use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::budget::Demands;
 use crate::vidmm::driver::{Driver, Subject, TableWriter};
+use crate::vidmm::fence_storage::{FencePageId, FenceState};
 use crate::vidmm::lock::{BarFiles, Lock};
 use crate::vidmm::offer::Offered;
 use crate::vidmm::page_table::{Changes, PageTables};
 use crate::vidmm::paging::Paging;
 use crate::vidmm::residency::{self, ResidencyCounts};
+use crate::vidmm::rest::Standing;
 use crate::vidmm::segment::{Segments, SystemMemory, Table};
 use crate::vidmm::va_space::{Access, Mapping, Refused, Source, VaSpace};
 
@@ -37,7 +39,10 @@ pub(crate) struct Space {
     pub(crate) process: KmdHandle,
     pub(crate) paging_process: bool,
     pub(crate) va: VaSpace,
-    tables: PageTables<Table>,
+    pub(super) tables: PageTables<Table>,
+    pub(super) standing: Standing,
+    /// Time when its process last asked for something that needs the tables.
+    pub(super) last_use: u64,
 }
 
 /// Where the bytes of an allocation are.
@@ -118,8 +123,8 @@ pub(crate) struct Memory {
     pub(crate) looks: u64,
     /// Allocations that are gone for everybody but the driver, which must be told without the memory lock.
     pub(crate) gone: Vec<Arc<Allocation>>,
-    /// Pages of segments that hold fence values, by segment and offset; what they hold while the device is not in D0.
-    pub(crate) fence_pages: BTreeMap<(u32, u64), Option<Vec<u8>>>,
+    /// Pages of fence values that belong in memory segments.
+    pub(crate) fence_pages: BTreeMap<FencePageId, FenceState>,
     /// The device is not in D0; true if without power.
     pub(crate) standby: Option<bool>,
     pub(crate) counts: ResidencyCounts,
@@ -127,6 +132,8 @@ pub(crate) struct Memory {
     pub(crate) demands: Demands,
     /// The device was out of D0 since the last periodic trim.
     pub(crate) slept: bool,
+    /// Something did not find memory, and nothing was left to try.
+    pub(super) short: bool,
     clock: u64,
     next_space: u64,
 }
@@ -157,6 +164,7 @@ impl Memory {
             counts: ResidencyCounts::default(),
             demands: Demands::default(),
             slept: false,
+            short: false,
             clock: 0,
             next_space: 1,
         }
@@ -186,9 +194,10 @@ impl Memory {
                 result => break result?,
             }
         };
-        let id = SpaceId(self.next_space);
+        let (id, last_use) = (SpaceId(self.next_space), self.tick());
         self.next_space += 1;
-        self.spaces.insert(id, Space { process, paging_process, va, tables });
+        let standing = Standing::Working;
+        self.spaces.insert(id, Space { process, paging_process, va, tables, standing, last_use });
         Ok(id)
     }
 
@@ -276,13 +285,21 @@ impl Memory {
     }
 
     fn try_show(&mut self, id: SpaceId, at: u64, mapping: Mapping) -> Result<(), NTSTATUS> {
-        let Self { driver, segments, spaces, allocations, .. } = self;
+        let Self { driver, segments, spaces, allocations, fence_pages, .. } = self;
         let space = spaces.get_mut(&id).ok_or(STATUS_INVALID_PARAMETER)?;
+        if space.standing == Standing::Evicted {
+            // Written when the tables come back.
+            return Ok(());
+        }
         let first_page = at / PAGE_SIZE;
         let mut subject = Subject { first_page, driver_protection: mapping.access.driver, ..Subject::NONE };
         let shown = match mapping.source {
             Source::Zero => Shown::Zero,
             Source::Frames { segment, frame } => Shown::Frames { segment, first: frame },
+            Source::Fence(id) => fence_pages.get(&id).map_or(Shown::Nothing, |page| {
+                let (segment, first) = page.frame();
+                Shown::Frames { segment, first }
+            }),
             Source::Allocation { id, first } => match allocations.get(&id) {
                 Some(state) if state.accessible => {
                     subject.allocation = state.allocation.kmd();
@@ -313,6 +330,9 @@ impl Memory {
     pub(crate) fn hide(&mut self, id: SpaceId, at: u64, pages: u64) -> Result<(), NTSTATUS> {
         let Self { driver, segments, spaces, .. } = self;
         let space = spaces.get_mut(&id).ok_or(STATUS_INVALID_PARAMETER)?;
+        if space.standing == Standing::Evicted {
+            return Ok(());
+        }
         let (process, paging_process) = (space.process, space.paging_process);
         let range = at / PAGE_SIZE..at / PAGE_SIZE + pages;
         let mut writer = TableWriter { driver, segments, process, paging_process, subject: Subject::NONE };
@@ -438,12 +458,12 @@ impl Memory {
         if self.take_offered(segment)? {
             return Ok(true);
         }
-        if segment != 0
-            && let Some(victim) = residency::victim(self, segment)
-        {
-            return self.evict(victim);
+        if self.evict_one(segment)? {
+            return Ok(true);
         }
-        self.wait_for_idle(segment)
+        let found = self.wait_for_idle(segment)?;
+        self.short |= !found;
+        Ok(found)
     }
 
     /// Waits until queues have let go of something that would free memory in `segment`, within bounds.

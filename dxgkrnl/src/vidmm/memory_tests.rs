@@ -25,6 +25,8 @@ struct Model {
 }
 
 struct World {
+    /// Its process is at rest.
+    rests: bool,
     memory: Memory,
     fake: Arc<Mutex<Fake>>,
     space: SpaceId,
@@ -52,7 +54,7 @@ impl World {
         memory.set_paging_node(fake_gpu::node(&fake, root));
         let space = memory.create_space(handle(2), false, VaSpace::new(29, (0, 0))).unwrap();
         let root = memory.root(space).unwrap();
-        Self { memory, fake, space, root, models: Vec::new(), next: 100 }
+        Self { rests: false, memory, fake, space, root, models: Vec::new(), next: 100 }
     }
 
     fn create(&mut self, pages: u64, places: &[u8], access: CpuAccess) -> usize {
@@ -131,6 +133,9 @@ impl World {
     }
 
     fn gpu_write(&mut self, index: usize, page: usize, value: u8) {
+        if !self.wake() {
+            return;
+        }
         let model = &mut self.models[index];
         let (Some(at), true) = (model.mapped, model.listed > 0) else { return };
         let page = page % model.pages.len();
@@ -155,6 +160,7 @@ impl World {
 
     /// Every page of every allocation is as the model says, seen by the CPU where it is locked and by the GPU where it is resident.
     fn check(&mut self) {
+        let works = self.wake();
         for model in self.models.clone() {
             self.memory.wait_until_quiet(model.id).unwrap();
             for (page, expected) in model.pages.iter().enumerate() {
@@ -163,7 +169,7 @@ impl World {
                     // SAFETY: the address is locked.
                     assert_eq!(unsafe { at.read_volatile() }, *expected, "CPU, {:?} page {page}", model.id);
                 }
-                let Some(at) = model.mapped else { continue };
+                let Some(at) = model.mapped.filter(|_| works) else { continue };
                 match self.gpu(at + page as u64 * PAGES, true) {
                     Ok(byte) => {
                         // SAFETY: what translates is mapped.
@@ -639,15 +645,18 @@ fn a_busy_driver_is_asked_once_more() {
     assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x10e, 0x30));
 }
 
+#[path = "rest_tests.rs"]
+mod rest_tests;
+
 fn steps() -> impl Strategy<Value = Vec<(u8, usize, usize, u8)>> {
-    prop::collection::vec((0..13u8, 0..8usize, 0..30usize, 1..=255u8), 1..80)
+    prop::collection::vec((0..15u8, 0..8usize, 0..30usize, 1..=255u8), 1..80)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn contents_survive_any_sequence_of_requests(steps in steps(), tables in prop_oneof![Just(0u32), Just(2)]) {
-        let mut world = World::new(4 << 20, 96 * PAGES, tables);
+    fn contents_survive_any_sequence_of_requests(steps in steps(), tables in prop_oneof![Just(0u32), Just(2)], pages in prop_oneof![Just(40u64), Just(96)]) {
+        let mut world = World::new(4 << 20, pages * PAGES, tables);
         let before = (world.memory.segments.free_bytes(2), world.memory.segments.ram.free_bytes());
         for (kind, index, page, value) in steps {
             if kind == 0 || world.models.is_empty() {
@@ -686,6 +695,8 @@ proptest! {
                 },
                 10 => { world.gpu_write(index, page, value); world.cpu_write(index, page / 2, value ^ 1) }
                 11 => world.sleep(value % 2 == 0, index, page, value),
+                12 => world.rest(),
+                13 => if world.rests { let _ = world.memory.evict_one(tables); },
                 _ => world.destroy(index),
             }
             if value % 4 == 0 {

@@ -24,6 +24,7 @@ mod paging;
 mod paging_queue;
 mod placement;
 mod residency;
+mod rest;
 mod segment;
 mod standby;
 mod start;
@@ -46,8 +47,8 @@ use crate::verifier::Bugcheck;
 pub(crate) use address_space::{AddressSpace, MapRequest, Protection, Shows};
 pub(crate) use allocation::{Allocation, Request as AllocationRequest, Resource};
 pub(crate) use budget::Group;
-pub(crate) use fence_storage::{FencePage, FenceValueKind};
-pub(crate) use memory::IdlePoint;
+pub(crate) use fence_storage::{FencePage, FenceValueKind, Found, Stay};
+pub(crate) use memory::{IdlePoint, SpaceId};
 pub(crate) use offer::{OfferPriority, OfferTerms};
 pub(crate) use paging_queue::PagingQueue;
 pub use residency::ResidencyCounts;
@@ -85,6 +86,7 @@ pub(crate) struct VidMm {
 struct Known {
     devices: BTreeMap<u64, KmdHandle>,
     processes: Vec<KmdHandle>,
+    spaces: BTreeMap<SpaceId, Weak<AddressSpace>>,
 }
 
 /// An allocation or resource as DxgkCbGetHandleData answers it.

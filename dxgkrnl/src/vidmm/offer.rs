@@ -94,7 +94,11 @@ impl Memory {
         };
         let candidates = self.allocations.iter().filter_map(|(id, state)| {
             let offered = state.offered.as_ref()?;
-            (holds(state, offered) && residency::may_leave(state)).then_some((offered.priority, offered.since, *id))
+            (holds(state, offered) && residency::may_leave(self, state)).then_some((
+                offered.priority,
+                offered.since,
+                *id,
+            ))
         });
         match candidates.min() {
             Some((_, _, id)) => self.discard(id).map(|()| true),

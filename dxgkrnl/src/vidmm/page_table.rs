@@ -70,6 +70,17 @@ pub(crate) enum Entries<'a> {
     Same(DXGK_PTE, u32),
 }
 
+/// Where a table stands when it is changed. [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It is filled for the first time since it is in memory.
+    Initial,
+    /// It is in use.
+    InUse,
+    /// Its memory is about to be used for something else.
+    Eviction,
+}
+
 /// One change of one table. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE]
 pub(crate) struct Update<'a, T> {
     /// The table.
@@ -80,8 +91,8 @@ pub(crate) struct Update<'a, T> {
     pub(crate) start: u32,
     /// New contents.
     pub(crate) entries: Entries<'a>,
-    /// The table is filled for the first time.
-    pub(crate) initial: bool,
+    /// Where the table stands.
+    pub(crate) phase: Phase,
     /// First page that the entries translate.
     pub(crate) first_page: u64,
 }
@@ -150,7 +161,7 @@ impl<T> Node<T> {
         let blank = Entries::Same(DXGK_PTE::zeroed(), entries);
         let covered = u64::from(entries) << shape.shift(level);
         let first_page = page & !(covered - 1);
-        let update = Update { table: &table, level, start: 0, entries: blank, initial: true, first_page };
+        let update = Update { table: &table, level, start: 0, entries: blank, phase: Phase::Initial, first_page };
         if let Err(status) = memory.update(update) {
             memory.destroy(table);
             return Err(status);
@@ -245,6 +256,28 @@ impl<T> PageTables<T> {
         rebuild(&self.shape, &mut self.root, self.shape.root(), 0, memory)
     }
 
+    /// Takes all tables but the root out of the tree, and says of each that it goes; they translate nothing any more, but what the GPU
+    /// remembers of them. The root stays, with invalid entries.
+    pub(crate) fn strip(&mut self, memory: &mut impl TableMemory<Table = T>) -> Result<Vec<T>, NTSTATUS> {
+        let Kind::Directory(children) = &mut self.root.kind else { return Ok(Vec::new()) };
+        let level = self.shape.root();
+        // The root first: what it does not point at is not found any more.
+        let entries = Entries::Same(DXGK_PTE::zeroed(), self.shape.entries(level));
+        let (table, phase) = (&self.root.table, Phase::InUse);
+        memory.update(Update { table, level, start: 0, entries, phase, first_page: 0 })?;
+        for (index, child) in &*children {
+            say_evicted(&self.shape, child, level - 1, u64::from(*index) << self.shape.shift(level), memory)?;
+        }
+        let mut tables = Vec::new();
+        std::mem::take(children).into_values().for_each(|child| collect(child, &mut tables));
+        Ok(tables)
+    }
+
+    /// Whether a table other than the root is one of those that `wanted` names.
+    pub(crate) fn any_below_root(&self, wanted: impl Fn(&T) -> bool) -> bool {
+        matches!(&self.root.kind, Kind::Directory(children) if children.values().any(|child| holds(child, &wanted)))
+    }
+
     /// Takes all tables apart, for giving them back.
     pub(crate) fn into_tables(self) -> Vec<T> {
         let mut tables = Vec::new();
@@ -261,7 +294,7 @@ fn rebuild<M: TableMemory>(
     memory: &mut M,
 ) -> Result<(), NTSTATUS> {
     let blank = Entries::Same(DXGK_PTE::zeroed(), shape.entries(level));
-    memory.update(Update { table: &node.table, level, start: 0, entries: blank, initial: true, first_page })?;
+    memory.update(Update { table: &node.table, level, start: 0, entries: blank, phase: Phase::Initial, first_page })?;
     match &mut node.kind {
         Kind::Leaf { valid, .. } => valid.fill(0),
         Kind::Directory(children) => {
@@ -276,13 +309,40 @@ fn rebuild<M: TableMemory>(
                     level,
                     start: *index,
                     entries,
-                    initial: false,
+                    phase: Phase::InUse,
                     first_page,
                 })?;
             }
         }
     }
     Ok(())
+}
+
+fn say_evicted<M: TableMemory>(
+    shape: &Shape,
+    node: &Node<M::Table>,
+    level: u32,
+    first_page: u64,
+    memory: &mut M,
+) -> Result<(), NTSTATUS> {
+    let blank = Entries::Same(DXGK_PTE::zeroed(), shape.entries(level));
+    memory.update(Update {
+        table: &node.table,
+        level,
+        start: 0,
+        entries: blank,
+        phase: Phase::Eviction,
+        first_page,
+    })?;
+    let Kind::Directory(children) = &node.kind else { return Ok(()) };
+    children.iter().try_for_each(|(index, child)| {
+        say_evicted(shape, child, level - 1, first_page + (u64::from(*index) << shape.shift(level)), memory)
+    })
+}
+
+fn holds<T>(node: &Node<T>, wanted: &impl Fn(&T) -> bool) -> bool {
+    let below = |children: &BTreeMap<u32, Node<T>>| children.values().any(|child| holds(child, wanted));
+    wanted(&node.table) || matches!(&node.kind, Kind::Directory(children) if below(children))
 }
 
 fn collect<T>(node: Node<T>, tables: &mut Vec<T>) {
@@ -312,7 +372,7 @@ fn prepare<M: TableMemory>(
         let link = [memory.link(&child.table)];
         let first_page = (part.start >> shape.shift(level)) << shape.shift(level);
         let entries = Entries::Each(&link);
-        let update = Update { table: &node.table, level, start: index, entries, initial: false, first_page };
+        let update = Update { table: &node.table, level, start: index, entries, phase: Phase::InUse, first_page };
         if let Err(status) = memory.update(update) {
             memory.destroy(child.table);
             return Err(status);
@@ -361,7 +421,14 @@ fn write<M: TableMemory>(
                 changes.merge(mark(valid, index, value.Bits.Valid()));
             }
             let entries = Entries::Each(&values);
-            memory.update(Update { table: &node.table, level, start, entries, initial: false, first_page: pages.start })
+            memory.update(Update {
+                table: &node.table,
+                level,
+                start,
+                entries,
+                phase: Phase::InUse,
+                first_page: pages.start,
+            })
         }
     }
 }
@@ -404,7 +471,7 @@ fn clear<M: TableMemory>(
                     level,
                     start: index,
                     entries,
-                    initial: false,
+                    phase: Phase::InUse,
                     first_page,
                 })?;
                 sweep.changes.replaced = true;
@@ -427,7 +494,14 @@ fn clear<M: TableMemory>(
             }
             sweep.changes.merge(changes);
             let entries = Entries::Same(blank, count);
-            memory.update(Update { table: &node.table, level, start, entries, initial: false, first_page: part.start })
+            memory.update(Update {
+                table: &node.table,
+                level,
+                start,
+                entries,
+                phase: Phase::InUse,
+                first_page: part.start,
+            })
         }
     }
 }

@@ -96,6 +96,7 @@ impl Memory {
     /// Makes allocations resident, all or none; the answer as for [`VidMm::make_resident`], with who should give back how much.
     fn make_all_resident(&mut self, queue: &PagingQueue, list: &[Arc<Allocation>]) -> Result<u64, Refusal> {
         let before = self.paging.submitted();
+        self.short = false;
         for (done, allocation) in list.iter().enumerate() {
             if let Err(status) = self.make_resident(allocation.id()) {
                 for other in list.iter().take(done) {
@@ -112,6 +113,11 @@ impl Memory {
         }
         if let Some(allocation) = list.first() {
             self.demands.satisfy(allocation.owner());
+            // Of a process at rest what it needs to work comes back where there is room; else that waits until it works.
+            match self.bring_back_space(allocation.owner()) {
+                Ok(()) | Err(STATUS_NO_MEMORY) => {}
+                Err(status) => return Err((status, 0, Vec::new())),
+            }
         }
         self.promise(queue, list, before).map_err(|status| (status, 0, Vec::new()))
     }
@@ -155,6 +161,8 @@ impl VidMm {
         loop {
             let mut memory = lock(&self.memory);
             let made = memory.make_all_resident(queue, list);
+            let short = memory.short && matches!(made, Err((STATUS_NO_MEMORY, ..)));
+            let candidates = if short { memory.could_rest(list.first().map(|one| one.owner())) } else { Vec::new() };
             let node = memory.paging.node().cloned();
             drop(memory);
             self.bury();
@@ -162,6 +170,9 @@ impl VidMm {
                 Ok(value) => return Ok(value),
                 Err((status, missing, trims)) => (status, missing, trims),
             };
+            if self.put_to_rest(&candidates) {
+                continue;
+            }
             // Who gives memory back meanwhile is not asked again for what is left of it.
             let is_news = |(process, bytes): &(SpaceId, u64)| told.get(process).is_none_or(|before| before < bytes);
             let news: Vec<(SpaceId, u64)> = trims.into_iter().filter(is_news).collect();

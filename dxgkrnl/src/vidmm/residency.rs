@@ -23,6 +23,14 @@ pub struct ResidencyCounts {
     pub evicted: u64,
     /// Offered, and dropped with their contents.
     pub discarded: u64,
+    /// Address spaces whose page tables left memory, the root excepted.
+    pub tables_evicted: u64,
+    /// Address spaces whose page tables came back.
+    pub tables_restored: u64,
+    /// Pages of fence values that left a memory segment.
+    pub fences_evicted: u64,
+    /// Pages of fence values that came back.
+    pub fences_restored: u64,
 }
 
 /// An allocation that could leave its segment.
@@ -44,17 +52,18 @@ pub(crate) fn is_in(state: &State, segment: u32) -> bool {
     matches!(&state.place, Place::Local { segment: here, .. } if *here == segment)
 }
 
-/// Whether an allocation may be taken from its place: nobody wants it resident, and no queue can be using it.
-pub(crate) fn may_leave(state: &State) -> bool {
+/// Whether an allocation may be taken from its place: nobody wants it resident, and no queue can be using it. A ring stays as long as the
+/// engines may look at it, which is until its process rests.
+pub(crate) fn may_leave(memory: &Memory, state: &State) -> bool {
     (state.listed == 0 || state.offered.is_some())
-        && state.references == 0
+        && (state.references == 0 || memory.is_at_rest(state.allocation.owner()))
         && !state.destroyed
         && state.idle.as_ref().is_none_or(|is_idle| is_idle())
 }
 
 /// The allocation that should leave `segment`, if any may.
 pub(crate) fn victim(memory: &Memory, segment: u32) -> Option<AllocationId> {
-    let candidates = memory.allocations.iter().filter(|(_, state)| is_in(state, segment) && may_leave(state));
+    let candidates = memory.allocations.iter().filter(|(_, state)| is_in(state, segment) && may_leave(memory, state));
     choose(candidates.map(|(id, state)| Candidate { id: *id, locked: state.lock.is_some(), last_use: state.last_use }))
 }
 
@@ -119,13 +128,15 @@ impl Memory {
         state.busy = busy.ok().flatten().or(state.busy);
         moved.and(busy.map(|_| ())).inspect_err(|_| self.keep_lock(id))?;
         self.rotate_lock(id)?;
-        self.state(id)?.accessible = true;
+        // Listed first: to make room for its own page tables it does not leave.
+        let state = self.state(id)?;
+        (state.accessible, state.listed) = (true, state.listed + 1);
         if let Err(status) = self.show_everywhere(id) {
-            self.state(id)?.accessible = false;
+            let state = self.state(id)?;
+            (state.accessible, state.listed) = (false, state.listed - 1);
             self.hide_everywhere(id)?;
             return Err(status);
         }
-        self.state(id)?.listed += 1;
         Ok(())
     }
 

@@ -151,6 +151,14 @@ impl Segments {
         places.filter(|(_, segment)| wanted(segment)).fold(0, |mask, (bit, _)| mask | 1 << bit)
     }
 
+    /// Kernel address of a page of a segment that the CPU reaches.
+    pub(crate) fn page(&self, id: u32, offset: u64) -> Option<NonNull<u8>> {
+        let memory = self.memory(id)?;
+        let base = memory.kernel.filter(|_| offset.checked_add(PAGE_SIZE).is_some_and(|end| end <= memory.size))?;
+        // SAFETY: the kernel mapping shows the whole segment, and the page lies in it.
+        Some(unsafe { base.add(offset as usize) })
+    }
+
     /// Takes `len` bytes from the bottom of a segment.
     pub(crate) fn allocate(&mut self, id: u32, len: u64, align: u64) -> Option<u64> {
         self.memory_mut(id)?.free.allocate(len, align)
@@ -232,6 +240,14 @@ impl Table {
         match &self.place {
             TablePlace::System(pages) => (0, pages.address()),
             TablePlace::Segment { segment, offset, .. } => (*segment, *offset),
+        }
+    }
+
+    /// Bytes.
+    pub(crate) fn len(&self) -> u64 {
+        match &self.place {
+            TablePlace::System(pages) => pages.len(),
+            TablePlace::Segment { len, .. } => *len,
         }
     }
 

@@ -53,7 +53,7 @@ impl Memory {
             // What has left comes back; nothing was lost yet.
             return self.unpark(false).and(Err(status));
         }
-        self.keep_fence_pages(|memory, segment| memory.segments.loses(segment, hibernates));
+        self.keep_fence_pages(|segments, segment| segments.loses(segment, hibernates));
         Ok(())
     }
 
@@ -108,7 +108,7 @@ impl Memory {
         Ok(Moving { id, _frozen: frozen })
     }
 
-    fn finish_moves(&mut self) -> Result<(), NTSTATUS> {
+    pub(super) fn finish_moves(&mut self) -> Result<(), NTSTATUS> {
         self.submit()?;
         while self.wait_oldest()? {}
         Ok(())
@@ -153,33 +153,6 @@ impl Memory {
             state.busy = None;
         }
         self.rotate_lock(id)
-    }
-
-    fn fence_page(&self, (segment, offset): (u32, u64)) -> Option<*mut u8> {
-        let start = self.segments.memory(segment)?.kernel?;
-        Some(start.as_ptr().wrapping_add(usize::try_from(offset).ok()?))
-    }
-
-    fn keep_fence_pages(&mut self, is_lost: impl Fn(&Self, u32) -> bool) {
-        let pages: Vec<(u32, u64)> = self.fence_pages.keys().copied().collect();
-        let lost: Vec<_> = pages.into_iter().filter(|(segment, _)| is_lost(self, *segment)).collect();
-        for place in lost {
-            let Some(page) = self.fence_page(place) else { continue };
-            let mut bytes = vec![0; PAGE_SIZE as usize];
-            // SAFETY: the kernel's mapping shows the whole segment, and the page lies in it; no engine writes it now.
-            unsafe { page.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
-            self.fence_pages.insert(place, Some(bytes));
-        }
-    }
-
-    fn return_fence_pages(&mut self) {
-        let kept: Vec<_> =
-            self.fence_pages.iter_mut().filter_map(|(place, kept)| Some((*place, kept.take()?))).collect();
-        for (place, bytes) in kept {
-            let Some(page) = self.fence_page(place) else { continue };
-            // SAFETY: as for keeping it.
-            unsafe { page.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        }
     }
 }
 

@@ -272,12 +272,11 @@ impl VidMm {
             return Err(STATUS_DRIVER_INTERNAL_ERROR);
         }
         let process = KmdHandle::new(args.hKmdProcess);
-        let va = VaSpace::new(self.driver.shape.address_bits(), self.driver_range);
-        let made = {
-            let mut memory = lock(&self.memory);
-            let made = memory.create_space(process, flags.SystemProcess(), va);
-            made.and_then(|id| Ok((id, memory.root(id).ok_or(STATUS_INTERNAL_ERROR)?)))
-        };
+        let made = self.with_room(None, |memory| {
+            let va = VaSpace::new(self.driver.shape.address_bits(), self.driver_range);
+            let id = memory.create_space(process, flags.SystemProcess(), va)?;
+            Ok((id, memory.root(id).ok_or(STATUS_INTERNAL_ERROR)?))
+        });
         match made {
             Ok((id, root)) => {
                 lock(&self.known).processes.push(process);
@@ -295,6 +294,7 @@ impl VidMm {
         // Once the adapter has stopped, nothing of the process is left.
         let Ok(_running) = self.enter() else { return };
         let ended = lock(&self.memory).destroy_space(space.id());
+        lock(&self.known).spaces.remove(&space.id());
         self.note_failure("ending an address space", ended);
         let known = {
             let mut known = lock(&self.known);

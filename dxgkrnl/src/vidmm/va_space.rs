@@ -9,6 +9,7 @@ use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 
 use crate::range::RangeAllocator;
 use crate::vidmm::allocation::AllocationId;
+use crate::vidmm::fence_storage::FencePageId;
 
 /// Bytes of a page.
 pub(crate) const PAGE: u64 = 4096;
@@ -32,6 +33,8 @@ pub(crate) enum Source {
         /// Page frame number in the segment.
         frame: u64,
     },
+    /// A page of fence values that may move.
+    Fence(FencePageId),
     /// Reads give zero, writes are dropped.
     Zero,
 }
@@ -42,7 +45,7 @@ impl Source {
         match self {
             Self::Allocation { id, first } => Self::Allocation { id, first: first + pages },
             Self::Frames { segment, frame } => Self::Frames { segment, frame: frame + pages },
-            Self::Zero => Self::Zero,
+            Self::Fence(_) | Self::Zero => self,
         }
     }
 }

@@ -146,7 +146,8 @@ pub(crate) fn signal(signals: &[(Arc<SyncObject>, u64)], rewind: bool) -> Result
     for (open, value) in signals {
         let fence = open.fence();
         // By their value, which two of them have in common if they are one fence of several adapters.
-        let entry = last.entry(fence.current_word().address().addr()).or_insert_with(|| (fence, fence.current()));
+        let entry =
+            last.entry(fence.current_word().place().address().addr()).or_insert_with(|| (fence, fence.current()));
         if *value < entry.1 && !rewind {
             return Err(STATUS_INVALID_PARAMETER);
         }
@@ -173,8 +174,8 @@ struct Arrays<'a> {
 }
 
 impl<'a> Arrays<'a> {
-    fn new(updates: &[(&'a Fence, u64)], word: impl Fn(&Fence) -> Word) -> Self {
-        let lent: Vec<_> = updates.iter().map(|(fence, _)| fence.sch().lend(fence, word(fence))).collect();
+    fn new(updates: &[(&'a Fence, u64)], word: impl for<'f> Fn(&'f Fence) -> &'f Word) -> Self {
+        let lent: Vec<_> = updates.iter().map(|(fence, _)| fence.sch().lend(word(fence))).collect();
         Self {
             handles: updates
                 .iter()

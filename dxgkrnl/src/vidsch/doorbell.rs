@@ -113,6 +113,7 @@ impl VidSch {
     ) -> Result<Arc<Doorbell>, NTSTATUS> {
         let _running = self.enter()?;
         let device = queue.context().device();
+        let _at_work = self.at_work(device)?;
         let adapter = &device.adapter;
         let caps = check_request(queue, &request)?;
         let primary = Window::new(adapter, window_size(caps.DoorbellSizeInBytes)?)?;
@@ -322,9 +323,11 @@ impl Doorbell {
     ///
     /// # Errors
     /// STATUS_DEVICE_REMOVED when the device is lost; STATUS_INVALID_HANDLE when it was destroyed meanwhile;
-    /// STATUS_INVALID_PARAMETER for the doorbell of an earlier ring; what the driver answered.
+    /// STATUS_INVALID_PARAMETER for the doorbell of an earlier ring; STATUS_NO_MEMORY when what the engine needs finds no room; what the
+    /// driver answered.
     pub(crate) fn connect(&self) -> Result<(), NTSTATUS> {
         self.queue.check_order();
+        let _at_work = self.adapter.vidsch().at_work(self.queue.context().device())?;
         let exists = lock(&self.exists);
         // Back to F0 first; until the connection shows, this keeps the engine there.
         let _working = self.adapter.use_node(self.queue.context().node());
@@ -514,6 +517,7 @@ impl Doorbell {
     /// STATUS_DEVICE_REMOVED when the device is lost; STATUS_INVALID_HANDLE when it was destroyed meanwhile; what the
     /// driver answered.
     pub(crate) fn notify(&self) -> Result<(), NTSTATUS> {
+        let _at_work = self.adapter.vidsch().at_work(self.queue.context().device())?;
         let exists = lock(&self.exists);
         let _working = self.adapter.use_node(self.queue.context().node());
         if !*exists {

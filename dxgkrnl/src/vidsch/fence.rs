@@ -182,13 +182,13 @@ impl Fence {
 
     /// CurrentValue.
     pub(crate) fn current(&self) -> u64 {
-        self.narrow.as_ref().map_or_else(|| self.current.load(), |narrow| narrow.load(self.current))
+        self.narrow.as_ref().map_or_else(|| self.current.load(), |narrow| narrow.load(&self.current))
     }
 
     /// The processor writes the CurrentValue of a monitored fence.
     pub(super) fn write_current(&self, value: u64) {
         match &self.narrow {
-            Some(narrow) => narrow.store(self.current, value),
+            Some(narrow) => narrow.store(&self.current, value),
             None => self.current.store(value),
         }
     }
@@ -203,14 +203,14 @@ impl Fence {
         self.cross.is_some() || self.is_narrow()
     }
 
-    /// CurrentValue at its lasting kernel address.
-    pub(super) fn current_word(&self) -> Word {
-        self.current
+    /// CurrentValue where the kernel finds it.
+    pub(super) fn current_word(&self) -> &Word {
+        &self.current
     }
 
-    /// MonitoredValue at its lasting kernel address.
-    pub(super) fn monitored_word(&self) -> Word {
-        self.monitored
+    /// MonitoredValue where the kernel finds it.
+    pub(super) fn monitored_word(&self) -> &Word {
+        &self.monitored
     }
 
     /// Where both values lie on their pages.

@@ -63,6 +63,7 @@ impl VidSch {
         private: &mut [u8],
     ) -> Result<Arc<HwContext>, NTSTATUS> {
         let _running = self.enter()?;
+        let _at_work = self.at_work(device)?;
         let adapter = &device.adapter;
         let caps = adapter.caps();
         if !caps.features.hardware_scheduling {

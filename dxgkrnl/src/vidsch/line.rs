@@ -73,6 +73,7 @@ impl HwQueue {
             return Err(STATUS_INVALID_PARAMETER);
         }
         super::check_signals(&[(Arc::clone(self.progress()), commands.progress)])?;
+        let _at_work = self.sch().at_work(self.context().device())?;
         let _submitting = lock(&self.submitting);
         loop {
             let mut line = lock(&self.line);

@@ -5,7 +5,7 @@
 //! whoever's fence value is reached. Work that calls DDIs of PASSIVE_LEVEL goes to a worker thread. A fence nobody
 //! waits for raises no interrupt at all.
 //!
-//! Lock order, outermost first: `VidSch::stopped`; `teardown` of a context, then of a queue;
+//! Lock order, outermost first: `VidSch::stopped`; `Rest`; `teardown` of a context, then of a queue;
 //! `Tdr::watch`; `Tdr::probes`; `DeviceWork::lost`; `Tdr::recovering`; `Doorbell::exists`; `HwContext::suspending`; `HwQueue::submitting`; `HwQueue::line`, `PacketContext::line`;
 //! `CrossAdapter::making`; `Fence::opens`; `Storage::pages`; `CrossAdapter::signalling`; `Fence::waits`;
 //! `Node::dispatching`; `VidSch::class`; the adapter's interrupt lock; leaves (registries, `Pending`, `Node::state`,
@@ -35,6 +35,7 @@ mod packet_fence;
 pub(crate) mod priority;
 mod registry;
 mod report;
+mod rest;
 mod rights;
 mod signalled;
 mod storage;
@@ -74,6 +75,7 @@ pub(crate) use narrow::{check_signals, check_waits};
 pub(crate) use native_fence::FenceOptions;
 pub(crate) use packet::SystemContext;
 pub(crate) use packet_context::{PacketCommands, PacketContext};
+pub(crate) use rest::Rest;
 pub(crate) use rights::Rights;
 pub use signalled::FenceReports;
 pub use suspension::Suspensions;

@@ -29,7 +29,7 @@ impl Narrow {
     }
 
     /// The value, of which the GPU may have written the low half.
-    pub(super) fn load(&self, word: Word) -> u64 {
+    pub(super) fn load(&self, word: &Word) -> u64 {
         let mut last = lock(&self.0);
         let value = nearest(*last, word.load_low());
         if value >> 32 != *last >> 32 {
@@ -40,7 +40,7 @@ impl Narrow {
     }
 
     /// The processor writes the value.
-    pub(super) fn store(&self, word: Word, value: u64) {
+    pub(super) fn store(&self, word: &Word, value: u64) {
         let mut last = lock(&self.0);
         word.store(value);
         *last = value;

@@ -134,6 +134,7 @@ impl VidSch {
         private: &mut [u8],
     ) -> Result<Arc<PacketContext>, NTSTATUS> {
         let _running = self.enter()?;
+        let _at_work = self.at_work(device)?;
         let adapter = &device.adapter;
         let known = D3DDDI_CREATECONTEXTFLAGS::new()
             .with_NullRendering(true)
@@ -284,6 +285,7 @@ impl PacketContext {
         if self.flags.SynchronizationOnly() || !fits {
             return Err(STATUS_INVALID_PARAMETER);
         }
+        let _at_work = self.sch().at_work(&self.device)?;
         self.submit_item(|line| {
             line.submitted += 1;
             Item::Commands(commands, line.submitted)

@@ -5,7 +5,6 @@
 //! unless the fence is for engines only, and has no mapping of the monitored ones; the GPU reads and writes current values and
 //! reads monitored ones. [native-gpu-fence-objects: physical memory storage]
 
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +16,7 @@ use crate::adapter::Adapter;
 use crate::machine::{FeaturePolicy, lock};
 use crate::process::ProcessAdapter;
 use crate::ram::PAGE_SIZE;
-use crate::vidmm::{AddressSpace, FencePage, FenceValueKind, Protection, UserMapping};
+use crate::vidmm::{AddressSpace, FencePage, FenceValueKind, Found, Protection, Stay, UserMapping};
 
 use super::wait::UNMONITORED;
 
@@ -31,57 +30,80 @@ const INTRA_GPU: D3DDDI_NATIVEFENCE_TYPE = D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIV
 const STRIDE: u64 = 64;
 
 /// A 64-bit fence value, read and written whole.
-#[derive(Clone, Copy)]
-pub(crate) struct Word(NonNull<u64>);
+pub(crate) struct Word {
+    page: Found,
+    offset: usize,
+}
 
-// SAFETY: the word lies in memory of the machine or of the adapter, which outlive every fence, and is only accessed atomically.
+// SAFETY: the word lies in memory of the machine or of the adapter, which outlive every fence, and is only accessed atomically, where it is
+// at the moment.
 unsafe impl Send for Word {}
 // SAFETY: as for Send.
 unsafe impl Sync for Word {}
 
-impl Word {
-    fn at(page: &FencePage, offset: u64) -> Self {
-        // SAFETY: slots are multiples of 8 within the page.
-        Self(unsafe { page.kernel_address().add(offset as usize) }.cast())
+/// Where a word is, until this is dropped.
+pub(crate) struct Place<'a> {
+    address: *mut u64,
+    _stay: Option<Stay<'a>>,
+}
+
+impl Place<'_> {
+    /// Kernel address, as DDIs get it.
+    pub(crate) fn address(&self) -> *mut u64 {
+        self.address
     }
 
     fn atomic(&self) -> &AtomicU64 {
-        // SAFETY: the word is 8-aligned and mapped as long as the machine's memory; everyone accesses it as 64 bits at
-        // once.
-        unsafe { AtomicU64::from_ptr(self.0.as_ptr()) }
-    }
-
-    /// Reads it; ordered after everything before.
-    pub(crate) fn load(self) -> u64 {
-        self.atomic().load(Ordering::SeqCst)
-    }
-
-    /// Writes it; ordered before everything after.
-    pub(crate) fn store(self, value: u64) {
-        self.atomic().store(value, Ordering::SeqCst);
-    }
-
-    /// Reads the low half alone; ordered after everything before.
-    pub(crate) fn load_low(self) -> u32 {
-        self.half(0).load(Ordering::SeqCst)
-    }
-
-    /// Writes the high half alone, which no GPU of 32-bit values writes; ordered before everything after.
-    pub(crate) fn store_high(self, value: u32) {
-        self.half(1).store(value, Ordering::SeqCst);
+        // SAFETY: the word is 8-aligned and mapped as long as the machine's memory, and stays where it is as long as this; everyone
+        // accesses it as 64 bits at once.
+        unsafe { AtomicU64::from_ptr(self.address) }
     }
 
     fn half(&self, index: usize) -> &AtomicU32 {
         // SAFETY: a word has two halves.
-        let half = unsafe { self.0.cast::<u32>().add(index) };
+        let half = unsafe { self.address.cast::<u32>().add(index) };
         // SAFETY: aligned and mapped as the word is; whoever writes it whole meanwhile does so atomically too, and the caller is
         // content with either value.
-        unsafe { AtomicU32::from_ptr(half.as_ptr()) }
+        unsafe { AtomicU32::from_ptr(half) }
+    }
+}
+
+impl Word {
+    fn at(page: &FencePage, offset: u64) -> Self {
+        Self { page: page.find(), offset: offset as usize }
     }
 
-    /// Kernel address, as DDIs get it.
-    pub(crate) fn address(self) -> *mut u64 {
-        self.0.as_ptr()
+    /// Where it is, and stays until the answer is dropped.
+    pub(crate) fn place(&self) -> Place<'_> {
+        let (page, stay) = match &self.page {
+            Found::Fixed(page) => (page.as_ptr(), None),
+            Found::Movable(spot) => {
+                let (page, stay) = spot.stay();
+                (page, Some(stay))
+            }
+        };
+        // Slots are multiples of 8 within the page.
+        Place { address: page.wrapping_add(self.offset).cast(), _stay: stay }
+    }
+
+    /// Reads it; ordered after everything before.
+    pub(crate) fn load(&self) -> u64 {
+        self.place().atomic().load(Ordering::SeqCst)
+    }
+
+    /// Writes it; ordered before everything after.
+    pub(crate) fn store(&self, value: u64) {
+        self.place().atomic().store(value, Ordering::SeqCst);
+    }
+
+    /// Reads the low half alone; ordered after everything before.
+    pub(crate) fn load_low(&self) -> u32 {
+        self.place().half(0).load(Ordering::SeqCst)
+    }
+
+    /// Writes the high half alone, which no GPU of 32-bit values writes; ordered before everything after.
+    pub(crate) fn store_high(&self, value: u32) {
+        self.place().half(1).store(value, Ordering::SeqCst);
     }
 }
 
@@ -185,8 +207,8 @@ impl Mapped {
     ) -> Result<Self, NTSTATUS> {
         let mut mapped = Self { space, at: GpuAddresses::default() };
         let (current, protection) = current;
-        mapped.at.current = mapped.space.map_frames(current.frames(), bounds, protection)?;
-        mapped.at.monitored = mapped.space.map_frames(monitored.frames(), bounds, Protection::ReadOnly)?;
+        mapped.at.current = mapped.space.map_fence_page(current, bounds, protection)?;
+        mapped.at.monitored = mapped.space.map_fence_page(monitored, bounds, Protection::ReadOnly)?;
         Ok(mapped)
     }
 }
@@ -321,7 +343,7 @@ impl Storage {
         let (current, monitored) = match class {
             Class::System => (vidmm.system_fence_page()?, vidmm.system_fence_page()?),
             Class::LocalMonitored => {
-                let monitored = match vidmm.fence_page(MONITORED, DEFAULT) {
+                let monitored = match vidmm.fence_page(&self.process.space, MONITORED, DEFAULT) {
                     // The driver answered, and the answer cannot be used; or there is no memory.
                     Err(status @ (STATUS_DRIVER_INTERNAL_ERROR | STATUS_NO_MEMORY)) => return Err(status),
                     // The driver knows of no such storage: the fence is a plain one.
@@ -330,7 +352,10 @@ impl Storage {
                 };
                 (vidmm.system_fence_page()?, monitored)
             }
-            Class::Local => (vidmm.fence_page(CURRENT, INTRA_GPU)?, vidmm.fence_page(MONITORED, INTRA_GPU)?),
+            Class::Local => {
+                let page = |kind| vidmm.fence_page(&self.process.space, kind, INTRA_GPU);
+                (page(CURRENT)?, page(MONITORED)?)
+            }
         };
         self.map_frames(Arc::new(current), monitored, for_cpu)
     }

@@ -24,17 +24,21 @@ impl Process {
     /// after the bugcheck that a refusal by the driver is.
     pub fn suspend_hw_context(&self, context: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let _powered = self.machine().gate().enter(self.machine());
-        let begun = self.get_hw_context(context)?.begin_suspension();
-        begun.map(drop).map_err(|_| STATUS_DEVICE_REMOVED)
+        let context = self.get_hw_context(context)?;
+        let _at_work = context.adapter().vidsch().at_work(context.device())?;
+        context.begin_suspension().map(drop).map_err(|_| STATUS_DEVICE_REMOVED)
     }
 
     /// Has the driver put a hardware context back on its engine, whether or not suspensions are answered.
     ///
     /// # Errors
-    /// STATUS_INVALID_HANDLE, STATUS_OBJECT_TYPE_MISMATCH: no hardware context of this process.
+    /// STATUS_INVALID_HANDLE, STATUS_OBJECT_TYPE_MISMATCH: no hardware context of this process; STATUS_NO_MEMORY when what its work needs
+    /// finds no room.
     pub fn resume_hw_context(&self, context: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let _powered = self.machine().gate().enter(self.machine());
-        self.get_hw_context(context)?.resume();
+        let context = self.get_hw_context(context)?;
+        let _at_work = context.adapter().vidsch().at_work(context.device())?;
+        context.resume();
         Ok(())
     }
 

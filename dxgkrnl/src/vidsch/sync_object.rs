@@ -125,9 +125,9 @@ impl SyncObject {
         if self.fence.is_native() { self.gpu.monitored } else { 0 }
     }
 
-    /// Kernel address of CurrentValue.
+    /// Kernel address of CurrentValue, which for a fence that the CPU may see lies in system memory.
     pub(crate) fn kernel_address(&self) -> *mut u64 {
-        self.fence.current_word().address()
+        self.fence.current_word().place().address()
     }
 
     /// Whether nobody can use it any more.

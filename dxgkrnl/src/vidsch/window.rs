@@ -5,7 +5,6 @@
 //! the address that it uses itself.
 
 use std::io;
-use std::marker::PhantomData;
 use std::sync::Mutex;
 
 use crate::adapter::Adapter;
@@ -14,8 +13,7 @@ use crate::ram::PAGE_SIZE;
 use crate::vidmm::UserMapping;
 
 use super::VidSch;
-use super::fence::Fence;
-use super::storage::Word;
+use super::storage::{Place, Word};
 
 /// Pages of addresses, used one after the other, so that one that was taken away is not soon given out again.
 const PAGES: u64 = 16 * 1024;
@@ -36,7 +34,14 @@ impl Window {
     }
 
     /// Shows the page with the word at kernel address `word` for a while.
-    fn lend(&self, adapter: &Adapter, word: *mut u64) -> Option<Lent<'_>> {
+    fn lend<'a>(&'a self, adapter: &Adapter, place: Place<'a>) -> Result<Lent<'a>, Place<'a>> {
+        match self.show(adapter, place.address()) {
+            Some((address, at)) => Ok(Lent { address, from: Some((self, at)), _place: place }),
+            None => Err(place),
+        }
+    }
+
+    fn show(&self, adapter: &Adapter, word: *mut u64) -> Option<(*mut u64, u64)> {
         let within = word.addr() as u64 % PAGE_SIZE;
         let page = word.addr() - within as usize;
         let at = {
@@ -55,7 +60,7 @@ impl Window {
         };
         shown.ok()?;
         let address = self.range.address().as_ptr().wrapping_add((at + within) as usize).cast();
-        Some(Lent { address, from: Some((self, at)), fence: PhantomData })
+        Some((address, at))
     }
 }
 
@@ -63,7 +68,7 @@ impl Window {
 pub(super) struct Lent<'a> {
     address: *mut u64,
     from: Option<(&'a Window, u64)>,
-    fence: PhantomData<&'a Fence>,
+    _place: Place<'a>,
 }
 
 impl Lent<'_> {
@@ -83,11 +88,12 @@ impl Drop for Lent<'_> {
 }
 
 impl VidSch {
-    /// A kernel address of `word`, one of the values of `fence`, for one DDI call.
-    pub(super) fn lend<'a>(&'a self, _fence: &'a Fence, word: Word) -> Lent<'a> {
-        let lasting = Lent { address: word.address(), from: None, fence: PhantomData };
-        let Some(window) = &self.window else { return lasting };
-        let Ok(adapter) = self.adapter() else { return lasting };
-        window.lend(&adapter, word.address()).unwrap_or(lasting)
+    /// A kernel address of `word` for one DDI call, during which the word stays where it is.
+    pub(super) fn lend<'a>(&'a self, word: &'a Word) -> Lent<'a> {
+        let lasting = |place: Place<'a>| Lent { address: place.address(), from: None, _place: place };
+        let Some((window, adapter)) = self.window.as_ref().zip(self.adapter().ok()) else {
+            return lasting(word.place());
+        };
+        window.lend(&adapter, word.place()).unwrap_or_else(lasting)
     }
 }

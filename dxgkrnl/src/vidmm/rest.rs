@@ -1,0 +1,268 @@
+//! Processes at rest: what only their engines need leaves memory when memory is short, and is back before they work again.
+//!
+//! The scheduler says when the work of a process rests: its doorbells are disconnected, its contexts suspended, and nothing it submitted
+//! is under way. From then on nothing of the GPU walks its page tables, so all of them but the root may be given back; what they say is
+//! known here and written anew when they return. The root keeps its address, by which driver and GPU tell address spaces apart. With the
+//! tables go pages of fence values in memory segments, and rings that user mode has taken off its residency list.
+//! [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS; driver-residency-in-wddm-2-0]
+
+use std::time::{Duration, Instant};
+
+use wddm_ddi::status::*;
+
+use crate::machine::lock;
+use crate::trace::TraceKind;
+use crate::vidmm::VidMm;
+use crate::vidmm::address_space::AddressSpace;
+use crate::vidmm::allocation::AllocationId;
+use crate::vidmm::driver::{Subject, TableWriter};
+use crate::vidmm::memory::{Memory, Space, SpaceId};
+use crate::vidmm::residency;
+use crate::vidmm::segment::Table;
+use crate::vidmm::va_space::Mapping;
+
+/// How long a process that is about to work waits for others to rest.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whether the GPU may be walking the page tables of an address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It may.
+    Working,
+    /// It does not; the tables are there still.
+    Resting,
+    /// It does not, and the tables are gone. What is mapped is only noted meanwhile.
+    Evicted,
+}
+
+impl Space {
+    /// Whether eviction of its tables would free memory in `segment`, 0 for system memory.
+    fn has_tables_in(&self, segment: u32) -> bool {
+        self.tables.any_below_root(|table: &Table| table.address().0 == segment)
+    }
+}
+
+impl Memory {
+    /// Whether the work of a process rests.
+    pub(crate) fn is_at_rest(&self, id: SpaceId) -> bool {
+        self.spaces.get(&id).is_some_and(|space| space.standing != Standing::Working)
+    }
+
+    /// The work of a process rests from now on.
+    pub(crate) fn rest(&mut self, id: SpaceId) {
+        if let Some(space) = self.spaces.get_mut(&id).filter(|space| space.standing == Standing::Working) {
+            space.standing = Standing::Resting;
+        }
+    }
+
+    /// Whether `segment` would have more room if the process of `id` rested.
+    pub(crate) fn holds_for_work(&self, id: SpaceId) -> bool {
+        let Some(space) = self.spaces.get(&id).filter(|space| !space.paging_process) else { return false };
+        let ring = |state: &super::memory::State| {
+            state.allocation.owner() == id && state.references > 0 && state.listed == 0 && !state.destroyed
+        };
+        space.standing == Standing::Working
+            && (space.tables.any_below_root(|_| true)
+                || self.has_local_fences(id)
+                || self.allocations.values().any(ring))
+    }
+
+    /// Processes that may be asked to rest so that others have room, those that used their tables longest ago first.
+    pub(crate) fn could_rest(&self, except: Option<SpaceId>) -> Vec<SpaceId> {
+        let mut all: Vec<(u64, SpaceId)> = self
+            .spaces
+            .iter()
+            .filter(|(id, _)| Some(**id) != except && self.holds_for_work(**id))
+            .map(|(id, space)| (space.last_use, *id))
+            .collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Has one thing leave `segment` (0 for system memory): what was used longest ago of allocations that nobody wants resident and of
+    /// what processes at rest need only to work. False if nothing may.
+    pub(crate) fn evict_one(&mut self, segment: u32) -> Result<bool, NTSTATUS> {
+        let allocation = if segment == 0 { None } else { residency::victim(self, segment) };
+        let used = allocation.and_then(|id| self.allocations.get(&id)).map_or(u64::MAX, |state| match state.lock {
+            Some(_) => u64::MAX,
+            None => state.last_use,
+        });
+        let mut spaces: Vec<(u64, SpaceId)> = self
+            .spaces
+            .iter()
+            .filter(|(id, space)| {
+                space.standing != Standing::Working
+                    && (space.has_tables_in(segment) || self.has_fences_in(**id, segment))
+            })
+            .map(|(id, space)| (space.last_use, *id))
+            .collect();
+        spaces.sort_unstable();
+        let older = spaces.iter().take_while(|(last_use, _)| *last_use < used);
+        for (_, id) in older {
+            if self.evict_space(*id, segment)? {
+                return Ok(true);
+            }
+        }
+        if let Some(id) = allocation {
+            return self.evict(id);
+        }
+        for (_, id) in spaces {
+            if self.evict_space(id, segment)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn evict_space(&mut self, id: SpaceId, segment: u32) -> Result<bool, NTSTATUS> {
+        let tables = self.spaces.get(&id).is_some_and(|space| space.has_tables_in(segment));
+        if tables {
+            self.evict_tables(id)?;
+        }
+        Ok(self.evict_fences(id, segment)? || tables)
+    }
+
+    /// Gives the page tables of a process at rest back. [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS::NotifyEviction]
+    ///
+    /// # Errors
+    /// The machine has stopped.
+    pub(crate) fn evict_tables(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
+        let Self { driver, segments, spaces, .. } = self;
+        let Some(space) = spaces.get_mut(&id).filter(|space| space.standing == Standing::Resting) else {
+            return Ok(());
+        };
+        let (process, paging_process) = (space.process, space.paging_process);
+        space.standing = Standing::Evicted;
+        let mut writer = TableWriter { driver, segments, process, paging_process, subject: Subject::NONE };
+        let tables = space.tables.strip(&mut writer)?;
+        // Their memory is used again only when the GPU has forgotten what they said.
+        driver.flush(process, space.tables.root().address(), 0, 0)?;
+        let bytes = tables.iter().map(Table::len).sum();
+        tables.into_iter().for_each(|table| segments.release_table(table));
+        self.counts.tables_evicted += 1;
+        self.driver.note(|| TraceKind::Evicted { bytes });
+        Ok(())
+    }
+
+    /// Everything is back that the engines need to work for a process, which goes on resting.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY; what had come back may leave again.
+    pub(crate) fn bring_back_space(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
+        let now = self.tick();
+        let Some(space) = self.spaces.get_mut(&id) else { return Err(STATUS_DEVICE_REMOVED) };
+        space.last_use = now;
+        if space.standing == Standing::Working {
+            return Ok(());
+        }
+        let evicted = space.standing == Standing::Evicted;
+        // While the rest comes, nothing that is there is taken to make room for it.
+        space.standing = Standing::Working;
+        let back = if evicted { self.restore_tables(id) } else { Ok(()) };
+        let back = back.and_then(|()| self.restore_fences(id)).and_then(|()| self.restore_rings(id));
+        if let Some(space) = self.spaces.get_mut(&id) {
+            space.standing = Standing::Resting;
+        }
+        if back.is_err() && evicted {
+            self.evict_tables(id)?;
+        } else if evicted {
+            self.counts.tables_restored += 1;
+        }
+        back
+    }
+
+    /// The process works from now on, or may: everything it needs for that is there.
+    ///
+    /// # Errors
+    /// As [`Memory::bring_back_space`]; it goes on resting.
+    pub(crate) fn wake(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
+        if !self.is_at_rest(id) {
+            return Ok(());
+        }
+        self.bring_back_space(id)?;
+        // What is on its way by the paging node has arrived.
+        self.finish_moves()?;
+        if let Some(space) = self.spaces.get_mut(&id) {
+            space.standing = Standing::Working;
+        }
+        Ok(())
+    }
+
+    fn restore_tables(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
+        let mappings: Vec<(u64, Mapping)> =
+            self.spaces.get(&id).map(|space| space.va.mappings().collect()).unwrap_or_default();
+        mappings.into_iter().try_for_each(|(at, mapping)| self.show(id, at, mapping))
+    }
+
+    /// Rings that left while their process rested are where the GPU finds them.
+    fn restore_rings(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
+        let away = self.allocations.iter().filter(|(_, state)| {
+            state.allocation.owner() == id && state.references > 0 && !state.accessible && !state.destroyed
+        });
+        let away: Vec<AllocationId> = away.map(|(id, _)| *id).collect();
+        away.into_iter().try_for_each(|ring| {
+            self.make_resident(ring)?;
+            self.undo_resident(ring);
+            Ok(())
+        })
+    }
+}
+
+impl VidMm {
+    /// Does `act` on behalf of the process of `owner`. Where memory is short, processes whose work is done are put to rest, one after the
+    /// other, until it works; it must have changed nothing that matters when it fails.
+    ///
+    /// # Errors
+    /// Those of `act`.
+    pub(crate) fn with_room<R>(
+        &self,
+        owner: Option<SpaceId>,
+        mut act: impl FnMut(&mut Memory) -> Result<R, NTSTATUS>,
+    ) -> Result<R, NTSTATUS> {
+        loop {
+            let (result, candidates) = {
+                let mut memory = lock(&self.memory);
+                memory.short = false;
+                let result = act(&mut memory);
+                let short = result.is_err() && memory.short;
+                (result, if short { memory.could_rest(owner) } else { Vec::new() })
+            };
+            if !self.put_to_rest(&candidates) {
+                return result;
+            }
+        }
+    }
+
+    /// Has one of these processes rest, the first whose work is done.
+    pub(super) fn put_to_rest(&self, candidates: &[SpaceId]) -> bool {
+        let Some(scheduler) = self.driver.scheduler.get() else { return false };
+        let spaces = candidates.iter().filter_map(|id| lock(&self.known).spaces.get(id)?.upgrade());
+        let spaces: Vec<_> = spaces.collect();
+        spaces.iter().any(|space| scheduler.rest(space, || lock(&self.memory).rest(space.id())))
+    }
+
+    /// Everything is there that the engines need to work for a process. Where there is no room for it, others are put to rest, or
+    /// waited for until they can be.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY when they work on and on; STATUS_DEVICE_REMOVED when the adapter has stopped.
+    pub(crate) fn wake(&self, space: &AddressSpace, goes_on: impl Fn() -> bool) -> Result<(), NTSTATUS> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let woken = self.with_room(Some(space.id()), |memory| memory.wake(space.id()));
+            if woken != Err(STATUS_NO_MEMORY) || Instant::now() > deadline || !goes_on() {
+                return woken;
+            }
+            let node = {
+                let memory = lock(&self.memory);
+                // Nobody has anything to give who could come to rest.
+                let hopeless = memory.could_rest(Some(space.id())).is_empty();
+                memory.paging.node().filter(|_| !hopeless).cloned()
+            };
+            match node.filter(|_| !self.driver.verifier.is_stopped()) {
+                Some(node) => node.pause(),
+                None => return woken,
+            }
+        }
+    }
+}
