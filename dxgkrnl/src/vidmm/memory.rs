@@ -24,7 +24,7 @@ use crate::vidmm::segment::{Segments, SystemMemory, Table};
 use crate::vidmm::va_space::{Access, Mapping, Refused, Source, VaSpace};
 
 /// How long a request waits for queues to go idle before it is told that memory is short.
-const IDLE_PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const IDLE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// An address space among those of an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -16,13 +16,13 @@ use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::driver::{Subject, TableWriter};
-use crate::vidmm::memory::{Memory, Space, SpaceId};
+use crate::vidmm::memory::{IDLE_PATIENCE, Memory, Space, SpaceId};
 use crate::vidmm::residency;
 use crate::vidmm::segment::Table;
 use crate::vidmm::va_space::Mapping;
 
 /// How long a process that is about to work waits for others to rest.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WAKE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Whether the GPU may be walking the page tables of an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,30 +210,57 @@ impl Memory {
 
 impl VidMm {
     /// Does `act` on behalf of the process of `owner`. Where memory is short, processes whose work is done are put to rest, one after the
-    /// other, until it works; it must have changed nothing that matters when it fails.
+    /// other, until it works, and those with work under way are waited for; it must have changed nothing that matters when it fails.
     ///
     /// # Errors
     /// Those of `act`.
     pub(crate) fn with_room<R>(
         &self,
         owner: Option<SpaceId>,
+        act: impl FnMut(&mut Memory) -> Result<R, NTSTATUS>,
+    ) -> Result<R, NTSTATUS> {
+        self.with_room_until(owner, Instant::now() + IDLE_PATIENCE, || true, act)
+    }
+
+    fn with_room_until<R>(
+        &self,
+        owner: Option<SpaceId>,
+        deadline: Instant,
+        goes_on: impl Fn() -> bool,
         mut act: impl FnMut(&mut Memory) -> Result<R, NTSTATUS>,
     ) -> Result<R, NTSTATUS> {
         loop {
-            let (result, candidates) = {
-                let mut memory = lock(&self.memory);
-                memory.short = false;
-                let result = act(&mut memory);
-                let short = result.is_err() && memory.short;
-                (result, if short { memory.could_rest(owner) } else { Vec::new() })
-            };
-            if !self.put_to_rest(&candidates) {
+            let (result, candidates) = self.attempt(owner, &mut act);
+            // Where nobody else has anything to give, waiting would change nothing.
+            if candidates.is_empty() {
                 return result;
+            }
+            if self.put_to_rest(&candidates) {
+                continue;
+            }
+            let node = lock(&self.memory).paging.node().cloned();
+            match node.filter(|_| Instant::now() < deadline && goes_on() && !self.driver.verifier.is_stopped()) {
+                Some(node) => node.pause(),
+                None => return result,
             }
         }
     }
 
-    /// Has one of these processes rest, the first whose work is done.
+    /// Does `act` once; where memory was short, with the processes that might give some if they rested.
+    fn attempt<R>(
+        &self,
+        owner: Option<SpaceId>,
+        act: impl FnOnce(&mut Memory) -> Result<R, NTSTATUS>,
+    ) -> (Result<R, NTSTATUS>, Vec<SpaceId>) {
+        let mut memory = lock(&self.memory);
+        memory.short = false;
+        let result = act(&mut memory);
+        let short = result.is_err() && memory.short;
+        let candidates = if short { memory.could_rest(owner) } else { Vec::new() };
+        (result, candidates)
+    }
+
+    /// Has one of these processes rest, the first whose work is done; true also for one that rests by now.
     pub(super) fn put_to_rest(&self, candidates: &[SpaceId]) -> bool {
         let Some(scheduler) = self.driver.scheduler.get() else { return false };
         let spaces = candidates.iter().filter_map(|id| lock(&self.known).spaces.get(id)?.upgrade());
@@ -247,22 +274,7 @@ impl VidMm {
     /// # Errors
     /// STATUS_NO_MEMORY when they work on and on; STATUS_DEVICE_REMOVED when the adapter has stopped.
     pub(crate) fn wake(&self, space: &AddressSpace, goes_on: impl Fn() -> bool) -> Result<(), NTSTATUS> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let woken = self.with_room(Some(space.id()), |memory| memory.wake(space.id()));
-            if woken != Err(STATUS_NO_MEMORY) || Instant::now() > deadline || !goes_on() {
-                return woken;
-            }
-            let node = {
-                let memory = lock(&self.memory);
-                // Nobody has anything to give who could come to rest.
-                let hopeless = memory.could_rest(Some(space.id())).is_empty();
-                memory.paging.node().filter(|_| !hopeless).cloned()
-            };
-            match node.filter(|_| !self.driver.verifier.is_stopped()) {
-                Some(node) => node.pause(),
-                None => return woken,
-            }
-        }
+        let deadline = Instant::now() + WAKE_PATIENCE;
+        self.with_room_until(Some(space.id()), deadline, goes_on, |memory| memory.wake(space.id()))
     }
 }

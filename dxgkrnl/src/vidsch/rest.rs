@@ -85,8 +85,8 @@ impl VidSch {
         }
     }
 
-    /// Puts a process to rest if its work is done; `note` is called when it rests, before anybody can wake it. False if it goes on
-    /// working, or rests already, or the device is not in D0.
+    /// Puts a process to rest if its work is done; `note` is called when it rests, before anybody can wake it. True if it rests now; false
+    /// if it goes on working, or is being woken, or the device is not in D0.
     pub(crate) fn rest(&self, space: &AddressSpace, note: impl FnOnce()) -> bool {
         let Ok(adapter) = self.adapter() else { return false };
         if adapter.machine.gate().is_asleep() || self.tdr.is_abandoning() || adapter.is_gone() {
@@ -94,7 +94,7 @@ impl VidSch {
         }
         let Some(mut resting) = space.rest.try_write() else { return false };
         if resting.is_some() {
-            return false;
+            return true;
         }
         let contexts: Vec<Arc<HwContext>> =
             self.contexts.all().into_iter().filter(|context| is_of(context.device(), space)).collect();
