@@ -76,6 +76,19 @@ impl Ring {
     }
 }
 
+/// A ring as it stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Holding {
+    /// Records, 0 for no ring.
+    pub(crate) entries: u32,
+    /// Records written.
+    pub(crate) index: u64,
+    /// Events that wait for room.
+    pub(crate) waiting: usize,
+    /// A message is due.
+    pub(crate) announcement: bool,
+}
+
 /// The function's events.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
@@ -156,6 +169,17 @@ impl Events {
     /// Takes the duty to send a message; true for one caller.
     pub(crate) fn take_announcement(&self) -> bool {
         self.announce.load(Ordering::Acquire) && self.announce.swap(false, Ordering::AcqRel)
+    }
+
+    /// What is held of the driver.
+    pub(crate) fn holding(&self) -> Holding {
+        let ring = lock(&self.ring);
+        Holding {
+            entries: ring.entries,
+            index: ring.write,
+            waiting: ring.waiting.len(),
+            announcement: self.has_announcement(),
+        }
     }
 
     /// Forgets the ring and everything in it.

@@ -157,18 +157,18 @@ pub trait Interrupts: Send + Sync {
 /// The emulated function.
 pub struct Gpu {
     variant: Variant,
-    memory: Memory,
-    cmp: Cmp,
+    pub(crate) memory: Memory,
+    pub(crate) cmp: Cmp,
     bar_sizes: [u64; 6],
     doorbell_file: Arc<File>,
     vram_file: Arc<File>,
-    config: Mutex<ConfigSpace>,
-    msix: Mutex<MsiX>,
+    pub(crate) config: Mutex<ConfigSpace>,
+    pub(crate) msix: Mutex<MsiX>,
     listener: Mutex<Option<Arc<dyn Interrupts>>>,
-    registers: Mutex<RegisterFile>,
+    pub(crate) registers: Mutex<RegisterFile>,
     host_aperture: HostAperture,
     /// BARs answer: memory decoding enabled and D0.
-    visible: AtomicBool,
+    pub(crate) visible: AtomicBool,
     /// Pulled out of its slot.
     gone: AtomicBool,
     /// Accesses to BAR0 since then.

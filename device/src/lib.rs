@@ -18,6 +18,7 @@ mod engine;
 mod event;
 mod fault;
 mod gpu;
+mod held;
 mod host_aperture;
 mod log;
 #[allow(unsafe_code)]
@@ -34,6 +35,7 @@ pub use clock::counter_is_invariant;
 pub use cmp::Activity;
 pub use fault::{FaultId, FaultRule, Faults, HangAt};
 pub use gpu::{Gpu, Interrupts, Variant};
+pub use held::Held;
 pub use runner::Runner;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

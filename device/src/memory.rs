@@ -4,6 +4,7 @@
 //! bounds-checked [`Span`]; single words are accessed atomically, bulk bytes are moved by raw copies, and no reference to the
 //! bytes ever exists.
 
+mod held;
 mod kept;
 mod stream;
 

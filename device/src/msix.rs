@@ -113,6 +113,17 @@ impl MsiX {
         u16::try_from(index).ok()
     }
 
+    /// Whether messages are enabled; vectors that are not masked, and those that are pending, a bit each.
+    pub(crate) fn held(&self) -> (bool, u64, u64) {
+        let bits = |is: fn(&Vector) -> bool| {
+            (0_u32..)
+                .zip(&self.vectors)
+                .map(|(index, vector)| u64::from(is(vector)) << (index % 64))
+                .fold(0, |all, bit| all | bit)
+        };
+        (self.enabled, bits(|vector| vector.words[3] & MASKED == 0), bits(|vector| vector.pending))
+    }
+
     /// Forgets the table and everything pending.
     pub(crate) fn reset(&mut self) {
         *self = Self::new();

@@ -58,6 +58,28 @@ pub(crate) struct RegisterFile {
 }
 
 impl RegisterFile {
+    /// Registers that are not zero.
+    pub(crate) fn kept(&self) -> usize {
+        let Self {
+            queue_table_base,
+            queue_table_count,
+            event_ring_base,
+            event_ring_entries,
+            paging_root,
+            arguments,
+            ..
+        } = self;
+        let all = [
+            queue_table_base,
+            queue_table_count,
+            event_ring_base,
+            event_ring_entries,
+            paging_root,
+            &self.aperture_index,
+        ];
+        all.into_iter().chain(arguments).filter(|value| **value != 0).count()
+    }
+
     /// A register that reads as it was written.
     pub(crate) fn stored(&mut self, offset: u64) -> Option<&mut u64> {
         match offset {

@@ -226,6 +226,13 @@ impl Doorbells {
         self.reads.load(Ordering::Relaxed)
     }
 
+    /// Doorbells that are connected, and those whose page holds a word.
+    pub(crate) fn held(&self) -> (usize, usize) {
+        let _table = lock(&self.table);
+        let rung = (0..self.count).filter(|page| self.word(*page) != 0).count();
+        (self.connected.load(Ordering::Acquire), rung)
+    }
+
     /// Passes on a store that was not seen yet. True if there was one.
     #[inline]
     fn examine(&self, mail: &Mail, connection: &mut Connection) -> bool {

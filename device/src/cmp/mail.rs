@@ -58,6 +58,11 @@ impl Mail {
         u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
     }
 
+    /// Queues that are mapped on a node.
+    pub(crate) fn held(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.node.load(Ordering::Acquire) != 0).count()
+    }
+
     fn slot(&self, queue: u32) -> Option<&Slot> {
         self.slots.get(queue as usize)
     }

@@ -236,6 +236,21 @@ impl Cmp {
         activity
     }
 
+    /// Queues that are mapped.
+    pub(crate) fn queues_held(&self) -> usize {
+        self.mail.held()
+    }
+
+    /// Doorbells that are connected, and those whose page holds a word.
+    pub(crate) fn doorbells_held(&self) -> (usize, usize) {
+        self.doorbells.held()
+    }
+
+    /// Queues in the lists of those that wait.
+    pub(crate) fn waits_held(&self) -> usize {
+        self.waits.held()
+    }
+
     fn context<'a>(&'a self, node: &'a Node, memory: &'a Access<'a>) -> Context<'a> {
         Context {
             memory,

@@ -172,6 +172,11 @@ impl Waits {
         self.visits.load(Ordering::Relaxed)
     }
 
+    /// Waiters in all lists.
+    pub(crate) fn held(&self) -> usize {
+        lock(&self.table).waiters.iter().flatten().count()
+    }
+
     /// Forgets all waiters.
     pub(crate) fn reset(&self) {
         let mut table = lock(&self.table);

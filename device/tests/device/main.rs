@@ -6,6 +6,7 @@ mod events;
 mod faults;
 mod fence_log;
 mod fences;
+mod held;
 mod host;
 mod hostile;
 mod packets;
