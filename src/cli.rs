@@ -86,7 +86,8 @@ enum Command {
     /// Plugs the GPU into a virtual machine, and runs the main job and conformance cases there.
     ///
     /// The guest is a small Linux whose only program is this one. In it the Windows images of `cargo xtask pe` drive the GPU as a PCI function,
-    /// through Linux' vfio (`--bus vfio=FUNCTION`). Where the machine has no QEMU with vfio-user-pci, and for the kernel, packages of
+    /// through Linux' vfio (`--bus vfio=FUNCTION`) and a virtual IOMMU, without which Linux maps no memory for it. Then the GPU is reset, put to sleep and
+    /// the guest restarted under load. Where the machine has no QEMU with vfio-user-pci, and for kernel and lspci, packages of
     /// Debian are unpacked into target/qemu; nothing is installed, and no root is needed.
     #[command(after_help = EXIT_CODES)]
     Qemu(QemuArguments),
@@ -96,6 +97,13 @@ enum Command {
     /// Measures the doorbells of two GPUs, in a guest of `campanile qemu --bench`.
     #[command(hide = true)]
     Doorbells,
+    /// Works without end, in a guest of `campanile qemu` to which something happens meanwhile.
+    #[command(hide = true)]
+    Load {
+        /// What this process does to its GPU then.
+        #[arg(long, value_enum, default_value_t)]
+        then: qemu::Then,
+    },
     /// Says in words what a driver told for a report of a timeout.
     #[command(after_help = EXIT_CODES, subcommand)]
     Debug(DebugCommand),
@@ -238,10 +246,11 @@ struct QemuArguments {
     /// Folder below which the modules of that kernel are.
     #[arg(long, value_name = "FOLDER", requires = "kernel")]
     modules: Option<PathBuf>,
-    /// Who executes the guest's instructions.
+    /// Who executes the guest's instructions; `auto` lets KVM run a few of them to see whether it works.
     #[arg(long, value_enum, default_value_t)]
     accelerator: qemu::Accelerator,
-    /// Takes the conformance cases whose name, area or page contains this. May be given several times [default: the core areas].
+    /// Takes the conformance cases whose name, area or page contains this, and the faults whose name does, such as `Qemu.Faults`. May be given
+    /// several times [default: the core areas and all faults].
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
     /// Also writes the result as JUnit's XML.
@@ -454,6 +463,7 @@ pub fn main() -> ExitCode {
         Command::Qemu(arguments) => qemu::command(&arguments.into()),
         Command::Guest => qemu::guest_command(),
         Command::Doorbells => qemu::doorbells_command(),
+        Command::Load { then } => qemu::load_command(then),
         Command::Debug(DebugCommand::Decode { file }) => debug::decode_file(&file),
         Command::Timeline(arguments) => timeline::command(&timeline::Options {
             source: match (arguments.trace, arguments.synthetic) {

@@ -1,11 +1,12 @@
 //! The GPU as the function of a vfio-user server.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
-use campanile_device::{Gpu, Interrupts, Runner, Variant};
+use campanile_device::{Gpu, Held, Interrupts, Runner, Variant};
 use campanile_hw::doorbell::PAGE_SIZE;
 use campanile_hw::pci::{BAR_DOORBELLS, BAR_VRAM, MSIX_VECTORS};
 use campanile_vfio_user::message::region;
@@ -26,7 +27,7 @@ pub struct GpuFunction {
 }
 
 /// The client's eventfds by vector; the lock is held for reading while one is signalled.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Triggers(RwLock<[Option<Arc<Trigger>>; MSIX_VECTORS as usize]>);
 
 impl Interrupts for Triggers {
@@ -35,6 +36,37 @@ impl Interrupts for Triggers {
         if let Some(Some(trigger)) = triggers.get(usize::from(vector)) {
             trigger.signal();
         }
+    }
+}
+
+/// A look at what a [`GpuFunction`] holds; keeps nothing of it alive.
+#[derive(Clone, Debug)]
+pub struct Witness {
+    gpu: Weak<Gpu>,
+    triggers: Weak<Triggers>,
+}
+
+/// What a function that is served holds of its client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuHeld {
+    /// What the GPU itself holds.
+    pub gpu: Held,
+    /// Eventfds that messages are sent to.
+    pub triggers: usize,
+}
+
+impl fmt::Display for GpuHeld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {} triggers", self.gpu, self.triggers)
+    }
+}
+
+impl Witness {
+    /// What the function holds; `None` when it is gone.
+    pub fn held(&self) -> Option<GpuHeld> {
+        let (gpu, triggers) = (self.gpu.upgrade()?.held(), self.triggers.upgrade()?);
+        let triggers = triggers.0.read().unwrap_or_else(PoisonError::into_inner).iter().flatten().count();
+        Some(GpuHeld { gpu, triggers })
     }
 }
 
@@ -57,6 +89,11 @@ impl GpuFunction {
     pub fn with_trapped_doorbells(mut self) -> Self {
         self.trapped_doorbells = true;
         self
+    }
+
+    /// A look at what this GPU holds, for as long as it is there.
+    pub fn witness(&self) -> Witness {
+        Witness { gpu: Arc::downgrade(&self.gpu), triggers: Arc::downgrade(&self.triggers) }
     }
 
     /// The GPU.

@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::cli::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
-pub use function::GpuFunction;
+pub use function::{GpuFunction, GpuHeld, Witness};
 
 /// What to serve.
 #[derive(Clone, Debug)]

@@ -61,6 +61,26 @@ impl DoorbellProbe {
         Err(Failure::new("the GPU does not answer its doorbell"))
     }
 
+    /// Rings with work, and does not wait for it.
+    ///
+    /// # Errors
+    /// The ring never has room.
+    pub(crate) fn begin(&mut self) -> Result<(), Failure> {
+        self.queue.append(&[])?;
+        self.store();
+        Ok(())
+    }
+
+    /// Has the queue wait for a value that the fence never gets.
+    ///
+    /// # Errors
+    /// The ring never has room.
+    pub(crate) fn block(&mut self) -> Result<(), Failure> {
+        self.queue.append(&[self.fence.wait(u64::MAX / 2)])?;
+        self.store();
+        Ok(())
+    }
+
     /// From the store of a signal that a CPU waits for until the waiter's event is seen: by interrupt message, interrupt routine and DPC.
     ///
     /// # Errors

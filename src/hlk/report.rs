@@ -20,6 +20,17 @@ pub enum Status {
     Skipped,
 }
 
+impl Status {
+    /// As it stands in lines for people.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Passed => "pass",
+            Self::Failed => "FAIL",
+            Self::Skipped => "skip",
+        }
+    }
+}
+
 /// One case's outcome.
 #[derive(Clone, Debug, Serialize)]
 pub struct CaseReport {
@@ -45,7 +56,7 @@ pub struct CaseReport {
 }
 
 /// One case's outcome as a line of JSON, for who follows a run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaseLine {
     /// Name.
     pub name: String,
@@ -59,12 +70,37 @@ pub struct CaseLine {
     pub reason: Option<String>,
 }
 
+impl CaseLine {
+    /// The outcome of something that took no time worth telling.
+    pub(crate) fn of(area: &str, name: &str, outcome: Result<(), String>) -> Self {
+        let status = if outcome.is_ok() { Status::Passed } else { Status::Failed };
+        Self { name: name.to_owned(), area: area.to_owned(), status, ms: 0, reason: outcome.err() }
+    }
+
+    /// The outcome for a build server.
+    pub(crate) fn outcome(&self) -> Outcome<'_> {
+        let Self { name, area, status, ms, reason } = self;
+        Outcome { suite: area, name, status: *status, ms: *ms, reason: reason.as_deref() }
+    }
+
+    /// One line for people, and more when there is a reason.
+    pub(crate) fn line(&self) -> String {
+        let Self { name, status, ms, reason, .. } = self;
+        let reason = reason.iter().map(|reason| format!("\n      {reason}"));
+        status.word().to_owned() + &format!("  {name}  ({ms} ms)") + &reason.collect::<String>()
+    }
+}
+
 impl CaseReport {
+    /// The outcome without what only a whole report has.
+    fn brief(&self) -> CaseLine {
+        let Self { name, area, status, ms, reason, .. } = self.clone();
+        CaseLine { name: name.to_owned(), area: area.to_owned(), status, ms, reason }
+    }
+
     /// The outcome as a line of JSON, see [`CaseLine`].
     pub fn json_line(&self) -> String {
-        let Self { name, area, status, ms, reason, .. } = self.clone();
-        let line = CaseLine { name: name.to_owned(), area: area.to_owned(), status, ms, reason };
-        serde_json::to_string(&line).expect("a line holds only strings and numbers")
+        serde_json::to_string(&self.brief()).expect("a line holds only strings and numbers")
     }
 
     pub(super) fn new(case: &CaseInfo, status: Status, took: Duration, reason: Option<String>) -> Self {
@@ -94,16 +130,7 @@ impl CaseReport {
 
     /// One line, and more when there is a reason: what the adapter looked like, and how to run the case again.
     pub fn line(&self) -> String {
-        let word = match self.status {
-            Status::Passed => "pass",
-            Status::Failed => "FAIL",
-            Status::Skipped => "skip",
-        };
-        let mut line = format!("{word}  {}  ({} ms)", self.name, self.ms);
-        if let Some(reason) = &self.reason {
-            line.push_str("\n      ");
-            line.push_str(reason);
-        }
+        let mut line = self.brief().line();
         for text in self.state.iter().flat_map(|state| state.lines()) {
             line.push_str("\n      | ");
             line.push_str(text);

@@ -5,8 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::conversation::Seen;
 use super::image::Luggage;
-use super::protocol::{Event, Job, Step, placeholder};
+use super::process;
+use super::protocol::{Event, Step, placeholder};
 use super::session::{self, Ended, Setting};
 use super::suite;
 use crate::cli::{EXIT_MACHINE, EXIT_OK, exit_code, print};
@@ -132,14 +134,18 @@ pub(super) fn bench(setting: &mut Setting) -> Result<String, String> {
     let luggage: Luggage = suite::images()?;
     let mut arguments = vec!["doorbells".to_owned()];
     arguments.extend(suite::on_bus(&[placeholder(0), placeholder(1)]));
-    let job = Job { steps: vec![Step { name: "P7".to_owned(), arguments }], ..Job::default() };
+    let step = Step { name: "P7".to_owned(), arguments };
     let mut figures = Vec::new();
     let mut trouble = Vec::new();
-    let ended = session::run(setting, job, &luggage, &mut |event| match event {
-        Event::Line { error: false, text, .. } => figures.extend(serde_json::from_str::<Figures>(text)),
-        Event::Line { error: true, text, .. } => trouble.push(text.clone()),
+    let mut observe = |seen: Seen<'_>| match seen {
+        Seen::Event(Event::Line { error: false, text, .. }) => figures.extend(serde_json::from_str::<Figures>(text)),
+        Seen::Event(Event::Line { error: true, text, .. }) => trouble.push(text.clone()),
         _ => {}
-    })?;
+    };
+    let ended = session::run(setting, &luggage, &mut observe, &mut |guest| guest.run(&step))?;
+    if let Ended::Stopped(signal) = ended {
+        return Err(format!("stopped by {}", process::name(signal)));
+    }
     if let Ended::Badly(reason) = ended {
         return Err(reason);
     }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# fetch.sh FOLDER WHAT…: unpacks QEMU (`qemu`: qemu-system-x86 10.1 or later), a small guest kernel (`kernel`) and UEFI (`firmware`) of Debian
-# into FOLDER, without installing anything and without root.
+# fetch.sh FOLDER WHAT…: unpacks QEMU (`qemu`: qemu-system-x86 10.1 or later), a small guest kernel (`kernel`), UEFI (`firmware`) and lspci (`lspci`,
+# of one version, because each words what it finds in its own way) of Debian into FOLDER, without installing anything and without root.
 #
 # The packages come from the mirror that this machine's apt uses, or from $CAMPANILE_DEBIAN_MIRROR. apt checks the signature of each suite's index with
 # Debian's keyring, and every package against the hash in it; what was unpacked is listed with its SHA-256 in FOLDER/WHAT/packages.
@@ -9,11 +9,12 @@ set -euo pipefail
 QEMU_SUITES="trixie-backports sid"
 QEMU_BASE="trixie"
 KERNEL_SUITES="bookworm trixie"
+LSPCI_SUITE="bookworm"
 KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
 fail() { echo "$*" >&2; exit 1; }
 
-[ $# -ge 2 ] || fail "usage: fetch.sh FOLDER qemu|kernel|firmware…"
+[ $# -ge 2 ] || fail "usage: fetch.sh FOLDER qemu|kernel|firmware|lspci…"
 folder=$(realpath -m "$1")
 shift
 for tool in apt-get apt-cache dpkg-deb tar sha256sum; do
@@ -116,10 +117,25 @@ fetch_firmware() {
     [ -f "$part/root/usr/share/OVMF/OVMF_CODE_4M.fd" ] || fail "the package ovmf has no OVMF_CODE_4M.fd"
 }
 
+fetch_lspci() {
+    local part=$folder/lspci.part root=$folder/lspci.part/root
+    mkdir -p "$root"
+    prepare "$LSPCI_SUITE"
+    apt-get -qq -y --download-only install pciutils > "$apt/log" 2>&1 || fail "pciutils could not be downloaded from $mirror (suite $LSPCI_SUITE); the last lines of apt: $(tail -n 3 "$apt/log" 2> /dev/null)"
+    unpack "$root" "$part/packages"
+    cat > "$part/lspci" <<'RUN'
+#!/bin/sh
+root=$(dirname "$(realpath "$0")")/root
+exec "$root/lib64/ld-linux-x86-64.so.2" --library-path "$root/lib/x86_64-linux-gnu:$root/usr/lib/x86_64-linux-gnu" "$root/usr/bin/lspci" "$@"
+RUN
+    chmod +x "$part/lspci"
+    "$part/lspci" --version > /dev/null || fail "the lspci of $LSPCI_SUITE does not run here"
+}
+
 for what in "$@"; do
     case $what in
-    qemu | kernel | firmware) ;;
-    *) fail "$what is neither qemu, kernel nor firmware" ;;
+    qemu | kernel | firmware | lspci) ;;
+    *) fail "$what is neither qemu, kernel, firmware nor lspci" ;;
     esac
     apt=$folder/$what.part/apt
     rm -rf "${folder:?}/$what.part"

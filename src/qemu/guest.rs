@@ -1,19 +1,22 @@
-//! The first process of the guest: prepares the machine, does the job, tells what comes of it, and powers off.
+//! The first process of the guest: prepares the machine, does what the host orders, and tells what comes of it.
 
 use std::ffi::CStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
-use std::thread;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 
 use campanile_hw::pci;
 use rustix::mount::{MountFlags, mount};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::system::{RebootCommand, finit_module, reboot};
+use rustix::termios::{OptionalActions, tcdrain, tcgetattr, tcsetattr};
 
-use super::protocol::{EVENTS, Event, Found, JOB, Job, PROGRAM, Step, placeholder};
+use super::protocol::{Event, Found, JOB, Job, LINE, Order, PROGRAM, Step, placeholder};
 use crate::cli::EXIT_MACHINE;
 
 /// finit_module unpacks the module. [linux/module.h: MODULE_INIT_COMPRESSED_FILE]
@@ -28,15 +31,14 @@ pub fn command() -> u8 {
         );
         return EXIT_MACHINE;
     }
-    let outcome = mounts().and_then(|()| events());
-    match outcome {
-        Ok(mut events) => {
-            let last = match work(&mut events) {
+    match mounts().and_then(|()| line()) {
+        Ok((teller, orders)) => {
+            let last = match work(&teller, orders) {
                 Ok(()) => Event::Done,
                 Err(error) => Event::Trouble { text: error.to_string() },
             };
-            tell(&mut events, &last);
-            let _ = rustix::termios::tcdrain(&events);
+            teller.tell(&last);
+            teller.drain();
         }
         Err(error) => eprintln!("campanile guest: {error}"),
     }
@@ -59,39 +61,87 @@ fn mounts() -> io::Result<()> {
     Ok(())
 }
 
-fn events() -> io::Result<File> {
-    OpenOptions::new().write(true).open(EVENTS)
-}
+/// Tells events, whole ones, from any thread.
+#[derive(Clone)]
+struct Teller(Arc<Mutex<File>>);
 
-/// A line of the event. Who cannot be told cannot be told that either.
-fn tell(events: &mut File, event: &Event) {
-    if let Ok(mut line) = serde_json::to_string(event) {
-        line.push('\n');
-        let _ = events.write_all(line.as_bytes());
+impl Teller {
+    /// A line of the event. Who cannot be told cannot be told that either.
+    fn tell(&self, event: &Event) {
+        if let Ok(mut line) = serde_json::to_string(event) {
+            line.push('\n');
+            let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
+        }
+    }
+
+    /// Returns when everything has left the machine.
+    fn drain(&self) {
+        let _ = tcdrain(&*self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
-fn work(events: &mut File) -> io::Result<()> {
+/// Both directions of the line to the host, on which bytes are no more than that: nothing comes back that the host sends.
+fn line() -> io::Result<(Teller, BufReader<File>)> {
+    let line = OpenOptions::new().read(true).write(true).open(LINE)?;
+    let mut settings = tcgetattr(&line)?;
+    settings.make_raw();
+    tcsetattr(&line, OptionalActions::Now, &settings)?;
+    let orders = BufReader::new(line.try_clone()?);
+    Ok((Teller(Arc::new(Mutex::new(line))), orders))
+}
+
+fn work(teller: &Teller, mut orders: BufReader<File>) -> io::Result<()> {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
-    tell(events, &Event::Up { kernel: kernel.trim().to_owned() });
+    teller.tell(&Event::Up { kernel: kernel.trim().to_owned() });
     let job: Job = serde_json::from_slice(&fs::read(JOB)?)?;
     for module in &job.modules {
         load(module).map_err(|error| io::Error::other(format!("{module}: {error}")))?;
     }
     let mut names = Vec::new();
     for name in functions()? {
-        bind(&name).map_err(|error| io::Error::other(format!("{name} cannot be bound to vfio-pci: {error}")))?;
+        // As the firmware and Linux have left it; vfio-pci puts it to sleep, now or a little later.
         let found = found(&name).map_err(|error| io::Error::other(format!("{name}: {error}")))?;
-        tell(events, &Event::Function(found));
+        teller.tell(&Event::Function(found));
+        bind(&name).map_err(|error| io::Error::other(format!("{name} cannot be bound to vfio-pci: {error}")))?;
         names.push(name);
     }
     if names.is_empty() {
         return Err(io::Error::other("there is no GPU among the PCI functions of this machine"));
     }
-    for step in &job.steps {
-        run(events, step, &names);
+    teller.tell(&Event::Ready);
+    let mut begun: Vec<Begun> = Vec::new();
+    let mut text = String::new();
+    loop {
+        text.clear();
+        if orders.read_line(&mut text)? == 0 {
+            return Err(io::Error::other("nobody gives orders any more"));
+        }
+        match serde_json::from_str(&text)? {
+            Order::Run { step } => {
+                if let Some(begun) = start(teller, &step, &names) {
+                    begun.finish();
+                }
+            }
+            Order::Start { step } => begun.extend(start(teller, &step, &names)),
+            Order::Kill { name } => {
+                let Some(at) = begun.iter().position(|begun| begun.name == name) else {
+                    return Err(io::Error::other(format!("{name} was not begun")));
+                };
+                let killed = begun.swap_remove(at);
+                let _ = kill_process(killed.process, Signal::KILL);
+                killed.finish();
+            }
+            Order::Write { gpu, file, text } => {
+                let name = names.get(gpu).map(String::as_str).unwrap_or_default();
+                let written = fs::write(Path::new(DEVICES).join(name).join(&file), text);
+                teller.tell(&Event::Wrote { file, error: written.err().map(|error| error.to_string()) });
+            }
+            Order::Restart => {
+                reboot(RebootCommand::Restart)?;
+            }
+            Order::PowerOff => return Ok(()),
+        }
     }
-    Ok(())
 }
 
 fn load(path: &str) -> io::Result<()> {
@@ -154,19 +204,42 @@ fn found(name: &str) -> io::Result<Found> {
     })
 }
 
-/// Runs a step and tells every line that it prints, as it comes.
-fn run(events: &mut File, step: &Step, names: &[String]) {
-    tell(events, &Event::Started { step: step.name.clone() });
+/// A step that was begun, and the thread that tells of it to its end.
+struct Begun {
+    name: String,
+    process: Pid,
+    teller: JoinHandle<()>,
+}
+
+impl Begun {
+    fn finish(self) {
+        let _ = self.teller.join();
+    }
+}
+
+/// Begins a step and tells every line that it prints, as it comes, and its end.
+fn start(teller: &Teller, step: &Step, names: &[String]) -> Option<Begun> {
+    teller.tell(&Event::Started { step: step.name.clone() });
     let filled = step.arguments.iter().map(|argument| {
         let fill = |text: String, (index, name): (usize, &String)| text.replace(&placeholder(index), name);
         names.iter().enumerate().fold(argument.clone(), fill)
     });
     let mut command = Command::new(PROGRAM);
     command.args(filled).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = match command.spawn() {
+    let child = match command.spawn() {
         Ok(child) => child,
-        Err(error) => return tell(events, &Event::Trouble { text: format!("{}: {error}", step.name) }),
+        Err(error) => {
+            teller.tell(&Event::Trouble { text: format!("{}: {error}", step.name) });
+            return None;
+        }
     };
+    let process = Pid::from_child(&child);
+    let (name, teller) = (step.name.clone(), teller.clone());
+    let teller = thread::spawn(move || follow(child, &name, &teller));
+    Some(Begun { name: step.name.clone(), process, teller })
+}
+
+fn follow(mut child: Child, name: &str, teller: &Teller) {
     let (sender, lines) = channel();
     let mut readers = Vec::new();
     if let Some(output) = child.stdout.take() {
@@ -179,13 +252,13 @@ fn run(events: &mut File, step: &Step, names: &[String]) {
     }
     drop(sender);
     for (error, text) in lines {
-        tell(events, &Event::Line { step: step.name.clone(), error, text });
+        teller.tell(&Event::Line { step: name.to_owned(), error, text });
     }
     for reader in readers {
         let _ = reader.join();
     }
     let status = child.wait().unwrap_or_default();
-    tell(events, &Event::Ended { step: step.name.clone(), code: status.code(), signal: status.signal() });
+    teller.tell(&Event::Ended { step: name.to_owned(), code: status.code(), signal: status.signal() });
 }
 
 fn forward(output: impl Read, error: bool, lines: &Sender<(bool, String)>) {

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -30,25 +29,36 @@ impl fmt::Display for Accelerator {
     }
 }
 
+/// Who executes the guest's instructions here, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Chosen {
+    pub(super) accelerator: Accelerator,
+    pub(super) why: String,
+}
+
 impl Accelerator {
-    /// What `auto` comes to here. A machine that has /dev/kvm but not the processor's own virtualisation emulates the guest's kernel in ways in
-    /// which few kernels run.
-    pub(super) fn settled(self) -> Self {
-        let real = || {
-            let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-            let may = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
-            may && processor.split_whitespace().any(|flag| flag == "vmx" || flag == "svm")
+    /// What it comes to here.
+    pub(super) fn settled(self, probe: impl FnOnce() -> Result<(), String>) -> Chosen {
+        let (accelerator, why) = match self {
+            Self::Auto => match probe() {
+                Ok(()) => (Self::Kvm, "the processor runs a guest's kernel itself".to_owned()),
+                Err(reason) => (Self::Tcg, format!("KVM is of no use here: {reason}")),
+            },
+            chosen => (chosen, "it was asked for".to_owned()),
         };
-        match self {
-            Self::Auto if real() => Self::Kvm,
-            Self::Auto => Self::Tcg,
-            chosen => chosen,
-        }
+        Chosen { accelerator, why }
+    }
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "accelerator: {} ({})", self.accelerator, self.why)
     }
 }
 
 /// A machine with GPUs. Memory is shared with the servers, which reach it directly.
 pub(super) struct Machine<'a> {
+    /// Settled, not [`Accelerator::Auto`].
     pub(super) accelerator: Accelerator,
     pub(super) memory_mib: u64,
     pub(super) processors: u32,
@@ -103,8 +113,7 @@ impl Machine<'_> {
     pub(super) fn line(&self) -> Line {
         let Self { accelerator, memory_mib, processors, windows, sockets } = self;
         let mut line = Line::default();
-        let accelerator = accelerator.settled();
-        let split = if accelerator == Accelerator::Kvm { ",kernel-irqchip=split" } else { "" };
+        let split = if *accelerator == Accelerator::Kvm { ",kernel-irqchip=split" } else { "" };
         line.option("-machine", format!("q35,memory-backend=ram{split}"));
         line.option("-accel", accelerator.to_string());
         // Kernels that see fast string instructions clear and copy memory byte by byte, each of which QEMU carries out on its own.
@@ -125,6 +134,7 @@ impl Machine<'_> {
             line.option("-device", format!("pcie-root-port,id=slot{slot},bus=pcie.0,chassis={slot}"));
             let device = json!({
                 "driver": "vfio-user-pci",
+                "id": format!("gpu{index}"),
                 "socket": { "type": "unix", "path": socket.to_string_lossy() },
                 "bus": format!("slot{slot}"),
                 "x-msg-timeout": PATIENCE,
@@ -135,17 +145,29 @@ impl Machine<'_> {
     }
 }
 
-/// The command line for a Linux guest that has no disk: its console goes to a file, its second serial port to standard output.
-pub(super) fn linux(machine: &Machine<'_>, kernel: &Path, archive: &Path, console: &Path) -> Line {
+/// Files of a Linux guest.
+pub(super) struct Files<'a> {
+    pub(super) kernel: &'a Path,
+    /// Its first file system.
+    pub(super) archive: &'a Path,
+    /// Where its console goes.
+    pub(super) console: &'a Path,
+    /// The socket of QEMU's monitor.
+    pub(super) monitor: &'a Path,
+}
+
+/// The command line for a Linux guest that has no disk; its second serial port is standard input and output.
+pub(super) fn linux(machine: &Machine<'_>, files: &Files<'_>) -> Line {
     let mut line = machine.line();
     // Behind it, the guest's programs reach only what they have mapped for the GPU. Caching mode has QEMU hear of each new mapping.
     line.option("-device", "intel-iommu,intremap=on,caching-mode=on");
     line.option("-display", "none");
     line.0.push("-no-reboot".into());
-    line.option("-serial", format!("file:{}", escaped(console)));
+    line.option("-qmp", format!("unix:{},server=on,wait=off", escaped(files.monitor)));
+    line.option("-serial", format!("file:{}", escaped(files.console)));
     line.option("-serial", "stdio");
-    line.option("-kernel", kernel);
-    line.option("-initrd", archive);
+    line.option("-kernel", files.kernel);
+    line.option("-initrd", files.archive);
     line.option("-append", "console=ttyS0 panic=-1 loglevel=4 intel_iommu=on rdinit=/campanile -- guest");
     line
 }
@@ -156,6 +178,18 @@ mod tests {
 
     fn machine(sockets: &[PathBuf]) -> Machine<'_> {
         Machine { accelerator: Accelerator::Tcg, memory_mib: 1024, processors: 1, windows: false, sockets }
+    }
+
+    #[test]
+    fn kvm_is_taken_where_it_works_and_what_was_asked_for_is_not_probed() {
+        let works = Accelerator::Auto.settled(|| Ok(()));
+        assert_eq!(works.accelerator, Accelerator::Kvm);
+        let not = Accelerator::Auto.settled(|| Err("no /dev/kvm".to_owned()));
+        assert_eq!(not.to_string(), "accelerator: tcg (KVM is of no use here: no /dev/kvm)");
+        for asked in [Accelerator::Tcg, Accelerator::Kvm] {
+            let chosen = asked.settled(|| panic!("probed"));
+            assert_eq!((chosen.accelerator, chosen.why.as_str()), (asked, "it was asked for"));
+        }
     }
 
     #[test]
@@ -171,11 +205,11 @@ mod tests {
     #[test]
     fn a_linux_guest_has_an_iommu_and_starts_this_program() {
         let sockets = [PathBuf::from("/tmp/a")];
-        let paths = ["k", "i", "c,d"].map(Path::new);
-        let line = linux(&machine(&sockets), paths[0], paths[1], paths[2]);
+        let [kernel, archive, console, monitor] = ["k", "i", "c,d", "m,n"].map(Path::new);
+        let line = linux(&machine(&sockets), &Files { kernel, archive, console, monitor });
         let words: Vec<_> = line.0.iter().map(|word| word.to_str().unwrap()).collect();
         assert!(words.contains(&"intel-iommu,intremap=on,caching-mode=on"));
-        assert!(words.contains(&"file:c,,d"));
+        assert!(words.contains(&"file:c,,d") && words.contains(&"unix:m,,n,server=on,wait=off"));
         assert!(words.last().unwrap().ends_with("intel_iommu=on rdinit=/campanile -- guest"));
     }
 

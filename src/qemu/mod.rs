@@ -4,11 +4,20 @@
 //! of the operating-system side is on the bus `vfio`, with the Windows images, and does the main job and conformance cases.
 
 mod archive;
+mod conversation;
 mod doorbells;
+mod faults;
 mod function;
 mod guest;
 mod image;
+#[allow(unsafe_code)]
+mod kvm;
+mod load;
+mod lspci;
 mod machine;
+mod monitor;
+#[allow(unsafe_code)]
+mod process;
 mod protocol;
 mod report;
 mod session;
@@ -18,14 +27,16 @@ mod windows;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use campanile_device::Variant;
-use signal_hook::consts::SIGINT;
+
+use conversation::Heard;
 
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK, print};
 pub use guest::command as guest_command;
+pub use load::{Then, command as load_command};
 pub use machine::Accelerator;
 
 /// What to run, and on what.
@@ -103,8 +114,9 @@ pub fn command(options: &Options) -> u8 {
             Err(reason) => refuse(&reason, EXIT_MACHINE),
         };
     }
-    let report = match steps.run(&setting) {
-        Ok(report) => report,
+    print(&setting.accelerator.to_string());
+    let (report, ended) = match steps.run(&setting) {
+        Ok(ran) => ran,
         Err(reason) => return refuse(&reason, EXIT_MACHINE),
     };
     if let Some(path) = &options.junit
@@ -113,6 +125,9 @@ pub fn command(options: &Options) -> u8 {
         return refuse(&reason, EXIT_INPUT);
     }
     print(&report.summary());
+    if let session::Ended::Stopped(signal) = ended {
+        return stopped(signal);
+    }
     if report.is_good() { EXIT_OK } else { EXIT_FAILED }
 }
 
@@ -130,9 +145,10 @@ fn boot(options: &Options, disk: &DiskOptions) -> Result<u8, String> {
         Some(named) => Some(named.clone()),
         None => Some(shipped_package()).filter(|folder| folder.is_dir()),
     };
+    let chosen = options.accelerator.settled(|| kvm::probe(kvm::DEVICE));
     let line = |sockets: &[PathBuf], variables: PathBuf| {
         let machine = machine::Machine {
-            accelerator: options.accelerator,
+            accelerator: chosen.accelerator,
             memory_mib: disk.memory,
             processors: disk.processors,
             windows: true,
@@ -161,19 +177,37 @@ fn boot(options: &Options, disk: &DiskOptions) -> Result<u8, String> {
     }
     let qemu = tools::qemu(options.qemu.as_deref(), &folder)?;
     let variables = windows::variables(&firmware, &disk.disk)?;
-    // An interrupt from the terminal goes to QEMU too, which ends; then so do we, and not before.
-    let interrupted = signal_hook::flag::register(SIGINT, Arc::default());
-    interrupted.map_err(|error| format!("signals cannot be waited for: {error}"))?;
+    let folder = session::Folder::new()?;
+    let (news, heard) = channel();
+    let asked = process::Asked::tell(news.clone(), Heard::Signal);
+    let _asked = asked.map_err(|error| format!("signals cannot be waited for: {error}"))?;
     let gpus = [session::Served { variant: options.variant.clone(), trapped_doorbells: false }];
-    session::with_gpus(&gpus, |sockets| {
-        let line = line(sockets, variables)?;
+    session::with_gpus(&gpus, &folder, &news, |servers| {
+        let line = line(&servers.sockets, variables)?;
+        print(&chosen.to_string());
         print(&format!("screen: {}; kernel debugger: {}", disk.display, disk.debugger));
-        let status = Command::new(&qemu).args(&line.0).status();
-        match status.map_err(|error| format!("{} does not start: {error}", qemu.display()))?.success() {
-            true => Ok(EXIT_OK),
-            false => Ok(EXIT_MACHINE),
+        let started = process::Running::start(Command::new(&qemu).args(&line.0));
+        let mut running = started.map_err(|error| format!("{} does not start: {error}", qemu.display()))?;
+        match running.wait_or(&heard).map_err(|error| error.to_string())? {
+            Ok(status) if status.success() => Ok(EXIT_OK),
+            Ok(status) => Ok(refuse(&format!("QEMU ended badly: {status}"), EXIT_MACHINE)),
+            Err(Heard::Signal(signal)) => {
+                // What the guest has written reaches its disk.
+                running.ask_to_end();
+                Ok(stopped(signal))
+            }
+            Err(Heard::Server(reason)) => {
+                running.ask_to_end();
+                Ok(refuse(&format!("{reason}; the guest is ended"), EXIT_MACHINE))
+            }
+            Err(Heard::Line(_) | Heard::End) => Ok(EXIT_MACHINE),
         }
     })?
+}
+
+/// Says that a signal has ended the guest, and returns the exit code for that.
+fn stopped(signal: i32) -> u8 {
+    refuse(&format!("stopped by {}, and the guest with it", process::name(signal)), process::exit_code(signal))
 }
 
 /// Where `cargo xtask package` puts the driver package.
@@ -192,7 +226,7 @@ fn setting(options: &Options) -> Result<session::Setting, String> {
     Ok(session::Setting {
         qemu: tools::qemu(options.qemu.as_deref(), &folder)?,
         kernel: tools::kernel(named, &folder)?,
-        accelerator: options.accelerator,
+        accelerator: options.accelerator.settled(|| kvm::probe(kvm::DEVICE)),
         gpus: vec![session::Served { variant: options.variant.clone(), trapped_doorbells: false }],
         patience: options.patience,
     })

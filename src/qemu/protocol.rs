@@ -1,25 +1,23 @@
-//! What host and guest tell each other: a job in the guest's first file system, and events, a line of JSON each, on its second serial port.
+//! What host and guest tell each other on the guest's second serial port, a line of JSON each: orders of the host, and events of the guest.
 
 use serde::{Deserialize, Serialize};
 
-/// Where the guest finds its job.
+/// Where the guest finds what it is to prepare.
 pub(super) const JOB: &str = "/job.json";
 /// Where the guest has this program.
 pub(super) const PROGRAM: &str = "/campanile";
-/// Where the guest tells events.
-pub(super) const EVENTS: &str = "/dev/ttyS1";
+/// Where the guest tells events and takes orders.
+pub(super) const LINE: &str = "/dev/ttyS1";
 /// Stands in the arguments of a step for the name of a GPU: `{gpu0}`, `{gpu1}`.
 pub(super) fn placeholder(gpu: usize) -> String {
     format!("{{gpu{gpu}}}")
 }
 
-/// What a guest is to do.
+/// What a guest does before it takes orders.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Job {
     /// Modules to load, in this order.
     pub(super) modules: Vec<String>,
-    /// Then these, one after the other, whatever became of the one before.
-    pub(super) steps: Vec<Step>,
 }
 
 /// This program with arguments.
@@ -31,6 +29,24 @@ pub(super) struct Step {
     pub(super) arguments: Vec<String>,
 }
 
+/// What a guest is to do. Orders are taken one after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "lowercase")]
+pub(super) enum Order {
+    /// Carry a step out to its end.
+    Run { step: Step },
+    /// Begin a step, which goes on while other orders are carried out.
+    Start { step: Step },
+    /// Kill a step that was begun, and wait until it is gone.
+    Kill { name: String },
+    /// Write text to a file that the guest's kernel has for a GPU, such as `reset`.
+    Write { gpu: usize, file: String, text: String },
+    /// Restart the machine, whatever runs: as `reboot -f`.
+    Restart,
+    /// Power off.
+    PowerOff,
+}
+
 /// What a guest tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
@@ -39,15 +55,19 @@ pub(super) enum Event {
     Up { kernel: String },
     /// It has found a GPU.
     Function(Found),
+    /// It is prepared, and takes orders.
+    Ready,
     /// A step begins.
     Started { step: String },
     /// A step printed a line.
     Line { step: String, error: bool, text: String },
     /// A step has ended: with an exit code, or by a signal.
     Ended { step: String, code: Option<i32>, signal: Option<i32> },
+    /// A file was written, or why not.
+    Wrote { file: String, error: Option<String> },
     /// The guest cannot do what it is to do.
     Trouble { text: String },
-    /// All steps are done, and the guest powers off.
+    /// The guest powers off, as it was ordered to.
     Done,
 }
 

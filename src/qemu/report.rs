@@ -2,51 +2,13 @@
 
 use std::path::Path;
 
-use crate::hlk::Status;
-use crate::junit::{self, Outcome};
-
-/// One outcome.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    /// What it belongs to, such as an area.
-    pub(super) suite: String,
-    /// Its name.
-    pub(super) name: String,
-    /// How it ended.
-    pub(super) status: Status,
-    /// Milliseconds.
-    pub(super) ms: u64,
-    /// Why it did not pass.
-    pub(super) reason: Option<String>,
-}
-
-impl Entry {
-    pub(super) fn of(suite: &str, name: &str, outcome: Result<(), String>) -> Self {
-        let status = if outcome.is_ok() { Status::Passed } else { Status::Failed };
-        Self { suite: suite.to_owned(), name: name.to_owned(), status, ms: 0, reason: outcome.err() }
-    }
-
-    fn outcome(&self) -> Outcome<'_> {
-        let Self { suite, name, status, ms, reason } = self;
-        Outcome { suite, name, status: *status, ms: *ms, reason: reason.as_deref() }
-    }
-
-    /// One line, two when there is a reason.
-    pub(super) fn line(&self) -> String {
-        let word = match self.status {
-            Status::Passed => "pass",
-            Status::Failed => "FAIL",
-            Status::Skipped => "skip",
-        };
-        let reason = self.reason.as_ref().map(|reason| format!("\n      {reason}")).unwrap_or_default();
-        format!("{word}  {}  ({} ms){reason}", self.name, self.ms)
-    }
-}
+use crate::hlk::{CaseLine, Status};
+use crate::junit;
 
 /// All outcomes, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Report {
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<CaseLine>,
 }
 
 impl Report {
@@ -72,7 +34,7 @@ impl Report {
     /// # Errors
     /// The file cannot be written.
     pub(super) fn write(&self, path: &Path) -> Result<(), String> {
-        junit::write(path, "campanile qemu", self.entries.iter().map(Entry::outcome))
+        junit::write(path, "campanile qemu", self.entries.iter().map(CaseLine::outcome))
     }
 }
 
@@ -84,11 +46,11 @@ mod tests {
     fn a_report_without_a_pass_is_no_success() {
         let mut report = Report::default();
         assert!(!report.is_good());
-        report.entries.push(Entry { status: Status::Skipped, ..Entry::of("a", "b", Ok(())) });
+        report.entries.push(CaseLine { status: Status::Skipped, ..CaseLine::of("a", "b", Ok(())) });
         assert!(!report.is_good());
-        report.entries.push(Entry::of("a", "c", Ok(())));
+        report.entries.push(CaseLine::of("a", "c", Ok(())));
         assert!(report.is_good());
-        report.entries.push(Entry::of("a", "d", Err("no".to_owned())));
+        report.entries.push(CaseLine::of("a", "d", Err("no".to_owned())));
         assert!(!report.is_good());
         assert_eq!(report.summary(), "guest: 1 passed, 1 failed, 1 skipped");
     }

@@ -1,10 +1,10 @@
-//! A guest from start to end: the servers of its GPUs, QEMU, and the events that it tells.
+//! A guest from start to end: the servers of its GPUs, QEMU, and the conversation with it.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,17 +12,22 @@ use std::time::{Duration, Instant};
 use campanile_device::{Gpu, Variant};
 use campanile_vfio_user::{Event as ServerEvent, Function, Server, Stopper};
 
+use super::conversation::{Guest, Heard, Seen, Stop};
 use super::function::Expected;
 use super::image::{self, Luggage};
-use super::machine::{self, Accelerator, Line, Machine};
-use super::protocol::{Event, Job};
+use super::machine::{self, Chosen, Files, Line, Machine};
+use super::process::{Asked, Running};
+use super::protocol::Job;
 use super::tools::Kernel;
-use crate::device::GpuFunction;
+use crate::device::{GpuFunction, Witness};
 
 /// Memory of a guest: its first file system, what a machine on the bus `vfio` has, and as much again.
 const MEMORY_MIB: u64 = 1024;
-/// The guest's first file system, in the folder of a run.
+/// Names in the folder of a run.
 const ARCHIVE: &str = "initramfs";
+const MONITOR: &str = "monitor";
+const CONSOLE: &str = "console";
+const ERRORS: &str = "qemu";
 /// Last lines of a log that are told when a guest ends badly.
 const LAST_LINES: usize = 12;
 
@@ -30,7 +35,7 @@ const LAST_LINES: usize = 12;
 pub(super) struct Setting {
     pub(super) qemu: PathBuf,
     pub(super) kernel: Kernel,
-    pub(super) accelerator: Accelerator,
+    pub(super) accelerator: Chosen,
     /// The GPUs.
     pub(super) gpus: Vec<Served>,
     /// How long it may take.
@@ -48,45 +53,29 @@ pub(super) struct Served {
 /// How a guest ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// It did all steps of its job.
+    /// It did everything.
     Done,
     /// It did not; says why.
     Badly(String),
-}
-
-/// Serves GPUs while `work` runs, which is given the folder of their sockets.
-pub(super) fn with_gpus<T>(gpus: &[Served], work: impl FnOnce(&[PathBuf]) -> T) -> Result<T, String> {
-    let folder = Folder::new().map_err(|error| format!("no folder for the guest's files: {error}"))?;
-    let sockets: Vec<PathBuf> = (0..gpus.len()).map(|gpu| folder.path.join(format!("gpu{gpu}"))).collect();
-    let stop = Stopper::new().map_err(|error| error.to_string())?;
-    let servers = sockets.iter().map(|socket| Server::bind(socket, stop.clone()).map_err(|error| error.to_string()));
-    let servers = servers.collect::<Result<Vec<_>, _>>()?;
-    let log = Mutex::new(Vec::new());
-    let outcome = thread::scope(|scope| {
-        for (server, gpu) in servers.iter().zip(gpus) {
-            let log = &log;
-            scope.spawn(move || serve(server, gpu, log));
-        }
-        let outcome = work(&sockets);
-        stop.stop();
-        outcome
-    });
-    for line in log.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        eprintln!("campanile: {line}");
-    }
-    Ok(outcome)
+    /// This process was asked to end by this signal.
+    Stopped(i32),
 }
 
 /// A folder for sockets and logs, removed with what is in it unless it is to be kept.
-struct Folder {
+pub(super) struct Folder {
     path: PathBuf,
     keep: bool,
 }
 
 impl Folder {
-    fn new() -> io::Result<Self> {
+    /// A folder of this process.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn new() -> Result<Self, String> {
         let path = std::env::temp_dir().join(format!("campanile-qemu-{}", std::process::id()));
-        fs::create_dir_all(&path)?;
+        let made = fs::create_dir_all(&path);
+        made.map_err(|error| format!("no folder for the guest's files: {}: {error}", path.display()))?;
         Ok(Self { path, keep: false })
     }
 }
@@ -99,156 +88,188 @@ impl Drop for Folder {
     }
 }
 
-/// QEMU, ended when this is dropped.
-struct Running(Child);
+/// The servers of a guest's GPUs.
+pub(super) struct Servers {
+    /// Where each of them listens.
+    pub(super) sockets: Vec<PathBuf>,
+    /// The GPU that each has made last.
+    made: Vec<Mutex<Option<Witness>>>,
+    log: Mutex<Vec<String>>,
+}
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+impl Servers {
+    fn note(&self, text: String) {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+    }
+
+    fn witness(&self, gpu: usize) -> Option<Witness> {
+        self.made.get(gpu)?.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Serves GPU number `place`, keeps what is worth telling, and says when it cannot go on.
+    fn serve(&self, server: &Server, place: usize, gpu: &Served, news: &Sender<Heard>) {
+        let mut make = || {
+            let function = GpuFunction::new(&gpu.variant, true)?;
+            let function = if gpu.trapped_doorbells { function.with_trapped_doorbells() } else { function };
+            if let Some(made) = self.made.get(place) {
+                *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(function.witness());
+            }
+            Ok(Box::new(function) as Box<dyn Function>)
+        };
+        let trouble = |text: String| {
+            self.note(text.clone());
+            let _ = news.send(Heard::Server(text));
+        };
+        let observe = |event: &ServerEvent| match event {
+            ServerEvent::Left(Some(error)) => trouble(format!("QEMU was dropped by the server of its GPU: {error}")),
+            ServerEvent::NoFunction(error) => trouble(format!("no GPU could be made: {error}")),
+            ServerEvent::Note(text) => self.note(text.clone()),
+            _ => {}
+        };
+        if let Err(error) = server.run(&mut make, &observe) {
+            trouble(format!("the GPU cannot be served any more: {error}"));
+        }
     }
 }
 
-/// Runs a guest to its end. Every event is passed to `observe` as it comes.
+/// Stops servers when it is dropped, also by a panic; otherwise their threads would be waited for in vain.
+struct StopOnDrop(Stopper);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// Serves GPUs at sockets in a folder while `work` runs.
+///
+/// # Errors
+/// A socket cannot be listened at.
+pub(super) fn with_gpus<T>(
+    gpus: &[Served],
+    folder: &Folder,
+    news: &Sender<Heard>,
+    work: impl FnOnce(&Servers) -> T,
+) -> Result<T, String> {
+    let sockets = sockets(gpus.len(), &folder.path);
+    let stop = StopOnDrop(Stopper::new().map_err(|error| error.to_string())?);
+    let bound = sockets.iter().map(|socket| Server::bind(socket, stop.0.clone()).map_err(|error| error.to_string()));
+    let bound = bound.collect::<Result<Vec<_>, _>>()?;
+    let made = sockets.iter().map(|_| Mutex::default()).collect();
+    let servers = Servers { sockets, made, log: Mutex::default() };
+    Ok(thread::scope(|scope| {
+        let stop = stop;
+        for (place, (server, gpu)) in bound.iter().zip(gpus).enumerate() {
+            let (servers, news) = (&servers, news.clone());
+            scope.spawn(move || servers.serve(server, place, gpu, &news));
+        }
+        let outcome = work(&servers);
+        drop(stop);
+        outcome
+    }))
+}
+
+/// What happens while a guest runs: gives orders, and sees what comes of them.
+pub(super) type Scenario<'a> = &'a mut dyn FnMut(&mut Guest<'_>) -> Result<(), Stop>;
+
+/// Runs a guest until the scenario is over. What is seen of it is passed to `observe` as it comes.
+///
+/// QEMU does not outlive the thread that calls this.
 ///
 /// # Errors
 /// The guest could not be started; says what to do.
 pub(super) fn run(
     setting: &Setting,
-    job: Job,
     luggage: &Luggage,
-    observe: &mut dyn FnMut(&Event),
+    observe: &mut dyn FnMut(Seen<'_>),
+    scenario: Scenario<'_>,
 ) -> Result<Ended, String> {
-    let mut folder = Folder::new().map_err(|error| format!("no folder for the guest's files: {error}"))?;
+    let mut folder = Folder::new()?;
+    let (news, heard) = channel();
+    let asked = Asked::tell(news.clone(), Heard::Signal);
+    let _asked = asked.map_err(|error| format!("signals cannot be waited for: {error}"))?;
     let archive = folder.path.join(ARCHIVE);
-    let contents = image::build(&setting.kernel, job, luggage)?;
+    let contents = image::build(&setting.kernel, Job::default(), luggage)?;
     fs::write(&archive, contents).map_err(|error| format!("{}: {error}", archive.display()))?;
-    let sockets = sockets(setting, &folder.path);
-    let stop = Stopper::new().map_err(|error| error.to_string())?;
-    let mut servers = Vec::new();
-    for socket in &sockets {
-        servers.push(Server::bind(socket, stop.clone()).map_err(|error| error.to_string())?);
-    }
-    let log = Mutex::new(Vec::new());
-    let ended = thread::scope(|scope| {
-        for (server, gpu) in servers.iter().zip(&setting.gpus) {
-            let log = &log;
-            scope.spawn(move || serve(server, gpu, log));
-        }
-        let ended = start(setting, &folder.path).map(|(qemu, lines)| {
-            let ended = follow(qemu, &lines, setting.patience, observe);
-            ended.unwrap_or_else(|reason| Ended::Badly(explained(&reason, &folder.path, &log)))
-        });
-        stop.stop();
-        ended
+    let ended = with_gpus(&setting.gpus, &folder, &news, |servers| {
+        let (qemu, orders) = start(setting, &folder.path, news.clone())?;
+        let mut guest = Guest {
+            qemu,
+            orders,
+            heard,
+            monitor: folder.path.join(MONITOR),
+            connected: None,
+            witness: &|gpu| servers.witness(gpu),
+            observe,
+            patience: setting.patience,
+            until: Instant::now() + setting.patience,
+            last: "before it told anything".to_owned(),
+        };
+        let outcome = guest.boot().and_then(|()| scenario(&mut guest)).and_then(|()| guest.power_off());
+        Ok(match outcome {
+            Ok(()) => Ended::Done,
+            Err(Stop::Signal(signal)) => Ended::Stopped(signal),
+            Err(Stop::Bad(reason)) => Ended::Badly(explained(&reason, &folder.path, &servers.log)),
+        })
     });
-    if matches!(ended, Ok(Ended::Badly(_))) {
+    if matches!(ended, Ok(Ok(Ended::Badly(_)))) {
         let _ = fs::remove_file(&archive);
         folder.keep = true;
     }
-    ended
+    ended?
 }
 
-/// Serves GPUs of a variant, and keeps what is worth telling.
-fn serve(server: &Server, gpu: &Served, log: &Mutex<Vec<String>>) {
-    let mut make = || {
-        let function = GpuFunction::new(&gpu.variant, true)?;
-        let function = if gpu.trapped_doorbells { function.with_trapped_doorbells() } else { function };
-        Ok(Box::new(function) as Box<dyn Function>)
-    };
-    let note = |text: String| log.lock().unwrap_or_else(PoisonError::into_inner).push(text);
-    let observe = |event: &ServerEvent| match event {
-        ServerEvent::Left(Some(error)) => note(format!("QEMU was dropped: {error}")),
-        ServerEvent::NoFunction(error) => note(format!("no GPU could be made: {error}")),
-        ServerEvent::Note(text) => note(text.clone()),
-        _ => {}
-    };
-    if let Err(error) = server.run(&mut make, &observe) {
-        note(format!("the GPU cannot be served any more: {error}"));
-    }
-}
-
-fn sockets(setting: &Setting, folder: &Path) -> Vec<PathBuf> {
-    (0..setting.gpus.len()).map(|gpu| folder.join(format!("gpu{gpu}"))).collect()
+fn sockets(count: usize, folder: &Path) -> Vec<PathBuf> {
+    (0..count).map(|gpu| folder.join(format!("gpu{gpu}"))).collect()
 }
 
 /// The command line of QEMU for files in a folder.
 pub(super) fn line(setting: &Setting, folder: &Path) -> Line {
-    let sockets = sockets(setting, folder);
+    let sockets = sockets(setting.gpus.len(), folder);
     let machine = Machine {
-        accelerator: setting.accelerator,
+        accelerator: setting.accelerator.accelerator,
         memory_mib: MEMORY_MIB,
         processors: 1,
         windows: false,
         sockets: &sockets,
     };
-    machine::linux(&machine, &setting.kernel.image, &folder.join(ARCHIVE), &folder.join("console"))
+    let [archive, console, monitor] = [ARCHIVE, CONSOLE, MONITOR].map(|name| folder.join(name));
+    machine::linux(
+        &machine,
+        &Files { kernel: &setting.kernel.image, archive: &archive, console: &console, monitor: &monitor },
+    )
 }
 
-fn start(setting: &Setting, folder: &Path) -> Result<(Running, Receiver<String>), String> {
+fn start(setting: &Setting, folder: &Path, news: Sender<Heard>) -> Result<(Running, ChildStdin), String> {
     let line = line(setting, folder);
-    let errors = fs::File::create(folder.join("qemu")).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut qemu = Command::new(&setting.qemu)
-        .args(&line.0)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(errors)
-        .spawn()
-        .map_err(|error| format!("{} does not start: {error}", setting.qemu.display()))?;
-    let output = qemu.stdout.take();
-    let (sender, lines) = channel();
-    thread::spawn(move || {
-        let Some(output) = output else { return };
-        let mut output = BufReader::new(output);
-        let mut bytes = Vec::new();
-        while matches!(output.read_until(b'\n', &mut bytes), Ok(1..)) {
-            if sender.send(String::from_utf8_lossy(&bytes).trim().to_owned()).is_err() {
-                break;
-            }
-            bytes.clear();
-        }
-    });
-    Ok((Running(qemu), lines))
+    let errors = folder.join(ERRORS);
+    let errors = fs::File::create(&errors).map_err(|error| format!("{}: {error}", errors.display()))?;
+    let mut command = Command::new(&setting.qemu);
+    command.args(&line.0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
+    converse(&mut command, news).map_err(|error| format!("{} does not start: {error}", setting.qemu.display()))
 }
 
-/// Passes events on until the guest is done.
-///
-/// # Errors
-/// It ended without being done, or did not end; says which.
-fn follow(
-    mut qemu: Running,
-    lines: &Receiver<String>,
-    patience: Duration,
-    observe: &mut dyn FnMut(&Event),
-) -> Result<Ended, String> {
-    let until = Instant::now() + patience;
-    let mut last = "before it told anything".to_owned();
-    loop {
-        match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(line) if line.is_empty() => {}
-            Ok(line) => {
-                let event: Event =
-                    serde_json::from_str(&line).map_err(|_| format!("the guest told nonsense: {line}"))?;
-                observe(&event);
-                match event {
-                    Event::Done => return Ok(Ended::Done),
-                    Event::Trouble { text } => return Err(format!("the guest cannot go on: {text}")),
-                    Event::Line { step, text, .. } => last = format!("in {step}, after the line `{text}`"),
-                    Event::Started { step } => last = format!("at the beginning of {step}"),
-                    Event::Ended { step, .. } => last = format!("after {step}"),
-                    Event::Up { .. } => last = "before it found a GPU".to_owned(),
-                    Event::Function(_) => last = "after it found a GPU".to_owned(),
-                }
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                let status = qemu.0.wait().map(|status| status.to_string()).unwrap_or_default();
-                return Err(format!("the guest ended {last} (QEMU: {status})"));
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                return Err(format!("the guest was stopped after {} s, {last}", patience.as_secs()));
-            }
+/// Starts a program and hears every line that it prints.
+fn converse(command: &mut Command, news: Sender<Heard>) -> io::Result<(Running, ChildStdin)> {
+    let mut program = Running::start(command)?;
+    let child = program.child();
+    let (Some(output), Some(input)) = (child.stdout.take(), child.stdin.take()) else {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    };
+    thread::spawn(move || hear(output, &news));
+    Ok((program, input))
+}
+
+fn hear(output: impl Read, news: &Sender<Heard>) {
+    let mut output = BufReader::new(output);
+    let mut bytes = Vec::new();
+    while matches!(output.read_until(b'\n', &mut bytes), Ok(1..)) {
+        if news.send(Heard::Line(String::from_utf8_lossy(&bytes).trim().to_owned())).is_err() {
+            return;
         }
+        bytes.clear();
     }
+    let _ = news.send(Heard::End);
 }
 
 /// A reason with the last lines of everybody's log.
@@ -264,8 +285,8 @@ fn explained(reason: &str, folder: &Path, servers: &Mutex<Vec<String>>) -> Strin
         let bytes = fs::read(folder.join(name)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect::<Vec<_>>()
     };
-    add("console", read("console"));
-    add("QEMU", read("qemu"));
+    add("console", read(CONSOLE));
+    add("QEMU", read(ERRORS));
     add("device", servers.lock().unwrap_or_else(PoisonError::into_inner).clone());
     text.push_str(&format!("\n  the logs are kept in {}", folder.display()));
     text
@@ -283,52 +304,106 @@ pub(super) fn expected(setting: &Setting) -> Result<Vec<Expected>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::qemu::protocol::{Event, Step};
 
-    fn follow_shell(script: &str, patience: Duration) -> (Result<Ended, String>, Vec<Event>) {
-        let mut child =
-            Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
-        let output = child.stdout.take().unwrap();
-        let (sender, lines) = channel();
-        thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let _ = sender.send(line);
-            }
-        });
+    /// What comes of a guest that is a script, and what was seen of it.
+    fn talk(
+        script: &str,
+        patience: Duration,
+        scenario: &mut dyn FnMut(&mut Guest<'_>) -> Result<(), Stop>,
+    ) -> (Result<(), Stop>, Vec<Event>) {
+        let (news, heard) = channel();
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdout(Stdio::piped()).stdin(Stdio::piped());
+        let (qemu, orders) = converse(&mut command, news).unwrap();
         let mut seen = Vec::new();
-        let ended = follow(Running(child), &lines, patience, &mut |event| seen.push(event.clone()));
-        (ended, seen)
+        let mut observe = |what: Seen<'_>| {
+            if let Seen::Event(event) = what {
+                seen.push(event.clone());
+            }
+        };
+        let mut guest = Guest {
+            qemu,
+            orders,
+            heard,
+            monitor: "/nonexistent".into(),
+            connected: None,
+            witness: &|_| None,
+            observe: &mut observe,
+            patience,
+            until: Instant::now() + patience,
+            last: "before it told anything".to_owned(),
+        };
+        let outcome = guest.boot().and_then(|()| scenario(&mut guest));
+        drop(guest);
+        (outcome, seen)
     }
 
     const LONG: Duration = Duration::from_secs(60);
+    /// A guest that has started.
+    const UP: &str = r#"echo '{"event":"up","kernel":"6"}'; echo; echo '{"event":"ready"}'; "#;
+
+    fn reason(script: &str, scenario: &mut dyn FnMut(&mut Guest<'_>) -> Result<(), Stop>) -> String {
+        match talk(script, LONG, scenario).0 {
+            Err(Stop::Bad(reason)) => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn step() -> Step {
+        Step { name: "job".to_owned(), arguments: Vec::new() }
+    }
 
     #[test]
-    fn a_guest_that_is_done_has_told_everything() {
-        let script = r#"echo '{"event":"up","kernel":"6"}'; echo; echo '{"event":"done"}'; exec sleep 1000"#;
-        let (ended, seen) = follow_shell(script, LONG);
-        assert_eq!(ended, Ok(Ended::Done));
-        assert_eq!(seen, [Event::Up { kernel: "6".to_owned() }, Event::Done]);
+    fn a_guest_does_what_it_is_ordered_to() {
+        let script = format!(
+            "{UP} read order; echo '{{\"event\":\"started\",\"step\":\"job\"}}'; echo '{{\"event\":\"ended\",\"step\":\"job\",\"code\":0}}'; \
+             read order; test \"$order\" = '{{\"order\":\"poweroff\"}}' && echo '{{\"event\":\"done\"}}'; exec sleep 1000"
+        );
+        let (outcome, seen) = talk(&script, LONG, &mut |guest| {
+            guest.run(&step())?;
+            guest.power_off()
+        });
+        assert_eq!(outcome, Ok(()));
+        assert_eq!(seen.first(), Some(&Event::Up { kernel: "6".to_owned() }));
+        assert_eq!(seen.last(), Some(&Event::Done));
     }
 
     #[test]
     fn a_guest_that_dies_says_how_far_it_came() {
-        let (ended, _) = follow_shell("exit 3", LONG);
-        let reason = ended.unwrap_err();
-        assert!(reason.contains("before it told anything") && reason.contains('3'), "{reason}");
-        let (ended, _) = follow_shell(r#"echo '{"event":"started","step":"main job"}'"#, LONG);
-        assert!(ended.unwrap_err().contains("at the beginning of main job"));
+        let text = reason("exit 3", &mut |_| Ok(()));
+        assert!(text.contains("before it told anything") && text.contains('3'), "{text}");
+        let started = format!(r#"{UP} echo '{{"event":"started","step":"main job"}}'"#);
+        assert!(reason(&started, &mut |guest| guest.run(&step())).contains("at the beginning of main job"));
+    }
+
+    #[test]
+    fn a_guest_that_starts_anew_unasked_has_come_to_grief() {
+        let again = format!("{UP} read order; {UP} exec sleep 1000");
+        let text = reason(&again, &mut |guest| guest.run(&step()));
+        assert!(text.contains("started anew"), "{text}");
+    }
+
+    #[test]
+    fn a_step_that_ends_before_it_says_what_is_waited_for_is_an_error() {
+        let script = format!(r#"{UP} read order; echo '{{"event":"ended","step":"job","code":1}}'; exec sleep 1000"#);
+        assert_eq!(reason(&script, &mut |guest| guest.start(&step(), "under load")), "job ended too early");
     }
 
     #[test]
     fn trouble_and_nonsense_end_it() {
-        let (ended, _) = follow_shell(r#"echo '{"event":"trouble","text":"no GPU"}'; exec sleep 1000"#, LONG);
-        assert_eq!(ended, Err("the guest cannot go on: no GPU".to_owned()));
-        let (ended, _) = follow_shell("echo BUG; exec sleep 1000", LONG);
-        assert_eq!(ended, Err("the guest told nonsense: BUG".to_owned()));
+        let trouble = r#"echo '{"event":"trouble","text":"no GPU"}'; exec sleep 1000"#;
+        assert_eq!(reason(trouble, &mut |_| Ok(())), "the guest cannot go on: no GPU");
+        assert_eq!(reason("echo BUG; exec sleep 1000", &mut |_| Ok(())), "the guest told nonsense: BUG");
+        let refused =
+            format!(r#"{UP} read order; echo '{{"event":"wrote","file":"reset","error":"busy"}}'; exec sleep 1000"#);
+        let text = reason(&refused, &mut |guest| guest.write("reset", "1"));
+        assert_eq!(text, "the guest cannot write `1` to `reset`: busy");
     }
 
     #[test]
     fn a_guest_that_hangs_is_stopped() {
-        let (ended, _) = follow_shell("exec sleep 1000", Duration::from_millis(100));
-        assert!(ended.unwrap_err().contains("stopped after 0 s"));
+        let (outcome, _) = talk("exec sleep 1000", Duration::from_millis(100), &mut |_| Ok(()));
+        assert!(matches!(outcome, Err(Stop::Bad(reason)) if reason.contains("stopped after 0 s")));
     }
 }

@@ -3,12 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::conversation::{Guest, Seen};
+use super::faults::{self, FAULTS, Fault};
 use super::function::{self, Expected};
 use super::image::Luggage;
-use super::protocol::{Event, Job, Step, placeholder};
-use super::report::{Entry, Report};
+use super::lspci;
+use super::protocol::{Event, Step, placeholder};
+use super::report::Report;
 use super::session::{self, Ended, Setting};
+use super::tools;
 use crate::cli::print;
+use crate::device::GpuHeld;
 use crate::hlk::{self, CaseLine, Status};
 use crate::setup::shipped;
 
@@ -31,41 +36,55 @@ const MAIN_JOB: &str = "MainJob";
 /// What a guest is to do, and which cases it is to tell of.
 #[derive(Debug)]
 pub(super) struct Suite {
-    job: Job,
+    steps: Vec<Step>,
+    /// Names of faults that happen afterwards.
+    faults: Vec<&'static Fault>,
     luggage: Luggage,
-    /// Names of cases by step.
-    wanted: BTreeMap<String, BTreeSet<String>>,
+    /// Cases by step.
+    wanted: BTreeMap<String, Wanted>,
+}
+
+/// Cases that a step tells of.
+#[derive(Clone, Debug, Default)]
+struct Wanted {
+    names: BTreeSet<String>,
+    /// Cases are also run after faults; then this goes before their area.
+    after: Option<&'static str>,
 }
 
 impl Suite {
-    /// Main job, and the cases of these filters or of [`CORE`].
+    /// Main job, and the cases and faults of these filters, or of [`CORE`] and all faults.
     ///
     /// # Errors
-    /// A filter takes no case, or the Windows images are missing.
+    /// A filter takes nothing, or the Windows images are missing.
     pub(super) fn new(filters: &[String]) -> Result<Self, String> {
-        let core = CORE.map(str::to_owned);
-        let filters = if filters.is_empty() { &core[..] } else { filters };
-        let mut suite = Self { job: Job::default(), luggage: images()?, wanted: BTreeMap::new() };
+        let all = [CORE.as_slice(), &["Qemu.Faults."]].concat();
+        let all: Vec<String> = all.into_iter().map(str::to_owned).collect();
+        let filters = if filters.is_empty() { &all } else { filters };
+        let mut suite = Self { steps: Vec::new(), faults: Vec::new(), luggage: images()?, wanted: BTreeMap::new() };
         let files = suite.luggage.iter().map(|(_, name)| name.clone()).filter(|name| !name.ends_with(".pdb"));
-        let files: Vec<String> = files.collect();
-        suite.step(MAIN_JOB, ["run", "--no-progress"].map(str::to_owned).into_iter().chain(files));
+        let mut main_job: Vec<String> = ["run", "--no-progress"].map(str::to_owned).into_iter().chain(files).collect();
+        main_job.extend(on_bus(&[placeholder(0)]));
+        suite.steps.push(Step { name: MAIN_JOB.to_owned(), arguments: main_job });
         for filter in filters {
             let text = filter.to_lowercase();
-            let names: BTreeSet<String> =
-                hlk::cases().filter(|case| case.matches(&text)).map(|case| case.name.to_owned()).collect();
-            if names.is_empty() {
+            let taken: Vec<_> = FAULTS.iter().filter(|fault| fault.name.to_lowercase().contains(&text)).collect();
+            let names = names_of(filter);
+            if names.is_empty() && taken.is_empty() {
                 return Err(format!("no case matches `{filter}`; `campanile hlk --list` shows all"));
             }
-            let name = format!("cases of {filter}");
-            suite.step(&name, ["hlk", "--json-lines", "--filter", filter].map(str::to_owned));
-            suite.wanted.insert(name, names);
+            suite.faults.extend(taken);
+            if !names.is_empty() {
+                let step = cases(format!("cases of {filter}"), filter);
+                suite.wanted.insert(step.name.clone(), Wanted { names, after: None });
+                suite.steps.push(step);
+            }
+        }
+        for fault in &suite.faults {
+            let wanted = Wanted { names: names_of(fault.again), after: Some(fault.name) };
+            suite.wanted.insert(again(fault).name, wanted);
         }
         Ok(suite)
-    }
-
-    fn step(&mut self, name: &str, arguments: impl IntoIterator<Item = String>) {
-        let arguments = arguments.into_iter().chain(on_bus(&[placeholder(0)])).collect();
-        self.job.steps.push(Step { name: name.to_owned(), arguments });
     }
 
     /// The command line of QEMU, with file names that stand for those of a run.
@@ -77,13 +96,37 @@ impl Suite {
     ///
     /// # Errors
     /// The guest could not be started.
-    pub(super) fn run(self, setting: &Setting) -> Result<Report, String> {
+    pub(super) fn run(self, setting: &Setting) -> Result<(Report, Ended), String> {
+        let Self { steps, faults, luggage, wanted } = self;
         let expected = session::expected(setting)?;
-        let mut listener = Listener { expected, wanted: self.wanted, report: Report::default(), functions: 0 };
-        let ended = session::run(setting, self.job, &self.luggage, &mut |event| listener.event(event))?;
-        listener.finish(&ended);
-        Ok(listener.report)
+        let mut listener = Listener { expected, wanted, report: Report::default(), functions: 0, boots: 0 };
+        let mut scenario = |guest: &mut Guest<'_>| {
+            // What the function holds before anybody has used it.
+            let clean = if faults.is_empty() { GpuHeld::default() } else { guest.held(0)? };
+            steps.iter().try_for_each(|step| guest.run(step))?;
+            faults::happen(guest, &faults, &clean, &again)
+        };
+        let ended = session::run(setting, &luggage, &mut |seen| listener.see(seen), &mut scenario)?;
+        listener.finish(&ended, &faults);
+        Ok((listener.report, ended))
     }
+}
+
+fn names_of(filter: &str) -> BTreeSet<String> {
+    let text = filter.to_lowercase();
+    hlk::cases().filter(|case| case.matches(&text)).map(|case| case.name.to_owned()).collect()
+}
+
+/// The step that runs the cases of a filter.
+fn cases(name: String, filter: &str) -> Step {
+    let mut arguments: Vec<String> = ["hlk", "--json-lines", "--filter", filter].map(str::to_owned).into();
+    arguments.extend(on_bus(&[placeholder(0)]));
+    Step { name, arguments }
+}
+
+/// The step after a fault.
+fn again(fault: &Fault) -> Step {
+    cases(format!("cases after {}", fault.name), fault.again)
 }
 
 /// The options of a step that uses these GPUs with the Windows images.
@@ -112,48 +155,63 @@ pub(super) fn images() -> Result<Luggage, String> {
 struct Listener {
     expected: Vec<Expected>,
     /// Cases that are still to be told of, by step.
-    wanted: BTreeMap<String, BTreeSet<String>>,
+    wanted: BTreeMap<String, Wanted>,
     report: Report,
+    /// GPUs that the guest has found since it was started.
     functions: usize,
+    /// How often it was started.
+    boots: usize,
 }
 
 impl Listener {
-    fn add(&mut self, entry: Entry) {
+    fn add(&mut self, entry: CaseLine) {
         print(&entry.line());
         self.report.entries.push(entry);
     }
 
+    fn see(&mut self, seen: Seen<'_>) {
+        match seen {
+            Seen::Event(event) => self.event(event),
+            Seen::Outcome(outcome) => self.add(outcome),
+        }
+    }
+
     fn event(&mut self, event: &Event) {
         match event {
-            Event::Up { kernel } => print(&format!("the guest runs Linux {kernel}")),
+            Event::Up { kernel } => {
+                print(&format!("the guest runs Linux {kernel}"));
+                (self.functions, self.boots) = (0, self.boots + 1);
+            }
             Event::Function(found) => {
                 print(&format!("the guest has found {}", found.name));
                 let Some(expected) = self.expected.get(self.functions) else { return };
                 self.functions += 1;
-                for (name, outcome) in function::checks(found, expected) {
-                    self.add(Entry::of("Qemu.Function", &format!("Qemu.Function.{name}"), outcome));
+                let mut checks = function::checks(found, expected);
+                checks.extend(lspci::checks(tools::lspci(&tools::folder()), found, expected));
+                let area = if self.boots > 1 { "After a restart, Qemu.Function" } else { "Qemu.Function" };
+                for (name, outcome) in checks {
+                    self.add(CaseLine::of(area, &format!("Qemu.Function.{name}"), outcome));
                 }
             }
             Event::Started { step } => print(&format!("== {step}")),
             Event::Line { step, error: false, text } if self.wanted.contains_key(step) => self.case(step, text),
             Event::Line { text, .. } => print(&format!("      {text}")),
             Event::Ended { step, code, signal } => self.ended(step, *code, *signal),
-            Event::Trouble { .. } | Event::Done => {}
+            Event::Ready | Event::Wrote { .. } | Event::Trouble { .. } | Event::Done => {}
         }
     }
 
     fn case(&mut self, step: &str, text: &str) {
         let Ok(line) = serde_json::from_str::<CaseLine>(text) else { return print(text) };
-        if let Some(wanted) = self.wanted.get_mut(step) {
-            wanted.remove(&line.name);
-        }
-        let CaseLine { name, area, status, ms, reason } = line;
-        self.add(Entry { suite: area, name, status, ms, reason });
+        let Some(wanted) = self.wanted.get_mut(step) else { return };
+        wanted.names.remove(&line.name);
+        let area = wanted.after.map_or_else(|| line.area.clone(), |fault| format!("After {fault}"));
+        self.add(CaseLine { area, ..line });
     }
 
     /// Cases that did not come to an end have failed; one line says of all of them why.
     fn never_told(&mut self, names: &BTreeSet<String>, reason: &str) {
-        let entry = |name: &String| Entry::of("Qemu.Guest", name, Err(reason.to_owned()));
+        let entry = |name: &String| CaseLine::of("Qemu.Guest", name, Err(reason.to_owned()));
         self.report.entries.extend(names.iter().map(entry));
         if let Some(first) = names.first() {
             print(&format!("FAIL  {first} and {} others\n      {reason}", names.len() - 1));
@@ -167,29 +225,36 @@ impl Listener {
             (None, signal) => Err(format!("it was ended by signal {}", signal.unwrap_or(0))),
         };
         let Some(missing) = self.wanted.remove(step) else {
-            return self.add(Entry::of("Qemu.Guest", &format!("Qemu.Guest.{step}"), how));
+            // Loads are killed or end with the machine; what became of it is told by the fault.
+            if step != MAIN_JOB {
+                return;
+            }
+            return self.add(CaseLine::of("Qemu.Guest", &format!("Qemu.Guest.{step}"), how));
         };
         let why = how.as_ref().err().map(|why| format!(", {why}")).unwrap_or_default();
-        self.never_told(&missing, &format!("{step} never told of it{why}"));
+        self.never_told(&missing.names, &format!("{step} never told of it{why}"));
         // Failed cases have been told of, and have their own exit code.
         let told = self.report.entries.iter().any(|entry| entry.status == Status::Failed);
         if let (Err(reason), false) = (how, told) {
-            self.add(Entry::of("Qemu.Guest", step, Err(reason)));
+            self.add(CaseLine::of("Qemu.Guest", step, Err(reason)));
         }
     }
 
     /// Steps that never ended, GPUs that were never found, and a guest that ended badly are failures.
-    fn finish(&mut self, ended: &Ended) {
+    fn finish(&mut self, ended: &Ended, faults: &[&'static Fault]) {
         if let Ended::Badly(reason) = ended {
-            self.add(Entry::of("Qemu.Guest", "Qemu.Guest.EndsWhenItIsDone", Err(reason.clone())));
+            self.add(CaseLine::of("Qemu.Guest", "Qemu.Guest.EndsWhenItIsDone", Err(reason.clone())));
         }
         if self.functions < self.expected.len() {
             let (found, expected) = (self.functions, self.expected.len());
             let reason = format!("it has found {found} of {expected} GPUs");
-            self.add(Entry::of("Qemu.Function", "Qemu.Function.IsFound", Err(reason)));
+            self.add(CaseLine::of("Qemu.Function", "Qemu.Function.IsFound", Err(reason)));
         }
+        let happened = |fault: &&&Fault| self.report.entries.iter().all(|entry| entry.name != fault.name);
+        let missed: Vec<_> = faults.iter().filter(happened).map(|fault| faults::missed(fault)).collect();
+        missed.into_iter().for_each(|entry| self.add(entry));
         for (step, missing) in std::mem::take(&mut self.wanted) {
-            self.never_told(&missing, &format!("{step} never told of it"));
+            self.never_told(&missing.names, &format!("{step} never told of it"));
         }
     }
 }
@@ -200,8 +265,8 @@ mod tests {
 
     fn listener() -> Listener {
         let names = ["a", "b"].map(str::to_owned).into_iter().collect();
-        let wanted = [("cases of x".to_owned(), names)].into_iter().collect();
-        Listener { expected: Vec::new(), wanted, report: Report::default(), functions: 0 }
+        let wanted = [("cases of x".to_owned(), Wanted { names, after: None })].into_iter().collect();
+        Listener { expected: Vec::new(), wanted, report: Report::default(), functions: 0, boots: 0 }
     }
 
     fn line(name: &str, status: &str) -> Event {
@@ -219,7 +284,7 @@ mod tests {
         for event in [line("a", "passed"), line("b", "skipped"), end(Some(0), None)] {
             listener.event(&event);
         }
-        listener.finish(&Ended::Done);
+        listener.finish(&Ended::Done, &[]);
         assert_eq!(listener.report.summary(), "guest: 1 passed, 0 failed, 1 skipped");
     }
 
@@ -228,11 +293,11 @@ mod tests {
         let mut after_crash = listener();
         after_crash.event(&line("a", "passed"));
         after_crash.event(&end(None, Some(11)));
-        after_crash.finish(&Ended::Done);
+        after_crash.finish(&Ended::Done, &[]);
         let failed = after_crash.report.entries.iter().find(|entry| entry.name == "b").unwrap();
         assert_eq!(failed.reason.as_deref(), Some("cases of x never told of it, it was ended by signal 11"));
         let mut silent = listener();
-        silent.finish(&Ended::Done);
+        silent.finish(&Ended::Done, &[]);
         assert_eq!(silent.report.count(Status::Failed), 2);
     }
 
@@ -240,9 +305,10 @@ mod tests {
     fn a_guest_that_ends_badly_or_finds_no_gpu_has_failed() {
         let mut listener = listener();
         listener.expected.push(Expected { bars: [None; 6] });
-        listener.finish(&Ended::Badly("it died".to_owned()));
+        listener.finish(&Ended::Badly("it died".to_owned()), &[&FAULTS[0]]);
         let names: Vec<_> = listener.report.entries.iter().map(|entry| entry.name.as_str()).collect();
-        assert_eq!(names, ["Qemu.Guest.EndsWhenItIsDone", "Qemu.Function.IsFound", "a", "b"]);
+        let expected = ["Qemu.Guest.EndsWhenItIsDone", "Qemu.Function.IsFound", FAULTS[0].name, "a", "b"];
+        assert_eq!(names, expected);
     }
 
     #[test]
@@ -255,7 +321,7 @@ mod tests {
 
     #[test]
     fn the_core_has_cases_for_each_of_its_words() {
-        for text in CORE {
+        for text in CORE.into_iter().chain(FAULTS.iter().map(|fault| fault.again)) {
             assert!(hlk::cases().any(|case| case.matches(&text.to_lowercase())), "{text}");
         }
     }

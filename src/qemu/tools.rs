@@ -149,6 +149,18 @@ pub(super) fn firmware(named: Option<&Path>, folder: &Path, only_look: bool) -> 
     Ok(unpacked)
 }
 
+/// lspci, of the version whose words are known here: Debian's, unpacked into `folder`.
+///
+/// # Errors
+/// It cannot be fetched; says why.
+pub(super) fn lspci(folder: &Path) -> Result<PathBuf, String> {
+    let unpacked = folder.join("lspci").join("lspci");
+    if !unpacked.is_file() {
+        fetch(folder, "lspci").map_err(|reason| format!("lspci could not be fetched: {reason}"))?;
+    }
+    Ok(unpacked)
+}
+
 /// Runs the script that unpacks `what`.
 fn fetch(folder: &Path, what: &str) -> Result<(), String> {
     println!("fetching {what} from Debian's mirror into {}", folder.display());
@@ -209,7 +221,7 @@ mod tests {
     fn the_script_names_what_it_lacks() {
         let folder = empty_folder("fetch");
         let error = fetch(&folder, "windows").unwrap_err();
-        assert_eq!(error, "windows is neither qemu, kernel nor firmware");
+        assert_eq!(error, "windows is neither qemu, kernel, firmware nor lspci");
         fs::remove_dir_all(&folder).unwrap();
     }
 }

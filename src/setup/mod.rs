@@ -34,9 +34,11 @@ pub(crate) use driver::with_pdb;
 pub use driver::{DRIVER_VARIABLE, DriverChoice, Drivers, shipped};
 pub use fault::FaultOption;
 pub use machine::{FenceStorage, MachineOptions, Scheduling};
+pub(crate) use msix::capability;
 pub use special_pool::{POOL_VARIABLE, PoolChoice};
 pub use variant::VariantOptions;
 pub use vfio_bus::VfioBus;
+pub(crate) use vfio_bus::reset_functions;
 pub use vfio_user_bus::VfioUserBus;
 use watch::Watch;
 

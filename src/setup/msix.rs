@@ -77,7 +77,11 @@ impl Msix {
     }
 }
 
-fn capability(bus: &dyn Bus, id: u32) -> io::Result<u16> {
+/// Where a capability is.
+///
+/// # Errors
+/// The function has none of this kind.
+pub(crate) fn capability(bus: &dyn Bus, id: u32) -> io::Result<u16> {
     if bus.config_read(config::STATUS, 2) & config::STATUS_CAPABILITIES != 0 {
         let mut at = bus.config_read(config::CAPABILITIES, 1) as u16 & 0xfc;
         for _ in 0..config::CAPABILITIES_MAX {
@@ -90,5 +94,5 @@ fn capability(bus: &dyn Bus, id: u32) -> io::Result<u16> {
             at = bus.config_read(at + 1, 1) as u16 & 0xfc;
         }
     }
-    Err(io::Error::other("the function has no MSI-X capability"))
+    Err(io::Error::other(format!("the function has no capability {id:#04x}")))
 }

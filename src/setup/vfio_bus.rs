@@ -176,6 +176,11 @@ impl VfioBus {
     }
 }
 
+/// Resets every function that this process has opened, beneath whoever uses it. [linux/vfio.h: VFIO_DEVICE_RESET]
+pub(crate) fn reset_functions() {
+    lock(&OPENED).values().for_each(|function| function.device.reset());
+}
+
 impl Drop for VfioBus {
     fn drop(&mut self) {
         self.disconnect_interrupts();
