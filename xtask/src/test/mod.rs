@@ -221,7 +221,7 @@ impl Session<'_> {
         println!("== guest in QEMU");
         let start = Instant::now();
         let mut command = self.cargo();
-        command.args(["run", "--release", "--quiet", "--", "qemu", "--accelerator", "tcg", "--timeout", "300"]);
+        command.args(["run", "--release", "--quiet", "--", "qemu", "--accelerator", "tcg", "--timeout", "600"]);
         command.args(["--junit", "target/qemu/report.xml"]);
         let (tally, note) = run::run(command, self.patience());
         self.record("guest in QEMU", tally, start, note);
