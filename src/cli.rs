@@ -219,6 +219,9 @@ enum DebugCommand {
     Decode {
         /// The bytes that DxgkDdiCollectDbgInfo wrote.
         file: PathBuf,
+        /// The tree as data.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -464,7 +467,7 @@ pub fn main() -> ExitCode {
         Command::Guest => qemu::guest_command(),
         Command::Doorbells => qemu::doorbells_command(),
         Command::Load { then } => qemu::load_command(then),
-        Command::Debug(DebugCommand::Decode { file }) => debug::decode_file(&file),
+        Command::Debug(DebugCommand::Decode { file, json }) => debug::decode_file(&file, json),
         Command::Timeline(arguments) => timeline::command(&timeline::Options {
             source: match (arguments.trace, arguments.synthetic) {
                 (Some(path), _) => timeline::Source::File(path),

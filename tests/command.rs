@@ -322,6 +322,12 @@ fn a_hang_is_reported_and_what_the_driver_told_is_decoded() {
     let decoded = campanile(&["debug", "decode", &information]);
     assert_eq!(decoded.status.code(), Some(0), "{}", text(&decoded.stderr));
     assert!(text(&decoded.stdout).contains("Debug information for 0x141: the device runs"));
+    let data_of = json(&campanile(&["debug", "decode", "--json", &information]));
+    assert_eq!((&data_of["reason"], &data_of["cut"]), (&0x141.into(), &false.into()), "{data_of}");
+    let rings = data_of["rings"].as_array().expect("rings");
+    let queue = rings.iter().find(|ring| ring["component"] == "queue").expect("the ring of queues");
+    let events = queue["events"].as_array().expect("events");
+    assert!(events.iter().any(|event| event["event"] == "DoorbellConnected"), "{queue}");
     let other = campanile(&["debug", "decode", &data]);
     assert_eq!(other.status.code(), Some(2));
     assert!(text(&other.stderr).contains("no debug information"), "{}", text(&other.stderr));

@@ -68,7 +68,7 @@ pub(crate) struct Adapter {
 
 impl Adapter {
     /// DxgkDdiAddDevice: an adapter without hardware. Its handle is the MiniportDeviceContext.
-    pub(crate) fn add() -> Result<Handle, Refused> {
+    pub(crate) fn add(irql: &Passive) -> Result<Handle, Refused> {
         let adapter = Self {
             handle: AtomicU64::new(0),
             objects: ObjectTable::new()?,
@@ -83,6 +83,8 @@ impl Adapter {
                 let adapter = unsafe { adapter.as_ref() };
                 adapter.handle.store(handle.into_bits(), Ordering::Release);
                 adapter.trace.set_adapter(handle.into_bits());
+                // SAFETY: the trace is a block of pool that is freed after the registration has ended, in `remove`.
+                unsafe { adapter.trace.provider.register(irql) };
                 trace::note(&Event::AdapterAdded { adapter: handle.into_bits() });
                 Ok(handle)
             }
@@ -106,6 +108,7 @@ impl Adapter {
         let adapter = unsafe { PoolBox::from_raw(adapter, Tag::ADAPTER) };
         adapter.free_objects(irql);
         adapter.replace_gpu(irql, None);
+        adapter.trace.provider.unregister(irql);
         trace::note(&Event::AdapterRemoved { adapter: Handle::of(raw).into_bits() });
         Ok(())
     }
@@ -161,6 +164,7 @@ impl Adapter {
         let learned = |hardware: &Hardware| self.offers.store(Offers::of(hardware).into_bits(), Ordering::Release);
         // SAFETY: the device is freed before the adapter and its trace.
         let trace = unsafe { Trace::new(&self.trace) };
+        self.trace.provider.set_log(table.DxgkCbLogEtwEvent);
         let gpu = Gpu::new(irql, table, trace, learned)?;
         self.replace_gpu(irql, Some(gpu));
         let Some(gpu) = self.gpu() else { return Err(refused(Reason::NotStarted)) };

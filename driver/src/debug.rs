@@ -1,22 +1,39 @@
-//! What the driver knows, for a report of a timeout.
+//! What the driver knows, for a report of a timeout or of the end of the machine.
 
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
 
-use campanile_hw::debug;
-use campanile_hw::registers::NODES;
+use campanile_hw::debug::{CUT, END, MAGIC, NO_PAGE, POWERED, RUNNING, Section, WORDS_AT};
+use campanile_hw::trace::entry::{TraceEntry, to_words};
 use wddm_ddi::km::DXGKARG_COLLECTDBGINFO;
+use wddm_ddi::nt::DISPATCH_LEVEL;
 
 use crate::adapter::Adapter;
+use crate::fence::native::{NativeFence, OpenFence};
 use crate::gpu::Gpu;
+use crate::irql::Passive;
+use crate::nt;
+use crate::queue::doorbell::Doorbell;
 use crate::queue::hw_queue::HwQueue;
 use crate::refusal::Reason;
 use crate::trace;
+
+/// Reasons for which a report is made below DISPATCH_LEVEL, of a machine that goes on: timeouts of adapter and engine.
+/// [bugcheck: VIDEO_TDR_TIMEOUT_DETECTED, VIDEO_ENGINE_TIMEOUT_DETECTED]
+const TIMEOUTS: [u32; 2] = [0x117, 0x141];
+
+/// Objects of each kind that are told at most.
+const OBJECTS: usize = 256;
+/// Events of each ring in the report of a timeout, and in another, which may have to fit into a crash dump.
+const EVENTS_TIMEOUT: usize = 64;
+const EVENTS_OTHER: usize = 16;
 
 /// Words to a buffer that need not be aligned, as many as fit.
 struct Writer {
     buffer: Option<NonNull<u64>>,
     room: usize,
     written: usize,
+    cut: bool,
 }
 
 impl Writer {
@@ -35,31 +52,153 @@ impl Writer {
             unsafe { place.write_unaligned(word) };
         }
     }
+
+    /// Writes the items that `body` hands over, as many as there is room for.
+    fn section(&mut self, section: u16, words: usize, body: impl FnOnce(&mut dyn FnMut(&[u64]) -> bool)) {
+        let start = self.written;
+        if self.room - start <= words {
+            self.cut = true;
+            return;
+        }
+        self.put(0);
+        let mut count = 0u64;
+        body(&mut |item| {
+            if self.room - self.written < words {
+                self.cut = true;
+                return false;
+            }
+            item.iter().take(words).for_each(|word| self.put(*word));
+            count += 1;
+            true
+        });
+        self.put_at(start, u64::from(section) | (words as u64) << 16 | count << 32);
+    }
+
+    fn items(&mut self, section: Section, body: impl FnOnce(&mut dyn FnMut(&[u64]) -> bool)) {
+        self.section(section as u16, section.words(), body);
+    }
 }
 
-/// DxgkDdiCollectDbgInfo: the words of [`debug`], as many as fit. Any level: takes no lock and does not touch the device.
-pub(crate) fn collect(adapter: &Adapter, args: &DXGKARG_COLLECTDBGINFO) {
+/// DxgkDdiCollectDbgInfo: the words of [`campanile_hw::debug`], as many as fit. Does not touch the device. For a timeout no object goes
+/// while it is looked at; at a level at which nothing can be waited for, the machine is about to stop.
+pub(crate) fn collect(adapter: &Adapter, args: &DXGKARG_COLLECTDBGINFO) -> u32 {
     let buffer = NonNull::new(args.pBuffer.cast::<u64>());
-    let mut writer = Writer { buffer, room: args.BufferSize / size_of::<u64>(), written: 0 };
+    let room = if buffer.is_some() { args.BufferSize / size_of::<u64>() } else { 0 };
+    let mut writer = Writer { buffer, room, written: 0, cut: false };
     let gpu = adapter.gpu();
-    writer.put(debug::MAGIC);
-    // The number of words, which is known at the end.
+    writer.put(MAGIC);
+    // The number of words and the state, which are known at the end.
     writer.put(0);
-    writer.put(u64::from(args.Reason) | u64::from(gpu.is_some_and(Gpu::is_running)) << 32);
-    writer.put(u64::from(if gpu.is_some() { NODES } else { 0 }) | (Reason::COUNT as u64) << 32);
-    for node in gpu.into_iter().flat_map(|gpu| gpu.nodes.iter()) {
-        let (submitted, completed) = node.progress();
-        writer.put(u64::from(submitted) | u64::from(completed) << 32);
-        writer.put(u64::from(node.is_muted()));
+    writer.put(0);
+    writer.put(adapter.handle().into_bits());
+    if let Some(gpu) = gpu {
+        device(&mut writer, gpu);
     }
-    let counts = trace::read(&adapter.trace.refused).into_iter().zip(trace::read(&adapter.trace.passed_over));
-    counts.for_each(|(refused, passed_over)| writer.put(refused.saturating_add(passed_over)));
-    for queue in gpu.into_iter().flat_map(|gpu| gpu.queues.iter()) {
-        if let Ok(queue) = adapter.objects.get::<HwQueue>(queue) {
-            writer.put(u64::from(queue.number) | u64::from(queue.node) << 32 | u64::from(queue.is_user()) << 40);
-            writer.put(queue.dxgk().addr() as u64);
+    reasons(&mut writer, adapter);
+    let passive = nt::current_irql().is_some_and(|irql| irql < DISPATCH_LEVEL);
+    // SAFETY: asked just now.
+    let irql = passive.then(|| unsafe { Passive::assume() });
+    objects(&mut writer, adapter, gpu, irql.as_ref());
+    let last = if TIMEOUTS.contains(&args.Reason) { EVENTS_TIMEOUT } else { EVENTS_OTHER };
+    events(&mut writer, adapter, last);
+    let state = |flag, bit| if flag { bit } else { 0 };
+    let running = state(gpu.is_some_and(Gpu::is_running), RUNNING);
+    let powered = state(gpu.is_some_and(Gpu::is_powered), POWERED);
+    writer.put_at(2, u64::from(args.Reason) | running | powered | state(writer.cut, CUT));
+    writer.put_at(WORDS_AT, writer.written as u64);
+    writer.put(END);
+    (writer.written * size_of::<u64>()) as u32
+}
+
+fn device(writer: &mut Writer, gpu: &Gpu) {
+    let (counter, frequency) = nt::performance_counter();
+    let numbers = u64::from(gpu.hardware.doorbells) | u64::from(gpu.layout.queues) << 32;
+    let caps = gpu.hardware.caps.into_bits().into();
+    writer.items(Section::Device, |item| {
+        item(&[gpu.layout.usable_vram(), caps, numbers, counter, frequency]);
+    });
+    writer.items(Section::Nodes, |item| {
+        for (node, fstate) in gpu.nodes.iter().zip(&gpu.fstates) {
+            let (submitted, completed) = node.progress();
+            let state = u64::from(node.is_muted()) | u64::from(fstate.load(Ordering::Acquire)) << 32;
+            item(&[u64::from(submitted) | u64::from(completed) << 32, state]);
         }
+    });
+}
+
+fn reasons(writer: &mut Writer, adapter: &Adapter) {
+    let refused = trace::read(&adapter.trace.refused);
+    let passed_over = trace::read(&adapter.trace.passed_over);
+    writer.items(Section::Reasons, |item| {
+        for (reason, (refused, passed_over)) in Reason::ALL.iter().zip(refused.into_iter().zip(passed_over)) {
+            if refused != 0 || passed_over != 0 {
+                item(&[*reason as u64, refused, passed_over]);
+            }
+        }
+    });
+    writer.items(Section::Rings, |item| {
+        for ring in &adapter.trace.rings {
+            let dropped = ring.header.dropped.load(Ordering::Relaxed);
+            item(&[ring.header.component.into(), ring.written(), dropped]);
+        }
+    });
+}
+
+fn objects(writer: &mut Writer, adapter: &Adapter, gpu: Option<&Gpu>, irql: Option<&Passive>) {
+    let own = adapter.handle();
+    writer.items(Section::Queues, |item| {
+        let mut left = OBJECTS;
+        adapter.objects.visit::<HwQueue>(irql, own, |handle, queue| {
+            let flags = u64::from(queue.is_user()) << 40 | u64::from(queue.waiting().min(0xffff)) << 48;
+            let words = [
+                handle.into_bits(),
+                queue.dxgk().addr() as u64,
+                queue.context.into_bits(),
+                u64::from(queue.number) | u64::from(queue.node & 0xff) << 32 | flags,
+                queue.doorbell.load(Ordering::Acquire),
+                queue.progress_address(),
+            ];
+            left -= 1;
+            item(&words) && left != 0
+        });
+    });
+    writer.items(Section::Doorbells, |item| {
+        let mut left = OBJECTS;
+        adapter.objects.visit::<Doorbell>(irql, own, |handle, doorbell| {
+            let page = gpu.and_then(|gpu| gpu.doorbells.page_of(handle.into_bits()));
+            let words =
+                [handle.into_bits(), doorbell.dxgk(), doorbell.queue().into_bits(), page.map_or(NO_PAGE, u64::from)];
+            left -= 1;
+            item(&words) && left != 0
+        });
+    });
+    writer.items(Section::Fences, |item| {
+        let mut left = OBJECTS;
+        adapter.objects.visit::<NativeFence>(irql, own, |handle, fence| {
+            left -= 1;
+            item(&[handle.into_bits(), fence.dxgk(), fence.is_always_signaled().into()]) && left != 0
+        });
+    });
+    writer.items(Section::OpenFences, |item| {
+        let mut left = OBJECTS;
+        adapter.objects.visit::<OpenFence>(irql, own, |handle, open| {
+            let (fence, process) = (open.fence.into_bits(), open.process.into_bits());
+            left -= 1;
+            item(&[handle.into_bits(), fence, process, open.at.current, open.at.monitored]) && left != 0
+        });
+    });
+}
+
+/// The last events of each ring, in equal parts of what room is left.
+fn events(writer: &mut Writer, adapter: &Adapter, last: usize) {
+    let rings = adapter.trace.rings.len();
+    let share = (writer.room.saturating_sub(writer.written) / rings).saturating_sub(1) / TraceEntry::WORDS;
+    writer.cut |= adapter.trace.rings.iter().any(|ring| ring.written().min(last as u64) > share as u64);
+    let last = last.min(share);
+    for ring in &adapter.trace.rings {
+        let section = Section::Events as u16 + u16::from(ring.header.component);
+        writer.section(section, Section::Events.words(), |item| {
+            ring.last(last).all(|read| item(&to_words(&read)));
+        });
     }
-    writer.put_at(debug::WORDS_AT, writer.written as u64);
-    writer.put(debug::END);
 }

@@ -297,6 +297,35 @@ impl ObjectTable {
         })
     }
 
+    /// Shows every object of type `T` to `body`, which is not called again once it answers false. With a token no object goes meanwhile;
+    /// without one the caller is at a level at which nobody can be waited for, as in a machine that stops.
+    pub(crate) fn visit<T: Object>(
+        &self,
+        irql: Option<&Passive>,
+        adapter: Handle,
+        mut body: impl FnMut(Handle, &T) -> bool,
+    ) {
+        let _held = irql.map(|irql| self.free.lock(irql));
+        for index in (0..CHUNKS).take_while(|chunk| self.slot(chunk * CHUNK).is_some()).flat_map(|chunk| {
+            let first = chunk * CHUNK;
+            first..first + CHUNK
+        }) {
+            let Some(slot) = self.slot(index) else { return };
+            let state = slot.state.load(Ordering::Acquire);
+            let object = NonNull::new(slot.object.load(Ordering::Acquire));
+            if let Some(object) = object.filter(|_| state & 0xff == u64::from(T::KIND as u8)) {
+                let handle = adapter
+                    .with_kind(T::KIND as u8)
+                    .with_slot(index as u32 & SLOTS)
+                    .with_generation(((state >> 8) & GENERATIONS) as u32);
+                // SAFETY: the slot's kind says that this is a T, which lives as long as it is in the table.
+                if !body(handle, unsafe { object.cast().as_ref() }) {
+                    return;
+                }
+            }
+        }
+    }
+
     /// Handles of every object of type `T`; `adapter` completes them.
     pub(crate) fn all<T: Object>(&self, irql: &Passive, adapter: Handle) -> Result<PoolVec<Handle>, OutOfMemory> {
         let mut handles = PoolVec::new(Tag::HANDLES);

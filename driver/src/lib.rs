@@ -22,6 +22,7 @@ mod cmp;
 mod debug;
 mod dxgk;
 mod entry;
+mod etw;
 mod feature;
 mod fence;
 mod gpu;

@@ -11,8 +11,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::{Event, EventId};
 use campanile_hw::trace::reason::Reason;
-use campanile_hw::trace::ring::{Moment, TraceRing};
+use campanile_hw::trace::ring::{Moment, Read, TraceRing};
 
+use crate::etw::Provider;
 use crate::handle::AdapterSlot;
 use crate::nt;
 use crate::pool::{OutOfMemory, PoolBox, Tag};
@@ -35,6 +36,8 @@ pub(crate) struct AdapterTrace {
     pub(crate) refused: Counts,
     /// By reason: what could not be refused and was passed over.
     pub(crate) passed_over: Counts,
+    /// Who listens.
+    pub(crate) provider: Provider,
 }
 
 /// The trace of the driver: what concerns no adapter.
@@ -155,9 +158,11 @@ impl AdapterTrace {
     /// Notes an event. Any level.
     pub(crate) fn note(&self, component: Component, event: &Event) {
         let place = (component as usize).wrapping_sub(1);
-        if let Some(ring) = self.rings.get(place) {
-            ring.record(moment(), event.id() as u16, event.arguments());
-        }
+        let Some(ring) = self.rings.get(place) else { return };
+        let (moment, arguments, id) = (moment(), event.arguments(), event.id() as u16);
+        let number = ring.record(moment, id, arguments);
+        let adapter = ring.header.adapter.load(Ordering::Relaxed);
+        self.provider.tell(component, adapter, event, &Read { number, moment, event: id, arguments });
     }
 
     /// Notes and counts a refused call.

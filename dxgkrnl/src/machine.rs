@@ -6,6 +6,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, Weak};
 use std::time::Duration;
 
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::{DXGKARG_COLLECTDBGINFO, DXGKARG_COLLECTDBGINFO_EXT};
 use wddm_ddi::types::{GUID, LUID};
 
 use crate::adapter::{
@@ -362,6 +364,24 @@ impl Machine {
         miniport.driver().etw().set_logging(enable);
         miniport.control_etw_logging(enable.into(), 0, level);
         Ok(())
+    }
+
+    /// Has the driver of an adapter tell what it knows, as for a live dump (DxgkDdiCollectDbgInfo with a buffer of `bytes`).
+    ///
+    /// # Errors
+    /// [`PnpError::NoSuchAdapter`]; [`PnpError::Busy`] if the driver does not tell.
+    pub fn collect_debug_information(&self, luid: LUID, reason: u32, bytes: usize) -> Result<Vec<u8>, PnpError> {
+        let adapter = self.adapter(luid).ok_or(PnpError::NoSuchAdapter)?;
+        let mut buffer = vec![0_u8; bytes];
+        let mut extension = DXGKARG_COLLECTDBGINFO_EXT::zeroed();
+        let args = DXGKARG_COLLECTDBGINFO {
+            Reason: reason,
+            pBuffer: buffer.as_mut_ptr().cast(),
+            BufferSize: buffer.len(),
+            pExtension: &raw mut extension,
+        };
+        let status = adapter.miniport.collect_dbg_info(adapter.context().raw(), &args);
+        if status.is_success() { Ok(buffer) } else { Err(PnpError::Busy) }
     }
 
     /// The events that a driver wrote for whoever wanted them since the last question, and how many more were lost.

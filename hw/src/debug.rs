@@ -1,13 +1,13 @@
 //! Debug information of the kernel-mode driver (DxgkDdiCollectDbgInfo): 64-bit words.
 //!
 //! 0: [`MAGIC`], which ends in the version. 1: number of words that follow from word 0 on, less if the buffer was too small.
-//! 2: low half the reason (a bug-check code), bit 32 the device runs. 3: low half the number of nodes, high half that of refusal
-//! counters. Then two words a node: packets submitted (low half) and completed (high half), and bit 0 set while the node is silent
-//! between reset and resumption; the refusal counters; and two words for each hardware queue up to the end: bits 0 to 31 its number,
-//! 32 to 39 its node, 40 set if user mode writes it, and the operating system's handle. Behind them [`END`].
+//! 2: low half the reason (a bug-check code), then the bits of [`RUNNING`] and its relatives. 3: the driver's handle of the adapter.
+//! Then sections up to the end, and behind them [`END`]. A section begins with a word: bits 15:0 its [`Section`], bits 31:16 words of an
+//! item, bits 63:32 number of items, which follow. A reader passes over sections that it does not know, and over words at the end of an
+//! item that it does not know.
 
 /// First word.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"CPDBG002");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"CPDBG003");
 
 /// Word behind the last, if there was room for it.
 pub const END: u64 = u64::from_le_bytes(*b"CPDBGEND");
@@ -15,5 +15,55 @@ pub const END: u64 = u64::from_le_bytes(*b"CPDBGEND");
 /// Index of the word that counts the words.
 pub const WORDS_AT: usize = 1;
 
-/// Words before those of the nodes.
+/// Words before the sections.
 pub const HEADER_WORDS: usize = 4;
+
+/// Bit of word 2: the device takes commands and sends events.
+pub const RUNNING: u64 = 1 << 32;
+/// Bit of word 2: the device is in D0.
+pub const POWERED: u64 = 1 << 33;
+/// Bit of word 2: the buffer was too small for all of it.
+pub const CUT: u64 = 1 << 34;
+
+/// What the items of a section are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Section {
+    /// The device: bytes of VRAM; CAPS; number of doorbell pages, and in the high half of queues; performance counter, and its ticks a
+    /// second.
+    Device = 1,
+    /// A node: packets submitted, and in the high half completed; bit 0 set between its reset and its resumption, F-state in the high
+    /// half.
+    Nodes = 2,
+    /// A reason that was given: its number; calls refused; what was passed over.
+    Reasons = 3,
+    /// A ring: number of its component; events ever written; events dropped.
+    Rings = 4,
+    /// A hardware queue: handle; handle of the operating system; context; number, node in bits 39:32, bit 40 set if user mode writes it,
+    /// submissions that wait in the high 16 bits; doorbell, 0 for none; address of its progress value.
+    Queues = 5,
+    /// A doorbell: handle; handle of the operating system; queue; its page, all ones for none.
+    Doorbells = 6,
+    /// A native fence: handle; handle of the operating system; bit 0 set if it holds nobody any more.
+    Fences = 7,
+    /// A native fence in a process: handle; fence; process; addresses of current and monitored value.
+    OpenFences = 8,
+    /// The last events of a ring, oldest first: the words of [`crate::trace::entry::TraceEntry`]. The component's number is added to this.
+    Events = 0x100,
+}
+
+impl Section {
+    /// Words of an item.
+    pub const fn words(self) -> usize {
+        match self {
+            Self::Nodes => 2,
+            Self::Reasons | Self::Rings | Self::Fences => 3,
+            Self::Doorbells => 4,
+            Self::Device | Self::OpenFences => 5,
+            Self::Queues | Self::Events => 6,
+        }
+    }
+}
+
+/// Page of a doorbell that has none.
+pub const NO_PAGE: u64 = u64::MAX;

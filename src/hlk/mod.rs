@@ -42,6 +42,7 @@ mod fence_system_process;
 mod fence_waits;
 mod gpu_address;
 mod hostile;
+mod inside;
 mod lifecycle;
 mod lock;
 mod lock_moves;
@@ -158,6 +159,7 @@ const TABLES: &[&[CaseInfo]] = &[
     fence_system_process::CASES,
     fault::CASES,
     hostile::CASES,
+    inside::CASES,
     lifecycle::CASES,
     surprise::CASES,
     power::CASES,

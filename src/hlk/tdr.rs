@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use campanile_device::{FaultId, FaultRule, HangAt};
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use campanile_hw::trace::Component;
 use dxgkrnl::{Clock, Process, TdrFate, TdrOutcome, TdrReason, TdrReport, TdrSettings};
 use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use wddm_ddi::kmt::D3DKMT_DEVICEEXECUTION_STATE;
@@ -670,6 +671,9 @@ fn debug_information(case: &mut Case<'_>) -> Result<(), Failure> {
         DebugInformation::decode(&report.debug_information).map_err(|error| Failure::new(error.to_string()))?;
     ensure_eq!((decoded.reason, decoded.running, decoded.nodes.len()), (0x141, true, 3), "reason, running, engines");
     ensure!(decoded.queues.iter().any(|queue| queue.node == NODE_COPY && queue.user_mode), "{decoded}");
+    let connected =
+        decoded.ring(Component::Queue).iter().flat_map(|ring| &ring.events).any(|e| e.event == "DoorbellConnected");
+    ensure!(connected, "the connection of the doorbell is not among the last events:\n{decoded}");
     Ok(())
 }
 

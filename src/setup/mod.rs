@@ -496,6 +496,11 @@ impl System {
         self.machine.driver_memory(self.driver)
     }
 
+    /// The driver of its GPUs.
+    pub fn driver(&self) -> DriverId {
+        self.driver
+    }
+
     /// The machine.
     pub fn machine(&self) -> &Machine {
         &self.machine

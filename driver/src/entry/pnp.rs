@@ -10,6 +10,7 @@ use wddm_ddi::types::*;
 
 use super::{arguments, inputs, on_adapter};
 use crate::adapter::Adapter;
+use crate::etw;
 use crate::feature;
 use crate::handle;
 use crate::interrupt;
@@ -18,9 +19,11 @@ use crate::refusal::{Ddi, Reason, answer, refused};
 use crate::trace;
 
 pub(crate) unsafe extern "win64" fn add_device(_physical_device: *mut c_void, context: *mut *mut c_void) -> NTSTATUS {
+    // SAFETY: documented for PASSIVE_LEVEL.
+    let irql = unsafe { Passive::assume() };
     let result = arguments(context).and_then(|context| {
         *context = core::ptr::null_mut();
-        *context = Adapter::add()?.raw();
+        *context = Adapter::add(&irql)?.raw();
         Ok(())
     });
     answer(Ddi::AddDevice, core::ptr::null_mut(), result)
@@ -153,4 +156,5 @@ pub(crate) unsafe extern "win64" fn query_interface(context: *mut c_void, query:
 /// What the graphics kernel's own trace wants to hear.
 pub(crate) unsafe extern "win64" fn control_etw_logging(enable: BOOLEAN, flags: u32, level: u8) {
     trace::note(&Event::LoggingSwitched { flags, enabled: enable, level });
+    etw::control(enable != 0, level);
 }

@@ -1,5 +1,7 @@
 //! Timeout detection and recovery.
 
+use campanile_hw::trace::Component;
+use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
 use wddm_ddi::status::NTSTATUS;
 use wddm_ddi::types::HANDLE;
@@ -58,7 +60,9 @@ pub(crate) unsafe extern "win64" fn restart_from_timeout(adapter: HANDLE) -> NTS
 /// Any level.
 pub(crate) unsafe extern "win64" fn collect_dbg_info(adapter: HANDLE, args: *const DXGKARG_COLLECTDBGINFO) -> NTSTATUS {
     let collect = || {
-        debug::collect(handle::adapter(adapter)?, inputs(args)?);
+        let (adapter, args) = (handle::adapter(adapter)?, inputs(args)?);
+        let bytes = debug::collect(adapter, args);
+        adapter.trace.note(Component::Reset, &Event::InformationCollected { code: args.Reason, bytes });
         Ok(())
     };
     answer(Ddi::CollectDbgInfo, adapter, collect())

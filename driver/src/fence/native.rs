@@ -41,6 +41,18 @@ impl Object for NativeFence {
     const KIND: Kind = Kind::Fence;
 }
 
+impl NativeFence {
+    /// Handle of the operating system, as an address.
+    pub(crate) fn dxgk(&self) -> u64 {
+        self.dxgk as u64
+    }
+
+    /// No wait for it holds anybody any more.
+    pub(crate) fn is_always_signaled(&self) -> bool {
+        self.always_signaled.load(Ordering::Acquire)
+    }
+}
+
 /// A process in which a fence is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {

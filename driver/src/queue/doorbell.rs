@@ -6,7 +6,7 @@
 //! then made progress.
 
 use core::ptr::NonNull;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use campanile_hw::doorbell::PAGE_SIZE;
 use campanile_hw::page_table::VA_BITS;
@@ -40,6 +40,17 @@ pub(crate) struct Doorbell {
 
 impl Object for Doorbell {
     const KIND: Kind = Kind::Doorbell;
+}
+
+impl Doorbell {
+    /// Handle of the operating system, as an address.
+    pub(crate) fn dxgk(&self) -> u64 {
+        self.dxgk as u64
+    }
+
+    pub(crate) fn queue(&self) -> Handle {
+        self.queue
+    }
 }
 
 /// A connection of a page.
@@ -126,12 +137,28 @@ pub(crate) struct Doorbells {
     mapping: Mapping,
     /// Taken before the locks of queues and of [`crate::cmp::Cmp`]; never held during a callback that comes back.
     pages: PushLock<Pages>,
+    /// By page: handle bits of the doorbell that has it, 0 for none. For whoever looks without the lock.
+    owners: PoolVec<AtomicU64>,
 }
 
 impl Doorbells {
     /// `count` pages at `mapping`.
     pub(crate) fn new(mapping: Mapping, count: u32, global: bool) -> Result<Self, OutOfMemory> {
-        Ok(Self { global, mapping, pages: PushLock::new(Pages::new(if global { 0 } else { count })?) })
+        let count = if global { 0 } else { count };
+        let owners = PoolVec::filled(count as usize, Tag::DOORBELL, |_| AtomicU64::new(0))?;
+        Ok(Self { global, mapping, pages: PushLock::new(Pages::new(count)?), owners })
+    }
+
+    fn own(&self, page: u32, doorbell: u64) {
+        if let Some(owner) = self.owners.get(page as usize) {
+            owner.store(doorbell, Ordering::Release);
+        }
+    }
+
+    /// The page that a doorbell had a moment ago, and `None` where all share one. Any level.
+    pub(crate) fn page_of(&self, doorbell: u64) -> Option<u32> {
+        let page = self.owners.iter().position(|owner| owner.load(Ordering::Acquire) == doorbell)?;
+        u32::try_from(page).ok()
     }
 
     fn address(&self, page: u32) -> Result<NonNull<u8>, Refused> {
@@ -184,6 +211,7 @@ impl Doorbells {
             }
             self.command(irql, gpu, Command::ConnectDoorbell, page, queue.number)?;
             pages.assign(page, connection);
+            self.own(page, handle.into_bits());
             let number = queue.number;
             gpu.note(Component::Queue, &Event::DoorbellConnected { doorbell: handle.into_bits(), number, page });
             return self.address(page);
@@ -196,6 +224,7 @@ impl Doorbells {
         // The hardware looks at the write pointer a last time. Refused only if it lost the connection itself, in a reset.
         let _ = self.command(irql, gpu, Command::DisconnectDoorbell, page, queue);
         pages.clear(page);
+        self.own(page, 0);
     }
 
     fn command(
@@ -238,6 +267,9 @@ impl Doorbells {
         let mut pages = self.pages.lock(irql);
         for place in pages.connections.iter_mut() {
             *place = None;
+        }
+        for owner in self.owners.iter() {
+            owner.store(0, Ordering::Release);
         }
     }
 }

@@ -125,6 +125,16 @@ impl HwQueue {
         core::ptr::without_provenance_mut(self.dxgk)
     }
 
+    /// Submissions that wait for room in the kernel's ring.
+    pub(crate) fn waiting(&self) -> u32 {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// Where the progress fence has its current value.
+    pub(crate) fn progress_address(&self) -> u64 {
+        self.progress.current
+    }
+
     /// Whether user mode writes the ring.
     pub(crate) fn is_user(&self) -> bool {
         self.user

@@ -111,6 +111,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_identifier_of_the_provider_follows_from_its_name() {
+        let (a, b, c, d) = PROVIDER_GUID;
+        assert_eq!(tracelogging::Guid::from_name(PROVIDER), tracelogging::Guid::from_fields(a, b, c, d));
+    }
+
+    #[test]
     fn components_have_their_numbers_names_and_keywords() {
         for (number, component) in (0u8..).zip(Component::ALL) {
             assert_eq!((component as u8, Component::from_number(number)), (number, Some(component)));
