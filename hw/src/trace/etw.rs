@@ -130,6 +130,6 @@ mod tests {
             assert_eq!(usize::from(u16::from_le_bytes([bytes[0], bytes[1]])), bytes.len(), "{}", event.name);
         }
         let stopped = EVENTS.iter().position(|event| event.name == "Stopped").unwrap();
-        assert_eq!(METADATA[stopped].bytes(), b"\x29\0\0Stopped\0adapter\0\x15sequence\0\x0airql\0\x04");
+        assert_eq!(METADATA[stopped].bytes(), b"\x24\0\0Stopped\0adapter\0\x15sequence\0\x0airql\0\x04");
     }
 }
