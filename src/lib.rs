@@ -12,7 +12,6 @@ pub mod clock;
 pub mod debug;
 pub mod device;
 pub mod hlk;
-mod junit;
 pub mod memory_image;
 pub mod qemu;
 pub mod run;

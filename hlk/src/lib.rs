@@ -11,11 +11,15 @@ mod case;
 
 pub mod cases;
 mod event;
+pub mod junit;
 pub mod kmt;
+pub mod report;
 pub mod rig;
+pub mod seed;
 
 pub use case::{Boot, Case, ThunkCase};
 pub use cases::cases;
 pub use event::{Event, EventNumber};
 pub use failure::{Failure, granted, refused};
 pub use kmt::provide;
+pub use report::About;

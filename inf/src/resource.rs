@@ -30,6 +30,7 @@ pub enum Kind {
     /// A driver for a display adapter, as the graphics kernel counts every miniport.
     DisplayDriver,
     Dll,
+    Program,
 }
 
 /// What the resource says.
@@ -83,6 +84,7 @@ fn fixed(version: &Version<'_>) -> Vec<u8> {
     let (kind, subtype) = match version.kind {
         Kind::DisplayDriver => (3, 4),
         Kind::Dll => (2, 0),
+        Kind::Program => (1, 0),
     };
     let (high, low) = (a << 16 | b, c << 16 | d);
     let words = [SIGNATURE, STRUCTURE, high, low, high, low, 0x3F, 0, SYSTEM, kind, subtype, 0, 0];

@@ -3,8 +3,8 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use campanile_hlk::ThunkCase;
 use campanile_hlk::rig::Rig;
+use campanile_hlk::{About, ThunkCase};
 use dxgkrnl::Process;
 
 use crate::setup::{MachineOptions, SetupError, System, SystemOptions};
@@ -49,9 +49,15 @@ impl CaseInfo {
         Self { name, area, page, requirement, boot, run: Run::Thunks(run) }
     }
 
+    /// What it is, whoever runs it.
+    pub fn about(&self) -> About {
+        let &Self { name, area, page, requirement, .. } = self;
+        About { name, area, page, requirement }
+    }
+
     /// Whether name, area or page contains `wanted`, which is in lower case.
     pub fn matches(&self, wanted: &str) -> bool {
-        [self.name, self.area, self.page].iter().any(|text| text.to_lowercase().contains(wanted))
+        self.about().matches(wanted)
     }
 }
 

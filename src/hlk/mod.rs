@@ -7,7 +7,6 @@
 #[macro_use]
 mod case;
 mod probe;
-mod report;
 mod runner;
 
 mod adapter;
@@ -79,15 +78,18 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_OK, exit_code, print};
-use crate::junit;
 use crate::setup::{self, Drivers, MachineOptions};
-use campanile_hlk::{kmt, rig};
+use campanile_hlk::report::{self, About};
+pub use campanile_hlk::report::{CaseLine, CaseReport, Status};
+use campanile_hlk::{junit, kmt, rig};
 pub use case::{Boot, Case, CaseInfo, Failure};
 pub(crate) use probe::DoorbellProbe;
-pub use report::{CaseLine, CaseReport, Report, Status};
 pub(crate) use rig::PagedMemory;
 pub use runner::{release_shared, run, run_within};
 pub use tdr_storm::{Storm, set_storm};
+
+/// All outcomes, and what the cases ran on.
+pub type Report = report::Report<Drivers>;
 
 /// What to run, and how to say it.
 #[derive(Clone, Debug, Default)]
@@ -199,6 +201,7 @@ pub fn command(options: &Options) -> u8 {
         return EXIT_INPUT;
     }
     if options.list {
+        let selected: Vec<About> = selected.iter().map(|case| case.about()).collect();
         print(&if options.json { report::list_json(&selected) } else { report::list_text(&selected) });
         return EXIT_OK;
     }
@@ -222,7 +225,7 @@ pub fn command(options: &Options) -> u8 {
     }
     progress.finish_and_clear();
     if let Err(error) = release_shared() {
-        let outcome = CaseReport::of_shared(error);
+        let outcome = CaseReport::of_shared(error.to_string());
         tell(options, &outcome);
         done.add(outcome);
     }

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::case::{Boot, Case, CaseInfo, Failure, Run};
-use super::report::{CaseReport, Status};
 use crate::setup::{BusChoice, GpuElsewhere, MachineOptions, SetupError, System};
+use campanile_hlk::report::{CaseReport, Status};
 
 /// A case takes milliseconds, the longest a few seconds; this is for those that hang.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -74,12 +74,12 @@ pub fn run_within(case: &'static CaseInfo, machine: &MachineOptions, timeout: Op
     };
     let took = started.elapsed();
     match outcome {
-        Ok(()) => CaseReport::new(case, Status::Passed, took, None),
+        Ok(()) => CaseReport::new(&case.about(), Status::Passed, took, None),
         Err(Ended { failure: Failure::Unmet(text), state }) => {
-            CaseReport { state, ..CaseReport::new(case, Status::Failed, took, Some(text)) }
+            CaseReport { state, ..CaseReport::new(&case.about(), Status::Failed, took, Some(text)) }
         }
         Err(Ended { failure: Failure::NotApplicable(text), .. }) => {
-            CaseReport::new(case, Status::Skipped, took, Some(text))
+            CaseReport::new(&case.about(), Status::Skipped, took, Some(text))
         }
     }
 }

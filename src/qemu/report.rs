@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use campanile_hlk::junit;
+
 use crate::hlk::{CaseLine, Status};
-use crate::junit;
 
 /// All outcomes, in order.
 #[derive(Clone, Debug, Default)]

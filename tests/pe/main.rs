@@ -10,7 +10,9 @@ mod code;
 mod driver;
 mod fuzz;
 mod image;
+mod program;
 mod unwind;
+mod wine;
 
 use image::{DLL, IMAGES, built, faults, header_names, imports, parse};
 

@@ -58,6 +58,23 @@ pub(crate) fn signing() -> Result<(), String> {
     Ok(())
 }
 
+/// Sees that Wine is there, under which tests start the Windows programs; installs it with apt if it is not.
+///
+/// # Errors
+/// One sentence that says what to install. The suite that needs it says so too, and fails in CI.
+pub(crate) fn wine() -> Result<(), String> {
+    let present = || Command::new("wine").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !cfg!(target_os = "linux") || present() {
+        return Ok(());
+    }
+    let installed = package("wine64").and_then(|()| package("wine"));
+    if present() {
+        return Ok(());
+    }
+    let why = installed.err().unwrap_or_else(|| "the packages wine64 and wine do not contain it".into());
+    Err(format!("WINE IS MISSING, AND WITH IT THE CHECK OF hlk.exe AND OF THE INF: install it ({why})"))
+}
+
 /// Sees that Perfetto's trace processor, which the tests let read traces, is in `target/perfetto`, and node, which runs it, is there.
 ///
 /// # Errors

@@ -1,12 +1,13 @@
-//! Building the Windows images here: `campanile_kmd.sys` and `campanile_umd.dll` with their PDBs, without a Windows kit, and the
+//! Building the Windows images here: `campanile_kmd.sys`, `campanile_umd.dll` and `hlk.exe` with their PDBs, without a Windows kit, and the
 //! images that only tests load.
 
+mod imports;
 mod standard;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use standard::StandardLibrary;
+use standard::{CRATES, StandardLibrary};
 
 /// Target of the images.
 const TARGET: &str = "x86_64-pc-windows-msvc";
@@ -32,6 +33,7 @@ pub(crate) fn build(root: &Path, from_source: bool) -> Result<PathBuf, String> {
     let library = StandardLibrary::find(root, from_source)?;
     println!("standard library of {TARGET}: {library}");
     let out = root.join("target").join("pe");
+    program(root, &library, &out)?;
     for image in &IMAGES {
         let built = compile(root, image, &library)?.join(TARGET).join("pe").join(image.package);
         let target = out.join(image.file);
@@ -50,9 +52,32 @@ fn compile(root: &Path, image: &Image, library: &StandardLibrary) -> Result<Path
         .args(["rustc", "--quiet", "--lib", "--crate-type", "cdylib", "--profile", "pe", "--target", TARGET])
         .args(["--package", image.package])
         .args(["--config", &format!("target.{TARGET}.linker=\"rust-lld\"")]);
-    let target = library.choose(root, &mut command);
+    let target = library.choose(root, &mut command, CRATES);
     let status = command.status().map_err(|error| format!("cargo does not start: {error}"))?;
     if status.success() { Ok(target) } else { Err(format!("{} was not built", image.file)) }
+}
+
+/// Builds `hlk.exe`, the conformance cases for the installed driver. It has a standard library, and so needs import libraries and start-up code.
+fn program(root: &Path, library: &StandardLibrary, out: &Path) -> Result<(), String> {
+    let imports = imports::make(root, &root.join("target").join("import-libraries"))?;
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .current_dir(root)
+        .args(["rustc", "--quiet", "--bin", "hlk", "--profile", "program", "--target", TARGET])
+        .args(["--package", "campanile-hlk-exe", "--features", "start"])
+        .args(["--config", &format!("target.{TARGET}.linker=\"rust-lld\"")]);
+    let target = library.choose(root, &mut command, &format!("{CRATES},std,panic_unwind"));
+    command.arg("--").arg(format!("-Clink-arg=/LIBPATH:{}", imports.display()));
+    let status = command.status().map_err(|error| format!("cargo does not start: {error}"))?;
+    if !status.success() {
+        return Err("hlk.exe was not built".to_owned());
+    }
+    let built = target.join(TARGET).join("program").join("hlk.exe");
+    let file = out.join("hlk.exe");
+    copy(&built, &file)?;
+    copy(&built.with_extension("pdb"), &file.with_extension("pdb"))?;
+    println!("{}", file.display());
+    Ok(())
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), String> {

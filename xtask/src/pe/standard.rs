@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use super::TARGET;
 
-/// The crates that the images use.
-const CRATES: &str = "-Zbuild-std=core,alloc,compiler_builtins";
+/// Crates of the standard library that an image without start-up code uses.
+pub(super) const CRATES: &str = "-Zbuild-std=core,alloc,compiler_builtins";
 /// Debian releases that carry newer compilers than the stable ones.
 const SUITES: [&str; 2] = ["trixie-backports", "sid"];
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -52,12 +52,12 @@ impl StandardLibrary {
         sources(root, &version, Path::new(sysroot.trim())).map(Self::Sources)
     }
 
-    /// Makes cargo use it and build in the folder that is returned.
-    pub(super) fn choose(&self, root: &Path, command: &mut Command) -> PathBuf {
+    /// Makes cargo use it, with these crates if they are built from sources, and build in the folder that is returned.
+    pub(super) fn choose(&self, root: &Path, command: &mut Command, crates: &str) -> PathBuf {
         let target = root.join("target");
         let Self::Sources(library) = self else { return target };
         // Building the standard library is not a stable feature; neither is saying where its sources are.
-        command.env("RUSTC_BOOTSTRAP", "1").env("__CARGO_TESTS_ONLY_SRC_ROOT", library).arg(CRATES);
+        command.env("RUSTC_BOOTSTRAP", "1").env("__CARGO_TESTS_ONLY_SRC_ROOT", library).arg(crates);
         // Cargo remembers by folder what the compiler can do, which is more with unstable features.
         let target = target.join("from-source");
         command.arg("--target-dir").arg(&target);

@@ -98,9 +98,10 @@ impl Session<'_> {
             let _ = Command::new("apt-get").args(["install", "--yes", "--quiet", "chromium"]).status();
         }
         // Without libclang the suite that runs bindgen fails and says so, as the one that reads traces does without Perfetto; without
-        // lavapipe the bench's report says so.
-        for missing in
-            [setup::libclang(), setup::perfetto(self.root), setup::lavapipe()].into_iter().filter_map(Result::err)
+        // lavapipe the bench's report says so, and without Wine the suite of the Windows images.
+        for missing in [setup::libclang(), setup::perfetto(self.root), setup::lavapipe(), setup::wine()]
+            .into_iter()
+            .filter_map(Result::err)
         {
             println!("{missing}");
         }

@@ -1,0 +1,10 @@
+//! The conformance cases of the thunks, on the thunks of Windows.
+//!
+//! What is here builds everywhere: which cases there are, how they are picked, run and told. `system` finds the thunks and the adapter.
+
+pub mod command;
+mod inside;
+mod run;
+mod system;
+
+pub use inside::{INSIDE, Inside};

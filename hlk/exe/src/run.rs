@@ -1,0 +1,44 @@
+//! Runs a case to its end, whatever it does.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use campanile_hlk::report::{CaseReport, Status};
+use campanile_hlk::{About, Case, Failure, ThunkCase};
+use wddm_ddi::types::LUID;
+
+/// What a case is, whoever runs it.
+pub(crate) fn about(case: &ThunkCase) -> About {
+    let &ThunkCase { name, area, page, requirement, .. } = case;
+    About { name, area, page, requirement }
+}
+
+/// Runs a case on a thread of its own for at most `patience`; one that hangs keeps its thread.
+pub(crate) fn run(case: &'static ThunkCase, luid: LUID, patience: Duration) -> CaseReport {
+    let started = Instant::now();
+    let (sender, receiver) = mpsc::channel();
+    let thread = std::thread::Builder::new().name("case".to_owned()).spawn(move || {
+        // Every thread of a program on Windows belongs to its process.
+        let taken = Case::new(luid, Arc::new(|| Box::new(())));
+        let outcome = catch_unwind(AssertUnwindSafe(|| (case.run)(&taken)));
+        let _ = sender.send(outcome.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            Err(Failure::new(format!("panicked: {text}")))
+        }));
+    });
+    let outcome = match thread {
+        Err(error) => Err(Failure::new(format!("no thread for the case: {error}"))),
+        Ok(_) => receiver
+            .recv_timeout(patience)
+            .unwrap_or_else(|_| Err(Failure::new(format!("did not end within {} s", patience.as_secs())))),
+    };
+    let (status, reason) = match outcome {
+        Ok(()) => (Status::Passed, None),
+        Err(Failure::Unmet(text)) => (Status::Failed, Some(text)),
+        Err(Failure::NotApplicable(text)) => (Status::Skipped, Some(text)),
+    };
+    CaseReport::new(&about(case), status, started.elapsed(), reason)
+}

@@ -1,0 +1,72 @@
+//! Windows' programs on another implementation of Windows, where the machine has one: Wine.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+/// One at a time: the first makes the folder in which Wine keeps its Windows.
+static WINE: Mutex<()> = Mutex::new(());
+
+/// What a program under Wine came to.
+struct Ended {
+    code: Option<i32>,
+    output: String,
+    errors: String,
+}
+
+/// Runs a program of `target/pe` under Wine; `None` where there is no Wine, which in CI is a failure.
+fn wine(program: &str, arguments: &[&str]) -> Option<Ended> {
+    let _one = WINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wine");
+    fs::create_dir_all(&folder).unwrap();
+    // Files and not pipes: Wine's own processes stay for some seconds and keep open what they got.
+    let (output, errors) = (folder.join("output"), folder.join("errors"));
+    let image = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/pe").join(program);
+    assert!(image.is_file(), "{}: run `cargo xtask pe` first", image.display());
+    let status = Command::new("wine")
+        .arg(image)
+        .args(arguments)
+        .env("WINEPREFIX", folder.join("prefix"))
+        // No questions about .NET and HTML, and nothing of Wine's own among the errors.
+        .env("WINEDLLOVERRIDES", "mscoree,mshtml=")
+        .env("WINEDEBUG", "-all")
+        .stdout(File::create(&output).unwrap())
+        .stderr(File::create(&errors).unwrap())
+        .status();
+    let Ok(status) = status else {
+        eprintln!(
+            "NOT CHECKED: there is no Wine here, so {program} was not started; install it, `apt-get install wine64`"
+        );
+        assert!(std::env::var_os("CI").is_none_or(|ci| ci.is_empty() || ci == "false"), "CI needs Wine");
+        return None;
+    };
+    let read = |path| String::from_utf8_lossy(&fs::read(path).unwrap()).replace('\r', "");
+    Some(Ended { code: status.code(), output: read(output), errors: read(errors) })
+}
+
+#[test]
+fn the_program_lists_the_cases_that_are_here() {
+    let Some(listed) = wine(crate::program::FILE, &["--list"]) else { return };
+    assert_eq!(listed.code, Some(0), "{}", listed.errors);
+    let names = listed.output.lines().filter_map(|line| line.strip_prefix("  Device.")?.split(' ').next());
+    let names: BTreeSet<String> = names.map(|name| format!("Device.{name}")).collect();
+    assert_eq!(names, campanile::hlk::cases().map(|case| case.name.to_owned()).collect());
+    let json = wine(crate::program::FILE, &["--list", "--json", "--filter", "lock2"]).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json.output).unwrap();
+    let expected = campanile::hlk::cases().filter(|case| case.matches("lock2")).count();
+    assert_eq!((json.as_array().unwrap().len(), expected > 3), (expected, true));
+}
+
+#[test]
+fn the_program_says_that_there_is_no_adapter_and_what_a_wrong_command_line_is() {
+    let Some(alone) = wine(crate::program::FILE, &[]) else { return };
+    assert_eq!((alone.code, &*alone.output), (Some(4), ""), "{}", alone.errors);
+    for part in ["no adapter", "D3DKMTEnumAdapters3", "PCI\\VEN_CA3E&DEV_0032", "docs/windows.md"] {
+        assert!(alone.errors.contains(part), "{part} is missing: {}", alone.errors);
+    }
+    for (arguments, code) in [(&["--filter", "no such case"][..], 2), (&["--repeat", "0"], 2), (&["--version"], 0)] {
+        assert_eq!(wine(crate::program::FILE, arguments).unwrap().code, Some(code), "{arguments:?}");
+    }
+}
