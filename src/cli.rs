@@ -180,8 +180,8 @@ struct HlkArguments {
     /// Hangs that the case Tdr.StormCostsOnlyTheGuilty makes, instead of a few.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     hangs: Option<u64>,
-    /// Seed of that storm, which repeats it.
-    #[arg(long, value_name = "SEED", default_value_t = 0x5eed, requires = "hangs", value_parser = clap::value_parser!(u64).range(1..))]
+    /// What random cases are drawn from; the same seed draws the same.
+    #[arg(long, value_name = "SEED", default_value_t = campanile_hlk::seed::DEFAULT)]
     seed: u64,
     /// Also writes the outcomes to a file, as JUnit's XML.
     #[arg(long, value_name = "FILE")]
@@ -443,8 +443,9 @@ pub fn main() -> ExitCode {
         Command::Hlk(arguments) => {
             let (list, filter, json) = (arguments.list, arguments.filter, arguments.json);
             let json_lines = arguments.json_lines;
+            campanile_hlk::seed::set(arguments.seed);
             if let Some(hangs) = arguments.hangs {
-                hlk::set_storm(hlk::Storm { hangs, seed: arguments.seed });
+                hlk::set_storm(hlk::Storm { hangs });
             }
             hlk::command(&hlk::Options {
                 list,

@@ -114,10 +114,11 @@ fn link(out: &Path) -> Result<(), String> {
     let bytes =
         resource::resource(&Version { kind: Kind::Program, number, file: "hlk.exe", description: &description });
     fs::write(&path, bytes).map_err(|error| format!("{}: {error}", path.display()))?;
-    println!("cargo::rustc-link-arg-bins={}", path.display());
+    println!("cargo::rustc-link-arg-bin=hlk={}", path.display());
+    println!("cargo::rustc-link-arg-bin=hlk=/PDBALTPATH:hlk.pdb");
     let arguments =
         ["/SUBSYSTEM:CONSOLE,10.00", "/DEBUG", "/OPT:REF", "/OPT:ICF", "/RELEASE", "/Brepro", "/DYNAMICBASE"];
-    for argument in arguments.into_iter().chain(["/HIGHENTROPYVA", "/NXCOMPAT", "/PDBALTPATH:hlk.pdb"]) {
+    for argument in arguments.into_iter().chain(["/HIGHENTROPYVA", "/NXCOMPAT"]) {
         println!("cargo::rustc-link-arg-bins={argument}");
     }
     if cfg!(feature = "start") {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::junit::Outcome;
+use crate::seed;
 
 /// What a case is, whoever runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -164,11 +165,13 @@ impl CaseReport {
 }
 
 /// All outcomes, of drivers `D`.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Report<D> {
     /// What the cases ran on.
     #[serde(flatten)]
     pub drivers: D,
+    /// What random cases were drawn from.
+    pub seed: u64,
     /// Cases run.
     pub total: usize,
     /// Passed.
@@ -182,6 +185,12 @@ pub struct Report<D> {
 }
 
 impl<D: Serialize + Display> Report<D> {
+    /// Nothing yet, with the seed of this run.
+    pub fn new(drivers: D) -> Self {
+        let (total, passed, failed, skipped) = (0, 0, 0, 0);
+        Self { drivers, seed: seed::get(), total, passed, failed, skipped, cases: Vec::new() }
+    }
+
     /// Adds an outcome.
     pub fn add(&mut self, case: CaseReport) {
         self.total += 1;
@@ -200,8 +209,8 @@ impl<D: Serialize + Display> Report<D> {
 
     /// What the cases ran on, and as the last line the sum.
     pub fn summary(&self) -> String {
-        let Self { drivers, passed, failed, skipped, .. } = self;
-        format!("{drivers}\n{passed} passed, {failed} failed, {skipped} skipped")
+        let Self { drivers, seed, passed, failed, skipped, .. } = self;
+        format!("{drivers}\nseed: {seed}\n{passed} passed, {failed} failed, {skipped} skipped")
     }
 }
 
@@ -241,8 +250,7 @@ mod tests {
     }
 
     fn report() -> Report<Driver> {
-        let (total, passed, failed, skipped) = (0, 0, 0, 0);
-        Report { drivers: Driver { driver: "linked" }, total, passed, failed, skipped, cases: Vec::new() }
+        Report::new(Driver { driver: "linked" })
     }
 
     fn case(status: Status) -> CaseReport {
@@ -256,7 +264,7 @@ mod tests {
             report.add(case(status));
         }
         assert_eq!((report.total, report.passed, report.failed, report.skipped), (4, 2, 1, 1));
-        assert_eq!(report.summary(), "driver: linked\n2 passed, 1 failed, 1 skipped");
+        assert_eq!(report.summary(), "driver: linked\nseed: 24301\n2 passed, 1 failed, 1 skipped");
     }
 
     #[test]
@@ -278,7 +286,7 @@ mod tests {
         report.add(case(Status::Passed));
         let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
         let keys = |value: &serde_json::Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
-        assert_eq!(keys(&value), ["cases", "driver", "failed", "passed", "skipped", "total"]);
+        assert_eq!(keys(&value), ["cases", "driver", "failed", "passed", "seed", "skipped", "total"]);
         assert_eq!(keys(&value["cases"][0]), ["area", "ms", "name", "page", "status"]);
         assert_eq!(value["cases"][0]["status"], "passed");
     }

@@ -6,7 +6,7 @@ use wddm_ddi::status::*;
 use super::case::{Boot, Case, Failure, granted, refused};
 use super::kmt::{BAD_HANDLE, Kmt};
 
-cases! { "Adapter";
+cases! { "Adapter", behind "it reads the log of the start, or is a thread or process that no program on Windows can be";
     "Adapter.StartsInTheObservedOrder" on Boot::Fresh, "start_device":
         "At start the system calls AddDevice, then StartDevice, then asks for capabilities, and only then creates its own process, devices and contexts."
         => starts_in_order;

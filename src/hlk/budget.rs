@@ -12,7 +12,7 @@ use super::kmt::BAD_ARGUMENT;
 use super::rig::Rig;
 use crate::setup::SystemOptions;
 
-cases! { "Residency";
+cases! { "Residency", behind "it is several processes at a time, or chooses how much memory there is";
     "VideoMemory.UsageIsWhatIsResident" on Boot::With(small_vram), "d3dkmtqueryvideomemoryinfo":
         "What a process keeps resident is its usage in the group of the segment where it is, once however often it was asked for; what is evicted, offered or destroyed is not."
         => usage;

@@ -10,7 +10,7 @@ use super::case::{Boot, Case, Failure, refused};
 use super::rig::user_mode_flags;
 use crate::setup::SystemOptions;
 
-cases! { "Capabilities";
+cases! { "Capabilities", behind "it chooses what hardware and system support";
     "Capabilities.WithoutNativeFencesNoneCanBeCreated" on Boot::With(without_native_fences), "native-gpu-fence-objects":
         "When the system keeps the native fence feature off, the adapter starts, user mode is told so, and creating a native fence is not supported."
         => without_fences;

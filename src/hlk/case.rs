@@ -92,9 +92,10 @@ impl Boot {
     }
 }
 
-/// Declares an area's table: `"Name" on Boot, "page": "requirement" => function;`.
+/// Declares an area's table: `"Name" on Boot, "page": "requirement" => function;`. What the cases do behind the thunks, for which they cannot run on
+/// Windows, is said after the area; the program for Windows takes it from there.
 macro_rules! cases {
-    ($area:literal; $($name:literal on $boot:expr, $page:literal: $requirement:literal => $run:expr;)*) => {
+    ($area:literal $(, behind $reason:literal)?; $($name:literal on $boot:expr, $page:literal: $requirement:literal => $run:expr;)*) => {
         /// The cases of this area.
         pub(super) const CASES: &[$crate::hlk::CaseInfo] = &[$(
             $crate::hlk::CaseInfo {

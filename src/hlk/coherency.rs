@@ -7,7 +7,7 @@ use super::case::{Boot, Case, Failure, granted};
 use crate::setup::SystemOptions;
 use crate::user::{Fence, Node, Queue, QueueOptions};
 
-cases! { "Memory";
+cases! { "Memory", behind "it chooses whether the GPU sees caches";
     "IoCoherency.CpuStoresReachTheGpuWhenInvalidated" on Boot::With(non_coherent), "allocation-usage-tracking":
         "Without I/O coherency what the CPU has stored reaches the GPU when the range is invalidated after the store, and not before."
         => cpu_stores;

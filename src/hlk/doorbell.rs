@@ -7,7 +7,7 @@ use dxgkrnl::Clock;
 use super::case::{Boot, Case, Failure, granted};
 use crate::setup::SystemOptions;
 
-cases! { "Doorbell";
+cases! { "Doorbell", behind "it counts what the GPU heard, or chooses how many doorbells there are";
     "Doorbell.VictimIsToldToRetry" on Boot::With(one_doorbell), "user-mode-work-submission":
         "When a second queue takes the only physical doorbell, the first one's status becomes disconnected-retry, and reconnecting brings it back."
         => victim_retries;

@@ -8,7 +8,7 @@ use super::case::{Boot, Case, Failure, on_thread};
 use super::rig::{RawFence, RawQueue, Rig, wait_until};
 use crate::setup::SystemOptions;
 
-cases! { "Submission";
+cases! { "Submission", behind "it counts what the GPU executed, and chooses how few doorbells there are";
     "Submission.ChurnLosesNoRing" on Boot::With(four_doorbells), "user-mode-work-submission":
         "Sixty-four queues of eight threads share four doorbells, and every one of thousands of rings of each runs its work exactly once."
         => dedicated;
@@ -93,11 +93,11 @@ fn churn(case: &Case<'_>) -> Result<u64, Failure> {
     let before = case.system.counters();
     let lost = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        let start = |(rig, seed)| {
+        let start = |(rig, number)| {
             let (process, lost) = (&case.process, &lost);
             scope.spawn(move || {
                 on_thread(process, || {
-                    lost.fetch_add(ring_all(rig, seed)?, Ordering::Relaxed);
+                    lost.fetch_add(ring_all(rig, campanile_hlk::seed::of(number))?, Ordering::Relaxed);
                     Ok(())
                 })
             })

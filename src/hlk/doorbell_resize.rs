@@ -9,7 +9,7 @@ use super::rig::{RING_ENTRIES, RawQueue, Rig};
 use crate::setup::SystemOptions;
 use crate::user::{Adapter, Device, Error, Fence, Node, Queue, QueueOptions};
 
-cases! { "Doorbell";
+cases! { "Doorbell", behind "it counts what the GPU executed, or chooses the hardware";
     "Doorbell.ResizingWhileDoorbellsMoveLosesNoRing" on Boot::With(one_doorbell), "user-mode-work-submission":
         "Queues of four threads that take the only doorbell from each other and replace their rings again and again run every submission exactly once."
         => resize_and_steal;

@@ -10,7 +10,7 @@ use super::case::{Boot, Case, Failure, on_thread};
 use super::rig::{RawQueue, Rig, fill};
 use crate::setup::System;
 
-cases! { "Exit";
+cases! { "Exit", behind "it ends processes and watches them end";
     "Exit.NormalWaitsForWhatWasQueued" on Boot::Fresh, "user-mode-work-submission":
         "A process that exits with work running is waited for: every submission is executed before its queue is destroyed."
         => normal_waits;

@@ -7,7 +7,7 @@ use super::case::{Boot, Case, Failure, granted, on_thread};
 use super::rig::{RawFence, Rig, wait_until};
 use crate::user::{Device, Error, Fence};
 
-cases! { "NativeFence";
+cases! { "NativeFence", behind "it counts interrupts and commands, or goes through the user-mode driver";
     "NativeFence.SignalWakesCpuWaiter" on Boot::Shared, "native-gpu-fence-objects":
         "A CPU that waits for a value wakes when the GPU signals it."
         => signal_wakes_waiter;

@@ -9,7 +9,7 @@ use super::fence_cross_adapter::{sides, two_native};
 use super::rig::{KernelHandle, Rig, wait_until};
 use crate::user::{self, Access, Device, Error, Fence, Node, Queue, QueueOptions};
 
-cases! { "FenceOrder";
+cases! { "FenceOrder", behind "it is several processes or adapters at a time, or counts interrupts";
     "FenceOrder.NothingBehindASmallerSignalIsDone" on Boot::Shared, "native-gpu-fence-objects":
         "What a command buffer has before a signal that goes back is complete, and nothing behind it is done."
         => nothing_behind;

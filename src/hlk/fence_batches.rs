@@ -10,7 +10,7 @@ use wddm_ddi::status::*;
 use super::case::{Boot, Case, Failure, granted, refused};
 use crate::setup::SystemOptions;
 
-cases! { "FenceBatches";
+cases! { "FenceBatches", behind "it chooses what the system enables";
     "FenceBatches.KernelAddressesAreNotKept" on Boot::With(short_lived_addresses), "dxgkarg_updatemonitoredvalues":
         "Waits and signals work when the kernel takes the addresses of fence values away from the driver after each call."
         => addresses_not_kept;

@@ -10,7 +10,7 @@ use super::kmt::Word;
 use super::rig::{KernelHandle, KernelQueue, RawFence, RawQueue, Rig, View, fill, shared_flags, wait_until};
 use crate::setup::{AdapterOptions, SystemOptions};
 
-cases! { "CrossAdapterFence";
+cases! { "CrossAdapterFence", behind "it needs two adapters of a kind";
     "CrossAdapterFence.ScenarioOneBothAdaptersHaveNativeFences" on Boot::With(two_native), "native-gpu-fence-objects":
         "Waits of CPU and GPU on one adapter end by signals of CPU and GPU of the other, when both have native fences."
         => scenario_1;

@@ -15,7 +15,7 @@ use super::kmt::{BAD_HANDLE, DEVICE_LOST};
 use super::rig::{KernelHandle, RawFence, Rig, copy, fill, shared_flags, wait_until};
 use crate::setup::SystemOptions;
 
-cases! { "CrossAdapterFence";
+cases! { "CrossAdapterFence", behind "it needs two adapters of a kind";
     "CrossAdapterFence.IsOfTheDefaultTypeAndShared" on Boot::With(two_native), "native-gpu-fence-objects":
         "The creation of a fence for several adapters fails with another type, or unless it is shared by kernel handles."
         => refused_creations;

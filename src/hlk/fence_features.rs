@@ -11,7 +11,7 @@ use super::case::{Boot, Case, Failure, granted, refused};
 use super::rig::{Rig, user_mode_flags};
 use crate::setup::SystemOptions;
 
-cases! { "FenceFeatures";
+cases! { "FenceFeatures", behind "it chooses what hardware and system enable";
     "FenceFeatures.StartsWithNothing" on Boot::With(subset::<0>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
         => works_at_its_level::<0>;

@@ -4,7 +4,7 @@ use super::case::{Boot, Case, Failure, refused};
 use super::kmt::WRONG_KIND;
 use super::rig::Rig;
 
-cases! { "NativeFenceRules";
+cases! { "NativeFenceRules", behind "it is several processes at a time, or dies on purpose";
     "NativeFenceRules.WriteToCurrentValueKillsTheWriter" on Boot::Shared, "native-gpu-fence-objects":
         "A process that stores to a fence's current value dies of an access violation; the fence keeps its value."
         => write_kills_writer;

@@ -7,7 +7,7 @@ use campanile_hw::registers::NODE_COMPUTE;
 use super::case::{Boot, Case, Failure, granted};
 use super::rig::wait_until;
 
-cases! { "FenceInterrupts";
+cases! { "FenceInterrupts", behind "it counts interrupts";
     "FenceInterrupts.SignalsOfOneBufferWakeEveryWaiter" on Boot::Shared, "native-gpu-fence-objects":
         "Every CPU wait ends when one command buffer signals all the fences, however few interrupts tell of it."
         => one_buffer;

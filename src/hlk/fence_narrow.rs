@@ -11,7 +11,7 @@ use super::fence_interrupts::Event;
 use super::rig::{KernelHandle, RawFence, Rig, shared_flags, wait_until};
 use crate::setup::SystemOptions;
 
-cases! { "MonitoredFence";
+cases! { "MonitoredFence", behind "it chooses the width of fence values";
     "MonitoredFence.NarrowGpuHasNoNativeFences" on Boot::With(narrow), "context-monitoring":
         "A GPU that cannot write 64 bits at once writes the low half of a value only; the driver says so and has no native fences."
         => no_native_fences;

@@ -11,7 +11,7 @@ use super::rig::{RawFence, RawQueue, Rig, wait_until};
 use crate::setup::SystemOptions;
 use crate::user::{Fence, Node, Queue, QueueOptions, SubmissionModel};
 
-cases! { "OptimisedFenceInterrupt";
+cases! { "OptimisedFenceInterrupt", behind "it counts interrupts of hardware that it chooses";
     "OptimisedFenceInterrupt.ExampleE1ToE4" on Boot::With(optimised), "native-gpu-fence-objects":
         "Four signals of one queue are logged, the last one interrupts and names the queue, and the log of that queue wakes who waits for them, without a look at any other fence."
         => example_e1_to_e4;

@@ -7,7 +7,7 @@ use super::case::{Boot, Case, Failure, granted, on_thread, refused};
 use super::kmt::{BAD_HANDLE, DEVICE_LOST};
 use super::rig::{KernelHandle, RawFence, Rig, fill, wait_until};
 
-cases! { "SharedFence";
+cases! { "SharedFence", behind "it is several processes at a time";
     "SharedFence.HasItsOwnAddressesInEachProcess" on Boot::Shared, "native-gpu-fence-objects":
         "A process that opens a shared fence has addresses of its own for the one value, and writes it by none of the processor's."
         => own_addresses;

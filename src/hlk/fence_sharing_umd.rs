@@ -8,7 +8,7 @@ use super::fence_cross_adapter::two_native;
 use super::rig::{KernelHandle, wait_until};
 use crate::user::{self, Access, Adapter, Buffer, Device, Fence, Node, Placement, Queue, QueueOptions};
 
-cases! { "SharedFence";
+cases! { "SharedFence", behind "it is several processes at a time, through the user-mode driver";
     "SharedFence.DriverLetsQueuesOfTwoProcessesTakeTurns" on Boot::Shared, "native-gpu-fence-objects":
         "Through the user-mode driver, the GPU runs the work of one process when the GPU signals a shared fence for the other, and the reverse."
         => two_processes;

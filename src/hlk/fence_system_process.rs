@@ -11,7 +11,7 @@ use super::fence_storage::both_kinds_of_progress;
 use super::rig::{Rig, wait_until};
 use crate::setup::SystemOptions;
 
-cases! { "FenceSystemProcess";
+cases! { "FenceSystemProcess", behind "it looks into the system process's address space";
     "FenceSystemProcess.AddressesOfThePagingProcessAreUsed" on Boot::With(mapped), "native-gpu-fence-objects":
         "Where the driver asks for it, every wait, signal and native progress on the GPU goes by the addresses that a fence has in the \
          paging process."

@@ -10,7 +10,7 @@ use super::kmt::{BAD_HANDLE, Kmt};
 use super::rig::{Rig, fill};
 use crate::setup::{BusChoice, System, SystemOptions};
 
-cases! { "Lifecycle";
+cases! { "Lifecycle", behind "it stops and starts the adapter, or counts what ended processes leave";
     "Lifecycle.AdapterStopsAndStartsAgain" on Boot::Fresh, "stop_device":
         "An adapter that was stopped and removed can be added and started again, and works as before, time after time."
         => stops_and_starts;

@@ -9,7 +9,7 @@ use super::case::{Boot, Case, Failure, granted, refused};
 use super::rig::{Memory, Rig, copy, fill};
 use crate::setup::SystemOptions;
 
-cases! { "Memory";
+cases! { "Memory", behind "it chooses the hardware, or stops the adapter";
     "Lock2.SegmentWithoutWindowIsNotShown" on Boot::With(hidden_vram), "allocation-usage-tracking":
         "A CPU-accessible allocation that is resident where the CPU does not reach cannot be locked; once it need not be resident any more it is locked in system memory, with its contents."
         => no_window;

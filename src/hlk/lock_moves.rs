@@ -12,7 +12,7 @@ use super::case::{Boot, Case, Failure, granted};
 use super::rig::{Rig, View};
 use crate::setup::SystemOptions;
 
-cases! { "Memory";
+cases! { "Memory", behind "it has memory moved while it is locked";
     "Lock2.StoresDuringMovesAreKept" on Boot::With(all_visible), "allocation-usage-tracking":
         "The address of a lock stays good while the memory manager moves the allocation: no store is lost, whenever it comes."
         => stores_during_moves;

@@ -12,7 +12,7 @@ use super::kmt::{BAD_ARGUMENT, BAD_HANDLE};
 use super::rig::{Memory, Rig, View, wait_until};
 use crate::setup::SystemOptions;
 
-cases! { "Memory";
+cases! { "Memory", behind "it pulls the GPU out";
     "Lock2.AddressesOutliveAnAdapterThatIsPulledOut" on Boot::With(aperture), "allocation-usage-tracking":
         "What was locked of an adapter that is pulled out can be read and written: system memory holds what it held, memory of the device zeros, and nothing reaches the device."
         => pulled_out;

@@ -8,7 +8,7 @@ use super::case::{Boot, Case, Failure, granted, refused};
 use super::kmt::WRONG_KIND;
 use super::rig::{Rig, fill};
 
-cases! { "Memory";
+cases! { "Memory", behind "it is several processes at a time";
     "Memory.NewVramShowsNothingOld" on Boot::With(small_vram), "gpu-virtual-memory":
         "A new allocation in VRAM reads as zero even where another allocation lay before."
         => new_vram_is_zero;

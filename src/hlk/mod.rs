@@ -210,7 +210,7 @@ pub fn command(options: &Options) -> u8 {
         eprintln!("campanile: {error}");
         return exit_code(&error);
     }
-    let mut done = Report { drivers: Drivers::selected(), ..Report::default() };
+    let mut done = Report::new(Drivers::selected());
     let rounds = options.repeat.max(1);
     let progress = progress(options, selected.len() * rounds as usize);
     for case in (0..rounds).flat_map(|_| &selected) {
@@ -255,8 +255,12 @@ fn progress(options: &Options, cases: usize) -> ProgressBar {
 
 /// The command that runs a case alone.
 fn replay(command_line: &[String], case: &CaseInfo) -> String {
-    let words = ["campanile", "hlk", "--filter", case.name].map(str::to_owned);
-    words.iter().chain(command_line).map(String::as_str).collect::<Vec<_>>().join(" ")
+    let mut words = ["campanile", "hlk", "--filter", case.name].map(str::to_owned).to_vec();
+    words.extend_from_slice(command_line);
+    if !words.iter().any(|word| word == "--seed" || word.starts_with("--seed=")) {
+        words.push(format!("--seed={}", campanile_hlk::seed::get()));
+    }
+    words.join(" ")
 }
 
 /// Prints an outcome as soon as it is there.
@@ -272,6 +276,16 @@ fn tell(options: &Options, outcome: &CaseReport) {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn the_command_that_runs_a_case_again_has_the_seed() {
+        let case = cases().next().unwrap();
+        let line = |words: &[&str]| replay(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), case);
+        let plain = format!("campanile hlk --filter {}", case.name);
+        assert_eq!(line(&["--driver", "pe"]), format!("{plain} --driver pe --seed={}", campanile_hlk::seed::DEFAULT));
+        assert_eq!(line(&["--seed", "7"]), format!("{plain} --seed 7"));
+        assert_eq!(line(&["--seed=7"]), format!("{plain} --seed=7"));
+    }
 
     #[test]
     fn names_are_unique_and_read_like_the_kit() {

@@ -16,7 +16,7 @@ use super::rig::{Memory, Rig, copy, fill, wait_until};
 use crate::setup::SystemOptions;
 use crate::user::{OfferPriority, Reclaimed};
 
-cases! { "Offer";
+cases! { "Offer", behind "it chooses how much memory there is";
     "Offer.TakenUnderPressureWithoutACopy" on Boot::With(small_vram), "d3dkmtofferallocations":
         "When memory is short, offered allocations are discarded before anything is copied out; reclaimed they are zero and usable, and the answer says so."
         => taken;

@@ -8,7 +8,7 @@ use super::case::{Boot, Case, Failure, on_thread};
 use super::rig::Rig;
 use crate::setup::SystemOptions;
 
-cases! { "Packet scheduling";
+cases! { "Packet scheduling", behind "it steps the GPU, or makes it fault where it chooses";
     "Packet.OnlySchedulingOfPackets" on Boot::With(without_scheduling), "dxgkarg_submitcommandvirtual":
         "An operating system with hardware scheduling off runs all work as packets; hardware contexts are refused there."
         => only_packets;

@@ -12,7 +12,7 @@ use super::kmt::{BAD_HANDLE, DEVICE_LOST};
 use super::power_device::power_down;
 use super::rig::{Memory, PacketQueue, Rig, View, copy, fill, wait_until};
 
-cases! { "Packet scheduling";
+cases! { "Packet scheduling", behind "it changes power states, or pulls the GPU out";
     "Packet.WorkQueuedBeforeD3CompletesAfterIt" on Boot::Fresh, "dxgkddi_setpowerstate":
         "Packets that wait in hardware, are held for a fence or lie behind others when the device goes to D3 are executed after it, once and in order."
         => across_d3;

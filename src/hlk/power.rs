@@ -14,7 +14,7 @@ use super::rig::{Rig, wait_until};
 use crate::setup::{System, SystemOptions};
 use crate::user::{Device, Error, Node, Queue, QueueOptions, SubmissionModel};
 
-cases! { "Power";
+cases! { "Power", behind "it watches power states from inside, or lets the GPU hang";
     "Power.EveryEngineIsAComponent" on Boot::Fresh, "gpu-power-management-of-idle-and-active-power":
         "The driver declares one power component for each node, and all of them are in F0 after start."
         => every_engine_is_a_component;
@@ -214,7 +214,7 @@ fn worker(luid: wddm_ddi::types::LUID, seed: u64, executed: &AtomicU64) -> Resul
     let node = if seed.is_multiple_of(2) { NODE_COMPUTE } else { NODE_COPY };
     let mut queue = rig.queue(node)?;
     let fence = rig.fence(0)?;
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = fastrand::Rng::with_seed(campanile_hlk::seed::of(seed));
     for value in 1..=SUBMISSIONS {
         rig.submit(&mut queue, &[fence.signal(value)])?;
         pause(&mut random, 0x1000, || fence.value.load() >= value)?;

@@ -15,7 +15,7 @@ use super::power_device::{power_down, race_with_sleep};
 use super::rig::{Rig, wait_until};
 use crate::setup::{System, SystemOptions};
 
-cases! { "Power";
+cases! { "Power", behind "it watches power states from inside";
     "Power.IdleDeviceEntersD3" on Boot::With(idle_device), "user-mode-work-submission":
         "A device without work goes from D0 to D3 when its idle time is over, not before; the doorbells of its queues say retry, and the next submission brings it back."
         => idle_device_sleeps;
@@ -178,7 +178,7 @@ fn busy_device_stays(case: &mut Case<'_>) -> Result<(), Failure> {
 fn submissions_race(case: &mut Case<'_>) -> Result<(), Failure> {
     let (machine, luid) = (case.system.machine(), case.system.luid());
     let by_fits = |worker: u64, value: u64, done: &dyn Fn() -> bool, slept: u64| {
-        pause(&mut fastrand::Rng::with_seed(worker << 32 | value), 0x1_0000, done)?;
+        pause(&mut fastrand::Rng::with_seed(campanile_hlk::seed::of(worker << 32 | value)), 0x1_0000, done)?;
         // Everybody comes here, so that the device falls asleep at least now.
         match value % 40 {
             0 => wait_until("D3", || machine.power_transitions(luid).0 > slept),

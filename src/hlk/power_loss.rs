@@ -13,7 +13,7 @@ use super::power_device::power_down;
 use super::rig::{Memory, RawQueue, Rig, copy, fill, wait_until};
 use crate::setup::{System, SystemOptions};
 
-cases! { "Power";
+cases! { "Power", behind "it takes the power away and looks at what the GPU keeps";
     "Power.DeviceLosesEverythingInD3" on Boot::With(lost), "dispmprt-dxgkddi_set_power_state":
         "In D3 no register answers, VRAM holds nothing of what was in it, and back in D0 counters begin at zero: the driver has programmed everything anew."
         => everything_is_lost;

@@ -10,7 +10,7 @@ use super::case::{Boot, Case, Failure, granted};
 use super::rig::fill;
 use crate::setup::SystemOptions;
 
-cases! { "Residency";
+cases! { "Residency", behind "it chooses how much memory there is";
     "Residency.EvictedContentComesBack" on Boot::With(small_vram), "residency":
         "What an allocation in VRAM held before it was evicted it holds again once it is resident, at the same GPU address."
         => evicted_content_comes_back;

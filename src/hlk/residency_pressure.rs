@@ -14,7 +14,7 @@ use super::kmt::BAD_ARGUMENT;
 use super::rig::{Memory, RawQueue, Rig, View, copy, fill};
 use crate::setup::SystemOptions;
 
-cases! { "Residency";
+cases! { "Residency", behind "it is several processes on a GPU whose memory it chooses";
     "Residency.ThreeBusyProcessesShareVram" on Boot::With(small_vram), "driver-residency-in-wddm-2-0":
         "Three processes work with four times as much memory as VRAM has, in any order, and every byte of each is right all the time."
         => three_processes;
@@ -153,7 +153,7 @@ fn three_processes(case: &mut Case<'_>) -> Result<(), Failure> {
             .map(|(number, process)| {
                 scope.spawn(move || {
                     let node = if number == 1 { NODE_COMPUTE } else { NODE_COPY };
-                    on_thread(process, || Worker::new(Rig::open(luid)?, node)?.run(0x9e37_79b9 * (number + 1)))
+                    on_thread(process, || Worker::new(Rig::open(luid)?, node)?.run(campanile_hlk::seed::of(number)))
                 })
             })
             .collect();

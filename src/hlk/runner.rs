@@ -5,10 +5,14 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use dxgkrnl::TraceEvent;
+
 use super::case::{Boot, Case, CaseInfo, Failure, Run};
 use crate::setup::{BusChoice, GpuElsewhere, MachineOptions, SetupError, System};
 use campanile_hlk::report::{CaseReport, Status};
 
+/// Events of the driver that the state of a failed case shows.
+const EVENTS: u32 = 100;
 /// A case takes milliseconds, the longest a few seconds; this is for those that hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -161,8 +165,23 @@ fn boot_and_run(case: &CaseInfo, machine: &MachineOptions, told: &Sender<Told>) 
     outcome.and(left.map_err(Ended::from))
 }
 
+/// The last events of the adapter's driver, each with the microseconds from its end to that of the last.
+fn last_events(system: &System) -> String {
+    let events = system.machine().take_trace(system.luid()).unwrap_or_default().events;
+    let end = |event: &TraceEvent| event.began + event.took;
+    let last = events.last().map_or(0, end);
+    let mut lines = vec![format!("last {} events, with the microseconds before the last of them", events.len())];
+    lines.extend(events.iter().map(|event| {
+        let before = last.saturating_sub(end(event));
+        format!("  {:>10}.{:03}  {:?}", before / 1000, before % 1000, event.kind)
+    }));
+    lines.join("\n")
+}
+
 fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Result<(), Ended> {
     let process = system.machine().create_process("case");
+    // A case may also run untraced: only who reads about its failure would miss the events.
+    let _ = system.machine().trace(system.luid(), Some(EVENTS));
     let outcome = {
         let _attached = process.attach();
         let mut taken = Case::new(system, &process);
@@ -179,7 +198,7 @@ fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Resu
     if let Err(Failure::Unmet(text)) = &outcome {
         let _ = told.send(Told::Found(text.clone()));
         // Before the process takes everything along.
-        state = system.machine().inspect(system.luid()).map(|tree| tree.to_string());
+        state = system.machine().inspect(system.luid()).map(|tree| format!("{tree}\n{}", last_events(system)));
         // Work that a case leaves behind in the middle may need time to pass, and nobody moves a manual clock any more.
         std::thread::scope(|scope| {
             let exit = scope.spawn(|| process.exit());

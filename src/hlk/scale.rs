@@ -14,7 +14,7 @@ use super::kmt::Word;
 use super::rig::{RawDoorbell, Rig, user_mode_flags, wait_until};
 use crate::setup::{System, SystemOptions};
 
-cases! { "Scale";
+cases! { "Scale", behind "it is hundreds of processes, and counts what the GPU executed";
     "Scale.ThousandsOfQueuesOnSixteenDoorbells" on Boot::With(sixteen_doorbells), "user-mode-work-submission":
         "Ten thousand queues of a hundred processes (a build without optimisations makes two thousand) share sixteen doorbells: each runs what it rang for, and idle ones change nothing in what a submission and a fence write touch."
         => many_doorbells;

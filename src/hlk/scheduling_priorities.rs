@@ -21,7 +21,7 @@ use super::scheduling::{
 };
 use crate::setup::SystemOptions;
 
-cases! { "Scheduling";
+cases! { "Scheduling", behind "it steps the GPU and reads the scheduler's state";
     "Scheduling.RealtimeLevelsInOrder" on Boot::With(stepped), "dxgkddi_setcontextschedulingproperties":
         "Of queues in the realtime band those of a higher level finish first, whatever their priorities within the process."
         => levels_in_order;

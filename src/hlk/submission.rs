@@ -9,7 +9,7 @@ use super::rig::{RING_ENTRIES, RawQueue, Rig, wait_until};
 use crate::setup::SystemOptions;
 use crate::user::{Error, Fence, Node, Queue, QueueOptions};
 
-cases! { "Submission";
+cases! { "Submission", behind "it counts what the GPU executed, or goes through the user-mode driver";
     "Submission.RingWrapsWithoutLoss" on Boot::Shared, "user-mode-work-submission":
         "Many more submissions than the ring has entries are all executed, exactly once each."
         => ring_wraps;

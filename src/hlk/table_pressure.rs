@@ -14,7 +14,7 @@ use super::kmt::BAD_ARGUMENT;
 use super::rig::{Memory, RawFence, RawQueue, Rig, View, copy, fill};
 use crate::setup::SystemOptions;
 
-cases! { "Residency";
+cases! { "Residency", behind "it is several processes on a GPU whose memory it chooses";
     "Residency.TablesAndFencesOutlastPressure" on Boot::With(small_vram), "driver-residency-in-wddm-2-0":
         "Three processes whose allocations push each other out of VRAM find every translation, every fence value and every byte as they were, in page tables and fence storage that share VRAM with them; rings stay where they are."
         => outlast;
@@ -202,8 +202,9 @@ fn outlast(case: &mut Case<'_>) -> Result<(), Failure> {
                 let all_there = &all_there;
                 let work = move || {
                     let rig = Rig::open(luid);
-                    let worker =
-                        rig.and_then(|rig| Worker::new(rig, node, 0x9e37_79b9 * number)).and_then(Worker::tour);
+                    let worker = rig
+                        .and_then(|rig| Worker::new(rig, node, campanile_hlk::seed::of(number)))
+                        .and_then(Worker::tour);
                     all_there.wait();
                     worker?.run()
                 };

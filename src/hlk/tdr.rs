@@ -16,7 +16,7 @@ use super::fence_interrupts::Event;
 use super::rig::{RawQueue, Rig, wait_until};
 use crate::setup::{System, SystemOptions};
 
-cases! { "TDR";
+cases! { "TDR", behind "it lets the GPU hang, moves the clock on, and reads the report of the reset";
     "Tdr.HangIsFoundByProgress" on Boot::With(by_hand), "user-mode-work-submission":
         "A queue whose progress stays below the last queued value for TdrDelay, and whose context does not leave its engine in another, is found hung: its device is lost and its doorbells say abort."
         => hang_is_found;

@@ -15,7 +15,7 @@ use super::tdr::{
 };
 use crate::setup::System;
 
-cases! { "TDR";
+cases! { "TDR", behind "it lets the GPU hang, moves the clock on, and reads the report of the reset";
     "Tdr.PacketResetFollowsThePage" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "On every node a packet that hangs is first preempted, then its engine asked for its state and its group, information collected and the engine reset; the device of the packet is lost, and new ones work."
         => follows_the_page;

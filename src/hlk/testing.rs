@@ -7,7 +7,7 @@ use wddm_ddi::status::*;
 use super::case::{Boot, Case, Failure, refused};
 use crate::setup::SystemOptions;
 
-cases! { "Kernel-mode testing";
+cases! { "Kernel-mode testing", behind "it chooses what hardware and system enable";
     "Testing.OffWhereTheFeatureIsOff" on Boot::With(without_testing), "kernel-mode-testing-of-wddm-features":
         "Where kernel-mode testing is not enabled there are no test contexts, no test queues and no test command buffers."
         => off;

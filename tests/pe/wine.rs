@@ -70,3 +70,39 @@ fn the_program_says_that_there_is_no_adapter_and_what_a_wrong_command_line_is() 
         assert_eq!(wine(crate::program::FILE, arguments).unwrap().code, Some(code), "{arguments:?}");
     }
 }
+
+/// The INF with what is filled in for a package.
+fn inf() -> String {
+    let source = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("inf/campanile.inx")).unwrap();
+    let line = |line: &str| {
+        if line.starts_with("DriverVer") {
+            "DriverVer = 11/22/2026,32.0.1.0".to_owned()
+        } else {
+            line.replace("$ARCH$", "amd64")
+        }
+    };
+    source.lines().map(|text| line(text) + "\r\n").collect()
+}
+
+/// What the system's reader says about a text; `None` without Wine.
+fn opened(text: &str) -> Option<Ended> {
+    static TEXT: Mutex<()> = Mutex::new(());
+    let _one = TEXT.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("second-opinion.inf");
+    fs::write(&path, text).unwrap();
+    wine("test/openinf.exe", &[&format!("Z:{}", path.display()).replace('/', "\\")])
+}
+
+#[test]
+fn the_inf_opens_by_the_system_s_own_reader_and_what_is_none_does_not() {
+    let good = inf();
+    let Some(ended) = opened(&good) else { return };
+    assert_eq!((ended.code, &*ended.output), (Some(0), ""), "{}", ended.errors);
+    let line = 1 + good.lines().position(|line| line == "[Manufacturer]").unwrap();
+    let torn = opened(&good.replace("[Manufacturer]", "[Manufacturer")).unwrap();
+    assert_eq!((torn.code, torn.output.trim()), (Some(1), &*format!("error 0xe0000001 in line {line}")));
+    let unsigned: String =
+        good.lines().filter(|line| !line.starts_with("Signature")).map(|line| format!("{line}\r\n")).collect();
+    let unsigned = opened(&unsigned).unwrap();
+    assert_eq!((unsigned.code, unsigned.output.contains("error 0xe0000100")), (Some(1), true), "{}", unsigned.output);
+}

@@ -69,12 +69,11 @@ struct Cli {
 #[derive(Serialize)]
 struct Driver {
     driver: String,
-    seed: u64,
 }
 
 impl fmt::Display for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "driver: {}\nseed: {:#x}", self.driver, self.seed)
+        write!(f, "driver: {}", self.driver)
     }
 }
 
@@ -153,9 +152,7 @@ fn list(selected: &[Listed], json: bool) -> String {
 }
 
 fn run_all(cli: &Cli, selected: &[Listed], found: &Found) -> u8 {
-    let driver = Driver { driver: found.to_string(), seed: cli.seed };
-    let (total, passed, failed, skipped) = (0, 0, 0, 0);
-    let mut done = Report { drivers: driver, total, passed, failed, skipped, cases: Vec::new() };
+    let mut done = Report::new(Driver { driver: found.to_string() });
     let rounds = cli.repeat as usize;
     let live = std::io::stderr().is_terminal();
     for (number, case) in (0..rounds).flat_map(|_| selected).enumerate() {

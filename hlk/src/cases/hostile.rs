@@ -9,7 +9,7 @@ use wddm_ddi::kmt::D3DKMT_DEVICEEXECUTION_STATE;
 
 use super::fault::{Bystander, wait_for_error};
 use crate::rig::{RING_ENTRIES, RawDoorbell, Rig, fill, wait_until};
-use crate::{Boot, Case, Failure, granted};
+use crate::{Boot, Case, Failure, granted, seed};
 
 cases! { "Hostile";
     "Hostile.RandomRingsCostTheirOwner" on Boot::Shared, "user-mode-work-submission":
@@ -50,7 +50,7 @@ impl Random {
 fn random_rings(case: &Case) -> Result<(), Failure> {
     let first = case.rig()?;
     let mut bystander = Bystander::new(&first)?;
-    let mut random = Random(0x1234_5678_9abc_def1);
+    let mut random = Random(seed::of(1));
     for round in 0..40 {
         let rig = case.rig()?;
         let queue = rig.queue(if round % 2 == 0 { NODE_COMPUTE } else { NODE_COPY })?;
@@ -76,7 +76,7 @@ fn random_rings(case: &Case) -> Result<(), Failure> {
 fn random_commands(case: &Case) -> Result<(), Failure> {
     let first = case.rig()?;
     let mut bystander = Bystander::new(&first)?;
-    let mut random = Random(0xfeed_0bad_cafe_0001);
+    let mut random = Random(seed::of(2));
     let mut rigs = Vec::new();
     for round in 0..80_u32 {
         let rig = case.rig()?;
@@ -173,8 +173,8 @@ fn hammered(case: &Case) -> Result<(), Failure> {
     std::thread::scope(|scope| {
         let stop = &stop;
         let start = |((rig, doorbell), begun): ((Rig, RawDoorbell), _)| {
-            let (words, seed) = ([begun, stop], 1 + u64::from(doorbell.handle));
-            scope.spawn(move || case.on_thread(|| hammer(&rig, doorbell, seed, words)))
+            let (words, drawn) = ([begun, stop], seed::of(u64::from(doorbell.handle)));
+            scope.spawn(move || case.on_thread(|| hammer(&rig, doorbell, drawn, words)))
         };
         let threads: Vec<_> = hands.into_iter().zip(&begun).map(start).collect();
         let struck = || begun.iter().all(|hand| hand.load(Ordering::Relaxed) > 0);

@@ -24,6 +24,9 @@ const IMAGES: [Image; 3] = [
     Image { package: "faulty", file: "test/faulty.sys" },
 ];
 
+/// The conformance cases for the installed driver, and what tests ask about the package's INF.
+const PROGRAMS: [(&str, &str); 2] = [("hlk", "hlk.exe"), ("openinf", "test/openinf.exe")];
+
 /// Builds the images into `target/pe` and returns that folder. With `from_source` the standard library is built too, even if the
 /// toolchain has it.
 ///
@@ -33,7 +36,9 @@ pub(crate) fn build(root: &Path, from_source: bool) -> Result<PathBuf, String> {
     let library = StandardLibrary::find(root, from_source)?;
     println!("standard library of {TARGET}: {library}");
     let out = root.join("target").join("pe");
-    program(root, &library, &out)?;
+    for (name, file) in PROGRAMS {
+        program(root, &library, name, &out.join(file))?;
+    }
     for image in &IMAGES {
         let built = compile(root, image, &library)?.join(TARGET).join("pe").join(image.package);
         let target = out.join(image.file);
@@ -57,24 +62,23 @@ fn compile(root: &Path, image: &Image, library: &StandardLibrary) -> Result<Path
     if status.success() { Ok(target) } else { Err(format!("{} was not built", image.file)) }
 }
 
-/// Builds `hlk.exe`, the conformance cases for the installed driver. It has a standard library, and so needs import libraries and start-up code.
-fn program(root: &Path, library: &StandardLibrary, out: &Path) -> Result<(), String> {
+/// Builds a program, which has a standard library, and so needs import libraries and start-up code. Its file lies below `target/pe`, too.
+fn program(root: &Path, library: &StandardLibrary, name: &str, file: &Path) -> Result<(), String> {
     let imports = imports::make(root, &root.join("target").join("import-libraries"))?;
     let mut command = Command::new(env!("CARGO"));
     command
         .current_dir(root)
-        .args(["rustc", "--quiet", "--bin", "hlk", "--profile", "program", "--target", TARGET])
+        .args(["rustc", "--quiet", "--bin", name, "--profile", "program", "--target", TARGET])
         .args(["--package", "campanile-hlk-exe", "--features", "start"])
         .args(["--config", &format!("target.{TARGET}.linker=\"rust-lld\"")]);
     let target = library.choose(root, &mut command, &format!("{CRATES},std,panic_unwind"));
     command.arg("--").arg(format!("-Clink-arg=/LIBPATH:{}", imports.display()));
     let status = command.status().map_err(|error| format!("cargo does not start: {error}"))?;
     if !status.success() {
-        return Err("hlk.exe was not built".to_owned());
+        return Err(format!("{name}.exe was not built"));
     }
-    let built = target.join(TARGET).join("program").join("hlk.exe");
-    let file = out.join("hlk.exe");
-    copy(&built, &file)?;
+    let built = target.join(TARGET).join("program").join(name).with_extension("exe");
+    copy(&built, file)?;
     copy(&built.with_extension("pdb"), &file.with_extension("pdb"))?;
     println!("{}", file.display());
     Ok(())
