@@ -68,6 +68,13 @@ impl Witness {
         let triggers = triggers.0.read().unwrap_or_else(PoisonError::into_inner).iter().flatten().count();
         Some(GpuHeld { gpu, triggers })
     }
+
+    /// Pulls the function out of its slot, if it is still there.
+    pub fn pull_out(&self) {
+        if let Some(gpu) = self.gpu.upgrade() {
+            gpu.pull_out();
+        }
+    }
 }
 
 impl GpuFunction {

@@ -142,9 +142,14 @@ impl Guest<'_> {
         self.until(|event| matches!(event, Event::Ended { step, .. } if step == name).then_some(()))
     }
 
-    /// Begins a step, and waits until it says so.
+    /// Begins a step, and waits until it says something.
     pub(super) fn start(&mut self, step: &Step, says: &str) -> Result<(), Stop> {
         self.order(&Order::Start { step: step.clone() })?;
+        self.says(step, says)
+    }
+
+    /// Waits until a step that was begun says something.
+    pub(super) fn says(&mut self, step: &Step, says: &str) -> Result<(), Stop> {
         let said = self.until(|event| match event {
             Event::Line { step: name, text, error: false } if *name == step.name && text == says => Some(Ok(())),
             Event::Ended { step: name, .. } if *name == step.name => Some(Err(format!("{name} ended too early"))),
@@ -204,6 +209,11 @@ impl Guest<'_> {
     pub(super) fn held(&self, gpu: usize) -> Result<GpuHeld, Stop> {
         let held = (self.witness)(gpu).and_then(|witness| witness.held());
         held.ok_or_else(|| "the server has no GPU".to_owned().into())
+    }
+
+    /// Pulls a GPU out of its slot, of which neither QEMU nor the guest is told.
+    pub(super) fn pull_out(&self, gpu: usize) -> Result<(), Stop> {
+        (self.witness)(gpu).map(|witness| witness.pull_out()).ok_or_else(|| "the server has no GPU".to_owned().into())
     }
 
     /// Passes on what the host found out.

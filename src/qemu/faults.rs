@@ -33,17 +33,17 @@ impl From<Stop> for Trouble {
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) name: &'static str,
-    /// Cases that show afterwards that the GPU is as good as new, as a filter.
-    pub(super) again: &'static str,
+    /// Cases that show afterwards that the GPU is as good as new, as a filter; `None` if there is no GPU any more.
+    pub(super) again: Option<&'static str>,
     happen: fn(&mut Guest<'_>, &GpuHeld) -> Result<(), Trouble>,
 }
 
 /// One case after each fault; several after the last.
-const QUICK: &str = "NativeFence.GpuSignalIsSeenByCpu";
-const THOROUGH: &str = "WDDM32.FenceInterrupts.";
+const QUICK: Option<&str> = Some("NativeFence.GpuSignalIsSeenByCpu");
+const THOROUGH: Option<&str> = Some("WDDM32.FenceInterrupts.");
 
 /// All of them, in the order in which they happen.
-pub(super) const FAULTS: [Fault; 8] = [
+pub(super) const FAULTS: [Fault; 9] = [
     Fault { name: "Qemu.Faults.UserIsKilledUnderLoad", again: QUICK, happen: killed },
     Fault {
         name: "Qemu.Faults.FunctionLevelResetUnderLoad",
@@ -72,6 +72,8 @@ pub(super) const FAULTS: [Fault; 8] = [
     },
     Fault { name: "Qemu.Faults.MachineIsResetUnderLoad", again: QUICK, happen: machine_reset },
     Fault { name: "Qemu.Faults.GuestRebootsUnderLoad", again: THOROUGH, happen: reboot },
+    // QEMU has no other for this slot.
+    Fault { name: "Qemu.Faults.FunctionVanishesUnderLoad", again: None, happen: vanishes },
 ];
 
 /// Lets faults happen one after the other. `again` is run after each: the guest uses the GPU.
@@ -79,7 +81,7 @@ pub(super) fn happen(
     guest: &mut Guest<'_>,
     faults: &[&Fault],
     clean: &GpuHeld,
-    again: &dyn Fn(&Fault) -> Step,
+    again: &dyn Fn(&Fault) -> Option<Step>,
 ) -> Result<(), Stop> {
     for fault in faults {
         let started = Instant::now();
@@ -94,7 +96,9 @@ pub(super) fn happen(
         if let Some(stop) = over {
             return Err(stop);
         }
-        guest.run(&again(fault))?;
+        if let Some(step) = again(fault) {
+            guest.run(&step)?;
+        }
     }
     Ok(())
 }
@@ -132,15 +136,20 @@ fn is_clean(guest: &Guest<'_>, clean: &GpuHeld, when: &str) -> Result<(), Troubl
 /// Puts the function under load, and makes sure that there is something to lose.
 fn load(guest: &mut Guest<'_>, clean: &GpuHeld, then: Then) -> Result<Step, Trouble> {
     let step = then.step();
-    guest.start(&step, if then == Then::Nothing { UNDER_LOAD } else { HAPPENED })?;
-    if then == Then::Nothing {
+    let goes_on = matches!(then, Then::Nothing | Then::Gone);
+    guest.start(&step, if goes_on { UNDER_LOAD } else { HAPPENED })?;
+    if goes_on {
         let everything = "queues, doorbells, waits, events, messages and memory";
-        settle(guest, "under load", &everything, |held| {
+        let loaded = settle(guest, "under load", &everything, |held| {
             let GpuHeld { gpu, triggers } = held;
             let counts = [gpu.queues, gpu.doorbells, gpu.rung, gpu.waits, gpu.registers, *triggers, gpu.dma.len()];
             let switches = [gpu.running, gpu.messages, gpu.visible, gpu.bus_master, gpu.dma != clean.gpu.dma];
             counts.iter().all(|count| *count > 0) && switches.iter().all(|on| *on) && gpu.event_index > 0
-        })?;
+        });
+        if loaded.is_err() {
+            guest.kill(&step)?;
+            loaded?;
+        }
     }
     Ok(step)
 }
@@ -162,11 +171,11 @@ fn beneath(guest: &mut Guest<'_>, clean: &GpuHeld, then: Then) -> Result<(), Tro
         let indices = [u64::from(gpu.event_ring), gpu.event_index, gpu.pending_vectors];
         counts.iter().all(|count| *count == 0) && !switches.contains(&true) && indices == [0; 3]
     };
+    guest.kill(&step)?;
     if !lost(&held) {
         let reason = format!("after it, and before its user has gone, the function holds: {held}");
         return Err(Trouble::Failed(reason));
     }
-    guest.kill(&step)?;
     is_clean(guest, clean, "when its user had gone")
 }
 
@@ -197,4 +206,23 @@ fn reboot(guest: &mut Guest<'_>, clean: &GpuHeld) -> Result<(), Trouble> {
     guest.boot()?;
     guest.may_restart(false)?;
     is_clean(guest, clean, "after the guest's restart")
+}
+
+/// The function answers nobody any more, as a card that is pulled out. Its user can be ended, and the guest lets go of it and goes on.
+fn vanishes(guest: &mut Guest<'_>, clean: &GpuHeld) -> Result<(), Trouble> {
+    // Linux waits a minute for the end of a reset that nobody carries out; a slot that notices would tell it not to.
+    guest.write("reset_method", "\n")?;
+    let step = load(guest, clean, Then::Gone)?;
+    guest.pull_out(0)?;
+    guest.says(&step, HAPPENED)?;
+    let dead = |held: &GpuHeld| {
+        let gpu = &held.gpu;
+        ![gpu.running, gpu.messages, gpu.visible, gpu.bus_master].contains(&true)
+    };
+    let stopped = settle(guest, "pulled out", &"nothing that runs, answers, sends messages or reaches memory", dead);
+    guest.kill(&step)?;
+    stopped?;
+    let gone = |held: &GpuHeld| held.triggers == 0 && held.gpu.dma == clean.gpu.dma;
+    settle(guest, "when its user was killed", &"no trigger, and no memory of its user", gone)?;
+    Ok(guest.write("remove", "1")?)
 }
