@@ -8,6 +8,9 @@ use wddm_ddi::types::KIRQL;
 /// Device interrupt level of every adapter here.
 pub const DEVICE_LEVEL: KIRQL = 5;
 
+/// The highest level: nothing interrupts.
+pub const HIGH_LEVEL: KIRQL = 15;
+
 thread_local! {
     static LEVEL: Cell<KIRQL> = const { Cell::new(PASSIVE_LEVEL) };
 }

@@ -622,6 +622,14 @@ impl Machine {
         self.0.verifier.bugcheck()
     }
 
+    /// What the HAL does when a machine has stopped, so that it can show why: DxgkDdiResetDevice of every started adapter, at the highest
+    /// level. Whoever has seen the stop does it here, because the thread that stopped the machine may hold anything. True if all came
+    /// back as they should; false too on a machine that runs, where nothing is called. [dispmprt: DXGKDDI_RESET_DEVICE]
+    pub fn reset_devices(&self) -> bool {
+        let reset = |adapter: &Arc<Adapter>| adapter.miniport.reset_device_of_stopped_machine(adapter.context().raw());
+        self.0.verifier.is_stopped() && self.adapters().iter().filter(|adapter| !reset(adapter)).count() == 0
+    }
+
     /// Lines of the drivers' DbgPrintEx and of the system, oldest first; the last few thousand are kept.
     pub fn debug_log(&self) -> Vec<String> {
         self.0.verifier.log_lines()

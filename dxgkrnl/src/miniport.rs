@@ -13,7 +13,7 @@ use wddm_ddi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_SUPPORTED};
 use wddm_ddi::types::*;
 
 use crate::driver_call;
-use crate::irql::{self, DEVICE_LEVEL, Raised};
+use crate::irql::{self, DEVICE_LEVEL, HIGH_LEVEL, Raised};
 use crate::loader::Driver;
 use crate::machine::lock;
 use crate::trace::{Events, TraceKind};
@@ -158,6 +158,20 @@ impl Miniport {
         result.unwrap_or_else(R::stopped)
     }
 
+    /// DxgkDdiResetDevice on a machine that has stopped: at the highest level, and whatever the driver was in the middle of elsewhere. It
+    /// touches nothing but its device: callbacks and locks of others are not there any more. False if it did not come back from that,
+    /// or from another level. [dispmprt: DXGKDDI_RESET_DEVICE]
+    pub(crate) fn reset_device_of_stopped_machine(&self, context: *mut c_void) -> bool {
+        let Some(entry) = self.table.DxgkDdiResetDevice else { return false };
+        let _raised = Raised::to(HIGH_LEVEL);
+        let (returned, leftovers) = driver_call::run(&self.driver, || {
+            // SAFETY: the driver registered this function under this prototype; the context is its own.
+            unsafe { entry(context) }
+        });
+        leftovers.check("DxgkDdiResetDevice", self.driver.verifier());
+        returned.is_some() && leftovers == driver_call::Leftovers::default()
+    }
+
     /// Calls a function of an interface that the driver handed out, at PASSIVE_LEVEL.
     pub(crate) fn call_interface<R: NotMade>(&self, name: &'static str, call: impl FnOnce() -> R) -> R {
         self.call(name, PASSIVE_LEVEL, call)
@@ -221,7 +235,6 @@ ddis! {
         traced context, TraceKind::DevicePower { state: device_power_state.0 };
     passive notify_acpi_event = DxgkDdiNotifyAcpiEvent(context: *mut c_void, event_type: DXGK_EVENT_TYPE, event: u32, argument: *mut c_void, acpi_flags: &mut u32) -> NTSTATUS;
     passive notify_surprise_removal = DxgkDdiNotifySurpriseRemoval(context: *mut c_void, removal_type: DXGK_SURPRISE_REMOVAL_TYPE) -> NTSTATUS;
-    passive reset_device = DxgkDdiResetDevice(context: *mut c_void) -> ();
     passive unload = DxgkDdiUnload() -> ();
     passive query_interface = DxgkDdiQueryInterface(context: *mut c_void, query_interface: &mut QUERY_INTERFACE) -> NTSTATUS;
     passive control_etw_logging = DxgkDdiControlEtwLogging(enable: BOOLEAN, flags: u32, level: u8) -> ();

@@ -8,15 +8,18 @@ mod minimal;
 mod user_mode;
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use dxgkrnl::irql::HIGH_LEVEL;
 use dxgkrnl::verifier::Bugcheck;
 use dxgkrnl::{Clock, MachineConfig, TdrOutcome, TdrReason};
 use minimal::Mutant;
-use minimal::driver::adapter;
+use minimal::driver::{adapter, imports};
 use user_mode::app::*;
 use user_mode::{DRIVER, Report, world};
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::D3DKMT_DEVICEEXECUTION_STATE;
+use wddm_ddi::nt::POOL_FLAG_NON_PAGED;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{HANDLE, NTSTATUS};
 
@@ -139,4 +142,60 @@ fn an_adapter_that_does_not_stop_or_does_not_restart_is_0x116() {
     });
     assert_eq!(bugcheck.code, 0x116, "{bugcheck}");
     assert!(bugcheck.reason.contains("DxgkDdiRestartFromTimeout"), "{bugcheck}");
+}
+
+/// Where DxgkDdiResetDevice was called, one bit for each level.
+static LEVELS: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "win64" fn notes_its_level(_: *mut c_void) {
+    // SAFETY: no arguments.
+    let level = unsafe { (imports().KeGetCurrentIrql)() };
+    LEVELS.fetch_or(1 << level, Ordering::Relaxed);
+}
+
+unsafe extern "win64" fn takes_memory(_: *mut c_void) {
+    // SAFETY: a plain request.
+    let _ = unsafe { (imports().ExAllocatePool2)(POOL_FLAG_NON_PAGED, 16, 1) };
+}
+
+unsafe extern "win64" fn calls_back(context: *mut c_void) {
+    let adapter = adapter(context);
+    // SAFETY: the handle is good.
+    unsafe { adapter.interface.DxgkCbQueueDpc.unwrap()(adapter.handle) };
+}
+
+#[test]
+fn a_stopped_machine_resets_its_devices_at_the_highest_level() {
+    let mutants: [(fn(&mut DRIVER_INITIALIZATION_DATA), bool); 3] = [
+        (
+            |table| {
+                (DRIVER.table)(table);
+                table.DxgkDdiResetDevice = Some(notes_its_level);
+            },
+            true,
+        ),
+        (
+            |table| {
+                (DRIVER.table)(table);
+                table.DxgkDdiResetDevice = Some(takes_memory);
+            },
+            false,
+        ),
+        (
+            |table| {
+                (DRIVER.table)(table);
+                table.DxgkDdiResetDevice = Some(calls_back);
+            },
+            false,
+        ),
+    ];
+    for (number, (table, sound)) in mutants.into_iter().enumerate() {
+        let bench = bench_with(Mutant { table, ..DRIVER }, MachineConfig::default());
+        assert!(!bench.machine.reset_devices(), "the machine runs");
+        assert_eq!(LEVELS.load(Ordering::Relaxed), if number == 0 { 0 } else { 1 << HIGH_LEVEL }, "called once");
+        bench.world.report(&bench.bus, Report::Suspended { context: 1, fence: 1 });
+        let stopped = bench.stop();
+        assert_eq!(bench.machine.reset_devices(), sound, "driver {number}");
+        assert_eq!(bench.machine.bugcheck(), Some(stopped), "what stopped the machine first counts");
+    }
 }

@@ -284,6 +284,35 @@ fn an_engine_that_is_not_reset_costs_the_adapter_a_reset_for_reason_9() {
 }
 
 #[test]
+fn allocations_leave_between_reset_and_restart_with_nothing_to_move() {
+    const EVICTION: &str = "DxgkDdiBuildPagingBuffer(eviction of 0 bytes)";
+    let machine = Machine::start(&MACHINES[6]);
+    let (guilty, innocent, first) = two(&machine);
+    machine.engine.complete(first[1].fence);
+    packet_engine::page(innocent.device, &innocent.process);
+    guilty.submit(guilty.context(), 3 << 16);
+    machine.engine.rendered(3);
+    machine.engine.answer_resets(&[(STATUS_UNSUCCESSFUL, 0)]);
+    machine.bench.machine.start_ddi_log(machine.luid);
+    time_out(&machine);
+    let log = machine.bench.machine.take_ddi_log(machine.luid);
+    let named = |name: &str| ["DxgkDdiResetFromTimeout", EVICTION, "DxgkDdiRestartFromTimeout"].contains(&name);
+    let order: Vec<&str> = log.iter().map(String::as_str).filter(|name| named(name)).collect();
+    assert_eq!(order, ["DxgkDdiResetFromTimeout", EVICTION, "DxgkDdiRestartFromTimeout"]);
+    // It has left: there is no second time.
+    let later = App::new(&machine);
+    later.submit(later.context(), 4 << 16);
+    machine.engine.rendered(4);
+    machine.engine.answer_resets(&[(STATUS_UNSUCCESSFUL, 0)]);
+    machine.bench.machine.start_ddi_log(machine.luid);
+    time_out(&machine);
+    let log = machine.bench.machine.take_ddi_log(machine.luid);
+    assert!(log.iter().any(|name| name == "DxgkDdiRestartFromTimeout") && !log.iter().any(|name| name == EVICTION));
+    later.process.exit();
+    finish(machine, guilty, innocent);
+}
+
+#[test]
 fn a_paging_packet_that_is_hit_costs_the_adapter_a_reset_and_the_system_goes_on() {
     let machine = Machine::start(&MACHINES[13]);
     let (owner, other) = (App::new(&machine), App::new(&machine));

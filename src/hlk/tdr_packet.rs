@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use campanile_device::{FaultRule, HangAt};
 use campanile_hw::private::Placement;
-use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY, NODE_PAGING};
-use dxgkrnl::{TdrFate, TdrKind, TdrOutcome, TdrReason, TdrSettings};
+use campanile_hw::registers::{CONTROL, NODE_COMPUTE, NODE_COPY, NODE_PAGING};
+use dxgkrnl::{TdrFate, TdrKind, TdrLevel, TdrOutcome, TdrReason, TdrSettings};
 
 use super::case::{Boot, Case, Failure, granted};
 use super::rig::{PacketQueue, Rig, wait_until};
@@ -49,6 +49,12 @@ cases! { "TDR", behind "it lets the GPU hang, moves the clock on, and reads the 
     "Tdr.MemoryIsLostWithTheAdapter" on Boot::With(by_hand), "dxgkddi_resetfromtimeout":
         "Nothing that lay in the adapter's memory is relied upon after DxgkDdiRestartFromTimeout: page tables are written anew, also for processes that were there before."
         => memory_is_lost;
+    "Tdr.MemoryLeavesWithNothingToMove" on Boot::With(by_hand), "thread-synchronization-and-tdr":
+        "Between DxgkDdiResetFromTimeout and DxgkDdiRestartFromTimeout the driver is told of each allocation in its memory that it leaves, as an eviction of 0 bytes, and of nothing else; nothing is moved, and the memory is free."
+        => evictions_of_a_reset;
+    "Tdr.StoppedMachineResetsItsDevices" on Boot::With(by_hand), "dxgkddi_reset_device":
+        "On a machine that has stopped DxgkDdiResetDevice is called at the highest level, returns from it with nothing but its device touched, and the GPU executes nothing from then on; without that it would have gone on."
+        => reset_devices;
     "Tdr.PacketLimitCountEndsInABugCheck" on Boot::With(by_hand), "tdr-registry-keys":
         "Engine timeouts of packets do not count towards TdrLimitCount; adapter timeouts that they are promoted to do, and one too many is bug check 0x116."
         => limit_count;
@@ -410,6 +416,82 @@ fn memory_is_lost(case: &mut Case<'_>) -> Result<(), Failure> {
     })?;
     packets_work(&case.rig()?)?;
     Guest::new(case.system, "later")?.inside(packets_work)
+}
+
+fn evictions_of_a_reset(case: &mut Case<'_>) -> Result<(), Failure> {
+    const EVICTION: &str = "DxgkDdiBuildPagingBuffer(eviction of 0 bytes)";
+    let owner = Guest::new(case.system, "owner")?;
+    owner.inside(|rig| {
+        let memory = rig.memory(4 << 20, Placement::Vram)?;
+        let mut queue = rig.packet_queue(NODE_COPY)?;
+        rig.packet_execute(&mut queue, &[super::rig::fill(memory.address, 4 << 20, 7)])
+    })?;
+    let guilty = case.rig()?;
+    let mut queue = guilty.packet_queue(NODE_COMPUTE)?;
+    hang(case.system, &guilty, &mut queue, NODE_COMPUTE)?;
+    let rule = case.system.gpu().faults().inject(FaultRule::ResetFails { node: NODE_COMPUTE });
+    let machine = case.system.machine();
+    let before = machine.residency(case.system.luid());
+    machine.start_ddi_log(case.system.luid());
+    time_out_packets(case.system);
+    let log = machine.take_ddi_log(case.system.luid());
+    ensure_eq!(case.system.gpu().faults().fired(rule), 1, "resets that failed");
+    let place = |name: &str| log.iter().position(|ddi| ddi == name);
+    let (Some(reset), Some(restart)) = (place("DxgkDdiResetFromTimeout"), place("DxgkDdiRestartFromTimeout")) else {
+        return Err(Failure::new(format!("no reset of the adapter: {log:?}")));
+    };
+    let quiet = ["DxgkDdiInterruptRoutine", "DxgkDdiDpcRoutine", EVICTION];
+    let between = &log[reset + 1..restart];
+    let mut asked = between.iter().filter(|ddi| ddi.starts_with("DxgkDdi"));
+    ensure!(asked.all(|ddi| quiet.contains(&ddi.as_str())), "between reset and restart: {between:?}");
+    let evictions = |ddis: &[String]| ddis.iter().filter(|ddi| *ddi == EVICTION).count();
+    ensure!(evictions(between) > 0, "the driver was told of nothing: {log:?}");
+    ensure_eq!(evictions(&log), evictions(between), "evictions of 0 bytes at another time");
+    let moved = |counts: Option<dxgkrnl::ResidencyCounts>| counts.map(|counts| counts.evicted);
+    ensure_eq!(moved(machine.residency(case.system.luid())), moved(before), "allocations that were moved");
+    // Who had it comes back with another device, and there is room for what it had.
+    owner.inside(|rig| {
+        let rig = Rig::on_adapter(rig.kmt, rig.adapter)?;
+        let memory = rig.memory(4 << 20, Placement::Vram)?;
+        let mut queue = rig.packet_queue(NODE_COPY)?;
+        rig.packet_execute(&mut queue, &[super::rig::fill(memory.address, 4 << 20, 9)])
+    })?;
+    packets_work(&case.rig()?)
+}
+
+fn reset_devices(_: &mut Case<'_>) -> Result<(), Failure> {
+    let mut options = by_hand();
+    options.tdr.level = TdrLevel::BugCheck;
+    for reset in [false, true] {
+        let bugcheck = doomed(&options, |system| {
+            let rig = Rig::open(system.luid())?;
+            let mut queue = rig.packet_queue(NODE_COMPUTE)?;
+            ensure!(!system.machine().reset_devices(), "DxgkDdiResetDevice on a machine that runs");
+            hang(system, &rig, &mut queue, NODE_COMPUTE)?;
+            time_out_packets(system);
+            ensure!(system.machine().bugcheck().is_some(), "the machine goes on");
+            let runs = || system.gpu().register_read(CONTROL.into(), 4) & 1 != 0;
+            ensure!(runs(), "the GPU knows nothing of the stop");
+            let before = system.gpu().signals_ever();
+            if !reset {
+                system.gpu().let_go(NODE_COMPUTE);
+                return wait_until("the packet that hung", || system.gpu().signals_ever() > before);
+            }
+            // Twice is as good as once.
+            ensure!(
+                system.machine().reset_devices() && system.machine().reset_devices(),
+                "DxgkDdiResetDevice: {:?}",
+                system.machine().debug_log()
+            );
+            ensure!(!runs(), "the GPU runs on");
+            system.gpu().let_go(NODE_COMPUTE);
+            while system.gpu().step() {}
+            ensure_eq!(system.gpu().signals_ever(), before, "signals executed");
+            Ok(())
+        })?;
+        ensure_eq!(bugcheck.code, TDR_FAILURE, "{bugcheck}");
+    }
+    Ok(())
 }
 
 fn limit_count(_: &mut Case<'_>) -> Result<(), Failure> {

@@ -23,6 +23,7 @@ mod page_table;
 mod paging;
 mod paging_queue;
 mod placement;
+mod reset;
 mod residency;
 mod rest;
 mod segment;

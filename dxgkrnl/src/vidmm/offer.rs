@@ -59,6 +59,13 @@ pub(crate) struct Offered {
     discarded: bool,
 }
 
+impl Offered {
+    /// The contents are gone.
+    pub(crate) fn take(&mut self) {
+        self.discarded = true;
+    }
+}
+
 impl Memory {
     fn may_be_offered(&self, id: AllocationId) -> Result<(), NTSTATUS> {
         let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
@@ -113,7 +120,7 @@ impl Memory {
         let place = std::mem::replace(&mut state.place, Place::Uncommitted);
         let size = state.allocation.size();
         if let Some(offered) = &mut state.offered {
-            offered.discarded = true;
+            offered.take();
         }
         self.release_place(place, size);
         self.counts.discarded += 1;

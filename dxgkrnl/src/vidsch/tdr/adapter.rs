@@ -123,6 +123,9 @@ impl VidSch {
             return false;
         }
         self.abandon_packets();
+        if let Some(memory) = adapter.memory_manager() {
+            memory.lose_contents();
+        }
         let status = self.within_delay("DxgkDdiRestartFromTimeout", || {
             adapter.miniport.restart_from_timeout(adapter.context().raw())
         });

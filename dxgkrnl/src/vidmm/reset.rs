@@ -1,0 +1,74 @@
+//! What a reset of the adapter does to its memory.
+//!
+//! Whatever lay in a segment is lost with DxgkDdiResetFromTimeout. Until DxgkDdiRestartFromTimeout the driver is told of each allocation that
+//! it leaves its segment, as of any eviction, with nothing to move: 0 bytes, no addresses and no buffer for commands, because the GPU may
+//! not be touched. The allocation is nowhere then, as a new one is. Only what user mode has locked keeps its place, since its address
+//! is in use: it shows what happens to lie there. [thread-synchronization-and-tdr; d3dkmddi: DXGKDDI_RESETFROMTIMEOUT]
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+
+use crate::machine::lock;
+use crate::miniport::KmdHandle;
+use crate::verifier::Bugcheck;
+use crate::vidmm::VidMm;
+use crate::vidmm::allocation::AllocationId;
+use crate::vidmm::driver::Operation;
+use crate::vidmm::memory::{Memory, Place, State};
+
+impl Memory {
+    /// Everything in the segments leaves them without a copy. No engine works, and every paging packet counts as complete.
+    ///
+    /// # Errors
+    /// The machine has stopped.
+    fn lose_contents(&mut self) -> Result<(), NTSTATUS> {
+        let is_lost = |state: &State| matches!(state.place, Place::Local { .. }) && state.lock.is_none();
+        let lost = self.allocations.iter().filter(|(_, state)| is_lost(state)).map(|(id, _)| *id);
+        let lost: Vec<AllocationId> = lost.collect();
+        lost.into_iter().try_for_each(|id| self.lose(id))
+    }
+
+    fn lose(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
+        let Some(state) = self.allocations.get_mut(&id) else { return Ok(()) };
+        let (kmd, size) = (state.allocation.kmd(), state.allocation.size());
+        // Page tables are written anew when the adapter works again, without its entries.
+        (state.accessible, state.busy) = (false, None);
+        let place = std::mem::replace(&mut state.place, Place::Uncommitted);
+        if let Some(offered) = &mut state.offered {
+            offered.take();
+        }
+        self.release_place(place, size);
+        self.tell_of_loss(kmd)
+    }
+
+    /// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL]
+    fn tell_of_loss(&self, allocation: KmdHandle) -> Result<(), NTSTATUS> {
+        let mut transfer = DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL::zeroed();
+        transfer.hAllocation = allocation.raw();
+        transfer.TransferDirection = DXGK_MEMORY_TRANSFER_DIRECTION::DXGK_MEMORY_TRANSFER_LOCAL_TO_SYSTEM;
+        let operation = Operation::DXGK_OPERATION_VIRTUAL_TRANSFER;
+        let mut args = DXGKARG_BUILDPAGINGBUFFER::zeroed();
+        args.Operation = operation;
+        args.u = DXGKARG_BUILDPAGINGBUFFER_Union { TransferVirtual: transfer };
+        self.driver.miniport.trace_detail("eviction of 0 bytes".to_owned());
+        let status = self.driver.build(&mut args);
+        if status == STATUS_SUCCESS {
+            return Ok(());
+        }
+        if !self.driver.verifier.is_stopped() {
+            let reason = format!("BuildPagingBuffer answered an eviction of 0 bytes with {status}");
+            let parameters = (operation.0 as u32 as u64, u64::from(status.0 as u32));
+            self.driver.verifier.raise(Bugcheck::memory(0x9, parameters.0, parameters.1, 0, reason));
+        }
+        Err(STATUS_DEVICE_REMOVED)
+    }
+}
+
+impl VidMm {
+    /// Between DxgkDdiResetFromTimeout and DxgkDdiRestartFromTimeout, with nobody else inside.
+    pub(crate) fn lose_contents(&self) {
+        let lost = lock(&self.memory).lose_contents();
+        self.note_failure("evictions of a reset", lost);
+    }
+}
