@@ -14,6 +14,7 @@ use packet_engine::app::App;
 use packet_engine::{MACHINES, Machine, Submitted, completed, faulted, hung, preempted};
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
+use wddm_ddi::types::NTSTATUS;
 
 const ACTIVE: D3DKMT_DEVICEEXECUTION_STATE = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE;
 const HUNG: D3DKMT_DEVICEEXECUTION_STATE = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_HUNG;
@@ -261,6 +262,73 @@ fn engines_that_hang_together_are_preempted_first_and_reset_in_the_order_of_thei
     assert!(again.address == 1 << 16 && again.again, "{again:?}");
     machine.engine.complete(again.fence);
     finish(machine, guilty, innocent);
+}
+
+#[test]
+fn an_engine_that_a_later_one_hangs_together_with_is_still_reset_first() {
+    let machine = Machine::start_with(&MACHINES[19], |caps| caps.GpuEngineTopology.NbAsymetricProcessingNodes = 2);
+    let (guilty, innocent) = (App::new(&machine), App::new(&machine));
+    guilty.submit(guilty.context(), 1 << 16);
+    machine.engine.rendered(1);
+    machine.bench.machine.advance(TdrSettings::default().delay);
+    let second = innocent.try_context(|args| args.NodeOrdinal = 1).unwrap();
+    innocent.submit(second, 2 << 16);
+    let packets = machine.engine.rendered(2);
+    machine.engine.answer_dependents(0b11);
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, packets[0].fence), (STATUS_SUCCESS, packets[1].fence - 1)]);
+    (0..2).for_each(|_| machine.bench.machine.advance(TdrSettings::default().delay));
+    assert_eq!((machine.engine.reset_nodes(), guilty.state(), innocent.state()), (vec![0, 1], HUNG, ACTIVE));
+    machine.engine.report(completed(1, machine.engine.rendered(3)[2].fence));
+    finish(machine, guilty, innocent);
+}
+
+#[test]
+fn a_packet_behind_one_that_completes_before_the_snapshot_is_not_taken_for_it() {
+    let machine = Machine::start_with(&MACHINES[20], |caps| caps.GpuEngineTopology.NbAsymetricProcessingNodes = 2);
+    let (guilty, innocent) = (App::new(&machine), App::new(&machine));
+    guilty.submit(guilty.context(), 1 << 16);
+    machine.engine.rendered(1);
+    let other = innocent.try_context(|args| args.NodeOrdinal = 1).unwrap();
+    innocent.submit(other, 2 << 16);
+    innocent.submit(other, 3 << 16);
+    let packets = machine.engine.rendered(3);
+    // Both engines hang at one look. While the first one is being reset, the second one goes on to the packet behind.
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, packets[0].fence), (STATUS_SUCCESS, packets[2].fence)]);
+    machine.engine.report_late([completed(1, packets[1].fence)]);
+    time_out(&machine);
+    assert_eq!((machine.engine.reset_nodes(), guilty.state(), innocent.state()), (vec![0], HUNG, ACTIVE));
+    machine.engine.report(completed(1, packets[2].fence));
+    finish(machine, guilty, innocent);
+}
+
+#[test]
+fn the_last_completed_id_goes_on_to_the_aborted_one_and_to_the_last_submitted_one_with_the_adapter() {
+    let machine = Machine::start(&MACHINES[21]);
+    let hang = |count: usize, answer: &dyn Fn(&Submitted) -> (NTSTATUS, u32)| {
+        let app = App::new(&machine);
+        app.submit(app.context(), 1 << 16);
+        let packet = machine.engine.rendered(count)[count - 1];
+        machine.engine.answer_resets(&[answer(&packet)]);
+        time_out(&machine);
+        assert_eq!(machine.bench.machine.bugcheck(), None);
+        (app, packet)
+    };
+    let (aborted, packet) = hang(1, &|packet| (STATUS_SUCCESS, packet.fence));
+    // What was aborted is now the last one completed, which may be named if nothing is aborted.
+    let (first, _) = hang(2, &|_| (STATUS_SUCCESS, packet.fence));
+    assert_eq!((aborted.state(), first.state()), (HUNG, ACTIVE));
+    let again = machine.engine.rendered(3)[2];
+    machine.engine.complete(again.fence);
+    let (reset, packet) = hang(4, &|_| (STATUS_UNSUCCESSFUL, 0));
+    assert_eq!((reset.state(), first.state()), (RESET, RESET));
+    let (last, _) = hang(5, &|_| (STATUS_SUCCESS, packet.fence));
+    assert_eq!(last.state(), ACTIVE);
+    let again = machine.engine.rendered(6)[5];
+    machine.engine.complete(again.fence);
+    for app in [aborted, first, reset] {
+        app.process.exit();
+    }
+    machine.end(&last.process);
 }
 
 #[test]

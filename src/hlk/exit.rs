@@ -1,13 +1,18 @@
 //! How processes end, in the documented order, and the way back after a device is lost.
 
+use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
+use campanile_hlk::kmt::Word;
+use campanile_hw::pci::BAR_DOORBELLS;
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
-use wddm_ddi::kmt::D3DKMT_DEVICEEXECUTION_STATE;
+use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
+use wddm_ddi::kmt::{D3DKMT_DESTROY_DOORBELL, D3DKMT_DEVICEEXECUTION_STATE};
 
-use super::case::{Boot, Case, Failure, on_thread};
-use super::rig::{RawQueue, Rig, fill};
+use super::case::{Boot, Case, Failure, granted, on_thread};
+use super::rig::{RawQueue, Rig, fill, wait_until};
+use super::tdr::{FATAL, Guest, arm, by_hand};
 use crate::setup::System;
 
 cases! { "Exit", behind "it ends processes and watches them end";
@@ -17,6 +22,9 @@ cases! { "Exit", behind "it ends processes and watches them end";
     "Exit.NormalFollowsThePage" on Boot::Fresh, "user-mode-work-submission":
         "At normal termination each doorbell is disconnected, then its last queued work completes, then the doorbell is destroyed, then its queue; nothing is suspended."
         => normal_order;
+    "Exit.DoorbellsAreDisconnectedFirst" on Boot::With(by_hand), "user-mode-work-submission":
+        "While the normal end of a process, or D3DKMTDestroyDoorbell, waits for work that the hardware has, the doorbell is disconnected already: its status says retry, what is stored to it reaches no hardware, and it is not destroyed before the work is done."
+        => disconnected_first;
     "Exit.AbnormalFollowsThePage" on Boot::Fresh, "user-mode-work-submission":
         "At abnormal termination each context is suspended, then its doorbells are disconnected, then doorbells and queues are destroyed."
         => abnormal_order;
@@ -33,6 +41,8 @@ cases! { "Exit", behind "it ends processes and watches them end";
         "Processes that end either way, with work of every kind, take nothing of another process with them."
         => others_go_on;
 }
+
+const RETRY: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY;
 
 /// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +123,75 @@ fn normal_order(case: &mut Case<'_>) -> Result<(), Failure> {
     let order = ddis(case.system, End::Exit, TEARDOWN, |rig| long_work(rig, &mut rig.queue(NODE_COMPUTE)?, 5))?;
     let expected = ["DisconnectDoorbell", "DestroyDoorbell", "DestroyHwQueue", "DestroyHwContext"];
     ensure_eq!(order, expected, "DDIs at normal termination");
+    Ok(())
+}
+
+/// Whether a word of the doorbell pages in the hardware has this value.
+fn reached_hardware(system: &System, value: u64) -> Result<bool, Failure> {
+    let failed = |error: std::io::Error| Failure::new(format!("the doorbell pages of the GPU: {error}"));
+    let size = system.gpu().bar_size(BAR_DOORBELLS).unwrap_or(0);
+    let file = system.gpu().bar_file(BAR_DOORBELLS).ok_or_else(|| Failure::new("the GPU has no doorbell pages"))?;
+    let mut pages = vec![0; size as usize];
+    file.read_exact_at(&mut pages, 0).map_err(failed)?;
+    Ok(pages.chunks_exact(8).any(|word| word == value.to_ne_bytes()))
+}
+
+/// What ends while its work is on the hardware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Process,
+    Doorbell,
+}
+
+fn disconnected_first(case: &mut Case<'_>) -> Result<(), Failure> {
+    // Behind the word that rings, where a page only keeps what is stored.
+    const QUIET: usize = 1;
+    let system = &*case.system;
+    for (ending, mark) in [(Ending::Process, 0x1111_2222_0001), (Ending::Doorbell, 0x1111_2222_0003)] {
+        let guest = Guest::new(system, "ending")?;
+        let mut queue = guest.inside(|rig| rig.queue(NODE_COPY))?;
+        // An engine that hangs does not rest, so that nothing else takes the doorbell away. Time is moved by nobody.
+        let fault = arm(system, NODE_COPY, false);
+        guest.inside(|rig| rig.submit(&mut queue, &[rig.fence(0)?.signal(FATAL)]))?;
+        wait_until("the hang", || system.gpu().faults().fired(fault) == 1)?;
+        let quiet = Word::new(queue.doorbell.page.address().wrapping_add(QUIET).cast(), "the doorbell page")?;
+        quiet.store(mark);
+        ensure!(reached_hardware(system, mark)?, "{ending:?}: the doorbell is not connected");
+        system.machine().start_ddi_log(system.luid());
+        let (seen, ended) = std::thread::scope(|scope| {
+            let end = scope.spawn(|| match ending {
+                Ending::Process => {
+                    guest.process.exit();
+                    Ok(())
+                }
+                Ending::Doorbell => guest.inside(|rig| {
+                    let mut arguments = D3DKMT_DESTROY_DOORBELL { hDoorbell: queue.doorbell.handle };
+                    granted(
+                        rig.kmt.call(rig.kmt.table().D3DKMTDestroyDoorbell, &mut arguments),
+                        "D3DKMTDestroyDoorbell",
+                    )
+                }),
+            });
+            let seen = wait_until("the doorbell is disconnected while its work goes on", || {
+                queue.doorbell.state() == RETRY || end.is_finished()
+            });
+            let seen = seen.and_then(|()| {
+                ensure!(!end.is_finished(), "{ending:?}: it ended before its work did");
+                // The status is written after the page was taken away.
+                quiet.store(mark + 1);
+                ensure!(!reached_hardware(system, mark + 1)?, "{ending:?}: a store reached the hardware");
+                Ok(())
+            });
+            system.gpu().let_go(NODE_COPY);
+            (seen, end.join().unwrap_or_else(|_| Err(Failure::new("the end panicked"))))
+        });
+        let log = system.machine().take_ddi_log(system.luid());
+        seen.and(ended)?;
+        let wanted = ["DxgkDdiDisconnectDoorbell", "DxgkDdiDestroyDoorbell"];
+        let order: Vec<&str> = log.iter().map(String::as_str).filter(|name| wanted.contains(name)).collect();
+        ensure_eq!(order, wanted, "DDIs of {ending:?}");
+        guest.process.exit();
+    }
     Ok(())
 }
 

@@ -34,6 +34,9 @@ cases! { "TDR", behind "it lets the GPU hang, moves the clock on, and reads the 
     "Tdr.CompletionAfterTheSnapshotCounts" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A packet that completes between the snapshot and the reset is the last one completed, which the driver names as aborted: its device is lost, and no other packet."
         => completion_after_snapshot;
+    "Tdr.CompletionWithoutAnInterruptCounts" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+        "A packet that completed, of which no interrupt told, in front of the one that hangs: the driver names the one that hangs as aborted, only its device is lost, and what completed is not executed again."
+        => silent_completion;
     "Tdr.BlockedPacketIsNoHang" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A packet that waits in hardware for a fence is preempted and put back, however long it waits, and nothing of it runs twice."
         => blocked_packet;
@@ -291,6 +294,29 @@ fn completion_after_snapshot(case: &mut Case<'_>) -> Result<(), Failure> {
     ensure_eq!((state(&innocent)?, only_report(case.system)?.outcome), (ACTIVE, TdrOutcome::EngineReset), "the other");
     // The packet did complete, and the other was executed once.
     ensure_eq!(case.system.counters().since(&before).signals, 2 + 1, "signals executed");
+    packets_work(&case.rig()?)
+}
+
+fn silent_completion(case: &mut Case<'_>) -> Result<(), Failure> {
+    let (innocent, guilty) = (case.rig()?, case.rig()?);
+    let (mut before, mut queue) = (innocent.packet_queue(NODE_COMPUTE)?, guilty.packet_queue(NODE_COMPUTE)?);
+    let (gate, fence) = (innocent.fence(0)?, guilty.fence(0)?);
+    let faults = case.system.gpu().faults();
+    let value = innocent.packet_submit(&mut before, &[gate.wait(1)])?;
+    let hang = arm(case.system, NODE_COMPUTE, false);
+    guilty.packet_submit(&mut queue, &[fence.signal(FATAL)])?;
+    let signals = case.system.counters();
+    // From here on no interrupt tells of anything, until the engine was reset.
+    let lost = faults.inject_times(FaultRule::LostInterrupt, u64::MAX);
+    granted(innocent.signal(&[gate.handle], &[1]), "the signal of the CPU")?;
+    wait_until("the hang", || faults.fired(hang) == 1)?;
+    time_out_packets(case.system);
+    ensure!(faults.remove(lost) > 0, "no interrupt was lost");
+    ensure_eq!((state(&guilty)?, state(&innocent)?), (HUNG, ACTIVE), "states of the devices");
+    innocent.packet_wait(&before, value)?;
+    ensure_eq!(only_report(case.system)?.outcome, TdrOutcome::EngineReset, "outcome");
+    // The signal of its progress, once.
+    ensure_eq!(case.system.counters().since(&signals).signals, 1, "signals executed");
     packets_work(&case.rig()?)
 }
 
