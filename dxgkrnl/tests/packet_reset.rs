@@ -250,13 +250,8 @@ fn engines_that_hang_together_are_preempted_first_and_reset_in_the_order_of_thei
     let (machine, guilty, innocent, packets) = two_nodes(11);
     // It lets go, and is not reset.
     machine.engine.answer_resets(&[(STATUS_SUCCESS, packets[0].fence)]);
-    machine.bench.machine.advance(TdrSettings::default().delay);
-    std::thread::scope(|scope| {
-        let recovery = scope.spawn(|| machine.bench.machine.advance(TdrSettings::default().delay));
-        let preemptions = machine.engine.preemptions(2);
-        machine.engine.preempted(preemptions[1], packets[1].fence - 1);
-        recovery.join().unwrap();
-    });
+    machine.engine.let_go_of(0, packets[1].fence - 1);
+    (0..2).for_each(|_| machine.bench.machine.advance(TdrSettings::default().delay));
     assert_eq!((machine.engine.reset_nodes(), guilty.state(), innocent.state()), (vec![1], HUNG, ACTIVE));
     let again = machine.engine.rendered(3)[2];
     assert!(again.address == 1 << 16 && again.again, "{again:?}");

@@ -50,6 +50,8 @@ struct State {
     reports: VecDeque<DXGKARGCB_NOTIFY_INTERRUPT_DATA>,
     answer: Option<NTSTATUS>,
     preemption_answer: Option<NTSTATUS>,
+    /// A node that lets go of its packets while it is asked to, and the last one it has completed.
+    lets_go: Option<(u32, u32)>,
     holds_paging: bool,
     /// What DxgkDdiQueryDependentEngineGroup answers; the node itself unless a test wants otherwise.
     mask: Option<u64>,
@@ -86,6 +88,7 @@ const EMPTY: State = State {
     reports: VecDeque::new(),
     answer: None,
     preemption_answer: None,
+    lets_go: None,
     holds_paging: false,
     mask: None,
     resets: VecDeque::new(),
@@ -155,10 +158,20 @@ unsafe extern "win64" fn submit<const N: usize>(
     state.answer.unwrap_or(STATUS_SUCCESS)
 }
 
-unsafe extern "win64" fn preempt<const N: usize>(_context: HANDLE, args: *const DXGKARG_PREEMPTCOMMAND) -> NTSTATUS {
-    let mut state = SCRIPTS[N].lock();
+unsafe extern "win64" fn preempt<const N: usize>(context: HANDLE, args: *const DXGKARG_PREEMPTCOMMAND) -> NTSTATUS {
     // SAFETY: the system passes the structure.
-    state.preemptions.push(unsafe { (*args).PreemptionFenceId });
+    let args = unsafe { &*args };
+    let mut state = SCRIPTS[N].lock();
+    state.preemptions.push(args.PreemptionFenceId);
+    if let Some((node, completed)) = state.lets_go
+        && node == args.NodeOrdinal
+    {
+        let mut done = preempted(args.PreemptionFenceId, completed);
+        done.u.DmaPreempted.NodeOrdinal = node;
+        state.reports.push_back(done);
+        // SAFETY: the registers are mapped.
+        unsafe { driver::adapter(context).registers.write_volatile(1) };
+    }
     state.preemption_answer.unwrap_or(STATUS_SUCCESS)
 }
 
@@ -376,6 +389,11 @@ impl Engine {
     /// What DxgkDdiPreemptCommand answers from now on.
     pub(crate) fn answer_preemptions(&self, status: NTSTATUS) {
         self.script().lock().preemption_answer = Some(status);
+    }
+
+    /// A node lets go of its packets at once when it is asked to; `completed` is the last one it has done.
+    pub(crate) fn let_go_of(&self, node: u32, completed: u32) {
+        self.script().lock().lets_go = Some((node, completed));
     }
 
     /// Paging packets stay on the hardware from now on.

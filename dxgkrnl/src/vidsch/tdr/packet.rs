@@ -142,6 +142,7 @@ impl VidSch {
             node.state().probe();
             self.dispatch(*number);
         }
+        adapter.flush_interrupts();
         let mut held = Vec::new();
         for &(number, node) in dependent {
             if !self.wait_node(number, DEPENDENT_LIMIT, |state| state.is_off_hardware())
