@@ -68,10 +68,18 @@ fn the_reset_follows_the_page_and_what_it_did_not_hit_runs_under_new_ids() {
     let (guilty, innocent, first) = two(&machine);
     machine.engine.answer_resets(&[(STATUS_SUCCESS, first[0].fence)]);
     machine.bench.machine.start_ddi_log(machine.luid);
-    machine.bench.machine.advance(TdrSettings::default().delay);
-    machine.bench.machine.advance(TdrSettings::default().delay);
+    let half = TdrSettings::default().delay / 2;
+    let advance = |time| machine.bench.machine.advance(time);
+    // Seen first, and nothing is asked for before it has stood for TdrDelay.
+    advance(Duration::ZERO);
+    advance(half);
+    assert_eq!(machine.engine.preemptions(0).len(), 0);
+    advance(half);
+    assert_eq!(machine.engine.preemptions(1).len(), 1);
+    // The preemption has as long.
+    advance(half);
     assert_eq!((machine.engine.preemptions(1).len(), guilty.state(), reports(&machine).len()), (1, ACTIVE, 0));
-    machine.bench.machine.advance(TdrSettings::default().delay);
+    advance(half);
     assert_eq!((guilty.state(), innocent.state()), (HUNG, ACTIVE));
     let again = machine.engine.rendered(3)[2];
     assert!(again.address == 2 << 16 && again.again && again.fence > first[1].fence, "{again:?}");
@@ -327,6 +335,61 @@ fn the_last_completed_id_goes_on_to_the_aborted_one_and_to_the_last_submitted_on
 }
 
 #[test]
+fn a_hang_that_is_reported_twice_is_recovered_from_once() {
+    let machine = Machine::start(&MACHINES[22]);
+    let (guilty, innocent, first) = two(&machine);
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, first[0].fence)]);
+    machine.engine.report_all([hung(), hung()]);
+    let again = machine.engine.rendered(3)[2];
+    assert_eq!(first_report(&machine).outcome, TdrOutcome::EngineReset);
+    // Work is done in order: with the loss of this device the second report is dealt with too.
+    let later = App::new(&machine);
+    later.submit(later.context(), 3 << 16);
+    let packet = machine.engine.rendered(4)[3];
+    machine.engine.complete(again.fence);
+    machine.engine.faulted(packet.fence, 0x6000);
+    while later.state() == ACTIVE {
+        std::thread::yield_now();
+    }
+    assert_eq!((guilty.state(), innocent.state(), machine.engine.reset_nodes()), (HUNG, ACTIVE, vec![0]));
+    later.process.exit();
+    finish(machine, guilty, innocent);
+}
+
+#[test]
+fn what_the_guilty_context_has_behind_the_aborted_packet_does_not_come_again() {
+    let machine = Machine::start(&MACHINES[23]);
+    let (guilty, innocent) = (App::new(&machine), App::new(&machine));
+    let context = guilty.context();
+    guilty.submit(context, 1 << 16);
+    guilty.submit(context, 2 << 16);
+    let packets = machine.engine.rendered(2);
+    innocent.submit(innocent.context(), 3 << 16);
+    machine.engine.answer_resets(&[(STATUS_SUCCESS, packets[0].fence)]);
+    time_out(&machine);
+    let all = machine.engine.rendered(3);
+    assert_eq!(all.iter().map(|packet| packet.address >> 16).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!((guilty.state(), innocent.state()), (HUNG, ACTIVE));
+    machine.engine.complete(all[2].fence);
+    finish(machine, guilty, innocent);
+}
+
+#[test]
+fn a_wait_of_the_processor_ends_with_the_reset_of_the_adapter() {
+    let machine = Machine::start(&MACHINES[24]);
+    let (guilty, innocent, _) = two(&machine);
+    let fence = innocent.fence();
+    machine.engine.answer_resets(&[(STATUS_UNSUCCESSFUL, 0)]);
+    let released = std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| innocent.cpu_wait(fence, 1));
+        time_out(&machine);
+        waiter.join().unwrap()
+    });
+    assert_eq!((released, innocent.state()), (Err(STATUS_DEVICE_REMOVED), RESET));
+    finish(machine, guilty, innocent);
+}
+
+#[test]
 fn an_engine_that_is_not_reset_costs_the_adapter_a_reset_for_reason_9() {
     let machine = Machine::start(&MACHINES[12]);
     let (guilty, innocent, _) = two(&machine);
@@ -335,7 +398,7 @@ fn an_engine_that_is_not_reset_costs_the_adapter_a_reset_for_reason_9() {
     let reports = reports(&machine);
     let seen: Vec<_> = reports.iter().map(|report| (report.node, report.outcome, report.reason.number())).collect();
     let expected = [(Some(0), TdrOutcome::EngineResetFailed, None), (None, TdrOutcome::AdapterReset, Some(9))];
-    assert_eq!(seen, expected);
+    assert_eq!((seen.as_slice(), machine.engine.reasons().as_slice()), (&expected[..], &[0x141, 0x117][..]));
     assert_eq!((guilty.state(), innocent.state()), (RESET, RESET));
     // The system goes on with new devices; ids of before are complete.
     let later = App::new(&machine);

@@ -21,6 +21,7 @@ mod doorbell_churn;
 mod doorbell_resize;
 mod exit;
 mod fault;
+mod fault_kinds;
 mod fence;
 mod fence_backwards;
 mod fence_batches;
@@ -172,6 +173,7 @@ const TABLES: &[&[CaseInfo]] = &[
     tdr::CASES,
     tdr_packet::CASES,
     tdr_storm::CASES,
+    fault_kinds::CASES,
     testing::CASES,
 ];
 

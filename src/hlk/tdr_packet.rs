@@ -496,7 +496,7 @@ fn reset_devices(_: &mut Case<'_>) -> Result<(), Failure> {
             hang(system, &rig, &mut queue, NODE_COMPUTE)?;
             time_out_packets(system);
             ensure!(system.machine().bugcheck().is_some(), "the machine goes on");
-            let runs = || system.gpu().register_read(CONTROL.into(), 4) & 1 != 0;
+            let runs = || system.gpu().register_read(CONTROL, 4) & 1 != 0;
             ensure!(runs(), "the GPU knows nothing of the stop");
             let before = system.gpu().signals_ever();
             if !reset {

@@ -62,6 +62,8 @@ struct State {
     late: VecDeque<DXGKARGCB_NOTIFY_INTERRUPT_DATA>,
     /// DxgkDdiResetEngine does not return.
     stuck: bool,
+    /// Why DxgkDdiCollectDbgInfo was called.
+    reasons: Vec<u32>,
 }
 
 // SAFETY: what is kept of the reports are numbers.
@@ -95,6 +97,7 @@ const EMPTY: State = State {
     reset_nodes: Vec::new(),
     late: VecDeque::new(),
     stuck: false,
+    reasons: Vec::new(),
 };
 
 pub(crate) fn completed(node: u32, fence: u32) -> DXGKARGCB_NOTIFY_INTERRUPT_DATA {
@@ -238,7 +241,14 @@ unsafe extern "win64" fn reset_engine<const N: usize>(_context: HANDLE, args: *m
     status
 }
 
+unsafe extern "win64" fn collect<const N: usize>(_context: HANDLE, args: *const DXGKARG_COLLECTDBGINFO) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    SCRIPTS[N].lock().reasons.push(unsafe { (*args).Reason });
+    STATUS_SUCCESS
+}
+
 fn fill<const N: usize>(table: &mut DRIVER_INITIALIZATION_DATA) {
+    table.DxgkDdiCollectDbgInfo = Some(collect::<N>);
     table.DxgkDdiSubmitCommandVirtual = Some(submit::<N>);
     table.DxgkDdiPreemptCommand = Some(preempt::<N>);
     table.DxgkDdiInterruptRoutine = Some(interrupt::<N>);
@@ -440,6 +450,11 @@ impl Engine {
     /// Nodes that DxgkDdiResetEngine was called for.
     pub(crate) fn reset_nodes(&self) -> Vec<u32> {
         self.script().lock().reset_nodes.clone()
+    }
+
+    /// Why DxgkDdiCollectDbgInfo was called so far.
+    pub(crate) fn reasons(&self) -> Vec<u32> {
+        self.script().lock().reasons.clone()
     }
 
     /// DxgkDdiResetEngine does not return, or does again.
