@@ -144,6 +144,8 @@ fn an_adapter_that_does_not_stop_or_does_not_restart_is_0x116() {
     assert!(bugcheck.reason.contains("DxgkDdiRestartFromTimeout"), "{bugcheck}");
 }
 
+type Table = fn(&mut DRIVER_INITIALIZATION_DATA);
+
 /// Where DxgkDdiResetDevice was called, one bit for each level.
 static LEVELS: AtomicU32 = AtomicU32::new(0);
 
@@ -166,7 +168,7 @@ unsafe extern "win64" fn calls_back(context: *mut c_void) {
 
 #[test]
 fn a_stopped_machine_resets_its_devices_at_the_highest_level() {
-    let mutants: [(fn(&mut DRIVER_INITIALIZATION_DATA), bool); 3] = [
+    let mutants: [(Table, bool); 3] = [
         (
             |table| {
                 (DRIVER.table)(table);
