@@ -33,6 +33,9 @@ cases! { "Residency";
     "Residency.SuspendedContextsStaySuspended" on Boot::With(small_vram), "dxgkddi_suspendcontext":
         "A context that was suspended before its process rested stays suspended when the process works again, and another one goes on."
         => suspended_stays;
+    "Residency.NothingHangsAtRest" on Boot::With(small_vram), "tdr-changes-in-windows-8":
+        "Work that a process announced and could not ring for, because its page tables found no room, is no hang however long it takes, and is done when there is room."
+        => nothing_hangs;
     "Residency.TablesThatDoNotFitTogether" on Boot::With(tiny_vram), "driver-residency-in-wddm-2-0":
         "Three busy processes whose page tables do not fit into VRAM together find every byte right at every address, in any order."
         => tables_of_three;
@@ -333,6 +336,22 @@ fn suspended_stays(case: &mut Case<'_>) -> Result<(), Failure> {
     let resumed = case.process.resume_hw_context(other.context);
     granted(resumed.err().unwrap_or(STATUS_SUCCESS), "resuming a context")?;
     wait_until("the work of the context", || other.progress.load() >= value)
+}
+
+fn nothing_hangs(case: &mut Case<'_>) -> Result<(), Failure> {
+    let mut spread = Spread::new(case.rig()?, NODE_COPY, 10, 1)?;
+    let mut hog = Hog::new(case.system)?;
+    hog.take()?;
+    let value = spread.queue.append(&[fill(Spread::address(4), SIZE, 0x4444)])?;
+    refused(spread.rig.connect(spread.queue.doorbell), &[STATUS_NO_MEMORY], "a connection without room for tables")?;
+    (0..4).for_each(|_| super::tdr::time_out(case.system));
+    ensure!(super::tdr::reports(case.system).is_empty(), "a process at rest counts as hung");
+    ensure!(spread.queue.progress.load() < value, "work ran without page tables");
+    hog.give_back()?;
+    spread.rig.ring(&spread.queue)?;
+    wait_until("the work", || spread.queue.progress.load() >= value)?;
+    spread.all[1].1 = 0x4444;
+    spread.check_all()
 }
 
 /// Works at addresses in an order of its own.

@@ -6,12 +6,13 @@
 //! the GPU walks no page table of the process, reads none of its rings and writes none of its fences, so that all of them may move.
 //! [user-mode-work-submission: doorbells; d3dkmddi: DXGKARG_SUSPENDCONTEXT]
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError, Weak};
 use std::time::Duration;
 
 use wddm_ddi::status::*;
 
 use crate::device::Device;
+use crate::machine::lock;
 use crate::vidmm::AddressSpace;
 
 use super::VidSch;
@@ -21,36 +22,62 @@ use super::packet_context::PacketContext;
 /// How long somebody sleeps while another thread wakes the process or puts it to rest.
 const NAP: Duration = Duration::from_micros(50);
 
-/// Contexts that are suspended because their process rests; `None` while it works.
-type Resting = Option<Vec<Weak<HwContext>>>;
-
-/// Whether the work of a process rests. Lock order: after `VidSch::stopped`, before `teardown` of a context; nobody waits to write, so
-/// that a reader may read twice. One that is written while another one is written is only tried.
+/// Whether the work of a process rests.
 #[derive(Default)]
-pub(crate) struct Rest(RwLock<Resting>);
+pub(crate) struct Rest {
+    /// True while it does. Lock order: after `VidSch::stopped`, before `teardown` of a context; nobody waits to write, so that a reader may read
+    /// twice. One that is written while another one is written is only tried.
+    rests: RwLock<bool>,
+    /// Contexts that are resumed when the process works again; `None` while it works. Lock order: before `HwContext::suspending`.
+    owed: Mutex<Option<Vec<Weak<HwContext>>>>,
+}
 
 /// The process does not rest before this is dropped.
 pub(crate) struct AtWork<'a> {
-    _guard: RwLockReadGuard<'a, Resting>,
+    _guard: RwLockReadGuard<'a, bool>,
 }
 
 impl Rest {
-    fn read(&self) -> RwLockReadGuard<'_, Resting> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, bool> {
+        self.rests.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn try_write(&self) -> Option<RwLockWriteGuard<'_, Resting>> {
-        match self.0.try_write() {
+    fn try_write(&self) -> Option<RwLockWriteGuard<'_, bool>> {
+        match self.rests.try_write() {
             Ok(guard) => Some(guard),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
     }
 
+    /// Nobody resumes a context of the process from now on.
+    fn hold_contexts(&self) {
+        *lock(&self.owed) = Some(Vec::new());
+    }
+
+    /// The contexts of the process go on.
+    fn let_contexts_go(&self) {
+        let owed = lock(&self.owed).take().unwrap_or_default();
+        for context in owed.iter().filter_map(Weak::upgrade) {
+            if !context.is_destroyed() && context.device().error().is_none() {
+                context.resume();
+            }
+        }
+    }
+
+    /// Resumes a context that was asked off its engine, or has it resumed with its process.
+    pub(super) fn put_back(&self, context: &Arc<HwContext>) {
+        let mut owed = lock(&self.owed);
+        match &mut *owed {
+            Some(owed) => owed.push(Arc::downgrade(context)),
+            None => context.resume(),
+        }
+    }
+
     /// Whether it does.
     pub(crate) fn rests(&self) -> bool {
         // Somebody who is putting it to rest or waking it holds the lock.
-        self.0.try_read().map_or(true, |resting| resting.is_some())
+        self.rests.try_read().map_or(true, |rests| *rests)
     }
 }
 
@@ -63,25 +90,21 @@ impl VidSch {
         let space = &device.process.space;
         loop {
             let guard = space.rest.read();
-            if guard.is_none() {
+            if !*guard {
                 return Ok(AtWork { _guard: guard });
             }
             drop(guard);
-            let Some(mut resting) = space.rest.try_write() else {
+            let Some(mut rests) = space.rest.try_write() else {
                 std::thread::sleep(NAP);
                 continue;
             };
-            if resting.is_some() {
+            if *rests {
                 device.check()?;
                 device.adapter.vidmm().wake(space, || device.error().is_none())?;
-                let contexts = resting.take().unwrap_or_default();
-                for context in contexts.iter().filter_map(Weak::upgrade) {
-                    if !context.is_destroyed() && context.device().error().is_none() {
-                        context.resume();
-                    }
-                }
+                space.rest.let_contexts_go();
+                *rests = false;
             }
-            return Ok(AtWork { _guard: RwLockWriteGuard::downgrade(resting) });
+            return Ok(AtWork { _guard: RwLockWriteGuard::downgrade(rests) });
         }
     }
 
@@ -92,8 +115,8 @@ impl VidSch {
         if adapter.machine.gate().is_asleep() || self.tdr.is_abandoning() || adapter.is_gone() {
             return false;
         }
-        let Some(mut resting) = space.rest.try_write() else { return false };
-        if resting.is_some() {
+        let Some(mut rests) = space.rest.try_write() else { return false };
+        if *rests {
             return true;
         }
         let contexts: Vec<Arc<HwContext>> =
@@ -108,15 +131,17 @@ impl VidSch {
             return false;
         }
         let limit = self.tdr.limit();
+        space.rest.hold_contexts();
         let asked: Vec<_> = contexts.iter().map(|context| (context, context.begin_suspension())).collect();
         let left = asked.iter().all(|(context, asked)| context.leaves(*asked, limit));
         // Those that somebody else has suspended stay suspended.
-        let suspended = asked.into_iter().filter(|(_, asked)| matches!(asked, Ok(Some(_)))).map(|(context, _)| context);
+        let suspended = asked.into_iter().filter(|(_, asked)| matches!(asked, Ok(Some(_))));
+        suspended.for_each(|(context, _)| space.rest.put_back(context));
         if !left {
-            suspended.filter(|context| context.device().error().is_none()).for_each(|context| context.resume());
+            space.rest.let_contexts_go();
             return false;
         }
-        *resting = Some(suspended.map(Arc::downgrade).collect());
+        *rests = true;
         note();
         true
     }

@@ -66,7 +66,7 @@ impl VidSch {
         self.verifier.log(report.to_string());
         self.tdr.keep(report);
         // Whoever was asked off the engine for the sake of the packets beside it.
-        probed.iter().filter(|context| context.device().error().is_none()).for_each(|context| put_back(context));
+        probed.iter().filter(|context| context.device().error().is_none()).for_each(put_back);
         Aftermath { lost, promoted: (!works).then(|| self.tdr.adapter_resets()) }
     }
 

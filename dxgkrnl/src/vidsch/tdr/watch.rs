@@ -177,9 +177,10 @@ fn is_watched(queue: &Arc<HwQueue>) -> bool {
         && !queue.progress().is_reached(queue.last_queued())
 }
 
-/// Resumes a context, unless its device is lost: whoever loses it suspends it for good.
-pub(super) fn put_back(context: &HwContext) {
-    context.resume();
+/// Resumes a context, when its process works again if that rests meanwhile, unless its device is lost: whoever loses it suspends it for
+/// good.
+pub(super) fn put_back(context: &Arc<HwContext>) {
+    context.device().process.space.rest.put_back(context);
     if context.device().error().is_some() {
         let _ = context.begin_suspension();
     }
