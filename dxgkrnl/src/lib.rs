@@ -39,6 +39,7 @@ pub use loader::{
 pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig, PnpError, SystemSleep};
 pub use pci::PciError;
 pub use process::{Attached, Process};
+pub use thunks::budget::{D3DKMTRegisterBudgetChangeNotification, D3DKMTUnregisterBudgetChangeNotification};
 pub use thunks::escape::D3DKMTEscape;
 pub use thunks::monitored::{
     D3DKMTCreateSynchronizationObject2, D3DKMTSignalSynchronizationObjectFromGpu,

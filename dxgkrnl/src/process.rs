@@ -17,7 +17,7 @@ use crate::device::Device;
 use crate::handles::HandleTable;
 use crate::machine::{Machine, MachineRef, lock};
 use crate::miniport::KmdHandle;
-use crate::vidmm::{AddressSpace, Allocation, Kept, PagingQueue, Resource, TrimRegistration};
+use crate::vidmm::{AddressSpace, Allocation, BudgetRegistration, Kept, PagingQueue, Resource, TrimRegistration};
 use crate::vidsch::priority::SchedulingClass;
 use crate::vidsch::{Doorbell, HwContext, HwQueue, PacketContext, Rights, SharedFence, SyncObject};
 
@@ -82,6 +82,7 @@ pub(crate) enum Object {
     Doorbell(Arc<Doorbell>),
     Sync(Arc<SyncObject>),
     Trim(Arc<TrimRegistration>),
+    BudgetChange(Arc<BudgetRegistration>),
 }
 
 /// What a kernel handle can stand for.
@@ -457,6 +458,7 @@ impl Object {
             Self::Doorbell(doorbell) => doorbell.destroy(),
             Self::Sync(sync) => sync.destroy(),
             Self::Trim(registration) => registration.end(),
+            Self::BudgetChange(registration) => registration.end(),
         }
     }
 }

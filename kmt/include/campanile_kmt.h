@@ -1054,6 +1054,25 @@ typedef struct D3DKMT_UNREGISTERTRIMNOTIFICATION {
     PFND3DKMT_TRIMNOTIFICATIONCALLBACK Callback;
 } D3DKMT_UNREGISTERTRIMNOTIFICATION;
 
+/* Argument of a notification that a budget has changed */
+typedef struct D3DKMT_BUDGETCHANGENOTIFICATION {
+    VOID *Context;
+    UINT64 Budget;
+} D3DKMT_BUDGETCHANGENOTIFICATION;
+
+typedef VOID (CALLBACK *PFND3DKMT_BUDGETCHANGENOTIFICATIONCALLBACK)(D3DKMT_BUDGETCHANGENOTIFICATION *);
+
+typedef struct D3DKMT_REGISTERBUDGETCHANGENOTIFICATION {
+    D3DKMT_HANDLE hDevice;
+    PFND3DKMT_BUDGETCHANGENOTIFICATIONCALLBACK Callback;
+    VOID *Context;
+    VOID *Handle;
+} D3DKMT_REGISTERBUDGETCHANGENOTIFICATION;
+
+typedef struct D3DKMT_UNREGISTERBUDGETCHANGENOTIFICATION {
+    VOID *Handle;
+} D3DKMT_UNREGISTERBUDGETCHANGENOTIFICATION;
+
 /* Kind of a context */
 typedef struct D3DDDI_CREATECONTEXTFLAGS {
     union {
@@ -1694,6 +1713,12 @@ NTSTATUS D3DKMTSetProcessSchedulingPriorityClass(HANDLE process, D3DKMT_SCHEDULI
 
 /* Gives how the contexts of a process stand among those of others */
 NTSTATUS D3DKMTGetProcessSchedulingPriorityClass(HANDLE process, D3DKMT_SCHEDULINGPRIORITYCLASS *priority_class);
+
+/* Registers a function that is called when the budget of the process has changed */
+NTSTATUS D3DKMTRegisterBudgetChangeNotification(D3DKMT_REGISTERBUDGETCHANGENOTIFICATION *args);
+
+/* Ends such a registration */
+NTSTATUS D3DKMTUnregisterBudgetChangeNotification(D3DKMT_UNREGISTERBUDGETCHANGENOTIFICATION *args);
 
 /* Talks with the kernel-mode driver */
 NTSTATUS D3DKMTEscape(const D3DKMT_ESCAPE *args);

@@ -48,11 +48,11 @@ cases! { "Residency", behind "it is several processes at a time, or chooses how 
 /// Of which applications get 28 times [`SIZE`]; tables have the rest.
 const VRAM: u64 = 16 << 20;
 
-const SIZE: u64 = 512 << 10;
+pub(super) const SIZE: u64 = 512 << 10;
 
 const NON_LOCAL: D3DKMT_MEMORY_SEGMENT_GROUP = D3DKMT_MEMORY_SEGMENT_GROUP::D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL;
 
-fn small_vram() -> SystemOptions {
+pub(super) fn small_vram() -> SystemOptions {
     let mut options = SystemOptions::default();
     (options.variant.vram_size, options.variant.vram_window) = (VRAM, VRAM);
     options.variant.queue_limit = 256;
@@ -63,7 +63,7 @@ fn stepped() -> SystemOptions {
     SystemOptions { threads: false, ..SystemOptions::default() }
 }
 
-fn query(rig: &Rig, group: D3DKMT_MEMORY_SEGMENT_GROUP) -> Result<D3DKMT_QUERYVIDEOMEMORYINFO, Failure> {
+pub(super) fn query(rig: &Rig, group: D3DKMT_MEMORY_SEGMENT_GROUP) -> Result<D3DKMT_QUERYVIDEOMEMORYINFO, Failure> {
     let mut info = D3DKMT_QUERYVIDEOMEMORYINFO::zeroed();
     (info.hAdapter, info.MemorySegmentGroup) = (rig.adapter, group);
     granted(rig.kmt.call(rig.kmt.table().D3DKMTQueryVideoMemoryInfo, &mut info), "D3DKMTQueryVideoMemoryInfo")?;
@@ -74,19 +74,19 @@ fn used(rig: &Rig) -> Result<(u64, u64), Failure> {
     Ok((query(rig, LOCAL)?.CurrentUsage, query(rig, NON_LOCAL)?.CurrentUsage))
 }
 
-fn reserve(rig: &Rig, group: D3DKMT_MEMORY_SEGMENT_GROUP, bytes: u64) -> NTSTATUS {
+pub(super) fn reserve(rig: &Rig, group: D3DKMT_MEMORY_SEGMENT_GROUP, bytes: u64) -> NTSTATUS {
     let mut change = D3DKMT_CHANGEVIDEOMEMORYRESERVATION::zeroed();
     (change.hAdapter, change.MemorySegmentGroup, change.Reservation) = (rig.adapter, group, bytes);
     rig.kmt.call(rig.kmt.table().D3DKMTChangeVideoMemoryReservation, &mut change)
 }
 
-fn create(rig: &Rig, count: u64) -> Result<Vec<D3DKMT_HANDLE>, Failure> {
+pub(super) fn create(rig: &Rig, count: u64) -> Result<Vec<D3DKMT_HANDLE>, Failure> {
     let one = |_| rig.create(SIZE, Placement::Vram).map_err(|status| Failure::new(format!("an allocation: {status}")));
     (0..count).map(one).collect()
 }
 
 /// Makes a list resident, and waits if that is pending; the arguments as they came back.
-fn make_resident(
+pub(super) fn make_resident(
     rig: &Rig,
     list: &[D3DKMT_HANDLE],
     flags: D3DDDI_MAKERESIDENT_FLAGS,

@@ -48,13 +48,12 @@ fn ring_all(rig: &Rig, seed: u64) -> Result<u64, Failure> {
     let queues =
         (0..QUEUES / THREADS).map(|index| Ok(Counted { queue: rig.queue(node(index))?, fence: rig.fence(0)? }));
     let mut queues = queues.collect::<Result<Vec<_>, Failure>>()?;
-    let (mut random, mut lost) = (seed, 0);
+    let (mut random, mut lost) = (fastrand::Rng::with_seed(seed), 0);
     let mut unfinished: Vec<usize> = (0..queues.len()).collect();
     while !unfinished.is_empty() {
-        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        let place = (random >> 33) as usize % unfinished.len();
+        let place = random.usize(..unfinished.len());
         let Counted { queue, fence } = &mut queues[unfinished[place]];
-        for _ in 0..(random >> 50) % BURST + 1 {
+        for _ in 0..random.u64(1..=BURST) {
             let value = queue.append(&[fence.signal(queue.written() + 1)])?;
             lost += rig.ring(queue)?;
             if value == RINGS {

@@ -13,6 +13,7 @@ mod adapter;
 #[cfg(test)]
 mod address_model;
 mod budget;
+mod budget_change;
 mod caps;
 mod coherency;
 mod destruction;
@@ -130,6 +131,7 @@ const TABLES: &[&[CaseInfo]] = &[
     rest::CASES,
     table_pressure::CASES,
     budget::CASES,
+    budget_change::CASES,
     offer::CASES,
     queue::CASES,
     doorbell::CASES,

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use fastrand::Rng;
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
@@ -37,18 +38,6 @@ fn small_vram() -> SystemOptions {
     // Tables of queues take VRAM too.
     options.variant.queue_limit = 256;
     options
-}
-
-/// A small generator, so that failures repeat.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound as u64) as usize
-    }
 }
 
 /// What the thunk returned, and how much is missing; a paging fence is waited for.
@@ -109,17 +98,17 @@ impl Worker {
     }
 
     /// Works with a few allocations that are resident meanwhile.
-    fn step(&mut self, random: &mut Random) -> Result<(), Failure> {
-        let mut set: Vec<usize> = (0..=random.below(SET)).map(|_| random.below(EACH)).collect();
+    fn step(&mut self, random: &mut Rng) -> Result<(), Failure> {
+        let mut set: Vec<usize> = (0..=random.usize(..SET)).map(|_| random.usize(..EACH)).collect();
         set.sort_unstable();
         set.dedup();
         let handles: Vec<D3DKMT_HANDLE> = set.iter().map(|place| self.all[*place].0.handle).collect();
         self.wait_resident(&handles)?;
         for _ in 0..3 {
-            let (to, from) = (set[random.below(set.len())], set[random.below(set.len())]);
+            let (to, from) = (set[random.usize(..set.len())], set[random.usize(..set.len())]);
             let (target, source) = (self.all[to].0, self.all[from]);
             if to == from {
-                let pattern = random.below(u32::MAX as usize) as u32;
+                let pattern = random.u32(..);
                 self.rig.execute(&mut self.queue, &[fill(target.address, SIZE, pattern)])?;
                 self.all[to].1 = pattern;
             } else {
@@ -132,7 +121,7 @@ impl Worker {
     }
 
     fn run(mut self, seed: u64) -> Result<(), Failure> {
-        let mut random = Random(seed);
+        let mut random = Rng::with_seed(seed);
         (0..STEPS).try_for_each(|_| self.step(&mut random))?;
         for place in 0..EACH {
             let handle = self.all[place].0.handle;

@@ -53,7 +53,7 @@ struct Worker {
     value: u64,
     seen: Memory,
     view: View,
-    random: u64,
+    random: fastrand::Rng,
 }
 
 impl Worker {
@@ -69,14 +69,23 @@ impl Worker {
         let monitored = rig.monitored_fence(0, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new())?;
         let seen = rig.memory(SIZE, Placement::System)?;
         let (view, ranges) = (rig.view(seen)?, vec![None; RANGES]);
-        Ok(Self { rig, queue, all, ranges, native, monitored, engines, value: 0, seen, view, random: seed })
+        Ok(Self {
+            rig,
+            queue,
+            all,
+            ranges,
+            native,
+            monitored,
+            engines,
+            value: 0,
+            seen,
+            view,
+            random: fastrand::Rng::with_seed(seed),
+        })
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random % bound as u64) as usize
+        self.random.usize(..bound)
     }
 
     fn address(range: usize) -> u64 {

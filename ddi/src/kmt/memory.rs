@@ -600,6 +600,37 @@ pub struct D3DKMT_UNREGISTERTRIMNOTIFICATION {
     pub Callback: PFND3DKMT_TRIMNOTIFICATIONCALLBACK,
 }
 
+/// Argument of a notification that a budget has changed. [d3dkmthk: D3DKMT_BUDGETCHANGENOTIFICATION]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_BUDGETCHANGENOTIFICATION {
+    pub Context: *mut c_void,
+    /// Bytes of the device's memory that the process should keep resident at most from now on.
+    pub Budget: u64,
+}
+
+/// Function of user mode. [d3dkmthk: PFND3DKMT_BUDGETCHANGENOTIFICATIONCALLBACK]
+pub type PFND3DKMT_BUDGETCHANGENOTIFICATIONCALLBACK =
+    Option<unsafe extern "win64" fn(*mut D3DKMT_BUDGETCHANGENOTIFICATION)>;
+
+/// Argument of `D3DKMTRegisterBudgetChangeNotification`. [d3dkmthk: D3DKMT_REGISTERBUDGETCHANGENOTIFICATION]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_REGISTERBUDGETCHANGENOTIFICATION {
+    pub hDevice: D3DKMT_HANDLE,
+    pub Callback: PFND3DKMT_BUDGETCHANGENOTIFICATIONCALLBACK,
+    pub Context: *mut c_void,
+    /// Out: for `D3DKMTUnregisterBudgetChangeNotification`.
+    pub Handle: *mut c_void,
+}
+
+/// Argument of `D3DKMTUnregisterBudgetChangeNotification`. [d3dkmthk: D3DKMT_UNREGISTERBUDGETCHANGENOTIFICATION]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_UNREGISTERBUDGETCHANGENOTIFICATION {
+    pub Handle: *mut c_void,
+}
+
 zeroed! {
     D3DDDI_PAGINGQUEUE_PRIORITY,
     D3DKMT_CREATEPAGINGQUEUE,
@@ -648,4 +679,7 @@ zeroed! {
     D3DKMT_TRIMNOTIFICATION,
     D3DKMT_REGISTERTRIMNOTIFICATION,
     D3DKMT_UNREGISTERTRIMNOTIFICATION,
+    D3DKMT_BUDGETCHANGENOTIFICATION,
+    D3DKMT_REGISTERBUDGETCHANGENOTIFICATION,
+    D3DKMT_UNREGISTERBUDGETCHANGENOTIFICATION,
 }

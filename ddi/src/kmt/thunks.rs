@@ -142,6 +142,10 @@ macro_rules! for_each_thunk {
                     D3DKMTSetProcessSchedulingPriorityClass(process: HANDLE, priority_class: D3DKMT_SCHEDULINGPRIORITYCLASS);
                     /// Gives how the contexts of a process stand among those of others. [d3dkmthk: D3DKMTGetProcessSchedulingPriorityClass]
                     D3DKMTGetProcessSchedulingPriorityClass(process: HANDLE, priority_class: *mut D3DKMT_SCHEDULINGPRIORITYCLASS);
+                    /// Registers a function that is called when the budget of the process has changed. [d3dkmthk: D3DKMTRegisterBudgetChangeNotification]
+                    D3DKMTRegisterBudgetChangeNotification(args: *mut D3DKMT_REGISTERBUDGETCHANGENOTIFICATION);
+                    /// Ends such a registration. [d3dkmthk: D3DKMTUnregisterBudgetChangeNotification]
+                    D3DKMTUnregisterBudgetChangeNotification(args: *mut D3DKMT_UNREGISTERBUDGETCHANGENOTIFICATION);
                     /// Talks with the kernel-mode driver. [d3dkmthk: D3DKMTEscape]
                     D3DKMTEscape(args: *const D3DKMT_ESCAPE);
                 }

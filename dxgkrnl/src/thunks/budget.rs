@@ -1,13 +1,15 @@
 //! Thunks of budgets: how much memory a process may keep, and how it learns that it keeps too much.
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 
+use crate::device::Device;
 use crate::process::{Object, Process, ProcessAdapter};
-use crate::vidmm::{Group, TrimRegistration};
+use crate::vidmm::{BudgetRegistration, Group, TrimRegistration};
 
 use super::{enter, enter_read_only, power};
 
@@ -61,6 +63,19 @@ pub(super) unsafe extern "win64" fn change_video_memory_reservation(
     })
 }
 
+/// Gives a registration its handle, or ends it.
+fn insert(process: &Process, device: &Arc<Device>, registration: Object) -> Result<*mut c_void, NTSTATUS> {
+    let handle = process.insert_on(device, registration.clone()).inspect_err(|_| registration.destroy())?;
+    Ok(core::ptr::without_provenance_mut(handle as usize))
+}
+
+/// Ends the registration that a handle of user mode stands for, if it is one that `is_it` knows.
+fn end(process: &Process, handle: *mut c_void, is_it: impl FnOnce(&Object) -> bool) -> Result<NTSTATUS, NTSTATUS> {
+    let handle = D3DKMT_HANDLE::try_from(handle.addr()).map_err(|_| STATUS_INVALID_PARAMETER)?;
+    process.remove_if(handle, is_it).map_err(|_| STATUS_INVALID_PARAMETER)?.destroy();
+    Ok(STATUS_SUCCESS)
+}
+
 /// [d3dkmthk: D3DKMTRegisterTrimNotification]
 pub(super) unsafe extern "win64" fn register_trim_notification(args: *mut D3DKMT_REGISTERTRIMNOTIFICATION) -> NTSTATUS {
     enter("D3DKMTRegisterTrimNotification", args, |process, args| {
@@ -71,9 +86,8 @@ pub(super) unsafe extern "win64" fn register_trim_notification(args: *mut D3DKMT
             return Err(STATUS_INVALID_PARAMETER);
         }
         let registration = TrimRegistration::new(process, &device, callback, args.Context)?;
-        let handle = process.insert_on(&device, Object::Trim(Arc::clone(&registration)));
-        let handle = handle.inspect_err(|_| registration.end())?;
-        args.Handle = core::ptr::without_provenance_mut(handle as usize);
+        device.adapter.vidmm().add_trim(&registration);
+        args.Handle = insert(process, &device, Object::Trim(registration))?;
         Ok(STATUS_SUCCESS)
     })
 }
@@ -84,10 +98,39 @@ pub(super) unsafe extern "win64" fn unregister_trim_notification(
 ) -> NTSTATUS {
     enter_read_only("D3DKMTUnregisterTrimNotification", args, |process, args| {
         let callback = args.Callback.ok_or(STATUS_INVALID_PARAMETER)?;
-        let handle = D3DKMT_HANDLE::try_from(args.Handle.addr()).map_err(|_| STATUS_INVALID_PARAMETER)?;
-        let is_it = |object: &Object| matches!(object, Object::Trim(registration) if registration.is_of(callback));
-        let object = process.remove_if(handle, is_it).map_err(|_| STATUS_INVALID_PARAMETER)?;
-        object.destroy();
+        end(process, args.Handle, |object| matches!(object, Object::Trim(trim) if trim.is_of(callback)))
+    })
+}
+
+/// The function is called whenever the process's budget of the device's memory is another one than it was told last, or than it was at
+/// registration. [d3dkmthk: D3DKMTRegisterBudgetChangeNotification]
+///
+/// # Safety
+/// Callable with any arguments: pointers are checked. The function is called on a thread of its own until the registration has ended.
+#[allow(non_snake_case)]
+pub unsafe extern "win64" fn D3DKMTRegisterBudgetChangeNotification(
+    args: *mut D3DKMT_REGISTERBUDGETCHANGENOTIFICATION,
+) -> NTSTATUS {
+    enter("D3DKMTRegisterBudgetChangeNotification", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        let callback = args.Callback.ok_or(STATUS_INVALID_PARAMETER)?;
+        let registration = BudgetRegistration::new(process, &device, callback, args.Context)?;
+        device.adapter.vidmm().add_budget_listener(&registration);
+        args.Handle = insert(process, &device, Object::BudgetChange(registration))?;
         Ok(STATUS_SUCCESS)
+    })
+}
+
+/// As for a trim notification; the handle alone names the registration. [d3dkmthk: D3DKMTUnregisterBudgetChangeNotification]
+///
+/// # Safety
+/// As [`D3DKMTRegisterBudgetChangeNotification`].
+#[allow(non_snake_case)]
+pub unsafe extern "win64" fn D3DKMTUnregisterBudgetChangeNotification(
+    args: *mut D3DKMT_UNREGISTERBUDGETCHANGENOTIFICATION,
+) -> NTSTATUS {
+    enter_read_only("D3DKMTUnregisterBudgetChangeNotification", args, |process, args| {
+        end(process, args.Handle, |object| matches!(object, Object::BudgetChange(_)))
     })
 }

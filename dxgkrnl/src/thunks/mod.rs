@@ -4,7 +4,7 @@
 //! it. A panic below a thunk stops the machine, not the caller.
 
 mod adapter;
-mod budget;
+pub(crate) mod budget;
 mod device;
 pub(crate) mod escape;
 mod memory;
@@ -91,6 +91,8 @@ static FURTHER_THUNKS: FurtherThunks = FurtherThunks {
     D3DKMTGetContextInProcessSchedulingPriority: priority::D3DKMTGetContextInProcessSchedulingPriority,
     D3DKMTSetProcessSchedulingPriorityClass: priority::D3DKMTSetProcessSchedulingPriorityClass,
     D3DKMTGetProcessSchedulingPriorityClass: priority::D3DKMTGetProcessSchedulingPriorityClass,
+    D3DKMTRegisterBudgetChangeNotification: budget::D3DKMTRegisterBudgetChangeNotification,
+    D3DKMTUnregisterBudgetChangeNotification: budget::D3DKMTUnregisterBudgetChangeNotification,
     D3DKMTEscape: escape::D3DKMTEscape,
 };
 

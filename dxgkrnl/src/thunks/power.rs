@@ -34,6 +34,7 @@ const NEEDS: &[(&str, Need)] = &[
     ("D3DKMTGetContextInProcessSchedulingPriority", Need::Nothing),
     ("D3DKMTShareObjects", Need::Nothing),
     ("D3DKMTInvalidateCache", Need::Nothing),
+    ("D3DKMTRegisterBudgetChangeNotification", Need::Nothing),
     // An allocation has no memory before it is resident or locked; one that cannot be told to user mode is destroyed.
     ("D3DKMTCreateAllocation2", Need::Depends),
     // The first use of an adapter by a process makes its page tables.
@@ -49,6 +50,7 @@ const NEEDS: &[(&str, Need)] = &[
     ("D3DKMTWaitForSynchronizationObjectFromCpu", Need::Own),
     // It waits for a function of user mode, which may call thunks.
     ("D3DKMTUnregisterTrimNotification", Need::Own),
+    ("D3DKMTUnregisterBudgetChangeNotification", Need::Own),
     ("D3DKMTConnectDoorbell", Need::Own),
 ];
 

@@ -309,11 +309,12 @@ impl VidMm {
         self.must_succeed("DestroyAllocation", status);
     }
 
-    /// Tells the driver of allocations that are gone. Called without the memory lock.
+    /// Tells the driver of allocations that are gone, and processes of budgets that have changed. Called without the memory lock.
     pub(crate) fn bury(&self) {
         if let Ok(_running) = self.enter() {
             self.bury_now();
         }
+        self.tell_budgets();
     }
 
     /// As [`VidMm::bury`], for whoever keeps the adapter from stopping or stops it.

@@ -113,7 +113,7 @@ impl Memory {
         free.chain(self.allocations.values().map(place)).fold(of_machine, u64::saturating_add)
     }
 
-    fn info(&self, process: SpaceId, group: Group) -> MemoryInfo {
+    pub(super) fn info(&self, process: SpaceId, group: Group) -> MemoryInfo {
         let mut usages = self.usages(group);
         let usage = usages.remove(&process).unwrap_or(0);
         let Demands { reserved, wanted } = &self.demands;
@@ -200,6 +200,8 @@ impl VidMm {
             0 => drop(reserved.remove(&(process.id(), group))),
             bytes => drop(reserved.insert((process.id(), group), bytes)),
         }
+        drop(memory);
+        self.tell_budgets();
         Ok(())
     }
 }

@@ -12,12 +12,14 @@
 mod address_space;
 mod allocation;
 mod budget;
+mod budget_change;
 mod cpu_cache;
 mod driver;
 mod fence_storage;
 mod host_aperture;
 mod lock;
 mod memory;
+mod notify;
 mod offer;
 mod page_table;
 mod paging;
@@ -48,6 +50,7 @@ use crate::verifier::Bugcheck;
 pub(crate) use address_space::{AddressSpace, MapRequest, Protection, Shows};
 pub(crate) use allocation::{Allocation, Request as AllocationRequest, Resource};
 pub(crate) use budget::Group;
+pub(crate) use budget_change::BudgetRegistration;
 pub(crate) use fence_storage::{FencePage, FenceValueKind, Found, Stay};
 pub(crate) use memory::{IdlePoint, SpaceId};
 pub(crate) use offer::{OfferPriority, OfferTerms};
@@ -78,6 +81,8 @@ pub(crate) struct VidMm {
     stopped: RwLock<bool>,
     /// Who wants to be asked when memory should be given back. Lock order: a leaf.
     trims: Mutex<Vec<Weak<TrimRegistration>>>,
+    /// Who wants to know when budgets change. Lock order: before `memory`.
+    budget_listeners: Mutex<Vec<budget_change::Listener>>,
     /// The driver's own range of addresses in every process, empty for none.
     driver_range: (u64, u64),
 }

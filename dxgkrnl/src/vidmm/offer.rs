@@ -175,7 +175,9 @@ impl VidMm {
     /// As [`Memory::offer`](super::memory::Memory::offer).
     pub(crate) fn offer(&self, list: &[Arc<Allocation>], terms: &OfferTerms) -> Result<(), NTSTATUS> {
         let list: Vec<AllocationId> = list.iter().map(|allocation| allocation.id()).collect();
-        lock(&self.memory).offer(&list, terms)
+        lock(&self.memory).offer(&list, terms)?;
+        self.tell_budgets();
+        Ok(())
     }
 
     /// D3DKMTReclaimAllocations2: the value of the queue's fence at which the memory may be used, 0 for at once, and what has become of

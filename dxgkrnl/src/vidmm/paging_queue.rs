@@ -202,7 +202,10 @@ impl VidMm {
         for allocation in list {
             memory.leave_list(allocation.id(), idle)?;
         }
-        Ok(list.first().map_or(0, |allocation| memory.over_budget(allocation.owner())))
+        let left = list.first().map_or(0, |allocation| memory.over_budget(allocation.owner()));
+        drop(memory);
+        self.tell_budgets();
+        Ok(left)
     }
 
     /// D3DKMTLock2. [d3dkmthk: D3DKMTLock2]

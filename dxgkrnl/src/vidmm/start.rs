@@ -144,6 +144,7 @@ impl VidMm {
             known: Mutex::default(),
             stopped: RwLock::new(false),
             trims: Mutex::default(),
+            budget_listeners: Mutex::default(),
         })
     }
 
@@ -296,6 +297,7 @@ impl VidMm {
         let ended = lock(&self.memory).destroy_space(space.id());
         lock(&self.known).spaces.remove(&space.id());
         self.note_failure("ending an address space", ended);
+        self.tell_budgets();
         let known = {
             let mut known = lock(&self.known);
             let place = known.processes.iter().position(|process| *process == kmd_process);

@@ -1,29 +1,22 @@
 //! Trim notifications: user mode is asked to take something off its residency lists.
 //!
-//! The function that user mode registered for a device runs on a thread of its own in its process, never inside a thunk or a lock, so it may
-//! call thunks itself. What was not told yet when there is more to tell is told in one call, with the latest number of bytes.
+//! What was not told yet when there is more to tell is told in one call, with the latest number of bytes.
 //! [d3dkmthk: D3DKMTRegisterTrimNotification, D3DKMT_TRIMNOTIFICATION]
 
 use std::ffi::c_void;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Weak};
 
 use wddm_ddi::kmt::*;
-use wddm_ddi::status::*;
 use wddm_ddi::types::LUID;
 
-use crate::device::Device;
 use crate::machine::{Machine, lock};
-use crate::process::Process;
 use crate::vidmm::VidMm;
 use crate::vidmm::memory::SpaceId;
-
-/// The function of user mode.
-pub(crate) type Callback = unsafe extern "win64" fn(*mut D3DKMT_TRIMNOTIFICATION);
+use crate::vidmm::notify::{self, Registration};
 
 /// What is to be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Notice {
+pub(crate) struct Notice {
     flags: D3DDDI_TRIMRESIDENCYSET_FLAGS,
     bytes: u64,
 }
@@ -43,105 +36,29 @@ impl Notice {
     }
 }
 
-#[derive(Default)]
-struct Mailbox {
-    next: Option<Notice>,
-    ended: bool,
+impl notify::Notice for Notice {
+    type Arguments = D3DKMT_TRIMNOTIFICATION;
+
+    fn merge(self, later: Self) -> Self {
+        Self::merge(self, later)
+    }
+
+    fn arguments(self, context: *mut c_void) -> D3DKMT_TRIMNOTIFICATION {
+        D3DKMT_TRIMNOTIFICATION { Context: context, Flags: self.flags, NumBytesToTrim: self.bytes }
+    }
 }
 
 /// A function that was registered for a device.
-pub(crate) struct TrimRegistration {
-    process: SpaceId,
-    callback: Callback,
-    /// Lock order: a leaf.
-    mailbox: Mutex<Mailbox>,
-    changed: Condvar,
-    /// Lock order: a leaf.
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl TrimRegistration {
-    /// Registers `callback` for `device` and starts its thread, which runs in `process`.
-    ///
-    /// # Errors
-    /// STATUS_NO_MEMORY when the host has no thread left.
-    pub(crate) fn new(
-        process: &Arc<Process>,
-        device: &Device,
-        callback: Callback,
-        context: *mut c_void,
-    ) -> Result<Arc<Self>, NTSTATUS> {
-        let registration = Arc::new(Self {
-            process: device.process.space.id(),
-            callback,
-            mailbox: Mutex::default(),
-            changed: Condvar::new(),
-            thread: Mutex::default(),
-        });
-        let (of_thread, process, context) =
-            (Arc::clone(&registration), Arc::downgrade(process), context.expose_provenance());
-        let thread = std::thread::Builder::new()
-            .name("trim".to_owned())
-            .spawn(move || of_thread.run(&process, context))
-            .map_err(|_| STATUS_NO_MEMORY)?;
-        *lock(&registration.thread) = Some(thread);
-        let vidmm = device.adapter.vidmm();
-        let mut trims = lock(&vidmm.trims);
-        trims.retain(|known| known.strong_count() > 0);
-        trims.push(Arc::downgrade(&registration));
-        Ok(registration)
-    }
-
-    /// Whether it is a registration of this function.
-    pub(crate) fn is_of(&self, callback: Callback) -> bool {
-        std::ptr::fn_addr_eq(self.callback, callback)
-    }
-
-    fn tell(&self, notice: Notice) {
-        let mut mailbox = lock(&self.mailbox);
-        mailbox.next = Some(mailbox.next.map_or(notice, |earlier| earlier.merge(notice)));
-        drop(mailbox);
-        self.changed.notify_all();
-    }
-
-    /// Nothing is told any more, and the function is not running when the call returns; unless it is the one that calls.
-    pub(crate) fn end(&self) {
-        lock(&self.mailbox).ended = true;
-        self.changed.notify_all();
-        let thread = lock(&self.thread).take();
-        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
-            // The function cannot unwind out of its thread.
-            let _ = thread.join();
-        }
-    }
-
-    fn next(&self) -> Option<Notice> {
-        let mut mailbox = lock(&self.mailbox);
-        loop {
-            if mailbox.ended {
-                return None;
-            }
-            if let Some(notice) = mailbox.next.take() {
-                return Some(notice);
-            }
-            mailbox = self.changed.wait(mailbox).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn run(&self, process: &Weak<Process>, context: usize) {
-        while let Some(notice) = self.next() {
-            let Some(process) = process.upgrade() else { return };
-            let _attached = process.attach();
-            let context = std::ptr::with_exposed_provenance_mut(context);
-            let mut notification =
-                D3DKMT_TRIMNOTIFICATION { Context: context, Flags: notice.flags, NumBytesToTrim: notice.bytes };
-            // SAFETY: user mode registered the function for such calls and keeps it until it has unregistered it.
-            unsafe { (self.callback)(&raw mut notification) };
-        }
-    }
-}
+pub(crate) type TrimRegistration = Registration<Notice>;
 
 impl VidMm {
+    /// `registration` is told from now on, until it ends.
+    pub(crate) fn add_trim(&self, registration: &Arc<TrimRegistration>) {
+        let mut trims = lock(&self.trims);
+        trims.retain(|known| known.strong_count() > 0);
+        trims.push(Arc::downgrade(registration));
+    }
+
     fn registrations(&self) -> Vec<Arc<TrimRegistration>> {
         lock(&self.trims).iter().filter_map(Weak::upgrade).collect()
     }
@@ -153,7 +70,7 @@ impl VidMm {
         }
         let flags = D3DDDI_TRIMRESIDENCYSET_FLAGS::new().with_TrimToBudget(true);
         for registration in self.registrations() {
-            if let Some((_, bytes)) = trims.iter().find(|(process, _)| *process == registration.process) {
+            if let Some((_, bytes)) = trims.iter().find(|(process, _)| *process == registration.process()) {
                 registration.tell(Notice { flags, bytes: *bytes });
             }
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use campanile_hw::packet::Header;
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use fastrand::Rng;
 use wddm_ddi::kmt::D3DKMT_DEVICEEXECUTION_STATE;
 
 use super::fault::{Bystander, wait_for_error};
@@ -31,38 +32,29 @@ cases! { "Hostile";
 
 pub const ACTIVE: D3DKMT_DEVICEEXECUTION_STATE = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE;
 
-/// Numbers without meaning, the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.next() as u8).collect()
-    }
+/// Bytes without meaning, the same in every run.
+fn bytes(random: &mut Rng, count: usize) -> Vec<u8> {
+    let mut bytes = vec![0; count];
+    random.fill(&mut bytes);
+    bytes
 }
 
 fn random_rings(case: &Case) -> Result<(), Failure> {
     let first = case.rig()?;
     let mut bystander = Bystander::new(&first)?;
-    let mut random = Random(seed::of(1));
+    let mut random = Rng::with_seed(seed::of(1));
     for round in 0..40 {
         let rig = case.rig()?;
         let queue = rig.queue(if round % 2 == 0 { NODE_COMPUTE } else { NODE_COPY })?;
-        queue.ring_view.write(0, &random.bytes(queue.ring.size as usize));
-        queue.commands_view.write(0, &random.bytes(4096));
+        queue.ring_view.write(0, &bytes(&mut random, queue.ring.size as usize));
+        queue.commands_view.write(0, &bytes(&mut random, 4096));
         // In the ring, just outside it, and anywhere.
         let pointer = match round % 3 {
-            0 => random.next() % u64::from(RING_ENTRIES) + 1,
-            1 => u64::from(RING_ENTRIES) + random.next() % 3 + 1,
-            _ => random.next() | 1 << 20,
+            0 => random.u64(..u64::from(RING_ENTRIES)) + 1,
+            1 => u64::from(RING_ENTRIES) + random.u64(..3) + 1,
+            _ => random.u64(..) | 1 << 20,
         };
-        queue.control_view.write(0, &random.bytes(4096));
+        queue.control_view.write(0, &bytes(&mut random, 4096));
         queue.set_write_pointer(pointer);
         rig.ring_doomed(&queue)?;
         queue.doorbell.store(pointer);
@@ -76,20 +68,20 @@ fn random_rings(case: &Case) -> Result<(), Failure> {
 fn random_commands(case: &Case) -> Result<(), Failure> {
     let first = case.rig()?;
     let mut bystander = Bystander::new(&first)?;
-    let mut random = Random(seed::of(2));
+    let mut random = Rng::with_seed(seed::of(2));
     let mut rigs = Vec::new();
     for round in 0..80_u32 {
         let rig = case.rig()?;
         let mut queue = rig.queue(NODE_COMPUTE)?;
-        let mut bytes = random.bytes(256);
+        let mut commands = bytes(&mut random, 256);
         if round % 2 == 0 {
             // A believable head, so that the fields behind it are looked at.
             let opcode = (round / 2 % 12) as u8;
-            let length = [1, 2, 3, 4][random.next() as usize % 4];
-            bytes[..8]
+            let length = random.u8(1..=4);
+            commands[..8]
                 .copy_from_slice(&Header::new().with_opcode(opcode).with_length(length).into_bits().to_le_bytes());
         }
-        queue.append_bytes(&bytes)?;
+        queue.append_bytes(&commands)?;
         rig.ring_doomed(&queue)?;
         // Random bytes may make a WAIT that never ends, which is nobody else's matter.
         bystander.works()?;
@@ -145,10 +137,10 @@ fn last_queued_lies(case: &Case) -> Result<(), Failure> {
 
 /// Stores random values to a doorbell until told to stop, and says when it has begun; its queue's write pointer stays what it was.
 fn hammer(rig: &Rig, doorbell: RawDoorbell, seed: u64, [begun, stop]: [&AtomicU64; 2]) -> Result<(), Failure> {
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     while stop.load(Ordering::Relaxed) == 0 {
         for _ in 0..1000 {
-            doorbell.store(random.next());
+            doorbell.store(random.u64(..));
         }
         begun.fetch_add(1, Ordering::Relaxed);
         // The first one it believes costs the queue its device; the page can be stored to all the same.

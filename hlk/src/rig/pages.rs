@@ -76,16 +76,10 @@ impl Drop for PagedMemory {
     }
 }
 
-/// The numbers below `count` in a random order, the same every time (Fisher and Yates, xorshift).
+/// The numbers below `count` in a random order, the same every time.
 fn shuffled(count: u64) -> Vec<u64> {
     let mut order: Vec<u64> = (0..count).collect();
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    for last in (1..order.len()).rev() {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        order.swap(last, (state % (last as u64 + 1)) as usize);
-    }
+    fastrand::Rng::with_seed(count).shuffle(&mut order);
     order
 }
 

@@ -1,0 +1,128 @@
+//! Functions of user mode that the memory manager calls.
+//!
+//! A function that was registered for a device runs on a thread of its own in its process, never inside a thunk or a lock, so it may
+//! call thunks itself. What was not told yet when there is more to tell is told in one call.
+
+use std::ffi::c_void;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+use wddm_ddi::status::*;
+
+use crate::device::Device;
+use crate::machine::lock;
+use crate::process::Process;
+use crate::vidmm::memory::SpaceId;
+
+/// What is to be told.
+pub(crate) trait Notice: Copy + Send + 'static {
+    /// What the function is called with.
+    type Arguments;
+
+    /// Both in one.
+    fn merge(self, later: Self) -> Self;
+
+    /// As the function that was registered with `context` gets it.
+    fn arguments(self, context: *mut c_void) -> Self::Arguments;
+}
+
+/// The function of user mode.
+pub(crate) type Callback<N> = unsafe extern "win64" fn(*mut <N as Notice>::Arguments);
+
+struct Mailbox<N> {
+    next: Option<N>,
+    ended: bool,
+}
+
+/// A function that was registered for a device.
+pub(crate) struct Registration<N: Notice> {
+    process: SpaceId,
+    callback: Callback<N>,
+    /// Lock order: a leaf.
+    mailbox: Mutex<Mailbox<N>>,
+    changed: Condvar,
+    /// Lock order: a leaf.
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl<N: Notice> Registration<N> {
+    /// Registers `callback` for `device` and starts its thread, which runs in `process`.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY when the host has no thread left.
+    pub(crate) fn new(
+        process: &Arc<Process>,
+        device: &Device,
+        callback: Callback<N>,
+        context: *mut c_void,
+    ) -> Result<Arc<Self>, NTSTATUS> {
+        let registration = Arc::new(Self {
+            process: device.process.space.id(),
+            callback,
+            mailbox: Mutex::new(Mailbox { next: None, ended: false }),
+            changed: Condvar::new(),
+            thread: Mutex::default(),
+        });
+        let (of_thread, process, context) =
+            (Arc::clone(&registration), Arc::downgrade(process), context.expose_provenance());
+        let thread = std::thread::Builder::new()
+            .name("notify".to_owned())
+            .spawn(move || of_thread.run(&process, context))
+            .map_err(|_| STATUS_NO_MEMORY)?;
+        *lock(&registration.thread) = Some(thread);
+        Ok(registration)
+    }
+
+    /// The process that is told.
+    pub(crate) fn process(&self) -> SpaceId {
+        self.process
+    }
+
+    /// Whether it is a registration of this function.
+    pub(crate) fn is_of(&self, callback: Callback<N>) -> bool {
+        std::ptr::fn_addr_eq(self.callback, callback)
+    }
+
+    /// Has the function called with this, or with what it and what was not told yet come to.
+    pub(crate) fn tell(&self, notice: N) {
+        let mut mailbox = lock(&self.mailbox);
+        mailbox.next = Some(mailbox.next.map_or(notice, |earlier| earlier.merge(notice)));
+        drop(mailbox);
+        self.changed.notify_all();
+    }
+
+    /// Nothing is told any more, and the function is not running when the call returns; unless it is the one that calls.
+    pub(crate) fn end(&self) {
+        lock(&self.mailbox).ended = true;
+        self.changed.notify_all();
+        let thread = lock(&self.thread).take();
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            // The function cannot unwind out of its thread.
+            let _ = thread.join();
+        }
+    }
+
+    fn next(&self) -> Option<N> {
+        let mut mailbox = lock(&self.mailbox);
+        loop {
+            if mailbox.ended {
+                return None;
+            }
+            if let Some(notice) = mailbox.next.take() {
+                return Some(notice);
+            }
+            mailbox = self.changed.wait(mailbox).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn run(&self, process: &Weak<Process>, context: usize) {
+        while let Some(notice) = self.next() {
+            let Some(process) = process.upgrade() else { return };
+            let _attached = process.attach();
+            let context = std::ptr::with_exposed_provenance_mut(context);
+            let mut arguments = notice.arguments(context);
+            // SAFETY: user mode registered the function for such calls and keeps it until it has unregistered it.
+            unsafe { (self.callback)(&raw mut arguments) };
+        }
+    }
+}
