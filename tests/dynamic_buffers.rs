@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use campanile::setup::{System, SystemOptions};
 use campanile_umd::{
@@ -169,6 +169,29 @@ fn a_plain_map_waits_for_every_fence_that_was_named() {
             fence.signal(5).unwrap();
         }
         assert!(buffer.map(MapMode::Plain, false).is_ok());
+    });
+}
+
+#[test]
+fn a_plain_map_that_waits_does_so_in_the_system_and_never_polls() {
+    World::new().run(|world, device| {
+        let buffer = dynamic(device, 1);
+        let fence = Fence::new(device, 0).unwrap();
+        buffer.map(MapMode::Plain, true).unwrap().use_until(&fence, 1);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                let _attached = world.process.attach();
+                buffer.map(MapMode::Plain, true).map(|_| ())
+            });
+            // Who polls is never known to the system as a waiter.
+            let limit = Instant::now() + Duration::from_secs(20);
+            let waits =
+                || world.system.machine().inspect(world.system.luid()).unwrap().to_string().contains("1 waiters");
+            let seen = std::iter::from_fn(|| (Instant::now() < limit).then(&waits)).any(|waits| waits);
+            fence.signal(1).unwrap();
+            assert_eq!(waiter.join().unwrap(), Ok(()));
+            assert!(seen, "the map was no wait of the system");
+        });
     });
 }
 

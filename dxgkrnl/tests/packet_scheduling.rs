@@ -7,6 +7,8 @@ mod minimal;
 #[allow(dead_code)]
 mod packet_engine;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use packet_engine::app::App;
 use packet_engine::{MACHINES, Machine, Submitted};
 use wddm_ddi::kmt::*;
@@ -190,6 +192,38 @@ fn waits_and_signals_keep_their_place_among_the_packets() {
     machine.end(&app.process);
 }
 
+/// Makes the page of a read-only word writable, for a test that plays the GPU.
+fn as_gpu<'a>(address: *mut std::ffi::c_void) -> &'a AtomicU64 {
+    let page = address.map_addr(|address| address & !0xfff);
+    // SAFETY: the page is a mapping of this process that stays.
+    assert_eq!(unsafe { libc::mprotect(page, 4096, libc::PROT_READ | libc::PROT_WRITE) }, 0);
+    // SAFETY: the system maps 8 aligned bytes, which outlive the test's use of them.
+    unsafe { &*address.cast::<AtomicU64>() }
+}
+
+#[test]
+fn a_completed_packet_alone_ends_the_waits_for_what_it_has_written() {
+    let machine = Machine::start(&MACHINES[0]);
+    let app = App::new(&machine);
+    let (context, other) = (app.context(), app.context());
+    let (fence, address) = app.fence_with_value();
+    app.gpu_wait(other, fence, 1);
+    app.submit(other, 9 << 16);
+    app.submit(context, 1 << 16);
+    let written = machine.engine.rendered(1)[0];
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| app.cpu_wait(fence, 1));
+        // The packet writes the fence, and nothing but its completion is reported.
+        as_gpu(address).store(1, Ordering::SeqCst);
+        machine.engine.complete(written.fence);
+        assert_eq!(waiter.join().unwrap(), Ok(()));
+    });
+    let held = machine.engine.rendered(2)[1];
+    assert_eq!(held.address, 9 << 16, "what another context holds behind a wait runs");
+    machine.engine.complete(held.fence);
+    machine.end(&app.process);
+}
+
 #[test]
 fn a_packet_that_the_driver_refuses_costs_its_device_and_completes_in_its_turn() {
     let machine = Machine::start(&MACHINES[5]);
@@ -207,7 +241,16 @@ fn a_packet_that_the_driver_refuses_costs_its_device_and_completes_in_its_turn()
     let all = machine.engine.rendered(3);
     machine.engine.complete(all[2].fence);
     assert_eq!(other.state(), D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE);
-    drop(app);
+    // With nothing in front of it, and nothing behind it whose completion would stand for both, it completes at once.
+    let last = App::new(&machine);
+    let context = last.context();
+    machine.engine.answer(STATUS_INVALID_PARAMETER);
+    last.submit(context, 4 << 16);
+    machine.engine.rendered(4);
+    machine.engine.answer(STATUS_SUCCESS);
+    let tree = machine.bench.machine.inspect(machine.luid).unwrap().to_string();
+    assert!(tree.contains("node 0:") && !tree.contains("on the hardware 1"), "{tree}");
+    drop((app, last));
     machine.end(&other.process);
 }
 

@@ -102,7 +102,8 @@ fn by_the_driver(case: &mut Case<'_>) -> Result<(), Failure> {
         (device.create_buffer(SIZE, Placement::System)?, device.create_buffer(SIZE, Placement::System)?);
     let (from, to) = (source.map()?, target.map()?);
     for round in 1..=20u64 {
-        let bytes: Vec<u8> = (0..BYTES).map(|index| (index as u64 * 3 + index as u64 / 256 + round) as u8).collect();
+        let mut bytes: Vec<u8> =
+            (0..BYTES).map(|index| (index as u64 * 3 + index as u64 / 256 + round) as u8).collect();
         // In pieces that share cache lines with their neighbours.
         for (piece, chunk) in bytes.chunks(1000).enumerate() {
             from.write(piece * 1000, chunk)?;
@@ -112,9 +113,13 @@ fn by_the_driver(case: &mut Case<'_>) -> Result<(), Failure> {
             commands.signal(&fence, round)
         })?;
         fence.wait(round, None)?;
+        // Written before anything is read: the rest of its cache line is what the GPU has just written.
+        let patch = [round as u8; 10];
+        to.write(133, &patch)?;
+        bytes[133..143].copy_from_slice(&patch);
         let mut seen = vec![0; BYTES];
         to.read(0, &mut seen)?;
-        ensure!(seen == bytes, "round {round}: the copy differs from what was written");
+        ensure!(seen == bytes, "round {round}: the copy, with a piece written over it, differs from what was written");
     }
     Ok(())
 }

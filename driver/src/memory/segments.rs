@@ -253,6 +253,24 @@ mod tests {
     }
 
     #[test]
+    fn every_flag_of_a_segment_is_the_hardwares_and_no_other_is_set() {
+        let mut layout = layout(256 << 20, 64 << 20, 1024).unwrap();
+        let plain = DXGK_SEGMENTFLAGS::new().with_ApplicationTarget(true).with_LocalBudgetGroup(true);
+        for (coherent, window) in [(true, None), (true, Some((64 << 20, 16))), (false, Some((64 << 20, 16)))] {
+            (layout.coherent, layout.host_aperture, layout.kept) = (coherent, window, false);
+            let flags = |segment| layout.descriptor(segment, 1 << 40).unwrap().Flags;
+            let aperture = DXGK_SEGMENTFLAGS::new().with_Aperture(true).with_CacheCoherent(coherent);
+            assert_eq!(flags(APERTURE), aperture);
+            assert_eq!(flags(VRAM), plain.with_CpuVisible(true));
+            assert_eq!(flags(VRAM_HIDDEN), plain.with_SupportsCpuHostAperture(window.is_some()));
+            assert!(
+                layout.descriptor(VRAM_HIDDEN + 1, 1 << 40).is_none(),
+                "the segment of the host aperture is the last"
+            );
+        }
+    }
+
+    #[test]
     fn variants_without_room_are_refused() {
         assert!(layout(4 << 20, 4 << 20, 16384).is_none());
         assert!(layout(256 << 20, 4 << 20, 16384).is_none());

@@ -619,6 +619,24 @@ fn the_host_aperture_is_pointed_at_pages_of_the_hidden_segment() {
 }
 
 #[test]
+fn what_the_host_aperture_showed_it_shows_again_after_an_adapter_reset() {
+    let mut system = with_host_aperture();
+    let hidden = system.get(registers::VRAM_SIZE) / 2 / 4096;
+    assert_eq!(map_aperture(&system, 3, &mut [9, 4], &mut [1, 7]), STATUS_SUCCESS);
+    assert_eq!(unmap_aperture(&system, &mut [9]), STATUS_SUCCESS);
+    assert_eq!(ddi!(system, DxgkDdiResetFromTimeout, system.adapter), STATUS_SUCCESS);
+    // Pages that are pointed somewhere meanwhile are told to the device when it runs.
+    let told = system.get(registers::HOST_APERTURE_TARGET);
+    assert_eq!(map_aperture(&system, 3, &mut [2], &mut [5]), STATUS_SUCCESS);
+    assert_eq!(system.get(registers::HOST_APERTURE_TARGET), told, "told to a device that is being reset");
+    assert_eq!(ddi!(system, DxgkDdiRestartFromTimeout, system.adapter), STATUS_SUCCESS);
+    // In the order of the pages; the registers hold the last one.
+    let place = (system.get(registers::HOST_APERTURE_PAGES) >> 32) as u32;
+    assert_eq!((place, system.get(registers::HOST_APERTURE_TARGET) as u32), (4, (hidden + 7) as u32));
+    system.remove();
+}
+
+#[test]
 fn a_bad_page_of_the_host_aperture_changes_nothing() {
     let mut system = with_host_aperture();
     let (hidden, bad) = (system.get(registers::VRAM_SIZE) / 2 / 4096, STATUS_INVALID_PARAMETER);

@@ -11,8 +11,8 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::MDL;
 
-use crate::rig::handle;
-use crate::system::{ALL, System, ddi};
+use crate::rig::{Rig, completed, handle};
+use crate::system::{ALL, Report, System, ddi, reports};
 
 type Operation = DXGK_BUILDPAGINGBUFFER_OPERATION;
 
@@ -184,6 +184,23 @@ fn operations_are_packed_behind_each_other_and_the_last_goes_on_in_the_next_buff
     assert_eq!(packets.len(), 3 + fitted);
     assert_eq!((next.packets().len(), next.packets().last()), (4 - fitted, Some(&expected(8))));
     system.remove();
+}
+
+#[test]
+fn once_a_buffer_signals_a_monitored_fence_completions_say_that_one_may_have_been_written() {
+    let rig = Rig::new(ALL, 1);
+    let context = rig.context(2);
+    let complete = |fence| {
+        assert_eq!(rig.submit(context, fence, 16), STATUS_SUCCESS);
+        rig.system.retire(2, fence, 1);
+        rig.system.interrupt();
+        reports()
+    };
+    assert_eq!(complete(1), [completed(2, 1)], "no buffer has signalled yet");
+    let mut buffer = Buffer::new(4096);
+    let built = buffer.build(&rig.system, Operation::DXGK_OPERATION_SIGNAL_MONITORED_FENCE, signal(7), 0);
+    assert_eq!(built.0, STATUS_SUCCESS);
+    assert_eq!(complete(2), [completed(2, 2), Report::Monitored { node: 2 }]);
 }
 
 #[test]

@@ -54,8 +54,16 @@ pub(super) struct Fake {
     pub(super) forget: usize,
     /// Tables of which the driver was told that they go, by address.
     gone: HashSet<usize>,
-    /// The driver writes so many bytes beyond its buffer at the next packet.
+    /// The driver writes beyond its buffer at the next packet.
     pub(super) overrun: bool,
+    /// It says that it has written beyond its private data.
+    pub(super) private_overrun: bool,
+    /// Fills and transfers in the order in which they were begun: direction, allocation, offset in it, and bytes.
+    pub(super) moves: Vec<(Option<DXGK_MEMORY_TRANSFER_DIRECTION>, HANDLE, u64, u64)>,
+    /// What updates of leaf tables say, other than the first of a table: allocation, offset in it, first address, and protection.
+    pub(super) leaves: Vec<(HANDLE, u64, u64, u64)>,
+    /// Tables whose first update said that it is.
+    pub(super) initial: u64,
 }
 
 // SAFETY: the mapping of VRAM lives as long as the test process and is accessed under the lock around the fake.
@@ -177,6 +185,10 @@ impl Fake {
         let table = unsafe { args.PageTableAddress.CpuVirtual }.addr();
         if args.Flags.InitialUpdate() {
             self.gone.remove(&table);
+            self.initial += 1;
+        } else if args.PageTableLevel == 0 {
+            let of = (args.hAllocation, args.AllocationOffsetInBytes);
+            self.leaves.push((of.0, of.1, args.FirstPteVirtualAddress, args.DriverProtection));
         }
         assert!(!self.gone.contains(&table), "a table is written of which the driver was told that it goes");
         if args.Flags.NotifyEviction() {
@@ -245,7 +257,12 @@ fn update(update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE) {
         // SAFETY: the array has as many elements, one with Repeat.
         let pte = unsafe { update.pPageTableEntries.add(element as usize) };
         // SAFETY: as above.
-        let value = encode(unsafe { &*pte });
+        let pte = unsafe { &*pte };
+        let (value, bits) = (encode(pte), pte.Bits);
+        if update.PageTableLevel == 0 && bits.Valid() && !bits.Zero() {
+            // The caches are coherent with system memory, which this GPU can snoop, and with nothing else.
+            assert_eq!(bits.CacheCoherent(), bits.Segment() == 0, "coherence of a page of segment {}", bits.Segment());
+        }
         let at = table.wrapping_add((update.StartIndex + entry) as usize);
         // SAFETY: the entry lies in the table, which is mapped.
         unsafe { at.write_volatile(value) };
@@ -306,11 +323,22 @@ unsafe extern "win64" fn build(adapter: HANDLE, args: *mut DXGKARG_BUILDPAGINGBU
                 // SAFETY: a page of the system follows the buffer.
                 unsafe { beyond.write(0) };
             }
+            if fake.private_overrun {
+                let private = args.pDmaBufferPrivateData;
+                args.pDmaBufferPrivateData = private.wrapping_byte_add(args.DmaBufferPrivateDataSize as usize + 1);
+            }
+            if args.MultipassOffset == 0 {
+                fake.moves.push((None, fill.hAllocation, fill.AllocationOffsetInBytes, fill.FillSizeInBytes));
+            }
             push(args, fill.FillSizeInBytes, |at, len| [1, 0, fill.DestinationVirtualAddress + at, len])
         }
         Op::DXGK_OPERATION_VIRTUAL_TRANSFER => {
             // SAFETY: Operation names the arm that is filled.
             let copy = unsafe { args.u.TransferVirtual };
+            if args.MultipassOffset == 0 {
+                let (of, at, len) = (copy.hAllocation, copy.AllocationOffsetInBytes, copy.TransferSizeInBytes);
+                fake.moves.push((Some(copy.TransferDirection), of, at, len));
+            }
             push(args, copy.TransferSizeInBytes, |at, len| {
                 [2, copy.SourceVirtualAddress + at, copy.DestinationVirtualAddress + at, len]
             })
@@ -393,6 +421,10 @@ pub(super) fn memory(ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fak
         forget: 0,
         gone: HashSet::new(),
         overrun: false,
+        private_overrun: false,
+        moves: Vec::new(),
+        leaves: Vec::new(),
+        initial: 0,
     }));
     let loaded = LoadedDriver::for_tests("fake");
     let verifier = Arc::clone(loaded.verifier());

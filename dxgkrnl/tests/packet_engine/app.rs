@@ -1,5 +1,6 @@
 //! A process that works with contexts of packets.
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use dxgkrnl::{Process, thunks};
@@ -104,11 +105,18 @@ impl App {
 
     /// A monitored fence at 0.
     pub(crate) fn fence(&self) -> D3DKMT_HANDLE {
+        self.fence_with_value().0
+    }
+
+    /// A monitored fence at 0, and where user mode reads its value.
+    pub(crate) fn fence_with_value(&self) -> (D3DKMT_HANDLE, *mut c_void) {
         let _attached = self.process.attach();
         let mut args = D3DKMT_CREATESYNCHRONIZATIONOBJECT2::zeroed();
         args.hDevice = self.device;
         args.Info.Type = D3DDDI_SYNCHRONIZATIONOBJECT_TYPE::D3DDDI_MONITORED_FENCE;
-        call(dxgkrnl::D3DKMTCreateSynchronizationObject2, args).unwrap().hSyncObject
+        let made = call(dxgkrnl::D3DKMTCreateSynchronizationObject2, args).unwrap();
+        // SAFETY: every arm of the union is plain numbers.
+        (made.hSyncObject, unsafe { made.Info.u.MonitoredFence }.FenceValueCPUVirtualAddress)
     }
 
     pub(crate) fn gpu_wait(&self, context: D3DKMT_HANDLE, fence: D3DKMT_HANDLE, value: u64) {

@@ -17,6 +17,7 @@ pub mod fence_batches;
 pub mod fence_hostile;
 pub mod fence_interrupts;
 pub mod fence_monitored;
+pub mod fence_monitored_flags;
 pub mod fence_narrow;
 pub mod fence_rights;
 pub mod fence_sharing;
@@ -59,6 +60,7 @@ const TABLES: &[&[ThunkCase]] = &[
     fence_backwards::CASES,
     fence_batches::CASES,
     fence_monitored::CASES,
+    fence_monitored_flags::CASES,
     fence_narrow::CASES,
     fence_interrupts::CASES,
     fault::CASES,

@@ -4,6 +4,7 @@
 use campanile_hw::packet::Packet;
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY, NODE_PAGING};
+use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::STATUS_SUCCESS;
 use wddm_ddi::types::D3DKMT_HANDLE;
@@ -23,6 +24,12 @@ cases! { "Packet scheduling";
     "Packet.WaitsAndSignalsKeepTheirPlace" on Boot::Shared, "context-monitoring":
         "Waits and signals of monitored and native fences that are queued to a context take effect between the packets around them."
         => waits_and_signals;
+    "Packet.SignalAtSubmissionDoesNotWait" on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromgpu2":
+        "A signal of a context with SignalAtSubmission does not wait for packets before it, while one without does."
+        => signal_at_submission;
+    "Packet.NullRenderingRunsNothing" on Boot::Shared, "d3dkmt_submitcommandflags":
+        "A buffer submitted with NullRendering completes in its turn and does nothing; the same buffer without it does."
+        => null_rendering;
     "Packet.HeldContextHoldsNoOther" on Boot::Shared, "context-monitoring":
         "A context that waits for a fence holds its own work only, and the call that queued the wait has returned."
         => held_alone;
@@ -150,6 +157,45 @@ fn waits_and_signals(case: &Case) -> Result<(), Failure> {
         granted(rig.signal(&[gate.handle], &[5]), "the signal of the CPU")?;
         granted(rig.wait(&[done.handle], &[2], false), "the wait for what was held")?;
         ensure_eq!((plot.word(2), queue.progress.value.load()), (7, 2), "what ran behind the wait");
+    }
+    Ok(())
+}
+
+fn signal_at_submission(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let monitored = || rig.monitored_fence(0, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS::new());
+    let (gate, early, late) = (rig.fence(0)?, monitored()?, monitored()?);
+    let mut queue = rig.packet_queue(NODE_COMPUTE)?;
+    // The GPU itself is held, so that a packet that was handed over is not done.
+    rig.packet_submit(&mut queue, &[gate.wait(1)])?;
+    let at_once = D3DDDICB_SIGNALFLAGS::new().with_SignalAtSubmission(true);
+    granted(rig.context_signal2(&[queue.context], &[(early.handle, 1)], at_once), "the signal at submission")?;
+    let plain = D3DDDICB_SIGNALFLAGS::new();
+    granted(rig.context_signal2(&[queue.context], &[(late.handle, 1)], plain), "the other signal")?;
+    granted(rig.wait(&[early.handle], &[1], false), "the wait for the signal at submission")?;
+    ensure_eq!((late.value.load(), queue.progress.value.load()), (0, 0), "the other signal, and the packet");
+    granted(rig.signal(&[gate.handle], &[1]), "opening the gate")?;
+    granted(rig.wait(&[late.handle], &[1], false), "the wait for the other signal")
+}
+
+fn null_rendering(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (plot, commands) = (Plot::new(&rig)?, Plot::new(&rig)?);
+    let queue = rig.packet_queue(NODE_COMPUTE)?;
+    let done = rig.fence(0)?;
+    let packet = plot.write(0, 7);
+    let bytes = packet.encode();
+    commands.view.write(0, &bytes[..packet.size()]);
+    let mut submit = D3DKMT_SUBMITCOMMAND::zeroed();
+    (submit.Commands, submit.CommandLength) = (commands.memory.address, packet.size() as u32);
+    submit.BroadcastContextCount = 1;
+    submit.BroadcastContext[0] = queue.context;
+    for (round, null, word) in [(1, true, 0), (2, false, 7)] {
+        submit.Flags.set_NullRendering(null);
+        granted(rig.kmt.call(rig.kmt.table().D3DKMTSubmitCommand, &mut submit), "D3DKMTSubmitCommand")?;
+        granted(rig.context_signal(queue.context, &[(done.handle, round)]), "a signal behind it")?;
+        granted(rig.wait(&[done.handle], &[round], false), "the wait for the buffer")?;
+        ensure_eq!(plot.word(0), word, "what the buffer writes, with NullRendering {null}");
     }
     Ok(())
 }
