@@ -280,6 +280,12 @@ impl Faults {
         self.waiting.load(Ordering::Acquire)
     }
 
+    /// Forgets the messages that wait for their steps: what sent them was reset.
+    pub(crate) fn drop_late(&self) {
+        lock(&self.late).messages.clear();
+        self.waiting.store(false, Ordering::Release);
+    }
+
     /// Takes the late messages that are due in step `step`.
     pub(crate) fn take_late(&self, step: u64) -> Vec<u16> {
         let mut late = lock(&self.late);

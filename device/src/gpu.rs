@@ -338,6 +338,10 @@ impl Gpu {
         let mut config = lock(&self.config);
         config.reset();
         self.apply(config.effects(true));
+        drop(config);
+        // Waits for a message under way.
+        self.sending.settle();
+        self.nudge();
     }
 
     /// Pulls the function out of its slot, whatever it is doing. When this returns it reaches no memory any more and sends no message,
@@ -400,6 +404,7 @@ impl Gpu {
 
     fn reset_registers(&self, registers: &mut RegisterFile) {
         self.cmp.reset();
+        self.cmp.faults().drop_late();
         self.messages.store(0, Ordering::Relaxed);
         self.host_aperture.clear();
         *registers = RegisterFile::default();

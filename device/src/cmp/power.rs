@@ -137,7 +137,8 @@ impl Cmp {
         let Some(node) = self.nodes.get(number as usize) else { return false };
         let Ok(state) = node.state.try_lock() else { return false };
         let access = memory.access();
-        if self.mail.pending(number) || !access.dma_enabled() {
+        // Asked again under the lock, which a reset takes too: what is said after it would be said of the function that starts over.
+        if !self.running() || self.mail.pending(number) || !access.dma_enabled() {
             return false;
         }
         self.power.watched.fetch_and(!(1 << number), Ordering::AcqRel);

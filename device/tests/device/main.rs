@@ -16,6 +16,7 @@ mod priority;
 mod queues;
 mod registers;
 mod removal;
+mod resets;
 mod scale;
 mod sleep;
 mod system_fences;
