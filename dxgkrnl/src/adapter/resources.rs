@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER};
 
 use crate::bus::Bar;
-use crate::bus::trap::TrapRange;
+use crate::bus::trap::{TrapRange, Window};
 use crate::machine::lock;
 use crate::pci::Function;
 use crate::ram::{PAGE_SIZE, Pages, map_shared};
@@ -46,6 +46,8 @@ struct View {
     bar: usize,
     base: NonNull<u8>,
     len: u64,
+    /// A function that sleeps does not answer there.
+    window: Option<Window>,
 }
 
 // SAFETY: the view is a shared mapping that lives as long as this object; nobody holds references into it.
@@ -55,6 +57,7 @@ unsafe impl Sync for View {}
 
 impl Drop for View {
     fn drop(&mut self) {
+        drop(self.window.take());
         // SAFETY: the mapping was made with this address and size; the adapter that handed it out is gone.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len as usize) };
     }
@@ -86,7 +89,9 @@ impl Resources {
         for (index, window) in function.bars.iter().enumerate() {
             if let Bar::Mapped { file, offset, size, .. } = &window.bar {
                 let base = map_shared(file, *offset, *size, true)?;
-                views.push(View { bar: index, base, len: *size });
+                let mut view = View { bar: index, base, len: *size, window: None };
+                view.window = Some(Window::new(base.as_ptr().addr(), *size)?);
+                views.push(view);
             }
         }
         Ok(Self { function, views, mappings: Mutex::default(), contiguous: Mutex::default() })

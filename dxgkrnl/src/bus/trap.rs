@@ -5,6 +5,9 @@
 //! address there, decodes the instruction, performs the access through the [`Bus`], puts a loaded value into the thread's
 //! registers and continues behind the instruction. Drivers therefore use plain volatile loads and stores.
 //!
+//! Memory that is mapped as it is needs no trap, but a host that maps a real function answers accesses to one that sleeps with SIGBUS
+//! ([`Window`]).
+//!
 //! Understood are `mov` in all its plain forms, `movzx`, `movsx`, `movsxd`, `movnti`, and the arithmetic that compilers fold a
 //! volatile load or store into: `cmp`, `test`, `and`, `or`, `xor`, `add`, `sub` without a lock prefix.
 
@@ -184,6 +187,45 @@ extern "C" fn abandon() -> ! {
     driver_call::abandon("access to unmapped device memory")
 }
 
+/// Memory of a function that is mapped as it is. An access there that the function does not answer, because it sleeps or is gone, ends as
+/// such accesses do on a machine without traps: a load is all ones, a store is dropped.
+pub(crate) struct Window(usize);
+
+/// Length by first address.
+static WINDOWS: RwLock<BTreeMap<usize, u64>> = RwLock::new(BTreeMap::new());
+
+impl Window {
+    /// Looks after a mapping of `len` bytes, which stays as long as this does.
+    ///
+    /// # Errors
+    /// The signal handler cannot be set up.
+    pub(crate) fn new(base: usize, len: u64) -> io::Result<Self> {
+        handler::install()?;
+        WINDOWS.write().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(base, len);
+        Ok(Self(base))
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        WINDOWS.write().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&self.0);
+    }
+}
+
+/// Carries out an access to a [`Window`] that the host answered with a bus error; false if it is none, or not understood.
+pub(crate) fn unanswered(address: usize, gregs: &mut [i64; 23]) -> bool {
+    let inside = {
+        let windows = WINDOWS.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        windows.range(..=address).next_back().is_some_and(|(base, len)| ((address - base) as u64) < *len)
+    };
+    let mut registers = Registers(gregs);
+    let instruction = if inside { decode(registers.rip()) } else { None };
+    instruction.is_some_and(|instruction| {
+        registers.effective_address(&instruction) == Some(address as u64)
+            && emulate(&instruction, &mut registers, |_| u64::MAX, |_, _| ()) == Outcome::Done
+    })
+}
+
 /// Decodes the instruction at `rip`, reading no byte of a page that it does not lie in.
 fn decode(rip: u64) -> Option<Instruction> {
     let to_page_end = (PAGE_SIZE - rip % PAGE_SIZE) as usize;
@@ -347,6 +389,58 @@ mod tests {
         assert_eq!(result, None);
         assert_eq!(driver.verifier().bugcheck().unwrap().code, 0x50);
         std::process::exit(DONE);
+    }
+
+    /// Two pages of a file that is as long as it is told to be: what lies beyond its end answers with SIGBUS.
+    fn mapped_file() -> (File, *mut c_void) {
+        crate::kernel_stack::ensure_signal_stack();
+        // SAFETY: the name is a terminated string.
+        let fd = unsafe { libc::memfd_create(c"window".as_ptr(), libc::MFD_CLOEXEC) };
+        assert!(fd >= 0);
+        // SAFETY: the descriptor is new, and nobody else owns it.
+        let file = unsafe { <File as std::os::fd::FromRawFd>::from_raw_fd(fd) };
+        file.set_len(0x2000).unwrap();
+        let base = crate::ram::map_shared(&file, 0, 0x2000, true).unwrap();
+        (file, base.as_ptr().cast())
+    }
+
+    #[test]
+    fn memory_that_does_not_answer_reads_as_ones_and_takes_stores_until_it_answers_again() {
+        let (file, base) = mapped_file();
+        let _window = Window::new(base.addr(), 0x2000).unwrap();
+        let register = base.cast::<u32>().wrapping_byte_add(0x1008);
+        // SAFETY: the mapping is two pages long.
+        unsafe { register.write_volatile(5) };
+        file.set_len(0x1000).unwrap();
+        // SAFETY: as above; the page beyond the end of the file is looked after.
+        unsafe { register.write_volatile(6) };
+        // SAFETY: as above.
+        let narrow = unsafe { register.read_volatile() };
+        // SAFETY: as above.
+        let wide = unsafe { register.cast::<u64>().read_volatile() };
+        // SAFETY: as above.
+        let byte = unsafe { register.cast::<u8>().read_volatile() };
+        assert_eq!((narrow, wide, byte), (u32::MAX, u64::MAX, u8::MAX));
+        file.set_len(0x2000).unwrap();
+        // SAFETY: as above.
+        unsafe { register.write_volatile(7) };
+        // SAFETY: as above.
+        assert_eq!(unsafe { register.read_volatile() }, 7);
+    }
+
+    #[test]
+    fn a_bus_error_elsewhere_still_ends_the_process() {
+        const MARK: &str = "DXGKRNL_TEST_FOREIGN_BUS_ERROR";
+        if std::env::var_os(MARK).is_some() {
+            let (file, base) = mapped_file();
+            drop(Window::new(base.addr(), 0x2000).unwrap());
+            file.set_len(0).unwrap();
+            // SAFETY: none; the fault is what the test is about.
+            unsafe { base.cast::<u32>().write_volatile(1) };
+            return;
+        }
+        let status = alone("a_bus_error_elsewhere_still_ends_the_process", MARK);
+        assert_eq!(status.signal(), Some(libc::SIGBUS));
     }
 
     #[test]

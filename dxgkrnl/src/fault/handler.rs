@@ -2,7 +2,7 @@
 //! Signals that a fault arrives as, and where the thread goes on.
 //!
 //! In this order a fault is: of a store to user memory that is being moved, which waits (see [`frozen`]); of a guarded access (see [`super::guarded`]), which goes on with an error; a driver's access to device
-//! memory, which is carried out (see [`trap`]); of a driver image on its own stack, whose call ends (see [`driver_call`]). Any
+//! memory, which is carried out, and one that the device does not answer (see [`trap`]); of a driver image on its own stack, whose call ends (see [`driver_call`]). Any
 //! other goes to the handler that was installed before.
 //!
 //! The handler runs on the signal stack that every thread gets when it enters a driver. It may take locks and allocate: the
@@ -143,6 +143,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     let ours = (signal == libc::SIGSEGV && !trap::is_reserved(address) && frozen::wait(address))
         || recover(&site, gregs)
         || (signal == libc::SIGSEGV && trap::serve(address, gregs))
+        || (signal == libc::SIGBUS && trap::unanswered(address, gregs))
         || land(&site, gregs)
         || (signal == libc::SIGSEGV && trap::stray(address, gregs));
     // SAFETY: as above.
