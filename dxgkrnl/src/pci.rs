@@ -3,7 +3,7 @@
 //! Everything in configuration space comes from the device and is checked.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::types::*;
@@ -135,6 +135,8 @@ pub(crate) struct Function {
     pub(crate) bars: Vec<BarWindow>,
     /// Message interrupts that the function gets.
     pub(crate) vectors: u16,
+    /// What configuration space holds once the function was enabled.
+    enabled: OnceLock<Sleeping>,
 }
 
 impl Function {
@@ -159,6 +161,7 @@ impl Function {
             vectors: message_count(&*bus).min(room),
             bars,
             bus,
+            enabled: OnceLock::new(),
         })
     }
 
@@ -171,6 +174,21 @@ impl Function {
     pub(crate) fn enable(&self) {
         let command = self.bus.config_read(COMMAND, 2) | COMMAND_MEMORY | COMMAND_MASTER | COMMAND_NO_INTX;
         self.bus.config_write(COMMAND, 2, command);
+        // The addresses stay as long as the function does.
+        self.enabled.get_or_init(|| self.placed());
+    }
+
+    /// Whether somebody has reset the function since it was enabled: it is there, and answers at its addresses no more.
+    pub(crate) fn was_reset(&self) -> bool {
+        let present = self.bus.config_read(VENDOR, 2) == u32::from(self.vendor);
+        present && self.enabled.get().is_some() && self.bus.config_read(COMMAND, 2) & COMMAND_MEMORY == 0
+    }
+
+    /// Gives a function that was reset its addresses back.
+    pub(crate) fn restore(&self) {
+        if let Some(enabled) = self.enabled.get() {
+            self.place(enabled);
+        }
     }
 
     /// Undoes [`Function::enable`].
@@ -181,19 +199,27 @@ impl Function {
 
     /// Puts the function into D3hot, if it manages power. The answer brings it back.
     pub(crate) fn sleep(&self) -> Sleeping {
-        let bars = std::array::from_fn(|index| self.bus.config_read(BARS + 4 * index as u16, 4));
-        let sleeping = Sleeping { bars, command: self.bus.config_read(COMMAND, 2) };
+        let sleeping = self.placed();
         self.set_power(POWER_D3HOT);
         sleeping
+    }
+
+    fn placed(&self) -> Sleeping {
+        let bars = std::array::from_fn(|index| self.bus.config_read(BARS + 4 * index as u16, 4));
+        Sleeping { bars, command: self.bus.config_read(COMMAND, 2) }
     }
 
     /// Brings the function back to D0, where it may be as after reset, and lets it answer at its addresses again.
     pub(crate) fn wake(&self, sleeping: &Sleeping) {
         self.set_power(POWER_D0);
-        for (index, word) in (0u16..).zip(sleeping.bars) {
+        self.place(sleeping);
+    }
+
+    fn place(&self, placed: &Sleeping) {
+        for (index, word) in (0u16..).zip(placed.bars) {
             self.bus.config_write(BARS + 4 * index, 4, word);
         }
-        self.bus.config_write(COMMAND, 2, sleeping.command);
+        self.bus.config_write(COMMAND, 2, placed.command);
     }
 
     fn set_power(&self, state: u32) {
@@ -415,6 +441,14 @@ mod tests {
         assert_eq!(list.PartialDescriptors[3].Type, CM_PARTIAL_RESOURCE_DESCRIPTOR::INTERRUPT);
         function.enable();
         assert_eq!(config.config_read(COMMAND, 2) & 6, 6);
+        assert!(!function.was_reset());
+        let placed = function.placed();
+        (0..6).for_each(|bar| config.config_write(BARS + 4 * bar, 4, 0));
+        config.config_write(COMMAND, 2, 0);
+        assert!(function.was_reset());
+        function.restore();
+        assert!(!function.was_reset());
+        assert_eq!((function.placed().bars, function.placed().command), (placed.bars, placed.command));
         let (bar, offset) = function.bar_at(function.bars[1].address + 0x1000, 0x1000).unwrap();
         assert_eq!((bar.index, offset), (2, 0x1000));
         assert!(function.bar_at(function.bars[2].address, 0x1001).is_none());

@@ -289,6 +289,14 @@ impl Part {
         machine.surprise_remove(self.luid).map_err(removal_error)
     }
 
+    /// Tells the machine that the GPU was reset by its bus: what there was is removed as if it had been pulled out, and the function is
+    /// found anew. [wdm: FunctionLevelDeviceReset]
+    fn notice_reset(&mut self, machine: &Machine) -> Result<(), SetupError> {
+        self.notice_removal(machine)?;
+        self.device = plug_in(machine, &self.attached.bus, &self.slot.options)?;
+        Ok(())
+    }
+
     fn stop(&mut self, machine: &Machine) -> Result<(), SetupError> {
         self.settle()?;
         if self.stage < Stage::Started {
@@ -459,6 +467,16 @@ impl System {
     pub fn notice_removal(&mut self, place: usize) -> Result<(), SetupError> {
         let none = || SetupError::new("The adapter could not be removed", "there is no such adapter", ADVICE_RULE);
         self.parts.get_mut(place).ok_or_else(none)?.notice_removal(&self.machine)
+    }
+
+    /// Lets the machine find that the bus has reset a GPU, whatever that was doing. What there was is gone as if the GPU had been pulled out;
+    /// [`System::start`] starts the same one anew.
+    ///
+    /// # Errors
+    /// As [`System::notice_removal`].
+    pub fn notice_reset(&mut self, place: usize) -> Result<(), SetupError> {
+        let none = || SetupError::new("The adapter could not be removed", "there is no such adapter", ADVICE_RULE);
+        self.parts.get_mut(place).ok_or_else(none)?.notice_reset(&self.machine)
     }
 
     /// Stops, removes, unloads, and looks for leaks.

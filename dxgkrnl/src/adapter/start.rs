@@ -194,6 +194,19 @@ impl Adapter {
         self.function.bus.connect_interrupts(self.function.vectors, sink)
     }
 
+    /// Makes a function that somebody has reset answer again where the driver looks for it; true if it was. Nobody is in the driver.
+    pub(crate) fn restore_function(&self) -> bool {
+        let was_reset = self.function.was_reset();
+        if was_reset {
+            self.function.bus.disconnect_interrupts();
+            self.function.restore();
+            if let Err(error) = self.connect_vectors() {
+                self.machine.verifier().log(format!("message interrupts after a reset: {error}"));
+            }
+        }
+        was_reset
+    }
+
     fn disconnect_hardware(&self) {
         self.interrupts.disconnect();
         if self.function.vectors > 0 {

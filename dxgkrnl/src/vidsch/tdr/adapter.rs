@@ -116,6 +116,9 @@ impl VidSch {
         if let Some(memory) = adapter.memory_manager() {
             memory.prepare_reset();
         }
+        if adapter.restore_function() {
+            self.verifier.log("the function had been reset; it has its addresses again".to_owned());
+        }
         let status = self
             .within_delay("DxgkDdiResetFromTimeout", || adapter.miniport.reset_from_timeout(adapter.context().raw()));
         if !status.is_success() {

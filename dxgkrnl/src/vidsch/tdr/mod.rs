@@ -246,7 +246,7 @@ impl VidSch {
         if self.tdr.recovering.try_lock().is_err() {
             return;
         }
-        let hung = {
+        let (hung, forgotten) = {
             // Nothing is under way on a device that sleeps.
             let Some(_awake) = adapter.machine.gate().enter_awake() else { return };
             let Ok(mut watch) = self.tdr.watch.try_lock() else { return };
@@ -255,9 +255,12 @@ impl VidSch {
             // A hardware context that does not let go of its engine keeps the packets there from doing so.
             let packets = self.watch_packets(&mut watch, now);
             hung.extend(packets);
-            hung
+            (hung, self.has_lost_its_work(&watch).then(|| self.tdr.adapter_resets()))
         };
-        patience::while_looking(|| self.recover(&hung));
+        patience::while_looking(|| match forgotten {
+            Some(resets) => self.reset_adapter(TdrReason::FunctionReset, resets),
+            None => self.recover(&hung),
+        });
         // An interrupt that was lost costs its waiters no more than the time until here.
         self.evaluate_watched(true);
         self.evaluate_watched(false);

@@ -16,6 +16,8 @@ pub enum TdrReason {
     ReportedHung,
     /// A page fault asked for the reset.
     PageFault,
+    /// Work made no progress for TdrDelay on a function that somebody had reset: nothing of it is left.
+    FunctionReset,
     /// The reset of an engine was refused, failed, or changed nothing. [tdr-changes-in-windows-8:
     /// TdrEngineTimeoutPromotedToAdapterReset]
     EngineTimeoutPromotedToAdapterReset,
@@ -35,6 +37,7 @@ impl fmt::Display for TdrReason {
             Self::SuspensionTimeout => "a context did not leave its engine",
             Self::ReportedHung => "the driver reported the engine as hung",
             Self::PageFault => "a page fault asked for it",
+            Self::FunctionReset => "the function was reset while it was in use",
             Self::EngineTimeoutPromotedToAdapterReset => {
                 "the reset of an engine did not help (TdrEngineTimeoutPromotedToAdapterReset = 9)"
             }

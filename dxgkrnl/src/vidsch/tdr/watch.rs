@@ -21,6 +21,8 @@ use super::{Complaint, Subject, TdrReason};
 pub(super) struct Watch {
     /// Queues with work, by the system's handle: progress, and since when it stands.
     stands: HashMap<usize, (u64, Duration)>,
+    /// Some work has stood still for TdrDelay at the last look.
+    stalled: bool,
     /// Nodes with packets: the oldest on the hardware, and since when it is.
     packets: HashMap<u32, (u32, Duration)>,
 }
@@ -40,12 +42,14 @@ impl VidSch {
         adapter.flush_interrupts();
         let hung = self.follow_up(now);
         let mut stands = HashMap::new();
+        watch.stalled = false;
         for queue in self.queues.all().iter().filter(|queue| is_watched(queue)) {
             let key = queue.handles().0.raw().addr();
             let progress = queue.progress().current();
             let known = watch.stands.get(&key).copied().filter(|(before, _)| *before == progress);
             let since = known.map_or(now, |(_, since)| since);
             let stood = now.saturating_sub(since) >= self.tdr.delay();
+            watch.stalled |= stood;
             let probed = lock(&self.tdr.probes).iter().any(|probe| Arc::ptr_eq(&probe.context, queue.context()));
             // Whoever is found innocent is left alone for as long again.
             let since = if stood && !probed { now } else { since };
@@ -74,6 +78,7 @@ impl VidSch {
             };
             let known = watch.packets.get(&number).filter(|(oldest, _)| *oldest == suspects.oldest);
             let stood = known.map_or(Duration::ZERO, |(_, since)| now.saturating_sub(*since));
+            watch.stalled |= stood >= delay;
             watch.packets.insert(number, (suspects.oldest, now.saturating_sub(stood)));
             let hangs = match suspects.preemption {
                 Some((_, since)) => now.saturating_sub(since) >= delay,
@@ -88,6 +93,12 @@ impl VidSch {
             }
         }
         hung
+    }
+
+    /// Whether work stands still because nothing of it is left in the function. A driver need not notice: what does not run can be asked
+    /// off its engine.
+    pub(super) fn has_lost_its_work(&self, watch: &Watch) -> bool {
+        watch.stalled && self.adapter().is_ok_and(|adapter| adapter.function().was_reset())
     }
 
     /// Asks a context off its engine.
