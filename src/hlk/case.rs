@@ -81,11 +81,6 @@ impl Boot {
         }
     }
 
-    /// Whether the case steps its GPUs itself, and interrupts come in no step but its own.
-    pub fn is_stepped(self) -> bool {
-        !self.options(&MachineOptions::default()).threads
-    }
-
     /// Whether the case runs on whichever machine it is given.
     pub fn takes_any_machine(self) -> bool {
         !matches!(self, Self::With(_))

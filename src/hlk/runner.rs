@@ -138,12 +138,6 @@ fn boot_and_run(case: &CaseInfo, machine: &MachineOptions, told: &Sender<Told>) 
         Some(bus) => bus,
         None => BusChoice::selected().map_err(Failure::new)?,
     };
-    if !options.threads && *bus != BusChoice::Direct {
-        return Err(Failure::NotApplicable(
-            "it steps its GPU, whose interrupts come by themselves over vfio-user".to_owned(),
-        )
-        .into());
-    }
     // A server elsewhere has a GPU of its own choice, and serves one machine at a time, which therefore cannot wait for the next case.
     let elsewhere = bus.is_elsewhere();
     if elsewhere && !case.boot.takes_any_machine() {

@@ -158,6 +158,7 @@ impl Adapter {
 
     /// Runs interrupt routine and DPC for what is pending; false when nothing was.
     pub(crate) fn deliver_interrupts(&self) -> bool {
+        self.function.bus.settle_messages();
         self.interrupts.deliver(&self.miniport, self.context)
     }
 
