@@ -10,6 +10,7 @@ use std::mem::{align_of, offset_of, size_of};
 use std::path::Path;
 
 use ddi_layout::{Enumeration, Exceptions, Facts, Measured, Record, Source, check, generate, open, record};
+use wddm_ddi::nt::{EVENT_DATA_DESCRIPTOR, EVENT_DESCRIPTOR};
 use wddm_ddi::{km::*, kmt::*, types::*};
 
 #[rustfmt::skip]
@@ -248,6 +249,10 @@ fn base_types_have_the_layout_of_the_windows_headers() {
     assert_eq!(offset_of!(QUERY_INTERFACE, Interface), 16);
     assert_eq!(offset_of!(QUERY_INTERFACE, InterfaceSpecificData), 24);
     assert_eq!(offset_of!(QUERY_INTERFACE, DeviceUid), 32);
+    assert_eq!((size_of::<EVENT_DESCRIPTOR>(), align_of::<EVENT_DESCRIPTOR>()), (16, 8));
+    assert_eq!((size_of::<EVENT_DATA_DESCRIPTOR>(), align_of::<EVENT_DATA_DESCRIPTOR>()), (16, 8));
+    assert_eq!(offset_of!(EVENT_DATA_DESCRIPTOR, Size), 8);
+    assert_eq!(offset_of!(EVENT_DATA_DESCRIPTOR, Type), 12);
     assert_eq!((size_of::<NTSTATUS>(), align_of::<NTSTATUS>()), (4, 4));
 }
 
