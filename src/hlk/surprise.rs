@@ -110,6 +110,8 @@ fn idle(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn released(case: &mut Case<'_>) -> Result<(), Failure> {
+    // Where it is elsewhere the case ends here, before anybody waits for its removal.
+    case.system.gpu();
     let rig = case.rig()?;
     let other = Rig::on_adapter(rig.kmt, rig.adapter)?;
     let fences = [rig.fence(0)?, rig.fence(0)?];
@@ -151,6 +153,8 @@ fn second_progress(queue: &super::rig::RawQueue) -> RawFence {
 }
 
 fn running_work(case: &mut Case<'_>) -> Result<(), Failure> {
+    // Where it is elsewhere the case ends here, before anybody waits for its removal.
+    case.system.gpu();
     const LEN: u64 = 1 << 20;
     let rig = case.rig()?;
     let memory = rig.memory(LEN, Placement::System)?;
@@ -177,6 +181,8 @@ fn running_work(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn before_notice(case: &mut Case<'_>) -> Result<(), Failure> {
+    // Where it is elsewhere the case ends here, before anybody waits for its removal.
+    case.system.gpu();
     let rig = case.rig()?;
     let (mut queue, fence) = (rig.queue(NODE_COMPUTE)?, rig.fence(0)?);
     let mut doomed = rig.queue(NODE_COPY)?;
@@ -201,6 +207,8 @@ fn before_notice(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn paging(case: &mut Case<'_>) -> Result<(), Failure> {
+    // Where it is elsewhere the case ends here, before anybody waits for its removal.
+    case.system.gpu();
     for _ in 0..4 {
         let rig = case.rig()?;
         let (process, begun) = (Arc::clone(&case.process), AtomicBool::new(false));
@@ -244,6 +252,8 @@ fn asleep(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn late_close(case: &mut Case<'_>) -> Result<(), Failure> {
+    // Where it is elsewhere the case ends here, before anybody waits for its removal.
+    case.system.gpu();
     let rig = case.rig()?;
     let (mut queue, private) = (rig.queue(NODE_COMPUTE)?, rig.fence(0)?);
     let shared = rig.shared_fence(0)?;
@@ -313,6 +323,8 @@ fn order(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn other_adapter(case: &mut Case<'_>) -> Result<(), Failure> {
+    // Where it is elsewhere the case ends here, before anybody waits for its removal.
+    case.system.gpu();
     let (sides, handle) = sides(case, 0, 0)?;
     let [goes, stays] = &sides;
     let (here, there) = (watch(&stays.rig, &stays.fence, 5)?, watch(&goes.rig, &goes.fence, 5)?);
@@ -339,6 +351,8 @@ fn other_adapter(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn exits(case: &mut Case<'_>) -> Result<(), Failure> {
+    // Where it is elsewhere the case ends here, before anybody waits for its removal.
+    case.system.gpu();
     let luid = case.system.luid();
     let keeper = case.rig()?;
     let fence = keeper.shared_fence(0)?;
