@@ -95,6 +95,7 @@ const REASONS = [
     "EventsLost",
     "EngineStuck",
     "NoDisplay",
+    "PeerMemory",
 ];
 const DDIS = [
     "DxgkDdiAddDevice",

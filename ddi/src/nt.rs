@@ -26,6 +26,15 @@ pub const DPFLTR_ERROR_LEVEL: u32 = 0;
 /// Information level of `DbgPrintEx`. [dpfilter: DPFLTR_INFO_LEVEL]
 pub const DPFLTR_INFO_LEVEL: u32 = 3;
 
+/// `IoGetDeviceProperty`: hardware identifiers, strings of 16-bit units, each with its NUL and one more behind the last. The first is
+/// the most specific. [wdm: DevicePropertyHardwareID]
+pub const DEVICE_PROPERTY_HARDWARE_ID: i32 = 1;
+/// `IoGetDeviceProperty`: number of the bus, 32 bits. [wdm: DevicePropertyBusNumber]
+pub const DEVICE_PROPERTY_BUS_NUMBER: i32 = 14;
+/// `IoGetDeviceProperty`: address on the bus, 32 bits; for PCI the device number in the upper half, the function number in the lower.
+/// [wdm: DevicePropertyAddress]
+pub const DEVICE_PROPERTY_ADDRESS: i32 = 16;
+
 /// Internal control request by which the graphics kernel hands out `DxgkInitialize`; the output is one function pointer.
 /// Video device type 0x23, function 0xf, METHOD_NEITHER. [dispmprt: IOCTL_VIDEO_DDI_FUNC_REGISTER]
 pub const IOCTL_VIDEO_DDI_FUNC_REGISTER: u32 = 0x0023_003f;
@@ -166,6 +175,14 @@ nt_imports! {
         RelatedActivityId: *const GUID,
         UserDataCount: u32,
         UserData: *const EVENT_DATA_DESCRIPTOR,
+    ) -> NTSTATUS,
+    /// [wdm: IoGetDeviceProperty] What plug and play knows of a device; STATUS_BUFFER_TOO_SMALL with the length that is needed.
+    IoGetDeviceProperty: unsafe extern "win64" fn(
+        DeviceObject: *mut c_void,
+        DeviceProperty: i32,
+        BufferLength: u32,
+        PropertyBuffer: *mut c_void,
+        ResultLength: *mut u32,
     ) -> NTSTATUS,
     /// [wdm: KeBugCheckEx]
     KeBugCheckEx: unsafe extern "win64" fn(Code: u32, P1: usize, P2: usize, P3: usize, P4: usize) -> !,

@@ -61,6 +61,9 @@ pub struct Variant {
     pub fence_limit: u32,
     /// VRAM keeps its contents in D3hot. Otherwise they are lost there.
     pub vram_kept_in_d3: bool,
+    /// One of two functions of a board that work together: each looks again and again at the fences in system memory that its queues
+    /// wait for, as the other may write them.
+    pub linked: bool,
     /// Ticks (nanoseconds) after which a node without work says that it is idle; 0 for a function that never says so.
     pub idle_ticks: u64,
     /// Most queues, 1 to 65536.
@@ -86,6 +89,7 @@ impl Default for Variant {
             system_process_fences: false,
             fence_limit: 1 << 18,
             vram_kept_in_d3: false,
+            linked: false,
             idle_ticks: 0,
             queue_limit: 16_384,
             seed: 1,
@@ -219,6 +223,7 @@ impl Gpu {
             system_fences: variant.fence_limit(),
             vram: variant.vram_size,
             idle_ticks: variant.idle_ticks,
+            linked: variant.linked,
         };
         Ok(Arc::new(Self {
             memory: Memory::new(vram),
@@ -226,7 +231,7 @@ impl Gpu {
             bar_sizes,
             doorbell_file: Arc::new(doorbell_file),
             vram_file: Arc::new(vram_file),
-            config: Mutex::new(ConfigSpace::new(bar_sizes)),
+            config: Mutex::new(ConfigSpace::new(bar_sizes, variant.linked)),
             msix: Mutex::new(MsiX::new()),
             listener: Mutex::new(None),
             registers: Mutex::new(RegisterFile::default()),
@@ -575,14 +580,14 @@ impl Gpu {
         any
     }
 
-    /// One bounded slice of work: polls doorbells, then turns to the nodes, in an order drawn from the seed, until one had something to
+    /// One bounded slice of work: polls doorbells (and fences, on a linked function), then turns to the nodes, in an order drawn from the seed, until one had something to
     /// do. False when there was nothing at all.
     ///
     /// Deterministic as long as one thread calls it and nothing else changes shared memory meanwhile.
     pub fn step(&self) -> bool {
         self.steps.store(self.steps.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         // First the doorbells, so that work which was just rung is begun in the same step.
-        let mut worked = self.cmp.poll();
+        let mut worked = self.cmp.poll() | self.cmp.poll_waits(&self.memory);
         worked |= self.run_a_node();
         worked |= self.cmp.flush_events(&self.memory);
         worked = worked || self.cmp.watch_idle(&self.memory);

@@ -11,6 +11,9 @@ const EXTENDED_SIZE: u16 = 4096;
 
 const COMMAND: usize = 0x04;
 const STATUS: usize = 0x06;
+const HEADER_TYPE: usize = 0x0e;
+/// The device has more functions.
+const MULTI_FUNCTION: u8 = 1 << 7;
 const BARS: usize = 0x10;
 const CAPABILITIES: usize = 0x34;
 const INTERRUPT_LINE: usize = 0x3c;
@@ -57,12 +60,14 @@ pub(crate) struct ConfigSpace {
     values: [u8; SIZE],
     writable: [u8; SIZE],
     bar_sizes: [u64; 6],
+    /// One of several functions of a device, see [`pci::SUBSYSTEM_ID_LINKED`].
+    linked: bool,
 }
 
 impl ConfigSpace {
-    /// Config space after reset, with these BAR sizes (0 for a BAR that is not there).
-    pub(crate) fn new(bar_sizes: [u64; 6]) -> Self {
-        let mut config = Self { values: [0; SIZE], writable: [0; SIZE], bar_sizes };
+    /// Config space after reset, with these BAR sizes (0 for a BAR that is not there), of a function that is alone or `linked`.
+    pub(crate) fn new(bar_sizes: [u64; 6], linked: bool) -> Self {
+        let mut config = Self { values: [0; SIZE], writable: [0; SIZE], bar_sizes, linked };
         config.reset();
         config
     }
@@ -94,7 +99,8 @@ impl ConfigSpace {
         self.set32(0x08, pci::CLASS_CODE << 8 | u32::from(pci::REVISION_ID), 0);
         self.set(0x0c, [0], [0xff]);
         self.set16(0x2c, pci::SUBSYSTEM_VENDOR_ID, 0);
-        self.set16(0x2e, pci::SUBSYSTEM_ID, 0);
+        self.set(HEADER_TYPE, [if self.linked { MULTI_FUNCTION } else { 0 }], [0]);
+        self.set16(0x2e, if self.linked { pci::SUBSYSTEM_ID_LINKED } else { pci::SUBSYSTEM_ID }, 0);
         self.set(CAPABILITIES, [POWER as u8], [0]);
         self.set(INTERRUPT_LINE, [0], [0xff]);
         for bar in [pci::BAR_REGISTERS, pci::BAR_DOORBELLS, pci::BAR_VRAM] {

@@ -3,9 +3,11 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use campanile_hw::queue::Location;
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
+use wddm_ddi::status::STATUS_INVALID_DEVICE_STATE;
 use wddm_ddi::types::HANDLE;
 
 use crate::caps::Hardware;
@@ -13,20 +15,33 @@ use crate::fence::native::{NativeFence, OpenFence};
 use crate::gpu::Gpu;
 use crate::handle::{self, Handle, Kind, Object, ObjectTable};
 use crate::irql::Passive;
+use crate::link::{ENGINES, Link};
 use crate::memory::allocation::{Allocation, OpenAllocation};
 use crate::pool::{PoolBox, PoolVec, Tag};
-use crate::queue::context::{Context, HwContext, UserDevice};
+use crate::queue::context::{self, Context, HwContext, UserDevice};
 use crate::queue::doorbell::Doorbell;
 use crate::queue::hw_queue::HwQueue;
-use crate::refusal::{Reason, Refused, refused};
+use crate::refusal::{Reason, Refused, refused, refused_with};
 use crate::trace::{self, AdapterTrace, Trace};
 
 /// A process that uses the adapter.
 pub(crate) struct Process {
     /// Handle of the operating system.
     pub(crate) dxgk: usize,
-    /// Bits of the location of the root page table, 0 before it was set.
-    pub(crate) root: AtomicU64,
+    /// Bits of the location of the root page table on each GPU, 0 before it was set.
+    pub(crate) roots: [AtomicU64; ENGINES],
+}
+
+impl Process {
+    /// A process without page tables.
+    pub(crate) fn new(dxgk: HANDLE) -> Self {
+        Self { dxgk: dxgk.addr(), roots: [const { AtomicU64::new(0) }; ENGINES] }
+    }
+
+    /// Root page table on a GPU, once it was set.
+    pub(crate) fn root(&self, engine: u32) -> Option<Location> {
+        self.roots.get(engine as usize).and_then(context::root_of)
+    }
 }
 
 impl Object for Process {
@@ -64,6 +79,12 @@ pub(crate) struct Adapter {
     offers: AtomicU32,
     /// What is remembered of it. Freed after the device.
     pub(crate) trace: PoolBox<AdapterTrace>,
+    /// Bits of [`Link`].
+    link: AtomicU64,
+    /// Devices of the other functions of the board, by engine but for the first, between start and stop of the adapter that leads.
+    others: [AtomicPtr<Gpu>; ENGINES - 1],
+    /// The adapter that leads this one, in that time.
+    lead: AtomicPtr<Adapter>,
 }
 
 impl Adapter {
@@ -75,6 +96,9 @@ impl Adapter {
             gpu: AtomicPtr::new(core::ptr::null_mut()),
             offers: AtomicU32::new(0),
             trace: AdapterTrace::new()?,
+            link: AtomicU64::new(Link::ALONE.into_bits()),
+            others: [const { AtomicPtr::new(core::ptr::null_mut()) }; ENGINES - 1],
+            lead: AtomicPtr::new(core::ptr::null_mut()),
         };
         let adapter = PoolBox::new(adapter, Tag::ADAPTER)?.into_raw();
         match handle::publish_adapter(adapter) {
@@ -103,6 +127,9 @@ impl Adapter {
     pub(crate) fn remove(irql: &Passive, raw: HANDLE) -> Result<(), Refused> {
         let adapter = handle::adapter(raw)?;
         adapter.stop(irql);
+        if let Some(lead) = adapter.lead() {
+            lead.leave();
+        }
         let adapter = handle::withdraw_adapter(Handle::of(raw)).ok_or(refused(Reason::StaleHandle))?;
         // SAFETY: the handle is withdrawn and no other DDI of this adapter runs, so this is the only reference.
         let adapter = unsafe { PoolBox::from_raw(adapter, Tag::ADAPTER) };
@@ -115,7 +142,7 @@ impl Adapter {
 
     fn free_objects(&self, irql: &Passive) {
         while let Some(mut queue) = self.objects.remove_any::<HwQueue>(irql) {
-            if let (Some(gpu), Some(memory)) = (self.gpu(), queue.take_memory()) {
+            if let (Ok(gpu), Some(memory)) = (self.engine(queue.engine), queue.take_memory()) {
                 gpu.dxgk.free_contiguous(irql, memory);
             }
         }
@@ -135,18 +162,13 @@ impl Adapter {
         Handle::from_bits(self.handle.load(Ordering::Acquire))
     }
 
-    /// The device, started or stopped again.
+    /// The device of this function, started or stopped again.
     pub(crate) fn gpu(&self) -> Option<&Gpu> {
         // SAFETY: NULL, or a device that is freed only where nothing else of the adapter runs.
         unsafe { self.gpu.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The device if it runs.
-    pub(crate) fn running_gpu(&self) -> Option<&Gpu> {
-        self.gpu().filter(|gpu| gpu.is_running())
-    }
-
-    /// The device if it was started.
+    /// The device of this function if it was started.
     ///
     /// # Errors
     /// STATUS_DEVICE_REMOVED
@@ -154,14 +176,107 @@ impl Adapter {
         self.gpu().filter(|gpu| gpu.is_started()).ok_or(refused(Reason::NotStarted))
     }
 
+    /// The device that is an engine of this adapter, started or stopped again.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER if there is no such engine; STATUS_DEVICE_REMOVED before start.
+    pub(crate) fn engine(&self, ordinal: u32) -> Result<&Gpu, Refused> {
+        let Some(place) = (ordinal as usize).checked_sub(1) else {
+            return self.gpu().ok_or(refused(Reason::NotStarted));
+        };
+        let other = self.others.get(place).ok_or(refused(Reason::NoSuchNode))?;
+        // SAFETY: NULL, or a device of another adapter, which withdraws it here before it is freed.
+        unsafe { other.load(Ordering::Acquire).as_ref() }.ok_or(refused(Reason::NoSuchNode))
+    }
+
+    /// As [`Adapter::engine`], if it was started.
+    ///
+    /// # Errors
+    /// As there; STATUS_DEVICE_REMOVED when it was stopped.
+    pub(crate) fn started_engine(&self, ordinal: u32) -> Result<&Gpu, Refused> {
+        let gpu = self.engine(ordinal)?;
+        if gpu.is_started() { Ok(gpu) } else { Err(refused(Reason::NotStarted)) }
+    }
+
+    /// The engines that there are, in order.
+    pub(crate) fn engines(&self) -> impl Iterator<Item = &Gpu> {
+        (0..ENGINES as u32).map_while(|ordinal| self.engine(ordinal).ok())
+    }
+
+    /// The engine that an affinity means. Where there is one, no bit says as much.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER unless one bit is set, of an engine that there is.
+    pub(crate) fn engine_of_affinity(&self, affinity: u32) -> Result<u32, Refused> {
+        let count = self.engines().count().max(1) as u32;
+        let engine = affinity.trailing_zeros();
+        match affinity {
+            0 if count == 1 => Ok(0),
+            _ if affinity.is_power_of_two() && engine < count => Ok(engine),
+            _ => Err(refused(Reason::NoSuchNode)),
+        }
+    }
+
+    /// The adapter that DDIs name, and that has all objects: this one, or the one that leads it.
+    pub(crate) fn owner(&self) -> &Self {
+        self.lead().unwrap_or(self)
+    }
+
+    fn lead(&self) -> Option<&Self> {
+        // SAFETY: NULL, or an adapter that clears this before it is freed.
+        unsafe { self.lead.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Place of this function on its board.
+    pub(crate) fn link(&self) -> Link {
+        Link::from_bits(self.link.load(Ordering::Acquire))
+    }
+
+    /// DxgkDdiLinkDevice: plug and play knows which function this is.
+    pub(crate) fn set_link(&self, link: Link) {
+        self.link.store(link.into_bits(), Ordering::Release);
+    }
+
+    /// Takes the other functions of the board, as far as they were started, as engines. Whoever is not started has none of them and
+    /// is none.
+    fn join(&self) {
+        let own = self.link();
+        for adapter in handle::adapters().filter(|_| own.leads() && own.count > 1) {
+            let link = adapter.link();
+            let place = (link.position as usize).checked_sub(1).and_then(|place| self.others.get(place));
+            let Some(place) = place.filter(|_| link.chain == own.chain && link.count == own.count) else { continue };
+            let Some(gpu) = adapter.gpu().filter(|gpu| gpu.is_running()) else { continue };
+            gpu.dxgk.set_engine(link.position);
+            adapter.lead.store(core::ptr::from_ref(self).cast_mut(), Ordering::Release);
+            place.store(core::ptr::from_ref(gpu).cast_mut(), Ordering::Release);
+        }
+    }
+
+    /// Undoes [`Adapter::join`].
+    fn leave(&self) {
+        for adapter in handle::adapters().filter(|adapter| core::ptr::eq(adapter.lead.load(Ordering::Acquire), self)) {
+            adapter.lead.store(core::ptr::null_mut(), Ordering::Release);
+            if let Some(gpu) = adapter.gpu() {
+                gpu.dxgk.set_engine(0);
+            }
+        }
+        self.others.iter().for_each(|other| other.store(core::ptr::null_mut(), Ordering::Release));
+    }
+
     /// What the hardware offers, once it was asked.
     pub(crate) fn offers(&self) -> Option<Offers> {
         Offers::from_bits(self.offers.load(Ordering::Acquire))
     }
 
-    /// DxgkDdiStartDevice.
+    /// DxgkDdiStartDevice. The function of a board that leads is started when the others are.
+    ///
+    /// # Errors
+    /// As [`Gpu::new`] and [`Gpu::start`]; STATUS_INVALID_DEVICE_STATE for an engine of an adapter that is started.
     pub(crate) fn start(&self, irql: &Passive, table: &DXGKRNL_INTERFACE) -> Result<(), Refused> {
-        let learned = |hardware: &Hardware| self.offers.store(Offers::of(hardware).into_bits(), Ordering::Release);
+        if self.lead().is_some() {
+            return Err(refused_with(Reason::NotServed, STATUS_INVALID_DEVICE_STATE));
+        }
+        let learned = |hardware: &Hardware| self.learn(Offers::of(hardware));
         // SAFETY: the device is freed before the adapter and its trace.
         let trace = unsafe { Trace::new(&self.trace) };
         self.trace.provider.set_log(table.DxgkCbLogEtwEvent);
@@ -170,18 +285,32 @@ impl Adapter {
         let Some(gpu) = self.gpu() else { return Err(refused(Reason::NotStarted)) };
         let started = gpu.start(irql);
         match started {
-            Ok(()) => gpu.note(
-                Component::Adapter,
-                &Event::Started {
-                    vram: gpu.layout.usable_vram(),
-                    caps: gpu.hardware.caps.into_bits().into(),
-                    doorbells: gpu.hardware.doorbells,
-                    queues: gpu.layout.queues,
-                },
-            ),
+            Ok(()) => {
+                gpu.note(
+                    Component::Adapter,
+                    &Event::Started {
+                        vram: gpu.layout.usable_vram(),
+                        caps: gpu.hardware.caps.into_bits().into(),
+                        doorbells: gpu.hardware.doorbells,
+                        queues: gpu.layout.queues,
+                    },
+                );
+                self.join();
+            }
             Err(_) => gpu.stop(irql),
         }
         started
+    }
+
+    /// Notes what the hardware offers, for all functions of the board: they are alike, and features are those of the adapter.
+    fn learn(&self, offers: Offers) {
+        let link = self.link();
+        for adapter in handle::adapters() {
+            let same_board = link.count > 1 && adapter.link().chain == link.chain;
+            if core::ptr::eq(adapter, self) || same_board {
+                adapter.offers.store(offers.into_bits(), Ordering::Release);
+            }
+        }
     }
 
     /// DxgkDdiStopDevice; also called when something after a successful start failed, and harmless when repeated.
@@ -190,11 +319,15 @@ impl Adapter {
         // The operating system destroyed every queue by now. One that is left must not keep its ring.
         if let Ok(queues) = self.objects.all::<HwQueue>(irql, self.handle()) {
             for handle in queues.iter() {
-                // Listed just now, so it exists.
-                let _ = crate::queue::hw_queue::destroy(irql, self, gpu, *handle);
+                let engine = self.objects.get::<HwQueue>(*handle).map_or(0, |queue| queue.engine);
+                if let Ok(gpu) = self.engine(engine) {
+                    // Listed just now, so it exists.
+                    let _ = crate::queue::hw_queue::destroy(irql, self, gpu, *handle);
+                }
             }
         }
         gpu.stop(irql);
+        self.leave();
     }
 
     fn replace_gpu(&self, irql: &Passive, gpu: Option<PoolBox<Gpu>>) {

@@ -4,6 +4,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
 use campanile_hw::debug::{CUT, END, MAGIC, NO_PAGE, POWERED, RUNNING, Section, WORDS_AT};
+use campanile_hw::registers::NODES;
 use campanile_hw::trace::entry::{TraceEntry, to_words};
 use wddm_ddi::km::DXGKARG_COLLECTDBGINFO;
 use wddm_ddi::nt::DISPATCH_LEVEL;
@@ -92,25 +93,25 @@ pub(crate) fn collect(adapter: &Adapter, args: &DXGKARG_COLLECTDBGINFO) -> u32 {
     writer.put(0);
     writer.put(adapter.handle().into_bits());
     if let Some(gpu) = gpu {
-        device(&mut writer, gpu);
+        device(&mut writer, adapter, gpu);
     }
     reasons(&mut writer, adapter);
     let passive = nt::current_irql().is_some_and(|irql| irql < DISPATCH_LEVEL);
     // SAFETY: asked just now.
     let irql = passive.then(|| unsafe { Passive::assume() });
-    objects(&mut writer, adapter, gpu, irql.as_ref());
+    objects(&mut writer, adapter, irql.as_ref());
     let last = if TIMEOUTS.contains(&args.Reason) { EVENTS_TIMEOUT } else { EVENTS_OTHER };
     events(&mut writer, adapter, last);
     let state = |flag, bit| if flag { bit } else { 0 };
-    let running = state(gpu.is_some_and(Gpu::is_running), RUNNING);
-    let powered = state(gpu.is_some_and(Gpu::is_powered), POWERED);
+    let running = state(adapter.engines().any(Gpu::is_running), RUNNING);
+    let powered = state(adapter.engines().any(Gpu::is_powered), POWERED);
     writer.put_at(2, u64::from(args.Reason) | running | powered | state(writer.cut, CUT));
     writer.put_at(WORDS_AT, writer.written as u64);
     writer.put(END);
     (writer.written * size_of::<u64>()) as u32
 }
 
-fn device(writer: &mut Writer, gpu: &Gpu) {
+fn device(writer: &mut Writer, adapter: &Adapter, gpu: &Gpu) {
     let (counter, frequency) = nt::performance_counter();
     let numbers = u64::from(gpu.hardware.doorbells) | u64::from(gpu.layout.queues) << 32;
     let caps = gpu.hardware.caps.into_bits().into();
@@ -118,7 +119,7 @@ fn device(writer: &mut Writer, gpu: &Gpu) {
         item(&[gpu.layout.usable_vram(), caps, numbers, counter, frequency]);
     });
     writer.items(Section::Nodes, |item| {
-        for (node, fstate) in gpu.nodes.iter().zip(&gpu.fstates) {
+        for (node, fstate) in adapter.engines().flat_map(|gpu| gpu.nodes.iter().zip(&gpu.fstates)) {
             let (submitted, completed) = node.progress();
             let state = u64::from(node.is_muted()) | u64::from(fstate.load(Ordering::Acquire)) << 32;
             item(&[u64::from(submitted) | u64::from(completed) << 32, state]);
@@ -144,17 +145,18 @@ fn reasons(writer: &mut Writer, adapter: &Adapter) {
     });
 }
 
-fn objects(writer: &mut Writer, adapter: &Adapter, gpu: Option<&Gpu>, irql: Option<&Passive>) {
+fn objects(writer: &mut Writer, adapter: &Adapter, irql: Option<&Passive>) {
     let own = adapter.handle();
     writer.items(Section::Queues, |item| {
         let mut left = OBJECTS;
         adapter.objects.visit::<HwQueue>(irql, own, |handle, queue| {
             let flags = u64::from(queue.is_user()) << 40 | u64::from(queue.waiting().min(0xffff)) << 48;
+            let node = queue.engine * NODES + queue.node;
             let words = [
                 handle.into_bits(),
                 queue.dxgk().addr() as u64,
                 queue.context.into_bits(),
-                u64::from(queue.number) | u64::from(queue.node & 0xff) << 32 | flags,
+                u64::from(queue.number) | u64::from(node & 0xff) << 32 | flags,
                 queue.doorbell.load(Ordering::Acquire),
                 queue.progress_address(),
             ];
@@ -165,7 +167,7 @@ fn objects(writer: &mut Writer, adapter: &Adapter, gpu: Option<&Gpu>, irql: Opti
     writer.items(Section::Doorbells, |item| {
         let mut left = OBJECTS;
         adapter.objects.visit::<Doorbell>(irql, own, |handle, doorbell| {
-            let page = gpu.and_then(|gpu| gpu.doorbells.page_of(handle.into_bits()));
+            let page = adapter.engines().find_map(|gpu| gpu.doorbells.page_of(handle.into_bits()));
             let words =
                 [handle.into_bits(), doorbell.dxgk(), doorbell.queue().into_bits(), page.map_or(NO_PAGE, u64::from)];
             left -= 1;

@@ -2,6 +2,7 @@
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -22,6 +23,8 @@ pub(crate) struct Dxgk {
     table: DXGKRNL_INTERFACE,
     /// What is remembered of the adapter.
     pub(crate) trace: Trace,
+    /// Which engine of its adapter the device is.
+    engine: AtomicU32,
 }
 
 // SAFETY: the table holds functions that may be called from any thread at their level, and an opaque handle.
@@ -76,7 +79,7 @@ impl Dxgk {
             && table.DxgkCbAllocateContiguousMemory.is_some()
             && table.DxgkCbFreeContiguousMemory.is_some();
         if complete {
-            Ok(Self { table: *table, trace })
+            Ok(Self { table: *table, trace, engine: AtomicU32::new(0) })
         } else {
             Err(refused_with(Reason::SystemService, STATUS_REVISION_MISMATCH))
         }
@@ -85,6 +88,16 @@ impl Dxgk {
     /// The handle by which callbacks know this adapter.
     pub(crate) fn device_handle(&self) -> HANDLE {
         self.table.DeviceHandle
+    }
+
+    /// Which engine of its adapter the device is, for reports.
+    pub(crate) fn engine(&self) -> u32 {
+        self.engine.load(Ordering::Acquire)
+    }
+
+    /// The device has become, or is no more, an engine of another function's adapter.
+    pub(crate) fn set_engine(&self, engine: u32) {
+        self.engine.store(engine, Ordering::Release);
     }
 
     pub(crate) fn device_information(&self, _irql: &Passive) -> Result<DXGK_DEVICE_INFO, Refused> {

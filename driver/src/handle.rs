@@ -38,6 +38,11 @@ pub(crate) enum Kind {
 /// A type whose values live in an [`ObjectTable`].
 pub(crate) trait Object: Send + Sync {
     const KIND: Kind;
+
+    /// The engine that the object is for; the first one where that makes no difference.
+    fn engine(&self) -> u32 {
+        0
+    }
 }
 
 /// A handle's fields. `kind` is never 0, so no handle is NULL.
@@ -125,6 +130,14 @@ fn slot_adapter(handle: Handle) -> Option<NonNull<Adapter>> {
         return None;
     }
     NonNull::new(slot.adapter.load(Ordering::Acquire))
+}
+
+/// Every adapter. For plug and play, which adds and removes none meanwhile.
+pub(crate) fn adapters<'a>() -> impl Iterator<Item = &'a Adapter> {
+    ADAPTER_SLOTS.iter().filter(|slot| slot.state.load(Ordering::Acquire) & 1 != 0).filter_map(|slot| {
+        // SAFETY: NULL, or an adapter that lives until RemoveDevice.
+        unsafe { slot.adapter.load(Ordering::Acquire).as_ref() }
+    })
 }
 
 /// The adapter of any handle.

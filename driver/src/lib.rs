@@ -31,6 +31,7 @@ mod handle;
 mod image;
 mod interrupt;
 mod irql;
+mod link;
 mod lock;
 mod memory;
 mod mmio;

@@ -121,6 +121,21 @@ pub(crate) fn physical_address(memory: NonNull<u8>) -> Option<u64> {
     u64::try_from(address.QuadPart).ok()
 }
 
+/// What plug and play knows of a device, as many bytes as there are; `None` if it does not know, or there are more. PASSIVE_LEVEL.
+///
+/// # Safety
+/// `device` is a physical device object of the operating system.
+pub(crate) unsafe fn device_property(device: *mut c_void, property: i32, buffer: &mut [u8]) -> Option<usize> {
+    let (imports, length) = (imports()?, u32::try_from(buffer.len()).ok()?);
+    let mut got = 0;
+    // SAFETY: the caller vouches for the device; the buffer has `length` bytes.
+    let status = unsafe {
+        (imports.IoGetDeviceProperty)(device, property, length, buffer.as_mut_ptr().cast::<c_void>(), &raw mut got)
+    };
+    let got = got as usize;
+    (status.is_success() && got <= buffer.len()).then_some(got)
+}
+
 /// Prints one line of debug output. Up to DISPATCH_LEVEL and only on slow paths.
 pub(crate) fn print(line: &core::ffi::CStr) {
     if let Some(imports) = imports() {

@@ -55,18 +55,21 @@ fn wake(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
     }
 }
 
-/// DxgkDdiSetPowerComponentFState. The change is complete when this returns, and reported so.
+/// DxgkDdiSetPowerComponentFState. The change is complete when this returns, and reported so. Of the component, the upper half is the
+/// engine, the lower the component of it.
 ///
 /// # Errors
 /// STATUS_INVALID_PARAMETER for a component or state that was not declared; nothing is reported then.
-pub(crate) fn set_fstate(irql: &Dispatch, gpu: &Gpu, component: u32, fstate: u32) -> Result<(), Refused> {
-    let place = gpu.fstates.get(component as usize).ok_or(refused(Reason::PowerState))?;
+pub(crate) fn set_fstate(irql: &Dispatch, adapter: &Adapter, component: u32, fstate: u32) -> Result<(), Refused> {
+    let gpu = adapter.started_engine(component >> 16)?;
+    let node = component & 0xffff;
+    let place = gpu.fstates.get(node as usize).ok_or(refused(Reason::PowerState))?;
     if fstate >= FSTATES {
         return Err(refused(Reason::PowerState));
     }
     gpu.note(Component::Adapter, &Event::ComponentState { node: component, state: fstate });
     place.store(fstate, Ordering::Release);
-    program(irql, gpu, component, fstate);
+    program(irql, gpu, node, fstate);
     gpu.dxgk.complete_fstate_transition(irql, component);
     Ok(())
 }

@@ -108,6 +108,7 @@ ddis! {
     51 CloseAllocation Memory,
     57 CreateContext Queue,
     58 DestroyContext Queue,
+    59 LinkDevice Adapter,
     70 SetPowerComponentFState Adapter,
     71 QueryDependentEngineGroup Reset,
     72 QueryEngineStatus Reset,

@@ -18,12 +18,13 @@ use crate::queue::packet::{Node, Packet};
 use crate::refusal::{Reason, Refused, refused, refused_with};
 use crate::reset_hw::lost_context;
 
-/// The node that a DDI names.
-pub(crate) fn node(gpu: &Gpu, ordinal: u32, engine: u32) -> Result<&Node, Refused> {
-    if engine != 0 {
-        return Err(refused(Reason::NoSuchNode));
-    }
-    gpu.nodes.get(ordinal as usize).ok_or(refused(Reason::NoSuchNode))
+/// The engine and node that a DDI names.
+///
+/// # Errors
+/// STATUS_INVALID_PARAMETER if there is no such engine or node; STATUS_DEVICE_REMOVED when the engine was stopped.
+pub(crate) fn node(adapter: &Adapter, ordinal: u32, engine: u32) -> Result<(&Gpu, &Node), Refused> {
+    let gpu = adapter.started_engine(engine)?;
+    Ok((gpu, gpu.nodes.get(ordinal as usize).ok_or(refused(Reason::NoSuchNode))?))
 }
 
 /// Stops what a node runs. Returns the number of the queue that was running.
@@ -38,17 +39,25 @@ pub(crate) fn stop_engine(irql: &Passive, gpu: &Gpu, node: &Node) -> Result<Opti
 }
 
 /// DxgkDdiQueryDependentEngineGroup: nodes are reset one by one, so a node depends on itself only.
-pub(crate) fn dependent_engines(args: &mut DXGKARG_QUERYDEPENDENTENGINEGROUP) -> Result<(), Refused> {
-    if args.NodeOrdinal >= NODES || args.EngineOrdinal != 0 {
+pub(crate) fn dependent_engines(
+    adapter: &Adapter,
+    args: &mut DXGKARG_QUERYDEPENDENTENGINEGROUP,
+) -> Result<(), Refused> {
+    if args.NodeOrdinal >= NODES {
         return Err(refused(Reason::NoSuchNode));
     }
+    adapter.engine(args.EngineOrdinal)?;
     args.DependentNodeOrdinalMask = 1 << args.NodeOrdinal;
     Ok(())
 }
 
 /// DxgkDdiQueryEngineStatus: an engine is responsive when the scheduler still executes commands about it.
-pub(crate) fn engine_status(irql: &Passive, gpu: &Gpu, args: &mut DXGKARG_QUERYENGINESTATUS) -> Result<(), Refused> {
-    let node = node(gpu, args.NodeOrdinal, args.EngineOrdinal)?;
+pub(crate) fn engine_status(
+    irql: &Passive,
+    adapter: &Adapter,
+    args: &mut DXGKARG_QUERYENGINESTATUS,
+) -> Result<(), Refused> {
+    let (gpu, node) = node(adapter, args.NodeOrdinal, args.EngineOrdinal)?;
     let answers = gpu.cmp.run(irql, Command::QueryQueue, [u64::from(node.ordinal()), 0, 0]).is_ok();
     let event = Event::EngineQueried { node: node.ordinal(), responsive: answers.into() };
     gpu.note(Component::Reset, &event);
@@ -62,13 +71,8 @@ pub(crate) fn engine_status(irql: &Passive, gpu: &Gpu, args: &mut DXGKARG_QUERYE
 ///
 /// # Errors
 /// STATUS_UNSUCCESSFUL when the node does not stop or take work again; the operating system then resets the adapter.
-pub(crate) fn reset_engine(
-    irql: &Passive,
-    adapter: &Adapter,
-    gpu: &Gpu,
-    args: &mut DXGKARG_RESETENGINE,
-) -> Result<(), Refused> {
-    let node = node(gpu, args.NodeOrdinal, args.EngineOrdinal)?;
+pub(crate) fn reset_engine(irql: &Passive, adapter: &Adapter, args: &mut DXGKARG_RESETENGINE) -> Result<(), Refused> {
+    let (gpu, node) = node(adapter, args.NodeOrdinal, args.EngineOrdinal)?;
     let contexts = adapter.all::<HwContext>(irql).map_err(|_| refused_with(Reason::NoMemory, STATUS_UNSUCCESSFUL))?;
     node.set_stopping(true);
     let aborted = stop_packets(irql, adapter, gpu, node);
@@ -95,15 +99,17 @@ fn stop_packets(irql: &Passive, adapter: &Adapter, gpu: &Gpu, node: &Node) -> Re
     node.restart(irql, &gpu.dxgk, &gpu.cmp).map_err(|_| refused(Reason::EngineStuck))
 }
 
-/// DxgkDdiResetFromTimeout: all access to memory stops; everything submitted counts as complete.
-pub(crate) fn reset_adapter(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
-    gpu.note(Component::Reset, &Event::AdapterReset {});
-    gpu.halt();
-    for node in gpu.nodes.iter() {
-        node.abandon(irql, &gpu.dxgk);
-        node.set_muted(false);
+/// DxgkDdiResetFromTimeout: all access to memory stops, on every engine; everything submitted counts as complete.
+pub(crate) fn reset_adapter(irql: &Passive, adapter: &Adapter) {
+    for gpu in adapter.engines().filter(|gpu| gpu.is_started()) {
+        gpu.note(Component::Reset, &Event::AdapterReset {});
+        gpu.halt();
+        for node in gpu.nodes.iter() {
+            node.abandon(irql, &gpu.dxgk);
+            node.set_muted(false);
+        }
+        gpu.doorbells.forget(irql);
     }
-    gpu.doorbells.forget(irql);
     if let Ok(queues) = adapter.all::<HwQueue>(irql) {
         for queue in queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok()) {
             hw_queue::forget_mapping(irql, queue);
@@ -112,9 +118,11 @@ pub(crate) fn reset_adapter(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
 }
 
 /// DxgkDdiRestartFromTimeout.
-pub(crate) fn restart_adapter(irql: &Passive, adapter: &Adapter, gpu: &Gpu) -> Result<(), Refused> {
-    gpu.run(irql)?;
-    gpu.note(Component::Reset, &Event::AdapterRestarted {});
-    system::restore(irql, adapter, gpu);
+pub(crate) fn restart_adapter(irql: &Passive, adapter: &Adapter) -> Result<(), Refused> {
+    for gpu in adapter.engines() {
+        gpu.run(irql)?;
+        gpu.note(Component::Reset, &Event::AdapterRestarted {});
+        system::restore(irql, adapter, gpu);
+    }
     Ok(())
 }

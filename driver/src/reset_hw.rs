@@ -25,13 +25,8 @@ const FAULTED: u64 = 5;
 ///
 /// # Errors
 /// STATUS_UNSUCCESSFUL when the node does not stop; the operating system then resets the adapter.
-pub(crate) fn reset_hw_engine(
-    irql: &Passive,
-    adapter: &Adapter,
-    gpu: &Gpu,
-    args: &DXGKARG_RESETHWENGINE,
-) -> Result<(), Refused> {
-    let node = node(gpu, args.NodeOrdinal, args.EngineOrdinal)?;
+pub(crate) fn reset_hw_engine(irql: &Passive, adapter: &Adapter, args: &DXGKARG_RESETHWENGINE) -> Result<(), Refused> {
+    let (gpu, node) = node(adapter, args.NodeOrdinal, args.EngineOrdinal)?;
     // What happened before is told before the node falls silent.
     let mute = |device: &Device| {
         interrupt::drain(device, adapter, gpu);
@@ -64,7 +59,10 @@ pub(crate) fn lost_context<'a>(
     node: &Node,
     handle: Handle,
 ) -> Option<&'a HwContext> {
-    let context = adapter.objects.get::<HwContext>(handle).ok().filter(|context| context.node == node.ordinal())?;
+    let context = adapter.objects.get::<HwContext>(handle).ok()?;
+    if !context.runs_on(node.ordinal(), gpu.dxgk.engine()) {
+        return None;
+    }
     let queues = context.queues.lock(irql);
     let lost = queues.iter().filter_map(|queue| adapter.objects.get::<HwQueue>(*queue).ok()).any(|queue| {
         let asked = [u64::from(queue.number), 0, 0];
@@ -78,10 +76,9 @@ pub(crate) fn lost_context<'a>(
 pub(crate) fn resume_hw_engine(
     irql: &Passive,
     adapter: &Adapter,
-    gpu: &Gpu,
     args: &DXGKARG_RESUMEHWENGINE,
 ) -> Result<(), Refused> {
-    let node = node(gpu, args.NodeOrdinal, args.EngineOrdinal)?;
+    let (gpu, node) = node(adapter, args.NodeOrdinal, args.EngineOrdinal)?;
     let contexts = adapter.all::<HwContext>(irql).map_err(|_| refused_with(Reason::NoMemory, STATUS_UNSUCCESSFUL))?;
     gpu.note(Component::Reset, &Event::HwEngineResumed { node: node.ordinal() });
     let resume = |device: &Device| {
@@ -102,7 +99,7 @@ pub(crate) fn resume_hw_engine(
             }
         }
         for context in contexts.iter().filter_map(|handle| adapter.objects.get::<HwContext>(*handle).ok()) {
-            if context.node == node.ordinal() {
+            if context.runs_on(node.ordinal(), gpu.dxgk.engine()) {
                 context.report(device, gpu);
             }
         }

@@ -99,7 +99,7 @@ pub static SLOTS: [Slot; 192] = [
     disabled("DxgkDdiDestroyOverlay", "no display"),
     implemented("DxgkDdiCreateContext", "packet scheduling"),
     implemented("DxgkDdiDestroyContext", "packet scheduling"),
-    disabled("DxgkDdiLinkDevice", "no linked adapters"),
+    implemented("DxgkDdiLinkDevice", "boards with two GPUs"),
     disabled("DxgkDdiSetDisplayPrivateDriverFormat", "no display"),
     disabled("DxgkDdiDescribePageTable", "retired slot, must be NULL"),
     disabled("DxgkDdiUpdatePageTable", "retired slot, must be NULL"),
@@ -279,6 +279,7 @@ pub(crate) fn table() -> DRIVER_INITIALIZATION_DATA {
     data.DxgkDdiCloseAllocation = Some(memory::close_allocation);
     data.DxgkDdiCreateContext = Some(queue::create_context);
     data.DxgkDdiDestroyContext = Some(queue::destroy_context);
+    data.DxgkDdiLinkDevice = Some(pnp::link_device);
     data.DxgkDdiSetPowerComponentFState = Some(power::set_power_component_fstate);
     data.DxgkDdiPowerRuntimeControlRequest = Some(power::power_runtime_control_request);
     data.DxgkDdiQueryDependentEngineGroup = Some(reset::query_dependent_engine_group);

@@ -7,7 +7,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 
 use wddm_ddi::km::DRIVER_INITIALIZATION_DATA;
 use wddm_ddi::nt::{DISPATCH_LEVEL, EVENT_DATA_DESCRIPTOR, EVENT_DESCRIPTOR, NtImports, PETWENABLECALLBACK};
-use wddm_ddi::status::STATUS_NOT_SUPPORTED;
+use wddm_ddi::status::{STATUS_NOT_SUPPORTED, STATUS_OBJECT_NAME_NOT_FOUND};
 use wddm_ddi::types::*;
 
 std::thread_local! {
@@ -96,6 +96,11 @@ unsafe extern "win64" fn physical(address: *mut c_void) -> PHYSICAL_ADDRESS {
     LARGE_INTEGER { QuadPart: address.addr() as i64 }
 }
 
+/// Nothing is known of any device.
+unsafe extern "win64" fn device_property(_: *mut c_void, _: i32, _: u32, _: *mut c_void, _: *mut u32) -> NTSTATUS {
+    STATUS_OBJECT_NAME_NOT_FOUND
+}
+
 unsafe extern "win64" fn bug_check(code: u32, _: usize, _: usize, _: usize, _: usize) -> ! {
     std::eprintln!("bugcheck {code:#x}");
     std::process::abort()
@@ -155,6 +160,7 @@ static IMPORTS: NtImports = NtImports {
     EtwUnregister: etw_unregister,
     EtwSetInformation: etw_set_information,
     EtwWriteTransfer: etw_write,
+    IoGetDeviceProperty: device_property,
     KeBugCheckEx: bug_check,
     DbgPrintEx: print,
 };

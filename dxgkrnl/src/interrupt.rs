@@ -1,4 +1,4 @@
-//! Interrupt messages, the interrupt lock and deferred procedure calls of one adapter.
+//! Interrupt messages, the interrupt lock and deferred procedure calls of one adapter, which linked functions share.
 //!
 //! Messages may arrive on any thread at any time; they are noted and the adapter's interrupt thread (or
 //! [`Interrupts::deliver`]) runs the driver's interrupt routine at device level under the interrupt lock, then its DPC at
@@ -16,6 +16,11 @@ use crate::trace::TraceKind;
 
 /// Kinds of DxgkCbNotifyInterrupt that are counted by number.
 pub(crate) const NOTIFICATION_KINDS: usize = 21;
+
+/// Messages of a function. A resource list has room for no more.
+const VECTORS: u32 = 8;
+/// Functions of an adapter.
+pub(crate) const FUNCTIONS: usize = (u64::BITS / VECTORS) as usize;
 
 /// What happened on an adapter since it was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,9 +40,10 @@ pub struct Counters {
 /// Interrupt state of an adapter.
 #[derive(Default)]
 pub(crate) struct Interrupts {
-    /// Message numbers that arrived, one bit each.
+    /// Messages that arrived, a bit each: [`VECTORS`] bits for each function.
     pending: AtomicU64,
-    dpc_queued: AtomicBool,
+    /// Functions whose DPC is queued, a bit each.
+    dpc_queued: AtomicU64,
     /// The interrupt routine is connected: StartDevice has returned and StopDevice is not done.
     connected: AtomicBool,
     line: Mutex<()>,
@@ -76,12 +82,17 @@ pub(crate) struct InterruptThread {
 }
 
 /// Receives the messages of a function.
-pub(crate) struct Sink(pub(crate) Weak<Interrupts>);
+pub(crate) struct Sink {
+    pub(crate) interrupts: Weak<Interrupts>,
+    /// Which function of the adapter, below [`FUNCTIONS`].
+    pub(crate) function: u32,
+}
 
 impl InterruptSink for Sink {
     fn message(&self, vector: u16) {
-        let Some(interrupts) = self.0.upgrade() else { return };
-        let Some(bit) = 1_u64.checked_shl(vector.into()) else { return };
+        let Some(interrupts) = self.interrupts.upgrade() else { return };
+        let bit = u32::from(vector).checked_add(self.function * VECTORS).filter(|_| u32::from(vector) < VECTORS);
+        let Some(bit) = bit.and_then(|bit| 1_u64.checked_shl(bit)) else { return };
         interrupts.pending.fetch_or(bit, Ordering::AcqRel);
         interrupts.wake_thread();
     }
@@ -123,16 +134,17 @@ impl Interrupts {
         self.connected.store(false, Ordering::Release);
         drop(lock(&self.delivering));
         self.pending.store(0, Ordering::Release);
-        self.dpc_queued.store(false, Ordering::Release);
+        self.dpc_queued.store(0, Ordering::Release);
     }
 
     pub(crate) fn is_connected(&self) -> bool {
         self.connected.load(Ordering::Acquire)
     }
 
-    /// DxgkCbQueueDpc: false if it was queued already.
-    pub(crate) fn queue_dpc(&self) -> bool {
-        let newly = !self.dpc_queued.swap(true, Ordering::AcqRel);
+    /// DxgkCbQueueDpc of a function: false if it was queued already.
+    pub(crate) fn queue_dpc(&self, function: u32) -> bool {
+        let bit = 1_u64.checked_shl(function).unwrap_or(0);
+        let newly = self.dpc_queued.fetch_or(bit, Ordering::AcqRel) & bit == 0;
         if newly {
             self.wake_thread();
         }
@@ -164,31 +176,37 @@ impl Interrupts {
         }
     }
 
-    /// Runs the driver's routines for whatever is pending; false when nothing was, or another thread is at it.
-    pub(crate) fn deliver(&self, miniport: &Miniport, context: KmdHandle) -> bool {
+    /// Runs the driver's routines for whatever is pending; false when nothing was, or another thread is at it. `contexts` are those
+    /// of the functions, in order.
+    pub(crate) fn deliver(&self, miniport: &Miniport, contexts: &[KmdHandle]) -> bool {
         let Ok(_delivering) = self.delivering.try_lock() else { return false };
-        self.deliver_pending(miniport, context)
+        self.deliver_pending(miniport, contexts)
     }
 
     /// As [`Interrupts::deliver`]; when it returns, the driver's routines have run for everything that arrived before, on whichever
     /// thread. Called below device level, never from those routines.
-    pub(crate) fn flush(&self, miniport: &Miniport, context: KmdHandle) {
+    pub(crate) fn flush(&self, miniport: &Miniport, contexts: &[KmdHandle]) {
         let _delivering = lock(&self.delivering);
-        self.deliver_pending(miniport, context);
+        self.deliver_pending(miniport, contexts);
     }
 
-    fn deliver_pending(&self, miniport: &Miniport, context: KmdHandle) -> bool {
+    fn deliver_pending(&self, miniport: &Miniport, contexts: &[KmdHandle]) -> bool {
         let mut any = false;
         while self.is_connected() {
             let pending = self.pending.swap(0, Ordering::AcqRel);
-            let dpc = pending == 0 && self.dpc_queued.swap(false, Ordering::AcqRel);
-            if pending != 0 {
-                self.interrupt(miniport, context, pending);
-            } else if dpc {
-                self.dpcs.fetch_add(1, Ordering::Relaxed);
-                miniport.events().during(context, || miniport.dpc_routine(context.raw()), |()| TraceKind::Dpc);
-            } else {
+            let dpcs = if pending == 0 { self.dpc_queued.swap(0, Ordering::AcqRel) } else { 0 };
+            if pending == 0 && dpcs == 0 {
                 break;
+            }
+            for (function, context) in (0u32..).zip(contexts) {
+                let messages = pending >> (function * VECTORS) & ((1 << VECTORS) - 1);
+                if messages != 0 {
+                    self.interrupt(miniport, *context, messages);
+                }
+                if dpcs >> function & 1 != 0 {
+                    self.dpcs.fetch_add(1, Ordering::Relaxed);
+                    miniport.events().during(*context, || miniport.dpc_routine(context.raw()), |()| TraceKind::Dpc);
+                }
             }
             any = true;
         }
@@ -199,13 +217,13 @@ impl Interrupts {
     }
 
     /// Delivers what has arrived. When the call returns, no routine of the driver runs, and none will until the next message.
-    pub(crate) fn settle(&self, miniport: &Miniport, context: KmdHandle) {
+    pub(crate) fn settle(&self, miniport: &Miniport, contexts: &[KmdHandle]) {
         while self.is_connected() {
-            if self.deliver(miniport, context) {
+            if self.deliver(miniport, contexts) {
                 continue;
             }
             let delivering = lock(&self.delivering);
-            if self.pending.load(Ordering::Acquire) == 0 && !self.dpc_queued.load(Ordering::Acquire) {
+            if self.pending.load(Ordering::Acquire) == 0 && self.dpc_queued.load(Ordering::Acquire) == 0 {
                 break;
             }
             drop(delivering);
@@ -216,7 +234,7 @@ impl Interrupts {
     /// driver leaves the interrupt lock, so under the lock the question is settled.
     fn check_answered(&self, miniport: &Miniport) {
         let line = self.acquire();
-        let queued = self.dpc_queued.load(Ordering::Acquire);
+        let queued = self.dpc_queued.load(Ordering::Acquire) != 0;
         let stalled = !queued && self.unanswered.swap(false, Ordering::AcqRel);
         drop(line);
         if stalled {
@@ -226,9 +244,9 @@ impl Interrupts {
         }
     }
 
-    fn interrupt(&self, miniport: &Miniport, context: KmdHandle, pending: u64) {
+    fn interrupt(&self, miniport: &Miniport, context: KmdHandle, messages: u64) {
         let _line = self.acquire();
-        for message in (0..u64::BITS).filter(|message| pending & 1 << message != 0) {
+        for message in (0..VECTORS).filter(|message| messages & 1 << message != 0) {
             self.interrupts.fetch_add(1, Ordering::Relaxed);
             let routine = || miniport.interrupt_routine(context.raw(), message) != 0;
             let kind = |claimed: &bool| TraceKind::Interrupt { message, claimed: *claimed };
@@ -248,12 +266,12 @@ impl Interrupts {
     pub(crate) fn start_thread(
         self: &Arc<Self>,
         miniport: Arc<Miniport>,
-        context: KmdHandle,
+        contexts: Vec<KmdHandle>,
     ) -> std::io::Result<InterruptThread> {
         let interrupts = Arc::clone(self);
         let thread = std::thread::Builder::new().name("dxgkrnl-interrupts".into()).spawn(move || {
             while interrupts.wait_for_work() {
-                interrupts.deliver(&miniport, context);
+                interrupts.deliver(&miniport, &contexts);
             }
         })?;
         Ok(InterruptThread { interrupts: Arc::clone(self), thread: Some(thread) })
@@ -319,12 +337,14 @@ mod tests {
     #[test]
     fn messages_beyond_the_last_vector_are_ignored_and_equal_ones_merged() {
         let interrupts = Arc::new(Interrupts::default());
-        let sink = Sink(Arc::downgrade(&interrupts));
-        sink.message(3);
-        sink.message(3);
-        sink.message(64);
-        assert_eq!(interrupts.pending.load(Ordering::Relaxed), 1 << 3);
-        assert!(interrupts.queue_dpc());
-        assert!(!interrupts.queue_dpc());
+        let sink = |function| Sink { interrupts: Arc::downgrade(&interrupts), function };
+        sink(0).message(3);
+        sink(0).message(3);
+        sink(0).message(8);
+        sink(1).message(2);
+        sink(1).message(u16::MAX);
+        assert_eq!(interrupts.pending.load(Ordering::Relaxed), 1 << 3 | 1 << 10);
+        assert!(interrupts.queue_dpc(0) && interrupts.queue_dpc(1));
+        assert!(!interrupts.queue_dpc(0) && !interrupts.queue_dpc(1));
     }
 }

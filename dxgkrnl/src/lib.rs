@@ -8,6 +8,7 @@ pub mod bus;
 mod callbacks;
 mod clock;
 mod device;
+mod device_object;
 mod driver_call;
 mod etw;
 mod fault;

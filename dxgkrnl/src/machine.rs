@@ -1,5 +1,7 @@
 //! The machine: physical memory, what is plugged in, which drivers are loaded, and plug and play.
 
+mod plug;
+
 use std::fmt;
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -11,10 +13,10 @@ use wddm_ddi::km::{DXGKARG_COLLECTDBGINFO, DXGKARG_COLLECTDBGINFO_EXT};
 use wddm_ddi::types::{GUID, LUID};
 
 use crate::adapter::{
-    self, Adapter, DeviceSettings, DeviceStack, NotAsleep, PowerAction, PowerGate, PowerSettings, StartError,
+    self, Adapter, DeviceSettings, DeviceStack, Member, NotAsleep, PowerAction, PowerGate, PowerSettings, StartError,
 };
-use crate::bus::Bus;
 use crate::clock::Clock;
+use crate::device_object::{self, DeviceObject, Location};
 use crate::etw::{EtwEvent, EtwSession};
 use crate::interrupt::Counters;
 use crate::loader::{self, DriverId, DriverImage, DriverMemory, Host, LoadError};
@@ -135,8 +137,9 @@ struct MachineInner {
     idle: OnceLock<Sender<()>>,
 }
 
-#[derive(Default)]
 struct Pnp {
+    /// Number of the bus that functions sit on.
+    bus: u32,
     addresses: BusAddresses,
     devices: Vec<Device>,
     drivers: Vec<Option<LoadedDriver>>,
@@ -144,6 +147,8 @@ struct Pnp {
 
 /// A device node.
 struct Device {
+    object: DeviceObject,
+    location: Location,
     function: Result<Arc<Function>, PciError>,
     features: FeaturePolicy,
     /// Set from AddDevice to RemoveDevice.
@@ -151,6 +156,52 @@ struct Device {
     started: Option<LUID>,
     /// The last adapter of this device, also after it was stopped.
     last: Option<LUID>,
+}
+
+impl Device {
+    /// DxgkDdiRemoveDevice, if the device was added.
+    fn remove(&mut self) {
+        self.last = None;
+        if let Some(stack) = self.stack.take() {
+            let _ = stack.miniport.remove_device(stack.context.raw());
+        }
+    }
+
+    /// Whether plug and play would give the device to the same driver as `other`, and nobody has it yet.
+    fn is_like(&self, other: &Function) -> bool {
+        let same = |function: &Arc<Function>| (function.vendor, function.device) == (other.vendor, other.device);
+        self.started.is_none() && self.stack.is_none() && self.function.as_ref().is_ok_and(same)
+    }
+}
+
+/// Adds a device, and with one that is linked every other like it that nobody has. The answer is the place of the one that leads in the
+/// list of those that are linked, and that list, which is not empty.
+fn find_chain(
+    machine: &MachineRef,
+    devices: &mut [Device],
+    first: usize,
+    miniport: &Arc<Miniport>,
+) -> (Result<usize, StartError>, Vec<usize>) {
+    let Some(node) = devices.get_mut(first) else { return (Err(StartError::NoSuchDevice), vec![first]) };
+    if node.stack.is_none() {
+        match adapter::add(machine, &node.object, miniport) {
+            Ok(stack) => node.stack = Some(stack),
+            Err(error) => return (Err(error), vec![first]),
+        }
+    }
+    let chain = node.stack.as_ref().and_then(|stack| stack.chain);
+    let (Some(chain), Ok(function)) = (chain, node.function.clone()) else { return (Ok(0), vec![first]) };
+    for node in devices.iter_mut().filter(|node| node.is_like(&function)) {
+        // One that the driver does not take is missing from the chain.
+        node.stack = adapter::add(machine, &node.object, miniport).ok();
+    }
+    let of_chain = |(place, node): (usize, &Device)| {
+        let stack = node.stack.as_ref().filter(|stack| Arc::ptr_eq(&stack.miniport, miniport))?;
+        let answer = stack.chain.filter(|answer| node.started.is_none() && answer.ChainUid == chain.ChainUid)?;
+        Some((place, answer))
+    };
+    let (places, answers): (Vec<usize>, Vec<_>) = devices.iter().enumerate().filter_map(of_chain).unzip();
+    (adapter::check_chain(&answers), places)
 }
 
 struct LoadedDriver {
@@ -256,7 +307,12 @@ impl Machine {
             verifier: Arc::new(Verifier::default()),
             gate: Arc::default(),
             adapters: RwLock::default(),
-            pnp: Mutex::default(),
+            pnp: Mutex::new(Pnp {
+                bus: device_object::next_bus(),
+                addresses: BusAddresses::default(),
+                devices: Vec::new(),
+                drivers: Vec::new(),
+            }),
             idle: OnceLock::new(),
         }));
         machine.start_idle_thread();
@@ -286,32 +342,6 @@ impl Machine {
     fn look_for_idle(&self) {
         let Ok(_pnp) = self.0.pnp.try_lock() else { return };
         self.adapters().iter().for_each(|adapter| adapter.look_for_idle());
-    }
-
-    /// Plugs a function in and enumerates it. What enumeration found wrong is told when the device is started.
-    pub fn plug_in(&self, bus: Arc<dyn Bus>) -> DeviceId {
-        let mut pnp = lock(&self.0.pnp);
-        let name = bus.name();
-        let function = Function::enumerate(bus, &mut pnp.addresses).map(Arc::new);
-        self.0.verifier.log(match &function {
-            Ok(function) => format!("plugged in {name}: {function}"),
-            Err(error) => format!("plugged in {name}: {error}"),
-        });
-        let features = self.0.config.features;
-        pnp.devices.push(Device { function, features, stack: None, started: None, last: None });
-        DeviceId(pnp.devices.len() - 1)
-    }
-
-    /// Sets which features the system is willing to enable on one device, from its next start on; otherwise they are those of
-    /// [`MachineConfig::features`].
-    ///
-    /// # Errors
-    /// [`PnpError::NoSuchAdapter`] if nothing was plugged in by this name.
-    pub fn set_features(&self, device: DeviceId, features: FeaturePolicy) -> Result<(), PnpError> {
-        let mut pnp = lock(&self.0.pnp);
-        let node = pnp.devices.get_mut(device.0).ok_or(PnpError::NoSuchAdapter)?;
-        node.features = features;
-        Ok(())
     }
 
     /// Loads a driver: DriverEntry, DxgkInitialize and the checks of its DDI table.
@@ -411,11 +441,11 @@ impl Machine {
         Ok(())
     }
 
-    /// Starts a device under a driver: AddDevice unless that has happened, StartDevice, every capability query, scheduler,
-    /// memory manager and paging process.
+    /// Starts a device under a driver: AddDevice and LinkDevice unless that has happened, StartDevice, every capability query, scheduler,
+    /// memory manager and paging process. Devices that the driver has linked are added and started with it, as one adapter.
     ///
     /// # Errors
-    /// A step failed or a rule is broken; see [`StartError`]. The device is then removed again.
+    /// A step failed or a rule is broken; see [`StartError`]. The device is then removed again, and those linked with it.
     pub fn start(&self, device: DeviceId, driver: DriverId) -> Result<LUID, StartError> {
         let mut pnp = lock(&self.0.pnp);
         let Pnp { devices, drivers, .. } = &mut *pnp;
@@ -427,15 +457,63 @@ impl Machine {
         if node.stack.as_ref().is_some_and(|stack| !Arc::ptr_eq(&stack.miniport, &loaded.miniport)) {
             return Err(StartError::OtherDriver);
         }
-        let function = node.function.clone().map_err(StartError::Pci)?;
-        let has_umd = loaded.user_mode_driver.is_some();
-        let machine = self.downgrade();
-        let about = DeviceSettings { number: device.0, features: node.features, has_user_mode_driver: has_umd };
-        let adapter = adapter::start(&machine, about, &function, &mut node.stack, &loaded.miniport)?;
+        if let Err(error) = &node.function {
+            return Err(StartError::Pci(error.clone()));
+        }
+        let verifier = &self.0.verifier;
+        if verifier.is_stopped() {
+            return Err(StartError::Stopped(verifier.bugcheck()));
+        }
+        let (miniport, has_umd) = (&loaded.miniport, loaded.user_mode_driver.is_some());
+        miniport.start_trace();
+        let started = self.start_chain(devices, device.0, miniport, has_umd);
+        let log = miniport.take_trace();
+        // Whatever a stopped machine answered, the stop is the reason.
+        let told = |error| if verifier.is_stopped() { StartError::Stopped(verifier.bugcheck()) } else { error };
+        let adapter = started.map_err(told)?;
+        adapter.set_start_log(log);
         let luid = adapter.luid;
-        (node.started, node.last) = (Some(luid), Some(luid));
         self.0.adapters.write().unwrap_or_else(|poisoned| poisoned.into_inner()).push(adapter);
         Ok(luid)
+    }
+
+    /// Starts a device with those that it is linked with. On failure none of them is added any more.
+    fn start_chain(
+        &self,
+        devices: &mut [Device],
+        first: usize,
+        miniport: &Arc<Miniport>,
+        has_umd: bool,
+    ) -> Result<Arc<Adapter>, StartError> {
+        let machine = self.downgrade();
+        let found = find_chain(&machine, devices, first, miniport);
+        let started = found.0.and_then(|lead| {
+            let mut chain = found.1.clone();
+            // The one that leads comes first.
+            chain.swap(0, lead);
+            let nodes: Vec<&Device> = chain.iter().filter_map(|place| devices.get(*place)).collect();
+            let features = nodes.first().map_or(self.0.config.features, |node| node.features);
+            let members = nodes.into_iter().map(|node| {
+                let function = node.function.clone().map_err(StartError::Pci)?;
+                let context = node.stack.as_ref().ok_or(StartError::NoSuchDevice)?.context;
+                Ok(Member { function, context })
+            });
+            let about = DeviceSettings { features, has_user_mode_driver: has_umd };
+            adapter::start(&machine, about, members.collect::<Result<_, StartError>>()?, miniport)
+        });
+        for place in found.1 {
+            let Some(node) = devices.get_mut(place) else { continue };
+            match &started {
+                Ok(adapter) => (node.started, node.last) = (Some(adapter.luid), Some(adapter.luid)),
+                Err(_) => node.remove(),
+            }
+        }
+        started
+    }
+
+    /// The adapter that a device belongs to, while it is started.
+    pub fn adapter_of(&self, device: DeviceId) -> Option<LUID> {
+        lock(&self.0.pnp).devices.get(device.0)?.started
     }
 
     /// Stops an adapter: everything on it ends, then StopDevice. The device can be started again.
@@ -444,29 +522,33 @@ impl Machine {
     /// The adapter is not started, or the machine stopped.
     pub fn stop(&self, luid: LUID) -> Result<(), PnpError> {
         let mut pnp = lock(&self.0.pnp);
-        let node = pnp.devices.iter_mut().find(|node| node.started == Some(luid)).ok_or(PnpError::NoSuchAdapter)?;
-        self.stop_node(node);
+        if !self.stop_nodes(&mut pnp.devices, luid) {
+            return Err(PnpError::NoSuchAdapter);
+        }
         self.check_stopped()
     }
 
-    /// Removes an adapter's device: stop if it is started, then RemoveDevice.
+    /// Removes an adapter's devices: stop if it is started, then RemoveDevice.
     ///
     /// # Errors
     /// No device has this adapter, or the machine stopped.
     pub fn remove(&self, luid: LUID) -> Result<(), PnpError> {
         let mut pnp = lock(&self.0.pnp);
-        let node = pnp.devices.iter_mut().find(|node| node.last == Some(luid)).ok_or(PnpError::NoSuchAdapter)?;
-        self.stop_node(node);
-        node.last = None;
-        if let Some(stack) = node.stack.take() {
-            let _ = stack.miniport.remove_device(stack.context.raw());
+        self.stop_nodes(&mut pnp.devices, luid);
+        let mut any = false;
+        for node in pnp.devices.iter_mut().filter(|node| node.last == Some(luid)) {
+            any = true;
+            node.remove();
+        }
+        if !any {
+            return Err(PnpError::NoSuchAdapter);
         }
         self.check_stopped()
     }
 
-    /// Plug and play has found that the function of an adapter was pulled out: the driver is told, all work ends as lost without
-    /// waiting for the function, then the adapter is stopped and its device removed. The device never comes back; what is plugged in
-    /// later is another one.
+    /// Plug and play has found that a function of an adapter was pulled out: the driver is told, all work ends as lost without
+    /// waiting for the function, then the adapter is stopped and its devices removed. What was pulled out never comes back; what is
+    /// plugged in later is another device. Functions that it was linked with stay in their slots.
     ///
     /// # Errors
     /// The adapter is not started, or the machine stopped.
@@ -474,9 +556,16 @@ impl Machine {
         let adapter = self.adapter(luid).ok_or(PnpError::NoSuchAdapter)?;
         // Before anything is waited for: who holds up plug and play may be waiting for the function.
         adapter.surprise_remove();
+        let gone = adapter.pulled_out();
         let mut pnp = lock(&self.0.pnp);
-        let node = pnp.devices.iter_mut().find(|node| node.last == Some(luid)).ok_or(PnpError::NoSuchAdapter)?;
-        node.function = Err(PciError::Absent);
+        for node in pnp.devices.iter_mut().filter(|node| node.last == Some(luid)) {
+            let of_node = |link: &&adapter::Link| {
+                node.function.as_ref().is_ok_and(|function| Arc::ptr_eq(function, &link.function))
+            };
+            if gone.iter().any(of_node) {
+                node.function = Err(PciError::Absent);
+            }
+        }
         drop(pnp);
         self.remove(luid)
     }
@@ -572,8 +661,12 @@ impl Machine {
         self.adapter(luid).is_some_and(|adapter| adapter.is_asleep())
     }
 
-    fn stop_node(&self, node: &mut Device) {
-        let Some(luid) = node.started.take() else { return };
+    /// Stops an adapter; false if no device belongs to it.
+    fn stop_nodes(&self, devices: &mut [Device], luid: LUID) -> bool {
+        let mut any = false;
+        for node in devices.iter_mut().filter(|node| node.started == Some(luid)) {
+            (node.started, any) = (None, true);
+        }
         let mut adapters = self.0.adapters.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         let position = adapters.iter().position(|adapter| adapter.luid == luid);
         let adapter = position.map(|position| adapters.remove(position));
@@ -581,6 +674,7 @@ impl Machine {
         if let Some(adapter) = adapter {
             adapter.stop();
         }
+        any
     }
 
     fn check_stopped(&self) -> Result<(), PnpError> {
@@ -626,8 +720,11 @@ impl Machine {
     /// level. Whoever has seen the stop does it here, because the thread that stopped the machine may hold anything. True if all came
     /// back as they should; false too on a machine that runs, where nothing is called. [dispmprt: DXGKDDI_RESET_DEVICE]
     pub fn reset_devices(&self) -> bool {
-        let reset = |adapter: &Arc<Adapter>| adapter.miniport.reset_device_of_stopped_machine(adapter.context().raw());
-        self.0.verifier.is_stopped() && self.adapters().iter().filter(|adapter| !reset(adapter)).count() == 0
+        let reset = |adapter: &Arc<Adapter>| {
+            let failed = |link: &&adapter::Link| !adapter.miniport.reset_device_of_stopped_machine(link.context.raw());
+            adapter.links().iter().filter(failed).count()
+        };
+        self.0.verifier.is_stopped() && self.adapters().iter().map(reset).sum::<usize>() == 0
     }
 
     /// Lines of the drivers' DbgPrintEx and of the system, oldest first; the last few thousand are kept.

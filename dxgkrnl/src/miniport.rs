@@ -222,6 +222,7 @@ macro_rules! ddis {
 
 ddis! {
     passive add_device = DxgkDdiAddDevice(physical_device_object: *mut c_void, context: &mut *mut c_void) -> NTSTATUS;
+    passive link_device = DxgkDdiLinkDevice(physical_device_object: *const c_void, context: *const c_void, linked_device: &mut LINKED_DEVICE) -> NTSTATUS;
     passive start_device = DxgkDdiStartDevice(context: *mut c_void, dxgk_start_info: &mut DXGK_START_INFO, dxgk_interface: &mut DXGKRNL_INTERFACE, number_of_video_present_sources: &mut u32, number_of_children: &mut u32) -> NTSTATUS;
     passive stop_device = DxgkDdiStopDevice(context: *mut c_void) -> NTSTATUS;
     passive remove_device = DxgkDdiRemoveDevice(context: *mut c_void) -> NTSTATUS;

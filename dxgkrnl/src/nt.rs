@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use wddm_ddi::km::DRIVER_INITIALIZATION_DATA;
-use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, NtImports};
-use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER};
+use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, NtImports, PASSIVE_LEVEL};
+use wddm_ddi::status::{NTSTATUS, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
 use wddm_ddi::types::{KIRQL, LARGE_INTEGER, PDRIVER_OBJECT, PHYSICAL_ADDRESS, UNICODE_STRING};
 
+use crate::device_object;
 use crate::driver_call::{self, stop};
 use crate::etw;
 use crate::fault::{Fault, guarded};
@@ -38,6 +39,7 @@ pub(crate) static IMPORTS: NtImports = NtImports {
     EtwUnregister: etw::etw_unregister,
     EtwSetInformation: etw::etw_set_information,
     EtwWriteTransfer: etw::etw_write_transfer,
+    IoGetDeviceProperty: io_get_device_property,
     KeBugCheckEx: ke_bug_check_ex,
     DbgPrintEx: dbg_print_ex,
 };
@@ -308,6 +310,34 @@ unsafe extern "win64" fn mm_get_physical_address(address: *mut c_void) -> PHYSIC
             "MmGetPhysicalAddress of {address:p}, which is not memory of DxgkCbAllocateContiguousMemory"
         ))),
     }
+}
+
+unsafe extern "win64" fn io_get_device_property(
+    device: *mut c_void,
+    property: i32,
+    length: u32,
+    buffer: *mut c_void,
+    needed: *mut u32,
+) -> NTSTATUS {
+    const NAME: &str = "IoGetDeviceProperty";
+    let level = irql::current();
+    if level != PASSIVE_LEVEL {
+        let reason = format!("{NAME} at IRQL {level}, PASSIVE_LEVEL is required");
+        stop(Bugcheck::new(Bugcheck::IRQL_NOT_LESS_OR_EQUAL, [0, u64::from(level), 0, 0], reason));
+    }
+    let bytes = match driver_call::on_host_stack(|| device_object::property(device.addr(), property)) {
+        Some(Ok(bytes)) => bytes,
+        Some(Err(status)) => return status,
+        None => stop(Bugcheck::fatal(format!("{NAME} of {device:p}, which is no device object"))),
+    };
+    // SAFETY: a place for a number, which the driver passes.
+    good(NAME, unsafe { guarded::write(needed, bytes.len() as u32) });
+    if bytes.len() > length as usize {
+        return STATUS_BUFFER_TOO_SMALL;
+    }
+    // SAFETY: the driver's buffer has `length` bytes, which these do not exceed.
+    good(NAME, unsafe { guarded::write_bytes(buffer.cast(), &bytes) });
+    STATUS_SUCCESS
 }
 
 unsafe extern "win64" fn ke_bug_check_ex(code: u32, p1: usize, p2: usize, p3: usize, p4: usize) -> ! {

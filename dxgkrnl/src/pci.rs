@@ -22,9 +22,11 @@ const VENDOR: u16 = 0x00;
 const DEVICE: u16 = 0x02;
 const COMMAND: u16 = 0x04;
 const STATUS: u16 = 0x06;
+const REVISION: u16 = 0x08;
 const CLASS: u16 = 0x08;
 const HEADER_TYPE: u16 = 0x0e;
 const BARS: u16 = 0x10;
+const SUBSYSTEM: u16 = 0x2c;
 const CAPABILITIES: u16 = 0x34;
 
 const COMMAND_MEMORY: u32 = 1 << 1;
@@ -132,6 +134,9 @@ pub(crate) struct Function {
     pub(crate) device: u16,
     /// Class, subclass and interface.
     pub(crate) class: u32,
+    revision: u8,
+    /// Vendor of the subsystem below, subsystem above.
+    subsystem: u32,
     pub(crate) bars: Vec<BarWindow>,
     /// Message interrupts that the function gets.
     pub(crate) vectors: u16,
@@ -158,11 +163,29 @@ impl Function {
             vendor,
             device: bus.config_read(DEVICE, 2) as u16,
             class: bus.config_read(CLASS, 4) >> 8,
+            revision: bus.config_read(REVISION, 1) as u8,
+            subsystem: bus.config_read(SUBSYSTEM, 4),
             vectors: message_count(&*bus).min(room),
             bars,
             bus,
             enabled: OnceLock::new(),
         })
+    }
+
+    /// How plug and play names the function, most specific first.
+    pub(crate) fn hardware_ids(&self) -> [String; 2] {
+        let Self { vendor, device, subsystem, revision, .. } = self;
+        let whole = format!(
+            r"PCI\VEN_{vendor:04X}&DEV_{device:04X}&SUBSYS_{:04X}{:04X}&REV_{revision:02X}",
+            subsystem >> 16,
+            subsystem & 0xffff
+        );
+        [whole, format!(r"PCI\VEN_{vendor:04X}&DEV_{device:04X}")]
+    }
+
+    /// Whether configuration space still answers.
+    pub(crate) fn is_there(&self) -> bool {
+        self.bus.config_read(VENDOR, 2) as u16 == self.vendor
     }
 
     /// Class 3: a display controller, which the firmware uses for its console.

@@ -287,8 +287,9 @@ impl Machine {
     pub fn take_trace(&self, luid: LUID) -> Option<TraceLog> {
         let adapter = self.adapter(luid)?;
         let (noted, lost) = adapter.miniport.events().take();
-        let known: Vec<(KmdHandle, LUID)> =
-            self.adapters().iter().map(|adapter| (adapter.context(), adapter.luid)).collect();
+        let adapters = self.adapters();
+        let functions = adapters.iter().flat_map(|adapter| adapter.links().iter().zip(std::iter::repeat(adapter.luid)));
+        let known: Vec<(KmdHandle, LUID)> = functions.map(|(link, luid)| (link.context, luid)).collect();
         let named = |context| known.iter().find(|(known, _)| *known == context).map(|(_, luid)| *luid);
         let events = noted.into_iter().map(|Noted { began, took, adapter, kind }| TraceEvent {
             began,

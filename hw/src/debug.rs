@@ -4,7 +4,8 @@
 //! 2: low half the reason (a bug-check code), then the bits of [`RUNNING`] and its relatives. 3: the driver's handle of the adapter.
 //! Then sections up to the end, and behind them [`END`]. A section begins with a word: bits 15:0 its [`Section`], bits 31:16 words of an
 //! item, bits 63:32 number of items, which follow. A reader passes over sections that it does not know, and over words at the end of an
-//! item that it does not know.
+//! item that it does not know. Nodes of linked GPUs follow each other, GPU by GPU, and are so numbered; the rest about the device is of the
+//! first.
 
 /// First word.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CPDBG003");

@@ -8,6 +8,10 @@ pub const DEVICE_ID: u16 = 0x0032;
 pub const SUBSYSTEM_VENDOR_ID: u16 = VENDOR_ID;
 /// Subsystem identifier.
 pub const SUBSYSTEM_ID: u16 = 0x0001;
+/// Subsystem identifier of a board with two GPUs that may be linked: functions 0 and 1 of one device, each of them whole.
+pub const SUBSYSTEM_ID_LINKED: u16 = 0x0002;
+/// Functions of such a board.
+pub const LINKED_FUNCTIONS: u32 = 2;
 /// Revision of the function.
 pub const REVISION_ID: u8 = 1;
 /// Class code: processing accelerator, no programming interface.

@@ -57,8 +57,10 @@ struct campanile_allocation_data {
     uint32_t placement;
     /* Size in bytes, above 0; rounded up to pages. */
     uint64_t size;
+    /* The linked GPU whose VRAM is meant, 0 on a GPU that is not linked. */
+    uint32_t adapter;
     /* Reserved, zero. */
-    uint64_t reserved;
+    uint32_t reserved;
     uint8_t reserved_0[8];
 };
 

@@ -45,6 +45,7 @@ mod gpu_address;
 mod hostile;
 mod inside;
 mod lifecycle;
+mod linked;
 mod lock;
 mod lock_moves;
 mod lock_removal;
@@ -176,6 +177,7 @@ const TABLES: &[&[CaseInfo]] = &[
     tdr_packet::CASES,
     tdr_storm::CASES,
     fault_kinds::CASES,
+    linked::CASES,
     testing::CASES,
 ];
 

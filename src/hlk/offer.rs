@@ -228,7 +228,7 @@ fn no_memory(case: &mut Case<'_>) -> Result<(), Failure> {
 
 /// A resource of two allocations.
 fn resource(rig: &Rig) -> Result<(D3DKMT_HANDLE, [D3DKMT_HANDLE; 2]), Failure> {
-    let data = AllocationData { magic: MAGIC, placement: Placement::Vram as u32, size: SIZE, reserved: 0 };
+    let data = AllocationData { magic: MAGIC, placement: Placement::Vram as u32, size: SIZE, adapter: 0, reserved: 0 };
     let (mut one, mut two) = (data.to_bytes(), data.to_bytes());
     let mut infos = [&mut one, &mut two].map(|data| {
         let mut info = D3DDDI_ALLOCATIONINFO2::zeroed();

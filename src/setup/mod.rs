@@ -161,21 +161,29 @@ pub struct System {
     parts: Vec<Part>,
 }
 
-/// A GPU of a system, and its adapter.
+/// A GPU of a system, or the GPUs of a linked board, and the adapter.
 pub struct Part {
-    device: DeviceId,
     luid: LUID,
-    attached: Attached,
+    first: Function,
+    /// The other functions of a linked board.
+    others: Vec<Function>,
     stage: Stage,
     slot: Slot,
-    /// Notices that the server of a started GPU goes.
-    watch: Option<Watch>,
+    /// Notice that the server of a started GPU goes.
+    watches: Vec<Watch>,
+}
+
+/// A function on the bus.
+struct Function {
+    device: DeviceId,
+    attached: Attached,
+    /// Among all functions of the system.
+    place: usize,
 }
 
 /// Where a GPU is plugged in, and which.
 struct Slot {
     bus: BusChoice,
-    place: usize,
     threads: bool,
     options: AdapterOptions,
 }
@@ -202,11 +210,16 @@ impl Part {
     ///
     /// Unwinds with [`GpuElsewhere`] if the GPU is in another process: who calls this cannot go on there.
     pub fn gpu(&self) -> &Arc<Gpu> {
-        match &self.attached.gpu {
-            Some(gpu) => gpu,
-            // Not a panic: no hook speaks of a defect where there is none.
-            None => std::panic::resume_unwind(Box::new(GpuElsewhere)),
-        }
+        self.first.gpu()
+    }
+
+    /// As [`Part::gpu`], the GPU of each function: by engine, if they are linked.
+    pub fn gpus(&self) -> Vec<&Arc<Gpu>> {
+        self.functions().map(Function::gpu).collect()
+    }
+
+    fn functions(&self) -> impl Iterator<Item = &Function> {
+        [&self.first].into_iter().chain(&self.others)
     }
 
     /// The GPU behind the bus, for things to go wrong with on demand.
@@ -215,12 +228,12 @@ impl Part {
     /// The GPU is in another process; an error of input.
     pub fn faulty_gpu(&self) -> Result<&Arc<Gpu>, SetupError> {
         let cause = "the GPU is in another process, where no faults are asked for";
-        self.attached.gpu.as_ref().ok_or_else(|| SetupError::input("No faults on this bus", cause, ADVICE_BUS))
+        self.first.attached.gpu.as_ref().ok_or_else(|| SetupError::input("No faults on this bus", cause, ADVICE_BUS))
     }
 
-    /// The bus that the GPU is on.
+    /// The bus that the first GPU is on.
     pub fn bus(&self) -> &Arc<dyn Bus> {
-        &self.attached.bus
+        &self.first.attached.bus
     }
 
     /// A register of the GPU, `size` bytes at `offset`.
@@ -233,50 +246,61 @@ impl Part {
         GpuCounters::read(self)
     }
 
+    /// Plugs the functions of a device in.
+    fn plug_in(machine: &Machine, functions: Vec<(usize, Attached)>, slot: Slot) -> Result<Self, SetupError> {
+        let mut functions = functions.into_iter();
+        let first = functions.next().expect("a device has a first function");
+        let first = Function::plug_in(machine, first, &slot.options, None)?;
+        let others = functions.map(|other| Function::plug_in(machine, other, &slot.options, Some(first.device)));
+        let others = others.collect::<Result<_, _>>()?;
+        let luid = LUID { LowPart: 0, HighPart: 0 };
+        Ok(Self { luid, first, others, stage: Stage::Removed, slot, watches: Vec::new() })
+    }
+
     fn start(&mut self, machine: &Machine, driver: DriverId) -> Result<(), SetupError> {
-        if self.watch.as_ref().is_some_and(Watch::has_seen_the_end) {
+        if self.watches.iter().any(Watch::has_seen_the_end) {
             self.settle()?;
         }
         if self.stage == Stage::Started {
             return Ok(());
         }
-        // Nobody answers where a GPU was pulled out, or its server has gone.
-        if self.bus().config_read(0, 4) == u32::MAX {
-            self.plug_in_another(machine)?;
-        }
-        self.luid = machine
-            .start(self.device, driver)
-            .map_err(|e| SetupError::new("The adapter could not be started", e, ADVICE_RULE))?;
-        self.stage = Stage::Started;
-        let watch = |socket| Watch::start(socket, machine.clone(), self.luid);
-        let watched = self.attached.socket().and_then(|socket| socket.map(watch).transpose());
-        self.watch =
-            watched.map_err(|e| SetupError::new("The server of the GPU cannot be watched", e, ADVICE_MEMORY))?;
-        Ok(())
-    }
-
-    /// Ends the watch over the server. One that has gone meanwhile has taken the adapter along.
-    fn settle(&mut self) -> Result<(), SetupError> {
-        match self.watch.take().and_then(Watch::end) {
-            None => Ok(()),
-            Some(removed) => {
-                self.stage = Stage::Removed;
-                removed.map_err(removal_error)
+        for function in [&mut self.first].into_iter().chain(&mut self.others) {
+            // Nobody answers where a GPU was pulled out, or its server has gone.
+            if function.attached.bus.config_read(0, 4) == u32::MAX {
+                function.replace(machine, &self.slot)?;
             }
         }
-    }
-
-    /// Puts a GPU like the one that was pulled out into its place.
-    fn plug_in_another(&mut self, machine: &Machine) -> Result<(), SetupError> {
-        let Slot { bus, place, threads, options } = &self.slot;
-        self.attached = Attached::new(bus, *place, &options.variant, *threads).map_err(|e| attach_error(bus, e))?;
-        self.device = plug_in(machine, &self.attached.bus, options)?;
+        self.luid = machine
+            .start(self.first.device, driver)
+            .map_err(|e| SetupError::new("The adapter could not be started", e, ADVICE_RULE))?;
+        self.stage = Stage::Started;
+        let watch = |function: &Function| {
+            let watch = |socket| Watch::start(socket, machine.clone(), self.luid);
+            function.attached.socket().and_then(|socket| socket.map(watch).transpose()).transpose()
+        };
+        let watches = self.functions().filter_map(watch).collect::<Result<_, _>>();
+        self.watches =
+            watches.map_err(|e| SetupError::new("The server of the GPU cannot be watched", e, ADVICE_MEMORY))?;
         Ok(())
     }
 
-    /// Pulls the GPU out. The machine is not told.
-    fn pull_out(&self) {
-        self.gpu().pull_out();
+    /// Ends the watches over the servers. One that has gone meanwhile has taken the adapter along, for all of them.
+    fn settle(&mut self) -> Result<(), SetupError> {
+        let outcomes: Vec<_> = self.watches.drain(..).filter_map(Watch::end).collect();
+        if outcomes.is_empty() {
+            return Ok(());
+        }
+        self.stage = Stage::Removed;
+        let done = outcomes.iter().any(Result::is_ok);
+        let failed = outcomes.into_iter().find_map(Result::err).filter(|_| !done);
+        failed.map_or(Ok(()), |error| Err(removal_error(error)))
+    }
+
+    /// Pulls one of the GPUs out. The machine is not told.
+    fn pull_out(&self, engine: usize) -> Result<(), SetupError> {
+        let none = || SetupError::new("The GPU could not be pulled out", "there is no such GPU", ADVICE_RULE);
+        self.functions().nth(engine).ok_or_else(none)?.gpu().pull_out();
+        Ok(())
     }
 
     /// Tells the machine that the GPU was pulled out.
@@ -293,8 +317,11 @@ impl Part {
     /// found anew. [wdm: FunctionLevelDeviceReset]
     fn notice_reset(&mut self, machine: &Machine) -> Result<(), SetupError> {
         self.notice_removal(machine)?;
-        self.device = plug_in(machine, &self.attached.bus, &self.slot.options)?;
-        Ok(())
+        [&mut self.first].into_iter().chain(&mut self.others).try_for_each(|function| {
+            let again = machine.plug_in_again(Arc::clone(&function.attached.bus), function.device);
+            function.device = again.map_err(plug_in_error)?;
+            machine.set_features(function.device, self.slot.options.features).map_err(plug_in_error)
+        })
     }
 
     fn stop(&mut self, machine: &Machine) -> Result<(), SetupError> {
@@ -316,6 +343,50 @@ impl Part {
     }
 }
 
+impl Function {
+    /// Makes or reaches function number `place` of a system.
+    fn attach(place: usize, slot: &Slot) -> Result<(usize, Attached), SetupError> {
+        let attached = Attached::new(&slot.bus, place, &slot.options.variant, slot.threads);
+        Ok((place, attached.map_err(|e| attach_error(&slot.bus, e))?))
+    }
+
+    /// Plugs a function in, as the next one of the device of `other`.
+    fn plug_in(
+        machine: &Machine,
+        (place, attached): (usize, Attached),
+        options: &AdapterOptions,
+        other: Option<DeviceId>,
+    ) -> Result<Self, SetupError> {
+        let bus = Arc::clone(&attached.bus);
+        let device = match other {
+            None => machine.plug_in(bus),
+            Some(other) => machine.plug_in_beside(bus, other).map_err(plug_in_error)?,
+        };
+        machine.set_features(device, options.features).map_err(plug_in_error)?;
+        Ok(Self { device, attached, place })
+    }
+
+    /// Puts a GPU like the one that was pulled out into its place.
+    fn replace(&mut self, machine: &Machine, slot: &Slot) -> Result<(), SetupError> {
+        (_, self.attached) = Self::attach(self.place, slot)?;
+        let bus = Arc::clone(&self.attached.bus);
+        self.device = machine.plug_in_again(bus, self.device).map_err(plug_in_error)?;
+        machine.set_features(self.device, slot.options.features).map_err(plug_in_error)
+    }
+
+    fn gpu(&self) -> &Arc<Gpu> {
+        match &self.attached.gpu {
+            Some(gpu) => gpu,
+            // Not a panic: no hook speaks of a defect where there is none.
+            None => std::panic::resume_unwind(Box::new(GpuElsewhere)),
+        }
+    }
+}
+
+fn plug_in_error(error: PnpError) -> SetupError {
+    SetupError::new("The GPU could not be plugged in", error, ADVICE_RULE)
+}
+
 /// What went wrong with the removal of an adapter whose GPU was pulled out.
 fn removal_error(error: PnpError) -> SetupError {
     SetupError::new("The adapter that was pulled out could not be removed", error, ADVICE_LEAK)
@@ -328,14 +399,6 @@ fn attach_error(choice: &BusChoice, error: std::io::Error) -> SetupError {
         BusChoice::Functions(_) => SetupError::input("The GPU could not be reached", error, ADVICE_FUNCTION),
         _ => SetupError::new("The GPU could not be built", error, ADVICE_MEMORY),
     }
-}
-
-/// Plugs a GPU in.
-fn plug_in(machine: &Machine, bus: &Arc<dyn Bus>, options: &AdapterOptions) -> Result<DeviceId, SetupError> {
-    let device = machine.plug_in(Arc::clone(bus));
-    let set = machine.set_features(device, options.features);
-    set.map_err(|e| SetupError::new("The GPU could not be plugged in", e, ADVICE_RULE))?;
-    Ok(device)
 }
 
 /// Reads the selected kernel-mode driver and loads the user-mode driver that belongs to it.
@@ -374,14 +437,17 @@ impl System {
             Some(choice) => choice,
             None => BusChoice::selected().map_err(|e| SetupError::new("No such bus", e, ADVICE_BUS))?,
         };
-        let gpus = wanted
-            .iter()
-            .enumerate()
-            .map(|(place, adapter)| Attached::new(choice, place, &adapter.variant, options.threads))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|e| attach_error(choice, e))?;
-        let stepped: Vec<_> = gpus.iter().filter_map(|attached| attached.gpu.clone()).collect();
-        if !options.threads && stepped.len() < gpus.len() {
+        let mut places = 0..;
+        let attach = |adapter: &&AdapterOptions| {
+            let slot = Slot { bus: choice.clone(), threads: options.threads, options: (*adapter).clone() };
+            let functions = if adapter.variant.linked { campanile_hw::pci::LINKED_FUNCTIONS as usize } else { 1 };
+            let attached = places.by_ref().take(functions).map(|place| Function::attach(place, &slot));
+            Ok((attached.collect::<Result<Vec<_>, _>>()?, slot))
+        };
+        let boards = wanted.iter().map(attach).collect::<Result<Vec<_>, SetupError>>()?;
+        let functions = || boards.iter().flat_map(|(functions, _)| functions);
+        let stepped: Vec<_> = functions().filter_map(|(_, attached)| attached.gpu.clone()).collect();
+        if !options.threads && stepped.len() < functions().count() {
             let cause = "the machine moves its GPUs itself, and one is in another process";
             return Err(SetupError::new("The GPU cannot be stepped", cause, ADVICE_BUS));
         }
@@ -403,13 +469,8 @@ impl System {
         };
         let machine =
             Machine::new(config).map_err(|e| SetupError::new("The machine could not be built", e, ADVICE_MEMORY))?;
-        let part = |((place, attached), adapter): ((usize, Attached), &&AdapterOptions)| {
-            let slot = Slot { bus: choice.clone(), place, threads: options.threads, options: (*adapter).clone() };
-            let device = plug_in(&machine, &attached.bus, adapter)?;
-            let luid = LUID { LowPart: 0, HighPart: 0 };
-            Ok(Part { device, luid, attached, stage: Stage::Removed, slot, watch: None })
-        };
-        let parts = gpus.into_iter().enumerate().zip(&wanted).map(part).collect::<Result<_, SetupError>>()?;
+        let parts = boards.into_iter().map(|(functions, slot)| Part::plug_in(&machine, functions, slot));
+        let parts = parts.collect::<Result<_, _>>()?;
         let driver = machine.load_driver(image).map_err(|e| SetupError::load(&e))?;
         let mut system = Self { machine, driver, loaded: true, parts };
         system.start()?;
@@ -456,8 +517,16 @@ impl System {
     /// There is no such adapter.
     pub fn pull_out(&self, place: usize) -> Result<(), SetupError> {
         let none = || SetupError::new("The GPU could not be pulled out", "there is no such adapter", ADVICE_RULE);
-        self.parts.get(place).ok_or_else(none)?.pull_out();
-        Ok(())
+        self.parts.get(place).ok_or_else(none)?.pull_out(0)
+    }
+
+    /// As [`System::pull_out`], one of the GPUs of a linked board, by its engine.
+    ///
+    /// # Errors
+    /// There is no such adapter or engine.
+    pub fn pull_out_engine(&self, place: usize, engine: usize) -> Result<(), SetupError> {
+        let none = || SetupError::new("The GPU could not be pulled out", "there is no such adapter", ADVICE_RULE);
+        self.parts.get(place).ok_or_else(none)?.pull_out(engine)
     }
 
     /// Lets the machine find that a GPU was pulled out. The others go on; [`System::start`] plugs another one into the slot.
@@ -498,7 +567,8 @@ impl System {
             outcome = outcome.and(unloaded);
         }
         for part in &mut self.parts {
-            part.attached.keeper = Keeper::Nobody;
+            part.first.attached.keeper = Keeper::Nobody;
+            part.others.iter_mut().for_each(|other| other.attached.keeper = Keeper::Nobody);
         }
         match self.machine.bugcheck() {
             Some(bugcheck) => Err(SetupError::new("The machine stopped with a bugcheck", bugcheck, ADVICE_LEAK)),

@@ -11,7 +11,7 @@ pub struct VariantOptions(pub Variant);
 /// Keys that [`VariantOptions`] understands.
 const KEYS: &str = "vram=SIZE, window=SIZE, host-aperture=SIZE, doorbells=N, queues=N, global-doorbell, delayed-log-writes, \
                     optimised-fence-interrupt, idle=TIME, no-native-fence, no-64bit-atomics, system-process-fences, non-coherent, \
-                    vram-in-d3=kept|lost";
+                    vram-in-d3=kept|lost, linked";
 
 impl FromStr for VariantOptions {
     type Err = String;
@@ -38,6 +38,7 @@ impl FromStr for VariantOptions {
                 ("no-64bit-atomics", None) => variant.atomics64 = false,
                 ("system-process-fences", None) => variant.system_process_fences = true,
                 ("non-coherent", None) => variant.non_coherent = true,
+                ("linked", None) => variant.linked = true,
                 ("vram" | "window" | "host-aperture" | "doorbells" | "queues" | "idle" | "vram-in-d3", None) => {
                     return Err(format!("`{key}` needs a value"));
                 }
@@ -48,13 +49,17 @@ impl FromStr for VariantOptions {
                     | "no-native-fence"
                     | "no-64bit-atomics"
                     | "system-process-fences"
-                    | "non-coherent",
+                    | "non-coherent"
+                    | "linked",
                     Some(_),
                 ) => {
                     return Err(format!("`{key}` takes no value"));
                 }
                 _ => return Err(format!("unknown key `{key}`; known are {KEYS}")),
             }
+        }
+        if variant.linked && variant.system_process_fences {
+            return Err("linked GPUs have no fences of the system process".to_owned());
         }
         // The largest window a BAR can have.
         variant.vram_window = window.unwrap_or(1 << variant.vram_size.ilog2());
@@ -141,7 +146,8 @@ mod tests {
     fn words_without_a_value_turn_something_on() {
         let VariantOptions(variant) = "global-doorbell,delayed-log-writes,no-64bit-atomics".parse().unwrap();
         assert!(!variant.atomics64);
-        assert!(variant.global_doorbell && variant.delayed_log_writes);
+        assert!(variant.global_doorbell && variant.delayed_log_writes && !variant.linked);
+        assert!("linked".parse::<VariantOptions>().unwrap().0.linked);
     }
 
     #[test]
@@ -175,6 +181,8 @@ mod tests {
             ("vram=1", "4096"),
             ("vram=99999999999G", "size"),
             ("vram", "needs a value"),
+            ("linked=2", "no value"),
+            ("linked,system-process-fences", "system process"),
             ("vram=64M,window=128M", "window"),
             ("window=64M,host-aperture=64M", "host aperture"),
             ("speed=9", "unknown key"),

@@ -47,6 +47,7 @@ pub(crate) const DRIVER: Image = Image {
             "ExReleasePushLockExclusiveEx",
             "IoBuildDeviceIoControlRequest",
             "IoGetDeviceObjectPointer",
+            "IoGetDeviceProperty",
             "IofCallDriver",
             "KeAcquireSpinLockRaiseToDpc",
             "KeBugCheckEx",

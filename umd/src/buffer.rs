@@ -298,7 +298,7 @@ impl Allocation {
         // The driver reads the record in place on some paths; give it word alignment.
         #[repr(align(8))]
         struct Aligned([u8; AllocationData::SIZE]);
-        let data = AllocationData { magic: MAGIC, placement: placement as u32, size, reserved: 0 };
+        let data = AllocationData { magic: MAGIC, placement: placement as u32, size, adapter: 0, reserved: 0 };
         let mut data = Aligned(data.to_bytes());
         let mut info = D3DDDI_ALLOCATIONINFO2::zeroed();
         info.pPrivateDriverData = data.0.as_mut_ptr().cast::<c_void>();

@@ -130,7 +130,15 @@ fn function() -> String {
             "vendor, device",
             format!("{:#06x}, {:#06x} (placeholders, not assigned by the PCI-SIG)", pci::VENDOR_ID, pci::DEVICE_ID),
         ),
-        ("subsystem vendor, subsystem", format!("{:#06x}, {:#06x}", pci::SUBSYSTEM_VENDOR_ID, pci::SUBSYSTEM_ID)),
+        (
+            "subsystem vendor, subsystem",
+            format!(
+                "{:#06x}, {:#06x}; {:#06x} on a linked board",
+                pci::SUBSYSTEM_VENDOR_ID,
+                pci::SUBSYSTEM_ID,
+                pci::SUBSYSTEM_ID_LINKED
+            ),
+        ),
         ("revision", format!("{:#04x}", pci::REVISION_ID)),
         ("class code", format!("{:#08x} (processing accelerator)", pci::CLASS_CODE)),
         ("registers", format!("BAR{}, 64-bit, not prefetchable, {:#x} bytes", pci::BAR_REGISTERS, pci::REGISTERS_SIZE)),

@@ -22,13 +22,21 @@ use crate::km::{
     DXGKARG_SIGNALMONITOREDFENCE, DXGKARG_SUBMITCOMMAND, DXGKARG_SUBMITCOMMANDTOHWQUEUE, DXGKARG_SUBMITCOMMANDVIRTUAL,
     DXGKARG_SUSPENDCONTEXT, DXGKARG_SWITCHTOHWCONTEXTLIST, DXGKARG_UNMAPCPUHOSTAPERTURE,
     DXGKARG_UPDATECURRENTVALUESFROMCPU, DXGKARG_UPDATEHWCONTEXTSTATE, DXGKARG_UPDATEMONITOREDVALUES,
-    DXGKARG_UPDATENATIVEFENCELOGS, DXGKRNL_INTERFACE,
+    DXGKARG_UPDATENATIVEFENCELOGS, DXGKRNL_INTERFACE, LINKED_DEVICE,
 };
 use crate::types::{BOOLEAN, GUID, HANDLE, NTSTATUS, QUERY_INTERFACE};
 
 /// Makes the driver's state for a device; the hardware is not touched. [dispmprt: DXGKDDI_ADD_DEVICE]
 pub type PDXGKDDI_ADD_DEVICE =
     unsafe extern "win64" fn(PhysicalDeviceObject: *mut c_void, MiniportDeviceContext: *mut *mut c_void) -> NTSTATUS;
+
+/// Tells which chain of linked adapters the device belongs to; called right after [`PDXGKDDI_ADD_DEVICE`].
+/// [dispmprt: DXGKDDI_LINK_DEVICE]
+pub type PDXGKDDI_LINK_DEVICE = unsafe extern "win64" fn(
+    PhysicalDeviceObject: *const c_void,
+    MiniportDeviceContext: *const c_void,
+    LinkedDevice: *mut LINKED_DEVICE,
+) -> NTSTATUS;
 
 /// Starts the device: resources, callbacks, number of displays (0). [dispmprt: DXGKDDI_START_DEVICE]
 pub type PDXGKDDI_START_DEVICE = unsafe extern "win64" fn(

@@ -6,6 +6,18 @@ use core::ffi::c_void;
 use crate::km::DXGKARG_HISTORYBUFFERPRECISION;
 use crate::types::{BOOLEAN, CM_RESOURCE_LIST, GUID, HANDLE, LARGE_INTEGER, LUID, PHYSICAL_ADDRESS, UNICODE_STRING};
 
+/// Place of a device in a chain of linked adapters. Filled by the driver. [dispmprt: LINKED_DEVICE]
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LINKED_DEVICE {
+    /// The same for every link of a chain, and for no other.
+    pub ChainUid: u32,
+    /// Devices that belong to the chain.
+    pub NumberOfLinksInChain: u32,
+    /// This one leads: it starts last and stops first.
+    pub LeadLink: BOOLEAN,
+}
+
 /// Facts for `DxgkDdiStartDevice`. [dispmprt: DXGK_START_INFO]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -415,6 +427,7 @@ pub struct DXGKARG_ESCAPE {
 }
 
 zeroed! {
+    LINKED_DEVICE,
     DXGK_START_INFO,
     DOCKING_STATE,
     DXGK_DEVICE_INFO,

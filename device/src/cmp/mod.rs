@@ -50,6 +50,8 @@ pub(crate) struct Features {
     pub(crate) vram: u64,
     /// Ticks until an idle node says so, 0 for never.
     pub(crate) idle_ticks: u64,
+    /// Another function writes fences that queues here wait for.
+    pub(crate) linked: bool,
 }
 
 /// Counters of one node, written under its lock and read by anyone.
@@ -326,6 +328,15 @@ impl Cmp {
     /// Polls doorbells. True if one was rung.
     pub(crate) fn poll(&self) -> bool {
         self.running() && self.doorbells.poll(&self.mail, self.power.asleep())
+    }
+
+    /// Looks at the fences that another function may have written. True if a queue waits no more.
+    pub(crate) fn poll_waits(&self, memory: &Memory) -> bool {
+        if !self.features.linked || !self.running() || self.waits.is_empty() {
+            return false;
+        }
+        let access = memory.access();
+        access.dma_enabled() && self.waits.look(&self.mail, &access)
     }
 
     /// What can wait until there is nothing else to do: the search among doorbells that were quiet, and for overwritten rings of a

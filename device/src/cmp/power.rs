@@ -182,6 +182,7 @@ impl Cmp {
         if self.faults().has_late()
             || self.doorbells.listens(asleep)
             || self.events.has_waiting()
+            || (self.features.linked && !self.waits.is_empty())
             || pending(&self.mail)
         {
             Rest::Polls

@@ -156,6 +156,21 @@ impl Waits {
         self.release(mail, key, value.unwrap_or(u64::MAX));
     }
 
+    /// Whether nobody waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// Looks at every value in system memory that somebody waits for. True if somebody waits no more.
+    pub(crate) fn look(&self, mail: &Mail, memory: &Access<'_>) -> bool {
+        let keys: Vec<u64> = lock(&self.table).chains.keys().copied().collect();
+        let before = self.count.load(Ordering::Relaxed);
+        for key in keys.into_iter().filter(|key| *key != NOWHERE && Location::from_bits(*key).system()) {
+            self.changed(mail, memory, key);
+        }
+        self.count.load(Ordering::Relaxed) < before
+    }
+
     /// Lets every waiting queue evaluate its WAIT again, translation included.
     pub(crate) fn rescan(&self, mail: &Mail) {
         let mut table = lock(&self.table);

@@ -69,10 +69,6 @@ fn input<T: Zeroed + Copy>(args: &DXGKARG_QUERYADAPTERINFO) -> Result<T, Refused
     Ok(unsafe { data.read_unaligned() })
 }
 
-fn only_adapter(index: u32) -> Result<(), Refused> {
-    if index == 0 { Ok(()) } else { Err(refused(Reason::NoSuchNode)) }
-}
-
 pub(crate) unsafe extern "win64" fn query_adapter_info(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
@@ -82,6 +78,11 @@ pub(crate) unsafe extern "win64" fn query_adapter_info(
         query(handle::adapter(adapter)?, args, &Output::new(args)?)
     };
     answer(Ddi::QueryAdapterInfo, adapter, query())
+}
+
+/// Whether there is such an engine; before anything was started there is the first.
+fn known(adapter: &Adapter, index: u32) -> Result<(), Refused> {
+    if index == 0 { Ok(()) } else { adapter.engine(index).map(drop) }
 }
 
 fn query(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Result<(), Refused> {
@@ -99,7 +100,7 @@ fn query(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Re
         Q::DXGKQAITYPE_NUMPOWERCOMPONENTS => out.write(caps::POWER_COMPONENTS),
         Q::DXGKQAITYPE_POWERCOMPONENTINFO => {
             let index = input::<DXGK_POWER_COMPONENT_INDEX>(args)?;
-            only_adapter(index.PhysicalAdapterIndex.into())?;
+            known(adapter, index.PhysicalAdapterIndex.into())?;
             let component = caps::power_component(index.PhysicalAdapterComponentIndex.into());
             out.write(component.ok_or(refused(Reason::PowerState))?);
         }
@@ -107,7 +108,7 @@ fn query(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Re
         Q::DXGKQAITYPE_HISTORYBUFFERPRECISION => history_precision(out),
         Q::DXGKQAITYPE_PAGETABLELEVELDESC => {
             let level = input::<DXGK_QUERYPAGETABLELEVELDESCIN>(args)?;
-            only_adapter(level.PhysicalAdapterIndex.into())?;
+            known(adapter, level.PhysicalAdapterIndex.into())?;
             out.write(
                 caps::page_table_level(level.LevelIndex.into())
                     .ok_or(refused_with(Reason::NotOffered, STATUS_INVALID_PARAMETER))?,
@@ -124,6 +125,7 @@ fn query(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Re
         | Q::DXGKQAITYPE_NATIVE_FENCE_CAPS
         | Q::DXGKQAITYPE_USERMODESUBMISSION_CAPS => {
             return query_device(
+                adapter,
                 adapter.gpu().ok_or(refused_with(Reason::NotStarted, STATUS_INVALID_PARAMETER))?,
                 args,
                 out,
@@ -135,18 +137,18 @@ fn query(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Re
 }
 
 /// What depends on the device or the features.
-fn query_device(gpu: &Gpu, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Result<(), Refused> {
+fn query_device(adapter: &Adapter, gpu: &Gpu, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Result<(), Refused> {
     use DXGK_QUERYADAPTERINFOTYPE as Q;
     match args.Type {
         Q::DXGKQAITYPE_UMDRIVERPRIVATE => return adapter_data(gpu, out),
         Q::DXGKQAITYPE_DRIVERCAPS => out.write(caps::driver_caps(&gpu.hardware, gpu.claims)),
         Q::DXGKQAITYPE_GPUMMUCAPS => {
-            only_adapter(input::<DXGK_QUERYGPUMMUCAPSIN>(args)?.PhysicalAdapterIndex)?;
+            let gpu = adapter.engine(input::<DXGK_QUERYGPUMMUCAPSIN>(args)?.PhysicalAdapterIndex)?;
             out.write(caps::gpu_mmu_caps(&gpu.hardware));
         }
-        Q::DXGKQAITYPE_QUERYSEGMENT4 => return segments(gpu, args, out),
+        Q::DXGKQAITYPE_QUERYSEGMENT4 => return segments(adapter, args, out),
         Q::DXGKQAITYPE_PHYSICALADAPTERCAPS => {
-            only_adapter(input::<DXGK_QUERYPHYSICALADAPTERCAPSIN>(args)?.PhysicalAdapterIndex)?;
+            let gpu = adapter.engine(input::<DXGK_QUERYPHYSICALADAPTERCAPSIN>(args)?.PhysicalAdapterIndex)?;
             let mut caps = DXGK_PHYSICALADAPTERCAPS::zeroed();
             caps.NumExecutionNodes = NODES as u16;
             caps.PagingNodeIndex = NODE_PAGING as u16;
@@ -204,10 +206,12 @@ fn adapter_data(gpu: &Gpu, out: &Output) -> Result<(), Refused> {
 }
 
 /// QUERYSEGMENT4: without an array the count, with one the descriptors, at the caller's distance.
-fn segments(gpu: &Gpu, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Result<(), Refused> {
-    if args.InputDataSize != 0 {
-        only_adapter(input::<DXGK_QUERYSEGMENTIN4>(args)?.PhysicalAdapterIndex)?;
-    }
+fn segments(adapter: &Adapter, args: &DXGKARG_QUERYADAPTERINFO, out: &Output) -> Result<(), Refused> {
+    let index = match args.InputDataSize {
+        0 => 0,
+        _ => input::<DXGK_QUERYSEGMENTIN4>(args)?.PhysicalAdapterIndex,
+    };
+    let gpu = adapter.engine(index)?;
     let mut place = out.in_place::<DXGK_QUERYSEGMENTOUT4>()?;
     // SAFETY: checked for size and alignment; nobody else uses it during the call.
     let header = unsafe { place.as_mut() };
@@ -240,8 +244,8 @@ pub(crate) unsafe extern "win64" fn get_node_metadata(
     node_and_adapter: u32,
     metadata: *mut DXGK_NODEMETADATA,
 ) -> NTSTATUS {
-    on_gpu(Ddi::GetNodeMetadata, adapter, |_, _, gpu| {
-        only_adapter(node_and_adapter >> 16)?;
+    on_gpu(Ddi::GetNodeMetadata, adapter, |_, adapter, _| {
+        let gpu = adapter.engine(node_and_adapter >> 16)?;
         let answer = caps::node_metadata(node_and_adapter & 0xffff, gpu.claims).ok_or(refused(Reason::NoSuchNode))?;
         *arguments(metadata)? = answer;
         Ok(())

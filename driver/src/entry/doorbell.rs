@@ -6,7 +6,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::NTSTATUS;
 
 use super::{arguments, inputs, on_object};
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Object};
 use crate::irql::Passive;
 use crate::queue::doorbell::{self, Doorbell};
 use crate::queue::hw_queue::{HwQueue, refused_command};
@@ -39,9 +39,9 @@ pub(crate) unsafe extern "win64" fn disconnect_doorbell(args: *const DXGKARG_DIS
     let raw = inputs(args).map_or(core::ptr::null_mut(), |args| args.hDoorbell);
     let disconnect = || {
         inputs(args)?;
-        let (adapter, _) = handle::object::<Doorbell>(raw)?;
+        let (adapter, object) = handle::object::<Doorbell>(raw)?;
         // Nothing is connected to a device that was stopped.
-        adapter.gpu().map_or(Ok(()), |gpu| doorbell::disconnect(&irql, adapter, gpu, Handle::of(raw)))
+        adapter.engine(object.engine()).map_or(Ok(()), |gpu| doorbell::disconnect(&irql, adapter, gpu, Handle::of(raw)))
     };
     answer(Ddi::DisconnectDoorbell, raw, disconnect())
 }
@@ -52,10 +52,10 @@ pub(crate) unsafe extern "win64" fn destroy_doorbell(args: *const DXGKARG_DESTRO
     let raw = inputs(args).map_or(core::ptr::null_mut(), |args| args.hDoorbell);
     let destroy = || {
         inputs(args)?;
-        let (adapter, _) = handle::object::<Doorbell>(raw)?;
-        match adapter.gpu() {
-            Some(gpu) => doorbell::destroy(&irql, adapter, gpu, Handle::of(raw)),
-            None => adapter.objects.remove::<Doorbell>(&irql, Handle::of(raw)).map(drop),
+        let (adapter, object) = handle::object::<Doorbell>(raw)?;
+        match adapter.engine(object.engine()) {
+            Ok(gpu) => doorbell::destroy(&irql, adapter, gpu, Handle::of(raw)),
+            Err(_) => adapter.objects.remove::<Doorbell>(&irql, Handle::of(raw)).map(drop),
         }
     };
     answer(Ddi::DestroyDoorbell, raw, destroy())

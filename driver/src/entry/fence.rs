@@ -8,10 +8,11 @@ use wddm_ddi::types::HANDLE;
 
 use super::{arguments, inputs, on_gpu};
 use crate::fence::native;
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Object};
 use crate::irql::{Device, Dispatch, Passive};
 use crate::memory::paging::{self, PagingError};
 use crate::mmio;
+use crate::queue::context::{Context, HwContext};
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::refusal::{Ddi, Reason, answer, refused, refused_with};
 
@@ -23,7 +24,7 @@ pub(crate) unsafe extern "win64" fn create_native_fence(
 }
 
 pub(crate) unsafe extern "win64" fn open_native_fence(adapter: HANDLE, args: *mut DXGKARG_OPENNATIVEFENCE) -> NTSTATUS {
-    on_gpu(Ddi::OpenNativeFence, adapter, |irql, adapter, gpu| native::open(irql, adapter, gpu, arguments(args)?))
+    on_gpu(Ddi::OpenNativeFence, adapter, |irql, adapter, _| native::open(irql, adapter, arguments(args)?))
 }
 
 /// Must succeed after a reset and after the adapter was removed, when everything of it is gone already.
@@ -35,7 +36,7 @@ pub(crate) unsafe extern "win64" fn close_native_fence(
     let irql = unsafe { Passive::assume() };
     let raw = adapter;
     let Ok(adapter) = handle::adapter(raw) else { return STATUS_SUCCESS };
-    let close = || native::close(&irql, adapter, adapter.running_gpu(), Handle::of(inputs(args)?.hLocalNativeFence));
+    let close = || native::close(&irql, adapter, Handle::of(inputs(args)?.hLocalNativeFence));
     answer(Ddi::CloseNativeFence, raw, close())
 }
 
@@ -48,7 +49,7 @@ pub(crate) unsafe extern "win64" fn destroy_native_fence(args: *const DXGKARG_DE
         Err(refused) => return answer(Ddi::DestroyNativeFence, core::ptr::null_mut(), Err(refused)),
     };
     let Some(adapter) = handle::adapter_of_object(fence) else { return STATUS_SUCCESS };
-    let destroyed = native::destroy(&irql, adapter, adapter.running_gpu(), fence);
+    let destroyed = native::destroy(&irql, adapter, fence);
     answer(Ddi::DestroyNativeFence, fence.raw(), destroyed)
 }
 
@@ -81,7 +82,7 @@ pub(crate) unsafe extern "win64" fn set_native_fence_log_buffer(
     let set = || {
         let args = inputs(args)?;
         let (adapter, queue) = handle::object::<HwQueue>(args.hHwQueue)?;
-        hw_queue::set_log(&irql, adapter.started()?, queue, args)
+        hw_queue::set_log(&irql, adapter.started_engine(queue.engine)?, queue, args)
     };
     answer(Ddi::SetNativeFenceLogBuffer, queue, set())
 }
@@ -101,7 +102,7 @@ pub(crate) unsafe extern "win64" fn update_native_fence_logs(args: *const DXGKAR
                 // SAFETY: as above.
                 named = unsafe { place.read() };
                 let (adapter, queue) = handle::object::<HwQueue>(named)?;
-                if let Some(gpu) = adapter.running_gpu() {
+                if let Some(gpu) = adapter.engine(queue.engine).ok().filter(|gpu| gpu.is_running()) {
                     hw_queue::flush_logs(&irql, gpu, queue);
                 }
             }
@@ -119,9 +120,12 @@ pub(crate) unsafe extern "win64" fn signal_monitored_fence(
     args: *mut DXGKARG_SIGNALMONITOREDFENCE,
 ) -> NTSTATUS {
     let signal = || {
-        let adapter = handle::adapter_of_object(Handle::of(object))
-            .ok_or(refused_with(Reason::StaleHandle, STATUS_INVALID_PARAMETER))?;
-        paging::append_signal(adapter.started()?, arguments(args)?).map_err(|error| match error {
+        let object = Handle::of(object);
+        let adapter =
+            handle::adapter_of_object(object).ok_or(refused_with(Reason::StaleHandle, STATUS_INVALID_PARAMETER))?;
+        let context = adapter.objects.get::<Context>(object).map(Object::engine);
+        let engine = context.or_else(|_| adapter.objects.get::<HwContext>(object).map(Object::engine)).unwrap_or(0);
+        paging::append_signal(adapter.started_engine(engine)?, arguments(args)?).map_err(|error| match error {
             PagingError::InsufficientDmaBuffer => refused(Reason::PagingBufferFull),
             PagingError::Refused => refused_with(Reason::PagingOperation, STATUS_INVALID_PARAMETER),
         })

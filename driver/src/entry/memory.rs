@@ -1,7 +1,5 @@
 //! Processes, devices, allocations, paging.
 
-use core::sync::atomic::AtomicU64;
-
 use campanile_hw::page_table::TABLE_SIZE;
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
@@ -11,7 +9,7 @@ use wddm_ddi::types::*;
 use super::{arguments, inputs, on_adapter, on_gpu, on_object, take_object};
 use crate::adapter::Process;
 use crate::fence::system;
-use crate::handle::{Handle, object};
+use crate::handle::{Handle, Object, object};
 use crate::irql::Passive;
 use crate::memory::{allocation, paging};
 use crate::queue::context::{Context, HwContext, UserDevice};
@@ -20,7 +18,7 @@ use crate::refusal::{Ddi, Reason, answer, refused};
 pub(crate) unsafe extern "win64" fn create_process(adapter: HANDLE, args: *mut DXGKARG_CREATEPROCESS) -> NTSTATUS {
     on_adapter(Ddi::CreateProcess, adapter, |irql, adapter| {
         let args = arguments(args)?;
-        let process = Process { dxgk: args.hDxgkProcess.addr(), root: AtomicU64::new(0) };
+        let process = Process::new(args.hDxgkProcess);
         let handle = adapter.objects.insert(irql, adapter.handle(), process)?;
         let system = args.hDxgkProcess.addr() as u64;
         adapter.trace.note(Component::Memory, &Event::ProcessCreated { process: handle.into_bits(), system });
@@ -51,9 +49,7 @@ pub(crate) unsafe extern "win64" fn create_allocation(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    on_gpu(Ddi::CreateAllocation, adapter, |irql, adapter, gpu| {
-        allocation::create(irql, adapter, gpu, arguments(args)?)
-    })
+    on_gpu(Ddi::CreateAllocation, adapter, |irql, adapter, _| allocation::create(irql, adapter, arguments(args)?))
 }
 
 pub(crate) unsafe extern "win64" fn destroy_allocation(
@@ -79,7 +75,9 @@ pub(crate) unsafe extern "win64" fn get_standard_allocation_driver_data(
     adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
-    on_gpu(Ddi::GetStandardAllocationDriverData, adapter, |_, _, gpu| allocation::standard(gpu, arguments(args)?))
+    on_gpu(Ddi::GetStandardAllocationDriverData, adapter, |_, adapter, gpu| {
+        allocation::standard(adapter, gpu, arguments(args)?)
+    })
 }
 
 pub(crate) unsafe extern "win64" fn open_allocation(device: HANDLE, args: *const DXGKARG_OPENALLOCATION) -> NTSTATUS {
@@ -99,17 +97,22 @@ pub(crate) unsafe extern "win64" fn build_paging_buffer(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
-    on_gpu(Ddi::BuildPagingBuffer, adapter, |irql, adapter, gpu| paging::build(irql, adapter, gpu, arguments(args)?))
+    on_gpu(Ddi::BuildPagingBuffer, adapter, |irql, adapter, _| paging::build(irql, adapter, arguments(args)?))
 }
 
-/// The address space of a context, and with it of its process: a process has one per adapter.
+/// The address space of a context, and with it of its process: a process has one on each engine of an adapter.
 pub(crate) unsafe extern "win64" fn set_root_page_table(adapter: HANDLE, args: *const DXGKARG_SETROOTPAGETABLE) {
-    let status = on_gpu(Ddi::SetRootPageTable, adapter, |irql, adapter, gpu| {
+    let status = on_gpu(Ddi::SetRootPageTable, adapter, |irql, adapter, _| {
         let args = inputs(args)?;
+        let handle = Handle::of(args.hContext);
+        let engine = match adapter.objects.get::<Context>(handle) {
+            Ok(context) => context.engine(),
+            Err(_) => adapter.objects.get::<HwContext>(handle)?.engine(),
+        };
+        let gpu = adapter.started_engine(engine)?;
         let Some(root) = paging::root_location(gpu, &args.Address) else {
             return Err(refused(Reason::RootPageTable));
         };
-        let handle = Handle::of(args.hContext);
         let process = if let Ok(context) = adapter.objects.get::<Context>(handle) {
             context.set_root(root);
             if context.system {
@@ -142,8 +145,10 @@ pub(crate) unsafe extern "win64" fn map_cpu_host_aperture(
     adapter: HANDLE,
     args: *const DXGKARG_MAPCPUHOSTAPERTURE,
 ) -> NTSTATUS {
-    on_gpu(Ddi::MapCpuHostAperture, adapter, |irql, _, gpu| {
-        gpu.host_aperture.map(irql, &gpu.layout, gpu.is_running(), inputs(args)?)
+    on_gpu(Ddi::MapCpuHostAperture, adapter, |irql, adapter, _| {
+        let args = inputs(args)?;
+        let gpu = adapter.started_engine(args.PhysicalAdapterIndex.into())?;
+        gpu.host_aperture.map(irql, &gpu.layout, gpu.is_running(), args)
     })
 }
 
@@ -151,8 +156,10 @@ pub(crate) unsafe extern "win64" fn unmap_cpu_host_aperture(
     adapter: HANDLE,
     args: *const DXGKARG_UNMAPCPUHOSTAPERTURE,
 ) -> NTSTATUS {
-    on_gpu(Ddi::UnmapCpuHostAperture, adapter, |irql, _, gpu| {
-        gpu.host_aperture.unmap(irql, gpu.is_running(), inputs(args)?)
+    on_gpu(Ddi::UnmapCpuHostAperture, adapter, |irql, adapter, _| {
+        let args = inputs(args)?;
+        let gpu = adapter.started_engine(args.PhysicalAdapterIndex.into())?;
+        gpu.host_aperture.unmap(irql, gpu.is_running(), args)
     })
 }
 

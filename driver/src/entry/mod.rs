@@ -48,12 +48,12 @@ pub(crate) fn on_adapter(
     answer(ddi, raw, handle::adapter(raw).and_then(|adapter| body(&irql, adapter)))
 }
 
-/// A DDI below DISPATCH_LEVEL on a started device.
+/// A DDI below DISPATCH_LEVEL on a started device, the first engine of its adapter.
 fn on_gpu(ddi: Ddi, raw: HANDLE, body: impl FnOnce(&Passive, &Adapter, &Gpu) -> Result<(), Refused>) -> NTSTATUS {
     on_adapter(ddi, raw, |irql, adapter| body(irql, adapter, adapter.started()?))
 }
 
-/// A DDI below DISPATCH_LEVEL on an object of a started device.
+/// A DDI below DISPATCH_LEVEL on an object of a started device, and the engine that it is for.
 fn on_object<T: Object>(
     ddi: Ddi,
     raw: HANDLE,
@@ -61,8 +61,8 @@ fn on_object<T: Object>(
 ) -> NTSTATUS {
     // SAFETY: the DDI is documented for PASSIVE_LEVEL.
     let irql = unsafe { Passive::assume() };
-    let result =
-        handle::object::<T>(raw).and_then(|(adapter, object)| body(&irql, adapter, adapter.started()?, object));
+    let result = handle::object::<T>(raw)
+        .and_then(|(adapter, object)| body(&irql, adapter, adapter.started_engine(object.engine())?, object));
     answer(ddi, raw, result)
 }
 

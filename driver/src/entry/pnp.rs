@@ -15,6 +15,7 @@ use crate::feature;
 use crate::handle;
 use crate::interrupt;
 use crate::irql::{Device, Dispatch, Passive};
+use crate::link::Link;
 use crate::refusal::{Ddi, Reason, answer, refused};
 use crate::trace;
 
@@ -27,6 +28,22 @@ pub(crate) unsafe extern "win64" fn add_device(_physical_device: *mut c_void, co
         Ok(())
     });
     answer(Ddi::AddDevice, core::ptr::null_mut(), result)
+}
+
+/// Touches no hardware: plug and play knows where the device is.
+pub(crate) unsafe extern "win64" fn link_device(
+    physical_device: *const c_void,
+    context: *const c_void,
+    linked: *mut LINKED_DEVICE,
+) -> NTSTATUS {
+    on_adapter(Ddi::LinkDevice, context.cast_mut(), |irql, adapter| {
+        let linked = arguments(linked)?;
+        // SAFETY: the operating system passes the device that the adapter was added for.
+        let link = unsafe { Link::of(irql, physical_device.cast_mut()) };
+        adapter.set_link(link);
+        *linked = link.answer();
+        Ok(())
+    })
 }
 
 pub(crate) unsafe extern "win64" fn start_device(

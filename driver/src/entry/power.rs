@@ -13,7 +13,7 @@ use crate::irql::Passive;
 use crate::power;
 use crate::refusal::{Ddi, Reason, answer, refused};
 
-/// May not fail. Only the adapter itself has a state; identifiers of children may be stale.
+/// May not fail. Only the function itself has a state; identifiers of children may be stale.
 pub(crate) unsafe extern "win64" fn set_power_state(
     context: *mut c_void,
     device: u32,
@@ -26,7 +26,7 @@ pub(crate) unsafe extern "win64" fn set_power_state(
         && let Ok(adapter) = handle::adapter(context)
         && let Ok(gpu) = adapter.started()
     {
-        power::set_state(&irql, adapter, gpu, state);
+        power::set_state(&irql, adapter.owner(), gpu, state);
     }
     STATUS_SUCCESS
 }
@@ -36,7 +36,9 @@ pub(crate) unsafe extern "win64" fn set_power_component_fstate(
     component: u32,
     fstate: u32,
 ) -> NTSTATUS {
-    at_dispatch(Ddi::SetPowerComponentFState, context, |irql, _, gpu| power::set_fstate(irql, gpu, component, fstate))
+    at_dispatch(Ddi::SetPowerComponentFState, context, |irql, adapter, _| {
+        power::set_fstate(irql, adapter, component, fstate)
+    })
 }
 
 /// The driver calls power callbacks only from DDIs that the operating system makes between these notifications, so there is
@@ -81,8 +83,9 @@ pub(crate) unsafe extern "win64" fn calibrate_gpu_clock(
     engine: u32,
     data: *mut DXGK_GPUCLOCKDATA,
 ) -> NTSTATUS {
-    at_dispatch(Ddi::CalibrateGpuClock, adapter, |_, _, gpu| {
-        if node as usize >= gpu.nodes.len() || engine != 0 {
+    at_dispatch(Ddi::CalibrateGpuClock, adapter, |_, adapter, _| {
+        let gpu = adapter.started_engine(engine)?;
+        if node as usize >= gpu.nodes.len() {
             return Err(refused(Reason::NoSuchNode));
         }
         *arguments(data)? = power::clock(gpu);

@@ -10,7 +10,7 @@ use wddm_ddi::types::*;
 use super::{arguments, at_dispatch, inputs, on_gpu, on_object, take_object};
 use crate::adapter::{Adapter, Process};
 use crate::gpu::Gpu;
-use crate::handle::{self, Handle};
+use crate::handle::{self, Handle, Object};
 use crate::interrupt;
 use crate::irql::{Device, Passive, UpToDispatch};
 use crate::queue::context::{self, Context, HwContext, UserDevice};
@@ -23,7 +23,7 @@ use crate::refusal::{Ddi, Reason, Refused, answer, refused};
 pub(crate) unsafe extern "win64" fn create_context(device: HANDLE, args: *mut DXGKARG_CREATECONTEXT) -> NTSTATUS {
     on_object::<UserDevice>(Ddi::CreateContext, device, |irql, adapter, _, device| {
         let args = arguments(args)?;
-        let context = Context::new(device, args)?;
+        let context = Context::new(adapter, device, args)?;
         let (process, node) = (context.process.into_bits(), context.node);
         let handle = adapter.objects.insert(irql, adapter.handle(), context)?;
         args.hContext = handle.raw();
@@ -38,6 +38,7 @@ pub(crate) unsafe extern "win64" fn destroy_context(context: HANDLE) -> NTSTATUS
 
 /// What a submission names: context, or node if there is none.
 struct Target<'a> {
+    gpu: &'a Gpu,
     node: u32,
     root: Option<Location>,
     process: Handle,
@@ -45,15 +46,17 @@ struct Target<'a> {
     context: Option<(Handle, &'a Context)>,
 }
 
-fn target<'a>(adapter: &'a Adapter, gpu: &Gpu, context: HANDLE, node: u32) -> Result<Target<'a>, Refused> {
+fn target(adapter: &Adapter, context: HANDLE, node: u32, engine: u32) -> Result<Target<'_>, Refused> {
     if context.is_null() {
+        let gpu = adapter.started_engine(engine)?;
         let root = gpu.system_root();
-        return Ok(Target { node, root, process: Handle::new(), dxgk_process: 0, context: None });
+        return Ok(Target { gpu, node, root, process: Handle::new(), dxgk_process: 0, context: None });
     }
     let handle = Handle::of(context);
     let context = adapter.objects.get::<Context>(handle)?;
     let process = adapter.objects.get::<Process>(context.process);
     Ok(Target {
+        gpu: adapter.started_engine(context.engine())?,
         node: context.node,
         root: context.root(),
         process: context.process,
@@ -62,7 +65,8 @@ fn target<'a>(adapter: &'a Adapter, gpu: &Gpu, context: HANDLE, node: u32) -> Re
     })
 }
 
-fn submit(irql: &impl UpToDispatch, gpu: &Gpu, target: &Target<'_>, packet: Packet) -> Result<(), Refused> {
+fn submit(irql: &impl UpToDispatch, target: &Target<'_>, packet: Packet) -> Result<(), Refused> {
+    let gpu = target.gpu;
     let node = gpu.nodes.get(target.node as usize).ok_or(refused(Reason::NoSuchNode))?;
     let Packet { commands, fence, size, .. } = packet;
     gpu.note(Component::Queue, &Event::PacketSubmitted { commands, fence, size, node: target.node });
@@ -74,15 +78,15 @@ pub(crate) unsafe extern "win64" fn submit_command_virtual(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
 ) -> NTSTATUS {
-    at_dispatch(Ddi::SubmitCommandVirtual, adapter, |irql, adapter, gpu| {
+    at_dispatch(Ddi::SubmitCommandVirtual, adapter, |irql, adapter, _| {
         let args = inputs(args)?;
-        let target = target(adapter, gpu, args.hContext, args.NodeOrdinal)?;
+        let target = target(adapter, args.hContext, args.NodeOrdinal, args.EngineOrdinal)?;
         let empty = args.Flags.NullRendering() || args.Flags.ContextSwitch();
         let size = if empty { 0 } else { args.DmaBufferSize };
         let well_formed = args.DmaBufferVirtualAddress % 16 == 0
             && size % 16 == 0
             && size <= COMMANDS_SIZE_MAX
-            && args.EngineOrdinal == 0;
+            && args.EngineOrdinal == target.gpu.dxgk.engine();
         let root = target.root.filter(|_| well_formed);
         let (handle, context) = target.context.unzip();
         let buffer = args.DmaBufferVirtualAddress;
@@ -98,7 +102,7 @@ pub(crate) unsafe extern "win64" fn submit_command_virtual(
             context: handle.map_or(0, Handle::into_bits),
             ran,
         };
-        submit(irql, gpu, &target, packet)?;
+        submit(irql, &target, packet)?;
         if root.is_none() {
             return Err(refused(Reason::Packet));
         }
@@ -108,11 +112,11 @@ pub(crate) unsafe extern "win64" fn submit_command_virtual(
 
 /// May not fail: what the ring cannot express faults when the hardware reads it.
 pub(crate) unsafe extern "win64" fn submit_command(adapter: HANDLE, args: *const DXGKARG_SUBMITCOMMAND) -> NTSTATUS {
-    at_dispatch(Ddi::SubmitCommand, adapter, |irql, adapter, gpu| {
+    at_dispatch(Ddi::SubmitCommand, adapter, |irql, adapter, _| {
         let args = inputs(args)?;
         // SAFETY: both arms of the union are a handle; drivers with contexts get the context's.
         let context = unsafe { args.u.hContext };
-        let target = target(adapter, gpu, context, args.NodeOrdinal)?;
+        let target = target(adapter, context, args.NodeOrdinal, args.EngineOrdinal)?;
         let empty = args.Flags.NullRendering() || args.Flags.ContextSwitch();
         let size = args.DmaBufferSubmissionEndOffset.saturating_sub(args.DmaBufferSubmissionStartOffset);
         let packet = Packet {
@@ -126,13 +130,14 @@ pub(crate) unsafe extern "win64" fn submit_command(adapter: HANDLE, args: *const
             context: 0,
             ran: 0,
         };
-        submit(irql, gpu, &target, packet)
+        submit(irql, &target, packet)
     })
 }
 
 pub(crate) unsafe extern "win64" fn preempt_command(adapter: HANDLE, args: *const DXGKARG_PREEMPTCOMMAND) -> NTSTATUS {
-    at_dispatch(Ddi::PreemptCommand, adapter, |irql, adapter, gpu| {
+    at_dispatch(Ddi::PreemptCommand, adapter, |irql, adapter, _| {
         let args = inputs(args)?;
+        let gpu = adapter.started_engine(args.EngineOrdinal)?;
         let node = gpu.nodes.get(args.NodeOrdinal as usize).ok_or(refused(Reason::NoSuchNode))?;
         let (fence, node_number) = (args.PreemptionFenceId, args.NodeOrdinal);
         gpu.note(Component::Queue, &Event::PreemptionRequested { fence, node: node_number });
@@ -144,7 +149,7 @@ pub(crate) unsafe extern "win64" fn preempt_command(adapter: HANDLE, args: *cons
 pub(crate) unsafe extern "win64" fn create_hw_context(device: HANDLE, args: *mut DXGKARG_CREATEHWCONTEXT) -> NTSTATUS {
     on_object::<UserDevice>(Ddi::CreateHwContext, device, |irql, adapter, _, device| {
         let args = arguments(args)?;
-        let context = HwContext::new(device, args)?;
+        let context = HwContext::new(adapter, device, args)?;
         let (process, node) = (context.process.into_bits(), context.node);
         let handle = adapter.objects.insert(irql, adapter.handle(), context)?;
         args.hHwContext = handle.raw();
@@ -161,7 +166,7 @@ pub(crate) unsafe extern "win64" fn destroy_hw_context(context: HANDLE) -> NTSTA
         Ok(found) => found,
         Err(refused) => return answer(Ddi::DestroyHwContext, context, Err(refused)),
     };
-    if let Some(gpu) = adapter.gpu() {
+    if let Ok(gpu) = adapter.engine(object.engine()) {
         loop {
             let queue = object.queues.lock(&irql).first().copied();
             let Some(queue) = queue else { break };
@@ -185,8 +190,8 @@ pub(crate) unsafe extern "win64" fn destroy_hw_queue(queue: HANDLE) -> NTSTATUS 
     // SAFETY: documented for PASSIVE_LEVEL.
     let irql = unsafe { Passive::assume() };
     let destroy = || {
-        let (adapter, _) = handle::object::<HwQueue>(queue)?;
-        let gpu = adapter.gpu().ok_or(refused(Reason::NotStarted))?;
+        let (adapter, object) = handle::object::<HwQueue>(queue)?;
+        let gpu = adapter.engine(object.engine())?;
         hw_queue::destroy(&irql, adapter, gpu, Handle::of(queue))
     };
     answer(Ddi::DestroyHwQueue, queue, destroy())
@@ -196,10 +201,11 @@ pub(crate) unsafe extern "win64" fn submit_command_to_hw_queue(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDTOHWQUEUE,
 ) -> NTSTATUS {
-    at_dispatch(Ddi::SubmitCommandToHwQueue, adapter, |irql, adapter, gpu| {
+    at_dispatch(Ddi::SubmitCommandToHwQueue, adapter, |irql, adapter, _| {
         let args = inputs(args)?;
         let queue = adapter.objects.get::<HwQueue>(Handle::of(args.hHwQueue))?;
         let context = adapter.objects.get::<HwContext>(queue.context)?;
+        let gpu = adapter.started_engine(queue.engine)?;
         hw_queue::submit(irql, gpu, context, queue, args)
     })
 }
@@ -208,18 +214,17 @@ pub(crate) unsafe extern "win64" fn switch_to_hw_context_list(
     adapter: HANDLE,
     args: *const DXGKARG_SWITCHTOHWCONTEXTLIST,
 ) -> NTSTATUS {
-    on_gpu(Ddi::SwitchToHwContextList, adapter, |irql, adapter, gpu| {
-        context::switch_list(irql, adapter, gpu, inputs(args)?)
-    })
+    on_gpu(Ddi::SwitchToHwContextList, adapter, |irql, adapter, _| context::switch_list(irql, adapter, inputs(args)?))
 }
 
 pub(crate) unsafe extern "win64" fn update_hw_context_state(
     adapter: HANDLE,
     args: *const DXGKARG_UPDATEHWCONTEXTSTATE,
 ) -> NTSTATUS {
-    on_gpu(Ddi::UpdateHwContextState, adapter, |irql, adapter, gpu| {
+    on_gpu(Ddi::UpdateHwContextState, adapter, |irql, adapter, _| {
         let args = inputs(args)?;
         let context = adapter.objects.get::<HwContext>(Handle::of(args.hHwContext))?;
+        let gpu = adapter.started_engine(context.engine())?;
         context.update_state(irql, adapter, gpu, args)
     })
 }
@@ -229,9 +234,9 @@ pub(crate) unsafe extern "win64" fn set_scheduling_log_buffer(
     adapter: HANDLE,
     args: *const DXGKARG_SETSCHEDULINGLOGBUFFER,
 ) -> NTSTATUS {
-    on_gpu(Ddi::SetSchedulingLogBuffer, adapter, |_, _, gpu| {
+    on_gpu(Ddi::SetSchedulingLogBuffer, adapter, |_, adapter, _| {
         let args = inputs(args)?;
-        let known = args.EngineOrdinal == 0 && (args.NodeOrdinal as usize) < gpu.nodes.len();
+        let known = (args.NodeOrdinal as usize) < adapter.started_engine(args.EngineOrdinal)?.nodes.len();
         if known { Ok(()) } else { Err(refused(Reason::NoSuchNode)) }
     })
 }
@@ -240,8 +245,9 @@ pub(crate) unsafe extern "win64" fn setup_priority_bands(
     adapter: HANDLE,
     args: *const DXGKARG_SETUPPRIORITYBANDS,
 ) -> NTSTATUS {
-    on_gpu(Ddi::SetupPriorityBands, adapter, |irql, _, gpu| {
-        gpu.set_bands(irql, Bands::of(inputs(args)?)?);
+    on_gpu(Ddi::SetupPriorityBands, adapter, |irql, adapter, _| {
+        let bands = Bands::of(inputs(args)?)?;
+        adapter.engines().for_each(|gpu| gpu.set_bands(irql, bands));
         Ok(())
     })
 }
@@ -250,18 +256,20 @@ pub(crate) unsafe extern "win64" fn set_context_scheduling_properties(
     adapter: HANDLE,
     args: *const DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES,
 ) -> NTSTATUS {
-    on_gpu(Ddi::SetContextSchedulingProperties, adapter, |irql, adapter, gpu| {
+    on_gpu(Ddi::SetContextSchedulingProperties, adapter, |irql, adapter, _| {
         let args = inputs(args)?;
         let context = adapter.objects.get::<HwContext>(Handle::of(args.hContext))?;
+        let gpu = adapter.started_engine(context.engine())?;
         context.set_properties(irql, adapter, gpu, args)
     })
 }
 
 pub(crate) unsafe extern "win64" fn suspend_context(adapter: HANDLE, args: *const DXGKARG_SUSPENDCONTEXT) -> NTSTATUS {
     let mut done = STATUS_SUCCESS;
-    let status = on_gpu(Ddi::SuspendContext, adapter, |irql, adapter, gpu| {
+    let status = on_gpu(Ddi::SuspendContext, adapter, |irql, adapter, _| {
         let args = inputs(args)?;
         let context = adapter.objects.get::<HwContext>(Handle::of(args.hContext))?;
+        let gpu = adapter.started_engine(context.engine())?;
         let (handle, fence) = (Handle::of(args.hContext).into_bits(), args.contextSuspendFence);
         gpu.note(Component::Queue, &Event::ContextSuspended { context: handle, fence });
         done = context.suspend(irql, adapter, gpu, args.contextSuspendFence, Purpose::Suspend)?;
@@ -271,9 +279,10 @@ pub(crate) unsafe extern "win64" fn suspend_context(adapter: HANDLE, args: *cons
 }
 
 pub(crate) unsafe extern "win64" fn resume_context(adapter: HANDLE, args: *const DXGKARG_RESUMECONTEXT) -> NTSTATUS {
-    on_gpu(Ddi::ResumeContext, adapter, |irql, adapter, gpu| {
+    on_gpu(Ddi::ResumeContext, adapter, |irql, adapter, _| {
         let handle = Handle::of(inputs(args)?.hContext);
         let context = adapter.objects.get::<HwContext>(handle)?;
+        let gpu = adapter.started_engine(context.engine())?;
         gpu.note(Component::Queue, &Event::ContextResumed { context: handle.into_bits() });
         context.resume(irql, adapter, gpu);
         Ok(())

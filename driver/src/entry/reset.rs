@@ -17,44 +17,40 @@ pub(crate) unsafe extern "win64" fn query_dependent_engine_group(
     adapter: HANDLE,
     args: *mut DXGKARG_QUERYDEPENDENTENGINEGROUP,
 ) -> NTSTATUS {
-    on_adapter(Ddi::QueryDependentEngineGroup, adapter, |_, _| reset::dependent_engines(arguments(args)?))
+    on_adapter(Ddi::QueryDependentEngineGroup, adapter, |_, adapter| {
+        reset::dependent_engines(adapter, arguments(args)?)
+    })
 }
 
 pub(crate) unsafe extern "win64" fn query_engine_status(
     adapter: HANDLE,
     args: *mut DXGKARG_QUERYENGINESTATUS,
 ) -> NTSTATUS {
-    on_gpu(Ddi::QueryEngineStatus, adapter, |irql, _, gpu| reset::engine_status(irql, gpu, arguments(args)?))
+    on_gpu(Ddi::QueryEngineStatus, adapter, |irql, adapter, _| reset::engine_status(irql, adapter, arguments(args)?))
 }
 
 pub(crate) unsafe extern "win64" fn reset_engine(adapter: HANDLE, args: *mut DXGKARG_RESETENGINE) -> NTSTATUS {
-    on_gpu(Ddi::ResetEngine, adapter, |irql, adapter, gpu| reset::reset_engine(irql, adapter, gpu, arguments(args)?))
+    on_gpu(Ddi::ResetEngine, adapter, |irql, adapter, _| reset::reset_engine(irql, adapter, arguments(args)?))
 }
 
 pub(crate) unsafe extern "win64" fn reset_hw_engine(adapter: HANDLE, args: *mut DXGKARG_RESETHWENGINE) -> NTSTATUS {
-    on_gpu(Ddi::ResetHwEngine, adapter, |irql, adapter, gpu| {
-        reset_hw::reset_hw_engine(irql, adapter, gpu, arguments(args)?)
-    })
+    on_gpu(Ddi::ResetHwEngine, adapter, |irql, adapter, _| reset_hw::reset_hw_engine(irql, adapter, arguments(args)?))
 }
 
 pub(crate) unsafe extern "win64" fn resume_hw_engine(adapter: HANDLE, args: *mut DXGKARG_RESUMEHWENGINE) -> NTSTATUS {
-    on_gpu(Ddi::ResumeHwEngine, adapter, |irql, adapter, gpu| {
-        reset_hw::resume_hw_engine(irql, adapter, gpu, arguments(args)?)
-    })
+    on_gpu(Ddi::ResumeHwEngine, adapter, |irql, adapter, _| reset_hw::resume_hw_engine(irql, adapter, arguments(args)?))
 }
 
 /// Any failure ends the machine, so this does what it can and succeeds.
 pub(crate) unsafe extern "win64" fn reset_from_timeout(adapter: HANDLE) -> NTSTATUS {
     on_adapter(Ddi::ResetFromTimeout, adapter, |irql, adapter| {
-        if let Ok(gpu) = adapter.started() {
-            reset::reset_adapter(irql, adapter, gpu);
-        }
+        reset::reset_adapter(irql, adapter);
         Ok(())
     })
 }
 
 pub(crate) unsafe extern "win64" fn restart_from_timeout(adapter: HANDLE) -> NTSTATUS {
-    on_gpu(Ddi::RestartFromTimeout, adapter, reset::restart_adapter)
+    on_gpu(Ddi::RestartFromTimeout, adapter, |irql, adapter, _| reset::restart_adapter(irql, adapter))
 }
 
 /// Any level.

@@ -76,7 +76,7 @@ impl Object for OpenFence {
 /// DxgkDdiCreateNativeFence.
 ///
 /// # Errors
-/// STATUS_NOT_SUPPORTED if native fences, or those of the type, are not claimed; STATUS_INVALID_PARAMETER without the addresses in the
+/// STATUS_NOT_SUPPORTED if native fences, or those of the type, are not claimed, and for those of one GPU where several are linked; STATUS_INVALID_PARAMETER without the addresses in the
 /// paging process that the capabilities ask for.
 pub(crate) fn create(
     irql: &Passive,
@@ -86,7 +86,9 @@ pub(crate) fn create(
 ) -> Result<(), Refused> {
     let claimed = match args.Type {
         D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT => gpu.claims.native_fence,
-        D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU => gpu.claims.intra_gpu_fences,
+        D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU => {
+            gpu.claims.intra_gpu_fences && adapter.engines().count() == 1
+        }
         _ => false,
     };
     if !claimed {
@@ -117,12 +119,7 @@ pub(crate) fn create(
 /// # Errors
 /// STATUS_INVALID_PARAMETER for addresses that are not aligned or outside the address space; STATUS_INSUFFICIENT_RESOURCES if there is
 /// no room for another fence.
-pub(crate) fn open(
-    irql: &Passive,
-    adapter: &Adapter,
-    gpu: &Gpu,
-    args: &mut DXGKARG_OPENNATIVEFENCE,
-) -> Result<(), Refused> {
+pub(crate) fn open(irql: &Passive, adapter: &Adapter, args: &mut DXGKARG_OPENNATIVEFENCE) -> Result<(), Refused> {
     let fence_handle = Handle::of(args.hGlobalNativeFence);
     let fence = adapter.objects.get::<NativeFence>(fence_handle)?;
     let (device, _) = context::process_of(adapter, args.hDevice)?;
@@ -133,39 +130,42 @@ pub(crate) fn open(
     let entry = Entry { process: device.process.into_bits(), current, monitored, open: handle, dxgk: fence.dxgk };
     let place = Place { open: handle, process: device.process, current };
     let added = fence.places.lock(irql).push(place).map_err(Refused::from);
-    if let Err(status) = added.and_then(|()| gpu.fences.insert(irql, gpu, entry)) {
-        fence.drop_place(irql, handle);
+    if let Err(status) = added {
         drop(adapter.objects.remove::<OpenFence>(irql, handle));
         return Err(status);
     }
     let open = adapter.objects.get::<OpenFence>(handle)?;
-    if let Err(status) = system::opened(irql, adapter, gpu, fence, open) {
-        close(irql, adapter, Some(gpu), handle)?;
+    // Whichever engine signals it reports it.
+    let known = adapter.engines().try_for_each(|gpu| {
+        gpu.fences.insert(irql, gpu, entry)?;
+        system::opened(irql, adapter, gpu, fence, open)
+    });
+    if let Err(status) = known {
+        close(irql, adapter, handle)?;
         return Err(status);
     }
     let process = device.process.into_bits();
-    gpu.note(Component::Fence, &Event::FenceOpened { open: handle.into_bits(), process, current });
+    adapter.trace.note(Component::Fence, &Event::FenceOpened { open: handle.into_bits(), process, current });
     args.hLocalNativeFence = handle.raw();
     Ok(())
 }
 
-/// DxgkDdiCloseNativeFence. `gpu` is `None` when the device was stopped meanwhile.
+/// DxgkDdiCloseNativeFence, also when devices were stopped meanwhile.
 ///
 /// # Errors
 /// STATUS_INVALID_HANDLE
-pub(crate) fn close(irql: &Passive, adapter: &Adapter, gpu: Option<&Gpu>, handle: Handle) -> Result<(), Refused> {
+pub(crate) fn close(irql: &Passive, adapter: &Adapter, handle: Handle) -> Result<(), Refused> {
     let open = adapter.objects.get::<OpenFence>(handle)?;
-    let forget = || match adapter.objects.get::<NativeFence>(open.fence) {
-        Ok(fence) => fence.forget(irql, handle, open),
-        Err(_) => false,
+    let mut forgotten = None;
+    let mut forget = || {
+        let fence = adapter.objects.get::<NativeFence>(open.fence);
+        *forgotten.get_or_insert_with(|| fence.is_ok_and(|fence| fence.forget(irql, handle, open)))
     };
-    match gpu {
-        Some(gpu) => {
-            gpu.fences.remove(irql, gpu, open.process, open.at.current, handle);
-            system::closing(irql, gpu, open, forget);
-        }
-        None => drop(forget()),
+    for gpu in adapter.engines().filter(|gpu| gpu.is_running()) {
+        gpu.fences.remove(irql, gpu, open.process, open.at.current, handle);
+        system::closing(irql, gpu, open, &mut forget);
     }
+    forget();
     adapter.objects.remove::<OpenFence>(irql, handle).map(drop)?;
     adapter.trace.note(Component::Fence, &Event::FenceClosed { open: handle.into_bits() });
     Ok(())
@@ -175,14 +175,14 @@ pub(crate) fn close(irql: &Passive, adapter: &Adapter, gpu: Option<&Gpu>, handle
 ///
 /// # Errors
 /// STATUS_INVALID_HANDLE
-pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, gpu: Option<&Gpu>, handle: Handle) -> Result<(), Refused> {
+pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, handle: Handle) -> Result<(), Refused> {
     let fence = adapter.objects.get::<NativeFence>(handle)?;
     // Closed everywhere by now. Were it not, an interrupt could report a fence that does not exist any more.
     loop {
         let open = fence.places.lock(irql).first().map(|place| place.open);
         let Some(open) = open else { break };
         adapter.trace.passed_over(Component::Fence, Reason::FenceStillOpen, open.into_bits());
-        if close(irql, adapter, gpu, open).is_err() {
+        if close(irql, adapter, open).is_err() {
             fence.drop_place(irql, open);
         }
     }
@@ -225,8 +225,8 @@ impl NativeFence {
                 continue;
             }
             // A process without a page table has no queue that could wait.
-            let root = adapter.objects.get::<Process>(place.process).ok().and_then(|p| context::root_of(&p.root));
-            let Some(root) = root else { continue };
+            let process = adapter.objects.get::<Process>(place.process).ok();
+            let Some(root) = process.and_then(|process| process.root(gpu.dxgk.engine())) else { continue };
             if gpu.cmp.run(irql, Command::FenceChanged, [root.into_bits(), place.current, 0]).is_err() {
                 // The address may be unmapped by now. Looking at every waiting queue covers whatever is left.
                 let _ = gpu.cmp.run(irql, Command::RescanWaits, [0; 3]);
@@ -322,7 +322,7 @@ pub(crate) fn update_current(irql: &Dispatch, args: &DXGKARG_UPDATECURRENTVALUES
         }
         Full.full();
         adapter.trace.note(Component::Fence, &Event::CurrentValue { fence: fence_handle.into_bits(), value });
-        if let Some(gpu) = adapter.running_gpu() {
+        for gpu in adapter.engines().filter(|gpu| gpu.is_running()) {
             fence.announce(irql, adapter, gpu);
         }
     }

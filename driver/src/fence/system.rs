@@ -19,7 +19,6 @@ use crate::gpu::Gpu;
 use crate::handle::Handle;
 use crate::irql::Passive;
 use crate::lock::PushLock;
-use crate::queue::context;
 use crate::refusal::{Reason, Refused, refused};
 
 /// Addresses of a pair of values.
@@ -84,7 +83,8 @@ pub(crate) fn opened(
 ) -> Result<(), Refused> {
     let Some(system) = fence.system else { return Ok(()) };
     let _table = gpu.fence_map.lock(irql);
-    let root = adapter.objects.get::<Process>(open.process).ok().and_then(|process| context::root_of(&process.root));
+    let process = adapter.objects.get::<Process>(open.process).ok();
+    let root = process.and_then(|process| process.root(gpu.dxgk.engine()));
     root.map_or(Ok(()), |root| tell(irql, gpu, root, open, system))
 }
 
@@ -102,13 +102,14 @@ pub(crate) fn closing(irql: &Passive, gpu: &Gpu, open: &OpenFence, forget: impl 
 /// A process has a page table, or another one than before: the scheduler learns its fences.
 pub(crate) fn set_process_root(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle, root: Location) {
     let Ok(process) = adapter.objects.get::<Process>(handle) else { return };
+    let Some(place) = process.roots.get(gpu.dxgk.engine() as usize) else { return };
     let bits = root.into_bits();
     if !gpu.maps_fences() {
-        process.root.store(bits, Ordering::Release);
+        place.store(bits, Ordering::Release);
         return;
     }
     let _table = gpu.fence_map.lock(irql);
-    if process.root.swap(bits, Ordering::AcqRel) == bits {
+    if place.swap(bits, Ordering::AcqRel) == bits {
         return;
     }
     for_open(irql, adapter, |open, system| {
@@ -135,7 +136,7 @@ pub(crate) fn restore(irql: &Passive, adapter: &Adapter, gpu: &Gpu) {
     for_open(irql, adapter, |open, system| {
         open.mapped.0.store(0, Ordering::Relaxed);
         let process = adapter.objects.get::<Process>(open.process).ok();
-        if let Some(root) = process.and_then(|process| context::root_of(&process.root))
+        if let Some(root) = process.and_then(|process| process.root(gpu.dxgk.engine()))
             && tell(irql, gpu, root, open, system).is_err()
         {
             adapter.trace.passed_over(Component::Fence, Reason::FenceAddress, open.at.current);

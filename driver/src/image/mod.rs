@@ -49,6 +49,13 @@ unsafe extern "win64" {
         count: u32,
         data: *const EVENT_DATA_DESCRIPTOR,
     ) -> NTSTATUS;
+    fn IoGetDeviceProperty(
+        device: *mut core::ffi::c_void,
+        property: i32,
+        length: u32,
+        buffer: *mut core::ffi::c_void,
+        needed: *mut u32,
+    ) -> NTSTATUS;
     fn KeBugCheckEx(code: u32, p1: usize, p2: usize, p3: usize, p4: usize) -> !;
     fn DbgPrintEx(component: u32, level: u32, format: *const u8, text: *const u8) -> u32;
 }
@@ -71,6 +78,7 @@ static IMPORTS: NtImports = NtImports {
     EtwUnregister,
     EtwSetInformation,
     EtwWriteTransfer,
+    IoGetDeviceProperty,
     KeBugCheckEx,
     DbgPrintEx,
 };

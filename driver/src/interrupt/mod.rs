@@ -215,13 +215,13 @@ pub(crate) fn routine(irql: &Device, adapter: &Adapter, message: u32) -> bool {
     if message != crate::dxgk::INTERRUPT_MESSAGE {
         return false;
     }
-    let Some(gpu) = adapter.running_gpu() else { return false };
+    let Some(gpu) = adapter.gpu().filter(|gpu| gpu.is_running()) else { return false };
     // The message belongs to this function alone, also when an earlier pass already took what it announces.
-    drain(irql, adapter, gpu);
+    drain(irql, adapter.owner(), gpu);
     true
 }
 
-/// Handles everything in the ring. Queues the DPC if anything was there.
+/// Handles everything in the ring of a device, which is an engine of `adapter`. Queues the DPC if anything was there.
 pub(crate) fn drain(irql: &Device, adapter: &Adapter, gpu: &Gpu) {
     if !gpu.is_running() {
         return;
@@ -410,7 +410,8 @@ pub(crate) fn dpc(irql: &Dispatch, adapter: &Adapter) {
         node.service(irql, &gpu.dxgk, &gpu.cmp);
     }
     if gpu.take_waiting() {
-        for queue in gpu.queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(handle).ok()) {
+        let objects = &adapter.owner().objects;
+        for queue in gpu.queues.iter().filter_map(|handle| objects.get::<HwQueue>(handle).ok()) {
             hw_queue::refill(irql, gpu, queue);
         }
     }

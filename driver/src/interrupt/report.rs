@@ -14,9 +14,6 @@ use crate::queue::context::HwContext;
 use crate::queue::hw_queue::HwQueue;
 use crate::queue::packet::{Node, Packet, PacketFault};
 
-/// Adapters are not linked, so each node has one engine.
-const ENGINE: u32 = 0;
-
 /// `DXGK_FAULT_ERROR_CODE`: an address that does not translate. [d3dkmdt: DXGK_GENERAL_ERROR_PAGE_FAULT]
 const ERROR_PAGE_FAULT: u32 = 0;
 /// `DXGK_FAULT_ERROR_CODE`: something that is no instruction. [d3dkmdt: DXGK_GENERAL_ERROR_INVALID_INSTRUCTION]
@@ -39,7 +36,7 @@ pub(crate) fn completed(irql: &Device, gpu: &Gpu, node: &Node, fence: u32) {
     data.u.DmaCompleted = DXGKARGCB_NOTIFY_INTERRUPT_DATA_DmaCompleted {
         SubmissionFenceId: fence,
         NodeOrdinal: node.ordinal(),
-        EngineOrdinal: ENGINE,
+        EngineOrdinal: gpu.dxgk.engine(),
     };
     gpu.note(Component::Interrupt, &Event::PacketCompleted { fence, node: node.ordinal() });
     gpu.dxgk.notify_interrupt(irql, &data);
@@ -52,7 +49,7 @@ pub(crate) fn preempted(irql: &Device, dxgk: &Dxgk, node: &Node, preemption: u32
         PreemptionFenceId: preemption,
         LastCompletedFenceId: completed,
         NodeOrdinal: node.ordinal(),
-        EngineOrdinal: ENGINE,
+        EngineOrdinal: dxgk.engine(),
     };
     let event = Event::Preempted { node: node.ordinal(), fence: preemption };
     dxgk.trace.note(Component::Interrupt, &event);
@@ -77,7 +74,7 @@ fn signaled(irql: &Device, gpu: &Gpu, node: &Node, fences: &mut [HANDLE], queue:
     let array = if fences.is_empty() { core::ptr::null_mut() } else { fences.as_mut_ptr() };
     data.u.NativeFenceSignaled = DXGKARGCB_NOTIFY_INTERRUPT_DATA_NativeFenceSignaled {
         NodeOrdinal: node.ordinal(),
-        EngineOrdinal: ENGINE,
+        EngineOrdinal: gpu.dxgk.engine(),
         SignaledNativeFenceCount: fences.len() as u32,
         pSignaledNativeFenceArray: array,
         hHWQueue: queue,
@@ -93,8 +90,10 @@ pub(crate) fn monitored(irql: &Device, gpu: &Gpu, node: &Node) {
         return;
     }
     let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED);
-    data.u.MonitoredFenceSignaled =
-        DXGKARGCB_NOTIFY_INTERRUPT_DATA_MonitoredFenceSignaled { NodeOrdinal: node.ordinal(), EngineOrdinal: ENGINE };
+    data.u.MonitoredFenceSignaled = DXGKARGCB_NOTIFY_INTERRUPT_DATA_MonitoredFenceSignaled {
+        NodeOrdinal: node.ordinal(),
+        EngineOrdinal: gpu.dxgk.engine(),
+    };
     gpu.note(Component::Interrupt, &Event::MonitoredFenceSignaled { node: node.ordinal() });
     gpu.dxgk.notify_interrupt(irql, &data);
 }
@@ -114,7 +113,7 @@ pub(crate) fn switched(irql: &Device, gpu: &Gpu, node: u32, fence: u64) {
     let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_HWCONTEXTLIST_SWITCH_COMPLETED);
     data.u.HwContextListSwitchCompleted = DXGKARGCB_NOTIFY_INTERRUPT_DATA_HwContextListSwitchCompleted {
         NodeOrdinal: node,
-        EngineOrdinal: ENGINE,
+        EngineOrdinal: gpu.dxgk.engine(),
         ContextSwitchFence: fence,
     };
     gpu.dxgk.notify_interrupt(irql, &data);
@@ -128,7 +127,7 @@ pub(crate) fn engine_state(irql: &Device, gpu: &Gpu, node: &Node, state: DXGK_EN
     let mut data = data(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE);
     data.u.EngineStateChange = DXGKARGCB_NOTIFY_INTERRUPT_DATA_EngineStateChange {
         NodeOrdinal: node.ordinal(),
-        EngineOrdinal: ENGINE,
+        EngineOrdinal: gpu.dxgk.engine(),
         NewState: state,
     };
     gpu.dxgk.notify_interrupt(irql, &data);
@@ -180,7 +179,7 @@ pub(crate) fn packet_fault(irql: &Device, gpu: &Gpu, node: &Node, packet: &Packe
         PageFaultFlags: flags,
         FaultedVirtualAddress: address,
         NodeOrdinal: node.ordinal(),
-        EngineOrdinal: ENGINE,
+        EngineOrdinal: gpu.dxgk.engine(),
         PageTableLevel: level,
         FaultErrorCode: error,
         FaultedProcessHandle: core::ptr::without_provenance_mut(packet.dxgk_process),
@@ -209,7 +208,7 @@ pub(crate) fn queue_fault(irql: &Device, gpu: &Gpu, node: &Node, queue: &HwQueue
         FaultedPrimitiveAPISequenceNumber: 0,
         u: DXGKARGCB_NOTIFY_INTERRUPT_DATA_HwQueuePageFaulted_Union { FaultedHwQueue: queue.dxgk() },
         NodeOrdinal: node.ordinal(),
-        EngineOrdinal: ENGINE,
+        EngineOrdinal: gpu.dxgk.engine(),
         FaultedPipelineStage: DXGK_RENDER_PIPELINE_STAGE::DXGK_RENDER_PIPELINE_STAGE_UNKNOWN,
         FaultedBindTableEntry: BIND_TABLE_ENTRY_UNKNOWN,
         PageFaultFlags: flags,

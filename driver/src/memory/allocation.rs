@@ -48,6 +48,8 @@ impl Object for OpenAllocation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Request {
     placement: Placement,
+    /// The engine whose VRAM is meant.
+    engine: u32,
     /// A multiple of the page size, above 0.
     size: u64,
 }
@@ -63,7 +65,9 @@ fn request(data: *mut core::ffi::c_void, size: u32) -> Result<Request, Refused> 
     let placement = Placement::from_number(data.placement).ok_or(refused(Reason::Placement))?;
     let size = data.size.checked_next_multiple_of(PAGE).filter(|size| *size != 0 && *size <= SYSTEM_LARGEST);
     match size {
-        Some(size) if data.magic == MAGIC && data.reserved == 0 => Ok(Request { placement, size }),
+        Some(size) if data.magic == MAGIC && data.reserved == 0 => {
+            Ok(Request { placement, engine: data.adapter, size })
+        }
         _ => Err(refused(Reason::PrivateData)),
     }
 }
@@ -114,7 +118,7 @@ fn describe(request: Request, layout: &Layout, info: &mut DXGK_ALLOCATIONINFO) -
     info.SupportedWriteSegmentSet = set;
     // Evicted to pages of system memory directly.
     info.EvictionSegmentSet = 0;
-    info.u2.PhysicalAdapterIndex = 0;
+    info.u2.PhysicalAdapterIndex = request.engine;
     info.u3.FlagsWddm2 = DXGK_ALLOCATIONINFOFLAGS_WDDM2_0::new()
         .with_CpuVisible(request.placement != Placement::Vram)
         .with_Cached(request.placement == Placement::System);
@@ -139,17 +143,12 @@ unsafe fn element<'a, T>(array: *mut T, index: u32) -> Result<&'a mut T, Refused
 /// DxgkDdiCreateAllocation: all or none of the allocations.
 ///
 /// # Errors
-/// STATUS_INVALID_PARAMETER for private data that is none; STATUS_NO_MEMORY.
-pub(crate) fn create(
-    irql: &Passive,
-    adapter: &Adapter,
-    gpu: &Gpu,
-    args: &mut DXGKARG_CREATEALLOCATION,
-) -> Result<(), Refused> {
+/// STATUS_INVALID_PARAMETER for private data that is none, or names an engine that there is not; STATUS_NO_MEMORY.
+pub(crate) fn create(irql: &Passive, adapter: &Adapter, args: &mut DXGKARG_CREATEALLOCATION) -> Result<(), Refused> {
     for index in 0..args.NumAllocations {
         // SAFETY: the array has NumAllocations elements.
         let info = unsafe { element(args.pAllocationInfo, index) }?;
-        if let Err(status) = create_one(irql, adapter, &gpu.layout, info) {
+        if let Err(status) = create_one(irql, adapter, info) {
             undo(irql, adapter, args, index);
             return Err(status);
         }
@@ -157,14 +156,9 @@ pub(crate) fn create(
     Ok(())
 }
 
-fn create_one(
-    irql: &Passive,
-    adapter: &Adapter,
-    layout: &Layout,
-    info: &mut DXGK_ALLOCATIONINFO,
-) -> Result<(), Refused> {
+fn create_one(irql: &Passive, adapter: &Adapter, info: &mut DXGK_ALLOCATIONINFO) -> Result<(), Refused> {
     let request = request(info.pPrivateDriverData, info.PrivateDriverDataSize)?;
-    describe(request, layout, info)?;
+    describe(request, &adapter.started_engine(request.engine)?.layout, info)?;
     let handle = adapter.objects.insert(irql, adapter.handle(), Allocation { size: request.size })?;
     info.hAllocation = handle.raw();
     adapter.trace.note(
@@ -316,7 +310,11 @@ fn fence_segments(
 /// # Errors
 /// STATUS_NOT_SUPPORTED for another type of allocation or fence; STATUS_INVALID_PARAMETER for a value that fences do not have, or
 /// another physical adapter.
-pub(crate) fn standard(gpu: &Gpu, args: &mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA) -> Result<(), Refused> {
+pub(crate) fn standard(
+    adapter: &Adapter,
+    gpu: &Gpu,
+    args: &mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
+) -> Result<(), Refused> {
     if args.StandardAllocationType != D3DKMDT_STANDARDALLOCATION_TYPE::D3DKMDT_STANDARDALLOCATION_FENCESTORAGE {
         return Err(refused(Reason::NotServed));
     }
@@ -324,11 +322,12 @@ pub(crate) fn standard(gpu: &Gpu, args: &mut DXGKARG_GETSTANDARDALLOCATIONDRIVER
     let storage = unsafe { args.u.pCreateFenceStorageData };
     // SAFETY: the operating system passes the structure for the length of the call.
     let storage = unsafe { storage.as_mut() }.ok_or(refused(Reason::NullPointer))?;
-    if storage.PhysicalAdapterIndex != 0 {
-        return Err(refused(Reason::NoSuchNode));
-    }
+    adapter.engine(storage.PhysicalAdapterIndex)?;
+    let claims = Claims { local_monitored_values: false, intra_gpu_fences: false, ..gpu.claims };
+    // What lies in the VRAM of one GPU is not for others.
+    let claims = if adapter.engines().count() > 1 { claims } else { gpu.claims };
     let (value, kind) = (storage.FenceStorageValueType, storage.FenceStorageType);
-    let (set, preferred) = fence_segments(gpu.claims, &gpu.layout, value, kind)?;
+    let (set, preferred) = fence_segments(claims, &gpu.layout, value, kind)?;
     storage.AllocationInfo.SupportedWriteSegmentSet = set;
     storage.AllocationInfo.EvictionSegmentSet = set_of(APERTURE);
     storage.AllocationInfo.PreferredSegment = D3DDDI_SEGMENTPREFERENCE::new().with_SegmentId0(preferred as u8);
@@ -342,7 +341,7 @@ mod tests {
     use campanile_hw::registers::Caps;
 
     fn data(placement: u32, size: u64) -> AllocationData {
-        AllocationData { magic: MAGIC, placement, size, reserved: 0 }
+        AllocationData { magic: MAGIC, placement, size, adapter: 0, reserved: 0 }
     }
 
     fn parse(data: AllocationData) -> Result<Request, Refused> {
@@ -365,7 +364,7 @@ mod tests {
 
     #[test]
     fn private_data_is_checked_whole() {
-        assert_eq!(parse(data(1, 1)), Ok(Request { placement: Placement::VramVisible, size: PAGE }));
+        assert_eq!(parse(data(1, 1)), Ok(Request { placement: Placement::VramVisible, engine: 0, size: PAGE }));
         assert_eq!(parse(data(0, PAGE + 1)).map(|request| request.size), Ok(2 * PAGE));
         for bad in [
             data(5, 1),
@@ -395,7 +394,7 @@ mod tests {
             (16 << 20, Placement::VramLockable, 0b111, [3, 2], true, false),
         ] {
             let mut info = DXGK_ALLOCATIONINFO::zeroed();
-            assert_eq!(describe(Request { placement, size: PAGE }, &layout(window), &mut info), Ok(()));
+            assert_eq!(describe(Request { placement, engine: 1, size: PAGE }, &layout(window), &mut info), Ok(()));
             assert_eq!(info.SupportedWriteSegmentSet, set, "{placement:?}");
             assert_eq!([info.PreferredSegment.SegmentId0(), info.PreferredSegment.SegmentId1()], preferred);
             // SAFETY: `describe` wrote this arm.
@@ -408,9 +407,9 @@ mod tests {
     #[test]
     fn an_allocation_larger_than_its_segments_is_refused() {
         let mut info = DXGK_ALLOCATIONINFO::zeroed();
-        let vram = Request { placement: Placement::Vram, size: 64 << 20 };
+        let vram = Request { placement: Placement::Vram, engine: 0, size: 64 << 20 };
         assert_eq!(describe(vram, &layout(64 << 20), &mut info), Err(refused(Reason::Placement)));
-        let system = Request { placement: Placement::System, size: 1 << 32 };
+        let system = Request { placement: Placement::System, engine: 0, size: 1 << 32 };
         assert_eq!(describe(system, &layout(64 << 20), &mut info), Ok(()));
     }
 

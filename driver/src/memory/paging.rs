@@ -16,10 +16,12 @@ use wddm_ddi::types::MDL;
 
 use crate::adapter::Adapter;
 use crate::gpu::Gpu;
+use crate::handle::{Handle, Object};
 use crate::irql::Passive;
 use crate::memory::page_table::{self, LeafPages};
 use crate::memory::segments;
 use crate::mmio::full_barrier;
+use crate::queue::context::Context;
 use crate::refusal::{Reason, Refused, refused};
 
 /// Bytes that one packet of a transfer or fill covers; packets are what the engine switches queues between.
@@ -78,15 +80,14 @@ fn chunk(total: u64, index: u32) -> Option<(u64, u64)> {
     (size != 0).then_some((offset, size))
 }
 
-/// Answers the DDI.
-pub(crate) fn build(
-    irql: &Passive,
-    adapter: &Adapter,
-    gpu: &Gpu,
-    args: &mut DXGKARG_BUILDPAGINGBUFFER,
-) -> Result<(), Refused> {
+/// Answers the DDI. The system context names the engine; without one it is the first.
+pub(crate) fn build(irql: &Passive, adapter: &Adapter, args: &mut DXGKARG_BUILDPAGINGBUFFER) -> Result<(), Refused> {
     let mut buffer = Buffer { next: args.pDmaBuffer.cast(), left: args.DmaSize as usize };
-    let result = operation(irql, gpu, args, &mut buffer);
+    let context = adapter.objects.get::<Context>(Handle::of(args.hSystemContext));
+    let result = match adapter.started_engine(context.map_or(0, Context::engine)) {
+        Ok(gpu) => operation(irql, adapter, gpu, args, &mut buffer),
+        Err(_) => Err(PagingError::Refused),
+    };
     if !buffer.next.is_null() {
         args.pDmaBuffer = buffer.next.cast();
     }
@@ -106,6 +107,7 @@ pub(crate) fn build(
 
 fn operation(
     irql: &Passive,
+    adapter: &Adapter,
     gpu: &Gpu,
     args: &mut DXGKARG_BUILDPAGINGBUFFER,
     buffer: &mut Buffer,
@@ -119,7 +121,7 @@ fn operation(
         }};
     }
     match args.Operation {
-        Op::DXGK_OPERATION_UPDATE_PAGE_TABLE => update_page_table(gpu, arm!(UpdatePageTable)),
+        Op::DXGK_OPERATION_UPDATE_PAGE_TABLE => update_page_table(adapter, gpu, arm!(UpdatePageTable)),
         Op::DXGK_OPERATION_FLUSH_TLB => flush_tlb(irql, gpu, arm!(FlushTlb)),
         Op::DXGK_OPERATION_VIRTUAL_TRANSFER => transfer(arm!(TransferVirtual), multipass, buffer),
         Op::DXGK_OPERATION_VIRTUAL_FILL => fill(arm!(FillVirtual), multipass, buffer),
@@ -143,7 +145,13 @@ fn operation(
     }
 }
 
-fn update_page_table(gpu: &Gpu, update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE) -> Result<(), PagingError> {
+/// A GPU reaches no memory of another one: an entry that would is left invalid, and counted. To which GPU a table belongs the system context
+/// tells; directories may be written before there is one.
+fn update_page_table(
+    adapter: &Adapter,
+    gpu: &Gpu,
+    update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE,
+) -> Result<(), PagingError> {
     if update.UpdateMode != DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL
         || update.PageTableLevel >= campanile_hw::page_table::LEVELS
         || !page_table::fits(update.StartIndex, update.NumPageTableEntries)
@@ -165,12 +173,23 @@ fn update_page_table(gpu: &Gpu, update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE)
         let element = unsafe { elements.add(step.element as usize) };
         // SAFETY: as above; the operating system does not write it during the call.
         let element = unsafe { element.read() };
-        let locate = |segment, offset, size| gpu.layout.locate(&gpu.aperture, segment, offset, size);
+        let owner = u32::from(element.Bits.PhysicalAdapterIndex());
+        let is_peer = element.Bits.Valid() && element.Bits.Segment() != 0 && owner != gpu.dxgk.engine();
+        if is_peer && update.PageTableLevel == 0 {
+            adapter.trace.passed_over(Component::Memory, Reason::PeerMemory, owner.into());
+        }
+        let locate = |segment, offset, size| {
+            let there = if segment == 0 { Some(gpu) } else { adapter.engine(owner).ok() }?;
+            there.layout.locate(&there.aperture, segment, offset, size)
+        };
         // An entry that cannot be expressed is left invalid, so that an access faults instead of reaching a wrong page.
-        let entry = page_table::entry(&element, update.PageTableLevel, leaf, locate).unwrap_or_else(|_| {
-            result = Err(PagingError::Refused);
-            campanile_hw::page_table::Pte::new()
-        });
+        let entry = match is_peer && update.PageTableLevel == 0 {
+            true => campanile_hw::page_table::Pte::new(),
+            false => page_table::entry(&element, update.PageTableLevel, leaf, locate).unwrap_or_else(|_| {
+                result = Err(PagingError::Refused);
+                campanile_hw::page_table::Pte::new()
+            }),
+        };
         // SAFETY: `index` is below the entries of a table, which the address maps whole.
         let place = unsafe { table.add(step.index as usize) };
         // SAFETY: an aligned word of the table; the device may read it meanwhile, which a volatile store allows.

@@ -40,6 +40,7 @@ impl Object for UserDevice {
 /// A context that the operating system schedules packet by packet.
 pub(crate) struct Context {
     pub(crate) node: u32,
+    engine: u32,
     pub(crate) system: bool,
     pub(crate) process: Handle,
     root: AtomicU64,
@@ -50,15 +51,24 @@ pub(crate) struct Context {
 
 impl Object for Context {
     const KIND: Kind = Kind::Context;
+
+    fn engine(&self) -> u32 {
+        self.engine
+    }
 }
 
 impl Context {
     /// Checks the arguments of DxgkDdiCreateContext and describes the DMA buffers.
     ///
     /// # Errors
-    /// STATUS_GRAPHICS_DRIVER_MISMATCH, the only refusal this DDI knows besides no memory: a node that does not exist, a GDI
+    /// STATUS_GRAPHICS_DRIVER_MISMATCH, the only refusal this DDI knows besides no memory: a node or engine that does not exist, a GDI
     /// context, or physical addressing.
-    pub(crate) fn new(device: &UserDevice, args: &mut DXGKARG_CREATECONTEXT) -> Result<Self, Refused> {
+    pub(crate) fn new(
+        adapter: &Adapter,
+        device: &UserDevice,
+        args: &mut DXGKARG_CREATECONTEXT,
+    ) -> Result<Self, Refused> {
+        let engine = adapter.engine_of_affinity(args.EngineAffinity).map_err(|_| refused(Reason::ContextFlags))?;
         if args.NodeOrdinal >= NODES || args.Flags.GdiContext() || !args.Flags.VirtualAddressing() {
             return Err(refused(Reason::ContextFlags));
         }
@@ -71,6 +81,7 @@ impl Context {
         args.ContextInfo.PagingCompanionNodeId = NODE_PAGING;
         Ok(Self {
             node: args.NodeOrdinal,
+            engine,
             system: args.Flags.SystemContext(),
             process: device.process,
             root: AtomicU64::new(NO_ROOT),
@@ -112,6 +123,7 @@ pub(crate) struct HwContext {
     /// Handle of the operating system, for reports.
     dxgk: usize,
     pub(crate) node: u32,
+    engine: u32,
     pub(crate) process: Handle,
     root: AtomicU64,
     /// Taken after the locks of queues; nothing is taken after it.
@@ -124,11 +136,23 @@ pub(crate) struct HwContext {
 
 impl Object for HwContext {
     const KIND: Kind = Kind::HwContext;
+
+    fn engine(&self) -> u32 {
+        self.engine
+    }
 }
 
 impl HwContext {
     /// Checks the arguments of DxgkDdiCreateHwContext. The context starts resumed.
-    pub(crate) fn new(device: &UserDevice, args: &mut DXGKARG_CREATEHWCONTEXT) -> Result<Self, Refused> {
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for a node or engine that does not exist.
+    pub(crate) fn new(
+        adapter: &Adapter,
+        device: &UserDevice,
+        args: &mut DXGKARG_CREATEHWCONTEXT,
+    ) -> Result<Self, Refused> {
+        let engine = adapter.engine_of_affinity(args.EngineAffinity)?;
         if args.NodeOrdinal >= NODES {
             return Err(refused(Reason::NoSuchNode));
         }
@@ -136,6 +160,7 @@ impl HwContext {
         Ok(Self {
             dxgk: args.hHwContext.addr(),
             node: args.NodeOrdinal,
+            engine,
             process: device.process,
             root: AtomicU64::new(NO_ROOT),
             priority: SpinLock::new(Priority::normal()),
@@ -148,6 +173,11 @@ impl HwContext {
     /// The operating system's handle.
     pub(crate) fn dxgk(&self) -> HANDLE {
         core::ptr::without_provenance_mut(self.dxgk)
+    }
+
+    /// Whether its queues run on this node of this engine.
+    pub(crate) fn runs_on(&self, node: u32, engine: u32) -> bool {
+        (self.node, self.engine) == (node, engine)
     }
 
     pub(crate) fn root(&self) -> Option<Location> {
@@ -290,22 +320,23 @@ pub(crate) fn process_of(adapter: &Adapter, device: HANDLE) -> Result<(&UserDevi
 pub(crate) fn switch_list(
     irql: &Passive,
     adapter: &Adapter,
-    gpu: &Gpu,
     args: &DXGKARG_SWITCHTOHWCONTEXTLIST,
 ) -> Result<(), Refused> {
-    if args.NodeOrdinal >= NODES || args.EngineOrdinal != 0 {
+    let gpu = adapter.started_engine(args.EngineOrdinal)?;
+    if args.NodeOrdinal >= NODES {
         return Err(refused(Reason::NoSuchNode));
     }
+    let is_there = |context: &HwContext| context.runs_on(args.NodeOrdinal, args.EngineOrdinal);
     let named = [args.hHwContextFirst, args.hHwContextSecond].map(Handle::of);
     for (raw, handle) in [args.hHwContextFirst, args.hHwContextSecond].into_iter().zip(named) {
-        if !raw.is_null() && adapter.objects.get::<HwContext>(handle)?.node != args.NodeOrdinal {
+        if !raw.is_null() && !is_there(adapter.objects.get::<HwContext>(handle)?) {
             return Err(refused(Reason::NoSuchNode));
         }
     }
     let all = adapter.objects.all::<HwContext>(irql, adapter.handle())?;
     for handle in all.iter() {
         let Ok(context) = adapter.objects.get::<HwContext>(*handle) else { continue };
-        if context.node != args.NodeOrdinal {
+        if !is_there(context) {
             continue;
         }
         if named.contains(handle) {

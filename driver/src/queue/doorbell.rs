@@ -35,11 +35,16 @@ use crate::refusal::{Reason, Refused, refused, refused_with};
 pub(crate) struct Doorbell {
     /// Handle of the operating system, for callbacks.
     dxgk: usize,
+    engine: u32,
     queue: Handle,
 }
 
 impl Object for Doorbell {
     const KIND: Kind = Kind::Doorbell;
+
+    fn engine(&self) -> u32 {
+        self.engine
+    }
 }
 
 impl Doorbell {
@@ -324,7 +329,7 @@ pub(crate) fn create(
     if hw_queue::user_ring(irql, queue).is_some_and(|old| old.control == ring.control) {
         return Err(refused(Reason::Ring));
     }
-    let doorbell = Doorbell { dxgk: args.hDoorbell.addr(), queue: queue_handle };
+    let doorbell = Doorbell { dxgk: args.hDoorbell.addr(), engine: queue.engine, queue: queue_handle };
     let handle = adapter.objects.insert(irql, adapter.handle(), doorbell)?;
     if let Ok(old) = adapter.objects.get::<Doorbell>(Handle::from_bits(old)) {
         // User mode may still see the page of the old doorbell; it must not when the page goes to somebody else.

@@ -93,6 +93,7 @@ pub(crate) struct HwQueue {
     dxgk: usize,
     pub(crate) number: u32,
     pub(crate) node: u32,
+    pub(crate) engine: u32,
     pub(crate) context: Handle,
     pub(crate) process: Handle,
     progress: ProgressFence,
@@ -117,6 +118,10 @@ pub(crate) struct HwQueue {
 
 impl Object for HwQueue {
     const KIND: Kind = Kind::HwQueue;
+
+    fn engine(&self) -> u32 {
+        self.engine
+    }
 }
 
 impl HwQueue {
@@ -316,6 +321,7 @@ fn build(
         dxgk: args.hHwQueue.addr(),
         number,
         node: context.node,
+        engine: context.engine(),
         context: context_handle,
         process: context.process,
         progress,

@@ -126,7 +126,7 @@ impl Rig {
     }
 
     pub(crate) fn allocation(&self, size: u64) -> HANDLE {
-        let data = AllocationData { magic: MAGIC, placement: Placement::System as u32, size, reserved: 0 };
+        let data = AllocationData { magic: MAGIC, placement: Placement::System as u32, size, adapter: 0, reserved: 0 };
         let mut bytes = data.to_bytes();
         let mut info = DXGK_ALLOCATIONINFO::zeroed();
         info.pPrivateDriverData = bytes.as_mut_ptr().cast();

@@ -167,6 +167,11 @@ unsafe extern "win64" fn physical(address: *mut c_void) -> PHYSICAL_ADDRESS {
     LARGE_INTEGER { QuadPart: address.expose_provenance() as i64 }
 }
 
+/// Nothing is known of any device.
+unsafe extern "win64" fn device_property(_: *mut c_void, _: i32, _: u32, _: *mut c_void, _: *mut u32) -> NTSTATUS {
+    STATUS_OBJECT_NAME_NOT_FOUND
+}
+
 unsafe extern "win64" fn bug_check(code: u32, p1: usize, p2: usize, p3: usize, p4: usize) -> ! {
     eprintln!("bugcheck {code:#x} ({p1:#x}, {p2:#x}, {p3:#x}, {p4:#x})");
     std::process::abort()
@@ -226,6 +231,7 @@ static IMPORTS: NtImports = NtImports {
     EtwUnregister: etw_unregister,
     EtwSetInformation: etw_set_information,
     EtwWriteTransfer: etw_write,
+    IoGetDeviceProperty: device_property,
     KeBugCheckEx: bug_check,
     DbgPrintEx: print,
 };

@@ -31,7 +31,9 @@ pub(crate) struct NodeCaps {
 
 /// One memory segment.
 pub(crate) struct Segment {
-    /// 1-based identifier.
+    /// The engine whose memory it is.
+    pub(crate) engine: u32,
+    /// 1-based identifier among the segments of the engine.
     pub(crate) id: u32,
     /// GPU-physical address of its start, as the driver said.
     pub(crate) base_address: u64,
@@ -56,13 +58,17 @@ unsafe impl Sync for Segment {}
 /// Everything the driver answered at start.
 pub(crate) struct AdapterCaps {
     pub(crate) driver: Box<DXGK_DRIVERCAPS>,
+    /// Linked physical adapters, 1 where nothing is linked.
+    pub(crate) engines: u32,
+    /// Nodes of every engine, one engine after the other. A number in this list is what the rest of the system calls a node.
     pub(crate) nodes: Vec<NodeCaps>,
-    /// In order of identifier, segment 1 first.
+    /// Segments of every engine, one engine after the other, in order of identifier.
     pub(crate) segments: Vec<Segment>,
     /// Bytes of a paging buffer that the driver asked for.
     pub(crate) paging_buffer_size: u32,
     /// Bytes of private data of a paging buffer.
     pub(crate) paging_buffer_private_data_size: u32,
+    /// Node of an engine.
     pub(crate) paging_node: u32,
     pub(crate) gpummu: DXGK_GPUMMUCAPS,
     /// Page-table levels, leaf first.
@@ -73,8 +79,39 @@ pub(crate) struct AdapterCaps {
 }
 
 impl AdapterCaps {
-    /// The segment with this 1-based identifier.
+    /// The segment of the first engine with this 1-based identifier; those of others are like it.
     pub(crate) fn segment(&self, id: u32) -> Option<&Segment> {
-        self.segments.get(usize::try_from(id.checked_sub(1)?).ok()?)
+        self.segments.iter().find(|segment| segment.engine == 0 && segment.id == id)
+    }
+
+    /// Nodes of one engine.
+    pub(crate) fn nodes_of_engine(&self) -> u32 {
+        self.nodes.len() as u32 / self.engines.max(1)
+    }
+
+    /// NodeOrdinal and EngineOrdinal of a node.
+    pub(crate) fn ordinals(&self, node: u32) -> (u32, u32) {
+        let count = self.nodes_of_engine().max(1);
+        (node % count, node / count)
+    }
+
+    /// The node with these ordinals.
+    pub(crate) fn node_at(&self, ordinal: u32, engine: u32) -> Option<u32> {
+        let count = self.nodes_of_engine();
+        (ordinal < count && engine < self.engines).then(|| engine * count + ordinal)
+    }
+
+    /// The engine that an affinity means. Where there is one, no bit says as much. [tdr-changes-in-windows-8: EngineAffinity]
+    pub(crate) fn engine_of_affinity(&self, affinity: u32) -> Option<u32> {
+        let engine = affinity.trailing_zeros();
+        match affinity {
+            0 => (self.engines == 1).then_some(0),
+            _ => (affinity.is_power_of_two() && engine < self.engines).then_some(engine),
+        }
+    }
+
+    /// Whether an affinity names engines that there are, or none.
+    pub(crate) fn has_engines(&self, affinity: u32) -> bool {
+        affinity.checked_shr(self.engines).unwrap_or(0) == 0
     }
 }

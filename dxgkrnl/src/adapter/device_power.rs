@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use wddm_ddi::km::{DEVICE_POWER_STATE, DISPLAY_ADAPTER_HW_ID};
 use wddm_ddi::status::*;
 
-use super::Adapter;
+use super::{Adapter, Link};
 use crate::machine::{MachineRef, lock};
 use crate::pci::Sleeping;
 use crate::verifier::Bugcheck;
@@ -129,11 +129,12 @@ impl PowerGate {
     }
 }
 
-/// An adapter in D3.
+/// An adapter in D3, with all its functions.
 pub(crate) struct Asleep {
     /// Contexts that were not suspended before: they are resumed.
     suspended: Vec<Arc<HwContext>>,
-    function: Sleeping,
+    /// In the order of the adapter's functions.
+    functions: Vec<Sleeping>,
 }
 
 /// Why a device stays in D0.
@@ -146,8 +147,8 @@ pub(crate) enum NotAsleep {
 }
 
 impl Adapter {
-    fn set_device_power(&self, state: DEVICE_POWER_STATE, action: PowerAction) {
-        let status = self.miniport.set_power_state(self.context().raw(), DISPLAY_ADAPTER_HW_ID, state, action as i32);
+    fn set_device_power(&self, link: &Link, state: DEVICE_POWER_STATE, action: PowerAction) {
+        let status = self.miniport.set_power_state(link.context.raw(), DISPLAY_ADAPTER_HW_ID, state, action as i32);
         let verifier = self.machine.verifier();
         if !status.is_success() && !verifier.is_stopped() {
             verifier.raise(Bugcheck::fatal(format!(
@@ -195,15 +196,19 @@ impl Adapter {
             vidsch.pause_packets(false);
             return Err(if status == STATUS_NO_MEMORY { NotAsleep::NoMemory } else { NotAsleep::Busy });
         }
-        self.settle_interrupts();
-        self.set_device_power(DEVICE_POWER_STATE::PowerDeviceD3, action);
-        self.settle_interrupts();
-        self.function().bus.disconnect_interrupts();
-        let function = self.function().sleep();
-        if hibernates {
-            self.function().bus.cut_power();
+        // The function that leads goes first, and comes back last. [dispmprt: DXGKDDI_LINK_DEVICE]
+        let mut functions = Vec::with_capacity(self.links().len());
+        for link in self.links() {
+            self.settle_interrupts();
+            self.set_device_power(link, DEVICE_POWER_STATE::PowerDeviceD3, action);
+            self.settle_interrupts();
+            link.function.bus.disconnect_interrupts();
+            functions.push(link.function.sleep());
+            if hibernates {
+                link.function.bus.cut_power();
+            }
         }
-        *asleep = Some(Asleep { suspended, function });
+        *asleep = Some(Asleep { suspended, functions });
         self.transitions.0.fetch_add(1, Ordering::AcqRel);
         self.machine.gate().asleep.fetch_add(1, Ordering::AcqRel);
         Ok(())
@@ -213,17 +218,20 @@ impl Adapter {
     /// contexts that were suspended for D3 are resumed. Nothing happens to a device in D0.
     pub(crate) fn wake(&self, between: impl FnOnce()) {
         let mut asleep = lock(&self.asleep);
-        let Some(Asleep { suspended, function }) = asleep.take() else { return };
+        let Some(Asleep { suspended, functions }) = asleep.take() else { return };
         if self.is_gone() {
             // Nothing is left to be woken.
             self.machine.gate().asleep.fetch_sub(1, Ordering::AcqRel);
             return;
         }
-        self.function().wake(&function);
-        if let Err(error) = self.connect_vectors() {
-            self.machine.verifier().log(format!("message interrupts after D3: {error}"));
+        let links: Vec<(u32, &Link)> = (0..).zip(self.links()).collect();
+        for ((place, link), function) in links.into_iter().zip(&functions).rev() {
+            link.function.wake(function);
+            if let Err(error) = self.connect_vectors(place, link) {
+                self.machine.verifier().log(format!("message interrupts after D3: {error}"));
+            }
+            self.set_device_power(link, DEVICE_POWER_STATE::PowerDeviceD0, PowerAction::None);
         }
-        self.set_device_power(DEVICE_POWER_STATE::PowerDeviceD0, PowerAction::None);
         self.transitions.1.fetch_add(1, Ordering::AcqRel);
         self.vidmm().unpark(true);
         self.vidsch().renew_monitored_values();

@@ -1,9 +1,10 @@
-//! An adapter: one started function, its driver, and everything the system keeps about it.
+//! An adapter: one started function or several that are linked, their driver, and everything the system keeps about it.
 
 mod caps;
 mod device_power;
 mod features;
 mod idle;
+mod link;
 mod power;
 mod query;
 mod resources;
@@ -14,9 +15,10 @@ mod surprise;
 
 pub(crate) use caps::{AdapterCaps, EnabledFeatures, NodeCaps, Segment};
 pub(crate) use device_power::{NotAsleep, PowerAction, PowerGate};
+pub(crate) use link::{Link, check_chain};
 pub(crate) use resources::BarPlace;
 pub(crate) use rules::check_dma_buffer_segment_set;
-pub(crate) use start::{DeviceSettings, DeviceStack, start};
+pub(crate) use start::{DeviceSettings, DeviceStack, Member, add, start};
 pub use start_error::{ProblemCode, StartError};
 
 use std::collections::HashSet;
@@ -24,12 +26,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use wddm_ddi::status::NTSTATUS;
-use wddm_ddi::types::{CM_RESOURCE_LIST, HANDLE, LUID};
+use wddm_ddi::types::{HANDLE, LUID};
 
 use crate::interrupt::{InterruptThread, Interrupts};
 use crate::machine::{FeaturePolicy, MachineRef, lock};
 use crate::miniport::{KmdHandle, Miniport};
-use crate::pci::Function;
 use crate::ram::PAGE_SIZE;
 use crate::vidmm::VidMm;
 use crate::vidsch::VidSch;
@@ -38,26 +39,22 @@ pub use idle::PowerSettings;
 pub(crate) use power::NodeUse;
 pub use power::PowerComponentState;
 use power::PowerComponents;
-use resources::Resources;
 
 /// One adapter between StartDevice and StopDevice.
 pub(crate) struct Adapter {
     pub(crate) machine: MachineRef,
     pub(crate) luid: LUID,
     pub(crate) miniport: Arc<Miniport>,
-    context: KmdHandle,
-    handle: usize,
+    /// Its functions, the one that leads first.
+    links: Vec<Link>,
     running: AtomicBool,
-    /// The function was pulled out.
+    /// A function was pulled out.
     gone: AtomicBool,
-    function: Arc<Function>,
-    resource_list: Box<CM_RESOURCE_LIST>,
     interrupts: Arc<Interrupts>,
     interrupt_thread: Mutex<Option<InterruptThread>>,
     /// What the system is willing to enable here.
     policy: FeaturePolicy,
     features: Features,
-    resources: Resources,
     power: PowerComponents,
     /// Lock order: after the power gate, before everything else.
     asleep: Mutex<Option<device_power::Asleep>>,
@@ -75,14 +72,23 @@ pub(crate) struct Adapter {
 }
 
 impl Adapter {
-    /// MiniportDeviceContext, the `hAdapter` argument of DDIs.
+    /// MiniportDeviceContext of the function that leads, the `hAdapter` argument of DDIs.
     pub(crate) fn context(&self) -> KmdHandle {
-        self.context
+        self.links.first().map_or(KmdHandle::NULL, |link| link.context)
     }
 
-    /// What the driver passes to DxgkCb* as device handle.
-    pub(crate) fn device_handle(&self) -> HANDLE {
-        core::ptr::without_provenance_mut(self.handle)
+    /// Its functions, the one that leads first.
+    pub(crate) fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// The function with this device handle.
+    pub(crate) fn link_of(&self, handle: HANDLE) -> Option<(u32, &Link)> {
+        (0..).zip(&self.links).find(|(_, link)| link.handle() == handle)
+    }
+
+    fn contexts(&self) -> Vec<KmdHandle> {
+        self.links.iter().map(|link| link.context).collect()
     }
 
     /// What the driver said about itself. Only valid once VidSch and VidMm are being created.
@@ -158,32 +164,28 @@ impl Adapter {
 
     /// Runs interrupt routine and DPC for what is pending; false when nothing was.
     pub(crate) fn deliver_interrupts(&self) -> bool {
-        self.function.bus.settle_messages();
-        self.interrupts.deliver(&self.miniport, self.context)
+        self.settle_messages();
+        self.interrupts.deliver(&self.miniport, &self.contexts())
     }
 
     /// Returns when every interrupt that the function sent before, and its DPC, has been handled.
     pub(crate) fn flush_interrupts(&self) {
-        self.function.bus.settle_messages();
-        self.interrupts.flush(&self.miniport, self.context);
+        self.settle_messages();
+        self.interrupts.flush(&self.miniport, &self.contexts());
     }
 
     /// As [`Adapter::flush_interrupts`]; no routine of the driver runs then, and none will until the next message.
     pub(crate) fn settle_interrupts(&self) {
-        self.function.bus.settle_messages();
-        self.interrupts.settle(&self.miniport, self.context);
+        self.settle_messages();
+        self.interrupts.settle(&self.miniport, &self.contexts());
+    }
+
+    fn settle_messages(&self) {
+        self.links().iter().for_each(|link| link.function.bus.settle_messages());
     }
 
     pub(crate) fn interrupts(&self) -> &Interrupts {
         &self.interrupts
-    }
-
-    pub(crate) fn function(&self) -> &Function {
-        &self.function
-    }
-
-    pub(crate) fn resources(&self) -> &Resources {
-        &self.resources
     }
 
     pub(crate) fn power(&self) -> &PowerComponents {
@@ -193,11 +195,6 @@ impl Adapter {
     /// Keeps the engine of `node` in F0 until the answer is dropped.
     pub(crate) fn use_node(&self, node: u32) -> NodeUse<'_> {
         self.power.use_node(self, node)
-    }
-
-    /// Translated resources, at an address that stays while the adapter exists.
-    pub(crate) fn resource_list(&self) -> *const CM_RESOURCE_LIST {
-        &raw const *self.resource_list
     }
 
     /// Notes why start cannot go on, for a rule found broken by memory manager or scheduler; the status is to be returned.
@@ -210,15 +207,16 @@ impl Adapter {
     /// The place in a BAR that the driver's mapping shows at kernel address `address` (DxgkCbMapMemory). `None` for
     /// addresses that are not such a mapping, or of a trapped BAR.
     pub(crate) fn bar_at_kernel_address(&self, address: usize) -> Option<BarPlace> {
-        self.resources.place_of_kernel_address(address)
+        self.links.iter().find_map(|link| link.resources.place_of_kernel_address(address))
     }
 
     /// The place in a BAR that translated bus address `address` shows at the moment. Its length goes beyond pages that the device
     /// remaps, so those are asked for one by one.
     pub(crate) fn bar_at_bus_address(&self, address: u64) -> Option<BarPlace> {
-        let (window, offset) = self.function.bar_at(address, 1)?;
+        let found = self.links.iter().find_map(|link| Some((link, link.function.bar_at(address, 1)?)));
+        let (link, (window, offset)) = found?;
         let page = offset / PAGE_SIZE;
-        let shown = self.function.bus.shown_page(window.index, page)?;
+        let shown = link.function.bus.shown_page(window.index, page)?;
         let place = BarPlace::of(&window.bar, offset)?;
         if shown == page {
             return Some(place);
@@ -235,6 +233,11 @@ impl Adapter {
             (offset < segment.size).then(|| segment.cpu_address?.checked_add(offset))?
         })?;
         self.bar_at_bus_address(bus)
+    }
+
+    /// Notes the DDIs called at start, once.
+    pub(crate) fn set_start_log(&self, log: Vec<String>) {
+        let _ = self.start_log.set(log);
     }
 
     /// The DDIs called at start, in order.

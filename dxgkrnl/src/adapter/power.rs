@@ -5,6 +5,7 @@
 //! DxgkDdiSetPowerComponentFState and DxgkCbCompleteFStateTransition it is in neither state.
 //! [gpu-power-management-of-idle-and-active-power]
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
@@ -85,9 +86,12 @@ struct Component {
 /// The components that the driver declared; none on an adapter that does not manage power at run time.
 #[derive(Default)]
 pub(crate) struct PowerComponents {
+    /// Those of every engine, one engine after the other.
     list: OnceLock<Vec<Component>>,
-    /// Engines that were idle before there was a scheduler to tell, a bit each.
-    early: AtomicU64,
+    /// Components of one engine.
+    of_engine: OnceLock<u32>,
+    /// Engine and node of those that were idle before there was a scheduler to tell. Lock order: a leaf; device level takes it.
+    early: Mutex<BTreeSet<(u32, u32)>>,
 }
 
 /// Somebody uses a node, which works until this is dropped.
@@ -153,8 +157,17 @@ impl PowerComponents {
         self.list.get().map_or(&[], Vec::as_slice)
     }
 
-    fn get(&self, index: u32) -> Option<&Component> {
-        self.list().get(index as usize)
+    /// The component that the driver names, and its place in the list.
+    fn named(&self, name: u32) -> Option<(u32, &Component)> {
+        let of_engine = *self.of_engine.get()?;
+        let place = (name >> 16).checked_mul(of_engine)?.checked_add(name & 0xffff)?;
+        Some((place, self.list().get(place as usize).filter(|_| name & 0xffff < of_engine)?))
+    }
+
+    /// How the driver names the component at a place of the list: the engine in the upper half. [d3dkmthk: PDXGK_FSTATE_NOTIFICATION]
+    fn name_of(&self, place: u32) -> u32 {
+        let of_engine = self.of_engine.get().copied().unwrap_or(1).max(1);
+        (place / of_engine) << 16 | place % of_engine
     }
 
     fn of_node(&self, node: u32) -> Option<(u32, &Component)> {
@@ -162,16 +175,16 @@ impl PowerComponents {
     }
 
     /// An engine changed its state while the adapter is still being started. A hang is found later, by work that does not end.
-    pub(crate) fn note_early(&self, node: u32, state: DXGK_ENGINE_STATE) {
-        if state == DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_TRANSITION_TO_F1 && node < u64::BITS {
-            self.early.fetch_or(1 << node, Ordering::AcqRel);
+    pub(crate) fn note_early(&self, (node, engine): (u32, u32), state: DXGK_ENGINE_STATE) {
+        let named = node < u64::BITS && engine < u64::BITS;
+        if state == DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_TRANSITION_TO_F1 && named {
+            lock(&self.early).insert((engine, node));
         }
     }
 
-    /// Nodes that said early that they are idle.
-    pub(super) fn take_early(&self) -> impl Iterator<Item = u32> + use<> {
-        let early = self.early.swap(0, Ordering::AcqRel);
-        (0..u64::BITS).filter(move |node| early >> node & 1 != 0)
+    /// Node and engine of those that said early that they are idle.
+    pub(super) fn take_early(&self) -> impl Iterator<Item = (u32, u32)> + use<> {
+        std::mem::take(&mut *lock(&self.early)).into_iter().map(|(engine, node)| (node, engine))
     }
 
     /// Every component as it is now.
@@ -229,7 +242,7 @@ impl PowerComponents {
     /// # Errors
     /// The bugcheck that the driver earned by calling it from inside a transition of the component, where Windows would wait for ever.
     pub(crate) fn driver_uses(&self, adapter: &Adapter, index: u32) -> Result<NTSTATUS, Bugcheck> {
-        let Some(component) = self.get(index) else { return Ok(STATUS_INVALID_PARAMETER) };
+        let Some((place, component)) = self.named(index) else { return Ok(STATUS_INVALID_PARAMETER) };
         if *lock(&component.transition) == Transition::Asked {
             return Err(Bugcheck::fatal(format!(
                 "DxgkCbSetPowerComponentActive({index}) during a transition of the component: a deadlock"
@@ -237,7 +250,7 @@ impl PowerComponents {
         }
         let mut uses = lock(&component.uses);
         uses.driver += 1;
-        component.bring(adapter, index, &mut uses, F0);
+        component.bring(adapter, place, &mut uses, F0);
         Ok(STATUS_SUCCESS)
     }
 
@@ -246,7 +259,7 @@ impl PowerComponents {
     /// # Errors
     /// The bugcheck that the driver earned by giving back what it did not take.
     pub(crate) fn driver_releases(&self, adapter: &Adapter, index: u32) -> Result<NTSTATUS, Bugcheck> {
-        let Some(component) = self.get(index) else { return Ok(STATUS_INVALID_PARAMETER) };
+        let Some((_, component)) = self.named(index) else { return Ok(STATUS_INVALID_PARAMETER) };
         let mut uses = lock(&component.uses);
         uses.driver = uses.driver.checked_sub(1).ok_or_else(|| {
             Bugcheck::fatal(format!("DxgkCbSetPowerComponentIdle({index}) without DxgkCbSetPowerComponentActive"))
@@ -265,7 +278,7 @@ impl PowerComponents {
     /// The bugcheck that the driver earned by completing what was not asked for, or twice, or what is not its to complete.
     pub(crate) fn complete(&self, index: u32) -> Result<(), Bugcheck> {
         let broken = |rule: &str| Err(Bugcheck::fatal(format!("DxgkCbCompleteFStateTransition({index}): {rule}")));
-        let Some(component) = self.get(index) else { return broken("no such component was declared") };
+        let Some((_, component)) = self.named(index) else { return broken("no such component was declared") };
         if !component.driver_completes {
             return broken("the component was declared without DriverCompletesFStateTransition");
         }
@@ -296,7 +309,8 @@ impl Component {
             return;
         }
         *lock(&self.transition) = Transition::Asked;
-        let status = adapter.miniport.set_power_component_fstate(adapter.context().raw(), index, fstate);
+        let named = adapter.power.name_of(index);
+        let status = adapter.miniport.set_power_component_fstate(adapter.context().raw(), named, fstate);
         let verifier = adapter.machine.verifier();
         if !status.is_success() && !verifier.is_stopped() {
             verifier.raise(Bugcheck::fatal(format!(
@@ -352,20 +366,25 @@ impl Adapter {
             let rule = format!("{count} components; {COMPONENTS_MAX} are allowed");
             return Err(StartError::PowerComponent { index: count, rule });
         }
-        let mut identities: Vec<GUID> = Vec::new();
         let mut list: Vec<Component> = Vec::new();
-        for index in 0..count {
-            let kind = Kind::DXGKQAITYPE_POWERCOMPONENTINFO;
-            let info: DXGK_POWER_RUNTIME_COMPONENT = self.require(kind, "POWERCOMPONENTINFO", &mut [index])?;
-            let component = check(index, count, &info, node_count)?;
-            let twin = list.iter().any(|other| component.node.is_some() && other.node == component.node);
-            if twin || identities.contains(&info.ComponentGuid) {
-                let rule = "another component has the same engine or the same GUID".to_owned();
-                return Err(StartError::PowerComponent { index, rule });
+        for engine in 0..self.links().len() as u32 {
+            let mut identities: Vec<GUID> = Vec::new();
+            for index in 0..count {
+                let kind = Kind::DXGKQAITYPE_POWERCOMPONENTINFO;
+                let mut named = [index | engine << 16];
+                let info: DXGK_POWER_RUNTIME_COMPONENT = self.require(kind, "POWERCOMPONENTINFO", &mut named)?;
+                let mut component = check(index, count, &info, node_count)?;
+                component.node = component.node.map(|node| engine * node_count + node);
+                let twin = list.iter().any(|other| component.node.is_some() && other.node == component.node);
+                if twin || identities.contains(&info.ComponentGuid) {
+                    let rule = "another component has the same engine or the same GUID".to_owned();
+                    return Err(StartError::PowerComponent { index, rule });
+                }
+                identities.push(info.ComponentGuid);
+                list.push(component);
             }
-            identities.push(info.ComponentGuid);
-            list.push(component);
         }
+        let _ = self.power.of_engine.set(count);
         let _ = self.power.list.set(list);
         self.power_control(&GUID_DXGKDDI_POWER_MANAGEMENT_PREPARE_TO_START);
         Ok(())
@@ -378,6 +397,7 @@ impl Adapter {
             return;
         }
         let (none, mut returned) = (std::ptr::null_mut(), 0);
-        let _ = self.miniport.power_runtime_control_request(self.context.raw(), code, none, 0, none, 0, &mut returned);
+        let _ =
+            self.miniport.power_runtime_control_request(self.context().raw(), code, none, 0, none, 0, &mut returned);
     }
 }

@@ -126,13 +126,16 @@ impl Adapter {
     }
 
     /// QUERYSEGMENT4: first the number of segments, then their descriptors, placed further apart than their size.
-    pub(super) fn query_segments(&self) -> Result<(DXGK_QUERYSEGMENTOUT4, Vec<DXGK_SEGMENTDESCRIPTOR4>), StartError> {
+    pub(super) fn query_segments(
+        &self,
+        engine: u32,
+    ) -> Result<(DXGK_QUERYSEGMENTOUT4, Vec<DXGK_SEGMENTDESCRIPTOR4>), StartError> {
         const NAME: &str = "QUERYSEGMENT4";
         const STRIDE: usize = size_of::<DXGK_SEGMENTDESCRIPTOR4>() + 16;
         let refused = |status| StartError::Query { query: NAME, status };
         let mut out = DXGK_QUERYSEGMENTOUT4::zeroed();
         out.SegmentDescriptorStride = STRIDE;
-        self.ask_segments(&mut out).map_err(refused)?;
+        self.ask_segments(engine, &mut out).map_err(refused)?;
         let count = out.NbSegment;
         if !(1..=31).contains(&count) {
             return Err(StartError::SegmentCount(count));
@@ -142,7 +145,7 @@ impl Adapter {
         out.NbSegment = count;
         out.SegmentDescriptorStride = STRIDE;
         out.pSegmentDescriptor = descriptors.bytes.as_mut_ptr().cast();
-        self.ask_segments(&mut out).map_err(refused)?;
+        self.ask_segments(engine, &mut out).map_err(refused)?;
         if !descriptors.is_intact() {
             self.machine
                 .verifier()
@@ -161,8 +164,9 @@ impl Adapter {
         Ok((out, segments))
     }
 
-    fn ask_segments(&self, out: &mut DXGK_QUERYSEGMENTOUT4) -> Result<(), NTSTATUS> {
+    fn ask_segments(&self, engine: u32, out: &mut DXGK_QUERYSEGMENTOUT4) -> Result<(), NTSTATUS> {
         let mut input = DXGK_QUERYSEGMENTIN4::zeroed();
+        input.PhysicalAdapterIndex = engine;
         let mut args = DXGKARG_QUERYADAPTERINFO::zeroed();
         args.Type = DXGK_QUERYADAPTERINFOTYPE::DXGKQAITYPE_QUERYSEGMENT4;
         args.pInputData = (&raw mut input).cast();

@@ -97,6 +97,11 @@ impl Resources {
         Ok(Self { function, views, mappings: Mutex::default(), contiguous: Mutex::default() })
     }
 
+    /// The function.
+    pub(super) fn function(&self) -> &Arc<Function> {
+        &self.function
+    }
+
     /// Kernel address of `len` bytes at a translated address, if they are plain memory of one BAR.
     pub(super) fn kernel_view(&self, address: u64, len: u64) -> Option<NonNull<u8>> {
         let (index, offset) = self.locate(address, len)?;

@@ -1,6 +1,7 @@
 //! Starting and stopping an adapter, in the order that Windows uses.
 
 use std::collections::HashSet;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -10,11 +11,13 @@ use wddm_ddi::status::STATUS_SUCCESS;
 use wddm_ddi::types::*;
 
 use super::features::Features;
+use super::link;
 use super::power::PowerComponents;
 use super::resources::Resources;
 use super::rules::{self, Surroundings};
-use super::{Adapter, AdapterCaps, NodeCaps, Segment, StartError};
+use super::{Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Segment, StartError};
 use crate::callbacks;
+use crate::device_object::DeviceObject;
 use crate::interrupt::{Interrupts, Sink};
 use crate::machine::{FeaturePolicy, MachineRef, lock};
 use crate::miniport::{KmdHandle, Miniport};
@@ -24,20 +27,23 @@ use crate::verifier::Bugcheck;
 use crate::vidmm::VidMm;
 use crate::vidsch::VidSch;
 
-/// Device objects are numbers that no address has.
-const DEVICE_OBJECTS: usize = 0xd0de_0000_0000_0010;
-
 /// What plug and play keeps of a device between AddDevice and RemoveDevice.
 pub(crate) struct DeviceStack {
     pub(crate) miniport: Arc<Miniport>,
     pub(crate) context: KmdHandle,
+    /// The chain that the device belongs to, if it is one of several.
+    pub(crate) chain: Option<LINKED_DEVICE>,
 }
 
-/// What plug and play knows of a device beside its function.
+/// A device that is to start.
+pub(crate) struct Member {
+    pub(crate) function: Arc<Function>,
+    pub(crate) context: KmdHandle,
+}
+
+/// What plug and play knows of an adapter beside its functions.
 #[derive(Clone, Copy)]
 pub(crate) struct DeviceSettings {
-    /// Which device it is.
-    pub(crate) number: usize,
     /// What the system is willing to enable.
     pub(crate) features: FeaturePolicy,
     /// Its driver has a user-mode driver.
@@ -49,10 +55,17 @@ fn next_luid() -> LUID {
     LUID { LowPart: NEXT.fetch_add(0x11, Ordering::Relaxed), HighPart: 0 }
 }
 
-/// DxgkDdiAddDevice.
-fn add_device(miniport: &Arc<Miniport>, device: usize) -> Result<DeviceStack, StartError> {
+/// DxgkDdiAddDevice, and DxgkDdiLinkDevice of a driver that has it. One that cannot tell the chain of a device has one that is alone.
+///
+/// # Errors
+/// [`StartError::AddDevice`], [`StartError::NotSupportedByDriver`].
+pub(crate) fn add(
+    machine: &MachineRef,
+    object: &DeviceObject,
+    miniport: &Arc<Miniport>,
+) -> Result<DeviceStack, StartError> {
     let mut context = std::ptr::null_mut();
-    let object = core::ptr::without_provenance_mut(DEVICE_OBJECTS + device * 0x10);
+    let object = core::ptr::without_provenance_mut(object.address());
     let status = miniport.add_device(object, &mut context);
     if !status.is_success() {
         return Err(StartError::AddDevice(status));
@@ -60,68 +73,44 @@ fn add_device(miniport: &Arc<Miniport>, device: usize) -> Result<DeviceStack, St
     if context.is_null() {
         return Err(StartError::NotSupportedByDriver);
     }
-    Ok(DeviceStack { miniport: Arc::clone(miniport), context: KmdHandle::new(context) })
+    let mut chain = LINKED_DEVICE::zeroed();
+    if miniport.table().DxgkDdiLinkDevice.is_some() {
+        let status = miniport.link_device(object, context, &mut chain);
+        if !status.is_success() {
+            machine.verifier().log(format!("DxgkDdiLinkDevice answered {status}: the device is not linked"));
+            chain = LINKED_DEVICE::zeroed();
+        }
+    }
+    let chain = (chain.NumberOfLinksInChain > 1).then_some(chain);
+    Ok(DeviceStack { miniport: Arc::clone(miniport), context: KmdHandle::new(context), chain })
 }
 
-/// Starts a device under a driver. On failure everything is undone up to and including RemoveDevice.
+/// Starts devices that were added, of which the first leads, as one adapter. On failure everything is undone but AddDevice.
+///
+/// # Errors
+/// A step failed or a rule is broken.
 pub(crate) fn start(
     machine: &MachineRef,
     settings: DeviceSettings,
-    function: &Arc<Function>,
-    stack: &mut Option<DeviceStack>,
+    members: Vec<Member>,
     miniport: &Arc<Miniport>,
-) -> Result<Arc<Adapter>, StartError> {
-    let verifier = machine.verifier();
-    if verifier.is_stopped() {
-        return Err(StartError::Stopped(verifier.bugcheck()));
-    }
-    // Whatever a stopped machine answered, the stop is the reason.
-    let told = |error| if verifier.is_stopped() { StartError::Stopped(verifier.bugcheck()) } else { error };
-    miniport.start_trace();
-    let context = match stack {
-        Some(added) => added.context,
-        None => stack.insert(add_device(miniport, settings.number).map_err(told)?).context,
-    };
-    let result = start_added(machine, settings, function, miniport, context);
-    let log = miniport.take_trace();
-    match result {
-        Ok(adapter) => {
-            let _ = adapter.start_log.set(log);
-            Ok(adapter)
-        }
-        Err(error) => {
-            if let Some(added) = stack.take() {
-                let _ = added.miniport.remove_device(added.context.raw());
-            }
-            Err(told(error))
-        }
-    }
-}
-
-fn start_added(
-    machine: &MachineRef,
-    settings: DeviceSettings,
-    function: &Arc<Function>,
-    miniport: &Arc<Miniport>,
-    context: KmdHandle,
 ) -> Result<Arc<Adapter>, StartError> {
     let host = |error: std::io::Error| StartError::Resources(error.to_string());
-    let resources = Resources::new(Arc::clone(function)).map_err(host)?;
+    let resources = members
+        .into_iter()
+        .map(|member| Ok((member.context, Resources::new(member.function).map_err(host)?)))
+        .collect::<Result<Vec<_>, StartError>>()?;
     let adapter = Arc::new_cyclic(|weak| Adapter {
         machine: machine.clone(),
         luid: next_luid(),
         miniport: Arc::clone(miniport),
-        context,
-        handle: callbacks::register(weak.clone()),
+        links: resources.into_iter().map(|(context, resources)| Link::new(weak, context, resources)).collect(),
         running: AtomicBool::new(false),
         gone: AtomicBool::new(false),
-        function: Arc::clone(function),
-        resource_list: Box::new(function.resources()),
         interrupts: Arc::new(Interrupts::default()),
         interrupt_thread: Mutex::new(None),
         policy: settings.features,
         features: Features::default(),
-        resources,
         power: PowerComponents::default(),
         asleep: Mutex::default(),
         transitions: Default::default(),
@@ -133,12 +122,9 @@ fn start_added(
         start_log: OnceLock::new(),
         acquired: Mutex::new(HashSet::new()),
     });
-    adapter.query_before_start();
-    adapter.connect_hardware()?;
-    let started = adapter.start_device();
+    let started = adapter.start_functions();
     if let Err(error) = started {
-        adapter.disconnect_hardware();
-        callbacks::unregister(adapter.handle);
+        adapter.links.iter().for_each(Link::unregister);
         return Err(error);
     }
     match adapter.start_rendering(settings.has_user_mode_driver) {
@@ -150,6 +136,16 @@ fn start_added(
     }
 }
 
+/// What one physical adapter answered for itself.
+pub(super) struct EngineCaps {
+    pub(super) nodes: Vec<NodeCaps>,
+    pub(super) segments: Vec<Segment>,
+    pub(super) gpummu: DXGK_GPUMMUCAPS,
+    pub(super) levels: Vec<DXGK_PAGE_TABLE_LEVEL_DESC>,
+    /// Header of QUERYSEGMENT4.
+    pub(super) out: DXGK_QUERYSEGMENTOUT4,
+}
+
 impl Adapter {
     /// Queries that the driver answers without having seen its hardware. Refusing them is allowed.
     fn query_before_start(&self) {
@@ -159,81 +155,120 @@ impl Adapter {
         let _ = self.query::<DXGK_IOMMU_CAPS>(iommu, "IOMMU_CAPS", &mut []);
     }
 
-    /// Memory for DMA, interrupt messages and the interrupt thread.
-    fn connect_hardware(&self) -> Result<(), StartError> {
-        let bus = &self.function.bus;
+    /// Hardware and StartDevice of every function, the one that leads last. All or none. [dispmprt: DXGKDDI_LINK_DEVICE]
+    fn start_functions(&self) -> Result<(), StartError> {
+        self.query_before_start();
+        self.start_interrupts()?;
+        let mut started = 0;
+        let result = self.in_order().try_for_each(|(place, link)| {
+            self.connect_hardware(place, link)?;
+            let result = self.start_device(link);
+            match result {
+                Ok(()) => started += 1,
+                Err(_) => self.disconnect_hardware(link),
+            }
+            result
+        });
+        if result.is_err() {
+            let undo: Vec<&Link> = self.in_order().take(started).map(|(_, link)| link).collect();
+            for link in undo.into_iter().rev() {
+                self.stop_device(link);
+                self.disconnect_hardware(link);
+            }
+            self.end_interrupts();
+            return result;
+        }
+        self.interrupts.connect();
+        Ok(())
+    }
+
+    /// The functions in the order in which they start, each with its place.
+    fn in_order(&self) -> impl Iterator<Item = (u32, &Link)> {
+        let mut links = (0u32..).zip(&self.links);
+        let lead = links.next();
+        links.chain(lead)
+    }
+
+    fn start_interrupts(&self) -> Result<(), StartError> {
+        if self.machine.config().interrupt_thread {
+            let thread = self
+                .interrupts
+                .start_thread(Arc::clone(&self.miniport), self.contexts())
+                .map_err(|error| StartError::Resources(format!("interrupt thread: {error}")))?;
+            *lock(&self.interrupt_thread) = Some(thread);
+        }
+        Ok(())
+    }
+
+    fn end_interrupts(&self) {
+        self.interrupts.disconnect();
+        let thread = lock(&self.interrupt_thread).take();
+        drop(thread);
+    }
+
+    /// Memory for DMA and interrupt messages of a function.
+    fn connect_hardware(&self, place: u32, link: &Link) -> Result<(), StartError> {
+        let bus = &link.function.bus;
         let ram = self.machine.ram();
         bus.map_memory(0, ram.file(), 0, ram.size())
             .map_err(|error| StartError::Resources(format!("memory for DMA: {error}")))?;
-        self.function.enable();
-        let result = self.connect_messages();
+        link.function.enable();
+        let result = self
+            .connect_vectors(place, link)
+            .map_err(|error| StartError::Resources(format!("message interrupts: {error}")));
         if result.is_err() {
-            self.function.disable();
+            link.function.disable();
             bus.unmap_memory(0, ram.size());
         }
         result
     }
 
-    fn connect_messages(&self) -> Result<(), StartError> {
-        if self.machine.config().interrupt_thread {
-            let thread = self
-                .interrupts
-                .start_thread(Arc::clone(&self.miniport), self.context)
-                .map_err(|error| StartError::Resources(format!("interrupt thread: {error}")))?;
-            *lock(&self.interrupt_thread) = Some(thread);
-        }
-        self.connect_vectors().map_err(|error| StartError::Resources(format!("message interrupts: {error}")))
-    }
-
-    /// Sends the messages of the function here; also when it has forgotten in D3 where they go.
-    pub(super) fn connect_vectors(&self) -> std::io::Result<()> {
-        if self.function.vectors == 0 {
+    /// Sends the messages of a function here; also when it has forgotten in D3 where they go.
+    pub(super) fn connect_vectors(&self, place: u32, link: &Link) -> std::io::Result<()> {
+        if link.function.vectors == 0 {
             return Ok(());
         }
-        let sink = Arc::new(Sink(Arc::downgrade(&self.interrupts)));
-        self.function.bus.connect_interrupts(self.function.vectors, sink)
+        let sink = Arc::new(Sink { interrupts: Arc::downgrade(&self.interrupts), function: place });
+        link.function.bus.connect_interrupts(link.function.vectors, sink)
     }
 
-    /// Makes a function that somebody has reset answer again where the driver looks for it; true if it was. Nobody is in the driver.
+    /// Makes functions that somebody has reset answer again where the driver looks for them; true if one was. Nobody is in the driver.
     pub(crate) fn restore_function(&self) -> bool {
-        let was_reset = self.function.was_reset();
-        if was_reset {
-            self.function.bus.disconnect_interrupts();
-            self.function.restore();
-            if let Err(error) = self.connect_vectors() {
+        let mut was_reset = false;
+        for (place, link) in (0..).zip(self.links()).filter(|(_, link)| link.function.was_reset()) {
+            was_reset = true;
+            link.function.bus.disconnect_interrupts();
+            link.function.restore();
+            if let Err(error) = self.connect_vectors(place, link) {
                 self.machine.verifier().log(format!("message interrupts after a reset: {error}"));
             }
         }
         was_reset
     }
 
-    fn disconnect_hardware(&self) {
-        self.interrupts.disconnect();
-        if self.function.vectors > 0 {
-            self.function.bus.disconnect_interrupts();
+    fn disconnect_hardware(&self, link: &Link) {
+        if link.function.vectors > 0 {
+            link.function.bus.disconnect_interrupts();
         }
-        let thread = lock(&self.interrupt_thread).take();
-        drop(thread);
-        self.function.disable();
-        self.function.bus.unmap_memory(0, self.machine.ram().size());
+        link.function.disable();
+        link.function.bus.unmap_memory(0, self.machine.ram().size());
     }
 
     /// DxgkDdiStartDevice. Afterwards the storage of the interface is reused, so that a driver that kept a pointer to it notices.
-    fn start_device(&self) -> Result<(), StartError> {
+    fn start_device(&self, link: &Link) -> Result<(), StartError> {
         let mut info = DXGK_START_INFO::zeroed();
         info.AdapterLuid = self.luid;
         info.AdapterGuid.Data1 = self.luid.LowPart;
-        let mut interface = Box::new(callbacks::interface(self.device_handle()));
+        let mut interface = Box::new(callbacks::interface(link.handle()));
         let (mut sources, mut children) = (u32::MAX, u32::MAX);
-        let context = self.context.raw();
+        let context = link.context.raw();
         let status = self.miniport.start_device(context, &mut info, &mut interface, &mut sources, &mut children);
         *interface = DXGKRNL_INTERFACE::zeroed();
         if !status.is_success() {
             return Err(StartError::StartDevice(status));
         }
-        self.interrupts.connect();
         if sources != 0 || children != 0 {
-            self.stop_device();
+            self.stop_device(link);
             return Err(StartError::NotRenderOnly { sources, children });
         }
         Ok(())
@@ -250,7 +285,8 @@ impl Adapter {
         let _ = self.vidmm.set(Arc::clone(&vidmm));
         vidmm.start(self).map_err(failed)?;
         self.power_control(&GUID_DXGKDDI_POWER_MANAGEMENT_STARTED);
-        self.power.take_early().for_each(|node| self.vidsch().note_idle(node));
+        let early = self.power.take_early().filter_map(|(node, engine)| self.caps().node_at(node, engine));
+        early.for_each(|node| self.vidsch().note_idle(node));
         let verifier = self.machine.verifier();
         if verifier.is_stopped() { Err(StartError::Stopped(verifier.bugcheck())) } else { Ok(()) }
     }
@@ -263,30 +299,34 @@ impl Adapter {
         let features = self.negotiate();
         let around = Surroundings {
             memory: self.machine.ram().size(),
-            is_display: self.function.is_display(),
+            is_display: self.links.iter().any(|link| link.function.is_display()),
             has_user_mode_driver,
             features,
         };
         rules::check_driver_caps(&driver, &around)?;
         let node_count = driver.GpuEngineTopology.NbAsymetricProcessingNodes;
+        let engines = self.links.len() as u32;
         self.query_device_caps(node_count)?;
         let native_fence = self.query_native_fence(&driver)?;
         let user_mode_submission = self.query_user_mode_submission(features.user_mode_submission)?;
-        let (gpummu, levels) = self.query_page_tables()?;
-        let nodes = self.query_nodes(node_count)?;
-        rules::check_nodes(&nodes, features)?;
-        let _ = self.query::<DXGK_GPUVERSION>(Kind::DXGKQAITYPE_GPUVERSION, "GPUVERSION", &mut [0]);
-        let (out, descriptors) = self.query_segments()?;
-        let segments: Vec<Segment> =
-            (1..).zip(&descriptors).map(|(id, descriptor)| self.describe_segment(id, descriptor)).collect();
-        rules::check_segments(&segments, out.PagingBufferSegmentId)?;
-        rules::check_page_tables(&gpummu, &levels, &segments)?;
+        let parts = (0..engines)
+            .map(|engine| self.query_engine(engine, node_count, features))
+            .collect::<Result<Vec<EngineCaps>, _>>()?;
+        link::check_alike(&parts)?;
+        let (mut nodes, mut segments, mut first) = (Vec::new(), Vec::new(), None);
+        for mut part in parts {
+            nodes.append(&mut part.nodes);
+            segments.append(&mut part.segments);
+            first.get_or_insert(part);
+        }
+        let Some(EngineCaps { gpummu, levels, out, .. }) = first else { return Err(StartError::NodeCount(0)) };
         rules::check_slots(self.miniport.table(), &driver, features, &segments)?;
         let precision = Kind::DXGKQAITYPE_HISTORYBUFFERPRECISION;
         let bits = self.require_array(precision, "HISTORYBUFFERPRECISION", node_count as usize)?;
         rules::check_history_precision(&bits)?;
         self.query_power_components(&driver, node_count)?;
         Ok(AdapterCaps {
+            engines,
             nodes,
             segments,
             paging_buffer_size: out.PagingBufferSize,
@@ -301,6 +341,21 @@ impl Adapter {
         })
     }
 
+    /// The queries that each physical adapter answers for itself.
+    fn query_engine(&self, engine: u32, nodes: u32, features: EnabledFeatures) -> Result<EngineCaps, StartError> {
+        use DXGK_QUERYADAPTERINFOTYPE as Kind;
+        let (gpummu, levels) = self.query_page_tables(engine)?;
+        let nodes = self.query_nodes(engine, nodes)?;
+        rules::check_nodes(&nodes, features)?;
+        let _ = self.query::<DXGK_GPUVERSION>(Kind::DXGKQAITYPE_GPUVERSION, "GPUVERSION", &mut [engine]);
+        let (out, descriptors) = self.query_segments(engine)?;
+        let segments: Vec<Segment> =
+            (1..).zip(&descriptors).map(|(id, descriptor)| self.describe_segment(engine, id, descriptor)).collect();
+        rules::check_segments(&segments, out.PagingBufferSegmentId)?;
+        rules::check_page_tables(&gpummu, &levels, &segments)?;
+        Ok(EngineCaps { nodes, segments, gpummu, levels, out })
+    }
+
     /// The queries that follow DRIVERCAPS; most may be refused.
     fn query_device_caps(&self, nodes: u32) -> Result<(), StartError> {
         use DXGK_QUERYADAPTERINFOTYPE as Kind;
@@ -308,9 +363,19 @@ impl Adapter {
         rules::check_device_caps(&device)?;
         let _ = self.query::<[u8; 64]>(Kind::DXGKQAITYPE_64BITONLYCAPS, "64BITONLYCAPS", &mut []);
         let physical = Kind::DXGKQAITYPE_PHYSICALADAPTERCAPS;
-        if let Ok(caps) = self.query::<DXGK_PHYSICALADAPTERCAPS>(physical, "PHYSICALADAPTERCAPS", &mut [0]) {
-            rules::check_physical_adapter(&caps, nodes)?;
+        let mut handles = Vec::new();
+        for index in 0..self.links.len() as u32 {
+            match self.query::<DXGK_PHYSICALADAPTERCAPS>(physical, "PHYSICALADAPTERCAPS", &mut [index]) {
+                Ok(caps) => {
+                    rules::check_physical_adapter(&caps, nodes)?;
+                    handles.push(caps.DxgkPhysicalAdapterHandle);
+                }
+                // One that is not linked may leave the question open.
+                Err(_) if self.links.len() == 1 => {}
+                Err(status) => return Err(StartError::Query { query: "PHYSICALADAPTERCAPS", status }),
+            }
         }
+        self.check_handles(&handles)?;
         let display = Kind::DXGKQAITYPE_DISPLAY_DRIVERCAPS_EXTENSION;
         let _ = self.query::<DXGK_DISPLAY_DRIVERCAPS_EXTENSION>(display, "DISPLAY_DRIVERCAPS_EXTENSION", &mut []);
         let _ = self.query::<[u8; 256]>(Kind::DXGKQAITYPE_DIRTYBITTRACKINGCAPS, "DIRTYBITTRACKINGCAPS", &mut []);
@@ -341,25 +406,27 @@ impl Adapter {
         Ok(Some(caps))
     }
 
-    fn query_page_tables(&self) -> Result<(DXGK_GPUMMUCAPS, Vec<DXGK_PAGE_TABLE_LEVEL_DESC>), StartError> {
+    fn query_page_tables(&self, engine: u32) -> Result<(DXGK_GPUMMUCAPS, Vec<DXGK_PAGE_TABLE_LEVEL_DESC>), StartError> {
         use DXGK_QUERYADAPTERINFOTYPE as Kind;
-        let caps: DXGK_GPUMMUCAPS = self.require(Kind::DXGKQAITYPE_GPUMMUCAPS, "GPUMMUCAPS", &mut [0])?;
+        let caps: DXGK_GPUMMUCAPS = self.require(Kind::DXGKQAITYPE_GPUMMUCAPS, "GPUMMUCAPS", &mut [engine])?;
         let count = caps.PageTableLevelCount;
         if !(2..=6).contains(&count) {
             return Err(StartError::PageTables(format!("{count} levels; 2 to 6 are possible")));
         }
         let levels = (0..count)
-            .map(|level| self.require(Kind::DXGKQAITYPE_PAGETABLELEVELDESC, "PAGETABLELEVELDESC", &mut [level]))
+            .map(|level| {
+                self.require(Kind::DXGKQAITYPE_PAGETABLELEVELDESC, "PAGETABLELEVELDESC", &mut [level | engine << 16])
+            })
             .collect::<Result<_, _>>()?;
         Ok((caps, levels))
     }
 
-    fn query_nodes(&self, count: u32) -> Result<Vec<NodeCaps>, StartError> {
+    fn query_nodes(&self, engine: u32, count: u32) -> Result<Vec<NodeCaps>, StartError> {
         (0..count)
             .map(|node| {
                 let mut metadata = DXGK_NODEMETADATA::zeroed();
                 self.miniport
-                    .get_node_metadata(self.context.raw(), node, &mut metadata)
+                    .get_node_metadata(self.context().raw(), node | engine << 16, &mut metadata)
                     .ok()
                     .map_err(|status| StartError::NodeMetadata { node, status })?;
                 let flags = metadata.Flags;
@@ -373,7 +440,7 @@ impl Adapter {
             .collect()
     }
 
-    fn describe_segment(&self, id: u32, descriptor: &DXGK_SEGMENTDESCRIPTOR4) -> Segment {
+    fn describe_segment(&self, engine: u32, id: u32, descriptor: &DXGK_SEGMENTDESCRIPTOR4) -> Segment {
         let flags = descriptor.Flags;
         let size = descriptor.Size as u64;
         let visible = flags.CpuVisible() && !flags.Aperture() && !flags.SupportsCpuHostAperture();
@@ -383,30 +450,37 @@ impl Adapter {
         let aperture = unsafe { descriptor.u.CpuHostAperture };
         let host_aperture = flags.SupportsCpuHostAperture().then_some((aperture.PhysicalAddress, aperture.SizeInPages));
         Segment {
+            engine,
             id,
             base_address: descriptor.BaseAddress.QuadPart as u64,
             size,
             commit_limit: descriptor.CommitLimit as u64,
             flags,
             cpu_address: visible.then_some(address),
-            kernel: if visible { self.resources.kernel_view(address, size) } else { None },
+            kernel: if visible { self.kernel_view(address, size) } else { None },
             host_aperture: host_aperture.filter(|(address, pages)| self.is_window(*address, *pages)),
         }
     }
 
     /// Whether so many pages from a translated address are memory of this device.
     fn is_window(&self, address: u64, pages: u32) -> bool {
-        pages > 0 && self.resources.kernel_view(address, u64::from(pages) * PAGE_SIZE).is_some()
+        pages > 0 && self.kernel_view(address, u64::from(pages) * PAGE_SIZE).is_some()
     }
 
-    fn stop_device(&self) {
-        let status = self.miniport.stop_device(self.context.raw());
+    /// Kernel address of `len` bytes at a translated address, if they are plain memory of a function.
+    fn kernel_view(&self, address: u64, len: u64) -> Option<NonNull<u8>> {
+        self.links.iter().find_map(|link| link.resources.kernel_view(address, len))
+    }
+
+    fn stop_device(&self, link: &Link) {
+        let status = self.miniport.stop_device(link.context.raw());
         if status != STATUS_SUCCESS {
             self.machine.verifier().log(format!("DxgkDdiStopDevice returned {status}"));
         }
     }
 
-    /// Ends the adapter: scheduler, memory manager, StopDevice, hardware. Nothing the driver held may be left.
+    /// Ends the adapter: scheduler, memory manager, StopDevice of every function, the one that leads first, hardware. Nothing the driver
+    /// held may be left.
     pub(crate) fn stop(&self) {
         // What follows needs the hardware, unless there is none any more.
         self.wake(|| ());
@@ -419,18 +493,27 @@ impl Adapter {
         }
         self.power_control(&GUID_DXGKDDI_POWER_MANAGEMENT_STOPPED);
         self.release_features();
-        self.stop_device();
-        self.disconnect_hardware();
-        callbacks::unregister(self.handle);
-        self.check_leftovers();
+        self.links.iter().for_each(|link| self.stop_device(link));
+        self.end_interrupts();
+        for link in &self.links {
+            self.disconnect_hardware(link);
+            link.unregister();
+            self.check_leftovers(link);
+        }
+        let acquired = lock(&self.acquired).len();
+        if acquired > 0 {
+            self.machine
+                .verifier()
+                .log(format!("StopDevice left {acquired} handles of DxgkCbAcquireHandleData unreleased"));
+        }
     }
 
-    fn check_leftovers(&self) {
+    fn check_leftovers(&self, link: &Link) {
         let verifier = self.machine.verifier();
         if verifier.is_stopped() {
             return;
         }
-        let (mappings, memory) = self.resources.leftovers();
+        let (mappings, memory) = link.resources.leftovers();
         if mappings > 0 {
             verifier.log(format!("StopDevice left {mappings} mappings of DxgkCbMapMemory behind"));
         }
@@ -440,10 +523,6 @@ impl Adapter {
                 [6, memory as u64, 0, 0],
                 format!("StopDevice left {memory} objects of DxgkCbAllocateContiguousMemory behind"),
             ));
-        }
-        let acquired = lock(&self.acquired).len();
-        if acquired > 0 {
-            verifier.log(format!("StopDevice left {acquired} handles of DxgkCbAcquireHandleData unreleased"));
         }
     }
 }

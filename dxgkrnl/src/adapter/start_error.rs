@@ -83,6 +83,17 @@ start_errors! {
     AddDevice(status: NTSTATUS), *status, FailedAdd, "DxgkDdiAddDevice failed with {}", status;
     /// AddDevice returned no context: the driver does not support this function.
     NotSupportedByDriver, STATUS_NOT_SUPPORTED, FailedAdd, "DxgkDdiAddDevice succeeded with a NULL context, so the driver does not support this function";
+    /// Devices that a chain of linked adapters needs are not there.
+    LinkIncomplete {
+        /// Identifier of the chain.
+        chain: u32,
+        /// Devices that are there.
+        found: u32,
+        /// Devices that belong to it.
+        expected: u32,
+    }, STATUS_NO_SUCH_DEVICE, FailedStart, "chain 0x{:x} of linked adapters has {} of its {} devices", chain, found, expected;
+    /// What DxgkDdiLinkDevice or the queries of linked adapters answered makes no chain.
+    Linked(reason: String), STATUS_INVALID_PARAMETER, FailedStart, "linked adapters: {}", reason;
     /// StartDevice failed.
     StartDevice(status: NTSTATUS), *status, FailedStart, "DxgkDdiStartDevice failed with {}", status;
     /// Sources or children on an adapter that has no display.

@@ -1,16 +1,17 @@
-//! Surprise removal: the function is pulled out while the adapter runs.
+//! Surprise removal: a function is pulled out while its adapter runs.
 //! [dispmprt: DXGKDDI_NOTIFY_SURPRISE_REMOVAL]
 
 use std::sync::atomic::Ordering;
 
 use wddm_ddi::km::DXGK_SURPRISE_REMOVAL_TYPE;
 
-use super::Adapter;
+use super::{Adapter, Link};
 use crate::verifier::Bugcheck;
 
 impl Adapter {
     /// The driver is told first, while other calls may be inside it. Then nobody waits for the function any more: every device is lost
     /// as on an adapter that stopped. What was made of it is still destroyed by the driver, which must not touch the function again.
+    /// An adapter of linked functions is nothing without one of them, so it ends whole. Where all still answer, all are meant.
     ///
     /// A driver that cannot handle the removal, or never claimed to, stops the machine.
     pub(crate) fn surprise_remove(&self) {
@@ -21,9 +22,11 @@ impl Adapter {
             stopping("the function was pulled out, and the driver does not claim SupportSurpriseRemoval".to_owned());
         } else {
             let running = DXGK_SURPRISE_REMOVAL_TYPE::DxgkRemovalPnPNotify;
-            let status = self.miniport.notify_surprise_removal(self.context().raw(), running);
-            if !status.is_success() && !verifier.is_stopped() {
-                stopping(format!("DxgkDdiNotifySurpriseRemoval(DxgkRemovalPnPNotify) answered {status}"));
+            for link in self.pulled_out() {
+                let status = self.miniport.notify_surprise_removal(link.context.raw(), running);
+                if !status.is_success() && !verifier.is_stopped() {
+                    stopping(format!("DxgkDdiNotifySurpriseRemoval(DxgkRemovalPnPNotify) answered {status}"));
+                }
             }
         }
         self.gone.store(true, Ordering::Release);
@@ -31,5 +34,11 @@ impl Adapter {
         if let Some(vidsch) = self.scheduler() {
             vidsch.abandon_hardware();
         }
+    }
+
+    /// The functions that do not answer any more, or all if each does.
+    pub(crate) fn pulled_out(&self) -> Vec<&Link> {
+        let silent: Vec<&Link> = self.links().iter().filter(|link| !link.function.is_there()).collect();
+        if silent.is_empty() { self.links().iter().collect() } else { silent }
     }
 }

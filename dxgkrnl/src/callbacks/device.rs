@@ -8,7 +8,7 @@ use wddm_ddi::km::{DOCKING_STATE, DXGK_DEVICE_INFO};
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-use super::{Level, answer, bad_pointer, check_range, on_adapter};
+use super::{Level, answer, bad_pointer, check_range, on_link};
 use crate::fault::{Access, Fault, guarded};
 use crate::verifier::Bugcheck;
 
@@ -17,11 +17,11 @@ const CONFIG_SPACE: u32 = 4096;
 
 pub(super) unsafe extern "win64" fn get_device_information(handle: HANDLE, info: *mut DXGK_DEVICE_INFO) -> NTSTATUS {
     const NAME: &str = "DxgkCbGetDeviceInformation";
-    on_adapter(NAME, Level::Passive, handle, |adapter| {
+    on_link(NAME, Level::Passive, handle, |adapter, _, link| {
         let memory = adapter.machine.ram().size() as i64;
         let mut answered = DXGK_DEVICE_INFO::zeroed();
-        answered.MiniportDeviceContext = adapter.context().raw();
-        answered.TranslatedResourceList = adapter.resource_list().cast_mut();
+        answered.MiniportDeviceContext = link.context.raw();
+        answered.TranslatedResourceList = link.resource_list().cast_mut();
         answered.SystemMemorySize = LARGE_INTEGER { QuadPart: memory };
         answered.HighestPhysicalAddress = LARGE_INTEGER { QuadPart: memory - 1 };
         answered.DockingState = DOCKING_STATE::DockStateUnsupported;
@@ -41,27 +41,27 @@ pub(super) unsafe extern "win64" fn map_memory(
     virtual_address: *mut *mut c_void,
 ) -> NTSTATUS {
     const NAME: &str = "DxgkCbMapMemory";
-    on_adapter(NAME, Level::Passive, handle, |adapter| {
+    on_link(NAME, Level::Passive, handle, |_, _, link| {
         if in_io_space != 0 || to_user_mode != 0 || virtual_address.is_null() {
             return Ok(STATUS_INVALID_PARAMETER);
         }
         let Ok(start) = u64::try_from(address.QuadPart) else { return Ok(STATUS_INVALID_PARAMETER) };
-        let mapped = match adapter.resources().map(start, u64::from(length)) {
+        let mapped = match link.resources.map(start, u64::from(length)) {
             Ok(mapped) => mapped,
             Err(status) => return Ok(status),
         };
         // SAFETY: the driver passes a place for the address.
         let told = unsafe { answer(NAME, virtual_address, std::ptr::with_exposed_provenance_mut(mapped)) };
         if !matches!(told, Ok(true)) {
-            adapter.resources().unmap(mapped);
+            link.resources.unmap(mapped);
         }
         Ok(if told? { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER })
     })
 }
 
 pub(super) unsafe extern "win64" fn unmap_memory(handle: HANDLE, virtual_address: *mut c_void) -> NTSTATUS {
-    on_adapter("DxgkCbUnmapMemory", Level::Passive, handle, |adapter| {
-        let known = adapter.resources().unmap(virtual_address.addr());
+    on_link("DxgkCbUnmapMemory", Level::Passive, handle, |_, _, link| {
+        let known = link.resources.unmap(virtual_address.addr());
         Ok(if known { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER })
     })
 }
@@ -111,13 +111,13 @@ pub(super) unsafe extern "win64" fn read_device_space(
     read: *mut u32,
 ) -> NTSTATUS {
     const NAME: &str = "DxgkCbReadDeviceSpace";
-    on_adapter(NAME, Level::Passive, handle, |adapter| {
+    on_link(NAME, Level::Passive, handle, |_, _, link| {
         let pieces = pieces(data_type, buffer, offset, length);
         if pieces.is_ok() {
             check_range(NAME, buffer.addr(), length as usize, Access::Write)?;
         }
         transfer(NAME, pieces, length, read, |offset, size, position| {
-            let value = adapter.function().bus.config_read(offset, size).to_le_bytes();
+            let value = link.function.bus.config_read(offset, size).to_le_bytes();
             let value = value.get(..usize::from(size)).unwrap_or_default();
             // SAFETY: the driver's buffer has `length` bytes, which the pieces do not exceed.
             unsafe { guarded::write_bytes(buffer.cast::<u8>().wrapping_add(position), value) }
@@ -134,7 +134,7 @@ pub(super) unsafe extern "win64" fn write_device_space(
     written: *mut u32,
 ) -> NTSTATUS {
     const NAME: &str = "DxgkCbWriteDeviceSpace";
-    on_adapter(NAME, Level::Passive, handle, |adapter| {
+    on_link(NAME, Level::Passive, handle, |_, _, link| {
         let pieces = pieces(data_type, buffer, offset, length);
         if pieces.is_ok() {
             check_range(NAME, buffer.addr(), length as usize, Access::Read)?;
@@ -145,7 +145,7 @@ pub(super) unsafe extern "win64" fn write_device_space(
             let mut value = [0; 4];
             let piece = value.get_mut(..usize::from(size)).unwrap_or_default();
             guarded::read_bytes(buffer.cast::<u8>().wrapping_add(position), piece)?;
-            adapter.function().bus.config_write(offset, size, u32::from_le_bytes(value));
+            link.function.bus.config_write(offset, size, u32::from_le_bytes(value));
             Ok(())
         })
     })

@@ -18,7 +18,7 @@ pub(super) unsafe extern "win64" fn query_services(
     interface: *mut INTERFACE,
 ) -> NTSTATUS {
     const NAME: &str = "DxgkCbQueryServices";
-    on_adapter(NAME, Level::Passive, handle, |adapter| {
+    on_adapter(NAME, Level::Passive, handle, |_| {
         if interface.is_null() || !interface.is_aligned() {
             return Ok(STATUS_INVALID_PARAMETER);
         }
@@ -36,7 +36,7 @@ pub(super) unsafe extern "win64" fn query_services(
         let answered = DXGK_FEATURE_INTERFACE {
             Size: size_of::<DXGK_FEATURE_INTERFACE>() as u16,
             Version: DXGK_FEATURE_INTERFACE_VERSION_1,
-            Context: adapter.device_handle(),
+            Context: handle,
             InterfaceReference: Some(no_reference),
             InterfaceDereference: Some(no_reference),
             IsFeatureEnabled: Some(is_feature_enabled2),

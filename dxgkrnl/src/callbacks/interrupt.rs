@@ -7,11 +7,13 @@ use wddm_ddi::km::{DXGK_INTERRUPT_TYPE, DXGKARGCB_NOTIFY_INTERRUPT_DATA, PKSYNCH
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-use super::{Level, answer, argument, named_adapter, on_adapter, on_driver};
+use super::{Level, answer, argument, named_adapter, on_adapter, on_driver, on_link};
 use crate::verifier::Bugcheck;
 
 pub(super) unsafe extern "win64" fn queue_dpc(handle: HANDLE) -> BOOLEAN {
-    on_adapter("DxgkCbQueueDpc", Level::Any, handle, |adapter| Ok(BOOLEAN::from(adapter.interrupts().queue_dpc())))
+    on_link("DxgkCbQueueDpc", Level::Any, handle, |adapter, function, _| {
+        Ok(BOOLEAN::from(adapter.interrupts().queue_dpc(function)))
+    })
 }
 
 /// Runs the routine as the interrupt routine runs. While StartDevice runs the interrupt is not connected yet, and there is
@@ -24,9 +26,9 @@ pub(super) unsafe extern "win64" fn synchronize_execution(
     result: *mut BOOLEAN,
 ) -> NTSTATUS {
     const NAME: &str = "DxgkCbSynchronizeExecution";
-    on_adapter(NAME, Level::UpToDispatch, handle, |adapter| {
+    on_link(NAME, Level::UpToDispatch, handle, |adapter, _, link| {
         let Some(routine) = routine else { return Ok(STATUS_INVALID_PARAMETER) };
-        if result.is_null() || message >= u32::from(adapter.function().vectors) {
+        if result.is_null() || message >= u32::from(link.function.vectors) {
             return Ok(STATUS_INVALID_PARAMETER);
         }
         if !adapter.interrupts().is_connected() {
@@ -63,7 +65,7 @@ pub(super) unsafe extern "win64" fn notify_interrupt(handle: HANDLE, data: *cons
             None if data.InterruptType == DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE => {
                 // SAFETY: the type selects this arm, and any bytes are numbers.
                 let state = unsafe { data.u.EngineStateChange };
-                adapter.power().note_early(state.NodeOrdinal, state.NewState);
+                adapter.power().note_early((state.NodeOrdinal, state.EngineOrdinal), state.NewState);
             }
             None => driver.verifier().log(format!("{NAME} of type {} before there is work", data.InterruptType.0)),
         }

@@ -9,7 +9,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-use super::{Level, adapters_of, answer, argument, named_adapter, on_adapter, on_driver};
+use super::{Level, adapters_of, answer, argument, named_adapter, on_driver, on_link};
 use crate::adapter::Adapter;
 use crate::loader::Driver;
 use crate::machine::lock;
@@ -73,7 +73,7 @@ pub(super) unsafe extern "win64" fn allocate_contiguous_memory(
     args: *mut DXGKARGCB_ALLOCATECONTIGUOUSMEMORY,
 ) -> NTSTATUS {
     const NAME: &str = "DxgkCbAllocateContiguousMemory";
-    on_adapter(NAME, Level::UpToApc, handle, |adapter| {
+    on_link(NAME, Level::UpToApc, handle, |adapter, _, link| {
         if args.is_null() || !args.is_aligned() {
             return Ok(STATUS_INVALID_PARAMETER);
         }
@@ -95,7 +95,7 @@ pub(super) unsafe extern "win64" fn allocate_contiguous_memory(
             return Ok(STATUS_NO_MEMORY);
         }
         asked.pMemory = pages.kernel_address().as_ptr().cast();
-        asked.hMemoryHandle = core::ptr::without_provenance_mut(adapter.resources().keep(pages));
+        asked.hMemoryHandle = core::ptr::without_provenance_mut(link.resources.keep(pages));
         // SAFETY: the structure was read from there.
         unsafe { answer(NAME, args, asked) }?;
         Ok(STATUS_SUCCESS)
@@ -111,7 +111,7 @@ pub(super) unsafe extern "win64" fn free_contiguous_memory(
         // SAFETY: numbers, handles and addresses, which any bytes are.
         let memory = unsafe { argument(NAME, args) }?.hMemoryHandle.addr();
         let adapter = named_adapter(NAME, driver, handle)?;
-        if adapter.resources().release(memory) {
+        if adapter.link_of(handle).is_some_and(|(_, link)| link.resources.release(memory)) {
             return Ok(STATUS_SUCCESS);
         }
         Err(Bugcheck::new(

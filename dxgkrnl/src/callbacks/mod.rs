@@ -20,7 +20,7 @@ use wddm_ddi::km::{DXGKDDI_INTERFACE_VERSION_WDDM3_2, DXGKRNL_INTERFACE};
 use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, PASSIVE_LEVEL};
 use wddm_ddi::types::HANDLE;
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, Link};
 use crate::driver_call;
 use crate::fault::{Access, By, Fault, guarded};
 use crate::irql::{self, DEVICE_LEVEL};
@@ -32,7 +32,7 @@ use crate::verifier::pool::Owned;
 static NEXT_HANDLE: AtomicUsize = AtomicUsize::new(0xdad0_0000_0000_0010);
 static ADAPTERS: RwLock<BTreeMap<usize, Weak<Adapter>>> = RwLock::new(BTreeMap::new());
 
-/// Gives an adapter its device handle.
+/// Gives a function of an adapter its device handle.
 pub(crate) fn register(adapter: Weak<Adapter>) -> usize {
     let handle = NEXT_HANDLE.fetch_add(0x10, Ordering::Relaxed);
     ADAPTERS.write().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(handle, adapter);
@@ -93,6 +93,20 @@ fn on_adapter<R>(
     body: impl FnOnce(&Arc<Adapter>) -> Result<R, Bugcheck>,
 ) -> R {
     on_driver(name, level, |driver| body(&named_adapter(name, driver, handle)?))
+}
+
+/// As [`on_adapter`], for what concerns one of its functions: the body gets its place among them too.
+fn on_link<R>(
+    name: &'static str,
+    level: Level,
+    handle: HANDLE,
+    body: impl FnOnce(&Arc<Adapter>, u32, &Link) -> Result<R, Bugcheck>,
+) -> R {
+    on_adapter(name, level, handle, |adapter| {
+        let found = adapter.link_of(handle);
+        let (place, link) = found.ok_or_else(|| Bugcheck::fatal(format!("{name} with a handle that names nothing")))?;
+        body(adapter, place, link)
+    })
 }
 
 /// The adapter that a driver names by its device handle.
@@ -186,7 +200,7 @@ unsafe fn answer<T: Copy>(name: &'static str, address: *mut T, value: T) -> Resu
     Ok(true)
 }
 
-/// The table for one adapter.
+/// The table for one function of an adapter.
 pub(crate) fn interface(handle: HANDLE) -> DXGKRNL_INTERFACE {
     let mut interface = DXGKRNL_INTERFACE::zeroed();
     interface.Size = size_of::<DXGKRNL_INTERFACE>() as u32;

@@ -134,7 +134,7 @@ pub(super) unsafe extern "win64" fn query_adapter_info(args: *mut D3DKMT_QUERYAD
             Kind::KMTQAITYPE_DRIVERVERSION | Kind::KMTQAITYPE_DRIVERVERSION_RENDER => {
                 answer_word(args, DRIVER_VERSION as u32)
             }
-            Kind::KMTQAITYPE_PHYSICALADAPTERCOUNT => answer_word(args, 1),
+            Kind::KMTQAITYPE_PHYSICALADAPTERCOUNT => answer_word(args, adapter.caps().engines),
             _ => Err(STATUS_NOT_SUPPORTED),
         }
     })
@@ -162,8 +162,11 @@ fn node_metadata(adapter: &Adapter, args: &D3DKMT_QUERYADAPTERINFO) -> Result<NT
         return Err(STATUS_BUFFER_TOO_SMALL);
     }
     let mut data: D3DKMT_NODEMETADATA = user::read(args.pPrivateDriverData.cast_const().cast())?;
-    // The upper half is the physical adapter, of which there is one.
-    let node = adapter.caps().nodes.get(data.NodeOrdinalAndAdapterIndex as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+    // The upper half is the physical adapter.
+    let (ordinal, engine) = (data.NodeOrdinalAndAdapterIndex & 0xffff, data.NodeOrdinalAndAdapterIndex >> 16);
+    let caps = adapter.caps();
+    let node = caps.node_at(ordinal, engine).and_then(|node| caps.nodes.get(node as usize));
+    let node = node.ok_or(STATUS_INVALID_PARAMETER)?;
     data.NodeData = node.metadata;
     answer(args, &data)
 }

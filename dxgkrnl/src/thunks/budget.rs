@@ -27,7 +27,7 @@ fn caller(
         return Err(STATUS_INVALID_HANDLE);
     }
     let adapter = process.get_adapter(adapter)?;
-    if physical != 0 {
+    if physical >= adapter.adapter.caps().engines {
         return Err(STATUS_INVALID_PARAMETER);
     }
     if !adapter.adapter.is_running() {

@@ -28,7 +28,8 @@ pub(super) unsafe extern "win64" fn create_paging_queue(args: *mut D3DKMT_CREATE
     enter("D3DKMTCreatePagingQueue", args, |process, args| {
         let device = process.get_device(args.hDevice)?;
         device.check()?;
-        if args.PhysicalAdapterIndex != 0 || !(-1..=1).contains(&args.Priority.0) {
+        let engine = args.PhysicalAdapterIndex;
+        if engine >= device.adapter.caps().engines || !(-1..=1).contains(&args.Priority.0) {
             return Err(STATUS_INVALID_PARAMETER);
         }
         let fence = device
@@ -38,7 +39,7 @@ pub(super) unsafe extern "win64" fn create_paging_queue(args: *mut D3DKMT_CREATE
         let address = fence.user_address();
         let fence_handle =
             process.insert_on(&device, Object::Sync(Arc::clone(&fence))).inspect_err(|_| fence.destroy())?;
-        let made = PagingQueue::new(&device, fence, fence_handle).and_then(|queue| {
+        let made = PagingQueue::new(&device, engine, fence, fence_handle).and_then(|queue| {
             process.insert_on(&device, Object::PagingQueue(Arc::clone(&queue))).inspect_err(|_| queue.destroy())
         });
         match made {
@@ -448,7 +449,7 @@ pub(super) unsafe extern "win64" fn map_gpu_virtual_address(args: *mut D3DDDI_MA
             execute: protection.Execute(),
             driver_protection: args.DriverProtection,
         };
-        args.VirtualAddress = device.process.space.map(&request)?;
+        args.VirtualAddress = device.process.space.map(queue.engine(), &request)?;
         args.PagingFenceValue = 0;
         Ok(STATUS_SUCCESS)
     })

@@ -41,7 +41,7 @@ pub unsafe extern "win64" fn D3DKMTCreateSynchronizationObject2(
         // SAFETY: every arm of the union is plain numbers.
         let mut made = unsafe { info.u.MonitoredFence };
         let rest = sync::check_sharing(info.Flags)?;
-        if made.EngineAffinity > 1 {
+        if !device.adapter.caps().has_engines(made.EngineAffinity) {
             return Err(STATUS_INVALID_PARAMETER);
         }
         if rest != 0 {

@@ -101,7 +101,8 @@ pub(super) unsafe extern "win64" fn open_native_fence_from_nt_handle(
     enter("D3DKMTOpenNativeFenceFromNtHandle", args, |process, args| {
         let device = process.get_device(args.hDevice)?;
         device.check()?;
-        if args.Reserved.iter().any(|byte| *byte != 0) || args.EngineAffinity > 1 {
+        let known = device.adapter.caps().has_engines(args.EngineAffinity);
+        if args.Reserved.iter().any(|byte| *byte != 0) || !known {
             return Err(STATUS_INVALID_PARAMETER);
         }
         let KernelObject::SharedFence(shared, granted) = process.get_kernel(args.hNtHandle)?;
@@ -130,7 +131,7 @@ pub unsafe extern "win64" fn D3DKMTOpenSyncObjectFromNtHandle2(
         device.check()?;
         // SAFETY: every arm of the union is plain numbers.
         let mut opened = unsafe { args.u.MonitoredFence };
-        if opened.EngineAffinity > 1 {
+        if !device.adapter.caps().has_engines(opened.EngineAffinity) {
             return Err(STATUS_INVALID_PARAMETER);
         }
         let KernelObject::SharedFence(shared, granted) = process.get_kernel(args.hNtHandle)?;

@@ -8,6 +8,7 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
+use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::process::{Object, Process};
 use crate::vidsch::{self, FenceOptions, Rights, SyncObject};
@@ -22,7 +23,7 @@ pub(super) unsafe extern "win64" fn create_native_fence(args: *mut D3DKMT_CREATE
     enter("D3DKMTCreateNativeFence", args, |process, args| {
         let device = process.get_device(args.hDevice)?;
         device.check()?;
-        let intra_gpu = check_info(args)?;
+        let intra_gpu = check_info(&device.adapter, args)?;
         let mut private = args.PrivateDriverData;
         let options = FenceOptions {
             initial: args.Info.InitialFenceValue,
@@ -61,12 +62,16 @@ pub(super) fn mapping(fence: &SyncObject) -> D3DDDI_NATIVEFENCEMAPPING {
 
 /// Checks what is asked for, and whether it is a fence for engines only. What the interface knows and this system does not have is
 /// refused by name; only a fence of the default type can be used across adapters.
-fn check_info(args: &D3DKMT_CREATENATIVEFENCE) -> Result<bool, NTSTATUS> {
+fn check_info(adapter: &Adapter, args: &D3DKMT_CREATENATIVEFENCE) -> Result<bool, NTSTATUS> {
     const KNOWN: u32 = 0x7ff;
     let info = &args.Info;
     let flags = info.Flags.into_bits();
     let reserved = args.Reserved.iter().chain(&info.Reserved).any(|byte| *byte != 0);
-    if args.Flags.into_bits() != 0 || flags & !KNOWN != 0 || reserved || info.EngineAffinity > 1 {
+    if args.Flags.into_bits() != 0
+        || flags & !KNOWN != 0
+        || reserved
+        || !adapter.caps().has_engines(info.EngineAffinity)
+    {
         return Err(STATUS_INVALID_PARAMETER);
     }
     let others = check_sharing(info.Flags)?;

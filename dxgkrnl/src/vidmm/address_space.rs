@@ -10,7 +10,7 @@ use crate::vidmm::VidMm;
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::fence_storage::FencePage;
 use crate::vidmm::memory::{Memory, SpaceId};
-use crate::vidmm::va_space::{Access, Mapping, Refused, Source, VaSpace};
+use crate::vidmm::va_space::{Access, Mapping, Source, VaSpace};
 use crate::vidsch::Rest;
 
 /// Most bytes of zero pages that one request may ask for: each page costs a page-table entry.
@@ -25,7 +25,7 @@ pub(crate) enum Protection {
     ReadWrite,
 }
 
-/// Contiguous pages of a segment, 0 for system memory.
+/// Contiguous pages of a segment, 0 for system memory, by its identifier among those of all engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frames {
     /// Segment.
@@ -36,11 +36,13 @@ pub(crate) struct Frames {
     pub(crate) pages: u64,
 }
 
-/// GPU address space of a process on an adapter.
+/// GPU address space of a process on an adapter. Linked physical adapters share its addresses, but each has page tables of its own.
+/// [linked-display-adapter: GpuMmu support]
 pub(crate) struct AddressSpace {
     vidmm: Weak<VidMm>,
     id: SpaceId,
-    root: (u32, u64),
+    /// By engine.
+    roots: Vec<(u32, u64)>,
     root_entries: u32,
     /// Whether the work of its process rests. Lock order: see there.
     pub(crate) rest: Rest,
@@ -79,9 +81,9 @@ pub(crate) enum Shows<'a> {
 }
 
 impl AddressSpace {
-    pub(super) fn new(vidmm: &Arc<VidMm>, id: SpaceId, root: (u32, u64)) -> Arc<Self> {
+    pub(super) fn new(vidmm: &Arc<VidMm>, id: SpaceId, roots: Vec<(u32, u64)>) -> Arc<Self> {
         let root_entries = vidmm.driver.shape.entries(vidmm.driver.shape.root());
-        let space = Arc::new(Self { vidmm: Arc::downgrade(vidmm), id, root, root_entries, rest: Rest::default() });
+        let space = Arc::new(Self { vidmm: Arc::downgrade(vidmm), id, roots, root_entries, rest: Rest::default() });
         lock(&vidmm.known).spaces.insert(id, Arc::downgrade(&space));
         space
     }
@@ -95,9 +97,10 @@ impl AddressSpace {
         self.vidmm.upgrade().ok_or(STATUS_DEVICE_REMOVED)
     }
 
-    /// Segment and offset of the root page table, for DxgkDdiSetRootPageTable.
-    pub(crate) fn root(&self) -> (u32, u64) {
-        self.root
+    /// Segment of the engine and offset of its root page table, for DxgkDdiSetRootPageTable.
+    pub(crate) fn root(&self, engine: u32) -> (u32, u64) {
+        let (segment, offset) = self.roots.get(engine as usize).copied().unwrap_or_default();
+        (self.vidmm.upgrade().map_or(segment, |vidmm| vidmm.driver.segment_of(segment).0), offset)
     }
 
     /// Entries of the root page table.
@@ -105,7 +108,7 @@ impl AddressSpace {
         self.root_entries
     }
 
-    /// Maps pages of system memory; the answer is their GPU virtual address. The caller keeps the pages until [`AddressSpace::unmap`].
+    /// Maps pages of system memory on every engine; the answer is their GPU virtual address. The caller keeps the pages until [`AddressSpace::unmap`].
     ///
     /// # Errors
     /// No room in the address space or no memory for page tables.
@@ -154,13 +157,14 @@ impl AddressSpace {
             Protection::ReadOnly => Access::READ,
             Protection::ReadWrite => Access::WRITE,
         };
+        let mapping = Mapping { pages, source, access };
         vidmm.with_room(Some(self.id), |memory| {
-            let at =
-                va(memory, self.id)?.reserve_automatic(0, least, most, pages * PAGE_SIZE).map_err(Refused::status)?;
-            match memory.map(self.id, at, Mapping { pages, source, access }) {
+            let at = memory.reserve_everywhere(self.id, 0, (least, most), pages * PAGE_SIZE, true)?;
+            let mut engines = 0..vidmm.driver.engines;
+            match engines.try_for_each(|engine| memory.map(self.id.of_engine(engine), at, mapping)) {
                 Ok(()) => Ok(at),
                 Err(status) => {
-                    memory.free_region(self.id, at, pages * PAGE_SIZE)?;
+                    memory.free_everywhere(self.id, at, pages * PAGE_SIZE)?;
                     Err(status)
                 }
             }
@@ -173,7 +177,7 @@ impl AddressSpace {
         let mut memory = lock(&vidmm.memory);
         // A space that went with its process maps nothing.
         let len = va(&mut memory, self.id).ok().and_then(|va| va.region_len(address));
-        let freed = len.map_or(Ok(()), |len| memory.free_region(self.id, address, len));
+        let freed = len.map_or(Ok(()), |len| memory.free_everywhere(self.id, address, len));
         drop(memory);
         vidmm.note_failure("unmapping pages", freed);
     }
@@ -191,11 +195,12 @@ impl AddressSpace {
             return Err(STATUS_NO_MEMORY);
         }
         vidmm.with_room(Some(self.id), |memory| {
-            let at = va(memory, self.id)?.reserve(base, min, max, len).map_err(Refused::status)?;
+            let at = memory.reserve_everywhere(self.id, base, (min, max), len, false)?;
             if zero {
                 let mapping = Mapping { pages: len / PAGE_SIZE, source: Source::Zero, access: Access::READ };
-                if let Err(status) = memory.map(self.id, at, mapping) {
-                    memory.free_region(self.id, at, len)?;
+                let mut engines = 0..vidmm.driver.engines;
+                if let Err(status) = engines.try_for_each(|engine| memory.map(self.id.of_engine(engine), at, mapping)) {
+                    memory.free_everywhere(self.id, at, len)?;
                     return Err(status);
                 }
             }
@@ -203,11 +208,11 @@ impl AddressSpace {
         })
     }
 
-    /// Maps pages into a reserved region, or into a new one. The answer is the address.
+    /// Maps pages into a reserved region, or into a new one, on one engine. The answer is the address.
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a range outside the allocation or the address space, STATUS_NO_MEMORY without room or page tables.
-    pub(crate) fn map(&self, request: &MapRequest<'_>) -> Result<u64, NTSTATUS> {
+    pub(crate) fn map(&self, engine: u32, request: &MapRequest<'_>) -> Result<u64, NTSTATUS> {
         let vidmm = self.vidmm()?;
         let len = request.pages.checked_mul(PAGE_SIZE).filter(|len| *len != 0).ok_or(STATUS_INVALID_PARAMETER)?;
         if !request.base.is_multiple_of(PAGE_SIZE) {
@@ -232,20 +237,21 @@ impl AddressSpace {
             let new = request.base == 0 || !space.in_region(request.base, len);
             let at = if new {
                 // A region that is only reserved is what the caller keeps; one made for a mapping goes with it.
-                let reserve = if source.is_some() { VaSpace::reserve_automatic } else { VaSpace::reserve };
-                reserve(space, request.base, request.minimum, request.maximum, len).map_err(Refused::status)?
+                let bounds = (request.minimum, request.maximum);
+                memory.reserve_everywhere(self.id, request.base, bounds, len, source.is_some())?
             } else {
                 request.base
             };
+            let space = self.id.of_engine(engine);
             let mapped = match source {
-                Some(source) => memory.map(self.id, at, Mapping { pages: request.pages, source, access }),
-                None => memory.unmap(self.id, at, request.pages),
+                Some(source) => memory.map(space, at, Mapping { pages: request.pages, source, access }),
+                None => memory.unmap(space, at, request.pages),
             };
             match mapped {
                 Ok(()) => Ok(at),
                 Err(status) => {
                     if new {
-                        memory.free_region(self.id, at, len)?;
+                        memory.free_everywhere(self.id, at, len)?;
                     }
                     Err(status)
                 }
@@ -259,7 +265,7 @@ impl AddressSpace {
     /// STATUS_INVALID_PARAMETER if there is no region of this address and size.
     pub(crate) fn free(&self, base: u64, len: u64) -> Result<(), NTSTATUS> {
         let vidmm = self.vidmm()?;
-        lock(&vidmm.memory).free_region(self.id, base, len)
+        lock(&vidmm.memory).free_everywhere(self.id, base, len)
     }
 }
 

@@ -105,7 +105,9 @@ fn check(info: &DXGK_ALLOCATIONINFO, segments: &Segments, map_aperture2: bool) -
     }
     let size = (info.Size as u64).checked_next_multiple_of(PAGE_SIZE).filter(|size| *size != 0);
     let size = size.filter(|size| *size <= segments.capacity()).ok_or("Size is 0 or larger than all memory")?;
-    let placements = placement::order(info, segments)?;
+    // SAFETY: both arms are the same 32 bits; with GPU virtual addresses this one is meant.
+    let engine = unsafe { info.u2.PhysicalAdapterIndex };
+    let placements = placement::order(info, engine, segments)?;
     if alignment > PAGE_SIZE && !alignment.is_power_of_two() {
         return Err("Alignment is no power of two");
     }

@@ -7,6 +7,7 @@ use crate::ram::Ram;
 /// Segment 1 aperture, 2 memory that the CPU sees, 3 memory that it does not.
 fn segments() -> Segments {
     let segment = |id, aperture, cpu_address| Segment {
+        engine: 0,
         id,
         base_address: 0,
         size: 16 << 20,

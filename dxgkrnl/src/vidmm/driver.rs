@@ -23,6 +23,12 @@ pub(crate) struct Driver {
     /// Leaf first.
     pub(crate) levels: Vec<DXGK_PAGE_TABLE_LEVEL_DESC>,
     pub(crate) shape: Shape,
+    /// Linked physical adapters, each with page tables, segments and a paging node of its own.
+    pub(crate) engines: u32,
+    /// Segments of each.
+    pub(crate) segments_of_engine: u32,
+    /// The driver's handles of the contexts that paging work runs in, by engine, once there are some.
+    pub(crate) paging_contexts: OnceLock<Vec<KmdHandle>>,
     /// The scheduler, whose lock keeps BuildPagingBuffer apart from submissions.
     pub(crate) scheduler: OnceLock<Arc<VidSch>>,
 }
@@ -47,9 +53,22 @@ impl Driver {
         self.miniport.events().note(self.context, kind);
     }
 
-    /// One BuildPagingBuffer call; the result is one of the three legal ones, or the machine has stopped.
+    /// Identifier among the segments of its engine, and the engine, of a segment among all; segment 0 is system memory.
+    pub(crate) fn segment_of(&self, segment: u32) -> (u32, u32) {
+        let count = self.segments_of_engine.max(1);
+        segment.checked_sub(1).map_or((0, 0), |place| (place % count + 1, place / count))
+    }
+
+    /// Identifier among all of a segment of an engine.
+    pub(crate) fn segment_in(&self, engine: u32, segment: u32) -> u32 {
+        if segment == 0 { 0 } else { engine * self.segments_of_engine + segment }
+    }
+
+    /// One BuildPagingBuffer call for an engine; the result is one of the three legal ones, or the machine has stopped.
     /// [d3dkmddi: DXGKDDI_BUILDPAGINGBUFFER]
-    pub(crate) fn build(&self, args: &mut DXGKARG_BUILDPAGINGBUFFER) -> NTSTATUS {
+    pub(crate) fn build(&self, engine: u32, args: &mut DXGKARG_BUILDPAGINGBUFFER) -> NTSTATUS {
+        let context = self.paging_contexts.get().and_then(|contexts| contexts.get(engine as usize));
+        args.hSystemContext = context.map_or(std::ptr::null_mut(), |context| context.raw());
         let operation = args.Operation;
         let status = {
             let _class = self.scheduler.get().map(|scheduler| scheduler.scheduler_class());
@@ -69,11 +88,16 @@ impl Driver {
     }
 
     /// An operation that the driver carries out with the CPU before it returns. [d3dkmddi: DXGKARG_BUILDPAGINGBUFFER::pDmaBuffer]
-    pub(crate) fn at_once(&self, operation: Operation, u: DXGKARG_BUILDPAGINGBUFFER_Union) -> Result<(), NTSTATUS> {
+    pub(crate) fn at_once(
+        &self,
+        engine: u32,
+        operation: Operation,
+        u: DXGKARG_BUILDPAGINGBUFFER_Union,
+    ) -> Result<(), NTSTATUS> {
         let mut args = DXGKARG_BUILDPAGINGBUFFER::zeroed();
         args.Operation = operation;
         args.u = u;
-        let status = self.build(&mut args);
+        let status = self.build(engine, &mut args);
         if status == STATUS_SUCCESS {
             return Ok(());
         }
@@ -87,14 +111,23 @@ impl Driver {
         Err(STATUS_DEVICE_REMOVED)
     }
 
-    /// Makes the GPU forget translations of a process between two addresses (end exclusive). [d3dkmddi: DXGK_BUILDPAGINGBUFFER_FLUSHTLB]
-    pub(crate) fn flush(&self, process: KmdHandle, root: (u32, u64), start: u64, end: u64) -> Result<(), NTSTATUS> {
+    /// Makes an engine forget translations of a process between two addresses (end exclusive). `root` is by a segment among all.
+    /// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_FLUSHTLB]
+    pub(crate) fn flush(
+        &self,
+        engine: u32,
+        process: KmdHandle,
+        root: (u32, u64),
+        start: u64,
+        end: u64,
+    ) -> Result<(), NTSTATUS> {
         let mut flush = DXGK_BUILDPAGINGBUFFER_FLUSHTLB::zeroed();
-        flush.RootPageTableAddress = D3DGPU_PHYSICAL_ADDRESS { SegmentId: root.0, Padding: 0, SegmentOffset: root.1 };
+        let (segment, _) = self.segment_of(root.0);
+        flush.RootPageTableAddress = D3DGPU_PHYSICAL_ADDRESS { SegmentId: segment, Padding: 0, SegmentOffset: root.1 };
         flush.hProcess = process.raw();
         flush.StartVirtualAddress = start;
         flush.EndVirtualAddress = end;
-        self.at_once(Operation::DXGK_OPERATION_FLUSH_TLB, DXGKARG_BUILDPAGINGBUFFER_Union { FlushTlb: flush })
+        self.at_once(engine, Operation::DXGK_OPERATION_FLUSH_TLB, DXGKARG_BUILDPAGINGBUFFER_Union { FlushTlb: flush })
     }
 }
 
@@ -116,8 +149,9 @@ impl Subject {
     pub(crate) const NONE: Self = Self { allocation: KmdHandle::NULL, offset: 0, first_page: 0, driver_protection: 0 };
 }
 
-/// Page tables of one process, written by the driver.
+/// Page tables of one process on one engine, written by the driver.
 pub(crate) struct TableWriter<'a> {
+    pub(crate) engine: u32,
     pub(crate) driver: &'a Driver,
     pub(crate) segments: &'a mut Segments,
     /// The driver's handle of the process.
@@ -134,6 +168,7 @@ impl TableMemory for TableWriter<'_> {
         let desc = self.driver.levels.get(level as usize).ok_or(STATUS_INVALID_PARAMETER)?;
         let segment = if self.paging_process { desc.PagingProcessPageTableSegmentId } else { desc.PageTableSegmentId };
         let align = u64::from(desc.PageTableAlignmentInBytes.max(1));
+        let segment = self.driver.segment_in(self.engine, segment);
         self.segments.allocate_table(segment, u64::from(desc.PageTableSizeInBytes), align)
     }
 
@@ -142,7 +177,13 @@ impl TableMemory for TableWriter<'_> {
     }
 
     fn link(&self, table: &Table) -> DXGK_PTE {
-        table.link()
+        let (address, mut entry) = (table.address(), DXGK_PTE::zeroed());
+        let (segment, engine) = self.driver.segment_of(address.0);
+        entry.Bits.set_Valid(true);
+        entry.Bits.set_Segment(segment as u8);
+        entry.Bits.set_PhysicalAdapterIndex(engine as u8);
+        entry.u1 = DXGK_PTE_Union1 { PageTableAddress: address.1 / crate::ram::PAGE_SIZE };
+        entry
     }
 
     fn update(&mut self, update: Update<'_, Table>) -> Result<(), NTSTATUS> {
@@ -176,6 +217,6 @@ impl TableMemory for TableWriter<'_> {
             args.AllocationOffsetInBytes = self.subject.offset + pages * crate::ram::PAGE_SIZE;
         }
         let u = DXGKARG_BUILDPAGINGBUFFER_Union { UpdatePageTable: args };
-        self.driver.at_once(Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE, u)
+        self.driver.at_once(self.engine, Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE, u)
     }
 }

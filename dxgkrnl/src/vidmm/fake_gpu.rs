@@ -20,7 +20,7 @@ use crate::ram::{PAGE_SIZE, Ram, map_shared};
 use crate::vidmm::driver::Driver;
 use crate::vidmm::memory::Memory;
 use crate::vidmm::page_table::Shape;
-use crate::vidmm::paging::{Paging, PagingNode};
+use crate::vidmm::paging::{Paging, PagingFence, PagingNode};
 use crate::vidmm::segment::Segments;
 
 /// Bus address of the VRAM that the CPU sees.
@@ -204,7 +204,7 @@ impl Fake {
 }
 
 impl PagingNode for FakeNode {
-    fn submit(&self, address: u64, size: u32, _private: &mut [u8]) -> Result<u32, NTSTATUS> {
+    fn submit(&self, _engine: u32, address: u64, size: u32, _private: &mut [u8]) -> Result<u32, NTSTATUS> {
         assert!(size > 0 && (size as usize).is_multiple_of(PACKET));
         let mut next = lock(&self.next);
         *next += 1;
@@ -212,12 +212,12 @@ impl PagingNode for FakeNode {
         Ok(*next)
     }
 
-    fn is_complete(&self, fence: u32) -> bool {
-        fence <= *lock(&self.done)
+    fn is_complete(&self, packet: PagingFence) -> bool {
+        packet.fence <= *lock(&self.done)
     }
 
-    fn wait(&self, fence: u32) -> Result<(), NTSTATUS> {
-        while !self.is_complete(fence) {
+    fn wait(&self, packet: PagingFence) -> Result<(), NTSTATUS> {
+        while !self.is_complete(packet) {
             let (id, address, size) = lock(&self.queue).pop_front().expect("nobody waits for what was not submitted");
             let mut fake = lock(&self.fake);
             for at in (0..u64::from(size)).step_by(PACKET) {
@@ -454,9 +454,13 @@ pub(super) fn memory(ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fak
         mmu,
         levels: vec![level; BITS.len()],
         shape: Shape::new(BITS.to_vec()).unwrap(),
+        engines: 1,
+        segments_of_engine: 3,
+        paging_contexts: OnceLock::new(),
         scheduler: OnceLock::new(),
     };
     let segment = |id, aperture: bool| Segment {
+        engine: 0,
         id,
         base_address: 0,
         size: vram,

@@ -186,7 +186,7 @@ struct Answer {
 /// The rules for what GetStandardAllocationDriverData may answer for fence storage; the text names the one that is broken.
 fn check(data: &D3DKMDT_FENCESTORAGESURFACEDATA, segments: &Segments) -> Result<Answer, &'static str> {
     let info = &data.AllocationInfo;
-    let places = placement::order(info, segments)?;
+    let places = placement::order(info, 0, segments)?;
     // SAFETY: both arms are the same 32 bits.
     let alignment = u64::from(unsafe { info.u.Alignment });
     if !(info.Size == 0 || info.Size == PAGE_SIZE as usize) {

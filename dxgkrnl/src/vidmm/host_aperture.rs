@@ -98,7 +98,8 @@ impl Memory {
     fn map_window(&self, kmd: KmdHandle, window: &mut Window, shown: &mut [u64]) -> NTSTATUS {
         let mut args = DXGKARG_MAPCPUHOSTAPERTURE::zeroed();
         args.hAllocation = kmd.raw();
-        args.SegmentId = window.segment as u16;
+        let (segment, engine) = self.driver.segment_of(window.segment);
+        (args.SegmentId, args.PhysicalAdapterIndex) = (segment as u16, engine as u16);
         args.NumberOfPages = shown.len() as u64;
         args.pCpuHostAperturePages = window.pages.as_mut_ptr();
         args.pMemorySegmentPages = shown.as_mut_ptr();
@@ -110,7 +111,8 @@ impl Memory {
         let mut args = DXGKARG_UNMAPCPUHOSTAPERTURE::zeroed();
         args.NumberOfPages = window.pages.len() as u64;
         args.pCpuHostAperturePages = window.pages.as_mut_ptr();
-        args.SegmentId = window.segment as u16;
+        let (segment, engine) = self.driver.segment_of(window.segment);
+        (args.SegmentId, args.PhysicalAdapterIndex) = (segment as u16, engine as u16);
         let status = self.driver.miniport.unmap_cpu_host_aperture(self.driver.context.raw(), &args);
         if status != STATUS_SUCCESS {
             self.broken(0x2e, "DxgkDdiUnmapCpuHostAperture", status);

@@ -17,7 +17,7 @@ use crate::vidmm::fence_storage::{FencePageId, FenceState};
 use crate::vidmm::lock::{BarFiles, Lock};
 use crate::vidmm::offer::Offered;
 use crate::vidmm::page_table::{Changes, PageTables};
-use crate::vidmm::paging::Paging;
+use crate::vidmm::paging::{Paging, PagingFence};
 use crate::vidmm::residency::{self, ResidencyCounts};
 use crate::vidmm::rest::Standing;
 use crate::vidmm::segment::{Segments, SystemMemory, Table};
@@ -26,15 +26,26 @@ use crate::vidmm::va_space::{Access, Mapping, Refused, Source, VaSpace};
 /// How long a request waits for queues to go idle before it is told that memory is short.
 pub(super) const IDLE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// An address space among those of an adapter.
+/// An address space on an engine among those of an adapter. Those of one process have consecutive numbers in the order of engines; the
+/// first stands for all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SpaceId(pub(crate) u64);
+
+impl SpaceId {
+    /// The one of the same process on an engine; called on the first.
+    pub(crate) fn of_engine(self, engine: u32) -> Self {
+        Self(self.0 + u64::from(engine))
+    }
+}
 
 /// Tells whether every queue that could have used something at a certain time has since gone beyond that time.
 pub(crate) type IdlePoint = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// One address space.
+/// One address space: what a process has mapped on one engine. Its regions are the same on every engine.
 pub(crate) struct Space {
+    pub(super) engine: u32,
+    /// The first of the same process.
+    first: SpaceId,
     /// The driver's handle of the process.
     pub(crate) process: KmdHandle,
     pub(crate) paging_process: bool,
@@ -76,7 +87,7 @@ pub(crate) struct State {
     /// Time of the last request that concerned it.
     pub(crate) last_use: u64,
     /// Last paging packet that reads or writes it.
-    pub(crate) busy: Option<u32>,
+    pub(crate) busy: Option<PagingFence>,
     /// Where its bytes are while the device is not in D0, if they are not in their place.
     pub(crate) parked: Option<SystemMemory>,
     /// When it left the residency list or was destroyed: the queues that may still use it.
@@ -176,47 +187,98 @@ impl Memory {
         self.clock
     }
 
-    /// Makes an address space with an empty root table.
+    /// Makes an address space of a process on every engine, each with an empty root table. The answer stands for all of them.
     ///
     /// # Errors
-    /// No memory for the root.
+    /// No memory for a root; there is none then.
     pub(crate) fn create_space(
         &mut self,
         process: KmdHandle,
         paging_process: bool,
         va: VaSpace,
     ) -> Result<SpaceId, NTSTATUS> {
-        let tables = loop {
-            let Self { driver, segments, .. } = self;
-            let mut writer = TableWriter { driver, segments, process, paging_process, subject: Subject::NONE };
-            match PageTables::new(driver.shape.clone(), &mut writer) {
-                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) if self.make_room(self.table_segment())? => {}
-                result => break result?,
+        let first = SpaceId(self.next_space);
+        self.next_space += u64::from(self.driver.engines);
+        for engine in 0..self.driver.engines {
+            match self.create_tables(engine, process, paging_process) {
+                Ok(tables) => {
+                    let (va, last_use, standing) = (va.clone(), self.tick(), Standing::Working);
+                    let space = Space { engine, first, process, paging_process, va, tables, standing, last_use };
+                    self.spaces.insert(first.of_engine(engine), space);
+                }
+                Err(status) => {
+                    self.destroy_space(first)?;
+                    return Err(status);
+                }
             }
-        };
-        let (id, last_use) = (SpaceId(self.next_space), self.tick());
-        self.next_space += 1;
-        let standing = Standing::Working;
-        self.spaces.insert(id, Space { process, paging_process, va, tables, standing, last_use });
-        Ok(id)
+        }
+        Ok(first)
     }
 
-    /// Gives an address space back. What was mapped in it stays where it is.
+    fn create_tables(
+        &mut self,
+        engine: u32,
+        process: KmdHandle,
+        paging_process: bool,
+    ) -> Result<PageTables<Table>, NTSTATUS> {
+        loop {
+            let Self { driver, segments, .. } = self;
+            let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
+            match PageTables::new(driver.shape.clone(), &mut writer) {
+                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) if self.make_room(self.table_segment(engine))? => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Gives the address spaces of a process back. What was mapped in them stays where it is.
     ///
     /// # Errors
-    /// The machine has stopped; the space is gone all the same.
-    pub(crate) fn destroy_space(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
-        let Some(space) = self.spaces.remove(&id) else { return Ok(()) };
-        self.demands.forget(id);
-        // The next space may get this root table, and must not find the translations of this one.
-        let flushed = self.driver.flush(space.process, space.tables.root().address(), 0, 0);
-        for table in space.tables.into_tables() {
-            self.segments.release_table(table);
-        }
-        for state in self.allocations.values_mut() {
-            state.spaces.remove(&id);
+    /// The machine has stopped; the spaces are gone all the same.
+    pub(crate) fn destroy_space(&mut self, first: SpaceId) -> Result<(), NTSTATUS> {
+        self.demands.forget(first);
+        let mut flushed = Ok(());
+        for id in (0..self.driver.engines).map(|engine| first.of_engine(engine)) {
+            let Some(space) = self.spaces.remove(&id).filter(|space| space.first == first) else { continue };
+            // The next space may get this root table, and must not find the translations of this one.
+            let root = space.tables.root().address();
+            flushed = flushed.and(self.driver.flush(space.engine, space.process, root, 0, 0));
+            for table in space.tables.into_tables() {
+                self.segments.release_table(table);
+            }
+            for state in self.allocations.values_mut() {
+                state.spaces.remove(&id);
+            }
         }
         flushed
+    }
+
+    /// Takes a region of a process, at `base` or anywhere between two addresses, on every engine.
+    pub(crate) fn reserve_everywhere(
+        &mut self,
+        first: SpaceId,
+        base: u64,
+        (least, most): (u64, u64),
+        len: u64,
+        automatic: bool,
+    ) -> Result<u64, NTSTATUS> {
+        let reserve = if automatic { VaSpace::reserve_automatic } else { VaSpace::reserve };
+        let space = self.spaces.get_mut(&first).ok_or(STATUS_DEVICE_REMOVED)?;
+        let at = reserve(&mut space.va, base, least, most, len).map_err(Refused::status)?;
+        for engine in 1..self.driver.engines {
+            // Regions are the same on every engine, so the place is free.
+            let space = self.spaces.get_mut(&first.of_engine(engine)).ok_or(STATUS_DEVICE_REMOVED)?;
+            reserve(&mut space.va, at, 0, 0, len).map_err(|_| STATUS_INTERNAL_ERROR)?;
+        }
+        Ok(at)
+    }
+
+    /// Gives a whole region of a process back on every engine.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER if it is no region of this length.
+    pub(crate) fn free_everywhere(&mut self, first: SpaceId, base: u64, len: u64) -> Result<(), NTSTATUS> {
+        (0..self.driver.engines).try_for_each(|engine| self.free_region(first.of_engine(engine), base, len))
     }
 
     /// Root page table of a space: segment and offset.
@@ -224,16 +286,17 @@ impl Memory {
         self.spaces.get(&id).map(|space| space.tables.root().address())
     }
 
-    fn table_segment(&self) -> u32 {
-        self.driver.levels.first().map_or(0, |level| level.PageTableSegmentId)
+    fn table_segment(&self, engine: u32) -> u32 {
+        let segment = self.driver.levels.first().map_or(0, |level| level.PageTableSegmentId);
+        self.driver.segment_in(engine, segment)
     }
 
     /// Makes page tables exist for a range for good.
     pub(crate) fn pin(&mut self, id: SpaceId, at: u64, len: u64) -> Result<(), NTSTATUS> {
         let Self { driver, segments, spaces, .. } = self;
         let space = spaces.get_mut(&id).ok_or(STATUS_INVALID_PARAMETER)?;
-        let (process, paging_process) = (space.process, space.paging_process);
-        let mut writer = TableWriter { driver, segments, process, paging_process, subject: Subject::NONE };
+        let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
+        let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
         let pages = at / PAGE_SIZE..(at + len) / PAGE_SIZE;
         space.tables.prepare(pages.clone(), &mut writer)?;
         space.tables.pin(pages);
@@ -246,9 +309,10 @@ impl Memory {
     /// # Errors
     /// No memory for page tables; nothing is shown then.
     pub(crate) fn show(&mut self, id: SpaceId, at: u64, mapping: Mapping) -> Result<(), NTSTATUS> {
+        let engine = self.spaces.get(&id).map_or(0, |space| space.engine);
         loop {
             match self.try_show(id, at, mapping) {
-                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) if self.make_room(self.table_segment())? => {}
+                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) if self.make_room(self.table_segment(engine))? => {}
                 Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) => return Err(STATUS_NO_MEMORY),
                 result => return result,
             }
@@ -273,8 +337,8 @@ impl Memory {
         for id in ids {
             let Self { driver, segments, spaces, .. } = self;
             let Some(space) = spaces.get_mut(&id) else { continue };
-            let (process, paging_process) = (space.process, space.paging_process);
-            let mut writer = TableWriter { driver, segments, process, paging_process, subject: Subject::NONE };
+            let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
+            let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
             space.tables.rebuild(&mut writer)?;
             let mappings: Vec<(u64, Mapping)> = space.va.mappings().collect();
             for (at, mapping) in mappings {
@@ -333,12 +397,12 @@ impl Memory {
         if space.standing == Standing::Evicted {
             return Ok(());
         }
-        let (process, paging_process) = (space.process, space.paging_process);
+        let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
         let range = at / PAGE_SIZE..at / PAGE_SIZE + pages;
-        let mut writer = TableWriter { driver, segments, process, paging_process, subject: Subject::NONE };
+        let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
         let (changes, dead) = space.tables.unmap(range, &mut writer)?;
         if changes.replaced {
-            driver.flush(process, space.tables.root().address(), at, at + pages * PAGE_SIZE)?;
+            driver.flush(engine, process, space.tables.root().address(), at, at + pages * PAGE_SIZE)?;
         }
         for table in dead {
             segments.release_table(table);
@@ -439,11 +503,25 @@ impl Memory {
             for (at, mapping) in mappings {
                 self.hide(space, at, mapping.pages)?;
             }
-            if let Some(space) = self.spaces.get_mut(&space) {
-                space.va.remove_allocation(id);
+            let Some(found) = self.spaces.get_mut(&space) else { continue };
+            let first = found.first;
+            for (at, len) in found.va.remove_allocation(id) {
+                self.end_region(first, at, len);
             }
         }
         Ok(())
+    }
+
+    /// An automatic region shows nothing on one engine any more: it goes if it shows nothing on any.
+    fn end_region(&mut self, first: SpaceId, at: u64, len: u64) {
+        let spaces = (0..self.driver.engines).map(|engine| first.of_engine(engine));
+        let empty = |id: SpaceId| self.spaces.get(&id).is_none_or(|space| space.va.is_unmapped(at, len));
+        if spaces.clone().all(empty) {
+            for id in spaces {
+                let released = self.spaces.get_mut(&id).map(|space| space.va.release(at, len));
+                debug_assert!(released.is_none_or(|released| released.is_ok()));
+            }
+        }
     }
 
     /// Does one thing that may lead to free memory in `segment` (0 for system memory). False when nothing is left to try.
@@ -565,13 +643,13 @@ fn write_entries(
     }
     let first = range.at / PAGE_SIZE;
     let (pages, end) = (first..first + range.pages, range.at + range.pages * PAGE_SIZE);
-    let (process, paging_process) = (space.process, space.paging_process);
-    let mut writer = TableWriter { driver, segments, process, paging_process, subject };
+    let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
+    let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject };
     let prepared = match space.tables.prepare(pages.clone(), &mut writer) {
         Ok(changes) => changes,
         Err(status) => {
             // Directory entries came and went; the GPU may have seen them.
-            driver.flush(process, space.tables.root().address(), range.at, end)?;
+            driver.flush(engine, process, space.tables.root().address(), range.at, end)?;
             return Err(status);
         }
     };
@@ -579,7 +657,7 @@ fn write_entries(
     let written = space.tables.write(pages, &mut entry, &mut writer)?;
     let changes = Changes { replaced: prepared.replaced | written.replaced, added: prepared.added | written.added };
     if changes.replaced || (changes.added && !driver.mmu.Bits.InvalidTlbEntriesNotCached()) {
-        driver.flush(process, space.tables.root().address(), range.at, end)?;
+        driver.flush(engine, process, space.tables.root().address(), range.at, end)?;
     }
     Ok(())
 }
@@ -597,9 +675,11 @@ fn entry(driver: &Driver, shown: &Shown<'_>, page: u64, access: Access) -> DXGK_
         Shown::System { memory, first } => (0, memory.frame(first + page)),
         Shown::Frames { segment, first } => (*segment, first + page),
     };
+    let (segment, engine) = driver.segment_of(segment);
     let mmu = driver.mmu.Bits;
     entry.Bits.set_Valid(true);
     entry.Bits.set_Segment(segment as u8);
+    entry.Bits.set_PhysicalAdapterIndex(engine as u8);
     entry.Bits.set_CacheCoherent(segment == 0 && mmu.CacheCoherentMemorySupported());
     entry.Bits.set_ReadOnly(!access.write && mmu.ReadOnlyMemorySupported());
     entry.Bits.set_NoExecute(!access.execute && mmu.NoExecuteMemorySupported());

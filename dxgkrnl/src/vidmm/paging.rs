@@ -20,7 +20,7 @@ use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::driver::Operation;
 use crate::vidmm::memory::{Memory, Place, Shown, SpaceId};
 use crate::vidmm::segment::SystemMemory;
-use crate::vidmm::va_space::{Access, Mapping, Refused, Source};
+use crate::vidmm::va_space::{Access, Mapping, Source};
 
 /// Addresses of the paging process through which memory is moved; their page tables always exist.
 const WINDOWS_LEN: u64 = 32 << 20;
@@ -31,14 +31,23 @@ const GUARD: [u8; 64] = [0xc5; 64];
 /// Buffers that are made at start; taking one later must not need memory, because memory may be what is short.
 const BUFFERS: usize = 4;
 
-/// The node that runs paging buffers.
+/// A packet of a paging node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PagingFence {
+    /// The engine whose node runs it.
+    pub(crate) engine: u32,
+    /// Its fence there.
+    pub(crate) fence: u32,
+}
+
+/// The nodes that run paging buffers, one of each engine.
 pub(crate) trait PagingNode: Send + Sync {
-    /// Runs `size` bytes at `address` of the paging process; the answer identifies the packet.
-    fn submit(&self, address: u64, size: u32, private: &mut [u8]) -> Result<u32, NTSTATUS>;
+    /// Runs `size` bytes at `address` of the paging process on an engine; the answer is the fence of the packet there.
+    fn submit(&self, engine: u32, address: u64, size: u32, private: &mut [u8]) -> Result<u32, NTSTATUS>;
     /// Whether a packet is complete.
-    fn is_complete(&self, fence: u32) -> bool;
+    fn is_complete(&self, packet: PagingFence) -> bool;
     /// Waits for a packet.
-    fn wait(&self, fence: u32) -> Result<(), NTSTATUS>;
+    fn wait(&self, packet: PagingFence) -> Result<(), NTSTATUS>;
     /// Spends a moment while the kernel waits for queues of user mode.
     fn pause(&self) {
         std::thread::sleep(Duration::from_micros(200));
@@ -52,6 +61,8 @@ struct Buffer {
 }
 
 struct Batch {
+    /// The engine that is to run it.
+    engine: u32,
     buffer: Buffer,
     used: u32,
     private_used: u32,
@@ -60,7 +71,7 @@ struct Batch {
 }
 
 struct Pending {
-    fence: u32,
+    fence: PagingFence,
     batch: Batch,
 }
 
@@ -72,6 +83,7 @@ enum Release {
 /// Paging state of an adapter.
 pub(crate) struct Paging {
     node: Option<Arc<dyn PagingNode>>,
+    /// The paging process, whose addresses are the same on every engine.
     space: Option<SpaceId>,
     windows: RangeAllocator,
     free: Vec<Buffer>,
@@ -81,7 +93,7 @@ pub(crate) struct Paging {
     private_size: u32,
     /// Packets submitted so far, and the last one.
     submitted: u64,
-    last: Option<u32>,
+    last: Option<PagingFence>,
 }
 
 impl Paging {
@@ -140,8 +152,16 @@ impl Memory {
         self.paging.node.clone().ok_or(STATUS_DEVICE_NOT_READY)
     }
 
-    fn paging_space(&self) -> Result<SpaceId, NTSTATUS> {
-        self.paging.space.ok_or(STATUS_DEVICE_NOT_READY)
+    fn paging_space(&self, engine: u32) -> Result<SpaceId, NTSTATUS> {
+        self.paging.space.map(|space| space.of_engine(engine)).ok_or(STATUS_DEVICE_NOT_READY)
+    }
+
+    /// The engine that works on a place: the one whose memory it is.
+    fn engine_of(&self, place: &Place) -> u32 {
+        match place {
+            Place::Local { segment, .. } => self.driver.segment_of(*segment).1,
+            Place::Uncommitted | Place::System(_) => 0,
+        }
     }
 
     /// Makes the buffers and the page tables of the windows.
@@ -149,29 +169,29 @@ impl Memory {
     /// # Errors
     /// No memory.
     pub(crate) fn prepare_paging(&mut self, space: SpaceId) -> Result<(), NTSTATUS> {
-        let va = &mut self.spaces.get_mut(&space).ok_or(STATUS_DEVICE_NOT_READY)?.va;
-        let windows = va.reserve(0, 0, 0, WINDOWS_LEN).map_err(Refused::status)?;
-        self.pin(space, windows, WINDOWS_LEN)?;
+        let windows = self.reserve_everywhere(space, 0, (0, 0), WINDOWS_LEN, false)?;
+        for engine in 0..self.driver.engines {
+            self.pin(space.of_engine(engine), windows, WINDOWS_LEN)?;
+        }
         self.paging.space = Some(space);
         self.paging.windows = RangeAllocator::new(windows, windows + WINDOWS_LEN);
         for _ in 0..BUFFERS {
-            let buffer = self.new_buffer()?;
+            let buffer = self.new_buffer(space)?;
             self.paging.free.push(buffer);
         }
         Ok(())
     }
 
-    fn new_buffer(&mut self) -> Result<Buffer, NTSTATUS> {
-        let space = self.paging_space()?;
+    fn new_buffer(&mut self, space: SpaceId) -> Result<Buffer, NTSTATUS> {
         let len = u64::from(self.paging.buffer_size);
         // One more page, so that a driver that writes on is noticed and harms nobody.
         let pages = self.segments.ram.allocate(len + PAGE_SIZE, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
-        let va = &mut self.spaces.get_mut(&space).ok_or(STATUS_DEVICE_NOT_READY)?.va;
-        let address = va.reserve(0, 0, 0, len).map_err(Refused::status)?;
+        let address = self.reserve_everywhere(space, 0, (0, 0), len, false)?;
         let source = Source::Frames { segment: 0, frame: pages.address() / PAGE_SIZE };
-        let mapped = self.map(space, address, Mapping { pages: len / PAGE_SIZE, source, access: Access::WRITE });
-        if let Err(status) = mapped {
-            self.free_region(space, address, len)?;
+        let mapping = Mapping { pages: len / PAGE_SIZE, source, access: Access::WRITE };
+        let mut engines = 0..self.driver.engines;
+        if let Err(status) = engines.try_for_each(|engine| self.map(space.of_engine(engine), address, mapping)) {
+            self.free_everywhere(space, address, len)?;
             return Err(status);
         }
         let private = vec![0; self.paging.private_size as usize];
@@ -180,7 +200,10 @@ impl Memory {
         Ok(buffer)
     }
 
-    fn open_batch(&mut self) -> Result<&mut Batch, NTSTATUS> {
+    fn open_batch(&mut self, engine: u32) -> Result<&mut Batch, NTSTATUS> {
+        if self.paging.open.as_ref().is_some_and(|batch| batch.engine != engine) {
+            self.submit()?;
+        }
         if self.paging.open.is_none() {
             self.retire()?;
             let buffer = loop {
@@ -191,29 +214,34 @@ impl Memory {
                     return Err(STATUS_DEVICE_NOT_READY);
                 }
             };
-            let batch = Batch { buffer, used: 0, private_used: 0, windows: Vec::new(), release: Vec::new() };
+            let batch = Batch { engine, buffer, used: 0, private_used: 0, windows: Vec::new(), release: Vec::new() };
             self.paging.open = Some(batch);
         }
         self.paging.open.as_mut().ok_or(STATUS_INTERNAL_ERROR)
     }
 
-    /// Adds an operation to the open buffer, submitting it and going on in the next whenever it is full.
+    /// Adds an operation to the open buffer of an engine, submitting it and going on in the next whenever it is full.
     ///
     /// # Errors
     /// STATUS_GRAPHICS_ALLOCATION_BUSY if the driver insists, STATUS_DEVICE_REMOVED when the machine has stopped.
-    pub(crate) fn emit(&mut self, operation: Operation, u: DXGKARG_BUILDPAGINGBUFFER_Union) -> Result<(), NTSTATUS> {
+    pub(crate) fn emit(
+        &mut self,
+        engine: u32,
+        operation: Operation,
+        u: DXGKARG_BUILDPAGINGBUFFER_Union,
+    ) -> Result<(), NTSTATUS> {
         let mut multipass = 0;
         let mut busy = 0;
         loop {
             let driver = Arc::clone(&self.driver);
             let size = self.paging.buffer_size;
-            let batch = self.open_batch()?;
+            let batch = self.open_batch(engine)?;
             let fresh = batch.used == 0;
             let mut args = batch.arguments(size);
             args.Operation = operation;
             args.MultipassOffset = multipass;
             args.u = u;
-            let status = driver.build(&mut args);
+            let status = driver.build(engine, &mut args);
             let advanced = match batch.take_back(&args, size) {
                 Ok(advanced) => advanced,
                 Err(bugcheck) => {
@@ -242,13 +270,13 @@ impl Memory {
                     // The rest of the operation still looks through the windows.
                     let windows = std::mem::take(&mut batch.windows);
                     self.submit()?;
-                    self.open_batch()?.windows.extend(windows);
+                    self.open_batch(engine)?.windows.extend(windows);
                 }
                 STATUS_GRAPHICS_ALLOCATION_BUSY if busy == 0 => {
                     busy += 1;
                     let windows = std::mem::take(&mut batch.windows);
                     self.submit()?;
-                    self.open_batch()?.windows.extend(windows);
+                    self.open_batch(engine)?.windows.extend(windows);
                     while self.wait_oldest()? {}
                 }
                 // Nothing is under way that it could be busy with.
@@ -272,14 +300,16 @@ impl Memory {
         if batch.used == 0 {
             // The driver had nothing for the GPU to do; what is under way may still need what this packet would have held.
             if let Some(last) = self.paging.pending.back_mut() {
-                last.batch.windows.append(&mut batch.windows);
+                if last.batch.engine == batch.engine {
+                    last.batch.windows.append(&mut batch.windows);
+                }
                 last.batch.release.append(&mut batch.release);
             }
             return self.finish(batch);
         }
         let private = batch.buffer.private.get_mut(..batch.private_used as usize).unwrap_or_default();
-        let fence = match self.node()?.submit(batch.buffer.address, batch.used, private) {
-            Ok(fence) => fence,
+        let fence = match self.node()?.submit(batch.engine, batch.buffer.address, batch.used, private) {
+            Ok(fence) => PagingFence { engine: batch.engine, fence },
             // Nothing runs it; what it holds is given back, so that the next buffer finds it.
             Err(status) => return self.finish(batch).and(Err(status)),
         };
@@ -290,13 +320,13 @@ impl Memory {
     }
 
     /// Submits the open buffer; the answer is the last packet if any was submitted since `before` (of [`Paging::submitted`]).
-    pub(crate) fn submit_since(&mut self, before: u64) -> Result<Option<u32>, NTSTATUS> {
+    pub(crate) fn submit_since(&mut self, before: u64) -> Result<Option<PagingFence>, NTSTATUS> {
         self.submit()?;
         Ok(if self.paging.submitted > before { self.paging.last } else { None })
     }
 
     fn finish(&mut self, batch: Batch) -> Result<(), NTSTATUS> {
-        if let Some(space) = self.paging.space {
+        if let Ok(space) = self.paging_space(batch.engine) {
             for (at, len) in &batch.windows {
                 self.hide(space, *at, len / PAGE_SIZE)?;
                 self.paging.windows.release(*at, *len);
@@ -341,7 +371,7 @@ impl Memory {
     }
 
     /// Waits until a packet and all before it are complete.
-    pub(crate) fn wait_for(&mut self, fence: u32) -> Result<(), NTSTATUS> {
+    pub(crate) fn wait_for(&mut self, fence: PagingFence) -> Result<(), NTSTATUS> {
         while self.paging.pending.iter().any(|pending| pending.fence == fence) {
             self.wait_oldest()?;
         }
@@ -381,7 +411,7 @@ impl Memory {
 
     /// Takes `N` windows of `len` bytes until the open packet is complete. Whatever is submitted to make room is submitted before
     /// any of them is in use.
-    fn take_windows<const N: usize>(&mut self, len: u64) -> Result<[u64; N], NTSTATUS> {
+    fn take_windows<const N: usize>(&mut self, engine: u32, len: u64) -> Result<[u64; N], NTSTATUS> {
         loop {
             let mut taken = [0; N];
             let mut missing = false;
@@ -393,7 +423,7 @@ impl Memory {
             }
             if !missing {
                 let windows = taken.map(|at| (at, len));
-                match self.open_batch() {
+                match self.open_batch(engine) {
                     Ok(batch) => batch.windows.extend(windows),
                     Err(status) => {
                         self.give_back_windows(windows);
@@ -418,29 +448,30 @@ impl Memory {
         }
     }
 
-    /// Shows part of a place in a window.
-    fn look_at(&mut self, window: u64, place: &Place, first: u64, len: u64) -> Result<(), NTSTATUS> {
+    /// Shows part of a place in a window of an engine.
+    fn look_at(&mut self, engine: u32, window: u64, place: &Place, first: u64, len: u64) -> Result<(), NTSTATUS> {
         let shown = match place {
             Place::Uncommitted => return Err(STATUS_INTERNAL_ERROR),
             Place::Local { offset, segment } => Shown::Frames { segment: *segment, first: offset / PAGE_SIZE + first },
             Place::System(memory) => Shown::System { memory, first },
         };
-        let space = self.paging_space()?;
+        let space = self.paging_space(engine)?;
         self.show_frames(space, window, len / PAGE_SIZE, &shown)
     }
 
     /// Fills a place with zero.
     pub(crate) fn fill_zero(&mut self, allocation: KmdHandle, place: &Place, size: u64) -> Result<(), NTSTATUS> {
+        let engine = self.engine_of(place);
         for (at, len) in pieces(size) {
-            let [window] = self.take_windows(len)?;
-            self.look_at(window, place, at / PAGE_SIZE, len)?;
+            let [window] = self.take_windows(engine, len)?;
+            self.look_at(engine, window, place, at / PAGE_SIZE, len)?;
             let mut fill = DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL::zeroed();
             fill.DestinationVirtualAddress = window;
             fill.hAllocation = allocation.raw();
             fill.AllocationOffsetInBytes = at;
             fill.FillSizeInBytes = len;
             let u = DXGKARG_BUILDPAGINGBUFFER_Union { FillVirtual: fill };
-            self.emit(Operation::DXGK_OPERATION_VIRTUAL_FILL, u)?;
+            self.emit(engine, Operation::DXGK_OPERATION_VIRTUAL_FILL, u)?;
         }
         Ok(())
     }
@@ -458,10 +489,11 @@ impl Memory {
             (_, Place::System(_)) => DXGK_MEMORY_TRANSFER_DIRECTION::DXGK_MEMORY_TRANSFER_LOCAL_TO_SYSTEM,
             _ => DXGK_MEMORY_TRANSFER_DIRECTION::DXGK_MEMORY_TRANSFER_LOCAL_TO_LOCAL,
         };
+        let engine = self.engine_of(from).max(self.engine_of(to));
         for (at, len) in pieces(size) {
-            let [source, destination] = self.take_windows(len)?;
-            self.look_at(source, from, at / PAGE_SIZE, len)?;
-            self.look_at(destination, to, at / PAGE_SIZE, len)?;
+            let [source, destination] = self.take_windows(engine, len)?;
+            self.look_at(engine, source, from, at / PAGE_SIZE, len)?;
+            self.look_at(engine, destination, to, at / PAGE_SIZE, len)?;
             let mut transfer = DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL::zeroed();
             transfer.SourceVirtualAddress = source;
             transfer.DestinationVirtualAddress = destination;
@@ -470,17 +502,17 @@ impl Memory {
             transfer.TransferSizeInBytes = len;
             transfer.TransferDirection = direction;
             let u = DXGKARG_BUILDPAGINGBUFFER_Union { TransferVirtual: transfer };
-            self.emit(Operation::DXGK_OPERATION_VIRTUAL_TRANSFER, u)?;
+            self.emit(engine, Operation::DXGK_OPERATION_VIRTUAL_TRANSFER, u)?;
         }
         Ok(())
     }
 
-    /// Has the GPU write a monitored fence once everything before is done. `address` is in the paging process.
-    pub(crate) fn signal_fence(&mut self, address: u64, value: u64) -> Result<(), NTSTATUS> {
+    /// Has an engine write a monitored fence once everything before that it works on is done. `address` is in the paging process.
+    pub(crate) fn signal_fence(&mut self, engine: u32, address: u64, value: u64) -> Result<(), NTSTATUS> {
         let signal =
             DXGK_BUILDPAGINGBUFFER_SIGNALMONITOREDFENCE { MonitoredFenceGpuVa: address, MonitoredFenceValue: value };
         let u = DXGKARG_BUILDPAGINGBUFFER_Union { SignalMonitoredFence: signal };
-        self.emit(Operation::DXGK_OPERATION_SIGNAL_MONITORED_FENCE, u)
+        self.emit(engine, Operation::DXGK_OPERATION_SIGNAL_MONITORED_FENCE, u)
     }
 }
 

@@ -22,6 +22,8 @@ const TRIM_PATIENCE: Duration = Duration::from_secs(2);
 /// Where residency requests of a device are ordered. [d3dkmthk: D3DKMT_CREATEPAGINGQUEUE]
 pub(crate) struct PagingQueue {
     device: Arc<Device>,
+    /// The physical adapter whose page tables are meant by requests here, and which signals the fence.
+    engine: u32,
     fence: Arc<SyncObject>,
     fence_handle: D3DKMT_HANDLE,
     system_space: Arc<AddressSpace>,
@@ -38,12 +40,13 @@ pub(crate) type Shortage = (NTSTATUS, u64);
 type Refusal = (NTSTATUS, u64, Vec<(SpaceId, u64)>);
 
 impl PagingQueue {
-    /// A queue of `device` whose requests are counted by `fence`, a monitored fence with this handle.
+    /// A queue of `device` on an engine whose requests are counted by `fence`, a monitored fence with this handle.
     ///
     /// # Errors
     /// No room in the paging process; STATUS_DEVICE_NOT_READY on an adapter that is not started.
     pub(crate) fn new(
         device: &Arc<Device>,
+        engine: u32,
         fence: Arc<SyncObject>,
         fence_handle: D3DKMT_HANDLE,
     ) -> Result<Arc<Self>, NTSTATUS> {
@@ -57,6 +60,7 @@ impl PagingQueue {
         let page = system_space.map_frames(frames, (0, 0), Protection::ReadWrite)?;
         Ok(Arc::new(Self {
             device: Arc::clone(device),
+            engine,
             fence,
             fence_handle,
             system_space,
@@ -69,6 +73,11 @@ impl PagingQueue {
     /// The device it was made on.
     pub(crate) fn device(&self) -> &Arc<Device> {
         &self.device
+    }
+
+    /// The physical adapter it is of.
+    pub(crate) fn engine(&self) -> u32 {
+        self.engine
     }
 
     /// Handle of the fence in the process.
@@ -136,8 +145,15 @@ impl Memory {
         if self.paging.submitted() == before && !list.iter().any(|allocation| self.is_busy(allocation.id())) {
             return Ok(0);
         }
+        // Values of a queue come in order, so its own engine writes all of them; what others still do for this one comes first.
+        for allocation in list {
+            let busy = self.allocations.get(&allocation.id()).and_then(|state| state.busy);
+            if let Some(packet) = busy.filter(|packet| packet.engine != queue.engine) {
+                self.wait_for(packet)?;
+            }
+        }
         let mut value = lock(&queue.value);
-        self.signal_fence(queue.page + queue.offset, *value + 1)?;
+        self.signal_fence(queue.engine, queue.page + queue.offset, *value + 1)?;
         self.submit()?;
         *value += 1;
         Ok(*value)

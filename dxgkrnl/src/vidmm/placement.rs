@@ -4,9 +4,10 @@ use wddm_ddi::km::DXGK_ALLOCATIONINFO;
 
 use crate::vidmm::segment::Segments;
 
-/// Segments in the order the driver prefers, 0 for the rest; the text names the rule that the answer breaks. [d3dkmddi:
+/// Segments of an engine in the order the driver prefers, by their identifiers among all, 0 for the rest; the text names the rule that the answer breaks. [d3dkmddi:
 /// DXGK_ALLOCATIONINFO]
-pub(super) fn order(info: &DXGK_ALLOCATIONINFO, segments: &Segments) -> Result<[u8; 32], &'static str> {
+pub(super) fn order(info: &DXGK_ALLOCATIONINFO, engine: u32, segments: &Segments) -> Result<[u8; 32], &'static str> {
+    let first = segments.first_of(engine).ok_or("PhysicalAdapterIndex names no physical adapter")?;
     let (all, apertures, write) = (segments.all(), segments.apertures(), info.SupportedWriteSegmentSet);
     if write == 0 || write & !all != 0 {
         return Err("SupportedWriteSegmentSet is empty or names a segment that does not exist");
@@ -42,7 +43,8 @@ pub(super) fn order(info: &DXGK_ALLOCATIONINFO, segments: &Segments) -> Result<[
     }
     let mut places = [0; 32];
     for (place, id) in places.iter_mut().zip(order) {
-        *place = id;
+        *place =
+            u8::try_from(first - 1 + u32::from(id)).map_err(|_| "there are more segments than this system counts")?;
     }
     Ok(places)
 }

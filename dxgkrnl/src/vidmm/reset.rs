@@ -38,12 +38,16 @@ impl Memory {
         if let Some(offered) = &mut state.offered {
             offered.take();
         }
+        let engine = match &place {
+            Place::Local { segment, .. } => self.driver.segment_of(*segment).1,
+            Place::Uncommitted | Place::System(_) => 0,
+        };
         self.release_place(place, size);
-        self.tell_of_loss(kmd)
+        self.tell_of_loss(engine, kmd)
     }
 
     /// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL]
-    fn tell_of_loss(&self, allocation: KmdHandle) -> Result<(), NTSTATUS> {
+    fn tell_of_loss(&self, engine: u32, allocation: KmdHandle) -> Result<(), NTSTATUS> {
         let mut transfer = DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL::zeroed();
         transfer.hAllocation = allocation.raw();
         transfer.TransferDirection = DXGK_MEMORY_TRANSFER_DIRECTION::DXGK_MEMORY_TRANSFER_LOCAL_TO_SYSTEM;
@@ -52,7 +56,7 @@ impl Memory {
         args.Operation = operation;
         args.u = DXGKARG_BUILDPAGINGBUFFER_Union { TransferVirtual: transfer };
         self.driver.miniport.trace_detail("eviction of 0 bytes".to_owned());
-        let status = self.driver.build(&mut args);
+        let status = self.driver.build(engine, &mut args);
         if status == STATUS_SUCCESS {
             return Ok(());
         }

@@ -67,8 +67,12 @@ impl Memory {
                 || self.allocations.values().any(ring))
     }
 
-    /// Processes that may be asked to rest so that others have room, those that used their tables longest ago first.
+    /// Processes that may be asked to rest so that others have room, those that used their tables longest ago first. None where adapters
+    /// are linked: a process has tables on each of them, and they do not rest together yet.
     pub(crate) fn could_rest(&self, except: Option<SpaceId>) -> Vec<SpaceId> {
+        if self.driver.engines > 1 {
+            return Vec::new();
+        }
         let mut all: Vec<(u64, SpaceId)> = self
             .spaces
             .iter()
@@ -131,12 +135,12 @@ impl Memory {
         let Some(space) = spaces.get_mut(&id).filter(|space| space.standing == Standing::Resting) else {
             return Ok(());
         };
-        let (process, paging_process) = (space.process, space.paging_process);
+        let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
         space.standing = Standing::Evicted;
-        let mut writer = TableWriter { driver, segments, process, paging_process, subject: Subject::NONE };
+        let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
         let tables = space.tables.strip(&mut writer)?;
         // Their memory is used again only when the GPU has forgotten what they said.
-        driver.flush(process, space.tables.root().address(), 0, 0)?;
+        driver.flush(engine, process, space.tables.root().address(), 0, 0)?;
         let bytes = tables.iter().map(Table::len).sum();
         tables.into_iter().for_each(|table| segments.release_table(table));
         self.counts.tables_evicted += 1;

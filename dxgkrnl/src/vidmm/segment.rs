@@ -3,8 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use wddm_ddi::km::{DXGK_PTE, DXGK_PTE_Union1};
-use wddm_ddi::{Zeroed, status::*};
+use wddm_ddi::status::*;
 
 use crate::adapter::Segment;
 use crate::ram::{PAGE_SIZE, Pages, Ram};
@@ -92,13 +91,16 @@ unsafe impl Send for MemorySegment {}
 pub(crate) struct Segments {
     /// System memory.
     pub(crate) ram: Arc<Ram>,
-    /// By identifier - 1; `None` for apertures.
+    /// Those of every engine, one engine after the other, by identifier - 1; `None` for apertures. The identifier here is that place.
     list: Vec<Option<MemorySegment>>,
+    /// Segments of one engine.
+    of_engine: usize,
 }
 
 impl Segments {
-    /// The segments that the driver described, in order of identifier.
+    /// The segments that the driver described, in order of engine and identifier.
     pub(crate) fn new(ram: Arc<Ram>, described: &[Segment]) -> Self {
+        let of_engine = described.iter().filter(|segment| segment.engine == 0).count();
         let list = described.iter().map(|segment| {
             (!segment.flags.Aperture()).then(|| MemorySegment {
                 size: segment.size,
@@ -113,7 +115,7 @@ impl Segments {
                 free: RangeAllocator::new(0, segment.size & !(PAGE_SIZE - 1)),
             })
         });
-        Self { ram, list: list.collect() }
+        Self { ram, list: list.collect(), of_engine }
     }
 
     /// The segment with this identifier, if it holds memory.
@@ -136,18 +138,24 @@ impl Segments {
         self.list.iter_mut().flatten().for_each(|segment| segment.preserved = (preserved, false));
     }
 
-    /// Bit mask of the apertures, bit 0 for segment 1.
+    /// Identifier here of segment 1 of an engine; `None` if there is no such engine.
+    pub(crate) fn first_of(&self, engine: u32) -> Option<u32> {
+        let first = (engine as usize).checked_mul(self.of_engine).filter(|first| *first < self.list.len())?;
+        Some(first as u32 + 1)
+    }
+
+    /// Bit mask of the apertures of an engine, which are the same for each, bit 0 for segment 1.
     pub(crate) fn apertures(&self) -> u32 {
         self.mask(|segment| segment.is_none())
     }
 
-    /// Bit mask of all segments.
+    /// Bit mask of all segments of an engine.
     pub(crate) fn all(&self) -> u32 {
         self.mask(|_| true)
     }
 
     fn mask(&self, wanted: impl Fn(&Option<MemorySegment>) -> bool) -> u32 {
-        let places = (0u32..32).zip(&self.list);
+        let places = (0u32..32).zip(self.list.iter().take(self.of_engine));
         places.filter(|(_, segment)| wanted(segment)).fold(0, |mask, (bit, _)| mask | 1 << bit)
     }
 
@@ -249,16 +257,6 @@ impl Table {
             TablePlace::System(pages) => pages.len(),
             TablePlace::Segment { len, .. } => *len,
         }
-    }
-
-    /// The directory entry that points here.
-    pub(crate) fn link(&self) -> DXGK_PTE {
-        let (segment, offset) = self.address();
-        let mut entry = DXGK_PTE::zeroed();
-        entry.Bits.set_Valid(true);
-        entry.Bits.set_Segment(segment as u8);
-        entry.u1 = DXGK_PTE_Union1 { PageTableAddress: offset / PAGE_SIZE };
-        entry
     }
 }
 

@@ -18,7 +18,7 @@ use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::driver::Driver;
 use crate::vidmm::memory::Memory;
 use crate::vidmm::page_table::Shape;
-use crate::vidmm::paging::{Paging, PagingNode};
+use crate::vidmm::paging::{Paging, PagingFence, PagingNode};
 use crate::vidmm::segment::Segments;
 use crate::vidmm::va_space::VaSpace;
 use crate::vidsch::{SystemContext, VidSch};
@@ -36,24 +36,32 @@ pub(crate) struct System {
     contexts: Vec<Arc<SystemContext>>,
 }
 
-/// The paging node as the scheduler runs it.
+/// The paging nodes as the scheduler runs them.
 struct SchedulerNode {
     adapter: Weak<Adapter>,
     scheduler: Arc<VidSch>,
-    context: Arc<SystemContext>,
+    /// By engine.
+    contexts: Vec<Arc<SystemContext>>,
+}
+
+impl SchedulerNode {
+    fn context(&self, engine: u32) -> Result<&Arc<SystemContext>, NTSTATUS> {
+        self.contexts.get(engine as usize).ok_or(STATUS_INVALID_PARAMETER)
+    }
 }
 
 impl PagingNode for SchedulerNode {
-    fn submit(&self, address: u64, size: u32, private: &mut [u8]) -> Result<u32, NTSTATUS> {
-        self.scheduler.submit_paging(&self.context, address, size, private)
+    fn submit(&self, engine: u32, address: u64, size: u32, private: &mut [u8]) -> Result<u32, NTSTATUS> {
+        self.scheduler.submit_paging(self.context(engine)?, address, size, private)
     }
 
-    fn is_complete(&self, fence: u32) -> bool {
-        self.scheduler.is_packet_complete(self.context.node(), fence)
+    fn is_complete(&self, packet: PagingFence) -> bool {
+        let context = self.context(packet.engine);
+        context.is_ok_and(|context| self.scheduler.is_packet_complete(context.node(), packet.fence))
     }
 
-    fn wait(&self, fence: u32) -> Result<(), NTSTATUS> {
-        self.scheduler.wait_packet(self.context.node(), fence)
+    fn wait(&self, packet: PagingFence) -> Result<(), NTSTATUS> {
+        self.scheduler.wait_packet(self.context(packet.engine)?.node(), packet.fence)
     }
 
     fn pause(&self) {
@@ -114,6 +122,9 @@ impl VidMm {
             mmu: caps.gpummu,
             levels: caps.levels.clone(),
             shape,
+            engines: caps.engines,
+            segments_of_engine: caps.segments.iter().filter(|segment| segment.engine == 0).count() as u32,
+            paging_contexts: OnceLock::new(),
             scheduler: OnceLock::new(),
         };
         let _ = driver.scheduler.set(Arc::clone(adapter.vidsch()));
@@ -176,12 +187,14 @@ impl VidMm {
             let context = adapter.vidsch().create_system_context(owner, node, &system.space)?;
             system.contexts.push(context);
         }
-        let paging = system.contexts.get(caps.paging_node as usize).ok_or(STATUS_INVALID_PARAMETER)?;
-        let node = SchedulerNode {
-            adapter: Arc::downgrade(adapter),
-            scheduler: Arc::clone(adapter.vidsch()),
-            context: Arc::clone(paging),
-        };
+        let contexts = (0..caps.engines).map(|engine| {
+            let node = caps.node_at(caps.paging_node, engine).and_then(|node| system.contexts.get(node as usize));
+            node.cloned().ok_or(STATUS_INVALID_PARAMETER)
+        });
+        let contexts = contexts.collect::<Result<Vec<_>, NTSTATUS>>()?;
+        let _ = self.driver.paging_contexts.set(contexts.iter().map(|context| context.kmd()).collect());
+        let node =
+            SchedulerNode { adapter: Arc::downgrade(adapter), scheduler: Arc::clone(adapter.vidsch()), contexts };
         lock(&self.memory).set_paging_node(Arc::new(node));
         Ok(())
     }
@@ -226,6 +239,7 @@ impl VidMm {
         }
         let spaces: Vec<_> = lock(&self.memory).spaces.keys().copied().collect();
         for space in spaces {
+            // The first of a process stands for all of it.
             let ended = lock(&self.memory).destroy_space(space);
             self.note_failure("ending an address space", ended);
         }
@@ -276,12 +290,13 @@ impl VidMm {
         let made = self.with_room(None, |memory| {
             let va = VaSpace::new(self.driver.shape.address_bits(), self.driver_range);
             let id = memory.create_space(process, flags.SystemProcess(), va)?;
-            Ok((id, memory.root(id).ok_or(STATUS_INTERNAL_ERROR)?))
+            let root = |engine| memory.root(id.of_engine(engine)).ok_or(STATUS_INTERNAL_ERROR);
+            Ok((id, (0..self.driver.engines).map(root).collect::<Result<Vec<_>, NTSTATUS>>()?))
         });
         match made {
-            Ok((id, root)) => {
+            Ok((id, roots)) => {
                 lock(&self.known).processes.push(process);
-                Ok((process, AddressSpace::new(self, id, root)))
+                Ok((process, AddressSpace::new(self, id, roots)))
             }
             Err(status) => {
                 self.destroy_process_on_driver(process);

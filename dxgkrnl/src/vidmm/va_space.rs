@@ -108,7 +108,7 @@ impl Refused {
 }
 
 /// A GPU address space.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct VaSpace {
     free: RangeAllocator,
     end: u64,
@@ -252,20 +252,25 @@ impl VaSpace {
         places.filter_map(|at| Some((*at, *self.mappings.get(at)?))).collect()
     }
 
-    /// Unmaps an allocation everywhere; regions made only for its mapping are given back. The answer is what was unmapped.
-    pub(crate) fn remove_allocation(&mut self, id: AllocationId) -> Vec<(u64, Mapping)> {
-        let removed = self.mappings_of(id);
-        for (at, _) in &removed {
-            self.take(*at);
-            let region = self.regions.range(..=*at).next_back().map(|(&start, region)| (start, *region));
+    /// Unmaps an allocation everywhere. The answer is the regions, made only for a mapping, that show nothing any more: base and length.
+    pub(crate) fn remove_allocation(&mut self, id: AllocationId) -> Vec<(u64, u64)> {
+        let mut empty = Vec::new();
+        for (at, _) in self.mappings_of(id) {
+            self.take(at);
+            let region = self.regions.range(..=at).next_back().map(|(&start, region)| (start, *region));
             if let Some((start, region)) = region
                 && region.automatic
-                && self.mappings.range(start..start + region.len).next().is_none()
+                && self.is_unmapped(start, region.len)
             {
-                self.give_back(start);
+                empty.push((start, region.len));
             }
         }
-        removed
+        empty
+    }
+
+    /// Whether nothing is mapped from `base` on.
+    pub(crate) fn is_unmapped(&self, base: u64, len: u64) -> bool {
+        self.mappings.range(base..base + len).next().is_none()
     }
 
     /// Every mapping.
@@ -335,8 +340,8 @@ mod tests {
         let reserved = space.reserve(0, 0, 0, 2 * PAGE).unwrap();
         space.map(automatic, mapping(1, 7, 0));
         space.map(reserved + PAGE, mapping(1, 7, 3));
-        assert_eq!(space.remove_allocation(AllocationId(7)).len(), 2);
-        assert_eq!(space.release(automatic, PAGE), Err(Refused::NoRegion));
+        assert_eq!(space.remove_allocation(AllocationId(7)), [(automatic, PAGE)]);
+        assert_eq!(space.release(automatic, PAGE), Ok(vec![]));
         assert_eq!(space.release(reserved, 2 * PAGE), Ok(vec![]));
     }
 

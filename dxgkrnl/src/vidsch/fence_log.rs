@@ -576,7 +576,8 @@ impl Machine {
             CpuClockCounter: 0,
             Flags: DXGK_GPUCLOCKDATA_FLAGS::new(),
         };
-        let status = adapter.miniport.calibrate_gpu_clock(adapter.context().raw(), node, 0, &mut data);
+        let (node, engine) = adapter.caps().ordinals(node);
+        let status = adapter.miniport.calibrate_gpu_clock(adapter.context().raw(), node, engine, &mut data);
         let clock = GpuClock { gpu_frequency: data.GpuFrequency, gpu: data.GpuClockCounter, cpu: data.CpuClockCounter };
         (status.is_success() && clock.gpu_frequency != 0).then_some(clock)
     }

@@ -49,16 +49,16 @@ pub(crate) struct HwContext {
 }
 
 impl VidSch {
-    /// Creates a hardware context on `node`, with the page tables of the device's process and normal priority, ready
+    /// Creates a hardware context on a node of the engine that an affinity means, with the page tables of the device's process and normal priority, ready
     /// for its first submission. [d3dkmddi: DXGKARG_CREATEHWCONTEXT]
     ///
     /// # Errors
-    /// STATUS_INVALID_PARAMETER for a node without hardware contexts; STATUS_NOT_SUPPORTED without hardware scheduling;
+    /// STATUS_INVALID_PARAMETER for a node without hardware contexts, or an affinity that is not one engine; STATUS_NOT_SUPPORTED without hardware scheduling;
     /// what the driver answered.
     pub(crate) fn create_hw_context(
         &self,
         device: &Arc<Device>,
-        node: u32,
+        node_ordinal: u32,
         engine_affinity: u32,
         private: &mut [u8],
     ) -> Result<Arc<HwContext>, NTSTATUS> {
@@ -69,16 +69,16 @@ impl VidSch {
         if !caps.features.hardware_scheduling {
             return Err(STATUS_NOT_SUPPORTED);
         }
-        let Some(node_caps) = caps.nodes.get(node as usize) else { return Err(STATUS_INVALID_PARAMETER) };
-        if !node_caps.context_scheduling || engine_affinity > 1 {
+        let engine = caps.engine_of_affinity(engine_affinity).ok_or(STATUS_INVALID_PARAMETER)?;
+        let node = caps.node_at(node_ordinal, engine).ok_or(STATUS_INVALID_PARAMETER)?;
+        if !caps.nodes.get(node as usize).is_some_and(|node| node.context_scheduling) {
             return Err(STATUS_INVALID_PARAMETER);
         }
         self.setup_priority_bands(adapter)?;
         let system = self.contexts.reserve();
         let mut args = DXGKARG_CREATEHWCONTEXT::zeroed();
         args.hHwContext = system.raw();
-        args.NodeOrdinal = node;
-        args.EngineAffinity = engine_affinity.max(1);
+        (args.NodeOrdinal, args.EngineAffinity) = (node_ordinal, 1 << engine);
         (args.pPrivateDriverData, args.PrivateDriverDataSize) = super::private_data(private)?;
         adapter.miniport.create_hw_context(device.kmd.raw(), &mut args).ok()?;
         let kmd = KmdHandle::new(args.hHwContext);
@@ -101,7 +101,7 @@ impl VidSch {
         });
         self.contexts.publish(system, &context);
         self.add_context(&context);
-        super::packet::set_root_page_table(adapter, kmd, &device.process.space);
+        super::packet::set_root_page_table(adapter, kmd, node, &device.process.space);
         if let Err(status) = context.set_priority(|priority| *priority = Priority::default()) {
             context.destroy();
             return Err(status);

@@ -153,7 +153,8 @@ impl VidSch {
             adapter: Arc::downgrade(adapter),
             verifier: Arc::clone(adapter.machine.verifier()),
             limits: Limits {
-                nodes: nodes as u32,
+                nodes: caps.nodes_of_engine(),
+                engines: caps.engines,
                 optimized: caps.driver.SchedulingCaps.OptimizedNativeFenceSignaledInterrupt(),
             },
             nodes: (0..nodes).map(|_| Node::new()).collect(),

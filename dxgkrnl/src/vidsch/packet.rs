@@ -41,6 +41,11 @@ impl SystemContext {
         self.node
     }
 
+    /// The driver's handle.
+    pub(crate) fn kmd(&self) -> KmdHandle {
+        self.kmd
+    }
+
     /// Destroys the context; its packets are complete. Once is enough.
     pub(crate) fn destroy(&self) {
         if !self.destroyed.swap(true, Ordering::AcqRel) {
@@ -52,9 +57,9 @@ impl SystemContext {
     }
 }
 
-/// DxgkDdiSetRootPageTable for a context of either kind that is not running.
-pub(super) fn set_root_page_table(adapter: &Adapter, context: KmdHandle, space: &AddressSpace) {
-    let (segment, offset) = space.root();
+/// DxgkDdiSetRootPageTable for a context of either kind on a node that is not running.
+pub(super) fn set_root_page_table(adapter: &Adapter, context: KmdHandle, node: u32, space: &AddressSpace) {
+    let (segment, offset) = space.root(adapter.caps().ordinals(node).1);
     let mut args = DXGKARG_SETROOTPAGETABLE::zeroed();
     args.hContext = context.raw();
     args.Address.SegmentId = segment;
@@ -120,13 +125,13 @@ impl VidSch {
         let system = self.system_contexts.reserve();
         let mut args = DXGKARG_CREATECONTEXT::zeroed();
         args.hContext = system.raw();
-        args.NodeOrdinal = node;
-        args.EngineAffinity = 1;
+        let (ordinal, engine) = adapter.caps().ordinals(node);
+        (args.NodeOrdinal, args.EngineAffinity) = (ordinal, 1 << engine);
         args.Flags = DXGK_CREATECONTEXTFLAGS::new().with_SystemContext(true).with_VirtualAddressing(true);
         let (kmd, _) = create_context(&adapter, device, &mut args)?;
         let context = Arc::new(SystemContext { adapter, node, kmd, system, destroyed: AtomicBool::new(false) });
         self.system_contexts.publish(system, &context);
-        set_root_page_table(&context.adapter, kmd, space);
+        set_root_page_table(&context.adapter, kmd, node, space);
         Ok(context)
     }
 
@@ -224,7 +229,7 @@ impl VidSch {
             .with_Paging(paging)
             .with_NullRendering(packet.null)
             .with_Resubmission(packet.again);
-        args.NodeOrdinal = number;
+        (args.NodeOrdinal, args.EngineOrdinal) = adapter.caps().ordinals(number);
         let status = {
             let _class = self.scheduler_class();
             adapter.miniport.submit_command_virtual(adapter.context().raw(), &args)
@@ -255,7 +260,8 @@ impl VidSch {
     /// [d3dkmddi: DXGKARG_PREEMPTCOMMAND]
     fn preempt(&self, adapter: &Adapter, number: u32, id: u32) {
         let mut args = DXGKARG_PREEMPTCOMMAND::zeroed();
-        (args.PreemptionFenceId, args.NodeOrdinal) = (id, number);
+        args.PreemptionFenceId = id;
+        (args.NodeOrdinal, args.EngineOrdinal) = adapter.caps().ordinals(number);
         let status = {
             let _class = self.scheduler_class();
             adapter.miniport.preempt_command(adapter.context().raw(), &args)

@@ -119,7 +119,7 @@ impl Standing {
 }
 
 impl VidSch {
-    /// Creates a context on `node`, with the page tables of the device's process and normal priority.
+    /// Creates a context on a node of the engine that an affinity means, with the page tables of the device's process and normal priority.
     /// [d3dkmddi: DXGKARG_CREATECONTEXT]
     ///
     /// # Errors
@@ -128,7 +128,7 @@ impl VidSch {
     pub(crate) fn create_packet_context(
         &self,
         device: &Arc<Device>,
-        node: u32,
+        node_ordinal: u32,
         engine_affinity: u32,
         flags: D3DDDI_CREATECONTEXTFLAGS,
         private: &mut [u8],
@@ -143,9 +143,9 @@ impl VidSch {
             .with_SynchronizationOnly(true)
             .with_TestContext(true);
         let unknown = flags.into_bits() & !known.into_bits() != 0;
-        if node as usize >= self.nodes.len() || engine_affinity > 1 || unknown {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
+        let engine = adapter.caps().engine_of_affinity(engine_affinity).filter(|_| !unknown);
+        let node = engine.and_then(|engine| adapter.caps().node_at(node_ordinal, engine));
+        let (Some(node), Some(engine)) = (node, engine) else { return Err(STATUS_INVALID_PARAMETER) };
         if flags.TestContext() {
             if !adapter.caps().features.kernel_mode_testing {
                 return Err(STATUS_NOT_SUPPORTED);
@@ -158,8 +158,7 @@ impl VidSch {
         let system = self.packet_contexts.reserve();
         let mut args = DXGKARG_CREATECONTEXT::zeroed();
         args.hContext = system.raw();
-        args.NodeOrdinal = node;
-        args.EngineAffinity = engine_affinity.max(1);
+        (args.NodeOrdinal, args.EngineAffinity) = (node_ordinal, 1 << engine);
         args.Flags = DXGK_CREATECONTEXTFLAGS::new().with_VirtualAddressing(true).with_TestContext(flags.TestContext());
         (args.pPrivateDriverData, args.PrivateDriverDataSize) = super::private_data(private)?;
         let (kmd, info) = super::packet::create_context(adapter, device.kmd, &mut args)?;
@@ -184,7 +183,7 @@ impl VidSch {
         });
         self.packet_contexts.publish(system, &context);
         self.add_packet_context(&context);
-        super::packet::set_root_page_table(adapter, kmd, &device.process.space);
+        super::packet::set_root_page_table(adapter, kmd, node, &device.process.space);
         Ok(context)
     }
 }

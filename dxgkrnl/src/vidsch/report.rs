@@ -143,18 +143,25 @@ fn reset(flags: DXGK_PAGE_FAULT_FLAGS) -> Option<Scope> {
 /// What the checks need to know about the adapter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Nodes of the adapter.
+    /// Nodes of each engine.
     pub(crate) nodes: u32,
+    /// Linked physical adapters, 1 where nothing is linked.
+    pub(crate) engines: u32,
     /// Reports name the queue instead of the fences (OptimizedNativeFenceSignaledInterrupt).
     pub(crate) optimized: bool,
 }
 
 impl Limits {
-    fn check_engine(self, kind: DXGK_INTERRUPT_TYPE, node: u32, engine: u32) -> Result<(), Bugcheck> {
-        if node < self.nodes && engine == 0 {
-            return Ok(());
+    /// The node among those of all engines.
+    pub(crate) fn node(self, kind: DXGK_INTERRUPT_TYPE, node: u32, engine: u32) -> Result<u32, Bugcheck> {
+        let Self { nodes, engines, .. } = self;
+        if node < nodes && engine < engines {
+            return Ok(engine * nodes + node);
         }
-        Err(contract(kind, format!("node {node}, engine {engine}: the adapter has {} nodes of one engine", self.nodes)))
+        Err(contract(
+            kind,
+            format!("node {node}, engine {engine}: the adapter has {nodes} nodes of {engines} engine(s)"),
+        ))
     }
 }
 
@@ -185,7 +192,7 @@ pub(crate) unsafe fn read(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA, limits: Limits
         T::DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED => {
             // SAFETY: the type selects this arm, says the caller.
             let arm = unsafe { data.u.MonitoredFenceSignaled };
-            limits.check_engine(data.InterruptType, arm.NodeOrdinal, arm.EngineOrdinal)?;
+            limits.node(data.InterruptType, arm.NodeOrdinal, arm.EngineOrdinal)?;
             Ok(Report::MonitoredScan)
         }
         // SAFETY: the caller says so.
@@ -193,8 +200,7 @@ pub(crate) unsafe fn read(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA, limits: Limits
         T::DXGK_INTERRUPT_HWQUEUE_PAGE_FAULTED => {
             // SAFETY: as above.
             let arm = unsafe { data.u.HwQueuePageFaulted };
-            limits.check_engine(data.InterruptType, arm.NodeOrdinal, arm.EngineOrdinal)?;
-            read_queue_fault(&arm)
+            read_queue_fault(&arm, limits.node(data.InterruptType, arm.NodeOrdinal, arm.EngineOrdinal)?)
         }
         T::DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED => {
             // SAFETY: as above.
@@ -204,14 +210,12 @@ pub(crate) unsafe fn read(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA, limits: Limits
         T::DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT => {
             // SAFETY: as above.
             let arm = unsafe { data.u.GpuEngineTimeout };
-            limits.check_engine(data.InterruptType, arm.NodeOrdinal, arm.EngineOrdinal)?;
-            Ok(Report::EngineHung { node: arm.NodeOrdinal })
+            Ok(Report::EngineHung { node: limits.node(data.InterruptType, arm.NodeOrdinal, arm.EngineOrdinal)? })
         }
         T::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE => {
             // SAFETY: as above.
             let arm = unsafe { data.u.EngineStateChange };
-            limits.check_engine(data.InterruptType, arm.NodeOrdinal, arm.EngineOrdinal)?;
-            read_engine_state(&arm)
+            read_engine_state(&arm, limits.node(data.InterruptType, arm.NodeOrdinal, arm.EngineOrdinal)?)
         }
         other => Err(unexpected(other)),
     }
@@ -225,26 +229,22 @@ unsafe fn read_packet(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA, limits: Limits) ->
     if kind == T::DXGK_INTERRUPT_DMA_COMPLETED {
         // SAFETY: the type selects this arm, says the caller.
         let arm = unsafe { data.u.DmaCompleted };
-        limits.check_engine(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
-        return Ok(Report::Completed { node: arm.NodeOrdinal, fence: arm.SubmissionFenceId });
+        let node = limits.node(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
+        return Ok(Report::Completed { node, fence: arm.SubmissionFenceId });
     }
     if kind == T::DXGK_INTERRUPT_DMA_PREEMPTED {
         // SAFETY: as above.
         let arm = unsafe { data.u.DmaPreempted };
-        limits.check_engine(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
-        return Ok(Report::Preempted {
-            node: arm.NodeOrdinal,
-            preemption: arm.PreemptionFenceId,
-            completed: arm.LastCompletedFenceId,
-        });
+        let node = limits.node(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
+        return Ok(Report::Preempted { node, preemption: arm.PreemptionFenceId, completed: arm.LastCompletedFenceId });
     }
     // SAFETY: as above.
     let arm = unsafe { data.u.DmaPageFaulted };
-    limits.check_engine(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
+    let node = limits.node(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
     check_fault_flags(arm.PageFaultFlags, arm.FaultedVirtualAddress)?;
     let known = arm.PageFaultFlags.0 & DXGK_PAGE_FAULT_FLAGS::DXGK_PAGE_FAULT_FENCE_INVALID.0 == 0;
     Ok(Report::PacketFaulted(PacketFault {
-        node: arm.NodeOrdinal,
+        node,
         fence: known.then_some(arm.FaultedFenceId),
         address: arm.FaultedVirtualAddress,
         level: arm.PageTableLevel,
@@ -253,11 +253,14 @@ unsafe fn read_packet(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA, limits: Limits) ->
     }))
 }
 
-fn read_engine_state(arm: &DXGKARGCB_NOTIFY_INTERRUPT_DATA_EngineStateChange) -> Result<Report<'static>, Bugcheck> {
+fn read_engine_state(
+    arm: &DXGKARGCB_NOTIFY_INTERRUPT_DATA_EngineStateChange,
+    node: u32,
+) -> Result<Report<'static>, Bugcheck> {
     match arm.NewState {
         DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_ACTIVE => Ok(Report::Nothing),
-        DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_TRANSITION_TO_F1 => Ok(Report::EngineIdle { node: arm.NodeOrdinal }),
-        DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_HUNG => Ok(Report::EngineHung { node: arm.NodeOrdinal }),
+        DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_TRANSITION_TO_F1 => Ok(Report::EngineIdle { node }),
+        DXGK_ENGINE_STATE::DXGK_ENGINE_STATE_HUNG => Ok(Report::EngineHung { node }),
         other => Err(contract(
             DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE,
             format!("engine state {} does not exist", other.0),
@@ -293,11 +296,11 @@ unsafe fn read_native(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA, limits: Limits) ->
     let kind = data.InterruptType;
     // SAFETY: the caller says that this arm is filled.
     let arm = unsafe { data.u.NativeFenceSignaled };
-    limits.check_engine(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
+    let node = limits.node(kind, arm.NodeOrdinal, arm.EngineOrdinal)?;
     let legacy = data.Flags.EvaluateLegacyMonitoredFences();
     if limits.optimized {
         return match (arm.SignaledNativeFenceCount, arm.pSignaledNativeFenceArray.is_null(), arm.hHWQueue) {
-            (0, true, queue) if queue.is_null() => Ok(Report::NativeNode { node: arm.NodeOrdinal, legacy }),
+            (0, true, queue) if queue.is_null() => Ok(Report::NativeNode { node, legacy }),
             (0, true, queue) => Ok(Report::NativeQueue { queue, legacy }),
             _ => Err(contract(kind, "fences are named beside OptimizedNativeFenceSignaledInterrupt")),
         };
@@ -322,7 +325,10 @@ unsafe fn read_native(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA, limits: Limits) ->
     }
 }
 
-fn read_queue_fault(arm: &DXGKARGCB_NOTIFY_INTERRUPT_DATA_HwQueuePageFaulted) -> Result<Report<'static>, Bugcheck> {
+fn read_queue_fault(
+    arm: &DXGKARGCB_NOTIFY_INTERRUPT_DATA_HwQueuePageFaulted,
+    node: u32,
+) -> Result<Report<'static>, Bugcheck> {
     type F = DXGK_PAGE_FAULT_FLAGS;
     let flags = arm.PageFaultFlags;
     check_fault_flags(flags, arm.FaultedVirtualAddress)?;
@@ -337,7 +343,7 @@ fn read_queue_fault(arm: &DXGKARGCB_NOTIFY_INTERRUPT_DATA_HwQueuePageFaulted) ->
     };
     Ok(Report::QueueFaulted(QueueFault {
         target,
-        node: arm.NodeOrdinal,
+        node,
         address: arm.FaultedVirtualAddress,
         fence: arm.FaultedFenceId,
         level: arm.PageTableLevel,
@@ -385,7 +391,7 @@ mod tests {
     use super::*;
     use wddm_ddi::Zeroed;
 
-    const LIMITS: Limits = Limits { nodes: 3, optimized: false };
+    const LIMITS: Limits = Limits { nodes: 3, engines: 1, optimized: false };
 
     fn data(kind: i32) -> DXGKARGCB_NOTIFY_INTERRUPT_DATA {
         let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();
@@ -526,7 +532,7 @@ mod tests {
         queue.u.NativeFenceSignaled.hHWQueue = handles[0];
         assert!(check(&queue).is_err(), "a queue without the optimised interrupt");
         // SAFETY: the data is filled as its type says.
-        let optimized = |data| unsafe { read(data, Limits { nodes: 3, optimized: true }) };
+        let optimized = |data| unsafe { read(data, Limits { nodes: 3, engines: 1, optimized: true }) };
         assert_eq!(optimized(&queue), Ok(Report::NativeQueue { queue: handles[0], legacy: false }));
         scan.u.NativeFenceSignaled.SignaledNativeFenceCount = 0;
         assert_eq!(optimized(&scan), Ok(Report::NativeNode { node: 0, legacy: true }));

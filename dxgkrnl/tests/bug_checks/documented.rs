@@ -123,7 +123,7 @@ const NO_APERTURE: &str = "the GPU reaches system memory by page tables: apertur
 pub(crate) const OUT_OF_REACH: &[OutOfReach] = &[
     (0x119, &[0x3], NO_PATCHES),
     (0x119, &[0x4, 0xb, 0xe, 0xe00], NO_DISPLAY),
-    (0x119, &[0x6], "a mask of adapters belongs to linked adapters, which do not exist here"),
+    (0x119, &[0x6], "only vertical syncs carry a mask of adapters, and an adapter that computes only has none"),
     (
         0x119,
         &[0x9],

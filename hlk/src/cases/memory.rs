@@ -115,7 +115,8 @@ fn impossible_sizes(case: &Case) -> Result<(), Failure> {
 
 fn bad_private_data(case: &Case) -> Result<(), Failure> {
     let rig = case.rig()?;
-    let good = AllocationData { magic: MAGIC, placement: Placement::System as u32, size: SIZE, reserved: 0 };
+    let good =
+        AllocationData { magic: MAGIC, placement: Placement::System as u32, size: SIZE, adapter: 0, reserved: 0 };
     let mut records: Vec<(&str, Vec<u8>)> = [
         ("a wrong mark", AllocationData { magic: !MAGIC, ..good }),
         ("an unknown placement", AllocationData { placement: 5, ..good }),

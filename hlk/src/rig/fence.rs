@@ -38,7 +38,7 @@ impl Rig {
         let mut arguments = D3DKMT_CREATENATIVEFENCE::zeroed();
         arguments.hDevice = self.device;
         arguments.Info.InitialFenceValue = initial;
-        arguments.Info.EngineAffinity = 1;
+        arguments.Info.EngineAffinity = self.affinity();
         arguments.Info.Type = D3DDDI_NATIVEFENCE_TYPE::D3DDDI_NATIVEFENCE_TYPE_DEFAULT;
         self.kmt.call(self.kmt.table().D3DKMTCreateNativeFence, &mut arguments).ok()?;
         Ok(arguments)

@@ -180,7 +180,7 @@ impl Rig {
         arguments.Info.Type = kind;
         arguments.Info.Flags = flags;
         let mut fence = D3DDDI_SYNCHRONIZATIONOBJECTINFO2_MonitoredFence::zeroed();
-        (fence.InitialFenceValue, fence.EngineAffinity) = (initial, 1);
+        (fence.InitialFenceValue, fence.EngineAffinity) = (initial, self.affinity());
         arguments.Info.u.MonitoredFence = fence;
         call(self.kmt.further().D3DKMTCreateSynchronizationObject2, &mut arguments).ok()?;
         // SAFETY: every arm of the union is plain numbers.

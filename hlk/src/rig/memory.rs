@@ -44,7 +44,8 @@ impl Rig {
 
     /// Creates an allocation, neither resident nor mapped.
     pub fn create(&self, size: u64, placement: Placement) -> Result<D3DKMT_HANDLE, NTSTATUS> {
-        let data = AllocationData { magic: MAGIC, placement: placement as u32, size, reserved: 0 };
+        let (placement, adapter) = (placement as u32, self.engine);
+        let data = AllocationData { magic: MAGIC, placement, size, adapter, reserved: 0 };
         self.create_raw(&mut data.to_bytes())
     }
 

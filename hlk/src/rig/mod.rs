@@ -36,6 +36,8 @@ pub struct Rig {
     pub kmt: Kmt,
     pub adapter: D3DKMT_HANDLE,
     pub device: D3DKMT_HANDLE,
+    /// Which engine of its nodes everything is for; 0 unless adapters are linked.
+    pub engine: u32,
     pub paging_queue: D3DKMT_HANDLE,
     paging_fence: D3DKMT_HANDLE,
     paging_value: Word,
@@ -63,20 +65,31 @@ impl Rig {
 
     /// Creates another device on an opened adapter.
     pub fn on_adapter(kmt: Kmt, adapter: D3DKMT_HANDLE) -> Result<Self, Failure> {
+        Self::on_engine(kmt, adapter, 0)
+    }
+
+    /// As [`Rig::on_adapter`], for one of the engines of linked adapters.
+    pub fn on_engine(kmt: Kmt, adapter: D3DKMT_HANDLE, engine: u32) -> Result<Self, Failure> {
         let mut device = D3DKMT_CREATEDEVICE::zeroed();
         device.u = D3DKMT_CREATEDEVICE_Union { hAdapter: adapter };
         granted(kmt.call(kmt.table().D3DKMTCreateDevice, &mut device), "D3DKMTCreateDevice")?;
         let mut paging = D3DKMT_CREATEPAGINGQUEUE::zeroed();
-        paging.hDevice = device.hDevice;
+        (paging.hDevice, paging.PhysicalAdapterIndex) = (device.hDevice, engine);
         granted(kmt.call(kmt.table().D3DKMTCreatePagingQueue, &mut paging), "D3DKMTCreatePagingQueue")?;
         Ok(Self {
             kmt,
             adapter,
             device: device.hDevice,
+            engine,
             paging_queue: paging.hPagingQueue,
             paging_fence: paging.hSyncObject,
             paging_value: Word::new(paging.FenceValueCPUVirtualAddress, "the paging fence")?,
         })
+    }
+
+    /// The engine, as contexts and fences name it.
+    pub fn affinity(&self) -> u32 {
+        1 << self.engine
     }
 
     /// Destroys the device with everything on it.

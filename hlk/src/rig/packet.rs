@@ -27,7 +27,7 @@ impl Rig {
     /// Creates a context of packets.
     pub fn packet_context(&self, node: u32) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         let mut arguments = D3DKMT_CREATECONTEXTVIRTUAL::zeroed();
-        (arguments.hDevice, arguments.NodeOrdinal, arguments.EngineAffinity) = (self.device, node, 1);
+        (arguments.hDevice, arguments.NodeOrdinal, arguments.EngineAffinity) = (self.device, node, self.affinity());
         self.kmt.call(self.kmt.table().D3DKMTCreateContextVirtual, &mut arguments).ok()?;
         Ok(arguments.hContext)
     }

@@ -69,7 +69,7 @@ impl Rig {
         let mut arguments = D3DKMT_CREATEHWCONTEXT::zeroed();
         arguments.hDevice = self.device;
         arguments.NodeOrdinal = node;
-        arguments.EngineAffinity = 1;
+        arguments.EngineAffinity = self.affinity();
         self.kmt.call(self.kmt.table().D3DKMTCreateHwContext, &mut arguments).ok()?;
         Ok(arguments.hHwContext)
     }

@@ -53,7 +53,7 @@ impl Rig {
         let mut arguments = D3DKMT_CREATENATIVEFENCE::zeroed();
         arguments.hDevice = self.device;
         arguments.Info.InitialFenceValue = initial;
-        arguments.Info.EngineAffinity = 1;
+        arguments.Info.EngineAffinity = self.affinity();
         arguments.Info.Flags = flags;
         self.kmt.call(self.kmt.table().D3DKMTCreateNativeFence, &mut arguments).ok()?;
         Ok(arguments)
@@ -111,7 +111,7 @@ impl Rig {
         let mut arguments = D3DKMT_OPENNATIVEFENCEFROMNTHANDLE::zeroed();
         arguments.hNtHandle = handle.raw();
         arguments.hDevice = self.device;
-        arguments.EngineAffinity = 1;
+        arguments.EngineAffinity = self.affinity();
         arguments.Flags = flags;
         self.kmt.call(self.kmt.table().D3DKMTOpenNativeFenceFromNtHandle, &mut arguments).ok()?;
         Ok(arguments)

@@ -119,6 +119,8 @@ reasons! {
     42 EngineStuck,
     /// There is no display, and nothing that belongs to one.
     43 NoDisplay,
+    /// A page table entry for memory of another GPU of the board, which this one does not reach; left invalid.
+    44 PeerMemory,
 }
 
 impl Reason {

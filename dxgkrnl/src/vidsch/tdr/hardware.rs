@@ -129,7 +129,8 @@ impl VidSch {
     /// The two DDIs, and the contexts that the driver has named in between.
     fn reset_and_resume(&self, adapter: &Adapter, node: u32) -> (bool, Vec<Invalidated>) {
         *lock(&self.tdr.named) = Some(Vec::new());
-        let mut args = DXGKARG_RESETHWENGINE { NodeOrdinal: node, EngineOrdinal: 0 };
+        let (ordinal, engine) = adapter.caps().ordinals(node);
+        let mut args = DXGKARG_RESETHWENGINE { NodeOrdinal: ordinal, EngineOrdinal: engine };
         let status = self.within_delay("DxgkDdiResetHwEngine", || {
             adapter.miniport.reset_hw_engine(adapter.context().raw(), &mut args)
         });
@@ -143,7 +144,7 @@ impl VidSch {
             });
             adapter.flush_interrupts();
             adapter.at_device_level(|| self.tdr.silent.fetch_and(!(1 << (node & 63)), Ordering::AcqRel));
-            let mut args = DXGKARG_RESUMEHWENGINE { NodeOrdinal: node, EngineOrdinal: 0 };
+            let mut args = DXGKARG_RESUMEHWENGINE { NodeOrdinal: ordinal, EngineOrdinal: engine };
             let status = self.within_delay("DxgkDdiResumeHwEngine", || {
                 adapter.miniport.resume_hw_engine(adapter.context().raw(), &mut args)
             });
@@ -228,12 +229,13 @@ impl VidSch {
     fn node_of_report(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Option<u32> {
         type T = DXGK_INTERRUPT_TYPE;
         macro_rules! node {
-            ($arm:ident) => {
+            ($arm:ident) => {{
                 // SAFETY: the arm is numbers, handles and addresses, which any bytes are.
-                unsafe { data.u.$arm.NodeOrdinal }
-            };
+                let arm = unsafe { &data.u.$arm };
+                (arm.NodeOrdinal, arm.EngineOrdinal)
+            }};
         }
-        Some(match data.InterruptType {
+        let (node, engine) = match data.InterruptType {
             T::DXGK_INTERRUPT_DMA_COMPLETED => node!(DmaCompleted),
             T::DXGK_INTERRUPT_DMA_PREEMPTED => node!(DmaPreempted),
             T::DXGK_INTERRUPT_DMA_PAGE_FAULTED => node!(DmaPageFaulted),
@@ -245,9 +247,10 @@ impl VidSch {
             T::DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED => {
                 // SAFETY: as above.
                 let context = unsafe { data.u.SuspendContextCompleted.hContext };
-                self.find_context(context)?.node()
+                return Some(self.find_context(context)?.node());
             }
             _ => return None,
-        })
+        };
+        self.limits.node(data.InterruptType, node, engine).ok()
     }
 }

@@ -61,7 +61,7 @@ impl VidSch {
         adapter.flush_interrupts();
         report.responsive = self.query_engine_status(adapter, number);
         let Some(mask) = self.query_dependent_engines(adapter, number) else { return Aftermath::default() };
-        let dependent = self.nodes_of(mask);
+        let dependent = self.nodes_of(adapter, number, mask);
         let mut held = self.hold_dependent(adapter, &dependent);
         held.push(Held { number, node, snapshot });
         // In the order of their ordinals. [d3dkmddi: DXGKDDI_QUERYDEPENDENTENGINEGROUP]
@@ -95,8 +95,12 @@ impl VidSch {
 
     /// Whether the driver says that the engine makes progress; `None` if it does not say.
     fn query_engine_status(&self, adapter: &Adapter, number: u32) -> Option<bool> {
-        let mut args =
-            DXGKARG_QUERYENGINESTATUS { NodeOrdinal: number, EngineOrdinal: 0, EngineStatus: DXGK_ENGINESTATUS::new() };
+        let (node, engine) = adapter.caps().ordinals(number);
+        let mut args = DXGKARG_QUERYENGINESTATUS {
+            NodeOrdinal: node,
+            EngineOrdinal: engine,
+            EngineStatus: DXGK_ENGINESTATUS::new(),
+        };
         let status = self.within_delay("DxgkDdiQueryEngineStatus", || {
             let _class = self.scheduler_class();
             adapter.miniport.query_engine_status(adapter.context().raw(), &mut args)
@@ -105,10 +109,11 @@ impl VidSch {
         status.is_success().then(|| args.EngineStatus.Responsive())
     }
 
-    /// The other nodes that a reset of this one hits, one bit each. `None` after the bugcheck that an answer without the node itself is.
+    /// The other nodes of the same engine that a reset of this one hits, one bit each by ordinal. `None` after the bugcheck that an answer without the node itself is.
     fn query_dependent_engines(&self, adapter: &Adapter, number: u32) -> Option<u64> {
+        let (node, engine) = adapter.caps().ordinals(number);
         let mut args =
-            DXGKARG_QUERYDEPENDENTENGINEGROUP { NodeOrdinal: number, EngineOrdinal: 0, DependentNodeOrdinalMask: 0 };
+            DXGKARG_QUERYDEPENDENTENGINEGROUP { NodeOrdinal: node, EngineOrdinal: engine, DependentNodeOrdinalMask: 0 };
         let status = self.within_delay("DxgkDdiQueryDependentEngineGroup", || {
             let _class = self.scheduler_class();
             adapter.miniport.query_dependent_engine_group(adapter.context().raw(), &mut args)
@@ -117,22 +122,27 @@ impl VidSch {
         if !status.is_success() {
             return None;
         }
-        let (mask, own) = (args.DependentNodeOrdinalMask, 1 << (number & 63));
+        let (mask, own) = (args.DependentNodeOrdinalMask, 1 << (node & 63));
         if mask & own == 0 {
             self.verifier.raise(Bugcheck::scheduler(
                 subcode::DEPENDENT_ENGINES,
                 mask,
-                u64::from(number),
-                0,
-                format!("DxgkDdiQueryDependentEngineGroup answered {mask:#x} for node {number}, without that node"),
+                u64::from(node),
+                u64::from(engine),
+                format!("DxgkDdiQueryDependentEngineGroup answered {mask:#x} for node {node}, without that node"),
             ));
             return None;
         }
         Some(mask & !own)
     }
 
-    fn nodes_of(&self, mask: u64) -> Vec<(u32, &Node)> {
-        (0..).zip(&self.nodes).take(64).filter(|(number, _)| mask >> number & 1 != 0).collect()
+    /// Nodes by ordinal on the engine of node `number`.
+    fn nodes_of(&self, adapter: &Adapter, number: u32, mask: u64) -> Vec<(u32, &Node)> {
+        let caps = adapter.caps();
+        let (_, engine) = caps.ordinals(number);
+        let ordinals = (0..caps.nodes_of_engine().min(64)).filter(|ordinal| mask >> ordinal & 1 != 0);
+        let nodes = ordinals.filter_map(|ordinal| caps.node_at(ordinal, engine));
+        nodes.filter_map(|node| Some((node, self.nodes.get(node as usize)?))).collect()
     }
 
     /// Takes packets off nodes that the reset hits too, and keeps them off; those that did not let go in time are held, and reset with it.
@@ -157,7 +167,8 @@ impl VidSch {
     /// Step 7 for one node, and the check of what the driver calls aborted.
     fn reset_one(&self, adapter: &Adapter, held: &Held<'_>, aborted: &mut Vec<Arc<PacketContext>>) -> Outcome {
         let Held { number, node, snapshot } = held;
-        let mut args = DXGKARG_RESETENGINE { NodeOrdinal: *number, EngineOrdinal: 0, LastAbortedFenceId: 0 };
+        let (ordinal, engine) = adapter.caps().ordinals(*number);
+        let mut args = DXGKARG_RESETENGINE { NodeOrdinal: ordinal, EngineOrdinal: engine, LastAbortedFenceId: 0 };
         let status = self.within_delay("DxgkDdiResetEngine", || {
             let _class = self.scheduler_class();
             adapter.miniport.reset_engine(adapter.context().raw(), &mut args)

@@ -98,7 +98,8 @@ impl VidSch {
     /// Whether work stands still because nothing of it is left in the function. A driver need not notice: what does not run can be asked
     /// off its engine.
     pub(super) fn has_lost_its_work(&self, watch: &Watch) -> bool {
-        watch.stalled && self.adapter().is_ok_and(|adapter| adapter.function().was_reset())
+        watch.stalled
+            && self.adapter().is_ok_and(|adapter| adapter.links().iter().any(|link| link.function.was_reset()))
     }
 
     /// Asks a context off its engine.

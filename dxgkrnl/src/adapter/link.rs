@@ -1,0 +1,154 @@
+//! The functions of an adapter: one, or several that their driver has linked. [dispmprt: DXGKDDI_LINK_DEVICE]
+//!
+//! Linked functions are one adapter to everybody but plug and play, power and interrupts. The one that leads gives DDIs their `hAdapter`; it
+//! is started after the others and stopped before them. A function is an engine, whose number the driver tells.
+
+use std::sync::{Arc, Weak};
+
+use wddm_ddi::km::{DXGK_PAGE_TABLE_LEVEL_DESC, LINKED_DEVICE};
+use wddm_ddi::types::{CM_RESOURCE_LIST, HANDLE};
+
+use super::resources::Resources;
+use super::start::EngineCaps;
+use super::{Adapter, StartError};
+use crate::callbacks;
+use crate::interrupt::FUNCTIONS;
+use crate::miniport::KmdHandle;
+use crate::pci::Function;
+
+/// One function of an adapter.
+pub(crate) struct Link {
+    /// MiniportDeviceContext.
+    pub(crate) context: KmdHandle,
+    /// What the driver passes to DxgkCb* as device handle, as a number.
+    handle: usize,
+    pub(crate) function: Arc<Function>,
+    resource_list: Box<CM_RESOURCE_LIST>,
+    pub(crate) resources: Resources,
+}
+
+impl Link {
+    /// A function that is about to be started.
+    pub(super) fn new(adapter: &Weak<Adapter>, context: KmdHandle, resources: Resources) -> Self {
+        let function = Arc::clone(resources.function());
+        let resource_list = Box::new(function.resources());
+        Self { context, handle: callbacks::register(adapter.clone()), function, resource_list, resources }
+    }
+
+    /// What the driver passes to DxgkCb* as device handle.
+    pub(crate) fn handle(&self) -> HANDLE {
+        core::ptr::without_provenance_mut(self.handle)
+    }
+
+    /// Translated resources, at an address that stays while the adapter exists.
+    pub(crate) fn resource_list(&self) -> *const CM_RESOURCE_LIST {
+        &raw const *self.resource_list
+    }
+
+    /// From now on the driver has no callbacks for it.
+    pub(super) fn unregister(&self) {
+        callbacks::unregister(self.handle);
+    }
+}
+
+/// Whether what the drivers of devices of one chain said makes a chain, whole and with one that leads. The answer is its place.
+///
+/// # Errors
+/// [`StartError::LinkIncomplete`], [`StartError::Linked`].
+pub(crate) fn check_chain(answers: &[LINKED_DEVICE]) -> Result<usize, StartError> {
+    let broken = |reason: &str| Err(StartError::Linked(reason.to_owned()));
+    let Some(first) = answers.first() else { return broken("a chain without devices") };
+    let expected = first.NumberOfLinksInChain;
+    if answers.iter().any(|answer| answer.NumberOfLinksInChain != expected) {
+        return broken("devices of one chain tell different numbers of links");
+    }
+    if expected as usize > FUNCTIONS {
+        return Err(StartError::Linked(format!("a chain of {expected} devices; {FUNCTIONS} are possible")));
+    }
+    let found = answers.len() as u32;
+    if found > expected {
+        return Err(StartError::Linked(format!("{found} devices of a chain of {expected}")));
+    }
+    if found < expected {
+        return Err(StartError::LinkIncomplete { chain: first.ChainUid, found, expected });
+    }
+    let mut leads = answers.iter().enumerate().filter(|(_, answer)| answer.LeadLink != 0);
+    match (leads.next(), leads.next()) {
+        (Some((place, _)), None) => Ok(place),
+        (None, _) => broken("no device of the chain leads"),
+        (Some(_), Some(_)) => broken("more than one device of the chain leads"),
+    }
+}
+
+/// Linked adapters must have the same number of nodes, and addresses of the same size. This system also wants their page tables and segments
+/// described alike. [tdr-changes-in-windows-8: engines; linked-display-adapter: GpuMmu support]
+pub(super) fn check_alike(parts: &[EngineCaps]) -> Result<(), StartError> {
+    let Some((first, others)) = parts.split_first() else { return Ok(()) };
+    let refuse = |what: &str| Err(StartError::Linked(format!("{what} of the physical adapters differ")));
+    for other in others {
+        if other.gpummu.VirtualAddressBitCount != first.gpummu.VirtualAddressBitCount {
+            return refuse("the VirtualAddressBitCounts");
+        }
+        if !other.levels.iter().map(shape).eq(first.levels.iter().map(shape)) {
+            return refuse("the page-table levels");
+        }
+        let kinds =
+            |part: &EngineCaps| part.segments.iter().map(|segment| segment.flags.into_bits()).collect::<Vec<_>>();
+        if kinds(other) != kinds(first) {
+            return refuse("the segments");
+        }
+    }
+    Ok(())
+}
+
+fn shape(level: &DXGK_PAGE_TABLE_LEVEL_DESC) -> [u32; 5] {
+    [
+        level.PageTableIndexBitCount,
+        level.PageTableSegmentId,
+        level.PagingProcessPageTableSegmentId,
+        level.PageTableSizeInBytes,
+        level.PageTableAlignmentInBytes,
+    ]
+}
+
+impl Adapter {
+    /// The handles that PHYSICALADAPTERCAPS tells are those of the functions, each once: they say which of them is which engine.
+    pub(super) fn check_handles(&self, handles: &[HANDLE]) -> Result<(), StartError> {
+        if self.links.len() == 1 {
+            return Ok(());
+        }
+        let known = |link: &Link| handles.iter().filter(|handle| **handle == link.handle()).count() == 1;
+        if self.links.iter().all(known) {
+            return Ok(());
+        }
+        let reason = "DxgkPhysicalAdapterHandle is not the DeviceHandle of each linked device, one at a time";
+        Err(StartError::PhysicalAdapterCaps(reason.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(links: u32, leads: bool) -> LINKED_DEVICE {
+        LINKED_DEVICE { ChainUid: 7, NumberOfLinksInChain: links, LeadLink: u8::from(leads) }
+    }
+
+    #[test]
+    fn a_chain_is_whole_and_one_of_it_leads() {
+        let refused = |answers: &[LINKED_DEVICE]| match check_chain(answers) {
+            Err(StartError::Linked(reason)) => reason,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(check_chain(&[device(2, false), device(2, true)]), Ok(1));
+        assert_eq!(
+            check_chain(&[device(2, true)]),
+            Err(StartError::LinkIncomplete { chain: 7, found: 1, expected: 2 })
+        );
+        assert!(refused(&[device(2, false); 2]).contains("no device"));
+        assert!(refused(&[device(2, true); 2]).contains("more than one"));
+        assert!(refused(&[device(2, true), device(3, false)]).contains("different"));
+        assert!(refused(&[device(2, true), device(2, false), device(2, false)]).contains("3 devices"));
+        assert!(refused(&[device(9, true)]).contains("9 devices"));
+    }
+}
