@@ -167,7 +167,7 @@ impl PowerComponents {
     /// How the driver names the component at a place of the list: the engine in the upper half. [d3dkmthk: PDXGK_FSTATE_NOTIFICATION]
     fn name_of(&self, place: u32) -> u32 {
         let of_engine = self.of_engine.get().copied().unwrap_or(1).max(1);
-        (place / of_engine) << 16 | place % of_engine
+        ((place / of_engine) << 16) | (place % of_engine)
     }
 
     fn of_node(&self, node: u32) -> Option<(u32, &Component)> {
