@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use campanile_hw::registers::NODE_COMPUTE;
+use campanile_hw::registers::{Caps, NODE_COMPUTE};
 use campanile_hw::trace::entry::{TraceEntry, from_words};
 use campanile_hw::trace::event::EventInfo;
 use campanile_hw::trace::{Component, KEYWORD_REFUSAL, PROVIDER, PROVIDER_GUID};
@@ -98,16 +98,23 @@ fn information_has_the_tree(case: &mut Case<'_>) -> Result<(), Failure> {
     let whole = information(case.system, 64 << 10)?;
     ensure_eq!((whole.reason, whole.running, whole.powered, whole.cut), (TIMEOUT, true, true, false), "state");
     ensure!(whole.device.is_some() && whole.nodes.len() == 3 && whole.rings.len() == Component::OF_ADAPTER, "{whole}");
-    let connected = whole.doorbells.iter().find(|doorbell| doorbell.page.is_some());
-    let connected = connected.ok_or_else(|| Failure::new(format!("no doorbell has a page:\n{whole}")))?;
+    let event = last(&whole, Component::Queue, "DoorbellConnected")?;
+    let told = ["doorbell", "number", "page"].map(|name| field(event, name).map(|(value, _)| value));
+    let connected = whole.doorbells.iter().find(|doorbell| Some(doorbell.handle) == told[0]);
+    let connected = connected.ok_or_else(|| Failure::new(format!("the connected doorbell is missing:\n{whole}")))?;
+    // One doorbell for all queues is lent to nobody.
+    let shared = whole.device.as_ref().is_some_and(|device| Caps::from_bits(device.caps as u32).global_doorbell());
+    ensure_eq!(connected.page.is_none(), shared, "doorbells without a page of their own");
     let owner = whole.queues.iter().find(|queue| queue.handle == connected.queue);
     let owner = owner.ok_or_else(|| Failure::new(format!("the doorbell's queue is missing:\n{whole}")))?;
     ensure_eq!((owner.node, owner.user_mode, owner.doorbell), (NODE_COMPUTE, true, connected.handle), "the queue");
     let progress = whole.fences.iter().flat_map(|fence| &fence.open).find(|open| open.current == owner.progress);
     ensure!(progress.is_some(), "the queue's progress fence is missing:\n{whole}");
-    let event = last(&whole, Component::Queue, "DoorbellConnected")?;
-    let told = ["doorbell", "number", "page"].map(|name| field(event, name).map(|(value, _)| value));
-    ensure_eq!(told, [Some(connected.handle), Some(owner.number.into()), connected.page], "the last connection");
+    ensure_eq!(
+        [told[1], told[2]],
+        [Some(owner.number.into()), Some(connected.page.unwrap_or(0))],
+        "the last connection"
+    );
     for bytes in [40, 100, 1000, 4000] {
         let part = information(case.system, bytes)?;
         ensure!(part.cut && part.reason == TIMEOUT, "{bytes} bytes hold everything:\n{part}");
