@@ -21,7 +21,7 @@ use dxgkrnl::{DriverMemory, Image, MemoryRange};
 use serde::Serialize;
 
 use crate::setup::DriverChoice;
-pub use types::{BadTypes, Symbol, Type};
+pub use types::{BadTypes, Field, Symbol, Type};
 
 /// Of the file's layout.
 pub const VERSION: u32 = 1;

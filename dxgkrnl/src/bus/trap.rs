@@ -5,8 +5,8 @@
 //! address there, decodes the instruction, performs the access through the [`Bus`], puts a loaded value into the thread's
 //! registers and continues behind the instruction. Drivers therefore use plain volatile loads and stores.
 //!
-//! Memory that is mapped as it is needs no trap, but a host that maps a real function answers accesses to one that sleeps with SIGBUS
-//! ([`Window`]).
+//! Memory that is mapped as it is needs no trap, but a host that maps a real function answers accesses to one that sleeps with SIGBUS, which
+//! `Window` turns into what a bus without a device answers.
 //!
 //! Understood are `mov` in all its plain forms, `movzx`, `movsx`, `movsxd`, `movnti`, and the arithmetic that compilers fold a
 //! volatile load or store into: `cmp`, `test`, `and`, `or`, `xor`, `add`, `sub` without a lock prefix.
