@@ -69,7 +69,7 @@ static void open_device(void)
 static struct memory allocate(UINT64 size)
 {
     /* Memory that the CPU does not cache serves every variant of the GPU, also those that do not snoop. */
-    struct campanile_allocation_data data = {CAMPANILE_MAGIC, CAMPANILE_PLACEMENT_SYSTEM_UNCACHED, size, 0, {0}};
+    struct campanile_allocation_data data = {CAMPANILE_MAGIC, CAMPANILE_PLACEMENT_SYSTEM_UNCACHED, size, 0, 0, {0}};
     struct memory memory = {0};
     D3DDDI_ALLOCATIONINFO2 info = {0};
     D3DKMT_CREATEALLOCATION create = {0};

@@ -147,7 +147,7 @@ fn disconnected_first(case: &mut Case<'_>) -> Result<(), Failure> {
     // Behind the word that rings, where a page only keeps what is stored.
     const QUIET: usize = 1;
     let system = &*case.system;
-    for (ending, mark) in [(Ending::Process, 0x1111_2222_0001), (Ending::Doorbell, 0x1111_2222_0003)] {
+    for (ending, mark) in [(Ending::Process, 0x1111_0000_0001), (Ending::Doorbell, 0x2222_0000_0001)] {
         let guest = Guest::new(system, "ending")?;
         let mut queue = guest.inside(|rig| rig.queue(NODE_COPY))?;
         // An engine that hangs does not rest, so that nothing else takes the doorbell away. Time is moved by nobody.
@@ -177,9 +177,14 @@ fn disconnected_first(case: &mut Case<'_>) -> Result<(), Failure> {
             });
             let seen = seen.and_then(|()| {
                 ensure!(!end.is_finished(), "{ending:?}: it ended before its work did");
-                // The status is written after the page was taken away.
-                quiet.store(mark + 1);
-                ensure!(!reached_hardware(system, mark + 1)?, "{ending:?}: a store reached the hardware");
+                // The status is written first, so that nobody who finds the dummy page takes it for the hardware; then the page goes.
+                let mut marks = mark + 1..;
+                wait_until("a store reaches no hardware while the work goes on", || {
+                    let Some(mark) = marks.next() else { return false };
+                    quiet.store(mark);
+                    end.is_finished() || matches!(reached_hardware(system, mark), Ok(false))
+                })?;
+                ensure!(!end.is_finished(), "{ending:?}: it ended before its work did");
                 Ok(())
             });
             system.gpu().let_go(NODE_COPY);
