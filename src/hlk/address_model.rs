@@ -613,7 +613,8 @@ fn the_gpu_finds_at_every_address_what_the_requests_so_far_put_there() {
     (options.variant.vram_size, options.variant.vram_window) = (8 << 20, 8 << 20);
     options.variant.queue_limit = 256;
     let system = System::boot(&options).expect("the system boots");
-    let config = ProptestConfig { cases: 16, max_shrink_iters: 200, ..ProptestConfig::default() };
+    let config =
+        ProptestConfig { cases: 16, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(steps in prop::collection::vec(step(), 1..50))| {
         let process = system.machine().create_process("model");
         let outcome = on_thread(&process, || World::new(&system)?.run(&steps));

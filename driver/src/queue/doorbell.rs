@@ -12,7 +12,7 @@ use campanile_hw::doorbell::PAGE_SIZE;
 use campanile_hw::page_table::VA_BITS;
 use campanile_hw::private::{DoorbellAnswer, DoorbellData};
 use campanile_hw::queue::{CONTROL_SIZE, RingGeometry};
-use campanile_hw::registers::Command;
+use campanile_hw::registers::{Command, CommandStatus};
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
@@ -20,6 +20,7 @@ use wddm_ddi::status::STATUS_DEVICE_REMOVED;
 use wddm_ddi::types::HANDLE;
 
 use crate::adapter::Adapter;
+use crate::cmp::CommandError;
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
 use crate::irql::{Passive, UpToDispatch};
@@ -243,7 +244,12 @@ impl Doorbells {
         if !gpu.is_running() {
             return Err(refused(Reason::NotRunning));
         }
-        gpu.cmp.run(irql, command, [u64::from(page), u64::from(queue), 0]).map(drop).map_err(refused_command)
+        let answer = gpu.cmp.run(irql, command, [u64::from(page), u64::from(queue), 0]);
+        answer.map(drop).map_err(|error| match error {
+            // The queue has faulted, whether or not that is reported yet.
+            CommandError::Refused(CommandStatus::BadState) => refused(Reason::QueueLost),
+            error => refused_command(error),
+        })
     }
 
     /// Takes the doorbell's page away, if it has one.
@@ -364,8 +370,8 @@ pub(crate) fn create(
 /// DxgkDdiConnectDoorbell.
 ///
 /// # Errors
-/// STATUS_DEVICE_REMOVED when the hardware is gone or was reset; STATUS_INVALID_PARAMETER for the doorbell of an earlier ring, or
-/// when the hardware refuses the ring.
+/// STATUS_DEVICE_REMOVED when the hardware is gone or was reset, or the queue has faulted; STATUS_INVALID_PARAMETER for the doorbell of an
+/// earlier ring, or when the hardware refuses the ring.
 pub(crate) fn connect(
     irql: &Passive,
     adapter: &Adapter,

@@ -89,7 +89,7 @@ reasons! {
     27 Ring,
     /// The queue has no ring that the hardware knows.
     28 NoRing,
-    /// What the queue was doing when the device left D0 is not known.
+    /// The queue has faulted, or what it was doing when the device left D0 is not known.
     29 QueueLost,
     /// A log buffer without entries, with too many, or of no kind.
     30 LogBuffer,
