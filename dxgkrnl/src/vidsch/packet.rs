@@ -317,8 +317,14 @@ impl VidSch {
         if node as usize >= self.nodes.len() {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        if self.wait_node(node, PACKET_LIMIT, |state| state.fences.is_complete(fence)) {
-            return Ok(());
+        let end = Instant::now() + PACKET_LIMIT;
+        while !self.verifier.is_stopped() && Instant::now() < end {
+            if self.wait_node(node, GLANCE, |state| state.fences.is_complete(fence)) {
+                return Ok(());
+            }
+            // A report leaves it to the worker to hand over what waits behind, and the worker is kept out while the device is put to
+            // sleep: then it is done by who waits.
+            self.dispatch(node);
         }
         if !self.verifier.is_stopped() {
             let reason =
