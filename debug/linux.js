@@ -1,7 +1,7 @@
 "use strict";
 
-// Runs the commands of campanile.js on a memory image that `campanile run --driver pe --memory-image FILE` or a failed
-// `campanile hlk` case wrote: what WinDbg gives a script, as far as that script uses it.
+// Runs the commands of campanile.js on a memory image that `campanile run --driver pe --memory-image FILE` wrote: what WinDbg gives a
+// script, as far as that script uses it.
 //
 //   node debug/linux.js FILE [COMMAND ...]
 //
