@@ -1,18 +1,17 @@
 //! The GPU and its user in two processes, one of which is killed in the middle of the work.
 
+mod load;
+
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use campanile::setup::{BusChoice, System, SystemOptions};
-use campanile_umd::{Adapter, Buffer, Device, Error, Fence, LossReason, Node, Placement, Recoverable, RecoveryOptions};
-use dxgkrnl::Process;
-
-const SIZE: u64 = 64 << 10;
+use campanile_umd::{Adapter, Device, Error, LossReason, Node, Recoverable, RecoveryOptions};
+use load::{SIZE, make, wait_forever, work};
 
 /// `campanile device` with one GPU, killed when dropped.
 struct Server {
@@ -69,36 +68,6 @@ impl Drop for Socket {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
-}
-
-struct Resources {
-    target: Buffer,
-}
-
-fn make(device: &Device) -> Result<Resources, Error> {
-    Ok(Resources { target: device.create_buffer(SIZE, Placement::Vram)? })
-}
-
-/// A worker of `process` on `adapter` that submits until its device is lost; counts what was done, and says how it ended.
-fn work(process: &Arc<Process>, adapter: &Adapter, node: Node, done: &AtomicBool) -> (Error, Option<LossReason>) {
-    let _attached = process.attach();
-    let mut work = Recoverable::new(adapter, node, RecoveryOptions::default(), make).expect("the adapter works");
-    loop {
-        let submitted = work.submit(|commands, app| commands.fill(app.target.gpu_address(), SIZE, 7));
-        match submitted.and_then(|_| work.wait(None)) {
-            Ok(_) => done.store(true, Ordering::Release),
-            Err(error) => return (error, work.device().loss().expect("a lost device says why")),
-        }
-    }
-}
-
-/// A thread that waits for what will never be signalled.
-fn wait_forever(process: &Arc<Process>, adapter: &Adapter, ready: &AtomicBool) -> Result<(), Error> {
-    let _attached = process.attach();
-    let device = Device::new(adapter).expect("the adapter works");
-    let fence = Fence::new(&device, 0).expect("the adapter works");
-    ready.store(true, Ordering::Release);
-    fence.wait(1, None).map(drop)
 }
 
 #[test]

@@ -1,14 +1,15 @@
 //! Resets that reach the function as PCI knows them, while it works: through configuration space, not by way of its driver.
 
-use std::sync::Arc;
+mod load;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use campanile::setup::{BusChoice, System, SystemOptions};
-use campanile_umd::{Adapter, Buffer, Device, Error, Fence, LossReason, Node, Placement, Recoverable, RecoveryOptions};
-use dxgkrnl::{Process, TdrOutcome, TdrReason, TdrSettings};
+use campanile_umd::{Adapter, Device, Error, LossReason, Node, Placement, Recoverable, RecoveryOptions};
+use dxgkrnl::{TdrOutcome, TdrReason, TdrSettings};
+use load::{Ended, Resources, SIZE, wait_forever, work};
 
-const SIZE: u64 = 64 << 10;
 /// Power management control and status, and device control of PCI Express, where the manual says that they are.
 const POWER_CONTROL: u16 = 0x44;
 const DEVICE_CONTROL: u16 = 0x68;
@@ -28,39 +29,6 @@ const RESETS: [Reset; 3] = [
 ];
 
 const BUSES: [BusChoice; 2] = [BusChoice::Direct, BusChoice::Served];
-
-struct Resources {
-    target: Buffer,
-}
-
-fn make(device: &Device) -> Result<Resources, Error> {
-    Ok(Resources { target: device.create_buffer(SIZE, Placement::Vram)? })
-}
-
-/// Submits until its device is lost; says when work was done, and how it ended.
-fn work(process: &Arc<Process>, adapter: &Adapter, node: Node, done: &AtomicBool) -> Ended {
-    let _attached = process.attach();
-    let mut work = Recoverable::new(adapter, node, RecoveryOptions::default(), make).expect("the adapter works");
-    loop {
-        let submitted = work.submit(|commands, app| commands.fill(app.target.gpu_address(), SIZE, 7));
-        match submitted.and_then(|_| work.wait(None)) {
-            Ok(_) => done.store(true, Ordering::Release),
-            Err(error) => return (error, work.device().loss().expect("a lost device says why")),
-        }
-    }
-}
-
-/// Waits for what will never be signalled.
-fn wait_forever(process: &Arc<Process>, adapter: &Adapter, ready: &AtomicBool) -> Result<(), Error> {
-    let _attached = process.attach();
-    let device = Device::new(adapter).expect("the adapter works");
-    let fence = Fence::new(&device, 0).expect("the adapter works");
-    ready.store(true, Ordering::Release);
-    fence.wait(1, None).map(drop)
-}
-
-/// How a worker ended.
-type Ended = (Error, Option<LossReason>);
 
 /// Both engines and a waiting thread are at it when `reset` runs; how the workers ended, and the waiter.
 fn in_use(system: &mut System, reset: impl FnOnce(&mut System)) -> (Vec<Ended>, Result<(), Error>) {
