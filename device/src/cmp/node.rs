@@ -15,8 +15,8 @@ use std::sync::{Mutex, MutexGuard};
 
 /// Slices that a hang which ends by itself still makes.
 const SLICES_LEFT: u32 = 4096;
-/// Bytes that one slice moves at most.
-const SLICE_BYTES: u64 = 1 << 20;
+/// Bytes that one slice moves at most: what a leaf table maps, so that contiguous memory is one piece of it.
+const SLICE_BYTES: u64 = 2 << 20;
 
 /// A node and what may be known of it without its lock.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use campanile_hw::registers::{self as reg, NODE_COMPUTE, NODE_COPY, REGISTERS};
 
 const FENCE: u64 = 0x50_0000_0000;
 const TARGET: u64 = 0x51_0000_0000;
-const LEN: u64 = 1 << 20;
+const LEN: u64 = 4 << 20;
 
 fn signal(value: u64) -> Packet {
     Packet::Signal(Signal { handle: 0, current: FENCE, monitored: 0, value })
