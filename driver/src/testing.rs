@@ -5,10 +5,11 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
-use wddm_ddi::km::DRIVER_INITIALIZATION_DATA;
-use wddm_ddi::nt::{DISPATCH_LEVEL, EVENT_DATA_DESCRIPTOR, EVENT_DESCRIPTOR, NtImports, PETWENABLECALLBACK};
-use wddm_ddi::status::{STATUS_NOT_SUPPORTED, STATUS_OBJECT_NAME_NOT_FOUND};
+use wddm_ddi::nt::{DISPATCH_LEVEL, NtImports};
 use wddm_ddi::types::*;
+
+#[path = "../tests/system/inert.rs"]
+mod inert;
 
 std::thread_local! {
     static IRQL: Cell<KIRQL> = const { Cell::new(0) };
@@ -17,14 +18,6 @@ std::thread_local! {
 
 /// Size of an allocation, kept in front of it.
 const HEADER: usize = 16;
-
-unsafe extern "win64" fn initialize(
-    _: PDRIVER_OBJECT,
-    _: *mut UNICODE_STRING,
-    _: *mut DRIVER_INITIALIZATION_DATA,
-) -> NTSTATUS {
-    STATUS_NOT_SUPPORTED
-}
 
 fn layout(size: usize) -> Option<Layout> {
     Layout::from_size_align(size.checked_add(HEADER)?, HEADER).ok()
@@ -78,8 +71,6 @@ unsafe extern "win64" fn release_spin(word: *mut usize, old: KIRQL) {
     IRQL.set(old);
 }
 
-unsafe extern "win64" fn nothing() {}
-
 unsafe extern "win64" fn acquire_push(word: *mut usize, _flags: u32) {
     acquire(word);
 }
@@ -88,81 +79,15 @@ unsafe extern "win64" fn release_push(word: *mut usize, _flags: u32) {
     release(word);
 }
 
-unsafe extern "win64" fn counter(_frequency: *mut LARGE_INTEGER) -> LARGE_INTEGER {
-    LARGE_INTEGER { QuadPart: 1 }
-}
-
-unsafe extern "win64" fn physical(address: *mut c_void) -> PHYSICAL_ADDRESS {
-    LARGE_INTEGER { QuadPart: address.addr() as i64 }
-}
-
-/// Nothing is known of any device.
-unsafe extern "win64" fn device_property(_: *mut c_void, _: i32, _: u32, _: *mut c_void, _: *mut u32) -> NTSTATUS {
-    STATUS_OBJECT_NAME_NOT_FOUND
-}
-
-unsafe extern "win64" fn bug_check(code: u32, _: usize, _: usize, _: usize, _: usize) -> ! {
-    std::eprintln!("bugcheck {code:#x}");
-    std::process::abort()
-}
-
-unsafe extern "win64" fn print(_: u32, _: u32, _: *const u8, _: *const u8) -> u32 {
-    0
-}
-
-unsafe extern "win64" fn processor(_: *mut c_void) -> u32 {
-    0
-}
-
-unsafe extern "win64" fn etw_register(
-    _: *const GUID,
-    _: Option<PETWENABLECALLBACK>,
-    _: *mut c_void,
-    _: *mut u64,
-) -> NTSTATUS {
-    STATUS_NOT_SUPPORTED
-}
-
-unsafe extern "win64" fn etw_unregister(_: u64) -> NTSTATUS {
-    STATUS_NOT_SUPPORTED
-}
-
-unsafe extern "win64" fn etw_set_information(_: u64, _: u32, _: *const c_void, _: u32) -> NTSTATUS {
-    STATUS_NOT_SUPPORTED
-}
-
-unsafe extern "win64" fn etw_write(
-    _: u64,
-    _: *const EVENT_DESCRIPTOR,
-    _: *const GUID,
-    _: *const GUID,
-    _: u32,
-    _: *const EVENT_DATA_DESCRIPTOR,
-) -> NTSTATUS {
-    STATUS_NOT_SUPPORTED
-}
-
 static IMPORTS: NtImports = NtImports {
-    DxgkInitialize: initialize,
     ExAllocatePool2: allocate,
     ExFreePoolWithTag: free,
     KeGetCurrentIrql: current_irql,
     KeAcquireSpinLockRaiseToDpc: acquire_spin,
     KeReleaseSpinLock: release_spin,
-    KeEnterCriticalRegion: nothing,
-    KeLeaveCriticalRegion: nothing,
     ExAcquirePushLockExclusiveEx: acquire_push,
     ExReleasePushLockExclusiveEx: release_push,
-    KeQueryPerformanceCounter: counter,
-    MmGetPhysicalAddress: physical,
-    KeGetCurrentProcessorNumberEx: processor,
-    EtwRegister: etw_register,
-    EtwUnregister: etw_unregister,
-    EtwSetInformation: etw_set_information,
-    EtwWriteTransfer: etw_write,
-    IoGetDeviceProperty: device_property,
-    KeBugCheckEx: bug_check,
-    DbgPrintEx: print,
+    ..inert::SERVICES
 };
 
 /// Binds these services.

@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use campanile_kmd::{DriverEntry, bind_imports};
 use wddm_ddi::km::*;
-use wddm_ddi::nt::{DISPATCH_LEVEL, EVENT_DATA_DESCRIPTOR, EVENT_DESCRIPTOR, NtImports, PETWENABLECALLBACK};
+use wddm_ddi::nt::{DISPATCH_LEVEL, NtImports};
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
+
+use super::inert;
 
 thread_local! {
     static LEVEL: Cell<KIRQL> = const { Cell::new(0) };
@@ -148,8 +150,6 @@ unsafe extern "win64" fn release_spin(word: *mut usize, old: KIRQL) {
     LEVEL.set(old);
 }
 
-unsafe extern "win64" fn nothing() {}
-
 unsafe extern "win64" fn acquire_push(word: *mut usize, _flags: u32) {
     assert!(current_level() < DISPATCH_LEVEL);
     acquire(word);
@@ -159,60 +159,6 @@ unsafe extern "win64" fn release_push(word: *mut usize, _flags: u32) {
     release(word);
 }
 
-unsafe extern "win64" fn counter(_: *mut LARGE_INTEGER) -> LARGE_INTEGER {
-    LARGE_INTEGER { QuadPart: 1 }
-}
-
-unsafe extern "win64" fn physical(address: *mut c_void) -> PHYSICAL_ADDRESS {
-    LARGE_INTEGER { QuadPart: address.expose_provenance() as i64 }
-}
-
-/// Nothing is known of any device.
-unsafe extern "win64" fn device_property(_: *mut c_void, _: i32, _: u32, _: *mut c_void, _: *mut u32) -> NTSTATUS {
-    STATUS_OBJECT_NAME_NOT_FOUND
-}
-
-unsafe extern "win64" fn bug_check(code: u32, p1: usize, p2: usize, p3: usize, p4: usize) -> ! {
-    eprintln!("bugcheck {code:#x} ({p1:#x}, {p2:#x}, {p3:#x}, {p4:#x})");
-    std::process::abort()
-}
-
-unsafe extern "win64" fn print(_: u32, _: u32, _: *const u8, _: *const u8) -> u32 {
-    0
-}
-
-unsafe extern "win64" fn processor(_: *mut c_void) -> u32 {
-    0
-}
-
-unsafe extern "win64" fn etw_register(
-    _: *const GUID,
-    _: Option<PETWENABLECALLBACK>,
-    _: *mut c_void,
-    _: *mut u64,
-) -> NTSTATUS {
-    STATUS_NOT_SUPPORTED
-}
-
-unsafe extern "win64" fn etw_unregister(_: u64) -> NTSTATUS {
-    STATUS_NOT_SUPPORTED
-}
-
-unsafe extern "win64" fn etw_set_information(_: u64, _: u32, _: *const c_void, _: u32) -> NTSTATUS {
-    STATUS_NOT_SUPPORTED
-}
-
-unsafe extern "win64" fn etw_write(
-    _: u64,
-    _: *const EVENT_DESCRIPTOR,
-    _: *const GUID,
-    _: *const GUID,
-    _: u32,
-    _: *const EVENT_DATA_DESCRIPTOR,
-) -> NTSTATUS {
-    STATUS_NOT_SUPPORTED
-}
-
 static IMPORTS: NtImports = NtImports {
     DxgkInitialize: initialize,
     ExAllocatePool2: allocate,
@@ -220,18 +166,7 @@ static IMPORTS: NtImports = NtImports {
     KeGetCurrentIrql: current_irql,
     KeAcquireSpinLockRaiseToDpc: acquire_spin,
     KeReleaseSpinLock: release_spin,
-    KeEnterCriticalRegion: nothing,
-    KeLeaveCriticalRegion: nothing,
     ExAcquirePushLockExclusiveEx: acquire_push,
     ExReleasePushLockExclusiveEx: release_push,
-    KeQueryPerformanceCounter: counter,
-    MmGetPhysicalAddress: physical,
-    KeGetCurrentProcessorNumberEx: processor,
-    EtwRegister: etw_register,
-    EtwUnregister: etw_unregister,
-    EtwSetInformation: etw_set_information,
-    EtwWriteTransfer: etw_write,
-    IoGetDeviceProperty: device_property,
-    KeBugCheckEx: bug_check,
-    DbgPrintEx: print,
+    ..inert::SERVICES
 };

@@ -5,6 +5,7 @@
 
 #![allow(clippy::multiple_unsafe_ops_per_block)] // one match reads the arm that the type selects
 
+mod inert;
 mod kernel;
 
 use std::cell::RefCell;
