@@ -8,13 +8,14 @@ use crate::cmp::queue::{Buffer, Queue};
 use crate::cmp::{Context, Tallies, waits};
 use crate::log;
 use crate::memory::{Access, Span};
-use crate::mmu::{Fault, Intent, Tlb};
+use crate::mmu::{self, Fault, Intent, Tlb};
 use crate::transfer;
 use campanile_hw::event::{EventKind, FaultKind};
 use campanile_hw::fence::{self, Barrier, FenceWord, RisingWord, UNMONITORED};
 use campanile_hw::log::LogKind;
 use campanile_hw::packet::{BadPacket, MAX_SIZE, Packet, Timestamp, Wait};
 use campanile_hw::queue::{Location, RingEntry};
+use campanile_hw::registers::NODE_PAGING;
 use std::sync::atomic::Ordering;
 
 /// Bytes of command buffer copied out at a time.
@@ -339,6 +340,9 @@ impl Engine {
     ) -> Result<Step, Fault> {
         let native = context.features.native_fence;
         let at = buffer.commands + u64::from(buffer.offset);
+        if packet.is_privileged() && !buffer.privileged {
+            return Err(bad_packet(BadPacket::Privilege, at));
+        }
         match packet {
             Packet::Nop(_) => Ok(Step::Done),
             Packet::Copy(copy) => {
@@ -390,6 +394,24 @@ impl Engine {
             Packet::Timestamp(timestamp) => {
                 log::time_passes(queue);
                 self.timestamp(root, timestamp, context)
+            }
+            Packet::Write(write) => {
+                log::time_passes(queue);
+                transfer::write(&mut self.tlb, context.memory, root, write, &mut budget.bytes).map(|()| Step::Done)
+            }
+            Packet::WritePhysical(write) => {
+                log::time_passes(queue);
+                transfer::write_physical(context.memory, write, &mut budget.bytes).map(|()| Step::Done)
+            }
+            // A node takes the locks of the others here, so there can be only one that does.
+            Packet::InvalidateTlb(_) if queue.node != NODE_PAGING => Err(bad_packet(BadPacket::Privilege, at)),
+            Packet::InvalidateTlb(invalidate) => {
+                log::time_passes(queue);
+                let root = Location::from_bits(invalidate.root);
+                let (start, end) = mmu::named_range(invalidate.start, invalidate.end);
+                self.tlb.forget(root, start, end);
+                context.forget_elsewhere(queue.node, root, start, end);
+                Ok(Step::Done)
             }
         }
     }

@@ -13,7 +13,9 @@ use crate::registers::{RegisterFile, Selection};
 use crate::sending::Sending;
 use campanile_hw::doorbell::PAGE_SIZE;
 use campanile_hw::pci;
-use campanile_hw::registers::{self as reg, Caps, Command, CommandStatus, Control, NODES};
+use campanile_hw::registers::{
+    self as reg, Caps, Command, CommandStatus, Control, NODES, PAGE_TABLES_BY_WRITE, PAGE_TABLES_BY_WRITE_PHYSICAL,
+};
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -61,6 +63,8 @@ pub struct Variant {
     pub fence_limit: u32,
     /// VRAM keeps its contents in D3hot. Otherwise they are lost there.
     pub vram_kept_in_d3: bool,
+    /// How the memory manager should have page tables written.
+    pub page_table_updates: PageTableUpdates,
     /// One of two functions of a board that work together: each looks again and again at the fences in system memory that its queues
     /// wait for, as the other may write them.
     pub linked: bool,
@@ -70,6 +74,19 @@ pub struct Variant {
     pub queue_limit: u32,
     /// Chooses the order in which [`Gpu::step`] turns to the nodes.
     pub seed: u64,
+}
+
+/// Who writes page tables; the function does as it is told in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PageTableUpdates {
+    /// The processor.
+    #[default]
+    Cpu = 0,
+    /// The paging node, by addresses of the paging process.
+    GpuVirtual = PAGE_TABLES_BY_WRITE,
+    /// The paging node, by locations.
+    GpuPhysical = PAGE_TABLES_BY_WRITE_PHYSICAL,
 }
 
 impl Default for Variant {
@@ -89,6 +106,7 @@ impl Default for Variant {
             system_process_fences: false,
             fence_limit: 1 << 18,
             vram_kept_in_d3: false,
+            page_table_updates: PageTableUpdates::Cpu,
             linked: false,
             idle_ticks: 0,
             queue_limit: 16_384,
@@ -148,6 +166,7 @@ impl Variant {
             .with_log_flush(self.delayed_log_writes)
             .with_optimised_fence_interrupt(self.optimised_fence_interrupt)
             .with_vram_kept_in_d3(self.vram_kept_in_d3)
+            .with_page_table_updates(self.page_table_updates as u8)
     }
 }
 

@@ -34,7 +34,7 @@ mod transfer;
 pub use clock::counter_is_invariant;
 pub use cmp::Activity;
 pub use fault::{FaultId, FaultRule, Faults, HangAt};
-pub use gpu::{Gpu, Interrupts, Variant};
+pub use gpu::{Gpu, Interrupts, PageTableUpdates, Variant};
 pub use held::Held;
 pub use runner::Runner;
 

@@ -160,6 +160,11 @@ fn in_space(va: u64, intent: Intent) -> Result<(), Fault> {
     if va >> VA_BITS == 0 { Ok(()) } else { Err(Fault::page(va, intent, ROOT_LEVEL)) }
 }
 
+/// The addresses that somebody means who wants translations forgotten: two zeros stand for all of them.
+pub(crate) fn named_range(start: u64, end: u64) -> (u64, u64) {
+    if (start, end) == (0, 0) { (0, 1 << VA_BITS) } else { (start, end) }
+}
+
 /// Translates by the tables alone.
 pub(crate) fn walk(memory: &Access<'_>, root: Location, va: u64, intent: Intent) -> Result<Translation, Fault> {
     in_space(va, intent)?;

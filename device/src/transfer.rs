@@ -1,4 +1,4 @@
-//! COPY and FILL: memory moved and filled through page tables.
+//! COPY, FILL and WRITE: memory moved and filled, through page tables but for WRITE_PHYSICAL.
 //!
 //! A transfer is done in contiguous pieces. Some are found before the first of them is moved: a processor takes what it reads for
 //! what it wrote a moment ago while the low bits of the addresses agree, so that looking for the next piece just after a whole page
@@ -7,7 +7,7 @@
 use crate::memory::{self, Access, Span};
 use crate::mmu::{Ahead, Fault, Intent, Tlb};
 use arrayvec::ArrayVec;
-use campanile_hw::packet::{Copy, Fill};
+use campanile_hw::packet::{Copy, Fill, WRITE_WORDS, Write, WritePhysical};
 use campanile_hw::queue::Location;
 
 /// Bytes that a transfer touches from which on it passes by the caches of the host, which would not hold them anyway.
@@ -161,4 +161,68 @@ pub(crate) fn fill(
         memory::streamed();
     }
     result
+}
+
+/// Words of a packet, again and again.
+fn repeated(words: [u64; WRITE_WORDS], count: usize) -> impl Iterator<Item = u64> {
+    words.into_iter().take(count).cycle()
+}
+
+/// Stores the words of a WRITE, which are few enough to be written in one go. What comes before a fault is done.
+pub(crate) fn write(
+    tlb: &mut Tlb,
+    memory: &Access<'_>,
+    root: Location,
+    write: &Write,
+    bytes: &mut u64,
+) -> Result<(), Fault> {
+    let (words, count) = write.words();
+    let mut values = repeated(words, count);
+    let mut done = 0;
+    while done < write.bytes() {
+        let va = write.destination + done;
+        let translation = tlb.translate(memory, root, va, Intent::Write)?;
+        let run = translation.run.min(write.bytes() - done);
+        let stored = match translation.location {
+            // What is written to a zero page is dropped.
+            None => values.by_ref().take(run as usize / 8).count() as u64 * 8,
+            Some(location) => store_words(memory, location, run, &mut values)?,
+        };
+        done += stored;
+    }
+    *bytes = bytes.saturating_sub(done.max(PIECE_COST));
+    Ok(())
+}
+
+/// As [`write`], at a location.
+pub(crate) fn write_physical(memory: &Access<'_>, write: &WritePhysical, bytes: &mut u64) -> Result<(), Fault> {
+    let (words, count) = write.words();
+    let mut values = repeated(words, count);
+    let to = Location::from_bits(write.destination);
+    let mut done = 0;
+    while done < write.bytes() {
+        let at = to.with_address(to.address() + done);
+        done += store_words(memory, at, write.bytes() - done, &mut values)?;
+    }
+    *bytes = bytes.saturating_sub(done.max(PIECE_COST));
+    Ok(())
+}
+
+/// Stores words one by one into the contiguous memory at a location, `len` bytes of them at most; the answer is how many bytes.
+fn store_words(
+    memory: &Access<'_>,
+    at: Location,
+    len: u64,
+    values: &mut impl Iterator<Item = u64>,
+) -> Result<u64, Fault> {
+    let nowhere = || Fault::nowhere(at, Intent::Write);
+    let span = memory.resolve(at, len, true).ok_or_else(nowhere)?;
+    let whole = span.len() / 8 * 8;
+    if whole == 0 {
+        return Err(nowhere());
+    }
+    for (offset, value) in (0..whole).step_by(8).zip(values) {
+        span.store(offset, value);
+    }
+    Ok(whole)
 }

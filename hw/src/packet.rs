@@ -12,7 +12,7 @@ word! {
         8 length: u8,
         /// Reserved, zero.
         16 must_be_zero: u16,
-        /// Handle that user mode knows the fence by, for the log (SIGNAL and WAIT); zero elsewhere.
+        /// Handle that user mode knows the fence by, for the log (SIGNAL and WAIT), or the fields of WRITE; zero elsewhere.
         32 fence_handle: u32,
     }
 }
@@ -204,14 +204,71 @@ packets! {
         /// Destination address, 8-aligned.
         0x08 destination: u64,
     }
+    /// Writes 64-bit words that the packet holds, `repeat` times behind each other. Each word is one store, as page tables that are in
+    /// use need it. At most 512 words in all. No queue that waits for a fence there is released.
+    Write = 0x08, 4 {
+        /// Words that the packet holds, 1 to 6.
+        0x04 count: u16,
+        /// How often they are written, at least 1.
+        0x06 repeat: u16,
+        /// Destination address, 8-aligned.
+        0x08 destination: u64,
+        /// First word.
+        0x10 word0: u64,
+        /// Second word; like those after it zero if COUNT does not reach it.
+        0x18 word1: u64,
+        /// Third word.
+        0x20 word2: u64,
+        /// Fourth word.
+        0x28 word3: u64,
+        /// Fifth word.
+        0x30 word4: u64,
+        /// Sixth word.
+        0x38 word5: u64,
+    }
+    /// As WRITE, at a location of VRAM or system memory instead of an address. Privileged.
+    WritePhysical = 0x09, 4 {
+        /// Words that the packet holds, 1 to 6.
+        0x04 count: u16,
+        /// How often they are written, at least 1.
+        0x06 repeat: u16,
+        /// Destination, a location, 8-aligned.
+        0x08 destination: u64,
+        /// First word.
+        0x10 word0: u64,
+        /// Second word; like those after it zero if COUNT does not reach it.
+        0x18 word1: u64,
+        /// Third word.
+        0x20 word2: u64,
+        /// Fourth word.
+        0x28 word3: u64,
+        /// Fifth word.
+        0x30 word4: u64,
+        /// Sixth word.
+        0x38 word5: u64,
+    }
+    /// Does on every node what the command InvalidateTlb does: forgets the translations of the address space with this root from `start` to
+    /// `end` (exclusive), all of them if both are 0. What comes behind it on the queue finds them forgotten. Privileged.
+    InvalidateTlb = 0x0a, 2 {
+        /// Page-table root of the address space, a location and a multiple of 4096.
+        0x08 root: u64,
+        /// First address.
+        0x10 start: u64,
+        /// End of the addresses.
+        0x18 end: u64,
+    }
 }
 
 /// Longest packet in bytes.
-pub const MAX_SIZE: usize = 48;
+pub const MAX_SIZE: usize = 64;
 /// Most bytes one COPY moves.
 pub const COPY_MAX: u64 = 256 << 20;
 /// Most bytes one FILL writes.
 pub const FILL_MAX: u64 = 4 << 30;
+/// Words that one WRITE or WRITEPHYSICAL holds.
+pub const WRITE_WORDS: usize = 6;
+/// Most words that one WRITE or WRITEPHYSICAL writes: those of a page table.
+pub const WRITE_MAX: u32 = 512;
 
 numbers! {
     /// Which rule a packet breaks.
@@ -228,10 +285,65 @@ numbers! {
         Alignment = 5,
         /// A size is zero, too large, or the range leaves the address space.
         Range = 6,
+        /// The packet is privileged and the command buffer is not, or it is one of the paging node and this is another.
+        Privilege = 7,
     }
 }
 
+macro_rules! writes {
+    ($($name:ident)*) => { $(
+        impl $name {
+            /// A packet that writes `words`, [`WRITE_WORDS`] of them at most, `repeat` times from `destination` on.
+            pub fn of(destination: u64, words: &[u64], repeat: u16) -> Self {
+                let word = |index: usize| words.get(index).copied().unwrap_or(0);
+                Self {
+                    count: words.len().min(WRITE_WORDS) as u16,
+                    repeat,
+                    destination,
+                    word0: word(0),
+                    word1: word(1),
+                    word2: word(2),
+                    word3: word(3),
+                    word4: word(4),
+                    word5: word(5),
+                }
+            }
+
+            /// The words that it holds, and how many of them count.
+            pub fn words(&self) -> ([u64; WRITE_WORDS], usize) {
+                let words = [self.word0, self.word1, self.word2, self.word3, self.word4, self.word5];
+                (words, usize::from(self.count).min(WRITE_WORDS))
+            }
+
+            /// Bytes that it writes.
+            pub fn bytes(&self) -> u64 {
+                u64::from(self.count) * u64::from(self.repeat) * 8
+            }
+
+            #[inline]
+            fn check_words(&self) -> Result<(), BadPacket> {
+                let (words, count) = self.words();
+                if words.iter().skip(count).any(|word| *word != 0) {
+                    return Err(BadPacket::Reserved);
+                }
+                aligned(self.destination, 8)?;
+                let legal = (1..=WRITE_WORDS).contains(&usize::from(self.count))
+                    && (8..=u64::from(WRITE_MAX) * 8).contains(&self.bytes());
+                if legal { Ok(()) } else { Err(BadPacket::Range) }
+            }
+        }
+    )* };
+}
+
+writes! { Write WritePhysical }
+
 impl Packet {
+    /// Whether only command buffers of the memory manager may hold it.
+    #[inline]
+    pub const fn is_privileged(&self) -> bool {
+        matches!(self, Self::WritePhysical(_) | Self::InvalidateTlb(_))
+    }
+
     /// Checks the fields as [`Packet::decode`] would, before the packet is written.
     ///
     /// # Errors
@@ -246,7 +358,8 @@ impl Packet {
         if header.must_be_zero() != 0 {
             return Err(BadPacket::Reserved);
         }
-        if header.fence_handle() != 0 && !matches!(self, Self::Signal(_) | Self::Wait(_)) {
+        let says_more = matches!(self, Self::Signal(_) | Self::Wait(_) | Self::Write(_) | Self::WritePhysical(_));
+        if header.fence_handle() != 0 && !says_more {
             return Err(BadPacket::Reserved);
         }
         match self {
@@ -281,6 +394,22 @@ impl Packet {
                 aligned(timestamp.destination, 8)?;
                 in_space(timestamp.destination, 8)
             }
+            Self::Write(write) => {
+                write.check_words()?;
+                in_space(write.destination, write.bytes())
+            }
+            Self::WritePhysical(write) => {
+                write.check_words()?;
+                location(write.destination, write.bytes())
+            }
+            Self::InvalidateTlb(invalidate) => {
+                location(invalidate.root, 4096)?;
+                aligned(invalidate.root, 4096)?;
+                if invalidate.start > invalidate.end {
+                    return Err(BadPacket::Range);
+                }
+                in_space(invalidate.end, 0)
+            }
         }
     }
 }
@@ -288,6 +417,16 @@ impl Packet {
 #[inline]
 fn aligned(value: u64, to: u64) -> Result<(), BadPacket> {
     if value.is_multiple_of(to) { Ok(()) } else { Err(BadPacket::Alignment) }
+}
+
+/// A word that names a location with so many bytes behind it.
+#[inline]
+fn location(bits: u64, size: u64) -> Result<(), BadPacket> {
+    if bits >> 53 != 0 {
+        return Err(BadPacket::Reserved);
+    }
+    let end = crate::queue::Location::from_bits(bits).address() + size;
+    if end <= 1 << 52 { Ok(()) } else { Err(BadPacket::Range) }
 }
 
 #[inline]

@@ -17,7 +17,7 @@ word! {
 word! {
     /// Properties of a queue (descriptor field `flags`).
     pub struct QueueFlags: u32 {
-        /// Ring entries may name their own page-table root and ask for a RETIRED event; packets may be privileged. Set for queues that only the kernel writes.
+        /// Ring entries may name their own page-table root and ask for a RETIRED event, and let the packets of a buffer be privileged. Set for queues that only the kernel writes.
         1 privileged: bool,
         /// `ring` and `control` are locations, not GPU virtual addresses.
         1 physical_ring: bool,
@@ -93,7 +93,9 @@ word! {
         1 faulted: bool,
         /// The buffer ends by raising the progress fence to `tag`.
         1 write_progress: bool,
-        reserved 28 as u32,
+        /// Its packets may be privileged.
+        1 privileged: bool,
+        reserved 27 as u32,
     }
 }
 
@@ -148,7 +150,9 @@ word! {
         /// Raise the queue's progress fence to the entry's tag when the buffer is done, as PROGRESS does. Privileged queues with a progress
         /// fence only.
         1 write_progress: bool,
-        reserved 29 as u32,
+        /// Packets of the buffer may be privileged: it is one that the memory manager wrote. Privileged queues only.
+        1 privileged: bool,
+        reserved 28 as u32,
     }
 }
 

@@ -155,9 +155,17 @@ word! {
         1 optimised_fence_interrupt: bool,
         /// VRAM keeps its contents in D3hot. Clear: they are lost there. Without power they are lost in any case.
         1 vram_kept_in_d3: bool,
-        reserved 24 as u32,
+        /// How the memory manager should have page tables written: 0 by the processor, 1 by WRITE, 2 by WRITEPHYSICAL. The function can do
+        /// all three; other values are reserved.
+        2 page_table_updates: u8,
+        reserved 22 as u32,
     }
 }
+
+/// [`Caps::page_table_updates`]: by WRITE.
+pub const PAGE_TABLES_BY_WRITE: u8 = 1;
+/// [`Caps::page_table_updates`]: by WRITEPHYSICAL.
+pub const PAGE_TABLES_BY_WRITE_PHYSICAL: u8 = 2;
 
 word! {
     /// Run control (register CONTROL).

@@ -2,6 +2,7 @@
 
 use campanile_hw::packet::*;
 use campanile_hw::page_table::VA_BITS;
+use campanile_hw::queue::Location;
 use proptest::prelude::*;
 
 const TOP: u64 = 1 << VA_BITS;
@@ -32,7 +33,23 @@ fn legal() -> impl Strategy<Value = Packet> {
         })),
         any::<u64>().prop_map(|value| Packet::Progress(Progress { value })),
         address(8).prop_map(|destination| Packet::Timestamp(Timestamp { destination })),
+        (address(8), prop::collection::vec(any::<u64>(), 1..=WRITE_WORDS), 1u16..=85)
+            .prop_map(|(destination, words, repeat)| Packet::Write(Write::of(destination, &words, repeat))),
+        (location(8), prop::collection::vec(any::<u64>(), 1..=WRITE_WORDS), 1u16..=85).prop_map(
+            |(destination, words, repeat)| Packet::WritePhysical(WritePhysical::of(destination, &words, repeat))
+        ),
+        (location(4096), address(1), address(1)).prop_map(|(root, one, other)| Packet::InvalidateTlb(InvalidateTlb {
+            root,
+            start: one.min(other),
+            end: one.max(other)
+        })),
     ]
+}
+
+/// VRAM or system memory.
+fn location(alignment: u64) -> impl Strategy<Value = u64> {
+    (address(alignment), any::<bool>())
+        .prop_map(|(address, system)| Location::new().with_address(address).with_system(system).into_bits())
 }
 
 proptest! {
@@ -110,12 +127,18 @@ fn reserved_bits_are_refused_in_every_packet_but_a_handle_is_legal_for_fences() 
         Packet::Wait(Wait { handle: 0, current: 8, value: 1 }),
         Packet::Progress(Progress { value: 1 }),
         Packet::Timestamp(Timestamp { destination: 8 }),
+        Packet::Write(Write::of(8, &[1], 1)),
+        Packet::WritePhysical(WritePhysical::of(8, &[1], 1)),
+        Packet::InvalidateTlb(InvalidateTlb { root: 4096, start: 0, end: 0 }),
     ];
     assert_eq!(packets.len(), PACKETS.len());
     for packet in packets {
         for bit in 16..32 {
             let outcome = decode(|bytes| bytes[bit / 8] |= 1 << (bit % 8), packet);
             assert_eq!(outcome, Err(BadPacket::Reserved), "bit {bit} of {packet:?}");
+        }
+        if matches!(packet, Packet::Write(_) | Packet::WritePhysical(_)) {
+            continue;
         }
         let outcome = decode(|bytes| bytes[4] = 7, packet);
         if matches!(packet, Packet::Signal(_) | Packet::Wait(_)) {
@@ -195,4 +218,58 @@ fn fence_words_lie_inside_the_address_space() {
     refused(Packet::Wait(Wait { handle: 1, current: TOP, value: 1 }), BadPacket::Range);
     accepted(Packet::Timestamp(Timestamp { destination: TOP - 8 }));
     refused(Packet::Timestamp(Timestamp { destination: u64::MAX - 7 }), BadPacket::Range);
+}
+
+#[test]
+fn a_write_holds_1_to_6_words_and_writes_a_page_table_at_most() {
+    for (count, repeat, legal) in [
+        (1, 1, true),
+        (6, 85, true),
+        (1, 512, true),
+        (2, 256, true),
+        (0, 1, false),
+        (1, 0, false),
+        (7, 1, false),
+        (1, 513, false),
+        (6, 86, false),
+        (u16::MAX, u16::MAX, false),
+    ] {
+        let mut write = Write { count, repeat, ..Write::of(64, &[], 1) };
+        let mut physical = WritePhysical { count, repeat, ..WritePhysical::of(64, &[], 1) };
+        if legal {
+            accepted(Packet::Write(write));
+            accepted(Packet::WritePhysical(physical));
+        } else {
+            refused(Packet::Write(write), BadPacket::Range);
+            refused(Packet::WritePhysical(physical), BadPacket::Range);
+        }
+        (write.word5, physical.word5) = (9, 9);
+        if (1..6).contains(&count) {
+            refused(Packet::Write(write), BadPacket::Reserved);
+            refused(Packet::WritePhysical(physical), BadPacket::Reserved);
+        }
+    }
+    for off in 1..8 {
+        refused(Packet::Write(Write::of(64 + off, &[1], 1)), BadPacket::Alignment);
+        refused(Packet::WritePhysical(WritePhysical::of(64 + off, &[1], 1)), BadPacket::Alignment);
+    }
+    accepted(Packet::Write(Write::of(TOP - 4096, &[1], 512)));
+    refused(Packet::Write(Write::of(TOP - 4088, &[1], 512)), BadPacket::Range);
+    refused(Packet::Write(Write::of(u64::MAX - 7, &[1], 1)), BadPacket::Range);
+    let end = Location::new().with_address((1 << 52) - 8);
+    accepted(Packet::WritePhysical(WritePhysical::of(end.into_bits(), &[1], 1)));
+    accepted(Packet::WritePhysical(WritePhysical::of(end.with_system(true).into_bits(), &[1], 1)));
+    refused(Packet::WritePhysical(WritePhysical::of(end.into_bits(), &[1, 2], 1)), BadPacket::Range);
+    refused(Packet::WritePhysical(WritePhysical::of(1 << 53, &[1], 1)), BadPacket::Reserved);
+}
+
+#[test]
+fn translations_are_forgotten_of_a_root_in_order_and_inside_the_address_space() {
+    let invalidate = |root, start, end| Packet::InvalidateTlb(InvalidateTlb { root, start, end });
+    accepted(invalidate(0, 0, 0));
+    accepted(invalidate(4096, 1, TOP));
+    refused(invalidate(4096, 0, TOP + 1), BadPacket::Range);
+    refused(invalidate(4096, 2, 1), BadPacket::Range);
+    refused(invalidate(4088, 0, 0), BadPacket::Alignment);
+    refused(invalidate(1 << 53, 0, 0), BadPacket::Reserved);
 }

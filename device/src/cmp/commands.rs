@@ -304,7 +304,7 @@ impl Cmp {
         if start > end || end > 1 << VA_BITS {
             return Err(CommandStatus::BadArgument);
         }
-        let end = if (start, end) == (0, 0) { 1 << VA_BITS } else { end };
+        let (start, end) = mmu::named_range(start, end);
         for node in &self.nodes {
             node.claim().engine.tlb.forget(root, start, end);
         }

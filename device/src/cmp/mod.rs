@@ -96,9 +96,18 @@ pub(crate) struct Context<'a> {
     pub(crate) faults: Option<&'a Faults>,
     paging_root: Option<Location>,
     pub(crate) features: Features,
+    nodes: &'a [Node],
 }
 
 impl Context<'_> {
+    /// Has every node but `own` forget translations. Slices that are in progress there end first; nobody who waits for a node holds another
+    /// but the paging node, so this one gets them all.
+    pub(crate) fn forget_elsewhere(&self, own: u32, root: Location, start: u64, end: u64) {
+        for (_, node) in (0..).zip(self.nodes).filter(|(number, _)| *number != own) {
+            node.claim().engine.tlb.forget(root, start, end);
+        }
+    }
+
     /// The address space in which the logs of a queue in that of `root` are reached.
     pub(crate) fn log_root(&self, root: Option<Location>) -> Option<Location> {
         if self.fences.is_some() { self.paging_root } else { root }
@@ -265,6 +274,7 @@ impl Cmp {
             faults: self.faults.any().then_some(&self.faults),
             paging_root: self.paging_root(),
             features: self.features,
+            nodes: &self.nodes,
         }
     }
 

@@ -110,6 +110,8 @@ pub(crate) struct Buffer {
     pub(crate) retire: Option<u64>,
     /// Value that the progress fence gets at the end, if it is wanted.
     pub(crate) progress: Option<u64>,
+    /// Its packets may be privileged.
+    pub(crate) privileged: bool,
 }
 
 /// A mapped queue.
@@ -265,7 +267,7 @@ impl Queue {
             && entry.size.is_multiple_of(16)
             && entry.size <= campanile_hw::queue::COMMANDS_SIZE_MAX
             && end <= 1 << VA_BITS;
-        if !shape || entry.flags >> 3 != 0 || (entry.flags != 0 && !self.privileged) {
+        if !shape || entry.flags >> 4 != 0 || (entry.flags != 0 && !self.privileged) {
             return None;
         }
         if flags.write_progress() && self.progress().is_none() {
@@ -287,6 +289,7 @@ impl Queue {
             root,
             retire: flags.retire_event().then_some(entry.tag),
             progress: flags.write_progress().then_some(entry.tag),
+            privileged: flags.privileged(),
         })
     }
 }

@@ -27,6 +27,7 @@ fn state_of(queue: &Queue) -> QueueState {
         .with_buffer(buffer.is_some())
         .with_retire_event(buffer.is_some_and(|buffer| buffer.retire.is_some()))
         .with_write_progress(buffer.is_some_and(|buffer| buffer.progress.is_some()))
+        .with_privileged(buffer.is_some_and(|buffer| buffer.privileged))
         .with_faulted(queue.state == State::Faulted);
     QueueState {
         fetched: queue.fetched,
@@ -45,8 +46,8 @@ fn state_of(queue: &Queue) -> QueueState {
 /// The buffer of a record: `Some(None)` when it has none, `None` when it cannot be true.
 fn buffer_of(queue: &Queue, state: &QueueState, vram: u64) -> Option<Option<Buffer>> {
     let flags = QueueStateFlags::from_bits(state.flags);
-    let ends = flags.retire_event() || flags.write_progress();
-    if state.flags >> 4 != 0 || (ends && !(flags.buffer() && queue.is_privileged())) {
+    let kernel = flags.retire_event() || flags.write_progress() || flags.privileged();
+    if state.flags >> 5 != 0 || (kernel && !(flags.buffer() && queue.is_privileged())) {
         return None;
     }
     if flags.write_progress() && queue.progress().is_none() {
@@ -76,6 +77,7 @@ fn buffer_of(queue: &Queue, state: &QueueState, vram: u64) -> Option<Option<Buff
         root,
         retire: flags.retire_event().then_some(state.tag),
         progress: flags.write_progress().then_some(state.tag),
+        privileged: flags.privileged(),
     }))
 }
 

@@ -1,7 +1,9 @@
 //! Anything may be written anywhere: nothing panics, the function comes to rest, and others are unharmed.
 
 use crate::host::{Host, TestQueue, ram, vram};
-use campanile_hw::packet::{Copy, Fill, Header, Nop, Packet, Signal, Timestamp, Wait};
+use campanile_hw::packet::{
+    Copy, Fill, Header, InvalidateTlb, Nop, Packet, Signal, Timestamp, Wait, Write, WritePhysical,
+};
 use campanile_hw::page_table::{PAGE_2M, PAGE_4K, PAGE_64K, Pte};
 use campanile_hw::queue::{QueueDescriptor, RingEntry};
 use campanile_hw::registers::{self as reg, Command, NODE_COPY};
@@ -60,6 +62,16 @@ fn packet() -> impl Strategy<Value = Packet> {
         }),
         (address(), 0..4u64).prop_map(|(current, value)| Packet::Wait(Wait { handle: 0, current, value })),
         address().prop_map(|destination| Packet::Timestamp(Timestamp { destination })),
+        (address(), vec(any::<u64>(), 0..7), 0..600u16)
+            .prop_map(|(destination, words, repeat)| Packet::Write(Write::of(destination, &words, repeat))),
+        (address(), vec(any::<u64>(), 0..7), 0..600u16).prop_map(|(destination, words, repeat)| {
+            Packet::WritePhysical(WritePhysical::of(destination, &words, repeat))
+        }),
+        (address(), address(), address()).prop_map(|(root, start, end)| Packet::InvalidateTlb(InvalidateTlb {
+            root,
+            start,
+            end
+        })),
     ]
 }
 

@@ -10,6 +10,7 @@ mod held;
 mod host;
 mod hostile;
 mod packets;
+mod page_table_updates;
 mod paging;
 mod power;
 mod priority;

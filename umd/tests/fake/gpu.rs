@@ -118,6 +118,9 @@ impl Fake {
                 self.put(fill.destination, &fill.pattern.to_le_bytes().repeat(fill.size as usize / 4))
             }
             Packet::Timestamp(stamp) => self.put(stamp.destination, &[0x55; 8]),
+            Packet::Write(_) | Packet::WritePhysical(_) | Packet::InvalidateTlb(_) => {
+                panic!("{packet:?} is not for this driver to write")
+            }
             Packet::Wait(wait) => return self.word(wait.current).load(Ordering::SeqCst) >= wait.value,
             Packet::Signal(signal) => {
                 let fence = self.objects.get(&signal.handle);
