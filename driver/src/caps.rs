@@ -4,7 +4,9 @@
 //! memory, so that the level stays what it is. They are not inlined, or they would lie elsewhere.
 
 use campanile_hw::page_table;
-use campanile_hw::registers::{self, Caps, NODE_COMPUTE, NODE_COPY, NODE_PAGING, NODES};
+use campanile_hw::registers::{
+    self, Caps, NODE_COMPUTE, NODE_COPY, NODE_PAGING, NODES, PAGE_TABLES_BY_WRITE, PAGE_TABLES_BY_WRITE_PHYSICAL,
+};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::types::{BOOLEAN, GUID, LARGE_INTEGER};
@@ -229,6 +231,15 @@ pub(crate) fn wide<const N: usize>(text: &str) -> [u16; N] {
     out
 }
 
+/// Who writes page tables.
+pub(crate) fn page_table_update_mode(hardware: &Hardware) -> DXGK_PAGETABLEUPDATEMODE {
+    match hardware.caps.page_table_updates() {
+        PAGE_TABLES_BY_WRITE => DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_GPU_VIRTUAL,
+        PAGE_TABLES_BY_WRITE_PHYSICAL => DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_GPU_PHYSICAL,
+        _ => DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL,
+    }
+}
+
 /// DXGKQAITYPE_GPUMMUCAPS.
 #[cfg_attr(windows, inline(never), unsafe(link_section = "PAGE"))]
 pub(crate) fn gpu_mmu_caps(hardware: &Hardware) -> DXGK_GPUMMUCAPS {
@@ -239,7 +250,7 @@ pub(crate) fn gpu_mmu_caps(hardware: &Hardware) -> DXGK_GPUMMUCAPS {
         .with_ExplicitPageTableInvalidation(true)
         .with_CacheCoherentMemorySupported(!hardware.caps.non_coherent())
         .with_LargePageSupported(true);
-    caps.PageTableUpdateMode = DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
+    caps.PageTableUpdateMode = page_table_update_mode(hardware);
     caps.VirtualAddressBitCount = page_table::VA_BITS;
     // The hardware reads the first 256 bytes; a table of any kind is allocated as one page.
     caps.LeafPageTableSizeFor64KPagesInBytes = page_table::TABLE_SIZE as u32;

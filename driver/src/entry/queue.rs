@@ -1,6 +1,7 @@
 //! Contexts, queues and submission.
 
 use campanile_hw::queue::{COMMANDS_SIZE_MAX, Location};
+use campanile_hw::registers::NODE_PAGING;
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
@@ -97,6 +98,8 @@ pub(crate) unsafe extern "win64" fn submit_command_virtual(
             root: root.unwrap_or_default(),
             fence: args.SubmissionFenceId,
             silent: root.is_none(),
+            // What runs in contexts of the system on this node, BuildPagingBuffer has written.
+            paging: target.node == NODE_PAGING && context.is_some_and(|context| context.system),
             process: target.process.into_bits(),
             dxgk_process: target.dxgk_process,
             context: handle.map_or(0, Handle::into_bits),
@@ -125,6 +128,7 @@ pub(crate) unsafe extern "win64" fn submit_command(adapter: HANDLE, args: *const
             root: target.root.unwrap_or_default(),
             fence: args.SubmissionFenceId,
             silent: false,
+            paging: false,
             process: target.process.into_bits(),
             dxgk_process: target.dxgk_process,
             context: 0,

@@ -1,12 +1,14 @@
 //! DxgkDdiBuildPagingBuffer.
 //!
-//! Page tables are written at once with the processor, translations are forgotten at once by a scheduler command; everything else
-//! becomes packets for the paging node, which runs them in the paging process. Only three codes may be answered. Work that does
+//! Page tables are written as the operation says: at once with the processor, or by packets of the paging node where the adapter claims
+//! that. Translations are forgotten at once by a scheduler command, or where packets write the tables by one behind those. Everything
+//! else becomes packets for the paging node, which runs them in the paging process. Only three codes may be answered. Work that does
 //! not fit into the DMA buffer continues where `MultipassOffset`, the number of packets built so far, says.
 
 use core::ptr::NonNull;
 
 use campanile_hw::packet;
+use campanile_hw::page_table::Pte;
 use campanile_hw::queue::Location;
 use campanile_hw::registers::Command;
 use campanile_hw::trace::Component;
@@ -15,10 +17,11 @@ use wddm_ddi::km::*;
 use wddm_ddi::types::MDL;
 
 use crate::adapter::Adapter;
+use crate::caps::page_table_update_mode;
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Object};
 use crate::irql::Passive;
-use crate::memory::page_table::{self, LeafPages};
+use crate::memory::page_table::{self, BadEntry, LeafPages};
 use crate::memory::segments;
 use crate::mmio::full_barrier;
 use crate::queue::context::Context;
@@ -73,6 +76,35 @@ impl Buffer {
     }
 }
 
+/// Where packets write a page table.
+#[derive(Clone, Copy)]
+enum TablePlace {
+    /// An address of the paging process.
+    Virtual(u64),
+    /// A location.
+    Physical(Location),
+}
+
+impl TablePlace {
+    /// Pushes a packet that writes entries from `index` on.
+    fn push(self, buffer: &mut Buffer, index: u32, entries: &[u64], repeat: u16) -> Result<(), PagingError> {
+        let at = u64::from(index) * 8;
+        match self {
+            Self::Virtual(table) => {
+                let write = packet::Write::of(table.wrapping_add(at), entries, repeat);
+                packet::Packet::Write(write).validate().map_err(|_| PagingError::Refused)?;
+                buffer.push(write.to_words())
+            }
+            Self::Physical(table) => {
+                let place = table.with_address(table.address() + at).into_bits();
+                let write = packet::WritePhysical::of(place, entries, repeat);
+                packet::Packet::WritePhysical(write).validate().map_err(|_| PagingError::Refused)?;
+                buffer.push(write.to_words())
+            }
+        }
+    }
+}
+
 /// Part `index` of a range of `total` bytes: (offset, size).
 fn chunk(total: u64, index: u32) -> Option<(u64, u64)> {
     let offset = u64::from(index).checked_mul(CHUNK)?;
@@ -121,8 +153,10 @@ fn operation(
         }};
     }
     match args.Operation {
-        Op::DXGK_OPERATION_UPDATE_PAGE_TABLE => update_page_table(adapter, gpu, arm!(UpdatePageTable)),
-        Op::DXGK_OPERATION_FLUSH_TLB => flush_tlb(irql, gpu, arm!(FlushTlb)),
+        Op::DXGK_OPERATION_UPDATE_PAGE_TABLE => {
+            update_page_table(adapter, gpu, arm!(UpdatePageTable), multipass, buffer)
+        }
+        Op::DXGK_OPERATION_FLUSH_TLB => flush_tlb(irql, gpu, arm!(FlushTlb), buffer),
         Op::DXGK_OPERATION_VIRTUAL_TRANSFER => transfer(arm!(TransferVirtual), multipass, buffer),
         Op::DXGK_OPERATION_VIRTUAL_FILL => fill(arm!(FillVirtual), multipass, buffer),
         Op::DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES => {
@@ -145,51 +179,93 @@ fn operation(
     }
 }
 
-/// A GPU reaches no memory of another one: an entry that would is left invalid, and counted. To which GPU a table belongs the system context
-/// tells; directories may be written before there is one.
-fn update_page_table(
-    adapter: &Adapter,
-    gpu: &Gpu,
-    update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE,
-) -> Result<(), PagingError> {
-    if update.UpdateMode != DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL
-        || update.PageTableLevel >= campanile_hw::page_table::LEVELS
-        || !page_table::fits(update.StartIndex, update.NumPageTableEntries)
-    {
-        return Err(PagingError::Refused);
-    }
-    if update.NumPageTableEntries == 0 {
-        return Ok(());
-    }
-    // SAFETY: the update mode says that the address is a kernel address.
-    let table = unsafe { update.PageTableAddress.CpuVirtual };
-    let table = NonNull::new(table.cast::<u64>()).filter(|table| table.is_aligned()).ok_or(PagingError::Refused)?;
-    let elements = NonNull::new(update.pPageTableEntries).ok_or(PagingError::Refused)?;
-    let medium = update.PageTableLevel == 0 && update.Flags.Use64KBPages();
-    let leaf = if medium { LeafPages::Medium } else { LeafPages::Small };
-    let mut result = Ok(());
-    for step in page_table::steps(update.StartIndex, update.NumPageTableEntries, leaf, update.Flags.Repeat()) {
+/// The entries of an update as the hardware has them.
+struct NewEntries<'a> {
+    adapter: &'a Adapter,
+    gpu: &'a Gpu,
+    level: u32,
+    leaf: LeafPages,
+    elements: NonNull<DXGK_PTE>,
+}
+
+impl NewEntries<'_> {
+    /// The entry for an element of the array, which is below its length. A GPU reaches no memory of another one: an entry that would is
+    /// left invalid, and counted if it `counts`. To which GPU a table belongs the system context tells; directories may be written before
+    /// there is one.
+    fn entry(&self, element: u32, counts: bool) -> Result<Pte, BadEntry> {
+        let (adapter, gpu) = (self.adapter, self.gpu);
         // SAFETY: the array has NumPageTableEntries elements, one with Repeat; `element` is below that.
-        let element = unsafe { elements.add(step.element as usize) };
+        let element = unsafe { self.elements.add(element as usize) };
         // SAFETY: as above; the operating system does not write it during the call.
         let element = unsafe { element.read() };
         let owner = u32::from(element.Bits.PhysicalAdapterIndex());
         let is_peer = element.Bits.Valid() && element.Bits.Segment() != 0 && owner != gpu.dxgk.engine();
-        if is_peer && update.PageTableLevel == 0 {
-            adapter.trace.passed_over(Component::Memory, Reason::PeerMemory, owner.into());
+        if is_peer && self.level == 0 {
+            if counts {
+                adapter.trace.passed_over(Component::Memory, Reason::PeerMemory, owner.into());
+            }
+            return Ok(Pte::new());
         }
         let locate = |segment, offset, size| {
             let there = if segment == 0 { Some(gpu) } else { adapter.engine(owner).ok() }?;
             there.layout.locate(&there.aperture, segment, offset, size)
         };
+        page_table::entry(&element, self.level, self.leaf, locate)
+    }
+}
+
+fn update_page_table(
+    adapter: &Adapter,
+    gpu: &Gpu,
+    update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE,
+    multipass: &mut u32,
+    buffer: &mut Buffer,
+) -> Result<(), PagingError> {
+    if update.PageTableLevel >= campanile_hw::page_table::LEVELS
+        || !page_table::fits(update.StartIndex, update.NumPageTableEntries)
+    {
+        return Err(PagingError::Refused);
+    }
+    let place = match update.UpdateMode {
+        DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL => None,
+        mode if mode != page_table_update_mode(&gpu.hardware) || buffer.next.is_null() => {
+            return Err(PagingError::Refused);
+        }
+        DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_GPU_VIRTUAL => {
+            // SAFETY: the update mode says that the address is one of the paging process.
+            Some(TablePlace::Virtual(unsafe { update.PageTableAddress.GpuVirtual }))
+        }
+        _ => {
+            // SAFETY: the update mode says that the address is one of a segment.
+            let address = unsafe { update.PageTableAddress.GpuPhysical };
+            Some(TablePlace::Physical(root_location(gpu, &address).ok_or(PagingError::Refused)?))
+        }
+    };
+    if update.NumPageTableEntries == 0 {
+        return Ok(());
+    }
+    let elements = NonNull::new(update.pPageTableEntries).ok_or(PagingError::Refused)?;
+    let medium = update.PageTableLevel == 0 && update.Flags.Use64KBPages();
+    let leaf = if medium { LeafPages::Medium } else { LeafPages::Small };
+    let entries = NewEntries { adapter, gpu, level: update.PageTableLevel, leaf, elements };
+    match place {
+        None => write_entries(&entries, update),
+        Some(place) => push_entries(&entries, update, place, multipass, buffer),
+    }
+}
+
+/// Writes entries with the processor.
+fn write_entries(entries: &NewEntries<'_>, update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE) -> Result<(), PagingError> {
+    // SAFETY: the update mode says that the address is a kernel address.
+    let table = unsafe { update.PageTableAddress.CpuVirtual };
+    let table = NonNull::new(table.cast::<u64>()).filter(|table| table.is_aligned()).ok_or(PagingError::Refused)?;
+    let mut result = Ok(());
+    for step in page_table::steps(update.StartIndex, update.NumPageTableEntries, entries.leaf, update.Flags.Repeat()) {
         // An entry that cannot be expressed is left invalid, so that an access faults instead of reaching a wrong page.
-        let entry = match is_peer && update.PageTableLevel == 0 {
-            true => campanile_hw::page_table::Pte::new(),
-            false => page_table::entry(&element, update.PageTableLevel, leaf, locate).unwrap_or_else(|_| {
-                result = Err(PagingError::Refused);
-                campanile_hw::page_table::Pte::new()
-            }),
-        };
+        let entry = entries.entry(step.element, true).unwrap_or_else(|_| {
+            result = Err(PagingError::Refused);
+            Pte::new()
+        });
         // SAFETY: `index` is below the entries of a table, which the address maps whole.
         let place = unsafe { table.add(step.index as usize) };
         // SAFETY: an aligned word of the table; the device may read it meanwhile, which a volatile store allows.
@@ -199,15 +275,67 @@ fn update_page_table(
     result
 }
 
-fn flush_tlb(irql: &Passive, gpu: &Gpu, flush: &DXGK_BUILDPAGINGBUFFER_FLUSHTLB) -> Result<(), PagingError> {
+/// Has the paging node write entries: all that are the same with one packet, others with one for each few. If one of them cannot be
+/// expressed, there is no packet for any.
+fn push_entries(
+    entries: &NewEntries<'_>,
+    update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE,
+    place: TablePlace,
+    multipass: &mut u32,
+    buffer: &mut Buffer,
+) -> Result<(), PagingError> {
+    let repeat = update.Flags.Repeat();
+    let mut steps = page_table::steps(update.StartIndex, update.NumPageTableEntries, entries.leaf, repeat).peekable();
+    if repeat {
+        let first = steps.peek().copied().filter(|_| *multipass == 0);
+        if let Some(first) = first {
+            let entry = entries.entry(first.element, true).map_err(|_| PagingError::Refused)?;
+            place.push(buffer, first.index, &[entry.into_bits()], steps.count() as u16)?;
+            *multipass = 1;
+        }
+        return Ok(());
+    }
+    if *multipass == 0 {
+        let mut all = page_table::steps(update.StartIndex, update.NumPageTableEntries, entries.leaf, false);
+        if all.any(|step| entries.entry(step.element, false).is_err()) {
+            return Err(PagingError::Refused);
+        }
+    }
+    let mut rest = steps.skip((*multipass as usize).saturating_mul(packet::WRITE_WORDS)).peekable();
+    while let Some(first) = rest.peek().map(|step| step.index) {
+        let (mut words, mut count) = ([0; packet::WRITE_WORDS], 0);
+        for (word, step) in words.iter_mut().zip(rest.by_ref().take(packet::WRITE_WORDS)) {
+            *word = entries.entry(step.element, true).map_err(|_| PagingError::Refused)?.into_bits();
+            count += 1;
+        }
+        place.push(buffer, first, words.get(..count).unwrap_or(&words), 1)?;
+        *multipass += 1;
+    }
+    Ok(())
+}
+
+fn flush_tlb(
+    irql: &Passive,
+    gpu: &Gpu,
+    flush: &DXGK_BUILDPAGINGBUFFER_FLUSHTLB,
+    buffer: &mut Buffer,
+) -> Result<(), PagingError> {
     let root = root_location(gpu, &flush.RootPageTableAddress).ok_or(PagingError::Refused)?;
     // The end is taken as inclusive: forgetting one page more is harmless, one less is not.
     let (start, end) = match (flush.StartVirtualAddress, flush.EndVirtualAddress) {
         (0, 0) => (0, 0),
         (start, end) => (start / PAGE * PAGE, (end / PAGE).saturating_add(1).saturating_mul(PAGE)),
     };
+    let end = end.min(1 << campanile_hw::page_table::VA_BITS);
+    let by_cpu = DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
+    if !buffer.next.is_null() && page_table_update_mode(&gpu.hardware) != by_cpu {
+        // Behind the packets that change the entries.
+        let invalidate = packet::InvalidateTlb { root: root.into_bits(), start, end };
+        packet::Packet::InvalidateTlb(invalidate).validate().map_err(|_| PagingError::Refused)?;
+        return buffer.push(invalidate.to_words());
+    }
     if gpu.is_running() {
-        let args = [root.into_bits(), start, end.min(1 << campanile_hw::page_table::VA_BITS)];
+        let args = [root.into_bits(), start, end];
         // A scheduler that does not run any more holds no translations.
         let _ = gpu.cmp.run(irql, Command::InvalidateTlb, args);
     }

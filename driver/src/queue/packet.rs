@@ -37,6 +37,8 @@ pub(crate) struct Packet {
     pub(crate) fence: u32,
     /// Refused to the caller, who counts it as complete: only keeps its place in the order.
     pub(crate) silent: bool,
+    /// A paging buffer: its packets may write page tables.
+    pub(crate) paging: bool,
     /// The process it belongs to: the driver's handle bits, and the operating system's handle as an address. 0 if unknown.
     pub(crate) process: u64,
     pub(crate) dxgk_process: usize,
@@ -330,7 +332,11 @@ impl Node {
             commands: packet.commands,
             size: packet.size,
             // A buffer without packets needs no address space, and one that was refused may have none.
-            flags: RingFlags::new().with_retire_event(true).with_own_root(packet.size != 0).into_bits(),
+            flags: RingFlags::new()
+                .with_retire_event(true)
+                .with_own_root(packet.size != 0)
+                .with_privileged(packet.paging)
+                .into_bits(),
             tag,
             root: packet.root.into_bits(),
         };
@@ -559,6 +565,7 @@ mod tests {
             root: Location::new(),
             fence,
             silent: false,
+            paging: false,
             process: u64::from(fence),
             dxgk_process: 0,
             context: 1,

@@ -1,6 +1,7 @@
 //! The driver through its registered table: what it reports, in which order, and what it gives back.
 
 mod packets;
+mod page_table_updates;
 mod paging;
 mod power;
 mod rig;

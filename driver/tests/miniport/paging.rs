@@ -14,20 +14,20 @@ use wddm_ddi::types::MDL;
 use crate::rig::{Rig, completed, handle};
 use crate::system::{ALL, Report, System, ddi, reports};
 
-type Operation = DXGK_BUILDPAGINGBUFFER_OPERATION;
+pub(crate) type Operation = DXGK_BUILDPAGINGBUFFER_OPERATION;
 
 /// What one packet of a transfer or fill covers at most.
 const CHUNK: u64 = 4 << 20;
 const GUARD: u8 = 0xa5;
 
 /// A paging buffer, as the operating system hands it out piece by piece.
-struct Buffer {
+pub(crate) struct Buffer {
     bytes: Vec<u8>,
-    used: usize,
+    pub(crate) used: usize,
 }
 
 impl Buffer {
-    fn new(size: usize) -> Self {
+    pub(crate) fn new(size: usize) -> Self {
         // Behind the buffer lies what nobody may touch.
         Self { bytes: vec![GUARD; size + 64], used: 0 }
     }
@@ -37,7 +37,7 @@ impl Buffer {
     }
 
     /// One call; what it answered, and how far the operation has come.
-    fn build(
+    pub(crate) fn build(
         &mut self,
         system: &System,
         operation: Operation,
@@ -58,7 +58,7 @@ impl Buffer {
         (status, args.MultipassOffset)
     }
 
-    fn packets(&self) -> Vec<Packet> {
+    pub(crate) fn packets(&self) -> Vec<Packet> {
         let (mut rest, mut packets) = (&self.bytes[..self.used], Vec::new());
         while !rest.is_empty() {
             let packet = Packet::decode(rest).expect("a packet");
@@ -70,7 +70,7 @@ impl Buffer {
 }
 
 /// An operation without a buffer.
-fn at_once(system: &System, operation: Operation, u: DXGKARG_BUILDPAGINGBUFFER_Union) -> NTSTATUS {
+pub(crate) fn at_once(system: &System, operation: Operation, u: DXGKARG_BUILDPAGINGBUFFER_Union) -> NTSTATUS {
     let mut args = DXGKARG_BUILDPAGINGBUFFER::zeroed();
     (args.Operation, args.u) = (operation, u);
     let status = ddi!(system, DxgkDdiBuildPagingBuffer, system.adapter, &raw mut args);
@@ -79,7 +79,7 @@ fn at_once(system: &System, operation: Operation, u: DXGKARG_BUILDPAGINGBUFFER_U
 }
 
 /// Builds to the end in buffers of `size` bytes; the packets of each.
-fn all_passes(
+pub(crate) fn all_passes(
     system: &System,
     size: usize,
     operation: Operation,
@@ -246,7 +246,7 @@ fn apply(system: &System, update: DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE) -> NTS
     at_once(system, Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE, u)
 }
 
-fn frame(segment: u8, page: u64) -> DXGK_PTE {
+pub(crate) fn frame(segment: u8, page: u64) -> DXGK_PTE {
     let bits = DXGK_PTE_Bits::new().with_Valid(true).with_Segment(segment);
     DXGK_PTE { Bits: bits, u1: DXGK_PTE_Union1 { PageAddress: page } }
 }

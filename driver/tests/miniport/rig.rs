@@ -43,9 +43,14 @@ impl Rig {
     }
 
     pub(crate) fn context(&self, node: u32) -> HANDLE {
+        self.context_of(node, true)
+    }
+
+    /// A context of the system or of user mode.
+    pub(crate) fn context_of(&self, node: u32, system: bool) -> HANDLE {
         let mut args = DXGKARG_CREATECONTEXT::zeroed();
         args.NodeOrdinal = node;
-        args.Flags = DXGK_CREATECONTEXTFLAGS::new().with_VirtualAddressing(true).with_SystemContext(true);
+        args.Flags = DXGK_CREATECONTEXTFLAGS::new().with_VirtualAddressing(true).with_SystemContext(system);
         assert_eq!(ddi!(self.system, DxgkDdiCreateContext, self.device, &raw mut args), STATUS_SUCCESS);
         assert!(args.ContextInfo.Caps.NoPatchingRequired());
         self.root(args.hContext);

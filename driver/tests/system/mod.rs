@@ -13,7 +13,7 @@ use std::ffi::c_void;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 
 use campanile_hw::event::{self, Event, EventKind};
-use campanile_hw::queue::{QueueDescriptor, RING_ENTRY_SIZE};
+use campanile_hw::queue::{QueueDescriptor, RING_ENTRY_SIZE, RingFlags};
 use campanile_hw::registers::{self, Caps};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -224,6 +224,17 @@ impl System {
         let descriptor = self.get(registers::QUEUE_TABLE_BASE) + u64::from(node) * QueueDescriptor::SIZE as u64;
         let entry = word(descriptor) + number as u64 * RING_ENTRY_SIZE;
         (word(entry), word(entry + 8) as u32)
+    }
+
+    /// Flags of entry `number` of a node's ring.
+    pub(crate) fn entry_flags(&self, node: u32, number: usize) -> RingFlags {
+        let word = |offset: u64| {
+            let place = &raw const self.vram[offset as usize / 8];
+            // SAFETY: a word of VRAM.
+            unsafe { place.read_volatile() }
+        };
+        let descriptor = self.get(registers::QUEUE_TABLE_BASE) + u64::from(node) * QueueDescriptor::SIZE as u64;
+        RingFlags::from_bits((word(word(descriptor) + number as u64 * RING_ENTRY_SIZE + 8) >> 32) as u32)
     }
 
     /// Write and read pointer of the event ring.
