@@ -120,6 +120,7 @@ fn rule_text(rule: BadPacket) -> &'static str {
         BadPacket::Reserved => "a reserved bit is set",
         BadPacket::Alignment => "an address or size is not aligned",
         BadPacket::Range => "a size is zero or too large, or the range leaves the address space",
+        BadPacket::Privilege => "it is for the memory manager only",
     }
 }
 
