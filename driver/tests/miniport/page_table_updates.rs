@@ -190,8 +190,8 @@ fn updates_that_packets_cannot_say_are_put_off_and_none_is_built() {
                 _ => update.PageTableAddress.GpuVirtual = 1 << 48,
             }),
             ("an entry in no segment, the last", |update| {
-                // SAFETY: the array has eight elements.
-                unsafe { *update.pPageTableEntries.add(7) = frame(9, 0) };
+                // SAFETY: the array has eight elements, and nobody else uses them now.
+                unsafe { update.pPageTableEntries.cast::<[DXGK_PTE; 8]>().as_mut() }.expect("entries")[7] = frame(9, 0);
             }),
             ("the same, again and again", |update| {
                 update.Flags = DXGK_UPDATEPAGETABLEFLAGS::new().with_Repeat(true);
