@@ -96,6 +96,7 @@ const REASONS = [
     "EngineStuck",
     "NoDisplay",
     "PeerMemory",
+    "ContextRuns",
 ];
 const DDIS = [
     "DxgkDdiAddDevice",

@@ -228,7 +228,8 @@ impl Engine {
         context: &Context<'_>,
         budget: &mut Budget,
     ) -> Result<Option<Outcome>, Fault> {
-        while let Some(root) = buffer.root.filter(|_| buffer.offset < buffer.size) {
+        while buffer.offset < buffer.size {
+            let root = queue.root_of(buffer).ok_or(Fault::rootless(buffer.commands, Intent::Read))?;
             if budget.packets == 0 || budget.bytes == 0 {
                 return Ok(Some(Outcome::More));
             }

@@ -36,7 +36,8 @@ const SERVES: u32 = 4;
 /// One log.
 #[derive(Debug)]
 pub(crate) struct Log {
-    root: Location,
+    /// The address space of the log, while there is one.
+    root: Option<Location>,
     /// Virtual address of the header.
     header: u64,
     entries: u32,
@@ -184,13 +185,18 @@ impl Log {
         let position = LogPosition::from_bits(span.and_then(|span| span.load(0)).unwrap_or(0));
         let position = if position.index() < entries { position } else { position.with_index(0) };
         let held = context.features.log_flush.then(BTreeMap::new);
-        Ok(Self { root, header, entries, position, pages: Pages::NONE, latest: 0, held })
+        Ok(Self { root: Some(root), header, entries, position, pages: Pages::NONE, latest: 0, held })
+    }
+
+    #[inline]
+    fn root_for(&self, va: u64) -> Result<Location, Fault> {
+        self.root.ok_or(Fault::rootless(va, Intent::Write))
     }
 
     /// Sees to it that the next entry, and the position behind it, can be written in this slice.
     #[inline]
     fn keep(&mut self, tlb: &mut Tlb, context: &Context<'_>) -> Result<(), Fault> {
-        tlb.keep(context.memory, self.root, self.header, &mut self.pages.header)?;
+        tlb.keep(context.memory, self.root_for(self.header)?, self.header, &mut self.pages.header)?;
         let offset = entry_offset(self.position.index());
         if offset + ENTRY <= self.pages.header.len() { Ok(()) } else { self.keep_entry(offset, tlb, context) }
     }
@@ -199,10 +205,11 @@ impl Log {
     fn keep_entry(&mut self, offset: u64, tlb: &mut Tlb, context: &Context<'_>) -> Result<(), Fault> {
         let va = self.header + offset;
         let inside = va % PAGE_4K;
+        let root = self.root_for(va)?;
         let Pages { entry, next, .. } = &mut self.pages;
-        let kept = tlb.keep(context.memory, self.root, va - inside, entry);
+        let kept = tlb.keep(context.memory, root, va - inside, entry);
         kept.map_err(|fault| Fault { address: fault.address + inside, ..fault })?;
-        if entry.end() >= va + ENTRY { Ok(()) } else { tlb.keep(context.memory, self.root, entry.end(), next) }
+        if entry.end() >= va + ENTRY { Ok(()) } else { tlb.keep(context.memory, root, entry.end(), next) }
     }
 
     /// Writes the entry, or holds it back, and advances the position. Its end is no earlier than its start and the last entry.
@@ -246,6 +253,14 @@ impl Logs {
             old.flush(tlb, context);
         }
         *self.place(kind) = log;
+    }
+
+    /// Completes both logs, which are in another address space from now on, or in none.
+    pub(crate) fn set_root(&mut self, root: Option<Location>, tlb: &mut Tlb, context: &Context<'_>) {
+        self.flush(tlb, context);
+        for log in [&mut self.waits, &mut self.signals].into_iter().flatten() {
+            log.root = root;
+        }
     }
 
     /// Completes both logs.

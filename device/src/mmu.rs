@@ -50,6 +50,11 @@ impl Fault {
     pub(crate) fn page(va: u64, intent: Intent, level: u32) -> Self {
         Self { write: intent == Intent::Write, level: level as u8, ..Self::plain(FaultKind::PageFault, va) }
     }
+
+    /// There is no page table.
+    pub(crate) fn rootless(va: u64, intent: Intent) -> Self {
+        Self::page(va, intent, ROOT_LEVEL)
+    }
 }
 
 /// A page as its leaf entry describes it.

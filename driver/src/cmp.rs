@@ -71,6 +71,18 @@ impl Cmp {
         self.run_with(irql, command, &args)
     }
 
+    /// As [`Cmp::run`], with arguments that are looked up while no other command runs: what a later command makes the scheduler forget is
+    /// not named by this one any more. Without arguments nothing is done.
+    pub(crate) fn run_found(
+        &self,
+        irql: &impl UpToDispatch,
+        command: Command,
+        find: impl FnOnce() -> Option<[u64; 3]>,
+    ) -> Result<(), CommandError> {
+        let _held = self.lock.lock(irql);
+        find().map_or(Ok(()), |args| self.execute(command, &args).map(drop))
+    }
+
     fn run_with(&self, irql: &impl UpToDispatch, command: Command, args: &[u64]) -> Result<u64, CommandError> {
         let _held = self.lock.lock(irql);
         self.execute(command, args)

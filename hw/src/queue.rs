@@ -108,7 +108,7 @@ record! {
         0x08 written: u64,
         /// GPU virtual address of the command buffer in progress.
         0x10 commands: u64,
-        /// Page-table root of the buffer, a location; 0 for a buffer without packets.
+        /// Page-table root of the buffer, a location, if its ring entry named one; 0 for that of the queue.
         0x18 root: u64,
         /// Bytes of the current packet's effect that are done.
         0x20 partial: u64,

@@ -229,6 +229,8 @@ numbers! {
         PreemptQueue = 23,
         /// Sets the times of band ARG0 on every node, in packets: the turn of a process ARG1, at most 2^32 - 1 and 0 meaning 64; the grace ARG2 of lower bands when this one gets the node; and the grace ARG3 between processes of the band. After reset these are 64, 0 and 0.
         SetBandTimes = 24,
+        /// Gives queue ARG0 the page-table root ARG1, a location, in the place of its own, or none with 0. Its ring, its control page, its progress fence, its fence logs (if they are in its address space) and a command buffer in progress whose entry named no root are reached through the new root from then on; what it has logged is complete before. A queue without a root translates nothing. BAD_STATE unless the queue is suspended or faulted, BAD_ARGUMENT for a root that no descriptor could name.
+        SetQueueRoot = 25,
     }
 }
 

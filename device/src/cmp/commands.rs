@@ -5,7 +5,7 @@
 use super::doorbells::BadDoorbell;
 use super::fences::FencePlace;
 use super::node::NodeState;
-use super::queue::{self, Queue, State};
+use super::queue::{self, Queue, State, legal_location};
 use super::run_list::{BANDS, BandTimes, Rank, Terms};
 use super::share::Share;
 use super::{Cmp, Context};
@@ -95,6 +95,7 @@ impl Cmp {
             Command::RestoreQueue => self.restore_queue(memory, queue()?, second),
             Command::PreemptQueue => self.preempt(memory, queue()?, second),
             Command::SetBandTimes => self.set_band_times(first, [second, third, fourth]),
+            Command::SetQueueRoot => self.set_queue_root(memory, queue()?, second),
         }
     }
 
@@ -255,6 +256,24 @@ impl Cmp {
             state.settle(number);
             // A write pointer that went away meanwhile stops the queue for good, as it would have while running.
             state.look(number, context);
+            Ok(0)
+        })
+    }
+
+    fn set_queue_root(&self, memory: &Memory, number: u32, bits: u64) -> Result<u64> {
+        let root = match bits {
+            0 => None,
+            bits => Some(legal_location(bits, 4096, self.features.vram).ok_or(CommandStatus::BadArgument)?),
+        };
+        self.with_queue(memory, number, |state, context| {
+            let (queue, engine) = state.queue_and_engine(number).ok_or(CommandStatus::BadQueue)?;
+            if !matches!(queue.state, State::Suspended | State::Faulted) {
+                return Err(CommandStatus::BadState);
+            }
+            queue.set_root(root);
+            if let Some(logs) = &mut queue.logs {
+                logs.set_root(context.log_root(root), &mut engine.tlb, context);
+            }
             Ok(0)
         })
     }

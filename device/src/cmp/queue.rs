@@ -35,8 +35,8 @@ pub(crate) enum State {
 pub(crate) enum Place {
     /// GPU virtual address in the space with this root.
     Virtual {
-        /// Page-table root.
-        root: Location,
+        /// Page-table root; nothing translates without one.
+        root: Option<Location>,
         /// Address.
         va: u64,
     },
@@ -72,7 +72,7 @@ impl Place {
         let (location, len) = match self {
             Self::Physical(location) => (Some(location), len),
             Self::Virtual { root, va } => {
-                let translation = tlb.translate(memory, root, va, intent)?;
+                let translation = tlb.translate(memory, root.ok_or(Fault::rootless(va, intent))?, va, intent)?;
                 (translation.location, len.min(translation.run))
             }
         };
@@ -104,8 +104,8 @@ pub(crate) struct Buffer {
     pub(crate) offset: u32,
     /// Bytes of the current packet's effect done: a long COPY or FILL is cut into slices.
     pub(crate) partial: u64,
-    /// Address space of the buffer and its packets; `None` only for a buffer without packets.
-    pub(crate) root: Option<Location>,
+    /// Address space of the buffer and its packets where that is not the queue's.
+    pub(crate) own_root: Option<Location>,
     /// Tag of the RETIRED event, if one is wanted.
     pub(crate) retire: Option<u64>,
     /// Value that the progress fence gets at the end, if it is wanted.
@@ -171,7 +171,7 @@ impl Queue {
                 return legal_location(address, size, vram).map(Place::Physical);
             }
             let inside = address.checked_add(size).is_some_and(|end| end <= 1 << VA_BITS);
-            (address.is_multiple_of(4096) && inside).then_some(Place::Virtual { root: root?, va: address })
+            (address.is_multiple_of(4096) && inside).then_some(Place::Virtual { root: Some(root?), va: address })
         };
         Some(Self {
             number,
@@ -254,6 +254,22 @@ impl Queue {
         self.root
     }
 
+    /// The address space of a buffer and its packets.
+    #[inline]
+    pub(crate) fn root_of(&self, buffer: &Buffer) -> Option<Location> {
+        buffer.own_root.or(self.root)
+    }
+
+    /// Gives it another address space, or none. Its logs, if they are in it, are the caller's care.
+    pub(super) fn set_root(&mut self, new: Option<Location>) {
+        self.root = new;
+        for place in [&mut self.ring, &mut self.control] {
+            if let Place::Virtual { root, .. } = place {
+                *root = new;
+            }
+        }
+    }
+
     /// The fence of PROGRESS and its address space, if the queue has one.
     pub(crate) fn progress(&self) -> Option<(Location, ProgressFence)> {
         Some((self.root?, self.progress?))
@@ -273,12 +289,12 @@ impl Queue {
         if flags.write_progress() && self.progress().is_none() {
             return None;
         }
-        let root = match flags.own_root() {
+        let own_root = match flags.own_root() {
             true if entry.root == 0 => return None,
             true => Some(legal_location(entry.root, 4096, vram)?),
-            false => self.root,
+            false => None,
         };
-        if entry.size != 0 && root.is_none() {
+        if entry.size != 0 && own_root.or(self.root).is_none() {
             return None;
         }
         Some(Buffer {
@@ -286,7 +302,7 @@ impl Queue {
             size: entry.size,
             offset: 0,
             partial: 0,
-            root,
+            own_root,
             retire: flags.retire_event().then_some(entry.tag),
             progress: flags.write_progress().then_some(entry.tag),
             privileged: flags.privileged(),

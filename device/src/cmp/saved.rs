@@ -33,7 +33,7 @@ fn state_of(queue: &Queue) -> QueueState {
         fetched: queue.fetched,
         written: queue.write,
         commands: buffer.map_or(0, |buffer| buffer.commands),
-        root: buffer.and_then(|buffer| buffer.root).map_or(0, Location::into_bits),
+        root: buffer.and_then(|buffer| buffer.own_root).map_or(0, Location::into_bits),
         partial: buffer.map_or(0, |buffer| buffer.partial),
         tag: buffer.and_then(|buffer| buffer.retire.or(buffer.progress)).unwrap_or(0),
         observed: queue.logs.as_ref().map_or(0, |logs| logs.observed()),
@@ -59,14 +59,14 @@ fn buffer_of(queue: &Queue, state: &QueueState, vram: u64) -> Option<Option<Buff
     let end = state.commands.checked_add(u64::from(state.size))?;
     let aligned = (state.commands | u64::from(state.size) | u64::from(state.offset)).is_multiple_of(4);
     let inside = state.size <= COMMANDS_SIZE_MAX && state.offset <= state.size && end <= 1 << VA_BITS;
-    let root = match state.root {
-        0 if state.size == 0 => None,
-        0 => return None,
+    let own_root = match state.root {
+        0 => None,
         bits => Some(legal_location(bits, 4096, vram)?),
     };
     // Only a queue of the kernel runs in another address space than its own.
-    let own = queue.is_privileged() || root == queue.root();
-    if !(aligned && inside && own && state.fetched != 0) {
+    let legal = queue.is_privileged() || own_root.is_none();
+    let somewhere = state.size == 0 || own_root.or(queue.root()).is_some();
+    if !(aligned && inside && legal && somewhere && state.fetched != 0) {
         return None;
     }
     Some(Some(Buffer {
@@ -74,7 +74,7 @@ fn buffer_of(queue: &Queue, state: &QueueState, vram: u64) -> Option<Option<Buff
         size: state.size,
         offset: state.offset,
         partial: state.partial,
-        root,
+        own_root,
         retire: flags.retire_event().then_some(state.tag),
         progress: flags.write_progress().then_some(state.tag),
         privileged: flags.privileged(),

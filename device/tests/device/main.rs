@@ -18,6 +18,7 @@ mod queues;
 mod registers;
 mod removal;
 mod resets;
+mod roots;
 mod scale;
 mod sleep;
 mod system_fences;

@@ -8,11 +8,10 @@ use wddm_ddi::types::*;
 
 use super::{arguments, inputs, on_adapter, on_gpu, on_object, take_object};
 use crate::adapter::Process;
-use crate::fence::system;
-use crate::handle::{Handle, Object, object};
+use crate::handle::{Handle, object};
 use crate::irql::Passive;
-use crate::memory::{allocation, paging};
-use crate::queue::context::{Context, HwContext, UserDevice};
+use crate::memory::{allocation, paging, root};
+use crate::queue::context::UserDevice;
 use crate::refusal::{Ddi, Reason, answer, refused};
 
 pub(crate) unsafe extern "win64" fn create_process(adapter: HANDLE, args: *mut DXGKARG_CREATEPROCESS) -> NTSTATUS {
@@ -100,35 +99,8 @@ pub(crate) unsafe extern "win64" fn build_paging_buffer(
     on_gpu(Ddi::BuildPagingBuffer, adapter, |irql, adapter, _| paging::build(irql, adapter, arguments(args)?))
 }
 
-/// The address space of a context, and with it of its process: a process has one on each engine of an adapter.
 pub(crate) unsafe extern "win64" fn set_root_page_table(adapter: HANDLE, args: *const DXGKARG_SETROOTPAGETABLE) {
-    let status = on_gpu(Ddi::SetRootPageTable, adapter, |irql, adapter, _| {
-        let args = inputs(args)?;
-        let handle = Handle::of(args.hContext);
-        let engine = match adapter.objects.get::<Context>(handle) {
-            Ok(context) => context.engine(),
-            Err(_) => adapter.objects.get::<HwContext>(handle)?.engine(),
-        };
-        let gpu = adapter.started_engine(engine)?;
-        let Some(root) = paging::root_location(gpu, &args.Address) else {
-            return Err(refused(Reason::RootPageTable));
-        };
-        let process = if let Ok(context) = adapter.objects.get::<Context>(handle) {
-            context.set_root(root);
-            if context.system {
-                gpu.set_system_root(root);
-            }
-            context.process
-        } else {
-            let context = adapter.objects.get::<HwContext>(handle)?;
-            context.set_root(irql, adapter, gpu, root);
-            context.process
-        };
-        let (context, location) = (handle.into_bits(), root.into_bits());
-        gpu.note(Component::Memory, &Event::RootPageTableSet { context, location });
-        system::set_process_root(irql, adapter, gpu, process, root);
-        Ok(())
-    });
+    let status = on_gpu(Ddi::SetRootPageTable, adapter, |irql, adapter, _| root::set(irql, adapter, inputs(args)?));
     // The DDI has no result. A context whose root was not set refuses its submissions.
     let _ = status;
 }

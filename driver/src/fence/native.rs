@@ -226,8 +226,9 @@ impl NativeFence {
             }
             // A process without a page table has no queue that could wait.
             let process = adapter.objects.get::<Process>(place.process).ok();
-            let Some(root) = process.and_then(|process| process.root(gpu.dxgk.engine())) else { continue };
-            if gpu.cmp.run(irql, Command::FenceChanged, [root.into_bits(), place.current, 0]).is_err() {
+            let Some(process) = process else { continue };
+            let found = || Some([process.root(gpu.dxgk.engine())?.into_bits(), place.current, 0]);
+            if gpu.cmp.run_found(irql, Command::FenceChanged, found).is_err() {
                 // The address may be unmapped by now. Looking at every waiting queue covers whatever is left.
                 let _ = gpu.cmp.run(irql, Command::RescanWaits, [0; 3]);
             }

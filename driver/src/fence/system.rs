@@ -19,6 +19,7 @@ use crate::gpu::Gpu;
 use crate::handle::Handle;
 use crate::irql::Passive;
 use crate::lock::PushLock;
+use crate::queue::context::bits_of;
 use crate::refusal::{Reason, Refused, refused};
 
 /// Addresses of a pair of values.
@@ -99,11 +100,11 @@ pub(crate) fn closing(irql: &Passive, gpu: &Gpu, open: &OpenFence, forget: impl 
     }
 }
 
-/// A process has a page table, or another one than before: the scheduler learns its fences.
-pub(crate) fn set_process_root(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle, root: Location) {
+/// A process has a page table, or another one than before, or none: the scheduler learns its fences, or forgets them.
+pub(crate) fn set_process_root(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle, root: Option<Location>) {
     let Ok(process) = adapter.objects.get::<Process>(handle) else { return };
     let Some(place) = process.roots.get(gpu.dxgk.engine() as usize) else { return };
-    let bits = root.into_bits();
+    let bits = bits_of(root);
     if !gpu.maps_fences() {
         place.store(bits, Ordering::Release);
         return;
@@ -121,7 +122,7 @@ pub(crate) fn set_process_root(irql: &Passive, adapter: &Adapter, gpu: &Gpu, han
             // Refused for one that another open instance withdrew.
             let _ = gpu.cmp.run(irql, Command::UnmapFence, [old, open.at.current, 0]);
         }
-        if tell(irql, gpu, root, open, system).is_err() {
+        if root.is_some_and(|root| tell(irql, gpu, root, open, system).is_err()) {
             adapter.trace.passed_over(Component::Fence, Reason::FenceAddress, open.at.current);
         }
     });

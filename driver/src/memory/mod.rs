@@ -5,4 +5,5 @@ pub(crate) mod aperture;
 pub(crate) mod host_aperture;
 pub(crate) mod page_table;
 pub(crate) mod paging;
+pub(crate) mod root;
 pub(crate) mod segments;

@@ -22,7 +22,7 @@ use crate::gpu::Gpu;
 use crate::handle::{Handle, Object};
 use crate::irql::Passive;
 use crate::memory::page_table::{self, BadEntry, LeafPages};
-use crate::memory::segments;
+use crate::memory::{root, segments};
 use crate::mmio::full_barrier;
 use crate::queue::context::Context;
 use crate::refusal::{Reason, Refused, refused};
@@ -154,7 +154,7 @@ fn operation(
     }
     match args.Operation {
         Op::DXGK_OPERATION_UPDATE_PAGE_TABLE => {
-            update_page_table(adapter, gpu, arm!(UpdatePageTable), multipass, buffer)
+            update_page_table(irql, adapter, gpu, arm!(UpdatePageTable), (multipass, buffer))
         }
         Op::DXGK_OPERATION_FLUSH_TLB => flush_tlb(irql, gpu, arm!(FlushTlb), buffer),
         Op::DXGK_OPERATION_VIRTUAL_TRANSFER => transfer(arm!(TransferVirtual), multipass, buffer),
@@ -215,11 +215,11 @@ impl NewEntries<'_> {
 }
 
 fn update_page_table(
+    irql: &Passive,
     adapter: &Adapter,
     gpu: &Gpu,
     update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE,
-    multipass: &mut u32,
-    buffer: &mut Buffer,
+    (multipass, buffer): (&mut u32, &mut Buffer),
 ) -> Result<(), PagingError> {
     if update.PageTableLevel >= campanile_hw::page_table::LEVELS
         || !page_table::fits(update.StartIndex, update.NumPageTableEntries)
@@ -241,6 +241,11 @@ fn update_page_table(
             Some(TablePlace::Physical(root_location(gpu, &address).ok_or(PagingError::Refused)?))
         }
     };
+    if update.Flags.NotifyEviction() && update.PageTableLevel == campanile_hw::page_table::ROOT_LEVEL && *multipass == 0
+    {
+        // While the table still says what it said: the hardware may have something left to write.
+        root::forget(irql, adapter, gpu, Handle::of(update.hProcess)).map_err(|_| PagingError::Refused)?;
+    }
     if update.NumPageTableEntries == 0 {
         return Ok(());
     }

@@ -107,9 +107,21 @@ impl Context {
         root_of(&self.root)
     }
 
-    pub(crate) fn set_root(&self, root: Location) {
-        self.root.store(root.into_bits(), Ordering::Release);
+    /// Whether packets of the context are under way that need its address space.
+    pub(crate) fn runs(&self, irql: &Passive, gpu: &Gpu, handle: Handle) -> bool {
+        let node = gpu.nodes.get(self.node as usize);
+        node.is_some_and(|node| node.holds(irql, &gpu.dxgk, handle.into_bits()))
     }
+
+    /// The root page table is another one, or none is there.
+    pub(crate) fn set_root(&self, root: Option<Location>) {
+        self.root.store(bits_of(root), Ordering::Release);
+    }
+}
+
+/// How a root is kept.
+pub(crate) fn bits_of(root: Option<Location>) -> u64 {
+    root.map_or(NO_ROOT, Location::into_bits)
 }
 
 /// Reads a root, `None` before it was set.
@@ -200,13 +212,18 @@ impl HwContext {
         }
     }
 
-    /// The root page table was set. Queues that waited for it are mapped.
-    pub(crate) fn set_root(&self, irql: &Passive, adapter: &Adapter, gpu: &Gpu, root: Location) {
-        self.root.store(root.into_bits(), Ordering::Release);
-        self.for_queues(irql, adapter, |queue| {
-            // A queue that cannot be mapped says so when it is connected or submitted to.
-            let _ = hw_queue::map(irql, gpu, self, queue);
-        });
+    /// Whether the hardware has queues of the context and may run them.
+    pub(crate) fn runs(&self, irql: &Passive, adapter: &Adapter) -> bool {
+        let mut mapped = false;
+        self.for_queues(irql, adapter, |queue| mapped |= hw_queue::is_mapped(irql, queue));
+        mapped && !self.is_suspended()
+    }
+
+    /// The root page table is another one, or none is there. Queues that the hardware has are told; queues that waited for one are mapped.
+    pub(crate) fn set_root(&self, irql: &Passive, adapter: &Adapter, gpu: &Gpu, root: Option<Location>) {
+        if self.root.swap(bits_of(root), Ordering::AcqRel) != bits_of(root) {
+            self.for_queues(irql, adapter, |queue| hw_queue::follow_root(irql, gpu, self, queue));
+        }
     }
 
     /// DxgkDdiSetContextSchedulingProperties: queues that the hardware has are told, with whatever work is under way; others are

@@ -22,7 +22,7 @@ use crate::interrupt;
 use crate::irql::{Device, Dispatch, Passive, UpToDispatch};
 use crate::lock::{DeviceLock, SpinLock};
 use crate::pool::{PoolBox, PoolVec, Tag};
-use crate::queue::context::HwContext;
+use crate::queue::context::{HwContext, bits_of};
 use crate::queue::ring::{RING_ENTRIES, RING_SIZE, Ring};
 use crate::refusal::{Reason, Refused, refused, refused_with};
 
@@ -51,7 +51,6 @@ struct Submission {
     commands: u64,
     size: u32,
     fence: u64,
-    root: Location,
 }
 
 /// What is known of a queue that the hardware does not have.
@@ -469,6 +468,24 @@ pub(crate) fn save(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
     state.kept = saved.map_or(Kept::Lost, Kept::At);
 }
 
+/// The context has another root page table, or none: the hardware is told if it has the queue; a queue that waited for one is mapped.
+pub(crate) fn follow_root(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext, queue: &HwQueue) {
+    let mut state = queue.state.lock(irql);
+    let (state, irql) = state.parts();
+    if !state.mapped {
+        // A queue that cannot be mapped says so when it is connected or submitted to.
+        let _ = map_locked(irql, gpu, context, queue, state);
+        return;
+    }
+    let args = [u64::from(queue.number), bits_of(context.root()), 0];
+    if let Err(CommandError::Refused(_)) = gpu.cmp.run(irql, Command::SetQueueRoot, args) {
+        // It did not stop when it was asked to, and may not go on with what it has.
+        let _ = gpu.cmp.unmap_queue(irql, queue.number);
+        (state.mapped, state.kept) = (false, Kept::Lost);
+        gpu.note(Component::Queue, &Event::QueueUnmapped { number: queue.number, node: queue.node });
+    }
+}
+
 /// Maps the queue where it was, if the device lost it in D3.
 pub(crate) fn come_back(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext, queue: &HwQueue) {
     let mut state = queue.state.lock(irql);
@@ -622,9 +639,8 @@ pub(crate) fn submit(
         commands: args.DmaBufferVirtualAddress,
         size: if skip { 0 } else { args.DmaBufferSize },
         fence: args.HwQueueProgressFenceId,
-        root: context.root().unwrap_or_default(),
     };
-    let Submission { commands, size, fence, .. } = submission;
+    let Submission { commands, size, fence } = submission;
     gpu.note(Component::Queue, &Event::QueueSubmitted { fence, commands, number: queue.number, size });
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
@@ -646,13 +662,13 @@ fn write(kernel: &KernelRing, test: bool, state: &mut State, submission: Submiss
     if let Some(fence) = kernel.fences.get((number % u64::from(RING_ENTRIES)) as usize) {
         fence.store(submission.fence, Ordering::Release);
     }
-    let flags = RingFlags::new().with_own_root(true).with_write_progress(test);
+    let flags = RingFlags::new().with_write_progress(test);
     let entry = RingEntry {
         commands: submission.commands,
         size: submission.size,
         flags: flags.with_retire_event(number.is_multiple_of(RETIRE_EVERY)).into_bits(),
         tag: submission.fence,
-        root: submission.root.into_bits(),
+        root: 0,
     };
     kernel.ring.write(number, &entry);
     state.written = number + 1;

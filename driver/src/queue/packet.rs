@@ -109,6 +109,10 @@ impl Fifo {
         self.items.get(self.first).copied()
     }
 
+    fn waiting(&self) -> impl Iterator<Item = &Packet> {
+        self.items.iter().skip(self.first)
+    }
+
     fn pop(&mut self) {
         self.first += 1;
         if self.first >= self.items.len() {
@@ -279,6 +283,16 @@ impl Node {
         submission.written = 0;
         self.ring.reset();
         cmp.map_queue(irql, self.ordinal, &self.ring.descriptor(self.ordinal))
+    }
+
+    /// Whether packets of the context with these handle bits are in the ring or wait for it, such as need an address space.
+    pub(crate) fn holds(&self, irql: &impl UpToDispatch, dxgk: &Dxgk, context: u64) -> bool {
+        let mut submission = self.submission.lock(irql);
+        let (submission, irql) = submission.parts();
+        let is_of = |packet: &Packet| packet.context == context && packet.size != 0;
+        let in_ring = |device: &Device| self.flight.with(device, |flight| flight.packets.iter().flatten().any(is_of));
+        // Without an interrupt nothing is under way.
+        submission.fifo.waiting().any(is_of) || dxgk.synchronize(irql, in_ring).unwrap_or(false)
     }
 
     /// Submits a packet.

@@ -5,6 +5,7 @@ mod page_table_updates;
 mod paging;
 mod power;
 mod rig;
+mod roots;
 #[path = "../system/mod.rs"]
 mod system;
 

@@ -121,6 +121,8 @@ reasons! {
     43 NoDisplay,
     /// A page table entry for memory of another GPU of the board, which this one does not reach; left invalid.
     44 PeerMemory,
+    /// Another root page table, or none, for a context that runs.
+    45 ContextRuns,
 }
 
 impl Reason {

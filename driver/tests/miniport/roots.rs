@@ -1,0 +1,147 @@
+//! Root page tables that go and come back elsewhere: what the hardware is told, and that no context runs meanwhile.
+
+use campanile_hw::queue::Location;
+use campanile_hw::registers::{self, Command, CommandStatus, NODE_COMPUTE};
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::HANDLE;
+
+use crate::rig::{Rig, VA};
+use crate::system::{ALL, ddi};
+
+/// DxgkDdiSetRootPageTable with a table in system memory; the commands that the hardware got show what came of it.
+fn move_root(rig: &Rig, context: HANDLE, offset: u64) {
+    let mut root = DXGKARG_SETROOTPAGETABLE::zeroed();
+    root.hContext = context;
+    root.Address = D3DGPU_PHYSICAL_ADDRESS { SegmentId: 0, Padding: 0, SegmentOffset: offset };
+    ddi!(rig.system, DxgkDdiSetRootPageTable, rig.system.adapter, &raw const root);
+}
+
+/// The root of a process leaves memory.
+fn evict_root(rig: &Rig, process: HANDLE) -> NTSTATUS {
+    let (mut table, mut entry) = (vec![u64::MAX; 512], DXGK_PTE::zeroed());
+    let mut update = DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE::zeroed();
+    update.PageTableLevel = campanile_hw::page_table::ROOT_LEVEL;
+    update.PageTableAddress = DXGK_PAGETABLEUPDATEADDRESS { CpuVirtual: table.as_mut_ptr().cast() };
+    update.UpdateMode = DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
+    update.Flags = DXGK_UPDATEPAGETABLEFLAGS::new().with_Repeat(true).with_NotifyEviction(true);
+    (update.NumPageTableEntries, update.pPageTableEntries) = (512, &raw mut entry);
+    update.hProcess = process;
+    let mut args = DXGKARG_BUILDPAGINGBUFFER::zeroed();
+    args.Operation = DXGK_BUILDPAGINGBUFFER_OPERATION::DXGK_OPERATION_UPDATE_PAGE_TABLE;
+    args.u = DXGKARG_BUILDPAGINGBUFFER_Union { UpdatePageTable: update };
+    ddi!(rig.system, DxgkDdiBuildPagingBuffer, rig.system.adapter, &raw mut args)
+}
+
+/// The last command, with its first two arguments; forgotten by the look.
+fn command(rig: &mut Rig) -> Option<(Command, u64, u64)> {
+    let number = rig.system.get(registers::CMP_COMMAND) as u32;
+    let (first, second) = (rig.system.get(registers::CMP_ARG0), rig.system.get(registers::CMP_ARG1));
+    rig.system.set(registers::CMP_COMMAND, (CommandStatus::Done as u64) << 32);
+    Command::from_number(number).map(|command| (command, first, second))
+}
+
+fn location(offset: u64) -> u64 {
+    Location::new().with_system(true).with_address(offset).into_bits()
+}
+
+#[test]
+fn the_root_of_a_suspended_context_goes_and_comes_back_elsewhere() {
+    let mut rig = Rig::new(ALL, 4);
+    let context = rig.hw_context(0x100, NODE_COMPUTE);
+    rig.user_queue(context, 1);
+    let (named, number, _) = command(&mut rig).unwrap();
+    assert_eq!(named, Command::MapQueue);
+    assert!(rig.suspend(context, 1) == STATUS_PENDING && command(&mut rig).is_some());
+    let process = rig.process;
+    assert_eq!(evict_root(&rig, process), STATUS_SUCCESS);
+    assert_eq!(command(&mut rig), Some((Command::SetQueueRoot, number, 0)), "nothing names the root any more");
+    move_root(&rig, context, 0x7000);
+    assert_eq!(command(&mut rig), Some((Command::SetQueueRoot, number, location(0x7000))));
+    // The table was moved without being evicted.
+    move_root(&rig, context, 0x9000);
+    assert_eq!(command(&mut rig), Some((Command::SetQueueRoot, number, location(0x9000))));
+    rig.system.remove();
+}
+
+#[test]
+fn a_queue_made_without_a_root_waits_for_one() {
+    let mut rig = Rig::new(ALL, 4);
+    let context = rig.hw_context(0x100, NODE_COMPUTE);
+    let process = rig.process;
+    assert_eq!(evict_root(&rig, process), STATUS_SUCCESS);
+    command(&mut rig);
+    rig.user_queue(context, 1);
+    assert_eq!(command(&mut rig), None, "mapped without a root");
+    move_root(&rig, context, 0x7000);
+    assert!(matches!(command(&mut rig), Some((Command::MapQueue, ..))));
+    rig.system.remove();
+}
+
+#[test]
+fn neither_happens_to_a_context_that_runs() {
+    let mut rig = Rig::new(ALL, 4);
+    let context = rig.hw_context(0x100, NODE_COMPUTE);
+    rig.user_queue(context, 1);
+    command(&mut rig);
+    let process = rig.process;
+    move_root(&rig, context, 0x7000);
+    assert_eq!(command(&mut rig), None, "the root of a queue that may run was changed");
+    assert_eq!(evict_root(&rig, process), STATUS_GRAPHICS_ALLOCATION_BUSY);
+    assert_eq!(command(&mut rig), None);
+    rig.root(context);
+    assert_eq!(command(&mut rig), None, "the same root changes nothing");
+    rig.system.remove();
+}
+
+#[test]
+fn neither_happens_to_a_context_with_packets_under_way() {
+    let mut rig = Rig::new(ALL, 4);
+    let context = rig.context(NODE_COMPUTE);
+    assert_eq!(rig.submit(context, 1, 64), STATUS_SUCCESS);
+    let process = rig.process;
+    assert_eq!(evict_root(&rig, process), STATUS_GRAPHICS_ALLOCATION_BUSY);
+    rig.system.retire(NODE_COMPUTE, 1, 1);
+    rig.system.interrupt();
+    assert_eq!(evict_root(&rig, process), STATUS_SUCCESS);
+    assert_eq!(rig.submit(context, 2, 64), STATUS_INVALID_PARAMETER, "there is no address space");
+    rig.root(context);
+    assert_eq!(rig.submit(context, 3, 64), STATUS_SUCCESS);
+    rig.system.remove();
+}
+
+#[test]
+fn a_queue_that_did_not_stop_is_taken_away_rather_than_left_with_its_root() {
+    let mut rig = Rig::new(ALL, 4);
+    let context = rig.hw_context(0x100, NODE_COMPUTE);
+    let (_, doorbell) = rig.user_queue(context, 1);
+    let (_, number, _) = command(&mut rig).unwrap();
+    assert_eq!(rig.suspend(context, 1), STATUS_PENDING);
+    // The word of the status lies behind that of the command.
+    rig.system.set(registers::CMP_COMMAND, (CommandStatus::BadState as u64) << 32);
+    let process = rig.process;
+    assert_eq!(evict_root(&rig, process), STATUS_SUCCESS);
+    assert_eq!(command(&mut rig).map(|(command, queue, _)| (command, queue)), Some((Command::UnmapQueue, number)));
+    move_root(&rig, context, 0x7000);
+    assert_eq!(command(&mut rig), None);
+    assert_eq!(rig.connect(doorbell).0, STATUS_DEVICE_REMOVED);
+    rig.system.remove();
+}
+
+#[test]
+fn processes_and_contexts_that_there_are_not_change_nothing() {
+    let mut rig = Rig::new(ALL, 4);
+    let context = rig.hw_context(0x100, NODE_COMPUTE);
+    let (status, _) = rig.hw_queue(context, 0x200, VA, false);
+    assert!(!status.is_success(), "a progress fence that is not open");
+    command(&mut rig);
+    for process in [std::ptr::null_mut(), context] {
+        assert_eq!(evict_root(&rig, process), STATUS_GRAPHICS_ALLOCATION_BUSY);
+    }
+    for context in [std::ptr::null_mut(), rig.process] {
+        move_root(&rig, context, 0x7000);
+    }
+    assert_eq!(command(&mut rig), None);
+    rig.system.remove();
+}
