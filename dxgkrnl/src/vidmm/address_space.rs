@@ -41,8 +41,6 @@ pub(crate) struct Frames {
 pub(crate) struct AddressSpace {
     vidmm: Weak<VidMm>,
     id: SpaceId,
-    /// By engine.
-    roots: Vec<(u32, u64)>,
     root_entries: u32,
     /// Whether the work of its process rests. Lock order: see there.
     pub(crate) rest: Rest,
@@ -81,9 +79,9 @@ pub(crate) enum Shows<'a> {
 }
 
 impl AddressSpace {
-    pub(super) fn new(vidmm: &Arc<VidMm>, id: SpaceId, roots: Vec<(u32, u64)>) -> Arc<Self> {
+    pub(super) fn new(vidmm: &Arc<VidMm>, id: SpaceId) -> Arc<Self> {
         let root_entries = vidmm.driver.shape.entries(vidmm.driver.shape.root());
-        let space = Arc::new(Self { vidmm: Arc::downgrade(vidmm), id, roots, root_entries, rest: Rest::default() });
+        let space = Arc::new(Self { vidmm: Arc::downgrade(vidmm), id, root_entries, rest: Rest::default() });
         lock(&vidmm.known).spaces.insert(id, Arc::downgrade(&space));
         space
     }
@@ -97,10 +95,11 @@ impl AddressSpace {
         self.vidmm.upgrade().ok_or(STATUS_DEVICE_REMOVED)
     }
 
-    /// Segment of the engine and offset of its root page table, for DxgkDdiSetRootPageTable.
-    pub(crate) fn root(&self, engine: u32) -> (u32, u64) {
-        let (segment, offset) = self.roots.get(engine as usize).copied().unwrap_or_default();
-        (self.vidmm.upgrade().map_or(segment, |vidmm| vidmm.driver.segment_of(segment).0), offset)
+    /// Segment of the engine and offset of its root page table, for DxgkDdiSetRootPageTable; `None` while it is away.
+    pub(crate) fn root(&self, engine: u32) -> Option<(u32, u64)> {
+        let vidmm = self.vidmm.upgrade()?;
+        let (segment, offset) = lock(&vidmm.memory).root(self.id.of_engine(engine))?;
+        Some((vidmm.driver.segment_of(segment).0, offset))
     }
 
     /// Entries of the root page table.

@@ -134,6 +134,11 @@ impl Fake {
         Ok(unsafe { at.add((address % PAGE_SIZE) as usize) })
     }
 
+    /// Whether anything is remembered of an address space.
+    pub(super) fn has_translations_of(&self, root: (u32, u64)) -> bool {
+        self.tlb.keys().any(|(of, _)| *of == root)
+    }
+
     /// The GPU was out of D0: VRAM, translations and the host aperture are lost.
     pub(super) fn lose_everything(&mut self) {
         // SAFETY: the mapping holds both segments.

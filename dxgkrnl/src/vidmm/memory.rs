@@ -45,12 +45,15 @@ pub(crate) type IdlePoint = Arc<dyn Fn() -> bool + Send + Sync>;
 pub(crate) struct Space {
     pub(super) engine: u32,
     /// The first of the same process.
-    first: SpaceId,
+    pub(super) first: SpaceId,
     /// The driver's handle of the process.
     pub(crate) process: KmdHandle,
     pub(crate) paging_process: bool,
     pub(crate) va: VaSpace,
-    pub(super) tables: PageTables<Table>,
+    /// `None` while they are away, the process resting. What is mapped is only noted meanwhile.
+    pub(super) tables: Option<PageTables<Table>>,
+    /// The root is where the driver does not know of it.
+    pub(super) moved: bool,
     pub(super) standing: Standing,
     /// Time when its process last asked for something that needs the tables.
     pub(super) last_use: u64,
@@ -203,7 +206,8 @@ impl Memory {
             match self.create_tables(engine, process, paging_process) {
                 Ok(tables) => {
                     let (va, last_use, standing) = (va.clone(), self.tick(), Standing::Working);
-                    let space = Space { engine, first, process, paging_process, va, tables, standing, last_use };
+                    let (tables, moved) = (Some(tables), false);
+                    let space = Space { engine, first, process, paging_process, va, tables, moved, standing, last_use };
                     self.spaces.insert(first.of_engine(engine), space);
                 }
                 Err(status) => {
@@ -215,7 +219,7 @@ impl Memory {
         Ok(first)
     }
 
-    fn create_tables(
+    pub(super) fn create_tables(
         &mut self,
         engine: u32,
         process: KmdHandle,
@@ -241,10 +245,12 @@ impl Memory {
         for id in (0..self.driver.engines).map(|engine| first.of_engine(engine)) {
             let Some(space) = self.spaces.remove(&id).filter(|space| space.first == first) else { continue };
             // The next space may get this root table, and must not find the translations of this one.
-            let root = space.tables.root().address();
-            flushed = flushed.and(self.driver.flush(space.engine, space.process, root, 0, 0));
-            for table in space.tables.into_tables() {
-                self.segments.release_table(table);
+            if let Some(tables) = space.tables {
+                let root = tables.root().address();
+                flushed = flushed.and(self.driver.flush(space.engine, space.process, root, 0, 0));
+                for table in tables.into_tables() {
+                    self.segments.release_table(table);
+                }
             }
             for state in self.allocations.values_mut() {
                 state.spaces.remove(&id);
@@ -281,9 +287,9 @@ impl Memory {
         (0..self.driver.engines).try_for_each(|engine| self.free_region(first.of_engine(engine), base, len))
     }
 
-    /// Root page table of a space: segment and offset.
+    /// Root page table of a space: segment and offset. `None` while it is away.
     pub(crate) fn root(&self, id: SpaceId) -> Option<(u32, u64)> {
-        self.spaces.get(&id).map(|space| space.tables.root().address())
+        self.spaces.get(&id)?.tables.as_ref().map(|tables| tables.root().address())
     }
 
     fn table_segment(&self, engine: u32) -> u32 {
@@ -298,8 +304,9 @@ impl Memory {
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
         let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
         let pages = at / PAGE_SIZE..(at + len) / PAGE_SIZE;
-        space.tables.prepare(pages.clone(), &mut writer)?;
-        space.tables.pin(pages);
+        let tables = space.tables.as_mut().ok_or(STATUS_INVALID_PARAMETER)?;
+        tables.prepare(pages.clone(), &mut writer)?;
+        tables.pin(pages);
         Ok(())
     }
 
@@ -337,9 +344,10 @@ impl Memory {
         for id in ids {
             let Self { driver, segments, spaces, .. } = self;
             let Some(space) = spaces.get_mut(&id) else { continue };
+            let Some(tables) = &mut space.tables else { continue };
             let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
             let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
-            space.tables.rebuild(&mut writer)?;
+            tables.rebuild(&mut writer)?;
             let mappings: Vec<(u64, Mapping)> = space.va.mappings().collect();
             for (at, mapping) in mappings {
                 self.try_show(id, at, mapping)?;
@@ -351,7 +359,7 @@ impl Memory {
     fn try_show(&mut self, id: SpaceId, at: u64, mapping: Mapping) -> Result<(), NTSTATUS> {
         let Self { driver, segments, spaces, allocations, fence_pages, .. } = self;
         let space = spaces.get_mut(&id).ok_or(STATUS_INVALID_PARAMETER)?;
-        if space.standing == Standing::Evicted {
+        if space.tables.is_none() {
             // Written when the tables come back.
             return Ok(());
         }
@@ -394,15 +402,13 @@ impl Memory {
     pub(crate) fn hide(&mut self, id: SpaceId, at: u64, pages: u64) -> Result<(), NTSTATUS> {
         let Self { driver, segments, spaces, .. } = self;
         let space = spaces.get_mut(&id).ok_or(STATUS_INVALID_PARAMETER)?;
-        if space.standing == Standing::Evicted {
-            return Ok(());
-        }
+        let Some(tables) = &mut space.tables else { return Ok(()) };
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
         let range = at / PAGE_SIZE..at / PAGE_SIZE + pages;
         let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
-        let (changes, dead) = space.tables.unmap(range, &mut writer)?;
+        let (changes, dead) = tables.unmap(range, &mut writer)?;
         if changes.replaced {
-            driver.flush(engine, process, space.tables.root().address(), at, at + pages * PAGE_SIZE)?;
+            driver.flush(engine, process, tables.root().address(), at, at + pages * PAGE_SIZE)?;
         }
         for table in dead {
             segments.release_table(table);
@@ -644,20 +650,21 @@ fn write_entries(
     let first = range.at / PAGE_SIZE;
     let (pages, end) = (first..first + range.pages, range.at + range.pages * PAGE_SIZE);
     let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
+    let Some(tables) = &mut space.tables else { return Ok(()) };
     let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject };
-    let prepared = match space.tables.prepare(pages.clone(), &mut writer) {
+    let prepared = match tables.prepare(pages.clone(), &mut writer) {
         Ok(changes) => changes,
         Err(status) => {
             // Directory entries came and went; the GPU may have seen them.
-            driver.flush(engine, process, space.tables.root().address(), range.at, end)?;
+            driver.flush(engine, process, tables.root().address(), range.at, end)?;
             return Err(status);
         }
     };
     let mut entry = |page: u64| entry(driver, shown, page - first, access);
-    let written = space.tables.write(pages, &mut entry, &mut writer)?;
+    let written = tables.write(pages, &mut entry, &mut writer)?;
     let changes = Changes { replaced: prepared.replaced | written.replaced, added: prepared.added | written.added };
     if changes.replaced || (changes.added && !driver.mmu.Bits.InvalidTlbEntriesNotCached()) {
-        driver.flush(engine, process, space.tables.root().address(), range.at, end)?;
+        driver.flush(engine, process, tables.root().address(), range.at, end)?;
     }
     Ok(())
 }

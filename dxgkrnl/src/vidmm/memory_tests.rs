@@ -30,7 +30,6 @@ struct World {
     memory: Memory,
     fake: Arc<Mutex<Fake>>,
     space: SpaceId,
-    root: (u32, u64),
     models: Vec<Model>,
     next: u64,
 }
@@ -53,8 +52,7 @@ impl World {
         let root = memory.root(system).unwrap();
         memory.set_paging_node(fake_gpu::node(&fake, root));
         let space = memory.create_space(handle(2), false, VaSpace::new(29, (0, 0))).unwrap();
-        let root = memory.root(space).unwrap();
-        Self { rests: false, memory, fake, space, root, models: Vec::new(), next: 100 }
+        Self { rests: false, memory, fake, space, models: Vec::new(), next: 100 }
     }
 
     fn create(&mut self, pages: u64, places: &[u8], access: CpuAccess) -> usize {
@@ -128,8 +126,14 @@ impl World {
         }
     }
 
+    /// Where the GPU finds the page tables of the process.
+    fn root(&self) -> Option<(u32, u64)> {
+        self.memory.root(self.space)
+    }
+
     fn gpu(&self, address: u64, write: bool) -> Result<std::ptr::NonNull<u8>, Fault> {
-        lock(&self.fake).translate(self.root, address, write)
+        let Some(root) = self.root() else { return Err(Fault) };
+        lock(&self.fake).translate(root, address, write)
     }
 
     fn gpu_write(&mut self, index: usize, page: usize, value: u8) {
@@ -588,7 +592,7 @@ fn a_zero_mapping_reads_zero_and_replaces_what_was_there() {
     let mapping = Mapping { pages: 2, source: Source::Zero, access: Access::READ };
     assert!(world.gpu(at, true).is_ok());
     world.memory.map(world.space, at, mapping).unwrap();
-    assert!(lock(&world.fake).is_zero_page(world.root, at));
+    assert!(lock(&world.fake).is_zero_page(world.root().unwrap(), at));
     assert!(world.gpu(at + 2 * PAGES, true).is_ok(), "the rest is still there");
     world.models[a].mapped = None;
     world.finish();
@@ -601,10 +605,11 @@ fn a_new_address_space_knows_nothing_of_the_one_before_it() {
     let at = world.map(a).unwrap();
     world.make_resident(a).unwrap();
     assert!(world.gpu(at, true).is_ok());
+    let root = world.root();
     world.memory.destroy_space(world.space).unwrap();
     let process = KmdHandle::new(core::ptr::without_provenance_mut(3));
     world.space = world.memory.create_space(process, false, VaSpace::new(29, (0, 0))).unwrap();
-    assert_eq!(world.memory.root(world.space), Some(world.root), "the root table is used again");
+    assert_eq!(world.memory.root(world.space), root, "the root table is used again");
     world.models[a].mapped = None;
     assert_eq!(world.gpu(at, true), Err(Fault));
     world.finish();

@@ -256,26 +256,14 @@ impl<T> PageTables<T> {
         rebuild(&self.shape, &mut self.root, self.shape.root(), 0, memory)
     }
 
-    /// Takes all tables but the root out of the tree, and says of each that it goes; they translate nothing any more, but what the GPU
-    /// remembers of them. The root stays, with invalid entries.
-    pub(crate) fn strip(&mut self, memory: &mut impl TableMemory<Table = T>) -> Result<Vec<T>, NTSTATUS> {
-        let Kind::Directory(children) = &mut self.root.kind else { return Ok(Vec::new()) };
-        let level = self.shape.root();
-        // The root first: what it does not point at is not found any more.
-        let entries = Entries::Same(DXGK_PTE::zeroed(), self.shape.entries(level));
-        let (table, phase) = (&self.root.table, Phase::InUse);
-        memory.update(Update { table, level, start: 0, entries, phase, first_page: 0 })?;
-        for (index, child) in &*children {
-            say_evicted(&self.shape, child, level - 1, u64::from(*index) << self.shape.shift(level), memory)?;
-        }
-        let mut tables = Vec::new();
-        std::mem::take(children).into_values().for_each(|child| collect(child, &mut tables));
-        Ok(tables)
+    /// Says of every table that it goes, of the root first; each says until then what it did, and nothing afterwards.
+    pub(crate) fn say_evicted(&self, memory: &mut impl TableMemory<Table = T>) -> Result<(), NTSTATUS> {
+        say_evicted(&self.shape, &self.root, self.shape.root(), 0, memory)
     }
 
-    /// Whether a table other than the root is one of those that `wanted` names.
-    pub(crate) fn any_below_root(&self, wanted: impl Fn(&T) -> bool) -> bool {
-        matches!(&self.root.kind, Kind::Directory(children) if children.values().any(|child| holds(child, &wanted)))
+    /// Whether a table is one of those that `wanted` names.
+    pub(crate) fn any(&self, wanted: impl Fn(&T) -> bool) -> bool {
+        holds(&self.root, &wanted)
     }
 
     /// Takes all tables apart, for giving them back.

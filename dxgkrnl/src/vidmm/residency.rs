@@ -23,7 +23,7 @@ pub struct ResidencyCounts {
     pub evicted: u64,
     /// Offered, and dropped with their contents.
     pub discarded: u64,
-    /// Address spaces whose page tables left memory, the root excepted.
+    /// Address spaces whose page tables left memory.
     pub tables_evicted: u64,
     /// Address spaces whose page tables came back.
     pub tables_restored: u64,

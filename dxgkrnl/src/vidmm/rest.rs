@@ -1,10 +1,10 @@
 //! Processes at rest: what only their engines need leaves memory when memory is short, and is back before they work again.
 //!
 //! The scheduler says when the work of a process rests: its doorbells are disconnected, its contexts suspended, and nothing it submitted
-//! is under way. From then on nothing of the GPU walks its page tables, so all of them but the root may be given back; what they say is
-//! known here and written anew when they return. The root keeps its address, by which driver and GPU tell address spaces apart. With the
+//! is under way. From then on nothing of the GPU walks its page tables, so all of them may be given back; what they say is known here and
+//! written anew when they return. The root returns to another place, of which the driver hears before the process works. With the
 //! tables go pages of fence values in memory segments, and rings that user mode has taken off its residency list.
-//! [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS; driver-residency-in-wddm-2-0]
+//! [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS, DXGKARG_SETROOTPAGETABLE; driver-residency-in-wddm-2-0]
 
 use std::time::{Duration, Instant};
 
@@ -29,16 +29,14 @@ const WAKE_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) enum Standing {
     /// It may.
     Working,
-    /// It does not; the tables are there still.
+    /// It does not.
     Resting,
-    /// It does not, and the tables are gone. What is mapped is only noted meanwhile.
-    Evicted,
 }
 
 impl Space {
     /// Whether eviction of its tables would free memory in `segment`, 0 for system memory.
     fn has_tables_in(&self, segment: u32) -> bool {
-        self.tables.any_below_root(|table: &Table| table.address().0 == segment)
+        self.tables.as_ref().is_some_and(|tables| tables.any(|table: &Table| table.address().0 == segment))
     }
 }
 
@@ -48,23 +46,29 @@ impl Memory {
         self.spaces.get(&id).is_some_and(|space| space.standing != Standing::Working)
     }
 
-    /// The work of a process rests from now on.
-    pub(crate) fn rest(&mut self, id: SpaceId) {
-        if let Some(space) = self.spaces.get_mut(&id).filter(|space| space.standing == Standing::Working) {
-            space.standing = Standing::Resting;
-        }
+    /// The address spaces of a process.
+    fn spaces_of(&mut self, first: SpaceId) -> impl Iterator<Item = (SpaceId, &mut Space)> {
+        let all = first..first.of_engine(self.driver.engines);
+        self.spaces.range_mut(all).filter(move |(_, space)| space.first == first).map(|(id, space)| (*id, space))
     }
 
-    /// Whether `segment` would have more room if the process of `id` rested.
+    fn stand(&mut self, first: SpaceId, standing: Standing) {
+        self.spaces_of(first).for_each(|(_, space)| space.standing = standing);
+    }
+
+    /// The work of a process rests from now on.
+    pub(crate) fn rest(&mut self, first: SpaceId) {
+        self.stand(first, Standing::Resting);
+    }
+
+    /// Whether there would be more room somewhere if the process of `id` rested.
     pub(crate) fn holds_for_work(&self, id: SpaceId) -> bool {
         let Some(space) = self.spaces.get(&id).filter(|space| !space.paging_process) else { return false };
         let ring = |state: &super::memory::State| {
             state.allocation.owner() == id && state.references > 0 && state.listed == 0 && !state.destroyed
         };
         space.standing == Standing::Working
-            && (space.tables.any_below_root(|_| true)
-                || self.has_local_fences(id)
-                || self.allocations.values().any(ring))
+            && (space.tables.is_some() || self.has_local_fences(id) || self.allocations.values().any(ring))
     }
 
     /// Processes that may be asked to rest so that others have room, those that used their tables longest ago first. None where adapters
@@ -76,7 +80,7 @@ impl Memory {
         let mut all: Vec<(u64, SpaceId)> = self
             .spaces
             .iter()
-            .filter(|(id, _)| Some(**id) != except && self.holds_for_work(**id))
+            .filter(|(id, space)| **id == space.first && Some(**id) != except && self.holds_for_work(**id))
             .map(|(id, space)| (space.last_use, *id))
             .collect();
         all.sort_unstable();
@@ -126,7 +130,7 @@ impl Memory {
         Ok(self.evict_fences(id, segment)? || tables)
     }
 
-    /// Gives the page tables of a process at rest back. [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS::NotifyEviction]
+    /// Gives the page tables of a process at rest on one engine back. [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS::NotifyEviction]
     ///
     /// # Errors
     /// The machine has stopped.
@@ -136,13 +140,15 @@ impl Memory {
             return Ok(());
         };
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
-        space.standing = Standing::Evicted;
+        let Some(tables) = space.tables.take() else { return Ok(()) };
         let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
-        let tables = space.tables.strip(&mut writer)?;
+        let said = tables.say_evicted(&mut writer);
         // Their memory is used again only when the GPU has forgotten what they said.
-        driver.flush(engine, process, space.tables.root().address(), 0, 0)?;
+        let flushed = driver.flush(engine, process, tables.root().address(), 0, 0);
+        let tables = tables.into_tables();
         let bytes = tables.iter().map(Table::len).sum();
         tables.into_iter().for_each(|table| segments.release_table(table));
+        said.and(flushed)?;
         self.counts.tables_evicted += 1;
         self.driver.note(|| TraceKind::Evicted { bytes });
         Ok(())
@@ -152,49 +158,60 @@ impl Memory {
     ///
     /// # Errors
     /// STATUS_NO_MEMORY; what had come back may leave again.
-    pub(crate) fn bring_back_space(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
+    pub(crate) fn bring_back_space(&mut self, first: SpaceId) -> Result<(), NTSTATUS> {
+        if !self.spaces.contains_key(&first) {
+            return Err(STATUS_DEVICE_REMOVED);
+        }
         let now = self.tick();
-        let Some(space) = self.spaces.get_mut(&id) else { return Err(STATUS_DEVICE_REMOVED) };
-        space.last_use = now;
-        if space.standing == Standing::Working {
+        let mut away = Vec::new();
+        for (id, space) in self.spaces_of(first) {
+            space.last_use = now;
+            if space.tables.is_none() {
+                away.push(id);
+            }
+        }
+        if !self.is_at_rest(first) {
             return Ok(());
         }
-        let evicted = space.standing == Standing::Evicted;
         // While the rest comes, nothing that is there is taken to make room for it.
-        space.standing = Standing::Working;
-        let back = if evicted { self.restore_tables(id) } else { Ok(()) };
-        let back = back.and_then(|()| self.restore_fences(id)).and_then(|()| self.restore_rings(id));
-        if let Some(space) = self.spaces.get_mut(&id) {
-            space.standing = Standing::Resting;
-        }
-        if back.is_err() && evicted {
-            self.evict_tables(id)?;
-        } else if evicted {
-            self.counts.tables_restored += 1;
+        self.stand(first, Standing::Working);
+        let back = away.iter().try_for_each(|id| self.restore_tables(*id));
+        let back = back.and_then(|()| self.restore_fences(first)).and_then(|()| self.restore_rings(first));
+        self.stand(first, Standing::Resting);
+        match back {
+            Ok(()) => self.counts.tables_restored += away.len() as u64,
+            Err(_) => away.into_iter().try_for_each(|id| self.evict_tables(id))?,
         }
         back
     }
 
-    /// The process works from now on, or may: everything it needs for that is there.
+    /// The process works from now on, or may, once the driver was told where its root page tables are, which it has to be if the answer is
+    /// true: everything else it needs is there.
     ///
     /// # Errors
     /// As [`Memory::bring_back_space`]; it goes on resting.
-    pub(crate) fn wake(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
-        if !self.is_at_rest(id) {
-            return Ok(());
+    pub(crate) fn wake(&mut self, first: SpaceId) -> Result<bool, NTSTATUS> {
+        if !self.is_at_rest(first) {
+            return Ok(false);
         }
-        self.bring_back_space(id)?;
+        self.bring_back_space(first)?;
         // What is on its way by the paging node has arrived.
         self.finish_moves()?;
-        if let Some(space) = self.spaces.get_mut(&id) {
-            space.standing = Standing::Working;
-        }
-        Ok(())
+        self.stand(first, Standing::Working);
+        Ok(self.spaces_of(first).fold(false, |moved, (_, space)| std::mem::take(&mut space.moved) | moved))
     }
 
     fn restore_tables(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
-        let mappings: Vec<(u64, Mapping)> =
-            self.spaces.get(&id).map(|space| space.va.mappings().collect()).unwrap_or_default();
+        let Some(space) = self.spaces.get(&id) else { return Err(STATUS_DEVICE_REMOVED) };
+        let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
+        let mappings: Vec<(u64, Mapping)> = space.va.mappings().collect();
+        let tables = self.create_tables(engine, process, paging_process).map_err(|status| match status {
+            STATUS_GRAPHICS_NO_VIDEO_MEMORY => STATUS_NO_MEMORY,
+            status => status,
+        })?;
+        if let Some(space) = self.spaces.get_mut(&id) {
+            (space.tables, space.moved) = (Some(tables), true);
+        }
         mappings.into_iter().try_for_each(|(at, mapping)| self.show(id, at, mapping))
     }
 
@@ -272,12 +289,12 @@ impl VidMm {
         spaces.iter().any(|space| scheduler.rest(space, || lock(&self.memory).rest(space.id())))
     }
 
-    /// Everything is there that the engines need to work for a process. Where there is no room for it, others are put to rest, or
-    /// waited for until they can be.
+    /// Everything is there that the engines need to work for a process; true if the driver has to be told where its root page tables are
+    /// now. Where there is no room, others are put to rest, or waited for until they can be.
     ///
     /// # Errors
     /// STATUS_NO_MEMORY when they work on and on; STATUS_DEVICE_REMOVED when the adapter has stopped.
-    pub(crate) fn wake(&self, space: &AddressSpace, goes_on: impl Fn() -> bool) -> Result<(), NTSTATUS> {
+    pub(crate) fn wake(&self, space: &AddressSpace, goes_on: impl Fn() -> bool) -> Result<bool, NTSTATUS> {
         let deadline = Instant::now() + WAKE_PATIENCE;
         self.with_room_until(Some(space.id()), deadline, goes_on, |memory| memory.wake(space.id()))
     }

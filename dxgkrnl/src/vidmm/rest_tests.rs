@@ -14,7 +14,7 @@ impl World {
     pub(super) fn wake(&mut self) -> bool {
         if self.rests {
             match self.memory.wake(self.space) {
-                Ok(()) => self.rests = false,
+                Ok(_) => self.rests = false,
                 Err(status) => assert_eq!(status, STATUS_NO_MEMORY),
             }
         }
@@ -22,8 +22,10 @@ impl World {
         !self.rests
     }
 
-    fn standing(&self) -> Standing {
-        self.memory.spaces[&self.space].standing
+    /// Whether the page tables are away.
+    fn is_bare(&self) -> bool {
+        let space = &self.memory.spaces[&self.space];
+        space.standing == Standing::Resting && space.tables.is_none()
     }
 
     /// Another process, which wants `pages` pages of VRAM and nothing else.
@@ -40,20 +42,22 @@ impl World {
 #[test]
 fn tables_of_a_process_at_rest_make_room_and_are_back_when_it_works() {
     let mut world = World::new(16 << 20, 128 * PAGES, 2);
-    // All there is beside its root.
+    // All there is beside the roots.
     let other = world.other(world.memory.segments.free_bytes(2) / PAGES - 1);
+    let root = world.root();
     let a = world.create(4, &[1], CpuAccess::Visible);
-    let at = world.map(a).unwrap();
+    world.map(a).unwrap();
     world.make_resident(a).unwrap();
     world.gpu_write(a, 3, 9);
     assert_eq!(world.make_resident(other), Err(STATUS_NO_MEMORY), "its work may walk the tables");
     world.rest();
     world.make_resident(other).unwrap();
-    assert_eq!(world.standing(), Standing::Evicted);
-    assert_eq!(world.gpu(at, false), Err(Fault), "the tables are gone, and the GPU has forgotten them");
-    assert_eq!(world.memory.root(world.space), Some(world.root), "the root stays");
+    assert!(world.is_bare());
+    assert_eq!(world.memory.root(world.space), None);
+    let gone = lock(&world.fake).has_translations_of(root.unwrap());
+    assert!(!gone, "the GPU has not forgotten what the tables said");
     assert_eq!(world.memory.wake(world.space), Err(STATUS_NO_MEMORY), "there is no room yet");
-    assert_eq!(world.standing(), Standing::Evicted);
+    assert!(world.is_bare());
     world.evict(other, &idle());
     assert!(world.wake());
     world.check();
@@ -63,6 +67,38 @@ fn tables_of_a_process_at_rest_make_room_and_are_back_when_it_works() {
         (2, 1),
         "the attempt without room counts as one that left"
     );
+    world.finish();
+}
+
+#[test]
+fn a_root_comes_back_elsewhere_when_its_page_is_taken() {
+    let mut world = World::new(16 << 20, 128 * PAGES, 2);
+    let a = world.create(4, &[1], CpuAccess::Visible);
+    world.map(a).unwrap();
+    world.make_resident(a).unwrap();
+    world.gpu_write(a, 3, 9);
+    let (segment, offset) = world.root().unwrap();
+    world.rest();
+    world.memory.evict_tables(world.space).unwrap();
+    // Somebody else's pages, until one of them lies where the root was.
+    let takes = |world: &mut World| {
+        let page = world.create(1, &[2], CpuAccess::None);
+        world.make_resident(page).unwrap();
+        let there = |place: &Place| matches!(place, Place::Local { segment: at, offset: place } if (*at, *place) == (segment, offset));
+        let found = there(world.place(page));
+        if !found {
+            world.evict(page, &idle());
+        }
+        found
+    };
+    assert!((0..128).any(|_| takes(&mut world)), "the memory of the root is not used again");
+    assert_eq!(world.memory.wake(world.space), Ok(true), "the driver has to be told of another root");
+    world.rests = false;
+    assert_ne!(world.root(), Some((segment, offset)));
+    world.check();
+    world.rest();
+    assert_eq!(world.memory.wake(world.space), Ok(false), "it stayed where it was");
+    world.rests = false;
     world.finish();
 }
 
@@ -78,14 +114,14 @@ fn what_is_asked_of_an_address_space_without_tables_is_there_when_they_are_back(
     world.rest();
     let before = world.memory.segments.free_bytes(2);
     world.memory.evict_tables(world.space).unwrap();
-    assert_eq!(world.memory.segments.free_bytes(2), before + 2 * PAGES, "a leaf and the directory above it");
+    assert_eq!(world.memory.segments.free_bytes(2), before + 3 * PAGES, "a leaf, the directory above it and the root");
     world.unmap(a);
     world.evict(b, &idle());
     world.memory.evict(world.models[b].id).unwrap();
     world.map(c).unwrap();
     world.make_resident(c).unwrap();
     world.destroy(a);
-    assert_eq!(world.standing(), Standing::Evicted, "nothing of that brings tables");
+    assert!(world.is_bare(), "nothing of that brings tables");
     assert!(world.wake());
     world.check();
     world.finish();
@@ -128,11 +164,11 @@ fn who_used_its_tables_longest_ago_goes_first() {
     world.evict(old, &idle());
     world.rest();
     assert_eq!(world.memory.evict_one(2), Ok(true));
-    assert_eq!(world.standing(), Standing::Evicted, "the allocation was used later");
+    assert!(world.is_bare(), "the allocation was used later");
     assert!(world.wake());
     world.rest();
     assert_eq!(world.memory.evict_one(2), Ok(true));
-    assert!(matches!(world.place(old), Place::System(_)) && world.standing() == Standing::Resting);
+    assert!(matches!(world.place(old), Place::System(_)) && !world.is_bare());
     assert_eq!((world.memory.evict_one(2), world.memory.evict_one(2)), (Ok(true), Ok(false)));
     world.finish();
 }
@@ -163,7 +199,7 @@ fn out_of_d0_and_back_without_tables() {
     world.memory.park(false).unwrap();
     lock(&world.fake).lose_everything();
     world.memory.unpark(true).unwrap();
-    assert_eq!(world.standing(), Standing::Evicted);
+    assert!(world.is_bare());
     world.check();
     world.finish();
 }

@@ -289,14 +289,12 @@ impl VidMm {
         let process = KmdHandle::new(args.hKmdProcess);
         let made = self.with_room(None, |memory| {
             let va = VaSpace::new(self.driver.shape.address_bits(), self.driver_range);
-            let id = memory.create_space(process, flags.SystemProcess(), va)?;
-            let root = |engine| memory.root(id.of_engine(engine)).ok_or(STATUS_INTERNAL_ERROR);
-            Ok((id, (0..self.driver.engines).map(root).collect::<Result<Vec<_>, NTSTATUS>>()?))
+            memory.create_space(process, flags.SystemProcess(), va)
         });
         match made {
-            Ok((id, roots)) => {
+            Ok(id) => {
                 lock(&self.known).processes.push(process);
-                Ok((process, AddressSpace::new(self, id, roots)))
+                Ok((process, AddressSpace::new(self, id)))
             }
             Err(status) => {
                 self.destroy_process_on_driver(process);

@@ -16,6 +16,7 @@ use crate::miniport::KmdHandle;
 use super::VidSch;
 use super::hw_queue::HwQueue;
 use super::priority::{Priority, Told};
+use super::rest::Standstill;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Suspension {
@@ -101,7 +102,7 @@ impl VidSch {
         });
         self.contexts.publish(system, &context);
         self.add_context(&context);
-        super::packet::set_root_page_table(adapter, kmd, node, &device.process.space);
+        context.set_root(&Standstill::of_new_context());
         if let Err(status) = context.set_priority(|priority| *priority = Priority::default()) {
             context.destroy();
             return Err(status);
@@ -111,6 +112,20 @@ impl VidSch {
 }
 
 impl HwContext {
+    /// Tells the driver where the root page table of its process is.
+    fn set_root(&self, stands: &Standstill<'_>) {
+        super::packet::set_root_page_table(&self.adapter, self.kmd, self.node, &self.device.process.space, stands);
+    }
+
+    /// As when it was made: the page tables came back to another place while it was suspended.
+    pub(super) fn follow_root(&self, stands: &Standstill<'_>) {
+        let gone = lock(&self.teardown);
+        if !*gone {
+            let _working = self.adapter.use_node(self.node);
+            self.set_root(stands);
+        }
+    }
+
     /// The device it belongs to.
     pub(crate) fn device(&self) -> &Arc<Device> {
         &self.device

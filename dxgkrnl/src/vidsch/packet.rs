@@ -18,6 +18,7 @@ use crate::vidmm::AddressSpace;
 use super::VidSch;
 use super::node::{Next, Node, NodeState, Owner, Packet};
 use super::report::subcode;
+use super::rest::Standstill;
 use super::tdr::GLANCE;
 use super::worker::Work;
 
@@ -57,9 +58,15 @@ impl SystemContext {
     }
 }
 
-/// DxgkDdiSetRootPageTable for a context of either kind on a node that is not running.
-pub(super) fn set_root_page_table(adapter: &Adapter, context: KmdHandle, node: u32, space: &AddressSpace) {
-    let (segment, offset) = space.root(adapter.caps().ordinals(node).1);
+/// DxgkDdiSetRootPageTable for a context of either kind on a node, which does not run. [d3dkmddi: DXGKARG_SETROOTPAGETABLE]
+pub(super) fn set_root_page_table(
+    adapter: &Adapter,
+    context: KmdHandle,
+    node: u32,
+    space: &AddressSpace,
+    _stands: &Standstill<'_>,
+) {
+    let Some((segment, offset)) = space.root(adapter.caps().ordinals(node).1) else { return };
     let mut args = DXGKARG_SETROOTPAGETABLE::zeroed();
     args.hContext = context.raw();
     args.Address.SegmentId = segment;
@@ -131,7 +138,7 @@ impl VidSch {
         let (kmd, _) = create_context(&adapter, device, &mut args)?;
         let context = Arc::new(SystemContext { adapter, node, kmd, system, destroyed: AtomicBool::new(false) });
         self.system_contexts.publish(system, &context);
-        set_root_page_table(&context.adapter, kmd, node, space);
+        set_root_page_table(&context.adapter, kmd, node, space, &Standstill::of_new_context());
         Ok(context)
     }
 

@@ -26,6 +26,7 @@ use super::batch;
 use super::hold::{Hold, Pairs};
 use super::node::{Owner, Packet};
 use super::priority::Priority;
+use super::rest::Standstill;
 use super::wait::Wait;
 use super::worker::Work;
 
@@ -183,12 +184,26 @@ impl VidSch {
         });
         self.packet_contexts.publish(system, &context);
         self.add_packet_context(&context);
-        super::packet::set_root_page_table(adapter, kmd, node, &device.process.space);
+        context.set_root(&Standstill::of_new_context());
         Ok(context)
     }
 }
 
 impl PacketContext {
+    /// Tells the driver where the root page table of its process is.
+    fn set_root(&self, stands: &Standstill<'_>) {
+        super::packet::set_root_page_table(&self.adapter, self.kmd, self.node, &self.device.process.space, stands);
+    }
+
+    /// As when it was made: the page tables came back to another place while nothing of it was under way.
+    pub(super) fn follow_root(&self, stands: &Standstill<'_>) {
+        let gone = lock(&self.teardown);
+        if !*gone {
+            let _working = self.adapter.use_node(self.node);
+            self.set_root(stands);
+        }
+    }
+
     /// The device it belongs to.
     pub(crate) fn device(&self) -> &Arc<Device> {
         &self.device

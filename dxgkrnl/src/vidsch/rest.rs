@@ -6,6 +6,7 @@
 //! the GPU walks no page table of the process, reads none of its rings and writes none of its fences, so that all of them may move.
 //! [user-mode-work-submission: doorbells; d3dkmddi: DXGKARG_SUSPENDCONTEXT]
 
+use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError, Weak};
 use std::time::Duration;
 
@@ -30,6 +31,23 @@ pub(crate) struct Rest {
     rests: RwLock<bool>,
     /// Contexts that are resumed when the process works again; `None` while it works. Lock order: before `HwContext::suspending`.
     owed: Mutex<Option<Vec<Weak<HwContext>>>>,
+}
+
+/// A context does not run: it is new, or its process rests and nobody wakes it meanwhile.
+pub(super) struct Standstill<'a> {
+    _rests: PhantomData<&'a RwLockWriteGuard<'a, bool>>,
+}
+
+impl<'a> Standstill<'a> {
+    /// Of a context for which nobody had work yet.
+    pub(super) fn of_new_context() -> Self {
+        Self { _rests: PhantomData }
+    }
+
+    /// Of the contexts of a process at rest.
+    fn of(rests: &'a RwLockWriteGuard<'_, bool>) -> Option<Self> {
+        rests.then_some(Self { _rests: PhantomData })
+    }
 }
 
 /// The process does not rest before this is dropped.
@@ -100,12 +118,23 @@ impl VidSch {
             };
             if *rests {
                 device.check()?;
-                device.adapter.vidmm().wake(space, || device.error().is_none())?;
+                if device.adapter.vidmm().wake(space, || device.error().is_none())? {
+                    self.tell_roots(space, &rests);
+                }
                 space.rest.let_contexts_go();
                 *rests = false;
             }
             return Ok(AtWork { _guard: RwLockWriteGuard::downgrade(rests) });
         }
+    }
+
+    /// Tells the driver of every context of a process at rest where its root page table is.
+    fn tell_roots(&self, space: &AddressSpace, rests: &RwLockWriteGuard<'_, bool>) {
+        let Some(stands) = Standstill::of(rests) else { return };
+        let contexts = self.contexts.all();
+        contexts.iter().filter(|one| is_of(one.device(), space)).for_each(|context| context.follow_root(&stands));
+        let contexts = self.packet_contexts.all();
+        contexts.iter().filter(|one| is_of(one.device(), space)).for_each(|context| context.follow_root(&stands));
     }
 
     /// Puts a process to rest if its work is done; `note` is called when it rests, before anybody can wake it. True if it rests now; false
