@@ -106,16 +106,9 @@ impl VidSch {
     }
 
     pub(super) fn remove_context(&self, context: &HwContext) {
-        let mut devices = lock(&self.devices);
-        let id = context.device().id();
-        let Some(work) = devices.get(&id) else { return };
-        let mut contexts = lock(&work.contexts);
-        contexts.remove(&context.handles().0.raw().addr());
-        let none_left = contexts.is_empty() && lock(&work.packet_contexts).is_empty();
-        drop(contexts);
-        if none_left && Arc::strong_count(work) == 1 {
-            devices.remove(&id);
-        }
+        self.remove_work(context.device(), |work| {
+            lock(&work.contexts).remove(&context.handles().0.raw().addr());
+        });
     }
 
     pub(super) fn add_packet_context(&self, context: &Arc<PacketContext>) {
@@ -124,15 +117,19 @@ impl VidSch {
     }
 
     pub(super) fn remove_packet_context(&self, context: &PacketContext) {
+        self.remove_work(context.device(), |work| {
+            lock(&work.packet_contexts).retain(|other| !core::ptr::eq(other.as_ptr(), context));
+        });
+    }
+
+    /// Takes something out of the work of a device, which is forgotten when nothing is left of it.
+    fn remove_work(&self, device: &Device, remove: impl FnOnce(&DeviceWork)) {
         let mut devices = lock(&self.devices);
-        let id = context.device().id();
-        let Some(work) = devices.get(&id) else { return };
-        let mut contexts = lock(&work.packet_contexts);
-        contexts.retain(|other| !core::ptr::eq(other.as_ptr(), context));
-        let none_left = contexts.is_empty() && lock(&work.contexts).is_empty();
-        drop(contexts);
-        if none_left && Arc::strong_count(work) == 1 {
-            devices.remove(&id);
+        let Some(work) = devices.get(&device.id()) else { return };
+        remove(work);
+        let is_unused = Arc::strong_count(work) == 1;
+        if is_unused && lock(&work.contexts).is_empty() && lock(&work.packet_contexts).is_empty() {
+            devices.remove(&device.id());
         }
     }
 
