@@ -1540,6 +1540,67 @@ typedef struct D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE {
     UINT64 *FenceValueArray;
 } D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE;
 
+/* What an operation does to a range */
+typedef enum D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE {
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP = 0,
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_UNMAP = 1,
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY = 2,
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP_PROTECT = 3,
+} D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE;
+
+/* One change of a range of a reserved region */
+typedef struct D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION {
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE OperationType;
+    union {
+        struct {
+            D3DGPU_VIRTUAL_ADDRESS BaseAddress;
+            D3DGPU_SIZE_T SizeInBytes;
+            D3DKMT_HANDLE hAllocation;
+            D3DGPU_SIZE_T AllocationOffsetInBytes;
+            D3DGPU_SIZE_T AllocationSizeInBytes;
+        } Map;
+        struct {
+            D3DGPU_VIRTUAL_ADDRESS BaseAddress;
+            D3DGPU_SIZE_T SizeInBytes;
+            D3DKMT_HANDLE hAllocation;
+            D3DGPU_SIZE_T AllocationOffsetInBytes;
+            D3DGPU_SIZE_T AllocationSizeInBytes;
+            D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE Protection;
+            UINT64 DriverProtection;
+        } MapProtect;
+        struct {
+            D3DGPU_VIRTUAL_ADDRESS BaseAddress;
+            D3DGPU_SIZE_T SizeInBytes;
+            D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE Protection;
+        } Unmap;
+        struct {
+            D3DGPU_VIRTUAL_ADDRESS SourceAddress;
+            D3DGPU_SIZE_T SizeInBytes;
+            D3DGPU_VIRTUAL_ADDRESS DestAddress;
+        } Copy;
+    };
+} D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION;
+
+typedef struct D3DKMT_UPDATEGPUVIRTUALADDRESS {
+    D3DKMT_HANDLE hDevice;
+    D3DKMT_HANDLE hContext;
+    D3DKMT_HANDLE hFenceObject;
+    UINT NumOperations;
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION *Operations;
+    D3DKMT_SIZE_T Reserved0;
+    UINT64 Reserved1;
+    UINT64 FenceValue;
+    struct {
+        union {
+            struct {
+                UINT DoNotWait : 1;
+                UINT Reserved : 31;
+            };
+            UINT Value;
+        };
+    } Flags;
+} D3DKMT_UPDATEGPUVIRTUALADDRESS;
+
 /* Lists adapters; the compute-only ones appear when the filter asks for them */
 NTSTATUS D3DKMTEnumAdapters3(D3DKMT_ENUMADAPTERS3 *args);
 
@@ -1719,6 +1780,9 @@ NTSTATUS D3DKMTRegisterBudgetChangeNotification(D3DKMT_REGISTERBUDGETCHANGENOTIF
 
 /* Ends such a registration */
 NTSTATUS D3DKMTUnregisterBudgetChangeNotification(D3DKMT_UNREGISTERBUDGETCHANGENOTIFICATION *args);
+
+/* Changes mappings of reserved ranges in the order of the work of a context */
+NTSTATUS D3DKMTUpdateGpuVirtualAddress(const D3DKMT_UPDATEGPUVIRTUALADDRESS *args);
 
 /* Talks with the kernel-mode driver */
 NTSTATUS D3DKMTEscape(const D3DKMT_ESCAPE *args);

@@ -3,7 +3,7 @@
 //! The driver and the device are the real ones. After every step the GPU reads each page that must be there; at the end it touches pages
 //! that must not be, which faults by name. A failure names the shortest list of steps; proptest repeats it at the next run from its seed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use campanile_hw::packet::{self, Packet};
@@ -16,11 +16,15 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
+use self::update::Change;
 use super::case::{Failure, granted, on_thread, refused};
 use super::fault::wait_for_error;
 use super::kmt::BAD_ARGUMENT;
-use super::rig::{Memory, RawQueue, Rig, View, fill};
+use super::rig::{Memory, RawFence, RawQueue, Rig, View, fill};
 use crate::setup::{System, SystemOptions};
+
+#[path = "address_model_update.rs"]
+mod update;
 
 const PAGE: u64 = 4096;
 const UNIT: u64 = 64 << 10;
@@ -60,6 +64,8 @@ enum Step {
         pages: u64,
         zero: bool,
     },
+    /// Several changes of a range at once, with the work of a queue.
+    Update(usize, Vec<Change>),
     Free(usize),
     FreeBadly {
         region: usize,
@@ -102,6 +108,8 @@ fn step() -> impl Strategy<Value = Step> {
         ),
         2 => (which.clone(), 0..40u64, length(), any::<bool>())
             .prop_map(|(region, page, pages, zero)| Step::Cover { region, page, pages, zero }),
+        6 => (which.clone(), prop::collection::vec(update::change(), 1..6))
+            .prop_map(|(region, changes)| Step::Update(region, changes)),
         1 => which.clone().prop_map(Step::Free),
         1 => (which.clone(), prop_oneof![Just(0), Just(PAGE), Just(UNIT)], length())
             .prop_map(|(region, offset, len)| Step::FreeBadly { region, offset, len: len.wrapping_mul(PAGE) }),
@@ -166,6 +174,10 @@ struct World<'s> {
     view: View,
     allocations: BTreeMap<D3DKMT_HANDLE, Model>,
     regions: BTreeMap<u64, Vec<Shown>>,
+    /// Those of them that were reserved as zero.
+    zeros: BTreeSet<u64>,
+    /// What updates wait for and signal.
+    fence: RawFence,
     /// Ranges that were given back.
     gone: Vec<u64>,
     fillers: Vec<D3DKMT_HANDLE>,
@@ -211,9 +223,24 @@ impl<'s> World<'s> {
             Ok((guilty, queue))
         };
         let guilty = (0..3).map(guilty).collect::<Result<_, Failure>>()?;
-        let other = Other::new(system)?;
+        let (other, fence, zeros) = (Other::new(system)?, rig.fence(0)?, BTreeSet::new());
         let (allocations, regions, gone) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        Ok(Self { system, rig, queue, seen, view, allocations, regions, gone, fillers, other, guilty, written: 0 })
+        Ok(Self {
+            system,
+            rig,
+            queue,
+            seen,
+            view,
+            allocations,
+            regions,
+            zeros,
+            fence,
+            gone,
+            fillers,
+            other,
+            guilty,
+            written: 0,
+        })
     }
 
     fn allocation(&self, number: usize) -> Option<D3DKMT_HANDLE> {
@@ -261,6 +288,7 @@ impl<'s> World<'s> {
                 let (base, page) = self.place(base, page);
                 self.cover(base, page, pages, zero)
             }),
+            Step::Update(number, ref changes) => self.region(number).map_or(Ok(()), |base| self.update(base, changes)),
             Step::Free(number) => self.region(number).map_or(Ok(()), |base| {
                 let len = self.regions.remove(&base).map_or(0, |shown| shown.len() as u64 * PAGE);
                 self.gone.push(base);
@@ -386,6 +414,7 @@ impl<'s> World<'s> {
             "a new range at {base:#x} is in use"
         );
         self.gone.retain(|gone| !(base..end).contains(gone));
+        self.zeros.remove(&base);
         self.regions.insert(base, shown);
         Ok(())
     }
@@ -404,7 +433,11 @@ impl<'s> World<'s> {
             status => {
                 granted(status, "D3DKMTReserveGpuVirtualAddress")?;
                 let shown = if zero { Shown::Zero } else { Shown::Nothing };
-                self.add_region(base, vec![shown; (units * UNIT / PAGE) as usize])
+                self.add_region(base, vec![shown; (units * UNIT / PAGE) as usize])?;
+                if zero {
+                    self.zeros.insert(base);
+                }
+                Ok(())
             }
         }
     }
@@ -594,6 +627,7 @@ impl<'s> World<'s> {
     }
 
     fn run(mut self, steps: &[Step]) -> Result<(), Failure> {
+        self.reserve(1, true)?;
         for (number, step) in steps.iter().enumerate() {
             let taken = self.take(step).and_then(|()| self.check());
             taken.map_err(|failure| Failure::new(format!("step {number}, {step:?}: {failure:?}")))?;
@@ -622,6 +656,7 @@ fn the_gpu_finds_at_every_address_what_the_requests_so_far_put_there() {
         prop_assert!(outcome.is_ok(), "{:?}", outcome);
     });
     let counts = system.machine().residency(system.luid()).expect("the adapter is there");
+    assert!(update::made() > 8, "{} updates were legal", update::made());
     assert!(counts.tables_evicted > 0 && counts.tables_restored > 0, "page tables stayed where they are: {counts:?}");
     system.shutdown().expect("nothing is left behind");
 }

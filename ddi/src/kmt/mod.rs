@@ -6,6 +6,7 @@ mod memory;
 mod queue;
 mod sync;
 mod thunks;
+mod update;
 
 pub use adapter::*;
 pub use device::*;
@@ -13,3 +14,4 @@ pub use memory::*;
 pub use queue::*;
 pub use sync::*;
 pub use thunks::*;
+pub use update::*;

@@ -146,6 +146,8 @@ macro_rules! for_each_thunk {
                     D3DKMTRegisterBudgetChangeNotification(args: *mut D3DKMT_REGISTERBUDGETCHANGENOTIFICATION);
                     /// Ends such a registration. [d3dkmthk: D3DKMTUnregisterBudgetChangeNotification]
                     D3DKMTUnregisterBudgetChangeNotification(args: *mut D3DKMT_UNREGISTERBUDGETCHANGENOTIFICATION);
+                    /// Changes mappings of reserved ranges in the order of the work of a context. [d3dkmthk: D3DKMTUpdateGpuVirtualAddress]
+                    D3DKMTUpdateGpuVirtualAddress(args: *const D3DKMT_UPDATEGPUVIRTUALADDRESS);
                     /// Talks with the kernel-mode driver. [d3dkmthk: D3DKMTEscape]
                     D3DKMTEscape(args: *const D3DKMT_ESCAPE);
                 }

@@ -16,6 +16,7 @@ pub(crate) mod priority;
 mod queue;
 pub(crate) mod share;
 mod sync;
+mod update;
 pub(crate) mod user;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -93,6 +94,7 @@ static FURTHER_THUNKS: FurtherThunks = FurtherThunks {
     D3DKMTGetProcessSchedulingPriorityClass: priority::D3DKMTGetProcessSchedulingPriorityClass,
     D3DKMTRegisterBudgetChangeNotification: budget::D3DKMTRegisterBudgetChangeNotification,
     D3DKMTUnregisterBudgetChangeNotification: budget::D3DKMTUnregisterBudgetChangeNotification,
+    D3DKMTUpdateGpuVirtualAddress: update::update_gpu_virtual_address,
     D3DKMTEscape: escape::D3DKMTEscape,
 };
 

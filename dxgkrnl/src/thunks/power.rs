@@ -52,6 +52,8 @@ const NEEDS: &[(&str, Need)] = &[
     ("D3DKMTUnregisterTrimNotification", Need::Own),
     ("D3DKMTUnregisterBudgetChangeNotification", Need::Own),
     ("D3DKMTConnectDoorbell", Need::Own),
+    // It may wait until fewer updates are queued, which fences hold.
+    ("D3DKMTUpdateGpuVirtualAddress", Need::Own),
 ];
 
 fn need_of(name: &str) -> Need {

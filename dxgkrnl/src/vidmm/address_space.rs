@@ -10,6 +10,7 @@ use crate::vidmm::VidMm;
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::fence_storage::FencePage;
 use crate::vidmm::memory::{Memory, SpaceId};
+use crate::vidmm::update::{Change, Update};
 use crate::vidmm::va_space::{Access, Mapping, Source, VaSpace};
 use crate::vidsch::Rest;
 
@@ -196,6 +197,9 @@ impl AddressSpace {
         vidmm.with_room(Some(self.id), |memory| {
             let at = memory.reserve_everywhere(self.id, base, (min, max), len, false)?;
             if zero {
+                for engine in 0..vidmm.driver.engines {
+                    va(memory, self.id.of_engine(engine))?.set_zero(at);
+                }
                 let mapping = Mapping { pages: len / PAGE_SIZE, source: Source::Zero, access: Access::READ };
                 let mut engines = 0..vidmm.driver.engines;
                 if let Err(status) = engines.try_for_each(|engine| memory.map(self.id.of_engine(engine), at, mapping)) {
@@ -256,6 +260,27 @@ impl AddressSpace {
                 }
             }
         })
+    }
+
+    /// Checks changes of mappings on one engine, which [`AddressSpace::update`] carries out later.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER if they are not all in one region that was reserved as zero, what copies show likewise; STATUS_NO_MEMORY
+    /// for more pages than one request may change.
+    pub(crate) fn check_update(&self, engine: u32, changes: Vec<Change>) -> Result<Update, NTSTATUS> {
+        let vidmm = self.vidmm()?;
+        let mut memory = lock(&vidmm.memory);
+        let space = va(&mut memory, self.id.of_engine(engine))?;
+        Update::new(space, changes)
+    }
+
+    /// Carries out changes of mappings on one engine. What was freed meanwhile stays as it is.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY without room for page tables; nothing has changed.
+    pub(crate) fn update(&self, engine: u32, update: &Update) -> Result<(), NTSTATUS> {
+        let vidmm = self.vidmm()?;
+        vidmm.with_room(Some(self.id), |memory| memory.update(self.id.of_engine(engine), update))
     }
 
     /// Gives a whole region back. [d3dkmthk: D3DKMT_FREEGPUVIRTUALADDRESS]

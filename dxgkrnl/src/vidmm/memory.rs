@@ -292,7 +292,7 @@ impl Memory {
         self.spaces.get(&id)?.tables.as_ref().map(|tables| tables.root().address())
     }
 
-    fn table_segment(&self, engine: u32) -> u32 {
+    pub(super) fn table_segment(&self, engine: u32) -> u32 {
         let segment = self.driver.levels.first().map_or(0, |level| level.PageTableSegmentId);
         self.driver.segment_in(engine, segment)
     }
@@ -363,30 +363,7 @@ impl Memory {
             // Written when the tables come back.
             return Ok(());
         }
-        let first_page = at / PAGE_SIZE;
-        let mut subject = Subject { first_page, driver_protection: mapping.access.driver, ..Subject::NONE };
-        let shown = match mapping.source {
-            Source::Zero => Shown::Zero,
-            Source::Frames { segment, frame } => Shown::Frames { segment, first: frame },
-            Source::Fence(id) => fence_pages.get(&id).map_or(Shown::Nothing, |page| {
-                let (segment, first) = page.frame();
-                Shown::Frames { segment, first }
-            }),
-            Source::Allocation { id, first } => match allocations.get(&id) {
-                Some(state) if state.accessible => {
-                    subject.allocation = state.allocation.kmd();
-                    subject.offset = first * PAGE_SIZE;
-                    match &state.place {
-                        Place::Uncommitted => Shown::Nothing,
-                        Place::System(memory) => Shown::System { memory, first },
-                        Place::Local { segment, offset } => {
-                            Shown::Frames { segment: *segment, first: offset / PAGE_SIZE + first }
-                        }
-                    }
-                }
-                _ => Shown::Nothing,
-            },
-        };
+        let (shown, subject) = what(allocations, fence_pages, at, mapping);
         let pages = mapping.pages;
         write_entries(driver, segments, space, Range { at, pages }, &shown, mapping.access, subject)
     }
@@ -463,7 +440,8 @@ impl Memory {
         space.va.release(base, len).map(|_| ()).map_err(Refused::status)
     }
 
-    fn forget_unused_spaces(&mut self, id: SpaceId, removed: &[(u64, Mapping)]) {
+    /// Allocations that these mappings were of may not be mapped in the space any more.
+    pub(super) fn forget_unused_spaces(&mut self, id: SpaceId, removed: &[(u64, Mapping)]) {
         for (_, mapping) in removed {
             if let Source::Allocation { id: allocation, .. } = mapping.source
                 && self.spaces.get(&id).is_none_or(|space| space.va.mappings_of(allocation).is_empty())
@@ -629,6 +607,39 @@ impl Memory {
     }
 }
 
+/// What entries of a mapping show at the moment, and what they belong to.
+pub(super) fn what<'a>(
+    allocations: &'a BTreeMap<AllocationId, State>,
+    fence_pages: &BTreeMap<FencePageId, FenceState>,
+    at: u64,
+    mapping: Mapping,
+) -> (Shown<'a>, Subject) {
+    let mut subject = Subject { first_page: at / PAGE_SIZE, driver_protection: mapping.access.driver, ..Subject::NONE };
+    let shown = match mapping.source {
+        Source::Zero => Shown::Zero,
+        Source::Frames { segment, frame } => Shown::Frames { segment, first: frame },
+        Source::Fence(id) => fence_pages.get(&id).map_or(Shown::Nothing, |page| {
+            let (segment, first) = page.frame();
+            Shown::Frames { segment, first }
+        }),
+        Source::Allocation { id, first } => match allocations.get(&id) {
+            Some(state) if state.accessible => {
+                subject.allocation = state.allocation.kmd();
+                subject.offset = first * PAGE_SIZE;
+                match &state.place {
+                    Place::Uncommitted => Shown::Nothing,
+                    Place::System(memory) => Shown::System { memory, first },
+                    Place::Local { segment, offset } => {
+                        Shown::Frames { segment: *segment, first: offset / PAGE_SIZE + first }
+                    }
+                }
+            }
+            _ => Shown::Nothing,
+        },
+    };
+    (shown, subject)
+}
+
 #[derive(Clone, Copy)]
 struct Range {
     at: u64,
@@ -670,7 +681,7 @@ fn write_entries(
 }
 
 /// Leaf entry for page `page` of what is shown. [d3dukmdt: DXGK_PTE]
-fn entry(driver: &Driver, shown: &Shown<'_>, page: u64, access: Access) -> DXGK_PTE {
+pub(super) fn entry(driver: &Driver, shown: &Shown<'_>, page: u64, access: Access) -> DXGK_PTE {
     let mut entry = DXGK_PTE::zeroed();
     let (segment, frame) = match shown {
         Shown::Nothing => return entry,

@@ -701,6 +701,9 @@ fn a_busy_driver_is_asked_once_more() {
 #[path = "rest_tests.rs"]
 mod rest_tests;
 
+#[path = "update_tests.rs"]
+mod update_tests;
+
 fn steps() -> impl Strategy<Value = Vec<(u8, usize, usize, u8)>> {
     prop::collection::vec((0..15u8, 0..8usize, 0..30usize, 1..=255u8), 1..80)
 }

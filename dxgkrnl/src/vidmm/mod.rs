@@ -32,6 +32,7 @@ mod segment;
 mod standby;
 mod start;
 mod trim;
+mod update;
 mod user_mapping;
 mod va_space;
 
@@ -57,8 +58,9 @@ pub(crate) use offer::{OfferPriority, OfferTerms};
 pub(crate) use paging_queue::PagingQueue;
 pub use residency::ResidencyCounts;
 pub(crate) use trim::TrimRegistration;
+pub(crate) use update::{Change, Span, Update};
 pub(crate) use user_mapping::{Kept, UserMapping};
-pub(crate) use va_space::REGION_ALIGN;
+pub(crate) use va_space::{Access, REGION_ALIGN};
 
 use allocation::AllocationId;
 use driver::Driver;

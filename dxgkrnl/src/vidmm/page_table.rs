@@ -121,7 +121,8 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    fn merge(&mut self, other: Self) {
+    /// Adds those of another operation.
+    pub(crate) fn merge(&mut self, other: Self) {
         self.replaced |= other.replaced;
         self.added |= other.added;
     }
@@ -203,7 +204,7 @@ impl<T> PageTables<T> {
             prepare(&self.shape, &mut self.root, self.shape.root(), pages.clone(), memory, &mut changes)
         {
             // The tables made so far translate nothing, so nothing needs to be forgotten before they go.
-            for table in self.clear(pages.start..pages.start, pages, memory)?.1 {
+            for table in self.prune(pages, memory)?.1 {
                 memory.destroy(table);
             }
             return Err(status);
@@ -216,7 +217,8 @@ impl<T> PageTables<T> {
         pin(&self.shape, &mut self.root, self.shape.root(), pages);
     }
 
-    /// Writes leaf entries; [`PageTables::prepare`] has made the tables. `entry` gives the value for each page.
+    /// Writes leaf entries of tables that [`PageTables::prepare`] has made; where there is none, nothing. `entry` gives the value for
+    /// each page.
     pub(crate) fn write(
         &mut self,
         pages: Range<u64>,
@@ -226,6 +228,15 @@ impl<T> PageTables<T> {
         let mut changes = Changes::default();
         write(&self.shape, &mut self.root, self.shape.root(), pages, entry, memory, &mut changes)?;
         Ok(changes)
+    }
+
+    /// Takes out tables of `pages` that are empty. The answer as for [`PageTables::unmap`].
+    pub(crate) fn prune(
+        &mut self,
+        pages: Range<u64>,
+        memory: &mut impl TableMemory<Table = T>,
+    ) -> Result<(Changes, Vec<T>), NTSTATUS> {
+        self.clear(pages.start..pages.start, pages, memory)
     }
 
     /// Makes leaf entries invalid and takes out tables that became empty. The answer says what to flush and which tables to

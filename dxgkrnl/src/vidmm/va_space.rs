@@ -84,7 +84,15 @@ struct Region {
     len: u64,
     /// Made by mapping rather than reserving: it goes when its last mapping goes with its allocation.
     automatic: bool,
+    /// Reserved so that what is not mapped in it reads as zero.
+    zero: bool,
+    /// No other region of the space ever has it.
+    number: u64,
 }
+
+/// Names a region that was reserved, for whoever comes back to it later: one that is made at the same place has another name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RegionName(u64);
 
 /// Why a range was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +123,8 @@ pub(crate) struct VaSpace {
     regions: BTreeMap<u64, Region>,
     mappings: BTreeMap<u64, Mapping>,
     of_allocation: BTreeMap<AllocationId, BTreeSet<u64>>,
+    /// Regions made so far.
+    made: u64,
 }
 
 impl VaSpace {
@@ -130,7 +140,8 @@ impl VaSpace {
         {
             free.allocate_at(start, stop - start);
         }
-        Self { free, end, regions: BTreeMap::new(), mappings: BTreeMap::new(), of_allocation: BTreeMap::new() }
+        let (regions, mappings, of_allocation) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { free, end, regions, mappings, of_allocation, made: 0 }
     }
 
     /// Takes a region of `len` bytes: at `base`, or anywhere in `min..=max` when `base` is 0 (`max` 0 means no limit).
@@ -161,8 +172,23 @@ impl VaSpace {
             self.free.allocate_within(whole, REGION_ALIGN, min, limit)
         };
         let at = at.ok_or(Refused::NoRoom)?;
-        self.regions.insert(at, Region { len, automatic });
+        self.made += 1;
+        self.regions.insert(at, Region { len, automatic, zero: false, number: self.made });
         Ok(at)
+    }
+
+    /// The region that starts at `base` is one that reads as zero where nothing is mapped.
+    pub(crate) fn set_zero(&mut self, base: u64) {
+        if let Some(region) = self.regions.get_mut(&base) {
+            region.zero = true;
+        }
+    }
+
+    /// The region, reserved as zero, that the whole range lies in.
+    pub(crate) fn zero_region(&self, at: u64, len: u64) -> Option<RegionName> {
+        let (start, region) = self.regions.range(..=at).next_back()?;
+        let inside = at.checked_add(len).is_some_and(|end| end <= start + region.len);
+        (inside && region.zero).then_some(RegionName(region.number))
     }
 
     /// Whether the whole range lies in one region.
@@ -244,6 +270,18 @@ impl VaSpace {
             removed.push((cut_start, Mapping { pages: (cut_end - cut_start) / PAGE, source, ..old }));
         }
         removed
+    }
+
+    /// The parts of mappings that lie in a range of whole pages.
+    pub(crate) fn within(&self, at: u64, pages: u64) -> Vec<(u64, Mapping)> {
+        let end = at + pages * PAGE;
+        let first = self.mappings.range(..at).next_back().map_or(at, |(&start, _)| start);
+        let part = |(&start, mapping): (&u64, &Mapping)| {
+            let (from, to) = (start.max(at), (start + mapping.pages * PAGE).min(end));
+            let source = mapping.source.advanced((from - start) / PAGE);
+            (from < to).then(|| (from, Mapping { pages: (to - from) / PAGE, source, ..*mapping }))
+        };
+        self.mappings.range(first..end).filter_map(part).collect()
     }
 
     /// The mappings of an allocation.

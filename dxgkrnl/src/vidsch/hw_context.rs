@@ -17,6 +17,7 @@ use super::VidSch;
 use super::hw_queue::HwQueue;
 use super::priority::{Priority, Told};
 use super::rest::Standstill;
+use super::update_line::UpdateLine;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Suspension {
@@ -34,6 +35,7 @@ pub(crate) struct HwContext {
     node: u32,
     system: KmdHandle,
     kmd: KmdHandle,
+    updates: Arc<UpdateLine>,
     /// Live queues. Lock order: a leaf.
     queues: Mutex<Vec<Weak<HwQueue>>>,
     /// Lock order: a leaf; device level takes it.
@@ -92,6 +94,7 @@ impl VidSch {
             node,
             system,
             kmd,
+            updates: UpdateLine::new(device, engine),
             queues: Mutex::new(Vec::new()),
             suspension: Mutex::new(Suspension::default()),
             suspended: Condvar::new(),
@@ -129,6 +132,11 @@ impl HwContext {
     /// The device it belongs to.
     pub(crate) fn device(&self) -> &Arc<Device> {
         &self.device
+    }
+
+    /// Page-table updates in the order of its work.
+    pub(crate) fn updates(&self) -> &Arc<UpdateLine> {
+        &self.updates
     }
 
     pub(crate) fn adapter(&self) -> &Arc<Adapter> {
@@ -287,6 +295,7 @@ impl HwContext {
         for queue in self.queues().into_iter().rev() {
             queue.destroy();
         }
+        self.updates.close();
         if !core::mem::replace(&mut *gone, true) {
             let status = self.adapter.miniport.destroy_hw_context(self.kmd.raw());
             self.sch().must_not_fail("DxgkDdiDestroyHwContext", status);

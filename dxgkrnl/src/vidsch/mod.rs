@@ -6,7 +6,7 @@
 //! waits for raises no interrupt at all.
 //!
 //! Lock order, outermost first: `VidSch::stopped`; `Rest`; `teardown` of a context, then of a queue;
-//! `Tdr::watch`; `Tdr::probes`; `DeviceWork::lost`; `Tdr::recovering`; `Doorbell::exists`; `HwContext::suspending`; `HwQueue::submitting`; `HwQueue::line`, `PacketContext::line`;
+//! `Tdr::watch`; `Tdr::probes`; `DeviceWork::lost`; `Tdr::recovering`; `Doorbell::exists`; `HwContext::suspending`; `HwQueue::submitting`; `HwQueue::line`, `PacketContext::line`, `UpdateLine::line`;
 //! `CrossAdapter::making`; `Fence::opens`; `Storage::pages`; `CrossAdapter::signalling`; `Fence::waits`;
 //! `Node::dispatching`; `VidSch::class`; the adapter's interrupt lock; leaves (registries, `Pending`, `Node::state`,
 //! `Doorbell::shown`, suspensions, lists). Device level takes leaves only.
@@ -42,6 +42,7 @@ mod storage;
 mod suspension;
 mod sync_object;
 mod tdr;
+mod update_line;
 mod wait;
 mod watch;
 mod window;
@@ -83,6 +84,7 @@ pub(crate) use sync_object::SyncObject;
 pub use tdr::{
     TdrDebugMode, TdrFate, TdrKind, TdrLevel, TdrOutcome, TdrQueue, TdrReason, TdrReport, TdrSettingError, TdrSettings,
 };
+pub(crate) use update_line::{Request as UpdateRequest, UpdateLine};
 
 use close::DeviceWork;
 use fence::Fence;
@@ -133,7 +135,9 @@ pub(crate) struct VidSch {
     bands: OnceLock<NTSTATUS>,
     /// What was unfinished when the driver said that an engine is idle, by node. Lock order: a leaf.
     claims: Mutex<HashMap<u32, u64>>,
-    worker: Worker,
+    worker: Worker<Work>,
+    /// Makes page-table updates that were held.
+    updates: Worker<Weak<UpdateLine>>,
     fence_logs: FenceLogs,
     names: Names,
     tdr: Tdr,
@@ -175,13 +179,16 @@ impl VidSch {
             bands: OnceLock::new(),
             claims: Mutex::default(),
             worker: Worker::default(),
+            updates: Worker::default(),
             fence_logs: FenceLogs::default(),
             names: Names::default(),
             tdr: Tdr::new(&adapter.machine),
             window: adapter.machine.config().short_lived_addresses.then(Window::new).and_then(Result::ok),
             stopped: RwLock::new(false),
         });
-        sch.worker.start(&sch);
+        let target = Arc::downgrade(&sch);
+        sch.worker.start("vidsch", &sch, move |receive| worker::run(&receive, &target));
+        sch.updates.start("vidsch-updates", &sch, |receive| update_line::run(&receive));
         sch
     }
 
@@ -212,6 +219,7 @@ impl VidSch {
             }
         }
         self.worker.stop();
+        self.updates.stop();
         self.close_everything();
     }
 

@@ -27,6 +27,7 @@ use super::hold::{Hold, Pairs};
 use super::node::{Owner, Packet};
 use super::priority::Priority;
 use super::rest::Standstill;
+use super::update_line::UpdateLine;
 use super::wait::Wait;
 use super::worker::Work;
 
@@ -86,6 +87,7 @@ pub(crate) struct PacketContext {
     in_process: AtomicI32,
     /// Lock order: as `HwQueue::line`.
     line: Mutex<Line>,
+    updates: Arc<UpdateLine>,
     /// Packets that are done, run or dropped: all up to this number.
     finished: AtomicU64,
     /// Submissions and threads that wait in the line; whoever finishes a packet then has the line looked at.
@@ -176,6 +178,7 @@ impl VidSch {
             global: AtomicI32::new(0),
             in_process: AtomicI32::new(0),
             line: Mutex::default(),
+            updates: UpdateLine::new(device, engine),
             finished: AtomicU64::new(0),
             attention: AtomicUsize::new(0),
             lost: AtomicBool::new(false),
@@ -207,6 +210,11 @@ impl PacketContext {
     /// The device it belongs to.
     pub(crate) fn device(&self) -> &Arc<Device> {
         &self.device
+    }
+
+    /// Page-table updates in the order of its work.
+    pub(crate) fn updates(&self) -> &Arc<UpdateLine> {
+        &self.updates
     }
 
     /// The node its packets run on.
@@ -536,6 +544,7 @@ impl PacketContext {
         if !self.drain() {
             sch.lose_blocked(self);
         }
+        self.updates.close();
         self.abandon();
         let status = self.adapter.miniport.destroy_context(self.kmd.raw());
         sch.must_not_fail("DxgkDdiDestroyContext", status);

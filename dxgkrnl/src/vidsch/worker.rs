@@ -39,27 +39,30 @@ pub(super) enum Work {
     ForgetWaits(Vec<Weak<Fence>>),
 }
 
-/// The thread, while the scheduler runs.
-#[derive(Default)]
-pub(super) struct Worker {
+/// A thread that does work of a kind, while the scheduler runs.
+pub(super) struct Worker<W> {
     /// Lock order: a leaf.
-    running: Mutex<Option<(Sender<Work>, JoinHandle<()>)>>,
+    running: Mutex<Option<(Sender<W>, JoinHandle<()>)>>,
 }
 
-impl Worker {
-    /// Starts the thread. A host that has no thread left leaves the work undone, and the log says so.
-    pub(super) fn start(&self, sch: &Arc<VidSch>) {
+impl<W> Default for Worker<W> {
+    fn default() -> Self {
+        Self { running: Mutex::new(None) }
+    }
+}
+
+impl<W: Send + 'static> Worker<W> {
+    /// Starts the thread, which does what it receives. A host that has no thread left leaves the work undone, and the log says so.
+    pub(super) fn start(&self, name: &str, sch: &VidSch, run: impl FnOnce(Receiver<W>) + Send + 'static) {
         let (send, receive) = channel();
-        let target = Arc::downgrade(sch);
-        let thread = std::thread::Builder::new().name("vidsch".to_owned()).spawn(move || run(&receive, &target));
-        match thread {
+        match std::thread::Builder::new().name(name.to_owned()).spawn(move || run(receive)) {
             Ok(thread) => *lock(&self.running) = Some((send, thread)),
-            Err(error) => sch.verifier.log(format!("the scheduler has no worker thread: {error}")),
+            Err(error) => sch.verifier.log(format!("the scheduler has no thread {name}: {error}")),
         }
     }
 
     /// Adds work; none is taken any more after [`Worker::stop`].
-    pub(super) fn add(&self, work: Work) {
+    pub(super) fn add(&self, work: W) {
         if let Some((send, _)) = lock(&self.running).as_ref() {
             // Fails only when the thread has ended, with the machine.
             let _ = send.send(work);
@@ -96,7 +99,8 @@ fn next(receive: &Receiver<Work>, target: &Weak<VidSch>) -> Result<Option<Work>,
     }
 }
 
-fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
+/// The thread for what reports ask for.
+pub(super) fn run(receive: &Receiver<Work>, target: &Weak<VidSch>) {
     while let Ok(work) = next(receive, target) {
         let Some(sch) = target.upgrade() else { return };
         let Some(work) = work else {

@@ -23,6 +23,7 @@ pub mod fence_rights;
 pub mod fence_sharing;
 pub mod fence_waits;
 pub mod gpu_address;
+pub mod gpu_update;
 pub mod hostile;
 pub mod lifecycle;
 pub mod lock;
@@ -44,6 +45,7 @@ const TABLES: &[&[ThunkCase]] = &[
     destruction::CASES,
     coherency::CASES,
     gpu_address::CASES,
+    gpu_update::CASES,
     residency::CASES,
     budget::CASES,
     offer::CASES,

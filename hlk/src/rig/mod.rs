@@ -10,6 +10,7 @@ mod packet;
 mod pages;
 mod queue;
 mod share;
+mod update;
 
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,7 @@ pub use packet::PacketQueue;
 pub use pages::PagedMemory;
 pub use queue::{RING_ENTRIES, RawDoorbell, RawQueue, user_mode_flags};
 pub use share::{KernelHandle, shared_flags};
+pub use update::{NO_ACCESS, ZERO, copy_operation, map_operation, protect_operation, unmap_operation};
 
 /// How long something that must happen may take, on a machine busy with other things.
 const PATIENCE: Duration = Duration::from_secs(20);

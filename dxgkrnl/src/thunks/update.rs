@@ -1,0 +1,156 @@
+//! D3DKMTUpdateGpuVirtualAddress: changes of mappings in the order of a context's work.
+
+use std::sync::Arc;
+
+use wddm_ddi::kmt::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
+
+use crate::device::Device;
+use crate::process::Process;
+use crate::vidmm::{Access, Change, Span};
+use crate::vidsch::{self, UpdateLine, UpdateRequest};
+
+use super::{enter_read_only, memory, power, user};
+
+type Operation = D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION;
+type Kind = D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE;
+type Protection = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE;
+
+/// Most operations of one request.
+const OPERATIONS_MAX: u32 = 4096;
+
+impl user::Element for Operation {
+    const BLANK: Self = Self {
+        OperationType: Kind::D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP,
+        u: D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_Union {
+            MapProtect: D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_MapProtect {
+                BaseAddress: 0,
+                SizeInBytes: 0,
+                hAllocation: 0,
+                AllocationOffsetInBytes: 0,
+                AllocationSizeInBytes: 0,
+                Protection: Protection::new(),
+                DriverProtection: 0,
+            },
+        },
+    };
+}
+
+/// What an operation asks for. [d3dukmdt: D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION]
+fn change(process: &Process, device: &Device, operation: &Operation) -> Result<Change, NTSTATUS> {
+    let show = |to: (u64, u64), handle, part: (u64, u64), access| {
+        let list = memory::allocations(process, device, &[handle])?;
+        let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
+        Change::show(Span::new(to.0, to.1)?, allocation, part, access)
+    };
+    match operation.OperationType {
+        Kind::D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP => {
+            // SAFETY: every arm of the union is plain numbers.
+            let map = unsafe { operation.u.Map };
+            let part = (map.AllocationOffsetInBytes, map.AllocationSizeInBytes);
+            show((map.BaseAddress, map.SizeInBytes), map.hAllocation, part, Access::WRITE)
+        }
+        Kind::D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP_PROTECT => {
+            // SAFETY: every arm of the union is plain numbers.
+            let map = unsafe { operation.u.MapProtect };
+            let protection = map.Protection;
+            if protection.with_Write(false).with_Execute(false).into_bits() != 0 {
+                return Err(STATUS_INVALID_PARAMETER);
+            }
+            let (write, execute, driver) = (protection.Write(), protection.Execute(), map.DriverProtection);
+            let part = (map.AllocationOffsetInBytes, map.AllocationSizeInBytes);
+            let access = Access { write, execute, driver };
+            show((map.BaseAddress, map.SizeInBytes), map.hAllocation, part, access)
+        }
+        Kind::D3DDDI_UPDATEGPUVIRTUALADDRESS_UNMAP => {
+            // SAFETY: every arm of the union is plain numbers.
+            let unmap = unsafe { operation.u.Unmap };
+            let range = Span::new(unmap.BaseAddress, unmap.SizeInBytes)?;
+            if unmap.Protection == Protection::new().with_Zero(true) {
+                Ok(Change::Zero(range))
+            } else if unmap.Protection == Protection::new().with_NoAccess(true) {
+                Ok(Change::Hide(range))
+            } else {
+                Err(STATUS_INVALID_PARAMETER)
+            }
+        }
+        Kind::D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY => {
+            // SAFETY: every arm of the union is plain numbers.
+            let copy = unsafe { operation.u.Copy };
+            let from = Span::new(copy.SourceAddress, copy.SizeInBytes)?;
+            Ok(Change::Copy { from: from.at, to: Span::new(copy.DestAddress, copy.SizeInBytes)? })
+        }
+        _ => Err(STATUS_INVALID_PARAMETER),
+    }
+}
+
+/// The line of a context of either kind, which belongs to `device`.
+fn line(process: &Process, device: &Device, context: D3DKMT_HANDLE) -> Result<Arc<UpdateLine>, NTSTATUS> {
+    let (owner, line) = match process.get_packet_context(context) {
+        Ok(context) => (context.device().id(), Arc::clone(context.updates())),
+        Err(_) => {
+            let context = process.get_hw_context(context)?;
+            (context.device().id(), Arc::clone(context.updates()))
+        }
+    };
+    if owner == device.id() { Ok(line) } else { Err(STATUS_INVALID_PARAMETER) }
+}
+
+/// Checks a request, and changes nothing.
+fn request(
+    process: &Process,
+    device: &Device,
+    engine: u32,
+    args: &D3DKMT_UPDATEGPUVIRTUALADDRESS,
+) -> Result<UpdateRequest, NTSTATUS> {
+    let next = args.FenceValue.checked_add(1).ok_or(STATUS_INVALID_PARAMETER)?;
+    if args.Flags.with_DoNotWait(false).into_bits() != 0
+        || (args.Reserved0, args.Reserved1) != (0, 0)
+        || !(1..=OPERATIONS_MAX).contains(&args.NumOperations)
+    {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let fence = process.get_sync(args.hFenceObject)?;
+    let usable = Arc::ptr_eq(fence.adapter(), &device.adapter) && fence.fence().is_for_cpu();
+    if !usable || fence.is_of_queue() {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let at_once = args.Flags.DoNotWait();
+    if !fence.rights().signal || !(at_once || fence.rights().wait) {
+        return Err(STATUS_ACCESS_DENIED);
+    }
+    vidsch::check_signals(&[(Arc::clone(&fence), next)])?;
+    if !at_once {
+        vidsch::check_waits(&[(Arc::clone(&fence), args.FenceValue)])?;
+    }
+    let operations = user::read_array(args.Operations.cast_const(), args.NumOperations)?;
+    let changes = operations.iter().map(|operation| change(process, device, operation)).collect::<Result<_, _>>()?;
+    let update = device.process.space.check_update(engine, changes)?;
+    Ok(UpdateRequest { fence, value: args.FenceValue, at_once, update })
+}
+
+/// Changes mappings in a region that was reserved as zero, when a fence has reached a value; the fence gets the next value when
+/// they are made. While more than 128 operations of the context are queued, the call waits.
+///
+/// Errors: STATUS_INVALID_PARAMETER for what breaks a rule of the page, STATUS_ACCESS_DENIED for a fence that may not be waited for or
+/// signalled, STATUS_NO_MEMORY for more than 1 GiB of addresses; nothing has changed then. A device whose changes find no memory for
+/// page tables when it is their turn is lost. [d3dkmthk: D3DKMTUpdateGpuVirtualAddress]
+pub(super) unsafe extern "win64" fn update_gpu_virtual_address(
+    args: *const D3DKMT_UPDATEGPUVIRTUALADDRESS,
+) -> NTSTATUS {
+    enter_read_only("D3DKMTUpdateGpuVirtualAddress", args, |process, args| {
+        let device = process.get_device(args.hDevice)?;
+        device.check()?;
+        let line = line(process, &device, args.hContext)?;
+        loop {
+            let request = request(process, &device, line.engine(), args)?;
+            // Nobody keeps a device in D0 while he waits for others.
+            line.wait_for_room()?;
+            let _powered = power::where_needed(process, || true);
+            if line.submit(request)? {
+                return Ok(STATUS_SUCCESS);
+            }
+        }
+    })
+}

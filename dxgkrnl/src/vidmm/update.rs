@@ -1,0 +1,312 @@
+//! Changes of mappings in regions that were reserved as zero, many at a time, as tiled resources need them.
+//!
+//! They are checked when they are asked for and carried out later, in the order of somebody's work. An entry goes from what it showed to
+//! what it shall show without being invalid in between: another context may be reading what is replaced. All changes of a request
+//! are made or none, and the GPU forgets old translations once, at the end. [d3dkmthk: D3DKMTUpdateGpuVirtualAddress]
+
+use std::ops::Range;
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::DXGK_PTE;
+use wddm_ddi::status::*;
+
+use crate::ram::PAGE_SIZE;
+use crate::vidmm::allocation::{Allocation, AllocationId};
+use crate::vidmm::driver::{Subject, TableWriter};
+use crate::vidmm::memory::{Memory, SpaceId, entry, what};
+use crate::vidmm::page_table::Changes;
+use crate::vidmm::rest::Standing;
+use crate::vidmm::va_space::{Access, Mapping, RegionName, Source, VaSpace};
+
+/// Most pages that one request changes: each costs a page-table entry.
+const PAGES_MAX: u64 = (1 << 30) / PAGE_SIZE;
+
+/// Whole pages of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// First address.
+    pub(crate) at: u64,
+    /// Pages, at least one.
+    pub(crate) pages: u64,
+}
+
+impl Span {
+    /// The range of so many bytes.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER if it is empty or not of whole pages.
+    pub(crate) fn new(at: u64, len: u64) -> Result<Self, NTSTATUS> {
+        let whole = at.is_multiple_of(PAGE_SIZE) && len.is_multiple_of(PAGE_SIZE) && len != 0;
+        if whole && at.checked_add(len).is_some() {
+            Ok(Self { at, pages: len / PAGE_SIZE })
+        } else {
+            Err(STATUS_INVALID_PARAMETER)
+        }
+    }
+
+    fn len(self) -> u64 {
+        self.pages * PAGE_SIZE
+    }
+
+    fn numbers(self) -> Range<u64> {
+        self.at / PAGE_SIZE..self.at / PAGE_SIZE + self.pages
+    }
+}
+
+/// What a range shall show.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Change {
+    /// Pages `first` to `first + part` of an allocation, over and over.
+    Show { to: Span, allocation: AllocationId, first: u64, part: u64, access: Access },
+    /// Zeros.
+    Zero(Span),
+    /// Nothing: every access faults.
+    Hide(Span),
+    /// What another range of the same size shows, which may intersect it.
+    Copy { from: u64, to: Span },
+}
+
+impl Change {
+    /// Shows `part` bytes of an allocation from a byte on, over and over; 0 for as many as the range has.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for what is not whole pages, a part that does not fill the range or leaves the allocation.
+    pub(crate) fn show(
+        to: Span,
+        allocation: &Allocation,
+        (offset, part): (u64, u64),
+        access: Access,
+    ) -> Result<Self, NTSTATUS> {
+        let part = if part == 0 { to.len() } else { part };
+        let whole = offset.is_multiple_of(PAGE_SIZE) && part.is_multiple_of(PAGE_SIZE);
+        let inside = offset.checked_add(part).is_some_and(|end| end <= allocation.size());
+        if !whole || !inside || !to.len().is_multiple_of(part) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let (first, part) = (offset / PAGE_SIZE, part / PAGE_SIZE);
+        Ok(Self::Show { to, allocation: allocation.id(), first, part, access })
+    }
+
+    fn to(&self) -> Span {
+        match self {
+            Self::Show { to, .. } | Self::Copy { to, .. } => *to,
+            Self::Zero(to) | Self::Hide(to) => *to,
+        }
+    }
+}
+
+/// Changes that were checked.
+#[derive(Debug)]
+pub(crate) struct Update {
+    changes: Vec<Change>,
+    region: RegionName,
+    source: Option<RegionName>,
+}
+
+impl Update {
+    /// As [`AddressSpace::check_update`](super::AddressSpace::check_update).
+    ///
+    /// # Errors
+    /// See there.
+    pub(super) fn new(space: &VaSpace, changes: Vec<Change>) -> Result<Self, NTSTATUS> {
+        let place = |change: &Change| space.zero_region(change.to().at, change.to().len());
+        let region = changes.first().and_then(place).ok_or(STATUS_INVALID_PARAMETER)?;
+        let mut source = None;
+        let mut pages: u64 = 0;
+        for change in &changes {
+            if place(change) != Some(region) {
+                return Err(STATUS_INVALID_PARAMETER);
+            }
+            if let Change::Copy { from, to } = change {
+                let found = space.zero_region(*from, to.len()).ok_or(STATUS_INVALID_PARAMETER)?;
+                if *source.get_or_insert(found) != found {
+                    return Err(STATUS_INVALID_PARAMETER);
+                }
+            }
+            pages = pages.saturating_add(change.to().pages);
+        }
+        if pages > PAGES_MAX { Err(STATUS_NO_MEMORY) } else { Ok(Self { changes, region, source }) }
+    }
+
+    /// How many they are.
+    pub(crate) fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Those whose regions are still there.
+    fn alive<'a>(&'a self, space: &'a VaSpace) -> impl Iterator<Item = &'a Change> {
+        self.changes.iter().filter(|change| {
+            let to = change.to();
+            let from = match change {
+                Change::Copy { from, .. } => space.zero_region(*from, to.len()) == self.source,
+                _ => true,
+            };
+            from && space.zero_region(to.at, to.len()) == Some(self.region)
+        })
+    }
+}
+
+/// Pages from an address on, and what they shall show.
+type Piece = (Span, Option<Mapping>);
+
+impl Memory {
+    /// As [`AddressSpace::update`](super::AddressSpace::update), in one address space.
+    ///
+    /// # Errors
+    /// See there.
+    pub(crate) fn update(&mut self, id: SpaceId, update: &Update) -> Result<(), NTSTATUS> {
+        let space = self.spaces.get(&id).ok_or(STATUS_DEVICE_REMOVED)?;
+        let changes: Vec<Change> = update.alive(&space.va).copied().collect();
+        let (Some(start), Some(end)) = (
+            changes.iter().map(|change| change.to().numbers().start).min(),
+            changes.iter().map(|change| change.to().numbers().end).max(),
+        ) else {
+            return Ok(());
+        };
+        let mut done = self.prepare(id, &changes, start..end)?;
+        let mut replaced = Vec::new();
+        for change in &changes {
+            for piece in self.pieces(id, change) {
+                done.merge(self.replace(id, piece, &mut replaced)?);
+            }
+        }
+        self.forget_unused_spaces(id, &replaced);
+        self.settle(id, start..end, done)
+    }
+
+    /// Makes the page tables that the changes need, all or none. Whoever leaves to make room may take empty tables along, so that all of
+    /// them are looked for again.
+    fn prepare(&mut self, id: SpaceId, changes: &[Change], all: Range<u64>) -> Result<Changes, NTSTATUS> {
+        let engine = self.spaces.get(&id).map_or(0, |space| space.engine);
+        let mut done = Changes::default();
+        loop {
+            let failed = match self.try_prepare(id, changes, &mut done) {
+                Ok(()) => return Ok(done),
+                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) => match self.make_room(self.table_segment(engine)) {
+                    Ok(true) => continue,
+                    Ok(false) => STATUS_NO_MEMORY,
+                    Err(status) => status,
+                },
+                Err(status) => status,
+            };
+            // What the GPU may have seen of tables that come and go is forgotten.
+            self.settle(id, all, Changes { replaced: true, added: true })?;
+            return Err(failed);
+        }
+    }
+
+    fn try_prepare(&mut self, id: SpaceId, changes: &[Change], done: &mut Changes) -> Result<(), NTSTATUS> {
+        let Self { driver, segments, spaces, .. } = self;
+        let space = spaces.get_mut(&id).ok_or(STATUS_DEVICE_REMOVED)?;
+        if space.standing == Standing::Evicted {
+            return Ok(());
+        }
+        let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
+        let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
+        for change in changes.iter().filter(|change| !matches!(change, Change::Hide(_))) {
+            match space.tables.prepare(change.to().numbers(), &mut writer) {
+                Ok(more) => done.merge(more),
+                Err(status) => {
+                    // Directory entries came and went; the GPU may have seen them.
+                    *done = Changes { replaced: true, added: true };
+                    return Err(status);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What each part of a range shall show, as the space is now.
+    fn pieces(&self, id: SpaceId, change: &Change) -> Vec<Piece> {
+        match *change {
+            Change::Show { to, allocation, first, part, access } => {
+                // An allocation that is gone shows nothing wherever it was mapped.
+                if !self.allocations.contains_key(&allocation) {
+                    return vec![(to, None)];
+                }
+                let mapping = Mapping { pages: part, source: Source::Allocation { id: allocation, first }, access };
+                let times = 0..to.pages / part;
+                times.map(|time| (Span { at: to.at + time * part * PAGE_SIZE, pages: part }, Some(mapping))).collect()
+            }
+            Change::Zero(to) => {
+                vec![(to, Some(Mapping { pages: to.pages, source: Source::Zero, access: Access::READ }))]
+            }
+            Change::Hide(to) => vec![(to, None)],
+            Change::Copy { from, to } => {
+                let shown = self.spaces.get(&id).map(|space| space.va.within(from, to.pages)).unwrap_or_default();
+                let mut pieces = Vec::with_capacity(shown.len());
+                let mut next = to.at;
+                let end = to.at + to.len();
+                for (at, mapping) in shown {
+                    let at = at - from + to.at;
+                    pieces.extend(gap(next, at));
+                    pieces.push((Span { at, pages: mapping.pages }, Some(mapping)));
+                    next = at + mapping.pages * PAGE_SIZE;
+                }
+                pieces.extend(gap(next, end));
+                pieces
+            }
+        }
+    }
+
+    /// Has part of a region show something else. What was there is added to `replaced`; the GPU may go on using it until
+    /// [`Memory::settle`].
+    fn replace(
+        &mut self,
+        id: SpaceId,
+        (to, mapping): Piece,
+        replaced: &mut Vec<(u64, Mapping)>,
+    ) -> Result<Changes, NTSTATUS> {
+        let Self { driver, segments, spaces, allocations, fence_pages, .. } = self;
+        let space = spaces.get_mut(&id).ok_or(STATUS_DEVICE_REMOVED)?;
+        replaced.extend(space.va.remove(to.at, to.pages));
+        if let Some(mapping) = mapping {
+            space.va.map(to.at, mapping);
+            if let Source::Allocation { id: allocation, .. } = mapping.source
+                && let Some(state) = allocations.get_mut(&allocation)
+            {
+                state.spaces.insert(id);
+            }
+        }
+        if space.standing == Standing::Evicted {
+            // Written when the tables come back.
+            return Ok(Changes::default());
+        }
+        let shows = mapping.map(|mapping| (what(allocations, fence_pages, to.at, mapping), mapping.access));
+        let subject = shows.as_ref().map_or(Subject::NONE, |((_, subject), _)| *subject);
+        let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
+        let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject };
+        let first = to.numbers().start;
+        let mut value = |page: u64| match &shows {
+            Some(((shown, _), access)) => entry(driver, shown, page - first, *access),
+            None => DXGK_PTE::zeroed(),
+        };
+        space.tables.write(to.numbers(), &mut value, &mut writer)
+    }
+
+    /// Gives tables of a range back that became empty; when the call returns, the GPU uses nothing any more that was replaced.
+    fn settle(&mut self, id: SpaceId, pages: Range<u64>, mut done: Changes) -> Result<(), NTSTATUS> {
+        let Self { driver, segments, spaces, .. } = self;
+        let space = spaces.get_mut(&id).ok_or(STATUS_DEVICE_REMOVED)?;
+        if space.standing == Standing::Evicted {
+            return Ok(());
+        }
+        let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
+        let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
+        let (pruned, dead) = space.tables.prune(pages.clone(), &mut writer)?;
+        done.merge(pruned);
+        if done.replaced || (done.added && !driver.mmu.Bits.InvalidTlbEntriesNotCached()) {
+            let (start, end) = (pages.start * PAGE_SIZE, pages.end * PAGE_SIZE);
+            driver.flush(engine, process, space.tables.root().address(), start, end)?;
+        }
+        for table in dead {
+            segments.release_table(table);
+        }
+        Ok(())
+    }
+}
+
+/// Nothing between two addresses, if there is anything between them.
+fn gap(from: u64, to: u64) -> Option<Piece> {
+    (from < to).then(|| (Span { at: from, pages: (to - from) / PAGE_SIZE }, None))
+}

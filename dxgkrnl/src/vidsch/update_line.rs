@@ -1,0 +1,210 @@
+//! The line of page-table updates of a context: what the paging context that belongs to it is for.
+//!
+//! Updates of one context are made in the order in which they were asked for. Each waits for a value of a fence first, which the work of the
+//! context signals, and then has the fence get the next value, which later work waits for: so an application puts a change of
+//! mappings between what it submits. Whoever asks makes what nothing holds; the rest is made by a thread of its own, because making room
+//! for page tables may wait for work that the worker of the scheduler moves on. [d3dkmthk: D3DKMTUpdateGpuVirtualAddress]
+
+use std::collections::VecDeque;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, Weak};
+
+use wddm_ddi::status::*;
+
+use crate::device::Device;
+use crate::machine::lock;
+use crate::vidmm::Update;
+
+use super::batch;
+use super::hold::Hold;
+use super::sync_object::SyncObject;
+use super::wait::Wait;
+use super::{VidSch, is_met};
+
+/// Most changes that may be queued when another request comes; it waits until there are no more.
+const QUEUED_MAX: usize = 128;
+
+/// One request.
+pub(crate) struct Request {
+    pub(crate) fence: Arc<SyncObject>,
+    /// Value that is waited for; the fence gets the next one.
+    pub(crate) value: u64,
+    /// Does not wait.
+    pub(crate) at_once: bool,
+    pub(crate) update: Update,
+}
+
+#[derive(Default)]
+struct Line {
+    held: VecDeque<Request>,
+    /// Changes that are held or being made.
+    queued: usize,
+    hold: Option<Hold>,
+    /// Somebody makes the first one.
+    busy: bool,
+    /// Nothing new is accepted.
+    closed: bool,
+    /// Who waits for fewer to be queued.
+    waiting: Vec<Arc<Wait>>,
+}
+
+/// The line of one context.
+pub(crate) struct UpdateLine {
+    this: Weak<Self>,
+    device: Arc<Device>,
+    /// The physical adapter whose page tables change.
+    engine: u32,
+    /// Lock order: as `HwQueue::line`.
+    line: Mutex<Line>,
+}
+
+impl UpdateLine {
+    /// That of a context of `device` on a physical adapter.
+    pub(super) fn new(device: &Arc<Device>, engine: u32) -> Arc<Self> {
+        let device = Arc::clone(device);
+        Arc::new_cyclic(|this| Self { this: Weak::clone(this), device, engine, line: Mutex::default() })
+    }
+
+    /// The physical adapter whose page tables change.
+    pub(crate) fn engine(&self) -> u32 {
+        self.engine
+    }
+
+    fn sch(&self) -> &Arc<VidSch> {
+        self.device.adapter.vidsch()
+    }
+
+    /// Waits until no more is queued than may be when another request comes.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_HANDLE for a context that is gone; why the device is lost.
+    pub(crate) fn wait_for_room(&self) -> Result<(), NTSTATUS> {
+        let room = Wait::of_thread(1);
+        {
+            let mut line = lock(&self.line);
+            if line.closed {
+                return Err(STATUS_INVALID_HANDLE);
+            }
+            if line.queued <= QUEUED_MAX {
+                return Ok(());
+            }
+            line.waiting.push(Arc::clone(&room));
+        }
+        let lost = || self.device.check().err();
+        let status = room.block(None, |nap| lost().or_else(|| self.sch().pause(nap)));
+        lock(&self.line).waiting.retain(|other| !Arc::ptr_eq(other, &room));
+        status.ok()
+    }
+
+    /// Adds a request, and makes what nothing holds. False, and nothing is added, if too much is queued by now.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_HANDLE for a context that is gone; why the fence is ended.
+    pub(crate) fn submit(&self, request: Request) -> Result<bool, NTSTATUS> {
+        request.fence.check()?;
+        {
+            let mut line = lock(&self.line);
+            if line.closed {
+                return Err(STATUS_INVALID_HANDLE);
+            }
+            if line.queued > QUEUED_MAX {
+                return Ok(false);
+            }
+            line.queued += request.update.len();
+            line.held.push_back(request);
+        }
+        self.advance();
+        Ok(true)
+    }
+
+    /// Makes requests up to the first that must wait.
+    fn advance(&self) {
+        while let Some(request) = self.next() {
+            let made = self.device.process.space.update(self.engine, &request.update);
+            if made.is_ok() {
+                // Fails when the fence was closed meanwhile; nobody is left who could see its value here.
+                let _ = batch::signal(&[(request.fence, request.value + 1)], true);
+            }
+            let mut line = lock(&self.line);
+            line.busy = false;
+            line.queued -= request.update.len();
+            line.make_way();
+            drop(line);
+            if made == Err(STATUS_NO_MEMORY) {
+                // Work behind it would find other mappings than it was made for.
+                self.sch().starve_device(&self.device);
+            }
+        }
+    }
+
+    /// The request that is to be made now, by the caller.
+    fn next(&self) -> Option<Request> {
+        let mut line = lock(&self.line);
+        if line.closed || self.device.error().is_some() {
+            line.drop_held();
+            return None;
+        }
+        if line.busy {
+            return None;
+        }
+        let waited = match line.hold.take() {
+            Some(hold) if !hold.is_over() => {
+                line.hold = Some(hold);
+                return None;
+            }
+            hold => hold.is_some(),
+        };
+        let first = line.held.front()?;
+        let condition = [(Arc::clone(&first.fence), first.value)];
+        if !waited && !first.at_once && !is_met(&condition, false) {
+            let (sch, this) = (Arc::downgrade(self.sch()), Weak::clone(&self.this));
+            line.hold = Some(Hold::new(condition.to_vec(), move || {
+                if let Some(sch) = sch.upgrade() {
+                    sch.updates.add(Weak::clone(&this));
+                }
+            }));
+            return None;
+        }
+        line.busy = true;
+        line.held.pop_front()
+    }
+
+    /// The context is about to go, its work is done: makes what that let go on, and drops the rest.
+    pub(super) fn close(&self) {
+        self.advance();
+        let hold = {
+            let mut line = lock(&self.line);
+            line.closed = true;
+            line.drop_held();
+            line.hold.take()
+        };
+        if let Some(hold) = hold {
+            hold.cancel();
+        }
+    }
+}
+
+impl Line {
+    fn drop_held(&mut self) {
+        let dropped: usize = self.held.drain(..).map(|request| request.update.len()).sum();
+        self.queued -= dropped;
+        self.make_way();
+    }
+
+    /// Wakes who waits for fewer to be queued.
+    fn make_way(&mut self) {
+        if self.queued <= QUEUED_MAX {
+            self.waiting.drain(..).for_each(|wait| wait.satisfy());
+        }
+    }
+}
+
+/// The thread that makes what was held.
+pub(super) fn run(receive: &Receiver<Weak<UpdateLine>>) {
+    while let Ok(line) = receive.recv() {
+        let Some(line) = line.upgrade() else { continue };
+        let machine = &line.device.adapter.machine;
+        let _powered = machine.gate().enter(machine);
+        line.advance();
+    }
+}
