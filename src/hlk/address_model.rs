@@ -288,7 +288,9 @@ impl<'s> World<'s> {
                 let (base, page) = self.place(base, page);
                 self.cover(base, page, pages, zero)
             }),
-            Step::Update(number, ref changes) => self.region(number).map_or(Ok(()), |base| self.update(base, changes)),
+            Step::Update(number, ref changes) => {
+                self.region_to_update(number).map_or(Ok(()), |base| self.update(base, changes))
+            }
             Step::Free(number) => self.region(number).map_or(Ok(()), |base| {
                 let len = self.regions.remove(&base).map_or(0, |shown| shown.len() as u64 * PAGE);
                 self.gone.push(base);

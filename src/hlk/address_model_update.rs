@@ -50,7 +50,7 @@ impl World<'_> {
     /// One of the ranges that may be updated, mostly.
     pub(super) fn region_to_update(&self, number: usize) -> Option<u64> {
         let zeros: Vec<u64> = self.zeros.iter().copied().filter(|base| self.regions.contains_key(base)).collect();
-        if number % 8 == 0 { self.region(number) } else { pick(zeros.into_iter(), number) }
+        if number.is_multiple_of(8) { self.region(number) } else { pick(zeros.into_iter(), number) }
     }
 
     /// The part of a range, which lies in it as a whole.
@@ -115,7 +115,7 @@ impl World<'_> {
         let legal = self.zeros.contains(&base) && asked.iter().all(|(_, made)| made.is_some());
         let operations: Vec<Operation> = asked.iter().map(|(operation, _)| *operation).collect();
         let value = self.fence.value.load();
-        let waits = changes.len() % 2 == 0;
+        let waits = changes.len().is_multiple_of(2);
         let before = value + u64::from(waits);
         let mut request = self.rig.update_request(self.queue.context, (self.fence.handle, before), &operations);
         request.Flags = D3DKMT_UPDATEGPUVIRTUALADDRESS_Flags::new().with_DoNotWait(!waits);

@@ -413,7 +413,7 @@ fn bad_requests(case: &Case) -> Result<(), Failure> {
     }
     ensure_eq!(fence.value.load(), 1, "value of the fence");
     ensure_eq!(tiles.read(2)?, [byte(3) as u8, 0], "pages");
-    refused(tiles.rig.update_at(std::ptr::null()), BAD_ARGUMENT, "no request at all")?;
+    refused(tiles.rig.update_nothing(), BAD_ARGUMENT, "no request at all")?;
     tiles.change(&fence, &[good])?;
     ensure_eq!(tiles.read(2)?, [byte(5) as u8, 0], "pages after a good request");
     Ok(())

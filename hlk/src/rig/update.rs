@@ -96,12 +96,13 @@ impl Rig {
 
     /// What the thunk returned.
     pub fn update(&self, request: &D3DKMT_UPDATEGPUVIRTUALADDRESS) -> NTSTATUS {
-        self.update_at(request)
+        // SAFETY: a valid structure of the thunk's type; the thunk checks every pointer inside it.
+        unsafe { (self.kmt.further().D3DKMTUpdateGpuVirtualAddress)(&raw const *request) }
     }
 
-    /// What the thunk returned for a request at an address.
-    pub fn update_at(&self, request: *const D3DKMT_UPDATEGPUVIRTUALADDRESS) -> NTSTATUS {
-        // SAFETY: the thunk takes any pointer, and checks it and every pointer in what it names.
-        unsafe { (self.kmt.further().D3DKMTUpdateGpuVirtualAddress)(request) }
+    /// What the thunk returned without a request.
+    pub fn update_nothing(&self) -> NTSTATUS {
+        // SAFETY: the thunk refuses the null pointer itself.
+        unsafe { (self.kmt.further().D3DKMTUpdateGpuVirtualAddress)(std::ptr::null()) }
     }
 }
