@@ -15,7 +15,6 @@ use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::driver::{Subject, TableWriter};
 use crate::vidmm::memory::{Memory, SpaceId, entry, what};
 use crate::vidmm::page_table::Changes;
-use crate::vidmm::rest::Standing;
 use crate::vidmm::va_space::{Access, Mapping, RegionName, Source, VaSpace};
 
 /// Most pages that one request changes: each costs a page-table entry.
@@ -198,13 +197,11 @@ impl Memory {
     fn try_prepare(&mut self, id: SpaceId, changes: &[Change], done: &mut Changes) -> Result<(), NTSTATUS> {
         let Self { driver, segments, spaces, .. } = self;
         let space = spaces.get_mut(&id).ok_or(STATUS_DEVICE_REMOVED)?;
-        if space.standing == Standing::Evicted {
-            return Ok(());
-        }
+        let Some(tables) = &mut space.tables else { return Ok(()) };
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
         let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
         for change in changes.iter().filter(|change| !matches!(change, Change::Hide(_))) {
-            match space.tables.prepare(change.to().numbers(), &mut writer) {
+            match tables.prepare(change.to().numbers(), &mut writer) {
                 Ok(more) => done.merge(more),
                 Err(status) => {
                     // Directory entries came and went; the GPU may have seen them.
@@ -268,10 +265,8 @@ impl Memory {
                 state.spaces.insert(id);
             }
         }
-        if space.standing == Standing::Evicted {
-            // Written when the tables come back.
-            return Ok(Changes::default());
-        }
+        // Written when the tables come back.
+        let Some(tables) = &mut space.tables else { return Ok(Changes::default()) };
         let shows = mapping.map(|mapping| (what(allocations, fence_pages, to.at, mapping), mapping.access));
         let subject = shows.as_ref().map_or(Subject::NONE, |((_, subject), _)| *subject);
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
@@ -281,23 +276,21 @@ impl Memory {
             Some(((shown, _), access)) => entry(driver, shown, page - first, *access),
             None => DXGK_PTE::zeroed(),
         };
-        space.tables.write(to.numbers(), &mut value, &mut writer)
+        tables.write(to.numbers(), &mut value, &mut writer)
     }
 
     /// Gives tables of a range back that became empty; when the call returns, the GPU uses nothing any more that was replaced.
     fn settle(&mut self, id: SpaceId, pages: Range<u64>, mut done: Changes) -> Result<(), NTSTATUS> {
         let Self { driver, segments, spaces, .. } = self;
         let space = spaces.get_mut(&id).ok_or(STATUS_DEVICE_REMOVED)?;
-        if space.standing == Standing::Evicted {
-            return Ok(());
-        }
+        let Some(tables) = &mut space.tables else { return Ok(()) };
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
         let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
-        let (pruned, dead) = space.tables.prune(pages.clone(), &mut writer)?;
+        let (pruned, dead) = tables.prune(pages.clone(), &mut writer)?;
         done.merge(pruned);
         if done.replaced || (done.added && !driver.mmu.Bits.InvalidTlbEntriesNotCached()) {
             let (start, end) = (pages.start * PAGE_SIZE, pages.end * PAGE_SIZE);
-            driver.flush(engine, process, space.tables.root().address(), start, end)?;
+            driver.flush(engine, process, tables.root().address(), start, end)?;
         }
         for table in dead {
             segments.release_table(table);
