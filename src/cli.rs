@@ -87,7 +87,7 @@ enum Command {
     ///
     /// The guest is a small Linux whose only program is this one. In it the Windows images of `cargo xtask pe` drive the GPU as a PCI function,
     /// through Linux' vfio (`--bus vfio=FUNCTION`) and a virtual IOMMU, without which Linux maps no memory for it. Then the GPU is reset, put to sleep and
-    /// the guest restarted under load. Where the machine has no QEMU with vfio-user-pci, and for kernel and lspci, packages of
+    /// unplugged, and the guest restarted, under load. Where the machine has no QEMU with vfio-user-pci, and for kernel and lspci, packages of
     /// Debian are unpacked into target/qemu; nothing is installed, and no root is needed.
     #[command(after_help = EXIT_CODES)]
     Qemu(QemuArguments),
@@ -230,6 +230,9 @@ struct DeviceArguments {
     /// Where to listen, of at most 107 bytes. Give it several times to serve several GPUs.
     #[arg(long = "socket", value_name = "PATH", required = true)]
     sockets: Vec<PathBuf>,
+    /// How the GPUs send messages; QEMU up to 11.1.3 can unplug them only with `msi`.
+    #[arg(long, value_enum, default_value_t)]
+    interrupts: device::Messages,
     /// Says nothing but what goes wrong.
     #[arg(long)]
     quiet: bool,
@@ -462,6 +465,7 @@ pub fn main() -> ExitCode {
         Command::Device(arguments) => device::command(&device::Options {
             sockets: arguments.sockets,
             variant: arguments.device_variant.in_use().0,
+            interrupts: arguments.interrupts,
             quiet: arguments.quiet,
         }),
         Command::Qemu(arguments) => qemu::command(&arguments.into()),

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use campanile::device::GpuFunction;
+use campanile::device::{GpuFunction, Messages};
 use campanile_device::{Gpu, Variant};
 use campanile_hw::{pci, registers};
 use campanile_vfio_user::message::{command, irq, region, region_flag};
@@ -41,12 +41,16 @@ struct Served {
 }
 
 fn served(variant: &Variant) -> Served {
+    served_with(variant, Messages::MsiX)
+}
+
+fn served_with(variant: &Variant, messages: Messages) -> Served {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let made = Arc::new(Mutex::new(None));
     let (slot, variant) = (made.clone(), variant.clone());
     let thread = std::thread::spawn(move || {
         let mut make = || {
-            let function = GpuFunction::new(&variant, true)?;
+            let function = GpuFunction::new(&variant, true)?.with_messages(messages);
             *slot.lock().unwrap() = Some(function.gpu().clone());
             Ok(Box::new(function) as Box<dyn Function>)
         };
@@ -132,6 +136,12 @@ fn start(served: &Served) -> File {
     let ram = memory(1 << 20);
     served.client.map(0, Some(&ram), 0, 0x8_0000, true).unwrap();
     served.client.map(0x10_0000, Some(&ram), 0x8_0000, 0x8_0000, true).unwrap();
+    restart(served);
+    ram
+}
+
+/// As [`start`], with the memory that it has.
+fn restart(served: &Served) {
     served.set_config(COMMAND, 6);
     for (register, value) in [
         (registers::QUEUE_TABLE_BASE, 0),
@@ -143,7 +153,6 @@ fn start(served: &Served) -> File {
         served.set_register(register, value);
     }
     assert_eq!(served.register(registers::CONTROL), 1, "the scheduler runs");
-    ram
 }
 
 #[test]
@@ -167,6 +176,44 @@ fn messages_go_to_eventfds_and_memory_in_pieces_is_written() {
     let next = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
     served.client.set_triggers(0, &[next.as_fd()]).unwrap();
     assert!(counted(&next, 60) && !counted(&trigger, 0));
+    served.end();
+}
+
+#[test]
+fn a_function_with_msi_sends_the_same_message_and_forgets_it_with_every_reset() {
+    // Identifier and link, control, address, data: where MSI-X is otherwise.
+    const MSI: u64 = MSIX_CONTROL - 2;
+    let served = served_with(&small(), Messages::Msi);
+    assert_eq!(served.config(MSI, 1), 5);
+    assert_eq!((served.client.vectors(irq::MSI).unwrap(), served.client.vectors(irq::MSIX).unwrap()), (1, 0));
+    let _ram = start(&served);
+    for reset in [true, false] {
+        let trigger = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+        served.client.set_triggers(0, &[trigger.as_fd()]).unwrap();
+        served.gpu.declare_hung(0);
+        assert!(!counted(&trigger, 0), "MSI is off");
+        served.set_config(MSI + 4, 0xfee0);
+        served.set_config(MSI + 2, 1);
+        served.gpu.declare_hung(1);
+        assert!(counted(&trigger, 60));
+        match reset {
+            true => served.client.reset().unwrap(),
+            false => served.set_config(DEVICE_CONTROL, 1 << 15),
+        }
+        assert_eq!((served.config(MSI + 2, 2), served.config(MSI + 4, 2)), (0x80, 0), "as after power-on");
+        restart(&served);
+    }
+    served.end();
+}
+
+#[test]
+fn a_range_that_ends_with_the_addresses_can_be_taken_away() {
+    let served = served(&small());
+    let ram = memory(1 << 20);
+    served.client.map(0x1000, Some(&ram), 0, 0x1000, true).unwrap();
+    served.client.unmap(1 << 63, 1 << 63).unwrap();
+    assert!(served.client.unmap(1 << 63, (1 << 63) + 0x1000).is_err(), "it ends beyond them");
+    served.client.unmap(0x1000, 0x1000).unwrap();
     served.end();
 }
 

@@ -754,6 +754,13 @@ impl Machine {
         self.adapter(luid).map_or_else(Vec::new, |adapter| adapter.miniport.take_trace())
     }
 
+    /// As [`Machine::take_ddi_log`], of a driver whose adapters may be gone.
+    pub fn take_driver_ddi_log(&self, driver: DriverId) -> Vec<String> {
+        let pnp = lock(&self.0.pnp);
+        let loaded = pnp.drivers.get(driver.0).and_then(Option::as_ref);
+        loaded.map_or_else(Vec::new, |loaded| loaded.miniport.take_trace())
+    }
+
     /// The adapter with this identifier, while it is started.
     pub(crate) fn adapter(&self, luid: LUID) -> Option<Arc<Adapter>> {
         self.adapters().into_iter().find(|adapter| adapter.luid == luid)

@@ -9,8 +9,11 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 use campanile_device::{Gpu, Held, Interrupts, Runner, Variant};
 use campanile_hw::doorbell::PAGE_SIZE;
 use campanile_hw::pci::{BAR_DOORBELLS, BAR_VRAM, MSIX_VECTORS};
-use campanile_vfio_user::message::region;
+use campanile_vfio_user::message::{irq, region};
 use campanile_vfio_user::{Function, MappedRegion, Region, Trigger};
+
+use super::Messages;
+use super::msi::Msi;
 
 /// Bytes of configuration space.
 const CONFIG_SIZE: u64 = 4096;
@@ -23,6 +26,8 @@ pub struct GpuFunction {
     linear: u64,
     /// Doorbells are not mapped.
     trapped_doorbells: bool,
+    /// Stands in configuration space where the GPU has MSI-X.
+    msi: Option<Msi>,
     runner: Option<Runner>,
 }
 
@@ -88,13 +93,20 @@ impl GpuFunction {
         gpu.set_interrupts(Some(Arc::clone(&triggers) as Arc<dyn Interrupts>));
         let runner = threads.then(|| Runner::start(Arc::clone(&gpu)));
         let linear = variant.vram_window - variant.host_aperture;
-        Ok(Self { gpu, triggers, linear, trapped_doorbells: false, runner })
+        Ok(Self { gpu, triggers, linear, trapped_doorbells: false, msi: None, runner })
     }
 
     /// The same GPU, but each ring of a doorbell is a message: what a doorbell costs that is trapped, to be compared with.
     #[must_use]
     pub fn with_trapped_doorbells(mut self) -> Self {
         self.trapped_doorbells = true;
+        self
+    }
+
+    /// The same GPU, which sends messages in this way.
+    #[must_use]
+    pub fn with_messages(mut self, messages: Messages) -> Self {
+        self.msi = (messages == Messages::Msi).then(|| Msi::in_place_of_msix(&self.gpu)).flatten();
         self
     }
 
@@ -157,7 +169,8 @@ impl GpuFunction {
     fn read_config(&self, offset: u64, bytes: &mut [u8]) -> bool {
         let Ok(offset) = u16::try_from(offset) else { return false };
         for (at, byte) in (offset..).zip(bytes) {
-            *byte = self.gpu.config_read(at, 1) as u8;
+            let instead = self.msi.as_ref().and_then(|msi| msi.read(&self.gpu, at));
+            *byte = instead.unwrap_or_else(|| self.gpu.config_read(at, 1) as u8);
         }
         true
     }
@@ -173,11 +186,21 @@ impl GpuFunction {
             let size = size.unwrap_or(1);
             let (word, behind) = rest.split_at(usize::from(size));
             let value = word.iter().rev().fold(0_u32, |value, byte| value << 8 | u32::from(*byte));
-            self.gpu.config_write(at, size, value);
+            if !self.msi.as_ref().is_some_and(|msi| msi.write(&self.gpu, at, word)) {
+                self.gpu.config_write(at, size, value);
+            }
             (at, rest) = (at + u16::from(size), behind);
         }
-        self.mask_vectors();
+        self.follow_reset();
         true
+    }
+
+    /// What a reset, by whatever way, has done to the interrupts that the client knows.
+    fn follow_reset(&self) {
+        if let Some(msi) = &self.msi {
+            msi.follow_reset(&self.gpu);
+        }
+        self.mask_vectors();
     }
 }
 
@@ -214,6 +237,10 @@ impl Function for GpuFunction {
 
     fn vectors(&self) -> u16 {
         MSIX_VECTORS
+    }
+
+    fn messages(&self) -> u32 {
+        if self.msi.is_some() { irq::MSI } else { irq::MSIX }
     }
 
     fn read(&self, region: u32, offset: u64, bytes: &mut [u8]) -> bool {
@@ -273,7 +300,7 @@ impl Function for GpuFunction {
 
     fn reset(&self) {
         self.gpu.reset();
-        self.mask_vectors();
+        self.follow_reset();
     }
 }
 

@@ -1,6 +1,7 @@
 //! `campanile device`: the GPU as a PCI function for other processes.
 
 mod function;
+mod msi;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::sync::Mutex;
 
 use campanile_device::{Gpu, Variant};
 use campanile_vfio_user::{Event, Function, Server, Stopper};
+use clap::ValueEnum;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -21,8 +23,20 @@ pub struct Options {
     pub sockets: Vec<PathBuf>,
     /// The GPUs.
     pub variant: Variant,
+    /// How they send messages.
+    pub interrupts: Messages,
     /// Say nothing but what goes wrong.
     pub quiet: bool,
+}
+
+/// How a function that is served sends messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Messages {
+    /// By MSI-X.
+    #[default]
+    MsiX,
+    /// By MSI, for monitors that cannot unplug a function with MSI-X.
+    Msi,
 }
 
 /// Lines of several threads, whole, each with the socket that it is about.
@@ -89,7 +103,7 @@ pub fn command(options: &Options) -> u8 {
             .map(|server| {
                 let (log, stop, ended) = (&log, &stop, ended.clone());
                 scope.spawn(move || {
-                    let outcome = serve(server, &options.variant, log);
+                    let outcome = serve(server, options, log);
                     // One that cannot go on ends them all; otherwise nobody would see that it is gone.
                     stop.stop();
                     ended.close();
@@ -107,12 +121,15 @@ pub fn command(options: &Options) -> u8 {
     if failed { EXIT_MACHINE } else { EXIT_OK }
 }
 
-fn serve(server: &Server, variant: &Variant, log: &Log) -> io::Result<()> {
+fn serve(server: &Server, options: &Options, log: &Log) -> io::Result<()> {
     let socket = server.path();
     if !log.quiet {
-        let Variant { vram_size, vram_window, .. } = variant;
+        let Variant { vram_size, vram_window, .. } = &options.variant;
         log.say(socket, &format!("listening; VRAM {} MiB, BAR4 {} MiB", vram_size >> 20, vram_window >> 20));
     }
-    let mut make = || Ok(Box::new(GpuFunction::new(variant, true)?) as Box<dyn Function>);
+    let mut make = || {
+        let function = GpuFunction::new(&options.variant, true)?.with_messages(options.interrupts);
+        Ok(Box::new(function) as Box<dyn Function>)
+    };
     server.run(&mut make, &|event| log.tell(socket, event))
 }

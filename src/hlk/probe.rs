@@ -5,15 +5,21 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use campanile_hw::registers::NODE_COMPUTE;
 use rustix::event::{EventfdFlags, eventfd};
+use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
+use wddm_ddi::kmt::D3DKMT_DEVICEEXECUTION_STATE;
 use wddm_ddi::types::LUID;
 
 use super::Failure;
-use super::case::granted;
+use super::case::{granted, refused};
+use super::kmt::DEVICE_LOST;
 use super::rig::{RawFence, RawQueue, Rig};
 use crate::clock::{self, Ticks};
 
 /// Looks at a progress value before its GPU is given up: minutes.
 const LOOKS: u64 = 1 << 34;
+
+const STOPPED: D3DKMT_DEVICEEXECUTION_STATE = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_STOPPED;
+const ABORT: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT;
 
 /// A user-mode queue with everything prepared but the doorbell.
 pub(crate) struct DoorbellProbe {
@@ -69,6 +75,19 @@ impl DoorbellProbe {
         self.queue.append(&[])?;
         self.store();
         Ok(())
+    }
+
+    /// The queue's device has ended with its adapter, which is gone: it takes no work, its doorbell is disconnected for good, and no wait of it is accepted.
+    ///
+    /// # Errors
+    /// Something goes on as if nothing had happened.
+    pub(crate) fn is_lost(&self, luid: LUID) -> Result<(), Failure> {
+        let Self { rig, queue, fence, .. } = self;
+        ensure!(rig.kmt.open_adapter(luid).is_err(), "the adapter can be opened");
+        ensure_eq!(rig.kmt.execution_state(rig.device)?, STOPPED, "state of the device");
+        ensure_eq!(queue.doorbell.state(), ABORT, "status of the doorbell");
+        let waited = rig.wait(&[fence.handle], &[u64::MAX / 2], false);
+        refused(waited, DEVICE_LOST, "a wait of the processor")
     }
 
     /// Has the queue wait for a value that the fence never gets.

@@ -58,6 +58,8 @@ pub(super) struct Guest<'a> {
     /// Where QEMU's monitor listens.
     pub(super) monitor: PathBuf,
     pub(super) connected: Option<Monitor>,
+    /// Where each GPU is served.
+    pub(super) sockets: Vec<PathBuf>,
     /// The GPUs, as far as their servers have made them.
     pub(super) witness: &'a dyn Fn(usize) -> Option<Witness>,
     pub(super) observe: &'a mut dyn FnMut(Seen<'_>),
@@ -95,6 +97,7 @@ impl Guest<'_> {
                 Event::Up { .. } => self.last = "before it found a GPU".to_owned(),
                 Event::Function(_) => self.last = "after it found a GPU".to_owned(),
                 Event::Wrote { file, .. } => self.last = format!("after it wrote `{file}`"),
+                Event::Slot { gpu } => self.last = format!("after what happened to the slot of GPU {gpu}"),
                 Event::Ready | Event::Done => {}
             }
             return Ok(event);
@@ -175,6 +178,33 @@ impl Guest<'_> {
             None => Ok(()),
             Some(error) => Err(format!("the guest cannot write `{text}` to `{file}`: {error}").into()),
         }
+    }
+
+    /// Waits until a step that was begun ends by itself, and says whether it said this and ended with success.
+    pub(super) fn ends_well(&mut self, step: &Step, says: &str) -> Result<Result<(), String>, Stop> {
+        let said = std::cell::RefCell::new(String::new());
+        let ended = self.until(|event| match event {
+            Event::Line { step: name, text, .. } if *name == step.name => {
+                said.replace(text.clone());
+                None
+            }
+            Event::Ended { step: name, code, signal } if *name == step.name => Some((*code, *signal)),
+            _ => None,
+        });
+        let (ended, said) = (ended?, said.into_inner());
+        let how = || format!("{} ended with {ended:?} (exit code, signal), after the line `{said}`", step.name);
+        Ok(if ended == (Some(0), None) && said == says { Ok(()) } else { Err(how()) })
+    }
+
+    /// Has the guest do something with the slot of a GPU, or wait for something there, and waits until that is done.
+    pub(super) fn slot(&mut self, order: &Order) -> Result<(), Stop> {
+        self.order(order)?;
+        self.until(|event| matches!(event, Event::Slot { .. }).then_some(()))
+    }
+
+    /// Whether the server of a GPU has one, which it has as long as QEMU has it plugged in.
+    pub(super) fn is_plugged_in(&self, gpu: usize) -> bool {
+        self.held(gpu).is_ok()
     }
 
     /// Has QEMU start the machine anew when it is reset, and end otherwise.

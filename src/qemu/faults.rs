@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::conversation::{Guest, Stop};
 use super::load::{HAPPENED, Then, UNDER_LOAD};
+use super::plug::{self, SPARE};
 use super::protocol::Step;
 use crate::device::GpuHeld;
 use crate::hlk::{CaseLine, Status};
@@ -16,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const AREA: &str = "Qemu.Faults";
 
 /// Why a fault was not got over.
-enum Trouble {
+pub(super) enum Trouble {
     /// What was to hold does not.
     Failed(String),
     /// The guest cannot go on.
@@ -35,6 +36,8 @@ pub(super) struct Fault {
     pub(super) name: &'static str,
     /// Cases that show afterwards that the GPU is as good as new, as a filter; `None` if there is no GPU any more.
     pub(super) again: Option<&'static str>,
+    /// The GPU to which it happens.
+    pub(super) gpu: usize,
     happen: fn(&mut Guest<'_>, &GpuHeld) -> Result<(), Trouble>,
 }
 
@@ -43,37 +46,55 @@ const QUICK: Option<&str> = Some("NativeFence.GpuSignalIsSeenByCpu");
 const THOROUGH: Option<&str> = Some("WDDM32.FenceInterrupts.");
 
 /// All of them, in the order in which they happen.
-pub(super) const FAULTS: [Fault; 9] = [
-    Fault { name: "Qemu.Faults.UserIsKilledUnderLoad", again: QUICK, happen: killed },
+pub(super) const FAULTS: [Fault; 12] = [
+    Fault { name: "Qemu.Faults.UserIsKilledUnderLoad", again: QUICK, gpu: 0, happen: killed },
     Fault {
         name: "Qemu.Faults.FunctionLevelResetUnderLoad",
         again: QUICK,
+        gpu: 0,
         happen: |guest, clean| beneath(guest, clean, Then::Flr),
     },
     Fault {
         name: "Qemu.Faults.VfioDeviceResetUnderLoad",
         again: QUICK,
+        gpu: 0,
         happen: |guest, clean| beneath(guest, clean, Then::VfioReset),
     },
     Fault {
         name: "Qemu.Faults.D3hotUnderLoad",
         again: QUICK,
+        gpu: 0,
         happen: |guest, clean| beneath(guest, clean, Then::Sleep),
     },
     Fault {
         name: "Qemu.Faults.FunctionLevelResetBySysfs",
         again: QUICK,
+        gpu: 0,
         happen: |guest, clean| idle_reset(guest, clean, "flr"),
     },
     Fault {
         name: "Qemu.Faults.PowerManagementResetBySysfs",
         again: QUICK,
+        gpu: 0,
         happen: |guest, clean| idle_reset(guest, clean, "pm"),
     },
-    Fault { name: "Qemu.Faults.MachineIsResetUnderLoad", again: QUICK, happen: machine_reset },
-    Fault { name: "Qemu.Faults.GuestRebootsUnderLoad", again: THOROUGH, happen: reboot },
+    Fault { name: "Qemu.Faults.MachineIsResetUnderLoad", again: QUICK, gpu: 0, happen: machine_reset },
+    Fault { name: "Qemu.Faults.GuestRebootsUnderLoad", again: THOROUGH, gpu: 0, happen: reboot },
+    Fault { name: "Qemu.Faults.GpuIsPluggedIn", again: QUICK, gpu: SPARE, happen: plug::plugged },
+    Fault {
+        name: "Qemu.Faults.GpuIsUnpluggedInOrderUnderLoad",
+        again: QUICK,
+        gpu: SPARE,
+        happen: |guest, _| plug::unplugged(guest, Then::Removed),
+    },
+    Fault {
+        name: "Qemu.Faults.GpuIsPulledOutOfItsSlotUnderLoad",
+        again: QUICK,
+        gpu: SPARE,
+        happen: |guest, _| plug::unplugged(guest, Then::Surprised),
+    },
     // QEMU has no other for this slot.
-    Fault { name: "Qemu.Faults.FunctionVanishesUnderLoad", again: None, happen: vanishes },
+    Fault { name: "Qemu.Faults.FunctionVanishesUnderLoad", again: None, gpu: 0, happen: vanishes },
 ];
 
 /// Lets faults happen one after the other. `again` is run after each: the guest uses the GPU.
@@ -135,8 +156,8 @@ fn is_clean(guest: &Guest<'_>, clean: &GpuHeld, when: &str) -> Result<(), Troubl
 
 /// Puts the function under load, and makes sure that there is something to lose.
 fn load(guest: &mut Guest<'_>, clean: &GpuHeld, then: Then) -> Result<Step, Trouble> {
-    let step = then.step();
-    let goes_on = matches!(then, Then::Nothing | Then::Gone);
+    let step = then.step(0);
+    let goes_on = then.waits();
     guest.start(&step, if goes_on { UNDER_LOAD } else { HAPPENED })?;
     if goes_on {
         let everything = "queues, doorbells, waits, events, messages and memory";

@@ -1,5 +1,6 @@
 //! The first process of the guest: prepares the machine, does what the host orders, and tells what comes of it.
 
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -17,11 +18,12 @@ use rustix::system::{RebootCommand, finit_module, reboot};
 use rustix::termios::{OptionalActions, tcdrain, tcgetattr, tcsetattr};
 
 use super::protocol::{Event, Found, JOB, Job, LINE, Order, PROGRAM, Step, placeholder};
+use super::slot::{self, Slot};
 use crate::cli::EXIT_MACHINE;
 
 /// finit_module unpacks the module. [linux/module.h: MODULE_INIT_COMPRESSED_FILE]
 const COMPRESSED: i32 = 4;
-const DEVICES: &str = "/sys/bus/pci/devices";
+pub(super) const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// Runs as the first process. Elsewhere it refuses, because it would power the machine off.
 pub fn command() -> u8 {
@@ -110,6 +112,9 @@ fn work(teller: &Teller, mut orders: BufReader<File>) -> io::Result<()> {
     }
     teller.tell(&Event::Ready);
     let mut begun: Vec<Begun> = Vec::new();
+    // Of GPUs that were plugged in meanwhile.
+    let mut slots: BTreeMap<usize, Slot> = BTreeMap::new();
+    let no_slot = || io::Error::other("that GPU was not plugged in while the guest ran");
     let mut text = String::new();
     loop {
         text.clear();
@@ -135,6 +140,28 @@ fn work(teller: &Teller, mut orders: BufReader<File>) -> io::Result<()> {
                 let name = names.get(gpu).map(String::as_str).unwrap_or_default();
                 let written = fs::write(Path::new(DEVICES).join(name).join(&file), text);
                 teller.tell(&Event::Wrote { file, error: written.err().map(|error| error.to_string()) });
+            }
+            Order::SlotOff { gpu } => {
+                slots.get(&gpu).ok_or_else(no_slot)?.pull_out()?;
+                teller.tell(&Event::Slot { gpu });
+            }
+            Order::Unplugged { gpu } => {
+                let name = names.get(gpu).map(String::as_str).unwrap_or_default();
+                let slot = slots.remove(&gpu).ok_or_else(no_slot)?;
+                let gone = || Ok((!Path::new(DEVICES).join(name).exists() && slot.is_off()?).then_some(()));
+                slot::wait_for("gone", gone)?;
+                teller.tell(&Event::Slot { gpu });
+            }
+            Order::Plugged { gpu } => {
+                let known = names.get(..gpu).unwrap_or_default().to_vec();
+                let new = || Ok(functions()?.into_iter().find(|name| !known.contains(name)));
+                let name = slot::wait_for("plugged in", new)?;
+                bind(&name)
+                    .map_err(|error| io::Error::other(format!("{name} cannot be bound to vfio-pci: {error}")))?;
+                slots.insert(gpu, Slot::of(&name)?);
+                names.truncate(gpu);
+                names.push(name);
+                teller.tell(&Event::Slot { gpu });
             }
             Order::Restart => {
                 reboot(RebootCommand::Restart)?;

@@ -11,7 +11,7 @@ use dxgkrnl::{TdrLevel, TdrSettings};
 
 use super::protocol::{Step, placeholder};
 use super::suite;
-use crate::cli::{EXIT_MACHINE, exit_code, print};
+use crate::cli::{EXIT_MACHINE, EXIT_OK, exit_code, print};
 use crate::hlk::{DoorbellProbe, Failure};
 use crate::setup::{System, SystemOptions, capability, reset_functions};
 
@@ -51,6 +51,10 @@ pub enum Then {
     Sleep,
     /// Waits until the function does not answer any more.
     Gone,
+    /// Works until the adapter is removed in order, and ends.
+    Removed,
+    /// Works until the adapter is gone by surprise, and ends.
+    Surprised,
 }
 
 impl Then {
@@ -61,13 +65,20 @@ impl Then {
             Self::VfioReset => "vfio-reset",
             Self::Sleep => "sleep",
             Self::Gone => "gone",
+            Self::Removed => "removed",
+            Self::Surprised => "surprised",
         }
     }
 
-    /// The step of a guest that does it.
-    pub(super) fn step(self) -> Step {
+    /// Something else has to happen first, under load.
+    pub(super) fn waits(self) -> bool {
+        matches!(self, Self::Nothing | Self::Gone | Self::Removed | Self::Surprised)
+    }
+
+    /// The step of a guest that does it to one of its GPUs.
+    pub(super) fn step(self, gpu: usize) -> Step {
         let mut arguments: Vec<String> = ["load", "--then", self.word()].map(str::to_owned).into();
-        arguments.extend(suite::on_bus(&[placeholder(0)]));
+        arguments.extend(suite::on_bus(&[placeholder(gpu)]));
         Step { name: format!("load ({})", self.word()), arguments }
     }
 }
@@ -83,6 +94,9 @@ pub fn command(then: Then) -> u8 {
             return exit_code(&error);
         }
     };
+    if matches!(then, Then::Removed | Then::Surprised) {
+        return removed(system, then);
+    }
     let process = system.machine().create_process("load");
     let _attached = process.attach();
     let failure = match work(&system, then) {
@@ -126,6 +140,67 @@ fn work(system: &System, then: Then) -> Result<std::convert::Infallible, Failure
     }
 }
 
+/// Works until the adapter is removed beneath it, looks at what that has left, and takes the machine down.
+fn removed(mut system: System, then: Then) -> u8 {
+    let process = system.machine().create_process("load");
+    let lost = {
+        let _attached = process.attach();
+        until_lost(&mut system, then)
+    };
+    process.exit();
+    let ended = system.shutdown();
+    if let Err(failure) = lost {
+        eprintln!("campanile: {failure}");
+        return EXIT_MACHINE;
+    }
+    match ended {
+        Ok(()) => {
+            print(HAPPENED);
+            EXIT_OK
+        }
+        Err(error) => {
+            eprintln!("campanile: {error}");
+            exit_code(&error)
+        }
+    }
+}
+
+fn until_lost(system: &mut System, then: Then) -> Result<(), Failure> {
+    let luid = system.luid();
+    let probes = (0..=QUEUES).map(|_| DoorbellProbe::new(luid));
+    let mut probes = probes.collect::<Result<Vec<_>, _>>()?;
+    let (waiting, working) = probes.split_first_mut().ok_or_else(|| Failure::new("no queue"))?;
+    waiting.block()?;
+    system.machine().start_ddi_log(luid);
+    for rounds in 1.. {
+        // A wait that was accepted ends, whatever becomes of the adapter; the next one is refused then.
+        if working.iter_mut().try_for_each(|probe| probe.interrupt().map(drop)).is_err() {
+            break;
+        }
+        if rounds == ROUNDS {
+            print(UNDER_LOAD);
+        }
+    }
+    // Nothing holds up who still rings.
+    working.iter().for_each(DoorbellProbe::store);
+    // What is refused may be ahead of the end of the removal, which this waits for.
+    system.remove().map_err(|error| Failure::new(error.to_string()))?;
+    for probe in &probes {
+        probe.is_lost(luid)?;
+    }
+    let log = system.machine().take_driver_ddi_log(system.driver());
+    let position = |name: &str| log.iter().position(|called| called == name);
+    let (told, stopped) = (position("DxgkDdiNotifySurpriseRemoval"), position("DxgkDdiStopDevice"));
+    match (then, told, stopped) {
+        (Then::Surprised, Some(told), Some(stopped)) if told < stopped => Ok(()),
+        (Then::Removed, None, Some(_)) => Ok(()),
+        _ if position("DxgkDdiRemoveDevice").is_none() => Err(Failure::new("the driver has not removed its device")),
+        _ => {
+            Err(Failure::new(format!("the driver was told of a surprise at call {told:?}, and stopped at {stopped:?}")))
+        }
+    }
+}
+
 fn happen(bus: &dyn Bus, then: Then) -> Result<(), Failure> {
     let control = || bus.register_read(0, CONTROL, 4);
     let find = |id| capability(bus, id).map_err(|error: io::Error| Failure::new(error.to_string()));
@@ -137,7 +212,7 @@ fn happen(bus: &dyn Bus, then: Then) -> Result<(), Failure> {
         expect(control(), 1, "under load")?;
     }
     match then {
-        Then::Nothing => {}
+        Then::Nothing | Then::Removed | Then::Surprised => {}
         // A machine whose card is pulled out is not told of it in time.
         Then::Gone => {
             while control() != NOBODY {

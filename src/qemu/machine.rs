@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Who executes the guest's instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -56,6 +56,22 @@ impl fmt::Display for Chosen {
     }
 }
 
+/// GPU number `index` of a machine, in its slot, as an option and as QEMU's monitor takes it.
+pub(super) fn device(index: usize, socket: &Path) -> Value {
+    json!({
+        "driver": "vfio-user-pci",
+        "id": gpu(index),
+        "socket": { "type": "unix", "path": socket.to_string_lossy() },
+        "bus": format!("slot{}", index + 1),
+        "x-msg-timeout": PATIENCE,
+    })
+}
+
+/// What QEMU calls GPU number `index`.
+pub(super) fn gpu(index: usize) -> String {
+    format!("gpu{index}")
+}
+
 /// A machine with GPUs. Memory is shared with the servers, which reach it directly.
 pub(super) struct Machine<'a> {
     /// Settled, not [`Accelerator::Auto`].
@@ -66,6 +82,8 @@ pub(super) struct Machine<'a> {
     pub(super) windows: bool,
     /// A socket for each GPU.
     pub(super) sockets: &'a [PathBuf],
+    /// One more slot, in which nothing is, with bus addresses for a GPU whose prefetchable BAR has so many bytes.
+    pub(super) empty_slot: Option<u64>,
 }
 
 /// How long QEMU waits for an answer of a server before it gives the device up, in milliseconds.
@@ -111,7 +129,7 @@ pub(super) fn escaped(path: &Path) -> String {
 impl Machine<'_> {
     /// Processor, memory and GPUs: each GPU behind a root port of its own, as a card in a slot.
     pub(super) fn line(&self) -> Line {
-        let Self { accelerator, memory_mib, processors, windows, sockets } = self;
+        let Self { accelerator, memory_mib, processors, windows, sockets, .. } = self;
         let mut line = Line::default();
         let split = if *accelerator == Accelerator::Kvm { ",kernel-irqchip=split" } else { "" };
         line.option("-machine", format!("q35,memory-backend=ram{split}"));
@@ -131,15 +149,17 @@ impl Machine<'_> {
         line.0.push("-nodefaults".into());
         for (index, socket) in sockets.iter().enumerate() {
             let slot = index + 1;
-            line.option("-device", format!("pcie-root-port,id=slot{slot},bus=pcie.0,chassis={slot}"));
-            let device = json!({
-                "driver": "vfio-user-pci",
-                "id": format!("gpu{index}"),
-                "socket": { "type": "unix", "path": socket.to_string_lossy() },
-                "bus": format!("slot{slot}"),
-                "x-msg-timeout": PATIENCE,
-            });
-            line.option("-device", device.to_string());
+            // QEMU up to 11.1.3 does not survive that it unplugs a function with MSI-X, so these slots keep their GPUs.
+            line.option("-device", format!("pcie-root-port,id=slot{slot},bus=pcie.0,chassis={slot},hotplug=off"));
+            line.option("-device", device(index, socket).to_string());
+        }
+        if let Some(bytes) = self.empty_slot {
+            let slot = sockets.len() + 1;
+            // As much again, so that it can be aligned.
+            let reserved = format!("mem-reserve=4M,pref64-reserve={}M", bytes.max(1 << 20) >> 19);
+            line.option("-device", format!("pcie-root-port,id=slot{slot},bus=pcie.0,chassis={slot},{reserved}"));
+            // The slot's own registers, not firmware, say what is in it.
+            line.option("-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off");
         }
         line
     }
@@ -177,7 +197,14 @@ mod tests {
     use super::*;
 
     fn machine(sockets: &[PathBuf]) -> Machine<'_> {
-        Machine { accelerator: Accelerator::Tcg, memory_mib: 1024, processors: 1, windows: false, sockets }
+        Machine {
+            accelerator: Accelerator::Tcg,
+            memory_mib: 1024,
+            processors: 1,
+            windows: false,
+            sockets,
+            empty_slot: None,
+        }
     }
 
     #[test]

@@ -16,11 +16,13 @@ mod load;
 mod lspci;
 mod machine;
 mod monitor;
+mod plug;
 #[allow(unsafe_code)]
 mod process;
 mod protocol;
 mod report;
 mod session;
+mod slot;
 mod suite;
 mod tools;
 mod windows;
@@ -115,7 +117,7 @@ pub fn command(options: &Options) -> u8 {
         };
     }
     print(&setting.accelerator.to_string());
-    let (report, ended) = match steps.run(&setting) {
+    let (report, ended) = match steps.run(&mut setting) {
         Ok(ran) => ran,
         Err(reason) => return refuse(&reason, EXIT_MACHINE),
     };
@@ -153,6 +155,7 @@ fn boot(options: &Options, disk: &DiskOptions) -> Result<u8, String> {
             processors: disk.processors,
             windows: true,
             sockets,
+            empty_slot: None,
         };
         let all = windows::Disk {
             disk: disk.disk.clone(),
@@ -181,7 +184,7 @@ fn boot(options: &Options, disk: &DiskOptions) -> Result<u8, String> {
     let (news, heard) = channel();
     let asked = process::Asked::tell(news.clone(), Heard::Signal);
     let _asked = asked.map_err(|error| format!("signals cannot be waited for: {error}"))?;
-    let gpus = [session::Served { variant: options.variant.clone(), trapped_doorbells: false }];
+    let gpus = [session::Served::new(&options.variant)];
     session::with_gpus(&gpus, &folder, &news, |servers| {
         let line = line(&servers.sockets, variables)?;
         print(&chosen.to_string());
@@ -227,7 +230,8 @@ fn setting(options: &Options) -> Result<session::Setting, String> {
         qemu: tools::qemu(options.qemu.as_deref(), &folder)?,
         kernel: tools::kernel(named, &folder)?,
         accelerator: options.accelerator.settled(|| kvm::probe(kvm::DEVICE)),
-        gpus: vec![session::Served { variant: options.variant.clone(), trapped_doorbells: false }],
+        gpus: vec![session::Served::new(&options.variant)],
+        spare: None,
         patience: options.patience,
     })
 }

@@ -41,6 +41,12 @@ pub(super) enum Order {
     Kill { name: String },
     /// Write text to a file that the guest's kernel has for a GPU, such as `reset`.
     Write { gpu: usize, file: String, text: String },
+    /// Take the power of a GPU's slot away, whatever runs, as if the card were pulled out.
+    SlotOff { gpu: usize },
+    /// Wait until a GPU is unplugged, and nothing of it is left.
+    Unplugged { gpu: usize },
+    /// Wait until a GPU is plugged in, and prepare it.
+    Plugged { gpu: usize },
     /// Restart the machine, whatever runs: as `reboot -f`.
     Restart,
     /// Power off.
@@ -65,6 +71,8 @@ pub(super) enum Event {
     Ended { step: String, code: Option<i32>, signal: Option<i32> },
     /// A file was written, or why not.
     Wrote { file: String, error: Option<String> },
+    /// A GPU is plugged in and prepared, or its slot is without power, or it is gone: what was ordered is done.
+    Slot { gpu: usize },
     /// The guest cannot do what it is to do.
     Trouble { text: String },
     /// The guest powers off, as it was ordered to.

@@ -19,7 +19,7 @@ use super::machine::{self, Chosen, Files, Line, Machine};
 use super::process::{Asked, Running};
 use super::protocol::Job;
 use super::tools::Kernel;
-use crate::device::{GpuFunction, Witness};
+use crate::device::{GpuFunction, Messages, Witness};
 
 /// Memory of a guest: its first file system, what a machine on the bus `vfio` has, and as much again.
 const MEMORY_MIB: u64 = 1024;
@@ -38,6 +38,8 @@ pub(super) struct Setting {
     pub(super) accelerator: Chosen,
     /// The GPUs.
     pub(super) gpus: Vec<Served>,
+    /// One that is plugged in while the guest runs, in a slot of its own.
+    pub(super) spare: Option<Served>,
     /// How long it may take.
     pub(super) patience: Duration,
 }
@@ -48,6 +50,22 @@ pub(super) struct Served {
     pub(super) variant: Variant,
     /// Its doorbells are not mapped into the guest.
     pub(super) trapped_doorbells: bool,
+    /// How it sends messages.
+    pub(super) messages: Messages,
+}
+
+impl Served {
+    /// A GPU as it is.
+    pub(super) fn new(variant: &Variant) -> Self {
+        Self { variant: variant.clone(), trapped_doorbells: false, messages: Messages::MsiX }
+    }
+}
+
+impl Setting {
+    /// Every GPU that is served, in the order of its slot.
+    fn served(&self) -> Vec<Served> {
+        self.gpus.iter().chain(&self.spare).cloned().collect()
+    }
 }
 
 /// How a guest ended.
@@ -109,7 +127,7 @@ impl Servers {
     /// Serves GPU number `place`, keeps what is worth telling, and says when it cannot go on.
     fn serve(&self, server: &Server, place: usize, gpu: &Served, news: &Sender<Heard>) {
         let mut make = || {
-            let function = GpuFunction::new(&gpu.variant, true)?;
+            let function = GpuFunction::new(&gpu.variant, true)?.with_messages(gpu.messages);
             let function = if gpu.trapped_doorbells { function.with_trapped_doorbells() } else { function };
             if let Some(made) = self.made.get(place) {
                 *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(function.witness());
@@ -191,7 +209,7 @@ pub(super) fn run(
     let archive = folder.path.join(ARCHIVE);
     let contents = image::build(&setting.kernel, Job::default(), luggage)?;
     fs::write(&archive, contents).map_err(|error| format!("{}: {error}", archive.display()))?;
-    let ended = with_gpus(&setting.gpus, &folder, &news, |servers| {
+    let ended = with_gpus(&setting.served(), &folder, &news, |servers| {
         let (qemu, orders) = start(setting, &folder.path, news.clone())?;
         let mut guest = Guest {
             qemu,
@@ -200,6 +218,7 @@ pub(super) fn run(
             monitor: folder.path.join(MONITOR),
             connected: None,
             witness: &|gpu| servers.witness(gpu),
+            sockets: servers.sockets.clone(),
             observe,
             patience: setting.patience,
             until: Instant::now() + setting.patience,
@@ -232,6 +251,7 @@ pub(super) fn line(setting: &Setting, folder: &Path) -> Line {
         processors: 1,
         windows: false,
         sockets: &sockets,
+        empty_slot: setting.spare.as_ref().map(|gpu| gpu.variant.vram_window),
     };
     let [archive, console, monitor] = [ARCHIVE, CONSOLE, MONITOR].map(|name| folder.join(name));
     machine::linux(
@@ -329,6 +349,7 @@ mod tests {
             monitor: "/nonexistent".into(),
             connected: None,
             witness: &|_| None,
+            sockets: Vec::new(),
             observe: &mut observe,
             patience,
             until: Instant::now() + patience,

@@ -8,6 +8,7 @@ use super::faults::{self, FAULTS, Fault};
 use super::function::{self, Expected};
 use super::image::Luggage;
 use super::lspci;
+use super::plug;
 use super::protocol::{Event, Step, placeholder};
 use super::report::Report;
 use super::session::{self, Ended, Setting};
@@ -75,7 +76,7 @@ impl Suite {
             }
             suite.faults.extend(taken);
             if !names.is_empty() {
-                let step = cases(format!("cases of {filter}"), filter);
+                let step = cases(format!("cases of {filter}"), filter, 0);
                 suite.wanted.insert(step.name.clone(), Wanted { names, after: None });
                 suite.steps.push(step);
             }
@@ -96,8 +97,11 @@ impl Suite {
     ///
     /// # Errors
     /// The guest could not be started.
-    pub(super) fn run(self, setting: &Setting) -> Result<(Report, Ended), String> {
+    pub(super) fn run(self, setting: &mut Setting) -> Result<(Report, Ended), String> {
         let Self { steps, faults, luggage, wanted } = self;
+        if faults.iter().any(|fault| fault.gpu == plug::SPARE) {
+            setting.spare = plug::spare(setting);
+        }
         let expected = session::expected(setting)?;
         let mut listener = Listener { expected, wanted, report: Report::default(), functions: 0, boots: 0 };
         let mut scenario = |guest: &mut Guest<'_>| {
@@ -117,16 +121,16 @@ fn names_of(filter: &str) -> BTreeSet<String> {
     hlk::cases().filter(|case| case.matches(&text)).map(|case| case.name.to_owned()).collect()
 }
 
-/// The step that runs the cases of a filter.
-fn cases(name: String, filter: &str) -> Step {
+/// The step that runs the cases of a filter on a GPU.
+fn cases(name: String, filter: &str, gpu: usize) -> Step {
     let mut arguments: Vec<String> = ["hlk", "--json-lines", "--filter", filter].map(str::to_owned).into();
-    arguments.extend(on_bus(&[placeholder(0)]));
+    arguments.extend(on_bus(&[placeholder(gpu)]));
     Step { name, arguments }
 }
 
 /// The step after a fault, if there is still a GPU.
 fn again(fault: &Fault) -> Option<Step> {
-    fault.again.map(|filter| cases(format!("cases after {}", fault.name), filter))
+    fault.again.map(|filter| cases(format!("cases after {}", fault.name), filter, fault.gpu))
 }
 
 /// The options of a step that uses these GPUs with the Windows images.
@@ -197,7 +201,7 @@ impl Listener {
             Event::Line { step, error: false, text } if self.wanted.contains_key(step) => self.case(step, text),
             Event::Line { text, .. } => print(&format!("      {text}")),
             Event::Ended { step, code, signal } => self.ended(step, *code, *signal),
-            Event::Ready | Event::Wrote { .. } | Event::Trouble { .. } | Event::Done => {}
+            Event::Ready | Event::Wrote { .. } | Event::Slot { .. } | Event::Trouble { .. } | Event::Done => {}
         }
     }
 

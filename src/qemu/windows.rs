@@ -125,6 +125,7 @@ mod tests {
             processors: 2,
             windows: true,
             sockets: &sockets,
+            empty_slot: None,
         };
         Ok(line(&machine, disk)?.0.iter().map(|word| word.to_string_lossy().into_owned()).collect())
     }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -14,6 +13,7 @@ use campanile_vfio_user::{Function, Stopper, serve};
 use dxgkrnl::bus::Bus;
 
 use super::vfio_bus::full_name;
+use super::watch::Sign;
 use super::{DirectBus, VfioBus, VfioUserBus};
 use crate::device::GpuFunction;
 
@@ -114,8 +114,8 @@ pub(super) struct Attached {
     /// The GPU, if it is in this process.
     pub(super) gpu: Option<Arc<Gpu>>,
     pub(super) keeper: Keeper,
-    /// The socket by which the GPU is reached, to see its end.
-    socket: Option<OwnedFd>,
+    /// How it is seen that the GPU goes, if somebody else can take it.
+    sign: Option<Sign>,
 }
 
 /// What moves a GPU as long as it lives.
@@ -159,7 +159,7 @@ impl Attached {
                     true => Keeper::Runner { _runner: Runner::start(Arc::clone(&gpu)) },
                     false => Keeper::Nobody,
                 };
-                Ok(Self { bus: Arc::new(DirectBus::new(Arc::clone(&gpu))), gpu: Some(gpu), keeper, socket: None })
+                Ok(Self { bus: Arc::new(DirectBus::new(Arc::clone(&gpu))), gpu: Some(gpu), keeper, sign: None })
             }
             BusChoice::Served => serve_here(variant, threads),
             BusChoice::Sockets(sockets) => {
@@ -172,8 +172,8 @@ impl Attached {
                 let reached = VfioUserBus::connect(socket);
                 let bus =
                     reached.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", socket.display())))?;
-                let socket = Some(bus.socket()?);
-                Ok(Self { bus: Arc::new(bus), gpu: None, keeper: Keeper::Nobody, socket })
+                let sign = Some(Sign::HangUp(bus.socket()?));
+                Ok(Self { bus: Arc::new(bus), gpu: None, keeper: Keeper::Nobody, sign })
             }
             BusChoice::Functions(functions) => {
                 let count = functions.len();
@@ -182,17 +182,18 @@ impl Attached {
                 let function = functions.get(place).ok_or_else(few)?;
                 let opened = VfioBus::open(function);
                 let bus = opened.map_err(|error| io::Error::new(error.kind(), format!("{function}: {error}")))?;
-                Ok(Self { bus: Arc::new(bus), gpu: None, keeper: Keeper::Nobody, socket: None })
+                let sign = Some(Sign::Request(bus.request()?));
+                Ok(Self { bus: Arc::new(bus), gpu: None, keeper: Keeper::Nobody, sign })
             }
         }
     }
 
-    /// A descriptor of the socket by which the GPU is reached, if it is.
+    /// How it is seen that the GPU goes, if that can be.
     ///
     /// # Errors
     /// The system has no descriptor left.
-    pub(super) fn socket(&self) -> io::Result<Option<OwnedFd>> {
-        self.socket.as_ref().map(OwnedFd::try_clone).transpose()
+    pub(super) fn sign(&self) -> io::Result<Option<Sign>> {
+        self.sign.as_ref().map(Sign::try_clone).transpose()
     }
 }
 
@@ -215,8 +216,8 @@ fn serve_here(variant: &Variant, threads: bool) -> io::Result<Attached> {
     if let Some(gpu) = &gpu {
         bus.set_power_switch(Arc::clone(gpu));
     }
-    let socket = Some(bus.socket()?);
-    Ok(Attached { bus: Arc::new(bus), gpu, keeper, socket })
+    let sign = Some(Sign::HangUp(bus.socket()?));
+    Ok(Attached { bus: Arc::new(bus), gpu, keeper, sign })
 }
 
 #[cfg(test)]

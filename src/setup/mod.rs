@@ -169,7 +169,7 @@ pub struct Part {
     others: Vec<Function>,
     stage: Stage,
     slot: Slot,
-    /// Notice that the server of a started GPU goes.
+    /// Notice that a started GPU goes.
     watches: Vec<Watch>,
 }
 
@@ -275,16 +275,16 @@ impl Part {
             .map_err(|e| SetupError::new("The adapter could not be started", e, ADVICE_RULE))?;
         self.stage = Stage::Started;
         let watch = |function: &Function| {
-            let watch = |socket| Watch::start(socket, machine.clone(), self.luid);
-            function.attached.socket().and_then(|socket| socket.map(watch).transpose()).transpose()
+            let bus = || Arc::clone(&function.attached.bus);
+            let watch = |sign| Watch::start(sign, bus(), machine.clone(), self.luid);
+            function.attached.sign().and_then(|sign| sign.map(watch).transpose()).transpose()
         };
         let watches = self.functions().filter_map(watch).collect::<Result<_, _>>();
-        self.watches =
-            watches.map_err(|e| SetupError::new("The server of the GPU cannot be watched", e, ADVICE_MEMORY))?;
+        self.watches = watches.map_err(|e| SetupError::new("The GPU cannot be watched", e, ADVICE_MEMORY))?;
         Ok(())
     }
 
-    /// Ends the watches over the servers. One that has gone meanwhile has taken the adapter along, for all of them.
+    /// Ends the watches over the functions. One that has gone meanwhile has taken the adapter along, for all of them.
     fn settle(&mut self) -> Result<(), SetupError> {
         let outcomes: Vec<_> = self.watches.drain(..).filter_map(Watch::end).collect();
         if outcomes.is_empty() {

@@ -7,12 +7,14 @@ use dxgkrnl::bus::Bus;
 /// Registers of configuration space that every PCI function has.
 pub(super) mod config {
     pub(in crate::setup) const COMMAND: u16 = 0x04;
+    pub(in crate::setup) const CLASS: u16 = 0x08;
     pub(in crate::setup) const COMMAND_MEMORY: u32 = 1 << 1;
     pub(super) const STATUS: u16 = 0x06;
     pub(super) const STATUS_CAPABILITIES: u32 = 1 << 4;
     pub(in crate::setup) const BAR0: u16 = 0x10;
     pub(in crate::setup) const BAR_PREFETCHABLE: u32 = 1 << 3;
     pub(super) const CAPABILITIES: u16 = 0x34;
+    pub(super) const CAPABILITY_MSI: u32 = 0x05;
     pub(super) const CAPABILITY_MSIX: u32 = 0x11;
     /// Capabilities that a list can hold in the 192 bytes behind the header; a longer list is a loop.
     pub(super) const CAPABILITIES_MAX: usize = 48;
@@ -21,6 +23,8 @@ pub(super) mod config {
 pub(super) const CONTROL: u16 = 2;
 pub(super) const CONTROL_ENABLE: u32 = 1 << 15;
 pub(super) const CONTROL_MASK_ALL: u32 = 1 << 14;
+/// In the control word of MSI.
+const MSI_ENABLE: u32 = 1;
 pub(super) const CONTROL_SIZE: u32 = 0x7ff;
 pub(super) const TABLE: u16 = 4;
 pub(super) const TABLE_BAR: u32 = 7;
@@ -75,6 +79,29 @@ impl Msix {
         let control = bus.config_read(self.capability + CONTROL, 2);
         bus.config_write(self.capability + CONTROL, 2, (control & !clear) | set);
     }
+}
+
+/// Switches the messages of a function whose MSI-X table, if it has one, is somebody else's business.
+///
+/// # Errors
+/// It has neither MSI-X nor MSI, or fewer than `wanted` messages.
+pub(super) fn switch_messages(bus: &dyn Bus, wanted: u16, on: bool) -> io::Result<()> {
+    if let Ok(msi) = capability(bus, config::CAPABILITY_MSI)
+        && capability(bus, config::CAPABILITY_MSIX).is_err()
+    {
+        let control = bus.config_read(msi + CONTROL, 2);
+        if u32::from(wanted) > 1 << (control >> 1 & 0b111) {
+            return Err(io::Error::other(format!("{wanted} messages asked for, the function has fewer")));
+        }
+        bus.config_write(msi + CONTROL, 2, if on { control | MSI_ENABLE } else { control & !MSI_ENABLE });
+        return Ok(());
+    }
+    let msix = Msix::with_vectors(bus, wanted)?;
+    match on {
+        true => msix.set_control(bus, CONTROL_ENABLE, CONTROL_MASK_ALL),
+        false => msix.set_control(bus, 0, CONTROL_ENABLE),
+    }
+    Ok(())
 }
 
 /// Where a capability is.

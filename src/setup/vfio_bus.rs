@@ -23,12 +23,18 @@ use super::msix::config;
 
 /// Index of configuration space among the regions of a function. [linux/vfio.h: VFIO_PCI_CONFIG_REGION_INDEX]
 const CONFIG: u32 = 7;
+/// Indices among its interrupts. [linux/vfio.h: VFIO_PCI_MSI_IRQ_INDEX, VFIO_PCI_MSIX_IRQ_INDEX, VFIO_PCI_REQ_IRQ_INDEX]
+const MSI: u32 = 1;
+const MSIX: u32 = 2;
+const REQUEST: u32 = 4;
 /// A huge page. Memory that is made of such pages takes a mapping of the IOMMU each, and one for every page otherwise.
 const HUGE: usize = 2 << 20;
 
 /// [`Bus`] of a function that is bound to vfio-pci.
 pub struct VfioBus {
     function: Arc<Opened>,
+    /// Counts requests to give the function back.
+    request: OwnedFd,
     interrupts: Mutex<Option<Listener>>,
     memory: Mutex<BTreeMap<u64, Mapping>>,
 }
@@ -148,6 +154,17 @@ impl Opened {
         let bytes = value.to_le_bytes();
         self.device.region_write(region, bytes.get(..usize::from(size)).unwrap_or(&bytes), offset);
     }
+
+    /// By which of its interrupts the function sends messages.
+    fn messages(&self) -> u32 {
+        let has_msix = self.device.get_irq_info(MSIX).is_some_and(|vectors| vectors.count > 0);
+        if has_msix { MSIX } else { MSI }
+    }
+
+    /// Asks for the class code. Linux keeps the identity of a function that was pulled out, and would tell it.
+    fn is_there(&self) -> bool {
+        self.read(CONFIG, config::CLASS.into(), 4) != u64::from(u32::MAX)
+    }
 }
 
 impl VfioBus {
@@ -171,8 +188,19 @@ impl VfioBus {
         if function.taken.swap(true, Ordering::AcqRel) {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "another machine of this process uses it"));
         }
+        let request = new_eventfd()?;
+        let wanted = trigger(&request)?;
+        function.device.enable_irq(REQUEST, vec![&wanted]).map_err(io::Error::other)?;
         function.device.reset();
-        Ok(Self { function, interrupts: Mutex::default(), memory: Mutex::default() })
+        Ok(Self { function, request, interrupts: Mutex::default(), memory: Mutex::default() })
+    }
+
+    /// An eventfd that is signalled when Linux wants the function back: it is unplugged, in order or by surprise. Linux waits until nobody has it open.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub(super) fn request(&self) -> io::Result<OwnedFd> {
+        self.request.try_clone()
     }
 }
 
@@ -184,12 +212,18 @@ pub(crate) fn reset_functions() {
 impl Drop for VfioBus {
     fn drop(&mut self) {
         self.disconnect_interrupts();
-        // Nothing is under way when the memory goes, which is what a reset is for.
-        self.function.device.reset();
+        // Nothing is under way when the memory goes, which is what a reset is for. Linux would wait a minute for one of a function that was pulled out.
+        if self.function.is_there() {
+            self.function.device.reset();
+        }
         for (address, mapping) in std::mem::take(&mut *lock(&self.memory)) {
             let _ = self.function.container.vfio_dma_unmap(address, mapping.len);
         }
         self.function.taken.store(false, Ordering::Release);
+        // Nobody opens again what is wanted back.
+        if rustix::io::read(&self.request, &mut [0; 8]) == Ok(8) {
+            lock(&OPENED).retain(|_, opened| !Arc::ptr_eq(opened, &self.function));
+        }
     }
 }
 
@@ -199,7 +233,8 @@ impl Bus for VfioBus {
     }
 
     fn config_read(&self, offset: u16, size: u8) -> u32 {
-        self.function.read(CONFIG, offset.into(), size.min(4)) as u32
+        let value = self.function.read(CONFIG, offset.into(), size.min(4)) as u32;
+        if offset < config::COMMAND && !self.function.is_there() { u32::MAX } else { value }
     }
 
     fn config_write(&self, offset: u16, size: u8, value: u32) {
@@ -236,11 +271,12 @@ impl Bus for VfioBus {
         }
     }
 
-    /// Linux fills the table and enables MSI-X; a message is a signal of the vector's eventfd.
+    /// Linux fills the table and enables MSI-X, or MSI where there is no other; a message is a signal of the vector's eventfd.
     fn connect_interrupts(&self, vectors: u16, sink: Arc<dyn InterruptSink>) -> io::Result<()> {
         let eventfds = (0..vectors).map(|_| new_eventfd()).collect::<io::Result<Vec<_>>>()?;
         let triggers = eventfds.iter().map(trigger).collect::<io::Result<Vec<_>>>()?;
-        self.function.device.enable_msix(triggers.iter().collect()).map_err(io::Error::other)?;
+        let messages = self.function.messages();
+        self.function.device.enable_irq(messages, triggers.iter().collect()).map_err(io::Error::other)?;
         let listener = Listener::start(eventfds, sink)?;
         *lock(&self.interrupts) = Some(listener);
         Ok(())
@@ -249,7 +285,7 @@ impl Bus for VfioBus {
     fn disconnect_interrupts(&self) {
         // Waits for a message under way.
         let Some(listener) = lock(&self.interrupts).take() else { return };
-        let _ = self.function.device.disable_msix();
+        let _ = self.function.device.disable_irq(self.function.messages());
         drop(listener);
     }
 

@@ -13,7 +13,7 @@ use campanile_vfio_user::{Client, check_memory};
 use dxgkrnl::bus::{Bar, Bus, InterruptSink};
 
 use super::listener::{Listener, new_eventfd};
-use super::msix::{self, Msix, config};
+use super::msix::{self, config};
 
 /// [`Bus`] of a function behind a vfio-user server.
 ///
@@ -155,22 +155,19 @@ impl Bus for VfioUserBus {
         self.write(bar.into(), offset, size, value);
     }
 
-    /// Does what a monitor does for its guest: an eventfd for each vector, then MSI-X enabled; the table is the monitor's own business.
+    /// Does what a monitor does for its guest: an eventfd for each vector, then messages enabled; the table is the monitor's own business.
     fn connect_interrupts(&self, vectors: u16, sink: Arc<dyn InterruptSink>) -> io::Result<()> {
-        let msix = Msix::with_vectors(self, vectors)?;
+        msix::switch_messages(self, vectors, false)?;
         let eventfds = (0..vectors).map(|_| new_eventfd()).collect::<io::Result<Vec<_>>>()?;
         let borrowed: Vec<_> = eventfds.iter().map(|fd| fd.as_fd()).collect();
         self.client.set_triggers(0, &borrowed)?;
         let listener = Listener::start(eventfds, sink)?;
         *self.interrupts.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
-        msix.set_control(self, msix::CONTROL_ENABLE, msix::CONTROL_MASK_ALL);
-        Ok(())
+        msix::switch_messages(self, vectors, true)
     }
 
     fn disconnect_interrupts(&self) {
-        if let Ok(msix) = Msix::find(self) {
-            msix.set_control(self, 0, msix::CONTROL_ENABLE);
-        }
+        let _ = msix::switch_messages(self, 0, false);
         let _ = self.client.clear_triggers();
         // Waits for a message under way.
         let listener = self.interrupts.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -236,7 +236,7 @@ impl Client {
         self.ask(command::DMA_UNMAP, &question, &[]).map(drop)
     }
 
-    /// Has the MSI-X vectors from `start` signal these eventfds.
+    /// Has the messages from `start` signal these eventfds, MSI-X vectors where the function has such.
     ///
     /// # Errors
     /// There are fewer vectors, or the server is gone.
@@ -249,7 +249,7 @@ impl Client {
         Ok(())
     }
 
-    /// Holds all MSI-X vectors back; no eventfd is signalled after it returns.
+    /// Holds all messages back; no eventfd is signalled after it returns.
     ///
     /// # Errors
     /// The server is gone.
@@ -258,7 +258,8 @@ impl Client {
     }
 
     fn set_irqs(&self, flags: u32, start: u32, count: u32, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let question = Writer::default().u32(20).u32(flags).u32(irq::MSIX).u32(start).u32(count).done();
+        let index = if self.vectors(irq::MSIX)? > 0 { irq::MSIX } else { irq::MSI };
+        let question = Writer::default().u32(20).u32(flags).u32(index).u32(start).u32(count).done();
         self.ask(command::DEVICE_SET_IRQS, &question, fds).map(drop)
     }
 

@@ -102,6 +102,8 @@ pub mod region {
 
 /// Numbers of a PCI function's interrupts.
 pub mod irq {
+    /// MSI.
+    pub const MSI: u32 = 1;
     /// MSI-X.
     pub const MSIX: u32 = 2;
     /// Error reports; taken and never sent.

@@ -56,6 +56,11 @@ pub trait Function {
     /// Message interrupts.
     fn vectors(&self) -> u16;
 
+    /// By which of a function's interrupts they are sent: [`crate::message::irq::MSIX`] or [`crate::message::irq::MSI`].
+    fn messages(&self) -> u32 {
+        irq::MSIX
+    }
+
     /// Reads bytes that lie in a region; false if it cannot be read like that.
     fn read(&self, region: u32, offset: u64, bytes: &mut [u8]) -> bool;
 
@@ -404,6 +409,8 @@ impl Session<'_> {
         }
         let (start, end) = match flags {
             dma::ALL if address == 0 && len == 0 => (0, u64::MAX),
+            // The last page below 2^64 has no end that is an address; nothing can be mapped there.
+            0 if len > 0 && address.wrapping_add(len) == 0 => (address, u64::MAX),
             0 => (address, address.checked_add(len).ok_or_else(|| invalid("the range ends beyond 2^64"))?),
             _ => return Err(invalid("unknown flags")),
         };
@@ -471,7 +478,7 @@ impl Session<'_> {
 
     fn irq_count(&self, index: u32) -> Result<u32, Refusal> {
         match index {
-            irq::MSIX => Ok(u32::from(self.function.vectors())),
+            irq::MSI | irq::MSIX if index == self.function.messages() => Ok(u32::from(self.function.vectors())),
             irq::ERROR | irq::REQUEST => Ok(1),
             0..irq::COUNT => Ok(0),
             _ => Err(invalid("no such interrupt")),
@@ -504,7 +511,7 @@ impl Session<'_> {
         };
         let triggers = fds.into_iter().map(Trigger::new).collect::<io::Result<Vec<_>>>()?;
         let mut triggers = triggers.into_iter().map(Arc::new);
-        for vector in vectors.filter(|_| index == irq::MSIX) {
+        for vector in vectors.filter(|_| index == self.function.messages()) {
             if let Ok(vector) = u16::try_from(vector) {
                 self.function.set_trigger(vector, triggers.next());
             }
