@@ -68,6 +68,16 @@ pub(crate) struct Page {
     zero: bool,
 }
 
+impl Page {
+    /// The 2 MiB of a large page that `va` lies in.
+    fn piece(self, va: u64) -> Self {
+        let offset = va & ((1 << self.shift) - 1) & !(PAGE_2M - 1);
+        // The frame is aligned to its size, so that the sum changes bits of the address only; that of a zero page has no meaning.
+        let frame = Location::from_bits(self.frame.into_bits() | offset);
+        Self { frame, shift: PAGE_2M.trailing_zeros() as u8, ..self }
+    }
+}
+
 /// What stands behind a virtual address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Translation {
@@ -80,7 +90,7 @@ pub(crate) struct Translation {
 /// What a walk of the upper levels ends in.
 #[derive(Clone, Copy, Debug)]
 enum Below {
-    /// A 2-MiB page.
+    /// A 2-MiB page, or that much of a larger one.
     Large(Page),
     /// A leaf table.
     Leaves { table: Location, medium: bool },
@@ -103,7 +113,7 @@ fn read_entry(memory: &Access<'_>, table: Location, slot: u64) -> Result<Pte, Fa
 #[inline]
 fn page_of(entry: Pte, shift: u8) -> Option<Page> {
     let reserved = entry.into_bits() >> 52 != 0;
-    let misplaced = entry.leaf_64k() || entry.large() != (1 << shift == PAGE_2M);
+    let misplaced = entry.leaf_64k() || entry.large() != (1 << shift >= PAGE_2M);
     let misaligned = !entry.zero() && !entry.address().is_multiple_of(1 << shift);
     if !entry.valid() || reserved || misplaced || misaligned {
         return None;
@@ -118,13 +128,13 @@ fn is_directory(entry: Pte, level: u32) -> bool {
     entry.valid() && plain && kind && entry.into_bits() >> 52 == 0
 }
 
-/// Walks from the root to the leaf table or 2-MiB page of `va`.
+/// Walks from the root to the leaf table or large page of `va`.
 fn walk_directories(memory: &Access<'_>, root: Location, va: u64, intent: Intent) -> Result<Below, Fault> {
     let mut table = root;
     for level in (1..=ROOT_LEVEL).rev() {
         let entry = read_entry(memory, table, index(va, level))?;
-        if level == 1 && entry.large() {
-            let page = page_of(entry, PAGE_2M.trailing_zeros() as u8);
+        if entry.large() {
+            let page = page_of(entry, coverage(level).trailing_zeros() as u8).map(|page| page.piece(va));
             return page.map(Below::Large).ok_or(Fault::page(va, intent, level));
         }
         if !is_directory(entry, level) {

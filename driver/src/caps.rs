@@ -249,7 +249,9 @@ pub(crate) fn gpu_mmu_caps(hardware: &Hardware) -> DXGK_GPUMMUCAPS {
         .with_ZeroInPteSupported(true)
         .with_ExplicitPageTableInvalidation(true)
         .with_CacheCoherentMemorySupported(!hardware.caps.non_coherent())
-        .with_LargePageSupported(true);
+        .with_LargePageSupported(true)
+        .with_SysMem64KBPageSupported(true)
+        .with_SysMemLargePageSupported(true);
     caps.PageTableUpdateMode = page_table_update_mode(hardware);
     caps.VirtualAddressBitCount = page_table::VA_BITS;
     // The hardware reads the first 256 bytes; a table of any kind is allocated as one page.

@@ -1,7 +1,8 @@
 //! GPU page tables: four levels of 512 entries over 48-bit addresses.
 //!
 //! Level 3 is the root, level 0 holds the leaves. A table is one 4-KiB page. A leaf may lie at level 0 (4 KiB or, when the
-//! directory entry above says so, 64 KiB) or at level 1 (2 MiB). A 64-KiB leaf table has 32 entries.
+//! directory entry above says so, 64 KiB) or be a large page at any level above, as long as what the entry covers: 2 MiB at level 1,
+//! 1 GiB at level 2, 512 GiB at level 3. A 64-KiB leaf table has 32 entries.
 
 /// Bits of a GPU virtual address.
 pub const VA_BITS: u32 = 48;
@@ -21,7 +22,7 @@ pub const ENTRIES_64K: u64 = 32;
 pub const PAGE_4K: u64 = 4 << 10;
 /// Medium page.
 pub const PAGE_64K: u64 = 64 << 10;
-/// Large page, a leaf at level 1.
+/// Large page at level 1.
 pub const PAGE_2M: u64 = 2 << 20;
 
 word! {
@@ -39,7 +40,7 @@ word! {
         1 no_execute: bool,
         /// The target lies in system memory; clear for VRAM.
         1 system: bool,
-        /// Leaf of 2 MiB. Level 1 only.
+        /// Large page: a leaf of all that the entry covers. Not at level 0.
         1 large: bool,
         /// The table below is a leaf table of 64-KiB pages. Level 1 only.
         1 leaf_64k: bool,

@@ -257,7 +257,7 @@ impl Host {
         Space { root: vram(self.take_vram(TABLE_SIZE, TABLE_SIZE)) }
     }
 
-    fn table_below(&mut self, table: Location, slot: u64, leaf_64k: bool) -> Location {
+    pub(crate) fn table_below(&mut self, table: Location, slot: u64, leaf_64k: bool) -> Location {
         let at = vram(table.address() + slot * 8);
         let entry = Pte::from_bits(self.read64(at));
         if entry.valid() {

@@ -42,6 +42,45 @@ fn pages_of_every_size_translate_to_either_memory() {
 }
 
 #[test]
+fn a_large_page_is_as_long_as_its_entry_covers() {
+    // Far from what the queue itself needs.
+    const FAR: u64 = 1 << 46;
+    for level in [1, 2, 3] {
+        let (mut host, space, mut queue) = one_queue();
+        let size = campanile_hw::page_table::coverage(level);
+        let data = host.take_vram(2 * PAGE_2M, PAGE_2M);
+        let mut table = space.root;
+        for above in (level + 1..=3).rev() {
+            table = host.table_below(table, campanile_hw::page_table::index(FAR, above), false);
+        }
+        let entry = vram(table.address() + campanile_hw::page_table::index(FAR, level) * 8);
+        // All of VRAM, or the 2 MiB of it that the data lies in, and then nothing.
+        let (large, target) = (Pte::new().with_valid(true).with_large(true), data & !(size - 1));
+        host.write64(entry, large.with_address(target).into_bits());
+        let base = FAR & !(size - 1);
+        for offset in [0, PAGE_2M - 4, PAGE_2M + 4].into_iter().filter(|offset| *offset < size) {
+            host.submit(&mut queue, &[fill(base + data - target + offset, offset as u32 | 1)]);
+            assert_eq!(
+                host.read(vram(data + offset), 4),
+                (offset as u32 | 1).to_le_bytes(),
+                "level {level} {offset:#x}"
+            );
+        }
+        // A zero page has no address, and none of its pieces has one.
+        host.write64(entry, large.with_zero(true).with_address((1 << 52) - 4096).into_bits());
+        host.command(Command::InvalidateTlb, space.root.into_bits(), 0, 0);
+        host.submit(&mut queue, &[fill(base + data - target, 7), fill(base + size - 4, 7)]);
+        assert_eq!(host.read(vram(data), 4), 1u32.to_le_bytes());
+        host.write64(entry, large.with_address(target | PAGE_4K).into_bits());
+        host.command(Command::InvalidateTlb, space.root.into_bits(), 0, 0);
+        host.submit(&mut queue, &[fill(base + size - 4, 1)]);
+        let (address, info) = host.fault_of(&queue);
+        assert_eq!((address, info.kind()), (base + size - 4, FaultKind::PageFault as u8));
+        assert_eq!(u32::from(info.level()), level);
+    }
+}
+
+#[test]
 fn copies_cross_pages_that_are_scattered() {
     let (mut host, space, mut queue) = one_queue();
     let from = host.take_ram(64 << 10);

@@ -2,6 +2,7 @@
 
 use core::ptr::NonNull;
 
+use campanile_hw::page_table::PAGE_64K;
 use campanile_hw::private::{AllocationData, MAGIC, Placement};
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
@@ -109,7 +110,9 @@ fn describe(request: Request, layout: &Layout, info: &mut DXGK_ALLOCATIONINFO) -
     if !system && request.size > layout.largest_vram(hidden) {
         return Err(refused(Reason::Placement));
     }
-    info.u.Alignment = PAGE as u32;
+    // [d3dkmddi: DXGK_SEGMENTFLAGS::Use64KBPages]
+    let medium = set & set_of(VRAM_HIDDEN) != 0 && layout.in_medium_pages(VRAM_HIDDEN);
+    info.u.Alignment = if medium { PAGE_64K } else { PAGE } as u32;
     info.Size = usize::try_from(request.size).map_err(|_| refused(Reason::Size))?;
     info.PitchAlignedSize = 0;
     info.HintedBank = DXGK_SEGMENTBANKPREFERENCE::new();

@@ -1,16 +1,14 @@
 //! Page-table entries: from the operating system's form to the hardware's.
 
-use campanile_hw::page_table::{ENTRIES, PAGE_2M, PAGE_4K, PAGE_64K, Pte};
+use campanile_hw::page_table::{ENTRIES, ENTRIES_64K, PAGE_4K, PAGE_64K, Pte, coverage};
 use campanile_hw::queue::Location;
 use wddm_ddi::km::*;
-
-/// Entries of the operating system that one 64-KiB entry of the hardware stands for: arrays always count 4-KiB pages.
-const ENTRIES_PER_64K: u32 = (PAGE_64K / PAGE_4K) as u32;
 
 /// `DXGK_PTE::PageTablePageSize` of a table of 64-KiB pages. [d3dukmdt: DXGK_PTE_PAGE_TABLE_PAGE_64KB]
 const PAGE_TABLE_PAGE_64KB: u8 = 1;
 
-/// Pages of a leaf table.
+/// Pages of a leaf table. A table of 64-KiB pages has a sixteenth of the entries, and arrays for it count those.
+/// [support-for-64kb-pages]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeafPages {
     Small,
@@ -35,10 +33,14 @@ pub(crate) fn entry(
     if !bits.Valid() && !bits.Zero() {
         return Ok(Pte::new());
     }
-    let large = level == 1 && bits.LargePage();
+    if level == 0 && bits.LargePage() {
+        return Err(BadEntry);
+    }
+    // Of a table of tables, all that an entry of zeros covers is zero.
+    let large = level > 0 && (bits.LargePage() || bits.Zero());
     let is_leaf = level == 0 || large;
     let size = match (level, leaf) {
-        _ if large => PAGE_2M,
+        _ if large => coverage(level),
         (0, LeafPages::Medium) => PAGE_64K,
         _ => PAGE_4K,
     };
@@ -70,27 +72,18 @@ pub(crate) struct Step {
     pub(crate) element: u32,
 }
 
-/// The writes that an update of `count` elements from `start` means; empty if it leaves the table.
-///
-/// With `Repeat` every write takes element 0. In a table of 64-KiB pages, each group of 16 elements is one entry, whose value is
-/// the first element given of the group.
-pub(crate) fn steps(start: u32, count: u32, leaf: LeafPages, repeat: bool) -> impl Iterator<Item = Step> {
-    let inside = start.checked_add(count).is_some_and(|end| u64::from(end) <= ENTRIES);
-    let count = if inside { count } else { 0 };
-    (0..count).filter_map(move |element| {
-        let position = start + element;
-        let index = match leaf {
-            LeafPages::Small => position,
-            LeafPages::Medium if element == 0 || position.is_multiple_of(ENTRIES_PER_64K) => position / ENTRIES_PER_64K,
-            LeafPages::Medium => return None,
-        };
-        Some(Step { index, element: if repeat { 0 } else { element } })
-    })
+/// The writes that an update of `count` elements from `start` means, which [`fits`]. With `Repeat` every write takes element 0.
+pub(crate) fn steps(start: u32, count: u32, repeat: bool) -> impl Iterator<Item = Step> {
+    (0..count).map(move |element| Step { index: start + element, element: if repeat { 0 } else { element } })
 }
 
-/// Whether [`steps`] covers the update.
-pub(crate) fn fits(start: u32, count: u32) -> bool {
-    start.checked_add(count).is_some_and(|end| u64::from(end) <= ENTRIES)
+/// Whether a table of these pages has `count` entries from `start` on.
+pub(crate) fn fits(start: u32, count: u32, leaf: LeafPages) -> bool {
+    let entries = match leaf {
+        LeafPages::Small => ENTRIES,
+        LeafPages::Medium => ENTRIES_64K,
+    };
+    start.checked_add(count).is_some_and(|end| u64::from(end) <= entries)
 }
 
 #[cfg(test)]
@@ -147,20 +140,27 @@ mod tests {
     }
 
     #[test]
-    fn large_pages_exist_at_level_one_and_must_be_aligned() {
+    fn large_pages_exist_above_the_leaves_and_must_be_aligned_and_inside_their_segment() {
         let bits = valid().with_Segment(2).with_LargePage(true);
         let built = small(&pte(bits, 512), 1).unwrap();
         assert!(built.large());
         assert_eq!(built.address(), 6 << 20);
         assert_eq!(small(&pte(bits, 1), 1), Err(BadEntry));
-        assert!(!small(&pte(bits, 512), 2).unwrap().large());
+        assert_eq!(small(&pte(bits, 7 * 512 + 1), 1), Err(BadEntry), "its end is beyond the segment");
+        assert_eq!(small(&pte(bits, 512), 2), Err(BadEntry), "so much memory there is not");
+        assert_eq!(small(&pte(bits, 512), 0), Err(BadEntry));
+        let system = small(&pte(valid().with_LargePage(true), 5 << 18), 2).unwrap();
+        assert_eq!((system.large(), system.system(), system.address()), (true, true, 5 << 30));
     }
 
     #[test]
     fn zero_pages_need_no_target() {
         let bits = DXGK_PTE_Bits::new().with_Zero(true).with_Segment(9);
         assert_eq!(small(&pte(bits, u64::MAX), 0), Ok(Pte::new().with_valid(true).with_zero(true)));
-        assert!(small(&pte(bits.with_LargePage(true), 0), 1).unwrap().large());
+        for (level, bits) in [(1, bits), (1, bits.with_LargePage(true)), (2, bits), (3, bits.with_LargePage(true))] {
+            let zero = Pte::new().with_valid(true).with_zero(true).with_large(true);
+            assert_eq!(small(&pte(bits, u64::MAX), level), Ok(zero), "level {level}");
+        }
     }
 
     #[test]
@@ -179,18 +179,20 @@ mod tests {
 
     #[test]
     fn updates_step_through_the_table() {
-        let list = |start, count, leaf, repeat| -> Vec<(u32, u32)> {
-            steps(start, count, leaf, repeat).map(|step| (step.index, step.element)).collect()
-        };
-        assert_eq!(list(5, 3, LeafPages::Small, false), [(5, 0), (6, 1), (7, 2)]);
-        assert_eq!(list(5, 3, LeafPages::Small, true), [(5, 0), (6, 0), (7, 0)]);
-        assert_eq!(list(16, 32, LeafPages::Medium, false), [(1, 0), (2, 16)]);
-        assert_eq!(list(8, 16, LeafPages::Medium, false), [(0, 0), (1, 8)]);
-        assert_eq!(list(0, 512, LeafPages::Medium, true).len(), 32);
-        assert_eq!(list(0, 512, LeafPages::Small, false).len(), 512);
-        for (start, count) in [(0, 513), (512, 1), (u32::MAX, 2), (1, u32::MAX)] {
-            assert!(list(start, count, LeafPages::Small, false).is_empty());
-            assert!(!fits(start, count));
+        let list = |repeat| steps(5, 3, repeat).map(|step| (step.index, step.element)).collect::<Vec<_>>();
+        assert_eq!(list(false), [(5, 0), (6, 1), (7, 2)]);
+        assert_eq!(list(true), [(5, 0), (6, 0), (7, 0)]);
+    }
+
+    #[test]
+    fn an_update_stays_in_its_table() {
+        for (leaf, entries) in [(LeafPages::Small, 512), (LeafPages::Medium, 32)] {
+            for (start, count) in [(0, entries), (entries - 1, 1), (entries, 0)] {
+                assert!(fits(start, count, leaf), "{leaf:?} {start} {count}");
+            }
+            for (start, count) in [(0, entries + 1), (entries, 1), (u32::MAX, 2), (1, u32::MAX), (2, entries - 1)] {
+                assert!(!fits(start, count, leaf), "{leaf:?} {start} {count}");
+            }
         }
     }
 }

@@ -199,8 +199,9 @@ impl NewEntries<'_> {
         // SAFETY: as above; the operating system does not write it during the call.
         let element = unsafe { element.read() };
         let owner = u32::from(element.Bits.PhysicalAdapterIndex());
-        let is_peer = element.Bits.Valid() && element.Bits.Segment() != 0 && owner != gpu.dxgk.engine();
-        if is_peer && self.level == 0 {
+        let is_page = self.level == 0 || element.Bits.LargePage();
+        let is_local = element.Bits.Segment() == 0 || element.Bits.Zero() || owner == gpu.dxgk.engine();
+        if element.Bits.Valid() && is_page && !is_local {
             if counts {
                 adapter.trace.passed_over(Component::Memory, Reason::PeerMemory, owner.into());
             }
@@ -221,8 +222,10 @@ fn update_page_table(
     update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE,
     (multipass, buffer): (&mut u32, &mut Buffer),
 ) -> Result<(), PagingError> {
+    let medium = update.PageTableLevel == 0 && update.Flags.Use64KBPages();
+    let leaf = if medium { LeafPages::Medium } else { LeafPages::Small };
     if update.PageTableLevel >= campanile_hw::page_table::LEVELS
-        || !page_table::fits(update.StartIndex, update.NumPageTableEntries)
+        || !page_table::fits(update.StartIndex, update.NumPageTableEntries, leaf)
     {
         return Err(PagingError::Refused);
     }
@@ -250,8 +253,6 @@ fn update_page_table(
         return Ok(());
     }
     let elements = NonNull::new(update.pPageTableEntries).ok_or(PagingError::Refused)?;
-    let medium = update.PageTableLevel == 0 && update.Flags.Use64KBPages();
-    let leaf = if medium { LeafPages::Medium } else { LeafPages::Small };
     let entries = NewEntries { adapter, gpu, level: update.PageTableLevel, leaf, elements };
     match place {
         None => write_entries(&entries, update),
@@ -265,7 +266,7 @@ fn write_entries(entries: &NewEntries<'_>, update: &DXGK_BUILDPAGINGBUFFER_UPDAT
     let table = unsafe { update.PageTableAddress.CpuVirtual };
     let table = NonNull::new(table.cast::<u64>()).filter(|table| table.is_aligned()).ok_or(PagingError::Refused)?;
     let mut result = Ok(());
-    for step in page_table::steps(update.StartIndex, update.NumPageTableEntries, entries.leaf, update.Flags.Repeat()) {
+    for step in page_table::steps(update.StartIndex, update.NumPageTableEntries, update.Flags.Repeat()) {
         // An entry that cannot be expressed is left invalid, so that an access faults instead of reaching a wrong page.
         let entry = entries.entry(step.element, true).unwrap_or_else(|_| {
             result = Err(PagingError::Refused);
@@ -290,7 +291,7 @@ fn push_entries(
     buffer: &mut Buffer,
 ) -> Result<(), PagingError> {
     let repeat = update.Flags.Repeat();
-    let mut steps = page_table::steps(update.StartIndex, update.NumPageTableEntries, entries.leaf, repeat).peekable();
+    let mut steps = page_table::steps(update.StartIndex, update.NumPageTableEntries, repeat).peekable();
     if repeat {
         let first = steps.peek().copied().filter(|_| *multipass == 0);
         if let Some(first) = first {
@@ -301,7 +302,7 @@ fn push_entries(
         return Ok(());
     }
     if *multipass == 0 {
-        let mut all = page_table::steps(update.StartIndex, update.NumPageTableEntries, entries.leaf, false);
+        let mut all = page_table::steps(update.StartIndex, update.NumPageTableEntries, false);
         if all.any(|step| entries.entry(step.element, false).is_err()) {
             return Err(PagingError::Refused);
         }
@@ -393,7 +394,7 @@ fn copy_page_table_entries(
         let range = unsafe { ranges.add(*multipass as usize) };
         // SAFETY: as above.
         let range = unsafe { range.read() };
-        let fits = |start| page_table::fits(start, range.NumPageTableEntries);
+        let fits = |start| page_table::fits(start, range.NumPageTableEntries, LeafPages::Small);
         if !fits(range.SrcStartPteIndex) || !fits(range.DstStartPteIndex) {
             return Err(PagingError::Refused);
         }

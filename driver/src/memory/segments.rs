@@ -4,7 +4,7 @@
 //! window that the processor sees, then segment 3, the rest, which a host aperture shows page by page if there is one. Segment 1 is the aperture onto system memory; it has no place in
 //! VRAM, and its contents are a table in the driver.
 
-use campanile_hw::page_table::PAGE_2M;
+use campanile_hw::page_table::{PAGE_2M, PAGE_64K};
 use campanile_hw::queue::{Location, QueueDescriptor};
 use campanile_hw::registers::NODES;
 use wddm_ddi::Zeroed;
@@ -90,6 +90,11 @@ impl Layout {
         u32::try_from(page).ok()
     }
 
+    /// Whether a segment is managed in 64-KiB pages: the one that holds large things only, if it starts at such a page.
+    pub(crate) fn in_medium_pages(&self, segment: u32) -> bool {
+        segment == VRAM_HIDDEN && self.vram(segment).is_some_and(|(start, _)| start.is_multiple_of(PAGE_64K))
+    }
+
     /// Number of segments.
     pub(crate) fn segments(&self) -> u32 {
         if self.vram(VRAM_HIDDEN).is_some() { VRAM_HIDDEN } else { VRAM }
@@ -147,6 +152,7 @@ impl Layout {
         descriptor.Flags = DXGK_SEGMENTFLAGS::new()
             .with_CpuVisible(visible)
             .with_PreservedDuringStandby(self.kept)
+            .with_Use64KBPages(self.in_medium_pages(segment))
             .with_ApplicationTarget(true)
             .with_LocalBudgetGroup(true);
         descriptor.BaseAddress = LARGE_INTEGER { QuadPart: start.cast_signed() };
@@ -212,6 +218,17 @@ mod tests {
         let hidden = layout.descriptor(VRAM_HIDDEN, 1 << 40).unwrap();
         assert_eq!((hidden.Flags.CpuVisible(), hidden.Size), (false, 192 << 20));
         assert_eq!(hidden.BaseAddress.QuadPart, 64 << 20);
+        let visible = layout.descriptor(VRAM, 1 << 40).unwrap();
+        assert_eq!((hidden.Flags.Use64KBPages(), visible.Flags.Use64KBPages()), (true, false));
+    }
+
+    #[test]
+    fn a_segment_that_starts_inside_a_64_kib_page_is_not_managed_in_such_pages() {
+        for (window, medium) in [(64 << 20, true), ((64 << 20) + (60 << 10), false)] {
+            let layout = layout(256 << 20, window, 1024).unwrap();
+            assert_eq!(layout.descriptor(VRAM_HIDDEN, 0).unwrap().Flags.Use64KBPages(), medium);
+            assert_eq!(layout.in_medium_pages(VRAM_HIDDEN), medium);
+        }
     }
 
     #[test]
@@ -262,7 +279,10 @@ mod tests {
             let aperture = DXGK_SEGMENTFLAGS::new().with_Aperture(true).with_CacheCoherent(coherent);
             assert_eq!(flags(APERTURE), aperture);
             assert_eq!(flags(VRAM), plain.with_CpuVisible(true));
-            assert_eq!(flags(VRAM_HIDDEN), plain.with_SupportsCpuHostAperture(window.is_some()));
+            assert_eq!(
+                flags(VRAM_HIDDEN),
+                plain.with_Use64KBPages(true).with_SupportsCpuHostAperture(window.is_some())
+            );
             assert!(
                 layout.descriptor(VRAM_HIDDEN + 1, 1 << 40).is_none(),
                 "the segment of the host aperture is the last"

@@ -13,6 +13,7 @@ use crate::machine::lock;
 use crate::miniport::KmdHandle;
 use crate::ram::PAGE_SIZE;
 use crate::vidmm::memory::{IdlePoint, SpaceId, State};
+use crate::vidmm::page_table::MEDIUM;
 use crate::vidmm::segment::Segments;
 use crate::vidmm::{Global, Kept, VidMm, placement};
 
@@ -81,6 +82,9 @@ pub(crate) struct Request<'a> {
 /// What came of it: the allocations in order, and the resource if one was asked for.
 pub(crate) type Created = (Vec<Arc<Allocation>>, Option<Arc<Resource>>);
 
+/// Bytes of a 64-KiB page.
+const MEDIUM_SIZE: u64 = MEDIUM * PAGE_SIZE;
+
 /// Normal priority. [d3dukmdt: D3DDDI_ALLOCATIONPRIORITY_NORMAL]
 const PRIORITY_NORMAL: u32 = 0x7800_0000;
 
@@ -111,6 +115,12 @@ fn check(info: &DXGK_ALLOCATIONINFO, segments: &Segments, map_aperture2: bool) -
     if alignment > PAGE_SIZE && !alignment.is_power_of_two() {
         return Err("Alignment is no power of two");
     }
+    let medium = |id: &u8| segments.memory((*id).into()).is_some_and(|memory| memory.medium_pages);
+    let medium = placements.iter().any(medium);
+    if medium && (alignment == 0 || !alignment.is_multiple_of(MEDIUM_SIZE)) {
+        return Err("Alignment is no multiple of 64 KiB, though it may be in a segment of such pages");
+    }
+    let size = if medium { size.next_multiple_of(MEDIUM_SIZE) } else { size };
     if info.AllocationPriority == 0 {
         return Err("AllocationPriority is 0");
     }

@@ -9,7 +9,7 @@ use wddm_ddi::status::*;
 use crate::miniport::{KmdHandle, Miniport};
 use crate::trace::TraceKind;
 use crate::verifier::{Bugcheck, Verifier};
-use crate::vidmm::page_table::{Entries, Phase, Shape, TableMemory, Update};
+use crate::vidmm::page_table::{Entries, MEDIUM, PageSize, Phase, Shape, TableMemory, Update};
 use crate::vidmm::segment::{Segments, Table};
 use crate::vidsch::VidSch;
 
@@ -57,6 +57,19 @@ impl Driver {
     pub(crate) fn segment_of(&self, segment: u32) -> (u32, u32) {
         let count = self.segments_of_engine.max(1);
         segment.checked_sub(1).map_or((0, 0), |place| (place % count + 1, place / count))
+    }
+
+    /// Whether leaf tables of 64-KiB pages can be used. Where one entry names a table of each size, that of 64-KiB pages stays away.
+    pub(crate) fn has_medium_pages(&self) -> bool {
+        let size = u64::from(self.mmu.LeafPageTableSizeFor64KPagesInBytes);
+        let whole = size != 0 && size.is_multiple_of(crate::ram::PAGE_SIZE);
+        whole && !self.mmu.Bits.DualPteSupported() && self.shape.large().is_multiple_of(MEDIUM)
+    }
+
+    /// Bytes of a large page, if there are some.
+    pub(crate) fn large_page(&self) -> Option<u64> {
+        let bytes = self.shape.large() * crate::ram::PAGE_SIZE;
+        self.mmu.Bits.LargePageSupported().then_some(bytes)
     }
 
     /// Identifier among all of a segment of an engine.
@@ -147,6 +160,12 @@ pub(crate) struct Subject {
 impl Subject {
     /// Tables, and pages of no allocation.
     pub(crate) const NONE: Self = Self { allocation: KmdHandle::NULL, offset: 0, first_page: 0, driver_protection: 0 };
+
+    /// The same from another page on, which is not before the first.
+    pub(crate) fn at(self, page: u64) -> Self {
+        let pages = page.saturating_sub(self.first_page);
+        Self { offset: self.offset + pages * crate::ram::PAGE_SIZE, first_page: page, ..self }
+    }
 }
 
 /// Page tables of one process on one engine, written by the driver.
@@ -164,26 +183,36 @@ pub(crate) struct TableWriter<'a> {
 impl TableMemory for TableWriter<'_> {
     type Table = Table;
 
-    fn create(&mut self, level: u32) -> Result<Table, NTSTATUS> {
+    fn create(&mut self, level: u32, pages: PageSize) -> Result<Table, NTSTATUS> {
         let desc = self.driver.levels.get(level as usize).ok_or(STATUS_INVALID_PARAMETER)?;
         let segment = if self.paging_process { desc.PagingProcessPageTableSegmentId } else { desc.PageTableSegmentId };
         let align = u64::from(desc.PageTableAlignmentInBytes.max(1));
         let segment = self.driver.segment_in(self.engine, segment);
-        self.segments.allocate_table(segment, u64::from(desc.PageTableSizeInBytes), align)
+        let size = match pages {
+            PageSize::Medium => self.driver.mmu.LeafPageTableSizeFor64KPagesInBytes,
+            PageSize::Small | PageSize::Large => desc.PageTableSizeInBytes,
+        };
+        self.segments.allocate_table(segment, u64::from(size), align)
     }
 
     fn destroy(&mut self, table: Table) {
         self.segments.release_table(table);
     }
 
-    fn link(&self, table: &Table) -> DXGK_PTE {
+    fn link(&self, table: &Table, pages: PageSize) -> DXGK_PTE {
         let (address, mut entry) = (table.address(), DXGK_PTE::zeroed());
         let (segment, engine) = self.driver.segment_of(address.0);
         entry.Bits.set_Valid(true);
         entry.Bits.set_Segment(segment as u8);
         entry.Bits.set_PhysicalAdapterIndex(engine as u8);
+        // [d3dukmdt: DXGK_PTE_PAGE_SIZE]
+        entry.Bits.set_PageTablePageSize(u8::from(pages == PageSize::Medium));
         entry.u1 = DXGK_PTE_Union1 { PageTableAddress: address.1 / crate::ram::PAGE_SIZE };
         entry
+    }
+
+    fn subject(&self) -> Subject {
+        self.subject
     }
 
     fn update(&mut self, update: Update<'_, Table>) -> Result<(), NTSTATUS> {
@@ -210,11 +239,12 @@ impl TableMemory for TableWriter<'_> {
         args.hProcess = self.process.raw();
         args.UpdateMode = DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
         args.FirstPteVirtualAddress = update.first_page * crate::ram::PAGE_SIZE;
-        if update.level == 0 && update.phase == Phase::InUse {
-            args.hAllocation = self.subject.allocation.raw();
-            args.DriverProtection = self.subject.driver_protection;
-            let pages = update.first_page.saturating_sub(self.subject.first_page);
-            args.AllocationOffsetInBytes = self.subject.offset + pages * crate::ram::PAGE_SIZE;
+        args.Flags.set_Use64KBPages(update.pages == Some(PageSize::Medium));
+        if update.pages.is_some() && update.phase == Phase::InUse {
+            let subject = update.subject.unwrap_or(self.subject).at(update.first_page);
+            args.hAllocation = subject.allocation.raw();
+            args.DriverProtection = subject.driver_protection;
+            args.AllocationOffsetInBytes = subject.offset;
         }
         let u = DXGKARG_BUILDPAGINGBUFFER_Union { UpdatePageTable: args };
         self.driver.at_once(self.engine, Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE, u)

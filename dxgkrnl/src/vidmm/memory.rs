@@ -16,7 +16,8 @@ use crate::vidmm::driver::{Driver, Subject, TableWriter};
 use crate::vidmm::fence_storage::{FencePageId, FenceState};
 use crate::vidmm::lock::{BarFiles, Lock};
 use crate::vidmm::offer::Offered;
-use crate::vidmm::page_table::{Changes, PageTables};
+use crate::vidmm::page_size::Sizes;
+use crate::vidmm::page_table::{Effects, Fit, PageTables};
 use crate::vidmm::paging::{Paging, PagingFence};
 use crate::vidmm::residency::{self, ResidencyCounts};
 use crate::vidmm::rest::Standing;
@@ -305,7 +306,8 @@ impl Memory {
         let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
         let pages = at / PAGE_SIZE..(at + len) / PAGE_SIZE;
         let tables = space.tables.as_mut().ok_or(STATUS_INVALID_PARAMETER)?;
-        tables.prepare(pages.clone(), &mut writer)?;
+        // Nothing else is in this range, so that nothing has to be forgotten or given back.
+        tables.prepare(pages.clone(), &|_| Fit::default(), &mut writer, &mut Effects::default())?;
         tables.pin(pages);
         Ok(())
     }
@@ -357,7 +359,7 @@ impl Memory {
     }
 
     fn try_show(&mut self, id: SpaceId, at: u64, mapping: Mapping) -> Result<(), NTSTATUS> {
-        let Self { driver, segments, spaces, allocations, fence_pages, .. } = self;
+        let Self { driver, segments, spaces, allocations, fence_pages, counts, .. } = self;
         let space = spaces.get_mut(&id).ok_or(STATUS_INVALID_PARAMETER)?;
         if space.tables.is_none() {
             // Written when the tables come back.
@@ -365,32 +367,29 @@ impl Memory {
         }
         let (shown, subject) = what(allocations, fence_pages, at, mapping);
         let pages = mapping.pages;
-        write_entries(driver, segments, space, Range { at, pages }, &shown, mapping.access, subject)
+        let range = Range { at, pages };
+        write_entries(driver, segments, space, range, &shown, (mapping.access, subject), counts)
     }
 
     /// Shows memory in the paging process, whose page tables for it exist.
     pub(crate) fn show_frames(&mut self, id: SpaceId, at: u64, pages: u64, shown: &Shown<'_>) -> Result<(), NTSTATUS> {
-        let Self { driver, segments, spaces, .. } = self;
+        let Self { driver, segments, spaces, counts, .. } = self;
         let space = spaces.get_mut(&id).ok_or(STATUS_INVALID_PARAMETER)?;
-        write_entries(driver, segments, space, Range { at, pages }, shown, Access::WRITE, Subject::NONE)
+        let range = Range { at, pages };
+        write_entries(driver, segments, space, range, shown, (Access::WRITE, Subject::NONE), counts)
     }
 
     /// Makes page-table entries invalid; when the call returns, the GPU does not use them any more.
     pub(crate) fn hide(&mut self, id: SpaceId, at: u64, pages: u64) -> Result<(), NTSTATUS> {
-        let Self { driver, segments, spaces, .. } = self;
+        let Self { driver, segments, spaces, counts, .. } = self;
         let space = spaces.get_mut(&id).ok_or(STATUS_INVALID_PARAMETER)?;
         let Some(tables) = &mut space.tables else { return Ok(()) };
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
-        let range = at / PAGE_SIZE..at / PAGE_SIZE + pages;
         let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
-        let (changes, dead) = tables.unmap(range, &mut writer)?;
-        if changes.replaced {
-            driver.flush(engine, process, tables.root().address(), at, at + pages * PAGE_SIZE)?;
-        }
-        for table in dead {
-            segments.release_table(table);
-        }
-        Ok(())
+        let (mut effects, range) = (Effects::default(), Range { at, pages });
+        let unmapped = tables.unmap(range.pages(), &mut writer, &mut effects);
+        let settled = settle(tables, &mut writer, range, effects, counts);
+        unmapped.and(settled)
     }
 
     /// Maps in a region that the caller found or made, replacing what was there.
@@ -640,10 +639,40 @@ pub(super) fn what<'a>(
     (shown, subject)
 }
 
+/// Pages from an address on.
 #[derive(Clone, Copy)]
-struct Range {
-    at: u64,
-    pages: u64,
+pub(super) struct Range {
+    pub(super) at: u64,
+    pub(super) pages: u64,
+}
+
+impl Range {
+    fn pages(self) -> std::ops::Range<u64> {
+        let first = self.at / PAGE_SIZE;
+        first..first + self.pages
+    }
+}
+
+/// Has changes to the page tables of a range take effect: the GPU forgets what they replaced, then tables that are in use no more go.
+pub(super) fn settle(
+    tables: &PageTables<Table>,
+    writer: &mut TableWriter<'_>,
+    range: Range,
+    effects: Effects<Table>,
+    counts: &mut ResidencyCounts,
+) -> Result<(), NTSTATUS> {
+    let (driver, changes) = (writer.driver, effects.changes);
+    counts.large_pages += changes.large;
+    counts.medium_pages += changes.medium;
+    counts.demoted += changes.demoted;
+    if changes.replaced || (changes.added && !driver.mmu.Bits.InvalidTlbEntriesNotCached()) {
+        let (start, end) = (range.at, range.at + range.pages * PAGE_SIZE);
+        // Where pages changed their size, all is forgotten that they or the table in their place translate.
+        let unit = if changes.demoted > 0 { driver.shape.large() * PAGE_SIZE } else { PAGE_SIZE };
+        let (start, end) = (start / unit * unit, end.next_multiple_of(unit));
+        driver.flush(writer.engine, writer.process, tables.root().address(), start, end)?;
+    }
+    tables.bury(effects.dead, writer)
 }
 
 fn write_entries(
@@ -652,32 +681,27 @@ fn write_entries(
     space: &mut Space,
     range: Range,
     shown: &Shown<'_>,
-    access: Access,
-    subject: Subject,
+    (access, subject): (Access, Subject),
+    counts: &mut ResidencyCounts,
 ) -> Result<(), NTSTATUS> {
     if matches!(shown, Shown::Nothing) {
         return Ok(());
     }
-    let first = range.at / PAGE_SIZE;
-    let (pages, end) = (first..first + range.pages, range.at + range.pages * PAGE_SIZE);
+    let (pages, first, sizes) = (range.pages(), range.at / PAGE_SIZE, Sizes::of(driver, segments, shown));
     let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
     let Some(tables) = &mut space.tables else { return Ok(()) };
     let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject };
-    let prepared = match tables.prepare(pages.clone(), &mut writer) {
-        Ok(changes) => changes,
-        Err(status) => {
-            // Directory entries came and went; the GPU may have seen them.
-            driver.flush(engine, process, tables.root().address(), range.at, end)?;
-            return Err(status);
-        }
-    };
-    let mut entry = |page: u64| entry(driver, shown, page - first, access);
-    let written = tables.write(pages, &mut entry, &mut writer)?;
-    let changes = Changes { replaced: prepared.replaced | written.replaced, added: prepared.added | written.added };
-    if changes.replaced || (changes.added && !driver.mmu.Bits.InvalidTlbEntriesNotCached()) {
-        driver.flush(engine, process, tables.root().address(), range.at, end)?;
-    }
-    Ok(())
+    let mut effects = Effects::default();
+    let fit = |part| sizes.fit(shown, first, part);
+    let prepared = tables.prepare(pages.clone(), &fit, &mut writer, &mut effects);
+    // Directory entries may have come and gone; the GPU may have seen them.
+    effects.changes.replaced |= prepared.is_err();
+    let written = prepared.and_then(|()| {
+        let mut entry = |page: u64| entry(driver, shown, page - first, access);
+        tables.write(pages, &mut entry, &mut writer, &mut effects)
+    });
+    let settled = settle(tables, &mut writer, range, effects, counts);
+    written.and(settled)
 }
 
 /// Leaf entry for page `page` of what is shown. [d3dukmdt: DXGK_PTE]

@@ -3,13 +3,53 @@
 //! The tree of tables is kept here and never read back from memory. A new table is filled with invalid entries before its
 //! parent points at it; a table that has become empty is taken out of its parent first and only given back by the caller after
 //! the GPU has forgotten its translations.
+//!
+//! What a leaf table covers can be mapped in three ways: by a table of 4-KiB pages, by one of 64-KiB pages, or by one large page in the
+//! table above. As soon as part of a larger page is to show something else, it becomes a table of 4-KiB pages that says the same, and
+//! stays one as long as it is not empty. Because unmapping must not fail for want of memory, the memory of that table is taken together
+//! with the larger pages. The new table is complete before its parent points at it, so that every address translates to the same
+//! all the while and nobody needs to be suspended. [support-for-64kb-pages: Single PTE mode]
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::DXGK_PTE;
 use wddm_ddi::status::NTSTATUS;
+
+use crate::vidmm::driver::Subject;
+use crate::vidmm::table_tree::{self as tree, Node};
+
+/// 4-KiB pages of a 64-KiB page.
+pub(crate) const MEDIUM: u64 = 16;
+
+/// Size of the pages that entries stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PageSize {
+    /// 4 KiB, in a leaf table.
+    Small,
+    /// 64 KiB, in a leaf table of such pages.
+    Medium,
+    /// As much as a leaf table covers, in the table above. [d3dukmdt: DXGK_PTE::LargePage]
+    Large,
+}
+
+impl PageSize {
+    /// 4-KiB pages from one entry of a leaf table to the next.
+    pub(super) fn stride(self) -> u64 {
+        if self == Self::Medium { MEDIUM } else { 1 }
+    }
+}
+
+/// Which pages larger than 4 KiB may map a part of what a leaf table covers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fit {
+    /// 64-KiB pages.
+    pub(crate) medium: bool,
+    /// A new table of 64-KiB pages is worth the memory that it holds besides.
+    pub(crate) pays: bool,
+    /// One large page.
+    pub(crate) large: bool,
+}
 
 /// Index bits of each level, leaf first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,17 +80,39 @@ impl Shape {
         self.bits.get(level as usize).map_or(0, |bits| 1 << bits)
     }
 
+    /// 4-KiB pages that a leaf table covers, which is what a large page is.
+    pub(crate) fn large(&self) -> u64 {
+        1 << self.shift(1)
+    }
+
+    /// Entries of a leaf table of 64-KiB pages.
+    pub(super) fn medium_entries(&self) -> u32 {
+        self.entries(0) / MEDIUM as u32
+    }
+
+    /// Entries of a table of `level`, with pages of this size if it is a leaf.
+    pub(super) fn entries_of(&self, level: u32, pages: Option<PageSize>) -> u32 {
+        if pages == Some(PageSize::Medium) { self.medium_entries() } else { self.entries(level) }
+    }
+
+    /// The pages that entry `index` of a table covers which `page` is somewhere below.
+    pub(super) fn covered(&self, level: u32, page: u64) -> Range<u64> {
+        let shift = self.shift(level);
+        let start = (page >> shift) << shift;
+        start..start + (1 << shift)
+    }
+
     /// log2 of the pages that one entry of a table covers.
-    fn shift(&self, level: u32) -> u32 {
+    pub(super) fn shift(&self, level: u32) -> u32 {
         self.bits.iter().take(level as usize).sum()
     }
 
-    fn index(&self, level: u32, page: u64) -> u32 {
+    pub(super) fn index(&self, level: u32, page: u64) -> u32 {
         ((page >> self.shift(level)) & (u64::from(self.entries(level)) - 1)) as u32
     }
 
     /// The parts of `pages` by entry of a table of this level.
-    fn split(&self, level: u32, pages: Range<u64>) -> impl Iterator<Item = (u32, Range<u64>)> + use<> {
+    pub(super) fn split(&self, level: u32, pages: Range<u64>) -> impl Iterator<Item = (u32, Range<u64>)> + use<> {
         let shift = self.shift(level);
         let mask = u64::from(self.entries(level)) - 1;
         let numbers = pages.start >> shift..=(pages.end - 1) >> shift;
@@ -87,6 +149,8 @@ pub(crate) struct Update<'a, T> {
     pub(crate) table: &'a T,
     /// Its level, 0 for leaves.
     pub(crate) level: u32,
+    /// Pages that the entries are for: of a leaf table always, of any other for large pages. `None` for tables.
+    pub(crate) pages: Option<PageSize>,
     /// First entry changed.
     pub(crate) start: u32,
     /// New contents.
@@ -95,18 +159,22 @@ pub(crate) struct Update<'a, T> {
     pub(crate) phase: Phase,
     /// First page that the entries translate.
     pub(crate) first_page: u64,
+    /// What they belong to, if it is not what is being written.
+    pub(crate) subject: Option<Subject>,
 }
 
 /// Where tables live and how they are written.
 pub(crate) trait TableMemory {
     /// A table in memory.
     type Table;
-    /// Takes memory for a table of `level`.
-    fn create(&mut self, level: u32) -> Result<Self::Table, NTSTATUS>;
+    /// Takes memory for a table of `level`; a leaf table is for pages of this size.
+    fn create(&mut self, level: u32, pages: PageSize) -> Result<Self::Table, NTSTATUS>;
     /// Gives the memory of a table back.
     fn destroy(&mut self, table: Self::Table);
-    /// The entry that points at a table.
-    fn link(&self, table: &Self::Table) -> DXGK_PTE;
+    /// The entry that points at a table, which if it is a leaf is for pages of this size.
+    fn link(&self, table: &Self::Table, pages: PageSize) -> DXGK_PTE;
+    /// What is being written.
+    fn subject(&self) -> Subject;
     /// Changes entries.
     fn update(&mut self, update: Update<'_, Self::Table>) -> Result<(), NTSTATUS>;
 }
@@ -118,60 +186,48 @@ pub(crate) struct Changes {
     pub(crate) replaced: bool,
     /// Entries that were invalid became valid.
     pub(crate) added: bool,
+    /// Large pages that were written.
+    pub(crate) large: u64,
+    /// 64-KiB pages that were written.
+    pub(crate) medium: u64,
+    /// Larger pages, or tables of them, that became tables of 4-KiB pages. Whatever a leaf table covers must be forgotten whole then.
+    pub(crate) demoted: u64,
 }
 
-impl Changes {
-    /// Adds those of another operation.
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.replaced |= other.replaced;
-        self.added |= other.added;
+/// A table that is in use no more. It is given back when the GPU has forgotten it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Dead<T> {
+    /// The table.
+    pub(crate) table: T,
+    /// The first page that it covers, if it is one of 64-KiB pages with entries that are valid still.
+    pub(super) stale: Option<u64>,
+}
+
+/// What operations did so far, for whoever has them take effect.
+#[derive(Debug)]
+pub(crate) struct Effects<T> {
+    /// For the decision whether to flush.
+    pub(crate) changes: Changes,
+    /// Tables to [`PageTables::bury`] after that.
+    pub(crate) dead: Vec<Dead<T>>,
+}
+
+impl<T> Default for Effects<T> {
+    fn default() -> Self {
+        Self { changes: Changes::default(), dead: Vec::new() }
     }
 }
 
-struct Node<T> {
-    table: T,
-    kind: Kind<T>,
-}
-
-enum Kind<T> {
-    Leaf {
-        /// One bit an entry.
-        valid: Vec<u64>,
-        /// Kept even when empty.
-        pinned: bool,
-    },
-    Directory(BTreeMap<u32, Node<T>>),
-}
-
-impl<T> Node<T> {
-    fn is_empty(&self) -> bool {
-        match &self.kind {
-            Kind::Leaf { valid, pinned } => !pinned && valid.iter().all(|word| *word == 0),
-            Kind::Directory(children) => children.is_empty(),
-        }
+impl<T> Effects<T> {
+    pub(super) fn mark(&mut self, before: bool, now: bool) {
+        self.changes.replaced |= before;
+        self.changes.added |= now && !before;
     }
 
-    fn create<M: TableMemory<Table = T>>(
-        shape: &Shape,
-        level: u32,
-        page: u64,
-        memory: &mut M,
-    ) -> Result<Self, NTSTATUS> {
-        let table = memory.create(level)?;
-        let entries = shape.entries(level);
-        let blank = Entries::Same(DXGK_PTE::zeroed(), entries);
-        let covered = u64::from(entries) << shape.shift(level);
-        let first_page = page & !(covered - 1);
-        let update = Update { table: &table, level, start: 0, entries: blank, phase: Phase::Initial, first_page };
-        if let Err(status) = memory.update(update) {
-            memory.destroy(table);
-            return Err(status);
-        }
-        let kind = match level {
-            0 => Kind::Leaf { valid: vec![0; (entries as usize).div_ceil(64)], pinned: false },
-            _ => Kind::Directory(BTreeMap::new()),
-        };
-        Ok(Self { table, kind })
+    pub(super) fn end(&mut self, node: Node<T>) {
+        let mut tables = Vec::new();
+        tree::collect(node, &mut tables);
+        self.dead.extend(tables.into_iter().map(|table| Dead { table, stale: None }));
     }
 }
 
@@ -193,28 +249,27 @@ impl<T> PageTables<T> {
         &self.root.table
     }
 
-    /// Makes every table that `pages` need. On failure nothing has changed.
+    /// Makes every table that `pages` need, so that the parts of them by leaf table can be written in pages as large as `fit` allows. On
+    /// failure nothing has changed but the size of pages.
     pub(crate) fn prepare(
         &mut self,
         pages: Range<u64>,
+        fit: &dyn Fn(Range<u64>) -> Fit,
         memory: &mut impl TableMemory<Table = T>,
-    ) -> Result<Changes, NTSTATUS> {
-        let mut changes = Changes::default();
-        if let Err(status) =
-            prepare(&self.shape, &mut self.root, self.shape.root(), pages.clone(), memory, &mut changes)
-        {
-            // The tables made so far translate nothing, so nothing needs to be forgotten before they go.
-            for table in self.prune(pages, memory)?.1 {
-                memory.destroy(table);
-            }
-            return Err(status);
+        effects: &mut Effects<T>,
+    ) -> Result<(), NTSTATUS> {
+        let (shape, root) = (&self.shape, &mut self.root);
+        let prepared = tree::prepare(shape, root, shape.root(), pages.clone(), fit, memory, effects);
+        if prepared.is_err() {
+            // The tables made so far translate nothing.
+            self.prune(pages, memory, effects)?;
         }
-        Ok(changes)
+        prepared
     }
 
     /// Keeps the leaf tables of `pages`, which exist, even when they are empty.
     pub(crate) fn pin(&mut self, pages: Range<u64>) {
-        pin(&self.shape, &mut self.root, self.shape.root(), pages);
+        tree::pin(&self.shape, &mut self.root, self.shape.root(), pages);
     }
 
     /// Writes leaf entries of tables that [`PageTables::prepare`] has made; where there is none, nothing. `entry` gives the value for
@@ -224,284 +279,78 @@ impl<T> PageTables<T> {
         pages: Range<u64>,
         entry: &mut dyn FnMut(u64) -> DXGK_PTE,
         memory: &mut impl TableMemory<Table = T>,
-    ) -> Result<Changes, NTSTATUS> {
-        let mut changes = Changes::default();
-        write(&self.shape, &mut self.root, self.shape.root(), pages, entry, memory, &mut changes)?;
-        Ok(changes)
+        effects: &mut Effects<T>,
+    ) -> Result<(), NTSTATUS> {
+        tree::write(&self.shape, &mut self.root, self.shape.root(), pages, entry, memory, effects)
     }
 
-    /// Takes out tables of `pages` that are empty. The answer as for [`PageTables::unmap`].
+    /// Has tables of 4-KiB pages say what larger pages say that `pages` touch. That takes no memory.
+    pub(crate) fn demote(
+        &mut self,
+        pages: Range<u64>,
+        memory: &mut impl TableMemory<Table = T>,
+        effects: &mut Effects<T>,
+    ) -> Result<(), NTSTATUS> {
+        tree::demote_all(&self.shape, &mut self.root, self.shape.root(), pages, memory, effects)
+    }
+
+    /// Takes out tables of `pages` that are empty.
     pub(crate) fn prune(
         &mut self,
         pages: Range<u64>,
         memory: &mut impl TableMemory<Table = T>,
-    ) -> Result<(Changes, Vec<T>), NTSTATUS> {
-        self.clear(pages.start..pages.start, pages, memory)
+        effects: &mut Effects<T>,
+    ) -> Result<(), NTSTATUS> {
+        let nothing = pages.start..pages.start;
+        tree::clear(&self.shape, &mut self.root, self.shape.root(), pages, nothing, memory, effects)
     }
 
-    /// Makes leaf entries invalid and takes out tables that became empty. The answer says what to flush and which tables to
-    /// give back afterwards.
+    /// Makes leaf entries invalid and takes out tables that became empty.
     pub(crate) fn unmap(
         &mut self,
         pages: Range<u64>,
         memory: &mut impl TableMemory<Table = T>,
-    ) -> Result<(Changes, Vec<T>), NTSTATUS> {
-        self.clear(pages.clone(), pages, memory)
+        effects: &mut Effects<T>,
+    ) -> Result<(), NTSTATUS> {
+        tree::clear(&self.shape, &mut self.root, self.shape.root(), pages.clone(), pages, memory, effects)
     }
 
-    fn clear(
-        &mut self,
-        invalidate: Range<u64>,
-        prune: Range<u64>,
-        memory: &mut impl TableMemory<Table = T>,
-    ) -> Result<(Changes, Vec<T>), NTSTATUS> {
-        let mut sweep = Sweep { invalidate, changes: Changes::default(), dead: Vec::new() };
-        if !prune.is_empty() {
-            clear(&self.shape, &mut self.root, self.shape.root(), prune, memory, &mut sweep)?;
+    /// Gives tables back that the GPU has forgotten.
+    pub(crate) fn bury(&self, dead: Vec<Dead<T>>, memory: &mut impl TableMemory<Table = T>) -> Result<(), NTSTATUS> {
+        let mut buried = Ok(());
+        for Dead { table, stale } in dead {
+            if let Some(first_page) = stale {
+                let (table, pages, phase) = (&table, Some(PageSize::Medium), Phase::InUse);
+                let entries = Entries::Same(DXGK_PTE::zeroed(), self.shape.medium_entries());
+                let subject = Some(Subject::NONE);
+                let gone = Update { table, level: 0, pages, start: 0, entries, phase, first_page, subject };
+                buried = buried.and(memory.update(gone));
+            }
+            memory.destroy(table);
         }
-        Ok((sweep.changes, sweep.dead))
+        buried
     }
 
     /// Fills every table anew, as after its memory was lost. Leaf entries are invalid afterwards.
     pub(crate) fn rebuild(&mut self, memory: &mut impl TableMemory<Table = T>) -> Result<(), NTSTATUS> {
-        rebuild(&self.shape, &mut self.root, self.shape.root(), 0, memory)
+        tree::rebuild(&self.shape, &mut self.root, self.shape.root(), 0, memory)
     }
 
     /// Says of every table that it goes, of the root first; each says until then what it did, and nothing afterwards.
     pub(crate) fn say_evicted(&self, memory: &mut impl TableMemory<Table = T>) -> Result<(), NTSTATUS> {
-        say_evicted(&self.shape, &self.root, self.shape.root(), 0, memory)
+        tree::say_evicted(&self.shape, &self.root, self.shape.root(), 0, memory)
     }
 
     /// Whether a table is one of those that `wanted` names.
     pub(crate) fn any(&self, wanted: impl Fn(&T) -> bool) -> bool {
-        holds(&self.root, &wanted)
+        tree::holds(&self.root, &wanted)
     }
 
     /// Takes all tables apart, for giving them back.
     pub(crate) fn into_tables(self) -> Vec<T> {
         let mut tables = Vec::new();
-        collect(self.root, &mut tables);
+        tree::collect(self.root, &mut tables);
         tables
-    }
-}
-
-fn rebuild<M: TableMemory>(
-    shape: &Shape,
-    node: &mut Node<M::Table>,
-    level: u32,
-    first_page: u64,
-    memory: &mut M,
-) -> Result<(), NTSTATUS> {
-    let blank = Entries::Same(DXGK_PTE::zeroed(), shape.entries(level));
-    memory.update(Update { table: &node.table, level, start: 0, entries: blank, phase: Phase::Initial, first_page })?;
-    match &mut node.kind {
-        Kind::Leaf { valid, .. } => valid.fill(0),
-        Kind::Directory(children) => {
-            for (index, child) in children {
-                let first_page = first_page + (u64::from(*index) << shape.shift(level));
-                // A table is whole before its parent points at it.
-                rebuild(shape, child, level - 1, first_page, memory)?;
-                let link = [memory.link(&child.table)];
-                let entries = Entries::Each(&link);
-                memory.update(Update {
-                    table: &node.table,
-                    level,
-                    start: *index,
-                    entries,
-                    phase: Phase::InUse,
-                    first_page,
-                })?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn say_evicted<M: TableMemory>(
-    shape: &Shape,
-    node: &Node<M::Table>,
-    level: u32,
-    first_page: u64,
-    memory: &mut M,
-) -> Result<(), NTSTATUS> {
-    let blank = Entries::Same(DXGK_PTE::zeroed(), shape.entries(level));
-    memory.update(Update {
-        table: &node.table,
-        level,
-        start: 0,
-        entries: blank,
-        phase: Phase::Eviction,
-        first_page,
-    })?;
-    let Kind::Directory(children) = &node.kind else { return Ok(()) };
-    children.iter().try_for_each(|(index, child)| {
-        say_evicted(shape, child, level - 1, first_page + (u64::from(*index) << shape.shift(level)), memory)
-    })
-}
-
-fn holds<T>(node: &Node<T>, wanted: &impl Fn(&T) -> bool) -> bool {
-    let below = |children: &BTreeMap<u32, Node<T>>| children.values().any(|child| holds(child, wanted));
-    wanted(&node.table) || matches!(&node.kind, Kind::Directory(children) if below(children))
-}
-
-fn collect<T>(node: Node<T>, tables: &mut Vec<T>) {
-    if let Kind::Directory(children) = node.kind {
-        for child in children.into_values() {
-            collect(child, tables);
-        }
-    }
-    tables.push(node.table);
-}
-
-fn prepare<M: TableMemory>(
-    shape: &Shape,
-    node: &mut Node<M::Table>,
-    level: u32,
-    pages: Range<u64>,
-    memory: &mut M,
-    changes: &mut Changes,
-) -> Result<(), NTSTATUS> {
-    let Kind::Directory(children) = &mut node.kind else { return Ok(()) };
-    for (index, part) in shape.split(level, pages) {
-        if let Some(child) = children.get_mut(&index) {
-            prepare(shape, child, level - 1, part, memory, changes)?;
-            continue;
-        }
-        let child = Node::create(shape, level - 1, part.start, memory)?;
-        let link = [memory.link(&child.table)];
-        let first_page = (part.start >> shape.shift(level)) << shape.shift(level);
-        let entries = Entries::Each(&link);
-        let update = Update { table: &node.table, level, start: index, entries, phase: Phase::InUse, first_page };
-        if let Err(status) = memory.update(update) {
-            memory.destroy(child.table);
-            return Err(status);
-        }
-        changes.added = true;
-        prepare(shape, children.entry(index).or_insert(child), level - 1, part, memory, changes)?;
-    }
-    Ok(())
-}
-
-fn pin<T>(shape: &Shape, node: &mut Node<T>, level: u32, pages: Range<u64>) {
-    match &mut node.kind {
-        Kind::Leaf { pinned, .. } => *pinned = true,
-        Kind::Directory(children) => {
-            for (index, part) in shape.split(level, pages) {
-                if let Some(child) = children.get_mut(&index) {
-                    pin(shape, child, level - 1, part);
-                }
-            }
-        }
-    }
-}
-
-fn write<M: TableMemory>(
-    shape: &Shape,
-    node: &mut Node<M::Table>,
-    level: u32,
-    pages: Range<u64>,
-    entry: &mut dyn FnMut(u64) -> DXGK_PTE,
-    memory: &mut M,
-    changes: &mut Changes,
-) -> Result<(), NTSTATUS> {
-    match &mut node.kind {
-        Kind::Directory(children) => {
-            for (index, part) in shape.split(level, pages) {
-                if let Some(child) = children.get_mut(&index) {
-                    write(shape, child, level - 1, part, entry, memory, changes)?;
-                }
-            }
-            Ok(())
-        }
-        Kind::Leaf { valid, .. } => {
-            let start = shape.index(0, pages.start);
-            let values: Vec<DXGK_PTE> = pages.clone().map(entry).collect();
-            for (index, value) in (start..).zip(&values) {
-                changes.merge(mark(valid, index, value.Bits.Valid()));
-            }
-            let entries = Entries::Each(&values);
-            memory.update(Update {
-                table: &node.table,
-                level,
-                start,
-                entries,
-                phase: Phase::InUse,
-                first_page: pages.start,
-            })
-        }
-    }
-}
-
-fn mark(valid: &mut [u64], index: u32, now: bool) -> Changes {
-    let Some(word) = valid.get_mut(index as usize / 64) else { return Changes::default() };
-    let bit = 1u64 << (index % 64);
-    let before = *word & bit != 0;
-    *word = if now { *word | bit } else { *word & !bit };
-    Changes { replaced: before, added: now && !before }
-}
-
-struct Sweep<T> {
-    invalidate: Range<u64>,
-    changes: Changes,
-    dead: Vec<T>,
-}
-
-fn clear<M: TableMemory>(
-    shape: &Shape,
-    node: &mut Node<M::Table>,
-    level: u32,
-    pages: Range<u64>,
-    memory: &mut M,
-    sweep: &mut Sweep<M::Table>,
-) -> Result<(), NTSTATUS> {
-    let blank = DXGK_PTE::zeroed();
-    match &mut node.kind {
-        Kind::Directory(children) => {
-            for (index, part) in shape.split(level, pages) {
-                let Some(child) = children.get_mut(&index) else { continue };
-                clear(shape, child, level - 1, part.clone(), memory, sweep)?;
-                if !child.is_empty() {
-                    continue;
-                }
-                let first_page = (part.start >> shape.shift(level)) << shape.shift(level);
-                let entries = Entries::Same(blank, 1);
-                memory.update(Update {
-                    table: &node.table,
-                    level,
-                    start: index,
-                    entries,
-                    phase: Phase::InUse,
-                    first_page,
-                })?;
-                sweep.changes.replaced = true;
-                sweep.dead.extend(children.remove(&index).map(|child| child.table));
-            }
-            Ok(())
-        }
-        Kind::Leaf { valid, .. } => {
-            let part = pages.start.max(sweep.invalidate.start)..pages.end.min(sweep.invalidate.end);
-            if part.is_empty() {
-                return Ok(());
-            }
-            let (start, count) = (shape.index(0, part.start), (part.end - part.start) as u32);
-            let mut changes = Changes::default();
-            for index in start..start + count {
-                changes.merge(mark(valid, index, false));
-            }
-            if !changes.replaced {
-                return Ok(());
-            }
-            sweep.changes.merge(changes);
-            let entries = Entries::Same(blank, count);
-            memory.update(Update {
-                table: &node.table,
-                level,
-                start,
-                entries,
-                phase: Phase::InUse,
-                first_page: part.start,
-            })
-        }
     }
 }
 

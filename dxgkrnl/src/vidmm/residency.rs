@@ -31,6 +31,12 @@ pub struct ResidencyCounts {
     pub fences_evicted: u64,
     /// Pages of fence values that came back.
     pub fences_restored: u64,
+    /// Large pages written into page tables.
+    pub large_pages: u64,
+    /// 64-KiB pages written into page tables.
+    pub medium_pages: u64,
+    /// Larger pages, or tables of 64-KiB pages, that became tables of 4-KiB pages.
+    pub demoted: u64,
 }
 
 /// An allocation that could leave its segment.

@@ -14,6 +14,9 @@ use crate::vidmm::host_aperture::HostAperture;
 /// Largest piece that system memory is first asked for.
 const CHUNK_MAX: u64 = 64 << 20;
 
+/// System memory is aligned to its size where that costs nothing, from and up to here, so that larger pages can map it.
+const ALIGNED: (u64, u64) = (64 << 10, 2 << 20);
+
 /// System memory behind an allocation: pages in one or more contiguous pieces.
 pub(crate) struct SystemMemory {
     /// First page of each piece, in order, and the piece.
@@ -28,7 +31,9 @@ impl SystemMemory {
         let mut piece = (pages.checked_mul(PAGE_SIZE)?).min(CHUNK_MAX);
         while memory.pages < pages {
             let len = piece.min((pages - memory.pages) * PAGE_SIZE);
-            match ram.allocate(len, PAGE_SIZE) {
+            // Where larger pages could map it, if there is such a place.
+            let aligned = if len < ALIGNED.0 { None } else { ram.allocate(len, ALIGNED.1.min(1 << len.ilog2())) };
+            match aligned.or_else(|| ram.allocate(len, PAGE_SIZE)) {
                 Some(chunk) => {
                     memory.chunks.push((memory.pages, chunk));
                     memory.pages += len / PAGE_SIZE;
@@ -43,9 +48,15 @@ impl SystemMemory {
 
     /// Page frame number of page `page`, which exists.
     pub(crate) fn frame(&self, page: u64) -> u64 {
+        self.run(page).0
+    }
+
+    /// Page frame number of page `page`, which exists, and how many contiguous pages start there.
+    pub(crate) fn run(&self, page: u64) -> (u64, u64) {
         let place = self.chunks.partition_point(|(first, _)| *first <= page);
-        let Some((first, chunk)) = place.checked_sub(1).and_then(|place| self.chunks.get(place)) else { return 0 };
-        (chunk.address() / PAGE_SIZE) + (page - first)
+        let Some((first, chunk)) = place.checked_sub(1).and_then(|place| self.chunks.get(place)) else { return (0, 0) };
+        let (frames, before) = (chunk.address() / PAGE_SIZE, page - first);
+        (frames + before, (chunk.len() / PAGE_SIZE).saturating_sub(before))
     }
 
     /// The pieces: first page and physical pages.
@@ -79,6 +90,10 @@ pub(crate) struct MemorySegment {
     pub(crate) group: Option<Group>,
     /// Window on it, when the CPU does not reach it otherwise.
     pub(crate) host_aperture: Option<HostAperture>,
+    /// Its memory is managed in 64-KiB pages. [d3dkmddi: DXGK_SEGMENTFLAGS::Use64KBPages]
+    pub(crate) medium_pages: bool,
+    /// GPU-physical address of its start.
+    pub(crate) base: u64,
     /// The driver keeps its contents while the device is in D3, and while the machine hibernates.
     preserved: (bool, bool),
     free: RangeAllocator,
@@ -95,6 +110,8 @@ pub(crate) struct Segments {
     list: Vec<Option<MemorySegment>>,
     /// Segments of one engine.
     of_engine: usize,
+    /// Bytes of a large page, where there are some.
+    large: Option<u64>,
 }
 
 impl Segments {
@@ -108,6 +125,8 @@ impl Segments {
                 cpu_address: segment.cpu_address,
                 group: Group::of_segment(segment.flags),
                 host_aperture: segment.host_aperture.map(|(address, pages)| HostAperture::new(address, pages)),
+                medium_pages: segment.flags.Use64KBPages(),
+                base: segment.base_address,
                 preserved: (
                     segment.flags.PreservedDuringStandby(),
                     segment.flags.PreservedDuringStandby() && segment.flags.PreservedDuringHibernate(),
@@ -115,7 +134,13 @@ impl Segments {
                 free: RangeAllocator::new(0, segment.size & !(PAGE_SIZE - 1)),
             })
         });
-        Self { ram, list: list.collect(), of_engine }
+        Self { ram, list: list.collect(), of_engine, large: None }
+    }
+
+    /// The same for a GPU with large pages of so many bytes.
+    pub(crate) fn with_large_pages(mut self, bytes: Option<u64>) -> Self {
+        self.large = bytes;
+        self
     }
 
     /// The segment with this identifier, if it holds memory.
@@ -167,9 +192,11 @@ impl Segments {
         Some(unsafe { base.add(offset as usize) })
     }
 
-    /// Takes `len` bytes from the bottom of a segment.
+    /// Takes `len` bytes from the bottom of a segment, where large pages could map them if there is such a place.
     pub(crate) fn allocate(&mut self, id: u32, len: u64, align: u64) -> Option<u64> {
-        self.memory_mut(id)?.free.allocate(len, align)
+        let large = self.large.filter(|large| len >= *large && *large > align);
+        let free = &mut self.memory_mut(id)?.free;
+        large.and_then(|large| free.allocate(len, large)).or_else(|| free.allocate(len, align))
     }
 
     /// Gives a range of a segment back.

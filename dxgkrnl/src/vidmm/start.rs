@@ -79,6 +79,9 @@ fn check_tables(caps: &AdapterCaps) -> Result<Shape, &'static str> {
     }
     let bits = caps.levels.iter().map(|level| level.PageTableIndexBitCount).collect();
     let shape = Shape::new(bits).ok_or("the page-table levels do not describe an address space")?;
+    if let Some(rule) = medium_rule(caps) {
+        return Err(rule);
+    }
     if shape.address_bits() != caps.gpummu.VirtualAddressBitCount {
         return Err("VirtualAddressBitCount is not the sum of the levels' index bits and 12");
     }
@@ -101,6 +104,23 @@ fn check_tables(caps: &AdapterCaps) -> Result<Shape, &'static str> {
         }
     }
     Ok(shape)
+}
+
+/// The rule for 64-KiB pages that the driver breaks. [d3dkmddi: DXGK_GPUMMUCAPS::LeafPageTableSizeFor64KPagesInBytes]
+fn medium_rule(caps: &AdapterCaps) -> Option<&'static str> {
+    let size = u64::from(caps.gpummu.LeafPageTableSizeFor64KPagesInBytes);
+    let of_segments = caps.segments.iter().any(|segment| segment.flags.Use64KBPages());
+    if !of_segments && !caps.gpummu.Bits.SysMem64KBPageSupported() {
+        return None;
+    }
+    if size == 0 || !size.is_multiple_of(PAGE_SIZE) {
+        return Some(
+            "LeafPageTableSizeFor64KPagesInBytes is no multiple of the page size, though 64-KiB pages are claimed",
+        );
+    }
+    let leaf = caps.levels.first();
+    let in_system = leaf.is_some_and(|leaf| leaf.PageTableSegmentId == 0 || leaf.PagingProcessPageTableSegmentId == 0);
+    (in_system && size > PAGE_SIZE).then_some("page tables of 64-KiB pages in system memory are larger than a page")
 }
 
 impl VidMm {
@@ -129,6 +149,7 @@ impl VidMm {
         };
         let _ = driver.scheduler.set(Arc::clone(adapter.vidsch()));
         let segments = Segments::new(Arc::clone(adapter.machine.ram()), &caps.segments);
+        let segments = segments.with_large_pages(driver.large_page());
         let paging = Paging::new(caps.paging_buffer_size, caps.paging_buffer_private_data_size);
         let weak = Arc::downgrade(adapter);
         let bars = Arc::new(move |address| weak.upgrade()?.bar_at_bus_address(address));
@@ -289,6 +310,7 @@ impl VidMm {
         let process = KmdHandle::new(args.hKmdProcess);
         let made = self.with_room(None, |memory| {
             let va = VaSpace::new(self.driver.shape.address_bits(), self.driver_range);
+            let va = va.with_large_pages(self.driver.large_page());
             memory.create_space(process, flags.SystemProcess(), va)
         });
         match made {

@@ -13,8 +13,9 @@ use wddm_ddi::status::*;
 use crate::ram::PAGE_SIZE;
 use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::driver::{Subject, TableWriter};
-use crate::vidmm::memory::{Memory, SpaceId, entry, what};
-use crate::vidmm::page_table::Changes;
+use crate::vidmm::memory::{self, Memory, SpaceId, entry, what};
+use crate::vidmm::page_table::{Effects, Fit};
+use crate::vidmm::segment::Table;
 use crate::vidmm::va_space::{Access, Mapping, RegionName, Source, VaSpace};
 
 /// Most pages that one request changes: each costs a page-table entry.
@@ -166,7 +167,7 @@ impl Memory {
         let mut replaced = Vec::new();
         for change in &changes {
             for piece in self.pieces(id, change) {
-                done.merge(self.replace(id, piece, &mut replaced)?);
+                self.replace(id, piece, &mut replaced, &mut done)?;
             }
         }
         self.forget_unused_spaces(id, &replaced);
@@ -175,9 +176,9 @@ impl Memory {
 
     /// Makes the page tables that the changes need, all or none. Whoever leaves to make room may take empty tables along, so that all of
     /// them are looked for again.
-    fn prepare(&mut self, id: SpaceId, changes: &[Change], all: Range<u64>) -> Result<Changes, NTSTATUS> {
+    fn prepare(&mut self, id: SpaceId, changes: &[Change], all: Range<u64>) -> Result<Effects<Table>, NTSTATUS> {
         let engine = self.spaces.get(&id).map_or(0, |space| space.engine);
-        let mut done = Changes::default();
+        let mut done = Effects::default();
         loop {
             let failed = match self.try_prepare(id, changes, &mut done) {
                 Ok(()) => return Ok(done),
@@ -189,28 +190,26 @@ impl Memory {
                 Err(status) => status,
             };
             // What the GPU may have seen of tables that come and go is forgotten.
-            self.settle(id, all, Changes { replaced: true, added: true })?;
+            done.changes.replaced = true;
+            self.settle(id, all, done)?;
             return Err(failed);
         }
     }
 
-    fn try_prepare(&mut self, id: SpaceId, changes: &[Change], done: &mut Changes) -> Result<(), NTSTATUS> {
+    /// Larger pages become tables of 4-KiB pages first: entries are then replaced one by one while the GPU may be reading them.
+    fn try_prepare(&mut self, id: SpaceId, changes: &[Change], done: &mut Effects<Table>) -> Result<(), NTSTATUS> {
         let Self { driver, segments, spaces, .. } = self;
         let space = spaces.get_mut(&id).ok_or(STATUS_DEVICE_REMOVED)?;
         let Some(tables) = &mut space.tables else { return Ok(()) };
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
         let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
-        for change in changes.iter().filter(|change| !matches!(change, Change::Hide(_))) {
-            match tables.prepare(change.to().numbers(), &mut writer) {
-                Ok(more) => done.merge(more),
-                Err(status) => {
-                    // Directory entries came and went; the GPU may have seen them.
-                    *done = Changes { replaced: true, added: true };
-                    return Err(status);
-                }
+        changes.iter().try_for_each(|change| {
+            let pages = change.to().numbers();
+            match change {
+                Change::Hide(_) => tables.demote(pages, &mut writer, done),
+                _ => tables.prepare(pages, &|_| Fit::default(), &mut writer, done),
             }
-        }
-        Ok(())
+        })
     }
 
     /// What each part of a range shall show, as the space is now.
@@ -253,7 +252,8 @@ impl Memory {
         id: SpaceId,
         (to, mapping): Piece,
         replaced: &mut Vec<(u64, Mapping)>,
-    ) -> Result<Changes, NTSTATUS> {
+        done: &mut Effects<Table>,
+    ) -> Result<(), NTSTATUS> {
         let Self { driver, segments, spaces, allocations, fence_pages, .. } = self;
         let space = spaces.get_mut(&id).ok_or(STATUS_DEVICE_REMOVED)?;
         replaced.extend(space.va.remove(to.at, to.pages));
@@ -266,7 +266,7 @@ impl Memory {
             }
         }
         // Written when the tables come back.
-        let Some(tables) = &mut space.tables else { return Ok(Changes::default()) };
+        let Some(tables) = &mut space.tables else { return Ok(()) };
         let shows = mapping.map(|mapping| (what(allocations, fence_pages, to.at, mapping), mapping.access));
         let subject = shows.as_ref().map_or(Subject::NONE, |((_, subject), _)| *subject);
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
@@ -276,26 +276,19 @@ impl Memory {
             Some(((shown, _), access)) => entry(driver, shown, page - first, *access),
             None => DXGK_PTE::zeroed(),
         };
-        tables.write(to.numbers(), &mut value, &mut writer)
+        tables.write(to.numbers(), &mut value, &mut writer, done)
     }
 
     /// Gives tables of a range back that became empty; when the call returns, the GPU uses nothing any more that was replaced.
-    fn settle(&mut self, id: SpaceId, pages: Range<u64>, mut done: Changes) -> Result<(), NTSTATUS> {
-        let Self { driver, segments, spaces, .. } = self;
+    fn settle(&mut self, id: SpaceId, pages: Range<u64>, mut done: Effects<Table>) -> Result<(), NTSTATUS> {
+        let Self { driver, segments, spaces, counts, .. } = self;
         let space = spaces.get_mut(&id).ok_or(STATUS_DEVICE_REMOVED)?;
         let Some(tables) = &mut space.tables else { return Ok(()) };
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
         let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
-        let (pruned, dead) = tables.prune(pages.clone(), &mut writer)?;
-        done.merge(pruned);
-        if done.replaced || (done.added && !driver.mmu.Bits.InvalidTlbEntriesNotCached()) {
-            let (start, end) = (pages.start * PAGE_SIZE, pages.end * PAGE_SIZE);
-            driver.flush(engine, process, tables.root().address(), start, end)?;
-        }
-        for table in dead {
-            segments.release_table(table);
-        }
-        Ok(())
+        let pruned = tables.prune(pages.clone(), &mut writer, &mut done);
+        let range = memory::Range { at: pages.start * PAGE_SIZE, pages: pages.end - pages.start };
+        pruned.and(memory::settle(tables, &mut writer, range, done, counts))
     }
 }
 

@@ -125,6 +125,8 @@ pub(crate) struct VaSpace {
     of_allocation: BTreeMap<AllocationId, BTreeSet<u64>>,
     /// Regions made so far.
     made: u64,
+    /// Bytes of a large page, where there are some: regions as long start at multiples of it where they can.
+    large: Option<u64>,
 }
 
 impl VaSpace {
@@ -141,7 +143,13 @@ impl VaSpace {
             free.allocate_at(start, stop - start);
         }
         let (regions, mappings, of_allocation) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { free, end, regions, mappings, of_allocation, made: 0 }
+        Self { free, end, regions, mappings, of_allocation, made: 0, large: None }
+    }
+
+    /// The same for a GPU with large pages of so many bytes, a power of two.
+    pub(crate) fn with_large_pages(mut self, bytes: Option<u64>) -> Self {
+        self.large = bytes.filter(|bytes| *bytes > REGION_ALIGN);
+        self
     }
 
     /// Takes a region of `len` bytes: at `base`, or anywhere in `min..=max` when `base` is 0 (`max` 0 means no limit).
@@ -169,7 +177,9 @@ impl VaSpace {
             if min >= limit {
                 return Err(Refused::Invalid);
             }
-            self.free.allocate_within(whole, REGION_ALIGN, min, limit)
+            let large = self.large.filter(|large| whole >= *large);
+            let aligned = large.and_then(|large| self.free.allocate_within(whole, large, min, limit));
+            aligned.or_else(|| self.free.allocate_within(whole, REGION_ALIGN, min, limit))
         };
         let at = at.ok_or(Refused::NoRoom)?;
         self.made += 1;
