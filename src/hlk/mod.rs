@@ -61,6 +61,7 @@ mod queue;
 mod residency;
 mod residency_pressure;
 mod rest;
+mod rest_model;
 mod scale;
 mod scheduling;
 mod scheduling_priorities;
@@ -130,6 +131,7 @@ const TABLES: &[&[CaseInfo]] = &[
     residency::CASES,
     residency_pressure::CASES,
     rest::CASES,
+    rest_model::CASES,
     table_pressure::CASES,
     budget::CASES,
     budget_change::CASES,

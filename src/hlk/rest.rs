@@ -63,7 +63,7 @@ const SIZE: u64 = 64 << 10;
 /// Distance of ranges that share no page table of the two lowest levels.
 const APART: u64 = 1 << 31;
 
-fn small_vram() -> SystemOptions {
+pub(super) fn small_vram() -> SystemOptions {
     let mut options = local();
     (options.variant.vram_size, options.variant.vram_window) = (8 << 20, 8 << 20);
     options.variant.queue_limit = 256;
@@ -83,7 +83,7 @@ fn tiny_vram() -> SystemOptions {
     options
 }
 
-fn counts(system: &System) -> ResidencyCounts {
+pub(super) fn counts(system: &System) -> ResidencyCounts {
     system.machine().residency(system.luid()).unwrap_or_default()
 }
 
@@ -100,21 +100,29 @@ fn make_resident(rig: &Rig, mut allocation: D3DKMT_HANDLE) -> Result<NTSTATUS, F
 }
 
 /// A process that takes all of VRAM that it gets.
-struct Hog {
+pub(super) struct Hog {
     process: Arc<Process>,
     rig: Rig,
-    all: Vec<D3DKMT_HANDLE>,
+    /// With their sizes.
+    all: Vec<(D3DKMT_HANDLE, u64)>,
 }
 
 impl Hog {
-    fn new(system: &System) -> Result<Self, Failure> {
+    pub(super) fn new(system: &System) -> Result<Self, Failure> {
+        Self::on_engine(system, 0)
+    }
+
+    pub(super) fn on_engine(system: &System, engine: u32) -> Result<Self, Failure> {
         let process = system.machine().create_process("hog");
-        let rig = on_thread(&process, || Rig::open(system.luid()))?;
+        let rig = on_thread(&process, || {
+            let first = Rig::open(system.luid())?;
+            if engine == 0 { Ok(first) } else { Rig::on_engine(first.kmt, first.adapter, engine) }
+        })?;
         Ok(Self { process, rig, all: Vec::new() })
     }
 
     /// Takes what it gets, down to the last page.
-    fn take(&mut self) -> Result<(), Failure> {
+    pub(super) fn take(&mut self) -> Result<(), Failure> {
         let rig = &self.rig;
         let taken = on_thread(&self.process, || {
             let mut taken = Vec::new();
@@ -128,7 +136,7 @@ impl Hog {
                         }
                         status => granted(status, "D3DKMTMakeResident")?,
                     }
-                    taken.push(handle);
+                    taken.push((handle, size));
                 }
             }
             Ok(taken)
@@ -138,10 +146,19 @@ impl Hog {
     }
 
     /// Gives everything back.
-    fn give_back(&mut self) -> Result<(), Failure> {
-        let (rig, all) = (&self.rig, std::mem::take(&mut self.all));
+    pub(super) fn give_back(&mut self) -> Result<(), Failure> {
+        self.give_back_from(0)
+    }
+
+    /// Gives back what has `least` bytes. It keeps the holes between what others have, where a table was before.
+    pub(super) fn give_back_from(&mut self, least: u64) -> Result<(), Failure> {
+        let rig = &self.rig;
+        let (back, kept) = std::mem::take(&mut self.all).into_iter().partition(|(_, size)| *size >= least);
+        let (back, kept): (Vec<_>, Vec<_>) = (back, kept);
+        self.all = kept;
         on_thread(&self.process, || {
-            all.into_iter().try_for_each(|handle| granted(rig.destroy_allocation(handle), "destroying an allocation"))
+            back.into_iter()
+                .try_for_each(|(handle, _)| granted(rig.destroy_allocation(handle), "destroying an allocation"))
         })
     }
 }

@@ -360,7 +360,7 @@ impl Memory {
     /// Its process maps a page of values, and the paging process does.
     fn mappings_of_fences(&self, id: FencePageId) -> Vec<(SpaceId, u64, Mapping)> {
         let owner = self.fence_pages.get(&id).map(|page| page.owner);
-        let spaces = self.spaces.iter().filter(|(space, state)| Some(**space) == owner || state.paging_process);
+        let spaces = self.spaces.iter().filter(|(_, state)| Some(state.first) == owner || state.paging_process);
         spaces
             .flat_map(|(space, state)| state.va.mappings().map(move |(at, mapping)| (*space, at, mapping)))
             .filter(|(_, _, mapping)| mapping.source == Source::Fence(id))

@@ -53,8 +53,10 @@ pub(crate) struct Space {
     pub(crate) va: VaSpace,
     /// `None` while they are away, the process resting. What is mapped is only noted meanwhile.
     pub(super) tables: Option<PageTables<Table>>,
-    /// The root is where the driver does not know of it.
-    pub(super) moved: bool,
+    /// Where the contexts of the process find its root, as the driver knows it.
+    pub(super) told: Option<(u32, u64)>,
+    /// Where it was when the process worked last.
+    pub(super) before: (u32, u64),
     pub(super) standing: Standing,
     /// Time when its process last asked for something that needs the tables.
     pub(super) last_use: u64,
@@ -207,8 +209,10 @@ impl Memory {
             match self.create_tables(engine, process, paging_process) {
                 Ok(tables) => {
                     let (va, last_use, standing) = (va.clone(), self.tick(), Standing::Working);
-                    let (tables, moved) = (Some(tables), false);
-                    let space = Space { engine, first, process, paging_process, va, tables, moved, standing, last_use };
+                    let before = tables.root().address();
+                    let (told, tables) = (Some(before), Some(tables));
+                    let space =
+                        Space { engine, first, process, paging_process, va, tables, told, before, standing, last_use };
                     self.spaces.insert(first.of_engine(engine), space);
                 }
                 Err(status) => {
@@ -290,7 +294,7 @@ impl Memory {
 
     /// Root page table of a space: segment and offset. `None` while it is away.
     pub(crate) fn root(&self, id: SpaceId) -> Option<(u32, u64)> {
-        self.spaces.get(&id)?.tables.as_ref().map(|tables| tables.root().address())
+        self.spaces.get(&id).and_then(Space::root)
     }
 
     pub(super) fn table_segment(&self, engine: u32) -> u32 {

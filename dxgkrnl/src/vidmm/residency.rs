@@ -27,6 +27,8 @@ pub struct ResidencyCounts {
     pub tables_evicted: u64,
     /// Address spaces whose page tables came back.
     pub tables_restored: u64,
+    /// Address spaces whose root page table was at another place when their process worked again.
+    pub roots_moved: u64,
     /// Pages of fence values that left a memory segment.
     pub fences_evicted: u64,
     /// Pages of fence values that came back.

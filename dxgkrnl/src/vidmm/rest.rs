@@ -34,6 +34,11 @@ pub(crate) enum Standing {
 }
 
 impl Space {
+    /// Where its root page table is.
+    pub(super) fn root(&self) -> Option<(u32, u64)> {
+        self.tables.as_ref().map(|tables| tables.root().address())
+    }
+
     /// Whether eviction of its tables would free memory in `segment`, 0 for system memory.
     fn has_tables_in(&self, segment: u32) -> bool {
         self.tables.as_ref().is_some_and(|tables| tables.any(|table: &Table| table.address().0 == segment))
@@ -64,19 +69,17 @@ impl Memory {
     /// Whether there would be more room somewhere if the process of `id` rested.
     pub(crate) fn holds_for_work(&self, id: SpaceId) -> bool {
         let Some(space) = self.spaces.get(&id).filter(|space| !space.paging_process) else { return false };
+        let tables = self.spaces.values().any(|of| of.first == id && of.tables.is_some());
         let ring = |state: &super::memory::State| {
             state.allocation.owner() == id && state.references > 0 && state.listed == 0 && !state.destroyed
         };
         space.standing == Standing::Working
-            && (space.tables.is_some() || self.has_local_fences(id) || self.allocations.values().any(ring))
+            && (tables || self.has_local_fences(id) || self.allocations.values().any(ring))
     }
 
-    /// Processes that may be asked to rest so that others have room, those that used their tables longest ago first. None where adapters
-    /// are linked: a process has tables on each of them, and they do not rest together yet.
+    /// Processes that may be asked to rest so that others have room, those that used their tables longest ago first. Where adapters are
+    /// linked, a process rests on all of them, and gives up what it has where there is no room.
     pub(crate) fn could_rest(&self, except: Option<SpaceId>) -> Vec<SpaceId> {
-        if self.driver.engines > 1 {
-            return Vec::new();
-        }
         let mut all: Vec<(u64, SpaceId)> = self
             .spaces
             .iter()
@@ -141,6 +144,8 @@ impl Memory {
         };
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
         let Some(tables) = space.tables.take() else { return Ok(()) };
+        // The driver forgets it with the tables.
+        space.told = None;
         let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
         let said = tables.say_evicted(&mut writer);
         // Their memory is used again only when the GPU has forgotten what they said.
@@ -198,7 +203,15 @@ impl Memory {
         // What is on its way by the paging node has arrived.
         self.finish_moves()?;
         self.stand(first, Standing::Working);
-        Ok(self.spaces_of(first).fold(false, |moved, (_, space)| std::mem::take(&mut space.moved) | moved))
+        let (mut tell, mut moved) = (false, 0);
+        for (_, space) in self.spaces_of(first) {
+            let Some(root) = space.root().filter(|root| space.told != Some(*root)) else { continue };
+            tell = true;
+            moved += u64::from(space.before != root);
+            (space.told, space.before) = (Some(root), root);
+        }
+        self.counts.roots_moved += moved;
+        Ok(tell)
     }
 
     fn restore_tables(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
@@ -210,7 +223,7 @@ impl Memory {
             status => status,
         })?;
         if let Some(space) = self.spaces.get_mut(&id) {
-            (space.tables, space.moved) = (Some(tables), true);
+            space.tables = Some(tables);
         }
         mappings.into_iter().try_for_each(|(at, mapping)| self.show(id, at, mapping))
     }
