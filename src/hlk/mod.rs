@@ -73,6 +73,7 @@ mod tdr;
 mod tdr_packet;
 mod tdr_storm;
 mod testing;
+mod turns;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -132,6 +133,7 @@ const TABLES: &[&[CaseInfo]] = &[
     residency_pressure::CASES,
     rest::CASES,
     rest_model::CASES,
+    turns::CASES,
     table_pressure::CASES,
     budget::CASES,
     budget_change::CASES,

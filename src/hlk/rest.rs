@@ -19,7 +19,7 @@ use crate::setup::{System, SystemOptions};
 
 cases! { "Residency";
     "Residency.TablesOfIdleProcessLeave" on Boot::With(small_vram), "driver-residency-in-wddm-2-0":
-        "Page tables of a process whose work is done leave VRAM when another process needs all of it; without room for them its doorbell is not connected, for want of memory, and with room its next work finds every translation."
+        "Page tables of a process whose work is done leave VRAM when another process needs all of it; its next work finds every translation, for which one that does nothing gives way."
         => tables_leave;
     "Residency.BusyProcessKeepsItsTables" on Boot::With(small_vram), "driver-residency-in-wddm-2-0":
         "A process with work under way keeps page tables, fence values and ring where they are, whatever others need; when the work is done they may leave."
@@ -34,7 +34,7 @@ cases! { "Residency";
         "A context that was suspended before its process rested stays suspended when the process works again, and another one goes on."
         => suspended_stays;
     "Residency.NothingHangsAtRest" on Boot::With(small_vram), "tdr-changes-in-windows-8":
-        "Work that a process announced and could not ring for, because its page tables found no room, is no hang however long it takes, and is done when there is room."
+        "A process whose residency list leaves no room for its page tables, whoever gives way, is told so when it connects a doorbell; work that it announced and could not ring for is no hang however long it takes, and is done when there is room."
         => nothing_hangs;
     "Residency.TablesThatDoNotFitTogether" on Boot::With(tiny_vram), "driver-residency-in-wddm-2-0":
         "Three busy processes whose page tables do not fit into VRAM together find every byte right at every address, in any order."
@@ -236,17 +236,11 @@ fn tables_leave(case: &mut Case<'_>) -> Result<(), Failure> {
         ensure!(after.tables_evicted > before.tables_evicted, "no tables left: {after:?}");
         let retry = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY;
         ensure_eq!(spread.queue.doorbell.state(), retry, "status of the doorbell of a process at rest");
-        refused(
-            spread.rig.connect(spread.queue.doorbell),
-            &[STATUS_NO_MEMORY],
-            "a connection without room for tables",
-        )?;
-        ensure_eq!(spread.queue.doorbell.state(), retry, "status behind the refusal");
         // What is mapped and unmapped meanwhile is so when the tables are back.
         granted(spread.rig.free(Spread::address(spread.ranges - 1), SIZE), "freeing a range")?;
         spread.ranges -= 1;
-        hog.give_back()?;
         spread.check_all()?;
+        hog.give_back()?;
         spread.fill(round, 100 + round as u32)?;
         spread.check_all()?;
         ensure!(counts(case.system).tables_restored > after.tables_restored, "no tables came back");
@@ -357,14 +351,29 @@ fn suspended_stays(case: &mut Case<'_>) -> Result<(), Failure> {
 
 fn nothing_hangs(case: &mut Case<'_>) -> Result<(), Failure> {
     let mut spread = Spread::new(case.rig()?, NODE_COPY, 10, 1)?;
+    // As much as there is without the page tables of this process, which then asks for as much itself.
     let mut hog = Hog::new(case.system)?;
     hog.take()?;
+    let list = hog.all.iter().map(|(_, size)| spread.rig.create(*size, Placement::Vram));
+    let mut list = list.collect::<Result<Vec<_>, _>>().map_err(|status| Failure::new(format!("create: {status}")))?;
+    hog.give_back()?;
+    let mut request = D3DDDI_MAKERESIDENT::zeroed();
+    (request.hPagingQueue, request.NumAllocations) = (spread.rig.paging_queue, list.len() as u32);
+    request.AllocationList = list.as_mut_ptr();
+    let status = spread.rig.kmt.call(spread.rig.kmt.table().D3DKMTMakeResident, &mut request);
+    granted(status, "D3DKMTMakeResident of all there is")?;
     let value = spread.queue.append(&[fill(Spread::address(4), SIZE, 0x4444)])?;
-    refused(spread.rig.connect(spread.queue.doorbell), &[STATUS_NO_MEMORY], "a connection without room for tables")?;
+    for _ in 0..2 {
+        let connected = spread.rig.connect(spread.queue.doorbell);
+        refused(connected, &[STATUS_NO_MEMORY], "a connection without room for tables beside the own list")?;
+    }
     (0..4).for_each(|_| super::tdr::time_out(case.system));
     ensure!(super::tdr::reports(case.system).is_empty(), "a process at rest counts as hung");
     ensure!(spread.queue.progress.load() < value, "work ran without page tables");
-    hog.give_back()?;
+    // What is announced may use them as far as anybody knows.
+    let unused = D3DDDICB_DESTROYALLOCATION2FLAGS::new().with_AssumeNotInUse(true);
+    let destroyed = list.into_iter().map(|handle| spread.rig.destroy_allocation_with(handle, unused));
+    destroyed.into_iter().try_for_each(|status| granted(status, "destroying one"))?;
     spread.rig.ring(&spread.queue)?;
     wait_until("the work", || spread.queue.progress.load() >= value)?;
     spread.all[1].1 = 0x4444;
@@ -444,7 +453,6 @@ fn ring_leaves(case: &mut Case<'_>) -> Result<(), Failure> {
         wait_until("the work", || queue.progress.load() >= value)?;
         hog.take()?;
         ensure_eq!(counts(case.system).evicted - before, 2, "ring and ring control, which left when the work was done");
-        refused(rig.connect(queue.doorbell), &[STATUS_NO_MEMORY], "a connection without room for the ring")?;
         // Stored where the ring is now, at the address where it always was.
         let value = queue.append(&[fence.signal(1 + round)])?;
         hog.give_back()?;

@@ -83,10 +83,16 @@ pub(crate) struct MemoryInfo {
 impl Memory {
     /// What an allocation on a residency list counts for.
     fn group_of(&self, state: &State) -> Option<Group> {
+        let of_segment = |segment: u32| match self.segments.memory(segment) {
+            Some(memory) => memory.group,
+            None => Some(Group::NonLocal),
+        };
         match &state.place {
+            // While its process is suspended it counts where it would be.
+            _ if !state.accessible => of_segment(state.allocation.placements().next()?),
             Place::Uncommitted => None,
             Place::System(_) => Some(Group::NonLocal),
-            Place::Local { segment, .. } => self.segments.memory(*segment)?.group,
+            Place::Local { segment, .. } => of_segment(*segment),
         }
     }
 
@@ -98,6 +104,20 @@ impl Memory {
             *usages.entry(state.allocation.owner()).or_insert(0) += state.allocation.size();
         }
         usages
+    }
+
+    /// Whether what a process keeps on its residency list could be in memory together with `list`, if nobody else had anything there.
+    pub(crate) fn could_hold(&self, process: SpaceId, list: &[Arc<Allocation>]) -> bool {
+        let new = |id: &AllocationId| list.iter().any(|allocation| allocation.id() == *id);
+        let of_device =
+            |allocation: &Allocation| allocation.placements().all(|segment| self.segments.memory(segment).is_some());
+        let kept = self.allocations.iter().filter(|(id, state)| {
+            state.allocation.owner() == process
+                && (new(id) || state.listed > 0 && state.offered.is_none())
+                && of_device(&state.allocation)
+        });
+        let bytes = kept.fold(0u64, |sum, (_, state)| sum.saturating_add(state.allocation.size()));
+        bytes <= self.segments.capacity_of_device()
     }
 
     /// Bytes that processes share in a group: what is free, what allocations have, and what they leave just now. Page tables and fences

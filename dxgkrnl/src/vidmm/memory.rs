@@ -83,6 +83,8 @@ pub(crate) struct State {
     pub(crate) place: Place,
     /// Its page-table entries are valid: it has been made resident and was not evicted since.
     pub(crate) accessible: bool,
+    /// It left its place although engines need it there, and comes back when its process works again.
+    pub(super) away: bool,
     /// MakeResident calls that no Evict has answered.
     pub(crate) listed: u32,
     /// Doorbells that use it.
@@ -110,6 +112,7 @@ impl State {
             allocation,
             place: Place::Uncommitted,
             accessible: false,
+            away: false,
             listed: 0,
             references: 0,
             spaces: BTreeSet::new(),
@@ -151,6 +154,17 @@ pub(crate) struct Memory {
     pub(crate) slept: bool,
     /// Something did not find memory, and nothing was left to try.
     pub(super) short: bool,
+    /// The request that is under way waits, with the memory lock, for queues that are about to let go of memory.
+    pub(super) waits: bool,
+    /// Something did not find memory that queues are about to let go of.
+    pub(super) idle_soon: bool,
+    /// For the request that is under way, residency lists of processes at rest leave.
+    pub(super) insists: bool,
+    /// For the request that is under way, everything of a process at rest leaves before it comes back, so that what is left of it is not
+    /// in the way.
+    pub(super) tidies: bool,
+    /// The process whose memory is brought back just now.
+    pub(super) coming: Option<SpaceId>,
     clock: u64,
     next_space: u64,
 }
@@ -182,6 +196,11 @@ impl Memory {
             demands: Demands::default(),
             slept: false,
             short: false,
+            waits: true,
+            idle_soon: false,
+            insists: false,
+            tidies: false,
+            coming: None,
             clock: 0,
             next_space: 1,
         }
@@ -526,21 +545,29 @@ impl Memory {
         if self.evict_one(segment)? {
             return Ok(true);
         }
-        let found = self.wait_for_idle(segment)?;
+        let found = self.waits && self.wait_for_idle(segment)?;
         self.short |= !found;
+        self.idle_soon |= !found && self.is_idle_soon(segment);
         Ok(found)
+    }
+
+    /// Whether something would free memory in `segment` that queues at work have not let go of yet.
+    fn is_idle_soon(&self, segment: u32) -> bool {
+        let waits = |state: &State| {
+            let leaves = segment != 0 && residency::is_in(state, segment);
+            let holds_here = leaves || (segment == 0 && matches!(state.place, Place::System(_)));
+            let given_up = state.listed == 0 || state.offered.is_some();
+            // The queues of a process at rest go nowhere.
+            let works = !self.is_at_rest(state.allocation.owner());
+            given_up && works && state.references == 0 && holds_here && (state.destroyed || leaves)
+        };
+        self.allocations.values().any(|state| waits(state) && state.idle.as_ref().is_some_and(|idle| !idle()))
     }
 
     /// Waits until queues have let go of something that would free memory in `segment`, within bounds.
     fn wait_for_idle(&mut self, segment: u32) -> Result<bool, NTSTATUS> {
         let deadline = Instant::now() + IDLE_PATIENCE;
-        let waits = |state: &State| {
-            let leaves = segment != 0 && residency::is_in(state, segment);
-            let holds_here = leaves || (segment == 0 && matches!(state.place, Place::System(_)));
-            let given_up = state.listed == 0 || state.offered.is_some();
-            given_up && state.references == 0 && holds_here && (state.destroyed || leaves)
-        };
-        while self.allocations.values().any(|state| waits(state) && state.idle.as_ref().is_some_and(|idle| !idle())) {
+        while self.is_idle_soon(segment) {
             if Instant::now() > deadline || self.driver.verifier.is_stopped() {
                 break;
             }

@@ -60,6 +60,11 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
+    /// Whether the contents are gone.
+    pub(super) fn is_discarded(&self) -> bool {
+        self.discarded
+    }
+
     /// The contents are gone.
     pub(crate) fn take(&mut self) {
         self.discarded = true;
@@ -135,7 +140,13 @@ impl Memory {
     fn reclaim(&mut self, id: AllocationId) -> Result<D3DDDI_RECLAIM_RESULT, NTSTATUS> {
         let state = self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)?;
         let offered = state.offered.take().ok_or(STATUS_INVALID_PARAMETER)?;
-        let back = if state.listed > 0 && !state.accessible { self.bring_back(id) } else { Ok(()) };
+        // A process at rest finds it when it works again.
+        let (owner, away) = (state.allocation.owner(), state.listed > 0 && !state.accessible);
+        let rests = self.is_at_rest(owner);
+        if let Some(state) = self.allocations.get_mut(&id) {
+            state.away |= away && rests;
+        }
+        let back = if away && !rests { self.bring_back(id) } else { Ok(()) };
         match back {
             Ok(()) if offered.discarded => Ok(D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_DISCARDED),
             Ok(()) => Ok(D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_OK),

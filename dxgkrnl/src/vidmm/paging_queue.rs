@@ -14,6 +14,7 @@ use crate::vidmm::VidMm;
 use crate::vidmm::address_space::{AddressSpace, Frames, Protection};
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::memory::{IdlePoint, Memory, SpaceId};
+use crate::vidmm::room::{Attempt, Next, Search};
 use crate::vidsch::SyncObject;
 
 /// How long a device that has nothing to give back waits for those who are above their budgets.
@@ -102,10 +103,17 @@ impl PagingQueue {
 }
 
 impl Memory {
-    /// Makes allocations resident, all or none; the answer as for [`VidMm::make_resident`], with who should give back how much.
+    /// As [`Memory::list_all`]. What is on the residency list of the process already does not make room for more of it.
     fn make_all_resident(&mut self, queue: &PagingQueue, list: &[Arc<Allocation>]) -> Result<u64, Refusal> {
+        self.coming = list.first().map(|allocation| allocation.owner());
+        let made = self.list_all(queue, list);
+        self.coming = None;
+        made
+    }
+
+    /// Makes allocations resident, all or none; the answer as for [`VidMm::make_resident`], with who should give back how much.
+    fn list_all(&mut self, queue: &PagingQueue, list: &[Arc<Allocation>]) -> Result<u64, Refusal> {
         let before = self.paging.submitted();
-        self.short = false;
         for (done, allocation) in list.iter().enumerate() {
             if let Err(status) = self.make_resident(allocation.id()) {
                 for other in list.iter().take(done) {
@@ -162,10 +170,12 @@ impl Memory {
 
 impl VidMm {
     /// Makes allocations resident, all or none. The answer is the value of the queue's fence at which they are, 0 if they already are.
-    /// Where there is no room, processes above their budgets are asked to give memory back; a device that `cannot_trim` waits for them.
+    /// Where there is no room, processes above their budgets are asked to give memory back. A device that `cannot_trim` waits for those that
+    /// hear it, and then has others suspended until there is room.
     ///
     /// # Errors
-    /// STATUS_NO_MEMORY with what should be given back first; what stopped the work otherwise.
+    /// STATUS_NO_MEMORY with what should be given back first, to a device that `cannot_trim` only when its residency list would not fit
+    /// with everybody else away; what stopped the work otherwise.
     pub(crate) fn make_resident(
         &self,
         queue: &PagingQueue,
@@ -173,31 +183,62 @@ impl VidMm {
         cannot_trim: bool,
     ) -> Result<u64, Shortage> {
         let deadline = Instant::now() + TRIM_PATIENCE;
-        let mut told = BTreeMap::new();
+        let owner = list.first().map(|allocation| allocation.owner());
+        let (mut told, mut search, mut working) = (BTreeMap::new(), Search::default(), None);
         loop {
+            if search.is_behind() && self.may_wait_for_room() && queue.device.error().is_none() {
+                self.pause_for_room();
+                continue;
+            }
             let mut memory = lock(&self.memory);
-            let made = memory.make_all_resident(queue, list);
-            let short = memory.short && matches!(made, Err((STATUS_NO_MEMORY, ..)));
-            let candidates = if short { memory.could_rest(list.first().map(|one| one.owner())) } else { Vec::new() };
-            let node = memory.paging.node().cloned();
+            // The residency list is in memory as a whole, or not at all.
+            if working.is_none() && owner.is_some_and(|owner| memory.is_list_away(owner)) {
+                drop(memory);
+                search.leave_line();
+                working = Some(queue.device.adapter.vidsch().at_work(&queue.device).map_err(|status| (status, 0))?);
+                continue;
+            }
+            let Attempt { result: made, candidates, idle_soon } =
+                memory.attempt(owner, &search, |memory| memory.make_all_resident(queue, list));
+            let fits = owner.is_some_and(|owner| memory.could_hold(owner, list));
             drop(memory);
             self.bury();
             let (status, missing, trims) = match made {
                 Ok(value) => return Ok(value),
                 Err((status, missing, trims)) => (status, missing, trims),
             };
+            let candidates = candidates.filter(|_| status == STATUS_NO_MEMORY).unwrap_or_default();
             if self.put_to_rest(&candidates) {
                 continue;
             }
             // Who gives memory back meanwhile is not asked again for what is left of it.
             let is_news = |(process, bytes): &(SpaceId, u64)| told.get(process).is_none_or(|before| before < bytes);
             let news: Vec<(SpaceId, u64)> = trims.into_iter().filter(is_news).collect();
-            self.ask_to_trim(&news);
-            told.extend(news);
-            let waits = cannot_trim && status == STATUS_NO_MEMORY && !told.is_empty() && Instant::now() < deadline;
-            match node.filter(|_| waits && !self.driver.verifier.is_stopped()) {
-                Some(node) => node.pause(),
-                None => return Err((status, missing)),
+            let heard = self.ask_to_trim(&news);
+            told.extend(news.into_iter().filter(|(process, _)| heard.contains(process)));
+            if idle_soon && !cannot_trim && search.is_patient() && self.may_wait_for_room() {
+                self.pause_for_room();
+                continue;
+            }
+            if !cannot_trim
+                || status != STATUS_NO_MEMORY
+                || !fits
+                || !self.may_wait_for_room()
+                || queue.device.error().is_some()
+            {
+                return Err((status, missing));
+            }
+            // Until others can be at work, this process is not kept there.
+            working = None;
+            if !told.is_empty() && Instant::now() < deadline {
+                self.pause_for_room();
+                continue;
+            }
+            match self.make_others_rest(&mut search, &candidates) {
+                Next::Again => {}
+                Next::Wait => self.pause_for_room(),
+                Next::GiveUp if idle_soon && search.is_patient() => self.pause_for_room(),
+                Next::GiveUp => return Err((status, missing)),
             }
         }
     }

@@ -26,6 +26,8 @@ impl Memory {
         let is_lost = |state: &State| matches!(state.place, Place::Local { .. }) && state.lock.is_none();
         let lost = self.allocations.iter().filter(|(_, state)| is_lost(state)).map(|(id, _)| *id);
         let lost: Vec<AllocationId> = lost.collect();
+        // Every device is lost: nobody waits for what has left.
+        self.allocations.values_mut().for_each(|state| state.away = false);
         lost.into_iter().try_for_each(|id| self.lose(id))
     }
 

@@ -39,6 +39,8 @@ pub struct ResidencyCounts {
     pub medium_pages: u64,
     /// Larger pages, or tables of 64-KiB pages, that became tables of 4-KiB pages.
     pub demoted: u64,
+    /// Processes that were suspended with work to do.
+    pub suspended: u64,
 }
 
 /// An allocation that could leave its segment.
@@ -64,14 +66,30 @@ pub(crate) fn is_in(state: &State, segment: u32) -> bool {
 /// engines may look at it, which is until its process rests.
 pub(crate) fn may_leave(memory: &Memory, state: &State) -> bool {
     (state.listed == 0 || state.offered.is_some())
-        && (state.references == 0 || memory.is_at_rest(state.allocation.owner()))
+        && (state.references == 0 || memory.gives_way(state.allocation.owner()))
         && !state.destroyed
         && state.idle.as_ref().is_none_or(|is_idle| is_idle())
 }
 
+/// Whether an allocation may be moved from its place for somebody who insists: its process rests, so that nothing uses it before that
+/// works again.
+fn may_be_put_away(memory: &Memory, state: &State) -> bool {
+    memory.insists && memory.gives_way(state.allocation.owner())
+}
+
+/// Whether an allocation must be in its place when its process works: somebody wants it resident, a doorbell uses it, or work that was
+/// queued before it was given up.
+pub(super) fn is_needed(state: &State) -> bool {
+    let wanted = state.listed > 0 && state.offered.is_none();
+    let dropped = state.offered.as_ref().is_some_and(|offered| offered.is_discarded());
+    let in_use = state.references > 0 && !state.destroyed || state.idle.as_ref().is_some_and(|is_idle| !is_idle());
+    wanted || in_use && !dropped
+}
+
 /// The allocation that should leave `segment`, if any may.
 pub(crate) fn victim(memory: &Memory, segment: u32) -> Option<AllocationId> {
-    let candidates = memory.allocations.iter().filter(|(_, state)| is_in(state, segment) && may_leave(memory, state));
+    let may = |state: &State| may_leave(memory, state) || may_be_put_away(memory, state);
+    let candidates = memory.allocations.iter().filter(|(_, state)| is_in(state, segment) && may(state));
     choose(candidates.map(|(id, state)| Candidate { id: *id, locked: state.lock.is_some(), last_use: state.last_use }))
 }
 
@@ -96,6 +114,12 @@ impl Memory {
             state.listed += 1;
             return Ok(());
         }
+        self.lodge(id)
+    }
+
+    /// Brings an allocation to its memory and lists it, whatever else is the case.
+    pub(super) fn lodge(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
+        let state = self.state(id)?;
         let (kmd, size) = (state.allocation.kmd(), state.allocation.size());
         let to = self.find_place(id, size)?;
         let Some(place) = to else { return self.bring(id, kmd, size, None) };
@@ -138,7 +162,7 @@ impl Memory {
         self.rotate_lock(id)?;
         // Listed first: to make room for its own page tables it does not leave.
         let state = self.state(id)?;
-        (state.accessible, state.listed) = (true, state.listed + 1);
+        (state.accessible, state.listed, state.away) = (true, state.listed + 1, false);
         if let Err(status) = self.show_everywhere(id) {
             let state = self.state(id)?;
             (state.accessible, state.listed) = (false, state.listed - 1);
@@ -214,7 +238,7 @@ impl Memory {
         let _moving = self.freeze(id)?;
         self.hide_everywhere(id).inspect_err(|_| self.keep_lock(id))?;
         let state = self.state(id)?;
-        state.accessible = false;
+        (state.accessible, state.away) = (false, is_needed(state));
         let from = std::mem::replace(&mut state.place, Place::Uncommitted);
         let to = Place::System(memory);
         let before = self.paging.submitted();

@@ -3,26 +3,21 @@
 //! The scheduler says when the work of a process rests: its doorbells are disconnected, its contexts suspended, and nothing it submitted
 //! is under way. From then on nothing of the GPU walks its page tables, so all of them may be given back; what they say is known here and
 //! written anew when they return. The root returns to another place, of which the driver hears before the process works. With the
-//! tables go pages of fence values in memory segments, and rings that user mode has taken off its residency list.
-//! [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS, DXGKARG_SETROOTPAGETABLE; driver-residency-in-wddm-2-0]
+//! tables go pages of fence values in memory segments, and rings that user mode has taken off its residency list. For those who insist
+//! ([`super::room`]) what is on the residency list of a process at rest leaves as well; it comes back as a whole, before the process
+//! works again. [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS, DXGKARG_SETROOTPAGETABLE; driver-residency-in-wddm-2-0]
 
-use std::time::{Duration, Instant};
+use std::cmp::Reverse;
 
 use wddm_ddi::status::*;
 
-use crate::machine::lock;
 use crate::trace::TraceKind;
-use crate::vidmm::VidMm;
-use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::driver::{Subject, TableWriter};
-use crate::vidmm::memory::{IDLE_PATIENCE, Memory, Space, SpaceId};
+use crate::vidmm::memory::{Memory, Place, Space, SpaceId, State};
 use crate::vidmm::residency;
 use crate::vidmm::segment::Table;
 use crate::vidmm::va_space::Mapping;
-
-/// How long a process that is about to work waits for others to rest.
-const WAKE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Whether the GPU may be walking the page tables of an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,28 +61,35 @@ impl Memory {
         self.stand(first, Standing::Resting);
     }
 
-    /// Whether there would be more room somewhere if the process of `id` rested.
-    pub(crate) fn holds_for_work(&self, id: SpaceId) -> bool {
-        let Some(space) = self.spaces.get(&id).filter(|space| !space.paging_process) else { return false };
-        let tables = self.spaces.values().any(|of| of.first == id && of.tables.is_some());
-        let ring = |state: &super::memory::State| {
-            state.allocation.owner() == id && state.references > 0 && state.listed == 0 && !state.destroyed
-        };
-        space.standing == Standing::Working
-            && (tables || self.has_local_fences(id) || self.allocations.values().any(ring))
+    /// The work of a process that is not done rests from now on.
+    pub(crate) fn suspend(&mut self, id: SpaceId) {
+        self.rest(id);
+        self.counts.suspended += 1;
     }
 
-    /// Processes that may be asked to rest so that others have room, those that used their tables longest ago first. Where adapters are
-    /// linked, a process rests on all of them, and gives up what it has where there is no room.
-    pub(crate) fn could_rest(&self, except: Option<SpaceId>) -> Vec<SpaceId> {
-        let mut all: Vec<(u64, SpaceId)> = self
-            .spaces
-            .iter()
-            .filter(|(id, space)| **id == space.first && Some(**id) != except && self.holds_for_work(**id))
-            .map(|(id, space)| (space.last_use, *id))
-            .collect();
-        all.sort_unstable();
-        all.into_iter().map(|(_, id)| id).collect()
+    /// Whether the memory of a process at rest may be taken: nobody is bringing it back just now.
+    pub(super) fn gives_way(&self, id: SpaceId) -> bool {
+        let rests = |space: &Space| space.standing != Standing::Working && self.coming != Some(space.first);
+        self.spaces.get(&id).is_some_and(rests)
+    }
+
+    /// Whether something on the residency list of a process has left.
+    pub(crate) fn is_list_away(&self, id: SpaceId) -> bool {
+        let away = |state: &State| state.away && state.listed > 0 && state.offered.is_none();
+        self.allocations.values().any(|state| state.allocation.owner() == id && away(state))
+    }
+
+    /// Whether there would be more room somewhere if the process of `id` rested.
+    pub(super) fn holds_for_work(&self, id: SpaceId) -> bool {
+        let Some(space) = self.spaces.get(&id).filter(|space| !space.paging_process) else { return false };
+        let tables = self.spaces.values().any(|of| of.first == id && of.tables.is_some());
+        let holds = |state: &State| {
+            let ring = state.references > 0 && state.listed == 0 && !state.destroyed;
+            let in_segment = matches!(state.place, Place::Local { .. });
+            state.allocation.owner() == id && if self.insists { in_segment } else { ring }
+        };
+        space.standing == Standing::Working
+            && (tables || self.has_local_fences(id) || self.allocations.values().any(holds))
     }
 
     /// Has one thing leave `segment` (0 for system memory): what was used longest ago of allocations that nobody wants resident and of
@@ -102,8 +104,7 @@ impl Memory {
             .spaces
             .iter()
             .filter(|(id, space)| {
-                space.standing != Standing::Working
-                    && (space.has_tables_in(segment) || self.has_fences_in(**id, segment))
+                self.gives_way(**id) && (space.has_tables_in(segment) || self.has_fences_in(**id, segment))
             })
             .map(|(id, space)| (space.last_use, *id))
             .collect();
@@ -179,10 +180,14 @@ impl Memory {
             return Ok(());
         }
         // While the rest comes, nothing that is there is taken to make room for it.
+        self.coming = Some(first);
+        // What is large first, while there are large pieces; without tables nothing of it needs any yet.
+        let back = self.restore_list(first);
         self.stand(first, Standing::Working);
-        let back = away.iter().try_for_each(|id| self.restore_tables(*id));
-        let back = back.and_then(|()| self.restore_fences(first)).and_then(|()| self.restore_rings(first));
+        let back = back.and_then(|()| away.iter().try_for_each(|id| self.restore_tables(*id)));
+        let back = back.and_then(|()| self.restore_fences(first));
         self.stand(first, Standing::Resting);
+        self.coming = None;
         match back {
             Ok(()) => self.counts.tables_restored += away.len() as u64,
             Err(_) => away.into_iter().try_for_each(|id| self.evict_tables(id))?,
@@ -199,6 +204,9 @@ impl Memory {
         if !self.is_at_rest(first) {
             return Ok(false);
         }
+        if self.tidies {
+            self.put_away(first)?;
+        }
         self.bring_back_space(first)?;
         // What is on its way by the paging node has arrived.
         self.finish_moves()?;
@@ -212,6 +220,21 @@ impl Memory {
         }
         self.counts.roots_moved += moved;
         Ok(tell)
+    }
+
+    /// Everything that may leaves of a process at rest.
+    fn put_away(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
+        let own = self.allocations.iter().filter_map(|(allocation, state)| match state.place {
+            Place::Local { segment, .. } if state.allocation.owner() == id => Some((*allocation, segment)),
+            _ => None,
+        });
+        let own: Vec<(AllocationId, u32)> = own.collect();
+        for (allocation, segment) in own {
+            self.evict(allocation)?;
+            self.evict_space(id, segment)?;
+        }
+        let spaces: Vec<SpaceId> = self.spaces_of(id).map(|(id, _)| id).collect();
+        spaces.into_iter().try_for_each(|id| self.evict_tables(id))
     }
 
     fn restore_tables(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
@@ -228,87 +251,20 @@ impl Memory {
         mappings.into_iter().try_for_each(|(at, mapping)| self.show(id, at, mapping))
     }
 
-    /// Rings that left while their process rested are where the GPU finds them.
-    fn restore_rings(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
-        let away = self.allocations.iter().filter(|(_, state)| {
-            state.allocation.owner() == id && state.references > 0 && !state.accessible && !state.destroyed
-        });
-        let away: Vec<AllocationId> = away.map(|(id, _)| *id).collect();
-        away.into_iter().try_for_each(|ring| {
-            self.make_resident(ring)?;
-            self.undo_resident(ring);
+    /// Allocations that left while their process rested, and that its engines may use, are where the GPU finds them: what is on the
+    /// residency list, rings, and what queued work uses still.
+    fn restore_list(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
+        let away = self
+            .allocations
+            .iter()
+            .filter(|(_, state)| state.allocation.owner() == id && state.away && residency::is_needed(state));
+        let mut away: Vec<(Reverse<u64>, AllocationId)> =
+            away.map(|(id, state)| (Reverse(state.allocation.size()), *id)).collect();
+        away.sort_unstable();
+        away.into_iter().try_for_each(|(_, allocation)| {
+            self.lodge(allocation)?;
+            self.undo_resident(allocation);
             Ok(())
         })
-    }
-}
-
-impl VidMm {
-    /// Does `act` on behalf of the process of `owner`. Where memory is short, processes whose work is done are put to rest, one after the
-    /// other, until it works, and those with work under way are waited for; it must have changed nothing that matters when it fails.
-    ///
-    /// # Errors
-    /// Those of `act`.
-    pub(crate) fn with_room<R>(
-        &self,
-        owner: Option<SpaceId>,
-        act: impl FnMut(&mut Memory) -> Result<R, NTSTATUS>,
-    ) -> Result<R, NTSTATUS> {
-        self.with_room_until(owner, Instant::now() + IDLE_PATIENCE, || true, act)
-    }
-
-    fn with_room_until<R>(
-        &self,
-        owner: Option<SpaceId>,
-        deadline: Instant,
-        goes_on: impl Fn() -> bool,
-        mut act: impl FnMut(&mut Memory) -> Result<R, NTSTATUS>,
-    ) -> Result<R, NTSTATUS> {
-        loop {
-            let (result, candidates) = self.attempt(owner, &mut act);
-            // Where nobody else has anything to give, waiting would change nothing.
-            if candidates.is_empty() {
-                return result;
-            }
-            if self.put_to_rest(&candidates) {
-                continue;
-            }
-            let node = lock(&self.memory).paging.node().cloned();
-            match node.filter(|_| Instant::now() < deadline && goes_on() && !self.driver.verifier.is_stopped()) {
-                Some(node) => node.pause(),
-                None => return result,
-            }
-        }
-    }
-
-    /// Does `act` once; where memory was short, with the processes that might give some if they rested.
-    fn attempt<R>(
-        &self,
-        owner: Option<SpaceId>,
-        act: impl FnOnce(&mut Memory) -> Result<R, NTSTATUS>,
-    ) -> (Result<R, NTSTATUS>, Vec<SpaceId>) {
-        let mut memory = lock(&self.memory);
-        memory.short = false;
-        let result = act(&mut memory);
-        let short = result.is_err() && memory.short;
-        let candidates = if short { memory.could_rest(owner) } else { Vec::new() };
-        (result, candidates)
-    }
-
-    /// Has one of these processes rest, the first whose work is done; true also for one that rests by now.
-    pub(super) fn put_to_rest(&self, candidates: &[SpaceId]) -> bool {
-        let Some(scheduler) = self.driver.scheduler.get() else { return false };
-        let spaces = candidates.iter().filter_map(|id| lock(&self.known).spaces.get(id)?.upgrade());
-        let spaces: Vec<_> = spaces.collect();
-        spaces.iter().any(|space| scheduler.rest(space, || lock(&self.memory).rest(space.id())))
-    }
-
-    /// Everything is there that the engines need to work for a process; true if the driver has to be told where its root page tables are
-    /// now. Where there is no room, others are put to rest, or waited for until they can be.
-    ///
-    /// # Errors
-    /// STATUS_NO_MEMORY when they work on and on; STATUS_DEVICE_REMOVED when the adapter has stopped.
-    pub(crate) fn wake(&self, space: &AddressSpace, goes_on: impl Fn() -> bool) -> Result<bool, NTSTATUS> {
-        let deadline = Instant::now() + WAKE_PATIENCE;
-        self.with_room_until(Some(space.id()), deadline, goes_on, |memory| memory.wake(space.id()))
     }
 }

@@ -213,8 +213,12 @@ impl Segments {
 
     /// Bytes of all memory segments and of system memory: nothing larger can ever exist.
     pub(crate) fn capacity(&self) -> u64 {
-        let local: u64 = self.list.iter().flatten().map(|segment| segment.size).sum();
-        local.saturating_add(self.ram.size())
+        self.capacity_of_device().saturating_add(self.ram.size())
+    }
+
+    /// Bytes of all memory segments.
+    pub(crate) fn capacity_of_device(&self) -> u64 {
+        self.list.iter().flatten().map(|segment| segment.size).sum()
     }
 
     /// Identifiers of the memory segments that count for a budget.

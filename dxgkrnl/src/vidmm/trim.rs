@@ -3,6 +3,7 @@
 //! What was not told yet when there is more to tell is told in one call, with the latest number of bytes.
 //! [d3dkmthk: D3DKMTRegisterTrimNotification, D3DKMT_TRIMNOTIFICATION]
 
+use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::sync::{Arc, Weak};
 
@@ -63,17 +64,20 @@ impl VidMm {
         lock(&self.trims).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Asks processes to give back so many bytes each. Called without the memory lock.
-    pub(crate) fn ask_to_trim(&self, trims: &[(SpaceId, u64)]) {
+    /// Asks processes to give back so many bytes each. The answer is who of them hears it. Called without the memory lock.
+    pub(crate) fn ask_to_trim(&self, trims: &[(SpaceId, u64)]) -> BTreeSet<SpaceId> {
+        let mut heard = BTreeSet::new();
         if trims.is_empty() {
-            return;
+            return heard;
         }
         let flags = D3DDDI_TRIMRESIDENCYSET_FLAGS::new().with_TrimToBudget(true);
         for registration in self.registrations() {
             if let Some((_, bytes)) = trims.iter().find(|(process, _)| *process == registration.process()) {
                 registration.tell(Notice { flags, bytes: *bytes });
+                heard.insert(registration.process());
             }
         }
+        heard
     }
 
     /// Asks every device to give back what it has not used since it was asked last; devices that slept meanwhile only learn that a new

@@ -41,8 +41,9 @@ pub(crate) struct HwContext {
     /// Lock order: a leaf; device level takes it.
     suspension: Mutex<Suspension>,
     suspended: Condvar,
-    /// One thread at a time is in the DDIs that suspend and resume. Lock order: before the adapter's interrupt lock.
-    suspending: Mutex<()>,
+    /// One thread at a time is in the DDIs that suspend, resume and destroy; true once the driver does not know the context any more. Lock
+    /// order: before the adapter's interrupt lock.
+    suspending: Mutex<bool>,
     destroyed: AtomicBool,
     /// Held by whoever destroys the context, so that a second one returns when it is gone, and by whoever changes its priority;
     /// true once it is gone.
@@ -98,7 +99,7 @@ impl VidSch {
             queues: Mutex::new(Vec::new()),
             suspension: Mutex::new(Suspension::default()),
             suspended: Condvar::new(),
-            suspending: Mutex::new(()),
+            suspending: Mutex::new(false),
             destroyed: AtomicBool::new(false),
             teardown: Mutex::new(false),
             told: Mutex::default(),
@@ -122,9 +123,9 @@ impl HwContext {
 
     /// As when it was made: the page tables came back to another place while it was suspended.
     pub(super) fn follow_root(&self, stands: &Standstill<'_>) {
-        let gone = lock(&self.teardown);
+        let _working = self.adapter.use_node(self.node);
+        let gone = lock(&self.suspending);
         if !*gone {
-            let _working = self.adapter.use_node(self.node);
             self.set_root(stands);
         }
     }
@@ -188,7 +189,10 @@ impl HwContext {
     /// What the driver answered, after the bugcheck that a refusal is.
     pub(super) fn begin_suspension(&self) -> Result<Option<u64>, NTSTATUS> {
         // The driver sees the values in order.
-        let _order = lock(&self.suspending);
+        let gone = lock(&self.suspending);
+        if *gone {
+            return Ok(None);
+        }
         let fence = {
             let mut suspension = lock(&self.suspension);
             suspension.issued += 1;
@@ -215,7 +219,10 @@ impl HwContext {
     /// Puts the context back on its engine. [d3dkmddi: DXGKARG_RESUMECONTEXT]
     pub(crate) fn resume(&self) {
         let _working = self.adapter.use_node(self.node);
-        let _order = lock(&self.suspending);
+        let gone = lock(&self.suspending);
+        if *gone {
+            return;
+        }
         // The hardware looks at their rings.
         self.queues().iter().for_each(|queue| queue.note_active());
         let args = DXGKARG_RESUMECONTEXT { hContext: self.kmd.raw() };
@@ -297,7 +304,11 @@ impl HwContext {
         }
         self.updates.close();
         if !core::mem::replace(&mut *gone, true) {
-            let status = self.adapter.miniport.destroy_hw_context(self.kmd.raw());
+            let status = {
+                let mut gone = lock(&self.suspending);
+                *gone = true;
+                self.adapter.miniport.destroy_hw_context(self.kmd.raw())
+            };
             self.sch().must_not_fail("DxgkDdiDestroyHwContext", status);
             self.sch().contexts.retire(self.system);
             self.sch().remove_context(self);

@@ -73,9 +73,10 @@ impl HwQueue {
             return Err(STATUS_INVALID_PARAMETER);
         }
         super::check_signals(&[(Arc::clone(self.progress()), commands.progress)])?;
-        let _at_work = self.sch().at_work(self.context().device())?;
         let _submitting = lock(&self.submitting);
         loop {
+            // Not while waiting for room: others may need the memory of the process to make any.
+            let at_work = self.sch().at_work(self.context().device())?;
             let mut line = lock(&self.line);
             if self.is_destroyed() {
                 return Err(STATUS_INVALID_HANDLE);
@@ -96,7 +97,7 @@ impl HwQueue {
                 self.note_active();
                 return self.hand_over(&mut line, &mut commands);
             };
-            drop(line);
+            drop((line, at_work));
             match self.sch().wait(&[(Arc::clone(self.progress()), oldest)], false, None) {
                 STATUS_SUCCESS => {}
                 status => return Err(status),

@@ -42,6 +42,7 @@ mod storage;
 mod suspension;
 mod sync_object;
 mod tdr;
+mod turns;
 mod update_line;
 mod wait;
 mod watch;
@@ -76,7 +77,7 @@ pub(crate) use narrow::{check_signals, check_waits};
 pub(crate) use native_fence::FenceOptions;
 pub(crate) use packet::SystemContext;
 pub(crate) use packet_context::{PacketCommands, PacketContext};
-pub(crate) use rest::Rest;
+pub(crate) use rest::{Rest, Rested};
 pub(crate) use rights::Rights;
 pub use signalled::FenceReports;
 pub use suspension::Suspensions;
@@ -84,6 +85,7 @@ pub(crate) use sync_object::SyncObject;
 pub use tdr::{
     TdrDebugMode, TdrFate, TdrKind, TdrLevel, TdrOutcome, TdrQueue, TdrReason, TdrReport, TdrSettingError, TdrSettings,
 };
+pub(crate) use turns::{Place, Turns};
 pub(crate) use update_line::{Request as UpdateRequest, UpdateLine};
 
 use close::DeviceWork;
@@ -138,6 +140,7 @@ pub(crate) struct VidSch {
     worker: Worker<Work>,
     /// Makes page-table updates that were held.
     updates: Worker<Weak<UpdateLine>>,
+    turns: Turns,
     fence_logs: FenceLogs,
     names: Names,
     tdr: Tdr,
@@ -180,6 +183,7 @@ impl VidSch {
             claims: Mutex::default(),
             worker: Worker::default(),
             updates: Worker::default(),
+            turns: Turns::default(),
             fence_logs: FenceLogs::default(),
             names: Names::default(),
             tdr: Tdr::new(&adapter.machine),
@@ -218,6 +222,7 @@ impl VidSch {
                 return;
             }
         }
+        self.turns.stop();
         self.worker.stop();
         self.updates.stop();
         self.close_everything();

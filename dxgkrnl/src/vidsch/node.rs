@@ -250,7 +250,7 @@ impl NodeState {
     /// higher priority in that.
     fn best(&self) -> Option<(usize, Standing)> {
         let mut best: Option<(usize, Standing)> = None;
-        for (place, queued) in self.queued.iter().enumerate() {
+        for (place, queued) in self.queued.iter().enumerate().filter(|(_, queued)| !queued.context.is_away()) {
             let standing = queued.context.standing();
             if best.is_none_or(|(_, best)| standing.outranks(best)) {
                 best = Some((place, standing));
@@ -380,8 +380,11 @@ impl NodeState {
     pub(super) fn is_contended(&self) -> bool {
         let Some(context) = self.flight.front().and_then(Packet::context) else { return false };
         let standing = context.standing();
-        let other =
-            |queued: &Queued| !Arc::ptr_eq(&queued.context, context) && !standing.outranks(queued.context.standing());
+        let other = |queued: &Queued| {
+            !Arc::ptr_eq(&queued.context, context)
+                && !queued.context.is_away()
+                && !standing.outranks(queued.context.standing())
+        };
         self.preemption.is_none()
             && !self.paused
             && (self.queued.iter().any(other) || self.flight.iter().any(|packet| !packet.is_of(context)))
@@ -413,6 +416,11 @@ impl NodeState {
             !own
         });
         self.finished.append(&mut dropped);
+        self.ask_off(context)
+    }
+
+    /// What the hardware has of a context is asked off it; true if that is anything.
+    pub(super) fn ask_off(&mut self, context: &PacketContext) -> bool {
         let flies = self.flies(context);
         self.evicting |= flies;
         flies

@@ -92,12 +92,16 @@ pub(crate) struct PacketContext {
     finished: AtomicU64,
     /// Submissions and threads that wait in the line; whoever finishes a packet then has the line looked at.
     attention: AtomicUsize,
+    /// Its process is suspended: its packets wait.
+    away: AtomicBool,
     /// Nothing of it runs any more.
     lost: AtomicBool,
     /// Nothing new is accepted.
     destroyed: AtomicBool,
     /// Held by whoever destroys the context, so that a second one returns when it is gone; true from then on.
     teardown: Mutex<bool>,
+    /// The driver does not know it any more. Held while it is told of the context. Lock order: as `HwContext::suspending`.
+    gone: Mutex<bool>,
 }
 
 /// Where a context stands among those with packets.
@@ -181,9 +185,11 @@ impl VidSch {
             updates: UpdateLine::new(device, engine),
             finished: AtomicU64::new(0),
             attention: AtomicUsize::new(0),
+            away: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             destroyed: AtomicBool::new(false),
             teardown: Mutex::new(false),
+            gone: Mutex::new(false),
         });
         self.packet_contexts.publish(system, &context);
         self.add_packet_context(&context);
@@ -200,9 +206,9 @@ impl PacketContext {
 
     /// As when it was made: the page tables came back to another place while nothing of it was under way.
     pub(super) fn follow_root(&self, stands: &Standstill<'_>) {
-        let gone = lock(&self.teardown);
+        let _working = self.adapter.use_node(self.node);
+        let gone = lock(&self.gone);
         if !*gone {
-            let _working = self.adapter.use_node(self.node);
             self.set_root(stands);
         }
     }
@@ -258,6 +264,38 @@ impl PacketContext {
     /// Whether nothing of it runs any more. Takes leaves only.
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire) || self.device.error().is_some()
+    }
+
+    /// Whether its packets wait for its process to work again. Takes no locks.
+    pub(super) fn is_away(&self) -> bool {
+        self.away.load(Ordering::Acquire)
+    }
+
+    /// Its packets wait from now on, and what the hardware has of them is asked off it; or they go on.
+    pub(super) fn set_away(&self, away: bool) {
+        let before = self.away.swap(away, Ordering::AcqRel);
+        if let Some(node) = self.sch().nodes.get(self.node as usize).filter(|_| before != away) {
+            if away {
+                node.state().ask_off(self);
+            }
+            self.sch().dispatch(self.node);
+        }
+    }
+
+    /// Whether the hardware has nothing of it when the machine's clock shows `limit` at the latest.
+    pub(super) fn has_left(&self, limit: Duration) -> bool {
+        let sch = self.sch();
+        let _waits = sch.tdr.clock().deadline(limit);
+        loop {
+            if sch.wait_node(self.node, GLANCE, |state| !state.flies(self)) {
+                return true;
+            }
+            // A report leaves it to the worker to ask for what was asked for meanwhile.
+            sch.dispatch(self.node);
+            if sch.tdr.clock().now() >= limit || sch.tdr.is_abandoning() || sch.verifier.is_stopped() {
+                return false;
+            }
+        }
     }
 
     /// Its priorities.
@@ -476,6 +514,10 @@ impl PacketContext {
     /// Waits until everything submitted is done. False if nothing was done for TdrDelay by the machine's clock.
     pub(super) fn drain(&self) -> bool {
         let sch = self.sch();
+        let _working = sch.stay_at_work(&self.device, || {
+            let (finished, submitted) = self.progress();
+            finished != submitted || self.held() != 0
+        });
         let clock = sch.tdr.clock();
         let (mut seen, mut limit) = (None, sch.tdr.limit());
         loop {
@@ -546,7 +588,11 @@ impl PacketContext {
         }
         self.updates.close();
         self.abandon();
-        let status = self.adapter.miniport.destroy_context(self.kmd.raw());
+        let status = {
+            let mut gone = lock(&self.gone);
+            *gone = true;
+            self.adapter.miniport.destroy_context(self.kmd.raw())
+        };
         sch.must_not_fail("DxgkDdiDestroyContext", status);
         sch.packet_contexts.retire(self.system);
         sch.remove_packet_context(self);
