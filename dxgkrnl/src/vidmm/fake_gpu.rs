@@ -31,6 +31,10 @@ const APERTURE_BUS: u64 = 1 << 41;
 pub(super) const APERTURE_PAGES: usize = 24;
 /// Index bits of the levels.
 const BITS: [u32; 3] = [9, 4, 4];
+/// Pages of a large page.
+pub(super) const LARGE: u64 = 1 << BITS[0];
+/// Pages of a 64-KiB page.
+const MEDIUM: u64 = 16;
 /// Bytes that one packet of the fake node covers.
 const CHUNK: u64 = 5 * PAGE_SIZE;
 /// Bytes of a packet.
@@ -41,7 +45,8 @@ pub(super) struct Fake {
     ram: Arc<Ram>,
     vram: NonNull<u8>,
     vram_size: u64,
-    tlb: HashMap<((u32, u64), u64), u64>,
+    /// By root, first page and pages: what that many pages translate to.
+    tlb: HashMap<((u32, u64), u64, u64), u64>,
     /// Page of segment 3 that each page of the host aperture shows.
     aperture: Arc<Mutex<[Option<u64>; APERTURE_PAGES]>>,
     /// Answers that replace the next ones to MapCpuHostAperture.
@@ -52,6 +57,8 @@ pub(super) struct Fake {
     pub(super) refuse_at_once: VecDeque<NTSTATUS>,
     /// The driver forgets the next so many updates of leaf entries.
     pub(super) forget: usize,
+    /// The driver takes every page for a small one.
+    pub(super) missizes: bool,
     /// Tables of which the driver was told that they go, by address.
     gone: HashSet<usize>,
     /// The driver writes beyond its buffer at the next packet.
@@ -102,41 +109,57 @@ impl Fake {
         unsafe { at.as_ptr().read_volatile() }
     }
 
-    fn walk(&self, root: (u32, u64), page: u64) -> u64 {
-        let mut table = root;
+    /// The entry that translates a page, and the pages that it translates.
+    fn walk(&self, root: (u32, u64), page: u64) -> (u64, u64) {
+        let (mut table, mut medium) = (root, false);
         for level in (0..BITS.len()).rev() {
             let shift: u32 = BITS[..level].iter().sum();
-            let entry = self.entry(table, (page >> shift) & ((1 << BITS[level]) - 1));
-            if level == 0 || entry & 1 == 0 {
-                return entry;
+            let (covered, mask) = (if medium { MEDIUM } else { 1 << shift }, (1 << BITS[level]) - 1);
+            let index = (page >> shift) & mask;
+            let entry = self.entry(table, if medium { index / MEDIUM } else { index });
+            if level == 0 || entry & 1 == 0 || entry >> 8 & 1 != 0 {
+                return (entry, covered);
             }
             table = ((entry >> 3 & 0x1f) as u32, entry >> 12 << 12);
+            medium = entry >> 9 & 1 != 0;
         }
-        0
+        (0, 1)
+    }
+
+    /// The size in pages of the page that translates an address.
+    pub(super) fn page_size(&self, root: (u32, u64), address: u64) -> u64 {
+        self.walk(root, address / PAGE_SIZE).1
     }
 
     /// Translates an address as the GPU does, and checks that the TLB holds nothing that the tables do not say.
     pub(super) fn translate(&mut self, root: (u32, u64), address: u64, write: bool) -> Result<NonNull<u8>, Fault> {
         let page = address / PAGE_SIZE;
-        let walked = self.walk(root, page);
-        let entry = *self.tlb.entry((root, page)).or_insert(walked);
-        assert_eq!(entry, walked, "the TLB was not flushed for {address:#x}");
-        if entry & 1 == 0 {
+        let (walked, pages) = self.walk(root, page);
+        let known = [1, MEDIUM, LARGE].into_iter().filter_map(|pages| {
+            let entry = self.tlb.get(&(root, page / pages * pages, pages))?;
+            Some((*entry, pages))
+        });
+        for known in known {
+            assert_eq!(known, (walked, pages), "the TLB was not flushed for {address:#x}");
+        }
+        if walked & 1 == 0 {
             // Invalid entries are not cached by this GPU.
-            self.tlb.remove(&(root, page));
             return Err(Fault);
         }
-        if write && entry & 4 != 0 {
+        self.tlb.insert((root, page / pages * pages, pages), walked);
+        if write && walked & 4 != 0 {
             return Err(Fault);
         }
-        let at = self.address((entry >> 3 & 0x1f) as u32, entry >> 12 << 12);
+        let first = walked >> 12;
+        assert!(walked & 2 != 0 || first.is_multiple_of(pages), "{pages} pages at page {first:#x}");
+        let at = self.address((walked >> 3 & 0x1f) as u32, (first + page % pages) * PAGE_SIZE);
         // SAFETY: the offset lies in the page.
         Ok(unsafe { at.add((address % PAGE_SIZE) as usize) })
     }
 
     /// Whether anything is remembered of an address space.
     pub(super) fn has_translations_of(&self, root: (u32, u64)) -> bool {
-        self.tlb.keys().any(|(of, _)| *of == root)
+        self.tlb.keys().any(|(of, ..)| *of == root)
     }
 
     /// The GPU was out of D0: VRAM, translations and the host aperture are lost.
@@ -149,7 +172,7 @@ impl Fake {
 
     /// Whether the GPU may write what the address translates to.
     pub(super) fn is_zero_page(&self, root: (u32, u64), address: u64) -> bool {
-        self.walk(root, address / PAGE_SIZE) & 3 == 3
+        self.walk(root, address / PAGE_SIZE).0 & 3 == 3
     }
 
     fn bytes(&mut self, root: (u32, u64), address: u64, len: u64, write: bool) -> Vec<NonNull<u8>> {
@@ -191,7 +214,7 @@ impl Fake {
         if args.Flags.InitialUpdate() {
             self.gone.remove(&table);
             self.initial += 1;
-        } else if args.PageTableLevel == 0 {
+        } else if args.PageTableLevel == 0 || is_large(args) {
             let of = (args.hAllocation, args.AllocationOffsetInBytes);
             self.leaves.push((of.0, of.1, args.FirstPteVirtualAddress, args.DriverProtection));
         }
@@ -204,7 +227,7 @@ impl Fake {
             self.forget -= 1;
             return;
         }
-        update(args);
+        update(args, self.missizes);
     }
 }
 
@@ -240,6 +263,13 @@ impl PagingNode for FakeNode {
     }
 }
 
+/// Whether an update writes a large page.
+fn is_large(update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE) -> bool {
+    // SAFETY: the array has one element at least.
+    let first = unsafe { &*update.pPageTableEntries };
+    first.Bits.LargePage()
+}
+
 fn encode(pte: &DXGK_PTE) -> u64 {
     let bits = pte.Bits;
     // SAFETY: both arms of the union are page numbers.
@@ -248,11 +278,15 @@ fn encode(pte: &DXGK_PTE) -> u64 {
         | u64::from(bits.Zero()) << 1
         | u64::from(bits.ReadOnly()) << 2
         | u64::from(bits.Segment()) << 3
+        | u64::from(bits.LargePage()) << 8
+        | u64::from(bits.PageTablePageSize() == 1) << 9
         | page << 12
 }
 
-fn update(update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE) {
-    let entries = 1u32 << BITS[update.PageTableLevel as usize];
+fn update(update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE, missizes: bool) {
+    let medium = update.Flags.Use64KBPages();
+    assert!(!medium || update.PageTableLevel == 0, "64-KiB pages at level {}", update.PageTableLevel);
+    let entries = (1u32 << BITS[update.PageTableLevel as usize]) / if medium { MEDIUM as u32 } else { 1 };
     assert!(!update.hProcess.is_null() && update.NumPageTableEntries > 0);
     assert!(update.StartIndex + update.NumPageTableEntries <= entries);
     // SAFETY: this mode was asked for, and is the only one used.
@@ -263,8 +297,10 @@ fn update(update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE) {
         let pte = unsafe { update.pPageTableEntries.add(element as usize) };
         // SAFETY: as above.
         let pte = unsafe { &*pte };
-        let (value, bits) = (encode(pte), pte.Bits);
-        if update.PageTableLevel == 0 && bits.Valid() && !bits.Zero() {
+        let sizes = if missizes { 3 << 8 } else { 0 };
+        let (value, bits) = (encode(pte) & !sizes, pte.Bits);
+        assert!(!bits.LargePage() || update.PageTableLevel == 1, "a large page at level {}", update.PageTableLevel);
+        if (update.PageTableLevel == 0 || bits.LargePage()) && bits.Valid() && !bits.Zero() {
             // The caches are coherent with system memory, which this GPU can snoop, and with nothing else.
             assert_eq!(bits.CacheCoherent(), bits.Segment() == 0, "coherence of a page of segment {}", bits.Segment());
         }
@@ -317,7 +353,8 @@ unsafe extern "win64" fn build(adapter: HANDLE, args: *mut DXGKARG_BUILDPAGINGBU
             let root = (flush.RootPageTableAddress.SegmentId, flush.RootPageTableAddress.SegmentOffset);
             let pages = flush.StartVirtualAddress / PAGE_SIZE..flush.EndVirtualAddress.div_ceil(PAGE_SIZE);
             let all = pages == (0..0);
-            fake.tlb.retain(|(other, page), _| *other != root || !(all || pages.contains(page)));
+            let touched = |first: u64, len: u64| all || (first < pages.end && pages.start < first + len);
+            fake.tlb.retain(|(other, first, len), _| *other != root || !touched(*first, *len));
             STATUS_SUCCESS
         }
         Op::DXGK_OPERATION_VIRTUAL_FILL => {
@@ -424,6 +461,7 @@ pub(super) fn memory(ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fak
         refuse: VecDeque::new(),
         refuse_at_once: VecDeque::new(),
         forget: 0,
+        missizes: false,
         gone: HashSet::new(),
         overrun: false,
         private_overrun: false,
@@ -443,7 +481,11 @@ pub(super) fn memory(ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fak
         .with_CacheCoherentMemorySupported(true)
         .with_ReadOnlyMemorySupported(true)
         .with_ZeroInPteSupported(true)
-        .with_InvalidTlbEntriesNotCached(true);
+        .with_InvalidTlbEntriesNotCached(true)
+        .with_LargePageSupported(true)
+        .with_SysMem64KBPageSupported(true)
+        .with_SysMemLargePageSupported(true);
+    mmu.LeafPageTableSizeFor64KPagesInBytes = PAGE_SIZE as u32;
     let level = DXGK_PAGE_TABLE_LEVEL_DESC {
         PageTableIndexBitCount: 0,
         PageTableSegmentId: tables,
@@ -476,13 +518,14 @@ pub(super) fn memory(ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fak
         host_aperture: None,
     };
     let windowed = Segment {
-        flags: DXGK_SEGMENTFLAGS::new().with_SupportsCpuHostAperture(true),
+        flags: DXGK_SEGMENTFLAGS::new().with_SupportsCpuHostAperture(true).with_Use64KBPages(true),
         cpu_address: None,
         kernel: None,
         host_aperture: Some((APERTURE_BUS, APERTURE_PAGES as u32)),
         ..segment(3, false)
     };
     let segments = Segments::new(ram, &[segment(1, true), segment(2, false), windowed]);
+    let segments = segments.with_large_pages(Some(LARGE * PAGE_SIZE));
     let bars = Arc::new(move |address: u64| {
         if let Some(offset) = address.checked_sub(APERTURE_BUS) {
             let shown = (*lock(&aperture).get((offset / PAGE_SIZE) as usize)?)?;

@@ -47,11 +47,15 @@ impl World {
     fn new(ram: u64, vram: u64, tables: u32) -> Self {
         let (mut memory, fake) = fake_gpu::memory(ram, vram, tables);
         let handle = |id: usize| KmdHandle::new(core::ptr::without_provenance_mut(id));
-        let system = memory.create_space(handle(1), true, VaSpace::new(29, (0, 0))).unwrap();
+        let system = memory
+            .create_space(handle(1), true, VaSpace::new(29, (0, 0)).with_large_pages(Some(fake_gpu::LARGE * PAGES)))
+            .unwrap();
         memory.prepare_paging(system).unwrap();
         let root = memory.root(system).unwrap();
         memory.set_paging_node(fake_gpu::node(&fake, root));
-        let space = memory.create_space(handle(2), false, VaSpace::new(29, (0, 0))).unwrap();
+        let space = memory
+            .create_space(handle(2), false, VaSpace::new(29, (0, 0)).with_large_pages(Some(fake_gpu::LARGE * PAGES)))
+            .unwrap();
         Self { rests: false, memory, fake, space, models: Vec::new(), next: 100 }
     }
 
@@ -608,7 +612,10 @@ fn a_new_address_space_knows_nothing_of_the_one_before_it() {
     let root = world.root();
     world.memory.destroy_space(world.space).unwrap();
     let process = KmdHandle::new(core::ptr::without_provenance_mut(3));
-    world.space = world.memory.create_space(process, false, VaSpace::new(29, (0, 0))).unwrap();
+    world.space = world
+        .memory
+        .create_space(process, false, VaSpace::new(29, (0, 0)).with_large_pages(Some(fake_gpu::LARGE * PAGES)))
+        .unwrap();
     assert_eq!(world.memory.root(world.space), root, "the root table is used again");
     world.models[a].mapped = None;
     assert_eq!(world.gpu(at, true), Err(Fault));
@@ -698,6 +705,8 @@ fn a_busy_driver_is_asked_once_more() {
     assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x10e, 0x30));
 }
 
+#[path = "page_size_tests.rs"]
+mod page_size_tests;
 #[path = "rest_tests.rs"]
 mod rest_tests;
 
