@@ -53,6 +53,7 @@ mod memory;
 mod offer;
 mod packet;
 mod packet_power;
+mod page_sizes;
 mod power;
 mod power_device;
 mod power_idle;
@@ -131,6 +132,7 @@ const TABLES: &[&[CaseInfo]] = &[
     gpu_address::CASES,
     residency::CASES,
     residency_pressure::CASES,
+    page_sizes::CASES,
     rest::CASES,
     rest_model::CASES,
     turns::CASES,
