@@ -23,7 +23,7 @@ impl Scratch {
         let scratch = Self(folder);
         let modules = ["vfio.ko", "vfio_iommu_type1.ko", "vfio-pci-core.ko", "vfio-pci.ko"];
         for file in ["disk.img", "OVMF_CODE.fd", "OVMF_VARS.fd"].into_iter().chain(modules) {
-            fs::write(scratch.path(file), "").unwrap();
+            fs::write(scratch.path(file), [0]).unwrap();
         }
         let text = format!(
             "#!/bin/sh\ncase \"$*\" in *vfio-user-pci,help*) echo socket=; exit 0;; esac\ncd '{}'\necho \"$*\" > line\necho $$ > started\n\

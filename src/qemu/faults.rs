@@ -93,8 +93,12 @@ pub(super) const FAULTS: [Fault; 12] = [
         gpu: SPARE,
         happen: |guest, _| plug::unplugged(guest, Then::Surprised),
     },
-    // QEMU has no other for this slot.
-    Fault { name: "Qemu.Faults.FunctionVanishesUnderLoad", again: None, gpu: 0, happen: vanishes },
+    Fault {
+        name: "Qemu.Faults.FunctionVanishesUnderLoad",
+        again: None,
+        gpu: SPARE,
+        happen: |guest, _| plug::vanishes(guest),
+    },
 ];
 
 /// Lets faults happen one after the other. `again` is run after each: the guest uses the GPU.
@@ -227,23 +231,4 @@ fn reboot(guest: &mut Guest<'_>, clean: &GpuHeld) -> Result<(), Trouble> {
     guest.boot()?;
     guest.may_restart(false)?;
     is_clean(guest, clean, "after the guest's restart")
-}
-
-/// The function answers nobody any more, as a card that is pulled out. Its user can be ended, and the guest lets go of it and goes on.
-fn vanishes(guest: &mut Guest<'_>, clean: &GpuHeld) -> Result<(), Trouble> {
-    // Linux waits a minute for the end of a reset that nobody carries out; a slot that notices would tell it not to.
-    guest.write("reset_method", "\n")?;
-    let step = load(guest, clean, Then::Gone)?;
-    guest.pull_out(0)?;
-    guest.says(&step, HAPPENED)?;
-    let dead = |held: &GpuHeld| {
-        let gpu = &held.gpu;
-        ![gpu.running, gpu.messages, gpu.visible, gpu.bus_master].contains(&true)
-    };
-    let stopped = settle(guest, "pulled out", &"nothing that runs, answers, sends messages or reaches memory", dead);
-    guest.kill(&step)?;
-    stopped?;
-    let gone = |held: &GpuHeld| held.triggers == 0 && held.gpu.dma == clean.gpu.dma;
-    settle(guest, "when its user was killed", &"no trigger, and no memory of its user", gone)?;
-    Ok(guest.write("remove", "1")?)
 }

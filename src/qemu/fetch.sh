@@ -59,8 +59,12 @@ Acquire::Languages "none";
 Acquire::Retries "3";
 CONF
     export APT_CONFIG=$apt/apt.conf
-    apt-get -qq update
+    # A mirror that cannot be reached is said at once, with its reason, and not when a package is missed.
+    apt-get -qq -o APT::Update::Error-Mode=any update > "$apt/log" 2>&1
 }
+
+# What apt said last, in one line.
+told() { grep -v '^W: Some index\|^E: Some index' "$apt/log" 2> /dev/null | tail -n 2 | tr '\n' ' '; }
 
 # Unpacks what was downloaded into $1, and lists it in $2.
 unpack() {
@@ -80,7 +84,7 @@ fetch_qemu() {
             break
         fi
     done
-    [ -n "$found" ] || fail "qemu-system-x86 could not be downloaded from $mirror (suites $QEMU_SUITES); the last lines of apt: $(tail -n 3 "$apt/log" 2> /dev/null)"
+    [ -n "$found" ] || fail "qemu-system-x86 could not be downloaded from $mirror (suites $QEMU_SUITES); apt says: $(told)"
     unpack "$root" "$part/packages"
     cat > "$part/qemu-system-x86_64" <<'RUN'
 #!/bin/sh
@@ -97,13 +101,13 @@ fetch_kernel() {
     mkdir -p "$root"
     for suite in $KERNEL_SUITES; do
         prepare "$suite" || continue
-        package=$(apt-cache depends linux-image-cloud-amd64 | awk '/Depends: linux-image-[0-9]/ { print $2; exit }')
+        package=$(apt-cache depends linux-image-cloud-amd64 | awk '/Depends: linux-image-[0-9]/ { print $2; exit }') || package=
         if [ -n "$package" ] && (cd "$apt/cache/archives" && apt-get -qq download "$package" > "$apt/log" 2>&1); then
             break
         fi
         package=
     done
-    [ -n "$package" ] || fail "linux-image-cloud-amd64 could not be downloaded from $mirror (suites $KERNEL_SUITES); the last lines of apt: $(tail -n 3 "$apt/log" 2> /dev/null)"
+    [ -n "$package" ] || fail "linux-image-cloud-amd64 could not be downloaded from $mirror (suites $KERNEL_SUITES); apt says: $(told)"
     unpack "$root" "$part/packages"
     ls "$root"/boot/vmlinuz-* > /dev/null || fail "$package has no kernel"
 }
@@ -111,8 +115,7 @@ fetch_kernel() {
 fetch_firmware() {
     local part=$folder/firmware.part
     mkdir -p "$part/root"
-    prepare "$QEMU_BASE"
-    (cd "$apt/cache/archives" && apt-get -qq download ovmf > "$apt/log" 2>&1) || fail "ovmf could not be downloaded from $mirror (suite $QEMU_BASE); the last lines of apt: $(tail -n 3 "$apt/log" 2> /dev/null)"
+    prepare "$QEMU_BASE" && (cd "$apt/cache/archives" && apt-get -qq download ovmf > "$apt/log" 2>&1) || fail "ovmf could not be downloaded from $mirror (suite $QEMU_BASE); apt says: $(told)"
     unpack "$part/root" "$part/packages"
     [ -f "$part/root/usr/share/OVMF/OVMF_CODE_4M.fd" ] || fail "the package ovmf has no OVMF_CODE_4M.fd"
 }
@@ -120,8 +123,7 @@ fetch_firmware() {
 fetch_lspci() {
     local part=$folder/lspci.part root=$folder/lspci.part/root
     mkdir -p "$root"
-    prepare "$LSPCI_SUITE"
-    apt-get -qq -y --download-only install pciutils > "$apt/log" 2>&1 || fail "pciutils could not be downloaded from $mirror (suite $LSPCI_SUITE); the last lines of apt: $(tail -n 3 "$apt/log" 2> /dev/null)"
+    { prepare "$LSPCI_SUITE" && apt-get -qq -y --download-only install pciutils > "$apt/log" 2>&1; } || fail "pciutils could not be downloaded from $mirror (suite $LSPCI_SUITE); apt says: $(told)"
     unpack "$root" "$part/packages"
     cat > "$part/lspci" <<'RUN'
 #!/bin/sh

@@ -129,11 +129,9 @@ fn work(system: &System, then: Then) -> Result<std::convert::Infallible, Failure
     }
     // Something is on its way when it happens.
     working.iter_mut().try_for_each(DoorbellProbe::begin)?;
-    happen(&**system.bus(), then)?;
-    if then == Then::Gone {
-        // Nothing holds up who still rings.
-        working.iter().for_each(|probe| probe.store());
-    }
+    // Nothing holds up who still rings, whatever has become of the function.
+    let ring = || working.iter().for_each(DoorbellProbe::store);
+    happen(&**system.bus(), then, &ring)?;
     print(HAPPENED);
     loop {
         thread::park();
@@ -201,7 +199,7 @@ fn until_lost(system: &mut System, then: Then) -> Result<(), Failure> {
     }
 }
 
-fn happen(bus: &dyn Bus, then: Then) -> Result<(), Failure> {
+fn happen(bus: &dyn Bus, then: Then, ring: &dyn Fn()) -> Result<(), Failure> {
     let control = || bus.register_read(0, CONTROL, 4);
     let find = |id| capability(bus, id).map_err(|error: io::Error| Failure::new(error.to_string()));
     let expect = |found: u64, expected: u64, when: &str| match found == expected {
@@ -218,6 +216,7 @@ fn happen(bus: &dyn Bus, then: Then) -> Result<(), Failure> {
             while control() != NOBODY {
                 thread::sleep(LOOK);
             }
+            ring();
             return Ok(());
         }
         Then::VfioReset => reset_functions(),
@@ -229,6 +228,9 @@ fn happen(bus: &dyn Bus, then: Then) -> Result<(), Failure> {
             let at = find(POWER)? + POWER_CONTROL;
             bus.config_write(at, 2, D3HOT);
             expect(control(), NOBODY, "in D3hot")?;
+            // Real systems disconnect doorbells first. Who rings all the same stores to a page that Linux has taken away.
+            ring();
+            expect(control(), NOBODY, "in D3hot, after doorbells were rung")?;
             bus.config_write(at, 2, D0);
         }
     }

@@ -141,6 +141,9 @@ pub fn doorbells_command() -> u8 {
 /// Boots a guest from its disk, until it is shut down.
 fn boot(options: &Options, disk: &DiskOptions) -> Result<u8, String> {
     let folder = tools::folder();
+    if !options.dry_run {
+        windows::check(&disk.disk, disk.iso.as_deref())?;
+    }
     let firmware = tools::firmware(disk.firmware.as_deref(), &folder, options.dry_run)?;
     let package = match &disk.package {
         Some(named) if !named.is_dir() => return Err(format!("{} is no folder", named.display())),
@@ -172,11 +175,6 @@ fn boot(options: &Options, disk: &DiskOptions) -> Result<u8, String> {
         let line = line(&[Path::new("/tmp/campanile-qemu/gpu0").to_owned()], windows::variables_path(&disk.disk))?;
         print(&line.to_shell(&program));
         return Ok(EXIT_OK);
-    }
-    for file in [Some(&disk.disk), disk.iso.as_ref()].into_iter().flatten() {
-        if !file.is_file() {
-            return Err(format!("{} is no file; `truncate -s 80G FILE` makes an empty disk", file.display()));
-        }
     }
     let qemu = tools::qemu(options.qemu.as_deref(), &folder)?;
     let variables = windows::variables(&firmware, &disk.disk)?;

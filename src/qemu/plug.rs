@@ -49,6 +49,13 @@ pub(super) fn unplugged(guest: &mut Guest<'_>, then: Then) -> Result<(), Trouble
     }
     // The process sees its devices lost, its driver told or stopped as it should be, and takes its machine down.
     let ended = guest.ends_well(&step, HAPPENED)?;
+    gone(guest)?;
+    plugged(guest, &GpuHeld::default())?;
+    ended.map_err(Trouble::Failed)
+}
+
+/// Waits until the GPU is gone from guest and QEMU.
+fn gone(guest: &mut Guest<'_>) -> Result<(), Trouble> {
     guest.slot(&Order::Unplugged { gpu: SPARE })?;
     let until = Instant::now() + PATIENCE;
     while guest.is_plugged_in(SPARE) {
@@ -57,6 +64,30 @@ pub(super) fn unplugged(guest: &mut Guest<'_>, then: Then) -> Result<(), Trouble
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    plugged(guest, &GpuHeld::default())?;
-    ended.map_err(Trouble::Failed)
+    Ok(())
+}
+
+/// The function answers nobody any more, of which nobody is told: it does nothing from then on, and nothing holds up its user. Then the slot notices
+/// that its card is gone. The user, which never learned of it, can be killed, and the guest lets go of the function and goes on.
+///
+/// Without the slot's notice Linux would reset the bus when the user has gone, and wait a minute for the function to come back.
+pub(super) fn vanishes(guest: &mut Guest<'_>) -> Result<(), Trouble> {
+    if !guest.is_plugged_in(SPARE) {
+        plugged(guest, &GpuHeld::default())?;
+    }
+    let step = Then::Gone.step(SPARE);
+    guest.start(&step, UNDER_LOAD)?;
+    guest.pull_out(SPARE)?;
+    guest.says(&step, HAPPENED)?;
+    let held = guest.held(SPARE)?;
+    guest.slot(&Order::SlotOff { gpu: SPARE })?;
+    guest.kill(&step)?;
+    gone(guest)?;
+    let gpu = &held.gpu;
+    if [gpu.running, gpu.messages, gpu.visible, gpu.bus_master].contains(&true) {
+        return Err(Trouble::Failed(format!(
+            "after it was pulled out, the function runs, answers, sends messages or reaches memory: {held}"
+        )));
+    }
+    Ok(())
 }

@@ -150,6 +150,17 @@ impl Servers {
     }
 }
 
+/// Says that a server has panicked.
+struct TellsOfPanic<'a>(&'a Sender<Heard>);
+
+impl Drop for TellsOfPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = self.0.send(Heard::Server("the server of the GPU has panicked".to_owned()));
+        }
+    }
+}
+
 /// Stops servers when it is dropped, also by a panic; otherwise their threads would be waited for in vain.
 struct StopOnDrop(Stopper);
 
@@ -179,7 +190,11 @@ pub(super) fn with_gpus<T>(
         let stop = stop;
         for (place, (server, gpu)) in bound.iter().zip(gpus).enumerate() {
             let (servers, news) = (&servers, news.clone());
-            scope.spawn(move || servers.serve(server, place, gpu, &news));
+            scope.spawn(move || {
+                // Otherwise QEMU would wait for an answer, a minute, and whoever waits for the guest longer.
+                let _guard = TellsOfPanic(&news);
+                servers.serve(server, place, gpu, &news);
+            });
         }
         let outcome = work(&servers);
         drop(stop);

@@ -1,9 +1,11 @@
 //! What a guest is started with: QEMU with vfio-user-pci, and a Linux kernel with vfio. Where the machine has none, Debian's packages are unpacked.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use super::process::Running;
 
 /// Unpacks packages of Debian into a folder, without installing anything.
 const FETCH: &str = include_str!("fetch.sh");
@@ -134,7 +136,8 @@ fn list(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) {
 /// It cannot be fetched; says what to do.
 pub(super) fn firmware(named: Option<&Path>, folder: &Path, only_look: bool) -> Result<PathBuf, String> {
     if let Some(named) = named {
-        return Ok(named.to_owned());
+        let missing = || format!("{} is no file; it should be UEFI firmware such as OVMF_CODE_4M.fd", named.display());
+        return (only_look || named.is_file()).then(|| named.to_owned()).ok_or_else(missing);
     }
     const FILE: &str = "usr/share/OVMF/OVMF_CODE_4M.fd";
     let unpacked = folder.join("firmware").join("root").join(FILE);
@@ -164,22 +167,21 @@ pub(super) fn lspci(folder: &Path) -> Result<PathBuf, String> {
 /// Runs the script that unpacks `what`.
 fn fetch(folder: &Path, what: &str) -> Result<(), String> {
     println!("fetching {what} from Debian's mirror into {}", folder.display());
-    let mut script = Command::new("bash")
-        .args(["-s", "--"])
-        .arg(folder)
-        .arg(what)
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("bash does not start: {error}"))?;
-    if let Some(mut input) = script.stdin.take() {
+    let mut command = Command::new("bash");
+    command.args(["-s", "--"]).arg(folder).arg(what).stdin(Stdio::piped()).stderr(Stdio::piped());
+    // Who ends this process ends the script.
+    let mut script = Running::start(&mut command).map_err(|error| format!("bash does not start: {error}"))?;
+    if let Some(mut input) = script.child().stdin.take() {
         input.write_all(FETCH.as_bytes()).map_err(|error| error.to_string())?;
     }
-    let output = script.wait_with_output().map_err(|error| error.to_string())?;
-    if output.status.success() {
+    let mut told = Vec::new();
+    if let Some(mut errors) = script.child().stderr.take() {
+        errors.read_to_end(&mut told).map_err(|error| error.to_string())?;
+    }
+    if script.child().wait().map_err(|error| error.to_string())?.success() {
         return Ok(());
     }
-    let told = String::from_utf8_lossy(&output.stderr);
+    let told = String::from_utf8_lossy(&told);
     let last = told.lines().last().unwrap_or("the script told no reason");
     Err(last.to_owned())
 }

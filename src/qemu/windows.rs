@@ -2,6 +2,7 @@
 //! as a drive that cannot be written.
 
 use std::fs;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::machine::{Line, Machine, escaped};
@@ -31,6 +32,51 @@ fn format(disk: &Path) -> &'static str {
         "vhdx" => "vhdx",
         _ => "raw",
     }
+}
+
+/// What the first bytes of a disk say of its format; plain bytes begin with anything else.
+fn found_format(start: &[u8]) -> &'static str {
+    match start {
+        [b'Q', b'F', b'I', 0xfb, ..] => "qcow2",
+        [b'v', b'h', b'd', b'x', b'f', b'i', b'l', b'e', ..] => "vhdx",
+        _ => "raw",
+    }
+}
+
+/// Whether a disk can be what its name says, and a disc what it has to be. A disk of one format that is written as another is destroyed.
+///
+/// # Errors
+/// Says which file is not what it should be, and what to do.
+pub(super) fn check(disk: &Path, iso: Option<&Path>) -> Result<(), String> {
+    let start = |file: &Path, advice: &str, at: u64| {
+        if !file.is_file() {
+            return Err(format!("{} is no file; {advice}", file.display()));
+        }
+        let mut bytes = Vec::new();
+        let read = fs::File::open(file).and_then(|mut opened| {
+            opened.seek(SeekFrom::Start(at))?;
+            opened.take(8).read_to_end(&mut bytes)
+        });
+        read.map(|_| bytes).map_err(|error| format!("{}: {error}", file.display()))
+    };
+    let bytes = start(disk, "`truncate -s 80G FILE` makes an empty disk", 0)?;
+    let name = disk.display();
+    if bytes.is_empty() {
+        return Err(format!("{name} is empty; `truncate -s 80G {name}` makes it an empty disk of 80 GiB"));
+    }
+    let (named, found) = (format(disk), found_format(&bytes));
+    if named != found {
+        return Err(format!(
+            "{name} is {found} by its contents, and {named} by its name; rename it, or make it with `qemu-img create -f {named}`"
+        ));
+    }
+    // The volume descriptor of a disc, which those with UDF have too. [ECMA-119, 8.1]
+    if let Some(iso) = iso
+        && start(iso, "name the disc image to install from", 0x8001)?.get(..5) != Some(b"CD001")
+    {
+        return Err(format!("{} is no image of a disc", iso.display()));
+    }
+    Ok(())
 }
 
 /// The command line.
@@ -128,6 +174,28 @@ mod tests {
             empty_slot: None,
         };
         Ok(line(&machine, disk)?.0.iter().map(|word| word.to_string_lossy().into_owned()).collect())
+    }
+
+    #[test]
+    fn files_that_are_not_what_they_are_called_are_named_before_anything_starts() {
+        let folder = std::env::temp_dir().join(format!("campanile-disks-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let file = |name: &str, bytes: &[u8]| {
+            fs::write(folder.join(name), bytes).unwrap();
+            folder.join(name)
+        };
+        let refused = |disk: &Path, iso: Option<&Path>| check(disk, iso).unwrap_err();
+        assert!(refused(&folder.join("none"), None).contains("truncate -s 80G"));
+        assert!(refused(&file("a.img", b""), None).contains("is empty"));
+        assert!(refused(&file("a.qcow2", &[0; 512]), None).contains("raw by its contents, and qcow2 by its name"));
+        assert!(refused(&file("b.img", b"QFI\xfb1234"), None).contains("qcow2 by its contents, and raw by its name"));
+        let fine = [file("c.qcow2", b"QFI\xfb1234"), file("d.vhdx", b"vhdxfile"), file("e.img", &[0; 512])];
+        assert!(fine.iter().all(|disk| check(disk, None) == Ok(())));
+        assert!(refused(&fine[2], Some(&folder.join("none"))).contains("disc image to install from"));
+        assert!(refused(&fine[2], Some(&file("bad.iso", &[0; 64]))).contains("no image of a disc"));
+        let disc = [vec![0; 0x8001], b"CD001\x01".to_vec()].concat();
+        assert_eq!(check(&fine[2], Some(&file("good.iso", &disc))), Ok(()));
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

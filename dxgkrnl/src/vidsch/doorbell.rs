@@ -16,6 +16,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::adapter::{Adapter, BarPlace};
+use crate::bus::trap;
 use crate::machine::lock;
 use crate::miniport::KmdHandle;
 use crate::ram::{PAGE_SIZE, Pages};
@@ -37,6 +38,8 @@ const LAST_QUEUED: u64 = PAGE_SIZE;
 /// A user range that shows a physical doorbell or the dummy page.
 struct Window {
     dummy: Pages,
+    /// Who rings a function that sleeps or is gone, before the doorbell is taken away, stores nowhere.
+    _unanswered: trap::Window,
     mapping: UserMapping,
 }
 
@@ -45,7 +48,9 @@ impl Window {
         let dummy = adapter.machine.ram().allocate(u64::from(size), PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
         dummy.zero();
         let mapping = UserMapping::of_pages(&dummy, true).map_err(|_| STATUS_NO_MEMORY)?;
-        Ok(Self { dummy, mapping })
+        let base = mapping.address().as_ptr().addr();
+        let unanswered = trap::Window::new(base, mapping.len()).map_err(|_| STATUS_NO_MEMORY)?;
+        Ok(Self { dummy, _unanswered: unanswered, mapping })
     }
 
     fn hide(&self) -> std::io::Result<()> {
