@@ -25,6 +25,13 @@ impl World {
         Self { system, process }
     }
 
+    /// Whether the system knows of a thread that waits for a fence, within a time that is long enough.
+    fn sees_a_waiter(&self) -> bool {
+        let limit = Instant::now() + Duration::from_secs(20);
+        let waits = || self.system.machine().inspect(self.system.luid()).unwrap().to_string().contains("1 waiters");
+        std::iter::from_fn(|| (Instant::now() < limit).then(&waits)).any(|waits| waits)
+    }
+
     /// Runs `work` with a device of the process, and takes the machine down.
     fn run(self, work: impl FnOnce(&Self, &Device)) {
         {
@@ -184,10 +191,7 @@ fn a_plain_map_that_waits_does_so_in_the_system_and_never_polls() {
                 buffer.map(MapMode::Plain, true).map(|_| ())
             });
             // Who polls is never known to the system as a waiter.
-            let limit = Instant::now() + Duration::from_secs(20);
-            let waits =
-                || world.system.machine().inspect(world.system.luid()).unwrap().to_string().contains("1 waiters");
-            let seen = std::iter::from_fn(|| (Instant::now() < limit).then(&waits)).any(|waits| waits);
+            let seen = world.sees_a_waiter();
             fence.signal(1).unwrap();
             assert_eq!(waiter.join().unwrap(), Ok(()));
             assert!(seen, "the map was no wait of the system");
@@ -205,6 +209,41 @@ fn contents_that_are_mapped_are_never_renamed() {
         assert_eq!(buffer.map(MapMode::Discard, true).err(), Some(Error::AllMapped));
         drop(first);
         assert!(buffer.map(MapMode::Discard, true).is_ok());
+    });
+}
+
+#[test]
+fn a_discard_waits_for_the_oldest_contents_that_nobody_has_mapped() {
+    World::new().run(|world, device| {
+        let buffer = dynamic(device, 3);
+        let fences: Vec<Fence> = (0..3).map(|_| Fence::new(device, 0).unwrap()).collect();
+        let mut mappings: Vec<_> = fences
+            .iter()
+            .map(|fence| {
+                let mapping = buffer.map(MapMode::Discard, false).unwrap();
+                mapping.use_until(fence, 1);
+                mapping
+            })
+            .collect();
+        let second = mappings[1].gpu_address();
+        // The first ones stay mapped, so that the wait is for the second ones and not for the last.
+        mappings.truncate(1);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                let _attached = world.process.attach();
+                buffer.map(MapMode::Discard, true).map(|mapping| mapping.gpu_address())
+            });
+            let seen = world.sees_a_waiter();
+            fences[1].signal(1).unwrap();
+            let limit = Instant::now() + Duration::from_secs(20);
+            while !waiter.is_finished() && Instant::now() < limit {
+                std::thread::yield_now();
+            }
+            let in_time = waiter.is_finished();
+            fences[2].signal(1).unwrap();
+            assert_eq!(waiter.join().unwrap(), Ok(second));
+            assert!(seen && in_time, "the map waited for the contents that were used last");
+        });
     });
 }
 

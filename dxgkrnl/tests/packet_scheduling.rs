@@ -203,7 +203,7 @@ fn as_gpu<'a>(address: *mut std::ffi::c_void) -> &'a AtomicU64 {
 
 #[test]
 fn a_completed_packet_alone_ends_the_waits_for_what_it_has_written() {
-    let machine = Machine::start(&MACHINES[0]);
+    let machine = Machine::start(&MACHINES[16]);
     let app = App::new(&machine);
     let (context, other) = (app.context(), app.context());
     let (fence, address) = app.fence_with_value();

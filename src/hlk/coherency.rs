@@ -2,8 +2,10 @@
 
 use campanile_hlk::cases::coherency::{SIZE, all, gpu_reads, gpu_writes, invalidate};
 use campanile_hw::private::Placement;
+use campanile_hw::registers::NODE_COPY;
 
 use super::case::{Boot, Case, Failure, granted};
+use super::rig::copy;
 use crate::setup::SystemOptions;
 use crate::user::{Fence, Node, Queue, QueueOptions};
 
@@ -26,6 +28,9 @@ cases! { "Memory", behind "it chooses whether the GPU sees caches";
     "IoCoherency.UserModeDriverInvalidates" on Boot::With(non_coherent), "allocation-usage-tracking":
         "The user-mode driver invalidates where the adapter needs it: its copies into and out of buffers are right in every round."
         => by_the_driver;
+    "IoCoherency.FenceValuesNeedNoInvalidation" on Boot::With(non_coherent), "context-monitoring":
+        "Without I/O coherency the value of a monitored fence is still seen as it is: by the processor when the GPU has signalled, by the GPU when the processor has."
+        => fence_values;
 }
 
 fn non_coherent() -> SystemOptions {
@@ -120,6 +125,23 @@ fn by_the_driver(case: &mut Case<'_>) -> Result<(), Failure> {
         let mut seen = vec![0; BYTES];
         to.read(0, &mut seen)?;
         ensure!(seen == bytes, "round {round}: the copy, with a piece written over it, differs from what was written");
+    }
+    Ok(())
+}
+
+fn fence_values(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let fence = rig.monitored_fence(0, Default::default())?;
+    let memory = rig.memory(SIZE, Placement::SystemUncached)?;
+    let view = rig.view(memory)?;
+    let mut queue = rig.packet_queue(NODE_COPY)?;
+    for round in 0..10 {
+        ensure_eq!(fence.value.load(), 2 * round, "value that the processor has read before");
+        rig.packet_execute(&mut queue, &[fence.signal(2 * round + 1)])?;
+        ensure_eq!(fence.value.load(), 2 * round + 1, "value after the GPU's signal");
+        granted(rig.signal(&[fence.handle], &[2 * round + 2]), "signal")?;
+        rig.packet_execute(&mut queue, &[copy(memory.address, fence.current, 8)])?;
+        ensure!(view.read(0, 8) == (2 * round + 2).to_le_bytes(), "the GPU reads {:?}", view.read(0, 8));
     }
     Ok(())
 }

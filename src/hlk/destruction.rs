@@ -1,5 +1,8 @@
 //! Destruction of allocations that queued work may use.
 
+use std::cell::RefCell;
+
+use campanile_hw::packet::Packet;
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::kmt::D3DDDICB_DESTROYALLOCATION2FLAGS;
@@ -26,6 +29,15 @@ cases! { "Memory", behind "it counts handles, or chooses the hardware";
     "Destruction.WorkQueuedLaterKeepsNothing" on Boot::With(small_vram), "allocation-usage-tracking":
         "Only work that was queued before the destruction defers it: work that is held up later does not."
         => queued_later;
+    "Destruction.PacketsQueuedLaterKeepNothing" on Boot::With(small_vram), "allocation-usage-tracking":
+        "As little do packets of a context that were submitted later, and those that are done."
+        => queued_later_in_packets;
+    "Destruction.EveryKindOfWorkDefersIt" on Boot::With(small_vram), "allocation-usage-tracking":
+        "Packets that wait on the hardware, and buffers of contexts and kernel-mode queues that the system holds for a fence, keep what they use."
+        => every_kind;
+    "Destruction.AddressOfALockEndsAtOnce" on Boot::With(small_vram), "allocation-usage-tracking":
+        "The address of a locked allocation shows nothing of it once it is destroyed, while queued work still uses it."
+        => address_ends;
 }
 
 /// More than half of the VRAM of [`small_vram`].
@@ -173,4 +185,99 @@ fn queued_later(case: &mut Case<'_>) -> Result<(), Failure> {
     large(&rig)?;
     held.release(&rig)?;
     held.finish(last)
+}
+
+fn queued_later_in_packets(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut packets = rig.packet_queue(NODE_COMPUTE)?;
+    let gate = rig.fence(0)?;
+    let memory = large(&rig)?;
+    rig.packet_execute(&mut packets, &[fill(memory.address, 4096, 1)])?;
+    granted(rig.destroy_allocation(memory.handle), "destroy")?;
+    let last = rig.packet_submit(&mut packets, &[gate.wait(1)])?;
+    large(&rig)?;
+    granted(rig.signal(&[gate.handle], &[1]), "signal of the gate")?;
+    rig.packet_wait(&packets, last)
+}
+
+/// Destroys a source that work copies from when a gate opens, and looks at what was copied.
+fn copies_to_the_end(
+    rig: &Rig,
+    what: &str,
+    submit: impl FnOnce(&RawFence, Packet) -> Result<(), Failure>,
+    done: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    const SIZE: u64 = 64 << 10;
+    let gate = rig.fence(0)?;
+    let (source, target) = (rig.memory(SIZE, Placement::VramVisible)?, rig.memory(SIZE, Placement::System)?);
+    rig.view(source)?.fill(0x5a);
+    granted(rig.unlock(source.handle), "unlock")?;
+    submit(&gate, copy(target.address, source.address, SIZE as u32))?;
+    granted(rig.destroy_allocation(source.handle), "destroy")?;
+    // Whoever gets its memory too early overwrites it here.
+    let mut other = rig.queue(NODE_COPY)?;
+    for _ in 0..4 {
+        let memory = rig.memory(SIZE, Placement::VramVisible)?;
+        rig.execute(&mut other, &[fill(memory.address, SIZE, u32::MAX)])?;
+    }
+    granted(rig.signal(&[gate.handle], &[1]), "signal of the gate")?;
+    done()?;
+    let seen = rig.view(target)?.read(0, SIZE);
+    ensure!(seen.iter().all(|byte| *byte == 0x5a), "{what} found other bytes in the destroyed allocation");
+    Ok(())
+}
+
+fn every_kind(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let packets = RefCell::new(rig.packet_queue(NODE_COMPUTE)?);
+    let context = packets.borrow().context;
+    let on_hardware = |gate: &RawFence, work| rig.packet_submit(&mut packets.borrow_mut(), &[gate.wait(1), work]);
+    let done = |value| rig.packet_wait(&packets.borrow(), value);
+    copies_to_the_end(&rig, "a packet on the hardware", |gate, work| on_hardware(gate, work).map(drop), || done(1))?;
+    let held = |gate: &RawFence, work| {
+        granted(rig.context_wait(context, &[(gate.handle, 1)]), "a wait of the context")?;
+        rig.packet_submit(&mut packets.borrow_mut(), &[work]).map(drop)
+    };
+    copies_to_the_end(&rig, "a packet that is held", held, || done(2))?;
+    let queue = RefCell::new(rig.kernel_queue(NODE_COMPUTE)?);
+    let held = |gate: &RawFence, work| {
+        granted(rig.queue_wait(queue.borrow().queue, &[(gate.handle, 1)]), "a wait of the queue")?;
+        rig.kernel_submit(&mut queue.borrow_mut(), &[work]).map(drop)
+    };
+    let done = || wait_until("the held buffer", || queue.borrow().progress.load() >= 1);
+    copies_to_the_end(&rig, "a buffer that is held", held, done)
+}
+
+/// What this process has mapped at an address: the start of the file's part, and the file.
+fn mapped_at(address: usize) -> Result<Option<(u64, String)>, Failure> {
+    for line in std::fs::read_to_string("/proc/self/maps")?.lines() {
+        let mut words = line.split_whitespace();
+        let number = |text: Option<&str>| text.and_then(|text| u64::from_str_radix(text, 16).ok());
+        let (from, to) = words.next().and_then(|range| range.split_once('-')).unwrap_or_default();
+        let (Some(from), Some(to)) = (number(Some(from)), number(Some(to))) else { continue };
+        if !(from..to).contains(&(address as u64)) {
+            continue;
+        }
+        let offset = number(words.nth(1)).unwrap_or_default() + (address as u64 - from);
+        return Ok(Some((offset, words.collect::<Vec<_>>().join(" "))));
+    }
+    Ok(None)
+}
+
+fn address_ends(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    for placement in [Placement::System, Placement::VramVisible] {
+        let mut held = Held::new(&rig)?;
+        let memory = rig.memory(64 << 10, placement)?;
+        let address = rig.view(memory)?.start().addr();
+        let shown = mapped_at(address)?;
+        ensure!(shown.is_some(), "the locked allocation is mapped nowhere");
+        let last = rig.submit(&mut held.queue, &[held.gate.wait(1), fill(memory.address, 4096, 1)])?;
+        granted(rig.destroy_allocation(memory.handle), "destroy")?;
+        // The memory is still the allocation's, so that nobody else has it there.
+        ensure!(mapped_at(address)? != shown, "the address of the lock still shows the destroyed allocation");
+        held.release(&rig)?;
+        held.finish(last)?;
+    }
+    Ok(())
 }

@@ -151,7 +151,7 @@ impl DynamicBuffer {
     /// Makes contents the present ones that no work uses and nobody has mapped.
     fn rename(&self) -> Found {
         let mut pool = self.inner.pool.lock();
-        let mut busy = None;
+        let (mut oldest, mut newest) = (None, None);
         for place in 0..pool.contents.len() {
             let Some(contents) = pool.contents.get(place) else { break };
             // Only the pool holds it: no mapping does, and none can be made without the pool.
@@ -165,16 +165,16 @@ impl DynamicBuffer {
                     pool.make_present(Arc::clone(&contents));
                     return Found::Ready(contents);
                 }
-                // The present contents were submitted last; the one behind them has been in use for longest.
-                Some(use_) if busy.is_none() || place == 1 => busy = Some(use_),
-                Some(_) => {}
+                // The present contents were submitted last; those behind them come in the order in which they were present.
+                Some(use_) if place == 0 => newest = Some(use_),
+                Some(use_) => oldest = oldest.or(Some(use_)),
             }
         }
         if pool.made < self.inner.most {
             pool.made += 1;
             return Found::Room;
         }
-        busy.map_or(Found::Mapped, Found::Busy)
+        oldest.or(newest).map_or(Found::Mapped, Found::Busy)
     }
 
     /// Makes contents for a place that was counted.

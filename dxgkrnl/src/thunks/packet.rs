@@ -49,7 +49,7 @@ pub(super) unsafe extern "win64" fn destroy_context(args: *mut D3DKMT_DESTROYCON
 /// [d3dkmthk: D3DKMTSubmitCommand]
 pub(super) unsafe extern "win64" fn submit_command(args: *mut D3DKMT_SUBMITCOMMAND) -> NTSTATUS {
     enter_read_only("D3DKMTSubmitCommand", args, |process, args| {
-        // Several contexts would be those of linked adapters, of which there are none.
+        // Several contexts would run one buffer on each GPU of a link, which does not exist.
         let [context, ..] = args.BroadcastContext;
         match args.BroadcastContextCount {
             1 => {}

@@ -405,6 +405,13 @@ impl NodeState {
         self.evicting
     }
 
+    /// A turn counts while somebody waits: when nobody does any more, the next one begins anew.
+    fn look_at_turn(&mut self) {
+        if !self.is_contended() {
+            self.turn = None;
+        }
+    }
+
     /// Drops what a context has queued; true if something of it is still on the hardware.
     pub(super) fn drop_context(&mut self, context: &PacketContext) -> bool {
         let mut dropped = Vec::new();
@@ -416,6 +423,7 @@ impl NodeState {
             !own
         });
         self.finished.append(&mut dropped);
+        self.look_at_turn();
         self.ask_off(context)
     }
 

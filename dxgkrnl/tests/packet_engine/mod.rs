@@ -132,7 +132,7 @@ pub(crate) fn hung() -> DXGKARGCB_NOTIFY_INTERRUPT_DATA {
     data
 }
 
-unsafe extern "win64" fn submit<const N: usize>(
+pub(crate) unsafe extern "win64" fn submit<const N: usize>(
     context: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
 ) -> NTSTATUS {
@@ -247,7 +247,8 @@ unsafe extern "win64" fn collect<const N: usize>(_context: HANDLE, args: *const 
     STATUS_SUCCESS
 }
 
-fn fill<const N: usize>(table: &mut DRIVER_INITIALIZATION_DATA) {
+/// What the engine of machine `N` does.
+pub(crate) fn fill<const N: usize>(table: &mut DRIVER_INITIALIZATION_DATA) {
     table.DxgkDdiCollectDbgInfo = Some(collect::<N>);
     table.DxgkDdiSubmitCommandVirtual = Some(submit::<N>);
     table.DxgkDdiPreemptCommand = Some(preempt::<N>);
@@ -259,8 +260,8 @@ fn fill<const N: usize>(table: &mut DRIVER_INITIALIZATION_DATA) {
 
 /// A machine that can be started, once.
 pub(crate) struct Kind {
-    number: usize,
-    table: fn(&mut DRIVER_INITIALIZATION_DATA),
+    pub(crate) number: usize,
+    pub(crate) table: fn(&mut DRIVER_INITIALIZATION_DATA),
 }
 
 macro_rules! kinds {

@@ -1,11 +1,13 @@
 //! Monitored fences, and the waits and signals that the kernel schedules for kernel-mode queues.
 
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
-use crate::kmt::BAD_HANDLE;
-use crate::rig::{KernelQueue, RawFence, Rig, wait_until};
+use super::fault::wait_for_error;
+use crate::kmt::{BAD_HANDLE, DEVICE_LOST};
+use crate::rig::{KernelQueue, RawFence, Rig, fill, wait_until};
 use crate::{Boot, Case, Event, Failure, granted, refused};
 
 cases! { "MonitoredFence";
@@ -27,6 +29,15 @@ cases! { "MonitoredFence";
     "MonitoredFence.HeldWorkHasALimit" on Boot::Shared, "context-monitoring":
         "A queue refuses work beyond a number that it holds back, and takes more when it was released."
         => limit;
+    "MonitoredFence.ProcessorWaitsForAnyOrAll" on Boot::Shared, "context-monitoring":
+        "A processor blocks until any of several fences has reached its value, or all of them have; reserved flags of the call are refused."
+        => any_or_all;
+    "MonitoredFence.ArgumentsOfCreationAreChecked" on Boot::Shared, "d3dkmtcreatesynchronizationobject2":
+        "A fence for engines that the adapter does not have is refused, and one without sharing has no handle of that kind."
+        => creation;
+    "MonitoredFence.LostDeviceTakesNothing" on Boot::Shared, "d3dkmtcreatesynchronizationobject2":
+        "On a lost device monitored fences are neither created nor signalled nor waited for, by processors, queues and contexts alike."
+        => lost_device;
 }
 
 pub fn private(rig: &Rig, initial: u64) -> Result<RawFence, Failure> {
@@ -166,4 +177,83 @@ fn limit(case: &Case) -> Result<(), Failure> {
     granted(rig.wait(&[fence.handle], &[2], false), "the wait for the last signal")?;
     ensure!(queue.progress.load() >= value, "the signal came before the work");
     Ok(())
+}
+
+fn any_or_all(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    for (any, order) in [(true, [0, 1]), (true, [1, 0]), (false, [0, 1]), (false, [1, 0])] {
+        let fences = [private(&rig, 0)?, private(&rig, 7)?];
+        let (handles, values) = (fences.each_ref().map(|fence| fence.handle), [5, 9]);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| case.on_thread(|| Ok(rig.wait(&handles, &values, any))));
+            for (count, place) in (1..).zip(order) {
+                ensure!(
+                    !waiter.is_finished(),
+                    "a wait for {} ended before {count} were signalled",
+                    if any { "any" } else { "all" }
+                );
+                granted(rig.signal(&handles[place..=place], &values[place..=place]), "signal")?;
+                if any {
+                    break;
+                }
+            }
+            let woken = waiter.join().map_err(|_| Failure::new("the waiter panicked"))??;
+            granted(woken, "the blocked wait")
+        })?;
+        let reached: Vec<bool> = fences.iter().zip(values).map(|(fence, value)| fence.value.load() == value).collect();
+        ensure_eq!(
+            reached,
+            (0..2).map(|place| !any || place == order[0]).collect::<Vec<_>>(),
+            "fences at their values"
+        );
+    }
+    let (mut fence, mut value) = (private(&rig, 1)?.handle, 1);
+    for bit in 1..32 {
+        let mut wait = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU::zeroed();
+        (wait.hDevice, wait.ObjectCount) = (rig.device, 1);
+        (wait.ObjectHandleArray, wait.FenceValueArray) = (&raw mut fence, &raw mut value);
+        wait.Flags = D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS::from_bits(1 << bit);
+        let status = rig.kmt.call(rig.kmt.table().D3DKMTWaitForSynchronizationObjectFromCpu, &mut wait);
+        refused(status, &[STATUS_INVALID_PARAMETER], &format!("a wait with flag bit {bit}"))?;
+    }
+    Ok(())
+}
+
+/// Asks for a monitored fence for these engines.
+fn create(rig: &Rig, engines: u32) -> (NTSTATUS, D3DKMT_CREATESYNCHRONIZATIONOBJECT2) {
+    let mut arguments = D3DKMT_CREATESYNCHRONIZATIONOBJECT2::zeroed();
+    arguments.hDevice = rig.device;
+    arguments.Info.Type = D3DDDI_SYNCHRONIZATIONOBJECT_TYPE::D3DDDI_MONITORED_FENCE;
+    arguments.Info.SharedHandle = 0x77;
+    let mut fence = D3DDDI_SYNCHRONIZATIONOBJECTINFO2_MonitoredFence::zeroed();
+    fence.EngineAffinity = engines;
+    arguments.Info.u.MonitoredFence = fence;
+    (rig.kmt.call(rig.kmt.further().D3DKMTCreateSynchronizationObject2, &mut arguments), arguments)
+}
+
+fn creation(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    for engines in [1 << 31, u32::MAX] {
+        refused(create(&rig, engines).0, &[STATUS_INVALID_PARAMETER], &format!("a fence for engines {engines:#x}"))?;
+    }
+    let (status, made) = create(&rig, rig.affinity());
+    granted(status, "D3DKMTCreateSynchronizationObject2")?;
+    ensure_eq!({ made.Info.SharedHandle }, 0, "SharedHandle of a fence that is not shared");
+    granted(rig.destroy_fence(made.hSyncObject), "destroying the fence")
+}
+
+fn lost_device(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let fence = private(&rig, 3)?;
+    let (queue, mut packets) = (rig.kernel_queue(NODE_COMPUTE)?, rig.packet_queue(NODE_COPY)?);
+    rig.packet_submit(&mut packets, &[fill(0x7000_0000_0000, 4, 0)])?;
+    wait_for_error(rig.kmt, rig.device)?;
+    let (met, flags) = ([(fence.handle, 3)], D3DDDICB_SIGNALFLAGS::new());
+    refused(create(&rig, rig.affinity()).0, DEVICE_LOST, "the creation of a fence")?;
+    refused(rig.wait(&[fence.handle], &[3], false), DEVICE_LOST, "a wait of the processor")?;
+    refused(rig.signal(&[fence.handle], &[u64::MAX]), DEVICE_LOST, "a signal of the processor")?;
+    refused(rig.queue_wait(queue.queue, &met), DEVICE_LOST, "a wait of a queue")?;
+    refused(rig.queue_signal(&[queue.queue], &met, flags), DEVICE_LOST, "a signal of a queue")?;
+    refused(rig.context_wait(packets.context, &met), DEVICE_LOST, "a wait of a context")?;
+    refused(rig.context_signal(packets.context, &met), DEVICE_LOST, "a signal of a context")
 }

@@ -1,0 +1,304 @@
+//! Rules about packets that only a driver breaks, and what the system owes contexts that share an engine, on a miniport whose engine
+//! does what each test says.
+
+// Each test program uses its part of the shared miniport.
+#[allow(dead_code)]
+mod minimal;
+#[allow(dead_code)]
+mod packet_engine;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use minimal::driver;
+use packet_engine::app::App;
+use packet_engine::{Kind, MACHINES, Machine, Submitted, fill, submit};
+use wddm_ddi::Zeroed;
+use wddm_ddi::km::*;
+use wddm_ddi::status::*;
+use wddm_ddi::types::*;
+
+/// How long something that must happen may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < PATIENCE, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Lets the system look at turns some times, which it does in the host's time.
+fn let_it_look() {
+    std::thread::sleep(Duration::from_millis(40));
+}
+
+fn is_empty(machine: &Machine) -> bool {
+    machine
+        .bench
+        .machine
+        .inspect(machine.luid)
+        .is_some_and(|tree| tree.to_string().contains("on the hardware 0, waiting 0"))
+}
+
+/// A word that the system shows user mode to read, for a test that plays the GPU.
+fn as_gpu<'a>(address: *mut std::ffi::c_void) -> &'a AtomicU64 {
+    let page = address.map_addr(|address| address & !0xfff);
+    // SAFETY: the page is a mapping of this process that stays.
+    assert_eq!(unsafe { libc::mprotect(page, 4096, libc::PROT_READ | libc::PROT_WRITE) }, 0);
+    // SAFETY: the system maps 8 aligned bytes, which outlive the test's use of them.
+    unsafe { &*address.cast::<AtomicU64>() }
+}
+
+/// A low context on the hardware, and a preemption under way for a high one; the packet, the high context, the preemption.
+fn preempting(machine: &Machine, app: &App) -> (Submitted, D3DKMT_HANDLE, u32) {
+    let (low, high) = (app.context(), app.context());
+    app.prioritise(high, 1);
+    app.submit(low, 1 << 16);
+    let first = machine.engine.rendered(1)[0];
+    app.submit(high, 2 << 16);
+    (first, high, machine.engine.preemptions(1)[0])
+}
+
+#[test]
+fn a_refused_packet_is_done_with_the_one_in_front_of_it_and_its_device_is_lost() {
+    let machine = Machine::start(&MACHINES[0]);
+    let (app, other) = (App::new(&machine), App::new(&machine));
+    let (context, innocent) = (app.context(), other.context());
+    let value = as_gpu(app.fence_with_value().1);
+    other.submit(innocent, 1 << 16);
+    let first = machine.engine.rendered(1)[0];
+    machine.engine.answer(STATUS_INVALID_PARAMETER);
+    app.submit(context, 2 << 16);
+    machine.engine.rendered(2);
+    machine.engine.answer(STATUS_SUCCESS);
+    machine.engine.complete(first.fence);
+    until("the refused packet to be done", || is_empty(&machine));
+    until("the loss of its device", || value.load(Ordering::SeqCst) == u64::MAX);
+    drop(app);
+    machine.end(&other.process);
+}
+
+#[test]
+fn a_preemption_is_reported_by_the_id_that_it_was_asked_for_with() {
+    let machine = Machine::start(&MACHINES[1]);
+    let app = App::new(&machine);
+    let (first, _, preemption) = preempting(&machine, &app);
+    machine.engine.preempted(preemption + 1, first.fence - 1);
+    let parameters = machine.scheduler_bugcheck();
+    assert_eq!(parameters[..2], [1, u64::from(preemption) + 1]);
+}
+
+#[test]
+fn a_packet_that_was_not_handed_over_cannot_be_complete() {
+    let machine = Machine::start(&MACHINES[2]);
+    let app = App::new(&machine);
+    let (first, _, _) = preempting(&machine, &app);
+    machine.engine.hold_paging();
+    // It has an id, and waits for the preemption.
+    packet_engine::page(app.device, &app.process);
+    machine.engine.complete(first.fence + 1);
+    let parameters = machine.scheduler_bugcheck();
+    assert_eq!(parameters[..2], [1, u64::from(first.fence) + 1]);
+}
+
+#[test]
+fn a_packet_on_the_hardware_behind_another_context_gets_its_turn_and_so_does_one_behind_more_of_it() {
+    let machine = Machine::start(&MACHINES[4]);
+    let (app, other) = (App::new(&machine), App::new(&machine));
+    let (context, behind) = (app.context(), other.context());
+    app.submit(context, 1 << 16);
+    other.submit(behind, 2 << 16);
+    let first = machine.engine.rendered(2);
+    // Long before anything is taken to hang.
+    let turn = |count: usize| {
+        let mut passed = Duration::ZERO;
+        until("the end of the turn", || {
+            if passed < Duration::from_secs(1) {
+                passed += Duration::from_millis(11);
+                machine.bench.machine.advance(Duration::from_millis(11));
+            }
+            let_it_look();
+            machine.engine.preemptions(0).len() >= count
+        });
+        machine.engine.preemptions(count)[count - 1]
+    };
+    machine.engine.preempted(turn(1), first[0].fence - 1);
+    let all = machine.engine.rendered(4);
+    assert_eq!([all[2].address, all[3].address], [2 << 16, 1 << 16]);
+    machine.engine.complete(all[3].fence);
+    // The same with a context of the same process that has more queued than the hardware takes.
+    let second = app.context();
+    for address in 3..=5 {
+        app.submit(context, address << 16);
+    }
+    let all = machine.engine.rendered(6);
+    app.submit(second, 9 << 16);
+    machine.engine.preempted(turn(2), all[4].fence - 1);
+    let all = machine.engine.rendered(8);
+    assert_eq!([all[6].address, all[7].address], [9 << 16, 3 << 16], "whoever had the engine goes behind");
+    machine.engine.complete(all[7].fence);
+    let all = machine.engine.rendered(10);
+    machine.engine.complete(all[9].fence);
+    drop(other);
+    machine.end(&app.process);
+}
+
+#[test]
+fn work_of_lower_priority_ends_no_turn_and_a_turn_begins_when_somebody_waits() {
+    let machine = Machine::start(&MACHINES[5]);
+    let (app, gone, late) = (App::new(&machine), App::new(&machine), App::new(&machine));
+    let (context, lower) = (app.context(), app.context());
+    app.prioritise(lower, -1);
+    app.submit(context, 1 << 16);
+    app.submit(context, 2 << 16);
+    let first = machine.engine.rendered(2);
+    app.submit(lower, 3 << 16);
+    for _ in 0..10 {
+        machine.bench.machine.advance(Duration::from_millis(11));
+        let_it_look();
+    }
+    assert_eq!(machine.engine.preemptions(0), [], "for work of lower priority");
+    // Somebody waits, and goes away.
+    gone.submit(gone.context(), 4 << 16);
+    let_it_look();
+    gone.process.terminate();
+    machine.bench.machine.advance(Duration::from_millis(100));
+    let_it_look();
+    let waits = late.context();
+    late.submit(waits, 5 << 16);
+    let_it_look();
+    assert_eq!(machine.engine.preemptions(0), [], "the time before somebody waited");
+    machine.engine.complete(first[1].fence);
+    let all = machine.engine.rendered(4);
+    assert_eq!([all[2].address, all[3].address], [5 << 16, 3 << 16]);
+    machine.engine.complete(all[3].fence);
+    late.process.exit();
+    machine.end(&app.process);
+}
+
+#[test]
+fn an_interrupt_of_a_monitored_fence_alone_ends_the_waits_for_it() {
+    let machine = Machine::start(&MACHINES[6]);
+    let app = App::new(&machine);
+    let held = app.context();
+    let (fence, address) = app.fence_with_value();
+    app.gpu_wait(held, fence, 1);
+    app.submit(held, 9 << 16);
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| app.cpu_wait(fence, 1));
+        as_gpu(address).store(1, Ordering::SeqCst);
+        let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::zeroed();
+        data.InterruptType = DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED;
+        machine.engine.report(data);
+        assert_eq!(waiter.join().unwrap(), Ok(()));
+    });
+    let packet = machine.engine.rendered(1)[0];
+    assert_eq!(packet.address, 9 << 16, "what a context holds behind a wait runs");
+    machine.engine.complete(packet.fence);
+    machine.end(&app.process);
+}
+
+/// What the miniport of a test does with contexts of user mode.
+#[derive(Clone, Copy, PartialEq)]
+enum Answer {
+    Null,
+    OurHandle,
+    Patching,
+    PrivateData,
+}
+
+static ANSWER: Mutex<Answer> = Mutex::new(Answer::PrivateData);
+
+unsafe extern "win64" fn create_context(device: HANDLE, args: *mut DXGKARG_CREATECONTEXT) -> NTSTATUS {
+    // SAFETY: the system passes the structure.
+    let (given, system) = unsafe { ((*args).hContext, (*args).Flags.SystemContext()) };
+    // SAFETY: as the system calls it.
+    let status = unsafe { driver::create_context(device, args) };
+    if system {
+        return status;
+    }
+    // SAFETY: the system passes the structure.
+    let args = unsafe { &mut *args };
+    match *ANSWER.lock().unwrap_or_else(PoisonError::into_inner) {
+        Answer::Null => args.hContext = std::ptr::null_mut(),
+        Answer::OurHandle => args.hContext = given,
+        Answer::Patching => args.ContextInfo.Caps.set_NoPatchingRequired(false),
+        Answer::PrivateData => args.ContextInfo.DmaBufferPrivateDataSize = 8,
+    }
+    status
+}
+
+static DESTROYED: AtomicU64 = AtomicU64::new(0);
+
+unsafe extern "win64" fn destroy_context(context: HANDLE) -> NTSTATUS {
+    DESTROYED.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: as the system calls it.
+    unsafe { driver::destroy(context) }
+}
+
+/// Private data of the last render packet, and how much of it the system called the user-mode driver's.
+static PRIVATE: Mutex<(Vec<u8>, u32)> = Mutex::new((Vec::new(), 0));
+
+unsafe extern "win64" fn submit_with_data(context: HANDLE, args: *const DXGKARG_SUBMITCOMMANDVIRTUAL) -> NTSTATUS {
+    {
+        // SAFETY: the system passes the structure.
+        let args = unsafe { &*args };
+        if !args.Flags.Paging() {
+            // SAFETY: the system says how much there is.
+            let data = unsafe {
+                std::slice::from_raw_parts(
+                    args.pDmaBufferPrivateData.cast::<u8>(),
+                    args.DmaBufferPrivateDataSize as usize,
+                )
+            };
+            *PRIVATE.lock().unwrap_or_else(PoisonError::into_inner) = (data.to_vec(), args.DmaBufferUmdPrivateDataSize);
+        }
+    }
+    // SAFETY: as the system calls it.
+    unsafe { submit::<7>(context, args) }
+}
+
+#[test]
+fn what_a_driver_says_of_a_new_context_is_checked_and_packets_have_the_private_data_it_asked_for() {
+    let table: fn(&mut DRIVER_INITIALIZATION_DATA) = |table| {
+        fill::<7>(table);
+        table.DxgkDdiCreateContext = Some(create_context);
+        table.DxgkDdiDestroyContext = Some(destroy_context);
+        table.DxgkDdiSubmitCommandVirtual = Some(submit_with_data);
+    };
+    let machine = Machine::start(&Kind { number: 7, table });
+    let app = App::new(&machine);
+    for (answer, status, destroyed) in [
+        (Answer::Null, STATUS_DRIVER_INTERNAL_ERROR, 0),
+        (Answer::OurHandle, STATUS_DRIVER_INTERNAL_ERROR, 0),
+        (Answer::Patching, STATUS_INVALID_PARAMETER, 1),
+    ] {
+        *ANSWER.lock().unwrap() = answer;
+        let before = DESTROYED.load(Ordering::SeqCst);
+        assert_eq!(app.try_context(|_| ()), Err(status));
+        assert_eq!(DESTROYED.load(Ordering::SeqCst) - before, destroyed, "what the driver made is taken back");
+    }
+    *ANSWER.lock().unwrap() = Answer::PrivateData;
+    let context = app.context();
+    let mut bytes = [1u8, 2, 3, 4, 5, 6, 7, 8, 9];
+    let mut submit = |count: u32| {
+        app.try_submit(|args| {
+            args.BroadcastContext[0] = context;
+            (args.Commands, args.CommandLength) = (1 << 16, 64);
+            (args.pPrivateDriverData, args.PrivateDriverDataSize) = (bytes.as_mut_ptr().cast(), count);
+        })
+    };
+    for (number, (count, data)) in
+        [(3, vec![1, 2, 3, 0, 0, 0, 0, 0]), (8, vec![1, 2, 3, 4, 5, 6, 7, 8])].into_iter().enumerate()
+    {
+        submit(count).unwrap();
+        let packet = machine.engine.rendered(number + 1)[number];
+        assert_eq!(*PRIVATE.lock().unwrap(), (data, count));
+        machine.engine.complete(packet.fence);
+    }
+    assert_eq!(submit(9), Err(STATUS_INVALID_PARAMETER), "more than the packets have");
+    machine.end(&app.process);
+}
