@@ -225,26 +225,43 @@ fn a_discard_waits_for_the_oldest_contents_that_nobody_has_mapped() {
                 mapping
             })
             .collect();
-        let second = mappings[1].gpu_address();
+        let [first, second] = [0, 1].map(|place: usize| mappings[place].gpu_address());
         // The first ones stay mapped, so that the wait is for the second ones and not for the last.
         mappings.truncate(1);
-        std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| {
-                let _attached = world.process.attach();
-                buffer.map(MapMode::Discard, true).map(|mapping| mapping.gpu_address())
-            });
-            let seen = world.sees_a_waiter();
-            fences[1].signal(1).unwrap();
-            let limit = Instant::now() + Duration::from_secs(20);
-            while !waiter.is_finished() && Instant::now() < limit {
-                std::thread::yield_now();
-            }
-            let in_time = waiter.is_finished();
-            fences[2].signal(1).unwrap();
-            assert_eq!(waiter.join().unwrap(), Ok(second));
-            assert!(seen && in_time, "the map waited for the contents that were used last");
-        });
+        assert_eq!(discard_waits_for(world, &buffer, &fences, 1), second);
+        // They are idle and the present ones: to discard them again changes nothing about whose turn is next.
+        mappings.clear();
+        let present = buffer.map(MapMode::Discard, false).unwrap();
+        assert_eq!(present.gpu_address(), second);
+        present.use_until(&fences[1], 2);
+        drop(present);
+        assert_eq!(discard_waits_for(world, &buffer, &fences, 0), first);
+        fences[2].signal(1).unwrap();
+        fences[1].signal(2).unwrap();
     });
+}
+
+/// Discards, which has to wait until fence `place` is signalled and for no other; the address of what was mapped.
+fn discard_waits_for(world: &World, buffer: &DynamicBuffer, fences: &[Fence], place: usize) -> u64 {
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let _attached = world.process.attach();
+            buffer.map(MapMode::Discard, true).map(|mapping| mapping.gpu_address())
+        });
+        let seen = world.sees_a_waiter();
+        fences[place].signal(1).unwrap();
+        let limit = Instant::now() + Duration::from_secs(20);
+        while !waiter.is_finished() && Instant::now() < limit {
+            std::thread::yield_now();
+        }
+        let in_time = waiter.is_finished();
+        if !in_time {
+            fences.iter().for_each(|fence| fence.signal(9).unwrap());
+        }
+        let address = waiter.join().unwrap().unwrap();
+        assert!(seen && in_time, "the map waited for other contents");
+        address
+    })
 }
 
 #[test]

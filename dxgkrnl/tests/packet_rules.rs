@@ -16,6 +16,7 @@ use packet_engine::app::App;
 use packet_engine::{Kind, MACHINES, Machine, Submitted, fill, submit};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
+use wddm_ddi::kmt::D3DKMT_SCHEDULINGPRIORITYCLASS;
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
@@ -180,6 +181,44 @@ fn work_of_lower_priority_ends_no_turn_and_a_turn_begins_when_somebody_waits() {
 }
 
 #[test]
+fn a_new_priority_or_class_counts_at_once_for_what_is_queued_and_on_the_hardware() {
+    let machine = Machine::start(&MACHINES[8]);
+    let (app, other) = (App::new(&machine), App::new(&machine));
+    let (one, two, theirs) = (app.context(), app.context(), other.context());
+    app.submit(one, 1 << 16);
+    app.submit(one, 2 << 16);
+    let first = machine.engine.rendered(2);
+    app.submit(two, 3 << 16);
+    app.prioritise(two, 1);
+    machine.engine.preempted(machine.engine.preemptions(1)[0], first[0].fence - 1);
+    let all = machine.engine.rendered(4);
+    assert_eq!([all[2].address, all[3].address], [3 << 16, 1 << 16]);
+    machine.engine.complete(all[2].fence);
+    let all = machine.engine.rendered(5);
+    other.submit(theirs, 4 << 16);
+    app.set_class(D3DKMT_SCHEDULINGPRIORITYCLASS::D3DKMT_SCHEDULINGPRIORITYCLASS_IDLE);
+    machine.engine.preempted(machine.engine.preemptions(2)[1], all[3].fence - 1);
+    let all = machine.engine.rendered(7);
+    assert_eq!([all[5].address, all[6].address], [4 << 16, 1 << 16]);
+    machine.engine.complete(all[5].fence);
+    let all = machine.engine.rendered(8);
+    machine.engine.complete(all[7].fence);
+    drop(other);
+    machine.end(&app.process);
+}
+
+#[test]
+fn a_preemption_has_one_good_answer() {
+    for (number, status) in [(9, STATUS_PENDING), (10, STATUS_TIMEOUT), (11, STATUS_UNSUCCESSFUL)] {
+        let machine = Machine::start(&MACHINES[number]);
+        let app = App::new(&machine);
+        machine.engine.answer_preemptions(status);
+        preempting(&machine, &app);
+        assert_eq!(machine.scheduler_bugcheck()[..2], [2, u64::from(status.0 as u32)]);
+    }
+}
+
+#[test]
 fn an_interrupt_of_a_monitored_fence_alone_ends_the_waits_for_it() {
     let machine = Machine::start(&MACHINES[6]);
     let app = App::new(&machine);
@@ -213,8 +252,11 @@ enum Answer {
 static ANSWER: Mutex<Answer> = Mutex::new(Answer::PrivateData);
 
 unsafe extern "win64" fn create_context(device: HANDLE, args: *mut DXGKARG_CREATECONTEXT) -> NTSTATUS {
-    // SAFETY: the system passes the structure.
-    let (given, system) = unsafe { ((*args).hContext, (*args).Flags.SystemContext()) };
+    let (given, system) = {
+        // SAFETY: the system passes the structure.
+        let args = unsafe { &*args };
+        (args.hContext, args.Flags.SystemContext())
+    };
     // SAFETY: as the system calls it.
     let status = unsafe { driver::create_context(device, args) };
     if system {
@@ -247,13 +289,9 @@ unsafe extern "win64" fn submit_with_data(context: HANDLE, args: *const DXGKARG_
         // SAFETY: the system passes the structure.
         let args = unsafe { &*args };
         if !args.Flags.Paging() {
+            let (data, size) = (args.pDmaBufferPrivateData.cast::<u8>(), args.DmaBufferPrivateDataSize as usize);
             // SAFETY: the system says how much there is.
-            let data = unsafe {
-                std::slice::from_raw_parts(
-                    args.pDmaBufferPrivateData.cast::<u8>(),
-                    args.DmaBufferPrivateDataSize as usize,
-                )
-            };
+            let data = unsafe { std::slice::from_raw_parts(data, size) };
             *PRIVATE.lock().unwrap_or_else(PoisonError::into_inner) = (data.to_vec(), args.DmaBufferUmdPrivateDataSize);
         }
     }

@@ -8,7 +8,7 @@ use wddm_ddi::status::*;
 
 use super::case::{Boot, Case, Failure, granted, on_thread, refused};
 use super::fence_interrupts::Event;
-use super::rig::{KernelHandle, RawFence, Rig, shared_flags, wait_until};
+use super::rig::{KernelHandle, RawFence, Rig, fill, shared_flags, wait_until};
 use crate::setup::SystemOptions;
 
 cases! { "MonitoredFence", behind "it chooses the width of fence values";
@@ -33,6 +33,9 @@ cases! { "MonitoredFence", behind "it chooses the width of fence values";
     "MonitoredFence.ValuesOutOfReachAreRefused" on Boot::With(narrow), "context-monitoring":
         "Where the GPU writes 32 bits, a wait or signal more than UINT_MAX/2 away from the last value is refused and changes nothing."
         => out_of_reach;
+    "MonitoredFence.LossIsFartherThanTheReach" on Boot::With(narrow), "context-monitoring":
+        "Where the GPU writes 32 bits, the value of a fence becomes all ones with the loss of its device as well, and stays so."
+        => loss;
 }
 
 /// Largest distance from the last value.
@@ -221,5 +224,23 @@ fn out_of_reach(case: &mut Case<'_>) -> Result<(), Failure> {
     granted(rig.queue_wait(queue.queue, &[(fence.handle, last + REACH)]), "a wait as far as it may be")?;
     granted(rig.signal(&handles, &[last + REACH]), "a signal as far as it may be")?;
     ensure_eq!(fence.value.load(), last + REACH, "value after the signal");
+    Ok(())
+}
+
+fn loss(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let fence = private(&rig, 3)?;
+    let mut queue = rig.kernel_queue(NODE_COPY)?;
+    rig.kernel_submit(&mut queue, &[fill(0x7000_0000_0000, 4, 0)])?;
+    wait_until("the signal for good", || fence.value.load() >= u64::from(u32::MAX))?;
+    // Another device's interrupts have the system look at the fence.
+    let other = case.rig()?;
+    let (mut queue, watched) = (other.kernel_queue(NODE_COPY)?, private(&other, 0)?);
+    for _ in 0..10 {
+        let value = other.kernel_submit(&mut queue, &[])?;
+        wait_until("another device's buffer", || queue.progress.load() >= value)?;
+        granted(other.wait(&[watched.handle], &[0], false), "a look of the system")?;
+        ensure_eq!(fence.value.load(), u64::MAX, "value of the lost device's fence");
+    }
     Ok(())
 }

@@ -687,10 +687,20 @@ fn dynamic_buffers_are_renamed_while_work_uses_them() {
     assert_eq!(campanile_contents_use_until(first, all.fence, 1), 0);
     assert_eq!(campanile_contents_unmap(first), 0);
     assert_eq!(dynamic_map(dynamic, 0, 0).0, number(Status::WasStillDrawing));
+    let (status, same, same_gpu) = dynamic_map(dynamic, 1, 0);
+    assert_eq!((status, same_gpu), (0, first_gpu), "what is not overwritten is there at once");
+    assert_eq!(campanile_contents_unmap(same), 0);
+    // Contents that could not be made leave their place to others.
+    os(|fake| fake.fail_name = Some(("D3DKMTCreateAllocation2", STATUS_NO_MEMORY)));
+    assert_eq!(dynamic_map(dynamic, 2, 0).0, STATUS_NO_MEMORY.0);
+    os(|fake| fake.fail_name = None);
     let (status, second, second_gpu) = dynamic_map(dynamic, 2, 0);
     assert_eq!(status, 0);
     assert_ne!(second_gpu, first_gpu);
     assert_eq!(dynamic_map(dynamic, 2, 0).0, number(Status::WasStillDrawing));
+    os(|fake| fake.fail_name = Some(("D3DKMTWaitForSynchronizationObjectFromCpu", STATUS_NO_MEMORY)));
+    assert_eq!(dynamic_map(dynamic, 2, 1).0, STATUS_NO_MEMORY.0, "a map that waits asks the system to");
+    os(|fake| fake.fail_name = None);
     assert_eq!(campanile_fence_signal(all.fence, 1), 0);
     let (status, third, third_gpu) = dynamic_map(dynamic, 2, 1);
     assert_eq!((status, third_gpu), (0, first_gpu));

@@ -6,7 +6,7 @@ use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY, NODE_PAGING};
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
-use wddm_ddi::status::STATUS_SUCCESS;
+use wddm_ddi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_SUCCESS};
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use super::fault::wait_for_error;
@@ -51,6 +51,9 @@ cases! { "Packet scheduling";
     "Packet.DestructionWaitsForPackets" on Boot::Shared, "d3dkmtdestroycontext":
         "A context is destroyed when what was submitted to it is done; its handle is stale then."
         => destruction;
+    "Packet.HeldWorkHasALimit" on Boot::Shared, "d3dkmtsubmitcommand":
+        "A context takes no more than a number of submissions, whether the system holds them or the node, and takes more when some are done."
+        => limit;
     "Packet.HandlesAreChecked" on Boot::Shared, "d3dkmtsubmitcommand":
         "Handles of nothing, of other objects and of contexts that are gone are refused by every call about contexts of packets."
         => handles;
@@ -197,6 +200,40 @@ fn null_rendering(case: &Case) -> Result<(), Failure> {
         granted(rig.wait(&[done.handle], &[round], false), "the wait for the buffer")?;
         ensure_eq!(plot.word(0), word, "what the buffer writes, with NullRendering {null}");
     }
+    // A context of that kind runs nothing at all.
+    let mut create = D3DKMT_CREATECONTEXTVIRTUAL::zeroed();
+    (create.hDevice, create.NodeOrdinal, create.EngineAffinity) = (rig.device, NODE_COMPUTE, rig.affinity());
+    create.Flags.set_NullRendering(true);
+    granted(rig.kmt.call(rig.kmt.table().D3DKMTCreateContextVirtual, &mut create), "D3DKMTCreateContextVirtual")?;
+    plot.view.fill(0);
+    granted(rig.submit_buffer(create.hContext, commands.memory.address, packet.size() as u32), "a buffer there")?;
+    granted(rig.context_signal(create.hContext, &[(done.handle, 3)]), "a signal behind it")?;
+    granted(rig.wait(&[done.handle], &[3], false), "the wait for the buffer")?;
+    ensure_eq!(plot.word(0), 0, "what a context for null rendering writes");
+    granted(rig.destroy_packet_context(create.hContext), "D3DKMTDestroyContext")
+}
+
+fn limit(case: &Case) -> Result<(), Failure> {
+    const ENOUGH: u64 = 1 << 20;
+    let rig = case.rig()?;
+    for on_hardware in [false, true] {
+        let (gate, mut queue) = (rig.fence(0)?, rig.packet_queue(NODE_COPY)?);
+        if on_hardware {
+            rig.packet_submit(&mut queue, &[gate.wait(1)])?;
+        } else {
+            granted(rig.context_wait(queue.context, &[(gate.handle, 1)]), "a wait")?;
+        }
+        let empty = || rig.submit_buffer(queue.context, 0, 0);
+        let full = (0..ENOUGH).map(|_| empty()).find(|status| !status.is_success()).unwrap_or(STATUS_SUCCESS);
+        refused(full, &[STATUS_INSUFFICIENT_RESOURCES], "a buffer too many")?;
+        if !on_hardware {
+            let wait = rig.context_wait(queue.context, &[(gate.handle, 1)]);
+            refused(wait, &[STATUS_INSUFFICIENT_RESOURCES], "a wait too many")?;
+        }
+        granted(rig.signal(&[gate.handle], &[1]), "the signal of the CPU")?;
+        wait_until("room in the context", || empty().is_success())?;
+        granted(rig.destroy_packet_context(queue.context), "D3DKMTDestroyContext")?;
+    }
     Ok(())
 }
 
@@ -289,6 +326,8 @@ fn fault(case: &Case) -> Result<(), Failure> {
     ensure_eq!(state, D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT, "state after the fault");
     ensure_eq!(rig.kmt.page_fault_state(rig.device)?.FaultedVirtualAddress & !0xfff, NOWHERE, "faulted address");
     refused(rig.submit_buffer(queue.context, 0, 0), DEVICE_LOST, "a submission to a lost device")?;
+    let another = rig.packet_context(NODE_COMPUTE).err().unwrap_or(STATUS_SUCCESS);
+    refused(another, DEVICE_LOST, "a context of a lost device")?;
     innocent.packet_wait(&others, 10)?;
     ensure_eq!(
         innocent.kmt.execution_state(innocent.device)?,
