@@ -348,8 +348,9 @@ struct MachineArguments {
     /// Keys: vram=SIZE and window=SIZE (bytes, or with K, M, G), doorbells=N, queues=N, global-doorbell, delayed-log-writes
     /// (fence log entries reach memory only when they are flushed), optimised-fence-interrupt (interrupts name the queue that
     /// signalled), system-process-fences (the scheduler reaches fences through the paging process), idle=TIME (until an engine
-    /// without work may sleep, such as 500ms, or never), vram-in-d3=kept|lost (what becomes of VRAM in D3; lost). Sizes and counts
-    /// that the GPU cannot have are refused.
+    /// without work may sleep, such as 500ms, or never), vram-in-d3=kept|lost (what becomes of VRAM in D3; lost),
+    /// page-tables=cpu|gpu-virtual|gpu-physical (who writes page tables, and how the GPU names them; cpu). Sizes and counts that the GPU
+    /// cannot have are refused.
     #[arg(long, value_name = "VARIANT", default_value = "default", verbatim_doc_comment)]
     device_variant: VariantOptions,
     /// Where values of native fences lie: `system` memory, or as far as they can in the GPU's `local` memory.

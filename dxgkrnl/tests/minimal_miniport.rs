@@ -361,6 +361,16 @@ fn page_tables_add_up() {
         (level.PageTableSegmentId, level.PageTableSizeInBytes) = (0, 8192);
     };
     assert!(reason(Mutant { level: big, ..SOUND }));
+    // A fourth way to write them.
+    assert!(reason(Mutant { mmu: |caps| caps.PageTableUpdateMode = DXGK_PAGETABLEUPDATEMODE(3), ..SOUND }));
+    assert!(reason(Mutant { mmu: |caps| caps.PageTableUpdateMode = DXGK_PAGETABLEUPDATEMODE(-1), ..SOUND }));
+}
+
+#[test]
+fn a_driver_whose_page_tables_want_idle_address_spaces_is_refused_by_name() {
+    let mutant = Mutant { mmu: |caps| caps.Bits.set_PageTableUpdateRequireAddressSpaceIdle(true), ..SOUND };
+    let bench = Bench::new(mutant).unwrap();
+    assert_eq!(bench.start().map(drop), Err(StartError::RenderCore(STATUS_INVALID_PARAMETER)));
 }
 
 #[test]

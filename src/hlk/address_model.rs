@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use campanile_device::PageTableUpdates;
 use campanile_hw::packet::{self, Packet};
 use campanile_hw::private::Placement;
 use campanile_hw::registers::NODE_COPY;
@@ -643,14 +644,14 @@ impl<'s> World<'s> {
     }
 }
 
-#[test]
-fn the_gpu_finds_at_every_address_what_the_requests_so_far_put_there() {
+fn finds_what_was_put_there(updates: PageTableUpdates, cases: u32) {
     let mut options = SystemOptions::default();
     (options.variant.vram_size, options.variant.vram_window) = (8 << 20, 8 << 20);
     options.variant.queue_limit = 256;
+    options.variant.page_table_updates = updates;
     let system = System::boot(&options).expect("the system boots");
     let config =
-        ProptestConfig { cases: 16, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() };
+        ProptestConfig { cases, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(steps in prop::collection::vec(step(), 1..50))| {
         let process = system.machine().create_process("model");
         let outcome = on_thread(&process, || World::new(&system)?.run(&steps));
@@ -661,4 +662,19 @@ fn the_gpu_finds_at_every_address_what_the_requests_so_far_put_there() {
     assert!(update::made() > 8, "{} updates were legal", update::made());
     assert!(counts.tables_evicted > 0 && counts.tables_restored > 0, "page tables stayed where they are: {counts:?}");
     system.shutdown().expect("nothing is left behind");
+}
+
+#[test]
+fn the_gpu_finds_at_every_address_what_the_requests_so_far_put_there() {
+    finds_what_was_put_there(PageTableUpdates::Cpu, 16);
+}
+
+#[test]
+fn the_gpu_finds_it_where_it_writes_page_tables_by_address() {
+    finds_what_was_put_there(PageTableUpdates::GpuVirtual, 8);
+}
+
+#[test]
+fn the_gpu_finds_it_where_it_writes_page_tables_by_their_place() {
+    finds_what_was_put_there(PageTableUpdates::GpuPhysical, 8);
 }

@@ -54,6 +54,7 @@ mod offer;
 mod packet;
 mod packet_power;
 mod page_sizes;
+mod page_table_updates;
 mod power;
 mod power_device;
 mod power_idle;
@@ -133,6 +134,7 @@ const TABLES: &[&[CaseInfo]] = &[
     residency::CASES,
     residency_pressure::CASES,
     page_sizes::CASES,
+    page_table_updates::CASES,
     rest::CASES,
     rest_model::CASES,
     turns::CASES,

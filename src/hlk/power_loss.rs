@@ -70,7 +70,7 @@ cases! { "Power", behind "it takes the power away and looks at what the GPU keep
         => system_sleeps;
 }
 
-fn lost() -> SystemOptions {
+pub(super) fn lost() -> SystemOptions {
     let mut options = SystemOptions::default();
     options.variant.vram_size = 64 << 20;
     options.variant.vram_window = 32 << 20;
@@ -147,7 +147,7 @@ fn gpu_sees(rig: &Rig, queue: &mut RawQueue, memory: Memory) -> Result<Vec<u8>, 
     Ok(bytes)
 }
 
-fn memory_outlives(case: &mut Case<'_>) -> Result<(), Failure> {
+pub(super) fn memory_outlives(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let mut queue = rig.queue(NODE_COPY)?;
     let placements = [Placement::VramVisible, Placement::Vram, Placement::VramLockable, Placement::System];

@@ -226,7 +226,7 @@ impl Spread {
     }
 }
 
-fn tables_leave(case: &mut Case<'_>) -> Result<(), Failure> {
+pub(super) fn tables_leave(case: &mut Case<'_>) -> Result<(), Failure> {
     let mut spread = Spread::new(case.rig()?, NODE_COPY, 40, 1)?;
     let mut hog = Hog::new(case.system)?;
     for round in 1..=3 {

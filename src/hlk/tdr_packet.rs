@@ -395,8 +395,13 @@ fn promoted(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn paging_packet(case: &mut Case<'_>) -> Result<(), Failure> {
+    hang_in_paging(case, 0)
+}
+
+/// The paging node hangs in what it does for a process, after so many packets of that.
+pub(super) fn hang_in_paging(case: &mut Case<'_>, packets: u64) -> Result<(), Failure> {
     let (owner, other) = (Guest::new(case.system, "owner")?, Guest::new(case.system, "other")?);
-    let rule = FaultRule::Hang { node: NODE_PAGING, queue: None, at: HangAt::After(0), reported: false };
+    let rule = FaultRule::Hang { node: NODE_PAGING, queue: None, at: HangAt::After(packets), reported: false };
     let rule = case.system.gpu().faults().inject(rule);
     // The caller gets its memory or an error, but it gets an answer.
     let _ = until_ended(case.system, || owner.inside(|rig| Ok(rig.memory(1 << 20, Placement::Vram).is_ok())))?;

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use campanile_device::Variant;
+use campanile_device::{PageTableUpdates, Variant};
 
 /// A variant of the GPU, parsed from text such as `doorbells=4,vram=64M`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct VariantOptions(pub Variant);
 /// Keys that [`VariantOptions`] understands.
 const KEYS: &str = "vram=SIZE, window=SIZE, host-aperture=SIZE, doorbells=N, queues=N, global-doorbell, delayed-log-writes, \
                     optimised-fence-interrupt, idle=TIME, no-native-fence, no-64bit-atomics, system-process-fences, non-coherent, \
-                    vram-in-d3=kept|lost, linked";
+                    vram-in-d3=kept|lost, page-tables=cpu|gpu-virtual|gpu-physical, linked";
 
 impl FromStr for VariantOptions {
     type Err = String;
@@ -30,6 +30,7 @@ impl FromStr for VariantOptions {
                 ("vram-in-d3", Some("kept")) => variant.vram_kept_in_d3 = true,
                 ("vram-in-d3", Some("lost")) => variant.vram_kept_in_d3 = false,
                 ("vram-in-d3", Some(other)) => return Err(format!("`vram-in-d3` is kept or lost, not `{other}`")),
+                ("page-tables", Some(value)) => variant.page_table_updates = updates(value)?,
                 ("idle", Some(value)) => variant.idle_ticks = ticks(value)?,
                 ("global-doorbell", None) => variant.global_doorbell = true,
                 ("delayed-log-writes", None) => variant.delayed_log_writes = true,
@@ -39,7 +40,11 @@ impl FromStr for VariantOptions {
                 ("system-process-fences", None) => variant.system_process_fences = true,
                 ("non-coherent", None) => variant.non_coherent = true,
                 ("linked", None) => variant.linked = true,
-                ("vram" | "window" | "host-aperture" | "doorbells" | "queues" | "idle" | "vram-in-d3", None) => {
+                (
+                    "vram" | "window" | "host-aperture" | "doorbells" | "queues" | "idle" | "vram-in-d3"
+                    | "page-tables",
+                    None,
+                ) => {
                     return Err(format!("`{key}` needs a value"));
                 }
                 (
@@ -106,6 +111,15 @@ fn ticks(text: &str) -> Result<u64, String> {
     number.and_then(|number| number.checked_mul(scale)).ok_or_else(bad)
 }
 
+fn updates(text: &str) -> Result<PageTableUpdates, String> {
+    match text {
+        "cpu" => Ok(PageTableUpdates::Cpu),
+        "gpu-virtual" => Ok(PageTableUpdates::GpuVirtual),
+        "gpu-physical" => Ok(PageTableUpdates::GpuPhysical),
+        other => Err(format!("`page-tables` is cpu, gpu-virtual or gpu-physical, not `{other}`")),
+    }
+}
+
 fn count(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(0) | Err(_) => Err(format!("`{text}` is not a count of at least 1")),
@@ -157,6 +171,14 @@ mod tests {
     }
 
     #[test]
+    fn page_tables_are_written_by_the_processor_unless_the_gpu_should() {
+        let by = |text: &str| text.parse::<VariantOptions>().unwrap().0.page_table_updates;
+        assert_eq!([by("default"), by("page-tables=cpu")], [PageTableUpdates::Cpu; 2]);
+        assert_eq!(by("page-tables=gpu-virtual"), PageTableUpdates::GpuVirtual);
+        assert_eq!(by("page-tables=gpu-physical"), PageTableUpdates::GpuPhysical);
+    }
+
+    #[test]
     fn default_is_the_default() {
         let VariantOptions(variant) = "default".parse().unwrap();
         assert_eq!(variant.vram_size, Variant::default().vram_size);
@@ -196,6 +218,8 @@ mod tests {
             ("no-native-fence=1", "no value"),
             ("vram-in-d3", "needs a value"),
             ("vram-in-d3=yes", "kept or lost"),
+            ("page-tables", "needs a value"),
+            ("page-tables=gpu", "gpu-virtual or gpu-physical"),
             ("no-64bit-atomics=1", "no value"),
         ] {
             let error = text.parse::<VariantOptions>().unwrap_err();

@@ -340,6 +340,15 @@ pub(super) fn check_page_tables(
             caps.VirtualAddressBitCount
         ));
     }
+    use DXGK_PAGETABLEUPDATEMODE as Mode;
+    let modes = [
+        Mode::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL,
+        Mode::DXGK_PAGETABLEUPDATE_GPU_VIRTUAL,
+        Mode::DXGK_PAGETABLEUPDATE_GPU_PHYSICAL,
+    ];
+    if !modes.contains(&caps.PageTableUpdateMode) {
+        return refuse(format!("PageTableUpdateMode is {}, which is none of the three", caps.PageTableUpdateMode.0));
+    }
     for (index, level) in levels.iter().enumerate() {
         let size = level.PageTableSizeInBytes;
         if size == 0 || !size.is_multiple_of(4096) {
@@ -348,9 +357,10 @@ pub(super) fn check_page_tables(
         if !level.PageTableAlignmentInBytes.is_power_of_two() && level.PageTableAlignmentInBytes != 0 {
             return refuse(format!("level {index} is aligned to {} bytes", level.PageTableAlignmentInBytes));
         }
-        for segment in [level.PageTableSegmentId, level.PagingProcessPageTableSegmentId] {
-            check_page_table_segment(index, segment, size, caps, segments)?;
-        }
+        // Tables of the paging process are written by the CPU in any mode.
+        let by_cpu = caps.PageTableUpdateMode == Mode::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
+        check_page_table_segment(index, level.PageTableSegmentId, size, by_cpu, segments)?;
+        check_page_table_segment(index, level.PagingProcessPageTableSegmentId, size, true, segments)?;
     }
     Ok(())
 }
@@ -359,7 +369,7 @@ fn check_page_table_segment(
     level: usize,
     id: u32,
     size: u32,
-    caps: &DXGK_GPUMMUCAPS,
+    by_cpu: bool,
     segments: &[Segment],
 ) -> Result<(), StartError> {
     let refuse = |reason: String| Err(StartError::PageTables(reason));
@@ -374,10 +384,9 @@ fn check_page_table_segment(
     let Some(segment) = segments.iter().find(|segment| segment.id == id) else {
         return refuse(format!("level {level} is in segment {id}, which does not exist"));
     };
-    let by_cpu = caps.PageTableUpdateMode == DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
     if by_cpu && !segment.flags.Aperture() && !segment.flags.CpuVisible() {
         return refuse(format!(
-            "level {level} is updated by CPU_VIRTUAL but lies in segment {id}, which no CPU can see"
+            "level {level} has tables that the CPU writes but lies in segment {id}, which no CPU can see"
         ));
     }
     Ok(())

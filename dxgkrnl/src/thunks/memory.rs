@@ -412,7 +412,8 @@ pub(super) unsafe extern "win64" fn reserve_gpu_virtual_address(
     })
 }
 
-/// Page tables are written before the call returns, so the fence value is 0. [d3dkmthk: D3DKMTMapGpuVirtualAddress]
+/// STATUS_PENDING with the value of the paging queue's fence at which page tables are written, STATUS_SUCCESS with 0 if they are: always
+/// where the processor writes them. [d3dkmthk: D3DKMTMapGpuVirtualAddress]
 pub(super) unsafe extern "win64" fn map_gpu_virtual_address(args: *mut D3DDDI_MAPGPUVIRTUALADDRESS) -> NTSTATUS {
     enter("D3DKMTMapGpuVirtualAddress", args, |process, args| {
         let queue = process.get_paging_queue(args.hPagingQueue)?;
@@ -449,9 +450,8 @@ pub(super) unsafe extern "win64" fn map_gpu_virtual_address(args: *mut D3DDDI_MA
             execute: protection.Execute(),
             driver_protection: args.DriverProtection,
         };
-        args.VirtualAddress = device.process.space.map(queue.engine(), &request)?;
-        args.PagingFenceValue = 0;
-        Ok(STATUS_SUCCESS)
+        (args.VirtualAddress, args.PagingFenceValue) = device.process.space.map(&queue, &request)?;
+        Ok(if args.PagingFenceValue == 0 { STATUS_SUCCESS } else { STATUS_PENDING })
     })
 }
 

@@ -6,6 +6,7 @@ use wddm_ddi::status::*;
 
 use crate::machine::lock;
 use crate::ram::{PAGE_SIZE, Pages};
+use crate::vidmm::PagingQueue;
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::Allocation;
 use crate::vidmm::fence_storage::FencePage;
@@ -161,7 +162,8 @@ impl AddressSpace {
         vidmm.with_room(Some(self.id), |memory| {
             let at = memory.reserve_everywhere(self.id, 0, (least, most), pages * PAGE_SIZE, true)?;
             let mut engines = 0..vidmm.driver.engines;
-            match engines.try_for_each(|engine| memory.map(self.id.of_engine(engine), at, mapping)) {
+            let mapped = engines.try_for_each(|engine| memory.map(self.id.of_engine(engine), at, mapping));
+            match mapped.and_then(|()| memory.finish_tables()) {
                 Ok(()) => Ok(at),
                 Err(status) => {
                     memory.free_everywhere(self.id, at, pages * PAGE_SIZE)?;
@@ -178,6 +180,7 @@ impl AddressSpace {
         // A space that went with its process maps nothing.
         let len = va(&mut memory, self.id).ok().and_then(|va| va.region_len(address));
         let freed = len.map_or(Ok(()), |len| memory.free_everywhere(self.id, address, len));
+        let freed = freed.and(memory.finish_tables());
         drop(memory);
         vidmm.note_failure("unmapping pages", freed);
     }
@@ -202,7 +205,8 @@ impl AddressSpace {
                 }
                 let mapping = Mapping { pages: len / PAGE_SIZE, source: Source::Zero, access: Access::READ };
                 let mut engines = 0..vidmm.driver.engines;
-                if let Err(status) = engines.try_for_each(|engine| memory.map(self.id.of_engine(engine), at, mapping)) {
+                let mapped = engines.try_for_each(|engine| memory.map(self.id.of_engine(engine), at, mapping));
+                if let Err(status) = mapped.and_then(|()| memory.finish_tables()) {
                     memory.free_everywhere(self.id, at, len)?;
                     return Err(status);
                 }
@@ -211,11 +215,12 @@ impl AddressSpace {
         })
     }
 
-    /// Maps pages into a reserved region, or into a new one, on one engine. The answer is the address.
+    /// Maps pages into a reserved region, or into a new one, on the engine of a paging queue. The answer is the address, and the value of the
+    /// queue's fence at which the entries are written, 0 if they are.
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a range outside the allocation or the address space, STATUS_NO_MEMORY without room or page tables.
-    pub(crate) fn map(&self, engine: u32, request: &MapRequest<'_>) -> Result<u64, NTSTATUS> {
+    pub(crate) fn map(&self, queue: &PagingQueue, request: &MapRequest<'_>) -> Result<(u64, u64), NTSTATUS> {
         let vidmm = self.vidmm()?;
         let len = request.pages.checked_mul(PAGE_SIZE).filter(|len| *len != 0).ok_or(STATUS_INVALID_PARAMETER)?;
         if !request.base.is_multiple_of(PAGE_SIZE) {
@@ -245,13 +250,14 @@ impl AddressSpace {
             } else {
                 request.base
             };
-            let space = self.id.of_engine(engine);
+            let space = self.id.of_engine(queue.engine());
+            let before = memory.paging.submitted();
             let mapped = match source {
                 Some(source) => memory.map(space, at, Mapping { pages: request.pages, source, access }),
                 None => memory.unmap(space, at, request.pages),
             };
-            match mapped {
-                Ok(()) => Ok(at),
+            match mapped.and_then(|()| memory.promise_entries(queue, before)) {
+                Ok(value) => Ok((at, value)),
                 Err(status) => {
                     if new {
                         memory.free_everywhere(self.id, at, len)?;
@@ -274,7 +280,7 @@ impl AddressSpace {
         Update::new(space, changes)
     }
 
-    /// Carries out changes of mappings on one engine. What was freed meanwhile stays as it is.
+    /// Carries out changes of mappings on one engine, which the GPU finds when the call returns. What was freed meanwhile stays as it is.
     ///
     /// # Errors
     /// STATUS_NO_MEMORY without room for page tables; nothing has changed.
@@ -283,13 +289,15 @@ impl AddressSpace {
         vidmm.with_room(Some(self.id), |memory| memory.update(self.id.of_engine(engine), update))
     }
 
-    /// Gives a whole region back. [d3dkmthk: D3DKMT_FREEGPUVIRTUALADDRESS]
+    /// Gives a whole region back; when the call returns, the GPU finds nothing there. [d3dkmthk: D3DKMT_FREEGPUVIRTUALADDRESS]
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER if there is no region of this address and size.
     pub(crate) fn free(&self, base: u64, len: u64) -> Result<(), NTSTATUS> {
         let vidmm = self.vidmm()?;
-        lock(&vidmm.memory).free_everywhere(self.id, base, len)
+        let mut memory = lock(&vidmm.memory);
+        memory.free_everywhere(self.id, base, len)?;
+        memory.finish_tables()
     }
 }
 

@@ -362,7 +362,7 @@ impl VidMm {
     /// Whether a destroyed allocation still holds memory.
     pub(crate) fn still_exists(&self, allocation: &Allocation) -> bool {
         let mut memory = lock(&self.memory);
-        let reaped = memory.reap();
+        let reaped = memory.reap().and_then(|_| memory.submit());
         let exists = memory.allocations.contains_key(&allocation.id);
         drop(memory);
         self.note_failure("freeing an allocation", reaped);

@@ -11,6 +11,7 @@ use crate::trace::TraceKind;
 use crate::verifier::{Bugcheck, Verifier};
 use crate::vidmm::page_table::{Entries, MEDIUM, PageSize, Phase, Shape, TableMemory, Update};
 use crate::vidmm::segment::{Segments, Table};
+use crate::vidmm::table_work::{Flush, TableWork, UpdateArguments};
 use crate::vidsch::VidSch;
 
 /// The driver as the memory manager calls it, and what it said about its page tables.
@@ -124,23 +125,37 @@ impl Driver {
         Err(STATUS_DEVICE_REMOVED)
     }
 
-    /// Makes an engine forget translations of a process between two addresses (end exclusive). `root` is by a segment among all.
+    /// Whether the GPU writes the page tables of a process.
+    pub(crate) fn tables_by_gpu(&self, paging_process: bool) -> bool {
+        !paging_process && self.mmu.PageTableUpdateMode != DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL
+    }
+
+    /// Makes an engine forget translations of a process: at once, or where the GPU writes its tables behind what it is to write before.
+    pub(crate) fn flush(&self, segments: &mut Segments, paging_process: bool, flush: Flush) -> Result<(), NTSTATUS> {
+        match &mut segments.table_work {
+            Some(work) if !paging_process => {
+                work.push(TableWork::Flush(flush));
+                Ok(())
+            }
+            _ => self.flush_at_once(&flush),
+        }
+    }
+
+    /// As [`Driver::flush`], before the call returns.
+    pub(crate) fn flush_at_once(&self, flush: &Flush) -> Result<(), NTSTATUS> {
+        self.at_once(flush.engine, Operation::DXGK_OPERATION_FLUSH_TLB, self.flush_arguments(flush))
+    }
+
     /// [d3dkmddi: DXGK_BUILDPAGINGBUFFER_FLUSHTLB]
-    pub(crate) fn flush(
-        &self,
-        engine: u32,
-        process: KmdHandle,
-        root: (u32, u64),
-        start: u64,
-        end: u64,
-    ) -> Result<(), NTSTATUS> {
-        let mut flush = DXGK_BUILDPAGINGBUFFER_FLUSHTLB::zeroed();
-        let (segment, _) = self.segment_of(root.0);
-        flush.RootPageTableAddress = D3DGPU_PHYSICAL_ADDRESS { SegmentId: segment, Padding: 0, SegmentOffset: root.1 };
-        flush.hProcess = process.raw();
-        flush.StartVirtualAddress = start;
-        flush.EndVirtualAddress = end;
-        self.at_once(engine, Operation::DXGK_OPERATION_FLUSH_TLB, DXGKARG_BUILDPAGINGBUFFER_Union { FlushTlb: flush })
+    pub(crate) fn flush_arguments(&self, flush: &Flush) -> DXGKARG_BUILDPAGINGBUFFER_Union {
+        let mut args = DXGK_BUILDPAGINGBUFFER_FLUSHTLB::zeroed();
+        let (segment, _) = self.segment_of(flush.root.0);
+        args.RootPageTableAddress =
+            D3DGPU_PHYSICAL_ADDRESS { SegmentId: segment, Padding: 0, SegmentOffset: flush.root.1 };
+        args.hProcess = flush.process.raw();
+        args.StartVirtualAddress = flush.start;
+        args.EndVirtualAddress = flush.end;
+        DXGKARG_BUILDPAGINGBUFFER_Union { FlushTlb: args }
     }
 }
 
@@ -216,37 +231,44 @@ impl TableMemory for TableWriter<'_> {
     }
 
     fn update(&mut self, update: Update<'_, Table>) -> Result<(), NTSTATUS> {
-        let mut args = DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE::zeroed();
-        let mut same;
-        match update.entries {
+        let (same, count);
+        let entries = match update.entries {
             Entries::Each(entries) => {
-                args.pPageTableEntries = entries.as_ptr().cast_mut();
-                args.NumPageTableEntries = entries.len() as u32;
+                count = entries.len() as u32;
+                entries
             }
-            Entries::Same(entry, count) => {
-                same = entry;
-                args.pPageTableEntries = &raw mut same;
-                args.NumPageTableEntries = count;
-                args.Flags.set_Repeat(true);
+            Entries::Same(entry, times) => {
+                (same, count) = ([entry], times);
+                &same[..]
             }
+        };
+        let flags = DXGK_UPDATEPAGETABLEFLAGS::new()
+            .with_Repeat(matches!(update.entries, Entries::Same(..)))
+            .with_InitialUpdate(update.phase == Phase::Initial)
+            .with_NotifyEviction(update.phase == Phase::Eviction)
+            .with_Use64KBPages(update.pages == Some(PageSize::Medium));
+        let shows = update.pages.is_some() && update.phase == Phase::InUse;
+        let subject = if shows { update.subject.unwrap_or(self.subject).at(update.first_page) } else { Subject::NONE };
+        let arguments = UpdateArguments {
+            engine: self.engine,
+            process: self.process,
+            level: update.level,
+            start: update.start,
+            count,
+            flags,
+            first_page: update.first_page,
+            allocation: subject.allocation,
+            allocation_offset: subject.offset,
+            driver_protection: subject.driver_protection,
+        };
+        if let Some(work) = self.segments.table_work.as_mut().filter(|_| !self.paging_process) {
+            let (table, len) = (update.table.address(), update.table.len());
+            work.push(TableWork::Update { update: arguments, table, len, entries: entries.to_vec() });
+            return Ok(());
         }
-        args.Flags.set_InitialUpdate(update.phase == Phase::Initial);
-        args.Flags.set_NotifyEviction(update.phase == Phase::Eviction);
-        args.PageTableLevel = update.level;
-        args.PageTableAddress =
-            DXGK_PAGETABLEUPDATEADDRESS { CpuVirtual: update.table.kernel_address().as_ptr().cast() };
-        args.StartIndex = update.start;
-        args.hProcess = self.process.raw();
-        args.UpdateMode = DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
-        args.FirstPteVirtualAddress = update.first_page * crate::ram::PAGE_SIZE;
-        args.Flags.set_Use64KBPages(update.pages == Some(PageSize::Medium));
-        if update.pages.is_some() && update.phase == Phase::InUse {
-            let subject = update.subject.unwrap_or(self.subject).at(update.first_page);
-            args.hAllocation = subject.allocation.raw();
-            args.DriverProtection = subject.driver_protection;
-            args.AllocationOffsetInBytes = subject.offset;
-        }
-        let u = DXGKARG_BUILDPAGINGBUFFER_Union { UpdatePageTable: args };
+        let address = update.table.kernel_address().ok_or(STATUS_INVALID_PARAMETER)?;
+        let address = DXGK_PAGETABLEUPDATEADDRESS { CpuVirtual: address.as_ptr().cast() };
+        let u = arguments.with(entries, DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL, address);
         self.driver.at_once(self.engine, Operation::DXGK_OPERATION_UPDATE_PAGE_TABLE, u)
     }
 }

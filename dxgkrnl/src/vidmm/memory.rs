@@ -22,6 +22,7 @@ use crate::vidmm::paging::{Paging, PagingFence};
 use crate::vidmm::residency::{self, ResidencyCounts};
 use crate::vidmm::rest::Standing;
 use crate::vidmm::segment::{Segments, SystemMemory, Table};
+use crate::vidmm::table_work::Flush;
 use crate::vidmm::va_space::{Access, Mapping, Refused, Source, VaSpace};
 
 /// How long a request waits for queues to go idle before it is told that memory is short.
@@ -60,6 +61,11 @@ pub(crate) struct Space {
     pub(super) standing: Standing,
     /// Time when its process last asked for something that needs the tables.
     pub(super) last_use: u64,
+}
+
+/// Translations of an address space between two addresses, or all of them for two zeros.
+pub(super) fn flush_of(engine: u32, process: KmdHandle, tables: &PageTables<Table>, start: u64, end: u64) -> Flush {
+    Flush { engine, process, root: tables.root().address(), start, end }
 }
 
 /// Where the bytes of an allocation are.
@@ -178,7 +184,8 @@ pub(crate) enum Shown<'a> {
 }
 
 impl Memory {
-    pub(crate) fn new(driver: Arc<Driver>, segments: Segments, paging: Paging, bars: BarFiles) -> Self {
+    pub(crate) fn new(driver: Arc<Driver>, mut segments: Segments, paging: Paging, bars: BarFiles) -> Self {
+        segments.table_work = driver.tables_by_gpu(false).then(Vec::new);
         Self {
             driver,
             segments,
@@ -254,7 +261,13 @@ impl Memory {
             let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
             match PageTables::new(driver.shape.clone(), &mut writer) {
                 Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) if self.make_room(self.table_segment(engine))? => {}
-                result => return result,
+                Err(status) => return Err(status),
+                Ok(tables) => {
+                    // Whoever sets a root table finds it written.
+                    let Err(status) = self.finish_tables() else { return Ok(tables) };
+                    tables.into_tables().into_iter().for_each(|table| self.release_table_behind(table));
+                    return Err(status);
+                }
             }
         }
     }
@@ -270,8 +283,8 @@ impl Memory {
             let Some(space) = self.spaces.remove(&id).filter(|space| space.first == first) else { continue };
             // The next space may get this root table, and must not find the translations of this one.
             if let Some(tables) = space.tables {
-                let root = tables.root().address();
-                flushed = flushed.and(self.driver.flush(space.engine, space.process, root, 0, 0));
+                let flush = flush_of(space.engine, space.process, &tables, 0, 0);
+                flushed = flushed.and(self.driver.flush(&mut self.segments, space.paging_process, flush));
                 for table in tables.into_tables() {
                     self.segments.release_table(table);
                 }
@@ -280,7 +293,7 @@ impl Memory {
                 state.spaces.remove(&id);
             }
         }
-        flushed
+        flushed.and(self.write_tables()).and(self.submit())
     }
 
     /// Takes a region of a process, at `base` or anywhere between two addresses, on every engine.
@@ -342,9 +355,11 @@ impl Memory {
     /// No memory for page tables; nothing is shown then.
     pub(crate) fn show(&mut self, id: SpaceId, at: u64, mapping: Mapping) -> Result<(), NTSTATUS> {
         let engine = self.spaces.get(&id).map_or(0, |space| space.engine);
+        let segment = self.table_segment(engine);
         loop {
+            let before = self.segments.free_bytes(segment);
             match self.try_show(id, at, mapping) {
-                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) if self.make_room(self.table_segment(engine))? => {}
+                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) if self.make_room_again(segment, before)? => {}
                 Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) => return Err(STATUS_NO_MEMORY),
                 result => return result,
             }
@@ -373,12 +388,14 @@ impl Memory {
             let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
             let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
             tables.rebuild(&mut writer)?;
+            self.write_tables()?;
+            let Some(space) = self.spaces.get(&id) else { continue };
             let mappings: Vec<(u64, Mapping)> = space.va.mappings().collect();
             for (at, mapping) in mappings {
                 self.try_show(id, at, mapping)?;
             }
         }
-        Ok(())
+        self.finish_tables()
     }
 
     fn try_show(&mut self, id: SpaceId, at: u64, mapping: Mapping) -> Result<(), NTSTATUS> {
@@ -391,7 +408,8 @@ impl Memory {
         let (shown, subject) = what(allocations, fence_pages, at, mapping);
         let pages = mapping.pages;
         let range = Range { at, pages };
-        write_entries(driver, segments, space, range, &shown, (mapping.access, subject), counts)
+        let shown = write_entries(driver, segments, space, range, &shown, (mapping.access, subject), counts);
+        self.write_tables().and(shown)
     }
 
     /// Shows memory in the paging process, whose page tables for it exist.
@@ -402,7 +420,8 @@ impl Memory {
         write_entries(driver, segments, space, range, shown, (Access::WRITE, Subject::NONE), counts)
     }
 
-    /// Makes page-table entries invalid; when the call returns, the GPU does not use them any more.
+    /// Makes page-table entries invalid; when the call returns, the GPU does not use them any more, or where it writes page tables itself
+    /// does not when it comes to the paging work behind that.
     pub(crate) fn hide(&mut self, id: SpaceId, at: u64, pages: u64) -> Result<(), NTSTATUS> {
         let Self { driver, segments, spaces, counts, .. } = self;
         let space = spaces.get_mut(&id).ok_or(STATUS_INVALID_PARAMETER)?;
@@ -412,7 +431,8 @@ impl Memory {
         let (mut effects, range) = (Effects::default(), Range { at, pages });
         let unmapped = tables.unmap(range.pages(), &mut writer, &mut effects);
         let settled = settle(tables, &mut writer, range, effects, counts);
-        unmapped.and(settled)
+        let hidden = unmapped.and(settled);
+        self.write_tables().and(hidden)
     }
 
     /// Maps in a region that the caller found or made, replacing what was there.
@@ -530,12 +550,21 @@ impl Memory {
         }
     }
 
+    /// As [`Memory::make_room`], for an attempt that made some tables of several, when `before` bytes of a segment were free. Where the GPU
+    /// writes tables, what was made is undone when it comes to that: there may be more room then, but that something is under way means
+    /// nothing.
+    pub(super) fn make_room_again(&mut self, segment: u32, before: u64) -> Result<bool, NTSTATUS> {
+        self.finish_tables()?;
+        if self.segments.free_bytes(segment) > before { Ok(true) } else { self.make_room(segment) }
+    }
+
     /// Does one thing that may lead to free memory in `segment` (0 for system memory). False when nothing is left to try.
     pub(crate) fn make_room(&mut self, segment: u32) -> Result<bool, NTSTATUS> {
         if self.retire()? || self.reap()? {
             return Ok(true);
         }
         // What leaves the segment is free once the GPU has copied it, so whatever is under way comes first.
+        self.submit()?;
         if self.wait_oldest()? {
             return Ok(true);
         }
@@ -701,7 +730,8 @@ pub(super) fn settle(
         // Where pages changed their size, all is forgotten that they or the table in their place translate.
         let unit = if changes.demoted > 0 { driver.shape.large() * PAGE_SIZE } else { PAGE_SIZE };
         let (start, end) = (start / unit * unit, end.next_multiple_of(unit));
-        driver.flush(writer.engine, writer.process, tables.root().address(), start, end)?;
+        let flush = flush_of(writer.engine, writer.process, tables, start, end);
+        driver.flush(writer.segments, writer.paging_process, flush)?;
     }
     tables.bury(effects.dead, writer)
 }

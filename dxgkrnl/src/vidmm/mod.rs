@@ -1,8 +1,8 @@
 //! VidMm: GPU address spaces, allocations, residency, and the paging process.
 //!
-//! Page tables lie where the driver wants them and are written by the driver with the CPU, through the kernel's mapping of that
-//! memory, before BuildPagingBuffer returns. Moving and clearing memory is work for the paging node, packed into buffers of the paging
-//! process. Requests never wait for that work unless memory is short or the CPU wants to see the result; they hand out a value of the
+//! Page tables lie where the driver wants them. They are written by the driver with the CPU, through the kernel's mapping of that
+//! memory, before BuildPagingBuffer returns, or if it claims that by the GPU (see `table_work`). Moving and clearing memory is work for
+//! the paging node, packed into buffers of the paging process. Requests never wait for that work unless memory is short or the CPU wants to see the result; they hand out a value of the
 //! paging queue's fence instead.
 //!
 //! Lock order, outermost first: `Process::adapters`; locks of the scheduler down to fence storage; [`VidMm::memory`]; the scheduler's locks
@@ -34,6 +34,7 @@ mod segment;
 mod standby;
 mod start;
 mod table_tree;
+mod table_work;
 mod trim;
 mod update;
 mod user_mapping;

@@ -19,7 +19,7 @@ use crate::verifier::Bugcheck;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::driver::Operation;
 use crate::vidmm::memory::{Memory, Place, Shown, SpaceId};
-use crate::vidmm::segment::SystemMemory;
+use crate::vidmm::segment::{SystemMemory, Table};
 use crate::vidmm::va_space::{Access, Mapping, Source};
 
 /// Addresses of the paging process through which memory is moved; their page tables always exist.
@@ -67,6 +67,8 @@ struct Batch {
     used: u32,
     private_used: u32,
     windows: Vec<(u64, u64)>,
+    /// Page tables that some of its windows show.
+    tables: Vec<((u32, u64), u64)>,
     release: Vec<Release>,
 }
 
@@ -78,6 +80,7 @@ struct Pending {
 enum Release {
     Local { segment: u32, offset: u64, len: u64 },
     System(#[allow(dead_code, reason = "held until it is dropped")] SystemMemory),
+    Table(Table),
 }
 
 /// Paging state of an adapter.
@@ -125,6 +128,7 @@ impl Paging {
         let releases = batches.flat_map(|batch| &batch.release);
         releases.fold(0, |sum, release| match release {
             Release::Local { segment: other, len, .. } if *other == segment => sum + len,
+            Release::Table(table) if table.address().0 == segment => sum + table.len(),
             _ => sum,
         })
     }
@@ -132,6 +136,16 @@ impl Paging {
     /// Packets submitted so far.
     pub(crate) fn submitted(&self) -> u64 {
         self.submitted
+    }
+
+    /// Whether something was built that is not submitted yet.
+    pub(crate) fn has_open_work(&self) -> bool {
+        self.open.as_ref().is_some_and(|batch| batch.used > 0)
+    }
+
+    /// The last packet that was submitted.
+    pub(crate) fn last(&self) -> Option<PagingFence> {
+        self.last
     }
 }
 
@@ -214,7 +228,15 @@ impl Memory {
                     return Err(STATUS_DEVICE_NOT_READY);
                 }
             };
-            let batch = Batch { engine, buffer, used: 0, private_used: 0, windows: Vec::new(), release: Vec::new() };
+            let batch = Batch {
+                engine,
+                buffer,
+                used: 0,
+                private_used: 0,
+                windows: Vec::new(),
+                tables: Vec::new(),
+                release: Vec::new(),
+            };
             self.paging.open = Some(batch);
         }
         self.paging.open.as_mut().ok_or(STATUS_INTERNAL_ERROR)
@@ -267,16 +289,11 @@ impl Memory {
                         return Err(STATUS_DEVICE_REMOVED);
                     }
                     multipass = args.MultipassOffset;
-                    // The rest of the operation still looks through the windows.
-                    let windows = std::mem::take(&mut batch.windows);
-                    self.submit()?;
-                    self.open_batch(engine)?.windows.extend(windows);
+                    self.go_on_in_next_buffer(engine)?;
                 }
                 STATUS_GRAPHICS_ALLOCATION_BUSY if busy == 0 => {
                     busy += 1;
-                    let windows = std::mem::take(&mut batch.windows);
-                    self.submit()?;
-                    self.open_batch(engine)?.windows.extend(windows);
+                    self.go_on_in_next_buffer(engine)?;
                     while self.wait_oldest()? {}
                 }
                 // Nothing is under way that it could be busy with.
@@ -289,6 +306,14 @@ impl Memory {
                 status => return Err(status),
             }
         }
+    }
+
+    /// Submits the open buffer in the middle of an operation, the rest of which looks through the same windows.
+    fn go_on_in_next_buffer(&mut self, engine: u32) -> Result<(), NTSTATUS> {
+        let windows = self.paging.open.as_mut().map(|batch| std::mem::take(&mut batch.windows)).unwrap_or_default();
+        self.submit()?;
+        self.open_batch(engine)?.windows.extend(windows);
+        Ok(())
     }
 
     /// Submits the open buffer.
@@ -332,13 +357,19 @@ impl Memory {
                 self.paging.windows.release(*at, *len);
             }
         }
-        for release in batch.release {
-            if let Release::Local { segment, offset, len } = release {
-                self.segments.release(segment, offset, len);
-            }
-        }
+        self.release_all(batch.release);
         self.paging.free.push(batch.buffer);
         Ok(())
+    }
+
+    fn release_all(&mut self, releases: Vec<Release>) {
+        for release in releases {
+            match release {
+                Release::Local { segment, offset, len } => self.segments.release(segment, offset, len),
+                Release::System(memory) => drop(memory),
+                Release::Table(table) => self.segments.release_table_now(table),
+            }
+        }
     }
 
     /// Gives back what complete packets held. True if there was any.
@@ -384,11 +415,7 @@ impl Memory {
         let pending = std::mem::take(&mut self.paging.pending);
         let batches = pending.into_iter().map(|pending| pending.batch).chain(self.paging.open.take());
         for batch in batches {
-            for release in batch.release {
-                if let Release::Local { segment, offset, len } = release {
-                    self.segments.release(segment, offset, len);
-                }
-            }
+            self.release_all(batch.release);
         }
         self.paging.free.clear();
     }
@@ -400,13 +427,39 @@ impl Memory {
             Place::System(memory) => Release::System(memory),
             Place::Local { segment, offset } => Release::Local { segment, offset, len: size },
         };
+        self.release_behind(release);
+    }
+
+    /// Gives a page table's memory back after the paging work that was submitted or opened so far.
+    pub(super) fn release_table_behind(&mut self, table: Table) {
+        self.release_behind(Release::Table(table));
+    }
+
+    fn release_behind(&mut self, release: Release) {
         let last =
             self.paging.open.as_mut().or_else(|| self.paging.pending.back_mut().map(|pending| &mut pending.batch));
-        match (last, release) {
-            (Some(batch), release) => batch.release.push(release),
-            (None, Release::Local { segment, offset, len }) => self.segments.release(segment, offset, len),
-            (None, Release::System(memory)) => drop(memory),
+        match last {
+            Some(batch) => batch.release.push(release),
+            None => self.release_all(vec![release]),
         }
+    }
+
+    /// Address in the paging process at which the open buffer of an engine finds a page table.
+    ///
+    /// # Errors
+    /// No window, though nothing is under way.
+    pub(super) fn window_onto_table(&mut self, engine: u32, table: (u32, u64), len: u64) -> Result<u64, NTSTATUS> {
+        let known = |batch: &&Batch| batch.engine == engine;
+        let tables = self.paging.open.as_ref().filter(known).map_or(&[][..], |batch| &batch.tables);
+        if let Some((_, window)) = tables.iter().find(|(known, _)| *known == table) {
+            return Ok(*window);
+        }
+        let [window] = self.take_windows(engine, len)?;
+        let space = self.paging_space(engine)?;
+        let shown = Shown::Frames { segment: table.0, first: table.1 / PAGE_SIZE };
+        self.show_frames(space, window, len / PAGE_SIZE, &shown)?;
+        self.open_batch(engine)?.tables.push((table, window));
+        Ok(window)
     }
 
     /// Takes `N` windows of `len` bytes until the open packet is complete. Whatever is submitted to make room is submitted before

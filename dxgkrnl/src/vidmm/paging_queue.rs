@@ -150,7 +150,8 @@ impl Memory {
         list: &[Arc<Allocation>],
         before: u64,
     ) -> Result<u64, NTSTATUS> {
-        if self.paging.submitted() == before && !list.iter().any(|allocation| self.is_busy(allocation.id())) {
+        let new = self.paging.submitted() != before || self.paging.has_open_work();
+        if !new && !list.iter().any(|allocation| self.is_busy(allocation.id())) {
             return Ok(0);
         }
         // Values of a queue come in order, so its own engine writes all of them; what others still do for this one comes first.
@@ -160,6 +161,31 @@ impl Memory {
                 self.wait_for(packet)?;
             }
         }
+        let value = self.signal(queue)?;
+        // A request for the same of them before that waits for their entries too.
+        let last = self.paging.last().filter(|_| self.segments.table_work.is_some());
+        for allocation in list {
+            if let Some(state) = self.allocations.get_mut(&allocation.id()) {
+                state.busy = last.or(state.busy);
+            }
+        }
+        Ok(value)
+    }
+
+    /// The value of a queue's fence at which the page tables are written that a request changes which began when `before` packets had
+    /// been submitted; 0 if they are.
+    ///
+    /// # Errors
+    /// The fence cannot be signalled.
+    pub(crate) fn promise_entries(&mut self, queue: &PagingQueue, before: u64) -> Result<u64, NTSTATUS> {
+        if self.segments.table_work.is_none() || (self.paging.submitted() == before && !self.paging.has_open_work()) {
+            return Ok(0);
+        }
+        self.signal(queue)
+    }
+
+    /// The next value of a queue's fence, which it has behind everything that was asked of the paging nodes so far.
+    fn signal(&mut self, queue: &PagingQueue) -> Result<u64, NTSTATUS> {
         let mut value = lock(&queue.value);
         self.signal_fence(queue.engine, queue.page + queue.offset, *value + 1)?;
         self.submit()?;

@@ -14,7 +14,7 @@ use wddm_ddi::status::*;
 use crate::trace::TraceKind;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::driver::{Subject, TableWriter};
-use crate::vidmm::memory::{Memory, Place, Space, SpaceId, State};
+use crate::vidmm::memory::{Memory, Place, Space, SpaceId, State, flush_of};
 use crate::vidmm::residency;
 use crate::vidmm::segment::Table;
 use crate::vidmm::va_space::Mapping;
@@ -150,11 +150,12 @@ impl Memory {
         let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
         let said = tables.say_evicted(&mut writer);
         // Their memory is used again only when the GPU has forgotten what they said.
-        let flushed = driver.flush(engine, process, tables.root().address(), 0, 0);
+        let flush = flush_of(engine, process, &tables, 0, 0);
+        let flushed = driver.flush(segments, paging_process, flush);
         let tables = tables.into_tables();
         let bytes = tables.iter().map(Table::len).sum();
         tables.into_iter().for_each(|table| segments.release_table(table));
-        said.and(flushed)?;
+        said.and(flushed).and(self.write_tables())?;
         self.counts.tables_evicted += 1;
         self.driver.note(|| TraceKind::Evicted { bytes });
         Ok(())

@@ -90,6 +90,8 @@ impl Memory {
         (self.short, self.idle_soon, self.waits) = (false, false, false);
         (self.insists, self.tidies) = (search.insists(), search.tidies);
         let result = act(self);
+        // What it did and undid again, or leaves to be done some time. An adapter that takes no packets writes its tables anew, or is gone.
+        let _ = self.submit();
         let short = result.is_err() && self.short;
         let candidates = short.then(|| self.could_rest(owner));
         (self.insists, self.tidies, self.waits) = (false, false, true);

@@ -10,6 +10,7 @@ use crate::ram::{PAGE_SIZE, Pages, Ram};
 use crate::range::RangeAllocator;
 use crate::vidmm::budget::Group;
 use crate::vidmm::host_aperture::HostAperture;
+use crate::vidmm::table_work::TableWork;
 
 /// Largest piece that system memory is first asked for.
 const CHUNK_MAX: u64 = 64 << 20;
@@ -112,6 +113,8 @@ pub(crate) struct Segments {
     of_engine: usize,
     /// Bytes of a large page, where there are some.
     large: Option<u64>,
+    /// Where the GPU writes page tables: what it is to do about them and was not given yet.
+    pub(crate) table_work: Option<Vec<TableWork>>,
 }
 
 impl Segments {
@@ -134,7 +137,7 @@ impl Segments {
                 free: RangeAllocator::new(0, segment.size & !(PAGE_SIZE - 1)),
             })
         });
-        Self { ram, list: list.collect(), of_engine, large: None }
+        Self { ram, list: list.collect(), of_engine, large: None, table_work: None }
     }
 
     /// The same for a GPU with large pages of so many bytes.
@@ -236,18 +239,26 @@ impl Segments {
     pub(crate) fn allocate_table(&mut self, segment: u32, len: u64, align: u64) -> Result<Table, NTSTATUS> {
         if segment == 0 {
             let pages = self.ram.allocate(len, align).ok_or(STATUS_NO_MEMORY)?;
-            return Ok(Table { kernel: pages.kernel_address(), place: TablePlace::System(pages) });
+            return Ok(Table { kernel: Some(pages.kernel_address()), place: TablePlace::System(pages) });
         }
         let memory = self.memory_mut(segment).ok_or(STATUS_INVALID_PARAMETER)?;
-        let base = memory.kernel.ok_or(STATUS_INVALID_PARAMETER)?;
+        let base = memory.kernel;
         let offset = memory.free.allocate_top(len, align.max(PAGE_SIZE)).ok_or(STATUS_GRAPHICS_NO_VIDEO_MEMORY)?;
         // SAFETY: the kernel mapping shows the whole segment, and the range lies in it.
-        let kernel = unsafe { base.add(offset as usize) };
+        let kernel = base.map(|base| unsafe { base.add(offset as usize) });
         Ok(Table { kernel, place: TablePlace::Segment { segment, offset, len } })
     }
 
-    /// Gives a page table's memory back.
+    /// Gives a page table's memory back; where the GPU writes tables, behind what it is to write before.
     pub(crate) fn release_table(&mut self, table: Table) {
+        match &mut self.table_work {
+            Some(work) => work.push(TableWork::Release(table)),
+            None => self.release_table_now(table),
+        }
+    }
+
+    /// Gives a page table's memory back that nothing reads or writes any more.
+    pub(crate) fn release_table_now(&mut self, table: Table) {
         if let TablePlace::Segment { segment, offset, len } = table.place {
             self.release(segment, offset, len);
         }
@@ -256,7 +267,7 @@ impl Segments {
 
 /// A page table in memory.
 pub(crate) struct Table {
-    kernel: NonNull<u8>,
+    kernel: Option<NonNull<u8>>,
     place: TablePlace,
 }
 
@@ -269,8 +280,8 @@ enum TablePlace {
 }
 
 impl Table {
-    /// Kernel address.
-    pub(crate) fn kernel_address(&self) -> NonNull<u8> {
+    /// Kernel address; `None` where the CPU does not reach it.
+    pub(crate) fn kernel_address(&self) -> Option<NonNull<u8>> {
         self.kernel
     }
 

@@ -74,8 +74,11 @@ impl PagingNode for SchedulerNode {
 
 /// The rules for what the driver said about its page tables; the text names the one that is broken.
 fn check_tables(caps: &AdapterCaps) -> Result<Shape, &'static str> {
-    if caps.gpummu.PageTableUpdateMode != DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL {
-        return Err("PageTableUpdateMode is not CPU_VIRTUAL, the only mode that this memory manager uses");
+    let by_cpu = DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
+    if caps.gpummu.Bits.PageTableUpdateRequireAddressSpaceIdle() {
+        return Err(
+            "PageTableUpdateRequireAddressSpaceIdle: this memory manager changes page tables of processes that work",
+        );
     }
     let bits = caps.levels.iter().map(|level| level.PageTableIndexBitCount).collect();
     let shape = Shape::new(bits).ok_or("the page-table levels do not describe an address space")?;
@@ -92,11 +95,15 @@ fn check_tables(caps: &AdapterCaps) -> Result<Shape, &'static str> {
         if !level.PageTableAlignmentInBytes.max(1).is_power_of_two() {
             return Err("PageTableAlignmentInBytes is no power of two");
         }
-        for id in [level.PageTableSegmentId, level.PagingProcessPageTableSegmentId] {
-            let reachable =
-                caps.segment(id).is_some_and(|segment| !segment.flags.Aperture() && segment.kernel.is_some());
+        // Those of the paging process are written by the CPU in any mode.
+        let written_by_cpu = caps.gpummu.PageTableUpdateMode == by_cpu;
+        for (id, by_cpu) in [(level.PageTableSegmentId, written_by_cpu), (level.PagingProcessPageTableSegmentId, true)]
+        {
+            let reachable = caps
+                .segment(id)
+                .is_some_and(|segment| !segment.flags.Aperture() && (segment.kernel.is_some() || !by_cpu));
             if id != 0 && !reachable {
-                return Err("page tables lie in a segment that the CPU does not reach");
+                return Err("page tables lie in a segment that the CPU does not reach, and has to write");
             }
             if id == 0 && u64::from(level.PageTableSizeInBytes) > PAGE_SIZE {
                 return Err("page tables in system memory are larger than a page");
@@ -241,6 +248,7 @@ impl VidMm {
             let freed = memory.free(*id);
             self.note_failure("freeing an allocation at stop", freed);
         }
+        let finished = finished.and(memory.finish_moves());
         memory.abandon_paging();
         drop(memory);
         self.note_failure("paging work at stop", finished);

@@ -178,11 +178,13 @@ impl Memory {
     /// them are looked for again.
     fn prepare(&mut self, id: SpaceId, changes: &[Change], all: Range<u64>) -> Result<Effects<Table>, NTSTATUS> {
         let engine = self.spaces.get(&id).map_or(0, |space| space.engine);
+        let segment = self.table_segment(engine);
         let mut done = Effects::default();
         loop {
+            let before = self.segments.free_bytes(segment);
             let failed = match self.try_prepare(id, changes, &mut done) {
                 Ok(()) => return Ok(done),
-                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) => match self.make_room(self.table_segment(engine)) {
+                Err(STATUS_GRAPHICS_NO_VIDEO_MEMORY) => match self.make_room_again(segment, before) {
                     Ok(true) => continue,
                     Ok(false) => STATUS_NO_MEMORY,
                     Err(status) => status,
@@ -288,7 +290,8 @@ impl Memory {
         let mut writer = TableWriter { engine, driver, segments, process, paging_process, subject: Subject::NONE };
         let pruned = tables.prune(pages.clone(), &mut writer, &mut done);
         let range = memory::Range { at: pages.start * PAGE_SIZE, pages: pages.end - pages.start };
-        pruned.and(memory::settle(tables, &mut writer, range, done, counts))
+        let settled = pruned.and(memory::settle(tables, &mut writer, range, done, counts));
+        settled.and(self.finish_tables())
     }
 }
 

@@ -132,6 +132,8 @@ fn patched(packet: Packet, word: usize, value: u64) -> Vec<u8> {
     bytes
 }
 
+const FORGET_ALL: packet::InvalidateTlb = packet::InvalidateTlb { root: 0, start: 0, end: 0 };
+
 fn bad_packets(case: &Case) -> Result<(), Failure> {
     let first = case.rig()?;
     let mut bystander = Bystander::new(&first)?;
@@ -148,6 +150,11 @@ fn bad_packets(case: &Case) -> Result<(), Failure> {
         ("an endless fill", patched(fill(0, 4, 0), 2, !3)),
         ("a fill of nothing", patched(fill(0, 4, 0), 2, 0)),
         ("a copy beyond the address space", patched(copy(0, 0, 4), 1, u64::MAX - 3)),
+        (
+            "words for a place in VRAM",
+            patched(Packet::WritePhysical(packet::WritePhysical::of(8 << 20, &[7], 1)), 2, 7),
+        ),
+        ("an order to forget translations", patched(Packet::InvalidateTlb(FORGET_ALL), 2, 0)),
         ("a packet cut short", copy(0, 0, 4).encode()[..16].to_vec()),
     ] {
         let rig = case.rig()?;
@@ -185,6 +192,8 @@ fn bad_ring_entries(case: &Case) -> Result<(), Failure> {
         ("a size above the limit", |entry| entry.size = !15),
         ("the privileged flag for an event", |entry| entry.flags = 1),
         ("the privileged flag for its own root", |entry| entry.flags = 2),
+        ("the privileged flag for a progress fence", |entry| entry.flags = 4),
+        ("the privileged flag for packets", |entry| entry.flags = 8),
         ("a reserved flag", |entry| entry.flags = 1 << 31),
     ] {
         let rig = case.rig()?;

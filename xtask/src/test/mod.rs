@@ -209,6 +209,16 @@ impl Session<'_> {
         }
         self.tool("main job", &["run", "--release", "--quiet"]);
         self.tool("main job on the Windows images", &["run", "--release", "--quiet", "--", "run", "--driver", "pe"]);
+        for mode in ["gpu-virtual", "gpu-physical"] {
+            let variant = format!("page-tables={mode}");
+            let run = ["run", "--release", "--quiet", "--"];
+            let main = [&run[..], &["run", "--device-variant", &variant]].concat();
+            self.tool(&format!("main job, page tables {mode}"), &main);
+            for area in ["GpuAddress", "Lock2.", "Memory."] {
+                let cases = [&run[..], &["hlk", "--filter", area, "--device-variant", &variant]].concat();
+                self.tool(&format!("cases of {area}, page tables {mode}"), &cases);
+            }
+        }
         self.guest();
         // It passes when every row can be measured; whether the figures meet their aims is for a quiet machine to say.
         for driver in ["linked", "pe"] {

@@ -136,6 +136,8 @@ impl VidSch {
             self.fail(status, format!("DxgkDdiRestartFromTimeout answered {status}"));
             return false;
         }
+        // What is handed over from here on is not for the engines that were stopped: page tables may be written by the GPU.
+        self.tdr.abandoning.store(false, Ordering::Release);
         if let Some(memory) = adapter.memory_manager() {
             memory.end_reset();
         }
