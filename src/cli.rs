@@ -47,8 +47,8 @@ struct Cli {
     /// driver image. Without the option the variable CAMPANILE_DRIVER counts, and without that `linked`.
     #[arg(long, global = true, value_name = "DRIVER")]
     driver: Option<DriverChoice>,
-    /// How the GPUs are reached: `direct` (in this process, by calls), `vfio-user` (in this process, over the protocol), or
-    /// `vfio-user=SOCKET` (served by `campanile device`, whose variant counts then; a socket for each GPU of a machine, separated by commas), or
+    /// How the GPUs are reached: `direct` (in this process, by calls), `vfio-user` (in this process, over the protocol),
+    /// `vfio-user-process` (each in a process of its own, started for it), or `vfio-user=SOCKET` (served by `campanile device`, whose variant counts then; a socket for each GPU of a machine, separated by commas), or
     /// `vfio=FUNCTION` (a PCI function of this machine that is bound to vfio-pci, such as 0000:01:00.0; separated by commas too).
     /// Without the option the variable CAMPANILE_BUS counts, and without that `direct`.
     #[arg(long, global = true, value_name = "BUS")]
@@ -103,6 +103,15 @@ enum Command {
         /// What this process does to its GPU then.
         #[arg(long, value_enum, default_value_t)]
         then: qemu::Then,
+    },
+    /// A GPU of `--bus vfio-user-process`, which starts this with two sockets.
+    #[command(hide = true)]
+    DeviceChild {
+        /// The GPU, as JSON.
+        variant: String,
+        /// The GPU moves only when it is told to.
+        #[arg(long)]
+        stepped: bool,
     },
     /// Says in words what a driver told for a report of a timeout.
     #[command(after_help = EXIT_CODES, subcommand)]
@@ -469,6 +478,13 @@ pub fn main() -> ExitCode {
             interrupts: arguments.interrupts,
             quiet: arguments.quiet,
         }),
+        Command::DeviceChild { variant, stepped } => match serde_json::from_str(&variant) {
+            Ok(variant) => device::child_command(&device::ChildOptions { variant, stepped }),
+            Err(error) => {
+                eprintln!("campanile: this command is for `--bus vfio-user-process`, which gives it a GPU: {error}");
+                EXIT_INPUT
+            }
+        },
         Command::Qemu(arguments) => qemu::command(&arguments.into()),
         Command::Guest => qemu::guest_command(),
         Command::Doorbells => qemu::doorbells_command(),

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use campanile::device::{GpuFunction, Messages};
+use campanile::setup::{BusChoice, Program, System, SystemOptions};
 use campanile_device::{Gpu, Variant};
 use campanile_hw::{pci, registers};
 use campanile_vfio_user::message::{command, irq, region, region_flag};
@@ -530,4 +531,53 @@ fn a_short_answer_about_a_region_says_where_the_rest_would_be() {
     assert_eq!(whole[..32], short[..]);
     drop(ours);
     thread.join().unwrap();
+}
+
+/// A GPU of a process that is started for it can be given faults, and is reaped with its machine.
+#[test]
+fn a_gpu_of_its_own_process_takes_faults_and_ends_with_its_machine() {
+    let run = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_campanile")).args(arguments).output().unwrap();
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        (output.status.code(), text)
+    };
+    let (code, text) = run(&["run", "--bus", "vfio-user-process", "--no-progress", "--fault", "hang", "Cargo.lock"]);
+    assert!(text.contains("faults asked for: hang; applied 1 times"), "{code:?}: {text}");
+    let (code, text) = run(&["run", "--bus", "vfio-user-process=/nowhere/campanile", "Cargo.lock"]);
+    assert!(code == Some(2) && text.contains("/nowhere/campanile: No such file"), "{code:?}: {text}");
+    // A program that is something else says nothing on the connection.
+    let (code, text) = run(&["run", "--bus", "vfio-user-process=/bin/true", "Cargo.lock"]);
+    assert!(code == Some(2) && text.contains("could not be reached"), "{code:?}: {text}");
+    let (code, text) = run(&["device-child", "{}"]);
+    assert!(code == Some(2) && text.contains("vfio-user-process"), "{code:?}: {text}");
+}
+
+#[test]
+fn a_gpu_whose_process_is_killed_is_a_card_that_was_pulled_out() {
+    let bus = BusChoice::Process(Program::at(env!("CARGO_BIN_EXE_campanile")));
+    let mut system = System::boot(&SystemOptions { bus: Some(bus), ..SystemOptions::default() }).unwrap();
+    let ours = format!(" {} ", std::process::id());
+    let is_its_process = |id: &i32| {
+        let file = |name: &str| std::fs::read_to_string(format!("/proc/{id}/{name}")).unwrap_or_default();
+        // Its parent comes second behind the name. [proc_pid_stat(5)]
+        let parent = file("stat")
+            .rsplit(')')
+            .next()
+            .is_some_and(|rest| rest.get(2..).is_some_and(|rest| rest.starts_with(&ours)));
+        parent && file("cmdline").contains("device-child")
+    };
+    let all =
+        Path::new("/proc").read_dir().unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    let ids: Vec<i32> = all.filter(is_its_process).collect();
+    assert_eq!(ids.len(), 1, "{ids:?}");
+    let id = rustix::process::Pid::from_raw(ids[0]).unwrap();
+    rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
+    // The slot notices, and another GPU in its place is another process.
+    while system.bus().config_read(0, 4) != u32::MAX {
+        std::thread::yield_now();
+    }
+    system.notice_removal(0).unwrap();
+    system.start().unwrap();
+    assert_eq!(system.gpu().missed_accesses(), 0);
+    system.shutdown().unwrap();
 }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use campanile::hlk::{self, CaseInfo, Status};
-use campanile::setup::{BusChoice, DriverChoice, FenceStorage, MachineOptions, Scheduling};
+use campanile::setup::{BusChoice, DriverChoice, FenceStorage, MachineOptions, Program, Scheduling};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// A machine, how the names of its tests end, and which cases it is for.
@@ -27,11 +27,13 @@ enum Reached {
     Selected,
     /// Over vfio-user, in this process.
     Here,
-    /// Over vfio-user, in a process that serves one case.
+    /// Over vfio-user, each GPU in a process of its own.
+    There,
+    /// Over vfio-user, in a process that serves one case at its socket.
     Elsewhere,
 }
 
-const MACHINES: [Machine; 9] = [
+const MACHINES: [Machine; 10] = [
     Machine::of("default", FenceStorage::System, "", |_| true),
     Machine::of("global-doorbell", FenceStorage::System, " with one doorbell for all queues", takes_any_machine),
     Machine::of(
@@ -57,8 +59,12 @@ const MACHINES: [Machine; 9] = [
         ..Machine::of("default", FenceStorage::System, " over vfio-user", goes_over_vfio_user)
     },
     Machine {
-        bus: Reached::Elsewhere,
+        bus: Reached::There,
         ..Machine::of("default", FenceStorage::System, " on a GPU of another process", is_core_of_another_process)
+    },
+    Machine {
+        bus: Reached::Elsewhere,
+        ..Machine::of("default", FenceStorage::System, " on a GPU that is served at a socket", is_core_of_a_socket)
     },
 ];
 
@@ -103,9 +109,17 @@ fn goes_over_vfio_user(case: &CaseInfo) -> bool {
     (whole || core) && !LONG.iter().any(ends)
 }
 
-/// A GPU elsewhere is of one variant, and nobody looks into it.
+/// What two processes do to each other: start, stop, interrupts, doorbells, faults, resets, removal; in debug mode the shortest of it. `cargo xtask test
+/// --two-processes` runs every case so.
 fn is_core_of_another_process(case: &CaseInfo) -> bool {
-    ["NativeFence", "FenceInterrupts"].contains(&case.area) && takes_any_machine(case)
+    const CORE: [&str; 4] = ["Adapter", "FenceInterrupts", "Linked", "SurpriseRemoval"];
+    const MORE: [&str; 6] = ["NativeFence", "Doorbell", "Fault", "TDR", "Power", "FenceStorage"];
+    CORE.contains(&case.area) || !cfg!(debug_assertions) && MORE.contains(&case.area)
+}
+
+/// A GPU that listens at a socket is of one variant.
+fn is_core_of_a_socket(case: &CaseInfo) -> bool {
+    case.area == "NativeFence" && takes_any_machine(case)
 }
 
 /// `campanile device` with one GPU, killed when dropped.
@@ -148,10 +162,11 @@ impl Drop for Server {
 fn check(case: &'static CaseInfo, machine: &Machine) -> Result<(), Failed> {
     let server = match machine.bus {
         Reached::Elsewhere => Some(Server::start()?),
-        Reached::Selected | Reached::Here => None,
+        Reached::Selected | Reached::Here | Reached::There => None,
     };
     let bus = match (machine.bus, &server) {
         (Reached::Here, _) => Some(BusChoice::Served),
+        (Reached::There, _) => Some(BusChoice::Process(Program::at(env!("CARGO_BIN_EXE_campanile")))),
         (_, Some(server)) => Some(BusChoice::Sockets(vec![server.socket.clone()])),
         _ => None,
     };

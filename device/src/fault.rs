@@ -5,6 +5,7 @@
 
 use crate::lock;
 use campanile_hw::packet::Packet;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 const HOLD_MAX: Duration = Duration::from_secs(60);
 
 /// Where in the work of a node an engine hangs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HangAt {
     /// After so many more packets.
     After(u64),
@@ -22,7 +23,7 @@ pub enum HangAt {
 }
 
 /// One thing that goes wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FaultRule {
     /// The engine of a node stops in a packet and neither goes on nor lets go of the queue until the node is reset.
     Hang {
@@ -81,7 +82,7 @@ pub enum FaultRule {
 }
 
 /// Names a rule that was injected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FaultId(u64);
 
 #[derive(Debug)]

@@ -16,6 +16,7 @@ use campanile_hw::pci;
 use campanile_hw::registers::{
     self as reg, Caps, Command, CommandStatus, Control, NODES, PAGE_TABLES_BY_WRITE, PAGE_TABLES_BY_WRITE_PHYSICAL,
 };
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,7 +36,8 @@ const FENCES_MAX: u32 = 1 << 20;
 const LOST: u8 = 0xd3;
 
 /// Properties of a function that differ between pieces of silicon.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Variant {
     /// Size of VRAM in bytes, a multiple of 4096.
     pub vram_size: u64,
@@ -77,7 +79,7 @@ pub struct Variant {
 }
 
 /// Who writes page tables; the function does as it is told in any case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum PageTableUpdates {
     /// The processor.

@@ -1,5 +1,6 @@
 //! `campanile device`: the GPU as a PCI function for other processes.
 
+pub(crate) mod control;
 mod function;
 mod msi;
 
@@ -14,6 +15,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::cli::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
+pub use control::{ChildOptions, child_command};
 pub use function::{GpuFunction, GpuHeld, Witness};
 
 /// What to serve.

@@ -118,7 +118,7 @@ fn wait_before_signal(case: &mut Case<'_>) -> Result<(), Failure> {
 fn blocked_cost_nothing(case: &mut Case<'_>) -> Result<(), Failure> {
     const BLOCKED: usize = 40;
     let rig = case.rig()?;
-    let gpu = std::sync::Arc::clone(case.system.gpu());
+    let gpu = case.system.gpu().clone();
     let settle = || while gpu.step() {};
     let mut working = rig.queue(NODE_COMPUTE)?;
     let fence = rig.fence(0)?;

@@ -1,8 +1,6 @@
 //! Linked adapters: two GPUs that are one adapter, and the engines of its nodes.
 
-use std::sync::Arc;
-
-use campanile_device::{FaultRule, Gpu, HangAt, Variant};
+use campanile_device::{FaultRule, HangAt, Variant};
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{COUNT_RETIRED, NODE_COMPUTE, NODE_COPY};
 use dxgkrnl::{Clock, TdrOutcome, TdrSettings};
@@ -16,7 +14,7 @@ use super::kmt::{BAD_ARGUMENT, DEVICE_LOST};
 use super::power_device::power_down;
 use super::rig::{PacketQueue, RawQueue, Rig, copy, fill, wait_until};
 use super::tdr::{ACTIVE, FATAL, HUNG, RESET, reports, state, time_out, time_out_packets};
-use crate::setup::{System, SystemOptions};
+use crate::setup::{GpuHandle, System, SystemOptions};
 
 cases! { "Linked", behind "it needs a board with two GPUs, and looks at each";
     "Linked.TwoGpusAreOneAdapter" on Boot::With(board), "linked-display-adapter":
@@ -67,7 +65,7 @@ fn board_by_hand() -> SystemOptions {
 }
 
 /// The GPU that is an engine.
-fn gpu(system: &System, engine: u32) -> Result<&Arc<Gpu>, Failure> {
+fn gpu(system: &System, engine: u32) -> Result<&GpuHandle, Failure> {
     let gpus = system.adapters().first().map(|part| part.gpus()).unwrap_or_default();
     gpus.get(engine as usize).copied().ok_or_else(|| Failure::new(format!("there is no GPU {engine}")))
 }
@@ -335,7 +333,7 @@ fn pulled_out(case: &mut Case<'_>) -> Result<(), Failure> {
             rig.submit(&mut queue, &[fence.wait(2)])?;
             queues.push((queue, fence));
         }
-        let gone = Arc::clone(gpu(case.system, engine)?);
+        let gone = gpu(case.system, engine)?.clone();
         case.system.pull_out_engine(0, engine as usize)?;
         case.system.notice_removal(0)?;
         ensure_eq!(gone.missed_accesses(), 0, "accesses to registers after the GPU was pulled out");

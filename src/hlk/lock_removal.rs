@@ -70,7 +70,7 @@ fn is_usable(view: View, expected: u8, what: &str) -> Result<(), Failure> {
 fn pulled_out(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let views = locked(&rig, 2)?;
-    let gpu = Arc::clone(case.system.gpu());
+    let gpu = case.system.gpu().clone();
     case.system.pull_out(0)?;
     case.system.notice_removal(0)?;
     for ((_, view), expected) in views.iter().zip([1, 0, 0]) {

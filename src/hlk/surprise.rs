@@ -93,7 +93,7 @@ fn idle(case: &mut Case<'_>) -> Result<(), Failure> {
         let rig = case.rig()?;
         let (mut queue, fence) = (rig.queue(NODE_COMPUTE)?, rig.fence(0)?);
         rig.execute(&mut queue, &[fence.signal(1)])?;
-        let gpu = Arc::clone(case.system.gpu());
+        let gpu = case.system.gpu().clone();
         pull_out(case)?;
         is_gone(&rig)?;
         ensure_eq!(queue.doorbell.state(), ABORT, "status of a doorbell");
@@ -243,7 +243,7 @@ fn asleep(case: &mut Case<'_>) -> Result<(), Failure> {
     let event = watch(&rig, &fence, 1)?;
     let slept = case.system.machine().power_down(case.system.luid());
     slept.map_err(|error| Failure::new(format!("the device was not powered down: {error}")))?;
-    let gpu = Arc::clone(case.system.gpu());
+    let gpu = case.system.gpu().clone();
     pull_out(case)?;
     event.wait()?;
     ensure_eq!(gpu.missed_accesses(), 0, "accesses to registers after the GPU was pulled out");

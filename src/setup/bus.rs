@@ -12,6 +12,8 @@ use campanile_device::{Gpu, Runner, Variant};
 use campanile_vfio_user::{Function, Stopper, serve};
 use dxgkrnl::bus::Bus;
 
+use super::gpu_handle::GpuHandle;
+use super::process::{BadEnd, Process, Program};
 use super::vfio_bus::full_name;
 use super::watch::Sign;
 use super::{DirectBus, VfioBus, VfioUserBus};
@@ -25,17 +27,21 @@ pub enum BusChoice {
     Direct,
     /// Over vfio-user, served by this process.
     Served,
+    /// Over vfio-user, each GPU served by a process that is started for it.
+    Process(Program),
     /// Over vfio-user, served by others; a socket for each GPU of a machine.
     Sockets(Vec<PathBuf>),
     /// PCI functions of this machine, through Linux' vfio; one for each GPU.
     Functions(Vec<String>),
 }
 
-/// Environment variable that names the bus when the command line does not: `direct`, `vfio-user`, `vfio-user=SOCKET` or `vfio=FUNCTION`.
+/// Environment variable that names the bus when the command line does not: `direct`, `vfio-user`, `vfio-user-process`, `vfio-user=SOCKET` or
+/// `vfio=FUNCTION`.
 pub const BUS_VARIABLE: &str = "CAMPANILE_BUS";
 
 /// What a bus can be.
-const KNOWN: &str = "`direct`, `vfio-user`, `vfio-user=SOCKET[,SOCKET…]` and `vfio=FUNCTION[,FUNCTION…]`";
+const KNOWN: &str =
+    "`direct`, `vfio-user`, `vfio-user-process`, `vfio-user=SOCKET[,SOCKET…]` and `vfio=FUNCTION[,FUNCTION…]`";
 
 static CHOICE: OnceLock<BusChoice> = OnceLock::new();
 
@@ -46,6 +52,8 @@ impl FromStr for BusChoice {
         match text.split_once('=') {
             None if text == "direct" => Ok(Self::Direct),
             None if text == "vfio-user" => Ok(Self::Served),
+            None if text == "vfio-user-process" => Program::current().map(Self::Process),
+            Some(("vfio-user-process", program)) if !program.is_empty() => Ok(Self::Process(Program::at(program))),
             Some(("vfio-user", sockets)) if sockets.split(',').all(|socket| !socket.is_empty()) => {
                 Ok(Self::Sockets(sockets.split(',').map(PathBuf::from).collect()))
             }
@@ -66,6 +74,7 @@ impl fmt::Display for BusChoice {
         match self {
             Self::Direct => f.write_str("direct"),
             Self::Served => f.write_str("vfio-user"),
+            Self::Process(program) => write!(f, "vfio-user-process={}", program.path().display()),
             Self::Sockets(sockets) => {
                 let sockets: Vec<_> = sockets.iter().map(|socket| socket.display().to_string()).collect();
                 write!(f, "vfio-user={}", sockets.join(","))
@@ -111,8 +120,8 @@ impl BusChoice {
 /// A GPU as a machine is given it.
 pub(super) struct Attached {
     pub(super) bus: Arc<dyn Bus>,
-    /// The GPU, if it is in this process.
-    pub(super) gpu: Option<Arc<Gpu>>,
+    /// The GPU, if it is in this process or in one that was started for it.
+    pub(super) gpu: Option<GpuHandle>,
     pub(super) keeper: Keeper,
     /// How it is seen that the GPU goes, if somebody else can take it.
     sign: Option<Sign>,
@@ -129,6 +138,21 @@ pub(super) enum Keeper {
     Server {
         _server: Server,
     },
+    /// A process that serves it, and steps it.
+    Process(Process),
+}
+
+impl Keeper {
+    /// Ends what moves the GPU.
+    ///
+    /// # Errors
+    /// A process of a GPU did not end in order.
+    pub(super) fn end(self) -> Result<(), BadEnd> {
+        match self {
+            Self::Process(process) => process.end(),
+            Self::Nobody | Self::Runner { .. } | Self::Server { .. } => Ok(()),
+        }
+    }
 }
 
 /// A thread that serves the GPU of one machine.
@@ -159,9 +183,11 @@ impl Attached {
                     true => Keeper::Runner { _runner: Runner::start(Arc::clone(&gpu)) },
                     false => Keeper::Nobody,
                 };
-                Ok(Self { bus: Arc::new(DirectBus::new(Arc::clone(&gpu))), gpu: Some(gpu), keeper, sign: None })
+                let bus = Arc::new(DirectBus::new(Arc::clone(&gpu)));
+                Ok(Self { bus, gpu: Some(gpu.into()), keeper, sign: None })
             }
             BusChoice::Served => serve_here(variant, threads),
+            BusChoice::Process(program) => serve_there(program, variant, threads),
             BusChoice::Sockets(sockets) => {
                 let socket = sockets.get(place).ok_or_else(|| {
                     io::Error::other(format!(
@@ -212,12 +238,21 @@ fn serve_here(variant: &Variant, threads: bool) -> io::Result<Attached> {
     let thread = std::thread::Builder::new().name("vfio-user server".to_owned()).spawn(run)?;
     let keeper = Keeper::Server { _server: Server { stop, thread: Some(thread) } };
     let mut bus = VfioUserBus::from_stream(ours)?;
-    let gpu = made.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let gpu = made.lock().unwrap_or_else(PoisonError::into_inner).take().map(GpuHandle::from);
     if let Some(gpu) = &gpu {
-        bus.set_power_switch(Arc::clone(gpu));
+        bus.set_power_switch(gpu.clone());
     }
     let sign = Some(Sign::HangUp(bus.socket()?));
     Ok(Attached { bus: Arc::new(bus), gpu, keeper, sign })
+}
+
+fn serve_there(program: &Program, variant: &Variant, threads: bool) -> io::Result<Attached> {
+    let (process, stream) = Process::start(program, variant, threads)?;
+    let mut bus = VfioUserBus::from_stream(stream)?;
+    let sign = Some(Sign::HangUp(bus.socket()?));
+    let gpu = GpuHandle::there(Arc::clone(process.control()), bus.memories());
+    bus.set_power_switch(gpu.clone());
+    Ok(Attached { bus: Arc::new(bus), gpu: Some(gpu), keeper: Keeper::Process(process), sign })
 }
 
 #[cfg(test)]
@@ -226,13 +261,32 @@ mod tests {
 
     #[test]
     fn buses_are_named_as_they_are_shown() {
-        for text in ["direct", "vfio-user", "vfio-user=/tmp/a", "vfio-user=/tmp/a,/tmp/b", "vfio=0000:01:00.0"] {
+        for text in [
+            "direct",
+            "vfio-user",
+            "vfio-user-process=/a/campanile",
+            "vfio-user=/tmp/a",
+            "vfio-user=/tmp/a,/tmp/b",
+            "vfio=0000:01:00.0",
+        ] {
             assert_eq!(text.parse::<BusChoice>().unwrap().to_string(), text);
         }
-        for text in ["", "pci", "vfio-user=", "vfio-user=a,,b", "direct=1", "vfio", "vfio=1", "vfio=01:00.0,"] {
+        for text in [
+            "",
+            "pci",
+            "vfio-user=",
+            "vfio-user-process=",
+            "vfio-user=a,,b",
+            "direct=1",
+            "vfio",
+            "vfio=1",
+            "vfio=01:00.0,",
+        ] {
             let error = text.parse::<BusChoice>().unwrap_err();
             assert!(error.contains("known are"), "{text}: {error}");
         }
+        let error = "vfio-user-process".parse::<BusChoice>().unwrap_err();
+        assert!(error.contains("PROGRAM"), "a program that is not campanile does not start itself: {error}");
         assert_eq!("vfio=01:00.0".parse::<BusChoice>().unwrap().to_string(), "vfio=0000:01:00.0");
     }
 }

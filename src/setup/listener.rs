@@ -1,12 +1,13 @@
 //! Interrupt messages that come as eventfds, one for each vector.
 
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use dxgkrnl::bus::InterruptSink;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::{ReadWriteFlags, preadv2};
 
 /// The thread that receives interrupt messages, until it is dropped.
 pub(super) struct Listener {
@@ -28,11 +29,18 @@ impl Source {
     fn pass_on(&self) {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         for (vector, eventfd) in (0_u16..).zip(&self.eventfds) {
-            if rustix::io::read(eventfd, &mut [0; 8]) == Ok(8) {
+            if take_count(eventfd) {
                 self.sink.message(vector);
             }
         }
     }
+}
+
+/// Takes what an eventfd has counted, if that is anything. Never waits: who signals it has it too, may make it block and may take its count away.
+fn take_count(eventfd: &OwnedFd) -> bool {
+    let mut count = [0; 8];
+    // This offset stands for none.
+    preadv2(eventfd, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT) == Ok(8)
 }
 
 /// A counter that is zero and never waited for.
@@ -118,5 +126,20 @@ mod tests {
                 assert_eq!(count.load(Ordering::SeqCst), round);
             }
         }
+    }
+
+    #[test]
+    fn nobody_who_signals_makes_the_listener_wait() {
+        let eventfd = new_eventfd().unwrap();
+        let theirs = eventfd.try_clone().unwrap();
+        // Both are one file, whose flags are common to both.
+        rustix::fs::fcntl_setfl(&theirs, rustix::fs::OFlags::empty()).unwrap();
+        let counts = Arc::new(Counts::default());
+        let listener = Listener::start(vec![eventfd], Arc::clone(&counts) as Arc<dyn InterruptSink>).unwrap();
+        listener.settle();
+        assert_eq!(counts.0[0].load(Ordering::SeqCst), 0);
+        rustix::io::write(&theirs, &1u64.to_ne_bytes()).unwrap();
+        listener.settle();
+        assert_eq!(counts.0[0].load(Ordering::SeqCst), 1);
     }
 }

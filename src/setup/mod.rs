@@ -4,10 +4,12 @@ mod bus;
 mod direct_bus;
 mod driver;
 mod fault;
+mod gpu_handle;
 pub mod image_file;
 mod listener;
 mod machine;
 mod msix;
+mod process;
 mod special_pool;
 mod variant;
 mod vfio_bus;
@@ -17,7 +19,7 @@ mod watch;
 use std::fmt;
 use std::sync::Arc;
 
-use campanile_device::{Gpu, Variant};
+use campanile_device::Variant;
 use dxgkrnl::bus::Bus;
 use dxgkrnl::verifier::SpecialPool;
 use dxgkrnl::{
@@ -33,8 +35,10 @@ pub use direct_bus::DirectBus;
 pub(crate) use driver::with_pdb;
 pub use driver::{DRIVER_VARIABLE, DriverChoice, Drivers, shipped};
 pub use fault::FaultOption;
+pub use gpu_handle::{FaultsHandle, GpuHandle};
 pub use machine::{FenceStorage, MachineOptions, Scheduling};
 pub(crate) use msix::capability;
+pub use process::Program;
 pub use special_pool::{POOL_VARIABLE, PoolChoice};
 pub use variant::VariantOptions;
 pub use vfio_bus::VfioBus;
@@ -60,7 +64,7 @@ pub struct SystemOptions {
     pub features: FeaturePolicy,
     /// Further GPUs of the same driver.
     pub others: Vec<AdapterOptions>,
-    /// Run GPU and interrupts on threads of their own. Otherwise the GPU moves only in [`Gpu::step`], which the kernel calls
+    /// Run GPU and interrupts on threads of their own. Otherwise the GPU moves only in [`GpuHandle::step`], which the kernel calls
     /// while it waits, and interrupts are delivered there too.
     pub threads: bool,
     /// Kernel addresses that the driver gets for one DDI call are taken away after it.
@@ -143,12 +147,15 @@ const ADVICE_MEMORY: &str = "The GPU needs memfd_create and as much address spac
 const ADVICE_BUS: &str = "Choose `direct` or `vfio-user`, which have the GPU in this process";
 const ADVICE_SOCKET: &str =
     "Start `campanile device --socket PATH`, which serves one machine at a time, and name its socket";
+const ADVICE_PROGRAM: &str =
+    "Name a `campanile` of this version, as in `--bus vfio-user-process=PROGRAM`; what it says of the GPU is above";
 const ADVICE_FUNCTION: &str = "Name a GPU of this project that is bound to vfio-pci on a machine with an IOMMU; `campanile qemu` starts such a machine";
 const ADVICE_POOL: &str = "Set the variable to one of these, or leave it unset";
 const ADVICE_IMAGE: &str = "Name an x86-64 driver image (.sys), or build the one of this repository with `cargo xtask pe` and name it with `--driver pe`";
 const ADVICE_ENTRY: &str =
     "Name a WDDM 3.2 miniport, which registers with the graphics kernel in its DriverEntry, or take `--driver linked`";
 const ADVICE_RULE: &str = "The driver and the operating-system side disagree about the rule named here";
+const ADVICE_DEFECT: &str = "That is a defect of the GPU; what its process wrote to standard error says where";
 const ADVICE_LEAK: &str = "The driver broke its contract; the bugcheck's code and parameters say which rule";
 
 /// A booted machine with its GPUs, the driver loaded and the adapters started.
@@ -209,12 +216,12 @@ impl Part {
     /// The GPU behind the bus, to look into it and to step it.
     ///
     /// Unwinds with [`GpuElsewhere`] if the GPU is in another process: who calls this cannot go on there.
-    pub fn gpu(&self) -> &Arc<Gpu> {
+    pub fn gpu(&self) -> &GpuHandle {
         self.first.gpu()
     }
 
     /// As [`Part::gpu`], the GPU of each function: by engine, if they are linked.
-    pub fn gpus(&self) -> Vec<&Arc<Gpu>> {
+    pub fn gpus(&self) -> Vec<&GpuHandle> {
         self.functions().map(Function::gpu).collect()
     }
 
@@ -226,7 +233,7 @@ impl Part {
     ///
     /// # Errors
     /// The GPU is in another process; an error of input.
-    pub fn faulty_gpu(&self) -> Result<&Arc<Gpu>, SetupError> {
+    pub fn faulty_gpu(&self) -> Result<&GpuHandle, SetupError> {
         let cause = "the GPU is in another process, where no faults are asked for";
         self.first.attached.gpu.as_ref().ok_or_else(|| SetupError::input("No faults on this bus", cause, ADVICE_BUS))
     }
@@ -374,7 +381,7 @@ impl Function {
         machine.set_features(self.device, slot.options.features).map_err(plug_in_error)
     }
 
-    fn gpu(&self) -> &Arc<Gpu> {
+    fn gpu(&self) -> &GpuHandle {
         match &self.attached.gpu {
             Some(gpu) => gpu,
             // Not a panic: no hook speaks of a defect where there is none.
@@ -396,6 +403,7 @@ fn removal_error(error: PnpError) -> SetupError {
 fn attach_error(choice: &BusChoice, error: std::io::Error) -> SetupError {
     match choice {
         BusChoice::Sockets(_) => SetupError::input("The GPU could not be reached", error, ADVICE_SOCKET),
+        BusChoice::Process(_) => SetupError::input("The GPU could not be reached", error, ADVICE_PROGRAM),
         BusChoice::Functions(_) => SetupError::input("The GPU could not be reached", error, ADVICE_FUNCTION),
         _ => SetupError::new("The GPU could not be built", error, ADVICE_MEMORY),
     }
@@ -567,8 +575,10 @@ impl System {
             outcome = outcome.and(unloaded);
         }
         for part in &mut self.parts {
-            part.first.attached.keeper = Keeper::Nobody;
-            part.others.iter_mut().for_each(|other| other.attached.keeper = Keeper::Nobody);
+            for function in [&mut part.first].into_iter().chain(&mut part.others) {
+                let ended = std::mem::replace(&mut function.attached.keeper, Keeper::Nobody).end();
+                outcome = outcome.and(ended.map_err(|e| SetupError::new("The GPU was given up", e, ADVICE_DEFECT)));
+            }
         }
         match self.machine.bugcheck() {
             Some(bugcheck) => Err(SetupError::new("The machine stopped with a bugcheck", bugcheck, ADVICE_LEAK)),
@@ -609,7 +619,7 @@ impl System {
     }
 
     /// The first GPU.
-    pub fn gpu(&self) -> &Arc<Gpu> {
+    pub fn gpu(&self) -> &GpuHandle {
         self.first().gpu()
     }
 
@@ -617,7 +627,7 @@ impl System {
     ///
     /// # Errors
     /// As for [`Part::faulty_gpu`].
-    pub fn faulty_gpu(&self) -> Result<&Arc<Gpu>, SetupError> {
+    pub fn faulty_gpu(&self) -> Result<&GpuHandle, SetupError> {
         self.first().faulty_gpu()
     }
 

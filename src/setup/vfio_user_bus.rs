@@ -7,11 +7,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use campanile_device::Gpu;
+use campanile_hw::pci::BAR_REGISTERS;
+use campanile_hw::registers;
 use campanile_vfio_user::message::region;
 use campanile_vfio_user::{Client, check_memory};
 use dxgkrnl::bus::{Bar, Bus, InterruptSink};
 
+use super::gpu_handle::{BarMemory, GpuHandle};
 use super::listener::{Listener, new_eventfd};
 use super::msix::{self, config};
 
@@ -26,9 +28,20 @@ pub struct VfioUserBus {
     /// The server says which page of VRAM a page of BAR4 shows.
     looks_up_pages: bool,
     interrupts: Mutex<Option<Listener>>,
-    /// The GPU whose power the slot switches, if it is in this process: the protocol has no message for it.
-    powered: Option<Arc<Gpu>>,
+    /// The GPU whose power the slot switches, if that can be asked: the protocol has no message for it.
+    powered: Option<GpuHandle>,
 }
+
+/// A command and its arguments: the driver reads afterwards what became of it, and that waits for all of them. They are not waited for one by one,
+/// which is most of what a command costs.
+const COMMAND_REGISTERS: [u64; 6] = [
+    registers::CMP_ARG0,
+    registers::CMP_ARG1,
+    registers::CMP_ARG2,
+    registers::CMP_ARG3,
+    registers::CMP_ARG4,
+    registers::CMP_COMMAND,
+];
 
 /// A BAR as the server described it.
 enum ServedBar {
@@ -67,8 +80,20 @@ impl VfioUserBus {
     }
 
     /// Lets the slot switch the power of the GPU behind the server.
-    pub(super) fn set_power_switch(&mut self, gpu: Arc<Gpu>) {
+    pub(super) fn set_power_switch(&mut self, gpu: GpuHandle) {
         self.powered = Some(gpu);
+    }
+
+    /// What the BARs are, whoever they are shown to.
+    pub(super) fn memories(&self) -> [Option<BarMemory>; 6] {
+        self.bars.each_ref().map(|bar| {
+            Some(match bar.as_ref()? {
+                ServedBar::Trapped { size } => BarMemory { size: *size, file: None },
+                ServedBar::Mapped { file, offset, size } => {
+                    BarMemory { size: *size, file: (*offset == 0).then(|| Arc::clone(file)) }
+                }
+            })
+        })
     }
 
     /// A descriptor of the socket, to see its end.
@@ -152,6 +177,11 @@ impl Bus for VfioUserBus {
     }
 
     fn register_write(&self, bar: u8, offset: u64, size: u8, value: u64) {
+        if bar == BAR_REGISTERS && COMMAND_REGISTERS.contains(&offset) {
+            let bytes = value.to_le_bytes();
+            let _ = self.client.post(bar.into(), offset, bytes.get(..usize::from(size)).unwrap_or(&bytes));
+            return;
+        }
         self.write(bar.into(), offset, size, value);
     }
 

@@ -39,6 +39,8 @@ pub struct Client {
     /// A second descriptor of the socket, to wait for its end.
     watch: UnixStream,
     limits: Limits,
+    /// How long an answer may take.
+    patience: Duration,
     gone: AtomicBool,
 }
 
@@ -72,18 +74,25 @@ fn wait(stream: &UnixStream, events: PollFlags, until: Instant) -> io::Result<()
 }
 
 impl Link {
-    /// Sends a command and returns the reply to it.
-    fn ask(&mut self, number: u16, body: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<Message> {
+    /// Sends a command and returns its number.
+    fn send(&mut self, command: Header, body: &[u8], fds: &[BorrowedFd<'_>], until: Instant) -> io::Result<u16> {
         let id = self.next;
         self.next = self.next.wrapping_add(1);
-        let until = Instant::now() + PATIENCE;
-        let header = Header { id, command: number, ..Header::default() };
+        let header = Header { id, ..command };
         let Self { channel, .. } = self;
         let mut room = || wait(channel.stream(), PollFlags::OUT, until);
         channel.send(&header.before(body), fds, &mut room).map_err(|error| match error.kind() {
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => closed(),
             _ => error,
         })?;
+        Ok(id)
+    }
+
+    /// Sends a command and returns the reply to it.
+    fn ask(&mut self, number: u16, body: &[u8], fds: &[BorrowedFd<'_>], patience: Duration) -> io::Result<Message> {
+        let until = Instant::now() + patience;
+        let id = self.send(Header { command: number, ..Header::default() }, body, fds, until)?;
+        let Self { channel, .. } = self;
         let message = loop {
             match channel.receive()? {
                 Received::Message(message) => break message,
@@ -93,6 +102,9 @@ impl Link {
         };
         if !message.header.is_reply() || message.header.id != id || message.header.command != number {
             return Err(broken("it belongs to another question"));
+        }
+        if message.too_many_fds {
+            return Err(broken("it comes with more descriptors than a message may have"));
         }
         Ok(message)
     }
@@ -112,14 +124,22 @@ impl Client {
     /// # Errors
     /// The server turns us away, or it speaks another protocol.
     pub fn new(stream: UnixStream) -> io::Result<Self> {
+        Self::with_patience(stream, PATIENCE)
+    }
+
+    /// As [`Client::new`], with a server that is given up when an answer takes longer than `patience`.
+    ///
+    /// # Errors
+    /// As for [`Client::new`].
+    pub fn with_patience(stream: UnixStream, patience: Duration) -> io::Result<Self> {
         let watch = stream.try_clone()?;
         let mut link = Link { channel: Channel::new(stream), next: 1 };
-        let reply = link.ask(command::VERSION, &hello::first(), &[])?;
+        let reply = link.ask(command::VERSION, &hello::first(), &[], patience)?;
         if reply.header.flags & header_flag::ERROR != 0 {
             return Err(io::Error::from_raw_os_error(reply.header.error.cast_signed()));
         }
         let limits = hello::parse(&reply.body).map_err(|error| broken(&format!("{error:?}")))?;
-        Ok(Self { link: Mutex::new(link), watch, limits, gone: AtomicBool::new(false) })
+        Ok(Self { link: Mutex::new(link), watch, limits, patience, gone: AtomicBool::new(false) })
     }
 
     /// Whether the server is gone. It never comes back.
@@ -144,7 +164,7 @@ impl Client {
             return Err(io::ErrorKind::NotConnected.into());
         }
         // A connection on which a question has failed is out of step.
-        let reply = link.ask(number, body, fds).inspect_err(|_| self.close())?;
+        let reply = link.ask(number, body, fds, self.patience).inspect_err(|_| self.close())?;
         if reply.header.flags & header_flag::ERROR != 0 {
             return Err(io::Error::from_raw_os_error(reply.header.error.cast_signed()));
         }
@@ -214,6 +234,22 @@ impl Client {
             at += part.len() as u64;
         }
         Ok(())
+    }
+
+    /// Writes bytes of a region without waiting, as a posted write of PCI Express: done before anything that is asked later, and a refusal is not
+    /// told. At most 8 bytes.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub fn post(&self, region: u32, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let part = bytes.get(..8).unwrap_or(bytes);
+        let question = Writer::default().u64(offset).u32(region).u32(part.len() as u32).bytes(part).done();
+        let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_gone() {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        let header = Header { command: command::REGION_WRITE, flags: header_flag::NO_REPLY, ..Header::default() };
+        link.send(header, &question, &[], Instant::now() + self.patience).inspect_err(|_| self.close()).map(drop)
     }
 
     /// Lets the function reach `len` bytes of `file` from `offset` at a bus address; without a file, it is only told that something is there.

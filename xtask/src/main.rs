@@ -49,6 +49,9 @@ enum Task {
         /// Leaves out what takes long, and says what
         #[arg(long)]
         quick: bool,
+        /// Also runs every conformance case with each GPU in a process of its own; otherwise these are the areas that two processes are about
+        #[arg(long, conflicts_with = "quick")]
+        two_processes: bool,
     },
     /// Writes the generated parts of docs/
     Docs {
@@ -76,7 +79,10 @@ fn main() -> ExitCode {
         Task::Pe { from_source } => pe::build(&root(), from_source).map(drop),
         Task::Package { out, keys, check } => package::package(&root(), out, keys, check),
         // The sum stays the last line, so a failure adds no message of its own.
-        Task::Test { quick } => return if test::test(&root(), quick) { ExitCode::SUCCESS } else { ExitCode::FAILURE },
+        Task::Test { quick, two_processes } => {
+            let passed = test::test(&root(), &test::Extent { quick, two_processes });
+            return if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        }
         Task::Docs { check } => manual::manual(&root(), check)
             .and_then(|()| trace_events::trace_events(&root(), check))
             .and_then(|()| manual::printed_by_tests(&root(), check)),

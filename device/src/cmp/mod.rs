@@ -32,6 +32,7 @@ use fences::FenceTable;
 pub(crate) use mail::Mail;
 use node::{Node, NodeState};
 use power::Power;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use waits::Waits;
 
@@ -122,7 +123,7 @@ impl Context<'_> {
 }
 
 /// How much the scheduler has touched, to show that no work grows with the number of idle queues.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activity {
     /// Doorbell words read.
     pub doorbell_reads: u64,

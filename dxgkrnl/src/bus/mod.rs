@@ -70,7 +70,8 @@ pub trait Bus: Send + Sync {
     /// Reads `size` (1, 2, 4 or 8) bytes of a trapped BAR.
     fn register_read(&self, bar: u8, offset: u64, size: u8) -> u64;
 
-    /// Writes `size` (1, 2, 4 or 8) bytes of a trapped BAR; complete when the call returns.
+    /// Writes `size` (1, 2, 4 or 8) bytes of a trapped BAR; complete when the call returns, or at the latest before a read that comes
+    /// later is answered.
     fn register_write(&self, bar: u8, offset: u64, size: u8, value: u64);
 
     /// Enables the first `vectors` message interrupts and sends them to `sink` until [`Bus::disconnect_interrupts`].

@@ -1,5 +1,6 @@
-//! The server against clients good and bad.
+//! The server against clients good and bad, and the client against servers that are.
 
 mod fuzz;
+mod hostile;
 mod peer;
 mod session;

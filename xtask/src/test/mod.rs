@@ -22,8 +22,17 @@ struct Outcome {
     note: Option<String>,
 }
 
+/// How much is run.
+pub(crate) struct Extent {
+    /// Leaves out what takes long.
+    pub(crate) quick: bool,
+    /// Runs every conformance case over two processes.
+    pub(crate) two_processes: bool,
+}
+
 /// Runs everything and prints the sum as the last line. Whether nothing failed.
-pub(crate) fn test(root: &Path, quick: bool) -> bool {
+pub(crate) fn test(root: &Path, extent: &Extent) -> bool {
+    let quick = extent.quick;
     let mut session = Session { root, quick, outcomes: Vec::new() };
     session.prepare();
     session.tool("format", &["fmt", "--all", "--check"]);
@@ -46,6 +55,9 @@ pub(crate) fn test(root: &Path, quick: bool) -> bool {
         );
     } else {
         session.release();
+    }
+    if extent.two_processes {
+        session.two_processes();
     }
     session.summary()
 }
@@ -225,6 +237,16 @@ impl Session<'_> {
             let name = format!("bench on the {driver} driver");
             self.tool(&name, &["run", "--release", "--quiet", "--", "bench", "--quick", "--driver", driver]);
         }
+    }
+
+    /// Every conformance case with each GPU in a process of its own.
+    fn two_processes(&mut self) {
+        println!("== conformance over two processes");
+        let start = Instant::now();
+        let mut command = self.cargo();
+        command.args(["run", "--release", "--quiet", "--", "hlk", "--bus", "vfio-user-process"]);
+        let (tally, note) = run::run(command, self.patience());
+        self.record("conformance over two processes", tally, start, note);
     }
 
     /// The main job and the core of the cases in a virtual machine, on the GPU as a PCI function. Fetches QEMU where there is none.

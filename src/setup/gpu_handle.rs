@@ -1,0 +1,189 @@
+//! The GPU behind a bus, to look into it, to step it and to let things go wrong with it, wherever it is.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use campanile_device::{Activity, FaultId, FaultRule, Gpu};
+
+use crate::device::control::{Answer, Control, Question};
+
+/// A GPU of this process, or of one that this process has started for it.
+#[derive(Clone)]
+pub struct GpuHandle(Place);
+
+#[derive(Clone)]
+enum Place {
+    Here(Arc<Gpu>),
+    There { control: Arc<Control>, bars: [Option<BarMemory>; 6] },
+}
+
+/// A BAR of a GPU of another process.
+#[derive(Clone)]
+pub(super) struct BarMemory {
+    /// Bytes.
+    pub(super) size: u64,
+    /// The memory behind it, from its start; `None` for registers.
+    pub(super) file: Option<Arc<File>>,
+}
+
+/// Faults of a GPU on demand, as [`campanile_device::Faults`] has them.
+#[derive(Clone, Copy)]
+pub struct FaultsHandle<'a>(&'a GpuHandle);
+
+impl From<Arc<Gpu>> for GpuHandle {
+    fn from(gpu: Arc<Gpu>) -> Self {
+        Self(Place::Here(gpu))
+    }
+}
+
+impl GpuHandle {
+    /// A GPU that is asked over a control connection.
+    pub(super) fn there(control: Arc<Control>, bars: [Option<BarMemory>; 6]) -> Self {
+        Self(Place::There { control, bars })
+    }
+
+    /// # Panics
+    /// The GPU's process is gone.
+    fn ask(&self, question: &Question) -> Answer {
+        match &self.0 {
+            Place::Here(gpu) => crate::device::control::answer(gpu, question),
+            Place::There { control, .. } => match control.ask(question) {
+                Ok(answer) => answer,
+                Err(error) => panic!("the process of the GPU does not answer {question:?}: {error}"),
+            },
+        }
+    }
+
+    fn number(&self, question: &Question) -> u64 {
+        match self.ask(question) {
+            Answer::Number(number) => number,
+            answer => panic!("the process of the GPU answers {question:?} with {answer:?}"),
+        }
+    }
+
+    fn order(&self, question: &Question) {
+        let _ = self.ask(question);
+    }
+
+    /// See [`Gpu::step`]. A GPU whose process is gone makes no step.
+    pub fn step(&self) -> bool {
+        match &self.0 {
+            Place::Here(gpu) => gpu.step(),
+            Place::There { control, .. } => matches!(control.ask(&Question::Step), Ok(Answer::Number(1))),
+        }
+    }
+
+    /// See [`Gpu::steps`].
+    pub fn steps(&self) -> u64 {
+        self.number(&Question::Steps)
+    }
+
+    /// See [`Gpu::is_resting`].
+    pub fn is_resting(&self) -> bool {
+        self.number(&Question::IsResting) != 0
+    }
+
+    /// See [`Gpu::activity`].
+    pub fn activity(&self) -> Activity {
+        match self.ask(&Question::Activity) {
+            Answer::Activity(activity) => activity,
+            answer => panic!("the process of the GPU tells of its activity {answer:?}"),
+        }
+    }
+
+    /// See [`Gpu::signals_ever`].
+    pub fn signals_ever(&self) -> u64 {
+        self.number(&Question::SignalsEver)
+    }
+
+    /// See [`Gpu::missed_accesses`].
+    pub fn missed_accesses(&self) -> u64 {
+        self.number(&Question::MissedAccesses)
+    }
+
+    /// See [`Gpu::register_read`].
+    pub fn register_read(&self, offset: u64, size: u8) -> u64 {
+        self.number(&Question::RegisterRead { offset, size })
+    }
+
+    /// See [`Gpu::config_read`].
+    pub fn config_read(&self, offset: u16, size: u8) -> u32 {
+        self.number(&Question::ConfigRead { offset, size }) as u32
+    }
+
+    /// See [`Gpu::pull_out`].
+    pub fn pull_out(&self) {
+        self.order(&Question::PullOut);
+    }
+
+    /// See [`Gpu::power_cycle`].
+    pub fn power_cycle(&self) {
+        self.order(&Question::PowerCycle);
+    }
+
+    /// See [`Gpu::reset`].
+    pub fn reset(&self) {
+        self.order(&Question::Reset);
+    }
+
+    /// See [`Gpu::let_go`].
+    pub fn let_go(&self, node: u32) {
+        self.order(&Question::LetGo { node });
+    }
+
+    /// See [`Gpu::faults`].
+    pub fn faults(&self) -> FaultsHandle<'_> {
+        FaultsHandle(self)
+    }
+
+    /// Bytes of a BAR.
+    pub fn bar_size(&self, bar: u8) -> Option<u64> {
+        match &self.0 {
+            Place::Here(gpu) => gpu.bar_size(bar),
+            Place::There { bars, .. } => bars.get(usize::from(bar))?.as_ref().map(|bar| bar.size),
+        }
+    }
+
+    /// The memory behind a BAR, if it is memory, also where its end is not shown.
+    pub fn bar_file(&self, bar: u8) -> Option<Arc<File>> {
+        match &self.0 {
+            Place::Here(gpu) => gpu.bar_file(bar),
+            Place::There { bars, .. } => bars.get(usize::from(bar))?.as_ref()?.file.clone(),
+        }
+    }
+}
+
+impl FaultsHandle<'_> {
+    /// Arms a rule that applies once.
+    pub fn inject(&self, rule: FaultRule) -> FaultId {
+        self.inject_times(rule, 1)
+    }
+
+    /// Arms a rule that applies `times` times.
+    pub fn inject_times(&self, rule: FaultRule, times: u64) -> FaultId {
+        match self.0.ask(&Question::Inject { rule, times }) {
+            Answer::Fault(fault) => fault,
+            answer => panic!("the process of the GPU takes a fault with {answer:?}"),
+        }
+    }
+
+    /// How often a rule has applied; 0 for one that was removed.
+    pub fn fired(&self, fault: FaultId) -> u64 {
+        self.0.number(&Question::Fired(fault))
+    }
+
+    /// How often the rules that are armed have applied.
+    pub fn total_fired(&self) -> u64 {
+        self.0.number(&Question::TotalFired)
+    }
+
+    /// Takes a rule away, and returns how often it has applied.
+    pub fn remove(&self, fault: FaultId) -> u64 {
+        self.0.number(&Question::Remove(fault))
+    }
+
+    /// Lets a reset begin that [`FaultRule::ResetHeld`] holds back, and any later one.
+    pub fn release(&self, fault: FaultId) {
+        self.0.order(&Question::Release(fault));
+    }
+}
