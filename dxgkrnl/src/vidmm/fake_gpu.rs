@@ -47,6 +47,10 @@ pub(super) struct Fake {
     vram_size: u64,
     /// By root, first page and pages: what that many pages translate to.
     tlb: HashMap<((u32, u64), u64, u64), u64>,
+    /// Who writes the page tables of all processes but the paging process.
+    mode: Mode,
+    /// Root table of the paging process.
+    paging_root: (u32, u64),
     /// Page of segment 3 that each page of the host aperture shows.
     aperture: Arc<Mutex<[Option<u64>; APERTURE_PAGES]>>,
     /// Answers that replace the next ones to MapCpuHostAperture.
@@ -55,13 +59,13 @@ pub(super) struct Fake {
     pub(super) refuse: VecDeque<NTSTATUS>,
     /// Answers that replace the next ones to operations without.
     pub(super) refuse_at_once: VecDeque<NTSTATUS>,
-    /// The driver forgets the next so many updates of leaf entries.
+    /// The driver forgets the next so many updates of leaf entries of processes other than the paging process.
     pub(super) forget: usize,
     /// The driver takes every page for a small one.
     pub(super) missizes: bool,
     /// Tables of which the driver was told that they go, by address.
     gone: HashSet<usize>,
-    /// The driver writes beyond its buffer at the next packet.
+    /// The driver writes beyond its buffer at the next fill or update of a page table.
     pub(super) overrun: bool,
     /// It says that it has written beyond its private data.
     pub(super) private_overrun: bool,
@@ -83,6 +87,28 @@ pub(super) struct FakeNode {
     queue: Mutex<VecDeque<(u32, u64, u32)>>,
     next: Mutex<u32>,
     done: Mutex<u32>,
+}
+
+/// Who writes page tables.
+pub(super) type Mode = DXGK_PAGETABLEUPDATEMODE;
+
+/// All of them.
+pub(super) const MODES: [Mode; 3] = [
+    Mode::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL,
+    Mode::DXGK_PAGETABLEUPDATE_GPU_VIRTUAL,
+    Mode::DXGK_PAGETABLEUPDATE_GPU_PHYSICAL,
+];
+
+/// The driver's handle of the paging process.
+pub(super) const PAGING_PROCESS: usize = 1;
+
+/// Segment and offset in one word of a packet.
+fn packed((segment, offset): (u32, u64)) -> u64 {
+    u64::from(segment) << 48 | offset
+}
+
+fn unpacked(word: u64) -> (u32, u64) {
+    ((word >> 48) as u32, word & ((1 << 48) - 1))
 }
 
 /// An access that does not translate.
@@ -162,6 +188,19 @@ impl Fake {
         self.tlb.keys().any(|(of, ..)| *of == root)
     }
 
+    /// Where the tables as they are lead, whatever is under way; `None` if nowhere. A page that reads as zero is in no segment.
+    pub(super) fn leads_to(&self, root: (u32, u64), address: u64) -> Option<(u32, u64)> {
+        let (entry, pages) = self.walk(root, address / PAGE_SIZE);
+        let offset = ((entry >> 12) + address / PAGE_SIZE % pages) * PAGE_SIZE;
+        (entry & 3 == 1).then_some(((entry >> 3 & 0x1f) as u32, offset))
+    }
+
+    fn forget_translations(&mut self, root: (u32, u64), pages: std::ops::Range<u64>) {
+        let all = pages == (0..0);
+        let touched = |first: u64, len: u64| all || (first < pages.end && pages.start < first + len);
+        self.tlb.retain(|(other, first, len), _| *other != root || !touched(*first, *len));
+    }
+
     /// The GPU was out of D0: VRAM, translations and the host aperture are lost.
     pub(super) fn lose_everything(&mut self) {
         // SAFETY: the mapping holds both segments.
@@ -202,32 +241,103 @@ impl Fake {
                 // SAFETY: fences are aligned words.
                 unsafe { at.cast::<u64>().as_ptr().write_volatile(source) };
             }
+            4 => (0..len).for_each(|entry| {
+                let at = self.translate(root, destination + entry * 8, true).expect("the table is mapped");
+                // SAFETY: entries are aligned words of a mapped page.
+                unsafe { at.cast::<u64>().as_ptr().write_volatile(source) };
+            }),
+            5 => (0..len).for_each(|entry| {
+                let (segment, offset) = unpacked(destination + entry * 8);
+                let page = self.address(segment, offset / PAGE_SIZE * PAGE_SIZE);
+                // SAFETY: the offset lies in the page.
+                let at = unsafe { page.add((offset % PAGE_SIZE) as usize) };
+                // SAFETY: entries are aligned words of a mapped page.
+                unsafe { at.cast::<u64>().as_ptr().write_volatile(source) };
+            }),
+            6 => self.forget_translations(unpacked(destination), source..len),
             _ => panic!("no such packet: {operation}"),
         }
     }
 }
 
 impl Fake {
-    fn update(&mut self, args: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE) {
-        // SAFETY: this mode was asked for, and is the only one used.
-        let table = unsafe { args.PageTableAddress.CpuVirtual }.addr();
-        if args.Flags.InitialUpdate() {
-            self.gone.remove(&table);
-            self.initial += 1;
-        } else if args.PageTableLevel == 0 || is_large(args) {
-            let of = (args.hAllocation, args.AllocationOffsetInBytes);
-            self.leaves.push((of.0, of.1, args.FirstPteVirtualAddress, args.DriverProtection));
+    /// Kernel address of the table that an update names, whatever way it does. The mode is the one that was claimed, but for tables of
+    /// the paging process; and what the GPU is to write comes with a buffer, nothing else.
+    fn table_of(&mut self, update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE, has_buffer: bool) -> usize {
+        let by_cpu = Mode::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
+        let of_paging_process = update.hProcess.addr() == PAGING_PROCESS;
+        assert_eq!(update.UpdateMode, if of_paging_process { by_cpu } else { self.mode });
+        assert_eq!(has_buffer, update.UpdateMode != by_cpu);
+        let address = &update.PageTableAddress;
+        match update.UpdateMode {
+            // SAFETY: the mode names the arm.
+            Mode::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL => unsafe { address.CpuVirtual }.addr(),
+            Mode::DXGK_PAGETABLEUPDATE_GPU_VIRTUAL => {
+                // SAFETY: the mode names the arm.
+                let at = unsafe { address.GpuVirtual };
+                self.translate(self.paging_root, at, true).expect("the table is mapped").addr().get()
+            }
+            _ => {
+                // SAFETY: the mode names the arm.
+                let at = unsafe { address.GpuPhysical };
+                self.address(at.SegmentId, at.SegmentOffset).addr().get()
+            }
         }
-        assert!(!self.gone.contains(&table), "a table is written of which the driver was told that it goes");
-        if args.Flags.NotifyEviction() {
-            self.gone.insert(table);
+    }
+
+    fn update(&mut self, args: &mut DXGKARG_BUILDPAGINGBUFFER) -> NTSTATUS {
+        // SAFETY: the caller has seen that the operation is an update.
+        let update = unsafe { args.u.UpdatePageTable };
+        let table = self.table_of(&update, !args.pDmaBuffer.is_null());
+        if args.MultipassOffset == 0 {
+            if update.Flags.InitialUpdate() {
+                self.gone.remove(&table);
+                self.initial += 1;
+            } else if update.PageTableLevel == 0 || is_large(&update) {
+                let of = (update.hAllocation, update.AllocationOffsetInBytes);
+                self.leaves.push((of.0, of.1, update.FirstPteVirtualAddress, update.DriverProtection));
+            }
+            assert!(!self.gone.contains(&table), "a table is written of which the driver was told that it goes");
+            if update.Flags.NotifyEviction() {
+                self.gone.insert(table);
+            }
+            let ordinary = update.hProcess.addr() != PAGING_PROCESS
+                && update.PageTableLevel == 0
+                && !update.Flags.InitialUpdate()
+                && !update.Flags.NotifyEviction();
+            if ordinary && self.forget > 0 {
+                self.forget -= 1;
+                return STATUS_SUCCESS;
+            }
         }
-        let ordinary = args.PageTableLevel == 0 && !args.Flags.InitialUpdate() && !args.Flags.NotifyEviction();
-        if ordinary && self.forget > 0 {
-            self.forget -= 1;
-            return;
+        let values = values(&update, self.missizes);
+        let count = u64::from(update.NumPageTableEntries);
+        match update.UpdateMode {
+            Mode::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL => {
+                write_entries(&update, &values);
+                STATUS_SUCCESS
+            }
+            mode => {
+                let (number, first) = match mode {
+                    // SAFETY: the mode names the arm.
+                    Mode::DXGK_PAGETABLEUPDATE_GPU_VIRTUAL => (4, unsafe { update.PageTableAddress.GpuVirtual }),
+                    _ => {
+                        // SAFETY: the mode names the arm.
+                        let at = unsafe { update.PageTableAddress.GpuPhysical };
+                        (5, packed((at.SegmentId, at.SegmentOffset)))
+                    }
+                };
+                let first = first + u64::from(update.StartIndex) * 8;
+                if update.Flags.Repeat() {
+                    return push(args, 1, |_, _| [number, values[0], first, count]);
+                }
+                // One packet an entry.
+                push(args, count * CHUNK, |at, _| {
+                    let entry = at / CHUNK;
+                    [number, values[entry as usize], first + entry * 8, 1]
+                })
+            }
         }
-        update(args, self.missizes);
     }
 }
 
@@ -246,7 +356,23 @@ impl PagingNode for FakeNode {
 
     fn wait(&self, packet: PagingFence) -> Result<(), NTSTATUS> {
         while !self.is_complete(packet) {
-            let (id, address, size) = lock(&self.queue).pop_front().expect("nobody waits for what was not submitted");
+            assert!(self.run_one(), "nobody waits for what was not submitted");
+        }
+        Ok(())
+    }
+}
+
+impl FakeNode {
+    /// The GPU was reset: whatever was submitted counts as complete, and none of it runs.
+    pub(super) fn drop_all(&self) {
+        lock(&self.queue).clear();
+        *lock(&self.done) = *lock(&self.next);
+    }
+
+    /// Runs the oldest packet; false if there is none.
+    pub(super) fn run_one(&self) -> bool {
+        let Some((id, address, size)) = lock(&self.queue).pop_front() else { return false };
+        {
             let mut fake = lock(&self.fake);
             for at in (0..u64::from(size)).step_by(PACKET) {
                 let mut packet = [0u64; 4];
@@ -257,9 +383,9 @@ impl PagingNode for FakeNode {
                 }
                 fake.run(self.root, packet);
             }
-            *lock(&self.done) = id;
         }
-        Ok(())
+        *lock(&self.done) = id;
+        true
     }
 }
 
@@ -283,30 +409,42 @@ fn encode(pte: &DXGK_PTE) -> u64 {
         | page << 12
 }
 
-fn update(update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE, missizes: bool) {
+/// The entries of an update as this GPU has them: one if all are the same.
+fn values(update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE, missizes: bool) -> Vec<u64> {
     let medium = update.Flags.Use64KBPages();
     assert!(!medium || update.PageTableLevel == 0, "64-KiB pages at level {}", update.PageTableLevel);
     let entries = (1u32 << BITS[update.PageTableLevel as usize]) / if medium { MEDIUM as u32 } else { 1 };
+    let sizes = if missizes { 3 << 8 } else { 0 };
     assert!(!update.hProcess.is_null() && update.NumPageTableEntries > 0);
     assert!(update.StartIndex + update.NumPageTableEntries <= entries);
-    // SAFETY: this mode was asked for, and is the only one used.
+    let count = if update.Flags.Repeat() { 1 } else { update.NumPageTableEntries };
+    let elements = 0..count as usize;
+    elements
+        .map(|element| {
+            // SAFETY: the array has as many elements, one with Repeat.
+            let pte = unsafe { update.pPageTableEntries.add(element) };
+            // SAFETY: as above.
+            let pte = unsafe { &*pte };
+            let bits = pte.Bits;
+            let large = bits.LargePage();
+            assert!(!large || update.PageTableLevel == 1, "a large page at level {}", update.PageTableLevel);
+            if (update.PageTableLevel == 0 || large) && bits.Valid() && !bits.Zero() {
+                // The caches are coherent with system memory, which this GPU can snoop, and with nothing else.
+                let segment = bits.Segment();
+                assert_eq!(bits.CacheCoherent(), segment == 0, "coherence of a page of segment {segment}");
+            }
+            encode(pte) & !sizes
+        })
+        .collect()
+}
+
+fn write_entries(update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE, values: &[u64]) {
+    // SAFETY: the mode says that it is a kernel address.
     let table = unsafe { update.PageTableAddress.CpuVirtual }.cast::<u64>();
-    for entry in 0..update.NumPageTableEntries {
-        let element = if update.Flags.Repeat() { 0 } else { entry };
-        // SAFETY: the array has as many elements, one with Repeat.
-        let pte = unsafe { update.pPageTableEntries.add(element as usize) };
-        // SAFETY: as above.
-        let pte = unsafe { &*pte };
-        let sizes = if missizes { 3 << 8 } else { 0 };
-        let (value, bits) = (encode(pte) & !sizes, pte.Bits);
-        assert!(!bits.LargePage() || update.PageTableLevel == 1, "a large page at level {}", update.PageTableLevel);
-        if (update.PageTableLevel == 0 || bits.LargePage()) && bits.Valid() && !bits.Zero() {
-            // The caches are coherent with system memory, which this GPU can snoop, and with nothing else.
-            assert_eq!(bits.CacheCoherent(), bits.Segment() == 0, "coherence of a page of segment {}", bits.Segment());
-        }
+    for (entry, value) in (0..update.NumPageTableEntries).zip(values.iter().cycle()) {
         let at = table.wrapping_add((update.StartIndex + entry) as usize);
         // SAFETY: the entry lies in the table, which is mapped.
-        unsafe { at.write_volatile(value) };
+        unsafe { at.write_volatile(*value) };
     }
 }
 
@@ -330,6 +468,12 @@ fn push(args: &mut DXGKARG_BUILDPAGINGBUFFER, len: u64, packet: impl Fn(u64, u64
     }
 }
 
+fn write_beyond(args: &DXGKARG_BUILDPAGINGBUFFER) {
+    let beyond = args.pDmaBuffer.wrapping_byte_add(args.DmaSize as usize).cast::<u8>();
+    // SAFETY: a page of the system follows the buffer.
+    unsafe { beyond.write(0) };
+}
+
 unsafe extern "win64" fn build(adapter: HANDLE, args: *mut DXGKARG_BUILDPAGINGBUFFER) -> NTSTATUS {
     // SAFETY: hAdapter is the fake that the miniport was made for, which outlives it.
     let fake = unsafe { &*adapter.cast::<Mutex<Fake>>() };
@@ -343,27 +487,27 @@ unsafe extern "win64" fn build(adapter: HANDLE, args: *mut DXGKARG_BUILDPAGINGBU
     use DXGK_BUILDPAGINGBUFFER_OPERATION as Op;
     match args.Operation {
         Op::DXGK_OPERATION_UPDATE_PAGE_TABLE => {
-            // SAFETY: Operation names the arm that is filled.
-            fake.update(unsafe { &args.u.UpdatePageTable });
-            STATUS_SUCCESS
+            if fake.overrun && !args.pDmaBuffer.is_null() {
+                write_beyond(args);
+            }
+            fake.update(args)
         }
         Op::DXGK_OPERATION_FLUSH_TLB => {
             // SAFETY: Operation names the arm that is filled.
             let flush = unsafe { args.u.FlushTlb };
             let root = (flush.RootPageTableAddress.SegmentId, flush.RootPageTableAddress.SegmentOffset);
             let pages = flush.StartVirtualAddress / PAGE_SIZE..flush.EndVirtualAddress.div_ceil(PAGE_SIZE);
-            let all = pages == (0..0);
-            let touched = |first: u64, len: u64| all || (first < pages.end && pages.start < first + len);
-            fake.tlb.retain(|(other, first, len), _| *other != root || !touched(*first, *len));
-            STATUS_SUCCESS
+            if args.pDmaBuffer.is_null() {
+                fake.forget_translations(root, pages);
+                return STATUS_SUCCESS;
+            }
+            push(args, 1, |_, _| [6, pages.start, packed(root), pages.end])
         }
         Op::DXGK_OPERATION_VIRTUAL_FILL => {
             // SAFETY: Operation names the arm that is filled.
             let fill = unsafe { args.u.FillVirtual };
             if fake.overrun {
-                let beyond = args.pDmaBuffer.wrapping_byte_add(args.DmaSize as usize).cast::<u8>();
-                // SAFETY: a page of the system follows the buffer.
-                unsafe { beyond.write(0) };
+                write_beyond(args);
             }
             if fake.private_overrun {
                 let private = args.pDmaBufferPrivateData;
@@ -440,7 +584,7 @@ impl Fake {
 
 /// A memory manager on a fake GPU with `vram` bytes of VRAM that the CPU sees (segment 2, behind an aperture), as many that it sees
 /// through a host aperture (segment 3), and `ram` bytes of system memory.
-pub(super) fn memory(ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fake>>) {
+pub(super) fn memory(mode: Mode, ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fake>>) {
     let ram = Ram::new(ram).unwrap();
     // SAFETY: the name is a valid C string.
     let fd = unsafe { libc::memfd_create(c"vram".as_ptr(), libc::MFD_CLOEXEC) };
@@ -456,6 +600,8 @@ pub(super) fn memory(ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fak
         vram: base,
         vram_size: vram,
         tlb: HashMap::new(),
+        mode,
+        paging_root: (0, 0),
         aperture: Arc::clone(&aperture),
         refuse_aperture: VecDeque::new(),
         refuse: VecDeque::new(),
@@ -486,10 +632,12 @@ pub(super) fn memory(ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fak
         .with_SysMem64KBPageSupported(true)
         .with_SysMemLargePageSupported(true);
     mmu.LeafPageTableSizeFor64KPagesInBytes = PAGE_SIZE as u32;
+    mmu.PageTableUpdateMode = mode;
     let level = DXGK_PAGE_TABLE_LEVEL_DESC {
         PageTableIndexBitCount: 0,
         PageTableSegmentId: tables,
-        PagingProcessPageTableSegmentId: tables,
+        // The CPU, which writes these in any mode, does not reach segment 3.
+        PagingProcessPageTableSegmentId: tables.min(2),
         PageTableSizeInBytes: PAGE_SIZE as u32,
         PageTableAlignmentInBytes: PAGE_SIZE as u32,
     };
@@ -540,6 +688,7 @@ pub(super) fn memory(ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fak
 
 /// The paging node of a fake GPU, for the paging process with this root.
 pub(super) fn node(fake: &Arc<Mutex<Fake>>, root: (u32, u64)) -> Arc<FakeNode> {
+    lock(fake).paging_root = root;
     Arc::new(FakeNode {
         fake: Arc::clone(fake),
         root,

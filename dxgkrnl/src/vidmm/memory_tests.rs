@@ -29,8 +29,11 @@ struct World {
     rests: bool,
     memory: Memory,
     fake: Arc<Mutex<Fake>>,
+    node: Arc<fake_gpu::FakeNode>,
     space: SpaceId,
     models: Vec<Model>,
+    /// Addresses that were given back since the paging node had done everything.
+    stale: Vec<std::ops::Range<u64>>,
     next: u64,
 }
 
@@ -45,18 +48,21 @@ fn idle() -> IdlePoint {
 
 impl World {
     fn new(ram: u64, vram: u64, tables: u32) -> Self {
-        let (mut memory, fake) = fake_gpu::memory(ram, vram, tables);
+        Self::of_mode(fake_gpu::MODES[0], ram, vram, tables)
+    }
+
+    /// With page tables that the CPU or the GPU writes.
+    fn of_mode(mode: fake_gpu::Mode, ram: u64, vram: u64, tables: u32) -> Self {
+        let (mut memory, fake) = fake_gpu::memory(mode, ram, vram, tables);
         let handle = |id: usize| KmdHandle::new(core::ptr::without_provenance_mut(id));
-        let system = memory
-            .create_space(handle(1), true, VaSpace::new(29, (0, 0)).with_large_pages(Some(fake_gpu::LARGE * PAGES)))
-            .unwrap();
+        let addresses = || VaSpace::new(29, (0, 0)).with_large_pages(Some(fake_gpu::LARGE * PAGES));
+        let system = memory.create_space(handle(fake_gpu::PAGING_PROCESS), true, addresses()).unwrap();
         memory.prepare_paging(system).unwrap();
         let root = memory.root(system).unwrap();
-        memory.set_paging_node(fake_gpu::node(&fake, root));
-        let space = memory
-            .create_space(handle(2), false, VaSpace::new(29, (0, 0)).with_large_pages(Some(fake_gpu::LARGE * PAGES)))
-            .unwrap();
-        Self { rests: false, memory, fake, space, models: Vec::new(), next: 100 }
+        let node = fake_gpu::node(&fake, root);
+        memory.set_paging_node(node.clone());
+        let space = memory.create_space(handle(2), false, addresses()).unwrap();
+        Self { rests: false, memory, fake, node, space, models: Vec::new(), stale: Vec::new(), next: 100 }
     }
 
     fn create(&mut self, pages: u64, places: &[u8], access: CpuAccess) -> usize {
@@ -83,9 +89,9 @@ impl World {
     }
 
     fn unmap(&mut self, index: usize) {
-        if let Some(at) = self.models[index].mapped.take() {
-            let len = self.models[index].pages.len() as u64 * PAGES;
-            self.memory.free_region(self.space, at, len).unwrap();
+        if let Some(at) = self.models[index].mapped {
+            self.unmap_unseen(index);
+            self.settle();
             assert_eq!(self.gpu(at, true), Err(Fault), "the GPU reaches what was unmapped");
         }
     }
@@ -125,6 +131,7 @@ impl World {
         self.memory.doom(model.id, Some(idle()));
         self.memory.reap().unwrap();
         assert!(!self.memory.allocations.contains_key(&model.id));
+        self.settle();
         if let Some(at) = model.mapped {
             assert_eq!(self.gpu(at, false), Err(Fault), "the GPU reaches what was destroyed");
         }
@@ -150,6 +157,7 @@ impl World {
         model.pages[page] = value;
         let id = model.id;
         self.memory.wait_until_quiet(id).unwrap();
+        self.settle();
         let byte = self.gpu(at + page as u64 * PAGES, true).unwrap();
         // SAFETY: the byte is mapped and belongs to the machine.
         unsafe { byte.as_ptr().write_volatile(value) };
@@ -169,6 +177,7 @@ impl World {
     /// Every page of every allocation is as the model says, seen by the CPU where it is locked and by the GPU where it is resident.
     fn check(&mut self) {
         let works = self.wake();
+        self.settle();
         for model in self.models.clone() {
             self.memory.wait_until_quiet(model.id).unwrap();
             for (page, expected) in model.pages.iter().enumerate() {
@@ -209,6 +218,7 @@ impl World {
         self.memory.submit().unwrap();
         while self.memory.wait_oldest().unwrap() {}
         self.memory.destroy_space(self.space).unwrap();
+        self.settle();
         assert_eq!(self.memory.driver.verifier.bugcheck(), None);
     }
 }
@@ -709,6 +719,8 @@ fn a_busy_driver_is_asked_once_more() {
 mod page_size_tests;
 #[path = "rest_tests.rs"]
 mod rest_tests;
+#[path = "table_work_tests.rs"]
+mod table_work_tests;
 
 #[path = "update_tests.rs"]
 mod update_tests;
@@ -720,8 +732,8 @@ fn steps() -> impl Strategy<Value = Vec<(u8, usize, usize, u8)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn contents_survive_any_sequence_of_requests(steps in steps(), tables in prop_oneof![Just(0u32), Just(2)], pages in prop_oneof![Just(40u64), Just(96)]) {
-        let mut world = World::new(4 << 20, pages * PAGES, tables);
+    fn contents_survive_any_sequence_of_requests(steps in steps(), tables in prop_oneof![Just(0u32), Just(2)], pages in prop_oneof![Just(40u64), Just(96)], mode in 0..3usize) {
+        let mut world = World::of_mode(fake_gpu::MODES[mode], 4 << 20, pages * PAGES, tables);
         let before = (world.memory.segments.free_bytes(2), world.memory.segments.ram.free_bytes());
         for (kind, index, page, value) in steps {
             if kind == 0 || world.models.is_empty() {
@@ -741,7 +753,8 @@ proptest! {
             let index = index % world.models.len();
             match kind {
                 1 | 2 => if world.models[index].mapped.is_none() { let _ = world.map(index); },
-                3 => world.unmap(index),
+                3 if value % 2 == 0 => world.unmap(index),
+                3 => world.unmap_unseen(index),
                 4..=6 => if let Err(status) = world.make_resident(index) { prop_assert_eq!(status, STATUS_NO_MEMORY) },
                 7 => world.evict(index, &idle()),
                 8 => {
@@ -763,6 +776,12 @@ proptest! {
                 12 => world.rest(),
                 13 => if world.rests { let _ = world.memory.evict_one(tables); },
                 _ => world.destroy(index),
+            }
+            // The paging node is somewhere in what it was given.
+            world.reaches_nothing_else();
+            for _ in 0..page % 3 {
+                world.node.run_one();
+                world.reaches_nothing_else();
             }
             if value % 4 == 0 {
                 world.check();
