@@ -4,7 +4,7 @@
 //! | variable | what it picks | default |
 //! | --- | --- | --- |
 //! | `CAMPANILE_DRIVER` | the kernel-mode driver: `linked`, `pe`, or the path of an image | `linked` |
-//! | `CAMPANILE_BUS` | where the GPU is: `direct`, `vfio-user`, or `vfio-user=SOCKET` | `direct` |
+//! | `CAMPANILE_BUS` | where the GPU is: `direct`, `vfio-user`, `vfio-user-process=PROGRAM` or `vfio-user=SOCKET` | `direct` |
 //! | `CAMPANILE_DEVICE_VARIANT` | the GPU, such as `doorbells=4,vram=64M` | `default` |
 //! | `CAMPANILE_SPECIAL_POOL` | pool of the driver: `off`, `end` or `start` | `off` |
 //!

@@ -42,7 +42,7 @@ fn bad_questions(case: &Case) -> Result<(), Failure> {
     for (what, process, adapter, group, physical, allowed) in [
         ("group 2", std::ptr::null_mut(), rig.adapter, group(2), 0, BAD_ARGUMENT),
         ("group -1", std::ptr::null_mut(), rig.adapter, group(-1), 0, BAD_ARGUMENT),
-        ("a physical adapter that is not there", std::ptr::null_mut(), rig.adapter, LOCAL, 1, BAD_ARGUMENT),
+        ("a physical adapter that is not there", std::ptr::null_mut(), rig.adapter, LOCAL, 64, BAD_ARGUMENT),
         ("no adapter", std::ptr::null_mut(), 0, LOCAL, 0, BAD_HANDLE),
         ("a device", std::ptr::null_mut(), rig.device, LOCAL, 0, WRONG_KIND),
         ("a process that is not there", nobody, rig.adapter, LOCAL, 0, BAD_HANDLE),
