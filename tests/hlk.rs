@@ -98,15 +98,12 @@ fn needs_no_hardware_queue(case: &CaseInfo) -> bool {
 }
 
 /// Every case in release mode on the linked driver; elsewhere what a machine does at the bus: starts, stops, interrupts, doorbells, faults.
-/// The variable CAMPANILE_BUS has all cases run there. Where there are hundreds of processes or thousands of queues, each register access
-/// would be a message; that takes a minute on a busy machine.
+/// The variable CAMPANILE_BUS has all cases run there.
 fn goes_over_vfio_user(case: &CaseInfo) -> bool {
-    const LONG: [&str; 2] = ["ThousandsOfQueuesOnSixteenDoorbells", "Submission.ChurnLosesNoRing"];
-    let ends = |name: &&str| case.name.ends_with(name);
     let core = ["Adapter", "Lifecycle", "NativeFence", "FenceInterrupts", "Fault"].contains(&case.area)
         && !case.name.ends_with("ProcessExitReleasesEverything");
     let whole = !cfg!(debug_assertions) && matches!(DriverChoice::selected(), DriverChoice::Linked);
-    (whole || core) && !LONG.iter().any(ends)
+    whole || core
 }
 
 /// What two processes do to each other: start, stop, interrupts, doorbells, faults, resets, removal; in debug mode the shortest of it. `cargo xtask test

@@ -110,6 +110,11 @@ impl BusChoice {
         matches!(self, Self::Sockets(_) | Self::Functions(_))
     }
 
+    /// Whether an access to a register is a message to somebody who answers it, which takes a thousand times as long as a load.
+    pub fn is_by_messages(&self) -> bool {
+        matches!(self, Self::Served | Self::Process(_) | Self::Sockets(_))
+    }
+
     /// Bytes of memory that a machine on this bus has, if the bus has a say in it: Linux keeps every page that a function may reach, so that
     /// the memory cannot be sparse.
     pub(super) fn memory(&self) -> Option<u64> {

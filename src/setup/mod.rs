@@ -243,6 +243,11 @@ impl Part {
         &self.first.attached.bus
     }
 
+    /// As [`BusChoice::is_by_messages`], of the bus that it is on.
+    pub fn is_by_messages(&self) -> bool {
+        self.slot.bus.is_by_messages()
+    }
+
     /// A register of the GPU, `size` bytes at `offset`.
     pub fn register(&self, offset: u64, size: u8) -> u64 {
         self.bus().register_read(campanile_hw::pci::BAR_REGISTERS, offset, size)
@@ -634,6 +639,11 @@ impl System {
     /// The first GPU's bus.
     pub fn bus(&self) -> &Arc<dyn Bus> {
         self.first().bus()
+    }
+
+    /// Whether a register access of the first GPU is a message: what does very many of them does fewer then.
+    pub fn is_by_messages(&self) -> bool {
+        self.first().is_by_messages()
     }
 
     /// Nodes that the first GPU has in F1, a bit each.
