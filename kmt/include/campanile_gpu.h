@@ -202,4 +202,76 @@ struct campanile_packet_timestamp {
     uint64_t destination;
 };
 
+#define CAMPANILE_OPCODE_WRITE 0x08u
+/* Writes 64-bit words that the packet holds, repeat times behind each other. Each word is one store, as page tables that are in use need it. At most 512 words in all. No queue that waits for a fence there is released. */
+struct campanile_packet_write {
+    /* Opcode number. */
+    uint8_t opcode;
+    /* Length of the packet in units of 16 bytes. */
+    uint8_t length;
+    uint8_t reserved_0[2];
+    /* Words that the packet holds, 1 to 6. */
+    uint16_t count;
+    /* How often they are written, at least 1. */
+    uint16_t repeat;
+    /* Destination address, 8-aligned. */
+    uint64_t destination;
+    /* First word. */
+    uint64_t word0;
+    /* Second word; like those after it zero if COUNT does not reach it. */
+    uint64_t word1;
+    /* Third word. */
+    uint64_t word2;
+    /* Fourth word. */
+    uint64_t word3;
+    /* Fifth word. */
+    uint64_t word4;
+    /* Sixth word. */
+    uint64_t word5;
+};
+
+#define CAMPANILE_OPCODE_WRITEPHYSICAL 0x09u
+/* As WRITE, at a location of VRAM or system memory instead of an address. Privileged. */
+struct campanile_packet_writephysical {
+    /* Opcode number. */
+    uint8_t opcode;
+    /* Length of the packet in units of 16 bytes. */
+    uint8_t length;
+    uint8_t reserved_0[2];
+    /* Words that the packet holds, 1 to 6. */
+    uint16_t count;
+    /* How often they are written, at least 1. */
+    uint16_t repeat;
+    /* Destination, a location, 8-aligned. */
+    uint64_t destination;
+    /* First word. */
+    uint64_t word0;
+    /* Second word; like those after it zero if COUNT does not reach it. */
+    uint64_t word1;
+    /* Third word. */
+    uint64_t word2;
+    /* Fourth word. */
+    uint64_t word3;
+    /* Fifth word. */
+    uint64_t word4;
+    /* Sixth word. */
+    uint64_t word5;
+};
+
+#define CAMPANILE_OPCODE_INVALIDATETLB 0x0au
+/* Does on every node what the command InvalidateTlb does: forgets the translations of the address space with this root from start to end (exclusive), all of them if both are 0. What comes behind it on the queue finds them forgotten. Privileged. */
+struct campanile_packet_invalidatetlb {
+    /* Opcode number. */
+    uint8_t opcode;
+    /* Length of the packet in units of 16 bytes. */
+    uint8_t length;
+    uint8_t reserved_0[6];
+    /* Page-table root of the address space, a location and a multiple of 4096. */
+    uint64_t root;
+    /* First address. */
+    uint64_t start;
+    /* End of the addresses. */
+    uint64_t end;
+};
+
 #endif /* CAMPANILE_GPU_H */
