@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use campanile_hw::log::{LogKind, LogTarget};
 use campanile_hw::queue::{Location, QueueDescriptor, QueueState};
-use campanile_hw::registers::{self, Command, CommandStatus};
+use campanile_hw::registers::{self, Command, CommandStatus, Control};
 
 use crate::irql::UpToDispatch;
 use crate::lock::SpinLock;
@@ -17,6 +17,8 @@ pub(crate) enum CommandError {
     Refused(CommandStatus),
     /// The function does not answer any more.
     Lost,
+    /// The function was reset, though nobody here has stopped it: it has forgotten all that it was told, and does nothing of it.
+    Reset,
     /// The device is not in D0, where nothing of it may be touched.
     PoweredDown,
 }
@@ -30,6 +32,8 @@ pub(crate) struct Cmp {
     record: u64,
     /// The device is in D0.
     powered: AtomicBool,
+    /// RUN was set, and nobody has cleared it since.
+    run: AtomicBool,
     /// Innermost spin lock: held for the argument registers, the command and its result.
     lock: SpinLock<()>,
 }
@@ -37,7 +41,14 @@ pub(crate) struct Cmp {
 impl Cmp {
     /// The scheduler behind `registers`, whose descriptors lie at `descriptors`, with room for a record at `record`.
     pub(crate) fn new(registers: Registers, descriptors: Mapping, record: u64) -> Self {
-        Self { registers, descriptors, record, powered: AtomicBool::new(true), lock: SpinLock::new(()) }
+        Self {
+            registers,
+            descriptors,
+            record,
+            powered: AtomicBool::new(true),
+            run: AtomicBool::new(false),
+            lock: SpinLock::new(()),
+        }
     }
 
     /// Whether the device is in D0, as far as the operating system has said.
@@ -49,6 +60,12 @@ impl Cmp {
     pub(crate) fn set_powered(&self, irql: &impl UpToDispatch, powered: bool) {
         let _held = self.lock.lock(irql);
         self.powered.store(powered, Ordering::Release);
+    }
+
+    /// Whether RUN is set, as far as the driver did that. Told after it was set, and before it is cleared: every reset of the function clears
+    /// it too, which is how one is told from what the driver asked for.
+    pub(crate) fn set_run(&self, run: bool) {
+        self.run.store(run, Ordering::SeqCst);
     }
 
     /// The function was removed by surprise: every command fails from now on without touching it.
@@ -104,9 +121,24 @@ impl Cmp {
         self.registers.write32(registers::CMP_COMMAND, command as u32);
         match CommandStatus::from_number(self.registers.read32(registers::CMP_STATUS)) {
             Some(CommandStatus::Done) => Ok(self.registers.read64(registers::CMP_RESULT)),
+            Some(CommandStatus::NotRunning) if self.has_stopped() => Err(CommandError::Reset),
             Some(refused) => Err(CommandError::Refused(refused)),
             None => Err(CommandError::Lost),
         }
+    }
+
+    /// Whether RUN is clear though nobody here has cleared it: the function was reset. One that is gone, or answers at its addresses no
+    /// more, reads as if it were set.
+    pub(crate) fn was_reset(&self, irql: &impl UpToDispatch) -> bool {
+        let _held = self.lock.lock(irql);
+        self.has_stopped()
+    }
+
+    /// As [`Cmp::was_reset`], of who holds `lock`.
+    fn has_stopped(&self) -> bool {
+        // Outside D0 nothing is touched. Whoever clears RUN says so first: if it is asked again afterwards, it was nobody here.
+        let is_set = || self.run.load(Ordering::SeqCst);
+        is_set() && !Control::from_bits(self.registers.read32(registers::CONTROL)).run() && is_set()
     }
 
     /// Writes descriptor `number` and puts the queue on the run list.

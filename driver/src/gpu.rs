@@ -167,6 +167,7 @@ impl Gpu {
     /// # Errors
     /// STATUS_UNSUCCESSFUL when the device does not start.
     pub(crate) fn start(&self, irql: &Passive) -> Result<(), Refused> {
+        self.cmp.set_run(false);
         self.registers.write32(registers::CONTROL, Control::new().with_reset(true).into_bits());
         self.run(irql)
     }
@@ -191,6 +192,7 @@ impl Gpu {
             self.running.store(false, Ordering::Release);
             return Err(refused(Reason::DeviceDead));
         }
+        self.cmp.set_run(true);
         for node in self.nodes.iter() {
             node.map(irql, &self.cmp).map_err(|_| refused(Reason::DeviceDead))?;
         }
@@ -222,6 +224,7 @@ impl Gpu {
     /// Stops the scheduler at once. Any level; waits for nothing.
     pub(crate) fn halt(&self) {
         self.running.store(false, Ordering::Release);
+        self.cmp.set_run(false);
         // What is not in D0 moves nothing.
         if self.is_powered() {
             self.registers.write32(registers::CONTROL, Control::new().with_reset(true).into_bits());
@@ -278,6 +281,7 @@ impl Gpu {
     /// The last of the device before it leaves D0: it stops, what happened is told, and the clocks are read. Queues have left it.
     pub(crate) fn sleep(&self, irql: &Passive, adapter: &Adapter) {
         self.sleep.ran.store(self.is_running(), Ordering::Release);
+        self.cmp.set_run(false);
         if self.is_running() {
             self.registers.write32(registers::CONTROL, Control::new().into_bits());
             // Without an interrupt nobody is to be told.

@@ -32,7 +32,8 @@ pub(crate) fn stop_engine(irql: &Passive, gpu: &Gpu, node: &Node) -> Result<Opti
     let result = gpu.cmp.run(irql, Command::ResetNode, [u64::from(node.ordinal()), 0, 0]);
     match result {
         Ok(queue) => Ok(u32::try_from(queue).ok().filter(|number| *number != u32::MAX)),
-        Err(CommandError::Refused(_) | CommandError::Lost | CommandError::PoweredDown) => {
+        // One engine of a function that was reset cannot be reset: the adapter is, which starts all of it again.
+        Err(CommandError::Refused(_) | CommandError::Lost | CommandError::Reset | CommandError::PoweredDown) => {
             Err(refused(Reason::EngineStuck))
         }
     }

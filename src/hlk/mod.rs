@@ -72,6 +72,7 @@ mod surprise;
 mod suspension;
 mod table_pressure;
 mod tdr;
+mod tdr_function_reset;
 mod tdr_packet;
 mod tdr_storm;
 mod testing;
@@ -182,6 +183,7 @@ const TABLES: &[&[CaseInfo]] = &[
     power_loss::CASES,
     exit::CASES,
     tdr::CASES,
+    tdr_function_reset::CASES,
     tdr_packet::CASES,
     tdr_storm::CASES,
     fault_kinds::CASES,

@@ -135,6 +135,26 @@ pub(super) fn time_out_packets(system: &System) {
     }
 }
 
+/// Moves time on until a thread that may wait for an engine has ended.
+pub(super) fn until_ended<T: Send>(
+    system: &System,
+    work: impl FnOnce() -> Result<T, Failure> + Send,
+) -> Result<T, Failure> {
+    /// After so many steps nobody goes on waiting.
+    const STEPS: u32 = 2000;
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(work);
+        for _ in 0..STEPS {
+            if thread.is_finished() {
+                return thread.join().unwrap_or_else(|_| Err(Failure::new("the thread panicked")));
+            }
+            system.machine().advance(TdrSettings::default().delay / 8);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Err(Failure::new(format!("it did not end in {STEPS} steps of an eighth of TdrDelay")))
+    })
+}
+
 pub(super) fn reports(system: &System) -> Vec<TdrReport> {
     system.machine().tdr_reports(system.luid())
 }

@@ -1,7 +1,5 @@
 //! Timeouts of contexts that are scheduled packet by packet: the seven steps, and what is left after each way they may end.
 
-use std::time::Duration;
-
 use campanile_device::{FaultRule, HangAt};
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{CONTROL, NODE_COMPUTE, NODE_COPY, NODE_PAGING};
@@ -11,7 +9,7 @@ use super::case::{Boot, Case, Failure, granted};
 use super::rig::{PacketQueue, Rig, wait_until};
 use super::tdr::{
     ACTIVE, FATAL, Guest, HUNG, RESET, TDR_FAILURE, arm, by_hand, doomed, hold_reset, only_report, reports, state,
-    time_out_packets, wait_watched, works,
+    time_out_packets, until_ended, wait_watched, works,
 };
 use crate::setup::System;
 
@@ -221,23 +219,6 @@ fn behind_a_hang(case: &mut Case<'_>) -> Result<(), Failure> {
         guests.iter().for_each(|guest| guest.process.exit());
     }
     Ok(())
-}
-
-/// Moves time on until a thread that may wait for an engine has ended.
-fn until_ended<T: Send>(system: &System, work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
-    /// After so many steps nobody goes on waiting.
-    const STEPS: u32 = 2000;
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(work);
-        for _ in 0..STEPS {
-            if thread.is_finished() {
-                return thread.join().unwrap_or_else(|_| Err(Failure::new("the thread panicked")));
-            }
-            system.machine().advance(TdrSettings::default().delay / 8);
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Err(Failure::new(format!("it did not end in {STEPS} steps of an eighth of TdrDelay")))
-    })
 }
 
 fn paging_behind_a_hang(case: &mut Case<'_>) -> Result<(), Failure> {

@@ -46,7 +46,8 @@ pub(crate) type MapLock = PushLock<()>;
 
 /// A command of the table that found the scheduler stopped; it is told anew when it runs again.
 fn is_stopped(error: CommandError) -> bool {
-    matches!(error, CommandError::Lost | CommandError::PoweredDown | CommandError::Refused(CommandStatus::NotRunning))
+    use CommandError::{Lost, PoweredDown, Refused, Reset};
+    matches!(error, Lost | Reset | PoweredDown | Refused(CommandStatus::NotRunning))
 }
 
 /// Tells the scheduler of a fence in a process with this root, unless it knows.

@@ -161,10 +161,13 @@ impl HwQueue {
         kernel.fences.get(slot).map_or(0, |fence| fence.load(Ordering::Acquire))
     }
 
-    /// Sends the queue a suspension, which it answers by an event with `cookie`. False if it refuses: then it does not run.
+    /// Sends the queue a suspension, which it answers by an event with `cookie`. False if it refuses: then it does not run. A function that
+    /// was reset answers nothing: a context with a queue there does not leave its engine, for which the operating system resets that, and,
+    /// since it cannot be, the adapter.
     pub(crate) fn suspend(&self, irql: &impl UpToDispatch, gpu: &Gpu, cookie: u64) -> bool {
         self.suspending.store(cookie, Ordering::Release);
-        let sent = gpu.cmp.run(irql, Command::SuspendQueue, [u64::from(self.number), cookie, 0]).is_ok();
+        let answer = gpu.cmp.run(irql, Command::SuspendQueue, [u64::from(self.number), cookie, 0]);
+        let sent = matches!(answer, Ok(_) | Err(CommandError::Reset));
         if !sent {
             self.suspending.store(0, Ordering::Release);
         }
@@ -499,9 +502,10 @@ pub(crate) fn come_back(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext
 /// What a refused command means to the caller of a DDI.
 pub(crate) fn refused_command(error: CommandError) -> Refused {
     match error {
-        CommandError::Lost | CommandError::PoweredDown | CommandError::Refused(CommandStatus::NotRunning) => {
-            refused(Reason::NotRunning)
-        }
+        CommandError::Lost
+        | CommandError::Reset
+        | CommandError::PoweredDown
+        | CommandError::Refused(CommandStatus::NotRunning) => refused(Reason::NotRunning),
         CommandError::Refused(_) => refused(Reason::CommandRefused),
     }
 }

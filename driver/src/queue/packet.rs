@@ -445,6 +445,13 @@ impl Node {
     ) -> Result<(), Refused> {
         let mut submission = self.submission.lock(irql);
         let (submission, irql) = submission.parts();
+        let idle = submission.fifo.front().is_none()
+            && dxgk.synchronize(irql, |device| self.flight.with(device, |flight| flight.oldest().is_none()))?;
+        if !idle && cmp.was_reset(irql) {
+            // Nothing of it is executed any more, however often it is submitted. That is a hang, which the operating system finds by a
+            // preemption that is not answered.
+            return Ok(());
+        }
         while let Some(packet) = submission.fifo.front() {
             packet.given_up(0).map(&keep);
             submission.fifo.pop();
@@ -534,8 +541,8 @@ impl Node {
     ) -> Result<Option<Packet>, CommandError> {
         let mut submission = self.submission.lock(irql);
         let (submission, irql) = submission.parts();
-        if cmp.unmap_queue(irql, self.ordinal) == Err(CommandError::Lost) {
-            return Err(CommandError::Lost);
+        if let Err(error @ (CommandError::Lost | CommandError::Reset)) = cmp.unmap_queue(irql, self.ordinal) {
+            return Err(error);
         }
         let running = self.forget(irql, dxgk, submission);
         if let Some(packet) = running {
