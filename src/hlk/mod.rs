@@ -77,6 +77,7 @@ mod tdr_packet;
 mod tdr_storm;
 mod testing;
 mod turns;
+mod turns_trouble;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -139,6 +140,7 @@ const TABLES: &[&[CaseInfo]] = &[
     rest::CASES,
     rest_model::CASES,
     turns::CASES,
+    turns_trouble::CASES,
     table_pressure::CASES,
     budget::CASES,
     budget_change::CASES,

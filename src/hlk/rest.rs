@@ -145,6 +145,11 @@ impl Hog {
         Ok(())
     }
 
+    /// How many bytes it has.
+    pub(super) fn taken(&self) -> u64 {
+        self.all.iter().map(|(_, size)| size).sum()
+    }
+
     /// Gives everything back.
     pub(super) fn give_back(&mut self) -> Result<(), Failure> {
         self.give_back_from(0)

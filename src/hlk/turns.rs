@@ -42,23 +42,23 @@ cases! { "Residency", behind "it is several processes on a GPU whose memory it c
 
 /// Half of it is the driver's.
 const VRAM: u64 = 4 << 20;
-const SIZE: u64 = 128 << 10;
+pub(super) const SIZE: u64 = 128 << 10;
 /// Allocations on the residency list of each process: more than half of what there is for applications.
-const EACH: usize = 11;
+pub(super) const EACH: usize = 11;
 
-fn tiny_vram() -> SystemOptions {
+pub(super) fn tiny_vram() -> SystemOptions {
     let mut options = local();
     (options.variant.vram_size, options.variant.vram_window) = (VRAM, VRAM);
     options.variant.queue_limit = 64;
     options
 }
 
-fn counts(system: &System) -> ResidencyCounts {
+pub(super) fn counts(system: &System) -> ResidencyCounts {
     system.machine().residency(system.luid()).unwrap_or_default()
 }
 
 /// What MakeResident says; a paging fence is waited for.
-fn request(rig: &Rig, list: &[D3DKMT_HANDLE], cannot_trim: bool) -> Result<NTSTATUS, Failure> {
+pub(super) fn request(rig: &Rig, list: &[D3DKMT_HANDLE], cannot_trim: bool) -> Result<NTSTATUS, Failure> {
     let mut list = list.to_vec();
     let mut request = D3DDDI_MAKERESIDENT::zeroed();
     (request.hPagingQueue, request.NumAllocations) = (rig.paging_queue, list.len() as u32);
@@ -73,15 +73,15 @@ fn request(rig: &Rig, list: &[D3DKMT_HANDLE], cannot_trim: bool) -> Result<NTSTA
 
 /// How work comes to the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     Doorbell,
     Kernel,
     Packets,
 }
 
-const WAYS: [Way; 3] = [Way::Doorbell, Way::Kernel, Way::Packets];
+pub(super) const WAYS: [Way; 3] = [Way::Doorbell, Way::Kernel, Way::Packets];
 
-enum Queue {
+pub(super) enum Queue {
     Doorbell(RawQueue),
     Kernel(KernelQueue),
     Packets(PacketQueue),
@@ -96,7 +96,7 @@ impl Queue {
         })
     }
 
-    fn submit(&mut self, rig: &Rig, packets: &[Packet]) -> Result<u64, Failure> {
+    pub(super) fn submit(&mut self, rig: &Rig, packets: &[Packet]) -> Result<u64, Failure> {
         match self {
             Self::Doorbell(queue) => rig.submit(queue, packets),
             Self::Kernel(queue) => rig.kernel_submit(queue, packets),
@@ -112,25 +112,25 @@ impl Queue {
         }
     }
 
-    fn wait(&self, value: u64) -> Result<(), Failure> {
+    pub(super) fn wait(&self, value: u64) -> Result<(), Failure> {
         wait_until("the end of a job", || self.progress() >= value)
     }
 }
 
 /// A process that has work under way until the case ends it.
-struct Busy {
-    rig: Rig,
-    queue: Queue,
+pub(super) struct Busy {
+    pub(super) rig: Rig,
+    pub(super) queue: Queue,
     /// Work of the same way that waits for a fence, and so never ends by itself.
     held: (Queue, RawFence, u64),
     /// Allocations on the residency list, and what is in each.
     all: Vec<(Memory, u32)>,
-    seen: Memory,
+    pub(super) seen: Memory,
     view: View,
 }
 
 impl Busy {
-    fn new(rig: Rig, way: Way, node: u32) -> Result<Self, Failure> {
+    pub(super) fn new(rig: Rig, way: Way, node: u32) -> Result<Self, Failure> {
         let (queue, mut held) = (Queue::new(&rig, way, node)?, Queue::new(&rig, way, NODE_COMPUTE)?);
         let seen = rig.memory(EACH as u64 * SIZE, Placement::System)?;
         let view = rig.view(seen)?;
@@ -147,31 +147,31 @@ impl Busy {
     }
 
     /// As [`Busy::new`], with everything resident at once.
-    fn resident(rig: Rig, way: Way, node: u32) -> Result<Self, Failure> {
+    pub(super) fn resident(rig: Rig, way: Way, node: u32) -> Result<Self, Failure> {
         let busy = Self::new(rig, way, node)?;
         granted(request(&busy.rig, &busy.handles(), true)?, "a request of who cannot trim further")?;
         Ok(busy)
     }
 
-    fn handles(&self) -> Vec<D3DKMT_HANDLE> {
+    pub(super) fn handles(&self) -> Vec<D3DKMT_HANDLE> {
         self.all.iter().map(|(memory, _)| memory.handle).collect()
     }
 
     /// Queues work that writes an allocation.
-    fn write(&mut self, place: usize, pattern: u32) -> Result<u64, Failure> {
+    pub(super) fn write(&mut self, place: usize, pattern: u32) -> Result<u64, Failure> {
         self.all[place].1 = pattern;
         self.queue.submit(&self.rig, &[fill(self.all[place].0.address, SIZE, pattern)])
     }
 
     /// Queues work that writes every allocation, and waits for its end.
-    fn write_all(&mut self, seed: u32) -> Result<(), Failure> {
+    pub(super) fn write_all(&mut self, seed: u32) -> Result<(), Failure> {
         let values = (0..EACH).map(|place| self.write(place, seed + place as u32));
         let values = values.collect::<Result<Vec<u64>, Failure>>()?;
         self.queue.wait(values[EACH - 1])
     }
 
     /// Every allocation holds what was written last.
-    fn check(&mut self) -> Result<(), Failure> {
+    pub(super) fn check(&mut self) -> Result<(), Failure> {
         self.view.fill(0xee);
         let mut value = 0;
         for (place, (memory, _)) in (0..).zip(&self.all) {
@@ -182,14 +182,14 @@ impl Busy {
         (0..EACH).try_for_each(|place| self.saw(place, self.all[place].1))
     }
 
-    fn saw(&self, place: usize, pattern: u32) -> Result<(), Failure> {
+    pub(super) fn saw(&self, place: usize, pattern: u32) -> Result<(), Failure> {
         let wrong = self.view.read(place as u64 * SIZE, SIZE).chunks(4).position(|word| word != pattern.to_le_bytes());
         ensure!(wrong.is_none(), "word {wrong:?} of allocation {place} is not {pattern:#x}");
         Ok(())
     }
 
     /// Writes and reads everything, so many times.
-    fn work(&mut self, seed: u32, jobs: u32) -> Result<(), Failure> {
+    pub(super) fn work(&mut self, seed: u32, jobs: u32) -> Result<(), Failure> {
         for job in 0..jobs {
             self.write_all(seed + 100 * job)?;
             self.check()?;
@@ -198,7 +198,7 @@ impl Busy {
     }
 
     /// Lets the work that waits end.
-    fn finish(&self) -> Result<(), Failure> {
+    pub(super) fn finish(&self) -> Result<(), Failure> {
         let (held, gate, value) = &self.held;
         ensure!(held.progress() < *value, "the work that waits for the case is over");
         granted(self.rig.signal(&[gate.handle], &[1]), "a signal of the CPU")?;
@@ -207,13 +207,13 @@ impl Busy {
 }
 
 /// Another process and what it does; it ends with this.
-struct Guest<T> {
-    process: Arc<Process>,
+pub(super) struct Guest<T> {
+    pub(super) process: Arc<Process>,
     it: Option<T>,
 }
 
 impl<T: Send> Guest<T> {
-    fn new(system: &System, make: impl FnOnce(Rig) -> Result<T, Failure> + Send) -> Result<Self, Failure> {
+    pub(super) fn new(system: &System, make: impl FnOnce(Rig) -> Result<T, Failure> + Send) -> Result<Self, Failure> {
         let process = system.machine().create_process("busy");
         let it = on_thread(&process, || make(Rig::open(system.luid())?));
         match it {
@@ -225,7 +225,10 @@ impl<T: Send> Guest<T> {
         }
     }
 
-    fn inside<R: Send>(&mut self, work: impl FnOnce(&mut T) -> Result<R, Failure> + Send) -> Result<R, Failure> {
+    pub(super) fn inside<R: Send>(
+        &mut self,
+        work: impl FnOnce(&mut T) -> Result<R, Failure> + Send,
+    ) -> Result<R, Failure> {
         let Self { process, it } = self;
         let it = it.as_mut().ok_or_else(|| Failure::new("the process is gone"))?;
         on_thread(process, || work(it))

@@ -195,6 +195,14 @@ impl Memory {
 }
 
 impl VidMm {
+    /// How much a process whose residency list does not come back has to give up before it may have more; others hear of it.
+    fn say_what_is_missing(&self, status: NTSTATUS, list: &[Arc<Allocation>]) -> u64 {
+        let Some(first) = list.first().filter(|_| status == STATUS_NO_MEMORY) else { return 0 };
+        let (missing, trims) = lock(&self.memory).note_shortage(list, first.id());
+        self.ask_to_trim(&trims);
+        missing.max(first.size())
+    }
+
     /// Makes allocations resident, all or none. The answer is the value of the queue's fence at which they are, 0 if they already are.
     /// Where there is no room, processes above their budgets are asked to give memory back. A device that `cannot_trim` waits for those that
     /// hear it, and then has others suspended until there is room.
@@ -221,7 +229,12 @@ impl VidMm {
             if working.is_none() && owner.is_some_and(|owner| memory.is_list_away(owner)) {
                 drop(memory);
                 search.leave_line();
-                working = Some(queue.device.adapter.vidsch().at_work(&queue.device).map_err(|status| (status, 0))?);
+                let scheduler = queue.device.adapter.vidsch();
+                let back = match cannot_trim {
+                    true => scheduler.at_work(&queue.device),
+                    false => scheduler.at_work_politely(&queue.device),
+                };
+                working = Some(back.map_err(|status| (status, self.say_what_is_missing(status, list)))?);
                 continue;
             }
             let Attempt { result: made, candidates, idle_soon } =

@@ -29,6 +29,8 @@ pub(crate) struct Search {
     tidies: bool,
     /// Until when it waits for queues that are about to let go of memory.
     patience: Option<Instant>,
+    /// Never insists.
+    polite: bool,
 }
 
 /// What somebody who found no room does next.
@@ -43,6 +45,16 @@ pub(crate) enum Next {
 }
 
 impl Search {
+    /// Of somebody who has nobody suspended, and for whom no residency list leaves.
+    pub(crate) fn polite() -> Self {
+        Self { polite: true, ..Self::default() }
+    }
+
+    /// Whether it never insists.
+    pub(crate) fn is_polite(&self) -> bool {
+        self.polite
+    }
+
     /// Whether it is somebody else's turn to look for memory.
     pub(crate) fn is_behind(&self) -> bool {
         self.place.as_ref().is_some_and(|place| !place.is_first())
@@ -160,6 +172,9 @@ impl VidMm {
         let spaces = self.spaces_of(candidates);
         if self.rest_one(scheduler, &spaces) {
             return Next::Again;
+        }
+        if search.polite {
+            return Next::GiveUp;
         }
         let Some(place) = &search.place else {
             search.place = Some(scheduler.turns().stand_in_line());

@@ -102,6 +102,14 @@ impl Rest {
         }
     }
 
+    /// It does not come back by itself any more.
+    pub(super) fn give_up_turn(&self) {
+        let mut turn = lock(&self.turn);
+        if matches!(*turn, Turn::Waits) {
+            *turn = Turn::Over;
+        }
+    }
+
     /// Nobody resumes a context of the process from now on.
     fn hold_contexts(&self) {
         *lock(&self.owed) = Some(Vec::new());
@@ -139,8 +147,19 @@ impl VidSch {
     /// # Errors
     /// STATUS_NO_MEMORY when what its engines need finds no room; the device is lost.
     pub(crate) fn at_work<'a>(&self, device: &'a Device) -> Result<AtWork<'a>, NTSTATUS> {
+        self.at_work_by(device, Search::default())
+    }
+
+    /// As [`VidSch::at_work`] where that needs nobody suspended. A process that was suspended with work to do waits for its turn.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY when there is no room for what the process needs; it goes on resting.
+    pub(crate) fn at_work_politely<'a>(&self, device: &'a Device) -> Result<AtWork<'a>, NTSTATUS> {
+        self.at_work_by(device, Search::polite())
+    }
+
+    fn at_work_by<'a>(&self, device: &'a Device, mut search: Search) -> Result<AtWork<'a>, NTSTATUS> {
         let space = &device.process.space;
-        let mut search = Search::default();
         loop {
             let guard = space.rest.read();
             if !*guard {
@@ -154,6 +173,7 @@ impl VidSch {
             };
             match if *rests { self.wake(space, &mut rests, &mut search) } else { Some(Ok(())) } {
                 Some(Ok(())) => return Ok(AtWork { _guard: RwLockWriteGuard::downgrade(rests) }),
+                Some(Err(STATUS_NO_MEMORY)) if search.is_polite() && self.waits_for_turn(space) => drop(rests),
                 Some(Err(status)) => return Err(status),
                 None => drop(rests),
             }
@@ -162,6 +182,11 @@ impl VidSch {
             }
             device.adapter.vidmm().pause_for_room();
         }
+    }
+
+    /// Whether a process that rests comes back by itself.
+    fn waits_for_turn(&self, space: &AddressSpace) -> bool {
+        matches!(*lock(&space.rest.turn), Turn::Waits) && self.has_work(space)
     }
 
     /// Tells the driver of every context of a process at rest where its root page table is.

@@ -156,7 +156,7 @@ impl VidSch {
                 continue;
             };
             if adapter.is_gone() || !self.has_work(space) {
-                return;
+                return space.rest.give_up_turn();
             }
             match self.try_to_wake(space, &mut search) {
                 Some(Ok(())) => return,
