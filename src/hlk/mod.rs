@@ -42,6 +42,7 @@ mod fence_storage;
 mod fence_system_process;
 mod fence_waits;
 mod gpu_address;
+mod gpu_update;
 mod hostile;
 mod inside;
 mod lifecycle;
@@ -133,6 +134,7 @@ const TABLES: &[&[CaseInfo]] = &[
     destruction::CASES,
     coherency::CASES,
     gpu_address::CASES,
+    gpu_update::CASES,
     residency::CASES,
     residency_pressure::CASES,
     page_sizes::CASES,

@@ -9,7 +9,7 @@ use wddm_ddi::status::*;
 
 use super::case::{Boot, Case, Failure, granted};
 use super::rig::{Rig, copy, fill};
-use super::{power_loss, rest, tdr_packet};
+use super::{gpu_update, power_loss, rest, tdr_packet};
 use crate::setup::SystemOptions;
 
 cases! { "PageTables", behind "it chooses who writes page tables, and the moments at which the paging node works";
@@ -46,6 +46,12 @@ cases! { "PageTables", behind "it chooses who writes page tables, and the moment
     "PageTables.LinkedGpusByGpuPhysical" on Boot::With(linked_physical), "linked-display-adapter":
         "The same by their place in a segment."
         => linked;
+    "PageTables.CopiesAreInOrderByGpuVirtual" on Boot::With(virtually), "dxgk_buildpagingbuffer_copypagetableentries":
+        "Copies of entries are behind updates that the GPU is to make before, by address, and before later ones of both tables."
+        => gpu_update::copies_are_in_order;
+    "PageTables.CopiesAreInOrderByGpuPhysical" on Boot::With(physically), "dxgk_buildpagingbuffer_copypagetableentries":
+        "The same where the GPU writes them by their place in a segment."
+        => gpu_update::copies_are_in_order;
 }
 
 fn by(updates: PageTableUpdates, mut options: SystemOptions) -> SystemOptions {

@@ -75,6 +75,8 @@ pub(super) struct Fake {
     pub(super) leaves: Vec<(HANDLE, u64, u64, u64)>,
     /// Tables whose first update said that it is.
     pub(super) initial: u64,
+    /// Operations that copied entries.
+    pub(super) copies: u64,
 }
 
 // SAFETY: the mapping of VRAM lives as long as the test process and is accessed under the lock around the fake.
@@ -234,6 +236,16 @@ impl Fake {
                 for (from, to) in from.into_iter().zip(self.bytes(root, destination, len, true)) {
                     // SAFETY: both pages are mapped and belong to the machine; a page moved onto itself would be a bug of the test.
                     unsafe { to.as_ptr().copy_from_nonoverlapping(from.as_ptr(), PAGE_SIZE as usize) };
+                }
+            }
+            7 => {
+                for byte in (0..len).step_by(8) {
+                    let from = self.translate(root, source + byte, false).expect("the table is mapped");
+                    // SAFETY: entries are aligned words.
+                    let entry = unsafe { from.cast::<u64>().as_ptr().read_volatile() };
+                    let to = self.translate(root, destination + byte, true).expect("the table is mapped");
+                    // SAFETY: as above.
+                    unsafe { to.cast::<u64>().as_ptr().write_volatile(entry) };
                 }
             }
             3 => {
@@ -529,6 +541,25 @@ unsafe extern "win64" fn build(adapter: HANDLE, args: *mut DXGKARG_BUILDPAGINGBU
                 [2, copy.SourceVirtualAddress + at, copy.DestinationVirtualAddress + at, len]
             })
         }
+        Op::DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES => {
+            // SAFETY: Operation names the arm that is filled.
+            let copies = unsafe { args.u.CopyPageTableEntries };
+            // SAFETY: the array has NumRanges elements.
+            let ranges = unsafe { std::slice::from_raw_parts(copies.pRanges, copies.NumRanges as usize) };
+            fake.copies += u64::from(args.MultipassOffset == 0);
+            // One packet a range.
+            push(args, u64::from(copies.NumRanges) * CHUNK, |at, _| {
+                let range = ranges[(at / CHUNK) as usize];
+                let place = |table: u64, index: u32| {
+                    assert!(table.is_multiple_of(64 << 10), "a table at {table:#x}");
+                    assert!(index + range.NumPageTableEntries <= 1 << BITS[0], "entries beyond the table");
+                    table + u64::from(index) * 8
+                };
+                let source = place(range.SrcPageTableAddress, range.SrcStartPteIndex);
+                let destination = place(range.DstPageTableAddress, range.DstStartPteIndex);
+                [7, source, destination, u64::from(range.NumPageTableEntries) * 8]
+            })
+        }
         Op::DXGK_OPERATION_SIGNAL_MONITORED_FENCE => {
             // SAFETY: Operation names the arm that is filled.
             let signal = unsafe { args.u.SignalMonitoredFence };
@@ -614,6 +645,7 @@ pub(super) fn memory(mode: Mode, ram: u64, vram: u64, tables: u32) -> (Memory, A
         moves: Vec::new(),
         leaves: Vec::new(),
         initial: 0,
+        copies: 0,
     }));
     let loaded = LoadedDriver::for_tests("fake");
     let verifier = Arc::clone(loaded.verifier());

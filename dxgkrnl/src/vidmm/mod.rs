@@ -13,6 +13,7 @@ mod address_space;
 mod allocation;
 mod budget;
 mod budget_change;
+mod copy_entries;
 mod cpu_cache;
 mod driver;
 mod fence_storage;

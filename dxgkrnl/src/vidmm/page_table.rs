@@ -294,6 +294,33 @@ impl<T> PageTables<T> {
         tree::demote_all(&self.shape, &mut self.root, self.shape.root(), pages, memory, effects)
     }
 
+    /// The table of 4-KiB pages that has the entry of a page, if there is one, and which entry that is.
+    pub(crate) fn leaf(&self, page: u64) -> Option<(&T, u32)> {
+        tree::small(&self.shape, &self.root, page).map(|(table, _)| (table, self.shape.index(0, page)))
+    }
+
+    /// Entries of a table of 4-KiB pages.
+    pub(crate) fn leaf_entries(&self) -> u32 {
+        self.shape.entries(0)
+    }
+
+    /// The entries of `count` pages from `to` on have become those of as many from `from` on by another hand; all have tables of 4-KiB
+    /// pages.
+    pub(crate) fn note_copied(&mut self, from: u64, to: u64, count: u64, effects: &mut Effects<T>) {
+        let (shape, root) = (&self.shape, &mut self.root);
+        let is_valid = |page: u64| {
+            let index = shape.index(0, page);
+            let word = tree::small(shape, root, page).and_then(|(_, valid)| valid.get(index as usize / 64));
+            word.is_some_and(|word| word & 1 << (index % 64) != 0)
+        };
+        let now: Vec<bool> = (from..from + count).map(is_valid).collect();
+        for (page, now) in (to..).zip(now) {
+            if let Some(before) = tree::note(shape, root, page, now) {
+                effects.mark(before, now);
+            }
+        }
+    }
+
     /// Takes out tables of `pages` that are empty.
     pub(crate) fn prune(
         &mut self,

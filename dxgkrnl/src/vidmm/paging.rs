@@ -166,7 +166,7 @@ impl Memory {
         self.paging.node.clone().ok_or(STATUS_DEVICE_NOT_READY)
     }
 
-    fn paging_space(&self, engine: u32) -> Result<SpaceId, NTSTATUS> {
+    pub(super) fn paging_space(&self, engine: u32) -> Result<SpaceId, NTSTATUS> {
         self.paging.space.map(|space| space.of_engine(engine)).ok_or(STATUS_DEVICE_NOT_READY)
     }
 
@@ -454,7 +454,7 @@ impl Memory {
         if let Some((_, window)) = tables.iter().find(|(known, _)| *known == table) {
             return Ok(*window);
         }
-        let [window] = self.take_windows(engine, len)?;
+        let [window] = self.take_windows(engine, len, PAGE_SIZE)?;
         let space = self.paging_space(engine)?;
         let shown = Shown::Frames { segment: table.0, first: table.1 / PAGE_SIZE };
         self.show_frames(space, window, len / PAGE_SIZE, &shown)?;
@@ -464,12 +464,17 @@ impl Memory {
 
     /// Takes `N` windows of `len` bytes until the open packet is complete. Whatever is submitted to make room is submitted before
     /// any of them is in use.
-    fn take_windows<const N: usize>(&mut self, engine: u32, len: u64) -> Result<[u64; N], NTSTATUS> {
+    pub(super) fn take_windows<const N: usize>(
+        &mut self,
+        engine: u32,
+        len: u64,
+        align: u64,
+    ) -> Result<[u64; N], NTSTATUS> {
         loop {
             let mut taken = [0; N];
             let mut missing = false;
             for window in &mut taken {
-                match self.paging.windows.allocate(len, PAGE_SIZE) {
+                match self.paging.windows.allocate(len, align) {
                     Some(at) => *window = at,
                     None => missing = true,
                 }
@@ -516,7 +521,7 @@ impl Memory {
     pub(crate) fn fill_zero(&mut self, allocation: KmdHandle, place: &Place, size: u64) -> Result<(), NTSTATUS> {
         let engine = self.engine_of(place);
         for (at, len) in pieces(size) {
-            let [window] = self.take_windows(engine, len)?;
+            let [window] = self.take_windows(engine, len, PAGE_SIZE)?;
             self.look_at(engine, window, place, at / PAGE_SIZE, len)?;
             let mut fill = DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL::zeroed();
             fill.DestinationVirtualAddress = window;
@@ -544,7 +549,7 @@ impl Memory {
         };
         let engine = self.engine_of(from).max(self.engine_of(to));
         for (at, len) in pieces(size) {
-            let [source, destination] = self.take_windows(engine, len)?;
+            let [source, destination] = self.take_windows(engine, len, PAGE_SIZE)?;
             self.look_at(engine, source, from, at / PAGE_SIZE, len)?;
             self.look_at(engine, destination, to, at / PAGE_SIZE, len)?;
             let mut transfer = DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL::zeroed();

@@ -228,6 +228,30 @@ pub(super) fn say_evicted<M: TableMemory>(
     })
 }
 
+/// The table of 4-KiB pages that has the entry of a page, if there is one, and which of its entries are valid.
+pub(super) fn small<'a, T>(shape: &Shape, root: &'a Node<T>, page: u64) -> Option<(&'a T, &'a [u64])> {
+    let (mut node, mut level) = (root, shape.root());
+    loop {
+        match &node.kind {
+            Kind::Directory(children) => (node, level) = (children.get(&shape.index(level, page))?, level - 1),
+            Kind::Small { valid, .. } => return Some((&node.table, valid)),
+            Kind::Medium { .. } | Kind::Large(_) => return None,
+        }
+    }
+}
+
+/// Notes whether the entry of a page is valid, and says whether it was. `None` if no table of 4-KiB pages has it.
+pub(super) fn note<T>(shape: &Shape, root: &mut Node<T>, page: u64, now: bool) -> Option<bool> {
+    let (mut node, mut level) = (root, shape.root());
+    loop {
+        match &mut node.kind {
+            Kind::Directory(children) => (node, level) = (children.get_mut(&shape.index(level, page))?, level - 1),
+            Kind::Small { valid, .. } => return Some(mark(valid, shape.index(0, page), now)),
+            Kind::Medium { .. } | Kind::Large(_) => return None,
+        }
+    }
+}
+
 /// Whether a table is among a node and those below it.
 pub(super) fn holds<T>(node: &Node<T>, wanted: &impl Fn(&T) -> bool) -> bool {
     wanted(&node.table)

@@ -93,6 +93,18 @@ impl Change {
             Self::Zero(to) | Self::Hide(to) => *to,
         }
     }
+
+    /// Pages around everything that it reads or changes, whose page tables may change.
+    fn touched(&self) -> Range<u64> {
+        let to = self.to().numbers();
+        match self {
+            Self::Copy { from, .. } => {
+                let from = from / PAGE_SIZE..from / PAGE_SIZE + self.to().pages;
+                to.start.min(from.start)..to.end.max(from.end)
+            }
+            _ => to,
+        }
+    }
 }
 
 /// Changes that were checked.
@@ -158,16 +170,28 @@ impl Memory {
         let space = self.spaces.get(&id).ok_or(STATUS_DEVICE_REMOVED)?;
         let changes: Vec<Change> = update.alive(&space.va).copied().collect();
         let (Some(start), Some(end)) = (
-            changes.iter().map(|change| change.to().numbers().start).min(),
-            changes.iter().map(|change| change.to().numbers().end).max(),
+            changes.iter().map(|change| change.touched().start).min(),
+            changes.iter().map(|change| change.touched().end).max(),
         ) else {
             return Ok(());
         };
         let mut done = self.prepare(id, &changes, start..end)?;
         let mut replaced = Vec::new();
         for change in &changes {
-            for piece in self.pieces(id, change) {
-                self.replace(id, piece, &mut replaced, &mut done)?;
+            let pieces = self.pieces(id, change);
+            let copied = match change {
+                Change::Copy { from, to } => {
+                    // A copy that is begun and not ended changes entries that are not known.
+                    done.changes.replaced = true;
+                    self.copy_entries(id, from / PAGE_SIZE, to.numbers().start, to.pages, &mut done)?
+                }
+                _ => false,
+            };
+            for piece in pieces {
+                self.note(id, piece, &mut replaced)?;
+                if !copied {
+                    self.write(id, piece, &mut done)?;
+                }
             }
         }
         self.forget_unused_spaces(id, &replaced);
@@ -247,16 +271,9 @@ impl Memory {
         }
     }
 
-    /// Has part of a region show something else. What was there is added to `replaced`; the GPU may go on using it until
-    /// [`Memory::settle`].
-    fn replace(
-        &mut self,
-        id: SpaceId,
-        (to, mapping): Piece,
-        replaced: &mut Vec<(u64, Mapping)>,
-        done: &mut Effects<Table>,
-    ) -> Result<(), NTSTATUS> {
-        let Self { driver, segments, spaces, allocations, fence_pages, .. } = self;
+    /// Part of a region shows something else from now on. What was there is added to `replaced`.
+    fn note(&mut self, id: SpaceId, (to, mapping): Piece, replaced: &mut Vec<(u64, Mapping)>) -> Result<(), NTSTATUS> {
+        let Self { spaces, allocations, .. } = self;
         let space = spaces.get_mut(&id).ok_or(STATUS_DEVICE_REMOVED)?;
         replaced.extend(space.va.remove(to.at, to.pages));
         if let Some(mapping) = mapping {
@@ -267,6 +284,13 @@ impl Memory {
                 state.spaces.insert(id);
             }
         }
+        Ok(())
+    }
+
+    /// Writes the entries for that. The GPU may go on using what was there until [`Memory::settle`].
+    fn write(&mut self, id: SpaceId, (to, mapping): Piece, done: &mut Effects<Table>) -> Result<(), NTSTATUS> {
+        let Self { driver, segments, spaces, allocations, fence_pages, .. } = self;
+        let space = spaces.get_mut(&id).ok_or(STATUS_DEVICE_REMOVED)?;
         // Written when the tables come back.
         let Some(tables) = &mut space.tables else { return Ok(()) };
         let shows = mapping.map(|mapping| (what(allocations, fence_pages, to.at, mapping), mapping.access));

@@ -166,6 +166,58 @@ proptest! {
 }
 
 #[test]
+fn entries_that_the_driver_copies_are_those_that_updates_write() {
+    // Over several tables, whose ends are not those of the ranges.
+    const LEN: u64 = 3 * 512 + 77;
+    let shown = |busy: bool| {
+        let mut world = World::new(32 << 20, 2048 * PAGES, 2);
+        let a = world.create(SIZE, &[2], CpuAccess::Visible);
+        world.map(a).unwrap();
+        world.make_resident(a).unwrap();
+        for page in 0..SIZE {
+            world.gpu_write(a, page as usize, 1 + page as u8);
+        }
+        let (from, to) = (reserve(&mut world, LEN + 13), reserve(&mut world, LEN + 200));
+        let source = [
+            world.show(span(from + 13 * PAGES, 600), a, (0, SIZE), true),
+            world.show(span(from + 900 * PAGES, 6), a, (0, 6), false),
+            Change::Hide(span(from + 700 * PAGES, 50)),
+        ];
+        world.memory.update(world.space, &world.update(source.to_vec())).unwrap();
+        if busy {
+            lock(&world.fake).refuse.extend([STATUS_GRAPHICS_ALLOCATION_BUSY; 2]);
+        }
+        let copy = Change::Copy { from: from + 13 * PAGES, to: span(to + 200 * PAGES, LEN) };
+        world.memory.update(world.space, &world.update(vec![copy])).unwrap();
+        // The copy lives on without its source.
+        world.memory.free_region(world.space, from, (LEN + 13) * PAGES).unwrap();
+        let copies = lock(&world.fake).copies;
+        let seen = |page: u64| {
+            let at = to + page * PAGES;
+            if lock(&world.fake).is_zero_page(world.root().unwrap(), at) {
+                return Ok((0, false));
+            }
+            // SAFETY: what translates is mapped.
+            let byte = world.gpu(at, false).map(|byte| unsafe { byte.as_ptr().read_volatile() })?;
+            Ok((byte, world.gpu(at, true).is_ok()))
+        };
+        let pages: Vec<Result<(u8, bool), Fault>> = (0..LEN + 200).map(seen).collect();
+        world.evict(a, &idle());
+        world.memory.evict(world.models[a].id).unwrap();
+        assert_eq!(world.gpu(to + 200 * PAGES, false), Err(Fault), "the copy shows what has left");
+        world.finish();
+        (copies, pages)
+    };
+    let (copies, by_driver) = shown(false);
+    let (none, by_updates) = shown(true);
+    assert!(copies > 1 && none == 0, "{copies} and {none} operations");
+    assert!(by_driver == by_updates, "entries differ");
+    let of = |page: u64| by_driver[200 + page as usize];
+    assert_eq!((of(0), of(599), of(600)), (Ok((1, true)), Ok((6, true)), Ok((0, false))));
+    assert_eq!((of(690), of(888), of(LEN - 1)), (Err(Fault), Ok((2, false)), Ok((0, false))));
+}
+
+#[test]
 fn changes_without_room_for_page_tables_change_nothing() {
     // A table of this GPU covers 512 pages.
     const FAR: u64 = 4 * 512;
