@@ -507,6 +507,9 @@ impl<'s> World<'s> {
         (request.SizeInPages, request.BaseAddress) = (pages, base + page * PAGE);
         request.Protection = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new().with_Zero(zero).with_NoAccess(!zero);
         let status = self.rig.kmt.call(self.rig.kmt.table().D3DKMTMapGpuVirtualAddress, &mut request);
+        if status.is_success() {
+            self.rig.settle(status, request.PagingFenceValue, "covering part of a range")?;
+        }
         let shown = if zero { Shown::Zero } else { Shown::Nothing };
         if status.is_success() && self.part(base, page, pages).is_none() {
             let Ok(count @ 1..1000) = usize::try_from(pages) else {

@@ -53,17 +53,24 @@ impl World<'_> {
         if number.is_multiple_of(8) { self.region(number) } else { pick(zeros.into_iter(), number) }
     }
 
-    /// The part of a range, which lies in it as a whole.
-    fn span(&self, base: u64, page: u64, pages: u64) -> Option<std::ops::Range<usize>> {
-        let shown = self.regions.get(&base)?;
-        let (page, pages) = (usize::try_from(page).ok()?, usize::try_from(pages).ok()?);
+    /// The range that holds some pages as a whole, and which of its pages they are. Numbers that wrap around may lead to another range than
+    /// the one they are counted from.
+    fn part_at(&self, base: u64, page: u64, pages: u64) -> Option<(u64, std::ops::Range<usize>)> {
+        let address = base.wrapping_add(bytes(page));
+        let (start, shown) = self.regions.range(..=address).next_back()?;
+        let (page, pages) = (usize::try_from((address - start) / PAGE).ok()?, usize::try_from(pages).ok()?);
         let end = page.checked_add(pages)?;
-        (pages > 0 && end <= shown.len()).then_some(page..end)
+        (pages > 0 && end <= shown.len()).then_some((*start, page..end))
     }
 
-    /// What a change asks for, and, if it is legal, what it does to the pages of its range; `sources` is the range that copies of the
-    /// request come from, once there was one.
-    fn operation(&self, base: u64, change: &Change, sources: &mut Option<u64>) -> (Operation, Option<Made>) {
+    /// As [`World::part_at`], of a range that may be updated, where all others of a request are in `only`, once there was one.
+    fn legal_part(&self, place: (u64, u64, u64), only: &mut Option<u64>) -> Option<(u64, std::ops::Range<usize>)> {
+        let (start, pages) = self.part_at(place.0, place.1, place.2)?;
+        (self.zeros.contains(&start) && *only.get_or_insert(start) == start).then_some((start, pages))
+    }
+
+    /// What a change asks for, and, if it is legal, what it does to the pages of its range.
+    fn operation(&self, base: u64, change: &Change, ranges: &mut Ranges) -> (Operation, Option<Made>) {
         match *change {
             Change::Map { page, times, allocation, first, part, write } => {
                 let handle = self.allocation(allocation).unwrap_or_default();
@@ -78,7 +85,7 @@ impl World<'_> {
                     }
                 };
                 let inside = part > 0 && first.checked_add(part).is_some_and(|end| end <= size);
-                let to = self.span(base, page, pages).filter(|_| inside && handle != 0);
+                let to = self.legal_part((base, page, pages), &mut ranges.changed).filter(|_| inside && handle != 0);
                 let shows = move |index: u64| Shown::Page {
                     allocation: handle,
                     page: (first + index % part) as usize,
@@ -91,28 +98,26 @@ impl World<'_> {
                 let to = (base.wrapping_add(bytes(page)), bytes(pages));
                 let operation = unmap_operation(to, if zero { ZERO } else { NO_ACCESS });
                 let shown = if zero { Shown::Zero } else { Shown::Nothing };
-                let to = self.span(base, page, pages);
-                let made = to.map(|to| Made { shown: vec![shown; to.len()], to, from: None });
+                let to = self.legal_part((base, page, pages), &mut ranges.changed);
+                let made = to.map(|to| Made { shown: vec![shown; to.1.len()], to, from: None });
                 (operation, made)
             }
             Change::Copy { page, pages, region, from } => {
                 let source = self.region(region).unwrap_or(base);
                 let to = (base.wrapping_add(bytes(page)), bytes(pages));
                 let operation = copy_operation(to, source.wrapping_add(bytes(from)));
-                let (to, from) = (self.span(base, page, pages), self.span(source, from, pages));
-                // The address of an empty or wild range may be that of something else, but is refused all the same.
-                let legal = self.zeros.contains(&source) && *sources.get_or_insert(source) == source;
-                let made = to.zip(from).filter(|_| legal);
-                (operation, made.map(|(to, from)| Made { shown: Vec::new(), to, from: Some((source, from)) }))
+                let to = self.legal_part((base, page, pages), &mut ranges.changed);
+                let from = self.legal_part((source, from, pages), &mut ranges.copied);
+                (operation, to.zip(from).map(|(to, from)| Made { shown: Vec::new(), to, from: Some(from) }))
             }
         }
     }
 
     /// Several changes of a range: all of them or none. Half of the requests wait for work of their context, which is queued first.
     pub(super) fn update(&mut self, base: u64, changes: &[Change]) -> Result<(), Failure> {
-        let mut sources = None;
-        let asked: Vec<_> = changes.iter().map(|change| self.operation(base, change, &mut sources)).collect();
-        let legal = self.zeros.contains(&base) && asked.iter().all(|(_, made)| made.is_some());
+        let mut ranges = Ranges::default();
+        let asked: Vec<_> = changes.iter().map(|change| self.operation(base, change, &mut ranges)).collect();
+        let legal = asked.iter().all(|(_, made)| made.is_some());
         let operations: Vec<Operation> = asked.iter().map(|(operation, _)| *operation).collect();
         let value = self.fence.value.load();
         let waits = changes.len().is_multiple_of(2);
@@ -121,7 +126,6 @@ impl World<'_> {
         request.Flags = D3DKMT_UPDATEGPUVIRTUALADDRESS_Flags::new().with_DoNotWait(!waits);
         let status = self.rig.update(&request);
         if !legal {
-            // Addresses that wrap around may be those of a legal range, but never of a legal size.
             refused(status, &[STATUS_INVALID_PARAMETER, STATUS_INVALID_HANDLE, STATUS_NO_MEMORY], "a bad update")?;
             ensure_eq!(self.fence.value.load(), value, "value after a refused update");
             return Ok(());
@@ -136,7 +140,7 @@ impl World<'_> {
             let Some(made) = made else { continue };
             let source = made.from.and_then(|(source, from)| Some(self.regions.get(&source)?.get(from)?.to_vec()));
             let shown = source.unwrap_or(made.shown);
-            if let Some(part) = self.regions.get_mut(&base).and_then(|region| region.get_mut(made.to)) {
+            if let Some(part) = self.regions.get_mut(&made.to.0).and_then(|region| region.get_mut(made.to.1)) {
                 part.copy_from_slice(&shown);
             }
         }
@@ -144,9 +148,16 @@ impl World<'_> {
     }
 }
 
+/// The ranges that the changes of a request are in, and that its copies come from, once there was one.
+#[derive(Default)]
+struct Ranges {
+    changed: Option<u64>,
+    copied: Option<u64>,
+}
+
 /// What a change makes of part of a range: pages of its own, or those of part of a range.
 struct Made {
-    to: std::ops::Range<usize>,
+    to: (u64, std::ops::Range<usize>),
     shown: Vec<Shown>,
     from: Option<(u64, std::ops::Range<usize>)>,
 }
