@@ -269,8 +269,11 @@ fn engines_that_hang_together_are_preempted_first_and_reset_in_the_order_of_thei
     machine.engine.answer_resets(&[(STATUS_SUCCESS, packets[0].fence)]);
     machine.engine.let_go_of(0, packets[1].fence - 1);
     look_until_reset(&machine);
-    let again = machine.engine.rendered(3)[2];
-    assert!(again.address == 1 << 16 && again.again, "{again:?}");
+    first_report(&machine);
+    // It is asked once or twice: as one that seemed to hang, and again if it let go and went on before the other was reset.
+    let asked = machine.engine.preemptions(2).len() - 1;
+    let again = machine.engine.rendered(2 + asked)[1 + asked];
+    assert!((1..=2).contains(&asked) && again.address == 1 << 16 && again.again, "{asked} times, {again:?}");
     assert_eq!((machine.engine.reset_nodes(), guilty.state(), innocent.state()), (vec![1], HUNG, ACTIVE));
     machine.engine.complete(again.fence);
     finish(machine, guilty, innocent);

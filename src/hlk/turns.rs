@@ -252,7 +252,13 @@ fn take_turns(case: &mut Case<'_>) -> Result<(), Failure> {
                     let way = WAYS[number as usize % WAYS.len()];
                     let node = if number % 2 == 0 { NODE_COPY } else { NODE_COMPUTE };
                     let mut guest = Guest::new(system, |rig| Busy::resident(rig, way, node))?;
-                    guest.inside(|busy| busy.work(0x1000_0000 * (number + 1), 2))?;
+                    let mut seed = 0x1000_0000 * (number + 1);
+                    guest.inside(|busy| busy.work(seed, 2))?;
+                    // Whoever is early goes on until as many had to give way as there are.
+                    while counts(system).suspended < u64::from(PROCESSES) {
+                        seed += 1000;
+                        guest.inside(|busy| busy.work(seed, 1))?;
+                    }
                     guest.inside(|busy| busy.finish())
                 })
             })
