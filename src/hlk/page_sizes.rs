@@ -2,12 +2,12 @@
 
 use campanile_hw::private::Placement;
 use campanile_hw::registers::NODE_COPY;
-use dxgkrnl::ResidencyCounts;
 use wddm_ddi::kmt::D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE;
 
 use super::case::{Boot, Case, Failure, granted};
+use super::rest::counts;
 use super::rig::{Rig, copy, fill};
-use crate::setup::{System, SystemOptions};
+use crate::setup::SystemOptions;
 
 cases! { "GpuAddress", behind "it asks the memory manager which pages it used";
     "GpuAddress.LargePagesMapWhatIsContiguous" on Boot::With(hidden_vram), "what-s-new-for-prior-wddm-2-x-versions":
@@ -30,10 +30,6 @@ fn hidden_vram() -> SystemOptions {
     (options.variant.vram_size, options.variant.vram_window) = (64 << 20, 32 << 20);
     options.variant.queue_limit = 256;
     options
-}
-
-fn counts(system: &System) -> ResidencyCounts {
-    system.machine().residency(system.luid()).unwrap_or_default()
 }
 
 /// A resident allocation at an address.

@@ -14,6 +14,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 use super::case::{Boot, Case, Failure, granted, on_thread, refused};
 use super::fence_storage::{intra, local};
 use super::kmt::BAD_ARGUMENT;
+use super::rest::counts;
 use super::rig::{
     KernelHandle, KernelQueue, Memory, PacketQueue, RawFence, RawQueue, Rig, View, copy, fill, wait_until,
 };
@@ -51,10 +52,6 @@ pub(super) fn tiny_vram() -> SystemOptions {
     (options.variant.vram_size, options.variant.vram_window) = (VRAM, VRAM);
     options.variant.queue_limit = 64;
     options
-}
-
-pub(super) fn counts(system: &System) -> ResidencyCounts {
-    system.machine().residency(system.luid()).unwrap_or_default()
 }
 
 /// What MakeResident says; a paging fence is waited for.

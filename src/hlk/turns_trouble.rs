@@ -16,9 +16,10 @@ use super::case::{Boot, Case, Failure, granted, refused};
 use super::kmt::DEVICE_LOST;
 use super::power_device::power_down;
 use super::rest::Hog;
+use super::rest::counts;
 use super::rig::{RawFence, Rig, fill, wait_until};
 use super::tdr::{self, ACTIVE, FATAL, HUNG, time_out};
-use super::turns::{Busy, EACH, Guest, SIZE, WAYS, Way, counts, request, tiny_vram};
+use super::turns::{Busy, EACH, Guest, SIZE, WAYS, Way, request, tiny_vram};
 use crate::setup::{System, SystemOptions};
 
 cases! { "Residency", behind "it is several processes on a GPU whose memory it chooses, and moves the clock on";
