@@ -198,6 +198,12 @@ struct HlkArguments {
     /// Runs the cases so often, one round after the other.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
+    /// Runs only part K of N of the cases, so that several machines share a run; put the parts' `--json` reports together with `--merge`.
+    #[arg(long, value_name = "K/N")]
+    shard: Option<campanile_hlk::shard::Shard>,
+    /// Runs nothing, and puts the `--json` reports of all parts of a run together: sum, `--json` and `--junit` are of the whole.
+    #[arg(long, value_name = "REPORT", num_args = 1.., conflicts_with_all = ["list", "filter", "json_lines", "hangs", "repeat", "shard", "timeout"])]
+    merge: Vec<PathBuf>,
     /// Longest time one case may take [default: a minute, more for a long storm].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
@@ -212,7 +218,7 @@ fn how_cases_run(words: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut kept = Vec::new();
     while let Some(word) = words.next() {
         let option = word.split('=').next().unwrap_or_default();
-        if !["--filter", "--junit", "--repeat"].contains(&option) {
+        if !["--filter", "--junit", "--repeat", "--shard"].contains(&option) {
             kept.push(word);
         } else if option == word {
             // Its value is a word of its own.
@@ -467,6 +473,8 @@ pub fn main() -> ExitCode {
                 json_lines,
                 junit: arguments.junit,
                 repeat: arguments.repeat,
+                shard: arguments.shard,
+                merge: arguments.merge,
                 timeout: arguments.timeout.map(Duration::from_secs),
                 command_line: how_cases_run(std::env::args().skip(2)),
                 machine: arguments.machine.into(),
@@ -508,7 +516,9 @@ mod tests {
 
     #[test]
     fn a_case_is_run_again_as_it_was_and_alone() {
-        let words = "--filter Fence --json --driver pe --junit=a.xml --repeat 3 --bus=vfio-user --timeout 5".split(' ');
+        let words =
+            "--filter Fence --json --driver pe --junit=a.xml --repeat 3 --shard 1/2 --bus=vfio-user --timeout 5"
+                .split(' ');
         let kept = how_cases_run(words.map(str::to_owned));
         assert_eq!(kept.join(" "), "--driver pe --bus=vfio-user --timeout 5");
     }

@@ -283,6 +283,54 @@ fn cases_are_repeated_and_written_for_build_servers() {
 }
 
 #[test]
+fn a_run_is_shared_by_parts_and_put_together_again() {
+    let scratch = Scratch::new("shards");
+    let filter = "Capabilities.";
+    let part = |shard: &str, seed: &str| {
+        let output = campanile(&["hlk", "--filter", filter, "--json", "--shard", shard, "--seed", seed]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let file = scratch.0.join(format!("{}-{seed}.json", shard.replace('/', "-")));
+        fs::write(&file, &output.stdout).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let parts = ["1/2", "2/2"].map(|shard| part(shard, "7"));
+    let names = |report: &Value| -> Vec<String> {
+        report["cases"].as_array().unwrap().iter().map(|case| case["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let merged = json(&campanile(&["hlk", "--json", "--merge", &parts[1], &parts[0]]));
+    let listed = json(&campanile(&["hlk", "--list", "--json", "--filter", filter]));
+    let mut wanted: Vec<String> =
+        listed.as_array().unwrap().iter().map(|case| case["name"].as_str().unwrap().to_owned()).collect();
+    let mut found = names(&merged);
+    (wanted.sort(), found.sort());
+    assert_eq!(found, wanted, "every case once");
+    assert_eq!((&merged["seed"], &merged["shard"]), (&7.into(), &Value::Null));
+    let missing = campanile(&["hlk", "--merge", &parts[0]]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(text(&missing.stderr).contains("part 2 of 2 is missing"), "{}", text(&missing.stderr));
+    let other = campanile(&["hlk", "--merge", &parts[0], &part("2/2", "8")]);
+    assert!(text(&other.stderr).contains("not of one run"), "{}", text(&other.stderr));
+    assert_eq!(campanile(&["hlk", "--shard", "3/2"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_failed_case_of_a_part_fails_the_whole() {
+    let scratch = Scratch::new("failed-shard");
+    let case =
+        r#"{"name": "A.B", "area": "A", "page": "p", "status": "failed", "ms": 1, "reason": "found 0, expected 1"}"#;
+    let drivers = r#""driver": "linked", "user_mode_driver": "linked", "special_pool": "off""#;
+    let run = r#""seed": 1, "rounds": 1, "shard": {"index": 1, "of": 1}"#;
+    let sums = r#""total": 1, "passed": 0, "failed": 1, "skipped": 0"#;
+    let file = scratch.0.join("part.json");
+    fs::write(&file, format!("{{{drivers}, {run}, {sums}, \"cases\": [{case}]}}")).unwrap();
+    let output = campanile(&["hlk", "--merge", file.to_str().unwrap()]);
+    let lines = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(lines.contains("FAIL  A.B") && lines.contains("found 0, expected 1"), "{lines}");
+    assert!(lines.trim_end().ends_with("0 passed, 1 failed, 0 skipped"), "{lines}");
+}
+
+#[test]
 fn special_pool_of_a_driver_image_is_asked_for_and_reported() {
     image("campanile_kmd.sys");
     let scratch = Scratch::new("special-pool");

@@ -16,6 +16,7 @@ pub mod kmt;
 pub mod report;
 pub mod rig;
 pub mod seed;
+pub mod shard;
 
 pub use case::{Boot, Case, ThunkCase};
 pub use cases::cases;

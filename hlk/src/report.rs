@@ -1,5 +1,6 @@
 //! What the cases found, as lines for people and as JSON.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::junit::Outcome;
 use crate::seed;
+use crate::shard::Shard;
 
 /// What a case is, whoever runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -52,14 +54,14 @@ impl Status {
 }
 
 /// One case's outcome.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CaseReport {
     /// Name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Area.
-    pub area: &'static str,
+    pub area: Cow<'static, str>,
     /// Page cited.
-    pub page: &'static str,
+    pub page: Cow<'static, str>,
     /// How it ended.
     pub status: Status,
     /// Milliseconds it took, with boot and shutdown.
@@ -115,7 +117,7 @@ impl CaseReport {
     /// The outcome without what only a whole report has.
     fn brief(&self) -> CaseLine {
         let Self { name, area, status, ms, reason, .. } = self.clone();
-        CaseLine { name: name.to_owned(), area: area.to_owned(), status, ms, reason }
+        CaseLine { name: name.into_owned(), area: area.into_owned(), status, ms, reason }
     }
 
     /// The outcome as a line of JSON, see [`CaseLine`].
@@ -126,21 +128,19 @@ impl CaseReport {
     /// How a case ended.
     pub fn new(case: &About, status: Status, took: Duration, reason: Option<String>) -> Self {
         let ms = took.as_millis() as u64;
-        Self { name: case.name, area: case.area, page: case.page, status, ms, reason, state: None, replay: None }
+        Self { ms, reason, ..Self::named(case.name, case.area, case.page, status) }
+    }
+
+    /// The outcome of something that took no time worth telling.
+    pub fn named(name: &'static str, area: &'static str, page: &'static str, status: Status) -> Self {
+        let (name, area, page) = (name.into(), area.into(), page.into());
+        Self { name, area, page, status, ms: 0, reason: None, state: None, replay: None }
     }
 
     /// The failure to take the shared system down, as if it were a case.
     pub fn of_shared(error: String) -> Self {
-        Self {
-            name: "Device.Graphics.WDDM32.Lifecycle.SharedSystemLeavesNothingBehind",
-            area: "Lifecycle",
-            page: "add_device",
-            status: Status::Failed,
-            ms: 0,
-            reason: Some(error),
-            state: None,
-            replay: None,
-        }
+        let name = "Device.Graphics.WDDM32.Lifecycle.SharedSystemLeavesNothingBehind";
+        Self { reason: Some(error), ..Self::named(name, "Lifecycle", "add_device", Status::Failed) }
     }
 
     /// The outcome for a build server.
@@ -164,14 +164,47 @@ impl CaseReport {
     }
 }
 
+/// Which cases a run has, and how they run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunInfo {
+    /// What random cases were drawn from.
+    pub seed: u64,
+    /// Text that picked the cases, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+    /// Options of the command line that say on which machine the cases ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+    /// How often each case ran.
+    pub rounds: u32,
+    /// The part of the run that this is, if several machines shared it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
+}
+
+impl Default for RunInfo {
+    /// Every case once, with the seed of this process.
+    fn default() -> Self {
+        Self { seed: seed::get(), filter: None, options: Vec::new(), rounds: 1, shard: None }
+    }
+}
+
+impl RunInfo {
+    /// True if both are parts of one run.
+    pub fn is_of_one_run_with(&self, other: &Self) -> bool {
+        Self { shard: None, ..self.clone() } == Self { shard: None, ..other.clone() }
+    }
+}
+
 /// All outcomes, of drivers `D`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report<D> {
     /// What the cases ran on.
     #[serde(flatten)]
     pub drivers: D,
-    /// What random cases were drawn from.
-    pub seed: u64,
+    /// Which cases, and how.
+    #[serde(flatten)]
+    pub run: RunInfo,
     /// Cases run.
     pub total: usize,
     /// Passed.
@@ -184,11 +217,11 @@ pub struct Report<D> {
     pub cases: Vec<CaseReport>,
 }
 
-impl<D: Serialize + Display> Report<D> {
-    /// Nothing yet, with the seed of this run.
-    pub fn new(drivers: D) -> Self {
+impl<D> Report<D> {
+    /// No outcome yet.
+    pub fn new(drivers: D, run: RunInfo) -> Self {
         let (total, passed, failed, skipped) = (0, 0, 0, 0);
-        Self { drivers, seed: seed::get(), total, passed, failed, skipped, cases: Vec::new() }
+        Self { drivers, run, total, passed, failed, skipped, cases: Vec::new() }
     }
 
     /// Adds an outcome.
@@ -201,7 +234,9 @@ impl<D: Serialize + Display> Report<D> {
         }
         self.cases.push(case);
     }
+}
 
+impl<D: Serialize + Display> Report<D> {
     /// The report as JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a report holds only strings and numbers")
@@ -209,8 +244,9 @@ impl<D: Serialize + Display> Report<D> {
 
     /// What the cases ran on, and as the last line the sum.
     pub fn summary(&self) -> String {
-        let Self { drivers, seed, passed, failed, skipped, .. } = self;
-        format!("{drivers}\nseed: {seed}\n{passed} passed, {failed} failed, {skipped} skipped")
+        let Self { drivers, run: RunInfo { seed, shard, .. }, passed, failed, skipped, .. } = self;
+        let shard = shard.map_or_else(String::new, |shard| format!("part: {shard}\n"));
+        format!("{drivers}\nseed: {seed}\n{shard}{passed} passed, {failed} failed, {skipped} skipped")
     }
 }
 
@@ -250,11 +286,11 @@ mod tests {
     }
 
     fn report() -> Report<Driver> {
-        Report::new(Driver { driver: "linked" })
+        Report::new(Driver { driver: "linked" }, RunInfo::default())
     }
 
     fn case(status: Status) -> CaseReport {
-        CaseReport { name: "a", area: "b", page: "c", status, ms: 1, reason: None, state: None, replay: None }
+        CaseReport { ms: 1, ..CaseReport::named("a", "b", "c", status) }
     }
 
     #[test]
@@ -286,7 +322,7 @@ mod tests {
         report.add(case(Status::Passed));
         let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
         let keys = |value: &serde_json::Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
-        assert_eq!(keys(&value), ["cases", "driver", "failed", "passed", "seed", "skipped", "total"]);
+        assert_eq!(keys(&value), ["cases", "driver", "failed", "passed", "rounds", "seed", "skipped", "total"]);
         assert_eq!(keys(&value["cases"][0]), ["area", "ms", "name", "page", "status"]);
         assert_eq!(value["cases"][0]["status"], "passed");
     }

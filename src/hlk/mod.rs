@@ -81,7 +81,7 @@ mod turns;
 mod turns_trouble;
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -89,8 +89,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_OK, exit_code, print};
 use crate::setup::{self, Drivers, MachineOptions};
+use campanile_hlk::report::RunInfo;
 use campanile_hlk::report::{self, About};
 pub use campanile_hlk::report::{CaseLine, CaseReport, Status};
+use campanile_hlk::shard::{self, Shard};
 use campanile_hlk::{junit, kmt, rig};
 pub use case::{Boot, Case, CaseInfo, Failure};
 pub(crate) use probe::DoorbellProbe;
@@ -116,6 +118,10 @@ pub struct Options {
     pub junit: Option<PathBuf>,
     /// Run the cases so often; 0 counts as 1.
     pub repeat: u32,
+    /// Run only this part of the cases, where several machines share them.
+    pub shard: Option<Shard>,
+    /// Run nothing, and put these reports of parts together.
+    pub merge: Vec<PathBuf>,
     /// Longest time a case may take, instead of its own.
     pub timeout: Option<Duration>,
     /// The command line without what picks cases and reports, for the command that runs a case again.
@@ -214,6 +220,18 @@ pub fn cases() -> impl Iterator<Item = &'static CaseInfo> {
 
 /// Runs the command, prints, and returns the exit code.
 pub fn command(options: &Options) -> u8 {
+    if !options.merge.is_empty() {
+        return match merged(&options.merge) {
+            Ok(report) => {
+                report.cases.iter().filter(|case| case.status == Status::Failed).for_each(|case| tell(options, case));
+                conclude(options, &report)
+            }
+            Err(error) => {
+                eprintln!("campanile: {error}");
+                EXIT_INPUT
+            }
+        };
+    }
     let wanted = options.filter.as_deref().unwrap_or_default().to_lowercase();
     let selected: Vec<&'static CaseInfo> = cases().filter(|case| case.matches(&wanted)).collect();
     if selected.is_empty() {
@@ -230,10 +248,24 @@ pub fn command(options: &Options) -> u8 {
         eprintln!("campanile: {error}");
         return exit_code(&error);
     }
-    let mut done = Report::new(Drivers::selected());
+    conclude(options, &run_all(options, &selected))
+}
+
+/// Runs the cases of this part of the run, one after the other, and tells each outcome as soon as it is there.
+fn run_all(options: &Options, selected: &[&'static CaseInfo]) -> Report {
     let rounds = options.repeat.max(1);
-    let progress = progress(options, selected.len() * rounds as usize);
-    for case in (0..rounds).flat_map(|_| &selected) {
+    let run_info = RunInfo {
+        filter: options.filter.clone(),
+        options: options.command_line.clone(),
+        rounds,
+        shard: options.shard,
+        ..RunInfo::default()
+    };
+    let mut done = Report::new(Drivers::selected(), run_info);
+    let all = (0..rounds).flat_map(|_| selected).enumerate();
+    let mine: Vec<_> = all.filter(|(position, _)| options.shard.is_none_or(|shard| shard.takes(*position))).collect();
+    let progress = progress(options, mine.len());
+    for (_, case) in mine {
         progress.set_message(case.name);
         let mut outcome = run_within(case, &options.machine, options.timeout);
         if outcome.status == Status::Failed {
@@ -249,6 +281,11 @@ pub fn command(options: &Options) -> u8 {
         tell(options, &outcome);
         done.add(outcome);
     }
+    done
+}
+
+/// Prints the sum or the report, writes JUnit's XML, and says by the exit code whether anything failed.
+fn conclude(options: &Options, done: &Report) -> u8 {
     if !options.json_lines {
         print(&if options.json { done.to_json() } else { done.summary() });
     }
@@ -259,6 +296,18 @@ pub fn command(options: &Options) -> u8 {
         return EXIT_INPUT;
     }
     if done.failed == 0 { EXIT_OK } else { EXIT_FAILED }
+}
+
+/// The reports of all parts of one run as one.
+fn merged(files: &[PathBuf]) -> Result<Report, String> {
+    let read = |file: &Path| -> Result<(String, Report), String> {
+        let name = file.display().to_string();
+        let text = std::fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))?;
+        let report = serde_json::from_str(&text)
+            .map_err(|error| format!("{name} is not a report of `campanile hlk --json`: {error}"))?;
+        Ok((name, report))
+    };
+    shard::merge(files.iter().map(|file| read(file)).collect::<Result<_, _>>()?)
 }
 
 /// A line of progress on a terminal, nothing elsewhere.

@@ -122,6 +122,7 @@ mod tests {
         Report {
             drivers: Drivers {
                 driver: "a.sys".to_owned(),
+                driver_sha256: None,
                 user_mode_driver: "linked".to_owned(),
                 special_pool: "off".to_owned(),
             },

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use dxgkrnl::{DriverImage, Image};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::PoolChoice;
 use super::image_file;
@@ -90,6 +91,13 @@ impl DriverChoice {
         Ok(DriverImage::Pe { name, bytes, symbols })
     }
 
+    /// SHA-256 of the image, in hexadecimal digits.
+    fn sha256(&self) -> Option<String> {
+        let Self::Image(path) = self else { return None };
+        let bytes = image_file::read(path, Image::FILE_MAX).ok()?;
+        Some(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
     /// What was selected, and which build of it: for an image its path and the identity of its PDB, as symbol servers have it.
     fn identity(&self) -> String {
         match self {
@@ -111,10 +119,13 @@ pub(crate) fn with_pdb(path: &Path, pdb: Option<&dxgkrnl::PdbIdentity>) -> Strin
 }
 
 /// The drivers of this process, for reports: what was measured or tested must be known later.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drivers {
     /// Kernel-mode driver: `linked`, or path and PDB of its image.
     pub driver: String,
+    /// SHA-256 of the kernel-mode driver's image, in hexadecimal digits; none of the linked driver, which is part of the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver_sha256: Option<String>,
     /// User-mode driver: `linked`, or path and PDB of the DLL.
     pub user_mode_driver: String,
     /// Special pool of the kernel-mode driver: `off`, or the end of each block that is verified.
@@ -124,8 +135,10 @@ pub struct Drivers {
 impl Drivers {
     /// Those that were selected.
     pub fn selected() -> Self {
+        let choice = DriverChoice::selected();
         Self {
-            driver: DriverChoice::selected().identity(),
+            driver: choice.identity(),
+            driver_sha256: choice.sha256(),
             user_mode_driver: user::selected_identity(),
             special_pool: PoolChoice::name(),
         }
@@ -134,7 +147,7 @@ impl Drivers {
 
 impl fmt::Display for Drivers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { driver, user_mode_driver, special_pool } = self;
+        let Self { driver, user_mode_driver, special_pool, .. } = self;
         write!(f, "driver: {driver}\nuser-mode driver: {user_mode_driver}\nspecial pool: {special_pool}")
     }
 }

@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use campanile_hlk::report::{self, CaseReport, Report, Status};
+use campanile_hlk::report::{self, CaseReport, Report, RunInfo, Status};
 use campanile_hlk::{About, ThunkCase, junit};
 use clap::Parser;
 use serde::Serialize;
@@ -152,7 +152,8 @@ fn list(selected: &[Listed], json: bool) -> String {
 }
 
 fn run_all(cli: &Cli, selected: &[Listed], found: &Found) -> u8 {
-    let mut done = Report::new(Driver { driver: found.to_string() });
+    let run_info = RunInfo { filter: cli.filter.clone(), rounds: cli.repeat, ..RunInfo::default() };
+    let mut done = Report::new(Driver { driver: found.to_string() }, run_info);
     let rounds = cli.repeat as usize;
     let live = std::io::stderr().is_terminal();
     for (number, case) in (0..rounds).flat_map(|_| selected).enumerate() {
