@@ -74,6 +74,7 @@ mod suspension;
 mod table_pressure;
 mod tdr;
 mod tdr_function_reset;
+mod tdr_lost_reports;
 mod tdr_packet;
 mod tdr_storm;
 mod testing;
@@ -194,6 +195,7 @@ const TABLES: &[&[CaseInfo]] = &[
     exit::CASES,
     tdr::CASES,
     tdr_function_reset::CASES,
+    tdr_lost_reports::CASES,
     tdr_packet::CASES,
     tdr_storm::CASES,
     fault_kinds::CASES,

@@ -329,8 +329,8 @@ impl VidSch {
         let fences = self.release(device);
         // All of them are asked before the first is waited for, so that engines which hang cost no more time than one.
         let limit = self.tdr.limit();
-        let asked: Vec<_> = contexts.iter().map(|context| context.begin_suspension()).collect();
-        for (context, asked) in contexts.iter().zip(asked) {
+        let asked: Vec<_> = contexts.iter().map(|context| context.ask_off()).collect();
+        for (context, asked) in contexts.iter().zip(&asked) {
             if !context.leaves(asked, limit) {
                 self.verifier
                     .log(format!("a context on node {} of a lost device did not leave its engine", context.node()));
@@ -487,14 +487,15 @@ impl VidSch {
         let mut suspended = Vec::new();
         let mut waits = Vec::new();
         for context in self.contexts.all() {
-            if let Ok(Some(fence)) = context.begin_suspension() {
-                waits.push((Arc::clone(&context), fence));
+            let asked = context.ask_off();
+            if matches!(asked.answer, Ok(Some(_))) {
+                waits.push((Arc::clone(&context), asked));
                 suspended.push(context);
             }
         }
         self.pause_packets(true);
         let limit = self.tdr.limit();
-        let left = waits.iter().all(|(context, fence)| context.leaves(Ok(Some(*fence)), limit));
+        let left = waits.iter().all(|(context, asked)| context.leaves(asked, limit));
         let packets = (0..self.nodes.len() as u32)
             .all(|node| self.wait_node(node, self.tdr.delay(), |state| !state.is_rendering()));
         if left && packets { Ok(suspended) } else { Err(suspended) }

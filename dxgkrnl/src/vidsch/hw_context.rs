@@ -28,6 +28,14 @@ struct Suspension {
     granted: u64,
 }
 
+/// A context was asked off its engine.
+pub(super) struct Asked {
+    /// What [`HwContext::begin_suspension`] answered.
+    pub(super) answer: Result<Option<u64>, NTSTATUS>,
+    /// Resets of the engine until then.
+    resets: u64,
+}
+
 /// A hardware context of a device.
 pub(crate) struct HwContext {
     adapter: Arc<Adapter>,
@@ -176,10 +184,45 @@ impl HwContext {
         lock(&self.queues).retain(|other| !core::ptr::eq(other.as_ptr(), queue));
     }
 
-    /// Whether the context has left its engine when the machine's clock shows `limit` at the latest, after what
-    /// [`HwContext::begin_suspension`] answered. From then on its queues do not touch memory any more.
-    pub(super) fn leaves(&self, asked: Result<Option<u64>, NTSTATUS>, limit: Duration) -> bool {
-        asked.is_ok_and(|fence| fence.is_none_or(|fence| self.wait_suspended(fence, limit)))
+    /// As [`HwContext::begin_suspension`], for whoever waits until the context has left its engine.
+    pub(super) fn ask_off(&self) -> Asked {
+        let resets = self.sch().tdr.resets_of(self.node);
+        Asked { answer: self.begin_suspension(), resets }
+    }
+
+    /// True when the context has left its engine, when the machine's clock shows `limit` at the latest. From then on its queues do not touch
+    /// memory any more. A reset of the engine since `asked` may have stopped what kept the context there, so the wait begins anew.
+    pub(super) fn leaves(&self, asked: &Asked, mut limit: Duration) -> bool {
+        let Asked { answer, mut resets } = *asked;
+        let Ok(fence) = answer else { return false };
+        let Some(fence) = fence else { return true };
+        loop {
+            if self.wait_suspended(fence, limit) || self.has_left_unheard(fence) {
+                return true;
+            }
+            let known = core::mem::replace(&mut resets, self.sch().tdr.resets_of(self.node));
+            if known == resets || self.is_given_up() {
+                return false;
+            }
+            limit = self.sch().tdr.limit();
+        }
+    }
+
+    /// True for a context that left its engine, though the report of suspension `fence` was lost: a second question brings it, or is answered
+    /// by it.
+    fn has_left_unheard(&self, fence: u64) -> bool {
+        if self.is_given_up() {
+            return false;
+        }
+        let answer = self.begin_suspension();
+        self.adapter.flush_interrupts();
+        answer.is_ok_and(|fence| fence.is_none()) || self.has_suspended(fence)
+    }
+
+    /// A reset of the adapter takes everything off its engines; a machine that has stopped takes nothing.
+    fn is_given_up(&self) -> bool {
+        let sch = self.sch();
+        sch.tdr.is_abandoning() || sch.verifier.is_stopped()
     }
 
     /// Asks the driver to take the context off its engine; the value that it will report, or `None` if the context was
@@ -243,8 +286,7 @@ impl HwContext {
                 return true;
             }
             let left = limit.saturating_sub(clock.now());
-            // A reset of the adapter takes everything off its engines.
-            if left.is_zero() || sch.tdr.is_abandoning() || sch.verifier.is_stopped() {
+            if left.is_zero() || self.is_given_up() {
                 return false;
             }
             if pumped {

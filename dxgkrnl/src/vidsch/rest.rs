@@ -302,20 +302,20 @@ impl VidSch {
     fn take_off(&self, space: &AddressSpace, contexts: &Contexts) -> bool {
         let limit = self.tdr.limit();
         space.rest.hold_contexts();
-        let asked: Vec<_> = contexts.hardware.iter().map(|context| (context, context.begin_suspension())).collect();
+        let asked: Vec<_> = contexts.hardware.iter().map(|context| (context, context.ask_off())).collect();
         for context in &contexts.packets {
             context.set_away(true);
         }
         let mut left = true;
         for (context, asked) in &asked {
-            if !context.leaves(*asked, limit) {
+            if !context.leaves(asked, limit) {
                 left = false;
                 self.complain(context);
             }
         }
         left &= contexts.packets.iter().all(|context| context.has_left(limit));
         // Those that somebody else has suspended stay suspended.
-        let suspended = asked.into_iter().filter(|(_, asked)| matches!(asked, Ok(Some(_))));
+        let suspended = asked.into_iter().filter(|(_, asked)| matches!(asked.answer, Ok(Some(_))));
         suspended.for_each(|(context, _)| space.rest.put_back(context));
         if !left {
             space.rest.let_contexts_go();

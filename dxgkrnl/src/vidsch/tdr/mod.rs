@@ -172,6 +172,11 @@ impl Tdr {
         &self.engine_resets[node as usize % NODES]
     }
 
+    /// How often the engine of `node` was reset.
+    pub(super) fn resets_of(&self, node: u32) -> u64 {
+        self.engine_resets(node).load(Ordering::Acquire)
+    }
+
     /// What is said now about the engine of `node`.
     pub(super) fn complaint(&self, node: u32, reason: TdrReason) -> Complaint {
         self.complaint_about(node, reason, Subject::Engine)
@@ -179,7 +184,7 @@ impl Tdr {
 
     /// As [`Tdr::complaint`], of what stands still there.
     pub(super) fn complaint_about(&self, node: u32, reason: TdrReason, subject: Subject) -> Complaint {
-        Complaint { node, reason, resets: self.engine_resets(node).load(Ordering::Acquire), subject }
+        Complaint { node, reason, resets: self.resets_of(node), subject }
     }
 
     /// How often the adapter was reset.
@@ -191,9 +196,7 @@ impl Tdr {
     fn is_over(&self, complaint: &Complaint) -> bool {
         match &complaint.subject {
             Subject::Context(context) => context.has_left(),
-            Subject::Engine | Subject::Packets(_) => {
-                self.engine_resets(complaint.node).load(Ordering::Acquire) != complaint.resets
-            }
+            Subject::Engine | Subject::Packets(_) => self.resets_of(complaint.node) != complaint.resets,
         }
     }
 
