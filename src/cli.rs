@@ -12,7 +12,7 @@ use dxgkrnl::PowerSettings;
 
 use crate::setup::{
     BusChoice, DriverChoice, FaultOption, FenceStorage, MachineOptions, PoolChoice, Scheduling, SetupError,
-    VariantOptions,
+    VariantOptions, variant_help,
 };
 use crate::{bench, debug, device, hlk, qemu, run, timeline};
 
@@ -359,14 +359,7 @@ struct TimelineArguments {
 #[derive(Args, Debug, Default, PartialEq)]
 struct MachineArguments {
     /// Variant of the GPU: `default`, or a list such as `doorbells=4,vram=64M`.
-    ///
-    /// Keys: vram=SIZE and window=SIZE (bytes, or with K, M, G), doorbells=N, queues=N, global-doorbell, delayed-log-writes
-    /// (fence log entries reach memory only when they are flushed), optimised-fence-interrupt (interrupts name the queue that
-    /// signalled), system-process-fences (the scheduler reaches fences through the paging process), idle=TIME (until an engine
-    /// without work may sleep, such as 500ms, or never), vram-in-d3=kept|lost (what becomes of VRAM in D3; lost),
-    /// page-tables=cpu|gpu-virtual|gpu-physical (who writes page tables, and how the GPU names them; cpu). Sizes and counts that the GPU
-    /// cannot have are refused.
-    #[arg(long, value_name = "VARIANT", default_value = "default", verbatim_doc_comment)]
+    #[arg(long, value_name = "VARIANT", default_value = "default", long_help = variant_help())]
     device_variant: VariantOptions,
     /// Where values of native fences lie: `system` memory, or as far as they can in the GPU's `local` memory.
     #[arg(long, value_name = "WHERE", value_enum, default_value_t)]
@@ -582,6 +575,17 @@ mod tests {
             assert_eq!(error.exit_code(), i32::from(EXIT_INPUT));
         }
         assert_eq!(parse(&["./run"]).unwrap().run.files, [PathBuf::from("./run")]);
+    }
+
+    #[test]
+    fn help_tells_of_every_key_of_a_variant() {
+        let mut command = Cli::command();
+        let help = command.find_subcommand_mut("run").unwrap().render_long_help().to_string();
+        // The table that is read is the one that is printed.
+        assert!(help.contains("host-aperture=SIZE") && help.contains("no-64bit-atomics"), "{help}");
+        let lines =
+            variant_help().lines().filter(|line| !help.contains(line.trim())).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(lines, Vec::<String>::new());
     }
 
     #[test]

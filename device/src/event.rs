@@ -109,8 +109,9 @@ impl Events {
         let mut ring = lock(&self.ring);
         let candidate = Ring { base, entries, ..Ring::default() };
         let mapped = (0..size).step_by(4096).all(|offset| memory.resolve(candidate.at(offset), 8, true).is_some());
-        if !mapped || !candidate.store(memory, event::WRITE_POINTER, 0) || !candidate.store(memory, event::OVERFLOWS, 0)
-        {
+        // A pointer that an earlier owner left would make the ring look full.
+        let header = [event::WRITE_POINTER, event::READ_POINTER, event::OVERFLOWS];
+        if !mapped || !header.into_iter().all(|word| candidate.store(memory, word, 0)) {
             return false;
         }
         let waiting = std::mem::take(&mut ring.waiting);

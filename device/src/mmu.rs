@@ -6,7 +6,8 @@
 use crate::memory::{Access, KeptWords, Span, Surroundings};
 use campanile_hw::event::FaultKind;
 use campanile_hw::page_table::{
-    ENTRIES, ENTRIES_64K, PAGE_2M, PAGE_4K, PAGE_64K, Pte, ROOT_LEVEL, VA_BITS, coverage, index, index_64k,
+    ENTRIES, ENTRIES_64K, PAGE_2M, PAGE_4K, PAGE_64K, Pte, ROOT_LEVEL, VA_BITS, coverage, directory_bits, index,
+    index_64k, leaf_bits,
 };
 use campanile_hw::queue::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -112,10 +113,10 @@ fn read_entry(memory: &Access<'_>, table: Location, slot: u64) -> Result<Pte, Fa
 /// The page that a leaf entry describes, if it obeys the rules of its size.
 #[inline]
 fn page_of(entry: Pte, shift: u8) -> Option<Page> {
-    let reserved = entry.into_bits() >> 52 != 0;
-    let misplaced = entry.leaf_64k() || entry.large() != (1 << shift >= PAGE_2M);
+    let large = 1 << shift >= PAGE_2M;
+    let misplaced = entry.into_bits() & !leaf_bits(u32::from(large)) != 0 || entry.large() != large;
     let misaligned = !entry.zero() && !entry.address().is_multiple_of(1 << shift);
-    if !entry.valid() || reserved || misplaced || misaligned {
+    if !entry.valid() || misplaced || misaligned {
         return None;
     }
     Some(Page { frame: location_of(entry), shift, read_only: entry.read_only(), zero: entry.zero() })
@@ -123,9 +124,7 @@ fn page_of(entry: Pte, shift: u8) -> Option<Page> {
 
 /// Whether an entry above the leaves uses only what is defined there.
 fn is_directory(entry: Pte, level: u32) -> bool {
-    let plain = !entry.zero() && !entry.coherent() && !entry.read_only() && !entry.no_execute() && !entry.large();
-    let kind = level == 1 || !entry.leaf_64k();
-    entry.valid() && plain && kind && entry.into_bits() >> 52 == 0
+    entry.valid() && entry.into_bits() & !directory_bits(level) == 0
 }
 
 /// Walks from the root to the leaf table or large page of `va`.

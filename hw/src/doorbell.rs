@@ -2,7 +2,7 @@
 
 /// Distance between doorbells, and the part of BAR2 that one mapping may show.
 pub const PAGE_SIZE: u64 = 4096;
-/// Offset of the doorbell word in its page. The rest of the page reads as what was written and has no effect.
+/// Offset of the doorbell word in its page. The rest of the page has no effect; ConnectDoorbell clears all of it.
 pub const WORD_OFFSET: u64 = 0;
 
 word! {

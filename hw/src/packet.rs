@@ -40,6 +40,13 @@ macro_rules! packets {
                 pub const OPCODE: u8 = $opcode;
                 /// Length in bytes.
                 pub const SIZE: usize = $units * 16;
+                /// The fields after the header.
+                const FIELDS: &'static [crate::Field] = &[ $( crate::Field {
+                    name: stringify!($field),
+                    offset: $offset,
+                    size: core::mem::size_of::<$ty>(),
+                    doc: concat!($($fdoc),*),
+                }, )* ];
 
                 /// The packet as 64-bit words whose memory image is the packet, for writers that store whole words.
                 #[inline]
@@ -65,12 +72,7 @@ macro_rules! packets {
                 opcode: $opcode,
                 size: $units * 16,
                 doc: concat!($($doc, "\n"),*),
-                fields: &[ $( crate::Field {
-                    name: stringify!($field),
-                    offset: $offset,
-                    size: core::mem::size_of::<$ty>(),
-                    doc: concat!($($fdoc),*),
-                }, )* ],
+                fields: $variant::FIELDS,
             }, )*
         ];
 
@@ -111,7 +113,11 @@ macro_rules! packets {
                         let Some(body) = bytes.first_chunk::<{ $units * 16 }>() else {
                             return Err(BadPacket::Truncated);
                         };
-                        let _ = body;
+                        const UNNAMED: [u64; $units * 2] = crate::table::unnamed_words($variant::FIELDS);
+                        let words = body.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+                        if words.zip(UNNAMED).any(|(word, unnamed)| word & unnamed != 0) {
+                            return Err(BadPacket::Reserved);
+                        }
                         Self::$variant($variant {
                             $( $field: {
                                 let mut raw = [0u8; core::mem::size_of::<$ty>()];
@@ -279,7 +285,7 @@ numbers! {
         Opcode = 2,
         /// The length does not fit the opcode.
         Length = 3,
-        /// A reserved bit is set.
+        /// A reserved bit is set, or a byte that the packet's table does not name.
         Reserved = 4,
         /// An address or size is not aligned.
         Alignment = 5,

@@ -26,11 +26,11 @@ pub const PAGE_64K: u64 = 64 << 10;
 pub const PAGE_2M: u64 = 2 << 20;
 
 word! {
-    /// Page-table entry. Entries above the leaf use VALID, SYSTEM, LEAF_64K and ADDRESS; other bits are zero there.
+    /// Page-table entry. [`directory_bits`] and [`leaf_bits`] say which bits mean something where; all others are zero.
     pub struct Pte: u64 {
         /// The entry maps something. Clear: any access faults.
         1 valid: bool,
-        /// Reads return zero and writes are dropped; ADDRESS is ignored.
+        /// Reads return zero and writes are dropped, or fault if READ_ONLY is set too; FRAME is ignored.
         1 zero: bool,
         /// Accesses snoop CPU caches.
         1 coherent: bool,
@@ -62,6 +62,27 @@ impl Pte {
     pub const fn with_address(self, address: u64) -> Self {
         self.with_frame((address >> 12) & ((1 << 40) - 1))
     }
+}
+
+/// Bits that an entry of `level` may have set if it is a directory entry: one that names another table. Level 0 has none.
+pub const fn directory_bits(level: u32) -> u64 {
+    const PLAIN: Pte = Pte::new().with_valid(true).with_system(true).with_ignored(0xf).with_frame((1 << 40) - 1);
+    match level {
+        0 => 0,
+        1 => PLAIN.with_leaf_64k(true).into_bits(),
+        _ => PLAIN.into_bits(),
+    }
+}
+
+/// Bits that an entry of `level` may have set if it is a leaf: one that names a page.
+pub const fn leaf_bits(level: u32) -> u64 {
+    const LARGE: Pte = Pte::from_bits(directory_bits(ROOT_LEVEL))
+        .with_zero(true)
+        .with_coherent(true)
+        .with_read_only(true)
+        .with_no_execute(true)
+        .with_large(true);
+    if level == 0 { LARGE.with_large(false).into_bits() } else { LARGE.into_bits() }
 }
 
 /// Index of the entry for `va` in a table of `level`.

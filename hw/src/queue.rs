@@ -19,7 +19,7 @@ word! {
     pub struct QueueFlags: u32 {
         /// Ring entries may name their own page-table root and ask for a RETIRED event, and let the packets of a buffer be privileged. Set for queues that only the kernel writes.
         1 privileged: bool,
-        /// `ring` and `control` are locations, not GPU virtual addresses.
+        /// `ring` and `control` are locations, not GPU virtual addresses. Privileged queues only.
         1 physical_ring: bool,
         /// A PROGRESS packet compares with the monitored value at `progress_monitored`. Clear: it raises an event every time.
         1 native_progress: bool,

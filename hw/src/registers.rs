@@ -191,7 +191,7 @@ numbers! {
         ResumeQueue = 4,
         /// Looks at the write pointer of queue ARG0.
         KickQueue = 5,
-        /// Connects doorbell ARG0 to queue ARG1, clears the doorbell word and looks at the write pointer. With a global doorbell, ARG0 is 0 and the queue may be rung from then on.
+        /// Connects doorbell ARG0 to queue ARG1, clears the doorbell page and looks at the write pointer. With a global doorbell, ARG0 is 0, the queue may be rung from then on, and the page is cleared for the first queue only.
         ConnectDoorbell = 6,
         /// Disconnects doorbell ARG0 from queue ARG1, looking at the queue's write pointer a last time, so that a store made before this command counts. Later stores to the page are ignored.
         DisconnectDoorbell = 7,
@@ -245,7 +245,7 @@ numbers! {
         NotRunning = 2,
         /// The queue number is beyond the table, or the queue is not mapped (already mapped, for MapQueue).
         BadQueue = 3,
-        /// The descriptor breaks a rule of the queue chapter.
+        /// The descriptor breaks a rule of the queue chapter, or a byte that its table does not name is not zero.
         BadDescriptor = 4,
         /// No such doorbell, it belongs to another queue, or the queue has one.
         BadDoorbell = 5,

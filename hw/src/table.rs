@@ -13,6 +13,37 @@ pub struct Field {
     pub doc: &'static str,
 }
 
+/// Which of the first `SIZE` bytes some field covers.
+pub(crate) const fn named<const SIZE: usize>(fields: &[Field]) -> [bool; SIZE] {
+    let mut named = [false; SIZE];
+    let mut index = 0;
+    while index < fields.len() {
+        let mut byte = fields[index].offset;
+        while byte < fields[index].offset + fields[index].size {
+            named[byte] = true;
+            byte += 1;
+        }
+        index += 1;
+    }
+    named
+}
+
+/// Bits of the 64-bit words of a packet that neither its header nor a field covers.
+pub(crate) const fn unnamed_words<const WORDS: usize>(fields: &[Field]) -> [u64; WORDS] {
+    let mut words = [u64::MAX; WORDS];
+    words[0] = 0;
+    let mut index = 0;
+    while index < fields.len() {
+        let mut byte = fields[index].offset;
+        while byte < fields[index].offset + fields[index].size {
+            words[byte / 8] &= !(0xff << (byte % 8 * 8));
+            byte += 1;
+        }
+        index += 1;
+    }
+    words
+}
+
 /// One field of a packed word.
 #[derive(Clone, Copy, Debug)]
 pub struct BitField {
@@ -92,6 +123,12 @@ macro_rules! record {
                         <$ty>::from_le_bytes(raw)
                     }, )*
                 }
+            }
+
+            /// Whether every byte that no field names is zero, as whoever reads the record may demand.
+            pub fn unnamed_are_zero(bytes: &[u8; $size]) -> bool {
+                const NAMED: [bool; $size] = $crate::table::named($name::FIELDS);
+                bytes.iter().zip(NAMED).all(|(byte, named)| named || *byte == 0)
             }
 
             /// The bytes of the record.

@@ -140,6 +140,14 @@ fn reserved_bits_are_refused_in_every_packet_but_a_handle_is_legal_for_fences() 
         if matches!(packet, Packet::Write(_) | Packet::WritePhysical(_)) {
             continue;
         }
+        let named = |byte: usize| {
+            let format = PACKETS.iter().find(|format| format.opcode == packet.encode()[0]).unwrap();
+            byte < 8 || format.fields.iter().any(|field| (field.offset..field.offset + field.size).contains(&byte))
+        };
+        for byte in (0..packet.size()).filter(|byte| !named(*byte)) {
+            let outcome = decode(|bytes| bytes[byte] |= 0x80, packet);
+            assert_eq!(outcome, Err(BadPacket::Reserved), "byte {byte} of {packet:?}");
+        }
         let outcome = decode(|bytes| bytes[4] = 7, packet);
         if matches!(packet, Packet::Signal(_) | Packet::Wait(_)) {
             assert!(outcome.is_ok(), "{packet:?}");

@@ -40,7 +40,7 @@ pub use machine::{FenceStorage, MachineOptions, Scheduling};
 pub(crate) use msix::capability;
 pub use process::Program;
 pub use special_pool::{POOL_VARIABLE, PoolChoice};
-pub use variant::VariantOptions;
+pub use variant::{VariantOptions, help as variant_help};
 pub use vfio_bus::VfioBus;
 pub(crate) use vfio_bus::reset_functions;
 pub use vfio_user_bus::VfioUserBus;

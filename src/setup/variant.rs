@@ -8,61 +8,96 @@ use campanile_device::{PageTableUpdates, Variant};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VariantOptions(pub Variant);
 
-/// Keys that [`VariantOptions`] understands.
-const KEYS: &str = "vram=SIZE, window=SIZE, host-aperture=SIZE, doorbells=N, queues=N, global-doorbell, delayed-log-writes, \
-                    optimised-fence-interrupt, idle=TIME, no-native-fence, no-64bit-atomics, system-process-fences, non-coherent, \
-                    vram-in-d3=kept|lost, page-tables=cpu|gpu-virtual|gpu-physical, linked";
+/// A variant while its text is read.
+#[derive(Default)]
+struct Draft {
+    variant: Variant,
+    window: Option<u64>,
+}
+
+/// A key of the text: the one place where it is read, and told of in `--help` and in errors.
+struct Key {
+    name: &'static str,
+    /// Form of its value, empty for a word without one.
+    value: &'static str,
+    meaning: &'static str,
+    set: fn(&mut Draft, &str) -> Result<(), String>,
+}
+
+impl Key {
+    /// As it is written.
+    fn form(&self) -> String {
+        if self.value.is_empty() { self.name.to_owned() } else { format!("{}={}", self.name, self.value) }
+    }
+}
+
+/// A key with a value: its name, the form of the value, its meaning, and what it changes.
+macro_rules! keys {
+    ($( $name:literal $(= $form:literal)?: $meaning:literal, |$draft:ident, $value:pat_param| $change:expr; )*) => {
+        const KEYS: &[Key] = &[ $( Key {
+            name: $name,
+            value: concat!($($form)?),
+            meaning: $meaning,
+            set: |$draft, $value| {
+                $change;
+                Ok(())
+            },
+        }, )* ];
+    };
+}
+
+keys! {
+    "vram" = "SIZE": "memory of the GPU; 256M", |draft, value| draft.variant.vram_size = size(value)?;
+    "window" = "SIZE": "the part of it that the processor sees, a power of two; all of it", |draft, value| draft.window = Some(size(value)?);
+    "host-aperture" = "SIZE": "the end of the window, whose pages show any page of VRAM; none",
+        |draft, value| draft.variant.host_aperture = size(value)?;
+    "doorbells" = "N": "doorbell pages; 64", |draft, value| draft.variant.doorbells = count(value)?;
+    "queues" = "N": "queues that the scheduler can hold; 16384", |draft, value| draft.variant.queue_limit = count(value)?;
+    "global-doorbell": "one doorbell page for all queues", |draft, _| draft.variant.global_doorbell = true;
+    "delayed-log-writes": "fence log entries reach memory only when they are flushed", |draft, _| draft.variant.delayed_log_writes = true;
+    "optimised-fence-interrupt": "interrupts name the queue that signalled and not the fence",
+        |draft, _| draft.variant.optimised_fence_interrupt = true;
+    "idle" = "TIME": "until an engine without work may sleep, such as 500ms, or never", |draft, value| draft.variant.idle_ticks = ticks(value)?;
+    "no-native-fence": "engines cannot wait for each other", |draft, _| draft.variant.native_fence = false;
+    "no-64bit-atomics": "fence values are written 32 bits wide, and there are no native fences", |draft, _| draft.variant.atomics64 = false;
+    "system-process-fences": "the scheduler reaches fences through the paging process", |draft, _| draft.variant.system_process_fences = true;
+    "non-coherent": "DMA does not snoop the caches of the processor", |draft, _| draft.variant.non_coherent = true;
+    "vram-in-d3" = "kept|lost": "what becomes of VRAM in D3; lost", |draft, value| draft.variant.vram_kept_in_d3 = kept(value)?;
+    "page-tables" = "cpu|gpu-virtual|gpu-physical": "who writes page tables, and how the GPU names them; cpu",
+        |draft, value| draft.variant.page_table_updates = updates(value)?;
+    "linked": "two GPUs that are one adapter", |draft, _| draft.variant.linked = true;
+}
+
+/// What `--help` says of a variant: every key with its meaning.
+#[must_use]
+pub fn help() -> String {
+    let mut text = String::from(
+        "Variant of the GPU: `default`, or a list such as `doorbells=4,vram=64M` of these; what the GPU cannot be is refused",
+    );
+    for key in KEYS {
+        text += &format!("\n  {:<38}{}", key.form(), key.meaning);
+    }
+    text
+}
 
 impl FromStr for VariantOptions {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut variant = Variant::default();
-        let mut window = None;
+        let mut draft = Draft::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty() && *item != "default") {
-            let (key, value) = item.split_once('=').map_or((item, None), |(key, value)| (key, Some(value)));
-            match (key, value) {
-                ("vram", Some(value)) => variant.vram_size = size(value)?,
-                ("window", Some(value)) => window = Some(size(value)?),
-                ("host-aperture", Some(value)) => variant.host_aperture = size(value)?,
-                ("doorbells", Some(value)) => variant.doorbells = count(value)?,
-                ("queues", Some(value)) => variant.queue_limit = count(value)?,
-                ("vram-in-d3", Some("kept")) => variant.vram_kept_in_d3 = true,
-                ("vram-in-d3", Some("lost")) => variant.vram_kept_in_d3 = false,
-                ("vram-in-d3", Some(other)) => return Err(format!("`vram-in-d3` is kept or lost, not `{other}`")),
-                ("page-tables", Some(value)) => variant.page_table_updates = updates(value)?,
-                ("idle", Some(value)) => variant.idle_ticks = ticks(value)?,
-                ("global-doorbell", None) => variant.global_doorbell = true,
-                ("delayed-log-writes", None) => variant.delayed_log_writes = true,
-                ("optimised-fence-interrupt", None) => variant.optimised_fence_interrupt = true,
-                ("no-native-fence", None) => variant.native_fence = false,
-                ("no-64bit-atomics", None) => variant.atomics64 = false,
-                ("system-process-fences", None) => variant.system_process_fences = true,
-                ("non-coherent", None) => variant.non_coherent = true,
-                ("linked", None) => variant.linked = true,
-                (
-                    "vram" | "window" | "host-aperture" | "doorbells" | "queues" | "idle" | "vram-in-d3"
-                    | "page-tables",
-                    None,
-                ) => {
-                    return Err(format!("`{key}` needs a value"));
-                }
-                (
-                    "global-doorbell"
-                    | "delayed-log-writes"
-                    | "optimised-fence-interrupt"
-                    | "no-native-fence"
-                    | "no-64bit-atomics"
-                    | "system-process-fences"
-                    | "non-coherent"
-                    | "linked",
-                    Some(_),
-                ) => {
-                    return Err(format!("`{key}` takes no value"));
-                }
-                _ => return Err(format!("unknown key `{key}`; known are {KEYS}")),
+            let (name, value) = item.split_once('=').map_or((item, None), |(key, value)| (key, Some(value)));
+            let Some(key) = KEYS.iter().find(|key| key.name == name) else {
+                let known: Vec<String> = KEYS.iter().map(Key::form).collect();
+                return Err(format!("unknown key `{name}`; known are {}", known.join(", ")));
+            };
+            match value {
+                Some(_) if key.value.is_empty() => return Err(format!("`{name}` takes no value")),
+                None if !key.value.is_empty() => return Err(format!("`{name}` needs a value")),
+                value => (key.set)(&mut draft, value.unwrap_or_default())?,
             }
         }
+        let Draft { mut variant, window } = draft;
         if variant.linked && variant.system_process_fences {
             return Err("linked GPUs have no fences of the system process".to_owned());
         }
@@ -109,6 +144,14 @@ fn ticks(text: &str) -> Result<u64, String> {
     };
     let number = digits.parse::<u64>().ok().filter(|number| *number != 0);
     number.and_then(|number| number.checked_mul(scale)).ok_or_else(bad)
+}
+
+fn kept(text: &str) -> Result<bool, String> {
+    match text {
+        "kept" => Ok(true),
+        "lost" => Ok(false),
+        other => Err(format!("`vram-in-d3` is kept or lost, not `{other}`")),
+    }
 }
 
 fn updates(text: &str) -> Result<PageTableUpdates, String> {
@@ -176,6 +219,26 @@ mod tests {
         assert_eq!([by("default"), by("page-tables=cpu")], [PageTableUpdates::Cpu; 2]);
         assert_eq!(by("page-tables=gpu-virtual"), PageTableUpdates::GpuVirtual);
         assert_eq!(by("page-tables=gpu-physical"), PageTableUpdates::GpuPhysical);
+    }
+
+    #[test]
+    fn every_key_changes_something_and_its_form_says_whether_it_takes_a_value() {
+        for key in KEYS {
+            let value = match key.value {
+                "" => "",
+                "SIZE" => "=64M",
+                "N" => "=3",
+                "TIME" => "=3ms",
+                "kept|lost" => "=kept",
+                "cpu|gpu-virtual|gpu-physical" => "=gpu-virtual",
+                other => panic!("no example of {other}"),
+            };
+            let VariantOptions(variant) = format!("{}{value}", key.name).parse().unwrap();
+            assert_ne!(variant, Variant::default(), "{}", key.form());
+            let other = if value.is_empty() { "=1" } else { "" };
+            assert!(format!("{}{other}", key.name).parse::<VariantOptions>().is_err(), "{}", key.form());
+            assert_eq!(KEYS.iter().filter(|other| other.name == key.name).count(), 1, "{}", key.form());
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use campanile_hw::doorbell::DoorbellValue;
 use campanile_hw::event::{Event, EventKind, FaultInfo, FaultKind};
 use campanile_hw::log::{LogEntry, LogHeader, LogKind, LogOperation, LogPosition, LogTarget};
 use campanile_hw::packet::{BadPacket, Header, PACKETS};
-use campanile_hw::page_table::Pte;
+use campanile_hw::page_table::{Pte, ROOT_LEVEL, directory_bits, leaf_bits};
 use campanile_hw::pci;
 use campanile_hw::private::{AdapterData, AllocationData, DoorbellAnswer, DoorbellData};
 use campanile_hw::queue::{
@@ -87,7 +87,7 @@ fn tables() -> Vec<(&'static str, String)> {
         ("caps", word(Caps::FIELDS)),
         ("control", word(Control::FIELDS)),
         ("location", word(Location::FIELDS)),
-        ("pte", word(Pte::FIELDS)),
+        ("pte", entry()),
         ("queue-descriptor", record(QueueDescriptor::FIELDS, QueueDescriptor::SIZE)),
         ("queue-flags", word(QueueFlags::FIELDS)),
         ("queue-rank", word(QueueRank::FIELDS)),
@@ -184,6 +184,32 @@ fn word(fields: &[BitField]) -> String {
         let doc = if field.name == "ignored" { "Ignored; free for software.".into() } else { cell(field.doc) };
         let _ = writeln!(out, "| {bits} | {} | {doc} |", field.name.to_uppercase());
         first = last + 1;
+    }
+    out
+}
+
+/// Fields of a page-table entry, and in which kinds of entry each means something.
+fn entry() -> String {
+    let kinds = [
+        ("directory", directory_bits(ROOT_LEVEL)),
+        ("directory at level 1", directory_bits(1)),
+        ("leaf at level 0", leaf_bits(0)),
+        ("leaf above", leaf_bits(1)),
+    ];
+    let mut out = String::from("| bits | name | valid in | meaning |\n| --- | --- | --- | --- |\n");
+    let mut first = 0;
+    for (row, field) in word(Pte::FIELDS).lines().skip(2).zip(Pte::FIELDS) {
+        let mut valid: Vec<&str> =
+            kinds.iter().filter(|(_, bits)| bits >> first & 1 != 0).map(|(kind, _)| *kind).collect();
+        if valid.contains(&"directory") {
+            valid.retain(|kind| *kind != "directory at level 1");
+        }
+        let valid = if valid.is_empty() { "none".to_owned() } else { valid.join(", ") };
+        let cells: Vec<&str> = row.trim_matches('|').splitn(3, '|').map(str::trim).collect();
+        if let [bits, name, meaning] = cells.as_slice() {
+            let _ = writeln!(out, "| {bits} | {name} | {valid} | {meaning} |");
+        }
+        first += field.width;
     }
     out
 }

@@ -177,6 +177,9 @@ impl Cmp {
             return Err(CommandStatus::BadDescriptor);
         }
         drop(access);
+        if !QueueDescriptor::unnamed_are_zero(&bytes) {
+            return Err(CommandStatus::BadDescriptor);
+        }
         let descriptor = QueueDescriptor::from_bytes(&bytes);
         let mut queue = Queue::new(number, &descriptor, self.features).ok_or(CommandStatus::BadDescriptor)?;
         let terms = queue::terms_of(&descriptor).ok_or(CommandStatus::BadDescriptor)?;

@@ -210,9 +210,12 @@ impl Doorbells {
         self.pages.span(at, 8, true).and_then(|span| span.take(0)).unwrap_or(0)
     }
 
-    fn clear_word(&self, page: u32) {
-        if let Some(span) = self.pages.span(u64::from(page) * PAGE_SIZE + WORD_OFFSET, 8, true) {
-            span.store(0, 0);
+    /// Zeroes a page: whoever gets it next reads nothing of what its last owner has left there.
+    fn clear_page(&self, page: u32) {
+        if let Some(span) = self.pages.span(u64::from(page) * PAGE_SIZE, PAGE_SIZE, true) {
+            for offset in (0..PAGE_SIZE).step_by(8).filter(|offset| span.load(*offset) != Some(0)) {
+                span.store(offset, 0);
+            }
         }
     }
 
@@ -335,7 +338,7 @@ impl Doorbells {
         if page >= self.count || taken || mail.doorbell_of(queue).is_some() { Err(BadDoorbell) } else { Ok(()) }
     }
 
-    /// Connects `queue` to doorbell `page` and clears the word, unless others use the page already.
+    /// Connects `queue` to doorbell `page` and clears the page, unless others use it already.
     pub(crate) fn connect(&self, mail: &Mail, page: u32, queue: u32) -> Result<(), BadDoorbell> {
         self.check(mail, page, queue)?;
         let mut table = lock(&self.table);
@@ -343,7 +346,7 @@ impl Doorbells {
         let slot = table.places.get_mut(page as usize).ok_or(BadDoorbell)?;
         if slot.is_none() {
             *slot = Some(place);
-            self.clear_word(page);
+            self.clear_page(page);
             let nodes = if self.global { ALL_NODES } else { mail.node_of(queue).map_or(0, |node| 1 << node) };
             table.connected.push(Connection { page, queue, nodes, seen: 0 });
         }
@@ -396,11 +399,7 @@ impl Doorbells {
         self.connected.store(0, Ordering::Release);
         self.rings.store(0, Ordering::Relaxed);
         self.reads.store(0, Ordering::Relaxed);
-        for page in 0..self.count {
-            if self.word(page) != 0 {
-                self.clear_word(page);
-            }
-        }
+        (0..self.count).for_each(|page| self.clear_page(page));
     }
 }
 

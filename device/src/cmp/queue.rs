@@ -157,7 +157,9 @@ impl Queue {
         let geometry = RingGeometry::new(descriptor.ring_entries)?;
         let node_legal = descriptor.node < NODES && (descriptor.node != NODE_PAGING || flags.privileged());
         let native_legal = !flags.native_progress() || features.native_fence;
-        if descriptor.flags >> 4 != 0 || !node_legal || !native_legal {
+        // Locations lead past the page tables that keep processes apart.
+        let ring_legal = !flags.physical_ring() || flags.privileged();
+        if descriptor.flags >> 4 != 0 || !node_legal || !native_legal || !ring_legal {
             return None;
         }
         let root = match descriptor.root {

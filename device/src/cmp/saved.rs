@@ -112,6 +112,9 @@ impl Cmp {
             if span.is_none_or(|span| span.read(&mut bytes) != bytes.len()) {
                 return Err(CommandStatus::PageFault);
             }
+            if !QueueState::unnamed_are_zero(&bytes) {
+                return Err(CommandStatus::BadArgument);
+            }
             let state = QueueState::from_bytes(&bytes);
             let buffer = buffer_of(queue, &state, context.features.vram).ok_or(CommandStatus::BadArgument)?;
             if !queue.believes(state.written, state.fetched) {

@@ -50,6 +50,29 @@ fn connecting_clears_the_word_and_finds_work_written_before() {
 }
 
 #[test]
+fn a_page_keeps_nothing_of_its_last_owner() {
+    use std::os::unix::fs::FileExt;
+    let mut host = Host::new();
+    let space = host.space();
+    let mut first = host.queue(0, space, NODE_COMPUTE);
+    let mut second = host.queue(1, space, NODE_COPY);
+    let pages = host.gpu.bar_file(2).expect("doorbells");
+    let page = |number: u64| {
+        let mut bytes = vec![0; 4096];
+        pages.read_exact_at(&mut bytes, number * 4096).expect("read");
+        bytes
+    };
+    host.connect(&mut first, 4);
+    pages.write_all_at(&[0x5a; 3 * 4096], 3 * 4096).expect("write");
+    host.command(Command::DisconnectDoorbell, 4, 0, 0);
+    host.connect(&mut second, 4);
+    assert_eq!(page(4), [0; 4096]);
+    assert_eq!([page(3), page(5)], [[0x5a; 4096]; 2], "pages of others are left alone");
+    host.set(reg::CONTROL, 4, 2);
+    assert_eq!([page(3), page(4), page(5)], [[0; 4096]; 3], "a reset clears them all");
+}
+
+#[test]
 fn stores_to_a_disconnected_page_are_ignored() {
     let mut host = Host::new();
     let space = host.space();

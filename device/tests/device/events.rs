@@ -87,6 +87,30 @@ fn a_read_pointer_that_lies_makes_the_ring_full_and_nothing_worse() {
 }
 
 #[test]
+fn a_read_pointer_of_an_earlier_owner_is_cleared_when_the_scheduler_is_started() {
+    for stale in [1, u64::MAX] {
+        let (mut host, _, _) = watched();
+        let base = host.get(reg::EVENT_RING_BASE, 8);
+        for reset in [false, true] {
+            host.set(reg::CONTROL, 4, if reset { 2 } else { 0 });
+            host.write64(ram(base + 8), stale);
+            if reset {
+                host.set(reg::QUEUE_TABLE_COUNT, 4, u64::from(crate::host::QUEUES));
+                host.set(reg::EVENT_RING_BASE, 8, base);
+                host.set(reg::EVENT_RING_ENTRIES, 4, u64::from(EVENTS));
+            }
+            host.set(reg::CONTROL, 4, 1);
+            assert_eq!((host.get(reg::CONTROL, 4), host.read64(ram(base + 8))), (1, 0));
+            let space = host.space();
+            let mut queue = host.queue(if reset { 0 } else { 1 }, space, 0);
+            host.map_new_ram(space, FENCE, 4096);
+            host.submit(&mut queue, &[signal(1)]);
+            assert_eq!((host.read64(ram(base)), host.overflows()), (1, 0), "{stale} {reset}");
+        }
+    }
+}
+
+#[test]
 fn a_ring_that_is_taken_away_loses_fence_events_and_keeps_the_others() {
     let (mut host, _, mut queue) = watched();
     let base = host.get(reg::EVENT_RING_BASE, 8);

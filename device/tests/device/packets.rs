@@ -347,6 +347,27 @@ fn reserved_bits_fault() {
     assert_eq!(rule_of(&with_header(nop, |header| header.with_fence_handle(1))), Some(BadPacket::Reserved as u8));
 }
 
+fn bytes_of(source: u64, destination: u64, row_bytes: u32) -> Copy {
+    Copy { source, destination, row_bytes, rows: 1, source_pitch: 0, destination_pitch: 0 }
+}
+
+#[test]
+fn bytes_that_a_packet_does_not_name_fault() {
+    for (packet, unnamed) in [
+        (Packet::Nop(Nop {}), 8..16),
+        (Packet::Copy(bytes_of(SYSTEM, VIDEO, 16)), 40..48),
+        (Packet::Fill(Fill { destination: VIDEO, size: 16, pattern: 1 }), 28..32),
+        (Packet::Wait(Wait { handle: 0, current: SYSTEM, value: 0 }), 24..32),
+    ] {
+        assert_eq!(rule_of(&encode(&[packet])), None, "{packet:?}");
+        for byte in unnamed {
+            let mut bytes = encode(&[packet]);
+            bytes[byte] = 0x10;
+            assert_eq!(rule_of(&bytes), Some(BadPacket::Reserved as u8), "byte {byte} of {packet:?}");
+        }
+    }
+}
+
 #[test]
 fn misaligned_addresses_and_sizes_fault() {
     for packet in [

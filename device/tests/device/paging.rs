@@ -1,9 +1,9 @@
 //! Page sizes, page-table rules, faults and the TLB.
 
 use crate::host::{Host, Space, TestQueue, ram, vram};
-use campanile_hw::event::FaultKind;
+use campanile_hw::event::{FaultInfo, FaultKind};
 use campanile_hw::packet::{Copy, Fill, Packet, Signal, Timestamp};
-use campanile_hw::page_table::{PAGE_2M, PAGE_4K, PAGE_64K, Pte};
+use campanile_hw::page_table::{PAGE_2M, PAGE_4K, PAGE_64K, Pte, directory_bits, index, leaf_bits};
 use campanile_hw::queue::Location;
 use campanile_hw::registers::{Command, NODE_COMPUTE, NODE_COPY};
 
@@ -51,9 +51,9 @@ fn a_large_page_is_as_long_as_its_entry_covers() {
         let data = host.take_vram(2 * PAGE_2M, PAGE_2M);
         let mut table = space.root;
         for above in (level + 1..=3).rev() {
-            table = host.table_below(table, campanile_hw::page_table::index(FAR, above), false);
+            table = host.table_below(table, index(FAR, above), false);
         }
-        let entry = vram(table.address() + campanile_hw::page_table::index(FAR, level) * 8);
+        let entry = vram(table.address() + index(FAR, level) * 8);
         // All of VRAM, or the 2 MiB of it that the data lies in, and then nothing.
         let (large, target) = (Pte::new().with_valid(true).with_large(true), data & !(size - 1));
         host.write64(entry, large.with_address(target).into_bits());
@@ -103,7 +103,7 @@ fn copies_cross_pages_that_are_scattered() {
 }
 
 /// Faults that a changed leaf entry causes for a write of 4 bytes.
-fn fault_after(page: u64, change: impl FnOnce(Pte) -> Pte) -> (u64, campanile_hw::event::FaultInfo) {
+fn fault_after(page: u64, change: impl FnOnce(Pte) -> Pte) -> (u64, FaultInfo) {
     let (mut host, space, mut queue) = one_queue();
     let at = host.take_vram(page, page);
     host.map_pages(space, VA, vram(at), page, page, Pte::new());
@@ -150,24 +150,73 @@ fn directory_entries_that_break_a_rule_fault_with_their_level() {
         |entry| Pte::from_bits(entry.into_bits() | 1 << 55),
         |entry| entry.with_large(true).with_leaf_64k(true),
     ];
-    for (index, change) in changes.into_iter().enumerate() {
+    for (case, change) in changes.into_iter().enumerate() {
         for level in 1..=3u32 {
             let (mut host, space, mut queue) = one_queue();
             host.map_new_ram(space, VA, 4096);
             let mut table = space.root;
             for above in (level + 1..=3).rev() {
-                let at = table.address() + campanile_hw::page_table::index(VA, above) * 8;
+                let at = table.address() + index(VA, above) * 8;
                 table = vram(Pte::from_bits(host.read64(vram(at))).address());
             }
-            let at = vram(table.address() + campanile_hw::page_table::index(VA, level) * 8);
+            let at = vram(table.address() + index(VA, level) * 8);
             host.write64(at, change(Pte::from_bits(host.read64(at))).into_bits());
             host.submit(&mut queue, &[copy(VA, VA, 4)]);
             let (_, info) = host.fault_of(&queue);
-            assert_eq!(u32::from(info.level()), level, "case {index}");
+            assert_eq!(u32::from(info.level()), level, "case {case}");
             assert_eq!(info.kind(), FaultKind::PageFault as u8);
             assert!(!info.write(), "reading the source comes first");
         }
     }
+}
+
+/// Entries of one table on the way to `VA`, with `bit` turned over where the first access comes by.
+fn kind_with_bit(page: u64, level: u32, bit: u32) -> Option<u8> {
+    let (mut host, space, mut queue) = one_queue();
+    let at = host.take_vram(page, page);
+    host.map_pages(space, VA, vram(at), page, page, Pte::new());
+    let mut table = space.root;
+    for above in (level + 1..=3).rev() {
+        let at = table.address() + index(VA, above) * 8;
+        table = vram(Pte::from_bits(host.read64(vram(at))).address());
+    }
+    let at = vram(table.address() + index(VA, level) * 8);
+    let entry = host.read64(at);
+    assert_eq!(entry & 1 << bit, 0, "bit {bit} at level {level}");
+    host.write64(at, entry | 1 << bit);
+    host.submit(&mut queue, &[copy(VA, VA, 4)]);
+    host.events().first().map(|event| FaultInfo::from_bits(event.data1).kind())
+}
+
+#[test]
+fn a_bit_that_the_table_of_valid_bits_does_not_name_faults_and_no_other_does() {
+    let page_fault = Some(FaultKind::PageFault as u8);
+    // Where the frame lies and what valid and the kinds of page do is tried elsewhere.
+    let apart = |bit: u32| !(matches!(bit, 0 | 5 | 6 | 7) || (12..52).contains(&bit));
+    for bit in (0..64).filter(|bit| apart(*bit)) {
+        for level in 1..=3 {
+            let legal = directory_bits(level) & 1 << bit != 0;
+            assert_eq!(kind_with_bit(PAGE_4K, level, bit) == page_fault, !legal, "directory, level {level}, bit {bit}");
+        }
+        for (page, level) in [(PAGE_4K, 0), (PAGE_2M, 1)] {
+            let legal = leaf_bits(level) & 1 << bit != 0;
+            assert_eq!(kind_with_bit(page, level, bit) == page_fault, !legal, "leaf, level {level}, bit {bit}");
+        }
+    }
+}
+
+#[test]
+fn a_zero_page_that_is_read_only_reads_as_zero_and_faults_when_written() {
+    let (mut host, space, mut queue) = one_queue();
+    let to = host.map_new_ram(space, VA + 0x1_0000, 4096);
+    let leaf = host.leaf(space, VA, PAGE_4K);
+    host.write64(leaf, Pte::new().with_valid(true).with_zero(true).with_read_only(true).into_bits());
+    host.write64(to, u64::MAX);
+    host.submit(&mut queue, &[copy(VA, VA + 0x1_0000, 8)]);
+    assert_eq!(host.read64(to), 0);
+    host.submit(&mut queue, &[fill(VA, 1)]);
+    let (address, info) = host.fault_of(&queue);
+    assert_eq!((address, info.kind(), info.write()), (VA, FaultKind::ReadOnly as u8, true));
 }
 
 #[test]
@@ -236,10 +285,10 @@ fn page_tables_may_lie_in_system_memory() {
     let out = host.take_ram(4096);
     for (level, pair) in (1..=3u32).rev().zip(tables.windows(2)) {
         let entry = Pte::new().with_valid(true).with_system(true).with_address(pair[1]);
-        host.write64(ram(pair[0] + campanile_hw::page_table::index(VA, level) * 8), entry.into_bits());
+        host.write64(ram(pair[0] + index(VA, level) * 8), entry.into_bits());
     }
     let leaf = Pte::new().with_valid(true).with_system(true).with_address(out);
-    host.write64(ram(tables[3] + campanile_hw::page_table::index(VA, 0) * 8), leaf.into_bits());
+    host.write64(ram(tables[3] + index(VA, 0) * 8), leaf.into_bits());
     // Ring and control of this queue are physical; only its packets use the tables.
     let space = Space { root: ram(tables[0]) };
     let (ring, control) = (ram(host.take_ram(4096)), ram(host.take_ram(4096)));

@@ -1,6 +1,6 @@
 //! Descriptors, states, run lists, ring entries, and stopping queues with work in progress.
 
-use crate::host::{Host, Space, TestQueue, encode, ram};
+use crate::host::{Host, Space, TestQueue, encode, ram, vram};
 use campanile_hw::event::{Event, EventKind, FaultKind};
 use campanile_hw::packet::{Copy, Fill, Nop, Packet, Timestamp, Wait};
 use campanile_hw::queue::{QueueDescriptor, QueueFlags, RingEntry, RingFlags};
@@ -46,7 +46,7 @@ fn map_changed(change: impl FnOnce(&mut QueueDescriptor)) -> CommandStatus {
 #[test]
 fn descriptors_that_break_a_rule_are_refused() {
     type Change = fn(&mut QueueDescriptor);
-    let changes: [(&str, Change); 25] = [
+    let changes: [(&str, Change); 26] = [
         ("ring not aligned", |descriptor| descriptor.ring += 8),
         ("ring beyond 48 bits", |descriptor| descriptor.ring = 1 << 48),
         ("ring wraps", |descriptor| descriptor.ring = u64::MAX - 4095),
@@ -61,6 +61,10 @@ fn descriptors_that_break_a_rule_are_refused() {
         ("not a power of two", |descriptor| descriptor.ring_entries = 48),
         ("too many entries", |descriptor| descriptor.ring_entries = 131_072),
         ("reserved flag", |descriptor| descriptor.flags = 16),
+        ("physical ring of a queue that is not privileged", |descriptor| {
+            (descriptor.ring, descriptor.control) = (0x10_0000, 0x10_1000);
+            descriptor.flags = QueueFlags::new().with_physical_ring(true).into_bits();
+        }),
         ("no such node", |descriptor| descriptor.node = 3),
         ("user queue on the paging node", |descriptor| descriptor.node = NODE_PAGING),
         ("no such band", |descriptor| descriptor.rank = 4),
@@ -85,6 +89,39 @@ fn descriptors_that_break_a_rule_are_refused() {
     for (what, change) in changes {
         assert_eq!(map_changed(change), CommandStatus::BadDescriptor, "{what}");
     }
+}
+
+#[test]
+fn a_byte_that_the_descriptor_does_not_name_is_zero() {
+    let named = |byte: usize| {
+        QueueDescriptor::FIELDS.iter().any(|field| (field.offset..field.offset + field.size).contains(&byte))
+    };
+    let unnamed: Vec<usize> = (0..QueueDescriptor::SIZE).filter(|byte| !named(*byte)).collect();
+    assert_eq!(unnamed.len(), 4 + 28);
+    let mut host = Host::new();
+    let space = host.space();
+    let (_, descriptor) = host.prepare_queue(7, space);
+    for byte in unnamed {
+        let mut bytes = descriptor.to_bytes();
+        bytes[byte] = 0x40;
+        host.write(vram(7 * QueueDescriptor::SIZE as u64), &bytes);
+        assert_eq!(host.try_command(Command::MapQueue, 7, 0, 0).0, CommandStatus::BadDescriptor, "byte {byte:#x}");
+    }
+    host.write_descriptor(7, &descriptor);
+    host.command(Command::MapQueue, 7, 0, 0);
+}
+
+#[test]
+fn a_faulted_queue_that_is_suspended_says_so_and_stays_faulted() {
+    let (mut host, _, queue) = one_queue();
+    host.set_write_pointer(&queue, 65);
+    host.command(Command::KickQueue, 0, 0, 0);
+    assert_eq!(host.fault_of(&queue).1.kind(), FaultKind::BadWritePointer as u8);
+    host.command(Command::SuspendQueue, 0, 77, 0);
+    let events = host.events();
+    assert_eq!((events.len(), events[0].kind, events[0].data0), (1, EventKind::Suspended as u8, 77));
+    assert_eq!(host.state(&queue), 5);
+    assert_eq!(host.try_command(Command::ResumeQueue, 0, 0, 0).0, CommandStatus::BadState);
 }
 
 #[test]

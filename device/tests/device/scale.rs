@@ -29,7 +29,7 @@ fn add_idle_queues(host: &mut Host, space: Space, count: u32) {
         progress_current: 0,
         progress_monitored: 0,
         ring_entries: 64,
-        flags: QueueFlags::new().with_physical_ring(true).into_bits(),
+        flags: QueueFlags::new().with_privileged(true).with_physical_ring(true).into_bits(),
         node: 0,
         rank: 1,
         quantum: 0,

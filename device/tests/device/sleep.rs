@@ -233,6 +233,11 @@ fn records_that_cannot_be_true_are_refused() {
         let (status, _) = host.try_command(Command::RestoreQueue, 4, place, 0);
         assert_eq!(status, CommandStatus::BadArgument, "{index}");
     }
+    let mut bytes = buffer.to_bytes();
+    bytes[0x44] = 1;
+    host.write(at, &bytes);
+    let (status, _) = host.try_command(Command::RestoreQueue, 4, place, 0);
+    assert_eq!(status, CommandStatus::BadArgument, "a byte that the record does not name");
     host.write(at, &buffer.to_bytes());
     host.command(Command::RestoreQueue, 4, place, 0);
 }
