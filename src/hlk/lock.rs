@@ -2,17 +2,19 @@
 
 use campanile_hlk::cases::lock::{SIZE, gpu_sees, pattern};
 use campanile_hw::private::Placement;
-use campanile_hw::registers::NODE_COPY;
-use wddm_ddi::status::*;
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 
-use super::case::{Boot, Case, Failure, granted, refused};
-use super::rig::{Memory, Rig, copy, fill};
+use super::case::{Boot, Case, Failure, granted};
+use super::rig::{Memory, RING_ENTRIES, RawQueue, Rig, copy, fill, wait_until};
 use crate::setup::SystemOptions;
 
 cases! { "Memory", behind "it chooses the hardware, or stops the adapter";
-    "Lock2.SegmentWithoutWindowIsNotShown" on Boot::With(hidden_vram), "allocation-usage-tracking":
-        "A CPU-accessible allocation that is resident where the CPU does not reach cannot be locked; once it need not be resident any more it is locked in system memory, with its contents."
+    "Lock2.ResidentAllocationMovesWhereTheCpuReaches" on Boot::With(hidden_vram), "allocation-usage-tracking":
+        "A CPU-accessible allocation that is resident where the CPU does not reach is moved with its contents, through the aperture segment that it names, and locked; it stays resident at its GPU virtual address."
         => no_window;
+    "Lock2.WorkUnderWayFindsTheAllocationWhereItMoved" on Boot::With(hidden_vram), "allocation-usage-tracking":
+        "When an allocation is moved for a lock, work that uses it may be queued, held or under way: it goes on in the new place, and nothing that it wrote before is lost."
+        => moves_under_work;
     "Lock2.LockedAllocationStaysReachable" on Boot::With(hidden_vram), "allocation-usage-tracking":
         "A locked allocation that becomes resident goes where the CPU reaches it, and its address stays the same."
         => locked_becomes_resident;
@@ -25,8 +27,8 @@ cases! { "Memory", behind "it chooses the hardware, or stops the adapter";
     "CpuHostAperture.PagesNeedNotBeContiguous" on Boot::With(aperture), "allocation-usage-tracking":
         "A lock is served from scattered pages of the aperture."
         => scattered;
-    "CpuHostAperture.ExhaustionFallsBackOrIsNamed" on Boot::With(aperture), "allocation-usage-tracking":
-        "No more can be locked through the aperture than fits into it: what is wanted resident is then refused by name, anything else is locked in system memory."
+    "CpuHostAperture.ExhaustionMovesToSystemMemory" on Boot::With(aperture), "allocation-usage-tracking":
+        "No more can be locked through the aperture than fits into it: anything else is moved to system memory and locked there, wanted resident or not."
         => exhausted;
     "CpuHostAperture.UnlockAndDestroyGivePagesBack" on Boot::With(aperture), "allocation-usage-tracking":
         "Pages of the aperture are free again when the last lock ends, the allocation is destroyed, or its process is gone."
@@ -56,12 +58,55 @@ fn no_window(case: &mut Case<'_>) -> Result<(), Failure> {
     let memory = rig.memory(SIZE, Placement::VramLockable)?;
     let mut queue = rig.queue(NODE_COPY)?;
     rig.execute(&mut queue, &[fill(memory.address, SIZE, 0x0102_0304)])?;
-    let status = rig.lock(memory.handle).err().unwrap_or(STATUS_SUCCESS);
-    refused(status, &[STATUS_GRAPHICS_CANT_LOCK_MEMORY], "a lock while it is resident out of the CPU's reach")?;
-    granted(rig.evict(memory.handle), "evict")?;
-    let seen = rig.view(memory)?.read(0, SIZE);
-    ensure!(seen.chunks(4).all(|word| word == [4, 3, 2, 1]), "the contents did not come along");
-    granted(rig.unlock(memory.handle), "unlock")
+    both_see(&rig, &mut queue, memory, &[4, 3, 2, 1])
+}
+
+/// Locks resident memory whose words hold `word`: the CPU sees that, and what either side stores from then on is the other's too.
+fn both_see(rig: &Rig, queue: &mut RawQueue, memory: Memory, word: &[u8; 4]) -> Result<(), Failure> {
+    let view = rig.view(memory)?;
+    ensure!(view.read(0, SIZE).chunks(4).all(|seen| seen == word), "the contents did not come along");
+    let bytes = pattern(5);
+    view.write(0, &bytes);
+    ensure!(gpu_sees(rig, memory)? == bytes, "the GPU does not see what the CPU wrote");
+    rig.execute(queue, &[fill(memory.address, SIZE, 0x0909_0909)])?;
+    ensure!(view.read(0, SIZE).iter().all(|byte| *byte == 9), "the CPU does not see what the GPU wrote");
+    Ok(())
+}
+
+fn moves_under_work(case: &mut Case<'_>) -> Result<(), Failure> {
+    const ROUNDS: u32 = 12;
+    let rig = case.rig()?;
+    let held = rig.fence(0)?;
+    let before = case.system.machine().residency(case.system.luid()).unwrap_or_default();
+    for round in 1..=ROUNDS {
+        let memory = rig.memory(SIZE, Placement::VramLockable)?;
+        let target = rig.memory(SIZE, Placement::SystemUncached)?;
+        let (mut holds, mut works) = (rig.queue(NODE_COPY)?, rig.queue(NODE_COMPUTE)?);
+        rig.execute(&mut holds, &[fill(memory.address, SIZE, round * 0x0101_0101)])?;
+        // One waits to copy it; the other is at work on its second half while it moves.
+        rig.submit(&mut holds, &[held.wait(round.into()), copy(target.address, memory.address, SIZE as u32)])?;
+        let mut last = 0;
+        for pass in 1..RING_ENTRIES {
+            last = rig.submit(&mut works, &[fill(memory.address + SIZE / 2, SIZE / 2, pass * 0x0101_0101)])?;
+        }
+        let view = rig.view(memory)?;
+        ensure!(view.read(0, SIZE / 2).iter().all(|byte| u32::from(*byte) == round), "the contents did not come along");
+        view.write(0, &pattern(round.into())[..SIZE as usize / 2]);
+        wait_until("the work on the allocation that moved", || works.progress.load() >= last)?;
+        let all = RING_ENTRIES as u8 - 1;
+        ensure!(view.read(SIZE / 2, SIZE / 2).iter().all(|byte| *byte == all), "what the GPU wrote was lost");
+        granted(rig.signal(&[held.handle], &[round.into()]), "the signal")?;
+        wait_until("the copy that was held", || holds.progress.load() >= 2)?;
+        let seen = rig.view(target)?.read(0, SIZE);
+        ensure!(
+            seen[..SIZE as usize / 2] == pattern(round.into())[..SIZE as usize / 2],
+            "the GPU does not see what the CPU wrote"
+        );
+        ensure!(seen[SIZE as usize / 2..].iter().all(|byte| *byte == all), "what the GPU wrote last was lost");
+    }
+    let now = case.system.machine().residency(case.system.luid()).unwrap_or_default();
+    ensure!(now.evicted - before.evicted >= ROUNDS.into(), "nothing moved: {now:?}");
+    Ok(())
 }
 
 fn locked_becomes_resident(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -130,17 +175,22 @@ fn exhausted(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let all = rig.memory(APERTURE, Placement::VramLockable)?;
     rig.view(all)?;
-    let other = rig.memory(SIZE, Placement::VramLockable)?;
     let mut queue = rig.queue(NODE_COPY)?;
-    rig.execute(&mut queue, &[fill(other.address, SIZE, 0x0505_0505)])?;
-    let status = rig.lock(other.handle).err().unwrap_or(STATUS_SUCCESS);
-    refused(status, &[STATUS_GRAPHICS_CANT_LOCK_MEMORY], "a lock with a full aperture")?;
-    granted(rig.evict(other.handle), "evict")?;
-    let view = rig.view(other)?;
+    let (wanted, given_up) = (rig.memory(SIZE, Placement::VramLockable)?, rig.memory(SIZE, Placement::VramLockable)?);
+    for memory in [wanted, given_up] {
+        rig.execute(&mut queue, &[fill(memory.address, SIZE, 0x0505_0505)])?;
+    }
+    both_see(&rig, &mut queue, wanted, &[5; 4])?;
+    granted(rig.evict(given_up.handle), "evict")?;
+    let view = rig.view(given_up)?;
     ensure!(view.read(0, SIZE).iter().all(|byte| *byte == 5), "the contents did not come along");
     granted(rig.unlock(all.handle), "unlock of what filled the aperture")?;
     let third = rig.memory(SIZE, Placement::VramLockable)?;
-    rig.view(third).map(drop)
+    let evicted = |case: &Case<'_>| case.system.machine().residency(case.system.luid()).unwrap_or_default().evicted;
+    let before = evicted(case);
+    rig.view(third)?;
+    ensure_eq!(evicted(case), before, "moves to system memory when the aperture has room");
+    Ok(())
 }
 
 fn given_back(case: &mut Case<'_>) -> Result<(), Failure> {

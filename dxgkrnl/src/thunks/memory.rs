@@ -475,7 +475,7 @@ pub(super) unsafe extern "win64" fn lock2(args: *mut D3DKMT_LOCK2) -> NTSTATUS {
         let list = allocations(process, &device, &[args.hAllocation])?;
         let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
         let _powered = power::where_needed(process, || !device.adapter.vidmm().is_in_system_memory(allocation));
-        let address = device.adapter.vidmm().lock_allocation(allocation)?;
+        let address = device.adapter.vidmm().lock_allocation(&device, allocation)?;
         args.pData = core::ptr::with_exposed_provenance_mut(address);
         Ok(STATUS_SUCCESS)
     })

@@ -12,20 +12,26 @@
 //! | CPU-visible and cached | yes | no | no | no |
 //! | not CPU-visible | yes | no | no | no |
 //!
-//! Where the answer is no, an allocation that nobody wants resident moves to system memory; one that is wanted resident cannot be
-//! locked. A locked allocation goes only where the answer is yes.
+//! Where the answer is no, the allocation moves to system memory. One that is wanted resident, or that work may use which was queued
+//! before it was given up, moves only if it names an aperture segment, through which engines find it there; its process is off its engines
+//! meanwhile. Without an aperture segment it cannot be locked before that work is done. A locked allocation goes only where the answer is yes.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use wddm_ddi::status::*;
 
 use crate::adapter::BarPlace;
+use crate::device::Device;
+use crate::machine::lock;
 use crate::ram::PAGE_SIZE;
-use crate::vidmm::allocation::{AllocationId, CpuAccess};
+use crate::vidmm::allocation::{Allocation, AllocationId, CpuAccess};
 use crate::vidmm::cpu_cache::CpuCache;
 use crate::vidmm::host_aperture::Window;
-use crate::vidmm::memory::{Memory, Place, State};
+use crate::vidmm::memory::{IDLE_PATIENCE, Memory, Place, State};
 use crate::vidmm::user_mapping::UserMapping;
+use crate::vidmm::{VidMm, residency};
+use crate::vidsch::Rested;
 
 /// What a bus address of a BAR shows at the moment.
 pub(crate) type BarFiles = Arc<dyn Fn(u64) -> Option<BarPlace> + Send + Sync>;
@@ -66,8 +72,10 @@ impl Memory {
     /// Locks an allocation; the answer is its user address. Locks nest and share the address.
     ///
     /// # Errors
-    /// STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE if it is offered, or is resident, not for the CPU, and may not live in an aperture either;
-    /// STATUS_GRAPHICS_CANT_LOCK_MEMORY if it is resident where the CPU does not reach it now; STATUS_NO_MEMORY.
+    /// STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE if it is offered; STATUS_GRAPHICS_ALLOCATION_BUSY if engines may be using it where the CPU does
+    /// not reach it: it can be locked when its process is off them, or when they are done if it names no aperture segment. Without one it cannot be
+    /// locked at all while it is wanted resident there: STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE if it is not for the CPU,
+    /// STATUS_GRAPHICS_CANT_LOCK_MEMORY if it is. STATUS_NO_MEMORY.
     pub(crate) fn lock(&mut self, id: AllocationId) -> Result<usize, NTSTATUS> {
         let now = self.tick();
         let state = self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)?;
@@ -199,15 +207,23 @@ impl Memory {
 
     fn move_to_system(&mut self, id: AllocationId) -> Result<(), NTSTATUS> {
         let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
-        let mut placements = state.allocation.placements();
-        let aperture = placements.any(|segment| self.segments.memory(segment).is_none());
-        if state.listed > 0 && state.allocation.cpu_access() == CpuAccess::None && !aperture {
-            return Err(STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE);
+        if !residency::may_leave(self, state) {
+            match (self.has_aperture(&state.allocation), state.allocation.cpu_access()) {
+                (true, _) if self.gives_way(state.allocation.owner()) => {}
+                (false, CpuAccess::None) if state.listed > 0 => return Err(STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE),
+                (false, _) if state.listed > 0 => return Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY),
+                _ => return Err(STATUS_GRAPHICS_ALLOCATION_BUSY),
+            }
         }
-        if state.listed > 0 || !self.evict(id)? {
-            return Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY);
-        }
-        Ok(())
+        // Room is made for the copy before anything of the allocation changes.
+        let pages = state.allocation.size() / PAGE_SIZE;
+        drop(self.take_system(pages)?.ok_or(STATUS_NO_MEMORY)?);
+        if self.evict(id)? { Ok(()) } else { Err(STATUS_NO_MEMORY) }
+    }
+
+    /// True if engines find an allocation in system memory too, through an aperture segment.
+    pub(super) fn has_aperture(&self, allocation: &Allocation) -> bool {
+        allocation.placements().any(|segment| self.segments.memory(segment).is_none())
     }
 
     /// Waits for paging work on an allocation.
@@ -322,6 +338,48 @@ impl Memory {
                 }
                 mapping.rotate(&bar.file, bar.offset, true).map_err(|_| STATUS_NO_MEMORY)
             }
+        }
+    }
+}
+
+impl VidMm {
+    /// D3DKMTLock2. Where the allocation has to leave a place in which engines may be using it, its process leaves them for that long.
+    /// [d3dkmthk: D3DKMTLock2; allocation-usage-tracking: Lock2]
+    ///
+    /// # Errors
+    /// As [`Memory::lock`]; STATUS_GRAPHICS_ALLOCATION_BUSY if engines do not let go of it, STATUS_DEVICE_REMOVED if its device is lost for that.
+    pub(crate) fn lock_allocation(&self, device: &Device, allocation: &Allocation) -> Result<usize, NTSTATUS> {
+        let deadline = Instant::now() + IDLE_PATIENCE;
+        loop {
+            let (locked, moves) = {
+                let mut memory = lock(&self.memory);
+                (memory.lock(allocation.id()), memory.has_aperture(allocation))
+            };
+            self.bury();
+            if locked != Err(STATUS_GRAPHICS_ALLOCATION_BUSY) {
+                return locked;
+            }
+            device.check()?;
+            if moves {
+                let mut locked = locked;
+                let rested = device.adapter.vidsch().while_suspended(&device.process.space, |changes| {
+                    let mut memory = lock(&self.memory);
+                    if changes {
+                        memory.rest(allocation.owner());
+                    }
+                    locked = memory.lock(allocation.id());
+                });
+                if rested == Rested::Rests {
+                    return locked;
+                }
+            }
+            if !self.may_wait_for_room() {
+                return Err(STATUS_DEVICE_REMOVED);
+            }
+            if Instant::now() > deadline {
+                return Err(STATUS_GRAPHICS_ALLOCATION_BUSY);
+            }
+            self.pause_for_room();
         }
     }
 }

@@ -407,50 +407,6 @@ fn a_lock_keeps_its_address_while_the_bytes_move() {
 }
 
 #[test]
-fn memory_that_is_not_for_the_cpu_is_locked_in_system_memory_and_stays_there() {
-    let mut world = World::new(16 << 20, 64 * PAGES, 0);
-    let (local, either) = (world.create(4, &[2], CpuAccess::None), world.create(4, &[2, 1], CpuAccess::None));
-    for index in [local, either] {
-        world.map(index).unwrap();
-        world.make_resident(index).unwrap();
-        world.gpu_write(index, 1, 3);
-    }
-    assert_eq!(world.lock(local), Err(STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE));
-    assert_eq!(world.lock(either), Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY));
-    for index in [local, either] {
-        world.evict(index, &idle());
-        world.lock(index).unwrap();
-        world.check();
-        assert!(matches!(world.place(index), Place::System(_)));
-    }
-    assert_eq!(world.make_resident(local), Err(STATUS_NO_MEMORY), "it would be committed to a memory segment");
-    world.make_resident(either).unwrap();
-    assert!(matches!(world.place(either), Place::System(_)));
-    world.gpu_write(either, 2, 4);
-    world.check();
-    world.unlock(local);
-    world.make_resident(local).unwrap();
-    world.finish();
-}
-
-#[test]
-fn cached_memory_is_never_shown_in_a_memory_segment() {
-    let mut world = World::new(16 << 20, 64 * PAGES, 0);
-    let a = world.create(4, &[2, 1], CpuAccess::Cached);
-    world.map(a).unwrap();
-    world.make_resident(a).unwrap();
-    world.gpu_write(a, 0, 9);
-    assert_eq!(world.lock(a), Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY));
-    world.evict(a, &idle());
-    world.lock(a).unwrap();
-    world.make_resident(a).unwrap();
-    assert!(matches!(world.place(a), Place::System(_)));
-    world.cpu_write(a, 1, 8);
-    world.check();
-    world.finish();
-}
-
-#[test]
 fn the_host_aperture_shows_scattered_pages_and_is_given_back() {
     let mut world = World::new(16 << 20, 64 * PAGES, 0);
     let all: Vec<usize> = (0..3).map(|_| world.create(8, &[3, 1], CpuAccess::Visible)).collect();
@@ -478,26 +434,6 @@ fn the_host_aperture_shows_scattered_pages_and_is_given_back() {
 }
 
 #[test]
-fn an_exhausted_host_aperture_sends_a_lock_to_system_memory_or_refuses_it() {
-    let mut world = World::new(16 << 20, 64 * PAGES, 0);
-    let (a, b) = (world.create(20, &[3, 1], CpuAccess::Visible), world.create(20, &[3, 1], CpuAccess::Visible));
-    for index in [a, b] {
-        world.map(index).unwrap();
-        world.make_resident(index).unwrap();
-        world.gpu_write(index, 2, index as u8 + 1);
-    }
-    world.lock(a).unwrap();
-    assert_eq!(world.lock(b), Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY), "wanted resident");
-    world.evict(b, &idle());
-    world.lock(b).unwrap();
-    assert!(matches!(world.place(b), Place::System(_)));
-    world.make_resident(b).unwrap();
-    assert!(matches!(world.place(b), Place::System(_)), "the aperture is still full");
-    world.check();
-    world.finish();
-}
-
-#[test]
 fn a_lock_through_the_host_aperture_follows_the_bytes() {
     let mut world = World::new(16 << 20, 64 * PAGES, 0);
     let (a, b) = (world.create(20, &[3, 1], CpuAccess::Visible), world.create(60, &[3], CpuAccess::None));
@@ -521,7 +457,7 @@ fn a_driver_short_of_memory_for_the_aperture_is_not_at_fault_and_any_other_refus
     let a = world.create(4, &[3, 1], CpuAccess::Visible);
     world.make_resident(a).unwrap();
     lock(&world.fake).refuse_aperture.push_back(STATUS_NO_MEMORY);
-    assert_eq!(world.lock(a), Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY));
+    assert_eq!(world.lock(a), Err(STATUS_GRAPHICS_ALLOCATION_BUSY), "it has to move");
     assert_eq!(world.memory.driver.verifier.bugcheck(), None);
     lock(&world.fake).refuse_aperture.push_back(STATUS_UNSUCCESSFUL);
     assert!(world.lock(a).is_err());
@@ -715,6 +651,8 @@ fn a_busy_driver_is_asked_once_more() {
     assert_eq!((bugcheck.code, bugcheck.parameters[0]), (0x10e, 0x30));
 }
 
+#[path = "lock_tests.rs"]
+mod lock_tests;
 #[path = "page_size_tests.rs"]
 mod page_size_tests;
 #[path = "rest_tests.rs"]
@@ -758,14 +696,21 @@ proptest! {
                 4..=6 => if let Err(status) = world.make_resident(index) { prop_assert_eq!(status, STATUS_NO_MEMORY) },
                 7 => world.evict(index, &idle()),
                 8 => {
-                    let (access, listed) = (world.models[index].access, world.models[index].listed > 0);
-                    let result = world.lock(index);
+                    let access = world.models[index].access;
                     let seen = access == CpuAccess::Visible && matches!(world.place(index), Place::Local { segment: 2, .. });
+                    let stays = world.models[index].listed > 0 && !seen;
+                    let apertures = world.memory.has_aperture(&world.memory.allocations[&world.models[index].id].allocation);
+                    let mut result = world.lock(index);
+                    if result == Err(STATUS_GRAPHICS_ALLOCATION_BUSY) {
+                        prop_assert!(stays && apertures, "{:?} has not to move", access);
+                        world.rest();
+                        result = world.lock(index);
+                    }
                     let refused = matches!(
                         result,
                         Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY | STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE)
                     );
-                    prop_assert!(!refused || (listed && !seen), "{:?} {:?}", result, access);
+                    prop_assert!(!refused || (stays && !apertures), "{:?} {:?}", result, access);
                     prop_assert!(refused || matches!(result, Ok(_) | Err(STATUS_NO_MEMORY)), "{:?}", result);
                 }
                 9 => if world.models[index].locked.pop().is_some() {

@@ -304,16 +304,6 @@ impl VidMm {
         Ok(left)
     }
 
-    /// D3DKMTLock2. [d3dkmthk: D3DKMTLock2]
-    ///
-    /// # Errors
-    /// As [`Memory::lock`](super::memory::Memory::lock).
-    pub(crate) fn lock_allocation(&self, allocation: &Allocation) -> Result<usize, NTSTATUS> {
-        let locked = lock(&self.memory).lock(allocation.id());
-        self.bury();
-        locked
-    }
-
     /// Whether the bytes of an allocation are in system memory and nothing moves them there, so that the processor reaches them without
     /// the device.
     pub(crate) fn is_in_system_memory(&self, allocation: &Allocation) -> bool {

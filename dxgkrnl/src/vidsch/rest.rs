@@ -279,17 +279,37 @@ impl VidSch {
         {
             return Rested::HasItsTurn;
         }
-        contexts.disconnect();
-        if !self.take_off(space, &contexts) {
-            return Rested::Works;
-        }
-        *rests = true;
-        note();
-        if contexts.are_done() {
+        self.suspend_now(space, &contexts, &mut rests, note)
+    }
+
+    /// Takes a process off its engines, or leaves it where it rests already, does `act`, and has it go on in its turn. What does not leave its
+    /// engine within TdrDelay hangs, and `act` is not done unless the answer is [`Rested::Rests`]; it is told whether the process worked before.
+    pub(crate) fn while_suspended(&self, space: &Arc<AddressSpace>, act: impl FnOnce(bool)) -> Rested {
+        let Some(mut rests) = space.rest.try_write().filter(|_| self.may_suspend()) else { return Rested::IsHeld };
+        if *rests {
+            act(false);
             return Rested::Rests;
         }
-        *lock(&space.rest.turn) = Turn::Waits;
-        self.note_suspended(space);
+        self.suspend_now(space, &self.of_process(space), &mut rests, || act(true))
+    }
+
+    fn suspend_now(
+        &self,
+        space: &Arc<AddressSpace>,
+        contexts: &Contexts,
+        rests: &mut RwLockWriteGuard<'_, bool>,
+        note: impl FnOnce(),
+    ) -> Rested {
+        contexts.disconnect();
+        if !self.take_off(space, contexts) {
+            return Rested::Works;
+        }
+        **rests = true;
+        note();
+        if !contexts.are_done() {
+            *lock(&space.rest.turn) = Turn::Waits;
+            self.note_suspended(space);
+        }
         Rested::Rests
     }
 
