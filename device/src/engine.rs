@@ -11,7 +11,7 @@ use crate::memory::{Access, Span};
 use crate::mmu::{self, Fault, Intent, Tlb};
 use crate::transfer;
 use campanile_hw::event::{EventKind, FaultKind};
-use campanile_hw::fence::{self, Barrier, FenceWord, RisingWord, UNMONITORED};
+use campanile_hw::fence::{self, Barrier, FenceWord, SIGNALED_FOR_GOOD, SignaledWord, UNMONITORED};
 use campanile_hw::log::LogKind;
 use campanile_hw::packet::{BadPacket, MAX_SIZE, Packet, Timestamp, Wait};
 use campanile_hw::queue::{Location, RingEntry};
@@ -108,21 +108,17 @@ impl FenceWord for FenceValue<'_> {
     }
 }
 
-impl RisingWord for FenceValue<'_> {
-    fn raise(&self, value: u64) -> u64 {
+impl SignaledWord for FenceValue<'_> {
+    fn signal(&self, value: u64) -> u64 {
         match self {
-            Self::Word { span, atomics64: true } => span.raise(0, value).unwrap_or(0),
-            // Native fences, which several write, need 64-bit atomics. Half a value has no order but the shorter way round.
+            Self::Word { span, atomics64: true } => span.store_unless(0, SIGNALED_FOR_GOOD, value).unwrap_or(0),
+            // Native fences, which several write, need 64-bit atomics.
             Self::Word { atomics64: false, .. } => {
-                let found = self.load();
-                let step = (value as u32).wrapping_sub(found as u32) as i32;
-                if found == fence::SIGNALED_FOR_GOOD {
-                    return found;
+                if self.load() == SIGNALED_FOR_GOOD {
+                    return SIGNALED_FOR_GOOD;
                 }
-                if step >= 0 {
-                    self.store(value);
-                }
-                value.wrapping_sub(i64::from(step) as u64)
+                self.store(value);
+                value
             }
             Self::Unmonitored | Self::Zero => self.load(),
         }
@@ -259,7 +255,7 @@ impl Engine {
         budget: &mut Budget,
     ) -> Result<(), Fault> {
         if let Some(value) = buffer.progress {
-            self.raise_progress(queue, value, context)?.ok_or_else(|| Fault::plain(FaultKind::BadRingEntry, 0))?;
+            self.progress(queue, (0, value), context)?.ok_or_else(|| Fault::plain(FaultKind::BadRingEntry, 0))?;
         }
         queue.write_read_pointer(&mut self.tlb, context.memory)?;
         queue.buffer = None;
@@ -368,7 +364,7 @@ impl Engine {
                 };
                 let logged = || log::signalled(queue, entry, context);
                 let announce = match signal.monitored != 0 || signal.handle != 0 {
-                    true => self.signal(place, (signal.current, signal.value), context, logged)?,
+                    true => self.signal(place, signal.value, context, logged)?,
                     false => self.write(place, signal.value, context, logged)?,
                 };
                 Tallies::add(&context.tallies.signals);
@@ -389,8 +385,8 @@ impl Engine {
             }
             Packet::Signal(_) | Packet::Wait(_) => Err(bad_packet(BadPacket::Opcode, at)),
             Packet::Progress(progress) => {
-                let raised = self.raise_progress(queue, progress.value, context)?;
-                raised.map(|()| Step::Done).ok_or(bad_packet(BadPacket::Opcode, at))
+                let written = self.progress(queue, (progress.handle, progress.value), context)?;
+                written.map(|()| Step::Done).ok_or(bad_packet(BadPacket::Opcode, at))
             }
             Packet::Timestamp(timestamp) => {
                 log::time_passes(queue);
@@ -417,8 +413,13 @@ impl Engine {
         }
     }
 
-    /// Raises the progress fence of a queue and tells of it; `None` if it has none.
-    fn raise_progress(&mut self, queue: &Queue, value: u64, context: &Context<'_>) -> Result<Option<()>, Fault> {
+    /// Writes the progress fence of a queue, logs that under a handle and tells of it; `None` if it has none.
+    fn progress(
+        &mut self,
+        queue: &mut Queue,
+        (handle, value): (u32, u64),
+        context: &Context<'_>,
+    ) -> Result<Option<()>, Fault> {
         let Some((root, fence)) = queue.progress() else { return Ok(None) };
         let process = FencePlace { root, current: fence.current, monitored: fence.monitored };
         let current = fence.current;
@@ -428,8 +429,9 @@ impl Engine {
             context.report(EventKind::Progress, queue.node, queue.number, [current, value]);
             return Ok(Some(()));
         }
+        log::keep(queue, LogKind::Signals, &mut self.tlb, context)?;
         let place = self.fence_place(process, Intent::Write, context)?.ok_or(no_fence(process))?;
-        if self.signal(place, (current, value), context, || {})? {
+        if self.signal(place, value, context, || log::signalled(queue, (handle, value), context))? {
             announce_native(queue, current, value, context);
         }
         Ok(Some(()))
@@ -469,12 +471,11 @@ impl Engine {
         Ok((FenceValue::Word { span, atomics64: context.features.atomics64 }, location.into_bits()))
     }
 
-    /// Raises a fence, then writes what `log` writes, and wakes the queues that wait for it. True if a CPU waits for it. `va` is where
-    /// the process has its current value.
+    /// Sets a fence, then writes what `log` writes, and wakes the queues that wait for it. True if a CPU waits for it.
     fn signal(
         &mut self,
         place: FencePlace,
-        (va, value): (u64, u64),
+        value: u64,
         context: &Context<'_>,
         log: impl FnOnce(),
     ) -> Result<bool, Fault> {
@@ -483,10 +484,9 @@ impl Engine {
             0 => FenceValue::Unmonitored,
             va => self.word(place.root, va, Intent::Read, context)?.0,
         };
-        let announce = fence::signal_and_log(&current, &monitored, &Full, value, log);
-        let announce = announce.map_err(|_| Fault { write: true, ..Fault::plain(FaultKind::FenceBackwards, va) })?;
-        context.waits.signalled(context.mail, key, value);
-        Ok(announce)
+        let signaled = fence::signal_and_log(&current, &monitored, &Full, value, log);
+        context.waits.signalled(context.mail, key, signaled.current);
+        Ok(signaled.announce)
     }
 
     /// Writes a word that need be no fence, then what `log` writes, and wakes the queues that wait for it. No CPU waits for it.

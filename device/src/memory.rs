@@ -280,14 +280,14 @@ impl<'a> Span<'a> {
         Some(u64::from_le(word.swap(0, Ordering::AcqRel)))
     }
 
-    /// Raises the 64-bit word at `offset` to `value` if it is smaller, at once, with release order. Returns what it was; `None` when
-    /// that is not possible.
+    /// Writes `value` to the 64-bit word at `offset` unless it holds `last`, at once, with release order. Returns what it holds then;
+    /// `None` when that is not possible.
     #[inline]
-    pub(crate) fn raise(self, offset: u64, value: u64) -> Option<u64> {
+    pub(crate) fn store_unless(self, offset: u64, last: u64, value: u64) -> Option<u64> {
         let word = self.word(offset).filter(|_| self.writable())?;
-        let raised = |found: u64| (u64::from_le(found) <= value).then_some(value.to_le());
-        let (Ok(found) | Err(found)) = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, raised);
-        Some(u64::from_le(found))
+        let written = |found: u64| (u64::from_le(found) != last).then_some(value.to_le());
+        let outcome = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, written);
+        Some(if outcome.is_ok() { value } else { last })
     }
 
     /// Stores the low half of the 64-bit word at `offset` once, with release order. False when that is not possible.

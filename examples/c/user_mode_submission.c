@@ -122,15 +122,15 @@ static NTSTATUS create_queue(D3DKMT_HANDLE context, int user_mode, D3DKMT_CREATE
     return D3DKMTCreateHwQueue(create);
 }
 
-/* A command buffer that fills memory with a pattern; its last packet writes the progress fence. */
-static UINT record(void *commands, D3DGPU_VIRTUAL_ADDRESS target, UINT64 size, uint32_t pattern, UINT64 progress)
+/* A command buffer that fills memory with a pattern; its last packet writes the progress fence, which the log names by its handle. */
+static UINT record(void *commands, D3DGPU_VIRTUAL_ADDRESS target, UINT64 size, uint32_t pattern, D3DKMT_HANDLE fence, UINT64 progress)
 {
     struct {
         struct campanile_packet_fill fill;
         struct campanile_packet_progress progress;
     } buffer = {
         {CAMPANILE_OPCODE_FILL, sizeof(struct campanile_packet_fill) / 16, {0}, target, size, pattern, {0}},
-        {CAMPANILE_OPCODE_PROGRESS, sizeof(struct campanile_packet_progress) / 16, {0}, progress},
+        {CAMPANILE_OPCODE_PROGRESS, sizeof(struct campanile_packet_progress) / 16, {0}, fence, progress},
     };
 
     memcpy(commands, &buffer, sizeof(buffer));
@@ -202,7 +202,7 @@ int main(int count, char **arguments)
     UINT64 *const write_pointer = (UINT64 *)((char *)lock(control.allocation) + CAMPANILE_WRITE_POINTER);
 
     for (submission = 1; submission <= submissions; submission++) {
-        const UINT size_of_commands = record(commands.bytes, target.address, size, (uint32_t)submission, submission);
+        const UINT size_of_commands = record(commands.bytes, target.address, size, (uint32_t)submission, queue.hHwQueueProgressFence, submission);
         int visible = 0;
         UINT64 now;
 
@@ -268,7 +268,7 @@ cleanup_fallback:
         submit.hHwQueue = queue.hHwQueue;
         submit.HwQueueProgressFenceId = submission;
         submit.CommandBuffer = commands.address;
-        submit.CommandLength = record(commands.bytes, target.address, size, (uint32_t)submission, submission);
+        submit.CommandLength = record(commands.bytes, target.address, size, (uint32_t)submission, queue.hHwQueueProgressFence, submission);
         check(D3DKMTSubmitCommandToHwQueue(&submit), "D3DKMTSubmitCommandToHwQueue");
         wait_for(queue.hHwQueueProgressFence, submission);
         if (!holds(target.bytes, size, (uint32_t)submission))

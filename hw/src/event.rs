@@ -94,7 +94,5 @@ numbers! {
         BadPhysical = 6,
         /// The engine was reset while this queue ran.
         Reset = 7,
-        /// A SIGNAL, or a PROGRESS on a native progress fence, of a smaller value than the fence has. Address: the GPU virtual address of the current value.
-        FenceBackwards = 8,
     }
 }

@@ -4,13 +4,13 @@
 //! [`UNMONITORED`]. Both sides write one word and then read the other; with a full barrier in between, at least one of them
 //! sees the other's write, so that a signal is never missed. Seeing it twice costs a spurious interrupt, which is allowed.
 //!
-//! The GPU only ever raises CurrentValue. A signal of a smaller value than the one it finds writes nothing; it is an error of the
-//! queue that runs it ([`Backwards`]), unless the value is [`SIGNALED_FOR_GOOD`].
+//! A signal sets CurrentValue to what it says, a smaller value than the one before included. [`SIGNALED_FOR_GOOD`] is the one value
+//! that stays.
 
 /// MonitoredValue of a fence that no CPU waits for.
 pub const UNMONITORED: u64 = u64::MAX;
 
-/// CurrentValue of a fence that holds nobody any more: signals leave it as it is, and are no error.
+/// CurrentValue of a fence that holds nobody any more: signals of the GPU leave it as it is.
 pub const SIGNALED_FOR_GOOD: u64 = u64::MAX;
 
 /// A 64-bit word shared between CPU and GPU.
@@ -22,17 +22,19 @@ pub trait FenceWord {
 }
 
 /// A CurrentValue as the GPU writes it.
-pub trait RisingWord {
-    /// Writes `value`, after every earlier write of the caller, unless the word holds a greater one. Nothing comes between the look and
-    /// the write. Returns what the word held.
-    fn raise(&self, value: u64) -> u64;
+pub trait SignaledWord {
+    /// Writes `value`, after every earlier write of the caller, unless the word holds [`SIGNALED_FOR_GOOD`]. Nothing comes between the
+    /// look and the write. Returns what the word holds then.
+    fn signal(&self, value: u64) -> u64;
 }
 
-/// A signal whose value is smaller than the one that the fence has. It wrote nothing.
+/// What a signal did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backwards {
-    /// The value that the fence has.
-    pub found: u64,
+pub struct Signaled {
+    /// CurrentValue: the signal's value, or [`SIGNALED_FOR_GOOD`].
+    pub current: u64,
+    /// A CPU must be told.
+    pub announce: bool,
 }
 
 /// A full barrier between the store of one word and the load of the other.
@@ -41,40 +43,26 @@ pub trait Barrier {
     fn full(&self);
 }
 
-/// The signalling side: raises CurrentValue and says whether a CPU must be told. The value that is there already is a signal like any
-/// other.
-///
-/// # Errors
-/// [`Backwards`]
-pub fn signal(
-    current: &impl RisingWord,
-    monitored: &impl FenceWord,
-    barrier: &impl Barrier,
-    value: u64,
-) -> Result<bool, Backwards> {
+/// The signalling side: sets CurrentValue and says whether a CPU must be told. The value that is there already is a signal like any
+/// other, and so is a smaller one.
+pub fn signal(current: &impl SignaledWord, monitored: &impl FenceWord, barrier: &impl Barrier, value: u64) -> Signaled {
     signal_and_log(current, monitored, barrier, value, || {})
 }
 
 /// As [`signal`], with `log` writing the entry and then the position of a fence log. Both come before the barrier, so a CPU
 /// that is told finds them.
-///
-/// # Errors
-/// [`Backwards`]; nothing is logged then.
 #[inline]
 pub fn signal_and_log(
-    current: &impl RisingWord,
+    current: &impl SignaledWord,
     monitored: &impl FenceWord,
     barrier: &impl Barrier,
     value: u64,
     log: impl FnOnce(),
-) -> Result<bool, Backwards> {
-    let found = current.raise(value);
-    if found > value && found != SIGNALED_FOR_GOOD {
-        return Err(Backwards { found });
-    }
+) -> Signaled {
+    let current = current.signal(value);
     log();
     barrier.full();
-    Ok(value > monitored.load())
+    Signaled { current, announce: current > monitored.load() }
 }
 
 /// The waiting side: writes MonitoredValue and returns the CurrentValue that is certain to be announced from now on, or is

@@ -47,7 +47,7 @@ numbers! {
     pub enum LogKind: u32 {
         /// Waits that were satisfied, whether or not they held the queue.
         Waits = 1,
-        /// Signals that were executed. PROGRESS is not among them.
+        /// Signals that were executed, and each PROGRESS on a native progress fence.
         Signals = 2,
     }
 }
@@ -55,7 +55,7 @@ numbers! {
 numbers! {
     /// What an entry tells.
     pub enum LogOperation: u32 {
-        /// A SIGNAL was executed.
+        /// A SIGNAL or PROGRESS was executed.
         SignalExecuted = 0,
         /// A WAIT was satisfied.
         WaitUnblocked = 1,

@@ -178,9 +178,9 @@ packets! {
         /// Pattern.
         0x18 pattern: u32,
     }
-    /// Raises a fence's current value after every earlier effect of the queue, releases the queues that wait for it, and sends a
-    /// FENCE_SIGNALED event if the value is greater than the monitored value. A smaller value than the fence has faults the queue
-    /// (FENCE_BACKWARDS). With neither handle nor monitored value it writes a word that need be no fence, whatever that held.
+    /// Sets a fence's current value after every earlier effect of the queue, releases the queues that wait for it, and sends a
+    /// FENCE_SIGNALED event if the value is greater than the monitored value. The value may be smaller than the one before. With
+    /// neither handle nor monitored value it writes a word that need be no fence.
     Signal = 0x04, 2 {
         /// Handle of the fence in user mode, for the log; 0 for none.
         0x04 handle: u32,
@@ -202,6 +202,8 @@ packets! {
     }
     /// Writes the queue's progress fence, as SIGNAL does with the addresses of the descriptor.
     Progress = 0x06, 1 {
+        /// Handle of the progress fence in user mode, for the log.
+        0x04 handle: u32,
         /// New value.
         0x08 value: u64,
     }
@@ -364,7 +366,10 @@ impl Packet {
         if header.must_be_zero() != 0 {
             return Err(BadPacket::Reserved);
         }
-        let says_more = matches!(self, Self::Signal(_) | Self::Wait(_) | Self::Write(_) | Self::WritePhysical(_));
+        let says_more = matches!(
+            self,
+            Self::Signal(_) | Self::Wait(_) | Self::Progress(_) | Self::Write(_) | Self::WritePhysical(_)
+        );
         if header.fence_handle() != 0 && !says_more {
             return Err(BadPacket::Reserved);
         }

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::thread;
 
-use campanile_hw::fence::{Backwards, Barrier, FenceWord, RisingWord, UNMONITORED, monitor, signal};
+use campanile_hw::fence::{
+    Barrier, FenceWord, SIGNALED_FOR_GOOD, Signaled, SignaledWord, UNMONITORED, monitor, signal,
+};
 
 struct Word<'a> {
     name: &'static str,
@@ -25,10 +27,13 @@ impl FenceWord for Word<'_> {
     }
 }
 
-impl RisingWord for Word<'_> {
-    fn raise(&self, value: u64) -> u64 {
-        self.log.borrow_mut().push(format!("raise {} {value}", self.name));
-        self.value.replace(self.value.get().max(value))
+impl SignaledWord for Word<'_> {
+    fn signal(&self, value: u64) -> u64 {
+        self.log.borrow_mut().push(format!("signal {} {value}", self.name));
+        if self.value.get() != SIGNALED_FOR_GOOD {
+            self.value.set(value);
+        }
+        self.value.get()
     }
 }
 
@@ -45,12 +50,12 @@ fn each_side_writes_its_word_then_reads_the_other_with_a_barrier_between() {
     let (current, monitored, log) = (Cell::new(0), Cell::new(4), RefCell::new(Vec::new()));
     let words = |name, value| Word { name, value, log: &log };
     let told = signal(&words("current", &current), &words("monitored", &monitored), &Fence(&log), 5);
-    assert_eq!(told, Ok(true));
+    assert_eq!(told, Signaled { current: 5, announce: true });
     let seen = monitor(&words("current", &current), &words("monitored", &monitored), &Fence(&log), 6);
     assert_eq!(seen, 5);
     assert_eq!(
         *log.borrow(),
-        ["raise current 5", "barrier", "load monitored", "store monitored 6", "barrier", "load current"]
+        ["signal current 5", "barrier", "load monitored", "store monitored 6", "barrier", "load current"]
     );
 }
 
@@ -69,29 +74,30 @@ fn only_a_value_above_the_monitored_one_is_announced() {
     ] {
         let (current, monitored) = (Cell::new(0), Cell::new(monitored));
         let word = |value| Word { name: "", value, log: &log };
-        assert_eq!(signal(&word(&current), &word(&monitored), &Fence(&log), value), Ok(told), "{value}");
+        let expected = Signaled { current: value, announce: told };
+        assert_eq!(signal(&word(&current), &word(&monitored), &Fence(&log), value), expected, "{value}");
         assert_eq!(current.get(), value);
     }
 }
 
 #[test]
-fn a_smaller_value_is_refused_and_changes_nothing_unless_the_fence_is_signalled_for_good() {
+fn a_smaller_value_is_written_and_announced_like_any_unless_the_fence_is_signalled_for_good() {
     let log = RefCell::new(Vec::new());
-    for (found, value, outcome) in [
-        (7, 6, Err(Backwards { found: 7 })),
-        (7, 0, Err(Backwards { found: 7 })),
-        (u64::MAX - 1, 5, Err(Backwards { found: u64::MAX - 1 })),
-        (7, 7, Ok(true)),
-        (7, 8, Ok(true)),
-        (u64::MAX, 5, Ok(true)),
-        (u64::MAX, 0, Ok(false)),
+    for (found, value, current, announce) in [
+        (7, 6, 6, true),
+        (7, 5, 5, false),
+        (7, 0, 0, false),
+        (u64::MAX - 1, 6, 6, true),
+        (7, 7, 7, true),
+        (u64::MAX, 6, u64::MAX, true),
+        (u64::MAX, 0, u64::MAX, true),
     ] {
         log.borrow_mut().clear();
-        let (current, monitored) = (Cell::new(found), Cell::new(0));
-        let word = |value| Word { name: "", value, log: &log };
-        assert_eq!(signal(&word(&current), &word(&monitored), &Fence(&log), value), outcome, "{value} after {found}");
-        assert_eq!(current.get(), found.max(value), "{value} after {found}");
-        assert_eq!(log.borrow().len(), if outcome.is_err() { 1 } else { 3 }, "a refused signal ends with its look");
+        let (word, monitored) = (Cell::new(found), Cell::new(5));
+        let named = |value| Word { name: "", value, log: &log };
+        let outcome = signal(&named(&word), &named(&monitored), &Fence(&log), value);
+        assert_eq!(outcome, Signaled { current, announce }, "{value} after {found}");
+        assert_eq!((word.get(), log.borrow().len()), (current, 3), "{value} after {found}");
     }
 }
 
@@ -131,9 +137,10 @@ impl FenceWord for Shared<'_> {
     }
 }
 
-impl RisingWord for Shared<'_> {
-    fn raise(&self, value: u64) -> u64 {
-        self.order.access(self.signaller, || self.value.fetch_max(value, Ordering::SeqCst))
+impl SignaledWord for Shared<'_> {
+    fn signal(&self, value: u64) -> u64 {
+        self.order.access(self.signaller, || self.value.store(value, Ordering::SeqCst));
+        value
     }
 }
 
@@ -166,7 +173,7 @@ fn in_every_order_the_waiter_sees_the_value_or_is_told() {
             });
             (told.join().expect("no thread panics"), seen.join().expect("no thread panics"))
         });
-        assert!(told == Ok(true) || seen >= 7, "order {mask:04b}: the signal is lost");
+        assert!(told.announce || seen >= 7, "order {mask:04b}: the signal is lost");
         tried += 1;
     }
     assert_eq!(tried, 6);

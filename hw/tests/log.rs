@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use campanile_hw::fence::{Barrier, FenceWord, RisingWord, signal_and_log};
+use campanile_hw::fence::{Barrier, FenceWord, SignaledWord, signal_and_log};
 use campanile_hw::log::{LOG_ENTRIES_MAX, LogEntry, LogHeader, LogPosition, bytes_of, entries_in};
 use proptest::prelude::*;
 
@@ -61,10 +61,10 @@ impl FenceWord for Word<'_> {
     }
 }
 
-impl RisingWord for Word<'_> {
-    fn raise(&self, value: u64) -> u64 {
+impl SignaledWord for Word<'_> {
+    fn signal(&self, value: u64) -> u64 {
         self.store(value);
-        0
+        value
     }
 }
 
@@ -82,7 +82,7 @@ fn whoever_is_interrupted_sees_the_entry() {
         let memory = Memory { monitored: Cell::new(monitored), ..Memory::default() };
         let log = || memory.steps.borrow_mut().extend(["entry", "position"]);
         let told = signal_and_log(&Word(&memory, "value"), &Word(&memory, "monitored"), &memory, 1, log);
-        assert_eq!(told, Ok(interrupts));
+        assert_eq!(told.announce, interrupts);
         assert_eq!(*memory.steps.borrow(), ["value", "entry", "position", "barrier", "compare"]);
     }
 }

@@ -31,7 +31,7 @@ fn legal() -> impl Strategy<Value = Packet> {
             current,
             value
         })),
-        any::<u64>().prop_map(|value| Packet::Progress(Progress { value })),
+        (any::<u32>(), any::<u64>()).prop_map(|(handle, value)| Packet::Progress(Progress { handle, value })),
         address(8).prop_map(|destination| Packet::Timestamp(Timestamp { destination })),
         (address(8), prop::collection::vec(any::<u64>(), 1..=WRITE_WORDS), 1u16..=85)
             .prop_map(|(destination, words, repeat)| Packet::Write(Write::of(destination, &words, repeat))),
@@ -125,7 +125,7 @@ fn reserved_bits_are_refused_in_every_packet_but_a_handle_is_legal_for_fences() 
         Packet::Fill(Fill { destination: 0, size: 4, pattern: 0 }),
         Packet::Signal(Signal { handle: 0, current: 8, monitored: 0, value: 1 }),
         Packet::Wait(Wait { handle: 0, current: 8, value: 1 }),
-        Packet::Progress(Progress { value: 1 }),
+        Packet::Progress(Progress { handle: 0, value: 1 }),
         Packet::Timestamp(Timestamp { destination: 8 }),
         Packet::Write(Write::of(8, &[1], 1)),
         Packet::WritePhysical(WritePhysical::of(8, &[1], 1)),
@@ -149,7 +149,7 @@ fn reserved_bits_are_refused_in_every_packet_but_a_handle_is_legal_for_fences() 
             assert_eq!(outcome, Err(BadPacket::Reserved), "byte {byte} of {packet:?}");
         }
         let outcome = decode(|bytes| bytes[4] = 7, packet);
-        if matches!(packet, Packet::Signal(_) | Packet::Wait(_)) {
+        if matches!(packet, Packet::Signal(_) | Packet::Wait(_) | Packet::Progress(_)) {
             assert!(outcome.is_ok(), "{packet:?}");
         } else {
             assert_eq!(outcome, Err(BadPacket::Reserved), "{packet:?}");

@@ -144,7 +144,7 @@ struct campanile_packet_fill {
 };
 
 #define CAMPANILE_OPCODE_SIGNAL 0x04u
-/* Raises a fence's current value after every earlier effect of the queue, releases the queues that wait for it, and sends a FENCE_SIGNALED event if the value is greater than the monitored value. A smaller value than the fence has faults the queue (FENCE_BACKWARDS). With neither handle nor monitored value it writes a word that need be no fence, whatever that held. */
+/* Sets a fence's current value after every earlier effect of the queue, releases the queues that wait for it, and sends a FENCE_SIGNALED event if the value is greater than the monitored value. The value may be smaller than the one before. With neither handle nor monitored value it writes a word that need be no fence. */
 struct campanile_packet_signal {
     /* Opcode number. */
     uint8_t opcode;
@@ -185,7 +185,9 @@ struct campanile_packet_progress {
     uint8_t opcode;
     /* Length of the packet in units of 16 bytes. */
     uint8_t length;
-    uint8_t reserved_0[6];
+    uint8_t reserved_0[2];
+    /* Handle of the progress fence in user mode, for the log. */
+    uint32_t handle;
     /* New value. */
     uint64_t value;
 };

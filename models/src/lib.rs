@@ -1,7 +1,7 @@
 //! Models of the protocols by which nothing is ever lost, though nobody waits for anybody:
 //!
 //! - a fence's two values: a CPU that begins to wait while engines signal ([`Part::Race`]);
-//! - its current value, which engines that know nothing of each other only ever raise ([`Part::Order`]);
+//! - its current value, which no engine writes any more once the processor has signalled it for good ([`Part::ForGood`]);
 //! - the wait lists of the GPU: a queue that begins to wait while engines signal ([`Part::WaitList`]);
 //! - the doorbell: user mode submits while the operating system takes the doorbell away ([`Part::Doorbell`]);
 //! - one doorbell for all queues, where a store may hide another and any process may store anything ([`Part::GlobalDoorbell`]);
@@ -30,8 +30,8 @@ use std::cell::Cell;
 pub enum Part {
     /// CurrentValue, MonitoredValue, and CPUs that wait.
     Race,
-    /// CurrentValue, and engines that signal it in no order.
-    Order,
+    /// CurrentValue, which the processor signals for good while engines signal it.
+    ForGood,
     /// Wait lists of the GPU.
     WaitList,
     /// Submission from user mode, each queue with a doorbell of its own.
@@ -50,7 +50,7 @@ pub enum Fault {
     /// Nothing.
     None,
     /// The look at CurrentValue and the write, which are one step, are two.
-    Raise,
+    OneStep,
     /// The barrier between writing CurrentValue and reading MonitoredValue or the wait list.
     SignalBarrier,
     /// The barrier between writing MonitoredValue and reading CurrentValue.

@@ -37,13 +37,13 @@ fn no_execution_of_two_engines_and_a_cpu_loses_a_wake() {
 }
 
 #[test]
-fn no_execution_of_two_engines_in_no_order_takes_the_value_back() {
-    passes(Part::Order);
+fn no_execution_of_a_signal_takes_back_what_was_signalled_for_good() {
+    passes(Part::ForGood);
 }
 
 #[test]
-fn without_one_step_for_look_and_write_the_value_goes_back() {
-    fails(Part::Order, Fault::Raise, BACK);
+fn without_one_step_for_look_and_write_a_fence_signalled_for_good_goes_back() {
+    fails(Part::ForGood, Fault::OneStep, BACK);
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn schedules_of(part: Part) -> usize {
         (true, _) => 2_000,
         (false, Part::Doorbell | Part::GlobalDoorbell) => 100_000,
         (false, Part::Log | Part::DelayedLog) => 200_000,
-        (false, Part::Race | Part::Order | Part::WaitList) => 1_000_000,
+        (false, Part::Race | Part::ForGood | Part::WaitList) => 1_000_000,
     }
 }
 
@@ -59,13 +59,13 @@ fn no_schedule_of_three_engines_and_three_cpus_loses_a_wake() {
 }
 
 #[test]
-fn no_schedule_of_three_engines_in_no_order_takes_the_value_back() {
-    passes(Part::Order);
+fn no_schedule_of_signals_takes_back_what_was_signalled_for_good() {
+    passes(Part::ForGood);
 }
 
 #[test]
-fn without_one_step_for_look_and_write_the_value_goes_back() {
-    fails(Part::Order, Fault::Raise, BACK);
+fn without_one_step_for_look_and_write_a_fence_signalled_for_good_goes_back() {
+    fails(Part::ForGood, Fault::OneStep, BACK);
 }
 
 #[test]

@@ -1,44 +1,42 @@
-//! Signals whose value goes back: the GPU's fault their queue, the processor's are refused, and nobody else notices.
+//! Signals of a smaller value than the fence has, of several processes and adapters.
 
-use campanile_hlk::cases::fence_backwards::{Bystander, went_back};
+use campanile_hlk::cases::fault::wait_for_error;
+use campanile_hlk::cases::fence_backwards::{Bystander, goes_on};
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
-use wddm_ddi::kmt::*;
 
 use super::case::{Boot, Case, Failure, granted, on_thread};
 use super::fence_cross_adapter::{sides, two_native};
-use super::rig::{KernelHandle, Rig, wait_until};
-use crate::user::{self, Access, Device, Error, Fence, Node, Queue, QueueOptions};
+use super::rig::{KernelHandle, Rig, fill, wait_until};
+use crate::user::{Access, Device, Fence, Node, Queue, QueueOptions};
 
 cases! { "FenceOrder", behind "it is several processes or adapters at a time, or counts interrupts";
-    "FenceOrder.NothingBehindASmallerSignalIsDone" on Boot::Shared, "native-gpu-fence-objects":
-        "What a command buffer has before a signal that goes back is complete, and nothing behind it is done."
-        => nothing_behind;
+    "FenceOrder.WorkBehindASmallerSignalIsDone" on Boot::Shared, "native-gpu-fence-objects":
+        "What a command buffer has before and behind a signal of a smaller value is done, and nobody is interrupted for a value that nobody waits for."
+        => work_behind;
     "FenceOrder.OtherProcessGoesOn" on Boot::Shared, "native-gpu-fence-objects":
-        "A process whose queue takes a shared fence back loses its device; the value, the waiters and the queues of the other process are as if there had been no signal."
+        "A process may set a shared fence back: the other sees the value, and the waiters, queues and devices of both go on."
         => other_process;
     "FenceOrder.OtherAdapterGoesOn" on Boot::With(two_native), "native-gpu-fence-objects":
-        "On a fence of two adapters the GPU whose signal goes back loses the device of its queue; the other adapter's waits and queues go on."
+        "Either GPU may set a fence of two adapters back: both see the value, and the other's waits and queues go on."
         => other_adapter;
     "FenceOrder.SignalledForGoodStays" on Boot::Shared, "dxgkddiupdatecurrentvaluesfromcpu":
         "Signals of the GPU neither change a fence that is signalled for good nor fault their queue."
         => for_good;
-    "FenceOrder.DriverSaysDeviceLost" on Boot::Shared, "native-gpu-fence-objects":
-        "The user-mode driver says that a device is lost whose queue took a shared fence back; another device that has the fence open keeps its value, its wait and its work."
-        => driver_says_lost;
+    "FenceOrder.DriverSetsAFenceBack" on Boot::Shared, "native-gpu-fence-objects":
+        "A queue of the user-mode driver may set a shared fence back: no device is lost, and waits of another device hold until their value comes."
+        => driver_sets_back;
 }
 
-fn nothing_behind(case: &mut Case<'_>) -> Result<(), Failure> {
-    let keeper = case.rig()?;
-    let fences = [keeper.fence(5)?, keeper.fence(0)?, keeper.fence(0)?];
-    let guilty = case.rig()?;
-    let mut queue = guilty.queue(NODE_COMPUTE)?;
+fn work_behind(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let fences = [rig.fence(5)?, rig.fence(0)?, rig.fence(0)?];
+    let mut queue = rig.queue(NODE_COMPUTE)?;
     let signals = case.system.counters().signals;
     let [back, before, behind] = &fences;
-    guilty.submit_doomed(&mut queue, &[before.signal(1), back.signal(4), behind.signal(1)])?;
-    went_back(&guilty, back)?;
-    let values = fences.map(|fence| fence.value.load());
-    ensure_eq!(values, [5, 1, 0], "values of the fences");
-    ensure_eq!(case.system.counters().signals - signals, 1, "signals that were executed");
+    rig.execute(&mut queue, &[before.signal(1), back.signal(4), behind.signal(1)])?;
+    goes_on(&rig)?;
+    ensure_eq!(fences.map(|fence| fence.value.load()), [4, 1, 1], "values of the fences");
+    ensure_eq!(case.system.counters().signals - signals, 3, "signals that were executed");
     Ok(())
 }
 
@@ -48,34 +46,33 @@ fn other_process(case: &mut Case<'_>) -> Result<(), Failure> {
     let handle = rig.share(&[mine.handle]);
     let handle = handle.map_err(|status| Failure::new(format!("D3DKMTShareObjects: {status}")))?;
     let bystander = Bystander::new(&rig, mine)?;
-    let process = case.system.machine().create_process("guilty");
+    let process = case.system.machine().create_process("other");
     let theirs = case.process.duplicate_handle(handle.raw(), &process);
     let theirs =
         KernelHandle(theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?.addr());
     let luid = case.system.luid();
     let outcome = on_thread(&process, || {
-        let guilty = Rig::open(luid)?;
-        let fence = guilty.open_fence(theirs)?;
-        let mut queue = guilty.queue(NODE_COMPUTE)?;
-        guilty.submit_doomed(&mut queue, &[fence.signal(3)])?;
-        went_back(&guilty, &fence)
+        let other = Rig::open(luid)?;
+        let fence = other.open_fence(theirs)?;
+        let mut queue = other.queue(NODE_COMPUTE)?;
+        other.execute(&mut queue, &[fence.signal(3), fence.wait(3)])?;
+        goes_on(&other)
     });
     process.exit();
     outcome?;
-    let active = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE;
-    ensure_eq!(rig.kmt.execution_state(rig.device)?, active, "state of the other process' device");
-    bystander.went_unharmed(10)
+    goes_on(&rig)?;
+    bystander.went_unharmed(3)
 }
 
 fn other_adapter(case: &mut Case<'_>) -> Result<(), Failure> {
-    for (stays, goes) in [(0, 1), (1, 0)] {
-        let (sides, _) = sides(case, stays, 10)?;
-        let bystander = Bystander::new(&sides[stays].rig, sides[stays].fence)?;
-        let guilty = &sides[goes];
-        let mut queue = guilty.rig.queue(NODE_COMPUTE)?;
-        guilty.rig.submit_doomed(&mut queue, &[guilty.fence.signal(9)])?;
-        went_back(&guilty.rig, &guilty.fence)?;
-        bystander.went_unharmed(10)?;
+    for (waits, signals) in [(0, 1), (1, 0)] {
+        let (sides, _) = sides(case, waits, 10)?;
+        let bystander = Bystander::new(&sides[waits].rig, sides[waits].fence)?;
+        let other = &sides[signals];
+        let mut queue = other.rig.queue(NODE_COMPUTE)?;
+        other.rig.execute(&mut queue, &[other.fence.signal(9)])?;
+        goes_on(&other.rig)?;
+        bystander.went_unharmed(9)?;
     }
     Ok(())
 }
@@ -86,10 +83,10 @@ fn for_good(case: &mut Case<'_>) -> Result<(), Failure> {
     granted(keeper.signal(&[last.handle], &[u64::MAX]), "signalling the greatest value")?;
     // A fence of a device that is lost, which another device of the process has in its queues.
     let lost = case.rig()?;
-    let (fence, back) = (lost.fence(0)?, keeper.fence(5)?);
+    let fence = lost.fence(0)?;
     let mut queue = lost.queue(NODE_COMPUTE)?;
-    lost.submit_doomed(&mut queue, &[back.signal(1)])?;
-    went_back(&lost, &back)?;
+    lost.submit_doomed(&mut queue, &[fill(0x7000_0000_0000, 4, 0)])?;
+    wait_for_error(lost.kmt, lost.device)?;
     wait_until("the fence of the lost device", || fence.value.load() == u64::MAX)?;
     let mut queue = keeper.queue(NODE_COPY)?;
     for fence in [last, fence] {
@@ -99,33 +96,19 @@ fn for_good(case: &mut Case<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends the case unless the user-mode driver says that the device is lost.
-fn lost<T: std::fmt::Debug>(outcome: user::Result<T>, what: &str) -> Result<(), Failure> {
-    match outcome {
-        Err(Error::DeviceLost) => Ok(()),
-        other => Err(Failure::new(format!("{what} ended with {other:?}"))),
-    }
-}
-
-fn driver_says_lost(case: &mut Case<'_>) -> Result<(), Failure> {
+fn driver_sets_back(case: &mut Case<'_>) -> Result<(), Failure> {
     let adapter = case.adapter()?;
-    let (keeper, guilty) = (Device::new(&adapter)?, Device::new(&adapter)?);
+    let (keeper, other) = (Device::new(&adapter)?, Device::new(&adapter)?);
     let mut waiting = Queue::new(&keeper, Node::Copy, QueueOptions::default())?;
-    let mut queue = Queue::new(&guilty, Node::Compute, QueueOptions::default())?;
+    let mut queue = Queue::new(&other, Node::Compute, QueueOptions::default())?;
     let fence = Fence::new_shared(&keeper, 10)?;
-    let theirs = Fence::open(&guilty, fence.share(Access::Full)?.raw(), Access::Full)?;
+    let theirs = Fence::open(&other, fence.share(Access::Full)?.raw(), Access::Full)?;
     let held = waiting.submit(|commands| commands.wait(&fence, 11))?;
-    match queue.submit(|commands| commands.signal(&theirs, 9)) {
-        // The fault may come before the submission has looked at its doorbell.
-        Ok(_) | Err(Error::DeviceLost) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let last = queue.last_submitted()?;
-    lost(queue.wait_progress(last), "waiting for a signal that goes back")?;
-    lost(guilty.check(), "checking its device")?;
-    ensure_eq!((fence.value(), waiting.progress()?), (10, held - 1), "value, and progress of the queue that waits");
-    let mut working = Queue::new(&keeper, Node::Compute, QueueOptions::default())?;
-    working.submit(|commands| commands.signal(&fence, 11))?;
+    let done = queue.submit(|commands| commands.signal(&theirs, 9))?;
+    queue.wait_progress(done)?;
+    ensure_eq!((fence.value(), waiting.progress()?), (9, held - 1), "value, and progress of the queue that waits");
+    other.check()?;
+    queue.submit(|commands| commands.signal(&theirs, 11))?;
     waiting.wait_progress(held)?;
     Ok(keeper.check()?)
 }

@@ -9,6 +9,7 @@ use wddm_ddi::km::D3DDDI_CREATEHWQUEUEFLAGS;
 use wddm_ddi::types::NTSTATUS;
 
 use super::case::{Boot, Case, Failure, granted, on_thread};
+use super::fence_interrupts::Event;
 use super::rig::{RawFence, RawQueue, Rig, wait_until};
 use crate::setup::SystemOptions;
 
@@ -31,14 +32,14 @@ cases! { "FenceLog", behind "it reads the logs of fences, which only the kernel 
     "FenceLog.SatisfiedWaitIsLogged" on Boot::Fresh, "native-gpu-fence-objects":
         "A wait that is satisfied at once is logged too, without a time at which it began to hold the queue."
         => satisfied_wait;
-    "FenceLog.ProgressIsNotLogged" on Boot::Fresh, "native-gpu-fence-objects":
-        "Writing the progress fence is no fence operation of the command list and has no entry."
-        => progress_is_not_logged;
+    "FenceLog.ProgressIsLogged" on Boot::Fresh, "native-gpu-fence-objects":
+        "A native progress fence is a native fence: each value that the queue writes to it is a signal with an entry of its own, behind those of its command buffer."
+        => progress_is_logged;
     "FenceLog.QueuesLogApart" on Boot::Fresh, "native-gpu-fence-objects":
         "A wait on one queue for a signal on another is logged by each queue on its own, the signal not later than the end of the wait."
         => queues_log_apart;
     "FenceLog.ExampleE1ToE4" on Boot::Fresh, "native-gpu-fence-objects":
-        "Four signals, F1 to V1 and V2 and F2 to V3 and beyond, of which only the last interrupts, leave four entries in that order, and release every wait for these values."
+        "Four signals, F1 to V1 and V2 and F2 to V3 twice, of which only the last interrupts, leave four entries in that order, and release every wait for these values."
         => example_e1_to_e4;
     "FenceLog.InterruptedReaderSeesTheEntry" on Boot::Fresh, "native-gpu-fence-objects":
         "Value, entry and index are written before the interrupt, so whoever is woken by a signal finds its entry."
@@ -88,8 +89,18 @@ fn delayed() -> SystemOptions {
 }
 
 /// What was logged since the last call, in the order in which the queues were made.
-fn logs(case: &Case<'_>) -> Result<Vec<QueueFenceLog>, Failure> {
+fn whole_logs(case: &Case<'_>) -> Result<Vec<QueueFenceLog>, Failure> {
     case.system.machine().fence_log(case.system.luid()).ok_or_else(|| Failure::new("the adapter has no fence logs"))
+}
+
+/// As [`whole_logs`], without the progress of the queues.
+fn logs(case: &Case<'_>) -> Result<Vec<QueueFenceLog>, Failure> {
+    let mut logs = whole_logs(case)?;
+    for log in &mut logs {
+        let progress = log.progress_fence;
+        log.signals.entries.retain(|entry| entry.fence != progress);
+    }
+    Ok(logs)
 }
 
 /// The log of a queue.
@@ -121,6 +132,16 @@ fn signal_all(
     }
     let last = queue.written();
     wait_until("the signals", || queue.progress.load() >= last)
+}
+
+/// What [`signal_all`] leaves in the log of a queue: each submission ends with its progress.
+fn entries_of(queue: &RawQueue, fence: &RawFence, values: std::ops::Range<u64>, progress: &mut u64) -> Vec<(u32, u64)> {
+    let values: Vec<u64> = values.collect();
+    let submissions = values.chunks(8).flat_map(|few| {
+        *progress += 1;
+        few.iter().map(|value| (fence.handle, *value)).chain([(queue.progress_fence, *progress)])
+    });
+    submissions.collect()
 }
 
 fn both_logs(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -204,14 +225,18 @@ fn satisfied_wait(case: &mut Case<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn progress_is_not_logged(case: &mut Case<'_>) -> Result<(), Failure> {
+fn progress_is_logged(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let mut queue = rig.queue(NODE_COMPUTE)?;
-    for _ in 0..10 {
-        rig.execute(&mut queue, &[])?;
+    let fence = rig.fence(0)?;
+    let mut expected = Vec::new();
+    for value in 1..=10 {
+        rig.execute(&mut queue, &[fence.signal(100 + value)])?;
+        expected.extend([(fence.handle, 100 + value), (queue.progress_fence, value)]);
     }
-    let log = log_of(case, &queue)?;
-    ensure_eq!((log.waits.entries.len(), log.signals.entries.len()), (0, 0), "waits and signals logged");
+    let [log] = &whole_logs(case)?[..] else { return Err(Failure::new("one queue does not have one log")) };
+    ensure_eq!((told(&log.signals.entries), log.waits.entries.len()), (expected, 0), "signals and waits logged");
+    ensure!(log.signals.entries.is_sorted_by_key(|entry| entry.end), "times: {:?}", log.signals.entries);
     Ok(())
 }
 
@@ -240,21 +265,21 @@ fn example_e1_to_e4(case: &mut Case<'_>) -> Result<(), Failure> {
     const V3: u64 = 13;
     let rig = case.rig()?;
     let mut queue = rig.queue(NODE_COMPUTE)?;
-    let (gate, f1, f2) = (rig.fence(0)?, rig.fence(0)?, rig.fence(0)?);
+    let (f1, f2) = (rig.fence(0)?, rig.fence(0)?);
     let before = case.system.counters().interrupts;
     // E1 to E3: nobody waits, no interrupt.
     rig.execute(&mut queue, &[f1.signal(V1), f1.signal(V2), f2.signal(V3)])?;
     ensure_eq!(case.system.counters().interrupts, before, "interrupts after E1 to E3");
-    rig.submit(&mut queue, &[gate.wait(1), f2.signal(V3 + 1)])?;
-    std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| on_thread(&case.process, || Ok(rig.wait(&[f2.handle], &[V3 + 1], false))));
-        let opened = granted(rig.signal(&[gate.handle], &[1]), "the gate");
-        let woken = waiter.join().unwrap_or_else(|_| Err(Failure::new("the waiter panicked")));
-        opened.and_then(|()| granted(woken?, "the wait for E4"))
-    })?;
+    // Only who waits while the value is not there can be interrupted for: the processor sets F2 back before E4 signals V3 again.
+    granted(rig.rewind(&f2, 0), "setting F2 back")?;
+    let woken = Event::new()?;
+    granted(rig.wait_with_event(&[f2.handle], &[V3], false, Some(woken.number())), "a wait for V3")?;
+    rig.execute(&mut queue, &[f2.signal(V3)])?;
+    woken.wait()?;
+    ensure_eq!(case.system.counters().interrupts, before + 1, "interrupts after E4");
     granted(rig.wait(&[f1.handle, f1.handle, f2.handle], &[V1, V2, V3], false), "waits for V1, V2, V3")?;
     let log = log_of(case, &queue)?;
-    let expected = vec![(f1.handle, V1), (f1.handle, V2), (f2.handle, V3), (f2.handle, V3 + 1)];
+    let expected = vec![(f1.handle, V1), (f1.handle, V2), (f2.handle, V3), (f2.handle, V3)];
     ensure_eq!(told(&log.signals.entries), expected, "entries E1 to E4");
     ensure!(log.signals.entries.is_sorted_by_key(|entry| entry.end), "times of E1 to E4: {:?}", log.signals.entries);
     Ok(())
@@ -289,16 +314,21 @@ fn overrun(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let mut queue = rig.queue(NODE_COMPUTE)?;
     let fence = rig.fence(0)?;
-    signal_all(&rig, &mut queue, &fence, 1..ENTRIES)?;
-    let log = log_of(case, &queue)?;
-    ensure_eq!((log.signals.entries.len() as u64, log.signals.lost), (ENTRIES - 1, 0), "a log that is not overrun");
+    let mut progress = 0;
+    let mut written = |queue: &mut RawQueue, values: std::ops::Range<u64>| -> Result<_, Failure> {
+        signal_all(&rig, queue, &fence, values.clone())?;
+        let log = whole_logs(case)?.into_iter().next().ok_or_else(|| Failure::new("the queue has no fence log"))?;
+        Ok((entries_of(queue, &fence, values, &mut progress), told(&log.signals.entries), log.signals.lost))
+    };
+    let (entries, kept, lost) = written(&mut queue, 1..74)?;
+    ensure_eq!(entries.len() as u64, ENTRIES - 1, "entries that fit");
+    ensure_eq!((kept, lost), (entries, 0), "a log that is not overrun");
     for (first, count) in [(1000, ENTRIES + 1), (2000, 2 * ENTRIES), (3000, 10 * ENTRIES + 3)] {
-        signal_all(&rig, &mut queue, &fence, first..first + count)?;
-        let log = log_of(case, &queue)?;
-        let kept: Vec<u64> = log.signals.entries.iter().map(|entry| entry.value).collect();
+        let (entries, kept, lost) = written(&mut queue, first..first + count)?;
         // One entry of the buffer is perhaps being written.
-        ensure_eq!(kept, (first + 1 + count - ENTRIES..first + count).collect::<Vec<_>>(), "values kept of {count}");
-        ensure_eq!(log.signals.lost, count - (ENTRIES - 1), "entries lost of {count}");
+        let rest = entries.len() - (ENTRIES as usize - 1);
+        ensure_eq!(kept, entries[rest..].to_vec(), "entries kept of {count} signals");
+        ensure_eq!(lost, rest as u64, "entries lost of {count} signals");
     }
     Ok(())
 }
@@ -333,11 +363,12 @@ fn overrun_wakes(case: &mut Case<'_>) -> Result<(), Failure> {
             granted(status?, "a wait over an overrun log")?;
         }
     }
-    let log = log_of(case, &queue)?;
+    let logs = whole_logs(case)?;
+    let [log] = logs.as_slice() else { return Err(Failure::new("one queue does not have one log")) };
     ensure_eq!(
         log.signals.entries.len() as u64 + log.signals.lost,
-        5 * 100 * WAITERS as u64,
-        "signals that are logged or flagged as lost"
+        5 * 100 * WAITERS as u64 + queue.written(),
+        "signals, progress included, that are logged or flagged as lost"
     );
     ensure!(log.signals.lost != 0, "the log was not overrun");
     Ok(())
@@ -547,7 +578,11 @@ fn delayed_without_barrier(case: &mut Case<'_>) -> Result<(), Failure> {
     let unflushed = machine.fence_log_without_barrier(case.system.luid());
     let unflushed = unflushed.ok_or_else(|| Failure::new("the adapter has no fence logs"))?;
     let [log] = unflushed.as_slice() else { return Err(Failure::new("one queue does not have one log")) };
-    ensure_eq!(told(&log.signals.entries), vec![(0, 0); 5], "what is in memory of five entries before the barrier");
+    ensure_eq!(
+        told(&log.signals.entries),
+        vec![(0, 0); 6],
+        "what is in memory of five signals and their progress before the barrier"
+    );
     let log = log_of(case, &queue)?;
     let expected: Vec<(u32, u64)> = (1..=5).map(|value| (fence.handle, value)).collect();
     ensure_eq!(told(&log.signals.entries), expected, "what is there after the barrier");

@@ -3,9 +3,10 @@
 use campanile_hw::packet::{self, Packet};
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
-use dxgkrnl::{FeaturePolicy, FenceReports};
+use dxgkrnl::{FeaturePolicy, FenceReports, Process};
+use std::sync::Arc;
 
-use super::case::{Boot, Case, Failure, granted};
+use super::case::{Boot, Case, Failure, granted, on_thread};
 use super::fence_interrupts::Event;
 use super::rig::{RawFence, RawQueue, Rig, wait_until};
 use crate::setup::SystemOptions;
@@ -13,11 +14,14 @@ use crate::user::{Fence, Node, Queue, QueueOptions, SubmissionModel};
 
 cases! { "OptimisedFenceInterrupt", behind "it counts interrupts of hardware that it chooses";
     "OptimisedFenceInterrupt.ExampleE1ToE4" on Boot::With(optimised), "native-gpu-fence-objects":
-        "Four signals of one queue are logged, the last one interrupts and names the queue, and the log of that queue wakes who waits for them, without a look at any other fence."
+        "Four signals of one queue, F1 to V1 and V2 and F2 to V3 twice, are logged, the last one interrupts and names the queue, and the log of that queue wakes who waits for them, without a look at any other fence."
         => example_e1_to_e4;
     "OptimisedFenceInterrupt.OnlyLoggedFencesAreLookedAt" on Boot::With(optimised), "native-gpu-fence-objects":
         "Of a hundred fences that are waited for, an interrupt looks at the one that the named queue's log has, and at no other."
         => only_logged;
+    "OptimisedFenceInterrupt.ProgressIsFoundInTheLog" on Boot::With(optimised), "native-gpu-fence-objects":
+        "A native progress fence is signalled like any fence: its entry in the log of the named queue wakes who waits for it, and nothing else is looked at."
+        => progress;
     "OptimisedFenceInterrupt.EachQueueIsReadByItself" on Boot::With(optimised), "native-gpu-fence-objects":
         "Interrupts of two engines each name their own queue, and each log wakes its own waiters."
         => two_engines;
@@ -25,16 +29,16 @@ cases! { "OptimisedFenceInterrupt", behind "it counts interrupts of hardware tha
         "When two queues of an engine signal before one interrupt is taken, it names none, and the logs of all the engine's queues are read."
         => collapsed;
     "OptimisedFenceInterrupt.LostEntriesLeadToEveryFence" on Boot::With(stepped), "native-gpu-fence-objects":
-        "When entries were overwritten before the interrupt was taken, every fence that is waited for is looked at, once, and all waits end."
+        "When entries were overwritten before the interrupt was taken, every fence that the process has open and that is waited for is looked at, once, and all these waits end; fences of another process are not looked at."
         => lost_entries;
     "OptimisedFenceInterrupt.WrongNamesHideNoSignal" on Boot::With(optimised), "native-gpu-fence-objects":
-        "A packet that names no fence, or another one than it signals, neither hides its signal from who waits for it nor ends another wait."
+        "A packet that names no fence hides its signal from nobody who waits for it; one that names another fence than it signals ends no wait for that."
         => wrong_names;
     "OptimisedFenceInterrupt.TracersTakeNoWakeUp" on Boot::With(optimised), "native-gpu-fence-objects":
         "Whoever reads the logs while fences are signalled and waited for takes no wake-up away."
         => tracers;
     "OptimisedFenceInterrupt.KernelQueuesHaveNoLogToRead" on Boot::With(optimised), "native-gpu-fence-objects":
-        "A queue that the kernel submits to has no log; an interrupt of its signals leads to every fence that is waited for."
+        "A queue that the kernel submits to has no log; an interrupt of its signals leads to every fence that its process has open and that is waited for."
         => kernel_queue;
     "OptimisedFenceInterrupt.NeedsTheLogs" on Boot::With(without_logs), "native-gpu-fence-objects":
         "Without queues of user-mode submission there are no logs, the driver does not claim the interrupt, and signals wake their waiters all the same."
@@ -69,6 +73,7 @@ fn since(case: &Case<'_>, earlier: FenceReports) -> Result<FenceReports, Failure
         of_queues: now.of_queues - earlier.of_queues,
         of_nodes: now.of_nodes - earlier.of_nodes,
         looked_at: now.looked_at - earlier.looked_at,
+        of_processes: now.of_processes - earlier.of_processes,
         scans: now.scans - earlier.scans,
     })
 }
@@ -80,24 +85,28 @@ fn watch(rig: &Rig, fence: &RawFence, value: u64) -> Result<Event, Failure> {
 }
 
 fn example_e1_to_e4(case: &mut Case<'_>) -> Result<(), Failure> {
-    const V: [u64; 4] = [11, 12, 13, 14];
+    const V: [u64; 3] = [11, 12, 13];
     let rig = case.rig()?;
     let mut queue = rig.queue(NODE_COMPUTE)?;
     let (f1, f2, other) = (rig.fence(0)?, rig.fence(0)?, rig.fence(0)?);
-    let (woken, elsewhere) = (watch(&rig, &f2, V[3])?, watch(&rig, &other, 1)?);
+    let elsewhere = watch(&rig, &other, 1)?;
     let (interrupts, counted) = (case.system.counters().interrupts, reports(case)?);
     rig.execute(&mut queue, &[f1.signal(V[0]), f1.signal(V[1]), f2.signal(V[2])])?;
     ensure_eq!(case.system.counters().interrupts, interrupts, "interrupts after E1 to E3");
-    rig.execute(&mut queue, &[f2.signal(V[3])])?;
+    // Only who waits while the value is not there can be interrupted for: the processor sets F2 back before E4 signals V3 again.
+    granted(rig.rewind(&f2, 0), "setting F2 back")?;
+    let woken = watch(&rig, &f2, V[2])?;
+    rig.execute(&mut queue, &[f2.signal(V[2])])?;
     woken.wait()?;
     ensure_eq!(case.system.counters().interrupts, interrupts + 1, "interrupts after E4");
     let found = since(case, counted)?;
-    ensure_eq!(found, FenceReports { of_queues: 1, of_nodes: 0, looked_at: 1, scans: 0 }, "what E4 led to");
+    ensure_eq!(found, FenceReports { of_queues: 1, looked_at: 1, ..FenceReports::default() }, "what E4 led to");
     ensure!(!elsewhere.is_set()?, "another wait ended");
     let logs = case.system.machine().fence_log(case.system.luid()).unwrap_or_default();
     let [log] = logs.as_slice() else { return Err(Failure::new("one queue does not have one log")) };
-    let told: Vec<(u32, u64)> = log.signals.entries.iter().map(|entry| (entry.fence, entry.value)).collect();
-    let expected = vec![(f1.handle, V[0]), (f1.handle, V[1]), (f2.handle, V[2]), (f2.handle, V[3])];
+    let signals = log.signals.entries.iter().filter(|entry| entry.fence != queue.progress_fence);
+    let told: Vec<(u32, u64)> = signals.map(|entry| (entry.fence, entry.value)).collect();
+    let expected = vec![(f1.handle, V[0]), (f1.handle, V[1]), (f2.handle, V[2]), (f2.handle, V[2])];
     ensure_eq!(told, expected, "entries E1 to E4");
     granted(rig.wait(&[f1.handle, f1.handle, f2.handle], &[V[0], V[1], V[2]], false), "waits for V1, V2, V3")
 }
@@ -113,10 +122,30 @@ fn only_logged(case: &mut Case<'_>) -> Result<(), Failure> {
     for (number, (fence, woken)) in (1..).zip(fences.iter().zip(&waits)) {
         rig.submit(&mut queue, &[fence.signal(1)])?;
         woken.wait()?;
-        let expected = FenceReports { of_queues: number, of_nodes: 0, looked_at: number, scans: 0 };
+        let expected = FenceReports { of_queues: number, looked_at: number, ..FenceReports::default() };
         ensure_eq!(since(case, counted)?, expected, "what {number} interrupts led to");
     }
     ensure_eq!(case.system.counters().interrupts, interrupts + FENCES, "interrupts");
+    Ok(())
+}
+
+fn progress(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let (gate, other) = (rig.fence(0)?, rig.fence(0)?);
+    let elsewhere = watch(&rig, &other, 1)?;
+    for round in 1..=20 {
+        let counted = reports(case)?;
+        let done = rig.submit(&mut queue, &[gate.wait(round)])?;
+        let woken = Event::new()?;
+        let wait = rig.wait_with_event(&[queue.progress_fence], &[done], false, Some(woken.number()));
+        granted(wait, "a wait for the progress")?;
+        granted(rig.signal(&[gate.handle], &[round]), "opening the gate")?;
+        woken.wait()?;
+        let expected = FenceReports { of_queues: 1, looked_at: 1, ..FenceReports::default() };
+        ensure_eq!(since(case, counted)?, expected, "what the progress of round {round} led to");
+    }
+    ensure!(!elsewhere.is_set()?, "another wait ended");
     Ok(())
 }
 
@@ -182,7 +211,7 @@ fn collapsed(case: &mut Case<'_>) -> Result<(), Failure> {
         let found = since(case, counted)?;
         ensure_eq!(
             found,
-            FenceReports { of_queues: 0, of_nodes: 1, looked_at: 2, scans: 0 },
+            FenceReports { of_nodes: 1, looked_at: 2, ..FenceReports::default() },
             "what round {round} led to"
         );
         ensure!(!elsewhere.is_set()?, "another wait ended");
@@ -190,11 +219,40 @@ fn collapsed(case: &mut Case<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Another process that waits for a fence of its own.
+struct Outsider {
+    process: Arc<Process>,
+    _rig: Rig,
+    wait: Event,
+}
+
+impl Outsider {
+    fn new(case: &Case<'_>) -> Result<Self, Failure> {
+        let process = case.system.machine().create_process("outsider");
+        let luid = case.system.luid();
+        let (rig, wait) = on_thread(&process, || {
+            let rig = Rig::open(luid)?;
+            let fence = rig.fence(0)?;
+            let wait = watch(&rig, &fence, 1)?;
+            Ok((rig, wait))
+        })?;
+        Ok(Self { process, _rig: rig, wait })
+    }
+
+    fn is_left_alone(self) -> Result<(), Failure> {
+        let set = self.wait.is_set()?;
+        self.process.exit();
+        ensure!(!set, "the wait of another process ended");
+        Ok(())
+    }
+}
+
 fn lost_entries(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let mut queue = rig.queue(NODE_COMPUTE)?;
     let (first, last) = (rig.fence(0)?, rig.fence(0)?);
     run(case, &rig, &mut queue, &[])?;
+    let other = Outsider::new(case)?;
     let (early, late) = (watch(&rig, &first, 1)?, watch(&rig, &last, 160)?);
     let counted = reports(case)?;
     run(case, &rig, &mut queue, &[first.signal(1)])?;
@@ -204,8 +262,9 @@ fn lost_entries(case: &mut Case<'_>) -> Result<(), Failure> {
     }
     take_interrupts(&rig, &[&early, &late])?;
     let found = since(case, counted)?;
-    ensure_eq!((found.of_queues, found.of_nodes, found.scans), (1, 0, 1), "reports and looks at everything");
-    Ok(())
+    let expected = FenceReports { of_queues: 1, looked_at: 2, of_processes: 1, ..FenceReports::default() };
+    ensure_eq!(found, expected, "reports, and what was looked at");
+    other.is_left_alone()
 }
 
 fn wrong_names(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -213,14 +272,18 @@ fn wrong_names(case: &mut Case<'_>) -> Result<(), Failure> {
     let mut queue = rig.queue(NODE_COMPUTE)?;
     let (fence, decoy) = (rig.fence(0)?, rig.fence(0)?);
     let deceived = watch(&rig, &decoy, 1)?;
-    let names = [0, decoy.handle, rig.device, queue.progress_fence, u32::MAX];
-    for (value, handle) in (1..).zip(names) {
+    let (current, monitored) = (fence.current, fence.monitored);
+    let named = |handle, value| Packet::Signal(packet::Signal { handle, current, monitored, value });
+    for (value, handle) in (1..).zip([0, rig.device, u32::MAX]) {
         let woken = watch(&rig, &fence, value)?;
-        let (current, monitored) = (fence.current, fence.monitored);
-        rig.execute(&mut queue, &[Packet::Signal(packet::Signal { handle, current, monitored, value })])?;
+        rig.execute(&mut queue, &[named(handle, value)])?;
         woken.wait()?;
         ensure!(!deceived.is_set()?, "the wait for a fence that was only named ended");
     }
+    let woken = watch(&rig, &fence, 5)?;
+    rig.execute(&mut queue, &[named(decoy.handle, 4), named(decoy.handle, 5), fence.signal(6)])?;
+    woken.wait()?;
+    ensure!(!deceived.is_set()?, "the wait for a fence that was only named ended");
     Ok(())
 }
 
@@ -266,7 +329,7 @@ fn wake_by_kernel_queue(case: &Case<'_>) -> Result<(), Failure> {
             commands.signal(&fence, value)
         })?;
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| super::case::on_thread(&case.process, || Ok(fence.wait(value, None)?)));
+            let waiter = scope.spawn(|| on_thread(&case.process, || Ok(fence.wait(value, None)?)));
             gate.signal(value)?;
             waiter.join().unwrap_or_else(|_| Err(Failure::new("the waiter panicked")))
         })?;

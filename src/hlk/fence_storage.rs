@@ -642,7 +642,7 @@ impl KernelQueue {
 
     fn submit(&self, rig: &Rig, packets: &[Packet], value: u64) -> Result<(), Failure> {
         let mut bytes = Vec::new();
-        for packet in packets.iter().chain([&Packet::Progress(packet::Progress { value })]) {
+        for packet in packets.iter().chain([&Packet::Progress(packet::Progress { handle: 0, value })]) {
             bytes.extend_from_slice(&packet.encode()[..packet.size()]);
         }
         self.view.write(0, &bytes);

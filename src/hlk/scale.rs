@@ -52,7 +52,7 @@ impl Member {
         let rig = Rig::open(system.luid())?;
         let [ring, control, commands] = [(); 3].map(|()| rig.memory(4096, Placement::System));
         let (ring, control, commands) = (ring?, control?, commands?);
-        let done = Packet::Progress(packet::Progress { value: 1 });
+        let done = Packet::Progress(packet::Progress { handle: 0, value: 1 });
         rig.view(commands)?.write(0, &done.encode()[..done.size()]);
         let entry = RingEntry { commands: commands.address, size: done.size() as u32, flags: 0, tag: 0, root: 0 };
         rig.view(ring)?.write(0, &entry.to_bytes());

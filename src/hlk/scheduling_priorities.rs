@@ -272,7 +272,7 @@ impl Trail {
         self.view.fill(0);
         let trace = (0..Self::PACKETS).map(|number| fill(self.address + 4 * number, 4, 1));
         let mut bytes = Vec::new();
-        for packet in trace.chain([Packet::Progress(Progress { value: 1 })]) {
+        for packet in trace.chain([Packet::Progress(Progress { handle: 0, value: 1 })]) {
             bytes.extend_from_slice(&packet.encode()[..packet.size()]);
         }
         self.view.write(Self::COMMANDS, &bytes);

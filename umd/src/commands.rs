@@ -387,7 +387,8 @@ impl<'q> Recorder<'q> {
     /// The last packet of every submission.
     #[inline(always)]
     pub(crate) fn progress(&mut self, value: u64) -> Result<()> {
-        self.push(packet::Progress { value }.to_words())
+        let handle = self.core.progress.fence;
+        self.push(packet::Progress { handle, value }.to_words())
     }
 
     /// As [`Recorder::progress`], for a queue whose progress is a fence like others.

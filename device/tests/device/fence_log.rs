@@ -6,7 +6,7 @@ use campanile_hw::event::FaultKind;
 use campanile_hw::log::{LogEntry, LogHeader, LogKind, LogOperation, LogPosition, LogTarget, bytes_of, entry_offset};
 use campanile_hw::packet::{Fill, Packet, Progress, Signal, Timestamp, Wait};
 use campanile_hw::page_table::Pte;
-use campanile_hw::queue::Location;
+use campanile_hw::queue::{Location, QueueFlags};
 use campanile_hw::registers::{Command, CommandStatus, NODE_COMPUTE, NODE_COPY};
 use std::os::unix::fs::FileExt;
 
@@ -125,15 +125,28 @@ fn a_wait_that_held_its_queue_says_since_when() {
 }
 
 #[test]
-fn progress_is_not_logged() {
+fn progress_of_a_native_fence_is_logged_like_any_signal_and_no_other() {
     let mut host = Host::new();
     let space = host.space();
-    host.map_new_ram(space, FENCE, 4096);
-    let log = Log::new(&mut host, space, LOG, 84);
-    let mut queue = host.queue_with(0, space, |descriptor| descriptor.progress_current = FENCE + 64);
-    log.give(&host, 0, LogKind::Signals);
-    host.submit(&mut queue, &[Packet::Progress(Progress { value: 1 }), signal(1, 1)]);
-    assert_eq!(log.position(&host).index(), 1);
+    let at = host.map_new_ram(space, FENCE, 4096);
+    host.write64(at.with_address(at.address() + 72), u64::MAX);
+    for (number, native) in [(0, false), (1, true)] {
+        let log = Log::new(&mut host, space, LOG + 0x10_0000 * u64::from(number), 84);
+        let mut queue = host.queue_with(number, space, |descriptor| {
+            descriptor.progress_current = FENCE + 64;
+            if native {
+                descriptor.flags = QueueFlags::new().with_native_progress(true).into_bits();
+                descriptor.progress_monitored = FENCE + 72;
+            }
+        });
+        log.give(&host, number, LogKind::Signals);
+        host.submit(&mut queue, &[signal(1, 1), Packet::Progress(Progress { handle: 0x51, value: 7 })]);
+        assert_eq!(log.position(&host).index(), 1 + u32::from(native));
+        let (signal, progress) = (log.entry(&host, 0), log.entry(&host, 1));
+        assert_eq!((signal.handle, signal.value), (1, 1));
+        let expected = if native { (0x51, 7, true) } else { (0, 0, false) };
+        assert_eq!((progress.handle, progress.value, progress.end >= signal.end), expected);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::host::{Host, Space, TestQueue, ram, small_variant};
 use campanile_device::Variant;
-use campanile_hw::event::{EventKind, FaultKind};
+use campanile_hw::event::EventKind;
 use campanile_hw::packet::{Fill, Packet, Progress, Signal, Wait};
 use campanile_hw::page_table::{PAGE_4K, Pte};
 use campanile_hw::queue::{Location, QueueFlags};
@@ -213,16 +213,23 @@ fn a_wait_on_memory_that_goes_away_faults_when_it_is_looked_at() {
 }
 
 #[test]
-fn a_signal_that_goes_back_faults_its_queue_and_changes_nothing() {
+fn a_signal_of_a_smaller_value_is_a_signal_like_any_other() {
     let (mut host, space, at) = fence();
     let mut signaller = host.queue(0, space, NODE_COMPUTE);
     host.write64(monitored(at), 0);
     host.submit(&mut signaller, &[signal(10), signal(10)]);
     assert_eq!(host.events().len(), 2, "the value that is there already is a signal");
-    host.submit(&mut signaller, &[signal(2), signal(11)]);
-    let (address, info) = host.fault_of(&signaller);
-    assert_eq!((address, info.kind(), info.write()), (FENCE, FaultKind::FenceBackwards as u8, true));
-    assert_eq!((host.read64(at), host.get(reg::COUNT_SIGNALS, 8)), (10, 2));
+    let mut waiter = host.queue(1, space, NODE_COPY);
+    host.submit(&mut waiter, &[wait(11)]);
+    host.submit(&mut signaller, &[signal(2)]);
+    assert_eq!((host.read64(at), host.state(&waiter)), (2, 3));
+    let events = host.events();
+    assert_eq!((events.len(), events[0].data1), (1, 2), "it is past the monitored value");
+    host.write64(monitored(at), 2);
+    host.submit(&mut signaller, &[signal(1), signal(2)]);
+    assert_eq!(host.events().len(), 0, "neither is past it");
+    host.submit(&mut signaller, &[signal(11)]);
+    assert_eq!((host.state(&waiter), host.get(reg::COUNT_SIGNALS, 8)), (0, 6));
 }
 
 #[test]
@@ -241,8 +248,12 @@ fn a_fence_that_is_signalled_for_good_stays_so() {
     let (mut host, space, at) = fence();
     let mut signaller = host.queue(0, space, NODE_COMPUTE);
     host.write64(at, u64::MAX);
+    host.write64(monitored(at), 5);
     host.submit(&mut signaller, &[signal(2), signal(1)]);
     assert_eq!((host.read64(at), host.get(reg::COUNT_SIGNALS, 8)), (u64::MAX, 2));
+    let events = host.events();
+    let values: Vec<_> = events.iter().map(|event| event.data1).collect();
+    assert_eq!(values, [2, 1], "what is compared with the monitored value is what the fence has");
 }
 
 #[test]
@@ -252,17 +263,21 @@ fn a_word_that_is_named_as_no_fence_takes_any_value() {
     let word = |value| Packet::Signal(Signal { handle: 0, current: FENCE, monitored: 0, value });
     host.submit(&mut queue, &[word(10), word(2)]);
     assert_eq!(host.read64(at), 2);
-    let by_handle = Packet::Signal(Signal { handle: 1, current: FENCE, monitored: 0, value: 1 });
-    host.submit(&mut queue, &[by_handle]);
-    assert_eq!(host.fault_of(&queue).1.kind(), FaultKind::FenceBackwards as u8, "a handle makes it a fence");
-    assert_eq!(host.read64(at), 2);
+    host.submit(&mut queue, &[word(u64::MAX), word(3)]);
+    assert_eq!(host.read64(at), 3, "all ones are a value like any");
+    let by_handle = |value| Packet::Signal(Signal { handle: 1, current: FENCE, monitored: 0, value });
+    host.submit(&mut queue, &[by_handle(u64::MAX), by_handle(1)]);
+    assert_eq!(host.read64(at), u64::MAX, "a handle makes it a fence");
 }
 
 #[test]
 fn progress_without_a_native_fence_reports_every_value() {
     let (mut host, space, at) = fence();
     let mut queue = host.queue_with(4, space, |descriptor| descriptor.progress_current = FENCE);
-    host.submit(&mut queue, &[Packet::Progress(Progress { value: 1 }), Packet::Progress(Progress { value: 2 })]);
+    host.submit(
+        &mut queue,
+        &[Packet::Progress(Progress { handle: 0, value: 1 }), Packet::Progress(Progress { handle: 0, value: 2 })],
+    );
     assert_eq!(host.read64(at), 2);
     let events = host.events();
     assert!(events.iter().all(|event| event.kind == EventKind::Progress as u8 && event.queue == 4));
@@ -277,11 +292,11 @@ fn a_native_progress_fence_reports_only_past_the_monitored_value() {
         descriptor.flags = QueueFlags::new().with_native_progress(true).into_bits();
         (descriptor.progress_current, descriptor.progress_monitored) = (FENCE, MONITORED);
     });
-    host.submit(&mut queue, &[Packet::Progress(Progress { value: 1 })]);
+    host.submit(&mut queue, &[Packet::Progress(Progress { handle: 0, value: 1 })]);
     assert_eq!(host.read64(at), 1);
     assert!(host.events().is_empty());
     host.write64(monitored(at), 1);
-    host.submit(&mut queue, &[Packet::Progress(Progress { value: 2 })]);
+    host.submit(&mut queue, &[Packet::Progress(Progress { handle: 0, value: 2 })]);
     let events = host.events();
     assert_eq!((events.len(), events[0].kind), (1, EventKind::FenceSignaled as u8));
     assert_eq!((events[0].data0, events[0].data1), (FENCE, 2));
@@ -293,7 +308,7 @@ fn progress_releases_queues_that_wait_for_it() {
     let mut first = host.queue_with(0, space, |descriptor| descriptor.progress_current = FENCE);
     let mut second = host.queue(1, space, NODE_COPY);
     host.submit(&mut second, &[wait(1)]);
-    host.submit(&mut first, &[Packet::Progress(Progress { value: 1 })]);
+    host.submit(&mut first, &[Packet::Progress(Progress { handle: 0, value: 1 })]);
     assert_eq!(host.state(&second), 0);
 }
 

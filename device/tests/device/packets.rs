@@ -426,7 +426,7 @@ fn a_bad_packet_has_no_effect_and_the_ones_before_it_have() {
 
 #[test]
 fn progress_on_a_queue_without_a_progress_fence_is_a_bad_packet() {
-    assert_eq!(rule_of(&encode(&[Packet::Progress(Progress { value: 1 })])), Some(BadPacket::Opcode as u8));
+    assert_eq!(rule_of(&encode(&[Packet::Progress(Progress { handle: 0, value: 1 })])), Some(BadPacket::Opcode as u8));
 }
 
 #[test]

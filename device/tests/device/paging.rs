@@ -312,7 +312,10 @@ fn page_tables_may_lie_in_system_memory() {
         grace_lower: 0,
     };
     host.write_descriptor(9, &descriptor);
-    host.write(ram(out + 64), &crate::host::encode(&[Packet::Progress(campanile_hw::packet::Progress { value: 11 })]));
+    host.write(
+        ram(out + 64),
+        &crate::host::encode(&[Packet::Progress(campanile_hw::packet::Progress { handle: 0, value: 11 })]),
+    );
     let entry = campanile_hw::queue::RingEntry { commands: VA + 64, size: 16, flags: 0, tag: 0, root: 0 };
     host.write(ring, &entry.to_bytes());
     host.write64(control, 1);

@@ -55,7 +55,7 @@ fn a_queue_goes_on_in_the_middle_of_a_buffer_when_its_root_has_moved() {
     for value in 1..=3 {
         host.write_packets(
             &mut queue,
-            &[signal(1, value), wait(0, value), Packet::Progress(Progress { value }), signal(2, value)],
+            &[signal(1, value), wait(0, value), Packet::Progress(Progress { handle: 0, value }), signal(2, value)],
         );
     }
     host.ring(&queue);

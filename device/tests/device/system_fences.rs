@@ -214,7 +214,7 @@ fn native_progress_goes_through_the_paging_process_and_monitored_progress_does_n
             descriptor.progress_current = PROCESS.0;
             descriptor.progress_monitored = if native { PROCESS.1 } else { 0 };
         });
-        rig.host.submit(&mut queue, &[Packet::Progress(Progress { value: 8 + u64::from(number) })]);
+        rig.host.submit(&mut queue, &[Packet::Progress(Progress { handle: 0, value: 8 + u64::from(number) })]);
     }
     assert_eq!((rig.host.read64(rig.current), rig.host.read64(own)), (8, 9));
     let kinds: Vec<_> = rig.host.events().iter().map(|event| EventKind::from_number(event.kind)).collect();
@@ -225,7 +225,7 @@ fn native_progress_goes_through_the_paging_process_and_monitored_progress_does_n
         descriptor.flags = QueueFlags::new().with_native_progress(true).into_bits();
         (descriptor.progress_current, descriptor.progress_monitored) = PROCESS;
     });
-    rig.host.submit(&mut queue, &[Packet::Progress(Progress { value: 10 })]);
+    rig.host.submit(&mut queue, &[Packet::Progress(Progress { handle: 0, value: 10 })]);
     assert_eq!(kind(&mut rig.host, &queue), (PROCESS.0, Some(FaultKind::PageFault)));
 }
 

@@ -140,24 +140,12 @@ fn describe(address: u64, info: FaultInfo) -> (DXGK_PAGE_FAULT_FLAGS, u64, u32, 
     let write = translation && info.write();
     let flags = if write { DXGK_PAGE_FAULT_FLAGS::DXGK_PAGE_FAULT_WRITE } else { DXGK_PAGE_FAULT_FLAGS(0) };
     let address = match kind {
-        Some(
-            FaultKind::PageFault
-            | FaultKind::ReadOnly
-            | FaultKind::BadPacket
-            | FaultKind::BadRingEntry
-            | FaultKind::FenceBackwards,
-        ) => address,
+        Some(FaultKind::PageFault | FaultKind::ReadOnly | FaultKind::BadPacket | FaultKind::BadRingEntry) => address,
         _ => 0,
     };
     let error = DXGK_FAULT_ERROR_CODE::new();
-    let error = match kind {
-        // No general code says this; the device's own is the kind of the fault.
-        Some(FaultKind::FenceBackwards) => {
-            error.with_IsDeviceSpecificCode(true).with_GeneralErrorCode(FaultKind::FenceBackwards as u32)
-        }
-        _ if translation => error.with_GeneralErrorCode(ERROR_PAGE_FAULT),
-        _ => error.with_GeneralErrorCode(ERROR_INVALID_INSTRUCTION),
-    };
+    let code = if translation { ERROR_PAGE_FAULT } else { ERROR_INVALID_INSTRUCTION };
+    let error = error.with_GeneralErrorCode(code);
     (flags, address, u32::from(info.level()), error)
 }
 
@@ -230,9 +218,6 @@ mod tests {
         assert_eq!(error.GeneralErrorCode(), ERROR_PAGE_FAULT);
         let (flags, address, _, error) = describe(0x6000, info(FaultKind::BadPacket, false));
         assert_eq!((flags.0, address, error.GeneralErrorCode()), (0, 0x6000, ERROR_INVALID_INSTRUCTION));
-        let (flags, address, _, error) = describe(0x7000, info(FaultKind::FenceBackwards, true));
-        assert_eq!((flags.0, address), (0, 0x7000));
-        assert_eq!((error.IsDeviceSpecificCode(), error.GeneralErrorCode()), (true, FaultKind::FenceBackwards as u32));
         assert_eq!(describe(9, info(FaultKind::BadWritePointer, false)).1, 0);
         assert_eq!(describe(9, FaultInfo::from_bits(u64::MAX)).1, 0);
     }

@@ -10,7 +10,7 @@ use wddm_ddi::types::NTSTATUS;
 use crate::process::{Object, Process};
 use crate::vidsch::{Commands, DoorbellRequest, HwContext, HwQueue, PRIVATE_DATA_MAX};
 
-use super::{enter, enter_read_only, user};
+use super::{enter, enter_read_only, sync, user};
 
 /// Most private data of a doorbell, in bytes. [d3dkmddi: DXGKARG_CREATEDOORBELL]
 const DOORBELL_DATA_MAX: u32 = 16;
@@ -112,8 +112,7 @@ fn make_queue(
     let sch = device.adapter.vidsch();
     sch.check_queue_flags(context, args.Flags, private.data.len())?;
     let progress = sch.create_progress_fence(context, args.Flags)?;
-    let progress_handle =
-        process.insert_on(device, Object::Sync(Arc::clone(&progress))).inspect_err(|_| progress.destroy())?;
+    let progress_handle = sync::insert(process, device, &progress)?;
     let queue = sch
         .create_hw_queue(context, args.Flags, &mut private.data, Arc::clone(&progress), progress_handle)
         .inspect_err(|_| {

@@ -187,7 +187,9 @@ impl Log {
                 signalled.add(process, entry.fence);
             }
         });
-        signalled.unknown |= outcome.overrun || outcome.violations != 0;
+        if outcome.overrun || outcome.violations != 0 {
+            signalled.add_process(process);
+        }
         outcome.violations
     }
 }

@@ -2,10 +2,10 @@
 //! fence signaled interrupt]
 //!
 //! An entry names its fence by the handle that user mode put into the packet, and the log lies in memory that the process can
-//! write with its GPU. So a log only says where to look: whether a wait is over is read at the fence, a name that means
-//! nothing, a log that was overrun and an interrupt that woke nobody lead to a look at everything that is waited for.
+//! write with its GPU. So a log only says where to look: whether a wait is over is read at the fence. An overrun log leads to every
+//! fence that its process has open, as does a queue without log; a name that means nothing leads to everything that is waited for.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -29,8 +29,8 @@ pub(super) struct Signalled {
     named: bool,
     /// Process and handle of each fence.
     names: Vec<(u64, D3DKMT_HANDLE)>,
-    /// There were signals that the logs do not name any more.
-    pub(super) unknown: bool,
+    /// Processes whose logs do not name every signal any more.
+    overrun: Vec<u64>,
 }
 
 impl Signalled {
@@ -45,6 +45,13 @@ impl Signalled {
             self.names.push((process, fence));
         }
     }
+
+    /// A process may have signalled any fence that it has open.
+    pub(super) fn add_process(&mut self, process: u64) {
+        if self.named {
+            self.overrun.push(process);
+        }
+    }
 }
 
 /// How interrupts of native fences that name queues were answered.
@@ -54,8 +61,10 @@ pub struct FenceReports {
     pub of_queues: u64,
     /// Interrupts that stood for every queue of a node.
     pub of_nodes: u64,
-    /// Fences looked at because a log named them, or because they are the progress of a queue that was meant.
+    /// Fences looked at because a log named them, or because their process has an overrun log or a queue without one.
     pub looked_at: u64,
+    /// Looks at every fence that a process has open and that is waited for.
+    pub of_processes: u64,
     /// Looks at every fence that is waited for.
     pub scans: u64,
 }
@@ -68,6 +77,7 @@ pub(super) struct Names {
     of_queues: AtomicU64,
     of_nodes: AtomicU64,
     looked_at: AtomicU64,
+    of_processes: AtomicU64,
     scans: AtomicU64,
 }
 
@@ -100,50 +110,43 @@ impl VidSch {
             queues.extend(self.queues.all().into_iter().filter(of_nodes));
         }
         let handles: Vec<_> = queues.iter().map(|queue| queue.handles().0).collect();
-        let signalled = self.read_logs(Wanted::Queues(&handles));
-        // Progress is not logged; a queue without log, the kernel's above all, tells nothing.
-        let progress = queues.iter().map(|queue| Arc::clone(queue.progress().fence()));
-        let progress = progress.filter(|fence| fence.is_native()).collect();
-        let unlogged = queues.iter().any(|queue| !queue.is_logged());
-        let (woken, known) = self.look_at(&signalled, progress);
-        if !known || unlogged || woken == 0 {
-            self.scan_watched();
+        let mut signalled = self.read_logs(Wanted::Queues(&handles));
+        // A queue without log, the kernel's above all, tells nothing.
+        for process in queues.iter().filter(|queue| !queue.is_logged()).filter_map(|queue| queue.progress().process()) {
+            signalled.add_process(process);
         }
+        self.evaluate_read(&signalled);
     }
 
-    /// Wakes those who wait for what somebody has read out of the logs, so that the interrupt does not find it there.
+    /// Wakes those who wait for what was read out of the logs. Whoever reads them does, since an interrupt finds nothing there then.
     pub(super) fn evaluate_read(&self, signalled: &Signalled) {
-        let (_, known) = self.look_at(signalled, Vec::new());
-        if !known {
-            self.scan_watched();
-        }
-    }
-
-    /// Looks at the named fences and at `more`. Returns how many conditions came true, and whether that is all there was to see.
-    fn look_at(&self, signalled: &Signalled, more: Vec<Arc<Fence>>) -> (usize, bool) {
-        let mut fences = more;
         let mut names = signalled.names.clone();
         names.sort_unstable();
         names.dedup();
-        let mut known = !signalled.unknown;
-        for name in names {
-            match self.named(name) {
-                Some(fence) => fences.push(fence),
-                // Closed here meanwhile, and perhaps waited for where else it is open.
-                None => known = false,
-            }
+        let named: Option<Vec<_>> = names.into_iter().map(|name| self.named(name)).collect();
+        let Some(mut fences) = named else {
+            // Closed there meanwhile, and perhaps waited for where else it is open.
+            self.names.scans.fetch_add(1, Ordering::Relaxed);
+            return self.evaluate_watched(true);
+        };
+        if !signalled.overrun.is_empty() {
+            self.names.of_processes.fetch_add(1, Ordering::Relaxed);
+            let known: HashSet<_> = fences.iter().map(Arc::as_ptr).collect();
+            let of_processes = self.watched_by(&signalled.overrun);
+            fences.extend(of_processes.into_iter().filter(|fence| !known.contains(&Arc::as_ptr(fence))));
         }
         // Nobody waits for most of what is signalled.
         fences.retain(|fence| fence.is_watched());
         self.names.looked_at.fetch_add(fences.len() as u64, Ordering::Relaxed);
-        let woken = batch::evaluate(&fences);
+        batch::evaluate(&fences);
         cross_adapter::propagate(&fences);
-        (woken, known)
     }
 
-    fn scan_watched(&self) {
-        self.names.scans.fetch_add(1, Ordering::Relaxed);
-        self.evaluate_watched(true);
+    /// Native fences that one of these processes has open and somebody waits for.
+    fn watched_by(&self, processes: &[u64]) -> Vec<Arc<Fence>> {
+        let watched: Vec<_> = lock(self.watched(true)).values().filter_map(Weak::upgrade).collect();
+        let open_there = |open: &Arc<SyncObject>| open.process().is_some_and(|process| processes.contains(&process));
+        watched.into_iter().filter(|fence| fence.opened().iter().any(open_there)).collect()
     }
 }
 
@@ -158,6 +161,7 @@ impl Machine {
             of_queues: count(&names.of_queues),
             of_nodes: count(&names.of_nodes),
             looked_at: count(&names.looked_at),
+            of_processes: count(&names.of_processes),
             scans: count(&names.scans),
         })
     }

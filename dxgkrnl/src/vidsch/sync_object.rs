@@ -95,6 +95,11 @@ impl SyncObject {
         self.name.set(name).is_ok() && !self.is_closed()
     }
 
+    /// Identity of the process that has a handle of it.
+    pub(super) fn process(&self) -> Option<u64> {
+        self.name.get().map(|(process, _)| *process)
+    }
+
     /// Whether it goes with a queue and cannot be destroyed by itself.
     pub(crate) fn is_of_queue(&self) -> bool {
         self.of_queue

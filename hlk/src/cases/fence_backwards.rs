@@ -1,32 +1,35 @@
-//! Signals whose value goes back: the GPU's fault their queue, the processor's are refused, and nobody else notices.
+//! Signals of a smaller value than the fence has.
+//!
+//! The page makes a signal of the GPU a write of the value to the fence's GPU address, and ID3D12CommandQueue::Signal sets the fence to the
+//! value; neither names an order, and applications set fences back to use them again. So the GPU writes what it is told, and nobody
+//! loses anything. The processor does so when it says AllowFenceRewind.
 
-use campanile_hw::event::FaultKind;
 use campanile_hw::packet::{self, Packet};
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
-use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::NTSTATUS;
 
-use super::fault::wait_for_error;
 use crate::rig::{RawFence, RawQueue, Rig, wait_until};
 use crate::{Boot, Case, Event, Failure, granted, refused};
 
 cases! { "FenceOrder";
-    "FenceOrder.SmallerSignalFaultsItsQueue" on Boot::Shared, "native-gpu-fence-objects":
-        "A signal of the GPU with a smaller value than the fence has writes nothing, ends no wait and puts its device in error, whose state names the reason and the fence; whoever else uses the fence goes on."
-        => smaller_faults;
+    "FenceOrder.SmallerSignalIsWritten" on Boot::Shared, "native-gpu-fence-objects":
+        "A signal of the GPU with a smaller value than the fence has writes it and ends no wait; its queue and whoever else uses the fence go on."
+        => smaller_value;
+    "FenceOrder.WaitsCountFromASmallerSignal" on Boot::Shared, "native-gpu-fence-objects":
+        "When the GPU has set a fence back, waits of GPU and processor for a value that was there once hold until it comes again."
+        => waits_after;
     "FenceOrder.EqualSignalIsASignal" on Boot::Shared, "native-gpu-fence-objects":
         "A signal of the value that the fence has already is no error, of GPU and processor, and changes nothing."
         => equal_value;
     "FenceOrder.PassedByTheProcessor" on Boot::Shared, "native-gpu-fence-objects":
-        "A queue whose signal is overtaken by a greater one of the processor has gone back like any other: it faults, the greater value stays."
+        "A queue whose signal is overtaken by a greater one of the processor goes on, and so does its device: the fence has the value that was signalled last."
         => passed_by_processor;
     "FenceOrder.PassedByAnotherQueue" on Boot::Shared, "native-gpu-fence-objects":
-        "Of two queues that signal one fence the one with the smaller value faults if it comes later, and the other goes on."
+        "Of two queues that signal one fence with the smaller value later both go on, and the fence has the smaller value."
         => passed_by_queue;
-    "FenceOrder.ProgressDoesNotGoBack" on Boot::Shared, "native-gpu-fence-objects":
-        "A queue that takes its native progress fence back faults, and its progress stays."
+    "FenceOrder.ProgressMayGoBack" on Boot::Shared, "native-gpu-fence-objects":
+        "A queue that takes its native progress fence back goes on, and what it submits next is waited for as ever."
         => progress_back;
     "FenceOrder.BatchOfTheProcessorDoesNotGoBack" on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromcpu":
         "A signal of the processor for several fences, or for one fence several times, that takes any of them back is refused and writes none."
@@ -36,15 +39,10 @@ cases! { "FenceOrder";
         => rewinds;
 }
 
-/// The device is in error because a queue signalled `fence` with a smaller value than it had.
-pub fn went_back(rig: &Rig, fence: &RawFence) -> Result<(), Failure> {
-    let state = wait_for_error(rig.kmt, rig.device)?;
-    let faulted = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT;
-    ensure_eq!(state, faulted, "state of the device whose queue went back");
-    let fault = rig.kmt.page_fault_state(rig.device)?;
-    let code = (fault.FaultErrorCode.IsDeviceSpecificCode(), fault.FaultErrorCode.GeneralErrorCode());
-    ensure_eq!(code, (true, FaultKind::FenceBackwards as u32), "code of the fault");
-    ensure_eq!(fault.FaultedVirtualAddress, fence.current, "address of the fault");
+/// The device is not in error.
+pub fn goes_on(rig: &Rig) -> Result<(), Failure> {
+    let active = D3DKMT_DEVICEEXECUTION_STATE::D3DKMT_DEVICEEXECUTION_ACTIVE;
+    ensure_eq!(rig.kmt.execution_state(rig.device)?, active, "state of a device whose queue set a fence back");
     Ok(())
 }
 
@@ -83,24 +81,41 @@ impl<'a> Bystander<'a> {
     }
 }
 
-fn smaller_faults(case: &Case) -> Result<(), Failure> {
+fn smaller_value(case: &Case) -> Result<(), Failure> {
     for value in [0, 9] {
         let keeper = case.rig()?;
         let fence = keeper.fence(10)?;
         let bystander = Bystander::new(&keeper, fence)?;
-        let guilty = case.rig()?;
-        let mut queue = guilty.queue(NODE_COMPUTE)?;
-        guilty.submit_doomed(&mut queue, &[fence.signal(value)])?;
-        went_back(&guilty, &fence)?;
-        queue.stands_at(0, "the signal that went back")?;
-        refused(
-            guilty.wait(&[queue.progress_fence], &[1], false),
-            &[STATUS_DEVICE_REMOVED],
-            "a wait for its progress",
-        )?;
-        bystander.went_unharmed(10)?;
+        let other = case.rig()?;
+        let mut queue = other.queue(NODE_COMPUTE)?;
+        other.execute(&mut queue, &[fence.signal(value)])?;
+        goes_on(&other)?;
+        bystander.went_unharmed(value)?;
+        other.execute(&mut queue, &[fence.signal(value), fence.wait(value)])?;
     }
     Ok(())
+}
+
+fn waits_after(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (mut queue, mut waiting) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?);
+    let fence = rig.fence(10)?;
+    rig.execute(&mut queue, &[fence.wait(10), fence.signal(3)])?;
+    ensure_eq!(fence.value.load(), 3, "value that the GPU set back");
+    count_from(&rig, &fence, (&mut queue, &mut waiting))
+}
+
+/// The fence has less than 4 and was at 5 before: waits for 5 hold until a queue signals that.
+fn count_from(rig: &Rig, fence: &RawFence, queues: (&mut RawQueue, &mut RawQueue)) -> Result<(), Failure> {
+    let (queue, waiting) = queues;
+    let ahead = watch(rig, fence, 5)?;
+    let held = rig.submit(waiting, &[fence.wait(5)])?;
+    rig.execute(queue, &[fence.signal(4)])?;
+    ensure!(!ahead.is_set()?, "a wait for a value that was there once is over");
+    ensure_eq!(waiting.progress.load(), held - 1, "progress of a queue that waits for it");
+    rig.execute(queue, &[fence.signal(5)])?;
+    ahead.wait()?;
+    wait_until("the waiting queue", || waiting.progress.load() >= held)
 }
 
 fn equal_value(case: &Case) -> Result<(), Failure> {
@@ -126,11 +141,12 @@ fn overtaken(case: &Case, pass: impl FnOnce(&Rig, &RawFence) -> Result<(), Failu
     let bystander = Bystander::new(&keeper, fence)?;
     let late = case.rig()?;
     let mut queue = late.queue(NODE_COMPUTE)?;
-    late.submit_doomed(&mut queue, &[gate.wait(1), fence.signal(5)])?;
+    let done = late.submit(&mut queue, &[gate.wait(1), fence.signal(5)])?;
     pass(&keeper, &fence)?;
     granted(keeper.signal(&[gate.handle], &[1]), "opening the gate")?;
-    went_back(&late, &fence)?;
-    bystander.went_unharmed(7)
+    wait_until("the queue that comes late", || queue.progress.load() >= done)?;
+    goes_on(&late)?;
+    bystander.went_unharmed(5)
 }
 
 fn passed_by_processor(case: &Case) -> Result<(), Failure> {
@@ -145,21 +161,23 @@ fn passed_by_queue(case: &Case) -> Result<(), Failure> {
 }
 
 fn progress_back(case: &Case) -> Result<(), Failure> {
-    let keeper = case.rig()?;
     let rig = case.rig()?;
     let mut queue = rig.queue(NODE_COMPUTE)?;
     for _ in 0..3 {
         rig.execute(&mut queue, &[])?;
     }
-    let behind = keeper.fence(0)?;
-    let back = Packet::Progress(packet::Progress { value: 2 });
-    rig.submit_doomed(&mut queue, &[back, behind.signal(1)])?;
-    wait_for_error(rig.kmt, rig.device)?;
-    let code = rig.kmt.page_fault_state(rig.device)?.FaultErrorCode;
-    ensure_eq!(code.GeneralErrorCode(), FaultKind::FenceBackwards as u32, "code of the fault");
-    queue.stands_at(3, "a progress that went back")?;
-    ensure_eq!(behind.value.load(), 0, "what is behind it");
-    Ok(())
+    let (gate, behind) = (rig.fence(0)?, rig.fence(0)?);
+    let back = Packet::Progress(packet::Progress { handle: queue.progress_fence, value: 2 });
+    let done = rig.submit(&mut queue, &[back, behind.signal(1), gate.wait(1)])?;
+    wait_until("what is behind it", || behind.value.load() == 1)?;
+    ensure_eq!(queue.progress.load(), 2, "progress that went back");
+    let event = Event::new()?;
+    let wait = rig.wait_with_event(&[queue.progress_fence], &[done], false, Some(event.number()));
+    granted(wait, "a wait for the progress")?;
+    granted(rig.signal(&[gate.handle], &[1]), "opening the gate")?;
+    event.wait()?;
+    goes_on(&rig)?;
+    rig.execute(&mut queue, &[])
 }
 
 fn batch_back(case: &Case) -> Result<(), Failure> {
@@ -179,29 +197,11 @@ fn batch_back(case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-fn rewind(rig: &Rig, fence: &RawFence, value: u64) -> NTSTATUS {
-    let mut arguments = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU::zeroed();
-    let (mut handle, mut value) = (fence.handle, value);
-    arguments.hDevice = rig.device;
-    arguments.ObjectCount = 1;
-    arguments.ObjectHandleArray = &raw mut handle;
-    arguments.FenceValueArray = &raw mut value;
-    arguments.Flags = D3DDDICB_SIGNALFLAGS::new().with_AllowFenceRewind(true);
-    rig.kmt.call(rig.kmt.table().D3DKMTSignalSynchronizationObjectFromCpu, &mut arguments)
-}
-
 fn rewinds(case: &Case) -> Result<(), Failure> {
     let rig = case.rig()?;
     let (mut queue, mut waiting) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?);
     let fence = rig.fence(10)?;
-    granted(rewind(&rig, &fence, 3), "taking the value back")?;
+    granted(rig.rewind(&fence, 3), "taking the value back")?;
     ensure_eq!(fence.value.load(), 3, "value that was taken back");
-    let ahead = watch(&rig, &fence, 5)?;
-    let held = rig.submit(&mut waiting, &[fence.wait(5)])?;
-    rig.execute(&mut queue, &[fence.signal(4)])?;
-    ensure!(!ahead.is_set()?, "a wait for a value that was there once is over");
-    ensure_eq!(waiting.progress.load(), held - 1, "progress of a queue that waits for it");
-    rig.execute(&mut queue, &[fence.signal(5)])?;
-    ahead.wait()?;
-    wait_until("the waiting queue", || waiting.progress.load() >= held)
+    count_from(&rig, &fence, (&mut queue, &mut waiting))
 }

@@ -106,7 +106,7 @@ fn kernel_mode_submission(case: &Case) -> Result<(), Failure> {
         target_view.fill(0);
         let pattern = value as u32 * 0x0101_0101;
         let mut bytes = Vec::new();
-        for packet in [fill(target.address, 4096, pattern), Packet::Progress(packet::Progress { value })] {
+        for packet in [fill(target.address, 4096, pattern), Packet::Progress(packet::Progress { handle: 0, value })] {
             bytes.extend_from_slice(&packet.encode()[..packet.size()]);
         }
         commands_view.write(0, &bytes);
@@ -134,7 +134,9 @@ fn both_kinds(case: &Case) -> Result<(), Failure> {
         for value in 1..=ROUNDS {
             rig.submit(&mut user, &[pong.wait(value - 1), ping.signal(value)])?;
             let mut bytes = Vec::new();
-            for packet in [ping.wait(value), pong.signal(value), Packet::Progress(packet::Progress { value })] {
+            for packet in
+                [ping.wait(value), pong.signal(value), Packet::Progress(packet::Progress { handle: 0, value })]
+            {
                 bytes.extend_from_slice(&packet.encode()[..packet.size()]);
             }
             let at = (value % ROUNDS) * 128;

@@ -61,6 +61,18 @@ impl Rig {
         self.kmt.call(self.kmt.table().D3DKMTSignalSynchronizationObjectFromCpu, &mut arguments)
     }
 
+    /// Signals a fence from the CPU with a value that may be smaller than the one it has.
+    pub fn rewind(&self, fence: &RawFence, value: u64) -> NTSTATUS {
+        let (mut handle, mut value) = (fence.handle, value);
+        let mut arguments = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU::zeroed();
+        arguments.hDevice = self.device;
+        arguments.ObjectCount = 1;
+        arguments.ObjectHandleArray = &raw mut handle;
+        arguments.FenceValueArray = &raw mut value;
+        arguments.Flags = D3DDDICB_SIGNALFLAGS::new().with_AllowFenceRewind(true);
+        self.kmt.call(self.kmt.table().D3DKMTSignalSynchronizationObjectFromCpu, &mut arguments)
+    }
+
     /// Waits on the CPU for all fences, or any of them.
     pub fn wait(&self, fences: &[D3DKMT_HANDLE], values: &[u64], any: bool) -> NTSTATUS {
         self.wait_with_event(fences, values, any, None)

@@ -81,7 +81,7 @@ impl Rig {
         value: u64,
     ) -> Result<NTSTATUS, Failure> {
         let mut bytes = Vec::new();
-        for packet in packets.iter().chain([&Packet::Progress(packet::Progress { value })]) {
+        for packet in packets.iter().chain([&Packet::Progress(packet::Progress { handle: 0, value })]) {
             bytes.extend_from_slice(&packet.encode()[..packet.size()]);
         }
         ensure!(bytes.len() as u64 <= COMMANDS_SIZE, "the case's command buffer is too long");

@@ -185,7 +185,7 @@ impl Rig {
         let commands = self.memory(u64::from(entries) * COMMANDS_PER_ENTRY, Placement::SystemUncached)?;
         if written {
             let value = queue.base + queue.written + 1;
-            let packet = Packet::Progress(packet::Progress { value });
+            let packet = Packet::Progress(packet::Progress { handle: queue.progress_fence, value });
             self.view(commands)?.write(0, &packet.encode()[..packet.size()]);
             let entry = RingEntry { commands: commands.address, size: packet.size() as u32, flags: 0, tag: 0, root: 0 };
             self.view(ring)?.write(0, &entry.to_bytes());
@@ -348,7 +348,8 @@ impl RawQueue {
     pub fn append(&mut self, packets: &[Packet]) -> Result<u64, Failure> {
         let value = self.base + self.written + 1;
         let mut bytes = Vec::new();
-        for packet in packets.iter().chain([&Packet::Progress(packet::Progress { value })]) {
+        for packet in packets.iter().chain([&Packet::Progress(packet::Progress { handle: self.progress_fence, value })])
+        {
             bytes.extend_from_slice(&packet.encode()[..packet.size()]);
         }
         self.append_bytes(&bytes)
@@ -373,7 +374,8 @@ impl RawQueue {
     /// of it.
     pub fn write_ahead(&self, packets: &[Packet]) {
         let mut bytes = Vec::new();
-        let done = Packet::Progress(packet::Progress { value: self.base + self.written + 1 });
+        let done =
+            Packet::Progress(packet::Progress { handle: self.progress_fence, value: self.base + self.written + 1 });
         for packet in packets.iter().chain([&done]) {
             bytes.extend_from_slice(&packet.encode()[..packet.size()]);
         }

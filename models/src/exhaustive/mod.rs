@@ -68,7 +68,7 @@ pub fn check(part: Part, fault: Fault) -> u64 {
         counter.fetch_add(1, Ordering::Relaxed);
         match part {
             Part::Race => race(),
-            Part::Order => order(),
+            Part::ForGood => for_good(),
             Part::WaitList => wait_list(),
             Part::Doorbell => doorbell(),
             Part::GlobalDoorbell => global_doorbell(),
@@ -101,16 +101,16 @@ fn race() {
     race.check(&[(value, wait)]);
 }
 
-/// Two engines signal 1 and 2 in no order.
-fn order() {
+/// An engine signals 1 while the processor signals for good.
+fn for_good() {
     let race = Arc::new(race::Race::new());
-    let greater = {
+    let engine = {
         let race = Arc::clone(&race);
-        sync::thread::spawn(move || race.signal(2))
+        sync::thread::spawn(move || race.signal(1))
     };
-    race.signal(1);
-    assert!(greater.join().expect("the engine ends"), "the queue of the greater value faulted");
-    assert_eq!(race.current(), 2, "the value went back");
+    race.signal_for_good();
+    engine.join().expect("the engine ends");
+    assert_eq!(race.current(), u64::MAX, "the value went back");
 }
 
 /// A queue waits for 1 while an engine signals it.

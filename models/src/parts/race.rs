@@ -4,7 +4,7 @@ use super::sync::{AtomicBool, AtomicU64, Mutex, lock};
 use super::wait::Wait;
 use super::watch::{Values, Watch};
 use crate::{Fault, left_out};
-use campanile_hw::fence::{self, Barrier, FenceWord, RisingWord, UNMONITORED};
+use campanile_hw::fence::{self, Barrier, FenceWord, SIGNALED_FOR_GOOD, SignaledWord, UNMONITORED};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,16 +22,17 @@ impl FenceWord for Word<'_> {
     }
 }
 
-impl RisingWord for Word<'_> {
-    fn raise(&self, value: u64) -> u64 {
-        if left_out(Fault::Raise) {
-            let found = self.load();
-            if found <= value {
+impl SignaledWord for Word<'_> {
+    fn signal(&self, value: u64) -> u64 {
+        let written = |found: u64| (found != SIGNALED_FOR_GOOD).then_some(value);
+        if left_out(Fault::OneStep) {
+            return written(self.load()).map_or(SIGNALED_FOR_GOOD, |value| {
                 self.store(value);
-            }
-            return found;
+                value
+            });
         }
-        self.0.fetch_max(value, Ordering::AcqRel)
+        let outcome = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, written);
+        if outcome.is_ok() { value } else { SIGNALED_FOR_GOOD }
     }
 }
 
@@ -94,27 +95,32 @@ impl Race {
         Word(&self.current).load()
     }
 
-    /// CurrentValue is raised.
-    pub(crate) fn raise(&self, value: u64) -> u64 {
-        Word(&self.current).raise(value)
+    /// An engine writes CurrentValue, as the first step of a signal.
+    pub(crate) fn write(&self, value: u64) -> u64 {
+        Word(&self.current).signal(value)
+    }
+
+    /// The processor signals the fence for good.
+    pub(crate) fn signal_for_good(&self) {
+        Word(&self.current).store(SIGNALED_FOR_GOOD);
+        self.settle(&mut lock(&self.watch));
     }
 
     fn settle(&self, watch: &mut Watch) {
         watch.settle(&Settling { race: self, sample: Cell::new(None) });
     }
 
-    /// An engine signals `value`, and interrupts if it must. False if its queue faults, because the value goes back.
-    pub(crate) fn signal(&self, value: u64) -> bool {
-        self.signal_by(&Word(&self.current), value)
+    /// An engine signals `value`, and interrupts if it must.
+    pub(crate) fn signal(&self, value: u64) {
+        self.signal_by(&Word(&self.current), value);
     }
 
     /// As [`Race::signal`], with CurrentValue behind `current`.
-    pub(crate) fn signal_by(&self, current: &impl RisingWord, value: u64) -> bool {
-        let told = fence::signal(current, &Word(&self.monitored), &Full(Fault::SignalBarrier), value);
-        if told == Ok(true) {
+    pub(crate) fn signal_by(&self, current: &impl SignaledWord, value: u64) {
+        let signaled = fence::signal(current, &Word(&self.monitored), &Full(Fault::SignalBarrier), value);
+        if signaled.announce {
             self.interrupt();
         }
-        told.is_ok()
     }
 
     /// Interrupts that come before the first is taken collapse into one. Taking it comes first, then everything is looked at.
