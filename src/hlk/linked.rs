@@ -65,7 +65,7 @@ fn board_by_hand() -> SystemOptions {
 }
 
 /// The GPU that is an engine.
-fn gpu(system: &System, engine: u32) -> Result<&GpuHandle, Failure> {
+pub(super) fn gpu(system: &System, engine: u32) -> Result<&GpuHandle, Failure> {
     let gpus = system.adapters().first().map(|part| part.gpus()).unwrap_or_default();
     gpus.get(engine as usize).copied().ok_or_else(|| Failure::new(format!("there is no GPU {engine}")))
 }
@@ -204,7 +204,7 @@ fn fence_orders(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 /// Arms a hang on an engine.
-fn arm(system: &System, rig: &Rig, node: u32) -> Result<(), Failure> {
+pub(super) fn arm(system: &System, rig: &Rig, node: u32) -> Result<(), Failure> {
     let rule = FaultRule::Hang { node, queue: None, at: HangAt::Signal(FATAL), reported: false };
     gpu(system, rig.engine)?.faults().inject(rule);
     Ok(())

@@ -18,38 +18,13 @@ cases! { "Memory", behind "it chooses the hardware, or stops the adapter";
     "Lock2.LockedAllocationStaysReachable" on Boot::With(hidden_vram), "allocation-usage-tracking":
         "A locked allocation that becomes resident goes where the CPU reaches it, and its address stays the same."
         => locked_becomes_resident;
-    "CpuHostAperture.LockShowsWhatTheGpuWrites" on Boot::With(aperture), "allocation-usage-tracking":
-        "Memory of a segment that the CPU does not see is locked through the CPU host aperture: both sides see each other's writes while the lock is held."
-        => seen_through_the_aperture;
-    "CpuHostAperture.WorksBeforeTheFirstContext" on Boot::With(aperture), "cpu-host-aperture":
-        "The CPU host aperture can be mapped before any context exists."
-        => before_the_first_context;
-    "CpuHostAperture.PagesNeedNotBeContiguous" on Boot::With(aperture), "allocation-usage-tracking":
-        "A lock is served from scattered pages of the aperture."
-        => scattered;
-    "CpuHostAperture.ExhaustionMovesToSystemMemory" on Boot::With(aperture), "allocation-usage-tracking":
-        "No more can be locked through the aperture than fits into it: anything else is moved to system memory and locked there, wanted resident or not."
-        => exhausted;
-    "CpuHostAperture.UnlockAndDestroyGivePagesBack" on Boot::With(aperture), "allocation-usage-tracking":
-        "Pages of the aperture are free again when the last lock ends, the allocation is destroyed, or its process is gone."
-        => given_back;
 }
 
-/// Bytes of the aperture of [`aperture`].
-const APERTURE: u64 = 2 << 20;
-
 /// A window that shows half of VRAM.
-fn hidden_vram() -> SystemOptions {
+pub(super) fn hidden_vram() -> SystemOptions {
     let mut options = SystemOptions::default();
     options.variant.vram_size = 64 << 20;
     options.variant.vram_window = 32 << 20;
-    options
-}
-
-/// As [`hidden_vram`], with a host aperture at the end of the window.
-fn aperture() -> SystemOptions {
-    let mut options = hidden_vram();
-    options.variant.host_aperture = APERTURE;
     options
 }
 
@@ -62,7 +37,7 @@ fn no_window(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 /// Locks resident memory whose words hold `word`: the CPU sees that, and what either side stores from then on is the other's too.
-fn both_see(rig: &Rig, queue: &mut RawQueue, memory: Memory, word: &[u8; 4]) -> Result<(), Failure> {
+pub(super) fn both_see(rig: &Rig, queue: &mut RawQueue, memory: Memory, word: &[u8; 4]) -> Result<(), Failure> {
     let view = rig.view(memory)?;
     ensure!(view.read(0, SIZE).chunks(4).all(|seen| seen == word), "the contents did not come along");
     let bytes = pattern(5);
@@ -122,96 +97,4 @@ fn locked_becomes_resident(case: &mut Case<'_>) -> Result<(), Failure> {
     ensure!(gpu_sees(&rig, memory)? == second, "the GPU does not see what was written after");
     ensure_eq!(rig.view(memory)?.start(), view.start(), "address of the lock");
     Ok(())
-}
-
-fn seen_through_the_aperture(case: &mut Case<'_>) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let (ours, theirs) = (rig.memory(SIZE, Placement::VramLockable)?, rig.memory(SIZE, Placement::VramLockable)?);
-    let (source, target) = (rig.view(ours)?, rig.view(theirs)?);
-    let mut queue = rig.queue(NODE_COPY)?;
-    for round in 0..20 {
-        let bytes = pattern(round);
-        source.write(0, &bytes);
-        rig.execute(&mut queue, &[copy(theirs.address, ours.address, SIZE as u32)])?;
-        ensure!(target.read(0, SIZE) == bytes, "round {round}: the CPU does not see what the GPU wrote");
-    }
-    Ok(())
-}
-
-fn before_the_first_context(case: &mut Case<'_>) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let memory = rig.memory(SIZE, Placement::VramLockable)?;
-    let bytes = pattern(4);
-    rig.view(memory)?.write(0, &bytes);
-    granted(rig.unlock(memory.handle), "unlock")?;
-    ensure!(gpu_sees(&rig, memory)? == bytes, "the GPU does not see what the CPU wrote");
-    Ok(())
-}
-
-fn scattered(case: &mut Case<'_>) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let pieces = APERTURE / SIZE;
-    let small: Vec<Memory> =
-        (0..pieces).map(|_| rig.memory(SIZE, Placement::VramLockable)).collect::<Result<_, Failure>>()?;
-    for memory in &small {
-        rig.view(*memory)?;
-    }
-    // Every other piece becomes free, so that no two neighbours are.
-    for memory in small.iter().step_by(2) {
-        granted(rig.unlock(memory.handle), "unlock")?;
-    }
-    let large = rig.memory(4 * SIZE, Placement::VramLockable)?;
-    let view = rig.view(large)?;
-    for piece in 0..4 {
-        view.write(piece * SIZE, &pattern(piece));
-    }
-    let seen = gpu_sees(&rig, large)?;
-    let expected: Vec<u8> = (0..4).flat_map(pattern).collect();
-    ensure!(seen == expected, "pages of the allocation are shown out of place");
-    Ok(())
-}
-
-fn exhausted(case: &mut Case<'_>) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let all = rig.memory(APERTURE, Placement::VramLockable)?;
-    rig.view(all)?;
-    let mut queue = rig.queue(NODE_COPY)?;
-    let (wanted, given_up) = (rig.memory(SIZE, Placement::VramLockable)?, rig.memory(SIZE, Placement::VramLockable)?);
-    for memory in [wanted, given_up] {
-        rig.execute(&mut queue, &[fill(memory.address, SIZE, 0x0505_0505)])?;
-    }
-    both_see(&rig, &mut queue, wanted, &[5; 4])?;
-    granted(rig.evict(given_up.handle), "evict")?;
-    let view = rig.view(given_up)?;
-    ensure!(view.read(0, SIZE).iter().all(|byte| *byte == 5), "the contents did not come along");
-    granted(rig.unlock(all.handle), "unlock of what filled the aperture")?;
-    let third = rig.memory(SIZE, Placement::VramLockable)?;
-    let evicted = |case: &Case<'_>| case.system.machine().residency(case.system.luid()).unwrap_or_default().evicted;
-    let before = evicted(case);
-    rig.view(third)?;
-    ensure_eq!(evicted(case), before, "moves to system memory when the aperture has room");
-    Ok(())
-}
-
-fn given_back(case: &mut Case<'_>) -> Result<(), Failure> {
-    let half = APERTURE / 2 + 4096;
-    let rig = case.rig()?;
-    for round in 0..40 {
-        let memory = rig.memory(half, Placement::VramLockable)?;
-        rig.view(memory)?.write(0, &[round]);
-        if round % 2 == 0 {
-            granted(rig.unlock(memory.handle), "unlock")?;
-        }
-        granted(rig.free(memory.address, half), "free of the GPU address")?;
-        granted(rig.destroy_allocation(memory.handle), "destroy")?;
-    }
-    for _ in 0..3 {
-        case.in_other_process(|system| {
-            let rig = Rig::open(system.luid())?;
-            let memory = rig.memory(half, Placement::VramLockable)?;
-            rig.view(memory).map(drop)
-        })?;
-    }
-    let memory = rig.memory(half, Placement::VramLockable)?;
-    rig.view(memory).map(drop)
 }

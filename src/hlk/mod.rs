@@ -43,6 +43,7 @@ mod fence_system_process;
 mod fence_waits;
 mod gpu_address;
 mod gpu_update;
+mod host_aperture;
 mod hostile;
 mod inside;
 mod lifecycle;
@@ -136,6 +137,7 @@ const TABLES: &[&[CaseInfo]] = &[
     caps::CASES,
     memory::CASES,
     lock::CASES,
+    host_aperture::CASES,
     lock_moves::CASES,
     lock_removal::CASES,
     destruction::CASES,

@@ -144,6 +144,11 @@ impl GpuHandle {
         }
     }
 
+    /// See [`Gpu::bar_page`].
+    pub fn bar_page(&self, bar: u8, page: u64) -> Option<u64> {
+        Some(self.number(&Question::BarPage { bar, page })).filter(|page| *page != u64::MAX)
+    }
+
     /// The memory behind a BAR, if it is memory, also where its end is not shown.
     pub fn bar_file(&self, bar: u8) -> Option<Arc<File>> {
         match &self.0 {

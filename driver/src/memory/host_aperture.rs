@@ -17,7 +17,7 @@ use crate::refusal::{Reason, Refused, refused};
 /// A page that shows nothing, here and in the device.
 const NONE: u32 = u32::MAX;
 
-/// The aperture's pages: the VRAM page that each shows.
+/// The pages of the aperture of one engine: the VRAM page that each shows.
 pub(crate) struct HostAperture {
     pub(crate) registers: Registers,
     pages: PushLock<PoolVec<u32>>,
@@ -52,7 +52,7 @@ impl HostAperture {
         runs: bool,
         args: &DXGKARG_MAPCPUHOSTAPERTURE,
     ) -> Result<(), Refused> {
-        check_segment(args.SegmentId, args.PhysicalAdapterIndex)?;
+        check_segment(args.SegmentId)?;
         let mut pages = self.pages.lock(irql);
         if args.NumberOfPages > pages.len() as u64 {
             return Err(refused(Reason::AperturePage));
@@ -76,7 +76,7 @@ impl HostAperture {
     /// # Errors
     /// STATUS_INVALID_PARAMETER as for [`HostAperture::map`].
     pub(crate) fn unmap(&self, irql: &Passive, runs: bool, args: &DXGKARG_UNMAPCPUHOSTAPERTURE) -> Result<(), Refused> {
-        check_segment(args.SegmentId, args.PhysicalAdapterIndex)?;
+        check_segment(args.SegmentId)?;
         let mut pages = self.pages.lock(irql);
         if args.NumberOfPages > pages.len() as u64 {
             return Err(refused(Reason::AperturePage));
@@ -122,6 +122,7 @@ impl HostAperture {
     }
 }
 
-fn check_segment(segment: u16, adapter: u16) -> Result<(), Refused> {
-    if u32::from(segment) == VRAM_HIDDEN && adapter == 0 { Ok(()) } else { Err(refused(Reason::AperturePage)) }
+/// The engine was chosen by whoever calls.
+fn check_segment(segment: u16) -> Result<(), Refused> {
+    if u32::from(segment) == VRAM_HIDDEN { Ok(()) } else { Err(refused(Reason::AperturePage)) }
 }

@@ -80,12 +80,17 @@ pub(crate) fn check_chain(answers: &[LINKED_DEVICE]) -> Result<usize, StartError
     }
 }
 
-/// Linked adapters must have the same number of nodes, and addresses of the same size. This system also wants their page tables and segments
-/// described alike. [tdr-changes-in-windows-8: engines; linked-display-adapter: GpuMmu support]
+/// Linked adapters must have addresses of the same size, and nodes of the same number and type: the number is compared where each
+/// physical adapter tells it ([`rules::check_physical_adapter`](super::rules::check_physical_adapter)). This system also wants their page
+/// tables and segments described alike. [tdr-changes-in-windows-8: engines; linked-display-adapter: GpuMmu support]
 pub(super) fn check_alike(parts: &[EngineCaps]) -> Result<(), StartError> {
     let Some((first, others)) = parts.split_first() else { return Ok(()) };
     let refuse = |what: &str| Err(StartError::Linked(format!("{what} of the physical adapters differ")));
     for other in others {
+        let types = |part: &EngineCaps| part.nodes.iter().map(|node| node.metadata.EngineType).collect::<Vec<_>>();
+        if types(other) != types(first) {
+            return refuse("the nodes");
+        }
         if other.gpummu.VirtualAddressBitCount != first.gpummu.VirtualAddressBitCount {
             return refuse("the VirtualAddressBitCounts");
         }
@@ -128,7 +133,53 @@ impl Adapter {
 
 #[cfg(test)]
 mod tests {
+    use wddm_ddi::Zeroed;
+    use wddm_ddi::km::{DXGK_ENGINE_TYPE, DXGK_NODEMETADATA, DXGK_PHYSICALADAPTERCAPS};
+
+    use super::super::rules::check_physical_adapter;
     use super::*;
+    use crate::adapter::NodeCaps;
+
+    fn part(types: &[DXGK_ENGINE_TYPE]) -> EngineCaps {
+        let node = |kind: &DXGK_ENGINE_TYPE| {
+            let metadata = DXGK_NODEMETADATA { EngineType: *kind, ..Zeroed::zeroed() };
+            NodeCaps { user_mode_submission: true, context_scheduling: true, test_commands: false, metadata }
+        };
+        let (nodes, segments, levels) = (types.iter().map(node).collect(), Vec::new(), vec![Zeroed::zeroed(); 4]);
+        EngineCaps { nodes, segments, gpummu: Zeroed::zeroed(), levels, out: Zeroed::zeroed() }
+    }
+
+    #[test]
+    fn linked_adapters_are_alike_in_nodes_addresses_and_page_tables() {
+        use DXGK_ENGINE_TYPE as Type;
+        let types = [Type::DXGK_ENGINE_TYPE_3D, Type::DXGK_ENGINE_TYPE_COPY];
+        let refused = |[second, third]: [EngineCaps; 2]| match check_alike(&[part(&types), second, third]) {
+            Err(StartError::Linked(reason)) => reason,
+            other => panic!("{other:?}"),
+        };
+        assert!(refused([part(&types), part(&types[..1])]).contains("nodes"), "fewer");
+        assert!(refused([part(&types), part(&[types[1], types[0]])]).contains("nodes"), "in another order");
+        let (mut bits, mut levels) = (part(&types), part(&types));
+        bits.gpummu.VirtualAddressBitCount = 48;
+        levels.levels[2].PageTableIndexBitCount = 9;
+        assert!(refused([part(&types), bits]).contains("VirtualAddressBitCounts"));
+        assert!(refused([levels, part(&types)]).contains("page-table levels"));
+        assert_eq!(check_alike(&[part(&types), part(&types)]), Ok(()));
+    }
+
+    #[test]
+    fn each_physical_adapter_tells_the_number_of_nodes_that_the_adapter_has() {
+        let caps = |nodes| {
+            let mut caps = DXGK_PHYSICALADAPTERCAPS { NumExecutionNodes: nodes, ..Zeroed::zeroed() };
+            caps.Flags.set_GpuMmuSupported(true);
+            caps
+        };
+        assert_eq!(check_physical_adapter(&caps(3), 3), Ok(()));
+        for nodes in [2, 4] {
+            let refused = check_physical_adapter(&caps(nodes), 3);
+            assert!(matches!(refused, Err(StartError::PhysicalAdapterCaps(_))), "{nodes} nodes: {refused:?}");
+        }
+    }
 
     fn device(links: u32, leads: bool) -> LINKED_DEVICE {
         LINKED_DEVICE { ChainUid: 7, NumberOfLinksInChain: links, LeadLink: u8::from(leads) }
