@@ -177,6 +177,29 @@ fn a_device_that_is_closed_lets_its_queued_work_finish() {
 }
 
 #[test]
+fn a_ring_that_ends_is_looked_at_although_its_doorbell_was_taken_away_before() {
+    let bench = bench();
+    let app = App::new(&bench);
+    let (taken, _never_connected) = (app.queue(&bench), app.queue(&bench));
+    app.connect(&taken).unwrap();
+    bench.world.report(&bench.bus, Report::Idle);
+    eventually("the driver is told that the doorbell is taken", || bench.world.connected().is_none());
+    bench.world.take_calls();
+    word(taken.last_queued).store(3, Ordering::SeqCst);
+    let progress = as_gpu(taken.progress.user);
+    std::thread::scope(|scope| {
+        let closing = scope.spawn(|| app.destroy_device());
+        eventually("the end of the work is waited for", || bench.world.monitored(taken.progress.system) == 2);
+        bench.world.signal(&bench.bus, taken.progress.system, progress, 3);
+        closing.join().unwrap();
+    });
+    let calls = bench.world.take_calls();
+    let doorbells: Vec<_> = calls.iter().filter(|name| name.ends_with("Doorbell")).copied().collect();
+    assert_eq!(doorbells, ["DisconnectDoorbell", "DisconnectDoorbell", "DestroyDoorbell", "DestroyDoorbell"]);
+    bench.end();
+}
+
+#[test]
 fn work_that_never_ends_is_cut_off_when_its_process_exits() {
     // Nobody looks for timeouts meanwhile, who would ask the context off its engine too.
     let tdr = TdrSettings { level: TdrLevel::Off, ..TdrSettings::default() };

@@ -66,7 +66,8 @@ fn process_that(
     outcome
 }
 
-/// The DDIs of `wanted` in the order of their calls while `work` runs and its process ends.
+/// The DDIs of `wanted` in the order of their calls while `work` runs and its process ends, several calls of one in a row as one: an
+/// engine that enters F1 meanwhile disconnects the doorbell as well.
 fn ddis(
     system: &System,
     end: End,
@@ -84,7 +85,9 @@ fn ddis(
     let log = machine.take_ddi_log(system.luid());
     outcome?;
     let named = log.iter().filter_map(|name| name.strip_prefix("DxgkDdi"));
-    Ok(named.filter(|name| wanted.contains(name)).map(str::to_owned).collect())
+    let mut named: Vec<String> = named.filter(|name| wanted.contains(name)).map(str::to_owned).collect();
+    named.dedup();
+    Ok(named)
 }
 
 const TEARDOWN: &[&str] =

@@ -51,6 +51,7 @@ mod linked;
 mod lock;
 mod lock_moves;
 mod lock_removal;
+mod lost_doorbell;
 mod memory;
 mod offer;
 mod packet;
@@ -195,6 +196,7 @@ const TABLES: &[&[CaseInfo]] = &[
     power_idle::CASES,
     power_loss::CASES,
     exit::CASES,
+    lost_doorbell::CASES,
     tdr::CASES,
     tdr_function_reset::CASES,
     tdr_lost_reports::CASES,

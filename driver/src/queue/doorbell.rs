@@ -252,17 +252,18 @@ impl Doorbells {
         })
     }
 
-    /// Takes the doorbell's page away, if it has one.
-    fn disconnect(&self, irql: &Passive, gpu: &Gpu, handle: Handle, queue: u32) {
+    /// Takes the doorbell's page away, upon which the hardware looks at the write pointer a last time. False if it has none.
+    fn disconnect(&self, irql: &Passive, gpu: &Gpu, handle: Handle, queue: u32) -> bool {
         if self.global {
             // Refused if it was not connected, which is what is wanted.
-            let _ = self.command(irql, gpu, Command::DisconnectDoorbell, 0, queue);
-            return;
+            return self.command(irql, gpu, Command::DisconnectDoorbell, 0, queue).is_ok();
         }
         let mut pages = self.pages.lock(irql);
-        if let Some(page) = pages.page_of(handle) {
+        let page = pages.page_of(handle);
+        if let Some(page) = page {
             self.drop_page(irql, gpu, &mut pages, page, (handle, queue));
         }
+        page.is_some()
     }
 
     /// Takes the page of a queue that is being destroyed.
@@ -396,19 +397,28 @@ pub(crate) fn connect(
     Ok(())
 }
 
-/// DxgkDdiDisconnectDoorbell.
+/// DxgkDdiDisconnectDoorbell: whatever stands in the ring by now is found, also when the doorbell has lost its page before and user
+/// mode wrote to the ring since. A queue of a suspended context is looked at when that is resumed.
 ///
 /// # Errors
 /// STATUS_INVALID_HANDLE
 pub(crate) fn disconnect(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Result<(), Refused> {
-    let doorbell = adapter.objects.get::<Doorbell>(handle)?;
-    // A doorbell that its queue has given up for another is not connected; the queue may be, through the other.
-    if let Ok(queue) = adapter.objects.get::<HwQueue>(doorbell.queue)
-        && queue.doorbell.load(Ordering::Acquire) == handle.into_bits()
+    let Some(queue) = queue_of(adapter, handle)? else { return Ok(()) };
+    if !gpu.doorbells.disconnect(irql, gpu, handle, queue.number)
+        && gpu.is_running()
+        && !adapter.objects.get::<HwContext>(queue.context)?.is_suspended()
     {
-        gpu.doorbells.disconnect(irql, gpu, handle, queue.number);
+        // Refused for a queue that has no ring, or has faulted.
+        let _ = gpu.cmp.kick(irql, queue.number);
     }
     Ok(())
+}
+
+/// The queue of a doorbell; `None` if it has given this one up for another, through which it may be connected.
+fn queue_of(adapter: &Adapter, handle: Handle) -> Result<Option<&HwQueue>, Refused> {
+    let doorbell = adapter.objects.get::<Doorbell>(handle)?;
+    let queue = adapter.objects.get::<HwQueue>(doorbell.queue).ok();
+    Ok(queue.filter(|queue| queue.doorbell.load(Ordering::Acquire) == handle.into_bits()))
 }
 
 /// DxgkDdiDestroyDoorbell: the hardware gives up the ring, which may be freed afterwards.
@@ -416,7 +426,9 @@ pub(crate) fn disconnect(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: H
 /// # Errors
 /// STATUS_INVALID_HANDLE
 pub(crate) fn destroy(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -> Result<(), Refused> {
-    disconnect(irql, adapter, gpu, handle)?;
+    if let Some(queue) = queue_of(adapter, handle)? {
+        gpu.doorbells.disconnect(irql, gpu, handle, queue.number);
+    }
     let doorbell = adapter.objects.remove::<Doorbell>(irql, handle)?;
     gpu.note(Component::Queue, &Event::DoorbellDestroyed { doorbell: handle.into_bits() });
     let Ok(queue) = adapter.objects.get::<HwQueue>(doorbell.queue) else { return Ok(()) };

@@ -280,7 +280,7 @@ impl VidSch {
     fn disconnect_device(&self, device: &Device) -> Vec<Arc<HwQueue>> {
         let queues: Vec<_> = self.contexts_of(device).iter().flat_map(|context| context.queues()).collect();
         for doorbell in queues.iter().filter_map(|queue| queue.doorbell()) {
-            doorbell.disconnect();
+            doorbell.finish();
         }
         queues
     }

@@ -62,12 +62,21 @@ impl Window {
     }
 }
 
+/// What the driver knows of a doorbell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnDriver {
+    /// It may believe that it is connected, and must be told before it is gone. Telling it once too often is harmless.
+    Connected,
+    /// It was told that it is not, or took it away itself. What user mode has written since is found when it is told again.
+    Disconnected,
+    /// It was told when the ring came to its end.
+    Ended,
+}
+
 /// What user mode sees of a doorbell.
 struct Shown {
     state: State,
-    /// The driver may believe that it is connected, and must be told before it is gone. Telling it once too often is
-    /// harmless.
-    on_driver: bool,
+    on_driver: OnDriver,
 }
 
 /// The doorbell of a queue for user-mode submission.
@@ -155,7 +164,7 @@ impl VidSch {
             status,
             last_queued,
             exists: Mutex::new(true),
-            shown: Mutex::new(Shown { state: State::Disconnected, on_driver: false }),
+            shown: Mutex::new(Shown { state: State::Disconnected, on_driver: OnDriver::Disconnected }),
         });
         doorbell.write_status(D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY);
         // Progress goes on where it was; user mode raises this before the first work of the new ring.
@@ -211,7 +220,7 @@ impl VidSch {
         let mut shown = lock(&doorbell.shown);
         // While it is being connected, the page that is taken may be that of an earlier connection.
         if shown.state == State::Connected {
-            shown.on_driver = false;
+            shown.on_driver = OnDriver::Disconnected;
         }
         doorbell.apply(&mut shown, event);
         STATUS_SUCCESS
@@ -351,7 +360,7 @@ impl Doorbell {
                     _ => self.apply(&mut shown, Event::Connect),
                 };
                 // From here on the driver may say that it took the doorbell away.
-                shown.on_driver = true;
+                shown.on_driver = OnDriver::Connected;
             }
             self.queue.note_active();
             self.connect_once()?;
@@ -371,9 +380,9 @@ impl Doorbell {
             Err(status) => {
                 self.apply(&mut shown, Event::Refused);
                 // A driver that answered with nonsense believes it is connected.
-                let on_driver = core::mem::replace(&mut shown.on_driver, false) && answer.is_success();
+                let on_driver = core::mem::replace(&mut shown.on_driver, OnDriver::Disconnected);
                 drop(shown);
-                if on_driver {
+                if on_driver == OnDriver::Connected && answer.is_success() {
                     self.disconnect_on_driver();
                 }
                 return Err(status);
@@ -385,7 +394,7 @@ impl Doorbell {
                 let rotated = windows.zip(&places).try_for_each(|(window, place)| window.show(place));
                 if rotated.is_err() {
                     self.apply(&mut shown, Event::Taken);
-                    shown.on_driver = false;
+                    shown.on_driver = OnDriver::Disconnected;
                     drop(shown);
                     self.disconnect_on_driver();
                     return Err(STATUS_NO_MEMORY);
@@ -395,11 +404,8 @@ impl Doorbell {
                 Ok(())
             }
             _ if shown.state == State::Aborted => {
-                let on_driver = core::mem::replace(&mut shown.on_driver, false);
                 drop(shown);
-                if on_driver {
-                    self.disconnect_on_driver();
-                }
+                self.take_away(Event::Abort);
                 Err(STATUS_DEVICE_REMOVED)
             }
             _ => Ok(()),
@@ -457,6 +463,18 @@ impl Doorbell {
         }
     }
 
+    /// Takes the doorbell away because its ring comes to its end. The driver is told even if it was before: so the hardware finds what
+    /// user mode wrote since. A process at rest is woken if it has work. [user-mode-work-submission: normal process termination]
+    pub(crate) fn finish(&self) {
+        let _at_work = self.adapter.vidsch().stay_at_work(self.queue.context().device(), || !self.queue.is_done());
+        let exists = lock(&self.exists);
+        if *exists {
+            let _working = self.adapter.use_node(self.queue.context().node());
+            self.queue.note_active();
+            self.take_away_for_good(Event::Taken);
+        }
+    }
+
     /// The device is lost: user mode sees that from now on. At once, even while another thread is connecting it: that one sees
     /// the state and undoes its part.
     pub(crate) fn show_abort(&self) {
@@ -468,7 +486,7 @@ impl Doorbell {
         self.show_abort();
         let exists = lock(&self.exists);
         if *exists {
-            self.take_away(Event::Abort);
+            self.take_away_for_good(Event::Abort);
         }
     }
 
@@ -476,9 +494,27 @@ impl Doorbell {
     fn take_away(&self, event: Event) {
         let mut shown = lock(&self.shown);
         self.apply(&mut shown, event);
-        let on_driver = core::mem::replace(&mut shown.on_driver, false);
+        if shown.on_driver == OnDriver::Connected {
+            shown.on_driver = OnDriver::Disconnected;
+            drop(shown);
+            self.disconnect_on_driver();
+        }
+    }
+
+    /// As [`Doorbell::take_away`], and the driver is told whatever it was told before; once is enough for a ring without work. What is
+    /// in the ring of a process at rest is looked at when that is woken, and may not be in memory before.
+    fn take_away_for_good(&self, event: Event) {
+        let mut shown = lock(&self.shown);
+        self.apply(&mut shown, event);
+        let rests = self.queue.context().device().process.space.rest.rests();
+        let tells = match shown.on_driver {
+            OnDriver::Connected => true,
+            OnDriver::Disconnected => !rests,
+            OnDriver::Ended => !rests && shown.state != State::Aborted && self.is_current() && !self.queue.is_done(),
+        };
+        shown.on_driver = if tells { OnDriver::Ended } else { shown.on_driver };
         drop(shown);
-        if on_driver {
+        if tells {
             self.disconnect_on_driver();
         }
     }
@@ -496,7 +532,7 @@ impl Doorbell {
     fn run_dry(&self) -> Result<MutexGuard<'_, bool>, NTSTATUS> {
         let limit = self.adapter.vidsch().tdr.limit();
         for _ in 0..ATTEMPTS {
-            self.disconnect();
+            self.finish();
             let queued = [(Arc::clone(self.queue.progress()), self.queue.last_queued())];
             match self.adapter.vidsch().wait_by_clock(&queued, limit) {
                 STATUS_SUCCESS => {}
@@ -541,7 +577,7 @@ impl Doorbell {
     /// Disconnects the doorbell, waits for what was queued through it, and destroys it. Once is enough.
     /// [user-mode-work-submission: normal process termination]
     pub(crate) fn destroy(&self) {
-        self.disconnect();
+        self.finish();
         let sch = self.adapter.vidsch();
         if self.is_current() {
             sch.drain(&[&self.queue]);
