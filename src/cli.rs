@@ -140,7 +140,8 @@ struct RunArguments {
     /// Faults: hang (engine=N, after=PACKETS or signal=VALUE, reported: the hardware notices itself), stuck-suspend (engine=N),
     /// lost-interrupt, late-interrupt (steps=N), reset-fails (engine=N), reset-held (engine=N, ms=N), reset-takes-along (engine=N),
     /// completion-races-reset (engine=N), register (offset=N, value=N). Each takes times=N, and engine 0 is the default: for example
-    /// hang:engine=1,after=100.
+    /// hang:engine=1,after=100. By chance, each time that one could: lost-interrupts=P%, late-interrupts=P%, doubled-interrupts=P%,
+    /// reordered-interrupts=P%, for example lost-interrupts=1%; drawn from the seed of the run.
     #[arg(long, value_name = "FAULT", verbatim_doc_comment)]
     fault: Vec<FaultOption>,
     /// Keeps what the driver told at the last timeout, for `campanile debug decode`.
@@ -207,6 +208,10 @@ struct HlkArguments {
     /// Longest time one case may take [default: a minute, more for a long storm].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
+    /// Lets something go wrong with the first GPU of each case's machine, see `campanile run --help`. A case that a lost, late or doubled report
+    /// must not disturb fails if the system had to make it good.
+    #[arg(long, value_name = "FAULT")]
+    fault: Vec<FaultOption>,
     /// Cases about one kind of GPU bring their own.
     #[command(flatten)]
     machine: MachineArguments,
@@ -393,6 +398,7 @@ impl From<MachineArguments> for MachineOptions {
             bus: None,
             scheduling: arguments.scheduling,
             power: arguments.idle_time,
+            faults: Vec::new(),
         }
     }
 }
@@ -470,7 +476,7 @@ pub fn main() -> ExitCode {
                 merge: arguments.merge,
                 timeout: arguments.timeout.map(Duration::from_secs),
                 command_line: how_cases_run(std::env::args().skip(2)),
-                machine: arguments.machine.into(),
+                machine: MachineOptions { faults: arguments.fault, ..arguments.machine.into() },
             })
         }
         Command::Device(arguments) => device::command(&device::Options {

@@ -302,7 +302,8 @@ fn a_run_is_shared_by_parts_and_put_together_again() {
     let mut wanted: Vec<String> =
         listed.as_array().unwrap().iter().map(|case| case["name"].as_str().unwrap().to_owned()).collect();
     let mut found = names(&merged);
-    (wanted.sort(), found.sort());
+    wanted.sort();
+    found.sort();
     assert_eq!(found, wanted, "every case once");
     assert_eq!((&merged["seed"], &merged["shard"]), (&7.into(), &Value::Null));
     let missing = campanile(&["hlk", "--merge", &parts[0]]);

@@ -168,7 +168,8 @@ fn check(case: &'static CaseInfo, machine: &Machine) -> Result<(), Failed> {
         _ => None,
     };
     let (fences, scheduling) = (machine.fences, machine.scheduling);
-    let machine = MachineOptions { variant: machine.variant.parse()?, fences, scheduling, bus, power: None };
+    let machine =
+        MachineOptions { variant: machine.variant.parse()?, fences, scheduling, bus, power: None, faults: Vec::new() };
     let report = hlk::run(case, &machine);
     let reason = report.reason.unwrap_or_default();
     match report.status {

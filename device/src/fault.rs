@@ -5,6 +5,7 @@
 
 use crate::lock;
 use campanile_hw::packet::Packet;
+use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -48,6 +49,10 @@ pub enum FaultRule {
         /// Steps, at least 1.
         steps: u64,
     },
+    /// An interrupt message is sent twice.
+    DoubledInterrupt,
+    /// An interrupt message is overtaken by the next one, or sent [`OVERTAKEN`] steps later if none comes.
+    ReorderedInterrupt,
     /// ResetNode is refused with BadState; nothing happens.
     ResetFails {
         /// The node.
@@ -81,6 +86,20 @@ pub enum FaultRule {
     },
 }
 
+/// How often a rule applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Often {
+    /// The first so many times that it can.
+    Times(u64),
+    /// Each time that it can with this chance, drawn from a seed.
+    Chance {
+        /// In millionths.
+        millionths: u32,
+        /// The same draws the same.
+        seed: u64,
+    },
+}
+
 /// Names a rule that was injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FaultId(u64);
@@ -91,6 +110,8 @@ struct Armed {
     rule: FaultRule,
     /// Times it may still apply.
     left: u64,
+    /// Chance in millionths, and what it is drawn from.
+    chance: Option<(u32, Rng)>,
     fired: u64,
     /// Packets of [`HangAt::After`] that still run.
     packets: u64,
@@ -98,16 +119,31 @@ struct Armed {
     holding: bool,
 }
 
-#[derive(Debug, Default)]
-struct Late {
-    /// (vector, number of the step in which it is sent)
-    messages: Vec<(u16, u64)>,
+/// An interrupt message that is held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held {
+    vector: u16,
+    /// Number of the step in which it is sent at the latest.
+    step: u64,
+    /// The next message that is sent releases it.
+    overtaken: bool,
+}
+
+/// Steps after which a message is sent that no other one overtook.
+const OVERTAKEN: u64 = 64;
+
+impl Armed {
+    /// True if it applies this time.
+    fn draw(&mut self) -> bool {
+        self.chance.as_mut().is_none_or(|(millionths, random)| random.u32(..1_000_000) < *millionths)
+    }
 }
 
 /// What becomes of an interrupt message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     Now,
+    Twice,
     Later,
     Never,
 }
@@ -119,7 +155,7 @@ pub struct Faults {
     waiting: AtomicBool,
     next: AtomicU64,
     rules: Mutex<Vec<Armed>>,
-    late: Mutex<Late>,
+    late: Mutex<Vec<Held>>,
     released: Condvar,
 }
 
@@ -131,13 +167,22 @@ impl Faults {
 
     /// Arms a rule that applies `times` times.
     pub fn inject_times(&self, rule: FaultRule, times: u64) -> FaultId {
+        self.inject_often(rule, Often::Times(times))
+    }
+
+    /// Arms a rule that applies so often.
+    pub fn inject_often(&self, rule: FaultRule, often: Often) -> FaultId {
+        let (left, chance) = match often {
+            Often::Times(times) => (times, None),
+            Often::Chance { millionths, seed } => (u64::MAX, Some((millionths, Rng::with_seed(seed)))),
+        };
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let packets = match rule {
             FaultRule::Hang { at: HangAt::After(packets), .. } => packets,
             _ => 0,
         };
         let mut rules = lock(&self.rules);
-        rules.push(Armed { id, rule, left: times, fired: 0, packets, holding: false });
+        rules.push(Armed { id, rule, left, chance, fired: 0, packets, holding: false });
         self.armed.store(true, Ordering::Release);
         FaultId(id)
     }
@@ -183,7 +228,8 @@ impl Faults {
             return None;
         }
         let mut rules = lock(&self.rules);
-        let armed = rules.iter_mut().find_map(|armed| (armed.left != 0 && matches(armed)).then_some(armed))?;
+        let mut applies = |armed: &mut Armed| armed.left != 0 && matches(armed) && armed.draw();
+        let armed = rules.iter_mut().find_map(|armed| applies(armed).then_some(armed))?;
         armed.left -= 1;
         armed.fired += 1;
         Some(armed.rule)
@@ -262,39 +308,53 @@ impl Faults {
 
     /// What becomes of the message of `vector` in step `step`.
     pub(crate) fn delivery(&self, vector: u16, step: u64) -> Delivery {
-        let interrupts =
-            |armed: &mut Armed| matches!(armed.rule, FaultRule::LostInterrupt | FaultRule::LateInterrupt { .. });
-        match self.apply(interrupts) {
+        let rule = self.apply(|armed| {
+            use FaultRule::{DoubledInterrupt, LateInterrupt, LostInterrupt, ReorderedInterrupt};
+            matches!(armed.rule, LostInterrupt | LateInterrupt { .. } | DoubledInterrupt | ReorderedInterrupt)
+        });
+        match rule {
             None => Delivery::Now,
-            Some(FaultRule::LateInterrupt { steps }) => {
-                lock(&self.late).messages.push((vector, step.saturating_add(steps.max(1))));
-                self.waiting.store(true, Ordering::Release);
-                Delivery::Later
-            }
+            Some(FaultRule::DoubledInterrupt) => Delivery::Twice,
+            Some(FaultRule::LateInterrupt { steps }) => self.hold(vector, step.saturating_add(steps.max(1)), false),
+            Some(FaultRule::ReorderedInterrupt) => self.hold(vector, step.saturating_add(OVERTAKEN), true),
             Some(_) => Delivery::Never,
         }
     }
 
-    /// Whether a late message waits for its step.
+    fn hold(&self, vector: u16, step: u64, overtaken: bool) -> Delivery {
+        lock(&self.late).push(Held { vector, step, overtaken });
+        self.waiting.store(true, Ordering::Release);
+        Delivery::Later
+    }
+
+    /// True while a message is held back.
     #[inline]
     pub(crate) fn has_late(&self) -> bool {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Forgets the messages that wait for their steps: what sent them was reset.
+    /// Forgets the messages that are held back: what sent them was reset.
     pub(crate) fn drop_late(&self) {
-        lock(&self.late).messages.clear();
+        lock(&self.late).clear();
         self.waiting.store(false, Ordering::Release);
     }
 
-    /// Takes the late messages that are due in step `step`.
+    /// Takes the messages that are due in step `step`.
     pub(crate) fn take_late(&self, step: u64) -> Vec<u16> {
+        self.take_held(|held| held.step <= step)
+    }
+
+    /// Takes the messages that the one just sent has overtaken.
+    pub(crate) fn take_overtaken(&self) -> Vec<u16> {
+        if self.has_late() { self.take_held(|held| held.overtaken) } else { Vec::new() }
+    }
+
+    fn take_held(&self, due: impl Fn(&Held) -> bool) -> Vec<u16> {
         let mut late = lock(&self.late);
-        let (due, rest) = std::mem::take(&mut late.messages).into_iter().partition(|(_, at)| *at <= step);
-        late.messages = rest;
-        self.waiting.store(!late.messages.is_empty(), Ordering::Release);
-        let due: Vec<(u16, u64)> = due;
-        due.into_iter().map(|(vector, _)| vector).collect()
+        let (due, rest): (Vec<Held>, _) = std::mem::take(&mut *late).into_iter().partition(due);
+        *late = rest;
+        self.waiting.store(!late.is_empty(), Ordering::Release);
+        due.into_iter().map(|held| held.vector).collect()
     }
 }
 
@@ -336,6 +396,33 @@ mod tests {
         assert_eq!(faults.delivery(4, 5), Delivery::Later);
         assert_eq!((faults.take_late(7), faults.has_late()), (Vec::new(), true));
         assert_eq!((faults.take_late(8), faults.has_late()), (vec![4], false));
+    }
+
+    #[test]
+    fn messages_are_doubled_or_overtaken_by_the_next_one() {
+        let faults = Faults::default();
+        faults.inject(FaultRule::DoubledInterrupt);
+        assert_eq!([faults.delivery(0, 5), faults.delivery(0, 5)], [Delivery::Twice, Delivery::Now]);
+        faults.inject_times(FaultRule::ReorderedInterrupt, 2);
+        assert_eq!((faults.delivery(1, 5), faults.take_late(5)), (Delivery::Later, Vec::new()));
+        assert_eq!((faults.take_overtaken(), faults.has_late()), (vec![1], false));
+        assert_eq!(faults.delivery(2, 5), Delivery::Later);
+        assert_eq!(faults.take_late(5 + OVERTAKEN), [2], "nothing overtook it");
+    }
+
+    #[test]
+    fn a_chance_is_drawn_each_time_and_the_same_seed_draws_the_same() {
+        let draws = |millionths, seed| {
+            let faults = Faults::default();
+            let id = faults.inject_often(FaultRule::LostInterrupt, Often::Chance { millionths, seed });
+            let lost: Vec<bool> = (0..10_000).map(|step| faults.delivery(0, step) == Delivery::Never).collect();
+            assert_eq!(faults.fired(id), lost.iter().filter(|lost| **lost).count() as u64);
+            lost
+        };
+        let some = draws(10_000, 1);
+        assert!((50..200).contains(&some.iter().filter(|lost| **lost).count()), "about one in a hundred");
+        assert!(some == draws(10_000, 1) && some != draws(10_000, 2));
+        assert!(draws(0, 1).iter().all(|lost| !lost) && draws(1_000_000, 1).iter().all(|lost| *lost));
     }
 
     #[test]

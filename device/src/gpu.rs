@@ -572,9 +572,13 @@ impl Gpu {
             due = Some(pci::VECTOR_EVENTS);
         }
         while let Some(vector) = due.take().or_else(|| lock(&self.msix).take_pending()) {
-            if self.cmp.faults().delivery(vector, self.steps()) == Delivery::Now {
-                self.send(vector);
-            }
+            let copies = match self.cmp.faults().delivery(vector, self.steps()) {
+                Delivery::Now => 1,
+                Delivery::Twice => 2,
+                Delivery::Later | Delivery::Never => continue,
+            };
+            (0..copies).for_each(|_| self.send(vector));
+            self.cmp.faults().take_overtaken().into_iter().for_each(|vector| self.send(vector));
         }
     }
 

@@ -33,7 +33,7 @@ mod transfer;
 
 pub use clock::counter_is_invariant;
 pub use cmp::Activity;
-pub use fault::{FaultId, FaultRule, Faults, HangAt};
+pub use fault::{FaultId, FaultRule, Faults, HangAt, Often};
 pub use gpu::{Gpu, Interrupts, PageTableUpdates, Variant};
 pub use held::Held;
 pub use runner::Runner;

@@ -24,6 +24,7 @@ mod pci;
 mod process;
 mod ram;
 mod range;
+mod rescue;
 mod thunks;
 mod trace;
 pub mod verifier;
@@ -40,6 +41,7 @@ pub use loader::{
 pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig, PnpError, SystemSleep};
 pub use pci::PciError;
 pub use process::{Attached, Process};
+pub use rescue::Rescue;
 pub use thunks::budget::{D3DKMTRegisterBudgetChangeNotification, D3DKMTUnregisterBudgetChangeNotification};
 pub use thunks::escape::D3DKMTEscape;
 pub use thunks::monitored::{

@@ -23,6 +23,7 @@ use crate::loader::{self, DriverId, DriverImage, DriverMemory, Host, LoadError};
 use crate::miniport::Miniport;
 use crate::pci::{BusAddresses, Function, PciError};
 use crate::ram::Ram;
+use crate::rescue::Rescue;
 use crate::verifier::{Bugcheck, SpecialPool, Verifier};
 use crate::vidsch::TdrSettings;
 
@@ -730,6 +731,11 @@ impl Machine {
     /// Lines of the drivers' DbgPrintEx and of the system, oldest first; the last few thousand are kept.
     pub fn debug_log(&self) -> Vec<String> {
         self.0.verifier.log_lines()
+    }
+
+    /// Takes the counts of what the system made good since the last call although a driver or a device should have reported it.
+    pub fn take_rescues(&self) -> Vec<(Rescue, u64)> {
+        self.0.verifier.take_rescues()
     }
 
     /// What happened on an adapter since it was started. `None` if it is not started.

@@ -1,6 +1,7 @@
 //! What the cases found, as lines for people and as JSON.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -72,6 +73,9 @@ pub struct CaseReport {
     /// Queues, fences and doorbells of the adapter when it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
+    /// What the system made good although a driver or a device should have reported it, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rescues: BTreeMap<Cow<'static, str>, u64>,
     /// The command that runs it alone, if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<String>,
@@ -134,7 +138,7 @@ impl CaseReport {
     /// The outcome of something that took no time worth telling.
     pub fn named(name: &'static str, area: &'static str, page: &'static str, status: Status) -> Self {
         let (name, area, page) = (name.into(), area.into(), page.into());
-        Self { name, area, page, status, ms: 0, reason: None, state: None, replay: None }
+        Self { name, area, page, status, ms: 0, reason: None, state: None, rescues: BTreeMap::new(), replay: None }
     }
 
     /// The failure to take the shared system down, as if it were a case.

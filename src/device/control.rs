@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use campanile_device::{Activity, FaultId, FaultRule, Gpu, Variant};
+use campanile_device::{Activity, FaultId, FaultRule, Gpu, Often, Variant};
 use campanile_vfio_user::{Event, Function, Stopper, serve};
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ pub(crate) enum Question {
     PowerCycle,
     Reset,
     LetGo { node: u32 },
-    Inject { rule: FaultRule, times: u64 },
+    Inject { rule: FaultRule, often: Often },
     Fired(FaultId),
     TotalFired,
     Remove(FaultId),
@@ -62,7 +62,7 @@ pub(crate) fn answer(gpu: &Gpu, question: &Question) -> Answer {
         Question::RegisterRead { offset, size } => return Answer::Number(gpu.register_read(offset, size)),
         Question::ConfigRead { offset, size } => return Answer::Number(gpu.config_read(offset, size).into()),
         Question::BarPage { bar, page } => return Answer::Number(gpu.bar_page(bar, page).unwrap_or(u64::MAX)),
-        Question::Inject { rule, times } => return Answer::Fault(gpu.faults().inject_times(rule, times)),
+        Question::Inject { rule, often } => return Answer::Fault(gpu.faults().inject_often(rule, often)),
         Question::Fired(fault) => return Answer::Number(gpu.faults().fired(fault)),
         Question::TotalFired => return Answer::Number(gpu.faults().total_fired()),
         Question::Remove(fault) => return Answer::Number(gpu.faults().remove(fault)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use campanile_hlk::rig::Rig;
 use campanile_hlk::{About, ThunkCase};
-use dxgkrnl::Process;
+use dxgkrnl::{Process, Rescue};
 
 use crate::setup::{MachineOptions, SetupError, System, SystemOptions};
 use crate::user::{self, Adapter, Device};
@@ -122,6 +122,8 @@ pub struct Case<'s> {
     pub(super) thunks: campanile_hlk::Case,
     pub(super) system: &'s mut System,
     pub(super) process: Arc<Process>,
+    /// What the system may make good in this case.
+    announced: Vec<Rescue>,
 }
 
 impl<'s> Case<'s> {
@@ -129,7 +131,7 @@ impl<'s> Case<'s> {
     pub(super) fn new(system: &'s mut System, process: &Arc<Process>) -> Self {
         let entered = Arc::clone(process);
         let thunks = campanile_hlk::Case::new(system.luid(), Arc::new(move || Box::new(entered.attach())));
-        Self { thunks, system, process: Arc::clone(process) }
+        Self { thunks, system, process: Arc::clone(process), announced: Vec::new() }
     }
 }
 
@@ -143,6 +145,16 @@ impl Deref for Case<'_> {
 }
 
 impl Case<'_> {
+    /// The case breaks something that the system makes good in this way. What no case announced makes it fail.
+    pub(super) fn announce(&mut self, rescue: Rescue) {
+        self.announced.push(rescue);
+    }
+
+    /// What was announced.
+    pub(super) fn announced(&self) -> &[Rescue] {
+        &self.announced
+    }
+
     /// As a case of the thunks has it, on the adapter as it is now: one that came back has another identifier.
     pub(super) fn rig(&self) -> Result<Rig, Failure> {
         Rig::open(self.system.luid())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use campanile_device::{FaultRule, HangAt};
 use campanile_hw::registers::{CMP_STATUS, CommandStatus, NODE_COMPUTE};
-use dxgkrnl::{TdrFate, TdrOutcome, TdrReport, TdrSettings};
+use dxgkrnl::{Rescue, TdrFate, TdrOutcome, TdrReport, TdrSettings};
 
 use super::case::{Boot, Case, Failure, granted};
 use super::fence_interrupts::Event;
@@ -21,7 +21,7 @@ cases! { "TDR";
 const NODE: u32 = NODE_COMPUTE;
 
 /// One rule of each kind.
-const RULES: [FaultRule; 10] = [
+const RULES: [FaultRule; 12] = [
     FaultRule::Hang { node: NODE, queue: None, at: HangAt::After(1), reported: false },
     FaultRule::StuckSuspend { node: NODE },
     FaultRule::LostInterrupt,
@@ -32,6 +32,8 @@ const RULES: [FaultRule; 10] = [
     FaultRule::ResetLosesMemory,
     FaultRule::CompletionRacesReset { node: NODE },
     FaultRule::Register { offset: CMP_STATUS, value: CommandStatus::BadState as u64 },
+    FaultRule::DoubledInterrupt,
+    FaultRule::ReorderedInterrupt,
 ];
 
 /// Its place in [`RULES`]; whoever adds a kind adds it there.
@@ -47,6 +49,8 @@ fn place(rule: FaultRule) -> usize {
         FaultRule::ResetLosesMemory => 7,
         FaultRule::CompletionRacesReset { .. } => 8,
         FaultRule::Register { .. } => 9,
+        FaultRule::DoubledInterrupt => 10,
+        FaultRule::ReorderedInterrupt => 11,
     }
 }
 
@@ -58,6 +62,7 @@ fn patient() -> SystemOptions {
 }
 
 fn every_fault(case: &mut Case<'_>) -> Result<(), Failure> {
+    case.announce(Rescue::UnreportedSignal);
     for (number, rule) in RULES.into_iter().enumerate() {
         ensure_eq!(place(rule), number, "place of {rule:?}");
         works(&case.rig()?)?;
@@ -101,12 +106,14 @@ fn go_wrong(case: &mut Case<'_>, rule: FaultRule, before: usize) -> Result<(), F
             let (fence, event) = watched(&rig)?;
             wait_until("the signal", || fence.value.load() == 1)?;
             ensure!(!event.is_set()?, "the waiter was told");
-            // Until somebody looks.
-            system.machine().advance(Duration::ZERO);
-            wait_until("the waiter", || event.is_set().is_ok_and(|set| set))?;
+            // Until the watchdog has looked for long enough.
+            wait_until("the waiter", || {
+                system.machine().advance(Duration::ZERO);
+                event.is_set().is_ok_and(|set| set)
+            })?;
             ensure_eq!((state(&rig)?, reports(system).len()), (ACTIVE, before), "state and recoveries");
         }
-        FaultRule::LateInterrupt { .. } => {
+        FaultRule::LateInterrupt { .. } | FaultRule::DoubledInterrupt | FaultRule::ReorderedInterrupt => {
             let (_, event) = watched(&rig)?;
             wait_until("the waiter", || event.is_set().is_ok_and(|set| set))?;
             ensure_eq!((state(&rig)?, reports(system).len()), (ACTIVE, before), "state and recoveries");

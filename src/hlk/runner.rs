@@ -5,10 +5,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use dxgkrnl::TraceEvent;
+use dxgkrnl::{Rescue, TraceEvent};
 
 use super::case::{Boot, Case, CaseInfo, Failure, Run};
-use crate::setup::{BusChoice, GpuElsewhere, MachineOptions, SetupError, System};
+use crate::setup::{BusChoice, GpuElsewhere, MachineOptions, SetupError, System, SystemOptions};
 use campanile_hlk::report::{CaseReport, Status};
 
 /// Events of the driver that the state of a failed case shows.
@@ -33,15 +33,19 @@ fn take_shared(machine: &MachineOptions) -> Option<System> {
     Some(systems.swap_remove(found).1)
 }
 
+/// What the system made good, and how often.
+type Rescues = Vec<(Rescue, u64)>;
+
 /// Why a case did not pass, and what its adapter looked like then.
 struct Ended {
     failure: Failure,
     state: Option<String>,
+    rescues: Rescues,
 }
 
 impl From<Failure> for Ended {
     fn from(failure: Failure) -> Self {
-        Self { failure, state: None }
+        Self { failure, state: None, rescues: Vec::new() }
     }
 }
 
@@ -77,10 +81,14 @@ pub fn run_within(case: &'static CaseInfo, machine: &MachineOptions, timeout: Op
         }
     };
     let took = started.elapsed();
+    let named = |rescues: Rescues| rescues.into_iter().map(|(rescue, count)| (rescue.name().into(), count)).collect();
     match outcome {
-        Ok(()) => CaseReport::new(&case.about(), Status::Passed, took, None),
-        Err(Ended { failure: Failure::Unmet(text), state }) => {
-            CaseReport { state, ..CaseReport::new(&case.about(), Status::Failed, took, Some(text)) }
+        Ok(rescues) => {
+            CaseReport { rescues: named(rescues), ..CaseReport::new(&case.about(), Status::Passed, took, None) }
+        }
+        Err(Ended { failure: Failure::Unmet(text), state, rescues }) => {
+            let report = CaseReport::new(&case.about(), Status::Failed, took, Some(text));
+            CaseReport { state, rescues: named(rescues), ..report }
         }
         Err(Ended { failure: Failure::NotApplicable(text), .. }) => {
             CaseReport::new(&case.about(), Status::Skipped, took, Some(text))
@@ -93,11 +101,11 @@ enum Told {
     /// What the case found; its process has still to end.
     Found(String),
     /// How it ended.
-    Outcome(Result<(), Ended>),
+    Outcome(Result<Rescues, Ended>),
 }
 
 /// The outcome of a case, and whether its thread has come to its end.
-fn listen(receiver: &Receiver<Told>, end: Instant, patience: Duration) -> (Result<(), Ended>, bool) {
+fn listen(receiver: &Receiver<Told>, end: Instant, patience: Duration) -> (Result<Rescues, Ended>, bool) {
     let mut found = None;
     loop {
         let text = match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -124,7 +132,7 @@ pub fn release_shared() -> Result<(), SetupError> {
     systems.into_iter().map(|(_, system)| system.shutdown()).fold(Ok(()), Result::and)
 }
 
-fn guarded(case: &CaseInfo, machine: &MachineOptions, told: &Sender<Told>) -> Result<(), Ended> {
+fn guarded(case: &CaseInfo, machine: &MachineOptions, told: &Sender<Told>) -> Result<Rescues, Ended> {
     catch_unwind(AssertUnwindSafe(|| boot_and_run(case, machine, told))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
@@ -132,7 +140,7 @@ fn guarded(case: &CaseInfo, machine: &MachineOptions, told: &Sender<Told>) -> Re
     })
 }
 
-fn boot_and_run(case: &CaseInfo, machine: &MachineOptions, told: &Sender<Told>) -> Result<(), Ended> {
+fn boot_and_run(case: &CaseInfo, machine: &MachineOptions, told: &Sender<Told>) -> Result<Rescues, Ended> {
     let options = case.boot.options(machine);
     let bus = match &options.bus {
         Some(bus) => bus,
@@ -146,17 +154,26 @@ fn boot_and_run(case: &CaseInfo, machine: &MachineOptions, told: &Sender<Told>) 
     if let (Boot::Shared, false) = (case.boot, elsewhere) {
         let mut system = match take_shared(machine) {
             Some(system) => system,
-            None => System::boot(&options)?,
+            None => boot(&options, machine)?,
         };
-        in_process(case, &mut system, told)?;
+        let rescues = in_process(case, &mut system, told)?;
         shared().push((machine.clone(), system));
-        return Ok(());
+        return Ok(rescues);
     }
-    let mut system = System::boot(&options)?;
+    let mut system = boot(&options, machine)?;
     let outcome = in_process(case, &mut system, told);
     // What the case found explains more than what it leaves behind.
     let left = system.shutdown();
-    outcome.and(left.map_err(Ended::from))
+    outcome.and_then(|rescues| left.map(|()| rescues).map_err(Ended::from))
+}
+
+/// A system whose GPUs have the faults of the command line from its start on.
+fn boot(options: &SystemOptions, machine: &MachineOptions) -> Result<System, SetupError> {
+    let system = System::boot(options)?;
+    for fault in &machine.faults {
+        fault.arm(system.faulty_gpu()?.faults());
+    }
+    Ok(system)
 }
 
 /// The last events of the adapter's driver, each with the microseconds from its end to that of the last.
@@ -172,21 +189,22 @@ fn last_events(system: &System) -> String {
     lines.join("\n")
 }
 
-fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Result<(), Ended> {
+fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Result<Rescues, Ended> {
     let process = system.machine().create_process("case");
     // A case may also run untraced: only who reads about its failure would miss the events.
     let _ = system.machine().trace(system.luid(), Some(EVENTS));
-    let outcome = {
+    let (outcome, announced) = {
         let _attached = process.attach();
         let mut taken = Case::new(system, &process);
         let ended = catch_unwind(AssertUnwindSafe(|| match case.run {
             Run::Thunks(run) => run(&taken),
             Run::Inside(run) => run(&mut taken),
         }));
-        ended.unwrap_or_else(|payload| match payload.is::<GpuElsewhere>() {
+        let outcome = ended.unwrap_or_else(|payload| match payload.is::<GpuElsewhere>() {
             true => Err(Failure::NotApplicable("it looks into the GPU, which is in another process".to_owned())),
             false => resume_unwind(payload),
-        })
+        });
+        (outcome, taken.announced().to_vec())
     };
     let mut state = None;
     if let Err(Failure::Unmet(text)) = &outcome {
@@ -203,11 +221,23 @@ fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Resu
         });
     }
     process.exit();
+    let rescues = system.machine().take_rescues();
     let failure = match (system.machine().bugcheck(), outcome) {
-        (None, Ok(())) => return Ok(()),
+        (None, Ok(())) => match unannounced(&rescues, &announced) {
+            None => return Ok(rescues),
+            Some(failure) => failure,
+        },
         (Some(bugcheck), Ok(())) => Failure::new(format!("the machine stopped: {bugcheck}")),
         (Some(bugcheck), Err(failure)) => Failure::new(format!("{failure}; the machine stopped: {bugcheck}")),
         (None, Err(failure)) => failure,
     };
-    Err(Ended { failure, state })
+    Err(Ended { failure, state, rescues })
+}
+
+/// A failure if the system made something good that the case did not announce: who relies on the driver would have waited in vain.
+fn unannounced(rescues: &Rescues, announced: &[Rescue]) -> Option<Failure> {
+    let silent = rescues.iter().filter(|(rescue, _)| !announced.contains(rescue));
+    let silent: Vec<String> = silent.map(|(rescue, count)| format!("{rescue} {count} times")).collect();
+    (!silent.is_empty())
+        .then(|| Failure::new(format!("the system made good what was not reported: {}", silent.join(", "))))
 }

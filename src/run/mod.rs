@@ -196,7 +196,7 @@ fn stream_attached(
     let adapter = Adapter::open_luid(system.luid())?;
     let pipeline = Pipeline::new(&adapter, tracing)?;
     for fault in &options.faults {
-        system.faulty_gpu()?.faults().inject_times(fault.rule, fault.times);
+        fault.arm(system.faulty_gpu()?.faults());
     }
     // Counted from here, so that the memory manager's own work is not.
     let before = system.counters();

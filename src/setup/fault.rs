@@ -3,17 +3,50 @@
 use std::fmt;
 use std::str::FromStr;
 
-use campanile_device::{FaultRule, HangAt};
+use campanile_device::{FaultId, FaultRule, HangAt, Often};
 use campanile_hw::registers::{NODE_COMPUTE, NODES};
 
-/// A fault, parsed from text such as `hang:engine=1,after=100`.
+use super::FaultsHandle;
+
+/// A fault, parsed from text such as `hang:engine=1,after=100`, or `lost-interrupts=1%` for one that comes by chance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultOption {
     /// What goes wrong.
     pub rule: FaultRule,
     /// How often.
-    pub times: u64,
+    pub often: Often,
     text: String,
+}
+
+/// Faults that come by chance, each time that one could.
+const BY_CHANCE: [(&str, FaultRule); 4] = [
+    ("lost-interrupts", FaultRule::LostInterrupt),
+    ("late-interrupts", FaultRule::LateInterrupt { steps: LATE }),
+    ("doubled-interrupts", FaultRule::DoubledInterrupt),
+    ("reordered-interrupts", FaultRule::ReorderedInterrupt),
+];
+
+/// Steps of the GPU by which `late-interrupts` are late.
+const LATE: u64 = 1000;
+
+/// Percents, with up to four decimals, in millionths.
+fn chance(text: &str) -> Result<u32, String> {
+    let percents = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+    match percents {
+        Some(percents) if percents > 0.0 && percents <= 100.0 => Ok((percents * 10_000.0).round() as u32),
+        _ => Err(format!("`{text}` is not a chance such as 1% or 0.05%")),
+    }
+}
+
+impl FaultOption {
+    /// Lets it go wrong with a GPU from now on. What comes by chance is drawn from the seed of this run.
+    pub fn arm(&self, faults: FaultsHandle<'_>) -> FaultId {
+        let often = match self.often {
+            Often::Chance { millionths, .. } => Often::Chance { millionths, seed: campanile_hlk::seed::get() },
+            times => times,
+        };
+        faults.inject_often(self.rule, often)
+    }
 }
 
 impl fmt::Display for FaultOption {
@@ -24,7 +57,8 @@ impl fmt::Display for FaultOption {
 
 /// Kinds that [`FaultOption`] understands.
 const KINDS: &str = "hang, stuck-suspend, lost-interrupt, late-interrupt, reset-fails, reset-held, reset-takes-along, \
-                     completion-races-reset, register";
+                     completion-races-reset, register, and by chance lost-interrupts=P%, late-interrupts=P%, doubled-interrupts=P%, \
+                     reordered-interrupts=P%";
 
 /// The settings behind the colon.
 struct Settings<'a> {
@@ -75,6 +109,12 @@ impl FromStr for FaultOption {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((kind, value)) = text.split_once('=')
+            && let Some((_, rule)) = BY_CHANCE.iter().find(|(name, _)| *name == kind.trim())
+        {
+            let often = Often::Chance { millionths: chance(value.trim())?, seed: 0 };
+            return Ok(Self { rule: *rule, often, text: text.to_owned() });
+        }
         let mut settings = Settings::new(text);
         let times = settings.number("times")?.unwrap_or(1);
         if times == 0 {
@@ -102,7 +142,7 @@ impl FromStr for FaultOption {
         };
         match settings.pairs.first() {
             Some((key, _)) => Err(format!("`{}` has no `{key}`", settings.kind)),
-            None => Ok(Self { rule, times, text: text.to_owned() }),
+            None => Ok(Self { rule, often: Often::Times(times), text: text.to_owned() }),
         }
     }
 }
@@ -113,15 +153,28 @@ mod tests {
 
     #[test]
     fn rules_are_read_with_their_settings() {
-        let rule = |text: &str| text.parse::<FaultOption>().map(|fault| (fault.rule, fault.times));
+        let rule = |text: &str| text.parse::<FaultOption>().map(|fault| (fault.rule, fault.often));
         let hang = |node, at, reported| FaultRule::Hang { node, queue: None, at, reported };
-        assert_eq!(rule("hang"), Ok((hang(0, HangAt::After(0), false), 1)));
-        assert_eq!(rule("hang:engine=1, after=0x10,reported"), Ok((hang(1, HangAt::After(16), true), 1)));
-        assert_eq!(rule("hang:signal=7,times=3"), Ok((hang(0, HangAt::Signal(7), false), 3)));
-        assert_eq!(rule("lost-interrupt:times=2"), Ok((FaultRule::LostInterrupt, 2)));
-        assert_eq!(rule("reset-held:ms=9"), Ok((FaultRule::ResetHeld { node: 0, milliseconds: 9 }, 1)));
-        assert_eq!(rule("register:offset=0x10,value=1"), Ok((FaultRule::Register { offset: 16, value: 1 }, 1)));
+        assert_eq!(rule("hang"), Ok((hang(0, HangAt::After(0), false), Often::Times(1))));
+        assert_eq!(rule("hang:engine=1, after=0x10,reported"), Ok((hang(1, HangAt::After(16), true), Often::Times(1))));
+        assert_eq!(rule("hang:signal=7,times=3"), Ok((hang(0, HangAt::Signal(7), false), Often::Times(3))));
+        assert_eq!(rule("lost-interrupt:times=2"), Ok((FaultRule::LostInterrupt, Often::Times(2))));
+        assert_eq!(rule("reset-held:ms=9"), Ok((FaultRule::ResetHeld { node: 0, milliseconds: 9 }, Often::Times(1))));
+        assert_eq!(
+            rule("register:offset=0x10,value=1"),
+            Ok((FaultRule::Register { offset: 16, value: 1 }, Often::Times(1)))
+        );
         assert_eq!("hang:after=3".parse::<FaultOption>().unwrap().to_string(), "hang:after=3");
+    }
+
+    #[test]
+    fn a_fault_by_chance_has_percents() {
+        for (text, millionths) in
+            [("lost-interrupts=1%", 10_000), ("late-interrupts=0.05%", 500), ("doubled-interrupts=100%", 1_000_000)]
+        {
+            let fault: FaultOption = text.parse().unwrap();
+            assert!(matches!(fault.often, Often::Chance { millionths: found, .. } if found == millionths), "{text}");
+        }
     }
 
     #[test]
@@ -137,6 +190,9 @@ mod tests {
             ("hang:speed=1", "`hang` has no `speed`"),
             ("late-interrupt", "needs `steps=N`"),
             ("reset-fails:times=0", "at least 1"),
+            ("lost-interrupts=1", "not a chance"),
+            ("lost-interrupts=0%", "not a chance"),
+            ("late-interrupts=101%", "not a chance"),
         ] {
             let error = text.parse::<FaultOption>().unwrap_err();
             assert!(error.contains(part), "{text:?}: {error}");

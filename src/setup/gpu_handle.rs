@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use campanile_device::{Activity, FaultId, FaultRule, Gpu};
+use campanile_device::{Activity, FaultId, FaultRule, Gpu, Often};
 
 use crate::device::control::{Answer, Control, Question};
 
@@ -166,7 +166,12 @@ impl FaultsHandle<'_> {
 
     /// Arms a rule that applies `times` times.
     pub fn inject_times(&self, rule: FaultRule, times: u64) -> FaultId {
-        match self.0.ask(&Question::Inject { rule, times }) {
+        self.inject_often(rule, Often::Times(times))
+    }
+
+    /// Arms a rule that applies so often.
+    pub fn inject_often(&self, rule: FaultRule, often: Often) -> FaultId {
+        match self.0.ask(&Question::Inject { rule, often }) {
             Answer::Fault(fault) => fault,
             answer => panic!("the process of the GPU takes a fault with {answer:?}"),
         }

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use dxgkrnl::PowerSettings;
 
-use super::{BusChoice, SystemOptions, VariantOptions};
+use super::{BusChoice, FaultOption, SystemOptions, VariantOptions};
 
 /// Where values of native fences may lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -38,6 +38,8 @@ pub struct MachineOptions {
     pub scheduling: Scheduling,
     /// What time without work leads to; `None`: nothing, or what [`PowerSettings::in_use`] says where somebody uses the machine.
     pub power: Option<PowerSettings>,
+    /// What goes wrong with the first GPU from the start of the machine on.
+    pub faults: Vec<FaultOption>,
 }
 
 impl MachineOptions {

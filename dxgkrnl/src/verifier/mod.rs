@@ -9,12 +9,14 @@ pub use pool::SpecialPool;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::driver_call;
+use crate::rescue::{Rescue, Rescues};
 
 /// What the verifier of one machine has seen.
 #[derive(Default)]
 pub(crate) struct Verifier {
     first: OnceLock<Bugcheck>,
     log: Mutex<Vec<String>>,
+    rescues: Rescues,
 }
 
 /// Lines of `DbgPrintEx` and of the verifier that are kept, newest last.
@@ -44,6 +46,17 @@ impl Verifier {
             log.remove(0);
         }
         log.push(line);
+    }
+
+    /// Counts something that was made good although it should have been reported.
+    pub(crate) fn rescued(&self, rescue: Rescue, count: u64) {
+        self.rescues.add(rescue, count);
+        self.log(format!("made good: {rescue}, {count} times"));
+    }
+
+    /// Takes the counts of what was made good.
+    pub(crate) fn take_rescues(&self) -> Vec<(Rescue, u64)> {
+        self.rescues.take()
     }
 
     /// The debug log.

@@ -42,6 +42,8 @@ pub(crate) struct CrossAdapter {
     signalling: Mutex<()>,
     /// Lock order: a leaf.
     members: Mutex<Vec<Weak<Fence>>>,
+    /// The value that the members were last told of.
+    told: AtomicU64,
 }
 
 impl CrossAdapter {
@@ -58,6 +60,7 @@ impl CrossAdapter {
             making: Mutex::new(()),
             signalling: Mutex::new(()),
             members: Mutex::default(),
+            told: AtomicU64::new(options.initial),
         }))
     }
 
@@ -71,9 +74,15 @@ impl CrossAdapter {
         lock(&self.members).retain(|other| !core::ptr::eq(other.as_ptr(), member) && other.strong_count() > 0);
     }
 
+    /// True if the members were last told of another value than `current`.
+    pub(super) fn is_behind(&self, current: u64) -> bool {
+        self.told.load(Ordering::Acquire) != current
+    }
+
     /// Tells every member that the value may have been written.
     pub(super) fn tell(&self) {
         for member in self.members() {
+            self.told.store(member.current(), Ordering::Release);
             member.written_elsewhere();
         }
     }
@@ -146,6 +155,7 @@ impl CrossAdapter {
 pub(super) fn propagate<'a>(fences: impl IntoIterator<Item = &'a Arc<Fence>>) {
     for fence in fences {
         let Some(shared) = fence.cross_adapter() else { continue };
+        shared.told.store(fence.current(), Ordering::Release);
         for member in shared.members() {
             if !Arc::ptr_eq(&member, fence) {
                 member.written_elsewhere();

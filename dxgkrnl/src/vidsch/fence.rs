@@ -276,6 +276,12 @@ impl Fence {
         woken
     }
 
+    /// True while a value is reached that somebody waits for.
+    pub(super) fn is_overdue(&self) -> bool {
+        let waits = self.lock_waits();
+        !waits.closed && waits.watch.list.least().is_some_and(|least| least <= self.current())
+    }
+
     /// Whether somebody waits for it.
     pub(super) fn is_watched(&self) -> bool {
         self.lock_waits().watched

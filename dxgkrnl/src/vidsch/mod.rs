@@ -29,6 +29,7 @@ mod line;
 mod narrow;
 mod native_fence;
 mod node;
+mod overdue;
 mod packet;
 mod packet_context;
 mod packet_fence;
@@ -93,6 +94,7 @@ use fence::Fence;
 use fence_log::FenceLogs;
 use interrupt::Pending;
 use node::Node;
+use overdue::Overdue;
 use registry::Registry;
 use report::Limits;
 use signalled::Names;
@@ -127,6 +129,10 @@ pub(crate) struct VidSch {
     storages: Mutex<HashMap<usize, Weak<Storage>>>,
     /// Fences that somebody waits for: native, monitored. Lock order: leaves.
     watched: [Mutex<HashMap<usize, Weak<Fence>>>; 2],
+    /// Waits whose fences were signalled, as the watchdog has found them.
+    overdue_waits: Overdue,
+    /// Fences of several adapters whose members were not told of a signal, as the watchdog has found them.
+    overdue_members: Overdue,
     /// Reported, not yet acted upon. Lock order: a leaf; device level takes it.
     pending: Mutex<Pending>,
     /// What the DPC acts upon; swapped with `pending`, so that both keep their memory.
@@ -176,6 +182,8 @@ impl VidSch {
             looks: AtomicU64::new(0),
             storages: Mutex::new(HashMap::new()),
             watched: Default::default(),
+            overdue_waits: Overdue::default(),
+            overdue_members: Overdue::default(),
             pending: Mutex::new(Pending::default()),
             acting: Mutex::new(Pending::default()),
             class: Mutex::new(()),
@@ -300,9 +308,14 @@ impl VidSch {
         lock(self.watched(fence.is_native())).remove(&core::ptr::from_ref(fence).addr());
     }
 
+    /// The fences of a kind that somebody waits for, perhaps on another adapter.
+    fn watched_fences(&self, native: bool) -> Vec<Arc<Fence>> {
+        lock(self.watched(native)).values().filter_map(Weak::upgrade).collect()
+    }
+
     /// Looks at every fence of a kind that somebody waits for, perhaps on another adapter.
     fn evaluate_watched(&self, native: bool) {
-        let fences: Vec<_> = lock(self.watched(native)).values().filter_map(Weak::upgrade).collect();
+        let fences = self.watched_fences(native);
         batch::evaluate(&fences);
         cross_adapter::propagate(&fences);
     }

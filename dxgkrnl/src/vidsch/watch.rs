@@ -44,7 +44,12 @@ impl WaitList {
     /// Least waited value - 1, or [`UNMONITORED`]. [native-gpu-fence-objects: MonitoredValue]
     pub(crate) fn monitored_value(&self) -> u64 {
         // A wait for 0 is always satisfied and never on the list.
-        self.waits.last().map_or(UNMONITORED, |(value, _)| value.saturating_sub(1))
+        self.least().map_or(UNMONITORED, |value| value.saturating_sub(1))
+    }
+
+    /// The least value that somebody waits for.
+    pub(crate) fn least(&self) -> Option<u64> {
+        self.waits.last().map(|(value, _)| *value)
     }
 
     /// Number of conditions on the list.

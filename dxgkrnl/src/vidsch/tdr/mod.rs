@@ -264,9 +264,7 @@ impl VidSch {
             Some(resets) => self.reset_adapter(TdrReason::FunctionReset, resets),
             None => self.recover(&hung),
         });
-        // An interrupt that was lost costs its waiters no more than the time until here.
-        self.evaluate_watched(true);
-        self.evaluate_watched(false);
+        self.make_good_unreported_signals();
     }
 
     /// A DDI of a recovery that lasts longer than TdrDdiDelay will not return. [debugger: 0x116]

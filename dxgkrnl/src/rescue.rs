@@ -1,0 +1,71 @@
+//! What the system made good although a driver or a device should have reported it.
+//!
+//! A machine that is used should outlast a lost interrupt; a test should not pass because of that. So each such place counts what it
+//! did, by name, and whoever tests a driver looks at the counts.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One kind of thing that was made good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Rescue {
+    /// A fence had a value that somebody waited for, and no interrupt told so for a second; the watchdog woke the waiter.
+    UnreportedSignal,
+    /// A fence of several adapters was signalled on one of them, and no interrupt told so for a second; the watchdog told the others.
+    UnreportedCrossAdapterSignal,
+}
+
+impl Rescue {
+    /// Every kind.
+    pub const ALL: [Self; 2] = [Self::UnreportedSignal, Self::UnreportedCrossAdapterSignal];
+
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::UnreportedSignal => "unreported-signal",
+            Self::UnreportedCrossAdapterSignal => "unreported-cross-adapter-signal",
+        }
+    }
+}
+
+impl fmt::Display for Rescue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How often each kind happened on one machine.
+#[derive(Debug, Default)]
+pub(crate) struct Rescues([AtomicU64; Rescue::ALL.len()]);
+
+impl Rescues {
+    pub(crate) fn add(&self, rescue: Rescue, count: u64) {
+        if let Some(counter) = self.0.get(rescue as usize) {
+            counter.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the counts that are not 0, and begins anew.
+    pub(crate) fn take(&self) -> Vec<(Rescue, u64)> {
+        let counts =
+            Rescue::ALL.into_iter().zip(&self.0).map(|(rescue, count)| (rescue, count.swap(0, Ordering::Relaxed)));
+        counts.filter(|(_, count)| *count != 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_by_kind_and_taken_once() {
+        for (place, rescue) in Rescue::ALL.into_iter().enumerate() {
+            assert_eq!(rescue as usize, place, "{rescue}");
+        }
+        let rescues = Rescues::default();
+        rescues.add(Rescue::UnreportedSignal, 2);
+        rescues.add(Rescue::UnreportedSignal, 1);
+        assert_eq!(rescues.take(), [(Rescue::UnreportedSignal, 3)]);
+        assert_eq!(rescues.take(), []);
+    }
+}

@@ -1,0 +1,38 @@
+//! The conformance cases notice a GPU whose interrupts go wrong: what the system makes good is counted and fails a case.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Runs the race between a signal and a CPU that begins to wait, on a GPU with a fault.
+fn race(fault: &[&str]) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_campanile"));
+    command.args(["hlk", "--json", "--filter", "NativeFence.EveryWatchedSignalWakes"]).args(fault);
+    let output = command.output().expect("the command starts");
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+#[test]
+fn lost_interrupts_turn_the_race_red_although_the_watchdog_wakes_the_waiters() {
+    let report = race(&["--fault", "lost-interrupts=1%"]);
+    let case = &report["cases"][0];
+    assert_eq!((&report["failed"], &case["status"]), (&1.into(), &"failed".into()), "{case}");
+    assert!(case["rescues"]["unreported-signal"].as_u64() > Some(0), "{case}");
+    assert!(case["reason"].as_str().is_some_and(|reason| reason.contains("unreported-signal")), "{case}");
+}
+
+#[test]
+fn late_doubled_and_reordered_interrupts_lose_nobody() {
+    for fault in ["late-interrupts=5%", "doubled-interrupts=20%", "reordered-interrupts=5%"] {
+        let report = race(&["--fault", fault]);
+        let case = &report["cases"][0];
+        assert_eq!((&report["passed"], &case["rescues"]), (&1.into(), &Value::Null), "{fault}: {case}");
+    }
+}
+
+#[test]
+fn without_a_fault_nothing_is_made_good() {
+    let report = race(&[]);
+    assert_eq!((&report["passed"], &report["cases"][0]["rescues"]), (&1.into(), &Value::Null), "{report}");
+}
