@@ -76,6 +76,7 @@ mod suspension;
 mod table_pressure;
 mod tdr;
 mod tdr_function_reset;
+mod tdr_ids;
 mod tdr_lost_reports;
 mod tdr_packet;
 mod tdr_storm;
@@ -199,6 +200,7 @@ const TABLES: &[&[CaseInfo]] = &[
     lost_doorbell::CASES,
     tdr::CASES,
     tdr_function_reset::CASES,
+    tdr_ids::CASES,
     tdr_lost_reports::CASES,
     tdr_packet::CASES,
     tdr_storm::CASES,

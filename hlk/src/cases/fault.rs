@@ -181,9 +181,12 @@ fn bad_packets(case: &Case) -> Result<(), Failure> {
 }
 
 fn bad_ring_entries(case: &Case) -> Result<(), Failure> {
+    const PAGE: u64 = 4096;
     let first = case.rig()?;
     let mut bystander = Bystander::new(&first)?;
     let good = RingEntry { commands: 0, size: 16, flags: 0, tag: 0, root: 0 };
+    let nop = Packet::Nop(packet::Nop {});
+    let nop = nop.encode()[..nop.size()].to_vec();
     for (what, change) in [
         ("an unmapped command buffer", (|entry| entry.commands = NOWHERE) as fn(&mut RingEntry)),
         ("a misaligned command buffer", |entry| entry.commands += 8),
@@ -200,6 +203,11 @@ fn bad_ring_entries(case: &Case) -> Result<(), Failure> {
         let mut queue = rig.queue(NODE_COMPUTE)?;
         let mut entry = RingEntry { commands: queue.commands.address, ..good };
         change(&mut entry);
+        // Commands that are right, wherever they begin: nothing but the entry is wrong.
+        let offset = entry.commands.wrapping_sub(queue.commands.address);
+        if offset < PAGE {
+            queue.commands_view.write(offset, &nop);
+        }
         queue.append_entry(entry);
         rig.ring_doomed(&queue)?;
         wait_for_error(rig.kmt, rig.device).map_err(|failure| Failure::new(format!("{what}: {failure}")))?;

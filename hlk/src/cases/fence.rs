@@ -136,11 +136,16 @@ fn across_devices(case: &Case) -> Result<(), Failure> {
 
 fn releases_every_waiter(case: &Case) -> Result<(), Failure> {
     let rig = case.rig()?;
-    let fence = rig.fence(0)?;
+    let (fence, mut begun) = (rig.fence(0)?, Vec::new());
     let mut queues = (0..8).map(|_| rig.queue(NODE_COMPUTE)).collect::<Result<Vec<_>, _>>()?;
-    for (index, queue) in queues.iter_mut().enumerate() {
-        rig.submit(queue, &[fence.wait(index as u64 + 1)])?;
+    for (queue, value) in queues.iter_mut().zip(1..) {
+        let ahead = rig.fence(0)?;
+        rig.submit(queue, &[ahead.signal(1), fence.wait(value)])?;
+        begun.push(ahead);
     }
+    // A queue that executed the signal ahead of its wait has left the node before another one is executed there.
+    wait_until("the signals ahead of the waits", || begun.iter().all(|ahead| ahead.value.load() == 1))?;
+    rig.execute(&mut rig.queue(NODE_COMPUTE)?, &[])?;
     let mut signalling = rig.queue(NODE_COPY)?;
     rig.execute(&mut signalling, &[fence.signal(5)])?;
     wait_until("the queues that wait for at most 5", || queues.iter().take(5).all(|queue| queue.progress.load() == 1))?;

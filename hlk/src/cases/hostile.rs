@@ -25,6 +25,9 @@ cases! { "Hostile";
     "Hostile.LastQueuedLiesCostTheLiar" on Boot::Shared, "user-mode-work-submission":
         "A last queued value that is never reached costs the device of whoever wrote it, when the queue is destroyed, and no other."
         => last_queued_lies;
+    "Hostile.OldDoorbellValuesCostNobody" on Boot::Shared, "user-mode-work-submission":
+        "A doorbell that shows a value of before, as one rung late does, costs its queue nothing: the write pointer in memory counts, and the work of everybody goes on."
+        => old_values;
     "Hostile.HammeredDoorbellsHoldNobodyUp" on Boot::Shared, "user-mode-work-submission":
         "While four threads store random values to their own doorbells without pause, another queue completes exactly what it was given."
         => hammered;
@@ -132,6 +135,25 @@ fn last_queued_lies(case: &Case) -> Result<(), Failure> {
         ensure_eq!(state != ACTIVE, lost, "device in error after the last queued value {value}");
         bystander.works()?;
     }
+    Ok(())
+}
+
+fn old_values(case: &Case) -> Result<(), Failure> {
+    const ROUNDS: u64 = 50;
+    let rig = case.rig()?;
+    let mut bystander = Bystander::new(&rig)?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    for _ in 0..2 {
+        rig.execute(&mut queue, &[])?;
+    }
+    for round in 0..ROUNDS {
+        queue.doorbell.store(1 + round % 2);
+        // Whoever executes this has looked at the doorbells.
+        bystander.works()?;
+        ensure_eq!(rig.kmt.execution_state(rig.device)?, ACTIVE, "state after an old value");
+    }
+    rig.execute(&mut queue, &[])?;
+    ensure_eq!(queue.progress.load(), 3, "progress behind the old values");
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Work through rings: order, wrap-around, nothing lost.
 
+use campanile_hw::packet::{self, Packet};
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
@@ -23,6 +24,9 @@ cases! { "Submission";
     "Submission.LargeCopiesAreWhole" on Boot::Shared, "user-mode-work-submission":
         "A copy of many pages between system memory and VRAM and back returns every byte."
         => large_copies;
+    "Submission.TimestampsAreTheGpusClock" on Boot::Shared, "docs/hardware.md":
+        "A TIMESTAMP packet writes the clock of the GPU when it is executed: a later one never writes less, on any engine."
+        => timestamps;
 }
 
 fn ring_order(case: &Case) -> Result<(), Failure> {
@@ -56,6 +60,26 @@ fn one_ring_for_all(case: &Case) -> Result<(), Failure> {
         rig.ring(&queue)?;
         wait_until("forty submissions", || queue.progress.load() == 40 * round)?;
     }
+    Ok(())
+}
+
+fn timestamps(case: &Case) -> Result<(), Failure> {
+    const COUNT: u64 = 20;
+    let rig = case.rig()?;
+    let mut queues = [rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?];
+    let memory = rig.memory(8 * COUNT, Placement::System)?;
+    let view = rig.view(memory)?;
+    view.fill(0);
+    for number in 0..COUNT {
+        let timestamp = packet::Timestamp { destination: memory.address + 8 * number };
+        rig.execute(&mut queues[number as usize % 2], &[Packet::Timestamp(timestamp)])?;
+    }
+    let words = view.read(0, 8 * COUNT);
+    let times: Vec<u64> = words.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    ensure!(
+        times.is_sorted() && times.first() > Some(&0),
+        "times of work that was done one after the other: {times:?}"
+    );
     Ok(())
 }
 
