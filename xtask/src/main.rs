@@ -6,6 +6,7 @@ mod layout;
 #[cfg(test)]
 mod makefile;
 mod manual;
+mod mutants;
 mod package;
 mod pe;
 mod setup;
@@ -53,6 +54,12 @@ enum Task {
         #[arg(long, conflicts_with = "quick")]
         two_processes: bool,
     },
+    /// Breaks sentences of the pages in driver, device and user-mode driver, one at a time, and says which the conformance cases do not notice
+    #[command(
+        after_help = "Exit codes: 0 every mutant ended as the catalogue says, 1 one did not, 2 nothing can be said: the catalogue, the build, or a case that fails \
+                            without a mutant. docs/mutation.md is about all of it."
+    )]
+    Mutants(mutants::Options),
     /// Writes the generated parts of docs/
     Docs {
         /// Writes nothing, fails if a document is stale
@@ -83,8 +90,10 @@ fn main() -> ExitCode {
             let passed = test::test(&root(), &test::Extent { quick, two_processes });
             return if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
+        Task::Mutants(options) => return ExitCode::from(mutants::mutants(&root(), &options)),
         Task::Docs { check } => manual::manual(&root(), check)
             .and_then(|()| trace_events::trace_events(&root(), check))
+            .and_then(|()| mutants::document(&root(), check))
             .and_then(|()| manual::printed_by_tests(&root(), check)),
         Task::DdiFacts { from } => layout::reduce(&root(), &from),
         Task::DdiLayout { check } => layout::generate(&root(), check),
