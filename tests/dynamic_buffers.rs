@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use campanile::setup::{System, SystemOptions};
 use campanile_umd::{
-    Adapter, CONTENTS_MAX, Device, DynamicBuffer, Error, Fence, MapMode, Node, Placement, Queue, QueueOptions,
+    Adapter, CONTENTS_MAX, Device, DynamicBuffer, Error, Fence, FenceKind, FenceOptions, MapMode, Node, Placement,
+    Queue, QueueOptions, SubmissionModel,
 };
 use dxgkrnl::Process;
 
@@ -20,7 +21,11 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let system = System::boot(&SystemOptions::default()).unwrap();
+        Self::with(&SystemOptions::default())
+    }
+
+    fn with(options: &SystemOptions) -> Self {
+        let system = System::boot(options).unwrap();
         let process = system.machine().create_process("dynamic");
         Self { system, process }
     }
@@ -54,10 +59,14 @@ struct Gated {
 
 impl Gated {
     fn new(device: &Device) -> Self {
+        Self::with(device, None, FenceOptions::default())
+    }
+
+    fn with(device: &Device, model: Option<SubmissionModel>, fences: FenceOptions) -> Self {
         Self {
-            queue: Queue::new(device, Node::Copy, QueueOptions::default()).unwrap(),
-            gate: Fence::new(device, 0).unwrap(),
-            done: Fence::new(device, 0).unwrap(),
+            queue: Queue::new(device, Node::Copy, QueueOptions { model, ..QueueOptions::default() }).unwrap(),
+            gate: Fence::with_options(device, fences).unwrap(),
+            done: Fence::with_options(device, fences).unwrap(),
             submitted: 0,
         }
     }
@@ -316,5 +325,51 @@ fn many_threads_discard_and_every_copy_sees_what_its_thread_wrote() {
         });
         assert_eq!(bad.load(Ordering::Relaxed), 0, "bytes that another thread wrote");
         assert!(buffer.contents() <= THREADS as usize + 2);
+    });
+}
+
+/// Renames the buffer while a chain of copies waits, and finds every copy's own bytes behind it.
+fn move_on(device: &Device, model: SubmissionModel, kind: FenceKind) {
+    const COPIES: usize = 12;
+    let mut gated = Gated::with(device, Some(model), FenceOptions { kind: Some(kind), ..FenceOptions::default() });
+    assert_eq!((gated.done.kind(), gated.queue.model()), (kind, model));
+    let buffer = dynamic(device, 3);
+    let target = device.create_buffer((COPIES * SIZE) as u64, Placement::System).unwrap().map().unwrap();
+    for copy in 0..COPIES {
+        if copy >= 3 {
+            assert_eq!(buffer.map(MapMode::Discard, false).err(), Some(Error::WasStillDrawing), "copy {copy}");
+            gated.gate.signal(copy as u64 - 2).unwrap();
+        }
+        let mapping = buffer.map(MapMode::Discard, true).unwrap();
+        mapping.bytes().write(0, &[copy as u8 + 1; SIZE]).unwrap();
+        mapping.use_until(&gated.done, copy as u64 + 1);
+        gated.copy(target.buffer().gpu_address() + (copy * SIZE) as u64, mapping.gpu_address());
+    }
+    gated.gate.signal(COPIES as u64).unwrap();
+    assert_eq!(first_byte(buffer.map(MapMode::Plain, true).unwrap().bytes()), COPIES as u8);
+    let mut bytes = vec![0; COPIES * SIZE];
+    target.read(0, &mut bytes).unwrap();
+    for (copy, chunk) in bytes.chunks_exact(SIZE).enumerate() {
+        assert!(chunk.iter().all(|byte| *byte == copy as u8 + 1), "{model:?}: the contents of copy {copy}");
+    }
+}
+
+#[test]
+fn buffers_move_on_by_monitored_fences() {
+    World::new().run(|_, device| {
+        for model in [SubmissionModel::Kernel, SubmissionModel::Packet] {
+            move_on(device, model, FenceKind::Monitored);
+        }
+    });
+}
+
+#[test]
+fn buffers_move_on_by_the_fences_of_a_gpu_without_64_bit_atomics() {
+    let mut options = SystemOptions::default();
+    options.variant.atomics64 = false;
+    World::with(&options).run(|_, device| {
+        for model in [SubmissionModel::Kernel, SubmissionModel::Packet] {
+            move_on(device, model, FenceKind::Monitored);
+        }
     });
 }

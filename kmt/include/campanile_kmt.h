@@ -1730,12 +1730,6 @@ NTSTATUS D3DKMTShareObjects(UINT count, const D3DKMT_HANDLE *objects, const VOID
 /* Opens a native fence by a kernel handle */
 NTSTATUS D3DKMTOpenNativeFenceFromNtHandle(D3DKMT_OPENNATIVEFENCEFROMNTHANDLE *args);
 
-/* Closes a kernel handle */
-NTSTATUS NtClose(HANDLE handle);
-
-/* Lists the adapters that are not compute-only */
-NTSTATUS D3DKMTEnumAdapters2(D3DKMT_ENUMADAPTERS2 *args);
-
 /* Creates a monitored fence */
 NTSTATUS D3DKMTCreateSynchronizationObject2(D3DKMT_CREATESYNCHRONIZATIONOBJECT2 *args);
 
@@ -1748,14 +1742,20 @@ NTSTATUS D3DKMTWaitForSynchronizationObjectFromGpu(D3DKMT_WAITFORSYNCHRONIZATION
 /* Lets a context signal fences with a value each */
 NTSTATUS D3DKMTSignalSynchronizationObjectFromGpu(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU *args);
 
-/* Lets contexts signal fences */
-NTSTATUS D3DKMTSignalSynchronizationObjectFromGpu2(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 *args);
-
 /* Lets a hardware queue wait for fences */
 NTSTATUS D3DKMTSubmitWaitForSyncObjectsToHwQueue(D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE *args);
 
 /* Lets hardware queues signal fences */
 NTSTATUS D3DKMTSubmitSignalSyncObjectsToHwQueue(D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE *args);
+
+/* Closes a kernel handle */
+NTSTATUS NtClose(HANDLE handle);
+
+/* Lists the adapters that are not compute-only */
+NTSTATUS D3DKMTEnumAdapters2(D3DKMT_ENUMADAPTERS2 *args);
+
+/* Lets contexts signal fences */
+NTSTATUS D3DKMTSignalSynchronizationObjectFromGpu2(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 *args);
 
 /* Sets the priority of a context among those of all processes */
 NTSTATUS D3DKMTSetContextSchedulingPriority(D3DKMT_SETCONTEXTSCHEDULINGPRIORITY *args);

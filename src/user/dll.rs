@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use campanile_umd::c_api::*;
 use campanile_umd::{
-    Access, CopyRows, LossReason, Node, OfferPriority, Placement, QueueEvent, QueueOptions, QueueStats, Reclaimed,
-    SubmissionModel, Tracer, Unfinished,
+    Access, CopyRows, FenceKind, FenceOptions, LossReason, Node, OfferPriority, Placement, QueueEvent, QueueOptions,
+    QueueStats, Reclaimed, Sharing, SubmissionModel, Tracer, Unfinished,
 };
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE, LUID};
 
@@ -244,27 +244,54 @@ impl Drop for Mapping {
 
 impl Fence {
     pub(super) fn new(device: &Device, initial: u64) -> Result<Self> {
-        let mut handle = FenceHandle { id: 0 };
-        call!(device.0.library, campanile_fence_create(device.0.handle, initial, &raw mut handle))?;
-        Self::of(device, handle)
+        Self::make(device, |new| call!(device.0.library, campanile_fence_create(device.0.handle, initial, new)))
     }
 
     pub(super) fn new_shared(device: &Device, initial: u64) -> Result<Self> {
-        let mut handle = FenceHandle { id: 0 };
-        call!(device.0.library, campanile_fence_create_shared(device.0.handle, initial, &raw mut handle))?;
-        Self::of(device, handle)
+        Self::make(device, |new| call!(device.0.library, campanile_fence_create_shared(device.0.handle, initial, new)))
     }
 
     pub(super) fn new_cross_adapter(device: &Device, initial: u64) -> Result<Self> {
-        let mut handle = FenceHandle { id: 0 };
-        call!(device.0.library, campanile_fence_create_cross_adapter(device.0.handle, initial, &raw mut handle))?;
-        Self::of(device, handle)
+        let OwnedDevice { library, handle } = *device.0;
+        Self::make(device, |new| call!(library, campanile_fence_create_cross_adapter(handle, initial, new)))
+    }
+
+    pub(super) fn with_options(device: &Device, options: FenceOptions) -> Result<Self> {
+        let FenceOptions { initial, kind, sharing, access, keeps_value } = options;
+        let options = CFenceOptions {
+            initial,
+            kind: match kind {
+                None => CFenceKind::Auto,
+                Some(FenceKind::Native) => CFenceKind::Native,
+                Some(FenceKind::Monitored) => CFenceKind::Monitored,
+            } as i32,
+            sharing: match sharing {
+                Sharing::Private => CSharing::Private,
+                Sharing::Adapter => CSharing::Adapter,
+                Sharing::CrossAdapter => CSharing::CrossAdapter,
+            } as i32,
+            access: number(access),
+            keeps_value: i32::from(keeps_value),
+        };
+        let OwnedDevice { library, handle } = *device.0;
+        Self::make(device, |new| call!(library, campanile_fence_create_with(handle, &raw const options, new)))
     }
 
     pub(super) fn open(device: &Device, shared: HANDLE, access: Access) -> Result<Self> {
+        let OwnedDevice { library, handle } = *device.0;
+        Self::make(device, |new| call!(library, campanile_fence_open(handle, shared, number(access), new)))
+    }
+
+    fn make(device: &Device, make: impl FnOnce(*mut FenceHandle) -> Result<()>) -> Result<Self> {
         let mut handle = FenceHandle { id: 0 };
-        call!(device.0.library, campanile_fence_open(device.0.handle, shared, number(access), &raw mut handle))?;
+        make(&raw mut handle)?;
         Self::of(device, handle)
+    }
+
+    pub(super) fn kind(&self) -> Result<FenceKind> {
+        let mut kind = 0;
+        call!(self.0.owned.library, campanile_fence_kind(self.0.owned.handle, &raw mut kind))?;
+        Ok(if kind == CFenceKind::Monitored as i32 { FenceKind::Monitored } else { FenceKind::Native })
     }
 
     /// A handle of the fence, to be closed by way of `device`.
@@ -332,6 +359,7 @@ fn number(access: Access) -> i32 {
     match access {
         Access::Wait => FenceAccess::Wait as i32,
         Access::Full => FenceAccess::Full as i32,
+        Access::Signal => FenceAccess::Signal as i32,
     }
 }
 
@@ -422,6 +450,14 @@ impl Queue {
         call!(library, campanile_queue_recover(handle, device.0.handle, 0, first, count))?;
         call!(library, campanile_queue_object(handle, &raw mut self.object))?;
         Ok(unfinished)
+    }
+
+    pub(super) fn enqueue_wait(&mut self, fence: &Fence, value: u64) -> Result<()> {
+        call!(self.owned.library, campanile_queue_enqueue_wait(self.owned.handle, fence.0.owned.handle, value))
+    }
+
+    pub(super) fn enqueue_signal(&mut self, fence: &Fence, value: u64) -> Result<()> {
+        call!(self.owned.library, campanile_queue_enqueue_signal(self.owned.handle, fence.0.owned.handle, value))
     }
 
     pub(super) fn stats(&self) -> Result<QueueStats> {

@@ -87,6 +87,8 @@ functions! {
     fn campanile_fence_create(DeviceHandle, u64, *mut FenceHandle) -> i32;
     fn campanile_fence_create_shared(DeviceHandle, u64, *mut FenceHandle) -> i32;
     fn campanile_fence_create_cross_adapter(DeviceHandle, u64, *mut FenceHandle) -> i32;
+    fn campanile_fence_create_with(DeviceHandle, *const CFenceOptions, *mut FenceHandle) -> i32;
+    fn campanile_fence_kind(FenceHandle, *mut i32) -> i32;
     fn campanile_fence_share(FenceHandle, i32, *mut *mut c_void) -> i32;
     fn campanile_fence_open(DeviceHandle, *mut c_void, i32, *mut FenceHandle) -> i32;
     fn campanile_handle_close(DeviceHandle, *mut c_void) -> i32;
@@ -114,6 +116,8 @@ functions! {
     fn campanile_queue_last_submitted(QueueHandle, *mut u64) -> i32;
     fn campanile_queue_wait(QueueHandle, u64, u64) -> i32;
     fn campanile_queue_model(QueueHandle, *mut i32) -> i32;
+    fn campanile_queue_enqueue_wait(QueueHandle, FenceHandle, u64) -> i32;
+    fn campanile_queue_enqueue_signal(QueueHandle, FenceHandle, u64) -> i32;
     fn campanile_queue_stats(QueueHandle, *mut CQueueStats) -> i32;
     fn campanile_queue_resize(QueueHandle, u32) -> i32;
     fn campanile_queue_recover(QueueHandle, DeviceHandle, i32, *mut u64, *mut u64) -> i32;

@@ -15,8 +15,8 @@ use std::time::Duration;
 use wddm_ddi::types::{HANDLE, LUID};
 
 pub use campanile_umd::{
-    Access, CopyRows, LossReason, Node, OfferPriority, Placement, QueueOptions, QueueStats, Reclaimed, SubmissionModel,
-    Unfinished,
+    Access, CopyRows, FenceKind, FenceOptions, LossReason, Node, OfferPriority, Placement, QueueOptions, QueueStats,
+    Reclaimed, Sharing, SubmissionModel, Unfinished,
 };
 pub use error::{Error, Result};
 pub use library::{FILE, Functions, Library, Refusal, selected, selected_identity};
@@ -73,7 +73,7 @@ either! {
 }
 
 either! {
-    #[doc = "A native fence. Clones share it."]
+    #[doc = "A fence of either kind. Clones share it."]
     #[derive(Clone)]
     Fence, FenceInner
 }
@@ -226,10 +226,10 @@ impl Mapping {
 }
 
 impl Fence {
-    /// Creates a fence whose value is `initial`.
+    /// Creates a fence whose value is `initial`, a native one where the adapter has them.
     ///
     /// # Errors
-    /// Native fences are not enabled, or the operating system refused.
+    /// The operating system refused.
     pub fn new(device: &Device, initial: u64) -> Result<Self> {
         Ok(Self(match &device.0 {
             DeviceInner::Linked(device) => FenceInner::Linked(campanile_umd::Fence::new(device, initial)?),
@@ -261,10 +261,29 @@ impl Fence {
         }))
     }
 
+    /// Creates a fence.
+    ///
+    /// # Errors
+    /// As [`campanile_umd::Fence::with_options`].
+    pub fn with_options(device: &Device, options: FenceOptions) -> Result<Self> {
+        Ok(Self(match &device.0 {
+            DeviceInner::Linked(device) => FenceInner::Linked(campanile_umd::Fence::with_options(device, options)?),
+            DeviceInner::Dll(device) => FenceInner::Dll(dll::Fence::with_options(device, options)?),
+        }))
+    }
+
+    /// What it is to GPU and operating system.
+    ///
+    /// # Errors
+    /// None of a fence that exists.
+    pub fn kind(&self) -> Result<FenceKind> {
+        on!(&self.0, FenceInner, fence => Ok(fence.kind()), fence.kind())
+    }
+
     /// Opens a shared fence by a kernel handle of this process, which stays the caller's.
     ///
     /// # Errors
-    /// It is no handle of a fence, native fences are not enabled, or the operating system refused.
+    /// It is no handle of a fence, or the operating system refused.
     pub fn open(device: &Device, handle: HANDLE, access: Access) -> Result<Self> {
         Ok(Self(match &device.0 {
             DeviceInner::Linked(device) => FenceInner::Linked(campanile_umd::Fence::open(device, handle, access)?),
@@ -335,6 +354,30 @@ impl Queue {
             DeviceInner::Linked(device) => QueueInner::Linked(campanile_umd::Queue::new(device, node, options)?),
             DeviceInner::Dll(device) => QueueInner::Dll(dll::Queue::new(device, node, options)?),
         }))
+    }
+
+    /// Has the operating system hold back what is submitted from now on until the fence has the value.
+    ///
+    /// # Errors
+    /// As [`campanile_umd::Queue::enqueue_wait`].
+    pub fn enqueue_wait(&mut self, fence: &Fence, value: u64) -> Result<()> {
+        match (&mut self.0, &fence.0) {
+            (QueueInner::Linked(queue), FenceInner::Linked(fence)) => Ok(queue.enqueue_wait(fence, value)?),
+            (QueueInner::Dll(queue), FenceInner::Dll(fence)) => queue.enqueue_wait(fence, value),
+            _ => Err(STRANGER),
+        }
+    }
+
+    /// Has the operating system signal the fence when all is done that was submitted so far.
+    ///
+    /// # Errors
+    /// As [`campanile_umd::Queue::enqueue_signal`].
+    pub fn enqueue_signal(&mut self, fence: &Fence, value: u64) -> Result<()> {
+        match (&mut self.0, &fence.0) {
+            (QueueInner::Linked(queue), FenceInner::Linked(fence)) => Ok(queue.enqueue_signal(fence, value)?),
+            (QueueInner::Dll(queue), FenceInner::Dll(fence)) => queue.enqueue_signal(fence, value),
+            _ => Err(STRANGER),
+        }
     }
 
     /// Records commands and submits them; returns the progress value that says they are done.

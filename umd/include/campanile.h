@@ -51,6 +51,12 @@
 //   D3DKMTSignalSynchronizationObjectFromCpu
 //   D3DKMTShareObjects
 //   D3DKMTOpenNativeFenceFromNtHandle
+//   D3DKMTCreateSynchronizationObject2
+//   D3DKMTOpenSyncObjectFromNtHandle2
+//   D3DKMTWaitForSynchronizationObjectFromGpu
+//   D3DKMTSignalSynchronizationObjectFromGpu
+//   D3DKMTSubmitWaitForSyncObjectsToHwQueue
+//   D3DKMTSubmitSignalSyncObjectsToHwQueue
 //   NtClose
 
 #ifndef CAMPANILE_H
@@ -80,7 +86,7 @@ enum campanile_status
   CAMPANILE_STATUS_VERSION = 6,
   // The GPU was reset or removed: destroy everything but the adapter and create it anew.
   CAMPANILE_STATUS_DEVICE_LOST = 7,
-  // Native fences are not enabled.
+  // A native fence was asked for by name, and they are not enabled.
   CAMPANILE_STATUS_NATIVE_FENCES_DISABLED = 8,
   // User-mode submission is not enabled.
   CAMPANILE_STATUS_USER_SUBMISSION_DISABLED = 9,
@@ -118,6 +124,12 @@ enum campanile_status
   CAMPANILE_STATUS_WAIT_ONLY_FENCE = 25,
   // The fence was not created to be shared.
   CAMPANILE_STATUS_NOT_SHARED = 26,
+  // The fence was created or opened to be signalled only.
+  CAMPANILE_STATUS_SIGNAL_ONLY_FENCE = 27,
+  // A monitored fence, or a wait or signal of the operating system, for a queue with user-mode submission.
+  CAMPANILE_STATUS_NEEDS_KERNEL_SUBMISSION = 28,
+  // On a GPU that writes 32 bits of a monitored fence at once: a value further from the last one than UINT_MAX / 2.
+  CAMPANILE_STATUS_OUT_OF_REACH = 29,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -273,12 +285,56 @@ enum campanile_access
   CAMPANILE_ACCESS_WAIT = 0,
   // Signal it too.
   CAMPANILE_ACCESS_FULL = 1,
+  // Read the value and signal it; wait for nothing.
+  CAMPANILE_ACCESS_SIGNAL = 2,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
 typedef enum campanile_access campanile_access;
 #else
 typedef int32_t campanile_access;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// What a fence is to GPU and operating system.
+enum campanile_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // Native where the GPU has them, monitored elsewhere. No fence is of this kind.
+  CAMPANILE_KIND_AUTO = 0,
+  // The GPU waits for it by itself.
+  CAMPANILE_KIND_NATIVE = 1,
+  // The GPU signals it; the operating system holds back what waits for it. Not for queues with user-mode submission.
+  CAMPANILE_KIND_MONITORED = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum campanile_kind campanile_kind;
+#else
+typedef int32_t campanile_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// Who can have a fence besides the device it is created on.
+enum campanile_sharing
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // Nobody.
+  CAMPANILE_SHARING_PRIVATE = 0,
+  // Devices of the same GPU, in this process and others.
+  CAMPANILE_SHARING_ADAPTER = 1,
+  // Devices of other GPUs too, as for campanile_fence_create_cross_adapter.
+  CAMPANILE_SHARING_CROSS_ADAPTER = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum campanile_sharing campanile_sharing;
+#else
+typedef int32_t campanile_sharing;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
@@ -353,7 +409,7 @@ typedef struct {
   uint64_t id;
 } campanile_buffer;
 
-// A native fence.
+// A fence, native or monitored.
 typedef struct {
   // The handle; 0 is none.
   uint64_t id;
@@ -412,6 +468,20 @@ typedef struct {
   // The handle; 0 is none.
   uint64_t id;
 } campanile_contents;
+
+// Properties of a new fence.
+typedef struct {
+  // The value at first.
+  uint64_t initial;
+  // A campanile_kind.
+  int32_t kind;
+  // A campanile_sharing.
+  int32_t sharing;
+  // What may be done with the fence through this handle: a campanile_access.
+  int32_t access;
+  // Not 0 if the fence keeps its value when its device is lost; the value of others becomes all ones.
+  int32_t keeps_value;
+} campanile_fence_options;
 
 // Copies `rows` runs of `row_bytes` bytes; run i goes from `source + i * source_pitch` to
 // `destination + i * destination_pitch`.
@@ -517,7 +587,7 @@ int32_t campanile_buffer_synchronize(campanile_buffer buffer,
 // Ends a buffer's mapping; the address is not to be used any more.
 int32_t campanile_buffer_unmap(campanile_buffer buffer);
 
-// Creates a native fence with an initial value.
+// Creates a fence with an initial value: a native one where the GPU has them, a monitored one elsewhere.
 int32_t campanile_fence_create(campanile_device device, uint64_t initial, campanile_fence *fence);
 
 // Destroys a fence. Work that names it must be done; CAMPANILE_STATUS_BUSY while a thread waits for it.
@@ -591,6 +661,26 @@ int32_t campanile_contents_synchronize(campanile_contents contents, uint64_t off
 // Ends a map of contents; the address is not to be used any more.
 int32_t campanile_contents_unmap(campanile_contents contents);
 
+// Creates a fence with these properties. CAMPANILE_STATUS_NATIVE_FENCES_DISABLED if a native one was asked for by name and the GPU has none.
+int32_t campanile_fence_create_with(campanile_device device,
+                                    const campanile_fence_options *options,
+                                    campanile_fence *fence);
+
+// What a fence is: CAMPANILE_KIND_NATIVE or CAMPANILE_KIND_MONITORED.
+int32_t campanile_fence_kind(campanile_fence fence, int32_t *kind);
+
+// Has the operating system hold back what is submitted to a queue from now on until the fence's value is at least `value`. Returns at once.
+// CAMPANILE_STATUS_NEEDS_KERNEL_SUBMISSION for a queue with user-mode submission, CAMPANILE_STATUS_RECORDING while a recording is open.
+int32_t campanile_queue_enqueue_wait(campanile_queue queue,
+                                     campanile_fence fence,
+                                     uint64_t value);
+
+// Has the operating system signal the fence when all is done that was submitted to a queue so far. Returns at once. Statuses as for
+// campanile_queue_enqueue_wait.
+int32_t campanile_queue_enqueue_signal(campanile_queue queue,
+                                       campanile_fence fence,
+                                       uint64_t value);
+
 // Starts recording a submission. Waits for the GPU when the ring is full.
 int32_t campanile_begin(campanile_queue queue);
 
@@ -615,11 +705,18 @@ int32_t campanile_record_copy_rows(campanile_queue queue, const campanile_copy_r
 // Records a fill of `size` bytes with a 32-bit pattern; address and size are multiples of 4.
 int32_t campanile_record_fill(campanile_queue queue, uint64_t destination, uint64_t size, uint32_t pattern);
 
-// Records that the GPU sets the fence's value.
-int32_t campanile_record_signal(campanile_queue queue, campanile_fence fence, uint64_t value);
+// Records that the GPU sets the fence's value, without the kernel. CAMPANILE_STATUS_NEEDS_KERNEL_SUBMISSION for a monitored fence on a
+// queue with user-mode submission, CAMPANILE_STATUS_OUT_OF_REACH for a value of a monitored fence that the GPU cannot tell from others.
+int32_t campanile_record_signal(campanile_queue queue,
+                                campanile_fence fence,
+                                uint64_t value);
 
-// Records that the queue waits, on the GPU, until the fence's value is at least `value`.
-int32_t campanile_record_wait(campanile_queue queue, campanile_fence fence, uint64_t value);
+// Records that the queue waits, on the GPU, until the fence's value is at least `value`. For a monitored fence the operating system holds
+// back what is recorded after the wait; what is recorded before it becomes a command buffer of its own, with a progress value of its own. Statuses
+// as for campanile_record_signal, and CAMPANILE_STATUS_COMMANDS_TOO_LARGE for more waits than the queue has ring entries.
+int32_t campanile_record_wait(campanile_queue queue,
+                              campanile_fence fence,
+                              uint64_t value);
 
 // Records that the GPU writes its clock to an address that is a multiple of 8.
 int32_t campanile_record_timestamp(campanile_queue queue, uint64_t destination);
@@ -660,7 +757,7 @@ int32_t campanile_queue_recover(campanile_queue queue,
                                 uint64_t *first,
                                 uint64_t *count);
 
-// Creates a native fence with an initial value that campanile_fence_share gives to other devices and processes.
+// As campanile_fence_create, for a fence that campanile_fence_share gives to other devices and processes.
 int32_t campanile_fence_create_shared(campanile_device device, uint64_t initial, campanile_fence *fence);
 
 // As campanile_fence_create_shared, for a fence that devices of other GPUs open too. There is one value, in system memory, and every
@@ -676,7 +773,8 @@ int32_t campanile_fence_share(campanile_fence fence,
                               void **handle);
 
 // Opens a shared fence on a device of the fence's GPU, or of any GPU if it was created by campanile_fence_create_cross_adapter, by a
-// kernel handle of this process, for `access`, a campanile_access. The handle stays open. The opening has no right that the handle does
+// kernel handle of this process, for `access`, a campanile_access. The handle stays open. The fence keeps its kind; one of several GPUs is
+// opened as a native fence where the GPU has them and as a monitored one elsewhere. The opening has no right that the handle does
 // not grant: a signal that the system refuses faults the queue.
 int32_t campanile_fence_open(campanile_device device,
                              void *handle,

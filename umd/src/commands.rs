@@ -4,7 +4,7 @@
 //! value is reached. Recording starts where the last piece ended; only when a packet does not fit does it look at the GPU's
 //! progress, move what it has to the start of the ring, or wait.
 
-use alloc::{boxed::Box, vec};
+use alloc::{boxed::Box, vec, vec::Vec};
 use core::sync::atomic::Ordering;
 
 use campanile_hw::{
@@ -16,7 +16,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, LUID};
 use crate::{
     device::Device,
     error::{Error, Result},
-    fence::{self, Fence},
+    fence::{self, Fence, FenceKind},
     shared::{SharedRange, SharedWord},
     trace::{QueueEvent, Tracer},
 };
@@ -70,12 +70,29 @@ impl Progress {
     }
 }
 
+/// A wait for a monitored fence in a submission that is being recorded.
+pub(crate) struct Hold {
+    /// Bytes of the submission that come before it: whole pieces.
+    pub(crate) at: usize,
+    /// Kept until the operating system has the wait.
+    pub(crate) fence: Fence,
+    pub(crate) value: u64,
+}
+
 /// The part of a queue that recording works on.
 pub(crate) struct Core {
     pub(crate) device: Device,
     pub(crate) luid: LUID,
     pub(crate) progress: Progress,
     pub(crate) memory: CommandMemory,
+    /// What the last packet of a command buffer signals where that is not the progress fence of a hardware queue.
+    pub(crate) ending: Option<packet::Signal>,
+    /// True if the operating system is handed every command buffer, so that it can hold one back.
+    pub(crate) by_kernel: bool,
+    /// Waits for monitored fences in what is being recorded, in order.
+    pub(crate) holds: Vec<Hold>,
+    /// Pieces of what is being recorded that end before such a wait; each becomes a command buffer with a progress value of its own.
+    pieces: u64,
     /// Who is told of what happens; nobody as a rule.
     pub(crate) tracer: Option<Box<dyn Tracer>>,
 }
@@ -157,6 +174,25 @@ impl CommandMemory {
 }
 
 impl Core {
+    /// The core of a queue that has submitted nothing.
+    pub(crate) fn new(
+        device: &Device,
+        progress: Progress,
+        memory: CommandMemory,
+        ending: Option<packet::Signal>,
+    ) -> Self {
+        let (device, luid) = (device.clone(), device.adapter().luid());
+        Self { device, luid, progress, memory, ending, by_kernel: true, holds: Vec::new(), pieces: 0, tracer: None }
+    }
+
+    /// Forgets what was recorded, for a submission by the kernel or from user mode.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self, by_kernel: bool) {
+        self.by_kernel = by_kernel;
+        self.pieces = 0;
+        self.holds.clear();
+    }
+
     /// Tells the tracer, if there is one.
     #[inline(always)]
     pub(crate) fn trace(&mut self, event: QueueEvent) {
@@ -176,14 +212,15 @@ impl Core {
     /// Makes sure that one more ring entry is free.
     #[inline(always)]
     pub(crate) fn reserve_entry(&mut self, wait: bool) -> Result<()> {
-        if self.progress.in_flight() < self.memory.ends.len() as u64 { Ok(()) } else { self.free_entry(wait) }
+        if self.progress.in_flight() < self.memory.ends.len() as u64 { Ok(()) } else { self.free_entry(0, wait) }
     }
 
+    /// Waits until one more entry is free than `taken`, which are fewer than there are.
     #[cold]
     #[inline(never)]
-    fn free_entry(&mut self, wait: bool) -> Result<()> {
+    fn free_entry(&mut self, taken: u64, wait: bool) -> Result<()> {
         self.refresh()?;
-        while self.progress.in_flight() >= self.memory.ends.len() as u64 {
+        while self.progress.in_flight() + taken >= self.memory.ends.len() as u64 {
             if !wait {
                 return Err(Error::RingFull);
             }
@@ -338,14 +375,20 @@ impl<'q> Recorder<'q> {
         Ok(())
     }
 
-    /// Sets the fence's value after every earlier effect of the queue and releases who waits for it.
+    /// Sets the fence's value after every earlier effect of the queue and releases who waits for it. The GPU writes the value without the
+    /// kernel, which sees that of a monitored fence when it learns that the command buffer is done.
     ///
     /// # Errors
-    /// [`Error::ForeignFence`], [`Error::WaitOnlyFence`]; see [`Recorder::nop`].
+    /// [`Error::ForeignFence`], [`Error::WaitOnlyFence`]; for a monitored fence [`Error::NeedsKernelSubmission`] and
+    /// [`Error::OutOfReach`]; see [`Recorder::nop`].
     #[inline]
     pub fn signal(&mut self, fence: &Fence, value: u64) -> Result<()> {
         self.check_fence(fence)?;
         fence.check_signal()?;
+        if fence.kind() == FenceKind::Monitored {
+            self.check_kernel()?;
+            fence.check_reach(value)?;
+        }
         self.push(fence.signal_packet(value).to_words())?;
         self.core.trace(QueueEvent::SignalQueued { fence: fence.handle(), value });
         Ok(())
@@ -353,14 +396,50 @@ impl<'q> Recorder<'q> {
 
     /// Holds the queue until the fence's value is at least `value`, without the CPU.
     ///
+    /// The operating system does it for a monitored fence. What was recorded before the wait then becomes a command buffer of its own, with a progress
+    /// value of its own, which is handed over before the wait is; what comes after it is not scheduled until the wait is satisfied.
+    /// [context-monitoring: GPU wait]
+    ///
     /// # Errors
-    /// [`Error::ForeignFence`]; see [`Recorder::nop`].
+    /// [`Error::ForeignFence`], [`Error::SignalOnlyFence`]; for a monitored fence [`Error::NeedsKernelSubmission`],
+    /// [`Error::OutOfReach`], and [`Error::CommandsTooLarge`] for more waits than the queue has ring entries; see [`Recorder::nop`].
     #[inline]
     pub fn wait(&mut self, fence: &Fence, value: u64) -> Result<()> {
         self.check_fence(fence)?;
-        self.push(fence.wait_packet(value).to_words())?;
+        fence.check_wait()?;
+        match fence.kind() {
+            FenceKind::Native => self.push(fence.wait_packet(value).to_words())?,
+            FenceKind::Monitored => self.hold(fence, value)?,
+        }
         self.core.trace(QueueEvent::WaitQueued { fence: fence.handle(), value });
         Ok(())
+    }
+
+    #[cold]
+    fn hold(&mut self, fence: &Fence, value: u64) -> Result<()> {
+        self.check_kernel()?;
+        fence.check_reach_up(value)?;
+        let entries = self.core.memory.ends.len();
+        if self.core.holds.len() >= entries {
+            return Err(Error::CommandsTooLarge);
+        }
+        if self.recorded() > self.core.holds.last().map_or(0, |hold| hold.at) {
+            let taken = self.core.pieces + 1;
+            if taken >= entries as u64 {
+                return Err(Error::CommandsTooLarge);
+            }
+            self.core.free_entry(taken, self.wait)?;
+            self.end()?;
+            self.core.pieces = taken;
+        }
+        self.core.holds.push(Hold { at: self.recorded(), fence: fence.clone(), value });
+        Ok(())
+    }
+
+    /// Refuses what needs the kernel in a queue that does not go through it.
+    #[inline(always)]
+    fn check_kernel(&self) -> Result<()> {
+        if self.core.by_kernel { Ok(()) } else { Err(Error::NeedsKernelSubmission) }
     }
 
     /// Writes the GPU clock as 64 bits to an address that is a multiple of 8.
@@ -384,17 +463,16 @@ impl<'q> Recorder<'q> {
         self.push(packet::Nop {}.to_words())
     }
 
-    /// The last packet of every submission.
+    /// The last packet of every command buffer; returns the progress value that it writes.
     #[inline(always)]
-    pub(crate) fn progress(&mut self, value: u64) -> Result<()> {
-        let handle = self.core.progress.fence;
-        self.push(packet::Progress { handle, value }.to_words())
-    }
-
-    /// As [`Recorder::progress`], for a queue whose progress is a fence like others.
-    #[inline]
-    pub(crate) fn progress_of(&mut self, fence: &Fence, value: u64) -> Result<()> {
-        self.push(fence.signal_packet(value).to_words())
+    pub(crate) fn end(&mut self) -> Result<u64> {
+        let Progress { fence: handle, submitted, .. } = self.core.progress;
+        let value = self.core.progress.value(submitted + self.core.pieces + 1);
+        match self.core.ending {
+            None => self.push(packet::Progress { handle, value }.to_words())?,
+            Some(signal) => self.push(packet::Signal { value, ..signal }.to_words())?,
+        }
+        Ok(value)
     }
 
     #[inline(always)]

@@ -22,7 +22,7 @@ pub enum Error {
     NoAdapter,
     /// The kernel-mode driver speaks this other version of the hardware interface.
     Version(u32),
-    /// Native fences are not enabled for the adapter.
+    /// A native fence was asked for by name, and they are not enabled for the adapter.
     NativeFencesDisabled,
     /// User-mode submission was asked for by name and is not enabled for the adapter.
     UserSubmissionDisabled,
@@ -36,8 +36,14 @@ pub enum Error {
     ForeignFence,
     /// The fence was opened to be waited for only.
     WaitOnlyFence,
+    /// The fence was created or opened to be signalled only.
+    SignalOnlyFence,
     /// The fence was not created to be shared.
     NotShared,
+    /// The queue submits from user mode, where the operating system neither holds work back nor signals fences; a monitored fence needs that.
+    NeedsKernelSubmission,
+    /// On a GPU that writes 32 bits of a monitored fence at once, the value is further from the last one than UINT_MAX / 2.
+    OutOfReach,
     /// One submission holds more commands than the queue's command memory, or than the hardware takes (1 MiB).
     CommandsTooLarge,
     /// Every ring entry is in use (only from calls that do not wait).
@@ -87,7 +93,7 @@ impl fmt::Display for Error {
                 campanile_hw::registers::INTERFACE_VERSION
             ),
             Self::NativeFencesDisabled => {
-                f.write_str("native fences are not enabled for this GPU; the operating system must enable the feature NATIVE_FENCE")
+                f.write_str("native fences are not enabled for this GPU; the operating system must enable the feature NATIVE_FENCE, or let the fence choose its kind")
             }
             Self::UserSubmissionDisabled => f.write_str(
                 "user-mode submission is not enabled for this GPU; enable the feature USER_MODE_SUBMISSION or let the queue choose its model",
@@ -97,6 +103,9 @@ impl fmt::Display for Error {
             Self::NotMappable => f.write_str("the buffer lies in VRAM the CPU cannot see; create it as System or VramVisible to map it"),
             Self::ForeignFence => f.write_str("the fence belongs to another adapter; open it on the queue's device, which a fence for several adapters allows, or create one there"),
             Self::WaitOnlyFence => f.write_str("the fence was opened to be waited for only; open it with full access to signal it"),
+            Self::SignalOnlyFence => f.write_str("the fence was opened to be signalled only; open it with full access to wait for it"),
+            Self::NeedsKernelSubmission => f.write_str("a queue with user-mode submission uses native fences only; create the fence as a native one, or the queue for submission through the kernel"),
+            Self::OutOfReach => f.write_str("the value is further from the fence's last value than UINT_MAX / 2, beyond which a GPU that writes 32 bits cannot tell values apart"),
             Self::NotShared => f.write_str("the fence was not created to be shared; create it as a shared fence"),
             Self::CommandsTooLarge => {
                 f.write_str("the submission is larger than the queue's command memory or 1 MiB; split it or give the queue more command memory")

@@ -2,7 +2,8 @@
 //!
 //! Work goes to the GPU without the kernel: commands are recorded into memory that the GPU reads, an entry is put into a ring,
 //! and one store to a mapped page, the doorbell, announces it. Queues order themselves by native fences. The kernel takes part
-//! when something is created, when the CPU waits, and when a doorbell has to be connected again.
+//! when something is created, when the CPU waits, and when a doorbell has to be connected again. Where the GPU or the operating system has
+//! no native fences, or does not schedule in hardware, work goes through the kernel, and monitored fences order it.
 //!
 //! ```
 //! use campanile_umd::*;
@@ -86,7 +87,7 @@ pub use commands::{CopyRows, Recorder};
 pub use device::Device;
 pub use dynamic::{CONTENTS_MAX, DynamicBuffer, DynamicMapping, MapMode};
 pub use error::{Error, Result};
-pub use fence::Fence;
+pub use fence::{Fence, FenceKind, FenceOptions, Sharing};
 pub use queue::{COMMAND_BYTES_MAX, Node, Queue, QueueOptions, QueueStats, RING_ENTRIES_MIN, SubmissionModel};
 pub use recovery::{LossReason, Recoverable, Recovered, RecoveryOptions, Unfinished};
 pub use share::{Access, SharedHandle};

@@ -1,5 +1,7 @@
 //! Queues: creation, submission in either model, waiting.
 
+mod software;
+
 use alloc::boxed::Box;
 use core::{
     ffi::c_void,
@@ -8,6 +10,7 @@ use core::{
 };
 
 use campanile_hw::{
+    packet,
     private::{DoorbellAnswer, DoorbellData},
     queue::{CONTROL_SIZE, RING_ENTRIES_MAX, RING_ENTRY_SIZE},
     registers::{NODE_COMPUTE, NODE_COPY},
@@ -17,7 +20,7 @@ use wddm_ddi::{
     km::D3DDDI_CREATEHWQUEUEFLAGS,
     kmt::*,
     status::{STATUS_DEVICE_NOT_READY, STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_NOT_SUPPORTED},
-    types::{D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE},
+    types::D3DKMT_HANDLE,
 };
 
 use crate::{
@@ -122,8 +125,9 @@ pub struct QueueStats {
 /// A hardware queue, used by one thread at a time.
 ///
 /// A failed [`Queue::submit`] leaves the queue as it was, with one exception: when the operating system fails after the work
-/// has reached the ring (the doorbell cannot be reconnected, the device is lost), that error comes back from every later
-/// submission too, and the way on is a new queue, or a new device after [`Error::DeviceLost`].
+/// has reached the ring (the doorbell cannot be reconnected, the device is lost), or after it has taken part of a submission that waits for
+/// monitored fences, that error comes back from every later submission too, and the way on is a new queue, or a new device after
+/// [`Error::DeviceLost`].
 ///
 /// Dropping a queue does not wait; the operating system does where it must before it lets go of the memory.
 pub struct Queue {
@@ -172,6 +176,14 @@ impl Target {
             Self::Packets(_, fence) => Progress::new(fence.word(), fence.handle()),
         }
     }
+
+    /// What the last packet of a command buffer signals, if it is not the progress fence of a hardware queue.
+    fn ending(&self) -> Option<packet::Signal> {
+        match self {
+            Self::Hardware(..) => None,
+            Self::Packets(_, fence) => Some(fence.signal_packet(0)),
+        }
+    }
 }
 
 /// Mappings that the hot path writes through.
@@ -186,7 +198,6 @@ impl Queue {
     /// # Errors
     /// [`Error::BadArgument`] for options out of range, [`Error::UserSubmissionDisabled`] if it was asked for by name,
     /// [`Error::DeviceLost`], and [`Error::Status`] or [`Error::BadAnswer`] from the operating system, with every step undone.
-    /// [`Error::NativeFencesDisabled`] for packets, whose progress is a native fence.
     /// [d3dkmthk: D3DKMTCreateHwContext, D3DKMTCreateHwQueue, D3DKMTCreateDoorbell, D3DKMTConnectDoorbell,
     /// D3DKMTCreateContextVirtual]
     pub fn new(device: &Device, node: Node, options: QueueOptions) -> Result<Self> {
@@ -232,8 +243,9 @@ impl Queue {
                 }
             }
         };
-        let flags = D3DDDI_CREATEHWQUEUEFLAGS::new().with_NativeProgressFence(device.adapter().native_fences());
-        let hw_queue = HwQueue::new(&context, flags)?;
+        // Its progress is a monitored fence, so that the kernel learns of every command buffer that is done: only then does it look at the
+        // monitored fences that the buffer has written. A native one interrupts for nobody but who waits for it.
+        let hw_queue = HwQueue::new(&context, D3DDDI_CREATEHWQUEUEFLAGS::new())?;
         let memory = Memory { commands, ring: None };
         Ok(Self::assemble((device, node), options, Path::Kernel, Target::Hardware(hw_queue, context), memory, fallback))
     }
@@ -272,13 +284,8 @@ impl Queue {
         let commands = &memory.commands;
         // SAFETY: `core` and `memory` are dropped together, and nothing records in between.
         let range = unsafe { commands.words() };
-        let core = Core {
-            luid: device.adapter().luid(),
-            progress: target.progress(),
-            memory: CommandMemory::new(range, commands.buffer().gpu_address(), options.ring_entries),
-            device: device.clone(),
-            tracer: None,
-        };
+        let memory_of_commands = CommandMemory::new(range, commands.buffer().gpu_address(), options.ring_entries);
+        let core = Core::new(device, target.progress(), memory_of_commands, target.ending());
         Self {
             node,
             options,
@@ -319,18 +326,25 @@ impl Queue {
     fn submit_with(&mut self, wait: bool, record: impl FnOnce(&mut Recorder<'_>) -> Result<()>) -> Result<u64> {
         self.begin(wait)?;
         let mut recorder = Recorder::new(&mut self.core, 0, wait);
-        record(&mut recorder)?;
+        let outcome = record(&mut recorder);
         let recorded = recorder.recorded();
+        outcome.inspect_err(|_| self.cancel())?;
         self.finish(recorded, wait)
     }
 
     /// Makes sure that a submission can be made.
     #[inline]
     pub(crate) fn begin(&mut self, wait: bool) -> Result<()> {
+        self.core.begin(!matches!(self.path, Path::User(..)));
         match self.failed {
             None => self.core.reserve_entry(wait),
             Some(error) => Err(error),
         }
+    }
+
+    /// Forgets what was recorded since [`Queue::begin`], with the fences that it names.
+    pub(crate) fn cancel(&mut self) {
+        self.core.begin(false);
     }
 
     /// Continues a submission of which `recorded` bytes exist.
@@ -343,16 +357,13 @@ impl Queue {
     #[inline]
     pub(crate) fn finish(&mut self, recorded: usize, wait: bool) -> Result<u64> {
         // 1. A new progress value, one above the last; private, never read back.
-        let submission = self.core.progress.submitted + 1;
-        let value = self.core.progress.value(submission);
         // 2. The last packet writes it, so that it shows only when all before it is done.
         let mut recorder = Recorder::new(&mut self.core, recorded, wait);
-        match &self.target {
-            Target::Hardware(..) => recorder.progress(value)?,
-            Target::Packets(_, fence) => recorder.progress_of(fence, value)?,
-        }
+        let ended = recorder.end();
         let cursor = recorder.cursor();
-        let Path::User(ring, _) = &self.path else { return self.submit_to_kernel(submission, value, cursor) };
+        let value = ended.inspect_err(|_| self.cancel())?;
+        let Path::User(ring, _) = &self.path else { return self.submit_to_kernel(cursor) };
+        let submission = self.core.progress.submitted + 1;
         let (commands, size) = self.core.memory.take(submission, cursor);
         self.core.progress.submitted = submission;
         let status = ring.publish(submission, commands, size, value);
@@ -395,34 +406,6 @@ impl Queue {
                 Status::Unknown(word) => return Err(self.core.device.explain(Error::DoorbellStatus(word))),
             }
         }
-    }
-
-    /// Submits through the kernel. Nothing is taken before it has accepted.
-    #[cold]
-    fn submit_to_kernel(&mut self, submission: u64, value: u64, cursor: usize) -> Result<u64> {
-        let start = self.core.memory.start();
-        let (address, size) = (self.core.memory.gpu + start as D3DGPU_VIRTUAL_ADDRESS, (cursor - start) as u32);
-        let device = &self.core.device;
-        let submitted = match &self.target {
-            Target::Hardware(queue, _) => {
-                let mut args = D3DKMT_SUBMITCOMMANDTOHWQUEUE::zeroed();
-                (args.hHwQueue, args.HwQueueProgressFenceId) = (queue.handle, value);
-                (args.CommandBuffer, args.CommandLength) = (address, size);
-                invoke!(device.thunks(), D3DKMTSubmitCommandToHwQueue, &mut args)
-            }
-            Target::Packets(context, _) => {
-                let mut args = D3DKMT_SUBMITCOMMAND::zeroed();
-                (args.Commands, args.CommandLength) = (address, size);
-                args.BroadcastContextCount = 1;
-                args.BroadcastContext[0] = context.handle;
-                invoke!(device.thunks(), D3DKMTSubmitCommand, &mut args)
-            }
-        };
-        submitted.map_err(|error| device.explain(error))?;
-        let _ = self.core.memory.take(submission, cursor);
-        self.core.progress.submitted = submission;
-        self.core.trace(QueueEvent::Submitted { progress: value, rung: false });
-        Ok(value)
     }
 
     /// Gives the queue a ring of another number of entries, with whatever is under way: what was submitted ends in the old ring, what

@@ -21,12 +21,16 @@ pub enum Access {
     Wait,
     /// Signal it too.
     Full,
+    /// Read the value and signal it, on the CPU and on the GPU; wait for nothing.
+    Signal,
 }
 
 /// Rights of a kernel handle. [wdm: ACCESS_MASK; d3dkmthk: D3DKMTShareObjects]
 mod mask {
     /// D3DDDI_SYNC_OBJECT_WAIT
     pub(super) const WAIT: u32 = 0x1;
+    /// D3DDDI_SYNC_OBJECT_SIGNAL
+    pub(super) const SIGNAL: u32 = 0x2;
     pub(super) const STANDARD_RIGHTS_READ: u32 = 0x0002_0000;
     pub(super) const GENERIC_ALL: u32 = 0x1000_0000;
 }
@@ -37,12 +41,13 @@ impl Access {
         match self {
             Self::Wait => mask::STANDARD_RIGHTS_READ | mask::WAIT,
             Self::Full => mask::GENERIC_ALL,
+            Self::Signal => mask::STANDARD_RIGHTS_READ | mask::SIGNAL,
         }
     }
 
-    /// The flags of an opening for this access.
-    pub(crate) fn flags(self) -> D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
-        shared_flags().with_NoSignal(self == Self::Wait)
+    /// The flags of a creation or an opening for this access.
+    pub(crate) fn limit(self, flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS) -> D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
+        flags.with_NoSignal(self == Self::Wait).with_NoWait(self == Self::Signal)
     }
 }
 

@@ -179,11 +179,13 @@ fn progress_values_from_the_future_are_refused() {
 }
 
 #[test]
-fn fences_need_the_feature_and_stay_on_their_adapter() {
+fn native_fences_need_the_feature_and_fences_stay_on_their_adapter() {
     os(|fake| fake.native = false);
     let device = Device::new(&Adapter::open(&THUNKS).unwrap()).unwrap();
     assert!(!device.adapter().user_mode_submission());
-    assert!(matches!(Fence::new(&device, 0), Err(Error::NativeFencesDisabled)));
+    let native = FenceOptions { kind: Some(FenceKind::Native), ..FenceOptions::default() };
+    assert_eq!(Fence::with_options(&device, native).err(), Some(Error::NativeFencesDisabled));
+    assert_eq!(Fence::new(&device, 0).unwrap().kind(), FenceKind::Monitored);
     os(|fake| fake.native = true);
     let device = Device::new(&Adapter::open(&THUNKS).unwrap()).unwrap();
     let other = Device::new(&Adapter::open_luid(&THUNKS, LUID_TWIN).unwrap()).unwrap();

@@ -101,14 +101,64 @@ fn what_is_no_handle_of_a_fence_opens_nothing() {
 }
 
 #[test]
-fn a_device_without_native_fences_shares_and_opens_none() {
+fn a_device_without_native_fences_shares_monitored_ones() {
     os(|fake| fake.native = false);
     let device = device();
-    assert_eq!(Fence::new_shared(&device, 0).err(), Some(Error::NativeFencesDisabled));
-    assert_eq!(Fence::open(&device, null_mut(), Access::Full).err(), Some(Error::NativeFencesDisabled));
+    let other = Device::new(device.adapter()).unwrap();
+    let mine = Fence::new_shared(&device, 7).unwrap();
+    let handle = mine.share(Access::Full).unwrap();
+    let theirs = Fence::open(&other, handle.raw(), Access::Full).unwrap();
+    assert_eq!((mine.kind(), theirs.kind(), theirs.value()), (FenceKind::Monitored, FenceKind::Monitored, 7));
+    theirs.signal(8).unwrap();
+    assert_eq!((mine.value(), mine.wait(8, None)), (8, Ok(())));
+    let refused = Fence::open(&device, null_mut(), Access::Full).err();
+    assert_eq!(refused, Some(Error::Status(STATUS_INVALID_HANDLE, "D3DKMTOpenSyncObjectFromNtHandle2")));
     assert_eq!(os(|fake| fake.count("D3DKMTOpenNativeFenceFromNtHandle")), 0);
-    drop(device);
+    drop((mine, theirs, handle, device, other));
     clean();
+}
+
+#[test]
+fn a_shared_monitored_fence_is_opened_as_one_beside_native_fences() {
+    let device = device();
+    let options = FenceOptions {
+        initial: 3,
+        kind: Some(FenceKind::Monitored),
+        sharing: Sharing::Adapter,
+        ..FenceOptions::default()
+    };
+    let mine = Fence::with_options(&device, options).unwrap();
+    let handle = mine.share(Access::Full).unwrap();
+    let theirs = Fence::open(&device, handle.raw(), Access::Full).unwrap();
+    assert_eq!((theirs.kind(), theirs.value()), (FenceKind::Monitored, 3));
+    drop((mine, theirs, handle, device));
+    clean();
+}
+
+#[test]
+fn who_may_only_signal_is_refused_waits_by_name_and_cannot_share_more() {
+    for kind in [FenceKind::Native, FenceKind::Monitored] {
+        let device = device();
+        let options = FenceOptions { kind: Some(kind), sharing: Sharing::Adapter, ..FenceOptions::default() };
+        let fence = Fence::with_options(&device, options).unwrap();
+        let handle = fence.share(Access::Signal).unwrap();
+        let signaller = Fence::open(&device, handle.raw(), Access::Signal).unwrap();
+        let queue = QueueOptions { model: Some(SubmissionModel::Kernel), ..QueueOptions::default() };
+        let mut queue = Queue::new(&device, Node::Copy, queue).unwrap();
+        let calls = os(|fake| fake.calls.len());
+        assert_eq!(signaller.wait(0, None), Err(Error::SignalOnlyFence));
+        assert_eq!(queue.submit(|commands| commands.wait(&signaller, 0)), Err(Error::SignalOnlyFence));
+        assert_eq!(queue.enqueue_wait(&signaller, 0), Err(Error::SignalOnlyFence));
+        for access in [Access::Full, Access::Wait] {
+            assert_eq!(signaller.share(access).err(), Some(Error::SignalOnlyFence));
+        }
+        assert_eq!(os(|fake| fake.calls.len()), calls, "nobody was asked");
+        signaller.signal(1).unwrap();
+        queue.submit(|commands| commands.signal(&signaller, 2)).unwrap();
+        assert_eq!(fence.wait(2, None), Ok(()));
+        drop((fence, handle, signaller, queue, device));
+        clean();
+    }
 }
 
 #[test]

@@ -105,6 +105,18 @@ macro_rules! for_each_thunk {
                     D3DKMTShareObjects(count: u32, objects: *const D3DKMT_HANDLE, attributes: *const c_void, access: u32, handle: *mut HANDLE);
                     /// Opens a native fence by a kernel handle. [d3dkmthk: D3DKMTOpenNativeFenceFromNtHandle]
                     D3DKMTOpenNativeFenceFromNtHandle(args: *mut D3DKMT_OPENNATIVEFENCEFROMNTHANDLE);
+                    /// Creates a monitored fence. [d3dkmthk: D3DKMTCreateSynchronizationObject2]
+                    D3DKMTCreateSynchronizationObject2(args: *mut D3DKMT_CREATESYNCHRONIZATIONOBJECT2);
+                    /// Opens a monitored fence by a kernel handle. [d3dkmthk: D3DKMTOpenSyncObjectFromNtHandle2]
+                    D3DKMTOpenSyncObjectFromNtHandle2(args: *mut D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2);
+                    /// Lets a context wait for fences. [d3dkmthk: D3DKMTWaitForSynchronizationObjectFromGpu]
+                    D3DKMTWaitForSynchronizationObjectFromGpu(args: *mut D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU);
+                    /// Lets a context signal fences with a value each. [d3dkmthk: D3DKMTSignalSynchronizationObjectFromGpu]
+                    D3DKMTSignalSynchronizationObjectFromGpu(args: *mut D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU);
+                    /// Lets a hardware queue wait for fences. [d3dkmthk: D3DKMTSubmitWaitForSyncObjectsToHwQueue]
+                    D3DKMTSubmitWaitForSyncObjectsToHwQueue(args: *mut D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE);
+                    /// Lets hardware queues signal fences. [d3dkmthk: D3DKMTSubmitSignalSyncObjectsToHwQueue]
+                    D3DKMTSubmitSignalSyncObjectsToHwQueue(args: *mut D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE);
                 }
                 "ntdll" {
                     /// Closes a kernel handle. [winternl: NtClose]
@@ -116,20 +128,8 @@ macro_rules! for_each_thunk {
                 "gdi32" {
                     /// Lists the adapters that are not compute-only. [d3dkmthk: D3DKMTEnumAdapters2]
                     D3DKMTEnumAdapters2(args: *mut D3DKMT_ENUMADAPTERS2);
-                    /// Creates a monitored fence. [d3dkmthk: D3DKMTCreateSynchronizationObject2]
-                    D3DKMTCreateSynchronizationObject2(args: *mut D3DKMT_CREATESYNCHRONIZATIONOBJECT2);
-                    /// Opens a monitored fence by a kernel handle. [d3dkmthk: D3DKMTOpenSyncObjectFromNtHandle2]
-                    D3DKMTOpenSyncObjectFromNtHandle2(args: *mut D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2);
-                    /// Lets a context wait for fences. [d3dkmthk: D3DKMTWaitForSynchronizationObjectFromGpu]
-                    D3DKMTWaitForSynchronizationObjectFromGpu(args: *mut D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU);
-                    /// Lets a context signal fences with a value each. [d3dkmthk: D3DKMTSignalSynchronizationObjectFromGpu]
-                    D3DKMTSignalSynchronizationObjectFromGpu(args: *mut D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU);
                     /// Lets contexts signal fences. [d3dkmthk: D3DKMTSignalSynchronizationObjectFromGpu2]
                     D3DKMTSignalSynchronizationObjectFromGpu2(args: *mut D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2);
-                    /// Lets a hardware queue wait for fences. [d3dkmthk: D3DKMTSubmitWaitForSyncObjectsToHwQueue]
-                    D3DKMTSubmitWaitForSyncObjectsToHwQueue(args: *mut D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE);
-                    /// Lets hardware queues signal fences. [d3dkmthk: D3DKMTSubmitSignalSyncObjectsToHwQueue]
-                    D3DKMTSubmitSignalSyncObjectsToHwQueue(args: *mut D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE);
                     /// Sets the priority of a context among those of all processes. [d3dkmthk: D3DKMTSetContextSchedulingPriority]
                     D3DKMTSetContextSchedulingPriority(args: *mut D3DKMT_SETCONTEXTSCHEDULINGPRIORITY);
                     /// Gives the priority of a context among those of all processes. [d3dkmthk: D3DKMTGetContextSchedulingPriority]

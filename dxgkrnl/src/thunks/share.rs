@@ -1,6 +1,4 @@
 //! Sharing of fences between processes: kernel handles, and what is opened by them.
-//!
-//! What only other user-mode drivers call, the opening as a monitored fence, is a function beside the table of thunks.
 
 use std::ffi::c_void;
 use std::sync::Arc;

@@ -228,7 +228,7 @@ fn create(rig: &Rig, engines: u32) -> (NTSTATUS, D3DKMT_CREATESYNCHRONIZATIONOBJ
     let mut fence = D3DDDI_SYNCHRONIZATIONOBJECTINFO2_MonitoredFence::zeroed();
     fence.EngineAffinity = engines;
     arguments.Info.u.MonitoredFence = fence;
-    (rig.kmt.call(rig.kmt.further().D3DKMTCreateSynchronizationObject2, &mut arguments), arguments)
+    (rig.kmt.call(rig.kmt.table().D3DKMTCreateSynchronizationObject2, &mut arguments), arguments)
 }
 
 fn creation(case: &Case) -> Result<(), Failure> {

@@ -107,7 +107,7 @@ impl Rig {
         arguments.ObjectCount = fences.len() as u32;
         arguments.ObjectHandleArray = lists.fences.as_mut_ptr();
         arguments.FenceValueArray = lists.values.as_mut_ptr();
-        call(self.kmt.further().D3DKMTSubmitWaitForSyncObjectsToHwQueue, &mut arguments)
+        call(self.kmt.table().D3DKMTSubmitWaitForSyncObjectsToHwQueue, &mut arguments)
     }
 
     /// Signals fences when what was submitted to the queue is done.
@@ -125,7 +125,7 @@ impl Rig {
         arguments.ObjectCount = fences.len() as u32;
         arguments.ObjectHandleArray = lists.fences.as_mut_ptr();
         arguments.FenceValueArray = lists.values.as_mut_ptr();
-        call(self.kmt.further().D3DKMTSubmitSignalSyncObjectsToHwQueue, &mut arguments)
+        call(self.kmt.table().D3DKMTSubmitSignalSyncObjectsToHwQueue, &mut arguments)
     }
 
     /// Lets what is submitted to the context next wait for fences.
@@ -136,7 +136,7 @@ impl Rig {
         arguments.ObjectCount = fences.len() as u32;
         arguments.ObjectHandleArray = lists.fences.as_mut_ptr();
         arguments.u.MonitoredFenceValueArray = lists.values.as_mut_ptr();
-        call(self.kmt.further().D3DKMTWaitForSynchronizationObjectFromGpu, &mut arguments)
+        call(self.kmt.table().D3DKMTWaitForSynchronizationObjectFromGpu, &mut arguments)
     }
 
     /// Signals fences when what was submitted to the context is done.
@@ -147,7 +147,7 @@ impl Rig {
         arguments.ObjectCount = fences.len() as u32;
         arguments.ObjectHandleArray = lists.fences.as_mut_ptr();
         arguments.u.MonitoredFenceValueArray = lists.values.as_mut_ptr();
-        call(self.kmt.further().D3DKMTSignalSynchronizationObjectFromGpu, &mut arguments)
+        call(self.kmt.table().D3DKMTSignalSynchronizationObjectFromGpu, &mut arguments)
     }
 
     /// As [`Rig::context_signal`], with flags and a list of contexts.
@@ -182,7 +182,7 @@ impl Rig {
         let mut fence = D3DDDI_SYNCHRONIZATIONOBJECTINFO2_MonitoredFence::zeroed();
         (fence.InitialFenceValue, fence.EngineAffinity) = (initial, self.affinity());
         arguments.Info.u.MonitoredFence = fence;
-        call(self.kmt.further().D3DKMTCreateSynchronizationObject2, &mut arguments).ok()?;
+        call(self.kmt.table().D3DKMTCreateSynchronizationObject2, &mut arguments).ok()?;
         // SAFETY: every arm of the union is plain numbers.
         let made = unsafe { arguments.Info.u.MonitoredFence };
         let value = Word::new(made.FenceValueCPUVirtualAddress, "the fence's value").map_err(|_| NTSTATUS(-1))?;
@@ -204,7 +204,7 @@ impl Rig {
     pub fn try_open_monitored(&self, handle: KernelHandle) -> Result<RawFence, NTSTATUS> {
         let mut arguments = D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2::zeroed();
         (arguments.hNtHandle, arguments.hDevice) = (handle.raw(), self.device);
-        call(self.kmt.further().D3DKMTOpenSyncObjectFromNtHandle2, &mut arguments).ok()?;
+        call(self.kmt.table().D3DKMTOpenSyncObjectFromNtHandle2, &mut arguments).ok()?;
         // SAFETY: every arm of the union is plain numbers.
         let opened = unsafe { arguments.u.MonitoredFence };
         let value = Word::new(opened.FenceValueCPUVirtualAddress, "the fence's value").map_err(|_| NTSTATUS(-1))?;

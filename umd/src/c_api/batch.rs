@@ -129,10 +129,9 @@ pub unsafe extern "C" fn campanile_submit_commands(
             }
             queue.queue.begin(true)?;
             let mut recorder = queue.queue.recorder(0, true);
-            for command in commands {
-                command.record(&mut recorder)?;
-            }
+            let outcome = commands.iter().try_for_each(|command| command.record(&mut recorder));
             let recorded = recorder.recorded();
+            outcome.inspect_err(|_| queue.queue.cancel())?;
             Ok(queue.queue.finish(recorded, true)?)
         })?;
         if let Ok(out) = Out::new(progress) {

@@ -20,6 +20,7 @@ use crate::{
 
 mod batch;
 mod dynamic;
+mod fence;
 mod handles;
 mod record;
 mod recovery;
@@ -28,6 +29,7 @@ mod trace;
 
 pub use batch::*;
 pub use dynamic::*;
+pub use fence::*;
 use handles::Object;
 pub use record::*;
 pub use recovery::*;
@@ -54,7 +56,7 @@ pub enum Status {
     Version = 6,
     /// The GPU was reset or removed: destroy everything but the adapter and create it anew.
     DeviceLost = 7,
-    /// Native fences are not enabled.
+    /// A native fence was asked for by name, and they are not enabled.
     NativeFencesDisabled = 8,
     /// User-mode submission is not enabled.
     UserSubmissionDisabled = 9,
@@ -92,10 +94,16 @@ pub enum Status {
     WaitOnlyFence = 25,
     /// The fence was not created to be shared.
     NotShared = 26,
+    /// The fence was created or opened to be signalled only.
+    SignalOnlyFence = 27,
+    /// A monitored fence, or a wait or signal of the operating system, for a queue with user-mode submission.
+    NeedsKernelSubmission = 28,
+    /// On a GPU that writes 32 bits of a monitored fence at once: a value further from the last one than UINT_MAX / 2.
+    OutOfReach = 29,
 }
 
 impl Status {
-    const ALL: [(Self, &'static CStr); 27] = [
+    const ALL: [(Self, &'static CStr); 30] = [
         (Self::Ok, c"success"),
         (Self::BadPointer, c"a pointer is null or not aligned"),
         (Self::BadHandle, c"the handle is stale, invented, or of another kind"),
@@ -104,7 +112,7 @@ impl Status {
         (Self::NoAdapter, c"no Campanile GPU found; check that its driver is installed and started"),
         (Self::Version, c"kernel-mode driver and library have different versions; install both from one package"),
         (Self::DeviceLost, c"the GPU was reset or removed; destroy everything but the adapter and create it anew"),
-        (Self::NativeFencesDisabled, c"native fences are not enabled for this GPU"),
+        (Self::NativeFencesDisabled, c"native fences are not enabled for this GPU; let the fence choose its kind"),
         (
             Self::UserSubmissionDisabled,
             c"user-mode submission is not enabled for this GPU; let the queue choose its model",
@@ -129,6 +137,15 @@ impl Status {
         ),
         (Self::WaitOnlyFence, c"the fence was opened to be waited for only; open it with full access to signal it"),
         (Self::NotShared, c"the fence was not created to be shared; use campanile_fence_create_shared"),
+        (Self::SignalOnlyFence, c"the fence was opened to be signalled only; open it with full access to wait for it"),
+        (
+            Self::NeedsKernelSubmission,
+            c"a queue with user-mode submission uses native fences only; create such a fence, or a queue for submission through the kernel",
+        ),
+        (
+            Self::OutOfReach,
+            c"the value is further from the fence's last value than UINT_MAX / 2; a GPU that writes 32 bits cannot tell it from others",
+        ),
     ];
 }
 
@@ -196,7 +213,7 @@ pub struct BufferHandle {
     pub id: u64,
 }
 
-/// A native fence.
+/// A fence, native or monitored.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct FenceHandle {
@@ -300,6 +317,9 @@ fn error_status(error: Error) -> Status {
         Error::ForeignFence => Status::ForeignFence,
         Error::WaitOnlyFence => Status::WaitOnlyFence,
         Error::NotShared => Status::NotShared,
+        Error::SignalOnlyFence => Status::SignalOnlyFence,
+        Error::NeedsKernelSubmission => Status::NeedsKernelSubmission,
+        Error::OutOfReach => Status::OutOfReach,
         Error::CommandsTooLarge => Status::CommandsTooLarge,
         // Records are kept for Rust only.
         Error::RingFull | Error::RecordsFull => Status::RingFull,
@@ -565,7 +585,7 @@ unsafe fn make_fence(
     })())
 }
 
-/// Creates a native fence with an initial value.
+/// Creates a fence with an initial value: a native one where the GPU has them, a monitored one elsewhere.
 ///
 /// # Safety
 /// `fence` is writable or null.

@@ -82,7 +82,10 @@ pub extern "C" fn campanile_try_begin(queue: QueueHandle) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_cancel(queue: QueueHandle) -> i32 {
     finish(with_mut(queue.id, |queue: &mut CQueue| match queue.open.take() {
-        Some(_) => Ok(()),
+        Some(_) => {
+            queue.queue.cancel();
+            Ok(())
+        }
         None => Err(Status::NotRecording.into()),
     }))
 }
@@ -137,7 +140,8 @@ pub extern "C" fn campanile_record_fill(queue: QueueHandle, destination: u64, si
     record(queue, |commands| commands.fill(destination, size, pattern))
 }
 
-/// Records that the GPU sets the fence's value.
+/// Records that the GPU sets the fence's value, without the kernel. CAMPANILE_STATUS_NEEDS_KERNEL_SUBMISSION for a monitored fence on a
+/// queue with user-mode submission, CAMPANILE_STATUS_OUT_OF_REACH for a value of a monitored fence that the GPU cannot tell from others.
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_record_signal(queue: QueueHandle, fence: FenceHandle, value: u64) -> i32 {
     finish(with(fence.id, |fence: &Fence| {
@@ -145,7 +149,9 @@ pub extern "C" fn campanile_record_signal(queue: QueueHandle, fence: FenceHandle
     }))
 }
 
-/// Records that the queue waits, on the GPU, until the fence's value is at least `value`.
+/// Records that the queue waits, on the GPU, until the fence's value is at least `value`. For a monitored fence the operating system holds
+/// back what is recorded after the wait; what is recorded before it becomes a command buffer of its own, with a progress value of its own. Statuses
+/// as for campanile_record_signal, and CAMPANILE_STATUS_COMMANDS_TOO_LARGE for more waits than the queue has ring entries.
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_record_wait(queue: QueueHandle, fence: FenceHandle, value: u64) -> i32 {
     finish(with(fence.id, |fence: &Fence| {

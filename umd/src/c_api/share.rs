@@ -13,17 +13,20 @@ pub enum FenceAccess {
     Wait = 0,
     /// Signal it too.
     Full = 1,
+    /// Read the value and signal it; wait for nothing.
+    Signal = 2,
 }
 
-fn access(number: i32) -> Result<Access, Fault> {
+pub(super) fn access(number: i32) -> Result<Access, Fault> {
     match number {
         0 => Ok(Access::Wait),
         1 => Ok(Access::Full),
+        2 => Ok(Access::Signal),
         _ => Err(Status::BadArgument.into()),
     }
 }
 
-/// Creates a native fence with an initial value that campanile_fence_share gives to other devices and processes.
+/// As campanile_fence_create, for a fence that campanile_fence_share gives to other devices and processes.
 ///
 /// # Safety
 /// `fence` is writable or null.
@@ -70,7 +73,8 @@ pub unsafe extern "C" fn campanile_fence_share(fence: FenceHandle, access: i32, 
 }
 
 /// Opens a shared fence on a device of the fence's GPU, or of any GPU if it was created by campanile_fence_create_cross_adapter, by a
-/// kernel handle of this process, for `access`, a campanile_access. The handle stays open. The opening has no right that the handle does
+/// kernel handle of this process, for `access`, a campanile_access. The handle stays open. The fence keeps its kind; one of several GPUs is
+/// opened as a native fence where the GPU has them and as a monitored one elsewhere. The opening has no right that the handle does
 /// not grant: a signal that the system refuses faults the queue.
 ///
 /// # Safety

@@ -7,7 +7,7 @@ use super::*;
 impl Fake {
     /// Runs every queue as far as it gets.
     pub(crate) fn run(&mut self) {
-        while self.run_step(usize::MAX) {}
+        while self.run_step(usize::MAX) || self.advance() {}
         self.wake();
     }
 
@@ -123,12 +123,26 @@ impl Fake {
             }
             Packet::Wait(wait) => return self.word(wait.current).load(Ordering::SeqCst) >= wait.value,
             Packet::Signal(signal) => {
-                let fence = self.objects.get(&signal.handle);
-                assert!(
-                    matches!(fence, Some(Object::Fence(fence)) if fence.may_signal),
-                    "a fence that may be signalled"
-                );
-                self.word(signal.current).store(signal.value, Ordering::SeqCst);
+                let named = |fence: &AnyFence| match (fence.native, signal.handle) {
+                    (true, handle) => {
+                        matches!(self.objects.get(&handle), Some(Object::Fence(named)) if named.address == fence.address)
+                    }
+                    // The GPU knows nothing of a monitored fence but the address of its value.
+                    (false, handle) => handle == 0 && signal.monitored == 0,
+                };
+                let fence = self.objects.values().find_map(|object| match object {
+                    Object::Fence(fence) if fence.address == signal.current => Some(fence),
+                    _ => None,
+                });
+                assert!(fence.is_some_and(|fence| fence.may_signal && named(fence)), "a fence that may be signalled");
+                let word = self.word(signal.current);
+                match self.is_narrow() {
+                    false => word.store(signal.value, Ordering::SeqCst),
+                    true => {
+                        let high = word.load(Ordering::SeqCst) >> 32 << 32;
+                        word.store(high | signal.value & 0xffff_ffff, Ordering::SeqCst);
+                    }
+                }
             }
             Packet::Progress(progress) => {
                 let Some(Object::HwQueue(queue)) = self.objects.get(&queue) else { panic!("no queue") };

@@ -5,7 +5,7 @@
 #![allow(dead_code)] // every test file takes its part
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::{BTreeMap, VecDeque},
     ffi::c_void,
     ptr::NonNull,
@@ -20,6 +20,7 @@ use campanile_hw::{
 use wddm_ddi::{kmt::*, status::*, types::*};
 
 mod gpu;
+mod line;
 mod table;
 
 pub(crate) use table::THUNKS;
@@ -123,13 +124,22 @@ pub(crate) struct Doorbell {
     pub(crate) at: u32,
 }
 
-pub(crate) struct NativeFence {
+/// A fence of either kind.
+#[derive(Clone)]
+pub(crate) struct AnyFence {
+    /// False for a monitored fence.
+    pub(crate) native: bool,
     /// Shared by all that have the fence open.
     pub(crate) current: Rc<Pages>,
+    /// The value when the operating system looked last.
+    pub(crate) whole: Rc<Cell<u64>>,
     pub(crate) address: u64,
     /// Has kernel handles.
     pub(crate) shared: bool,
     pub(crate) may_signal: bool,
+    pub(crate) may_wait: bool,
+    /// Keeps its value when the device is lost.
+    pub(crate) keeps_value: bool,
 }
 
 pub(crate) enum Object {
@@ -144,9 +154,9 @@ pub(crate) enum Object {
     PacketContext,
     HwQueue(HwQueue),
     Doorbell(Doorbell),
-    Fence(NativeFence),
+    Fence(AnyFence),
     /// A kernel handle of a fence.
-    Kernel(NativeFence),
+    Kernel(AnyFence),
 }
 
 /// A wait by event that is not satisfied yet: duplicate of the descriptor, object, value.
@@ -184,6 +194,8 @@ pub(crate) struct Fake {
     /// Called at every thunk, before it does anything.
     pub(crate) hook: Option<Hook>,
     armed: Vec<Armed>,
+    /// What was handed over for queues and contexts and is not done.
+    lines: BTreeMap<u32, VecDeque<line::Item>>,
     next: u32,
     next_address: u64,
     paging_value: u64,
@@ -225,6 +237,7 @@ impl Fake {
             native: true,
             hook: None,
             armed: Vec::new(),
+            lines: BTreeMap::new(),
             next: 0x4000_0000,
             next_address: 0x10_0000,
             paging_value: 0,
@@ -356,6 +369,10 @@ impl Fake {
     }
 
     fn wait(&mut self, handle: u32, value: u64, event: HANDLE) -> NTSTATUS {
+        if matches!(self.objects.get(&handle), Some(Object::Fence(fence)) if !fence.may_wait) {
+            return self.violation(format!("a wait for fence {handle:#x}, which may not be waited for"));
+        }
+        self.look();
         let Some(mut now) = self.value(handle) else {
             return self.violation(format!("wait for unknown fence {handle:#x}"));
         };
@@ -392,6 +409,8 @@ impl Fake {
 
     /// Sets the events of waits that are satisfied now.
     fn wake(&mut self) {
+        self.look();
+        self.advance();
         let armed = std::mem::take(&mut self.armed);
         for wait in armed {
             if self.value(wait.1).is_some_and(|now| now >= wait.2) { wait.set() } else { self.armed.push(wait) }

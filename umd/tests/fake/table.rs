@@ -193,9 +193,7 @@ thunks! {
     D3DKMTSubmitCommand(D3DKMT_SUBMITCOMMAND) = |fake, args| {
         assert_eq!((args.BroadcastContextCount, args.NumPrimaries, args.NumHistoryBuffers), (1, 0, 0));
         assert!(matches!(fake.objects.get(&args.BroadcastContext[0]), Some(Object::PacketContext)));
-        fake.run_buffer(args.Commands, args.CommandLength);
-        fake.wake();
-        STATUS_SUCCESS
+        fake.hand_over(args.BroadcastContext[0], line::Item::Packet(args.Commands, args.CommandLength))
     };
     D3DKMTCreateHwContext(D3DKMT_CREATEHWCONTEXT) = |fake, args| {
         assert!(args.NodeOrdinal < 2);
@@ -242,12 +240,8 @@ thunks! {
         if user {
             return fake.violation("kernel submission to a user-mode queue".into());
         }
-        let ran = fake.run_commands(args.hHwQueue, args.CommandBuffer, args.CommandLength, 0);
-        if ran != Ok(args.HwQueueProgressFenceId) {
-            fake.violations.push(format!("submission {} ran as {ran:?}", args.HwQueueProgressFenceId));
-        }
-        fake.wake();
-        STATUS_SUCCESS
+        let (commands, size, value) = (args.CommandBuffer, args.CommandLength, args.HwQueueProgressFenceId);
+        fake.hand_over(args.hHwQueue, line::Item::Buffer(commands, size, value))
     };
     D3DKMTCreateDoorbell(D3DKMT_CREATE_DOORBELL) = create_doorbell;
     D3DKMTConnectDoorbell(D3DKMT_CONNECT_DOORBELL) = |fake, args| {
@@ -272,12 +266,8 @@ thunks! {
         args.Info.NativeFenceMapping.CurrentValueCpuVa = current.address();
         args.Info.NativeFenceMapping.CurrentValueGpuVa = address;
         args.Info.NativeFenceMapping.MonitoredValueGpuVa = address + 8;
-        args.hSyncObject = fake.insert(Object::Fence(NativeFence {
-            current,
-            address,
-            shared: args.Info.Flags.Shared() && args.Info.Flags.NtSecuritySharing(),
-            may_signal: true,
-        }));
+        let fence = AnyFence::new(true, current, address, args.Info.Flags);
+        args.hSyncObject = fake.insert(Object::Fence(fence));
         STATUS_SUCCESS
     };
     D3DKMTOpenNativeFenceFromNtHandle(D3DKMT_OPENNATIVEFENCEFROMNTHANDLE) = |fake, args| {
@@ -287,13 +277,42 @@ thunks! {
         let Some(Object::Kernel(shared)) = fake.objects.get(&(args.hNtHandle.addr() as u32)) else {
             return STATUS_INVALID_HANDLE;
         };
-        let may_signal = shared.may_signal && !args.Flags.NoSignal();
-        let fence = NativeFence { current: Rc::clone(&shared.current), may_signal, ..*shared };
+        if !shared.native {
+            return STATUS_INVALID_PARAMETER;
+        }
+        let fence = shared.limited(args.Flags);
         args.NativeFenceMapping.CurrentValueCpuVa = fence.current.address();
         args.NativeFenceMapping.CurrentValueGpuVa = fence.address;
         args.NativeFenceMapping.MonitoredValueGpuVa = fence.address + 8;
         args.hSyncObject = fake.insert(Object::Fence(fence));
         STATUS_SUCCESS
+    };
+    D3DKMTCreateSynchronizationObject2(D3DKMT_CREATESYNCHRONIZATIONOBJECT2) = line::create_monitored;
+    D3DKMTOpenSyncObjectFromNtHandle2(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2) = line::open_monitored;
+    D3DKMTWaitForSynchronizationObjectFromGpu(D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU) = |fake, args| {
+        assert_eq!(args.ObjectCount, 1);
+        // SAFETY: the arm of monitored fences, one handle and one value, as counted.
+        let pair = unsafe { (*args.ObjectHandleArray, *args.u.MonitoredFenceValueArray) };
+        fake.hand_over(args.hContext, line::Item::Wait(pair.0, pair.1))
+    };
+    D3DKMTSignalSynchronizationObjectFromGpu(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU) = |fake, args| {
+        assert_eq!(args.ObjectCount, 1);
+        // SAFETY: the arm of monitored fences, one handle and one value, as counted.
+        let pair = unsafe { (*args.ObjectHandleArray, *args.u.MonitoredFenceValueArray) };
+        fake.hand_over(args.hContext, line::Item::Signal(pair.0, pair.1))
+    };
+    D3DKMTSubmitWaitForSyncObjectsToHwQueue(D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE) = |fake, args| {
+        assert_eq!(args.ObjectCount, 1);
+        // SAFETY: one handle and one value, as counted.
+        let pair = unsafe { (*args.ObjectHandleArray, *args.FenceValueArray) };
+        fake.hand_over(args.hHwQueue, line::Item::Wait(pair.0, pair.1))
+    };
+    D3DKMTSubmitSignalSyncObjectsToHwQueue(D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE) = |fake, args| {
+        assert_eq!((args.ObjectCount, args.BroadcastHwQueueCount, args.Flags.into_bits()), (1, 1, 0));
+        // SAFETY: one queue, one handle and one value, as counted.
+        let (queue, fence, value) =
+            unsafe { (*args.BroadcastHwQueueArray, *args.ObjectHandleArray, *args.FenceValueArray) };
+        fake.hand_over(queue, line::Item::Signal(fence, value))
     };
     D3DKMTDestroySynchronizationObject(D3DKMT_DESTROYSYNCHRONIZATIONOBJECT) = |fake, args| fake.remove(args.hSyncObject, "fence");
     D3DKMTWaitForSynchronizationObjectFromCpu(D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU) = |fake, args| {
@@ -310,7 +329,7 @@ thunks! {
         // SAFETY: one value, as counted.
         let value = unsafe { *args.FenceValueArray };
         match fake.objects.get(&object) {
-            Some(Object::Fence(fence)) if fence.may_signal => fence.current.set(0, value),
+            Some(Object::Fence(fence)) if fence.may_signal => fence.set(value),
             _ => return fake.violation("signal of no fence, or of one that may not be signalled".into()),
         }
         fake.wake();
@@ -336,15 +355,15 @@ unsafe extern "win64" fn D3DKMTShareObjects(
         // SAFETY: one object, as counted.
         let object = unsafe { objects.read() };
         let Some(Object::Fence(fence)) =
-            fake.objects.get(&object).filter(|_| [0x1000_0000, 0x2_0001].contains(&access))
+            fake.objects.get(&object).filter(|_| [0x1000_0000, 0x2_0001, 0x2_0002].contains(&access))
         else {
             return fake.violation(format!("sharing of no fence {object:#x}, or with access {access:#x}"));
         };
-        let may_signal = access == 0x1000_0000;
-        if !fence.shared || may_signal && !fence.may_signal {
+        let (may_signal, may_wait) = (access != 0x2_0001, access != 0x2_0002);
+        if !fence.shared || may_signal && !fence.may_signal || may_wait && !fence.may_wait {
             return fake.violation("sharing of a private fence, or with more access than there is".into());
         }
-        let shared = NativeFence { current: Rc::clone(&fence.current), may_signal, ..*fence };
+        let shared = AnyFence { may_signal, may_wait, ..fence.clone() };
         let number = fake.insert(Object::Kernel(shared));
         // SAFETY: the caller's place for the handle.
         unsafe { handle.write(std::ptr::without_provenance_mut(number as usize)) };
