@@ -33,6 +33,7 @@ mod fence_hostile;
 mod fence_interrupts;
 mod fence_log;
 mod fence_monitored;
+mod fence_monitored_umd;
 mod fence_narrow;
 mod fence_optimised;
 mod fence_rights;
@@ -179,6 +180,7 @@ const TABLES: &[&[CaseInfo]] = &[
     fence_backwards::CASES,
     fence_batches::CASES,
     fence_monitored::CASES,
+    fence_monitored_umd::CASES,
     fence_narrow::CASES,
     fence_cross_adapter::CASES,
     fence_cross_rules::CASES,
