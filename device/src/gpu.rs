@@ -55,6 +55,8 @@ pub struct Variant {
     pub native_fence: bool,
     /// DMA does not snoop CPU caches.
     pub non_coherent: bool,
+    /// The GPU is played on a host whose caches hold all of its memory: what DMA reaches that does not snoop is not what processors see.
+    pub cached_host: bool,
     /// Entries of fence logs stay in the scheduler until FlushFenceLogs, though the position counts them.
     pub delayed_log_writes: bool,
     /// Interrupts of native fences tell which queue signalled, and its fence log tells what.
@@ -103,6 +105,7 @@ impl Default for Variant {
             atomics64: true,
             native_fence: true,
             non_coherent: false,
+            cached_host: false,
             delayed_log_writes: false,
             optimised_fence_interrupt: false,
             system_process_fences: false,
@@ -247,7 +250,7 @@ impl Gpu {
             linked: variant.linked,
         };
         Ok(Arc::new(Self {
-            memory: Memory::new(vram),
+            memory: Memory::new(vram).on_host(variant.cached_host),
             cmp: Cmp::new(features, variant.queue_limit, pages, variant.doorbell_count(), variant.global_doorbell),
             bar_sizes,
             doorbell_file: Arc::new(doorbell_file),

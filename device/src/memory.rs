@@ -1,5 +1,10 @@
 //! Memory that the GPU reaches: VRAM, doorbell pages and system memory, all mappings of shared files.
 //!
+//! An access that snoops sees what the processors of the host see. One that does not goes past their caches. In the files of the host both
+//! are the same: what the host caches, and what it is told to write back, is the business of whoever gives the GPU its memory. A variant
+//! with `cached_host` plays a host instead whose caches hold all of its memory and never write a line back: there an access that does not
+//! snoop reaches memory of its own beside each file, in which nobody else ever sees or stores anything.
+//!
 //! UNSAFETY: this module maps files that other processes change at any time and reaches into them. Everything it hands out is a
 //! bounds-checked [`Span`]; single words are accessed atomically, bulk bytes are moved by raw copies, and no reference to the
 //! bytes ever exists.
@@ -85,6 +90,8 @@ pub(crate) struct HostMapping {
     base: NonNull<u8>,
     len: usize,
     writable: bool,
+    /// What accesses reach that do not snoop the host's caches, where that is something else.
+    behind_caches: Option<Box<Self>>,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and is accessed through atomics and raw copies only.
@@ -108,7 +115,20 @@ impl HostMapping {
         let base = NonNull::new(base.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
         // SAFETY: the range is the mapping just made; advice changes no contents, and a refusal is of no importance.
         unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
-        Ok(Self { base, len, writable })
+        Ok(Self { base, len, writable, behind_caches: None })
+    }
+
+    /// The mapping on a host whose caches hold all of it.
+    fn behind_caches(mut self) -> io::Result<Self> {
+        let memory = shared_file(c"behind caches", self.len as u64)?;
+        self.behind_caches = Some(Box::new(Self::new(&memory, 0, self.len as u64, self.writable)?));
+        Ok(self)
+    }
+
+    /// The bytes for accesses that snoop the host's caches, or for those that do not.
+    #[inline]
+    fn seen_by(&self, snoops: bool) -> &Self {
+        self.behind_caches.as_deref().filter(|_| !snoops).unwrap_or(self)
     }
 
     /// Up to `len` bytes from `offset`; `None` when `offset` lies outside or writing is asked for and not allowed.
@@ -388,6 +408,30 @@ const LINE: usize = 64;
 /// Lines that [`Span::prefetch`] brings; what follows them the processor foresees by itself.
 const PREFETCH: usize = 4;
 
+/// Whether accesses to a location snoop the host's caches, as page tables say. Locations that do not come from a leaf always do. Inside the
+/// GPU it is a bit of the location that has no meaning elsewhere, so that whatever is kept by location is kept apart.
+pub(crate) trait Snooping {
+    /// The location, for accesses that go past the caches.
+    fn unsnooped(self) -> Self;
+    /// True for such a location.
+    fn is_unsnooped(self) -> bool;
+}
+
+/// Reserved in every location that the GPU is told.
+const UNSNOOPED: u64 = 1 << 63;
+
+impl Snooping for Location {
+    #[inline]
+    fn unsnooped(self) -> Self {
+        Self::from_bits(self.into_bits() | UNSNOOPED)
+    }
+
+    #[inline]
+    fn is_unsnooped(self) -> bool {
+        self.into_bits() & UNSNOOPED != 0
+    }
+}
+
 /// One piece of system memory.
 #[derive(Clone, Debug)]
 struct Range {
@@ -415,6 +459,8 @@ pub(crate) struct SystemMemory {
     files: Vec<KnownFile>,
     /// The function may start accesses: bus master enabled and D0.
     enabled: bool,
+    /// Only accesses that snoop see what the host does.
+    cached_host: bool,
     /// Another number than ever before with every change of the above, and than the memory of any other function has.
     shape: u64,
 }
@@ -439,7 +485,7 @@ impl SystemMemory {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the range leaves the file"));
         }
         if !metadata.is_file() {
-            return Ok((Arc::new(HostMapping::new(file, offset, len, writable)?), 0));
+            return Ok((Arc::new(self.new_mapping(file, offset, len, writable)?), 0));
         }
         self.files.retain(|known| known.mapping.strong_count() > 0);
         let same =
@@ -450,9 +496,14 @@ impl SystemMemory {
         if self.files.len() >= FILES_MAX {
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, "too many files of system memory"));
         }
-        let mapping = Arc::new(HostMapping::new(file, 0, size, writable)?);
+        let mapping = Arc::new(self.new_mapping(file, 0, size, writable)?);
         self.files.push(KnownFile { identity, writable, size, mapping: Arc::downgrade(&mapping) });
         Ok((mapping, offset))
+    }
+
+    fn new_mapping(&self, file: &File, offset: u64, len: u64, writable: bool) -> io::Result<HostMapping> {
+        let mapping = HostMapping::new(file, offset, len, writable)?;
+        if self.cached_host { mapping.behind_caches() } else { Ok(mapping) }
     }
 
     fn insert(&mut self, range: Range) -> io::Result<()> {
@@ -510,6 +561,12 @@ impl Memory {
     /// VRAM as mapped, and no system memory.
     pub(crate) fn new(vram: HostMapping) -> Self {
         Self { vram, system: RwLock::new(SystemMemory { shape: new_shape(), ..SystemMemory::default() }) }
+    }
+
+    /// On a host whose caches hold all of its memory, if `cached_host` says so.
+    pub(crate) fn on_host(self, cached_host: bool) -> Self {
+        self.change().cached_host = cached_host;
+        self
     }
 
     /// Whoever changes anything gets it in a new shape.
@@ -608,7 +665,8 @@ impl Access<'_> {
         if write && !range.writable {
             return None;
         }
-        let span = range.mapping.span(range.offset, range.end - range.start, write)?;
+        let mapping = range.mapping.seen_by(!location.is_unsnooped());
+        let span = mapping.span(range.offset, range.end - range.start, write)?;
         Some(Surroundings { start: range.start, span })
     }
 }
@@ -681,6 +739,22 @@ mod tests {
         memory.map(0, &file, 0, PAGE, false).expect("mapped");
         assert!(memory.access().resolve(at(0), 8, true).is_none(), "read-only");
         assert_eq!(memory.access().resolve(at(0), 8, false).and_then(|span| span.load(0)), Some(0));
+    }
+
+    #[test]
+    fn on_a_host_that_caches_everything_only_who_snoops_sees_what_the_host_does() {
+        for cached in [false, true] {
+            let (memory, file) = memory();
+            let memory = memory.on_host(cached);
+            memory.map(0, &file, 0, PAGE, true).expect("mapped");
+            let access = memory.access();
+            let word = |location: Location| access.resolve(location, 8, true).expect("mapped");
+            let (snooped, past) = (word(at(0)), word(at(0).unsnooped()));
+            assert!(snooped.store(0, 7));
+            assert_eq!(past.load(0), Some(if cached { 0 } else { 7 }));
+            assert!(past.store(0, 9));
+            assert_eq!((snooped.load(0), past.load(0)), (Some(if cached { 7 } else { 9 }), Some(9)));
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A TLB belongs to one node and is used under that node's lock. Like the silicon's it may hold entries that the tables no longer
 //! say, until they are invalidated; it never remembers that something was *not* mapped.
 
-use crate::memory::{Access, KeptWords, Span, Surroundings};
+use crate::memory::{Access, KeptWords, Snooping, Span, Surroundings};
 use campanile_hw::event::FaultKind;
 use campanile_hw::page_table::{
     ENTRIES, ENTRIES_64K, PAGE_2M, PAGE_4K, PAGE_64K, Pte, ROOT_LEVEL, VA_BITS, coverage, directory_bits, index,
@@ -119,7 +119,9 @@ fn page_of(entry: Pte, shift: u8) -> Option<Page> {
     if !entry.valid() || misplaced || misaligned {
         return None;
     }
-    Some(Page { frame: location_of(entry), shift, read_only: entry.read_only(), zero: entry.zero() })
+    let frame = location_of(entry);
+    let frame = if entry.system() && !entry.coherent() { frame.unsnooped() } else { frame };
+    Some(Page { frame, shift, read_only: entry.read_only(), zero: entry.zero() })
 }
 
 /// Whether an entry above the leaves uses only what is defined there.

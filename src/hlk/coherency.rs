@@ -5,7 +5,7 @@ use campanile_hw::private::Placement;
 use campanile_hw::registers::NODE_COPY;
 
 use super::case::{Boot, Case, Failure, granted};
-use super::rig::copy;
+use super::rig::{RING_ENTRIES, copy, wait_until};
 use crate::setup::SystemOptions;
 use crate::user::{Fence, Node, Queue, QueueOptions};
 
@@ -31,6 +31,20 @@ cases! { "Memory", behind "it chooses whether the GPU sees caches";
     "IoCoherency.FenceValuesNeedNoInvalidation" on Boot::With(non_coherent), "context-monitoring":
         "Without I/O coherency the value of a monitored fence is still seen as it is: by the processor when the GPU has signalled, by the GPU when the processor has."
         => fence_values;
+    "IoCoherency.RingsAreUncachedOrWrittenBack" on Boot::With(non_coherent), "allocation-usage-tracking":
+        "Without I/O coherency a ring, its control words and commands in cached memory are seen by the GPU when they are written back, and not before."
+        => cached_ring;
+    "IoCoherency.EveryLeafSnoops" on Boot::With(cached_host), "allocation-usage-tracking":
+        "A surface of cacheable system memory is mapped as coherent: on a host whose caches never write back, the GPU and the CPU see each other's stores to memory of either kind, rings and fence values, and what was paged."
+        => every_leaf;
+}
+
+/// A GPU that snoops where page tables say so, and a host whose caches hold all of its memory.
+fn cached_host() -> SystemOptions {
+    let mut options = SystemOptions::default();
+    options.variant.cached_host = true;
+    (options.variant.vram_size, options.variant.vram_window) = (64 << 20, 32 << 20);
+    options
 }
 
 fn non_coherent() -> SystemOptions {
@@ -127,6 +141,57 @@ fn by_the_driver(case: &mut Case<'_>) -> Result<(), Failure> {
         ensure!(seen == bytes, "round {round}: the copy, with a piece written over it, differs from what was written");
     }
     Ok(())
+}
+
+fn cached_ring(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let context = rig.context(NODE_COPY).map_err(|status| Failure::new(format!("a context: {status}")))?;
+    let mut queue = rig.queue_placed(context, RING_ENTRIES, Placement::System)?;
+    granted(rig.connect(queue.doorbell), "connecting the doorbell")?;
+    let fence = rig.fence(0)?;
+    for round in 1..=3 {
+        let value = queue.append(&[fence.signal(round)])?;
+        // Whoever rings names the write pointer; commands and entry are still on their way.
+        for memory in [queue.commands, queue.ring] {
+            let seen = gpu_reads(&rig, memory)?;
+            let view = rig.view(memory)?;
+            ensure!(
+                seen != view.read(0, memory.size),
+                "round {round}: the machine has no cache that could be forgotten"
+            );
+            granted(invalidate(&rig, memory.handle, 0, memory.size), "InvalidateCache")?;
+            ensure!(gpu_reads(&rig, memory)? == view.read(0, memory.size), "round {round}: nothing was written back");
+        }
+        granted(invalidate(&rig, queue.control.handle, 0, queue.control.size), "InvalidateCache of the control words")?;
+        rig.ring(&queue)?;
+        wait_until("the work in cached memory", || queue.progress.load() == value)?;
+        ensure_eq!(fence.value.load(), round, "value that the GPU signalled");
+    }
+    Ok(())
+}
+
+fn every_leaf(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    for placement in [Placement::System, Placement::SystemUncached] {
+        let memory = rig.memory(SIZE, placement)?;
+        let view = rig.view(memory)?;
+        view.fill(7);
+        ensure!(all(&gpu_reads(&rig, memory)?, 7), "the GPU does not see the CPU's stores to {placement:?}");
+        gpu_writes(&rig, memory, 0x0909_0909)?;
+        ensure!(all(&view.read(0, SIZE), 9), "the CPU does not see the GPU's stores to {placement:?}");
+    }
+    // The paging process maps coherently as well: what leaves VRAM is seen in system memory, and comes back.
+    let moved = rig.memory(SIZE, Placement::VramLockable)?;
+    gpu_writes(&rig, moved, 0x0303_0303)?;
+    granted(rig.evict(moved.handle), "evict")?;
+    let view = rig.view(moved)?;
+    ensure!(all(&view.read(0, SIZE), 3), "the CPU does not see what was paged out");
+    view.fill(4);
+    granted(rig.unlock(moved.handle), "unlock")?;
+    rig.make_resident(moved.handle)?;
+    ensure!(all(&gpu_reads(&rig, moved)?, 4), "the GPU does not see what was stored to memory that was paged out");
+    fence_values(case)?;
+    by_the_driver(case)
 }
 
 fn fence_values(case: &mut Case<'_>) -> Result<(), Failure> {

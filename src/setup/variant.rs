@@ -62,6 +62,7 @@ keys! {
     "no-64bit-atomics": "fence values are written 32 bits wide, and there are no native fences", |draft, _| draft.variant.atomics64 = false;
     "system-process-fences": "the scheduler reaches fences through the paging process", |draft, _| draft.variant.system_process_fences = true;
     "non-coherent": "DMA does not snoop the caches of the processor", |draft, _| draft.variant.non_coherent = true;
+    "cached-host": "the host caches all of its memory, which only DMA that snoops sees", |draft, _| draft.variant.cached_host = true;
     "vram-in-d3" = "kept|lost": "what becomes of VRAM in D3; lost", |draft, value| draft.variant.vram_kept_in_d3 = kept(value)?;
     "page-tables" = "cpu|gpu-virtual|gpu-physical": "who writes page tables, and how the GPU names them; cpu",
         |draft, value| draft.variant.page_table_updates = updates(value)?;

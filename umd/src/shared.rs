@@ -52,8 +52,9 @@ impl SharedWord {
     /// Stores `value` with a full barrier: visible before any later load is made.
     #[inline(always)]
     pub(crate) fn store_and_fence(&self, value: u64) {
-        // An exchange is both in one instruction; the old value is our own and of no interest.
-        self.atomic().swap(value, Ordering::SeqCst);
+        // Not an exchange, which is both in one instruction: where memory is uncached that locks the bus.
+        self.atomic().store(value, Ordering::Release);
+        fence(Ordering::SeqCst);
     }
 }
 

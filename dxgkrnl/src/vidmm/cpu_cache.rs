@@ -2,7 +2,9 @@
 //!
 //! The host's own caches are coherent, so the cache is played: user mode sees a copy of the memory, and what it stores stays in the copy
 //! until it is written back. Nothing is read again from memory until it is invalidated, as if the processor had read everything ahead. So
-//! leaving out an invalidation shows as wrong data, every time. [allocation-usage-tracking: I/O coherency]
+//! leaving out an invalidation shows as wrong data, every time. Memory of other types is shown as it is. Which type a mapping has is said
+//! by whoever makes it: user mode for its allocations (rings and ring control among them), the system for fence values. One who says the wrong
+//! one shares nothing with the device. [allocation-usage-tracking: I/O coherency]
 
 use std::sync::Arc;
 
@@ -15,6 +17,58 @@ use crate::vidmm::user_mapping::UserMapping;
 /// Bytes of a cache line: what is written back and invalidated at least.
 const LINE: u64 = 64;
 type Line = [u8; LINE as usize];
+
+/// How the processor reaches memory that it shares with a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryType {
+    /// Through its caches: for memory that the device snoops.
+    Cached,
+    /// Past its caches, so that either side sees the other's stores at once, whatever the device does.
+    Uncached,
+}
+
+impl MemoryType {
+    /// For memory in which both sides wait for stores of each other, where the device snoops or does not.
+    pub(crate) fn of_words(snoops: bool) -> Self {
+        if snoops { Self::Cached } else { Self::Uncached }
+    }
+}
+
+/// Pages that the processor shares with a device for good, of one memory type in all mappings of the processor.
+pub(crate) struct SharedPages {
+    memory: Pages,
+    /// What the processor sees instead: its cache, of which nothing is ever written back or read again.
+    cache: Option<Pages>,
+}
+
+impl SharedPages {
+    /// Pages of a memory type, all zero to either side, beside a device that snoops or does not.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY.
+    pub(crate) fn new(memory: Pages, kind: MemoryType, snoops: bool) -> Result<Self, NTSTATUS> {
+        memory.zero();
+        let cache = match kind {
+            MemoryType::Cached if !snoops => {
+                let cache = memory.ram().allocate(memory.len(), PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
+                cache.zero();
+                Some(cache)
+            }
+            MemoryType::Cached | MemoryType::Uncached => None,
+        };
+        Ok(Self { memory, cache })
+    }
+
+    /// The pages as devices reach them.
+    pub(crate) fn memory(&self) -> &Pages {
+        &self.memory
+    }
+
+    /// The pages as the processor sees them.
+    pub(crate) fn seen(&self) -> &Pages {
+        self.cache.as_ref().unwrap_or(&self.memory)
+    }
+}
 
 /// What the processor has of an allocation in its cache: all of it.
 pub(crate) struct CpuCache {
@@ -110,6 +164,19 @@ mod tests {
     fn set(pages: &Pages, at: u64, value: u8) {
         // SAFETY: mapped.
         unsafe { byte(pages, at).write_volatile(value) };
+    }
+
+    #[test]
+    fn cached_pages_are_shared_with_a_device_that_snoops_and_uncached_ones_with_every_device() {
+        let ram = Ram::new(1 << 20).unwrap();
+        for (kind, snoops) in [(MemoryType::Cached, true), (MemoryType::Cached, false), (MemoryType::Uncached, false)] {
+            let shared = SharedPages::new(ram.allocate(PAGE_SIZE, PAGE_SIZE).unwrap(), kind, snoops).unwrap();
+            set(shared.seen(), 8, 1);
+            set(shared.memory(), 16, 2);
+            let seen = (get(shared.memory(), 8), get(shared.seen(), 16));
+            assert_eq!(seen, if kind == MemoryType::Cached && !snoops { (0, 0) } else { (1, 2) }, "{kind:?}");
+        }
+        assert_eq!([true, false].map(MemoryType::of_words), [MemoryType::Cached, MemoryType::Uncached]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use wddm_ddi::status::*;
 use crate::machine::lock;
 use crate::ram::{PAGE_SIZE, Pages};
 use crate::vidmm::address_space::AddressSpace;
+use crate::vidmm::cpu_cache::{MemoryType, SharedPages};
 use crate::vidmm::memory::{Memory, SpaceId};
 use crate::vidmm::segment::Segments;
 use crate::vidmm::va_space::{Mapping, Source};
@@ -123,7 +124,7 @@ impl Drop for LocalPage {
 /// A page that holds fence values.
 pub(crate) enum FencePage {
     /// Of system memory.
-    System(Pages),
+    System(SharedPages),
     /// Of a memory segment.
     Local(LocalPage),
 }
@@ -140,15 +141,15 @@ impl FencePage {
     /// How the kernel finds it.
     pub(crate) fn find(&self) -> Found {
         match self {
-            Self::System(pages) => Found::Fixed(pages.kernel_address()),
+            Self::System(pages) => Found::Fixed(pages.seen().kernel_address()),
             Self::Local(page) => Found::Movable(Arc::clone(&page.spot)),
         }
     }
 
-    /// The page, if it is of system memory for good.
+    /// The page as the processor sees it, if it is of system memory for good.
     pub(crate) fn system(&self) -> Option<&Pages> {
         match self {
-            Self::System(pages) => Some(pages),
+            Self::System(pages) => Some(pages.seen()),
             Self::Local(_) => None,
         }
     }
@@ -156,7 +157,7 @@ impl FencePage {
     /// What a mapping of it shows.
     pub(super) fn source(&self) -> Source {
         match self {
-            Self::System(pages) => Source::Frames { segment: 0, frame: pages.address() / PAGE_SIZE },
+            Self::System(pages) => Source::Frames { segment: 0, frame: pages.memory().address() / PAGE_SIZE },
             Self::Local(page) => Source::Fence(page.id),
         }
     }
@@ -219,7 +220,8 @@ impl VidMm {
     pub(crate) fn system_fence_page(&self) -> Result<FencePage, NTSTATUS> {
         let ram = Arc::clone(&lock(&self.memory).segments.ram);
         let pages = ram.allocate(PAGE_SIZE, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
-        Ok(FencePage::System(pages).cleared())
+        let snoops = self.driver.mmu.Bits.CacheCoherentMemorySupported();
+        Ok(FencePage::System(SharedPages::new(pages, MemoryType::of_words(snoops), snoops)?))
     }
 
     /// A page for the values `value` of fences of type `kind` of a process, where the driver wants it.
