@@ -492,6 +492,9 @@ impl Gpu {
             reg::COUNT_SIGNALS => self.cmp.count(|tallies| &tallies.signals),
             reg::COUNT_INTERRUPTS => self.messages.load(Ordering::Relaxed),
             reg::COUNT_RETIRED => self.cmp.count(|tallies| &tallies.retired),
+            reg::PROGRESS_COMPUTE => self.cmp.progress(0),
+            reg::PROGRESS_COPY => self.cmp.progress(1),
+            reg::PROGRESS_PAGING => self.cmp.progress(2),
             _ => lock(&self.registers).stored(offset).map_or(0, |value| *value),
         }
     }

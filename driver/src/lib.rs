@@ -38,6 +38,7 @@ mod mmio;
 mod nt;
 mod pool;
 mod power;
+mod progress;
 mod queue;
 mod refusal;
 mod reset;

@@ -12,6 +12,7 @@ use crate::fence::system;
 use crate::gpu::Gpu;
 use crate::interrupt;
 use crate::irql::Passive;
+use crate::progress;
 use crate::queue::context::HwContext;
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::packet::{Node, Packet};
@@ -52,17 +53,17 @@ pub(crate) fn dependent_engines(
     Ok(())
 }
 
-/// DxgkDdiQueryEngineStatus: an engine is responsive when the scheduler still executes commands about it.
+/// DxgkDdiQueryEngineStatus: a node is responsive while it makes progress. [d3dkmddi: DXGK_ENGINESTATUS]
 pub(crate) fn engine_status(
     irql: &Passive,
     adapter: &Adapter,
     args: &mut DXGKARG_QUERYENGINESTATUS,
 ) -> Result<(), Refused> {
     let (gpu, node) = node(adapter, args.NodeOrdinal, args.EngineOrdinal)?;
-    let answers = gpu.cmp.run(irql, Command::QueryQueue, [u64::from(node.ordinal()), 0, 0]).is_ok();
-    let event = Event::EngineQueried { node: node.ordinal(), responsive: answers.into() };
+    let responsive = progress::makes_progress(irql, gpu, node);
+    let event = Event::EngineQueried { node: node.ordinal(), responsive: responsive.into() };
     gpu.note(Component::Reset, &event);
-    args.EngineStatus = DXGK_ENGINESTATUS::new().with_Responsive(answers);
+    args.EngineStatus = DXGK_ENGINESTATUS::new().with_Responsive(responsive);
     Ok(())
 }
 

@@ -71,7 +71,7 @@ registers! {
     IDLE_TICKS = 0x038, 8, ReadOnly;
     /// Run control of the function, a `Control` word. Clearing RUN stops the scheduler before the write completes.
     CONTROL = 0x040, 4, ReadWrite;
-    /// One bit a node: work in progress or runnable work queued.
+    /// One bit a node: work in progress, which may stand still, or runnable work queued. Work that waits for a fence is neither.
     NODE_BUSY = 0x044, 4, ReadOnly;
     /// One bit a node: it is in F1.
     NODE_ASLEEP = 0x048, 4, ReadOnly;
@@ -121,6 +121,12 @@ registers! {
     COUNT_INTERRUPTS = 0x118, 8, ReadOnly;
     /// Command buffers retired, since reset.
     COUNT_RETIRED = 0x120, 8, ReadOnly;
+    /// Progress of node 0 since reset: packets executed, and each further part of at most 2 MiB of a packet that moves more. A node whose NODE_BUSY stays set while this stands still makes no progress.
+    PROGRESS_COMPUTE = 0x140, 8, ReadOnly;
+    /// Progress of node 1, as PROGRESS_COMPUTE.
+    PROGRESS_COPY = 0x148, 8, ReadOnly;
+    /// Progress of node 2, as PROGRESS_COMPUTE.
+    PROGRESS_PAGING = 0x150, 8, ReadOnly;
 }
 
 /// Value of [`ID`]: "CAMP" in memory order.
@@ -129,6 +135,8 @@ pub const ID_VALUE: u32 = u32::from_le_bytes(*b"CAMP");
 pub const INTERFACE_VERSION: u32 = 1;
 /// Number of nodes of the function.
 pub const NODES: u32 = 3;
+/// Progress of each node.
+pub const NODE_PROGRESS: [u64; NODES as usize] = [PROGRESS_COMPUTE, PROGRESS_COPY, PROGRESS_PAGING];
 /// The node for general work; user-mode submission is allowed.
 pub const NODE_COMPUTE: u32 = 0;
 /// The node for transfers of applications; user-mode submission is allowed.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use campanile_device::{FaultRule, HangAt};
-use campanile_hw::registers::{CMP_STATUS, CommandStatus, NODE_COMPUTE};
+use campanile_hw::registers::{NODE_COMPUTE, PROGRESS_COMPUTE};
 use dxgkrnl::{Rescue, TdrFate, TdrOutcome, TdrReport, TdrSettings};
 
 use super::case::{Boot, Case, Failure, granted};
@@ -31,7 +31,7 @@ const RULES: [FaultRule; 12] = [
     FaultRule::ResetTakesAlong { node: NODE },
     FaultRule::ResetLosesMemory,
     FaultRule::CompletionRacesReset { node: NODE },
-    FaultRule::Register { offset: CMP_STATUS, value: CommandStatus::BadState as u64 },
+    FaultRule::Register { offset: PROGRESS_COMPUTE, value: 1 << 40 },
     FaultRule::DoubledInterrupt,
     FaultRule::ReorderedInterrupt,
 ];
@@ -162,7 +162,7 @@ fn go_wrong(case: &mut Case<'_>, rule: FaultRule, before: usize) -> Result<(), F
         FaultRule::Register { .. } => {
             faults.remove(id);
             hang_packet(system, &rig)?;
-            // The preemption is under way: the next command is the question whether the engine responds.
+            // The preemption is under way: the next look at the node's progress is the question whether it makes any.
             (0..2).for_each(|_| system.machine().advance(TdrSettings::default().delay));
             let lie = faults.inject(rule);
             time_out_packets(system);
@@ -170,7 +170,7 @@ fn go_wrong(case: &mut Case<'_>, rule: FaultRule, before: usize) -> Result<(), F
             let report = one(system, before, TdrOutcome::EngineReset)?;
             ensure_eq!(
                 (report.responsive, state(&rig)?, state(&beside)?),
-                (Some(false), HUNG, ACTIVE),
+                (Some(true), HUNG, ACTIVE),
                 "what was believed"
             );
             return Ok(());

@@ -76,6 +76,7 @@ mod surprise;
 mod suspension;
 mod table_pressure;
 mod tdr;
+mod tdr_engine_status;
 mod tdr_function_reset;
 mod tdr_ids;
 mod tdr_lost_reports;
@@ -201,6 +202,7 @@ const TABLES: &[&[CaseInfo]] = &[
     exit::CASES,
     lost_doorbell::CASES,
     tdr::CASES,
+    tdr_engine_status::CASES,
     tdr_function_reset::CASES,
     tdr_ids::CASES,
     tdr_lost_reports::CASES,

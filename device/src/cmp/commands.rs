@@ -141,6 +141,7 @@ impl Cmp {
             state.drain(node, &context);
         }
         let result = act(&mut state, &context);
+        place.tallies.note_hung(state.is_hung());
         if state.has_runnable() {
             self.mail.set_pending(node, true);
         }

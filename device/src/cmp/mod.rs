@@ -63,6 +63,10 @@ pub(crate) struct Tallies {
     pub(crate) retired: AtomicU64,
     /// Fences reached through the paging process.
     pub(crate) system_fences: AtomicU64,
+    /// Packets, and further parts of longer ones.
+    pub(crate) progress: AtomicU64,
+    /// The engine stands still until the node is reset.
+    hung: AtomicBool,
     /// Signals before the last reset.
     past_signals: AtomicU64,
 }
@@ -74,11 +78,17 @@ impl Tallies {
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
+    /// Told under the node's lock, before anybody else may take that.
+    pub(crate) fn note_hung(&self, hung: bool) {
+        self.hung.store(hung, Ordering::Release);
+    }
+
     fn reset(&self) {
         self.past_signals.fetch_add(self.signals.load(Ordering::Relaxed), Ordering::Relaxed);
-        for counter in [&self.waits, &self.signals, &self.retired, &self.system_fences] {
+        for counter in [&self.waits, &self.signals, &self.retired, &self.system_fences, &self.progress] {
             counter.store(0, Ordering::Relaxed);
         }
+        self.hung.store(false, Ordering::Release);
     }
 }
 
@@ -211,7 +221,8 @@ impl Cmp {
         let busy = |(number, node): (u32, &Node)| {
             let engaged = || node.engaged.load(Ordering::Acquire);
             // A slice that ends between the first two looks has said before whether there is more to do.
-            u32::from(self.mail.pending(number) || engaged() || self.mail.pending(number)) << number
+            let runs = self.mail.pending(number) || engaged() || self.mail.pending(number);
+            u32::from(runs || node.tallies.hung.load(Ordering::Acquire)) << number
         };
         (0..NODES).zip(&self.nodes).map(busy).sum()
     }
@@ -219,6 +230,11 @@ impl Cmp {
     /// Doorbell stores seen.
     pub(crate) fn count_doorbells(&self) -> u64 {
         self.doorbells.rings()
+    }
+
+    /// Packets that a node executed, and further parts of longer ones.
+    pub(crate) fn progress(&self, node: usize) -> u64 {
+        self.nodes.get(node).map_or(0, |node| node.tallies.progress.load(Ordering::Relaxed))
     }
 
     /// Sum of a counter over the nodes.
@@ -390,6 +406,7 @@ impl Cmp {
         node.engaged.store(true, Ordering::Release);
         self.mail.set_pending(number, false);
         let worked = state.run(number, &self.context(node, &access));
+        node.tallies.note_hung(state.is_hung());
         if state.has_runnable() {
             self.mail.set_pending(number, true);
         }

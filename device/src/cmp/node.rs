@@ -96,6 +96,11 @@ impl NodeState {
         self.run_list.current()
     }
 
+    /// The engine stands still.
+    pub(crate) fn is_hung(&self) -> bool {
+        self.hung
+    }
+
     /// The engine stands still in this queue, or in one that is gone.
     pub(crate) fn is_hung_in(&self, number: u32) -> bool {
         self.hung && self.current() == Some(number)
@@ -340,6 +345,8 @@ impl NodeState {
         let outcome = self.engine.run(queue, context, &mut budget);
         let spent = slice.packets - budget.packets + u32::from(budget.bytes == 0);
         self.run_list.charge(spent);
+        let progress = &context.tallies.progress;
+        progress.store(progress.load(Ordering::Relaxed) + u64::from(spent), Ordering::Relaxed);
         match outcome {
             Outcome::More => return true,
             Outcome::Hang { reported } => {

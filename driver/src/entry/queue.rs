@@ -14,6 +14,7 @@ use crate::gpu::Gpu;
 use crate::handle::{self, Handle, Object};
 use crate::interrupt;
 use crate::irql::{Device, Passive, UpToDispatch};
+use crate::progress;
 use crate::queue::context::{self, Context, HwContext, UserDevice};
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::packet::Packet;
@@ -146,6 +147,7 @@ pub(crate) unsafe extern "win64" fn preempt_command(adapter: HANDLE, args: *cons
         let (fence, node_number) = (args.PreemptionFenceId, args.NodeOrdinal);
         gpu.note(Component::Queue, &Event::PreemptionRequested { fence, node: node_number });
         let drain = |device: &Device| interrupt::drain(device, adapter, gpu);
+        progress::note_asked_off(gpu, node);
         node.preempt(irql, &gpu.dxgk, &gpu.cmp, args.PreemptionFenceId, drain, |kept| interrupt::keep(adapter, kept))
     })
 }

@@ -16,6 +16,7 @@ use crate::interrupt::{self, report};
 use crate::irql::{Device, Passive, UpToDispatch};
 use crate::lock::{DeviceLock, PushLock, SpinLock};
 use crate::pool::{PoolVec, Tag};
+use crate::progress;
 use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::packet::GivenUp;
 use crate::queue::priority::Priority;
@@ -263,6 +264,9 @@ impl HwContext {
             if done {
                 return Ok(STATUS_SUCCESS);
             }
+        }
+        if let Some(node) = gpu.nodes.get(self.node as usize) {
+            progress::note_asked_off(gpu, node);
         }
         // Answers that are there already make room for one more.
         let begin = |device: &Device| {

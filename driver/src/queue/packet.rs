@@ -17,6 +17,7 @@ use crate::interrupt::report;
 use crate::irql::{Device, UpToDispatch};
 use crate::lock::{DeviceLock, SpinLock};
 use crate::pool::{OutOfMemory, PoolVec, Tag};
+use crate::progress::LastLook;
 use crate::queue::ring::Ring;
 use crate::queue::shift;
 use crate::refusal::{Reason, Refused, refused};
@@ -204,6 +205,8 @@ pub(crate) struct Node {
     unreported: AtomicBool,
     /// A fault was not. Until it is, the queue stays as the fault left it, so there is no second one.
     unreported_fault: DeviceLock<Option<PacketFault>>,
+    /// How far the node's work had come.
+    last_look: LastLook,
 }
 
 impl Node {
@@ -223,11 +226,22 @@ impl Node {
             muted: AtomicBool::new(false),
             unreported: AtomicBool::new(false),
             unreported_fault: DeviceLock::new(None),
+            last_look: LastLook::new(),
         }
     }
 
     pub(crate) fn ordinal(&self) -> u32 {
         self.ordinal
+    }
+
+    pub(crate) fn last_look(&self) -> &LastLook {
+        &self.last_look
+    }
+
+    /// True while a preemption is not reported. Without an interrupt there is none.
+    pub(crate) fn is_being_preempted(&self, irql: &impl UpToDispatch, dxgk: &Dxgk) -> bool {
+        let asked = |device: &Device| self.flight.with(device, |flight| flight.preemption.is_some());
+        dxgk.synchronize(irql, asked).unwrap_or(false)
     }
 
     /// Fence ids of the last packet submitted and completed.

@@ -1,5 +1,6 @@
 //! The driver through its registered table: what it reports, in which order, and what it gives back.
 
+mod engine_status;
 mod function_reset;
 mod packets;
 mod page_table_updates;

@@ -92,6 +92,16 @@ impl Machine {
         Some(adapter.scheduler()?.nodes.get(node as usize)?.state().preemptions())
     }
 
+    /// What the driver answers to DxgkDdiQueryEngineStatus of a node: whether it makes progress. `None` if there is no such node, it does not
+    /// say, or the device is not awake.
+    pub fn engine_responds(&self, luid: LUID, node: u32) -> Option<bool> {
+        let adapter = self.adapter(luid)?;
+        let scheduler = adapter.scheduler()?;
+        scheduler.nodes.get(node as usize)?;
+        let _awake = adapter.machine.gate().enter_awake()?;
+        scheduler.query_engine_status(&adapter, node)
+    }
+
     /// How often a queue of an adapter was asked what it has queued, for memory that is freed when that is done and for engines that
     /// would rest; 0 if there is no such adapter.
     pub fn queue_looks(&self, luid: LUID) -> u64 {

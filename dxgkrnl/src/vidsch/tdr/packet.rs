@@ -94,7 +94,7 @@ impl VidSch {
     }
 
     /// Whether the driver says that the engine makes progress; `None` if it does not say.
-    fn query_engine_status(&self, adapter: &Adapter, number: u32) -> Option<bool> {
+    pub(in super::super) fn query_engine_status(&self, adapter: &Adapter, number: u32) -> Option<bool> {
         let (node, engine) = adapter.caps().ordinals(number);
         let mut args = DXGKARG_QUERYENGINESTATUS {
             NodeOrdinal: node,
