@@ -3,7 +3,7 @@
 use campanile_device::FaultRule;
 use campanile_hw::packet::{Copy, Packet};
 use campanile_hw::private::Placement;
-use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY, NODE_PAGING, NODE_PROGRESS};
+use campanile_hw::registers::{NODE_BUSY, NODE_COMPUTE, NODE_COPY, NODE_PAGING, NODE_PROGRESS};
 use dxgkrnl::{TdrOutcome, TdrSettings};
 
 use super::case::{Boot, Case, Failure, granted};
@@ -111,10 +111,14 @@ fn status_is_progress(case: &mut Case<'_>) -> Result<(), Failure> {
         ensure_eq!([compute?, copy?, paging?], expected, "compute, copy and paging node, {what}");
         Ok::<(), Failure>(())
     };
+    // Work that came and was not begun between two looks would be no progress.
+    let rests = || wait_until("the engines to rest", || system.gpu().register_read(NODE_BUSY, 4) == 0);
     let rig = case.rig()?;
+    rests()?;
     (0..2).try_for_each(|_| all([true; 3], "idle"))?;
     let (gate, mut waiting) = (rig.fence(0)?, rig.packet_queue(NODE_COMPUTE)?);
     let value = rig.packet_submit(&mut waiting, &[gate.wait(1)])?;
+    rests()?;
     (0..2).try_for_each(|_| all([true; 3], "one waiting for a fence"))?;
     granted(rig.signal(&[gate.handle], &[1]), "the signal")?;
     rig.packet_wait(&waiting, value)?;
@@ -136,5 +140,6 @@ fn status_is_progress(case: &mut Case<'_>) -> Result<(), Failure> {
     wait_until("the loss of the device", || state(&rig).is_ok_and(|state| state == HUNG))?;
     time_out_packets(system);
     works(&case.rig()?)?;
+    rests()?;
     (0..2).try_for_each(|_| all([true; 3], "after the resets"))
 }

@@ -559,11 +559,12 @@ impl Node {
             return Err(error);
         }
         let running = self.forget(irql, dxgk, submission);
+        self.ring.reset();
+        cmp.map_queue(irql, self.ordinal, &self.ring.descriptor(self.ordinal))?;
+        // Only a reset that succeeds moves it. [tdr-changes-in-windows-8]
         if let Some(packet) = running {
             self.last_completed.store(packet.fence, Ordering::Release);
         }
-        self.ring.reset();
-        cmp.map_queue(irql, self.ordinal, &self.ring.descriptor(self.ordinal))?;
         Ok(running)
     }
 

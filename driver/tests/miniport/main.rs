@@ -103,6 +103,9 @@ fn an_engine_reset_aborts_the_running_packet_and_forgets_the_others() {
     rig.system.retire(0, 2, 1);
     rig.system.interrupt();
     assert_eq!(reports(), []);
+    // The last completed one is the aborted one before anything else completes.
+    rig.preempt(0, 90);
+    assert_eq!(reports(), [Report::Preempted { node: 0, preemption: 90, completed: 2 }]);
     assert_eq!(rig.submit(context, 7, 16), STATUS_SUCCESS);
     rig.system.retire(0, 7, 2);
     rig.system.interrupt();
@@ -223,6 +226,8 @@ fn after_an_adapter_reset_everything_submitted_counts_as_complete() {
     assert_ne!(buffer[2] & campanile_hw::debug::CUT, 0, "there is more than fits");
     assert_eq!(buffer[15], 6 | 6 << 32, "node 2: submitted, completed");
     assert_eq!(buffer[17], 0, "beyond the size given");
+    rig.preempt(2, 90);
+    assert_eq!(reports(), [Report::Preempted { node: 2, preemption: 90, completed: 6 }]);
     assert_eq!(rig.submit(context, 7, 16), STATUS_SUCCESS);
     rig.system.retire(2, 7, 2);
     rig.system.interrupt();
