@@ -9,6 +9,7 @@ use crate::lock;
 use crate::memory::{self, HostMapping, Memory};
 use crate::msix::MsiX;
 use crate::pci::{ConfigSpace, Effects};
+use crate::posted::Posted;
 use crate::registers::{RegisterFile, Selection};
 use crate::sending::Sending;
 use campanile_hw::doorbell::PAGE_SIZE;
@@ -72,6 +73,8 @@ pub struct Variant {
     /// One of two functions of a board that work together: each looks again and again at the fences in system memory that its queues
     /// wait for, as the other may write them.
     pub linked: bool,
+    /// Register writes take their time to arrive, and commands theirs to be done, as on a bus of metal. Otherwise both are done at once.
+    pub posted_writes: bool,
     /// Ticks (nanoseconds) after which a node without work says that it is idle; 0 for a function that never says so.
     pub idle_ticks: u64,
     /// Most queues, 1 to 65536.
@@ -113,6 +116,7 @@ impl Default for Variant {
             vram_kept_in_d3: false,
             page_table_updates: PageTableUpdates::Cpu,
             linked: false,
+            posted_writes: false,
             idle_ticks: 0,
             queue_limit: 16_384,
             seed: 1,
@@ -195,6 +199,7 @@ pub struct Gpu {
     listener: Mutex<Option<Arc<dyn Interrupts>>>,
     pub(crate) registers: Mutex<RegisterFile>,
     host_aperture: HostAperture,
+    pub(crate) posted: Mutex<Posted>,
     /// BARs answer: memory decoding enabled and D0.
     pub(crate) visible: AtomicBool,
     /// Pulled out of its slot.
@@ -255,11 +260,12 @@ impl Gpu {
             bar_sizes,
             doorbell_file: Arc::new(doorbell_file),
             vram_file: Arc::new(vram_file),
-            config: Mutex::new(ConfigSpace::new(bar_sizes, variant.linked)),
+            config: Mutex::new(ConfigSpace::new(bar_sizes, variant.linked, variant.atomics64)),
             msix: Mutex::new(MsiX::new()),
             listener: Mutex::new(None),
             registers: Mutex::new(RegisterFile::default()),
             host_aperture: HostAperture::new(variant.host_aperture, variant.vram_size),
+            posted: Mutex::new(Posted::default()),
             visible: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             missed: AtomicU64::new(0),
@@ -329,11 +335,13 @@ impl Gpu {
         if self.is_gone() {
             return u32::MAX >> (32 - 8 * u32::from(size.clamp(1, 4)));
         }
+        self.settle_posted();
         lock(&self.config).read(offset, size)
     }
 
     /// Writes 1, 2 or 4 bytes of config space; anything else has no effect. What it causes is done when it returns.
     pub fn config_write(&self, offset: u16, size: u8, value: u32) {
+        self.settle_posted();
         let mut config = lock(&self.config);
         if self.is_gone() {
             return;
@@ -354,6 +362,7 @@ impl Gpu {
             }
         }
         if effects.reset {
+            self.drop_posted();
             self.reset_inside();
             lock(&self.msix).reset();
         }
@@ -380,6 +389,7 @@ impl Gpu {
         let config = lock(&self.config);
         self.gone.store(true, Ordering::SeqCst);
         self.visible.store(false, Ordering::SeqCst);
+        self.drop_posted();
         self.cmp.stop();
         self.memory.enable(false);
         lock(&self.msix).configure(false, true, false);
@@ -457,6 +467,11 @@ impl Gpu {
             let bits = lock(&self.msix).pending_bits(inner & !7) >> (inner % 8 * 8);
             return bits & ones;
         }
+        if self.variant.posted_writes
+            && let Some(answer) = self.push_by_read(offset)
+        {
+            return answer;
+        }
         match Selection::decode(offset, size) {
             Some(selection) => selection.extract(self.register_value(selection.register.offset)),
             None => ones,
@@ -500,7 +515,7 @@ impl Gpu {
     }
 
     /// Writes 4 or 8 bytes of BAR0, naturally aligned; anything else, and everything while memory decoding is off, has no effect.
-    /// What it causes is done when it returns.
+    /// What it causes is done when it returns, unless the function posts writes.
     pub fn register_write(&self, offset: u64, size: u8, value: u64) {
         let legal = matches!(size, 4 | 8) && offset.is_multiple_of(u64::from(size.max(1)));
         if !legal || !self.visible.load(Ordering::Acquire) {
@@ -513,19 +528,32 @@ impl Gpu {
             if size == 8 {
                 msix.set_table_word(inner + 4, (value >> 32) as u32);
             }
-        } else if let Some(selection) = Selection::decode(offset, size).filter(|selection| selection.writable()) {
-            self.write_selected(selection, value);
+        } else if self.variant.posted_writes {
+            self.post(offset, size, value);
+        } else {
+            self.hold_reset(offset, value);
+            self.write_now(offset, size, value);
         }
         self.deliver();
         self.nudge();
     }
 
-    fn write_selected(&self, selection: Selection, value: u64) {
-        let resets = selection.register.offset == reg::CMP_COMMAND && value as u32 == Command::ResetNode as u32;
-        if resets && self.cmp.faults().any() {
+    /// Holds up whoever resets a node, if a rule says so.
+    pub(crate) fn hold_reset(&self, offset: u64, value: u64) {
+        if offset == reg::CMP_COMMAND && value as u32 == Command::ResetNode as u32 && self.cmp.faults().any() {
             let [node, ..] = lock(&self.registers).arguments;
             self.cmp.faults().hold_reset(node as u32);
         }
+    }
+
+    /// Carries out a write of a register.
+    pub(crate) fn write_now(&self, offset: u64, size: u8, value: u64) {
+        if let Some(selection) = Selection::decode(offset, size).filter(|selection| selection.writable()) {
+            self.write_selected(selection, value);
+        }
+    }
+
+    fn write_selected(&self, selection: Selection, value: u64) {
         let mut registers = lock(&self.registers);
         match selection.register.offset {
             reg::CONTROL => self.control(&mut registers, Control::from_bits(value as u32)),
@@ -568,7 +596,7 @@ impl Gpu {
     }
 
     /// Sends the messages that are due. No lock is held while one is sent. When this returns, none is under way that was due before.
-    fn deliver(&self) {
+    pub(crate) fn deliver(&self) {
         self.sending.during(|| self.send_due());
     }
 
@@ -618,7 +646,8 @@ impl Gpu {
     pub fn step(&self) -> bool {
         self.steps.store(self.steps.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         // First the doorbells, so that work which was just rung is begun in the same step.
-        let mut worked = self.cmp.poll() | self.cmp.poll_waits(&self.memory);
+        let arrived = self.step_posted();
+        let mut worked = arrived | self.cmp.poll() | self.cmp.poll_waits(&self.memory);
         worked |= self.run_a_node();
         worked |= self.cmp.flush_events(&self.memory);
         worked = worked || self.cmp.watch_idle(&self.memory);

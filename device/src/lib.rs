@@ -26,6 +26,7 @@ mod memory;
 mod mmu;
 mod msix;
 mod pci;
+mod posted;
 mod registers;
 mod runner;
 mod sending;

@@ -23,6 +23,7 @@ const MSIX: usize = 0x48;
 const MSIX_CONTROL: usize = MSIX + 2;
 const EXPRESS: usize = 0x60;
 const DEVICE_CONTROL: usize = EXPRESS + 0x08;
+const DEVICE_CONTROL_2: usize = EXPRESS + 0x28;
 
 const COMMAND_MEMORY: u16 = 1 << 1;
 const COMMAND_BUS_MASTER: u16 = 1 << 2;
@@ -34,6 +35,8 @@ const MSIX_FUNCTION_MASK: u16 = 1 << 14;
 const POWER_STATE: u8 = 3;
 const D0: u8 = 0;
 const D3HOT: u8 = 3;
+/// AtomicOp Requester Enable, in device control 2.
+const ATOMICS_ENABLE: u16 = 1 << 6;
 /// Initiate Function Level Reset, in the upper byte of device control.
 const FLR: u8 = 1 << 7;
 
@@ -62,12 +65,15 @@ pub(crate) struct ConfigSpace {
     bar_sizes: [u64; 6],
     /// One of several functions of a device, see [`pci::SUBSYSTEM_ID_LINKED`].
     linked: bool,
+    /// It sends atomic requests if it may.
+    atomics: bool,
 }
 
 impl ConfigSpace {
-    /// Config space after reset, with these BAR sizes (0 for a BAR that is not there), of a function that is alone or `linked`.
-    pub(crate) fn new(bar_sizes: [u64; 6], linked: bool) -> Self {
-        let mut config = Self { values: [0; SIZE], writable: [0; SIZE], bar_sizes, linked };
+    /// Config space after reset, with these BAR sizes (0 for a BAR that is not there), of a function that is alone or `linked`, and
+    /// sends atomic requests or none.
+    pub(crate) fn new(bar_sizes: [u64; 6], linked: bool, atomics: bool) -> Self {
+        let mut config = Self { values: [0; SIZE], writable: [0; SIZE], bar_sizes, linked, atomics };
         config.reset();
         config
     }
@@ -143,6 +149,7 @@ impl ConfigSpace {
         self.set32(EXPRESS + 0x04, FLR_CAPABLE | ROLE_BASED_ERRORS | 1, 0);
         // Error reporting, relaxed ordering, payload and read request sizes, no snoop, and the reset bit that reads as zero.
         self.set16(DEVICE_CONTROL, 0x2810, 0x78ff | 0x8000);
+        self.set16(DEVICE_CONTROL_2, 0, if self.atomics { ATOMICS_ENABLE } else { 0 });
         self.set32(EXPRESS + 0x0c, LINK, 0);
         self.set16(EXPRESS + 0x10, 0, 0x00c3);
         self.set16(EXPRESS + 0x12, LINK as u16, 0);

@@ -15,7 +15,7 @@ use crate::mmio::{Mapping, Registers};
 pub(crate) enum CommandError {
     /// The scheduler says why.
     Refused(CommandStatus),
-    /// The function does not answer any more.
+    /// The function does not answer any more, or does not come to the end of a command.
     Lost,
     /// The function was reset, though nobody here has stopped it: it has forgotten all that it was told, and does nothing of it.
     Reset,
@@ -34,6 +34,8 @@ pub(crate) struct Cmp {
     powered: AtomicBool,
     /// RUN was set, and nobody has cleared it since.
     run: AtomicBool,
+    /// A command did not end, and the function was not started anew since: it takes no other.
+    stuck: AtomicBool,
     /// Innermost spin lock: held for the argument registers, the command and its result.
     lock: SpinLock<()>,
 }
@@ -47,6 +49,7 @@ impl Cmp {
             record,
             powered: AtomicBool::new(true),
             run: AtomicBool::new(false),
+            stuck: AtomicBool::new(false),
             lock: SpinLock::new(()),
         }
     }
@@ -65,6 +68,9 @@ impl Cmp {
     /// Whether RUN is set, as far as the driver did that. Told after it was set, and before it is cleared: every reset of the function clears
     /// it too, which is how one is told from what the driver asked for.
     pub(crate) fn set_run(&self, run: bool) {
+        if run {
+            self.stuck.store(false, Ordering::SeqCst);
+        }
         self.run.store(run, Ordering::SeqCst);
     }
 
@@ -109,7 +115,7 @@ impl Cmp {
     fn execute(&self, command: Command, args: &[u64]) -> Result<u64, CommandError> {
         const ARGUMENTS: [u64; 5] =
             [registers::CMP_ARG0, registers::CMP_ARG1, registers::CMP_ARG2, registers::CMP_ARG3, registers::CMP_ARG4];
-        if self.registers.is_gone() {
+        if self.registers.is_gone() || self.stuck.load(Ordering::SeqCst) {
             return Err(CommandError::Lost);
         }
         if !self.is_powered() {
@@ -119,7 +125,13 @@ impl Cmp {
             self.registers.write64(register, *value);
         }
         self.registers.write32(registers::CMP_COMMAND, command as u32);
-        match CommandStatus::from_number(self.registers.read32(registers::CMP_STATUS)) {
+        // Writes are posted: only a read tells that the command has arrived, and that it is done.
+        let busy = CommandStatus::Busy as u32;
+        let Some(status) = self.registers.poll32(registers::CMP_STATUS, |status| status != busy) else {
+            self.stuck.store(true, Ordering::SeqCst);
+            return Err(CommandError::Lost);
+        };
+        match CommandStatus::from_number(status) {
             Some(CommandStatus::Done) => Ok(self.registers.read64(registers::CMP_RESULT)),
             Some(CommandStatus::NotRunning) if self.has_stopped() => Err(CommandError::Reset),
             Some(refused) => Err(CommandError::Refused(refused)),

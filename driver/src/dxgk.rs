@@ -100,6 +100,27 @@ impl Dxgk {
         self.engine.store(engine, Ordering::Release);
     }
 
+    /// A byte of configuration space; `None` where the system does not read it.
+    pub(crate) fn read_config(&self, _irql: &Passive, offset: u32) -> Option<u8> {
+        let callback = self.table.DxgkCbReadDeviceSpace?;
+        let (mut byte, mut read) = (0_u8, 0_u32);
+        // SAFETY: the handle is the one given with the table, buffer and count are locals of the size named.
+        let status = unsafe {
+            callback(self.device_handle(), DXGK_WHICHSPACE_CONFIG, (&raw mut byte).cast(), offset, 1, &raw mut read)
+        };
+        (status.ok().is_ok() && read == 1).then_some(byte)
+    }
+
+    /// Writes a byte of configuration space, if the system does that.
+    pub(crate) fn write_config(&self, _irql: &Passive, offset: u32, mut byte: u8) {
+        let Some(callback) = self.table.DxgkCbWriteDeviceSpace else { return };
+        let mut written = 0_u32;
+        // SAFETY: the handle is the one given with the table, buffer and count are locals of the size named.
+        let _ = unsafe {
+            callback(self.device_handle(), DXGK_WHICHSPACE_CONFIG, (&raw mut byte).cast(), offset, 1, &raw mut written)
+        };
+    }
+
     pub(crate) fn device_information(&self, _irql: &Passive) -> Result<DXGK_DEVICE_INFO, Refused> {
         let callback =
             self.table.DxgkCbGetDeviceInformation.ok_or(refused_with(Reason::SystemService, STATUS_NOT_SUPPORTED))?;

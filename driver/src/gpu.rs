@@ -169,6 +169,7 @@ impl Gpu {
     pub(crate) fn start(&self, irql: &Passive) -> Result<(), Refused> {
         self.cmp.set_run(false);
         self.registers.write32(registers::CONTROL, Control::new().with_reset(true).into_bits());
+        self.registers.settle_control().ok_or(refused(Reason::DeviceDead))?;
         self.run(irql)
     }
 
@@ -179,6 +180,10 @@ impl Gpu {
         let device = unsafe { Device::assume() };
         self.events.reset(&device);
         self.host_aperture.restore(irql);
+        // A reset by configuration space, and D3, have cleared it.
+        if self.hardware.caps.atomics64() {
+            crate::pci::enable_atomics(irql, &self.dxgk);
+        }
         let registers = &self.registers;
         registers.write64(registers::QUEUE_TABLE_BASE, 0);
         registers.write32(registers::QUEUE_TABLE_COUNT, self.layout.queues);
@@ -188,7 +193,7 @@ impl Gpu {
         // The interrupt routine finds everything in place from the first message on.
         self.running.store(true, Ordering::Release);
         registers.write32(registers::CONTROL, Control::new().with_run(true).into_bits());
-        if !Control::from_bits(registers.read32(registers::CONTROL)).run() || !registers.is_present() {
+        if !registers.settle_control().is_some_and(|control| control.run()) || !registers.is_present() {
             self.running.store(false, Ordering::Release);
             return Err(refused(Reason::DeviceDead));
         }
@@ -221,13 +226,15 @@ impl Gpu {
         let _ = self.cmp.run(irql, Command::SetBandShare, [bands.share.into(), 0, 0]);
     }
 
-    /// Stops the scheduler at once. Any level; waits for nothing.
+    /// Stops the scheduler: nothing of it moves when this returns. Any level; waits for the device only, and not for ever.
     pub(crate) fn halt(&self) {
         self.running.store(false, Ordering::Release);
         self.cmp.set_run(false);
         // What is not in D0 moves nothing.
         if self.is_powered() {
             self.registers.write32(registers::CONTROL, Control::new().with_reset(true).into_bits());
+            // One that does not come to an end, or is gone, cannot be helped.
+            let _ = self.registers.settle_control();
         }
     }
 
@@ -284,6 +291,8 @@ impl Gpu {
         self.cmp.set_run(false);
         if self.is_running() {
             self.registers.write32(registers::CONTROL, Control::new().into_bits());
+            // What the device still tells on its way to a stop is in the ring then.
+            let _ = self.registers.settle_control();
             // Without an interrupt nobody is to be told.
             let _ = self.dxgk.synchronize(irql, |device| {
                 interrupt::drain(device, adapter, self);

@@ -36,6 +36,7 @@ mod lock;
 mod memory;
 mod mmio;
 mod nt;
+mod pci;
 mod pool;
 mod power;
 mod progress;

@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use campanile_hw::registers;
+use campanile_hw::registers::{self, Control};
 
 /// A kernel mapping that the device can change or observe at any time.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +105,10 @@ impl Mapping {
     }
 }
 
+/// Reads of a register for which the function is waited for. One takes 200 ns at least across PCI Express, so all of them take longer
+/// than [`registers::COMMAND_LONGEST`].
+const PATIENCE: u32 = 1_000_000;
+
 /// The register BAR, until the function is known to be gone: then it is not touched any more, and everything reads as all ones, as it
 /// does from a function that is gone before that is known.
 #[derive(Debug)]
@@ -149,6 +153,22 @@ impl Registers {
         }
     }
 
+    /// Reads a register until it says what is awaited, or all ones. `None` if the function does not come to that.
+    pub(crate) fn poll32(&self, register: u64, is_awaited: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut looks = (0..PATIENCE).map(|_| {
+            core::hint::spin_loop();
+            self.read32(register)
+        });
+        looks.find(|value| *value == u32::MAX || is_awaited(*value))
+    }
+
+    /// Waits until the last write of CONTROL is carried out: writes are posted, and only a read tells that they have arrived. What the
+    /// register says then; `None` if that takes longer than a function may, or the function is gone.
+    pub(crate) fn settle_control(&self) -> Option<Control> {
+        let settled = self.poll32(registers::CONTROL, |value| !Control::from_bits(value).busy());
+        settled.filter(|value| *value != u32::MAX).map(Control::from_bits)
+    }
+
     /// False when the function is gone or is another one.
     pub(crate) fn is_present(&self) -> bool {
         self.read32(registers::ID) == registers::ID_VALUE
@@ -179,6 +199,7 @@ mod tests {
         }
         let registers = Registers::new(mapping);
         assert_eq!((registers.read64(24), registers.read32(8)), (7, 5));
+        assert_eq!([registers.poll32(8, |value| value == 5), registers.poll32(8, |value| value == 6)], [Some(5), None]);
         registers.lose();
         registers.write64(24, 1);
         registers.write32(8, 1);

@@ -69,7 +69,7 @@ registers! {
     TIMESTAMP = 0x030, 8, ReadOnly;
     /// Ticks that a node in F0 has nothing to do until it says so by a NODE_IDLE event; 0: it never does.
     IDLE_TICKS = 0x038, 8, ReadOnly;
-    /// Run control of the function, a `Control` word. Clearing RUN stops the scheduler before the write completes.
+    /// Run control of the function, a `Control` word. A change is done when BUSY reads as zero.
     CONTROL = 0x040, 4, ReadWrite;
     /// One bit a node: work in progress, which may stand still, or runnable work queued. Work that waits for a fence is neither.
     NODE_BUSY = 0x044, 4, ReadOnly;
@@ -93,9 +93,9 @@ registers! {
     CMP_ARG1 = 0x088, 8, ReadWrite;
     /// Third argument of a scheduler command.
     CMP_ARG2 = 0x090, 8, ReadWrite;
-    /// Writing a `Command` number runs it; the write completes when the command has.
+    /// Writing a `Command` number runs it. CMP_STATUS says when it is done; until then writes to this register and to the arguments are dropped.
     CMP_COMMAND = 0x098, 4, Command;
-    /// Outcome of the last command, a `CommandStatus`.
+    /// Outcome of the last command, a `CommandStatus`; Busy while it is in progress.
     CMP_STATUS = 0x09c, 4, ReadOnly;
     /// Value returned by the last command, as the command says.
     CMP_RESULT = 0x0a0, 8, ReadOnly;
@@ -182,7 +182,9 @@ word! {
         1 run: bool,
         /// Writing one resets the function: queues, doorbells, waits, TLBs and counters are forgotten, VRAM keeps its contents. Reads as zero.
         1 reset: bool,
-        reserved 30 as u32,
+        /// A write of this register is not carried out yet; RUN is what it was. Written as anything.
+        1 busy: bool,
+        reserved 29 as u32,
     }
 }
 
@@ -242,6 +244,9 @@ numbers! {
     }
 }
 
+/// Longest time in microseconds from the arrival of a command, or of a change of CONTROL, until it is done.
+pub const COMMAND_LONGEST: u32 = 100_000;
+
 numbers! {
     /// Outcome of a scheduler command (register CMP_STATUS).
     pub enum CommandStatus: u32 {
@@ -265,5 +270,7 @@ numbers! {
         BadState = 8,
         /// A table of the function is full.
         NoRoom = 9,
+        /// The command is not done yet.
+        Busy = 10,
     }
 }

@@ -4,7 +4,10 @@ use campanile_hlk::cases::doorbell::{CONNECTED, RETRY};
 use campanile_hw::registers::NODE_COMPUTE;
 use dxgkrnl::Clock;
 
-use super::case::{Boot, Case, Failure, granted};
+use campanile_hlk::kmt::Word;
+
+use super::case::{Boot, Case, Failure, granted, on_thread};
+use super::rig::{RawQueue, Rig};
 use crate::setup::SystemOptions;
 
 cases! { "Doorbell", behind "it counts what the GPU heard, or chooses how many doorbells there are";
@@ -14,6 +17,9 @@ cases! { "Doorbell", behind "it counts what the GPU heard, or chooses how many d
     "Doorbell.VictimWithoutHardwareRingsNobody" on Boot::With(one_doorbell), "user-mode-work-submission":
         "A store through a doorbell that lost its hardware goes to a dummy page and never reaches the queue that has the hardware now."
         => victim_rings_nobody;
+    "Doorbell.PageTellsNothingOfItsLastOwner" on Boot::With(one_doorbell), "user-mode-work-submission":
+        "A process that is given a physical doorbell finds nothing in its page of what the process before it has stored there. (The page is silent; that processes cannot read each other is Windows' rule.)"
+        => page_tells_nothing;
     "Doorbell.RingStaysWhereItIs" on Boot::With(one_doorbell), "user-mode-work-submission":
         "Ring and ring control keep their CPU address and stay resident whatever happens to the doorbell's connection, also when user mode asks for their eviction."
         => ring_stays;
@@ -70,6 +76,35 @@ fn victim_rings_nobody(case: &mut Case<'_>) -> Result<(), Failure> {
     ensure_eq!(case.system.counters().since(&before).doorbells, 0, "rings that were seen");
     rig.execute(&mut second, &[])?;
     rig.execute(&mut first, &[])
+}
+
+/// The words of a doorbell's page behind the one that rings.
+fn words(queue: &RawQueue) -> Result<Vec<Word>, Failure> {
+    let first = queue.doorbell.page.address();
+    (1..512).map(|index| Word::new(first.wrapping_add(index).cast(), "a word of the doorbell's page")).collect()
+}
+
+fn page_tells_nothing(case: &mut Case<'_>) -> Result<(), Failure> {
+    const SECRET: u64 = 0x7365_6372_6574_2121;
+    let rig = case.rig()?;
+    let mut first = rig.queue(NODE_COMPUTE)?;
+    rig.execute(&mut first, &[])?;
+    for word in words(&first)? {
+        word.store(SECRET);
+        ensure_eq!(word.load(), SECRET, "what the owner itself reads");
+    }
+    let other = case.system.machine().create_process("other");
+    let outcome = on_thread(&other, || {
+        let rig = Rig::open(case.system.luid())?;
+        let mut second = rig.queue(NODE_COMPUTE)?;
+        rig.execute(&mut second, &[])?;
+        ensure_eq!(first.doorbell.state(), RETRY, "status of the doorbell that gave way");
+        let told = words(&second)?.into_iter().filter(|word| word.load() != 0).count();
+        ensure_eq!(told, 0, "words that tell something");
+        Ok(())
+    });
+    other.exit();
+    outcome
 }
 
 fn ring_stays(case: &mut Case<'_>) -> Result<(), Failure> {

@@ -59,6 +59,7 @@ mod packet;
 mod packet_power;
 mod page_sizes;
 mod page_table_updates;
+mod posted;
 mod power;
 mod power_device;
 mod power_idle;
@@ -195,6 +196,7 @@ const TABLES: &[&[CaseInfo]] = &[
     inside::CASES,
     lifecycle::CASES,
     surprise::CASES,
+    posted::CASES,
     power::CASES,
     power_device::CASES,
     power_idle::CASES,

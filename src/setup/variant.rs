@@ -66,6 +66,9 @@ keys! {
     "vram-in-d3" = "kept|lost": "what becomes of VRAM in D3; lost", |draft, value| draft.variant.vram_kept_in_d3 = kept(value)?;
     "page-tables" = "cpu|gpu-virtual|gpu-physical": "who writes page tables, and how the GPU names them; cpu",
         |draft, value| draft.variant.page_table_updates = updates(value)?;
+    "posted-writes": "register writes and commands take their time, as on a bus of metal", |draft, _| {
+        draft.variant.posted_writes = true;
+    };
     "linked": "two GPUs that are one adapter", |draft, _| draft.variant.linked = true;
 }
 

@@ -301,3 +301,18 @@ fn system_memory_ranges_are_checked() {
     host.gpu.unmap_dma(0, u64::MAX);
     assert_eq!(map(base + 8192, 0, 4096), Ok(()));
 }
+
+#[test]
+fn atomic_requests_are_enabled_in_device_control_2_unless_there_are_none() {
+    let bits = |atomics64: bool| {
+        let host = Host::powered_off(&Variant { atomics64, ..small_variant() });
+        let at = capability(&host, 0x10) + 0x28;
+        let before = host.gpu.config_read(at, 2);
+        host.gpu.config_write(at, 2, 0xffff);
+        let set = host.gpu.config_read(at, 2);
+        host.gpu.config_write(capability(&host, 0x10) + 0x09, 1, 0x80);
+        [before, set, host.gpu.config_read(at, 2)]
+    };
+    assert_eq!(bits(true), [0, 1 << 6, 0]);
+    assert_eq!(bits(false), [0; 3]);
+}

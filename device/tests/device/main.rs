@@ -12,6 +12,7 @@ mod hostile;
 mod packets;
 mod page_table_updates;
 mod paging;
+mod posted;
 mod power;
 mod priority;
 mod queues;

@@ -97,6 +97,7 @@ impl HostAperture {
         for (place, target) in (0..).zip(pages.iter()).filter(|(_, target)| **target != NONE) {
             self.point(&mut next, place, *target);
         }
+        self.arrive(next);
     }
 
     /// Pages and targets that were checked. A device that does not run hears of them when it does.
@@ -109,6 +110,15 @@ impl HostAperture {
                     self.point(&mut next, place, target);
                 }
             }
+        }
+        self.arrive(next);
+    }
+
+    /// Writes are posted: only a read tells that the device shows what it was told to. Without it, whoever uses the pages next might still
+    /// find what they showed before.
+    fn arrive(&self, next: u32) {
+        if next != NONE {
+            self.registers.read32(registers::HOST_APERTURE_INDEX);
         }
     }
 

@@ -1,0 +1,155 @@
+//! A GPU whose registers are written as on a bus of metal: a store has arrived when a read says so, and a command is done when its status
+//! does. That is PCI Express' rule, not one of the pages of WDDM; the pages say what must hold all the same.
+
+use campanile_hlk::cases::lock::{SIZE, gpu_sees, pattern};
+use campanile_hw::private::Placement;
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+
+use super::case::{Boot, Case, Failure, granted, on_thread};
+use super::power_device::power_down;
+use super::rig::{Rig, copy};
+use crate::setup::{System, SystemOptions};
+
+cases! { "PostedWrites", behind "it chooses the hardware";
+    "PostedWrites.QueuesComeAndGo" on Boot::With(posted), "user-mode-work-submission":
+        "Queues are created, run what was rung, and are destroyed with their rings, though every command to the scheduler takes its time; nothing is freed that the GPU still uses."
+        => queues_come_and_go;
+    "PostedWrites.PagesOfTheHostApertureAreShownWhenTheLockReturns" on Boot::With(aperture), "cpu-host-aperture":
+        "What a lock maps into the CPU host aperture is there for the processor's first access, and what it unmapped is not, whichever pages were shown before."
+        => aperture_is_shown;
+    "PostedWrites.DeviceSleepsAndWakes" on Boot::With(posted), "dxgkddi_setpowerstate":
+        "A device that stops and starts when it is told to, and not at once, loses no submission on its way to D3 and back."
+        => sleeps_and_wakes;
+    "PostedWrites.AdapterStopsAndStarts" on Boot::With(posted), "stop_device":
+        "StopDevice gives the event ring and the mappings back when the device has stopped, and the device starts anew."
+        => stops_and_starts;
+    "NativeFence.DriverLetsTheDeviceSendAtomics" on Boot::Fresh, "native-gpu-fence-objects":
+        "A GPU that signals fences in system memory by atomic requests of PCI Express may send them after StartDevice and behind D3. (Whose bit it is the page leaves open; the driver's, as the GPU's manual has it.)"
+        => atomics_are_enabled;
+    "NativeFence.DeviceWithoutAtomicsStarts" on Boot::With(narrow), "native-gpu-fence-objects":
+        "A GPU without 64-bit atomics, on which the bit that allows them cannot be set, starts and works."
+        => no_atomics_to_enable;
+}
+
+/// AtomicOp Requester Enable of device control 2, where the capability list of the function leads.
+fn may_send_atomics(system: &System) -> bool {
+    let read = |offset: u16| system.gpu().config_read(offset, 1) as u16;
+    let mut at = read(0x34);
+    while at != 0 && read(at) != 0x10 {
+        at = read(at + 1);
+    }
+    at != 0 && read(at + 0x28) & 1 << 6 != 0
+}
+
+fn atomics_are_enabled(case: &mut Case<'_>) -> Result<(), Failure> {
+    ensure!(may_send_atomics(case.system), "not after StartDevice");
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    power_down(case.system)?;
+    rig.execute(&mut queue, &[])?;
+    ensure!(may_send_atomics(case.system), "not behind D3, which clears configuration space");
+    Ok(())
+}
+
+fn no_atomics_to_enable(case: &mut Case<'_>) -> Result<(), Failure> {
+    ensure!(!may_send_atomics(case.system), "a bit that is zero for good was set");
+    let rig = case.rig()?;
+    rig.paged();
+    Ok(())
+}
+
+fn narrow() -> SystemOptions {
+    let mut options = SystemOptions::default();
+    options.variant.atomics64 = false;
+    options
+}
+
+fn posted() -> SystemOptions {
+    let mut options = SystemOptions::default();
+    options.variant.posted_writes = true;
+    options
+}
+
+fn aperture() -> SystemOptions {
+    let mut options = posted();
+    options.variant.vram_size = 64 << 20;
+    options.variant.vram_window = 32 << 20;
+    options.variant.host_aperture = 2 * SIZE;
+    options
+}
+
+fn queues_come_and_go(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    for _ in 0..20 {
+        let mut queues = [rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?];
+        for queue in &mut queues {
+            rig.execute(queue, &[])?;
+            granted(rig.evict(queue.commands.handle), "evict")?;
+            rig.make_resident(queue.commands.handle)?;
+            rig.execute(queue, &[])?;
+            ensure_eq!(queue.progress.load(), 2, "progress");
+        }
+        for queue in &queues {
+            granted(rig.destroy_queue(queue), "destroying doorbell, queue and context")?;
+        }
+    }
+    Ok(())
+}
+
+fn aperture_is_shown(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let all = [(); 4].map(|()| rig.memory(SIZE, Placement::VramLockable));
+    let mut queue = rig.queue(NODE_COPY)?;
+    let [first, second, third, fourth] = all;
+    let all = [first?, second?, third?, fourth?];
+    for round in 0..12 {
+        // Two fit into the aperture, so that each finds pages there that have shown another one's.
+        for (index, memory) in (0..).zip(all) {
+            let bytes = pattern(round * 4 + index);
+            rig.view(memory)?.write(0, &bytes);
+            granted(rig.unlock(memory.handle), "unlock")?;
+            ensure!(gpu_sees(&rig, memory)? == bytes, "round {round}: the GPU does not see what the CPU wrote");
+        }
+        for pair in all.windows(2) {
+            let [from, to] = pair else { continue };
+            rig.execute(&mut queue, &[copy(to.address, from.address, SIZE as u32)])?;
+            let seen = rig.view(*to)?.read(0, SIZE);
+            granted(rig.unlock(to.handle), "unlock")?;
+            ensure!(seen == pattern(round * 4), "round {round}: the CPU does not see what the GPU wrote");
+        }
+    }
+    Ok(())
+}
+
+fn sleeps_and_wakes(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queues = [rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?];
+    for round in 1..=8 {
+        for queue in &mut queues {
+            rig.execute(queue, &[])?;
+            ensure_eq!(queue.progress.load(), round, "progress");
+        }
+        power_down(case.system)?;
+    }
+    for queue in &mut queues {
+        rig.execute(queue, &[])?;
+    }
+    Ok(())
+}
+
+fn stops_and_starts(case: &mut Case<'_>) -> Result<(), Failure> {
+    for _ in 0..4 {
+        let process = case.system.machine().create_process("worker");
+        let outcome = on_thread(&process, || {
+            let rig = Rig::open(case.system.luid())?;
+            let mut queue = rig.queue(NODE_COMPUTE)?;
+            (0..4).try_for_each(|_| rig.execute(&mut queue, &[]))
+        });
+        process.exit();
+        outcome?;
+        case.system.stop()?;
+        case.system.remove()?;
+        case.system.start()?;
+    }
+    Ok(())
+}
