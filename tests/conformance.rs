@@ -102,3 +102,19 @@ fn a_name_that_does_not_exist_is_found() {
     assert!(find("Doorbell.*", &cases).is_some_and(|found| found.len() > 10));
     assert_eq!(names("| head | x |\n| --- | --- |\n| asked | `A.B`, `c::d` |\n"), ["A.B", "c::d"]);
 }
+
+#[test]
+fn every_entry_point_of_the_driver_has_its_level_of_threading() {
+    let read = |name: &str| std::fs::read_to_string(root().join("docs").join(name)).expect("readable");
+    let (table, threading) = (read("ddi-table.md"), read("threading.md"));
+    let is_name = |word: &&str| word.starts_with("DxgkDdi");
+    let words = |cell: &str| cell.split([',', ' ']).filter(is_name).map(str::to_owned).collect::<Vec<_>>();
+    let implemented = table.lines().filter(|line| line.contains("| implemented |"));
+    let mut implemented: Vec<String> = implemented.filter_map(|line| line.split('|').nth(3)).flat_map(words).collect();
+    let rows = threading.lines().filter(|line| line.starts_with("| DxgkDdi"));
+    let mut named: Vec<String> = rows.filter_map(|line| line.split('|').nth(1)).flat_map(words).collect();
+    implemented.sort_unstable();
+    named.sort_unstable();
+    assert!(implemented.len() > 60, "{implemented:?}");
+    assert_eq!(named, implemented, "docs/threading.md against docs/ddi-table.md");
+}

@@ -12,6 +12,7 @@ use crate::adapter::Adapter;
 use crate::machine::lock;
 use crate::miniport::KmdHandle;
 use crate::process::{Object, Process, ProcessAdapter};
+use crate::rundown::{Destroyed, Rundown};
 
 static IDS: AtomicU64 = AtomicU64::new(1);
 
@@ -61,10 +62,21 @@ pub(crate) struct Device {
     pub(crate) process: Arc<ProcessAdapter>,
     /// The driver's handle.
     pub(crate) kmd: KmdHandle,
+    rundown: Rundown,
     id: u64,
     handle: OnceLock<D3DKMT_HANDLE>,
     /// Lock order: a leaf.
     error: Mutex<Option<DeviceError>>,
+}
+
+impl Destroyed for Device {
+    fn rundown(&self) -> &Rundown {
+        &self.rundown
+    }
+
+    fn is_of_lost_device(&self) -> bool {
+        self.error().is_some()
+    }
 }
 
 impl Device {
@@ -123,6 +135,7 @@ pub(crate) fn create(process: &Process, adapter: &Arc<Adapter>) -> Result<(Arc<D
         adapter: Arc::clone(adapter),
         process: on_adapter,
         kmd,
+        rundown: Rundown::default(),
         id,
         handle: OnceLock::new(),
         error: Mutex::new(None),
@@ -157,7 +170,10 @@ pub(crate) fn end(process: &Process, handle: D3DKMT_HANDLE, close: impl FnOnce(&
     let Object::Device(device) = process.remove_if(handle, |object| matches!(object, Object::Device(_)))? else {
         return Err(STATUS_INVALID_HANDLE);
     };
+    device.rundown.close();
     close(&device);
+    // Who is making something on it finds no device for that, and takes it back.
+    device.rundown.wait();
     for child in process.objects_of(handle) {
         if let Ok(object) = process.remove(child) {
             object.destroy();

@@ -60,6 +60,11 @@ impl<T> HandleTable<T> {
         self.slots.get(self.index(handle)?)?.entry.as_ref().map(|entry| &entry.value)
     }
 
+    /// Handle of the object that it belongs to, 0 for none.
+    pub(crate) fn owner(&self, handle: u32) -> Option<u32> {
+        self.slots.get(self.index(handle)?)?.entry.as_ref().map(|entry| entry.owner)
+    }
+
     /// As [`HandleTable::get`], to change it.
     pub(crate) fn get_mut(&mut self, handle: u32) -> Option<&mut T> {
         let index = self.index(handle)?;

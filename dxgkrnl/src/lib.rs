@@ -25,6 +25,7 @@ mod process;
 mod ram;
 mod range;
 mod rescue;
+mod rundown;
 mod thunks;
 mod trace;
 pub mod verifier;

@@ -17,6 +17,7 @@ use crate::device::Device;
 use crate::handles::HandleTable;
 use crate::machine::{Machine, MachineRef, lock};
 use crate::miniport::KmdHandle;
+use crate::rundown::{Inside, Rundown, Used};
 use crate::vidmm::{AddressSpace, Allocation, BudgetRegistration, Kept, PagingQueue, Resource, TrimRegistration};
 use crate::vidsch::priority::SchedulingClass;
 use crate::vidsch::{Doorbell, HwContext, HwQueue, PacketContext, Rights, SharedFence, SyncObject};
@@ -38,7 +39,8 @@ pub struct Process {
     kernel_handles: Mutex<HandleTable<KernelObject>>,
     /// Lock order: taken before the memory lock of VidMm, since a process is created on an adapter under it.
     adapters: Mutex<Vec<Arc<ProcessAdapter>>>,
-    exited: AtomicBool,
+    /// Threads in thunks; closed once the process exits.
+    inside: Rundown,
     /// May have its work go before that of others.
     increases_priority: AtomicBool,
     class: Arc<SchedulingClass>,
@@ -128,17 +130,57 @@ macro_rules! getters {
     };
 }
 
+// What bears its destruction by its own locks, or is about to be destroyed.
 getters! {
+    find_hw_context = HwContext(HwContext);
+    find_hw_queue = HwQueue(HwQueue);
     get_adapter = Adapter(AdapterOpen);
-    get_device = Device(Device);
-    get_paging_queue = PagingQueue(PagingQueue);
     get_allocation = Allocation(Allocation);
     get_resource = Resource(Resource);
+    get_doorbell = Doorbell(Doorbell);
+    get_sync = Sync(SyncObject);
+}
+
+macro_rules! used_getters {
+    ($($get:ident = $variant:ident($ty:ty);)*) => {
+        impl Process {
+            $(
+                /// The object behind a handle of this kind, which is not destroyed before the answer is dropped. The caller is inside the
+                /// power gate, and does not enter it again.
+                ///
+                /// # Errors
+                /// STATUS_INVALID_HANDLE for a handle that is stale, unknown or of another kind, and while the object is destroyed;
+                /// STATUS_DEVICE_REMOVED for one that ended with its device.
+                pub(crate) fn $get(&self, handle: D3DKMT_HANDLE) -> Result<Used<$ty>, NTSTATUS> {
+                    match lock(&self.handles).get(handle) {
+                        Some(Object::$variant(object)) => Used::new(object),
+                        _ => Err(STATUS_INVALID_HANDLE),
+                    }
+                }
+            )*
+        }
+    };
+}
+
+used_getters! {
+    get_device = Device(Device);
+    get_paging_queue = PagingQueue(PagingQueue);
     get_packet_context = PacketContext(PacketContext);
     get_hw_context = HwContext(HwContext);
     get_hw_queue = HwQueue(HwQueue);
-    get_doorbell = Doorbell(Doorbell);
-    get_sync = Sync(SyncObject);
+}
+
+/// An object that is out of the table, to be destroyed by who has this. Its device stays until then.
+pub(crate) struct Taken {
+    pub(crate) object: Object,
+    _device: Option<Used<Device>>,
+}
+
+impl Taken {
+    /// Destroys it.
+    pub(crate) fn destroy(self) {
+        self.object.destroy();
+    }
 }
 
 impl Process {
@@ -150,7 +192,7 @@ impl Process {
             handles: Mutex::new(HandleTable::new()),
             kernel_handles: Mutex::new(HandleTable::new()),
             adapters: Mutex::new(Vec::new()),
-            exited: AtomicBool::new(false),
+            inside: Rundown::default(),
             increases_priority: AtomicBool::new(false),
             class: Arc::default(),
             changing_class: Mutex::new(()),
@@ -292,6 +334,32 @@ impl Process {
         }
     }
 
+    /// As [`Process::remove_if`], for an object that is destroyed by itself: its device is used until that is done.
+    ///
+    /// # Errors
+    /// As [`Process::remove_if`]; STATUS_INVALID_HANDLE also while the device is destroyed, and the object with it.
+    pub(crate) fn take_if(
+        &self,
+        handle: D3DKMT_HANDLE,
+        wanted: impl FnOnce(&Object) -> bool,
+    ) -> Result<Taken, NTSTATUS> {
+        let mut handles = lock(&self.handles);
+        let device = match handles.owner(handle).ok_or(STATUS_INVALID_HANDLE)? {
+            0 => None,
+            owner => match handles.get(owner) {
+                Some(Object::Device(device)) => Some(Used::new(device)?),
+                _ => return Err(STATUS_INVALID_HANDLE),
+            },
+        };
+        match handles.get(handle) {
+            Some(object) if wanted(object) => {
+                let object = handles.remove(handle).ok_or(STATUS_INVALID_HANDLE)?;
+                Ok(Taken { object, _device: device })
+            }
+            _ => Err(STATUS_INVALID_HANDLE),
+        }
+    }
+
     /// Gives a kernel object a handle.
     ///
     /// # Errors
@@ -355,9 +423,7 @@ impl Process {
     /// What the driver answered, or no memory for the page tables; STATUS_DEVICE_REMOVED for an adapter that stopped.
     pub(crate) fn on_adapter(&self, adapter: &Arc<Adapter>) -> Result<Arc<ProcessAdapter>, NTSTATUS> {
         let mut adapters = lock(&self.adapters);
-        if self.exited.load(Ordering::Acquire) {
-            return Err(STATUS_ACCESS_DENIED);
-        }
+        self.check_alive()?;
         if let Some(known) = adapters.iter().find(|known| Arc::ptr_eq(&known.adapter, adapter)) {
             return Ok(Arc::clone(known));
         }
@@ -378,8 +444,8 @@ impl Process {
     }
 
     /// Ends the process: the work of its devices runs out, then devices with everything on them, address spaces, and every other
-    /// handle are destroyed. Threads that are still
-    /// attached get STATUS_ACCESS_DENIED from then on.
+    /// handle are destroyed. Threads that are still attached get STATUS_ACCESS_DENIED from then on, and those in a thunk leave it before
+    /// the process is gone.
     pub fn exit(&self) {
         self.end(|device| device.adapter.vidsch().close_device_of_exit(device));
     }
@@ -391,10 +457,10 @@ impl Process {
     }
 
     fn end(&self, close: impl Fn(&Arc<Device>)) {
-        if self.exited.swap(true, Ordering::AcqRel) {
+        if !self.inside.close() {
             return;
         }
-        let _powered = self.machine.gate().enter(&self.machine);
+        let powered = self.machine.gate().enter(&self.machine);
         let devices = lock(&self.handles).newest_first(|object, _| matches!(object, Object::Device(_)));
         for handle in devices {
             // Somebody else may have destroyed it meanwhile.
@@ -408,6 +474,10 @@ impl Process {
         }
         let kernel = std::mem::replace(&mut *lock(&self.kernel_handles), HandleTable::new());
         drop(kernel);
+        // Who waits for power inside a thunk gets it.
+        drop(powered);
+        self.inside.wait();
+        let _powered = self.machine.gate().enter(&self.machine);
         let adapters = std::mem::take(&mut *lock(&self.adapters));
         for known in adapters.into_iter().rev() {
             known.adapter.vidmm().destroy_process(known.kmd_process, &known.space);
@@ -416,7 +486,12 @@ impl Process {
 
     /// Whether [`Process::exit`] has begun.
     pub(crate) fn has_exited(&self) -> bool {
-        self.exited.load(Ordering::Acquire)
+        self.inside.is_closed()
+    }
+
+    /// The calling thread is in a thunk until the answer is dropped; `None` once the process exits.
+    pub(crate) fn enter(&self) -> Option<Inside<'_>> {
+        self.inside.enter()
     }
 }
 

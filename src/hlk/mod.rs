@@ -65,6 +65,7 @@ mod power_device;
 mod power_idle;
 mod power_loss;
 mod queue;
+mod races;
 mod residency;
 mod residency_pressure;
 mod rest;
@@ -195,6 +196,7 @@ const TABLES: &[&[CaseInfo]] = &[
     hostile::CASES,
     inside::CASES,
     lifecycle::CASES,
+    races::CASES,
     surprise::CASES,
     posted::CASES,
     power::CASES,

@@ -55,6 +55,8 @@ impl Drop for Barrier<'_> {
 
 impl PowerGate {
     fn read(&self) -> RwLockReadGuard<'_, ()> {
+        // Whoever destroys the object waits for the thread in here, and whoever resets the adapter for both.
+        debug_assert!(!crate::rundown::is_inside(), "a thread enters the power gate while it uses an object");
         while self.resetting.load(Ordering::Acquire) != 0 {
             std::thread::sleep(Duration::from_micros(50));
         }

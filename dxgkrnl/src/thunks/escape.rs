@@ -13,6 +13,8 @@ use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::miniport::KmdHandle;
 use crate::process::Process;
+use crate::rundown::Used;
+use crate::vidsch::{HwQueue, PacketContext};
 
 use super::{enter_read_only, user};
 
@@ -21,21 +23,28 @@ struct Target {
     device: Arc<Device>,
     node: u32,
     kmd: KmdHandle,
+    _used: Kind,
+}
+
+/// What is used until the answer is there.
+enum Kind {
+    Queue { _used: Used<HwQueue> },
+    Context { _used: Used<PacketContext> },
 }
 
 /// The context or queue behind a handle; one that was not created for tests has none.
 fn target(process: &Process, handle: D3DKMT_HANDLE, hardware: bool) -> Result<Target, NTSTATUS> {
-    let (device, node, kmd, test) = if hardware {
+    let (device, node, kmd, test, used) = if hardware {
         let queue = process.get_hw_queue(handle)?;
         let context = queue.context();
-        let test = queue.flags().TestQueue();
-        (Arc::clone(context.device()), context.node(), queue.handles().1, test)
+        let (device, node) = (Arc::clone(context.device()), context.node());
+        (device, node, queue.handles().1, queue.flags().TestQueue(), Kind::Queue { _used: queue })
     } else {
         let context = process.get_packet_context(handle)?;
-        let test = context.flags().TestContext();
-        (Arc::clone(context.device()), context.node(), context.handles().1, test)
+        let (device, node) = (Arc::clone(context.device()), context.node());
+        (device, node, context.handles().1, context.flags().TestContext(), Kind::Context { _used: context })
     };
-    if test { Ok(Target { device, node, kmd }) } else { Err(STATUS_INVALID_PARAMETER) }
+    if test { Ok(Target { device, node, kmd, _used: used }) } else { Err(STATUS_INVALID_PARAMETER) }
 }
 
 /// A buffer of user mode as the driver sees it: room in the kernel, or nothing where user mode gave nothing.

@@ -67,8 +67,8 @@ fn end(process: &Process, handle: D3DKMT_HANDLE) {
 /// [d3dkmthk: D3DKMTDestroyPagingQueue]
 pub(super) unsafe extern "win64" fn destroy_paging_queue(args: *mut D3DDDI_DESTROYPAGINGQUEUE) -> NTSTATUS {
     enter_read_only("D3DKMTDestroyPagingQueue", args, |process, args| {
-        let object = process.remove_if(args.hPagingQueue, |object| matches!(object, Object::PagingQueue(_)))?;
-        if let Object::PagingQueue(queue) = object {
+        let taken = process.take_if(args.hPagingQueue, |object| matches!(object, Object::PagingQueue(_)))?;
+        if let Object::PagingQueue(queue) = &taken.object {
             queue.destroy();
             end(process, queue.fence_handle());
         }
@@ -161,6 +161,8 @@ impl Described {
 /// [d3dkmthk: D3DKMTCreateAllocation2]
 pub(super) unsafe extern "win64" fn create_allocation2(args: *mut D3DKMT_CREATEALLOCATION) -> NTSTATUS {
     enter("D3DKMTCreateAllocation2", args, |process, args| {
+        // Allocations have no memory before they are resident or locked.
+        let inside = power::where_needed(process, || false);
         let device = process.get_device(args.hDevice)?;
         device.check()?;
         check_create_flags(args)?;
@@ -181,8 +183,6 @@ pub(super) unsafe extern "win64" fn create_allocation2(args: *mut D3DKMT_CREATEA
             resource: args.Flags.CreateResource(),
             read_only: args.Flags.ReadOnly(),
         };
-        // Allocations have no memory before they are resident or locked.
-        let inside = power::where_needed(process, || false);
         let (made, resource) = vidmm.create_allocations(&device, request)?;
         let registered = register(process, &device, &made, resource).and_then(|(handles, resource)| {
             let given = described
@@ -197,11 +197,12 @@ pub(super) unsafe extern "win64" fn create_allocation2(args: *mut D3DKMT_CREATEA
                 Ok(STATUS_SUCCESS)
             }
             Err(status) => {
-                // What was doomed earlier goes along, and may be in page tables.
+                // What was doomed earlier goes along, and may be in page tables. Whoever destroys the device meanwhile destroys these too.
+                let device = device.let_go();
                 drop(inside);
                 let _powered = power::where_needed(process, || true);
                 for allocation in &made {
-                    vidmm.destroy_allocation(allocation, None);
+                    device.adapter.vidmm().destroy_allocation(allocation, None);
                 }
                 Err(status)
             }
@@ -467,7 +468,7 @@ pub(super) unsafe extern "win64" fn free_gpu_virtual_address(args: *mut D3DKMT_F
 /// [d3dkmthk: D3DKMTLock2]
 pub(super) unsafe extern "win64" fn lock2(args: *mut D3DKMT_LOCK2) -> NTSTATUS {
     enter("D3DKMTLock2", args, |process, args| {
-        let device = process.get_device(args.hDevice)?;
+        let device = process.get_device(args.hDevice)?.let_go();
         device.check()?;
         if args.Flags.into_bits() != 0 {
             return Err(STATUS_INVALID_PARAMETER);
@@ -484,7 +485,7 @@ pub(super) unsafe extern "win64" fn lock2(args: *mut D3DKMT_LOCK2) -> NTSTATUS {
 /// [d3dkmthk: D3DKMTUnlock2]
 pub(super) unsafe extern "win64" fn unlock2(args: *mut D3DKMT_UNLOCK2) -> NTSTATUS {
     enter_read_only("D3DKMTUnlock2", args, |process, args| {
-        let device = process.get_device(args.hDevice)?;
+        let device = process.get_device(args.hDevice)?.let_go();
         let list = allocations(process, &device, &[args.hAllocation])?;
         let allocation = list.first().ok_or(STATUS_INVALID_PARAMETER)?;
         let _powered = power::where_needed(process, || !device.adapter.vidmm().is_in_system_memory(allocation));

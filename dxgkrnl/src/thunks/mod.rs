@@ -134,7 +134,8 @@ pub(crate) fn enter_read_only<A: Copy + Zeroed>(
 }
 
 fn guarded(name: &'static str, body: impl FnOnce(&Arc<Process>) -> Result<NTSTATUS, NTSTATUS>) -> NTSTATUS {
-    let Some(process) = Process::current().filter(|process| !process.has_exited()) else { return STATUS_ACCESS_DENIED };
+    let Some(process) = Process::current() else { return STATUS_ACCESS_DENIED };
+    let Some(_inside) = process.enter() else { return STATUS_ACCESS_DENIED };
     let verifier = process.machine().verifier();
     if verifier.is_stopped() {
         return STATUS_DEVICE_REMOVED;

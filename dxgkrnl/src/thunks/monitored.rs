@@ -10,6 +10,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use crate::process::Process;
+use crate::rundown::Used;
 use crate::vidsch::{self, FenceOptions, HwQueue, PacketContext, Rights, SyncObject};
 
 use super::{enter, enter_read_only, sync, user};
@@ -66,8 +67,8 @@ pub unsafe extern "win64" fn D3DKMTCreateSynchronizationObject2(
 
 /// What waits and signals are submitted to.
 enum Target {
-    Queue(Arc<HwQueue>),
-    Context(Arc<PacketContext>),
+    Queue(Used<HwQueue>),
+    Context(Used<PacketContext>),
 }
 
 impl Target {
@@ -77,7 +78,7 @@ impl Target {
             return Ok(Self::Context(context));
         }
         match process.get_hw_context(context)?.queues().as_slice() {
-            [queue] => Ok(Self::Queue(Arc::clone(queue))),
+            [queue] => Used::new(queue).map(Self::Queue),
             _ => Err(STATUS_INVALID_PARAMETER),
         }
     }

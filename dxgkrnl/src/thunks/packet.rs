@@ -40,8 +40,7 @@ pub(super) unsafe extern "win64" fn create_context_virtual(args: *mut D3DKMT_CRE
 /// Waits for what was submitted. [d3dkmthk: D3DKMTDestroyContext]
 pub(super) unsafe extern "win64" fn destroy_context(args: *mut D3DKMT_DESTROYCONTEXT) -> NTSTATUS {
     enter_read_only("D3DKMTDestroyContext", args, |process, args| {
-        let object = process.remove_if(args.hContext, |object| matches!(object, Object::PacketContext(_)))?;
-        object.destroy();
+        process.take_if(args.hContext, |object| matches!(object, Object::PacketContext(_)))?.destroy();
         Ok(STATUS_SUCCESS)
     })
 }

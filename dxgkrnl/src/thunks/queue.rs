@@ -8,6 +8,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::NTSTATUS;
 
 use crate::process::{Object, Process};
+use crate::rundown::Destroyed;
 use crate::vidsch::{Commands, DoorbellRequest, HwContext, HwQueue, PRIVATE_DATA_MAX};
 
 use super::{enter, enter_read_only, sync, user};
@@ -76,12 +77,12 @@ pub(super) unsafe extern "win64" fn create_hw_context(args: *mut D3DKMT_CREATEHW
 /// Refused while the context has queues. [d3dkmthk: D3DKMTDestroyHwContext]
 pub(super) unsafe extern "win64" fn destroy_hw_context(args: *mut D3DKMT_DESTROYHWCONTEXT) -> NTSTATUS {
     enter_read_only("D3DKMTDestroyHwContext", args, |process, args| {
-        let context = process.get_hw_context(args.hHwContext)?;
-        if !context.queues().is_empty() {
+        let context = process.find_hw_context(args.hHwContext)?;
+        let rundown = context.rundown();
+        if !rundown.close_if(|| context.queues().is_empty()) && !rundown.is_closed() {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        let object = process.remove_if(args.hHwContext, |object| matches!(object, Object::HwContext(_)))?;
-        object.destroy();
+        process.take_if(args.hHwContext, |object| matches!(object, Object::HwContext(_)))?.destroy();
         Ok(STATUS_SUCCESS)
     })
 }
@@ -131,12 +132,12 @@ fn make_queue(
 /// Refused while the queue has a doorbell. Waits for what was submitted. [d3dkmthk: D3DKMTDestroyHwQueue]
 pub(super) unsafe extern "win64" fn destroy_hw_queue(args: *mut D3DKMT_DESTROYHWQUEUE) -> NTSTATUS {
     enter_read_only("D3DKMTDestroyHwQueue", args, |process, args| {
-        let queue = process.get_hw_queue(args.hHwQueue)?;
-        if queue.doorbell().is_some() {
+        let queue = process.find_hw_queue(args.hHwQueue)?;
+        let rundown = queue.rundown();
+        if !rundown.close_if(|| queue.doorbell().is_none()) && !rundown.is_closed() {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        let object = process.remove_if(args.hHwQueue, |object| matches!(object, Object::HwQueue(_)))?;
-        object.destroy();
+        process.take_if(args.hHwQueue, |object| matches!(object, Object::HwQueue(_)))?.destroy();
         let _ = process.remove(queue.progress_handle());
         Ok(STATUS_SUCCESS)
     })
@@ -205,8 +206,7 @@ pub(super) unsafe extern "win64" fn connect_doorbell(args: *mut D3DKMT_CONNECT_D
 /// Waits for what was queued through the doorbell. [d3dkmthk: D3DKMTDestroyDoorbell]
 pub(super) unsafe extern "win64" fn destroy_doorbell(args: *mut D3DKMT_DESTROY_DOORBELL) -> NTSTATUS {
     enter_read_only("D3DKMTDestroyDoorbell", args, |process, args| {
-        let object = process.remove_if(args.hDoorbell, |object| matches!(object, Object::Doorbell(_)))?;
-        object.destroy();
+        process.take_if(args.hDoorbell, |object| matches!(object, Object::Doorbell(_)))?.destroy();
         Ok(STATUS_SUCCESS)
     })
 }

@@ -112,7 +112,7 @@ pub(super) unsafe extern "win64" fn destroy_synchronization_object(
         if process.get_sync(args.hSyncObject)?.is_of_queue() {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        process.remove_if(args.hSyncObject, |object| matches!(object, Object::Sync(_)))?.destroy();
+        process.take_if(args.hSyncObject, |object| matches!(object, Object::Sync(_)))?.destroy();
         Ok(STATUS_SUCCESS)
     })
 }
@@ -146,7 +146,8 @@ pub(super) unsafe extern "win64" fn wait_for_synchronization_object_from_cpu(
 ) -> NTSTATUS {
     enter_read_only("D3DKMTWaitForSynchronizationObjectFromCpu", args, |process, args| {
         const KNOWN: u32 = 0x1;
-        let device = process.get_device(args.hDevice)?;
+        // Whoever destroys the device, or the fences, ends the wait.
+        let device = process.get_device(args.hDevice)?.let_go();
         device.check()?;
         if args.Flags.into_bits() & !KNOWN != 0 {
             return Err(STATUS_INVALID_PARAMETER);
@@ -173,7 +174,7 @@ pub(super) unsafe extern "win64" fn signal_synchronization_object_from_cpu(
     args: *mut D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTSignalSynchronizationObjectFromCpu", args, |process, args| {
-        let device = process.get_device(args.hDevice)?;
+        let device = process.get_device(args.hDevice)?.let_go();
         device.check()?;
         let rewind = args.Flags.AllowFenceRewind();
         if args.Flags.with_AllowFenceRewind(false).into_bits() != 0 {

@@ -140,7 +140,8 @@ pub(super) unsafe extern "win64" fn update_gpu_virtual_address(
     args: *const D3DKMT_UPDATEGPUVIRTUALADDRESS,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTUpdateGpuVirtualAddress", args, |process, args| {
-        let device = process.get_device(args.hDevice)?;
+        // The line is closed before its context goes.
+        let device = process.get_device(args.hDevice)?.let_go();
         device.check()?;
         let line = line(process, &device, args.hContext)?;
         loop {

@@ -433,8 +433,15 @@ impl Allocation {
     }
 
     /// A doorbell uses the allocation as ring or ring control: it stays where it is and is not freed until released.
-    pub(crate) fn add_doorbell_reference(&self) {
-        self.with_state(|state| state.references += 1);
+    ///
+    /// # Errors
+    /// STATUS_INVALID_HANDLE for one that is destroyed, or is to be when the queues are done with it.
+    pub(crate) fn add_doorbell_reference(&self) -> Result<(), NTSTATUS> {
+        let added = self.with_state(|state| {
+            state.references += u32::from(!state.destroyed);
+            !state.destroyed
+        });
+        if added == Some(true) { Ok(()) } else { Err(STATUS_INVALID_HANDLE) }
     }
 
     /// Ends [`Allocation::add_doorbell_reference`].

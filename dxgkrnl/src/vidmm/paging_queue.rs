@@ -10,6 +10,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 use crate::device::Device;
 use crate::machine::lock;
 use crate::ram::PAGE_SIZE;
+use crate::rundown::{Destroyed, Rundown};
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::{AddressSpace, Frames, Protection};
 use crate::vidmm::allocation::Allocation;
@@ -25,6 +26,7 @@ pub(crate) struct PagingQueue {
     device: Arc<Device>,
     /// The physical adapter whose page tables are meant by requests here, and which signals the fence.
     engine: u32,
+    rundown: Rundown,
     fence: Arc<SyncObject>,
     fence_handle: D3DKMT_HANDLE,
     system_space: Arc<AddressSpace>,
@@ -39,6 +41,16 @@ pub(crate) struct PagingQueue {
 pub(crate) type Shortage = (NTSTATUS, u64);
 /// The same, and which processes should give back how many bytes.
 type Refusal = (NTSTATUS, u64, Vec<(SpaceId, u64)>);
+
+impl Destroyed for PagingQueue {
+    fn rundown(&self) -> &Rundown {
+        &self.rundown
+    }
+
+    fn is_of_lost_device(&self) -> bool {
+        self.device.error().is_some()
+    }
+}
 
 impl PagingQueue {
     /// A queue of `device` on an engine whose requests are counted by `fence`, a monitored fence with this handle.
@@ -62,6 +74,7 @@ impl PagingQueue {
         Ok(Arc::new(Self {
             device: Arc::clone(device),
             engine,
+            rundown: Rundown::default(),
             fence,
             fence_handle,
             system_space,
@@ -88,6 +101,8 @@ impl PagingQueue {
 
     /// Destroys the queue once everything asked of it is done; its fence is still there.
     pub(crate) fn destroy(&self) {
+        self.rundown.close();
+        self.rundown.wait();
         let vidmm = self.device.adapter.vidmm();
         let last = *lock(&self.value);
         let mut memory = lock(&vidmm.memory);

@@ -16,7 +16,6 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::adapter::{Adapter, BarPlace};
-use crate::bus::trap;
 use crate::machine::lock;
 use crate::miniport::KmdHandle;
 use crate::ram::{PAGE_SIZE, Pages};
@@ -24,6 +23,7 @@ use crate::trace::TraceKind;
 use crate::vidmm::{Allocation, UserMapping};
 
 use super::VidSch;
+use super::doorbell_memory::{Rings, Window};
 use super::doorbell_state::{Action, Event, State, View};
 use super::hw_queue::HwQueue;
 
@@ -34,33 +34,6 @@ const SIZE_MAX: u32 = 16384;
 
 const STATUS_WORD: u64 = 0;
 const LAST_QUEUED: u64 = PAGE_SIZE;
-
-/// A user range that shows a physical doorbell or the dummy page.
-struct Window {
-    dummy: Pages,
-    /// Who rings a function that sleeps or is gone, before the doorbell is taken away, stores nowhere.
-    _unanswered: trap::Window,
-    mapping: UserMapping,
-}
-
-impl Window {
-    fn new(adapter: &Adapter, size: u32) -> Result<Self, NTSTATUS> {
-        let dummy = adapter.machine.ram().allocate(u64::from(size), PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
-        dummy.zero();
-        let mapping = UserMapping::of_pages(&dummy, true).map_err(|_| STATUS_NO_MEMORY)?;
-        let base = mapping.address().as_ptr().addr();
-        let unanswered = trap::Window::new(base, mapping.len()).map_err(|_| STATUS_NO_MEMORY)?;
-        Ok(Self { dummy, _unanswered: unanswered, mapping })
-    }
-
-    fn hide(&self) -> std::io::Result<()> {
-        self.mapping.rotate(self.dummy.ram().file(), self.dummy.address(), true)
-    }
-
-    fn show(&self, place: &BarPlace) -> std::io::Result<()> {
-        self.mapping.rotate(&place.file, place.offset, true)
-    }
-}
 
 /// What the driver knows of a doorbell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +58,7 @@ pub(crate) struct Doorbell {
     queue: Arc<HwQueue>,
     system: KmdHandle,
     kmd: KmdHandle,
-    ring: Arc<Allocation>,
-    control: Arc<Allocation>,
+    rings: Rings,
     primary: Window,
     secondary: Option<Window>,
     /// Two pages: the status word, the last-queued value.
@@ -129,6 +101,9 @@ impl VidSch {
         let device = queue.context().device();
         let _at_work = self.at_work(device)?;
         let adapter = &device.adapter;
+        let _making = lock(&queue.making_doorbell);
+        // They stay where they are from here on, and the driver knows them.
+        let rings = Rings::new([&request.ring, &request.control])?;
         let caps = check_request(queue, &request)?;
         let primary = Window::new(adapter, window_size(caps.DoorbellSizeInBytes)?)?;
         let secondary = match request.secondary {
@@ -149,15 +124,12 @@ impl VidSch {
         let _quiet = old.map(Doorbell::run_dry).transpose()?;
         let system = self.doorbells.reserve();
         let kmd = self.create_on_driver(queue, &mut request, system)?;
-        request.ring.add_doorbell_reference();
-        request.control.add_doorbell_reference();
         let doorbell = Arc::new(Doorbell {
             adapter: Arc::clone(adapter),
             queue: Arc::clone(queue),
             system,
             kmd,
-            ring: request.ring,
-            control: request.control,
+            rings,
             primary,
             secondary,
             words,
@@ -170,9 +142,16 @@ impl VidSch {
         // Progress goes on where it was; user mode raises this before the first work of the new ring.
         doorbell.word(LAST_QUEUED).store(queue.last_queued(), Ordering::Release);
         self.doorbells.publish(system, &doorbell);
+        queue.add_doorbell(&doorbell);
         if !queue.set_doorbell(&doorbell, old) {
             doorbell.destroy();
             return Err(STATUS_INVALID_PARAMETER);
+        }
+        if queue.is_destroyed() {
+            // Whoever destroys the queue waits for this.
+            queue.clear_doorbell(&doorbell);
+            doorbell.destroy();
+            return Err(STATUS_INVALID_HANDLE);
         }
         if device.error().is_some() {
             doorbell.abort();
@@ -594,7 +573,6 @@ impl Doorbell {
         sch.must_not_fail("DxgkDdiDestroyDoorbell", status);
         sch.doorbells.retire(self.system);
         self.queue.clear_doorbell(self);
-        self.ring.release_doorbell_reference();
-        self.control.release_doorbell_reference();
+        self.rings.release();
     }
 }

@@ -1,6 +1,5 @@
 //! Hardware contexts: creation, suspension, destruction.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::machine::lock;
 use crate::miniport::KmdHandle;
+use crate::rundown::{Destroyed, Rundown};
 
 use super::VidSch;
 use super::hw_queue::HwQueue;
@@ -52,7 +52,8 @@ pub(crate) struct HwContext {
     /// One thread at a time is in the DDIs that suspend, resume and destroy; true once the driver does not know the context any more. Lock
     /// order: before the adapter's interrupt lock.
     suspending: Mutex<bool>,
-    destroyed: AtomicBool,
+    /// Closed once it is being destroyed.
+    rundown: Rundown,
     /// Held by whoever destroys the context, so that a second one returns when it is gone, and by whoever changes its priority;
     /// true once it is gone.
     pub(super) teardown: Mutex<bool>,
@@ -108,7 +109,7 @@ impl VidSch {
             suspension: Mutex::new(Suspension::default()),
             suspended: Condvar::new(),
             suspending: Mutex::new(false),
-            destroyed: AtomicBool::new(false),
+            rundown: Rundown::default(),
             teardown: Mutex::new(false),
             told: Mutex::default(),
         });
@@ -120,6 +121,16 @@ impl VidSch {
             return Err(status);
         }
         Ok(context)
+    }
+}
+
+impl Destroyed for HwContext {
+    fn rundown(&self) -> &Rundown {
+        &self.rundown
+    }
+
+    fn is_of_lost_device(&self) -> bool {
+        self.device.error().is_some()
     }
 }
 
@@ -164,7 +175,7 @@ impl HwContext {
 
     /// Whether the context is being destroyed or gone.
     pub(crate) fn is_destroyed(&self) -> bool {
-        self.destroyed.load(Ordering::Acquire)
+        self.rundown.is_closed()
     }
 
     fn sch(&self) -> &Arc<VidSch> {
@@ -339,12 +350,14 @@ impl HwContext {
 
     /// Destroys the context with what is left of its queues. Once is enough. [d3dkmddi: DXGKDDI_DESTROYHWCONTEXT]
     pub(crate) fn destroy(&self) {
-        self.destroyed.store(true, Ordering::Release);
-        let mut gone = lock(&self.teardown);
+        self.rundown.close();
         for queue in self.queues().into_iter().rev() {
             queue.destroy();
         }
         self.updates.close();
+        // Whoever is making a queue destroys it again; who changes priorities takes the lock below.
+        self.rundown.wait();
+        let mut gone = lock(&self.teardown);
         if !core::mem::replace(&mut *gone, true) {
             let status = {
                 let mut gone = lock(&self.suspending);

@@ -10,6 +10,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::machine::lock;
 use crate::miniport::KmdHandle;
+use crate::rundown::{Destroyed, Rundown};
 
 use super::VidSch;
 use super::active::Listed;
@@ -35,6 +36,11 @@ pub(crate) struct HwQueue {
     user_handle: Arc<AtomicU32>,
     /// Lock order: a leaf.
     doorbell: Mutex<Option<Arc<Doorbell>>>,
+    /// Those that it had before, too. Lock order: a leaf.
+    doorbells: Mutex<Vec<Weak<Doorbell>>>,
+    /// Held while a doorbell of the queue is made: it has one, and which is told to the driver in the same order. Lock order: before
+    /// `Doorbell::exists`.
+    pub(super) making_doorbell: Mutex<()>,
     /// What a doorbell that is gone had queued last.
     left_behind: AtomicU64,
     /// It was noted that user mode breaks the order of a submission.
@@ -49,8 +55,8 @@ pub(crate) struct HwQueue {
     pub(super) line: Mutex<Line>,
     /// It is among the queues that may have work under way.
     pub(super) listed: Listed,
-    /// Nothing new is accepted.
-    destroyed: AtomicBool,
+    /// Closed once nothing new is accepted.
+    rundown: Rundown,
     /// The driver has let go.
     gone: AtomicBool,
     /// Held by whoever destroys the queue, so that a second one returns when it is gone; true from then on.
@@ -159,6 +165,8 @@ impl VidSch {
             progress_handle,
             user_handle: Arc::new(AtomicU32::new(0)),
             doorbell: Mutex::new(None),
+            doorbells: Mutex::default(),
+            making_doorbell: Mutex::new(()),
             left_behind: AtomicU64::new(0),
             last_submitted: AtomicU64::new(0),
             misordered: AtomicBool::new(false),
@@ -166,7 +174,7 @@ impl VidSch {
             submitting: Mutex::new(()),
             line: Mutex::default(),
             listed: Listed::default(),
-            destroyed: AtomicBool::new(false),
+            rundown: Rundown::default(),
             gone: AtomicBool::new(false),
             teardown: Mutex::new(false),
         });
@@ -180,7 +188,21 @@ impl VidSch {
         self.queues.publish(system, &queue);
         self.driver_queues.publish(kmd, &queue);
         context.add_queue(&queue);
+        if context.is_destroyed() {
+            queue.destroy();
+            return Err(STATUS_INVALID_HANDLE);
+        }
         Ok(queue)
+    }
+}
+
+impl Destroyed for HwQueue {
+    fn rundown(&self) -> &Rundown {
+        &self.rundown
+    }
+
+    fn is_of_lost_device(&self) -> bool {
+        self.context.device().error().is_some()
     }
 }
 
@@ -227,7 +249,7 @@ impl HwQueue {
 
     /// Whether the queue is being destroyed or gone.
     pub(crate) fn is_destroyed(&self) -> bool {
-        self.destroyed.load(Ordering::Acquire)
+        self.rundown.is_closed()
     }
 
     /// Whether the hardware does not run it any more.
@@ -243,15 +265,20 @@ impl HwQueue {
     pub(super) fn set_doorbell(&self, doorbell: &Arc<Doorbell>, old: Option<&Doorbell>) -> bool {
         let mut place = lock(&self.doorbell);
         let expected = place.as_deref().map(core::ptr::from_ref) == old.map(core::ptr::from_ref);
-        if !expected || self.is_destroyed() {
-            return false;
+        if expected {
+            *place = Some(Arc::clone(doorbell));
         }
-        *place = Some(Arc::clone(doorbell));
-        true
+        expected
+    }
+
+    /// `doorbell` is there, and is destroyed before the queue.
+    pub(super) fn add_doorbell(&self, doorbell: &Arc<Doorbell>) {
+        lock(&self.doorbells).push(Arc::downgrade(doorbell));
     }
 
     /// `doorbell` is gone, with what it had queued.
     pub(super) fn clear_doorbell(&self, doorbell: &Doorbell) {
+        lock(&self.doorbells).retain(|other| !core::ptr::eq(other.as_ptr(), doorbell));
         let mut place = lock(&self.doorbell);
         if place.as_deref().is_some_and(|current| core::ptr::eq(current, doorbell)) {
             self.left_behind.fetch_max(doorbell.last_queued(), Ordering::AcqRel);
@@ -305,15 +332,14 @@ impl HwQueue {
     /// Destroys the queue with what is left of its doorbell, and its progress fence. Once is enough.
     /// [d3dkmddi: DXGKDDI_DESTROYHWQUEUE]
     pub(crate) fn destroy(&self) {
-        self.destroyed.store(true, Ordering::Release);
+        self.rundown.close();
         let mut over = lock(&self.teardown);
-        if let Some(doorbell) = self.doorbell() {
-            doorbell.destroy();
-        }
+        let doorbells: Vec<_> = lock(&self.doorbells).iter().filter_map(Weak::upgrade).collect();
+        doorbells.iter().rev().for_each(|doorbell| doorbell.destroy());
         if !core::mem::replace(&mut *over, true) {
             self.sch().drain(&[self]);
-            // Whoever is submitting gets through or gives up first.
-            let _submitting = lock(&self.submitting);
+            // Whoever is submitting, or making a doorbell, gets through or gives up first.
+            self.rundown.wait();
             self.drop_held();
             self.sch().leave_fence_logs(self);
             let status = self.context.adapter().miniport.destroy_hw_queue(self.kmd.raw());

@@ -6,7 +6,8 @@
 //! waits for raises no interrupt at all.
 //!
 //! Lock order, outermost first: `VidSch::stopped`; `Rest`; `teardown` of a context, then of a queue;
-//! `Tdr::watch`; `Tdr::probes`; `DeviceWork::lost`; `Tdr::recovering`; `Doorbell::exists`; `HwContext::suspending`; `HwQueue::submitting`; `HwQueue::line`, `PacketContext::line`, `UpdateLine::line`;
+//! `Tdr::watch`; `Tdr::probes`; `DeviceWork::lost`; `Tdr::recovering`; `HwQueue::making_doorbell`;
+//! `Doorbell::exists`; `HwContext::suspending`; `HwQueue::submitting`; `HwQueue::line`, `PacketContext::line`, `UpdateLine::line`;
 //! `CrossAdapter::making`; `Fence::opens`; `Storage::pages`; `CrossAdapter::signalling`; `Fence::waits`;
 //! `Node::dispatching`; `VidSch::class`; the adapter's interrupt lock; leaves (registries, `Pending`, `Node::state`,
 //! `Doorbell::shown`, suspensions, lists). Device level takes leaves only.
@@ -16,6 +17,7 @@ mod batch;
 mod close;
 mod cross_adapter;
 mod doorbell;
+mod doorbell_memory;
 mod doorbell_state;
 mod fence;
 mod fence_log;

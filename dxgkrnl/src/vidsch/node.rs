@@ -15,8 +15,9 @@ use crate::device::Device;
 use crate::machine::lock;
 
 use super::packet::SystemContext;
-use super::packet_context::{PacketContext, Standing};
+use super::packet_context::PacketContext;
 use super::packet_fence::{InvalidFence, PacketFences};
+use super::priority::Standing;
 
 pub(super) use reset::{Aborted, Snapshot, Suspects};
 

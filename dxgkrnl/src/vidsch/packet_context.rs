@@ -20,12 +20,13 @@ use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::machine::lock;
 use crate::miniport::KmdHandle;
+use crate::rundown::{Destroyed, Rundown};
 
 use super::VidSch;
 use super::batch;
 use super::hold::{Hold, Pairs};
 use super::node::{Owner, Packet};
-use super::priority::Priority;
+use super::priority::{Priority, Standing};
 use super::rest::Standstill;
 use super::update_line::UpdateLine;
 use super::wait::Wait;
@@ -96,32 +97,21 @@ pub(crate) struct PacketContext {
     away: AtomicBool,
     /// Nothing of it runs any more.
     lost: AtomicBool,
-    /// Nothing new is accepted.
-    destroyed: AtomicBool,
+    /// Closed once nothing new is accepted.
+    rundown: Rundown,
     /// Held by whoever destroys the context, so that a second one returns when it is gone; true from then on.
     teardown: Mutex<bool>,
     /// The driver does not know it any more. Held while it is told of the context. Lock order: as `HwContext::suspending`.
     gone: Mutex<bool>,
 }
 
-/// Where a context stands among those with packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
-    among_all: i32,
-    /// Names the process while it lives.
-    process: usize,
-    in_process: i32,
-}
-
-impl Standing {
-    /// Its packets run before those of the other one. Priorities within a process mean nothing to others.
-    pub(super) fn outranks(self, other: Self) -> bool {
-        self.among_all > other.among_all || self.shares_turn(other) && self.in_process > other.in_process
+impl Destroyed for PacketContext {
+    fn rundown(&self) -> &Rundown {
+        &self.rundown
     }
 
-    /// Of one process and of the same priority among all.
-    pub(super) fn shares_turn(self, other: Self) -> bool {
-        self.process == other.process && self.among_all == other.among_all
+    fn is_of_lost_device(&self) -> bool {
+        self.device.error().is_some()
     }
 }
 
@@ -187,7 +177,7 @@ impl VidSch {
             attention: AtomicUsize::new(0),
             away: AtomicBool::new(false),
             lost: AtomicBool::new(false),
-            destroyed: AtomicBool::new(false),
+            rundown: Rundown::default(),
             teardown: Mutex::new(false),
             gone: Mutex::new(false),
         });
@@ -258,7 +248,7 @@ impl PacketContext {
     }
 
     fn is_destroyed(&self) -> bool {
-        self.destroyed.load(Ordering::Acquire)
+        self.rundown.is_closed()
     }
 
     /// Whether nothing of it runs any more. Takes leaves only.
@@ -577,7 +567,7 @@ impl PacketContext {
 
     /// Destroys the context, when its work is done or its device lost. Once is enough. [d3dkmddi: DXGKDDI_DESTROYCONTEXT]
     pub(crate) fn destroy(&self) {
-        self.destroyed.store(true, Ordering::Release);
+        self.rundown.close();
         let mut gone = lock(&self.teardown);
         if core::mem::replace(&mut *gone, true) {
             return;
@@ -588,6 +578,7 @@ impl PacketContext {
         }
         self.updates.close();
         self.abandon();
+        self.rundown.wait();
         let status = {
             let mut gone = lock(&self.gone);
             *gone = true;

@@ -180,6 +180,27 @@ impl Default for Told {
     }
 }
 
+/// Where a context stands among those with packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    pub(super) among_all: i32,
+    /// Names the process while it lives.
+    pub(super) process: usize,
+    pub(super) in_process: i32,
+}
+
+impl Standing {
+    /// Its packets run before those of the other one. Priorities within a process mean nothing to others.
+    pub(super) fn outranks(self, other: Self) -> bool {
+        self.among_all > other.among_all || self.shares_turn(other) && self.in_process > other.in_process
+    }
+
+    /// Of one process and of the same priority among all.
+    pub(super) fn shares_turn(self, other: Self) -> bool {
+        self.process == other.process && self.among_all == other.among_all
+    }
+}
+
 impl HwContext {
     /// Its priorities.
     pub(crate) fn priority(&self) -> Priority {

@@ -31,6 +31,8 @@ pub mod memory;
 pub mod offer;
 pub mod packet;
 pub mod queue;
+pub mod race_table;
+pub mod races;
 pub mod residency;
 pub mod submission;
 pub mod testing;
@@ -68,6 +70,7 @@ const TABLES: &[&[ThunkCase]] = &[
     fault::CASES,
     hostile::CASES,
     lifecycle::CASES,
+    races::CASES,
     exit::CASES,
     testing::CASES,
 ];

@@ -56,6 +56,13 @@ pub struct CreatedDoorbell {
     number: u32,
 }
 
+impl CreatedDoorbell {
+    /// The doorbell's handle.
+    pub fn handle(&self) -> D3DKMT_HANDLE {
+        self.arguments.hDoorbell
+    }
+}
+
 /// What a doorbell said to a ring.
 enum Rung {
     /// After so many connections.
