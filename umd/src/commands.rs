@@ -36,6 +36,8 @@ pub(crate) struct Progress {
     pub(crate) current: SharedWord,
     /// Its handle, for waits.
     pub(crate) fence: D3DKMT_HANDLE,
+    /// Reached before there was this fence.
+    floor: u64,
     /// Value before the first submission.
     pub(crate) base: u64,
     /// Submissions made: write pointer of the ring. The private copy; the shared one is only ever written.
@@ -46,7 +48,23 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(current: SharedWord, fence: D3DKMT_HANDLE) -> Self {
-        Self { current, fence, base: current.load(Ordering::Acquire), submitted: 0, completed: 0 }
+        Self { current, fence, floor: 0, base: current.load(Ordering::Acquire), submitted: 0, completed: 0 }
+    }
+
+    /// What is reached so far. Acquire: the GPU read the commands before it wrote the value, so they may be overwritten after this.
+    #[inline(always)]
+    pub(crate) fn reached(&self) -> u64 {
+        self.current.load(Ordering::Acquire).max(self.floor)
+    }
+
+    /// Whether `value` was reached before there was this fence.
+    pub(crate) fn is_of_earlier_fence(&self, value: u64) -> bool {
+        value <= self.floor
+    }
+
+    /// Progress goes on in another fence, after everything that was submitted is done and counted by [`Self::restart`].
+    pub(crate) fn go_on_in(&mut self, current: SharedWord, fence: D3DKMT_HANDLE) {
+        (self.current, self.fence, self.floor) = (current, fence, self.base);
     }
 
     /// Progress value of submission number `submission`, counted from 1.
@@ -244,8 +262,7 @@ impl Core {
 
     /// Looks at the progress fence and gives back what is done.
     fn refresh(&mut self) -> Result<()> {
-        // Acquire: the GPU read the commands before it wrote the value, so they may be overwritten after this.
-        let seen = self.progress.current.load(Ordering::Acquire).wrapping_sub(self.progress.base);
+        let seen = self.progress.reached().wrapping_sub(self.progress.base);
         if seen > self.progress.submitted {
             // Nothing writes such a value while the device works; a lost one may show all ones.
             self.device.check()?;

@@ -1,5 +1,6 @@
 //! Queues: creation, submission in either model, waiting.
 
+mod fallback;
 mod software;
 
 use alloc::boxed::Box;
@@ -125,9 +126,12 @@ pub struct QueueStats {
 /// A hardware queue, used by one thread at a time.
 ///
 /// A failed [`Queue::submit`] leaves the queue as it was, with one exception: when the operating system fails after the work
-/// has reached the ring (the doorbell cannot be reconnected, the device is lost), or after it has taken part of a submission that waits for
-/// monitored fences, that error comes back from every later submission too, and the way on is a new queue, or a new device after
-/// [`Error::DeviceLost`].
+/// has reached the ring (the device is lost, or the doorbell cannot be connected again and the queue insists on its model), or after it
+/// has taken part of a submission that waits for monitored fences, that error comes back from every later submission too, and the way
+/// on is a new queue, or a new device after [`Error::DeviceLost`].
+///
+/// A queue that may choose its model goes on through the kernel when its doorbell cannot be connected again: what is in its ring runs,
+/// progress values go on, and its handle is another one from then on. [user-mode-work-submission: pseudocode]
 ///
 /// Dropping a queue does not wait; the operating system does where it must before it lets go of the memory.
 pub struct Queue {
@@ -142,6 +146,12 @@ pub struct Queue {
     notifications: u64,
     /// Submissions made in rings that this one has replaced.
     earlier: u64,
+    /// The doorbell could not be connected again; when the ring is done, the queue goes on through the kernel.
+    leaves_ring: bool,
+    /// Connections that failed, after which nothing was rung.
+    unheard: u64,
+    /// Stores to the doorbell until the queue went on through the kernel.
+    rung: u64,
     // The rest is what must be given back, in this order: doorbell, queue, context; then the GPU has let go of the memory.
     path: Path,
     target: Target,
@@ -157,7 +167,7 @@ enum Path {
 /// What the operating system knows the queue as.
 enum Target {
     /// The queue is given back before its context.
-    Hardware(HwQueue, #[expect(dead_code, reason = "kept until it is dropped")] HwContext),
+    Hardware(HwQueue, HwContext),
     /// With the fence that its last packet of each submission signals.
     Packets(PacketContext, Fence),
 }
@@ -296,6 +306,9 @@ impl Queue {
             reconnects: 0,
             notifications: 0,
             earlier: 0,
+            leaves_ring: false,
+            unheard: 0,
+            rung: 0,
             path,
             target,
             memory,
@@ -335,6 +348,9 @@ impl Queue {
     /// Makes sure that a submission can be made.
     #[inline]
     pub(crate) fn begin(&mut self, wait: bool) -> Result<()> {
+        if self.leaves_ring {
+            self.leave_ring()?;
+        }
         self.core.begin(!matches!(self.path, Path::User(..)));
         match self.failed {
             None => self.core.reserve_entry(wait),
@@ -397,7 +413,9 @@ impl Queue {
                 // It may be taken away any number of times; only the operating system can end this.
                 Status::Retry => {
                     self.reconnects += 1;
-                    doorbell.connect()?;
+                    if let Err(error) = doorbell.connect() {
+                        return self.fall_back(error);
+                    }
                     let progress = self.core.progress.value(self.core.progress.submitted);
                     self.core.trace(QueueEvent::Reconnected { progress });
                     word = ring.ring_doorbell(self.core.progress.submitted);
@@ -433,9 +451,8 @@ impl Queue {
         });
         let (doorbell, words) = made?;
         // The old doorbell is not the queue's any more, whatever comes.
-        self.replace(ring, control, doorbell, words, ring_entries).inspect_err(|error| self.failed = Some(*error))?;
         self.options.ring_entries = ring_entries;
-        Ok(())
+        self.replace(ring, control, doorbell, words, ring_entries).inspect_err(|error| self.failed = Some(*error))
     }
 
     /// The queue's doorbell is `doorbell`, for a ring in `ring` and `control`, and the old ring is done.
@@ -475,7 +492,7 @@ impl Queue {
         }
     }
 
-    /// Why a queue that could choose its model submits through the kernel.
+    /// Why a queue that could choose its model submits through the kernel, or is about to.
     pub fn fallback_reason(&self) -> Option<Error> {
         self.fallback
     }
@@ -488,7 +505,7 @@ impl Queue {
     /// The progress value reached so far.
     #[inline]
     pub fn progress(&self) -> u64 {
-        self.core.progress.current.load(Ordering::Acquire)
+        self.core.progress.reached()
     }
 
     /// The progress value of the latest submission.
@@ -516,6 +533,7 @@ impl Queue {
         let progress = &self.core.progress;
         match self.failed {
             Some(error) if self.progress() < value => Err(error),
+            _ if progress.is_of_earlier_fence(value) => Ok(()),
             _ => {
                 fence::wait(&self.core.device, progress.fence, progress.current, value, timeout)?;
                 self.seen.fetch_max(value, Ordering::AcqRel);
@@ -541,8 +559,8 @@ impl Queue {
         let submissions = self.earlier + self.core.progress.submitted;
         let doorbell_rings = match self.path {
             // One for each submission, one for each connection that was made again.
-            Path::User(..) => submissions + self.reconnects,
-            Path::Kernel | Path::Packet => 0,
+            Path::User(..) => submissions + self.reconnects - self.unheard,
+            Path::Kernel | Path::Packet => self.rung,
         };
         QueueStats {
             submissions,

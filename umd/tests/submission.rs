@@ -207,11 +207,13 @@ fn abort_after_retry_and_unknown_status_end_the_queue() {
 #[test]
 fn failing_reconnection_names_the_thunk_or_the_lost_device() {
     let device = device();
-    let mut first = queue(&device);
+    let options = QueueOptions { model: Some(SubmissionModel::User), ..QueueOptions::default() };
+    let mut first = Queue::new(&device, Node::Compute, options).expect("a queue that insists on its model");
     set_status(RETRY);
     os(|fake| fake.fail_name = Some(("D3DKMTConnectDoorbell", STATUS_UNSUCCESSFUL)));
     assert_eq!(first.submit(nop), Err(Error::Status(STATUS_UNSUCCESSFUL, "D3DKMTConnectDoorbell")));
     os(|fake| fake.fail_name = None);
+    assert_eq!(first.submit(nop), Err(Error::Status(STATUS_UNSUCCESSFUL, "D3DKMTConnectDoorbell")));
     drop(first);
     let mut second = queue(&device);
     set_status(RETRY);
@@ -220,6 +222,59 @@ fn failing_reconnection_names_the_thunk_or_the_lost_device() {
         fake.lost = true;
     });
     assert_eq!(second.submit(nop), Err(Error::DeviceLost));
+}
+
+#[test]
+fn a_doorbell_that_does_not_connect_again_hands_its_queue_to_the_kernel() {
+    const REASON: Error = Error::Status(STATUS_NO_MEMORY, "D3DKMTConnectDoorbell");
+    let device = device();
+    let mut queue = queue(&device);
+    queue.submit(nop).unwrap();
+    set_status(RETRY);
+    os(|fake| {
+        fake.calls.clear();
+        fake.fail_name = Some(("D3DKMTConnectDoorbell", STATUS_NO_MEMORY));
+    });
+    assert_eq!(queue.submit(nop), Ok(2), "the submission that found the doorbell gone");
+    assert_eq!((queue.model(), queue.fallback_reason()), (SubmissionModel::Kernel, Some(REASON)));
+    assert_eq!(queue.progress(), 2, "what was in the ring is done");
+    os(|fake| {
+        let wanted = [
+            "D3DKMTConnectDoorbell",
+            "D3DKMTNotifyWorkSubmission",
+            "D3DKMTDestroyDoorbell",
+            "D3DKMTCreateHwQueue",
+            "D3DKMTDestroyHwQueue",
+        ];
+        let calls: Vec<_> = fake.calls.iter().copied().filter(|call| wanted.contains(call)).collect();
+        assert_eq!(calls, wanted);
+    });
+    for value in 3..=300 {
+        assert_eq!(queue.submit(nop), Ok(value), "progress values go on");
+    }
+    (1..=300).for_each(|value| queue.wait_progress(value).unwrap());
+    assert_eq!(os(|fake| fake.count("D3DKMTSubmitCommandToHwQueue")), 298);
+    let stats = queue.stats();
+    assert_eq!((stats.submissions, stats.doorbell_rings, stats.doorbell_reconnects), (300, 2, 1));
+    drop(queue);
+    drop(device);
+    os(|fake| fake.assert_clean());
+}
+
+#[test]
+fn a_queue_whose_ring_is_blocked_goes_through_the_kernel_when_the_ring_is_done() {
+    let device = device();
+    let fence = Fence::new(&device, 0).unwrap();
+    let mut queue = queue(&device);
+    queue.submit(|commands| commands.wait(&fence, 1)).unwrap();
+    set_status(RETRY);
+    os(|fake| fake.fail_name = Some(("D3DKMTConnectDoorbell", STATUS_NO_MEMORY)));
+    assert_eq!((queue.submit(nop), queue.model()), (Ok(2), SubmissionModel::User));
+    assert_eq!((queue.submit(nop), queue.model()), (Ok(3), SubmissionModel::User), "asked once more, without patience");
+    fence.signal(1).unwrap();
+    queue.wait_progress(3).unwrap();
+    assert_eq!((queue.submit(nop), queue.model()), (Ok(4), SubmissionModel::Kernel));
+    queue.wait_progress(4).unwrap();
 }
 
 #[test]
