@@ -283,7 +283,7 @@ fn verdict(program: &Path, number: u32, mutant: &Mutant, widen: bool) -> Verdict
         match order(filter) {
             Ended::Passed { reached, .. } => most = most.max(reached),
             // Alone, where that is enough; some need what the cases before them left behind.
-            Ended::Failed { case, reason } => match again(&order, &case, filter) {
+            Ended::Failed { case, reason } => match again(order, &case, filter) {
                 None => unsteady = Some(Verdict::Unsteady { case, reason }),
                 Some(by) => return Verdict::Killed { case: by.to_owned(), reason },
             },
