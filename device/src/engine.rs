@@ -12,8 +12,8 @@ use crate::mmu::{self, Fault, Intent, Tlb};
 use crate::transfer;
 use campanile_hw::event::{EventKind, FaultKind};
 use campanile_hw::fence::{self, Barrier, FenceWord, SIGNALED_FOR_GOOD, SignaledWord, UNMONITORED};
-use campanile_hw::log::LogKind;
-use campanile_hw::packet::{BadPacket, MAX_SIZE, Packet, Timestamp, Wait};
+use campanile_hw::log::{LogKind, LogOperation};
+use campanile_hw::packet::{self, BadPacket, MAX_SIZE, Packet, Timestamp, Wait};
 use campanile_hw::queue::{Location, RingEntry};
 use campanile_hw::registers::NODE_PAGING;
 use std::sync::atomic::Ordering;
@@ -165,7 +165,6 @@ impl Engine {
     /// Runs a queue until it has nothing to do or the budget is spent.
     pub(crate) fn run(&mut self, queue: &mut Queue, context: &Context<'_>, budget: &mut Budget) -> Outcome {
         self.window.len = 0;
-        log::time_passes(queue);
         loop {
             let result = match queue.buffer {
                 Some(buffer) => self.run_buffer(queue, buffer, context, budget),
@@ -235,12 +234,13 @@ impl Engine {
             {
                 return Ok(Some(Outcome::Hang { reported }));
             }
-            match self.execute(queue, buffer, root, &packet, context, budget)? {
+            let log = self.log_behind(buffer, root, &packet, context);
+            match self.execute(queue, buffer, root, (&packet, log.as_ref()), context, budget)? {
                 Step::Partial => return Ok(Some(Outcome::More)),
                 Step::Wait { key } => return Ok(Some(Outcome::Wait { key })),
                 Step::Done => {}
             }
-            buffer.offset += packet.size() as u32;
+            buffer.offset += (packet.size() + log.map_or(0, |_| packet::Log::SIZE)) as u32;
             buffer.partial = 0;
             budget.packets -= 1;
         }
@@ -255,7 +255,7 @@ impl Engine {
         budget: &mut Budget,
     ) -> Result<(), Fault> {
         if let Some(value) = buffer.progress {
-            self.progress(queue, (0, value), context)?.ok_or_else(|| Fault::plain(FaultKind::BadRingEntry, 0))?;
+            self.progress(queue, (0, value), None, context)?.ok_or_else(|| Fault::plain(FaultKind::BadRingEntry, 0))?;
         }
         queue.write_read_pointer(&mut self.tlb, context.memory)?;
         queue.buffer = None;
@@ -326,12 +326,36 @@ impl Engine {
         }
     }
 
+    /// The LOG that belongs to a packet. One that does not, or breaks a rule, faults when its turn comes.
+    #[inline]
+    fn log_behind(
+        &mut self,
+        buffer: &Buffer,
+        root: Location,
+        packet: &Packet,
+        context: &Context<'_>,
+    ) -> Option<packet::Log> {
+        let operation = match packet {
+            Packet::Signal(_) | Packet::Progress(_) => LogOperation::SignalExecuted,
+            Packet::Wait(_) => LogOperation::WaitUnblocked,
+            _ => return None,
+        };
+        let behind = Buffer { offset: buffer.offset + packet.size() as u32, ..*buffer };
+        if behind.offset >= behind.size {
+            return None;
+        }
+        match self.decode(&behind, root, context) {
+            Ok(Packet::Log(log)) if log.operation == operation as u32 => Some(log),
+            _ => None,
+        }
+    }
+
     fn execute(
         &mut self,
         queue: &mut Queue,
         buffer: &mut Buffer,
         root: Location,
-        packet: &Packet,
+        (packet, said): (&Packet, Option<&packet::Log>),
         context: &Context<'_>,
         budget: &mut Budget,
     ) -> Result<Step, Fault> {
@@ -343,18 +367,16 @@ impl Engine {
         match packet {
             Packet::Nop(_) => Ok(Step::Done),
             Packet::Copy(copy) => {
-                log::time_passes(queue);
                 let progress = (&mut buffer.partial, &mut budget.bytes);
                 transfer::copy(&mut self.tlb, context.memory, root, copy, progress).map(Step::of)
             }
             Packet::Fill(fill) => {
-                log::time_passes(queue);
                 let progress = (&mut buffer.partial, &mut budget.bytes);
                 transfer::fill(&mut self.tlb, context.memory, root, fill, progress).map(Step::of)
             }
             Packet::Signal(signal) if native || signal.monitored == 0 => {
-                log::keep(queue, LogKind::Signals, &mut self.tlb, context)?;
-                let entry = (signal.handle, signal.value);
+                log::keep(queue, LogKind::Signals, said, (&mut self.tlb, context))?;
+                let entry = log::told(said, (signal.handle, signal.value));
                 let process = FencePlace { root, current: signal.current, monitored: signal.monitored };
                 let place = match self.fence_place(process, Intent::Write, context)? {
                     Some(place) => place,
@@ -378,32 +400,26 @@ impl Engine {
                     log::stalled(queue, context);
                     return Ok(Step::Wait { key });
                 }
-                log::keep(queue, LogKind::Waits, &mut self.tlb, context)?;
-                log::unblocked(queue, (wait.handle, wait.value), context);
+                log::keep(queue, LogKind::Waits, said, (&mut self.tlb, context))?;
+                log::unblocked(queue, log::told(said, (wait.handle, wait.value)), context);
                 Tallies::add(&context.tallies.waits);
                 Ok(Step::Done)
             }
-            Packet::Signal(_) | Packet::Wait(_) => Err(bad_packet(BadPacket::Opcode, at)),
+            Packet::Signal(_) | Packet::Wait(_) | Packet::Log(_) => Err(bad_packet(BadPacket::Opcode, at)),
             Packet::Progress(progress) => {
-                let written = self.progress(queue, (progress.handle, progress.value), context)?;
+                let written = self.progress(queue, (progress.handle, progress.value), said, context)?;
                 written.map(|()| Step::Done).ok_or(bad_packet(BadPacket::Opcode, at))
             }
-            Packet::Timestamp(timestamp) => {
-                log::time_passes(queue);
-                self.timestamp(root, timestamp, context)
-            }
+            Packet::Timestamp(timestamp) => self.timestamp(root, timestamp, context),
             Packet::Write(write) => {
-                log::time_passes(queue);
                 transfer::write(&mut self.tlb, context.memory, root, write, &mut budget.bytes).map(|()| Step::Done)
             }
             Packet::WritePhysical(write) => {
-                log::time_passes(queue);
                 transfer::write_physical(context.memory, write, &mut budget.bytes).map(|()| Step::Done)
             }
             // A node takes the locks of the others here, so there can be only one that does.
             Packet::InvalidateTlb(_) if queue.node != NODE_PAGING => Err(bad_packet(BadPacket::Privilege, at)),
             Packet::InvalidateTlb(invalidate) => {
-                log::time_passes(queue);
                 let root = Location::from_bits(invalidate.root);
                 let (start, end) = mmu::named_range(invalidate.start, invalidate.end);
                 self.tlb.forget(root, start, end);
@@ -418,6 +434,7 @@ impl Engine {
         &mut self,
         queue: &mut Queue,
         (handle, value): (u32, u64),
+        said: Option<&packet::Log>,
         context: &Context<'_>,
     ) -> Result<Option<()>, Fault> {
         let Some((root, fence)) = queue.progress() else { return Ok(None) };
@@ -429,9 +446,10 @@ impl Engine {
             context.report(EventKind::Progress, queue.node, queue.number, [current, value]);
             return Ok(Some(()));
         }
-        log::keep(queue, LogKind::Signals, &mut self.tlb, context)?;
+        log::keep(queue, LogKind::Signals, said, (&mut self.tlb, context))?;
+        let entry = log::told(said, (handle, value));
         let place = self.fence_place(process, Intent::Write, context)?.ok_or(no_fence(process))?;
-        if self.signal(place, value, context, || log::signalled(queue, (handle, value), context))? {
+        if self.signal(place, value, context, || log::signalled(queue, entry, context))? {
             announce_native(queue, current, value, context);
         }
         Ok(Some(()))

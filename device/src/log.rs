@@ -3,14 +3,15 @@
 //! Where an entry goes is found out before the packet has an effect, so a log that cannot be written faults the queue like
 //! any other address that does not translate. A queue without logs costs one look at an empty place.
 
-use crate::cmp::Context;
 use crate::cmp::queue::Queue;
+use crate::cmp::{Context, Tallies};
 use crate::memory::{self, Access, Span};
 use crate::mmu::{Fault, Intent, Kept, Tlb};
 use campanile_hw::log::{
     self as log, LOG_ENTRIES_MAX, LogEntry, LogHeader, LogKind, LogOperation, LogPosition, LogWriter, bytes_of,
     entry_offset,
 };
+use campanile_hw::packet;
 use campanile_hw::page_table::{PAGE_4K, VA_BITS};
 use campanile_hw::queue::{Location, QueueDescriptor};
 use std::collections::BTreeMap;
@@ -26,12 +27,7 @@ pub(crate) struct Logs {
     signals: Option<Log>,
     /// When the WAIT in progress began to hold the queue; 0 when none does.
     observed: u64,
-    /// The time as it was read last, and how often it may serve yet.
-    time: (u64, u32),
 }
-
-/// Packets that one reading of the clock serves for.
-const SERVES: u32 = 4;
 
 /// One log.
 #[derive(Debug)]
@@ -41,6 +37,8 @@ pub(crate) struct Log {
     /// Virtual address of the header.
     header: u64,
     entries: u32,
+    /// It took the place of another one, of which whoever writes LOG packets knows nothing.
+    replaced: bool,
     position: LogPosition,
     pages: Pages,
     /// Time of the latest entry: none is earlier.
@@ -185,12 +183,24 @@ impl Log {
         let position = LogPosition::from_bits(span.and_then(|span| span.load(0)).unwrap_or(0));
         let position = if position.index() < entries { position } else { position.with_index(0) };
         let held = context.features.log_flush.then(BTreeMap::new);
-        Ok(Self { root: Some(root), header, entries, position, pages: Pages::NONE, latest: 0, held })
+        Ok(Self { root: Some(root), header, entries, replaced: false, position, pages: Pages::NONE, latest: 0, held })
     }
 
     #[inline]
     fn root_for(&self, va: u64) -> Result<Location, Fault> {
         self.root.ok_or(Fault::rootless(va, Intent::Write))
+    }
+
+    /// The next entry is the one that a LOG packet says, if it means this log.
+    #[inline]
+    fn seek(&mut self, said: &packet::Log, context: &Context<'_>) {
+        if said.log != self.header || said.entry >= self.entries || self.replaced {
+            return;
+        }
+        let again = u32::from(said.entry < self.position.index());
+        let wraps = self.position.wraps().wrapping_add(again);
+        self.position = LogPosition::new().with_index(said.entry).with_wraps(wraps);
+        Tallies::add(&context.tallies.picked);
     }
 
     /// Sees to it that the next entry, and the position behind it, can be written in this slice.
@@ -249,10 +259,12 @@ impl Logs {
 
     /// Completes the log of `kind` and puts `log` in its place.
     pub(crate) fn replace(&mut self, kind: LogKind, log: Option<Log>, tlb: &mut Tlb, context: &Context<'_>) {
-        if let Some(old) = self.place(kind) {
+        let old = self.place(kind);
+        let replaced = old.is_some();
+        if let Some(old) = old {
             old.flush(tlb, context);
         }
-        *self.place(kind) = log;
+        *self.place(kind) = log.map(|log| Log { replaced, ..log });
     }
 
     /// Completes both logs, which are in another address space from now on, or in none.
@@ -303,18 +315,17 @@ impl Logs {
         self.observed = observed;
     }
 
-    /// The time, or what it was a few packets ago.
-    #[inline]
-    fn time(&mut self, context: &Context<'_>) -> u64 {
-        self.time = match self.time {
-            (_, 0) => (context.clock.mark(), SERVES - 1),
-            (time, left) => (time, left - 1),
-        };
-        self.time.0
-    }
-
-    fn keep(&mut self, kind: LogKind, tlb: &mut Tlb, context: &Context<'_>) -> Result<(), Fault> {
-        self.place(kind).as_mut().map_or(Ok(()), |log| log.keep(tlb, context))
+    fn keep(
+        &mut self,
+        kind: LogKind,
+        said: Option<&packet::Log>,
+        (tlb, context): (&mut Tlb, &Context<'_>),
+    ) -> Result<(), Fault> {
+        let Some(log) = self.place(kind) else { return Ok(()) };
+        if let Some(said) = said {
+            log.seek(said, context);
+        }
+        log.keep(tlb, context)
     }
 
     /// There is neither log.
@@ -323,28 +334,30 @@ impl Logs {
     }
 }
 
-/// Sees to it that the queue's next entry of `kind` can be written in this slice, if it has such a log.
+/// Sees to it that the queue's next entry of `kind`, which is the one that a LOG packet says if there is one, can be written in this slice,
+/// if it has such a log.
 #[inline]
-pub(crate) fn keep(queue: &mut Queue, kind: LogKind, tlb: &mut Tlb, context: &Context<'_>) -> Result<(), Fault> {
+pub(crate) fn keep(
+    queue: &mut Queue,
+    kind: LogKind,
+    said: Option<&packet::Log>,
+    reach: (&mut Tlb, &Context<'_>),
+) -> Result<(), Fault> {
     let Some(logs) = &mut queue.logs else { return Ok(()) };
-    logs.keep(kind, tlb, context)
+    logs.keep(kind, said, reach)
 }
 
-/// Time may pass unseen: the next entry reads the clock.
+/// Handle and value of an entry: what the LOG packet says, or the operation's own.
 #[inline]
-pub(crate) fn time_passes(queue: &mut Queue) {
-    if let Some(logs) = &mut queue.logs {
-        logs.time.1 = 0;
-    }
+pub(crate) fn told(said: Option<&packet::Log>, own: (u32, u64)) -> (u32, u64) {
+    said.map_or(own, |said| (said.handle, said.value))
 }
 
-/// Logs a signal whose value was written. It may bear the time of what was logged just before in the same slice: that is earlier than
-/// any time which somebody reads who has seen the value.
+/// Logs a signal whose value was written.
 #[inline]
 pub(crate) fn signalled(queue: &mut Queue, (handle, value): (u32, u64), context: &Context<'_>) {
-    let Some(logs) = &mut queue.logs else { return };
-    let end = logs.time(context);
-    let Some(log) = &mut logs.signals else { return };
+    let Some(log) = queue.logs.as_mut().and_then(|logs| logs.signals.as_mut()) else { return };
+    let end = context.clock.mark();
     let operation = LogOperation::SignalExecuted as u32;
     log.append(LogEntry { value, handle, operation, observed: 0, end }, context);
 }
@@ -353,7 +366,7 @@ pub(crate) fn signalled(queue: &mut Queue, (handle, value): (u32, u64), context:
 #[inline]
 pub(crate) fn stalled(queue: &mut Queue, context: &Context<'_>) {
     if let Some(logs) = queue.logs.as_mut().filter(|logs| logs.observed == 0) {
-        logs.observed = logs.time(context);
+        logs.observed = context.clock.mark();
     }
 }
 
@@ -362,9 +375,8 @@ pub(crate) fn stalled(queue: &mut Queue, context: &Context<'_>) {
 pub(crate) fn unblocked(queue: &mut Queue, (handle, value): (u32, u64), context: &Context<'_>) {
     let Some(logs) = &mut queue.logs else { return };
     let observed = std::mem::take(&mut logs.observed);
-    logs.time.1 = 0;
-    let end = logs.time(context);
     let Some(log) = &mut logs.waits else { return };
+    let end = context.clock.mark();
     let operation = LogOperation::WaitUnblocked as u32;
     log.append(LogEntry { value, handle, operation, observed, end }, context);
 }

@@ -3,6 +3,8 @@
 //! A packet starts with a [`Header`] word and is a multiple of 16 bytes long. It is decoded and checked whole before it has any
 //! effect; a packet that breaks a rule faults its queue and has had none.
 
+use crate::log::{LogHeader, LogOperation};
+
 word! {
     /// First 8 bytes of every packet.
     pub struct Header: u64 {
@@ -12,7 +14,7 @@ word! {
         8 length: u8,
         /// Reserved, zero.
         16 must_be_zero: u16,
-        /// Handle that user mode knows the fence by, for the log (SIGNAL and WAIT), or the fields of WRITE; zero elsewhere.
+        /// Handle that user mode knows the fence by, for the log (SIGNAL, WAIT, PROGRESS and LOG), or the fields of WRITE; zero elsewhere.
         32 fence_handle: u32,
     }
 }
@@ -265,6 +267,20 @@ packets! {
         /// End of the addresses.
         0x18 end: u64,
     }
+    /// Says what the SIGNAL, WAIT or PROGRESS directly before it in the buffer leaves in the queue's log, and in which entry; the two are
+    /// done as one. Anywhere else, and with an operation that is not the one of the packet before, it breaks rule OPCODE.
+    Log = 0x0b, 2 {
+        /// Handle of the fence in user mode.
+        0x04 handle: u32,
+        /// GPU virtual address of the log in the process, 8-aligned.
+        0x08 log: u64,
+        /// Value signalled or waited for.
+        0x10 value: u64,
+        /// Number of the entry.
+        0x18 entry: u32,
+        /// A `LogOperation` number.
+        0x1c operation: u32,
+    }
 }
 
 /// Longest packet in bytes.
@@ -368,7 +384,12 @@ impl Packet {
         }
         let says_more = matches!(
             self,
-            Self::Signal(_) | Self::Wait(_) | Self::Progress(_) | Self::Write(_) | Self::WritePhysical(_)
+            Self::Signal(_)
+                | Self::Wait(_)
+                | Self::Progress(_)
+                | Self::Write(_)
+                | Self::WritePhysical(_)
+                | Self::Log(_)
         );
         if header.fence_handle() != 0 && !says_more {
             return Err(BadPacket::Reserved);
@@ -400,6 +421,11 @@ impl Packet {
             Self::Wait(wait) => {
                 aligned(wait.current, 8)?;
                 in_space(wait.current, 8)
+            }
+            Self::Log(log) => {
+                aligned(log.log, 8)?;
+                in_space(log.log, LogHeader::SIZE as u64)?;
+                LogOperation::from_number(log.operation).map(drop).ok_or(BadPacket::Range)
             }
             Self::Timestamp(timestamp) => {
                 aligned(timestamp.destination, 8)?;

@@ -32,7 +32,12 @@ fn legal() -> impl Strategy<Value = Packet> {
             value
         })),
         (any::<u32>(), any::<u64>()).prop_map(|(handle, value)| Packet::Progress(Progress { handle, value })),
-        address(8).prop_map(|destination| Packet::Timestamp(Timestamp { destination })),
+        prop_oneof![
+            address(8).prop_map(|destination| Packet::Timestamp(Timestamp { destination })),
+            (any::<u32>(), address(64), any::<u64>(), any::<u32>(), 0u32..2).prop_map(
+                |(handle, log, value, entry, operation)| Packet::Log(Log { handle, log, value, entry, operation })
+            ),
+        ],
         (address(8), prop::collection::vec(any::<u64>(), 1..=WRITE_WORDS), 1u16..=85)
             .prop_map(|(destination, words, repeat)| Packet::Write(Write::of(destination, &words, repeat))),
         (location(8), prop::collection::vec(any::<u64>(), 1..=WRITE_WORDS), 1u16..=85).prop_map(
@@ -130,6 +135,7 @@ fn reserved_bits_are_refused_in_every_packet_but_a_handle_is_legal_for_fences() 
         Packet::Write(Write::of(8, &[1], 1)),
         Packet::WritePhysical(WritePhysical::of(8, &[1], 1)),
         Packet::InvalidateTlb(InvalidateTlb { root: 4096, start: 0, end: 0 }),
+        Packet::Log(Log { handle: 0, log: 8, value: 1, entry: 2, operation: 1 }),
     ];
     assert_eq!(packets.len(), PACKETS.len());
     for packet in packets {
@@ -149,7 +155,7 @@ fn reserved_bits_are_refused_in_every_packet_but_a_handle_is_legal_for_fences() 
             assert_eq!(outcome, Err(BadPacket::Reserved), "byte {byte} of {packet:?}");
         }
         let outcome = decode(|bytes| bytes[4] = 7, packet);
-        if matches!(packet, Packet::Signal(_) | Packet::Wait(_) | Packet::Progress(_)) {
+        if matches!(packet, Packet::Signal(_) | Packet::Wait(_) | Packet::Progress(_) | Packet::Log(_)) {
             assert!(outcome.is_ok(), "{packet:?}");
         } else {
             assert_eq!(outcome, Err(BadPacket::Reserved), "{packet:?}");

@@ -276,4 +276,24 @@ struct campanile_packet_invalidatetlb {
     uint64_t end;
 };
 
+#define CAMPANILE_OPCODE_LOG 0x0bu
+/* Says what the SIGNAL, WAIT or PROGRESS directly before it in the buffer leaves in the queue's log, and in which entry; the two are done as one. Anywhere else, and with an operation that is not the one of the packet before, it breaks rule OPCODE. */
+struct campanile_packet_log {
+    /* Opcode number. */
+    uint8_t opcode;
+    /* Length of the packet in units of 16 bytes. */
+    uint8_t length;
+    uint8_t reserved_0[2];
+    /* Handle of the fence in user mode. */
+    uint32_t handle;
+    /* GPU virtual address of the log in the process, 8-aligned. */
+    uint64_t log;
+    /* Value signalled or waited for. */
+    uint64_t value;
+    /* Number of the entry. */
+    uint32_t entry;
+    /* A LogOperation number. */
+    uint32_t operation;
+};
+
 #endif /* CAMPANILE_GPU_H */

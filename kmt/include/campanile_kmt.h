@@ -1317,6 +1317,26 @@ typedef struct D3DKMT_NOTIFY_WORK_SUBMISSION {
     D3DKMT_NOTIFY_WORK_SUBMISSION_FLAGS Flags;
 } D3DKMT_NOTIFY_WORK_SUBMISSION;
 
+/* No flags are defined: reserved, zero */
+typedef struct D3DKMT_GETNATIVEFENCELOGDETAIL_FLAGS {
+    union {
+        struct {
+            UINT Reserved : 32;
+        };
+        UINT Value;
+    };
+} D3DKMT_GETNATIVEFENCELOGDETAIL_FLAGS;
+
+typedef struct D3DKMT_GETNATIVEFENCELOGDETAIL {
+    D3DKMT_HANDLE hHwQueue;
+    D3DKMT_GETNATIVEFENCELOGDETAIL_FLAGS Flags;
+    UINT WaitLogNumberOfEntries;
+    UINT SignalLogNumberOfEntries;
+    D3DGPU_VIRTUAL_ADDRESS WaitLogGpuBaseAddress;
+    D3DGPU_VIRTUAL_ADDRESS SignalLogGpuBaseAddress;
+    UCHAR Reserved[64];
+} D3DKMT_GETNATIVEFENCELOGDETAIL;
+
 /* Who may use a synchronization object, and how */
 typedef struct D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
     union {
@@ -1711,6 +1731,9 @@ NTSTATUS D3DKMTDestroyDoorbell(D3DKMT_DESTROY_DOORBELL *args);
 
 /* Tells the kernel-mode driver of new work, when the doorbell's status asks for it */
 NTSTATUS D3DKMTNotifyWorkSubmission(D3DKMT_NOTIFY_WORK_SUBMISSION *args);
+
+/* Says where the fence logs of a queue are */
+NTSTATUS D3DKMTGetNativeFenceLogDetail(D3DKMT_GETNATIVEFENCELOGDETAIL *args);
 
 /* Creates a native fence */
 NTSTATUS D3DKMTCreateNativeFence(D3DKMT_CREATENATIVEFENCE *args);

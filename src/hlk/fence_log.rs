@@ -89,7 +89,7 @@ fn delayed() -> SystemOptions {
 }
 
 /// What was logged since the last call, in the order in which the queues were made.
-fn whole_logs(case: &Case<'_>) -> Result<Vec<QueueFenceLog>, Failure> {
+pub(super) fn whole_logs(case: &Case<'_>) -> Result<Vec<QueueFenceLog>, Failure> {
     case.system.machine().fence_log(case.system.luid()).ok_or_else(|| Failure::new("the adapter has no fence logs"))
 }
 
@@ -109,13 +109,13 @@ fn log_of(case: &Case<'_>, queue: &RawQueue) -> Result<QueueFenceLog, Failure> {
     found.ok_or_else(|| Failure::new("the queue has no fence log"))
 }
 
-fn trace(case: &Case<'_>, entries: Option<u32>) -> Result<(), Failure> {
+pub(super) fn trace(case: &Case<'_>, entries: Option<u32>) -> Result<(), Failure> {
     let traced = case.system.machine().trace_fences(case.system.luid(), entries);
     traced.map_err(|status| Failure::new(format!("fence logs of {entries:?} entries: {status}")))
 }
 
 /// Handles and values of entries.
-fn told(entries: &[FenceLogEntry]) -> Vec<(u32, u64)> {
+pub(super) fn told(entries: &[FenceLogEntry]) -> Vec<(u32, u64)> {
     entries.iter().map(|entry| (entry.fence, entry.value)).collect()
 }
 

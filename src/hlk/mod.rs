@@ -32,6 +32,7 @@ mod fence_features;
 mod fence_hostile;
 mod fence_interrupts;
 mod fence_log;
+mod fence_log_picked;
 mod fence_monitored;
 mod fence_monitored_umd;
 mod fence_narrow;
@@ -176,6 +177,7 @@ const TABLES: &[&[CaseInfo]] = &[
     fence::CASES,
     fence_hostile::CASES,
     fence_log::CASES,
+    fence_log_picked::CASES,
     fence_sharing::CASES,
     fence_sharing_umd::CASES,
     fence_rights::CASES,

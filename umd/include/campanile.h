@@ -45,6 +45,7 @@
 //   D3DKMTConnectDoorbell
 //   D3DKMTDestroyDoorbell
 //   D3DKMTNotifyWorkSubmission
+//   D3DKMTGetNativeFenceLogDetail
 //   D3DKMTCreateNativeFence
 //   D3DKMTDestroySynchronizationObject
 //   D3DKMTWaitForSynchronizationObjectFromCpu

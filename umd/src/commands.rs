@@ -8,10 +8,14 @@ use alloc::{boxed::Box, vec, vec::Vec};
 use core::sync::atomic::Ordering;
 
 use campanile_hw::{
+    log::{LOG_ENTRIES_MAX, LogOperation},
     packet::{self, COPY_MAX, FILL_MAX, Packet},
     queue::COMMANDS_SIZE_MAX,
 };
-use wddm_ddi::types::{D3DKMT_HANDLE, LUID};
+use wddm_ddi::{
+    kmt::D3DKMT_GETNATIVEFENCELOGDETAIL,
+    types::{D3DKMT_HANDLE, LUID},
+};
 
 use crate::{
     device::Device,
@@ -97,8 +101,60 @@ pub(crate) struct Hold {
     pub(crate) value: u64,
 }
 
+/// A fence log, and the entry of it that comes next.
+#[derive(Clone, Copy, Default)]
+struct LogCursor {
+    /// GPU virtual address of the log.
+    address: u64,
+    /// Entries of it; 0 without log.
+    entries: u32,
+    next: u32,
+}
+
+impl LogCursor {
+    /// The command that logs an operation in the next free entry. Which the GPU may have to overwrite: whoever reads notices.
+    #[inline(always)]
+    fn pick(&mut self, operation: LogOperation, handle: D3DKMT_HANDLE, value: u64) -> Option<packet::Log> {
+        let Self { address: log, entries, next: entry } = *self;
+        if entries == 0 {
+            return None;
+        }
+        self.next = if entry + 1 < entries { entry + 1 } else { 0 };
+        Some(packet::Log { handle, log, value, entry, operation: operation as u32 })
+    }
+}
+
+/// The fence logs of a queue. User mode picks the entries, the GPU writes them. [native-gpu-fence-objects: log buffer mechanism]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Logs {
+    waits: LogCursor,
+    signals: LogCursor,
+}
+
+impl Logs {
+    /// The logs that the operating system has just given a queue.
+    ///
+    /// # Errors
+    /// [`Error::BadAnswer`] for logs that the GPU could not write.
+    pub(crate) fn new(detail: &D3DKMT_GETNATIVEFENCELOGDETAIL) -> Result<Self> {
+        let cursor = |address: u64, entries: u32| {
+            let legal = address.is_multiple_of(8) && entries <= LOG_ENTRIES_MAX && (address != 0 || entries == 0);
+            let cursor = legal.then_some(LogCursor { address, entries, next: 0 });
+            cursor.ok_or(Error::BadAnswer("a fence log lies where the GPU cannot write it"))
+        };
+        Ok(Self {
+            waits: cursor(detail.WaitLogGpuBaseAddress, detail.WaitLogNumberOfEntries)?,
+            signals: cursor(detail.SignalLogGpuBaseAddress, detail.SignalLogNumberOfEntries)?,
+        })
+    }
+}
+
 /// The part of a queue that recording works on.
 pub(crate) struct Core {
+    /// Its fence logs as of the latest submission.
+    pub(crate) logs: Logs,
+    /// The same with the submission that is being recorded.
+    pub(crate) picked: Logs,
     pub(crate) device: Device,
     pub(crate) luid: LUID,
     pub(crate) progress: Progress,
@@ -200,7 +256,9 @@ impl Core {
         ending: Option<packet::Signal>,
     ) -> Self {
         let (device, luid) = (device.clone(), device.adapter().luid());
-        Self { device, luid, progress, memory, ending, by_kernel: true, holds: Vec::new(), pieces: 0, tracer: None }
+        let (logs, picked) = (Logs::default(), Logs::default());
+        let (holds, by_kernel) = (Vec::new(), true);
+        Self { logs, picked, device, luid, progress, memory, ending, by_kernel, holds, pieces: 0, tracer: None }
     }
 
     /// Forgets what was recorded, for a submission by the kernel or from user mode.
@@ -209,6 +267,8 @@ impl Core {
         self.by_kernel = by_kernel;
         self.pieces = 0;
         self.holds.clear();
+        // What was recorded and not submitted has no entries.
+        self.picked = self.logs;
     }
 
     /// Tells the tracer, if there is one.
@@ -406,7 +466,10 @@ impl<'q> Recorder<'q> {
             self.check_kernel()?;
             fence.check_reach(value)?;
         }
-        self.push(fence.signal_packet(value).to_words())?;
+        let mut picked = self.core.picked;
+        let log = picked.signals.pick(LogOperation::SignalExecuted, fence.handle(), value);
+        self.push_logged(fence.signal_packet(value).to_words(), log)?;
+        self.core.picked = picked;
         self.core.trace(QueueEvent::SignalQueued { fence: fence.handle(), value });
         Ok(())
     }
@@ -425,7 +488,12 @@ impl<'q> Recorder<'q> {
         self.check_fence(fence)?;
         fence.check_wait()?;
         match fence.kind() {
-            FenceKind::Native => self.push(fence.wait_packet(value).to_words())?,
+            FenceKind::Native => {
+                let mut picked = self.core.picked;
+                let log = picked.waits.pick(LogOperation::WaitUnblocked, fence.handle(), value);
+                self.push_logged(fence.wait_packet(value).to_words(), log)?;
+                self.core.picked = picked;
+            }
             FenceKind::Monitored => self.hold(fence, value)?,
         }
         self.core.trace(QueueEvent::WaitQueued { fence: fence.handle(), value });
@@ -485,10 +553,15 @@ impl<'q> Recorder<'q> {
     pub(crate) fn end(&mut self) -> Result<u64> {
         let Progress { fence: handle, submitted, .. } = self.core.progress;
         let value = self.core.progress.value(submitted + self.core.pieces + 1);
+        let mut picked = self.core.picked;
         match self.core.ending {
-            None => self.push(packet::Progress { handle, value }.to_words())?,
+            None => {
+                let log = picked.signals.pick(LogOperation::SignalExecuted, handle, value);
+                self.push_logged(packet::Progress { handle, value }.to_words(), log)?;
+            }
             Some(signal) => self.push(packet::Signal { value, ..signal }.to_words())?,
         }
+        self.core.picked = picked;
         Ok(value)
     }
 
@@ -512,6 +585,18 @@ impl<'q> Recorder<'q> {
         unsafe { self.core.memory.range.write(self.cursor, words) };
         self.cursor += bytes;
         Ok(())
+    }
+
+    /// A packet and the command that logs it, or neither.
+    #[inline(always)]
+    fn push_logged<const N: usize>(&mut self, words: [u64; N], log: Option<packet::Log>) -> Result<()> {
+        let Some(log) = log else { return self.push(words) };
+        let bytes = N * 8 + packet::Log::SIZE;
+        if self.core.memory.limit - self.cursor < bytes {
+            self.make_room(bytes)?;
+        }
+        self.push(words)?;
+        self.push(log.to_words())
     }
 
     /// Makes room for `bytes` more: by progress, by moving to the start of command memory, by waiting.

@@ -26,7 +26,7 @@ use wddm_ddi::{
 
 use crate::{
     buffer::Mapping,
-    commands::{CommandMemory, Core, Progress, Recorder},
+    commands::{CommandMemory, Core, Logs, Progress, Recorder},
     device::Device,
     error::{Error, Result},
     fence::{self, FIRST_ADAPTER, Fence},
@@ -239,10 +239,12 @@ impl Queue {
             (model, _) => {
                 let (ring, control) = ring_memory(device, options.ring_entries)?;
                 match open_user(&context, &ring, &control) {
-                    Ok((path, hw_queue)) => {
+                    Ok((path, hw_queue, logs)) => {
                         let memory = Memory { commands, ring: Some((ring, control)) };
                         let target = Target::Hardware(hw_queue, context);
-                        return Ok(Self::assemble((device, node), options, path, target, memory, None));
+                        let mut queue = Self::assemble((device, node), options, path, target, memory, None);
+                        queue.core.logs = logs;
+                        return Ok(queue);
                     }
                     // The page's advice for a doorbell that does not connect: the same work through the kernel.
                     Err(error) if model.is_none() => match device.explain(error) {
@@ -382,6 +384,7 @@ impl Queue {
         let submission = self.core.progress.submitted + 1;
         let (commands, size) = self.core.memory.take(submission, cursor);
         self.core.progress.submitted = submission;
+        self.core.logs = self.core.picked;
         let status = ring.publish(submission, commands, size, value);
         if status != 0 {
             self.settle(status)?;
@@ -576,15 +579,19 @@ fn user_submission_usable(device: &Device) -> Result<()> {
     if device.adapter().user_mode_submission() { Ok(()) } else { Err(Error::UserSubmissionDisabled) }
 }
 
-/// Creates queue and doorbell for user-mode submission, and connects.
-fn open_user(context: &HwContext, ring: &Mapping, control: &Mapping) -> Result<(Path, HwQueue)> {
+/// Creates queue and doorbell for user-mode submission, and connects; says where its fence logs are.
+fn open_user(context: &HwContext, ring: &Mapping, control: &Mapping) -> Result<(Path, HwQueue, Logs)> {
     let flags = D3DDDI_CREATEHWQUEUEFLAGS::new().with_UserModeSubmission(true).with_NativeProgressFence(true);
     let queue = HwQueue::new(context, flags)?;
+    let mut detail = D3DKMT_GETNATIVEFENCELOGDETAIL::zeroed();
+    detail.hHwQueue = queue.handle;
+    invoke!(context.device.thunks(), D3DKMTGetNativeFenceLogDetail, &mut detail)?;
+    let logs = Logs::new(&detail)?;
     let (doorbell, words) = Doorbell::new(&queue, ring, control, false)?;
     let user = UserRing::new(ring, control, words)?;
     // Connected before the first submission, so that a queue which cannot connect is found out while it is empty.
     first_connection(&user, &doorbell)?;
-    Ok((Path::User(user, doorbell), queue))
+    Ok((Path::User(user, doorbell), queue, logs))
 }
 
 /// Memory for a ring and its control page, mapped.

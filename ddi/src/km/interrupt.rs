@@ -252,7 +252,8 @@ pub struct DXGKARGCB_NOTIFY_INTERRUPT_DATA_NativeFenceSignaled {
     pub SignaledNativeFenceCount: u32,
     /// The operating system's handles; read during the call only.
     pub pSignaledNativeFenceArray: *mut HANDLE,
-    /// The operating system's handle of the signalling queue, NULL when not known.
+    /// With the cap OptimizedNativeFenceSignaledInterrupt, instead of fences: the driver's handle of the queue that was running, NULL when
+    /// it does not know.
     pub hHWQueue: HANDLE,
 }
 

@@ -297,7 +297,34 @@ pub struct D3DKMT_NOTIFY_WORK_SUBMISSION {
     pub Flags: D3DKMT_NOTIFY_WORK_SUBMISSION_FLAGS,
 }
 
+/// No flags are defined: reserved, zero. [d3dkmthk: D3DKMT_GETNATIVEFENCELOGDETAIL_FLAGS]
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct D3DKMT_GETNATIVEFENCELOGDETAIL_FLAGS {
+    #[bits(32)]
+    __Reserved: u32,
+}
+
+/// Argument of `D3DKMTGetNativeFenceLogDetail`. [d3dkmthk: D3DKMT_GETNATIVEFENCELOGDETAIL]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct D3DKMT_GETNATIVEFENCELOGDETAIL {
+    pub hHwQueue: D3DKMT_HANDLE,
+    pub Flags: D3DKMT_GETNATIVEFENCELOGDETAIL_FLAGS,
+    /// Out: entries of the log of waits.
+    pub WaitLogNumberOfEntries: u32,
+    /// Out: entries of the log of signals.
+    pub SignalLogNumberOfEntries: u32,
+    /// Out: address of the log of waits, which begins with its header, in the process.
+    pub WaitLogGpuBaseAddress: D3DGPU_VIRTUAL_ADDRESS,
+    /// Out: address of the log of signals, which begins with its header, in the process.
+    pub SignalLogGpuBaseAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub Reserved: [u8; 64],
+}
+
 zeroed! {
+    D3DKMT_GETNATIVEFENCELOGDETAIL_FLAGS,
+    D3DKMT_GETNATIVEFENCELOGDETAIL,
     D3DDDI_CREATECONTEXTFLAGS,
     D3DKMT_CLIENTHINT,
     D3DKMT_CREATECONTEXTVIRTUAL,

@@ -92,6 +92,8 @@ macro_rules! for_each_thunk {
                     D3DKMTDestroyDoorbell(args: *mut D3DKMT_DESTROY_DOORBELL);
                     /// Tells the kernel-mode driver of new work, when the doorbell's status asks for it. [d3dkmthk: D3DKMTNotifyWorkSubmission]
                     D3DKMTNotifyWorkSubmission(args: *mut D3DKMT_NOTIFY_WORK_SUBMISSION);
+                    /// Says where the fence logs of a queue are. [d3dkmthk: D3DKMTGetNativeFenceLogDetail]
+                    D3DKMTGetNativeFenceLogDetail(args: *mut D3DKMT_GETNATIVEFENCELOGDETAIL);
                     /// Creates a native fence. [d3dkmthk: D3DKMTCreateNativeFence]
                     D3DKMTCreateNativeFence(args: *mut D3DKMT_CREATENATIVEFENCE);
                     /// Destroys a synchronization object of any kind. [d3dkmthk: D3DKMTDestroySynchronizationObject]

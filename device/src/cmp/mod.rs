@@ -67,6 +67,8 @@ pub(crate) struct Tallies {
     pub(crate) progress: AtomicU64,
     /// The engine stands still until the node is reset.
     hung: AtomicBool,
+    /// Log entries that LOG packets picked.
+    pub(crate) picked: AtomicU64,
     /// Signals before the last reset.
     past_signals: AtomicU64,
 }
@@ -85,7 +87,8 @@ impl Tallies {
 
     fn reset(&self) {
         self.past_signals.fetch_add(self.signals.load(Ordering::Relaxed), Ordering::Relaxed);
-        for counter in [&self.waits, &self.signals, &self.retired, &self.system_fences, &self.progress] {
+        let counters = [&self.waits, &self.signals, &self.retired, &self.system_fences, &self.progress, &self.picked];
+        for counter in counters {
             counter.store(0, Ordering::Relaxed);
         }
         self.hung.store(false, Ordering::Release);
@@ -147,6 +150,8 @@ pub struct Activity {
     pub table_walks: u64,
     /// Fences reached through the paging process.
     pub system_fences: u64,
+    /// Entries of fence logs that commands picked, since reset.
+    pub picked: u64,
 }
 
 /// The scheduler.
@@ -257,6 +262,7 @@ impl Cmp {
         for node in &self.nodes {
             let state = lock(&node.state);
             activity.system_fences += node.tallies.system_fences.load(Ordering::Relaxed);
+            activity.picked += node.tallies.picked.load(Ordering::Relaxed);
             activity.queue_visits += state.visits();
             activity.memory_accesses += state.accesses();
             activity.table_walks += state.engine.tlb.walks();

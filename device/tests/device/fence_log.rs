@@ -4,7 +4,7 @@ use crate::host::{Host, Space, TestQueue, memory_file, ram, small_variant, vram}
 use campanile_device::Variant;
 use campanile_hw::event::FaultKind;
 use campanile_hw::log::{LogEntry, LogHeader, LogKind, LogOperation, LogPosition, LogTarget, bytes_of, entry_offset};
-use campanile_hw::packet::{Fill, Packet, Progress, Signal, Timestamp, Wait};
+use campanile_hw::packet::{self, BadPacket, Fill, Packet, Progress, Signal, Timestamp, Wait};
 use campanile_hw::page_table::Pte;
 use campanile_hw::queue::{Location, QueueFlags};
 use campanile_hw::registers::{Command, CommandStatus, NODE_COMPUTE, NODE_COPY};
@@ -93,10 +93,7 @@ fn every_signal_and_every_wait_has_an_entry_with_handle_value_and_time() {
     let (waits, signals) = (Log::new(&mut host, space, LOG, 84), Log::new(&mut host, space, LOG + 0x10_0000, 84));
     waits.give(&host, 0, LogKind::Waits);
     signals.give(&host, 0, LogKind::Signals);
-    host.submit(
-        &mut queue,
-        &[signal(0x41, 3), wait(0x42, 2), signal(0x43, 1 << 40), Packet::Nop(campanile_hw::packet::Nop {})],
-    );
+    host.submit(&mut queue, &[signal(0x41, 3), wait(0x42, 2), signal(0x43, 1 << 40), Packet::Nop(packet::Nop {})]);
     assert_eq!((signals.position(&host).index(), waits.position(&host).index()), (2, 1));
     let (first, second, passed) = (signals.entry(&host, 0), signals.entry(&host, 1), waits.entry(&host, 0));
     assert_eq!((first.handle, first.value, first.operation), (0x41, 3, LogOperation::SignalExecuted as u32));
@@ -146,6 +143,56 @@ fn progress_of_a_native_fence_is_logged_like_any_signal_and_no_other() {
         assert_eq!((signal.handle, signal.value), (1, 1));
         let expected = if native { (0x51, 7, true) } else { (0, 0, false) };
         assert_eq!((progress.handle, progress.value, progress.end >= signal.end), expected);
+    }
+}
+
+#[test]
+fn a_log_packet_says_what_is_logged_and_where_and_stands_nowhere_else() {
+    let (mut host, space, mut queue, fence) = rig(&small_variant());
+    let (signals, waits) = (Log::new(&mut host, space, LOG, 4), Log::new(&mut host, space, LOG + 0x10_0000, 4));
+    signals.give(&host, 0, LogKind::Signals);
+    waits.give(&host, 0, LogKind::Waits);
+    let entry = |log: &Log, entry, value, operation: LogOperation| {
+        let (log, operation) = (log.va, operation as u32);
+        Packet::Log(packet::Log { handle: 0x71, log, value, entry, operation })
+    };
+    let signalled = |at, value| entry(&signals, at, value, LogOperation::SignalExecuted);
+    let waited = |at, value| entry(&waits, at, value, LogOperation::WaitUnblocked);
+    host.submit(&mut queue, &[signal(1, 1), signalled(0, 1), wait(1, 1), waited(0, 1)]);
+    host.submit(&mut queue, &[signal(1, 2), signalled(1, 2), signal(1, 3), signalled(2, 3), signal(1, 4)]);
+    let position = |log: &Log, host: &Host| (log.position(host).index(), log.position(host).wraps());
+    assert_eq!(
+        (position(&signals, &host), position(&waits, &host)),
+        ((0, 1), (1, 0)),
+        "one without LOG goes behind the last"
+    );
+    let told = |log: &Log, host: &Host| [0, 1, 2, 3].map(|at| (log.entry(host, at).handle, log.entry(host, at).value));
+    assert_eq!(told(&signals, &host), [(0x71, 1), (0x71, 2), (0x71, 3), (1, 4)]);
+    assert!(signals.entry(&host, 0).end != 0 && signals.entry(&host, 0).end <= signals.entry(&host, 1).end);
+    // An entry before the last one is the next round; one that is not there, or of another log, is the next entry.
+    let elsewhere = packet::Log { handle: 5, log: LOG + 8, value: 9, entry: 3, operation: 0 };
+    host.submit(
+        &mut queue,
+        &[signal(1, 5), signalled(0, 5), signal(1, 6), signalled(4, 6), signal(1, 7), Packet::Log(elsewhere)],
+    );
+    assert_eq!((position(&signals, &host), told(&signals, &host)), ((3, 1), [(0x71, 5), (0x71, 6), (5, 9), (1, 4)]));
+    host.submit(&mut queue, &[signal(1, 8), signalled(1, 8)]);
+    assert_eq!(position(&signals, &host), (2, 2), "a round that was cut short");
+    // A log that took another's place is written in order.
+    let fresh = Log::new(&mut host, space, LOG + 0x20_0000, 4);
+    fresh.give(&host, 0, LogKind::Signals);
+    host.submit(&mut queue, &[signal(1, 9), entry(&fresh, 2, 9, LogOperation::SignalExecuted)]);
+    assert_eq!((position(&fresh, &host), fresh.entry(&host, 0).value), ((1, 0), 9));
+    for (number, packets, done) in [
+        (1, vec![signalled(0, 1)], 9),
+        (2, vec![signal(1, 10), signalled(0, 1), signalled(1, 1)], 10),
+        (3, vec![signal(1, 11), waited(0, 1)], 11),
+    ] {
+        let mut queue = host.queue(number, space, NODE_COMPUTE);
+        host.submit(&mut queue, &packets);
+        let (_, info) = host.fault_of(&queue);
+        assert_eq!((info.kind(), info.rule()), (FaultKind::BadPacket as u8, BadPacket::Opcode as u8));
+        assert_eq!(host.read64(fence), done);
     }
 }
 

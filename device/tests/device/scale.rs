@@ -16,6 +16,7 @@ fn difference(before: Activity, after: Activity) -> Activity {
         memory_accesses: after.memory_accesses - before.memory_accesses,
         table_walks: after.table_walks - before.table_walks,
         system_fences: after.system_fences - before.system_fences,
+        picked: after.picked - before.picked,
     }
 }
 

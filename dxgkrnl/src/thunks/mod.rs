@@ -68,6 +68,7 @@ static THUNKS: Thunks = Thunks {
     D3DKMTConnectDoorbell: queue::connect_doorbell,
     D3DKMTDestroyDoorbell: queue::destroy_doorbell,
     D3DKMTNotifyWorkSubmission: queue::notify_work_submission,
+    D3DKMTGetNativeFenceLogDetail: queue::get_native_fence_log_detail,
     D3DKMTCreateNativeFence: sync::create_native_fence,
     D3DKMTDestroySynchronizationObject: sync::destroy_synchronization_object,
     D3DKMTWaitForSynchronizationObjectFromCpu: sync::wait_for_synchronization_object_from_cpu,

@@ -223,3 +223,19 @@ pub(super) unsafe extern "win64" fn notify_work_submission(args: *mut D3DKMT_NOT
         Ok(STATUS_SUCCESS)
     })
 }
+
+/// Says where the logs of a queue are; zero for one that has none. [d3dkmthk: D3DKMTGetNativeFenceLogDetail]
+pub(super) unsafe extern "win64" fn get_native_fence_log_detail(args: *mut D3DKMT_GETNATIVEFENCELOGDETAIL) -> NTSTATUS {
+    enter("D3DKMTGetNativeFenceLogDetail", args, |process, args| {
+        if args.Flags.into_bits() != 0 || args.Reserved != [0; 64] {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let queue = process.get_hw_queue(args.hHwQueue)?;
+        let device = queue.context().device();
+        device.check()?;
+        let [waits, signals] = device.adapter.vidsch().fence_log_places(&queue);
+        (args.WaitLogGpuBaseAddress, args.WaitLogNumberOfEntries) = waits;
+        (args.SignalLogGpuBaseAddress, args.SignalLogNumberOfEntries) = signals;
+        Ok(STATUS_SUCCESS)
+    })
+}

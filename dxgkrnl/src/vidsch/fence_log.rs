@@ -99,8 +99,8 @@ impl Drop for Mapped {
 /// One buffer: where the GPU has it, and its pages, which go after that.
 struct Buffer {
     process: Mapped,
-    /// In the paging process, if the driver wants fences there.
-    system: Option<Mapped>,
+    /// In the paging process, for a scheduler that writes it there.
+    system: Mapped,
     pages: Pages,
     entries: u32,
 }
@@ -116,11 +116,7 @@ impl Buffer {
         // SAFETY: the pages are this object's own, aligned and larger than a header; the GPU does not know them yet.
         unsafe { pages.kernel_address().cast::<DXGK_NATIVE_FENCE_LOG_HEADER>().write(header) };
         let process = Mapped::new(Arc::clone(&device.process.space), &pages)?;
-        let in_system = device.adapter.caps().native_fence.is_some_and(|caps| caps.MapToGpuSystemProcess != 0);
-        let system = match in_system {
-            true => Some(Mapped::new(device.adapter.vidmm().system_space()?, &pages)?),
-            false => None,
-        };
+        let system = Mapped::new(device.adapter.vidmm().system_space()?, &pages)?;
         Ok(Self { process, system, pages, entries })
     }
 
@@ -317,7 +313,7 @@ fn set(adapter: &Adapter, queue: KmdHandle, buffer: &Buffer) -> NTSTATUS {
     args.NumberOfEntries = buffer.entries;
     args.LogBufferCpuVa = buffer.pages.kernel_address().cast().as_ptr();
     args.LogBufferGpuVa = buffer.process.address;
-    args.LogBufferSystemProcessGpuVa = buffer.system.as_ref().map_or(0, |system| system.address);
+    args.LogBufferSystemProcessGpuVa = buffer.system.address;
     adapter.miniport.set_native_fence_log_buffer(&args)
 }
 
@@ -368,6 +364,16 @@ impl VidSch {
             leaving: false,
         });
         Ok(())
+    }
+
+    /// Address in the process and number of entries of a queue's logs of waits and of signals; zero without logs.
+    pub(crate) fn fence_log_places(&self, queue: &HwQueue) -> [(u64, u32); 2] {
+        let state = self.fence_logs.state();
+        let of_device = state.devices.get(&queue.context().device().id());
+        let logs = of_device.and_then(|queues| queues.iter().find(|logs| logs.system == queue.handles().0));
+        logs.map_or([(0, 0); 2], |logs| {
+            logs.logs.each_ref().map(|log| (log.buffer.process.address, log.buffer.entries))
+        })
     }
 
     /// The driver is about to be asked to destroy a queue: nobody asks it about the logs of that queue any more.

@@ -16,6 +16,7 @@ pub mod fence_backwards;
 pub mod fence_batches;
 pub mod fence_hostile;
 pub mod fence_interrupts;
+pub mod fence_log;
 pub mod fence_monitored;
 pub mod fence_monitored_flags;
 pub mod fence_narrow;
@@ -58,6 +59,7 @@ const TABLES: &[&[ThunkCase]] = &[
     packet::CASES,
     fence::CASES,
     fence_hostile::CASES,
+    fence_log::CASES,
     fence_sharing::CASES,
     fence_rights::CASES,
     fence_waits::CASES,

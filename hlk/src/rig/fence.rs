@@ -61,6 +61,14 @@ impl Rig {
         self.kmt.call(self.kmt.table().D3DKMTSignalSynchronizationObjectFromCpu, &mut arguments)
     }
 
+    /// Where the fence logs of a queue are.
+    pub fn fence_logs(&self, queue: D3DKMT_HANDLE) -> Result<D3DKMT_GETNATIVEFENCELOGDETAIL, NTSTATUS> {
+        let mut arguments = D3DKMT_GETNATIVEFENCELOGDETAIL::zeroed();
+        arguments.hHwQueue = queue;
+        self.kmt.call(self.kmt.table().D3DKMTGetNativeFenceLogDetail, &mut arguments).ok()?;
+        Ok(arguments)
+    }
+
     /// Signals a fence from the CPU with a value that may be smaller than the one it has.
     pub fn rewind(&self, fence: &RawFence, value: u64) -> NTSTATUS {
         let (mut handle, mut value) = (fence.handle, value);

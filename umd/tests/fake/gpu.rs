@@ -118,6 +118,7 @@ impl Fake {
                 self.put(fill.destination, &fill.pattern.to_le_bytes().repeat(fill.size as usize / 4))
             }
             Packet::Timestamp(stamp) => self.put(stamp.destination, &[0x55; 8]),
+            Packet::Log(_) => {}
             Packet::Write(_) | Packet::WritePhysical(_) | Packet::InvalidateTlb(_) => {
                 panic!("{packet:?} is not for this driver to write")
             }

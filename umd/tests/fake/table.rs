@@ -259,6 +259,13 @@ thunks! {
             _ => fake.violation("notification of no doorbell".into()),
         }
     };
+    D3DKMTGetNativeFenceLogDetail(D3DKMT_GETNATIVEFENCELOGDETAIL) = |fake, args| {
+        match fake.objects.get(&args.hHwQueue) {
+            // A queue without logs.
+            Some(Object::HwQueue(_)) => STATUS_SUCCESS,
+            _ => fake.violation("fence logs of no queue".into()),
+        }
+    };
     D3DKMTCreateNativeFence(D3DKMT_CREATENATIVEFENCE) = |fake, args| {
         let current = Rc::new(Pages::new(16));
         current.set(0, args.Info.InitialFenceValue);
