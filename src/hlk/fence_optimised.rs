@@ -239,7 +239,7 @@ impl Outsider {
         Ok(Self { process, _rig: rig, wait })
     }
 
-    fn is_left_alone(self) -> Result<(), Failure> {
+    fn stays_alone(self) -> Result<(), Failure> {
         let set = self.wait.is_set()?;
         self.process.exit();
         ensure!(!set, "the wait of another process ended");
@@ -264,7 +264,7 @@ fn lost_entries(case: &mut Case<'_>) -> Result<(), Failure> {
     let found = since(case, counted)?;
     let expected = FenceReports { of_queues: 1, looked_at: 2, of_processes: 1, ..FenceReports::default() };
     ensure_eq!(found, expected, "reports, and what was looked at");
-    other.is_left_alone()
+    other.stays_alone()
 }
 
 fn wrong_names(case: &mut Case<'_>) -> Result<(), Failure> {

@@ -5,6 +5,7 @@ use core::{sync::atomic::Ordering, time::Duration};
 
 use super::{HwQueue, Path, Queue, RUN_DRY, Target};
 use crate::{
+    commands::Logs,
     error::{Error, Result},
     fence,
 };
@@ -67,9 +68,11 @@ impl Queue {
         fence::wait(&device, self.core.progress.fence, self.core.progress.current, last, Some(RUN_DRY))?;
         self.earlier += self.core.restart(self.options.ring_entries)?;
         let Target::Hardware(queue, context) = &mut self.target else { return Ok(()) };
-        let flags = D3DDDI_CREATEHWQUEUEFLAGS::new().with_NativeProgressFence(device.adapter().native_fences());
-        *queue = HwQueue::new(context, flags)?;
+        // As for any queue that goes through the kernel, see [`Queue::new`].
+        *queue = HwQueue::new(context, D3DDDI_CREATEHWQUEUEFLAGS::new())?;
         self.core.progress.go_on_in(queue.progress, queue.fence);
+        // Queues that go through the kernel have no fence logs.
+        self.core.logs = Logs::default();
         self.seen.fetch_max(last, Ordering::AcqRel);
         Ok(())
     }

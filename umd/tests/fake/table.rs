@@ -298,27 +298,28 @@ thunks! {
     D3DKMTOpenSyncObjectFromNtHandle2(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2) = line::open_monitored;
     D3DKMTWaitForSynchronizationObjectFromGpu(D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU) = |fake, args| {
         assert_eq!(args.ObjectCount, 1);
-        // SAFETY: the arm of monitored fences, one handle and one value, as counted.
-        let pair = unsafe { (*args.ObjectHandleArray, *args.u.MonitoredFenceValueArray) };
+        // SAFETY: the arm of monitored fences is the only one in use.
+        let values = unsafe { args.u.MonitoredFenceValueArray };
+        let pair = first_of(args.ObjectHandleArray, values);
         fake.hand_over(args.hContext, line::Item::Wait(pair.0, pair.1))
     };
     D3DKMTSignalSynchronizationObjectFromGpu(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU) = |fake, args| {
         assert_eq!(args.ObjectCount, 1);
-        // SAFETY: the arm of monitored fences, one handle and one value, as counted.
-        let pair = unsafe { (*args.ObjectHandleArray, *args.u.MonitoredFenceValueArray) };
+        // SAFETY: the arm of monitored fences is the only one in use.
+        let values = unsafe { args.u.MonitoredFenceValueArray };
+        let pair = first_of(args.ObjectHandleArray, values);
         fake.hand_over(args.hContext, line::Item::Signal(pair.0, pair.1))
     };
     D3DKMTSubmitWaitForSyncObjectsToHwQueue(D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE) = |fake, args| {
         assert_eq!(args.ObjectCount, 1);
-        // SAFETY: one handle and one value, as counted.
-        let pair = unsafe { (*args.ObjectHandleArray, *args.FenceValueArray) };
+        let pair = first_of(args.ObjectHandleArray, args.FenceValueArray);
         fake.hand_over(args.hHwQueue, line::Item::Wait(pair.0, pair.1))
     };
     D3DKMTSubmitSignalSyncObjectsToHwQueue(D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE) = |fake, args| {
         assert_eq!((args.ObjectCount, args.BroadcastHwQueueCount, args.Flags.into_bits()), (1, 1, 0));
-        // SAFETY: one queue, one handle and one value, as counted.
-        let (queue, fence, value) =
-            unsafe { (*args.BroadcastHwQueueArray, *args.ObjectHandleArray, *args.FenceValueArray) };
+        // SAFETY: one queue, as counted.
+        let queue = unsafe { *args.BroadcastHwQueueArray };
+        let (fence, value) = first_of(args.ObjectHandleArray, args.FenceValueArray);
         fake.hand_over(queue, line::Item::Signal(fence, value))
     };
     D3DKMTDestroySynchronizationObject(D3DKMT_DESTROYSYNCHRONIZATIONOBJECT) = |fake, args| fake.remove(args.hSyncObject, "fence");
@@ -390,6 +391,14 @@ unsafe extern "win64" fn NtClose(handle: HANDLE) -> NTSTATUS {
             _ => STATUS_INVALID_HANDLE,
         }
     })
+}
+
+/// The only fence of a wait or signal, and its value; the caller passes arrays of one.
+fn first_of(handles: *const u32, values: *const u64) -> (u32, u64) {
+    // SAFETY: one handle, as counted.
+    let handle = unsafe { *handles };
+    // SAFETY: one value, as counted.
+    (handle, unsafe { *values })
 }
 
 impl Fake {

@@ -1,0 +1,82 @@
+//! What a machine is built with.
+
+use std::sync::Arc;
+
+use crate::adapter::PowerSettings;
+use crate::clock::Clock;
+use crate::verifier::SpecialPool;
+use crate::vidsch::TdrSettings;
+
+/// Which negotiable features the operating system is willing to enable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeaturePolicy {
+    /// DXGK_FEATURE_HWSCH.
+    pub hardware_scheduling: bool,
+    /// DXGK_FEATURE_NATIVE_FENCE.
+    pub native_fence: bool,
+    /// DXGK_FEATURE_USER_MODE_SUBMISSION; needs the two above.
+    pub user_mode_submission: bool,
+    /// DXGK_FEATURE_KERNEL_MODE_TESTING.
+    pub kernel_mode_testing: bool,
+    /// SupportOptimizedDefaultFenceType of native fences: monitored values of private fences of the default type may lie in local
+    /// memory, where the driver says so. Off in the first release of native fences. [d3dkmddi:
+    /// DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1]
+    pub optimized_default_fences: bool,
+    /// SupportIntraGpuFenceType of native fences: fences between engines exist, with both values in local memory. Off as above.
+    pub intra_gpu_fences: bool,
+}
+
+impl Default for FeaturePolicy {
+    fn default() -> Self {
+        Self {
+            hardware_scheduling: true,
+            native_fence: true,
+            user_mode_submission: true,
+            kernel_mode_testing: true,
+            optimized_default_fences: false,
+            intra_gpu_fences: false,
+        }
+    }
+}
+
+/// Gives the devices of a single-threaded machine a slice of time; false when there was nothing to do.
+pub type Idle = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// How to build a machine.
+#[derive(Clone)]
+pub struct MachineConfig {
+    /// Bytes of physical memory, sparse.
+    pub ram: u64,
+    /// Features that the operating system allows.
+    pub features: FeaturePolicy,
+    /// Each adapter has a thread for its interrupts. When false, [`Machine::deliver_interrupts`] delivers them.
+    pub interrupt_thread: bool,
+    /// Kernel addresses that a driver gets for one DDI call are taken away after it.
+    pub short_lived_addresses: bool,
+    /// Pool of drivers on pages of their own.
+    pub special_pool: SpecialPool,
+    /// Timeout detection and recovery.
+    pub tdr: TdrSettings,
+    /// What timeouts are measured by.
+    pub clock: Clock,
+    /// What time without work leads to.
+    pub power: PowerSettings,
+    /// Runs while the kernel waits and no thread drives the device, see [`MachineConfig::interrupt_thread`].
+    pub idle: Option<Idle>,
+}
+
+impl Default for MachineConfig {
+    fn default() -> Self {
+        Self {
+            ram: 1 << 30,
+            features: FeaturePolicy::default(),
+            interrupt_thread: true,
+            short_lived_addresses: false,
+            special_pool: SpecialPool::Off,
+            tdr: TdrSettings::default(),
+            clock: Clock::default(),
+            power: PowerSettings::default(),
+            idle: None,
+        }
+    }
+}
