@@ -332,7 +332,8 @@ fn events_that_an_overrun_log_lost_are_flagged_on_the_page() {
     let executed = trace.events.iter().filter(|event| matches!(event.kind, EventKind::FenceSignalExecuted(_))).count();
     let lost: u64 =
         trace.events.iter().map(|event| if let EventKind::EventsLost { count } = event.kind { count } else { 0 }).sum();
-    assert!(lost > 0 && executed as u64 + lost == 400, "{executed} executed, {lost} lost");
+    // Each of the ten submissions logs its progress, too, which is no event of the trace.
+    assert!(lost > 0 && (400..=410).contains(&(executed as u64 + lost)), "{executed} executed, {lost} lost");
     let scratch = Scratch::new("overrun");
     let (file, page) = (scratch.path("lost.pftrace"), scratch.path("page.html"));
     fs::write(&file, perfetto::write(&trace)).unwrap();

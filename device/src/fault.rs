@@ -51,7 +51,7 @@ pub enum FaultRule {
     },
     /// An interrupt message is sent twice.
     DoubledInterrupt,
-    /// An interrupt message is overtaken by the next one, or sent [`OVERTAKEN`] steps later if none comes.
+    /// An interrupt message is overtaken by the next one, or sent 64 steps later if none comes.
     ReorderedInterrupt,
     /// ResetNode is refused with BadState; nothing happens.
     ResetFails {

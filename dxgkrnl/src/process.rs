@@ -62,6 +62,8 @@ pub(crate) struct ProcessAdapter {
     pub(crate) kmd_process: KmdHandle,
     /// Its GPU address space.
     pub(crate) space: Arc<AddressSpace>,
+    /// Identity of the process.
+    pub(crate) id: u64,
     /// Number and name of the process, for reports.
     pub(crate) owner: String,
     /// How its contexts stand among those of other processes.
@@ -435,6 +437,7 @@ impl Process {
             adapter: Arc::clone(adapter),
             kmd_process,
             space,
+            id: self.id,
             owner: format!("{self:?}"),
             class: Arc::clone(&self.class),
             kept: Arc::default(),

@@ -24,7 +24,7 @@ cases! { "PostedWrites", behind "it chooses the hardware";
         "StopDevice gives the event ring and the mappings back when the device has stopped, and the device starts anew."
         => stops_and_starts;
     "NativeFence.DriverLetsTheDeviceSendAtomics" on Boot::Fresh, "native-gpu-fence-objects":
-        "A GPU that signals fences in system memory by atomic requests of PCI Express may send them after StartDevice and behind D3. (Whose bit it is the page leaves open; the driver's, as the GPU's manual has it.)"
+        "A GPU that signals fences in system memory by atomic requests of PCI Express may send them after StartDevice and behind D3; the page leaves open whose bit that is, and the GPU's manual makes it the driver's."
         => atomics_are_enabled;
     "NativeFence.DeviceWithoutAtomicsStarts" on Boot::With(narrow), "native-gpu-fence-objects":
         "A GPU without 64-bit atomics, on which the bit that allows them cannot be set, starts and works."

@@ -7,7 +7,7 @@ use std::time::Duration;
 use campanile_device::{FaultId, FaultRule, HangAt};
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use campanile_hw::trace::Component;
-use dxgkrnl::{Clock, Process, TdrFate, TdrOutcome, TdrReason, TdrReport, TdrSettings};
+use dxgkrnl::{Clock, Process, Rescue, TdrFate, TdrOutcome, TdrReason, TdrReport, TdrSettings};
 use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use wddm_ddi::kmt::D3DKMT_DEVICEEXECUTION_STATE;
 
@@ -615,6 +615,7 @@ fn repeated_offender(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn lost_interrupt(case: &mut Case<'_>) -> Result<(), Failure> {
+    case.announce(Rescue::UnreportedSignal);
     let rig = case.rig()?;
     let (fence, mut queue) = (rig.fence(0)?, rig.queue(NODE_COMPUTE)?);
     rig.execute(&mut queue, &[])?;

@@ -173,8 +173,8 @@ impl<'a> Assembly<'a> {
     fn run(mut self) {
         for log in &self.found.logs {
             let Some(lane) = self.queues.get(&log.queue).copied() else { continue };
-            self.log(lane, log.node, &log.waits);
-            self.log(lane, log.node, &log.signals);
+            self.log((lane, log.node, log.progress_fence), &log.waits);
+            self.log((lane, log.node, log.progress_fence), &log.signals);
         }
         let mut lost = self.found.lost.iter().peekable();
         for (index, event) in self.found.events.iter().enumerate() {
@@ -194,8 +194,9 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Entries of one log, in front of them how many came before and were overrun.
-    fn log(&self, lane: u32, node: u32, log: &FenceLog) {
+    /// Entries of one log, in front of them how many came before and were overrun. Progress says nothing that the end of the submission does
+    /// not say.
+    fn log(&self, (lane, node, progress): (u32, u32, u32), log: &FenceLog) {
         let mut lane = self.recording.again(lane);
         let Some(clock) = self.clocks.get(node as usize) else {
             // Without a common clock there is no place for them.
@@ -212,7 +213,7 @@ impl<'a> Assembly<'a> {
         if log.violations != 0 {
             lane.at(first, EventKind::LogViolation { count: log.violations });
         }
-        for entry in &log.entries {
+        for entry in log.entries.iter().filter(|entry| entry.fence != progress) {
             let operation = match entry.operation {
                 FenceOperation::SignalExecuted => GpuOperation::SignalExecuted,
                 FenceOperation::WaitUnblocked => GpuOperation::WaitUnblocked,
@@ -328,7 +329,7 @@ mod tests {
 
     fn signals(handle: u32, log: FenceLog) -> QueueFenceLog {
         let waits = FenceLog::default();
-        QueueFenceLog { queue: u64::from(handle), node: 0, process: 9, progress_fence: 1, handle, waits, signals: log }
+        QueueFenceLog { queue: u64::from(handle), node: 0, process: 9, progress_fence: 99, handle, waits, signals: log }
     }
 
     fn entry(value: u64, end: u64) -> FenceLogEntry {

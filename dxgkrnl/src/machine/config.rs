@@ -49,7 +49,7 @@ pub struct MachineConfig {
     pub ram: u64,
     /// Features that the operating system allows.
     pub features: FeaturePolicy,
-    /// Each adapter has a thread for its interrupts. When false, [`Machine::deliver_interrupts`] delivers them.
+    /// Each adapter has a thread for its interrupts. When false, [`crate::Machine::deliver_interrupts`] delivers them.
     pub interrupt_thread: bool,
     /// Kernel addresses that a driver gets for one DDI call are taken away after it.
     pub short_lived_addresses: bool,

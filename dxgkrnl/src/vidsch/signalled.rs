@@ -19,6 +19,7 @@ use super::cross_adapter;
 use super::fence::Fence;
 use super::fence_log::Wanted;
 use super::hw_queue::HwQueue;
+use super::packet_context::PacketContext;
 use super::report::Limits;
 use super::sync_object::SyncObject;
 
@@ -111,9 +112,15 @@ impl VidSch {
         }
         let handles: Vec<_> = queues.iter().map(|queue| queue.handles().0).collect();
         let mut signalled = self.read_logs(Wanted::Queues(&handles));
-        // A queue without log, the kernel's above all, tells nothing.
+        // A queue without log, the kernel's above all, tells nothing; nor does a context of packets, which is meant where no queue is named.
         for process in queues.iter().filter(|queue| !queue.is_logged()).filter_map(|queue| queue.progress().process()) {
             signalled.add_process(process);
+        }
+        if nodes != 0 {
+            let of_nodes = |context: &Arc<PacketContext>| nodes >> (context.node() & 63) & 1 != 0;
+            for context in self.packet_contexts.all().into_iter().filter(of_nodes) {
+                signalled.add_process(context.device().process.id);
+            }
         }
         self.evaluate_read(&signalled);
     }

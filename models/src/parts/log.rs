@@ -7,7 +7,7 @@ use super::fence_log_reader::{FenceLogEntry, FenceOperation, Reader, Source};
 use super::race::Word;
 use super::sync::{AtomicU64, Mutex, lock};
 use crate::{Fault, left_out};
-use campanile_hw::fence::{self, Barrier, FenceWord, RisingWord};
+use campanile_hw::fence::{self, Barrier, FenceWord, SignaledWord};
 use campanile_hw::log::{LogEntry, LogPosition, LogWriter, append};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -40,14 +40,14 @@ struct Current<'a> {
     late: Cell<Option<u64>>,
 }
 
-impl RisingWord for Current<'_> {
-    fn raise(&self, value: u64) -> u64 {
+impl SignaledWord for Current<'_> {
+    fn signal(&self, value: u64) -> u64 {
         match left_out(Fault::LogValueFirst) {
             true => {
                 self.late.set(Some(value));
-                0
+                value
             }
-            false => self.word.raise(value),
+            false => self.word.signal(value),
         }
     }
 }
@@ -126,7 +126,7 @@ impl Log {
             if left_out(Fault::LogInterruptLast) {
                 self.raised.store(value, Ordering::Relaxed);
             }
-            if fence::signal_and_log(&current, &Word(&self.monitored), &current, value, append) == Ok(true) {
+            if fence::signal_and_log(&current, &Word(&self.monitored), &current, value, append).announce {
                 self.raised.store(value, Ordering::Relaxed);
             }
         }

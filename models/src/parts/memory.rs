@@ -13,16 +13,16 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A word that the device reaches.
+/// A word that the device reaches. What lies behind it is zero and stays so.
 pub(crate) struct Span<'a>(&'a AtomicU64);
 
 impl Span<'_> {
-    pub(crate) fn load(&self, _offset: usize) -> Option<u64> {
-        Some(self.0.load(Ordering::Acquire))
+    pub(crate) fn load(&self, offset: u64) -> Option<u64> {
+        Some(if offset == 0 { self.0.load(Ordering::Acquire) } else { 0 })
     }
 
     /// An exchange, which is a full barrier.
-    pub(crate) fn take(&self, _offset: usize) -> Option<u64> {
+    pub(crate) fn take(&self, _offset: u64) -> Option<u64> {
         if left_out(Fault::Take) {
             return self.load(0);
         }
@@ -33,7 +33,7 @@ impl Span<'_> {
         Some(word)
     }
 
-    pub(crate) fn store(&self, _offset: usize, value: u64) -> bool {
+    pub(crate) fn store(&self, _offset: u64, value: u64) -> bool {
         self.0.store(value, Ordering::Release);
         true
     }

@@ -100,9 +100,10 @@ impl Race {
         Word(&self.current).signal(value)
     }
 
-    /// The processor signals the fence for good.
+    /// The processor signals the fence for good. Writes of one word have one order, which the checker knows of exchanges and not of a plain
+    /// store beside an exchange of another thread; so this is an exchange.
     pub(crate) fn signal_for_good(&self) {
-        Word(&self.current).store(SIGNALED_FOR_GOOD);
+        self.current.swap(SIGNALED_FOR_GOOD, Ordering::AcqRel);
         self.settle(&mut lock(&self.watch));
     }
 
