@@ -2,7 +2,7 @@
 
 use crate::clock;
 use crate::cmp::power::Rest;
-use crate::cmp::{Activity, Cmp, Features};
+use crate::cmp::{Activity, Cmp, Doorbells, Features};
 use crate::fault::{Delivery, Faults};
 use crate::host_aperture::HostAperture;
 use crate::lock;
@@ -50,6 +50,8 @@ pub struct Variant {
     pub doorbells: u32,
     /// One doorbell page for all queues instead of one for each connection.
     pub global_doorbell: bool,
+    /// Doorbell pages are not polled: only commands make the scheduler look at queues.
+    pub notify_doorbells: bool,
     /// Fence values are written as single 64-bit stores; otherwise their low halves only, and there are no native fences.
     pub atomics64: bool,
     /// WAIT, and SIGNAL with a monitored value, are implemented.
@@ -105,6 +107,7 @@ impl Default for Variant {
             host_aperture: 0,
             doorbells: 64,
             global_doorbell: false,
+            notify_doorbells: false,
             atomics64: true,
             native_fence: true,
             non_coherent: false,
@@ -176,6 +179,7 @@ impl Variant {
             .with_optimised_fence_interrupt(self.optimised_fence_interrupt)
             .with_vram_kept_in_d3(self.vram_kept_in_d3)
             .with_page_table_updates(self.page_table_updates as u8)
+            .with_notify_doorbells(self.notify_doorbells)
     }
 }
 
@@ -244,6 +248,8 @@ impl Gpu {
         let doorbell_file = memory::shared_file(c"campanile-doorbells", doorbells_size)?;
         let vram = HostMapping::new(&vram_file, 0, variant.vram_size, true)?;
         let pages = HostMapping::new(&doorbell_file, 0, doorbells_size, true)?;
+        let doorbells = Doorbells::new(pages, variant.doorbell_count(), variant.global_doorbell);
+        let doorbells = if variant.notify_doorbells { doorbells.unpolled() } else { doorbells };
         let features = Features {
             native_fence: variant.has_native_fences(),
             atomics64: variant.atomics64,
@@ -256,7 +262,7 @@ impl Gpu {
         };
         Ok(Arc::new(Self {
             memory: Memory::new(vram).on_host(variant.cached_host),
-            cmp: Cmp::new(features, variant.queue_limit, pages, variant.doorbell_count(), variant.global_doorbell),
+            cmp: Cmp::new(features, variant.queue_limit, doorbells),
             bar_sizes,
             doorbell_file: Arc::new(doorbell_file),
             vram_file: Arc::new(vram_file),

@@ -166,7 +166,9 @@ word! {
         /// How the memory manager should have page tables written: 0 by the processor, 1 by WRITE, 2 by WRITEPHYSICAL. The function can do
         /// all three; other values are reserved.
         2 page_table_updates: u8,
-        reserved 22 as u32,
+        /// The scheduler does not poll doorbell pages: a store to one has no effect until a command looks at the queue, such as KickQueue.
+        1 notify_doorbells: bool,
+        reserved 21 as u32,
     }
 }
 

@@ -103,21 +103,32 @@ fn end(rig: &Rig, queue: &mut RawQueue, last: u64, ending: Ending) -> Result<(),
     Ok(())
 }
 
-/// Loses the doorbells of a process by `lose`, writes to all its rings and ends them in every way.
-fn lose_and_end(
+/// Loses the doorbells of a process by `lose`, rings all of them and ends the rings in every way.
+fn lose_and_end(case: &Case<'_>, lose: impl FnMut(&System, &[RawQueue]) -> Result<(), Failure>) -> Result<(), Failure> {
+    ring_and_end(case, RETRY, lose)
+}
+
+/// Has `prepare` bring the doorbells of a process to a state in which ringing is not enough, rings all of them and ends the rings in every
+/// way.
+pub(super) fn ring_and_end(
     case: &Case<'_>,
-    mut lose: impl FnMut(&System, &[RawQueue]) -> Result<(), Failure>,
+    state: D3DDDI_DOORBELLSTATUS,
+    mut prepare: impl FnMut(&System, &[RawQueue]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let (system, watcher) = (&*case.system, case.rig()?);
     for ending in [Ending::ProcessExits, Ending::DoorbellIsDestroyed, Ending::RingIsReplaced] {
         let guest = Guest::new(system, "ending")?;
         let mut queues = guest.inside(queues)?;
         let fences = fences(case, &watcher, &guest, queues.len())?;
-        lose(system, &queues)?;
+        prepare(system, &queues)?;
         for (queue, (_, fence)) in queues.iter_mut().zip(&fences) {
             (1..=EACH).try_for_each(|value| queue.append(&[fence.signal(value)]).map(drop))?;
+            queue.doorbell.store(queue.written());
         }
-        ensure!(queues.iter().all(|queue| queue.doorbell.state() == RETRY), "{ending:?}: a doorbell is not at retry");
+        ensure!(
+            queues.iter().all(|queue| queue.doorbell.state() == state),
+            "{ending:?}: a doorbell is not at {state:?}"
+        );
         if ending != Ending::ProcessExits {
             guest.inside(|rig| queues.iter_mut().try_for_each(|queue| end(rig, queue, EACH + 1, ending)))?;
         }

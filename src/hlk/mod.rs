@@ -55,6 +55,7 @@ mod lock_moves;
 mod lock_removal;
 mod lost_doorbell;
 mod memory;
+mod notified_doorbell;
 mod offer;
 mod packet;
 mod packet_power;
@@ -207,6 +208,7 @@ const TABLES: &[&[CaseInfo]] = &[
     power_loss::CASES,
     exit::CASES,
     lost_doorbell::CASES,
+    notified_doorbell::CASES,
     tdr::CASES,
     tdr_engine_status::CASES,
     tdr_function_reset::CASES,

@@ -54,6 +54,8 @@ keys! {
     "doorbells" = "N": "doorbell pages; 64", |draft, value| draft.variant.doorbells = count(value)?;
     "queues" = "N": "queues that the scheduler can hold; 16384", |draft, value| draft.variant.queue_limit = count(value)?;
     "global-doorbell": "one doorbell page for all queues", |draft, _| draft.variant.global_doorbell = true;
+    "notify-doorbells": "doorbells are not polled: the kernel must be told of each submission",
+        |draft, _| draft.variant.notify_doorbells = true;
     "delayed-log-writes": "fence log entries reach memory only when they are flushed", |draft, _| draft.variant.delayed_log_writes = true;
     "optimised-fence-interrupt": "interrupts name the queue that signalled and not the fence",
         |draft, _| draft.variant.optimised_fence_interrupt = true;
@@ -277,6 +279,7 @@ mod tests {
             ("speed=9", "unknown key"),
             ("global-doorbell=1", "no value"),
             ("system-process-fences=1", "no value"),
+            ("notify-doorbells=1", "no value"),
             ("delayed-log-writes=1", "no value"),
             ("optimised-fence-interrupt=1", "no value"),
             ("idle=5", "time"),

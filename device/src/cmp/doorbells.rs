@@ -6,6 +6,8 @@
 //! next value of another process and stored it early, and the true store would otherwise change nothing. A store to the global page
 //! can overwrite another one before it is seen, therefore after each store the queues connected to it are looked at one after the
 //! other, slowly while the function is busy, however hard it is rung.
+//!
+//! In a function that does not poll (`Caps::notify_doorbells`) pages are connected all the same, and only commands look at write pointers.
 
 use super::mail::Mail;
 use super::sync::{AtomicU64, AtomicUsize, HostMapping, Mutex, lock};
@@ -171,6 +173,8 @@ pub(crate) struct Doorbells {
     pages: HostMapping,
     count: u32,
     global: bool,
+    /// The words of the pages are looked at.
+    polled: bool,
     table: Mutex<Table>,
     connected: AtomicUsize,
     /// Written under the lock of the table only.
@@ -192,11 +196,22 @@ impl Doorbells {
             pages,
             count,
             global,
+            polled: true,
             table: Mutex::new(table),
             connected: AtomicUsize::new(0),
             rings: AtomicU64::new(0),
             reads: AtomicU64::new(0),
         }
+    }
+
+    /// The same doorbells, whose pages nobody looks at: only commands find what is in a ring.
+    pub(crate) fn unpolled(self) -> Self {
+        Self { polled: false, ..self }
+    }
+
+    /// Whether there is a page to look at.
+    fn has_pages_to_poll(&self) -> bool {
+        self.polled && self.connected.load(Ordering::Acquire) != 0
     }
 
     #[inline]
@@ -261,7 +276,7 @@ impl Doorbells {
 
     /// Whether a page is connected that must be looked at while the nodes `asleep` (a bit each) sleep.
     pub(crate) fn listens(&self, asleep: u32) -> bool {
-        if self.connected.load(Ordering::Acquire) == 0 {
+        if !self.has_pages_to_poll() {
             return false;
         }
         let table = lock(&self.table);
@@ -271,7 +286,7 @@ impl Doorbells {
     /// Looks at the pages rung lately and at some of the others, so that a step costs the same however many are connected. Pages
     /// whose nodes are all `asleep` (a bit each) are left alone. True if one was stored to.
     pub(crate) fn poll(&self, mail: &Mail, asleep: u32) -> bool {
-        if self.connected.load(Ordering::Acquire) == 0 || asleep == ALL_NODES {
+        if !self.has_pages_to_poll() || asleep == ALL_NODES {
             return false;
         }
         self.table.try_lock().is_ok_and(|mut table| self.look(&mut table, mail, asleep))
@@ -314,7 +329,7 @@ impl Doorbells {
     /// is a quiet page overlooked nor does a busy one wait for the quiet ones. True if one was stored to.
     pub(crate) fn search(&self, mail: &Mail, asleep: u32) -> bool {
         let cold = self.connected.load(Ordering::Acquire).saturating_sub(HOT);
-        if cold == 0 || asleep == ALL_NODES {
+        if !self.polled || cold == 0 || asleep == ALL_NODES {
             return false;
         }
         let Ok(mut table) = self.table.try_lock() else { return false };
@@ -367,7 +382,8 @@ impl Doorbells {
         let mut table = lock(&self.table);
         let table = &mut *table;
         let place = table.places.get(page as usize).copied().flatten().ok_or(BadDoorbell)?;
-        let rung = table.connected.get_mut(place as usize).is_some_and(|connection| self.examine(mail, connection));
+        let connection = table.connected.get_mut(place as usize).filter(|_| self.polled);
+        let rung = connection.is_some_and(|connection| self.examine(mail, connection));
         if self.global {
             table.armed.remove(queue);
             // The store that was taken out may have hidden one of a queue that stays.

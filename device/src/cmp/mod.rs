@@ -23,11 +23,11 @@ use crate::clock::Clock;
 use crate::event::Events;
 use crate::fault::Faults;
 use crate::lock;
-use crate::memory::{Access, HostMapping, Memory};
+use crate::memory::{Access, Memory};
 use campanile_hw::event::{Event, EventKind};
 use campanile_hw::queue::Location;
 use campanile_hw::registers::NODES;
-use doorbells::Doorbells;
+pub(crate) use doorbells::Doorbells;
 use fences::FenceTable;
 pub(crate) use mail::Mail;
 use node::{Node, NodeState};
@@ -177,11 +177,11 @@ pub(crate) struct Cmp {
 
 impl Cmp {
     /// A scheduler that does not run, for up to `queues` queues.
-    pub(crate) fn new(features: Features, queues: u32, pages: HostMapping, doorbells: u32, global: bool) -> Self {
+    pub(crate) fn new(features: Features, queues: u32, doorbells: Doorbells) -> Self {
         Self {
             nodes: std::array::from_fn(|_| Node::default()),
             mail: Mail::new(queues),
-            doorbells: Doorbells::new(pages, doorbells, global),
+            doorbells,
             waits: Waits::default(),
             events: Events::default(),
             clock: Clock::new(),

@@ -441,3 +441,24 @@ fn rings_of_more_pages_than_are_watched_closely_are_all_seen() {
     }
     assert_eq!(host.get(reg::COUNT_DOORBELLS, 8), 24 * 12);
 }
+
+#[test]
+fn doorbells_that_are_not_polled_wait_for_a_command() {
+    for global_doorbell in [false, true] {
+        let mut host = Host::with(&Variant { notify_doorbells: true, global_doorbell, ..small_variant() });
+        let space = host.space();
+        let mut queue = host.queue(0, space, NODE_COMPUTE);
+        host.connect(&mut queue, 0);
+        for round in 1..=10 {
+            host.write_packets(&mut queue, &[NOP]);
+            host.store_doorbell(0, value(0, queue.write));
+            assert_eq!(host.run(), 0, "steps that found something");
+            assert_eq!(host.get(reg::COUNT_RETIRED, 8), round - 1);
+            let looking = if round == 10 { Command::DisconnectDoorbell } else { Command::KickQueue };
+            assert_eq!(host.try_command(looking, 0, 0, 0).0, CommandStatus::Done);
+            host.run();
+            assert_eq!(host.get(reg::COUNT_RETIRED, 8), round);
+        }
+        assert_eq!(host.get(reg::COUNT_DOORBELLS, 8), 0);
+    }
+}

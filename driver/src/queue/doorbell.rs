@@ -368,7 +368,8 @@ pub(crate) fn create(
     Ok(handle)
 }
 
-/// DxgkDdiConnectDoorbell.
+/// DxgkDdiConnectDoorbell. Hardware that does not poll its doorbells has user mode ask for DxgkDdiNotifyWorkSubmission after each store,
+/// by the status. [d3dkmddi: D3DDDI_DOORBELLSTATUS]
 ///
 /// # Errors
 /// STATUS_DEVICE_REMOVED when the hardware is gone or was reset, or the queue has faulted; STATUS_INVALID_PARAMETER for the doorbell of an
@@ -393,7 +394,11 @@ pub(crate) fn connect(
     let address = gpu.doorbells.connect(irql, gpu, handle, doorbell, queue)?;
     args.KernelCpuVirtualAddress = address.as_ptr().cast();
     args.SecondaryKernelCpuVirtualAddress = core::ptr::null_mut();
-    args.Status = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED;
+    args.Status = if gpu.hardware.caps.notify_doorbells() {
+        D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED_NOTIFY_KMD
+    } else {
+        D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED
+    };
     Ok(())
 }
 

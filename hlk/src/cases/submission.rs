@@ -128,6 +128,7 @@ fn large_copies(case: &Case) -> Result<(), Failure> {
     let connected = queue.doorbell.state();
     let allowed = [
         D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED,
+        D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED_NOTIFY_KMD,
         D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY,
     ];
     ensure!(allowed.contains(&connected), "the doorbell's status is {connected:?} afterwards");

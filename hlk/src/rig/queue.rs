@@ -235,7 +235,11 @@ impl Rig {
             match queue.doorbell.state() {
                 D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED => return Ok(Rung::Heard(connections)),
                 D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED_NOTIFY_KMD => {
-                    granted(self.notify(queue.doorbell), "D3DKMTNotifyWorkSubmission")?;
+                    let status = self.notify(queue.doorbell);
+                    if DEVICE_LOST.contains(&status) {
+                        return Ok(Rung::Lost);
+                    }
+                    granted(status, "D3DKMTNotifyWorkSubmission")?;
                     return Ok(Rung::Heard(connections));
                 }
                 D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY => {
