@@ -153,7 +153,8 @@ fn bad_packet(rule: BadPacket, address: u64) -> Fault {
 
 /// A native fence passed its monitored value.
 fn announce_native(queue: &Queue, current: u64, value: u64, context: &Context<'_>) {
-    let data = if context.features.optimised_fence_interrupt { [0, 0] } else { [current, value] };
+    let silent = context.features.optimised_fence_interrupt || context.features.one_fence_event;
+    let data = if silent { [0, 0] } else { [current, value] };
     context.report(EventKind::FenceSignaled, queue.node, queue.number, data);
 }
 
@@ -443,7 +444,10 @@ impl Engine {
         if !fence.native {
             // A monitored progress fence is the engine's own business: it is told of every time.
             self.write(process, value, context, || {})?;
-            context.report(EventKind::Progress, queue.node, queue.number, [current, value]);
+            match context.features.one_fence_event {
+                true => announce_native(queue, current, value, context),
+                false => context.report(EventKind::Progress, queue.node, queue.number, [current, value]),
+            }
             return Ok(Some(()));
         }
         log::keep(queue, LogKind::Signals, said, (&mut self.tlb, context))?;

@@ -64,6 +64,8 @@ pub struct Variant {
     pub delayed_log_writes: bool,
     /// Interrupts of native fences tell which queue signalled, and its fence log tells what.
     pub optimised_fence_interrupt: bool,
+    /// Interrupts of fences tell neither the fence nor whether it is a native one.
+    pub one_fence_event: bool,
     /// The scheduler reaches fences and their logs through the paging process.
     pub system_process_fences: bool,
     /// Most fences that it can so reach, 1 to 2^20.
@@ -114,6 +116,7 @@ impl Default for Variant {
             cached_host: false,
             delayed_log_writes: false,
             optimised_fence_interrupt: false,
+            one_fence_event: false,
             system_process_fences: false,
             fence_limit: 1 << 18,
             vram_kept_in_d3: false,
@@ -177,6 +180,7 @@ impl Variant {
             .with_system_process_fences(self.system_process_fences)
             .with_log_flush(self.delayed_log_writes)
             .with_optimised_fence_interrupt(self.optimised_fence_interrupt)
+            .with_one_fence_event(self.one_fence_event)
             .with_vram_kept_in_d3(self.vram_kept_in_d3)
             .with_page_table_updates(self.page_table_updates as u8)
             .with_notify_doorbells(self.notify_doorbells)
@@ -255,6 +259,7 @@ impl Gpu {
             atomics64: variant.atomics64,
             log_flush: variant.delayed_log_writes,
             optimised_fence_interrupt: variant.optimised_fence_interrupt,
+            one_fence_event: variant.one_fence_event,
             system_fences: variant.fence_limit(),
             vram: variant.vram_size,
             idle_ticks: variant.idle_ticks,

@@ -90,6 +90,8 @@ pub(crate) struct Claims {
     pub(crate) test_commands: bool,
     /// Interrupts of native fences name a queue; its log, which only queues of user-mode submission have, names the fences.
     pub(crate) optimised_fence_interrupt: bool,
+    /// Events of fences tell neither the fence nor whether it is a native one.
+    pub(crate) one_fence_event: bool,
     /// Monitored values of private fences of the default type are wanted in VRAM.
     pub(crate) local_monitored_values: bool,
     /// Fences between engines, with both values in VRAM.
@@ -111,6 +113,7 @@ impl Claims {
             user_mode_submission,
             test_commands: enabled.kernel_mode_testing,
             optimised_fence_interrupt,
+            one_fence_event: hardware.caps.one_fence_event(),
             local_monitored_values: native_fence && enabled.optimized_default_fences,
             intra_gpu_fences: native_fence && enabled.intra_gpu_fences,
         }

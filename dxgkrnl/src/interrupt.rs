@@ -33,6 +33,8 @@ pub struct Counters {
     pub dpcs: u64,
     /// DxgkCbNotifyInterrupt calls by DXGK_INTERRUPT_TYPE number.
     pub notifications: [u64; NOTIFICATION_KINDS],
+    /// Of those, the ones with EvaluateLegacyMonitoredFences.
+    pub legacy_evaluations: u64,
     /// DxgkCbNotifyDpc calls.
     pub dpc_notifications: u64,
 }
@@ -57,6 +59,7 @@ pub(crate) struct Interrupts {
     unclaimed: AtomicU64,
     dpcs: AtomicU64,
     notifications: [AtomicU64; NOTIFICATION_KINDS],
+    legacy_evaluations: AtomicU64,
     dpc_notifications: AtomicU64,
     /// DxgkCbNotifyInterrupt was called and DxgkCbNotifyDpc was not yet.
     unanswered: AtomicBool,
@@ -152,11 +155,12 @@ impl Interrupts {
     }
 
     /// Counts one DxgkCbNotifyInterrupt.
-    pub(crate) fn count_notification(&self, kind: i32) {
+    pub(crate) fn count_notification(&self, kind: i32, legacy: bool) {
         self.unanswered.store(true, Ordering::Release);
         if let Some(counter) = usize::try_from(kind).ok().and_then(|kind| self.notifications.get(kind)) {
             counter.fetch_add(1, Ordering::Relaxed);
         }
+        self.legacy_evaluations.fetch_add(legacy.into(), Ordering::Relaxed);
     }
 
     /// Counts one DxgkCbNotifyDpc.
@@ -172,6 +176,7 @@ impl Interrupts {
             unclaimed_interrupts: read(&self.unclaimed),
             dpcs: read(&self.dpcs),
             notifications: std::array::from_fn(|kind| read(&self.notifications[kind])),
+            legacy_evaluations: read(&self.legacy_evaluations),
             dpc_notifications: read(&self.dpc_notifications),
         }
     }

@@ -41,7 +41,7 @@ pub const NO_QUEUE: u32 = u32::MAX;
 numbers! {
     /// Kind of an event.
     pub enum EventKind: u8 {
-        /// A SIGNAL, or a PROGRESS on a native progress fence, passed the monitored value. data0: address of the current value; data1: new value; both 0 with Caps.optimised_fence_interrupt.
+        /// A SIGNAL, or a PROGRESS on a native progress fence, passed the monitored value. data0: address of the current value; data1: new value; both 0 with Caps.optimised_fence_interrupt or Caps.one_fence_event.
         FenceSignaled = 1,
         /// A PROGRESS on a queue without native progress fence. data0: address of the current value; data1: new value.
         Progress = 2,

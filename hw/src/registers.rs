@@ -168,7 +168,9 @@ word! {
         2 page_table_updates: u8,
         /// The scheduler does not poll doorbell pages: a store to one has no effect until a command looks at the queue, such as KickQueue.
         1 notify_doorbells: bool,
-        reserved 21 as u32,
+        /// FENCE_SIGNALED events tell neither the fence nor its kind: a PROGRESS on a queue without native progress fence sends one too, and no Progress event.
+        1 one_fence_event: bool,
+        reserved 20 as u32,
     }
 }
 

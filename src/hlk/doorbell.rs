@@ -18,7 +18,7 @@ cases! { "Doorbell", behind "it counts what the GPU heard, or chooses how many d
         "A store through a doorbell that lost its hardware goes to a dummy page and never reaches the queue that has the hardware now."
         => victim_rings_nobody;
     "Doorbell.PageTellsNothingOfItsLastOwner" on Boot::With(one_doorbell), "user-mode-work-submission":
-        "A process that is given a physical doorbell finds nothing in its page of what the process before it has stored there. (The page is silent; that processes cannot read each other is Windows' rule.)"
+        "A process that is given a physical doorbell finds nothing in its page of what the process before it has stored there; the page is silent, and that processes cannot read each other is Windows' rule."
         => page_tells_nothing;
     "Doorbell.RingStaysWhereItIs" on Boot::With(one_doorbell), "user-mode-work-submission":
         "Ring and ring control keep their CPU address and stay resident whatever happens to the doorbell's connection, also when user mode asks for their eviction."

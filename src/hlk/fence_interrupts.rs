@@ -2,10 +2,12 @@
 
 pub(super) use campanile_hlk::Event;
 use campanile_hlk::cases::fence_interrupts::watched;
-use campanile_hw::registers::NODE_COMPUTE;
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use wddm_ddi::km::DXGK_INTERRUPT_TYPE;
 
 use super::case::{Boot, Case, Failure, granted};
 use super::rig::wait_until;
+use crate::setup::SystemOptions;
 
 cases! { "FenceInterrupts", behind "it counts interrupts";
     "FenceInterrupts.SignalsOfOneBufferWakeEveryWaiter" on Boot::Shared, "native-gpu-fence-objects":
@@ -14,9 +16,83 @@ cases! { "FenceInterrupts", behind "it counts interrupts";
     "FenceInterrupts.ProgressFenceInterruptsItsWaiter" on Boot::Shared, "native-gpu-fence-objects":
         "A CPU that waits for the native progress fence of a queue wakes when the queue gets there, and unwatched progress is silent."
         => progress;
+    "FenceInterrupts.OneReportForBothKinds" on Boot::With(one_event), "native-gpu-fence-objects":
+        "Hardware that cannot tell native fences from monitored ones has the interrupt of native fences alone, always with EvaluateLegacyMonitoredFences, and who waits for either kind wakes."
+        => one_report;
+    "FenceInterrupts.EachKindHasItsReport" on Boot::Shared, "native-gpu-fence-objects":
+        "Hardware that can tell native fences from monitored ones has an interrupt for each, never with EvaluateLegacyMonitoredFences, and who waits for either kind wakes."
+        => two_reports;
     "FenceInterrupts.DestroyedFencesAreNotReported" on Boot::Shared, "native-gpu-fence-objects":
         "Fences may be destroyed while the GPU signals them and others are waited for, and no report names one that is gone."
         => destroyed_under_signals;
+}
+
+fn one_event() -> SystemOptions {
+    let mut options = SystemOptions::default();
+    options.variant.one_fence_event = true;
+    options
+}
+
+/// Reports since the system started.
+#[derive(Clone, Copy, Debug)]
+struct Reports {
+    native: u64,
+    monitored: u64,
+    /// With EvaluateLegacyMonitoredFences.
+    evaluating: u64,
+}
+
+fn reports(case: &Case<'_>) -> Reports {
+    let counters = case.system.machine().counters(case.system.luid()).unwrap_or_default();
+    let of = |kind: DXGK_INTERRUPT_TYPE| counters.notifications[kind.0 as usize];
+    Reports {
+        native: of(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED),
+        monitored: of(DXGK_INTERRUPT_TYPE::DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED),
+        evaluating: counters.legacy_evaluations,
+    }
+}
+
+/// Waits for a native and for a monitored fence, each signalled by an engine of its own.
+fn both_kinds(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (mut user, mut kernel) = (rig.queue(NODE_COMPUTE)?, rig.kernel_queue(NODE_COPY)?);
+    let (fence, gate) = (rig.fence(0)?, rig.fence(0)?);
+    let wait = |handle, value| {
+        let event = Event::new()?;
+        let status = rig.wait_with_event(&[handle], &[value], false, Some(event.number()));
+        granted(status, "a wait with an event").map(|()| event)
+    };
+    for round in 1..=20 {
+        rig.submit(&mut user, &[gate.wait(round), fence.signal(round)])?;
+        let done = rig.kernel_submit(&mut kernel, &[gate.wait(round)])?;
+        let (native, monitored) = (wait(fence.handle, round)?, wait(kernel.progress_fence, done)?);
+        ensure!(!native.is_set()? && !monitored.is_set()?, "a wait ended before its signal");
+        granted(rig.signal(&[gate.handle], &[round]), "opening the gate")?;
+        native.wait()?;
+        monitored.wait()?;
+    }
+    Ok(())
+}
+
+fn one_report(case: &mut Case<'_>) -> Result<(), Failure> {
+    both_kinds(case)?;
+    wait_until("reports that all ask for monitored fences too", || {
+        let now = reports(case);
+        now.native != 0 && now.evaluating == now.native
+    })?;
+    ensure_eq!(reports(case).monitored, 0, "reports of monitored fences");
+    Ok(())
+}
+
+fn two_reports(case: &mut Case<'_>) -> Result<(), Failure> {
+    let before = reports(case);
+    both_kinds(case)?;
+    wait_until("a report of each kind", || {
+        let now = reports(case);
+        now.native > before.native && now.monitored > before.monitored
+    })?;
+    ensure_eq!(reports(case).evaluating, 0, "reports that ask for monitored fences too");
+    Ok(())
 }
 
 fn interrupts(case: &Case<'_>) -> u64 {

@@ -59,6 +59,7 @@ keys! {
     "delayed-log-writes": "fence log entries reach memory only when they are flushed", |draft, _| draft.variant.delayed_log_writes = true;
     "optimised-fence-interrupt": "interrupts name the queue that signalled and not the fence",
         |draft, _| draft.variant.optimised_fence_interrupt = true;
+    "one-fence-event": "interrupts of fences tell neither the fence nor whether it is a native one", |draft, _| draft.variant.one_fence_event = true;
     "idle" = "TIME": "until an engine without work may sleep, such as 500ms, or never", |draft, value| draft.variant.idle_ticks = ticks(value)?;
     "no-native-fence": "engines cannot wait for each other", |draft, _| draft.variant.native_fence = false;
     "no-64bit-atomics": "fence values are written 32 bits wide, and there are no native fences", |draft, _| draft.variant.atomics64 = false;
@@ -282,6 +283,7 @@ mod tests {
             ("notify-doorbells=1", "no value"),
             ("delayed-log-writes=1", "no value"),
             ("optimised-fence-interrupt=1", "no value"),
+            ("one-fence-event=1", "no value"),
             ("idle=5", "time"),
             ("idle=0ms", "time"),
             ("idle=5 h", "time"),

@@ -45,6 +45,8 @@ pub(crate) struct Features {
     pub(crate) log_flush: bool,
     /// Events of native fences name the queue only.
     pub(crate) optimised_fence_interrupt: bool,
+    /// Events of fences tell neither the fence nor its kind.
+    pub(crate) one_fence_event: bool,
     /// Fences and logs are reached through the paging process; the number of fences that can be.
     pub(crate) system_fences: Option<u32>,
     /// Bytes of VRAM.

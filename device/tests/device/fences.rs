@@ -51,6 +51,23 @@ fn with_the_optimised_interrupt_an_event_names_the_queue_only() {
 }
 
 #[test]
+fn with_one_event_for_both_kinds_it_tells_neither_the_fence_nor_its_kind() {
+    for one_fence_event in [true, false] {
+        let mut host = Host::with(&Variant { one_fence_event, ..small_variant() });
+        let caps = reg::Caps::from_bits(host.get(reg::CAPS, 4) as u32);
+        assert_eq!(caps.one_fence_event(), one_fence_event);
+        let space = host.space();
+        let at = host.map_new_ram(space, FENCE, 4096);
+        host.write64(monitored(at), 0);
+        let mut queue = host.queue(3, space, NODE_COPY);
+        host.submit(&mut queue, &[signal(7)]);
+        let told: Vec<_> = host.events().iter().map(|e| (e.kind, e.queue, e.data0, e.data1)).collect();
+        let data = if one_fence_event { (0, 0) } else { (FENCE, 7) };
+        assert_eq!(told, [(EventKind::FenceSignaled as u8, 3, data.0, data.1)]);
+    }
+}
+
+#[test]
 fn a_signal_writes_the_value_and_tells_a_cpu_only_past_the_monitored_value() {
     let (mut host, space, at) = fence();
     let mut queue = host.queue(0, space, NODE_COMPUTE);

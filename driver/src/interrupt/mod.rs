@@ -191,6 +191,10 @@ impl Batch {
         for (((node, unnamed), queue), monitored) in
             gpu.nodes.iter().zip(self.unnamed).zip(self.queues).zip(self.monitored)
         {
+            if monitored && gpu.claims.native_fence && gpu.claims.one_fence_event {
+                report::every(irql, gpu, node);
+                continue;
+            }
             if unnamed {
                 report::native(irql, gpu, node, &mut []);
             } else if !queue.is_null() {
@@ -271,6 +275,8 @@ fn handle(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mu
         return;
     }
     match kind {
+        // It may have been either kind; without native fences it was a monitored one.
+        Some(EventKind::FenceSignaled) if gpu.claims.one_fence_event => mark(&mut batch.monitored, node),
         Some(EventKind::FenceSignaled) if gpu.claims.optimised_fence_interrupt => {
             batch.add_queue(node, gpu.queues.get(event.queue).map(Handle::raw));
         }

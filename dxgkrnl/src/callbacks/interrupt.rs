@@ -57,7 +57,7 @@ pub(super) unsafe extern "win64" fn notify_interrupt(handle: HANDLE, data: *cons
         }
         // SAFETY: numbers, handles and addresses, which any bytes are.
         let data = unsafe { argument(NAME, data) }?;
-        adapter.interrupts().count_notification(data.InterruptType.0);
+        adapter.interrupts().count_notification(data.InterruptType.0, data.Flags.EvaluateLegacyMonitoredFences());
         // SAFETY: the driver filled the arm of its type, as the contract asks.
         adapter.miniport.events().note(adapter.context(), || unsafe { crate::trace::report(&data) });
         match adapter.scheduler() {

@@ -21,6 +21,8 @@ pub struct KernelQueue {
     pub context: D3DKMT_HANDLE,
     pub queue: D3DKMT_HANDLE,
     pub progress: Word,
+    /// Handle of its progress fence, a monitored one.
+    pub progress_fence: D3DKMT_HANDLE,
     commands: Memory,
     view: View,
     /// Last progress value, and submissions so far.
@@ -58,6 +60,7 @@ impl Rig {
             context,
             queue: created.hHwQueue,
             progress: Word::new(created.HwQueueProgressFenceCPUVirtualAddress, "the progress fence")?,
+            progress_fence: created.hHwQueueProgressFence,
             commands,
             view: self.view(commands)?,
             submitted: 0,
