@@ -336,6 +336,21 @@ impl Process {
         }
     }
 
+    /// Takes all these objects, each named once, out of the table, or none of them.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_HANDLE if a handle is stale or unknown.
+    pub(crate) fn remove_all(&self, objects: &[D3DKMT_HANDLE]) -> Result<(), NTSTATUS> {
+        let mut handles = lock(&self.handles);
+        if objects.iter().any(|handle| handles.get(*handle).is_none()) {
+            return Err(STATUS_INVALID_HANDLE);
+        }
+        let taken: Vec<_> = objects.iter().filter_map(|handle| handles.remove(*handle)).collect();
+        drop(handles);
+        drop(taken);
+        Ok(())
+    }
+
     /// As [`Process::remove_if`], for an object that is destroyed by itself: its device is used until that is done.
     ///
     /// # Errors

@@ -662,6 +662,7 @@ fn finds_what_was_put_there(updates: PageTableUpdates, cases: u32) {
         prop_assert!(outcome.is_ok(), "{:?}", outcome);
     });
     let counts = system.machine().residency(system.luid()).expect("the adapter is there");
+    assert_eq!(system.machine().take_rescues(), [], "signals that woke nobody");
     assert!(update::made() > 8, "{} updates were legal", update::made());
     assert!(counts.tables_evicted > 0 && counts.tables_restored > 0, "page tables stayed where they are: {counts:?}");
     system.shutdown().expect("nothing is left behind");

@@ -292,7 +292,15 @@ pub(super) unsafe extern "win64" fn destroy_allocation2(args: *mut D3DKMT_DESTRO
             return Err(STATUS_GRAPHICS_ALLOCATION_BUSY);
         }
         let idle = (!args.Flags.AssumeNotInUse()).then(|| VidMm::idle_point(&device));
-        forget(process, &handles, args.hResource);
+        // Of several threads that destroy an object the one that takes its handle does.
+        let list = match args.hResource {
+            0 => process.remove_all(&handles).map(|()| list)?,
+            resource => {
+                process.remove(resource)?;
+                let taken = handles.iter().zip(list).filter(|(handle, _)| process.remove(**handle).is_ok());
+                taken.map(|(_, allocation)| allocation).collect()
+            }
+        };
         for allocation in &list {
             device.adapter.vidmm().destroy_allocation(allocation, idle.clone());
         }
