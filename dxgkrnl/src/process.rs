@@ -492,7 +492,7 @@ impl Process {
         }
         let kernel = std::mem::replace(&mut *lock(&self.kernel_handles), HandleTable::new());
         drop(kernel);
-        // Who waits for power inside a thunk gets it.
+        // A thread that waits for power inside a thunk gets it now, so that it can leave.
         drop(powered);
         self.inside.wait();
         let _powered = self.machine.gate().enter(&self.machine);

@@ -19,7 +19,7 @@ use wddm_ddi::status::*;
 use crate::machine::lock;
 
 thread_local! {
-    /// What this thread uses.
+    /// Run-downs of the objects that this thread uses at the moment.
     static INSIDE: RefCell<Vec<*const Rundown>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -70,7 +70,7 @@ impl Rundown {
         closes
     }
 
-    /// Whether new users are refused.
+    /// True once new users are refused.
     pub(crate) fn is_closed(&self) -> bool {
         lock(&self.state).closed
     }
@@ -102,7 +102,7 @@ pub(crate) fn is_inside() -> bool {
 
 /// An object that is destroyed in order.
 pub(crate) trait Destroyed {
-    /// Who uses it.
+    /// Counts the threads that use the object, and refuses new ones once it is being destroyed.
     fn rundown(&self) -> &Rundown;
 
     /// Whether it ended with its device or adapter, while its handle is still there.

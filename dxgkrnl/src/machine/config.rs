@@ -1,4 +1,4 @@
-//! What a machine is built with.
+//! Configuration of a machine: memory, features, timeouts, clock and idle power policy.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Default for FeaturePolicy {
 /// Gives the devices of a single-threaded machine a slice of time; false when there was nothing to do.
 pub type Idle = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// How to build a machine.
+/// Configuration of a machine.
 #[derive(Clone)]
 pub struct MachineConfig {
     /// Bytes of physical memory, sparse.
@@ -57,9 +57,9 @@ pub struct MachineConfig {
     pub special_pool: SpecialPool,
     /// Timeout detection and recovery.
     pub tdr: TdrSettings,
-    /// What timeouts are measured by.
+    /// Clock by which timeouts are measured.
     pub clock: Clock,
-    /// What time without work leads to.
+    /// Idle power policy.
     pub power: PowerSettings,
     /// Runs while the kernel waits and no thread drives the device, see [`MachineConfig::interrupt_thread`].
     pub idle: Option<Idle>,
