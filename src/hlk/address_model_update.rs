@@ -1,6 +1,6 @@
 //! Updates of GPU virtual addresses in the model, good and bad ones, beside work that the GPU has not done yet.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use campanile_hlk::rig::{NO_ACCESS, ZERO, copy_operation, map_operation, protect_operation, unmap_operation};
 use wddm_ddi::kmt::{D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION as Operation, D3DKMT_UPDATEGPUVIRTUALADDRESS_Flags};
@@ -33,13 +33,6 @@ pub(super) fn change() -> impl Strategy<Value = Change> {
         3 => (number(11), number(6), 0..16usize, number(11))
             .prop_map(|(page, pages, region, from)| Change::Copy { page, pages, region, from }),
     ]
-}
-
-/// Updates that were legal.
-static MADE: AtomicU64 = AtomicU64::new(0);
-
-pub(super) fn made() -> u64 {
-    MADE.load(Ordering::Relaxed)
 }
 
 fn bytes(pages: u64) -> u64 {
@@ -131,7 +124,7 @@ impl World<'_> {
             return Ok(());
         }
         granted(status, "D3DKMTUpdateGpuVirtualAddress")?;
-        MADE.fetch_add(1, Ordering::Relaxed);
+        self.updated.fetch_add(1, Ordering::Relaxed);
         if waits {
             self.rig.execute(&mut self.queue, &[self.fence.signal(before)])?;
         }
