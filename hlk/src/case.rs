@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use wddm_ddi::types::LUID;
 
-use crate::Failure;
 use crate::kmt::Kmt;
 use crate::rig::Rig;
+use crate::{Failure, Need};
 
 /// One case that needs nothing but the thunks.
 pub struct ThunkCase {
@@ -21,6 +21,8 @@ pub struct ThunkCase {
     pub requirement: &'static str,
     /// The system it runs on, where there is a choice.
     pub boot: Boot,
+    /// What the adapter must have: for every case of the area, and for this one.
+    pub needs: [&'static [Need]; 2],
     /// Finds out.
     pub run: fn(&Case) -> Result<(), Failure>,
 }
@@ -34,20 +36,25 @@ pub enum Boot {
     Fresh,
 }
 
-/// Declares an area's table: `"Name" on Boot, "page": "requirement" => function;`.
+/// Declares an area's table: `"Name" on Boot, "page": "requirement" => function;`. What the adapter must have is said after the area, for all of its
+/// cases, or after a name: `needs HardwareScheduling`.
 macro_rules! cases {
-    ($area:literal; $($name:literal on $boot:expr, $page:literal: $requirement:literal => $run:expr;)*) => {
+    ($area:literal $(, needs $all:ident)?; $($name:literal $(needs $one:ident)? on $boot:expr, $page:literal: $requirement:literal => $run:expr;)*) => {
         /// The cases of this area.
-        pub(super) const CASES: &[$crate::ThunkCase] = &[$(
-            $crate::ThunkCase {
-                name: concat!("Device.Graphics.WDDM32.", $name),
-                area: $area,
-                page: $page,
-                requirement: $requirement,
-                boot: $boot,
-                run: $run,
-            },
-        )*];
+        pub(super) const CASES: &[$crate::ThunkCase] = {
+            const AREA: &[$crate::Need] = &[$($crate::Need::$all)?];
+            &[$(
+                $crate::ThunkCase {
+                    name: concat!("Device.Graphics.WDDM32.", $name),
+                    area: $area,
+                    page: $page,
+                    requirement: $requirement,
+                    boot: $boot,
+                    needs: [AREA, &[$($crate::Need::$one)?]],
+                    run: $run,
+                },
+            )*]
+        };
     };
 }
 

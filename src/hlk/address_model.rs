@@ -601,13 +601,31 @@ impl<'s> World<'s> {
             for packets in packets.chunks(BATCH) {
                 self.rig.execute(&mut self.queue, packets)?;
             }
-            for (slot, (address, shown, word)) in (0..).zip(some) {
-                let found = self.view.read(slot * 8, 8);
-                let right = word.is_none_or(|word| found == word.to_le_bytes());
-                ensure!(right, "{address:#x}, which shows {shown:?}, holds {found:x?} instead of {word:x?}");
+            let wrong = |(slot, (_, _, word)): &(u64, &(u64, Shown, Option<u64>))| {
+                word.is_some_and(|word| self.view.read(slot * 8, 8) != word.to_le_bytes())
+            };
+            let wrong: Vec<_> = (0..).zip(some).filter(wrong).map(|(slot, page)| (slot, *page)).collect();
+            if !wrong.is_empty() {
+                return Err(self.explain(&wrong));
             }
         }
         Ok(())
+    }
+
+    /// What was wrong, and what the GPU finds when it looks at the whole of the first such page again.
+    fn explain(&mut self, wrong: &[(u64, (u64, Shown, Option<u64>))]) -> Failure {
+        let line = |(slot, (address, shown, word)): &(u64, (u64, Shown, Option<u64>))| {
+            let found = self.view.read(slot * 8, 8);
+            format!("{address:#x}, which shows {shown:?}, holds {found:x?} instead of {word:x?}")
+        };
+        let lines: Vec<String> = wrong.iter().map(line).collect();
+        self.view.fill(0xdd);
+        let first = wrong.first().map_or(0, |(_, (address, ..))| *address);
+        let again = self.rig.execute(&mut self.queue, &[super::rig::copy(first, self.seen.address, PAGE as u32)]);
+        let page = self.view.read(0, PAGE);
+        let differs = page.chunks(8).filter(|word| *word != &page[..8]).count();
+        let state = self.system.machine().inspect(self.system.luid()).map(|tree| tree.to_string()).unwrap_or_default();
+        Failure::new(format!("{lines:#?}; again ({again:?}): {:x?}, {differs} words differ\n{state}", &page[..8]))
     }
 
     /// An access of a device of its own that must fault there.

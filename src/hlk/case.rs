@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use campanile_hlk::rig::Rig;
-use campanile_hlk::{About, ThunkCase};
+use campanile_hlk::{About, Need, ThunkCase};
 use dxgkrnl::{Process, Rescue};
 
 use crate::setup::{MachineOptions, SetupError, System, SystemOptions};
@@ -25,6 +25,8 @@ pub struct CaseInfo {
     pub requirement: &'static str,
     /// The system it runs on.
     pub boot: Boot,
+    /// What the adapter must have: for every case of the area, and for this one.
+    pub needs: [&'static [Need]; 2],
     /// Finds out.
     pub run: Run,
 }
@@ -41,12 +43,12 @@ pub enum Run {
 impl CaseInfo {
     /// A case of the thunks, on a machine that is simulated.
     pub(super) fn of_thunks(case: &ThunkCase) -> Self {
-        let &ThunkCase { name, area, page, requirement, boot, run } = case;
+        let &ThunkCase { name, area, page, requirement, boot, needs, run } = case;
         let boot = match boot {
             campanile_hlk::Boot::Shared => Boot::Shared,
             campanile_hlk::Boot::Fresh => Boot::Fresh,
         };
-        Self { name, area, page, requirement, boot, run: Run::Thunks(run) }
+        Self { name, area, page, requirement, boot, needs, run: Run::Thunks(run) }
     }
 
     /// What it is, whoever runs it.
@@ -88,20 +90,25 @@ impl Boot {
 }
 
 /// Declares an area's table: `"Name" on Boot, "page": "requirement" => function;`. What the cases do behind the thunks, for which they cannot run on
-/// Windows, is said after the area; the program for Windows takes it from there.
+/// Windows, is said after the area; the program for Windows takes it from there. What the adapter must have is said there too, for all of the area's
+/// cases, or after a name: `needs HardwareScheduling`.
 macro_rules! cases {
-    ($area:literal $(, behind $reason:literal)?; $($name:literal on $boot:expr, $page:literal: $requirement:literal => $run:expr;)*) => {
+    ($area:literal $(, needs $all:ident)? $(, behind $reason:literal)?; $($name:literal $(needs $one:ident)? on $boot:expr, $page:literal: $requirement:literal => $run:expr;)*) => {
         /// The cases of this area.
-        pub(super) const CASES: &[$crate::hlk::CaseInfo] = &[$(
-            $crate::hlk::CaseInfo {
-                name: concat!("Device.Graphics.WDDM32.", $name),
-                area: $area,
-                page: $page,
-                requirement: $requirement,
-                boot: $boot,
-                run: $crate::hlk::case::Run::Inside($run),
-            },
-        )*];
+        pub(super) const CASES: &[$crate::hlk::CaseInfo] = {
+            const AREA: &[campanile_hlk::Need] = &[$(campanile_hlk::Need::$all)?];
+            &[$(
+                $crate::hlk::CaseInfo {
+                    name: concat!("Device.Graphics.WDDM32.", $name),
+                    area: $area,
+                    page: $page,
+                    requirement: $requirement,
+                    boot: $boot,
+                    needs: [AREA, &[$(campanile_hlk::Need::$one)?]],
+                    run: $crate::hlk::case::Run::Inside($run),
+                },
+            )*]
+        };
     };
 }
 

@@ -13,7 +13,7 @@ use super::case::{Boot, Case, Failure, granted, on_thread};
 use super::rig::{Memory, RawFence, RawQueue, Rig, copy, fill, wait_until};
 use crate::setup::SystemOptions;
 
-cases! { "Memory", behind "it counts handles, or chooses the hardware";
+cases! { "Memory", needs HardwareScheduling, behind "it counts handles, or chooses the hardware";
     "Destruction.IsDeferredUntilQueuedWorkIsDone" on Boot::With(small_vram), "allocation-usage-tracking":
         "Destroying an allocation returns at once and leaves it to the work that was queued before; its memory is used again only afterwards."
         => deferred;

@@ -15,7 +15,7 @@ use super::rig::{RawQueue, Rig, fill, wait_until};
 use super::tdr::{FATAL, Guest, arm, by_hand};
 use crate::setup::System;
 
-cases! { "Exit", behind "it ends processes and watches them end";
+cases! { "Exit", needs HardwareScheduling, behind "it ends processes and watches them end";
     "Exit.NormalWaitsForWhatWasQueued" on Boot::Fresh, "user-mode-work-submission":
         "A process that exits with work running is waited for: every submission is executed before its queue is destroyed."
         => normal_waits;

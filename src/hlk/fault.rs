@@ -9,7 +9,7 @@ use super::rig::{Rig, fill, wait_until};
 use crate::user::{Device, Error, Fence, LossReason, Node, Queue, QueueOptions};
 
 cases! { "Fault", behind "it is several processes at a time, or goes through the user-mode driver";
-    "Fault.GuiltyDeviceAlonePays" on Boot::Shared, "access-to-non-resident-allocation":
+    "Fault.GuiltyDeviceAlonePays" needs HardwareScheduling on Boot::Shared, "access-to-non-resident-allocation":
         "Other devices of the same process, and other processes, go on while a device is in error."
         => guilty_device_alone;
     "Fault.DriverSaysDeviceLostAndRecovers" on Boot::Shared, "user-mode-work-submission":

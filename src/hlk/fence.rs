@@ -8,25 +8,25 @@ use super::rig::{RawFence, Rig, wait_until};
 use crate::user::{Device, Error, Fence};
 
 cases! { "NativeFence", behind "it counts interrupts and commands, or goes through the user-mode driver";
-    "NativeFence.SignalWakesCpuWaiter" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.SignalWakesCpuWaiter" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "A CPU that waits for a value wakes when the GPU signals it."
         => signal_wakes_waiter;
     "NativeFence.PassedValueDoesNotBlock" on Boot::Shared, "native-gpu-fence-objects":
         "Waiting on the CPU for a value that is reached or passed returns at once."
         => passed_value;
-    "NativeFence.UnwatchedSignalsRaiseNoInterrupt" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.UnwatchedSignalsRaiseNoInterrupt" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "While no CPU waits, the monitored value is the maximum and signals on the GPU raise no interrupt."
         => unwatched_signals;
-    "NativeFence.SignalsBelowTheWaitRaiseNoInterrupt" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.SignalsBelowTheWaitRaiseNoInterrupt" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "The monitored value is the least value waited for minus one, so signals below a waited value raise no interrupt."
         => signals_below_wait;
-    "NativeFence.WatchingEndsWithTheLastWaiter" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.WatchingEndsWithTheLastWaiter" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "After the last CPU waiter is gone, signals of the same fence raise no interrupt again."
         => watching_ends;
-    "NativeFence.GpuWaitHoldsUntilOtherNodeSignals" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.GpuWaitHoldsUntilOtherNodeSignals" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "A queue that waits on one node runs on after a signal on another node, and the CPU takes no part."
         => across_nodes;
-    "NativeFence.PingPongNeedsNoCpu" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.PingPongNeedsNoCpu" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "Two queues on two nodes take turns a thousand times by waits and signals on the GPU, without one interrupt."
         => ping_pong;
     "NativeFence.DriverWaitTimesOut" on Boot::Shared, "native-gpu-fence-objects":

@@ -10,16 +10,16 @@ use super::rig::{KernelHandle, Rig, fill, wait_until};
 use crate::user::{Access, Device, Fence, Node, Queue, QueueOptions};
 
 cases! { "FenceOrder", behind "it is several processes or adapters at a time, or counts interrupts";
-    "FenceOrder.WorkBehindASmallerSignalIsDone" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceOrder.WorkBehindASmallerSignalIsDone" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "What a command buffer has before and behind a signal of a smaller value is done, and nobody is interrupted for a value that nobody waits for."
         => work_behind;
-    "FenceOrder.OtherProcessGoesOn" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceOrder.OtherProcessGoesOn" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "A process may set a shared fence back: the other sees the value, and the waiters, queues and devices of both go on."
         => other_process;
     "FenceOrder.OtherAdapterGoesOn" on Boot::With(two_native), "native-gpu-fence-objects":
         "Either GPU may set a fence of two adapters back: both see the value, and the other's waits and queues go on."
         => other_adapter;
-    "FenceOrder.SignalledForGoodStays" on Boot::Shared, "dxgkddiupdatecurrentvaluesfromcpu":
+    "FenceOrder.SignalledForGoodStays" needs HardwareScheduling on Boot::Shared, "dxgkddiupdatecurrentvaluesfromcpu":
         "Signals of the GPU neither change a fence that is signalled for good nor fault their queue."
         => for_good;
     "FenceOrder.DriverSetsAFenceBack" on Boot::Shared, "native-gpu-fence-objects":

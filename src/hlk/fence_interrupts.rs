@@ -9,7 +9,7 @@ use super::case::{Boot, Case, Failure, granted};
 use super::rig::wait_until;
 use crate::setup::SystemOptions;
 
-cases! { "FenceInterrupts", behind "it counts interrupts";
+cases! { "FenceInterrupts", needs HardwareScheduling, behind "it counts interrupts";
     "FenceInterrupts.SignalsOfOneBufferWakeEveryWaiter" on Boot::Shared, "native-gpu-fence-objects":
         "Every CPU wait ends when one command buffer signals all the fences, however few interrupts tell of it."
         => one_buffer;

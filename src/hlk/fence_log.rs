@@ -16,7 +16,7 @@ use crate::setup::SystemOptions;
 /// Entries of a log buffer of 4 KiB.
 const ENTRIES: u64 = 84;
 
-cases! { "FenceLog", behind "it reads the logs of fences, which only the kernel sees";
+cases! { "FenceLog", needs HardwareScheduling, behind "it reads the logs of fences, which only the kernel sees";
     "FenceLog.UserModeQueuesHaveBothLogs" on Boot::Fresh, "native-gpu-fence-objects":
         "Each hardware queue for user-mode submission has a log of waits and one of signals from its creation on."
         => both_logs;

@@ -10,7 +10,7 @@ use super::fence_interrupts::Event;
 use super::fence_log::{told, trace, whole_logs};
 use crate::user::{Device, Fence, Node, Queue, QueueOptions, SubmissionModel};
 
-cases! { "FenceLog", behind "it reads the logs of fences, which only the kernel sees";
+cases! { "FenceLog", needs HardwareScheduling, behind "it reads the logs of fences, which only the kernel sees";
     "FenceLog.UserModePicksTheEntry" on Boot::Fresh, "native-gpu-fence-objects":
         "A command behind a signal or wait says what the GPU logs of it and in which entry; it writes that and its time behind the value and before the interrupt, and moves FirstFreeEntryIndex."
         => picked;

@@ -14,7 +14,7 @@ use super::kmt::WRONG_KIND;
 use super::rig::{KernelHandle, Rig, fill, shared_flags, wait_until};
 use crate::setup::{System, SystemOptions};
 
-cases! { "MonitoredFence", behind "it is several processes at a time, or moves the clock on";
+cases! { "MonitoredFence", needs HardwareScheduling, behind "it is several processes at a time, or moves the clock on";
     "MonitoredFence.WaitHoldsWhatComesAfterIt" on Boot::Shared, "context-monitoring":
         "A wait of a context returns at once; work submitted before it runs, work submitted after it runs when it is satisfied."
         => wait_holds;

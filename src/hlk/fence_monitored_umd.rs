@@ -13,7 +13,7 @@ use crate::user::{
     Sharing, SubmissionModel,
 };
 
-cases! { "MonitoredFence", behind "it goes through the user-mode driver";
+cases! { "MonitoredFence", needs HardwareScheduling, behind "it goes through the user-mode driver";
     "MonitoredFence.DriverFlushesBeforeItWaits" on Boot::Shared, "context-monitoring":
         "The user-mode driver hands over what was recorded before a wait, then the wait, then the rest, which is not scheduled until the wait is satisfied; the call returns at once."
         => flushes;

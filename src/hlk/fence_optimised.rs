@@ -12,7 +12,7 @@ use super::rig::{RawFence, RawQueue, Rig, wait_until};
 use crate::setup::SystemOptions;
 use crate::user::{Fence, Node, Queue, QueueOptions, SubmissionModel};
 
-cases! { "OptimisedFenceInterrupt", behind "it counts interrupts of hardware that it chooses";
+cases! { "OptimisedFenceInterrupt", needs HardwareScheduling, behind "it counts interrupts of hardware that it chooses";
     "OptimisedFenceInterrupt.ExampleE1ToE4" on Boot::With(optimised), "native-gpu-fence-objects":
         "Four signals of one queue, F1 to V1 and V2 and F2 to V3 twice, are logged, the last one interrupts and names the queue, and the log of that queue wakes who waits for them, without a look at any other fence."
         => example_e1_to_e4;

@@ -8,7 +8,7 @@ use wddm_ddi::status::*;
 use super::case::{Boot, Case, Failure, granted, on_thread, refused};
 use super::rig::{KernelHandle, Rig, shared_flags};
 
-cases! { "FenceRights", behind "it is several processes at a time";
+cases! { "FenceRights", needs HardwareScheduling, behind "it is several processes at a time";
     "FenceRights.NoSignalLeavesWaits" on Boot::Shared, "d3dddi_synchronizationobject_flags":
         "A device that has a fence with NoSignal is denied signals of the processor, its GPU faults when it tries, and it waits as any other."
         => no_signal;

@@ -18,7 +18,7 @@ use super::queue::kernel_submit;
 use super::rig::{KernelHandle, RawQueue, Rig, copy, fill, shared_flags, user_mode_flags, wait_until};
 use crate::setup::{System, SystemOptions};
 
-cases! { "FenceStorage", behind "it looks where values of fences lie, behind their addresses";
+cases! { "FenceStorage", needs HardwareScheduling, behind "it looks where values of fences lie, behind their addresses";
     "FenceStorage.ValuesLieInSystemMemoryUnlessTheSystemSaysMore" on Boot::With(SystemOptions::default), "native-gpu-fence-objects":
         "Without the system's capability for optimised fences, both values of a fence of the default type lie in system memory."
         => in_system_memory;

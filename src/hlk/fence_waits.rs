@@ -10,7 +10,7 @@ use super::fence_interrupts::Event;
 use super::rig::{Rig, wait_until};
 use crate::setup::SystemOptions;
 
-cases! { "FenceWaits", behind "it counts interrupts, or moves the clock on";
+cases! { "FenceWaits", needs HardwareScheduling, behind "it counts interrupts, or moves the clock on";
     "FenceWaits.ValuesAtTheirBounds" on Boot::Shared, "native-gpu-fence-objects":
         "Waits for 0 are over before they begin, on processor and GPU; waits for the greatest value hold until exactly that is signalled, and nothing can be signalled behind it."
         => bounds;

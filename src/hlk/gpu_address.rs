@@ -7,7 +7,7 @@ use campanile_hw::registers::NODE_COPY;
 use super::case::{Boot, Case, Failure};
 use super::rig::{Rig, copy, fill};
 
-cases! { "GpuAddress", behind "it is several processes at a time";
+cases! { "GpuAddress", needs HardwareScheduling, behind "it is several processes at a time";
     "GpuAddress.ProcessesDoNotSeeEachOther" on Boot::Shared, "gpu-virtual-memory":
         "The same GPU address in two processes names different memory; neither process can reach the other's."
         => processes_do_not_see;

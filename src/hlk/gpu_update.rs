@@ -10,7 +10,7 @@ use wddm_ddi::kmt::D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION;
 use super::case::{Boot, Case, Failure, granted};
 use super::rig::{Rig, copy, fill};
 
-cases! { "GpuUpdate", behind "it reads the trace of paging operations";
+cases! { "GpuUpdate", needs HardwareScheduling, behind "it reads the trace of paging operations";
     "GpuUpdate.CopiesByTheDriverAndByUpdatesAreTheSame" on Boot::Fresh, "dxgk_buildpagingbuffer_copypagetableentries":
         "Entries that the driver copies from table to table translate as those that page-table updates write for the same mappings."
         => copies_are_the_same;

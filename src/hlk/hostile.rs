@@ -8,7 +8,7 @@ use super::case::{Boot, Case, Failure, granted};
 use super::rig::{Rig, wait_until};
 use crate::setup::SystemOptions;
 
-cases! { "Hostile", behind "it is several processes at a time, or chooses the hardware";
+cases! { "Hostile", needs HardwareScheduling, behind "it is several processes at a time, or chooses the hardware";
     "Hostile.ForgedGlobalValuesRunNothing" on Boot::With(global_doorbell), "user-mode-work-submission":
         "Values that one process stores to the global doorbell in the name of another's queue run nothing that was not submitted, and no submission goes unheard for them."
         => forged_values;

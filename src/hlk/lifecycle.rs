@@ -11,25 +11,25 @@ use super::rig::{Rig, fill};
 use crate::setup::{BusChoice, System, SystemOptions};
 
 cases! { "Lifecycle", behind "it stops and starts the adapter, or counts what ended processes leave";
-    "Lifecycle.AdapterStopsAndStartsAgain" on Boot::Fresh, "stop_device":
+    "Lifecycle.AdapterStopsAndStartsAgain" needs HardwareScheduling on Boot::Fresh, "stop_device":
         "An adapter that was stopped and removed can be added and started again, and works as before, time after time."
         => stops_and_starts;
     "Lifecycle.ThunksOnAStoppedAdapterAreRefused" on Boot::Fresh, "stop_device":
         "Once the adapter is stopped, thunks on handles from before are refused, and opening it is refused too."
         => thunks_after_stop;
-    "Lifecycle.ProcessExitReleasesEverything" on Boot::Fresh, "user-mode-work-submission":
+    "Lifecycle.ProcessExitReleasesEverything" needs HardwareScheduling on Boot::Fresh, "user-mode-work-submission":
         "Processes that exit with devices, queues, doorbells, fences and memory open give all of it back: hundreds of them fit."
         => process_exit_releases;
-    "Lifecycle.ExitWithBlockedWorkEnds" on Boot::Fresh, "user-mode-work-submission":
+    "Lifecycle.ExitWithBlockedWorkEnds" needs HardwareScheduling on Boot::Fresh, "user-mode-work-submission":
         "A process that exits while its queue waits for a fence that nobody signals is taken down without waiting for ever."
         => exit_with_blocked_work;
-    "Lifecycle.ExitWithRunningWorkDisturbsNobody" on Boot::Fresh, "user-mode-work-submission":
+    "Lifecycle.ExitWithRunningWorkDisturbsNobody" needs HardwareScheduling on Boot::Fresh, "user-mode-work-submission":
         "A process that exits in the middle of its work takes nothing of another process with it."
         => exit_with_running_work;
-    "Lifecycle.DestroyedDeviceTakesItsObjects" on Boot::Shared, "d3dkmtdestroydevice":
+    "Lifecycle.DestroyedDeviceTakesItsObjects" needs HardwareScheduling on Boot::Shared, "d3dkmtdestroydevice":
         "Destroying a device destroys its queues, doorbells, fences and allocations, whose handles are refused afterwards."
         => destroyed_device;
-    "Lifecycle.TwoMachinesDoNotSeeEachOther" on Boot::Fresh, "start_device":
+    "Lifecycle.TwoMachinesDoNotSeeEachOther" needs HardwareScheduling on Boot::Fresh, "start_device":
         "Two machines, each with its own adapter, run side by side; neither lists the other's adapter."
         => two_machines;
     "Lifecycle.SteppedMachineRunsTheSameWork" on Boot::With(stepped), "user-mode-work-submission":

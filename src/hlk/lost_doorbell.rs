@@ -10,7 +10,7 @@ use super::rig::{KernelHandle, RING_ENTRIES, RawFence, RawQueue, Rig, wait_until
 use super::tdr::Guest;
 use crate::setup::{System, SystemOptions};
 
-cases! { "Exit", behind "it ends processes, puts devices to sleep and counts what the GPU executed";
+cases! { "Exit", needs HardwareScheduling, behind "it ends processes, puts devices to sleep and counts what the GPU executed";
     "Exit.DoorbellLostToF1CostsNoWork" on Boot::With(eager), "user-mode-work-submission":
         "What is in a ring whose doorbell an engine in transition to F1 lost is executed when the process exits, the doorbell is destroyed or the ring is replaced, for every queue of every context; the device stays active."
         => lost_to_f1;

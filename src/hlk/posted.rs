@@ -10,7 +10,7 @@ use super::power_device::power_down;
 use super::rig::{Rig, copy};
 use crate::setup::{System, SystemOptions};
 
-cases! { "PostedWrites", behind "it chooses the hardware";
+cases! { "PostedWrites", needs HardwareScheduling, behind "it chooses the hardware";
     "PostedWrites.QueuesComeAndGo" on Boot::With(posted), "user-mode-work-submission":
         "Queues are created, run what was rung, and are destroyed with their rings, though every command to the scheduler takes its time; nothing is freed that the GPU still uses."
         => queues_come_and_go;

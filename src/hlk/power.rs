@@ -42,7 +42,7 @@ cases! { "Power", behind "it watches power states from inside, or lets the GPU h
     "Power.NoSubmissionIsLost" on Boot::With(eager), "user-mode-work-submission":
         "Submissions of several processes race with engines that go to F1 whenever they are idle for a moment: every one is executed, once."
         => no_submission_is_lost;
-    "Power.HungEngineCostsItsUsersTheirDevices" on Boot::Fresh, "user-mode-work-submission":
+    "Power.HungEngineCostsItsUsersTheirDevices" needs HardwareScheduling on Boot::Fresh, "user-mode-work-submission":
         "When the driver says that an engine hangs, devices with work on it are lost as hung and their doorbells say abort; others go on."
         => hung_engine;
 }

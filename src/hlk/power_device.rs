@@ -10,7 +10,7 @@ use super::case::{Boot, Case, Failure, granted, on_thread};
 use super::rig::{Rig, fill, wait_until};
 use crate::setup::System;
 
-cases! { "Power", behind "it changes power states of the device";
+cases! { "Power", needs HardwareScheduling, behind "it changes power states of the device";
     "Power.DeviceSleepFollowsThePage" on Boot::Fresh, "user-mode-work-submission":
         "On the way from D0 to D3 every context is suspended, then every doorbell disconnected with the status retry, then the driver is told."
         => sleep_order;

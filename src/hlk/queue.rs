@@ -7,7 +7,7 @@ use campanile_hw::registers::NODE_COMPUTE;
 use super::case::{Boot, Case, Failure};
 use super::rig::{user_mode_flags, wait_until};
 
-cases! { "HardwareQueue", behind "it counts what the GPU executed";
+cases! { "HardwareQueue", needs HardwareScheduling, behind "it counts what the GPU executed";
     "HardwareQueue.ManyIdleQueuesDoNotDisturb" on Boot::Fresh, "user-mode-work-submission":
         "With hundreds of idle queues beside it, a busy queue completes exactly the work it was given."
         => many_idle_queues;

@@ -12,7 +12,7 @@ use super::case::{Boot, Case, Failure};
 use super::rig::Rig;
 use crate::setup::System;
 
-cases! { "Races", behind "it ends processes that have threads in thunks";
+cases! { "Races", needs HardwareScheduling, behind "it ends processes that have threads in thunks";
     "Races.ExitMeetsEveryThunk" on Boot::Fresh, "threading-and-synchronization-zero-level":
         "A process that exits, or is terminated, while a thread of it makes any call is gone after that call, whose objects the driver hears nothing of afterwards (inferred from the pages: a handle is valid until its destruction)."
         => exit_meets_every_thunk;

@@ -196,9 +196,12 @@ fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Resu
     let (outcome, announced) = {
         let _attached = process.attach();
         let mut taken = Case::new(system, &process);
-        let ended = catch_unwind(AssertUnwindSafe(|| match case.run {
-            Run::Thunks(run) => run(&taken),
-            Run::Inside(run) => run(&mut taken),
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            case.needs.concat().into_iter().try_for_each(|need| need.check(&taken))?;
+            match case.run {
+                Run::Thunks(run) => run(&taken),
+                Run::Inside(run) => run(&mut taken),
+            }
         }));
         let outcome = ended.unwrap_or_else(|payload| match payload.is::<GpuElsewhere>() {
             true => Err(Failure::NotApplicable("it looks into the GPU, which is in another process".to_owned())),

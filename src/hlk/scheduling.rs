@@ -15,7 +15,7 @@ use super::kmt::{BAD_ARGUMENT, BAD_HANDLE, Kmt, WRONG_KIND, Word};
 use super::rig::{RawQueue, Rig};
 use crate::setup::{System, SystemOptions};
 
-cases! { "Scheduling", behind "it steps the GPU and reads the scheduler's state";
+cases! { "Scheduling", needs HardwareScheduling, behind "it steps the GPU and reads the scheduler's state";
     "Scheduling.HigherBandsFinishFirst" on Boot::With(stepped), "user-mode-work-submission":
         "Of queues of all four bands that get the same work at once, each band finishes before the next lower one."
         => bands_in_order;

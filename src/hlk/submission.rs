@@ -10,7 +10,7 @@ use crate::setup::SystemOptions;
 use crate::user::{Error, Fence, Node, Queue, QueueOptions};
 
 cases! { "Submission", behind "it counts what the GPU executed, or goes through the user-mode driver";
-    "Submission.RingWrapsWithoutLoss" on Boot::Shared, "user-mode-work-submission":
+    "Submission.RingWrapsWithoutLoss" needs HardwareScheduling on Boot::Shared, "user-mode-work-submission":
         "Many more submissions than the ring has entries are all executed, exactly once each."
         => ring_wraps;
     "Submission.TwoQueuesShareOneDoorbell" on Boot::With(one_doorbell), "user-mode-work-submission":

@@ -16,7 +16,7 @@ use super::kmt::{BAD_HANDLE, DEVICE_LOST};
 use super::rig::{KernelHandle, RawFence, Rig, fill, wait_until};
 use crate::setup::SystemOptions;
 
-cases! { "SurpriseRemoval", behind "it pulls the GPU out";
+cases! { "SurpriseRemoval", needs HardwareScheduling, behind "it pulls the GPU out";
     "SurpriseRemoval.IdleAdapter" on Boot::Fresh, "dxgkddi_notify_surprise_removal":
         "An adapter that is pulled out while it idles is lost to its devices, its driver touches no register after it was told, and another adapter in its place works."
         => idle;

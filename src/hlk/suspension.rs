@@ -14,7 +14,7 @@ use super::kmt::{BAD_HANDLE, WRONG_KIND};
 use super::rig::{RING_ENTRIES, RawQueue, Rig, fill, user_mode_flags, wait_until};
 use crate::setup::SystemOptions;
 
-cases! { "Suspension", behind "it suspends contexts as only the system can";
+cases! { "Suspension", needs HardwareScheduling, behind "it suspends contexts as only the system can";
     "Suspension.IdleContextKeepsConnectionAndRing" on Boot::Shared, "user-mode-work-submission":
         "While an idle context is suspended its doorbell stays connected and its ring can be written; nothing of it runs, and after resuming all of it does."
         => idle_context;

@@ -22,7 +22,10 @@ pub(crate) fn run(case: &'static ThunkCase, luid: LUID, patience: Duration) -> C
     let thread = std::thread::Builder::new().name("case".to_owned()).spawn(move || {
         // Every thread of a program on Windows belongs to its process.
         let taken = Case::new(luid, Arc::new(|| Box::new(())));
-        let outcome = catch_unwind(AssertUnwindSafe(|| (case.run)(&taken)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            case.needs.concat().into_iter().try_for_each(|need| need.check(&taken))?;
+            (case.run)(&taken)
+        }));
         let _ = sender.send(outcome.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");

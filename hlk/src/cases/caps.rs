@@ -15,13 +15,13 @@ cases! { "Capabilities";
         "User mode finds native fences in the WDDM 3.1 capabilities once driver and system agreed on the feature."
         => native_fences_told;
     "Capabilities.HardwareSchedulingIsToldToUserMode" on Boot::Shared, "d3dkmt_wddm_2_7_caps":
-        "User mode finds hardware scheduling supported and enabled in the WDDM 2.7 capabilities."
+        "User mode finds hardware scheduling supported and enabled in the WDDM 2.7 capabilities exactly where it can create hardware contexts."
         => hardware_scheduling_told;
     "Capabilities.AdapterIsComputeOnly" on Boot::Shared, "mcdm-implementation-guidelines":
         "The adapter type says compute-only and claims neither display nor software rendering."
         => adapter_is_compute_only;
     "Capabilities.NodesSayWhereUserModeMaySubmit" on Boot::Shared, "user-mode-work-submission":
-        "Node metadata carries the user-mode submission flag for the compute and copy nodes and not for the paging node."
+        "Node metadata carries the user-mode submission flag for the compute and copy nodes where hardware scheduling is enabled, and never for the paging node."
         => nodes_say_where;
     "Capabilities.NodeBeyondTheLastIsRefused" on Boot::Shared, "enumerating-gpu-nodes":
         "Metadata of a node number that the adapter does not have is refused as an invalid parameter."
@@ -57,8 +57,19 @@ fn native_fences_told(case: &Case) -> Result<(), Failure> {
 
 fn hardware_scheduling_told(case: &Case) -> Result<(), Failure> {
     let caps = scheduling(case)?;
-    ensure!(caps.HwSchSupported() && caps.HwSchEnabled(), "hardware scheduling is told as {caps:?}");
-    Ok(())
+    match case.rig()?.context(NODE_COPY) {
+        Ok(_) => {
+            ensure!(
+                caps.HwSchSupported() && caps.HwSchEnabled(),
+                "there are hardware contexts where {caps:?} are told"
+            );
+            Ok(())
+        }
+        Err(status) => {
+            ensure!(!caps.HwSchEnabled(), "a hardware context is refused with {status} where {caps:?} are told");
+            refused(status, &[STATUS_NOT_SUPPORTED], "a hardware context without hardware scheduling")
+        }
+    }
 }
 
 fn adapter_is_compute_only(case: &Case) -> Result<(), Failure> {
@@ -80,8 +91,8 @@ fn node(kmt: Kmt, adapter: D3DKMT_HANDLE, ordinal: u32) -> Result<D3DKMT_NODEMET
 }
 
 fn nodes_say_where(case: &Case) -> Result<(), Failure> {
-    let adapter = adapter(case)?;
-    for (ordinal, expected) in [(NODE_COMPUTE, true), (NODE_COPY, true), (NODE_PAGING, false)] {
+    let (adapter, enabled) = (adapter(case)?, scheduling(case)?.HwSchEnabled());
+    for (ordinal, expected) in [(NODE_COMPUTE, enabled), (NODE_COPY, enabled), (NODE_PAGING, false)] {
         let metadata = node(case.kmt(), adapter, ordinal)
             .map_err(|status| Failure::new(format!("metadata of node {ordinal} failed with {status}")))?;
         let data = metadata.NodeData;

@@ -11,7 +11,7 @@ use crate::rig::{Memory, Rig, copy, fill};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { "Memory";
-    "IoCoherency.IsTheDefault" on Boot::Shared, "allocation-usage-tracking":
+    "IoCoherency.IsTheDefault" needs HardwareScheduling on Boot::Shared, "allocation-usage-tracking":
         "On an adapter with I/O coherency the CPU and the GPU see each other's stores to cached memory without further calls, and InvalidateCache is granted and changes nothing."
         => coherent;
     "IoCoherency.BadRangesAreRefused" on Boot::Shared, "d3dkmtinvalidatecache":

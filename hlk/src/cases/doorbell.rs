@@ -11,7 +11,7 @@ use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE, WRONG_KIND};
 use crate::rig::{RawQueue, Rig, user_mode_flags};
 use crate::{Boot, Case, Failure, granted, refused};
 
-cases! { "Doorbell";
+cases! { "Doorbell", needs HardwareScheduling;
     "Doorbell.IsCreatedDisconnected" on Boot::Shared, "user-mode-work-submission":
         "Creating a doorbell takes no hardware: its status is disconnected-retry and a store to its dummy page rings nothing."
         => created_disconnected;

@@ -11,7 +11,7 @@ use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE};
 use crate::rig::{RING_ENTRIES, RawDoorbell, RawQueue, Rig, fill, wait_until};
 use crate::{Boot, Case, Failure, granted, refused};
 
-cases! { "Doorbell";
+cases! { "Doorbell", needs HardwareScheduling;
     "Doorbell.ResizedRingGoesOnWhereTheOldOneEnded" on Boot::Shared, "d3dkmt_create_doorbell_flags":
         "A doorbell created anew for a resized ring while the old ring has work under way loses none of it, and progress goes on from there."
         => goes_on;

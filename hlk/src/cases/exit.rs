@@ -7,7 +7,7 @@ use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use crate::rig::{fill, wait_until};
 use crate::{Boot, Case, Failure};
 
-cases! { "Exit";
+cases! { "Exit", needs HardwareScheduling;
     "Exit.AbortIsSeenBeforeWaitersAreReleased" on Boot::Fresh, "user-mode-work-submission":
         "When a device is lost, whoever is released from a wait for it finds its doorbells at disconnected-abort."
         => abort_before_release;

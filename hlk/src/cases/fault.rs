@@ -12,7 +12,7 @@ use crate::kmt::{DEVICE_LOST, Kmt};
 use crate::rig::{RawQueue, Rig, copy, fill, wait_until};
 use crate::{Boot, Case, Failure, refused};
 
-cases! { "Fault";
+cases! { "Fault", needs HardwareScheduling;
     "Fault.PageFaultNamesTheAddress" on Boot::Shared, "access-to-non-resident-allocation":
         "A read of an unmapped GPU address puts the device in error as a page fault, and the device's state names the address."
         => page_fault_names_address;

@@ -6,28 +6,28 @@ use crate::rig::{Rig, wait_until};
 use crate::{Boot, Case, Event, Failure, granted};
 
 cases! { "NativeFence";
-    "NativeFence.StartsWithItsInitialValue" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.StartsWithItsInitialValue" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "A new native fence shows the initial value it was created with, on CPU and GPU."
         => initial_value;
     "NativeFence.CpuSignalIsSeenByCpu" on Boot::Shared, "native-gpu-fence-objects":
         "A signal from the CPU changes the current value that user mode reads."
         => cpu_signal_seen;
-    "NativeFence.GpuSignalIsSeenByCpu" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.GpuSignalIsSeenByCpu" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "A signal on the GPU changes the current value that user mode reads, without a call into the kernel."
         => gpu_signal_seen;
-    "NativeFence.EveryWatchedSignalWakes" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.EveryWatchedSignalWakes" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "However signal and wait meet, no wake-up is ever missed."
         => every_watched_signal_wakes;
-    "NativeFence.WaitIsNotSatisfiedEarly" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.WaitIsNotSatisfiedEarly" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "A CPU wait stays unsatisfied while the fence is below the value, however often it is signalled below it."
         => not_satisfied_early;
-    "NativeFence.GpuWaitHoldsUntilCpuSignals" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.GpuWaitHoldsUntilCpuSignals" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "A queue that waits on the GPU runs on after a signal from the CPU, and not before."
         => gpu_wait_cpu_signal;
-    "NativeFence.GpuWaitAcrossDevices" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.GpuWaitAcrossDevices" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "Queues of two devices of one process synchronise by one fence."
         => across_devices;
-    "NativeFence.OneSignalReleasesEveryGpuWaiter" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFence.OneSignalReleasesEveryGpuWaiter" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "One signal releases every queue that waits for its value or a smaller one, and none that waits for a greater one."
         => releases_every_waiter;
     "NativeFence.WaitAllNeedsAll" on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromcpu":
@@ -36,7 +36,7 @@ cases! { "NativeFence";
     "NativeFence.WaitAnyNeedsOne" on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromcpu":
         "A CPU wait for any of several fences ends with the first of them that has its value."
         => wait_any;
-    "NativeFence.EventIsSetWhenTheValueComes" on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromcpu":
+    "NativeFence.EventIsSetWhenTheValueComes" needs HardwareScheduling on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromcpu":
         "A wait with an event returns at once, and the event is set when the value is reached."
         => event_is_set;
 }

@@ -9,10 +9,10 @@ use crate::rig::{RawFence, Rig, wait_until};
 use crate::{Boot, Case, Event, Failure, granted, refused};
 
 cases! { "FenceBatches";
-    "FenceBatches.WaitForManyEndsWithTheLast" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceBatches.WaitForManyEndsWithTheLast" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "One wait of the processor for as many fences as a call takes ends when the GPU has signalled the last of them."
         => wait_for_many;
-    "FenceBatches.SignalOfManyReleasesManyQueues" on Boot::Shared, "dxgkddiupdatecurrentvaluesfromcpu":
+    "FenceBatches.SignalOfManyReleasesManyQueues" needs HardwareScheduling on Boot::Shared, "dxgkddiupdatecurrentvaluesfromcpu":
         "One signal of the processor for many fences writes all their values, wakes who waits and releases the queues that wait."
         => signal_of_many;
     "FenceBatches.SignalIsAllOrNothing" on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromcpu":
@@ -21,7 +21,7 @@ cases! { "FenceBatches";
     "FenceBatches.FenceMayBeNamedTwice" on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromcpu":
         "A wait that names a fence twice ends at the greater of the two values."
         => named_twice;
-    "FenceBatches.DeviceErrorSignalsItsFences" on Boot::Shared, "dxgkddiupdatecurrentvaluesfromcpu":
+    "FenceBatches.DeviceErrorSignalsItsFences" needs HardwareScheduling on Boot::Shared, "dxgkddiupdatecurrentvaluesfromcpu":
         "When a device is in error its fences are signalled for good, so that nobody waits for what never comes."
         => error_signals;
 }

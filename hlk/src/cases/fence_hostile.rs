@@ -16,22 +16,22 @@ cases! { "NativeFenceRules";
     "NativeFenceRules.CurrentValueIsReadOnlyForUserMode" on Boot::Shared, "native-gpu-fence-objects":
         "User mode reads the current value on the CPU, and a write there faults and changes nothing."
         => current_is_read_only;
-    "NativeFenceRules.MonitoredValueIsReadOnlyForTheGpu" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFenceRules.MonitoredValueIsReadOnlyForTheGpu" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "The GPU reads the monitored value and cannot write it: a packet that tries faults its queue."
         => monitored_is_read_only;
-    "NativeFenceRules.MonitoredValueIsMaximumWithoutWaiters" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFenceRules.MonitoredValueIsMaximumWithoutWaiters" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "Without CPU waiters the monitored value is the greatest 64-bit number, with one it is the waited value minus one."
         => monitored_value_rule;
     "NativeFenceRules.FencesDoNotOverlap" on Boot::Shared, "native-gpu-fence-objects":
         "Each fence of a process has its own 8-aligned current and monitored values, however many are packed on a page."
         => fences_do_not_overlap;
-    "NativeFenceRules.ValuesOfPackedFencesAreIndependent" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFenceRules.ValuesOfPackedFencesAreIndependent" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "Signalling one of many packed fences changes no other."
         => packed_fences_are_independent;
     "NativeFenceRules.DestroyedHandleIsRefused" on Boot::Shared, "native-gpu-fence-objects":
         "A destroyed fence is refused by wait, signal and a second destruction."
         => destroyed_handle;
-    "NativeFenceRules.HandlesOfOtherKindsAreRefused" on Boot::Shared, "native-gpu-fence-objects":
+    "NativeFenceRules.HandlesOfOtherKindsAreRefused" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "Waits and signals on a device, a queue or nothing at all are refused and leave good fences in the same call unchanged."
         => other_kinds;
     "NativeFenceRules.UnknownTypeIsRefused" on Boot::Shared, "native-gpu-fence-objects":

@@ -5,7 +5,7 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use crate::rig::RawFence;
 use crate::{Boot, Case, Event, Failure, granted};
 
-cases! { "FenceInterrupts";
+cases! { "FenceInterrupts", needs HardwareScheduling;
     "FenceInterrupts.SignalsOfTwoEnginesWakeEveryWaiter" on Boot::Shared, "native-gpu-fence-objects":
         "No wait is missed when two engines signal watched fences at the same time."
         => two_engines;

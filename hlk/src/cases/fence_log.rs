@@ -10,7 +10,7 @@ use wddm_ddi::types::NTSTATUS;
 
 use crate::{Boot, Case, Failure, refused};
 
-cases! { "FenceLog";
+cases! { "FenceLog", needs HardwareScheduling;
     "FenceLog.DetailTellsSizesAndAddresses" on Boot::Shared, "native-gpu-fence-objects":
         "User mode, which picks the entries, is told how many there are in both logs of its queue and at which GPU addresses they lie; no two logs overlap, and a queue that the kernel submits to has none."
         => detail;

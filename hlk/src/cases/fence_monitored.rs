@@ -14,19 +14,19 @@ cases! { "MonitoredFence";
     "MonitoredFence.ProcessorSignalIsSeenAtOnce" on Boot::Shared, "context-monitoring":
         "A signal of the processor is visible to readers of the value at once, and ends blocked waits and waits with an event."
         => processor;
-    "MonitoredFence.SignalAtSubmissionDoesNotWait" on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromgpu2":
+    "MonitoredFence.SignalAtSubmissionDoesNotWait" needs HardwareScheduling on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromgpu2":
         "A signal with SignalAtSubmission is written when the work before it was handed over, whether or not that is done."
         => signal_at_submission;
-    "MonitoredFence.WaitForSeveralNeedsAll" on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromgpu":
+    "MonitoredFence.WaitForSeveralNeedsAll" needs HardwareScheduling on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromgpu":
         "A wait of a context for several fences is satisfied when each of them has reached its value, in whatever order."
         => wait_for_several;
-    "MonitoredFence.QueuesTakeTurns" on Boot::Shared, "context-monitoring":
+    "MonitoredFence.QueuesTakeTurns" needs HardwareScheduling on Boot::Shared, "context-monitoring":
         "Two kernel-mode queues that wait for each other take a thousand turns in order."
         => turns;
-    "MonitoredFence.DestroyedFenceHoldsNobody" on Boot::Shared, "d3dkmtdestroysynchronizationobject":
+    "MonitoredFence.DestroyedFenceHoldsNobody" needs HardwareScheduling on Boot::Shared, "d3dkmtdestroysynchronizationobject":
         "A fence that is destroyed releases the queues and the processors that wait for it."
         => destroyed;
-    "MonitoredFence.HeldWorkHasALimit" on Boot::Shared, "context-monitoring":
+    "MonitoredFence.HeldWorkHasALimit" needs HardwareScheduling on Boot::Shared, "context-monitoring":
         "A queue refuses work beyond a number that it holds back, and takes more when it was released."
         => limit;
     "MonitoredFence.ProcessorWaitsForAnyOrAll" on Boot::Shared, "context-monitoring":
@@ -35,7 +35,7 @@ cases! { "MonitoredFence";
     "MonitoredFence.ArgumentsOfCreationAreChecked" on Boot::Shared, "d3dkmtcreatesynchronizationobject2":
         "A fence for engines that the adapter does not have is refused, and one without sharing has no handle of that kind."
         => creation;
-    "MonitoredFence.LostDeviceTakesNothing" on Boot::Shared, "d3dkmtcreatesynchronizationobject2":
+    "MonitoredFence.LostDeviceTakesNothing" needs HardwareScheduling on Boot::Shared, "d3dkmtcreatesynchronizationobject2":
         "On a lost device monitored fences are neither created nor signalled nor waited for, by processors, queues and contexts alike."
         => lost_device;
 }

@@ -9,10 +9,10 @@ use crate::rig::{Rig, fill, wait_until};
 use crate::{Boot, Case, Event, Failure, granted, refused};
 
 cases! { "MonitoredFence";
-    "MonitoredFence.NoSignalLeavesWaits" on Boot::Shared, "context-monitoring":
+    "MonitoredFence.NoSignalLeavesWaits" needs HardwareScheduling on Boot::Shared, "context-monitoring":
         "A monitored fence with NoSignal is signalled neither by the processor nor by queues and contexts, a GPU that writes it faults, and everybody waits for it."
         => no_signal;
-    "MonitoredFence.NoWaitLeavesSignals" on Boot::Shared, "context-monitoring":
+    "MonitoredFence.NoWaitLeavesSignals" needs HardwareScheduling on Boot::Shared, "context-monitoring":
         "For a monitored fence with NoWait neither the processor nor queues and contexts can wait, and all of them signal it; both flags together are refused."
         => no_wait;
     "MonitoredFence.ValueIsKeptWhenTheDeviceIsLost" on Boot::Shared, "d3dddi_synchronizationobject_flags":

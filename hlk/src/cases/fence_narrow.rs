@@ -6,7 +6,7 @@ use wddm_ddi::kmt::*;
 use crate::rig::{RawFence, Rig};
 use crate::{Boot, Case, Event, Failure, granted};
 
-cases! { "MonitoredFence";
+cases! { "MonitoredFence", needs HardwareScheduling;
     "MonitoredFence.WholeValuesHaveNoReach" on Boot::Shared, "context-monitoring":
         "Where the GPU writes 64 bits at once, values may be as far away as they like."
         => no_reach;

@@ -11,10 +11,10 @@ cases! { "FenceRights";
     "FenceRights.FlagsOfOtherObjectsAreRefused" on Boot::Shared, "d3dddi_synchronizationobject_flags":
         "Every other flag of synchronization objects, and every contradiction, is refused by name when a native fence is created."
         => other_flags;
-    "FenceRights.OpenersNeverGainARight" on Boot::Shared, "d3dkmtopennativefencefromnthandle":
+    "FenceRights.OpenersNeverGainARight" needs HardwareScheduling on Boot::Shared, "d3dkmtopennativefencefromnthandle":
         "Flags of an opening give rights up; sharing again what was opened without a right does not bring it back."
         => never_gain;
-    "FenceRights.ValueIsKeptWhenTheDeviceIsLost" on Boot::Shared, "d3dddi_synchronizationobject_flags":
+    "FenceRights.ValueIsKeptWhenTheDeviceIsLost" needs HardwareScheduling on Boot::Shared, "d3dddi_synchronizationobject_flags":
         "A fence with NoSignalMaxValueOnTdr keeps its value when its device is lost, while one without becomes all ones."
         => value_kept;
 }

@@ -20,7 +20,7 @@ cases! { "SharedFence";
     "SharedFence.PrivateFenceHasNoKernelHandle" on Boot::Shared, "d3dkmtshareobjects":
         "Only a fence that was created to be shared by kernel handles gets one, and only one object at a time."
         => private_has_none;
-    "SharedFence.BadAddressFaultsOnlyItsQueue" on Boot::Shared, "native-gpu-fence-objects":
+    "SharedFence.BadAddressFaultsOnlyItsQueue" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "A wait or signal at a misaligned or unmapped address puts its own device in error and harms nobody else."
         => bad_addresses;
     "SharedFence.PrivateDataComesBack" on Boot::Shared, "native-gpu-fence-objects":

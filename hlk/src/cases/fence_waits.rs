@@ -6,7 +6,7 @@ use wddm_ddi::kmt::*;
 use crate::rig::{RawFence, Rig, fill, wait_until};
 use crate::{Boot, Case, Event, Failure, granted};
 
-cases! { "FenceWaits";
+cases! { "FenceWaits", needs HardwareScheduling;
     "FenceWaits.DestroyedWhileItWaits" on Boot::Shared, "d3dkmtdestroyhwqueue":
         "A queue that waits can be destroyed; its device is lost for the work that never ends, the fence and who else waits for it are as they were."
         => destroyed_while_waiting;

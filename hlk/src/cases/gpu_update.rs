@@ -18,7 +18,7 @@ use crate::rig::{
 };
 use crate::{Boot, Case, Failure, granted, refused};
 
-cases! { "GpuUpdate";
+cases! { "GpuUpdate", needs HardwareScheduling;
     "GpuUpdate.ComesBetweenWorkOfItsContext" on Boot::Shared, "d3dkmtupdategpuvirtualaddress":
         "An update is made after the context has signalled the value that it waits for, and before what waits for the next value; then the fence has that."
         => between_work;

@@ -12,7 +12,7 @@ use super::fault::{Bystander, wait_for_error};
 use crate::rig::{RING_ENTRIES, RawDoorbell, Rig, fill, wait_until};
 use crate::{Boot, Case, Failure, granted, seed};
 
-cases! { "Hostile";
+cases! { "Hostile", needs HardwareScheduling;
     "Hostile.RandomRingsCostTheirOwner" on Boot::Shared, "user-mode-work-submission":
         "Rings of random bytes with random write pointers put their device in error and no other."
         => random_rings;

@@ -6,7 +6,7 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use crate::rig::{Rig, fill};
 use crate::{Boot, Case, Failure, granted};
 
-cases! { "Lifecycle";
+cases! { "Lifecycle", needs HardwareScheduling;
     "Lifecycle.DriverUnloadsWithoutLeaks" on Boot::Fresh, "unload":
         "After stop, remove and unload nothing that the driver allocated is left, also when user mode left everything open."
         => unloads_without_leaks;

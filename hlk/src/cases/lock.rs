@@ -14,7 +14,7 @@ cases! { "Memory";
     "Lock2.ReservedFlagsAreRefused" on Boot::Shared, "allocation-usage-tracking":
         "Lock2 has no flags: a call with any bit set is refused and locks nothing."
         => reserved_flags;
-    "Lock2.AllocationThatIsNotForTheCpuIsLockedInSystemMemory" on Boot::Fresh, "allocation-usage-tracking":
+    "Lock2.AllocationThatIsNotForTheCpuIsLockedInSystemMemory" needs HardwareScheduling on Boot::Fresh, "allocation-usage-tracking":
         "An allocation that is not CPU-accessible can be locked while it is not resident, and is not committed to a memory segment until the lock has ended."
         => not_for_the_cpu;
 }

@@ -9,10 +9,10 @@ use crate::rig::{Rig, copy};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { "Memory";
-    "Memory.SystemAllocationIsSharedWithTheGpu" on Boot::Shared, "allocation-usage-tracking":
+    "Memory.SystemAllocationIsSharedWithTheGpu" needs HardwareScheduling on Boot::Shared, "allocation-usage-tracking":
         "What the CPU writes through a lock the GPU reads, and what the GPU writes the CPU reads, for an allocation in system memory."
         => shared_system_memory;
-    "Memory.VisibleVramIsSharedWithTheGpu" on Boot::Shared, "allocation-usage-tracking":
+    "Memory.VisibleVramIsSharedWithTheGpu" needs HardwareScheduling on Boot::Shared, "allocation-usage-tracking":
         "What the CPU writes through a lock the GPU reads, and what the GPU writes the CPU reads, for CPU-visible VRAM."
         => shared_visible_vram;
     "Memory.LockAddressIsStable" on Boot::Shared, "allocation-usage-tracking":

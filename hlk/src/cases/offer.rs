@@ -11,7 +11,7 @@ use crate::kmt::{BAD_ARGUMENT, BAD_HANDLE, WRONG_KIND};
 use crate::rig::{Memory, RawQueue, Rig, copy, fill};
 use crate::{Boot, Case, Failure, granted, refused};
 
-cases! { "Offer";
+cases! { "Offer", needs HardwareScheduling;
     "Offer.KeptWithoutPressure" on Boot::Shared, "d3dkmtofferallocations":
         "What nobody took while it was offered is reclaimed at once, at the same address and with its contents."
         => kept;

@@ -18,7 +18,7 @@ cases! { "Packet scheduling";
     "Packet.EveryNodeRunsContexts" on Boot::Shared, "dxgkarg_createcontext":
         "Contexts of packets can be created on every node, in any number, and each runs what is submitted to it."
         => every_node;
-    "Packet.BothModelsSideBySide" on Boot::Shared, "dxgkarg_submitcommandvirtual":
+    "Packet.BothModelsSideBySide" needs HardwareScheduling on Boot::Shared, "dxgkarg_submitcommandvirtual":
         "Contexts of packets and hardware queues of one device run on one node, in the order that native fences between them ask for."
         => side_by_side;
     "Packet.WaitsAndSignalsKeepTheirPlace" on Boot::Shared, "context-monitoring":
@@ -54,7 +54,7 @@ cases! { "Packet scheduling";
     "Packet.HeldWorkHasALimit" on Boot::Shared, "d3dkmtsubmitcommand":
         "A context takes no more than a number of submissions, whether the system holds them or the node, and takes more when some are done."
         => limit;
-    "Packet.HandlesAreChecked" on Boot::Shared, "d3dkmtsubmitcommand":
+    "Packet.HandlesAreChecked" needs HardwareScheduling on Boot::Shared, "d3dkmtsubmitcommand":
         "Handles of nothing, of other objects and of contexts that are gone are refused by every call about contexts of packets."
         => handles;
 }

@@ -14,34 +14,34 @@ use crate::rig::{Rig, fill, user_mode_flags, wait_until};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { "HardwareQueue";
-    "HardwareQueue.EveryUserNodeRunsQueues" on Boot::Shared, "user-mode-work-submission":
+    "HardwareQueue.EveryUserNodeRunsQueues" needs HardwareScheduling on Boot::Shared, "user-mode-work-submission":
         "Each node whose metadata allows user-mode submission runs a queue that was created for it."
         => every_user_node;
-    "HardwareQueue.NodeBeyondTheLastIsRefused" on Boot::Shared, "d3dkmtcreatehwcontext":
+    "HardwareQueue.NodeBeyondTheLastIsRefused" needs HardwareScheduling on Boot::Shared, "d3dkmtcreatehwcontext":
         "A hardware context on a node that the adapter does not have is an invalid parameter."
         => node_beyond_last;
     "HardwareQueue.PagingNodeTakesNoUserModeQueue" on Boot::Shared, "user-mode-work-submission":
         "A user-mode submission queue is refused on a node whose metadata does not allow it."
         => paging_node;
-    "HardwareQueue.KernelModeSubmissionKeepsWorking" on Boot::Shared, "user-mode-work-submission":
+    "HardwareQueue.KernelModeSubmissionKeepsWorking" needs HardwareScheduling on Boot::Shared, "user-mode-work-submission":
         "A queue created without the flag takes command buffers through the kernel and completes them by its progress fence."
         => kernel_mode_submission;
-    "HardwareQueue.UserModeQueueRefusesKernelSubmission" on Boot::Shared, "user-mode-work-submission":
+    "HardwareQueue.UserModeQueueRefusesKernelSubmission" needs HardwareScheduling on Boot::Shared, "user-mode-work-submission":
         "A queue created for user-mode submission cannot be used by the kernel-mode submission thunk."
         => user_queue_refuses_kernel;
-    "HardwareQueue.KernelModeQueueRefusesDoorbells" on Boot::Shared, "user-mode-work-submission":
+    "HardwareQueue.KernelModeQueueRefusesDoorbells" needs HardwareScheduling on Boot::Shared, "user-mode-work-submission":
         "A doorbell cannot be created for a queue that was not created for user-mode submission."
         => kernel_queue_refuses_doorbell;
-    "HardwareQueue.BothKindsRunAtOnce" on Boot::Shared, "user-mode-work-submission":
+    "HardwareQueue.BothKindsRunAtOnce" needs HardwareScheduling on Boot::Shared, "user-mode-work-submission":
         "A queue of user mode and one that the kernel submits to work on one engine at the same time, each waiting for the other's fence in turn."
         => both_kinds;
-    "HardwareQueue.ProgressFenceIsReadOnlyForUserMode" on Boot::Shared, "d3dkmtcreatehwqueue":
+    "HardwareQueue.ProgressFenceIsReadOnlyForUserMode" needs HardwareScheduling on Boot::Shared, "d3dkmtcreatehwqueue":
         "The CPU mapping of a queue's progress fence can be read and not written by user mode."
         => progress_is_read_only;
-    "HardwareQueue.StaleAndForeignHandlesAreRefused" on Boot::Shared, "d3dkmtcreatehwqueue":
+    "HardwareQueue.StaleAndForeignHandlesAreRefused" needs HardwareScheduling on Boot::Shared, "d3dkmtcreatehwqueue":
         "Destroyed contexts and queues, and handles of other kinds, are refused by every thunk that takes a queue."
         => wrong_handles;
-    "HardwareQueue.ContextWithQueuesCannotGo" on Boot::Shared, "d3dkmtdestroyhwcontext":
+    "HardwareQueue.ContextWithQueuesCannotGo" needs HardwareScheduling on Boot::Shared, "d3dkmtdestroyhwcontext":
         "A context is not destroyed under a queue that lives on it: either it is refused or the queue's handle goes with it."
         => context_with_queue;
 }

@@ -17,7 +17,7 @@ use super::race_table::{OPERATIONS, Operation, Scene};
 use crate::rig::{Memory, Rig, user_mode_flags, wait_until};
 use crate::{Boot, Case, Failure, granted, seed};
 
-cases! { "Races";
+cases! { "Races", needs HardwareScheduling;
     "Races.DoorbellsMeetTheEndOfTheirQueue" on Boot::Fresh, "threading-and-synchronization-zero-level":
         "While one thread creates doorbells without pause and another destroys their queue, its context and its device, the driver gets no call about an object that it was told the end of (inferred from the pages: a handle is valid until its destruction)."
         => doorbells_and_their_queue;

@@ -8,7 +8,7 @@ use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use crate::rig::{copy, fill, wait_until};
 use crate::{Boot, Case, Failure, granted};
 
-cases! { "Submission";
+cases! { "Submission", needs HardwareScheduling;
     "Submission.WorkRunsInRingOrder" on Boot::Shared, "user-mode-work-submission":
         "Command buffers of one queue run in the order of their ring entries, each seeing the effects of those before it."
         => ring_order;
