@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use campanile::hlk::{self, CaseInfo, Status};
 use campanile::setup::{BusChoice, DriverChoice, FenceStorage, MachineOptions, Program, Scheduling};
+use campanile_hlk::Need;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// A machine, how the names of its tests end, and which cases it is for.
@@ -52,7 +53,7 @@ const MACHINES: [Machine; 10] = [
     ),
     Machine {
         scheduling: Scheduling::Packet,
-        ..Machine::of("default", FenceStorage::System, " with hardware scheduling off", needs_no_hardware_queue)
+        ..Machine::of("default", FenceStorage::System, " with hardware scheduling off", needs_no_hardware_scheduling)
     },
     Machine {
         bus: Reached::Here,
@@ -89,12 +90,9 @@ fn is_about_fences(case: &CaseInfo) -> bool {
         && (case.area.contains("Fence") || ["Fault", "HardwareQueue", "Submission"].contains(&case.area))
 }
 
-/// A small set of those whose work goes through the user-mode driver's own choice of queue, or through contexts of packets.
-fn needs_no_hardware_queue(case: &CaseInfo) -> bool {
-    const BESIDE_HARDWARE_QUEUES: [&str; 2] = ["BothModelsSideBySide", "HandlesAreChecked"];
-    takes_any_machine(case)
-        && case.area == "Packet scheduling"
-        && !BESIDE_HARDWARE_QUEUES.iter().any(|name| case.name.ends_with(name))
+/// Those that say of themselves that they need no hardware scheduling, on a machine without it: one that needs it after all fails.
+fn needs_no_hardware_scheduling(case: &CaseInfo) -> bool {
+    takes_any_machine(case) && !case.needs.concat().contains(&Need::HardwareScheduling)
 }
 
 /// Every case in release mode on the linked driver; elsewhere what a machine does at the bus: starts, stops, interrupts, doorbells, faults.

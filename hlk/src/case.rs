@@ -7,7 +7,7 @@ use wddm_ddi::types::LUID;
 
 use crate::kmt::Kmt;
 use crate::rig::Rig;
-use crate::{Failure, Need};
+use crate::{Failure, Needs};
 
 /// One case that needs nothing but the thunks.
 pub struct ThunkCase {
@@ -22,7 +22,7 @@ pub struct ThunkCase {
     /// The system it runs on, where there is a choice.
     pub boot: Boot,
     /// What the adapter must have: for every case of the area, and for this one.
-    pub needs: [&'static [Need]; 2],
+    pub needs: Needs,
     /// Finds out.
     pub run: fn(&Case) -> Result<(), Failure>,
 }

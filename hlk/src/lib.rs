@@ -24,5 +24,5 @@ pub use cases::cases;
 pub use event::{Event, EventNumber};
 pub use failure::{Failure, granted, refused};
 pub use kmt::provide;
-pub use need::Need;
+pub use need::{Need, Needs};
 pub use report::About;

@@ -1,14 +1,30 @@
 //! What cases assume of an adapter that not every adapter has.
 
+use std::fmt;
+
+use serde::Serialize;
+
 use crate::cases::caps;
 use crate::{Case, Failure};
 
 /// Something that an adapter may lack without breaking the contract. A case that needs it says so in its table, and is skipped where it is missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Need {
     /// Hardware scheduling is enabled: without it there are no hardware contexts, hardware queues and doorbells, and engines neither wait for nor
     /// signal native fences. [d3dukmdt: D3DKMT_WDDM_2_7_CAPS, HwSchEnabled]
     HardwareScheduling,
+}
+
+/// What a case needs: for every case of its area, and for itself.
+pub type Needs = [&'static [Need]; 2];
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::HardwareScheduling => "hardware scheduling",
+        })
+    }
 }
 
 impl Need {
@@ -17,9 +33,9 @@ impl Need {
     /// # Errors
     /// [`Failure::NotApplicable`] if the adapter does not have it; [`Failure::Unmet`] if the adapter cannot be asked.
     pub fn check(self, case: &Case) -> Result<(), Failure> {
-        let (met, reason) = match self {
-            Self::HardwareScheduling => (caps::scheduling(case)?.HwSchEnabled(), "hardware scheduling is not enabled"),
+        let met = match self {
+            Self::HardwareScheduling => caps::scheduling(case)?.HwSchEnabled(),
         };
-        if met { Ok(()) } else { Err(Failure::NotApplicable(reason.to_owned())) }
+        if met { Ok(()) } else { Err(Failure::NotApplicable(format!("the adapter is without {self}"))) }
     }
 }

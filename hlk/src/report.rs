@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::junit::Outcome;
+use crate::need::Needs;
 use crate::seed;
 use crate::shard::Shard;
 
@@ -22,6 +23,18 @@ pub struct About {
     pub page: &'static str,
     /// The requirement.
     pub requirement: &'static str,
+    /// What the adapter must have for the case to run there.
+    #[serde(serialize_with = "listed", skip_serializing_if = "is_without_needs")]
+    pub needs: Needs,
+}
+
+/// As one list.
+fn listed<S: Serializer>(needs: &Needs, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(needs.iter().copied().flatten())
+}
+
+fn is_without_needs(needs: &Needs) -> bool {
+    needs.iter().copied().flatten().next().is_none()
 }
 
 impl About {
@@ -269,6 +282,7 @@ pub fn list_text(cases: &[About]) -> String {
             lines.push(area.to_owned());
         }
         lines.push(format!("  {}  [{}]\n      {}", case.name, case.page, case.requirement));
+        lines.extend(case.needs.iter().copied().flatten().map(|need| format!("      needs: {need}")));
     }
     lines.push(format!("{} cases", cases.len()));
     lines.join("\n")

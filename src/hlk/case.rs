@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use campanile_hlk::rig::Rig;
-use campanile_hlk::{About, Need, ThunkCase};
+use campanile_hlk::{About, Needs, ThunkCase};
 use dxgkrnl::{Process, Rescue};
 
 use crate::setup::{MachineOptions, SetupError, System, SystemOptions};
@@ -26,7 +26,7 @@ pub struct CaseInfo {
     /// The system it runs on.
     pub boot: Boot,
     /// What the adapter must have: for every case of the area, and for this one.
-    pub needs: [&'static [Need]; 2],
+    pub needs: Needs,
     /// Finds out.
     pub run: Run,
 }
@@ -53,8 +53,8 @@ impl CaseInfo {
 
     /// What it is, whoever runs it.
     pub fn about(&self) -> About {
-        let &Self { name, area, page, requirement, .. } = self;
-        About { name, area, page, requirement }
+        let &Self { name, area, page, requirement, needs, .. } = self;
+        About { name, area, page, requirement, needs }
     }
 
     /// Whether name, area or page contains `wanted`, which is in lower case.

@@ -22,7 +22,8 @@ impl Inside {
     /// What it is, whoever runs it.
     pub fn about(&self) -> About {
         let &Self { name, area, page, requirement, .. } = self;
-        About { name, area, page, requirement }
+        // What they need does not matter where none of them runs.
+        About { name, area, page, requirement, needs: [&[], &[]] }
     }
 
     /// Why it does not run here.

@@ -11,8 +11,8 @@ use wddm_ddi::types::LUID;
 
 /// What a case is, whoever runs it.
 pub(crate) fn about(case: &ThunkCase) -> About {
-    let &ThunkCase { name, area, page, requirement, .. } = case;
-    About { name, area, page, requirement }
+    let &ThunkCase { name, area, page, requirement, needs, .. } = case;
+    About { name, area, page, requirement, needs }
 }
 
 /// Runs a case on a thread of its own for at most `patience`; one that hangs keeps its thread.
