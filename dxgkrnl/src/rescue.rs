@@ -13,17 +13,33 @@ pub enum Rescue {
     UnreportedSignal,
     /// A fence of several adapters was signalled on one of them, and no interrupt told so for a second; the watchdog told the others.
     UnreportedCrossAdapterSignal,
+    /// A context had left its engine, and its suspension was not reported in time; a second suspension told so.
+    UnreportedSuspension,
+    /// A packet stood on the hardware for TdrDelay, and the preemption by which the watchdog looks at such a packet told that it was done already.
+    UnreportedCompletion,
+    /// A queue stood still for TdrDelay and a second of the host's time, and went on as soon as the watchdog had its context suspended and resumed: the engine had missed what
+    /// the queue waited for.
+    MissedWakeUp,
 }
 
 impl Rescue {
     /// Every kind.
-    pub const ALL: [Self; 2] = [Self::UnreportedSignal, Self::UnreportedCrossAdapterSignal];
+    pub const ALL: [Self; 5] = [
+        Self::UnreportedSignal,
+        Self::UnreportedCrossAdapterSignal,
+        Self::UnreportedSuspension,
+        Self::UnreportedCompletion,
+        Self::MissedWakeUp,
+    ];
 
     /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::UnreportedSignal => "unreported-signal",
             Self::UnreportedCrossAdapterSignal => "unreported-cross-adapter-signal",
+            Self::UnreportedSuspension => "unreported-suspension",
+            Self::UnreportedCompletion => "unreported-completion",
+            Self::MissedWakeUp => "missed-wake-up",
         }
     }
 }

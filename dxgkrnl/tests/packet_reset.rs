@@ -9,7 +9,7 @@ mod packet_engine;
 
 use std::time::Duration;
 
-use dxgkrnl::{TdrFate, TdrOutcome, TdrReason, TdrReport, TdrSettings};
+use dxgkrnl::{Rescue, TdrFate, TdrOutcome, TdrReason, TdrReport, TdrSettings};
 use packet_engine::app::App;
 use packet_engine::{MACHINES, Machine, Submitted, completed, faulted, hung, preempted};
 use wddm_ddi::kmt::*;
@@ -505,6 +505,25 @@ fn packets_of_a_context_without_timeouts_run_as_long_as_they_like() {
     (0..5).for_each(|_| time_out(&machine));
     assert_eq!((app.state(), reports(&machine).len(), machine.engine.preemptions(0).len()), (ACTIVE, 0, 0));
     machine.engine.complete(packet.fence);
+    machine.end(&app.process);
+}
+
+#[test]
+fn a_packet_that_is_found_done_when_it_is_asked_off_counts_as_one_that_was_not_reported() {
+    let machine = Machine::start(&MACHINES[25]);
+    let app = App::new(&machine);
+    app.submit(app.context(), 1 << 16);
+    let packet = machine.engine.rendered(1)[0];
+    while machine.engine.preemptions(0).is_empty() {
+        machine.bench.machine.advance(TdrSettings::default().delay);
+    }
+    machine.engine.preempted(machine.engine.preemptions(0)[0], packet.fence);
+    // The node takes packets again when the report was heard.
+    app.submit(app.context(), 1 << 16);
+    let next = machine.engine.rendered(2)[1];
+    assert_eq!(machine.bench.machine.take_rescues(), [(Rescue::UnreportedCompletion, 1)]);
+    assert_eq!((app.state(), reports(&machine).len(), next.again), (ACTIVE, 0, false));
+    machine.engine.complete(next.fence);
     machine.end(&app.process);
 }
 

@@ -270,8 +270,6 @@ impl VidSch {
         if let Ok(adapter) = self.adapter() {
             adapter.flush_interrupts();
         }
-        self.evaluate_watched(true);
-        self.evaluate_watched(false);
         work.queues.iter().for_each(|queue| queue.advance());
         work.contexts.iter().for_each(|context| context.advance());
     }

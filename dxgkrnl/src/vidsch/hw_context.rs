@@ -11,6 +11,7 @@ use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::machine::lock;
 use crate::miniport::KmdHandle;
+use crate::rescue::Rescue;
 use crate::rundown::{Destroyed, Rundown};
 
 use super::VidSch;
@@ -227,7 +228,11 @@ impl HwContext {
         }
         let answer = self.begin_suspension();
         self.adapter.flush_interrupts();
-        answer.is_ok_and(|fence| fence.is_none()) || self.has_suspended(fence)
+        let left = answer.is_ok_and(|fence| fence.is_none()) || self.has_suspended(fence);
+        if left {
+            self.sch().verifier.rescued(Rescue::UnreportedSuspension, 1);
+        }
+        left
     }
 
     /// A reset of the adapter takes everything off its engines; a machine that has stopped takes nothing.

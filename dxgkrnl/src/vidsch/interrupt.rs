@@ -7,6 +7,7 @@ use wddm_ddi::types::HANDLE;
 
 use crate::device::{Device, DeviceError};
 use crate::machine::lock;
+use crate::rescue::Rescue;
 use crate::verifier::Bugcheck;
 
 use super::VidSch;
@@ -143,7 +144,7 @@ impl VidSch {
 
     fn note_preempted(&self, node: u32, preemption: u32, completed: u32) -> Result<(), Bugcheck> {
         let Some(state) = self.heard_node(node) else { return Ok(()) };
-        state.state().preempted(preemption, completed).map_err(|invalid| match invalid {
+        let found_done = state.state().preempted(preemption, completed).map_err(|invalid| match invalid {
             InvalidPreemption::Fence(invalid) => invalid_fence("DMA_PREEMPTED", node, invalid),
             InvalidPreemption::Unknown => Bugcheck::scheduler(
                 subcode::INVALID_FENCE,
@@ -153,6 +154,9 @@ impl VidSch {
                 format!("DMA_PREEMPTED on node {node} for preemption {preemption:#x}, which is not under way"),
             ),
         })?;
+        if found_done {
+            self.verifier.rescued(Rescue::UnreportedCompletion, 1);
+        }
         self.note_finished_packets(node);
         Ok(())
     }

@@ -111,6 +111,8 @@ struct Preempting {
     id: u32,
     /// When it was asked, by the machine's clock.
     since: Duration,
+    /// It was asked only to see whether a packet that stands still lets go of the hardware.
+    probes: bool,
 }
 
 /// The state of a node.
@@ -212,7 +214,9 @@ impl NodeState {
             return Next::Nothing;
         }
         if core::mem::take(&mut self.probing) && preemptible && !self.flight.is_empty() {
-            return self.preempt(now);
+            let preempt = self.preempt(now);
+            self.preemption.as_mut().into_iter().for_each(|preempting| preempting.probes = true);
+            return preempt;
         }
         if let Some(packet) = self.paging.pop_front() {
             return self.fly(packet);
@@ -281,7 +285,7 @@ impl NodeState {
 
     fn preempt(&mut self, now: Duration) -> Next {
         self.preemptions = self.preemptions.wrapping_add(1);
-        self.preemption = Some(Preempting { id: self.preemptions, since: now });
+        self.preemption = Some(Preempting { id: self.preemptions, since: now, probes: false });
         Next::Preempt(self.preemptions)
     }
 
@@ -335,23 +339,23 @@ impl NodeState {
         self.settle();
     }
 
-    /// The driver reports a preemption as done: everything up to `completed` ran, the rest comes back.
+    /// The driver reports a preemption as done: everything up to `completed` ran, the rest comes back. True if only the watchdog's look at a packet
+    /// that stood still has brought to light that it was done.
     ///
     /// # Errors
     /// Nothing is changed by a report that cannot be.
-    pub(super) fn preempted(&mut self, id: u32, completed: u32) -> Result<(), InvalidPreemption> {
+    pub(super) fn preempted(&mut self, id: u32, completed: u32) -> Result<bool, InvalidPreemption> {
         if self.fences.is_abandoned() {
-            return Ok(());
+            return Ok(false);
         }
-        if self.preemption.is_none_or(|preemption| preemption.id != id) {
-            return Err(InvalidPreemption::Unknown);
-        }
-        if completed != self.fences.last_completed() {
+        let asked = self.preemption.filter(|preemption| preemption.id == id).ok_or(InvalidPreemption::Unknown)?;
+        let further = completed != self.fences.last_completed();
+        if further {
             self.complete(completed).map_err(InvalidPreemption::Fence)?;
         }
         self.preemption = None;
         self.take_back();
-        Ok(())
+        Ok(further && asked.probes)
     }
 
     /// What is on the hardware comes back to be handed over again.

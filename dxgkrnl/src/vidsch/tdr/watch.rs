@@ -6,9 +6,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::machine::lock;
+use crate::rescue::Rescue;
 
 use super::super::VidSch;
 use super::super::hw_context::HwContext;
@@ -16,15 +17,29 @@ use super::super::hw_queue::HwQueue;
 use super::super::worker::Work;
 use super::{Complaint, Subject, TdrReason};
 
+/// Real time within which a queue whose engine had missed a wake-up goes on when it is resumed.
+const AT_ONCE: Duration = Duration::from_millis(5);
+
+/// Host's time after which a queue with work that does nothing waits for something.
+const LONG: Duration = Duration::from_secs(1);
+
 /// What was seen at earlier looks.
 #[derive(Default)]
 pub(super) struct Watch {
     /// Queues with work, by the system's handle: progress, and since when it stands.
-    stands: HashMap<usize, (u64, Duration)>,
+    stands: HashMap<usize, (u64, Since)>,
     /// Some work has stood still for TdrDelay at the last look.
     stalled: bool,
     /// Nodes with packets: the oldest on the hardware, and since when it is.
     packets: HashMap<u32, (u32, Duration)>,
+}
+
+/// When something began.
+#[derive(Clone, Copy)]
+struct Since {
+    /// By the machine's clock.
+    clock: Duration,
+    host: Instant,
 }
 
 /// A context that was asked off its engine.
@@ -33,6 +48,8 @@ pub(super) struct Probe {
     /// The suspension that was asked for.
     fence: u64,
     since: Duration,
+    /// Since when one of its queues stands still, by the host's clock.
+    stands_since: Instant,
 }
 
 impl VidSch {
@@ -47,20 +64,20 @@ impl VidSch {
             let key = queue.handles().0.raw().addr();
             let progress = queue.progress().current();
             let known = watch.stands.get(&key).copied().filter(|(before, _)| *before == progress);
-            let since = known.map_or(now, |(_, since)| since);
-            let stood = now.saturating_sub(since) >= self.tdr.delay();
+            let fresh = Since { clock: now, host: Instant::now() };
+            let since = known.map_or(fresh, |(_, since)| since);
+            let stood = now.saturating_sub(since.clock) >= self.tdr.delay();
             watch.stalled |= stood;
             let probed = lock(&self.tdr.probes).iter().any(|probe| Arc::ptr_eq(&probe.context, queue.context()));
             // Whoever is found innocent is left alone for as long again.
-            let since = if stood && !probed { now } else { since };
-            stands.insert(key, (progress, since));
+            stands.insert(key, (progress, if stood && !probed { fresh } else { since }));
             if stood && !probed {
-                self.probe(queue.context(), now);
+                self.probe(queue.context(), now, since.host);
             }
         }
         watch.stands = stands;
         adapter.flush_interrupts();
-        self.release_answered(&mut lock(&self.tdr.probes));
+        self.release_answered();
         hung
     }
 
@@ -103,10 +120,10 @@ impl VidSch {
     }
 
     /// Asks a context off its engine.
-    fn probe(&self, context: &Arc<HwContext>, since: Duration) {
+    fn probe(&self, context: &Arc<HwContext>, since: Duration, stands_since: Instant) {
         // One that is off it already is so for somebody else's reason.
         if let Ok(Some(fence)) = context.begin_suspension() {
-            lock(&self.tdr.probes).push(Probe { context: Arc::clone(context), fence, since });
+            lock(&self.tdr.probes).push(Probe { context: Arc::clone(context), fence, since, stands_since });
         }
     }
 
@@ -119,7 +136,7 @@ impl VidSch {
             return;
         }
         if let Some(_awake) = adapter.machine.gate().enter_awake() {
-            self.release_answered(&mut lock(&self.tdr.probes));
+            self.release_answered();
         }
     }
 
@@ -129,26 +146,46 @@ impl VidSch {
     }
 
     /// Puts back who has left the engine.
-    fn release_answered(&self, probes: &mut Vec<Probe>) {
-        probes.retain(|probe| {
+    fn release_answered(&self) {
+        let mut released = Vec::new();
+        lock(&self.tdr.probes).retain(|probe| {
             let context = &probe.context;
             if context.is_destroyed() || context.device().error().is_some() {
                 return false;
             }
             let answered = context.has_suspended(probe.fence);
             if answered {
-                put_back(context);
+                released.push((Arc::clone(context), probe.stands_since));
             }
             !answered
         });
+        self.resume_probed(&released);
+    }
+
+    /// Puts contexts back that were asked off their engine because they seemed to stand still, and counts their queues that go on at once: an
+    /// engine that looks at what they wait for as it should finds nothing new there. Where somebody moves the machine's clock on by hand, a
+    /// queue may have had no time to do anything.
+    fn resume_probed(&self, probed: &[(Arc<HwContext>, Instant)]) {
+        let stood = probed.iter().filter(|(_, since)| since.elapsed() >= LONG);
+        let queues = stood.flat_map(|(context, _)| context.queues()).filter(is_watched);
+        let stood: Vec<_> = queues.map(|queue| (queue.progress().current(), queue)).collect();
+        probed.iter().for_each(|(context, _)| put_back(context));
+        if stood.is_empty() {
+            return;
+        }
+        std::thread::sleep(AT_ONCE);
+        let went_on = stood.iter().filter(|(before, queue)| queue.progress().current() != *before).count();
+        if went_on != 0 {
+            self.verifier.rescued(Rescue::MissedWakeUp, went_on as u64);
+        }
     }
 
     /// Probes whose time is over. Returns the engines of those that did not answer.
     fn follow_up(&self, now: Duration) -> Vec<Complaint> {
-        let mut probes = lock(&self.tdr.probes);
-        self.release_answered(&mut probes);
+        self.release_answered();
         let mut hung: Vec<Complaint> = Vec::new();
-        probes.retain_mut(|probe| {
+        let mut unheard = Vec::new();
+        lock(&self.tdr.probes).retain_mut(|probe| {
             if now.saturating_sub(probe.since) < self.tdr.delay() {
                 return true;
             }
@@ -157,7 +194,7 @@ impl VidSch {
             // A second question: a driver that says the context is off its engine means it, though its interrupt was lost.
             match probe.context.begin_suspension() {
                 Ok(None) => {
-                    put_back(&probe.context);
+                    unheard.push((Arc::clone(&probe.context), probe.stands_since));
                     return false;
                 }
                 Ok(Some(fence)) => (probe.fence, probe.since) = (fence, now),
@@ -167,7 +204,7 @@ impl VidSch {
                 adapter.flush_interrupts();
             }
             if probe.context.has_suspended(probe.fence) {
-                put_back(&probe.context);
+                unheard.push((Arc::clone(&probe.context), probe.stands_since));
                 return false;
             }
             if hung.iter().all(|other| other.node != complaint.node) {
@@ -175,6 +212,10 @@ impl VidSch {
             }
             true
         });
+        if !unheard.is_empty() {
+            self.verifier.rescued(Rescue::UnreportedSuspension, unheard.len() as u64);
+        }
+        self.resume_probed(&unheard);
         hung
     }
 }
