@@ -141,7 +141,8 @@ struct RunArguments {
     /// lost-interrupt, late-interrupt (steps=N), reset-fails (engine=N), reset-held (engine=N, ms=N), reset-takes-along (engine=N),
     /// completion-races-reset (engine=N), register (offset=N, value=N). Each takes times=N, and engine 0 is the default: for example
     /// hang:engine=1,after=100. By chance, each time that one could: lost-interrupts=P%, late-interrupts=P%, doubled-interrupts=P%,
-    /// reordered-interrupts=P%, for example lost-interrupts=1%; drawn from the seed of the run.
+    /// reordered-interrupts=P%, lost-log-entries=P% (of the logs of native fences), missed-rings=P% (of doorbells), for example
+    /// lost-interrupts=1%; drawn from the seed of the run.
     #[arg(long, value_name = "FAULT", verbatim_doc_comment)]
     fault: Vec<FaultOption>,
     /// Keeps what the driver told at the last timeout, for `campanile debug decode`.

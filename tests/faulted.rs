@@ -1,25 +1,49 @@
-//! The conformance cases notice a GPU whose interrupts go wrong: what the system makes good is counted and fails a case.
+//! The conformance cases notice a GPU whose interrupts, logs or doorbells go wrong: what the system makes good is counted and fails a case.
 
 use std::process::Command;
 
 use serde_json::Value;
 
+/// A hundred events, each of which needs an interrupt.
+const EVENTS: &str = "NativeFence.EventIsSetWhenTheValueComes";
+
 /// Runs the race between a signal and a CPU that begins to wait, on a GPU with a fault.
 fn race(fault: &[&str]) -> Value {
+    case("NativeFence.EveryWatchedSignalWakes", fault)
+}
+
+fn case(name: &str, fault: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_campanile"));
-    command.args(["hlk", "--json", "--filter", "NativeFence.EveryWatchedSignalWakes"]).args(fault);
+    command.args(["hlk", "--json", "--filter", name]).args(fault);
     let output = command.output().expect("the command starts");
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
 #[test]
-fn lost_interrupts_turn_the_race_red_although_the_watchdog_wakes_the_waiters() {
-    let report = race(&["--fault", "lost-interrupts=1%"]);
+fn lost_interrupts_turn_a_case_red_although_the_watchdog_wakes_the_waiters() {
+    let report = case(EVENTS, &["--fault", "lost-interrupts=5%"]);
     let case = &report["cases"][0];
     assert_eq!((&report["failed"], &case["status"]), (&1.into(), &"failed".into()), "{case}");
     assert!(case["rescues"]["unreported-signal"].as_u64() > Some(0), "{case}");
     assert!(case["reason"].as_str().is_some_and(|reason| reason.contains("unreported-signal")), "{case}");
+}
+
+#[test]
+fn lost_log_entries_turn_a_case_red_where_interrupts_name_queues() {
+    let optimised = ["--fault", "lost-log-entries=5%", "--device-variant", "optimised-fence-interrupt"];
+    let report = case(EVENTS, &optimised);
+    let case = &report["cases"][0];
+    assert_eq!((&report["failed"], &case["status"]), (&1.into(), &"failed".into()), "{case}");
+    assert!(case["rescues"]["unreported-signal"].as_u64() > Some(0), "{case}");
+}
+
+#[test]
+fn missed_rings_turn_the_race_red_although_the_watchdog_revives_the_queues() {
+    let report = race(&["--fault", "missed-rings=0.1%"]);
+    let case = &report["cases"][0];
+    assert_eq!((&report["failed"], &case["status"]), (&1.into(), &"failed".into()), "{case}");
+    assert!(case["rescues"]["missed-wake-up"].as_u64() > Some(0), "{case}");
 }
 
 #[test]

@@ -53,6 +53,10 @@ pub enum FaultRule {
     DoubledInterrupt,
     /// An interrupt message is overtaken by the next one, or sent 64 steps later if none comes.
     ReorderedInterrupt,
+    /// An entry of a fence log is neither written nor counted in the position of the log.
+    LostLogEntry,
+    /// A store to a doorbell is looked at, and nothing follows from it.
+    MissedRing,
     /// ResetNode is refused with BadState; nothing happens.
     ResetFails {
         /// The node.
@@ -256,6 +260,14 @@ impl Faults {
             }
         })?;
         Some(matches!(rule, FaultRule::Hang { reported: true, .. }))
+    }
+
+    pub(crate) fn loses_log_entry(&self) -> bool {
+        self.apply(|armed| armed.rule == FaultRule::LostLogEntry).is_some()
+    }
+
+    pub(crate) fn misses_ring(&self) -> bool {
+        self.apply(|armed| armed.rule == FaultRule::MissedRing).is_some()
     }
 
     pub(crate) fn stuck_suspend(&self, node: u32) -> bool {

@@ -5,6 +5,7 @@
 
 use crate::cmp::queue::Queue;
 use crate::cmp::{Context, Tallies};
+use crate::fault::Faults;
 use crate::memory::{self, Access, Span};
 use crate::mmu::{Fault, Intent, Kept, Tlb};
 use campanile_hw::log::{
@@ -225,6 +226,9 @@ impl Log {
     /// Writes the entry, or holds it back, and advances the position. Its end is no earlier than its start and the last entry.
     #[inline]
     fn append(&mut self, mut entry: LogEntry, context: &Context<'_>) {
+        if context.faults.is_some_and(Faults::loses_log_entry) {
+            return;
+        }
         self.latest = self.latest.max(entry.observed).max(entry.end);
         entry.end = self.latest;
         let (position, entries) = (self.position, self.entries);

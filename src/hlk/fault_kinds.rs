@@ -21,7 +21,7 @@ cases! { "TDR";
 const NODE: u32 = NODE_COMPUTE;
 
 /// One rule of each kind.
-const RULES: [FaultRule; 12] = [
+const RULES: [FaultRule; 14] = [
     FaultRule::Hang { node: NODE, queue: None, at: HangAt::After(1), reported: false },
     FaultRule::StuckSuspend { node: NODE },
     FaultRule::LostInterrupt,
@@ -34,6 +34,8 @@ const RULES: [FaultRule; 12] = [
     FaultRule::Register { offset: PROGRESS_COMPUTE, value: 1 << 40 },
     FaultRule::DoubledInterrupt,
     FaultRule::ReorderedInterrupt,
+    FaultRule::LostLogEntry,
+    FaultRule::MissedRing,
 ];
 
 /// Its place in [`RULES`]; whoever adds a kind adds it there.
@@ -51,6 +53,8 @@ fn place(rule: FaultRule) -> usize {
         FaultRule::Register { .. } => 9,
         FaultRule::DoubledInterrupt => 10,
         FaultRule::ReorderedInterrupt => 11,
+        FaultRule::LostLogEntry => 12,
+        FaultRule::MissedRing => 13,
     }
 }
 
@@ -63,6 +67,7 @@ fn patient() -> SystemOptions {
 
 fn every_fault(case: &mut Case<'_>) -> Result<(), Failure> {
     case.announce(Rescue::UnreportedSignal);
+    case.announce(Rescue::MissedWakeUp);
     for (number, rule) in RULES.into_iter().enumerate() {
         ensure_eq!(place(rule), number, "place of {rule:?}");
         works(&case.rig()?)?;
@@ -113,10 +118,20 @@ fn go_wrong(case: &mut Case<'_>, rule: FaultRule, before: usize) -> Result<(), F
             })?;
             ensure_eq!((state(&rig)?, reports(system).len()), (ACTIVE, before), "state and recoveries");
         }
-        FaultRule::LateInterrupt { .. } | FaultRule::DoubledInterrupt | FaultRule::ReorderedInterrupt => {
+        // The interrupts of this GPU name the fences, so that nobody needs the logs.
+        FaultRule::LateInterrupt { .. }
+        | FaultRule::DoubledInterrupt
+        | FaultRule::ReorderedInterrupt
+        | FaultRule::LostLogEntry => {
             let (_, event) = watched(&rig)?;
             wait_until("the waiter", || event.is_set().is_ok_and(|set| set))?;
             ensure_eq!((state(&rig)?, reports(system).len()), (ACTIVE, before), "state and recoveries");
+        }
+        FaultRule::MissedRing => {
+            faults.remove(id);
+            miss_ring(system, &rig)?;
+            ensure_eq!((state(&rig)?, reports(system).len()), (ACTIVE, before), "state and recoveries");
+            return Ok(());
         }
         FaultRule::ResetFails { .. } | FaultRule::ResetLosesMemory => {
             let fails =
@@ -178,6 +193,28 @@ fn go_wrong(case: &mut Case<'_>, rule: FaultRule, before: usize) -> Result<(), F
     }
     ensure!(faults.remove(id) > 0, "the fault did not apply");
     Ok(())
+}
+
+/// Work whose ring is missed is done when the queue that stands still is suspended and resumed. A queue that has just run looks for more work by
+/// itself, so it takes several rings until one counts.
+fn miss_ring(system: &System, rig: &Rig) -> Result<(), Failure> {
+    let faults = system.gpu().faults();
+    let (fence, mut queue) = (rig.fence(0)?, rig.queue(NODE)?);
+    for value in 1..=100 {
+        rig.execute(&mut queue, &[])?;
+        let missed = faults.inject(FaultRule::MissedRing);
+        rig.submit(&mut queue, &[fence.signal(value)])?;
+        wait_until("the ring", || faults.fired(missed) == 1)?;
+        faults.remove(missed);
+        std::thread::sleep(Duration::from_millis(value));
+        if fence.value.load() < value {
+            return wait_until("the signal", || {
+                system.machine().advance(TdrSettings::default().delay);
+                fence.value.load() == value
+            });
+        }
+    }
+    Err(Failure::new("each of a hundred queues found its work without the ring"))
 }
 
 /// A packet that hangs at its signal.

@@ -19,11 +19,13 @@ pub struct FaultOption {
 }
 
 /// Faults that come by chance, each time that one could.
-const BY_CHANCE: [(&str, FaultRule); 4] = [
+const BY_CHANCE: [(&str, FaultRule); 6] = [
     ("lost-interrupts", FaultRule::LostInterrupt),
     ("late-interrupts", FaultRule::LateInterrupt { steps: LATE }),
     ("doubled-interrupts", FaultRule::DoubledInterrupt),
     ("reordered-interrupts", FaultRule::ReorderedInterrupt),
+    ("lost-log-entries", FaultRule::LostLogEntry),
+    ("missed-rings", FaultRule::MissedRing),
 ];
 
 /// Steps of the GPU by which `late-interrupts` are late.
@@ -58,7 +60,7 @@ impl fmt::Display for FaultOption {
 /// Kinds that [`FaultOption`] understands.
 const KINDS: &str = "hang, stuck-suspend, lost-interrupt, late-interrupt, reset-fails, reset-held, reset-takes-along, \
                      completion-races-reset, register, and by chance lost-interrupts=P%, late-interrupts=P%, doubled-interrupts=P%, \
-                     reordered-interrupts=P%";
+                     reordered-interrupts=P%, lost-log-entries=P%, missed-rings=P%";
 
 /// The settings behind the colon.
 struct Settings<'a> {

@@ -28,6 +28,9 @@ const IDLE_SWEEP: usize = 4;
 /// Mask of every node.
 const ALL_NODES: u32 = (1 << NODES) - 1;
 
+/// Asked of each store that a look finds: true for one from which nothing is to follow, as a fault of the hardware has it.
+type Missed<'a> = &'a dyn Fn() -> bool;
+
 /// Why a doorbell cannot be connected or disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadDoorbell;
@@ -253,21 +256,27 @@ impl Doorbells {
 
     /// Passes on a store that was not seen yet. True if there was one.
     #[inline]
-    fn examine(&self, mail: &Mail, connection: &mut Connection) -> bool {
+    fn examine(&self, mail: &Mail, connection: &mut Connection, missed: Missed<'_>) -> bool {
         let word = self.word(connection.page);
-        word != connection.seen && self.pass_on(mail, connection, word)
+        word != connection.seen && self.pass_on(mail, connection, word, missed)
     }
 
     #[cold]
-    fn pass_on(&self, mail: &Mail, connection: &mut Connection, mut word: u64) -> bool {
+    fn pass_on(&self, mail: &Mail, connection: &mut Connection, mut word: u64, missed: Missed<'_>) -> bool {
         if self.global {
             word = self.take_word(connection.page);
+        } else {
+            connection.seen = word;
+        }
+        if missed() {
+            return false;
+        }
+        if self.global {
             let queue = u32::from(DoorbellValue::from_bits(word).queue());
             if mail.doorbell_of(queue).is_some() {
                 mail.look(queue);
             }
         } else {
-            connection.seen = word;
             mail.rung(connection.queue, DoorbellValue::from_bits(word).write_pointer());
         }
         add(&self.rings, 1);
@@ -285,20 +294,20 @@ impl Doorbells {
 
     /// Looks at the pages rung lately and at some of the others, so that a step costs the same however many are connected. Pages
     /// whose nodes are all `asleep` (a bit each) are left alone. True if one was stored to.
-    pub(crate) fn poll(&self, mail: &Mail, asleep: u32) -> bool {
+    pub(crate) fn poll(&self, mail: &Mail, asleep: u32, missed: Missed<'_>) -> bool {
         if !self.has_pages_to_poll() || asleep == ALL_NODES {
             return false;
         }
-        self.table.try_lock().is_ok_and(|mut table| self.look(&mut table, mail, asleep))
+        self.table.try_lock().is_ok_and(|mut table| self.look(&mut table, mail, asleep, missed))
     }
 
     /// One look at the pages rung lately and the cold ones whose turn it is.
-    fn look(&self, table: &mut Table, mail: &Mail, asleep: u32) -> bool {
+    fn look(&self, table: &mut Table, mail: &Mail, asleep: u32, missed: Missed<'_>) -> bool {
         let (mut rung, mut reads) = (false, 0);
         let mut examine = |connection: &mut Connection| {
             let awake = connection.nodes & !asleep != 0;
             reads += u64::from(awake);
-            awake && self.examine(mail, connection)
+            awake && self.examine(mail, connection, missed)
         };
         for connection in table.connected.iter_mut().take(HOT) {
             rung |= examine(connection);
@@ -327,7 +336,7 @@ impl Doorbells {
 
     /// For a function with nothing else to do: looks at every page once, and at those rung lately all the while, so that neither
     /// is a quiet page overlooked nor does a busy one wait for the quiet ones. True if one was stored to.
-    pub(crate) fn search(&self, mail: &Mail, asleep: u32) -> bool {
+    pub(crate) fn search(&self, mail: &Mail, asleep: u32, missed: Missed<'_>) -> bool {
         let cold = self.connected.load(Ordering::Acquire).saturating_sub(HOT);
         if !self.polled || cold == 0 || asleep == ALL_NODES {
             return false;
@@ -337,7 +346,7 @@ impl Doorbells {
             // From the first on, so that these looks reach all of them.
             table.cursor = HOT;
         }
-        (0..cold.div_ceil(COLD).min(LOOKS)).any(|_| self.look(&mut table, mail, asleep))
+        (0..cold.div_ceil(COLD).min(LOOKS)).any(|_| self.look(&mut table, mail, asleep, missed))
     }
 
     /// For a function with nothing else to do: looks for stores to the global page that were overwritten unseen. True while there may
@@ -383,7 +392,7 @@ impl Doorbells {
         let table = &mut *table;
         let place = table.places.get(page as usize).copied().flatten().ok_or(BadDoorbell)?;
         let connection = table.connected.get_mut(place as usize).filter(|_| self.polled);
-        let rung = connection.is_some_and(|connection| self.examine(mail, connection));
+        let rung = connection.is_some_and(|connection| self.examine(mail, connection, &|| false));
         if self.global {
             table.armed.remove(queue);
             // The store that was taken out may have hidden one of a queue that stays.

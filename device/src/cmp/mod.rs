@@ -362,7 +362,7 @@ impl Cmp {
 
     /// Polls doorbells. True if one was rung.
     pub(crate) fn poll(&self) -> bool {
-        self.running() && self.doorbells.poll(&self.mail, self.power.asleep())
+        self.running() && self.doorbells.poll(&self.mail, self.power.asleep(), &|| self.faults.misses_ring())
     }
 
     /// Looks at the fences that another function may have written. True if a queue waits no more.
@@ -377,7 +377,8 @@ impl Cmp {
     /// What can wait until there is nothing else to do: the search among doorbells that were quiet, and for overwritten rings of a
     /// global one.
     pub(crate) fn tidy(&self) -> bool {
-        self.running() && (self.doorbells.search(&self.mail, self.power.asleep()) || self.doorbells.sweep(&self.mail))
+        let search = || self.doorbells.search(&self.mail, self.power.asleep(), &|| self.faults.misses_ring());
+        self.running() && (search() || self.doorbells.sweep(&self.mail))
     }
 
     /// Moves events that found the ring full. True if there was room for one.

@@ -313,10 +313,10 @@ impl Machine {
             return rung;
         }
         if !left_out(Fault::Sweep) {
-            return self.device.poll(&self.mail, 0);
+            return self.device.poll(&self.mail, 0, &|| false);
         }
         let aside = self.mail_aside();
-        let rung = self.device.poll(&aside, 0);
+        let rung = self.device.poll(&aside, 0, &|| false);
         // The queue that the value names is the first; others were looked at because a store of theirs may be hidden.
         let mut news = Vec::new();
         aside.take_inbox(NODE, &mut news);
