@@ -60,3 +60,13 @@ fn without_a_fault_nothing_is_made_good() {
     let report = race(&[]);
     assert_eq!((&report["passed"], &report["cases"][0]["rescues"]), (&1.into(), &Value::Null), "{report}");
 }
+
+#[test]
+fn a_report_says_of_each_case_what_it_ran_on_and_what_it_called() {
+    let report = race(&["--fault", "late-interrupts=1%", "--device-variant", "doorbells=3", "--seed", "9"]);
+    let (machine, calls) = (&report["cases"][0]["machine"], &report["cases"][0]["calls"]);
+    assert_eq!((&machine["variant"]["doorbells"], &machine["seed"]), (&3.into(), &9.into()), "{machine}");
+    assert_eq!((&machine["faults"][0], &machine["scheduling"]), (&"late-interrupts=1%".into(), &"hardware".into()));
+    assert!(machine["driver"].is_string() && machine["bus"].is_string(), "{machine}");
+    assert!(calls["DxgkDdiCreateNativeFence"].as_u64() > Some(0), "{calls}");
+}

@@ -7,6 +7,7 @@ mod adapter;
 pub mod bus;
 mod callbacks;
 mod clock;
+mod ddi_calls;
 mod device;
 mod device_object;
 mod driver_call;

@@ -21,7 +21,7 @@ use crate::device_object::{self, DeviceObject, Location};
 use crate::etw::{EtwEvent, EtwSession};
 use crate::interrupt::Counters;
 use crate::loader::{self, DriverId, DriverImage, DriverMemory, Host, LoadError};
-use crate::miniport::Miniport;
+use crate::miniport::{DDIS, Miniport};
 use crate::pci::{BusAddresses, Function, PciError};
 use crate::ram::Ram;
 use crate::rescue::Rescue;
@@ -664,6 +664,11 @@ impl Machine {
     /// Takes the counts of what the system made good since the last call although a driver or a device should have reported it.
     pub fn take_rescues(&self) -> Vec<(Rescue, u64)> {
         self.0.verifier.take_rescues()
+    }
+
+    /// Takes how often each DDI was called since the last call, by its name; those that were not called are left out.
+    pub fn take_ddi_calls(&self) -> Vec<(&'static str, u64)> {
+        self.0.verifier.calls().take(DDIS)
     }
 
     /// What happened on an adapter since it was started. `None` if it is not started.

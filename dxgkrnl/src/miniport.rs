@@ -4,6 +4,7 @@
 //! and has the verifier look at the level the driver returned at.
 
 use core::ffi::c_void;
+use core::mem::offset_of;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -12,6 +13,7 @@ use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
 use wddm_ddi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_SUPPORTED};
 use wddm_ddi::types::*;
 
+use crate::ddi_calls::Ddi;
 use crate::driver_call;
 use crate::irql::{self, DEVICE_LEVEL, HIGH_LEVEL, Raised};
 use crate::loader::Driver;
@@ -203,6 +205,9 @@ macro_rules! ddis {
         $level:ident $method:ident = $slot:ident($($arg:ident: $ty:ty),*) -> $ret:ty
             $(, traced $adapter:expr, $kind:expr)?;
     )*) => {
+        /// Every DDI that this module calls.
+        pub(crate) const DDIS: &[Ddi] = &[$((stringify!($slot), offset_of!(DRIVER_INITIALIZATION_DATA, $slot))),*];
+
         impl Miniport {
             $(
                 #[allow(dead_code, clippy::too_many_arguments)]
@@ -210,6 +215,7 @@ macro_rules! ddis {
                     let Some(entry) = self.table.$slot else { return NotMade::absent() };
                     $(self.events.note(KmdHandle::new($adapter), || $kind);)?
                     self.call(stringify!($slot), level!($level), || {
+                        self.driver.verifier().calls().add(offset_of!(DRIVER_INITIALIZATION_DATA, $slot));
                         // SAFETY: the driver registered this function under this prototype; references live across the
                         // call and handles are the driver's own or this machine's.
                         unsafe { entry($($arg),*) }

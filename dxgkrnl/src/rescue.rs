@@ -13,7 +13,8 @@ pub enum Rescue {
     UnreportedSignal,
     /// A fence of several adapters was signalled on one of them, and no interrupt told so for a second; the watchdog told the others.
     UnreportedCrossAdapterSignal,
-    /// A context had left its engine, and its suspension was not reported in time; a second suspension told so.
+    /// A context had left its engine, and its suspension was not reported within TdrDelay and a second of the host's time; a second suspension told
+    /// so.
     UnreportedSuspension,
     /// A packet stood on the hardware for TdrDelay, and the preemption by which the watchdog looks at such a packet told that it was done already.
     UnreportedCompletion,

@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 
 use crate::junit::Outcome;
 use crate::need::Needs;
@@ -89,6 +90,12 @@ pub struct CaseReport {
     /// What the system made good although a driver or a device should have reported it, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rescues: BTreeMap<Cow<'static, str>, u64>,
+    /// What it ran on.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub machine: BTreeMap<Cow<'static, str>, Value>,
+    /// How often each DDI was called while it ran.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub calls: BTreeMap<Cow<'static, str>, u64>,
     /// The command that runs it alone, if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<String>,
@@ -151,7 +158,8 @@ impl CaseReport {
     /// The outcome of something that took no time worth telling.
     pub fn named(name: &'static str, area: &'static str, page: &'static str, status: Status) -> Self {
         let (name, area, page) = (name.into(), area.into(), page.into());
-        Self { name, area, page, status, ms: 0, reason: None, state: None, rescues: BTreeMap::new(), replay: None }
+        let (rescues, machine, calls) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { name, area, page, status, ms: 0, reason: None, state: None, rescues, machine, calls, replay: None }
     }
 
     /// The failure to take the shared system down, as if it were a case.

@@ -12,6 +12,9 @@ use crate::user::{self, Adapter, Device};
 pub use campanile_hlk::Failure;
 pub(super) use campanile_hlk::{granted, refused};
 
+/// What the name of every case begins with.
+const PREFIX: &str = "Device.Graphics.WDDM32.";
+
 /// One conformance case.
 #[derive(Clone)]
 pub struct CaseInfo {
@@ -55,6 +58,11 @@ impl CaseInfo {
     pub fn about(&self) -> About {
         let &Self { name, area, page, requirement, needs, .. } = self;
         About { name, area, page, requirement, needs }
+    }
+
+    /// `Area.Name`, without the prefix that every case has.
+    pub fn short_name(&self) -> &'static str {
+        self.name.strip_prefix(PREFIX).unwrap_or(self.name)
     }
 
     /// Whether name, area or page contains `wanted`, which is in lower case.

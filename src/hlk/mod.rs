@@ -6,6 +6,7 @@
 
 #[macro_use]
 mod case;
+mod did;
 mod probe;
 mod runner;
 

@@ -1,14 +1,18 @@
 //! Runs a case: boots, attaches, watches the clock, takes down and looks for what was left behind.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use dxgkrnl::{Rescue, TraceEvent};
+use serde_json::Value;
 
 use super::case::{Boot, Case, CaseInfo, Failure, Run};
-use crate::setup::{BusChoice, GpuElsewhere, MachineOptions, SetupError, System, SystemOptions};
+use super::did;
+use crate::setup::{BusChoice, Drivers, GpuElsewhere, MachineOptions, SetupError, System, SystemOptions};
 use campanile_hlk::report::{CaseReport, Status};
 
 /// Events of the driver that the state of a failed case shows.
@@ -33,19 +37,25 @@ fn take_shared(machine: &MachineOptions) -> Option<System> {
     Some(systems.swap_remove(found).1)
 }
 
-/// What the system made good, and how often.
-type Rescues = Vec<(Rescue, u64)>;
+/// What was counted while a case ran.
+#[derive(Default)]
+struct Counted {
+    /// What the system made good.
+    rescues: Vec<(Rescue, u64)>,
+    /// DDIs that were called.
+    calls: Vec<(&'static str, u64)>,
+}
 
 /// Why a case did not pass, and what its adapter looked like then.
 struct Ended {
     failure: Failure,
     state: Option<String>,
-    rescues: Rescues,
+    counted: Counted,
 }
 
 impl From<Failure> for Ended {
     fn from(failure: Failure) -> Self {
-        Self { failure, state: None, rescues: Vec::new() }
+        Self { failure, state: None, counted: Counted::default() }
     }
 }
 
@@ -64,6 +74,7 @@ pub fn run(case: &'static CaseInfo, machine: &MachineOptions) -> CaseReport {
 pub fn run_within(case: &'static CaseInfo, machine: &MachineOptions, timeout: Option<Duration>) -> CaseReport {
     let started = Instant::now();
     let (sender, receiver) = mpsc::channel();
+    let ran = machine.clone();
     let machine = machine.clone();
     let patience = timeout.or_else(|| super::tdr_storm::patience(case)).unwrap_or(PATIENCE);
     let thread = std::thread::Builder::new().name("case".to_owned()).spawn(move || {
@@ -80,20 +91,45 @@ pub fn run_within(case: &'static CaseInfo, machine: &MachineOptions, timeout: Op
             outcome
         }
     };
-    let took = started.elapsed();
-    let named = |rescues: Rescues| rescues.into_iter().map(|(rescue, count)| (rescue.name().into(), count)).collect();
-    match outcome {
-        Ok(rescues) => {
-            CaseReport { rescues: named(rescues), ..CaseReport::new(&case.about(), Status::Passed, took, None) }
-        }
-        Err(Ended { failure: Failure::Unmet(text), state, rescues }) => {
-            let report = CaseReport::new(&case.about(), Status::Failed, took, Some(text));
-            CaseReport { state, rescues: named(rescues), ..report }
-        }
+    let (status, reason, state, counted) = match outcome {
+        Ok(counted) => (Status::Passed, None, None, counted),
+        Err(Ended { failure: Failure::Unmet(text), state, counted }) => (Status::Failed, Some(text), state, counted),
         Err(Ended { failure: Failure::NotApplicable(text), .. }) => {
-            CaseReport::new(&case.about(), Status::Skipped, took, Some(text))
+            return CaseReport::new(&case.about(), Status::Skipped, started.elapsed(), Some(text));
         }
-    }
+    };
+    let report = CaseReport::new(&case.about(), status, started.elapsed(), reason);
+    let rescues = counted.rescues.into_iter().map(|(rescue, count)| (rescue.name().into(), count)).collect();
+    let calls = counted.calls.into_iter().map(|(ddi, count)| (ddi.into(), count)).collect();
+    CaseReport { state, rescues, calls, machine: ran_on(case, &ran), ..report }
+}
+
+/// Names a mutant of this program, if it was built with some; see docs/mutation.md.
+const MUTANT: &str = "CAMPANILE_MUTANT";
+
+/// What a case ran on, for its report.
+fn ran_on(case: &CaseInfo, machine: &MachineOptions) -> BTreeMap<Cow<'static, str>, Value> {
+    let options = case.boot.options(machine);
+    let bus = match &options.bus {
+        Some(bus) => bus.to_string(),
+        None => BusChoice::selected().map_or_else(|error| error, ToString::to_string),
+    };
+    let scheduling = if options.features.hardware_scheduling { "hardware" } else { "packet" };
+    let faults: Vec<String> = machine.faults.iter().map(ToString::to_string).collect();
+    let drivers = Drivers::selected();
+    let mut ran_on = BTreeMap::from([
+        ("variant", serde_json::to_value(&options.variant).unwrap_or_default()),
+        ("driver", drivers.driver.into()),
+        ("driver_sha256", drivers.driver_sha256.into()),
+        ("special_pool", drivers.special_pool.into()),
+        ("seed", campanile_hlk::seed::get().into()),
+        ("scheduling", scheduling.into()),
+        ("bus", bus.into()),
+        ("faults", faults.into()),
+        ("mutant", std::env::var(MUTANT).ok().filter(|number| number != "0").into()),
+    ]);
+    ran_on.retain(|_, value| !value.is_null());
+    ran_on.into_iter().map(|(key, value)| (key.into(), value)).collect()
 }
 
 /// What the thread of a case tells.
@@ -101,11 +137,11 @@ enum Told {
     /// What the case found; its process has still to end.
     Found(String),
     /// How it ended.
-    Outcome(Result<Rescues, Ended>),
+    Outcome(Result<Counted, Ended>),
 }
 
 /// The outcome of a case, and whether its thread has come to its end.
-fn listen(receiver: &Receiver<Told>, end: Instant, patience: Duration) -> (Result<Rescues, Ended>, bool) {
+fn listen(receiver: &Receiver<Told>, end: Instant, patience: Duration) -> (Result<Counted, Ended>, bool) {
     let mut found = None;
     loop {
         let text = match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -132,7 +168,7 @@ pub fn release_shared() -> Result<(), SetupError> {
     systems.into_iter().map(|(_, system)| system.shutdown()).fold(Ok(()), Result::and)
 }
 
-fn guarded(case: &CaseInfo, machine: &MachineOptions, told: &Sender<Told>) -> Result<Rescues, Ended> {
+fn guarded(case: &CaseInfo, machine: &MachineOptions, told: &Sender<Told>) -> Result<Counted, Ended> {
     catch_unwind(AssertUnwindSafe(|| boot_and_run(case, machine, told))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
@@ -140,7 +176,7 @@ fn guarded(case: &CaseInfo, machine: &MachineOptions, told: &Sender<Told>) -> Re
     })
 }
 
-fn boot_and_run(case: &CaseInfo, machine: &MachineOptions, told: &Sender<Told>) -> Result<Rescues, Ended> {
+fn boot_and_run(case: &CaseInfo, machine: &MachineOptions, told: &Sender<Told>) -> Result<Counted, Ended> {
     let options = case.boot.options(machine);
     let bus = match &options.bus {
         Some(bus) => bus,
@@ -156,15 +192,15 @@ fn boot_and_run(case: &CaseInfo, machine: &MachineOptions, told: &Sender<Told>) 
             Some(system) => system,
             None => boot(&options, machine)?,
         };
-        let rescues = in_process(case, &mut system, told)?;
+        let counted = in_process(case, &mut system, told)?;
         shared().push((machine.clone(), system));
-        return Ok(rescues);
+        return Ok(counted);
     }
     let mut system = boot(&options, machine)?;
     let outcome = in_process(case, &mut system, told);
     // What the case found explains more than what it leaves behind.
     let left = system.shutdown();
-    outcome.and_then(|rescues| left.map(|()| rescues).map_err(Ended::from))
+    outcome.and_then(|counted| left.map(|()| counted).map_err(Ended::from))
 }
 
 /// A system whose GPUs have the faults of the command line from its start on.
@@ -189,7 +225,9 @@ fn last_events(system: &System) -> String {
     lines.join("\n")
 }
 
-fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Result<Rescues, Ended> {
+fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Result<Counted, Ended> {
+    // What the start of the machine took.
+    system.machine().take_ddi_calls();
     let process = system.machine().create_process("case");
     // A case may also run untraced: only who reads about its failure would miss the events.
     let _ = system.machine().trace(system.luid(), Some(EVENTS));
@@ -224,21 +262,24 @@ fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Resu
         });
     }
     process.exit();
-    let rescues = system.machine().take_rescues();
+    let counted = Counted { rescues: system.machine().take_rescues(), calls: system.machine().take_ddi_calls() };
     let failure = match (system.machine().bugcheck(), outcome) {
-        (None, Ok(())) => match unannounced(&rescues, &announced) {
-            None => return Ok(rescues),
-            Some(failure) => failure,
-        },
+        (None, Ok(())) => {
+            let wrong = unannounced(&counted.rescues, &announced);
+            match wrong.or_else(|| did::nothing(case, &counted.calls).map(Failure::new)) {
+                None => return Ok(counted),
+                Some(failure) => failure,
+            }
+        }
         (Some(bugcheck), Ok(())) => Failure::new(format!("the machine stopped: {bugcheck}")),
         (Some(bugcheck), Err(failure)) => Failure::new(format!("{failure}; the machine stopped: {bugcheck}")),
         (None, Err(failure)) => failure,
     };
-    Err(Ended { failure, state, rescues })
+    Err(Ended { failure, state, counted })
 }
 
 /// A failure if the system made something good that the case did not announce: who relies on the driver would have waited in vain.
-fn unannounced(rescues: &Rescues, announced: &[Rescue]) -> Option<Failure> {
+fn unannounced(rescues: &[(Rescue, u64)], announced: &[Rescue]) -> Option<Failure> {
     let silent = rescues.iter().filter(|(rescue, _)| !announced.contains(rescue));
     let silent: Vec<String> = silent.map(|(rescue, count)| format!("{rescue} {count} times")).collect();
     (!silent.is_empty())

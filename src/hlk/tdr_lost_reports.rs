@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use campanile_device::FaultRule;
 use campanile_hw::registers::NODE_COMPUTE;
-use dxgkrnl::{Rescue, TdrSettings};
+use dxgkrnl::TdrSettings;
 
 use super::case::{Boot, Case, Failure, granted};
 use super::rig::wait_until;
@@ -17,7 +17,6 @@ cases! { "TDR", behind "it loses interrupts of the GPU, moves the clock on, and 
 }
 
 fn lost_suspension(case: &mut Case<'_>) -> Result<(), Failure> {
-    case.announce(Rescue::UnreportedSuspension);
     let beside = case.rig()?;
     let (gate, mut waiting) = (beside.fence(0)?, beside.queue(NODE_COMPUTE)?);
     let guest = Guest::new(case.system, "ending")?;

@@ -8,6 +8,7 @@ pub use pool::SpecialPool;
 
 use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::ddi_calls::DdiCalls;
 use crate::driver_call;
 use crate::rescue::{Rescue, Rescues};
 
@@ -17,6 +18,7 @@ pub(crate) struct Verifier {
     first: OnceLock<Bugcheck>,
     log: Mutex<Vec<String>>,
     rescues: Rescues,
+    calls: DdiCalls,
 }
 
 /// Lines of `DbgPrintEx` and of the verifier that are kept, newest last.
@@ -52,6 +54,11 @@ impl Verifier {
     pub(crate) fn rescued(&self, rescue: Rescue, count: u64) {
         self.rescues.add(rescue, count);
         self.log(format!("made good: {rescue}, {count} times"));
+    }
+
+    /// How often each DDI was called.
+    pub(crate) fn calls(&self) -> &DdiCalls {
+        &self.calls
     }
 
     /// Takes the counts of what was made good.

@@ -1,7 +1,7 @@
 //! Hardware contexts: creation, suspension, destruction.
 
 use std::sync::{Arc, Condvar, Mutex, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
@@ -18,6 +18,7 @@ use super::VidSch;
 use super::hw_queue::HwQueue;
 use super::priority::{Priority, Told};
 use super::rest::Standstill;
+use super::tdr::LONG;
 use super::update_line::UpdateLine;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -208,8 +209,9 @@ impl HwContext {
         let Asked { answer, mut resets } = *asked;
         let Ok(fence) = answer else { return false };
         let Some(fence) = fence else { return true };
+        let began = Instant::now();
         loop {
-            if self.wait_suspended(fence, limit) || self.has_left_unheard(fence) {
+            if self.wait_suspended(fence, limit) || self.has_left_unheard(fence, began) {
                 return true;
             }
             let known = core::mem::replace(&mut resets, self.sch().tdr.resets_of(self.node));
@@ -222,14 +224,14 @@ impl HwContext {
 
     /// True for a context that left its engine, though the report of suspension `fence` was lost: a second question brings it, or is answered
     /// by it.
-    fn has_left_unheard(&self, fence: u64) -> bool {
+    fn has_left_unheard(&self, fence: u64, began: Instant) -> bool {
         if self.is_given_up() {
             return false;
         }
         let answer = self.begin_suspension();
         self.adapter.flush_interrupts();
         let left = answer.is_ok_and(|fence| fence.is_none()) || self.has_suspended(fence);
-        if left {
+        if left && began.elapsed() >= LONG {
             self.sch().verifier.rescued(Rescue::UnreportedSuspension, 1);
         }
         left

@@ -15,6 +15,8 @@ mod report;
 mod settings;
 mod watch;
 
+pub(super) use watch::LONG;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};

@@ -20,8 +20,8 @@ use super::{Complaint, Subject, TdrReason};
 /// Real time within which a queue whose engine had missed a wake-up goes on when it is resumed.
 const AT_ONCE: Duration = Duration::from_millis(5);
 
-/// Host's time after which a queue with work that does nothing waits for something.
-const LONG: Duration = Duration::from_secs(1);
+/// Host's time after which a queue with work that does nothing waits for something, and a report that did not come is lost.
+pub(in super::super) const LONG: Duration = Duration::from_secs(1);
 
 /// What was seen at earlier looks.
 #[derive(Default)]
@@ -50,6 +50,24 @@ pub(super) struct Probe {
     since: Duration,
     /// Since when one of its queues stands still, by the host's clock.
     stands_since: Instant,
+}
+
+/// A queue with work, and its progress when it was seen to stand still.
+type Standing = (Arc<HwQueue>, u64);
+
+impl Probe {
+    /// Puts the context back. Returns its queues with work that have stood still for long.
+    fn resume(&self) -> Vec<Standing> {
+        let queues = self.context.queues().into_iter().filter(|queue| self.has_stood_long() && is_watched(queue));
+        let standing = queues.map(|queue| (Arc::clone(&queue), queue.progress().current())).collect();
+        put_back(&self.context);
+        standing
+    }
+
+    /// False for one that had no time to do anything, because somebody moves the machine's clock on by hand.
+    fn has_stood_long(&self) -> bool {
+        self.stands_since.elapsed() >= LONG
+    }
 }
 
 impl VidSch {
@@ -147,7 +165,7 @@ impl VidSch {
 
     /// Puts back who has left the engine.
     fn release_answered(&self) {
-        let mut released = Vec::new();
+        let mut resumed = Vec::new();
         lock(&self.tdr.probes).retain(|probe| {
             let context = &probe.context;
             if context.is_destroyed() || context.device().error().is_some() {
@@ -155,26 +173,20 @@ impl VidSch {
             }
             let answered = context.has_suspended(probe.fence);
             if answered {
-                released.push((Arc::clone(context), probe.stands_since));
+                resumed.extend(probe.resume());
             }
             !answered
         });
-        self.resume_probed(&released);
+        self.count_missed_wake_ups(&resumed);
     }
 
-    /// Puts contexts back that were asked off their engine because they seemed to stand still, and counts their queues that go on at once: an
-    /// engine that looks at what they wait for as it should finds nothing new there. Where somebody moves the machine's clock on by hand, a
-    /// queue may have had no time to do anything.
-    fn resume_probed(&self, probed: &[(Arc<HwContext>, Instant)]) {
-        let stood = probed.iter().filter(|(_, since)| since.elapsed() >= LONG);
-        let queues = stood.flat_map(|(context, _)| context.queues()).filter(is_watched);
-        let stood: Vec<_> = queues.map(|queue| (queue.progress().current(), queue)).collect();
-        probed.iter().for_each(|(context, _)| put_back(context));
-        if stood.is_empty() {
+    /// Counts queues that go on at once when they are resumed: an engine that looks at what they wait for as it should finds nothing new there.
+    fn count_missed_wake_ups(&self, resumed: &[Standing]) {
+        if resumed.is_empty() {
             return;
         }
         std::thread::sleep(AT_ONCE);
-        let went_on = stood.iter().filter(|(before, queue)| queue.progress().current() != *before).count();
+        let went_on = resumed.iter().filter(|(queue, progress)| queue.progress().current() != *progress).count();
         if went_on != 0 {
             self.verifier.rescued(Rescue::MissedWakeUp, went_on as u64);
         }
@@ -184,7 +196,7 @@ impl VidSch {
     fn follow_up(&self, now: Duration) -> Vec<Complaint> {
         self.release_answered();
         let mut hung: Vec<Complaint> = Vec::new();
-        let mut unheard = Vec::new();
+        let (mut resumed, mut unheard) = (Vec::new(), 0);
         lock(&self.tdr.probes).retain_mut(|probe| {
             if now.saturating_sub(probe.since) < self.tdr.delay() {
                 return true;
@@ -194,7 +206,8 @@ impl VidSch {
             // A second question: a driver that says the context is off its engine means it, though its interrupt was lost.
             match probe.context.begin_suspension() {
                 Ok(None) => {
-                    unheard.push((Arc::clone(&probe.context), probe.stands_since));
+                    resumed.extend(probe.resume());
+                    unheard += u64::from(probe.has_stood_long());
                     return false;
                 }
                 Ok(Some(fence)) => (probe.fence, probe.since) = (fence, now),
@@ -204,7 +217,8 @@ impl VidSch {
                 adapter.flush_interrupts();
             }
             if probe.context.has_suspended(probe.fence) {
-                unheard.push((Arc::clone(&probe.context), probe.stands_since));
+                resumed.extend(probe.resume());
+                unheard += u64::from(probe.has_stood_long());
                 return false;
             }
             if hung.iter().all(|other| other.node != complaint.node) {
@@ -212,10 +226,10 @@ impl VidSch {
             }
             true
         });
-        if !unheard.is_empty() {
-            self.verifier.rescued(Rescue::UnreportedSuspension, unheard.len() as u64);
+        if unheard != 0 {
+            self.verifier.rescued(Rescue::UnreportedSuspension, unheard);
         }
-        self.resume_probed(&unheard);
+        self.count_missed_wake_ups(&resumed);
         hung
     }
 }
