@@ -150,13 +150,13 @@ fn sentences(root: &Path, map: &str) -> Vec<String> {
     text.lines().filter_map(|line| Some(line.strip_prefix("| ")?.split_once(" | ")?.0.to_owned())).collect()
 }
 
-/// Names of all conformance cases, without the prefix that all have: the tables say `"Area.Name" on …`.
+/// Names of all conformance cases, without the prefix that all have: the tables say `"Area.Name" on …`, or `"Area.Name" needs …`.
 fn names_of_cases(root: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for folder in ["hlk/src/cases", "src/hlk"] {
         for entry in fs::read_dir(root.join(folder)).into_iter().flatten().flatten() {
             let text = fs::read_to_string(entry.path()).unwrap_or_default();
-            let rows = text.lines().filter(|line| line.contains("\" on "));
+            let rows = text.lines().filter(|line| line.contains("\" on ") || line.contains("\" needs "));
             names.extend(rows.filter_map(|row| row.split('"').nth(1)).map(str::to_owned));
         }
     }
