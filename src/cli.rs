@@ -206,6 +206,10 @@ struct HlkArguments {
     /// Runs nothing, and puts the `--json` reports of all parts of a run together: sum, `--json` and `--junit` are of the whole.
     #[arg(long, value_name = "REPORT", num_args = 1.., conflicts_with_all = ["list", "filter", "json_lines", "hangs", "repeat", "shard", "timeout"])]
     merge: Vec<PathBuf>,
+    /// Runs the cases on about twenty GPUs instead of one: every two properties of a GPU that `--device-variant` and `--fence-storage` choose are
+    /// together on one of them at least. Which ones is drawn from the seed.
+    #[arg(long, conflicts_with_all = ["device_variant", "fence_storage", "list", "merge"])]
+    matrix: bool,
     /// Longest time one case may take [default: a minute, more for a long storm].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
@@ -220,7 +224,8 @@ struct HlkArguments {
 
 /// The words of a command line of `hlk` that say on which machine and how cases run, without those that pick cases and reports.
 fn how_cases_run(words: impl IntoIterator<Item = String>) -> Vec<String> {
-    let mut words = words.into_iter().filter(|word| !["--list", "--json", "--json-lines"].contains(&word.as_str()));
+    let mut words =
+        words.into_iter().filter(|word| !["--list", "--json", "--json-lines", "--matrix"].contains(&word.as_str()));
     let mut kept = Vec::new();
     while let Some(word) = words.next() {
         let option = word.split('=').next().unwrap_or_default();
@@ -475,6 +480,7 @@ pub fn main() -> ExitCode {
                 repeat: arguments.repeat,
                 shard: arguments.shard,
                 merge: arguments.merge,
+                matrix: arguments.matrix,
                 timeout: arguments.timeout.map(Duration::from_secs),
                 command_line: how_cases_run(std::env::args().skip(2)),
                 machine: MachineOptions { faults: arguments.fault, ..arguments.machine.into() },

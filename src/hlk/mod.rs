@@ -7,6 +7,7 @@
 #[macro_use]
 mod case;
 mod did;
+mod matrix;
 mod probe;
 mod runner;
 
@@ -106,6 +107,7 @@ pub use campanile_hlk::report::{CaseLine, CaseReport, Status};
 use campanile_hlk::shard::{self, Shard};
 use campanile_hlk::{junit, kmt, rig};
 pub use case::{Boot, Case, CaseInfo, Failure};
+use matrix::Machine;
 pub(crate) use probe::DoorbellProbe;
 pub(crate) use rig::PagedMemory;
 pub use runner::{release_shared, run, run_within};
@@ -133,6 +135,8 @@ pub struct Options {
     pub shard: Option<Shard>,
     /// Run nothing, and put these reports of parts together.
     pub merge: Vec<PathBuf>,
+    /// Run the cases on each machine of the matrix instead of on `machine` alone.
+    pub matrix: bool,
     /// Longest time a case may take, instead of its own.
     pub timeout: Option<Duration>,
     /// The command line without what picks cases and reports, for the command that runs a case again.
@@ -269,11 +273,23 @@ pub fn command(options: &Options) -> u8 {
         eprintln!("campanile: {error}");
         return exit_code(&error);
     }
-    conclude(options, &run_all(options, &selected))
+    let alone = || vec![Machine { options: options.machine.clone(), words: Vec::new() }];
+    let machines = match options.matrix {
+        false => Ok(alone()),
+        true => matrix::machines(&options.machine, campanile_hlk::seed::get()),
+    };
+    match machines {
+        Ok(machines) => conclude(options, &run_all(options, &machines, &selected)),
+        Err(error) => {
+            eprintln!("campanile: the matrix: {error}");
+            EXIT_INPUT
+        }
+    }
 }
 
-/// Runs the cases of this part of the run, one after the other, and tells each outcome as soon as it is there.
-fn run_all(options: &Options, selected: &[&'static CaseInfo]) -> Report {
+/// Runs the cases of this part of the run on each machine, one after the other, and tells each outcome as soon as it is there. Of several machines
+/// the first has the cases that bring their own.
+fn run_all(options: &Options, machines: &[Machine], selected: &[&'static CaseInfo]) -> Report {
     let rounds = options.repeat.max(1);
     let run_info = RunInfo {
         filter: options.filter.clone(),
@@ -283,25 +299,36 @@ fn run_all(options: &Options, selected: &[&'static CaseInfo]) -> Report {
         ..RunInfo::default()
     };
     let mut done = Report::new(Drivers::selected(), run_info);
-    let all = (0..rounds).flat_map(|_| selected).enumerate();
+    let run_there = |number: usize, case: &CaseInfo| number == 0 || case.boot.takes_any_machine();
+    let on = |(number, machine)| {
+        let mut cases: Vec<_> = selected.iter().filter(|case| run_there(number, case)).copied().collect();
+        // So that a shard has other cases on each machine.
+        let first = number % cases.len().max(1);
+        cases.rotate_left(first);
+        cases.into_iter().map(move |case| (machine, case))
+    };
+    let all = (0..rounds).flat_map(|_| machines.iter().enumerate().flat_map(on)).enumerate();
     let mine: Vec<_> = all.filter(|(position, _)| options.shard.is_none_or(|shard| shard.takes(*position))).collect();
     let progress = progress(options, mine.len());
-    for (_, case) in mine {
-        progress.set_message(case.name);
-        let mut outcome = run_within(case, &options.machine, options.timeout);
-        if outcome.status == Status::Failed {
-            outcome.replay = Some(replay(&options.command_line, case));
-        }
+    let mut add = |outcome: CaseReport| {
         progress.suspend(|| tell(options, &outcome));
-        progress.inc(1);
         done.add(outcome);
+    };
+    for part in mine.chunk_by(|(_, (one, _)), (_, (other, _))| std::ptr::eq(*one, *other)) {
+        for (_, (machine, case)) in part {
+            progress.set_message(case.name);
+            let mut outcome = run_within(case, &machine.options, options.timeout);
+            if outcome.status == Status::Failed {
+                outcome.replay = Some(replay(&[&machine.words[..], &options.command_line].concat(), case));
+            }
+            add(outcome);
+            progress.inc(1);
+        }
+        if let Err(error) = release_shared() {
+            add(CaseReport::of_shared(error.to_string()));
+        }
     }
     progress.finish_and_clear();
-    if let Err(error) = release_shared() {
-        let outcome = CaseReport::of_shared(error.to_string());
-        tell(options, &outcome);
-        done.add(outcome);
-    }
     done
 }
 
