@@ -41,10 +41,9 @@ pub(super) struct Waits {
     pub(super) watched: bool,
 }
 
-/// Where the fence is open.
+/// How the fence is opened and closed, which the driver and the memory manager take part in.
 #[derive(Default)]
 struct Opens {
-    list: Vec<Weak<SyncObject>>,
     /// Pages as processes see them, by address of the process and whether its GPU may write the current value.
     views: Vec<((usize, bool), Weak<View>)>,
     /// Open instances and kernel handles; the last one destroys the fence.
@@ -75,6 +74,8 @@ pub(crate) struct Fence {
     home: Mutex<Option<Home>>,
     /// Held while the fence is opened, closed and destroyed on the driver. Lock order: before `waits`.
     opens: Mutex<Opens>,
+    /// Where it is open. A lock of its own, and a leaf: interrupts ask for it, and whoever opens or closes the fence may wait for one.
+    open_objects: Mutex<Vec<Weak<SyncObject>>>,
     /// Lock order: several of them by `system`; then the adapter's interrupt lock, then leaves. Never taken at device level.
     waits: Mutex<Waits>,
 }
@@ -116,6 +117,7 @@ impl Fence {
             offset: home.offset(),
             home: Mutex::new(Some(home)),
             opens: Mutex::default(),
+            open_objects: Mutex::default(),
             waits: Mutex::new(Waits { watch, closed: false, always_signaled: false, watched }),
         });
         adapter.vidsch().fences.publish(system, &fence);
@@ -335,7 +337,7 @@ impl Fence {
 
     /// Everything that is open of it.
     pub(super) fn opened(&self) -> Vec<Arc<SyncObject>> {
-        lock(&self.opens).list.iter().filter_map(Weak::upgrade).collect()
+        lock(&self.open_objects).iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Opens the fence: `open` gets the pages as `viewer` sees them, a process by its address and whether its GPU may write the
@@ -363,7 +365,7 @@ impl Fence {
             }
         };
         let opened = open(view)?;
-        opens.list.push(Arc::downgrade(&opened));
+        lock(&self.open_objects).push(Arc::downgrade(&opened));
         opens.references += 1;
         Ok(opened)
     }
@@ -375,7 +377,9 @@ impl Fence {
         if !close() {
             return;
         }
-        opens.list.retain(|open| open.upgrade().is_some_and(|open| !open.is_closed()));
+        // An object is freed outside of the lock that looks at it.
+        let open: Vec<_> = self.opened().into_iter().filter(|open| !open.is_closed()).collect();
+        *lock(&self.open_objects) = open.iter().map(Arc::downgrade).collect();
         self.release(&mut opens);
     }
 
