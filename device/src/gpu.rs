@@ -365,6 +365,9 @@ impl Gpu {
     }
 
     fn apply(&self, effects: Effects) {
+        if self.variant.posted_writes && !effects.reset && (effects.slept || !effects.bus_master) {
+            self.end_posted();
+        }
         if effects.slept {
             // Nothing moves in D3hot. What the function knows is lost on the way back, VRAM here.
             self.cmp.stop();

@@ -39,13 +39,40 @@ pub(crate) struct Posted {
     command: Option<Begun>,
     control: Option<Begun>,
     begun: usize,
+    owed: Owed,
+    /// Ends that nobody has read before it was too late.
+    unread: u64,
+}
+
+/// A command, or a change of CONTROL, was begun, and no read has told its end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Owed {
+    command: bool,
+    control: bool,
+}
+
+impl Owed {
+    fn count(self) -> u64 {
+        u64::from(self.command) + u64::from(self.control)
+    }
 }
 
 impl Posted {
     fn begin(&mut self, write: Write) -> Option<Begun> {
         let left = TURNS.get(self.begun % TURNS.len()).copied().unwrap_or(1);
         self.begun += 1;
+        let owed = if write.offset == reg::CONTROL { &mut self.owed.control } else { &mut self.owed.command };
+        self.unread += u64::from(std::mem::replace(owed, true));
         Some(Begun { write, left })
+    }
+
+    /// A register that tells what is done was read, and nothing is in progress of that.
+    fn tell(&mut self, offset: u64) {
+        match offset {
+            reg::CMP_STATUS => self.owed.command = false,
+            reg::CONTROL => self.owed.control = false,
+            _ => {}
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -75,6 +102,7 @@ impl Gpu {
     pub(crate) fn push_by_read(&self, offset: u64) -> Option<u64> {
         let mut posted = lock(&self.posted);
         if posted.is_empty() {
+            posted.tell(offset);
             return None;
         }
         self.arrive(&mut posted, u64::MAX);
@@ -87,6 +115,9 @@ impl Gpu {
             }
             _ => None,
         };
+        if answer.is_none() {
+            posted.tell(offset);
+        }
         drop(posted);
         self.deliver();
         answer
@@ -114,8 +145,20 @@ impl Gpu {
     /// Nothing of what was written is carried out any more: the function starts over.
     pub(crate) fn drop_posted(&self) {
         let mut posted = lock(&self.posted);
-        let begun = posted.begun;
-        *posted = Posted { begun, ..Posted::default() };
+        let Posted { begun, unread, .. } = *posted;
+        *posted = Posted { begun, unread, ..Posted::default() };
+    }
+
+    /// The function may not reach memory any more: from now on its owner takes what was begun for done, and should have read that it is.
+    pub(crate) fn end_posted(&self) {
+        let mut posted = lock(&self.posted);
+        posted.unread += std::mem::take(&mut posted.owed).count();
+    }
+
+    /// Commands and changes of CONTROL whose end nobody has read before the next one, or before the function lost its access to memory. Counted by
+    /// a function that posts writes.
+    pub fn ends_unread(&self) -> u64 {
+        lock(&self.posted).unread
     }
 
     /// Writes arrive in their order: those that are due in step `now`.
@@ -162,7 +205,7 @@ impl Gpu {
     fn end_control(&self, posted: &mut Posted) {
         let Some(Begun { write, .. }) = posted.control.take() else { return };
         if Control::from_bits(write.value as u32).reset() {
-            posted.command = None;
+            (posted.command, posted.owed.command) = (None, false);
         }
         self.write_now(write.offset, write.size, write.value);
     }

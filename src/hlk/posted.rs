@@ -78,6 +78,12 @@ fn aperture() -> SystemOptions {
     options
 }
 
+/// Whoever writes to the command registers or to CONTROL has read that it was carried out before relying on it.
+fn every_end_was_read(case: &Case<'_>) -> Result<(), Failure> {
+    ensure_eq!(case.system.gpu().ends_unread(), 0, "commands and changes of CONTROL whose end nobody has read");
+    Ok(())
+}
+
 fn queues_come_and_go(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     for _ in 0..20 {
@@ -93,7 +99,7 @@ fn queues_come_and_go(case: &mut Case<'_>) -> Result<(), Failure> {
             granted(rig.destroy_queue(queue), "destroying doorbell, queue and context")?;
         }
     }
-    Ok(())
+    every_end_was_read(case)
 }
 
 fn aperture_is_shown(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -134,7 +140,7 @@ fn sleeps_and_wakes(case: &mut Case<'_>) -> Result<(), Failure> {
     for queue in &mut queues {
         rig.execute(queue, &[])?;
     }
-    Ok(())
+    every_end_was_read(case)
 }
 
 fn stops_and_starts(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -148,6 +154,7 @@ fn stops_and_starts(case: &mut Case<'_>) -> Result<(), Failure> {
         process.exit();
         outcome?;
         case.system.stop()?;
+        every_end_was_read(case)?;
         case.system.remove()?;
         case.system.start()?;
     }

@@ -96,6 +96,11 @@ impl GpuHandle {
         self.number(&Question::SignalsEver)
     }
 
+    /// See [`Gpu::ends_unread`].
+    pub fn ends_unread(&self) -> u64 {
+        self.number(&Question::EndsUnread)
+    }
+
     /// See [`Gpu::missed_accesses`].
     pub fn missed_accesses(&self) -> u64 {
         self.number(&Question::MissedAccesses)

@@ -160,3 +160,31 @@ fn a_reset_is_done_when_control_says_so_and_nothing_written_before_it_comes_afte
     host.enable();
     assert_eq!(host.get(reg::CMP_ARG0, 8), 0);
 }
+
+#[test]
+fn ends_that_nobody_read_are_counted_when_the_next_begins_or_memory_is_out_of_reach() {
+    let host = started();
+    let ask = |number: u64| {
+        host.set(reg::CMP_ARG0, 8, number);
+        host.set(reg::CMP_COMMAND, 4, u64::from(Command::QueryQueue as u32));
+    };
+    ask(0);
+    outcome(&host);
+    host.set(reg::CONTROL, 4, 1);
+    assert!(control(&host).0.run());
+    assert_eq!(host.gpu.ends_unread(), 0);
+    ask(1);
+    host.run();
+    ask(2);
+    outcome(&host);
+    assert_eq!(host.gpu.ends_unread(), 1, "of the command before");
+    ask(3);
+    host.set(reg::CONTROL, 4, 0);
+    host.get(reg::ID, 4);
+    host.gpu.config_write(0x04, 2, 2);
+    assert_eq!(host.gpu.ends_unread(), 3, "a read of another register tells nothing of either");
+    host.gpu.config_write(0x04, 2, 6);
+    host.set(reg::CONTROL, 4, 2);
+    host.gpu.reset();
+    assert_eq!(host.gpu.ends_unread(), 3, "a reset from outside ends everything");
+}
