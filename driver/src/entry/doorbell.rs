@@ -9,7 +9,7 @@ use super::{arguments, inputs, on_object};
 use crate::handle::{self, Handle, Object};
 use crate::irql::Passive;
 use crate::queue::doorbell::{self, Doorbell};
-use crate::queue::hw_queue::{HwQueue, refused_command};
+use crate::queue::hw_queue::{HwQueue, refused_by_queue};
 use crate::refusal::{Ddi, answer};
 
 pub(crate) unsafe extern "win64" fn create_doorbell(args: *mut DXGKARG_CREATEDOORBELL) -> NTSTATUS {
@@ -68,6 +68,6 @@ pub(crate) unsafe extern "win64" fn notify_work_submission(args: *const DXGKARG_
     };
     on_object::<HwQueue>(Ddi::NotifyWorkSubmission, queue, |irql, _, gpu, queue| {
         gpu.note(Component::Queue, &Event::WorkNotified { number: queue.number });
-        gpu.cmp.kick(irql, queue.number).map_err(refused_command)
+        gpu.cmp.kick(irql, queue.number).map_err(refused_by_queue)
     })
 }

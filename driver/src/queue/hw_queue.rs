@@ -510,6 +510,14 @@ pub(crate) fn refused_command(error: CommandError) -> Refused {
     }
 }
 
+/// As [`refused_command`], of a command that only a queue which has faulted refuses as BadState, whether or not the fault is reported yet.
+pub(crate) fn refused_by_queue(error: CommandError) -> Refused {
+    match error {
+        CommandError::Refused(CommandStatus::BadState) => refused(Reason::QueueLost),
+        error => refused_command(error),
+    }
+}
+
 /// DxgkDdiSetNativeFenceLogBuffer: when this returns, nothing is written to the buffer that the queue had before.
 ///
 /// # Errors

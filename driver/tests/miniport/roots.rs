@@ -130,6 +130,22 @@ fn a_queue_that_did_not_stop_is_taken_away_rather_than_left_with_its_root() {
 }
 
 #[test]
+fn work_that_is_notified_to_a_queue_which_has_faulted_finds_the_device_lost() {
+    let mut rig = Rig::new(ALL, 4);
+    let context = rig.hw_context(0x100, NODE_COMPUTE);
+    let (queue, _) = rig.user_queue(context, 1);
+    let notify = DXGKARG_NOTIFYWORKSUBMISSION { hHwQueue: queue, ..DXGKARG_NOTIFYWORKSUBMISSION::zeroed() };
+    let outcome = [CommandStatus::Done, CommandStatus::BadState, CommandStatus::PageFault].map(|status| {
+        rig.system.set(registers::CMP_COMMAND, (status as u64) << 32);
+        ddi!(rig.system, DxgkDdiNotifyWorkSubmission, &raw const notify)
+    });
+    assert_eq!(command(&mut rig).map(|(command, ..)| command), Some(Command::KickQueue));
+    // The last is no answer that the command has.
+    assert_eq!(outcome, [STATUS_SUCCESS, STATUS_DEVICE_REMOVED, STATUS_DEVICE_REMOVED]);
+    rig.system.remove();
+}
+
+#[test]
 fn processes_and_contexts_that_there_are_not_change_nothing() {
     let mut rig = Rig::new(ALL, 4);
     let context = rig.hw_context(0x100, NODE_COMPUTE);
