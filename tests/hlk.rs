@@ -34,7 +34,7 @@ enum Reached {
     Elsewhere,
 }
 
-const MACHINES: [Machine; 10] = [
+const MACHINES: [Machine; 15] = [
     Machine::of("default", FenceStorage::System, "", |_| true),
     Machine::of("global-doorbell", FenceStorage::System, " with one doorbell for all queues", takes_any_machine),
     Machine::of(
@@ -51,6 +51,22 @@ const MACHINES: [Machine; 10] = [
         " with fences in local memory and in the paging process",
         is_about_fences,
     ),
+    Machine::of("notify-doorbells", FenceStorage::System, " with doorbells that nobody polls", rings_and_faults),
+    Machine {
+        bus: Reached::Here,
+        ..Machine::of(
+            "notify-doorbells",
+            FenceStorage::System,
+            " with doorbells that nobody polls, over vfio-user",
+            rings_and_faults,
+        )
+    },
+    Machine {
+        bus: Reached::Here,
+        ..Machine::of("posted-writes", FenceStorage::System, " with posted writes, over vfio-user", comes_and_goes)
+    },
+    Machine::of("one-fence-event", FenceStorage::System, " with one event for all fences", hears_of_fences),
+    Machine::of("cached-host", FenceStorage::System, " on a host that writes no cache back", shares_memory),
     Machine {
         scheduling: Scheduling::Packet,
         ..Machine::of("default", FenceStorage::System, " with hardware scheduling off", needs_no_hardware_scheduling)
@@ -88,6 +104,31 @@ fn takes_any_machine(case: &CaseInfo) -> bool {
 fn is_about_fences(case: &CaseInfo) -> bool {
     takes_any_machine(case)
         && (case.area.contains("Fence") || ["Fault", "HardwareQueue", "Submission"].contains(&case.area))
+}
+
+/// Of the cases on any machine those of these areas, all of them short.
+fn is_of(case: &CaseInfo, areas: &[&str]) -> bool {
+    takes_any_machine(case) && areas.contains(&case.area)
+}
+
+/// Where work is found, and where a queue is lost before its work was told.
+fn rings_and_faults(case: &CaseInfo) -> bool {
+    is_of(case, &["Doorbell", "Fault", "Suspension", "GpuUpdate"])
+}
+
+/// Where the driver starts and stops the device, its nodes and its queues.
+fn comes_and_goes(case: &CaseInfo) -> bool {
+    is_of(case, &["Adapter", "HardwareQueue", "Suspension", "Doorbell"])
+}
+
+/// Where interrupts tell of fences.
+fn hears_of_fences(case: &CaseInfo) -> bool {
+    is_of(case, &["NativeFence", "FenceInterrupts", "MonitoredFence"])
+}
+
+/// Where processor and GPU see each other's stores.
+fn shares_memory(case: &CaseInfo) -> bool {
+    is_of(case, &["Memory", "NativeFence"])
 }
 
 /// Those that say of themselves that they need no hardware scheduling, on a machine without it: one that needs it after all fails.

@@ -19,7 +19,7 @@ cases! { "FenceInterrupts", needs HardwareScheduling, behind "it counts interrup
     "FenceInterrupts.OneReportForBothKinds" on Boot::With(one_event), "native-gpu-fence-objects":
         "Hardware that cannot tell native fences from monitored ones has the interrupt of native fences alone, always with EvaluateLegacyMonitoredFences, and who waits for either kind wakes."
         => one_report;
-    "FenceInterrupts.EachKindHasItsReport" on Boot::Shared, "native-gpu-fence-objects":
+    "FenceInterrupts.EachKindHasItsReport" on Boot::With(SystemOptions::default), "native-gpu-fence-objects":
         "Hardware that can tell native fences from monitored ones has an interrupt for each, never with EvaluateLegacyMonitoredFences, and who waits for either kind wakes."
         => two_reports;
     "FenceInterrupts.DestroyedFencesAreNotReported" on Boot::Shared, "native-gpu-fence-objects":

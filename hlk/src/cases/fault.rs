@@ -227,7 +227,7 @@ fn bad_write_pointer(case: &Case) -> Result<(), Failure> {
             rig.execute(&mut queue, &[])?;
         }
         queue.set_write_pointer(pointer);
-        queue.doorbell.store(pointer);
+        rig.ring_doomed_with(&queue, pointer)?;
         wait_for_error(rig.kmt, rig.device)
             .map_err(|failure| Failure::new(format!("write pointer {pointer:#x}: {failure}")))?;
         queue.stands_at(3, &format!("write pointer {pointer:#x}"))?;

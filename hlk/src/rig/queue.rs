@@ -221,16 +221,16 @@ impl Rig {
     /// Rings a queue's doorbell and follows its status: connects again on RETRY, tells the driver on NOTIFY. How often it had to
     /// connect.
     pub fn ring(&self, queue: &RawQueue) -> Result<u64, Failure> {
-        match self.ring_once(queue)? {
+        match self.ring_once(queue, queue.written)? {
             Rung::Heard(connections) => Ok(connections),
             Rung::Lost => Err(Failure::new("the device is lost: its doorbell says abort or cannot be connected")),
         }
     }
 
-    fn ring_once(&self, queue: &RawQueue) -> Result<Rung, Failure> {
+    fn ring_once(&self, queue: &RawQueue, value: u64) -> Result<Rung, Failure> {
         let mut connections = 0;
         loop {
-            queue.doorbell.store(queue.written);
+            queue.doorbell.store(value);
             std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
             match queue.doorbell.state() {
                 D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED => return Ok(Rung::Heard(connections)),
@@ -258,7 +258,12 @@ impl Rig {
 
     /// Rings for work that puts the device in error, which may have happened before the status is read.
     pub fn ring_doomed(&self, queue: &RawQueue) -> Result<(), Failure> {
-        self.ring_once(queue).map(drop)
+        self.ring_doomed_with(queue, queue.written)
+    }
+
+    /// As [`Rig::ring_doomed`], with a value of the caller's choice.
+    pub fn ring_doomed_with(&self, queue: &RawQueue, value: u64) -> Result<(), Failure> {
+        self.ring_once(queue, value).map(drop)
     }
 
     /// Submits work that puts the device in error.
@@ -338,6 +343,15 @@ impl RawDoorbell {
     /// The status word.
     pub fn state(self) -> D3DDDI_DOORBELLSTATUS {
         i32::try_from(self.status.load()).map_or(D3DDDI_DOORBELLSTATUS(-1), D3DDDI_DOORBELLSTATUS)
+    }
+
+    /// Whether the status word says connected, with or without a wish to be told of submissions.
+    pub fn is_connected(self) -> bool {
+        [
+            D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED,
+            D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED_NOTIFY_KMD,
+        ]
+        .contains(&self.state())
     }
 }
 
