@@ -563,6 +563,11 @@ fn reported_hang(case: &mut Case<'_>) -> Result<(), Failure> {
         let report = reports(case.system).split_off(before);
         let [report] = report.as_slice() else { return Err(Failure::new(format!("{report:?}"))) };
         ensure_eq!((report.reason, report.node), (TdrReason::ReportedHung, Some(node)), "report");
+        ensure_eq!(
+            report.responsive,
+            Some(false),
+            "what DxgkDdiQueryEngineStatus says of the node that the event named"
+        );
         ensure_eq!(case.system.gpu().faults().fired(rule), 1, "hangs");
         packets_work(&case.rig()?)?;
     }

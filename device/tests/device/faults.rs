@@ -87,13 +87,36 @@ fn a_hang_is_found_at_the_signal_of_a_value_and_told_by_the_watchdog() {
     let id = test.host.gpu.faults().inject(rule);
     test.host.submit(&mut queue, &[signal(0, 5), signal(0, 0xdead)]);
     assert_eq!((test.value(0), test.kinds()), (5, vec![(EventKind::NodeHung, u32::MAX)]));
-    // A queue that is taken away while it hangs leaves the engine hung, with nobody to blame.
+    // A queue that is taken away while it hangs leaves the engine hung, with nobody to blame, and what it was owed is not sent.
+    test.host.command(Command::SuspendQueue, 1, 7, 0);
     test.host.command(Command::UnmapQueue, 1, 0, 0);
     let mut next = test.queue(2, NODE_COPY);
     test.host.submit(&mut next, &[signal(1, 1)]);
     assert_eq!((test.value(1), test.reset(NODE_COPY)), (0, NO_QUEUE));
     test.host.run();
-    assert_eq!((test.value(1), test.host.gpu.faults().remove(id)), (1, 1));
+    assert_eq!((test.value(1), test.host.gpu.faults().remove(id), test.kinds()), (1, 1, vec![]));
+}
+
+#[test]
+fn a_node_that_is_said_to_hang_is_busy_and_makes_no_progress_until_it_is_reset() {
+    let mut test = Fixture::new();
+    let (mut queue, mut beside) = (test.queue(1, NODE_COPY), test.queue(2, NODE_COPY));
+    let mut elsewhere = test.queue(3, NODE_COMPUTE);
+    let rule = FaultRule::Hang { node: NODE_COPY, queue: Some(1), at: HangAt::After(2), reported: true };
+    test.host.gpu.faults().inject(rule);
+    let seen = |host: &Host| (host.get(reg::NODE_BUSY, 4) >> NODE_COPY & 1, host.get(reg::PROGRESS_COPY, 8));
+    assert_eq!(seen(&test.host), (0, 0));
+    test.host.submit(&mut queue, &[1, 2, 3].map(|value| signal(0, value)));
+    assert_eq!((seen(&test.host), test.kinds()), ((1, 2), vec![(EventKind::NodeHung, u32::MAX)]));
+    for value in 1..=20 {
+        test.host.submit(&mut beside, &[signal(1, value)]);
+        test.host.submit(&mut elsewhere, &[signal(2, value)]);
+        assert_eq!((seen(&test.host), test.value(2)), ((1, 2), value), "what was said holds");
+    }
+    assert_eq!(test.kinds(), [], "it is said once");
+    assert_eq!(test.reset(NODE_COPY), 1);
+    test.host.run();
+    assert_eq!((seen(&test.host), test.value(1)), ((0, 22), 20));
 }
 
 #[test]
