@@ -258,7 +258,7 @@ impl Engine {
         if let Some(value) = buffer.progress {
             self.progress(queue, (0, value), None, context)?.ok_or_else(|| Fault::plain(FaultKind::BadRingEntry, 0))?;
         }
-        queue.write_read_pointer(&mut self.tlb, context.memory)?;
+        queue.write_read_pointer(&mut self.tlb, context.memory, queue.fetched)?;
         queue.buffer = None;
         if buffer.size == 0 {
             budget.packets = budget.packets.saturating_sub(1);

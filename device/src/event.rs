@@ -8,11 +8,6 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Waiting events from which on buffers with RETIRE_EVENT are not started.
-const STALL: usize = 1024;
-/// Waiting events from which on commands that may cause another one are refused.
-const FULL: usize = 65_536;
-
 #[derive(Debug, Default)]
 struct Ring {
     /// Bus address of the header.
@@ -154,12 +149,12 @@ impl Events {
 
     /// So many events wait that work which ends in one must wait too.
     pub(crate) fn stalled(&self) -> bool {
-        self.waiting.load(Ordering::Acquire) >= STALL
+        self.waiting.load(Ordering::Acquire) >= event::WAITING_STALLS
     }
 
     /// So many events wait that no command may cause another one.
     pub(crate) fn full(&self) -> bool {
-        self.waiting.load(Ordering::Acquire) >= FULL
+        self.waiting.load(Ordering::Acquire) >= event::WAITING_MAX
     }
 
     /// A message is due.

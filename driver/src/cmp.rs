@@ -15,12 +15,21 @@ use crate::mmio::{Mapping, Registers};
 pub(crate) enum CommandError {
     /// The scheduler says why.
     Refused(CommandStatus),
-    /// The function does not answer any more, or does not come to the end of a command.
+    /// The function does not answer any more, does not come to the end of a command, or answers what this command cannot.
     Lost,
     /// The function was reset, though nobody here has stopped it: it has forgotten all that it was told, and does nothing of it.
     Reset,
     /// The device is not in D0, where nothing of it may be touched.
     PoweredDown,
+}
+
+/// What a command came to whose status, once it is not busy, reads as `status`.
+fn outcome(command: Command, status: u32) -> Result<(), CommandError> {
+    match CommandStatus::from_number(status).filter(|status| command.may_answer(*status)) {
+        Some(CommandStatus::Done) => Ok(()),
+        Some(refused) => Err(CommandError::Refused(refused)),
+        None => Err(CommandError::Lost),
+    }
 }
 
 /// Commands to the scheduler, one at a time.
@@ -131,11 +140,10 @@ impl Cmp {
             self.stuck.store(true, Ordering::SeqCst);
             return Err(CommandError::Lost);
         };
-        match CommandStatus::from_number(status) {
-            Some(CommandStatus::Done) => Ok(self.registers.read64(registers::CMP_RESULT)),
-            Some(CommandStatus::NotRunning) if self.has_stopped() => Err(CommandError::Reset),
-            Some(refused) => Err(CommandError::Refused(refused)),
-            None => Err(CommandError::Lost),
+        match outcome(command, status) {
+            Ok(()) => Ok(self.registers.read64(registers::CMP_RESULT)),
+            Err(CommandError::Refused(CommandStatus::NotRunning)) if self.has_stopped() => Err(CommandError::Reset),
+            Err(error) => Err(error),
         }
     }
 
@@ -217,5 +225,30 @@ impl Cmp {
     /// Makes the scheduler look at a queue's write pointer.
     pub(crate) fn kick(&self, irql: &impl UpToDispatch, number: u32) -> Result<(), CommandError> {
         self.run(irql, Command::KickQueue, [u64::from(number), 0, 0]).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_that_the_command_does_not_have_is_that_of_a_broken_function() {
+        for (number, ..) in Command::ALL {
+            let command = Command::from_number(*number).unwrap();
+            for status in (0..=CommandStatus::ALL.len() as u32).chain([u32::MAX]) {
+                let known = CommandStatus::from_number(status).filter(|known| command.may_answer(*known));
+                let expected = match known {
+                    Some(CommandStatus::Done) => Ok(()),
+                    Some(refused) => Err(CommandError::Refused(refused)),
+                    None => Err(CommandError::Lost),
+                };
+                assert_eq!(outcome(command, status), expected, "{command:?} {status}");
+            }
+        }
+        let lost = Err(CommandError::Lost);
+        let no_room = CommandStatus::NoRoom as u32;
+        assert_eq!(outcome(Command::MapFence, no_room), Err(CommandError::Refused(CommandStatus::NoRoom)));
+        assert_eq!([outcome(Command::MapQueue, no_room), outcome(Command::RescanWaits, 3)], [lost, lost]);
     }
 }

@@ -16,6 +16,10 @@ pub const OVERFLOWS: u64 = 0x10;
 pub const ENTRIES_MIN: u32 = 16;
 /// Most records.
 pub const ENTRIES_MAX: u32 = 65536;
+/// Events that wait for room, from which on a buffer that ends in an event or raises the progress fence is not begun.
+pub const WAITING_STALLS: usize = 1024;
+/// Events that wait for room, from which on commands that may cause another one are refused.
+pub const WAITING_MAX: usize = 65536;
 
 record! {
     /// Event record.
@@ -41,7 +45,7 @@ pub const NO_QUEUE: u32 = u32::MAX;
 numbers! {
     /// Kind of an event.
     pub enum EventKind: u8 {
-        /// A SIGNAL, or a PROGRESS on a native progress fence, passed the monitored value. data0: address of the current value; data1: new value; both 0 with Caps.optimised_fence_interrupt or Caps.one_fence_event.
+        /// A SIGNAL, or a PROGRESS on a native progress fence, passed the monitored value. data0: address of the current value; data1: new value; both 0 with CAPS.OPTIMISED_FENCE_INTERRUPT or CAPS.ONE_FENCE_EVENT.
         FenceSignaled = 1,
         /// A PROGRESS on a queue without native progress fence. data0: address of the current value; data1: new value.
         Progress = 2,
@@ -53,9 +57,9 @@ numbers! {
         Fault = 5,
         /// The node is in F0 and had nothing to do, and nothing that waits, for IDLE_TICKS. Said once; work, a command about one of its queues or a return to F0 makes it start over.
         NodeIdle = 6,
-        /// The node makes no progress any more and needs a reset.
+        /// The node hangs: it is busy, makes no progress any more, and needs a reset.
         NodeHung = 7,
-        /// A preemption of the queue is done. data0: cookie; data1: offset in the buffer that was given up of the WAIT that held it, 0 if the buffer was done or there was none.
+        /// A preemption of the queue is done. data0: cookie; data1: offset in the buffer that was given up of the WAIT that held it, 0 if the buffer was done, as its Retired event says before, or there was none.
         Preempted = 8,
     }
 }
@@ -69,7 +73,7 @@ word! {
         1 write: bool,
         /// Page-table level whose entry stopped the walk; for a leaf that forbids writing, 0.
         3 level: u8,
-        /// For BAD_PACKET the rule broken, a `BadPacket` number.
+        /// For BadPacket the rule broken, a `BadPacket` number.
         8 rule: u8,
         /// Low 32 bits of the ring entry's number.
         32 entry: u32,

@@ -5,13 +5,13 @@
 //! word, and after a barrier compares with the monitored value: who is interrupted by a signal finds its entry.
 
 record! {
-    /// Start of a log. The device reads the position when it is given the log, and only writes it from then on.
+    /// Start of a log. The device reads the position when it is given the log, and only writes it from then on; software writes the rest.
     pub struct LogHeader[40] {
         /// A [`LogPosition`] word, written whole.
         0x00 position: u64,
-        /// A [`LogKind`] number; for readers.
+        /// A [`LogKind`] number; written by software for readers.
         0x08 kind: u32,
-        /// Entries that fit; for readers.
+        /// Entries that fit; written by software for readers.
         0x10 entries: u64,
     }
 }

@@ -181,7 +181,7 @@ packets! {
         0x18 pattern: u32,
     }
     /// Sets a fence's current value after every earlier effect of the queue, releases the queues that wait for it, and sends a
-    /// FENCE_SIGNALED event if the value is greater than the monitored value. The value may be smaller than the one before. With
+    /// FenceSignaled event if the value is greater than the monitored value. The value may be smaller than the one before. With
     /// neither handle nor monitored value it writes a word that need be no fence.
     Signal = 0x04, 2 {
         /// Handle of the fence in user mode, for the log; 0 for none.
@@ -268,7 +268,7 @@ packets! {
         0x18 end: u64,
     }
     /// Says what the SIGNAL, WAIT or PROGRESS directly before it in the buffer leaves in the queue's log, and in which entry; the two are
-    /// done as one. Anywhere else, and with an operation that is not the one of the packet before, it breaks rule OPCODE.
+    /// done as one. Anywhere else, and with an operation that is not the one of the packet before, it breaks rule Opcode.
     Log = 0x0b, 2 {
         /// Handle of the fence in user mode.
         0x04 handle: u32,

@@ -17,7 +17,7 @@ word! {
 word! {
     /// Properties of a queue (descriptor field `flags`).
     pub struct QueueFlags: u32 {
-        /// Ring entries may name their own page-table root and ask for a RETIRED event, and let the packets of a buffer be privileged. Set for queues that only the kernel writes.
+        /// Ring entries may name their own page-table root and ask for a Retired event, and let the packets of a buffer be privileged. Set for queues that only the kernel writes.
         1 privileged: bool,
         /// `ring` and `control` are locations, not GPU virtual addresses. Privileged queues only.
         1 physical_ring: bool,
@@ -87,7 +87,7 @@ word! {
     pub struct QueueStateFlags: u32 {
         /// A command buffer was in progress: the fields from `commands` to `offset` describe it.
         1 buffer: bool,
-        /// The buffer ends in a RETIRED event with `tag`.
+        /// The buffer ends in a Retired event with `tag`.
         1 retire_event: bool,
         /// The queue had faulted.
         1 faulted: bool,
@@ -112,7 +112,7 @@ record! {
         0x18 root: u64,
         /// Bytes of the current packet's effect that are done.
         0x20 partial: u64,
-        /// Tag of the buffer's ring entry, if it ends in a RETIRED event or raises the progress fence.
+        /// Tag of the buffer's ring entry, if it ends in a Retired event or raises the progress fence.
         0x28 tag: u64,
         /// GPU time at which the WAIT in progress began to hold the queue, 0 if none does.
         0x30 observed: u64,
@@ -143,7 +143,7 @@ pub const COMMANDS_SIZE_MAX: u32 = 1 << 20;
 word! {
     /// Properties of one submission (ring entry field `flags`).
     pub struct RingFlags: u32 {
-        /// Send a RETIRED event with the entry's tag when the buffer is done. Privileged queues only.
+        /// Send a Retired event with the entry's tag when the buffer is done. Privileged queues only.
         1 retire_event: bool,
         /// Run in the address space with the entry's root. Privileged queues only.
         1 own_root: bool,
@@ -165,7 +165,7 @@ record! {
         0x08 size: u32,
         /// A `RingFlags` word.
         0x0c flags: u32,
-        /// Reported in the RETIRED event; the value of the progress fence with WRITE_PROGRESS.
+        /// Reported in the Retired event; the value of the progress fence with WRITE_PROGRESS.
         0x10 tag: u64,
         /// Page-table root, a location, when OWN_ROOT is set.
         0x18 root: u64,

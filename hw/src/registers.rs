@@ -1,8 +1,7 @@
 //! Registers in BAR0.
 //!
-//! Accesses are 4 or 8 bytes wide and naturally aligned; an 8-byte register may be accessed as two halves, low half first for
-//! writes that have an effect (the effect belongs to the half named in its row). Other accesses read as all ones and write
-//! nothing.
+//! Accesses are 4 or 8 bytes wide and naturally aligned; an 8-byte register may be accessed as two halves. Other accesses read as
+//! all ones and write nothing.
 
 /// Who may do what with a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +66,7 @@ registers! {
     CLOCK_HZ = 0x028, 8, ReadOnly;
     /// The GPU clock: ticks since reset, or since CLOCK_SET from the value set; never backwards otherwise.
     TIMESTAMP = 0x030, 8, ReadOnly;
-    /// Ticks that a node in F0 has nothing to do until it says so by a NODE_IDLE event; 0: it never does.
+    /// Ticks that a node in F0 has nothing to do until it says so by a NodeIdle event; 0: it never does.
     IDLE_TICKS = 0x038, 8, ReadOnly;
     /// Run control of the function, a `Control` word. A change is done when BUSY reads as zero.
     CONTROL = 0x040, 4, ReadWrite;
@@ -83,9 +82,9 @@ registers! {
     EVENT_RING_BASE = 0x060, 8, ReadWrite;
     /// Number of records in the event ring: a power of two, 16 to 65536.
     EVENT_RING_ENTRIES = 0x068, 4, ReadWrite;
-    /// Page-table root of the paging process, a location: what MapFence and logs that are given from then on are reached through. Only with Caps.system_process_fences.
+    /// Page-table root of the paging process, a location: what MapFence and logs that are given from then on are reached through. Only with CAPS.SYSTEM_PROCESS_FENCES.
     PAGING_ROOT = 0x070, 8, ReadWrite;
-    /// Largest number of fences that can be mapped; 0 without Caps.system_process_fences.
+    /// Largest number of fences that can be mapped; 0 without CAPS.SYSTEM_PROCESS_FENCES.
     FENCE_LIMIT = 0x078, 4, ReadOnly;
     /// First argument of a scheduler command.
     CMP_ARG0 = 0x080, 8, ReadWrite;
@@ -159,7 +158,7 @@ word! {
         1 non_coherent: bool,
         /// Entries of fence logs may reach memory after the position that counts them; FlushFenceLogs is the barrier between reading the one and the other.
         1 log_flush: bool,
-        /// FENCE_SIGNALED events name the queue and not the fence: which fences it signalled stands in its log of signals.
+        /// FenceSignaled events name the queue and not the fence: which fences it signalled stands in its log of signals.
         1 optimised_fence_interrupt: bool,
         /// VRAM keeps its contents in D3hot. Clear: they are lost there. Without power they are lost in any case.
         1 vram_kept_in_d3: bool,
@@ -168,7 +167,7 @@ word! {
         2 page_table_updates: u8,
         /// The scheduler does not poll doorbell pages: a store to one has no effect until a command looks at the queue, such as KickQueue.
         1 notify_doorbells: bool,
-        /// FENCE_SIGNALED events tell neither the fence nor its kind: a PROGRESS on a queue without native progress fence sends one too, and no Progress event.
+        /// FenceSignaled events tell neither the fence nor its kind: a PROGRESS on a queue without native progress fence sends one too, and no Progress event.
         1 one_fence_event: bool,
         reserved 20 as u32,
     }
@@ -199,35 +198,35 @@ numbers! {
         MapQueue = 1,
         /// Takes queue ARG0 off the run list and disconnects its doorbell. Afterwards the GPU touches nothing on its behalf.
         UnmapQueue = 2,
-        /// Stops queue ARG0 at the next packet boundary, then sends a SUSPENDED event with cookie ARG1. A suspended queue is told at once.
+        /// Stops queue ARG0 at the next packet boundary, then sends a Suspended event with cookie ARG1. A suspended queue is told at once.
         SuspendQueue = 3,
         /// Lets queue ARG0 run again and looks at its write pointer; one that cannot be read any more faults the queue.
         ResumeQueue = 4,
-        /// Looks at the write pointer of queue ARG0.
+        /// Looks at the write pointer of queue ARG0; one that cannot be read faults the queue. A suspended queue is looked at when it is resumed.
         KickQueue = 5,
         /// Connects doorbell ARG0 to queue ARG1, clears the doorbell page and looks at the write pointer. With a global doorbell, ARG0 is 0, the queue may be rung from then on, and the page is cleared for the first queue only.
         ConnectDoorbell = 6,
-        /// Disconnects doorbell ARG0 from queue ARG1, looking at the queue's write pointer a last time, so that a store made before this command counts. Later stores to the page are ignored.
+        /// Disconnects doorbell ARG0 from queue ARG1, looking at the queue's write pointer a last time as KickQueue does, so that a store made before this command counts. Later stores to the page are ignored.
         DisconnectDoorbell = 7,
         /// Re-evaluates the queues that wait on the fence at address ARG1 of the address space with root ARG0.
         FenceChanged = 8,
         /// Re-evaluates every waiting queue.
         RescanWaits = 9,
-        /// Forgets translations of the address space with root ARG0 from ARG1 to ARG2 (exclusive); ARG1 = ARG2 = 0 forgets all of it.
+        /// Forgets translations of the address space with root ARG0 from ARG1 to ARG2 (exclusive, at most 2^48), those of every page that the range touches; ARG1 = ARG2 = 0 forgets all of it.
         InvalidateTlb = 10,
-        /// Stops node ARG0 with everything it does to memory. RESULT: number of the queue that was running, or all ones. That queue is left faulted, others keep their place.
+        /// Stops node ARG0 with everything it does to memory. RESULT: number of the queue that was running, or all ones. If none was, it is one that owes the answer to SuspendQueue, if there is one. That queue is left faulted, others keep their place.
         ResetNode = 11,
         /// RESULT: state of queue ARG0 in bits 7:0 (0 idle, 1 runnable, 2 running, 3 waiting, 4 suspended, 5 faulted), bit 8 doorbell connected.
         QueryQueue = 12,
         /// Drops what queue ARG0 has not started: its read position becomes its write pointer. Only while suspended. RESULT: entries dropped.
         DiscardQueue = 13,
-        /// Gives the queue of the `LogTarget` word ARG0 the log of the word's kind: header at ARG1 (8-aligned, in the queue's address space, or with Caps.system_process_fences in the paging process), ARG2 entries (1 to 2^20). ARG1 = ARG2 = 0 takes the log away. Writing goes on from the position in the header; an index beyond the last entry counts as 0. Whether or not the queue runs, nothing is written to the old log when the command has completed, and the old log is complete. Unmapping a queue takes its logs away.
+        /// Gives the queue of the `LogTarget` word ARG0 the log of the word's kind: header at ARG1 (8-aligned, in the queue's address space, or with CAPS.SYSTEM_PROCESS_FENCES in the paging process), ARG2 entries (1 to 2^20). ARG1 = ARG2 = 0 takes the log away. Writing goes on from the position in the header; an index beyond the last entry counts as 0. Whether or not the queue runs, nothing is written to the old log when the command has completed, and the old log is complete. Unmapping a queue takes its logs away.
         SetFenceLog = 14,
-        /// Completes what queue ARG0 has logged: every entry before the positions that the headers show is in memory. Needed where Caps.log_flush says so.
+        /// Completes what queue ARG0 has logged: every entry before the positions that the headers show is in memory. Needed where CAPS.LOG_FLUSH says so.
         FlushFenceLogs = 15,
-        /// Makes a fence known: its current value is at ARG1 and its monitored value at ARG2 in the address space with root ARG0, at ARG3 and ARG4 in the paging process. Addresses are 8-aligned and not 0. BAD_STATE if PAGING_ROOT is 0 or the fence is known there already, NO_ROOM if FENCE_LIMIT is reached. Only with Caps.system_process_fences.
+        /// Makes a fence known: its current value is at ARG1 and its monitored value at ARG2 in the address space with root ARG0, at ARG3 and ARG4 in the paging process. Addresses are 8-aligned and not 0. BadState if PAGING_ROOT is 0 or the fence is known there already, NoRoom if FENCE_LIMIT is reached. Only with CAPS.SYSTEM_PROCESS_FENCES.
         MapFence = 16,
-        /// Forgets the fence with its current value at ARG1 in the address space with root ARG0. Afterwards the GPU touches neither of its values. BAD_ARGUMENT if it is not known. Only with Caps.system_process_fences.
+        /// Forgets the fence with its current value at ARG1 in the address space with root ARG0. Afterwards the GPU touches neither of its values. BadArgument if it is not known. Only with CAPS.SYSTEM_PROCESS_FENCES.
         UnmapFence = 17,
         /// Puts node ARG0 into the power state ARG1: 0 for F0, 1 for F1. In F1 a node runs nothing and the doorbells of its queues are not polled; commands about its queues are carried out, and work waits for F0. RESULT: the state before. After reset every node is in F0.
         SetNodePower = 18,
@@ -235,15 +234,15 @@ numbers! {
         SetQueuePriority = 19,
         /// Gives the normal band ARG0 percent (0 to 50) of each node while queues of the focus band are runnable too. After reset it is 0.
         SetBandShare = 20,
-        /// Writes how far queue ARG0 has come as a `QueueState` to the location ARG1, a multiple of 64. BAD_STATE unless the queue is suspended or faulted.
+        /// Writes how far queue ARG0 has come as a `QueueState` to the location ARG1, a multiple of 64. BadState unless the queue is suspended or faulted.
         SaveQueue = 21,
-        /// Lets queue ARG0, which was mapped suspended and has fetched nothing since, go on from the `QueueState` at the location ARG1, a multiple of 64. Its ring and its command buffer must be what they were. BAD_STATE for any other queue, BAD_ARGUMENT for a record that cannot be true. A queue that had faulted is faulted then.
+        /// Lets queue ARG0, which was mapped suspended and has fetched nothing since, go on from the `QueueState` at the location ARG1, a multiple of 64. Its ring and its command buffer must be what they were. BadState for any other queue, BadArgument for a record that cannot be true. A queue that had faulted is faulted then.
         RestoreQueue = 22,
-        /// Preempts queue ARG0. What it has not started is dropped. The buffer in progress goes on to its end, or to the first WAIT that holds it, where it is given up. Then the queue is empty, takes new entries, and a PREEMPTED event with cookie ARG1 says where the buffer was given up. BAD_STATE for a queue that is suspended, faulted, or being preempted already.
+        /// Preempts queue ARG0. What it has not started is dropped. The buffer in progress goes on to its end, or to the first WAIT that holds it, where it is given up. Then the queue is empty, takes new entries, and a Preempted event with cookie ARG1 says where the buffer was given up. BadState for a queue that is suspended, faulted, or being preempted already.
         PreemptQueue = 23,
         /// Sets the times of band ARG0 on every node, in packets: the turn of a process ARG1, at most 2^32 - 1 and 0 meaning 64; the grace ARG2 of lower bands when this one gets the node; and the grace ARG3 between processes of the band. After reset these are 64, 0 and 0.
         SetBandTimes = 24,
-        /// Gives queue ARG0 the page-table root ARG1, a location, in the place of its own, or none with 0. Its ring, its control page, its progress fence, its fence logs (if they are in its address space) and a command buffer in progress whose entry named no root are reached through the new root from then on; what it has logged is complete before. A queue without a root translates nothing. BAD_STATE unless the queue is suspended or faulted, BAD_ARGUMENT for a root that no descriptor could name.
+        /// Gives queue ARG0 the page-table root ARG1, a location, in the place of its own, or none with 0. Its ring, its control page, its progress fence, its fence logs (if they are in its address space) and a command buffer in progress whose entry named no root are reached through the new root from then on; what it has logged is complete before. A queue without a root translates nothing. BadState unless the queue is suspended or faulted, BadArgument for a root that no descriptor could name.
         SetQueueRoot = 25,
     }
 }
@@ -256,13 +255,13 @@ numbers! {
     pub enum CommandStatus: u32 {
         /// Done.
         Done = 0,
-        /// No such command.
+        /// No such command, or CAPS lacks what it needs.
         UnknownCommand = 1,
         /// The scheduler does not run.
         NotRunning = 2,
         /// The queue number is beyond the table, or the queue is not mapped (already mapped, for MapQueue).
         BadQueue = 3,
-        /// The descriptor breaks a rule of the queue chapter, or a byte that its table does not name is not zero.
+        /// The descriptor breaks a rule of section 5, or has a byte that its table does not name and that is not zero.
         BadDescriptor = 4,
         /// No such doorbell, it belongs to another queue, or the queue has one.
         BadDoorbell = 5,
@@ -276,5 +275,41 @@ numbers! {
         NoRoom = 9,
         /// The command is not done yet.
         Busy = 10,
+    }
+}
+
+/// Statuses that every command may answer. The others that it may are its [`Command::refusals`].
+pub const ANY_COMMAND: [CommandStatus; 3] = [CommandStatus::Done, CommandStatus::NotRunning, CommandStatus::Busy];
+
+impl Command {
+    /// The statuses with which this command may be refused while the scheduler runs. A number that is no command is refused as `UnknownCommand`.
+    pub const fn refusals(self) -> &'static [CommandStatus] {
+        use CommandStatus::{
+            BadArgument, BadDescriptor, BadDoorbell, BadQueue, BadState, NoRoom, PageFault, UnknownCommand,
+        };
+        match self {
+            Self::MapQueue => &[BadQueue, BadDescriptor, PageFault, BadState],
+            Self::SuspendQueue | Self::ResumeQueue | Self::KickQueue => &[BadQueue, BadState],
+            Self::UnmapQueue | Self::QueryQueue | Self::FlushFenceLogs => &[BadQueue],
+            Self::PreemptQueue => &[BadQueue, PageFault, BadState],
+            Self::ConnectDoorbell => &[BadQueue, BadDoorbell, PageFault, BadState],
+            Self::DisconnectDoorbell => &[BadQueue, BadDoorbell],
+            Self::FenceChanged => &[BadArgument, PageFault],
+            Self::RescanWaits => &[],
+            Self::InvalidateTlb | Self::SetNodePower | Self::SetBandShare | Self::SetBandTimes => &[BadArgument],
+            Self::ResetNode => &[BadArgument, BadState],
+            Self::DiscardQueue | Self::SetFenceLog | Self::SaveQueue | Self::RestoreQueue => {
+                &[BadQueue, BadArgument, PageFault, BadState]
+            }
+            Self::MapFence => &[UnknownCommand, BadArgument, BadState, NoRoom],
+            Self::UnmapFence => &[UnknownCommand, BadArgument],
+            Self::SetQueuePriority => &[BadQueue, BadArgument],
+            Self::SetQueueRoot => &[BadQueue, BadArgument, BadState],
+        }
+    }
+
+    /// Whether `status` is one that this command may answer.
+    pub fn may_answer(self, status: CommandStatus) -> bool {
+        ANY_COMMAND.contains(&status) || self.refusals().contains(&status)
     }
 }

@@ -101,6 +101,7 @@ fn tables() -> Vec<(&'static str, String)> {
         ("bad-packet", numbers("rule", BadPacket::ALL)),
         ("commands", numbers("command", Command::ALL)),
         ("statuses", numbers("status", CommandStatus::ALL)),
+        ("refusals", refusals()),
         ("log-target", word(LogTarget::FIELDS)),
         ("log-header", record(LogHeader::FIELDS, LogHeader::SIZE)),
         ("log-position", word(LogPosition::FIELDS)),
@@ -227,6 +228,18 @@ fn numbers<N: std::fmt::Display>(what: &str, all: &[(N, &str, &str)]) -> String 
     let mut out = format!("| number | {what} | meaning |\n| --- | --- | --- |\n");
     for (number, name, doc) in all {
         let _ = writeln!(out, "| {number} | {name} | {} |", cell(doc));
+    }
+    out
+}
+
+/// The statuses with which each command may be refused.
+fn refusals() -> String {
+    let name = |status: &CommandStatus| CommandStatus::ALL.iter().find(|(number, ..)| *number == *status as u32);
+    let mut out = String::from("| command | refused with |\n| --- | --- |\n");
+    for (number, command, _) in Command::ALL {
+        let refusals = Command::from_number(*number).map_or(&[][..], Command::refusals);
+        let names: Vec<&str> = refusals.iter().filter_map(name).map(|(_, name, _)| *name).collect();
+        let _ = writeln!(out, "| {command} | {} |", if names.is_empty() { "never".into() } else { names.join(", ") });
     }
     out
 }

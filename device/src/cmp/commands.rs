@@ -241,17 +241,6 @@ impl Cmp {
         })
     }
 
-    /// Takes in the write pointer of a queue; PAGE_FAULT, and nothing changed, if it cannot be read.
-    fn look(state: &mut NodeState, number: u32, context: &Context<'_>) -> Result<()> {
-        let (queue, engine) = state.queue_and_engine(number).ok_or(CommandStatus::BadQueue)?;
-        let write = queue.read_write_pointer(&mut engine.tlb, context.memory).map_err(unreachable_page)?;
-        if queue.state == State::Faulted {
-            return Err(CommandStatus::BadState);
-        }
-        state.observe(number, write, true, context);
-        Ok(())
-    }
-
     fn resume(&self, memory: &Memory, number: u32) -> Result<u64> {
         self.with_queue(memory, number, |state, context| {
             if state.queue(number).ok_or(CommandStatus::BadQueue)?.state != State::Suspended {
@@ -283,7 +272,15 @@ impl Cmp {
     }
 
     fn kick(&self, memory: &Memory, number: u32) -> Result<u64> {
-        self.with_queue(memory, number, |state, context| Self::look(state, number, context).map(|()| 0))
+        self.with_queue(memory, number, |state, context| {
+            match state.queue(number).ok_or(CommandStatus::BadQueue)?.state {
+                State::Faulted => return Err(CommandStatus::BadState),
+                // It is looked at when it is resumed; until then nothing of it need be in memory.
+                State::Suspended => {}
+                State::Idle | State::Runnable | State::Waiting { .. } => state.look(number, context),
+            }
+            Ok(0)
+        })
     }
 
     fn connect(&self, memory: &Memory, doorbell: u64, number: u32) -> Result<u64> {
@@ -297,8 +294,9 @@ impl Cmp {
             }
             queue.read_write_pointer(&mut engine.tlb, context.memory).map_err(unreachable_page)?;
             self.doorbells.connect(&self.mail, page, number)?;
-            // Read after the word was cleared: a store before that is in the control page, one after it is seen by polling.
-            Self::look(state, number, context)?;
+            // Read after the word was cleared: a store before that is in the control page, one after it is seen by polling. One that went
+            // away since the check stops the queue, as it would later.
+            state.look(number, context);
             Ok(0)
         })
     }
@@ -399,12 +397,13 @@ impl Cmp {
             return Err(CommandStatus::BadState);
         }
         self.with_queue(memory, number, |state, context| {
-            let queue = state.queue(number).ok_or(CommandStatus::BadQueue)?;
+            let (queue, engine) = state.queue_and_engine(number).ok_or(CommandStatus::BadQueue)?;
             if matches!(queue.state, State::Suspended | State::Faulted) || queue.preemption.is_some() {
                 return Err(CommandStatus::BadState);
             }
             // What was written until now is dropped, whether or not the queue was told of it.
-            Self::look(state, number, context)?;
+            let write = queue.read_write_pointer(&mut engine.tlb, context.memory).map_err(unreachable_page)?;
+            state.observe(number, write, true, context);
             if state.queue(number).is_some_and(|queue| queue.state == State::Faulted) {
                 return Err(CommandStatus::BadState);
             }
@@ -423,12 +422,14 @@ impl Cmp {
                 return Err(CommandStatus::BadState);
             }
             let write = queue.read_write_pointer(&mut engine.tlb, context.memory).map_err(unreachable_page)?;
-            queue.advance(write).map_err(|_| CommandStatus::BadArgument)?;
-            let dropped = queue.pending();
-            queue.fetched = queue.write;
-            if queue.buffer.is_none() {
-                queue.write_read_pointer(&mut engine.tlb, context.memory).map_err(unreachable_page)?;
+            if !queue.believes(write, queue.fetched) {
+                return Err(CommandStatus::BadArgument);
             }
+            if queue.buffer.is_none() {
+                queue.write_read_pointer(&mut engine.tlb, context.memory, write).map_err(unreachable_page)?;
+            }
+            let dropped = write.saturating_sub(queue.fetched);
+            (queue.write, queue.fetched) = (write, write);
             Ok(dropped)
         })
     }

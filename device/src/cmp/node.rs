@@ -253,8 +253,11 @@ impl NodeState {
         }
     }
 
-    /// Reads the write pointer of a queue and takes it in.
+    /// Reads the write pointer of a queue and takes it in, once memory can be reached at all.
     pub(crate) fn look(&mut self, number: u32, context: &Context<'_>) {
+        if !context.memory.dma_enabled() {
+            return context.mail.look(number);
+        }
         let Some((queue, engine)) = self.queue_and_engine(number) else { return };
         match queue.read_write_pointer(&mut engine.tlb, context.memory) {
             Ok(write) => self.observe(number, write, true, context),
@@ -314,7 +317,7 @@ impl NodeState {
         self.unlist(number, context);
         let Some((queue, engine)) = self.queue_and_engine(number) else { return };
         let offset = queue.buffer.take().map_or(0, |buffer| buffer.offset);
-        let published = queue.write_read_pointer(&mut engine.tlb, context.memory);
+        let published = queue.write_read_pointer(&mut engine.tlb, context.memory, queue.fetched);
         context.report(EventKind::Preempted, queue.node, number, [cookie, u64::from(offset)]);
         match published {
             Ok(()) => self.settle(number),

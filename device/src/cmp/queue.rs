@@ -215,11 +215,11 @@ impl Queue {
         }
     }
 
-    /// Publishes how many entries are consumed.
-    pub(crate) fn write_read_pointer(&self, tlb: &mut Tlb, memory: &Access<'_>) -> Result<(), Fault> {
+    /// Publishes that `consumed` entries are.
+    pub(crate) fn write_read_pointer(&self, tlb: &mut Tlb, memory: &Access<'_>, consumed: u64) -> Result<(), Fault> {
         let place = self.control.after(CONTROL_READ_POINTER);
         if let Some(span) = place.reach(tlb, memory, 8, Intent::Write)? {
-            span.store(0, self.fetched);
+            span.store(0, consumed);
         }
         Ok(())
     }

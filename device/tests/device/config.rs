@@ -111,7 +111,11 @@ fn without_bus_master_there_is_no_dma() {
     host.ring(&queue);
     host.run();
     assert_eq!(host.read64(target), 0);
-    assert_eq!(host.try_command(Command::KickQueue, 0, 0, 0).0, CommandStatus::PageFault);
+    host.command(Command::KickQueue, 0, 0, 0);
+    assert_eq!(host.try_command(Command::ConnectDoorbell, 1, 0, 0).0, CommandStatus::BadDoorbell);
+    host.command(Command::SuspendQueue, 0, 0, 0);
+    host.command(Command::ResumeQueue, 0, 0, 0);
+    assert_eq!((host.state(&queue), host.read64(target)), (0, 0), "nothing of the queue can be read");
     host.gpu.config_write(0x04, 2, 6);
     host.run();
     assert_eq!(host.read64(target), 7);

@@ -137,8 +137,11 @@ fn progress_of_a_native_fence_is_logged_like_any_signal_and_no_other() {
             }
         });
         log.give(&host, number, LogKind::Signals);
-        host.submit(&mut queue, &[signal(1, 1), Packet::Progress(Progress { handle: 0x51, value: 7 })]);
-        assert_eq!(log.position(&host).index(), 1 + u32::from(native));
+        // A LOG behind it is no mistake where there is nothing to log.
+        let said = packet::Log { handle: 0x51, log: log.va, value: 7, entry: 1, operation: 0 };
+        let progress = Packet::Progress(Progress { handle: 0x50, value: 7 });
+        host.submit(&mut queue, &[signal(1, 1), progress, Packet::Log(said)]);
+        assert_eq!((host.state(&queue), log.position(&host).index()), (0, 1 + u32::from(native)));
         let (signal, progress) = (log.entry(&host, 0), log.entry(&host, 1));
         assert_eq!((signal.handle, signal.value), (1, 1));
         let expected = if native { (0x51, 7, true) } else { (0, 0, false) };

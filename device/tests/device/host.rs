@@ -450,9 +450,14 @@ impl Host {
         panic!("the function does not come to rest");
     }
 
+    /// Records that the function has written since RUN.
+    pub(crate) fn events_written(&self) -> u64 {
+        self.read64(ram(self.event_ring + event::WRITE_POINTER))
+    }
+
     /// New events, consumed.
     pub(crate) fn events(&mut self) -> Vec<Event> {
-        let written = self.read64(ram(self.event_ring + event::WRITE_POINTER));
+        let written = self.events_written();
         let mut events = Vec::new();
         while self.events_read < written {
             let slot = self.events_read % u64::from(EVENTS) * Event::SIZE as u64;

@@ -22,5 +22,6 @@ mod resets;
 mod roots;
 mod scale;
 mod sleep;
+mod statuses;
 mod system_fences;
 mod threads;

@@ -3,6 +3,7 @@
 use crate::host::{Host, Space, TestQueue, encode, ram, vram};
 use campanile_hw::event::{Event, EventKind, FaultKind};
 use campanile_hw::packet::{Copy, Fill, Nop, Packet, Timestamp, Wait};
+use campanile_hw::page_table::PAGE_4K;
 use campanile_hw::queue::{QueueDescriptor, QueueFlags, RingEntry, RingFlags};
 use campanile_hw::registers::{self as reg, Command, CommandStatus, NODE_COMPUTE, NODE_COPY, NODE_PAGING};
 
@@ -724,4 +725,24 @@ fn stopping_the_scheduler_holds_queues_and_starting_lets_them_go_on() {
     host.run();
     assert_eq!(host.get(reg::COUNT_RETIRED, 8), 1);
     assert!(host.events().is_empty());
+}
+
+#[test]
+fn a_kick_faults_a_queue_whose_write_pointer_cannot_be_read_unless_it_is_suspended() {
+    let mut host = Host::new();
+    let space = host.space();
+    let [suspended, idle] = [1, 2].map(|number| host.queue(number, space, NODE_COMPUTE));
+    host.command(Command::SuspendQueue, 1, 0, 0);
+    for queue in [&suspended, &idle] {
+        let leaf = host.leaf(space, queue.control, PAGE_4K);
+        host.write64(leaf, 0);
+    }
+    host.command(Command::InvalidateTlb, space.root.into_bits(), 0, 0);
+    drop(host.events());
+    host.command(Command::KickQueue, 1, 0, 0);
+    host.command(Command::KickQueue, 2, 0, 0);
+    let (address, info) = host.fault_of(&idle);
+    assert_eq!((address, info.kind()), (idle.control, FaultKind::PageFault as u8));
+    assert_eq!(host.state(&suspended), 4, "nothing of a suspended queue need be there");
+    assert_eq!(host.try_command(Command::KickQueue, 2, 0, 0).0, CommandStatus::BadState);
 }
