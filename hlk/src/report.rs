@@ -338,7 +338,7 @@ mod tests {
         let expected =
             "FAIL  a  (1 ms)\n      no\n      | node 0\n      |   context\n      again: campanile hlk --filter a";
         assert_eq!(failed.line(), expected);
-        let value: serde_json::Value = serde_json::to_value(&failed).unwrap();
+        let value: Value = serde_json::to_value(&failed).unwrap();
         assert_eq!((&value["reason"], &value["state"]), (&"no".into(), &"node 0\n  context".into()));
     }
 
@@ -346,8 +346,8 @@ mod tests {
     fn json_has_exactly_the_promised_keys() {
         let mut report = report();
         report.add(case(Status::Passed));
-        let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
-        let keys = |value: &serde_json::Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
+        let value: Value = serde_json::from_str(&report.to_json()).unwrap();
+        let keys = |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
         assert_eq!(keys(&value), ["cases", "driver", "failed", "passed", "rounds", "seed", "skipped", "total"]);
         assert_eq!(keys(&value["cases"][0]), ["area", "ms", "name", "page", "status"]);
         assert_eq!(value["cases"][0]["status"], "passed");

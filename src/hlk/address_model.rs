@@ -123,6 +123,9 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// What a page must show: its address, what it shows, and the word there, if it is known.
+type Expected = (u64, Shown, Option<u64>);
+
 /// What a page of addresses shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
@@ -601,7 +604,7 @@ impl<'s> World<'s> {
             for packets in packets.chunks(BATCH) {
                 self.rig.execute(&mut self.queue, packets)?;
             }
-            let wrong = |(slot, (_, _, word)): &(u64, &(u64, Shown, Option<u64>))| {
+            let wrong = |(slot, (_, _, word)): &(u64, &Expected)| {
                 word.is_some_and(|word| self.view.read(slot * 8, 8) != word.to_le_bytes())
             };
             let wrong: Vec<_> = (0..).zip(some).filter(wrong).map(|(slot, page)| (slot, *page)).collect();
@@ -613,8 +616,8 @@ impl<'s> World<'s> {
     }
 
     /// What was wrong, and what the GPU finds when it looks at the whole of the first such page again.
-    fn explain(&mut self, wrong: &[(u64, (u64, Shown, Option<u64>))]) -> Failure {
-        let line = |(slot, (address, shown, word)): &(u64, (u64, Shown, Option<u64>))| {
+    fn explain(&mut self, wrong: &[(u64, Expected)]) -> Failure {
+        let line = |(slot, (address, shown, word)): &(u64, Expected)| {
             let found = self.view.read(slot * 8, 8);
             format!("{address:#x}, which shows {shown:?}, holds {found:x?} instead of {word:x?}")
         };
