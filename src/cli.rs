@@ -11,8 +11,8 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use dxgkrnl::PowerSettings;
 
 use crate::setup::{
-    BusChoice, DriverChoice, FaultOption, FenceStorage, MachineOptions, PoolChoice, Scheduling, SetupError,
-    VariantOptions, variant_help,
+    BusChoice, DriverChoice, DriverLimit, FaultOption, FenceStorage, MachineOptions, PoolChoice, Scheduling,
+    SetupError, VariantOptions, variant_help,
 };
 use crate::{bench, debug, device, hlk, qemu, run, timeline};
 
@@ -23,7 +23,7 @@ pub const EXIT_FAILED: u8 = 1;
 /// Exit code: a file is missing or unreadable, a driver cannot be loaded, or the command line is wrong.
 pub const EXIT_INPUT: u8 = 2;
 /// Exit code: the machine could not be booted, or stopped while in use.
-pub const EXIT_MACHINE: u8 = 3;
+pub const EXIT_MACHINE: u8 = dxgkrnl::EXIT_STUCK;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -59,6 +59,11 @@ struct Cli {
     /// variable CAMPANILE_SPECIAL_POOL counts (`off`, `end`, `start`), and without that `off`.
     #[arg(long, global = true, value_name = "END", num_args = 0..=1, require_equals = true, default_missing_value = "end")]
     special_pool: Option<PoolChoice>,
+    /// Seconds that a call into the driver may take; half of that at DISPATCH_LEVEL and above. A call that takes longer stops the machine with a
+    /// bug check that names it, and a driver that cannot be interrupted ends the program. Without the option the variable CAMPANILE_DRIVER_LIMIT counts,
+    /// and without that 300, in conformance cases five sixths of the time that a case may take.
+    #[arg(long, global = true, value_name = "SECONDS")]
+    driver_limit: Option<DriverLimit>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -447,6 +452,9 @@ pub fn main() -> ExitCode {
     if let Some(pool) = cli.special_pool {
         pool.select();
     }
+    if let Some(limit) = cli.driver_limit {
+        limit.select();
+    }
     let code = match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Run(arguments) => run::command(&run::Options {
             files: arguments.files,
@@ -618,6 +626,15 @@ mod tests {
             assert_eq!(pool(&["campanile", command, "--special-pool=start"]).unwrap().as_deref(), Some("start"));
         }
         assert!(pool(&["campanile", "hlk", "--special-pool=both"]).unwrap_err().to_string().contains("both"));
+    }
+
+    #[test]
+    fn the_limit_of_driver_calls_may_stand_before_the_command_and_after_it() {
+        for arguments in [["--driver-limit", "7", "hlk"], ["hlk", "--driver-limit", "7"]] {
+            assert_eq!(parse(&arguments).unwrap().driver_limit, Some("7".parse().unwrap()), "{arguments:?}");
+        }
+        let error = parse(&["run", "--driver-limit", "0"]).unwrap_err();
+        assert!(error.to_string().contains("a number of seconds from 1 on, not `0`"), "{error}");
     }
 
     #[test]

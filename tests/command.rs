@@ -345,6 +345,58 @@ fn special_pool_of_a_driver_image_is_asked_for_and_reported() {
     assert_eq!(campanile(&["run", "--special-pool=both", &file]).status.code(), Some(2));
 }
 
+/// A copy of the image that makes the mistake that its service is named after.
+fn mistaken(scratch: &Scratch, mistake: &str) -> String {
+    let path = scratch.0.join(mistake).with_extension("sys");
+    fs::copy(image("test/faulty.sys"), &path).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_driver_image_that_loops_ends_the_run_with_the_name_of_the_call() {
+    let scratch = Scratch::new("loops");
+    let file = scratch.file("a", 1000);
+    for (mistake, call) in [("loop-in-entry", "0xEA"), ("loop-at-dispatch", "0x133"), ("loop-in-start", "0xEA")] {
+        let driver = mistaken(&scratch, mistake);
+        let output = campanile(&["run", "--driver-limit", "2", "--driver", &driver, &file]);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{told}");
+        let name = if mistake == "loop-in-start" { "DxgkDdiStartDevice" } else { "DriverEntry" };
+        assert!(told.contains(&format!("{name} of driver {mistake} has not returned ")), "{told}");
+        assert!(told.contains(&format!(" stopped: {call} (")), "{told}");
+    }
+    let refused = campanile(&["run", "--driver-limit", "0", &file]);
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
+fn a_driver_image_that_overwrites_the_stack_it_has_to_return_to_ends_the_run_with_the_name_of_the_call() {
+    let scratch = Scratch::new("overwrites");
+    for mistake in ["overwrite-and-fault", "overwrite-and-call"] {
+        let output = campanile(&["run", "--driver", &mistaken(&scratch, mistake), &scratch.file("a", 1000)]);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{told}");
+        let reason = format!("DxgkDdiStartDevice of driver {mistake} has overwritten the stack of the kernel");
+        assert!(told.contains(&reason), "{told}");
+    }
+}
+
+#[test]
+fn conformance_cases_fail_with_the_name_of_the_call_that_loops_and_the_next_ones_are_run() {
+    let scratch = Scratch::new("looping-cases");
+    let driver = mistaken(&scratch, "loop-in-start");
+    let output =
+        campanile(&["hlk", "--json", "--driver-limit", "2", "--driver", &driver, "--filter", "Capabilities.Node"]);
+    let report = json(&output);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let cases = report["cases"].as_array().expect("cases");
+    assert!(cases.len() > 1, "{report}");
+    for case in cases {
+        let reason = case["reason"].as_str().unwrap_or_default();
+        assert!(reason.contains("DxgkDdiStartDevice of driver loop-in-start has not returned for 2.0 s"), "{case}");
+    }
+}
+
 #[test]
 fn the_bench_reports_every_row_it_was_asked_for() {
     let output = campanile(&["bench", "--quick", "--json", "--filter", "P4"]);

@@ -26,10 +26,13 @@ use crate::irql;
 use crate::kernel_stack::{self, KernelStack, Layout};
 use crate::loader::{Driver, service_at};
 use crate::verifier::{Bugcheck, Place, Verifier};
+use crate::watchdog;
 
 /// One driver call on a thread's stack.
 struct Frame {
     driver: Arc<Driver>,
+    /// The function of the driver.
+    name: &'static str,
     /// Where [`enter`] stored the stack pointer to go back to.
     stack: *const usize,
     /// Depth of critical regions at entry.
@@ -52,12 +55,13 @@ impl Landing {
     }
 }
 
-/// A fault that ended a call.
+/// What ended a call.
 #[derive(Clone, Copy)]
-struct Landed {
-    fault: Fault,
-    /// The instruction of the image that did it, or that called what did it.
-    caller: Caller,
+enum Landed {
+    /// A fault, and the instruction of the image that did it, or that called what did it.
+    Fault(Fault, Caller),
+    /// The watchdog, at this instruction of the image.
+    Late(usize),
 }
 
 #[derive(Default)]
@@ -75,7 +79,9 @@ thread_local! {
     static THREAD: RefCell<Thread> = RefCell::new(Thread::default());
     /// Set while the thread runs on the kernel stack of an image. For the signal handler, which must not find anything borrowed.
     static LANDING: Cell<Option<Landing>> = const { Cell::new(None) };
-    /// The fault that ended the innermost call.
+    /// True while the thread is in a service that the innermost call asked for.
+    static IN_SERVICE: Cell<bool> = const { Cell::new(false) };
+    /// What ended the innermost call.
     static LANDED: Cell<Option<Landed>> = const { Cell::new(None) };
 }
 
@@ -131,8 +137,9 @@ fn of<F: FnOnce() -> R, R>(_: &Call<F, R>) -> unsafe extern "sysv64" fn(*mut c_v
     trampoline::<F, R>
 }
 
-/// Calls into a driver. `None` if the call was abandoned.
-pub(crate) fn run<R>(driver: &Arc<Driver>, call: impl FnOnce() -> R) -> (Option<R>, Leftovers) {
+/// Calls the function `name` of a driver, with the watchdog looking. `None` if the call was abandoned.
+pub(crate) fn run<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce() -> R) -> (Option<R>, Leftovers) {
+    let _watched = driver.verifier().calls().enter(driver, name);
     let kernel_stack = driver.image().is_some().then(|| {
         let spare = THREAD.with_borrow_mut(|thread| thread.spare_stacks.pop());
         spare.unwrap_or_else(KernelStack::new)
@@ -145,7 +152,7 @@ pub(crate) fn run<R>(driver: &Arc<Driver>, call: impl FnOnce() -> R) -> (Option<
     let entered_at = irql::current();
     let (regions, locks) = THREAD.with_borrow_mut(|thread| {
         let critical_regions = thread.critical_regions;
-        thread.frames.push(Frame { driver: Arc::clone(driver), stack: &raw const stack, critical_regions });
+        thread.frames.push(Frame { driver: Arc::clone(driver), name, stack: &raw const stack, critical_regions });
         (critical_regions, thread.push_locks.len())
     });
     let landing = driver.image().zip(kernel_stack.as_ref()).map(|(loaded, kernel_stack)| {
@@ -154,9 +161,11 @@ pub(crate) fn run<R>(driver: &Arc<Driver>, call: impl FnOnce() -> R) -> (Option<
         Landing { host: &raw const stack, stack: kernel_stack.layout(), image }
     });
     let outer = LANDING.replace(landing);
+    let was_in_service = IN_SERVICE.replace(false);
     // SAFETY: `stack` and `data` outlive the call, and the frame that names `stack` is popped right after it.
     let abandoned = unsafe { enter(&raw mut stack, function, (&raw mut data).cast(), top) } != 0;
     LANDING.set(outer);
+    IN_SERVICE.set(was_in_service);
     let left_at = irql::set(entered_at);
     let leftovers = THREAD.with_borrow_mut(|thread| {
         thread.frames.pop();
@@ -170,8 +179,8 @@ pub(crate) fn run<R>(driver: &Arc<Driver>, call: impl FnOnce() -> R) -> (Option<
         thread.push_locks.truncate(locks);
         leftovers
     });
-    if let Some(landed) = LANDED.take() {
-        driver.verifier().raise(describe(driver, landed, left_at));
+    if let Some(bugcheck) = LANDED.take().and_then(|landed| describe(driver, landed, left_at)) {
+        driver.verifier().raise(bugcheck);
     }
     if abandoned { (None, Leftovers::default()) } else { (data.result, leftovers) }
 }
@@ -182,8 +191,7 @@ pub(crate) fn abandon(reason: &str) -> ! {
     let stack = THREAD.with_borrow(|thread| thread.frames.last().map(|frame| frame.stack));
     match stack {
         Some(slot) => {
-            // SAFETY: `run` keeps the slot alive until the frame is popped.
-            let stack = unsafe { slot.read() };
+            let stack = way_back(slot);
             // SAFETY: `enter` is on this stack below us and stored the value.
             unsafe { leave(stack) }
         }
@@ -208,7 +216,7 @@ pub(crate) fn stop_for_pointer(service: &str, fault: Fault) -> ! {
 /// A service that an image called asks for this on the image's stack, where the calling instruction can be found.
 fn stop_with(bugcheck: impl FnOnce(&Driver) -> Bugcheck) -> ! {
     let caller = LANDING.get().and_then(|landing| fault::caller(landing.image()));
-    on_host_stack(|| {
+    switch(|| {
         if let Some(driver) = current() {
             driver.verifier().raise(bugcheck(&driver).at(place(&driver, caller)));
         }
@@ -223,6 +231,10 @@ fn place(driver: &Driver, caller: Option<Caller>) -> Option<Place> {
 /// Where a signal handler resumes a thread whose driver image faulted, or a service on the image's stack: instruction pointer and value
 /// for RDI. Notes the fault for the call that ends. `None` if no image runs on this thread.
 pub(crate) fn landing(mut fault: Fault, stack_pointer: usize) -> Option<(usize, usize)> {
+    if LANDED.get().is_some() {
+        // It faults on its way back.
+        lost();
+    }
     let Some(landing) = LANDING.get() else { return linked_jump(fault) };
     if let Cause::Memory { address, .. } = fault.cause
         && landing.stack.guards(address)
@@ -243,10 +255,17 @@ pub(crate) fn landing(mut fault: Fault, stack_pointer: usize) -> Option<(usize, 
         _ if landing.image().contains(&fault.instruction) => itself,
         _ => fault::caller(landing.image()).unwrap_or(itself),
     };
-    LANDED.set(Some(Landed { fault, caller }));
-    // SAFETY: `run` keeps the slot alive until the frame is popped.
-    let stack = unsafe { landing.host.read() };
-    Some((leave as *const () as usize, stack))
+    LANDED.set(Some(Landed::Fault(fault, caller)));
+    Some((leave as *const () as usize, way_back(landing.host)))
+}
+
+/// As [`landing`], for a thread that the watchdog has interrupted at an instruction. `None` unless it runs code of its image: what it
+/// does in the kernel it has to end first, see [`on_host_stack`].
+pub(crate) fn landing_of_late(instruction: usize) -> Option<(usize, usize)> {
+    // Code of the image runs only after `enter` has stored where to go back to.
+    let landing = LANDING.get().filter(|landing| watchdog::is_ending() && landing.image().contains(&instruction))?;
+    LANDED.set(Some(Landed::Late(instruction)));
+    Some((leave as *const () as usize, way_back(landing.host)))
 }
 
 /// As [`landing`], for a linked driver that jumped to where no code is. Other faults of its code cannot be told from the test's own.
@@ -256,30 +275,67 @@ fn linked_jump(fault: Fault) -> Option<(usize, usize)> {
         _ => return None,
     }
     let slot = THREAD.with(|thread| thread.try_borrow().ok()?.frames.last().map(|frame| frame.stack))?;
-    LANDED.set(Some(Landed { fault, caller: Caller::default() }));
-    // SAFETY: `run` keeps the slot alive until the frame is popped.
+    LANDED.set(Some(Landed::Fault(fault, Caller::default())));
+    Some((leave as *const () as usize, way_back(slot)))
+}
+
+/// The stack pointer that [`enter`] stored for a call that is under way. A driver can write anywhere in this process; if it has overwritten
+/// the value nothing leads back.
+fn way_back(slot: *const usize) -> usize {
+    /// More than the frame of [`run`] has.
+    const NEAR: usize = 64 << 10;
+    // SAFETY: `run` keeps the slot alive until its call is over.
     let stack = unsafe { slot.read() };
-    Some((leave as *const () as usize, stack))
+    if slot.addr().checked_sub(stack).is_none_or(|distance| distance > NEAR) {
+        lost();
+    }
+    stack
 }
 
-/// The bugcheck of a fault at `level`.
-fn describe(driver: &Driver, landed: Landed, level: KIRQL) -> Bugcheck {
-    let Landed { fault, caller } = landed;
-    let by = match service_at(caller.function) {
-        Some(service) => By::Service(service),
-        None => By::Driver,
+/// Ends the process, because the call of this thread cannot be ended.
+fn lost() -> ! {
+    let frame = |thread: &RefCell<Thread>| {
+        let thread = thread.try_borrow().ok()?;
+        thread.frames.last().map(|frame| format!("{} of driver {}", frame.name, frame.driver.name()))
     };
-    fault.bugcheck(by, driver, level).at(place(driver, Some(caller)))
+    let who = THREAD.with(frame).unwrap_or_else(|| "a driver".to_owned());
+    watchdog::end(&format!("{who} has overwritten the stack of the kernel"))
 }
 
-/// Runs `call` on the stack of the kernel's side, when the driver that called runs on one of its own.
+/// The bugcheck of what ended a call at `level`.
+fn describe(driver: &Driver, landed: Landed, level: KIRQL) -> Option<Bugcheck> {
+    let (bugcheck, caller) = match landed {
+        Landed::Fault(fault, caller) => {
+            let by = match service_at(caller.function) {
+                Some(service) => By::Service(service),
+                None => By::Driver,
+            };
+            (fault.bugcheck(by, driver, level), caller)
+        }
+        Landed::Late(instruction) => (driver.verifier().calls().verdict()?, Caller { instruction, function: 0 }),
+    };
+    Some(bugcheck.at(place(driver, Some(caller))))
+}
+
+/// Runs `call` on the stack of the kernel's side, when the driver that called runs on one of its own. Ends the driver's call if that is
+/// late for the watchdog, unless this is part of another service, which may hold something.
 pub(crate) fn on_host_stack<R>(call: impl FnOnce() -> R) -> R {
+    let outer = IN_SERVICE.replace(true);
+    let result = switch(call);
+    IN_SERVICE.set(outer);
+    if !outer && watchdog::is_ending() {
+        match current().and_then(|driver| driver.verifier().calls().verdict()) {
+            Some(bugcheck) => stop(bugcheck),
+            None => abandon("the call was late"),
+        }
+    }
+    result
+}
+
+/// Runs `call` on the stack of the kernel's side, when the thread is on that of an image.
+fn switch<R>(call: impl FnOnce() -> R) -> R {
     let landing = LANDING.take();
-    let host = landing.map(|landing| {
-        // SAFETY: `run` keeps the slot alive until the frame is popped.
-        unsafe { landing.host.read() }
-    });
-    let Some(host) = host else { return call() };
+    let Some(host) = landing.map(|landing| way_back(landing.host)) else { return call() };
     let mut data = Call { call: Some(call), result: None };
     let function = of(&data);
     let mut slot = 0_usize;
@@ -418,8 +474,8 @@ mod tests {
     fn an_abandoned_call_returns_nothing_and_layers_are_left_in_order() {
         let driver = Driver::for_tests("nested");
         let mut order = Vec::new();
-        let (outer, _) = run(&driver, || {
-            let (inner, _) = run(&driver, || -> u32 { abandon("inner") });
+        let (outer, _) = run(&driver, "a function", || {
+            let (inner, _) = run(&driver, "a function", || -> u32 { abandon("inner") });
             order.push(("inner", inner));
             abandon("outer");
         });
@@ -431,7 +487,7 @@ mod tests {
     #[test]
     fn a_call_that_returns_reports_what_it_left_raised() {
         let driver = Driver::for_tests("raised");
-        let (result, leftovers) = run(&driver, || {
+        let (result, leftovers) = run(&driver, "a function", || {
             irql::set(2);
             enter_critical_region();
             hold_push_lock(0x1000);

@@ -1,6 +1,6 @@
 //! Interrupt request levels of the simulated processor: one level a thread.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use wddm_ddi::nt::PASSIVE_LEVEL;
 use wddm_ddi::types::KIRQL;
@@ -12,17 +12,23 @@ pub const DEVICE_LEVEL: KIRQL = 5;
 pub const HIGH_LEVEL: KIRQL = 15;
 
 thread_local! {
-    static LEVEL: Cell<KIRQL> = const { Cell::new(PASSIVE_LEVEL) };
+    /// Atomic, because the watchdog of driver calls reads the levels of other threads.
+    static LEVEL: AtomicU8 = const { AtomicU8::new(PASSIVE_LEVEL) };
 }
 
 /// Level of the calling thread.
 pub fn current() -> KIRQL {
-    LEVEL.get()
+    LEVEL.with(|level| level.load(Ordering::Relaxed))
 }
 
 /// Sets the level of the calling thread and returns the old one. Only for code that plays the kernel's own raise and lower.
 pub(crate) fn set(level: KIRQL) -> KIRQL {
-    LEVEL.replace(level)
+    LEVEL.with(|current| current.swap(level, Ordering::Relaxed))
+}
+
+/// Where the level of the calling thread is, as long as the thread lives.
+pub(crate) fn of_this_thread() -> *const AtomicU8 {
+    LEVEL.with(|level| &raw const *level)
 }
 
 /// The calling thread runs at a raised level until this is dropped.

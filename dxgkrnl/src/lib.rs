@@ -32,6 +32,7 @@ mod trace;
 pub mod verifier;
 mod vidmm;
 mod vidsch;
+mod watchdog;
 
 pub use adapter::{PowerComponentState, PowerSettings, ProblemCode, StartError};
 pub use clock::Clock;
@@ -40,7 +41,7 @@ pub use interrupt::Counters;
 pub use loader::{
     DriverId, DriverImage, DriverMemory, Image, ImageError, ImageKind, LoadError, MemoryRange, PdbIdentity, Resolver,
 };
-pub use machine::{DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig, PnpError, SystemSleep};
+pub use machine::{DRIVER_LIMIT, DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig, PnpError, SystemSleep};
 pub use pci::PciError;
 pub use process::{Attached, Process};
 pub use rescue::Rescue;
@@ -66,3 +67,4 @@ pub use vidsch::{
 pub use vidsch::{
     TdrDebugMode, TdrFate, TdrKind, TdrLevel, TdrOutcome, TdrQueue, TdrReason, TdrReport, TdrSettingError, TdrSettings,
 };
+pub use watchdog::{EXIT_STUCK, INTERRUPT};

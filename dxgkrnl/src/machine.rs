@@ -26,20 +26,24 @@ use crate::pci::{BusAddresses, Function, PciError};
 use crate::ram::Ram;
 use crate::rescue::Rescue;
 use crate::verifier::{Bugcheck, Verifier};
+use crate::watchdog;
 
-pub use config::{FeaturePolicy, Idle, MachineConfig};
+pub use config::{DRIVER_LIMIT, FeaturePolicy, Idle, MachineConfig};
 
 /// A machine could not be built.
 #[derive(Debug)]
 pub enum Error {
     /// Physical memory could not be set up.
     Memory(io::Error),
+    /// There is no thread for the watchdog of driver calls.
+    Watchdog(io::Error),
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory(error) => write!(f, "physical memory could not be set up: {error}"),
+            Self::Watchdog(error) => write!(f, "the watchdog of driver calls has no thread: {error}"),
         }
     }
 }
@@ -227,7 +231,7 @@ impl Machine {
     /// Builds a machine with nothing plugged in.
     ///
     /// # Errors
-    /// Physical memory cannot be reserved.
+    /// Physical memory cannot be reserved, or a thread not started.
     pub fn new(config: MachineConfig) -> Result<Self, Error> {
         let ram = Ram::new(config.ram).map_err(Error::Memory)?;
         let machine = Self(Arc::new(MachineInner {
@@ -244,6 +248,7 @@ impl Machine {
             }),
             idle: OnceLock::new(),
         }));
+        watchdog::start(&machine.0.verifier, machine.0.config.driver_limit).map_err(Error::Watchdog)?;
         machine.start_idle_thread();
         Ok(machine)
     }
@@ -668,7 +673,7 @@ impl Machine {
 
     /// Takes how often each DDI was called since the last call, by its name; those that were not called are left out.
     pub fn take_ddi_calls(&self) -> Vec<(&'static str, u64)> {
-        self.0.verifier.calls().take(DDIS)
+        self.0.verifier.ddi_calls().take(DDIS)
     }
 
     /// What happened on an adapter since it was started. `None` if it is not started.

@@ -155,7 +155,7 @@ impl Miniport {
             lock(&self.trace).push(name);
         }
         let _raised = Raised::to(level);
-        let (result, leftovers) = driver_call::run(&self.driver, call);
+        let (result, leftovers) = driver_call::run(&self.driver, name, call);
         leftovers.check(name, verifier);
         result.unwrap_or_else(R::stopped)
     }
@@ -164,13 +164,14 @@ impl Miniport {
     /// touches nothing but its device: callbacks and locks of others are not there any more. False if it did not come back from that,
     /// or from another level. [dispmprt: DXGKDDI_RESET_DEVICE]
     pub(crate) fn reset_device_of_stopped_machine(&self, context: *mut c_void) -> bool {
+        const NAME: &str = "DxgkDdiResetDevice";
         let Some(entry) = self.table.DxgkDdiResetDevice else { return false };
         let _raised = Raised::to(HIGH_LEVEL);
-        let (returned, leftovers) = driver_call::run(&self.driver, || {
+        let (returned, leftovers) = driver_call::run(&self.driver, NAME, || {
             // SAFETY: the driver registered this function under this prototype; the context is its own.
             unsafe { entry(context) }
         });
-        leftovers.check("DxgkDdiResetDevice", self.driver.verifier());
+        leftovers.check(NAME, self.driver.verifier());
         returned.is_some() && leftovers == driver_call::Leftovers::default()
     }
 
@@ -215,7 +216,7 @@ macro_rules! ddis {
                     let Some(entry) = self.table.$slot else { return NotMade::absent() };
                     $(self.events.note(KmdHandle::new($adapter), || $kind);)?
                     self.call(stringify!($slot), level!($level), || {
-                        self.driver.verifier().calls().add(offset_of!(DRIVER_INITIALIZATION_DATA, $slot));
+                        self.driver.verifier().ddi_calls().add(offset_of!(DRIVER_INITIALIZATION_DATA, $slot));
                         // SAFETY: the driver registered this function under this prototype; references live across the
                         // call and handles are the driver's own or this machine's.
                         unsafe { entry($($arg),*) }

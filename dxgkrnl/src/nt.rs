@@ -376,7 +376,7 @@ mod tests {
 
     fn stops(call: impl FnOnce()) -> Bugcheck {
         let driver = Driver::for_tests("nt");
-        let (result, _) = driver_call::run(&driver, call);
+        let (result, _) = driver_call::run(&driver, "a function", call);
         assert_eq!(result, None, "the call must not return");
         assert_eq!(irql::current(), 0);
         driver.verifier().bugcheck().expect("the machine stopped")
@@ -391,7 +391,7 @@ mod tests {
             for _ in 0..4 {
                 let (driver, lock, shared) = (&driver, &lock, &shared);
                 scope.spawn(move || {
-                    let (_, leftovers) = driver_call::run(driver, || {
+                    let (_, leftovers) = driver_call::run(driver, "a function", || {
                         for _ in 0..1000 {
                             // SAFETY: the lock word lives in this test.
                             let old = unsafe { ke_acquire_spin_lock_raise_to_dpc(lock.as_ptr()) };
@@ -418,7 +418,7 @@ mod tests {
             for _ in 0..4 {
                 let (driver, lock, shared) = (&driver, &lock, &shared);
                 scope.spawn(move || {
-                    let (_, leftovers) = driver_call::run(driver, || {
+                    let (_, leftovers) = driver_call::run(driver, "a function", || {
                         for _ in 0..1000 {
                             // SAFETY: the lock word lives in this test.
                             unsafe { ke_enter_critical_region() };
@@ -485,7 +485,7 @@ mod tests {
     fn a_waiter_for_a_lock_that_died_with_its_holder_is_released() {
         let driver = Driver::for_tests("died");
         let lock = AtomicUsize::new(0);
-        let (result, _) = driver_call::run(&driver, || {
+        let (result, _) = driver_call::run(&driver, "a function", || {
             // SAFETY: the lock word lives in this test.
             unsafe { ke_acquire_spin_lock_raise_to_dpc(lock.as_ptr()) };
             // SAFETY: no pointers among the arguments.
@@ -495,8 +495,9 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 // SAFETY: as above.
-                let (result, _) =
-                    driver_call::run(&driver, || unsafe { ke_acquire_spin_lock_raise_to_dpc(lock.as_ptr()) });
+                let (result, _) = driver_call::run(&driver, "a function", || unsafe {
+                    ke_acquire_spin_lock_raise_to_dpc(lock.as_ptr())
+                });
                 assert_eq!(result, None);
             });
         });
@@ -505,7 +506,7 @@ mod tests {
     #[test]
     fn messages_reach_the_debug_log() {
         let driver = Driver::for_tests("talker");
-        driver_call::run(&driver, || {
+        driver_call::run(&driver, "a function", || {
             // SAFETY: both strings are NUL-terminated.
             unsafe { dbg_print_ex(0, 3, c"%s".as_ptr().cast(), c"hello\n".as_ptr().cast()) };
         });

@@ -7,6 +7,7 @@
 mod minimal;
 
 use std::path::Path;
+use std::time::Duration;
 
 use dxgkrnl::verifier::{Bugcheck, SpecialPool};
 use dxgkrnl::{DriverImage, Machine, MachineConfig, StartError};
@@ -28,7 +29,11 @@ fn line_of(mark: &str) -> u32 {
 
 /// Starts a device under the driver, which stops the machine; then the process still boots another with a sound driver.
 fn stop(name: &str, special_pool: SpecialPool) -> Bugcheck {
-    let machine = Machine::new(MachineConfig { ram: 64 << 20, special_pool, ..MachineConfig::default() }).unwrap();
+    stop_on(name, MachineConfig { special_pool, ..MachineConfig::default() })
+}
+
+fn stop_on(name: &str, config: MachineConfig) -> Bugcheck {
+    let machine = Machine::new(MachineConfig { ram: 64 << 20, ..config }).unwrap();
     let device = machine.plug_in(FakeBus::new(minimal::SOUND.class));
     let [bytes, symbols] = ["sys", "pdb"].map(|extension| file(&format!("target/pe/test/faulty.{extension}")));
     let image = DriverImage::Pe { name: name.into(), bytes, symbols: Some(symbols) };
@@ -101,4 +106,34 @@ fn special_pool_finds_a_service_that_is_given_a_freed_block() {
     assert_eq!((bugcheck.code, bugcheck.parameters[1]), (0xcc, 1), "{bugcheck}");
     assert!(bugcheck.reason.starts_with("memset with a bad pointer"), "{bugcheck}");
     assert_eq!(bugcheck.place.as_deref().and_then(|place| place.line), Some(line_of("freed-in-service")), "{bugcheck}");
+}
+
+/// As [`stop`], of a driver that does not return from the call `ddi`, on a machine where a call may take two seconds.
+fn loops(name: &str, ddi: &str) -> Bugcheck {
+    let bugcheck = stop_on(name, MachineConfig { driver_limit: Duration::from_secs(2), ..MachineConfig::default() });
+    assert!(bugcheck.reason.starts_with(&format!("{ddi} of driver {name} has not returned for ")), "{bugcheck}");
+    bugcheck
+}
+
+#[test]
+fn a_start_that_loops_is_interrupted_at_its_line() {
+    let bugcheck = loops("loop-in-start", "DxgkDdiStartDevice");
+    assert_eq!((bugcheck.code, &bugcheck.parameters[1..]), (0xea, &[0, 0, 1][..]), "{bugcheck}");
+    check_place("loop-in-start", "loop_in_start", "loop-in-start", &bugcheck);
+}
+
+#[test]
+fn an_interrupt_routine_that_loops_is_interrupted_at_its_line() {
+    let bugcheck = loops("loop-in-isr", "DxgkDdiInterruptRoutine");
+    assert_eq!((bugcheck.code, bugcheck.parameters), (0x133, [0, 10, 10, 0]), "{bugcheck}");
+    assert!(bugcheck.reason.ends_with("at IRQL 5"), "{bugcheck}");
+    check_place("loop-in-isr", "loop_in_isr", "loop-in-isr", &bugcheck);
+}
+
+#[test]
+fn a_dpc_that_polls_a_register_for_ever_is_interrupted_although_each_access_is_carried_out_in_a_handler() {
+    let bugcheck = loops("loop-in-dpc", "DxgkDdiDpcRoutine");
+    assert_eq!((bugcheck.code, bugcheck.parameters), (0x133, [0, 10, 10, 0]), "{bugcheck}");
+    let function = bugcheck.place.as_deref().and_then(|place| place.function.as_deref()).unwrap_or("?");
+    assert!(function.contains("::loop_in_dpc"), "{bugcheck}");
 }

@@ -3,6 +3,7 @@
 //! The image is `tests/images/faulty`, which `cargo xtask pe` builds. The line of each mistake there ends with its name as a mark.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use dxgkrnl::verifier::{Bugcheck, Place, SpecialPool};
 use dxgkrnl::{DriverImage, ImageError, LoadError, Machine, MachineConfig};
@@ -309,6 +310,38 @@ fn a_bugcheck_reads_as_one_line_with_its_place() {
     let text = bugcheck.to_string();
     assert!(text.starts_with("0x1E (0xC0000005, 0x"), "{text}");
     assert!(text.contains(" in read-null+0x") && text.ends_with(&format!("mistakes.rs:{line})")), "{text}");
+}
+
+/// Loads a driver that loops in its DriverEntry; then the process still boots another.
+fn loops(name: &str) -> Bugcheck {
+    let config = MachineConfig { ram: 64 << 20, driver_limit: Duration::from_secs(2), ..MachineConfig::default() };
+    let stopped = Machine::new(config).unwrap();
+    let error = load(&stopped, name, built("sys")).expect_err("the image never registers");
+    let LoadError::Stopped(Some(bugcheck)) = error else { panic!("{name}: {error}") };
+    let next = machine(SpecialPool::Off);
+    assert_eq!(load(&next, "print", built("sys")), Err(LoadError::Entry(STATUS_UNSUCCESSFUL)), "{name}");
+    let told = format!("DriverEntry of driver {name} has not returned ");
+    assert!(bugcheck.reason.starts_with(&told), "{bugcheck}");
+    let function = place(name, &bugcheck).function.as_deref().unwrap_or("?");
+    assert!(function.ends_with(&format!("::{}()", name.replace('-', "_"))), "{bugcheck}");
+    bugcheck
+}
+
+#[test]
+fn a_driver_entry_that_loops_is_interrupted_at_its_line() {
+    let bugcheck = loops("loop-in-entry");
+    assert_eq!((bugcheck.code, &bugcheck.parameters[1..]), (0xea, &[0, 0, 1][..]), "{bugcheck}");
+    assert_eq!(place("loop-in-entry", &bugcheck).line, Some(line_of("loop-in-entry")), "{bugcheck}");
+    let bugcheck = loops("loop-at-dispatch");
+    assert_eq!((bugcheck.code, bugcheck.parameters), (0x133, [1, 10, 0, 0]), "{bugcheck}");
+    assert_eq!(place("loop-at-dispatch", &bugcheck).line, Some(line_of("loop-at-dispatch")), "{bugcheck}");
+    assert!(bugcheck.reason.ends_with("at IRQL 2"), "{bugcheck}");
+}
+
+#[test]
+fn a_driver_that_is_in_the_kernel_nearly_all_the_time_is_ended_between_two_services() {
+    let bugcheck = loops("loop-in-service");
+    assert_eq!(bugcheck.code, 0xea, "{bugcheck}");
 }
 
 #[test]

@@ -62,6 +62,7 @@ fn of(packets: &[Submitted], address: u64) -> Vec<Submitted> {
     packets.iter().filter(|packet| packet.address == address).copied().collect()
 }
 
+/// A packet that the driver took and never reports as complete costs nobody a call that does not return: it is a timeout.
 #[test]
 fn the_reset_follows_the_page_and_what_it_did_not_hit_runs_under_new_ids() {
     let machine = Machine::start(&MACHINES[0]);

@@ -7,6 +7,7 @@
 //! | `CAMPANILE_BUS` | where the GPU is: `direct`, `vfio-user`, `vfio-user-process=PROGRAM` or `vfio-user=SOCKET` | `direct` |
 //! | `CAMPANILE_DEVICE_VARIANT` | the GPU, such as `doorbells=4,vram=64M` | `default` |
 //! | `CAMPANILE_SPECIAL_POOL` | pool of the driver: `off`, `end` or `start` | `off` |
+//! | `CAMPANILE_DRIVER_LIMIT` | seconds that a call into the driver may take | 300 |
 //!
 //! A value that is none is told on standard error, once, and every call is answered with STATUS_INVALID_PARAMETER. A machine that does not boot is told
 //! likewise, and answered with STATUS_NO_SUCH_DEVICE.
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::{env, fmt};
 
-use campanile::setup::{BusChoice, MachineOptions, PoolChoice, SetupError, System, VariantOptions};
+use campanile::setup::{BusChoice, DriverLimit, MachineOptions, PoolChoice, SetupError, System, VariantOptions};
 use dxgkrnl::Process;
 use wddm_ddi::status::*;
 
@@ -141,6 +142,7 @@ fn boot() -> Result<Booted, Refusal> {
     let variant = variant().map_err(wrong)?;
     BusChoice::selected().map_err(wrong)?;
     PoolChoice::selected().map_err(wrong)?;
+    DriverLimit::selected().map_err(wrong)?;
     let options = MachineOptions { variant, ..MachineOptions::default() }.in_use().system();
     let threads = SignalsHeld::new();
     let booted = catch_unwind(AssertUnwindSafe(|| System::boot(&options)));
@@ -167,10 +169,10 @@ impl SignalsHeld {
         let mut held: libc::sigset_t = unsafe { std::mem::zeroed() };
         // SAFETY: a set of this frame.
         unsafe { libc::sigfillset(&raw mut held) };
-        // Faults are of the instruction that makes them, and must arrive.
-        for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP] {
+        // Faults are of the instruction that makes them, and must arrive, and so must what ends a call into a driver that does not return.
+        for own in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, dxgkrnl::INTERRUPT] {
             // SAFETY: as above.
-            unsafe { libc::sigdelset(&raw mut held, fault) };
+            unsafe { libc::sigdelset(&raw mut held, own) };
         }
         let mut before = held;
         // SAFETY: two sets of this frame.

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use dxgkrnl::{Rescue, TraceEvent};
+use dxgkrnl::{DRIVER_LIMIT, Rescue, TraceEvent};
 use serde_json::Value;
 
 use super::case::{Boot, Case, CaseInfo, Failure, Run};
@@ -78,7 +78,7 @@ pub fn run_within(case: &'static CaseInfo, machine: &MachineOptions, timeout: Op
     let machine = machine.clone();
     let patience = timeout.or_else(|| super::tdr_storm::patience(case)).unwrap_or(PATIENCE);
     let thread = std::thread::Builder::new().name("case".to_owned()).spawn(move || {
-        let outcome = guarded(case, &machine, &sender);
+        let outcome = guarded(case, &machine, driver_limit(patience), &sender);
         let _ = sender.send(Told::Outcome(outcome));
     });
     let outcome = match thread {
@@ -168,16 +168,33 @@ pub fn release_shared() -> Result<(), SetupError> {
     systems.into_iter().map(|(_, system)| system.shutdown()).fold(Ok(()), Result::and)
 }
 
-fn guarded(case: &CaseInfo, machine: &MachineOptions, told: &Sender<Told>) -> Result<Counted, Ended> {
-    catch_unwind(AssertUnwindSafe(|| boot_and_run(case, machine, told))).unwrap_or_else(|panic| {
+/// How long a call into the driver may take in a case that may take `patience`: the bug check says more than that the case did not end.
+fn driver_limit(patience: Duration) -> Duration {
+    const LEAST: Duration = Duration::from_secs(10);
+    (patience * 5 / 6).clamp(LEAST, DRIVER_LIMIT)
+}
+
+fn guarded(
+    case: &CaseInfo,
+    machine: &MachineOptions,
+    driver_limit: Duration,
+    told: &Sender<Told>,
+) -> Result<Counted, Ended> {
+    let boot_and_run = || boot_and_run(case, machine, driver_limit, told);
+    catch_unwind(AssertUnwindSafe(boot_and_run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
         Err(Failure::new(format!("panicked: {text}")).into())
     })
 }
 
-fn boot_and_run(case: &CaseInfo, machine: &MachineOptions, told: &Sender<Told>) -> Result<Counted, Ended> {
-    let options = case.boot.options(machine);
+fn boot_and_run(
+    case: &CaseInfo,
+    machine: &MachineOptions,
+    driver_limit: Duration,
+    told: &Sender<Told>,
+) -> Result<Counted, Ended> {
+    let options = SystemOptions { driver_limit, ..case.boot.options(machine) };
     let bus = match &options.bus {
         Some(bus) => bus,
         None => BusChoice::selected().map_err(Failure::new)?,
@@ -284,4 +301,15 @@ fn unannounced(rescues: &[(Rescue, u64)], announced: &[Rescue]) -> Option<Failur
     let silent: Vec<String> = silent.map(|(rescue, count)| format!("{rescue} {count} times")).collect();
     (!silent.is_empty())
         .then(|| Failure::new(format!("the system made good what was not reported: {}", silent.join(", "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_into_the_driver_is_late_before_its_case_is_given_up() {
+        let seconds = |patience| driver_limit(Duration::from_secs(patience)).as_secs();
+        assert_eq!([60, 5, 18, 3600].map(seconds), [50, 10, 15, 300]);
+    }
 }

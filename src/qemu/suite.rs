@@ -16,7 +16,7 @@ use super::tools;
 use crate::cli::print;
 use crate::device::GpuHeld;
 use crate::hlk::{self, CaseLine, Status};
-use crate::setup::shipped;
+use crate::setup::{DriverLimit, shipped};
 
 /// Cases that run in a guest when none are named: what the driver does at the bus.
 pub(super) const CORE: [&str; 9] = [
@@ -59,6 +59,7 @@ impl Suite {
     /// # Errors
     /// A filter takes nothing, or the Windows images are missing.
     pub(super) fn new(filters: &[String]) -> Result<Self, String> {
+        DriverLimit::selected()?;
         let all = [CORE.as_slice(), &["Qemu.Faults."]].concat();
         let all: Vec<String> = all.into_iter().map(str::to_owned).collect();
         let filters = if filters.is_empty() { &all } else { filters };
@@ -134,9 +135,14 @@ fn again(fault: &Fault) -> Option<Step> {
 }
 
 /// The options of a step that uses these GPUs with the Windows images.
-pub(super) fn on_bus(gpus: &[String]) -> [String; 4] {
+pub(super) fn on_bus(gpus: &[String]) -> Vec<String> {
     let driver = format!("{IMAGES}/campanile_kmd.sys");
-    ["--driver".to_owned(), driver, "--bus".to_owned(), format!("vfio={}", gpus.join(","))]
+    let mut options = vec!["--driver".to_owned(), driver, "--bus".to_owned(), format!("vfio={}", gpus.join(","))];
+    // The environment of the guest is another one.
+    if let Ok(Some(limit)) = DriverLimit::selected() {
+        options.extend(["--driver-limit".to_owned(), limit.to_string()]);
+    }
+    options
 }
 
 /// The Windows images with their symbols.

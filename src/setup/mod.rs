@@ -3,6 +3,7 @@
 mod bus;
 mod direct_bus;
 mod driver;
+mod driver_limit;
 mod fault;
 mod gpu_handle;
 pub mod image_file;
@@ -18,13 +19,14 @@ mod watch;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use campanile_device::Variant;
 use dxgkrnl::bus::Bus;
 use dxgkrnl::verifier::SpecialPool;
 use dxgkrnl::{
-    Clock, DeviceId, DriverId, DriverImage, DriverMemory, FeaturePolicy, Idle, LoadError, Machine, MachineConfig,
-    PnpError, PowerSettings, TdrSettings,
+    Clock, DRIVER_LIMIT, DeviceId, DriverId, DriverImage, DriverMemory, FeaturePolicy, Idle, LoadError, Machine,
+    MachineConfig, PnpError, PowerSettings, TdrSettings,
 };
 use wddm_ddi::types::LUID;
 
@@ -34,6 +36,7 @@ pub use bus::{BUS_VARIABLE, BusChoice};
 pub use direct_bus::DirectBus;
 pub(crate) use driver::with_pdb;
 pub use driver::{DRIVER_VARIABLE, DriverChoice, Drivers, shipped};
+pub use driver_limit::{DriverLimit, LIMIT_VARIABLE};
 pub use fault::FaultOption;
 pub use gpu_handle::{FaultsHandle, GpuHandle};
 pub use machine::{FenceStorage, MachineOptions, Scheduling};
@@ -79,6 +82,8 @@ pub struct SystemOptions {
     pub clock: Clock,
     /// What time without work leads to.
     pub power: PowerSettings,
+    /// How long a call into the driver may take, unless the command line or the environment says, see [`DriverLimit`].
+    pub driver_limit: Duration,
 }
 
 impl Default for SystemOptions {
@@ -94,6 +99,7 @@ impl Default for SystemOptions {
             tdr: TdrSettings::default(),
             clock: Clock::default(),
             power: PowerSettings::default(),
+            driver_limit: DRIVER_LIMIT,
         }
     }
 }
@@ -423,14 +429,20 @@ fn read_drivers() -> Result<DriverImage, SetupError> {
     Ok(image)
 }
 
+/// How long a call into the driver may take, if nothing else is selected.
+fn driver_limit(otherwise: Duration) -> Result<Duration, SetupError> {
+    DriverLimit::selected_or(otherwise).map_err(|e| SetupError::new("No such limit", e, ADVICE_POOL))
+}
+
 /// Loads the selected drivers on a machine without devices, and unloads them: whether they can be used at all.
 ///
 /// # Errors
 /// As [`System::boot`], as far as it is about drivers.
 pub fn check_drivers() -> Result<(), SetupError> {
     let image = read_drivers()?;
-    let machine = Machine::new(MachineConfig::default())
-        .map_err(|e| SetupError::new("The machine could not be built", e, ADVICE_MEMORY))?;
+    let config = MachineConfig { driver_limit: driver_limit(DRIVER_LIMIT)?, ..MachineConfig::default() };
+    let machine =
+        Machine::new(config).map_err(|e| SetupError::new("The machine could not be built", e, ADVICE_MEMORY))?;
     let driver = machine.load_driver(image).map_err(|e| SetupError::load(&e))?;
     machine.unload(driver).map_err(|e| SetupError::new("The driver could not be unloaded cleanly", e, ADVICE_LEAK))
 }
@@ -478,6 +490,7 @@ impl System {
             tdr: options.tdr,
             clock: options.clock.clone(),
             power: options.power,
+            driver_limit: driver_limit(options.driver_limit)?,
             idle: (!options.threads).then(|| Arc::new(step) as Idle),
         };
         let machine =

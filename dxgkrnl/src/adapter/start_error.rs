@@ -74,7 +74,8 @@ start_errors! {
     /// The device was stopped under another driver and not removed.
     OtherDriver, STATUS_INVALID_DEVICE_STATE, FailedAdd, "the device still belongs to another driver; remove it first";
     /// The machine has stopped.
-    Stopped(bugcheck: Option<Bugcheck>), STATUS_DEVICE_REMOVED, FailedPostStart, "the machine has stopped: {:?}", bugcheck;
+    Stopped(bugcheck: Option<Bugcheck>), STATUS_DEVICE_REMOVED, FailedPostStart, "the machine has stopped: {}",
+        bugcheck.as_ref().map_or_else(|| "nothing is known of why".to_owned(), Bugcheck::to_string);
     /// Enumeration of the function failed.
     Pci(error: PciError), STATUS_NO_SUCH_DEVICE, FailedStart, "enumeration failed: {}", error;
     /// Memory or interrupts could not be set up on this host.

@@ -385,7 +385,7 @@ mod tests {
         drop(range);
         let driver = Driver::for_tests("stray");
         // SAFETY: the fault that this causes is what the test is about.
-        let (result, _) = driver_call::run(&driver, || unsafe { address.cast::<u32>().read_volatile() });
+        let (result, _) = driver_call::run(&driver, "a function", || unsafe { address.cast::<u32>().read_volatile() });
         assert_eq!(result, None);
         assert_eq!(driver.verifier().bugcheck().unwrap().code, 0x50);
         std::process::exit(DONE);

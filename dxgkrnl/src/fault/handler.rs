@@ -5,6 +5,9 @@
 //! memory, which is carried out, and one that the device does not answer (see [`trap`]); of a driver image on its own stack, whose call ends (see [`driver_call`]). Any
 //! other goes to the handler that was installed before.
 //!
+//! The signal of the watchdog (see [`watchdog`]) arrives at any instruction. It ends a call of a driver image that is late if that instruction
+//! is one of the image, and does nothing else. While a fault is handled it waits.
+//!
 //! The handler runs on the signal stack that every thread gets when it enters a driver. It may take locks and allocate: the
 //! interrupted instruction is a driver's or one that follows a driver's pointer, never code that holds an allocator or a lock of this
 //! process' libraries.
@@ -18,14 +21,16 @@ use std::sync::{Mutex, PoisonError};
 use super::{Access, Cause, Fault, frozen, guarded};
 use crate::bus::trap;
 use crate::driver_call;
+use crate::watchdog::{self, INTERRUPT};
 
-/// Signals that a fault arrives as, and the handlers that were there before.
-static PREVIOUS: [(c_int, OnceLock<libc::sigaction>); 5] = [
+/// Signals that a fault arrives as, the one of the watchdog, and the handlers that were there before.
+static PREVIOUS: [(c_int, OnceLock<libc::sigaction>); 6] = [
     (libc::SIGSEGV, OnceLock::new()),
     (libc::SIGBUS, OnceLock::new()),
     (libc::SIGILL, OnceLock::new()),
     (libc::SIGFPE, OnceLock::new()),
     (libc::SIGTRAP, OnceLock::new()),
+    (INTERRUPT, OnceLock::new()),
 ];
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 static SETUP: Mutex<()> = Mutex::new(());
@@ -120,8 +125,14 @@ fn install_one(signal: c_int, place: &OnceLock<libc::sigaction>) -> io::Result<(
     let _ = place.set(previous);
     // SAFETY: as above.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = handle as *const () as usize;
-    action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_ONSTACK;
+    // SAFETY: a set of this frame.
+    unsafe { libc::sigaddset(&raw mut action.sa_mask, INTERRUPT) };
+    let (handler, flags) = match signal {
+        INTERRUPT => (interrupt as *const (), libc::SA_RESTART),
+        _ => (handle as *const (), libc::SA_NODEFER),
+    };
+    action.sa_sigaction = handler as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | flags;
     // SAFETY: the handler has the signature that SA_SIGINFO asks for and stays valid.
     if unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } != 0 {
         return Err(io::Error::last_os_error());
@@ -153,6 +164,25 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     }
 }
 
+/// Ends the call of a driver image that is late.
+extern "C" fn interrupt(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    if !watchdog::is_ending() {
+        return chain(signal, info, context);
+    }
+    // SAFETY: with SA_SIGINFO the third argument is the interrupted thread's context, ours until return.
+    let gregs = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let instruction = gregs.get(libc::REG_RIP as usize).copied().unwrap_or(0).cast_unsigned() as usize;
+    if let Some(to) = driver_call::landing_of_late(instruction) {
+        resume(gregs, to);
+    }
+}
+
+/// Has the interrupted thread go on in a function with one argument.
+fn resume(gregs: &mut [i64; 23], (function, argument): (usize, usize)) {
+    set(gregs, libc::REG_RIP, function);
+    set(gregs, libc::REG_RDI, argument);
+}
+
 fn set(gregs: &mut [i64; 23], register: c_int, value: usize) {
     if let Some(place) = gregs.get_mut(register as usize) {
         *place = value as i64;
@@ -175,18 +205,19 @@ fn land(site: &Site, gregs: &mut [i64; 23]) -> bool {
         // A breakpoint is reported behind its instruction.
         fault.instruction -= 1;
     }
-    let Some((resume, argument)) = driver_call::landing(fault, site.stack_pointer) else { return false };
-    set(gregs, libc::REG_RIP, resume);
-    set(gregs, libc::REG_RDI, argument);
+    let Some(to) = driver_call::landing(fault, site.stack_pointer) else { return false };
+    resume(gregs, to);
     true
 }
 
-/// Passes a fault on to whoever handled the signal before.
+/// Passes a signal on to whoever handled the signal before.
 fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(previous) = PREVIOUS.iter().find(|(known, _)| *known == signal).and_then(|(_, place)| place.get()) else {
         return;
     };
     match previous.sa_sigaction {
+        // The default action of this signal is to ignore it.
+        libc::SIG_DFL | libc::SIG_IGN if signal == INTERRUPT => {}
         libc::SIG_DFL | libc::SIG_IGN => {
             // The instruction faults again, now with the default action.
             // SAFETY: restores an action that was in force before.

@@ -29,19 +29,20 @@ pub(crate) fn load(
     driver: &Arc<Driver>,
     entry: PDRIVER_INITIALIZE,
 ) -> Result<Box<DRIVER_INITIALIZATION_DATA>, LoadError> {
+    const NAME: &str = "DriverEntry";
     let driver_object = NEXT_DRIVER_OBJECT.fetch_add(0x10, Ordering::Relaxed);
     LOADING.set(Some(Loading { driver_object, outcome: Err(LoadError::NotRegistered) }));
     let path = format!("\\REGISTRY\\MACHINE\\SYSTEM\\ControlSet001\\Services\\{}", driver.name());
     let mut path = path.encode_utf16().take(0x7fff).collect::<Vec<u16>>();
     let bytes = u16::try_from(path.len() * 2).unwrap_or(u16::MAX - 1);
     let mut path = UNICODE_STRING { Length: bytes, MaximumLength: bytes, Buffer: path.as_mut_ptr() };
-    let (status, leftovers) = driver_call::run(driver, || {
+    let (status, leftovers) = driver_call::run(driver, NAME, || {
         // SAFETY: the image names this function as its DriverEntry; both arguments live across the call.
         unsafe { entry(core::ptr::without_provenance_mut(driver_object), &raw mut path) }
     });
     let outcome = LOADING.take().map_or(Err(LoadError::NotRegistered), |loading| loading.outcome);
     let verifier = driver.verifier();
-    leftovers.check("DriverEntry", verifier);
+    leftovers.check(NAME, verifier);
     let result = match status {
         _ if verifier.is_stopped() => Err(LoadError::Stopped(verifier.bugcheck())),
         None => Err(LoadError::Stopped(verifier.bugcheck())),

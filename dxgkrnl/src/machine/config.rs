@@ -1,6 +1,7 @@
 //! Configuration of a machine: memory, features, timeouts, clock and idle power policy.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::adapter::PowerSettings;
 use crate::clock::Clock;
@@ -42,6 +43,9 @@ impl Default for FeaturePolicy {
 /// Gives the devices of a single-threaded machine a slice of time; false when there was nothing to do.
 pub type Idle = Arc<dyn Fn() -> bool + Send + Sync>;
 
+/// How long a call into a driver may take unless the machine says otherwise.
+pub const DRIVER_LIMIT: Duration = Duration::from_secs(300);
+
 /// Configuration of a machine.
 #[derive(Clone)]
 pub struct MachineConfig {
@@ -61,6 +65,9 @@ pub struct MachineConfig {
     pub clock: Clock,
     /// Idle power policy.
     pub power: PowerSettings,
+    /// How long a call into a driver may take, in time of the host; half of it at DISPATCH_LEVEL and above. A call that takes longer stops the
+    /// machine. One that cannot be ended then ends the process, with [`crate::EXIT_STUCK`].
+    pub driver_limit: Duration,
     /// Runs while the kernel waits and no thread drives the device, see [`MachineConfig::interrupt_thread`].
     pub idle: Option<Idle>,
 }
@@ -76,6 +83,7 @@ impl Default for MachineConfig {
             tdr: TdrSettings::default(),
             clock: Clock::default(),
             power: PowerSettings::default(),
+            driver_limit: DRIVER_LIMIT,
             idle: None,
         }
     }

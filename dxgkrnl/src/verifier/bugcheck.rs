@@ -87,6 +87,10 @@ impl Bugcheck {
     pub const ATTEMPTED_WRITE_TO_READONLY_MEMORY: u32 = 0xbe;
     /// ATTEMPTED_EXECUTE_OF_NOEXECUTE_MEMORY: address; the page table entry is told as 0. [debugger: 0xfc]
     pub const ATTEMPTED_EXECUTE_OF_NOEXECUTE_MEMORY: u32 = 0xfc;
+    /// THREAD_STUCK_IN_DEVICE_DRIVER: the host's number of the thread; the next two are told as 0, the last as 1. [debugger: 0xea]
+    pub const THREAD_STUCK_IN_DEVICE_DRIVER: u32 = 0xea;
+    /// DPC_WATCHDOG_VIOLATION; parameter 1 is the violation. [debugger: 0x133]
+    pub const DPC_WATCHDOG_VIOLATION: u32 = 0x133;
     /// BAD_POOL_HEADER; parameter 1 is what is broken. [debugger: 0x19]
     pub const BAD_POOL_HEADER: u32 = 0x19;
     /// VIDEO_DXGKRNL_SYSMM_FATAL_ERROR; parameter 1 is the kind. [debugger: 0x1e4]

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::ddi_calls::DdiCalls;
 use crate::driver_call;
 use crate::rescue::{Rescue, Rescues};
+use crate::watchdog::Calls;
 
 /// What the verifier of one machine has seen.
 #[derive(Default)]
@@ -18,7 +19,8 @@ pub(crate) struct Verifier {
     first: OnceLock<Bugcheck>,
     log: Mutex<Vec<String>>,
     rescues: Rescues,
-    calls: DdiCalls,
+    ddi_calls: DdiCalls,
+    calls: Calls,
 }
 
 /// Lines of `DbgPrintEx` and of the verifier that are kept, newest last.
@@ -57,8 +59,8 @@ impl Verifier {
     }
 
     /// How often each DDI was called.
-    pub(crate) fn calls(&self) -> &DdiCalls {
-        &self.calls
+    pub(crate) fn ddi_calls(&self) -> &DdiCalls {
+        &self.ddi_calls
     }
 
     /// Takes the counts of what was made good.
@@ -69,6 +71,11 @@ impl Verifier {
     /// The debug log.
     pub(crate) fn log_lines(&self) -> Vec<String> {
         self.log.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// The calls into drivers that have not returned.
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.calls
     }
 
     /// The verifier of the driver call that this thread is in.

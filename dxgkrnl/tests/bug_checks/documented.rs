@@ -6,7 +6,10 @@ type Documented = (u32, &'static str, &'static [(u64, &'static str)]);
 /// Code, values of parameter 1, and why no driver of this kind commits these here.
 type OutOfReach = (u32, &'static [u64], &'static str);
 
-/// [debugger: 0x119, 0x10e]
+/// Stands for a parameter 1 that is no kind of violation but names the thread that commits it.
+pub(crate) const THREAD: u64 = u64::MAX;
+
+/// [debugger: 0x119, 0x10e, 0x133, 0xea]
 pub(crate) const DOCUMENTED: &[Documented] = &[
     (
         0x119,
@@ -111,6 +114,15 @@ pub(crate) const DOCUMENTED: &[Documented] = &[
             (0x44, "a budget below zero"),
         ],
     ),
+    (
+        0x133,
+        "DPC_WATCHDOG_VIOLATION",
+        &[
+            (0x0, "a DPC or an interrupt routine took too long"),
+            (0x1, "the system was at DISPATCH_LEVEL or above for too long"),
+        ],
+    ),
+    (0xea, "THREAD_STUCK_IN_DEVICE_DRIVER", &[(THREAD, "a thread does not come back from a driver")]),
 ];
 
 const NO_DISPLAY: &str = "an adapter that computes only has no display, and registers none of these functions";

@@ -1,5 +1,5 @@
 //! Violations of a driver that stop the machine, as documented: one row for each value of parameter 1, with the driver that commits it or
-//! the reason why none can. [debugger: 0x119, 0x10e]
+//! the reason why none can. [debugger: 0x119, 0x10e, 0x133, 0xea]
 //!
 //! Each test runs its scenario twice: with the mistake, after which the machine has stopped with exactly these parameters, and without,
 //! which goes through. `docs/bug-checks.md` is printed from the same table; `cargo xtask docs` writes it.
@@ -17,13 +17,14 @@ mod user_mode;
 mod documented;
 mod memory;
 mod scheduler;
+mod watchdog;
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use dxgkrnl::verifier::Bugcheck;
 
-use documented::{DOCUMENTED, OUT_OF_REACH};
+use documented::{DOCUMENTED, OUT_OF_REACH, THREAD};
 
 /// Runs with a driver that breaks the rule, or with one that keeps it. What the machine stopped with, and the parameters 2 to 4 that the
 /// mistake earns; `None` if it went through.
@@ -42,12 +43,13 @@ struct Violation {
 
 fn prove(code: u32, parameter: u64, scenario: Scenario) {
     let (bugcheck, [second, third, fourth]) = scenario(true).expect("the machine goes on");
+    let parameter = if parameter == THREAD { bugcheck.parameters[0] } else { parameter };
     assert_eq!((bugcheck.code, bugcheck.parameters), (code, [parameter, second, third, fourth]), "{bugcheck}");
     assert!(scenario(false).is_none(), "the scenario stops the machine without the mistake");
 }
 
 macro_rules! violations {
-    ($($code:literal, $parameter:literal: $commits:literal, $parameters:literal => $test:ident by $scenario:path;)*) => {
+    ($($code:literal, $parameter:tt: $commits:literal, $parameters:literal => $test:ident by $scenario:path;)*) => {
         const VIOLATIONS: &[Violation] = &[$(Violation {
             code: $code,
             parameter: $parameter,
@@ -106,6 +108,12 @@ violations! {
         => a_window_that_does_not_close by memory::window_not_closed;
     0x10e, 0x30: "does not write page-table entries", "the operation, the answer, 0"
         => page_table_entries_that_are_not_written by memory::table_not_written;
+    0x133, 0x0: "loops in DxgkDdiDpcRoutine", "looks of the watchdog that found it there, looks that may, 0"
+        => a_dpc_that_does_not_return by watchdog::dpc_routine;
+    0x133, 0x1: "loops in DxgkDdiStartDevice with a spin lock", "looks of the watchdog that may find it so, 0, 0"
+        => a_spin_lock_that_is_not_released by watchdog::spin_lock;
+    0xea, THREAD: "loops in DxgkDdiStartDevice", "0, 0, 1"
+        => a_start_that_does_not_return by watchdog::start_device;
 }
 
 /// What holds a documented row: a violation, or the reason for none.
@@ -133,14 +141,15 @@ fn every_documented_row_has_a_driver_that_commits_it_or_a_reason_and_nothing_els
         assert!(parameters.iter().all(|parameter| documented(*code, *parameter)), "a reason for no documented row");
     }
     let count = |code| VIOLATIONS.iter().filter(|row| row.code == code).count();
-    assert_eq!((count(0x119), count(0x10e)), (12, 7), "violations that are committed");
+    let counts = [0x119, 0x10e, 0x133, 0xea].map(count);
+    assert_eq!(counts, [12, 7, 2, 1], "violations that are committed");
 }
 
 fn document() -> String {
     let mut out = "# Bug checks that a driver earns\n\n\
          Written from `dxgkrnl/tests/bug_checks` by `cargo xtask docs`. What Microsoft's pages list for parameter 1, in our own words, and for each \
          row the test\n(`cargo test -p dxgkrnl --test bug_checks NAME`) in which a driver commits it: the machine stops with exactly this \
-         code and these parameters, and the same\nscenario without the mistake goes through. Only parameter 1 is documented, and those of 0xA; \
+         code and these parameters, and the same\nscenario without the mistake goes through. Only parameter 1 is documented, and those of 0xA and 0xEA; \
          the others are ours. The last column says why a row is out of\nreach where no driver can commit it here.\n"
         .to_owned();
     for (code, name, rows) in DOCUMENTED {
@@ -149,14 +158,13 @@ fn document() -> String {
             "\n## 0x{code:X} {name}\n\n| parameter 1 | violation | parameters 2 to 4 | committed by |\n| --- | --- | --- | --- |\n"
         );
         for (parameter, meaning) in *rows {
+            let first = if *parameter == THREAD { "the thread".to_owned() } else { format!("0x{parameter:X}") };
             let _ = match holder(*code, *parameter).first() {
-                Some(Ok(row)) => writeln!(
-                    out,
-                    "| 0x{parameter:X} | {meaning} | {} | `{}`: {} |",
-                    row.parameters, row.test, row.commits
-                ),
-                Some(Err(reason)) => writeln!(out, "| 0x{parameter:X} | {meaning} | | nobody: {reason} |"),
-                None => writeln!(out, "| 0x{parameter:X} | {meaning} | | |"),
+                Some(Ok(row)) => {
+                    writeln!(out, "| {first} | {meaning} | {} | `{}`: {} |", row.parameters, row.test, row.commits)
+                }
+                Some(Err(reason)) => writeln!(out, "| {first} | {meaning} | | nobody: {reason} |"),
+                None => writeln!(out, "| {first} | {meaning} | | |"),
             };
         }
     }

@@ -5,11 +5,14 @@ use std::fs::File;
 use std::io;
 use std::os::fd::FromRawFd;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use dxgkrnl::bus::{Bar, Bus, InterruptSink};
 
 /// Write: completes the packet with this fence. Read: next report, 0 when there is none.
 pub(crate) const REPORT: u64 = 0x00;
+/// Read: takes a while, and is never 0.
+pub(crate) const SLOW: u64 = 0x04;
 /// Report for "some monitored fence has a new value"; packets have smaller numbers.
 pub(crate) const MONITORED: u32 = u32::MAX;
 pub(crate) const REGISTERS_SIZE: u64 = 0x1000;
@@ -87,6 +90,10 @@ impl Bus for FakeBus {
     fn register_read(&self, _bar: u8, offset: u64, _size: u8) -> u64 {
         match offset {
             REPORT => self.reports.lock().unwrap().pop_front().map_or(0, u64::from),
+            SLOW => {
+                std::thread::sleep(Duration::from_millis(20));
+                u64::MAX
+            }
             _ => u64::MAX,
         }
     }

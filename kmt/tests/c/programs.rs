@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use campanile::setup::LIMIT_VARIABLE;
+
 use crate::compiler::{Language, Program, compile_file, library, root};
 
 /// A program of a file of the repository, linked with the library as users link it.
@@ -23,7 +25,9 @@ fn program(file: &str) -> Option<Program> {
 /// A command without what the environment of the test says about machines.
 fn clean(program: &Program) -> Command {
     let mut command = program.command();
-    for variable in ["CAMPANILE_DRIVER", "CAMPANILE_BUS", "CAMPANILE_DEVICE_VARIANT", "CAMPANILE_SPECIAL_POOL"] {
+    for variable in
+        ["CAMPANILE_DRIVER", "CAMPANILE_BUS", "CAMPANILE_DEVICE_VARIANT", "CAMPANILE_SPECIAL_POOL", LIMIT_VARIABLE]
+    {
         command.env_remove(variable);
     }
     // Cargo names the folder in which a library of an earlier build may lie.
@@ -81,6 +85,7 @@ fn settings_that_are_none_are_told_once_and_every_call_is_refused() {
         ("CAMPANILE_BUS", "vfio-user=/nowhere/gpu", "/nowhere/gpu: No such file"),
         ("CAMPANILE_DRIVER", "nowhere.sys", "nowhere.sys: No such file"),
         ("CAMPANILE_SPECIAL_POOL", "both", "special pool is"),
+        (LIMIT_VARIABLE, "never", "a number of seconds from 1 on, not `never`"),
     ] {
         let output = clean(&program).env(variable, value).output().expect("a start");
         let told = text(&output.stderr);
@@ -88,6 +93,25 @@ fn settings_that_are_none_are_told_once_and_every_call_is_refused() {
         assert_eq!(told.matches("campanile_kmt: ").count(), 1, "{told}");
         assert!(told.contains(part) && told.contains("D3DKMTEnumAdapters3: status 0xc000000d"), "{told}");
     }
+}
+
+#[test]
+fn a_call_into_the_driver_that_loops_is_named_and_the_program_goes_on() {
+    let Some(program) = program("examples/c/adapters.c") else { return };
+    let image = root().join("target/pe/test/faulty.sys");
+    let folder = std::env::temp_dir().join(format!("campanile-kmt-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    // The image makes the mistake that its service is named after.
+    let driver = folder.join("loop-in-start.sys");
+    fs::copy(&image, &driver)
+        .unwrap_or_else(|error| panic!("{}: {error}; run `cargo xtask pe` first", image.display()));
+    let settings = [("CAMPANILE_DRIVER", driver.to_str().expect("a path of text")), (LIMIT_VARIABLE, "2")];
+    let output = clean(&program).envs(settings).output().expect("a start");
+    fs::remove_dir_all(&folder).expect("the folder can be removed");
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("DxgkDdiStartDevice of driver loop-in-start has not returned for 2.0 s"), "{told}");
+    assert!(told.contains("D3DKMTEnumAdapters3: status 0xc000000e"), "{told}");
 }
 
 /// Runs a part of `life.c`.
@@ -147,9 +171,13 @@ fn every_thunk_is_exported_and_the_manual_names_the_variables() {
         assert!(bytes.windows(entry.len()).any(|window| window == entry), "{name} is no symbol");
     }
     let manual = fs::read_to_string(Path::new(&root()).join("docs/programs-in-c.md")).expect("readable");
-    for variable in
-        ["CAMPANILE_DRIVER", "CAMPANILE_BUS", campanile_kmt::machine::VARIANT_VARIABLE, "CAMPANILE_SPECIAL_POOL"]
-    {
+    for variable in [
+        "CAMPANILE_DRIVER",
+        "CAMPANILE_BUS",
+        campanile_kmt::machine::VARIANT_VARIABLE,
+        "CAMPANILE_SPECIAL_POOL",
+        LIMIT_VARIABLE,
+    ] {
         assert!(manual.contains(variable), "{variable}");
     }
 }

@@ -1,6 +1,7 @@
 // UNSAFETY: DDIs, whose arguments are raw pointers, and mistakes in them.
 //! Mistakes that are made after DriverEntry: the image registers, starts its device as far as it takes, and errs.
 
+use core::arch::asm;
 use core::ffi::c_void;
 use core::hint::black_box;
 use core::mem::MaybeUninit;
@@ -26,6 +27,11 @@ pub(crate) const MISTAKES: &[(&str, fn(&mut DRIVER_INITIALIZATION_DATA))] = &[
     ("bad-callback", |table| table.DxgkDdiStartDevice = Some(bad_callback)),
     ("freed-argument", |table| table.DxgkDdiStartDevice = Some(freed_argument)),
     ("short-argument", |table| table.DxgkDdiStartDevice = Some(short_argument)),
+    ("overwrite-and-fault", |table| table.DxgkDdiStartDevice = Some(overwrite_and_fault)),
+    ("overwrite-and-call", |table| table.DxgkDdiStartDevice = Some(overwrite_and_call)),
+    ("loop-in-start", |table| table.DxgkDdiStartDevice = Some(loop_in_start)),
+    ("loop-in-isr", |table| table.DxgkDdiInterruptRoutine = Some(loop_in_isr)),
+    ("loop-in-dpc", |table| table.DxgkDdiDpcRoutine = Some(loop_in_dpc)),
     ("freed-in-service", |table| table.DxgkDdiStartDevice = Some(freed_in_service)),
 ];
 
@@ -160,6 +166,21 @@ unsafe extern "win64" fn in_isr(_: *mut c_void, _: u32) -> BOOLEAN {
 unsafe extern "win64" fn dpc_routine(_: *mut c_void) {}
 
 #[inline(never)]
+unsafe extern "win64" fn loop_in_isr(_: *mut c_void, _: u32) -> BOOLEAN {
+    // SAFETY: a jump to itself.
+    unsafe { asm!("2: jmp 2b", options(nomem, nostack)) }; // loop-in-isr
+    1
+}
+
+/// Waits for a register that takes the device a while, and never becomes 0.
+#[inline(never)]
+unsafe extern "win64" fn loop_in_dpc(_: *mut c_void) {
+    let registers = REGISTERS.load(Ordering::Acquire);
+    // SAFETY: the registers are mapped.
+    while unsafe { registers.add(1).read_volatile() } != 0 {}
+}
+
+#[inline(never)]
 unsafe extern "win64" fn routine(_: *mut c_void) -> BOOLEAN {
     let place = black_box(with_exposed_provenance_mut::<u32>(0x7fff_ffff_f120));
     // SAFETY: none, nothing is there.
@@ -234,6 +255,30 @@ macro_rules! starts {
 }
 
 starts!(bad_callback: |start| information(start, with_exposed_provenance_mut(0x7fff_ffff_f120)));
+/// Overwrites the frames of the kernel below a variable of the function that calls StartDevice.
+fn overwrite(start: Start) {
+    const BYTES: usize = 16 << 10;
+    let below = start.3.wrapping_byte_sub(BYTES).cast::<u8>();
+    // SAFETY: none, what is there belongs to the kernel.
+    unsafe { below.write_bytes(0, BYTES) };
+}
+
+starts!(overwrite_and_call: |start| {
+    overwrite(start);
+    crate::mistakes::block(16);
+    STATUS_SUCCESS
+});
+starts!(overwrite_and_fault: |start| {
+    overwrite(start);
+    // SAFETY: none, NULL is not writable.
+    unsafe { black_box(null_mut::<u32>()).write_volatile(1) };
+    STATUS_SUCCESS
+});
+starts!(loop_in_start: |_| {
+    // SAFETY: a jump to itself.
+    unsafe { asm!("2: jmp 2b", options(nomem, nostack)) }; // loop-in-start
+    STATUS_SUCCESS
+});
 starts!(freed_argument: |start| {
     let block = crate::mistakes::block(size_of::<DXGK_DEVICE_INFO>());
     // SAFETY: the block came from the pool with this tag.

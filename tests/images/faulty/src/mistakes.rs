@@ -1,12 +1,13 @@
 // UNSAFETY: every block here is wrong, which is the purpose; each says what it violates.
 //! The mistakes.
 
+use core::arch::asm;
 use core::hint::black_box;
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 
 use wddm_ddi::nt::POOL_FLAG_NON_PAGED;
 
-use crate::{ExAllocatePool2, ExFreePoolWithTag, KeAcquireSpinLockRaiseToDpc, KeBugCheckEx};
+use crate::{DbgPrintEx, ExAllocatePool2, ExFreePoolWithTag, KeAcquireSpinLockRaiseToDpc, KeBugCheckEx};
 
 /// Name of the service and what its driver does.
 pub(crate) const MISTAKES: &[(&str, fn())] = &[
@@ -40,6 +41,9 @@ pub(crate) const MISTAKES: &[(&str, fn())] = &[
     ("print", print),
     ("raise-irql", raise_irql),
     ("leak", leak),
+    ("loop-in-entry", loop_in_entry),
+    ("loop-at-dispatch", loop_at_dispatch),
+    ("loop-in-service", loop_in_service),
 ];
 
 pub(crate) const TAG: u32 = u32::from_le_bytes(*b"Flty");
@@ -283,7 +287,7 @@ fn push_lock_held() {
 #[inline(never)]
 fn print() {
     // SAFETY: both texts are terminated.
-    unsafe { crate::DbgPrintEx(27, 3, c"%s".as_ptr().cast(), c"the driver says this\n".as_ptr().cast()) };
+    unsafe { DbgPrintEx(27, 3, c"%s".as_ptr().cast(), c"the driver says this\n".as_ptr().cast()) };
 }
 
 #[inline(never)]
@@ -297,4 +301,28 @@ fn raise_irql() {
 fn leak() {
     black_box(block(1000));
     black_box(block(24));
+}
+
+#[inline(never)]
+fn loop_in_entry() {
+    // SAFETY: a jump to itself.
+    unsafe { asm!("2: jmp 2b", options(nomem, nostack)) }; // loop-in-entry
+}
+
+#[inline(never)]
+fn loop_at_dispatch() {
+    let mut lock = 0;
+    // SAFETY: the lock word is a local that nobody else knows.
+    unsafe { KeAcquireSpinLockRaiseToDpc(&raw mut lock) };
+    // SAFETY: a jump to itself.
+    unsafe { asm!("2: jmp 2b", options(nomem, nostack)) }; // loop-at-dispatch
+}
+
+/// Is in the kernel nearly all the time.
+#[inline(never)]
+fn loop_in_service() {
+    while black_box(true) {
+        // SAFETY: both texts are terminated.
+        unsafe { DbgPrintEx(0, 0, c"%s".as_ptr().cast(), c"again".as_ptr().cast()) };
+    }
 }
