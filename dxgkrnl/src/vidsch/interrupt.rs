@@ -30,8 +30,8 @@ pub(super) struct Pending {
     /// Queues that signalled, and nodes of which some queue did, one bit each; their logs tell what.
     queues: Vec<Arc<HwQueue>>,
     logged_nodes: u64,
-    scan_native: bool,
-    scan_monitored: bool,
+    pub(super) scan_native: bool,
+    pub(super) scan_monitored: bool,
     /// Nodes with completed packets, one bit each.
     completed: u64,
     suspended: Vec<Arc<HwContext>>,
@@ -53,6 +53,32 @@ fn invalid_fence(report: &str, node: u32, invalid: InvalidFence) -> Bugcheck {
     )
 }
 
+/// A report about a suspension that is not under way.
+fn invalid_suspension(context: HANDLE, fence: u64) -> Bugcheck {
+    Bugcheck::scheduler(
+        subcode::INVALID_SUSPEND_FENCE,
+        context.addr() as u64,
+        fence,
+        0,
+        format!("SUSPEND_CONTEXT_COMPLETED of {context:p} with fence {fence}, which is not under way"),
+    )
+}
+
+/// Devices that a fault of hardware queues puts into an error state, and the reset that it asks for.
+pub(super) struct FaultedDevices {
+    devices: Vec<Arc<Device>>,
+    error: DeviceError,
+    reset: Option<Work>,
+}
+
+impl FaultedDevices {
+    /// True if nothing is lost when this replaces the earlier fault `other`.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        let ids = |faulted: &Self| faulted.devices.iter().map(|device| device.id()).collect::<Vec<_>>();
+        other.reset.is_none() && ids(self) == ids(other)
+    }
+}
+
 impl VidSch {
     /// DxgkCbNotifyInterrupt: at device level with the interrupt lock held. Notes what is reported; a broken rule is a
     /// bugcheck.
@@ -60,7 +86,11 @@ impl VidSch {
         // SAFETY: the driver filled the arm of its type and keeps the array during the call, as the contract asks.
         let read = unsafe { report::read(data, self.limits) };
         let read = self.check_silence(data).and(read);
-        if let Err(bugcheck) = read.and_then(|report| self.note(&report)) {
+        let noted = read.and_then(|report| match self.node_of_report(data).filter(|node| self.is_being_reset(*node)) {
+            Some(node) => self.set_aside(node, &report),
+            None => self.note(&report),
+        });
+        if let Err(bugcheck) = noted {
             self.verifier.raise(bugcheck);
         }
     }
@@ -94,25 +124,11 @@ impl VidSch {
             Report::MonitoredScan => lock(&self.pending).scan_monitored = true,
             Report::Preempted { node, preemption, completed } => self.note_preempted(node, preemption, completed)?,
             Report::PacketFaulted(fault) => self.note_packet_fault(&fault)?,
-            Report::QueueFaulted(fault) => self.note_fault(&fault)?,
+            Report::QueueFaulted(fault) => self.note_fault(self.queues_fault(&fault)?),
             Report::Suspended { context, fence } => {
-                let found = self.find_context(context);
-                match found.filter(|context| context.suspend_completed(fence)) {
-                    Some(context) => lock(&self.pending).suspended.push(context),
-                    None => {
-                        return Err(Bugcheck::scheduler(
-                            subcode::INVALID_SUSPEND_FENCE,
-                            context.addr() as u64,
-                            fence,
-                            0,
-                            format!(
-                                "SUSPEND_CONTEXT_COMPLETED of {context:p} with fence {fence}, which is not under way"
-                            ),
-                        ));
-                    }
-                }
+                let found = self.find_context(context).ok_or_else(|| invalid_suspension(context, fence))?;
+                self.note_suspension(&found, fence)?;
             }
-            Report::EngineIdle { node } | Report::EngineHung { node } if self.heard_node(node).is_none() => {}
             Report::EngineIdle { node } => lock(&self.pending).work.push(Work::EngineIdle(node)),
             Report::EngineHung { node } => {
                 lock(&self.pending).work.push(Work::Recover(self.tdr.complaint(node, TdrReason::ReportedHung)));
@@ -122,13 +138,8 @@ impl VidSch {
         Ok(())
     }
 
-    /// The node with this number, unless its engine is being reset: nothing that it says of packets is heard then.
-    fn heard_node(&self, number: u32) -> Option<&Node> {
-        self.nodes.get(number as usize).filter(|node| !node.state().is_held())
-    }
-
     fn note_completed(&self, node: u32, fence: u32) -> Result<(), Bugcheck> {
-        let Some(state) = self.heard_node(node) else { return Ok(()) };
+        let Some(state) = self.nodes.get(node as usize) else { return Ok(()) };
         state.state().complete(fence).map_err(|invalid| invalid_fence("DMA_COMPLETED", node, invalid))?;
         self.note_finished_packets(node);
         Ok(())
@@ -143,7 +154,7 @@ impl VidSch {
     }
 
     fn note_preempted(&self, node: u32, preemption: u32, completed: u32) -> Result<(), Bugcheck> {
-        let Some(state) = self.heard_node(node) else { return Ok(()) };
+        let Some(state) = self.nodes.get(node as usize) else { return Ok(()) };
         let found_done = state.state().preempted(preemption, completed).map_err(|invalid| match invalid {
             InvalidPreemption::Fence(invalid) => invalid_fence("DMA_PREEMPTED", node, invalid),
             InvalidPreemption::Unknown => Bugcheck::scheduler(
@@ -162,7 +173,7 @@ impl VidSch {
     }
 
     fn note_packet_fault(&self, fault: &PacketFault) -> Result<(), Bugcheck> {
-        let Some(state) = self.heard_node(fault.node) else { return Ok(()) };
+        let Some(state) = self.nodes.get(fault.node as usize) else { return Ok(()) };
         let Some(fence) = fault.fence else {
             let suspects = state.state().suspects().map(Subject::Packets);
             let reset = suspects.and_then(|subject| self.reset_after(fault.node, subject, fault.reset()));
@@ -224,7 +235,17 @@ impl VidSch {
         })
     }
 
-    fn note_fault(&self, fault: &QueueFault) -> Result<(), Bugcheck> {
+    /// A suspension is complete.
+    pub(super) fn note_suspension(&self, context: &Arc<HwContext>, fence: u64) -> Result<(), Bugcheck> {
+        if !context.suspend_completed(fence) {
+            return Err(invalid_suspension(context.handles().0.raw(), fence));
+        }
+        lock(&self.pending).suspended.push(Arc::clone(context));
+        Ok(())
+    }
+
+    /// Whom a fault of hardware queues concerns. The reset that it asks for is one of the engine as it is now.
+    pub(super) fn queues_fault(&self, fault: &QueueFault) -> Result<FaultedDevices, Bugcheck> {
         let devices: Vec<Arc<Device>> = match fault.target {
             FaultTarget::Queue(handle) => {
                 self.find_queue(handle).iter().map(|queue| Arc::clone(queue.context().device())).collect()
@@ -263,14 +284,20 @@ impl VidSch {
             fault.fence,
             fault.error.into_bits()
         ));
+        let reset = self.reset_after(fault.node, Subject::Engine, fault.reset());
+        Ok(FaultedDevices { devices, error, reset })
+    }
+
+    /// Hardware queues faulted: their devices are lost.
+    pub(super) fn note_fault(&self, faulted: FaultedDevices) {
+        let FaultedDevices { devices, error, reset } = faulted;
         let mut pending = lock(&self.pending);
         for device in devices {
             // From now on no thunk accepts work for it, and its state tells why.
             device.set_error(error);
             pending.work.push(Work::Lose(device, error));
         }
-        pending.work.extend(self.reset_after(fault.node, Subject::Engine, fault.reset()));
-        Ok(())
+        pending.work.extend(reset);
     }
 
     /// The reset that a fault of this node asks for.
@@ -283,6 +310,7 @@ impl VidSch {
 
     /// DxgkCbNotifyDpc: at DISPATCH_LEVEL, one at a time for an adapter.
     pub(crate) fn notify_dpc(&self) {
+        self.note_set_aside();
         let mut acting = lock(&self.acting);
         core::mem::swap(&mut *acting, &mut *lock(&self.pending));
         // Waiting threads first, everything else is less urgent.

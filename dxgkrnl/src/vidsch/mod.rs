@@ -40,6 +40,7 @@ mod registry;
 mod report;
 mod rest;
 mod rights;
+mod set_aside;
 mod signalled;
 mod storage;
 mod suspension;
@@ -139,6 +140,8 @@ pub(crate) struct VidSch {
     pending: Mutex<Pending>,
     /// What the DPC acts upon; swapped with `pending`, so that both keep their memory.
     acting: Mutex<Pending>,
+    /// Said by engines that are being reset. Lock order: a leaf but for the states of nodes; device level takes it.
+    aside: Mutex<Vec<set_aside::SetAside>>,
     /// Only one thread is inside the DDIs of the GPU scheduler class.
     class: Mutex<()>,
     /// Answer of DxgkDdiSetupPriorityBands.
@@ -188,6 +191,7 @@ impl VidSch {
             overdue_members: Overdue::default(),
             pending: Mutex::new(Pending::default()),
             acting: Mutex::new(Pending::default()),
+            aside: Mutex::default(),
             class: Mutex::new(()),
             bands: OnceLock::new(),
             claims: Mutex::default(),

@@ -132,7 +132,7 @@ pub(super) struct NodeState {
     evicting: bool,
     /// Somebody wants to know whether what is on the hardware, whosever it is, lets itself be taken off.
     probing: bool,
-    /// The engine is being reset: nothing is handed over, and what it says of packets is not heard.
+    /// The engine is being reset: nothing is handed over, and what it says is not heard.
     held: bool,
     /// Render packets stay where they are.
     paused: bool,

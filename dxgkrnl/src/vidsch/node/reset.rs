@@ -57,7 +57,7 @@ impl NodeState {
     }
 
     /// Holds the node for the reset of its engine, and takes down how far it has come; at device level, so that both are one. From now
-    /// on nothing is handed over and nothing that the engine says of packets is heard. `None`, and nothing changed, if the suspects
+    /// on nothing is handed over and nothing that the engine says is heard. `None`, and nothing changed, if the suspects
     /// are off the hardware.
     pub(in super::super) fn hold(&mut self, suspects: &Suspects) -> Option<Snapshot> {
         let known = |other: &Suspects| other.oldest == suspects.oldest && other.preemption == suspects.preemption;

@@ -142,6 +142,7 @@ impl VidSch {
             memory.end_reset();
         }
         adapter.flush_interrupts();
+        self.hear_again();
         adapter.at_device_level(|| {
             for resets in self.tdr.engine_resets.iter().chain([&self.tdr.adapter_resets]) {
                 resets.fetch_add(1, Ordering::AcqRel);

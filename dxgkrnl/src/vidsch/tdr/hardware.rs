@@ -226,7 +226,7 @@ impl VidSch {
     }
 
     /// The node that a report is about, if it is about one.
-    fn node_of_report(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Option<u32> {
+    pub(in super::super) fn node_of_report(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> Option<u32> {
         type T = DXGK_INTERRUPT_TYPE;
         macro_rules! node {
             ($arm:ident) => {{

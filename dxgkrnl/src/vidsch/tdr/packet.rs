@@ -2,7 +2,7 @@
 //! DXGKDDI_QUERYENGINESTATUS, DXGKDDI_RESETENGINE]
 //!
 //! A preemption that is not done within TdrDelay is the timeout ([`super::watch`]). Then, in this order: at device level one look at how
-//! far the node has come, from which on nothing that the engine says of packets is heard; the end, if nothing is on the hardware; every
+//! far the node has come, from which on nothing that the engine says is heard; the end, if nothing is on the hardware; every
 //! interrupt and DPC that is under way; what the driver says of the engine and of those that hang together with it;
 //! information for the report; the reset. What the driver calls aborted is checked against the look.
 
@@ -88,6 +88,7 @@ impl VidSch {
             node.announce();
             self.dispatch(number);
         }
+        self.hear_again();
         self.verifier.log(report.to_string());
         self.tdr.keep(report);
         Aftermath { lost, promoted: (!works).then(|| self.tdr.adapter_resets()) }
