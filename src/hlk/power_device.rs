@@ -7,6 +7,7 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 
 use super::case::{Boot, Case, Failure, granted, on_thread};
+use super::rest::{Hog, counts, small_vram};
 use super::rig::{Rig, fill, wait_until};
 use crate::setup::System;
 
@@ -20,6 +21,9 @@ cases! { "Power", needs HardwareScheduling, behind "it changes power states of t
     "Power.ConnectingInD3WakesTheDevice" on Boot::Fresh, "user-mode-work-submission":
         "Connecting a doorbell in D3 brings the device back to D0, then connects the doorbell, then resumes the contexts, and the work runs."
         => connecting_wakes;
+    "Power.ConnectingInD3WakesAProcessAtRest" on Boot::With(small_vram), "user-mode-work-submission":
+        "Connecting a doorbell of a process whose page tables have left memory, in D3 or in D0, connects the doorbell first, and then resumes the contexts of the process and of the others."
+        => connecting_wakes_from_rest;
     "Power.WorkQueuedBeforeD3CompletesAfterIt" on Boot::Fresh, "user-mode-work-submission":
         "Work that ran, waited or lay in its ring when the device went to D3 completes after it, once and in order."
         => work_before_d3;
@@ -115,6 +119,41 @@ fn connecting_wakes(case: &mut Case<'_>) -> Result<(), Failure> {
         rig.execute(&mut other, &[])?;
         ensure_eq!((queue.progress.load(), other.progress.load()), (round, round), "progress");
     }
+    Ok(())
+}
+
+fn connecting_wakes_from_rest(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (mut queue, mut beside) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?);
+    let other = case.system.machine().create_process("other");
+    let system = &*case.system;
+    let mut theirs = on_thread(&other, || {
+        let rig = Rig::open(system.luid())?;
+        let queue = rig.queue(NODE_COMPUTE)?;
+        Ok((rig, queue))
+    })?;
+    let mut hog = Hog::new(system)?;
+    for sleeps in [true, false, true] {
+        rig.execute(&mut queue, &[])?;
+        rig.execute(&mut beside, &[])?;
+        let before = counts(system);
+        hog.take()?;
+        hog.give_back()?;
+        ensure!(counts(system).tables_evicted > before.tables_evicted, "no page table left");
+        on_thread(&other, || theirs.0.execute(&mut theirs.1, &[]))?;
+        let value = queue.append(&[])?;
+        // Of the two contexts at rest, and in D3 of the one that worked.
+        let mut expected = vec!["ConnectDoorbell", "ResumeContext", "ResumeContext"];
+        if sleeps {
+            power_down(system)?;
+            expected.insert(0, "SetPowerState");
+            expected.push("ResumeContext");
+        }
+        let order = ddis(system, || granted(rig.connect(queue.doorbell), "D3DKMTConnectDoorbell"))?;
+        ensure_eq!(order, expected, "DDIs of the connection, in D3: {sleeps}");
+        wait_until("the work behind it", || queue.progress.load() == value)?;
+    }
+    other.exit();
     Ok(())
 }
 

@@ -258,13 +258,9 @@ impl Adapter {
     /// # Errors
     /// As [`Doorbell::connect`].
     pub(crate) fn connect_doorbell(&self, doorbell: &Doorbell) -> Result<(), NTSTATUS> {
-        // Whose process rests is woken by the connection itself, for which others may be asked to rest: that takes a device in D0.
-        if doorbell.queue().context().device().process.space.rest.rests() {
-            let _inside = self.machine.gate().enter(&self.machine);
-            return doorbell.connect();
-        }
         let mut answer = None;
-        self.wake(|| answer = Some(doorbell.connect()));
+        // Where others have to give up memory for a process that rests, that takes a device in D0 whose contexts go on.
+        self.wake(|| answer = doorbell.connect_if_room());
         answer.unwrap_or_else(|| {
             let _inside = self.machine.gate().enter(&self.machine);
             doorbell.connect()

@@ -26,6 +26,7 @@ use super::VidSch;
 use super::doorbell_memory::{Rings, Window};
 use super::doorbell_state::{Action, Event, State, View};
 use super::hw_queue::HwQueue;
+use super::rest::AtWork;
 
 /// How often a connection that is taken away at once is tried again before user mode is told to.
 const ATTEMPTS: u32 = 4;
@@ -320,7 +321,17 @@ impl Doorbell {
     /// driver answered.
     pub(crate) fn connect(&self) -> Result<(), NTSTATUS> {
         self.queue.check_order();
-        let _at_work = self.adapter.vidsch().at_work(self.queue.context().device())?;
+        self.connect_at_work(&self.adapter.vidsch().at_work_before_contexts(self.queue.context().device())?)
+    }
+
+    /// As [`Doorbell::connect`]; `None` if others have to give up memory for it, or somebody has to be waited for.
+    pub(crate) fn connect_if_room(&self) -> Option<Result<(), NTSTATUS>> {
+        self.queue.check_order();
+        Some(self.connect_at_work(&self.adapter.vidsch().at_work_if_room(self.queue.context().device())?))
+    }
+
+    /// Contexts of a process that was woken for the connection are resumed after it. [user-mode-work-submission: D-state transitions]
+    fn connect_at_work(&self, _at_work: &AtWork<'_>) -> Result<(), NTSTATUS> {
         let exists = lock(&self.exists);
         // Back to F0 first; until the connection shows, this keeps the engine there.
         let _working = self.adapter.use_node(self.queue.context().node());

@@ -17,7 +17,7 @@ use super::fence::Fence;
 use super::fence_log::Wanted;
 use super::hw_context::HwContext;
 use super::hw_queue::HwQueue;
-use super::node::{InvalidPreemption, Node};
+use super::node::InvalidPreemption;
 use super::packet_fence::InvalidFence;
 use super::report::{self, FaultTarget, PacketFault, QueueFault, Report, Scope, subcode};
 use super::tdr::{Subject, TdrReason};

@@ -86,7 +86,29 @@ impl<'a> Standstill<'a> {
 
 /// The process does not rest before this is dropped.
 pub(crate) struct AtWork<'a> {
+    /// Whose contexts are still suspended since the process was woken: they are resumed when this is dropped.
+    woken: Option<(&'a Rest, Contexts)>,
     _guard: RwLockReadGuard<'a, bool>,
+}
+
+impl AtWork<'_> {
+    /// Resumes the contexts of a process that was woken.
+    fn go_on(mut self) -> Self {
+        self.resume();
+        self
+    }
+
+    fn resume(&mut self) {
+        if let Some((rest, contexts)) = self.woken.take() {
+            rest.let_go(&contexts);
+        }
+    }
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.resume();
+    }
 }
 
 impl Rest {
@@ -116,13 +138,14 @@ impl Rest {
     }
 
     /// The contexts of the process go on.
-    fn let_contexts_go(&self) {
+    fn let_go(&self, contexts: &Contexts) {
         let owed = lock(&self.owed).take().unwrap_or_default();
         for context in owed.iter().filter_map(Weak::upgrade) {
             if context.device().error().is_none() {
                 context.resume();
             }
         }
+        contexts.packets.iter().for_each(|context| context.set_away(false));
     }
 
     /// Resumes a context that was asked off its engine, or has it resumed with its process.
@@ -147,7 +170,34 @@ impl VidSch {
     /// # Errors
     /// STATUS_NO_MEMORY when what its engines need finds no room; the device is lost.
     pub(crate) fn at_work<'a>(&self, device: &'a Device) -> Result<AtWork<'a>, NTSTATUS> {
+        self.at_work_by(device, Search::default()).map(AtWork::go_on)
+    }
+
+    /// As [`VidSch::at_work`]; contexts of a process that is woken by this are resumed when the answer is dropped.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn at_work_before_contexts<'a>(&self, device: &'a Device) -> Result<AtWork<'a>, NTSTATUS> {
         self.at_work_by(device, Search::default())
+    }
+
+    /// As [`VidSch::at_work_before_contexts`] where nobody has to be waited for and nobody else has to give up memory; else `None`, and
+    /// the process rests on.
+    pub(super) fn at_work_if_room<'a>(&self, device: &'a Device) -> Option<AtWork<'a>> {
+        let rest = &device.process.space.rest;
+        if let Ok(guard) = rest.rests.try_read()
+            && !*guard
+        {
+            return Some(AtWork { woken: None, _guard: guard });
+        }
+        let mut rests = rest.try_write().filter(|_| device.error().is_none())?;
+        let woken = if *rests {
+            let contexts = self.wake(&device.process.space, &mut rests, &mut Search::polite())?.ok()?;
+            Some((rest, contexts))
+        } else {
+            None
+        };
+        Some(AtWork { woken, _guard: RwLockWriteGuard::downgrade(rests) })
     }
 
     /// As [`VidSch::at_work`] where that needs nobody suspended. A process that was suspended with work to do waits for its turn.
@@ -155,7 +205,7 @@ impl VidSch {
     /// # Errors
     /// STATUS_NO_MEMORY when there is no room for what the process needs; it goes on resting.
     pub(crate) fn at_work_politely<'a>(&self, device: &'a Device) -> Result<AtWork<'a>, NTSTATUS> {
-        self.at_work_by(device, Search::polite())
+        self.at_work_by(device, Search::polite()).map(AtWork::go_on)
     }
 
     fn at_work_by<'a>(&self, device: &'a Device, mut search: Search) -> Result<AtWork<'a>, NTSTATUS> {
@@ -163,7 +213,7 @@ impl VidSch {
         loop {
             let guard = space.rest.read();
             if !*guard {
-                return Ok(AtWork { _guard: guard });
+                return Ok(AtWork { woken: None, _guard: guard });
             }
             drop(guard);
             device.check()?;
@@ -171,8 +221,16 @@ impl VidSch {
                 std::thread::sleep(NAP);
                 continue;
             };
-            match if *rests { self.wake(space, &mut rests, &mut search) } else { Some(Ok(())) } {
-                Some(Ok(())) => return Ok(AtWork { _guard: RwLockWriteGuard::downgrade(rests) }),
+            let woken = if *rests {
+                self.wake(space, &mut rests, &mut search).map(|woken| woken.map(Some))
+            } else {
+                Some(Ok(None))
+            };
+            match woken {
+                Some(Ok(contexts)) => {
+                    let woken = contexts.map(|contexts| (&space.rest, contexts));
+                    return Ok(AtWork { woken, _guard: RwLockWriteGuard::downgrade(rests) });
+                }
                 Some(Err(STATUS_NO_MEMORY)) if search.is_polite() && self.waits_for_turn(space) => drop(rests),
                 Some(Err(status)) => return Err(status),
                 None => drop(rests),
@@ -202,15 +260,19 @@ impl VidSch {
     /// As [`VidMm::try_wake`](crate::vidmm::VidMm::try_wake).
     pub(super) fn try_to_wake(&self, space: &AddressSpace, search: &mut Search) -> Option<Result<(), NTSTATUS>> {
         let mut rests = space.rest.try_write()?;
-        if *rests { self.wake(space, &mut rests, search) } else { Some(Ok(())) }
+        if !*rests {
+            return Some(Ok(()));
+        }
+        Some(self.wake(space, &mut rests, search)?.map(|contexts| space.rest.let_go(&contexts)))
     }
 
+    /// Its contexts, which are still suspended.
     fn wake(
         &self,
         space: &AddressSpace,
         rests: &mut RwLockWriteGuard<'_, bool>,
         search: &mut Search,
-    ) -> Option<Result<(), NTSTATUS>> {
+    ) -> Option<Result<Contexts, NTSTATUS>> {
         let Ok(adapter) = self.adapter() else { return Some(Err(STATUS_DEVICE_REMOVED)) };
         let moved = match adapter.vidmm().try_wake(space, search)? {
             Ok(moved) => moved,
@@ -228,16 +290,14 @@ impl VidSch {
             }
         }
         **rests = false;
-        space.rest.let_contexts_go();
-        self.let_packets_go(&contexts);
-        Some(Ok(()))
+        Some(Ok(contexts))
     }
 
     /// Keeps the process of a device at work while its queues are emptied: one that is suspended is woken for it, if it has `work`.
     pub(super) fn stay_at_work<'a>(&self, device: &'a Device, work: impl FnOnce() -> bool) -> Option<AtWork<'a>> {
         let guard = device.process.space.rest.read();
         if !*guard {
-            return Some(AtWork { _guard: guard });
+            return Some(AtWork { woken: None, _guard: guard });
         }
         drop(guard);
         (device.error().is_none() && work()).then(|| self.at_work(device).ok())?
@@ -338,8 +398,7 @@ impl VidSch {
         let suspended = asked.into_iter().filter(|(_, asked)| matches!(asked.answer, Ok(Some(_))));
         suspended.for_each(|(context, _)| space.rest.put_back(context));
         if !left {
-            space.rest.let_contexts_go();
-            self.let_packets_go(contexts);
+            space.rest.let_go(contexts);
         }
         left
     }
@@ -352,12 +411,6 @@ impl VidSch {
             let subject = Subject::Context(Arc::clone(context));
             let complaint = self.tdr.complaint_about(context.node(), TdrReason::SuspensionTimeout, subject);
             self.worker.add(Work::Recover(complaint));
-        }
-    }
-
-    fn let_packets_go(&self, contexts: &Contexts) {
-        for context in &contexts.packets {
-            context.set_away(false);
         }
     }
 
