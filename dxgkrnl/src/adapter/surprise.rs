@@ -29,11 +29,21 @@ impl Adapter {
                 }
             }
         }
+        self.abandon();
+    }
+
+    /// From now on nobody waits for the function, which does not answer any more, and every device is lost.
+    pub(crate) fn abandon(&self) {
         self.gone.store(true, Ordering::Release);
         self.running.store(false, Ordering::Release);
         if let Some(vidsch) = self.scheduler() {
             vidsch.abandon_hardware();
         }
+    }
+
+    /// True while every function answers in configuration space.
+    pub(crate) fn is_there(&self) -> bool {
+        self.links().iter().all(|link| link.function.is_there())
     }
 
     /// The functions that do not answer any more, or all if each does.

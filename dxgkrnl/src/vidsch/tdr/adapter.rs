@@ -24,9 +24,15 @@ impl VidSch {
     /// that does not come back are bug check 0x116.
     pub(in super::super) fn reset_adapter(&self, reason: TdrReason, resets: u64) {
         let Ok(adapter) = self.adapter() else { return };
-        let _one = lock(&self.tdr.recovering);
+        let one = lock(&self.tdr.recovering);
         // Nobody brings back what was pulled out.
         if self.verifier.is_stopped() || adapter.is_gone() || self.tdr.adapter_resets() != resets {
+            return;
+        }
+        // A function that does not answer in configuration space is not reset: plug and play is about to tell of its removal.
+        if !adapter.is_there() {
+            drop(one);
+            adapter.abandon();
             return;
         }
         let now = self.tdr.clock.now();
