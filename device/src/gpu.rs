@@ -733,7 +733,7 @@ impl Gpu {
         self.cmp.activity()
     }
 
-    /// SIGNAL packets executed since the function was made, whatever it forgot meanwhile.
+    /// SIGNAL packets that the nodes other than the paging node executed since the function was made, whatever it forgot meanwhile.
     pub fn signals_ever(&self) -> u64 {
         self.cmp.signals_ever()
     }

@@ -623,6 +623,11 @@ impl Machine {
         self.adapters().iter().filter(|adapter| adapter.deliver_interrupts()).count() > 0
     }
 
+    /// When this returns, the driver's routines have run for every message that a device sent before.
+    pub fn settle_interrupts(&self) {
+        self.adapters().iter().for_each(|adapter| adapter.settle_interrupts());
+    }
+
     /// Moves a manual clock on by `time`, then looks for timeouts on every adapter and recovers from those found, and for idle ones,
     /// before it returns. The host's clock moves by itself; then only the looks are taken.
     pub fn advance(&self, time: Duration) {

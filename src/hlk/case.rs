@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use campanile_hlk::rig::Rig;
 use campanile_hlk::{About, Needs, ThunkCase};
+use campanile_hw::registers::DOORBELL_COUNT;
 use dxgkrnl::{Process, Rescue};
 
 use crate::setup::{MachineOptions, SetupError, System, SystemOptions};
@@ -173,6 +174,19 @@ impl Case<'_> {
     /// As a case of the thunks has it, on the adapter as it is now: one that came back has another identifier.
     pub(super) fn rig(&self) -> Result<Rig, Failure> {
         Rig::open(self.system.luid())
+    }
+
+    /// Ends the case where a doorbell that somebody connected may be taken away for reasons that it does not look at: for another queue, or because
+    /// its engine has been idle for a while. It uses up to `doorbells` at a time.
+    pub(super) fn needs_kept_doorbells(&self, doorbells: u64) -> Result<(), Failure> {
+        let reason = if self.system.reports_idle_engines() {
+            "engines that are idle lose their doorbells by themselves"
+        } else if self.system.register(DOORBELL_COUNT, 4) < doorbells {
+            "queues take doorbells from each other"
+        } else {
+            return Ok(());
+        };
+        Err(Failure::NotApplicable(reason.to_owned()))
     }
 
     /// The adapter, opened by the user-mode driver.

@@ -109,15 +109,14 @@ fn normal_waits(case: &mut Case<'_>) -> Result<(), Failure> {
         process_that(system, End::Exit, |rig| {
             let mut queue = rig.queue(node)?;
             let (large, fence) = (rig.memory(FILL, Placement::Vram)?, rig.fence(0)?);
-            // Behind the paging, which signals too.
-            let _ = before.set(system.counters());
+            let _ = before.set(system.gpu().signals_ever());
             for value in 1..=EACH {
                 rig.submit(&mut queue, &[fill(large.address, FILL, 1), fence.signal(value)])?;
             }
             Ok(())
         })?;
         let before = before.get().copied().unwrap_or_default();
-        ensure_eq!(system.counters().since(&before).signals, EACH, "submissions executed at exit");
+        ensure_eq!(system.gpu().signals_ever() - before, EACH, "submissions executed at exit");
     }
     Ok(())
 }
@@ -217,7 +216,7 @@ fn abnormal_order(case: &mut Case<'_>) -> Result<(), Failure> {
 fn abnormal_waits_for_nothing(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let mut after = rig.queue(NODE_COMPUTE)?;
-    let before = case.system.counters();
+    let before = case.system.gpu().signals_ever();
     process_that(case.system, End::Terminate, |rig| {
         let (gate, fence) = (rig.fence(0)?, rig.fence(0)?);
         let (mut waits, mut behind) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COMPUTE)?);
@@ -229,12 +228,12 @@ fn abnormal_waits_for_nothing(case: &mut Case<'_>) -> Result<(), Failure> {
     for _ in 0..20 {
         rig.execute(&mut after, &[])?;
     }
-    ensure_eq!(case.system.counters().since(&before).signals, 0, "signals of the terminated process");
+    ensure_eq!(case.system.gpu().signals_ever() - before, 0, "signals of the terminated process");
     Ok(())
 }
 
 fn work_in_rings(case: &mut Case<'_>) -> Result<(), Failure> {
-    let before = case.system.counters();
+    let before = case.system.gpu().signals_ever();
     process_that(case.system, End::Exit, |rig| {
         let fence = rig.fence(0)?;
         let mut queue = rig.queue(NODE_COPY)?;
@@ -244,13 +243,13 @@ fn work_in_rings(case: &mut Case<'_>) -> Result<(), Failure> {
         }
         Ok(())
     })?;
-    ensure_eq!(case.system.counters().since(&before).signals, 10, "submissions executed at exit");
+    ensure_eq!(case.system.gpu().signals_ever() - before, 10, "submissions executed at exit");
     Ok(())
 }
 
 fn blocked_falls_through(case: &mut Case<'_>) -> Result<(), Failure> {
     for node in [NODE_COMPUTE, NODE_COPY] {
-        let before = case.system.counters();
+        let before = case.system.gpu().signals_ever();
         let order = ddis(case.system, End::Exit, TEARDOWN, |rig| {
             let (gate, fence) = (rig.fence(0)?, rig.fence(0)?);
             let mut queue = rig.queue(node)?;
@@ -259,7 +258,7 @@ fn blocked_falls_through(case: &mut Case<'_>) -> Result<(), Failure> {
         })?;
         let expected = ["DisconnectDoorbell", "DestroyDoorbell", "DestroyHwQueue", "DestroyHwContext"];
         ensure_eq!(order, expected, "DDIs at the exit of a process with blocked work");
-        ensure_eq!(case.system.counters().since(&before).signals, 2, "submissions executed at exit");
+        ensure_eq!(case.system.gpu().signals_ever() - before, 2, "submissions executed at exit");
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use wddm_ddi::km::D3DDDI_CREATEHWQUEUEFLAGS;
 use wddm_ddi::types::NTSTATUS;
 
 use super::case::{Boot, Case, Failure, granted, on_thread};
-use super::fence_interrupts::Event;
+use super::fence_interrupts::{Event, interrupts};
 use super::rig::{RawFence, RawQueue, Rig, wait_until};
 use crate::setup::SystemOptions;
 
@@ -266,17 +266,17 @@ fn example_e1_to_e4(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let mut queue = rig.queue(NODE_COMPUTE)?;
     let (f1, f2) = (rig.fence(0)?, rig.fence(0)?);
-    let before = case.system.counters().interrupts;
+    let before = interrupts(case);
     // E1 to E3: nobody waits, no interrupt.
     rig.execute(&mut queue, &[f1.signal(V1), f1.signal(V2), f2.signal(V3)])?;
-    ensure_eq!(case.system.counters().interrupts, before, "interrupts after E1 to E3");
+    ensure_eq!(interrupts(case), before, "interrupts after E1 to E3");
     // Only who waits while the value is not there can be interrupted for: the processor sets F2 back before E4 signals V3 again.
     granted(rig.rewind(&f2, 0), "setting F2 back")?;
     let woken = Event::new()?;
     granted(rig.wait_with_event(&[f2.handle], &[V3], false, Some(woken.number())), "a wait for V3")?;
     rig.execute(&mut queue, &[f2.signal(V3)])?;
     woken.wait()?;
-    ensure_eq!(case.system.counters().interrupts, before + 1, "interrupts after E4");
+    ensure_eq!(interrupts(case), before + 1, "interrupts after E4");
     granted(rig.wait(&[f1.handle, f1.handle, f2.handle], &[V1, V2, V3], false), "waits for V1, V2, V3")?;
     let log = log_of(case, &queue)?;
     let expected = vec![(f1.handle, V1), (f1.handle, V2), (f2.handle, V3), (f2.handle, V3)];

@@ -14,6 +14,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use super::case::{Boot, Case, Failure, granted, on_thread, refused};
+use super::fence_interrupts::interrupts;
 use super::queue::kernel_submit;
 use super::rig::{KernelHandle, RawQueue, Rig, copy, fill, shared_flags, user_mode_flags, wait_until};
 use crate::setup::{System, SystemOptions};
@@ -231,9 +232,9 @@ fn is_set(event: i32) -> bool {
 /// Signals by the GPU wake who waits by a monitored value in VRAM, and interrupt nobody else. Where that value lies.
 fn wakes_from_local_memory(case: &Case<'_>, rig: &Rig, queue: &mut RawQueue) -> Result<u64, Failure> {
     let fence = rig.fence(unlike(1))?;
-    let before = case.system.counters().interrupts;
+    let before = interrupts(case);
     rig.execute(queue, &[fence.signal(unlike(2)), fence.signal(unlike(3))])?;
-    ensure_eq!(case.system.counters().interrupts, before, "interrupts that signals raised while nobody waited");
+    ensure_eq!(interrupts(case), before, "interrupts that signals raised while nobody waited");
     ensure_eq!(places_in_vram(case.system, unlike(3))?.len(), 0, "current values in VRAM");
     let woken = event()?;
     granted(rig.wait_with_event(&[fence.handle], &[unlike(8)], false, Some(woken)), "a wait")?;
@@ -241,10 +242,10 @@ fn wakes_from_local_memory(case: &Case<'_>, rig: &Rig, queue: &mut RawQueue) -> 
     ensure_eq!(places.len(), 1, "monitored values in VRAM while one is waited for");
     rig.execute(queue, &[fence.signal(unlike(7))])?;
     ensure!(!is_set(woken), "a smaller value woke the waiter");
-    ensure_eq!(case.system.counters().interrupts, before, "interrupts that a smaller value raised");
+    ensure_eq!(interrupts(case), before, "interrupts that a smaller value raised");
     rig.execute(queue, &[fence.signal(unlike(8))])?;
     wait_until("the wake-up", || is_set(woken))?;
-    ensure!(case.system.counters().interrupts > before, "no interrupt woke the waiter");
+    ensure!(interrupts(case) > before, "no interrupt woke the waiter");
     Ok(places.first().copied().unwrap_or(0))
 }
 
@@ -307,7 +308,7 @@ fn intra_synchronizes(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let (mut compute, mut copies) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?);
     let fence = intra(&rig, &mut compute, 0)?;
-    let before = case.system.counters().interrupts;
+    let before = interrupts(case);
     let (mut ends, batch) = ([0; 2], 4);
     for turn in (0..TURNS).step_by(batch) {
         let mut packets = [Vec::new(), Vec::new()];
@@ -318,7 +319,7 @@ fn intra_synchronizes(case: &mut Case<'_>) -> Result<(), Failure> {
         ends = [rig.submit(&mut compute, &packets[0])?, rig.submit(&mut copies, &packets[1])?];
     }
     wait_until("the last turn", || compute.progress.load() >= ends[0] && copies.progress.load() >= ends[1])?;
-    ensure_eq!(case.system.counters().interrupts, before, "interrupts");
+    ensure_eq!(interrupts(case), before, "interrupts");
     Ok(())
 }
 
@@ -670,13 +671,13 @@ pub(super) fn both_kinds_of_progress(case: &mut Case<'_>) -> Result<(), Failure>
         ensure_eq!(fence.value.load(), 2 * value, "value after both queues");
     }
     // Nobody waits: the native one is silent, the monitored one tells every time.
-    let before = case.system.counters().interrupts;
+    let before = interrupts(case);
     native.submit(&rig, &[], 51)?;
     let word = super::kmt::Word::new(native.created.HwQueueProgressFenceCPUVirtualAddress, "the progress fence")?;
     wait_until("progress", || word.load() >= 51)?;
-    ensure_eq!(case.system.counters().interrupts, before, "interrupts of native progress that nobody waits for");
+    ensure_eq!(interrupts(case), before, "interrupts of native progress that nobody waits for");
     monitored.submit(&rig, &[], 51)?;
-    wait_until("the interrupt of monitored progress", || case.system.counters().interrupts > before)?;
+    wait_until("the interrupt of monitored progress", || interrupts(case) > before)?;
     monitored.wait(&rig, 51)
 }
 

@@ -6,7 +6,7 @@ use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use wddm_ddi::status::*;
 
 use super::case::{Boot, Case, Failure, granted, on_thread, refused};
-use super::fence_interrupts::Event;
+use super::fence_interrupts::{Event, interrupts};
 use super::rig::{Rig, wait_until};
 use crate::setup::SystemOptions;
 
@@ -45,10 +45,6 @@ fn one_doorbell() -> SystemOptions {
     let mut options = SystemOptions::default();
     options.variant.doorbells = 1;
     options
-}
-
-fn interrupts(case: &Case<'_>) -> u64 {
-    case.system.counters().interrupts
 }
 
 fn bounds(case: &mut Case<'_>) -> Result<(), Failure> {

@@ -80,8 +80,7 @@ fn wrong_order(case: &mut Case<'_>) -> Result<(), Failure> {
     for round in 0..3 {
         let value = hasty.append(&[])?;
         hasty.doorbell.last_queued.store(value - 1);
-        rig.ring(&hasty)?;
-        wait_until("the work", || hasty.progress.load() == value)?;
+        rig.ring_until(&hasty, hasty.written(), "the work", || hasty.progress.load() == value)?;
         granted(rig.notify(hasty.doorbell), "D3DKMTNotifyWorkSubmission")?;
         ensure_eq!(lines(case) - before, 1, "notes about a process that shows work first, round {round}");
     }

@@ -90,6 +90,7 @@ fn bystanders(rig: &Rig) -> Result<(), Failure> {
 }
 
 fn idle_context(case: &mut Case<'_>) -> Result<(), Failure> {
+    case.needs_kept_doorbells(4)?;
     let rig = case.rig()?;
     let mut queue = rig.queue(NODE_COMPUTE)?;
     rig.execute(&mut queue, &[])?;

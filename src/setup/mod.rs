@@ -264,6 +264,11 @@ impl Part {
         GpuCounters::read(self)
     }
 
+    /// Whether its engines tell when they have been idle for a while, and so may enter F1 and lose their doorbells.
+    pub fn reports_idle_engines(&self) -> bool {
+        !matches!(self.register(campanile_hw::registers::IDLE_TICKS, 8), 0 | u64::MAX)
+    }
+
     /// Plugs the functions of a device in.
     fn plug_in(machine: &Machine, functions: Vec<(usize, Attached)>, slot: Slot) -> Result<Self, SetupError> {
         let mut functions = functions.into_iter();
@@ -662,6 +667,16 @@ impl System {
     /// Nodes that the first GPU has in F1, a bit each.
     pub fn gpu_nodes_asleep(&self) -> u64 {
         self.first().register(campanile_hw::registers::NODE_ASLEEP, 4)
+    }
+
+    /// See [`Part::register`], of the first GPU.
+    pub fn register(&self, offset: u64, size: u8) -> u64 {
+        self.first().register(offset, size)
+    }
+
+    /// See [`Part::reports_idle_engines`], of the first GPU.
+    pub fn reports_idle_engines(&self) -> bool {
+        self.first().reports_idle_engines()
     }
 
     /// The first GPU's own counters.

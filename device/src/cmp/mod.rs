@@ -26,7 +26,7 @@ use crate::lock;
 use crate::memory::{Access, Memory};
 use campanile_hw::event::{Event, EventKind};
 use campanile_hw::queue::Location;
-use campanile_hw::registers::NODES;
+use campanile_hw::registers::{NODE_PAGING, NODES};
 pub(crate) use doorbells::Doorbells;
 use fences::FenceTable;
 pub(crate) use mail::Mail;
@@ -249,9 +249,11 @@ impl Cmp {
         self.nodes.iter().map(|node| counter(&node.tallies).load(Ordering::Relaxed)).sum()
     }
 
-    /// SIGNAL packets executed since the function was made.
+    /// SIGNAL packets that the nodes other than the paging node executed since the function was made.
     pub(crate) fn signals_ever(&self) -> u64 {
-        self.count(|tallies| &tallies.signals) + self.count(|tallies| &tallies.past_signals)
+        let working = self.nodes.iter().enumerate().filter(|(node, _)| *node != NODE_PAGING as usize);
+        let counters = working.flat_map(|(_, node)| [&node.tallies.signals, &node.tallies.past_signals]);
+        counters.map(|counter| counter.load(Ordering::Relaxed)).sum()
     }
 
     /// How much was touched so far.

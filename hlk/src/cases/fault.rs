@@ -53,6 +53,12 @@ pub fn wait_for_error(kmt: Kmt, device: D3DKMT_HANDLE) -> Result<D3DKMT_DEVICEEX
     kmt.execution_state(device)
 }
 
+/// As [`wait_for_error`], after a write pointer that cannot be was rung.
+pub(super) fn ring_for_error(rig: &Rig, queue: &RawQueue, write_pointer: u64) -> Result<(), Failure> {
+    let in_error = || rig.kmt.execution_state(rig.device).is_ok_and(|state| state != ACTIVE);
+    rig.ring_until(queue, write_pointer, "the device's error", in_error)
+}
+
 /// A second device of the process, which must not notice anything.
 pub struct Bystander {
     pub rig: Rig,
@@ -227,8 +233,7 @@ fn bad_write_pointer(case: &Case) -> Result<(), Failure> {
             rig.execute(&mut queue, &[])?;
         }
         queue.set_write_pointer(pointer);
-        rig.ring_doomed_with(&queue, pointer)?;
-        wait_for_error(rig.kmt, rig.device)
+        ring_for_error(&rig, &queue, pointer)
             .map_err(|failure| Failure::new(format!("write pointer {pointer:#x}: {failure}")))?;
         queue.stands_at(3, &format!("write pointer {pointer:#x}"))?;
         bystander.works()?;

@@ -8,7 +8,7 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use fastrand::Rng;
 use wddm_ddi::kmt::D3DKMT_DEVICEEXECUTION_STATE;
 
-use super::fault::{Bystander, wait_for_error};
+use super::fault::{Bystander, ring_for_error, wait_for_error};
 use crate::rig::{RING_ENTRIES, RawDoorbell, Rig, fill, wait_until};
 use crate::{Boot, Case, Failure, granted, seed};
 
@@ -60,8 +60,7 @@ fn random_rings(case: &Case) -> Result<(), Failure> {
         queue.control_view.write(0, &bytes(&mut random, 4096));
         queue.set_write_pointer(pointer);
         rig.ring_doomed(&queue)?;
-        queue.doorbell.store(pointer);
-        wait_for_error(rig.kmt, rig.device).map_err(|failure| Failure::new(format!("round {round}: {failure}")))?;
+        ring_for_error(&rig, &queue, pointer).map_err(|failure| Failure::new(format!("round {round}: {failure}")))?;
         queue.stands_at(0, &format!("round {round}"))?;
         bystander.works()?;
     }

@@ -266,6 +266,27 @@ impl Rig {
         self.ring_once(queue, value).map(drop)
     }
 
+    /// Rings with `write_pointer` until something has happened, and again whenever the doorbell was taken away meanwhile: of work that the
+    /// last queued value does not announce nobody knows but the GPU, which may not have seen the ring.
+    pub fn ring_until(
+        &self,
+        queue: &RawQueue,
+        write_pointer: u64,
+        what: &str,
+        mut reached: impl FnMut() -> bool,
+    ) -> Result<(), Failure> {
+        const RETRY: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY;
+        self.ring_once(queue, write_pointer)?;
+        let mut failed = Ok(());
+        wait_until(what, || {
+            if queue.doorbell.state() == RETRY {
+                failed = self.ring_once(queue, write_pointer).map(drop);
+            }
+            failed.is_err() || reached()
+        })?;
+        failed
+    }
+
     /// Submits work that puts the device in error.
     pub fn submit_doomed(&self, queue: &mut RawQueue, packets: &[Packet]) -> Result<u64, Failure> {
         let value = queue.append(packets)?;
