@@ -70,6 +70,8 @@ pub struct Variant {
     pub system_process_fences: bool,
     /// Most fences that it can so reach, 1 to 2^20.
     pub fence_limit: u32,
+    /// Distance in bytes that values of fences are to have, a multiple of 8 up to 4096; 0 leaves it to software.
+    pub fence_stride: u32,
     /// VRAM keeps its contents in D3hot. Otherwise they are lost there.
     pub vram_kept_in_d3: bool,
     /// How the memory manager should have page tables written.
@@ -119,6 +121,7 @@ impl Default for Variant {
             one_fence_event: false,
             system_process_fences: false,
             fence_limit: 1 << 18,
+            fence_stride: 0,
             vram_kept_in_d3: false,
             page_table_updates: PageTableUpdates::Cpu,
             linked: false,
@@ -146,6 +149,9 @@ impl Variant {
         }
         if self.queue_limit == 0 || self.queue_limit > QUEUES_MAX {
             return Err("queue_limit must be 1 to 65536");
+        }
+        if !self.fence_stride.is_multiple_of(8) || self.fence_stride > 4096 {
+            return Err("fence_stride must be a multiple of 8 up to 4096");
         }
         if self.fence_limit == 0 || self.fence_limit > FENCES_MAX {
             return Err("fence_limit must be 1 to 1048576");
@@ -508,6 +514,7 @@ impl Gpu {
             reg::DOORBELL_COUNT => u64::from(variant.doorbell_count()),
             reg::QUEUE_LIMIT => u64::from(variant.queue_limit),
             reg::FENCE_LIMIT => u64::from(variant.fence_limit().unwrap_or(0)),
+            reg::FENCE_STRIDE => u64::from(variant.fence_stride),
             reg::CLOCK_HZ => clock::HZ,
             reg::TIMESTAMP => self.cmp.now(),
             reg::CONTROL => u64::from(Control::new().with_run(self.cmp.running()).into_bits()),

@@ -44,6 +44,8 @@ pub(crate) struct Hardware {
     pub(crate) vram_window: u64,
     /// Pages of BAR4 behind those that show any page of VRAM.
     pub(crate) host_aperture_pages: u32,
+    /// Distance in bytes that values of fences are to have, 0 for any.
+    pub(crate) fence_stride: u32,
     pub(crate) doorbells: u32,
     pub(crate) queue_limit: u32,
     pub(crate) clock_hz: u64,
@@ -60,6 +62,7 @@ impl Hardware {
             vram_size: registers.read64(registers::VRAM_SIZE),
             vram_window: registers.read64(registers::VRAM_WINDOW_SIZE),
             host_aperture_pages: registers.read32(registers::HOST_APERTURE_PAGES).min(HOST_APERTURE_PAGES_MAX),
+            fence_stride: registers.read32(registers::FENCE_STRIDE),
             doorbells: registers.read32(registers::DOORBELL_COUNT),
             queue_limit: registers.read32(registers::QUEUE_LIMIT),
             clock_hz: registers.read64(registers::CLOCK_HZ),
@@ -274,9 +277,10 @@ pub(crate) fn page_table_level(level: u32) -> Option<DXGK_PAGE_TABLE_LEVEL_DESC>
     })
 }
 
-/// DXGKQAITYPE_NATIVE_FENCE_CAPS. The first word is written as 0, which means "packed" both as a stride and as a padding.
+/// DXGKQAITYPE_NATIVE_FENCE_CAPS. A stride of 0 leaves the distance of values to the operating system, which refuses one that cannot be.
 pub(crate) fn native_fence_caps(hardware: &Hardware) -> DXGK_NATIVE_FENCE_CAPS {
     let mut caps = DXGK_NATIVE_FENCE_CAPS::zeroed();
+    caps.MonitoredValueStride = hardware.fence_stride;
     caps.MapToGpuSystemProcess = flag(hardware.caps.system_process_fences());
     caps.MinimumAddress = 0;
     caps.MaximumAddress = (1 << page_table::VA_BITS) - 1;
@@ -300,6 +304,7 @@ mod tests {
             vram_size: 256 << 20,
             vram_window: 256 << 20,
             host_aperture_pages: 0,
+            fence_stride: 0,
             doorbells,
             queue_limit: 16384,
             clock_hz: 1_000_000_000,

@@ -110,6 +110,8 @@ registers! {
     HOST_APERTURE_INDEX = 0x0c4, 4, ReadWrite;
     /// Number of the VRAM page that page HOST_APERTURE_INDEX shows from now on, all ones for none; the index then counts up. A page beyond VRAM counts as none, and an index beyond the aperture changes nothing. A page that shows none reads as all ones and takes no writes; after reset all pages are so.
     HOST_APERTURE_TARGET = 0x0c8, 4, Command;
+    /// Distance in bytes that neighbouring current values, and neighbouring monitored values, of fences are to have: a multiple of 8, at most 4096. 0 leaves it to software. Closer ones are right too, and may cost accesses to each other's lines.
+    FENCE_STRIDE = 0x0cc, 4, ReadOnly;
     /// Doorbell stores that the scheduler has seen, since reset.
     COUNT_DOORBELLS = 0x100, 8, ReadOnly;
     /// WAIT packets satisfied, since reset.

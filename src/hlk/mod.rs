@@ -43,6 +43,7 @@ mod fence_rights;
 mod fence_sharing;
 mod fence_sharing_umd;
 mod fence_storage;
+mod fence_stride;
 mod fence_system_process;
 mod fence_waits;
 mod gpu_address;
@@ -199,6 +200,7 @@ const TABLES: &[&[CaseInfo]] = &[
     fence_optimised::CASES,
     fence_features::CASES,
     fence_storage::CASES,
+    fence_stride::CASES,
     fence_system_process::CASES,
     fault::CASES,
     hostile::CASES,

@@ -60,6 +60,8 @@ keys! {
     "optimised-fence-interrupt": "interrupts name the queue that signalled and not the fence",
         |draft, _| draft.variant.optimised_fence_interrupt = true;
     "one-fence-event": "interrupts of fences tell neither the fence nor whether it is a native one", |draft, _| draft.variant.one_fence_event = true;
+    "fence-stride" = "BYTES": "distance of fence values, a multiple of 8 up to 4096; the system's own, 64",
+        |draft, value| draft.variant.fence_stride = stride(value)?;
     "idle" = "TIME": "until an engine without work may sleep, such as 500ms, or never", |draft, value| draft.variant.idle_ticks = ticks(value)?;
     "no-native-fence": "engines cannot wait for each other", |draft, _| draft.variant.native_fence = false;
     "no-64bit-atomics": "fence values are written 32 bits wide, and there are no native fences", |draft, _| draft.variant.atomics64 = false;
@@ -177,6 +179,14 @@ fn count(text: &str) -> Result<u32, String> {
     }
 }
 
+fn stride(text: &str) -> Result<u32, String> {
+    let valid = |stride: &u32| *stride != 0 && stride.is_multiple_of(8) && *stride <= 4096;
+    text.parse()
+        .ok()
+        .filter(valid)
+        .ok_or_else(|| format!("`{text}` is not a distance that is a multiple of 8 up to 4096"))
+}
+
 fn size(text: &str) -> Result<u64, String> {
     let bad = || format!("`{text}` is not a size such as 67108864, 64M or 1G");
     let (digits, shift) = match text.char_indices().last() {
@@ -284,6 +294,9 @@ mod tests {
             ("delayed-log-writes=1", "no value"),
             ("optimised-fence-interrupt=1", "no value"),
             ("one-fence-event=1", "no value"),
+            ("fence-stride=0", "distance"),
+            ("fence-stride=12", "distance"),
+            ("fence-stride=4104", "distance"),
             ("idle=5", "time"),
             ("idle=0ms", "time"),
             ("idle=5 h", "time"),
