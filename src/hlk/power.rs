@@ -65,7 +65,7 @@ fn component(system: &System, node: u32) -> Result<PowerComponentState, Failure>
     found.ok_or_else(|| Failure::new(format!("node {node} is no power component")))
 }
 
-fn wait_asleep(system: &System, node: u32) -> Result<PowerComponentState, Failure> {
+pub(super) fn wait_asleep(system: &System, node: u32) -> Result<PowerComponentState, Failure> {
     let rested = wait_until("the engine's F1", || component(system, node).is_ok_and(|component| component.fstate == 1));
     rested.map_err(|failure| {
         let tree = system.machine().inspect(system.luid()).map_or_else(String::new, |tree| tree.to_string());

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use campanile_device::PageTableUpdates;
 use campanile_hw::private::Placement;
-use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
+use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY, NODES};
 use dxgkrnl::Clock;
 use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use wddm_ddi::kmt::*;
@@ -15,6 +15,7 @@ use super::case::{Boot, Case, Failure, granted, on_thread, refused};
 use super::fence_cross_adapter::{sides, two_native};
 use super::fence_interrupts::Event;
 use super::kmt::{BAD_HANDLE, DEVICE_LOST};
+use super::power::wait_asleep;
 use super::rig::{KernelHandle, RawFence, Rig, fill, wait_until};
 use super::tdr::until_ended;
 use crate::setup::SystemOptions;
@@ -105,6 +106,10 @@ fn idle(case: &mut Case<'_>) -> Result<(), Failure> {
         let rig = case.rig()?;
         let (mut queue, fence) = (rig.queue(NODE_COMPUTE)?, rig.fence(0)?);
         rig.execute(&mut queue, &[fence.signal(1)])?;
+        if case.system.reports_idle_engines() {
+            // Else the driver may be just putting an engine to sleep, before it is told.
+            (0..NODES).try_for_each(|node| wait_asleep(case.system, node).map(drop))?;
+        }
         let gpu = case.system.gpu().clone();
         pull_out(case)?;
         is_gone(&rig)?;
