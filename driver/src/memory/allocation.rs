@@ -358,6 +358,7 @@ mod tests {
             vram_size: 64 << 20,
             vram_window: window,
             host_aperture_pages: 0,
+            fence_stride: 0,
             doorbells: 1,
             queue_limit: 1024,
             clock_hz: 1,
