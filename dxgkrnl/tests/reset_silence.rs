@@ -45,7 +45,8 @@ unsafe extern "win64" fn preempt(_: HANDLE, _: *const DXGKARG_PREEMPTCOMMAND) ->
 
 unsafe extern "win64" fn depends_on_itself(_: HANDLE, args: *mut DXGKARG_QUERYDEPENDENTENGINEGROUP) -> NTSTATUS {
     // SAFETY: the system passes the structure.
-    unsafe { (*args).DependentNodeOrdinalMask = 1 << (*args).NodeOrdinal };
+    let args = unsafe { &mut *args };
+    args.DependentNodeOrdinalMask = 1 << args.NodeOrdinal;
     STATUS_SUCCESS
 }
 
