@@ -258,12 +258,7 @@ impl Rig {
 
     /// Rings for work that puts the device in error, which may have happened before the status is read.
     pub fn ring_doomed(&self, queue: &RawQueue) -> Result<(), Failure> {
-        self.ring_doomed_with(queue, queue.written)
-    }
-
-    /// As [`Rig::ring_doomed`], with a value of the caller's choice.
-    pub fn ring_doomed_with(&self, queue: &RawQueue, value: u64) -> Result<(), Failure> {
-        self.ring_once(queue, value).map(drop)
+        self.ring_once(queue, queue.written).map(drop)
     }
 
     /// Rings with `write_pointer` until something has happened, and again whenever the doorbell was taken away meanwhile: of work that the
