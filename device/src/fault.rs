@@ -62,6 +62,11 @@ pub enum FaultRule {
         /// The node.
         node: u32,
     },
+    /// ConnectDoorbell for a queue of the node is refused with NoRoom; nothing happens.
+    ConnectFails {
+        /// The node.
+        node: u32,
+    },
     /// ResetNode does not begin before the time is over, or [`Faults::release`] is called.
     ResetHeld {
         /// The node.
@@ -276,6 +281,10 @@ impl Faults {
 
     pub(crate) fn reset_fails(&self, node: u32) -> bool {
         self.apply(|armed| armed.rule == FaultRule::ResetFails { node }).is_some()
+    }
+
+    pub(crate) fn connect_fails(&self, node: u32) -> bool {
+        self.apply(|armed| armed.rule == FaultRule::ConnectFails { node }).is_some()
     }
 
     pub(crate) fn reset_takes_along(&self, node: u32) -> bool {

@@ -6,7 +6,9 @@ use campanile_device::{FaultRule, HangAt};
 use campanile_hw::registers::{NODE_COMPUTE, PROGRESS_COMPUTE};
 use dxgkrnl::{Rescue, TdrFate, TdrOutcome, TdrReport, TdrSettings};
 
-use super::case::{Boot, Case, Failure, granted};
+use wddm_ddi::status::STATUS_INSUFFICIENT_RESOURCES;
+
+use super::case::{Boot, Case, Failure, granted, refused};
 use super::fence_interrupts::Event;
 use super::rig::{RawFence, Rig, wait_until};
 use super::tdr::{ACTIVE, FATAL, HUNG, RESET, by_hand, reports, state, time_out, time_out_packets, works};
@@ -21,7 +23,7 @@ cases! { "TDR";
 const NODE: u32 = NODE_COMPUTE;
 
 /// One rule of each kind.
-const RULES: [FaultRule; 14] = [
+const RULES: [FaultRule; 15] = [
     FaultRule::Hang { node: NODE, queue: None, at: HangAt::After(1), reported: false },
     FaultRule::StuckSuspend { node: NODE },
     FaultRule::LostInterrupt,
@@ -36,6 +38,7 @@ const RULES: [FaultRule; 14] = [
     FaultRule::ReorderedInterrupt,
     FaultRule::LostLogEntry,
     FaultRule::MissedRing,
+    FaultRule::ConnectFails { node: NODE },
 ];
 
 /// Its place in [`RULES`]; whoever adds a kind adds it there.
@@ -55,6 +58,7 @@ fn place(rule: FaultRule) -> usize {
         FaultRule::ReorderedInterrupt => 11,
         FaultRule::LostLogEntry => 12,
         FaultRule::MissedRing => 13,
+        FaultRule::ConnectFails { .. } => 14,
     }
 }
 
@@ -146,6 +150,12 @@ fn go_wrong(case: &mut Case<'_>, rule: FaultRule, before: usize) -> Result<(), F
             if let Some(fails) = fails {
                 faults.remove(fails);
             }
+        }
+        FaultRule::ConnectFails { .. } => {
+            let queue = rig.queue(NODE)?;
+            refused(rig.connect(queue.doorbell), &[STATUS_INSUFFICIENT_RESOURCES], "a connection that fails")?;
+            granted(rig.connect(queue.doorbell), "the next connection")?;
+            ensure_eq!((state(&rig)?, reports(system).len()), (ACTIVE, before), "state and recoveries");
         }
         FaultRule::ResetHeld { .. } => {
             hang_packet(system, &rig)?;

@@ -21,6 +21,7 @@ mod coherency;
 mod destruction;
 mod doorbell;
 mod doorbell_churn;
+mod doorbell_fallback;
 mod doorbell_resize;
 mod exit;
 mod fault;
@@ -181,6 +182,7 @@ const TABLES: &[&[CaseInfo]] = &[
     packet::CASES,
     packet_power::CASES,
     doorbell_churn::CASES,
+    doorbell_fallback::CASES,
     fence::CASES,
     fence_hostile::CASES,
     fence_log::CASES,

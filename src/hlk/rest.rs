@@ -150,9 +150,14 @@ impl Hog {
         Ok(())
     }
 
+    /// The sizes of its allocations.
+    pub(super) fn sizes(&self) -> impl Iterator<Item = u64> {
+        self.all.iter().map(|(_, size)| *size)
+    }
+
     /// How many bytes it has.
     pub(super) fn taken(&self) -> u64 {
-        self.all.iter().map(|(_, size)| size).sum()
+        self.sizes().sum()
     }
 
     /// Gives everything back.
@@ -364,7 +369,7 @@ fn nothing_hangs(case: &mut Case<'_>) -> Result<(), Failure> {
     // As much as there is without the page tables of this process, which then asks for as much itself.
     let mut hog = Hog::new(case.system)?;
     hog.take()?;
-    let list = hog.all.iter().map(|(_, size)| spread.rig.create(*size, Placement::Vram));
+    let list = hog.sizes().map(|size| spread.rig.create(size, Placement::Vram));
     let mut list = list.collect::<Result<Vec<_>, _>>().map_err(|status| Failure::new(format!("create: {status}")))?;
     hog.give_back()?;
     let mut request = D3DDDI_MAKERESIDENT::zeroed();

@@ -58,7 +58,7 @@ impl fmt::Display for FaultOption {
 }
 
 /// Kinds that [`FaultOption`] understands.
-const KINDS: &str = "hang, stuck-suspend, lost-interrupt, late-interrupt, reset-fails, reset-held, reset-takes-along, \
+const KINDS: &str = "hang, stuck-suspend, lost-interrupt, late-interrupt, reset-fails, connect-fails, reset-held, reset-takes-along, \
                      completion-races-reset, register, and by chance lost-interrupts=P%, late-interrupts=P%, doubled-interrupts=P%, \
                      reordered-interrupts=P%, lost-log-entries=P%, missed-rings=P%";
 
@@ -136,6 +136,7 @@ impl FromStr for FaultOption {
             "lost-interrupt" => FaultRule::LostInterrupt,
             "late-interrupt" => FaultRule::LateInterrupt { steps: settings.needed("steps")? },
             "reset-fails" => FaultRule::ResetFails { node: settings.engine()? },
+            "connect-fails" => FaultRule::ConnectFails { node: settings.engine()? },
             "reset-held" => FaultRule::ResetHeld { node: settings.engine()?, milliseconds: settings.needed("ms")? },
             "reset-takes-along" => FaultRule::ResetTakesAlong { node: settings.engine()? },
             "completion-races-reset" => FaultRule::CompletionRacesReset { node: settings.engine()? },
@@ -161,6 +162,7 @@ mod tests {
         assert_eq!(rule("hang:engine=1, after=0x10,reported"), Ok((hang(1, HangAt::After(16), true), Often::Times(1))));
         assert_eq!(rule("hang:signal=7,times=3"), Ok((hang(0, HangAt::Signal(7), false), Often::Times(3))));
         assert_eq!(rule("lost-interrupt:times=2"), Ok((FaultRule::LostInterrupt, Often::Times(2))));
+        assert_eq!(rule("connect-fails:engine=1"), Ok((FaultRule::ConnectFails { node: 1 }, Often::Times(1))));
         assert_eq!(rule("reset-held:ms=9"), Ok((FaultRule::ResetHeld { node: 0, milliseconds: 9 }, Often::Times(1))));
         assert_eq!(
             rule("register:offset=0x10,value=1"),

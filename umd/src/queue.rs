@@ -6,7 +6,7 @@ mod software;
 use alloc::boxed::Box;
 use core::{
     ffi::c_void,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -131,7 +131,9 @@ pub struct QueueStats {
 /// on is a new queue, or a new device after [`Error::DeviceLost`].
 ///
 /// A queue that may choose its model goes on through the kernel when its doorbell cannot be connected again: what is in its ring runs,
-/// progress values go on, and its handle is another one from then on. [user-mode-work-submission: pseudocode]
+/// progress values go on, and its handle is another one from then on. While nothing of the process finds room in memory, its ring keeps
+/// what was submitted; later submissions and waits are refused with STATUS_NO_MEMORY and change nothing, and the next one of them that
+/// finds room has the ring run. [user-mode-work-submission: pseudocode]
 ///
 /// Dropping a queue does not wait; the operating system does where it must before it lets go of the memory.
 pub struct Queue {
@@ -148,6 +150,8 @@ pub struct Queue {
     earlier: u64,
     /// The doorbell could not be connected again; when the ring is done, the queue goes on through the kernel.
     leaves_ring: bool,
+    /// The kernel-mode driver could not be told of what is in that ring.
+    unannounced: AtomicBool,
     /// Connections that failed, after which nothing was rung.
     unheard: u64,
     /// Stores to the doorbell until the queue went on through the kernel.
@@ -309,6 +313,7 @@ impl Queue {
             notifications: 0,
             earlier: 0,
             leaves_ring: false,
+            unannounced: AtomicBool::new(false),
             unheard: 0,
             rung: 0,
             path,
@@ -434,8 +439,9 @@ impl Queue {
     ///
     /// # Errors
     /// [`Error::BadArgument`] for a number out of range, [`Error::Timeout`] when the work under way does not end within two seconds,
-    /// [`Error::DeviceLost`], [`Error::Status`] and [`Error::BadAnswer`]: the queue is as it was. An error after the new ring has
-    /// taken the old one's place comes back from every later submission, as with [`Queue::submit`].
+    /// [`Error::DeviceLost`], [`Error::Status`] and [`Error::BadAnswer`]: the queue is as it was. When the doorbell of the new ring
+    /// cannot be connected, a queue that may choose its model goes on through the kernel; any other error after the new ring has taken the
+    /// old one's place comes back from every later submission, as with [`Queue::submit`].
     /// [d3dkmthk: D3DKMT_CREATE_DOORBELL_FLAGS]
     pub fn resize(&mut self, ring_entries: u32) -> Result<()> {
         check_entries(ring_entries)?;
@@ -473,7 +479,10 @@ impl Queue {
         self.path = Path::User(user, doorbell);
         self.memory.ring = Some((ring, control));
         let Path::User(user, doorbell) = &self.path else { return Ok(()) };
-        first_connection(user, doorbell).map_err(|error| self.core.device.explain(error))
+        match first_connection(user, doorbell) {
+            Ok(()) => Ok(()),
+            Err(error) => self.fall_back_empty(self.core.device.explain(error)),
+        }
     }
 
     /// Tells `tracer` of everything from now on; `None` ends it.
@@ -538,6 +547,7 @@ impl Queue {
             Some(error) if self.progress() < value => Err(error),
             _ if progress.is_of_earlier_fence(value) => Ok(()),
             _ => {
+                self.announce()?;
                 fence::wait(&self.core.device, progress.fence, progress.current, value, timeout)?;
                 self.seen.fetch_max(value, Ordering::AcqRel);
                 Ok(())

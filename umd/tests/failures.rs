@@ -102,7 +102,7 @@ fn what_the_system_does_not_take_back_is_counted() {
     let device = Device::new(&adapter).unwrap();
     let buffer = device.create_buffer(4096, Placement::System).unwrap();
     assert_eq!((adapter.teardown_failures(), adapter.last_teardown_failure()), (0, None));
-    os(|fake| fake.fail_name = Some(("D3DKMTEvict", STATUS_UNSUCCESSFUL)));
+    os(|fake| fake.fail_names = vec![("D3DKMTEvict", STATUS_UNSUCCESSFUL)]);
     drop(buffer);
     assert_eq!((adapter.teardown_failures(), adapter.last_teardown_failure()), (1, Some(STATUS_UNSUCCESSFUL)));
 }
@@ -199,9 +199,9 @@ fn native_fences_need_the_feature_and_fences_stay_on_their_adapter() {
 #[test]
 fn a_removed_device_is_named_by_every_thunk() {
     let device = Device::new(&Adapter::open(&THUNKS).unwrap()).unwrap();
-    os(|fake| fake.fail_name = Some(("D3DKMTCreateAllocation2", STATUS_DEVICE_REMOVED)));
+    os(|fake| fake.fail_names = vec![("D3DKMTCreateAllocation2", STATUS_DEVICE_REMOVED)]);
     assert!(matches!(device.create_buffer(1, Placement::System), Err(Error::DeviceLost)));
-    os(|fake| fake.fail_name = Some(("D3DKMTGetDeviceState", STATUS_DEVICE_REMOVED)));
+    os(|fake| fake.fail_names = vec![("D3DKMTGetDeviceState", STATUS_DEVICE_REMOVED)]);
     assert_eq!(device.check(), Err(Error::DeviceLost));
 }
 

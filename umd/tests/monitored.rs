@@ -169,17 +169,17 @@ fn a_refusal_in_the_middle_ends_the_queue_and_one_at_the_start_does_not() {
     let device = device();
     let gate = Fence::with_options(&device, MONITORED).unwrap();
     let mut queue = queue(&device, SubmissionModel::Kernel);
-    os(|fake| fake.fail_name = Some(wait));
+    os(|fake| fake.fail_names = vec![wait]);
     assert_eq!(queue.submit(|commands| commands.wait(&gate, 0)), Err(refused));
     assert_eq!(queue.enqueue_wait(&gate, 0), Err(refused));
-    os(|fake| fake.fail_name = None);
+    os(|fake| fake.fail_names.clear());
     assert_eq!(queue.submit(|commands| commands.wait(&gate, 0)), Ok(1), "nothing had been taken");
-    os(|fake| fake.fail_name = Some(wait));
+    os(|fake| fake.fail_names = vec![wait]);
     let outcome = queue.submit(|commands| {
         commands.nop()?;
         commands.wait(&gate, 0)
     });
-    os(|fake| fake.fail_name = None);
+    os(|fake| fake.fail_names.clear());
     assert_eq!((outcome, queue.last_submitted()), (Err(refused), 2));
     assert_eq!(queue.submit(|commands| commands.nop()), Err(refused));
     assert_eq!((queue.enqueue_wait(&gate, 0), queue.enqueue_signal(&gate, 1)), (Err(refused), Err(refused)));
@@ -362,7 +362,7 @@ fn a_lost_device_is_named() {
             "D3DKMTSubmitWaitForSyncObjectsToHwQueue",
             "D3DKMTSubmitSignalSyncObjectsToHwQueue",
         ] {
-            os(|fake| fake.fail_name = Some((name, STATUS_DEVICE_REMOVED)));
+            os(|fake| fake.fail_names = vec![(name, STATUS_DEVICE_REMOVED)]);
             let hardware = (model == SubmissionModel::Kernel) == name.contains("HwQueue");
             let lost = |of_queue: bool| if of_queue && hardware { Err(Error::DeviceLost) } else { Ok(()) };
             if name.contains("Create") {
@@ -372,6 +372,6 @@ fn a_lost_device_is_named() {
             assert_eq!(queue.enqueue_wait(&fence, 0), lost(name.contains("Wait")), "{name}");
             assert_eq!(queue.enqueue_signal(&fence, 1), lost(name.contains("Signal")), "{name}");
         }
-        os(|fake| fake.fail_name = None);
+        os(|fake| fake.fail_names.clear());
     }
 }

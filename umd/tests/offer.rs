@@ -42,9 +42,9 @@ fn refusals_keep_the_status_and_the_name_of_the_thunk() {
     drop(mapping);
     buffer.offer(OfferPriority::Low).unwrap();
     assert_eq!(buffer.offer(OfferPriority::Low), refused("D3DKMTOfferAllocations"));
-    os(|fake| fake.fail_name = Some(("D3DKMTReclaimAllocations2", STATUS_NO_MEMORY)));
+    os(|fake| fake.fail_names = vec![("D3DKMTReclaimAllocations2", STATUS_NO_MEMORY)]);
     assert_eq!(buffer.reclaim(), Err(Error::Status(STATUS_NO_MEMORY, "D3DKMTReclaimAllocations2")));
-    os(|fake| fake.fail_name = None);
+    os(|fake| fake.fail_names.clear());
     assert_eq!(buffer.reclaim(), Ok(Reclaimed::Kept), "it stayed offered");
     drop(buffer);
     os(|fake| fake.assert_clean());

@@ -167,7 +167,7 @@ fn a_lost_device_is_named_and_a_handle_that_does_not_close_is_counted() {
     let fence = Fence::new_shared(&device, 0).unwrap();
     let handle = fence.share(Access::Full).unwrap();
     for name in ["D3DKMTShareObjects", "D3DKMTOpenNativeFenceFromNtHandle", "NtClose"] {
-        os(|fake| fake.fail_name = Some((name, STATUS_DEVICE_REMOVED)));
+        os(|fake| fake.fail_names = vec![(name, STATUS_DEVICE_REMOVED)]);
         match name {
             "D3DKMTShareObjects" => assert_eq!(fence.share(Access::Full).err(), Some(Error::DeviceLost)),
             "NtClose" => break,

@@ -210,15 +210,15 @@ fn failing_reconnection_names_the_thunk_or_the_lost_device() {
     let options = QueueOptions { model: Some(SubmissionModel::User), ..QueueOptions::default() };
     let mut first = Queue::new(&device, Node::Compute, options).expect("a queue that insists on its model");
     set_status(RETRY);
-    os(|fake| fake.fail_name = Some(("D3DKMTConnectDoorbell", STATUS_UNSUCCESSFUL)));
+    os(|fake| fake.fail_names = vec![("D3DKMTConnectDoorbell", STATUS_UNSUCCESSFUL)]);
     assert_eq!(first.submit(nop), Err(Error::Status(STATUS_UNSUCCESSFUL, "D3DKMTConnectDoorbell")));
-    os(|fake| fake.fail_name = None);
+    os(|fake| fake.fail_names.clear());
     assert_eq!(first.submit(nop), Err(Error::Status(STATUS_UNSUCCESSFUL, "D3DKMTConnectDoorbell")));
     drop(first);
     let mut second = queue(&device);
     set_status(RETRY);
     os(|fake| {
-        fake.fail_name = Some(("D3DKMTConnectDoorbell", STATUS_UNSUCCESSFUL));
+        fake.fail_names = vec![("D3DKMTConnectDoorbell", STATUS_UNSUCCESSFUL)];
         fake.lost = true;
     });
     assert_eq!(second.submit(nop), Err(Error::DeviceLost));
@@ -233,7 +233,7 @@ fn a_doorbell_that_does_not_connect_again_hands_its_queue_to_the_kernel() {
     set_status(RETRY);
     os(|fake| {
         fake.calls.clear();
-        fake.fail_name = Some(("D3DKMTConnectDoorbell", STATUS_NO_MEMORY));
+        fake.fail_names = vec![("D3DKMTConnectDoorbell", STATUS_NO_MEMORY)];
     });
     assert_eq!(queue.submit(nop), Ok(2), "the submission that found the doorbell gone");
     assert_eq!((queue.model(), queue.fallback_reason()), (SubmissionModel::Kernel, Some(REASON)));
@@ -242,8 +242,8 @@ fn a_doorbell_that_does_not_connect_again_hands_its_queue_to_the_kernel() {
         let wanted = [
             "D3DKMTConnectDoorbell",
             "D3DKMTNotifyWorkSubmission",
-            "D3DKMTDestroyDoorbell",
             "D3DKMTCreateHwQueue",
+            "D3DKMTDestroyDoorbell",
             "D3DKMTDestroyHwQueue",
         ];
         let calls: Vec<_> = fake.calls.iter().copied().filter(|call| wanted.contains(call)).collect();
@@ -268,13 +268,87 @@ fn a_queue_whose_ring_is_blocked_goes_through_the_kernel_when_the_ring_is_done()
     let mut queue = queue(&device);
     queue.submit(|commands| commands.wait(&fence, 1)).unwrap();
     set_status(RETRY);
-    os(|fake| fake.fail_name = Some(("D3DKMTConnectDoorbell", STATUS_NO_MEMORY)));
+    os(|fake| fake.fail_names = vec![("D3DKMTConnectDoorbell", STATUS_NO_MEMORY)]);
     assert_eq!((queue.submit(nop), queue.model()), (Ok(2), SubmissionModel::User));
     assert_eq!((queue.submit(nop), queue.model()), (Ok(3), SubmissionModel::User), "asked once more, without patience");
     fence.signal(1).unwrap();
     queue.wait_progress(3).unwrap();
     assert_eq!((queue.submit(nop), queue.model()), (Ok(4), SubmissionModel::Kernel));
     queue.wait_progress(4).unwrap();
+}
+
+#[test]
+fn a_queue_for_which_there_is_no_memory_keeps_its_ring_and_says_so_until_there_is_some() {
+    const NO_MEMORY: Error = Error::Status(STATUS_NO_MEMORY, "D3DKMTNotifyWorkSubmission");
+    let device = device();
+    let mut queue = queue(&device);
+    let first = queue.submit(nop).unwrap();
+    queue.wait_progress(first).unwrap();
+    set_status(RETRY);
+    os(|fake| {
+        fake.gpu = false;
+        fake.calls.clear();
+        fake.fail_names =
+            vec![("D3DKMTConnectDoorbell", STATUS_NO_MEMORY), ("D3DKMTNotifyWorkSubmission", STATUS_NO_MEMORY)];
+    });
+    assert_eq!((queue.submit(nop), queue.model()), (Ok(2), SubmissionModel::User), "the ring has it");
+    for _ in 0..3 {
+        assert_eq!((queue.submit(nop), queue.wait_progress(2)), (Err(NO_MEMORY), Err(NO_MEMORY)));
+    }
+    assert_eq!((queue.last_submitted(), queue.progress()), (2, 1), "what is refused takes nothing");
+    assert!(os(|fake| fake.count("D3DKMTDestroyDoorbell") == 0), "the ring stays");
+    os(|fake| {
+        fake.gpu = true;
+        fake.fail_names.clear();
+    });
+    queue.wait_progress(2).unwrap();
+    assert_eq!((queue.submit(nop), queue.model()), (Ok(3), SubmissionModel::Kernel));
+    queue.wait_progress(3).unwrap();
+    assert_eq!(os(|fake| fake.count("D3DKMTSubmitCommandToHwQueue")), 1);
+    drop((queue, device));
+    os(|fake| fake.assert_clean());
+}
+
+#[test]
+fn a_queue_that_cannot_be_recreated_yet_keeps_its_ring() {
+    const NO_QUEUE: Error = Error::Status(STATUS_NO_MEMORY, "D3DKMTCreateHwQueue");
+    let device = device();
+    let mut queue = queue(&device);
+    set_status(RETRY);
+    os(|fake| {
+        fake.fail_names =
+            vec![("D3DKMTConnectDoorbell", STATUS_UNSUCCESSFUL), ("D3DKMTCreateHwQueue", STATUS_NO_MEMORY)];
+    });
+    assert_eq!((queue.submit(nop), queue.wait_progress(1)), (Ok(1), Ok(())), "it runs from the ring");
+    assert_eq!((queue.submit(nop), queue.last_submitted()), (Err(NO_QUEUE), 1));
+    os(|fake| fake.fail_names.clear());
+    assert_eq!((queue.submit(nop), queue.model()), (Ok(2), SubmissionModel::Kernel));
+    queue.wait_progress(2).unwrap();
+    drop((queue, device));
+    os(|fake| fake.assert_clean());
+}
+
+#[test]
+fn a_resized_ring_whose_doorbell_does_not_connect_hands_its_queue_to_the_kernel() {
+    const REASON: Error = Error::Status(STATUS_UNSUCCESSFUL, "D3DKMTConnectDoorbell");
+    let device = device();
+    let mut queue = queue(&device);
+    (1..=5).for_each(|value| assert_eq!(queue.submit(nop), Ok(value)));
+    os(|fake| fake.fail_names = vec![("D3DKMTConnectDoorbell", STATUS_UNSUCCESSFUL)]);
+    assert_eq!((queue.resize(256), queue.model()), (Ok(()), SubmissionModel::Kernel));
+    assert_eq!((queue.fallback_reason(), queue.progress()), (Some(REASON), 5));
+    (6..=300).for_each(|value| assert_eq!(queue.submit(nop), Ok(value), "progress values go on"));
+    queue.wait_progress(300).unwrap();
+    let stats = queue.stats();
+    assert_eq!((stats.submissions, stats.doorbell_rings, stats.notifications), (300, 5, 0));
+    let insists = QueueOptions { model: Some(SubmissionModel::User), ..QueueOptions::default() };
+    os(|fake| fake.fail_names.clear());
+    let mut other = Queue::new(&device, Node::Copy, insists).unwrap();
+    os(|fake| fake.fail_names = vec![("D3DKMTConnectDoorbell", STATUS_UNSUCCESSFUL)]);
+    assert_eq!((other.resize(256), other.submit(nop)), (Err(REASON), Err(REASON)));
+    os(|fake| fake.fail_names.clear());
+    drop((queue, other, device));
+    os(|fake| fake.assert_clean());
 }
 
 #[test]
@@ -425,9 +499,9 @@ fn kernel_submission_is_chosen_when_user_mode_is_not_enabled() {
     assert_eq!(os(|fake| fake.count("D3DKMTSubmitCommandToHwQueue")), 500);
     assert_eq!(queue.stats(), QueueStats { submissions: 500, ..QueueStats::default() });
     // A refused submission takes nothing.
-    os(|fake| fake.fail_name = Some(("D3DKMTSubmitCommandToHwQueue", STATUS_NO_MEMORY)));
+    os(|fake| fake.fail_names = vec![("D3DKMTSubmitCommandToHwQueue", STATUS_NO_MEMORY)]);
     assert_eq!(queue.submit(nop), Err(Error::Status(STATUS_NO_MEMORY, "D3DKMTSubmitCommandToHwQueue")));
-    os(|fake| fake.fail_name = None);
+    os(|fake| fake.fail_names.clear());
     assert_eq!(queue.submit(nop), Ok(501));
     drop((queue, device));
     os(|fake| fake.assert_clean());
@@ -458,9 +532,9 @@ fn packets_can_be_asked_for_and_are_chosen_without_hardware_scheduling() {
     assert_eq!(os(|fake| fake.count("D3DKMTCreateHwContext")), 0);
     assert_eq!(queue.stats(), QueueStats { submissions: 500, ..QueueStats::default() });
     // A refused submission takes nothing.
-    os(|fake| fake.fail_name = Some(("D3DKMTSubmitCommand", STATUS_NO_MEMORY)));
+    os(|fake| fake.fail_names = vec![("D3DKMTSubmitCommand", STATUS_NO_MEMORY)]);
     assert_eq!(queue.submit(nop), Err(Error::Status(STATUS_NO_MEMORY, "D3DKMTSubmitCommand")));
-    os(|fake| fake.fail_name = Some(("D3DKMTCreateHwContext", STATUS_NOT_SUPPORTED)));
+    os(|fake| fake.fail_names = vec![("D3DKMTCreateHwContext", STATUS_NOT_SUPPORTED)]);
     assert_eq!(queue.submit(nop), Ok(501));
     let mut chosen = Queue::new(&device, Node::Copy, QueueOptions::default()).unwrap();
     let reason = Error::Status(STATUS_NOT_SUPPORTED, "D3DKMTCreateHwContext");
@@ -468,7 +542,7 @@ fn packets_can_be_asked_for_and_are_chosen_without_hardware_scheduling() {
     chosen.submit(nop).unwrap();
     let insists = QueueOptions { model: Some(SubmissionModel::Kernel), ..QueueOptions::default() };
     assert_eq!(Queue::new(&device, Node::Copy, insists).err(), Some(reason));
-    os(|fake| fake.fail_name = None);
+    os(|fake| fake.fail_names.clear());
     drop((queue, chosen, device));
     os(|fake| fake.assert_clean());
 }
@@ -480,9 +554,9 @@ fn a_doorbell_that_does_not_connect_falls_back_to_the_kernel() {
         ("D3DKMTConnectDoorbell", Error::Status(STATUS_UNSUCCESSFUL, "D3DKMTConnectDoorbell")),
         ("D3DKMTCreateDoorbell", Error::Status(STATUS_UNSUCCESSFUL, "D3DKMTCreateDoorbell")),
     ] {
-        os(|fake| fake.fail_name = Some((failing, STATUS_UNSUCCESSFUL)));
+        os(|fake| fake.fail_names = vec![(failing, STATUS_UNSUCCESSFUL)]);
         let mut queue = queue(&device);
-        os(|fake| fake.fail_name = None);
+        os(|fake| fake.fail_names.clear());
         assert_eq!((queue.model(), queue.fallback_reason()), (SubmissionModel::Kernel, Some(reason)));
         queue.submit(nop).unwrap();
     }
@@ -649,10 +723,10 @@ fn calls_of_resizing(queue: &mut Queue) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_call_that_fails_while_a_ring_is_resized_leaves_the_queue_as_it_was_or_ends_it() {
+fn a_call_that_fails_while_a_ring_is_resized_leaves_the_queue_as_it_was_or_has_it_go_through_the_kernel() {
     let device = device();
     let names = calls_of_resizing(&mut queue(&device));
-    let (mut same, mut ended) = (0, 0);
+    let (mut same, mut kernel) = (0, 0);
     for (index, name) in names.iter().enumerate() {
         // What gives something back may not fail.
         if ["Destroy", "Unlock", "Free", "Evict"].iter().any(|word| name.contains(word)) {
@@ -670,14 +744,15 @@ fn a_call_that_fails_while_a_ring_is_resized_leaves_the_queue_as_it_was_or_ends_
                 queue.resize(256).unwrap();
                 same += 1;
             }
-            (Err(first), Err(later)) => {
-                assert_eq!(format!("{first:?}"), format!("{later:?}"), "{name}");
-                ended += 1;
+            (Ok(()), Ok(next)) => {
+                assert_eq!((next, queue.model(), *name), (value + 1, SubmissionModel::Kernel, "D3DKMTConnectDoorbell"));
+                queue.wait_progress(next).unwrap();
+                kernel += 1;
             }
-            (Ok(()), outcome) => panic!("{name} failed unseen, then {outcome:?}"),
+            outcome => panic!("{name} failed: {outcome:?}"),
         }
     }
-    assert!(same > 3 && ended == 1, "{same} calls left the queue as it was, {ended} ended it");
+    assert!(same > 3 && kernel == 1, "{same} calls left the queue as it was, {kernel} had it go through the kernel");
     drop(device);
     os(|fake| fake.assert_clean());
 }

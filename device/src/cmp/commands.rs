@@ -285,8 +285,11 @@ impl Cmp {
 
     fn connect(&self, memory: &Memory, doorbell: u64, number: u32) -> Result<u64> {
         let page = u32::try_from(doorbell).map_err(|_| CommandStatus::BadDoorbell)?;
-        self.node_of(number)?;
+        let node = self.node_of(number)?;
         self.doorbells.check(&self.mail, page, number)?;
+        if self.faults.connect_fails(node) {
+            return Err(CommandStatus::NoRoom);
+        }
         self.with_queue(memory, number, |state, context| {
             let (queue, engine) = state.queue_and_engine(number).ok_or(CommandStatus::BadQueue)?;
             if queue.state == State::Faulted {

@@ -164,6 +164,23 @@ fn a_reset_may_fail_lose_bystanders_or_come_too_late() {
 }
 
 #[test]
+fn a_connection_may_be_refused_and_changes_nothing_then() {
+    let mut test = Fixture::new();
+    let mut queue = test.queue(1, NODE_COMPUTE);
+    queue.doorbell = Some(1);
+    let id = test.host.gpu.faults().inject_times(FaultRule::ConnectFails { node: NODE_COMPUTE }, 2);
+    for _ in 0..2 {
+        let refused = test.host.try_command(Command::ConnectDoorbell, 1, 1, 0);
+        assert_eq!(refused.0, CommandStatus::NoRoom);
+    }
+    test.host.submit(&mut queue, &[signal(0, 1)]);
+    assert_eq!((test.value(0), test.host.gpu.faults().fired(id)), (0, 2), "the doorbell is not connected");
+    test.host.command(Command::ConnectDoorbell, 1, 1, 0);
+    test.host.run();
+    assert_eq!(test.value(0), 1);
+}
+
+#[test]
 fn a_reset_is_held_back_while_other_registers_answer() {
     let test = Fixture::new();
     let faults = test.host.gpu.faults();

@@ -12,7 +12,7 @@ use campanile_hw::doorbell::PAGE_SIZE;
 use campanile_hw::page_table::VA_BITS;
 use campanile_hw::private::{DoorbellAnswer, DoorbellData};
 use campanile_hw::queue::{CONTROL_SIZE, RingGeometry};
-use campanile_hw::registers::Command;
+use campanile_hw::registers::{Command, CommandStatus};
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
@@ -20,6 +20,7 @@ use wddm_ddi::status::STATUS_DEVICE_REMOVED;
 use wddm_ddi::types::HANDLE;
 
 use crate::adapter::Adapter;
+use crate::cmp::CommandError;
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
 use crate::irql::{Passive, UpToDispatch};
@@ -244,7 +245,10 @@ impl Doorbells {
             return Err(refused(Reason::NotRunning));
         }
         let answer = gpu.cmp.run(irql, command, [u64::from(page), u64::from(queue), 0]);
-        answer.map(drop).map_err(refused_by_queue)
+        answer.map(drop).map_err(|error| match error {
+            CommandError::Refused(CommandStatus::NoRoom) => refused(Reason::SchedulerFull),
+            error => refused_by_queue(error),
+        })
     }
 
     /// Takes the doorbell's page away, upon which the hardware looks at the write pointer a last time. False if it has none.

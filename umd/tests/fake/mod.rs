@@ -173,7 +173,7 @@ pub(crate) struct Fake {
     /// Fail this call, counted from 1 since the test began, with this status.
     pub(crate) fail: Option<(usize, NTSTATUS)>,
     /// Fail every call of this thunk.
-    pub(crate) fail_name: Option<(&'static str, NTSTATUS)>,
+    pub(crate) fail_names: Vec<(&'static str, NTSTATUS)>,
     /// What the kernel-mode driver answers as the number of a queue with a doorbell.
     pub(crate) queue_number: Option<u32>,
     /// Statuses that the next connections leave; CONNECTED when used up.
@@ -217,7 +217,7 @@ impl Fake {
             calls: Vec::new(),
             violations: Vec::new(),
             fail: None,
-            fail_name: None,
+            fail_names: Vec::new(),
             queue_number: None,
             connect: VecDeque::new(),
             lost: false,
@@ -307,9 +307,9 @@ impl Fake {
         {
             return Err(status);
         }
-        match self.fail_name {
-            Some((failing, status)) if failing == name => Err(status),
-            _ => Ok(()),
+        match self.fail_names.iter().find(|(failing, _)| *failing == name) {
+            Some((_, status)) => Err(*status),
+            None => Ok(()),
         }
     }
 
