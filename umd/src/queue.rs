@@ -547,7 +547,9 @@ impl Queue {
             Some(error) if self.progress() < value => Err(error),
             _ if progress.is_of_earlier_fence(value) => Ok(()),
             _ => {
-                self.announce()?;
+                if self.progress() < value {
+                    self.announce()?;
+                }
                 fence::wait(&self.core.device, progress.fence, progress.current, value, timeout)?;
                 self.seen.fetch_max(value, Ordering::AcqRel);
                 Ok(())
