@@ -1,7 +1,7 @@
 //! Whether a node makes progress, from what it was last seen to have done.
 //!
 //! A look reads two registers and waits for nothing. Who asks a node to let go of its work looks, and so does DxgkDdiQueryEngineStatus: the
-//! operating system asks for that when a preemption was not answered in time, so that the looks lie that far apart.
+//! operating system asks for that when a preemption or a suspension was not answered in time, so that the looks lie that far apart.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -60,13 +60,13 @@ pub(crate) fn note_asked_off(gpu: &Gpu, node: &Node) {
     }
 }
 
-/// True for a node that has nothing to do, or does it. A preemption that is not answered is something to do, whatever the packet waits for. False on a
-/// function that is gone, was reset, or is not in D0.
-pub(crate) fn makes_progress(irql: &Passive, gpu: &Gpu, node: &Node) -> bool {
+/// True for a node that has nothing to do, or does it. One that was asked off what it runs and has not answered has something to do, whatever that
+/// waits for. False on a function that is gone, was reset, or is not in D0.
+pub(crate) fn makes_progress(irql: &Passive, gpu: &Gpu, node: &Node, asked_off: bool) -> bool {
     if !gpu.cmp.is_powered() || !gpu.registers.is_present() || gpu.cmp.was_reset(irql) {
         return false;
     }
-    let (now, before) = node.last_look().look(gpu, node.ordinal(), node.is_being_preempted(irql, &gpu.dxgk));
+    let (now, before) = node.last_look().look(gpu, node.ordinal(), asked_off);
     now.progresses_since(before)
 }
 

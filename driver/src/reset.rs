@@ -60,11 +60,22 @@ pub(crate) fn engine_status(
     args: &mut DXGKARG_QUERYENGINESTATUS,
 ) -> Result<(), Refused> {
     let (gpu, node) = node(adapter, args.NodeOrdinal, args.EngineOrdinal)?;
-    let responsive = progress::makes_progress(irql, gpu, node);
+    let responsive = progress::makes_progress(irql, gpu, node, is_being_left(irql, adapter, gpu, node));
     let event = Event::EngineQueried { node: node.ordinal(), responsive: responsive.into() };
     gpu.note(Component::Reset, &event);
     args.EngineStatus = DXGK_ENGINESTATUS::new().with_Responsive(responsive);
     Ok(())
+}
+
+/// True for a node that was asked to let go of a packet or a hardware queue and has not done so.
+fn is_being_left(irql: &Passive, adapter: &Adapter, gpu: &Gpu, node: &Node) -> bool {
+    let mut asked = node.is_being_preempted(irql, &gpu.dxgk);
+    adapter.objects.visit::<HwQueue>(Some(irql), adapter.handle(), |_, queue| {
+        let here = queue.node == node.ordinal() && queue.engine == gpu.dxgk.engine();
+        asked = asked || here && queue.is_being_suspended(irql);
+        !asked
+    });
+    asked
 }
 
 /// DxgkDdiResetEngine: the node's packet queue starts over, empty. The packet that ran is the one aborted; if none did, the last

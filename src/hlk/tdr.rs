@@ -296,6 +296,7 @@ fn put_back_by_itself(case: &mut Case<'_>) -> Result<(), Failure> {
 fn order_of_reset(case: &mut Case<'_>) -> Result<(), Failure> {
     const WANTED: &[&str] = &[
         "SuspendContext",
+        "QueryEngineStatus",
         "CollectDbgInfo",
         "ResetHwEngine",
         "ResumeHwEngine",
@@ -312,8 +313,15 @@ fn order_of_reset(case: &mut Case<'_>) -> Result<(), Failure> {
     let named = log.iter().filter_map(|name| name.strip_prefix("DxgkDdi")).filter(|name| WANTED.contains(name));
     let mut order: Vec<&str> = named.collect();
     order.dedup();
-    let expected =
-        ["SuspendContext", "CollectDbgInfo", "ResetHwEngine", "ResumeHwEngine", "SuspendContext", "DisconnectDoorbell"];
+    let expected = [
+        "SuspendContext",
+        "QueryEngineStatus",
+        "CollectDbgInfo",
+        "ResetHwEngine",
+        "ResumeHwEngine",
+        "SuspendContext",
+        "DisconnectDoorbell",
+    ];
     ensure_eq!(order, expected, "DDIs of a recovery");
     Ok(())
 }

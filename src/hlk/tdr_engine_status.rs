@@ -18,6 +18,12 @@ cases! { "TDR", behind "it lets the GPU hang, moves the clock on, and reads the 
     "Tdr.LongPacketMakesProgress" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A packet that does not let itself be preempted within TdrDelay while its work goes on costs its engine a reset, and DxgkDdiQueryEngineStatus says that the node makes progress."
         => long_packet;
+    "Tdr.HungQueueMakesNoProgress" on Boot::With(patient), "tdr-changes-in-windows-8":
+        "Before the engine of a hardware queue that hangs is reset, on either node and with either kind of submission, DxgkDdiQueryEngineStatus says that the node makes no progress, whether the queue stands still or its context does not leave while it waits."
+        => hung_queue;
+    "Tdr.LongQueueMakesProgress" on Boot::With(by_hand), "tdr-changes-in-windows-8":
+        "A hardware queue whose context does not leave its engine within TdrDelay while its work goes on costs the engine a reset, and DxgkDdiQueryEngineStatus says that the node makes progress."
+        => long_queue;
     "Tdr.EngineStatusIsProgress" on Boot::With(by_hand), "dxgkddi_queryenginestatus":
         "Asked at any time, the driver says that a node makes progress that has nothing to do, waits for a fence, or works, and that one does not in which nothing moves; the answer is the node's own."
         => status_is_progress;
@@ -51,12 +57,16 @@ fn moves(system: &System, node: u32) -> Result<(), Failure> {
     wait_until("progress of the node", || progress(system, node).is_ok_and(|now| now != before))
 }
 
-/// One buffer that copies for many seconds, a few bytes at a time.
-fn submit_long(rig: &Rig, queue: &mut PacketQueue) -> Result<(), Failure> {
+/// Copies that last for many seconds, a few bytes at a time.
+fn long_copies(rig: &Rig) -> Result<[Packet; 16], Failure> {
     let memory = rig.memory(8192, Placement::Vram)?;
     let (source, destination) = (memory.address, memory.address + 4096);
     let copy = Copy { source, destination, row_bytes: 32, rows: 8 << 20, source_pitch: 0, destination_pitch: 0 };
-    rig.packet_submit(queue, &[Packet::Copy(copy); 16]).map(drop)
+    Ok([Packet::Copy(copy); 16])
+}
+
+fn submit_long(rig: &Rig, queue: &mut PacketQueue) -> Result<(), Failure> {
+    rig.packet_submit(queue, &long_copies(rig)?).map(drop)
 }
 
 fn hung_node(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -95,12 +105,77 @@ fn long_packet(case: &mut Case<'_>) -> Result<(), Failure> {
                 break;
             }
         }
-        let seen: Vec<_> = reports(system).into_iter().skip(before).collect();
-        let seen: Vec<_> = seen.iter().map(|report| (report.node, report.outcome, report.responsive)).collect();
-        ensure_eq!(seen, [(Some(node), TdrOutcome::EngineReset, Some(true))], "engine, outcome and answer");
+        ensure_eq!(
+            answers(system, before),
+            [(Some(node), TdrOutcome::EngineReset, Some(true))],
+            "engine, outcome and answer"
+        );
         works(&case.rig()?)?;
     }
     Ok(())
+}
+
+/// Submits each packet to a hardware queue of either kind of submission.
+fn submit_to_queue(rig: &Rig, node: u32, by_kernel: bool, packets: &[Packet]) -> Result<(), Failure> {
+    if by_kernel {
+        let mut queue = rig.kernel_queue(node)?;
+        packets.iter().try_for_each(|packet| rig.kernel_submit(&mut queue, &[*packet]).map(drop))
+    } else {
+        let mut queue = rig.queue(node)?;
+        packets.iter().try_for_each(|packet| rig.submit(&mut queue, &[*packet]).map(drop))
+    }
+}
+
+fn hung_queue(case: &mut Case<'_>) -> Result<(), Failure> {
+    let system = &*case.system;
+    for (number, node) in [NODE_COMPUTE, NODE_COPY].into_iter().cycle().take(8).enumerate() {
+        let (by_kernel, stands_still) = (number & 2 != 0, number & 4 != 0);
+        let rig = case.rig()?;
+        let (fence, before) = (rig.fence(0)?, reports(system).len());
+        if stands_still {
+            let hang = arm(system, node, false);
+            submit_to_queue(&rig, node, by_kernel, &[fence.signal(FATAL)])?;
+            wait_until("the hang", || system.gpu().faults().fired(hang) == 1)?;
+        } else {
+            submit_to_queue(&rig, node, by_kernel, &[fence.wait(1)])?;
+        }
+        let stuck = system.gpu().faults().inject_times(FaultRule::StuckSuspend { node }, u64::MAX);
+        time_out_packets(system);
+        system.gpu().faults().remove(stuck);
+        let what = format!("node {node}, by the kernel {by_kernel}, stands still {stands_still}");
+        ensure_eq!(state(&rig)?, HUNG, "state of the device, {what}");
+        ensure_eq!(answers(system, before), [(Some(node), TdrOutcome::EngineReset, Some(false))], "recoveries, {what}");
+        works(&case.rig()?)?;
+    }
+    Ok(())
+}
+
+fn long_queue(case: &mut Case<'_>) -> Result<(), Failure> {
+    let system = &*case.system;
+    for (node, by_kernel) in [(NODE_COMPUTE, false), (NODE_COPY, false), (NODE_COMPUTE, true), (NODE_COPY, true)] {
+        let (rig, before) = (case.rig()?, reports(system).len());
+        // The driver is asked again before an engine is reset for a context that did not leave.
+        let stuck = system.gpu().faults().inject_times(FaultRule::StuckSuspend { node }, u64::MAX);
+        submit_to_queue(&rig, node, by_kernel, &long_copies(&rig)?)?;
+        for _ in 0..6 {
+            moves(system, node)?;
+            system.machine().advance(TdrSettings::default().delay);
+            if reports(system).len() > before {
+                break;
+            }
+        }
+        ensure!(system.gpu().faults().remove(stuck) > 0, "every suspension was answered");
+        let expected = [(Some(node), TdrOutcome::EngineReset, Some(true))];
+        ensure_eq!(answers(system, before), expected, "recoveries of node {node}, by the kernel {by_kernel}");
+        works(&case.rig()?)?;
+    }
+    Ok(())
+}
+
+/// Engine, outcome and answer of each recovery since there were `before`.
+fn answers(system: &System, before: usize) -> Vec<(Option<u32>, TdrOutcome, Option<bool>)> {
+    let new = reports(system).into_iter().skip(before);
+    new.map(|report| (report.node, report.outcome, report.responsive)).collect()
 }
 
 fn status_is_progress(case: &mut Case<'_>) -> Result<(), Failure> {

@@ -174,6 +174,11 @@ impl HwQueue {
         sent
     }
 
+    /// True while the hardware has the queue and has not answered a suspension of it.
+    pub(crate) fn is_being_suspended(&self, irql: &impl UpToDispatch) -> bool {
+        self.suspending.load(Ordering::Acquire) != 0 && is_mapped(irql, self)
+    }
+
     /// A SUSPENDED event came.
     pub(crate) fn note_suspended(&self, cookie: u64) {
         // Not equal when a later suspension is under way already; that one is still to be answered.

@@ -58,6 +58,7 @@ impl VidSch {
         if idle || !adapter.caps().features.hardware_scheduling {
             return self.keep_report(report);
         }
+        report.responsive = self.query_engine_status(&adapter, node);
         report.debug_information = self.collect_debug_information(ENGINE_TIMEOUT);
         report.live_dump = Some(ENGINE_TIMEOUT);
         let (works, named) = self.reset_and_resume(&adapter, node);
