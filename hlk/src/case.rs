@@ -39,7 +39,7 @@ pub enum Boot {
 /// Declares an area's table: `"Name" on Boot, "page": "requirement" => function;`. What the adapter must have is said after the area, for all of its
 /// cases, or after a name: `needs HardwareScheduling`.
 macro_rules! cases {
-    ($area:literal $(, needs $all:ident)?; $($name:literal $(needs $one:ident)? on $boot:expr, $page:literal: $requirement:literal => $run:expr;)*) => {
+    ($area:literal $(, needs $all:ident)?; $($name:literal $(needs $($one:ident),+)? on $boot:expr, $page:literal: $requirement:literal => $run:expr;)*) => {
         /// The cases of this area.
         pub(super) const CASES: &[$crate::ThunkCase] = {
             const AREA: &[$crate::Need] = &[$($crate::Need::$all)?];
@@ -50,7 +50,7 @@ macro_rules! cases {
                     page: $page,
                     requirement: $requirement,
                     boot: $boot,
-                    needs: [AREA, &[$($crate::Need::$one)?]],
+                    needs: [AREA, &[$($($crate::Need::$one),+)?]],
                     run: $run,
                 },
             )*]

@@ -5,6 +5,8 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use campanile_hw::private::AdapterData;
+use campanile_hw::registers::Caps;
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
@@ -98,6 +100,14 @@ impl Kmt {
         let mut word = [0; 4];
         self.query(adapter, kind, &mut word).ok()?;
         Ok(u32::from_le_bytes(word))
+    }
+
+    /// Asks the driver whether the GPU snoops the caches of the processor.
+    pub fn is_coherent(self, adapter: D3DKMT_HANDLE) -> Result<bool, Failure> {
+        let mut bytes = [0; AdapterData::SIZE];
+        let status = self.query(adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_UMDRIVERPRIVATE, &mut bytes);
+        granted(status, "asking the driver for its private data")?;
+        Ok(!Caps::from_bits(AdapterData::from_bytes(&bytes).caps).non_coherent())
     }
 
     /// Asks a device how it is.

@@ -14,6 +14,8 @@ pub enum Need {
     /// Hardware scheduling is enabled: without it there are no hardware contexts, hardware queues and doorbells, and engines neither wait for nor
     /// signal native fences. [d3dukmdt: D3DKMT_WDDM_2_7_CAPS, HwSchEnabled]
     HardwareScheduling,
+    /// The GPU sees what the caches of the processor hold. [allocation-usage-tracking: I/O coherency]
+    IoCoherency,
 }
 
 /// What a case needs: for every case of its area, and for itself.
@@ -23,6 +25,7 @@ impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::HardwareScheduling => "hardware scheduling",
+            Self::IoCoherency => "I/O coherency: it does not snoop the caches of the processor",
         })
     }
 }
@@ -35,6 +38,7 @@ impl Need {
     pub fn check(self, case: &Case) -> Result<(), Failure> {
         let met = match self {
             Self::HardwareScheduling => caps::scheduling(case)?.HwSchEnabled(),
+            Self::IoCoherency => case.rig()?.is_coherent(),
         };
         if met { Ok(()) } else { Err(Failure::NotApplicable(format!("the adapter is without {self}"))) }
     }

@@ -5,6 +5,7 @@ use campanile_hw::private::Placement;
 use campanile_hw::registers::NODE_COPY;
 
 use super::case::{Boot, Case, Failure, granted};
+use super::fence_log::{log_of, told};
 use super::rig::{RING_ENTRIES, copy, wait_until};
 use crate::setup::SystemOptions;
 use crate::user::{Fence, Node, Queue, QueueOptions};
@@ -31,6 +32,12 @@ cases! { "Memory", behind "it chooses whether the GPU sees caches";
     "IoCoherency.FenceValuesNeedNoInvalidation" on Boot::With(non_coherent), "context-monitoring":
         "Without I/O coherency the value of a monitored fence is still seen as it is: by the processor when the GPU has signalled, by the GPU when the processor has."
         => fence_values;
+    "IoCoherency.FenceLogsNeedNoInvalidation" on Boot::With(non_coherent), "native-gpu-fence-objects":
+        "Without I/O coherency the system finds in the log of a queue every wait and signal that the GPU has written there, in order and more of them than the log has room for."
+        => fence_logs;
+    "IoCoherency.PagingBuffersNeedNoInvalidation" on Boot::With(non_coherent), "d3dkmddi-dxgkarg_buildpagingbuffer":
+        "Without I/O coherency the GPU executes what the driver has written to a paging buffer, however often the buffers are used: contents that leave VRAM and come back are the same."
+        => paging_buffers;
     "IoCoherency.RingsAreUncachedOrWrittenBack" on Boot::With(non_coherent), "allocation-usage-tracking":
         "Without I/O coherency a ring, its control words and commands in cached memory are seen by the GPU when they are written back, and not before."
         => cached_ring;
@@ -56,7 +63,7 @@ fn non_coherent() -> SystemOptions {
 fn cpu_stores(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let memory = rig.memory(SIZE, Placement::System)?;
-    rig.view(memory)?.fill(7);
+    rig.plain_view(memory)?.fill(7);
     ensure!(all(&gpu_reads(&rig, memory)?, 0), "the machine has no cache that could be forgotten");
     granted(invalidate(&rig, memory.handle, 0, SIZE), "InvalidateCache")?;
     ensure!(all(&gpu_reads(&rig, memory)?, 7), "the GPU does not see what was written back");
@@ -66,7 +73,7 @@ fn cpu_stores(case: &mut Case<'_>) -> Result<(), Failure> {
 fn gpu_stores(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let memory = rig.memory(SIZE, Placement::System)?;
-    let view = rig.view(memory)?;
+    let view = rig.plain_view(memory)?;
     gpu_writes(&rig, memory, 0x0909_0909)?;
     ensure!(all(&view.read(0, SIZE), 0), "the machine has no cache that could hold old data");
     granted(invalidate(&rig, memory.handle, 0, SIZE), "InvalidateCache")?;
@@ -77,7 +84,7 @@ fn gpu_stores(case: &mut Case<'_>) -> Result<(), Failure> {
 fn by_lines(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let memory = rig.memory(SIZE, Placement::System)?;
-    rig.view(memory)?.fill(1);
+    rig.plain_view(memory)?.fill(1);
     granted(invalidate(&rig, memory.handle, 4096 + 100, 1), "InvalidateCache")?;
     let seen = gpu_reads(&rig, memory)?;
     let written: Vec<u64> = (0..SIZE).filter(|at| seen[*at as usize] == 1).collect();
@@ -93,7 +100,7 @@ fn by_lines(case: &mut Case<'_>) -> Result<(), Failure> {
 fn uncached(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let memory = rig.memory(SIZE, Placement::SystemUncached)?;
-    let view = rig.view(memory)?;
+    let view = rig.plain_view(memory)?;
     view.fill(7);
     ensure!(all(&gpu_reads(&rig, memory)?, 7), "the GPU does not see the CPU's stores");
     gpu_writes(&rig, memory, 0x0909_0909)?;
@@ -104,11 +111,11 @@ fn uncached(case: &mut Case<'_>) -> Result<(), Failure> {
 fn unlock_writes_back(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let memory = rig.memory(SIZE, Placement::System)?;
-    rig.view(memory)?.fill(7);
+    rig.plain_view(memory)?.fill(7);
     granted(rig.unlock(memory.handle), "unlock")?;
     ensure!(all(&gpu_reads(&rig, memory)?, 7), "stores were lost with the lock");
     gpu_writes(&rig, memory, 0x0909_0909)?;
-    ensure!(all(&rig.view(memory)?.read(0, SIZE), 9), "a new lock shows old data");
+    ensure!(all(&rig.plain_view(memory)?.read(0, SIZE), 9), "a new lock shows old data");
     Ok(())
 }
 
@@ -154,7 +161,7 @@ fn cached_ring(case: &mut Case<'_>) -> Result<(), Failure> {
         // Whoever rings names the write pointer; commands and entry are still on their way.
         for memory in [queue.commands, queue.ring] {
             let seen = gpu_reads(&rig, memory)?;
-            let view = rig.view(memory)?;
+            let view = rig.plain_view(memory)?;
             ensure!(
                 seen != view.read(0, memory.size),
                 "round {round}: the machine has no cache that could be forgotten"
@@ -174,7 +181,7 @@ fn every_leaf(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     for placement in [Placement::System, Placement::SystemUncached] {
         let memory = rig.memory(SIZE, placement)?;
-        let view = rig.view(memory)?;
+        let view = rig.plain_view(memory)?;
         view.fill(7);
         ensure!(all(&gpu_reads(&rig, memory)?, 7), "the GPU does not see the CPU's stores to {placement:?}");
         gpu_writes(&rig, memory, 0x0909_0909)?;
@@ -184,7 +191,7 @@ fn every_leaf(case: &mut Case<'_>) -> Result<(), Failure> {
     let moved = rig.memory(SIZE, Placement::VramLockable)?;
     gpu_writes(&rig, moved, 0x0303_0303)?;
     granted(rig.evict(moved.handle), "evict")?;
-    let view = rig.view(moved)?;
+    let view = rig.plain_view(moved)?;
     ensure!(all(&view.read(0, SIZE), 3), "the CPU does not see what was paged out");
     view.fill(4);
     granted(rig.unlock(moved.handle), "unlock")?;
@@ -194,11 +201,42 @@ fn every_leaf(case: &mut Case<'_>) -> Result<(), Failure> {
     by_the_driver(case)
 }
 
+fn fence_logs(case: &mut Case<'_>) -> Result<(), Failure> {
+    // More than a log of one page holds.
+    const VALUES: u64 = 200;
+    let rig = case.rig()?;
+    let (mut queue, fence, gate) = (rig.queue(NODE_COPY)?, rig.fence(0)?, rig.fence(1)?);
+    for value in 1..=VALUES {
+        rig.execute(&mut queue, &[gate.wait(1), fence.signal(value)])?;
+        let log = log_of(case, &queue)?;
+        let seen = (told(&log.waits.entries), told(&log.signals.entries));
+        ensure_eq!(seen, (vec![(gate.handle, 1)], vec![(fence.handle, value)]), "waits and signals that were logged");
+    }
+    Ok(())
+}
+
+fn paging_buffers(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let memory = rig.memory(SIZE, Placement::Vram)?;
+    // Every buffer is used several times.
+    for round in 1..=20 {
+        gpu_writes(&rig, memory, round)?;
+        granted(rig.evict(memory.handle), "evict")?;
+        rig.make_resident(memory.handle)?;
+        let seen = gpu_reads(&rig, memory)?;
+        ensure!(
+            seen.chunks(4).all(|word| word == round.to_le_bytes()),
+            "round {round}: the contents changed on the way"
+        );
+    }
+    Ok(())
+}
+
 fn fence_values(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let fence = rig.monitored_fence(0, Default::default())?;
     let memory = rig.memory(SIZE, Placement::SystemUncached)?;
-    let view = rig.view(memory)?;
+    let view = rig.plain_view(memory)?;
     let mut queue = rig.packet_queue(NODE_COPY)?;
     for round in 0..10 {
         ensure_eq!(fence.value.load(), 2 * round, "value that the processor has read before");

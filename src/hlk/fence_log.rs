@@ -104,7 +104,7 @@ fn logs(case: &Case<'_>) -> Result<Vec<QueueFenceLog>, Failure> {
 }
 
 /// The log of a queue.
-fn log_of(case: &Case<'_>, queue: &RawQueue) -> Result<QueueFenceLog, Failure> {
+pub(super) fn log_of(case: &Case<'_>, queue: &RawQueue) -> Result<QueueFenceLog, Failure> {
     let found = logs(case)?.into_iter().find(|log| log.progress_fence == queue.progress_fence);
     found.ok_or_else(|| Failure::new("the queue has no fence log"))
 }

@@ -3,7 +3,7 @@
 //! The host's own caches are coherent, so the cache is played: user mode sees a copy of the memory, and what it stores stays in the copy
 //! until it is written back. Nothing is read again from memory until it is invalidated, as if the processor had read everything ahead. So
 //! leaving out an invalidation shows as wrong data, every time. Memory of other types is shown as it is. Which type a mapping has is said
-//! by whoever makes it: user mode for its allocations (rings and ring control among them), the system for fence values. One who says the wrong
+//! by whoever makes it: user mode for its allocations (rings and ring control among them), the system for fence values, logs of fences and DMA buffers. One who says the wrong
 //! one shares nothing with the device. [allocation-usage-tracking: I/O coherency]
 
 use std::sync::Arc;
@@ -28,7 +28,8 @@ pub(crate) enum MemoryType {
 }
 
 impl MemoryType {
-    /// For memory in which both sides wait for stores of each other, where the device snoops or does not.
+    /// For memory in which either side must see what the other one stores, where the device snoops or does not: fence values, logs of
+    /// fences, DMA buffers. [docs/hardware.md: memory types and snooping]
     pub(crate) fn of_words(snoops: bool) -> Self {
         if snoops { Self::Cached } else { Self::Uncached }
     }

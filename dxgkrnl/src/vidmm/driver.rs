@@ -7,8 +7,10 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::miniport::{KmdHandle, Miniport};
+use crate::ram::{PAGE_SIZE, Ram};
 use crate::trace::TraceKind;
 use crate::verifier::{Bugcheck, Verifier};
+use crate::vidmm::cpu_cache::{MemoryType, SharedPages};
 use crate::vidmm::page_table::{Entries, MEDIUM, PageSize, Phase, Shape, TableMemory, Update};
 use crate::vidmm::segment::{Segments, Table};
 use crate::vidmm::table_work::{Flush, TableWork, UpdateArguments};
@@ -49,6 +51,21 @@ fn bytes_of(operation: Operation, u: &DXGKARG_BUILDPAGINGBUFFER_Union) -> u64 {
 }
 
 impl Driver {
+    /// Whether the engines snoop the caches of the processor.
+    pub(crate) fn snoops(&self) -> bool {
+        self.mmu.Bits.CacheCoherentMemorySupported()
+    }
+
+    /// `len` bytes of system memory in which the kernel and the engines see each other's stores at once, with an address that is a multiple of
+    /// a page.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY
+    pub(crate) fn shared_words(&self, ram: &Arc<Ram>, len: u64) -> Result<SharedPages, NTSTATUS> {
+        let pages = ram.allocate(len, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
+        SharedPages::new(pages, MemoryType::of_words(self.snoops()), self.snoops())
+    }
+
     /// Notes what happens, for whoever traces.
     pub(crate) fn note(&self, kind: impl FnOnce() -> TraceKind) {
         self.miniport.events().note(self.context, kind);
@@ -63,13 +80,13 @@ impl Driver {
     /// Whether leaf tables of 64-KiB pages can be used. Where one entry names a table of each size, that of 64-KiB pages stays away.
     pub(crate) fn has_medium_pages(&self) -> bool {
         let size = u64::from(self.mmu.LeafPageTableSizeFor64KPagesInBytes);
-        let whole = size != 0 && size.is_multiple_of(crate::ram::PAGE_SIZE);
+        let whole = size != 0 && size.is_multiple_of(PAGE_SIZE);
         whole && !self.mmu.Bits.DualPteSupported() && self.shape.large().is_multiple_of(MEDIUM)
     }
 
     /// Bytes of a large page, if there are some.
     pub(crate) fn large_page(&self) -> Option<u64> {
-        let bytes = self.shape.large() * crate::ram::PAGE_SIZE;
+        let bytes = self.shape.large() * PAGE_SIZE;
         self.mmu.Bits.LargePageSupported().then_some(bytes)
     }
 
@@ -179,7 +196,7 @@ impl Subject {
     /// The same from another page on, which is not before the first.
     pub(crate) fn at(self, page: u64) -> Self {
         let pages = page.saturating_sub(self.first_page);
-        Self { offset: self.offset + pages * crate::ram::PAGE_SIZE, first_page: page, ..self }
+        Self { offset: self.offset + pages * PAGE_SIZE, first_page: page, ..self }
     }
 }
 
@@ -222,7 +239,7 @@ impl TableMemory for TableWriter<'_> {
         entry.Bits.set_PhysicalAdapterIndex(engine as u8);
         // [d3dukmdt: DXGK_PTE_PAGE_SIZE]
         entry.Bits.set_PageTablePageSize(u8::from(pages == PageSize::Medium));
-        entry.u1 = DXGK_PTE_Union1 { PageTableAddress: address.1 / crate::ram::PAGE_SIZE };
+        entry.u1 = DXGK_PTE_Union1 { PageTableAddress: address.1 / PAGE_SIZE };
         entry
     }
 

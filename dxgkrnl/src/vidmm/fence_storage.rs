@@ -16,7 +16,7 @@ use wddm_ddi::status::*;
 use crate::machine::lock;
 use crate::ram::{PAGE_SIZE, Pages};
 use crate::vidmm::address_space::AddressSpace;
-use crate::vidmm::cpu_cache::{MemoryType, SharedPages};
+use crate::vidmm::cpu_cache::SharedPages;
 use crate::vidmm::memory::{Memory, SpaceId};
 use crate::vidmm::segment::Segments;
 use crate::vidmm::va_space::{Mapping, Source};
@@ -219,9 +219,16 @@ impl VidMm {
     /// STATUS_NO_MEMORY
     pub(crate) fn system_fence_page(&self) -> Result<FencePage, NTSTATUS> {
         let ram = Arc::clone(&lock(&self.memory).segments.ram);
-        let pages = ram.allocate(PAGE_SIZE, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
-        let snoops = self.driver.mmu.Bits.CacheCoherentMemorySupported();
-        Ok(FencePage::System(SharedPages::new(pages, MemoryType::of_words(snoops), snoops)?))
+        self.driver.shared_words(&ram, PAGE_SIZE).map(FencePage::System)
+    }
+
+    /// System memory in which the kernel and the engines see each other's stores at once.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY
+    pub(crate) fn shared_words(&self, len: u64) -> Result<SharedPages, NTSTATUS> {
+        let ram = Arc::clone(&lock(&self.memory).segments.ram);
+        self.driver.shared_words(&ram, len)
     }
 
     /// A page for the values `value` of fences of type `kind` of a process, where the driver wants it.

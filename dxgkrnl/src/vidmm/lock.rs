@@ -293,7 +293,7 @@ impl Memory {
     }
 
     fn is_cached_without_coherence(&self, access: CpuAccess) -> bool {
-        access == CpuAccess::Cached && !self.driver.mmu.Bits.CacheCoherentMemorySupported()
+        access == CpuAccess::Cached && !self.driver.snoops()
     }
 
     /// Writes what the processor has cached of a range back, and has it read the range again. Without a lock, and where the device

@@ -57,6 +57,7 @@ pub(crate) use address_space::{AddressSpace, MapRequest, Protection, Shows};
 pub(crate) use allocation::{Allocation, Request as AllocationRequest, Resource};
 pub(crate) use budget::Group;
 pub(crate) use budget_change::BudgetRegistration;
+pub(crate) use cpu_cache::SharedPages;
 pub(crate) use fence_storage::{FencePage, FenceValueKind, Found, Stay};
 pub(crate) use memory::{IdlePoint, SpaceId};
 pub(crate) use offer::{OfferPriority, OfferTerms};

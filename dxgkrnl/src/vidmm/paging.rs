@@ -13,10 +13,11 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::miniport::KmdHandle;
-use crate::ram::{PAGE_SIZE, Pages};
+use crate::ram::PAGE_SIZE;
 use crate::range::RangeAllocator;
 use crate::verifier::Bugcheck;
 use crate::vidmm::allocation::AllocationId;
+use crate::vidmm::cpu_cache::SharedPages;
 use crate::vidmm::driver::Operation;
 use crate::vidmm::memory::{Memory, Place, Shown, SpaceId};
 use crate::vidmm::segment::{SystemMemory, Table};
@@ -55,7 +56,7 @@ pub(crate) trait PagingNode: Send + Sync {
 }
 
 struct Buffer {
-    pages: Pages,
+    pages: SharedPages,
     address: u64,
     private: Vec<u8>,
 }
@@ -199,9 +200,9 @@ impl Memory {
     fn new_buffer(&mut self, space: SpaceId) -> Result<Buffer, NTSTATUS> {
         let len = u64::from(self.paging.buffer_size);
         // One more page, so that a driver that writes on is noticed and harms nobody.
-        let pages = self.segments.ram.allocate(len + PAGE_SIZE, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
+        let pages = self.driver.shared_words(&self.segments.ram, len + PAGE_SIZE)?;
         let address = self.reserve_everywhere(space, 0, (0, 0), len, false)?;
-        let source = Source::Frames { segment: 0, frame: pages.address() / PAGE_SIZE };
+        let source = Source::Frames { segment: 0, frame: pages.memory().address() / PAGE_SIZE };
         let mapping = Mapping { pages: len / PAGE_SIZE, source, access: Access::WRITE };
         let mut engines = 0..self.driver.engines;
         if let Err(status) = engines.try_for_each(|engine| self.map(space.of_engine(engine), address, mapping)) {
@@ -595,7 +596,7 @@ fn pieces(size: u64) -> impl Iterator<Item = (u64, u64)> {
 impl Buffer {
     fn guard(&self, len: u64) -> NonNull<[u8; 64]> {
         // SAFETY: the buffer has a page more than the `len` bytes that the driver may use.
-        unsafe { self.pages.kernel_address().add(len as usize) }.cast()
+        unsafe { self.pages.seen().kernel_address().add(len as usize) }.cast()
     }
 
     fn set_guard(&self, len: u64) {
@@ -612,7 +613,7 @@ impl Buffer {
 impl Batch {
     fn arguments(&mut self, size: u32) -> DXGKARG_BUILDPAGINGBUFFER {
         let mut args = DXGKARG_BUILDPAGINGBUFFER::zeroed();
-        args.pDmaBuffer = self.buffer.pages.kernel_address().as_ptr().wrapping_add(self.used as usize).cast();
+        args.pDmaBuffer = self.buffer.pages.seen().kernel_address().as_ptr().wrapping_add(self.used as usize).cast();
         args.DmaSize = size - self.used;
         args.pDmaBufferPrivateData = self.buffer.private.as_mut_ptr().wrapping_add(self.private_used as usize).cast();
         args.DmaBufferPrivateDataSize = self.buffer.private.len() as u32 - self.private_used;
@@ -623,7 +624,7 @@ impl Batch {
 
     /// Takes over how far the driver came. [debugger: 0x10e, subcodes 0x12 and 0x13]
     fn take_back(&mut self, args: &DXGKARG_BUILDPAGINGBUFFER, size: u32) -> Result<bool, Bugcheck> {
-        let start = self.buffer.pages.kernel_address().as_ptr().addr();
+        let start = self.buffer.pages.seen().kernel_address().as_ptr().addr();
         let used = args.pDmaBuffer.addr().wrapping_sub(start);
         if used < self.used as usize || used > size as usize || !self.buffer.guard_is_intact(u64::from(size)) {
             let reason = format!("BuildPagingBuffer wrote beyond the {} bytes left in the buffer", size - self.used);

@@ -19,7 +19,7 @@ use crate::machine::{Machine, lock};
 use crate::miniport::KmdHandle;
 use crate::process::Process;
 use crate::ram::{PAGE_SIZE, Pages};
-use crate::vidmm::{AddressSpace, Protection};
+use crate::vidmm::{AddressSpace, Protection, SharedPages};
 
 use super::VidSch;
 use super::fence_log_reader::{FenceLog, FenceOperation, Reader, Source};
@@ -101,29 +101,28 @@ struct Buffer {
     process: Mapped,
     /// In the paging process, for a scheduler that writes it there.
     system: Mapped,
-    pages: Pages,
+    pages: SharedPages,
     entries: u32,
 }
 
 impl Buffer {
     fn new(device: &Device, kind: DXGK_NATIVE_FENCE_LOG_TYPE, entries: u32) -> Result<Self, NTSTATUS> {
         let bytes = HEADER as u64 + u64::from(entries) * ENTRY as u64;
-        let pages = device.adapter.machine.ram().allocate(bytes, PAGE_SIZE).ok_or(STATUS_NO_MEMORY)?;
-        pages.zero();
+        let pages = device.adapter.vidmm().shared_words(bytes)?;
         let mut header = DXGK_NATIVE_FENCE_LOG_HEADER::zeroed();
         header.Type = kind;
         header.NumberOfEntries = u64::from(entries);
         // SAFETY: the pages are this object's own, aligned and larger than a header; the GPU does not know them yet.
-        unsafe { pages.kernel_address().cast::<DXGK_NATIVE_FENCE_LOG_HEADER>().write(header) };
-        let process = Mapped::new(Arc::clone(&device.process.space), &pages)?;
-        let system = Mapped::new(device.adapter.vidmm().system_space()?, &pages)?;
+        unsafe { pages.seen().kernel_address().cast::<DXGK_NATIVE_FENCE_LOG_HEADER>().write(header) };
+        let process = Mapped::new(Arc::clone(&device.process.space), pages.memory())?;
+        let system = Mapped::new(device.adapter.vidmm().system_space()?, pages.memory())?;
         Ok(Self { process, system, pages, entries })
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
-        debug_assert!(offset as u64 + 8 <= self.pages.len());
+        debug_assert!(offset as u64 + 8 <= self.pages.memory().len());
         // SAFETY: callers stay inside the header and the entries, which the pages hold.
-        let place = unsafe { self.pages.kernel_address().add(offset) };
+        let place = unsafe { self.pages.seen().kernel_address().add(offset) };
         // SAFETY: 8-aligned, mapped as long as the pages live, and the GPU writes it as 64 bits at once.
         unsafe { AtomicU64::from_ptr(place.cast().as_ptr()) }
     }
@@ -311,7 +310,7 @@ fn set(adapter: &Adapter, queue: KmdHandle, buffer: &Buffer) -> NTSTATUS {
     let mut args = DXGKARG_SETNATIVEFENCELOGBUFFER::zeroed();
     args.hHwQueue = queue.raw();
     args.NumberOfEntries = buffer.entries;
-    args.LogBufferCpuVa = buffer.pages.kernel_address().cast().as_ptr();
+    args.LogBufferCpuVa = buffer.pages.seen().kernel_address().cast().as_ptr();
     args.LogBufferGpuVa = buffer.process.address;
     args.LogBufferSystemProcessGpuVa = buffer.system.address;
     adapter.miniport.set_native_fence_log_buffer(&args)

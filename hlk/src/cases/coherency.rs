@@ -2,7 +2,6 @@
 
 use campanile_hw::private::Placement;
 use campanile_hw::registers::NODE_COPY;
-use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
@@ -11,7 +10,7 @@ use crate::rig::{Memory, Rig, copy, fill};
 use crate::{Boot, Case, Failure, granted, refused};
 
 cases! { "Memory";
-    "IoCoherency.IsTheDefault" needs HardwareScheduling on Boot::Shared, "allocation-usage-tracking":
+    "IoCoherency.IsTheDefault" needs HardwareScheduling, IoCoherency on Boot::Shared, "allocation-usage-tracking":
         "On an adapter with I/O coherency the CPU and the GPU see each other's stores to cached memory without further calls, and InvalidateCache is granted and changes nothing."
         => coherent;
     "IoCoherency.BadRangesAreRefused" on Boot::Shared, "d3dkmtinvalidatecache":
@@ -22,13 +21,7 @@ cases! { "Memory";
 pub const SIZE: u64 = 64 << 10;
 
 pub fn invalidate(rig: &Rig, memory: D3DKMT_HANDLE, offset: u64, length: u64) -> NTSTATUS {
-    let mut arguments = D3DKMT_INVALIDATECACHE {
-        hDevice: rig.device,
-        hAllocation: memory,
-        Offset: offset as D3DKMT_SIZE_T,
-        Length: length as D3DKMT_SIZE_T,
-    };
-    rig.kmt.call(rig.kmt.table().D3DKMTInvalidateCache, &mut arguments)
+    rig.invalidate_cache(memory, offset, length)
 }
 
 /// What the GPU reads from memory.

@@ -11,6 +11,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
 use super::Rig;
+use crate::kmt::Kmt;
 use crate::{Failure, granted};
 
 /// An allocation, resident and mapped for the GPU.
@@ -26,6 +27,34 @@ pub struct Memory {
 pub struct View {
     start: NonNull<u8>,
     size: u64,
+    caches: Option<Caches>,
+}
+
+/// Whose caches have to be looked after, because the adapter does not snoop them.
+#[derive(Clone, Copy)]
+struct Caches {
+    kmt: Kmt,
+    device: D3DKMT_HANDLE,
+    allocation: D3DKMT_HANDLE,
+}
+
+impl Caches {
+    /// Has a range written back and forgotten. Where that is refused, as on a device that is lost, the bytes are those that the processor
+    /// has, and it is the case that judges them. [d3dkmthk: D3DKMTInvalidateCache]
+    fn invalidate(self, offset: u64, length: u64) {
+        let _ = invalidate(self.kmt, self.device, self.allocation, (offset, length));
+    }
+}
+
+/// D3DKMTInvalidateCache of `(offset, length)`; what the thunk returned.
+fn invalidate(kmt: Kmt, device: D3DKMT_HANDLE, allocation: D3DKMT_HANDLE, (offset, length): (u64, u64)) -> NTSTATUS {
+    let mut arguments = D3DKMT_INVALIDATECACHE {
+        hDevice: device,
+        hAllocation: allocation,
+        Offset: offset as D3DKMT_SIZE_T,
+        Length: length as D3DKMT_SIZE_T,
+    };
+    kmt.call(kmt.table().D3DKMTInvalidateCache, &mut arguments)
 }
 
 impl Rig {
@@ -151,10 +180,22 @@ impl Rig {
         self.kmt.call(self.kmt.table().D3DKMTUnlock2, &mut arguments)
     }
 
-    /// Locks memory for as long as the case runs.
+    /// Locks memory for as long as the case runs. On an adapter that does not snoop the caches of the processor, what the view writes is written
+    /// back, and what it reads is read anew.
     pub fn view(&self, memory: Memory) -> Result<View, Failure> {
+        let caches = Caches { kmt: self.kmt, device: self.device, allocation: memory.handle };
+        Ok(View { caches: (!self.coherent).then_some(caches), ..self.plain_view(memory)? })
+    }
+
+    /// As [`Rig::view`], with caches left to the case.
+    pub fn plain_view(&self, memory: Memory) -> Result<View, Failure> {
         let start = self.lock(memory.handle).map_err(|status| Failure::new(format!("D3DKMTLock2: {status}")))?;
-        Ok(View { start, size: memory.size })
+        Ok(View { start, size: memory.size, caches: None })
+    }
+
+    /// Has a range of memory written back from the caches of the processor and forgotten there; what the thunk returned.
+    pub fn invalidate_cache(&self, allocation: D3DKMT_HANDLE, offset: u64, length: u64) -> NTSTATUS {
+        invalidate(self.kmt, self.device, allocation, (offset, length))
     }
 }
 
@@ -173,6 +214,7 @@ impl View {
         // SAFETY: the range was just checked, and the memory stays locked while the case runs; the GPU may read it meanwhile,
         // which is what it is for.
         unsafe { target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        self.look_after(offset, bytes.len() as u64);
     }
 
     /// Reads bytes at an offset.
@@ -182,6 +224,7 @@ impl View {
     pub fn read(&self, offset: u64, len: u64) -> Vec<u8> {
         let mut bytes = vec![0; len as usize];
         let source = self.at(offset, len);
+        self.look_after(offset, len);
         // SAFETY: as in `write`.
         unsafe { source.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
         bytes
@@ -191,6 +234,7 @@ impl View {
     pub fn fill(&self, byte: u8) {
         // SAFETY: as in `write`.
         unsafe { self.start.as_ptr().write_bytes(byte, self.size as usize) };
+        self.look_after(0, self.size);
     }
 
     /// Stores a word with release order.
@@ -200,11 +244,18 @@ impl View {
         // SAFETY: the word lies in the memory and is aligned; nothing but atomic accesses and copies touch it.
         let word = unsafe { &*word };
         word.store(value, std::sync::atomic::Ordering::Release);
+        self.look_after(offset, 8);
     }
 
     /// First address.
     pub fn start(&self) -> *mut u8 {
         self.start.as_ptr()
+    }
+
+    fn look_after(&self, offset: u64, length: u64) {
+        if let Some(caches) = self.caches {
+            caches.invalidate(offset, length);
+        }
     }
 
     fn at(&self, offset: u64, len: u64) -> *mut u8 {

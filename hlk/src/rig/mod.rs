@@ -43,6 +43,8 @@ pub struct Rig {
     pub paging_queue: D3DKMT_HANDLE,
     paging_fence: D3DKMT_HANDLE,
     paging_value: Word,
+    /// The adapter snoops the caches of the processor.
+    coherent: bool,
 }
 
 /// Waits until `done`; says `what` never happened otherwise.
@@ -86,12 +88,18 @@ impl Rig {
             paging_queue: paging.hPagingQueue,
             paging_fence: paging.hSyncObject,
             paging_value: Word::new(paging.FenceValueCPUVirtualAddress, "the paging fence")?,
+            coherent: kmt.is_coherent(adapter)?,
         })
     }
 
     /// The engine, as contexts and fences name it.
     pub fn affinity(&self) -> u32 {
         1 << self.engine
+    }
+
+    /// Whether the adapter snoops the caches of the processor.
+    pub fn is_coherent(&self) -> bool {
+        self.coherent
     }
 
     /// Destroys the device with everything on it.

@@ -163,9 +163,9 @@ impl Rig {
             control,
             commands,
             doorbell: RawDoorbell::new(&created)?,
-            ring_view: self.view(ring)?,
-            control_view: self.view(control)?,
-            commands_view: self.view(commands)?,
+            ring_view: self.plain_view(ring)?,
+            control_view: self.plain_view(control)?,
+            commands_view: self.plain_view(commands)?,
             geometry,
             written: 0,
             base: 0,
@@ -193,19 +193,19 @@ impl Rig {
         if written {
             let value = queue.base + queue.written + 1;
             let packet = Packet::Progress(packet::Progress { handle: queue.progress_fence, value });
-            self.view(commands)?.write(0, &packet.encode()[..packet.size()]);
+            self.plain_view(commands)?.write(0, &packet.encode()[..packet.size()]);
             let entry = RingEntry { commands: commands.address, size: packet.size() as u32, flags: 0, tag: 0, root: 0 };
-            self.view(ring)?.write(0, &entry.to_bytes());
-            self.view(control)?.store(CONTROL_WRITE_POINTER, 1);
+            self.plain_view(ring)?.write(0, &entry.to_bytes());
+            self.plain_view(control)?.store(CONTROL_WRITE_POINTER, 1);
         }
         let flags = D3DKMT_CREATE_DOORBELL_FLAGS::new().with_ResizeRingBufferOperation(true);
         let created = match self.doorbell_with_flags(queue.queue, ring, control, flags) {
             Ok(created) => created,
             Err(status) => return Ok(status),
         };
-        (queue.ring, queue.ring_view) = (ring, self.view(ring)?);
-        (queue.control, queue.control_view) = (control, self.view(control)?);
-        (queue.commands, queue.commands_view) = (commands, self.view(commands)?);
+        (queue.ring, queue.ring_view) = (ring, self.plain_view(ring)?);
+        (queue.control, queue.control_view) = (control, self.plain_view(control)?);
+        (queue.commands, queue.commands_view) = (commands, self.plain_view(commands)?);
         queue.doorbell = RawDoorbell::new(&created)?;
         (queue.geometry, queue.base, queue.written) = (geometry, queue.base + queue.written, 0);
         Ok(wddm_ddi::status::STATUS_SUCCESS)
