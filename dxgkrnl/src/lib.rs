@@ -17,6 +17,7 @@ mod handles;
 mod interrupt;
 pub mod irql;
 mod kernel_stack;
+mod lifetimes;
 mod loader;
 mod machine;
 mod miniport;

@@ -691,6 +691,18 @@ impl Machine {
         self.adapter(luid).map_or_else(Vec::new, |adapter| adapter.start_log().to_vec())
     }
 
+    /// Watches from now on that no DDI about an object meets the end of that object, and lets such calls take longer.
+    pub fn watch_lifetimes(&self, luid: LUID) {
+        if let Some(adapter) = self.adapter(luid) {
+            adapter.miniport.lifetimes().watch();
+        }
+    }
+
+    /// Ends [`Machine::watch_lifetimes`]; the first calls that met the end of their object, by name.
+    pub fn take_lifetime_breaches(&self, luid: LUID) -> Vec<String> {
+        self.adapter(luid).map_or_else(Vec::new, |adapter| adapter.miniport.lifetimes().take())
+    }
+
     /// Notes the DDIs that an adapter's driver is called with from now on, for all adapters of the driver.
     pub fn start_ddi_log(&self, luid: LUID) {
         if let Some(adapter) = self.adapter(luid) {

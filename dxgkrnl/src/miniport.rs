@@ -16,6 +16,7 @@ use wddm_ddi::types::*;
 use crate::ddi_calls::Ddi;
 use crate::driver_call;
 use crate::irql::{self, DEVICE_LEVEL, HIGH_LEVEL, Raised};
+use crate::lifetimes::Lifetimes;
 use crate::loader::Driver;
 use crate::machine::lock;
 use crate::trace::{Events, TraceKind};
@@ -87,6 +88,7 @@ pub(crate) struct Miniport {
     detail: Mutex<Option<String>>,
     trace: Mutex<Vec<String>>,
     events: Events,
+    lifetimes: Lifetimes,
 }
 
 impl Miniport {
@@ -99,6 +101,7 @@ impl Miniport {
             detail: Mutex::new(None),
             trace: Mutex::new(Vec::new()),
             events: Events::default(),
+            lifetimes: Lifetimes::default(),
         }
     }
 
@@ -109,6 +112,11 @@ impl Miniport {
     /// What happens on the driver's adapters, for whoever traces.
     pub(crate) fn events(&self) -> &Events {
         &self.events
+    }
+
+    /// The watch over the lives of the driver's objects.
+    pub(crate) fn lifetimes(&self) -> &Lifetimes {
+        &self.lifetimes
     }
 
     /// The driver behind the table.
@@ -204,7 +212,10 @@ macro_rules! level {
 macro_rules! ddis {
     ($(
         $level:ident $method:ident = $slot:ident($($arg:ident: $ty:ty),*) -> $ret:ty
-            $(, traced $adapter:expr, $kind:expr)?;
+            $(, traced $adapter:expr, $kind:expr)?
+            $(, about $used:expr)?
+            $(, makes $made:expr, of $parent:expr)?
+            $(, ends $ended:expr)?;
     )*) => {
         /// Every DDI that this module calls.
         pub(crate) const DDIS: &[Ddi] = &[$((stringify!($slot), offset_of!(DRIVER_INITIALIZATION_DATA, $slot))),*];
@@ -215,12 +226,20 @@ macro_rules! ddis {
                 pub(crate) fn $method(&self, $($arg: $ty),*) -> $ret {
                     let Some(entry) = self.table.$slot else { return NotMade::absent() };
                     $(self.events.note(KmdHandle::new($adapter), || $kind);)?
-                    self.call(stringify!($slot), level!($level), || {
+                    $(let _about = self.lifetimes.begin(stringify!($slot), KmdHandle::new($used), false);)?
+                    $(let _of = self.lifetimes.begin(stringify!($slot), KmdHandle::new($parent), false);)?
+                    $(let _ends = self.lifetimes.begin(stringify!($slot), KmdHandle::new($ended), true);)?
+                    #[allow(clippy::let_and_return)] // where nothing is made
+                    let result = self.call(stringify!($slot), level!($level), || {
                         self.driver.verifier().ddi_calls().add(offset_of!(DRIVER_INITIALIZATION_DATA, $slot));
                         // SAFETY: the driver registered this function under this prototype; references live across the
                         // call and handles are the driver's own or this machine's.
                         unsafe { entry($($arg),*) }
-                    })
+                    });
+                    $(if result.is_success() {
+                        self.lifetimes.made(KmdHandle::new($made), KmdHandle::new($parent));
+                    })?
+                    result
                 }
             )*
         }
@@ -247,7 +266,7 @@ ddis! {
     passive query_interface = DxgkDdiQueryInterface(context: *mut c_void, query_interface: &mut QUERY_INTERFACE) -> NTSTATUS;
     passive control_etw_logging = DxgkDdiControlEtwLogging(enable: BOOLEAN, flags: u32, level: u8) -> ();
     passive query_adapter_info = DxgkDdiQueryAdapterInfo(adapter: HANDLE, args: &DXGKARG_QUERYADAPTERINFO) -> NTSTATUS;
-    passive create_device = DxgkDdiCreateDevice(adapter: HANDLE, args: &mut DXGKARG_CREATEDEVICE) -> NTSTATUS;
+    passive create_device = DxgkDdiCreateDevice(adapter: HANDLE, args: &mut DXGKARG_CREATEDEVICE) -> NTSTATUS, makes args.hDevice, of args.hKmdProcess;
     passive create_allocation = DxgkDdiCreateAllocation(adapter: HANDLE, args: &mut DXGKARG_CREATEALLOCATION) -> NTSTATUS;
     passive destroy_allocation = DxgkDdiDestroyAllocation(adapter: HANDLE, args: &DXGKARG_DESTROYALLOCATION) -> NTSTATUS;
     passive describe_allocation = DxgkDdiDescribeAllocation(adapter: HANDLE, args: &mut DXGKARG_DESCRIBEALLOCATION) -> NTSTATUS;
@@ -260,11 +279,11 @@ ddis! {
     passive restart_from_timeout = DxgkDdiRestartFromTimeout(adapter: HANDLE) -> NTSTATUS;
     passive escape = DxgkDdiEscape(adapter: HANDLE, args: &DXGKARG_ESCAPE) -> NTSTATUS;
     passive collect_dbg_info = DxgkDdiCollectDbgInfo(adapter: HANDLE, args: &DXGKARG_COLLECTDBGINFO) -> NTSTATUS;
-    passive destroy_device = DxgkDdiDestroyDevice(device: HANDLE) -> NTSTATUS;
-    passive open_allocation = DxgkDdiOpenAllocation(device: HANDLE, args: &DXGKARG_OPENALLOCATION) -> NTSTATUS;
-    passive close_allocation = DxgkDdiCloseAllocation(device: HANDLE, args: &DXGKARG_CLOSEALLOCATION) -> NTSTATUS;
-    passive create_context = DxgkDdiCreateContext(device: HANDLE, args: &mut DXGKARG_CREATECONTEXT) -> NTSTATUS;
-    passive destroy_context = DxgkDdiDestroyContext(context: HANDLE) -> NTSTATUS;
+    passive destroy_device = DxgkDdiDestroyDevice(device: HANDLE) -> NTSTATUS, ends device;
+    passive open_allocation = DxgkDdiOpenAllocation(device: HANDLE, args: &DXGKARG_OPENALLOCATION) -> NTSTATUS, about device;
+    passive close_allocation = DxgkDdiCloseAllocation(device: HANDLE, args: &DXGKARG_CLOSEALLOCATION) -> NTSTATUS, about device;
+    passive create_context = DxgkDdiCreateContext(device: HANDLE, args: &mut DXGKARG_CREATECONTEXT) -> NTSTATUS, makes args.hContext, of device;
+    passive destroy_context = DxgkDdiDestroyContext(context: HANDLE) -> NTSTATUS, ends context;
     dispatch set_power_component_fstate = DxgkDdiSetPowerComponentFState(context: *mut c_void, component_index: u32, fstate: u32) -> NTSTATUS,
         traced context, TraceKind::ComponentPower { component: component_index, state: fstate };
     passive power_runtime_control_request = DxgkDdiPowerRuntimeControlRequest(context: *mut c_void, power_control_code: &GUID, in_buffer: *mut c_void, in_buffer_size: usize, out_buffer: *mut c_void, out_buffer_size: usize, bytes_returned: &mut usize) -> NTSTATUS;
@@ -282,28 +301,28 @@ ddis! {
             fence: args.SubmissionFenceId,
             bytes: args.DmaBufferSize,
             paging: args.Flags.Paging(),
-        };
-    passive set_root_page_table = DxgkDdiSetRootPageTable(adapter: HANDLE, args: &DXGKARG_SETROOTPAGETABLE) -> ();
+        }, about args.hContext;
+    passive set_root_page_table = DxgkDdiSetRootPageTable(adapter: HANDLE, args: &DXGKARG_SETROOTPAGETABLE) -> (), about args.hContext;
     passive get_root_page_table_size = DxgkDdiGetRootPageTableSize(adapter: HANDLE, args: &mut DXGKARG_GETROOTPAGETABLESIZE) -> usize;
     passive map_cpu_host_aperture = DxgkDdiMapCpuHostAperture(adapter: HANDLE, args: &DXGKARG_MAPCPUHOSTAPERTURE) -> NTSTATUS;
     passive unmap_cpu_host_aperture = DxgkDdiUnmapCpuHostAperture(adapter: HANDLE, args: &DXGKARG_UNMAPCPUHOSTAPERTURE) -> NTSTATUS;
-    passive create_process = DxgkDdiCreateProcess(adapter: HANDLE, args: &mut DXGKARG_CREATEPROCESS) -> NTSTATUS;
-    passive destroy_process = DxgkDdiDestroyProcess(adapter: HANDLE, kmd_process: HANDLE) -> NTSTATUS;
+    passive create_process = DxgkDdiCreateProcess(adapter: HANDLE, args: &mut DXGKARG_CREATEPROCESS) -> NTSTATUS, makes args.hKmdProcess, of core::ptr::null_mut();
+    passive destroy_process = DxgkDdiDestroyProcess(adapter: HANDLE, kmd_process: HANDLE) -> NTSTATUS, ends kmd_process;
     passive set_stable_power_state = DxgkDdiSetStablePowerState(adapter: HANDLE, args: &DXGKARG_SETSTABLEPOWERSTATE) -> NTSTATUS;
-    passive create_hw_context = DxgkDdiCreateHwContext(device: HANDLE, args: &mut DXGKARG_CREATEHWCONTEXT) -> NTSTATUS;
-    passive destroy_hw_context = DxgkDdiDestroyHwContext(hw_context: HANDLE) -> NTSTATUS;
-    passive create_hw_queue = DxgkDdiCreateHwQueue(hw_context: HANDLE, args: &mut DXGKARG_CREATEHWQUEUE) -> NTSTATUS;
-    passive destroy_hw_queue = DxgkDdiDestroyHwQueue(hw_queue: HANDLE) -> NTSTATUS;
-    dispatch submit_command_to_hw_queue = DxgkDdiSubmitCommandToHwQueue(adapter: HANDLE, args: &DXGKARG_SUBMITCOMMANDTOHWQUEUE) -> NTSTATUS;
+    passive create_hw_context = DxgkDdiCreateHwContext(device: HANDLE, args: &mut DXGKARG_CREATEHWCONTEXT) -> NTSTATUS, makes args.hHwContext, of device;
+    passive destroy_hw_context = DxgkDdiDestroyHwContext(hw_context: HANDLE) -> NTSTATUS, ends hw_context;
+    passive create_hw_queue = DxgkDdiCreateHwQueue(hw_context: HANDLE, args: &mut DXGKARG_CREATEHWQUEUE) -> NTSTATUS, makes args.hHwQueue, of hw_context;
+    passive destroy_hw_queue = DxgkDdiDestroyHwQueue(hw_queue: HANDLE) -> NTSTATUS, ends hw_queue;
+    dispatch submit_command_to_hw_queue = DxgkDdiSubmitCommandToHwQueue(adapter: HANDLE, args: &DXGKARG_SUBMITCOMMANDTOHWQUEUE) -> NTSTATUS, about args.hHwQueue;
     passive switch_to_hw_context_list = DxgkDdiSwitchToHwContextList(adapter: HANDLE, args: &DXGKARG_SWITCHTOHWCONTEXTLIST) -> NTSTATUS;
     passive reset_hw_engine = DxgkDdiResetHwEngine(adapter: HANDLE, args: &mut DXGKARG_RESETHWENGINE) -> NTSTATUS,
         traced adapter, TraceKind::EngineReset { node: args.NodeOrdinal };
     passive update_hw_context_state = DxgkDdiUpdateHwContextState(adapter: HANDLE, args: &DXGKARG_UPDATEHWCONTEXTSTATE) -> NTSTATUS;
     passive set_scheduling_log_buffer = DxgkDdiSetSchedulingLogBuffer(adapter: HANDLE, args: &DXGKARG_SETSCHEDULINGLOGBUFFER) -> NTSTATUS;
     passive setup_priority_bands = DxgkDdiSetupPriorityBands(adapter: HANDLE, args: &DXGKARG_SETUPPRIORITYBANDS) -> NTSTATUS;
-    passive set_context_scheduling_properties = DxgkDdiSetContextSchedulingProperties(adapter: HANDLE, args: &DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES) -> NTSTATUS;
-    passive suspend_context = DxgkDdiSuspendContext(adapter: HANDLE, args: &DXGKARG_SUSPENDCONTEXT) -> NTSTATUS;
-    passive resume_context = DxgkDdiResumeContext(adapter: HANDLE, args: &DXGKARG_RESUMECONTEXT) -> NTSTATUS;
+    passive set_context_scheduling_properties = DxgkDdiSetContextSchedulingProperties(adapter: HANDLE, args: &DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES) -> NTSTATUS, about args.hContext;
+    passive suspend_context = DxgkDdiSuspendContext(adapter: HANDLE, args: &DXGKARG_SUSPENDCONTEXT) -> NTSTATUS, about args.hContext;
+    passive resume_context = DxgkDdiResumeContext(adapter: HANDLE, args: &DXGKARG_RESUMECONTEXT) -> NTSTATUS, about args.hContext;
     passive set_virtual_machine_data = DxgkDdiSetVirtualMachineData(adapter: HANDLE, args: &DXGKARG_SETVIRTUALMACHINEDATA) -> NTSTATUS;
     passive resume_hw_engine = DxgkDdiResumeHwEngine(adapter: HANDLE, args: &mut DXGKARG_RESUMEHWENGINE) -> NTSTATUS;
     passive signal_monitored_fence = DxgkDdiSignalMonitoredFence(context: HANDLE, args: &mut DXGKARG_SIGNALMONITOREDFENCE) -> NTSTATUS;
@@ -313,11 +332,11 @@ ddis! {
     passive close_native_fence = DxgkDdiCloseNativeFence(adapter: HANDLE, args: &DXGKARG_CLOSENATIVEFENCE) -> NTSTATUS;
     device update_monitored_values = DxgkDdiUpdateMonitoredValues(args: &DXGKARG_UPDATEMONITOREDVALUES) -> NTSTATUS;
     dispatch update_current_values_from_cpu = DxgkDdiUpdateCurrentValuesFromCpu(args: &DXGKARG_UPDATECURRENTVALUESFROMCPU) -> NTSTATUS;
-    dispatch set_native_fence_log_buffer = DxgkDdiSetNativeFenceLogBuffer(args: &DXGKARG_SETNATIVEFENCELOGBUFFER) -> NTSTATUS;
+    dispatch set_native_fence_log_buffer = DxgkDdiSetNativeFenceLogBuffer(args: &DXGKARG_SETNATIVEFENCELOGBUFFER) -> NTSTATUS, about args.hHwQueue;
     dispatch update_native_fence_logs = DxgkDdiUpdateNativeFenceLogs(args: &DXGKARG_UPDATENATIVEFENCELOGS) -> NTSTATUS;
-    passive create_doorbell = DxgkDdiCreateDoorbell(args: &mut DXGKARG_CREATEDOORBELL) -> NTSTATUS;
-    passive connect_doorbell = DxgkDdiConnectDoorbell(args: &mut DXGKARG_CONNECTDOORBELL) -> NTSTATUS;
-    passive disconnect_doorbell = DxgkDdiDisconnectDoorbell(args: &DXGKARG_DISCONNECTDOORBELL) -> NTSTATUS;
-    passive destroy_doorbell = DxgkDdiDestroyDoorbell(args: &DXGKARG_DESTROYDOORBELL) -> NTSTATUS;
-    passive notify_work_submission = DxgkDdiNotifyWorkSubmission(args: &DXGKARG_NOTIFYWORKSUBMISSION) -> NTSTATUS;
+    passive create_doorbell = DxgkDdiCreateDoorbell(args: &mut DXGKARG_CREATEDOORBELL) -> NTSTATUS, makes args.hDoorbell, of args.hHwQueue;
+    passive connect_doorbell = DxgkDdiConnectDoorbell(args: &mut DXGKARG_CONNECTDOORBELL) -> NTSTATUS, about args.hDoorbell;
+    passive disconnect_doorbell = DxgkDdiDisconnectDoorbell(args: &DXGKARG_DISCONNECTDOORBELL) -> NTSTATUS, about args.hDoorbell;
+    passive destroy_doorbell = DxgkDdiDestroyDoorbell(args: &DXGKARG_DESTROYDOORBELL) -> NTSTATUS, ends args.hDoorbell;
+    passive notify_work_submission = DxgkDdiNotifyWorkSubmission(args: &DXGKARG_NOTIFYWORKSUBMISSION) -> NTSTATUS, about args.hHwQueue;
 }

@@ -507,6 +507,11 @@ impl Process {
         self.inside.is_closed()
     }
 
+    /// Threads that are in a thunk at the moment.
+    pub fn threads_in_thunks(&self) -> usize {
+        self.inside.users()
+    }
+
     /// The calling thread is in a thunk until the answer is dropped; `None` once the process exits.
     pub(crate) fn enter(&self) -> Option<Inside<'_>> {
         self.inside.enter()

@@ -70,6 +70,11 @@ impl Rundown {
         closes
     }
 
+    /// How many are inside.
+    pub(crate) fn users(&self) -> usize {
+        lock(&self.state).users
+    }
+
     /// True once new users are refused.
     pub(crate) fn is_closed(&self) -> bool {
         lock(&self.state).closed

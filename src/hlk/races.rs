@@ -3,6 +3,7 @@
 use std::sync::Barrier;
 
 use campanile_hlk::cases::race_table::{OPERATIONS, Operation, Scene};
+use campanile_hlk::cases::races::pairs;
 use campanile_hlk::seed;
 use dxgkrnl::Process;
 use fastrand::Rng;
@@ -16,6 +17,9 @@ cases! { "Races", needs HardwareScheduling, behind "it ends processes that have 
     "Races.ExitMeetsEveryThunk" on Boot::Fresh, "threading-and-synchronization-zero-level":
         "A process that exits, or is terminated, while a thread of it makes any call is gone after that call, whose objects the driver hears nothing of afterwards (inferred from the pages: a handle is valid until its destruction)."
         => exit_meets_every_thunk;
+    "Races.NoCallMeetsTheEndOfItsObject" on Boot::Fresh, "threading-and-synchronization-zero-level":
+        "While threads create, use and destroy objects at the same time, by every pair of thunks of which one takes away what the other needs, no DDI about a process, device, context, queue or doorbell of the driver overlaps or follows the DDI that ends it or what it was made of (inferred from the pages: a handle is valid until its destruction)."
+        => no_call_meets_the_end;
 }
 
 /// Times that each call meets each of the two ends.
@@ -48,13 +52,39 @@ fn meet(system: &System, operation: &Operation, terminated: bool, random: &mut R
         } else {
             process.exit();
         }
+        let inside = process.threads_in_thunks();
+        ensure_eq!(inside, 0, "threads in thunks of a process that is gone");
         thread.join().map_err(|_| Failure::new("the calling thread panicked"))
     })?;
     ensure_eq!((process.handle_count(), process.kernel_handle_count()), (0, 0), "handles of a process that is gone");
     Ok(())
 }
 
+/// Does something while nobody may call the driver about an object that ends.
+fn watched(case: &Case<'_>, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    let (machine, luid) = (case.system.machine(), case.system.luid());
+    machine.watch_lifetimes(luid);
+    let outcome = work();
+    let breaches = machine.take_lifetime_breaches(luid);
+    outcome?;
+    ensure!(breaches.is_empty(), "calls that met the end of their object: {breaches:?}");
+    Ok(())
+}
+
+fn no_call_meets_the_end(case: &mut Case<'_>) -> Result<(), Failure> {
+    const ROUNDS: u32 = 12;
+    watched(case, || {
+        pairs(&case.thunks, ROUNDS, |[first, second]| {
+            first.takes_from(second) || second.takes_from(first) || std::ptr::eq(first, second)
+        })
+    })
+}
+
 fn exit_meets_every_thunk(case: &mut Case<'_>) -> Result<(), Failure> {
+    watched(case, || exits(case))
+}
+
+fn exits(case: &Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let mut queue = rig.queue(campanile_hw::registers::NODE_COMPUTE)?;
     let mut random = Rng::with_seed(seed::of(5));

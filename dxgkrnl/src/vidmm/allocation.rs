@@ -331,6 +331,7 @@ impl VidMm {
 
     /// As [`VidMm::bury`], for whoever keeps the adapter from stopping or stops it.
     pub(super) fn bury_now(&self) {
+        let _alone = lock(&self.burying);
         let gone = std::mem::take(&mut lock(&self.memory).gone);
         for allocation in gone {
             if !allocation.open.is_null() {

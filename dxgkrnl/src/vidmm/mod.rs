@@ -81,6 +81,9 @@ pub(crate) struct VidMm {
     memory: Mutex<Memory>,
     /// What the driver's handles of DxgkCbGetHandleData mean. Lock order: a leaf, because the driver asks from inside DDIs.
     globals: Mutex<HandleTable<Global>>,
+    /// Whoever tells the driver of allocations that are gone: when a device is destroyed, nobody does that any more of one of its allocations.
+    /// Lock order: before `memory`.
+    burying: Mutex<()>,
     /// Lock order: before `memory`.
     system: Mutex<Option<System>>,
     /// Devices by identity and processes that the driver knows. Lock order: a leaf.

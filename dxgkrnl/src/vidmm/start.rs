@@ -178,6 +178,7 @@ impl VidMm {
             driver,
             memory: Mutex::new(memory),
             globals: Mutex::new(HandleTable::new()),
+            burying: Mutex::new(()),
             system: Mutex::new(None),
             driver_range,
             known: Mutex::default(),

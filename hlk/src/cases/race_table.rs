@@ -95,6 +95,11 @@ impl Operation {
         self.taken != 0
     }
 
+    /// Whether it takes away an object that the other one needs.
+    pub fn takes_from(&self, other: &Self) -> bool {
+        self.taken & other.needs != 0
+    }
+
     /// Makes the call.
     pub fn run(&self, scene: &Scene) -> NTSTATUS {
         (self.run)(scene)

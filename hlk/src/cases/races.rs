@@ -117,6 +117,7 @@ fn pair(
     adapter: &Rig,
     turns: &Turns,
     [first, second]: [&'static Operation; 2],
+    rounds: u32,
     random: &mut Rng,
 ) -> Result<(), Failure> {
     let spoils = first.destroys() || second.destroys();
@@ -124,14 +125,14 @@ fn pair(
     let scene =
         || Ok::<_, Failure>(Arc::new(Scene::new(Rig::on_adapter(adapter.kmt, adapter.adapter)?, [first, second])?));
     let mut stage = scene()?;
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         if spoils && round > 0 {
             stage = scene()?;
         }
         let answers = turns.meet([first, second], &stage, random)?;
         let granted = answers.iter().filter(|status| status.is_success()).count();
         ensure!(!same || granted == 1, "{granted} of two calls destroyed the object, with the answers {answers:?}");
-        if spoils || round + 1 == ROUNDS {
+        if spoils || round + 1 == rounds {
             // It may be gone.
             let _ = stage.end();
         }
@@ -140,6 +141,11 @@ fn pair(
 }
 
 fn every_pair(case: &Case) -> Result<(), Failure> {
+    pairs(case, ROUNDS, |_| true)
+}
+
+/// Lets every pair of operations meet so often that has an object in common and is `wanted`.
+pub fn pairs(case: &Case, rounds: u32, wanted: impl Fn([&Operation; 2]) -> bool) -> Result<(), Failure> {
     let rig = case.rig()?;
     let mut bystander = Bystander::new(&rig)?;
     let mut random = Rng::with_seed(seed::of(3));
@@ -147,10 +153,10 @@ fn every_pair(case: &Case) -> Result<(), Failure> {
         for (place, first) in OPERATIONS.iter().enumerate() {
             for second in OPERATIONS.iter().skip(place) {
                 let [first, second] = if first.blocks() { [second, first] } else { [first, second] };
-                if !first.meets(second) || first.blocks() {
+                if !first.meets(second) || first.blocks() || !wanted([first, second]) {
                     continue;
                 }
-                let met = pair(&rig, turns, [first, second], &mut random).and_then(|()| bystander.works());
+                let met = pair(&rig, turns, [first, second], rounds, &mut random).and_then(|()| bystander.works());
                 met.map_err(|failure| Failure::new(format!("{} against {}: {failure}", first.name, second.name)))?;
             }
         }
