@@ -206,7 +206,7 @@ numbers! {
         ResumeQueue = 4,
         /// Looks at the write pointer of queue ARG0; one that cannot be read faults the queue. A suspended queue is looked at when it is resumed.
         KickQueue = 5,
-        /// Connects doorbell ARG0 to queue ARG1, clears the doorbell page and looks at the write pointer. With a global doorbell, ARG0 is 0, the queue may be rung from then on, and the page is cleared for the first queue only.
+        /// Connects doorbell ARG0 to queue ARG1, clears the doorbell page and looks at the write pointer. With a global doorbell, ARG0 is 0, the queue may be rung from then on, and the page is cleared for the first queue only. NoRoom if the function has no doorbell to give.
         ConnectDoorbell = 6,
         /// Disconnects doorbell ARG0 from queue ARG1, looking at the queue's write pointer a last time as KickQueue does, so that a store made before this command counts. Later stores to the page are ignored.
         DisconnectDoorbell = 7,
@@ -294,7 +294,7 @@ impl Command {
             Self::SuspendQueue | Self::ResumeQueue | Self::KickQueue => &[BadQueue, BadState],
             Self::UnmapQueue | Self::QueryQueue | Self::FlushFenceLogs => &[BadQueue],
             Self::PreemptQueue => &[BadQueue, PageFault, BadState],
-            Self::ConnectDoorbell => &[BadQueue, BadDoorbell, PageFault, BadState],
+            Self::ConnectDoorbell => &[BadQueue, BadDoorbell, PageFault, BadState, NoRoom],
             Self::DisconnectDoorbell => &[BadQueue, BadDoorbell],
             Self::FenceChanged => &[BadArgument, PageFault],
             Self::RescanWaits => &[],

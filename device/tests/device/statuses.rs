@@ -210,7 +210,9 @@ impl Arena {
             }
             11 if self.dice.below(4) == 0 => {
                 let node = self.dice.below(u64::from(NODES)) as u32;
-                self.host.gpu.faults().inject_times(FaultRule::ResetFails { node }, 1);
+                for rule in [FaultRule::ResetFails { node }, FaultRule::ConnectFails { node }] {
+                    self.host.gpu.faults().inject_times(rule, 1);
+                }
             }
             _ => {
                 self.host.set(reg::CONTROL, 4, 1);
