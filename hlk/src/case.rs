@@ -7,7 +7,7 @@ use wddm_ddi::types::LUID;
 
 use crate::kmt::Kmt;
 use crate::rig::Rig;
-use crate::{Failure, Needs};
+use crate::{Claim, Failure, Needs};
 
 /// One case that needs nothing but the thunks.
 pub struct ThunkCase {
@@ -23,6 +23,8 @@ pub struct ThunkCase {
     pub boot: Boot,
     /// What the adapter must have: for every case of the area, and for this one.
     pub needs: Needs,
+    /// Sentences of the specification pages that it holds.
+    pub holds: &'static [Claim],
     /// Finds out.
     pub run: fn(&Case) -> Result<(), Failure>,
 }
@@ -37,9 +39,10 @@ pub enum Boot {
 }
 
 /// Declares an area's table: `"Name" on Boot, "page": "requirement" => function;`. What the adapter must have is said after the area, for all of its
-/// cases, or after a name: `needs HardwareScheduling`.
+/// cases, or after a name: `needs HardwareScheduling`. Behind the requirement stand the sentences of the specification pages that the case holds:
+/// `holds [Tdr 1, NativeFence 20]`.
 macro_rules! cases {
-    ($area:literal $(, needs $all:ident)?; $($name:literal $(needs $($one:ident),+)? on $boot:expr, $page:literal: $requirement:literal => $run:expr;)*) => {
+    ($area:literal $(, needs $all:ident)?; $($name:literal $(needs $($one:ident),+)? on $boot:expr, $page:literal: $requirement:literal $(holds [$($claim:ident $number:literal),* $(,)?])? => $run:expr;)*) => {
         /// The cases of this area.
         pub(super) const CASES: &[$crate::ThunkCase] = {
             const AREA: &[$crate::Need] = &[$($crate::Need::$all)?];
@@ -51,6 +54,7 @@ macro_rules! cases {
                     requirement: $requirement,
                     boot: $boot,
                     needs: [AREA, &[$($($crate::Need::$one),+)?]],
+                    holds: &[$($($crate::Claim::$claim($number)),*)?],
                     run: $run,
                 },
             )*]

@@ -10,6 +10,7 @@ mod failure;
 mod case;
 
 pub mod cases;
+mod claim;
 mod event;
 pub mod junit;
 pub mod kmt;
@@ -21,6 +22,7 @@ pub mod shard;
 
 pub use case::{Boot, Case, ThunkCase};
 pub use cases::cases;
+pub use claim::Claim;
 pub use event::{Event, EventNumber};
 pub use failure::{Failure, granted, refused};
 pub use kmt::provide;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::claim::Claim;
 use crate::junit::Outcome;
 use crate::need::Needs;
 use crate::seed;
@@ -27,6 +28,9 @@ pub struct About {
     /// What the adapter must have for the case to run there.
     #[serde(serialize_with = "listed", skip_serializing_if = "is_without_needs")]
     pub needs: Needs,
+    /// Sentences of the specification pages that it holds.
+    #[serde(skip_serializing_if = "<[Claim]>::is_empty")]
+    pub holds: &'static [Claim],
 }
 
 /// As one list.
@@ -290,6 +294,8 @@ pub fn list_text(cases: &[About]) -> String {
             lines.push(area.to_owned());
         }
         lines.push(format!("  {}  [{}]\n      {}", case.name, case.page, case.requirement));
+        let holds: Vec<String> = case.holds.iter().map(Claim::to_string).collect();
+        lines.extend((!holds.is_empty()).then(|| format!("      holds: {}", holds.join(", "))));
         lines.extend(case.needs.iter().copied().flatten().map(|need| format!("      needs: {need}")));
     }
     lines.push(format!("{} cases", cases.len()));

@@ -13,9 +13,11 @@ use crate::setup::SystemOptions;
 cases! { "Capabilities", behind "it chooses what hardware and system support";
     "Capabilities.WithoutNativeFencesNoneCanBeCreated" on Boot::With(without_native_fences), "native-gpu-fence-objects":
         "When the system keeps the native fence feature off, the adapter starts, user mode is told so, and creating a native fence is not supported."
+        holds [NativeFence 29]
         => without_fences;
     "Capabilities.WithoutUserModeSubmissionKernelQueuesRemain" on Boot::With(without_user_submission), "user-mode-work-submission":
         "When user-mode submission is off, queues that ask for it are refused while queues for kernel-mode submission can still be created."
+        holds [UserModeSubmission 10]
         => without_submission;
     "Capabilities.WithoutHardwareSchedulingNoHardwareQueues" on Boot::With(without_scheduling), "querying-wddm-feature-support-and-enablement":
         "When hardware scheduling is off, the adapter starts all the same, and hardware contexts are not supported."

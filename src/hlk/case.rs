@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use campanile_hlk::rig::Rig;
-use campanile_hlk::{About, Needs, ThunkCase};
+use campanile_hlk::{About, Claim, Needs, ThunkCase};
 use campanile_hw::registers::DOORBELL_COUNT;
 use dxgkrnl::{Process, Rescue};
 
@@ -31,6 +31,8 @@ pub struct CaseInfo {
     pub boot: Boot,
     /// What the adapter must have: for every case of the area, and for this one.
     pub needs: Needs,
+    /// Sentences of the specification pages that it holds.
+    pub holds: &'static [Claim],
     /// Finds out.
     pub run: Run,
 }
@@ -47,18 +49,18 @@ pub enum Run {
 impl CaseInfo {
     /// A case of the thunks, on a machine that is simulated.
     pub(super) fn of_thunks(case: &ThunkCase) -> Self {
-        let &ThunkCase { name, area, page, requirement, boot, needs, run } = case;
+        let &ThunkCase { name, area, page, requirement, boot, needs, holds, run } = case;
         let boot = match boot {
             campanile_hlk::Boot::Shared => Boot::Shared,
             campanile_hlk::Boot::Fresh => Boot::Fresh,
         };
-        Self { name, area, page, requirement, boot, needs, run: Run::Thunks(run) }
+        Self { name, area, page, requirement, boot, needs, holds, run: Run::Thunks(run) }
     }
 
     /// What it is, whoever runs it.
     pub fn about(&self) -> About {
-        let &Self { name, area, page, requirement, needs, .. } = self;
-        About { name, area, page, requirement, needs }
+        let &Self { name, area, page, requirement, needs, holds, .. } = self;
+        About { name, area, page, requirement, needs, holds }
     }
 
     /// `Area.Name`, without the prefix that every case has.
@@ -100,9 +102,10 @@ impl Boot {
 
 /// Declares an area's table: `"Name" on Boot, "page": "requirement" => function;`. What the cases do behind the thunks, for which they cannot run on
 /// Windows, is said after the area; the program for Windows takes it from there. What the adapter must have is said there too, for all of the area's
-/// cases, or after a name: `needs HardwareScheduling`.
+/// cases, or after a name: `needs HardwareScheduling`. Behind the requirement stand the sentences of the specification pages that the case holds:
+/// `holds [Tdr 1, NativeFence 20]`.
 macro_rules! cases {
-    ($area:literal $(, needs $all:ident)? $(, behind $reason:literal)?; $($name:literal $(needs $one:ident)? on $boot:expr, $page:literal: $requirement:literal => $run:expr;)*) => {
+    ($area:literal $(, needs $all:ident)? $(, behind $reason:literal)?; $($name:literal $(needs $one:ident)? on $boot:expr, $page:literal: $requirement:literal $(holds [$($claim:ident $number:literal),* $(,)?])? => $run:expr;)*) => {
         /// The cases of this area.
         pub(super) const CASES: &[$crate::hlk::CaseInfo] = {
             const AREA: &[campanile_hlk::Need] = &[$(campanile_hlk::Need::$all)?];
@@ -114,6 +117,7 @@ macro_rules! cases {
                     requirement: $requirement,
                     boot: $boot,
                     needs: [AREA, &[$(campanile_hlk::Need::$one)?]],
+                    holds: &[$($(campanile_hlk::Claim::$claim($number)),*)?],
                     run: $crate::hlk::case::Run::Inside($run),
                 },
             )*]

@@ -13,18 +13,23 @@ use crate::setup::SystemOptions;
 cases! { "Doorbell", behind "it counts what the GPU heard, or chooses how many doorbells there are";
     "Doorbell.VictimIsToldToRetry" on Boot::With(one_doorbell), "user-mode-work-submission":
         "When a second queue takes the only physical doorbell, the first one's status becomes disconnected-retry, and reconnecting brings it back."
+        holds [UserModeSubmission 16]
         => victim_retries;
     "Doorbell.VictimWithoutHardwareRingsNobody" on Boot::With(one_doorbell), "user-mode-work-submission":
         "A store through a doorbell that lost its hardware goes to a dummy page and never reaches the queue that has the hardware now."
+        holds [UserModeSubmission 25, UserModeSubmission 63]
         => victim_rings_nobody;
     "Doorbell.PageTellsNothingOfItsLastOwner" on Boot::With(one_doorbell), "user-mode-work-submission":
         "A process that is given a physical doorbell finds nothing in its page of what the process before it has stored there; the page is silent, and that processes cannot read each other is Windows' rule."
+        holds [UserModeSubmission 60]
         => page_tells_nothing;
     "Doorbell.RingStaysWhereItIs" on Boot::With(one_doorbell), "user-mode-work-submission":
         "Ring and ring control keep their CPU address and stay resident whatever happens to the doorbell's connection, also when user mode asks for their eviction."
+        holds [UserModeSubmission 23]
         => ring_stays;
     "Doorbell.NotifyReachesTheDriver" on Boot::With(by_hand), "user-mode-work-submission":
         "Telling the driver of new work makes the hardware look at the queue even when the doorbell was never rung."
+        holds [UserModeSubmission 15]
         => notify_reaches_driver;
 }
 

@@ -11,9 +11,11 @@ use crate::setup::{System, SystemOptions};
 cases! { "Submission", behind "it counts what the GPU executed, and chooses how few doorbells there are";
     "Submission.ChurnLosesNoRing" on Boot::With(four_doorbells), "user-mode-work-submission":
         "Sixty-four queues of eight threads share four doorbells, and every one of thousands of rings of each runs its work exactly once."
+        holds [UserModeSubmission 7, UserModeSubmission 25, UserModeSubmission 64]
         => dedicated;
     "Submission.ChurnOnTheGlobalDoorbellLosesNoRing" on Boot::With(global_doorbell), "user-mode-work-submission":
         "Sixty-four queues of eight threads ring one doorbell for all, over each other, and every ring runs its work exactly once."
+        holds [UserModeSubmission 4]
         => global;
 }
 

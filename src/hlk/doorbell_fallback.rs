@@ -16,15 +16,19 @@ use crate::user::{Device, Error, Fence, Node, Queue, QueueOptions, SubmissionMod
 cases! { "Submission", behind "it has connections fail, and counts what the GPU executed";
     "Submission.FailedReconnectionFallsBack" on Boot::With(one_doorbell), "user-mode-work-submission":
         "When no doorbell can be connected any more, each of six queues that submit from a thread of its own is recreated for kernel-mode submission: every submission before, at and after the failure runs exactly once, and progress values go on."
+        holds [UserModeSubmission 58]
         => reconnection_fails;
     "Submission.BlockedRingFallsBackWhenItIsDone" on Boot::With(one_doorbell), "user-mode-work-submission":
         "A queue whose ring waits for a fence when its doorbell cannot be connected again keeps that ring until it is done; what is submitted meanwhile runs from the ring and what is submitted afterwards through the kernel, each exactly once."
+        holds [UserModeSubmission 58]
         => blocked_ring;
     "Submission.FailedConnectionOfAResizedRingFallsBack" on Boot::With(one_doorbell), "user-mode-work-submission":
         "When the doorbell of a ring of another size cannot be connected, the queue is recreated for kernel-mode submission: every submission before and after runs exactly once, and progress values go on."
+        holds [UserModeSubmission 58]
         => resized_ring;
     "Submission.NoRoomForPageTablesLosesNoWork" on Boot::With(small_vram), "user-mode-work-submission":
         "A doorbell that cannot be connected because nothing of its process finds room costs neither the queue nor its device: waiting says that there is no memory, and when there is some every submission runs exactly once."
+        holds [UserModeSubmission 59]
         => no_room;
 }
 

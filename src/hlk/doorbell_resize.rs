@@ -12,12 +12,15 @@ use crate::user::{Adapter, Device, Error, Fence, Node, Queue, QueueOptions};
 cases! { "Doorbell", behind "it counts what the GPU executed, or chooses the hardware";
     "Doorbell.ResizingWhileDoorbellsMoveLosesNoRing" on Boot::With(one_doorbell), "user-mode-work-submission":
         "Queues of four threads that take the only doorbell from each other and replace their rings again and again run every submission exactly once."
+        holds [UserModeSubmission 18]
         => resize_and_steal;
     "Doorbell.DriverResizesRingsUnderWork" on Boot::With(one_doorbell), "user-mode-work-submission":
         "The user-mode driver replaces the rings of two queues that share one doorbell while there is work in them: every submission runs exactly once, and progress values go on."
+        holds [UserModeSubmission 18]
         => driver_resizes;
     "Doorbell.DriverDoesNotResizeABlockedRing" on Boot::Shared, "d3dkmt_create_doorbell_flags":
         "A ring whose work does not end is not replaced by the user-mode driver: the call says so in time, and the queue goes on in the ring it has."
+        holds [UserModeSubmission 18]
         => driver_and_blocked_ring;
 }
 

@@ -14,6 +14,7 @@ cases! { "Fault", behind "it is several processes at a time, or goes through the
         => guilty_device_alone;
     "Fault.DriverSaysDeviceLostAndRecovers" on Boot::Shared, "user-mode-work-submission":
         "The user-mode driver reports a lost device as such, and a new device on the same adapter works."
+        holds [UserModeSubmission 26]
         => driver_recovers;
 }
 

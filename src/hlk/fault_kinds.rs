@@ -17,6 +17,7 @@ use crate::setup::{System, SystemOptions};
 cases! { "TDR";
     "Tdr.EveryFaultComesAndGoes" on Boot::With(patient), "tdr-changes-in-windows-8":
         "Of each kind of fault: engines work, the fault is injected and applies, what is documented for it happens and nothing else, and when it is gone engines work."
+        holds [Tdr 52]
         => every_fault;
 }
 

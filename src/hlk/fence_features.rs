@@ -14,51 +14,67 @@ use crate::setup::SystemOptions;
 cases! { "FenceFeatures", behind "it chooses what hardware and system enable";
     "FenceFeatures.StartsWithNothing" on Boot::With(subset::<0>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
+        holds [NativeFence 29]
         => works_at_its_level::<0>;
     "FenceFeatures.StartsWithHardwareScheduling" on Boot::With(subset::<1>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
+        holds [NativeFence 29]
         => works_at_its_level::<1>;
     "FenceFeatures.StartsWithNativeFence" on Boot::With(subset::<2>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
+        holds [NativeFence 29]
         => works_at_its_level::<2>;
     "FenceFeatures.StartsWithHardwareSchedulingAndNativeFence" on Boot::With(subset::<3>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
+        holds [NativeFence 29]
         => works_at_its_level::<3>;
     "FenceFeatures.StartsWithUserModeSubmission" on Boot::With(subset::<4>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
+        holds [NativeFence 29]
         => works_at_its_level::<4>;
     "FenceFeatures.StartsWithHardwareSchedulingAndUserModeSubmission" on Boot::With(subset::<5>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
+        holds [NativeFence 29]
         => works_at_its_level::<5>;
     "FenceFeatures.StartsWithNativeFenceAndUserModeSubmission" on Boot::With(subset::<6>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
+        holds [NativeFence 29]
         => works_at_its_level::<6>;
     "FenceFeatures.StartsWithHardwareSchedulingAndNativeFenceAndUserModeSubmission" on Boot::With(subset::<7>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
+        holds [NativeFence 29]
         => works_at_its_level::<7>;
     "FenceFeatures.StartsWithKernelModeTesting" on Boot::With(subset::<8>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
+        holds [NativeFence 29]
         => works_at_its_level::<8>;
     "FenceFeatures.StartsWithHardwareSchedulingAndKernelModeTesting" on Boot::With(subset::<9>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
+        holds [NativeFence 29]
         => works_at_its_level::<9>;
     "FenceFeatures.StartsWithNativeFenceAndKernelModeTesting" on Boot::With(subset::<10>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
+        holds [NativeFence 29]
         => works_at_its_level::<10>;
     "FenceFeatures.StartsWithHardwareSchedulingAndNativeFenceAndKernelModeTesting" on Boot::With(subset::<11>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
+        holds [NativeFence 29]
         => works_at_its_level::<11>;
     "FenceFeatures.StartsWithUserModeSubmissionAndKernelModeTesting" on Boot::With(subset::<12>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
+        holds [NativeFence 29]
         => works_at_its_level::<12>;
     "FenceFeatures.StartsWithHardwareSchedulingAndUserModeSubmissionAndKernelModeTesting" on Boot::With(subset::<13>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
+        holds [NativeFence 29]
         => works_at_its_level::<13>;
     "FenceFeatures.StartsWithNativeFenceAndUserModeSubmissionAndKernelModeTesting" on Boot::With(subset::<14>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
+        holds [NativeFence 29]
         => works_at_its_level::<14>;
     "FenceFeatures.StartsWithHardwareSchedulingAndNativeFenceAndUserModeSubmissionAndKernelModeTesting" on Boot::With(subset::<15>), "querying-wddm-feature-support-and-enablement":
         "With exactly these features enabled the adapter starts, tells user mode so, and does what they allow and nothing more."
+        holds [NativeFence 29]
         => works_at_its_level::<15>;
 }
 

@@ -12,18 +12,23 @@ use crate::setup::SystemOptions;
 cases! { "FenceInterrupts", needs HardwareScheduling, behind "it counts interrupts";
     "FenceInterrupts.SignalsOfOneBufferWakeEveryWaiter" on Boot::Shared, "native-gpu-fence-objects":
         "Every CPU wait ends when one command buffer signals all the fences, however few interrupts tell of it."
+        holds [NativeFence 45]
         => one_buffer;
     "FenceInterrupts.ProgressFenceInterruptsItsWaiter" on Boot::Shared, "native-gpu-fence-objects":
         "A CPU that waits for the native progress fence of a queue wakes when the queue gets there, and unwatched progress is silent."
+        holds [NativeFence 44]
         => progress;
     "FenceInterrupts.OneReportForBothKinds" on Boot::With(one_event), "native-gpu-fence-objects":
         "Hardware that cannot tell native fences from monitored ones has the interrupt of native fences alone, always with EvaluateLegacyMonitoredFences, and who waits for either kind wakes."
+        holds [NativeFence 48]
         => one_report;
     "FenceInterrupts.EachKindHasItsReport" on Boot::With(SystemOptions::default), "native-gpu-fence-objects":
         "Hardware that can tell native fences from monitored ones has an interrupt for each, never with EvaluateLegacyMonitoredFences, and who waits for either kind wakes."
+        holds [NativeFence 48]
         => two_reports;
     "FenceInterrupts.DestroyedFencesAreNotReported" on Boot::Shared, "native-gpu-fence-objects":
         "Fences may be destroyed while the GPU signals them and others are waited for, and no report names one that is gone."
+        holds [NativeFence 46]
         => destroyed_under_signals;
 }
 

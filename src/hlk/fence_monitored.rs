@@ -17,27 +17,35 @@ use crate::setup::{System, SystemOptions};
 cases! { "MonitoredFence", needs HardwareScheduling, behind "it is several processes at a time, or moves the clock on";
     "MonitoredFence.WaitHoldsWhatComesAfterIt" on Boot::Shared, "context-monitoring":
         "A wait of a context returns at once; work submitted before it runs, work submitted after it runs when it is satisfied."
+        holds [NativeFence 78, ContextMonitoring 15, ContextMonitoring 16]
         => wait_holds;
     "MonitoredFence.WorksWithoutNativeFences" on Boot::With(without_native), "context-monitoring":
         "Waits and signals of contexts work on a GPU without native fences."
+        holds [NativeFence 78, ContextMonitoring 1]
         => wait_holds;
     "MonitoredFence.SignalComesAfterTheWork" on Boot::Shared, "context-monitoring":
         "A signal of a context is written when everything that was submitted before it is done, and not earlier."
+        holds [NativeFence 78, ContextMonitoring 10]
         => signal_after_work;
     "MonitoredFence.HeldWorkOfAnotherQueueRuns" on Boot::Shared, "context-monitoring":
         "A held queue holds neither another queue of its context's device nor one of another process."
+        holds [NativeFence 78, ContextMonitoring 16]
         => others_run;
     "MonitoredFence.OpensInAnotherProcess" on Boot::Shared, "d3dkmtopensyncobjectfromnthandle2":
         "A shared monitored fence is opened by another process, which waits for it and signals it."
+        holds [NativeFence 78, ContextMonitoring 3, ContextMonitoring 18]
         => shared;
     "MonitoredFence.BadRequestsAreRefused" on Boot::Shared, "d3dkmtcreatesynchronizationobject2":
         "Objects of other kinds, flags that contradict each other, and waits of what cannot wait are refused and change nothing."
+        holds [NativeFence 78, ContextMonitoring 2]
         => refusals;
     "MonitoredFence.ExitDropsHeldWork" on Boot::With(by_hand), "context-monitoring":
         "The exit of a process with held work ends without any time having passed, and none of the held work runs or signals."
+        holds [NativeFence 78, UserModeSubmission 44, ContextMonitoring 17]
         => exit;
     "MonitoredFence.ExitRunsWhatItsOwnWorkReleases" on Boot::With(by_hand), "context-monitoring":
         "Work of an exiting process that is held for a fence which other work of the process signals runs to its end, however long that other work takes."
+        holds [NativeFence 78, UserModeSubmission 44, ContextMonitoring 17]
         => exit_runs_released;
 }
 

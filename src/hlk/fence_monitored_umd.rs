@@ -16,39 +16,51 @@ use crate::user::{
 cases! { "MonitoredFence", needs HardwareScheduling, behind "it goes through the user-mode driver";
     "MonitoredFence.DriverFlushesBeforeItWaits" on Boot::Shared, "context-monitoring":
         "The user-mode driver hands over what was recorded before a wait, then the wait, then the rest, which is not scheduled until the wait is satisfied; the call returns at once."
+        holds [NativeFence 78, ContextMonitoring 14, ContextMonitoring 16]
         => flushes;
     "MonitoredFence.DriverSignalsInCommandBuffers" on Boot::With(by_hand), "context-monitoring":
         "A signal that the user-mode driver writes into a command buffer wakes the processors and queues that wait for it when the buffer is done, though nobody else tells the kernel."
+        holds [NativeFence 78, ContextMonitoring 11, ContextMonitoring 13]
         => signals;
     "MonitoredFence.DriverQueuesTakeTurns" on Boot::With(by_hand), "context-monitoring":
         "Through the user-mode driver, queues of hardware and a context of packets wait for each other's signals in command buffers, in order."
+        holds [NativeFence 78, ContextMonitoring 1]
         => turns;
     "MonitoredFence.DriverQueuesSoftwareSignals" on Boot::Shared, "context-monitoring":
         "A signal of software that the user-mode driver queues comes after the work submitted before it, and a wait of software holds what comes after it."
+        holds [NativeFence 78, ContextMonitoring 10]
         => software;
     "MonitoredFence.DriverKeepsThemOffUserModeQueues" on Boot::Shared, "native-gpu-fence-objects":
         "The user-mode driver refuses monitored fences by name in a queue with user-mode submission, which goes on."
+        holds [NativeFence 78, NativeFence 79]
         => user_mode_queue;
     "MonitoredFence.DriverLimitsAccess" on Boot::Shared, "context-monitoring":
         "The user-mode driver creates fences that are only waited for or only signalled, and refuses the rest by name before anything is submitted."
+        holds [NativeFence 78, ContextMonitoring 2]
         => limits;
     "MonitoredFence.DriverTakesThemWithoutNativeFences" on Boot::With(without_native), "context-monitoring":
         "Where native fences are not enabled, a fence of the user-mode driver is a monitored one, and orders kernel-mode queues, contexts of packets and processors."
+        holds [NativeFence 78, ContextMonitoring 1]
         => chosen;
     "MonitoredFence.DriverTakesThemWithoutHardwareScheduling" on Boot::With(packets_only), "context-monitoring":
         "With hardware scheduling and native fences off, the user-mode driver works by packets that wait for and signal monitored fences."
+        holds [NativeFence 78, ContextMonitoring 1]
         => chosen;
     "MonitoredFence.DriverPassesTheWrap" on Boot::With(narrow), "context-monitoring":
         "On a GPU that writes 32 bits at once the user-mode driver has fences, whose values go through multiples of 2^32 for processors, kernel-mode queues and contexts of packets."
+        holds [NativeFence 78, ContextMonitoring 8]
         => chosen;
     "MonitoredFence.DriverRefusesValuesOutOfReach" on Boot::With(narrow), "context-monitoring":
         "On such a GPU the user-mode driver refuses by name waits and signals further than UINT_MAX/2 from the last value, those in command buffers too, which the kernel does not see."
+        holds [NativeFence 78, ContextMonitoring 9]
         => out_of_reach;
     "MonitoredFence.DriverSharesBetweenProcesses" on Boot::Shared, "context-monitoring":
         "Through the user-mode driver, two processes take turns by a monitored fence that they share."
+        holds [NativeFence 78, ContextMonitoring 3]
         => two_processes;
     "MonitoredFence.DriverSharesWhatPassesTheWrap" on Boot::With(narrow), "context-monitoring":
         "Two processes share a fence of a GPU that writes 32 bits at once, and take turns through a multiple of 2^32."
+        holds [NativeFence 78, ContextMonitoring 8]
         => two_processes;
 }
 

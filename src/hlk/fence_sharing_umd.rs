@@ -11,21 +11,27 @@ use crate::user::{self, Access, Adapter, Buffer, Device, Fence, Node, Placement,
 cases! { "SharedFence", behind "it is several processes at a time, through the user-mode driver";
     "SharedFence.DriverLetsQueuesOfTwoProcessesTakeTurns" on Boot::Shared, "native-gpu-fence-objects":
         "Through the user-mode driver, the GPU runs the work of one process when the GPU signals a shared fence for the other, and the reverse."
+        holds [NativeFence 38]
         => two_processes;
     "SharedFence.DriverSharesBetweenDevicesOfOneProcess" on Boot::Shared, "native-gpu-fence-objects":
         "Through the user-mode driver, devices of one process have one value of a shared fence, and queues of both wait and signal."
+        holds [NativeFence 35]
         => two_devices;
     "SharedFence.DriverRefusesSignalsOfWaiters" on Boot::Shared, "d3dkmtopennativefencefromnthandle":
         "A fence opened to be waited for is refused signals by name, on the CPU and in a recording; a handle without the right makes the system refuse."
+        holds [NativeFence 42]
         => waiters;
     "SharedFence.DriverClosesItsHandles" on Boot::Shared, "d3dkmtshareobjects":
         "A handle that the user-mode driver made keeps the fence until it is dropped; only fences that were created to be shared have one."
+        holds [NativeFence 41]
         => handles;
     "CrossAdapterFence.DriverLetsTwoAdaptersTakeTurns" on Boot::With(two_native), "native-gpu-fence-objects":
         "Through the user-mode driver, queues and processors of two adapters wait for and signal one fence, whichever adapter made it, and whoever has it open goes on when the other closes it."
+        holds [NativeFence 77]
         => across_adapters;
     "CrossAdapterFence.DriverKeepsOtherFencesOnTheirAdapter" on Boot::With(two_native), "native-gpu-fence-objects":
         "The user-mode driver refuses by name a fence that was opened on another adapter, one that is not for several adapters, and signals of who may only wait."
+        holds [NativeFence 77]
         => across_adapters_rules;
 }
 

@@ -10,12 +10,15 @@ use crate::setup::SystemOptions;
 cases! { "FenceStorage", needs HardwareScheduling, behind "it chooses what the driver asks for, and reads it from the hardware";
     "FenceStorage.ValuesAreApartAsTheDriverSays" on Boot::Shared, "native-gpu-fence-objects":
         "Values of fences that cannot be shared lie on common pages, current and monitored ones at the distance that the driver asks for, and no signal touches a neighbour."
+        holds [NativeFence 19, NativeFence 21]
         => apart;
     "FenceStorage.ValuesAre24BytesApart" on Boot::With(apart_24), "native-gpu-fence-objects":
         "The same for a driver that asks for a distance that does not divide a page."
+        holds [NativeFence 19, NativeFence 21]
         => apart;
     "FenceStorage.ValuesHavePagesOfTheirOwn" on Boot::With(apart_4096), "native-gpu-fence-objects":
         "The same for a driver that asks for the largest distance, a page."
+        holds [NativeFence 19, NativeFence 21]
         => apart;
 }
 

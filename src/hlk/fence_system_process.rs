@@ -15,27 +15,35 @@ cases! { "FenceSystemProcess", behind "it looks into the system process's addres
     "FenceSystemProcess.AddressesOfThePagingProcessAreUsed" on Boot::With(mapped), "native-gpu-fence-objects":
         "Where the driver asks for it, every wait, signal and native progress on the GPU goes by the addresses that a fence has in the \
          paging process."
+        holds [NativeFence 34]
         => addresses_are_used;
     "FenceSystemProcess.AddressesOfThePagingProcessAreNotUsedUnasked" on Boot::With(SystemOptions::default), "native-gpu-fence-objects":
         "Where the driver does not ask for it, no fence is reached through the paging process."
+        holds [NativeFence 34]
         => addresses_are_not_used;
     "FenceSystemProcess.FenceBeforeTheFirstQueue" on Boot::With(mapped), "native-gpu-fence-objects":
         "A fence that was made before its process had any queue works in queues made later."
+        holds [NativeFence 34]
         => fence_before_queue;
     "FenceSystemProcess.FenceOpenedTwiceStaysKnown" on Boot::With(mapped), "native-gpu-fence-objects":
         "When a fence that a process has open twice is closed once, the GPU still reaches it; closed twice it does not."
+        holds [NativeFence 34]
         => opened_twice;
     "FenceSystemProcess.AddressesAreNotForged" on Boot::With(mapped), "native-gpu-fence-objects":
         "A packet that names memory that is no fence, or a fence with another's monitored value, faults its own queue only."
+        holds [NativeFence 34]
         => not_forged;
     "FenceSystemProcess.FullTableIsRefusedByName" on Boot::With(few_fences), "dxgkddi_createnativefence":
         "When the hardware can know no more fences, the next is refused for lack of resources, and those that exist work on."
+        holds [NativeFence 34]
         => full_table;
     "FenceSystemProcess.BothKindsOfProgress" on Boot::With(mapped_local), "dxgkarg_createhwqueue":
         "Native and monitored progress work side by side where fences are in the paging process and their values in local memory."
+        holds [NativeFence 34]
         => both_kinds_of_progress;
     "FenceSystemProcess.WorksAfterTheDeviceWasStartedAgain" on Boot::With(mapped), "dxgkddi_startdevice":
         "After the device was stopped and started again, fences and their logs are reached through the new paging process."
+        holds [NativeFence 34]
         => started_again;
 }
 

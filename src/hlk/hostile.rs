@@ -11,9 +11,11 @@ use crate::setup::SystemOptions;
 cases! { "Hostile", needs HardwareScheduling, behind "it is several processes at a time, or chooses the hardware";
     "Hostile.ForgedGlobalValuesRunNothing" on Boot::With(global_doorbell), "user-mode-work-submission":
         "Values that one process stores to the global doorbell in the name of another's queue run nothing that was not submitted, and no submission goes unheard for them."
+        holds [UserModeSubmission 5]
         => forged_values;
     "Hostile.WorkBeforeItsValueIsNoticed" on Boot::Shared, "user-mode-work-submission":
         "User mode that lets the GPU see work before the last queued value tells of it is noted by the system with its name, and one that keeps the order never is."
+        holds [UserModeSubmission 38]
         => wrong_order;
 }
 

@@ -19,21 +19,26 @@ cases! { "Lifecycle", behind "it stops and starts the adapter, or counts what en
         => thunks_after_stop;
     "Lifecycle.ProcessExitReleasesEverything" needs HardwareScheduling on Boot::Fresh, "user-mode-work-submission":
         "Processes that exit with devices, queues, doorbells, fences and memory open give all of it back: hundreds of them fit."
+        holds [UserModeSubmission 22]
         => process_exit_releases;
     "Lifecycle.ExitWithBlockedWorkEnds" needs HardwareScheduling on Boot::Fresh, "user-mode-work-submission":
         "A process that exits while its queue waits for a fence that nobody signals is taken down without waiting for ever."
+        holds [UserModeSubmission 42]
         => exit_with_blocked_work;
     "Lifecycle.ExitWithRunningWorkDisturbsNobody" needs HardwareScheduling on Boot::Fresh, "user-mode-work-submission":
         "A process that exits in the middle of its work takes nothing of another process with it."
+        holds [UserModeSubmission 42]
         => exit_with_running_work;
     "Lifecycle.DestroyedDeviceTakesItsObjects" needs HardwareScheduling on Boot::Shared, "d3dkmtdestroydevice":
         "Destroying a device destroys its queues, doorbells, fences and allocations, whose handles are refused afterwards."
+        holds [UserModeSubmission 22]
         => destroyed_device;
     "Lifecycle.TwoMachinesDoNotSeeEachOther" needs HardwareScheduling on Boot::Fresh, "start_device":
         "Two machines, each with its own adapter, run side by side; neither lists the other's adapter."
         => two_machines;
     "Lifecycle.SteppedMachineRunsTheSameWork" on Boot::With(stepped), "user-mode-work-submission":
         "A GPU without threads of its own, moved step by step, executes the same work as one with threads."
+        holds [UserModeSubmission 62]
         => stepped_machine;
 }
 

@@ -11,12 +11,15 @@ use crate::setup::SystemOptions;
 cases! { "Memory", behind "it chooses the hardware, or stops the adapter";
     "Lock2.ResidentAllocationMovesWhereTheCpuReaches" on Boot::With(hidden_vram), "allocation-usage-tracking":
         "A CPU-accessible allocation that is resident where the CPU does not reach is moved with its contents, through the aperture segment that it names, and locked; it stays resident at its GPU virtual address."
+        holds [AllocationUsage 12, AllocationUsage 15, AllocationUsage 16]
         => no_window;
     "Lock2.WorkUnderWayFindsTheAllocationWhereItMoved" on Boot::With(hidden_vram), "allocation-usage-tracking":
         "When an allocation is moved for a lock, work that uses it may be queued, held or under way: it goes on in the new place, and nothing that it wrote before is lost."
+        holds [AllocationUsage 16]
         => moves_under_work;
     "Lock2.LockedAllocationStaysReachable" on Boot::With(hidden_vram), "allocation-usage-tracking":
         "A locked allocation that becomes resident goes where the CPU reaches it, and its address stays the same."
+        holds [AllocationUsage 21]
         => locked_becomes_resident;
 }
 

@@ -15,9 +15,11 @@ use crate::setup::SystemOptions;
 cases! { "Memory", behind "it has memory moved while it is locked";
     "Lock2.StoresDuringMovesAreKept" on Boot::With(all_visible), "allocation-usage-tracking":
         "The address of a lock stays good while the memory manager moves the allocation: no store is lost, whenever it comes."
+        holds [AllocationUsage 9, AllocationUsage 14, AllocationUsage 21]
         => stores_during_moves;
     "CpuHostAperture.StoresDuringMovesAreKept" on Boot::With(through_aperture), "allocation-usage-tracking":
         "The same holds where the allocation is seen through the CPU host aperture in one place and directly in the other."
+        holds [AllocationUsage 9, AllocationUsage 21]
         => stores_during_moves;
 }
 

@@ -15,15 +15,19 @@ use crate::setup::SystemOptions;
 cases! { "Memory", behind "it pulls the GPU out";
     "Lock2.AddressesOutliveAnAdapterThatIsPulledOut" on Boot::With(aperture), "allocation-usage-tracking":
         "What was locked of an adapter that is pulled out can be read and written: system memory holds what it held, memory of the device zeros, and nothing reaches the device."
+        holds [AllocationUsage 22]
         => pulled_out;
     "Lock2.AddressesOutliveAnAdapterThatStops" on Boot::With(not_coherent), "allocation-usage-tracking":
         "What was locked of an adapter that is stopped can be read and written, with what the processor's cache held."
+        holds [AllocationUsage 22]
         => stopped;
     "Lock2.AddressesOutliveAnAdapterThatSleeps" on Boot::With(aperture), "allocation-usage-tracking":
         "What was locked of an adapter that is pulled out in D3 holds what it held while the device slept."
+        holds [AllocationUsage 22]
         => asleep;
     "Lock2.StoresDuringRemovalAreKept" on Boot::With(aperture), "allocation-usage-tracking":
         "A process that stores to locked system memory while the adapter is pulled out loses no store."
+        holds [AllocationUsage 22]
         => stores;
 }
 

@@ -13,18 +13,23 @@ use crate::user::{Fence, Node, Queue, QueueOptions};
 cases! { "Doorbell", behind "it chooses the hardware, or counts what the GPU heard";
     "Doorbell.StatusAsksForNotification" on Boot::With(unpolled), "user-mode-work-submission":
         "Where the driver wants to be told of work, each connection, also one that stood already, shows the status connected-notify."
+        holds [UserModeSubmission 16]
         => status_asks;
     "Doorbell.WorkWaitsForItsNotification" on Boot::With(unpolled), "user-mode-work-submission":
         "What is rung on a doorbell whose status is connected-notify is not begun while others are served, and runs when D3DKMTNotifyWorkSubmission was called."
+        holds [UserModeSubmission 15]
         => work_waits;
     "Doorbell.TheftFindsWhatWasNotNotified" on Boot::With(one_unpolled), "user-mode-work-submission":
         "What was rung without a notification is found when the doorbell is given to another queue, whose status asks for notification then."
+        holds [UserModeSubmission 17]
         => theft_finds;
     "Doorbell.DriverNotifies" on Boot::With(one_unpolled), "user-mode-work-submission":
         "The user-mode driver notifies once a submission, also after it had to reconnect, and everything that it submits runs."
+        holds [UserModeSubmission 15]
         => driver_notifies;
     "Exit.WorkWithoutNotificationIsFound" on Boot::With(unpolled), "user-mode-work-submission":
         "What was rung without a notification is executed when the process exits, the doorbell is destroyed or the ring is replaced, for every queue of every context; the device stays active."
+        holds [UserModeSubmission 17]
         => end_finds;
 }
 

@@ -18,24 +18,31 @@ use crate::setup::{System, SystemOptions};
 cases! { "Power", behind "it watches power states from inside";
     "Power.IdleDeviceEntersD3" on Boot::With(idle_device), "user-mode-work-submission":
         "A device without work goes from D0 to D3 when its idle time is over, not before; the doorbells of its queues say retry, and the next submission brings it back."
+        holds [UserModeSubmission 51]
         => idle_device_sleeps;
     "Power.UseBeginsTheIdleTimeAnew" on Boot::With(idle_device), "user-mode-work-submission":
         "A submission through a connected doorbell, a thunk that needs the device, and the end of a wait of the processor begin the idle time anew."
+        holds [UserModeSubmission 51]
         => use_begins_anew;
     "Power.BusyDeviceStaysInD0" on Boot::With(idle_device), "user-mode-work-submission":
         "However long it takes, a device stays in D0 while a queue has work, runs, waits for a fence, is suspended with work or was never rung for it, and while the system holds work back."
+        holds [UserModeSubmission 51]
         => busy_device_stays;
     "Power.SubmissionsRaceWithTheIdleTime" on Boot::With(idle_device), "user-mode-work-submission":
         "Submissions of several processes race with the end of the idle time: every one is executed, once, though nobody but the submissions themselves wakes the device."
+        holds [UserModeSubmission 51]
         => submissions_race;
     "Power.EngineNeedsNoReportToRest" on Boot::With(idle_engines), "user-mode-work-submission":
         "An engine whose driver reports nothing is found idle by progress when TdrDelay is over: its doorbells are disconnected and it enters F1; one with work stays in F0, connected."
+        holds [UserModeSubmission 48]
         => engines_rest;
     "Power.OnlyWhatNeedsTheDeviceWakesIt" on Boot::With(asleep), "user-mode-work-submission":
         "In D3, questions, objects of software, and what the processor does in system memory leave the device where it is; submission, objects of the GPU and memory that moves bring it to D0, once each."
+        holds [UserModeSubmission 52]
         => what_wakes;
     "Power.SignalInD3WakesForWorkAlone" on Boot::With(asleep), "user-mode-work-submission":
         "A signal of the processor in D3 brings the device back if it has unfinished work, which runs; otherwise the device sleeps on, and work that waits for the value later finds it."
+        holds [UserModeSubmission 52]
         => signal_in_d3;
 }
 

@@ -10,6 +10,7 @@ use super::rig::{user_mode_flags, wait_until};
 cases! { "HardwareQueue", needs HardwareScheduling, behind "it counts what the GPU executed";
     "HardwareQueue.ManyIdleQueuesDoNotDisturb" on Boot::Fresh, "user-mode-work-submission":
         "With hundreds of idle queues beside it, a busy queue completes exactly the work it was given."
+        holds [UserModeSubmission 67]
         => many_idle_queues;
 }
 

@@ -35,18 +35,22 @@ cases! { "Residency";
         => suspended_stays;
     "Residency.NothingHangsAtRest" on Boot::With(small_vram), "tdr-changes-in-windows-8":
         "A process whose residency list leaves no room for its page tables, whoever gives way, is told so when it connects a doorbell; work that it announced and could not ring for is no hang however long it takes, and is done when there is room."
+        holds [Tdr 13]
         => nothing_hangs;
     "Residency.TablesThatDoNotFitTogether" on Boot::With(tiny_vram), "driver-residency-in-wddm-2-0":
         "Three busy processes whose page tables do not fit into VRAM together find every byte right at every address, in any order."
         => tables_of_three;
     "Residency.RingLeavesWithItsProcess" on Boot::With(small_vram), "user-mode-work-submission":
         "A ring in VRAM that is off the residency list stays as long as its queue may be looked at; it leaves when the process rests, what user mode stores to it meanwhile is kept, and it is back before its doorbell is connected."
+        holds [UserModeSubmission 24]
         => ring_leaves;
     "Residency.EvictedFencesKeepTheirValues" on Boot::With(small_vram), "native-gpu-fence-objects":
         "Fence values in VRAM leave it with an idle process; the processor waits and signals meanwhile, addresses stay, and engines go on with the values as they are."
+        holds [NativeFence 22]
         => fences_leave;
     "Residency.EvictedFencesOfThePagingProcess" on Boot::With(system_process), "native-gpu-fence-objects":
         "The same on a GPU that reaches fence values by addresses in the paging process, which stay as well."
+        holds [NativeFence 22]
         => fences_leave;
     "Residency.WithoutTablesOutOfD0" on Boot::With(small_vram), "driver-residency-in-wddm-2-0":
         "A device that goes to D3 and comes back while page tables and fence values of a process are away finds them when the process works."

@@ -17,9 +17,11 @@ use crate::setup::{System, SystemOptions};
 cases! { "Scale", behind "it is hundreds of processes, and counts what the GPU executed";
     "Scale.ThousandsOfQueuesOnSixteenDoorbells" on Boot::With(sixteen_doorbells), "user-mode-work-submission":
         "Ten thousand queues of a hundred processes (a build without optimisations, or a GPU that is reached by messages, makes two thousand) share sixteen doorbells: each runs what it rang for, and idle ones change nothing in what a submission and a fence write touch."
+        holds [UserModeSubmission 67]
         => many_doorbells;
     "Scale.HundredsOfQueuesOnTheGlobalDoorbell" on Boot::With(global_doorbell), "user-mode-work-submission":
         "Five hundred queues of twenty-five processes ring one doorbell for all, and each runs what it rang for."
+        holds [UserModeSubmission 67]
         => one_doorbell;
 }
 

@@ -12,18 +12,23 @@ use crate::user::{Error, Fence, Node, Queue, QueueOptions};
 cases! { "Submission", behind "it counts what the GPU executed, or goes through the user-mode driver";
     "Submission.RingWrapsWithoutLoss" needs HardwareScheduling on Boot::Shared, "user-mode-work-submission":
         "Many more submissions than the ring has entries are all executed, exactly once each."
+        holds [UserModeSubmission 39]
         => ring_wraps;
     "Submission.TwoQueuesShareOneDoorbell" on Boot::With(one_doorbell), "user-mode-work-submission":
         "Two queues that take the only doorbell from each other again and again lose no submission."
+        holds [UserModeSubmission 63]
         => share_one_doorbell;
     "Submission.MoreQueuesThanDoorbells" on Boot::With(two_doorbells), "user-mode-work-submission":
         "Sixteen queues in four threads share two doorbells, and each executes exactly what it was given."
+        holds [UserModeSubmission 7]
         => more_queues_than_doorbells;
     "Submission.DriverReconnectsByItself" on Boot::With(one_doorbell), "user-mode-work-submission":
         "The user-mode driver reconnects a doorbell that it lost, and counts it."
+        holds [UserModeSubmission 57]
         => driver_reconnects;
     "Submission.DestroyedQueueFinishesItsWork" on Boot::Shared, "user-mode-work-submission":
         "Normal teardown disconnects the doorbell and waits for the last queued value before the queue goes."
+        holds [UserModeSubmission 36, UserModeSubmission 40]
         => teardown_waits;
 }
 

@@ -29,6 +29,7 @@ cases! { "SurpriseRemoval", needs HardwareScheduling, behind "it pulls the GPU o
         => released;
     "SurpriseRemoval.WaitersAreReleased" on Boot::Fresh, "native-gpu-fence-objects":
         "Threads and events that wait for fences of an adapter that is pulled out are released, threads as device removed, while its queues wait for each other."
+        holds [NativeFence 40]
         => released;
     "SurpriseRemoval.RunningWorkEnds" on Boot::Fresh, "dxgkddi_notify_surprise_removal":
         "A GPU that is pulled out in the middle of its work, with more in rings, reaches no memory any more; what it did before stays."
@@ -38,6 +39,7 @@ cases! { "SurpriseRemoval", needs HardwareScheduling, behind "it pulls the GPU o
         => before_notice;
     "SurpriseRemoval.FoundByATimeout" on Boot::With(gpu_written_tables), "dxgkddi_notify_surprise_removal":
         "Where paging of a GPU that was pulled out times out before plug and play tells, nothing is reset: the devices are lost, the machine goes on, and the removal follows."
+        holds [Tdr 49]
         => found_by_timeout;
     "SurpriseRemoval.PagingUnderWay" on Boot::Fresh, "dxgkddi_notify_surprise_removal":
         "A process whose memory is being moved when the adapter is pulled out is told that it is gone, and gives its memory back."
@@ -47,12 +49,14 @@ cases! { "SurpriseRemoval", needs HardwareScheduling, behind "it pulls the GPU o
         => asleep;
     "SurpriseRemoval.ObjectsCloseLate" on Boot::Fresh, "native-gpu-fence-objects":
         "Fences, kernel handles, doorbells, queues, contexts, memory and devices of an adapter that was pulled out are closed without an error, once each."
+        holds [NativeFence 40]
         => late_close;
     "SurpriseRemoval.ObjectsLeaveTheDriverInOrder" on Boot::With(two_native), "dxgkddi_notify_surprise_removal":
         "The driver is told first, then destroys what there is in the order of an orderly removal, then the device is stopped and removed; nothing is created."
         => order;
     "SurpriseRemoval.OtherAdapterGoesOn" on Boot::With(two_native), "native-gpu-fence-objects":
         "An adapter beside one that is pulled out goes on: the value of a fence of both, and the waits for it there, are as if nothing had happened."
+        holds [NativeFence 40, Tdr 52]
         => other_adapter;
     "SurpriseRemoval.ProcessesExitMeanwhile" on Boot::Fresh, "dxgkddi_notify_surprise_removal":
         "Processes that exit, and are terminated, with work and waits while the adapter is pulled out are taken down."

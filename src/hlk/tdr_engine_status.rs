@@ -14,18 +14,23 @@ use crate::setup::{System, SystemOptions};
 cases! { "TDR", behind "it lets the GPU hang, moves the clock on, and reads the report of the reset";
     "Tdr.HungNodeMakesNoProgress" on Boot::With(patient), "tdr-changes-in-windows-8":
         "Before the engine of a packet that hangs is reset, on whichever node, DxgkDdiQueryEngineStatus says that the node makes no progress, whether the packet stands still or does not let go while it waits."
+        holds [Tdr 8]
         => hung_node;
     "Tdr.LongPacketMakesProgress" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A packet that does not let itself be preempted within TdrDelay while its work goes on costs its engine a reset, and DxgkDdiQueryEngineStatus says that the node makes progress."
+        holds [Tdr 8]
         => long_packet;
     "Tdr.HungQueueMakesNoProgress" on Boot::With(patient), "tdr-changes-in-windows-8":
         "Before the engine of a hardware queue that hangs is reset, on either node and with either kind of submission, DxgkDdiQueryEngineStatus says that the node makes no progress, whether the queue stands still or its context does not leave while it waits."
+        holds [Tdr 8]
         => hung_queue;
     "Tdr.LongQueueMakesProgress" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A hardware queue whose context does not leave its engine within TdrDelay while its work goes on costs the engine a reset, and DxgkDdiQueryEngineStatus says that the node makes progress."
+        holds [Tdr 8]
         => long_queue;
     "Tdr.EngineStatusIsProgress" on Boot::With(by_hand), "dxgkddi_queryenginestatus":
         "Asked at any time, the driver says that a node makes progress that has nothing to do, waits for a fence, or works, and that one does not in which nothing moves; the answer is the node's own."
+        holds [Tdr 8]
         => status_is_progress;
 }
 

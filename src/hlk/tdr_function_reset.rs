@@ -14,18 +14,23 @@ use crate::setup::{System, capability};
 cases! { "TDR", behind "it resets the function behind the driver, moves the clock on, and reads the report of the reset";
     "Tdr.FunctionResetUnderUserQueues" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A context of user-mode queues on a function that was reset, whose configuration space is as before, does not leave its engine, which cannot be reset: the adapter is, and works again."
+        holds [Tdr 42]
         => user_queues;
     "Tdr.FunctionResetUnderKernelQueues" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A context of kernel-mode queues on a function that was reset, whose configuration space is as before, does not leave its engine, which cannot be reset: the adapter is, and works again."
+        holds [Tdr 42]
         => kernel_queues;
     "Tdr.FunctionResetUnderPackets" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A packet on a function that was reset, whose configuration space is as before, is not preempted, its engine does not respond and cannot be reset: the adapter is, and works again."
+        holds [Tdr 42]
         => packets;
     "Tdr.FunctionResetWhileIdle" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A function that was reset while it idled, whose configuration space is as before, is noticed by the next work of any kind: the adapter is reset, and works again."
+        holds [Tdr 42]
         => idle;
     "Tdr.FunctionResetBeforePaging" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A function that was reset while it idled is noticed by the next pages that are to be moved: whoever waits for them gets an answer, and the adapter works again."
+        holds [Tdr 42]
         => before_paging;
 }
 

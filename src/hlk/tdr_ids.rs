@@ -12,9 +12,11 @@ use crate::setup::System;
 cases! { "TDR", behind "it lets the GPU hang, moves the clock on, and counts preemptions";
     "Tdr.PreemptionBehindAPacketReset" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A preemption behind a reset of the engine, before anything completed there, names the aborted packet as the last one completed: the packet that is preempted is put back and runs, and nothing else happens."
+        holds [Tdr 28]
         => behind_an_engine_reset;
     "Tdr.PreemptionBehindAnAdapterReset" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A preemption behind a reset of the adapter, before anything completed on the engine, names the last packet submitted before as the last one completed."
+        holds [Tdr 28]
         => behind_an_adapter_reset;
 }
 

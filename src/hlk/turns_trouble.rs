@@ -31,12 +31,15 @@ cases! { "Residency", behind "it is several processes on a GPU whose memory it c
         => out_of_d0;
     "Residency.SuspendedProcessOverAnEngineReset" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "The engine of the process whose turn it is hangs and is reset: the one that was suspended gets the memory, and goes on with every byte right."
+        holds [Tdr 14]
         => over_an_engine_reset;
     "Residency.SuspendedProcessOverAReset" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A reset of the adapter while a process is suspended loses the devices of both, nobody waits for a turn, and new ones take turns."
+        holds [Tdr 14]
         => over_a_reset;
     "Residency.ProcessThatHangsGivesWay" on Boot::With(by_hand), "tdr-changes-in-windows-8":
         "A process that is to be suspended and does not leave its engine within TdrDelay is recovered from, and who cannot trim further gets its memory."
+        holds [Tdr 14]
         => hung_gives_way;
     "Residency.PlainRequestSuspendsNobody" on Boot::With(by_hand), "d3dkmtmakeresident":
         "A process whose work was done and whose residency list had to leave may trim further: its request is refused, and says how much to give back, rather than that one that works is suspended; one that cannot trim gets its list back, and more."

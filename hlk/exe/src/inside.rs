@@ -22,8 +22,8 @@ impl Inside {
     /// What it is, whoever runs it.
     pub fn about(&self) -> About {
         let &Self { name, area, page, requirement, .. } = self;
-        // What they need does not matter where none of them runs.
-        About { name, area, page, requirement, needs: [&[], &[]] }
+        // What they need and hold does not matter where none of them runs.
+        About { name, area, page, requirement, needs: [&[], &[]], holds: &[] }
     }
 
     /// Why it does not run here.

@@ -11,8 +11,8 @@ use wddm_ddi::types::LUID;
 
 /// What a case is, whoever runs it.
 pub(crate) fn about(case: &ThunkCase) -> About {
-    let &ThunkCase { name, area, page, requirement, needs, .. } = case;
-    About { name, area, page, requirement, needs }
+    let &ThunkCase { name, area, page, requirement, needs, holds, .. } = case;
+    About { name, area, page, requirement, needs, holds }
 }
 
 /// Runs a case on a thread of its own for at most `patience`; one that hangs keeps its thread.

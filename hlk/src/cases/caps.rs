@@ -13,6 +13,7 @@ use crate::{Boot, Case, Failure, refused};
 cases! { "Capabilities";
     "Capabilities.NativeFencesAreToldToUserMode" on Boot::Shared, "native-gpu-fence-objects":
         "User mode finds native fences in the WDDM 3.1 capabilities once driver and system agreed on the feature."
+        holds [NativeFence 33]
         => native_fences_told;
     "Capabilities.HardwareSchedulingIsToldToUserMode" on Boot::Shared, "d3dkmt_wddm_2_7_caps":
         "User mode finds hardware scheduling supported and enabled in the WDDM 2.7 capabilities exactly where it can create hardware contexts."
@@ -22,6 +23,7 @@ cases! { "Capabilities";
         => adapter_is_compute_only;
     "Capabilities.NodesSayWhereUserModeMaySubmit" on Boot::Shared, "user-mode-work-submission":
         "Node metadata carries the user-mode submission flag for the compute and copy nodes where hardware scheduling is enabled, and never for the paging node."
+        holds [UserModeSubmission 8]
         => nodes_say_where;
     "Capabilities.NodeBeyondTheLastIsRefused" on Boot::Shared, "enumerating-gpu-nodes":
         "Metadata of a node number that the adapter does not have is refused as an invalid parameter."

@@ -12,6 +12,7 @@ use crate::{Boot, Case, Failure, granted, refused};
 cases! { "Memory";
     "IoCoherency.IsTheDefault" needs HardwareScheduling, IoCoherency on Boot::Shared, "allocation-usage-tracking":
         "On an adapter with I/O coherency the CPU and the GPU see each other's stores to cached memory without further calls, and InvalidateCache is granted and changes nothing."
+        holds [AllocationUsage 28]
         => coherent;
     "IoCoherency.BadRangesAreRefused" on Boot::Shared, "d3dkmtinvalidatecache":
         "A range that leaves the allocation, a foreign handle or the handle of another kind is refused."

@@ -24,18 +24,23 @@ cases! { "Fault", needs HardwareScheduling;
         => freed_address;
     "Fault.BadPacketsHaveNoEffect" on Boot::Shared, "user-mode-work-submission":
         "A packet that breaks a rule of the hardware puts its device in error and has no effect; what came before it is complete."
+        holds [UserModeSubmission 65]
         => bad_packets;
     "Fault.BadRingEntriesStopTheirQueue" on Boot::Shared, "user-mode-work-submission":
         "Ring entries with impossible addresses, sizes or privileged flags put their device in error."
+        holds [UserModeSubmission 65]
         => bad_ring_entries;
     "Fault.BadWritePointerStopsItsQueue" on Boot::Shared, "user-mode-work-submission":
         "A write pointer that jumps past the ring or backwards puts its device in error instead of running stale entries."
+        holds [UserModeSubmission 66]
         => bad_write_pointer;
     "Fault.DoorbellOfLostDeviceAborts" on Boot::Shared, "user-mode-work-submission":
         "When a device is lost, the status of its doorbells becomes disconnected-abort and connecting is refused."
+        holds [UserModeSubmission 16, UserModeSubmission 26]
         => doorbell_aborts;
     "Fault.WaitersOfLostDeviceAreReleased" on Boot::Shared, "native-gpu-fence-objects":
         "A CPU that waits for work of a device is released with an error when that device is lost."
+        holds [NativeFence 10]
         => waiters_are_released;
 }
 

@@ -8,9 +8,11 @@ use crate::{Boot, Case, Event, Failure, granted};
 cases! { "FenceInterrupts", needs HardwareScheduling;
     "FenceInterrupts.SignalsOfTwoEnginesWakeEveryWaiter" on Boot::Shared, "native-gpu-fence-objects":
         "No wait is missed when two engines signal watched fences at the same time."
+        holds [NativeFence 45]
         => two_engines;
     "FenceInterrupts.SpuriousOnesSatisfyNoWait" on Boot::Shared, "native-gpu-fence-objects":
         "An interrupt for a value that satisfies no wait leaves every waiter waiting."
+        holds [NativeFence 28]
         => spurious;
 }
 

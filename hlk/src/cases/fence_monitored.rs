@@ -13,30 +13,39 @@ use crate::{Boot, Case, Event, Failure, granted, refused};
 cases! { "MonitoredFence";
     "MonitoredFence.ProcessorSignalIsSeenAtOnce" on Boot::Shared, "context-monitoring":
         "A signal of the processor is visible to readers of the value at once, and ends blocked waits and waits with an event."
+        holds [NativeFence 78, ContextMonitoring 1, ContextMonitoring 2, ContextMonitoring 4, ContextMonitoring 5, ContextMonitoring 18, ContextMonitoring 19, ContextMonitoring 20]
         => processor;
     "MonitoredFence.SignalAtSubmissionDoesNotWait" needs HardwareScheduling on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromgpu2":
         "A signal with SignalAtSubmission is written when the work before it was handed over, whether or not that is done."
+        holds [NativeFence 78, ContextMonitoring 10]
         => signal_at_submission;
     "MonitoredFence.WaitForSeveralNeedsAll" needs HardwareScheduling on Boot::Shared, "d3dkmtwaitforsynchronizationobjectfromgpu":
         "A wait of a context for several fences is satisfied when each of them has reached its value, in whatever order."
+        holds [NativeFence 78, ContextMonitoring 15]
         => wait_for_several;
     "MonitoredFence.QueuesTakeTurns" needs HardwareScheduling on Boot::Shared, "context-monitoring":
         "Two kernel-mode queues that wait for each other take a thousand turns in order."
+        holds [NativeFence 78, ContextMonitoring 1, ContextMonitoring 10]
         => turns;
     "MonitoredFence.DestroyedFenceHoldsNobody" needs HardwareScheduling on Boot::Shared, "d3dkmtdestroysynchronizationobject":
         "A fence that is destroyed releases the queues and the processors that wait for it."
+        holds [NativeFence 78, ContextMonitoring 3, ContextMonitoring 19]
         => destroyed;
     "MonitoredFence.HeldWorkHasALimit" needs HardwareScheduling on Boot::Shared, "context-monitoring":
         "A queue refuses work beyond a number that it holds back, and takes more when it was released."
+        holds [NativeFence 78, ContextMonitoring 10]
         => limit;
     "MonitoredFence.ProcessorWaitsForAnyOrAll" on Boot::Shared, "context-monitoring":
         "A processor blocks until any of several fences has reached its value, or all of them have; reserved flags of the call are refused."
+        holds [NativeFence 78, ContextMonitoring 19]
         => any_or_all;
     "MonitoredFence.ArgumentsOfCreationAreChecked" on Boot::Shared, "d3dkmtcreatesynchronizationobject2":
         "A fence for engines that the adapter does not have is refused, and one without sharing has no handle of that kind."
+        holds [NativeFence 78, ContextMonitoring 2]
         => creation;
     "MonitoredFence.LostDeviceTakesNothing" needs HardwareScheduling on Boot::Shared, "d3dkmtcreatesynchronizationobject2":
         "On a lost device monitored fences are neither created nor signalled nor waited for, by processors, queues and contexts alike."
+        holds [NativeFence 78, ContextMonitoring 2]
         => lost_device;
 }
 

@@ -9,6 +9,7 @@ use crate::{Boot, Case, Event, Failure, granted};
 cases! { "MonitoredFence", needs HardwareScheduling;
     "MonitoredFence.WholeValuesHaveNoReach" on Boot::Shared, "context-monitoring":
         "Where the GPU writes 64 bits at once, values may be as far away as they like."
+        holds [NativeFence 78, ContextMonitoring 6, ContextMonitoring 7, ContextMonitoring 11]
         => no_reach;
 }
 

@@ -11,15 +11,19 @@ use crate::{Boot, Case, Failure, granted, refused};
 cases! { "Memory";
     "Memory.SystemAllocationIsSharedWithTheGpu" needs HardwareScheduling on Boot::Shared, "allocation-usage-tracking":
         "What the CPU writes through a lock the GPU reads, and what the GPU writes the CPU reads, for an allocation in system memory."
+        holds [AllocationUsage 11, AllocationUsage 18]
         => shared_system_memory;
     "Memory.VisibleVramIsSharedWithTheGpu" needs HardwareScheduling on Boot::Shared, "allocation-usage-tracking":
         "What the CPU writes through a lock the GPU reads, and what the GPU writes the CPU reads, for CPU-visible VRAM."
+        holds [AllocationUsage 11, AllocationUsage 12, AllocationUsage 14]
         => shared_visible_vram;
     "Memory.LockAddressIsStable" on Boot::Shared, "allocation-usage-tracking":
         "Locking an allocation that is locked already gives the same address, which stays good until the last unlock."
+        holds [AllocationUsage 11]
         => lock_address_is_stable;
     "Memory.LockOfInvisibleVramIsRefused" on Boot::Shared, "allocation-usage-tracking":
         "An allocation that was declared as never accessed by the CPU cannot be locked while it is resident in VRAM."
+        holds [AllocationUsage 19]
         => invisible_vram;
     "Memory.UnlockWithoutLockIsRefused" on Boot::Shared, "d3dkmtunlock2":
         "Unlocking an allocation that is not locked is refused and does no harm to later locks."

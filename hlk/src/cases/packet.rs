@@ -17,21 +17,25 @@ use crate::{Boot, Case, Failure, granted, refused};
 cases! { "Packet scheduling";
     "Packet.EveryNodeRunsContexts" on Boot::Shared, "dxgkarg_createcontext":
         "Contexts of packets can be created on every node, in any number, and each runs what is submitted to it."
+        holds [Tdr 3]
         => every_node;
     "Packet.BothModelsSideBySide" needs HardwareScheduling on Boot::Shared, "dxgkarg_submitcommandvirtual":
         "Contexts of packets and hardware queues of one device run on one node, in the order that native fences between them ask for."
         => side_by_side;
     "Packet.WaitsAndSignalsKeepTheirPlace" on Boot::Shared, "context-monitoring":
         "Waits and signals of monitored and native fences that are queued to a context take effect between the packets around them."
+        holds [ContextMonitoring 10, ContextMonitoring 16]
         => waits_and_signals;
     "Packet.SignalAtSubmissionDoesNotWait" on Boot::Shared, "d3dkmtsignalsynchronizationobjectfromgpu2":
         "A signal of a context with SignalAtSubmission does not wait for packets before it, while one without does."
+        holds [ContextMonitoring 10]
         => signal_at_submission;
     "Packet.NullRenderingRunsNothing" on Boot::Shared, "d3dkmt_submitcommandflags":
         "A buffer submitted with NullRendering completes in its turn and does nothing; the same buffer without it does."
         => null_rendering;
     "Packet.HeldContextHoldsNoOther" on Boot::Shared, "context-monitoring":
         "A context that waits for a fence holds its own work only, and the call that queued the wait has returned."
+        holds [ContextMonitoring 16]
         => held_alone;
     "Packet.HigherPriorityPreemptsAWait" on Boot::Fresh, "gpu-preemption":
         "A packet that waits in hardware is preempted for a context of higher priority, and goes on afterwards where it stopped."

@@ -16,24 +16,30 @@ use crate::{Boot, Case, Failure, granted, refused};
 cases! { "HardwareQueue";
     "HardwareQueue.EveryUserNodeRunsQueues" needs HardwareScheduling on Boot::Shared, "user-mode-work-submission":
         "Each node whose metadata allows user-mode submission runs a queue that was created for it."
+        holds [UserModeSubmission 3]
         => every_user_node;
     "HardwareQueue.NodeBeyondTheLastIsRefused" needs HardwareScheduling on Boot::Shared, "d3dkmtcreatehwcontext":
         "A hardware context on a node that the adapter does not have is an invalid parameter."
         => node_beyond_last;
     "HardwareQueue.PagingNodeTakesNoUserModeQueue" on Boot::Shared, "user-mode-work-submission":
         "A user-mode submission queue is refused on a node whose metadata does not allow it."
+        holds [UserModeSubmission 3, UserModeSubmission 8]
         => paging_node;
     "HardwareQueue.KernelModeSubmissionKeepsWorking" needs HardwareScheduling on Boot::Shared, "user-mode-work-submission":
         "A queue created without the flag takes command buffers through the kernel and completes them by its progress fence."
+        holds [UserModeSubmission 1]
         => kernel_mode_submission;
     "HardwareQueue.UserModeQueueRefusesKernelSubmission" needs HardwareScheduling on Boot::Shared, "user-mode-work-submission":
         "A queue created for user-mode submission cannot be used by the kernel-mode submission thunk."
+        holds [UserModeSubmission 11]
         => user_queue_refuses_kernel;
     "HardwareQueue.KernelModeQueueRefusesDoorbells" needs HardwareScheduling on Boot::Shared, "user-mode-work-submission":
         "A doorbell cannot be created for a queue that was not created for user-mode submission."
+        holds [UserModeSubmission 11]
         => kernel_queue_refuses_doorbell;
     "HardwareQueue.BothKindsRunAtOnce" needs HardwareScheduling on Boot::Shared, "user-mode-work-submission":
         "A queue of user mode and one that the kernel submits to work on one engine at the same time, each waiting for the other's fence in turn."
+        holds [UserModeSubmission 1]
         => both_kinds;
     "HardwareQueue.ProgressFenceIsReadOnlyForUserMode" needs HardwareScheduling on Boot::Shared, "d3dkmtcreatehwqueue":
         "The CPU mapping of a queue's progress fence can be read and not written by user mode."

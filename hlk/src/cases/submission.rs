@@ -11,18 +11,23 @@ use crate::{Boot, Case, Failure, granted};
 cases! { "Submission", needs HardwareScheduling;
     "Submission.WorkRunsInRingOrder" on Boot::Shared, "user-mode-work-submission":
         "Command buffers of one queue run in the order of their ring entries, each seeing the effects of those before it."
+        holds [UserModeSubmission 39]
         => ring_order;
     "Submission.OneRingStartsEverythingWritten" on Boot::Shared, "user-mode-work-submission":
         "A single ring of the doorbell starts every entry that was written before it."
+        holds [UserModeSubmission 62]
         => one_ring_for_all;
     "Submission.ProgressNeverPassesWhatWasQueued" on Boot::Shared, "user-mode-work-submission":
         "At every moment the progress value is at most the last queued value, which user mode writes before the work becomes visible."
+        holds [UserModeSubmission 35]
         => progress_below_last_queued;
     "Submission.BlockedQueueDoesNotHoldOthers" on Boot::Shared, "user-mode-work-submission":
         "A queue that waits for a fence that nobody signals does not keep another queue of the same node from running."
+        holds [UserModeSubmission 70]
         => blocked_queue;
     "Submission.LargeCopiesAreWhole" on Boot::Shared, "user-mode-work-submission":
         "A copy of many pages between system memory and VRAM and back returns every byte."
+        holds [UserModeSubmission 39]
         => large_copies;
     "Submission.TimestampsAreTheGpusClock" on Boot::Shared, "docs/hardware.md":
         "A TIMESTAMP packet writes the clock of the GPU when it is executed: a later one never writes less, on any engine."

@@ -21,7 +21,7 @@ pub(super) struct Mutant {
     pub(super) replace: String,
     /// Page whose sentence no longer holds, by the name that cases cite.
     pub(super) page: String,
-    /// The sentence, in our words. Of a page with a claim map it is one of the map.
+    /// The sentence, in our words. Of a page with a table in `tests/claims/` it is one of the table.
     pub(super) breaks: String,
     /// Cases that notice: texts for `campanile hlk --filter`.
     #[serde(default)]
@@ -48,15 +48,6 @@ fn once() -> u32 {
 struct File {
     mutant: Vec<Mutant>,
 }
-
-/// Pages with a claim map in `docs/`.
-const MAPS: [(&str, &str); 5] = [
-    ("native-gpu-fence-objects", "conformance-native-fence.md"),
-    ("user-mode-work-submission", "conformance-user-mode-submission.md"),
-    ("tdr-changes-in-windows-8", "conformance-tdr.md"),
-    ("allocation-usage-tracking", "conformance-allocation-usage.md"),
-    ("context-monitoring", "conformance-context-monitoring.md"),
-];
 
 /// Crates that may be changed: what the cases judge, not the judge.
 const ROOMS: [&str; 4] = ["driver", "umd", "device", "hw"];
@@ -104,7 +95,7 @@ pub(super) fn read(root: &Path) -> Result<Vec<Mutant>, String> {
 /// Everything that is wrong with `mutants`.
 pub(super) fn mistakes(root: &Path, mutants: &[Mutant]) -> Vec<String> {
     let names = names_of_cases(root);
-    let maps: BTreeMap<&str, Vec<String>> = MAPS.iter().map(|(page, map)| (*page, sentences(root, map))).collect();
+    let mut pages: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut ids = BTreeSet::new();
     let mut mistakes = Vec::new();
     for mutant in mutants {
@@ -123,10 +114,11 @@ pub(super) fn mistakes(root: &Path, mutants: &[Mutant]) -> Vec<String> {
         if mutant.page.is_empty() || !mutant.breaks.ends_with('.') {
             wrong("it names no page, or no sentence".into());
         }
-        if let Some(sentences) = maps.get(mutant.page.as_str())
+        let sentences = pages.entry(&mutant.page).or_insert_with(|| sentences(root, &mutant.page));
+        if !sentences.is_empty()
             && !sentences.iter().any(|sentence| sentence.contains(mutant.breaks.trim_end_matches('.')))
         {
-            wrong(format!("no sentence of the claim map of {} is: {}", mutant.page, mutant.breaks));
+            wrong(format!("no sentence of the claims of {} is: {}", mutant.page, mutant.breaks));
         }
         for case in &mutant.cases {
             if !names.iter().any(|name| name == case || case.ends_with('.') && name.starts_with(case.as_str())) {
@@ -144,10 +136,14 @@ pub(super) fn mistakes(root: &Path, mutants: &[Mutant]) -> Vec<String> {
     mistakes
 }
 
-/// The first column of every table of a claim map.
-fn sentences(root: &Path, map: &str) -> Vec<String> {
-    let text = fs::read_to_string(root.join("docs").join(map)).unwrap_or_default();
-    text.lines().filter_map(|line| Some(line.strip_prefix("| ")?.split_once(" | ")?.0.to_owned())).collect()
+/// The sentences of a page; none of one whose sentences are not written down.
+fn sentences(root: &Path, page: &str) -> Vec<String> {
+    let text = fs::read_to_string(root.join(format!("tests/claims/{page}.toml"))).unwrap_or_default();
+    let page: toml::Table = toml::from_str(&text).unwrap_or_default();
+    let list = |value: &toml::Value, key: &str| value.get(key).and_then(toml::Value::as_array).cloned();
+    let chapters = list(&toml::Value::Table(page), "chapter").unwrap_or_default();
+    let claims = chapters.iter().filter_map(|chapter| list(chapter, "claim")).flatten();
+    claims.filter_map(|claim| Some(claim.get("says")?.as_str()?.to_owned())).collect()
 }
 
 /// Names of all conformance cases, without the prefix that all have: the tables say `"Area.Name" on …`, or `"Area.Name" needs …`.
