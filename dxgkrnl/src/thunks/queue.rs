@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::NTSTATUS;
 
+use crate::device::Device;
 use crate::process::{Object, Process};
 use crate::rundown::Destroyed;
 use crate::vidsch::{Commands, DoorbellRequest, HwContext, HwQueue, PRIVATE_DATA_MAX};
@@ -190,6 +192,22 @@ pub(super) unsafe extern "win64" fn create_doorbell(args: *mut D3DKMT_CREATE_DOO
     })
 }
 
+/// Longest time from a fault that the driver knows to the loss of its device.
+const LOSS: Duration = Duration::from_secs(1);
+
+/// What a thunk answers. A driver that knows of a fault refuses what concerns the queue before its interrupt was heard; who is told that the device is
+/// lost finds it lost.
+fn when_lost(device: &Device, answer: Result<(), NTSTATUS>) -> Result<NTSTATUS, NTSTATUS> {
+    if answer == Err(STATUS_DEVICE_REMOVED) {
+        device.adapter.flush_interrupts();
+        let end = Instant::now() + LOSS;
+        while device.error().is_none() && Instant::now() < end {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+    answer.map(|()| STATUS_SUCCESS)
+}
+
 /// [d3dkmthk: D3DKMTConnectDoorbell]
 pub(super) unsafe extern "win64" fn connect_doorbell(args: *mut D3DKMT_CONNECT_DOORBELL) -> NTSTATUS {
     enter_read_only("D3DKMTConnectDoorbell", args, |process, args| {
@@ -197,9 +215,10 @@ pub(super) unsafe extern "win64" fn connect_doorbell(args: *mut D3DKMT_CONNECT_D
             return Err(STATUS_INVALID_PARAMETER);
         }
         let doorbell = process.get_doorbell(args.hDoorbell)?;
-        doorbell.queue().context().device().check()?;
-        doorbell.queue().context().adapter().connect_doorbell(&doorbell)?;
-        Ok(STATUS_SUCCESS)
+        let context = doorbell.queue().context();
+        context.device().check()?;
+        let answer = context.adapter().connect_doorbell(&doorbell);
+        when_lost(context.device(), answer)
     })
 }
 
@@ -218,9 +237,9 @@ pub(super) unsafe extern "win64" fn notify_work_submission(args: *mut D3DKMT_NOT
             return Err(STATUS_INVALID_PARAMETER);
         }
         let doorbell = process.get_doorbell(args.hDoorbell)?;
-        doorbell.queue().context().device().check()?;
-        doorbell.notify()?;
-        Ok(STATUS_SUCCESS)
+        let device = doorbell.queue().context().device();
+        device.check()?;
+        when_lost(device, doorbell.notify())
     })
 }
 
