@@ -186,8 +186,13 @@ impl Dxgk {
         unsafe { callback(&raw mut args) }.is_success() && args.Enabled != 0
     }
 
-    /// Allocates zeroed `len` bytes that are contiguous on the bus, page aligned and cached.
-    pub(crate) fn allocate_contiguous(&self, _irql: &Passive, len: usize) -> Result<ContiguousMemory, Refused> {
+    /// Allocates zeroed `len` bytes that are contiguous on the bus, page aligned and of the memory type `caching`.
+    pub(crate) fn allocate_contiguous(
+        &self,
+        _irql: &Passive,
+        len: usize,
+        caching: DXGK_MEMORY_CACHING_TYPE,
+    ) -> Result<ContiguousMemory, Refused> {
         let callback = self
             .table
             .DxgkCbAllocateContiguousMemory
@@ -195,7 +200,7 @@ impl Dxgk {
         let mut args = DXGKARGCB_ALLOCATECONTIGUOUSMEMORY::zeroed();
         args.NumberOfBytes = len;
         args.HighestAcceptableAddress = LARGE_INTEGER { QuadPart: (1 << 52) - 1 };
-        args.CacheType = DXGK_MEMORY_CACHING_TYPE::DXGK_MEMORY_CACHING_TYPE_CACHED;
+        args.CacheType = caching;
         // SAFETY: the structure is a local.
         unsafe { callback(self.device_handle(), &raw mut args) }.ok().map_err(Refused::by_system)?;
         let base = NonNull::new(args.pMemory.cast::<u8>()).ok_or(refused(Reason::SystemService))?;

@@ -433,7 +433,7 @@ impl Undo<'_> {
     /// Takes the rest of the memory and puts the device together.
     fn finish(mut self, parts: Parts, window: PHYSICAL_ADDRESS) -> Result<PoolBox<Gpu>, Refused> {
         let dxgk = self.dxgk.as_deref().ok_or(refused(Reason::SystemService))?;
-        self.events = Some(dxgk.allocate_contiguous(self.irql, EVENT_RING_SIZE as usize)?);
+        self.events = Some(dxgk.allocate_contiguous(self.irql, EVENT_RING_SIZE as usize, parts.layout.caching())?);
         let numbers = PushLock::new(FreeNumbers::new(parts.layout.queues)?);
         let queues = QueueMap::new(parts.layout.queues)?;
         let fences = FenceIndex::new()?;

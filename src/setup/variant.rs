@@ -84,7 +84,7 @@ pub fn help() -> String {
         "Variant of the GPU: `default`, or a list such as `doorbells=4,vram=64M` of these; what the GPU cannot be is refused",
     );
     for key in KEYS {
-        text += &format!("\n  {:<38}{}", key.form(), key.meaning);
+        text += &format!("\n  {:<40}  {}", key.form(), key.meaning);
     }
     text
 }

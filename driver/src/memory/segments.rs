@@ -51,6 +51,14 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    /// Memory type of what the hardware and the driver share in system memory: cached where the hardware snoops.
+    pub(crate) fn caching(&self) -> DXGK_MEMORY_CACHING_TYPE {
+        match self.coherent {
+            true => DXGK_MEMORY_CACHING_TYPE::DXGK_MEMORY_CACHING_TYPE_CACHED,
+            false => DXGK_MEMORY_CACHING_TYPE::DXGK_MEMORY_CACHING_TYPE_NON_CACHED,
+        }
+    }
+
     /// Lays out VRAM; `None` if this variant has too little of it.
     pub(crate) fn new(hardware: &Hardware) -> Option<Self> {
         let queues = hardware.queue_limit.min(1 << 16);

@@ -347,7 +347,7 @@ fn build(
 
 fn kernel_ring(irql: &Passive, gpu: &Gpu) -> Result<KernelRing, Refused> {
     let fences = PoolVec::filled(RING_ENTRIES as usize, Tag::QUEUE, |_| AtomicU64::new(0))?;
-    let memory = gpu.dxgk.allocate_contiguous(irql, RING_SIZE as usize)?;
+    let memory = gpu.dxgk.allocate_contiguous(irql, RING_SIZE as usize, gpu.layout.caching())?;
     let location = Location::new().with_address(memory.address).with_system(true);
     match Ring::new(memory.mapping, location) {
         Some(ring) => Ok(KernelRing { ring, memory, fences }),

@@ -1,13 +1,13 @@
 //! D-states: what the driver does with a device that is not in D0, and what it remembers.
 
-use campanile_hw::registers::{self, Control, REGISTERS};
+use campanile_hw::registers::{self, Caps, Control, REGISTERS};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::nt::DISPATCH_LEVEL;
 use wddm_ddi::status::*;
 
 use crate::rig::Rig;
-use crate::system::{ALL, allocations, ddi, level};
+use crate::system::{ALL, System, allocations, ddi, level, log};
 
 fn power(rig: &Rig, state: DEVICE_POWER_STATE) {
     let status = ddi!(rig.system, DxgkDdiSetPowerState, rig.system.adapter, DISPLAY_ADAPTER_HW_ID, state, 0);
@@ -54,6 +54,23 @@ fn outside_d0_no_register_is_written_and_what_needs_the_device_is_refused_by_nam
     assert!(Control::from_bits(rig.system.get(registers::CONTROL) as u32).run());
     assert!(rig.system.get(registers::CLOCK_SET) >= second.GpuClockCounter, "the clock goes on");
     assert_eq!(rig.connect(doorbell).0, STATUS_SUCCESS);
+}
+
+#[test]
+fn what_the_hardware_shares_with_the_driver_is_uncached_where_it_does_not_snoop() {
+    use DXGK_MEMORY_CACHING_TYPE as Caching;
+    for (snoops, caching) in
+        [(true, Caching::DXGK_MEMORY_CACHING_TYPE_CACHED), (false, Caching::DXGK_MEMORY_CACHING_TYPE_NON_CACHED)]
+    {
+        let mut system = System::added(ALL, 1);
+        let caps = Caps::from_bits(system.get(registers::CAPS) as u32).with_non_coherent(!snoops);
+        let rest = system.get(registers::CAPS) >> 32;
+        system.set(registers::CAPS, u64::from(caps.into_bits()) | rest << 32);
+        log(|log| log.caching.clear());
+        assert_eq!(system.start(), STATUS_SUCCESS);
+        let asked = log(|log| log.caching.clone());
+        assert!(!asked.is_empty() && asked.iter().all(|asked| *asked == caching), "snoops: {snoops}, {asked:?}");
+    }
 }
 
 #[test]

@@ -97,6 +97,7 @@ pub(crate) unsafe extern "win64" fn allocate_contiguous(
     assert!(current_level() < DISPATCH_LEVEL);
     // SAFETY: the driver passes its own structure.
     let args = unsafe { &mut *args };
+    super::log(|log| log.caching.push(args.CacheType));
     let memory = allocate_pages(args.NumberOfBytes);
     memory.expose_provenance();
     args.pMemory = memory.cast();

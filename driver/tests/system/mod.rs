@@ -58,6 +58,8 @@ pub(crate) struct Log {
     pub(crate) invalidated: Vec<usize>,
     /// Components whose transition was completed.
     pub(crate) completed_components: Vec<u32>,
+    /// Memory types of the contiguous memory that was allocated.
+    pub(crate) caching: Vec<DXGK_MEMORY_CACHING_TYPE>,
     pub(crate) dpc: bool,
 }
 
