@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use campanile_hlk::rig::Rig;
 use campanile_hlk::{About, Claim, Needs, ThunkCase};
-use campanile_hw::registers::DOORBELL_COUNT;
+use campanile_hw::registers::{CAPS, Caps, DOORBELL_COUNT};
 use dxgkrnl::{Process, Rescue};
 
 use crate::setup::{MachineOptions, SetupError, System, SystemOptions};
@@ -185,12 +185,17 @@ impl Case<'_> {
     pub(super) fn needs_kept_doorbells(&self, doorbells: u64) -> Result<(), Failure> {
         let reason = if self.system.reports_idle_engines() {
             "engines that are idle lose their doorbells by themselves"
-        } else if self.system.register(DOORBELL_COUNT, 4) < doorbells {
+        } else if !self.has_global_doorbell() && self.system.register(DOORBELL_COUNT, 4) < doorbells {
             "queues take doorbells from each other"
         } else {
             return Ok(());
         };
         Err(Failure::NotApplicable(reason.to_owned()))
+    }
+
+    /// All queues share one doorbell, which nobody has to give up for another.
+    fn has_global_doorbell(&self) -> bool {
+        Caps::from_bits(self.system.register(CAPS, 4) as u32).global_doorbell()
     }
 
     /// The adapter, opened by the user-mode driver.

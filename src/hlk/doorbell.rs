@@ -121,11 +121,18 @@ fn ring_stays(case: &mut Case<'_>) -> Result<(), Failure> {
         ensure_eq!(queue.doorbell.state(), RETRY, "status without hardware");
         // Written while disconnected; found by the next connection.
         queue.append(&[])?;
+        let look = || (queue.ring_view.read(0, 1024), queue.control_view.read(0, 64));
+        let (ring, control) = look();
         if round == 5 {
             // Granted or not, the doorbell's reference keeps them.
             let _ = (rig.evict(queue.ring.handle), rig.evict(queue.control.handle));
+            // Whatever is freed by an eviction is soon somebody else's.
+            rig.execute(&mut thief, &[])?;
         }
-        ensure_eq!(queue.ring_view.read(0, 8).len(), 8, "bytes of the ring");
+        ensure!(
+            ring.iter().any(|byte| *byte != 0) && look() == (ring, control),
+            "the ring shows something else in round {round}"
+        );
         rig.ring(&queue)?;
         super::rig::wait_until("work written without a doorbell", || queue.progress.load() == 2 * round)?;
     }

@@ -13,8 +13,8 @@ use crate::user::{
     Sharing, SubmissionModel,
 };
 
-cases! { "MonitoredFence", needs HardwareScheduling, behind "it goes through the user-mode driver";
-    "MonitoredFence.DriverFlushesBeforeItWaits" on Boot::Shared, "context-monitoring":
+cases! { "MonitoredFence", behind "it goes through the user-mode driver";
+    "MonitoredFence.DriverFlushesBeforeItWaits" needs HardwareScheduling on Boot::Shared, "context-monitoring":
         "The user-mode driver hands over what was recorded before a wait, then the wait, then the rest, which is not scheduled until the wait is satisfied; the call returns at once."
         holds [NativeFence 78, ContextMonitoring 14, ContextMonitoring 16]
         => flushes;
@@ -26,15 +26,15 @@ cases! { "MonitoredFence", needs HardwareScheduling, behind "it goes through the
         "Through the user-mode driver, queues of hardware and a context of packets wait for each other's signals in command buffers, in order."
         holds [NativeFence 78, ContextMonitoring 1]
         => turns;
-    "MonitoredFence.DriverQueuesSoftwareSignals" on Boot::Shared, "context-monitoring":
+    "MonitoredFence.DriverQueuesSoftwareSignals" needs HardwareScheduling on Boot::Shared, "context-monitoring":
         "A signal of software that the user-mode driver queues comes after the work submitted before it, and a wait of software holds what comes after it."
         holds [NativeFence 78, ContextMonitoring 10]
         => software;
-    "MonitoredFence.DriverKeepsThemOffUserModeQueues" on Boot::Shared, "native-gpu-fence-objects":
+    "MonitoredFence.DriverKeepsThemOffUserModeQueues" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":
         "The user-mode driver refuses monitored fences by name in a queue with user-mode submission, which goes on."
         holds [NativeFence 78, NativeFence 79]
         => user_mode_queue;
-    "MonitoredFence.DriverLimitsAccess" on Boot::Shared, "context-monitoring":
+    "MonitoredFence.DriverLimitsAccess" needs HardwareScheduling on Boot::Shared, "context-monitoring":
         "The user-mode driver creates fences that are only waited for or only signalled, and refuses the rest by name before anything is submitted."
         holds [NativeFence 78, ContextMonitoring 2]
         => limits;
@@ -54,7 +54,7 @@ cases! { "MonitoredFence", needs HardwareScheduling, behind "it goes through the
         "On such a GPU the user-mode driver refuses by name waits and signals further than UINT_MAX/2 from the last value, those in command buffers too, which the kernel does not see."
         holds [NativeFence 78, ContextMonitoring 9]
         => out_of_reach;
-    "MonitoredFence.DriverSharesBetweenProcesses" on Boot::Shared, "context-monitoring":
+    "MonitoredFence.DriverSharesBetweenProcesses" needs HardwareScheduling on Boot::Shared, "context-monitoring":
         "Through the user-mode driver, two processes take turns by a monitored fence that they share."
         holds [NativeFence 78, ContextMonitoring 3]
         => two_processes;

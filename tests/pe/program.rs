@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use campanile_hlk::About;
 use campanile_hlk_exe::INSIDE;
 use object::LittleEndian as LE;
 use object::pe;
@@ -51,7 +52,9 @@ fn every_case_runs_on_windows_or_is_listed_as_one_that_cannot() {
     assert_eq!(listed, all);
     for inside in INSIDE {
         let case = campanile::hlk::cases().find(|case| case.name == inside.name).unwrap();
-        assert_eq!(inside.about(), case.about());
+        // The program knows neither what they need nor what they hold, as none of them runs there.
+        let known = About { needs: [&[], &[]], holds: &[], ..case.about() };
+        assert_eq!(inside.about(), known);
         assert_eq!(inside.brings_machine, !case.boot.takes_any_machine(), "{}", inside.name);
     }
 }
