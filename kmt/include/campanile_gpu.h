@@ -87,7 +87,7 @@ struct campanile_ring_entry {
     uint32_t size;
     /* A RingFlags word. */
     uint32_t flags;
-    /* Reported in the RETIRED event; the value of the progress fence with WRITE_PROGRESS. */
+    /* Reported in the Retired event; the value of the progress fence with WRITE_PROGRESS. */
     uint64_t tag;
     /* Page-table root, a location, when OWN_ROOT is set. */
     uint64_t root;
@@ -144,7 +144,7 @@ struct campanile_packet_fill {
 };
 
 #define CAMPANILE_OPCODE_SIGNAL 0x04u
-/* Sets a fence's current value after every earlier effect of the queue, releases the queues that wait for it, and sends a FENCE_SIGNALED event if the value is greater than the monitored value. The value may be smaller than the one before. With neither handle nor monitored value it writes a word that need be no fence. */
+/* Sets a fence's current value after every earlier effect of the queue, releases the queues that wait for it, and sends a FenceSignaled event if the value is greater than the monitored value. The value may be smaller than the one before. With neither handle nor monitored value it writes a word that need be no fence. */
 struct campanile_packet_signal {
     /* Opcode number. */
     uint8_t opcode;
@@ -277,7 +277,7 @@ struct campanile_packet_invalidatetlb {
 };
 
 #define CAMPANILE_OPCODE_LOG 0x0bu
-/* Says what the SIGNAL, WAIT or PROGRESS directly before it in the buffer leaves in the queue's log, and in which entry; the two are done as one. Anywhere else, and with an operation that is not the one of the packet before, it breaks rule OPCODE. */
+/* Says what the SIGNAL, WAIT or PROGRESS directly before it in the buffer leaves in the queue's log, and in which entry; the two are done as one. Anywhere else, and with an operation that is not the one of the packet before, it breaks rule Opcode. */
 struct campanile_packet_log {
     /* Opcode number. */
     uint8_t opcode;

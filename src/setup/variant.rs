@@ -246,6 +246,7 @@ mod tests {
                 "SIZE" => "=64M",
                 "N" => "=3",
                 "TIME" => "=3ms",
+                "BYTES" => "=128",
                 "kept|lost" => "=kept",
                 "cpu|gpu-virtual|gpu-physical" => "=gpu-virtual",
                 other => panic!("no example of {other}"),
