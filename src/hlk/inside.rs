@@ -92,6 +92,7 @@ fn refusal_is_counted(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn information_has_the_tree(case: &mut Case<'_>) -> Result<(), Failure> {
+    case.needs_kept_doorbells(1)?;
     let rig = case.rig()?;
     let queue = rig.queue(NODE_COMPUTE)?;
     granted(rig.connect(queue.doorbell), "D3DKMTConnectDoorbell")?;

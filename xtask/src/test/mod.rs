@@ -231,6 +231,8 @@ impl Session<'_> {
                 self.tool(&format!("cases of {area}, page tables {mode}"), &cases);
             }
         }
+        let matrix = ["run", "--release", "--quiet", "--", "hlk", "--matrix", "--shard", "1/16"];
+        self.tool("a sixteenth of the cases on the matrix of GPUs", &matrix);
         self.guest();
         // It passes when every row can be measured; whether the figures meet their aims is for a quiet machine to say.
         for driver in ["linked", "pe"] {
