@@ -65,6 +65,11 @@ impl From<SetupError> for Ended {
     }
 }
 
+/// Races meet thousands of times, with several threads each, and share the processors with whatever else runs.
+fn patience_of(case: &CaseInfo) -> Duration {
+    if case.area == "Races" { 4 * PATIENCE } else { PATIENCE }
+}
+
 /// Runs a case to its end, on `machine` unless it brings its own. Panics and cases that never end are failures.
 pub fn run(case: &'static CaseInfo, machine: &MachineOptions) -> CaseReport {
     run_within(case, machine, None)
@@ -76,7 +81,7 @@ pub fn run_within(case: &'static CaseInfo, machine: &MachineOptions, timeout: Op
     let (sender, receiver) = mpsc::channel();
     let ran = machine.clone();
     let machine = machine.clone();
-    let patience = timeout.or_else(|| super::tdr_storm::patience(case)).unwrap_or(PATIENCE);
+    let patience = timeout.or_else(|| super::tdr_storm::patience(case)).unwrap_or_else(|| patience_of(case));
     let thread = std::thread::Builder::new().name("case".to_owned()).spawn(move || {
         let outcome = guarded(case, &machine, driver_limit(patience), &sender);
         let _ = sender.send(Told::Outcome(outcome));

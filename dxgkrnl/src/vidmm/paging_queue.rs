@@ -291,7 +291,8 @@ impl VidMm {
             match self.make_others_rest(&mut search, &candidates) {
                 Next::Again => {}
                 Next::Wait => self.pause_for_room(),
-                Next::GiveUp if idle_soon && search.is_patient() => self.pause_for_room(),
+                // It fits with everybody else away, and nobody is left to be asked: what others hold is just coming or going.
+                Next::GiveUp if search.is_patient() => self.pause_for_room(),
                 Next::GiveUp => return Err((status, missing)),
             }
         }
