@@ -55,7 +55,7 @@ impl Landing {
     }
 }
 
-/// What ended a call.
+/// The event that ended a call into a driver before it returned.
 #[derive(Clone, Copy)]
 enum Landed {
     /// A fault, and the instruction of the image that did it, or that called what did it.
@@ -81,7 +81,7 @@ thread_local! {
     static LANDING: Cell<Option<Landing>> = const { Cell::new(None) };
     /// True while the thread is in a service that the innermost call asked for.
     static IN_SERVICE: Cell<bool> = const { Cell::new(false) };
-    /// What ended the innermost call.
+    /// The event that ended the innermost call into a driver, until it is reported.
     static LANDED: Cell<Option<Landed>> = const { Cell::new(None) };
 }
 

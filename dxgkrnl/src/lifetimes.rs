@@ -27,7 +27,7 @@ struct Call {
 #[derive(Default)]
 struct State {
     inside: HashMap<KmdHandle, Vec<Call>>,
-    /// What an object was made of.
+    /// The object that each object was created on, such as the device of a context.
     parents: HashMap<KmdHandle, KmdHandle>,
     /// Objects whose end the driver was told.
     ended: HashSet<KmdHandle>,

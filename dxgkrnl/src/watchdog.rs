@@ -174,7 +174,7 @@ pub(crate) struct UnderWay<'a> {
     _thread: std::marker::PhantomData<*const ()>,
 }
 
-/// What the watchdog does next.
+/// The next step of the watchdog after it has looked at the calls that have not returned.
 #[derive(Clone, Debug, PartialEq)]
 enum Next {
     /// Looks again after [`LOOK`].

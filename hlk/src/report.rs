@@ -94,10 +94,10 @@ pub struct CaseReport {
     /// What the system made good although a driver or a device should have reported it, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rescues: BTreeMap<Cow<'static, str>, u64>,
-    /// What it ran on.
+    /// The machine that the case ran on: GPU, driver, bus, seed and faults.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub machine: BTreeMap<Cow<'static, str>, Value>,
-    /// How often each DDI was called while it ran.
+    /// The number of calls of each DDI while the case ran.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<Cow<'static, str>, u64>,
     /// The command that runs it alone, if it failed.

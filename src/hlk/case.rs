@@ -13,7 +13,7 @@ use crate::user::{self, Adapter, Device};
 pub use campanile_hlk::Failure;
 pub(super) use campanile_hlk::{granted, refused};
 
-/// What the name of every case begins with.
+/// The prefix of the name of every case.
 const PREFIX: &str = "Device.Graphics.WDDM32.";
 
 /// One conformance case.

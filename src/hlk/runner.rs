@@ -37,7 +37,7 @@ fn take_shared(machine: &MachineOptions) -> Option<System> {
     Some(systems.swap_remove(found).1)
 }
 
-/// What was counted while a case ran.
+/// The counts that a machine kept while a case ran on it.
 #[derive(Default)]
 struct Counted {
     /// What the system made good.
@@ -79,11 +79,10 @@ pub fn run(case: &'static CaseInfo, machine: &MachineOptions) -> CaseReport {
 pub fn run_within(case: &'static CaseInfo, machine: &MachineOptions, timeout: Option<Duration>) -> CaseReport {
     let started = Instant::now();
     let (sender, receiver) = mpsc::channel();
-    let ran = machine.clone();
-    let machine = machine.clone();
+    let its_machine = machine.clone();
     let patience = timeout.or_else(|| super::tdr_storm::patience(case)).unwrap_or_else(|| patience_of(case));
     let thread = std::thread::Builder::new().name("case".to_owned()).spawn(move || {
-        let outcome = guarded(case, &machine, driver_limit(patience), &sender);
+        let outcome = guarded(case, &its_machine, driver_limit(patience), &sender);
         let _ = sender.send(Told::Outcome(outcome));
     });
     let outcome = match thread {
@@ -106,7 +105,7 @@ pub fn run_within(case: &'static CaseInfo, machine: &MachineOptions, timeout: Op
     let report = CaseReport::new(&case.about(), status, started.elapsed(), reason);
     let rescues = counted.rescues.into_iter().map(|(rescue, count)| (rescue.name().into(), count)).collect();
     let calls = counted.calls.into_iter().map(|(ddi, count)| (ddi.into(), count)).collect();
-    CaseReport { state, rescues, calls, machine: ran_on(case, &ran), ..report }
+    CaseReport { state, rescues, calls, machine: ran_on(case, machine), ..report }
 }
 
 /// Names a mutant of this program, if it was built with some; see docs/mutation.md.

@@ -35,7 +35,7 @@ struct Arena {
     host: Host,
     dice: Dice,
     queues: Vec<TestQueue>,
-    /// Where the control page of each is mapped.
+    /// Offset in VRAM of the ring control page of each queue.
     controls: Vec<u64>,
     record: u64,
     answers: BTreeSet<(u32, u32)>,

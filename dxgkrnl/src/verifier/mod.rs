@@ -58,7 +58,7 @@ impl Verifier {
         self.log(format!("made good: {rescue}, {count} times"));
     }
 
-    /// How often each DDI was called.
+    /// The number of calls of each DDI on this machine.
     pub(crate) fn ddi_calls(&self) -> &DdiCalls {
         &self.ddi_calls
     }

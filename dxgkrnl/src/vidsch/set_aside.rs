@@ -46,7 +46,7 @@ impl Said {
 }
 
 impl VidSch {
-    /// Whether the engine of a node is being reset.
+    /// True while the engine of a node is being reset.
     pub(super) fn is_being_reset(&self, node: u32) -> bool {
         self.nodes.get(node as usize).is_some_and(|node| node.state().is_held())
     }
