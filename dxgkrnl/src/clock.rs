@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::machine::lock;
+use nt::lock::{Innermost, Mutex, lock};
 
 /// Where timeouts read the time: the host's clock, or one that stands still until somebody moves it on.
 #[derive(Clone)]
@@ -13,7 +13,7 @@ pub struct Clock(Arc<Source>);
 
 enum Source {
     Host(Instant),
-    Manual(Mutex<Manual>),
+    Manual(Mutex<Manual, Innermost>),
 }
 
 /// A clock that is moved by hand, and who waits for it.
@@ -28,7 +28,7 @@ struct Manual {
 
 /// Somebody waits for a moment until this is dropped.
 #[must_use = "nobody waits any more when this is dropped"]
-pub(crate) struct Deadline<'a>(Option<(&'a Mutex<Manual>, u64)>);
+pub(crate) struct Deadline<'a>(Option<(&'a Mutex<Manual, Innermost>, u64)>);
 
 impl Drop for Deadline<'_> {
     fn drop(&mut self) {

@@ -1,15 +1,15 @@
 //! User devices: the unit that owns allocations, contexts and queues, and that fails as a whole.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
+use nt::lock::{Innermost, Mutex, lock};
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::adapter::Adapter;
-use crate::machine::lock;
 use crate::miniport::KmdHandle;
 use crate::process::{Object, Process, ProcessAdapter};
 use crate::rundown::{Destroyed, Rundown};
@@ -65,8 +65,7 @@ pub(crate) struct Device {
     rundown: Rundown,
     id: u64,
     handle: OnceLock<D3DKMT_HANDLE>,
-    /// Lock order: a leaf.
-    error: Mutex<Option<DeviceError>>,
+    error: Mutex<Option<DeviceError>, Innermost>,
 }
 
 impl Destroyed for Device {

@@ -3,9 +3,10 @@
 //! A device object is a number that no address has; drivers only hand it back.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, RwLock};
 
+use nt::lock::RwLock;
 use wddm_ddi::nt::{DEVICE_PROPERTY_ADDRESS, DEVICE_PROPERTY_BUS_NUMBER, DEVICE_PROPERTY_HARDWARE_ID};
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_OBJECT_NAME_NOT_FOUND};
 
@@ -43,7 +44,7 @@ impl DeviceObject {
     pub(crate) fn new(location: Location, function: Option<&Arc<Function>>) -> Self {
         let address = NEXT.fetch_add(0x10, Ordering::Relaxed);
         let known = Known { location, hardware_ids: function.map(|function| function.hardware_ids()) };
-        OBJECTS.write().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(address, known);
+        OBJECTS.write().insert(address, known);
         Self(address)
     }
 
@@ -55,7 +56,7 @@ impl DeviceObject {
 
 impl Drop for DeviceObject {
     fn drop(&mut self) {
-        OBJECTS.write().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&self.0);
+        OBJECTS.write().remove(&self.0);
     }
 }
 
@@ -67,7 +68,7 @@ impl Drop for DeviceObject {
 pub(crate) fn property(object: usize, property: i32) -> Option<Result<Vec<u8>, NTSTATUS>> {
     /// The first number behind the last property. [wdm: DevicePropertyContainerID]
     const END: i32 = 22;
-    let objects = OBJECTS.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let objects = OBJECTS.read();
     let Known { location, hardware_ids } = objects.get(&object)?;
     Some(match property {
         DEVICE_PROPERTY_BUS_NUMBER => Ok(location.bus.to_le_bytes().to_vec()),

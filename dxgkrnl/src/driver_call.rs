@@ -160,6 +160,7 @@ pub(crate) fn run<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
         let image = (base, base + loaded.image.size());
         Landing { host: &raw const stack, stack: kernel_stack.layout(), image }
     });
+    let locks_held = nt::lock::held();
     let outer = LANDING.replace(landing);
     let was_in_service = IN_SERVICE.replace(false);
     // SAFETY: `stack` and `data` outlive the call, and the frame that names `stack` is popped right after it.
@@ -182,7 +183,11 @@ pub(crate) fn run<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
     if let Some(bugcheck) = LANDED.take().and_then(|landed| describe(driver, landed, left_at)) {
         driver.verifier().raise(bugcheck);
     }
-    if abandoned { (None, Leftovers::default()) } else { (data.result, leftovers) }
+    if abandoned {
+        nt::lock::forget_down_to(locks_held);
+        return (None, Leftovers::default());
+    }
+    (data.result, leftovers)
 }
 
 /// Ends the innermost driver call of this thread; its [`run`] returns `None`. Without one the process ends, because there is

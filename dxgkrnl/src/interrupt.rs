@@ -5,13 +5,15 @@
 //! DISPATCH_LEVEL. Messages of one vector that arrive before delivery are one interrupt, as with MSI.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
+
+use nt::lock::{Condvar, Mutex, MutexGuard, lock};
 
 use crate::bus::InterruptSink;
 use crate::irql::{DEVICE_LEVEL, Raised};
-use crate::machine::lock;
 use crate::miniport::{KmdHandle, Miniport};
+use crate::rank;
 use crate::trace::TraceKind;
 
 /// Kinds of DxgkCbNotifyInterrupt that are counted by number.
@@ -48,11 +50,11 @@ pub(crate) struct Interrupts {
     dpc_queued: AtomicU64,
     /// The interrupt routine is connected: StartDevice has returned and StopDevice is not done.
     connected: AtomicBool,
-    line: Mutex<()>,
+    line: Mutex<(), rank::InterruptLock>,
     /// Token of the thread that holds `line`, 0 for none.
     holder: AtomicU64,
     /// Held by whoever delivers, so that routines never run on two threads.
-    delivering: Mutex<()>,
+    delivering: Mutex<(), rank::DeliveringInterrupts>,
     wake: Mutex<Wake>,
     woken: Condvar,
     interrupts: AtomicU64,
@@ -74,7 +76,7 @@ struct Wake {
 /// The calling thread holds the interrupt lock at device level.
 pub(crate) struct AtDeviceLevel<'a> {
     interrupts: &'a Interrupts,
-    line: Option<MutexGuard<'a, ()>>,
+    line: Option<MutexGuard<'a, (), rank::InterruptLock>>,
     _raised: Raised,
 }
 
@@ -184,7 +186,7 @@ impl Interrupts {
     /// Runs the driver's routines for whatever is pending; false when nothing was, or another thread is at it. `contexts` are those
     /// of the functions, in order.
     pub(crate) fn deliver(&self, miniport: &Miniport, contexts: &[KmdHandle]) -> bool {
-        let Ok(_delivering) = self.delivering.try_lock() else { return false };
+        let Some(_delivering) = self.delivering.try_lock() else { return false };
         self.deliver_pending(miniport, contexts)
     }
 
@@ -286,7 +288,7 @@ impl Interrupts {
     fn wait_for_work(&self) -> bool {
         let mut wake = lock(&self.wake);
         while !wake.work && !wake.end {
-            wake = self.woken.wait(wake).unwrap_or_else(|poisoned| poisoned.into_inner());
+            wake = self.woken.wait(wake);
         }
         wake.work = false;
         !wake.end
@@ -330,13 +332,13 @@ mod tests {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     assert!(!interrupts.is_held_here());
-                    assert!(interrupts.line.try_lock().is_err());
+                    assert!(interrupts.line.try_lock().is_none());
                 });
             });
         }
         assert!(!interrupts.is_held_here());
         assert_eq!(irql::current(), 0);
-        assert!(interrupts.line.try_lock().is_ok());
+        assert!(interrupts.line.try_lock().is_some());
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! It knows the interface (`wddm-ddi`) and nothing of any particular GPU or driver. A [`Machine`] owns physical memory and the
 //! functions plugged into it; [`thunks`] is what user mode calls.
 
+#![recursion_limit = "256"]
+
 mod adapter;
 pub mod bus;
 mod callbacks;
@@ -16,16 +18,17 @@ mod fault;
 mod handles;
 mod interrupt;
 pub mod irql;
+mod kernel_services;
 mod kernel_stack;
 mod lifetimes;
 mod loader;
 mod machine;
 mod miniport;
-mod nt;
 mod pci;
 mod process;
 mod ram;
 mod range;
+mod rank;
 mod rescue;
 mod rundown;
 mod thunks;

@@ -5,10 +5,10 @@
 //! nothing keeps apart do meet.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::machine::lock;
+use nt::lock::{Innermost, Mutex, lock};
+
 use crate::miniport::KmdHandle;
 
 /// How often a watched call gives way to other threads before it goes on.
@@ -77,7 +77,7 @@ impl State {
 #[derive(Default)]
 pub(crate) struct Lifetimes {
     on: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<State, Innermost>,
 }
 
 impl Lifetimes {

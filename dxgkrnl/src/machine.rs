@@ -6,9 +6,10 @@ mod plug;
 use std::fmt;
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use nt::lock::{Mutex, RwLock, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::{DXGKARG_COLLECTDBGINFO, DXGKARG_COLLECTDBGINFO_EXT};
 use wddm_ddi::types::{GUID, LUID};
@@ -24,6 +25,7 @@ use crate::loader::{self, DriverId, DriverImage, DriverMemory, Host, LoadError};
 use crate::miniport::{DDIS, Miniport};
 use crate::pci::{BusAddresses, Function, PciError};
 use crate::ram::Ram;
+use crate::rank;
 use crate::rescue::Rescue;
 use crate::verifier::{Bugcheck, Verifier};
 use crate::watchdog;
@@ -65,7 +67,7 @@ struct MachineInner {
     gate: Arc<PowerGate>,
     adapters: RwLock<Vec<Arc<Adapter>>>,
     /// Held over whole plug-and-play operations, which therefore never overlap. No driver callback takes it.
-    pnp: Mutex<Pnp>,
+    pnp: Mutex<Pnp, rank::PlugAndPlay>,
     /// Ends the thread of the idle policy when it is dropped.
     idle: OnceLock<Sender<()>>,
 }
@@ -222,11 +224,6 @@ impl MachineRef {
     }
 }
 
-/// Locks without caring for poison: a panic elsewhere must not hide the first failure.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 impl Machine {
     /// Builds a machine with nothing plugged in.
     ///
@@ -274,7 +271,7 @@ impl Machine {
 
     /// Has engines and devices that were idle for long enter lower power states. Nothing happens while plug and play is under way.
     fn look_for_idle(&self) {
-        let Ok(_pnp) = self.0.pnp.try_lock() else { return };
+        let Some(_pnp) = self.0.pnp.try_lock() else { return };
         self.adapters().iter().for_each(|adapter| adapter.look_for_idle());
     }
 
@@ -407,7 +404,7 @@ impl Machine {
         let adapter = started.map_err(told)?;
         adapter.set_start_log(log);
         let luid = adapter.luid;
-        self.0.adapters.write().unwrap_or_else(|poisoned| poisoned.into_inner()).push(adapter);
+        self.0.adapters.write().push(adapter);
         Ok(luid)
     }
 
@@ -601,7 +598,7 @@ impl Machine {
         for node in devices.iter_mut().filter(|node| node.started == Some(luid)) {
             (node.started, any) = (None, true);
         }
-        let mut adapters = self.0.adapters.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut adapters = self.0.adapters.write();
         let position = adapters.iter().position(|adapter| adapter.luid == luid);
         let adapter = position.map(|position| adapters.remove(position));
         drop(adapters);
@@ -729,7 +726,7 @@ impl Machine {
 
     /// Every adapter that was started and not yet stopped.
     pub(crate) fn adapters(&self) -> Vec<Arc<Adapter>> {
-        self.0.adapters.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        self.0.adapters.read().clone()
     }
 
     /// What parts of the machine keep of it.
@@ -746,11 +743,11 @@ impl Machine {
 
 impl Drop for MachineInner {
     fn drop(&mut self) {
-        let adapters = std::mem::take(self.adapters.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        let adapters = std::mem::take(self.adapters.get_mut());
         for adapter in adapters {
             adapter.stop();
         }
-        let pnp = self.pnp.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let pnp = self.pnp.get_mut();
         for stack in pnp.devices.iter_mut().filter_map(|node| node.stack.take()) {
             let _ = stack.miniport.remove_device(stack.context.raw());
         }

@@ -5,9 +5,10 @@
 
 use core::ffi::c_void;
 use core::mem::offset_of;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
+use nt::lock::{Innermost, Mutex, lock};
 use wddm_ddi::km::*;
 use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
 use wddm_ddi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_SUPPORTED};
@@ -18,7 +19,6 @@ use crate::driver_call;
 use crate::irql::{self, DEVICE_LEVEL, HIGH_LEVEL, Raised};
 use crate::lifetimes::Lifetimes;
 use crate::loader::Driver;
-use crate::machine::lock;
 use crate::trace::{Events, TraceKind};
 use crate::verifier::Bugcheck;
 
@@ -85,8 +85,8 @@ pub(crate) struct Miniport {
     table: DRIVER_INITIALIZATION_DATA,
     driver: Arc<Driver>,
     tracing: AtomicBool,
-    detail: Mutex<Option<String>>,
-    trace: Mutex<Vec<String>>,
+    detail: Mutex<Option<String>, Innermost>,
+    trace: Mutex<Vec<String>, Innermost>,
     events: Events,
     lifetimes: Lifetimes,
 }

@@ -5,9 +5,10 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::kmt::D3DKMT_SCHEDULINGPRIORITYCLASS;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
@@ -15,8 +16,9 @@ use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::handles::HandleTable;
-use crate::machine::{Machine, MachineRef, lock};
+use crate::machine::{Machine, MachineRef};
 use crate::miniport::KmdHandle;
+use crate::rank;
 use crate::rundown::{Inside, Rundown, Used};
 use crate::vidmm::{AddressSpace, Allocation, BudgetRegistration, Kept, PagingQueue, Resource, TrimRegistration};
 use crate::vidsch::priority::SchedulingClass;
@@ -33,19 +35,19 @@ pub struct Process {
     id: u64,
     name: String,
     machine: MachineRef,
-    /// Lock order: a leaf. Never held across a DDI, a wait or the destruction of an object.
-    handles: Mutex<HandleTable<Object>>,
-    /// Kernel (NT) handles. Lock order: a leaf, as `handles`.
-    kernel_handles: Mutex<HandleTable<KernelObject>>,
-    /// Lock order: taken before the memory lock of VidMm, since a process is created on an adapter under it.
-    adapters: Mutex<Vec<Arc<ProcessAdapter>>>,
+    /// Never held across a DDI, a wait or the destruction of an object.
+    handles: Mutex<HandleTable<Object>, rank::Handles>,
+    /// Kernel (NT) handles.
+    kernel_handles: Mutex<HandleTable<KernelObject>, rank::KernelHandles>,
+    /// Held while the process is created on an adapter.
+    adapters: Mutex<Vec<Arc<ProcessAdapter>>, rank::ProcessAdapters>,
     /// Threads in thunks; closed once the process exits.
     inside: Rundown,
     /// May have its work go before that of others.
     increases_priority: AtomicBool,
     class: Arc<SchedulingClass>,
-    /// Lock order: before everything that changing the priority of a context takes.
-    changing_class: Mutex<()>,
+    /// Held while the priorities of contexts follow the class.
+    changing_class: Mutex<(), rank::PriorityClass>,
 }
 
 /// A handle of an adapter.

@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use nt::lock::{Innermost, Mutex};
 
 use crate::range::RangeAllocator;
 
@@ -16,7 +18,7 @@ pub(crate) struct Ram {
     file: File,
     base: NonNull<u8>,
     size: u64,
-    free: Mutex<RangeAllocator>,
+    free: Mutex<RangeAllocator, Innermost>,
 }
 
 // SAFETY: `base` is a shared mapping that lives as long as `Ram`; access through it goes by raw pointers only.
@@ -65,14 +67,13 @@ impl Ram {
 
     /// Bytes that are free, in whatever pieces.
     pub(crate) fn free_bytes(&self) -> u64 {
-        self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).free_bytes()
+        self.free.lock().free_bytes()
     }
 
     /// Takes `len` contiguous bytes (rounded up to pages) aligned to `align` (a power of two, at least a page).
     pub(crate) fn allocate(self: &Arc<Self>, len: u64, align: u64) -> Option<Pages> {
         let len = len.max(1).checked_next_multiple_of(PAGE_SIZE)?;
-        let address =
-            self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).allocate(len, align.max(PAGE_SIZE))?;
+        let address = self.free.lock().allocate(len, align.max(PAGE_SIZE))?;
         Some(Pages { ram: Arc::clone(self), address, len })
     }
 
@@ -131,7 +132,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        self.ram.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).release(self.address, self.len);
+        self.ram.free.lock().release(self.address, self.len);
     }
 }
 

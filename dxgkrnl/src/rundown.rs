@@ -7,16 +7,17 @@
 //! A device is used by everything that is created on it or destroyed on its own, a context by whoever makes a queue, and so on down: an
 //! object is destroyed after everything below it. So who uses an object needs not use what is above it.
 //!
-//! Lock order: after the power gate, before everything else. [`Rundown::wait`] is called with no lock held that a user takes.
+//! [`Rundown::wait`] is called with no lock held that a user takes.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 
+use nt::lock::{Condvar, Mutex, lock};
 use wddm_ddi::status::*;
 
-use crate::machine::lock;
+use crate::rank;
 
 thread_local! {
     /// Run-downs of the objects that this thread uses at the moment.
@@ -32,8 +33,7 @@ struct State {
 /// Who uses an object, and whether it may still be used.
 #[derive(Debug, Default)]
 pub(crate) struct Rundown {
-    /// Lock order: a leaf.
-    state: Mutex<State>,
+    state: Mutex<State, rank::Rundown>,
     empty: Condvar,
 }
 
@@ -86,7 +86,7 @@ impl Rundown {
         let mut state = lock(&self.state);
         debug_assert!(state.closed);
         while state.users != 0 {
-            state = self.empty.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            state = self.empty.wait(state);
         }
     }
 }

@@ -12,16 +12,16 @@
 //! within the grace period, the process ends.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nt::lock::{Innermost, Mutex, lock};
 use wddm_ddi::nt::DISPATCH_LEVEL;
 use wddm_ddi::types::KIRQL;
 
 use crate::irql;
 use crate::loader::Driver;
-use crate::machine::lock;
 use crate::verifier::{Bugcheck, Verifier};
 
 /// Exit code of a process that ends because a call into a driver does not.
@@ -154,7 +154,7 @@ struct Late {
 
 /// The calls into the drivers of a machine that have not returned.
 #[derive(Default)]
-pub(crate) struct Calls(Mutex<State>);
+pub(crate) struct Calls(Mutex<State, Innermost>);
 
 #[derive(Default)]
 struct State {

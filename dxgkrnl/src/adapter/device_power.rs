@@ -3,16 +3,18 @@
 //! Whoever is about to call DDIs enters the machine's gate, and a device that sleeps is woken first; putting one to sleep waits until
 //! nobody is inside. [user-mode-work-submission: D-state transitions]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
 
+use nt::lock::{RwLock, RwLockReadGuard, RwLockWriteGuard, lock};
 use wddm_ddi::km::{DEVICE_POWER_STATE, DISPLAY_ADAPTER_HW_ID};
 use wddm_ddi::status::*;
 
 use super::{Adapter, Link};
-use crate::machine::{MachineRef, lock};
+use crate::machine::MachineRef;
 use crate::pci::Sleeping;
+use crate::rank;
 use crate::verifier::Bugcheck;
 use crate::vidsch::{Doorbell, HwContext};
 
@@ -30,12 +32,11 @@ pub(crate) enum PowerAction {
 /// How long putting a device to sleep waits for those who use it.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
-/// Keeps the devices of a machine from changing their power state while somebody uses one. Lock order: before everything else, and
-/// never entered twice by a thread.
+/// Keeps the devices of a machine from changing their power state while somebody uses one. No thread enters it twice.
 #[derive(Default)]
 pub(crate) struct PowerGate {
     /// Never waited for by a writer, so that whoever is inside may wait for others who enter.
-    users: RwLock<()>,
+    users: RwLock<(), rank::PowerGate>,
     /// Adapters in D3. Grows only while `users` is held for writing.
     asleep: AtomicUsize,
     /// Times that somebody needed a device, or came back from a wait.
@@ -54,24 +55,23 @@ impl Drop for Barrier<'_> {
 }
 
 impl PowerGate {
-    fn read(&self) -> RwLockReadGuard<'_, ()> {
+    fn read(&self) -> RwLockReadGuard<'_, (), rank::PowerGate> {
         // Whoever destroys the object waits for the thread in here, and whoever resets the adapter for both.
         debug_assert!(!crate::rundown::is_inside(), "a thread enters the power gate while it uses an object");
         while self.resetting.load(Ordering::Acquire) != 0 {
             std::thread::sleep(Duration::from_micros(50));
         }
-        self.users.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.users.read()
     }
 
     /// Nobody uses a device until this is dropped; `None` if somebody does all the while.
-    pub(crate) fn close(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+    pub(crate) fn close(&self) -> Option<RwLockWriteGuard<'_, (), rank::PowerGate>> {
         let limit = Instant::now() + CLOSE_LIMIT;
         loop {
             match self.users.try_write() {
-                Ok(closed) => return Some(closed),
-                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) if Instant::now() > limit => return None,
-                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(50)),
+                Some(closed) => return Some(closed),
+                None if Instant::now() > limit => return None,
+                None => std::thread::sleep(Duration::from_micros(50)),
             }
         }
     }
@@ -83,12 +83,8 @@ impl PowerGate {
     }
 
     /// As [`PowerGate::close`], but does not wait.
-    pub(crate) fn try_close(&self) -> Option<RwLockWriteGuard<'_, ()>> {
-        match self.users.try_write() {
-            Ok(closed) => Some(closed),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    pub(crate) fn try_close(&self) -> Option<RwLockWriteGuard<'_, (), rank::PowerGate>> {
+        self.users.try_write()
     }
 
     pub(crate) fn is_asleep(&self) -> bool {
@@ -96,7 +92,7 @@ impl PowerGate {
     }
 
     /// Every device is in D0 until the answer is dropped; those that slept are woken.
-    pub(crate) fn enter(&self, machine: &MachineRef) -> RwLockReadGuard<'_, ()> {
+    pub(crate) fn enter(&self, machine: &MachineRef) -> RwLockReadGuard<'_, (), rank::PowerGate> {
         self.note_use();
         loop {
             let inside = self.read();
@@ -120,12 +116,12 @@ impl PowerGate {
     }
 
     /// No device leaves D0 until the answer is dropped. Those that sleep go on sleeping unless somebody wakes them.
-    pub(crate) fn stay(&self) -> RwLockReadGuard<'_, ()> {
+    pub(crate) fn stay(&self) -> RwLockReadGuard<'_, (), rank::PowerGate> {
         self.read()
     }
 
     /// As [`PowerGate::enter`], but wakes nobody: `None` while a device sleeps.
-    pub(crate) fn enter_awake(&self) -> Option<RwLockReadGuard<'_, ()>> {
+    pub(crate) fn enter_awake(&self) -> Option<RwLockReadGuard<'_, (), rank::PowerGate>> {
         let inside = self.read();
         (!self.is_asleep()).then_some(inside)
     }

@@ -5,14 +5,15 @@
 //! the driver through DXGKDDI_FEATURE_INTERFACE and keeps the answer.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::types::*;
 
 use super::{Adapter, EnabledFeatures};
-use crate::machine::{FeaturePolicy, lock};
+use crate::machine::FeaturePolicy;
 use crate::miniport::KmdHandle;
 
 /// The one version of every feature here.

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::machine::lock;
+use nt::lock::lock;
 
 use super::{Adapter, PowerAction};
 

@@ -23,15 +23,17 @@ pub use start_error::{ProblemCode, StartError};
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::status::NTSTATUS;
 use wddm_ddi::types::{HANDLE, LUID};
 
 use crate::interrupt::{InterruptThread, Interrupts};
-use crate::machine::{FeaturePolicy, MachineRef, lock};
+use crate::machine::{FeaturePolicy, MachineRef};
 use crate::miniport::{KmdHandle, Miniport};
 use crate::ram::PAGE_SIZE;
+use crate::rank;
 use crate::vidmm::VidMm;
 use crate::vidsch::VidSch;
 use features::Features;
@@ -56,12 +58,12 @@ pub(crate) struct Adapter {
     policy: FeaturePolicy,
     features: Features,
     power: PowerComponents,
-    /// Lock order: after the power gate, before everything else.
-    asleep: Mutex<Option<device_power::Asleep>>,
+    /// Set while the adapter is in D3; held over the transitions.
+    asleep: Mutex<Option<device_power::Asleep>, rank::DevicePower>,
     /// Ways from D0 to D3, and back.
     transitions: (AtomicU64, AtomicU64),
     /// Since when nothing happens.
-    idle: Mutex<idle::Watch>,
+    idle: Mutex<idle::Watch, rank::IdlePolicy>,
     caps: OnceLock<AdapterCaps>,
     vidsch: OnceLock<Arc<VidSch>>,
     vidmm: OnceLock<Arc<VidMm>>,

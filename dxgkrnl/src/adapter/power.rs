@@ -6,16 +6,17 @@
 //! [gpu-power-management-of-idle-and-active-power]
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
+use nt::lock::{Condvar, Mutex, MutexGuard, lock};
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::GUID;
 
 use super::{Adapter, StartError};
-use crate::machine::lock;
+use crate::rank;
 use crate::verifier::Bugcheck;
 
 /// How long a driver may take to complete a transition. [tdr-registry-keys: TdrDelay]
@@ -73,10 +74,8 @@ struct Component {
     node: Option<u32>,
     states: u32,
     driver_completes: bool,
-    /// Held over a transition: whoever needs the component meanwhile waits. Lock order: after everything of the scheduler but its
-    /// leaves, and before leaves.
-    uses: Mutex<Uses>,
-    /// Lock order: a leaf.
+    /// Held over a transition: whoever needs the component meanwhile waits.
+    uses: Mutex<Uses, rank::PowerComponent>,
     transition: Mutex<Transition>,
     completed: Condvar,
     rests: AtomicU64,
@@ -90,7 +89,7 @@ pub(crate) struct PowerComponents {
     list: OnceLock<Vec<Component>>,
     /// Components of one engine.
     of_engine: OnceLock<u32>,
-    /// Engine and node of those that were idle before there was a scheduler to tell. Lock order: a leaf; device level takes it.
+    /// Engine and node of those that were idle before there was a scheduler to tell. Device level takes it.
     early: Mutex<BTreeSet<(u32, u32)>>,
 }
 
@@ -304,7 +303,7 @@ impl Component {
     }
 
     /// Brings the component to `fstate`, unless it is there. [d3dkmddi: DXGKDDISETPOWERCOMPONENTFSTATE]
-    fn bring(&self, adapter: &Adapter, index: u32, uses: &mut MutexGuard<'_, Uses>, fstate: u32) {
+    fn bring(&self, adapter: &Adapter, index: u32, uses: &mut MutexGuard<'_, Uses, rank::PowerComponent>, fstate: u32) {
         if uses.fstate == fstate {
             return;
         }
@@ -340,7 +339,7 @@ impl Component {
             if adapter.machine.config().interrupt_thread {
                 let nap = left.min(Duration::from_millis(200));
                 let waited = self.completed.wait_timeout(transition, nap);
-                transition = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+                transition = waited;
             } else {
                 drop(transition);
                 if !adapter.relax() {

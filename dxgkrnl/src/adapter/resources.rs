@@ -5,16 +5,17 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER};
 
 use crate::bus::Bar;
 use crate::bus::trap::{TrapRange, Window};
-use crate::machine::lock;
 use crate::pci::Function;
 use crate::ram::{PAGE_SIZE, Pages, map_shared};
+use crate::rank;
 
 /// A page-granular place in the file behind a BAR.
 #[derive(Clone)]
@@ -75,7 +76,7 @@ enum Mapping {
 pub(crate) struct Resources {
     function: Arc<Function>,
     views: Vec<View>,
-    mappings: Mutex<Vec<(usize, Mapping)>>,
+    mappings: Mutex<Vec<(usize, Mapping)>, rank::ResourceMappings>,
     contiguous: Mutex<HashMap<usize, Pages>>,
 }
 

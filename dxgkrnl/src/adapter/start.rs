@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::STATUS_SUCCESS;
@@ -19,7 +20,7 @@ use super::{Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Segment, Star
 use crate::callbacks;
 use crate::device_object::DeviceObject;
 use crate::interrupt::{Interrupts, Sink};
-use crate::machine::{FeaturePolicy, MachineRef, lock};
+use crate::machine::{FeaturePolicy, MachineRef};
 use crate::miniport::{KmdHandle, Miniport};
 use crate::pci::Function;
 use crate::ram::PAGE_SIZE;

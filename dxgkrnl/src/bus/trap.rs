@@ -14,15 +14,16 @@
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use iced_x86::{Decoder, DecoderError, DecoderOptions, Instruction};
 
 use super::Bus;
 use super::emulate::{Outcome, Registers, emulate};
+use nt::lock::{Mutex, lock};
+
 use crate::driver_call;
 use crate::fault::handler;
-use crate::machine::lock;
 use crate::range::RangeAllocator;
 use crate::verifier::{Bugcheck, Verifier};
 

@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use nt::lock::lock;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
@@ -12,7 +13,6 @@ use wddm_ddi::types::*;
 use super::{Level, adapters_of, answer, argument, named_adapter, on_driver, on_link};
 use crate::adapter::Adapter;
 use crate::loader::Driver;
-use crate::machine::lock;
 use crate::ram::PAGE_SIZE;
 use crate::verifier::Bugcheck;
 

@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, RwLock, Weak};
+use std::sync::{Arc, Weak};
 
+use nt::lock::{Innermost, RwLock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::{DXGKDDI_INTERFACE_VERSION_WDDM3_2, DXGKRNL_INTERFACE};
 use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, PASSIVE_LEVEL};
@@ -30,23 +31,23 @@ use crate::verifier::pool::Owned;
 
 /// Device handles are numbers that no address has.
 static NEXT_HANDLE: AtomicUsize = AtomicUsize::new(0xdad0_0000_0000_0010);
-static ADAPTERS: RwLock<BTreeMap<usize, Weak<Adapter>>> = RwLock::new(BTreeMap::new());
+static ADAPTERS: RwLock<BTreeMap<usize, Weak<Adapter>>, Innermost> = RwLock::new(BTreeMap::new());
 
 /// Gives a function of an adapter its device handle.
 pub(crate) fn register(adapter: Weak<Adapter>) -> usize {
     let handle = NEXT_HANDLE.fetch_add(0x10, Ordering::Relaxed);
-    ADAPTERS.write().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(handle, adapter);
+    ADAPTERS.write().insert(handle, adapter);
     handle
 }
 
 /// The device handle means nothing any more.
 pub(crate) fn unregister(handle: usize) {
-    ADAPTERS.write().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&handle);
+    ADAPTERS.write().remove(&handle);
 }
 
 /// The adapter with this device handle, if it belongs to the driver.
 fn adapter_of(driver: &Arc<Driver>, handle: HANDLE) -> Option<Arc<Adapter>> {
-    let adapters = ADAPTERS.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let adapters = ADAPTERS.read();
     let adapter = adapters.get(&handle.addr())?.upgrade()?;
     drop(adapters);
     Arc::ptr_eq(adapter.miniport.driver(), driver).then_some(adapter)
@@ -54,7 +55,7 @@ fn adapter_of(driver: &Arc<Driver>, handle: HANDLE) -> Option<Arc<Adapter>> {
 
 /// Every adapter of a driver, for callbacks that name none.
 fn adapters_of(driver: &Arc<Driver>) -> Vec<Arc<Adapter>> {
-    let adapters = ADAPTERS.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let adapters = ADAPTERS.read();
     let adapters: Vec<Arc<Adapter>> = adapters.values().filter_map(Weak::upgrade).collect();
     adapters.into_iter().filter(|adapter| Arc::ptr_eq(adapter.miniport.driver(), driver)).collect()
 }

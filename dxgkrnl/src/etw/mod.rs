@@ -6,12 +6,10 @@ mod service;
 mod trace_logging;
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
+use nt::lock::{Innermost, Mutex, lock};
 use wddm_ddi::nt::EVENT_DESCRIPTOR;
 use wddm_ddi::types::{GUID, KIRQL};
-
-use crate::machine::lock;
 
 pub(crate) use service::{etw_register, etw_set_information, etw_unregister, etw_write_transfer, log_etw_event};
 pub use trace_logging::{BadTraceLogging, TraceLoggingEvent, TraceLoggingField, TraceLoggingValue};
@@ -93,7 +91,7 @@ struct State {
 
 /// What is known of one driver's events.
 #[derive(Default)]
-pub(crate) struct Etw(Mutex<State>);
+pub(crate) struct Etw(Mutex<State, Innermost>);
 
 /// A callback that is to be made: address, what it is called with, and what it is told.
 #[derive(Clone, Copy, Debug)]

@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use nt::lock::lock;
 use wddm_ddi::nt::{
     EVENT_DATA_DESCRIPTOR, EVENT_DESCRIPTOR, EVENT_PROVIDER_SET_TRAITS, PASSIVE_LEVEL, PETWENABLECALLBACK,
 };
@@ -18,7 +19,6 @@ use crate::driver_call::{self, stop};
 use crate::fault::{Fault, guarded};
 use crate::irql;
 use crate::loader::Driver;
-use crate::machine::lock;
 use crate::verifier::Bugcheck;
 
 /// Events of the graphics kernel's own trace that may be logged at any level are at most this long.

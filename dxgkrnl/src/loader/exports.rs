@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::nt::IOCTL_VIDEO_DDI_FUNC_REGISTER;
 use wddm_ddi::status::{
     STATUS_IMAGE_ALREADY_LOADED, STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_PARAMETER, STATUS_OBJECT_NAME_NOT_FOUND,
@@ -18,8 +18,7 @@ use wddm_ddi::types::*;
 
 use crate::driver_call;
 use crate::fault::{Fault, guarded};
-use crate::machine::lock;
-use crate::nt;
+use crate::kernel_services;
 use crate::verifier::Bugcheck;
 
 /// Module that drivers import from.
@@ -42,14 +41,14 @@ pub(crate) fn resolve(module: &str, name: &str) -> Option<usize> {
         return None;
     }
     // DxgkInitialize is no export: drivers reach it through their copy of displib.
-    let service = if name == "DxgkInitialize" { None } else { nt::IMPORTS.address_of(name) };
+    let service = if name == "DxgkInitialize" { None } else { kernel_services::IMPORTS.address_of(name) };
     service.or_else(|| EXPORTS.iter().find(|(export, _)| *export == name).map(|(_, address)| address()))
 }
 
 /// Name of the service whose code begins at this address.
 pub(crate) fn service_at(address: usize) -> Option<&'static str> {
     let export = || EXPORTS.iter().find(|(_, export)| export() == address).map(|(name, _)| *name);
-    nt::IMPORTS.name_of(address).or_else(export)
+    kernel_services::IMPORTS.name_of(address).or_else(export)
 }
 
 type Export = (&'static str, fn() -> usize);
@@ -239,7 +238,7 @@ unsafe extern "win64" fn iof_call_driver(device: *mut c_void, irp: *mut c_void) 
     if fits {
         let output = core::ptr::with_exposed_provenance_mut::<PDXGK_INITIALIZE>(request.output);
         // SAFETY: the driver gave an output buffer of at least this size.
-        good(NAME, unsafe { guarded::write(output, nt::IMPORTS.DxgkInitialize) });
+        good(NAME, unsafe { guarded::write(output, kernel_services::IMPORTS.DxgkInitialize) });
     }
     let block = core::ptr::with_exposed_provenance_mut::<IoStatusBlock>(request.status);
     let answer = IoStatusBlock { status, information: if fits { 8 } else { 0 } };

@@ -290,7 +290,7 @@ pub(crate) fn load(
     crate::fault::handler::install().map_err(|_| LoadError::Image(ImageError::OutOfMemory))?;
     let (name, loaded, entry) = match image {
         DriverImage::Linked { name, bind, entry } => {
-            bind(&crate::nt::IMPORTS);
+            bind(&crate::kernel_services::IMPORTS);
             (name, None, entry)
         }
         DriverImage::Pe { name, bytes, symbols } => {

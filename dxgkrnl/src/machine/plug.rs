@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use nt::lock::lock;
+
 use crate::bus::Bus;
 use crate::device_object::{DeviceObject, Location};
 use crate::pci::{Function, PciError};
 
-use super::{Device, DeviceId, FeaturePolicy, Machine, Pnp, PnpError, lock};
+use super::{Device, DeviceId, FeaturePolicy, Machine, Pnp, PnpError};
 
 impl Machine {
     /// Plugs a function in, as function 0 of a device of its own, and enumerates it. What enumeration found wrong is told when the device

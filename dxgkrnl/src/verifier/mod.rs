@@ -6,7 +6,9 @@ pub(crate) mod pool;
 pub use bugcheck::{Bugcheck, Place};
 pub use pool::SpecialPool;
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
+
+use nt::lock::{Innermost, Mutex};
 
 use crate::ddi_calls::DdiCalls;
 use crate::driver_call;
@@ -17,7 +19,7 @@ use crate::watchdog::Calls;
 #[derive(Default)]
 pub(crate) struct Verifier {
     first: OnceLock<Bugcheck>,
-    log: Mutex<Vec<String>>,
+    log: Mutex<Vec<String>, Innermost>,
     rescues: Rescues,
     ddi_calls: DdiCalls,
     calls: Calls,
@@ -45,7 +47,7 @@ impl Verifier {
 
     /// Appends a line to the machine's debug log.
     pub(crate) fn log(&self, line: String) {
-        let mut log = self.log.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut log = self.log.lock();
         if log.len() == LOG_LINES {
             log.remove(0);
         }
@@ -70,7 +72,7 @@ impl Verifier {
 
     /// The debug log.
     pub(crate) fn log_lines(&self) -> Vec<String> {
-        self.log.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        self.log.lock().clone()
     }
 
     /// The calls into drivers that have not returned.

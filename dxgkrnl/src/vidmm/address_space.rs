@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Weak};
 
+use nt::lock::lock;
 use wddm_ddi::status::*;
 
-use crate::machine::lock;
 use crate::ram::{PAGE_SIZE, Pages};
 use crate::vidmm::PagingQueue;
 use crate::vidmm::VidMm;
@@ -44,7 +44,7 @@ pub(crate) struct AddressSpace {
     vidmm: Weak<VidMm>,
     id: SpaceId,
     root_entries: u32,
-    /// Whether the work of its process rests. Lock order: see there.
+    /// Whether the work of its process rests.
     pub(crate) rest: Rest,
 }
 

@@ -1,15 +1,15 @@
 //! Allocations: what the driver said about them when they were created, and their end.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::device::Device;
-use crate::machine::lock;
 use crate::miniport::KmdHandle;
 use crate::ram::PAGE_SIZE;
 use crate::vidmm::memory::{IdlePoint, SpaceId, State};
@@ -63,7 +63,7 @@ pub(crate) struct Resource {
     device: u64,
     /// Allocations that the driver still knows.
     live: AtomicU32,
-    /// Handles of its allocations in the process. Lock order: a leaf.
+    /// Handles of its allocations in the process.
     members: Mutex<Vec<D3DKMT_HANDLE>>,
 }
 

@@ -8,11 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use nt::lock::lock;
 use wddm_ddi::km::DXGK_SEGMENTFLAGS;
 use wddm_ddi::kmt::D3DKMT_MEMORY_SEGMENT_GROUP;
 use wddm_ddi::status::*;
 
-use crate::machine::lock;
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::allocation::{Allocation, AllocationId};

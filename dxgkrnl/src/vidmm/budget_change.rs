@@ -6,9 +6,9 @@
 use std::ffi::c_void;
 use std::sync::{Arc, Weak};
 
+use nt::lock::lock;
 use wddm_ddi::kmt::D3DKMT_BUDGETCHANGENOTIFICATION;
 
-use crate::machine::lock;
 use crate::vidmm::notify::{Notice, Registration};
 use crate::vidmm::{Group, VidMm};
 

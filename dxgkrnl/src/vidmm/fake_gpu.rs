@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::os::fd::FromRawFd;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
+use nt::lock::{Innermost, Mutex, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
@@ -14,7 +15,6 @@ use wddm_ddi::types::HANDLE;
 
 use crate::adapter::{BarPlace, Segment};
 use crate::loader::Driver as LoadedDriver;
-use crate::machine::lock;
 use crate::miniport::{KmdHandle, Miniport};
 use crate::ram::{PAGE_SIZE, Ram, map_shared};
 use crate::vidmm::driver::Driver;
@@ -22,6 +22,14 @@ use crate::vidmm::memory::Memory;
 use crate::vidmm::page_table::Shape;
 use crate::vidmm::paging::{Paging, PagingFence, PagingNode};
 use crate::vidmm::segment::Segments;
+
+nt::ranks! {
+    pub(super) from 0x9000;
+    /// The fake GPU as a whole.
+    FakeGpu,
+    /// The id of the next packet of a node, which is handed out with its place in the queue.
+    FakeNext,
+}
 
 /// Bus address of the VRAM that the CPU sees.
 const BUS: u64 = 1 << 40;
@@ -52,7 +60,7 @@ pub(super) struct Fake {
     /// Root table of the paging process.
     paging_root: (u32, u64),
     /// Page of segment 3 that each page of the host aperture shows.
-    aperture: Arc<Mutex<[Option<u64>; APERTURE_PAGES]>>,
+    aperture: Arc<Mutex<[Option<u64>; APERTURE_PAGES], Innermost>>,
     /// Answers that replace the next ones to MapCpuHostAperture.
     pub(super) refuse_aperture: VecDeque<NTSTATUS>,
     /// Answers that replace the next ones to operations with a buffer.
@@ -84,11 +92,11 @@ unsafe impl Send for Fake {}
 
 /// Runs packets when somebody waits for them, in order.
 pub(super) struct FakeNode {
-    fake: Arc<Mutex<Fake>>,
+    fake: Arc<Mutex<Fake, FakeGpu>>,
     root: (u32, u64),
-    queue: Mutex<VecDeque<(u32, u64, u32)>>,
-    next: Mutex<u32>,
-    done: Mutex<u32>,
+    queue: Mutex<VecDeque<(u32, u64, u32)>, Innermost>,
+    next: Mutex<u32, FakeNext>,
+    done: Mutex<u32, Innermost>,
 }
 
 /// Who writes page tables.
@@ -378,7 +386,8 @@ impl FakeNode {
     /// The GPU was reset: whatever was submitted counts as complete, and none of it runs.
     pub(super) fn drop_all(&self) {
         lock(&self.queue).clear();
-        *lock(&self.done) = *lock(&self.next);
+        let next = *lock(&self.next);
+        *lock(&self.done) = next;
     }
 
     /// Runs the oldest packet; false if there is none.
@@ -488,7 +497,7 @@ fn write_beyond(args: &DXGKARG_BUILDPAGINGBUFFER) {
 
 unsafe extern "win64" fn build(adapter: HANDLE, args: *mut DXGKARG_BUILDPAGINGBUFFER) -> NTSTATUS {
     // SAFETY: hAdapter is the fake that the miniport was made for, which outlives it.
-    let fake = unsafe { &*adapter.cast::<Mutex<Fake>>() };
+    let fake = unsafe { &*adapter.cast::<Mutex<Fake, FakeGpu>>() };
     // SAFETY: the system passes one structure for the length of the call.
     let args = unsafe { &mut *args };
     let mut fake = lock(fake);
@@ -571,7 +580,7 @@ unsafe extern "win64" fn build(adapter: HANDLE, args: *mut DXGKARG_BUILDPAGINGBU
 
 unsafe extern "win64" fn map_aperture(adapter: HANDLE, args: *const DXGKARG_MAPCPUHOSTAPERTURE) -> NTSTATUS {
     // SAFETY: hAdapter is the fake that the miniport was made for, which outlives it.
-    let fake = unsafe { &*adapter.cast::<Mutex<Fake>>() };
+    let fake = unsafe { &*adapter.cast::<Mutex<Fake, FakeGpu>>() };
     // SAFETY: the system passes one structure for the length of the call.
     let args = unsafe { &*args };
     let mut fake = lock(fake);
@@ -593,7 +602,7 @@ unsafe extern "win64" fn map_aperture(adapter: HANDLE, args: *const DXGKARG_MAPC
 
 unsafe extern "win64" fn unmap_aperture(adapter: HANDLE, args: *const DXGKARG_UNMAPCPUHOSTAPERTURE) -> NTSTATUS {
     // SAFETY: hAdapter is the fake that the miniport was made for, which outlives it.
-    let fake = unsafe { &*adapter.cast::<Mutex<Fake>>() };
+    let fake = unsafe { &*adapter.cast::<Mutex<Fake, FakeGpu>>() };
     // SAFETY: the system passes one structure for the length of the call.
     let args = unsafe { &*args };
     // SAFETY: the array has NumberOfPages elements.
@@ -615,7 +624,7 @@ impl Fake {
 
 /// A memory manager on a fake GPU with `vram` bytes of VRAM that the CPU sees (segment 2, behind an aperture), as many that it sees
 /// through a host aperture (segment 3), and `ram` bytes of system memory.
-pub(super) fn memory(mode: Mode, ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fake>>) {
+pub(super) fn memory(mode: Mode, ram: u64, vram: u64, tables: u32) -> (Memory, Arc<Mutex<Fake, FakeGpu>>) {
     let ram = Ram::new(ram).unwrap();
     // SAFETY: the name is a valid C string.
     let fd = unsafe { libc::memfd_create(c"vram".as_ptr(), libc::MFD_CLOEXEC) };
@@ -719,7 +728,7 @@ pub(super) fn memory(mode: Mode, ram: u64, vram: u64, tables: u32) -> (Memory, A
 }
 
 /// The paging node of a fake GPU, for the paging process with this root.
-pub(super) fn node(fake: &Arc<Mutex<Fake>>, root: (u32, u64)) -> Arc<FakeNode> {
+pub(super) fn node(fake: &Arc<Mutex<Fake, FakeGpu>>, root: (u32, u64)) -> Arc<FakeNode> {
     lock(fake).paging_root = root;
     Arc::new(FakeNode {
         fake: Arc::clone(fake),

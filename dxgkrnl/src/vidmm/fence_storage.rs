@@ -7,14 +7,15 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError, Weak};
+use std::sync::{Arc, Weak};
 
+use nt::lock::{RwLock, RwLockReadGuard, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::machine::lock;
 use crate::ram::{PAGE_SIZE, Pages};
+use crate::rank;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::cpu_cache::SharedPages;
 use crate::vidmm::memory::{Memory, SpaceId};
@@ -33,13 +34,13 @@ pub(crate) struct FencePageId(u64);
 pub(crate) struct Spot {
     address: AtomicPtr<u8>,
     /// Held for reading while the page is accessed, for writing while it moves. Nobody waits to write: a reader may read twice.
-    /// Lock order: a leaf; device level takes it.
-    moving: RwLock<()>,
+    /// Device level takes it.
+    moving: RwLock<(), rank::FencePage>,
 }
 
 /// The page stays where it is until this is dropped.
 pub(crate) struct Stay<'a> {
-    _guard: RwLockReadGuard<'a, ()>,
+    _guard: RwLockReadGuard<'a, (), rank::FencePage>,
 }
 
 impl Spot {
@@ -49,17 +50,13 @@ impl Spot {
 
     /// Where the page is until the answer is dropped.
     pub(crate) fn stay(&self) -> (*mut u8, Stay<'_>) {
-        let guard = self.moving.read().unwrap_or_else(PoisonError::into_inner);
+        let guard = self.moving.read();
         (self.address.load(Ordering::Acquire), Stay { _guard: guard })
     }
 
     /// Copies the page to `to`, where it is from then on; false if somebody is using it.
     fn move_to(&self, to: NonNull<u8>) -> bool {
-        let _moving = match self.moving.try_write() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return false,
-        };
+        let Some(_moving) = self.moving.try_write() else { return false };
         let from = self.address.load(Ordering::Acquire);
         // SAFETY: both are whole pages that are mapped for the kernel and belong to this fence page, and no engine or thread writes them now.
         unsafe { from.copy_to_nonoverlapping(to.as_ptr(), PAGE_SIZE as usize) };

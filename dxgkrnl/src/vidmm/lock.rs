@@ -19,11 +19,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use nt::lock::lock;
 use wddm_ddi::status::*;
 
 use crate::adapter::BarPlace;
 use crate::device::Device;
-use crate::machine::lock;
 use crate::ram::PAGE_SIZE;
 use crate::vidmm::allocation::{Allocation, AllocationId, CpuAccess};
 use crate::vidmm::cpu_cache::CpuCache;

@@ -1,14 +1,14 @@
 //! The memory manager against a model of what every page of every allocation should contain, on a GPU whose TLB and paging node make the
 //! most of every freedom.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::prelude::*;
 
-use super::fake_gpu::{self, Fake, Fault};
+use nt::lock::{Mutex, lock};
+
+use super::fake_gpu::{self, Fake, FakeGpu, Fault};
 use super::*;
-use crate::machine::lock;
 use crate::vidmm::allocation::CpuAccess;
 
 const PAGES: u64 = PAGE_SIZE;
@@ -28,7 +28,7 @@ struct World {
     /// Its process is at rest.
     rests: bool,
     memory: Memory,
-    fake: Arc<Mutex<Fake>>,
+    fake: Arc<Mutex<Fake, FakeGpu>>,
     node: Arc<fake_gpu::FakeNode>,
     space: SpaceId,
     models: Vec<Model>,

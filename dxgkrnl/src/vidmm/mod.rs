@@ -5,9 +5,8 @@
 //! the paging node, packed into buffers of the paging process. Requests never wait for that work unless memory is short or the CPU wants to see the result; they hand out a value of the
 //! paging queue's fence instead.
 //!
-//! Lock order, outermost first: `Process::adapters`; locks of the scheduler down to fence storage; [`VidMm::memory`]; the scheduler's locks
-//! from `SyncObject::waits` on (idle checks, submission, waiting for a packet); leaves (`VidMm::globals`, handle tables). No DDI but
-//! BuildPagingBuffer, submission and those of the CPU host aperture is called with the memory lock held.
+//! No DDI but BuildPagingBuffer, submission and those of the CPU host aperture is called with the memory lock held. The order of its locks is
+//! in [`rank`](crate::rank).
 
 mod address_space;
 mod allocation;
@@ -43,14 +42,16 @@ mod va_space;
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, Weak};
+use std::sync::{Arc, Weak};
 
+use nt::lock::{Mutex, RwLock, RwLockReadGuard};
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::device::Device;
 use crate::handles::HandleTable;
 use crate::miniport::KmdHandle;
+use crate::rank;
 use crate::verifier::Bugcheck;
 
 pub(crate) use address_space::{AddressSpace, MapRequest, Protection, Shows};
@@ -77,24 +78,20 @@ use start::System;
 /// The memory manager of one adapter.
 pub(crate) struct VidMm {
     driver: Arc<Driver>,
-    /// Lock order: see the module.
-    memory: Mutex<Memory>,
-    /// What the driver's handles of DxgkCbGetHandleData mean. Lock order: a leaf, because the driver asks from inside DDIs.
+    memory: Mutex<Memory, rank::Memory>,
+    /// What the driver's handles of DxgkCbGetHandleData mean. The driver asks from inside DDIs.
     globals: Mutex<HandleTable<Global>>,
     /// Whoever tells the driver of allocations that are gone: when a device is destroyed, nobody does that any more of one of its allocations.
-    /// Lock order: before `memory`.
-    burying: Mutex<()>,
-    /// Lock order: before `memory`.
-    system: Mutex<Option<System>>,
-    /// Devices by identity and processes that the driver knows. Lock order: a leaf.
+    burying: Mutex<(), rank::FreeingAllocations>,
+    system: Mutex<Option<System>, rank::SystemProcess>,
+    /// Devices by identity and processes that the driver knows.
     known: Mutex<Known>,
-    /// Held for reading around DDIs that are called without the memory lock; true once the adapter has stopped. Lock order: before
-    /// everything else here, and never taken twice by a thread.
-    stopped: RwLock<bool>,
-    /// Who wants to be asked when memory should be given back. Lock order: a leaf.
+    /// Held for reading around DDIs that are called without the memory lock; true once the adapter has stopped. Never taken twice by a thread.
+    stopped: RwLock<bool, rank::MemoryStopped>,
+    /// Who wants to be asked when memory should be given back.
     trims: Mutex<Vec<Weak<TrimRegistration>>>,
-    /// Who wants to know when budgets change. Lock order: before `memory`.
-    budget_listeners: Mutex<Vec<budget_change::Listener>>,
+    /// Who wants to know when budgets change.
+    budget_listeners: Mutex<Vec<budget_change::Listener>, rank::BudgetListeners>,
     /// The driver's own range of addresses in every process, empty for none.
     driver_range: (u64, u64),
 }
@@ -119,15 +116,15 @@ impl VidMm {
     ///
     /// # Errors
     /// STATUS_DEVICE_REMOVED once it has stopped.
-    fn enter(&self) -> Result<RwLockReadGuard<'_, bool>, NTSTATUS> {
-        let stopped = self.stopped.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+    fn enter(&self) -> Result<RwLockReadGuard<'_, bool, rank::MemoryStopped>, NTSTATUS> {
+        let stopped = self.stopped.read();
         if *stopped { Err(STATUS_DEVICE_REMOVED) } else { Ok(stopped) }
     }
 
     /// DxgkCbGetHandleData and DxgkCbAcquireHandleData: the driver's pointer for a kernel handle of an allocation or resource, NULL for
     /// any other. Inside OpenAllocation there is no device-specific pointer yet. [d3dkmddi: DXGKARGCB_GETHANDLEDATA]
     pub(crate) fn handle_data(&self, data: &DXGKARGCB_GETHANDLEDATA) -> *mut c_void {
-        let globals = crate::machine::lock(&self.globals);
+        let globals = nt::lock::lock(&self.globals);
         let Some(entry) = globals.get(data.hObject) else { return std::ptr::null_mut() };
         let wanted = match data.Type {
             DXGK_HANDLE_TYPE::DXGK_HANDLE_ALLOCATION => !entry.resource,
@@ -151,7 +148,7 @@ impl VidMm {
 
     /// Ends what is left of a device's memory. Its queues are gone.
     pub(crate) fn release_device(&self, device: u64) {
-        let mut memory = crate::machine::lock(&self.memory);
+        let mut memory = nt::lock::lock(&self.memory);
         let of_device = |(id, state): (&_, &State)| (state.allocation.device() == device).then_some(*id);
         let ids: Vec<AllocationId> = memory.allocations.iter().filter_map(of_device).collect();
         for id in ids {
@@ -167,7 +164,7 @@ impl VidMm {
 
     /// Frees destroyed allocations that no queue can use any more, and what finished paging work held.
     pub(crate) fn collect(&self) {
-        let mut memory = crate::machine::lock(&self.memory);
+        let mut memory = nt::lock::lock(&self.memory);
         let collected = memory.retire().and_then(|_| memory.reap()).and_then(|_| memory.submit());
         drop(memory);
         self.note_failure("freeing memory", collected);
@@ -176,7 +173,7 @@ impl VidMm {
 
     /// Waits until no paging work is under way.
     pub(crate) fn finish_paging(&self) {
-        let mut memory = crate::machine::lock(&self.memory);
+        let mut memory = nt::lock::lock(&self.memory);
         let finished = memory.submit().and_then(|()| {
             while memory.wait_oldest()? {}
             Ok(())

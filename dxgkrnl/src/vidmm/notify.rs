@@ -4,13 +4,13 @@
 //! call thunks itself. What was not told yet when there is more to tell is told in one call.
 
 use std::ffi::c_void;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
+use nt::lock::{Condvar, Mutex, lock};
 use wddm_ddi::status::*;
 
 use crate::device::Device;
-use crate::machine::lock;
 use crate::process::Process;
 use crate::vidmm::memory::SpaceId;
 
@@ -38,10 +38,8 @@ struct Mailbox<N> {
 pub(crate) struct Registration<N: Notice> {
     process: SpaceId,
     callback: Callback<N>,
-    /// Lock order: a leaf.
     mailbox: Mutex<Mailbox<N>>,
     changed: Condvar,
-    /// Lock order: a leaf.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -111,7 +109,7 @@ impl<N: Notice> Registration<N> {
             if let Some(notice) = mailbox.next.take() {
                 return Some(notice);
             }
-            mailbox = self.changed.wait(mailbox).unwrap_or_else(PoisonError::into_inner);
+            mailbox = self.changed.wait(mailbox);
         }
     }
 

@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
+use nt::lock::lock;
 use wddm_ddi::kmt::{D3DDDI_RECLAIM_RESULT, D3DKMT_OFFER_PRIORITY};
 use wddm_ddi::status::*;
 
-use crate::machine::lock;
 use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::memory::{IdlePoint, Memory, Place, State};
 use crate::vidmm::paging_queue::PagingQueue;

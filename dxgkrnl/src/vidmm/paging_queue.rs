@@ -1,15 +1,16 @@
 //! Paging queues: the order of residency requests of a device, and the fence that counts them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::device::Device;
-use crate::machine::lock;
 use crate::ram::PAGE_SIZE;
+use crate::rank;
 use crate::rundown::{Destroyed, Rundown};
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::{AddressSpace, Frames, Protection};
@@ -33,8 +34,8 @@ pub(crate) struct PagingQueue {
     /// Page of the fence in the paging process, and the fence in it.
     page: u64,
     offset: u64,
-    /// Last value handed out. Lock order: after the memory lock, so that values and packets have one order.
-    value: Mutex<u64>,
+    /// Last value handed out. Taken under the memory lock, so that values and packets have one order.
+    value: Mutex<u64, rank::PagingValue>,
 }
 
 /// Why a residency request failed, and by how many bytes the process should shrink.

@@ -5,11 +5,11 @@
 //! not be touched. The allocation is nowhere then, as a new one is. Only what user mode has locked keeps its place, since its address
 //! is in use: it shows what happens to lie there. [thread-synchronization-and-tdr; d3dkmddi: DXGKDDI_RESETFROMTIMEOUT]
 
+use nt::lock::lock;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::machine::lock;
 use crate::miniport::KmdHandle;
 use crate::verifier::Bugcheck;
 use crate::vidmm::VidMm;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use nt::lock::lock;
 use wddm_ddi::status::*;
 use wddm_ddi::types::LUID;
 
-use crate::machine::{Machine, lock};
+use crate::machine::Machine;
 use crate::miniport::KmdHandle;
 use crate::ram::PAGE_SIZE;
 use crate::trace::TraceKind;

@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
+use nt::lock::lock;
 use wddm_ddi::status::*;
 
-use crate::machine::lock;
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::memory::{IDLE_PATIENCE, Memory, SpaceId};

@@ -6,10 +6,10 @@
 //! outside D0: its address shows system memory as long as the device sleeps, and no store to it is lost on either way.
 //! [d3dkmddi: DXGK_SEGMENTFLAGS; debugger: 0x10e, subcodes 0x3b and 0x3c]
 
+use nt::lock::lock;
 use wddm_ddi::status::*;
 
 use crate::fault::Frozen;
-use crate::machine::lock;
 use crate::ram::PAGE_SIZE;
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::AllocationId;

@@ -1,8 +1,9 @@
 //! Start and stop of the memory manager: the system process, its devices and contexts, and processes of user mode.
 
-use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use nt::lock::{Mutex, RwLock, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
@@ -10,7 +11,6 @@ use wddm_ddi::status::*;
 use crate::adapter::{Adapter, AdapterCaps};
 use crate::device;
 use crate::handles::HandleTable;
-use crate::machine::lock;
 use crate::miniport::KmdHandle;
 use crate::ram::PAGE_SIZE;
 use crate::vidmm::VidMm;
@@ -230,7 +230,7 @@ impl VidMm {
 
     /// Ends everything that start made. Processes have left the adapter before; what one of them left behind is freed and logged.
     pub(crate) fn stop(&self) {
-        if std::mem::replace(&mut *self.stopped.write().unwrap_or_else(|poisoned| poisoned.into_inner()), true) {
+        if std::mem::replace(&mut *self.stopped.write(), true) {
             return;
         }
         let system = lock(&self.system).take();

@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::sync::{Arc, Weak};
 
+use nt::lock::lock;
 use wddm_ddi::kmt::*;
 use wddm_ddi::types::LUID;
 
-use crate::machine::{Machine, lock};
+use crate::machine::Machine;
 use crate::vidmm::VidMm;
 use crate::vidmm::memory::SpaceId;
 use crate::vidmm::notify::{self, Registration};

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nt::lock::{Mutex, lock};
+
 use crate::fault::Frozen;
-use crate::machine::lock;
 use crate::ram::{PAGE_SIZE, Pages};
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::segment::SystemMemory;

@@ -8,17 +8,17 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
-use crate::machine::lock;
+use nt::lock::{Mutex, lock};
 
 use super::hw_queue::HwQueue;
+use crate::rank;
 
 /// The queues, by our handle.
 #[derive(Default)]
 pub(super) struct Active {
-    /// Lock order: before the state of doorbells and of queues.
-    queues: Mutex<HashMap<usize, Weak<HwQueue>>>,
+    queues: Mutex<HashMap<usize, Weak<HwQueue>>, rank::ActiveQueues>,
 }
 
 /// Whether a queue is listed. Read without the lock.

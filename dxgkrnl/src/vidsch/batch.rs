@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
+use nt::lock::MutexGuard;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
+use crate::rank;
 use crate::verifier::Bugcheck;
 
 use super::cross_adapter::{self, Signalling};
@@ -21,7 +23,7 @@ use super::wait::Wait;
 use super::window::Lent;
 
 /// Fences whose waits are locked, each once, in the order of their handles.
-struct Locked<'a>(BTreeMap<usize, (&'a Arc<Fence>, MutexGuard<'a, Waits>)>);
+struct Locked<'a>(BTreeMap<usize, (&'a Arc<Fence>, MutexGuard<'a, Waits, rank::FenceWaits>)>);
 
 impl<'a> Locked<'a> {
     fn new(fences: impl Iterator<Item = &'a Arc<Fence>>) -> Self {

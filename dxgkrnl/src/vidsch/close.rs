@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
 use crate::device::{Device, DeviceError};
-use crate::machine::lock;
+use crate::rank;
 
 use super::VidSch;
 use super::active::Active;
@@ -31,13 +32,12 @@ const STANDSTILL: Duration = Duration::from_millis(50);
 /// What the scheduler has for one device.
 #[derive(Default)]
 pub(super) struct DeviceWork {
-    /// By our handle, which grows. Lock order: a leaf.
+    /// By our handle, which grows.
     contexts: Mutex<BTreeMap<usize, Weak<HwContext>>>,
     pub(super) active: Active,
-    /// Lock order: a leaf.
     packet_contexts: Mutex<Vec<Weak<PacketContext>>>,
     /// Held while the device is being taken off the hardware; true when that is done.
-    lost: Mutex<bool>,
+    lost: Mutex<bool, rank::DeviceLost>,
 }
 
 /// What is left of a device whose process is gone.

@@ -11,12 +11,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 
+use nt::lock::{Mutex, MutexGuard, lock};
 use wddm_ddi::status::*;
 
 use crate::device::Device;
-use crate::machine::lock;
+use crate::rank;
 use crate::vidmm::FencePage;
 
 use super::fence::Fence;
@@ -35,12 +36,10 @@ pub(crate) struct CrossAdapter {
     current: Arc<FencePage>,
     /// What its members are like.
     options: FenceOptions,
-    /// Held while the fence is opened on an adapter, so that it has one member of a kind there. Lock order: after
-    /// `VidSch::stopped`, before `Fence::opens`.
-    making: Mutex<()>,
-    /// Held while the processor signals. Lock order: several by `number`; before `Fence::waits`.
-    signalling: Mutex<()>,
-    /// Lock order: a leaf.
+    /// Held while the fence is opened on an adapter, so that it has one member of a kind there.
+    making: Mutex<(), rank::MakingCrossAdapterFence>,
+    /// Held while the processor signals. Several are locked by `number`.
+    signalling: Mutex<(), rank::CrossAdapterSignal>,
     members: Mutex<Vec<Weak<Fence>>>,
     /// The value that the members were last told of.
     told: AtomicU64,
@@ -167,13 +166,13 @@ pub(super) fn propagate<'a>(fences: impl IntoIterator<Item = &'a Arc<Fence>>) {
 /// The processor signals these fences: no other processor signals one of them on any adapter until this is dropped, so that
 /// a value that was compared does not change by another one.
 pub(super) struct Signalling<'a> {
-    _held: Vec<MutexGuard<'a, ()>>,
+    _held: Vec<MutexGuard<'a, (), rank::CrossAdapterSignal>>,
 }
 
 impl<'a> Signalling<'a> {
     pub(super) fn new(fences: impl Iterator<Item = &'a Arc<Fence>>) -> Self {
         let shared = fences.filter_map(|fence| fence.cross_adapter());
         let ordered: BTreeMap<u64, &Arc<CrossAdapter>> = shared.map(|shared| (shared.number, shared)).collect();
-        Self { _held: ordered.into_values().map(|shared| lock(&shared.signalling)).collect() }
+        Self { _held: ordered.into_iter().map(|(number, shared)| shared.signalling.lock_in_order(number)).collect() }
     }
 }

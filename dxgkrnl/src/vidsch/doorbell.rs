@@ -8,17 +8,18 @@
 //! still reached the physical doorbell is seen by the hardware's last look at it; one that reached the dummy page is
 //! followed by a load that finds the new status. To give one, the page is rotated first.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 
+use nt::lock::{Mutex, MutexGuard, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::adapter::{Adapter, BarPlace};
-use crate::machine::lock;
 use crate::miniport::KmdHandle;
 use crate::ram::{PAGE_SIZE, Pages};
+use crate::rank;
 use crate::trace::TraceKind;
 use crate::vidmm::{Allocation, UserMapping};
 
@@ -66,12 +67,12 @@ pub(crate) struct Doorbell {
     words: Pages,
     status: UserMapping,
     last_queued: UserMapping,
-    /// One thread at a time connects, disconnects or destroys; held across those DDIs. The value says whether the
-    /// doorbell still exists. Lock order: before everything else of the scheduler.
-    exists: Mutex<bool>,
-    /// Lock order: a leaf, never held across a DDI: the driver takes doorbells away from inside DxgkDdiConnectDoorbell,
+    /// One thread at a time connects, disconnects or destroys; held across those DDIs. True as long as
+    /// the doorbell exists.
+    exists: Mutex<bool, rank::DoorbellExists>,
+    /// Never held across a DDI: the driver takes doorbells away from inside DxgkDdiConnectDoorbell,
     /// of this or any other doorbell, on the same thread or another.
-    shown: Mutex<Shown>,
+    shown: Mutex<Shown, rank::DoorbellShown>,
 }
 
 /// What user mode says about a doorbell it wants.
@@ -332,7 +333,7 @@ impl Doorbell {
 
     /// Contexts of a process that was woken for the connection are resumed after it. [user-mode-work-submission: D-state transitions]
     fn connect_at_work(&self, _at_work: &AtWork<'_>) -> Result<(), NTSTATUS> {
-        let exists = lock(&self.exists);
+        let exists = self.lock_exists();
         // Back to F0 first; until the connection shows, this keeps the engine there.
         let _working = self.adapter.use_node(self.queue.context().node());
         for _ in 0..ATTEMPTS {
@@ -438,6 +439,11 @@ impl Doorbell {
         self.adapter.vidsch().broken(format!("DxgkDdiConnectDoorbell {rule}"));
     }
 
+    /// A thread that makes a doorbell for a queue locks the old one first, whose handle is smaller.
+    fn lock_exists(&self) -> MutexGuard<'_, bool, rank::DoorbellExists> {
+        self.exists.lock_in_order(self.system.raw().addr() as u64)
+    }
+
     fn disconnect_on_driver(&self) {
         let mut args = DXGKARG_DISCONNECTDOORBELL::zeroed();
         args.hDoorbell = self.kmd.raw();
@@ -447,7 +453,7 @@ impl Doorbell {
 
     /// Takes the doorbell away; user mode may connect it again. [d3dkmddi: DXGKARG_DISCONNECTDOORBELL]
     pub(crate) fn disconnect(&self) {
-        let exists = lock(&self.exists);
+        let exists = self.lock_exists();
         if *exists {
             self.take_away(Event::Taken);
         }
@@ -457,7 +463,7 @@ impl Doorbell {
     /// user mode wrote since. A process at rest is woken if it has work. [user-mode-work-submission: normal process termination]
     pub(crate) fn finish(&self) {
         let _at_work = self.adapter.vidsch().stay_at_work(self.queue.context().device(), || !self.queue.is_done());
-        let exists = lock(&self.exists);
+        let exists = self.lock_exists();
         if *exists {
             let _working = self.adapter.use_node(self.queue.context().node());
             self.queue.note_active();
@@ -474,7 +480,7 @@ impl Doorbell {
     /// The device is lost: takes the doorbell away for good.
     pub(crate) fn abort(&self) {
         self.show_abort();
-        let exists = lock(&self.exists);
+        let exists = self.lock_exists();
         if *exists {
             self.take_away_for_good(Event::Abort);
         }
@@ -519,7 +525,7 @@ impl Doorbell {
     /// # Errors
     /// STATUS_GRAPHICS_ALLOCATION_BUSY when the work does not end, or user mode goes on making more; STATUS_INVALID_HANDLE
     /// when it was destroyed meanwhile; the device is lost.
-    fn run_dry(&self) -> Result<MutexGuard<'_, bool>, NTSTATUS> {
+    fn run_dry(&self) -> Result<MutexGuard<'_, bool, rank::DoorbellExists>, NTSTATUS> {
         let limit = self.adapter.vidsch().tdr.limit();
         for _ in 0..ATTEMPTS {
             self.finish();
@@ -529,7 +535,7 @@ impl Doorbell {
                 STATUS_TIMEOUT => break,
                 status => return Err(status),
             }
-            let exists = lock(&self.exists);
+            let exists = self.lock_exists();
             if !*exists {
                 return Err(STATUS_INVALID_HANDLE);
             }
@@ -549,7 +555,7 @@ impl Doorbell {
     /// driver answered.
     pub(crate) fn notify(&self) -> Result<(), NTSTATUS> {
         let _at_work = self.adapter.vidsch().at_work(self.queue.context().device())?;
-        let exists = lock(&self.exists);
+        let exists = self.lock_exists();
         let _working = self.adapter.use_node(self.queue.context().node());
         if !*exists {
             return Err(STATUS_INVALID_HANDLE);
@@ -572,7 +578,7 @@ impl Doorbell {
         if self.is_current() {
             sch.drain(&[&self.queue]);
         }
-        let mut exists = lock(&self.exists);
+        let mut exists = self.lock_exists();
         if !core::mem::replace(&mut *exists, false) {
             return;
         }
@@ -582,6 +588,8 @@ impl Doorbell {
         args.hDoorbell = self.kmd.raw();
         let status = self.adapter.miniport.destroy_doorbell(&args);
         sch.must_not_fail("DxgkDdiDestroyDoorbell", status);
+        // The memory manager may be holding its own lock while it takes a doorbell away.
+        drop(exists);
         sch.doorbells.retire(self.system);
         self.queue.clear_doorbell(self);
         self.rings.release();

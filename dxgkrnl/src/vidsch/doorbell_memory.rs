@@ -1,12 +1,12 @@
 //! What a doorbell is made of: the user range that shows it, and the memory of its ring.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
 use crate::adapter::{Adapter, BarPlace};
 use crate::bus::trap;
-use crate::machine::lock;
 use crate::ram::{PAGE_SIZE, Pages};
 use crate::vidmm::{Allocation, UserMapping};
 

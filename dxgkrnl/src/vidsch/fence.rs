@@ -13,13 +13,14 @@
 //! Processes use a fence through what they have open of it ([`SyncObject`]); it lives as long as one of these, or a kernel
 //! handle of it, is left. [native-gpu-fence-objects: global and local handles]
 
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 
+use nt::lock::{Mutex, MutexGuard, lock};
 use wddm_ddi::status::*;
 
 use crate::adapter::Adapter;
-use crate::machine::lock;
 use crate::miniport::KmdHandle;
+use crate::rank;
 
 use super::VidSch;
 use super::batch;
@@ -70,14 +71,14 @@ pub(crate) struct Fence {
     monitored: Word,
     /// Where both lie on their pages.
     offset: u64,
-    /// `None` once the fence is destroyed. Lock order: below `waits`.
-    home: Mutex<Option<Home>>,
-    /// Held while the fence is opened, closed and destroyed on the driver. Lock order: before `waits`.
-    opens: Mutex<Opens>,
-    /// Where it is open. A lock of its own, and a leaf: interrupts ask for it, and whoever opens or closes the fence may wait for one.
+    /// `None` once the fence is destroyed.
+    home: Mutex<Option<Home>, rank::FenceHome>,
+    /// Held while the fence is opened, closed and destroyed on the driver.
+    opens: Mutex<Opens, rank::FenceOpens>,
+    /// Where it is open. A lock of its own: interrupts ask for it, and whoever opens or closes the fence may wait for one.
     open_objects: Mutex<Vec<Weak<SyncObject>>>,
-    /// Lock order: several of them by `system`; then the adapter's interrupt lock, then leaves. Never taken at device level.
-    waits: Mutex<Waits>,
+    /// Several are locked by `system`. Never taken at device level.
+    waits: Mutex<Waits, rank::FenceWaits>,
 }
 
 impl Values for Fence {
@@ -230,8 +231,8 @@ impl Fence {
         self.lock_waits().watch.list.len()
     }
 
-    pub(super) fn lock_waits(&self) -> MutexGuard<'_, Waits> {
-        lock(&self.waits)
+    pub(super) fn lock_waits(&self) -> MutexGuard<'_, Waits, rank::FenceWaits> {
+        self.waits.lock_in_order(self.system.raw().addr() as u64)
     }
 
     /// Whether the fence has reached `value`.

@@ -5,9 +5,10 @@
 //! buffer design]
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard};
 
+use nt::lock::{Mutex, MutexGuard, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
@@ -15,10 +16,11 @@ use wddm_ddi::types::{HANDLE, LUID};
 
 use crate::adapter::Adapter;
 use crate::device::Device;
-use crate::machine::{Machine, lock};
+use crate::machine::Machine;
 use crate::miniport::KmdHandle;
 use crate::process::Process;
 use crate::ram::{PAGE_SIZE, Pages};
+use crate::rank;
 use crate::vidmm::{AddressSpace, Protection, SharedPages};
 
 use super::VidSch;
@@ -284,13 +286,13 @@ impl State {
 /// The fence logs of an adapter.
 #[derive(Default)]
 pub(super) struct FenceLogs {
-    /// Lock order: after everything of the scheduler but leaves; held across DxgkDdiUpdateNativeFenceLogs and
+    /// Held across DxgkDdiUpdateNativeFenceLogs and
     /// DxgkDdiSetNativeFenceLogBuffer, so that a reader's barrier and its reading belong together.
-    state: Mutex<State>,
+    state: Mutex<State, rank::FenceLogReader>,
 }
 
 impl FenceLogs {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State, rank::FenceLogReader> {
         lock(&self.state)
     }
 }

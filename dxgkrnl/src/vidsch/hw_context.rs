@@ -1,16 +1,17 @@
 //! Hardware contexts: creation, suspension, destruction.
 
-use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use nt::lock::{Condvar, Mutex, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::adapter::Adapter;
 use crate::device::Device;
-use crate::machine::lock;
 use crate::miniport::KmdHandle;
+use crate::rank;
 use crate::rescue::Rescue;
 use crate::rundown::{Destroyed, Rundown};
 
@@ -46,20 +47,19 @@ pub(crate) struct HwContext {
     system: KmdHandle,
     kmd: KmdHandle,
     updates: Arc<UpdateLine>,
-    /// Live queues. Lock order: a leaf.
+    /// Live queues.
     queues: Mutex<Vec<Weak<HwQueue>>>,
-    /// Lock order: a leaf; device level takes it.
-    suspension: Mutex<Suspension>,
+    /// Device level takes it.
+    suspension: Mutex<Suspension, rank::ContextSuspension>,
     suspended: Condvar,
     /// One thread at a time is in the DDIs that suspend, resume and destroy; true once the driver does not know the context any more. Lock
     /// order: before the adapter's interrupt lock.
-    suspending: Mutex<bool>,
+    suspending: Mutex<bool, rank::Suspending>,
     /// Closed once it is being destroyed.
     rundown: Rundown,
     /// Held by whoever destroys the context, so that a second one returns when it is gone, and by whoever changes its priority;
     /// true once it is gone.
-    pub(super) teardown: Mutex<bool>,
-    /// Lock order: a leaf.
+    pub(super) teardown: Mutex<bool, rank::ContextTeardown>,
     pub(super) told: Mutex<Told>,
 }
 
@@ -315,8 +315,7 @@ impl HwContext {
                 suspension = lock(&self.suspension);
             } else {
                 let nap = sch.tdr.nap(limit).min(Duration::from_millis(200));
-                suspension =
-                    self.suspended.wait_timeout(suspension, nap).unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+                suspension = self.suspended.wait_timeout(suspension, nap);
             }
         }
         true

@@ -1,15 +1,16 @@
 //! Hardware queues: creation with a progress fence, destruction. Submission through the kernel is in [`super::line`].
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::machine::lock;
 use crate::miniport::KmdHandle;
+use crate::rank;
 use crate::rundown::{Destroyed, Rundown};
 
 use super::VidSch;
@@ -34,13 +35,11 @@ pub(crate) struct HwQueue {
     progress_handle: D3DKMT_HANDLE,
     /// Its own handle in the process, 0 until it has one.
     user_handle: Arc<AtomicU32>,
-    /// Lock order: a leaf.
     doorbell: Mutex<Option<Arc<Doorbell>>>,
-    /// Those that it had before, too. Lock order: a leaf.
+    /// Those that it had before, too.
     doorbells: Mutex<Vec<Weak<Doorbell>>>,
-    /// Held while a doorbell of the queue is made: it has one, and which is told to the driver in the same order. Lock order: before
-    /// `Doorbell::exists`.
-    pub(super) making_doorbell: Mutex<()>,
+    /// Held while a doorbell of the queue is made: it has one, and which is told to the driver in the same order.
+    pub(super) making_doorbell: Mutex<(), rank::MakingDoorbell>,
     /// What a doorbell that is gone had queued last.
     left_behind: AtomicU64,
     /// It was noted that user mode breaks the order of a submission.
@@ -50,9 +49,9 @@ pub(crate) struct HwQueue {
     /// Submissions that are held. Read without the lock of the line, which is held while the node is woken.
     pub(super) held: AtomicUsize,
     /// Held by whoever submits through the kernel, also while waiting for room.
-    pub(super) submitting: Mutex<()>,
-    /// Lock order: held across DxgkDdiSubmitCommandToHwQueue, which is not re-entered for one queue; never while waiting.
-    pub(super) line: Mutex<Line>,
+    pub(super) submitting: Mutex<(), rank::Submitting>,
+    /// Held across DxgkDdiSubmitCommandToHwQueue, which is not re-entered for one queue; never while waiting.
+    pub(super) line: Mutex<Line, rank::SubmissionQueue>,
     /// It is among the queues that may have work under way.
     pub(super) listed: Listed,
     /// Closed once nothing new is accepted.
@@ -60,7 +59,7 @@ pub(crate) struct HwQueue {
     /// The driver has let go.
     gone: AtomicBool,
     /// Held by whoever destroys the queue, so that a second one returns when it is gone; true from then on.
-    teardown: Mutex<bool>,
+    teardown: Mutex<bool, rank::QueueTeardown>,
 }
 
 impl VidSch {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use nt::lock::lock;
 use wddm_ddi::km::*;
 use wddm_ddi::types::HANDLE;
 
 use crate::device::{Device, DeviceError};
-use crate::machine::lock;
 use crate::rescue::Rescue;
 use crate::verifier::Bugcheck;
 

@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use nt::lock::lock;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
-use crate::machine::lock;
 use crate::verifier::Bugcheck;
 
 use super::batch;

@@ -5,12 +5,7 @@
 //! whoever's fence value is reached. Work that calls DDIs of PASSIVE_LEVEL goes to a worker thread. A fence nobody
 //! waits for raises no interrupt at all.
 //!
-//! Lock order, outermost first: `VidSch::stopped`; `Rest`; `teardown` of a context, then of a queue;
-//! `Tdr::watch`; `Tdr::probes`; `DeviceWork::lost`; `Tdr::recovering`; `HwQueue::making_doorbell`;
-//! `Doorbell::exists`; `HwContext::suspending`; `HwQueue::submitting`; `HwQueue::line`, `PacketContext::line`, `UpdateLine::line`;
-//! `CrossAdapter::making`; `Fence::opens`; `Storage::pages`; `CrossAdapter::signalling`; `Fence::waits`;
-//! `Node::dispatching`; `VidSch::class`; the adapter's interrupt lock; leaves (registries, `Pending`, `Node::state`,
-//! `Doorbell::shown`, suspensions, lists). Device level takes leaves only.
+//! The order of its locks is in [`rank`](crate::rank).
 
 mod active;
 mod batch;
@@ -57,15 +52,16 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::os::fd::RawFd;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, OnceLock, RwLock, RwLockReadGuard, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use nt::lock::{Mutex, RwLock, RwLockReadGuard, lock};
 use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
 use crate::adapter::Adapter;
-use crate::machine::lock;
 use crate::process::ProcessAdapter;
+use crate::rank;
 use crate::verifier::{Bugcheck, Verifier};
 
 pub(crate) use batch::signal;
@@ -124,29 +120,29 @@ pub(crate) struct VidSch {
     fences: Registry<Fence>,
     system_contexts: Registry<SystemContext>,
     packet_contexts: Registry<PacketContext>,
-    /// Work of each device, by its identity. Lock order: a leaf.
-    devices: Mutex<HashMap<u64, Arc<DeviceWork>>>,
+    /// Work of each device, by its identity.
+    devices: Mutex<HashMap<u64, Arc<DeviceWork>>, rank::Devices>,
     /// How often a queue was asked what it has queued.
     looks: AtomicU64,
-    /// Fence storage of each process, by address of the process. Lock order: a leaf.
+    /// Fence storage of each process, by address of the process.
     storages: Mutex<HashMap<usize, Weak<Storage>>>,
-    /// Fences that somebody waits for: native, monitored. Lock order: leaves.
+    /// Fences that somebody waits for: native, monitored.
     watched: [Mutex<HashMap<usize, Weak<Fence>>>; 2],
     /// Waits whose fences were signalled, as the watchdog has found them.
     overdue_waits: Overdue,
     /// Fences of several adapters whose members were not told of a signal, as the watchdog has found them.
     overdue_members: Overdue,
-    /// Reported, not yet acted upon. Lock order: a leaf; device level takes it.
+    /// Reported, not yet acted upon. Device level takes it.
     pending: Mutex<Pending>,
     /// What the DPC acts upon; swapped with `pending`, so that both keep their memory.
-    acting: Mutex<Pending>,
-    /// Said by engines that are being reset. Lock order: a leaf but for the states of nodes; device level takes it.
-    aside: Mutex<Vec<set_aside::SetAside>>,
+    acting: Mutex<Pending, rank::ReportsActedUpon>,
+    /// Said by engines that are being reset. Device level takes it.
+    aside: Mutex<Vec<set_aside::SetAside>, rank::SetAside>,
     /// Only one thread is inside the DDIs of the GPU scheduler class.
-    class: Mutex<()>,
+    class: Mutex<(), rank::SchedulingClass>,
     /// Answer of DxgkDdiSetupPriorityBands.
     bands: OnceLock<NTSTATUS>,
-    /// What was unfinished when the driver said that an engine is idle, by node. Lock order: a leaf.
+    /// What was unfinished when the driver said that an engine is idle, by node.
     claims: Mutex<HashMap<u32, u64>>,
     worker: Worker<Work>,
     /// Makes page-table updates that were held.
@@ -157,9 +153,8 @@ pub(crate) struct VidSch {
     tdr: Tdr,
     /// Addresses for DDI calls that update fence values, on a machine that takes them away afterwards.
     window: Option<Window>,
-    /// True once stopping has begun. Held for reading while objects are created. Lock order: before everything else
-    /// here, and never taken twice by a thread.
-    stopped: RwLock<bool>,
+    /// True once stopping has begun. Held for reading while objects are created. Never taken twice by a thread.
+    stopped: RwLock<bool, rank::SchedulerStopped>,
 }
 
 impl VidSch {
@@ -222,8 +217,8 @@ impl VidSch {
     ///
     /// # Errors
     /// STATUS_DEVICE_REMOVED once the scheduler is being stopped.
-    pub(crate) fn enter(&self) -> Result<RwLockReadGuard<'_, bool>, NTSTATUS> {
-        let stopped = self.stopped.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+    pub(crate) fn enter(&self) -> Result<RwLockReadGuard<'_, bool, rank::SchedulerStopped>, NTSTATUS> {
+        let stopped = self.stopped.read();
         if *stopped { Err(STATUS_DEVICE_REMOVED) } else { Ok(stopped) }
     }
 
@@ -231,7 +226,7 @@ impl VidSch {
     /// contexts stay usable until VidMm destroys them.
     pub(crate) fn stop(&self) {
         {
-            let mut stopped = self.stopped.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let mut stopped = self.stopped.write();
             if core::mem::replace(&mut *stopped, true) {
                 return;
             }

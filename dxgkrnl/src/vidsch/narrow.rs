@@ -7,11 +7,10 @@
 //! waits. Between the GPU's store and that look, user mode finds the new low half beside the old high one. [context-monitoring: creating a
 //! monitored fence; d3dkmddi: DXGK_VIDSCHCAPS, No64BitAtomics]
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
-
-use crate::machine::lock;
 
 use super::storage::Word;
 use super::sync_object::SyncObject;
@@ -19,7 +18,7 @@ use super::sync_object::SyncObject;
 /// Largest distance from the last value of what is waited for or signalled: UINT_MAX / 2.
 const REACH: u64 = (u32::MAX / 2) as u64;
 
-/// The whole value, as it was when the kernel last looked. Lock order: a leaf.
+/// The whole value, as it was when the kernel last looked.
 pub(super) struct Narrow(Mutex<u64>);
 
 impl Narrow {

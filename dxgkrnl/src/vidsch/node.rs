@@ -8,11 +8,13 @@
 mod reset;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
+use nt::lock::{Condvar, Mutex, MutexGuard, lock};
+
 use crate::device::Device;
-use crate::machine::lock;
+use crate::rank;
 
 use super::packet::SystemContext;
 use super::packet_context::PacketContext;
@@ -485,9 +487,9 @@ impl NodeState {
 /// One node.
 pub(crate) struct Node {
     /// Held by whoever hands packets to the driver, so that ids arrive in order. Taken before `state`.
-    pub(super) dispatching: Mutex<()>,
-    /// Lock order: a leaf; device level takes it.
-    state: Mutex<NodeState>,
+    pub(super) dispatching: Mutex<(), rank::Dispatching>,
+    /// Device level takes it.
+    state: Mutex<NodeState, rank::NodeState>,
     completed: Condvar,
 }
 
@@ -497,7 +499,7 @@ impl Node {
         Self { dispatching: Mutex::new(()), state: Mutex::new(NodeState::new()), completed: Condvar::new() }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, NodeState> {
+    pub(super) fn state(&self) -> MutexGuard<'_, NodeState, rank::NodeState> {
         lock(&self.state)
     }
 
@@ -516,7 +518,7 @@ impl Node {
         if done(&state) {
             return true;
         }
-        let (state, _) = self.completed.wait_timeout(state, nap).unwrap_or_else(|poisoned| poisoned.into_inner());
+        let state = self.completed.wait_timeout(state, nap);
         done(&state)
     }
 }

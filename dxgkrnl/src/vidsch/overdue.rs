@@ -4,10 +4,11 @@
 //! [`UNREPORTED`] of the host's time; no machine of this program takes that long from a store to its interrupt routine.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::machine::lock;
+use nt::lock::{Mutex, lock};
+
 use crate::rescue::Rescue;
 
 use super::VidSch;
@@ -19,7 +20,7 @@ use super::fence::Fence;
 const UNREPORTED: Duration = Duration::from_secs(1);
 
 /// What the watchdog has found, by the address of the fence or of what its members have in common, and since when. An address
-/// that is used anew within a second begins to count too early by that at most. Lock order: a leaf.
+/// that is used anew within a second begins to count too early by that at most.
 #[derive(Default)]
 pub(super) struct Overdue(Mutex<HashMap<usize, Instant>>);
 

@@ -1,17 +1,18 @@
 //! Packet scheduling: system contexts, and how packets of every context get to the driver.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
+use nt::lock::{MutexGuard, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::adapter::{Adapter, check_dma_buffer_segment_set};
 use crate::device::DeviceError;
-use crate::machine::lock;
 use crate::miniport::KmdHandle;
+use crate::rank;
 use crate::verifier::Bugcheck;
 use crate::vidmm::AddressSpace;
 
@@ -109,7 +110,7 @@ impl VidSch {
     /// Only one thread is inside the DDIs of the GPU scheduler class (BuildPagingBuffer, SubmitCommand, PreemptCommand,
     /// SetRootPageTable): whoever calls one holds this. Taken after every other lock of the scheduler but
     /// `Node::state` and leaves; never held while waiting. [threading-and-synchronization: first level]
-    pub(crate) fn scheduler_class(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn scheduler_class(&self) -> MutexGuard<'_, (), rank::SchedulingClass> {
         lock(&self.class)
     }
 

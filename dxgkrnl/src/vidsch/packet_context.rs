@@ -7,9 +7,10 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::D3DDDI_CREATECONTEXTFLAGS;
@@ -18,8 +19,8 @@ use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
 use crate::adapter::Adapter;
 use crate::device::Device;
-use crate::machine::lock;
 use crate::miniport::KmdHandle;
+use crate::rank;
 use crate::rundown::{Destroyed, Rundown};
 
 use super::VidSch;
@@ -86,8 +87,7 @@ pub(crate) struct PacketContext {
     private_size: u32,
     global: AtomicI32,
     in_process: AtomicI32,
-    /// Lock order: as `HwQueue::line`.
-    line: Mutex<Line>,
+    line: Mutex<Line, rank::SubmissionQueue>,
     updates: Arc<UpdateLine>,
     /// Packets that are done, run or dropped: all up to this number.
     finished: AtomicU64,
@@ -100,9 +100,9 @@ pub(crate) struct PacketContext {
     /// Closed once nothing new is accepted.
     rundown: Rundown,
     /// Held by whoever destroys the context, so that a second one returns when it is gone; true from then on.
-    teardown: Mutex<bool>,
-    /// The driver does not know it any more. Held while it is told of the context. Lock order: as `HwContext::suspending`.
-    gone: Mutex<bool>,
+    teardown: Mutex<bool, rank::ContextTeardown>,
+    /// The driver does not know it any more. Held while it is told of the context.
+    gone: Mutex<bool, rank::Suspending>,
 }
 
 impl Destroyed for PacketContext {

@@ -9,13 +9,13 @@
 use core::ops::RangeInclusive;
 use core::sync::atomic::{AtomicI32, Ordering};
 
+use nt::lock::lock;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::D3DKMT_SCHEDULINGPRIORITYCLASS;
 use wddm_ddi::status::*;
 
 use crate::adapter::Adapter;
-use crate::machine::lock;
 
 use super::VidSch;
 use super::hw_context::HwContext;

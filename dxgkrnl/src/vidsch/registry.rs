@@ -5,11 +5,11 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::types::HANDLE;
 
-use crate::machine::lock;
 use crate::miniport::KmdHandle;
 
 /// Objects of one kind by the handle that the driver knows them by.

@@ -10,13 +10,14 @@
 //! [user-mode-work-submission: doorbells; d3dkmddi: DXGKARG_SUSPENDCONTEXT, DXGKARG_PREEMPTCOMMAND]
 
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use nt::lock::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, lock};
 use wddm_ddi::status::*;
 
 use crate::device::Device;
-use crate::machine::lock;
+use crate::rank;
 use crate::vidmm::{AddressSpace, Search};
 
 use super::VidSch;
@@ -33,13 +34,12 @@ const NAP: Duration = Duration::from_micros(50);
 /// Whether the work of a process rests.
 #[derive(Default)]
 pub(crate) struct Rest {
-    /// True while it does. Lock order: after `VidSch::stopped`, before `teardown` of a context; nobody waits to write, so that a reader may read
-    /// twice. One that is written while another one is written is only tried.
-    rests: RwLock<bool>,
-    /// Contexts that are resumed when the process works again; `None` while it works. Lock order: before `HwContext::suspending`.
-    owed: Mutex<Option<Vec<Weak<HwContext>>>>,
-    /// Since it was suspended last. Lock order: a leaf.
-    turn: Mutex<Turn>,
+    /// True while the process is suspended. One that is written while another one is written is only tried.
+    rests: RwLock<bool, rank::Suspended>,
+    /// Contexts that are resumed when the process works again; `None` while it works.
+    owed: Mutex<Option<Vec<Weak<HwContext>>>, rank::ContextsToResume>,
+    /// Since it was suspended last.
+    turn: Mutex<Turn, rank::Turn>,
 }
 
 /// What a process that was suspended is entitled to.
@@ -69,7 +69,7 @@ pub(crate) enum Rested {
 
 /// A context does not run: it is new, or its process rests and nobody wakes it meanwhile.
 pub(super) struct Standstill<'a> {
-    _rests: PhantomData<&'a RwLockWriteGuard<'a, bool>>,
+    _rests: PhantomData<&'a RwLockWriteGuard<'a, bool, rank::Suspended>>,
 }
 
 impl<'a> Standstill<'a> {
@@ -79,7 +79,7 @@ impl<'a> Standstill<'a> {
     }
 
     /// Of the contexts of a process at rest.
-    fn of(rests: &'a RwLockWriteGuard<'_, bool>) -> Option<Self> {
+    fn of(rests: &'a RwLockWriteGuard<'_, bool, rank::Suspended>) -> Option<Self> {
         rests.then_some(Self { _rests: PhantomData })
     }
 }
@@ -88,7 +88,7 @@ impl<'a> Standstill<'a> {
 pub(crate) struct AtWork<'a> {
     /// Whose contexts are still suspended since the process was woken: they are resumed when this is dropped.
     woken: Option<(&'a Rest, Contexts)>,
-    _guard: RwLockReadGuard<'a, bool>,
+    _guard: RwLockReadGuard<'a, bool, rank::Suspended>,
 }
 
 impl AtWork<'_> {
@@ -112,16 +112,12 @@ impl Drop for AtWork<'_> {
 }
 
 impl Rest {
-    fn read(&self) -> RwLockReadGuard<'_, bool> {
-        self.rests.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, bool, rank::Suspended> {
+        self.rests.read()
     }
 
-    fn try_write(&self) -> Option<RwLockWriteGuard<'_, bool>> {
-        match self.rests.try_write() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    fn try_write(&self) -> Option<RwLockWriteGuard<'_, bool, rank::Suspended>> {
+        self.rests.try_write()
     }
 
     /// It does not come back by itself any more.
@@ -160,7 +156,7 @@ impl Rest {
     /// Whether it does.
     pub(crate) fn rests(&self) -> bool {
         // Somebody who is putting it to rest or waking it holds the lock.
-        self.rests.try_read().map_or(true, |rests| *rests)
+        self.rests.try_read().is_none_or(|rests| *rests)
     }
 }
 
@@ -185,7 +181,7 @@ impl VidSch {
     /// the process rests on.
     pub(super) fn at_work_if_room<'a>(&self, device: &'a Device) -> Option<AtWork<'a>> {
         let rest = &device.process.space.rest;
-        if let Ok(guard) = rest.rests.try_read()
+        if let Some(guard) = rest.rests.try_read()
             && !*guard
         {
             return Some(AtWork { woken: None, _guard: guard });
@@ -248,7 +244,7 @@ impl VidSch {
     }
 
     /// Tells the driver of every context of a process at rest where its root page table is.
-    fn tell_roots(&self, contexts: &Contexts, rests: &RwLockWriteGuard<'_, bool>) {
+    fn tell_roots(&self, contexts: &Contexts, rests: &RwLockWriteGuard<'_, bool, rank::Suspended>) {
         let Some(stands) = Standstill::of(rests) else { return };
         contexts.hardware.iter().for_each(|context| context.follow_root(&stands));
         contexts.packets.iter().for_each(|context| context.follow_root(&stands));
@@ -270,7 +266,7 @@ impl VidSch {
     fn wake(
         &self,
         space: &AddressSpace,
-        rests: &mut RwLockWriteGuard<'_, bool>,
+        rests: &mut RwLockWriteGuard<'_, bool, rank::Suspended>,
         search: &mut Search,
     ) -> Option<Result<Contexts, NTSTATUS>> {
         let Ok(adapter) = self.adapter() else { return Some(Err(STATUS_DEVICE_REMOVED)) };
@@ -357,7 +353,7 @@ impl VidSch {
         &self,
         space: &Arc<AddressSpace>,
         contexts: &Contexts,
-        rests: &mut RwLockWriteGuard<'_, bool>,
+        rests: &mut RwLockWriteGuard<'_, bool, rank::Suspended>,
         note: impl FnOnce(),
     ) -> Rested {
         contexts.disconnect();

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
+use nt::lock::lock;
 use wddm_ddi::nt::DISPATCH_LEVEL;
 
 use crate::irql::Raised;
-use crate::machine::lock;
 use crate::verifier::Bugcheck;
 
 use super::VidSch;

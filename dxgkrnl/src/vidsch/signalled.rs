@@ -7,11 +7,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::types::{D3DKMT_HANDLE, LUID};
 
-use crate::machine::{Machine, lock};
+use crate::machine::Machine;
 
 use super::VidSch;
 use super::batch;
@@ -73,7 +74,6 @@ pub struct FenceReports {
 /// Open fences by process and handle, and what was counted.
 #[derive(Default)]
 pub(super) struct Names {
-    /// Lock order: a leaf.
     open: Mutex<HashMap<(u64, D3DKMT_HANDLE), Weak<SyncObject>>>,
     of_queues: AtomicU64,
     of_nodes: AtomicU64,

@@ -5,17 +5,19 @@
 //! unless the fence is for engines only, and has no mapping of the monitored ones; the GPU reads and writes current values and
 //! reads monitored ones. [native-gpu-fence-objects: physical memory storage]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::km::{D3DDDI_NATIVEFENCE_TYPE, DXGKARG_FENCESTORAGEVALUETYPE};
 use wddm_ddi::status::{NTSTATUS, STATUS_DRIVER_INTERNAL_ERROR, STATUS_NO_MEMORY};
 use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
 use crate::adapter::Adapter;
-use crate::machine::{FeaturePolicy, lock};
+use crate::machine::FeaturePolicy;
 use crate::process::ProcessAdapter;
 use crate::ram::PAGE_SIZE;
+use crate::rank;
 use crate::vidmm::{AddressSpace, FencePage, FenceValueKind, Found, Protection, Stay, UserMapping};
 
 use super::wait::UNMONITORED;
@@ -229,8 +231,8 @@ pub(crate) struct Storage {
     stride: u64,
     bounds: (u64, u64),
     in_system_process: bool,
-    /// Lock order: before the locks of VidMm, which maps new pages under it.
-    pages: Mutex<Vec<Arc<Page>>>,
+    /// Held while VidMm maps a new page.
+    pages: Mutex<Vec<Arc<Page>>, rank::FenceStorage>,
 }
 
 /// A place on shared pages.

@@ -1,12 +1,12 @@
 //! A fence as a device of a process has it open.
 
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE};
 
 use crate::adapter::Adapter;
-use crate::machine::lock;
 use crate::miniport::KmdHandle;
 
 use super::fence::Fence;
@@ -37,9 +37,8 @@ pub(crate) struct SyncObject {
     of_queue: bool,
     user_address: usize,
     gpu: GpuAddresses,
-    /// `None` once it is closed. Lock order: a leaf, except that its mappings go away below `Fence::opens`.
+    /// `None` once it is closed.
     view: Mutex<Option<Arc<View>>>,
-    /// Lock order: a leaf.
     state: Mutex<State>,
     rights: Rights,
     /// Process and handle, once it has one.

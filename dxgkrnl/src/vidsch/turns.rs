@@ -7,13 +7,13 @@
 //! waits for that another one must do.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
 use crate::device::DeviceError;
-use crate::machine::lock;
 use crate::vidmm::{AddressSpace, Search};
 
 use super::VidSch;
@@ -44,9 +44,7 @@ struct Waiting {
 /// Who waits for memory.
 #[derive(Default)]
 pub(crate) struct Turns {
-    /// Lock order: a leaf.
     line: Arc<Mutex<Line>>,
-    /// Lock order: a leaf.
     waiting: Mutex<Waiting>,
 }
 

@@ -7,12 +7,13 @@
 
 use std::collections::VecDeque;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
 use crate::device::Device;
-use crate::machine::lock;
+use crate::rank;
 use crate::vidmm::Update;
 
 use super::batch;
@@ -54,8 +55,7 @@ pub(crate) struct UpdateLine {
     device: Arc<Device>,
     /// The physical adapter whose page tables change.
     engine: u32,
-    /// Lock order: as `HwQueue::line`.
-    line: Mutex<Line>,
+    line: Mutex<Line, rank::SubmissionQueue>,
 }
 
 impl UpdateLine {

@@ -5,10 +5,10 @@
 //! the address that it uses itself.
 
 use std::io;
-use std::sync::Mutex;
+
+use nt::lock::{Mutex, lock};
 
 use crate::adapter::Adapter;
-use crate::machine::lock;
 use crate::ram::PAGE_SIZE;
 use crate::vidmm::UserMapping;
 

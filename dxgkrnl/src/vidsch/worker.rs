@@ -1,12 +1,13 @@
 //! The worker thread: what reports ask for that only PASSIVE_LEVEL may do.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use nt::lock::{Mutex, lock};
+
 use crate::device::{Device, DeviceError};
-use crate::machine::lock;
 
 use super::VidSch;
 use super::batch;
@@ -41,7 +42,6 @@ pub(super) enum Work {
 
 /// A thread that does work of a kind, while the scheduler runs.
 pub(super) struct Worker<W> {
-    /// Lock order: a leaf.
     running: Mutex<Option<(Sender<W>, JoinHandle<()>)>>,
 }
 

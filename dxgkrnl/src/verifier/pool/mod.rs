@@ -11,13 +11,12 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 use std::fmt;
-use std::sync::Mutex;
 
+use nt::lock::{Innermost, Mutex, lock};
 use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, POOL_FLAG_UNINITIALIZED};
 
 use super::Bugcheck;
 use crate::irql;
-use crate::machine::lock;
 use special::{Arena, Span};
 
 /// POOL_FLAG_PAGED. [wdm: POOL_FLAG_PAGED]
@@ -52,7 +51,7 @@ pub enum SpecialPool {
 pub(crate) struct Pool {
     limit: u64,
     mode: SpecialPool,
-    state: Mutex<State>,
+    state: Mutex<State, Innermost>,
 }
 
 #[derive(Default)]
@@ -412,7 +411,7 @@ impl State {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let state = self.state.get_mut();
         // Blocks still allocated stay so: a stopped machine cannot know who refers to them.
         for (address, block) in std::mem::take(&mut state.resting) {
             if let Home::Heap { layout, before } = block.home {

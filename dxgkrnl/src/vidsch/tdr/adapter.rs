@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use nt::lock::lock;
 use wddm_ddi::status::*;
 
 use crate::device::{Device, DeviceError};
-use crate::machine::lock;
 
 use super::super::VidSch;
 use super::{TdrFate, TdrOutcome, TdrReason};

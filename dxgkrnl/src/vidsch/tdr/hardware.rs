@@ -2,16 +2,17 @@
 //! DXGKARG_RESUMEHWENGINE]
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, TryLockError};
 use std::time::Duration;
 
+use nt::lock::{MutexGuard, lock};
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::adapter::Adapter;
 use crate::device::DeviceError;
-use crate::machine::lock;
+use crate::rank;
 use crate::verifier::Bugcheck;
 
 use super::super::VidSch;
@@ -116,12 +117,11 @@ impl VidSch {
 
     /// One recovery at a time; `None` while the adapter is being reset, which ends what was to be recovered from. Whoever resets the
     /// adapter waits for the caller to leave, so the caller does not wait for that.
-    fn begin_recovery(&self) -> Option<MutexGuard<'_, ()>> {
+    fn begin_recovery(&self) -> Option<MutexGuard<'_, (), rank::Recovering>> {
         while !self.tdr.is_abandoning() {
             match self.tdr.recovering.try_lock() {
-                Ok(one) => return Some(one),
-                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(50)),
+                Some(one) => return Some(one),
+                None => std::thread::sleep(Duration::from_micros(50)),
             }
         }
         None

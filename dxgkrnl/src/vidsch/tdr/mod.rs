@@ -4,8 +4,7 @@
 //! is reset, which takes other DDIs for hardware queues ([`hardware`]) than for packets ([`packet`]), and if that does not help,
 //! the adapter is ([`adapter`]).
 //!
-//! Lock order: `Tdr::recovering` comes after `DeviceWork::lost`, so no device is lost while it is held; [`VidSch::recover`] loses those
-//! that a reset has named when it is free again.
+//! No thread waits for `Tdr::recovering`: it is tried. [`VidSch::recover`] loses the devices that a reset has named when it is free again.
 
 mod adapter;
 mod hardware;
@@ -19,16 +18,18 @@ pub(super) use watch::LONG;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use nt::lock::{Mutex, lock};
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{LUID, NTSTATUS};
 
 use crate::clock::Clock;
 use crate::device::{Device, DeviceError};
-use crate::machine::{Machine, MachineRef, lock};
+use crate::machine::{Machine, MachineRef};
+use crate::rank;
 use crate::verifier::Bugcheck;
 
 use super::VidSch;
@@ -57,7 +58,7 @@ pub(super) struct Tdr {
     settings: TdrSettings,
     clock: Clock,
     /// One recovery at a time.
-    recovering: Mutex<()>,
+    recovering: Mutex<(), rank::Recovering>,
     /// Nodes between DxgkDdiResetHwEngine and DxgkDdiResumeHwEngine, a bit each. Written at device level.
     silent: AtomicU64,
     /// How often the engine of each node was reset, alone or with the adapter. Counted at device level.
@@ -66,23 +67,22 @@ pub(super) struct Tdr {
     adapter_resets: AtomicU64,
     /// Packets count as complete: the adapter is being reset.
     abandoning: AtomicBool,
-    /// Contexts that the driver has named since a reset began. Lock order: a leaf.
+    /// Contexts that the driver has named since a reset began.
     named: Mutex<Option<Vec<Invalidated>>>,
     /// Held by whoever looks for timeouts.
-    watch: Mutex<Watch>,
-    /// Contexts that were asked off their engines by a look. Lock order: after `watch`, before `HwContext::suspending`.
-    probes: Mutex<Vec<Probe>>,
-    /// The DDI of a recovery that a thread is in, and since when. Lock order: a leaf.
+    watch: Mutex<Watch, rank::TdrWatch>,
+    /// Contexts that were asked off their engines by a look.
+    probes: Mutex<Vec<Probe>, rank::TdrProbes>,
+    /// The DDI of a recovery that a thread is in, and since when.
     inside: Mutex<Option<(&'static str, Duration)>>,
-    /// When the adapter was reset. Lock order: a leaf.
+    /// When the adapter was reset.
     resets: Mutex<VecDeque<Duration>>,
-    /// When engines were reset for the sake of each process. Lock order: a leaf.
-    offences: Mutex<HashMap<String, VecDeque<Duration>>>,
-    /// Processes that may not use the adapter any more. Lock order: a leaf.
+    /// When engines were reset for the sake of each process.
+    offences: Mutex<HashMap<String, VecDeque<Duration>>, rank::Offences>,
+    /// Processes that may not use the adapter any more.
     blocked: Mutex<HashSet<String>>,
-    /// Every device of the adapter. Lock order: a leaf.
+    /// Every device of the adapter.
     devices: Mutex<Vec<Weak<Device>>>,
-    /// Lock order: a leaf.
     reports: Mutex<VecDeque<TdrReport>>,
     count: AtomicU64,
 }
@@ -248,13 +248,13 @@ impl VidSch {
             return;
         }
         // Who recovers is in the driver; nobody else asks it anything about engines.
-        if self.tdr.recovering.try_lock().is_err() {
+        if self.tdr.recovering.try_lock().is_none() {
             return;
         }
         let (hung, forgotten) = {
             // Nothing is under way on a device that sleeps.
             let Some(_awake) = adapter.machine.gate().enter_awake() else { return };
-            let Ok(mut watch) = self.tdr.watch.try_lock() else { return };
+            let Some(mut watch) = self.tdr.watch.try_lock() else { return };
             let now = self.tdr.clock.now();
             let mut hung = self.watch_progress(&mut watch, now);
             // A hardware context that does not let go of its engine keeps the packets there from doing so.

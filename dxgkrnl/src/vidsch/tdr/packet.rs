@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use nt::lock::lock;
 use wddm_ddi::km::*;
 
 use crate::adapter::Adapter;
 use crate::device::{Device, DeviceError};
-use crate::machine::lock;
 use crate::verifier::Bugcheck;
 
 use super::super::VidSch;

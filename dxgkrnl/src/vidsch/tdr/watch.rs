@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::machine::lock;
+use nt::lock::lock;
+
 use crate::rescue::Rescue;
 
 use super::super::VidSch;
@@ -150,7 +151,7 @@ impl VidSch {
     pub(in super::super) fn put_back_answered(&self) {
         let Ok(adapter) = self.adapter() else { return };
         // Whoever recovers is in the driver, and says so here when it is out of it; so does whoever wakes the device.
-        if self.verifier.is_stopped() || adapter.is_gone() || self.tdr.recovering.try_lock().is_err() {
+        if self.verifier.is_stopped() || adapter.is_gone() || self.tdr.recovering.try_lock().is_none() {
             return;
         }
         if let Some(_awake) = adapter.machine.gate().enter_awake() {

@@ -1,0 +1,113 @@
+//! The order in which the locks of the graphics kernel are taken, outermost first.
+//!
+//! Each of these is the rank of one lock, or of locks of which a thread holds one at a time. A lock without a rank of its own is a
+//! [`Leaf`](nt::lock::Leaf), under which nothing but an [`Innermost`](nt::lock::Innermost) lock is taken. Device level takes leaves, and those of the last
+//! ranks that say so: it may have interrupted whoever holds another lock.
+
+nt::ranks! {
+    pub(crate) from 0;
+    /// `MachineInner::pnp`: whole operations of plug and play.
+    PlugAndPlay,
+    /// `Adapter::idle`.
+    IdlePolicy,
+    /// `Process::changing_class`.
+    PriorityClass,
+    /// `VidSch::stopped`: objects are created only before stopping has begun.
+    SchedulerStopped,
+    /// `HwContext::teardown`, `PacketContext::teardown`.
+    ContextTeardown,
+    /// `HwQueue::teardown`.
+    QueueTeardown,
+    /// `Tdr::watch`.
+    TdrWatch,
+    /// `Tdr::probes`.
+    TdrProbes,
+    /// `Tdr::recovering`.
+    Recovering,
+    /// `PowerGate::users`: no device changes its power state while somebody is inside.
+    PowerGate: tried,
+    /// `Adapter::asleep`.
+    DevicePower,
+    /// `DeviceWork::lost`.
+    DeviceLost,
+    /// `HwQueue::making_doorbell`.
+    MakingDoorbell,
+    /// `HwQueue::submitting`.
+    Submitting,
+    /// `Rest::rests`: whether a process is suspended.
+    Suspended: tried,
+    /// `CrossAdapter::making`.
+    MakingCrossAdapterFence,
+    /// `Fence::opens`.
+    FenceOpens,
+    /// `Storage::pages`.
+    FenceStorage,
+    /// `Process::adapters`.
+    ProcessAdapters,
+    /// `VidMm::stopped`: DDIs that are called without the memory lock.
+    MemoryStopped,
+    /// `Doorbell::exists`, by handle.
+    DoorbellExists: several,
+    /// `Rest::owed`.
+    ContextsToResume,
+    /// `Rest::turn`.
+    Turn,
+    /// `HwContext::suspending`, `PacketContext::gone`.
+    Suspending,
+    /// The queues of submissions: `HwQueue::line`, `PacketContext::line`, `UpdateLine::line`.
+    SubmissionQueue,
+    /// `VidMm::burying`.
+    FreeingAllocations,
+    /// `VidMm::budget_listeners`.
+    BudgetListeners,
+    /// `VidMm::system`.
+    SystemProcess,
+    /// `VidMm::memory`: allocations, segments, address spaces.
+    Memory,
+    /// `PagingQueue::value`.
+    PagingValue,
+    /// `CrossAdapter::signalling`, by number of the fence.
+    CrossAdapterSignal: several,
+    /// `Node::dispatching`.
+    Dispatching,
+    /// `VidSch::class`.
+    SchedulingClass,
+    /// `Component::uses`.
+    PowerComponent,
+    /// `Active::queues`.
+    ActiveQueues,
+    /// `Interrupts::delivering`.
+    DeliveringInterrupts,
+    /// `VidSch::acting`.
+    ReportsActedUpon,
+    /// `Fence::waits`, by number of the fence.
+    FenceWaits: several,
+    /// `Fence::home`.
+    FenceHome,
+    /// `Spot::moving`: the page of a fence stays where it is.
+    FencePage: tried,
+    /// `Interrupts::line`: the adapter's interrupt lock.
+    InterruptLock,
+    /// `fence_log::Reader::state`.
+    FenceLogReader,
+    /// `VidSch::devices`.
+    Devices,
+    /// `Process::handles`.
+    Handles,
+    /// `Process::kernel_handles`.
+    KernelHandles,
+    /// `Rundown::state`.
+    Rundown,
+    /// `Tdr::offences`.
+    Offences,
+    /// `Resources::mappings`.
+    ResourceMappings,
+    /// `HwContext::suspension`. Device level takes it.
+    ContextSuspension,
+    /// `Doorbell::shown`.
+    DoorbellShown,
+    /// `VidSch::aside`. Device level takes it.
+    SetAside,
+    /// `Node::state`. Device level takes it.
+    NodeState,
+}
