@@ -72,12 +72,12 @@ nt::ranks! {
     Dispatching,
     /// `VidSch::class`.
     SchedulingClass,
+    /// `Interrupts::delivering`.
+    DeliveringInterrupts,
     /// `Component::uses`.
     PowerComponent,
     /// `Active::queues`.
     ActiveQueues,
-    /// `Interrupts::delivering`.
-    DeliveringInterrupts,
     /// `VidSch::acting`.
     ReportsActedUpon,
     /// `Fence::waits`, by number of the fence.
