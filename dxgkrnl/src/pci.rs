@@ -155,6 +155,8 @@ impl Function {
         if header & 0x7f != 0 {
             return Err(PciError::Header(header));
         }
+        // Where it forgets its addresses on the way to D0, that is before they are given.
+        set_power(&*bus, POWER_D0);
         let command = bus.config_read(COMMAND, 2) & !(COMMAND_MEMORY | COMMAND_MASTER);
         bus.config_write(COMMAND, 2, command);
         let bars = place_bars(&*bus, addresses)?;
@@ -193,8 +195,11 @@ impl Function {
         self.class >> 16 == 0x03
     }
 
-    /// Lets the function answer at its BARs and master the bus.
+    /// Lets the function answer at its BARs and master the bus. A driver finds it in D0, also one that starts after another that has left it
+    /// in D3, such as that of an adapter of which another function was pulled out. [wdm: IRP_MN_START_DEVICE]
     pub(crate) fn enable(&self) {
+        set_power(&*self.bus, POWER_D0);
+        self.restore();
         let command = self.bus.config_read(COMMAND, 2) | COMMAND_MEMORY | COMMAND_MASTER | COMMAND_NO_INTX;
         self.bus.config_write(COMMAND, 2, command);
         // The addresses stay as long as the function does.
@@ -223,7 +228,7 @@ impl Function {
     /// Puts the function into D3hot, if it manages power. The answer brings it back.
     pub(crate) fn sleep(&self) -> Sleeping {
         let sleeping = self.placed();
-        self.set_power(POWER_D3HOT);
+        set_power(&*self.bus, POWER_D3HOT);
         sleeping
     }
 
@@ -234,7 +239,7 @@ impl Function {
 
     /// Brings the function back to D0, where it may be as after reset, and lets it answer at its addresses again.
     pub(crate) fn wake(&self, sleeping: &Sleeping) {
-        self.set_power(POWER_D0);
+        set_power(&*self.bus, POWER_D0);
         self.place(sleeping);
     }
 
@@ -243,12 +248,6 @@ impl Function {
             self.bus.config_write(BARS + 4 * index, 4, word);
         }
         self.bus.config_write(COMMAND, 2, placed.command);
-    }
-
-    fn set_power(&self, state: u32) {
-        let Some((at, _)) = capabilities(&*self.bus).find(|(_, id)| *id == CAPABILITY_POWER) else { return };
-        let control = self.bus.config_read(at + POWER_CONTROL, 2) & !POWER_STATE;
-        self.bus.config_write(at + POWER_CONTROL, 2, control | state);
     }
 
     /// The BAR that holds `len` bytes at a translated address, and the offset in it.
@@ -301,6 +300,13 @@ impl Function {
         }
         list
     }
+}
+
+/// Nothing happens to a function that does not manage power.
+fn set_power(bus: &dyn Bus, state: u32) {
+    let Some((at, _)) = capabilities(bus).find(|(_, id)| *id == CAPABILITY_POWER) else { return };
+    let control = bus.config_read(at + POWER_CONTROL, 2) & !POWER_STATE;
+    bus.config_write(at + POWER_CONTROL, 2, control | state);
 }
 
 fn place_bars(bus: &dyn Bus, addresses: &mut BusAddresses) -> Result<Vec<BarWindow>, PciError> {

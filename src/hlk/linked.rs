@@ -52,7 +52,7 @@ cases! { "Linked", behind "it needs a board with two GPUs, and looks at each";
         holds [UserModeSubmission 54]
         => sleep;
     "Linked.PullingOneOutEndsTheAdapter" on Boot::With(board), "dxgkddi_notify_surprise_removal":
-        "When one of the linked GPUs is pulled out the adapter ends for all engines, whichever it was; with another in its place there is an adapter of two again."
+        "When one of the linked GPUs is pulled out, in D0 or D3, the adapter ends for all engines, whichever it was; with another in its place there is an adapter of two again."
         => pulled_out;
     "Linked.StartsAgain" on Boot::With(board), "dxgkddi_link_device":
         "A linked adapter that was stopped, or removed, starts again with all of its engines."
@@ -331,7 +331,7 @@ fn sleep(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn pulled_out(case: &mut Case<'_>) -> Result<(), Failure> {
-    for engine in [1, 0, 1] {
+    for (engine, sleeps) in [(1, false), (0, false), (1, true), (0, true), (1, false)] {
         let devices = rigs(case)?;
         let mut queues = Vec::new();
         for rig in &devices {
@@ -341,6 +341,9 @@ fn pulled_out(case: &mut Case<'_>) -> Result<(), Failure> {
             queues.push((queue, fence));
         }
         let gone = gpu(case.system, engine)?.clone();
+        if sleeps {
+            power_down(case.system)?;
+        }
         case.system.pull_out_engine(0, engine as usize)?;
         case.system.notice_removal(0)?;
         ensure_eq!(gone.missed_accesses(), 0, "accesses to registers after the GPU was pulled out");
