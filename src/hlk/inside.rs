@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use campanile_hw::registers::{Caps, NODE_COMPUTE};
+use campanile_hw::registers::{Caps, NODE_COMPUTE, NODES};
 use campanile_hw::trace::entry::{TraceEntry, from_words};
 use campanile_hw::trace::event::EventInfo;
 use campanile_hw::trace::{Component, KEYWORD_REFUSAL, PROVIDER, PROVIDER_GUID};
@@ -98,7 +98,9 @@ fn information_has_the_tree(case: &mut Case<'_>) -> Result<(), Failure> {
     granted(rig.connect(queue.doorbell), "D3DKMTConnectDoorbell")?;
     let whole = information(case.system, 64 << 10)?;
     ensure_eq!((whole.reason, whole.running, whole.powered, whole.cut), (TIMEOUT, true, true, false), "state");
-    ensure!(whole.device.is_some() && whole.nodes.len() == 3 && whole.rings.len() == Component::OF_ADAPTER, "{whole}");
+    let nodes = (NODES * case.system.engines()) as usize;
+    ensure_eq!((whole.nodes.len(), whole.rings.len()), (nodes, Component::OF_ADAPTER), "nodes and rings");
+    ensure!(whole.device.is_some(), "{whole}");
     let event = last(&whole, Component::Queue, "DoorbellConnected")?;
     let told = ["doorbell", "number", "page"].map(|name| field(event, name).map(|(value, _)| value));
     let connected = whole.doorbells.iter().find(|doorbell| Some(doorbell.handle) == told[0]);
@@ -140,15 +142,18 @@ fn component_of(event: &EtwEvent) -> Option<Component> {
     Component::ALL.into_iter().find(|component| component.keyword() & event.descriptor.Keyword != 0)
 }
 
-/// The events of a session by component and number.
-fn by_number(events: &[EtwEvent]) -> Result<BTreeMap<(u8, u64), TraceLoggingEvent>, Failure> {
+/// The events of a session by adapter, component and number. GPUs that are linked number their events each for itself.
+fn by_number(events: &[EtwEvent]) -> Result<BTreeMap<(u64, u8, u64), TraceLoggingEvent>, Failure> {
     let mut all = BTreeMap::new();
     for event in events {
         let told = event.trace_logging().map_err(|error| Failure::new(format!("{error}: {event:?}")))?;
         ensure_eq!((told.provider.as_str(), event.provider), (PROVIDER, provider()), "provider");
         let component = component_of(event).ok_or_else(|| Failure::new(format!("an event of nobody: {event:?}")))?;
-        let number = told.number("sequence").ok_or_else(|| Failure::new("an event without a number"))?;
-        ensure!(all.insert((component as u8, number), told).is_none(), "two events have one number");
+        let number = |name: &str| told.number(name).ok_or_else(|| Failure::new(format!("an event without {name}")));
+        ensure!(
+            all.insert((number("adapter")?, component as u8, number("sequence")?), told).is_none(),
+            "two events have one number"
+        );
     }
     Ok(all)
 }
@@ -158,7 +163,9 @@ fn etw_has_the_rings(case: &mut Case<'_>) -> Result<(), Failure> {
     let providers = case.system.machine().etw_providers(case.system.driver());
     let providers = providers.map_err(|error| Failure::new(error.to_string()))?;
     let traits = [&29_u16.to_le_bytes()[..], PROVIDER.as_bytes(), &[0]].concat();
-    ensure!(providers == [(provider(), traits)], "providers {providers:?}");
+    // One for each GPU, which has rings of its own.
+    let expected = vec![(provider(), traits); case.system.engines() as usize];
+    ensure_eq!(providers, expected, "providers");
     session(case.system, Some(EtwSession { level: 0, keywords: 0 }))?;
     work(&rig)?;
     session(case.system, None)?;
@@ -167,12 +174,11 @@ fn etw_has_the_rings(case: &mut Case<'_>) -> Result<(), Failure> {
     let mut same = BTreeMap::new();
     for component in Component::ALL.into_iter().skip(1) {
         for event in information.ring(component).iter().flat_map(|ring| &ring.events) {
-            let Some(told) = written.get(&(component as u8, event.number)) else { continue };
+            let Some(told) = written.get(&(information.adapter, component as u8, event.number)) else { continue };
             let fields: Vec<_> = event.fields.iter().map(|field| (field.name, Some(field.value))).collect();
             let told_fields: Vec<_> =
                 told.fields.iter().skip(3).map(|field| (field.name.as_str(), told.number(&field.name))).collect();
             ensure_eq!((told.name.as_str(), told_fields), (event.event.as_str(), fields), "the same event");
-            ensure_eq!(told.number("adapter"), Some(information.adapter), "its adapter");
             ensure_eq!(told.number("irql"), Some(event.irql.into()), "its level");
             *same.entry(event.event.as_str()).or_insert(0) += 1;
         }

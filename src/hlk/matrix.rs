@@ -16,6 +16,7 @@ const PROPERTIES: &[&[&str]] = &[
     &["", "idle=5us"],
     &["", "posted-writes"],
     &["", LOCAL_FENCES],
+    &["", "linked"],
 ];
 
 /// Stands for `--fence-storage local`, which is no key of a variant.

@@ -231,6 +231,11 @@ impl Part {
         self.functions().map(Function::gpu).collect()
     }
 
+    /// Engines of each node: the GPUs that are linked.
+    pub fn engines(&self) -> u32 {
+        self.functions().count() as u32
+    }
+
     fn functions(&self) -> impl Iterator<Item = &Function> {
         [&self.first].into_iter().chain(&self.others)
     }
@@ -639,6 +644,11 @@ impl System {
     /// The first adapter.
     pub fn luid(&self) -> LUID {
         self.first().luid()
+    }
+
+    /// Engines of each node of the first adapter.
+    pub fn engines(&self) -> u32 {
+        self.first().engines()
     }
 
     /// The first GPU.
