@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use campanile_device::Variant;
 use campanile_hlk::rig::Rig;
 use campanile_hlk::{About, Claim, Needs, ThunkCase};
 use campanile_hw::registers::{CAPS, Caps, DOORBELL_COUNT};
@@ -98,6 +99,18 @@ impl Boot {
     pub fn takes_any_machine(self) -> bool {
         !matches!(self, Self::With(_))
     }
+}
+
+/// A machine with a GPU that differs from the default in what `change` sets.
+pub(super) fn with_gpu(change: impl FnOnce(&mut Variant)) -> SystemOptions {
+    let mut options = SystemOptions::default();
+    change(&mut options.variant);
+    options
+}
+
+/// A machine whose GPU has one doorbell, which its queues take from each other.
+pub(super) fn one_doorbell() -> SystemOptions {
+    with_gpu(|gpu| gpu.doorbells = 1)
 }
 
 /// Declares an area's table: `"Name" on Boot, "page": "requirement" => function;`. What the cases do behind the thunks, for which they cannot run on

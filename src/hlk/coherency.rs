@@ -4,7 +4,7 @@ use campanile_hlk::cases::coherency::{SIZE, all, gpu_reads, gpu_writes, invalida
 use campanile_hw::private::Placement;
 use campanile_hw::registers::NODE_COPY;
 
-use super::case::{Boot, Case, Failure, granted};
+use super::case::{Boot, Case, Failure, granted, with_gpu};
 use super::fence_log::{log_of, told};
 use super::rig::{RING_ENTRIES, copy, wait_until};
 use crate::setup::SystemOptions;
@@ -66,9 +66,7 @@ fn cached_host() -> SystemOptions {
 }
 
 fn non_coherent() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.non_coherent = true;
-    options
+    with_gpu(|gpu| gpu.non_coherent = true)
 }
 
 fn cpu_stores(case: &mut Case<'_>) -> Result<(), Failure> {

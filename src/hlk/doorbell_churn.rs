@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 
-use super::case::{Boot, Case, Failure, on_thread};
+use super::case::{Boot, Case, Failure, on_thread, with_gpu};
 use super::rig::{RawFence, RawQueue, Rig, wait_until};
 use crate::setup::{System, SystemOptions};
 
@@ -30,15 +30,11 @@ fn rings(system: &System) -> u64 {
 const BURST: u64 = 16;
 
 fn four_doorbells() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.doorbells = 4;
-    options
+    with_gpu(|gpu| gpu.doorbells = 4)
 }
 
 fn global_doorbell() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.global_doorbell = true;
-    options
+    with_gpu(|gpu| gpu.global_doorbell = true)
 }
 
 /// A queue with the fence that its work counts up.

@@ -8,9 +8,9 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::{D3DDDI_MAKERESIDENT, D3DDDICB_DESTROYALLOCATION2FLAGS};
 use wddm_ddi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_NO_MEMORY};
 
-use super::case::{Boot, Case, Failure, granted, on_thread, refused};
+use super::case::{Boot, Case, Failure, granted, on_thread, one_doorbell, refused};
 use super::rest::{Hog, small_vram};
-use crate::setup::{GpuCounters, System, SystemOptions};
+use crate::setup::{GpuCounters, System};
 use crate::user::{Device, Error, Fence, Node, Queue, QueueOptions, SubmissionModel};
 
 cases! { "Submission", behind "it has connections fail, and counts what the GPU executed";
@@ -30,12 +30,6 @@ cases! { "Submission", behind "it has connections fail, and counts what the GPU 
         "A doorbell that cannot be connected because nothing of its process finds room costs neither the queue nor its device: waiting says that there is no memory, and when there is some every submission runs exactly once."
         holds [UserModeSubmission 59]
         => no_room;
-}
-
-fn one_doorbell() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.doorbells = 1;
-    options
 }
 
 /// A queue, the fence that its submissions signal, and how many submissions it has made.

@@ -4,9 +4,8 @@ use campanile_hlk::cases::doorbell_resize::resize;
 use campanile_hw::registers::NODE_COMPUTE;
 use campanile_umd::RING_ENTRIES_MIN;
 
-use super::case::{Boot, Case, Failure, on_thread};
+use super::case::{Boot, Case, Failure, on_thread, one_doorbell};
 use super::rig::{RING_ENTRIES, RawQueue, Rig};
-use crate::setup::SystemOptions;
 use crate::user::{Adapter, Device, Error, Fence, Node, Queue, QueueOptions};
 
 cases! { "Doorbell", behind "it counts what the GPU executed, or chooses the hardware";
@@ -22,12 +21,6 @@ cases! { "Doorbell", behind "it counts what the GPU executed, or chooses the har
         "A ring whose work does not end is not replaced by the user-mode driver: the call says so in time, and the queue goes on in the ring it has."
         holds [UserModeSubmission 18]
         => driver_and_blocked_ring;
-}
-
-fn one_doorbell() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.doorbells = 1;
-    options
 }
 
 /// Submits, and replaces the ring every now and then.

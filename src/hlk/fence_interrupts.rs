@@ -5,7 +5,7 @@ use campanile_hlk::cases::fence_interrupts::watched;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::km::DXGK_INTERRUPT_TYPE;
 
-use super::case::{Boot, Case, Failure, granted};
+use super::case::{Boot, Case, Failure, granted, with_gpu};
 use super::rig::wait_until;
 use crate::setup::SystemOptions;
 
@@ -33,9 +33,7 @@ cases! { "FenceInterrupts", needs HardwareScheduling, behind "it counts interrup
 }
 
 fn one_event() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.one_fence_event = true;
-    options
+    with_gpu(|gpu| gpu.one_fence_event = true)
 }
 
 /// Reports since the system started.

@@ -9,7 +9,7 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use super::case::{Boot, Case, Failure, granted, on_thread, refused};
+use super::case::{Boot, Case, Failure, granted, on_thread, refused, with_gpu};
 use super::kmt::WRONG_KIND;
 use super::rig::{KernelHandle, Rig, fill, shared_flags, wait_until};
 use crate::setup::{System, SystemOptions};
@@ -50,9 +50,7 @@ cases! { "MonitoredFence", needs HardwareScheduling, behind "it is several proce
 }
 
 fn without_native() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.native_fence = false;
-    options
+    with_gpu(|gpu| gpu.native_fence = false)
 }
 
 /// A machine whose time stands still.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::case::{Boot, Case, Failure, on_thread};
+use super::case::{Boot, Case, Failure, on_thread, with_gpu};
 use super::rig::{KernelHandle, wait_until};
 use dxgkrnl::Clock;
 
@@ -70,9 +70,7 @@ const WRAP: u64 = 1 << 32;
 const REACH: u64 = u32::MAX as u64 / 2;
 
 fn narrow() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.atomics64 = false;
-    options
+    with_gpu(|gpu| gpu.atomics64 = false)
 }
 
 fn without_native() -> SystemOptions {

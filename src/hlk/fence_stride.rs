@@ -2,7 +2,7 @@
 
 use campanile_hw::registers::{FENCE_STRIDE, NODE_COMPUTE};
 
-use super::case::{Boot, Case, Failure, granted};
+use super::case::{Boot, Case, Failure, granted, with_gpu};
 use super::fence_interrupts::Event;
 use super::rig::RawFence;
 use crate::setup::SystemOptions;
@@ -22,18 +22,12 @@ cases! { "FenceStorage", needs HardwareScheduling, behind "it chooses what the d
         => apart;
 }
 
-fn apart_by(stride: u32) -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.fence_stride = stride;
-    options
-}
-
 fn apart_24() -> SystemOptions {
-    apart_by(24)
+    with_gpu(|gpu| gpu.fence_stride = 24)
 }
 
 fn apart_4096() -> SystemOptions {
-    apart_by(4096)
+    with_gpu(|gpu| gpu.fence_stride = 4096)
 }
 
 fn apart(case: &mut Case<'_>) -> Result<(), Failure> {

@@ -6,7 +6,7 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::kmt::D3DKMT_DEVICEEXECUTION_STATE;
 use wddm_ddi::status::*;
 
-use super::case::{Boot, Case, Failure, granted, refused};
+use super::case::{Boot, Case, Failure, granted, refused, with_gpu};
 use super::fence_storage::both_kinds_of_progress;
 use super::rig::{Rig, wait_until};
 use crate::setup::SystemOptions;
@@ -48,9 +48,7 @@ cases! { "FenceSystemProcess", behind "it looks into the system process's addres
 }
 
 fn mapped() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.system_process_fences = true;
-    options
+    with_gpu(|gpu| gpu.system_process_fences = true)
 }
 
 fn mapped_local() -> SystemOptions {

@@ -5,7 +5,7 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use wddm_ddi::status::*;
 
-use super::case::{Boot, Case, Failure, granted, on_thread, refused};
+use super::case::{Boot, Case, Failure, granted, on_thread, one_doorbell, refused};
 use super::fence_interrupts::{Event, interrupts};
 use super::rig::{Rig, wait_until};
 use crate::setup::SystemOptions;
@@ -47,12 +47,6 @@ cases! { "FenceWaits", needs HardwareScheduling, behind "it counts interrupts, o
 
 fn stepped() -> SystemOptions {
     SystemOptions { threads: false, ..SystemOptions::default() }
-}
-
-fn one_doorbell() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.doorbells = 1;
-    options
 }
 
 fn bounds(case: &mut Case<'_>) -> Result<(), Failure> {

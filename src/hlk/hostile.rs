@@ -4,7 +4,7 @@ use campanile_hlk::cases::hostile::ACTIVE;
 use campanile_hw::doorbell::DoorbellValue;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 
-use super::case::{Boot, Case, Failure, granted};
+use super::case::{Boot, Case, Failure, granted, with_gpu};
 use super::rig::{Rig, wait_until};
 use crate::setup::SystemOptions;
 
@@ -20,9 +20,7 @@ cases! { "Hostile", needs HardwareScheduling, behind "it is several processes at
 }
 
 fn global_doorbell() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.global_doorbell = true;
-    options
+    with_gpu(|gpu| gpu.global_doorbell = true)
 }
 
 fn forged_values(case: &mut Case<'_>) -> Result<(), Failure> {

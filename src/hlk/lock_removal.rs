@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use campanile_hw::pci::BAR_VRAM;
 use campanile_hw::private::Placement;
 
-use super::case::{Boot, Case, Failure, granted, on_thread, refused};
+use super::case::{Boot, Case, Failure, granted, on_thread, refused, with_gpu};
 use super::kmt::{BAD_ARGUMENT, BAD_HANDLE};
 use super::rig::{Memory, Rig, View, wait_until};
 use crate::setup::SystemOptions;
@@ -43,9 +43,7 @@ fn aperture() -> SystemOptions {
 }
 
 fn not_coherent() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.non_coherent = true;
-    options
+    with_gpu(|gpu| gpu.non_coherent = true)
 }
 
 /// Allocations of each placement, locked `times` times, full of a byte each.

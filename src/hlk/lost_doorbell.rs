@@ -4,7 +4,7 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use wddm_ddi::kmt::{D3DKMT_DESTROY_DOORBELL, D3DKMT_DEVICEEXECUTION_STATE};
 
-use super::case::{Boot, Case, Failure, granted};
+use super::case::{Boot, Case, Failure, granted, one_doorbell, with_gpu};
 use super::power_device::power_down;
 use super::rig::{KernelHandle, RING_ENTRIES, RawFence, RawQueue, Rig, wait_until};
 use super::tdr::Guest;
@@ -40,15 +40,7 @@ const EACH: u64 = 3;
 
 /// Engines that are idle as soon as they have nothing to do.
 fn eager() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.idle_ticks = 1;
-    options
-}
-
-fn one_doorbell() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.doorbells = 1;
-    options
+    with_gpu(|gpu| gpu.idle_ticks = 1)
 }
 
 /// How a ring ends.

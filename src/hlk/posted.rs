@@ -5,7 +5,7 @@ use campanile_hlk::cases::lock::{SIZE, gpu_sees, pattern};
 use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 
-use super::case::{Boot, Case, Failure, granted, on_thread};
+use super::case::{Boot, Case, Failure, granted, on_thread, with_gpu};
 use super::power_device::power_down;
 use super::rig::{Rig, copy};
 use crate::setup::{System, SystemOptions};
@@ -64,15 +64,11 @@ fn no_atomics_to_enable(case: &mut Case<'_>) -> Result<(), Failure> {
 }
 
 fn narrow() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.atomics64 = false;
-    options
+    with_gpu(|gpu| gpu.atomics64 = false)
 }
 
 fn posted() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.posted_writes = true;
-    options
+    with_gpu(|gpu| gpu.posted_writes = true)
 }
 
 fn aperture() -> SystemOptions {

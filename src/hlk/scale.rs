@@ -9,7 +9,7 @@ use campanile_hw::queue::RingEntry;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use dxgkrnl::Process;
 
-use super::case::{Boot, Case, Failure, granted};
+use super::case::{Boot, Case, Failure, granted, with_gpu};
 use super::kmt::Word;
 use super::rig::{RawDoorbell, Rig, user_mode_flags, wait_until};
 use crate::setup::{System, SystemOptions};
@@ -26,15 +26,11 @@ cases! { "Scale", behind "it is hundreds of processes, and counts what the GPU e
 }
 
 fn sixteen_doorbells() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.doorbells = 16;
-    options
+    with_gpu(|gpu| gpu.doorbells = 16)
 }
 
 fn global_doorbell() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.global_doorbell = true;
-    options
+    with_gpu(|gpu| gpu.global_doorbell = true)
 }
 
 /// Submissions whose costs are added up.

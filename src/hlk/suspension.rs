@@ -9,10 +9,9 @@ use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use wddm_ddi::status::NTSTATUS;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use super::case::{Boot, Case, Failure, granted, refused};
+use super::case::{Boot, Case, Failure, granted, one_doorbell, refused};
 use super::kmt::{BAD_HANDLE, WRONG_KIND};
 use super::rig::{RING_ENTRIES, RawQueue, Rig, fill, user_mode_flags, wait_until};
-use crate::setup::SystemOptions;
 
 cases! { "Suspension", needs HardwareScheduling, behind "it suspends contexts as only the system can";
     "Suspension.IdleContextKeepsConnectionAndRing" on Boot::Shared, "user-mode-work-submission":
@@ -63,12 +62,6 @@ cases! { "Suspension", needs HardwareScheduling, behind "it suspends contexts as
 
 const CONNECTED: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_CONNECTED;
 const RETRY: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY;
-
-fn one_doorbell() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.doorbells = 1;
-    options
-}
 
 fn text(what: &'static str) -> impl Fn(NTSTATUS) -> Failure {
     move |status| Failure::new(format!("{what} failed with {status}"))
