@@ -71,4 +71,4 @@ pub use vidsch::{
 pub use vidsch::{
     TdrDebugMode, TdrFate, TdrKind, TdrLevel, TdrOutcome, TdrQueue, TdrReason, TdrReport, TdrSettingError, TdrSettings,
 };
-pub use watchdog::{EXIT_STUCK, INTERRUPT};
+pub use watchdog::{EXIT_STUCK, INTERRUPT, before_the_process_ends};

@@ -12,8 +12,8 @@
 //! within the grace period, the process ends.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nt::lock::{Innermost, Mutex, lock};
@@ -38,6 +38,9 @@ const RETRY: Duration = Duration::from_millis(1);
 const GRACE: u32 = 10_000;
 /// Looks at a late call of an image until the machine stops without knowing where the image is.
 const CHANCES: u32 = 2_000;
+
+/// Longest time that [`before_the_process_ends`] leaves.
+const LAST_WORDS_TIME: Duration = Duration::from_secs(10);
 
 /// What the watchdog and the signal handler of a thread know of it.
 struct Seat {
@@ -289,9 +292,29 @@ pub(crate) fn start(verifier: &Arc<Verifier>, limit: Duration) -> io::Result<()>
     std::thread::Builder::new().name("watchdog".to_owned()).spawn(watch).map(drop)
 }
 
-/// Ends the process without the help of any other thread: those that wait for the driver would wait for ever.
+/// What the process still does before it ends because of a driver.
+static LAST_WORDS: OnceLock<fn(&str)> = OnceLock::new();
+
+/// Has `words` called with the reason, on a thread of its own, before the process ends because a call into a driver does not. It has ten seconds,
+/// since it may wait for what the driver holds. The first caller is heard, for all machines of the process.
+pub fn before_the_process_ends(words: fn(&str)) {
+    let _ = LAST_WORDS.set(words);
+}
+
+/// Ends the process; nothing that waits for the driver can keep it from that.
 pub(crate) fn end(reason: &str) -> ! {
     eprintln!("*** The process ends, because a call into a driver cannot be ended: {reason}");
+    if let Some(words) = LAST_WORDS.get() {
+        let (said, heard) = std::sync::mpsc::channel();
+        let reason = reason.to_owned();
+        let speaker = std::thread::Builder::new().spawn(move || {
+            words(&reason);
+            let _ = said.send(());
+        });
+        if speaker.is_ok() {
+            let _ = heard.recv_timeout(LAST_WORDS_TIME);
+        }
+    }
     // SAFETY: no requirements; nothing of the process runs after it.
     unsafe { libc::_exit(EXIT_STUCK.into()) }
 }

@@ -10,6 +10,7 @@ mod did;
 mod matrix;
 mod probe;
 mod runner;
+mod under_way;
 
 mod adapter;
 #[cfg(test)]
@@ -114,6 +115,7 @@ pub(crate) use probe::DoorbellProbe;
 pub(crate) use rig::PagedMemory;
 pub use runner::{release_shared, run, run_within};
 pub use tdr_storm::{Storm, set_storm};
+use under_way::UnderWay;
 
 /// All outcomes, and what the cases ran on.
 pub type Report = report::Report<Drivers>;
@@ -302,7 +304,6 @@ fn run_all(options: &Options, machines: &[Machine], selected: &[&'static CaseInf
         shard: options.shard,
         ..RunInfo::default()
     };
-    let mut done = Report::new(Drivers::selected(), run_info);
     let run_there = |number: usize, case: &CaseInfo| number == 0 || case.boot.takes_any_machine();
     let on = |(number, machine)| {
         let mut cases: Vec<_> = selected.iter().filter(|case| run_there(number, case)).copied().collect();
@@ -314,16 +315,19 @@ fn run_all(options: &Options, machines: &[Machine], selected: &[&'static CaseInf
     let all = (0..rounds).flat_map(|_| machines.iter().enumerate().flat_map(on)).enumerate();
     let mine: Vec<_> = all.filter(|(position, _)| options.shard.is_none_or(|shard| shard.takes(*position))).collect();
     let progress = progress(options, mine.len());
-    let mut add = |outcome: CaseReport| {
+    let under_way = UnderWay::begin(options, Report::new(Drivers::selected(), run_info));
+    let add = |outcome: CaseReport| {
         progress.suspend(|| tell(options, &outcome));
-        done.add(outcome);
+        under_way.add(outcome);
     };
     for part in mine.chunk_by(|(_, (one, _)), (_, (other, _))| std::ptr::eq(*one, *other)) {
         for (_, (machine, case)) in part {
             progress.set_message(case.name);
+            let again = replay(&[&machine.words[..], &options.command_line].concat(), case);
+            under_way.next(case.about(), again.clone());
             let mut outcome = run_within(case, &machine.options, options.timeout);
             if outcome.status == Status::Failed {
-                outcome.replay = Some(replay(&[&machine.words[..], &options.command_line].concat(), case));
+                outcome.replay = Some(again);
             }
             add(outcome);
             progress.inc(1);
@@ -333,7 +337,7 @@ fn run_all(options: &Options, machines: &[Machine], selected: &[&'static CaseInf
         }
     }
     progress.finish_and_clear();
-    done
+    under_way.end()
 }
 
 /// Prints the sum or the report, writes JUnit's XML, and says by the exit code whether anything failed.

@@ -189,6 +189,7 @@ unsafe extern "win64" fn endless_entry(_: PDRIVER_OBJECT, _: *mut UNICODE_STRING
 fn a_linked_driver_that_never_returns_ends_its_process_and_is_named_before() {
     const MARK: &str = "DXGKRNL_TEST_ENDLESS_ENTRY";
     if std::env::var_os(MARK).is_some() {
+        dxgkrnl::before_the_process_ends(|reason| eprintln!("last words: {reason}"));
         let machine = dxgkrnl::Machine::new(config(true)).unwrap();
         let image = dxgkrnl::DriverImage::Linked { name: "endless".into(), bind: driver::bind, entry: endless_entry };
         let _ = machine.load_driver(image);
@@ -199,11 +200,11 @@ fn a_linked_driver_that_never_returns_ends_its_process_and_is_named_before() {
     let output = command.args(["--exact", name, "--nocapture"]).env(MARK, "1").output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(dxgkrnl::EXIT_STUCK.into()), "{told}");
-    let [stop, end] = ["*** STOP 0xEA (", "*** The process ends"].map(|line| told.find(line));
-    assert!(stop.is_some() && stop < end, "{told}");
+    let [stop, end, last] = ["*** STOP 0xEA (", "*** The process ends", "last words: "].map(|line| told.find(line));
+    assert!(stop.is_some() && stop < end && end < last, "{told}");
     assert_eq!(
         told.matches("DriverEntry of driver endless has not returned for 2.0 s, at IRQL 0").count(),
-        2,
+        3,
         "{told}"
     );
 }
