@@ -6,7 +6,7 @@ use dxgkrnl::Clock;
 
 use campanile_hlk::kmt::Word;
 
-use super::case::{Boot, Case, Failure, granted, on_thread};
+use super::case::{Boot, Case, Failure, granted, on_thread, one_doorbell};
 use super::rig::{RawQueue, Rig};
 use crate::setup::SystemOptions;
 
@@ -24,19 +24,13 @@ cases! { "Doorbell", behind "it counts what the GPU heard, or chooses how many d
         holds [UserModeSubmission 60]
         => page_tells_nothing;
     "Doorbell.RingStaysWhereItIs" on Boot::With(one_doorbell), "user-mode-work-submission":
-        "Ring and ring control keep their CPU address and stay resident whatever happens to the doorbell's connection, also when user mode asks for their eviction."
+        "Ring and ring control keep their CPU address and what is in them whatever happens to the doorbell's connection, also when user mode asks for their eviction."
         holds [UserModeSubmission 23]
         => ring_stays;
     "Doorbell.NotifyReachesTheDriver" on Boot::With(by_hand), "user-mode-work-submission":
         "Telling the driver of new work makes the hardware look at the queue even when the doorbell was never rung."
         holds [UserModeSubmission 15]
         => notify_reaches_driver;
-}
-
-fn one_doorbell() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.doorbells = 1;
-    options
 }
 
 /// A machine on which nobody looks for hangs, and so at rings, unless the case has time go on.
@@ -117,12 +111,14 @@ fn ring_stays(case: &mut Case<'_>) -> Result<(), Failure> {
     let (mut queue, mut thief) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COMPUTE)?);
     for round in 1..=10 {
         rig.execute(&mut queue, &[])?;
+        let look = |queue: &RawQueue| (queue.ring_view.read(0, 1024), queue.control_view.read(0, 128));
+        let before = look(&queue);
         rig.execute(&mut thief, &[])?;
         ensure_eq!(queue.doorbell.state(), RETRY, "status without hardware");
+        ensure!(look(&queue) == before, "the disconnection of round {round} changed the ring or its control page");
         // Written while disconnected; found by the next connection.
         queue.append(&[])?;
-        let look = || (queue.ring_view.read(0, 1024), queue.control_view.read(0, 64));
-        let (ring, control) = look();
+        let (ring, control) = look(&queue);
         if round == 5 {
             // Granted or not, the doorbell's reference keeps them.
             let _ = (rig.evict(queue.ring.handle), rig.evict(queue.control.handle));
@@ -130,7 +126,7 @@ fn ring_stays(case: &mut Case<'_>) -> Result<(), Failure> {
             rig.execute(&mut thief, &[])?;
         }
         ensure!(
-            ring.iter().any(|byte| *byte != 0) && look() == (ring, control),
+            ring.iter().any(|byte| *byte != 0) && look(&queue) == (ring, control),
             "the ring shows something else in round {round}"
         );
         rig.ring(&queue)?;

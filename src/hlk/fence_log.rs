@@ -8,8 +8,9 @@ use dxgkrnl::{FenceLogEntry, FenceOperation, QueueFenceLog};
 use wddm_ddi::km::D3DDDI_CREATEHWQUEUEFLAGS;
 use wddm_ddi::types::NTSTATUS;
 
-use super::case::{Boot, Case, Failure, granted, on_thread};
+use super::case::{Boot, Case, Failure, granted, on_thread, with_gpu};
 use super::fence_interrupts::{Event, interrupts};
+use super::power_device::power_down;
 use super::rig::{RawFence, RawQueue, Rig, wait_until};
 use crate::setup::SystemOptions;
 
@@ -78,7 +79,7 @@ cases! { "FenceLog", needs HardwareScheduling, behind "it reads the logs of fenc
         holds [NativeFence 54]
         => without_logs;
     "FenceLog.TimestampsNeverGoBack" on Boot::Fresh, "native-gpu-fence-objects":
-        "Timestamps of one log never go back."
+        "Timestamps of one log never go back, also where the device was in D3 between two entries, in which the clock of the GPU is lost."
         holds [NativeFence 64]
         => timestamps_never_go_back;
     "FenceLog.GpuTimeConvertsToCpuTime" on Boot::Fresh, "dxgkddi_calibrategpuclock":
@@ -104,9 +105,7 @@ cases! { "FenceLog", needs HardwareScheduling, behind "it reads the logs of fenc
 }
 
 fn delayed() -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.delayed_log_writes = true;
-    options
+    with_gpu(|gpu| gpu.delayed_log_writes = true)
 }
 
 /// What was logged since the last call, in the order in which the queues were made.
@@ -466,6 +465,9 @@ fn timestamps_never_go_back(case: &mut Case<'_>) -> Result<(), Failure> {
     let (mut a, mut b) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?);
     let (ping, pong) = (rig.fence(0)?, rig.fence(0)?);
     for value in 1..=1000 {
+        if value % 250 == 0 {
+            power_down(case.system)?;
+        }
         rig.submit(&mut a, &[ping.signal(value), pong.wait(value)])?;
         rig.submit(&mut b, &[ping.wait(value), pong.signal(value)])?;
     }

@@ -61,7 +61,7 @@ cases! { "Memory", behind "it chooses the hardware, and looks at what its apertu
 const APERTURE: u64 = 2 << 20;
 
 /// As [`hidden_vram`], with a host aperture at the end of the window.
-fn aperture() -> SystemOptions {
+pub(super) fn aperture() -> SystemOptions {
     let mut options = hidden_vram();
     options.variant.host_aperture = APERTURE;
     options
@@ -95,7 +95,7 @@ fn shown(system: &System, engine: u32) -> Result<Vec<Option<u64>>, Failure> {
 }
 
 /// How many pages the aperture of an engine shows.
-fn count(system: &System, engine: u32) -> Result<u64, Failure> {
+pub(super) fn count(system: &System, engine: u32) -> Result<u64, Failure> {
     Ok(shown(system, engine)?.iter().flatten().count() as u64)
 }
 

@@ -9,6 +9,7 @@ use dxgkrnl::SystemSleep;
 use super::case::{Boot, Case, Failure, granted, on_thread};
 use super::fence_interrupts::Event;
 use super::fence_storage::{intra, local, places_in_vram};
+use super::host_aperture::{aperture, count};
 use super::power_device::power_down;
 use super::rig::{Memory, RawQueue, Rig, copy, fill, wait_until};
 use crate::setup::{System, SystemOptions};
@@ -25,9 +26,9 @@ cases! { "Power", behind "it takes the power away and looks at what the GPU keep
         "A segment that is preserved during standby is not evicted, and what is locked in it can be read and written all the same."
         => memory_outlives;
     "Power.HostApertureIsEmptyInD3" on Boot::With(aperture), "allocation-usage-tracking":
-        "Locks through a small host aperture are good in D3, where the aperture shows nothing, and behind it."
+        "Locks through the host aperture are good in D3, where the aperture shows nothing, and behind it, where it shows what is still locked."
         holds [AllocationUsage 24]
-        => memory_outlives;
+        => aperture_is_empty;
     "Power.StoresToLockedMemoryAreNotLost" on Boot::With(lost), "allocation-usage-tracking":
         "A thread that stores to locked memory of VRAM all the while the device goes to D3 and comes back loses no store."
         holds [AllocationUsage 21]
@@ -94,12 +95,6 @@ pub(super) fn lost() -> SystemOptions {
 fn kept() -> SystemOptions {
     let mut options = lost();
     options.variant.vram_kept_in_d3 = true;
-    options
-}
-
-fn aperture() -> SystemOptions {
-    let mut options = lost();
-    options.variant.host_aperture = 256 << 10;
     options
 }
 
@@ -202,6 +197,30 @@ pub(super) fn memory_outlives(case: &mut Case<'_>) -> Result<(), Failure> {
     rig.make_resident(all[5].1.handle)?;
     let evicted = gpu_sees(&rig, &mut queue, all[5].1)?;
     ensure!(evicted.chunks(4).all(|word| *word == 6u32.to_le_bytes()), "what was not resident has other bytes");
+    Ok(())
+}
+
+fn aperture_is_empty(case: &mut Case<'_>) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let (kept, left) = (rig.memory(SIZE, Placement::VramLockable)?, rig.memory(2 * SIZE, Placement::VramLockable)?);
+    let (view, other) = (rig.view(kept)?, rig.view(left)?);
+    let mut queue = rig.queue(NODE_COPY)?;
+    for (round, unlocks) in [(1u8, false), (2, true), (3, false)] {
+        view.write(0, &[round; 4]);
+        power_down(case.system)?;
+        ensure_eq!(count(case.system, 0)?, 0, "pages that the aperture shows in D3");
+        ensure_eq!(view.read(0, 4), vec![round; 4], "what the CPU sees in D3");
+        view.write(4, &[round; 4]);
+        if unlocks {
+            other.write(0, &[round; 4]);
+            granted(rig.unlock(left.handle), "an unlock in D3")?;
+        }
+        power_up(case.system)?;
+        ensure!(gpu_sees(&rig, &mut queue, kept)?.starts_with(&[round; 8]), "what the CPU stored is not what there is");
+        ensure_eq!(view.read(0, 8), vec![round; 8], "what the CPU sees behind D3");
+        let locked = if round < 2 { 3 * SIZE } else { SIZE };
+        ensure_eq!(count(case.system, 0)?, locked / 4096, "pages that the aperture shows behind D3");
+    }
     Ok(())
 }
 

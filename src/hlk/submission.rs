@@ -4,7 +4,7 @@ use campanile_hw::private::Placement;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use dxgkrnl::Process;
 
-use super::case::{Boot, Case, Failure, on_thread};
+use super::case::{Boot, Case, Failure, on_thread, one_doorbell, with_gpu};
 use super::rig::{RING_ENTRIES, RawFence, RawQueue, Rig, wait_until};
 use crate::setup::SystemOptions;
 use crate::user::{Error, Fence, Node, Queue, QueueOptions};
@@ -30,20 +30,14 @@ cases! { "Submission", behind "it counts what the GPU executed, or goes through 
         "Normal teardown disconnects the doorbell and waits for the last queued value before the queue goes."
         holds [UserModeSubmission 36, UserModeSubmission 40]
         => teardown_waits;
-}
-
-fn doorbells(count: u32) -> SystemOptions {
-    let mut options = SystemOptions::default();
-    options.variant.doorbells = count;
-    options
-}
-
-fn one_doorbell() -> SystemOptions {
-    doorbells(1)
+    "Submission.ProgressNeverPassesWhatWasQueued" needs HardwareScheduling on Boot::Fresh, "user-mode-work-submission":
+        "At every moment the progress value is at most the last queued value, which the user-mode driver writes for each submission before the work becomes visible."
+        holds [UserModeSubmission 35]
+        => progress_below_last_queued;
 }
 
 fn two_doorbells() -> SystemOptions {
-    doorbells(2)
+    with_gpu(|gpu| gpu.doorbells = 2)
 }
 
 /// Submits `count` signals of a fence with values 1 to `count`.
@@ -158,4 +152,19 @@ fn teardown_waits(case: &mut Case<'_>) -> Result<(), Failure> {
         Err(Error::DeviceLost) => Err(Failure::new("the device was lost at teardown")),
         Err(error) => Err(error.into()),
     }
+}
+
+fn progress_below_last_queued(case: &mut Case<'_>) -> Result<(), Failure> {
+    let device = case.device()?;
+    let mut queue = Queue::new(&device, Node::Compute, QueueOptions::default())?;
+    for round in 1..=300 {
+        let value = queue.submit(|commands| commands.nop())?;
+        if round % 2 == 0 {
+            queue.wait_progress(value)?;
+        }
+        let queues = case.system.machine().queued_work(case.system.luid());
+        let [(progress, queued)] = queues[..] else { return Err(Failure::new(format!("queues: {queues:?}"))) };
+        ensure!(progress <= queued && queued == value, "progress {progress}, last queued {queued}, submitted {value}");
+    }
+    Ok(())
 }

@@ -109,6 +109,16 @@ impl Machine {
         adapter.scheduler().map_or(0, |scheduler| scheduler.looks.load(Ordering::Relaxed))
     }
 
+    /// Progress, and the last queued value that user mode wrote, of each queue for user-mode submission of an adapter. The progress is read first,
+    /// so that it is the larger one only where user mode was late.
+    pub fn queued_work(&self, luid: LUID) -> Vec<(u64, u64)> {
+        let Some(adapter) = self.adapter(luid) else { return Vec::new() };
+        let contexts = adapter.scheduler().map_or_else(Vec::new, |scheduler| scheduler.contexts.all());
+        let queues = contexts.iter().flat_map(|context| context.queues());
+        let of_user_mode = queues.filter(|queue| queue.flags().UserModeSubmission());
+        of_user_mode.map(|queue| (queue.progress().current(), queue.last_queued())).collect()
+    }
+
     /// Power components of an adapter as they are now, in the order in which the driver declared them; none if there is no such
     /// adapter.
     pub fn power_components(&self, luid: LUID) -> Vec<PowerComponentState> {

@@ -85,7 +85,6 @@ fn created_disconnected(case: &Case) -> Result<(), Failure> {
 fn connect_makes_it_ring(case: &Case) -> Result<(), Failure> {
     let rig = case.rig()?;
     let mut queue = rig.queue(NODE_COMPUTE)?;
-    let page = queue.doorbell.page;
     granted(rig.connect(queue.doorbell), "D3DKMTConnectDoorbell")?;
     // An engine that is idle may lose its doorbells as soon as they are connected.
     crate::rig::wait_until("a connection that is there to be seen", || {
@@ -94,7 +93,6 @@ fn connect_makes_it_ring(case: &Case) -> Result<(), Failure> {
     ensure_eq!(queue.doorbell.last_queued.load(), 0, "last queued value before any work");
     for _ in 0..20 {
         rig.execute(&mut queue, &[])?;
-        ensure_eq!(queue.doorbell.page, page, "address of the doorbell");
     }
     ensure_eq!(queue.progress.load(), 20, "progress");
     Ok(())

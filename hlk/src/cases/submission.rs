@@ -17,10 +17,6 @@ cases! { "Submission", needs HardwareScheduling;
         "A single ring of the doorbell starts every entry that was written before it."
         holds [UserModeSubmission 62]
         => one_ring_for_all;
-    "Submission.ProgressNeverPassesWhatWasQueued" on Boot::Shared, "user-mode-work-submission":
-        "At every moment the progress value is at most the last queued value, which user mode writes before the work becomes visible."
-        holds [UserModeSubmission 35]
-        => progress_below_last_queued;
     "Submission.BlockedQueueDoesNotHoldOthers" on Boot::Shared, "user-mode-work-submission":
         "A queue that waits for a fence that nobody signals does not keep another queue of the same node from running."
         holds [UserModeSubmission 70]
@@ -86,18 +82,6 @@ fn timestamps(case: &Case) -> Result<(), Failure> {
         "times of work that was done one after the other: {times:?}"
     );
     Ok(())
-}
-
-fn progress_below_last_queued(case: &Case) -> Result<(), Failure> {
-    let rig = case.rig()?;
-    let mut queue = rig.queue(NODE_COMPUTE)?;
-    for _ in 0..1000 {
-        let value = rig.submit(&mut queue, &[])?;
-        let progress = queue.progress.load();
-        let queued = queue.doorbell.last_queued.load();
-        ensure!(progress <= queued && queued == value, "progress {progress}, last queued {queued}, submitted {value}");
-    }
-    wait_until("the last submission", || queue.progress.load() == 1000)
 }
 
 fn blocked_queue(case: &Case) -> Result<(), Failure> {
