@@ -97,6 +97,7 @@ const REASONS = [
     "NoDisplay",
     "PeerMemory",
     "ContextRuns",
+    "RingAddress",
 ];
 const DDIS = [
     "DxgkDdiAddDevice",

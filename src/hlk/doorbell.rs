@@ -1,6 +1,7 @@
 //! Doorbells: their life, their states, and what they hold on to.
 
 use campanile_hlk::cases::doorbell::{CONNECTED, RETRY};
+use campanile_hw::queue::CONTROL_READ_POINTER;
 use campanile_hw::registers::NODE_COMPUTE;
 use dxgkrnl::Clock;
 
@@ -112,6 +113,9 @@ fn ring_stays(case: &mut Case<'_>) -> Result<(), Failure> {
     for round in 1..=10 {
         rig.execute(&mut queue, &[])?;
         let look = |queue: &RawQueue| (queue.ring_view.read(0, 1024), queue.control_view.read(0, 128));
+        // The progress value comes before the read pointer, which is the GPU's last word on an entry.
+        let is_read = || queue.control_view.read(CONTROL_READ_POINTER, 8) == queue.written().to_le_bytes();
+        super::rig::wait_until("the read pointer of what is done", is_read)?;
         let before = look(&queue);
         rig.execute(&mut thief, &[])?;
         ensure_eq!(queue.doorbell.state(), RETRY, "status without hardware");

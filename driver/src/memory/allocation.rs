@@ -16,6 +16,8 @@ use crate::caps::Claims;
 use crate::gpu::Gpu;
 use crate::handle::{Handle, Kind, Object};
 use crate::irql::Passive;
+use crate::lock::SpinLock;
+use crate::memory::mappings::Mappings;
 use crate::memory::segments::{APERTURE, Layout, VRAM, VRAM_HIDDEN};
 use crate::refusal::{Reason, Refused, refused, refused_with};
 
@@ -30,6 +32,14 @@ const PRIORITY_NORMAL: u32 = 0x7800_0000;
 /// An allocation of the adapter.
 pub(crate) struct Allocation {
     size: u64,
+    /// Nothing is taken after it.
+    mappings: SpinLock<Mappings>,
+}
+
+impl Allocation {
+    fn new(size: u64) -> Self {
+        Self { size, mappings: SpinLock::new(Mappings::new()) }
+    }
 }
 
 impl Object for Allocation {
@@ -162,7 +172,7 @@ pub(crate) fn create(irql: &Passive, adapter: &Adapter, args: &mut DXGKARG_CREAT
 fn create_one(irql: &Passive, adapter: &Adapter, info: &mut DXGK_ALLOCATIONINFO) -> Result<(), Refused> {
     let request = request(info.pPrivateDriverData, info.PrivateDriverDataSize)?;
     describe(request, &adapter.started_engine(request.engine)?.layout, info)?;
-    let handle = adapter.objects.insert(irql, adapter.handle(), Allocation { size: request.size })?;
+    let handle = adapter.objects.insert(irql, adapter.handle(), Allocation::new(request.size))?;
     info.hAllocation = handle.raw();
     adapter.trace.note(
         Component::Memory,
@@ -264,6 +274,20 @@ pub(crate) fn size_of_handle(adapter: &Adapter, raw: HANDLE) -> Result<u64, Refu
     let created = adapter.objects.get::<Allocation>(handle).map(|allocation| allocation.size);
     let opened = || adapter.objects.get::<OpenAllocation>(handle).map(|allocation| allocation.size);
     created.or_else(|_| opened()).map_err(|_| refused(Reason::StaleHandle))
+}
+
+/// An allocation is mapped in a process so that its first byte is at `address`. An allocation that does not exist is none of which the address matters.
+pub(crate) fn note_mapping(irql: &Passive, adapter: &Adapter, raw: HANDLE, process: Handle, address: u64) {
+    if let Ok(allocation) = adapter.objects.get::<Allocation>(Handle::of(raw)) {
+        allocation.mappings.lock(irql).note(process, address);
+    }
+}
+
+/// False if the allocation is known not to begin at `address` of a process, see [`Mappings::may_begin_at`]. Nothing is known of allocations as devices
+/// have opened them.
+pub(crate) fn may_begin_at(irql: &Passive, adapter: &Adapter, raw: HANDLE, process: Handle, address: u64) -> bool {
+    let allocation = adapter.objects.get::<Allocation>(Handle::of(raw));
+    allocation.map_or(true, |allocation| allocation.mappings.lock(irql).may_begin_at(process, address))
 }
 
 /// DxgkDdiDescribeAllocation: nothing here has a width or a format.

@@ -3,6 +3,7 @@
 pub(crate) mod allocation;
 pub(crate) mod aperture;
 pub(crate) mod host_aperture;
+pub(crate) mod mappings;
 pub(crate) mod page_table;
 pub(crate) mod paging;
 pub(crate) mod root;

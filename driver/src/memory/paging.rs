@@ -22,7 +22,7 @@ use crate::gpu::Gpu;
 use crate::handle::{Handle, Object};
 use crate::irql::Passive;
 use crate::memory::page_table::{self, BadEntry, LeafPages};
-use crate::memory::{root, segments};
+use crate::memory::{allocation, root, segments};
 use crate::mmio::full_barrier;
 use crate::queue::context::Context;
 use crate::refusal::{Reason, Refused, refused};
@@ -254,9 +254,25 @@ fn update_page_table(
     }
     let elements = NonNull::new(update.pPageTableEntries).ok_or(PagingError::Refused)?;
     let entries = NewEntries { adapter, gpu, level: update.PageTableLevel, leaf, elements };
+    note_mapping(irql, adapter, update, elements);
     match place {
         None => write_entries(&entries, update),
         Some(place) => push_entries(&entries, update, place, multipass, buffer),
+    }
+}
+
+/// Keeps where the allocation lies whose pages the entries show.
+fn note_mapping(
+    irql: &Passive,
+    adapter: &Adapter,
+    update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE,
+    elements: NonNull<DXGK_PTE>,
+) {
+    // SAFETY: the array has an element at least.
+    let first = unsafe { elements.read() };
+    if !update.hAllocation.is_null() && first.Bits.Valid() {
+        let begin = update.FirstPteVirtualAddress.wrapping_sub(update.AllocationOffsetInBytes);
+        allocation::note_mapping(irql, adapter, update.hAllocation, Handle::of(update.hProcess), begin);
     }
 }
 

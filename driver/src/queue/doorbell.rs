@@ -294,7 +294,12 @@ fn in_space(start: u64, size: u64) -> bool {
 }
 
 /// Reads and checks the private data and allocations of DxgkDdiCreateDoorbell.
-fn user_ring(adapter: &Adapter, args: &DXGKARG_CREATEDOORBELL) -> Result<UserRing, Refused> {
+fn user_ring(
+    irql: &Passive,
+    adapter: &Adapter,
+    process: Handle,
+    args: &DXGKARG_CREATEDOORBELL,
+) -> Result<UserRing, Refused> {
     if args.PrivateDriverDataSize as usize != DoorbellData::SIZE {
         return Err(refused(Reason::PrivateData));
     }
@@ -308,6 +313,12 @@ fn user_ring(adapter: &Adapter, args: &DXGKARG_CREATEDOORBELL) -> Result<UserRin
     if control_size < CONTROL_SIZE || !in_space(data.ring, ring_size) || !in_space(data.control, CONTROL_SIZE) {
         return Err(refused(Reason::Ring));
     }
+    // Only what the handles stand for is kept in memory while the hardware uses the addresses.
+    for (handle, address) in [(args.hRingBuffer, data.ring), (args.hRingBufferControl, data.control)] {
+        if !allocation::may_begin_at(irql, adapter, handle, process, address) {
+            return Err(refused(Reason::RingAddress));
+        }
+    }
     Ok(UserRing { ring: data.ring, control: data.control, entries: geometry.entries() })
 }
 
@@ -315,7 +326,7 @@ fn user_ring(adapter: &Adapter, args: &DXGKARG_CREATEDOORBELL) -> Result<UserRin
 /// has let the work in it end.
 ///
 /// # Errors
-/// STATUS_INVALID_PARAMETER for private data or allocations that are no ring, for a queue that the kernel writes, one that has
+/// STATUS_INVALID_PARAMETER for private data or allocations that are no ring, addresses where those allocations are not mapped, for a queue that the kernel writes, one that has
 /// a doorbell already and no new ring is meant, or a new ring with the control page of the old one, whose pointers count that one's
 /// entries. When the hardware refuses the new ring, the queue has none.
 pub(crate) fn create(
@@ -331,7 +342,7 @@ pub(crate) fn create(
     if !queue.is_user() || (old != 0 && !args.Flags.ResizeRingBufferOperation()) {
         return Err(refused(Reason::DoorbellExists));
     }
-    let ring = user_ring(adapter, args)?;
+    let ring = user_ring(irql, adapter, context.process, args)?;
     if hw_queue::user_ring(irql, queue).is_some_and(|old| old.control == ring.control) {
         return Err(refused(Reason::Ring));
     }

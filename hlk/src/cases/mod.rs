@@ -9,6 +9,7 @@ pub mod coherency;
 pub mod destruction;
 pub mod doorbell;
 pub mod doorbell_resize;
+pub mod doorbell_ring;
 pub mod exit;
 pub mod fault;
 pub mod fence;
@@ -55,6 +56,7 @@ const TABLES: &[&[ThunkCase]] = &[
     queue::CASES,
     doorbell::CASES,
     doorbell_resize::CASES,
+    doorbell_ring::CASES,
     submission::CASES,
     packet::CASES,
     fence::CASES,

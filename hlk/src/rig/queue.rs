@@ -198,6 +198,16 @@ impl Rig {
             self.plain_view(ring)?.write(0, &entry.to_bytes());
             self.plain_view(control)?.store(CONTROL_WRITE_POINTER, 1);
         }
+        let status = self.resize_onto(queue, ring, control)?;
+        if status.is_success() {
+            (queue.commands, queue.commands_view) = (commands, self.plain_view(commands)?);
+            queue.geometry = geometry;
+        }
+        Ok(status)
+    }
+
+    /// As [`Rig::resize`], with this memory as the new ring, of as many entries as the old one, and as its control.
+    pub fn resize_onto(&self, queue: &mut RawQueue, ring: Memory, control: Memory) -> Result<NTSTATUS, Failure> {
         let flags = D3DKMT_CREATE_DOORBELL_FLAGS::new().with_ResizeRingBufferOperation(true);
         let created = match self.doorbell_with_flags(queue.queue, ring, control, flags) {
             Ok(created) => created,
@@ -205,9 +215,8 @@ impl Rig {
         };
         (queue.ring, queue.ring_view) = (ring, self.plain_view(ring)?);
         (queue.control, queue.control_view) = (control, self.plain_view(control)?);
-        (queue.commands, queue.commands_view) = (commands, self.plain_view(commands)?);
         queue.doorbell = RawDoorbell::new(&created)?;
-        (queue.geometry, queue.base, queue.written) = (geometry, queue.base + queue.written, 0);
+        (queue.base, queue.written) = (queue.base + queue.written, 0);
         Ok(wddm_ddi::status::STATUS_SUCCESS)
     }
 

@@ -123,6 +123,8 @@ reasons! {
     44 PeerMemory,
     /// Another root page table, or none, for a context that runs.
     45 ContextRuns,
+    /// A ring or ring control at an address where the allocation that was named for it is not mapped.
+    46 RingAddress,
 }
 
 impl Reason {
