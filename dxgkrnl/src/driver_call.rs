@@ -18,6 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use wddm_ddi::types::KIRQL;
 
@@ -74,6 +75,9 @@ struct Thread {
     /// Kernel stacks that no call uses.
     spare_stacks: Vec<KernelStack>,
 }
+
+/// See [`image_has_run`].
+static IMAGE_HAS_RUN: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static THREAD: RefCell<Thread> = RefCell::new(Thread::default());
@@ -161,6 +165,9 @@ pub(crate) fn run<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce
         Landing { host: &raw const stack, stack: kernel_stack.layout(), image }
     });
     let locks_held = nt::lock::held();
+    if landing.is_some() {
+        IMAGE_HAS_RUN.store(true, Ordering::Relaxed);
+    }
     let outer = LANDING.replace(landing);
     let was_in_service = IN_SERVICE.replace(false);
     // SAFETY: `stack` and `data` outlive the call, and the frame that names `stack` is popped right after it.
@@ -299,11 +306,8 @@ fn way_back(slot: *const usize) -> usize {
 
 /// Ends the process, because the call of this thread cannot be ended.
 fn lost() -> ! {
-    let frame = |thread: &RefCell<Thread>| {
-        let thread = thread.try_borrow().ok()?;
-        thread.frames.last().map(|frame| format!("{} of driver {}", frame.name, frame.driver.name()))
-    };
-    let who = THREAD.with(frame).unwrap_or_else(|| "a driver".to_owned());
+    let who = in_innermost(|name, driver| format!("{name} of driver {driver}"));
+    let who = who.unwrap_or_else(|| "a driver".to_owned());
     watchdog::end(&format!("{who} has overwritten the stack of the kernel"))
 }
 
@@ -358,6 +362,20 @@ fn switch<R>(call: impl FnOnce() -> R) -> R {
 /// The driver whose call is innermost on this thread.
 pub(crate) fn current() -> Option<Arc<Driver>> {
     THREAD.with_borrow(|thread| thread.frames.last().map(|frame| Arc::clone(&frame.driver)))
+}
+
+/// Calls `tell` with the names of function and driver of the innermost call of this thread. For the signal handler: takes no memory.
+pub(crate) fn in_innermost<R>(tell: impl FnOnce(&str, &str) -> R) -> Option<R> {
+    let innermost = |thread: &RefCell<Thread>| {
+        let thread = thread.try_borrow().ok()?;
+        thread.frames.last().map(|frame| tell(frame.name, frame.driver.name()))
+    };
+    THREAD.try_with(innermost).ok().flatten()
+}
+
+/// True once a driver image has run in this process, which can have written to any memory of it.
+pub(crate) fn image_has_run() -> bool {
+    IMAGE_HAS_RUN.load(Ordering::Relaxed)
 }
 
 /// Whether this thread is inside a driver call.

@@ -3,7 +3,7 @@
 //!
 //! In this order a fault is: of a store to user memory that is being moved, which waits (see [`frozen`]); of a guarded access (see [`super::guarded`]), which goes on with an error; a driver's access to device
 //! memory, which is carried out, and one that the device does not answer (see [`trap`]); of a driver image on its own stack, whose call ends (see [`driver_call`]). Any
-//! other goes to the handler that was installed before.
+//! other goes to the handler that was installed before; what is known of it is said first.
 //!
 //! The signal of the watchdog (see [`watchdog`]) arrives at any instruction. It ends a call of a driver image that is late if that instruction
 //! is one of the image, and does nothing else. While a fault is handled it waits.
@@ -13,7 +13,7 @@
 //! process' libraries.
 
 use std::ffi::{c_int, c_void};
-use std::io;
+use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -160,8 +160,42 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     // SAFETY: as above.
     unsafe { errno_place.write(errno) };
     if !ours {
+        tell(&site);
         chain(signal, info, context);
     }
+}
+
+/// Says whose call a fault is in that nobody here answers for, which may be about to end the process. The stack is all the memory that it takes: the fault may be inside
+/// the allocator.
+fn tell(site: &Site) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    let signal = match site.signal {
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGILL => "SIGILL",
+        libc::SIGFPE => "SIGFPE",
+        _ => return,
+    };
+    if TOLD.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let mut text = [0_u8; 400];
+    let mut rest = &mut text[..];
+    let (address, instruction) = (site.address, site.instruction);
+    let inside = |name: &str, driver: &str| {
+        let at = format_args!("*** {signal} at instruction {instruction:#x}, address {address:#x}");
+        writeln!(rest, "{at}, inside {name} of driver {driver}, in code that is not a driver image's").is_ok()
+    };
+    if driver_call::in_innermost(inside).is_none() && driver_call::image_has_run() {
+        let at = format_args!("*** {signal} at instruction {instruction:#x}, address {address:#x}");
+        let _ = writeln!(
+            rest,
+            "{at}, in no call into a driver; a driver image may have overwritten memory of this process"
+        );
+    }
+    let length = 400 - rest.len();
+    // SAFETY: the text is readable for as many bytes.
+    let _ = unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), length) };
 }
 
 /// Ends the call of a driver image that is late.
@@ -236,5 +270,50 @@ fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
             let handler = unsafe { std::mem::transmute::<usize, extern "C" fn(c_int)>(handler) };
             handler(signal);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loader::Driver;
+
+    /// Runs this test again in a process that faults, which is `fault`, and returns what that said.
+    fn said_by(test: &str, fault: impl FnOnce()) -> Option<String> {
+        const CHILD: &str = "CAMPANILE_FAULT_OF_NOBODY";
+        if std::env::var_os(CHILD).is_some() {
+            install().expect("handlers");
+            fault();
+            return None;
+        }
+        let program = std::env::current_exe().expect("a test has a path");
+        let name = format!("fault::handler::tests::{test}");
+        let output = std::process::Command::new(program).args([&name, "--exact"]).env(CHILD, "1").output();
+        let output = output.expect("the test starts");
+        let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+        assert_eq!(signal, Some(libc::SIGSEGV), "{output:?}");
+        Some(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    fn read_nothing() {
+        let nowhere = std::ptr::without_provenance::<u64>(std::hint::black_box(0x40));
+        // SAFETY: none; the process is here to end by this.
+        std::hint::black_box(unsafe { nowhere.read_volatile() });
+    }
+
+    #[test]
+    fn a_fault_that_cannot_be_told_from_the_kernels_own_names_the_call_it_is_in() {
+        let test = "a_fault_that_cannot_be_told_from_the_kernels_own_names_the_call_it_is_in";
+        let call = || drop(driver_call::run(&Driver::for_tests("wild"), "DxgkDdiEscape", read_nothing));
+        let Some(said) = said_by(test, call) else { return };
+        assert!(said.contains("*** SIGSEGV at instruction 0x"), "{said}");
+        assert!(said.contains("address 0x40, inside DxgkDdiEscape of driver wild, "), "{said}");
+    }
+
+    #[test]
+    fn a_fault_in_a_process_that_no_driver_image_ran_in_is_nobody_elses_business() {
+        let test = "a_fault_in_a_process_that_no_driver_image_ran_in_is_nobody_elses_business";
+        let Some(said) = said_by(test, read_nothing) else { return };
+        assert!(!said.contains("***"), "{said}");
     }
 }

@@ -297,7 +297,8 @@ impl Storage {
         Ok((home, view))
     }
 
-    /// As [`Storage::take`], for a fence that may be shared: nothing else lies on its pages, which are of system memory.
+    /// As [`Storage::take`], for a fence that may be shared: nothing else lies on its pages, which are of system memory whatever segments the
+    /// driver has named. [d3dkmddi: D3DKMDT_FENCESTORAGESURFACEDATA]
     ///
     /// # Errors
     /// STATUS_NO_MEMORY, or why its pages cannot be mapped.
