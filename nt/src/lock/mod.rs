@@ -51,7 +51,7 @@ impl Rank for Innermost {
     const NAME: &'static str = "Innermost";
 }
 
-/// Declares ranks as types, outermost first. `: several` and `: tried` set the constants of [`Rank`](lock::Rank) of that name.
+/// Declares ranks as types, outermost first. `: several` and `: tried` set the constants of [`Rank`](trait@crate::lock::Rank) of that name.
 #[macro_export]
 macro_rules! ranks {
     ($visibility:vis from $first:literal; $($(#[$attribute:meta])* $name:ident $(: $kind:ident)?,)+) => {
