@@ -70,7 +70,7 @@ impl Rundown {
         closes
     }
 
-    /// How many are inside.
+    /// The number of threads that use the object at the moment.
     pub(crate) fn users(&self) -> usize {
         lock(&self.state).users
     }

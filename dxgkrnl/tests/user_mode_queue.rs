@@ -8,6 +8,7 @@ mod minimal;
 mod user_mode;
 
 use std::sync::atomic::Ordering;
+use std::sync::mpsc;
 
 use dxgkrnl::{MachineConfig, TdrLevel, TdrSettings, thunks};
 use minimal::Mutant;
@@ -284,35 +285,117 @@ fn an_adapter_that_stops_under_a_waiting_process_releases_it() {
     assert_eq!(bench.machine.bugcheck(), None);
 }
 
-#[test]
-fn a_ring_is_kept_while_a_doorbell_uses_it() {
-    let bench = bench();
-    let app = App::new(&bench);
-    let queue = app.queue(&bench);
-    let _attached = app.process.attach();
-    let mut ring = queue.ring;
-    let args = D3DKMT_DESTROYALLOCATION2 {
-        hDevice: app.device,
-        phAllocationList: &raw mut ring,
-        AllocationCount: 1,
-        ..Zeroed::zeroed()
-    };
-    assert!(call(thunks().D3DKMTDestroyAllocation2, args).is_err(), "the doorbell refers to it");
-    app.close_queue(&queue);
-    assert!(call(thunks().D3DKMTDestroyAllocation2, args).is_ok());
-    drop(_attached);
-    bench.end();
-}
-
 /// Destroys allocations of an attached process.
-fn destroy_allocations(app: &App, mut handles: Vec<D3DKMT_HANDLE>) {
+fn destroy_allocations(app: &App, mut handles: Vec<D3DKMT_HANDLE>) -> Result<(), NTSTATUS> {
     let args = D3DKMT_DESTROYALLOCATION2 {
         hDevice: app.device,
         phAllocationList: handles.as_mut_ptr(),
         AllocationCount: handles.len() as u32,
         ..Zeroed::zeroed()
     };
-    call(thunks().D3DKMTDestroyAllocation2, args).unwrap();
+    call(thunks().D3DKMTDestroyAllocation2, args).map(|_| ())
+}
+
+#[test]
+fn a_ring_is_kept_while_a_doorbell_uses_it() {
+    let bench = bench();
+    let app = App::new(&bench);
+    let queue = app.queue(&bench);
+    let _attached = app.process.attach();
+    assert!(destroy_allocations(&app, vec![queue.ring]).is_err(), "the doorbell refers to it");
+    app.close_queue(&queue);
+    destroy_allocations(&app, vec![queue.ring]).unwrap();
+    drop(_attached);
+    bench.end();
+}
+
+/// A queue without a doorbell, and allocations for its ring.
+fn queue_without_doorbell(app: &App, bench: &Bench) -> (Queue, [D3DKMT_HANDLE; 2]) {
+    let queue = app.queue(bench);
+    let _attached = app.process.attach();
+    call(thunks().D3DKMTDestroyDoorbell, D3DKMT_DESTROY_DOORBELL { hDoorbell: queue.doorbell }).unwrap();
+    let rings = app.allocations();
+    app.make_resident(rings);
+    bench.world.take_calls();
+    (queue, rings)
+}
+
+/// Creates a doorbell, and does `beside` on another thread while the driver creates it.
+fn create_doorbell_while(
+    app: &App,
+    bench: &Bench,
+    (queue, rings): (&Queue, [D3DKMT_HANDLE; 2]),
+    beside: impl FnOnce(),
+) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    let (inside, is_inside) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    *bench.world.during_creation.lock().unwrap() = Some(Box::new(move || {
+        inside.send(()).unwrap();
+        // Answered, or the test has failed and nobody is there to answer.
+        let _ = may_go_on.recv();
+    }));
+    std::thread::scope(|scope| {
+        let creator = scope.spawn(|| {
+            let _attached = app.process.attach();
+            app.create_doorbell(queue.queue, rings).map(|made| made.hDoorbell)
+        });
+        is_inside.recv().unwrap();
+        beside();
+        drop(go_on);
+        creator.join().unwrap()
+    })
+}
+
+#[test]
+fn the_ring_of_a_doorbell_that_is_being_created_is_kept() {
+    let bench = bench();
+    let app = App::new(&bench);
+    let (queue, rings) = queue_without_doorbell(&app, &bench);
+    let made = create_doorbell_while(&app, &bench, (&queue, rings), || {
+        let _attached = app.process.attach();
+        for ring in rings {
+            assert!(destroy_allocations(&app, vec![ring]).is_err(), "the driver is told of it at the moment");
+        }
+    });
+    let queue = Queue { doorbell: made.unwrap(), ..queue };
+    app.close_queue(&queue);
+    bench.end();
+}
+
+#[test]
+fn a_queue_that_is_destroyed_while_a_doorbell_of_it_is_created_takes_the_doorbell_along() {
+    let bench = bench();
+    let app = App::new(&bench);
+    let (queue, rings) = queue_without_doorbell(&app, &bench);
+    let destroyed = std::thread::scope(|scope| {
+        let mut destroyer = None;
+        let made = create_doorbell_while(&app, &bench, (&queue, rings), || {
+            destroyer = Some(scope.spawn(|| {
+                let _attached = app.process.attach();
+                call(thunks().D3DKMTDestroyHwQueue, D3DKMT_DESTROYHWQUEUE { hHwQueue: queue.queue })
+            }));
+            let _attached = app.process.attach();
+            // Flags that do not exist: refused, whether the queue is there or not, with another status.
+            let flags = D3DKMT_CREATE_DOORBELL_FLAGS::from_bits(1 << 31);
+            let question = D3DKMT_CREATE_DOORBELL { hHwQueue: queue.queue, Flags: flags, ..Zeroed::zeroed() };
+            eventually("the queue takes no more calls", || {
+                call(thunks().D3DKMTCreateDoorbell, question).err() == Some(STATUS_INVALID_HANDLE)
+            });
+            // The destruction has looked for doorbells by then, or finds the one that is being created.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        });
+        assert_eq!(made.err(), Some(STATUS_INVALID_HANDLE));
+        destroyer.unwrap().join().unwrap()
+    });
+    assert!(destroyed.is_ok());
+    let calls = bench.world.take_calls();
+    let ends: Vec<_> = calls.iter().filter(|name| name.starts_with("Destroy")).take(2).copied().collect();
+    assert_eq!(ends, ["DestroyDoorbell", "DestroyHwQueue"], "{calls:?}");
+    let _attached = app.process.attach();
+    destroy_allocations(&app, rings.to_vec()).unwrap();
+    call(thunks().D3DKMTDestroyHwContext, D3DKMT_DESTROYHWCONTEXT { hHwContext: queue.context }).unwrap();
+    drop(_attached);
+    bench.end();
 }
 
 #[test]
@@ -341,11 +424,11 @@ fn memory_is_freed_and_engines_rest_without_a_look_at_queues_that_are_idle() {
     let before = bench.machine.queue_looks(bench.luid);
     for queue in &queues {
         let attached = app.process.attach();
-        destroy_allocations(&app, app.allocations().to_vec());
+        destroy_allocations(&app, app.allocations().to_vec()).unwrap();
         drop(attached);
         app.close_queue(queue);
         let _attached = app.process.attach();
-        destroy_allocations(&app, vec![queue.ring]);
+        destroy_allocations(&app, vec![queue.ring]).unwrap();
     }
     let looks = bench.machine.queue_looks(bench.luid) - before;
     assert!(looks <= 4, "{looks} looks at queues for {} destructions", 2 * QUEUES);
@@ -367,7 +450,7 @@ fn memory_waits_for_work_of_a_queue_that_lost_its_doorbell_or_is_looked_at_witho
     let end = |value| {
         bench.world.signal(&bench.bus, first.progress.system, progress, value);
         let _attached = app.process.attach();
-        destroy_allocations(&app, app.allocations().to_vec());
+        destroy_allocations(&app, app.allocations().to_vec()).unwrap();
     };
     type Begin<'a> = (&'a str, &'a dyn Fn());
     let begins: [Begin<'_>; 4] = [
@@ -388,7 +471,7 @@ fn memory_waits_for_work_of_a_queue_that_lost_its_doorbell_or_is_looked_at_witho
         begin();
         word(first.last_queued).store(value, Ordering::SeqCst);
         freed();
-        destroy_allocations(&app, app.allocations().to_vec());
+        destroy_allocations(&app, app.allocations().to_vec()).unwrap();
         drop(attached);
         assert!(!freed(), "{what}: memory was freed under its work");
         end(value);

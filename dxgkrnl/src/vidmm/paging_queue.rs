@@ -103,6 +103,7 @@ impl PagingQueue {
     /// Destroys the queue once everything asked of it is done; its fence is still there.
     pub(crate) fn destroy(&self) {
         self.rundown.close();
+        // A request that found the queue before has the paging node write its fence, through the page that is unmapped below.
         self.rundown.wait();
         let vidmm = self.device.adapter.vidmm();
         let last = *lock(&self.value);

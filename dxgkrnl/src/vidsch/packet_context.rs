@@ -578,6 +578,7 @@ impl PacketContext {
         }
         self.updates.close();
         self.abandon();
+        // DxgkDdiBuildTestCommandBuffer may be under way on it.
         self.rundown.wait();
         let status = {
             let mut gone = lock(&self.gone);

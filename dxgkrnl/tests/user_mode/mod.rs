@@ -62,6 +62,8 @@ pub(crate) struct World {
     pub(crate) updates: AtomicU64,
     /// Runs in the next DxgkDdiUpdateMonitoredValues, once the new values are written.
     pub(crate) during_update: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// Runs in the next DxgkDdiCreateDoorbell.
+    pub(crate) during_creation: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// DxgkDdiUpdateMonitoredValues is under way.
     updating: AtomicBool,
     /// Calls of the interrupt routine, and those of them that came during an update of monitored values.
@@ -654,6 +656,10 @@ unsafe extern "win64" fn create_doorbell(a: *mut DXGKARG_CREATEDOORBELL) -> NTST
     let (queue, world) = object(a.hHwQueue);
     assert!(!a.hRingBuffer.is_null() && !a.hRingBufferControl.is_null());
     a.hDoorbell = make(queue.adapter, a.hDoorbell, queue.system);
+    let during = world.during_creation.lock().unwrap().take();
+    if let Some(during) = during {
+        during();
+    }
     world.note("CreateDoorbell")
 }
 
