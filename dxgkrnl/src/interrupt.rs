@@ -10,11 +10,11 @@ use std::thread::JoinHandle;
 
 use nt::lock::{Condvar, Mutex, MutexGuard, lock};
 
-use crate::bus::InterruptSink;
-use crate::irql::{DEVICE_LEVEL, Raised};
 use crate::miniport::{KmdHandle, Miniport};
 use crate::rank;
 use crate::trace::TraceKind;
+use nt::bus::InterruptSink;
+use nt::irql::{DEVICE_LEVEL, Raised};
 
 /// Kinds of DxgkCbNotifyInterrupt that are counted by number.
 pub(crate) const NOTIFICATION_KINDS: usize = 21;
@@ -318,7 +318,7 @@ impl Drop for InterruptThread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::irql;
+    use nt::irql;
 
     #[test]
     fn the_interrupt_lock_raises_may_be_nested_and_excludes_others() {

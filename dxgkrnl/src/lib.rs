@@ -5,49 +5,45 @@
 
 #![recursion_limit = "256"]
 
+pub use nt::{bus, irql};
+
+/// The verifier's verdicts and settings.
+pub mod verifier {
+    pub use nt::bugcheck::{Bugcheck, Place};
+    pub use nt::pool::SpecialPool;
+}
+
 mod adapter;
-pub mod bus;
 mod callbacks;
-mod clock;
 mod ddi_calls;
 mod device;
-mod device_object;
-mod driver_call;
-mod etw;
-mod fault;
 mod handles;
 mod interrupt;
-pub mod irql;
-mod kernel_services;
-mod kernel_stack;
 mod lifetimes;
-mod loader;
 mod machine;
 mod miniport;
-mod pci;
 mod process;
-mod ram;
-mod range;
 mod rank;
+mod registration;
 mod rescue;
 mod rundown;
 mod thunks;
 mod trace;
-pub mod verifier;
 mod vidmm;
 mod vidsch;
-mod watchdog;
 
 pub use adapter::{PowerComponentState, PowerSettings, ProblemCode, StartError};
-pub use clock::Clock;
-pub use etw::{BadTraceLogging, EtwEvent, EtwSession, TraceLoggingEvent, TraceLoggingField, TraceLoggingValue};
 pub use interrupt::Counters;
-pub use loader::{
-    DriverId, DriverImage, DriverMemory, Image, ImageError, ImageKind, LoadError, MemoryRange, PdbIdentity, Resolver,
-};
 pub use machine::{DRIVER_LIMIT, DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig, PnpError, SystemSleep};
-pub use pci::PciError;
+pub use nt::clock::Clock;
+pub use nt::driver::{DriverMemory, MemoryRange};
+pub use nt::etw::{BadTraceLogging, EtwEvent, EtwSession, TraceLoggingEvent, TraceLoggingField, TraceLoggingValue};
+pub use nt::image::{Image, ImageError, ImageKind, PdbIdentity, Resolver};
+pub use nt::loader::DriverImage;
+pub use nt::pci::PciError;
+pub use nt::watchdog::{EXIT_STUCK, INTERRUPT, before_the_process_ends};
 pub use process::{Attached, Process};
+pub use registration::{DriverId, LoadError};
 pub use rescue::Rescue;
 pub use thunks::budget::{D3DKMTRegisterBudgetChangeNotification, D3DKMTUnregisterBudgetChangeNotification};
 pub use thunks::escape::D3DKMTEscape;
@@ -71,4 +67,3 @@ pub use vidsch::{
 pub use vidsch::{
     TdrDebugMode, TdrFate, TdrKind, TdrLevel, TdrOutcome, TdrQueue, TdrReason, TdrReport, TdrSettingError, TdrSettings,
 };
-pub use watchdog::{EXIT_STUCK, INTERRUPT, before_the_process_ends};

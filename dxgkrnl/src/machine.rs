@@ -17,18 +17,22 @@ use wddm_ddi::types::{GUID, LUID};
 use crate::adapter::{
     self, Adapter, DeviceSettings, DeviceStack, Member, NotAsleep, PowerAction, PowerGate, StartError,
 };
-use crate::clock::Clock;
-use crate::device_object::{self, DeviceObject, Location};
-use crate::etw::{EtwEvent, EtwSession};
+use crate::ddi_calls::DdiCalls;
 use crate::interrupt::Counters;
-use crate::loader::{self, DriverId, DriverImage, DriverMemory, Host, LoadError};
 use crate::miniport::{DDIS, Miniport};
-use crate::pci::{BusAddresses, Function, PciError};
-use crate::ram::Ram;
 use crate::rank;
-use crate::rescue::Rescue;
-use crate::verifier::{Bugcheck, Verifier};
-use crate::watchdog;
+use crate::registration::{self, DriverId, LoadError};
+use crate::rescue::{Rescue, Rescues};
+use nt::bugcheck::Bugcheck;
+use nt::clock::Clock;
+use nt::device_object::{self, DeviceObject, Location};
+use nt::driver::{DriverMemory, Host};
+use nt::etw::{EtwEvent, EtwSession};
+use nt::loader::DriverImage;
+use nt::pci::{BusAddresses, Function, PciError};
+use nt::ram::Ram;
+use nt::verifier::Verifier;
+use nt::watchdog;
 
 pub use config::{DRIVER_LIMIT, FeaturePolicy, Idle, MachineConfig};
 
@@ -64,6 +68,8 @@ struct MachineInner {
     config: MachineConfig,
     ram: Arc<Ram>,
     verifier: Arc<Verifier>,
+    rescues: Arc<Rescues>,
+    ddi_calls: Arc<DdiCalls>,
     gate: Arc<PowerGate>,
     adapters: RwLock<Vec<Arc<Adapter>>>,
     /// Held over whole plug-and-play operations, which therefore never overlap. No driver callback takes it.
@@ -190,6 +196,7 @@ impl std::error::Error for PnpError {}
 pub(crate) struct MachineRef {
     ram: Arc<Ram>,
     verifier: Arc<Verifier>,
+    rescues: Arc<Rescues>,
     gate: Arc<PowerGate>,
     config: MachineConfig,
     inner: Weak<MachineInner>,
@@ -202,6 +209,11 @@ impl MachineRef {
 
     pub(crate) fn verifier(&self) -> &Arc<Verifier> {
         &self.verifier
+    }
+
+    /// Counts of what was made good.
+    pub(crate) fn rescues(&self) -> &Arc<Rescues> {
+        &self.rescues
     }
 
     /// Who uses the devices.
@@ -235,6 +247,8 @@ impl Machine {
             config,
             ram,
             verifier: Arc::new(Verifier::default()),
+            rescues: Arc::default(),
+            ddi_calls: Arc::default(),
             gate: Arc::default(),
             adapters: RwLock::default(),
             pnp: Mutex::new(Pnp {
@@ -284,9 +298,14 @@ impl Machine {
         if self.0.verifier.is_stopped() {
             return Err(LoadError::Stopped(self.0.verifier.bugcheck()));
         }
-        let host = Host { verifier: &self.0.verifier, ram: &self.0.ram, special_pool: self.0.config.special_pool };
-        let (driver, table) = loader::load(image, &host)?;
-        let miniport = Arc::new(Miniport::new(*table, driver));
+        let host = Host {
+            verifier: &self.0.verifier,
+            ram: &self.0.ram,
+            special_pool: self.0.config.special_pool,
+            services: &registration::SERVICES,
+        };
+        let (driver, table) = registration::load(image, &host)?;
+        let miniport = Arc::new(Miniport::new(*table, driver, Arc::clone(&self.0.ddi_calls)));
         pnp.drivers.push(Some(LoadedDriver { miniport, user_mode_driver: None }));
         Ok(DriverId(pnp.drivers.len() - 1))
     }
@@ -310,7 +329,7 @@ impl Machine {
     ) -> Result<(), PnpError> {
         let miniport = self.miniport(driver)?;
         for notice in miniport.driver().etw().set_session(provider, session) {
-            miniport.call_interface("the ETW enable callback", || notice.give());
+            miniport.call_interface("the ETW enable callback", || nt::services::notify(&notice));
         }
         Ok(())
     }
@@ -670,12 +689,12 @@ impl Machine {
 
     /// Takes the counts of what the system made good since the last call although a driver or a device should have reported it.
     pub fn take_rescues(&self) -> Vec<(Rescue, u64)> {
-        self.0.verifier.take_rescues()
+        self.0.rescues.take()
     }
 
     /// Takes how often each DDI was called since the last call, by its name; those that were not called are left out.
     pub fn take_ddi_calls(&self) -> Vec<(&'static str, u64)> {
-        self.0.verifier.ddi_calls().take(DDIS)
+        self.0.ddi_calls.take(DDIS)
     }
 
     /// What happened on an adapter since it was started. `None` if it is not started.
@@ -734,6 +753,7 @@ impl Machine {
         MachineRef {
             ram: Arc::clone(&self.0.ram),
             verifier: Arc::clone(&self.0.verifier),
+            rescues: Arc::clone(&self.0.rescues),
             gate: Arc::clone(&self.0.gate),
             config: self.0.config.clone(),
             inner: Arc::downgrade(&self.0),

@@ -14,13 +14,13 @@ use wddm_ddi::nt::{DISPATCH_LEVEL, PASSIVE_LEVEL};
 use wddm_ddi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_SUPPORTED};
 use wddm_ddi::types::*;
 
-use crate::ddi_calls::Ddi;
-use crate::driver_call;
-use crate::irql::{self, DEVICE_LEVEL, HIGH_LEVEL, Raised};
+use crate::ddi_calls::{Ddi, DdiCalls};
 use crate::lifetimes::Lifetimes;
-use crate::loader::Driver;
 use crate::trace::{Events, TraceKind};
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
+use nt::driver::Driver;
+use nt::driver_call;
+use nt::irql::{self, DEVICE_LEVEL, HIGH_LEVEL, Raised};
 
 /// A handle of the other side: kept and passed back, never followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,6 +84,7 @@ impl NotMade for usize {
 pub(crate) struct Miniport {
     table: DRIVER_INITIALIZATION_DATA,
     driver: Arc<Driver>,
+    calls: Arc<DdiCalls>,
     tracing: AtomicBool,
     detail: Mutex<Option<String>, Innermost>,
     trace: Mutex<Vec<String>, Innermost>,
@@ -93,10 +94,11 @@ pub(crate) struct Miniport {
 
 impl Miniport {
     /// Takes a copy of the table that the driver registered.
-    pub(crate) fn new(table: DRIVER_INITIALIZATION_DATA, driver: Arc<Driver>) -> Self {
+    pub(crate) fn new(table: DRIVER_INITIALIZATION_DATA, driver: Arc<Driver>, calls: Arc<DdiCalls>) -> Self {
         Self {
             table,
             driver,
+            calls,
             tracing: AtomicBool::new(false),
             detail: Mutex::new(None),
             trace: Mutex::new(Vec::new()),
@@ -231,7 +233,7 @@ macro_rules! ddis {
                     $(let _ends = self.lifetimes.begin(stringify!($slot), KmdHandle::new($ended), true);)?
                     #[allow(clippy::let_and_return)] // where nothing is made
                     let result = self.call(stringify!($slot), level!($level), || {
-                        self.driver.verifier().ddi_calls().add(offset_of!(DRIVER_INITIALIZATION_DATA, $slot));
+                        self.calls.add(offset_of!(DRIVER_INITIALIZATION_DATA, $slot));
                         // SAFETY: the driver registered this function under this prototype; references live across the
                         // call and handles are the driver's own or this machine's.
                         unsafe { entry($($arg),*) }

@@ -11,9 +11,9 @@ use wddm_ddi::km::{DXGK_INTERRUPT_TYPE, DXGKARGCB_NOTIFY_INTERRUPT_DATA};
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 use wddm_ddi::types::LUID;
 
-use crate::kernel_services;
 use crate::machine::Machine;
 use crate::miniport::KmdHandle;
+use nt::services;
 
 /// Most events that a trace may hold.
 pub const TRACE_EVENTS_MAX: u32 = 1 << 20;
@@ -126,7 +126,7 @@ pub struct TraceLog {
 
 /// The clock behind the performance counter, in nanoseconds: the performance counter is this by 100.
 pub fn nanoseconds() -> u64 {
-    kernel_services::nanoseconds()
+    services::nanoseconds()
 }
 
 #[derive(Clone, Copy)]
@@ -162,7 +162,7 @@ impl Events {
     #[inline]
     pub(crate) fn note(&self, adapter: KmdHandle, kind: impl FnOnce() -> TraceKind) {
         if self.is_on() {
-            self.add(kernel_services::nanoseconds(), 0, adapter, kind());
+            self.add(services::nanoseconds(), 0, adapter, kind());
         }
     }
 
@@ -177,9 +177,9 @@ impl Events {
         if !self.is_on() {
             return call();
         }
-        let began = kernel_services::nanoseconds();
+        let began = services::nanoseconds();
         let answer = call();
-        self.add(began, kernel_services::nanoseconds().saturating_sub(began), adapter, kind(&answer));
+        self.add(began, services::nanoseconds().saturating_sub(began), adapter, kind(&answer));
         answer
     }
 
@@ -339,11 +339,11 @@ mod tests {
     fn what_takes_time_begins_before_it_ends_and_its_answer_says_what_it_was() {
         let events = Events::default();
         events.set(1).unwrap();
-        let before = kernel_services::nanoseconds();
+        let before = services::nanoseconds();
         let claimed = events.during(HERE, || true, |claimed| TraceKind::Interrupt { message: 2, claimed: *claimed });
         assert!(claimed);
         let (noted, _) = events.take();
-        assert!(noted[0].began >= before && noted[0].began + noted[0].took <= kernel_services::nanoseconds());
+        assert!(noted[0].began >= before && noted[0].began + noted[0].took <= services::nanoseconds());
         assert_eq!(noted[0].kind, TraceKind::Interrupt { message: 2, claimed: true });
     }
 }

@@ -13,10 +13,10 @@ use wddm_ddi::status::*;
 
 use super::{Adapter, Link};
 use crate::machine::MachineRef;
-use crate::pci::Sleeping;
 use crate::rank;
-use crate::verifier::Bugcheck;
 use crate::vidsch::{Doorbell, HwContext};
+use nt::bugcheck::Bugcheck;
+use nt::pci::Sleeping;
 
 /// What of the whole system a change of a device's power is part of. In D0 the driver is told nothing of use. [wdm: POWER_ACTION]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

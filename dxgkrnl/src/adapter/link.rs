@@ -14,7 +14,7 @@ use super::{Adapter, StartError};
 use crate::callbacks;
 use crate::interrupt::FUNCTIONS;
 use crate::miniport::KmdHandle;
-use crate::pci::Function;
+use nt::pci::Function;
 
 /// One function of an adapter.
 pub(crate) struct Link {

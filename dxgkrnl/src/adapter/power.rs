@@ -17,7 +17,7 @@ use wddm_ddi::types::GUID;
 
 use super::{Adapter, StartError};
 use crate::rank;
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
 
 /// How long a driver may take to complete a transition. [tdr-registry-keys: TdrDelay]
 const TRANSITION_LIMIT: Duration = Duration::from_secs(2);

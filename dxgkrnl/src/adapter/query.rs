@@ -6,7 +6,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::NTSTATUS;
 
 use super::{Adapter, StartError};
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
 
 /// What answer buffers hold beforehand: the system promises no zeros.
 const POISON: u8 = 0xcc;

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use nt::lock::{Mutex, lock};
 use wddm_ddi::status::{NTSTATUS, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER};
 
-use crate::bus::Bar;
-use crate::bus::trap::{TrapRange, Window};
-use crate::pci::Function;
-use crate::ram::{PAGE_SIZE, Pages, map_shared};
 use crate::rank;
+use nt::bus::Bar;
+use nt::bus::trap::{TrapRange, Window};
+use nt::pci::Function;
+use nt::ram::{PAGE_SIZE, Pages, map_shared};
 
 /// A page-granular place in the file behind a BAR.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::types::LARGE_INTEGER;
 
 use super::{Adapter, EnabledFeatures, NodeCaps, Segment, StartError};
-use crate::loader::is_filled;
+use crate::registration::is_filled;
 
 /// `WDDMVersion` that belongs to the interface version of WDDM 3.2.
 const WDDM_3_2: DXGK_WDDMVERSION = DXGK_WDDMVERSION::DXGKDDI_WDDMv3_2;

@@ -18,15 +18,15 @@ use super::resources::Resources;
 use super::rules::{self, Surroundings};
 use super::{Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Segment, StartError};
 use crate::callbacks;
-use crate::device_object::DeviceObject;
 use crate::interrupt::{Interrupts, Sink};
 use crate::machine::{FeaturePolicy, MachineRef};
 use crate::miniport::{KmdHandle, Miniport};
-use crate::pci::Function;
-use crate::ram::PAGE_SIZE;
-use crate::verifier::Bugcheck;
 use crate::vidmm::VidMm;
 use crate::vidsch::VidSch;
+use nt::bugcheck::Bugcheck;
+use nt::device_object::DeviceObject;
+use nt::pci::Function;
+use nt::ram::PAGE_SIZE;
 
 /// What plug and play keeps of a device between AddDevice and RemoveDevice.
 pub(crate) struct DeviceStack {

@@ -4,8 +4,8 @@ use std::fmt;
 
 use wddm_ddi::status::*;
 
-use crate::pci::PciError;
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
+use nt::pci::PciError;
 
 /// STATUS_DEVICE_CONFIGURATION_ERROR. [ntstatus: STATUS_DEVICE_CONFIGURATION_ERROR]
 const STATUS_DEVICE_CONFIGURATION_ERROR: NTSTATUS = NTSTATUS(0xc000_0182_u32 as i32);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use wddm_ddi::km::DXGK_SURPRISE_REMOVAL_TYPE;
 
 use super::{Adapter, Link};
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
 
 impl Adapter {
     /// The driver is told first, while other calls may be inside it. Then nobody waits for the function any more: every device is lost

@@ -9,8 +9,8 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
 use super::{Level, answer, bad_pointer, check_range, on_link};
-use crate::fault::{Access, Fault, guarded};
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
+use nt::fault::{Access, Fault, guarded};
 
 /// Bytes of configuration space of a PCI Express function.
 const CONFIG_SPACE: u32 = 4096;

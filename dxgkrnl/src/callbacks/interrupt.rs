@@ -8,7 +8,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
 use super::{Level, answer, argument, named_adapter, on_adapter, on_driver, on_link};
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
 
 pub(super) unsafe extern "win64" fn queue_dpc(handle: HANDLE) -> BOOLEAN {
     on_link("DxgkCbQueueDpc", Level::Any, handle, |adapter, function, _| {

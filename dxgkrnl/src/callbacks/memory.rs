@@ -12,9 +12,9 @@ use wddm_ddi::types::*;
 
 use super::{Level, adapters_of, answer, argument, named_adapter, on_driver, on_link};
 use crate::adapter::Adapter;
-use crate::loader::Driver;
-use crate::ram::PAGE_SIZE;
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
+use nt::driver::Driver;
+use nt::ram::PAGE_SIZE;
 
 /// Release handles are numbers that no address has.
 static NEXT_RELEASE: AtomicUsize = AtomicUsize::new(0xd4a0_0000_0000_0010);

@@ -4,6 +4,7 @@
 //! A callback that breaks a rule stops the machine and does not return to the driver, see [`driver_call`].
 
 mod device;
+mod etw;
 mod feature;
 mod interrupt;
 mod memory;
@@ -22,12 +23,12 @@ use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, PASSIVE_LEVEL};
 use wddm_ddi::types::HANDLE;
 
 use crate::adapter::{Adapter, Link};
-use crate::driver_call;
-use crate::fault::{Access, By, Fault, guarded};
-use crate::irql::{self, DEVICE_LEVEL};
-use crate::loader::Driver;
-use crate::verifier::Bugcheck;
-use crate::verifier::pool::Owned;
+use nt::bugcheck::Bugcheck;
+use nt::driver::Driver;
+use nt::driver_call;
+use nt::fault::{Access, Fault, guarded};
+use nt::irql::{self, DEVICE_LEVEL};
+use nt::pool::Owned;
 
 /// Device handles are numbers that no address has.
 static NEXT_HANDLE: AtomicUsize = AtomicUsize::new(0xdad0_0000_0000_0010);
@@ -167,7 +168,7 @@ fn check_range(name: &str, address: usize, bytes: usize, access: Access) -> Resu
 /// The bugcheck for a driver's pointer that could not be followed.
 pub(crate) fn bad_pointer(name: &str, fault: Fault) -> Bugcheck {
     match driver_call::current() {
-        Some(driver) => fault.bugcheck(By::Service(name), &driver, irql::current()),
+        Some(driver) => driver_call::bugcheck_for_pointer(&driver, name, fault),
         None => Bugcheck::fatal(format!("{name} with a bad pointer outside a driver call")),
     }
 }
@@ -215,7 +216,7 @@ pub(crate) fn interface(handle: HANDLE) -> DXGKRNL_INTERFACE {
     interface.DxgkCbQueueDpc = Some(interrupt::queue_dpc);
     interface.DxgkCbSynchronizeExecution = Some(interrupt::synchronize_execution);
     interface.DxgkCbNotifyInterrupt = Some(interrupt::notify_interrupt);
-    interface.DxgkCbLogEtwEvent = Some(crate::etw::log_etw_event);
+    interface.DxgkCbLogEtwEvent = Some(etw::log_etw_event);
     interface.DxgkCbNotifyDpc = Some(interrupt::notify_dpc);
     interface.DxgkCbQueryServices = Some(feature::query_services);
     interface.DxgkCbIsFeatureEnabled = Some(feature::is_feature_enabled);

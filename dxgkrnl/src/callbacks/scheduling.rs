@@ -7,7 +7,7 @@ use wddm_ddi::types::HANDLE;
 
 use super::{Level, adapters_of, argument, named_adapter, on_adapter, on_driver};
 use crate::adapter::Adapter;
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
 
 pub(super) unsafe extern "win64" fn invalidate_hw_context(data: *const DXGKARGCB_INVALIDATEHWCONTEXT) -> NTSTATUS {
     const NAME: &str = "DxgkCbInvalidateHwContext";

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::adapter::PowerSettings;
-use crate::clock::Clock;
-use crate::verifier::SpecialPool;
 use crate::vidsch::TdrSettings;
+use nt::clock::Clock;
+use nt::pool::SpecialPool;
 
 /// Which negotiable features the operating system is willing to enable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

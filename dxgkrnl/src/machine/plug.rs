@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use nt::lock::lock;
 
-use crate::bus::Bus;
-use crate::device_object::{DeviceObject, Location};
-use crate::pci::{Function, PciError};
+use nt::bus::Bus;
+use nt::device_object::{DeviceObject, Location};
+use nt::pci::{Function, PciError};
 
 use super::{Device, DeviceId, FeaturePolicy, Machine, Pnp, PnpError};
 

@@ -27,7 +27,7 @@ use wddm_ddi::kmt::{FurtherThunks, Thunks};
 use wddm_ddi::status::*;
 
 use crate::process::Process;
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
 use power::Powered;
 
 static THUNKS: Thunks = Thunks {

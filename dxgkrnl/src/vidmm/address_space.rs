@@ -5,7 +5,6 @@ use std::sync::{Arc, Weak};
 use nt::lock::lock;
 use wddm_ddi::status::*;
 
-use crate::ram::{PAGE_SIZE, Pages};
 use crate::vidmm::PagingQueue;
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::Allocation;
@@ -14,6 +13,7 @@ use crate::vidmm::memory::{Memory, SpaceId};
 use crate::vidmm::update::{Change, Update};
 use crate::vidmm::va_space::{Access, Mapping, Source, VaSpace};
 use crate::vidsch::Rest;
+use nt::ram::{PAGE_SIZE, Pages};
 
 /// Most bytes of zero pages that one request may ask for: each page costs a page-table entry.
 const ZERO_MAX: u64 = 1 << 30;

@@ -11,11 +11,11 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::device::Device;
 use crate::miniport::KmdHandle;
-use crate::ram::PAGE_SIZE;
 use crate::vidmm::memory::{IdlePoint, SpaceId, State};
 use crate::vidmm::page_table::MEDIUM;
 use crate::vidmm::segment::Segments;
 use crate::vidmm::{Global, Kept, VidMm, placement};
+use nt::ram::PAGE_SIZE;
 
 /// An allocation among those of an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

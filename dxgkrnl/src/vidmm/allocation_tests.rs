@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::adapter::Segment;
-use crate::ram::Ram;
+use nt::ram::Ram;
 
 /// Segment 1 aperture, 2 memory that the CPU sees, 3 memory that it does not.
 fn segments() -> Segments {

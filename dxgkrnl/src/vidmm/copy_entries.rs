@@ -3,11 +3,11 @@
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::ram::PAGE_SIZE;
 use crate::vidmm::driver::{Operation, Subject, TableWriter};
 use crate::vidmm::memory::{Memory, Shown, SpaceId};
 use crate::vidmm::page_table::Effects;
 use crate::vidmm::segment::Table;
+use nt::ram::PAGE_SIZE;
 
 /// Tables begin at multiples of this in the paging process. [d3dkmddi: DXGK_BUILDPAGINGBUFFER_COPY_RANGE]
 const TABLE_ALIGN: u64 = 64 << 10;

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use wddm_ddi::status::*;
 
-use crate::ram::{PAGE_SIZE, Pages, Ram};
 use crate::vidmm::segment::SystemMemory;
 use crate::vidmm::user_mapping::UserMapping;
+use nt::ram::{PAGE_SIZE, Pages, Ram};
 
 /// Bytes of a cache line: what is written back and invalidated at least.
 const LINE: u64 = 64;

@@ -7,14 +7,15 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::miniport::{KmdHandle, Miniport};
-use crate::ram::{PAGE_SIZE, Ram};
 use crate::trace::TraceKind;
-use crate::verifier::{Bugcheck, Verifier};
 use crate::vidmm::cpu_cache::{MemoryType, SharedPages};
 use crate::vidmm::page_table::{Entries, MEDIUM, PageSize, Phase, Shape, TableMemory, Update};
 use crate::vidmm::segment::{Segments, Table};
 use crate::vidmm::table_work::{Flush, TableWork, UpdateArguments};
 use crate::vidsch::VidSch;
+use nt::bugcheck::Bugcheck;
+use nt::ram::{PAGE_SIZE, Ram};
+use nt::verifier::Verifier;
 
 /// The driver as the memory manager calls it, and what it said about its page tables.
 pub(crate) struct Driver {

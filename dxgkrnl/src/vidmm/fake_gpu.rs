@@ -14,14 +14,14 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
 use crate::adapter::{BarPlace, Segment};
-use crate::loader::Driver as LoadedDriver;
 use crate::miniport::{KmdHandle, Miniport};
-use crate::ram::{PAGE_SIZE, Ram, map_shared};
 use crate::vidmm::driver::Driver;
 use crate::vidmm::memory::Memory;
 use crate::vidmm::page_table::Shape;
 use crate::vidmm::paging::{Paging, PagingFence, PagingNode};
 use crate::vidmm::segment::Segments;
+use nt::driver::Driver as LoadedDriver;
+use nt::ram::{PAGE_SIZE, Ram, map_shared};
 
 nt::ranks! {
     pub(super) from 0x9000;
@@ -683,7 +683,7 @@ pub(super) fn memory(mode: Mode, ram: u64, vram: u64, tables: u32) -> (Memory, A
         PageTableAlignmentInBytes: PAGE_SIZE as u32,
     };
     let driver = Driver {
-        miniport: Arc::new(Miniport::new(table, loaded)),
+        miniport: Arc::new(Miniport::new(table, loaded, Arc::default())),
         // The fake lives at least as long as the memory manager: the test holds both.
         context: KmdHandle::new(Arc::as_ptr(&fake).cast_mut().cast()),
         verifier,

@@ -14,7 +14,6 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::ram::{PAGE_SIZE, Pages};
 use crate::rank;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::cpu_cache::SharedPages;
@@ -22,6 +21,7 @@ use crate::vidmm::memory::{Memory, SpaceId};
 use crate::vidmm::segment::Segments;
 use crate::vidmm::va_space::{Mapping, Source};
 use crate::vidmm::{VidMm, placement};
+use nt::ram::{PAGE_SIZE, Pages};
 
 /// Which value of fences a page is for.
 pub(crate) type FenceValueKind = DXGKARG_FENCESTORAGEVALUETYPE;

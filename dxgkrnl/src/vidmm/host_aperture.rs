@@ -8,12 +8,12 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::miniport::KmdHandle;
-use crate::ram::PAGE_SIZE;
-use crate::verifier::Bugcheck;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::lock::BarFiles;
 use crate::vidmm::memory::{Memory, Place};
 use crate::vidmm::user_mapping::UserMapping;
+use nt::bugcheck::Bugcheck;
+use nt::ram::PAGE_SIZE;
 
 /// The pages of a segment's window that nobody uses.
 pub(crate) struct HostAperture {

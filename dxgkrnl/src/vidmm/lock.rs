@@ -24,7 +24,6 @@ use wddm_ddi::status::*;
 
 use crate::adapter::BarPlace;
 use crate::device::Device;
-use crate::ram::PAGE_SIZE;
 use crate::vidmm::allocation::{Allocation, AllocationId, CpuAccess};
 use crate::vidmm::cpu_cache::CpuCache;
 use crate::vidmm::host_aperture::Window;
@@ -32,6 +31,7 @@ use crate::vidmm::memory::{IDLE_PATIENCE, Memory, Place, State};
 use crate::vidmm::user_mapping::UserMapping;
 use crate::vidmm::{VidMm, residency};
 use crate::vidsch::Rested;
+use nt::ram::PAGE_SIZE;
 
 /// What a bus address of a BAR shows at the moment.
 pub(crate) type BarFiles = Arc<dyn Fn(u64) -> Option<BarPlace> + Send + Sync>;

@@ -9,7 +9,6 @@ use wddm_ddi::km::{DXGK_PAGE_TABLE_LEVEL_DESC, DXGK_PTE, DXGK_PTE_Union1};
 use wddm_ddi::status::*;
 
 use crate::miniport::KmdHandle;
-use crate::ram::PAGE_SIZE;
 use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::budget::Demands;
 use crate::vidmm::driver::{Driver, Subject, TableWriter};
@@ -24,6 +23,7 @@ use crate::vidmm::rest::Standing;
 use crate::vidmm::segment::{Segments, SystemMemory, Table};
 use crate::vidmm::table_work::Flush;
 use crate::vidmm::va_space::{Access, Mapping, Refused, Source, VaSpace};
+use nt::ram::PAGE_SIZE;
 
 /// How long a request waits for queues to go idle before it is told that memory is short.
 pub(super) const IDLE_PATIENCE: Duration = Duration::from_secs(2);

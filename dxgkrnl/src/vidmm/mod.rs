@@ -52,7 +52,7 @@ use crate::device::Device;
 use crate::handles::HandleTable;
 use crate::miniport::KmdHandle;
 use crate::rank;
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
 
 pub(crate) use address_space::{AddressSpace, MapRequest, Protection, Shows};
 pub(crate) use allocation::{Allocation, Request as AllocationRequest, Resource};

@@ -6,11 +6,11 @@
 
 use std::ops::Range;
 
-use crate::ram::PAGE_SIZE;
 use crate::vidmm::driver::Driver;
 use crate::vidmm::memory::Shown;
 use crate::vidmm::page_table::{Fit, MEDIUM};
 use crate::vidmm::segment::Segments;
+use nt::ram::PAGE_SIZE;
 
 /// What decides for all pages of a mapping.
 #[derive(Clone, Copy)]

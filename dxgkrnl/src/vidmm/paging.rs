@@ -13,15 +13,15 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::miniport::KmdHandle;
-use crate::ram::PAGE_SIZE;
-use crate::range::RangeAllocator;
-use crate::verifier::Bugcheck;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::cpu_cache::SharedPages;
 use crate::vidmm::driver::Operation;
 use crate::vidmm::memory::{Memory, Place, Shown, SpaceId};
 use crate::vidmm::segment::{SystemMemory, Table};
 use crate::vidmm::va_space::{Access, Mapping, Source};
+use nt::bugcheck::Bugcheck;
+use nt::ram::PAGE_SIZE;
+use nt::range::RangeAllocator;
 
 /// Addresses of the paging process through which memory is moved; their page tables always exist.
 const WINDOWS_LEN: u64 = 32 << 20;

@@ -9,7 +9,6 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::device::Device;
-use crate::ram::PAGE_SIZE;
 use crate::rank;
 use crate::rundown::{Destroyed, Rundown};
 use crate::vidmm::VidMm;
@@ -18,6 +17,7 @@ use crate::vidmm::allocation::Allocation;
 use crate::vidmm::memory::{IdlePoint, Memory, SpaceId};
 use crate::vidmm::room::{Attempt, Next, Search};
 use crate::vidsch::SyncObject;
+use nt::ram::PAGE_SIZE;
 
 /// How long a device that has nothing to give back waits for those who are above their budgets.
 const TRIM_PATIENCE: Duration = Duration::from_secs(2);

@@ -11,11 +11,11 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::miniport::KmdHandle;
-use crate::verifier::Bugcheck;
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::driver::Operation;
 use crate::vidmm::memory::{Memory, Place, State};
+use nt::bugcheck::Bugcheck;
 
 impl Memory {
     /// Everything in the segments leaves them without a copy. No engine works, and every paging packet counts as complete.

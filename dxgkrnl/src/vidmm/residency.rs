@@ -8,12 +8,12 @@ use wddm_ddi::types::LUID;
 
 use crate::machine::Machine;
 use crate::miniport::KmdHandle;
-use crate::ram::PAGE_SIZE;
 use crate::trace::TraceKind;
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::memory::{IdlePoint, Memory, Place, State};
 use crate::vidmm::segment::SystemMemory;
+use nt::ram::PAGE_SIZE;
 
 /// What became of allocations when memory was short, since the adapter started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

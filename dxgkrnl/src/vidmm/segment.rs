@@ -6,11 +6,11 @@ use std::sync::Arc;
 use wddm_ddi::status::*;
 
 use crate::adapter::Segment;
-use crate::ram::{PAGE_SIZE, Pages, Ram};
-use crate::range::RangeAllocator;
 use crate::vidmm::budget::Group;
 use crate::vidmm::host_aperture::HostAperture;
 use crate::vidmm::table_work::TableWork;
+use nt::ram::{PAGE_SIZE, Pages, Ram};
+use nt::range::RangeAllocator;
 
 /// Largest piece that system memory is first asked for.
 const CHUNK_MAX: u64 = 64 << 20;

@@ -9,12 +9,12 @@
 use nt::lock::lock;
 use wddm_ddi::status::*;
 
-use crate::fault::Frozen;
-use crate::ram::PAGE_SIZE;
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::memory::{Memory, Place, State};
 use crate::vidmm::segment::SystemMemory;
+use nt::fault::Frozen;
+use nt::ram::PAGE_SIZE;
 
 /// An allocation on its way.
 pub(super) struct Moving {

@@ -12,7 +12,6 @@ use crate::adapter::{Adapter, AdapterCaps};
 use crate::device;
 use crate::handles::HandleTable;
 use crate::miniport::KmdHandle;
-use crate::ram::PAGE_SIZE;
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::driver::Driver;
@@ -22,6 +21,7 @@ use crate::vidmm::paging::{Paging, PagingFence, PagingNode};
 use crate::vidmm::segment::Segments;
 use crate::vidmm::va_space::VaSpace;
 use crate::vidsch::{SystemContext, VidSch};
+use nt::ram::PAGE_SIZE;
 
 /// How long a kernel thread sleeps between looks at queues of user mode.
 const PAUSE: Duration = Duration::from_micros(200);

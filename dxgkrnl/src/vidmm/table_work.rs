@@ -11,11 +11,11 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::miniport::KmdHandle;
-use crate::ram::PAGE_SIZE;
-use crate::verifier::Bugcheck;
 use crate::vidmm::driver::Operation;
 use crate::vidmm::memory::Memory;
 use crate::vidmm::segment::Table;
+use nt::bugcheck::Bugcheck;
+use nt::ram::PAGE_SIZE;
 
 /// What is to be done about page tables, in order.
 pub(crate) enum TableWork {

@@ -10,13 +10,13 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::DXGK_PTE;
 use wddm_ddi::status::*;
 
-use crate::ram::PAGE_SIZE;
 use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::driver::{Subject, TableWriter};
 use crate::vidmm::memory::{self, Memory, SpaceId, entry, what};
 use crate::vidmm::page_table::{Effects, Fit};
 use crate::vidmm::segment::Table;
 use crate::vidmm::va_space::{Access, Mapping, RegionName, Source, VaSpace};
+use nt::ram::PAGE_SIZE;
 
 /// Most pages that one request changes: each costs a page-table entry.
 const PAGES_MAX: u64 = (1 << 30) / PAGE_SIZE;

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nt::lock::{Mutex, lock};
 
-use crate::fault::Frozen;
-use crate::ram::{PAGE_SIZE, Pages};
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::segment::SystemMemory;
+use nt::fault::Frozen;
+use nt::ram::{PAGE_SIZE, Pages};
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 
 /// A range of user addresses. What it shows can be replaced page by page while user mode holds the address.
@@ -268,7 +268,8 @@ impl Drop for UserMapping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ram::Ram;
+    use nt::ram::Ram;
+    use std::sync::atomic::AtomicU64;
 
     fn read(mapping: &UserMapping, at: usize) -> u8 {
         // SAFETY: the tests read inside the range only.
@@ -330,5 +331,46 @@ mod tests {
             assert!(mapping.show(at, ram.file(), offset, len, true).is_err(), "{at:#x} {offset:#x} {len:#x}");
         }
         assert!(mapping.show(4096, ram.file(), 0, 4096, true).is_ok());
+    }
+
+    #[test]
+    fn no_store_is_lost_while_memory_moves_underneath() {
+        const MOVES: usize = 200;
+        let ram = Ram::new(1 << 20).unwrap();
+        let places = [ram.allocate(4096, 4096).unwrap(), ram.allocate(4096, 4096).unwrap()];
+        let mapping = UserMapping::of_pages(&places[0], true).unwrap();
+        let address = mapping.address().as_ptr().expose_provenance();
+        let (begun, end) = (AtomicBool::new(false), AtomicBool::new(false));
+        let counted = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                // SAFETY: mapped as long as the test runs, and accessed as 64 bits at once.
+                let word = unsafe { AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(address)) };
+                let mut count = 0;
+                while !end.load(Ordering::Relaxed) {
+                    count += 1;
+                    word.store(count, Ordering::Relaxed);
+                    assert_eq!(word.load(Ordering::Relaxed), count, "a store was lost");
+                    begun.store(true, Ordering::Relaxed);
+                }
+                count
+            });
+            // A writer that has not begun is no test.
+            while !begun.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            for turn in 0..MOVES {
+                let (from, to) = (&places[turn % 2], &places[(turn + 1) % 2]);
+                let frozen = mapping.freeze().unwrap();
+                let (from, target) = (from.kernel_address().as_ptr(), to.kernel_address().as_ptr());
+                // SAFETY: two pages of the test.
+                unsafe { std::ptr::copy_nonoverlapping(from, target, 4096) };
+                mapping.rotate(ram.file(), to.address(), true).unwrap();
+                drop(frozen);
+                std::thread::yield_now();
+            }
+            end.store(true, Ordering::Relaxed);
+            writer.join().unwrap()
+        });
+        assert!(counted > 0);
     }
 }

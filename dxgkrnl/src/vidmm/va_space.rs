@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 
-use crate::range::RangeAllocator;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::fence_storage::FencePageId;
+use nt::range::RangeAllocator;
 
 /// Bytes of a page.
 pub(crate) const PAGE: u64 = 4096;

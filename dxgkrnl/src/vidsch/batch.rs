@@ -12,7 +12,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
 use crate::rank;
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
 
 use super::cross_adapter::{self, Signalling};
 use super::fence::{Fence, Waits};

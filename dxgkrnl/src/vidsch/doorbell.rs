@@ -18,10 +18,10 @@ use wddm_ddi::status::*;
 
 use crate::adapter::{Adapter, BarPlace};
 use crate::miniport::KmdHandle;
-use crate::ram::{PAGE_SIZE, Pages};
 use crate::rank;
 use crate::trace::TraceKind;
 use crate::vidmm::{Allocation, UserMapping};
+use nt::ram::{PAGE_SIZE, Pages};
 
 use super::VidSch;
 use super::doorbell_memory::{Rings, Window};

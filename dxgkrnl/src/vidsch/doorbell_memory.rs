@@ -6,9 +6,9 @@ use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
 use crate::adapter::{Adapter, BarPlace};
-use crate::bus::trap;
-use crate::ram::{PAGE_SIZE, Pages};
 use crate::vidmm::{Allocation, UserMapping};
+use nt::bus::trap;
+use nt::ram::{PAGE_SIZE, Pages};
 
 /// A user range that shows a physical doorbell or the dummy page.
 pub(super) struct Window {

@@ -19,9 +19,9 @@ use crate::device::Device;
 use crate::machine::Machine;
 use crate::miniport::KmdHandle;
 use crate::process::Process;
-use crate::ram::{PAGE_SIZE, Pages};
 use crate::rank;
 use crate::vidmm::{AddressSpace, Protection, SharedPages};
+use nt::ram::{PAGE_SIZE, Pages};
 
 use super::VidSch;
 use super::fence_log_reader::{FenceLog, FenceOperation, Reader, Source};

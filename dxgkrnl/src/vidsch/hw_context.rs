@@ -232,7 +232,7 @@ impl HwContext {
         self.adapter.flush_interrupts();
         let left = answer.is_ok_and(|fence| fence.is_none()) || self.has_suspended(fence);
         if left && began.elapsed() >= LONG {
-            self.sch().verifier.rescued(Rescue::UnreportedSuspension, 1);
+            self.sch().rescued(Rescue::UnreportedSuspension, 1);
         }
         left
     }

@@ -8,7 +8,7 @@ use wddm_ddi::types::HANDLE;
 
 use crate::device::{Device, DeviceError};
 use crate::rescue::Rescue;
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
 
 use super::VidSch;
 use super::batch;
@@ -166,7 +166,7 @@ impl VidSch {
             ),
         })?;
         if found_done {
-            self.verifier.rescued(Rescue::UnreportedCompletion, 1);
+            self.rescued(Rescue::UnreportedCompletion, 1);
         }
         self.note_finished_packets(node);
         Ok(())

@@ -16,7 +16,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
 
 use super::batch;
 use super::hold::{Hold, Pairs};

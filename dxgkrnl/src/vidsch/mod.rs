@@ -62,7 +62,9 @@ use wddm_ddi::types::HANDLE;
 use crate::adapter::Adapter;
 use crate::process::ProcessAdapter;
 use crate::rank;
-use crate::verifier::{Bugcheck, Verifier};
+use crate::rescue::{Rescue, Rescues};
+use nt::bugcheck::Bugcheck;
+use nt::verifier::Verifier;
 
 pub(crate) use batch::signal;
 pub(crate) use doorbell::{Doorbell, Request as DoorbellRequest};
@@ -110,6 +112,7 @@ pub(crate) const PRIVATE_DATA_MAX: u32 = 1 << 16;
 pub(crate) struct VidSch {
     adapter: Weak<Adapter>,
     verifier: Arc<Verifier>,
+    rescues: Arc<Rescues>,
     limits: Limits,
     nodes: Vec<Node>,
     contexts: Registry<HwContext>,
@@ -165,6 +168,7 @@ impl VidSch {
         let sch = Arc::new(Self {
             adapter: Arc::downgrade(adapter),
             verifier: Arc::clone(adapter.machine.verifier()),
+            rescues: Arc::clone(adapter.machine.rescues()),
             limits: Limits {
                 nodes: caps.nodes_of_engine(),
                 engines: caps.engines,
@@ -255,6 +259,12 @@ impl VidSch {
                 format!("{name} may not fail, it answered {status}"),
             )
         });
+    }
+
+    /// Counts something that was made good although a driver or a device should have reported it.
+    fn rescued(&self, rescue: Rescue, count: u64) {
+        self.rescues.add(rescue, count);
+        self.verifier.log(format!("made good: {rescue}, {count} times"));
     }
 
     /// The driver broke a rule that has no documented parameters.

@@ -53,7 +53,7 @@ impl VidSch {
             self.overdue_waits.ripe(overdue.map(|fence| (Arc::as_ptr(fence).addr(), Arc::clone(fence))).collect());
         let woken = batch::evaluate(&overdue) as u64;
         if woken != 0 {
-            self.verifier.rescued(Rescue::UnreportedSignal, woken);
+            self.rescued(Rescue::UnreportedSignal, woken);
         }
         let shared =
             fences.iter().filter_map(|fence| fence.cross_adapter().filter(|all| all.is_behind(fence.current())));
@@ -61,7 +61,7 @@ impl VidSch {
             self.overdue_members.ripe(shared.map(|shared| (Arc::as_ptr(shared).addr(), Arc::clone(shared))).collect());
         for shared in &shared {
             CrossAdapter::tell(shared);
-            self.verifier.rescued(Rescue::UnreportedCrossAdapterSignal, 1);
+            self.rescued(Rescue::UnreportedCrossAdapterSignal, 1);
         }
     }
 }

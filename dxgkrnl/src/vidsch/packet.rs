@@ -13,8 +13,8 @@ use crate::adapter::{Adapter, check_dma_buffer_segment_set};
 use crate::device::DeviceError;
 use crate::miniport::KmdHandle;
 use crate::rank;
-use crate::verifier::Bugcheck;
 use crate::vidmm::AddressSpace;
+use nt::bugcheck::Bugcheck;
 
 use super::VidSch;
 use super::node::{Next, Node, NodeState, Owner, Packet};

@@ -8,8 +8,8 @@ use wddm_ddi::km::*;
 use wddm_ddi::types::{D3DGPU_VIRTUAL_ADDRESS, HANDLE};
 
 use crate::callbacks::bad_pointer;
-use crate::fault::guarded;
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
+use nt::fault::guarded;
 
 /// Subcodes of VIDEO_SCHEDULER_INTERNAL_ERROR (its parameter 1). [debugger: 0x119]
 pub(crate) mod subcode {

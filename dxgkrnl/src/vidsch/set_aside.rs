@@ -9,8 +9,8 @@ use std::sync::Arc;
 use nt::lock::lock;
 use wddm_ddi::nt::DISPATCH_LEVEL;
 
-use crate::irql::Raised;
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
+use nt::irql::Raised;
 
 use super::VidSch;
 use super::hw_context::HwContext;

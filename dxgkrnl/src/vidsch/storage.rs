@@ -16,9 +16,9 @@ use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 use crate::adapter::Adapter;
 use crate::machine::FeaturePolicy;
 use crate::process::ProcessAdapter;
-use crate::ram::PAGE_SIZE;
 use crate::rank;
 use crate::vidmm::{AddressSpace, FencePage, FenceValueKind, Found, Protection, Stay, UserMapping};
+use nt::ram::PAGE_SIZE;
 
 use super::wait::UNMONITORED;
 

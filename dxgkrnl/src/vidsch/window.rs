@@ -9,8 +9,8 @@ use std::io;
 use nt::lock::{Mutex, lock};
 
 use crate::adapter::Adapter;
-use crate::ram::PAGE_SIZE;
 use crate::vidmm::UserMapping;
+use nt::ram::PAGE_SIZE;
 
 use super::VidSch;
 use super::storage::{Place, Word};

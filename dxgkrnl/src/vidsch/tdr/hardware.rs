@@ -13,7 +13,7 @@ use wddm_ddi::status::*;
 use crate::adapter::Adapter;
 use crate::device::DeviceError;
 use crate::rank;
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
 
 use super::super::VidSch;
 use super::super::hw_context::HwContext;

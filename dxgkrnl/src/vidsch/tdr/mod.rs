@@ -26,11 +26,11 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::{LUID, NTSTATUS};
 
-use crate::clock::Clock;
 use crate::device::{Device, DeviceError};
 use crate::machine::{Machine, MachineRef};
 use crate::rank;
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
+use nt::clock::Clock;
 
 use super::VidSch;
 use super::hw_context::HwContext;

@@ -15,7 +15,7 @@ use wddm_ddi::km::*;
 
 use crate::adapter::Adapter;
 use crate::device::{Device, DeviceError};
-use crate::verifier::Bugcheck;
+use nt::bugcheck::Bugcheck;
 
 use super::super::VidSch;
 use super::super::node::{Aborted, Node, Snapshot, Suspects};

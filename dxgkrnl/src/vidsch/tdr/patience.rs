@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use crate::clock::Clock;
+use nt::clock::Clock;
 
 thread_local! {
     /// This thread looks for timeouts on behalf of whoever moves the clock, which stands still as long as it does.

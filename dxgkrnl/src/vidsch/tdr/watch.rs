@@ -189,7 +189,7 @@ impl VidSch {
         std::thread::sleep(AT_ONCE);
         let went_on = resumed.iter().filter(|(queue, progress)| queue.progress().current() != *progress).count();
         if went_on != 0 {
-            self.verifier.rescued(Rescue::MissedWakeUp, went_on as u64);
+            self.rescued(Rescue::MissedWakeUp, went_on as u64);
         }
     }
 
@@ -228,7 +228,7 @@ impl VidSch {
             true
         });
         if unheard != 0 {
-            self.verifier.rescued(Rescue::UnreportedSuspension, unheard);
+            self.rescued(Rescue::UnreportedSuspension, unheard);
         }
         self.count_missed_wake_ups(&resumed);
         hung

@@ -1,0 +1,213 @@
+// UNSAFETY: DxgkInitialize has raw arguments, and the slots of a table are read as numbers.
+//! Registration of miniport drivers: DriverEntry calls DxgkInitialize with the table of its DDIs, which is checked.
+//!
+//! A driver image reaches DxgkInitialize through its copy of `displib`, which opens the device of the graphics kernel and asks for the function by an internal
+//! control request. A linked driver finds it in the table of kernel services.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+
+use nt::bugcheck::Bugcheck;
+use nt::driver::{ControlDevice, Driver, Host, Services};
+use nt::driver_call;
+use nt::fault::guarded;
+use nt::image::ImageError;
+use nt::loader::{self, DriverImage, DriverObject};
+use nt::services::{self, good};
+use wddm_ddi::km::{DRIVER_INITIALIZATION_DATA, DXGKDDI_INTERFACE_VERSION_WDDM3_2, SLOT_NAMES};
+use wddm_ddi::nt::{IOCTL_VIDEO_DDI_FUNC_REGISTER, NtImports};
+use wddm_ddi::status::{
+    NTSTATUS, STATUS_DEVICE_REMOVED, STATUS_INVALID_IMAGE_FORMAT, STATUS_INVALID_PARAMETER, STATUS_REVISION_MISMATCH,
+};
+use wddm_ddi::types::{PDRIVER_OBJECT, UNICODE_STRING};
+
+/// A loaded driver of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DriverId(pub(crate) usize);
+
+static IMPORTS: NtImports = services::imports(dxgk_initialize);
+static DEVICE: ControlDevice = ControlDevice {
+    name: "\\Device\\DxgKrnl",
+    service: "\\Registry\\Machine\\System\\CurrentControlSet\\Services\\DXGKrnl",
+    control: |code| (code == IOCTL_VIDEO_DDI_FUNC_REGISTER).then_some(dxgk_initialize as *const () as usize),
+};
+
+/// What miniport drivers may call. DxgkInitialize is no export: drivers reach it through their copy of displib.
+pub(crate) static SERVICES: Services = services::services(&IMPORTS, &["DxgkInitialize"], &DEVICE);
+
+/// A driver was not loaded. Device Manager shows code 37 for all of these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadError {
+    /// The file is no driver image that can run here.
+    Image(ImageError),
+    /// DriverEntry failed for its own reasons.
+    Entry(NTSTATUS),
+    /// DriverEntry succeeded without a call of DxgkInitialize.
+    NotRegistered,
+    /// DxgkInitialize was called with another driver object, or twice.
+    WrongDriverObject,
+    /// `Version` of the table is not the one of WDDM 3.2.
+    Version(u32),
+    /// A slot of the base block is NULL.
+    MissingSlot(&'static str),
+    /// A slot that must be NULL is filled.
+    ForbiddenSlot(&'static str),
+    /// The machine stopped while the driver was loading, or before.
+    Stopped(Option<Bugcheck>),
+}
+
+impl LoadError {
+    /// What DriverEntry returned, or would have been told by DxgkInitialize.
+    pub fn status(&self) -> NTSTATUS {
+        match self {
+            Self::Entry(status) => *status,
+            Self::Image(_) => STATUS_INVALID_IMAGE_FORMAT,
+            Self::NotRegistered | Self::WrongDriverObject => STATUS_INVALID_PARAMETER,
+            Self::Version(_) | Self::MissingSlot(_) | Self::ForbiddenSlot(_) => STATUS_REVISION_MISMATCH,
+            Self::Stopped(_) => STATUS_DEVICE_REMOVED,
+        }
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Image(error) => write!(f, "the image was refused: {error}"),
+            Self::Entry(status) => write!(f, "DriverEntry failed with {status}"),
+            Self::NotRegistered => f.write_str("DriverEntry succeeded without calling DxgkInitialize"),
+            Self::WrongDriverObject => {
+                f.write_str("DxgkInitialize was not called once with the driver object of DriverEntry")
+            }
+            Self::Version(version) => write!(
+                f,
+                "interface version 0x{version:x} in the DDI table, expected 0x{DXGKDDI_INTERFACE_VERSION_WDDM3_2:x} (WDDM 3.2)"
+            ),
+            Self::MissingSlot(slot) => write!(f, "{slot} is NULL; every slot of the base block must be filled"),
+            Self::ForbiddenSlot(slot) => write!(f, "{slot} must be NULL"),
+            Self::Stopped(Some(bugcheck)) => write!(f, "the machine stopped: {bugcheck}"),
+            Self::Stopped(None) => f.write_str("the machine has stopped"),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// Slots from AddDevice to ControlEtwLogging, which every miniport fills.
+const BASE_BLOCK: usize = 16;
+
+/// Slots that belong to nobody any more.
+const RETIRED: [&str; 12] = [
+    "DxgkDdiDescribePageTable",
+    "DxgkDdiUpdatePageTable",
+    "DxgkDdiUpdatePageDirectory",
+    "DxgkDdiMovePageDirectory",
+    "DxgkDdiSubmitRender",
+    "DxgkDdiCreateAllocation2",
+    "Reserved",
+    "Reserved1",
+    "Reserved2",
+    "Reserved3",
+    "Reserved4",
+    "DxgkDdiSetPowerPState",
+];
+
+/// Whether the slot with this name is filled; false for unknown names.
+pub(crate) fn is_filled(table: &DRIVER_INITIALIZATION_DATA, name: &str) -> bool {
+    SLOT_NAMES.iter().position(|slot| *slot == name).is_some_and(|index| slot_at(table, index))
+}
+
+fn slot_at(table: &DRIVER_INITIALIZATION_DATA, index: usize) -> bool {
+    assert!(index < SLOT_NAMES.len());
+    let slots = (&raw const *table).cast::<usize>();
+    // SAFETY: behind the version (8 bytes with padding) the table is an array of pointer slots, one for each name.
+    let slot = unsafe { slots.add(1 + index) };
+    // SAFETY: as above; an optional function pointer may be read as a number.
+    unsafe { slot.read() != 0 }
+}
+
+const _: () = assert!(size_of::<DRIVER_INITIALIZATION_DATA>() == 8 + 8 * SLOT_NAMES.len());
+
+/// What DxgkInitialize checks of a table.
+pub(crate) fn check_table(table: &DRIVER_INITIALIZATION_DATA) -> Result<(), LoadError> {
+    if table.Version != DXGKDDI_INTERFACE_VERSION_WDDM3_2 {
+        return Err(LoadError::Version(table.Version));
+    }
+    if let Some(missing) = SLOT_NAMES.iter().take(BASE_BLOCK).find(|name| !is_filled(table, name)) {
+        return Err(LoadError::MissingSlot(missing));
+    }
+    match RETIRED.into_iter().find(|name| is_filled(table, name)) {
+        Some(filled) => Err(LoadError::ForbiddenSlot(filled)),
+        None => Ok(()),
+    }
+}
+
+/// DriverEntry of this thread, as DxgkInitialize sees it.
+struct Loading {
+    driver_object: usize,
+    outcome: Result<Box<DRIVER_INITIALIZATION_DATA>, LoadError>,
+}
+
+thread_local! {
+    static LOADING: RefCell<Option<Loading>> = const { RefCell::new(None) };
+}
+
+/// Loads a driver, runs its DriverEntry, and takes the table that it registers.
+pub(crate) fn load(
+    image: DriverImage,
+    host: &Host<'_>,
+) -> Result<(Arc<Driver>, Box<DRIVER_INITIALIZATION_DATA>), LoadError> {
+    let (driver, entry) = loader::load(image, host).map_err(LoadError::Image)?;
+    let driver_object = DriverObject::new();
+    LOADING.set(Some(Loading { driver_object: driver_object.address(), outcome: Err(LoadError::NotRegistered) }));
+    let status = loader::run_entry(&driver, entry, driver_object);
+    let outcome = LOADING.take().map_or(Err(LoadError::NotRegistered), |loading| loading.outcome);
+    let verifier = driver.verifier();
+    let result = match status {
+        _ if verifier.is_stopped() => Err(LoadError::Stopped(verifier.bugcheck())),
+        None => Err(LoadError::Stopped(verifier.bugcheck())),
+        Some(status) if !status.is_success() => Err(match outcome {
+            Ok(_) | Err(LoadError::NotRegistered) => LoadError::Entry(status),
+            Err(refused) => refused,
+        }),
+        Some(_) => outcome,
+    };
+    if result.is_err() {
+        driver.check_unloaded();
+    }
+    Ok((driver, result?))
+}
+
+unsafe extern "win64" fn dxgk_initialize(
+    driver_object: PDRIVER_OBJECT,
+    registry_path: *mut UNICODE_STRING,
+    data: *mut DRIVER_INITIALIZATION_DATA,
+) -> NTSTATUS {
+    if data.is_null() || registry_path.is_null() {
+        return STATUS_INVALID_PARAMETER;
+    }
+    let table = driver_call::on_host_stack(|| {
+        // SAFETY: a version and addresses, which any bytes are.
+        unsafe { guarded::read(data) }.map(Box::new)
+    });
+    let table = good("DxgkInitialize", table);
+    // SAFETY: numbers and an address, which any bytes are.
+    let _ = good("DxgkInitialize", unsafe { guarded::read(registry_path) });
+    driver_call::on_host_stack(|| register(driver_object, &table)).into()
+}
+
+/// DxgkInitialize of the thread's DriverEntry.
+fn register(driver_object: PDRIVER_OBJECT, table: &DRIVER_INITIALIZATION_DATA) -> Result<(), NTSTATUS> {
+    LOADING.with_borrow_mut(|loading| {
+        let Some(loading) = loading.as_mut() else { return Err(LoadError::WrongDriverObject.status()) };
+        let once = matches!(loading.outcome, Err(LoadError::NotRegistered));
+        let outcome = if once && driver_object.addr() == loading.driver_object {
+            check_table(table)
+        } else {
+            Err(LoadError::WrongDriverObject)
+        };
+        let result = outcome.as_ref().map_err(LoadError::status).copied();
+        loading.outcome = outcome.map(|()| Box::new(*table));
+        result
+    })
+}

@@ -1,0 +1,138 @@
+//! Bugchecks as values.
+
+use std::fmt;
+
+/// A stop of the simulated machine: documented code and parameters, and the reason in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bugcheck {
+    /// Bugcheck code, for example 0x119.
+    pub code: u32,
+    /// The four parameters as documented for the code.
+    pub parameters: [u64; 4],
+    /// What the driver did, naming the rule.
+    pub reason: String,
+    /// Where in its image it did so, if the driver is an image and the place is known. Boxed, because it is rare.
+    pub place: Option<Box<Place>>,
+}
+
+/// A place in a driver image. Function, file and line come from its PDB.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Name of the module.
+    pub module: String,
+    /// Offset in the loaded image.
+    pub rva: u32,
+    /// Function, with its path.
+    pub function: Option<String>,
+    /// Source file.
+    pub file: Option<String>,
+    /// Line in it.
+    pub line: Option<u32>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+0x{:x} ", self.module, self.rva)?;
+        match (&self.function, &self.file, self.line) {
+            (Some(function), Some(file), Some(line)) => write!(f, "{function} ({file}:{line})"),
+            (Some(function), ..) => f.write_str(function),
+            _ => f.write_str("(no symbols)"),
+        }
+    }
+}
+
+impl Bugcheck {
+    /// VIDEO_SCHEDULER_INTERNAL_ERROR. [debugger: 0x119]
+    pub const VIDEO_SCHEDULER_INTERNAL_ERROR: u32 = 0x119;
+    /// VIDEO_MEMORY_MANAGEMENT_INTERNAL. [debugger: 0x10e]
+    pub const VIDEO_MEMORY_MANAGEMENT_INTERNAL: u32 = 0x10e;
+    /// VIDEO_TDR_FAILURE. [debugger: 0x116]
+    pub const VIDEO_TDR_FAILURE: u32 = 0x116;
+    /// VIDEO_DXGKRNL_FATAL_ERROR: no documented parameters; the reason says all. [debugger: 0x113]
+    pub const VIDEO_DXGKRNL_FATAL_ERROR: u32 = 0x113;
+    /// DRIVER_IRQL_NOT_LESS_OR_EQUAL. [debugger: 0xd1]
+    pub const DRIVER_IRQL_NOT_LESS_OR_EQUAL: u32 = 0xd1;
+    /// DRIVER_VERIFIER_DETECTED_VIOLATION; parameter 1 is the violation. [debugger: 0xc4]
+    pub const DRIVER_VERIFIER_DETECTED_VIOLATION: u32 = 0xc4;
+    /// KMODE_EXCEPTION_NOT_HANDLED: exception code, address and the two parameters of the exception. [debugger: 0x1e]
+    pub const KMODE_EXCEPTION_NOT_HANDLED: u32 = 0x1e;
+    /// UNEXPECTED_KERNEL_MODE_TRAP: parameter 1 is the trap, 8 a double fault, as a stack overflow is. [debugger: 0x7f]
+    pub const UNEXPECTED_KERNEL_MODE_TRAP: u32 = 0x7f;
+    /// BAD_POOL_CALLER; parameter 1 is the violation. [debugger: 0xc2]
+    pub const BAD_POOL_CALLER: u32 = 0xc2;
+
+    /// APC_INDEX_MISMATCH: critical regions not left. Parameter 3 is how many. [debugger: 0x1]
+    pub const APC_INDEX_MISMATCH: u32 = 0x1;
+    /// IRQL_NOT_LESS_OR_EQUAL: address, IRQL, access, place. [debugger: 0xa]
+    pub const IRQL_NOT_LESS_OR_EQUAL: u32 = 0xa;
+    /// SPIN_LOCK_ALREADY_OWNED. [debugger: 0xf]
+    pub const SPIN_LOCK_ALREADY_OWNED: u32 = 0xf;
+    /// SPIN_LOCK_NOT_OWNED. [debugger: 0x10]
+    pub const SPIN_LOCK_NOT_OWNED: u32 = 0x10;
+    /// PAGE_FAULT_IN_NONPAGED_AREA: address, access, place. [debugger: 0x50]
+    pub const PAGE_FAULT_IN_NONPAGED_AREA: u32 = 0x50;
+    /// SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION; parameter 4 is the kind. [debugger: 0xc1]
+    pub const SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION: u32 = 0xc1;
+    /// IRQL_UNEXPECTED_VALUE; parameter 1 holds current and expected level. [debugger: 0xc8]
+    pub const IRQL_UNEXPECTED_VALUE: u32 = 0xc8;
+    /// PAGE_FAULT_IN_FREED_SPECIAL_POOL: address, access, place; by the kernel. [debugger: 0xcc]
+    pub const PAGE_FAULT_IN_FREED_SPECIAL_POOL: u32 = 0xcc;
+    /// PAGE_FAULT_BEYOND_END_OF_ALLOCATION: address, access, place; by the kernel. [debugger: 0xcd]
+    pub const PAGE_FAULT_BEYOND_END_OF_ALLOCATION: u32 = 0xcd;
+    /// DRIVER_PAGE_FAULT_IN_FREED_SPECIAL_POOL: address, access, place. [debugger: 0xd5]
+    pub const DRIVER_PAGE_FAULT_IN_FREED_SPECIAL_POOL: u32 = 0xd5;
+    /// DRIVER_PAGE_FAULT_BEYOND_END_OF_ALLOCATION: address, access, place. [debugger: 0xd6]
+    pub const DRIVER_PAGE_FAULT_BEYOND_END_OF_ALLOCATION: u32 = 0xd6;
+    /// ATTEMPTED_WRITE_TO_READONLY_MEMORY: address; the page table entry is told as 0. [debugger: 0xbe]
+    pub const ATTEMPTED_WRITE_TO_READONLY_MEMORY: u32 = 0xbe;
+    /// ATTEMPTED_EXECUTE_OF_NOEXECUTE_MEMORY: address; the page table entry is told as 0. [debugger: 0xfc]
+    pub const ATTEMPTED_EXECUTE_OF_NOEXECUTE_MEMORY: u32 = 0xfc;
+    /// THREAD_STUCK_IN_DEVICE_DRIVER: the host's number of the thread; the next two are told as 0, the last as 1. [debugger: 0xea]
+    pub const THREAD_STUCK_IN_DEVICE_DRIVER: u32 = 0xea;
+    /// DPC_WATCHDOG_VIOLATION; parameter 1 is the violation. [debugger: 0x133]
+    pub const DPC_WATCHDOG_VIOLATION: u32 = 0x133;
+    /// BAD_POOL_HEADER; parameter 1 is what is broken. [debugger: 0x19]
+    pub const BAD_POOL_HEADER: u32 = 0x19;
+    /// VIDEO_DXGKRNL_SYSMM_FATAL_ERROR; parameter 1 is the kind. [debugger: 0x1e4]
+    pub const VIDEO_DXGKRNL_SYSMM_FATAL_ERROR: u32 = 0x1e4;
+
+    /// A bugcheck with all four parameters.
+    pub fn new(code: u32, parameters: [u64; 4], reason: impl Into<String>) -> Self {
+        Self { code, parameters, reason: reason.into(), place: None }
+    }
+
+    /// The same, at this place of a driver image.
+    #[must_use]
+    pub fn at(mut self, place: Option<Place>) -> Self {
+        self.place = place.map(Box::new);
+        self
+    }
+
+    /// VIDEO_SCHEDULER_INTERNAL_ERROR with its subcode as parameter 1.
+    pub fn scheduler(subcode: u64, p2: u64, p3: u64, p4: u64, reason: impl Into<String>) -> Self {
+        Self::new(Self::VIDEO_SCHEDULER_INTERNAL_ERROR, [subcode, p2, p3, p4], reason)
+    }
+
+    /// VIDEO_DXGKRNL_FATAL_ERROR: a broken rule that has no documented code of its own.
+    pub fn fatal(reason: impl Into<String>) -> Self {
+        Self::new(Self::VIDEO_DXGKRNL_FATAL_ERROR, [0; 4], reason)
+    }
+
+    /// VIDEO_MEMORY_MANAGEMENT_INTERNAL with its subcode as parameter 1.
+    pub fn memory(subcode: u64, p2: u64, p3: u64, p4: u64, reason: impl Into<String>) -> Self {
+        Self::new(Self::VIDEO_MEMORY_MANAGEMENT_INTERNAL, [subcode, p2, p3, p4], reason)
+    }
+}
+
+impl fmt::Display for Bugcheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d] = self.parameters;
+        write!(f, "0x{:X} (0x{a:X}, 0x{b:X}, 0x{c:X}, 0x{d:X}): {}", self.code, self.reason)?;
+        match &self.place {
+            Some(place) => write!(f, " in {place}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Bugcheck {}

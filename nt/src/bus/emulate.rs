@@ -1,0 +1,321 @@
+//! Instructions with one memory operand, carried out on saved registers.
+
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+
+/// General registers of an interrupted thread, as the kernel saves them.
+pub(super) struct Registers<'a>(pub(super) &'a mut [i64; 23]);
+
+/// Whether an instruction was carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Done,
+    Unsupported,
+}
+
+const CF: u64 = 1 << 0;
+const PF: u64 = 1 << 2;
+const AF: u64 = 1 << 4;
+const ZF: u64 = 1 << 6;
+const SF: u64 = 1 << 7;
+const OF: u64 = 1 << 11;
+
+/// Where a full register is saved.
+fn slot(register: Register) -> Option<usize> {
+    let index = match register {
+        Register::RAX => libc::REG_RAX,
+        Register::RBX => libc::REG_RBX,
+        Register::RCX => libc::REG_RCX,
+        Register::RDX => libc::REG_RDX,
+        Register::RSI => libc::REG_RSI,
+        Register::RDI => libc::REG_RDI,
+        Register::RBP => libc::REG_RBP,
+        Register::RSP => libc::REG_RSP,
+        Register::R8 => libc::REG_R8,
+        Register::R9 => libc::REG_R9,
+        Register::R10 => libc::REG_R10,
+        Register::R11 => libc::REG_R11,
+        Register::R12 => libc::REG_R12,
+        Register::R13 => libc::REG_R13,
+        Register::R14 => libc::REG_R14,
+        Register::R15 => libc::REG_R15,
+        _ => return None,
+    };
+    usize::try_from(index).ok()
+}
+
+fn is_high_byte(register: Register) -> bool {
+    matches!(register, Register::AH | Register::BH | Register::CH | Register::DH)
+}
+
+/// All ones in the low `size` bytes.
+fn mask(size: u8) -> u64 {
+    u64::MAX >> (64 - 8 * u32::from(size.clamp(1, 8)))
+}
+
+impl Registers<'_> {
+    fn word(&self, index: i32) -> u64 {
+        usize::try_from(index).ok().and_then(|index| self.0.get(index)).map_or(0, |word| *word as u64)
+    }
+
+    fn set_word(&mut self, index: i32, value: u64) {
+        if let Some(word) = usize::try_from(index).ok().and_then(|index| self.0.get_mut(index)) {
+            *word = value as i64;
+        }
+    }
+
+    pub(super) fn rip(&self) -> u64 {
+        self.word(libc::REG_RIP)
+    }
+
+    /// Address of the memory operand.
+    pub(super) fn effective_address(&self, instruction: &Instruction) -> Option<u64> {
+        let operand = (0..instruction.op_count()).find(|op| instruction.op_kind(*op) == OpKind::Memory)?;
+        instruction.virtual_address(operand, 0, |register, _, _| match register {
+            // Segments have base 0 in long mode; the two that may not are not used for device memory.
+            Register::ES | Register::CS | Register::SS | Register::DS => Some(0),
+            Register::RIP => Some(instruction.next_ip()),
+            _ => self.get(register),
+        })
+    }
+
+    fn get(&self, register: Register) -> Option<u64> {
+        let full = self.0.get(slot(register.full_register())?).map(|word| *word as u64)?;
+        let full = if is_high_byte(register) { full >> 8 } else { full };
+        Some(full & mask(u8::try_from(register.size()).ok()?))
+    }
+
+    /// Writes a register as an instruction does: 32-bit results clear the upper half, smaller ones keep the rest.
+    fn set(&mut self, register: Register, value: u64) -> Option<()> {
+        let word = self.0.get_mut(slot(register.full_register())?)?;
+        let old = *word as u64;
+        let new = match register.size() {
+            8 => value,
+            4 => value & mask(4),
+            2 => (old & !0xffff) | (value & 0xffff),
+            1 if is_high_byte(register) => (old & !0xff00) | (value & 0xff) << 8,
+            1 => (old & !0xff) | (value & 0xff),
+            _ => return None,
+        };
+        *word = new as i64;
+        Some(())
+    }
+}
+
+/// Carries `instruction` out with `read` and `write` in place of its memory operand, and moves on behind it.
+pub(super) fn emulate(
+    instruction: &Instruction,
+    registers: &mut Registers<'_>,
+    read: impl FnOnce(u8) -> u64,
+    write: impl FnOnce(u8, u64),
+) -> Outcome {
+    if instruction.has_lock_prefix() || instruction.has_rep_prefix() || instruction.op_count() != 2 {
+        return Outcome::Unsupported;
+    }
+    let size = match instruction.memory_size().size() {
+        size @ (1 | 2 | 4 | 8) => size as u8,
+        _ => return Outcome::Unsupported,
+    };
+    let done = match instruction.mnemonic() {
+        Mnemonic::Mov | Mnemonic::Movnti if instruction.op0_kind() == OpKind::Memory => {
+            operand(instruction, 1, registers).map(|value| write(size, value & mask(size)))
+        }
+        Mnemonic::Mov | Mnemonic::Movzx => load(instruction, registers, || read(size) & mask(size)),
+        Mnemonic::Movsx | Mnemonic::Movsxd => load(instruction, registers, || sign_extend(read(size), size)),
+        _ => arithmetic(instruction, registers, size, read, write),
+    };
+    if done.is_none() {
+        return Outcome::Unsupported;
+    }
+    registers.set_word(libc::REG_RIP, instruction.next_ip());
+    Outcome::Done
+}
+
+fn sign_extend(value: u64, size: u8) -> u64 {
+    let shift = 64 - 8 * u32::from(size);
+    ((value << shift) as i64 >> shift) as u64
+}
+
+/// Reads only when the destination is a register that can be written.
+fn load(instruction: &Instruction, registers: &mut Registers<'_>, read: impl FnOnce() -> u64) -> Option<()> {
+    let destination = instruction.op0_register();
+    slot(destination.full_register())?;
+    registers.set(destination, read())
+}
+
+/// Value of an operand that is not in memory.
+fn operand(instruction: &Instruction, index: u32, registers: &Registers<'_>) -> Option<u64> {
+    match instruction.op_kind(index) {
+        OpKind::Register => registers.get(instruction.op_register(index)),
+        OpKind::Immediate8
+        | OpKind::Immediate16
+        | OpKind::Immediate32
+        | OpKind::Immediate64
+        | OpKind::Immediate8to16
+        | OpKind::Immediate8to32
+        | OpKind::Immediate8to64
+        | OpKind::Immediate32to64 => Some(instruction.immediate(index)),
+        _ => None,
+    }
+}
+
+/// Two-operand arithmetic with flags.
+fn arithmetic(
+    instruction: &Instruction,
+    registers: &mut Registers<'_>,
+    size: u8,
+    read: impl FnOnce(u8) -> u64,
+    write: impl FnOnce(u8, u64),
+) -> Option<()> {
+    let operation = instruction.mnemonic();
+    let known = matches!(
+        operation,
+        Mnemonic::Cmp | Mnemonic::Test | Mnemonic::And | Mnemonic::Or | Mnemonic::Xor | Mnemonic::Add | Mnemonic::Sub
+    );
+    let memory_first = instruction.op0_kind() == OpKind::Memory;
+    if !known || !(memory_first || instruction.op1_kind() == OpKind::Memory) {
+        return None;
+    }
+    let other = operand(instruction, u32::from(memory_first), registers)?;
+    let memory = read(size);
+    let (left, right) = if memory_first { (memory, other) } else { (other, memory) };
+    let (left, right) = (left & mask(size), right & mask(size));
+    let flags = registers.word(libc::REG_EFL);
+    let (result, flags) = compute(operation, left, right, size, flags);
+    if !matches!(operation, Mnemonic::Cmp | Mnemonic::Test) {
+        if memory_first {
+            write(size, result);
+        } else {
+            registers.set(instruction.op0_register(), result)?;
+        }
+    }
+    registers.set_word(libc::REG_EFL, flags);
+    Some(())
+}
+
+/// Result and flags of an operation on `size` bytes.
+fn compute(operation: Mnemonic, left: u64, right: u64, size: u8, flags: u64) -> (u64, u64) {
+    let sign = 1_u64 << (8 * u32::from(size) - 1);
+    let (result, carry, overflow, adjust) = match operation {
+        Mnemonic::Add => {
+            let result = left.wrapping_add(right) & mask(size);
+            (result, result < left, (left ^ result) & (right ^ result) & sign != 0, left ^ right ^ result)
+        }
+        Mnemonic::Sub | Mnemonic::Cmp => {
+            let result = left.wrapping_sub(right) & mask(size);
+            (result, left < right, (left ^ right) & (left ^ result) & sign != 0, left ^ right ^ result)
+        }
+        Mnemonic::Or => (left | right, false, false, 0),
+        Mnemonic::Xor => (left ^ right, false, false, 0),
+        _ => (left & right, false, false, 0),
+    };
+    let mut new = flags & !(CF | PF | AF | ZF | SF | OF);
+    for (set, flag) in [
+        (carry, CF),
+        ((result as u8).count_ones().is_multiple_of(2), PF),
+        (adjust & 0x10 != 0, AF),
+        (result == 0, ZF),
+        (result & sign != 0, SF),
+        (overflow, OF),
+    ] {
+        if set {
+            new |= flag;
+        }
+    }
+    (result, new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iced_x86::{Decoder, DecoderOptions};
+
+    struct Run {
+        outcome: Outcome,
+        rax: u64,
+        flags: u64,
+        written: Option<(u8, u64)>,
+    }
+
+    /// Runs code with rax = 0x1111111111111111, rbx = 0x22 and memory = `memory`.
+    fn run(code: &[u8], memory: u64) -> Run {
+        let mut words = [0_i64; 23];
+        words[libc::REG_RAX as usize] = 0x1111_1111_1111_1111;
+        words[libc::REG_RBX as usize] = 0x22;
+        let mut registers = Registers(&mut words);
+        let instruction = Decoder::with_ip(64, code, 0, DecoderOptions::NONE).decode();
+        let mut written = None;
+        let outcome = emulate(
+            &instruction,
+            &mut registers,
+            |size| memory & mask(size),
+            |size, value| written = Some((size, value)),
+        );
+        if outcome == Outcome::Done {
+            assert_eq!(registers.rip(), code.len() as u64);
+        }
+        Run { outcome, rax: registers.word(libc::REG_RAX), flags: registers.word(libc::REG_EFL), written }
+    }
+
+    #[test]
+    fn loads_extend_as_their_instruction_says() {
+        let memory = 0xffff_ffff_8765_4380;
+        for (code, expected) in [
+            (&[0x48, 0x8b, 0x03][..], memory),                  // mov rax, [rbx]
+            (&[0x8b, 0x03], 0x8765_4380),                       // mov eax, [rbx]
+            (&[0x66, 0x8b, 0x03], 0x1111_1111_1111_4380),       // mov ax, [rbx]
+            (&[0x8a, 0x03], 0x1111_1111_1111_1180),             // mov al, [rbx]
+            (&[0x8a, 0x23], 0x1111_1111_1111_8011),             // mov ah, [rbx]
+            (&[0x0f, 0xb6, 0x03], 0x80),                        // movzx eax, byte [rbx]
+            (&[0x0f, 0xb7, 0x03], 0x4380),                      // movzx eax, word [rbx]
+            (&[0x0f, 0xbe, 0x03], 0xffff_ff80),                 // movsx eax, byte [rbx]
+            (&[0x48, 0x0f, 0xbe, 0x03], 0xffff_ffff_ffff_ff80), // movsx rax, byte [rbx]
+            (&[0x48, 0x63, 0x03], 0xffff_ffff_8765_4380),       // movsxd rax, dword [rbx]
+        ] {
+            let run = run(code, memory);
+            assert_eq!((run.outcome, run.rax, run.written), (Outcome::Done, expected, None), "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn stores_write_registers_and_immediates_in_their_size() {
+        for (code, expected) in [
+            (&[0x48, 0x89, 0x03][..], (8, 0x1111_1111_1111_1111)), // mov [rbx], rax
+            (&[0x89, 0x03], (4, 0x1111_1111)),                     // mov [rbx], eax
+            (&[0x66, 0x89, 0x03], (2, 0x1111)),                    // mov [rbx], ax
+            (&[0x88, 0x03], (1, 0x11)),                            // mov [rbx], al
+            (&[0xc7, 0x03, 1, 0, 0, 0x80], (4, 0x8000_0001)),      // mov dword [rbx], 0x80000001
+            (&[0x48, 0xc7, 0x03, 0xff, 0xff, 0xff, 0xff], (8, u64::MAX)), // mov qword [rbx], -1
+            (&[0xc6, 0x03, 0x7f], (1, 0x7f)),                      // mov byte [rbx], 0x7f
+            (&[0x83, 0x0b, 0x01], (4, 0xff)),                      // or dword [rbx], 1
+            (&[0x83, 0x23, 0x0f], (4, 0xe)),                       // and dword [rbx], 15
+        ] {
+            let run = run(code, 0xfe);
+            assert_eq!((run.outcome, run.written), (Outcome::Done, Some(expected)), "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn comparisons_set_the_flags_of_the_processor() {
+        // cmp dword [rbx], 5 against memory values.
+        for (memory, expected) in [(5, ZF | PF), (4, CF | AF | SF | PF), (6, 0), (0x8000_0000, OF | AF)] {
+            assert_eq!(run(&[0x83, 0x3b, 0x05], memory).flags, expected, "{memory:#x}");
+        }
+        // test byte [rbx], 0x80
+        assert_eq!(run(&[0xf6, 0x03, 0x80], 0x80).flags, SF);
+        assert_eq!(run(&[0xf6, 0x03, 0x80], 0x7f).flags, ZF | PF);
+    }
+
+    #[test]
+    fn anything_else_is_left_alone() {
+        for code in [
+            &[0xf0, 0x83, 0x0b, 0x01][..], // lock or dword [rbx], 1
+            &[0x0f, 0x10, 0x03],           // movups xmm0, [rbx]
+            &[0x87, 0x03],                 // xchg [rbx], eax
+            &[0xf3, 0xa4],                 // rep movsb
+        ] {
+            let run = run(code, 0);
+            assert_eq!((run.outcome, run.written), (Outcome::Unsupported, None), "{code:x?}");
+            assert_eq!(run.rax, 0x1111_1111_1111_1111);
+        }
+    }
+}

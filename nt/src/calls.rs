@@ -1,0 +1,425 @@
+// UNSAFETY: signals to threads, and marks of theirs that another thread reads.
+//! Calls into the drivers of a machine that have not returned, and which of them is late.
+//!
+//! Every call into a driver is registered while it runs. The watchdog looks at the calls ten times a second and counts how often it has found each. A process that is
+//! suspended or stopped in a debugger is not looked at meanwhile, so that nobody is late because of it. What a service of the kernel takes counts for the call that
+//! asked for it.
+//!
+//! A call that is found too often is late. A driver image is then interrupted by a signal: if the thread executes code of the image, the call
+//! ends there as by a fault, and the bug check says where; if the thread is in a service, the call ends when the service returns to the image. A driver that
+//! is linked into the process cannot be interrupted, since its code may hold anything of this process' libraries. If a late call does not return
+//! within the grace period, the process ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use wddm_ddi::nt::DISPATCH_LEVEL;
+use wddm_ddi::types::KIRQL;
+
+use crate::bugcheck::Bugcheck;
+use crate::fault::signal::INTERRUPT;
+use crate::irql;
+use crate::lock::{Innermost, Mutex, lock};
+
+/// Time between two looks.
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
+/// Time between two looks at a call that is late.
+pub(crate) const RETRY: Duration = Duration::from_millis(1);
+/// Looks at a late call until the process ends: at least ten seconds.
+pub(crate) const GRACE: u32 = 10_000;
+/// Looks at a late call of an image until the machine stops without knowing where the image is.
+const CHANCES: u32 = 2_000;
+
+/// What the watchdog and the signal handler of a thread know of it.
+struct Seat {
+    /// Number of the innermost call of the thread.
+    inside: AtomicU64,
+    /// Number of the call that is to end.
+    ending: AtomicU64,
+}
+
+thread_local! {
+    static SEAT: Seat = const { Seat { inside: AtomicU64::new(0), ending: AtomicU64::new(0) } };
+}
+
+/// True if the innermost call of this thread is to end. May be asked in a signal handler.
+pub(crate) fn is_ending() -> bool {
+    SEAT.with(|seat| {
+        let inside = seat.inside.load(Ordering::Relaxed);
+        inside != 0 && seat.ending.load(Ordering::Relaxed) == inside
+    })
+}
+
+/// The number of looks that may find a call before it is late.
+#[derive(Clone, Copy, Debug)]
+pub struct Allotment {
+    /// Below DISPATCH_LEVEL.
+    passive: u32,
+    /// At DISPATCH_LEVEL and above.
+    raised: u32,
+}
+
+impl Allotment {
+    /// The looks that fit into a time, and half of them for raised levels; at least one.
+    pub fn new(limit: Duration) -> Self {
+        let passive = u32::try_from(limit.as_millis() / LOOK.as_millis()).unwrap_or(u32::MAX).max(1);
+        Self { passive, raised: (passive / 2).max(1) }
+    }
+}
+
+/// A call into a driver that has not returned.
+struct Call {
+    number: u64,
+    name: &'static str,
+    driver: Arc<str>,
+    /// True for a driver image, which can be interrupted.
+    is_image: bool,
+    entered_at: KIRQL,
+    thread: libc::pthread_t,
+    /// The host's number of the thread.
+    id: i32,
+    /// Level and seat of the thread, which lives at least as long as this is registered.
+    level: *const AtomicU8,
+    seat: *const Seat,
+    /// Looks that found it.
+    looks: u32,
+    /// The last of them in a row that found its thread at DISPATCH_LEVEL or above.
+    raised: u32,
+}
+
+// SAFETY: what the pointers lead to is atomic, and is there until the call is taken out of the list by its thread.
+unsafe impl Send for Call {}
+
+impl Call {
+    fn level(&self) -> KIRQL {
+        // SAFETY: the thread lives, because it has still to take this out of the list.
+        let level = unsafe { &*self.level };
+        level.load(Ordering::Relaxed)
+    }
+
+    fn count(&mut self) {
+        self.looks += 1;
+        self.raised = if self.level() >= DISPATCH_LEVEL { self.raised + 1 } else { 0 };
+    }
+
+    /// The bug check of a call that was found more often than it may be. [debugger: 0x133, 0xea]
+    fn verdict(&self, allotment: Allotment) -> Option<Bugcheck> {
+        let reason = |looks: u32, what: &str| {
+            let seconds = f64::from(looks) * LOOK.as_secs_f64();
+            let (name, driver, level) = (self.name, &self.driver, self.level());
+            format!("{name} of driver {driver} has not returned {what}for {seconds:.1} s, at IRQL {level}")
+        };
+        if self.raised >= allotment.raised {
+            let (looks, allowed) = (self.raised.into(), allotment.raised.into());
+            let (parameters, what) = match self.entered_at >= DISPATCH_LEVEL {
+                true => ([0, looks, allowed, 0], ""),
+                false => ([1, allowed, 0, 0], "to a level below DISPATCH_LEVEL "),
+            };
+            Some(Bugcheck::new(Bugcheck::DPC_WATCHDOG_VIOLATION, parameters, reason(self.raised, what)))
+        } else if self.looks >= allotment.passive {
+            let parameters = [self.id.cast_unsigned().into(), 0, 0, 1];
+            Some(Bugcheck::new(Bugcheck::THREAD_STUCK_IN_DEVICE_DRIVER, parameters, reason(self.looks, "")))
+        } else {
+            None
+        }
+    }
+
+    /// Has the thread end this call if it is an image's.
+    fn interrupt(&self) {
+        if !self.is_image {
+            return;
+        }
+        // SAFETY: the thread lives, because it has still to take this out of the list.
+        let seat = unsafe { &*self.seat };
+        seat.ending.store(self.number, Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { libc::pthread_kill(self.thread, INTERRUPT) };
+    }
+}
+
+/// A call that was found too often.
+struct Late {
+    number: u64,
+    bugcheck: Bugcheck,
+    /// Looks at it since.
+    looks: u32,
+}
+
+/// The calls into the drivers of a machine that have not returned.
+#[derive(Default)]
+pub struct Calls(Mutex<State, Innermost>);
+
+#[derive(Default)]
+struct State {
+    /// In the order in which they were entered.
+    calls: Vec<Call>,
+    late: Option<Late>,
+}
+
+/// A call is registered until this is dropped, by the thread that made it.
+#[must_use = "the watchdog does not see the call any more when this is dropped"]
+pub struct UnderWay<'a> {
+    calls: &'a Calls,
+    number: u64,
+    /// The call that this one is inside of, or 0.
+    outer: u64,
+    /// Belongs to the thread that made the call.
+    _thread: std::marker::PhantomData<*const ()>,
+}
+
+/// The next step of the watchdog after it has looked at the calls that have not returned.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// Looks again after [`LOOK`].
+    Look,
+    /// Looks again after [`RETRY`].
+    Retry,
+    /// Stops the machine and says why, since nobody else may be able to.
+    Stop(Bugcheck),
+    /// Ends the process.
+    End(Bugcheck),
+}
+
+impl Calls {
+    /// The calling thread is about to call the function `name` of a driver, which is an image or linked.
+    pub fn enter(&self, (driver, is_image): (&Arc<str>, bool), name: &'static str) -> UnderWay<'_> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let call = Call {
+            number,
+            name,
+            driver: Arc::clone(driver),
+            is_image,
+            entered_at: irql::current(),
+            // SAFETY: no requirements.
+            thread: unsafe { libc::pthread_self() },
+            id: thread_id(),
+            level: irql::of_this_thread(),
+            seat: SEAT.with(|seat| &raw const *seat),
+            looks: 0,
+            raised: 0,
+        };
+        lock(&self.0).calls.push(call);
+        let outer = SEAT.with(|seat| seat.inside.swap(number, Ordering::Relaxed));
+        UnderWay { calls: self, number, outer, _thread: std::marker::PhantomData }
+    }
+
+    /// The bug check of the call that is late.
+    pub fn verdict(&self) -> Option<Bugcheck> {
+        lock(&self.0).late.as_ref().map(|late| late.bugcheck.clone())
+    }
+
+    /// Looks once at every call, or at the one that is late until it has returned.
+    pub fn look(&self, allotment: Allotment) -> Next {
+        let mut state = lock(&self.0);
+        let State { calls, late } = &mut *state;
+        if late.as_ref().is_some_and(|late| !calls.iter().any(|call| call.number == late.number)) {
+            *late = None;
+        }
+        if late.is_none() {
+            calls.iter_mut().for_each(Call::count);
+            let found = calls.iter().find_map(|call| Some((call.number, call.verdict(allotment)?)));
+            *late = found.map(|(number, bugcheck)| Late { number, bugcheck, looks: 0 });
+        }
+        let Some(late) = late else { return Next::Look };
+        let thread = calls.iter().find(|call| call.number == late.number).map(|call| call.id);
+        let Some(innermost) = calls.iter().rev().find(|call| Some(call.id) == thread) else { return Next::Look };
+        innermost.interrupt();
+        let silent = if innermost.is_image { CHANCES } else { 0 };
+        let (looks, bugcheck) = (late.looks, late.bugcheck.clone());
+        late.looks += 1;
+        if looks == silent {
+            return Next::Stop(bugcheck);
+        }
+        if looks < GRACE { Next::Retry } else { Next::End(bugcheck) }
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        SEAT.with(|seat| seat.inside.store(self.outer, Ordering::Relaxed));
+        let mut state = lock(&self.calls.0);
+        let place = state.calls.iter().rposition(|call| call.number == self.number);
+        let call = place.map(|place| state.calls.remove(place));
+        drop(state);
+        drop(call);
+    }
+}
+
+/// The host's number of the calling thread.
+fn thread_id() -> i32 {
+    thread_local! {
+        // SAFETY: no requirements.
+        static ID: i32 = unsafe { libc::gettid() };
+    }
+    ID.with(|id| *id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::Driver;
+    use crate::driver_call;
+
+    const ALLOTMENT: Allotment = Allotment { passive: 10, raised: 5 };
+
+    /// Looks at the calls of a driver so often, and expects that nothing is done about them.
+    fn look(driver: &Driver, times: u32) {
+        for time in 0..times {
+            assert_eq!(driver.verifier().calls().look(ALLOTMENT), Next::Look, "look {time}");
+        }
+        assert_eq!(driver.verifier().bugcheck(), None);
+    }
+
+    /// Looks once more: what the machine stops with.
+    fn stop(driver: &Driver) -> Bugcheck {
+        let Next::Stop(bugcheck) = driver.verifier().calls().look(ALLOTMENT) else { panic!("the machine stops") };
+        driver.verifier().raise(bugcheck.clone());
+        bugcheck
+    }
+
+    fn enter<'a>(driver: &'a Arc<Driver>, name: &'static str) -> UnderWay<'a> {
+        driver.enter_call(name)
+    }
+
+    #[test]
+    fn limits_are_looks_and_half_as_many_at_raised_levels() {
+        for (limit, looks) in [(300_000, (3000, 1500)), (1000, (10, 5)), (250, (2, 1)), (100, (1, 1)), (0, (1, 1))] {
+            let allotment = Allotment::new(Duration::from_millis(limit));
+            assert_eq!((allotment.passive, allotment.raised), looks, "{limit} ms");
+        }
+        assert_eq!(Allotment::new(Duration::MAX).passive, u32::MAX);
+    }
+
+    #[test]
+    fn a_call_below_dispatch_level_that_is_found_too_often_is_a_stuck_thread() {
+        let driver = Driver::for_tests("late");
+        let call = enter(&driver, "DxgkDdiStartDevice");
+        look(&driver, 9);
+        let bugcheck = stop(&driver);
+        assert_eq!((bugcheck.code, bugcheck.parameters), (0xea, [thread_id() as u64, 0, 0, 1]));
+        assert_eq!(bugcheck.reason, "DxgkDdiStartDevice of driver late has not returned for 1.0 s, at IRQL 0");
+        drop(call);
+    }
+
+    #[test]
+    fn a_call_at_dispatch_level_or_above_may_be_found_half_as_often() {
+        for level in [DISPATCH_LEVEL, irql::DEVICE_LEVEL] {
+            let driver = Driver::for_tests("late");
+            let _raised = irql::Raised::to(level);
+            let call = enter(&driver, "DxgkDdiDpcRoutine");
+            look(&driver, 4);
+            let bugcheck = stop(&driver);
+            assert_eq!((bugcheck.code, bugcheck.parameters), (0x133, [0, 5, 5, 0]));
+            let reason = format!("DxgkDdiDpcRoutine of driver late has not returned for 0.5 s, at IRQL {level}");
+            assert_eq!(bugcheck.reason, reason);
+            drop(call);
+        }
+    }
+
+    #[test]
+    fn a_call_that_raises_its_level_may_not_stay_there() {
+        let driver = Driver::for_tests("raises");
+        let call = enter(&driver, "DxgkDdiEscape");
+        for _ in 0..2 {
+            irql::set(DISPATCH_LEVEL);
+            look(&driver, 3);
+            irql::set(0);
+            look(&driver, 1);
+        }
+        drop(call);
+        let call = enter(&driver, "DxgkDdiEscape");
+        irql::set(DISPATCH_LEVEL);
+        look(&driver, 4);
+        let bugcheck = stop(&driver);
+        assert_eq!((bugcheck.code, bugcheck.parameters), (0x133, [1, 5, 0, 0]));
+        assert!(bugcheck.reason.contains("not returned to a level below DISPATCH_LEVEL for 0.5 s"), "{bugcheck}");
+        irql::set(0);
+        drop(call);
+    }
+
+    #[test]
+    fn slow_calls_that_return_in_time_do_nothing_however_many_there_are() {
+        let driver = Driver::for_tests("slow");
+        for _ in 0..3 {
+            let outer = enter(&driver, "DxgkDdiStartDevice");
+            look(&driver, 4);
+            let inner = enter(&driver, "DxgkDdiQueryAdapterInfo");
+            look(&driver, 5);
+            drop(inner);
+            drop(outer);
+            look(&driver, 20);
+        }
+    }
+
+    #[test]
+    fn who_is_inside_a_call_that_is_late_is_counted_by_itself() {
+        let driver = Driver::for_tests("nested");
+        let outer = enter(&driver, "DxgkDdiStartDevice");
+        look(&driver, 9);
+        let inner = enter(&driver, "the callback");
+        assert!(stop(&driver).reason.starts_with("DxgkDdiStartDevice of driver nested"));
+        drop(inner);
+        drop(outer);
+        assert_eq!(driver.verifier().calls().verdict(), stopped(&driver));
+        assert_eq!(driver.verifier().calls().look(ALLOTMENT), Next::Look);
+        assert_eq!(driver.verifier().calls().verdict(), None, "the call has returned");
+    }
+
+    fn stopped(driver: &Driver) -> Option<Bugcheck> {
+        driver.verifier().bugcheck()
+    }
+
+    #[test]
+    fn the_process_ends_when_a_late_call_does_not_return_within_the_grace_period() {
+        let driver = Driver::for_tests("stuck");
+        let calls = driver.verifier().calls();
+        let call = enter(&driver, "DxgkDdiStopDevice");
+        look(&driver, 9);
+        let bugcheck = stop(&driver);
+        for _ in 1..GRACE {
+            assert_eq!(calls.look(ALLOTMENT), Next::Retry);
+        }
+        assert_eq!(calls.look(ALLOTMENT), Next::End(bugcheck));
+        drop(call);
+        assert_eq!(calls.look(ALLOTMENT), Next::Look, "who returned late is not looked at");
+    }
+
+    #[test]
+    fn a_call_that_is_to_end_ends_when_its_service_returns() {
+        for ends in [false, true] {
+            let driver = Driver::for_tests("in-service");
+            let mut after_inner = 0;
+            let (result, _) = driver_call::run(&driver, "DxgkDdiEscape", || {
+                look(&driver, 9);
+                let bugcheck = stop(&driver);
+                let number = SEAT.with(|seat| seat.inside.load(Ordering::Relaxed));
+                SEAT.with(|seat| seat.ending.store(if ends { number } else { number - 1 }, Ordering::Relaxed));
+                driver_call::on_host_stack(|| {
+                    // Whoever asks for this may hold a lock.
+                    driver_call::on_host_stack(|| ());
+                    after_inner += 1;
+                    bugcheck
+                })
+            });
+            assert_eq!(after_inner, 1);
+            assert_eq!(result, (!ends).then(|| stopped(&driver)).flatten());
+            assert!(!is_ending(), "who comes next on this thread is no part of it");
+        }
+    }
+
+    #[test]
+    fn a_call_is_late_on_a_machine_that_has_stopped_for_another_reason_too() {
+        let driver = Driver::for_tests("after");
+        driver.verifier().raise(Bugcheck::fatal("another reason"));
+        let call = enter(&driver, "DxgkDdiResetDevice");
+        for _ in 0..9 {
+            assert_eq!(driver.verifier().calls().look(ALLOTMENT), Next::Look);
+        }
+        let next = driver.verifier().calls().look(ALLOTMENT);
+        assert!(matches!(next, Next::Stop(bugcheck) if bugcheck.code == 0xea));
+        assert_eq!(stopped(&driver), Some(Bugcheck::fatal("another reason")));
+        drop(call);
+    }
+}

@@ -1,0 +1,231 @@
+//! A loaded driver: what the kernel keeps about it, and what is left of it when it is unloaded.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use wddm_ddi::nt::NtImports;
+
+use crate::bugcheck::{Bugcheck, Place};
+use crate::calls::UnderWay;
+use crate::etw::Etw;
+use crate::image::Image;
+use crate::image::symbols::{Source, Symbols};
+use crate::pool::{Pool, SpecialPool, tag_name};
+use crate::ram::Ram;
+use crate::verifier::Verifier;
+
+/// An export of the kernel: its name, and its address.
+pub type Export = (&'static str, fn() -> usize);
+
+/// A device that drivers open by its name and send control requests to.
+pub struct ControlDevice {
+    /// Its name in the object manager's namespace.
+    pub name: &'static str,
+    /// The registry key of the service that it belongs to.
+    pub service: &'static str,
+    /// Answers an internal control request with a code: the address that is written to the output buffer.
+    pub control: fn(code: u32) -> Option<usize>,
+}
+
+/// What drivers may call.
+pub struct Services {
+    /// Functions that linked drivers get in a table.
+    pub imports: Option<&'static NtImports>,
+    /// Functions of the table that images do not import by their names.
+    pub not_exported: &'static [&'static str],
+    /// Functions that only images import.
+    pub exports: &'static [Export],
+    /// The device that drivers register with.
+    pub device: Option<&'static ControlDevice>,
+}
+
+impl Services {
+    /// Nothing.
+    pub const NONE: Self = Self { imports: None, not_exported: &[], exports: &[], device: None };
+
+    /// Address of an export of the kernel.
+    pub fn export(&self, name: &str) -> Option<usize> {
+        let imports = self.imports.filter(|_| !self.not_exported.contains(&name));
+        let service = imports.and_then(|imports| imports.address_of(name));
+        service.or_else(|| self.exports.iter().find(|(export, _)| *export == name).map(|(_, address)| address()))
+    }
+
+    /// Name of the service whose code begins at this address.
+    pub fn name_of(&self, address: usize) -> Option<&'static str> {
+        let export = || self.exports.iter().find(|(_, export)| export() == address).map(|(name, _)| *name);
+        self.imports.and_then(|imports| imports.name_of(address)).or_else(export)
+    }
+}
+
+/// The machine that a driver is loaded into.
+pub struct Host<'a> {
+    /// Its verifier.
+    pub verifier: &'a Arc<Verifier>,
+    /// Its memory.
+    pub ram: &'a Arc<Ram>,
+    /// Where pool blocks lie.
+    pub special_pool: SpecialPool,
+    /// What its drivers may call.
+    pub services: &'static Services,
+}
+
+/// Bytes at an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryRange {
+    /// Address of the first byte.
+    pub address: u64,
+    /// The bytes, each as it was at some time while they were read.
+    pub bytes: Vec<u8>,
+}
+
+/// Image and pool of a driver at one time. What goes on meanwhile may be half in it, as in a live debugging session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverMemory {
+    /// Name of the driver's service.
+    pub name: String,
+    /// Address and size of its image; `None` for a linked driver, whose image is the whole process.
+    pub image: Option<(u64, u64)>,
+    /// The image and every block of pool, by address.
+    pub ranges: Vec<MemoryRange>,
+}
+
+/// What the kernel services keep about one driver.
+pub struct Driver {
+    name: Arc<str>,
+    services: &'static Services,
+    verifier: Arc<Verifier>,
+    ram: Option<Arc<Ram>>,
+    pool: Pool,
+    etw: Etw,
+    /// The image it runs from, unless it is linked. Mapped as long as anything may call into it.
+    image: Option<LoadedImage>,
+}
+
+/// An image and what is needed to talk about addresses in it.
+pub struct LoadedImage {
+    /// The image.
+    pub image: Image,
+    /// Its symbols, if they are known.
+    pub symbols: Option<Symbols>,
+}
+
+impl LoadedImage {
+    /// What an address in the image is.
+    pub fn place(&self, address: usize) -> Option<Place> {
+        let rva = self.image.rva_of(address)?;
+        let source = self.symbols.as_ref().and_then(|symbols| symbols.describe(rva)).unwrap_or_default();
+        let Source { function, file, line } = source;
+        Some(Place { module: self.image.name().to_owned(), rva, function, file, line })
+    }
+}
+
+impl Driver {
+    /// A driver whose pool may grow to the size of physical memory.
+    pub fn new(name: &str, host: &Host<'_>, image: Option<LoadedImage>) -> Arc<Self> {
+        let (verifier, ram) = (Arc::clone(host.verifier), Arc::clone(host.ram));
+        let pool = Pool::new(ram.size(), host.special_pool);
+        let services = host.services;
+        Arc::new(Self { name: name.into(), services, verifier, ram: Some(ram), pool, etw: Etw::default(), image })
+    }
+
+    /// The services that it may call.
+    pub fn services(&self) -> &'static Services {
+        self.services
+    }
+
+    /// The calling thread is about to call its function `name`.
+    pub fn enter_call(&self, name: &'static str) -> UnderWay<'_> {
+        self.verifier.calls().enter((&self.name, self.image.is_some()), name)
+    }
+
+    /// The image it runs from, unless it is linked into the process.
+    pub fn image(&self) -> Option<&LoadedImage> {
+        self.image.as_ref()
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn verifier(&self) -> &Arc<Verifier> {
+        &self.verifier
+    }
+
+    pub fn ram(&self) -> Option<&Arc<Ram>> {
+        self.ram.as_ref()
+    }
+
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// What it has to do with event tracing.
+    pub fn etw(&self) -> &Etw {
+        &self.etw
+    }
+
+    /// A driver of no machine.
+    pub fn for_tests(name: &str) -> Arc<Self> {
+        Arc::new(Self {
+            name: name.into(),
+            services: &Services::NONE,
+            verifier: Arc::default(),
+            ram: None,
+            pool: Pool::new(1 << 20, SpecialPool::Off),
+            etw: Etw::default(),
+            image: None,
+        })
+    }
+
+    /// The driver is gone: whatever pool it still has is a leak.
+    pub fn check_unloaded(&self) {
+        if let Err(bugcheck) = self.pool.settle() {
+            self.verifier.raise(bugcheck);
+        }
+        let providers = self.etw.registered();
+        if providers != 0 {
+            // A session that ends would call back into an image that is not there any more.
+            self.verifier.raise(Bugcheck::new(
+                Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
+                [0x62, 0, 0, providers as u64],
+                format!("driver {} was unloaded with {providers} ETW provider(s) registered", self.name),
+            ));
+        }
+        let outstanding = self.pool.outstanding();
+        if outstanding.is_empty() {
+            return;
+        }
+        let blocks = outstanding.values().map(|(_, blocks)| blocks).sum();
+        let tags = outstanding
+            .iter()
+            .map(|(tag, (bytes, blocks))| format!("'{}' {bytes} bytes in {blocks} blocks", tag_name(*tag)))
+            .collect::<Vec<_>>()
+            .join(", ");
+        self.verifier.raise(Bugcheck::new(
+            Bugcheck::DRIVER_VERIFIER_DETECTED_VIOLATION,
+            [0x62, 0, 0, blocks],
+            format!("driver {} was unloaded without freeing its pool: {tags}", self.name),
+        ));
+    }
+
+    /// Its image and pool.
+    ///
+    /// # Errors
+    /// The process' own memory cannot be opened.
+    pub fn memory(&self) -> io::Result<DriverMemory> {
+        // Read by the kernel, which answers for memory that is freed meanwhile instead of faulting.
+        let memory = File::open("/proc/self/mem")?;
+        let image = self.image().map(|loaded| (loaded.image.base() as u64, loaded.image.size() as u64));
+        let pool = self.pool().blocks().into_iter().map(|(address, size)| (address as u64, size as u64));
+        let read = |(address, size): (u64, u64)| {
+            let mut bytes = vec![0; usize::try_from(size).ok()?];
+            memory.read_exact_at(&mut bytes, address).ok()?;
+            Some(MemoryRange { address, bytes })
+        };
+        let mut ranges: Vec<MemoryRange> = image.into_iter().chain(pool).filter_map(read).collect();
+        ranges.sort_by_key(|range| range.address);
+        Ok(DriverMemory { name: self.name().to_owned(), image, ranges })
+    }
+}

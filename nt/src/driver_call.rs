@@ -1,0 +1,711 @@
+// UNSAFETY: switches the stack pointer back to the kernel's side of a driver call.
+//! The boundary between the kernel and a driver on one thread.
+//!
+//! A stop of a Windows machine never returns to the driver that caused it. A linked driver lives in the process of the test,
+//! so the machine stops and only this one call ends: [`run`] remembers where the kernel stood, and [`abandon`] goes back there
+//! over the driver's frames. Nothing in those frames runs any more, what they held stays held (a spin lock that others
+//! wait for makes them [`abandon`] too, see [`services`](crate::services)), and no DDI of the machine is called afterwards.
+//!
+//! A driver image runs on a kernel stack of its own, see [`kernel_stack`], and what it calls in the kernel goes back to the
+//! host's stack ([`on_host_stack`]). Whatever faults on the image's stack, the image or a service that follows its pointer, ends the call
+//! with the bugcheck that the fault stands for: the signal handler sends the thread to [`landing`]. A service therefore holds no lock
+//! while it is on that stack.
+//!
+//! Calls nest: driver → callback → driver. Each layer of the kernel is returned to, in order, so that it can put away what it
+//! holds before it abandons the layer above.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
+
+use wddm_ddi::types::KIRQL;
+
+use crate::bugcheck::{Bugcheck, Place};
+use crate::bus::trap;
+use crate::calls;
+use crate::driver::Driver;
+use crate::exception::{self, By};
+use crate::fault::signal::{self, Claim, Interrupted, Registers, Site};
+use crate::fault::{self, Access, Caller, Cause, Fault};
+use crate::irql;
+use crate::kernel_stack::{self, KernelStack, Layout};
+use crate::verifier::Verifier;
+use crate::watchdog;
+
+/// One driver call on a thread's stack.
+struct Frame {
+    driver: Arc<Driver>,
+    /// The function of the driver.
+    name: &'static str,
+    /// Where [`enter`] stored the stack pointer to go back to.
+    stack: *const usize,
+    /// Depth of critical regions at entry.
+    critical_regions: u32,
+}
+
+/// How to end the call of a driver image that runs on its kernel stack at the moment.
+#[derive(Clone, Copy)]
+struct Landing {
+    /// Where [`enter`] stored the stack pointer to go back to.
+    host: *const usize,
+    stack: Layout,
+    /// First address of the image and the one behind it.
+    image: (usize, usize),
+}
+
+impl Landing {
+    fn image(&self) -> Range<usize> {
+        self.image.0..self.image.1
+    }
+}
+
+/// The event that ended a call into a driver before it returned.
+#[derive(Clone, Copy)]
+enum Landed {
+    /// A fault, and the instruction of the image that did it, or that called what did it.
+    Fault(Fault, Caller),
+    /// The watchdog, at this instruction of the image.
+    Late(usize),
+}
+
+#[derive(Default)]
+struct Thread {
+    frames: Vec<Frame>,
+    /// KeEnterCriticalRegion calls not yet left.
+    critical_regions: u32,
+    /// Addresses of push locks held.
+    push_locks: Vec<usize>,
+    /// Kernel stacks that no call uses.
+    spare_stacks: Vec<KernelStack>,
+}
+
+/// True once a driver image has run in this process, which can have written to any memory of it.
+static IMAGE_HAS_RUN: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static THREAD: RefCell<Thread> = RefCell::new(Thread::default());
+    /// Set while the thread runs on the kernel stack of an image. For the signal handler, which must not find anything borrowed.
+    static LANDING: Cell<Option<Landing>> = const { Cell::new(None) };
+    /// True while the thread is in a service that the innermost call asked for.
+    static IN_SERVICE: Cell<bool> = const { Cell::new(false) };
+    /// The event that ended the innermost call into a driver, until it is reported.
+    static LANDED: Cell<Option<Landed>> = const { Cell::new(None) };
+}
+
+/// What a driver call left behind that it should have put away.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Leftovers {
+    /// IRQL at entry and at return, if they differ.
+    pub irql: Option<(KIRQL, KIRQL)>,
+    /// Critical regions entered and not left.
+    pub critical_regions: u32,
+    /// Address of a push lock that is still held.
+    pub push_lock: Option<usize>,
+}
+
+impl Leftovers {
+    /// A driver must leave the thread as it found it; `name` is the function that returned.
+    pub fn check(&self, name: &str, verifier: &Verifier) {
+        if let Some((entered, left)) = self.irql {
+            verifier.raise(Bugcheck::new(
+                Bugcheck::IRQL_UNEXPECTED_VALUE,
+                [u64::from(left) << 16 | u64::from(entered) << 8, 0, 0, 0],
+                format!("{name} was entered at IRQL {entered} and returned at {left}"),
+            ));
+        }
+        if let Some(push_lock) = self.push_lock {
+            verifier.raise(Bugcheck::fatal(format!("{name} returned with push lock {push_lock:#x} held")));
+        }
+        if self.critical_regions > 0 {
+            let count = u64::from(self.critical_regions);
+            let reason = format!("{name} returned without leaving {count} critical region(s)");
+            verifier.raise(Bugcheck::new(Bugcheck::APC_INDEX_MISMATCH, [0, 0, count, 0], reason));
+        }
+    }
+}
+
+/// A call on its way through [`enter`].
+struct Call<F, R> {
+    call: Option<F>,
+    result: Option<R>,
+}
+/// Runs the call.
+///
+/// # Safety
+/// `data` is a `Call<F, R>` that nobody else uses.
+unsafe extern "sysv64" fn trampoline<F: FnOnce() -> R, R>(data: *mut c_void) {
+    // SAFETY: `run` passes its own local, exclusively.
+    let data = unsafe { &mut *data.cast::<Call<F, R>>() };
+    if let Some(call) = data.call.take() {
+        data.result = Some(call());
+    }
+}
+fn of<F: FnOnce() -> R, R>(_: &Call<F, R>) -> unsafe extern "sysv64" fn(*mut c_void) {
+    trampoline::<F, R>
+}
+
+/// Has faults of drivers end their calls, from now on.
+fn listen() {
+    static LISTENING: Once = Once::new();
+    LISTENING.call_once(|| {
+        signal::claim(Claim::DriverImage, land);
+        signal::claim(Claim::StrayAccess, stray);
+        signal::set_caller(signal::Caller { interrupted, describe: describe_unanswered });
+    });
+}
+
+/// Prepares the process for calls into drivers.
+///
+/// # Errors
+/// The host refuses the signal handlers.
+pub fn prepare() -> io::Result<()> {
+    listen();
+    signal::install()
+}
+
+/// Calls the function `name` of a driver, with the watchdog looking. `None` if the call was abandoned.
+pub fn run<R>(driver: &Arc<Driver>, name: &'static str, call: impl FnOnce() -> R) -> (Option<R>, Leftovers) {
+    listen();
+    let _watched = driver.enter_call(name);
+    let kernel_stack = driver.image().is_some().then(|| {
+        let spare = THREAD.with_borrow_mut(|thread| thread.spare_stacks.pop());
+        spare.unwrap_or_else(KernelStack::new)
+    });
+    kernel_stack::ensure_signal_stack();
+    let top = kernel_stack.as_ref().map_or(0, KernelStack::top);
+    let mut data = Call { call: Some(call), result: None };
+    let function = of(&data);
+    let mut stack = 0_usize;
+    let entered_at = irql::current();
+    let (regions, locks) = THREAD.with_borrow_mut(|thread| {
+        let critical_regions = thread.critical_regions;
+        thread.frames.push(Frame { driver: Arc::clone(driver), name, stack: &raw const stack, critical_regions });
+        (critical_regions, thread.push_locks.len())
+    });
+    let landing = driver.image().zip(kernel_stack.as_ref()).map(|(loaded, kernel_stack)| {
+        let base = loaded.image.base();
+        let image = (base, base + loaded.image.size());
+        Landing { host: &raw const stack, stack: kernel_stack.layout(), image }
+    });
+    let locks_held = crate::lock::held();
+    if landing.is_some() {
+        IMAGE_HAS_RUN.store(true, Ordering::Relaxed);
+    }
+    let outer = LANDING.replace(landing);
+    let was_in_service = IN_SERVICE.replace(false);
+    // SAFETY: `stack` and `data` outlive the call, and the frame that names `stack` is popped right after it.
+    let abandoned = unsafe { enter(&raw mut stack, function, (&raw mut data).cast(), top) } != 0;
+    LANDING.set(outer);
+    IN_SERVICE.set(was_in_service);
+    let left_at = irql::set(entered_at);
+    let leftovers = THREAD.with_borrow_mut(|thread| {
+        thread.frames.pop();
+        thread.spare_stacks.extend(kernel_stack);
+        let leftovers = Leftovers {
+            irql: (left_at != entered_at).then_some((entered_at, left_at)),
+            critical_regions: thread.critical_regions.saturating_sub(regions),
+            push_lock: thread.push_locks.get(locks).copied(),
+        };
+        thread.critical_regions = regions;
+        thread.push_locks.truncate(locks);
+        leftovers
+    });
+    if let Some(bugcheck) = LANDED.take().and_then(|landed| describe(driver, landed, left_at)) {
+        driver.verifier().raise(bugcheck);
+    }
+    if abandoned {
+        crate::lock::forget_down_to(locks_held);
+        return (None, Leftovers::default());
+    }
+    (data.result, leftovers)
+}
+
+/// Ends the innermost driver call of this thread; its [`run`] returns `None`. Without one the process ends, because there is
+/// no call to end and the machine of the caller is unknown.
+pub fn abandon(reason: &str) -> ! {
+    let stack = THREAD.with_borrow(|thread| thread.frames.last().map(|frame| frame.stack));
+    match stack {
+        Some(slot) => {
+            let stack = way_back(slot);
+            // SAFETY: `enter` is on this stack below us and stored the value.
+            unsafe { leave(stack) }
+        }
+        None => {
+            eprintln!("*** STOP outside a driver call: {reason}");
+            std::process::abort();
+        }
+    }
+}
+
+/// Stops the machine of the calling driver and ends its call.
+pub fn stop(bugcheck: Bugcheck) -> ! {
+    stop_with(|_| bugcheck)
+}
+
+/// As [`stop`], for a pointer of the driver that a service could not follow.
+pub fn stop_for_pointer(service: &str, fault: Fault) -> ! {
+    let level = irql::current();
+    stop_with(|driver| exception::bugcheck(fault, By::Service(service), driver, level))
+}
+
+/// The bug check that [`stop_for_pointer`] raises, for a service that still has something to put away.
+pub fn bugcheck_for_pointer(driver: &Driver, service: &str, fault: Fault) -> Bugcheck {
+    exception::bugcheck(fault, By::Service(service), driver, irql::current())
+}
+
+/// A service that an image called asks for this on the image's stack, where the calling instruction can be found.
+fn stop_with(bugcheck: impl FnOnce(&Driver) -> Bugcheck) -> ! {
+    let caller = LANDING.get().and_then(|landing| fault::caller(landing.image()));
+    switch(|| {
+        if let Some(driver) = current() {
+            driver.verifier().raise(bugcheck(&driver).at(place(&driver, caller)));
+        }
+    });
+    abandon("a kernel service was called wrongly")
+}
+
+fn place(driver: &Driver, caller: Option<Caller>) -> Option<Place> {
+    driver.image()?.place(caller?.instruction)
+}
+
+/// In the signal handler: ends the call of a driver image whose own instruction faulted, or the instruction of a service that it called on its stack.
+fn land(site: &Site, registers: &mut Registers) -> bool {
+    let mut fault = Fault { cause: site.cause(), instruction: site.instruction };
+    if fault.cause == Cause::Breakpoint {
+        // A breakpoint is reported behind its instruction.
+        fault.instruction -= 1;
+    }
+    let Some(to) = landing(fault, site.stack_pointer) else { return false };
+    signal::resume(registers, to);
+    true
+}
+
+/// In the signal handler: an access of a linked driver to reserved addresses that no mapping covers is fatal for the driver, and its call does not go on.
+fn stray(site: &Site, registers: &mut Registers) -> bool {
+    let address = site.address;
+    if site.signal != libc::SIGSEGV || !trap::is_reserved(address) {
+        return false;
+    }
+    let Some(driver) = current() else { return false };
+    driver.verifier().raise(Bugcheck::new(
+        Bugcheck::PAGE_FAULT_IN_NONPAGED_AREA,
+        [address as u64, 0, site.instruction as u64, 0],
+        format!("device memory at {address:#x} accessed outside any mapping of DxgkCbMapMemory"),
+    ));
+    signal::enter(registers, abandon_stray as *const () as usize);
+    true
+}
+
+extern "C" fn abandon_stray() -> ! {
+    abandon("access to unmapped device memory")
+}
+
+/// In the signal handler: where a thread goes on that the watchdog interrupted.
+fn interrupted(instruction: usize) -> Interrupted {
+    if !calls::is_ending() {
+        return Interrupted::NotOurs;
+    }
+    landing_of_late(instruction).map_or(Interrupted::GoesOn, Interrupted::Lands)
+}
+
+/// In the signal handler: says whose call a fault is in that nobody answers for.
+fn describe_unanswered(site: &Site, text: &mut [u8]) -> usize {
+    let signal = match site.signal {
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGILL => "SIGILL",
+        libc::SIGFPE => "SIGFPE",
+        _ => return 0,
+    };
+    let length = text.len();
+    let mut rest = text;
+    let (address, instruction) = (site.address, site.instruction);
+    let inside = |name: &str, driver: &str| {
+        let at = format_args!("*** {signal} at instruction {instruction:#x}, address {address:#x}");
+        writeln!(rest, "{at}, inside {name} of driver {driver}, in code that is not a driver image's").is_ok()
+    };
+    if in_innermost(inside).is_none() && IMAGE_HAS_RUN.load(Ordering::Relaxed) {
+        let at = format_args!("*** {signal} at instruction {instruction:#x}, address {address:#x}");
+        let _ = writeln!(
+            rest,
+            "{at}, in no call into a driver; a driver image may have overwritten memory of this process"
+        );
+    }
+    length - rest.len()
+}
+
+/// Where a signal handler resumes a thread whose driver image faulted, or a service on the image's stack: instruction pointer and value
+/// for RDI. Notes the fault for the call that ends. `None` if no image runs on this thread.
+fn landing(mut fault: Fault, stack_pointer: usize) -> Option<(usize, usize)> {
+    if LANDED.get().is_some() {
+        // It faults on its way back.
+        lost();
+    }
+    let Some(landing) = LANDING.get() else { return linked_jump(fault) };
+    if let Cause::Memory { address, .. } = fault.cause
+        && landing.stack.guards(address)
+    {
+        fault.cause = Cause::Stack { address };
+    }
+    let itself = Caller { instruction: fault.instruction, function: 0 };
+    let caller = match fault.cause {
+        // The thread is where it jumped to; who called has left the address to return to.
+        Cause::Memory { address, access: Access::Execute, .. } if address == fault.instruction => {
+            let returns_to = landing.stack.holds(stack_pointer).then(|| {
+                let top = std::ptr::with_exposed_provenance::<usize>(stack_pointer);
+                // SAFETY: the word lies on the kernel stack of this thread's call.
+                unsafe { top.read() }
+            });
+            returns_to.map_or(itself, |address| Caller { instruction: address.wrapping_sub(1), function: 0 })
+        }
+        _ if landing.image().contains(&fault.instruction) => itself,
+        _ => fault::caller(landing.image()).unwrap_or(itself),
+    };
+    LANDED.set(Some(Landed::Fault(fault, caller)));
+    Some((leave as *const () as usize, way_back(landing.host)))
+}
+
+/// As [`landing`], for a thread that the watchdog has interrupted at an instruction. `None` unless it runs code of its image: what it
+/// does in the kernel it has to end first, see [`on_host_stack`].
+fn landing_of_late(instruction: usize) -> Option<(usize, usize)> {
+    // Code of the image runs only after `enter` has stored where to go back to.
+    let landing = LANDING.get().filter(|landing| calls::is_ending() && landing.image().contains(&instruction))?;
+    LANDED.set(Some(Landed::Late(instruction)));
+    Some((leave as *const () as usize, way_back(landing.host)))
+}
+
+/// As [`landing`], for a linked driver that jumped to where no code is. Other faults of its code cannot be told from the test's own.
+fn linked_jump(fault: Fault) -> Option<(usize, usize)> {
+    match fault.cause {
+        Cause::Memory { address, access: Access::Execute, .. } if address == fault.instruction => {}
+        _ => return None,
+    }
+    let slot = THREAD.with(|thread| thread.try_borrow().ok()?.frames.last().map(|frame| frame.stack))?;
+    LANDED.set(Some(Landed::Fault(fault, Caller::default())));
+    Some((leave as *const () as usize, way_back(slot)))
+}
+
+/// The stack pointer that [`enter`] stored for a call that is under way. A driver can write anywhere in this process; if it has overwritten
+/// the value nothing leads back.
+fn way_back(slot: *const usize) -> usize {
+    /// More than the frame of [`run`] has.
+    const NEAR: usize = 64 << 10;
+    // SAFETY: `run` keeps the slot alive until its call is over.
+    let stack = unsafe { slot.read() };
+    if slot.addr().checked_sub(stack).is_none_or(|distance| distance > NEAR) {
+        lost();
+    }
+    stack
+}
+
+/// Ends the process, because the call of this thread cannot be ended.
+fn lost() -> ! {
+    let who = in_innermost(|name, driver| format!("{name} of driver {driver}"));
+    let who = who.unwrap_or_else(|| "a driver".to_owned());
+    watchdog::end(&format!("{who} has overwritten the stack of the kernel"))
+}
+
+/// The bugcheck of what ended a call at `level`.
+fn describe(driver: &Driver, landed: Landed, level: KIRQL) -> Option<Bugcheck> {
+    let (bugcheck, caller) = match landed {
+        Landed::Fault(fault, caller) => {
+            let by = match driver.services().name_of(caller.function) {
+                Some(service) => By::Service(service),
+                None => By::Driver,
+            };
+            (exception::bugcheck(fault, by, driver, level), caller)
+        }
+        Landed::Late(instruction) => (driver.verifier().calls().verdict()?, Caller { instruction, function: 0 }),
+    };
+    Some(bugcheck.at(place(driver, Some(caller))))
+}
+
+/// Runs `call` on the stack of the kernel's side, when the driver that called runs on one of its own. Ends the driver's call if that is
+/// late for the watchdog, unless this is part of another service, which may hold something.
+pub fn on_host_stack<R>(call: impl FnOnce() -> R) -> R {
+    let outer = IN_SERVICE.replace(true);
+    let result = switch(call);
+    IN_SERVICE.set(outer);
+    if !outer && calls::is_ending() {
+        match current().and_then(|driver| driver.verifier().calls().verdict()) {
+            Some(bugcheck) => stop(bugcheck),
+            None => abandon("the call was late"),
+        }
+    }
+    result
+}
+
+/// Runs `call` on the stack of the kernel's side, when the thread is on that of an image.
+fn switch<R>(call: impl FnOnce() -> R) -> R {
+    let landing = LANDING.take();
+    let Some(host) = landing.map(|landing| way_back(landing.host)) else { return call() };
+    let mut data = Call { call: Some(call), result: None };
+    let function = of(&data);
+    let mut slot = 0_usize;
+    // Below the red zone of the frame that `enter` saved.
+    let top = (host - 256) & !15;
+    // SAFETY: `slot` and `data` outlive the call; nothing runs on the host's stack below the saved frame meanwhile.
+    unsafe { enter(&raw mut slot, function, (&raw mut data).cast(), top) };
+    LANDING.set(landing);
+    match data.result {
+        Some(result) => result,
+        None => abandon("a kernel service did not return"),
+    }
+}
+
+/// The driver whose call is innermost on this thread.
+pub fn current() -> Option<Arc<Driver>> {
+    THREAD.with_borrow(|thread| thread.frames.last().map(|frame| Arc::clone(&frame.driver)))
+}
+
+/// Calls `tell` with the names of function and driver of the innermost call of this thread. For the signal handler: takes no memory.
+fn in_innermost<R>(tell: impl FnOnce(&str, &str) -> R) -> Option<R> {
+    let innermost = |thread: &RefCell<Thread>| {
+        let thread = thread.try_borrow().ok()?;
+        thread.frames.last().map(|frame| tell(frame.name, frame.driver.name()))
+    };
+    THREAD.try_with(innermost).ok().flatten()
+}
+
+/// Whether this thread is inside a driver call.
+#[cfg(test)]
+fn is_inside() -> bool {
+    THREAD.with_borrow(|thread| !thread.frames.is_empty())
+}
+
+/// Counts a critical region in.
+pub fn enter_critical_region() {
+    THREAD.with_borrow_mut(|thread| thread.critical_regions = thread.critical_regions.saturating_add(1));
+}
+
+/// Counts a critical region out; false if none was entered in this call.
+pub fn leave_critical_region() -> bool {
+    THREAD.with_borrow_mut(|thread| {
+        let floor = thread.frames.last().map_or(0, |frame| frame.critical_regions);
+        let inside = thread.critical_regions > floor;
+        if inside {
+            thread.critical_regions -= 1;
+        }
+        inside
+    })
+}
+
+/// Whether normal kernel APCs are held by a critical region.
+pub fn in_critical_region() -> bool {
+    THREAD.with_borrow(|thread| thread.critical_regions > 0)
+}
+
+/// Notes a push lock as held.
+pub fn hold_push_lock(address: usize) {
+    THREAD.with_borrow_mut(|thread| thread.push_locks.push(address));
+}
+
+/// Whether this thread holds the push lock.
+pub fn holds_push_lock(address: usize) -> bool {
+    THREAD.with_borrow(|thread| thread.push_locks.contains(&address))
+}
+
+/// Notes a push lock as given back; false if this thread did not hold it.
+pub fn drop_push_lock(address: usize) -> bool {
+    THREAD.with_borrow_mut(|thread| {
+        let position = thread.push_locks.iter().rposition(|held| *held == address);
+        position.map(|position| thread.push_locks.remove(position)).is_some()
+    })
+}
+
+/// Saves the registers that a callee preserves, stores the stack pointer in `slot` and calls `function(data)`, on the stack that
+/// ends at `top` unless that is 0. Answers 0 when that returns, 1 when [`leave`] was called.
+///
+/// # Safety
+/// `slot` is writable until the function is left; `function` may be called with `data`; `top` is 0 or the 16-aligned end of a stack
+/// that nothing else uses meanwhile.
+#[unsafe(naked)]
+unsafe extern "sysv64" fn enter(
+    slot: *mut usize,
+    function: unsafe extern "sysv64" fn(*mut c_void),
+    data: *mut c_void,
+    top: usize,
+) -> u32 {
+    core::arch::naked_asm!(
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "sub rsp, 8",
+        "stmxcsr [rsp]",
+        "fnstcw [rsp + 4]",
+        "mov [rdi], rsp",
+        "mov rbx, rsp",
+        "test rcx, rcx",
+        "cmovnz rsp, rcx",
+        "mov rdi, rdx",
+        "call rsi",
+        "mov rsp, rbx",
+        "xor eax, eax",
+        "add rsp, 8",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+    )
+}
+
+/// Returns from the [`enter`] that stored `stack`, with 1.
+///
+/// # Safety
+/// That call of `enter` is still on this thread's stack, and no frame above it needs to run again.
+#[unsafe(naked)]
+unsafe extern "sysv64" fn leave(stack: usize) -> ! {
+    core::arch::naked_asm!(
+        "mov rsp, rdi",
+        "ldmxcsr [rsp]",
+        "fldcw [rsp + 4]",
+        "cld",
+        "mov eax, 1",
+        "add rsp, 8",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bus::trap::TrapRange;
+    use crate::bus::{Bar, Bus, InterruptSink};
+    use std::fs::File;
+
+    /// A function that answers nothing.
+    struct NoFunction;
+
+    impl Bus for NoFunction {
+        fn name(&self) -> String {
+            "none".into()
+        }
+        fn config_read(&self, _: u16, _: u8) -> u32 {
+            !0
+        }
+        fn config_write(&self, _: u16, _: u8, _: u32) {}
+        fn bar(&self, _: u8) -> Option<Bar> {
+            None
+        }
+        fn register_read(&self, _: u8, _: u64, _: u8) -> u64 {
+            !0
+        }
+        fn register_write(&self, _: u8, _: u64, _: u8, _: u64) {}
+        fn connect_interrupts(&self, _: u16, _: Arc<dyn InterruptSink>) -> io::Result<()> {
+            Ok(())
+        }
+        fn disconnect_interrupts(&self) {}
+        fn map_memory(&self, _: u64, _: &File, _: u64, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+        fn unmap_memory(&self, _: u64, _: u64) {}
+    }
+
+    #[test]
+    fn an_abandoned_call_returns_nothing_and_layers_are_left_in_order() {
+        let driver = Driver::for_tests("nested");
+        let mut order = Vec::new();
+        let (outer, _) = run(&driver, "a function", || {
+            let (inner, _) = run(&driver, "a function", || -> u32 { abandon("inner") });
+            order.push(("inner", inner));
+            abandon("outer");
+        });
+        assert_eq!(outer, None::<()>);
+        assert_eq!(order, [("inner", None)]);
+        assert!(!is_inside());
+    }
+
+    #[test]
+    fn a_call_that_returns_reports_what_it_left_raised() {
+        let driver = Driver::for_tests("raised");
+        let (result, leftovers) = run(&driver, "a function", || {
+            irql::set(2);
+            enter_critical_region();
+            hold_push_lock(0x1000);
+            7
+        });
+        assert_eq!(result, Some(7));
+        assert_eq!(leftovers, Leftovers { irql: Some((0, 2)), critical_regions: 1, push_lock: Some(0x1000) });
+        assert_eq!(irql::current(), 0);
+        assert!(!in_critical_region());
+    }
+
+    /// Runs this test again in a process that faults, which is `fault`, and returns what that said.
+    fn said_by(test: &str, fault: impl FnOnce()) -> Option<String> {
+        const CHILD: &str = "CAMPANILE_FAULT_OF_NOBODY";
+        if std::env::var_os(CHILD).is_some() {
+            prepare().expect("handlers");
+            fault();
+            return None;
+        }
+        let program = std::env::current_exe().expect("a test has a path");
+        let name = format!("driver_call::tests::{test}");
+        let output = std::process::Command::new(program).args([&name, "--exact"]).env(CHILD, "1").output();
+        let output = output.expect("the test starts");
+        let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+        assert_eq!(signal, Some(libc::SIGSEGV), "{output:?}");
+        Some(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    fn read_nothing() {
+        let nowhere = std::ptr::without_provenance::<u64>(std::hint::black_box(0x40));
+        // SAFETY: none; the process is here to end by this.
+        std::hint::black_box(unsafe { nowhere.read_volatile() });
+    }
+
+    #[test]
+    fn a_fault_that_cannot_be_told_from_the_kernels_own_names_the_call_it_is_in() {
+        let test = "a_fault_that_cannot_be_told_from_the_kernels_own_names_the_call_it_is_in";
+        let call = || {
+            let _ = run(&Driver::for_tests("wild"), "DxgkDdiEscape", read_nothing);
+        };
+        let Some(said) = said_by(test, call) else { return };
+        assert!(said.contains("*** SIGSEGV at instruction 0x"), "{said}");
+        assert!(said.contains("address 0x40, inside DxgkDdiEscape of driver wild, "), "{said}");
+    }
+
+    #[test]
+    fn a_fault_in_a_process_that_no_driver_image_ran_in_is_nobody_elses_business() {
+        let test = "a_fault_in_a_process_that_no_driver_image_ran_in_is_nobody_elses_business";
+        let Some(said) = said_by(test, read_nothing) else { return };
+        assert!(!said.contains("***"), "{said}");
+    }
+
+    #[test]
+    fn an_access_after_the_mapping_ended_stops_the_machine_and_not_the_process() {
+        const MARK: &str = "DXGKRNL_TEST_ENDED_MAPPING";
+        const DONE: i32 = 42;
+        if std::env::var_os(MARK).is_none() {
+            // Another test of this process could have something at the address by the time of the access.
+            let test = "driver_call::tests::an_access_after_the_mapping_ended_stops_the_machine_and_not_the_process";
+            let program = std::env::current_exe().expect("a test has a path");
+            let status = std::process::Command::new(program).args([test, "--exact"]).env(MARK, "1").status();
+            assert_eq!(status.expect("the test starts").code(), Some(DONE));
+            return;
+        }
+        let range = TrapRange::new(Arc::new(NoFunction), 0, 0, 0x2000).unwrap();
+        let address = range.address();
+        drop(range);
+        let driver = Driver::for_tests("stray");
+        // SAFETY: the fault that this causes is what the test is about.
+        let (result, _) = run(&driver, "a function", || unsafe { address.cast::<u32>().read_volatile() });
+        assert_eq!(result, None);
+        assert_eq!(driver.verifier().bugcheck().unwrap().code, 0x50);
+        std::process::exit(DONE);
+    }
+}

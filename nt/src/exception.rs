@@ -1,0 +1,148 @@
+//! What a fault of a driver becomes: the bug check of an exception in its image, or in a service that follows its pointer.
+
+use iced_x86::{Decoder, DecoderOptions};
+use wddm_ddi::nt::DISPATCH_LEVEL;
+use wddm_ddi::types::KIRQL;
+
+use crate::bugcheck::Bugcheck;
+use crate::bus::trap;
+use crate::driver::Driver;
+use crate::fault::{Access, Cause, Fault, guarded};
+use crate::pool::Owned;
+
+/// Whose instruction it was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum By<'a> {
+    /// The driver's own.
+    Driver,
+    /// One of the kernel, in this service.
+    Service(&'a str),
+}
+
+/// Below this address nothing is ever mapped, so that NULL with an offset faults. [learn: null-pointer assignment partition]
+const NULL_PARTITION: usize = 0x1_0000;
+const STATUS_ACCESS_VIOLATION: u64 = 0xc000_0005;
+const STATUS_ILLEGAL_INSTRUCTION: u64 = 0xc000_001d;
+const STATUS_INTEGER_DIVIDE_BY_ZERO: u64 = 0xc000_0094;
+const STATUS_PRIVILEGED_INSTRUCTION: u64 = 0xc000_0096;
+const STATUS_BREAKPOINT: u64 = 0x8000_0003;
+/// Trap number of a double fault, which is what a stack overflow ends in.
+const DOUBLE_FAULT: u64 = 8;
+
+fn name_of(access: Access) -> &'static str {
+    match access {
+        Access::Read => "read of",
+        Access::Write => "write to",
+        Access::Execute => "jump to",
+    }
+}
+
+/// The bug check that a fault stands for, of `driver` at `level`.
+pub(crate) fn bugcheck(fault: Fault, by: By<'_>, driver: &Driver, level: KIRQL) -> Bugcheck {
+    let at = fault.instruction as u64;
+    let exception = |status: u64, first: u64, second: u64, what: &str| {
+        Bugcheck::new(Bugcheck::KMODE_EXCEPTION_NOT_HANDLED, [status, at, first, second], what)
+    };
+    let mut bugcheck = match fault.cause {
+        Cause::Memory { address, access, mapped } => {
+            return memory(Touch { address, access, mapped, instruction: fault.instruction }, by, driver, level);
+        }
+        Cause::Stack { address } => Bugcheck::new(
+            Bugcheck::UNEXPECTED_KERNEL_MODE_TRAP,
+            [DOUBLE_FAULT, address as u64, at, 0],
+            "kernel stack overflow",
+        ),
+        Cause::Divide => exception(STATUS_INTEGER_DIVIDE_BY_ZERO, 0, 0, "division by zero"),
+        Cause::Illegal => exception(STATUS_ILLEGAL_INSTRUCTION, 0, 0, "illegal instruction"),
+        Cause::Breakpoint => exception(STATUS_BREAKPOINT, 0, 0, "breakpoint"),
+        Cause::General if is_privileged(fault.instruction) => {
+            exception(STATUS_PRIVILEGED_INSTRUCTION, 0, 0, "privileged instruction")
+        }
+        // The processor tells no address.
+        Cause::General => exception(
+            STATUS_ACCESS_VIOLATION,
+            0,
+            u64::MAX,
+            "access to an address that cannot exist, or to misaligned memory",
+        ),
+    };
+    by.name(&mut bugcheck, driver);
+    bugcheck
+}
+
+fn memory(touch: Touch, by: By<'_>, driver: &Driver, level: KIRQL) -> Bugcheck {
+    let at = touch.instruction as u64;
+    let (address, access) = (touch.address as u64, touch.access.parameter());
+    let what = format!("{} {address:#x}", name_of(touch.access));
+    let raised = level >= DISPATCH_LEVEL;
+    let of_driver = matches!(by, By::Driver);
+    let (code, parameters, reason) = if let Some(owned) = driver.pool().fault_at(touch.address) {
+        let code = match (owned, of_driver) {
+            (Owned::Freed { .. }, true) => Bugcheck::DRIVER_PAGE_FAULT_IN_FREED_SPECIAL_POOL,
+            (Owned::Freed { .. }, false) => Bugcheck::PAGE_FAULT_IN_FREED_SPECIAL_POOL,
+            (Owned::Outside { .. }, true) => Bugcheck::DRIVER_PAGE_FAULT_BEYOND_END_OF_ALLOCATION,
+            (Owned::Outside { .. }, false) => Bugcheck::PAGE_FAULT_BEYOND_END_OF_ALLOCATION,
+        };
+        (code, [address, access, at, 0], format!("{what}, {owned}"))
+    } else if touch.access == Access::Execute && touch.mapped {
+        let code = Bugcheck::ATTEMPTED_EXECUTE_OF_NOEXECUTE_MEMORY;
+        (code, [address, 0, 0, 0], format!("{what}, which is not executable"))
+    } else if touch.access == Access::Write && touch.mapped {
+        let code = Bugcheck::ATTEMPTED_WRITE_TO_READONLY_MEMORY;
+        (code, [address, 0, 0, 0], format!("{what}, which may only be read"))
+    } else if raised && of_driver {
+        let code = Bugcheck::DRIVER_IRQL_NOT_LESS_OR_EQUAL;
+        (code, [address, level.into(), access, at], format!("{what}, invalid memory, at IRQL {level}"))
+    } else if raised {
+        let code = Bugcheck::IRQL_NOT_LESS_OR_EQUAL;
+        (code, [address, level.into(), access, at], format!("{what}, invalid memory, at IRQL {level}"))
+    } else if touch.address < NULL_PARTITION {
+        let code = Bugcheck::KMODE_EXCEPTION_NOT_HANDLED;
+        (code, [STATUS_ACCESS_VIOLATION, at, access, address], format!("{what}, a NULL pointer"))
+    } else {
+        let kind = if trap::is_reserved(touch.address) {
+            "device memory outside any mapping of DxgkCbMapMemory, or with an instruction not carried out there"
+        } else {
+            "invalid memory"
+        };
+        (Bugcheck::PAGE_FAULT_IN_NONPAGED_AREA, [address, access, at, 0], format!("{what}, {kind}"))
+    };
+    let mut bugcheck = Bugcheck::new(code, parameters, reason);
+    by.name(&mut bugcheck, driver);
+    bugcheck
+}
+
+#[derive(Clone, Copy)]
+struct Touch {
+    address: usize,
+    access: Access,
+    mapped: bool,
+    instruction: usize,
+}
+
+impl By<'_> {
+    /// Says in the reason who did it.
+    fn name(self, bugcheck: &mut Bugcheck, driver: &Driver) {
+        bugcheck.reason = match self {
+            Self::Driver => format!("{} by driver {}", bugcheck.reason, driver.name()),
+            Self::Service(service) => {
+                format!("{service} with a bad pointer of driver {}: {}", driver.name(), bugcheck.reason)
+            }
+        };
+    }
+}
+
+/// Whether the instruction at an address is one that user mode may not run, as all code here does.
+fn is_privileged(instruction: usize) -> bool {
+    const LONGEST: usize = 15;
+    let code = std::ptr::with_exposed_provenance::<u8>(instruction);
+    let mut bytes = [0; LONGEST];
+    let to_page_end = 4096 - instruction % 4096;
+    // What lies behind the page may not be there, and is not needed if the instruction ends before.
+    let here = bytes.get_mut(..to_page_end.min(LONGEST)).is_some_and(|bytes| guarded::read_bytes(code, bytes).is_ok());
+    if !here {
+        return false;
+    }
+    let _ = guarded::read_bytes(code, &mut bytes);
+    Decoder::with_ip(64, &bytes, instruction as u64, DecoderOptions::NONE).decode().is_privileged()
+}

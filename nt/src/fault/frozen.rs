@@ -1,0 +1,94 @@
+//! Ranges of user addresses that must not be written for a moment: who stores there waits.
+//!
+//! A store that faulted while its range was frozen is made again when the range has thawed. A fault may be looked at only after
+//! that; so the first fault that a thread has in such a range after any freezing is taken for one of those, and the store made again.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
+
+use super::signal::{self, Claim, Site};
+
+/// Ranges that are or were frozen, by address: length, and whether they are.
+static RANGES: RwLock<BTreeMap<usize, (usize, bool)>> = RwLock::new(BTreeMap::new());
+/// Freezings so far.
+static FREEZINGS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// Freezings at the last fault of this thread for which the store was made again.
+    static FORGIVEN: Cell<u64> = const { Cell::new(0) };
+}
+
+fn ranges() -> RwLockWriteGuard<'static, BTreeMap<usize, (usize, bool)>> {
+    RANGES.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A frozen range; it thaws when this is dropped.
+pub struct Frozen(usize);
+
+impl Frozen {
+    /// From now on faults of stores to the range wait. The caller takes the right to write away afterwards, and gives it back before
+    /// this is dropped.
+    pub fn new(start: usize, len: usize) -> Self {
+        signal::claim(Claim::FrozenPage, |site, _| is_store_to_repeat(site));
+        signal::ensure_installed();
+        ranges().insert(start, (len, true));
+        FREEZINGS.fetch_add(1, Ordering::SeqCst);
+        Self(start)
+    }
+
+    /// The range is about to be used for something else.
+    pub fn forget(start: usize) {
+        ranges().remove(&start);
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        if let Some((_, frozen)) = ranges().get_mut(&self.0) {
+            *frozen = false;
+        }
+    }
+}
+
+/// Whether the range of an address is frozen; `None` if it never was.
+fn state_of(address: usize) -> Option<bool> {
+    let ranges = RANGES.read().unwrap_or_else(PoisonError::into_inner);
+    let (start, (len, frozen)) = ranges.range(..=address).next_back()?;
+    (address - start < *len).then_some(*frozen)
+}
+
+/// In the signal handler: see [`wait`].
+fn is_store_to_repeat(site: &Site) -> bool {
+    site.signal == libc::SIGSEGV && wait(site.address)
+}
+
+/// In the handler of a fault at `address`: waits while its range is frozen. True if the access is to be made again.
+fn wait(address: usize) -> bool {
+    let mut waited = false;
+    while state_of(address) == Some(true) {
+        waited = true;
+        std::thread::yield_now();
+    }
+    let freezings = FREEZINGS.load(Ordering::SeqCst);
+    waited || (state_of(address).is_some() && FORGIVEN.replace(freezings) != freezings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_were_never_frozen_are_not_waited_for() {
+        assert!(!wait(0x10));
+        let frozen = Frozen::new(0x7000, 0x1000);
+        assert_eq!((state_of(0x6fff), state_of(0x7000), state_of(0x8000)), (None, Some(true), None));
+        drop(frozen);
+        assert_eq!(state_of(0x7fff), Some(false));
+        assert!(wait(0x7010), "the store may have been made before the range thawed");
+        assert!(!wait(0x7010), "a second fault is another's business");
+        Frozen::forget(0x7000);
+        assert_eq!(state_of(0x7000), None);
+    }
+}

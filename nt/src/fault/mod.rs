@@ -1,0 +1,63 @@
+//! Faults: exceptions of the processor as data, the signals that they arrive as, and accesses that may fault.
+
+mod frozen;
+pub mod guarded;
+pub(crate) mod signal;
+mod unwind;
+
+pub use frozen::Frozen;
+pub(crate) use unwind::{Caller, caller};
+
+/// What an instruction did with memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Write,
+    Execute,
+}
+
+/// Why the processor raised an exception.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Nothing is at the address, or (`mapped`) what is there may not be accessed so.
+    Memory {
+        address: usize,
+        access: Access,
+        mapped: bool,
+    },
+    /// General protection: an address that cannot exist, a misaligned vector operand, a privileged instruction.
+    General,
+    /// The instruction ran off the end of the kernel stack.
+    Stack {
+        address: usize,
+    },
+    Divide,
+    Illegal,
+    Breakpoint,
+}
+
+/// An exception.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub cause: Cause,
+    /// Address of the instruction.
+    pub instruction: usize,
+}
+
+impl Access {
+    /// As parameters of bug checks have it: 0 read, 1 write, 8 execute. [debugger: 0x50] [debugger: 0xd1]
+    pub fn parameter(self) -> u64 {
+        match self {
+            Self::Read => 0,
+            Self::Write => 1,
+            Self::Execute => 8,
+        }
+    }
+}
+
+impl Fault {
+    /// An access that did not succeed for a reason that nobody told.
+    fn unknown() -> Self {
+        Self { cause: Cause::General, instruction: 0 }
+    }
+}

@@ -1,0 +1,511 @@
+//! A PCI function as the system enumerates it: identity, BAR sizes, message interrupts, and the addresses it is given.
+//!
+//! Everything in configuration space comes from the device and is checked.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use wddm_ddi::Zeroed;
+use wddm_ddi::types::*;
+
+use crate::bus::{Bar, Bus};
+use crate::irql::DEVICE_LEVEL;
+use crate::range::RangeAllocator;
+
+/// Translated addresses of device memory start here, far above any physical memory.
+pub const TRANSLATED_BASE: u64 = 1 << 40;
+const TRANSLATED_END: u64 = 1 << 46;
+/// Where 32-bit BARs go on the bus.
+const LOW_WINDOW: (u64, u64) = (0xe000_0000, 0xfec0_0000);
+
+const VENDOR: u16 = 0x00;
+const DEVICE: u16 = 0x02;
+const COMMAND: u16 = 0x04;
+const STATUS: u16 = 0x06;
+const REVISION: u16 = 0x08;
+const CLASS: u16 = 0x08;
+const HEADER_TYPE: u16 = 0x0e;
+const BARS: u16 = 0x10;
+const SUBSYSTEM: u16 = 0x2c;
+const CAPABILITIES: u16 = 0x34;
+
+const COMMAND_MEMORY: u32 = 1 << 1;
+const COMMAND_MASTER: u32 = 1 << 2;
+const COMMAND_NO_INTX: u32 = 1 << 10;
+const STATUS_CAPABILITIES: u32 = 1 << 4;
+const CAPABILITY_POWER: u32 = 0x01;
+/// Power management control and status, and the states in it. [PCI power management, 3.2.4]
+const POWER_CONTROL: u16 = 4;
+const POWER_STATE: u32 = 3;
+const POWER_D0: u32 = 0;
+const POWER_D3HOT: u32 = 3;
+const CAPABILITY_MSI: u32 = 0x05;
+const CAPABILITY_MSIX: u32 = 0x11;
+/// No more capabilities fit between the header and offset 256.
+const MOST_CAPABILITIES: usize = 48;
+/// Vectors that a function may be given: the resource list has room for eight descriptors.
+const DESCRIPTORS: usize = 8;
+
+/// A function cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PciError {
+    /// Nothing answers.
+    Absent,
+    /// Not an ordinary function: header type.
+    Header(u8),
+    /// The size mask of a BAR makes no sense.
+    BarMask {
+        /// BAR number.
+        bar: u8,
+        /// What the BAR read as after writing ones.
+        mask: u64,
+    },
+    /// Configuration space and adaptor disagree about a BAR.
+    BarSize {
+        /// BAR number.
+        bar: u8,
+        /// Bytes according to configuration space.
+        configured: u64,
+        /// Bytes according to the adaptor, if it knows the BAR.
+        adaptor: Option<u64>,
+    },
+    /// There is no room for a BAR.
+    NoRoom(u8),
+}
+
+impl fmt::Display for PciError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => f.write_str("no function answers configuration reads"),
+            Self::Header(header) => write!(f, "header type 0x{header:02x} is not that of an ordinary function"),
+            Self::BarMask { bar, mask } => write!(f, "BAR{bar} has the impossible size mask 0x{mask:x}"),
+            Self::BarSize { bar, configured, adaptor } => {
+                write!(f, "BAR{bar} is 0x{configured:x} bytes in configuration space and {adaptor:x?} in the adaptor")
+            }
+            Self::NoRoom(bar) => write!(f, "no address space left for BAR{bar}"),
+        }
+    }
+}
+
+impl std::error::Error for PciError {}
+
+/// Address space of the bus that BARs are placed in.
+pub struct BusAddresses {
+    low: RangeAllocator,
+    high: RangeAllocator,
+}
+
+impl Default for BusAddresses {
+    fn default() -> Self {
+        Self {
+            low: RangeAllocator::new(LOW_WINDOW.0, LOW_WINDOW.1),
+            high: RangeAllocator::new(TRANSLATED_BASE + (1 << 32), TRANSLATED_END),
+        }
+    }
+}
+
+/// One memory BAR at its translated address.
+pub struct BarWindow {
+    pub index: u8,
+    /// Translated address, which drivers see.
+    pub address: u64,
+    pub size: u64,
+    pub bar: Bar,
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { vendor, device, class, vectors, .. } = self;
+        write!(f, "{vendor:04x}:{device:04x} class {class:06x}, {vectors} message interrupts")?;
+        self.bars.iter().try_for_each(|bar| write!(f, ", BAR{} at 0x{:x} (0x{:x})", bar.index, bar.address, bar.size))
+    }
+}
+
+/// What a function that left D0 is brought back to.
+pub struct Sleeping {
+    bars: [u32; 6],
+    command: u32,
+}
+
+/// An enumerated function.
+pub struct Function {
+    pub bus: Arc<dyn Bus>,
+    pub vendor: u16,
+    pub device: u16,
+    /// Class, subclass and interface.
+    pub class: u32,
+    revision: u8,
+    /// Vendor of the subsystem below, subsystem above.
+    subsystem: u32,
+    pub bars: Vec<BarWindow>,
+    /// Message interrupts that the function gets.
+    pub vectors: u16,
+    /// What configuration space holds once the function was enabled.
+    enabled: OnceLock<Sleeping>,
+}
+
+impl Function {
+    /// Reads a function's configuration space and places its BARs.
+    pub fn enumerate(bus: Arc<dyn Bus>, addresses: &mut BusAddresses) -> Result<Self, PciError> {
+        let vendor = bus.config_read(VENDOR, 2) as u16;
+        if vendor == u16::MAX || vendor == 0 {
+            return Err(PciError::Absent);
+        }
+        let header = bus.config_read(HEADER_TYPE, 1) as u8;
+        if header & 0x7f != 0 {
+            return Err(PciError::Header(header));
+        }
+        // Where it forgets its addresses on the way to D0, that is before they are given.
+        set_power(&*bus, POWER_D0);
+        let command = bus.config_read(COMMAND, 2) & !(COMMAND_MEMORY | COMMAND_MASTER);
+        bus.config_write(COMMAND, 2, command);
+        let bars = place_bars(&*bus, addresses)?;
+        let room = DESCRIPTORS.saturating_sub(bars.len()) as u16;
+        Ok(Self {
+            vendor,
+            device: bus.config_read(DEVICE, 2) as u16,
+            class: bus.config_read(CLASS, 4) >> 8,
+            revision: bus.config_read(REVISION, 1) as u8,
+            subsystem: bus.config_read(SUBSYSTEM, 4),
+            vectors: message_count(&*bus).min(room),
+            bars,
+            bus,
+            enabled: OnceLock::new(),
+        })
+    }
+
+    /// How plug and play names the function, most specific first.
+    pub fn hardware_ids(&self) -> [String; 2] {
+        let Self { vendor, device, subsystem, revision, .. } = self;
+        let whole = format!(
+            r"PCI\VEN_{vendor:04X}&DEV_{device:04X}&SUBSYS_{:04X}{:04X}&REV_{revision:02X}",
+            subsystem >> 16,
+            subsystem & 0xffff
+        );
+        [whole, format!(r"PCI\VEN_{vendor:04X}&DEV_{device:04X}")]
+    }
+
+    /// Whether configuration space still answers.
+    pub fn is_there(&self) -> bool {
+        self.bus.config_read(VENDOR, 2) as u16 == self.vendor
+    }
+
+    /// Class 3: a display controller, which the firmware uses for its console.
+    pub fn is_display(&self) -> bool {
+        self.class >> 16 == 0x03
+    }
+
+    /// Lets the function answer at its BARs and master the bus. A driver finds it in D0, also one that starts after another that has left it
+    /// in D3, such as that of an adapter of which another function was pulled out. [wdm: IRP_MN_START_DEVICE]
+    pub fn enable(&self) {
+        set_power(&*self.bus, POWER_D0);
+        self.restore();
+        let command = self.bus.config_read(COMMAND, 2) | COMMAND_MEMORY | COMMAND_MASTER | COMMAND_NO_INTX;
+        self.bus.config_write(COMMAND, 2, command);
+        // The addresses stay as long as the function does.
+        self.enabled.get_or_init(|| self.placed());
+    }
+
+    /// Whether somebody has reset the function since it was enabled: it is there, and answers at its addresses no more.
+    pub fn was_reset(&self) -> bool {
+        let present = self.bus.config_read(VENDOR, 2) == u32::from(self.vendor);
+        present && self.enabled.get().is_some() && self.bus.config_read(COMMAND, 2) & COMMAND_MEMORY == 0
+    }
+
+    /// Gives a function that was reset its addresses back.
+    pub fn restore(&self) {
+        if let Some(enabled) = self.enabled.get() {
+            self.place(enabled);
+        }
+    }
+
+    /// Undoes [`Function::enable`].
+    pub fn disable(&self) {
+        let command = self.bus.config_read(COMMAND, 2) & !(COMMAND_MEMORY | COMMAND_MASTER);
+        self.bus.config_write(COMMAND, 2, command);
+    }
+
+    /// Puts the function into D3hot, if it manages power. The answer brings it back.
+    pub fn sleep(&self) -> Sleeping {
+        let sleeping = self.placed();
+        set_power(&*self.bus, POWER_D3HOT);
+        sleeping
+    }
+
+    fn placed(&self) -> Sleeping {
+        let bars = std::array::from_fn(|index| self.bus.config_read(BARS + 4 * index as u16, 4));
+        Sleeping { bars, command: self.bus.config_read(COMMAND, 2) }
+    }
+
+    /// Brings the function back to D0, where it may be as after reset, and lets it answer at its addresses again.
+    pub fn wake(&self, sleeping: &Sleeping) {
+        set_power(&*self.bus, POWER_D0);
+        self.place(sleeping);
+    }
+
+    fn place(&self, placed: &Sleeping) {
+        for (index, word) in (0u16..).zip(placed.bars) {
+            self.bus.config_write(BARS + 4 * index, 4, word);
+        }
+        self.bus.config_write(COMMAND, 2, placed.command);
+    }
+
+    /// The BAR that holds `len` bytes at a translated address, and the offset in it.
+    pub fn bar_at(&self, address: u64, len: u64) -> Option<(&BarWindow, u64)> {
+        self.bars.iter().find_map(|bar| {
+            let offset = address.checked_sub(bar.address)?;
+            (offset < bar.size && offset.checked_add(len)? <= bar.size).then_some((bar, offset))
+        })
+    }
+
+    /// The translated resources that a driver is told.
+    pub fn resources(&self) -> CM_RESOURCE_LIST {
+        const PCI_BUS: u32 = 5;
+        const DEVICE_EXCLUSIVE: u8 = 1;
+        let mut list = CM_RESOURCE_LIST::zeroed();
+        list.Count = 1;
+        list.InterfaceType = PCI_BUS;
+        list.Version = 1;
+        list.Revision = 1;
+        let memory = self.bars.iter().map(|bar| {
+            let mut descriptor = CM_PARTIAL_RESOURCE_DESCRIPTOR::zeroed();
+            let start = PHYSICAL_ADDRESS { QuadPart: bar.address as i64 };
+            let length = match u32::try_from(bar.size) {
+                Ok(length) => {
+                    descriptor.Type = CM_PARTIAL_RESOURCE_DESCRIPTOR::MEMORY;
+                    length
+                }
+                Err(_) => {
+                    descriptor.Type = CM_PARTIAL_RESOURCE_DESCRIPTOR::MEMORY_LARGE;
+                    descriptor.Flags = CM_PARTIAL_RESOURCE_DESCRIPTOR::FLAG_MEMORY_LARGE_40;
+                    (bar.size >> 8) as u32
+                }
+            };
+            descriptor.u.Memory = CM_MEMORY_RESOURCE { Start: start, Length: length };
+            descriptor
+        });
+        let messages = (0..u32::from(self.vectors)).map(|vector| {
+            let mut descriptor = CM_PARTIAL_RESOURCE_DESCRIPTOR::zeroed();
+            descriptor.Type = CM_PARTIAL_RESOURCE_DESCRIPTOR::INTERRUPT;
+            descriptor.Flags = CM_PARTIAL_RESOURCE_DESCRIPTOR::FLAG_INTERRUPT_MESSAGE;
+            let message =
+                CM_MESSAGE_INTERRUPT_RESOURCE { Level: DEVICE_LEVEL.into(), Vector: 0x50 + vector, Affinity: 1 };
+            descriptor.u.MessageInterrupt = message;
+            descriptor
+        });
+        for (slot, mut descriptor) in list.PartialDescriptors.iter_mut().zip(memory.chain(messages)) {
+            descriptor.ShareDisposition = DEVICE_EXCLUSIVE;
+            *slot = descriptor;
+            list.PartialCount += 1;
+        }
+        list
+    }
+}
+
+/// Nothing happens to a function that does not manage power.
+fn set_power(bus: &dyn Bus, state: u32) {
+    let Some((at, _)) = capabilities(bus).find(|(_, id)| *id == CAPABILITY_POWER) else { return };
+    let control = bus.config_read(at + POWER_CONTROL, 2) & !POWER_STATE;
+    bus.config_write(at + POWER_CONTROL, 2, control | state);
+}
+
+fn place_bars(bus: &dyn Bus, addresses: &mut BusAddresses) -> Result<Vec<BarWindow>, PciError> {
+    let mut windows = Vec::new();
+    let mut index = 0_u8;
+    while index < 6 {
+        let register = BARS + 4 * u16::from(index);
+        let original = bus.config_read(register, 4);
+        let low = size_mask(bus, register, original);
+        if low == 0 || low & 1 != 0 {
+            index += 1;
+            continue;
+        }
+        let wide = low & 0b110 == 0b100;
+        let mask = if wide && index < 5 {
+            let high = size_mask(bus, register + 4, bus.config_read(register + 4, 4));
+            u64::from(high) << 32 | u64::from(low & !0xf)
+        } else {
+            u64::from(u32::MAX) << 32 | u64::from(low & !0xf)
+        };
+        let size = mask.wrapping_neg();
+        if !size.is_power_of_two() || (wide && index == 5) {
+            return Err(PciError::BarMask { bar: index, mask });
+        }
+        let Some(bar) = bus.bar(index).filter(|bar| bar.size() == size) else {
+            let adaptor = bus.bar(index).map(|bar| bar.size());
+            return Err(PciError::BarSize { bar: index, configured: size, adaptor });
+        };
+        let space = if wide { &mut addresses.high } else { &mut addresses.low };
+        let address = space.allocate(size, size.max(4096)).ok_or(PciError::NoRoom(index))?;
+        bus.config_write(register, 4, address as u32);
+        if wide {
+            bus.config_write(register + 4, 4, (address >> 32) as u32);
+        }
+        let address = if wide { address } else { TRANSLATED_BASE + address };
+        windows.push(BarWindow { index, address, size, bar });
+        index += 1 + u8::from(wide);
+    }
+    Ok(windows)
+}
+
+/// Writes ones to a BAR register and reads what sticks.
+fn size_mask(bus: &dyn Bus, register: u16, original: u32) -> u32 {
+    bus.config_write(register, 4, u32::MAX);
+    let mask = bus.config_read(register, 4);
+    bus.config_write(register, 4, original);
+    mask
+}
+
+/// Capabilities of the function: offset and identifier. A list that is a loop ends.
+fn capabilities(bus: &dyn Bus) -> impl Iterator<Item = (u16, u32)> {
+    let listed = bus.config_read(STATUS, 2) & STATUS_CAPABILITIES != 0;
+    let first = if listed { bus.config_read(CAPABILITIES, 1) as u16 & !3 } else { 0 };
+    let next = |at: &u16| Some((bus.config_read(*at, 2) >> 8) as u16 & !3);
+    let places = std::iter::successors(Some(first), next).take(MOST_CAPABILITIES).take_while(|at| *at >= 0x40);
+    places.map(|at| (at, bus.config_read(at, 2) & 0xff))
+}
+
+/// Message interrupts that the function offers: MSI-X, or else MSI.
+fn message_count(bus: &dyn Bus) -> u16 {
+    let mut messages = 0;
+    for (at, id) in capabilities(bus) {
+        let control = bus.config_read(at + 2, 2) as u16;
+        match id {
+            CAPABILITY_MSIX => return (control & 0x7ff) + 1,
+            CAPABILITY_MSI => messages = 1 << (control >> 1 & 0b111).min(5),
+            _ => {}
+        }
+    }
+    messages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bus::InterruptSink;
+    use std::collections::BTreeMap;
+    use std::fs::File;
+    use std::io;
+    use std::sync::Mutex;
+
+    /// Configuration space with writable bits per word.
+    struct Config {
+        words: Mutex<[u32; 64]>,
+        writable: [u32; 64],
+        bars: BTreeMap<u8, u64>,
+    }
+
+    impl Config {
+        fn new() -> Self {
+            let mut words = [0; 64];
+            words[0] = 0x0032_ca3e;
+            words[1] = STATUS_CAPABILITIES << 16;
+            words[2] = 0x1200_0001;
+            words[4] = 0b0100;
+            words[6] = 0b1100;
+            words[8] = 0b0000;
+            words[13] = 0x40;
+            words[16] = 0x0007 << 16 | CAPABILITY_MSIX;
+            let mut writable = [0; 64];
+            writable[1] = 0xffff;
+            writable[4] = 0xffff_0000;
+            writable[5] = u32::MAX;
+            writable[7] = u32::MAX - 3;
+            writable[8] = 0xffff_f000;
+            Self {
+                words: Mutex::new(words),
+                writable,
+                bars: BTreeMap::from([(0, 0x1_0000), (2, 4 << 32), (4, 0x1000)]),
+            }
+        }
+    }
+
+    impl Bus for Config {
+        fn name(&self) -> String {
+            "config".into()
+        }
+        fn config_read(&self, offset: u16, size: u8) -> u32 {
+            let words = self.words.lock().unwrap();
+            let Some(word) = words.get(usize::from(offset / 4)) else { return u32::MAX };
+            let value = word >> (8 * (offset % 4));
+            if size == 4 { value } else { value & ((1 << (8 * size)) - 1) }
+        }
+        fn config_write(&self, offset: u16, _: u8, value: u32) {
+            let mut words = self.words.lock().unwrap();
+            let index = usize::from(offset / 4);
+            words[index] = words[index] & !self.writable[index] | value & self.writable[index];
+        }
+        fn bar(&self, index: u8) -> Option<Bar> {
+            self.bars.get(&index).map(|size| Bar::Trapped { size: *size })
+        }
+        fn register_read(&self, _: u8, _: u64, _: u8) -> u64 {
+            0
+        }
+        fn register_write(&self, _: u8, _: u64, _: u8, _: u64) {}
+        fn connect_interrupts(&self, _: u16, _: Arc<dyn InterruptSink>) -> io::Result<()> {
+            Ok(())
+        }
+        fn disconnect_interrupts(&self) {}
+        fn map_memory(&self, _: u64, _: &File, _: u64, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+        fn unmap_memory(&self, _: u64, _: u64) {}
+    }
+
+    #[test]
+    fn bars_of_all_widths_are_sized_placed_and_described() {
+        let config = Arc::new(Config::new());
+        let function = Function::enumerate(config.clone(), &mut BusAddresses::default()).unwrap();
+        let bars: Vec<_> = function.bars.iter().map(|bar| (bar.index, bar.size)).collect();
+        assert_eq!(bars, [(0, 0x1_0000), (2, 4 << 32), (4, 0x1000)]);
+        assert!(function.bars.iter().all(|bar| bar.address >= TRANSLATED_BASE && bar.address % bar.size == 0));
+        assert_eq!((function.vendor, function.device, function.class), (0xca3e, 0x32, 0x12_0000));
+        assert_eq!(function.vectors, 5, "eight vectors, but only five descriptors are left");
+        let list = function.resources();
+        assert_eq!({ list.PartialCount }, 8);
+        assert_eq!(list.PartialDescriptors[1].Type, CM_PARTIAL_RESOURCE_DESCRIPTOR::MEMORY_LARGE);
+        // SAFETY: a memory descriptor uses the memory arm.
+        let length = unsafe { list.PartialDescriptors[1].u.Memory.Length };
+        assert_eq!(u64::from(length) << 8, 4 << 32);
+        assert_eq!(list.PartialDescriptors[3].Type, CM_PARTIAL_RESOURCE_DESCRIPTOR::INTERRUPT);
+        function.enable();
+        assert_eq!(config.config_read(COMMAND, 2) & 6, 6);
+        assert!(!function.was_reset());
+        let placed = function.placed();
+        (0..6).for_each(|bar| config.config_write(BARS + 4 * bar, 4, 0));
+        config.config_write(COMMAND, 2, 0);
+        assert!(function.was_reset());
+        function.restore();
+        assert!(!function.was_reset());
+        assert_eq!((function.placed().bars, function.placed().command), (placed.bars, placed.command));
+        let (bar, offset) = function.bar_at(function.bars[1].address + 0x1000, 0x1000).unwrap();
+        assert_eq!((bar.index, offset), (2, 0x1000));
+        assert!(function.bar_at(function.bars[2].address, 0x1001).is_none());
+        assert!(function.bar_at(u64::MAX, 1).is_none());
+    }
+
+    #[test]
+    fn a_function_that_contradicts_itself_is_refused() {
+        let enumerate = |change: fn(&mut Config)| {
+            let mut config = Config::new();
+            change(&mut config);
+            Function::enumerate(Arc::new(config), &mut BusAddresses::default()).map(|_| ()).unwrap_err()
+        };
+        assert_eq!(enumerate(|config| config.words.get_mut().unwrap()[0] = u32::MAX), PciError::Absent);
+        assert_eq!(enumerate(|config| config.words.get_mut().unwrap()[3] = 1 << 16), PciError::Header(1));
+        let wrong = PciError::BarSize { bar: 4, configured: 0x1000, adaptor: Some(0x2000) };
+        assert_eq!(enumerate(|config| _ = config.bars.insert(4, 0x2000)), wrong);
+        let missing = PciError::BarSize { bar: 4, configured: 0x1000, adaptor: None };
+        assert_eq!(enumerate(|config| _ = config.bars.remove(&4)), missing);
+        let holes = enumerate(|config| config.writable[4] = 0xf0ff_0000);
+        assert!(matches!(holes, PciError::BarMask { bar: 0, .. }));
+    }
+
+    #[test]
+    fn a_capability_list_that_loops_ends() {
+        let mut config = Config::new();
+        config.words.get_mut().unwrap()[16] = 0x40 << 8 | 0x09;
+        let function = Function::enumerate(Arc::new(config), &mut BusAddresses::default()).unwrap();
+        assert_eq!(function.vectors, 0);
+    }
+}

@@ -1,0 +1,254 @@
+// UNSAFETY: kernel services with raw arguments.
+//! What driver images import that linked drivers have no need of: functions of the C library, and those by which a driver opens a device by its name and sends
+//! an internal control request to it.
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::lock::{Mutex, lock};
+use wddm_ddi::status::{
+    STATUS_IMAGE_ALREADY_LOADED, STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_PARAMETER, STATUS_OBJECT_NAME_NOT_FOUND,
+    STATUS_SUCCESS,
+};
+use wddm_ddi::types::*;
+
+use super::good;
+use crate::bugcheck::Bugcheck;
+use crate::driver::{ControlDevice, Export};
+use crate::driver_call;
+use crate::fault::guarded;
+
+/// Longest counted string in 16-bit units.
+const LONGEST_STRING: usize = 0x7fff;
+
+/// What only images import.
+pub(super) const EXPORTS: &[Export] = &[
+    ("memcpy", || memcpy as *const () as usize),
+    ("memmove", || memmove as *const () as usize),
+    ("memset", || memset as *const () as usize),
+    ("memcmp", || memcmp as *const () as usize),
+    ("RtlInitUnicodeString", || rtl_init_unicode_string as *const () as usize),
+    ("ZwLoadDriver", || zw_load_driver as *const () as usize),
+    ("IoGetDeviceObjectPointer", || io_get_device_object_pointer as *const () as usize),
+    ("KeInitializeEvent", || ke_initialize_event as *const () as usize),
+    ("IoBuildDeviceIoControlRequest", || io_build_device_io_control_request as *const () as usize),
+    ("IofCallDriver", || iof_call_driver as *const () as usize),
+    ("KeWaitForSingleObject", || ke_wait_for_single_object as *const () as usize),
+    ("ObfDereferenceObject", || obf_dereference_object as *const () as usize),
+];
+
+// The C library's functions make no assumption about the addresses, and run on the driver's stack: a bad address faults there, and the
+// call of the driver ends.
+
+unsafe extern "win64" fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
+    // SAFETY: the driver promises two separate ranges of this length.
+    unsafe { libc::memcpy(to.cast(), from.cast(), bytes) };
+    to
+}
+
+unsafe extern "win64" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
+    // SAFETY: the driver promises two ranges of this length.
+    unsafe { libc::memmove(to.cast(), from.cast(), bytes) };
+    to
+}
+
+unsafe extern "win64" fn memset(to: *mut u8, value: i32, bytes: usize) -> *mut u8 {
+    // SAFETY: the driver promises a writable range of this length.
+    unsafe { libc::memset(to.cast(), value, bytes) };
+    to
+}
+
+unsafe extern "win64" fn memcmp(a: *const u8, b: *const u8, bytes: usize) -> i32 {
+    // SAFETY: the driver promises two readable ranges of this length.
+    unsafe { libc::memcmp(a.cast(), b.cast(), bytes) }
+}
+
+unsafe extern "win64" fn rtl_init_unicode_string(string: *mut UNICODE_STRING, text: *const u16) {
+    let mut length = 0_usize;
+    if !text.is_null() {
+        let mut unit = text;
+        // SAFETY: a number, which any bytes are.
+        while length <= LONGEST_STRING && good("RtlInitUnicodeString", unsafe { guarded::read(unit) }) != 0 {
+            length += 1;
+            unit = unit.wrapping_add(1);
+        }
+    }
+    let bytes = u16::try_from(length * 2).unwrap_or(u16::MAX - 3);
+    let terminated = if text.is_null() { 0 } else { bytes.saturating_add(2) };
+    let value = UNICODE_STRING { Length: bytes, MaximumLength: terminated, Buffer: text.cast_mut() };
+    // SAFETY: the driver passes a string to initialise.
+    good("RtlInitUnicodeString", unsafe { guarded::write(string, value) });
+}
+
+/// The text of a counted string; `None` if it has none.
+fn text_of(service: &'static str, string: *const UNICODE_STRING) -> Option<String> {
+    // SAFETY: numbers and an address, which any bytes are.
+    let string = good(service, unsafe { guarded::read(string) });
+    if string.Buffer.is_null() {
+        return None;
+    }
+    let mut bytes = vec![0; usize::from(string.Length & !1)];
+    good(service, guarded::read_bytes(string.Buffer.cast(), &mut bytes));
+    let units: Vec<u16> = bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
+    Some(String::from_utf16_lossy(&units))
+}
+
+/// The device that the calling driver may open.
+fn device() -> Option<&'static ControlDevice> {
+    driver_call::current()?.services().device
+}
+
+/// Address of the object that stands for the file through which a device was opened; no driver reads it.
+fn file_of(device: &'static ControlDevice) -> *mut c_void {
+    std::ptr::from_ref(&device.service).cast_mut().cast()
+}
+
+/// As [`file_of`], of the device object itself.
+fn object_of(device: &'static ControlDevice) -> *mut c_void {
+    std::ptr::from_ref(&device.name).cast_mut().cast()
+}
+
+unsafe extern "win64" fn zw_load_driver(service: *mut UNICODE_STRING) -> NTSTATUS {
+    match text_of("ZwLoadDriver", service) {
+        Some(name) if device().is_some_and(|device| name.eq_ignore_ascii_case(device.service)) => {
+            STATUS_IMAGE_ALREADY_LOADED
+        }
+        Some(_) => STATUS_OBJECT_NAME_NOT_FOUND,
+        None => STATUS_INVALID_PARAMETER,
+    }
+}
+
+unsafe extern "win64" fn io_get_device_object_pointer(
+    name: *mut UNICODE_STRING,
+    _access: u32,
+    file: *mut *mut c_void,
+    device_object: *mut *mut c_void,
+) -> NTSTATUS {
+    const NAME: &str = "IoGetDeviceObjectPointer";
+    let name = text_of(NAME, name);
+    let Some(opened) = device().filter(|device| name.is_some_and(|name| name.eq_ignore_ascii_case(device.name))) else {
+        return STATUS_OBJECT_NAME_NOT_FOUND;
+    };
+    // SAFETY: the driver passes a place for the answer.
+    good(NAME, unsafe { guarded::write(file, file_of(opened)) });
+    // SAFETY: as above.
+    good(NAME, unsafe { guarded::write(device_object, object_of(opened)) });
+    STATUS_SUCCESS
+}
+
+/// KEVENT as far as it is used here: the second word is the signal state. [wdm: KEVENT]
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Event {
+    header: u32,
+    signal: u32,
+    waiters: [u64; 2],
+}
+
+/// [wdm: IO_STATUS_BLOCK]
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct IoStatusBlock {
+    status: NTSTATUS,
+    information: usize,
+}
+
+/// A control request on its way. Drivers only pass its number on.
+struct Request {
+    code: u32,
+    device: usize,
+    output: usize,
+    output_bytes: u32,
+    internal: bool,
+    event: usize,
+    status: usize,
+}
+
+/// Requests that were built and not yet called, by number. Numbers are no addresses.
+static REQUESTS: Mutex<BTreeMap<usize, Request>> = Mutex::new(BTreeMap::new());
+static NEXT_REQUEST: AtomicUsize = AtomicUsize::new(0xd1f0_0000_0000_0010);
+/// Requests that may wait to be called.
+const REQUESTS_MAX: usize = 1 << 10;
+
+unsafe extern "win64" fn ke_initialize_event(event: *mut Event, kind: u32, state: BOOLEAN) {
+    let value = Event { header: kind, signal: u32::from(state), waiters: [0; 2] };
+    // SAFETY: the driver passes an event to initialise.
+    good("KeInitializeEvent", unsafe { guarded::write(event, value) });
+}
+
+unsafe extern "win64" fn io_build_device_io_control_request(
+    code: u32,
+    device: *mut c_void,
+    _input: *mut c_void,
+    _input_bytes: u32,
+    output: *mut c_void,
+    output_bytes: u32,
+    internal: BOOLEAN,
+    event: *mut Event,
+    status: *mut IoStatusBlock,
+) -> *mut c_void {
+    let [device, output, event, status] = [device.addr(), output.addr(), event.addr(), status.addr()];
+    let request = Request { code, device, output, output_bytes, internal: internal != 0, event, status };
+    let number = driver_call::on_host_stack(|| {
+        let mut requests = lock(&REQUESTS);
+        let number = NEXT_REQUEST.fetch_add(0x10, Ordering::Relaxed);
+        let room = requests.len() < REQUESTS_MAX;
+        room.then(|| requests.insert(number, request)).map_or(0, |_| number)
+    });
+    core::ptr::without_provenance_mut(number)
+}
+
+unsafe extern "win64" fn iof_call_driver(device: *mut c_void, irp: *mut c_void) -> NTSTATUS {
+    const NAME: &str = "IofCallDriver";
+    let request = driver_call::on_host_stack(|| lock(&REQUESTS).remove(&irp.addr()));
+    let Some(request) = request else {
+        let reason =
+            format!("{NAME} with request {irp:p}, which IoBuildDeviceIoControlRequest did not answer, or used twice");
+        driver_call::stop(Bugcheck::fatal(reason))
+    };
+    let known = self::device().filter(|known| {
+        let object = object_of(known).addr();
+        device.addr() == object && request.device == object
+    });
+    let fits = request.internal && request.output_bytes as usize >= size_of::<usize>();
+    let answer = known.filter(|_| fits).and_then(|known| (known.control)(request.code));
+    let (status, information) = match answer {
+        Some(_) => (STATUS_SUCCESS, size_of::<usize>()),
+        None => (STATUS_INVALID_DEVICE_REQUEST, 0),
+    };
+    if let Some(address) = answer {
+        let output = core::ptr::with_exposed_provenance_mut::<usize>(request.output);
+        // SAFETY: the driver gave an output buffer of at least this size.
+        good(NAME, unsafe { guarded::write(output, address) });
+    }
+    let block = core::ptr::with_exposed_provenance_mut::<IoStatusBlock>(request.status);
+    let answer = IoStatusBlock { status, information };
+    // SAFETY: the driver's status block lives until completion, which is now.
+    good(NAME, unsafe { guarded::write(block, answer) });
+    let signal = request.event.wrapping_add(std::mem::offset_of!(Event, signal));
+    // SAFETY: as for the status block: the word is the event's signal state.
+    good(NAME, unsafe { guarded::write(core::ptr::with_exposed_provenance_mut::<u32>(signal), 1) });
+    status
+}
+
+unsafe extern "win64" fn ke_wait_for_single_object(
+    object: *mut c_void,
+    _reason: u32,
+    _mode: i8,
+    _alertable: BOOLEAN,
+    _timeout: *mut LARGE_INTEGER,
+) -> NTSTATUS {
+    // SAFETY: numbers, which any bytes are.
+    let _ = good("KeWaitForSingleObject", unsafe { guarded::read(object.cast::<Event>()) });
+    // Requests complete before IofCallDriver returns, so that nothing is ever waited for.
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64" fn obf_dereference_object(object: *mut c_void) -> isize {
+    if device().is_none_or(|device| object != file_of(device)) {
+        let reason = format!("ObfDereferenceObject of {object:p}, which is no object that the driver was given");
+        driver_call::stop(Bugcheck::fatal(reason));
+    }
+    0
+}

@@ -1,0 +1,71 @@
+// UNSAFETY: the end of the process.
+//! The watchdog of driver calls: a call that does not return stops the machine with a bug check that names it. See [`calls`](crate::calls).
+
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::calls::{Allotment, LOOK, Next, RETRY};
+use crate::verifier::Verifier;
+
+pub use crate::fault::signal::INTERRUPT;
+
+/// Exit code of a process that ends because a call into a driver does not.
+pub const EXIT_STUCK: u8 = 3;
+
+/// Longest time that [`before_the_process_ends`] leaves.
+const LAST_WORDS_TIME: Duration = Duration::from_secs(10);
+
+/// Watches the calls of a machine as long as its verifier is in use.
+///
+/// # Errors
+/// The host has no thread left.
+pub fn start(verifier: &Arc<Verifier>, limit: Duration) -> io::Result<()> {
+    let allotment = Allotment::new(limit);
+    let verifier = Arc::downgrade(verifier);
+    let watch = move || {
+        let mut pause = LOOK;
+        loop {
+            std::thread::sleep(pause);
+            let Some(verifier) = verifier.upgrade() else { return };
+            pause = match verifier.calls().look(allotment) {
+                Next::Look => LOOK,
+                Next::Retry => RETRY,
+                Next::Stop(bugcheck) => {
+                    verifier.raise(bugcheck.clone());
+                    eprintln!("*** STOP {bugcheck}");
+                    RETRY
+                }
+                Next::End(bugcheck) => end(&bugcheck.reason),
+            };
+        }
+    };
+    std::thread::Builder::new().name("watchdog".to_owned()).spawn(watch).map(drop)
+}
+
+/// What the process still does before it ends because of a driver.
+static LAST_WORDS: OnceLock<fn(&str)> = OnceLock::new();
+
+/// Has `words` called with the reason, on a thread of its own, before the process ends because a call into a driver does not. It has ten seconds,
+/// since it may wait for what the driver holds. The first caller is heard, for all machines of the process.
+pub fn before_the_process_ends(words: fn(&str)) {
+    let _ = LAST_WORDS.set(words);
+}
+
+/// Ends the process; nothing that waits for the driver can keep it from that.
+pub fn end(reason: &str) -> ! {
+    eprintln!("*** The process ends, because a call into a driver cannot be ended: {reason}");
+    if let Some(words) = LAST_WORDS.get() {
+        let (said, heard) = std::sync::mpsc::channel();
+        let reason = reason.to_owned();
+        let speaker = std::thread::Builder::new().spawn(move || {
+            words(&reason);
+            let _ = said.send(());
+        });
+        if speaker.is_ok() {
+            let _ = heard.recv_timeout(LAST_WORDS_TIME);
+        }
+    }
+    // SAFETY: no requirements; nothing of the process runs after it.
+    unsafe { libc::_exit(EXIT_STUCK.into()) }
+}
