@@ -1,6 +1,5 @@
 //! Command line of `campanile`.
 
-use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,20 +9,13 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use dxgkrnl::PowerSettings;
 
-use crate::setup::{
+use crate::{bench, debug, hlk, qemu, run, serve, timeline};
+use testbed::device::{ChildOptions, Messages, child_command};
+use testbed::exit::EXIT_INPUT;
+use testbed::setup::{
     BusChoice, DriverChoice, DriverLimit, FaultOption, FenceStorage, MachineOptions, PoolChoice, Scheduling,
-    SetupError, VariantOptions, variant_help,
+    VariantOptions, variant_help,
 };
-use crate::{bench, debug, device, hlk, qemu, run, timeline};
-
-/// Exit code: everything done.
-pub const EXIT_OK: u8 = 0;
-/// Exit code: bytes came back wrong, a conformance case failed.
-pub const EXIT_FAILED: u8 = 1;
-/// Exit code: a file is missing or unreadable, a driver cannot be loaded, or the command line is wrong.
-pub const EXIT_INPUT: u8 = 2;
-/// Exit code: the machine could not be booted, or stopped while in use.
-pub const EXIT_MACHINE: u8 = dxgkrnl::EXIT_STUCK;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -263,7 +255,7 @@ struct DeviceArguments {
     sockets: Vec<PathBuf>,
     /// How the GPUs send messages; QEMU up to 11.1.3 can unplug them only with `msi`.
     #[arg(long, value_enum, default_value_t)]
-    interrupts: device::Messages,
+    interrupts: Messages,
     /// Says nothing but what goes wrong.
     #[arg(long)]
     quiet: bool,
@@ -414,21 +406,6 @@ impl From<MachineArguments> for MachineOptions {
     }
 }
 
-/// Writes text and a line end to standard output. A reader that went away is not an error: it has seen what it wanted.
-pub(crate) fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush())
-        && error.kind() != ErrorKind::BrokenPipe
-    {
-        eprintln!("campanile: standard output: {error}");
-    }
-}
-
-/// The exit code that stands for a machine that could not be booted or taken down.
-pub(crate) fn exit_code(error: &SetupError) -> u8 {
-    if error.is_input() { EXIT_INPUT } else { EXIT_MACHINE }
-}
-
 impl Cli {
     /// Before a command stand only the options that every command has; those of `run` would be lost there.
     fn checked(self) -> Result<Self, clap::Error> {
@@ -494,14 +471,14 @@ pub fn main() -> ExitCode {
                 machine: MachineOptions { faults: arguments.fault, ..arguments.machine.into() },
             })
         }
-        Command::Device(arguments) => device::command(&device::Options {
+        Command::Device(arguments) => serve::command(&serve::Options {
             sockets: arguments.sockets,
             variant: arguments.device_variant.in_use().0,
             interrupts: arguments.interrupts,
             quiet: arguments.quiet,
         }),
         Command::DeviceChild { variant, stepped } => match serde_json::from_str(&variant) {
-            Ok(variant) => device::child_command(&device::ChildOptions { variant, stepped }),
+            Ok(variant) => child_command(&ChildOptions { variant, stepped }),
             Err(error) => {
                 eprintln!("campanile: this command is for `--bus vfio-user-process`, which gives it a GPU: {error}");
                 EXIT_INPUT

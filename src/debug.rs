@@ -12,7 +12,8 @@ use serde::Serialize;
 use wddm_ddi::km::SLOT_NAMES;
 use wddm_ddi::status::NTSTATUS;
 
-use crate::cli::{EXIT_INPUT, EXIT_OK, print};
+use crate::print::print;
+use testbed::exit::{EXIT_INPUT, EXIT_OK};
 
 /// The device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -136,7 +136,7 @@ fn a_variant_that_cannot_be_is_refused_by_name() {
 
 /// A file of `target/pe`, where `cargo xtask pe` builds the Windows images.
 fn image(name: &str) -> PathBuf {
-    let path = campanile::setup::shipped(name);
+    let path = testbed::setup::shipped(name);
     assert!(path.is_file(), "{} is missing; run `cargo xtask pe` first", path.display());
     path
 }

@@ -6,12 +6,12 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use campanile::memory_image::MemoryImage;
-use campanile::setup::{DriverChoice, System, SystemOptions, shipped};
 use campanile_device::Variant;
 use campanile_umd::{Adapter, Device, Fence, Node, Queue, QueueOptions, SubmissionModel};
 use dxgkrnl::DriverMemory;
 use quick_xml::events::Event;
 use serde_json::Value;
+use testbed::setup::{DriverChoice, System, SystemOptions, shipped};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 

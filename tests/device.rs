@@ -10,14 +10,14 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use campanile::device::{GpuFunction, Messages};
-use campanile::setup::{BusChoice, Program, System, SystemOptions};
 use campanile_device::{Gpu, Variant};
 use campanile_hw::{pci, registers};
 use campanile_vfio_user::message::{command, irq, region, region_flag};
 use campanile_vfio_user::{Client, Function, Stopper, serve};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
+use testbed::device::{GpuFunction, Messages};
+use testbed::setup::{BusChoice, Program, System, SystemOptions};
 
 const COMMAND: u64 = 4;
 const MSIX_CONTROL: u64 = 0x4a;

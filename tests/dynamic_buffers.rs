@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use campanile::setup::{System, SystemOptions};
 use campanile_umd::{
     Adapter, CONTENTS_MAX, Device, DynamicBuffer, Error, Fence, FenceKind, FenceOptions, MapMode, Node, Placement,
     Queue, QueueOptions, SubmissionModel,
 };
 use dxgkrnl::Process;
+use testbed::setup::{System, SystemOptions};
 
 const SIZE: usize = 4096;
 

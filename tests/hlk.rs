@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use campanile::hlk::{self, CaseInfo, Status};
-use campanile::setup::{BusChoice, DriverChoice, FenceStorage, MachineOptions, Program, Scheduling};
 use campanile_hlk::Need;
 use libtest_mimic::{Arguments, Failed, Trial};
+use testbed::setup::{BusChoice, DriverChoice, FenceStorage, MachineOptions, Program, Scheduling};
 
 /// A machine, how the names of its tests end, and which cases it is for.
 struct Machine {

@@ -9,9 +9,9 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use campanile::setup::{BusChoice, System, SystemOptions};
 use campanile_umd::{Adapter, Device, Error, LossReason, Node, Recoverable, RecoveryOptions};
 use load::{SIZE, make, wait_forever, work};
+use testbed::setup::{BusChoice, System, SystemOptions};
 
 /// `campanile device` with one GPU, killed when dropped.
 struct Server {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use campanile::device::GpuFunction;
-use campanile::setup::{BusChoice, System, SystemOptions};
 use campanile_device::Variant;
 use campanile_vfio_user::message::region;
 use campanile_vfio_user::{Function, MappedRegion, Region, Server, Stopper, Trigger};
+use testbed::device::GpuFunction;
+use testbed::setup::{BusChoice, System, SystemOptions};
 
 /// Longer than anything here takes on a busy machine: who does not answer is given up after a minute, and nobody here is silent.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -60,7 +60,7 @@ impl Scratch {
 
     /// The Linux guest, which needs the Windows images.
     fn start_linux(&self) -> Child {
-        let image = campanile::setup::shipped("campanile_kmd.sys");
+        let image = testbed::setup::shipped("campanile_kmd.sys");
         assert!(image.is_file(), "{} is missing; run `cargo xtask pe` first", image.display());
         self.start(&["--kernel", "/bin/true", "--modules", &self.0.display().to_string(), "--filter", "NativeFence"])
     }

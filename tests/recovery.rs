@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use campanile::setup::{System, SystemOptions};
 use campanile_device::{FaultRule, HangAt};
 use campanile_umd::{
     Adapter, Buffer, Device, Error, Fence, LossReason, Node, Placement, Queue, QueueOptions, Recoverable,
     RecoveryOptions, SubmissionModel, Unfinished,
 };
 use dxgkrnl::{Clock, Process, TdrSettings};
+use testbed::setup::{System, SystemOptions};
 
 const SIZE: u64 = 4096;
 /// An address that nothing is mapped to.

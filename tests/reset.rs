@@ -5,10 +5,10 @@ mod load;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use campanile::setup::{BusChoice, System, SystemOptions};
 use campanile_umd::{Adapter, Device, Error, LossReason, Node, Placement, Recoverable, RecoveryOptions};
 use dxgkrnl::{TdrOutcome, TdrReason, TdrSettings};
 use load::{Ended, Resources, SIZE, wait_forever, work};
+use testbed::setup::{BusChoice, System, SystemOptions};
 
 /// Power management control and status, and device control of PCI Express, where the manual says that they are.
 const POWER_CONTROL: u16 = 0x44;

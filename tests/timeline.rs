@@ -297,9 +297,9 @@ fn nothing_overlaps_and_names_have_room() {
 /// A machine whose log of signals is far too small for what a queue signals: the trace and the page say so.
 #[test]
 fn events_that_an_overrun_log_lost_are_flagged_on_the_page() {
-    use campanile::setup::{System, SystemOptions};
     use campanile::trace::{Collector, EventKind, Lane, LaneKind, Recording, perfetto};
-    use campanile::user::{Adapter, Device, Fence, Node, Queue, QueueOptions};
+    use testbed::setup::{System, SystemOptions};
+    use testbed::user::{Adapter, Device, Fence, Node, Queue, QueueOptions};
     let system = System::boot(&SystemOptions::default()).unwrap();
     let process = system.machine().create_process("overrun");
     let recording = Recording::start();

@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::{env, fmt};
 
-use campanile::setup::{BusChoice, DriverLimit, MachineOptions, PoolChoice, SetupError, System, VariantOptions};
 use dxgkrnl::Process;
+use testbed::setup::{BusChoice, DriverLimit, MachineOptions, PoolChoice, SetupError, System, VariantOptions};
 use wddm_ddi::status::*;
 
 use crate::birthplace;

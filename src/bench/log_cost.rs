@@ -5,9 +5,9 @@ use campanile_umd::{QueueEvent, Tracer};
 use super::p3_engines::Engines;
 use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::{self, Clock, Latencies};
-use crate::setup::System;
 use crate::trace::{Moment, QuickClock};
-use crate::user::{Adapter, Device, Error, Fence, Node, Queue, QueueOptions};
+use testbed::setup::System;
+use testbed::user::{Adapter, Device, Error, Fence, Node, Queue, QueueOptions};
 
 const AIM: &str = "<= 1.1 times what it costs without logs";
 const ALLOWED: f64 = 1.1;

@@ -18,11 +18,12 @@ mod vulkan;
 
 use std::fmt;
 
-use crate::cli::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK, exit_code, print};
 use crate::clock::Latencies;
-use crate::setup::{Drivers, MachineOptions, SetupError, System};
-use crate::user;
+use crate::print::print;
 pub use report::{AimReport, Figures, PeerReport, Ratio, Report, RowReport};
+use testbed::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
+use testbed::setup::{Drivers, MachineOptions, SetupError, System};
+use testbed::user;
 
 /// What to measure, and how to say it.
 #[derive(Clone, Debug, Default)]
@@ -182,7 +183,7 @@ pub fn command(options: &Options) -> u8 {
         Err(error) => {
             eprintln!("campanile: {error}");
             return match &error {
-                BenchError::Setup(error) => exit_code(error),
+                BenchError::Setup(error) => error.exit_code(),
                 _ => EXIT_MACHINE,
             };
         }

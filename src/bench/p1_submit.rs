@@ -11,8 +11,8 @@ use io_uring::{IoUring, opcode};
 use super::vulkan::Lavapipe;
 use super::{BenchError, Effort, Measurement, PeerAim, Row};
 use crate::clock::{self, Clock, Latencies};
-use crate::setup::System;
-use crate::user::{self, Adapter, Device, Node, Queue, QueueOptions, SubmissionModel};
+use testbed::setup::System;
+use testbed::user::{self, Adapter, Device, Node, Queue, QueueOptions, SubmissionModel};
 
 /// The row.
 pub(super) const ROW: Row = Row {

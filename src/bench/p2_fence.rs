@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use super::vulkan::Lavapipe;
 use super::{BenchError, Effort, Measurement, PeerAim, Row};
 use crate::clock::{self, Clock, Latencies};
-use crate::setup::System;
-use crate::user::{Adapter, Device, Fence, Node, Queue, QueueOptions};
+use testbed::setup::System;
+use testbed::user::{Adapter, Device, Fence, Node, Queue, QueueOptions};
 
 /// The row.
 pub(super) const ROW: Row = Row {

@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use super::stopwatch::Stopwatch;
 use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::{self, Clock, Latencies};
-use crate::setup::System;
-use crate::user::{Adapter, Device, Fence, Node, Queue, QueueOptions};
+use testbed::setup::System;
+use testbed::user::{Adapter, Device, Fence, Node, Queue, QueueOptions};
 
 /// Engine to engine.
 pub(super) const ENGINES: Row = Row {

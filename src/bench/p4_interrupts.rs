@@ -10,8 +10,8 @@ use wddm_ddi::types::LUID;
 
 use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::Latencies;
-use crate::setup::System;
-use crate::user::{Adapter, Buffer, Device, Fence, Node, Placement, Queue, QueueOptions};
+use testbed::setup::System;
+use testbed::user::{Adapter, Buffer, Device, Fence, Node, Placement, Queue, QueueOptions};
 
 /// The row.
 pub(super) const ROW: Row = Row {

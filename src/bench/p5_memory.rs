@@ -12,8 +12,8 @@ use super::stopwatch::Stopwatch;
 use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::{Clock, Latencies, now};
 use crate::hlk::PagedMemory;
-use crate::setup::System;
-use crate::user::{Adapter, Device, Fence, Node, Queue, QueueOptions};
+use testbed::setup::System;
+use testbed::user::{Adapter, Device, Fence, Node, Queue, QueueOptions};
 
 /// What is done to the memory.
 #[derive(Clone, Copy, PartialEq, Eq)]

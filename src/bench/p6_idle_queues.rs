@@ -8,8 +8,8 @@ use dxgkrnl::Process;
 
 use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::{self, Clock, Latencies};
-use crate::setup::{System, SystemOptions};
-use crate::user::{Adapter, Device, Error, Fence, Node, Queue, QueueOptions};
+use testbed::setup::{System, SystemOptions};
+use testbed::user::{Adapter, Device, Error, Fence, Node, Queue, QueueOptions};
 
 /// Until the other machine's GPU, which has nothing to do now, leaves the processor alone.
 const QUIET: Duration = Duration::from_millis(50);

@@ -8,8 +8,8 @@ use dxgkrnl::Process;
 
 use super::{BenchError, Effort, Measurement, Row};
 use crate::clock::{self, Clock, Latencies};
-use crate::setup::{System, SystemOptions};
-use crate::user::{Adapter, Device, Node, Queue, QueueOptions};
+use testbed::setup::{System, SystemOptions};
+use testbed::user::{Adapter, Device, Node, Queue, QueueOptions};
 
 /// How long an idle machine is watched for one sample.
 const WATCH: Duration = Duration::from_millis(100);

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::{PeerAim, Round, Row};
 use crate::clock::Latencies;
-use crate::setup::Drivers;
 use crate::table::render;
+use testbed::setup::Drivers;
 
 /// Quantiles of one measurement. The tenth percentile is what a machine that does other things too disturbs least: a sample is only ever
 /// made longer by them.

@@ -4,8 +4,8 @@ use campanile_hw::pci::BAR_REGISTERS;
 use campanile_hw::registers;
 
 use super::BenchError;
-use crate::setup::System;
-use crate::user::{Device, Mapping, Placement};
+use testbed::setup::System;
+use testbed::user::{Device, Mapping, Placement};
 
 /// Two words that TIMESTAMP packets write.
 pub(super) struct Stopwatch {

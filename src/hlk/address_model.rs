@@ -23,7 +23,7 @@ use super::case::{Failure, granted, on_thread, refused};
 use super::fault::wait_for_error;
 use super::kmt::BAD_ARGUMENT;
 use super::rig::{Memory, RawFence, RawQueue, Rig, View, fill};
-use crate::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 
 #[path = "address_model_update.rs"]
 mod update;

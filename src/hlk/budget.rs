@@ -10,7 +10,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, LUID};
 use super::case::{Boot, Case, Failure, granted, on_thread, refused};
 use super::kmt::BAD_ARGUMENT;
 use super::rig::Rig;
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "Residency", behind "it is several processes at a time, or chooses how much memory there is";
     "VideoMemory.UsageIsWhatIsResident" on Boot::With(small_vram), "d3dkmtqueryvideomemoryinfo":

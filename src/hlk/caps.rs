@@ -8,7 +8,7 @@ use wddm_ddi::status::*;
 
 use super::case::{Boot, Case, Failure, refused};
 use super::rig::user_mode_flags;
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "Capabilities", behind "it chooses what hardware and system support";
     "Capabilities.WithoutNativeFencesNoneCanBeCreated" on Boot::With(without_native_fences), "native-gpu-fence-objects":

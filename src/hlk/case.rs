@@ -9,10 +9,10 @@ use campanile_hlk::{About, Claim, Needs, ThunkCase};
 use campanile_hw::registers::{CAPS, Caps, DOORBELL_COUNT};
 use dxgkrnl::{Process, Rescue};
 
-use crate::setup::{MachineOptions, SetupError, System, SystemOptions};
-use crate::user::{self, Adapter, Device};
 pub use campanile_hlk::Failure;
 pub(super) use campanile_hlk::{granted, refused};
+use testbed::setup::{MachineOptions, System, SystemOptions};
+use testbed::user::{Adapter, Device};
 
 /// The prefix of the name of every case.
 const PREFIX: &str = "Device.Graphics.WDDM32.";
@@ -136,18 +136,6 @@ macro_rules! cases {
             )*]
         };
     };
-}
-
-impl From<user::Error> for Failure {
-    fn from(error: user::Error) -> Self {
-        Self::Unmet(format!("user-mode driver: {error}"))
-    }
-}
-
-impl From<SetupError> for Failure {
-    fn from(error: SetupError) -> Self {
-        Self::Unmet(error.to_string())
-    }
 }
 
 /// A running case that looks behind the thunks: its system and its process, to which the thread is attached.

@@ -7,8 +7,8 @@ use campanile_hw::registers::NODE_COPY;
 use super::case::{Boot, Case, Failure, granted, with_gpu};
 use super::fence_log::{log_of, told};
 use super::rig::{RING_ENTRIES, copy, wait_until};
-use crate::setup::SystemOptions;
-use crate::user::{Fence, Node, Queue, QueueOptions};
+use testbed::setup::SystemOptions;
+use testbed::user::{Fence, Node, Queue, QueueOptions};
 
 cases! { "Memory", behind "it chooses whether the GPU sees caches";
     "IoCoherency.CpuStoresReachTheGpuWhenInvalidated" on Boot::With(non_coherent), "allocation-usage-tracking":

@@ -11,7 +11,7 @@ use wddm_ddi::types::NTSTATUS;
 
 use super::case::{Boot, Case, Failure, granted, on_thread};
 use super::rig::{Memory, RawFence, RawQueue, Rig, copy, fill, wait_until};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "Memory", needs HardwareScheduling, behind "it counts handles, or chooses the hardware";
     "Destruction.IsDeferredUntilQueuedWorkIsDone" on Boot::With(small_vram), "allocation-usage-tracking":

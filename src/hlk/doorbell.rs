@@ -9,7 +9,7 @@ use campanile_hlk::kmt::Word;
 
 use super::case::{Boot, Case, Failure, granted, on_thread, one_doorbell};
 use super::rig::{RawQueue, Rig};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "Doorbell", behind "it counts what the GPU heard, or chooses how many doorbells there are";
     "Doorbell.VictimIsToldToRetry" on Boot::With(one_doorbell), "user-mode-work-submission":

@@ -6,7 +6,7 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 
 use super::case::{Boot, Case, Failure, on_thread, with_gpu};
 use super::rig::{RawFence, RawQueue, Rig, wait_until};
-use crate::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 
 cases! { "Submission", behind "it counts what the GPU executed, and chooses how few doorbells there are";
     "Submission.ChurnLosesNoRing" on Boot::With(four_doorbells), "user-mode-work-submission":

@@ -10,8 +10,8 @@ use wddm_ddi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_NO_MEMORY};
 
 use super::case::{Boot, Case, Failure, granted, on_thread, one_doorbell, refused};
 use super::rest::{Hog, small_vram};
-use crate::setup::{GpuCounters, System};
-use crate::user::{Device, Error, Fence, Node, Queue, QueueOptions, SubmissionModel};
+use testbed::setup::{GpuCounters, System};
+use testbed::user::{Device, Error, Fence, Node, Queue, QueueOptions, SubmissionModel};
 
 cases! { "Submission", behind "it has connections fail, and counts what the GPU executed";
     "Submission.FailedReconnectionFallsBack" on Boot::With(one_doorbell), "user-mode-work-submission":
@@ -233,7 +233,7 @@ fn executed(system: &System) -> [u64; 2] {
 }
 
 /// The call was refused because there is no memory.
-fn without_memory<T: std::fmt::Debug>(outcome: crate::user::Result<T>, what: &str) -> Result<(), Failure> {
+fn without_memory<T: std::fmt::Debug>(outcome: testbed::user::Result<T>, what: &str) -> Result<(), Failure> {
     match outcome {
         Err(Error::Linked(campanile_umd::Error::Status(STATUS_NO_MEMORY, _))) => Ok(()),
         Err(Error::Dll { status, .. }) if status == STATUS_NO_MEMORY.0 => Ok(()),

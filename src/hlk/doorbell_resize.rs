@@ -6,7 +6,7 @@ use campanile_umd::RING_ENTRIES_MIN;
 
 use super::case::{Boot, Case, Failure, on_thread, one_doorbell};
 use super::rig::{RING_ENTRIES, RawQueue, Rig};
-use crate::user::{Adapter, Device, Error, Fence, Node, Queue, QueueOptions};
+use testbed::user::{Adapter, Device, Error, Fence, Node, Queue, QueueOptions};
 
 cases! { "Doorbell", behind "it counts what the GPU executed, or chooses the hardware";
     "Doorbell.ResizingWhileDoorbellsMoveLosesNoRing" on Boot::With(one_doorbell), "user-mode-work-submission":

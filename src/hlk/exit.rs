@@ -13,7 +13,7 @@ use wddm_ddi::kmt::{D3DKMT_DESTROY_DOORBELL, D3DKMT_DEVICEEXECUTION_STATE};
 use super::case::{Boot, Case, Failure, granted, on_thread};
 use super::rig::{RawQueue, Rig, fill, wait_until};
 use super::tdr::{FATAL, Guest, arm, by_hand};
-use crate::setup::System;
+use testbed::setup::System;
 
 cases! { "Exit", needs HardwareScheduling, behind "it ends processes and watches them end";
     "Exit.NormalWaitsForWhatWasQueued" on Boot::Fresh, "user-mode-work-submission":

@@ -6,7 +6,7 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 
 use super::case::{Boot, Case, Failure};
 use super::rig::{Rig, fill, wait_until};
-use crate::user::{Device, Error, Fence, LossReason, Node, Queue, QueueOptions};
+use testbed::user::{Device, Error, Fence, LossReason, Node, Queue, QueueOptions};
 
 cases! { "Fault", behind "it is several processes at a time, or goes through the user-mode driver";
     "Fault.GuiltyDeviceAlonePays" needs HardwareScheduling on Boot::Shared, "access-to-non-resident-allocation":

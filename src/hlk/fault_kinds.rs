@@ -12,7 +12,7 @@ use super::case::{Boot, Case, Failure, granted, refused};
 use super::fence_interrupts::Event;
 use super::rig::{RawFence, Rig, wait_until};
 use super::tdr::{ACTIVE, FATAL, HUNG, RESET, by_hand, reports, state, time_out, time_out_packets, works};
-use crate::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 
 cases! { "TDR";
     "Tdr.EveryFaultComesAndGoes" on Boot::With(patient), "tdr-changes-in-windows-8":

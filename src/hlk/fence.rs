@@ -6,7 +6,7 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use super::case::{Boot, Case, Failure, granted, on_thread};
 use super::fence_interrupts::interrupts;
 use super::rig::{RawFence, Rig, wait_until};
-use crate::user::{Device, Error, Fence};
+use testbed::user::{Device, Error, Fence};
 
 cases! { "NativeFence", behind "it counts interrupts and commands, or goes through the user-mode driver";
     "NativeFence.SignalWakesCpuWaiter" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":

@@ -7,7 +7,7 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use super::case::{Boot, Case, Failure, granted, on_thread};
 use super::fence_cross_adapter::{sides, two_native};
 use super::rig::{KernelHandle, Rig, fill, wait_until};
-use crate::user::{Access, Device, Fence, Node, Queue, QueueOptions};
+use testbed::user::{Access, Device, Fence, Node, Queue, QueueOptions};
 
 cases! { "FenceOrder", behind "it is several processes or adapters at a time, or counts interrupts";
     "FenceOrder.WorkBehindASmallerSignalIsDone" needs HardwareScheduling on Boot::Shared, "native-gpu-fence-objects":

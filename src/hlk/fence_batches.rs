@@ -8,7 +8,7 @@ use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
 use super::case::{Boot, Case, Failure, granted, refused};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "FenceBatches", behind "it chooses what the system enables";
     "FenceBatches.KernelAddressesAreNotKept" on Boot::With(short_lived_addresses), "dxgkarg_updatemonitoredvalues":

@@ -8,7 +8,7 @@ use super::case::{Boot, Case, Failure, granted};
 use super::fence_interrupts::Event;
 use super::kmt::Word;
 use super::rig::{KernelHandle, KernelQueue, RawFence, RawQueue, Rig, View, fill, shared_flags, wait_until};
-use crate::setup::{AdapterOptions, SystemOptions};
+use testbed::setup::{AdapterOptions, SystemOptions};
 
 cases! { "CrossAdapterFence", behind "it needs two adapters of a kind";
     "CrossAdapterFence.ScenarioOneBothAdaptersHaveNativeFences" on Boot::With(two_native), "native-gpu-fence-objects":

@@ -13,7 +13,7 @@ use super::fence_cross_adapter::{Side, create, cross_flags, native_and_not, open
 use super::fence_interrupts::Event;
 use super::kmt::{BAD_HANDLE, DEVICE_LOST};
 use super::rig::{KernelHandle, RawFence, Rig, copy, fill, shared_flags, wait_until};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "CrossAdapterFence", behind "it needs two adapters of a kind";
     "CrossAdapterFence.IsOfTheDefaultTypeAndShared" on Boot::With(two_native), "native-gpu-fence-objects":

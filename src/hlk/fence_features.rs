@@ -9,7 +9,7 @@ use wddm_ddi::status::*;
 
 use super::case::{Boot, Case, Failure, granted, refused};
 use super::rig::{Rig, user_mode_flags};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "FenceFeatures", behind "it chooses what hardware and system enable";
     "FenceFeatures.StartsWithNothing" on Boot::With(subset::<0>), "querying-wddm-feature-support-and-enablement":

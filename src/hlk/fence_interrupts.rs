@@ -7,7 +7,7 @@ use wddm_ddi::km::DXGK_INTERRUPT_TYPE;
 
 use super::case::{Boot, Case, Failure, granted, with_gpu};
 use super::rig::wait_until;
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "FenceInterrupts", needs HardwareScheduling, behind "it counts interrupts";
     "FenceInterrupts.SignalsOfOneBufferWakeEveryWaiter" on Boot::Shared, "native-gpu-fence-objects":

@@ -12,7 +12,7 @@ use super::case::{Boot, Case, Failure, granted, on_thread, with_gpu};
 use super::fence_interrupts::{Event, interrupts};
 use super::power_device::power_down;
 use super::rig::{RawFence, RawQueue, Rig, wait_until};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 /// Entries of a log buffer of 4 KiB.
 const ENTRIES: u64 = 84;

@@ -8,7 +8,7 @@ use dxgkrnl::FenceLog;
 use super::case::{Boot, Case, Failure, granted};
 use super::fence_interrupts::Event;
 use super::fence_log::{told, trace, whole_logs};
-use crate::user::{Device, Fence, Node, Queue, QueueOptions, SubmissionModel};
+use testbed::user::{Device, Fence, Node, Queue, QueueOptions, SubmissionModel};
 
 cases! { "FenceLog", needs HardwareScheduling, behind "it reads the logs of fences, which only the kernel sees";
     "FenceLog.UserModePicksTheEntry" on Boot::Fresh, "native-gpu-fence-objects":

@@ -12,7 +12,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 use super::case::{Boot, Case, Failure, granted, on_thread, refused, with_gpu};
 use super::kmt::WRONG_KIND;
 use super::rig::{KernelHandle, Rig, fill, shared_flags, wait_until};
-use crate::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 
 cases! { "MonitoredFence", needs HardwareScheduling, behind "it is several processes at a time, or moves the clock on";
     "MonitoredFence.WaitHoldsWhatComesAfterIt" on Boot::Shared, "context-monitoring":

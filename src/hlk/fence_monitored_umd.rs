@@ -7,8 +7,8 @@ use super::case::{Boot, Case, Failure, on_thread, with_gpu};
 use super::rig::{KernelHandle, wait_until};
 use dxgkrnl::Clock;
 
-use crate::setup::SystemOptions;
-use crate::user::{
+use testbed::setup::SystemOptions;
+use testbed::user::{
     self, Access, Adapter, Buffer, Device, Fence, FenceKind, FenceOptions, Node, Placement, Queue, QueueOptions,
     Sharing, SubmissionModel,
 };

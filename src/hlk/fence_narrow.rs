@@ -9,7 +9,7 @@ use wddm_ddi::status::*;
 use super::case::{Boot, Case, Failure, granted, on_thread, refused, with_gpu};
 use super::fence_interrupts::Event;
 use super::rig::{KernelHandle, RawFence, Rig, fill, shared_flags, wait_until};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "MonitoredFence", behind "it chooses the width of fence values";
     "MonitoredFence.NarrowGpuHasNoNativeFences" on Boot::With(narrow), "context-monitoring":

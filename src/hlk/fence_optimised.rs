@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::case::{Boot, Case, Failure, granted, on_thread, with_gpu};
 use super::fence_interrupts::Event;
 use super::rig::{RawFence, RawQueue, Rig, wait_until};
-use crate::setup::SystemOptions;
-use crate::user::{Fence, Node, Queue, QueueOptions, SubmissionModel};
+use testbed::setup::SystemOptions;
+use testbed::user::{Fence, Node, Queue, QueueOptions, SubmissionModel};
 
 cases! { "OptimisedFenceInterrupt", needs HardwareScheduling, behind "it counts interrupts of hardware that it chooses";
     "OptimisedFenceInterrupt.ExampleE1ToE4" on Boot::With(optimised), "native-gpu-fence-objects":

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::case::{Boot, Case, Failure, on_thread};
 use super::fence_cross_adapter::two_native;
 use super::rig::{KernelHandle, wait_until};
-use crate::user::{self, Access, Adapter, Buffer, Device, Fence, Node, Placement, Queue, QueueOptions};
+use testbed::user::{self, Access, Adapter, Buffer, Device, Fence, Node, Placement, Queue, QueueOptions};
 
 cases! { "SharedFence", behind "it is several processes at a time, through the user-mode driver";
     "SharedFence.DriverLetsQueuesOfTwoProcessesTakeTurns" on Boot::Shared, "native-gpu-fence-objects":

@@ -17,7 +17,7 @@ use super::case::{Boot, Case, Failure, granted, on_thread, refused};
 use super::fence_interrupts::interrupts;
 use super::queue::kernel_submit;
 use super::rig::{KernelHandle, RawQueue, Rig, copy, fill, shared_flags, user_mode_flags, wait_until};
-use crate::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 
 cases! { "FenceStorage", needs HardwareScheduling, behind "it looks where values of fences lie, behind their addresses";
     "FenceStorage.ValuesLieInSystemMemoryUnlessTheSystemSaysMore" on Boot::With(SystemOptions::default), "native-gpu-fence-objects":

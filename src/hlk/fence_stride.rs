@@ -5,7 +5,7 @@ use campanile_hw::registers::{FENCE_STRIDE, NODE_COMPUTE};
 use super::case::{Boot, Case, Failure, granted, with_gpu};
 use super::fence_interrupts::Event;
 use super::rig::RawFence;
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "FenceStorage", needs HardwareScheduling, behind "it chooses what the driver asks for, and reads it from the hardware";
     "FenceStorage.ValuesAreApartAsTheDriverSays" on Boot::Shared, "native-gpu-fence-objects":

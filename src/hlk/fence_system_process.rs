@@ -9,7 +9,7 @@ use wddm_ddi::status::*;
 use super::case::{Boot, Case, Failure, granted, refused, with_gpu};
 use super::fence_storage::both_kinds_of_progress;
 use super::rig::{Rig, wait_until};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "FenceSystemProcess", behind "it looks into the system process's address space";
     "FenceSystemProcess.AddressesOfThePagingProcessAreUsed" on Boot::With(mapped), "native-gpu-fence-objects":

@@ -8,7 +8,7 @@ use wddm_ddi::status::*;
 use super::case::{Boot, Case, Failure, granted, on_thread, one_doorbell, refused};
 use super::fence_interrupts::{Event, interrupts};
 use super::rig::{Rig, wait_until};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "FenceWaits", needs HardwareScheduling, behind "it counts interrupts, or moves the clock on";
     "FenceWaits.ValuesAtTheirBounds" on Boot::Shared, "native-gpu-fence-objects":

@@ -13,7 +13,7 @@ use super::lock::{both_see, hidden_vram};
 use super::power_device::power_down;
 use super::rig::{Memory, Rig, View, copy, fill, wait_until};
 use super::tdr::{ACTIVE, FATAL, state, time_out_packets};
-use crate::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 
 cases! { "Memory", behind "it chooses the hardware, and looks at what its aperture shows";
     "CpuHostAperture.LockShowsWhatTheGpuWrites" on Boot::With(aperture), "allocation-usage-tracking":

@@ -6,7 +6,7 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 
 use super::case::{Boot, Case, Failure, granted, with_gpu};
 use super::rig::{Rig, wait_until};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "Hostile", needs HardwareScheduling, behind "it is several processes at a time, or chooses the hardware";
     "Hostile.ForgedGlobalValuesRunNothing" on Boot::With(global_doorbell), "user-mode-work-submission":

@@ -13,7 +13,7 @@ use wddm_ddi::types::GUID;
 use super::case::{Boot, Case, Failure, granted};
 use super::rig::{RawQueue, Rig};
 use crate::debug::{DebugEvent, DebugInformation};
-use crate::setup::System;
+use testbed::setup::System;
 
 cases! { "Inside";
     "Inside.RefusalIsNamedAndCounted" on Boot::Fresh, "dxgkddi_collectdbginfo":

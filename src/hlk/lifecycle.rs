@@ -8,7 +8,7 @@ use wddm_ddi::status::*;
 use super::case::{Boot, Case, Failure, granted, refused};
 use super::kmt::{BAD_HANDLE, Kmt};
 use super::rig::{Rig, fill};
-use crate::setup::{BusChoice, System, SystemOptions};
+use testbed::setup::{BusChoice, System, SystemOptions};
 
 cases! { "Lifecycle", behind "it stops and starts the adapter, or counts what ended processes leave";
     "Lifecycle.AdapterStopsAndStartsAgain" needs HardwareScheduling on Boot::Fresh, "stop_device":

@@ -14,7 +14,7 @@ use super::kmt::{BAD_ARGUMENT, DEVICE_LOST};
 use super::power_device::power_down;
 use super::rig::{PacketQueue, RawQueue, Rig, copy, fill, wait_until};
 use super::tdr::{ACTIVE, FATAL, HUNG, RESET, reports, state, time_out, time_out_packets};
-use crate::setup::{GpuHandle, System, SystemOptions};
+use testbed::setup::{GpuHandle, System, SystemOptions};
 
 cases! { "Linked", behind "it needs a board with two GPUs, and looks at each";
     "Linked.TwoGpusAreOneAdapter" on Boot::With(board), "linked-display-adapter":

@@ -6,7 +6,7 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 
 use super::case::{Boot, Case, Failure, granted};
 use super::rig::{Memory, RING_ENTRIES, RawQueue, Rig, copy, fill, wait_until};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "Memory", behind "it chooses the hardware, or stops the adapter";
     "Lock2.ResidentAllocationMovesWhereTheCpuReaches" on Boot::With(hidden_vram), "allocation-usage-tracking":

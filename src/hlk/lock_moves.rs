@@ -10,7 +10,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 
 use super::case::{Boot, Case, Failure, granted};
 use super::rig::{Rig, View};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "Memory", behind "it has memory moved while it is locked";
     "Lock2.StoresDuringMovesAreKept" on Boot::With(all_visible), "allocation-usage-tracking":

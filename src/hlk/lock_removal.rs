@@ -10,7 +10,7 @@ use campanile_hw::private::Placement;
 use super::case::{Boot, Case, Failure, granted, on_thread, refused, with_gpu};
 use super::kmt::{BAD_ARGUMENT, BAD_HANDLE};
 use super::rig::{Memory, Rig, View, wait_until};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "Memory", behind "it pulls the GPU out";
     "Lock2.AddressesOutliveAnAdapterThatIsPulledOut" on Boot::With(aperture), "allocation-usage-tracking":

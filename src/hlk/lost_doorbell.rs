@@ -8,7 +8,7 @@ use super::case::{Boot, Case, Failure, granted, one_doorbell, with_gpu};
 use super::power_device::power_down;
 use super::rig::{KernelHandle, RING_ENTRIES, RawFence, RawQueue, Rig, wait_until};
 use super::tdr::Guest;
-use crate::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 
 cases! { "Exit", needs HardwareScheduling, behind "it ends processes, puts devices to sleep and counts what the GPU executed";
     "Exit.DoorbellLostToF1CostsNoWork" on Boot::With(eager), "user-mode-work-submission":

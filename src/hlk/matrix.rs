@@ -5,7 +5,7 @@
 
 use fastrand::Rng;
 
-use crate::setup::{FenceStorage, MachineOptions, VariantOptions};
+use testbed::setup::{FenceStorage, MachineOptions, VariantOptions};
 
 /// What a GPU may be, one of each line: keys of a device variant.
 const PROPERTIES: &[&[&str]] = &[

@@ -17,8 +17,8 @@ cases! { "Memory", behind "it is several processes at a time";
         => foreign_allocation;
 }
 
-fn small_vram() -> crate::setup::SystemOptions {
-    let mut options = crate::setup::SystemOptions::default();
+fn small_vram() -> testbed::setup::SystemOptions {
+    let mut options = testbed::setup::SystemOptions::default();
     options.variant.vram_size = 32 << 20;
     options.variant.vram_window = 32 << 20;
     options

@@ -102,8 +102,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_OK, exit_code, print};
-use crate::setup::{self, Drivers, MachineOptions};
+use crate::print::print;
 use campanile_hlk::report::RunInfo;
 use campanile_hlk::report::{self, About};
 pub use campanile_hlk::report::{CaseLine, CaseReport, Status};
@@ -115,6 +114,8 @@ pub(crate) use probe::DoorbellProbe;
 pub(crate) use rig::PagedMemory;
 pub use runner::{release_shared, run, run_within};
 pub use tdr_storm::{Storm, set_storm};
+use testbed::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_OK};
+use testbed::setup::{self, Drivers, MachineOptions};
 use under_way::UnderWay;
 
 /// All outcomes, and what the cases ran on.
@@ -277,7 +278,7 @@ pub fn command(options: &Options) -> u8 {
     // Drivers that cannot be loaded say nothing about the cases.
     if let Err(error) = setup::check_drivers() {
         eprintln!("campanile: {error}");
-        return exit_code(&error);
+        return error.exit_code();
     }
     let alone = || vec![Machine { options: options.machine.clone(), words: Vec::new() }];
     let machines = match options.matrix {

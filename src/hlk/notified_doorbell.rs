@@ -7,8 +7,8 @@ use dxgkrnl::Clock;
 use super::case::{Boot, Case, Failure, granted};
 use super::lost_doorbell::ring_and_end;
 use super::rig::{RawQueue, wait_until};
-use crate::setup::SystemOptions;
-use crate::user::{Fence, Node, Queue, QueueOptions};
+use testbed::setup::SystemOptions;
+use testbed::user::{Fence, Node, Queue, QueueOptions};
 
 cases! { "Doorbell", behind "it chooses the hardware, or counts what the GPU heard";
     "Doorbell.StatusAsksForNotification" on Boot::With(unpolled), "user-mode-work-submission":

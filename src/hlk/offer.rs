@@ -13,8 +13,8 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 use super::case::{Boot, Case, Failure, granted, refused};
 use super::kmt::{BAD_ARGUMENT, BAD_HANDLE};
 use super::rig::{Memory, Rig, copy, fill, wait_until};
-use crate::setup::SystemOptions;
-use crate::user::{OfferPriority, Reclaimed};
+use testbed::setup::SystemOptions;
+use testbed::user::{OfferPriority, Reclaimed};
 
 cases! { "Offer", behind "it chooses how much memory there is";
     "Offer.TakenUnderPressureWithoutACopy" on Boot::With(small_vram), "d3dkmtofferallocations":

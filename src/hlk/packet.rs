@@ -6,7 +6,7 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 
 use super::case::{Boot, Case, Failure, on_thread};
 use super::rig::Rig;
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "Packet scheduling", behind "it steps the GPU, or makes it fault where it chooses";
     "Packet.OnlySchedulingOfPackets" on Boot::With(without_scheduling), "dxgkarg_submitcommandvirtual":

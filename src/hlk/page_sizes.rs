@@ -7,7 +7,7 @@ use wddm_ddi::kmt::D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE;
 use super::case::{Boot, Case, Failure, granted};
 use super::rest::counts;
 use super::rig::{Rig, copy, fill};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "GpuAddress", behind "it asks the memory manager which pages it used";
     "GpuAddress.LargePagesMapWhatIsContiguous" on Boot::With(hidden_vram), "what-s-new-for-prior-wddm-2-x-versions":

@@ -10,7 +10,7 @@ use wddm_ddi::status::*;
 use super::case::{Boot, Case, Failure, granted};
 use super::rig::{Rig, copy, fill};
 use super::{gpu_update, power_loss, rest, tdr_packet};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "PageTables", behind "it chooses who writes page tables, and the moments at which the paging node works";
     "PageTables.ProcessorWritesBeforeTheCallReturns" on Boot::With(stepped_cpu), "d3dkmddi-dxgk_buildpagingbuffer_updatepagetable":

@@ -8,7 +8,7 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use super::case::{Boot, Case, Failure, granted, on_thread, with_gpu};
 use super::power_device::power_down;
 use super::rig::{Rig, copy};
-use crate::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 
 cases! { "PostedWrites", needs HardwareScheduling, behind "it chooses the hardware";
     "PostedWrites.QueuesComeAndGo" on Boot::With(posted), "user-mode-work-submission":

@@ -11,8 +11,8 @@ use wddm_ddi::kmt::*;
 
 use super::case::{Boot, Case, Failure, granted};
 use super::rig::{Rig, wait_until};
-use crate::setup::{System, SystemOptions};
-use crate::user::{Device, Error, Node, Queue, QueueOptions, SubmissionModel};
+use testbed::setup::{System, SystemOptions};
+use testbed::user::{Device, Error, Node, Queue, QueueOptions, SubmissionModel};
 
 cases! { "Power", behind "it watches power states from inside, or lets the GPU hang";
     "Power.EveryEngineIsAComponent" on Boot::Fresh, "gpu-power-management-of-idle-and-active-power":

@@ -9,7 +9,7 @@ use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 use super::case::{Boot, Case, Failure, granted, on_thread};
 use super::rest::{Hog, counts, small_vram};
 use super::rig::{Rig, fill, wait_until};
-use crate::setup::System;
+use testbed::setup::System;
 
 cases! { "Power", needs HardwareScheduling, behind "it changes power states of the device";
     "Power.DeviceSleepFollowsThePage" on Boot::Fresh, "user-mode-work-submission":

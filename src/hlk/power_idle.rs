@@ -13,7 +13,7 @@ use super::case::{Boot, Case, Failure, granted, on_thread};
 use super::power::pause;
 use super::power_device::{power_down, race_with_sleep};
 use super::rig::{Rig, wait_until};
-use crate::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 
 cases! { "Power", behind "it watches power states from inside";
     "Power.IdleDeviceEntersD3" on Boot::With(idle_device), "user-mode-work-submission":

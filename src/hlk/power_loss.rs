@@ -12,7 +12,7 @@ use super::fence_storage::{intra, local, places_in_vram};
 use super::host_aperture::{aperture, count};
 use super::power_device::power_down;
 use super::rig::{Memory, RawQueue, Rig, copy, fill, wait_until};
-use crate::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 
 cases! { "Power", behind "it takes the power away and looks at what the GPU keeps";
     "Power.DeviceLosesEverythingInD3" on Boot::With(lost), "dispmprt-dxgkddi_set_power_state":

@@ -11,7 +11,7 @@ use wddm_ddi::status::STATUS_ACCESS_DENIED;
 
 use super::case::{Boot, Case, Failure};
 use super::rig::Rig;
-use crate::setup::System;
+use testbed::setup::System;
 
 cases! { "Races", needs HardwareScheduling, behind "it ends processes that have threads in thunks";
     "Races.ExitMeetsEveryThunk" on Boot::Fresh, "threading-and-synchronization-zero-level":

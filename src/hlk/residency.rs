@@ -8,7 +8,7 @@ use wddm_ddi::kmt::*;
 
 use super::case::{Boot, Case, Failure, granted};
 use super::rig::fill;
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "Residency", behind "it chooses how much memory there is";
     "Residency.EvictedContentComesBack" on Boot::With(small_vram), "residency":

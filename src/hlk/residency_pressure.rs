@@ -13,7 +13,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 use super::case::{Boot, Case, Failure, granted, on_thread, refused};
 use super::kmt::BAD_ARGUMENT;
 use super::rig::{Memory, RawQueue, Rig, View, copy, fill};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "Residency", behind "it is several processes on a GPU whose memory it chooses";
     "Residency.ThreeBusyProcessesShareVram" on Boot::With(small_vram), "driver-residency-in-wddm-2-0":

@@ -15,7 +15,7 @@ use super::case::{Boot, Case, Failure, granted, on_thread, refused};
 use super::fence_interrupts::Event;
 use super::fence_storage::{Intra, intra, local, places_in_vram};
 use super::rig::{Memory, RawFence, RawQueue, Rig, View, copy, fill, wait_until};
-use crate::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 
 cases! { "Residency";
     "Residency.TablesOfIdleProcessLeave" on Boot::With(small_vram), "driver-residency-in-wddm-2-0":

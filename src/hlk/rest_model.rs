@@ -9,7 +9,7 @@ use super::case::{Boot, Case, Failure, granted};
 use super::power_device::power_down;
 use super::rest::{Hog, counts, small_vram};
 use super::rig::{KernelQueue, Memory, PacketQueue, RawQueue, Rig, View, copy, fill};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "Residency", behind "it is several processes on a GPU whose memory it chooses";
     "Residency.RootsMoveAtRandom" on Boot::With(small_vram), "dxgkddi_setrootpagetable":

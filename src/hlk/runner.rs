@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use super::case::{Boot, Case, CaseInfo, Failure, Run};
 use super::did;
-use crate::setup::{BusChoice, Drivers, GpuElsewhere, MachineOptions, SetupError, System, SystemOptions};
 use campanile_hlk::report::{CaseReport, Status};
+use testbed::setup::{BusChoice, Drivers, GpuElsewhere, MachineOptions, SetupError, System, SystemOptions};
 
 /// Events of the driver that the state of a failed case shows.
 const EVENTS: u32 = 100;

@@ -12,7 +12,7 @@ use dxgkrnl::Process;
 use super::case::{Boot, Case, Failure, granted, with_gpu};
 use super::kmt::Word;
 use super::rig::{RawDoorbell, Rig, user_mode_flags, wait_until};
-use crate::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 
 cases! { "Scale", behind "it is hundreds of processes, and counts what the GPU executed";
     "Scale.ThousandsOfQueuesOnSixteenDoorbells" on Boot::With(sixteen_doorbells), "user-mode-work-submission":

@@ -13,7 +13,7 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 use super::case::{Boot, Case, Failure, granted, refused};
 use super::kmt::{BAD_ARGUMENT, BAD_HANDLE, Kmt, WRONG_KIND, Word};
 use super::rig::{RawQueue, Rig};
-use crate::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 
 cases! { "Scheduling", needs HardwareScheduling, behind "it steps the GPU and reads the scheduler's state";
     "Scheduling.HigherBandsFinishFirst" on Boot::With(stepped), "user-mode-work-submission":

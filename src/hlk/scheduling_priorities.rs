@@ -19,7 +19,7 @@ use super::rig::{RawQueue, Rig, View, fill, wait_until};
 use super::scheduling::{
     FOCUS, GRACE, IDLE, NORMAL, REALTIME, TURN, finish, get, load, queue, set, set_in_process, step, stepped, work,
 };
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "Scheduling", behind "it steps the GPU and reads the scheduler's state";
     "Scheduling.RealtimeLevelsInOrder" on Boot::With(stepped), "dxgkddi_setcontextschedulingproperties":

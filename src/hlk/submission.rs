@@ -6,8 +6,8 @@ use dxgkrnl::Process;
 
 use super::case::{Boot, Case, Failure, on_thread, one_doorbell, with_gpu};
 use super::rig::{RING_ENTRIES, RawFence, RawQueue, Rig, wait_until};
-use crate::setup::SystemOptions;
-use crate::user::{Error, Fence, Node, Queue, QueueOptions};
+use testbed::setup::SystemOptions;
+use testbed::user::{Error, Fence, Node, Queue, QueueOptions};
 
 cases! { "Submission", behind "it counts what the GPU executed, or goes through the user-mode driver";
     "Submission.RingWrapsWithoutLoss" needs HardwareScheduling on Boot::Shared, "user-mode-work-submission":

@@ -18,7 +18,7 @@ use super::kmt::{BAD_HANDLE, DEVICE_LOST};
 use super::power::wait_asleep;
 use super::rig::{KernelHandle, RawFence, Rig, fill, wait_until};
 use super::tdr::until_ended;
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "SurpriseRemoval", needs HardwareScheduling, behind "it pulls the GPU out";
     "SurpriseRemoval.IdleAdapter" on Boot::Fresh, "dxgkddi_notify_surprise_removal":

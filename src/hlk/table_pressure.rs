@@ -12,7 +12,7 @@ use super::case::{Boot, Case, Failure, granted, on_thread, refused};
 use super::fence_storage::{Intra, intra, local};
 use super::kmt::BAD_ARGUMENT;
 use super::rig::{Memory, RawFence, RawQueue, Rig, View, copy, fill};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "Residency", behind "it is several processes on a GPU whose memory it chooses";
     "Residency.TablesAndFencesOutlastPressure" on Boot::With(small_vram), "driver-residency-in-wddm-2-0":

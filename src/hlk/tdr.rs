@@ -14,7 +14,7 @@ use wddm_ddi::kmt::D3DKMT_DEVICEEXECUTION_STATE;
 use super::case::{Boot, Case, Failure, granted};
 use super::fence_interrupts::Event;
 use super::rig::{RawQueue, Rig, wait_until};
-use crate::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 
 cases! { "TDR", behind "it lets the GPU hang, moves the clock on, and reads the report of the reset";
     "Tdr.HangIsFoundByProgress" on Boot::With(by_hand), "user-mode-work-submission":

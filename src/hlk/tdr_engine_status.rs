@@ -9,7 +9,7 @@ use dxgkrnl::{TdrOutcome, TdrSettings};
 use super::case::{Boot, Case, Failure, granted};
 use super::rig::{PacketQueue, Rig, wait_until};
 use super::tdr::{FATAL, HUNG, arm, by_hand, reports, state, time_out, time_out_packets, works};
-use crate::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 
 cases! { "TDR", behind "it lets the GPU hang, moves the clock on, and reads the report of the reset";
     "Tdr.HungNodeMakesNoProgress" on Boot::With(patient), "tdr-changes-in-windows-8":

@@ -9,7 +9,7 @@ use dxgkrnl::{TdrOutcome, TdrReason};
 use super::case::{Boot, Case, Failure};
 use super::rig::{Rig, wait_until};
 use super::tdr::{ACTIVE, Guest, RESET, by_hand, reports, state, time_out, time_out_packets, until_ended, works};
-use crate::setup::{System, capability};
+use testbed::setup::{System, capability};
 
 cases! { "TDR", behind "it resets the function behind the driver, moves the clock on, and reads the report of the reset";
     "Tdr.FunctionResetUnderUserQueues" on Boot::With(by_hand), "tdr-changes-in-windows-8":

@@ -7,7 +7,7 @@ use dxgkrnl::{TdrOutcome, TdrSettings};
 use super::case::{Boot, Case, Failure, granted};
 use super::rig::{PacketQueue, Rig, wait_until};
 use super::tdr::{ACTIVE, FATAL, HUNG, arm, by_hand, reports, state, time_out_packets, wait_watched};
-use crate::setup::System;
+use testbed::setup::System;
 
 cases! { "TDR", behind "it lets the GPU hang, moves the clock on, and counts preemptions";
     "Tdr.PreemptionBehindAPacketReset" on Boot::With(by_hand), "tdr-changes-in-windows-8":

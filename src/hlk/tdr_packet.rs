@@ -11,7 +11,7 @@ use super::tdr::{
     ACTIVE, FATAL, Guest, HUNG, RESET, TDR_FAILURE, arm, by_hand, doomed, hold_reset, only_report, reports, state,
     time_out_packets, until_ended, wait_watched, works,
 };
-use crate::setup::System;
+use testbed::setup::System;
 
 cases! { "TDR", behind "it lets the GPU hang, moves the clock on, and reads the report of the reset";
     "Tdr.PacketResetFollowsThePage" on Boot::With(by_hand), "tdr-changes-in-windows-8":

@@ -12,7 +12,7 @@ use fastrand::Rng;
 use super::case::{Boot, Case, CaseInfo, Failure, granted};
 use super::rig::{PacketQueue, RawFence, RawQueue, Rig, wait_until};
 use super::tdr::{ACTIVE, by_hand, time_out_packets, wait_watched};
-use crate::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 
 cases! { "TDR", behind "it lets the GPU hang again and again, and moves the clock on";
     "Tdr.StormCostsOnlyTheGuilty" on Boot::With(storm_system), "tdr-changes-in-windows-8":

@@ -5,7 +5,7 @@ use campanile_hw::registers::NODE_COMPUTE;
 use wddm_ddi::status::*;
 
 use super::case::{Boot, Case, Failure, refused};
-use crate::setup::SystemOptions;
+use testbed::setup::SystemOptions;
 
 cases! { "Kernel-mode testing", behind "it chooses what hardware and system enable";
     "Testing.OffWhereTheFeatureIsOff" on Boot::With(without_testing), "kernel-mode-testing-of-wddm-features":

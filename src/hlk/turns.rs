@@ -18,7 +18,7 @@ use super::rest::counts;
 use super::rig::{
     KernelHandle, KernelQueue, Memory, PacketQueue, RawFence, RawQueue, Rig, View, copy, fill, wait_until,
 };
-use crate::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 
 cases! { "Residency", behind "it is several processes on a GPU whose memory it chooses";
     "Residency.BusyProcessesTakeTurns" on Boot::With(tiny_vram), "driver-residency-in-wddm-2-0":

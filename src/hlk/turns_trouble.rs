@@ -20,7 +20,7 @@ use super::rest::counts;
 use super::rig::{RawFence, Rig, fill, wait_until};
 use super::tdr::{self, ACTIVE, FATAL, HUNG, time_out};
 use super::turns::{Busy, EACH, Guest, SIZE, WAYS, Way, request, tiny_vram};
-use crate::setup::{System, SystemOptions};
+use testbed::setup::{System, SystemOptions};
 
 cases! { "Residency", behind "it is several processes on a GPU whose memory it chooses, and moves the clock on";
     "Residency.SuspendedProcessIsKilled" on Boot::With(by_hand), "driver-residency-in-wddm-2-0":

@@ -79,8 +79,8 @@ impl UnderWay {
 mod tests {
     use super::*;
     use crate::hlk::cases;
-    use crate::setup::Drivers;
     use campanile_hlk::report::RunInfo;
+    use testbed::setup::Drivers;
 
     #[test]
     fn the_case_in_which_the_process_ends_has_failed_and_those_before_it_are_told() {

@@ -20,7 +20,7 @@ use std::path::Path;
 use dxgkrnl::{DriverMemory, Image, MemoryRange};
 use serde::Serialize;
 
-use crate::setup::DriverChoice;
+use testbed::setup::DriverChoice;
 pub use types::{BadTypes, Field, Symbol, Type};
 
 /// Of the file's layout.

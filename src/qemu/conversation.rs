@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::monitor::Monitor;
 use super::process::{self, Running};
 use super::protocol::{Event, Order, Step};
-use crate::device::{GpuHeld, Witness};
 use crate::hlk::CaseLine;
+use testbed::device::{GpuHeld, Witness};
 
 /// What is heard of a guest.
 #[derive(Debug)]

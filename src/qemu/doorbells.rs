@@ -11,11 +11,12 @@ use super::process;
 use super::protocol::{Event, Step, placeholder};
 use super::session::{self, Ended, Setting};
 use super::suite;
-use crate::cli::{EXIT_MACHINE, EXIT_OK, exit_code, print};
 use crate::clock::{Clock, Latencies, now};
 use crate::hlk::{DoorbellProbe, Failure};
-use crate::setup::{AdapterOptions, System, SystemOptions};
+use crate::print::print;
 use crate::table;
+use testbed::exit::{EXIT_MACHINE, EXIT_OK};
+use testbed::setup::{AdapterOptions, System, SystemOptions};
 
 /// Rounds in which the two GPUs take turns.
 const ROUNDS: usize = 5;
@@ -53,7 +54,7 @@ pub(super) fn measure() -> u8 {
         Ok(system) => system,
         Err(error) => {
             eprintln!("campanile: {error}");
-            return exit_code(&error);
+            return error.exit_code();
         }
     };
     let process = system.machine().create_process("doorbells");

@@ -9,8 +9,8 @@ use super::conversation::{Guest, Stop};
 use super::load::{HAPPENED, Then, UNDER_LOAD};
 use super::plug::{self, SPARE};
 use super::protocol::Step;
-use crate::device::GpuHeld;
 use crate::hlk::{CaseLine, Status};
+use testbed::device::GpuHeld;
 
 /// How long what the guest's kernel does in the background may take.
 const PATIENCE: Duration = Duration::from_secs(20);

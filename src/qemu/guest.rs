@@ -19,7 +19,7 @@ use rustix::termios::{OptionalActions, tcdrain, tcgetattr, tcsetattr};
 
 use super::protocol::{Event, Found, JOB, Job, LINE, Order, PROGRAM, Step, placeholder};
 use super::slot::{self, Slot};
-use crate::cli::EXIT_MACHINE;
+use testbed::exit::EXIT_MACHINE;
 
 /// finit_module unpacks the module. [linux/module.h: MODULE_INIT_COMPRESSED_FILE]
 const COMPRESSED: i32 = 4;

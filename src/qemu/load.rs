@@ -11,9 +11,10 @@ use dxgkrnl::{TdrLevel, TdrSettings};
 
 use super::protocol::{Step, placeholder};
 use super::suite;
-use crate::cli::{EXIT_MACHINE, EXIT_OK, exit_code, print};
 use crate::hlk::{DoorbellProbe, Failure};
-use crate::setup::{System, SystemOptions, capability, reset_functions};
+use crate::print::print;
+use testbed::exit::{EXIT_MACHINE, EXIT_OK};
+use testbed::setup::{System, SystemOptions, capability, reset_functions};
 
 /// Queues whose doorbells are rung in turns; one more waits for what never comes.
 const QUEUES: usize = 4;
@@ -91,7 +92,7 @@ pub fn command(then: Then) -> u8 {
         Ok(system) => system,
         Err(error) => {
             eprintln!("campanile: {error}");
-            return exit_code(&error);
+            return error.exit_code();
         }
     };
     if matches!(then, Then::Removed | Then::Surprised) {
@@ -158,7 +159,7 @@ fn removed(mut system: System, then: Then) -> u8 {
         }
         Err(error) => {
             eprintln!("campanile: {error}");
-            exit_code(&error)
+            error.exit_code()
         }
     }
 }

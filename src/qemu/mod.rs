@@ -36,10 +36,11 @@ use campanile_device::Variant;
 
 use conversation::Heard;
 
-use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK, print};
+use crate::print::print;
 pub use guest::command as guest_command;
 pub use load::{Then, command as load_command};
 pub use machine::Accelerator;
+use testbed::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
 
 /// What to run, and on what.
 #[derive(Clone, Debug, Default)]

@@ -13,7 +13,7 @@ use super::load::{HAPPENED, Then, UNDER_LOAD};
 use super::machine;
 use super::protocol::Order;
 use super::session::{Served, Setting};
-use crate::device::{GpuHeld, Messages};
+use testbed::device::{GpuHeld, Messages};
 
 /// The GPU that comes and goes, beside one that stays.
 pub(super) const SPARE: usize = 1;

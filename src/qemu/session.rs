@@ -19,7 +19,7 @@ use super::machine::{self, Chosen, Files, Line, Machine};
 use super::process::{Asked, Running};
 use super::protocol::Job;
 use super::tools::Kernel;
-use crate::device::{GpuFunction, Messages, Witness};
+use testbed::device::{GpuFunction, Messages, Witness};
 
 /// Memory of a guest: its first file system, what a machine on the bus `vfio` has, and as much again.
 const MEMORY_MIB: u64 = 1024;

@@ -13,10 +13,10 @@ use super::protocol::{Event, Step, placeholder};
 use super::report::Report;
 use super::session::{self, Ended, Setting};
 use super::tools;
-use crate::cli::print;
-use crate::device::GpuHeld;
 use crate::hlk::{self, CaseLine, Status};
-use crate::setup::{DriverLimit, shipped};
+use crate::print::print;
+use testbed::device::GpuHeld;
+use testbed::setup::{DriverLimit, shipped};
 
 /// Cases that run in a guest when none are named: what the driver does at the bus.
 pub(super) const CORE: [&str; 9] = [

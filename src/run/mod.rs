@@ -13,15 +13,16 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::cli::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK, exit_code, print};
 use crate::clock::{self, Clock};
 use crate::memory_image::MemoryImage;
-use crate::setup::{Drivers, FaultOption, MachineOptions, SetupError, System};
+use crate::print::print;
 use crate::trace::{Trace, perfetto};
-use crate::user::{self, Adapter};
 use pipeline::{Finished, Pipeline};
 use progress::Progress;
 pub use report::{FileReport, Report, SubmitReport, Totals};
+use testbed::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
+use testbed::setup::{Drivers, FaultOption, MachineOptions, SetupError, System};
+use testbed::user::{self, Adapter};
 use tracing::Tracing;
 pub use transform::CHUNK;
 use transform::Chunk;
@@ -132,7 +133,7 @@ pub fn command(options: &Options) -> u8 {
         Err(error) => {
             eprintln!("campanile: {error}");
             return match &error {
-                RunError::Setup(error) => exit_code(error),
+                RunError::Setup(error) => error.exit_code(),
                 RunError::Driver(_) => EXIT_MACHINE,
                 RunError::MemoryImage(_) => EXIT_INPUT,
             };
@@ -310,7 +311,7 @@ impl Streamer {
         }
     }
 
-    fn outcome(self, gpu: crate::setup::GpuCounters) -> Result<Outcome, RunError> {
+    fn outcome(self, gpu: testbed::setup::GpuCounters) -> Result<Outcome, RunError> {
         let bytes: u64 = self.files.iter().map(|file| file.bytes).sum();
         let mismatches = self.files.iter().filter_map(|file| file.mismatch.clone()).collect();
         let totals = self.pipeline.totals(bytes, self.seconds, gpu)?;

@@ -11,9 +11,9 @@ use super::report::{SubmitReport, Totals};
 use super::tracing::{Tracing, at};
 use super::transform::{self, CHUNK, Chunk, STAMPED};
 use crate::clock::{self, Clock, Latencies, Ticks};
-use crate::setup::GpuCounters;
 use crate::trace::{EventKind, LaneRecorder};
-use crate::user::{
+use testbed::setup::GpuCounters;
+use testbed::user::{
     Adapter, Buffer, Device, Error, Fence, Mapping, Node, Placement, Queue, QueueOptions, QueueStats, Recorder,
 };
 

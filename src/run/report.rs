@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::setup::Drivers;
 use crate::table::{grouped, render};
+use testbed::setup::Drivers;
 
 /// A run's files and figures.
 #[derive(Clone, Debug, Serialize)]

@@ -3,9 +3,9 @@
 
 use dxgkrnl::Process;
 
-use crate::setup::{SetupError, System};
 use crate::trace::{Collector, FenceValue, Lane, LaneKind, LaneRecorder, Recording, Trace};
-use crate::user::{Error, Fence, Node, Queue};
+use testbed::setup::{SetupError, System};
+use testbed::user::{Error, Fence, Node, Queue};
 
 /// The trace of a run.
 pub(super) struct Tracing {

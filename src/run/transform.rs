@@ -2,7 +2,7 @@
 //!
 //! A chunk is read as a square matrix of 64-byte blocks and transposed; a footer derived from the chunk's number follows it.
 
-use crate::user::{CopyRows, Recorder, Result};
+use testbed::user::{CopyRows, Recorder, Result};
 
 /// Bytes of a chunk.
 pub const CHUNK: usize = 1 << 20;

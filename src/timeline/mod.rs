@@ -8,10 +8,11 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use crate::cli::{EXIT_INPUT, EXIT_OK, print};
+use crate::print::print;
 use crate::table::grouped;
 use crate::trace::{Trace, perfetto, synthetic};
 pub use page::{PAGE_BYTES_MAX, Page, render};
+use testbed::exit::{EXIT_INPUT, EXIT_OK};
 
 /// Where the events come from.
 #[derive(Clone, Debug)]

@@ -31,7 +31,7 @@ fn the_driver_imports_from_the_kernel_alone() {
 
 #[test]
 fn this_program_knows_every_function_of_the_header_and_no_other() {
-    let known = campanile::user::Functions::NAMES.iter().map(|name| (*name).to_owned()).collect();
+    let known = testbed::user::Functions::NAMES.iter().map(|name| (*name).to_owned()).collect();
     assert_eq!(header_names("umd/include/campanile.h", "campanile_", '('), known);
     let thunks = wddm_ddi::kmt::Thunks::NAMES;
     let listed = header_names("umd/include/campanile.h", "D3DKMT", '\n');

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use campanile::setup::LIMIT_VARIABLE;
+use testbed::setup::LIMIT_VARIABLE;
 
 use crate::compiler::{Language, Program, compile_file, library, root};
 

@@ -9,8 +9,8 @@ use campanile_umd::c_api::*;
 use dxgkrnl::{Image, ImageError, ImageKind};
 
 use super::windows;
-use crate::setup::image_file::{self, Unreadable};
-use crate::setup::{DriverChoice, with_pdb};
+use crate::driver::{DriverChoice, with_pdb};
+use crate::image_file::{self, Unreadable};
 
 /// File name of the DLL, in the folder of the kernel-mode driver that it belongs to.
 pub const FILE: &str = "campanile_umd.dll";
@@ -281,7 +281,7 @@ mod tests {
 
     /// The DLL that `cargo xtask pe` builds.
     fn dll() -> Vec<u8> {
-        let path = crate::setup::shipped(FILE);
+        let path = crate::driver::shipped(FILE);
         std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; run `cargo xtask pe` first", path.display()))
     }
 
@@ -325,7 +325,7 @@ mod tests {
     fn a_dll_for_another_machine_and_a_kernel_mode_driver_are_refused() {
         let refusal = refusal_with(b"PE\0\0\x64\x86", b"PE\0\0\x64\xaa");
         assert_eq!(refusal, Refusal::Image("some.dll".into(), ImageError::WrongMachine(0xaa64)));
-        let driver = std::fs::read(crate::setup::shipped(DRIVER)).unwrap();
+        let driver = std::fs::read(crate::driver::shipped(DRIVER)).unwrap();
         let refusal = Library::load(Path::new("some.dll"), &driver).err().unwrap();
         assert_eq!(refusal.to_string(), "some.dll: not a DLL (subsystem 1)");
     }

@@ -205,7 +205,7 @@ impl VfioBus {
 }
 
 /// Resets every function that this process has opened, beneath whoever uses it. [linux/vfio.h: VFIO_DEVICE_RESET]
-pub(crate) fn reset_functions() {
+pub fn reset_functions() {
     lock(&OPENED).values().for_each(|function| function.device.reset());
 }
 

@@ -2,11 +2,10 @@
 
 mod bus;
 mod direct_bus;
-mod driver;
 mod driver_limit;
+mod drivers;
 mod fault;
 mod gpu_handle;
-pub mod image_file;
 mod listener;
 mod machine;
 mod msix;
@@ -30,22 +29,23 @@ use dxgkrnl::{
 };
 use wddm_ddi::types::LUID;
 
+pub use crate::driver::{DRIVER_VARIABLE, DriverChoice, shipped};
+use crate::exit::{EXIT_INPUT, EXIT_MACHINE};
 use crate::user;
 use bus::{Attached, Keeper};
 pub use bus::{BUS_VARIABLE, BusChoice};
 pub use direct_bus::DirectBus;
-pub(crate) use driver::with_pdb;
-pub use driver::{DRIVER_VARIABLE, DriverChoice, Drivers, shipped};
 pub use driver_limit::{DriverLimit, LIMIT_VARIABLE};
+pub use drivers::Drivers;
 pub use fault::FaultOption;
 pub use gpu_handle::{FaultsHandle, GpuHandle};
 pub use machine::{FenceStorage, MachineOptions, Scheduling};
-pub(crate) use msix::capability;
+pub use msix::capability;
 pub use process::Program;
 pub use special_pool::{POOL_VARIABLE, PoolChoice};
 pub use variant::{VariantOptions, help as variant_help};
 pub use vfio_bus::VfioBus;
-pub(crate) use vfio_bus::reset_functions;
+pub use vfio_bus::reset_functions;
 pub use vfio_user_bus::VfioUserBus;
 use watch::Watch;
 
@@ -114,7 +114,7 @@ pub struct SetupError {
 }
 
 impl SetupError {
-    pub(crate) fn new(what: &'static str, cause: impl fmt::Display, advice: &'static str) -> Self {
+    pub fn new(what: &'static str, cause: impl fmt::Display, advice: &'static str) -> Self {
         Self { what, cause: cause.to_string(), advice, input: false }
     }
 
@@ -126,6 +126,11 @@ impl SetupError {
     /// Whether a file that was named as a driver is at fault, and not this machine.
     pub fn is_input(&self) -> bool {
         self.input
+    }
+
+    /// The exit code that stands for it.
+    pub fn exit_code(&self) -> u8 {
+        if self.is_input() { EXIT_INPUT } else { EXIT_MACHINE }
     }
 
     /// What became of loading the selected driver.

@@ -1,8 +1,4 @@
-//! `campanile device`: the GPU as a PCI function for other processes.
-
-pub(crate) mod control;
-mod function;
-mod msi;
+//! `campanile device`: serves the GPU as a PCI function to other processes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,13 +6,11 @@ use std::sync::Mutex;
 
 use campanile_device::{Gpu, Variant};
 use campanile_vfio_user::{Event, Function, Server, Stopper};
-use clap::ValueEnum;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::cli::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
-pub use control::{ChildOptions, child_command};
-pub use function::{GpuFunction, GpuHeld, Witness};
+use testbed::device::{GpuFunction, Messages};
+use testbed::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
 
 /// What to serve.
 #[derive(Clone, Debug)]
@@ -29,16 +23,6 @@ pub struct Options {
     pub interrupts: Messages,
     /// Say nothing but what goes wrong.
     pub quiet: bool,
-}
-
-/// How a function that is served sends messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Messages {
-    /// By MSI-X.
-    #[default]
-    MsiX,
-    /// By MSI, for monitors that cannot unplug a function with MSI-X.
-    Msi,
 }
 
 /// Lines of several threads, whole, each with the socket that it is about.

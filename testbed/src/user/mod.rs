@@ -1,6 +1,6 @@
 //! The user-mode driver of this process: the one linked into this program, or the DLL, through which programs on Windows reach it.
 //!
-//! Which of them is decided once, by the kernel-mode driver that was selected ([`DriverChoice`](crate::setup::DriverChoice)): an image
+//! Which of them is decided once, by the kernel-mode driver that was selected ([`DriverChoice`](crate::driver::DriverChoice)): an image
 //! brings its DLL with it. Everything else uses the types here and does not see the difference. They are those of
 //! [`campanile_umd`], with the linked driver behind one branch, and the DLL's C API behind the other.
 

@@ -108,7 +108,7 @@ pub(super) fn switch_messages(bus: &dyn Bus, wanted: u16, on: bool) -> io::Resul
 ///
 /// # Errors
 /// The function has none of this kind.
-pub(crate) fn capability(bus: &dyn Bus, id: u32) -> io::Result<u16> {
+pub fn capability(bus: &dyn Bus, id: u32) -> io::Result<u16> {
     if bus.config_read(config::STATUS, 2) & config::STATUS_CAPABILITIES != 0 {
         let mut at = bus.config_read(config::CAPABILITIES, 1) as u16 & 0xfc;
         for _ in 0..config::CAPABILITIES_MAX {

@@ -13,7 +13,7 @@ use campanile_vfio_user::{Event, Function, Stopper, serve};
 use serde::{Deserialize, Serialize};
 
 use super::GpuFunction;
-use crate::cli::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
+use crate::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
 
 /// Longest time that an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);

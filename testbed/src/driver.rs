@@ -6,12 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use dxgkrnl::{DriverImage, Image};
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::PoolChoice;
-use super::image_file;
-use crate::user;
+use crate::image_file;
 
 /// A driver to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +49,7 @@ impl fmt::Display for DriverChoice {
 
 /// Where `cargo xtask pe` puts a file: `target/pe` of the repository that this program was built in.
 pub fn shipped(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("target").join("pe").join(file)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target").join("pe").join(file)
 }
 
 impl DriverChoice {
@@ -73,7 +70,7 @@ impl DriverChoice {
     ///
     /// # Errors
     /// The file cannot be read; the message names it and says what to do.
-    pub(super) fn image(&self) -> Result<DriverImage, String> {
+    pub(crate) fn image(&self) -> Result<DriverImage, String> {
         let path = match self {
             Self::Linked => {
                 return Ok(DriverImage::Linked {
@@ -92,14 +89,14 @@ impl DriverChoice {
     }
 
     /// SHA-256 of the image, in hexadecimal digits.
-    fn sha256(&self) -> Option<String> {
+    pub(crate) fn sha256(&self) -> Option<String> {
         let Self::Image(path) = self else { return None };
         let bytes = image_file::read(path, Image::FILE_MAX).ok()?;
         Some(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// What was selected, and which build of it: for an image its path and the identity of its PDB, as symbol servers have it.
-    fn identity(&self) -> String {
+    pub(crate) fn identity(&self) -> String {
         match self {
             Self::Linked => self.to_string(),
             Self::Image(path) => {
@@ -115,40 +112,6 @@ pub(crate) fn with_pdb(path: &Path, pdb: Option<&dxgkrnl::PdbIdentity>) -> Strin
     match pdb {
         Some(pdb) => format!("{} (PDB {pdb})", path.display()),
         None => format!("{} (without PDB)", path.display()),
-    }
-}
-
-/// The drivers of this process, for reports: what was measured or tested must be known later.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Drivers {
-    /// Kernel-mode driver: `linked`, or path and PDB of its image.
-    pub driver: String,
-    /// SHA-256 of the kernel-mode driver's image, in hexadecimal digits; none of the linked driver, which is part of the program.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub driver_sha256: Option<String>,
-    /// User-mode driver: `linked`, or path and PDB of the DLL.
-    pub user_mode_driver: String,
-    /// Special pool of the kernel-mode driver: `off`, or the end of each block that is verified.
-    pub special_pool: String,
-}
-
-impl Drivers {
-    /// Those that were selected.
-    pub fn selected() -> Self {
-        let choice = DriverChoice::selected();
-        Self {
-            driver: choice.identity(),
-            driver_sha256: choice.sha256(),
-            user_mode_driver: user::selected_identity(),
-            special_pool: PoolChoice::name(),
-        }
-    }
-}
-
-impl fmt::Display for Drivers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { driver, user_mode_driver, special_pool, .. } = self;
-        write!(f, "driver: {driver}\nuser-mode driver: {user_mode_driver}\nspecial pool: {special_pool}")
     }
 }
 
