@@ -73,9 +73,9 @@ impl CrossAdapter {
         lock(&self.members).retain(|other| !core::ptr::eq(other.as_ptr(), member) && other.strong_count() > 0);
     }
 
-    /// True if the members were last told of another value than `current`.
-    pub(super) fn is_behind(&self, current: u64) -> bool {
-        self.told.load(Ordering::Acquire) != current
+    /// The value that the members were last told of, if that is not `current`.
+    pub(super) fn behind(&self, current: u64) -> Option<u64> {
+        Some(self.told.load(Ordering::Acquire)).filter(|told| *told != current)
     }
 
     /// Tells every member that the value may have been written.

@@ -279,10 +279,10 @@ impl Fence {
         woken
     }
 
-    /// True while a value is reached that somebody waits for.
-    pub(super) fn is_overdue(&self) -> bool {
+    /// The least value that somebody waits for, while it is reached.
+    pub(super) fn overdue(&self) -> Option<u64> {
         let waits = self.lock_waits();
-        !waits.closed && waits.watch.list.least().is_some_and(|least| least <= self.current())
+        waits.watch.list.least().filter(|least| !waits.closed && *least <= self.current())
     }
 
     /// Whether somebody waits for it.

@@ -19,24 +19,34 @@ use super::fence::Fence;
 /// Time after which a signal that woke nobody is one that was not reported.
 const UNREPORTED: Duration = Duration::from_secs(1);
 
-/// What the watchdog has found, by the address of the fence or of what its members have in common, and since when. An address
-/// that is used anew within a second begins to count too early by that at most.
+/// What the watchdog has found, by the address of the fence or of what its members have in common: the value at which it was found, and since when.
+/// A fence that is found behind at every look is not late while that value moves on. An address that is used anew within a second begins to count too early
+/// by that at most.
 #[derive(Default)]
-pub(super) struct Overdue(Mutex<HashMap<usize, Instant>>);
+pub(super) struct Overdue(Mutex<HashMap<usize, (u64, Instant)>>);
+
+/// A fence that is behind.
+struct Behind<T> {
+    /// Address by which it is known.
+    key: usize,
+    /// The value that it stays at as long as nobody is told of its signal.
+    value: u64,
+    fence: T,
+}
 
 impl Overdue {
     /// Those of `found` that were found for long enough already; the others are remembered, and what is not found any more is forgotten.
-    fn ripe<T>(&self, found: Vec<(usize, T)>) -> Vec<T> {
+    fn ripe<T>(&self, found: impl IntoIterator<Item = Behind<T>>) -> Vec<T> {
         let now = Instant::now();
         let mut since = lock(&self.0);
         let known = std::mem::take(&mut *since);
         let mut ripe = Vec::new();
-        for (key, item) in found {
-            let first = known.get(&key).copied().unwrap_or(now);
+        for Behind { key, value, fence } in found {
+            let first = known.get(&key).filter(|(before, _)| *before == value).map_or(now, |(_, first)| *first);
             if now.duration_since(first) >= UNREPORTED {
-                ripe.push(item);
+                ripe.push(fence);
             } else {
-                since.insert(key, first);
+                since.insert(key, (value, first));
             }
         }
         ripe
@@ -48,17 +58,21 @@ impl VidSch {
     pub(super) fn make_good_unreported_signals(&self) {
         let fences: Vec<Arc<Fence>> =
             [true, false].into_iter().flat_map(|native| self.watched_fences(native)).collect();
-        let overdue = fences.iter().filter(|fence| fence.is_overdue());
-        let overdue =
-            self.overdue_waits.ripe(overdue.map(|fence| (Arc::as_ptr(fence).addr(), Arc::clone(fence))).collect());
+        let overdue = fences.iter().filter_map(|fence| {
+            let value = fence.overdue()?;
+            Some(Behind { key: Arc::as_ptr(fence).addr(), value, fence: Arc::clone(fence) })
+        });
+        let overdue = self.overdue_waits.ripe(overdue.collect::<Vec<_>>());
         let woken = batch::evaluate(&overdue) as u64;
         if woken != 0 {
             self.rescued(Rescue::UnreportedSignal, woken);
         }
-        let shared =
-            fences.iter().filter_map(|fence| fence.cross_adapter().filter(|all| all.is_behind(fence.current())));
-        let shared =
-            self.overdue_members.ripe(shared.map(|shared| (Arc::as_ptr(shared).addr(), Arc::clone(shared))).collect());
+        let shared = fences.iter().filter_map(|fence| {
+            let fences = fence.cross_adapter()?;
+            let value = fences.behind(fence.current())?;
+            Some(Behind { key: Arc::as_ptr(fences).addr(), value, fence: Arc::clone(fences) })
+        });
+        let shared = self.overdue_members.ripe(shared.collect::<Vec<_>>());
         for shared in &shared {
             CrossAdapter::tell(shared);
             self.rescued(Rescue::UnreportedCrossAdapterSignal, 1);
@@ -70,15 +84,30 @@ impl VidSch {
 mod tests {
     use super::*;
 
+    fn found(list: &[(usize, u64)]) -> Vec<Behind<usize>> {
+        list.iter().map(|(key, value)| Behind { key: *key, value: *value, fence: *key }).collect()
+    }
+
     #[test]
     fn what_is_found_again_and_again_is_ripe_after_a_while_and_what_is_gone_is_forgotten() {
         let overdue = Overdue::default();
-        assert_eq!(overdue.ripe(vec![(1, 'a'), (2, 'b')]), []);
+        assert_eq!(overdue.ripe(found(&[(1, 7), (2, 7)])), []);
         let long_ago = Instant::now().checked_sub(UNREPORTED).expect("the host has been up for a second");
-        lock(&overdue.0).insert(1, long_ago);
-        assert_eq!(overdue.ripe(vec![(1, 'a'), (2, 'b')]), ['a']);
-        lock(&overdue.0).insert(2, long_ago);
-        assert_eq!(overdue.ripe(vec![(3, 'c')]), []);
-        assert_eq!(overdue.ripe(vec![(2, 'b')]), [], "it was gone in between");
+        lock(&overdue.0).insert(1, (7, long_ago));
+        assert_eq!(overdue.ripe(found(&[(1, 7), (2, 7)])), [1]);
+        lock(&overdue.0).insert(2, (7, long_ago));
+        assert_eq!(overdue.ripe(found(&[(3, 7)])), []);
+        assert_eq!(overdue.ripe(found(&[(2, 7)])), [], "it was gone in between");
+    }
+
+    #[test]
+    fn a_fence_that_moves_on_is_not_late_although_every_look_finds_it_behind() {
+        let overdue = Overdue::default();
+        assert_eq!(overdue.ripe(found(&[(1, 7)])), []);
+        let long_ago = Instant::now().checked_sub(UNREPORTED).expect("the host has been up for a second");
+        lock(&overdue.0).insert(1, (7, long_ago));
+        assert_eq!(overdue.ripe(found(&[(1, 8)])), []);
+        lock(&overdue.0).insert(1, (8, long_ago));
+        assert_eq!(overdue.ripe(found(&[(1, 8)])), [1]);
     }
 }

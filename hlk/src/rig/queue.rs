@@ -7,6 +7,7 @@ use campanile_hw::queue::{CONTROL_SIZE, CONTROL_WRITE_POINTER, RING_ENTRY_SIZE, 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::kmt::*;
+use wddm_ddi::status::STATUS_INVALID_PARAMETER;
 use wddm_ddi::types::*;
 
 use super::{Memory, Rig, View, wait_until};
@@ -65,9 +66,15 @@ impl CreatedDoorbell {
 
 /// What a doorbell said to a ring.
 enum Rung {
+    /// The doorbell was not connected, for this reason.
+    Refused(NTSTATUS),
     /// After so many connections.
     Heard(u64),
     Lost,
+}
+
+fn not_connected(status: NTSTATUS) -> Failure {
+    Failure::new(format!("D3DKMTConnectDoorbell failed with {status}"))
 }
 
 impl Rig {
@@ -233,6 +240,7 @@ impl Rig {
         match self.ring_once(queue, queue.written)? {
             Rung::Heard(connections) => Ok(connections),
             Rung::Lost => Err(Failure::new("the device is lost: its doorbell says abort or cannot be connected")),
+            Rung::Refused(status) => Err(not_connected(status)),
         }
     }
 
@@ -256,7 +264,9 @@ impl Rig {
                     if DEVICE_LOST.contains(&status) {
                         return Ok(Rung::Lost);
                     }
-                    granted(status, "D3DKMTConnectDoorbell")?;
+                    if !status.is_success() {
+                        return Ok(Rung::Refused(status));
+                    }
                     connections += 1;
                 }
                 D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_ABORT => return Ok(Rung::Lost),
@@ -267,7 +277,24 @@ impl Rig {
 
     /// Rings for work that puts the device in error, which may have happened before the status is read.
     pub fn ring_doomed(&self, queue: &RawQueue) -> Result<(), Failure> {
-        self.ring_once(queue, queue.written).map(drop)
+        self.ring_whatever(queue, queue.written)
+    }
+
+    /// As [`Rig::ring_doomed`], for a ring that the GPU may not be able to read: false if its doorbell is not connected for that.
+    pub fn ring_unreadable(&self, queue: &RawQueue) -> Result<bool, Failure> {
+        match self.ring_once(queue, queue.written)? {
+            Rung::Refused(STATUS_INVALID_PARAMETER) => Ok(false),
+            Rung::Refused(status) => Err(not_connected(status)),
+            Rung::Heard(_) | Rung::Lost => Ok(true),
+        }
+    }
+
+    /// As [`Rig::ring_once`]; it is no matter whether the device is lost.
+    fn ring_whatever(&self, queue: &RawQueue, value: u64) -> Result<(), Failure> {
+        match self.ring_once(queue, value)? {
+            Rung::Refused(status) => Err(not_connected(status)),
+            Rung::Heard(_) | Rung::Lost => Ok(()),
+        }
     }
 
     /// Rings with `write_pointer` until something has happened, and again whenever the doorbell was taken away meanwhile: of work that the
@@ -280,11 +307,11 @@ impl Rig {
         mut reached: impl FnMut() -> bool,
     ) -> Result<(), Failure> {
         const RETRY: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY;
-        self.ring_once(queue, write_pointer)?;
+        self.ring_whatever(queue, write_pointer)?;
         let mut failed = Ok(());
         wait_until(what, || {
             if queue.doorbell.state() == RETRY {
-                failed = self.ring_once(queue, write_pointer).map(drop);
+                failed = self.ring_whatever(queue, write_pointer);
             }
             failed.is_err() || reached()
         })?;
@@ -293,6 +320,7 @@ impl Rig {
 
     /// Submits work that puts the device in error.
     pub fn submit_doomed(&self, queue: &mut RawQueue, packets: &[Packet]) -> Result<u64, Failure> {
+        self.wait_for_room(queue)?;
         let value = queue.append(packets)?;
         self.ring_doomed(queue)?;
         Ok(value)
@@ -305,8 +333,24 @@ impl Rig {
         self.kmt.call(self.kmt.table().D3DKMTNotifyWorkSubmission, &mut arguments)
     }
 
+    /// Waits until another entry fits into the ring. A device that sleeps meanwhile with a full ring, or an engine that has no doorbell, goes on when
+    /// the doorbell is connected and rung again, for which nobody but user mode asks.
+    fn wait_for_room(&self, queue: &RawQueue) -> Result<(), Failure> {
+        const RETRY: D3DDDI_DOORBELLSTATUS = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY;
+        let mut rung = Ok(());
+        wait_until("room in the ring", || {
+            let room = queue.has_room();
+            if !room && queue.doorbell.state() == RETRY {
+                rung = self.ring_whatever(queue, queue.written);
+            }
+            room || rung.is_err()
+        })?;
+        rung
+    }
+
     /// Submits packets in the order of the page; the progress value that marks their end.
     pub fn submit(&self, queue: &mut RawQueue, packets: &[Packet]) -> Result<u64, Failure> {
+        self.wait_for_room(queue)?;
         let value = queue.append(packets)?;
         self.ring(queue)?;
         Ok(value)
@@ -314,6 +358,7 @@ impl Rig {
 
     /// As [`Rig::submit`]; how often the doorbell had to be connected.
     pub fn submit_counted(&self, queue: &mut RawQueue, packets: &[Packet]) -> Result<u64, Failure> {
+        self.wait_for_room(queue)?;
         queue.append(packets)?;
         self.ring(queue)
     }
@@ -405,14 +450,19 @@ impl RawQueue {
         self.append_bytes(&bytes)
     }
 
+    /// True while the oldest entry of the ring is done, so that another one fits.
+    fn has_room(&self) -> bool {
+        let done = (self.base + self.written).saturating_sub(u64::from(self.geometry.entries()) - 1);
+        self.progress.load() >= done
+    }
+
     /// As [`RawQueue::append`], with any bytes as the command buffer.
     pub fn append_bytes(&mut self, bytes: &[u8]) -> Result<u64, Failure> {
         if bytes.len() as u64 > COMMANDS_PER_ENTRY {
             return Err(Failure::new("the case's command buffer is too long"));
         }
         let entries = u64::from(self.geometry.entries());
-        let done = (self.base + self.written).saturating_sub(entries - 1);
-        wait_until("room in the ring", || self.progress.load() >= done)?;
+        wait_until("room in the ring", || self.has_room())?;
         let offset = (self.written % entries) * COMMANDS_PER_ENTRY;
         self.commands_view.write(offset, bytes);
         let commands = self.commands.address + offset;
