@@ -44,7 +44,7 @@ impl Clock {
         Self(Arc::new(Source::Host(Instant::now())))
     }
 
-    /// A clock at 0 that only [`crate::Machine::advance`] moves. Nothing looks for timeouts in between.
+    /// A clock at 0 that only `Machine::advance` moves. Nothing looks for timeouts in between.
     pub fn manual() -> Self {
         Self(Arc::new(Source::Manual(Mutex::default())))
     }

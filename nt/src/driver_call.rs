@@ -8,7 +8,7 @@
 //!
 //! A driver image runs on a kernel stack of its own, see [`kernel_stack`], and what it calls in the kernel goes back to the
 //! host's stack ([`on_host_stack`]). Whatever faults on the image's stack, the image or a service that follows its pointer, ends the call
-//! with the bugcheck that the fault stands for: the signal handler sends the thread to [`landing`]. A service therefore holds no lock
+//! with the bugcheck that the fault stands for: the signal handler sends the thread to `landing`. A service therefore holds no lock
 //! while it is on that stack.
 //!
 //! Calls nest: driver → callback → driver. Each layer of the kernel is returned to, in order, so that it can put away what it

@@ -1,5 +1,5 @@
 // UNSAFETY: the end of the process.
-//! The watchdog of driver calls: a call that does not return stops the machine with a bug check that names it. See [`calls`](crate::calls).
+//! The watchdog of driver calls: a call that does not return stops the machine with a bug check that names it. See `calls.rs`.
 
 use std::io;
 use std::sync::{Arc, OnceLock};

@@ -1,7 +1,7 @@
 //! PE images loaded into this process: the part of a kernel's image loader that a driver or DLL can see.
 //!
 //! An image is untrusted input: every offset is checked before it is followed, and a broken image gets a named refusal with
-//! nothing left behind. Work and memory are bounded by the size of the file, see [`Allowance`], which itself is bounded.
+//! nothing left behind. Work and memory are bounded by the size of the file, see `Allowance`, which itself is bounded.
 
 mod allowance;
 mod error;
