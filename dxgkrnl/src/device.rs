@@ -10,8 +10,8 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::adapter::Adapter;
-use crate::miniport::KmdHandle;
-use crate::process::{Object, Process, ProcessAdapter};
+use crate::kmd_handle::KmdHandle;
+use crate::process_adapter::ProcessAdapter;
 use crate::rundown::{Destroyed, Rundown};
 
 static IDS: AtomicU64 = AtomicU64::new(1);
@@ -79,6 +79,24 @@ impl Destroyed for Device {
 }
 
 impl Device {
+    /// A device that has no handle yet.
+    pub(crate) fn new(adapter: &Arc<Adapter>, process: Arc<ProcessAdapter>, (id, kmd): (u64, KmdHandle)) -> Arc<Self> {
+        Arc::new(Self {
+            adapter: Arc::clone(adapter),
+            process,
+            kmd,
+            rundown: Rundown::default(),
+            id,
+            handle: OnceLock::new(),
+            error: Mutex::new(None),
+        })
+    }
+
+    /// Its process has given it a handle.
+    pub(crate) fn set_handle(&self, handle: D3DKMT_HANDLE) {
+        let _ = self.handle.set(handle);
+    }
+
     /// Handle of the device in its process; 0 before it has one.
     pub(crate) fn handle(&self) -> D3DKMT_HANDLE {
         self.handle.get().copied().unwrap_or(0)
@@ -119,65 +137,4 @@ impl Device {
 /// Identity for the next device.
 pub(crate) fn next_id() -> u64 {
     IDS.fetch_add(1, Ordering::Relaxed)
-}
-
-/// Creates a device of `process` and gives it a handle.
-///
-/// # Errors
-/// What the driver answered; STATUS_INSUFFICIENT_RESOURCES without a free handle.
-pub(crate) fn create(process: &Process, adapter: &Arc<Adapter>) -> Result<(Arc<Device>, D3DKMT_HANDLE), NTSTATUS> {
-    let on_adapter = process.on_adapter(adapter)?;
-    adapter.vidsch().check_not_blocked(&on_adapter.owner)?;
-    let id = next_id();
-    let kmd = adapter.vidmm().create_user_device(on_adapter.kmd_process, id)?;
-    let device = Arc::new(Device {
-        adapter: Arc::clone(adapter),
-        process: on_adapter,
-        kmd,
-        rundown: Rundown::default(),
-        id,
-        handle: OnceLock::new(),
-        error: Mutex::new(None),
-    });
-    match process.insert(Object::Device(Arc::clone(&device))) {
-        Ok(handle) => {
-            let _ = device.handle.set(handle);
-            adapter.vidsch().note_device(&device);
-            Ok((device, handle))
-        }
-        Err(status) => {
-            adapter.vidmm().destroy_user_device(id);
-            Err(status)
-        }
-    }
-}
-
-/// Destroys a device with everything made on it, newest first, so that doorbells go before queues and queues before the
-/// memory they use.
-///
-/// # Errors
-/// STATUS_INVALID_HANDLE if `handle` is no device.
-pub(crate) fn destroy(process: &Process, handle: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
-    end(process, handle, |device| device.adapter.vidsch().close_device(device))
-}
-
-/// As [`destroy`]; `close` ends the work of the device first.
-///
-/// # Errors
-/// STATUS_INVALID_HANDLE if `handle` is no device.
-pub(crate) fn end(process: &Process, handle: D3DKMT_HANDLE, close: impl FnOnce(&Arc<Device>)) -> Result<(), NTSTATUS> {
-    let Object::Device(device) = process.remove_if(handle, |object| matches!(object, Object::Device(_)))? else {
-        return Err(STATUS_INVALID_HANDLE);
-    };
-    device.rundown.close();
-    close(&device);
-    // Who is making something on it finds no device for that, and takes it back.
-    device.rundown.wait();
-    for child in process.objects_of(handle) {
-        if let Ok(object) = process.remove(child) {
-            object.destroy();
-        }
-    }
-    device.adapter.vidmm().destroy_user_device(device.id);
-    Ok(())
 }

@@ -10,7 +10,8 @@ use std::thread::JoinHandle;
 
 use nt::lock::{Condvar, Mutex, MutexGuard, lock};
 
-use crate::miniport::{KmdHandle, Miniport};
+use crate::kmd_handle::KmdHandle;
+use crate::miniport::Miniport;
 use crate::rank;
 use crate::trace::TraceKind;
 use nt::bus::InterruptSink;

@@ -15,14 +15,18 @@ pub mod verifier {
 
 mod adapter;
 mod callbacks;
+mod config;
 mod ddi_calls;
 mod device;
 mod handles;
 mod interrupt;
+mod kmd_handle;
 mod lifetimes;
 mod machine;
 mod miniport;
+mod platform;
 mod process;
+mod process_adapter;
 mod rank;
 mod registration;
 mod rescue;
@@ -32,9 +36,13 @@ mod trace;
 mod vidmm;
 mod vidsch;
 
-pub use adapter::{PowerComponentState, PowerSettings, ProblemCode, StartError};
+pub use adapter::{PowerComponentState, ProblemCode, StartError};
+pub use config::{
+    DRIVER_LIMIT, FeaturePolicy, Idle, MachineConfig, PowerSettings, TdrDebugMode, TdrLevel, TdrSettingError,
+    TdrSettings,
+};
 pub use interrupt::Counters;
-pub use machine::{DRIVER_LIMIT, DeviceId, Error, FeaturePolicy, Idle, Machine, MachineConfig, PnpError, SystemSleep};
+pub use machine::{DeviceId, Error, Machine, PnpError, SystemSleep};
 pub use nt::clock::Clock;
 pub use nt::driver::{DriverMemory, MemoryRange};
 pub use nt::etw::{BadTraceLogging, EtwEvent, EtwSession, TraceLoggingEvent, TraceLoggingField, TraceLoggingValue};
@@ -42,7 +50,7 @@ pub use nt::image::{Image, ImageError, ImageKind, PdbIdentity, Resolver};
 pub use nt::loader::DriverImage;
 pub use nt::pci::PciError;
 pub use nt::watchdog::{EXIT_STUCK, INTERRUPT, before_the_process_ends};
-pub use process::{Attached, Process};
+pub use process::{Attached, Process, Suspensions};
 pub use registration::{DriverId, LoadError};
 pub use rescue::Rescue;
 pub use thunks::budget::{D3DKMTRegisterBudgetChangeNotification, D3DKMTUnregisterBudgetChangeNotification};
@@ -61,9 +69,5 @@ pub use thunks::share::D3DKMTOpenSyncObjectFromNtHandle2;
 pub use thunks::{further_thunks, thunks};
 pub use trace::{TRACE_EVENTS_MAX, TraceEvent, TraceKind, TraceLog, nanoseconds};
 pub use vidmm::ResidencyCounts;
-pub use vidsch::{
-    FenceLog, FenceLogEntry, FenceOperation, FenceReports, GpuClock, Holdings, QueueFenceLog, Suspensions, Tree,
-};
-pub use vidsch::{
-    TdrDebugMode, TdrFate, TdrKind, TdrLevel, TdrOutcome, TdrQueue, TdrReason, TdrReport, TdrSettingError, TdrSettings,
-};
+pub use vidsch::{FenceLog, FenceLogEntry, FenceOperation, FenceReports, GpuClock, Holdings, QueueFenceLog, Tree};
+pub use vidsch::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nt::lock::{Innermost, Mutex, lock};
 
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 
 /// How often a watched call gives way to other threads before it goes on.
 const YIELDS: u32 = 200;

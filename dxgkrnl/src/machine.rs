@@ -1,6 +1,6 @@
 //! The machine: physical memory, what is plugged in, which drivers are loaded, and plug and play.
 
-mod config;
+mod observe;
 mod plug;
 
 use std::fmt;
@@ -14,12 +14,13 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::{DXGKARG_COLLECTDBGINFO, DXGKARG_COLLECTDBGINFO_EXT};
 use wddm_ddi::types::{GUID, LUID};
 
-use crate::adapter::{
-    self, Adapter, DeviceSettings, DeviceStack, Member, NotAsleep, PowerAction, PowerGate, StartError,
-};
+use crate::adapter::{self, Adapter, DeviceSettings, DeviceStack, Member, NotAsleep, PowerAction, StartError};
+use crate::callbacks;
+use crate::config::{FeaturePolicy, MachineConfig};
 use crate::ddi_calls::DdiCalls;
 use crate::interrupt::Counters;
 use crate::miniport::{DDIS, Miniport};
+use crate::platform::{Owner, Parts, Platform, PowerGate};
 use crate::rank;
 use crate::registration::{self, DriverId, LoadError};
 use crate::rescue::{Rescue, Rescues};
@@ -33,8 +34,6 @@ use nt::pci::{BusAddresses, Function, PciError};
 use nt::ram::Ram;
 use nt::verifier::Verifier;
 use nt::watchdog;
-
-pub use config::{DRIVER_LIMIT, FeaturePolicy, Idle, MachineConfig};
 
 /// A machine could not be built.
 #[derive(Debug)]
@@ -118,7 +117,7 @@ impl Device {
 /// Adds a device, and with one that is linked every other like it that nobody has. The answer is the place of the one that leads in the
 /// list of those that are linked, and that list, which is not empty.
 fn find_chain(
-    machine: &MachineRef,
+    machine: &Platform,
     devices: &mut [Device],
     first: usize,
     miniport: &Arc<Miniport>,
@@ -190,51 +189,6 @@ impl fmt::Display for PnpError {
 }
 
 impl std::error::Error for PnpError {}
-
-/// The machine as its parts know it: memory and verifier for good, the rest only while it lives.
-#[derive(Clone)]
-pub(crate) struct MachineRef {
-    ram: Arc<Ram>,
-    verifier: Arc<Verifier>,
-    rescues: Arc<Rescues>,
-    gate: Arc<PowerGate>,
-    config: MachineConfig,
-    inner: Weak<MachineInner>,
-}
-
-impl MachineRef {
-    pub(crate) fn ram(&self) -> &Arc<Ram> {
-        &self.ram
-    }
-
-    pub(crate) fn verifier(&self) -> &Arc<Verifier> {
-        &self.verifier
-    }
-
-    /// Counts of what was made good.
-    pub(crate) fn rescues(&self) -> &Arc<Rescues> {
-        &self.rescues
-    }
-
-    /// Who uses the devices.
-    pub(crate) fn gate(&self) -> &PowerGate {
-        &self.gate
-    }
-
-    pub(crate) fn config(&self) -> &MachineConfig {
-        &self.config
-    }
-
-    /// Whether `other` is the same machine.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.inner.ptr_eq(&other.inner)
-    }
-
-    /// The machine itself, unless it is gone.
-    pub(crate) fn upgrade(&self) -> Option<Machine> {
-        self.inner.upgrade().map(Machine)
-    }
-}
 
 impl Machine {
     /// Builds a machine with nothing plugged in.
@@ -749,15 +703,51 @@ impl Machine {
     }
 
     /// What parts of the machine keep of it.
-    pub(crate) fn downgrade(&self) -> MachineRef {
-        MachineRef {
-            ram: Arc::clone(&self.0.ram),
-            verifier: Arc::clone(&self.0.verifier),
-            rescues: Arc::clone(&self.0.rescues),
-            gate: Arc::clone(&self.0.gate),
-            config: self.0.config.clone(),
-            inner: Arc::downgrade(&self.0),
-        }
+    pub(crate) fn downgrade(&self) -> Platform {
+        let owner: Weak<dyn Owner> = Arc::downgrade(&self.0) as Weak<dyn Owner>;
+        Platform::new(
+            Parts {
+                ram: Arc::clone(&self.0.ram),
+                verifier: Arc::clone(&self.0.verifier),
+                rescues: Arc::clone(&self.0.rescues),
+                gate: Arc::clone(&self.0.gate),
+                config: self.0.config.clone(),
+                interface: callbacks::interface,
+            },
+            owner,
+        )
+    }
+
+    /// What a process keeps of its machine.
+    pub(crate) fn weak(&self) -> WeakMachine {
+        WeakMachine(Arc::downgrade(&self.0))
+    }
+}
+
+/// A machine that may be gone.
+pub(crate) struct WeakMachine(Weak<MachineInner>);
+
+impl WeakMachine {
+    /// The machine, unless it is gone.
+    pub(crate) fn upgrade(&self) -> Option<Machine> {
+        self.0.upgrade().map(Machine)
+    }
+}
+
+impl MachineInner {
+    fn started(&self) -> Vec<Arc<Adapter>> {
+        self.adapters.read().clone()
+    }
+}
+
+impl Owner for MachineInner {
+    fn deliver_interrupts(&self) -> bool {
+        // Every adapter, also behind one that has had some.
+        self.started().iter().filter(|adapter| adapter.deliver_interrupts()).count() != 0
+    }
+
+    fn wake_devices(&self) {
+        self.started().iter().for_each(|adapter| adapter.wake(|| ()));
     }
 }
 

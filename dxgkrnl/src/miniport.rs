@@ -15,32 +15,13 @@ use wddm_ddi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_SUPPORTED};
 use wddm_ddi::types::*;
 
 use crate::ddi_calls::{Ddi, DdiCalls};
+use crate::kmd_handle::KmdHandle;
 use crate::lifetimes::Lifetimes;
 use crate::trace::{Events, TraceKind};
 use nt::bugcheck::Bugcheck;
 use nt::driver::Driver;
 use nt::driver_call;
 use nt::irql::{self, DEVICE_LEVEL, HIGH_LEVEL, Raised};
-
-/// A handle of the other side: kept and passed back, never followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct KmdHandle(usize);
-
-impl KmdHandle {
-    pub(crate) const NULL: Self = Self(0);
-
-    pub(crate) fn new(raw: HANDLE) -> Self {
-        Self(raw.addr())
-    }
-
-    pub(crate) fn raw(self) -> HANDLE {
-        core::ptr::without_provenance_mut(self.0)
-    }
-
-    pub(crate) fn is_null(self) -> bool {
-        self.0 == 0
-    }
-}
 
 /// What a call answers when it was not made.
 pub(crate) trait NotMade {

@@ -2,10 +2,16 @@
 //!
 //! The thunks take no process argument; a thread says which process it belongs to by [`Process::attach`].
 
+mod devices;
+mod suspension;
+
+pub use suspension::Suspensions;
+
 use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nt::lock::{Mutex, lock};
@@ -16,11 +22,12 @@ use wddm_ddi::types::{D3DKMT_HANDLE, HANDLE};
 use crate::adapter::Adapter;
 use crate::device::Device;
 use crate::handles::HandleTable;
-use crate::machine::{Machine, MachineRef};
-use crate::miniport::KmdHandle;
+use crate::machine::{Machine, WeakMachine};
+use crate::platform::Platform;
+use crate::process_adapter::ProcessAdapter;
 use crate::rank;
 use crate::rundown::{Inside, Rundown, Used};
-use crate::vidmm::{AddressSpace, Allocation, BudgetRegistration, Kept, PagingQueue, Resource, TrimRegistration};
+use crate::vidmm::{Allocation, BudgetRegistration, InProcess, PagingQueue, Resource, TrimRegistration};
 use crate::vidsch::priority::SchedulingClass;
 use crate::vidsch::{Doorbell, HwContext, HwQueue, PacketContext, Rights, SharedFence, SyncObject};
 
@@ -34,7 +41,8 @@ thread_local! {
 pub struct Process {
     id: u64,
     name: String,
-    machine: MachineRef,
+    machine: Platform,
+    owner: WeakMachine,
     /// Never held across a DDI, a wait or the destruction of an object.
     handles: Mutex<HandleTable<Object>, rank::Handles>,
     /// Kernel (NT) handles.
@@ -54,24 +62,6 @@ pub struct Process {
 pub(crate) struct AdapterOpen {
     /// The adapter; it may have stopped since.
     pub(crate) adapter: Arc<Adapter>,
-}
-
-/// A process as one adapter and its driver know it.
-pub(crate) struct ProcessAdapter {
-    /// The adapter.
-    pub(crate) adapter: Arc<Adapter>,
-    /// The driver's handle of the process.
-    pub(crate) kmd_process: KmdHandle,
-    /// Its GPU address space.
-    pub(crate) space: Arc<AddressSpace>,
-    /// Identity of the process.
-    pub(crate) id: u64,
-    /// Number and name of the process, for reports.
-    pub(crate) owner: String,
-    /// How its contexts stand among those of other processes.
-    pub(crate) class: Arc<SchedulingClass>,
-    /// Addresses that the process got on the adapter and may use although the adapter stopped.
-    pub(crate) kept: Arc<Kept>,
 }
 
 /// What a handle can stand for.
@@ -188,11 +178,14 @@ impl Taken {
 }
 
 impl Process {
-    fn new(machine: MachineRef, name: &str) -> Arc<Self> {
+    /// A new process of a machine, with nothing open. It ends by [`Process::exit`] or with its last owner.
+    pub fn new(machine: &Machine, name: &str) -> Arc<Self> {
+        let (owner, machine) = (machine.weak(), machine.downgrade());
         Arc::new(Self {
             id: IDS.fetch_add(4, Ordering::Relaxed),
             name: name.to_owned(),
             machine,
+            owner,
             handles: Mutex::new(HandleTable::new()),
             kernel_handles: Mutex::new(HandleTable::new()),
             adapters: Mutex::new(Vec::new()),
@@ -265,8 +258,13 @@ impl Process {
     }
 
     /// The machine it runs on.
-    pub(crate) fn machine(&self) -> &MachineRef {
+    pub(crate) fn machine(&self) -> &Platform {
         &self.machine
+    }
+
+    /// Its machine, unless that is gone.
+    pub(crate) fn whole_machine(&self) -> Option<Machine> {
+        self.owner.upgrade()
     }
 
     /// Makes this the process of the calling thread.
@@ -484,7 +482,7 @@ impl Process {
         let devices = lock(&self.handles).newest_first(|object, _| matches!(object, Object::Device(_)));
         for handle in devices {
             // Somebody else may have destroyed it meanwhile.
-            let _ = crate::device::end(self, handle, &close);
+            let _ = self.end_device(handle, &close);
         }
         let rest = lock(&self.handles).newest_first(|_, _| true);
         for handle in rest {
@@ -526,13 +524,6 @@ fn kernel_slot(handle: HANDLE) -> Result<D3DKMT_HANDLE, NTSTATUS> {
     if address.is_multiple_of(1 << KERNEL_HANDLE_SHIFT) { Ok(slot) } else { Err(STATUS_INVALID_HANDLE) }
 }
 
-impl Machine {
-    /// A new process, with nothing open. It ends by [`Process::exit`] or with its last owner.
-    pub fn create_process(&self, name: &str) -> Arc<Process> {
-        Process::new(self.downgrade(), name)
-    }
-}
-
 impl Drop for Process {
     fn drop(&mut self) {
         self.exit();
@@ -546,7 +537,7 @@ impl fmt::Debug for Process {
 }
 
 impl Object {
-    /// Ends the object after its handle is gone. Devices are destroyed by `device::destroy`.
+    /// Ends the object after its handle is gone. Devices are destroyed by [`Process::destroy_device`].
     pub(crate) fn destroy(self) {
         match self {
             Self::Adapter(_) | Self::Device(_) | Self::Resource(_) => {}
@@ -560,5 +551,23 @@ impl Object {
             Self::Trim(registration) => registration.end(),
             Self::BudgetChange(registration) => registration.end(),
         }
+    }
+}
+
+/// A process that may be gone when one of its functions is to be called.
+pub(crate) struct WeakProcess(Weak<Process>);
+
+impl WeakProcess {
+    pub(crate) fn new(process: &Arc<Process>) -> Self {
+        Self(Arc::downgrade(process))
+    }
+}
+
+impl InProcess for WeakProcess {
+    fn run(&self, call: &mut dyn FnMut()) -> bool {
+        let Some(process) = self.0.upgrade() else { return false };
+        let _attached = process.attach();
+        call();
+        true
     }
 }

@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nt::lock::{Innermost, Mutex, lock};
 use wddm_ddi::km::{DXGK_INTERRUPT_TYPE, DXGKARGCB_NOTIFY_INTERRUPT_DATA};
-use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
+use wddm_ddi::status::{NTSTATUS, STATUS_NO_MEMORY};
 use wddm_ddi::types::LUID;
 
-use crate::machine::Machine;
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 use nt::services;
 
 /// Most events that a trace may hold.
@@ -130,11 +129,11 @@ pub fn nanoseconds() -> u64 {
 }
 
 #[derive(Clone, Copy)]
-struct Noted {
-    began: u64,
-    took: u64,
-    adapter: KmdHandle,
-    kind: TraceKind,
+pub(crate) struct Noted {
+    pub(crate) began: u64,
+    pub(crate) took: u64,
+    pub(crate) adapter: KmdHandle,
+    pub(crate) kind: TraceKind,
 }
 
 #[derive(Default)]
@@ -197,7 +196,7 @@ impl Events {
     }
 
     /// Begins with an empty ring of `capacity` events, or ends with 0.
-    fn set(&self, capacity: usize) -> Result<(), NTSTATUS> {
+    pub(crate) fn set(&self, capacity: usize) -> Result<(), NTSTATUS> {
         // Everything that may fail, and every release of memory, happens without the lock.
         let mut events = VecDeque::new();
         events.try_reserve_exact(capacity).map_err(|_| STATUS_NO_MEMORY)?;
@@ -209,7 +208,7 @@ impl Events {
         Ok(())
     }
 
-    fn take(&self) -> (Vec<Noted>, u64) {
+    pub(crate) fn take(&self) -> (Vec<Noted>, u64) {
         let mut ring = lock(&self.ring);
         let lost = std::mem::take(&mut ring.lost);
         (ring.events.drain(..).collect(), lost)
@@ -266,39 +265,6 @@ pub(crate) unsafe fn report(data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) -> TraceKind
         _ => (None, 0, 0),
     };
     TraceKind::Report { kind: data.InterruptType.0, node, fences, value }
-}
-
-impl Machine {
-    /// Traces the driver of an adapter from now on, keeping the latest `capacity` events; `None` ends that and drops what
-    /// was not fetched. Adapters of one driver share a trace.
-    ///
-    /// # Errors
-    /// STATUS_INVALID_PARAMETER for a capacity of 0 or above [`TRACE_EVENTS_MAX`], or an adapter that is not there;
-    /// STATUS_NO_MEMORY. The trace is then as it was.
-    pub fn trace(&self, luid: LUID, capacity: Option<u32>) -> Result<(), NTSTATUS> {
-        if capacity.is_some_and(|capacity| capacity == 0 || capacity > TRACE_EVENTS_MAX) {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        let adapter = self.adapter(luid).ok_or(STATUS_INVALID_PARAMETER)?;
-        adapter.miniport.events().set(capacity.unwrap_or(0) as usize)
-    }
-
-    /// What was traced of an adapter's driver since the last call; `None` without such an adapter.
-    pub fn take_trace(&self, luid: LUID) -> Option<TraceLog> {
-        let adapter = self.adapter(luid)?;
-        let (noted, lost) = adapter.miniport.events().take();
-        let adapters = self.adapters();
-        let functions = adapters.iter().flat_map(|adapter| adapter.links().iter().zip(std::iter::repeat(adapter.luid)));
-        let known: Vec<(KmdHandle, LUID)> = functions.map(|(link, luid)| (link.context, luid)).collect();
-        let named = |context| known.iter().find(|(known, _)| *known == context).map(|(_, luid)| *luid);
-        let events = noted.into_iter().map(|Noted { began, took, adapter, kind }| TraceEvent {
-            began,
-            took,
-            adapter: named(adapter),
-            kind,
-        });
-        Some(TraceLog { events: events.collect(), lost })
-    }
 }
 
 #[cfg(test)]

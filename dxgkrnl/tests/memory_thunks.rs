@@ -50,7 +50,7 @@ struct User {
 
 impl User {
     fn new(bench: &Bench, luid: LUID) -> Self {
-        let process = bench.machine.create_process("user");
+        let process = Process::new(&bench.machine, "user");
         let attached = process.attach();
         let open = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: luid, hAdapter: 0 };
         let adapter = call(thunks().D3DKMTOpenAdapterFromLuid, open).hAdapter;

@@ -33,7 +33,7 @@ struct Queue {
 
 /// A process with a hardware queue. The calling thread must stay attached by its own guard to use it.
 fn open(bench: &Bench, luid: LUID) -> Result<Queue, NTSTATUS> {
-    let process = bench.machine.create_process("test");
+    let process = Process::new(&bench.machine, "test");
     let _attached = process.attach();
     let thunks = thunks();
     let open = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: luid, hAdapter: 0 };

@@ -109,7 +109,7 @@ fn with_device(test: impl FnOnce(D3DKMT_HANDLE)) {
     *script() = Script { told: Vec::new(), bands: 0, refuses_after: None };
     let bench = Bench::new(Mutant { table, ..SOUND }).unwrap();
     let luid = bench.start().unwrap();
-    let process = bench.machine.create_process("test");
+    let process = dxgkrnl::Process::new(&bench.machine, "test");
     process.grant_increase_priority();
     let attached = process.attach();
     let open = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: luid, hAdapter: 0 };

@@ -154,7 +154,7 @@ fn boot() -> Result<Booted, Refusal> {
     let panicked = |_| refuse(STATUS_INTERNAL_ERROR, &"the machine could not be booted, see above");
     let system = booted.map_err(panicked)?.map_err(failed)?;
     let name = env::current_exe().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-    let process = system.machine().create_process(&name.unwrap_or_else(|| "a program in C".to_owned()));
+    let process = Process::new(system.machine(), &name.unwrap_or_else(|| "a program in C".to_owned()));
     Ok(Booted { system, process })
 }
 

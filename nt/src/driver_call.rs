@@ -251,9 +251,12 @@ pub fn stop_for_pointer(service: &str, fault: Fault) -> ! {
     stop_with(|driver| exception::bugcheck(fault, By::Service(service), driver, level))
 }
 
-/// The bug check that [`stop_for_pointer`] raises, for a service that still has something to put away.
-pub fn bugcheck_for_pointer(driver: &Driver, service: &str, fault: Fault) -> Bugcheck {
-    exception::bugcheck(fault, By::Service(service), driver, irql::current())
+/// The bug check for a driver's pointer that could not be followed, for a service that still has something to put away. See [`stop_for_pointer`].
+pub fn bad_pointer(service: &str, fault: Fault) -> Bugcheck {
+    match current() {
+        Some(driver) => exception::bugcheck(fault, By::Service(service), &driver, irql::current()),
+        None => Bugcheck::fatal(format!("{service} with a bad pointer outside a driver call")),
+    }
 }
 
 /// A service that an image called asks for this on the image's stack, where the calling instruction can be found.

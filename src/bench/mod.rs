@@ -206,7 +206,7 @@ pub fn measure(options: &Options, rows: &[&'static Row]) -> Result<Report, Bench
     let mut reports = Vec::with_capacity(rows.len());
     for row in rows {
         let system = System::boot(&options.machine.system())?;
-        let process = system.machine().create_process("campanile bench");
+        let process = dxgkrnl::Process::new(system.machine(), "campanile bench");
         let measured = {
             let _attached = process.attach();
             rounds(row, &system, effort)

@@ -142,7 +142,7 @@ fn affordable(wanted: usize, before: usize, now: &Mappings) -> usize {
 
 impl Member {
     fn new(system: &System, queues: usize) -> Result<Self, Error> {
-        let process = system.machine().create_process("campanile bench, idle");
+        let process = Process::new(system.machine(), "campanile bench, idle");
         let mut member = Self { queues: Vec::with_capacity(queues), process: Arc::clone(&process) };
         let _attached = process.attach();
         let device = Device::new(&Adapter::open_luid(system.luid())?)?;
@@ -196,7 +196,7 @@ fn crowd(system: &System, effort: Effort, processes: usize, queues: usize) -> Re
 impl Lonely {
     fn new() -> Result<Self, BenchError> {
         let system = System::boot(&SystemOptions::default())?;
-        let process = system.machine().create_process("campanile bench, alone");
+        let process = Process::new(system.machine(), "campanile bench, alone");
         let worker = {
             let _attached = process.attach();
             Worker::new(&Device::new(&Adapter::open_luid(system.luid())?)?)?

@@ -64,7 +64,7 @@ impl Machine {
         let mut options = SystemOptions::default();
         options.variant.idle_ticks = idle_ticks;
         let system = System::boot(&options)?;
-        let process = system.machine().create_process("campanile bench, power");
+        let process = Process::new(system.machine(), "campanile bench, power");
         let queue = {
             let _attached = process.attach();
             let device = Device::new(&Adapter::open_luid(system.luid())?)?;

@@ -152,7 +152,7 @@ struct Other {
 
 impl Other {
     fn new(system: &System) -> Result<Self, Failure> {
-        let process = system.machine().create_process("other");
+        let process = Process::new(system.machine(), "other");
         let made = on_thread(&process, || {
             let rig = Rig::open(system.luid())?;
             let filler = |number: u64| {
@@ -695,7 +695,7 @@ fn finds_what_was_put_there(updates: PageTableUpdates, cases: u32) {
         let config =
             ProptestConfig { cases, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() };
         proptest!(config, |(steps in prop::collection::vec(step(), 1..50))| {
-            let process = system.machine().create_process("model");
+            let process = Process::new(system.machine(), "model");
             let outcome = on_thread(&process, || World::new(&system, &updated)?.run(&steps));
             process.exit();
             prop_assert!(outcome.is_ok(), "{:?}", outcome);

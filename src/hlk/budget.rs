@@ -297,7 +297,7 @@ fn evict_counts_down(case: &mut Case<'_>) -> Result<(), Failure> {
     let list = create(&rig, 24)?;
     granted(make_resident(&rig, &list, D3DDDI_MAKERESIDENT_FLAGS::new())?.0, "D3DKMTMakeResident")?;
     ensure_eq!(evict(&rig, list[0])?, 0, "what is to be trimmed while nobody is in need");
-    let process = case.system.machine().create_process("in need");
+    let process = dxgkrnl::Process::new(case.system.machine(), "in need");
     let luid = case.system.luid();
     let need = || -> Result<(Rig, Vec<D3DKMT_HANDLE>), Failure> {
         let other = Rig::open(luid)?;

@@ -91,7 +91,7 @@ fn told(case: &mut Case<'_>) -> Result<(), Failure> {
     let alone = query(&rig, LOCAL)?.Budget;
     granted(make_resident(&rig, &create(&rig, 2)?, NONE)?.0, "D3DKMTMakeResident")?;
     granted(reserve(&rig, LOCAL, SIZE), "reserving")?;
-    let process = case.system.machine().create_process("other");
+    let process = dxgkrnl::Process::new(case.system.machine(), "other");
     let luid = case.system.luid();
     let (other, list) = on_thread(&process, || {
         let other = Rig::open(luid)?;

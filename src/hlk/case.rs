@@ -214,7 +214,7 @@ impl Case<'_> {
         &self,
         work: impl FnOnce(&System) -> Result<T, Failure> + Send,
     ) -> Result<T, Failure> {
-        let process = self.system.machine().create_process("other");
+        let process = Process::new(self.system.machine(), "other");
         let outcome = on_thread(&process, || work(self.system));
         process.exit();
         outcome

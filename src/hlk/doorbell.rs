@@ -93,7 +93,7 @@ fn page_tells_nothing(case: &mut Case<'_>) -> Result<(), Failure> {
         word.store(SECRET);
         ensure_eq!(word.load(), SECRET, "what the owner itself reads");
     }
-    let other = case.system.machine().create_process("other");
+    let other = dxgkrnl::Process::new(case.system.machine(), "other");
     let outcome = on_thread(&other, || {
         let rig = Rig::open(case.system.luid())?;
         let mut second = rig.queue(NODE_COMPUTE)?;

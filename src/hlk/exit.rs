@@ -65,7 +65,7 @@ fn process_that(
     end: End,
     work: impl FnOnce(&Rig) -> Result<(), Failure> + Send,
 ) -> Result<(), Failure> {
-    let process = system.machine().create_process("ending");
+    let process = dxgkrnl::Process::new(system.machine(), "ending");
     let outcome = on_thread(&process, || work(&Rig::open(system.luid())?));
     match end {
         End::Exit => process.exit(),
@@ -83,7 +83,7 @@ fn ddis(
     work: impl FnOnce(&Rig) -> Result<(), Failure> + Send,
 ) -> Result<Vec<String>, Failure> {
     let machine = system.machine();
-    let process = machine.create_process("ending");
+    let process = dxgkrnl::Process::new(machine, "ending");
     let outcome = on_thread(&process, || work(&Rig::open(system.luid())?));
     machine.start_ddi_log(system.luid());
     match end {

@@ -51,7 +51,7 @@ fn other_process(case: &mut Case<'_>) -> Result<(), Failure> {
     let handle = rig.share(&[mine.handle]);
     let handle = handle.map_err(|status| Failure::new(format!("D3DKMTShareObjects: {status}")))?;
     let bystander = Bystander::new(&rig, mine)?;
-    let process = case.system.machine().create_process("other");
+    let process = dxgkrnl::Process::new(case.system.machine(), "other");
     let theirs = case.process.duplicate_handle(handle.raw(), &process);
     let theirs =
         KernelHandle(theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?.addr());

@@ -380,7 +380,7 @@ fn two_processes(case: &mut Case<'_>) -> Result<(), Failure> {
     for round in 0..3 {
         let base = 10 * round;
         let held = native.submit(&mut queue, &[mine.wait(base + 2), mine.signal(base + 3)])?;
-        let other = case.system.machine().create_process("beside");
+        let other = dxgkrnl::Process::new(case.system.machine(), "beside");
         let theirs = case.process.duplicate_handle(handle.raw(), &other);
         let theirs = theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?;
         let theirs = KernelHandle(theirs.addr());

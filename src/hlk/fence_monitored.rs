@@ -135,7 +135,7 @@ fn shared(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let mine = rig.monitored_fence(1, shared_flags())?;
     let handle = rig.share(&[mine.handle]).map_err(|status| Failure::new(format!("D3DKMTShareObjects: {status}")))?;
-    let other = case.system.machine().create_process("beside");
+    let other = Process::new(case.system.machine(), "beside");
     let theirs = case.process.duplicate_handle(handle.raw(), &other);
     let theirs = theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?;
     let theirs = KernelHandle(theirs.addr());
@@ -228,7 +228,7 @@ fn exits(
     work: impl FnOnce(&Process, &Rig) -> Result<(), Failure> + Send,
 ) -> Result<(), Failure> {
     let machine = system.machine();
-    let process = machine.create_process(name);
+    let process = Process::new(machine, name);
     let outcome = on_thread(&process, || work(&process, &Rig::open(system.luid())?));
     let ended = std::thread::scope(|scope| {
         let ending = scope.spawn(|| process.exit());

@@ -367,7 +367,7 @@ fn two_processes(case: &mut Case<'_>) -> Result<(), Failure> {
     let fence = Fence::with_options(&device, options)?;
     let mut mine = Side::open(&device, Node::Compute, SubmissionModel::Kernel)?;
     let handle = fence.share(Access::Full)?;
-    let other = case.system.machine().create_process("beside");
+    let other = dxgkrnl::Process::new(case.system.machine(), "beside");
     let theirs = case.process.duplicate_handle(handle.raw(), &other).map(|handle| KernelHandle(handle.addr()));
     let theirs = theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?;
     let (luid, process) = (case.system.luid(), Arc::clone(&case.process));

@@ -144,7 +144,7 @@ fn processor_signals(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let mine = rig.monitored_fence(WRAP - 1, shared_flags())?;
     let handle = rig.share(&[mine.handle]).map_err(|status| Failure::new(format!("D3DKMTShareObjects: {status}")))?;
-    let other = case.system.machine().create_process("beside");
+    let other = dxgkrnl::Process::new(case.system.machine(), "beside");
     let theirs = case.process.duplicate_handle(handle.raw(), &other);
     let theirs = theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?;
     let (theirs, luid) = (KernelHandle(theirs.addr()), case.system.luid());

@@ -237,7 +237,7 @@ struct Outsider {
 
 impl Outsider {
     fn new(case: &Case<'_>) -> Result<Self, Failure> {
-        let process = case.system.machine().create_process("outsider");
+        let process = Process::new(case.system.machine(), "outsider");
         let luid = case.system.luid();
         let (rig, wait) = on_thread(&process, || {
             let rig = Rig::open(luid)?;

@@ -32,7 +32,7 @@ fn elsewhere(
     handle: KernelHandle,
     work: impl FnOnce(&Rig, KernelHandle) -> Result<(), Failure> + Send,
 ) -> Result<(), Failure> {
-    let process = case.system.machine().create_process("elsewhere");
+    let process = dxgkrnl::Process::new(case.system.machine(), "elsewhere");
     let luid = case.system.luid();
     let theirs = case.process.duplicate_handle(handle.raw(), &process).map_err(text("duplicating the handle"))?;
     let theirs = KernelHandle(theirs.addr());

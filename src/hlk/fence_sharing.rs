@@ -56,7 +56,7 @@ fn beside<T: Send>(
     handle: KernelHandle,
     work: impl FnOnce(&Rig, RawFence) -> Result<T, Failure> + Send,
 ) -> Result<T, Failure> {
-    let process = case.system.machine().create_process("beside");
+    let process = dxgkrnl::Process::new(case.system.machine(), "beside");
     let luid = case.system.luid();
     let theirs = case.process.duplicate_handle(handle.raw(), &process).map(|handle| KernelHandle(handle.addr()));
     let theirs = theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?;

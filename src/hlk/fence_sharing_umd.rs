@@ -92,7 +92,7 @@ fn two_processes(case: &mut Case<'_>) -> Result<(), Failure> {
     let mut mine = Side::open(&case.adapter()?, Node::Compute)?;
     let fence = Fence::new_shared(&mine.device, 0)?;
     let handle = fence.share(Access::Full)?;
-    let other = case.system.machine().create_process("beside");
+    let other = dxgkrnl::Process::new(case.system.machine(), "beside");
     let theirs = case.process.duplicate_handle(handle.raw(), &other).map(|handle| KernelHandle(handle.addr()));
     let theirs = theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?;
     let (luid, process) = (case.system.luid(), Arc::clone(&case.process));

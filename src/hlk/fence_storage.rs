@@ -407,7 +407,7 @@ fn intra_between_processes(case: &mut Case<'_>) -> Result<(), Failure> {
     rig.execute(&mut queue, &[fence.signal(unlike(0))])?;
     ensure_eq!(places_in_vram(case.system, unlike(0))?.len(), 0, "values of a shared fence in VRAM");
     let handle = rig.share(&[made.hSyncObject]).map_err(|status| Failure::new(format!("sharing: {status}")))?;
-    let process = case.system.machine().create_process("other");
+    let process = dxgkrnl::Process::new(case.system.machine(), "other");
     let theirs = case.process.duplicate_handle(handle.raw(), &process).map(|handle| KernelHandle(handle.addr()));
     let theirs = theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?;
     // The other side runs ahead: its queue waits for what this process signals afterwards.

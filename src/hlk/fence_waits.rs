@@ -173,7 +173,7 @@ fn process_dies(case: &mut Case<'_>) -> Result<(), Failure> {
     let event = watch(&rig, &fence, 1)?;
     let mut queue = rig.queue(NODE_COPY)?;
     let held = rig.submit(&mut queue, &[fence.wait(1)])?;
-    let process = case.system.machine().create_process("dying");
+    let process = dxgkrnl::Process::new(case.system.machine(), "dying");
     let theirs = case.process.duplicate_handle(handle.raw(), &process);
     let theirs = theirs.map(|handle| super::rig::KernelHandle(handle.addr()));
     let theirs = theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?;

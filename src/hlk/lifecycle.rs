@@ -47,7 +47,7 @@ fn stepped() -> SystemOptions {
 }
 
 fn work_in_new_process(system: &System) -> Result<(), Failure> {
-    let process = system.machine().create_process("worker");
+    let process = dxgkrnl::Process::new(system.machine(), "worker");
     let outcome = super::case::on_thread(&process, || work(&Rig::open(system.luid())?));
     process.exit();
     outcome
@@ -160,7 +160,7 @@ fn two_machines(case: &mut Case<'_>) -> Result<(), Failure> {
     let other = System::boot(&SystemOptions { bus: Some(BusChoice::Direct), ..SystemOptions::default() })?;
     work(&case.rig()?)?;
     work_in_new_process(&other)?;
-    let process = other.machine().create_process("stranger");
+    let process = dxgkrnl::Process::new(other.machine(), "stranger");
     let here = case.system.luid();
     let there = other.luid();
     if here != there {

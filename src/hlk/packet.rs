@@ -65,7 +65,7 @@ fn termination(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let plot = Plot::new(&rig)?;
     let mut queue = rig.packet_queue(NODE_COMPUTE)?;
-    let process = case.system.machine().create_process("terminated");
+    let process = dxgkrnl::Process::new(case.system.machine(), "terminated");
     let luid = case.system.luid();
     on_thread(&process, || {
         let other = Rig::open(luid)?;

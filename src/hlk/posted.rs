@@ -146,7 +146,7 @@ fn sleeps_and_wakes(case: &mut Case<'_>) -> Result<(), Failure> {
 
 fn stops_and_starts(case: &mut Case<'_>) -> Result<(), Failure> {
     for _ in 0..4 {
-        let process = case.system.machine().create_process("worker");
+        let process = dxgkrnl::Process::new(case.system.machine(), "worker");
         let outcome = on_thread(&process, || {
             let rig = Rig::open(case.system.luid())?;
             let mut queue = rig.queue(NODE_COMPUTE)?;

@@ -246,7 +246,7 @@ fn no_submission_is_lost(case: &mut Case<'_>) -> Result<(), Failure> {
             .map(|seed| {
                 let executed = &executed;
                 scope.spawn(move || {
-                    let process = machine.create_process("worker");
+                    let process = dxgkrnl::Process::new(machine, "worker");
                     let outcome = {
                         let _attached = process.attach();
                         worker(luid, seed, executed)

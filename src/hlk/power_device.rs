@@ -143,7 +143,7 @@ fn connecting_wakes(case: &mut Case<'_>) -> Result<(), Failure> {
 fn connecting_wakes_from_rest(case: &mut Case<'_>) -> Result<(), Failure> {
     let rig = case.rig()?;
     let (mut queue, mut beside) = (rig.queue(NODE_COMPUTE)?, rig.queue(NODE_COPY)?);
-    let other = case.system.machine().create_process("other");
+    let other = dxgkrnl::Process::new(case.system.machine(), "other");
     let system = &*case.system;
     let mut theirs = on_thread(&other, || {
         let rig = Rig::open(system.luid())?;
@@ -230,7 +230,7 @@ fn ends_in_d3(case: &mut Case<'_>) -> Result<(), Failure> {
         rig.queue(NODE_COPY)?.append(&[]).map(drop)
     };
     for round in 0..4 {
-        let process = case.system.machine().create_process("ending");
+        let process = dxgkrnl::Process::new(case.system.machine(), "ending");
         let system = &*case.system;
         on_thread(&process, || {
             let rig = Rig::open(system.luid())?;
@@ -293,7 +293,7 @@ pub(super) fn race_with_sleep(
     let (machine, luid) = (case.system.machine(), case.system.luid());
     let (left, before) = (AtomicU64::new(WORKERS), case.system.gpu().signals_ever());
     let work = |worker: u64| {
-        let process = machine.create_process("worker");
+        let process = dxgkrnl::Process::new(machine, "worker");
         let outcome = on_thread(&process, || {
             let rig = Rig::open(luid)?;
             let node = if worker.is_multiple_of(2) { NODE_COMPUTE } else { NODE_COPY };

@@ -445,7 +445,8 @@ fn made_in_d3(case: &mut Case<'_>) -> Result<(), Failure> {
 fn many_processes(case: &mut Case<'_>) -> Result<(), Failure> {
     const PROCESSES: u32 = 8;
     let (machine, luid) = (case.system.machine(), case.system.luid());
-    let processes: Vec<_> = (0..PROCESSES).map(|number| machine.create_process(&format!("sleeper {number}"))).collect();
+    let processes: Vec<_> =
+        (0..PROCESSES).map(|number| dxgkrnl::Process::new(machine, &format!("sleeper {number}"))).collect();
     let mut made = Vec::new();
     for (number, process) in (1u32..).zip(&processes) {
         made.push(on_thread(process, || {
@@ -476,7 +477,7 @@ fn hundred_sleeps(case: &mut Case<'_>) -> Result<(), Failure> {
     let (machine, luid) = (case.system.machine(), case.system.luid());
     let (end, before) = (AtomicBool::new(false), case.system.gpu().signals_ever());
     let work = |node: u32| {
-        let process = machine.create_process("worker");
+        let process = dxgkrnl::Process::new(machine, "worker");
         let outcome = on_thread(&process, || {
             let rig = Rig::open(luid)?;
             let (mut queue, fence) = (rig.queue(node)?, rig.fence(0)?);

@@ -37,7 +37,7 @@ fn go_on(process: &std::sync::Arc<Process>, operation: &Operation, scene: &Scene
 }
 
 fn meet(system: &System, operation: &Operation, terminated: bool, random: &mut Rng) -> Result<(), Failure> {
-    let process = system.machine().create_process("leaver");
+    let process = Process::new(system.machine(), "leaver");
     let scene = {
         let _attached = process.attach();
         Scene::new(Rig::open(system.luid())?, [operation; 2])?

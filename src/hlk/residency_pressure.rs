@@ -135,7 +135,7 @@ impl Worker {
 
 fn three_processes(case: &mut Case<'_>) -> Result<(), Failure> {
     let (luid, machine) = (case.system.luid(), case.system.machine());
-    let processes = [1, 2, 3].map(|_| machine.create_process("busy"));
+    let processes = [1, 2, 3].map(|_| dxgkrnl::Process::new(machine, "busy"));
     let outcomes: Vec<Result<(), Failure>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0u64..)
             .zip(&processes)

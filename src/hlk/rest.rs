@@ -122,7 +122,7 @@ impl Hog {
     }
 
     pub(super) fn on_engine(system: &System, engine: u32) -> Result<Self, Failure> {
-        let process = system.machine().create_process("hog");
+        let process = Process::new(system.machine(), "hog");
         let rig = on_thread(&process, || {
             let first = Rig::open(system.luid())?;
             if engine == 0 { Ok(first) } else { Rig::on_engine(first.kmt, first.adapter, engine) }
@@ -421,7 +421,7 @@ fn tables_of_three(case: &mut Case<'_>) -> Result<(), Failure> {
     // Two tables each, of a page: 1.6 MiB for each process.
     const RANGES: usize = 200;
     let (luid, machine) = (case.system.luid(), case.system.machine());
-    let processes = [1, 2, 3].map(|_| machine.create_process("spread"));
+    let processes = [1, 2, 3].map(|_| Process::new(machine, "spread"));
     let all_there = Barrier::new(processes.len());
     let outcomes: Vec<Result<(), Failure>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (1u64..)
@@ -588,7 +588,7 @@ fn over_a_reset(case: &mut Case<'_>) -> Result<(), Failure> {
 fn to_the_end(case: &mut Case<'_>) -> Result<(), Failure> {
     let machine = case.system.machine();
     for terminated in [false, true] {
-        let process = machine.create_process("spread");
+        let process = Process::new(machine, "spread");
         let luid = case.system.luid();
         on_thread(&process, || {
             let mut spread = Spread::new(Rig::open(luid)?, NODE_COPY, 10, 1)?;

@@ -249,7 +249,7 @@ fn last_events(system: &System) -> String {
 fn in_process(case: &CaseInfo, system: &mut System, told: &Sender<Told>) -> Result<Counted, Ended> {
     // What the start of the machine took.
     system.machine().take_ddi_calls();
-    let process = system.machine().create_process("case");
+    let process = dxgkrnl::Process::new(system.machine(), "case");
     // A case may also run untraced: only who reads about its failure would miss the events.
     let _ = system.machine().trace(system.luid(), Some(EVENTS));
     let (outcome, announced) = {

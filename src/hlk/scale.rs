@@ -45,7 +45,7 @@ struct Member {
 
 impl Member {
     fn new(system: &System, queues: u64) -> Result<Self, Failure> {
-        let process = system.machine().create_process("one of many");
+        let process = Process::new(system.machine(), "one of many");
         let attached = process.attach();
         let rig = Rig::open(system.luid())?;
         let [ring, control, commands] = [(); 3].map(|()| rig.memory(4096, Placement::System));

@@ -97,7 +97,7 @@ struct Other {
 
 impl Other {
     fn new(case: &Case<'_>) -> Result<Self, Failure> {
-        let process = case.system.machine().create_process("other");
+        let process = Process::new(case.system.machine(), "other");
         process.grant_increase_priority();
         let attached = process.attach();
         let rig = Rig::open(case.system.luid())?;

@@ -404,7 +404,7 @@ fn exits(case: &mut Case<'_>) -> Result<(), Failure> {
     let handle = handle.map_err(|status| Failure::new(format!("D3DKMTShareObjects: {status}")))?;
     let mut processes = Vec::new();
     for name in ["exits", "is terminated", "exits later"] {
-        let process = case.system.machine().create_process(name);
+        let process = dxgkrnl::Process::new(case.system.machine(), name);
         let theirs = case.process.duplicate_handle(handle.raw(), &process);
         let theirs = theirs.map_err(|status| Failure::new(format!("duplicating the handle: {status}")))?;
         let theirs = KernelHandle(theirs.addr());

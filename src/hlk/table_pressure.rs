@@ -200,7 +200,7 @@ impl Worker {
 
 fn outlast(case: &mut Case<'_>) -> Result<(), Failure> {
     let (luid, machine) = (case.system.luid(), case.system.machine());
-    let processes = [1, 2, 3].map(|_| machine.create_process("busy"));
+    let processes = [1, 2, 3].map(|_| dxgkrnl::Process::new(machine, "busy"));
     // Nobody ends before everybody has used all that is its own.
     let all_there = Barrier::new(processes.len());
     let outcomes: Vec<Result<(), Failure>> = std::thread::scope(|scope| {

@@ -197,7 +197,7 @@ pub(super) struct Guest {
 
 impl Guest {
     pub(super) fn new(system: &System, name: &str) -> Result<Self, Failure> {
-        let process = system.machine().create_process(name);
+        let process = Process::new(system.machine(), name);
         let attached = process.attach();
         let rig = Rig::open(system.luid())?;
         drop(attached);
@@ -549,7 +549,7 @@ pub(super) fn doomed(
     work: impl FnOnce(&System) -> Result<(), Failure>,
 ) -> Result<dxgkrnl::verifier::Bugcheck, Failure> {
     let system = System::boot(options)?;
-    let process = system.machine().create_process("doomed");
+    let process = Process::new(system.machine(), "doomed");
     let outcome = {
         let _attached = process.attach();
         work(&system)
@@ -732,7 +732,7 @@ fn settings_decide(_: &mut Case<'_>) -> Result<(), Failure> {
         let mut options = by_hand();
         change(&mut options.tdr);
         let system = System::boot(&options)?;
-        let process = system.machine().create_process("settings");
+        let process = Process::new(system.machine(), "settings");
         let outcome = (|| {
             let _attached = process.attach();
             let rig = Rig::open(system.luid())?;

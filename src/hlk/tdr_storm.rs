@@ -131,7 +131,7 @@ struct Worker {
 
 impl Worker {
     fn new(system: &System, number: usize) -> Result<Self, Failure> {
-        let process = system.machine().create_process(&format!("worker {number}"));
+        let process = Process::new(system.machine(), &format!("worker {number}"));
         let attached = process.attach();
         let rig = Rig::open(system.luid())?;
         let lanes = Lane::all(&rig)?;

@@ -211,7 +211,7 @@ pub(super) struct Guest<T> {
 
 impl<T: Send> Guest<T> {
     pub(super) fn new(system: &System, make: impl FnOnce(Rig) -> Result<T, Failure> + Send) -> Result<Self, Failure> {
-        let process = system.machine().create_process("busy");
+        let process = Process::new(system.machine(), "busy");
         let it = on_thread(&process, || make(Rig::open(system.luid())?));
         match it {
             Ok(it) => Ok(Self { process, it: Some(it) }),

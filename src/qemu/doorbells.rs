@@ -57,7 +57,7 @@ pub(super) fn measure() -> u8 {
             return error.exit_code();
         }
     };
-    let process = system.machine().create_process("doorbells");
+    let process = dxgkrnl::Process::new(system.machine(), "doorbells");
     let measured = {
         let _attached = process.attach();
         rounds(&system)

@@ -98,7 +98,7 @@ pub fn command(then: Then) -> u8 {
     if matches!(then, Then::Removed | Then::Surprised) {
         return removed(system, then);
     }
-    let process = system.machine().create_process("load");
+    let process = dxgkrnl::Process::new(system.machine(), "load");
     let _attached = process.attach();
     let failure = match work(&system, then) {
         Ok(never) => match never {},
@@ -141,7 +141,7 @@ fn work(system: &System, then: Then) -> Result<std::convert::Infallible, Failure
 
 /// Works until the adapter is removed beneath it, looks at what that has left, and takes the machine down.
 fn removed(mut system: System, then: Then) -> u8 {
-    let process = system.machine().create_process("load");
+    let process = dxgkrnl::Process::new(system.machine(), "load");
     let lost = {
         let _attached = process.attach();
         until_lost(&mut system, then)

@@ -172,7 +172,7 @@ pub fn stream(options: &Options) -> Result<Outcome, RunError> {
 fn stream_and_tell(options: &Options, told: &mut Vec<String>) -> Result<Outcome, RunError> {
     let files = if options.files.is_empty() { default_files() } else { options.files.clone() };
     let system = System::boot(&options.machine.system())?;
-    let process = system.machine().create_process("campanile run");
+    let process = dxgkrnl::Process::new(system.machine(), "campanile run");
     let tracing = options.trace.as_ref().map(|_| Tracing::start(&system, &process, "campanile run")).transpose()?;
     let outcome = {
         let _attached = process.attach();

@@ -4,16 +4,13 @@
 //! nobody is inside. [user-mode-work-submission: D-state transitions]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
 
-use nt::lock::{RwLock, RwLockReadGuard, RwLockWriteGuard, lock};
+use nt::lock::lock;
 use wddm_ddi::km::{DEVICE_POWER_STATE, DISPLAY_ADAPTER_HW_ID};
 use wddm_ddi::status::*;
 
 use super::{Adapter, Link};
-use crate::machine::MachineRef;
-use crate::rank;
 use crate::vidsch::{Doorbell, HwContext};
 use nt::bugcheck::Bugcheck;
 use nt::pci::Sleeping;
@@ -27,104 +24,6 @@ pub(crate) enum PowerAction {
     Sleep = 2,
     /// `PowerActionHibernate`: devices have no power.
     Hibernate = 3,
-}
-
-/// How long putting a device to sleep waits for those who use it.
-const CLOSE_LIMIT: Duration = Duration::from_secs(2);
-
-/// Keeps the devices of a machine from changing their power state while somebody uses one. No thread enters it twice.
-#[derive(Default)]
-pub(crate) struct PowerGate {
-    /// Never waited for by a writer, so that whoever is inside may wait for others who enter.
-    users: RwLock<(), rank::PowerGate>,
-    /// Adapters in D3. Grows only while `users` is held for writing.
-    asleep: AtomicUsize,
-    /// Times that somebody needed a device, or came back from a wait.
-    uses: AtomicU64,
-    /// Adapters that are being reset: nobody enters meanwhile, and who is inside leaves.
-    resetting: AtomicUsize,
-}
-
-/// Nobody enters the gate until this is dropped.
-pub(crate) struct Barrier<'a>(&'a PowerGate);
-
-impl Drop for Barrier<'_> {
-    fn drop(&mut self) {
-        self.0.resetting.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl PowerGate {
-    fn read(&self) -> RwLockReadGuard<'_, (), rank::PowerGate> {
-        // Whoever destroys the object waits for the thread in here, and whoever resets the adapter for both.
-        debug_assert!(!crate::rundown::is_inside(), "a thread enters the power gate while it uses an object");
-        while self.resetting.load(Ordering::Acquire) != 0 {
-            std::thread::sleep(Duration::from_micros(50));
-        }
-        self.users.read()
-    }
-
-    /// Nobody uses a device until this is dropped; `None` if somebody does all the while.
-    pub(crate) fn close(&self) -> Option<RwLockWriteGuard<'_, (), rank::PowerGate>> {
-        let limit = Instant::now() + CLOSE_LIMIT;
-        loop {
-            match self.users.try_write() {
-                Some(closed) => return Some(closed),
-                None if Instant::now() > limit => return None,
-                None => std::thread::sleep(Duration::from_micros(50)),
-            }
-        }
-    }
-
-    /// Keeps everybody out who is not inside yet.
-    pub(crate) fn bar(&self) -> Barrier<'_> {
-        self.resetting.fetch_add(1, Ordering::AcqRel);
-        Barrier(self)
-    }
-
-    /// As [`PowerGate::close`], but does not wait.
-    pub(crate) fn try_close(&self) -> Option<RwLockWriteGuard<'_, (), rank::PowerGate>> {
-        self.users.try_write()
-    }
-
-    pub(crate) fn is_asleep(&self) -> bool {
-        self.asleep.load(Ordering::Acquire) != 0
-    }
-
-    /// Every device is in D0 until the answer is dropped; those that slept are woken.
-    pub(crate) fn enter(&self, machine: &MachineRef) -> RwLockReadGuard<'_, (), rank::PowerGate> {
-        self.note_use();
-        loop {
-            let inside = self.read();
-            if !self.is_asleep() {
-                return inside;
-            }
-            drop(inside);
-            let Some(machine) = machine.upgrade() else { return self.read() };
-            machine.adapters().iter().for_each(|adapter| adapter.wake(|| ()));
-        }
-    }
-
-    /// Somebody needs a device.
-    pub(crate) fn note_use(&self) {
-        self.uses.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Times that somebody needed a device.
-    pub(crate) fn uses(&self) -> u64 {
-        self.uses.load(Ordering::Acquire)
-    }
-
-    /// No device leaves D0 until the answer is dropped. Those that sleep go on sleeping unless somebody wakes them.
-    pub(crate) fn stay(&self) -> RwLockReadGuard<'_, (), rank::PowerGate> {
-        self.read()
-    }
-
-    /// As [`PowerGate::enter`], but wakes nobody: `None` while a device sleeps.
-    pub(crate) fn enter_awake(&self) -> Option<RwLockReadGuard<'_, (), rank::PowerGate>> {
-        let inside = self.read();
-        (!self.is_asleep()).then_some(inside)
-    }
 }
 
 /// An adapter in D3, with all its functions.
@@ -208,7 +107,7 @@ impl Adapter {
         }
         *asleep = Some(Asleep { suspended, functions });
         self.transitions.0.fetch_add(1, Ordering::AcqRel);
-        self.machine.gate().asleep.fetch_add(1, Ordering::AcqRel);
+        self.machine.gate().note_asleep();
         Ok(())
     }
 
@@ -219,7 +118,7 @@ impl Adapter {
         let Some(Asleep { suspended, functions }) = asleep.take() else { return };
         if self.is_gone() {
             // Nothing is left to be woken.
-            self.machine.gate().asleep.fetch_sub(1, Ordering::AcqRel);
+            self.machine.gate().note_awake();
             return;
         }
         let links: Vec<(u32, &Link)> = (0..).zip(self.links()).collect();
@@ -240,7 +139,7 @@ impl Adapter {
             }
         }
         self.vidsch().pause_packets(false);
-        self.machine.gate().asleep.fetch_sub(1, Ordering::AcqRel);
+        self.machine.gate().note_awake();
         self.vidsch().note_awake();
     }
 

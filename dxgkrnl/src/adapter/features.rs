@@ -13,8 +13,8 @@ use wddm_ddi::km::*;
 use wddm_ddi::types::*;
 
 use super::{Adapter, EnabledFeatures};
-use crate::machine::FeaturePolicy;
-use crate::miniport::KmdHandle;
+use crate::config::FeaturePolicy;
+use crate::kmd_handle::KmdHandle;
 
 /// The one version of every feature here.
 const FEATURE_VERSION: DXGK_FEATURE_VERSION = 1;

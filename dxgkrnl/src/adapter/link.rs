@@ -11,9 +11,8 @@ use wddm_ddi::types::{CM_RESOURCE_LIST, HANDLE};
 use super::resources::Resources;
 use super::start::EngineCaps;
 use super::{Adapter, StartError};
-use crate::callbacks;
 use crate::interrupt::FUNCTIONS;
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 use nt::pci::Function;
 
 /// One function of an adapter.
@@ -32,7 +31,7 @@ impl Link {
     pub(super) fn new(adapter: &Weak<Adapter>, context: KmdHandle, resources: Resources) -> Self {
         let function = Arc::clone(resources.function());
         let resource_list = Box::new(function.resources());
-        Self { context, handle: callbacks::register(adapter.clone()), function, resource_list, resources }
+        Self { context, handle: super::registry::register(adapter.clone()), function, resource_list, resources }
     }
 
     /// What the driver passes to DxgkCb* as device handle.
@@ -47,7 +46,7 @@ impl Link {
 
     /// From now on the driver has no callbacks for it.
     pub(super) fn unregister(&self) {
-        callbacks::unregister(self.handle);
+        super::registry::unregister(self.handle);
     }
 }
 

@@ -7,6 +7,7 @@ mod idle;
 mod link;
 mod power;
 mod query;
+mod registry;
 mod resources;
 mod rules;
 mod start;
@@ -14,8 +15,9 @@ mod start_error;
 mod surprise;
 
 pub(crate) use caps::{AdapterCaps, EnabledFeatures, NodeCaps, Segment};
-pub(crate) use device_power::{NotAsleep, PowerAction, PowerGate};
+pub(crate) use device_power::{NotAsleep, PowerAction};
 pub(crate) use link::{Link, check_chain};
+pub(crate) use registry::{adapter_of, adapters_of};
 pub(crate) use resources::BarPlace;
 pub(crate) use rules::check_dma_buffer_segment_set;
 pub(crate) use start::{DeviceSettings, DeviceStack, Member, add, start};
@@ -29,14 +31,15 @@ use nt::lock::{Mutex, lock};
 use wddm_ddi::status::NTSTATUS;
 use wddm_ddi::types::{HANDLE, LUID};
 
+use crate::config::FeaturePolicy;
 use crate::interrupt::{InterruptThread, Interrupts};
-use crate::machine::{FeaturePolicy, MachineRef};
-use crate::miniport::{KmdHandle, Miniport};
+use crate::kmd_handle::KmdHandle;
+use crate::miniport::Miniport;
+use crate::platform::Platform;
 use crate::rank;
 use crate::vidmm::VidMm;
 use crate::vidsch::VidSch;
 use features::Features;
-pub use idle::PowerSettings;
 use nt::ram::PAGE_SIZE;
 pub(crate) use power::NodeUse;
 pub use power::PowerComponentState;
@@ -44,7 +47,7 @@ use power::PowerComponents;
 
 /// One adapter between StartDevice and StopDevice.
 pub(crate) struct Adapter {
-    pub(crate) machine: MachineRef,
+    pub(crate) machine: Platform,
     pub(crate) luid: LUID,
     pub(crate) miniport: Arc<Miniport>,
     /// Its functions, the one that leads first.
@@ -160,7 +163,7 @@ impl Adapter {
         let worked = config.idle.as_ref().is_some_and(|idle| idle());
         let own = self.deliver_interrupts();
         // An adapter that is starting is not yet among those of the machine.
-        let all = self.machine.upgrade().is_some_and(|machine| machine.deliver_interrupts());
+        let all = self.machine.deliver_interrupts();
         own || all || worked
     }
 

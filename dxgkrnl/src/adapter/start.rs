@@ -17,10 +17,11 @@ use super::power::PowerComponents;
 use super::resources::Resources;
 use super::rules::{self, Surroundings};
 use super::{Adapter, AdapterCaps, EnabledFeatures, Link, NodeCaps, Segment, StartError};
-use crate::callbacks;
+use crate::config::FeaturePolicy;
 use crate::interrupt::{Interrupts, Sink};
-use crate::machine::{FeaturePolicy, MachineRef};
-use crate::miniport::{KmdHandle, Miniport};
+use crate::kmd_handle::KmdHandle;
+use crate::miniport::Miniport;
+use crate::platform::Platform;
 use crate::vidmm::VidMm;
 use crate::vidsch::VidSch;
 use nt::bugcheck::Bugcheck;
@@ -61,7 +62,7 @@ fn next_luid() -> LUID {
 /// # Errors
 /// [`StartError::AddDevice`], [`StartError::NotSupportedByDriver`].
 pub(crate) fn add(
-    machine: &MachineRef,
+    machine: &Platform,
     object: &DeviceObject,
     miniport: &Arc<Miniport>,
 ) -> Result<DeviceStack, StartError> {
@@ -91,7 +92,7 @@ pub(crate) fn add(
 /// # Errors
 /// A step failed or a rule is broken.
 pub(crate) fn start(
-    machine: &MachineRef,
+    machine: &Platform,
     settings: DeviceSettings,
     members: Vec<Member>,
     miniport: &Arc<Miniport>,
@@ -260,7 +261,7 @@ impl Adapter {
         let mut info = DXGK_START_INFO::zeroed();
         info.AdapterLuid = self.luid;
         info.AdapterGuid.Data1 = self.luid.LowPart;
-        let mut interface = Box::new(callbacks::interface(link.handle()));
+        let mut interface = Box::new(self.machine.interface(link.handle()));
         let (mut sources, mut children) = (u32::MAX, u32::MAX);
         let context = link.context.raw();
         let status = self.miniport.start_device(context, &mut info, &mut interface, &mut sources, &mut children);

@@ -8,8 +8,9 @@ use wddm_ddi::km::{DOCKING_STATE, DXGK_DEVICE_INFO};
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-use super::{Level, answer, bad_pointer, check_range, on_link};
+use super::{Level, answer, check_range, on_link};
 use nt::bugcheck::Bugcheck;
+use nt::driver_call::bad_pointer;
 use nt::fault::{Access, Fault, guarded};
 
 /// Bytes of configuration space of a PCI Express function.

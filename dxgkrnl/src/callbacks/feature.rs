@@ -5,7 +5,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::*;
 
-use crate::machine::FeaturePolicy;
+use crate::config::FeaturePolicy;
 
 use super::{Level, answer, argument, named_adapter, no_reference, on_adapter, on_driver};
 

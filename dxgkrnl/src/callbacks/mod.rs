@@ -10,56 +10,22 @@ mod interrupt;
 mod memory;
 mod scheduling;
 
-use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use nt::lock::{Innermost, RwLock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::{DXGKDDI_INTERFACE_VERSION_WDDM3_2, DXGKRNL_INTERFACE};
 use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, PASSIVE_LEVEL};
 use wddm_ddi::types::HANDLE;
 
-use crate::adapter::{Adapter, Link};
+use crate::adapter::{Adapter, Link, adapter_of, adapters_of};
 use nt::bugcheck::Bugcheck;
 use nt::driver::Driver;
 use nt::driver_call;
-use nt::fault::{Access, Fault, guarded};
+use nt::fault::{Access, guarded};
 use nt::irql::{self, DEVICE_LEVEL};
 use nt::pool::Owned;
-
-/// Device handles are numbers that no address has.
-static NEXT_HANDLE: AtomicUsize = AtomicUsize::new(0xdad0_0000_0000_0010);
-static ADAPTERS: RwLock<BTreeMap<usize, Weak<Adapter>>, Innermost> = RwLock::new(BTreeMap::new());
-
-/// Gives a function of an adapter its device handle.
-pub(crate) fn register(adapter: Weak<Adapter>) -> usize {
-    let handle = NEXT_HANDLE.fetch_add(0x10, Ordering::Relaxed);
-    ADAPTERS.write().insert(handle, adapter);
-    handle
-}
-
-/// The device handle means nothing any more.
-pub(crate) fn unregister(handle: usize) {
-    ADAPTERS.write().remove(&handle);
-}
-
-/// The adapter with this device handle, if it belongs to the driver.
-fn adapter_of(driver: &Arc<Driver>, handle: HANDLE) -> Option<Arc<Adapter>> {
-    let adapters = ADAPTERS.read();
-    let adapter = adapters.get(&handle.addr())?.upgrade()?;
-    drop(adapters);
-    Arc::ptr_eq(adapter.miniport.driver(), driver).then_some(adapter)
-}
-
-/// Every adapter of a driver, for callbacks that name none.
-fn adapters_of(driver: &Arc<Driver>) -> Vec<Arc<Adapter>> {
-    let adapters = ADAPTERS.read();
-    let adapters: Vec<Arc<Adapter>> = adapters.values().filter_map(Weak::upgrade).collect();
-    adapters.into_iter().filter(|adapter| Arc::ptr_eq(adapter.miniport.driver(), driver)).collect()
-}
 
 /// At which levels a callback may be called.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -165,14 +131,6 @@ fn check_range(name: &str, address: usize, bytes: usize, access: Access) -> Resu
     Err(Bugcheck::new(code, [wrong as u64, access.parameter(), 0, 0], reason))
 }
 
-/// The bugcheck for a driver's pointer that could not be followed.
-pub(crate) fn bad_pointer(name: &str, fault: Fault) -> Bugcheck {
-    match driver_call::current() {
-        Some(driver) => driver_call::bugcheck_for_pointer(&driver, name, fault),
-        None => Bugcheck::fatal(format!("{name} with a bad pointer outside a driver call")),
-    }
-}
-
 /// Reads a structure that a driver passed by address.
 ///
 /// # Safety
@@ -185,7 +143,7 @@ unsafe fn argument<T: Copy>(name: &'static str, address: *const T) -> Result<T, 
     }
     check_range(name, address.addr(), size_of::<T>(), Access::Read)?;
     // SAFETY: the caller vouches for the type.
-    unsafe { guarded::read(address) }.map_err(|fault| bad_pointer(name, fault))
+    unsafe { guarded::read(address) }.map_err(|fault| driver_call::bad_pointer(name, fault))
 }
 
 /// Writes an answer where the driver wants it; false if the place is NULL or unaligned.
@@ -198,7 +156,7 @@ unsafe fn answer<T: Copy>(name: &'static str, address: *mut T, value: T) -> Resu
     }
     check_range(name, address.addr(), size_of::<T>(), Access::Write)?;
     // SAFETY: the caller vouches for the place.
-    unsafe { guarded::write(address, value) }.map_err(|fault| bad_pointer(name, fault))?;
+    unsafe { guarded::write(address, value) }.map_err(|fault| driver_call::bad_pointer(name, fault))?;
     Ok(true)
 }
 

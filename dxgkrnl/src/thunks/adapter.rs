@@ -53,7 +53,7 @@ fn enumerate(
     number: &mut u32,
     out: *mut D3DKMT_ADAPTERINFO,
 ) -> Result<NTSTATUS, NTSTATUS> {
-    let machine = process.machine().upgrade().ok_or(STATUS_DEVICE_REMOVED)?;
+    let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
     let adapters = machine.adapters().into_iter().filter(|adapter| adapter.is_running());
     let adapters: Vec<_> = adapters.filter(|adapter| compute_only || !is_compute_only(adapter)).collect();
     let count = u32::try_from(adapters.len()).map_err(|_| STATUS_INTERNAL_ERROR)?;
@@ -89,7 +89,7 @@ fn list(process: &Process, adapters: &[Arc<Adapter>], out: *mut D3DKMT_ADAPTERIN
 /// [d3dkmthk: D3DKMTOpenAdapterFromLuid]
 pub(super) unsafe extern "win64" fn open_adapter_from_luid(args: *mut D3DKMT_OPENADAPTERFROMLUID) -> NTSTATUS {
     enter("D3DKMTOpenAdapterFromLuid", args, |process, args| {
-        let machine = process.machine().upgrade().ok_or(STATUS_DEVICE_REMOVED)?;
+        let machine = process.whole_machine().ok_or(STATUS_DEVICE_REMOVED)?;
         let adapter = machine.adapter(args.AdapterLuid).filter(|adapter| adapter.is_running());
         args.hAdapter = open(process, &adapter.ok_or(STATUS_INVALID_PARAMETER)?)?;
         Ok(STATUS_SUCCESS)

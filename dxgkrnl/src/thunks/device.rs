@@ -4,7 +4,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::status::*;
 
-use crate::device::{self, DeviceError};
+use crate::device::DeviceError;
 
 use super::{enter, enter_read_only, power};
 
@@ -27,7 +27,7 @@ pub(super) unsafe extern "win64" fn create_device(args: *mut D3DKMT_CREATEDEVICE
         let adapter = unsafe { args.u.hAdapter };
         let adapter = &process.get_adapter(adapter)?.adapter;
         let _powered = power::where_needed(process, || !process.is_on(adapter));
-        let (_, handle) = device::create(process, adapter)?;
+        let (_, handle) = process.create_device(adapter)?;
         args.hDevice = handle;
         args.pCommandBuffer = core::ptr::null_mut();
         args.CommandBufferSize = 0;
@@ -42,7 +42,7 @@ pub(super) unsafe extern "win64" fn create_device(args: *mut D3DKMT_CREATEDEVICE
 /// [d3dkmthk: D3DKMTDestroyDevice]
 pub(super) unsafe extern "win64" fn destroy_device(args: *mut D3DKMT_DESTROYDEVICE) -> NTSTATUS {
     enter_read_only("D3DKMTDestroyDevice", args, |process, args| {
-        device::destroy(process, args.hDevice)?;
+        process.destroy_device(args.hDevice)?;
         Ok(STATUS_SUCCESS)
     })
 }

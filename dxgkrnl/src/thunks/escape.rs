@@ -11,7 +11,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 
 use crate::adapter::Adapter;
 use crate::device::Device;
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 use crate::process::Process;
 use crate::rundown::Used;
 use crate::vidsch::{HwQueue, PacketContext};

@@ -10,7 +10,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::device::Device;
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 use crate::vidmm::memory::{IdlePoint, SpaceId, State};
 use crate::vidmm::page_table::MEDIUM;
 use crate::vidmm::segment::Segments;

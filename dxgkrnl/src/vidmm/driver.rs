@@ -6,7 +6,8 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::miniport::{KmdHandle, Miniport};
+use crate::kmd_handle::KmdHandle;
+use crate::miniport::Miniport;
 use crate::trace::TraceKind;
 use crate::vidmm::cpu_cache::{MemoryType, SharedPages};
 use crate::vidmm::page_table::{Entries, MEDIUM, PageSize, Phase, Shape, TableMemory, Update};

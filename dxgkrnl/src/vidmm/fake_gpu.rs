@@ -14,7 +14,8 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
 use crate::adapter::{BarPlace, Segment};
-use crate::miniport::{KmdHandle, Miniport};
+use crate::kmd_handle::KmdHandle;
+use crate::miniport::Miniport;
 use crate::vidmm::driver::Driver;
 use crate::vidmm::memory::Memory;
 use crate::vidmm::page_table::Shape;

@@ -7,7 +7,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 use crate::vidmm::allocation::AllocationId;
 use crate::vidmm::lock::BarFiles;
 use crate::vidmm::memory::{Memory, Place};

@@ -8,7 +8,7 @@ use wddm_ddi::Zeroed;
 use wddm_ddi::km::{DXGK_PAGE_TABLE_LEVEL_DESC, DXGK_PTE, DXGK_PTE_Union1};
 use wddm_ddi::status::*;
 
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 use crate::vidmm::allocation::{Allocation, AllocationId};
 use crate::vidmm::budget::Demands;
 use crate::vidmm::driver::{Driver, Subject, TableWriter};

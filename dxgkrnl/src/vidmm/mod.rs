@@ -50,7 +50,7 @@ use wddm_ddi::status::*;
 
 use crate::device::Device;
 use crate::handles::HandleTable;
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use nt::bugcheck::Bugcheck;
 
@@ -61,6 +61,7 @@ pub(crate) use budget_change::BudgetRegistration;
 pub(crate) use cpu_cache::SharedPages;
 pub(crate) use fence_storage::{FencePage, FenceValueKind, Found, Stay};
 pub(crate) use memory::{IdlePoint, SpaceId};
+pub(crate) use notify::InProcess;
 pub(crate) use offer::{OfferPriority, OfferTerms};
 pub(crate) use paging_queue::PagingQueue;
 pub use residency::ResidencyCounts;

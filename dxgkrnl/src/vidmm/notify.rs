@@ -4,14 +4,13 @@
 //! call thunks itself. What was not told yet when there is more to tell is told in one call.
 
 use std::ffi::c_void;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use nt::lock::{Condvar, Mutex, lock};
 use wddm_ddi::status::*;
 
 use crate::device::Device;
-use crate::process::Process;
 use crate::vidmm::memory::SpaceId;
 
 /// What is to be told.
@@ -24,6 +23,12 @@ pub(crate) trait Notice: Copy + Send + 'static {
 
     /// As the function that was registered with `context` gets it.
     fn arguments(self, context: *mut c_void) -> Self::Arguments;
+}
+
+/// The process in which a function is called.
+pub(crate) trait InProcess: Send + 'static {
+    /// Runs something in the process; false if it is gone.
+    fn run(&self, call: &mut dyn FnMut()) -> bool;
 }
 
 /// The function of user mode.
@@ -49,7 +54,7 @@ impl<N: Notice> Registration<N> {
     /// # Errors
     /// STATUS_NO_MEMORY when the host has no thread left.
     pub(crate) fn new(
-        process: &Arc<Process>,
+        process: impl InProcess,
         device: &Device,
         callback: Callback<N>,
         context: *mut c_void,
@@ -61,8 +66,7 @@ impl<N: Notice> Registration<N> {
             changed: Condvar::new(),
             thread: Mutex::default(),
         });
-        let (of_thread, process, context) =
-            (Arc::clone(&registration), Arc::downgrade(process), context.expose_provenance());
+        let (of_thread, context) = (Arc::clone(&registration), context.expose_provenance());
         let thread = std::thread::Builder::new()
             .name("notify".to_owned())
             .spawn(move || of_thread.run(&process, context))
@@ -113,14 +117,17 @@ impl<N: Notice> Registration<N> {
         }
     }
 
-    fn run(&self, process: &Weak<Process>, context: usize) {
+    fn run(&self, process: &impl InProcess, context: usize) {
         while let Some(notice) = self.next() {
-            let Some(process) = process.upgrade() else { return };
-            let _attached = process.attach();
-            let context = std::ptr::with_exposed_provenance_mut(context);
-            let mut arguments = notice.arguments(context);
-            // SAFETY: user mode registered the function for such calls and keeps it until it has unregistered it.
-            unsafe { (self.callback)(&raw mut arguments) };
+            let called = process.run(&mut || {
+                let context = std::ptr::with_exposed_provenance_mut(context);
+                let mut arguments = notice.arguments(context);
+                // SAFETY: user mode registered the function for such calls and keeps it until it has unregistered it.
+                unsafe { (self.callback)(&raw mut arguments) };
+            });
+            if !called {
+                return;
+            }
         }
     }
 }

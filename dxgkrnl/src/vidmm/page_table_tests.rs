@@ -7,7 +7,7 @@ use wddm_ddi::km::DXGK_PTE_Union1;
 use wddm_ddi::status::STATUS_NO_MEMORY;
 
 use super::*;
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 
 /// An entry: valid, large page, zero, page size of the table below, and address.
 type Stored = (bool, bool, bool, u8, u64);

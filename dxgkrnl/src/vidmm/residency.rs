@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use nt::lock::lock;
 use wddm_ddi::status::*;
-use wddm_ddi::types::LUID;
 
-use crate::machine::Machine;
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 use crate::trace::TraceKind;
 use crate::vidmm::VidMm;
 use crate::vidmm::allocation::AllocationId;
@@ -291,21 +289,16 @@ impl Memory {
 }
 
 impl VidMm {
+    /// What became of allocations so far.
+    pub(crate) fn residency(&self) -> ResidencyCounts {
+        lock(&self.memory).counts
+    }
+
     /// Allocations, and mappings in all address spaces.
     pub(crate) fn held(&self) -> (usize, usize) {
         let memory = lock(&self.memory);
         let mappings = memory.spaces.values().map(|space| space.va.mappings().count()).sum();
         (memory.allocations.len(), mappings)
-    }
-}
-
-impl Machine {
-    /// What became of allocations of an adapter so far; `None` without such an adapter.
-    pub fn residency(&self, luid: LUID) -> Option<ResidencyCounts> {
-        let adapter = self.adapter(luid)?;
-        // The scheduler comes after the memory manager.
-        adapter.scheduler()?;
-        Some(lock(&adapter.vidmm().memory).counts)
     }
 }
 

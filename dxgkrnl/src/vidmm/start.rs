@@ -11,7 +11,7 @@ use wddm_ddi::status::*;
 use crate::adapter::{Adapter, AdapterCaps};
 use crate::device;
 use crate::handles::HandleTable;
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::driver::Driver;

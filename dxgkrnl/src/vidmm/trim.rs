@@ -9,9 +9,7 @@ use std::sync::{Arc, Weak};
 
 use nt::lock::lock;
 use wddm_ddi::kmt::*;
-use wddm_ddi::types::LUID;
 
-use crate::machine::Machine;
 use crate::vidmm::VidMm;
 use crate::vidmm::memory::SpaceId;
 use crate::vidmm::notify::{self, Registration};
@@ -83,24 +81,12 @@ impl VidMm {
 
     /// Asks every device to give back what it has not used since it was asked last; devices that slept meanwhile only learn that a new
     /// period begins.
-    fn trim_periodically(&self) {
+    pub(crate) fn trim_periodically(&self) {
         let slept = std::mem::take(&mut lock(&self.memory).slept);
         let flags = D3DDDI_TRIMRESIDENCYSET_FLAGS::new().with_PeriodicTrim(!slept).with_RestartPeriodicTrim(slept);
         for registration in self.registrations() {
             registration.tell(Notice { flags, bytes: 0 });
         }
-    }
-}
-
-impl Machine {
-    /// A period of the memory manager of an adapter ends: devices that registered for it are asked to give back what they have not used
-    /// since the last one. False without such an adapter.
-    pub fn trim_periodically(&self, luid: LUID) -> bool {
-        let adapter = self.adapter(luid).filter(|adapter| adapter.scheduler().is_some());
-        adapter.is_some_and(|adapter| {
-            adapter.vidmm().trim_periodically();
-            true
-        })
     }
 }
 

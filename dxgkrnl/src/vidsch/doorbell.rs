@@ -17,7 +17,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 
 use crate::adapter::{Adapter, BarPlace};
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::trace::TraceKind;
 use crate::vidmm::{Allocation, UserMapping};

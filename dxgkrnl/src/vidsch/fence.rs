@@ -19,7 +19,7 @@ use nt::lock::{Mutex, MutexGuard, lock};
 use wddm_ddi::status::*;
 
 use crate::adapter::Adapter;
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 use crate::rank;
 
 use super::VidSch;

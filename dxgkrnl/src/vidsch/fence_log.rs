@@ -12,13 +12,11 @@ use nt::lock::{Mutex, MutexGuard, lock};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{HANDLE, LUID};
+use wddm_ddi::types::HANDLE;
 
 use crate::adapter::Adapter;
 use crate::device::Device;
-use crate::machine::Machine;
-use crate::miniport::KmdHandle;
-use crate::process::Process;
+use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::vidmm::{AddressSpace, Protection, SharedPages};
 use nt::ram::{PAGE_SIZE, Pages};
@@ -357,7 +355,7 @@ impl VidSch {
             kmd,
             device: Arc::clone(context.device()),
             node: context.node(),
-            process: Process::current().map_or(0, |process| process.id()),
+            process: context.device().process.id,
             progress_fence: queue.progress_handle(),
             handle: Arc::clone(queue.user_handle()),
             logs,
@@ -520,74 +518,42 @@ impl VidSch {
     }
 }
 
-impl Machine {
-    /// What the user-mode queues of an adapter have logged since the last call, oldest queue of each device first; `None`
-    /// without such an adapter. Without [`Machine::trace_fences`] only the latest 256 entries of a log are kept, and what
-    /// a queue logged is gone with it.
-    pub fn fence_log(&self, luid: LUID) -> Option<Vec<QueueFenceLog>> {
-        let adapter = self.adapter(luid)?;
-        let sch = adapter.scheduler()?;
-        let mut state = sch.fence_logs.state();
-        let signalled = sch.read_locked(&mut state, Wanted::All);
+/// What is asked about logs from outside.
+impl VidSch {
+    /// What the queues have logged since the last call.
+    pub(crate) fn fence_log(&self) -> Vec<QueueFenceLog> {
+        let mut state = self.fence_logs.state();
+        let signalled = self.read_locked(&mut state, Wanted::All);
         let mut logs = std::mem::take(&mut state.finished);
         logs.extend(state.devices.values_mut().flatten().map(QueueLogs::fetch));
         drop(state);
-        sch.evaluate_read(&signalled);
+        self.evaluate_read(&signalled);
         logs.sort_by_key(|log| log.queue);
-        Some(logs)
+        logs
     }
 
-    /// What [`Machine::fence_log`] would find if the driver were not asked to complete the logs first. Changes nothing: the
-    /// entries are there for the next call. Shows whether DxgkDdiUpdateNativeFenceLogs is needed.
-    pub fn fence_log_without_barrier(&self, luid: LUID) -> Option<Vec<QueueFenceLog>> {
-        let adapter = self.adapter(luid)?;
-        let sch = adapter.scheduler()?;
-        let mut state = sch.fence_logs.state();
+    /// What [`VidSch::fence_log`] would find if the driver were not asked to complete the logs first.
+    pub(crate) fn fence_log_without_barrier(&self) -> Vec<QueueFenceLog> {
+        let mut state = self.fence_logs.state();
         let mut logs: Vec<QueueFenceLog> = state.devices.values_mut().flatten().map(QueueLogs::glance).collect();
         logs.sort_by_key(|log| log.queue);
-        Some(logs)
+        logs
     }
 
-    /// Gives every user-mode queue of an adapter, those to come included, logs of `entries`, so that a tracer that calls
-    /// [`Machine::fence_log`] now and then loses none; `None` ends that. Running queues get new buffers while they run.
+    /// Gives every queue, those to come included, logs of `entries`; `None` ends that.
     ///
     /// # Errors
-    /// STATUS_INVALID_PARAMETER for no entries, more than 65536, or an adapter that is not there; STATUS_NO_MEMORY; what
-    /// the driver answered. Some queues then keep the logs they had.
-    pub fn trace_fences(&self, luid: LUID, entries: Option<u32>) -> Result<(), NTSTATUS> {
+    /// STATUS_INVALID_PARAMETER for no entries or more than 65536; STATUS_NO_MEMORY; what the driver answered.
+    pub(crate) fn trace_fences(&self, entries: Option<u32>) -> Result<(), NTSTATUS> {
         if entries.is_some_and(|entries| entries == 0 || entries > ENTRIES_MAX) {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        let adapter = self.adapter(luid).ok_or(STATUS_INVALID_PARAMETER)?;
-        let sch = adapter.scheduler().ok_or(STATUS_INVALID_PARAMETER)?;
-        let _running = sch.enter()?;
-        sch.resize_fence_logs(entries)
+        let _running = self.enter()?;
+        self.resize_fence_logs(entries)
     }
 
-    /// Whether user-mode queues that are made from now on have fence logs. They have, unless somebody wants to know what
-    /// logging costs; queues that exist stay as they are.
-    ///
-    /// # Errors
-    /// STATUS_INVALID_PARAMETER for an adapter that is not there.
-    pub fn log_fences(&self, luid: LUID, on: bool) -> Result<(), NTSTATUS> {
-        let adapter = self.adapter(luid).ok_or(STATUS_INVALID_PARAMETER)?;
-        let sch = adapter.scheduler().ok_or(STATUS_INVALID_PARAMETER)?;
-        sch.fence_logs.state().off = !on;
-        Ok(())
-    }
-
-    /// Reads the clocks of a node and of the CPU together; `None` without such an adapter, or if the driver fails.
-    pub fn gpu_clock(&self, luid: LUID, node: u32) -> Option<GpuClock> {
-        let adapter = self.adapter(luid).filter(|adapter| (node as usize) < adapter.caps().nodes.len())?;
-        let mut data = DXGK_GPUCLOCKDATA {
-            GpuFrequency: 0,
-            GpuClockCounter: 0,
-            CpuClockCounter: 0,
-            Flags: DXGK_GPUCLOCKDATA_FLAGS::new(),
-        };
-        let (node, engine) = adapter.caps().ordinals(node);
-        let status = adapter.miniport.calibrate_gpu_clock(adapter.context().raw(), node, engine, &mut data);
-        let clock = GpuClock { gpu_frequency: data.GpuFrequency, gpu: data.GpuClockCounter, cpu: data.CpuClockCounter };
-        (status.is_success() && clock.gpu_frequency != 0).then_some(clock)
+    /// Whether queues that are made from now on have logs.
+    pub(crate) fn log_fences(&self, on: bool) {
+        self.fence_logs.state().off = !on;
     }
 }

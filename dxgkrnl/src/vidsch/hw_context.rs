@@ -10,7 +10,7 @@ use wddm_ddi::status::*;
 
 use crate::adapter::Adapter;
 use crate::device::Device;
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::rescue::Rescue;
 use crate::rundown::{Destroyed, Rundown};
@@ -248,7 +248,7 @@ impl HwContext {
     ///
     /// # Errors
     /// What the driver answered, after the bugcheck that a refusal is.
-    pub(super) fn begin_suspension(&self) -> Result<Option<u64>, NTSTATUS> {
+    pub(crate) fn begin_suspension(&self) -> Result<Option<u64>, NTSTATUS> {
         // The driver sees the values in order.
         let gone = lock(&self.suspending);
         if *gone {

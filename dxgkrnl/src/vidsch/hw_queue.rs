@@ -9,7 +9,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::rundown::{Destroyed, Rundown};
 

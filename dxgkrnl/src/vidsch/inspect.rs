@@ -3,10 +3,7 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 
-use wddm_ddi::types::LUID;
-
-use crate::adapter::PowerComponentState;
-use crate::machine::Machine;
+use crate::adapter::Adapter;
 
 use super::VidSch;
 use super::hw_queue::HwQueue;
@@ -59,75 +56,46 @@ pub struct Holdings {
     pub memory: u64,
 }
 
-impl Machine {
-    /// What an adapter holds; `None` if there is none.
-    pub fn holdings(&self, luid: LUID) -> Option<Holdings> {
-        let adapter = self.adapter(luid)?;
-        let scheduler = adapter.scheduler()?;
-        let (allocations, mappings) = adapter.memory_manager()?.held();
-        let ram = adapter.machine.ram();
-        Some(Holdings {
-            contexts: scheduler.contexts.all().len()
-                + scheduler.packet_contexts.all().len()
-                + scheduler.system_contexts.all().len(),
-            queues: scheduler.queues.all().len(),
-            doorbells: scheduler.doorbells.all().len(),
-            fences: scheduler.fences.all().len(),
-            allocations,
-            mappings,
-            pool_blocks: adapter.miniport.driver().pool().outstanding().values().map(|(_, blocks)| blocks).sum(),
-            memory: ram.size() - ram.free_bytes(),
-        })
+impl VidSch {
+    /// What the scheduler holds; the rest is 0.
+    pub(crate) fn holdings(&self) -> Holdings {
+        Holdings {
+            contexts: self.contexts.all().len() + self.packet_contexts.all().len() + self.system_contexts.all().len(),
+            queues: self.queues.all().len(),
+            doorbells: self.doorbells.all().len(),
+            fences: self.fences.all().len(),
+            allocations: 0,
+            mappings: 0,
+            pool_blocks: 0,
+            memory: 0,
+        }
     }
 
-    /// Queues, fences and doorbells of an adapter as they are now; `None` if there is no such adapter.
-    pub fn inspect(&self, luid: LUID) -> Option<Tree> {
-        self.adapter(luid)?.scheduler().map(|scheduler| scheduler.inspect())
+    /// Preemptions that were asked for on a node, and packets handed over again after one; `None` without such a node.
+    pub(crate) fn preemptions(&self, node: u32) -> Option<(u32, u64)> {
+        Some(self.nodes.get(node as usize)?.state().preemptions())
     }
 
-    /// Preemptions of packets that were asked for on a node, and packets handed over again after one, so far; `None` if there is no such
-    /// node.
-    pub fn preemptions(&self, luid: LUID, node: u32) -> Option<(u32, u64)> {
-        let adapter = self.adapter(luid)?;
-        Some(adapter.scheduler()?.nodes.get(node as usize)?.state().preemptions())
+    /// What the driver answers to DxgkDdiQueryEngineStatus; `None` without such a node, or if it does not say.
+    pub(crate) fn engine_responds(&self, adapter: &Adapter, node: u32) -> Option<bool> {
+        self.nodes.get(node as usize)?;
+        self.query_engine_status(adapter, node)
     }
 
-    /// What the driver answers to DxgkDdiQueryEngineStatus of a node: whether it makes progress. `None` if there is no such node, it does not
-    /// say, or the device is not awake.
-    pub fn engine_responds(&self, luid: LUID, node: u32) -> Option<bool> {
-        let adapter = self.adapter(luid)?;
-        let scheduler = adapter.scheduler()?;
-        scheduler.nodes.get(node as usize)?;
-        let _awake = adapter.machine.gate().enter_awake()?;
-        scheduler.query_engine_status(&adapter, node)
-    }
-
-    /// How often a queue of an adapter was asked what it has queued, for memory that is freed when that is done and for engines that
-    /// would rest; 0 if there is no such adapter.
-    pub fn queue_looks(&self, luid: LUID) -> u64 {
-        let Some(adapter) = self.adapter(luid) else { return 0 };
-        adapter.scheduler().map_or(0, |scheduler| scheduler.looks.load(Ordering::Relaxed))
-    }
-
-    /// Progress, and the last queued value that user mode wrote, of each queue for user-mode submission of an adapter. The progress is read first,
-    /// so that it is the larger one only where user mode was late.
-    pub fn queued_work(&self, luid: LUID) -> Vec<(u64, u64)> {
-        let Some(adapter) = self.adapter(luid) else { return Vec::new() };
-        let contexts = adapter.scheduler().map_or_else(Vec::new, |scheduler| scheduler.contexts.all());
+    /// Progress, and the last queued value that user mode wrote, of each queue for user-mode submission, the progress read first.
+    pub(crate) fn queued_work(&self) -> Vec<(u64, u64)> {
+        let contexts = self.contexts.all();
         let queues = contexts.iter().flat_map(|context| context.queues());
         let of_user_mode = queues.filter(|queue| queue.flags().UserModeSubmission());
         of_user_mode.map(|queue| (queue.progress().current(), queue.last_queued())).collect()
     }
 
-    /// Power components of an adapter as they are now, in the order in which the driver declared them; none if there is no such
-    /// adapter.
-    pub fn power_components(&self, luid: LUID) -> Vec<PowerComponentState> {
-        self.adapter(luid).map_or_else(Vec::new, |adapter| adapter.power().states())
+    /// How often a queue was asked what it has queued.
+    pub(crate) fn queue_looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
     }
-}
 
-impl VidSch {
-    fn inspect(&self) -> Tree {
+    pub(crate) fn inspect(&self) -> Tree {
         let nodes = self.nodes.iter().enumerate().map(|(index, node)| {
             let state = node.state();
             let (flying, waiting) = state.counts();

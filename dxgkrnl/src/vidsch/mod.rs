@@ -38,7 +38,6 @@ mod rights;
 mod set_aside;
 mod signalled;
 mod storage;
-mod suspension;
 mod sync_object;
 mod tdr;
 mod turns;
@@ -60,7 +59,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::HANDLE;
 
 use crate::adapter::Adapter;
-use crate::process::ProcessAdapter;
+use crate::process_adapter::ProcessAdapter;
 use crate::rank;
 use crate::rescue::{Rescue, Rescues};
 use nt::bugcheck::Bugcheck;
@@ -82,11 +81,8 @@ pub(crate) use packet_context::{PacketCommands, PacketContext};
 pub(crate) use rest::{Rest, Rested};
 pub(crate) use rights::Rights;
 pub use signalled::FenceReports;
-pub use suspension::Suspensions;
 pub(crate) use sync_object::SyncObject;
-pub use tdr::{
-    TdrDebugMode, TdrFate, TdrKind, TdrLevel, TdrOutcome, TdrQueue, TdrReason, TdrReport, TdrSettingError, TdrSettings,
-};
+pub use tdr::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
 pub(crate) use turns::{Place, Turns};
 pub(crate) use update_line::{Request as UpdateRequest, UpdateLine};
 

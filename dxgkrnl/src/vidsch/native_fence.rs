@@ -8,7 +8,7 @@ use wddm_ddi::status::*;
 
 use crate::adapter::Adapter;
 use crate::device::Device;
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 use crate::vidmm::Protection;
 
 use super::VidSch;

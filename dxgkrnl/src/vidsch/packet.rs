@@ -11,7 +11,7 @@ use wddm_ddi::status::*;
 
 use crate::adapter::{Adapter, check_dma_buffer_segment_set};
 use crate::device::DeviceError;
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::vidmm::AddressSpace;
 use nt::bugcheck::Bugcheck;

@@ -19,7 +19,7 @@ use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
 use crate::adapter::Adapter;
 use crate::device::Device;
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 use crate::rank;
 use crate::rundown::{Destroyed, Rundown};
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use nt::lock::{Mutex, lock};
 use wddm_ddi::types::HANDLE;
 
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 
 /// Objects of one kind by the handle that the driver knows them by.
 ///

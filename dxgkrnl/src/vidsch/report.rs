@@ -7,8 +7,8 @@ use std::slice;
 use wddm_ddi::km::*;
 use wddm_ddi::types::{D3DGPU_VIRTUAL_ADDRESS, HANDLE};
 
-use crate::callbacks::bad_pointer;
 use nt::bugcheck::Bugcheck;
+use nt::driver_call::bad_pointer;
 use nt::fault::guarded;
 
 /// Subcodes of VIDEO_SCHEDULER_INTERNAL_ERROR (its parameter 1). [debugger: 0x119]

@@ -10,9 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use nt::lock::{Mutex, lock};
-use wddm_ddi::types::{D3DKMT_HANDLE, LUID};
-
-use crate::machine::Machine;
+use wddm_ddi::types::D3DKMT_HANDLE;
 
 use super::VidSch;
 use super::batch;
@@ -155,21 +153,16 @@ impl VidSch {
         let open_there = |open: &Arc<SyncObject>| open.process().is_some_and(|process| processes.contains(&process));
         watched.into_iter().filter(|fence| fence.opened().iter().any(open_there)).collect()
     }
-}
 
-impl Machine {
-    /// How interrupts of native fences that name queues were answered so far; `None` without such an adapter. All zero on an
-    /// adapter whose interrupts name fences.
-    pub fn fence_reports(&self, luid: LUID) -> Option<FenceReports> {
-        let adapter = self.adapter(luid)?;
-        let names = &adapter.scheduler()?.names;
+    /// How interrupts of native fences that name queues were answered so far.
+    pub(crate) fn fence_reports(&self) -> FenceReports {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Some(FenceReports {
-            of_queues: count(&names.of_queues),
-            of_nodes: count(&names.of_nodes),
-            looked_at: count(&names.looked_at),
-            of_processes: count(&names.of_processes),
-            scans: count(&names.scans),
-        })
+        FenceReports {
+            of_queues: count(&self.names.of_queues),
+            of_nodes: count(&self.names.of_nodes),
+            looked_at: count(&self.names.looked_at),
+            of_processes: count(&self.names.of_processes),
+            scans: count(&self.names.scans),
+        }
     }
 }

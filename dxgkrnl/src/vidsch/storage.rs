@@ -14,8 +14,8 @@ use wddm_ddi::status::{NTSTATUS, STATUS_DRIVER_INTERNAL_ERROR, STATUS_NO_MEMORY}
 use wddm_ddi::types::D3DGPU_VIRTUAL_ADDRESS;
 
 use crate::adapter::Adapter;
-use crate::machine::FeaturePolicy;
-use crate::process::ProcessAdapter;
+use crate::config::FeaturePolicy;
+use crate::process_adapter::ProcessAdapter;
 use crate::rank;
 use crate::vidmm::{AddressSpace, FencePage, FenceValueKind, Found, Protection, Stay, UserMapping};
 use nt::ram::PAGE_SIZE;

@@ -7,7 +7,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::{D3DGPU_VIRTUAL_ADDRESS, D3DKMT_HANDLE};
 
 use crate::adapter::Adapter;
-use crate::miniport::KmdHandle;
+use crate::kmd_handle::KmdHandle;
 
 use super::fence::Fence;
 use super::native_fence;

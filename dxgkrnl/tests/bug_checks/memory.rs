@@ -53,7 +53,7 @@ fn ask<A>(thunk: unsafe extern "win64" fn(*mut A) -> NTSTATUS, mut args: A) -> (
 impl User {
     fn new(bench: &Bench) -> (Self, LUID) {
         let luid = bench.start().unwrap();
-        let process = bench.machine.create_process("user");
+        let process = Process::new(&bench.machine, "user");
         let attached = process.attach();
         let open = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: luid, hAdapter: 0 };
         let mut args = D3DKMT_CREATEDEVICE::zeroed();

@@ -27,7 +27,7 @@ impl Drop for App {
 
 impl App {
     pub(crate) fn new(machine: &Machine) -> Self {
-        let process = machine.bench.machine.create_process("test");
+        let process = Process::new(&machine.bench.machine, "test");
         let _attached = process.attach();
         let open = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: machine.luid, hAdapter: 0 };
         let adapter = call(thunks().D3DKMTOpenAdapterFromLuid, open).unwrap().hAdapter;

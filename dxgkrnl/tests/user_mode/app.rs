@@ -165,7 +165,7 @@ unsafe impl Sync for Fence {}
 
 impl App {
     pub(crate) fn new(bench: &Bench) -> Self {
-        let process = bench.machine.create_process("test");
+        let process = Process::new(&bench.machine, "test");
         let _attached = process.attach();
         let open = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: bench.luid, hAdapter: 0 };
         let adapter = call(thunks().D3DKMTOpenAdapterFromLuid, open).unwrap().hAdapter;

@@ -11,7 +11,6 @@ mod hardware;
 mod packet;
 mod patience;
 mod report;
-mod settings;
 mod watch;
 
 pub(super) use watch::LONG;
@@ -24,10 +23,10 @@ use std::time::{Duration, Instant};
 use nt::lock::{Mutex, lock};
 use wddm_ddi::km::*;
 use wddm_ddi::status::*;
-use wddm_ddi::types::{LUID, NTSTATUS};
+use wddm_ddi::types::NTSTATUS;
 
 use crate::device::{Device, DeviceError};
-use crate::machine::{Machine, MachineRef};
+use crate::platform::Platform;
 use crate::rank;
 use nt::bugcheck::Bugcheck;
 use nt::clock::Clock;
@@ -38,8 +37,8 @@ use super::node::Suspects;
 use super::sync_object::SyncObject;
 use super::worker::Work;
 
+use crate::config::{TdrDebugMode, TdrLevel, TdrSettings};
 pub use report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
-pub use settings::{TdrDebugMode, TdrLevel, TdrSettingError, TdrSettings};
 
 use patience::Patience;
 use watch::{Probe, Watch};
@@ -123,7 +122,7 @@ pub(super) struct Aftermath {
 }
 
 impl Tdr {
-    pub(super) fn new(machine: &MachineRef) -> Self {
+    pub(super) fn new(machine: &Platform) -> Self {
         Self {
             settings: machine.config().tdr,
             clock: machine.config().clock.clone(),
@@ -230,16 +229,12 @@ impl Tdr {
     }
 }
 
-impl Machine {
-    /// What recoveries of an adapter did, oldest first; the last few hundred are kept.
-    pub fn tdr_reports(&self, luid: LUID) -> Vec<TdrReport> {
-        let adapter = self.adapter(luid);
-        let scheduler = adapter.as_ref().and_then(|adapter| adapter.scheduler());
-        scheduler.map_or_else(Vec::new, |scheduler| lock(&scheduler.tdr.reports).iter().cloned().collect())
-    }
-}
-
 impl VidSch {
+    /// What recoveries did, oldest first; the last few hundred are kept.
+    pub(crate) fn tdr_reports(&self) -> Vec<TdrReport> {
+        lock(&self.tdr.reports).iter().cloned().collect()
+    }
+
     /// Finds what has timed out by the machine's clock, and recovers from it.
     pub(crate) fn look_for_timeouts(&self) {
         self.check_inside();

@@ -4,7 +4,7 @@
 use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
-use crate::process::Process;
+use super::Process;
 
 /// How far the suspensions of a context have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::adapter::PowerSettings;
-use crate::vidsch::TdrSettings;
+mod power;
+mod tdr;
+
 use nt::clock::Clock;
 use nt::pool::SpecialPool;
+pub use power::PowerSettings;
+pub use tdr::{TdrDebugMode, TdrLevel, TdrSettingError, TdrSettings};
 
 /// Which negotiable features the operating system is willing to enable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,173 @@
+//! What a machine tells of its adapters: the scheduler's state, logs of fences, traces, reports of recoveries, residency.
+
+use wddm_ddi::km::{DXGK_GPUCLOCKDATA, DXGK_GPUCLOCKDATA_FLAGS};
+use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER};
+use wddm_ddi::types::LUID;
+
+use super::Machine;
+use crate::adapter::PowerComponentState;
+use crate::kmd_handle::KmdHandle;
+use crate::trace::{Noted, TRACE_EVENTS_MAX, TraceEvent, TraceLog};
+use crate::vidmm::ResidencyCounts;
+use crate::vidsch::{FenceReports, GpuClock, Holdings, QueueFenceLog, TdrReport, Tree};
+
+impl Machine {
+    /// What an adapter holds; `None` if there is none.
+    pub fn holdings(&self, luid: LUID) -> Option<Holdings> {
+        let adapter = self.adapter(luid)?;
+        let scheduler = adapter.scheduler()?;
+        let (allocations, mappings) = adapter.memory_manager()?.held();
+        let ram = adapter.machine.ram();
+        let pool_blocks = adapter.miniport.driver().pool().outstanding().values().map(|(_, blocks)| blocks).sum();
+        let memory = ram.size() - ram.free_bytes();
+        Some(Holdings { allocations, mappings, pool_blocks, memory, ..scheduler.holdings() })
+    }
+
+    /// Queues, fences and doorbells of an adapter as they are now; `None` if there is no such adapter.
+    pub fn inspect(&self, luid: LUID) -> Option<Tree> {
+        self.adapter(luid)?.scheduler().map(|scheduler| scheduler.inspect())
+    }
+
+    /// Preemptions of packets that were asked for on a node, and packets handed over again after one, so far; `None` if there is no such
+    /// node.
+    pub fn preemptions(&self, luid: LUID, node: u32) -> Option<(u32, u64)> {
+        self.adapter(luid)?.scheduler()?.preemptions(node)
+    }
+
+    /// What the driver answers to DxgkDdiQueryEngineStatus of a node: whether it makes progress. `None` if there is no such node, it does not
+    /// say, or the device is not awake.
+    pub fn engine_responds(&self, luid: LUID, node: u32) -> Option<bool> {
+        let adapter = self.adapter(luid)?;
+        let _awake = adapter.machine.gate().enter_awake()?;
+        adapter.scheduler()?.engine_responds(&adapter, node)
+    }
+
+    /// How often a queue of an adapter was asked what it has queued, for memory that is freed when that is done and for engines that
+    /// would rest; 0 if there is no such adapter.
+    pub fn queue_looks(&self, luid: LUID) -> u64 {
+        self.adapter(luid).map_or(0, |adapter| adapter.scheduler().map_or(0, |scheduler| scheduler.queue_looks()))
+    }
+
+    /// Progress, and the last queued value that user mode wrote, of each queue for user-mode submission of an adapter. The progress is read first,
+    /// so that it is the larger one only where user mode was late.
+    pub fn queued_work(&self, luid: LUID) -> Vec<(u64, u64)> {
+        let adapter = self.adapter(luid);
+        let scheduler = adapter.as_ref().and_then(|adapter| adapter.scheduler());
+        scheduler.map_or_else(Vec::new, |scheduler| scheduler.queued_work())
+    }
+
+    /// Power components of an adapter as they are now, in the order in which the driver declared them; none if there is no such
+    /// adapter.
+    pub fn power_components(&self, luid: LUID) -> Vec<PowerComponentState> {
+        self.adapter(luid).map_or_else(Vec::new, |adapter| adapter.power().states())
+    }
+
+    /// How interrupts of native fences that name queues were answered so far; `None` without such an adapter. All zero on an
+    /// adapter whose interrupts name fences.
+    pub fn fence_reports(&self, luid: LUID) -> Option<FenceReports> {
+        Some(self.adapter(luid)?.scheduler()?.fence_reports())
+    }
+
+    /// What the user-mode queues of an adapter have logged since the last call, oldest queue of each device first; `None`
+    /// without such an adapter. Without [`Machine::trace_fences`] only the latest 256 entries of a log are kept, and what
+    /// a queue logged is gone with it.
+    pub fn fence_log(&self, luid: LUID) -> Option<Vec<QueueFenceLog>> {
+        Some(self.adapter(luid)?.scheduler()?.fence_log())
+    }
+
+    /// What [`Machine::fence_log`] would find if the driver were not asked to complete the logs first. Changes nothing: the
+    /// entries are there for the next call. Shows whether DxgkDdiUpdateNativeFenceLogs is needed.
+    pub fn fence_log_without_barrier(&self, luid: LUID) -> Option<Vec<QueueFenceLog>> {
+        Some(self.adapter(luid)?.scheduler()?.fence_log_without_barrier())
+    }
+
+    /// Gives every user-mode queue of an adapter, those to come included, logs of `entries`, so that a tracer that calls
+    /// [`Machine::fence_log`] now and then loses none; `None` ends that. Running queues get new buffers while they run.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for no entries, more than 65536, or an adapter that is not there; STATUS_NO_MEMORY; what
+    /// the driver answered. Some queues then keep the logs they had.
+    pub fn trace_fences(&self, luid: LUID, entries: Option<u32>) -> Result<(), NTSTATUS> {
+        let adapter = self.adapter(luid).ok_or(STATUS_INVALID_PARAMETER)?;
+        adapter.scheduler().ok_or(STATUS_INVALID_PARAMETER)?.trace_fences(entries)
+    }
+
+    /// Whether user-mode queues that are made from now on have fence logs. They have, unless somebody wants to know what
+    /// logging costs; queues that exist stay as they are.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for an adapter that is not there.
+    pub fn log_fences(&self, luid: LUID, on: bool) -> Result<(), NTSTATUS> {
+        let adapter = self.adapter(luid).ok_or(STATUS_INVALID_PARAMETER)?;
+        adapter.scheduler().ok_or(STATUS_INVALID_PARAMETER)?.log_fences(on);
+        Ok(())
+    }
+
+    /// Reads the clocks of a node and of the CPU together; `None` without such an adapter, or if the driver fails.
+    pub fn gpu_clock(&self, luid: LUID, node: u32) -> Option<GpuClock> {
+        let adapter = self.adapter(luid).filter(|adapter| (node as usize) < adapter.caps().nodes.len())?;
+        let mut data = DXGK_GPUCLOCKDATA {
+            GpuFrequency: 0,
+            GpuClockCounter: 0,
+            CpuClockCounter: 0,
+            Flags: DXGK_GPUCLOCKDATA_FLAGS::new(),
+        };
+        let (node, engine) = adapter.caps().ordinals(node);
+        let status = adapter.miniport.calibrate_gpu_clock(adapter.context().raw(), node, engine, &mut data);
+        let clock = GpuClock { gpu_frequency: data.GpuFrequency, gpu: data.GpuClockCounter, cpu: data.CpuClockCounter };
+        (status.is_success() && clock.gpu_frequency != 0).then_some(clock)
+    }
+
+    /// What recoveries of an adapter did, oldest first; the last few hundred are kept.
+    pub fn tdr_reports(&self, luid: LUID) -> Vec<TdrReport> {
+        let adapter = self.adapter(luid);
+        let scheduler = adapter.as_ref().and_then(|adapter| adapter.scheduler());
+        scheduler.map_or_else(Vec::new, |scheduler| scheduler.tdr_reports())
+    }
+
+    /// A period of the memory manager of an adapter ends: devices that registered for it are asked to give back what they have not used
+    /// since the last one. False without such an adapter.
+    pub fn trim_periodically(&self, luid: LUID) -> bool {
+        let adapter = self.adapter(luid).filter(|adapter| adapter.scheduler().is_some());
+        adapter.map(|adapter| adapter.vidmm().trim_periodically()).is_some()
+    }
+
+    /// What became of allocations of an adapter so far; `None` without such an adapter.
+    pub fn residency(&self, luid: LUID) -> Option<ResidencyCounts> {
+        let adapter = self.adapter(luid)?;
+        // The scheduler comes after the memory manager.
+        adapter.scheduler()?;
+        Some(adapter.vidmm().residency())
+    }
+
+    /// Traces the driver of an adapter from now on, keeping the latest `capacity` events; `None` ends that and drops what
+    /// was not fetched. Adapters of one driver share a trace.
+    ///
+    /// # Errors
+    /// STATUS_INVALID_PARAMETER for a capacity of 0 or above [`TRACE_EVENTS_MAX`], or an adapter that is not there;
+    /// STATUS_NO_MEMORY. The trace is then as it was.
+    pub fn trace(&self, luid: LUID, capacity: Option<u32>) -> Result<(), NTSTATUS> {
+        if capacity.is_some_and(|capacity| capacity == 0 || capacity > TRACE_EVENTS_MAX) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let adapter = self.adapter(luid).ok_or(STATUS_INVALID_PARAMETER)?;
+        adapter.miniport.events().set(capacity.unwrap_or(0) as usize)
+    }
+
+    /// What was traced of an adapter's driver since the last call; `None` without such an adapter.
+    pub fn take_trace(&self, luid: LUID) -> Option<TraceLog> {
+        let adapter = self.adapter(luid)?;
+        let (noted, lost) = adapter.miniport.events().take();
+        let adapters = self.adapters();
+        let functions = adapters.iter().flat_map(|adapter| adapter.links().iter().zip(std::iter::repeat(adapter.luid)));
+        let known: Vec<(KmdHandle, LUID)> = functions.map(|(link, luid)| (link.context, luid)).collect();
+        let named = |context| known.iter().find(|(known, _)| *known == context).map(|(_, luid)| *luid);
+        let events = noted.into_iter().map(|Noted { began, took, adapter, kind }| TraceEvent {
+            began,
+            took,
+            adapter: named(adapter),
+            kind,
+        });
+        Some(TraceLog { events: events.collect(), lost })
+    }
+}
