@@ -20,6 +20,7 @@ mod adapter;
 mod caps;
 mod cmp;
 mod debug;
+mod debug_root;
 mod dxgk;
 mod entry;
 mod etw;

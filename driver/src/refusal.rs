@@ -1,17 +1,13 @@
-//! Refusals: every call that is not served says why, is noted in the trace of its adapter, and is counted by its reason.
+//! Refusals: every call that is not served says why.
 //!
-//! [`answer`] is the one way from a refusal to what a DDI answers. Each DDI knows a few statuses only ([`Ddi::answers`]); the trace tells
-//! the status that was answered and the reason behind it.
+//! Each DDI knows a few statuses only ([`Ddi::answers`]). `entry::answer` is the one way from a refusal to what a DDI answers: it is noted in the trace of the
+//! adapter, with the status that was answered and the reason behind it, and counted by its reason.
 
 use campanile_hw::trace::Component;
-use campanile_hw::trace::event::Event;
 pub(crate) use campanile_hw::trace::reason::Reason;
 use wddm_ddi::status::*;
-use wddm_ddi::types::HANDLE;
 
-use crate::handle::{self, Handle};
 use crate::pool::OutOfMemory;
-use crate::trace;
 
 /// A call that is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +155,7 @@ ddis! {
 
 impl Ddi {
     /// The failure as this DDI may answer it.
-    const fn answers(self, status: NTSTATUS) -> NTSTATUS {
+    pub(crate) const fn answers(self, status: NTSTATUS) -> NTSTATUS {
         match self {
             Self::CreateAllocation if status.0 != STATUS_NO_MEMORY.0 => STATUS_INVALID_PARAMETER,
             Self::CreateContext if status.0 != STATUS_NO_MEMORY.0 => STATUS_GRAPHICS_DRIVER_MISMATCH,
@@ -172,23 +168,6 @@ impl Ddi {
             _ => status,
         }
     }
-}
-
-/// What a DDI answers. A refusal is noted and counted by the adapter that `object` belongs to, or by the driver if that is none.
-pub(crate) fn answer(ddi: Ddi, object: HANDLE, result: Result<(), Refused>) -> NTSTATUS {
-    let Err(Refused { status, reason }) = result else { return STATUS_SUCCESS };
-    let status = ddi.answers(status);
-    let event = Event::Refused {
-        object: object.addr() as u64,
-        status: status.0.cast_unsigned(),
-        reason: reason as u16,
-        ddi: ddi as u16,
-    };
-    match handle::adapter_of_object(Handle::of(object)) {
-        Some(adapter) => adapter.trace.refused(ddi.component(), reason, &event),
-        None => trace::refused(reason, &event),
-    }
-    status
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What the driver remembers of itself, for a debugger, a report of a timeout, and whoever listens to its events.
 //!
 //! Each adapter has a ring of the last events of each component, the driver has one of its own, and everything refused or passed over
-//! is counted by its reason. [`CAMPANILE_DEBUG_ROOT`] leads a debugger to all of it. Nothing here waits, allocates or touches the
+//! is counted by its reason. `CAMPANILE_DEBUG_ROOT` leads a debugger to all of it. Nothing here waits, allocates or touches the
 //! device, so that events are noted at any level.
 
 use core::ops::Deref;
@@ -9,15 +9,13 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use campanile_hw::trace::Component;
-use campanile_hw::trace::event::{Event, EventId};
+use campanile_hw::trace::event::Event;
 use campanile_hw::trace::reason::Reason;
 use campanile_hw::trace::ring::{Moment, Read, TraceRing};
 
 use crate::etw::Provider;
-use crate::handle::AdapterSlot;
 use crate::nt;
 use crate::pool::{OutOfMemory, PoolBox, Tag};
-use crate::refusal::Ddi;
 
 /// Entries of a ring of an adapter.
 pub(crate) const ENTRIES: usize = 256;
@@ -27,7 +25,7 @@ const DRIVER_ENTRIES: usize = 64;
 /// How often each [`Reason`] was given.
 pub(crate) type Counts = [AtomicU64; Reason::COUNT];
 
-/// The trace of an adapter. A debugger finds it behind [`crate::adapter::Adapter`].
+/// The trace of an adapter. A debugger finds it behind `Adapter`.
 #[repr(C)]
 pub(crate) struct AdapterTrace {
     /// By component, without [`Component::Driver`].
@@ -47,47 +45,8 @@ pub(crate) struct DriverTrace {
     pub(crate) refused: Counts,
 }
 
-static DRIVER: DriverTrace =
+pub(crate) static DRIVER: DriverTrace =
     DriverTrace { ring: TraceRing::new(Component::Driver), refused: [const { AtomicU64::new(0) }; Reason::COUNT] };
-
-/// Where a debugger begins. Every type that it leads to has its layout in the PDB.
-#[repr(C)]
-pub(crate) struct DebugRoot {
-    /// "CPROOT01", whose digits are the version of this structure.
-    magic: [u8; 8],
-    /// Bytes of this structure.
-    size: u32,
-    /// Number of places for adapters.
-    adapter_slots: u32,
-    /// The places, of [`AdapterSlot`]; bit 0 of a place's state says that there is an adapter.
-    adapters: &'static [AdapterSlot; crate::handle::ADAPTERS],
-    /// What concerns no adapter.
-    driver: &'static DriverTrace,
-    /// Names of these numbers are in the PDB because the root names the types. NULL.
-    names: Option<&'static Names>,
-}
-
-/// The types of numbers in events.
-#[repr(C)]
-pub(crate) struct Names {
-    event: EventId,
-    reason: Reason,
-    component: Component,
-    ddi: Ddi,
-    kind: crate::handle::Kind,
-}
-
-/// The root, exported so that it is found without symbols too.
-#[cfg_attr(windows, unsafe(no_mangle))]
-#[used]
-pub(crate) static CAMPANILE_DEBUG_ROOT: DebugRoot = DebugRoot {
-    magic: *b"CPROOT01",
-    size: size_of::<DebugRoot>() as u32,
-    adapter_slots: crate::handle::ADAPTERS as u32,
-    adapters: &crate::handle::ADAPTER_SLOTS,
-    driver: &DRIVER,
-    names: None,
-};
 
 /// Here and now.
 fn moment() -> Moment {

@@ -9,12 +9,13 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::STATUS_INVALID_PARAMETER;
 use wddm_ddi::types::*;
 
+use super::answer::answer;
 use super::{arguments, inputs, on_gpu};
 use crate::adapter::Adapter;
 use crate::caps;
 use crate::gpu::Gpu;
 use crate::handle;
-use crate::refusal::{Ddi, Reason, Refused, answer, refused, refused_with};
+use crate::refusal::{Ddi, Reason, Refused, refused, refused_with};
 
 /// Bits of [`AdapterData::features`].
 const FEATURE_NATIVE_FENCE: u32 = 1 << 0;

@@ -5,12 +5,13 @@ use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
 use wddm_ddi::status::NTSTATUS;
 
+use super::answer::answer;
 use super::{arguments, inputs, on_object};
 use crate::handle::{self, Handle, Object};
 use crate::irql::Passive;
 use crate::queue::doorbell::{self, Doorbell};
 use crate::queue::hw_queue::{HwQueue, refused_by_queue};
-use crate::refusal::{Ddi, answer};
+use crate::refusal::Ddi;
 
 pub(crate) unsafe extern "win64" fn create_doorbell(args: *mut DXGKARG_CREATEDOORBELL) -> NTSTATUS {
     let args = match arguments(args) {

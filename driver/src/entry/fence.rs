@@ -6,6 +6,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::{NTSTATUS, STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
 use wddm_ddi::types::HANDLE;
 
+use super::answer::answer;
 use super::{arguments, inputs, on_gpu};
 use crate::fence::native;
 use crate::handle::{self, Handle, Object};
@@ -14,7 +15,7 @@ use crate::memory::paging::{self, PagingError};
 use crate::mmio;
 use crate::queue::context::{Context, HwContext};
 use crate::queue::hw_queue::{self, HwQueue};
-use crate::refusal::{Ddi, Reason, answer, refused, refused_with};
+use crate::refusal::{Ddi, Reason, refused, refused_with};
 
 pub(crate) unsafe extern "win64" fn create_native_fence(
     adapter: HANDLE,

@@ -6,13 +6,14 @@ use campanile_hw::trace::event::Event;
 use wddm_ddi::km::*;
 use wddm_ddi::types::*;
 
+use super::answer::answer;
 use super::{arguments, inputs, on_adapter, on_gpu, on_object, take_object};
 use crate::adapter::Process;
 use crate::handle::{Handle, object};
 use crate::irql::Passive;
 use crate::memory::{allocation, paging, root};
 use crate::queue::context::UserDevice;
-use crate::refusal::{Ddi, Reason, answer, refused};
+use crate::refusal::{Ddi, Reason, refused};
 
 pub(crate) unsafe extern "win64" fn create_process(adapter: HANDLE, args: *mut DXGKARG_CREATEPROCESS) -> NTSTATUS {
     on_adapter(Ddi::CreateProcess, adapter, |irql, adapter| {

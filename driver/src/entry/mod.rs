@@ -4,8 +4,10 @@
 // level documented for it, with handles of this driver and pointers that are NULL or valid for the length of the call. That is
 // the contract behind each `unsafe` block; it is not repeated as a section on every function.
 
+mod answer;
 pub(crate) mod caps;
 pub(crate) mod doorbell;
+pub(crate) mod feature;
 pub(crate) mod fence;
 pub(crate) mod memory;
 pub(crate) mod pnp;
@@ -23,7 +25,8 @@ use crate::adapter::Adapter;
 use crate::gpu::Gpu;
 use crate::handle::{self, Kind, Object};
 use crate::irql::{Dispatch, Passive};
-use crate::refusal::{Ddi, Reason, Refused, answer, refused};
+use crate::refusal::{Ddi, Reason, Refused, refused};
+use answer::answer;
 
 /// Arguments that the DDI may write.
 pub(crate) fn arguments<'a, T>(args: *mut T) -> Result<&'a mut T, Refused> {

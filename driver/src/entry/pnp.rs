@@ -8,15 +8,15 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::STATUS_SUCCESS;
 use wddm_ddi::types::*;
 
+use super::answer::answer;
 use super::{arguments, inputs, on_adapter};
 use crate::adapter::Adapter;
 use crate::etw;
-use crate::feature;
 use crate::handle;
 use crate::interrupt;
 use crate::irql::{Device, Dispatch, Passive};
 use crate::link::Link;
-use crate::refusal::{Ddi, Reason, answer, refused};
+use crate::refusal::{Ddi, Reason, refused};
 use crate::trace;
 
 pub(crate) unsafe extern "win64" fn add_device(_physical_device: *mut c_void, context: *mut *mut c_void) -> NTSTATUS {
@@ -167,7 +167,7 @@ pub(crate) unsafe extern "win64" fn notify_surprise_removal(
 }
 
 pub(crate) unsafe extern "win64" fn query_interface(context: *mut c_void, query: *mut QUERY_INTERFACE) -> NTSTATUS {
-    on_adapter(Ddi::QueryInterface, context, |_, adapter| feature::query_interface(adapter, arguments(query)?))
+    on_adapter(Ddi::QueryInterface, context, |_, adapter| super::feature::query_interface(adapter, arguments(query)?))
 }
 
 /// What the graphics kernel's own trace wants to hear.

@@ -7,11 +7,12 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::{NTSTATUS, STATUS_SUCCESS};
 use wddm_ddi::types::{GUID, HANDLE};
 
+use super::answer::answer;
 use super::{arguments, at_dispatch, inputs};
 use crate::handle;
 use crate::irql::Passive;
 use crate::power;
-use crate::refusal::{Ddi, Reason, answer, refused};
+use crate::refusal::{Ddi, Reason, refused};
 
 /// May not fail. Only the function itself has a state; identifiers of children may be stale.
 pub(crate) unsafe extern "win64" fn set_power_state(

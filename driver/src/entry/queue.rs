@@ -8,6 +8,7 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::STATUS_SUCCESS;
 use wddm_ddi::types::*;
 
+use super::answer::answer;
 use super::{arguments, at_dispatch, inputs, on_gpu, on_object, take_object};
 use crate::adapter::{Adapter, Process};
 use crate::gpu::Gpu;
@@ -20,7 +21,7 @@ use crate::queue::hw_queue::{self, HwQueue};
 use crate::queue::packet::Packet;
 use crate::queue::priority::Bands;
 use crate::queue::suspend::Purpose;
-use crate::refusal::{Ddi, Reason, Refused, answer, refused};
+use crate::refusal::{Ddi, Reason, Refused, refused};
 
 pub(crate) unsafe extern "win64" fn create_context(device: HANDLE, args: *mut DXGKARG_CREATECONTEXT) -> NTSTATUS {
     on_object::<UserDevice>(Ddi::CreateContext, device, |irql, adapter, _, device| {

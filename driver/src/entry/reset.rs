@@ -6,10 +6,11 @@ use wddm_ddi::km::*;
 use wddm_ddi::status::NTSTATUS;
 use wddm_ddi::types::HANDLE;
 
+use super::answer::answer;
 use super::{arguments, inputs, on_adapter, on_gpu};
 use crate::debug;
 use crate::handle;
-use crate::refusal::{Ddi, answer};
+use crate::refusal::Ddi;
 use crate::reset;
 use crate::reset_hw;
 

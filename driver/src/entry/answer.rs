@@ -1,0 +1,26 @@
+//! What a DDI answers.
+
+use campanile_hw::trace::event::Event;
+use wddm_ddi::status::{NTSTATUS, STATUS_SUCCESS};
+use wddm_ddi::types::HANDLE;
+
+use crate::handle::{self, Handle};
+use crate::refusal::{Ddi, Refused};
+use crate::trace;
+
+/// What a DDI answers. A refusal is noted and counted by the adapter that `object` belongs to, or by the driver if that is none.
+pub(super) fn answer(ddi: Ddi, object: HANDLE, result: Result<(), Refused>) -> NTSTATUS {
+    let Err(Refused { status, reason }) = result else { return STATUS_SUCCESS };
+    let status = ddi.answers(status);
+    let event = Event::Refused {
+        object: object.addr() as u64,
+        status: status.0.cast_unsigned(),
+        reason: reason as u16,
+        ddi: ddi as u16,
+    };
+    match handle::adapter_of_object(Handle::of(object)) {
+        Some(adapter) => adapter.trace.refused(ddi.component(), reason, &event),
+        None => trace::refused(reason, &event),
+    }
+    status
+}
