@@ -188,7 +188,7 @@ mod tests {
                 for _ in 0..2 {
                     scope.spawn(|| {
                         for _ in 0..5_000 {
-                            let mut latest = crate::lock(&latest);
+                            let mut latest = crate::lock::lock(&latest);
                             let now = clock.now();
                             assert!(now >= *latest, "{now} after {latest}");
                             *latest = now;

@@ -1,6 +1,6 @@
 //! The event ring: appending records, collapsing fence events, keeping the others until there is room.
 
-use crate::lock;
+use crate::lock::lock;
 use crate::memory::Access;
 use campanile_hw::event::{self, Event, EventKind};
 use campanile_hw::queue::Location;

@@ -3,7 +3,7 @@
 //! A rule applies a number of times and counts each time it did, so that a test of a fault can tell whether there was one. Nothing
 //! looks at rules while none is armed but one word.
 
-use crate::lock;
+use crate::lock::lock;
 use campanile_hw::packet::Packet;
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};

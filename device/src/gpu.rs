@@ -5,7 +5,7 @@ use crate::cmp::power::Rest;
 use crate::cmp::{Activity, Cmp, Doorbells, Features};
 use crate::fault::{Delivery, Faults};
 use crate::host_aperture::HostAperture;
-use crate::lock;
+use crate::lock::lock;
 use crate::memory::{self, HostMapping, Memory};
 use crate::msix::MsiX;
 use crate::pci::{ConfigSpace, Effects};

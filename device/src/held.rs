@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use crate::event::Holding;
 use crate::gpu::Gpu;
-use crate::lock;
+use crate::lock::lock;
 
 /// What a function holds at one moment. Counters and the contents of VRAM are not among it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -20,6 +20,7 @@ mod fault;
 mod gpu;
 mod held;
 mod host_aperture;
+mod lock;
 mod log;
 #[allow(unsafe_code)]
 mod memory;
@@ -38,10 +39,3 @@ pub use fault::{FaultId, FaultRule, Faults, HangAt, Often};
 pub use gpu::{Gpu, Interrupts, PageTableUpdates, Variant};
 pub use held::Held;
 pub use runner::Runner;
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks a mutex. State behind our locks is changed in steps that leave it usable, so a panicking test thread poisons nothing.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

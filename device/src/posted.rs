@@ -5,7 +5,7 @@
 //! or a while later. A command and a change of CONTROL then take a while longer: CMP_STATUS reads as Busy, CONTROL.BUSY as one.
 
 use crate::Gpu;
-use crate::lock;
+use crate::lock::lock;
 use campanile_hw::registers::{self as reg, Command, CommandStatus, Control};
 use std::collections::VecDeque;
 

@@ -1,7 +1,7 @@
 //! Messages that are being sent. Any thread may send them, and whoever has caused one returns only when it has been sent, also if another
 //! thread was quicker to send it.
 
-use crate::lock;
+use crate::lock::lock;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::ThreadId;
 

@@ -22,7 +22,7 @@ pub(crate) mod waits;
 use crate::clock::Clock;
 use crate::event::Events;
 use crate::fault::Faults;
-use crate::lock;
+use crate::lock::lock;
 use crate::memory::{Access, Memory};
 use campanile_hw::event::{Event, EventKind};
 use campanile_hw::queue::Location;

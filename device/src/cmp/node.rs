@@ -7,7 +7,7 @@ use super::queue::{Queue, State};
 use super::run_list::{RunList, Terms};
 use super::{Context, Tallies};
 use crate::engine::{Budget, Engine, Outcome};
-use crate::lock;
+use crate::lock::lock;
 use crate::mmu::Fault;
 use campanile_hw::event::{EventKind, FaultInfo, FaultKind, NO_QUEUE};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
