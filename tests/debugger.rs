@@ -78,7 +78,7 @@ fn boot() -> System {
 
 /// A device on the system's adapter, in a process of its own.
 fn with_device(system: &System, work: impl FnOnce(&Device)) {
-    let process = system.machine().create_process("application");
+    let process = dxgkrnl::Process::new(system.machine(), "application");
     {
         let _attached = process.attach();
         let adapter = Adapter::open_luid(dxgkrnl::thunks(), system.luid()).expect("the adapter is there");

@@ -26,7 +26,7 @@ impl World {
 
     fn with(options: &SystemOptions) -> Self {
         let system = System::boot(options).unwrap();
-        let process = system.machine().create_process("dynamic");
+        let process = Process::new(system.machine(), "dynamic");
         Self { system, process }
     }
 

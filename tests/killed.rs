@@ -76,7 +76,7 @@ fn a_server_that_is_killed_under_load_is_a_card_that_was_pulled_out() {
     let mut server = Server::start(&socket.0);
     let bus = Some(BusChoice::Sockets(vec![socket.0.clone()]));
     let mut system = System::boot(&SystemOptions { bus, ..SystemOptions::default() }).expect("it boots");
-    let process = system.machine().create_process("application");
+    let process = dxgkrnl::Process::new(system.machine(), "application");
     {
         let _attached = process.attach();
         let adapter = Adapter::open_luid(dxgkrnl::thunks(), system.luid()).expect("the adapter is there");

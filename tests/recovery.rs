@@ -33,7 +33,7 @@ fn make(device: &Device) -> Result<Resources, Error> {
 impl World {
     fn new(options: SystemOptions) -> Self {
         let system = System::boot(&options).unwrap();
-        let process = system.machine().create_process("recovery");
+        let process = Process::new(system.machine(), "recovery");
         Self { system, process }
     }
 

@@ -32,7 +32,7 @@ const BUSES: [BusChoice; 2] = [BusChoice::Direct, BusChoice::Served];
 
 /// Both engines and a waiting thread are at it when `reset` runs; how the workers ended, and the waiter.
 fn in_use(system: &mut System, reset: impl FnOnce(&mut System)) -> (Vec<Ended>, Result<(), Error>) {
-    let process = system.machine().create_process("application");
+    let process = dxgkrnl::Process::new(system.machine(), "application");
     let adapter = {
         let _attached = process.attach();
         Adapter::open_luid(dxgkrnl::thunks(), system.luid()).expect("the adapter is there")
@@ -61,7 +61,7 @@ fn in_use(system: &mut System, reset: impl FnOnce(&mut System)) -> (Vec<Ended>, 
 
 /// New work on the adapter writes what it should, on both engines.
 fn works(system: &System) {
-    let process = system.machine().create_process("afterwards");
+    let process = dxgkrnl::Process::new(system.machine(), "afterwards");
     {
         let _attached = process.attach();
         let adapter = Adapter::open_luid(dxgkrnl::thunks(), system.luid()).expect("there is an adapter");

@@ -301,7 +301,7 @@ fn events_that_an_overrun_log_lost_are_flagged_on_the_page() {
     use testbed::setup::{System, SystemOptions};
     use testbed::user::{Adapter, Device, Fence, Node, Queue, QueueOptions};
     let system = System::boot(&SystemOptions::default()).unwrap();
-    let process = system.machine().create_process("overrun");
+    let process = dxgkrnl::Process::new(system.machine(), "overrun");
     let recording = Recording::start();
     let collector = Collector::start(system.machine(), system.luid(), &recording).unwrap();
     // Undoes what the collector did first.

@@ -4,9 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Most lines of a source file.
-const LINES_MAX: usize = 800;
-
 /// Files under version control, and new ones that are not ignored.
 fn files(root: &Path) -> Vec<PathBuf> {
     let output = Command::new("git")
@@ -38,14 +35,6 @@ fn names_a_machine(line: &str) -> bool {
             before.is_none_or(|c| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '}')))
         })
     })
-}
-
-#[test]
-fn no_source_file_is_longer_than_800_lines() {
-    for (path, text) in sources(&crate::root()) {
-        let lines = text.lines().count();
-        assert!(lines <= LINES_MAX, "{} has {lines} lines", path.display());
-    }
 }
 
 #[test]

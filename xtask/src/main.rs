@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod hygiene;
+mod layers;
 mod layout;
 #[cfg(test)]
 mod makefile;
@@ -66,6 +67,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Fails if a module imports one that stands above it, or a file or function is too long; xtask/layers.toml has the rules
+    Layers,
     /// Takes from a full table of layout facts what wddm-ddi declares, and writes ddi/tests/ddi-layout.json
     DdiFacts {
         /// The full table, as JSON
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
             .and_then(|()| trace_events::trace_events(&root(), check))
             .and_then(|()| mutants::document(&root(), check))
             .and_then(|()| manual::printed_by_tests(&root(), check)),
+        Task::Layers => layers::layers(&root()),
         Task::DdiFacts { from } => layout::reduce(&root(), &from),
         Task::DdiLayout { check } => layout::generate(&root(), check),
     };
