@@ -110,7 +110,7 @@ enum Command {
         #[arg(long)]
         stepped: bool,
     },
-    /// Says in words what a driver told for a report of a timeout.
+    /// Decodes the data that DxgkDdiCollectDbgInfo wrote, as it is in a report of a timeout or a live dump.
     #[command(after_help = EXIT_CODES, subcommand)]
     Debug(DebugCommand),
     /// Draws a trace of `run --trace` as a page for the browser.
@@ -136,7 +136,7 @@ struct RunArguments {
     ///
     /// Faults: hang (engine=N, after=PACKETS or signal=VALUE, reported: the hardware notices itself), stuck-suspend (engine=N),
     /// lost-interrupt, late-interrupt (steps=N), reset-fails (engine=N), connect-fails (engine=N), reset-held (engine=N, ms=N),
-    /// reset-takes-along (engine=N), completion-races-reset (engine=N), register (offset=N, value=N). Each takes times=N, and engine 0 is the default: for example
+    /// reset-takes-along (engine=N), reset-loses-memory, completion-races-reset (engine=N), register (offset=N, value=N). Each takes times=N, and engine 0 is the default: for example
     /// hang:engine=1,after=100. By chance, each time that one could: lost-interrupts=P%, late-interrupts=P%, doubled-interrupts=P%,
     /// reordered-interrupts=P%, lost-log-entries=P% (of the logs of native fences), missed-rings=P% (of doorbells), for example
     /// lost-interrupts=1%; drawn from the seed of the run.

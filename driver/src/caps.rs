@@ -237,7 +237,7 @@ pub(crate) fn wide<const N: usize>(text: &str) -> [u16; N] {
     out
 }
 
-/// Who writes page tables.
+/// Whether the processor or the GPU writes page tables, as the hardware says.
 pub(crate) fn page_table_update_mode(hardware: &Hardware) -> DXGK_PAGETABLEUPDATEMODE {
     match hardware.caps.page_table_updates() {
         PAGE_TABLES_BY_WRITE => DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_GPU_VIRTUAL,

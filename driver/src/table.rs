@@ -21,7 +21,7 @@ pub enum Class {
 pub struct Slot {
     /// Member of the structure.
     pub name: &'static str,
-    /// Whether it is filled.
+    /// Whether the slot is implemented or NULL.
     pub class: Class,
     /// Why.
     pub reason: &'static str,
@@ -230,8 +230,8 @@ pub static SLOTS: [Slot; 192] = [
     disabled("DxgkDdiSetVirtualFunctionPauseState", "dirty tracking and live migration are not claimed"),
     implemented("DxgkDdiOpenNativeFence", "native fences"),
     implemented("DxgkDdiCloseNativeFence", "native fences"),
-    implemented("DxgkDdiSetNativeFenceLogBuffer", "native fences; the hardware writes no entries yet"),
-    implemented("DxgkDdiUpdateNativeFenceLogs", "native fences; the hardware writes no entries yet"),
+    implemented("DxgkDdiSetNativeFenceLogBuffer", "native fences, whose signals and waits the GPU logs"),
+    implemented("DxgkDdiUpdateNativeFenceLogs", "native fences, whose signals and waits the GPU logs"),
     disabled("DxgkDdiCollectDbgInfo2", "CollectDbgInfo serves every reason"),
     disabled("DxgkDdiNotifyContextPriorityChange", "priorities arrive as scheduling properties"),
     disabled("DxgkDdiResetDisplayEngine", "no display"),

@@ -34,7 +34,7 @@ pub(crate) struct AdapterTrace {
     pub(crate) refused: Counts,
     /// By reason: what could not be refused and was passed over.
     pub(crate) passed_over: Counts,
-    /// Who listens.
+    /// The ETW provider of the adapter, with the sessions that want its events.
     pub(crate) provider: Provider,
 }
 

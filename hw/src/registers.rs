@@ -3,7 +3,7 @@
 //! Accesses are 4 or 8 bytes wide and naturally aligned; an 8-byte register may be accessed as two halves. Other accesses read as
 //! all ones and write nothing.
 
-/// Who may do what with a register.
+/// Access mode of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reads only; writes are dropped.

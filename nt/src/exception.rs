@@ -10,7 +10,7 @@ use crate::driver::Driver;
 use crate::fault::{Access, Cause, Fault, guarded};
 use crate::pool::Owned;
 
-/// Whose instruction it was.
+/// The code whose instruction raised an exception.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum By<'a> {
     /// The driver's own.

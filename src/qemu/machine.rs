@@ -37,7 +37,7 @@ pub(super) struct Chosen {
 }
 
 impl Accelerator {
-    /// What it comes to here.
+    /// The accelerator that this host can use, and why another was not chosen.
     pub(super) fn settled(self, probe: impl FnOnce() -> Result<(), String>) -> Chosen {
         let (accelerator, why) = match self {
             Self::Auto => match probe() {

@@ -30,7 +30,7 @@ pub enum LaneKind {
 pub struct Lane {
     /// Index in [`Trace::processes`].
     pub process: u32,
-    /// What it stands for.
+    /// The process, queue or engine that the lane stands for.
     pub kind: LaneKind,
     /// Name that tools show.
     pub name: String,

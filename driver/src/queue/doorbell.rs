@@ -82,7 +82,7 @@ enum Choice {
     Steal(u32, Connection),
 }
 
-/// Who has which page.
+/// The doorbell that is connected to each page, by the number of the page.
 struct Pages {
     connections: PoolVec<Option<Connection>>,
     clock: u64,

@@ -41,7 +41,7 @@ pub struct PowerComponentState {
     pub wakes: u64,
 }
 
-/// Who needs a component.
+/// The F-state of a power component, and how often it is needed in F0.
 #[derive(Default)]
 struct Uses {
     fstate: u32,

@@ -124,7 +124,7 @@ start_errors! {
     VersionMismatch {
         /// The place that disagrees.
         site: &'static str,
-        /// What it says.
+        /// The number that the driver reported.
         found: u32,
         /// What the interface version implies.
         expected: u32,

@@ -100,7 +100,7 @@ pub(super) struct FakeNode {
     done: Mutex<u32, Innermost>,
 }
 
-/// Who writes page tables.
+/// Whether the processor writes page tables, or the GPU, and by which addresses.
 pub(super) type Mode = DXGK_PAGETABLEUPDATEMODE;
 
 /// All of them.

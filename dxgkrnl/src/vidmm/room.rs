@@ -24,7 +24,7 @@ pub(crate) struct Search {
     /// Its place in the line of those who insist.
     place: Option<Place>,
     /// Processes that did not leave their engines when they were asked.
-    stubborn: BTreeSet<SpaceId>,
+    failed_to_suspend: BTreeSet<SpaceId>,
     /// Everybody else has given way: what comes back may be put in order.
     tidies: bool,
     /// Until when it waits for queues that are about to let go of memory.
@@ -50,7 +50,7 @@ impl Search {
         Self { polite: true, ..Self::default() }
     }
 
-    /// Whether it never insists.
+    /// True for a search that never keeps others from their memory.
     pub(crate) fn is_polite(&self) -> bool {
         self.polite
     }
@@ -192,7 +192,7 @@ impl VidMm {
                 }
                 Rested::Works => {
                     // Once more: it may be lost by now.
-                    if search.stubborn.insert(space.id()) {
+                    if search.failed_to_suspend.insert(space.id()) {
                         next = Next::Wait;
                     }
                 }

@@ -56,7 +56,7 @@ pub(super) enum Kind<T> {
     },
     /// A table of 64-KiB pages.
     Medium {
-        /// What it says.
+        /// The entries of the table.
         entries: Vec<Known>,
         /// Memory of the table of 4-KiB pages that this may become.
         small: T,

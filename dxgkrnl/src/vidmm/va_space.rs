@@ -73,7 +73,7 @@ impl Access {
 pub(crate) struct Mapping {
     /// Pages.
     pub(crate) pages: u64,
-    /// What it shows.
+    /// What its addresses lead to.
     pub(crate) source: Source,
     /// Access.
     pub(crate) access: Access,

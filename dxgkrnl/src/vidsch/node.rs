@@ -29,7 +29,7 @@ const RENDER_DEPTH: usize = 2;
 /// How long a packet may run, or wait in the hardware, while work of others waits for the node. [gpu-preemption: quantum]
 const QUANTUM: Duration = Duration::from_millis(10);
 
-/// Whose packet it is.
+/// The context, or the paging process, that a submission to a node is of.
 #[derive(Clone)]
 pub(super) enum Owner {
     /// The memory manager's.

@@ -42,7 +42,7 @@ pub(crate) mod subcode {
 /// Most handles that one report may carry.
 const SIGNALED_MAX: u32 = 1 << 16;
 
-/// Who faulted.
+/// The queue, context or process that a fault is reported of, by the handle that the driver named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultTarget {
     Queue(HANDLE),

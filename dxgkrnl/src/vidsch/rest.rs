@@ -153,7 +153,7 @@ impl Rest {
         }
     }
 
-    /// Whether it does.
+    /// True while the process is suspended.
     pub(crate) fn rests(&self) -> bool {
         // Somebody who is putting it to rest or waking it holds the lock.
         self.rests.try_read().is_none_or(|rests| *rests)

@@ -1,4 +1,4 @@
-//! Which native fences an interrupt means that names a queue: the logs tell. [native-gpu-fence-objects: optimised native
+//! Resolves an interrupt that names a queue to fences, from the fence logs. [native-gpu-fence-objects: optimised native
 //! fence signaled interrupt]
 //!
 //! An entry names its fence by the handle that user mode put into the packet, and the log lies in memory that the process can

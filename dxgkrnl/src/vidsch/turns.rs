@@ -41,7 +41,7 @@ struct Waiting {
     stopped: bool,
 }
 
-/// Who waits for memory.
+/// The requests that wait for memory, in the order in which they go on.
 #[derive(Default)]
 pub(crate) struct Turns {
     line: Arc<Mutex<Line>>,
@@ -106,7 +106,7 @@ impl Turns {
 }
 
 impl VidSch {
-    /// Who waits for memory.
+    /// The requests that wait for memory.
     pub(crate) fn turns(&self) -> &Turns {
         &self.turns
     }

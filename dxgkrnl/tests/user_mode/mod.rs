@@ -91,7 +91,7 @@ pub(crate) struct World {
     pub(crate) locals: Mutex<Vec<(usize, usize)>>,
     pub(crate) closed: Mutex<Vec<usize>>,
     pub(crate) destroyed: Mutex<Vec<usize>>,
-    /// Who has the page.
+    /// The doorbell that is connected to the physical page.
     page: Mutex<Option<Connection>>,
     /// Connections that were made.
     connections: AtomicU64,

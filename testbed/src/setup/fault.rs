@@ -58,7 +58,7 @@ impl fmt::Display for FaultOption {
 }
 
 /// Kinds that [`FaultOption`] understands.
-const KINDS: &str = "hang, stuck-suspend, lost-interrupt, late-interrupt, reset-fails, connect-fails, reset-held, reset-takes-along, \
+const KINDS: &str = "hang, stuck-suspend, lost-interrupt, late-interrupt, reset-fails, connect-fails, reset-held, reset-takes-along, reset-loses-memory, \
                      completion-races-reset, register, and by chance lost-interrupts=P%, late-interrupts=P%, doubled-interrupts=P%, \
                      reordered-interrupts=P%, lost-log-entries=P%, missed-rings=P%";
 
@@ -139,6 +139,7 @@ impl FromStr for FaultOption {
             "connect-fails" => FaultRule::ConnectFails { node: settings.engine()? },
             "reset-held" => FaultRule::ResetHeld { node: settings.engine()?, milliseconds: settings.needed("ms")? },
             "reset-takes-along" => FaultRule::ResetTakesAlong { node: settings.engine()? },
+            "reset-loses-memory" => FaultRule::ResetLosesMemory,
             "completion-races-reset" => FaultRule::CompletionRacesReset { node: settings.engine()? },
             "register" => FaultRule::Register { offset: settings.needed("offset")?, value: settings.needed("value")? },
             kind => return Err(format!("unknown fault `{kind}`; known are {KINDS}")),
@@ -162,6 +163,7 @@ mod tests {
         assert_eq!(rule("hang:engine=1, after=0x10,reported"), Ok((hang(1, HangAt::After(16), true), Often::Times(1))));
         assert_eq!(rule("hang:signal=7,times=3"), Ok((hang(0, HangAt::Signal(7), false), Often::Times(3))));
         assert_eq!(rule("lost-interrupt:times=2"), Ok((FaultRule::LostInterrupt, Often::Times(2))));
+        assert_eq!(rule("reset-loses-memory"), Ok((FaultRule::ResetLosesMemory, Often::Times(1))));
         assert_eq!(rule("connect-fails:engine=1"), Ok((FaultRule::ConnectFails { node: 1 }, Often::Times(1))));
         assert_eq!(rule("reset-held:ms=9"), Ok((FaultRule::ResetHeld { node: 0, milliseconds: 9 }, Often::Times(1))));
         assert_eq!(

@@ -36,7 +36,7 @@ pub struct MachineOptions {
     pub bus: Option<BusChoice>,
     /// Who decides what an engine runs.
     pub scheduling: Scheduling,
-    /// What time without work leads to; `None`: nothing, or what [`PowerSettings::in_use`] says where somebody uses the machine.
+    /// Idle power policy; `None`: none, or [`PowerSettings::in_use`] for a machine that somebody uses.
     pub power: Option<PowerSettings>,
     /// What goes wrong with the first GPU from the start of the machine on.
     pub faults: Vec<FaultOption>,

@@ -80,7 +80,7 @@ pub struct SystemOptions {
     pub tdr: TdrSettings,
     /// What timeouts are measured by.
     pub clock: Clock,
-    /// What time without work leads to.
+    /// Idle power policy.
     pub power: PowerSettings,
     /// How long a call into the driver may take, unless the command line or the environment says, see [`DriverLimit`].
     pub driver_limit: Duration,

@@ -35,7 +35,8 @@ impl Program {
     /// # Errors
     /// It is another one: a program that does not know what it is asked for would start itself without end.
     pub(super) fn current() -> Result<Self, String> {
-        let path = std::env::current_exe().map_err(|error| format!("this program has no name: {error}"))?;
+        let path = std::env::current_exe()
+            .map_err(|error| format!("cannot find the path of the running executable: {error}"))?;
         match path.file_stem().is_some_and(|name| name == "campanile") {
             true => Ok(Self(path)),
             false => Err("only `campanile` can start itself; name it, as in `vfio-user-process=PROGRAM`".to_owned()),

@@ -101,7 +101,7 @@ pub struct TdrQueue {
     pub handle: D3DKMT_HANDLE,
     /// Its node.
     pub node: u32,
-    /// What it is.
+    /// The kind of queue.
     pub kind: TdrKind,
     /// How far it had come: a value of its progress fence, or the number of its packets.
     pub progress: u64,
