@@ -485,7 +485,8 @@ impl<'s> World<'s> {
         if let Some((base, page)) = at.filter(|_| inside && !fits)
             && status.is_success()
         {
-            return self.add_next(base, page, new);
+            let written = self.rig.settle(status, request.PagingFenceValue, "a mapping beyond a range");
+            return written.and_then(|()| self.add_next(base, page, new));
         }
         if !fits {
             return refused(status, &[STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY], "a mapping that fits nowhere");

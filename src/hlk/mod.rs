@@ -24,6 +24,7 @@ mod doorbell;
 mod doorbell_churn;
 mod doorbell_fallback;
 mod doorbell_resize;
+mod driver_queue;
 mod exit;
 mod fault;
 mod fault_kinds;
@@ -177,6 +178,7 @@ const TABLES: &[&[CaseInfo]] = &[
     queue::CASES,
     doorbell::CASES,
     doorbell_resize::CASES,
+    driver_queue::CASES,
     submission::CASES,
     suspension::CASES,
     scale::CASES,

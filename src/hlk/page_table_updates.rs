@@ -67,7 +67,7 @@ fn stepped_cpu() -> SystemOptions {
     stepped()
 }
 
-fn stepped_virtual() -> SystemOptions {
+pub(super) fn stepped_virtual() -> SystemOptions {
     by(PageTableUpdates::GpuVirtual, stepped())
 }
 

@@ -380,7 +380,9 @@ impl Rig {
     /// Submits packets and waits until they are done.
     pub fn execute(&self, queue: &mut RawQueue, packets: &[Packet]) -> Result<(), Failure> {
         let value = self.submit(queue, packets)?;
-        wait_until("the queue's progress", || queue.progress.load() >= value)
+        wait_until("the queue's progress", || queue.progress.load() >= value)?;
+        ensure!(queue.progress.load() != u64::MAX, "the device was lost while its queue worked");
+        Ok(())
     }
 }
 
