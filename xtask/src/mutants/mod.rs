@@ -37,6 +37,9 @@ pub(crate) struct Options {
     /// Takes only every N-th mutant, from the K-th on
     #[arg(long, value_name = "K/N")]
     shard: Option<Shard>,
+    /// Takes only the mutants that the catalogue says are alive
+    #[arg(long)]
+    alive: bool,
     /// Lists the mutants and builds nothing
     #[arg(long)]
     list: bool,
@@ -230,7 +233,8 @@ fn numbered(all: &[Mutant]) -> impl Iterator<Item = (u32, &Mutant)> {
 
 fn select<'a>(all: &'a [Mutant], options: &Options) -> Vec<(u32, &'a Mutant)> {
     let wanted = options.filter.as_deref().unwrap_or_default().to_lowercase();
-    let matching = numbered(all).filter(|(_, mutant)| mutant.matches(&wanted));
+    let wanted = |mutant: &Mutant| mutant.matches(&wanted) && (!options.alive || mutant.survives.is_some());
+    let matching = numbered(all).filter(|(_, mutant)| wanted(mutant));
     let Shard { number, of } = options.shard.unwrap_or(Shard { number: 1, of: 1 });
     matching.skip(number - 1).step_by(of).collect()
 }
@@ -335,6 +339,19 @@ fn report(outcomes: &[Outcome], json: bool) -> Result<u8, String> {
 mod tests {
     use super::*;
 
+    impl Options {
+        const ALL: Self = Self {
+            filter: None,
+            shard: None,
+            alive: false,
+            list: false,
+            json: false,
+            widen: false,
+            jobs: 1,
+            no_baseline: false,
+        };
+    }
+
     #[test]
     fn results_are_in_the_order_of_the_items_however_many_are_worked_on() {
         let items: Vec<u32> = (0..100).collect();
@@ -352,12 +369,19 @@ mod tests {
     }
 
     #[test]
+    fn the_alive_ones_are_those_with_a_reason() {
+        let all = catalogue::read(&crate::root()).unwrap();
+        let alive = select(&all, &Options { alive: true, ..Options::ALL });
+        assert!(alive.iter().all(|(_, mutant)| mutant.survives.is_some()));
+        assert_eq!(alive.len(), all.iter().filter(|mutant| mutant.survives.is_some()).count());
+    }
+
+    #[test]
     fn shards_have_every_mutant_once() {
         let all = catalogue::read(&crate::root()).unwrap();
         let part = |number| {
             let shard = Some(Shard { number, of: 3 });
-            let options =
-                Options { filter: None, shard, list: false, json: false, widen: false, jobs: 1, no_baseline: false };
+            let options = Options { shard, ..Options::ALL };
             select(&all, &options).into_iter().map(|(number, _)| number).collect::<Vec<_>>()
         };
         let mut numbers = [part(1), part(2), part(3)].concat();
