@@ -25,6 +25,7 @@ mod doorbell_churn;
 mod doorbell_fallback;
 mod doorbell_resize;
 mod driver_queue;
+mod event_ring;
 mod exit;
 mod fault;
 mod fault_kinds;
@@ -203,6 +204,7 @@ const TABLES: &[&[CaseInfo]] = &[
     fence_narrow::CASES,
     fence_cross_adapter::CASES,
     fence_cross_rules::CASES,
+    event_ring::CASES,
     fence_interrupts::CASES,
     fence_optimised::CASES,
     fence_features::CASES,

@@ -2,10 +2,11 @@
 
 use campanile_hw::packet::{self, Packet};
 use campanile_hw::private::Placement;
+use campanile_hw::queue::CONTROL_READ_POINTER;
 use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 
-use crate::rig::{copy, fill, wait_until};
+use crate::rig::{RING_ENTRIES, RawQueue, copy, fill, wait_until};
 use crate::{Boot, Case, Failure, granted};
 
 cases! { "Submission", needs HardwareScheduling;
@@ -28,6 +29,9 @@ cases! { "Submission", needs HardwareScheduling;
     "Submission.TimestampsAreTheGpusClock" on Boot::Shared, "docs/hardware.md":
         "A TIMESTAMP packet writes the clock of the GPU when it is executed: a later one never writes less, on any engine."
         => timestamps;
+    "Submission.ReadPointerFollowsTheWork" on Boot::Shared, "docs/hardware.md":
+        "When a command buffer is done the GPU writes the read pointer of the ring: it has counted each submission, past the end of the ring too, and none that waits."
+        => read_pointer;
 }
 
 fn ring_order(case: &Case) -> Result<(), Failure> {
@@ -82,6 +86,25 @@ fn timestamps(case: &Case) -> Result<(), Failure> {
         "times of work that was done one after the other: {times:?}"
     );
     Ok(())
+}
+
+fn read_pointer(case: &Case) -> Result<(), Failure> {
+    let rig = case.rig()?;
+    let mut queue = rig.queue(NODE_COMPUTE)?;
+    let read_pointer = |queue: &RawQueue| {
+        let bytes = queue.control_view.read(CONTROL_READ_POINTER, 8);
+        bytes.try_into().map_or(u64::MAX, u64::from_le_bytes)
+    };
+    for submission in 1..=2 * u64::from(RING_ENTRIES) + 3 {
+        rig.execute(&mut queue, &[])?;
+        wait_until("the read pointer", || read_pointer(&queue) == submission)?;
+    }
+    let (done, gate) = (queue.progress.load(), rig.fence(0)?);
+    let last = rig.submit(&mut queue, &[gate.wait(1)])?;
+    rig.submit(&mut queue, &[])?;
+    ensure_eq!(read_pointer(&queue), done, "read pointer while a submission waits");
+    granted(rig.signal(&[gate.handle], &[1]), "opening the gate")?;
+    wait_until("the read pointer", || read_pointer(&queue) == last + 1)
 }
 
 fn blocked_queue(case: &Case) -> Result<(), Failure> {
