@@ -67,7 +67,12 @@ impl Mutant {
         }
     }
 
-    /// Whether id, file or page contains `wanted`, which is in lower case.
+    /// True if it lives and nobody knows why.
+    pub(super) fn is_open(&self) -> bool {
+        self.survives.as_ref().is_some_and(|reason| reason.starts_with("Open"))
+    }
+
+    /// True if its id, file or page contains `wanted`, which is in lower case.
     pub(super) fn matches(&self, wanted: &str) -> bool {
         [&self.id, &self.file, &self.page].iter().any(|text| text.to_lowercase().contains(wanted))
     }
