@@ -28,6 +28,9 @@ pub struct CaseInfo {
     pub page: &'static str,
     /// The requirement.
     pub requirement: &'static str,
+    /// What the cases of its table do behind the thunks, for which they cannot run on Windows; empty where they do nothing there, or the table
+    /// does not say.
+    pub behind: &'static str,
     /// The system it runs on.
     pub boot: Boot,
     /// What the adapter must have: for every case of the area, and for this one.
@@ -55,7 +58,7 @@ impl CaseInfo {
             campanile_hlk::Boot::Shared => Boot::Shared,
             campanile_hlk::Boot::Fresh => Boot::Fresh,
         };
-        Self { name, area, page, requirement, boot, needs, holds, run: Run::Thunks(run) }
+        Self { name, area, page, requirement, behind: "", boot, needs, holds, run: Run::Thunks(run) }
     }
 
     /// What it is, whoever runs it.
@@ -114,7 +117,7 @@ pub(super) fn one_doorbell() -> SystemOptions {
 }
 
 /// Declares an area's table: `"Name" on Boot, "page": "requirement" => function;`. What the cases do behind the thunks, for which they cannot run on
-/// Windows, is said after the area; the program for Windows takes it from there. What the adapter must have is said there too, for all of the area's
+/// Windows, is said after the area; `hlk.exe` lists it. What the adapter must have is said there too, for all of the area's
 /// cases, or after a name: `needs HardwareScheduling`. Behind the requirement stand the sentences of the specification pages that the case holds:
 /// `holds [Tdr 1, NativeFence 20]`.
 macro_rules! cases {
@@ -122,12 +125,14 @@ macro_rules! cases {
         /// The cases of this area.
         pub(super) const CASES: &[$crate::hlk::CaseInfo] = {
             const AREA: &[campanile_hlk::Need] = &[$(campanile_hlk::Need::$all)?];
+            const BEHIND: &str = concat!($($reason)?);
             &[$(
                 $crate::hlk::CaseInfo {
                     name: concat!("Device.Graphics.WDDM32.", $name),
                     area: $area,
                     page: $page,
                     requirement: $requirement,
+                    behind: BEHIND,
                     boot: $boot,
                     needs: [AREA, &[$(campanile_hlk::Need::$one)?]],
                     holds: &[$($(campanile_hlk::Claim::$claim($number)),*)?],

@@ -110,7 +110,7 @@ use campanile_hlk::report::{self, About};
 pub use campanile_hlk::report::{CaseLine, CaseReport, Status};
 use campanile_hlk::shard::{self, Shard};
 use campanile_hlk::{junit, kmt, rig};
-pub use case::{Boot, Case, CaseInfo, Failure};
+pub use case::{Boot, Case, CaseInfo, Failure, Run};
 use matrix::Machine;
 pub(crate) use probe::DoorbellProbe;
 pub(crate) use rig::PagedMemory;

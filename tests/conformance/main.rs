@@ -1,6 +1,7 @@
 //! The documents that say what holds each statement of a page name cases and tests that exist, and leave no case of the page out.
 
 mod claims;
+mod program;
 
 use std::collections::HashSet;
 use std::path::Path;

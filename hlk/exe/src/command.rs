@@ -10,7 +10,8 @@ use campanile_hlk::{About, ThunkCase, junit};
 use clap::Parser;
 use serde::Serialize;
 
-use crate::inside::{INSIDE, Inside};
+use crate::inside::Inside;
+use crate::inside_table::INSIDE;
 use crate::run::{about, run};
 use crate::system::{self, Found};
 

@@ -4,7 +4,9 @@
 
 pub mod command;
 mod inside;
+mod inside_table;
 mod run;
 mod system;
 
-pub use inside::{INSIDE, Inside};
+pub use inside::Inside;
+pub use inside_table::INSIDE;
