@@ -21,7 +21,8 @@ cases! { "FenceInterrupts", needs HardwareScheduling, behind "it has the interru
         holds [ContextMonitoring 11]
         => monitored_fences;
     "FenceInterrupts.FullRingLosesNoOtherEvent" on Boot::With(by_hand), "docs/hardware.md":
-        "Events other than those of fences wait inside the GPU while the event ring is full: a fault of a queue meanwhile is reported when there is room."
+        "Events other than those of fences wait inside the GPU while the event ring is full: a fault of a queue meanwhile is reported when there is room, and puts its device in error."
+        holds [UserModeSubmission 42]
         => other_events;
 }
 
