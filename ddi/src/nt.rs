@@ -5,6 +5,7 @@
 
 use core::ffi::c_void;
 
+use crate::km::DRIVER_INITIALIZATION_DATA;
 use crate::types::*;
 
 /// Pool flags of `ExAllocatePool2`: nonpaged memory. [wdm: POOL_FLAG_NON_PAGED]
@@ -34,6 +35,13 @@ pub const DEVICE_PROPERTY_BUS_NUMBER: i32 = 14;
 /// `IoGetDeviceProperty`: address on the bus, 32 bits; for PCI the device number in the upper half, the function number in the lower.
 /// [wdm: DevicePropertyAddress]
 pub const DEVICE_PROPERTY_ADDRESS: i32 = 16;
+
+/// Registers a miniport with the graphics kernel. [dispmprt: DxgkInitialize]
+pub type PDXGK_INITIALIZE = unsafe extern "win64" fn(
+    DriverObject: PDRIVER_OBJECT,
+    RegistryPath: *mut UNICODE_STRING,
+    DriverInitializationData: *mut DRIVER_INITIALIZATION_DATA,
+) -> NTSTATUS;
 
 /// Internal control request by which the graphics kernel hands out `DxgkInitialize`; the output is one function pointer.
 /// Video device type 0x23, function 0xf, METHOD_NEITHER. [dispmprt: IOCTL_VIDEO_DDI_FUNC_REGISTER]

@@ -208,13 +208,6 @@ pub type PDRIVER_OBJECT = *mut c_void;
 pub type PDRIVER_INITIALIZE =
     unsafe extern "win64" fn(DriverObject: PDRIVER_OBJECT, RegistryPath: *mut UNICODE_STRING) -> NTSTATUS;
 
-/// Registers a miniport with the graphics kernel. [dispmprt: DxgkInitialize]
-pub type PDXGK_INITIALIZE = unsafe extern "win64" fn(
-    DriverObject: PDRIVER_OBJECT,
-    RegistryPath: *mut UNICODE_STRING,
-    DriverInitializationData: *mut crate::km::DRIVER_INITIALIZATION_DATA,
-) -> NTSTATUS;
-
 zeroed! {
     LARGE_INTEGER, LUID, GUID, RECT, UNICODE_STRING, MDL, CM_PARTIAL_RESOURCE_DESCRIPTOR, CM_RESOURCE_LIST, INTERFACE,
     QUERY_INTERFACE,

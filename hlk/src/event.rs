@@ -3,7 +3,7 @@
 pub use os::{Event, EventNumber};
 
 use crate::Failure;
-use crate::rig::wait_until;
+use crate::wait::wait_until;
 
 impl Event {
     /// Whether it was set since the last look.

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::report::Status;
+use crate::status::Status;
 
 /// One outcome.
 #[derive(Clone, Copy, Debug)]

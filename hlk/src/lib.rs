@@ -14,11 +14,14 @@ mod claim;
 mod event;
 pub mod junit;
 pub mod kmt;
+pub mod merge;
 mod need;
 pub mod report;
 pub mod rig;
 pub mod seed;
 pub mod shard;
+mod status;
+mod wait;
 
 pub use case::{Boot, Case, ThunkCase};
 pub use cases::cases;

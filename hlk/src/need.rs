@@ -4,9 +4,6 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::cases::caps;
-use crate::{Case, Failure};
-
 /// Something that an adapter may lack without breaking the contract. A case that needs it says so in its table, and is skipped where it is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -27,19 +24,5 @@ impl fmt::Display for Need {
             Self::HardwareScheduling => "hardware scheduling",
             Self::IoCoherency => "I/O coherency: it does not snoop the caches of the processor",
         })
-    }
-}
-
-impl Need {
-    /// Asks the adapter of a case.
-    ///
-    /// # Errors
-    /// [`Failure::NotApplicable`] if the adapter does not have it; [`Failure::Unmet`] if the adapter cannot be asked.
-    pub fn check(self, case: &Case) -> Result<(), Failure> {
-        let met = match self {
-            Self::HardwareScheduling => caps::scheduling(case)?.HwSchEnabled(),
-            Self::IoCoherency => case.rig()?.is_coherent(),
-        };
-        if met { Ok(()) } else { Err(Failure::NotApplicable(format!("the adapter is without {self}"))) }
     }
 }

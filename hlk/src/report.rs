@@ -13,6 +13,7 @@ use crate::junit::Outcome;
 use crate::need::Needs;
 use crate::seed;
 use crate::shard::Shard;
+pub use crate::status::Status;
 
 /// What a case is, whoever runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -46,29 +47,6 @@ impl About {
     /// Whether name, area or page contains `wanted`, which is in lower case.
     pub fn matches(&self, wanted: &str) -> bool {
         [self.name, self.area, self.page].iter().any(|text| text.to_lowercase().contains(wanted))
-    }
-}
-
-/// How a case ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    /// The requirement is met.
-    Passed,
-    /// It is not, or the case could not find out.
-    Failed,
-    /// The case cannot say anything here; the reason is told.
-    Skipped,
-}
-
-impl Status {
-    /// As it stands in lines for people.
-    fn word(self) -> &'static str {
-        match self {
-            Self::Passed => "pass",
-            Self::Failed => "FAIL",
-            Self::Skipped => "skip",
-        }
     }
 }
 

@@ -105,10 +105,11 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::print::print;
+use campanile_hlk::merge::merge;
 use campanile_hlk::report::RunInfo;
 use campanile_hlk::report::{self, About};
 pub use campanile_hlk::report::{CaseLine, CaseReport, Status};
-use campanile_hlk::shard::{self, Shard};
+use campanile_hlk::shard::Shard;
 use campanile_hlk::{junit, kmt, rig};
 pub use case::{Boot, Case, CaseInfo, Failure, Run};
 use matrix::Machine;
@@ -368,7 +369,7 @@ fn merged(files: &[PathBuf]) -> Result<Report, String> {
             .map_err(|error| format!("{name} is not a report of `campanile hlk --json`: {error}"))?;
         Ok((name, report))
     };
-    shard::merge(files.iter().map(|file| read(file)).collect::<Result<_, _>>()?)
+    merge(files.iter().map(|file| read(file)).collect::<Result<_, _>>()?)
 }
 
 /// A line of progress on a terminal, nothing elsewhere.

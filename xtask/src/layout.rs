@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ddi_layout::{Facts, Source, generate};
 
-use crate::publish;
+use crate::publish::publish;
 
 /// Writes the table of facts from the full one at `from`, and the generated file after it.
 pub(crate) fn reduce(root: &Path, from: &Path) -> Result<(), String> {

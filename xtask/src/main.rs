@@ -10,6 +10,7 @@ mod manual;
 mod mutants;
 mod package;
 mod pe;
+mod publish;
 mod setup;
 mod test;
 mod trace_events;
@@ -115,18 +116,4 @@ fn main() -> ExitCode {
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
-}
-
-/// Writes `text` to `path`, or with `check` says that it would.
-fn publish(path: &Path, text: &str, check: bool) -> Result<(), String> {
-    let old = std::fs::read_to_string(path).unwrap_or_default();
-    if old == text {
-        return Ok(());
-    }
-    if check {
-        return Err(format!("{} is stale", path.display()));
-    }
-    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-    println!("wrote {}", path.display());
-    Ok(())
 }

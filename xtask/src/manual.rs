@@ -17,7 +17,7 @@ use campanile_hw::queue::{
 use campanile_hw::registers::{Access, Caps, Command, CommandStatus, Control, REGISTERS};
 use campanile_hw::{BitField, Field};
 
-use crate::publish;
+use crate::publish::publish;
 
 /// Brings the manual's tables up to date, or with `check` fails when they are not.
 pub(crate) fn manual(root: &Path, check: bool) -> Result<(), String> {

@@ -9,7 +9,7 @@ use campanile_hw::trace::{Component, KEYWORD_REFUSAL, KEYWORD_WORK, PROVIDER, PR
 
 use wddm_ddi::km::SLOT_NAMES;
 
-use crate::publish;
+use crate::publish::publish;
 
 /// Between these lines of the debugger's script stand its tables.
 const TABLES: [&str; 2] = ["// BEGIN: written by `cargo xtask docs` from hw/src/trace\n", "// END\n"];

@@ -5,7 +5,7 @@ use core::ffi::c_void;
 
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::DRIVER_INITIALIZATION_DATA;
-use wddm_ddi::nt::IOCTL_VIDEO_DDI_FUNC_REGISTER;
+use wddm_ddi::nt::{IOCTL_VIDEO_DDI_FUNC_REGISTER, PDXGK_INITIALIZE};
 use wddm_ddi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_PENDING};
 use wddm_ddi::types::*;
 

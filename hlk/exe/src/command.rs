@@ -10,21 +10,11 @@ use campanile_hlk::{About, ThunkCase, junit};
 use clap::Parser;
 use serde::Serialize;
 
+use crate::exit::{EXIT_FAILED, EXIT_INPUT, EXIT_OK};
 use crate::inside::Inside;
 use crate::inside_table::INSIDE;
 use crate::run::{about, run};
 use crate::system::{self, Found};
-
-/// Every case passed, or was not applicable.
-pub const EXIT_OK: u8 = 0;
-/// A case failed.
-pub const EXIT_FAILED: u8 = 1;
-/// The command line is wrong, or a file cannot be written.
-pub const EXIT_INPUT: u8 = 2;
-/// The thunks are not all there.
-pub const EXIT_SYSTEM: u8 = 3;
-/// There is no adapter of this driver.
-pub const EXIT_NO_ADAPTER: u8 = 4;
 
 const EXIT_CODES: &str = "\
 Exit codes:

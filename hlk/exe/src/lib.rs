@@ -3,6 +3,7 @@
 //! What is here builds everywhere: which cases there are, how they are picked, run and told. `system` finds the thunks and the adapter.
 
 pub mod command;
+mod exit;
 mod inside;
 mod inside_table;
 mod run;

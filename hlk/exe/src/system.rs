@@ -4,7 +4,7 @@ use std::fmt;
 
 use wddm_ddi::types::LUID;
 
-use crate::command::{EXIT_NO_ADAPTER, EXIT_SYSTEM};
+use crate::exit::{EXIT_NO_ADAPTER, EXIT_SYSTEM};
 
 pub(crate) use os::find;
 

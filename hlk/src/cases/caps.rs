@@ -8,7 +8,7 @@ use wddm_ddi::status::*;
 use wddm_ddi::types::D3DKMT_HANDLE;
 
 use crate::kmt::{BAD_ARGUMENT, Kmt};
-use crate::{Boot, Case, Failure, refused};
+use crate::{Boot, Case, Failure, Need, refused};
 
 cases! { "Capabilities";
     "Capabilities.NativeFencesAreToldToUserMode" on Boot::Shared, "native-gpu-fence-objects":
@@ -36,6 +36,20 @@ cases! { "Capabilities";
 pub fn adapter(case: &Case) -> Result<D3DKMT_HANDLE, Failure> {
     let open = case.kmt().open_adapter(case.luid());
     open.map_err(|status| Failure::new(format!("opening the adapter failed with {status}")))
+}
+
+impl Need {
+    /// Asks the adapter of a case.
+    ///
+    /// # Errors
+    /// [`Failure::NotApplicable`] if the adapter does not have it; [`Failure::Unmet`] if the adapter cannot be asked.
+    pub fn check(self, case: &Case) -> Result<(), Failure> {
+        let met = match self {
+            Self::HardwareScheduling => scheduling(case)?.HwSchEnabled(),
+            Self::IoCoherency => case.rig()?.is_coherent(),
+        };
+        if met { Ok(()) } else { Err(Failure::NotApplicable(format!("the adapter is without {self}"))) }
+    }
 }
 
 fn word(case: &Case, kind: KMTQUERYADAPTERINFOTYPE) -> Result<u32, Failure> {

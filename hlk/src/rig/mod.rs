@@ -12,8 +12,6 @@ mod queue;
 mod share;
 mod update;
 
-use std::time::{Duration, Instant};
-
 use wddm_ddi::Zeroed;
 use wddm_ddi::kmt::*;
 use wddm_ddi::types::*;
@@ -21,6 +19,7 @@ use wddm_ddi::types::*;
 use crate::kmt::{Kmt, Word};
 use crate::{Failure, granted};
 
+pub use crate::wait::wait_until;
 pub use fence::RawFence;
 pub use kernel_queue::KernelQueue;
 pub use memory::{Memory, View, copy, fill};
@@ -29,9 +28,6 @@ pub use pages::PagedMemory;
 pub use queue::{RING_ENTRIES, RawDoorbell, RawQueue, user_mode_flags};
 pub use share::{KernelHandle, shared_flags};
 pub use update::{NO_ACCESS, ZERO, copy_operation, map_operation, protect_operation, unmap_operation};
-
-/// How long something that must happen may take, on a machine busy with other things.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A device and its paging queue.
 pub struct Rig {
@@ -45,18 +41,6 @@ pub struct Rig {
     paging_value: Word,
     /// The adapter snoops the caches of the processor.
     coherent: bool,
-}
-
-/// Waits until `done`; says `what` never happened otherwise.
-pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) -> Result<(), Failure> {
-    let started = Instant::now();
-    while !done() {
-        if started.elapsed() > PATIENCE {
-            return Err(Failure::new(format!("{what} did not happen within {} s", PATIENCE.as_secs())));
-        }
-        std::thread::yield_now();
-    }
-    Ok(())
 }
 
 impl Rig {

@@ -12,9 +12,9 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, NtImports, PASSIVE_LEVEL};
+use wddm_ddi::nt::{APC_LEVEL, DISPATCH_LEVEL, NtImports, PASSIVE_LEVEL, PDXGK_INITIALIZE};
 use wddm_ddi::status::{NTSTATUS, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
-use wddm_ddi::types::{KIRQL, LARGE_INTEGER, PDXGK_INITIALIZE, PHYSICAL_ADDRESS};
+use wddm_ddi::types::{KIRQL, LARGE_INTEGER, PHYSICAL_ADDRESS};
 
 use crate::bugcheck::Bugcheck;
 use crate::device_object;

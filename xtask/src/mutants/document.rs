@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::catalogue::{self, Mutant};
-use crate::publish;
+use crate::publish::publish;
 
 const OPEN: &str = "<!-- generated -->\n";
 const CLOSE: &str = "<!-- end -->";
