@@ -204,7 +204,8 @@ impl HwContext {
     }
 
     /// True when the context has left its engine, when the machine's clock shows `limit` at the latest. From then on its queues do not touch
-    /// memory any more. A reset of the engine since `asked` may have stopped what kept the context there, so the wait begins anew.
+    /// memory any more. A reset of the engine since `asked` may have stopped what kept the context there, so the wait begins anew, unless the
+    /// reset has put the context's device in error: then the recovery that asked for the reset takes the context off, and may be waiting for the caller.
     pub(super) fn leaves(&self, asked: &Asked, mut limit: Duration) -> bool {
         let Asked { answer, mut resets } = *asked;
         let Ok(fence) = answer else { return false };
@@ -215,7 +216,7 @@ impl HwContext {
                 return true;
             }
             let known = core::mem::replace(&mut resets, self.sch().tdr.resets_of(self.node));
-            if known == resets || self.is_given_up() {
+            if known == resets || self.is_given_up() || self.device().error().is_some() {
                 return false;
             }
             limit = self.sch().tdr.limit();

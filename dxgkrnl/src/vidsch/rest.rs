@@ -403,9 +403,9 @@ impl VidSch {
     fn complain(&self, context: &Arc<HwContext>) {
         let unlimited = context.queues().iter().any(|queue| queue.flags().DisableGpuTimeout());
         let abandons = self.tdr.is_abandoning() || self.verifier.is_stopped();
-        if !unlimited && !abandons && context.device().error().is_none() {
-            let subject = Subject::Context(Arc::clone(context));
-            let complaint = self.tdr.complaint_about(context.node(), TdrReason::SuspensionTimeout, subject);
+        let subject = Subject::Context(Arc::clone(context));
+        let complaint = self.tdr.complaint_about(context.node(), TdrReason::SuspensionTimeout, subject);
+        if !unlimited && !abandons && !complaint.is_of_lost_device() {
             self.worker.add(Work::Recover(complaint));
         }
     }

@@ -289,7 +289,7 @@ fn verdict(program: &Path, number: u32, mutant: &Mutant, widen: bool) -> Verdict
             // Alone, where that is enough; some need what the cases before them left behind.
             Ended::Failed { case, reason } => match again(order, &case, filter) {
                 None => unsteady = Some(Verdict::Unsteady { case, reason }),
-                Some(by) => return Verdict::Killed { case: by.to_owned(), reason },
+                Some(case) => return Verdict::Killed { case, reason },
             },
             Ended::Crashed { status, after } => match order(filter) {
                 Ended::Passed { .. } => unsteady = Some(Verdict::Unsteady { case: after, reason: status }),
@@ -302,9 +302,15 @@ fn verdict(program: &Path, number: u32, mutant: &Mutant, widen: bool) -> Verdict
     unsteady.unwrap_or(Verdict::Survived { reached: most })
 }
 
-/// What fails again after `case` did: the case alone, or everything that `filter` picks.
-fn again<'a>(order: impl Fn(&str) -> Ended, case: &'a str, filter: &'a str) -> Option<&'a str> {
-    [case, filter].into_iter().find(|picked| !matches!(order(picked), Ended::Passed { .. }))
+/// What fails again after `case` did: the case alone, or the same case behind the others that `filter` picks.
+fn again(order: impl Fn(&str) -> Ended, case: &str, filter: &str) -> Option<String> {
+    if !matches!(order(case), Ended::Passed { .. }) {
+        return Some(case.to_owned());
+    }
+    match order(filter) {
+        Ended::Failed { case: second, .. } if second == case => Some(format!("{case} behind those of \"{filter}\"")),
+        _ => None,
+    }
 }
 
 fn report(outcomes: &[Outcome], json: bool) -> Result<u8, String> {

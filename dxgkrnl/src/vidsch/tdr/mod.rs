@@ -100,6 +100,15 @@ pub(super) struct Complaint {
     /// Resets of the engine until it was made.
     resets: u64,
     subject: Subject,
+    /// The device of the context that it is about was in error already when it was made.
+    lost: bool,
+}
+
+impl Complaint {
+    /// True if it is about a context whose device was in error already when it was made.
+    pub(super) fn is_of_lost_device(&self) -> bool {
+        self.lost
+    }
 }
 
 /// What stands still.
@@ -185,7 +194,10 @@ impl Tdr {
 
     /// As [`Tdr::complaint`], of what stands still there.
     pub(super) fn complaint_about(&self, node: u32, reason: TdrReason, subject: Subject) -> Complaint {
-        Complaint { node, reason, resets: self.resets_of(node), subject }
+        // In this order: a reset puts devices in error before it is counted, so that one which costs this device from now on is counted later.
+        let resets = self.resets_of(node);
+        let lost = matches!(&subject, Subject::Context(context) if context.device().error().is_some());
+        Complaint { node, reason, resets, subject, lost }
     }
 
     /// How often the adapter was reset.
@@ -195,9 +207,13 @@ impl Tdr {
 
     /// Whether a reset that came between has ended what is complained of.
     fn is_over(&self, complaint: &Complaint) -> bool {
+        let was_reset = self.resets_of(complaint.node) != complaint.resets;
         match &complaint.subject {
-            Subject::Context(context) => context.has_left(),
-            Subject::Engine | Subject::Packets(_) => self.resets_of(complaint.node) != complaint.resets,
+            // A reset that came between and cost the device has stopped the context; whoever asked for that reset takes it off the engine.
+            Subject::Context(context) => {
+                context.has_left() || was_reset && !complaint.lost && context.device().error().is_some()
+            }
+            Subject::Engine | Subject::Packets(_) => was_reset,
         }
     }
 
