@@ -507,7 +507,7 @@ impl Engine {
             va => self.word(place.root, va, Intent::Read, context)?.0,
         };
         let signaled = fence::signal_and_log(&current, &monitored, &Full, value, log);
-        context.waits.signalled(context.mail, key, signaled.current);
+        context.waits.signalled(context.mailbox, key, signaled.current);
         Ok(signaled.announce)
     }
 
@@ -523,7 +523,7 @@ impl Engine {
         current.store(value);
         log();
         Full.full();
-        context.waits.signalled(context.mail, key, value);
+        context.waits.signalled(context.mailbox, key, value);
         Ok(false)
     }
 

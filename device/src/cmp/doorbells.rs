@@ -9,7 +9,7 @@
 //!
 //! In a function that does not poll (`Caps::notify_doorbells`) pages are connected all the same, and only commands look at write pointers.
 
-use super::mail::Mail;
+use super::mailbox::Mailbox;
 use super::sync::{AtomicU64, AtomicUsize, HostMapping, Mutex, lock};
 use campanile_hw::doorbell::{DoorbellValue, PAGE_SIZE, WORD_OFFSET};
 use campanile_hw::registers::NODES;
@@ -158,8 +158,8 @@ impl Table {
     }
 
     /// Looks at up to `most` of the queues whose stores to the global page may have been overwritten. True if there were some.
-    fn sweep(&mut self, mail: &Mail, most: usize) -> bool {
-        self.armed.search(most, |queue| mail.look(queue))
+    fn sweep(&mut self, mailbox: &Mailbox, most: usize) -> bool {
+        self.armed.search(most, |queue| mailbox.look(queue))
     }
 
     /// Makes the cold connection at `place` hot instead of the one that has been hot for longest.
@@ -256,13 +256,13 @@ impl Doorbells {
 
     /// Passes on a store that was not seen yet. True if there was one.
     #[inline]
-    fn examine(&self, mail: &Mail, connection: &mut Connection, missed: Missed<'_>) -> bool {
+    fn examine(&self, mailbox: &Mailbox, connection: &mut Connection, missed: Missed<'_>) -> bool {
         let word = self.word(connection.page);
-        word != connection.seen && self.pass_on(mail, connection, word, missed)
+        word != connection.seen && self.pass_on(mailbox, connection, word, missed)
     }
 
     #[cold]
-    fn pass_on(&self, mail: &Mail, connection: &mut Connection, mut word: u64, missed: Missed<'_>) -> bool {
+    fn pass_on(&self, mailbox: &Mailbox, connection: &mut Connection, mut word: u64, missed: Missed<'_>) -> bool {
         if self.global {
             word = self.take_word(connection.page);
         } else {
@@ -273,11 +273,11 @@ impl Doorbells {
         }
         if self.global {
             let queue = u32::from(DoorbellValue::from_bits(word).queue());
-            if mail.doorbell_of(queue).is_some() {
-                mail.look(queue);
+            if mailbox.doorbell_of(queue).is_some() {
+                mailbox.look(queue);
             }
         } else {
-            mail.rung(connection.queue, DoorbellValue::from_bits(word).write_pointer());
+            mailbox.rung(connection.queue, DoorbellValue::from_bits(word).write_pointer());
         }
         add(&self.rings, 1);
         true
@@ -294,20 +294,20 @@ impl Doorbells {
 
     /// Looks at the pages rung lately and at some of the others, so that a step costs the same however many are connected. Pages
     /// whose nodes are all `asleep` (a bit each) are left alone. True if one was stored to.
-    pub(crate) fn poll(&self, mail: &Mail, asleep: u32, missed: Missed<'_>) -> bool {
+    pub(crate) fn poll(&self, mailbox: &Mailbox, asleep: u32, missed: Missed<'_>) -> bool {
         if !self.has_pages_to_poll() || asleep == ALL_NODES {
             return false;
         }
-        self.table.try_lock().is_ok_and(|mut table| self.look(&mut table, mail, asleep, missed))
+        self.table.try_lock().is_ok_and(|mut table| self.look(&mut table, mailbox, asleep, missed))
     }
 
     /// One look at the pages rung lately and the cold ones whose turn it is.
-    fn look(&self, table: &mut Table, mail: &Mail, asleep: u32, missed: Missed<'_>) -> bool {
+    fn look(&self, table: &mut Table, mailbox: &Mailbox, asleep: u32, missed: Missed<'_>) -> bool {
         let (mut rung, mut reads) = (false, 0);
         let mut examine = |connection: &mut Connection| {
             let awake = connection.nodes & !asleep != 0;
             reads += u64::from(awake);
-            awake && self.examine(mail, connection, missed)
+            awake && self.examine(mailbox, connection, missed)
         };
         for connection in table.connected.iter_mut().take(HOT) {
             rung |= examine(connection);
@@ -329,14 +329,14 @@ impl Doorbells {
             if rung {
                 table.armed.begin();
             }
-            table.sweep(mail, 1);
+            table.sweep(mailbox, 1);
         }
         rung
     }
 
     /// For a function with nothing else to do: looks at every page once, and at those rung lately all the while, so that neither
     /// is a quiet page overlooked nor does a busy one wait for the quiet ones. True if one was stored to.
-    pub(crate) fn search(&self, mail: &Mail, asleep: u32, missed: Missed<'_>) -> bool {
+    pub(crate) fn search(&self, mailbox: &Mailbox, asleep: u32, missed: Missed<'_>) -> bool {
         let cold = self.connected.load(Ordering::Acquire).saturating_sub(HOT);
         if !self.polled || cold == 0 || asleep == ALL_NODES {
             return false;
@@ -346,53 +346,53 @@ impl Doorbells {
             // From the first on, so that these looks reach all of them.
             table.cursor = HOT;
         }
-        (0..cold.div_ceil(COLD).min(LOOKS)).any(|_| self.look(&mut table, mail, asleep, missed))
+        (0..cold.div_ceil(COLD).min(LOOKS)).any(|_| self.look(&mut table, mailbox, asleep, missed))
     }
 
     /// For a function with nothing else to do: looks for stores to the global page that were overwritten unseen. True while there may
     /// be some.
-    pub(crate) fn sweep(&self, mail: &Mail) -> bool {
-        self.global && lock(&self.table).sweep(mail, IDLE_SWEEP)
+    pub(crate) fn sweep(&self, mailbox: &Mailbox) -> bool {
+        self.global && lock(&self.table).sweep(mailbox, IDLE_SWEEP)
     }
 
     /// Whether `queue` could be connected to doorbell `page` now.
-    pub(crate) fn check(&self, mail: &Mail, page: u32, queue: u32) -> Result<(), BadDoorbell> {
+    pub(crate) fn check(&self, mailbox: &Mailbox, page: u32, queue: u32) -> Result<(), BadDoorbell> {
         let table = lock(&self.table);
         let taken = !self.global && table.places.get(page as usize).copied().flatten().is_some();
-        if page >= self.count || taken || mail.doorbell_of(queue).is_some() { Err(BadDoorbell) } else { Ok(()) }
+        if page >= self.count || taken || mailbox.doorbell_of(queue).is_some() { Err(BadDoorbell) } else { Ok(()) }
     }
 
     /// Connects `queue` to doorbell `page` and clears the page, unless others use it already.
-    pub(crate) fn connect(&self, mail: &Mail, page: u32, queue: u32) -> Result<(), BadDoorbell> {
-        self.check(mail, page, queue)?;
+    pub(crate) fn connect(&self, mailbox: &Mailbox, page: u32, queue: u32) -> Result<(), BadDoorbell> {
+        self.check(mailbox, page, queue)?;
         let mut table = lock(&self.table);
         let place = table.connected.len() as u32;
         let slot = table.places.get_mut(page as usize).ok_or(BadDoorbell)?;
         if slot.is_none() {
             *slot = Some(place);
             self.clear_page(page);
-            let nodes = if self.global { ALL_NODES } else { mail.node_of(queue).map_or(0, |node| 1 << node) };
+            let nodes = if self.global { ALL_NODES } else { mailbox.node_of(queue).map_or(0, |node| 1 << node) };
             table.connected.push(Connection { page, queue, nodes, seen: 0 });
         }
         if self.global {
             table.armed.add(queue);
         }
-        mail.set_doorbell(queue, Some(page));
+        mailbox.set_doorbell(queue, Some(page));
         self.connected.store(table.connected.len(), Ordering::Release);
         Ok(())
     }
 
     /// Disconnects `queue` from doorbell `page`. Whatever was submitted before is found, by a last look at the
     /// queue's write pointer; later stores are ignored.
-    pub(crate) fn disconnect(&self, mail: &Mail, page: u32, queue: u32) -> Result<(), BadDoorbell> {
-        if mail.doorbell_of(queue) != Some(page) {
+    pub(crate) fn disconnect(&self, mailbox: &Mailbox, page: u32, queue: u32) -> Result<(), BadDoorbell> {
+        if mailbox.doorbell_of(queue) != Some(page) {
             return Err(BadDoorbell);
         }
         let mut table = lock(&self.table);
         let table = &mut *table;
         let place = table.places.get(page as usize).copied().flatten().ok_or(BadDoorbell)?;
         let connection = table.connected.get_mut(place as usize).filter(|_| self.polled);
-        let rung = connection.is_some_and(|connection| self.examine(mail, connection, &|| false));
+        let rung = connection.is_some_and(|connection| self.examine(mailbox, connection, &|| false));
         if self.global {
             table.armed.remove(queue);
             // The store that was taken out may have hidden one of a queue that stays.
@@ -401,8 +401,8 @@ impl Doorbells {
             }
         }
         // The store to the page may still be on its way when user mode reads its status, but the write pointer is not.
-        mail.look(queue);
-        mail.set_doorbell(queue, None);
+        mailbox.look(queue);
+        mailbox.set_doorbell(queue, None);
         if table.armed.is_empty() {
             table.connected.swap_remove(place as usize);
             if let Some(slot) = table.places.get_mut(page as usize) {

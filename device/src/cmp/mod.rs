@@ -7,9 +7,9 @@
 mod commands;
 mod doorbells;
 pub(crate) mod fences;
-mod line;
+mod linked_list;
 mod logs;
-mod mail;
+mod mailbox;
 mod node;
 pub(crate) mod power;
 pub(crate) mod queue;
@@ -29,7 +29,7 @@ use campanile_hw::queue::Location;
 use campanile_hw::registers::{NODE_PAGING, NODES};
 pub(crate) use doorbells::Doorbells;
 use fences::FenceTable;
-pub(crate) use mail::Mail;
+pub(crate) use mailbox::Mailbox;
 use node::{Node, NodeState};
 use power::Power;
 use serde::{Deserialize, Serialize};
@@ -103,7 +103,7 @@ pub(crate) struct Context<'a> {
     pub(crate) memory: &'a Access<'a>,
     pub(crate) events: &'a Events,
     pub(crate) waits: &'a Waits,
-    pub(crate) mail: &'a Mail,
+    pub(crate) mailbox: &'a Mailbox,
     pub(crate) clock: &'a Clock,
     pub(crate) tallies: &'a Tallies,
     /// The fences that are reached through the paging process; `None` where they are reached through their own.
@@ -160,7 +160,7 @@ pub struct Activity {
 #[derive(Debug)]
 pub(crate) struct Cmp {
     nodes: [Node; NODES as usize],
-    mail: Mail,
+    mailbox: Mailbox,
     doorbells: Doorbells,
     waits: Waits,
     events: Events,
@@ -182,7 +182,7 @@ impl Cmp {
     pub(crate) fn new(features: Features, queues: u32, doorbells: Doorbells) -> Self {
         Self {
             nodes: std::array::from_fn(|_| Node::default()),
-            mail: Mail::new(queues),
+            mailbox: Mailbox::new(queues),
             doorbells,
             waits: Waits::default(),
             events: Events::default(),
@@ -228,7 +228,7 @@ impl Cmp {
         let busy = |(number, node): (u32, &Node)| {
             let engaged = || node.engaged.load(Ordering::Acquire);
             // A slice that ends between the first two looks has said before whether there is more to do.
-            let runs = self.mail.pending(number) || engaged() || self.mail.pending(number);
+            let runs = self.mailbox.pending(number) || engaged() || self.mailbox.pending(number);
             u32::from(runs || node.tallies.hung.load(Ordering::Acquire)) << number
         };
         (0..NODES).zip(&self.nodes).map(busy).sum()
@@ -276,7 +276,7 @@ impl Cmp {
 
     /// Queues that are mapped.
     pub(crate) fn queues_held(&self) -> usize {
-        self.mail.held()
+        self.mailbox.held()
     }
 
     /// Doorbells that are connected, and those whose page holds a word.
@@ -294,7 +294,7 @@ impl Cmp {
             memory,
             events: &self.events,
             waits: &self.waits,
-            mail: &self.mail,
+            mailbox: &self.mailbox,
             clock: &self.clock,
             tallies: &node.tallies,
             fences: self.features.system_fences.is_some().then_some(&self.fences),
@@ -322,7 +322,7 @@ impl Cmp {
         let (base, count) = table;
         let size = u64::from(count) * campanile_hw::queue::QueueDescriptor::SIZE as u64;
         let inside = base.checked_add(size).is_some_and(|end| end <= self.features.vram);
-        if base % 4096 != 0 || count == 0 || count > self.mail.capacity() || !inside {
+        if base % 4096 != 0 || count == 0 || count > self.mailbox.capacity() || !inside {
             return false;
         }
         let access = memory.access();
@@ -353,7 +353,7 @@ impl Cmp {
         }
         self.doorbells.reset();
         self.waits.reset();
-        self.mail.reset();
+        self.mailbox.reset();
         self.fences.reset();
         self.paging_root.store(0, Ordering::Relaxed);
         self.events.reset();
@@ -364,7 +364,7 @@ impl Cmp {
 
     /// Polls doorbells. True if one was rung.
     pub(crate) fn poll(&self) -> bool {
-        self.running() && self.doorbells.poll(&self.mail, self.power.asleep(), &|| self.faults.misses_ring())
+        self.running() && self.doorbells.poll(&self.mailbox, self.power.asleep(), &|| self.faults.misses_ring())
     }
 
     /// Looks at the fences that another function may have written. True if a queue waits no more.
@@ -373,14 +373,14 @@ impl Cmp {
             return false;
         }
         let access = memory.access();
-        access.dma_enabled() && self.waits.look(&self.mail, &access)
+        access.dma_enabled() && self.waits.look(&self.mailbox, &access)
     }
 
     /// What can wait until there is nothing else to do: the search among doorbells that were quiet, and for overwritten rings of a
     /// global one.
     pub(crate) fn tidy(&self) -> bool {
-        let search = || self.doorbells.search(&self.mail, self.power.asleep(), &|| self.faults.misses_ring());
-        self.running() && (search() || self.doorbells.sweep(&self.mail))
+        let search = || self.doorbells.search(&self.mailbox, self.power.asleep(), &|| self.faults.misses_ring());
+        self.running() && (search() || self.doorbells.sweep(&self.mailbox))
     }
 
     /// Moves events that found the ring full. True if there was room for one.
@@ -390,14 +390,14 @@ impl Cmp {
         }
         if !self.events.stalled() {
             // Buffers that end in an event may go on.
-            (0..NODES).for_each(|node| self.mail.set_pending(node, true));
+            (0..NODES).for_each(|node| self.mailbox.set_pending(node, true));
         }
         true
     }
 
     /// Runs one slice of node `number`. True if there was something to do.
     pub(crate) fn run_node(&self, memory: &Memory, number: u32) -> bool {
-        let Some(node) = self.nodes.get(number as usize).filter(|_| self.mail.pending(number)) else { return false };
+        let Some(node) = self.nodes.get(number as usize).filter(|_| self.mailbox.pending(number)) else { return false };
         if self.power.is_asleep(number) {
             return false;
         }
@@ -415,11 +415,11 @@ impl Cmp {
         self.power.note_activity(number);
         // Before the node stops saying that it has something to do.
         node.engaged.store(true, Ordering::Release);
-        self.mail.set_pending(number, false);
+        self.mailbox.set_pending(number, false);
         let worked = state.run(number, &self.context(node, &access));
         node.tallies.note_hung(state.is_hung());
         if state.has_runnable() {
-            self.mail.set_pending(number, true);
+            self.mailbox.set_pending(number, true);
         }
         state.add_accesses(access.resolved());
         node.engaged.store(false, Ordering::Release);

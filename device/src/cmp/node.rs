@@ -256,7 +256,7 @@ impl NodeState {
     /// Reads the write pointer of a queue and takes it in, once memory can be reached at all.
     pub(crate) fn look(&mut self, number: u32, context: &Context<'_>) {
         if !context.memory.dma_enabled() {
-            return context.mail.look(number);
+            return context.mailbox.look(number);
         }
         let Some((queue, engine)) = self.queue_and_engine(number) else { return };
         match queue.read_write_pointer(&mut engine.tlb, context.memory) {
@@ -268,10 +268,10 @@ impl NodeState {
     /// Works through the inbox. True if it held something.
     pub(crate) fn drain(&mut self, number: u32, context: &Context<'_>) -> bool {
         let mut inbox = std::mem::take(&mut self.inbox);
-        context.mail.take_inbox(number, &mut inbox);
+        context.mailbox.take_inbox(number, &mut inbox);
         for queue in &inbox {
             self.visits += 1;
-            let Some(news) = context.mail.open(*queue) else { continue };
+            let Some(news) = context.mailbox.open(*queue) else { continue };
             if let Some(ticket) = news.wake {
                 self.wake(*queue, ticket);
             }

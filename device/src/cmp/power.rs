@@ -1,6 +1,6 @@
 //! Power states of the nodes, and when a node has been idle for long.
 
-use super::mail::Mail;
+use super::mailbox::Mailbox;
 use super::{Cmp, Context};
 use crate::memory::Memory;
 use campanile_hw::event::{EventKind, NO_QUEUE};
@@ -138,7 +138,7 @@ impl Cmp {
         let Ok(state) = node.state.try_lock() else { return false };
         let access = memory.access();
         // Asked again under the lock, which a reset takes too: what is said after it would be said of the function that starts over.
-        if !self.running() || self.mail.pending(number) || !access.dma_enabled() {
+        if !self.running() || self.mailbox.pending(number) || !access.dma_enabled() {
             return false;
         }
         self.power.watched.fetch_and(!(1 << number), Ordering::AcqRel);
@@ -178,12 +178,12 @@ impl Cmp {
             return Rest::Forever;
         }
         let asleep = self.power.asleep();
-        let pending = |mail: &Mail| (0..NODES).any(|node| asleep >> node & 1 == 0 && mail.pending(node));
+        let pending = |mailbox: &Mailbox| (0..NODES).any(|node| asleep >> node & 1 == 0 && mailbox.pending(node));
         if self.faults().has_late()
             || self.doorbells.listens(asleep)
             || self.events.has_waiting()
             || (self.features.linked && !self.waits.is_empty())
-            || pending(&self.mail)
+            || pending(&self.mailbox)
         {
             Rest::Polls
         } else if self.power.watched.load(Ordering::Acquire) != 0 {

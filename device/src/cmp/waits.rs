@@ -4,7 +4,7 @@
 //! then reads the value again; a signaller writes the value and then looks whether anyone waits. With a full barrier between the
 //! two steps on both sides, one of them sees the other.
 
-use super::mail::Mail;
+use super::mailbox::Mailbox;
 use super::sync::{Access, AtomicU64, AtomicUsize, Mutex, fence, lock};
 use campanile_hw::queue::Location;
 use foldhash::fast::RandomState;
@@ -130,18 +130,18 @@ impl Waits {
 
     /// The value at `key` is now `value`: wakes the queues that waited for it. The caller has written it and passed a full barrier.
     #[inline]
-    pub(crate) fn signalled(&self, mail: &Mail, key: u64, value: u64) {
+    pub(crate) fn signalled(&self, mailbox: &Mailbox, key: u64, value: u64) {
         if self.count.load(Ordering::Relaxed) != 0 {
-            self.release(mail, key, value);
+            self.release(mailbox, key, value);
         }
     }
 
-    fn release(&self, mail: &Mail, key: u64, value: u64) {
+    fn release(&self, mailbox: &Mailbox, key: u64, value: u64) {
         let mut table = lock(&self.table);
         let (seen, left) = table.take(key, |waiter| {
             let ready = waiter.value <= value;
             if ready {
-                mail.wake(waiter.queue, waiter.ticket);
+                mailbox.wake(waiter.queue, waiter.ticket);
             }
             ready
         });
@@ -149,11 +149,11 @@ impl Waits {
     }
 
     /// Somebody else wrote the value at `key`: looks at it for the queues that wait there.
-    pub(crate) fn changed(&self, mail: &Mail, memory: &Access<'_>, key: u64) {
+    pub(crate) fn changed(&self, mailbox: &Mailbox, memory: &Access<'_>, key: u64) {
         fence(Ordering::SeqCst);
         let value = memory.resolve(Location::from_bits(key), 8, false).and_then(|span| span.load(0));
         // A value that cannot be read any more wakes the queue, which then faults by itself.
-        self.release(mail, key, value.unwrap_or(u64::MAX));
+        self.release(mailbox, key, value.unwrap_or(u64::MAX));
     }
 
     /// Whether nobody waits.
@@ -162,22 +162,22 @@ impl Waits {
     }
 
     /// Looks at every value in system memory that somebody waits for. True if somebody waits no more.
-    pub(crate) fn look(&self, mail: &Mail, memory: &Access<'_>) -> bool {
+    pub(crate) fn look(&self, mailbox: &Mailbox, memory: &Access<'_>) -> bool {
         let keys: Vec<u64> = lock(&self.table).chains.keys().copied().collect();
         let before = self.count.load(Ordering::Relaxed);
         for key in keys.into_iter().filter(|key| *key != NOWHERE && Location::from_bits(*key).system()) {
-            self.changed(mail, memory, key);
+            self.changed(mailbox, memory, key);
         }
         self.count.load(Ordering::Relaxed) < before
     }
 
     /// Lets every waiting queue evaluate its WAIT again, translation included.
-    pub(crate) fn rescan(&self, mail: &Mail) {
+    pub(crate) fn rescan(&self, mailbox: &Mailbox) {
         let mut table = lock(&self.table);
         let all: Vec<Waiter> = table.waiters.iter().flatten().copied().collect();
         *table = Table::default();
         for waiter in &all {
-            mail.wake(waiter.queue, waiter.ticket);
+            mailbox.wake(waiter.queue, waiter.ticket);
         }
         self.settle(&table, all.len() as u64, all.len());
     }

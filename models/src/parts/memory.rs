@@ -1,4 +1,4 @@
-//! Memory as mail, wait lists and doorbells reach it.
+//! Memory as the mailbox, wait lists and doorbells reach it.
 
 use super::sync::{AtomicU64, Mutex, MutexGuard, fence};
 use crate::{Fault, left_out};
