@@ -1,4 +1,5 @@
-//! Monitored fences of the fake, and the lines of what was handed over to the kernel.
+//! The software queues of the fake kernel: for each hardware queue or context that the kernel schedules, the submissions, waits and signals
+//! that it was handed and has not carried out. Also the monitored fences that they wait for and signal.
 
 use wddm_ddi::Zeroed;
 
@@ -94,7 +95,7 @@ impl Fake {
         if !fits {
             return self.violation(format!("the wrong thing was handed over for {to:#x}"));
         }
-        self.lines.entry(to).or_default().push_back(item);
+        self.kernel_queues.entry(to).or_default().push_back(item);
         self.wake();
         STATUS_SUCCESS
     }
@@ -124,15 +125,15 @@ impl Fake {
         done
     }
 
-    /// Takes something out of a line that nothing holds.
+    /// Takes the first item out of a queue, unless it is a wait for a value that its fence does not have yet.
     fn next_item(&mut self) -> Option<(u32, Item)> {
         let ready = |item: &Item| match item {
             Item::Wait(fence, value) => self.value(*fence).is_none_or(|now| now >= *value),
             _ => true,
         };
-        let found = self.lines.iter().find(|(_, line)| line.front().is_some_and(ready));
+        let found = self.kernel_queues.iter().find(|(_, queue)| queue.front().is_some_and(ready));
         let to = found.map(|(to, _)| *to)?;
-        self.lines.get_mut(&to)?.pop_front().map(|item| (to, item))
+        self.kernel_queues.get_mut(&to)?.pop_front().map(|item| (to, item))
     }
 }
 
