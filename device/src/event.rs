@@ -3,7 +3,7 @@
 use crate::lock::lock;
 use crate::memory::Access;
 use campanile_hw::event::{self, Event, EventKind};
-use campanile_hw::queue::Location;
+use campanile_hw::queue::{Location, SYSTEM_PAGE_SIZE};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -98,12 +98,14 @@ impl Events {
     pub(crate) fn start(&self, memory: &Access<'_>, base: u64, entries: u32) -> bool {
         let legal = entries.is_power_of_two() && (event::ENTRIES_MIN..=event::ENTRIES_MAX).contains(&entries);
         let size = event::HEADER_SIZE + u64::from(entries) * Event::SIZE as u64;
-        if !legal || !base.is_multiple_of(4096) || base.checked_add(size).is_none_or(|end| end > 1 << 52) {
+        if !legal || !base.is_multiple_of(SYSTEM_PAGE_SIZE) || base.checked_add(size).is_none_or(|end| end > 1 << 52) {
             return false;
         }
         let mut ring = lock(&self.ring);
         let candidate = Ring { base, entries, ..Ring::default() };
-        let mapped = (0..size).step_by(4096).all(|offset| memory.resolve(candidate.at(offset), 8, true).is_some());
+        let mapped = (0..size)
+            .step_by(SYSTEM_PAGE_SIZE as usize)
+            .all(|offset| memory.resolve(candidate.at(offset), 8, true).is_some());
         // A pointer that an earlier owner left would make the ring look full.
         let header = [event::WRITE_POINTER, event::READ_POINTER, event::OVERFLOWS];
         if !mapped || !header.into_iter().all(|word| candidate.store(memory, word, 0)) {

@@ -12,10 +12,11 @@ use crate::pci::{ConfigSpace, Effects};
 use crate::posted::Posted;
 use crate::registers::{RegisterFile, Selection};
 use crate::sending::Sending;
-use campanile_hw::doorbell::PAGE_SIZE;
+use campanile_hw::doorbell::DOORBELL_PAGE_SIZE;
 use campanile_hw::pci;
 use campanile_hw::registers::{
     self as reg, Caps, Command, CommandStatus, Control, NODES, PAGE_TABLES_BY_WRITE, PAGE_TABLES_BY_WRITE_PHYSICAL,
+    VRAM_PAGE_SIZE,
 };
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -135,13 +136,14 @@ impl Default for Variant {
 
 impl Variant {
     fn check(&self) -> Result<(), &'static str> {
-        if self.vram_size == 0 || !self.vram_size.is_multiple_of(4096) || self.vram_size > VRAM_MAX {
+        if self.vram_size == 0 || !self.vram_size.is_multiple_of(VRAM_PAGE_SIZE) || self.vram_size > VRAM_MAX {
             return Err("vram_size must be a multiple of 4096, above 0 and at most 1 TiB");
         }
-        if !self.vram_window.is_power_of_two() || self.vram_window < 4096 || self.vram_window > self.vram_size {
+        if !self.vram_window.is_power_of_two() || self.vram_window < VRAM_PAGE_SIZE || self.vram_window > self.vram_size
+        {
             return Err("vram_window must be a power of two from 4096 to vram_size");
         }
-        if !self.host_aperture.is_multiple_of(PAGE_SIZE) || self.host_aperture >= self.vram_window {
+        if !self.host_aperture.is_multiple_of(VRAM_PAGE_SIZE) || self.host_aperture >= self.vram_window {
             return Err("host_aperture must be a multiple of 4096 and less than vram_window");
         }
         if self.doorbells == 0 || self.doorbells > DOORBELLS_MAX {
@@ -243,7 +245,7 @@ impl Gpu {
     /// mapping the VRAM and doorbell files.
     pub fn new(variant: &Variant) -> io::Result<Arc<Self>> {
         variant.check().map_err(|what| io::Error::new(io::ErrorKind::InvalidInput, what))?;
-        let doorbells_size = (u64::from(variant.doorbell_count()) * PAGE_SIZE).next_power_of_two();
+        let doorbells_size = (u64::from(variant.doorbell_count()) * DOORBELL_PAGE_SIZE).next_power_of_two();
         let mut bar_sizes = [0; 6];
         for (bar, size) in [
             (pci::BAR_REGISTERS, pci::REGISTERS_SIZE),
@@ -316,7 +318,7 @@ impl Gpu {
     /// Page of the file of [`Gpu::bar_file`] that page `page` of a BAR shows at the moment; `None` for a page of the host aperture
     /// that shows nothing.
     pub fn bar_page(&self, bar: u8, page: u64) -> Option<u64> {
-        match page.checked_sub(self.variant.linear_window() / PAGE_SIZE) {
+        match page.checked_sub(self.variant.linear_window() / VRAM_PAGE_SIZE) {
             Some(page) if bar == pci::BAR_VRAM && self.variant.host_aperture > 0 => self.host_aperture.shown(page),
             _ => Some(page),
         }
@@ -610,9 +612,13 @@ impl Gpu {
         } else if !control.run() {
             self.cmp.stop();
         } else if !self.cmp.running() {
-            let table = (registers.queue_table_base, registers.queue_table_count as u32);
-            let events = (registers.event_ring_base, registers.event_ring_entries as u32);
-            self.cmp.start(&self.memory, table, events);
+            self.cmp.start(
+                &self.memory,
+                registers.queue_table_base,
+                registers.queue_table_count as u32,
+                registers.event_ring_base,
+                registers.event_ring_entries as u32,
+            );
         }
     }
 

@@ -13,7 +13,7 @@ mod held;
 mod kept;
 mod stream;
 
-use campanile_hw::queue::Location;
+use campanile_hw::queue::{Location, SYSTEM_PAGE_SIZE};
 pub(crate) use kept::KeptWords;
 use std::arch::asm;
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -32,8 +32,6 @@ pub(crate) use stream::streamed;
 const RANGES_MAX: usize = 65_536;
 /// Most files that system memory may lie in: each takes address space and one of the mappings that a process may have.
 const FILES_MAX: usize = 1024;
-/// Granularity of system memory mappings.
-const PAGE: u64 = 4096;
 
 /// An anonymous shared file of `size` bytes that cannot shrink or grow any more.
 pub(crate) fn shared_file(name: &std::ffi::CStr, size: u64) -> io::Result<File> {
@@ -579,7 +577,7 @@ impl Memory {
     /// Makes `len` bytes of `file` from `offset` visible at bus address `start`.
     pub(crate) fn map(&self, start: u64, file: &File, offset: u64, len: u64, writable: bool) -> io::Result<()> {
         let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
-        if len == 0 || !(start | offset | len).is_multiple_of(PAGE) {
+        if len == 0 || !(start | offset | len).is_multiple_of(SYSTEM_PAGE_SIZE) {
             return Err(invalid("system memory is mapped in whole pages"));
         }
         let end = start.checked_add(len).filter(|end| *end <= 1 << 52).ok_or(invalid("beyond 52-bit bus addresses"))?;

@@ -290,7 +290,7 @@ pub(crate) fn native_fence_caps(hardware: &Hardware) -> DXGK_NATIVE_FENCE_CAPS {
 /// DXGKQAITYPE_USERMODESUBMISSION_CAPS.
 pub(crate) fn user_mode_submission_caps() -> DXGK_USERMODESUBMISSION_CAPS {
     let mut caps = DXGK_USERMODESUBMISSION_CAPS::zeroed();
-    caps.DoorbellSizeInBytes = campanile_hw::doorbell::PAGE_SIZE as u32;
+    caps.DoorbellSizeInBytes = campanile_hw::doorbell::DOORBELL_PAGE_SIZE as u32;
     caps
 }
 

@@ -405,7 +405,7 @@ impl Undo<'_> {
         let layout =
             Layout::new(&hardware).ok_or(refused_with(Reason::WrongHardware, STATUS_INSUFFICIENT_RESOURCES))?;
         let pages = if hardware.caps.global_doorbell() { 1 } else { hardware.doorbells };
-        let doorbell_size = u64::from(pages.max(1)) * campanile_hw::doorbell::PAGE_SIZE;
+        let doorbell_size = u64::from(pages.max(1)) * campanile_hw::doorbell::DOORBELL_PAGE_SIZE;
         let doorbells = map_bar(self.irql, dxgk, bar2, doorbell_size, MEMORY_CACHING_TYPE::MmNonCached)?;
         *doorbell_place = Some(doorbells);
         let vram = map_bar(self.irql, dxgk, bar4, layout.reserved, MEMORY_CACHING_TYPE::MmNonCached)?;

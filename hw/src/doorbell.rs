@@ -1,7 +1,7 @@
 //! Doorbells: 4-KiB pages in BAR2 whose first 8 bytes are written by user mode.
 
-/// Distance between doorbells, and the part of BAR2 that one mapping may show.
-pub const PAGE_SIZE: u64 = 4096;
+/// Bytes of a doorbell page: the distance between doorbells in BAR2, and the part of BAR2 that a process with a connected doorbell sees.
+pub const DOORBELL_PAGE_SIZE: u64 = 4096;
 /// Offset of the doorbell word in its page. The rest of the page has no effect; ConnectDoorbell clears all of it.
 pub const WORD_OFFSET: u64 = 0;
 

@@ -131,6 +131,8 @@ pub const RING_ENTRY_SIZE: u64 = RingEntry::SIZE as u64;
 pub const RING_ENTRIES_MIN: u32 = 2;
 /// Largest ring, in entries.
 pub const RING_ENTRIES_MAX: u32 = 65536;
+/// Bytes of a system page: the unit in which memory of the host is mapped, for the function by the IOMMU and for processes.
+pub const SYSTEM_PAGE_SIZE: u64 = 4096;
 /// Size of the ring-control allocation.
 pub const CONTROL_SIZE: u64 = 4096;
 /// Offset of the write pointer (u64, written by the submitter) in the ring-control page.

@@ -134,6 +134,8 @@ registers! {
 pub const ID_VALUE: u32 = u32::from_le_bytes(*b"CAMP");
 /// Value of [`VERSION`].
 pub const INTERFACE_VERSION: u32 = 1;
+/// Bytes of a VRAM page: the unit in which VRAM is counted, and in which the host aperture in BAR4 shows it.
+pub const VRAM_PAGE_SIZE: u64 = 4096;
 /// Number of nodes of the function.
 pub const NODES: u32 = 3;
 /// Progress of each node.

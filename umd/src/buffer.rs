@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use core::{ffi::c_void, ptr::NonNull};
 
+use campanile_hw::page_table::PAGE_4K;
 use campanile_hw::private::{AllocationData, MAGIC};
 use wddm_ddi::{Zeroed, kmt::*, types::D3DKMT_HANDLE};
 
@@ -35,8 +36,6 @@ pub enum Reclaimed {
     Discarded,
 }
 
-/// Page of the GPU's address space and of the CPU's.
-const PAGE: u64 = 4096;
 /// The GPU's address space, 2^48 bytes; nothing larger can ever be mapped.
 const SIZE_MAX: u64 = 1 << 47;
 
@@ -70,7 +69,7 @@ impl Device {
         }
         let allocation = Allocation::new(self, size, placement)?;
         let resident = Resident::new(&allocation)?;
-        let address = GpuAddress::new(&allocation, size.div_ceil(PAGE))?;
+        let address = GpuAddress::new(&allocation, size.div_ceil(PAGE_4K))?;
         Ok(Buffer { inner: Arc::new(Inner { address, _resident: resident, allocation, placement, size }) })
     }
 }
@@ -113,7 +112,7 @@ impl Buffer {
         lock.hDevice = self.device().handle();
         lock.hAllocation = self.allocation();
         invoke!(self.device().thunks(), D3DKMTLock2, &mut lock)?;
-        match NonNull::new(lock.pData.cast::<u8>()).filter(|start| start.addr().get() % PAGE as usize == 0) {
+        match NonNull::new(lock.pData.cast::<u8>()).filter(|start| start.addr().get() % PAGE_4K as usize == 0) {
             Some(start) => Ok(Mapping { buffer: self.clone(), start, len }),
             None => {
                 self.unlock();
@@ -373,11 +372,11 @@ impl GpuAddress {
         args.SizeInPages = pages;
         args.Protection = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new().with_Write(true);
         let pending = invoke_pending!(device.thunks(), D3DKMTMapGpuVirtualAddress, &mut args)?;
-        if args.VirtualAddress == 0 || args.VirtualAddress % PAGE != 0 {
+        if args.VirtualAddress == 0 || args.VirtualAddress % PAGE_4K != 0 {
             return Err(Error::BadAnswer("D3DKMTMapGpuVirtualAddress gave no page address"));
         }
         // Mapped from here on, also while the request is pending, so a failed wait frees the range.
-        let address = Self { device: device.clone(), base: args.VirtualAddress, size: pages * PAGE };
+        let address = Self { device: device.clone(), base: args.VirtualAddress, size: pages * PAGE_4K };
         device.wait_paging(pending, args.PagingFenceValue)?;
         Ok(address)
     }

@@ -11,7 +11,7 @@
 
 use super::mailbox::Mailbox;
 use super::sync::{AtomicU64, AtomicUsize, HostMapping, Mutex, lock};
-use campanile_hw::doorbell::{DoorbellValue, PAGE_SIZE, WORD_OFFSET};
+use campanile_hw::doorbell::{DOORBELL_PAGE_SIZE, DoorbellValue, WORD_OFFSET};
 use campanile_hw::registers::NODES;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -219,19 +219,19 @@ impl Doorbells {
 
     #[inline]
     fn word(&self, page: u32) -> u64 {
-        self.pages.load(u64::from(page) * PAGE_SIZE + WORD_OFFSET).unwrap_or(0)
+        self.pages.load(u64::from(page) * DOORBELL_PAGE_SIZE + WORD_OFFSET).unwrap_or(0)
     }
 
     /// The word of the global page, which is zero again afterwards.
     fn take_word(&self, page: u32) -> u64 {
-        let at = u64::from(page) * PAGE_SIZE + WORD_OFFSET;
+        let at = u64::from(page) * DOORBELL_PAGE_SIZE + WORD_OFFSET;
         self.pages.span(at, 8, true).and_then(|span| span.take(0)).unwrap_or(0)
     }
 
     /// Zeroes a page: whoever gets it next reads nothing of what its last owner has left there.
     fn clear_page(&self, page: u32) {
-        if let Some(span) = self.pages.span(u64::from(page) * PAGE_SIZE, PAGE_SIZE, true) {
-            for offset in (0..PAGE_SIZE).step_by(8).filter(|offset| span.load(*offset) != Some(0)) {
+        if let Some(span) = self.pages.span(u64::from(page) * DOORBELL_PAGE_SIZE, DOORBELL_PAGE_SIZE, true) {
+            for offset in (0..DOORBELL_PAGE_SIZE).step_by(8).filter(|offset| span.load(*offset) != Some(0)) {
                 span.store(offset, 0);
             }
         }

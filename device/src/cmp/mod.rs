@@ -26,7 +26,7 @@ use crate::lock::lock;
 use crate::memory::{Access, Memory};
 use campanile_hw::event::{Event, EventKind};
 use campanile_hw::queue::Location;
-use campanile_hw::registers::{NODE_PAGING, NODES};
+use campanile_hw::registers::{NODE_PAGING, NODES, VRAM_PAGE_SIZE};
 pub(crate) use doorbells::Doorbells;
 use fences::FenceTable;
 pub(crate) use mailbox::Mailbox;
@@ -317,16 +317,16 @@ impl Cmp {
         (bits != 0 && bits >> 53 == 0 && root.address().is_multiple_of(4096)).then_some(root)
     }
 
-    /// Starts the scheduler with a queue table and an event ring; false if one of them breaks a rule.
-    pub(crate) fn start(&self, memory: &Memory, table: (u64, u32), events: (u64, u32)) -> bool {
-        let (base, count) = table;
+    /// Starts the scheduler with the queue table of `count` descriptors at `base` and the event ring at `event_base`. False, and nothing
+    /// started, if one of them is not legal.
+    pub(crate) fn start(&self, memory: &Memory, base: u64, count: u32, event_base: u64, event_entries: u32) -> bool {
         let size = u64::from(count) * campanile_hw::queue::QueueDescriptor::SIZE as u64;
         let inside = base.checked_add(size).is_some_and(|end| end <= self.features.vram);
-        if base % 4096 != 0 || count == 0 || count > self.mailbox.capacity() || !inside {
+        if base % VRAM_PAGE_SIZE != 0 || count == 0 || count > self.mailbox.capacity() || !inside {
             return false;
         }
         let access = memory.access();
-        if !self.events.start(&access, events.0, events.1) {
+        if !self.events.start(&access, event_base, event_entries) {
             return false;
         }
         self.table_base.store(base, Ordering::Relaxed);

@@ -55,32 +55,32 @@ impl Access<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::PAGE;
     use super::super::store;
     use super::super::tests::{at, memory};
     use super::*;
+    use campanile_hw::queue::SYSTEM_PAGE_SIZE;
 
     #[test]
     fn kept_words_are_where_they_were_until_memory_has_another_shape() {
         let (memory, file) = memory();
         let (other, _) = super::super::tests::memory();
-        memory.map(0, &file, 0, 2 * PAGE, true).expect("mapped");
-        memory.map(4 * PAGE, &file, 4 * PAGE, PAGE, false).expect("mapped");
-        let keep = |page| memory.access().resolve_to_keep(at(page), PAGE);
+        memory.map(0, &file, 0, 2 * SYSTEM_PAGE_SIZE, true).expect("mapped");
+        memory.map(4 * SYSTEM_PAGE_SIZE, &file, 4 * SYSTEM_PAGE_SIZE, SYSTEM_PAGE_SIZE, false).expect("mapped");
+        let keep = |page| memory.access().resolve_to_keep(at(page), SYSTEM_PAGE_SIZE);
         assert!(keep(4).is_none(), "read-only");
         assert!(keep(2).is_none(), "nothing there");
-        assert!(memory.access().resolve_to_keep(at(0).with_address(4), PAGE).is_none(), "misaligned");
+        assert!(memory.access().resolve_to_keep(at(0).with_address(4), SYSTEM_PAGE_SIZE).is_none(), "misaligned");
         let vram = || memory.access().resolve_to_keep(Location::new(), 16);
         let changes: [&dyn Fn(); 5] = [
-            &|| memory.map(8 * PAGE, &file, 0, PAGE, true).expect("mapped"),
-            &|| memory.unmap(8 * PAGE, PAGE),
-            &|| memory.unmap(0, PAGE),
+            &|| memory.map(8 * SYSTEM_PAGE_SIZE, &file, 0, SYSTEM_PAGE_SIZE, true).expect("mapped"),
+            &|| memory.unmap(8 * SYSTEM_PAGE_SIZE, SYSTEM_PAGE_SIZE),
+            &|| memory.unmap(0, SYSTEM_PAGE_SIZE),
             &|| memory.enable(true),
             &|| memory.enable(false),
         ];
         for (value, change) in (1..).zip(changes) {
             let (system, vram) = (keep(1).expect("kept"), vram().expect("kept"));
-            assert_eq!((system.len(), vram.len()), (PAGE, 16));
+            assert_eq!((system.len(), vram.len()), (SYSTEM_PAGE_SIZE, 16));
             let access = memory.access();
             let [words, other_words] = [&system, &vram].map(|kept| access.reopen(kept).expect("as it was"));
             words.iter().chain(other_words).for_each(|word| store(word, value));

@@ -8,7 +8,7 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use campanile_hw::doorbell::PAGE_SIZE;
+use campanile_hw::doorbell::DOORBELL_PAGE_SIZE;
 use campanile_hw::page_table::VA_BITS;
 use campanile_hw::private::{DoorbellAnswer, DoorbellData};
 use campanile_hw::queue::{CONTROL_SIZE, RingGeometry};
@@ -168,7 +168,10 @@ impl Doorbells {
     }
 
     fn address(&self, page: u32) -> Result<NonNull<u8>, Refused> {
-        let part = self.mapping.part(u64::from(page) * PAGE_SIZE, PAGE_SIZE).ok_or(refused(Reason::NotRunning))?;
+        let part = self
+            .mapping
+            .part(u64::from(page) * DOORBELL_PAGE_SIZE, DOORBELL_PAGE_SIZE)
+            .ok_or(refused(Reason::NotRunning))?;
         Ok(part.base())
     }
 
@@ -213,7 +216,7 @@ impl Doorbells {
                 continue;
             }
             if let Some(victim) = victim {
-                self.drop_page(irql, gpu, &mut pages, page, (victim.doorbell, victim.queue_number));
+                self.drop_page(irql, gpu, &mut pages, page, victim.doorbell, victim.queue_number);
             }
             self.command(irql, gpu, Command::ConnectDoorbell, page, queue.number)?;
             pages.assign(page, connection);
@@ -224,7 +227,7 @@ impl Doorbells {
         }
     }
 
-    fn drop_page(&self, irql: &Passive, gpu: &Gpu, pages: &mut Pages, page: u32, (doorbell, queue): (Handle, u32)) {
+    fn drop_page(&self, irql: &Passive, gpu: &Gpu, pages: &mut Pages, page: u32, doorbell: Handle, queue: u32) {
         let event = Event::DoorbellDisconnected { doorbell: doorbell.into_bits(), number: queue, page };
         gpu.note(Component::Queue, &event);
         // The hardware looks at the write pointer a last time. Refused only if it lost the connection itself, in a reset.
@@ -260,7 +263,7 @@ impl Doorbells {
         let mut pages = self.pages.lock(irql);
         let page = pages.page_of(handle);
         if let Some(page) = page {
-            self.drop_page(irql, gpu, &mut pages, page, (handle, queue));
+            self.drop_page(irql, gpu, &mut pages, page, handle, queue);
         }
         page.is_some()
     }
