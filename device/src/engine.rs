@@ -57,6 +57,13 @@ pub(crate) enum Outcome {
     },
 }
 
+/// A packet of a command buffer as it was decoded, with the LOG packet behind it if it has one.
+#[derive(Clone, Copy)]
+struct Decoded<'a> {
+    packet: &'a Packet,
+    log: Option<&'a packet::Log>,
+}
+
 /// What became of a packet in this slice.
 enum Step {
     Done,
@@ -236,7 +243,8 @@ impl Engine {
                 return Ok(Some(Outcome::Hang { reported }));
             }
             let log = self.log_behind(buffer, root, &packet, context);
-            match self.execute(queue, buffer, root, (&packet, log.as_ref()), context, budget)? {
+            let decoded = Decoded { packet: &packet, log: log.as_ref() };
+            match self.execute(queue, buffer, root, decoded, context, budget)? {
                 Step::Partial => return Ok(Some(Outcome::More)),
                 Step::Wait { key } => return Ok(Some(Outcome::Wait { key })),
                 Step::Done => {}
@@ -256,7 +264,7 @@ impl Engine {
         budget: &mut Budget,
     ) -> Result<(), Fault> {
         if let Some(value) = buffer.progress {
-            self.progress(queue, (0, value), None, context)?.ok_or_else(|| Fault::plain(FaultKind::BadRingEntry, 0))?;
+            self.progress(queue, 0, value, None, context)?.ok_or_else(|| Fault::plain(FaultKind::BadRingEntry, 0))?;
         }
         queue.write_read_pointer(&mut self.tlb, context.memory, queue.fetched)?;
         queue.buffer = None;
@@ -356,7 +364,7 @@ impl Engine {
         queue: &mut Queue,
         buffer: &mut Buffer,
         root: Location,
-        (packet, said): (&Packet, Option<&packet::Log>),
+        Decoded { packet, log: said }: Decoded<'_>,
         context: &Context<'_>,
         budget: &mut Budget,
     ) -> Result<Step, Fault> {
@@ -368,16 +376,16 @@ impl Engine {
         match packet {
             Packet::Nop(_) => Ok(Step::Done),
             Packet::Copy(copy) => {
-                let progress = (&mut buffer.partial, &mut budget.bytes);
+                let progress = transfer::Progress { partial: &mut buffer.partial, bytes: &mut budget.bytes };
                 transfer::copy(&mut self.tlb, context.memory, root, copy, progress).map(Step::of)
             }
             Packet::Fill(fill) => {
-                let progress = (&mut buffer.partial, &mut budget.bytes);
+                let progress = transfer::Progress { partial: &mut buffer.partial, bytes: &mut budget.bytes };
                 transfer::fill(&mut self.tlb, context.memory, root, fill, progress).map(Step::of)
             }
             Packet::Signal(signal) if native || signal.monitored == 0 => {
-                log::keep(queue, LogKind::Signals, said, (&mut self.tlb, context))?;
-                let entry = log::told(said, (signal.handle, signal.value));
+                log::keep(queue, LogKind::Signals, said, &mut self.tlb, context)?;
+                let (handle, logged_value) = log::told(said, signal.handle, signal.value);
                 let process = FencePlace { root, current: signal.current, monitored: signal.monitored };
                 let place = match self.fence_place(process, Intent::Write, context)? {
                     Some(place) => place,
@@ -385,7 +393,7 @@ impl Engine {
                     None if signal.monitored == 0 => process,
                     None => return Err(no_fence(process)),
                 };
-                let logged = || log::signalled(queue, entry, context);
+                let logged = || log::signalled(queue, handle, logged_value, context);
                 let announce = match signal.monitored != 0 || signal.handle != 0 {
                     true => self.signal(place, signal.value, context, logged)?,
                     false => self.write(place, signal.value, context, logged)?,
@@ -401,14 +409,15 @@ impl Engine {
                     log::stalled(queue, context);
                     return Ok(Step::Wait { key });
                 }
-                log::keep(queue, LogKind::Waits, said, (&mut self.tlb, context))?;
-                log::unblocked(queue, log::told(said, (wait.handle, wait.value)), context);
+                log::keep(queue, LogKind::Waits, said, &mut self.tlb, context)?;
+                let (handle, logged_value) = log::told(said, wait.handle, wait.value);
+                log::unblocked(queue, handle, logged_value, context);
                 Tallies::add(&context.tallies.waits);
                 Ok(Step::Done)
             }
             Packet::Signal(_) | Packet::Wait(_) | Packet::Log(_) => Err(bad_packet(BadPacket::Opcode, at)),
             Packet::Progress(progress) => {
-                let written = self.progress(queue, (progress.handle, progress.value), said, context)?;
+                let written = self.progress(queue, progress.handle, progress.value, said, context)?;
                 written.map(|()| Step::Done).ok_or(bad_packet(BadPacket::Opcode, at))
             }
             Packet::Timestamp(timestamp) => self.timestamp(root, timestamp, context),
@@ -434,7 +443,8 @@ impl Engine {
     fn progress(
         &mut self,
         queue: &mut Queue,
-        (handle, value): (u32, u64),
+        handle: u32,
+        value: u64,
         said: Option<&packet::Log>,
         context: &Context<'_>,
     ) -> Result<Option<()>, Fault> {
@@ -450,10 +460,10 @@ impl Engine {
             }
             return Ok(Some(()));
         }
-        log::keep(queue, LogKind::Signals, said, (&mut self.tlb, context))?;
-        let entry = log::told(said, (handle, value));
+        log::keep(queue, LogKind::Signals, said, &mut self.tlb, context)?;
+        let (handle, logged_value) = log::told(said, handle, value);
         let place = self.fence_place(process, Intent::Write, context)?.ok_or(no_fence(process))?;
-        if self.signal(place, value, context, || log::signalled(queue, entry, context))? {
+        if self.signal(place, value, context, || log::signalled(queue, handle, logged_value, context))? {
             announce_native(queue, current, value, context);
         }
         Ok(Some(()))

@@ -116,7 +116,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// Writes an entry of which not all lies beside the header, or holds it back.
     #[cold]
-    fn entry_elsewhere(&mut self, index: u32, (handle, operation): (u32, u32), [value, observed, end]: [u64; 3]) {
+    fn entry_elsewhere(&mut self, index: u32, handle: u32, operation: u32, value: u64, observed: u64, end: u64) {
         let entry = LogEntry { value, handle, operation, observed, end };
         match self.held {
             None => self.write_elsewhere(index, &entry),
@@ -143,7 +143,7 @@ impl LogWriter for Writer<'_> {
             None => {
                 // Field by field: an entry that may be looked at by its address goes through the stack.
                 let LogEntry { value, handle, operation, observed, end } = *entry;
-                self.entry_elsewhere(index, (handle, operation), [value, observed, end]);
+                self.entry_elsewhere(index, handle, operation, value, observed, end);
             }
         }
     }
@@ -323,7 +323,8 @@ impl Logs {
         &mut self,
         kind: LogKind,
         said: Option<&packet::Log>,
-        (tlb, context): (&mut Tlb, &Context<'_>),
+        tlb: &mut Tlb,
+        context: &Context<'_>,
     ) -> Result<(), Fault> {
         let Some(log) = self.place(kind) else { return Ok(()) };
         if let Some(said) = said {
@@ -345,21 +346,22 @@ pub(crate) fn keep(
     queue: &mut Queue,
     kind: LogKind,
     said: Option<&packet::Log>,
-    reach: (&mut Tlb, &Context<'_>),
+    tlb: &mut Tlb,
+    context: &Context<'_>,
 ) -> Result<(), Fault> {
     let Some(logs) = &mut queue.logs else { return Ok(()) };
-    logs.keep(kind, said, reach)
+    logs.keep(kind, said, tlb, context)
 }
 
 /// Handle and value of an entry: what the LOG packet says, or the operation's own.
 #[inline]
-pub(crate) fn told(said: Option<&packet::Log>, own: (u32, u64)) -> (u32, u64) {
-    said.map_or(own, |said| (said.handle, said.value))
+pub(crate) fn told(said: Option<&packet::Log>, handle: u32, value: u64) -> (u32, u64) {
+    said.map_or((handle, value), |said| (said.handle, said.value))
 }
 
 /// Logs a signal whose value was written.
 #[inline]
-pub(crate) fn signalled(queue: &mut Queue, (handle, value): (u32, u64), context: &Context<'_>) {
+pub(crate) fn signalled(queue: &mut Queue, handle: u32, value: u64, context: &Context<'_>) {
     let Some(log) = queue.logs.as_mut().and_then(|logs| logs.signals.as_mut()) else { return };
     let end = context.clock.mark();
     let operation = LogOperation::SignalExecuted as u32;
@@ -376,7 +378,7 @@ pub(crate) fn stalled(queue: &mut Queue, context: &Context<'_>) {
 
 /// Logs a wait that is satisfied. It reads the clock after the value, so it is no earlier than the signal.
 #[inline]
-pub(crate) fn unblocked(queue: &mut Queue, (handle, value): (u32, u64), context: &Context<'_>) {
+pub(crate) fn unblocked(queue: &mut Queue, handle: u32, value: u64, context: &Context<'_>) {
     let Some(logs) = &mut queue.logs else { return };
     let observed = std::mem::take(&mut logs.observed);
     let Some(log) = &mut logs.waits else { return };

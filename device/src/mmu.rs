@@ -403,12 +403,13 @@ impl Tlb {
     pub(crate) fn reach<'a>(
         &mut self,
         memory: &'a Access<'_>,
-        (va, want): (u64, u64),
+        va: u64,
+        want: u64,
         ahead: &mut Ahead<'a>,
     ) -> Result<(Option<Span<'a>>, u64), Fault> {
         match ahead.reach(memory, va, want) {
             Some(span) => Ok((Some(span), span.len())),
-            None => self.reach_first(memory, (va, want), ahead),
+            None => self.reach_first(memory, va, want, ahead),
         }
     }
 
@@ -416,7 +417,8 @@ impl Tlb {
     fn reach_first<'a>(
         &mut self,
         memory: &'a Access<'_>,
-        (va, want): (u64, u64),
+        va: u64,
+        want: u64,
         ahead: &mut Ahead<'a>,
     ) -> Result<(Option<Span<'a>>, u64), Fault> {
         let (root, intent) = (ahead.root, ahead.intent);

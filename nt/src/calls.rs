@@ -183,7 +183,7 @@ pub enum Next {
 
 impl Calls {
     /// The calling thread is about to call the function `name` of a driver, which is an image or linked.
-    pub fn enter(&self, (driver, is_image): (&Arc<str>, bool), name: &'static str) -> UnderWay<'_> {
+    pub fn enter(&self, driver: &Arc<str>, is_image: bool, name: &'static str) -> UnderWay<'_> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let call = Call {

@@ -281,8 +281,8 @@ fn land(site: &Site, registers: &mut Registers) -> bool {
         // A breakpoint is reported behind its instruction.
         fault.instruction -= 1;
     }
-    let Some(to) = landing(fault, site.stack_pointer) else { return false };
-    signal::resume(registers, to);
+    let Some((function, argument)) = landing(fault, site.stack_pointer) else { return false };
+    signal::resume(registers, function, argument);
     true
 }
 

@@ -225,7 +225,7 @@ impl Queue {
         let packets = |commands: Mapping, fallback| {
             let target = Target::Packets(PacketContext::new(device, node)?, Fence::new(device, 0)?);
             let memory = Memory { commands, ring: None };
-            Ok(Self::assemble((device, node), options, Path::Packet, target, memory, fallback))
+            Ok(Self::assemble(device, node, options, Path::Packet, target, memory, fallback))
         };
         if options.model == Some(SubmissionModel::Packet) {
             return packets(commands, None);
@@ -246,7 +246,7 @@ impl Queue {
                     Ok((path, hw_queue, logs)) => {
                         let memory = Memory { commands, ring: Some((ring, control)) };
                         let target = Target::Hardware(hw_queue, context);
-                        let mut queue = Self::assemble((device, node), options, path, target, memory, None);
+                        let mut queue = Self::assemble(device, node, options, path, target, memory, None);
                         queue.core.logs = logs;
                         return Ok(queue);
                     }
@@ -263,7 +263,7 @@ impl Queue {
         // monitored fences that the buffer has written. A native one interrupts for nobody but who waits for it.
         let hw_queue = HwQueue::new(&context, D3DDDI_CREATEHWQUEUEFLAGS::new())?;
         let memory = Memory { commands, ring: None };
-        Ok(Self::assemble((device, node), options, Path::Kernel, Target::Hardware(hw_queue, context), memory, fallback))
+        Ok(Self::assemble(device, node, options, Path::Kernel, Target::Hardware(hw_queue, context), memory, fallback))
     }
 
     /// Goes on in a queue on `device`, after the one that it was on is lost; `model` as in [`QueueOptions`]. Progress starts over. Says
@@ -290,7 +290,8 @@ impl Queue {
     }
 
     fn assemble(
-        (device, node): (&Device, Node),
+        device: &Device,
+        node: Node,
         options: QueueOptions,
         path: Path,
         target: Target,

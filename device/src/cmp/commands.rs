@@ -85,7 +85,7 @@ impl Cmp {
             Command::FlushFenceLogs => self.flush_fence_logs(memory, queue()?),
             Command::MapFence => {
                 let process = FencePlace { root: root(first)?, current: second, monitored: third };
-                self.map_fence(process, (fourth, fifth))
+                self.map_fence(process, fourth, fifth)
             }
             Command::UnmapFence => self.unmap_fence(root(first)?, second),
             Command::SetNodePower => self.set_power(number(first, CommandStatus::BadArgument)?, second),
@@ -99,7 +99,7 @@ impl Cmp {
         }
     }
 
-    fn map_fence(&self, process: FencePlace, (current, monitored): (u64, u64)) -> Result<u64> {
+    fn map_fence(&self, process: FencePlace, current: u64, monitored: u64) -> Result<u64> {
         if self.features.system_fences.is_none() {
             return Err(CommandStatus::UnknownCommand);
         }

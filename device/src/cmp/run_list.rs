@@ -471,7 +471,7 @@ impl RunList {
             self.graced = self.graced.saturating_add(packets);
         }
         let listed = |band: usize| self.classes.ready & 1 << band != 0;
-        self.share.charge(band_of(group.class), packets, (listed(BAND_NORMAL), listed(BAND_FOCUS)));
+        self.share.charge(band_of(group.class), packets, listed(BAND_NORMAL), listed(BAND_FOCUS));
     }
 }
 

@@ -229,7 +229,7 @@ impl Model {
             self.graced += packets;
         }
         let waits = |band: usize| self.groups.iter().any(|group| group.1 == band);
-        self.share.charge(band_of(group.1), packets, (waits(BAND_NORMAL), waits(BAND_FOCUS)));
+        self.share.charge(band_of(group.1), packets, waits(BAND_NORMAL), waits(BAND_FOCUS));
     }
 }
 

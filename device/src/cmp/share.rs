@@ -46,14 +46,14 @@ impl Share {
         u32::try_from(self.owed / self.price()).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Accounts for `packets` that a queue of `band` ran. `contended` is true for the normal and for the focus band if queues of it waited
-    /// meanwhile.
-    pub(super) fn charge(&mut self, band: usize, packets: u32, contended: (bool, bool)) {
+    /// Accounts for `packets` that a queue of `band` ran. `normal_waited` and `focus_waited` are true if queues of those bands
+    /// waited meanwhile.
+    pub(super) fn charge(&mut self, band: usize, packets: u32, normal_waited: bool, focus_waited: bool) {
         let packets = i64::from(packets);
-        match (band, contended) {
-            (BAND_FOCUS, (true, _)) => self.owed = self.owed.saturating_add(packets * self.percent),
-            (BAND_NORMAL, (_, true)) => self.owed = self.owed.saturating_sub(packets * self.price()),
-            (BAND_FOCUS | BAND_NORMAL, _) => self.owed = 0,
+        match band {
+            BAND_FOCUS if normal_waited => self.owed = self.owed.saturating_add(packets * self.percent),
+            BAND_NORMAL if focus_waited => self.owed = self.owed.saturating_sub(packets * self.price()),
+            BAND_FOCUS | BAND_NORMAL => self.owed = 0,
             _ => return,
         }
         let least = if self.due { 1 } else { LEAST_DUE };
@@ -73,7 +73,7 @@ mod tests {
             let packets = slice.min(share.limit(band));
             // The normal band never stops where it should.
             let packets = if band == BAND_NORMAL { packets + 5 } else { packets };
-            share.charge(band, packets, (band == BAND_FOCUS, band == BAND_NORMAL));
+            share.charge(band, packets, band == BAND_FOCUS, band == BAND_NORMAL);
             *(if band == BAND_NORMAL { &mut normal } else { &mut focus }) += u64::from(packets);
         }
         (normal, focus)
@@ -99,11 +99,11 @@ mod tests {
     #[test]
     fn nothing_is_owed_without_the_other() {
         let mut share = Share::new(50).expect("legal");
-        share.charge(BAND_FOCUS, 64, (true, false));
+        share.charge(BAND_FOCUS, 64, true, false);
         assert!(share.is_due());
-        share.charge(3, 64, (true, true));
+        share.charge(3, 64, true, true);
         assert!(share.due, "the realtime band settles nothing");
-        share.charge(BAND_FOCUS, 64, (false, true));
+        share.charge(BAND_FOCUS, 64, false, true);
         assert!(!share.due && share.owed == 0);
     }
 }

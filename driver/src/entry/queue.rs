@@ -149,7 +149,9 @@ pub(crate) unsafe extern "win64" fn preempt_command(adapter: HANDLE, args: *cons
         gpu.note(Component::Queue, &Event::PreemptionRequested { fence, node: node_number });
         let drain = |device: &Device| interrupt::drain(device, adapter, gpu);
         progress::note_asked_off(gpu, node);
-        node.preempt(irql, &gpu.dxgk, &gpu.cmp, args.PreemptionFenceId, drain, |kept| interrupt::keep(adapter, kept))
+        node.preempt(irql, &gpu.dxgk, &gpu.cmp, args.PreemptionFenceId, drain, |(context, given_up)| {
+            interrupt::keep(adapter, context, given_up)
+        })
     })
 }
 

@@ -340,8 +340,9 @@ fn retired(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &m
     }
 }
 
-/// Tells a context how much of a buffer ran that was taken off its node; a context that is gone needs nothing.
-pub(crate) fn keep(adapter: &Adapter, (context, given_up): (u64, GivenUp)) {
+/// Tells a packet context how much of a preempted buffer ran, so that the rest can run later. A context that was destroyed meanwhile needs
+/// no such note.
+pub(crate) fn keep(adapter: &Adapter, context: u64, given_up: GivenUp) {
     if let Ok(context) = adapter.objects.get::<Context>(Handle::from_bits(context)) {
         context.give_up(given_up);
     }
@@ -351,7 +352,7 @@ pub(crate) fn keep(adapter: &Adapter, (context, given_up): (u64, GivenUp)) {
 fn preempted(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut Batch) {
     let Some(node) = gpu.nodes.get(event.queue as usize) else { return unknown(adapter, event) };
     batch.flush(irql, gpu);
-    node.stopped(irql, event.data0, event.data1, |kept| keep(adapter, kept));
+    node.stopped(irql, event.data0, event.data1, |(context, given_up)| keep(adapter, context, given_up));
     node.report_preemption(irql, &gpu.dxgk);
 }
 
@@ -384,11 +385,11 @@ fn fault(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut
             if node.is_stopping() {
                 return;
             }
-            node.note_reset(irql, |kept| keep(adapter, kept));
+            node.note_reset(irql, |(context, given_up)| keep(adapter, context, given_up));
             node.report_preemption(irql, &gpu.dxgk);
             return;
         }
-        if let Some(packet) = node.fault(irql, |kept| keep(adapter, kept)) {
+        if let Some(packet) = node.fault(irql, |(context, given_up)| keep(adapter, context, given_up)) {
             report::packet_fault(irql, gpu, node, &packet, event.data0, info);
         }
         node.report_preemption(irql, &gpu.dxgk);

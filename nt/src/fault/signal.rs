@@ -237,12 +237,12 @@ extern "C" fn interrupt(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     match (caller.interrupted)(instruction) {
         Interrupted::NotOurs => chain(signal, info, context),
         Interrupted::GoesOn => {}
-        Interrupted::Lands(to) => resume(gregs, to),
+        Interrupted::Lands((function, argument)) => resume(gregs, function, argument),
     }
 }
 
 /// Has the interrupted thread go on in a function with one argument.
-pub(crate) fn resume(gregs: &mut Registers, (function, argument): (usize, usize)) {
+pub(crate) fn resume(gregs: &mut Registers, function: usize, argument: usize) {
     set(gregs, libc::REG_RIP, function);
     set(gregs, libc::REG_RDI, argument);
 }
