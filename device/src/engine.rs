@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 
 /// Bytes of command buffer copied out at a time.
 const WINDOW: usize = 512;
-/// Bytes copied out when a queue comes to the engine: often it is held again by the next packets.
+/// Bytes copied out when a queue comes to the engine: often it waits again after a few packets.
 const FIRST_WINDOW: usize = 128;
 
 /// What is left of a slice.
@@ -30,7 +30,7 @@ pub(crate) struct Budget {
     pub(crate) packets: u32,
     /// Bytes moved.
     pub(crate) bytes: u64,
-    /// The slice ends with the command buffer in progress.
+    /// True if the slice ends with the command buffer in progress.
     pub(crate) ends_with_buffer: bool,
 }
 
@@ -41,18 +41,18 @@ pub(crate) enum Outcome {
     Idle,
     /// The slice is over, the queue goes on.
     More,
-    /// A WAIT holds the queue, which is in the wait list of `key`.
+    /// The queue waits in a WAIT and is in the wait list of `key`.
     Wait {
         /// The wait list.
         key: u64,
     },
-    /// The next buffer ends in an event that there is no room for.
+    /// The next command buffer ends in an event for which the event ring has no free entry.
     Stalled,
-    /// The queue did something wrong.
+    /// The queue faulted.
     Fault(Fault),
-    /// The engine stands still in a packet and lets go of nothing; its watchdog may have noticed.
+    /// The engine hangs in a packet and does not leave the queue; its watchdog may have noticed.
     Hang {
-        /// The watchdog says so.
+        /// True if the node's watchdog reports the hang by an event.
         reported: bool,
     },
 }
@@ -86,7 +86,7 @@ struct Window {
     len: usize,
 }
 
-/// A fence value in memory, or what stands for one.
+/// A fence value in memory, or a page that reads as zero in its place.
 #[derive(Clone, Copy, Debug)]
 enum FenceValue<'a> {
     /// No monitored value.
@@ -278,7 +278,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Copies out as much of the buffer from its current offset as the window holds and translates.
+    /// Copies out as much of the buffer from its current offset as fits into the window and translates.
     fn refill(&mut self, buffer: &Buffer, root: Location, memory: &Access<'_>) -> Result<(), Fault> {
         let most = if self.window.len == 0 { FIRST_WINDOW } else { WINDOW };
         let want = ((buffer.size - buffer.offset) as usize).min(most);
@@ -335,7 +335,7 @@ impl Engine {
         }
     }
 
-    /// The LOG that belongs to a packet. One that does not, or breaks a rule, faults when its turn comes.
+    /// The LOG that belongs to a packet. A LOG that belongs to no packet, or is not legal, faults when the engine comes to it.
     #[inline]
     fn log_behind(
         &mut self,
@@ -452,7 +452,7 @@ impl Engine {
         let process = FencePlace { root, current: fence.current, monitored: fence.monitored };
         let current = fence.current;
         if !fence.native {
-            // A monitored progress fence is the engine's own business: it is told of every time.
+            // A monitored progress fence has no monitored value: the engine raises an event every time.
             self.write(process, value, context, || {})?;
             match context.features.one_fence_event {
                 true => announce_native(queue, current, value, context),

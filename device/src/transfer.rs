@@ -10,7 +10,7 @@ use arrayvec::ArrayVec;
 use campanile_hw::packet::{Copy, Fill, WRITE_WORDS, Write, WritePhysical};
 use campanile_hw::queue::Location;
 
-/// Bytes that a transfer touches from which on it passes by the caches of the host, which would not hold them anyway.
+/// Bytes from which on a transfer bypasses the caches of the host, which are smaller anyway.
 const STREAMED: u64 = 32 << 20;
 /// Least bytes of its runs.
 const STREAMED_RUN: u64 = 4096;

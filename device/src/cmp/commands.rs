@@ -1,4 +1,4 @@
-//! Scheduler commands: each is done, or refused without a trace, when it returns.
+//! Commands of the command processor (CMP): each is carried out, or refused without effect, when it returns.
 //!
 //! The register file runs one command at a time, so what a command checks first still holds when it acts.
 
@@ -118,14 +118,14 @@ impl Cmp {
         if !self.fences.remove(root, current) {
             return Err(CommandStatus::BadArgument);
         }
-        // Whoever found it before has done with it when its slice is over.
+        // A node that found the fence before has finished with it when its slice is over.
         for node in &self.nodes {
             drop(node.claim());
         }
         Ok(0)
     }
 
-    /// Works on a node while its engine stands still, with all news taken in.
+    /// Works on a node between two slices of its engine, after the node has taken in what the mailbox has for it.
     pub(super) fn with_node<T>(
         &self,
         memory: &Memory,

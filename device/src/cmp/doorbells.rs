@@ -1,11 +1,11 @@
 //! Doorbells: the poll set of connected pages.
 //!
-//! A dedicated page belongs to one queue and the value stored is its write pointer. The global page serves all queues that are
-//! connected to it; the value names the queue, and because any process can store there, the write pointer is always taken from
-//! that queue's own ring-control page. A value is taken out of the global page when it is seen: somebody may have guessed the
-//! next value of another process and stored it early, and the true store would otherwise change nothing. A store to the global page
-//! can overwrite another one before it is seen, therefore after each store the queues connected to it are looked at one after the
-//! other, slowly while the function is busy, however hard it is rung.
+//! A dedicated page belongs to one queue and the value stored is its write pointer. The global page serves all queues that are connected to
+//! it; the value names the queue, and because any process can store there, the write pointer is always taken from that queue's own
+//! ring-control page. A value is taken out of the global page when it is seen: a process may have guessed the next value of another process
+//! and stored it early, and the true store would otherwise change nothing. A store to the global page can overwrite another one before it
+//! is seen, therefore after each store the queues connected to it are looked at one after the other, slowly while the function is busy,
+//! however hard it is rung.
 //!
 //! In a function that does not poll (`Caps::notify_doorbells`) pages are connected all the same, and only commands look at write pointers.
 
@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 
 /// Pages rung lately, which every step looks at.
 const HOT: usize = 4;
-/// Other pages looked at, in turn, between two looks at those.
+/// Cold pages that are looked at, one after another, between two looks at the pages that were rung lately.
 const COLD: usize = 4;
 /// Looks that a step with nothing else to do makes at most.
 const LOOKS: usize = 16;
@@ -55,7 +55,7 @@ struct Table {
     places: Vec<Option<u32>>,
     /// The cold page that is looked at next.
     cursor: usize,
-    /// The last look left the cold pages for the next one.
+    /// True if the last look left the cold pages for the next one.
     put_off: bool,
     /// The hot place that is given away next.
     next_hot: usize,
@@ -63,10 +63,10 @@ struct Table {
     armed: Armed,
 }
 
-/// Queues of the global page, in a circle: a search goes on where it stopped, whoever joins or leaves meanwhile.
+/// Queues of the global page, in a circle: a search goes on where it stopped, whichever queues join or leave meanwhile.
 #[derive(Debug, Default)]
 struct Armed {
-    /// Those who left have left a gap, so that places go on to mean the same queues.
+    /// A queue that left has left a gap, so that places go on to mean the same queues.
     circle: Vec<Option<u32>>,
     /// Place in `circle` by queue.
     places: HashMap<u32, usize>,
@@ -109,7 +109,7 @@ impl Armed {
             *slot = None;
         }
         self.gaps.push(place);
-        // Few queues in a circle full of gaps would be found late. What is moved has been paid for by those who left.
+        // Few queues in a circle full of gaps would be found late. Each queue that left pays for one place that is moved.
         if self.gaps.len() > self.places.len() {
             self.close_gaps();
         }
@@ -176,7 +176,7 @@ pub(crate) struct Doorbells {
     pages: HostMapping,
     count: u32,
     global: bool,
-    /// The words of the pages are looked at.
+    /// True if the function polls the pages; false with `Caps::notify_doorbells`.
     polled: bool,
     table: Mutex<Table>,
     connected: AtomicUsize,
@@ -207,12 +207,12 @@ impl Doorbells {
         }
     }
 
-    /// The same doorbells, whose pages nobody looks at: only commands find what is in a ring.
+    /// The same doorbells, on a function that does not poll their pages: only commands find what is in a ring.
     pub(crate) fn unpolled(self) -> Self {
         Self { polled: false, ..self }
     }
 
-    /// Whether there is a page to look at.
+    /// True if a page is connected that this function polls.
     fn has_pages_to_poll(&self) -> bool {
         self.polled && self.connected.load(Ordering::Acquire) != 0
     }
@@ -228,7 +228,7 @@ impl Doorbells {
         self.pages.span(at, 8, true).and_then(|span| span.take(0)).unwrap_or(0)
     }
 
-    /// Zeroes a page: whoever gets it next reads nothing of what its last owner has left there.
+    /// Zeroes a page, so that the process that gets it next reads nothing of what its last owner has left there.
     fn clear_page(&self, page: u32) {
         if let Some(span) = self.pages.span(u64::from(page) * DOORBELL_PAGE_SIZE, DOORBELL_PAGE_SIZE, true) {
             for offset in (0..DOORBELL_PAGE_SIZE).step_by(8).filter(|offset| span.load(*offset) != Some(0)) {
@@ -247,7 +247,7 @@ impl Doorbells {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// Doorbells that are connected, and those whose page holds a word.
+    /// The number of doorbells that are connected, and of those whose page has a word that is not 0.
     pub(crate) fn held(&self) -> (usize, usize) {
         let _table = lock(&self.table);
         let rung = (0..self.count).filter(|page| self.word(*page) != 0).count();
@@ -283,7 +283,7 @@ impl Doorbells {
         true
     }
 
-    /// Whether a page is connected that must be looked at while the nodes `asleep` (a bit each) sleep.
+    /// True if a page is connected that has to be polled while the nodes `asleep` (a bit each) are in F1.
     pub(crate) fn listens(&self, asleep: u32) -> bool {
         if !self.has_pages_to_poll() {
             return false;
@@ -301,7 +301,7 @@ impl Doorbells {
         self.table.try_lock().is_ok_and(|mut table| self.look(&mut table, mailbox, asleep, missed))
     }
 
-    /// One look at the pages rung lately and the cold ones whose turn it is.
+    /// Looks once at the pages that were rung lately and at the next [`COLD`] others.
     fn look(&self, table: &mut Table, mailbox: &Mailbox, asleep: u32, missed: Missed<'_>) -> bool {
         let (mut rung, mut reads) = (false, 0);
         let mut examine = |connection: &mut Connection| {
@@ -355,7 +355,7 @@ impl Doorbells {
         self.global && lock(&self.table).sweep(mailbox, IDLE_SWEEP)
     }
 
-    /// Whether `queue` could be connected to doorbell `page` now.
+    /// Checks that `queue` could be connected to doorbell `page` now.
     pub(crate) fn check(&self, mailbox: &Mailbox, page: u32, queue: u32) -> Result<(), BadDoorbell> {
         let table = lock(&self.table);
         let taken = !self.global && table.places.get(page as usize).copied().flatten().is_some();

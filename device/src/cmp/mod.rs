@@ -1,8 +1,8 @@
-//! The CMP: the scheduler that takes queues to the nodes.
+//! The command processor (CMP): the scheduler that takes hardware queues to the nodes.
 //!
 //! Locks, always taken in this order: the registers (one command at a time), a node, the shape of system memory (shared), then one of
-//! doorbells, wait lists or events, and an inbox last. A node's lock is held for one bounded slice; whoever has it knows that
-//! the node touches nothing.
+//! doorbells, wait lists or events, and an inbox last. A node has its lock for one bounded slice; a thread that takes the lock knows that
+//! the node touches nothing meanwhile.
 
 mod commands;
 mod doorbells;
@@ -41,11 +41,11 @@ use waits::Waits;
 pub(crate) struct Features {
     pub(crate) native_fence: bool,
     pub(crate) atomics64: bool,
-    /// Log entries are held back until FlushFenceLogs.
+    /// True if the function keeps log entries from memory until FlushFenceLogs.
     pub(crate) log_flush: bool,
-    /// Events of native fences name the queue only.
+    /// True if events of native fences name the queue only.
     pub(crate) optimised_fence_interrupt: bool,
-    /// Events of fences tell neither the fence nor its kind.
+    /// True if events of fences name neither the fence nor its kind.
     pub(crate) one_fence_event: bool,
     /// Fences and logs are reached through the paging process; the number of fences that can be.
     pub(crate) system_fences: Option<u32>,
@@ -53,11 +53,11 @@ pub(crate) struct Features {
     pub(crate) vram: u64,
     /// Ticks until an idle node says so, 0 for never.
     pub(crate) idle_ticks: u64,
-    /// Another function writes fences that queues here wait for.
+    /// True if another function writes fences that queues here wait for.
     pub(crate) linked: bool,
 }
 
-/// Counters of one node, written under its lock and read by anyone.
+/// Counters of one node, written under its lock and read without it.
 #[derive(Debug, Default)]
 pub(crate) struct Tallies {
     pub(crate) waits: AtomicU64,
@@ -67,7 +67,7 @@ pub(crate) struct Tallies {
     pub(crate) system_fences: AtomicU64,
     /// Packets, and further parts of longer ones.
     pub(crate) progress: AtomicU64,
-    /// The engine stands still until the node is reset.
+    /// True while the engine hangs, which it does until the node is reset.
     hung: AtomicBool,
     /// Log entries that LOG packets picked.
     pub(crate) picked: AtomicU64,
@@ -82,7 +82,7 @@ impl Tallies {
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Told under the node's lock, before anybody else may take that.
+    /// Notes that the engine hangs, or hangs no more. Called under the node's lock, so that the next thread that takes it sees this.
     pub(crate) fn note_hung(&self, hung: bool) {
         self.hung.store(hung, Ordering::Release);
     }
@@ -116,8 +116,8 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Has every node but `own` forget translations. Slices that are in progress there end first; nobody who waits for a node holds another
-    /// but the paging node, so this one gets them all.
+    /// Has every node but `own` forget translations. Slices that are in progress there end first; only the paging node's engine waits for
+    /// another node while it has its own lock, so it gets all of them.
     pub(crate) fn forget_elsewhere(&self, own: u32, root: Location, start: u64, end: u64) {
         for (_, node) in (0..).zip(self.nodes).filter(|(number, _)| *number != own) {
             node.claim().engine.tlb.forget(root, start, end);
@@ -208,7 +208,7 @@ impl Cmp {
         self.clock.set(ticks);
     }
 
-    /// The scheduler runs.
+    /// True while the scheduler runs.
     pub(crate) fn running(&self) -> bool {
         self.running.load(Ordering::Acquire)
     }
@@ -279,7 +279,7 @@ impl Cmp {
         self.mailbox.held()
     }
 
-    /// Doorbells that are connected, and those whose page holds a word.
+    /// The number of doorbells that are connected, and of those whose page has a word that is not 0.
     pub(crate) fn doorbells_held(&self) -> (usize, usize) {
         self.doorbells.held()
     }
@@ -383,7 +383,7 @@ impl Cmp {
         self.running() && (search() || self.doorbells.sweep(&self.mailbox))
     }
 
-    /// Moves events that found the ring full. True if there was room for one.
+    /// Moves events that found the event ring full into it. True if the ring had a free entry for one.
     pub(crate) fn flush_events(&self, memory: &Memory) -> bool {
         if !self.events.has_waiting() || !self.events.flush(&memory.access()) {
             return false;

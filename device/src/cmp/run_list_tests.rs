@@ -48,7 +48,7 @@ struct ModelQueue {
 
 type GroupKey = (u32, usize);
 
-/// The rules said once more, with nothing to make them quick.
+/// The rules once more, in the simplest form: searches where the run list has links and bits.
 #[derive(Default)]
 struct Model {
     queues: BTreeMap<u32, ModelQueue>,
@@ -98,7 +98,7 @@ impl Model {
         self.groups = groups;
     }
 
-    fn end_turns(&mut self) {
+    fn end_time_slices(&mut self) {
         let (groups, running) = (&self.groups, self.current.map(|queue| self.group_of(queue)));
         self.process_left.retain(|group, _| groups.contains(group) || Some(*group) == running);
     }
@@ -112,7 +112,7 @@ impl Model {
         }
         self.take_out(queue);
         self.queues.get_mut(&queue).unwrap().left = 0;
-        self.end_turns();
+        self.end_time_slices();
     }
 
     fn set_rank(&mut self, queue: u32, terms: Terms) {
@@ -125,7 +125,7 @@ impl Model {
         let listed = self.order.contains(&queue);
         self.take_out(queue);
         self.queues.get_mut(&queue).unwrap().terms = terms;
-        self.end_turns();
+        self.end_time_slices();
         if listed {
             self.put(queue, false);
         }
@@ -136,7 +136,7 @@ impl Model {
         key(class) > key(other)
     }
 
-    /// Who would get the node if it were free.
+    /// The queue that would get the node if it were free.
     fn next(&self) -> Option<u32> {
         let mut first: Option<GroupKey> = None;
         for group in &self.groups {
@@ -346,7 +346,7 @@ proptest! {
         for event in &events {
             apply(&mut list, &mut model, event);
         }
-        // Whoever is forgotten leaves nothing behind.
+        // A queue that is removed leaves nothing behind.
         for queue in 0..12 {
             list.remove(queue);
         }
@@ -380,7 +380,7 @@ fn processes_share_by_their_quantum_however_many_queues_they_have() {
 }
 
 #[test]
-fn a_part_of_a_turn_that_a_process_could_not_give_is_given_next_time() {
+fn a_part_of_a_time_slice_that_a_process_could_not_give_is_given_next_time() {
     let mut list = RunList::default();
     list.set_times(1, BandTimes { process_quantum: 15, ..BandTimes::default() });
     for (queue, process) in [(0, 1), (1, 1), (2, 2)] {

@@ -1,8 +1,8 @@
-//! Wait lists: the queues held by a WAIT, by the physical place of the fence's current value.
+//! Wait lists: the queues that wait in a WAIT, by the physical place of the fence's current value.
 //!
-//! The place, not the address, is the key, so that a fence shared between address spaces has one list. A queue enters its list and
-//! then reads the value again; a signaller writes the value and then looks whether anyone waits. With a full barrier between the
-//! two steps on both sides, one of them sees the other.
+//! The place, not the address, is the key, so that a fence shared between address spaces has one list. A queue enters its list and then
+//! reads the value again; an engine that signals writes the value and then looks for waiters. With a full barrier between the two steps on
+//! both sides, one of them sees the other.
 
 use super::mailbox::Mailbox;
 use super::sync::{Access, AtomicU64, AtomicUsize, Mutex, fence, lock};
@@ -99,7 +99,7 @@ impl Table {
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     table: Mutex<Table>,
-    /// Waiters in all lists, so that a signal nobody waits for takes no lock. Written under the lock only.
+    /// The number of waiters in all lists, so that a signal without waiters takes no lock. Written under the lock only.
     count: AtomicUsize,
     /// Written under the lock only.
     visits: AtomicU64,
@@ -148,7 +148,7 @@ impl Waits {
         self.settle(&table, seen, left);
     }
 
-    /// Somebody else wrote the value at `key`: looks at it for the queues that wait there.
+    /// The processor or another function wrote the value at `key`: evaluates it for the queues that wait there.
     pub(crate) fn changed(&self, mailbox: &Mailbox, memory: &Access<'_>, key: u64) {
         fence(Ordering::SeqCst);
         let value = memory.resolve(Location::from_bits(key), 8, false).and_then(|span| span.load(0));
@@ -156,12 +156,12 @@ impl Waits {
         self.release(mailbox, key, value.unwrap_or(u64::MAX));
     }
 
-    /// Whether nobody waits.
+    /// True if no queue waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Looks at every value in system memory that somebody waits for. True if somebody waits no more.
+    /// Looks at every value in system memory that has waiters. True if a queue waits no more.
     pub(crate) fn look(&self, mailbox: &Mailbox, memory: &Access<'_>) -> bool {
         let keys: Vec<u64> = lock(&self.table).chains.keys().copied().collect();
         let before = self.count.load(Ordering::Relaxed);

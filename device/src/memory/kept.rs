@@ -1,4 +1,4 @@
-//! Words that somebody writes to in slice after slice, found without a search.
+//! Words that an engine writes to in slice after slice, such as a fence log, found again without a search of the ranges.
 //!
 //! UNSAFETY: an address is kept longer than the lock under which it was found. It becomes references again under that lock only, and only
 //! while nothing has changed that the lock guards.
@@ -27,15 +27,15 @@ impl KeptWords {
 }
 
 impl Access<'_> {
-    /// The words of up to `len` bytes at a location, 8-aligned, for somebody who writes there again and again; `None` when it leads
-    /// nowhere.
+    /// The words of up to `len` bytes at a location, 8-aligned, for an engine that writes there again and again; `None` when the location
+    /// leads nowhere.
     pub(crate) fn resolve_to_keep(&self, location: Location, len: u64) -> Option<KeptWords> {
         let span = self.resolve(location, len, true)?;
         let words = span.words(0, span.len / size_of::<AtomicU64>())?;
         Some(KeptWords { first: NonNull::from(words).cast(), count: words.len(), shape: self.system.shape })
     }
 
-    /// Whether what was kept is where it was.
+    /// True if the words are still where they were found: memory has the same shape.
     #[inline]
     pub(crate) fn has_kept(&self, kept: &KeptWords) -> bool {
         kept.shape == self.system.shape
@@ -47,8 +47,8 @@ impl Access<'_> {
         if !self.has_kept(kept) {
             return None;
         }
-        // SAFETY: `resolve_to_keep` had these words from memory of this shape, so from this very memory: the mapping, VRAM's or one that a
-        // range holds, is there and stays while the lock is held; and an atomic may change at any time.
+        // SAFETY: `resolve_to_keep` had these words from memory of this shape, so from this very memory: the mapping, VRAM's or one of a
+        // range, is there and stays while the lock is held; and an atomic may change at any time.
         Some(unsafe { std::slice::from_raw_parts(kept.first.as_ptr(), kept.count) })
     }
 }
