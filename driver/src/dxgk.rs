@@ -150,7 +150,7 @@ impl Dxgk {
         Ok(unsafe { Mapping::new(base, u64::from(len)) })
     }
 
-    /// Unmaps a mapping of [`Dxgk::map`] that nobody uses any more.
+    /// Unmaps a mapping of [`Dxgk::map`] that is no longer used.
     pub(crate) fn unmap(&self, _irql: &Passive, mapping: Mapping) {
         if let Some(callback) = self.table.DxgkCbUnmapMemory {
             // SAFETY: the address came from DxgkCbMapMemory. A failure leaves a mapping behind, which only the system can mend.

@@ -1,8 +1,8 @@
 //! From the device's event ring to the scheduler.
 //!
-//! The ring is drained at device level only: in the interrupt routine, or in a routine of DxgkCbSynchronizeExecution where events
-//! of something that is going away must be handled first. Taking an event and reporting it are one step there, so nothing is
-//! reported out of order or for a handle that was withdrawn. Completions are merged per node and reported before fences.
+//! The ring is drained at device level only: in the interrupt routine, or in a routine of DxgkCbSynchronizeExecution where events of a
+//! queue or device that is going away must be handled first. Taking an event and reporting it are one step there, so nothing is reported
+//! out of order or for a handle that was withdrawn. Completions are merged per node and reported before fences.
 
 pub(crate) mod report;
 
@@ -53,7 +53,7 @@ struct Cursor {
     overflows: u64,
 }
 
-/// Something in the ring.
+/// What is next in the event ring.
 enum Next {
     Event(Event),
     /// Fence events were collapsed: any fence may have been signalled.
@@ -340,8 +340,8 @@ fn retired(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &m
     }
 }
 
-/// Tells a packet context how much of a preempted buffer ran, so that the rest can run later. A context that was destroyed meanwhile needs
-/// no such note.
+/// Tells a packet context how much of a preempted buffer ran, so that what is left of it can run later. A context that was destroyed
+/// meanwhile needs no such note.
 pub(crate) fn keep(adapter: &Adapter, context: u64, given_up: GivenUp) {
     if let Ok(context) = adapter.objects.get::<Context>(Handle::from_bits(context)) {
         context.give_up(given_up);
@@ -405,9 +405,9 @@ fn fault(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut
 pub(crate) fn dpc(irql: &Dispatch, adapter: &Adapter) {
     let Some(gpu) = adapter.gpu() else { return };
     gpu.note(Component::Interrupt, &TraceEvent::Dpc {});
-    // No lock is held here: the scheduler may be waiting for a DDI that waits for the lock below.
+    // No lock is taken here: the scheduler may be waiting for a DDI that waits for the lock below.
     gpu.dxgk.notify_dpc(irql);
-    // Held so that stopping the device and destroying a queue can wait for this.
+    // Taken so that stopping the device and destroying a queue can wait for this.
     let mut serviced = gpu.dpc.lock(irql);
     let (_, irql) = serviced.parts();
     if !gpu.is_running() {

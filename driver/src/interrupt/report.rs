@@ -16,7 +16,7 @@ use crate::queue::packet::{Node, Packet, PacketFault};
 
 /// `DXGK_FAULT_ERROR_CODE`: an address that does not translate. [d3dkmdt: DXGK_GENERAL_ERROR_PAGE_FAULT]
 const ERROR_PAGE_FAULT: u32 = 0;
-/// `DXGK_FAULT_ERROR_CODE`: something that is no instruction. [d3dkmdt: DXGK_GENERAL_ERROR_INVALID_INSTRUCTION]
+/// `DXGK_FAULT_ERROR_CODE`: what was fetched is no instruction. [d3dkmdt: DXGK_GENERAL_ERROR_INVALID_INSTRUCTION]
 const ERROR_INVALID_INSTRUCTION: u32 = 1;
 
 /// `FaultedBindTableEntry` when the hardware does not know. [d3dkmddi: DXGK_BIND_TABLE_ENTRY_UNKNOWN]

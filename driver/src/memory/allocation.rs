@@ -57,7 +57,7 @@ impl Object for OpenAllocation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Request {
     placement: Placement,
-    /// The engine whose VRAM is meant.
+    /// The engine in whose VRAM the allocation is placed.
     engine: u32,
     /// A multiple of the page size, above 0.
     size: u64,
@@ -142,12 +142,12 @@ fn describe(request: Request, layout: &Layout, info: &mut DXGK_ALLOCATIONINFO) -
 /// Element `index` of an array that the operating system passed.
 ///
 /// # Safety
-/// `array` must be NULL or have more than `index` elements, that nobody else uses during the call.
+/// `array` must be NULL or have more than `index` elements, that are not used elsewhere during the call.
 unsafe fn element<'a, T>(array: *mut T, index: u32) -> Result<&'a mut T, Refused> {
     let array = NonNull::new(array).ok_or(refused(Reason::NullPointer))?;
     // SAFETY: the caller says that the element exists.
     let mut element = unsafe { array.add(index as usize) };
-    // SAFETY: as above, and nobody else uses it.
+    // SAFETY: as above, and it is not used elsewhere.
     Ok(unsafe { element.as_mut() })
 }
 
@@ -301,7 +301,7 @@ pub(crate) fn describe_for_display(args: &mut DXGKARG_DESCRIBEALLOCATION) {
 /// Which segments the values of native fences may lie in, and the preferred one: (set, segment).
 ///
 /// In VRAM it is the part that the processor sees, which writes monitored values and, when a device is lost, current ones. A monitored
-/// value for which there is no room there is as good in system memory; values between engines stay local.
+/// value that does not fit there is as good in system memory; values between engines stay local.
 fn fence_segments(
     claims: Claims,
     layout: &Layout,

@@ -30,7 +30,7 @@ impl Aperture {
         self.pages.get(usize::try_from(page).ok()?)
     }
 
-    /// Whether `count` pages from `first` lie inside.
+    /// True if `count` pages from `first` lie inside the aperture.
     pub(crate) fn contains(&self, first: u64, count: u64) -> bool {
         first.checked_add(count).is_some_and(|end| end <= PAGES)
     }

@@ -245,7 +245,7 @@ fn update_page_table(
     };
     if update.Flags.NotifyEviction() && update.PageTableLevel == campanile_hw::page_table::ROOT_LEVEL && *multipass == 0
     {
-        // While the table still says what it said: the hardware may have something left to write.
+        // Before the table changes: the hardware may still have fence values and log entries to write through it.
         root::forget(irql, adapter, gpu, Handle::of(update.hProcess)).map_err(|_| PagingError::Refused)?;
     }
     if update.NumPageTableEntries == 0 {
@@ -260,7 +260,7 @@ fn update_page_table(
     }
 }
 
-/// Keeps where the allocation lies whose pages the entries show.
+/// Notes the address of the allocation whose pages the entries show.
 fn note_mapping(
     irql: &Passive,
     adapter: &Adapter,
@@ -357,7 +357,7 @@ fn flush_tlb(
     }
     if gpu.is_running() {
         let args = [root.into_bits(), start, end];
-        // A scheduler that does not run any more holds no translations.
+        // A scheduler that does not run any more has no translations.
         let _ = gpu.cmp.run(irql, Command::InvalidateTlb, args);
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! Memory segments, and where the driver's own part of VRAM lies.
 //!
-//! VRAM from offset 0: the queue descriptor table, the rings of the kernel's packet queues, a record of one queue's state, then segment 2 up to the end of the
-//! window that the processor sees, then segment 3, the rest, which a host aperture shows page by page if there is one. Segment 1 is the aperture onto system memory; it has no place in
-//! VRAM, and its contents are a table in the driver.
+//! VRAM from offset 0: the queue descriptor table, the rings of the kernel's packet queues, a record of one queue's state, then segment 2
+//! up to the end of the window that the processor sees, then segment 3 up to the end of VRAM, which a host aperture shows page by page if
+//! there is one. Segment 1 is the aperture onto system memory; it has no place in VRAM, and its contents are a table in the driver.
 
 use campanile_hw::page_table::{PAGE_2M, PAGE_64K};
 use campanile_hw::queue::{Location, QueueDescriptor, SYSTEM_PAGE_SIZE};
@@ -17,7 +17,7 @@ use crate::queue::ring::NODE_RING_SIZE;
 
 /// Segment of system memory.
 pub(crate) const APERTURE: u32 = 1;
-/// Segment of VRAM that the processor sees; holds page tables.
+/// Segment of VRAM that the processor sees; page tables are in it.
 pub(crate) const VRAM: u32 = 2;
 /// Segment of VRAM beyond the window.
 pub(crate) const VRAM_HIDDEN: u32 = 3;
@@ -42,9 +42,9 @@ pub(crate) struct Layout {
     pub(crate) vram_end: u64,
     /// Offset in BAR4 and pages of the host aperture on segment 3.
     pub(crate) host_aperture: Option<(u64, u32)>,
-    /// DMA snoops the processor's caches.
+    /// True if DMA snoops the processor's caches.
     pub(crate) coherent: bool,
-    /// VRAM keeps its contents in D3.
+    /// True if VRAM keeps its contents in D3.
     pub(crate) kept: bool,
 }
 
@@ -96,7 +96,7 @@ impl Layout {
         u32::try_from(page).ok()
     }
 
-    /// Whether a segment is managed in 64-KiB pages: the one that holds large things only, if it starts at such a page.
+    /// True if a segment is managed in 64-KiB pages. This is the one for large allocations only, if it starts at such a page.
     pub(crate) fn in_medium_pages(&self, segment: u32) -> bool {
         segment == VRAM_HIDDEN && self.vram(segment).is_some_and(|(start, _)| start.is_multiple_of(PAGE_64K))
     }
