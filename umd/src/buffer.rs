@@ -41,8 +41,8 @@ const SIZE_MAX: u64 = 1 << 47;
 
 /// Memory that the GPU can use. Clones share it; it is destroyed with the last clone and the last [`Mapping`].
 ///
-/// The driver does not know which submissions use a buffer: keep it until they are done. A GPU access afterwards faults the
-/// queue that makes it and harms nobody else.
+/// The driver does not know which submissions use a buffer: keep it until they are done. A GPU access afterwards faults the queue that
+/// makes it and has no other effect.
 #[derive(Clone)]
 pub struct Buffer {
     inner: Arc<Inner>,
@@ -221,7 +221,7 @@ impl Mapping {
     /// [`Error::BadArgument`] if they do not fit; nothing is copied. As [`Mapping::synchronize`].
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         let target = self.range(offset, bytes.len())?;
-        // The first and the last line may hold what the GPU has written.
+        // The first and the last cache line may have bytes that the GPU has written.
         self.synchronize(offset, bytes.len())?;
         // SAFETY: the target range lies in the mapping, which outlives the call; a caller's slice never overlaps it, because
         // no reference to mapped bytes is handed out by safe code.
@@ -242,9 +242,9 @@ impl Mapping {
     }
 
     /// Makes stores of the CPU to `len` bytes visible to the GPU, and those of the GPU to the CPU: on an adapter whose DMA does not snoop
-    /// the CPU's caches, after the CPU has written and before the GPU reads, and after the GPU has written and before the CPU reads.
-    /// Cache lines that the range touches are written back and read again whole. For who uses [`Mapping::as_ptr`]; on other adapters,
-    /// and for memory that is not cached, there is nothing to do. [allocation-usage-tracking: I/O coherency]
+    /// the CPU's caches, after the CPU has written and before the GPU reads, and after the GPU has written and before the CPU reads. Cache
+    /// lines that the range touches are written back and read again whole. Only a caller that uses [`Mapping::as_ptr`] needs this; on other
+    /// adapters, and for memory that is not cached, there is nothing to do. [allocation-usage-tracking: I/O coherency]
     ///
     /// # Errors
     /// [`Error::BadArgument`] if the range leaves the buffer; [`Error::DeviceLost`], [`Error::Status`].
@@ -266,7 +266,7 @@ impl Mapping {
     /// The bytes as a slice, without copying. [`Mapping::synchronize`] comes before.
     ///
     /// # Safety
-    /// Nobody, the GPU included, writes them while the slice is used.
+    /// Neither the GPU nor a processor writes them while the slice is used.
     pub unsafe fn as_slice(&self) -> &[u8] {
         // SAFETY: `len` bytes are mapped until the drop, and the caller keeps writers away.
         unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.len) }

@@ -52,13 +52,13 @@ impl AnyFence {
 
 impl Fake {
     /// The GPU writes 32 bits of a fence at once, and there are no native fences.
-    pub(crate) fn make_narrow(&mut self) {
+    pub(crate) fn make_32_bit(&mut self) {
         self.native = false;
         self.adapter.caps =
             Caps::from_bits(self.adapter.caps).with_atomics64(false).with_native_fence(false).into_bits();
     }
 
-    pub(crate) fn is_narrow(&self) -> bool {
+    pub(crate) fn is_32_bit(&self) -> bool {
         !Caps::from_bits(self.adapter.caps).atomics64()
     }
 
@@ -66,7 +66,7 @@ impl Fake {
     pub(crate) fn look(&self) {
         for object in self.objects.values() {
             if let Object::Fence(fence) = object
-                && self.is_narrow()
+                && self.is_32_bit()
             {
                 let last = fence.whole.get();
                 let step = (fence.current.get(0) as u32).wrapping_sub(last as u32) as i32;
