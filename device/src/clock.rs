@@ -54,7 +54,7 @@ fn both() -> (u64, Instant) {
 struct Rate(u64);
 
 impl Rate {
-    /// `None` where the counter stands still or goes back.
+    /// `None` if the counter did not advance.
     fn between(start: (u64, Instant), end: (u64, Instant)) -> Option<Self> {
         let ticks = end.0.checked_sub(start.0).filter(|ticks| *ticks != 0)?;
         let rate = (end.1.duration_since(start.1).as_nanos() << 32) / u128::from(ticks);
@@ -84,7 +84,7 @@ impl Rate {
     }
 }
 
-/// Whether the host's processor and kernel vouch for the time-stamp counter: it never changes its rate, and all processors agree.
+/// True if the host's processor and kernel guarantee that the time-stamp counter never changes its rate and is the same on all processors.
 pub fn counter_is_invariant() -> bool {
     const POWER_MANAGEMENT: u32 = 0x8000_0007;
     const INVARIANT: u32 = 1 << 8;
@@ -142,7 +142,8 @@ impl Clock {
         self.time(counter_in_order)
     }
 
-    /// The time in ticks of something that is under way: by some nanoseconds it may lie before what was done last.
+    /// The time in ticks for an event that is logged while it happens. The counter is read without a barrier, so the time may lie some
+    /// nanoseconds before that of the last instruction.
     #[inline]
     pub(crate) fn mark(&self) -> u64 {
         self.time(counter)

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 
 /// Bytes of command buffer copied out at a time.
 const WINDOW: usize = 512;
-/// Bytes copied out when a queue comes to the engine: often it is held again by the next packets.
+/// Bytes copied out when a queue comes to the engine: often it waits again after a few packets.
 const FIRST_WINDOW: usize = 128;
 
 /// What is left of a slice.
@@ -30,7 +30,7 @@ pub(crate) struct Budget {
     pub(crate) packets: u32,
     /// Bytes moved.
     pub(crate) bytes: u64,
-    /// The slice ends with the command buffer in progress.
+    /// True if the slice ends with the command buffer in progress.
     pub(crate) ends_with_buffer: bool,
 }
 
@@ -41,20 +41,27 @@ pub(crate) enum Outcome {
     Idle,
     /// The slice is over, the queue goes on.
     More,
-    /// A WAIT holds the queue, which is in the wait list of `key`.
+    /// The queue waits in a WAIT and is in the wait list of `key`.
     Wait {
         /// The wait list.
         key: u64,
     },
-    /// The next buffer ends in an event that there is no room for.
+    /// The next command buffer ends in an event for which the event ring has no free entry.
     Stalled,
-    /// The queue did something wrong.
+    /// The queue faulted.
     Fault(Fault),
-    /// The engine stands still in a packet and lets go of nothing; its watchdog may have noticed.
+    /// The engine hangs in a packet and does not leave the queue; its watchdog may have noticed.
     Hang {
-        /// The watchdog says so.
+        /// True if the node's watchdog reports the hang by an event.
         reported: bool,
     },
+}
+
+/// A packet of a command buffer as it was decoded, with the LOG packet behind it if it has one.
+#[derive(Clone, Copy)]
+struct Decoded<'a> {
+    packet: &'a Packet,
+    log: Option<&'a packet::Log>,
 }
 
 /// What became of a packet in this slice.
@@ -79,7 +86,7 @@ struct Window {
     len: usize,
 }
 
-/// A fence value in memory, or what stands for one.
+/// A fence value in memory, or a page that reads as zero in its place.
 #[derive(Clone, Copy, Debug)]
 enum FenceValue<'a> {
     /// No monitored value.
@@ -236,7 +243,8 @@ impl Engine {
                 return Ok(Some(Outcome::Hang { reported }));
             }
             let log = self.log_behind(buffer, root, &packet, context);
-            match self.execute(queue, buffer, root, (&packet, log.as_ref()), context, budget)? {
+            let decoded = Decoded { packet: &packet, log: log.as_ref() };
+            match self.execute(queue, buffer, root, decoded, context, budget)? {
                 Step::Partial => return Ok(Some(Outcome::More)),
                 Step::Wait { key } => return Ok(Some(Outcome::Wait { key })),
                 Step::Done => {}
@@ -256,7 +264,7 @@ impl Engine {
         budget: &mut Budget,
     ) -> Result<(), Fault> {
         if let Some(value) = buffer.progress {
-            self.progress(queue, (0, value), None, context)?.ok_or_else(|| Fault::plain(FaultKind::BadRingEntry, 0))?;
+            self.progress(queue, 0, value, None, context)?.ok_or_else(|| Fault::plain(FaultKind::BadRingEntry, 0))?;
         }
         queue.write_read_pointer(&mut self.tlb, context.memory, queue.fetched)?;
         queue.buffer = None;
@@ -270,7 +278,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Copies out as much of the buffer from its current offset as the window holds and translates.
+    /// Copies out as much of the buffer from its current offset as fits into the window and translates.
     fn refill(&mut self, buffer: &Buffer, root: Location, memory: &Access<'_>) -> Result<(), Fault> {
         let most = if self.window.len == 0 { FIRST_WINDOW } else { WINDOW };
         let want = ((buffer.size - buffer.offset) as usize).min(most);
@@ -327,7 +335,7 @@ impl Engine {
         }
     }
 
-    /// The LOG that belongs to a packet. One that does not, or breaks a rule, faults when its turn comes.
+    /// The LOG that belongs to a packet. A LOG that belongs to no packet, or is not legal, faults when the engine comes to it.
     #[inline]
     fn log_behind(
         &mut self,
@@ -356,7 +364,7 @@ impl Engine {
         queue: &mut Queue,
         buffer: &mut Buffer,
         root: Location,
-        (packet, said): (&Packet, Option<&packet::Log>),
+        Decoded { packet, log: said }: Decoded<'_>,
         context: &Context<'_>,
         budget: &mut Budget,
     ) -> Result<Step, Fault> {
@@ -368,16 +376,16 @@ impl Engine {
         match packet {
             Packet::Nop(_) => Ok(Step::Done),
             Packet::Copy(copy) => {
-                let progress = (&mut buffer.partial, &mut budget.bytes);
+                let progress = transfer::Progress { partial: &mut buffer.partial, bytes: &mut budget.bytes };
                 transfer::copy(&mut self.tlb, context.memory, root, copy, progress).map(Step::of)
             }
             Packet::Fill(fill) => {
-                let progress = (&mut buffer.partial, &mut budget.bytes);
+                let progress = transfer::Progress { partial: &mut buffer.partial, bytes: &mut budget.bytes };
                 transfer::fill(&mut self.tlb, context.memory, root, fill, progress).map(Step::of)
             }
             Packet::Signal(signal) if native || signal.monitored == 0 => {
-                log::keep(queue, LogKind::Signals, said, (&mut self.tlb, context))?;
-                let entry = log::told(said, (signal.handle, signal.value));
+                log::keep(queue, LogKind::Signals, said, &mut self.tlb, context)?;
+                let (handle, logged_value) = log::told(said, signal.handle, signal.value);
                 let process = FencePlace { root, current: signal.current, monitored: signal.monitored };
                 let place = match self.fence_place(process, Intent::Write, context)? {
                     Some(place) => place,
@@ -385,7 +393,7 @@ impl Engine {
                     None if signal.monitored == 0 => process,
                     None => return Err(no_fence(process)),
                 };
-                let logged = || log::signalled(queue, entry, context);
+                let logged = || log::signalled(queue, handle, logged_value, context);
                 let announce = match signal.monitored != 0 || signal.handle != 0 {
                     true => self.signal(place, signal.value, context, logged)?,
                     false => self.write(place, signal.value, context, logged)?,
@@ -401,14 +409,15 @@ impl Engine {
                     log::stalled(queue, context);
                     return Ok(Step::Wait { key });
                 }
-                log::keep(queue, LogKind::Waits, said, (&mut self.tlb, context))?;
-                log::unblocked(queue, log::told(said, (wait.handle, wait.value)), context);
+                log::keep(queue, LogKind::Waits, said, &mut self.tlb, context)?;
+                let (handle, logged_value) = log::told(said, wait.handle, wait.value);
+                log::unblocked(queue, handle, logged_value, context);
                 Tallies::add(&context.tallies.waits);
                 Ok(Step::Done)
             }
             Packet::Signal(_) | Packet::Wait(_) | Packet::Log(_) => Err(bad_packet(BadPacket::Opcode, at)),
             Packet::Progress(progress) => {
-                let written = self.progress(queue, (progress.handle, progress.value), said, context)?;
+                let written = self.progress(queue, progress.handle, progress.value, said, context)?;
                 written.map(|()| Step::Done).ok_or(bad_packet(BadPacket::Opcode, at))
             }
             Packet::Timestamp(timestamp) => self.timestamp(root, timestamp, context),
@@ -434,7 +443,8 @@ impl Engine {
     fn progress(
         &mut self,
         queue: &mut Queue,
-        (handle, value): (u32, u64),
+        handle: u32,
+        value: u64,
         said: Option<&packet::Log>,
         context: &Context<'_>,
     ) -> Result<Option<()>, Fault> {
@@ -442,7 +452,7 @@ impl Engine {
         let process = FencePlace { root, current: fence.current, monitored: fence.monitored };
         let current = fence.current;
         if !fence.native {
-            // A monitored progress fence is the engine's own business: it is told of every time.
+            // A monitored progress fence has no monitored value: the engine raises an event every time.
             self.write(process, value, context, || {})?;
             match context.features.one_fence_event {
                 true => announce_native(queue, current, value, context),
@@ -450,10 +460,10 @@ impl Engine {
             }
             return Ok(Some(()));
         }
-        log::keep(queue, LogKind::Signals, said, (&mut self.tlb, context))?;
-        let entry = log::told(said, (handle, value));
+        log::keep(queue, LogKind::Signals, said, &mut self.tlb, context)?;
+        let (handle, logged_value) = log::told(said, handle, value);
         let place = self.fence_place(process, Intent::Write, context)?.ok_or(no_fence(process))?;
-        if self.signal(place, value, context, || log::signalled(queue, entry, context))? {
+        if self.signal(place, value, context, || log::signalled(queue, handle, logged_value, context))? {
             announce_native(queue, current, value, context);
         }
         Ok(Some(()))
@@ -507,7 +517,7 @@ impl Engine {
             va => self.word(place.root, va, Intent::Read, context)?.0,
         };
         let signaled = fence::signal_and_log(&current, &monitored, &Full, value, log);
-        context.waits.signalled(context.mail, key, signaled.current);
+        context.waits.signalled(context.mailbox, key, signaled.current);
         Ok(signaled.announce)
     }
 
@@ -523,7 +533,7 @@ impl Engine {
         current.store(value);
         log();
         Full.full();
-        context.waits.signalled(context.mail, key, value);
+        context.waits.signalled(context.mailbox, key, value);
         Ok(false)
     }
 

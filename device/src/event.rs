@@ -1,9 +1,9 @@
-//! The event ring: appending records, collapsing fence events, keeping the others until there is room.
+//! The event ring: appending records, collapsing fence events, keeping the others until the ring has a free entry.
 
 use crate::lock::lock;
 use crate::memory::Access;
 use campanile_hw::event::{self, Event, EventKind};
-use campanile_hw::queue::Location;
+use campanile_hw::queue::{Location, SYSTEM_PAGE_SIZE};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ impl Ring {
         memory.resolve(self.at(offset), 8, true).is_some_and(|span| span.store(0, value))
     }
 
-    /// Appends a record; false when the ring has no room or cannot be reached.
+    /// Appends a record; false when the ring is full or cannot be reached.
     fn append(&mut self, memory: &Access<'_>, event: &Event) -> bool {
         if self.entries == 0 {
             return false;
@@ -71,16 +71,16 @@ impl Ring {
     }
 }
 
-/// A ring as it stands.
+/// The event ring: where it is, and how far both sides have come.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holding {
     /// Records, 0 for no ring.
     pub(crate) entries: u32,
     /// Records written.
     pub(crate) index: u64,
-    /// Events that wait for room.
+    /// The number of events that wait for a free entry of the ring.
     pub(crate) waiting: usize,
-    /// A message is due.
+    /// True if a message is due.
     pub(crate) announcement: bool,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Holding {
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     ring: Mutex<Ring>,
-    /// There is something that the driver was not told of by a message yet.
+    /// True while the ring has an event of which no message has told the driver.
     announce: AtomicBool,
     waiting: AtomicUsize,
 }
@@ -98,12 +98,14 @@ impl Events {
     pub(crate) fn start(&self, memory: &Access<'_>, base: u64, entries: u32) -> bool {
         let legal = entries.is_power_of_two() && (event::ENTRIES_MIN..=event::ENTRIES_MAX).contains(&entries);
         let size = event::HEADER_SIZE + u64::from(entries) * Event::SIZE as u64;
-        if !legal || !base.is_multiple_of(4096) || base.checked_add(size).is_none_or(|end| end > 1 << 52) {
+        if !legal || !base.is_multiple_of(SYSTEM_PAGE_SIZE) || base.checked_add(size).is_none_or(|end| end > 1 << 52) {
             return false;
         }
         let mut ring = lock(&self.ring);
         let candidate = Ring { base, entries, ..Ring::default() };
-        let mapped = (0..size).step_by(4096).all(|offset| memory.resolve(candidate.at(offset), 8, true).is_some());
+        let mapped = (0..size)
+            .step_by(SYSTEM_PAGE_SIZE as usize)
+            .all(|offset| memory.resolve(candidate.at(offset), 8, true).is_some());
         // A pointer that an earlier owner left would make the ring look full.
         let header = [event::WRITE_POINTER, event::READ_POINTER, event::OVERFLOWS];
         if !mapped || !header.into_iter().all(|word| candidate.store(memory, word, 0)) {
@@ -114,7 +116,7 @@ impl Events {
         true
     }
 
-    /// Reports an event. It is in the ring, counted as collapsed, or waiting for room when this returns.
+    /// Reports an event. When this returns it is in the ring, counted as collapsed, or waiting for a free entry.
     pub(crate) fn push(&self, memory: &Access<'_>, event: Event) {
         let mut ring = lock(&self.ring);
         ring.flush(memory);
@@ -131,7 +133,7 @@ impl Events {
         self.announce.store(true, Ordering::Release);
     }
 
-    /// Moves waiting events into the ring. True if there was room for one.
+    /// Moves waiting events into the ring. True if the ring had a free entry for one.
     pub(crate) fn flush(&self, memory: &Access<'_>) -> bool {
         let mut ring = lock(&self.ring);
         let moved = ring.flush(memory);
@@ -142,12 +144,12 @@ impl Events {
         moved
     }
 
-    /// Events wait for room in the ring.
+    /// True while events wait for a free entry of the ring.
     pub(crate) fn has_waiting(&self) -> bool {
         self.waiting.load(Ordering::Acquire) != 0
     }
 
-    /// So many events wait that work which ends in one must wait too.
+    /// True while so many events wait that command buffers which end in one must wait too.
     pub(crate) fn stalled(&self) -> bool {
         self.waiting.load(Ordering::Acquire) >= event::WAITING_STALLS
     }
@@ -157,7 +159,7 @@ impl Events {
         self.waiting.load(Ordering::Acquire) >= event::WAITING_MAX
     }
 
-    /// A message is due.
+    /// True if a message is due.
     pub(crate) fn has_announcement(&self) -> bool {
         self.announce.load(Ordering::Acquire)
     }
@@ -167,7 +169,7 @@ impl Events {
         self.announce.load(Ordering::Acquire) && self.announce.swap(false, Ordering::AcqRel)
     }
 
-    /// What is held of the driver.
+    /// What the function has of the driver's.
     pub(crate) fn holding(&self) -> Holding {
         let ring = lock(&self.ring);
         Holding {

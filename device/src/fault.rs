@@ -1,7 +1,7 @@
 //! Faults on demand: what can go wrong with the silicon, as rules that a test or a person sets on the one device.
 //!
-//! A rule applies a number of times and counts each time it did, so that a test of a fault can tell whether there was one. Nothing
-//! looks at rules while none is armed but one word.
+//! A rule applies a number of times and counts each time it did, so that a test of a fault can tell whether there was one. Nothing reads
+//! only one word while no rule is armed.
 
 use crate::lock::lock;
 use campanile_hw::packet::Packet;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Longest time for which a reset is held back, whatever its rule says: a test that ends early must not keep its threads.
+/// Longest time for which a rule delays a reset. A test that ends before it releases the reset must not leave its threads waiting.
 const HOLD_MAX: Duration = Duration::from_secs(60);
 
 /// Where in the work of a node an engine hangs.
@@ -26,7 +26,7 @@ pub enum HangAt {
 /// One thing that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FaultRule {
-    /// The engine of a node stops in a packet and neither goes on nor lets go of the queue until the node is reset.
+    /// The engine of a node hangs in a packet until the node is reset: it neither goes on nor leaves the queue.
     Hang {
         /// The node.
         node: u32,
@@ -34,7 +34,7 @@ pub enum FaultRule {
         queue: Option<u32>,
         /// The packet.
         at: HangAt,
-        /// The watchdog of the node notices at once and says so by an event.
+        /// True if the watchdog of the node notices the hang at once and reports it by an event.
         reported: bool,
     },
     /// SuspendQueue or PreemptQueue is accepted and never answered, until the node is reset; the queue goes on.
@@ -86,7 +86,7 @@ pub enum FaultRule {
         /// The node.
         node: u32,
     },
-    /// A register reads as something else.
+    /// A register reads as another value.
     Register {
         /// Its offset in BAR0.
         offset: u64,
@@ -124,17 +124,17 @@ struct Armed {
     fired: u64,
     /// Packets of [`HangAt::After`] that still run.
     packets: u64,
-    /// A reset is being held back.
+    /// True while the rule delays a reset.
     holding: bool,
 }
 
-/// An interrupt message that is held back.
+/// An interrupt message that a rule delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Held {
+struct LateMessage {
     vector: u16,
     /// Number of the step in which it is sent at the latest.
     step: u64,
-    /// The next message that is sent releases it.
+    /// True if the next message that is sent releases it.
     overtaken: bool,
 }
 
@@ -164,7 +164,7 @@ pub struct Faults {
     waiting: AtomicBool,
     next: AtomicU64,
     rules: Mutex<Vec<Armed>>,
-    late: Mutex<Vec<Held>>,
+    late: Mutex<Vec<LateMessage>>,
     released: Condvar,
 }
 
@@ -216,7 +216,7 @@ impl Faults {
         fired
     }
 
-    /// Lets a reset begin that [`FaultRule::ResetHeld`] holds back, and any later one.
+    /// Lets a reset begin that [`FaultRule::ResetHeld`] delays, and any later one.
     pub fn release(&self, id: FaultId) {
         let mut rules = lock(&self.rules);
         for armed in rules.iter_mut().filter(|armed| armed.id == id.0) {
@@ -225,7 +225,7 @@ impl Faults {
         self.released.notify_all();
     }
 
-    /// Whether any rule is armed.
+    /// True if any rule is armed.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.armed.load(Ordering::Acquire)
@@ -244,7 +244,7 @@ impl Faults {
         Some(armed.rule)
     }
 
-    /// Whether the engine hangs at this packet; `Some(true)` if its watchdog says so.
+    /// `Some` if the engine hangs at this packet, with true if its watchdog reports it.
     pub(crate) fn hang(&self, node: u32, queue: u32, packet: &Packet) -> Option<bool> {
         let value = match packet {
             Packet::Signal(signal) => Some(signal.value),
@@ -299,7 +299,7 @@ impl Faults {
         self.apply(|armed| armed.rule == FaultRule::CompletionRacesReset { node }).is_some()
     }
 
-    /// Returns when a reset of `node` may begin. Called with no lock of the function held.
+    /// Returns when a reset of `node` may begin. The caller has no lock of the function.
     pub(crate) fn hold_reset(&self, node: u32) {
         let mut held = None;
         let rule = self.apply(|armed| {
@@ -319,7 +319,7 @@ impl Faults {
         }
     }
 
-    /// What a register reads as, where a rule says so.
+    /// The value that a register reads as, if a rule replaces it.
     pub(crate) fn register(&self, offset: u64) -> Option<u64> {
         match self.apply(|armed| matches!(armed.rule, FaultRule::Register { offset: lies, .. } if lies == offset))? {
             FaultRule::Register { value, .. } => Some(value),
@@ -343,18 +343,18 @@ impl Faults {
     }
 
     fn hold(&self, vector: u16, step: u64, overtaken: bool) -> Delivery {
-        lock(&self.late).push(Held { vector, step, overtaken });
+        lock(&self.late).push(LateMessage { vector, step, overtaken });
         self.waiting.store(true, Ordering::Release);
         Delivery::Later
     }
 
-    /// True while a message is held back.
+    /// True while a message is delayed.
     #[inline]
     pub(crate) fn has_late(&self) -> bool {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Forgets the messages that are held back: what sent them was reset.
+    /// Forgets the delayed messages, because the function that sent them was reset.
     pub(crate) fn drop_late(&self) {
         lock(&self.late).clear();
         self.waiting.store(false, Ordering::Release);
@@ -362,20 +362,20 @@ impl Faults {
 
     /// Takes the messages that are due in step `step`.
     pub(crate) fn take_late(&self, step: u64) -> Vec<u16> {
-        self.take_held(|held| held.step <= step)
+        self.take_messages(|message| message.step <= step)
     }
 
     /// Takes the messages that the one just sent has overtaken.
     pub(crate) fn take_overtaken(&self) -> Vec<u16> {
-        if self.has_late() { self.take_held(|held| held.overtaken) } else { Vec::new() }
+        if self.has_late() { self.take_messages(|message| message.overtaken) } else { Vec::new() }
     }
 
-    fn take_held(&self, due: impl Fn(&Held) -> bool) -> Vec<u16> {
+    fn take_messages(&self, due: impl Fn(&LateMessage) -> bool) -> Vec<u16> {
         let mut late = lock(&self.late);
-        let (due, rest): (Vec<Held>, _) = std::mem::take(&mut *late).into_iter().partition(due);
-        *late = rest;
+        let (due, kept): (Vec<LateMessage>, _) = std::mem::take(&mut *late).into_iter().partition(due);
+        *late = kept;
         self.waiting.store(!late.is_empty(), Ordering::Release);
-        due.into_iter().map(|held| held.vector).collect()
+        due.into_iter().map(|message| message.vector).collect()
     }
 }
 

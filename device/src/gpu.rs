@@ -1,7 +1,7 @@
 //! The function: its BARs, its power and reset, and the slices of its work.
 
 use crate::clock;
-use crate::cmp::power::Rest;
+use crate::cmp::power::NextLook;
 use crate::cmp::{Activity, Cmp, Doorbells, Features};
 use crate::fault::{Delivery, Faults};
 use crate::host_aperture::HostAperture;
@@ -12,10 +12,11 @@ use crate::pci::{ConfigSpace, Effects};
 use crate::posted::Posted;
 use crate::registers::{RegisterFile, Selection};
 use crate::sending::Sending;
-use campanile_hw::doorbell::PAGE_SIZE;
+use campanile_hw::doorbell::DOORBELL_PAGE_SIZE;
 use campanile_hw::pci;
 use campanile_hw::registers::{
     self as reg, Caps, Command, CommandStatus, Control, NODES, PAGE_TABLES_BY_WRITE, PAGE_TABLES_BY_WRITE_PHYSICAL,
+    VRAM_PAGE_SIZE,
 };
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -33,7 +34,7 @@ const QUEUES_MAX: u32 = 65_536;
 /// Most fences that are reached through the paging process.
 const FENCES_MAX: u32 = 1 << 20;
 
-/// What VRAM holds after its contents were lost. As a page-table entry or an address it leads nowhere.
+/// The byte that VRAM is filled with when its contents are lost. A page-table entry or an address of such bytes leads nowhere.
 const LOST: u8 = 0xd3;
 
 /// Properties of a function that differ between pieces of silicon.
@@ -48,48 +49,50 @@ pub struct Variant {
     pub host_aperture: u64,
     /// Number of doorbell pages, at least 1. A function with a global doorbell has one.
     pub doorbells: u32,
-    /// One doorbell page for all queues instead of one for each connection.
+    /// True: one doorbell page for all queues. False: one for each connected doorbell.
     pub global_doorbell: bool,
-    /// Doorbell pages are not polled: only commands make the scheduler look at queues.
+    /// True if doorbell pages are not polled: only commands make the scheduler look at queues.
     pub notify_doorbells: bool,
-    /// Fence values are written as single 64-bit stores; otherwise their low halves only, and there are no native fences.
+    /// True if fence values are written as single 64-bit stores. Otherwise only their low halves are written, and there are no native
+    /// fences.
     pub atomics64: bool,
-    /// WAIT, and SIGNAL with a monitored value, are implemented.
+    /// True if WAIT, and SIGNAL with a monitored value, are implemented.
     pub native_fence: bool,
-    /// DMA does not snoop CPU caches.
+    /// True if DMA does not snoop CPU caches.
     pub non_coherent: bool,
-    /// The GPU is played on a host whose caches hold all of its memory: what DMA reaches that does not snoop is not what processors see.
+    /// True if the host is simulated as one whose caches never write a line back: DMA that does not snoop sees other contents than the
+    /// processors.
     pub cached_host: bool,
-    /// Entries of fence logs stay in the scheduler until FlushFenceLogs, though the position counts them.
+    /// True if entries of fence logs stay in the scheduler until FlushFenceLogs, although the position counts them.
     pub delayed_log_writes: bool,
-    /// Interrupts of native fences tell which queue signalled, and its fence log tells what.
+    /// True if interrupts of native fences name the queue that signalled, and only its fence log says which fences.
     pub optimised_fence_interrupt: bool,
-    /// Interrupts of fences tell neither the fence nor whether it is a native one.
+    /// True if interrupts of fences name neither the fence nor its kind.
     pub one_fence_event: bool,
-    /// The scheduler reaches fences and their logs through the paging process.
+    /// True if the scheduler reaches fences and their logs through the paging process.
     pub system_process_fences: bool,
     /// Most fences that it can so reach, 1 to 2^20.
     pub fence_limit: u32,
     /// Distance in bytes that values of fences are to have, a multiple of 8 up to 4096; 0 leaves it to software.
     pub fence_stride: u32,
-    /// VRAM keeps its contents in D3hot. Otherwise they are lost there.
+    /// True if VRAM keeps its contents in D3hot. Otherwise they are lost there.
     pub vram_kept_in_d3: bool,
     /// How the memory manager should have page tables written.
     pub page_table_updates: PageTableUpdates,
-    /// One of two functions of a board that work together: each looks again and again at the fences in system memory that its queues
+    /// True for one of the two functions of a linked adapter. Each looks again and again at the fences in system memory that its queues
     /// wait for, as the other may write them.
     pub linked: bool,
-    /// Register writes take their time to arrive, and commands theirs to be done, as on a bus of metal. Otherwise both are done at once.
+    /// True if register writes arrive after a delay and commands take a while, as on a physical bus. Otherwise both are done at once.
     pub posted_writes: bool,
-    /// Ticks (nanoseconds) after which a node without work says that it is idle; 0 for a function that never says so.
+    /// Ticks (nanoseconds) after which a node without work reports that it is idle; 0 for a function that never does.
     pub idle_ticks: u64,
     /// Most queues, 1 to 65536.
     pub queue_limit: u32,
-    /// Chooses the order in which [`Gpu::step`] turns to the nodes.
+    /// Chooses the order in which [`Gpu::step`] offers a slice to the nodes.
     pub seed: u64,
 }
 
-/// Who writes page tables; the function does as it is told in any case.
+/// The unit that writes page tables, as CAPS asks the driver to have it; the function accepts every way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum PageTableUpdates {
@@ -135,13 +138,14 @@ impl Default for Variant {
 
 impl Variant {
     fn check(&self) -> Result<(), &'static str> {
-        if self.vram_size == 0 || !self.vram_size.is_multiple_of(4096) || self.vram_size > VRAM_MAX {
+        if self.vram_size == 0 || !self.vram_size.is_multiple_of(VRAM_PAGE_SIZE) || self.vram_size > VRAM_MAX {
             return Err("vram_size must be a multiple of 4096, above 0 and at most 1 TiB");
         }
-        if !self.vram_window.is_power_of_two() || self.vram_window < 4096 || self.vram_window > self.vram_size {
+        if !self.vram_window.is_power_of_two() || self.vram_window < VRAM_PAGE_SIZE || self.vram_window > self.vram_size
+        {
             return Err("vram_window must be a power of two from 4096 to vram_size");
         }
-        if !self.host_aperture.is_multiple_of(PAGE_SIZE) || self.host_aperture >= self.vram_window {
+        if !self.host_aperture.is_multiple_of(VRAM_PAGE_SIZE) || self.host_aperture >= self.vram_window {
             return Err("host_aperture must be a multiple of 4096 and less than vram_window");
         }
         if self.doorbells == 0 || self.doorbells > DOORBELLS_MAX {
@@ -172,7 +176,7 @@ impl Variant {
         self.system_process_fences.then_some(self.fence_limit)
     }
 
-    /// A wait of the GPU compares the whole value.
+    /// True if a wait of the GPU compares the whole value.
     fn has_native_fences(&self) -> bool {
         self.native_fence && self.atomics64
     }
@@ -195,8 +199,8 @@ impl Variant {
 
 /// Receiver of interrupt messages.
 pub trait Interrupts: Send + Sync {
-    /// The function sends the message of `vector`. Called with no lock of the function held, on whatever thread made it happen; accesses of
-    /// other threads to the function may wait for it to return.
+    /// The function sends the message of `vector`. It is called without any lock of the function, on the thread that caused the message;
+    /// accesses of other threads to the function may wait for it to return.
     fn message(&self, vector: u16);
 }
 
@@ -214,9 +218,9 @@ pub struct Gpu {
     pub(crate) registers: Mutex<RegisterFile>,
     host_aperture: HostAperture,
     pub(crate) posted: Mutex<Posted>,
-    /// BARs answer: memory decoding enabled and D0.
+    /// True while the BARs answer: memory decoding is enabled and the function is in D0.
     pub(crate) visible: AtomicBool,
-    /// Pulled out of its slot.
+    /// True once the function was pulled out of its slot.
     gone: AtomicBool,
     /// Accesses to BAR0 since then.
     missed: AtomicU64,
@@ -224,7 +228,7 @@ pub struct Gpu {
     sending: Sending,
     steps: AtomicU64,
     order: AtomicU64,
-    /// A runner that naps and wants to be told of new work.
+    /// The thread of a runner, which [`Gpu::nudge`] wakes.
     sleeper: Mutex<Option<Thread>>,
     asleep: AtomicBool,
 }
@@ -243,7 +247,7 @@ impl Gpu {
     /// mapping the VRAM and doorbell files.
     pub fn new(variant: &Variant) -> io::Result<Arc<Self>> {
         variant.check().map_err(|what| io::Error::new(io::ErrorKind::InvalidInput, what))?;
-        let doorbells_size = (u64::from(variant.doorbell_count()) * PAGE_SIZE).next_power_of_two();
+        let doorbells_size = (u64::from(variant.doorbell_count()) * DOORBELL_PAGE_SIZE).next_power_of_two();
         let mut bar_sizes = [0; 6];
         for (bar, size) in [
             (pci::BAR_REGISTERS, pci::REGISTERS_SIZE),
@@ -297,12 +301,12 @@ impl Gpu {
         }))
     }
 
-    /// Sets who receives interrupt messages. Without a receiver they are sent and counted all the same.
+    /// Sets the receiver of interrupt messages. Without one, messages are counted as sent all the same.
     pub fn set_interrupts(&self, receiver: Option<Arc<dyn Interrupts>>) {
         *lock(&self.listener) = receiver;
     }
 
-    /// Masks or opens a vector for whoever keeps the MSI-X table in the function's place; an opened one sends what is pending.
+    /// Masks or unmasks a vector on behalf of a hypervisor that emulates the MSI-X table; an unmasked vector sends a pending message.
     pub fn mask_vector(&self, vector: u16, masked: bool) {
         lock(&self.msix).mask(vector, masked);
         self.deliver();
@@ -316,7 +320,7 @@ impl Gpu {
     /// Page of the file of [`Gpu::bar_file`] that page `page` of a BAR shows at the moment; `None` for a page of the host aperture
     /// that shows nothing.
     pub fn bar_page(&self, bar: u8, page: u64) -> Option<u64> {
-        match page.checked_sub(self.variant.linear_window() / PAGE_SIZE) {
+        match page.checked_sub(self.variant.linear_window() / VRAM_PAGE_SIZE) {
             Some(page) if bar == pci::BAR_VRAM && self.variant.host_aperture > 0 => self.host_aperture.shown(page),
             _ => Some(page),
         }
@@ -402,9 +406,9 @@ impl Gpu {
         self.nudge();
     }
 
-    /// Pulls the function out of its slot, whatever it is doing. When this returns it reaches no memory any more and sends no message,
-    /// and registers and configuration space read as all ones; for good. So does what was ever written to VRAM and doorbells, until
-    /// somebody writes there again.
+    /// Pulls the function out of its slot, whatever it is doing. When this returns it reaches no memory any more and sends no message, and
+    /// registers and configuration space read as all ones; for good. VRAM and doorbell pages read as all ones too, until they are written
+    /// again.
     pub fn pull_out(&self) {
         let config = lock(&self.config);
         self.gone.store(true, Ordering::SeqCst);
@@ -424,7 +428,7 @@ impl Gpu {
         self.nudge();
     }
 
-    /// Whether the function was pulled out.
+    /// True if the function was pulled out.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::SeqCst)
     }
@@ -440,7 +444,7 @@ impl Gpu {
         }
     }
 
-    /// Takes the power away and gives it back: everything is as after power-on, and VRAM holds no trace of what was in it.
+    /// Takes the power away and gives it back: everything is as after power-on, and VRAM has no trace of what was in it.
     pub fn power_cycle(&self) {
         self.reset();
         self.lose_vram();
@@ -450,7 +454,7 @@ impl Gpu {
     /// The contents of VRAM are lost.
     fn lose_vram(&self) {
         if let Err(error) = memory::overwrite(&self.vram_file, LOST) {
-            // The host's memory is exhausted, or worse; what is left in VRAM belongs to nobody.
+            // The host's memory is exhausted, or worse; the old contents of VRAM stay where they are.
             eprintln!("VRAM could not be overwritten: {error}");
         }
     }
@@ -559,7 +563,7 @@ impl Gpu {
         self.nudge();
     }
 
-    /// Holds up whoever resets a node, if a rule says so.
+    /// Delays the thread that resets a node, if a fault rule says so.
     pub(crate) fn hold_reset(&self, offset: u64, value: u64) {
         if offset == reg::CMP_COMMAND && value as u32 == Command::ResetNode as u32 && self.cmp.faults().any() {
             let [node, ..] = lock(&self.registers).arguments;
@@ -610,13 +614,18 @@ impl Gpu {
         } else if !control.run() {
             self.cmp.stop();
         } else if !self.cmp.running() {
-            let table = (registers.queue_table_base, registers.queue_table_count as u32);
-            let events = (registers.event_ring_base, registers.event_ring_entries as u32);
-            self.cmp.start(&self.memory, table, events);
+            self.cmp.start(
+                &self.memory,
+                registers.queue_table_base,
+                registers.queue_table_count as u32,
+                registers.event_ring_base,
+                registers.event_ring_entries as u32,
+            );
         }
     }
 
-    /// Sends the messages that are due. No lock is held while one is sent. When this returns, none is under way that was due before.
+    /// Sends the messages that are due. No lock is taken while one is sent. When this returns, every message has been sent that was due
+    /// when it was called.
     pub(crate) fn deliver(&self) {
         self.sending.during(|| self.send_due());
     }
@@ -648,7 +657,7 @@ impl Gpu {
         }
     }
 
-    /// Sends what [`crate::FaultRule::LateInterrupt`] held back long enough.
+    /// Sends the messages that [`crate::FaultRule::LateInterrupt`] has delayed long enough.
     fn deliver_late(&self) -> bool {
         let mut any = false;
         self.sending.during(|| {
@@ -660,8 +669,8 @@ impl Gpu {
         any
     }
 
-    /// One bounded slice of work: polls doorbells (and fences, on a linked function), then turns to the nodes, in an order drawn from the seed, until one had something to
-    /// do. False when there was nothing at all.
+    /// One bounded slice of work: polls doorbells (and fences, on a linked function), then offers a slice to the nodes, in an order drawn
+    /// from the seed, until one has work. False when there was none at all.
     ///
     /// Deterministic as long as one thread calls it and nothing else changes shared memory meanwhile.
     pub fn step(&self) -> bool {
@@ -686,7 +695,7 @@ impl Gpu {
         worked
     }
 
-    /// Turns to the nodes until one had something to do. False when none had.
+    /// Offers a slice to the nodes until one has work. False when none has.
     fn run_a_node(&self) -> bool {
         let first = self.draw() % NODES;
         (0..NODES).any(|turn| self.cmp.run_node(&self.memory, (first + turn) % NODES))
@@ -702,7 +711,7 @@ impl Gpu {
         (state >> 32) as u32
     }
 
-    /// Slices made since the function was built; while they stand still, nobody spends time on the function.
+    /// The number of slices since the function was made. While it does not change, no thread spends time on the function.
     pub fn steps(&self) -> u64 {
         self.steps.load(Ordering::Relaxed)
     }
@@ -725,14 +734,14 @@ impl Gpu {
         self.deliver();
     }
 
-    /// The scheduler does not run, or every node is in F1: nothing will happen of itself.
+    /// True if the scheduler does not run or every node is in F1, so that only a register access can make work.
     pub(crate) fn stands_still(&self) -> bool {
         self.cmp.stands_still()
     }
 
-    /// How long a runner may leave the function alone.
-    pub(crate) fn rest(&self) -> Rest {
-        self.cmp.rest()
+    /// When a runner has to step the function next.
+    pub(crate) fn next_look(&self) -> NextLook {
+        self.cmp.next_look()
     }
 
     /// How much the scheduler has touched since it was made.
@@ -750,17 +759,17 @@ impl Gpu {
         *lock(&self.sleeper) = thread;
     }
 
-    /// Whether a runner sleeps and only a register access wakes it.
-    pub fn is_resting(&self) -> bool {
-        self.asleep.load(Ordering::SeqCst) && self.cmp.rest() == Rest::Forever
+    /// True while a runner sleeps and only a register access wakes it.
+    pub fn sleeps_until_register_access(&self) -> bool {
+        self.asleep.load(Ordering::SeqCst) && self.cmp.next_look() == NextLook::AtRegisterAccess
     }
 
-    /// Says that the runner is about to nap, or is back.
+    /// Notes that the runner is about to sleep, or has woken.
     pub(crate) fn set_asleep(&self, asleep: bool) {
         self.asleep.store(asleep, Ordering::SeqCst);
     }
 
-    /// Wakes a runner that naps: a register access may have made work.
+    /// Wakes a runner that sleeps: a register access may have made work.
     fn nudge(&self) {
         if self.asleep.swap(false, Ordering::SeqCst)
             && let Some(thread) = &*lock(&self.sleeper)

@@ -1,4 +1,5 @@
-//! What a function holds of whoever uses it: nothing after a reset, and so what the next user cannot be given by mistake.
+//! What a function has of its user: queues, doorbells, waits, events and mappings. After a reset it has none of them, so that the next user
+//! gets nothing of the last one; tests compare it with an empty one.
 
 use std::fmt;
 use std::sync::PoisonError;
@@ -8,16 +9,16 @@ use crate::event::Holding;
 use crate::gpu::Gpu;
 use crate::lock::lock;
 
-/// What a function holds at one moment. Counters and the contents of VRAM are not among it.
+/// What a function has of its user at one moment. Counters and the contents of VRAM are not part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// The scheduler runs.
+    /// True if the scheduler runs.
     pub running: bool,
     /// Queues that are mapped.
     pub queues: usize,
     /// Doorbells that are connected to one.
     pub doorbells: usize,
-    /// Doorbells whose page holds a word.
+    /// Doorbells whose page has a word that is not 0.
     pub rung: usize,
     /// Queues in the lists of those that wait for a fence.
     pub waits: usize,
@@ -25,11 +26,11 @@ pub struct Held {
     pub event_ring: u32,
     /// The function's index of the event ring.
     pub event_index: u64,
-    /// Events that wait for room in the ring.
+    /// Events that wait for a free entry of the ring.
     pub events: usize,
-    /// A message is due that announces events.
+    /// True if a message is due that announces events.
     pub announcement: bool,
-    /// Message interrupts are enabled.
+    /// True if MSI-X is enabled.
     pub messages: bool,
     /// Vectors that are not masked, a bit each.
     pub open_vectors: u64,
@@ -37,9 +38,9 @@ pub struct Held {
     pub pending_vectors: u64,
     /// Registers that keep what was written and are not zero.
     pub registers: usize,
-    /// The function answers at its BARs.
+    /// True if the function answers at its BARs.
     pub visible: bool,
-    /// It may access system memory.
+    /// True if it may access system memory.
     pub bus_master: bool,
     /// Ranges of bus addresses that lead to memory, as first address and length; adjacent ones are one.
     pub dma: Vec<(u64, u64)>,
@@ -68,7 +69,7 @@ impl fmt::Display for Held {
 }
 
 impl Gpu {
-    /// What the function holds. Each part is looked at by itself: while work goes on, they need not be of the same moment.
+    /// What the function has of its user. Each part is read by itself: while work goes on, they need not be of the same moment.
     pub fn held(&self) -> Held {
         let config = lock(&self.config);
         let (doorbells, rung) = self.cmp.doorbells_held();

@@ -1,6 +1,6 @@
 //! The host aperture: pages of BAR4 that show any page of VRAM.
 
-use campanile_hw::doorbell::PAGE_SIZE;
+use campanile_hw::registers::VRAM_PAGE_SIZE;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A page that shows nothing.
@@ -15,8 +15,8 @@ pub(crate) struct HostAperture {
 impl HostAperture {
     /// An aperture of `size` bytes on VRAM of `vram` bytes, with nothing shown.
     pub(crate) fn new(size: u64, vram: u64) -> Self {
-        let pages = (0..size / PAGE_SIZE).map(|_| AtomicU32::new(NONE)).collect();
-        Self { pages, vram_pages: vram / PAGE_SIZE }
+        let pages = (0..size / VRAM_PAGE_SIZE).map(|_| AtomicU32::new(NONE)).collect();
+        Self { pages, vram_pages: vram / VRAM_PAGE_SIZE }
     }
 
     /// Number of pages.

@@ -1,14 +1,15 @@
 //! The Campanile GPU as an emulated PCIe function.
 //!
-//! It implements exactly what `campanile-hw` describes: config space, the register BAR, doorbell pages, the VRAM window, DMA to
-//! system memory, and behind them a scheduler (CMP) with three nodes. Whoever plugs it in supplies four things: accesses to config
-//! space and registers, mappings of the doorbell and VRAM files, ranges of system memory, and a receiver for interrupt messages.
+//! It implements exactly what `campanile-hw` describes: config space, the register BAR, doorbell pages, the VRAM window, DMA to system
+//! memory, and behind them a command processor (CMP), which schedules queues on three nodes. The bus that it is plugged into supplies four
+//! things: accesses to config space and registers, mappings of the doorbell and VRAM files, ranges of system memory, and a receiver for
+//! interrupt messages.
 //!
 //! The same engine code runs under [`Gpu::step`], one bounded slice at a time and deterministic on one thread, and under
 //! [`Runner`], a thread that steps in a loop.
 //!
-//! Registers, queues, packets, page tables and everything in shared memory come from someone who may be hostile; no value of
-//! theirs panics or has an effect outside what was mapped for the function.
+//! Registers, queues, packets, page tables and everything in shared memory may come from a hostile driver or process; no value of theirs
+//! causes a panic or has an effect outside what was mapped for the function.
 
 #![deny(unsafe_code)]
 

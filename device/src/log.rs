@@ -1,7 +1,7 @@
 //! Fence logs of a queue.
 //!
-//! Where an entry goes is found out before the packet has an effect, so a log that cannot be written faults the queue like
-//! any other address that does not translate. A queue without logs costs one look at an empty place.
+//! Where an entry goes is found out before the packet has an effect, so a log that cannot be written faults the queue like any other
+//! address that does not translate. For a queue without logs the cost is one comparison.
 
 use crate::cmp::queue::Queue;
 use crate::cmp::{Context, Tallies};
@@ -38,13 +38,14 @@ pub(crate) struct Log {
     /// Virtual address of the header.
     header: u64,
     entries: u32,
-    /// It took the place of another one, of which whoever writes LOG packets knows nothing.
+    /// True if the log took the place of another one. LOG packets that were recorded before name the old one, so their entries are ignored.
     replaced: bool,
     position: LogPosition,
     pages: Pages,
     /// Time of the latest entry: none is earlier.
     latest: u64,
-    /// Entries that the position counts and memory does not hold yet, by index; only on a function that delays them.
+    /// Entries that the position counts and that were not written to memory yet, by index. Only a function with CAPS.LOG_FLUSH delays
+    /// entries.
     held: Option<BTreeMap<u32, LogEntry>>,
 }
 
@@ -114,9 +115,9 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes an entry of which not all lies beside the header, or holds it back.
+    /// Writes an entry that is not wholly on the header's page, or delays it until the flush.
     #[cold]
-    fn entry_elsewhere(&mut self, index: u32, (handle, operation): (u32, u32), [value, observed, end]: [u64; 3]) {
+    fn entry_elsewhere(&mut self, index: u32, handle: u32, operation: u32, value: u64, observed: u64, end: u64) {
         let entry = LogEntry { value, handle, operation, observed, end };
         match self.held {
             None => self.write_elsewhere(index, &entry),
@@ -143,7 +144,7 @@ impl LogWriter for Writer<'_> {
             None => {
                 // Field by field: an entry that may be looked at by its address goes through the stack.
                 let LogEntry { value, handle, operation, observed, end } = *entry;
-                self.entry_elsewhere(index, (handle, operation), [value, observed, end]);
+                self.entry_elsewhere(index, handle, operation, value, observed, end);
             }
         }
     }
@@ -204,7 +205,7 @@ impl Log {
         Tallies::add(&context.tallies.picked);
     }
 
-    /// Sees to it that the next entry, and the position behind it, can be written in this slice.
+    /// Finds the pages of the next entry and of the position, so that both can be written in this slice.
     #[inline]
     fn keep(&mut self, tlb: &mut Tlb, context: &Context<'_>) -> Result<(), Fault> {
         tlb.keep(context.memory, self.root_for(self.header)?, self.header, &mut self.pages.header)?;
@@ -223,7 +224,7 @@ impl Log {
         if entry.end() >= va + ENTRY { Ok(()) } else { tlb.keep(context.memory, root, entry.end(), next) }
     }
 
-    /// Writes the entry, or holds it back, and advances the position. Its end is no earlier than its start and the last entry.
+    /// Writes the entry, or delays it until the flush, and advances the position. Its end is no earlier than its start and the last entry.
     #[inline]
     fn append(&mut self, mut entry: LogEntry, context: &Context<'_>) {
         if context.faults.is_some_and(Faults::loses_log_entry) {
@@ -242,7 +243,7 @@ impl Log {
         Writer { words: pages.header.words(memory), header: *header, pages, held, memory }
     }
 
-    /// Writes what was held back. What cannot be written any more has no reader either.
+    /// Writes the delayed entries. An entry whose page is not mapped any more has no reader, and is dropped.
     fn flush(&mut self, tlb: &mut Tlb, context: &Context<'_>) {
         self.pages = Pages::NONE;
         for (index, entry) in self.held.as_mut().map(std::mem::take).unwrap_or_default() {
@@ -314,7 +315,7 @@ impl Logs {
         self.observed
     }
 
-    /// A WAIT that began to hold the queue at `observed` holds it still, unless that is 0.
+    /// Sets when the WAIT in progress began, for a queue that is restored; 0 when it does not wait.
     pub(crate) fn set_observed(&mut self, observed: u64) {
         self.observed = observed;
     }
@@ -323,7 +324,8 @@ impl Logs {
         &mut self,
         kind: LogKind,
         said: Option<&packet::Log>,
-        (tlb, context): (&mut Tlb, &Context<'_>),
+        tlb: &mut Tlb,
+        context: &Context<'_>,
     ) -> Result<(), Fault> {
         let Some(log) = self.place(kind) else { return Ok(()) };
         if let Some(said) = said {
@@ -332,41 +334,42 @@ impl Logs {
         log.keep(tlb, context)
     }
 
-    /// There is neither log.
+    /// True if there is neither log.
     pub(crate) fn is_empty(&self) -> bool {
         self.waits.is_none() && self.signals.is_none()
     }
 }
 
-/// Sees to it that the queue's next entry of `kind`, which is the one that a LOG packet says if there is one, can be written in this slice,
-/// if it has such a log.
+/// Finds the pages of the queue's next entry of `kind`, so that it can be written in this slice. A LOG packet, if there is one, says which
+/// entry that is. Does nothing for a queue without such a log.
 #[inline]
 pub(crate) fn keep(
     queue: &mut Queue,
     kind: LogKind,
     said: Option<&packet::Log>,
-    reach: (&mut Tlb, &Context<'_>),
+    tlb: &mut Tlb,
+    context: &Context<'_>,
 ) -> Result<(), Fault> {
     let Some(logs) = &mut queue.logs else { return Ok(()) };
-    logs.keep(kind, said, reach)
+    logs.keep(kind, said, tlb, context)
 }
 
 /// Handle and value of an entry: what the LOG packet says, or the operation's own.
 #[inline]
-pub(crate) fn told(said: Option<&packet::Log>, own: (u32, u64)) -> (u32, u64) {
-    said.map_or(own, |said| (said.handle, said.value))
+pub(crate) fn told(said: Option<&packet::Log>, handle: u32, value: u64) -> (u32, u64) {
+    said.map_or((handle, value), |said| (said.handle, said.value))
 }
 
 /// Logs a signal whose value was written.
 #[inline]
-pub(crate) fn signalled(queue: &mut Queue, (handle, value): (u32, u64), context: &Context<'_>) {
+pub(crate) fn signalled(queue: &mut Queue, handle: u32, value: u64, context: &Context<'_>) {
     let Some(log) = queue.logs.as_mut().and_then(|logs| logs.signals.as_mut()) else { return };
     let end = context.clock.mark();
     let operation = LogOperation::SignalExecuted as u32;
     log.append(LogEntry { value, handle, operation, observed: 0, end }, context);
 }
 
-/// A WAIT holds the queue: notes since when.
+/// The queue waits in a WAIT from now on: notes the time, for the entry of the wait.
 #[inline]
 pub(crate) fn stalled(queue: &mut Queue, context: &Context<'_>) {
     if let Some(logs) = queue.logs.as_mut().filter(|logs| logs.observed == 0) {
@@ -376,7 +379,7 @@ pub(crate) fn stalled(queue: &mut Queue, context: &Context<'_>) {
 
 /// Logs a wait that is satisfied. It reads the clock after the value, so it is no earlier than the signal.
 #[inline]
-pub(crate) fn unblocked(queue: &mut Queue, (handle, value): (u32, u64), context: &Context<'_>) {
+pub(crate) fn unblocked(queue: &mut Queue, handle: u32, value: u64, context: &Context<'_>) {
     let Some(logs) = &mut queue.logs else { return };
     let observed = std::mem::take(&mut logs.observed);
     let Some(log) = &mut logs.waits else { return };

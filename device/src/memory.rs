@@ -1,9 +1,9 @@
 //! Memory that the GPU reaches: VRAM, doorbell pages and system memory, all mappings of shared files.
 //!
 //! An access that snoops sees what the processors of the host see. One that does not goes past their caches. In the files of the host both
-//! are the same: what the host caches, and what it is told to write back, is the business of whoever gives the GPU its memory. A variant
-//! with `cached_host` plays a host instead whose caches hold all of its memory and never write a line back: there an access that does not
-//! snoop reaches memory of its own beside each file, in which nobody else ever sees or stores anything.
+//! are the same: what the host caches, and what it is told to write back, is up to the bus that gives the GPU its memory. A variant with
+//! `cached_host` simulates a host instead whose caches contain all of its memory and never write a line back: there an access that does not
+//! snoop reaches memory of its own beside each file, which no processor ever reads or writes.
 //!
 //! UNSAFETY: this module maps files that other processes change at any time and reaches into them. Everything it hands out is a
 //! bounds-checked [`Span`]; single words are accessed atomically, bulk bytes are moved by raw copies, and no reference to the
@@ -13,7 +13,7 @@ mod held;
 mod kept;
 mod stream;
 
-use campanile_hw::queue::Location;
+use campanile_hw::queue::{Location, SYSTEM_PAGE_SIZE};
 pub(crate) use kept::KeptWords;
 use std::arch::asm;
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -32,8 +32,6 @@ pub(crate) use stream::streamed;
 const RANGES_MAX: usize = 65_536;
 /// Most files that system memory may lie in: each takes address space and one of the mappings that a process may have.
 const FILES_MAX: usize = 1024;
-/// Granularity of system memory mappings.
-const PAGE: u64 = 4096;
 
 /// An anonymous shared file of `size` bytes that cannot shrink or grow any more.
 pub(crate) fn shared_file(name: &std::ffi::CStr, size: u64) -> io::Result<File> {
@@ -42,7 +40,7 @@ pub(crate) fn shared_file(name: &std::ffi::CStr, size: u64) -> io::Result<File> 
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new and nobody else knows it.
+    // SAFETY: the descriptor is new and not known elsewhere.
     let file = unsafe { File::from_raw_fd(fd) };
     file.set_len(size)?;
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
@@ -53,7 +51,8 @@ pub(crate) fn shared_file(name: &std::ffi::CStr, size: u64) -> io::Result<File> 
     Ok(file)
 }
 
-/// Writes `byte` over everything that a file of [`shared_file`] ever held. What nobody has touched has no contents to lose.
+/// Writes `byte` over every page of a file of [`shared_file`] that was ever written. Pages that were never touched have no contents to
+/// lose.
 pub(crate) fn overwrite(file: &File, byte: u8) -> io::Result<()> {
     let block = vec![byte; 1 << 16];
     let mut at = 0;
@@ -73,7 +72,7 @@ pub(crate) fn overwrite(file: &File, byte: u8) -> io::Result<()> {
 fn next_data(file: &File, at: u64) -> io::Result<Option<(u64, u64)>> {
     let seek = |from: u64, whence: libc::c_int| {
         let from = libc::off_t::try_from(from).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // SAFETY: seeking touches no memory, and nobody uses the position of the file.
+        // SAFETY: seeking touches no memory, and no code uses the position of the file.
         let found = unsafe { libc::lseek(file.as_raw_fd(), from, whence) };
         u64::try_from(found).map_err(|_| io::Error::last_os_error())
     };
@@ -90,7 +89,7 @@ pub(crate) struct HostMapping {
     base: NonNull<u8>,
     len: usize,
     writable: bool,
-    /// What accesses reach that do not snoop the host's caches, where that is something else.
+    /// What accesses reach that do not snoop the host's caches; `None` where they reach the same memory as all others.
     behind_caches: Option<Box<Self>>,
 }
 
@@ -118,7 +117,7 @@ impl HostMapping {
         Ok(Self { base, len, writable, behind_caches: None })
     }
 
-    /// The mapping on a host whose caches hold all of it.
+    /// The mapping on a simulated host whose caches never write it back.
     fn behind_caches(mut self) -> io::Result<Self> {
         let memory = shared_file(c"behind caches", self.len as u64)?;
         self.behind_caches = Some(Box::new(Self::new(&memory, 0, self.len as u64, self.writable)?));
@@ -227,7 +226,7 @@ impl<'a> Span<'a> {
         Self { len: usize::try_from(len).map_or(self.len, |len| len.min(self.len)), ..self }
     }
 
-    /// Whether the first bytes are those of `other`, all of them.
+    /// True if this span begins with all bytes of `other`.
     pub(crate) fn begins_with(self, other: Span<'_>) -> bool {
         self.base == other.base && self.len >= other.len
     }
@@ -300,8 +299,8 @@ impl<'a> Span<'a> {
         Some(u64::from_le(word.swap(0, Ordering::AcqRel)))
     }
 
-    /// Writes `value` to the 64-bit word at `offset` unless it holds `last`, at once, with release order. Returns what it holds then;
-    /// `None` when that is not possible.
+    /// Writes `value` to the 64-bit word at `offset` unless the word is `last`, in one atomic step with release order. Returns the value of
+    /// the word afterwards; `None` when that is not possible.
     #[inline]
     pub(crate) fn store_unless(self, offset: u64, last: u64, value: u64) -> Option<u64> {
         let word = self.word(offset).filter(|_| self.writable())?;
@@ -373,7 +372,7 @@ impl<'a> Span<'a> {
         len as u64
     }
 
-    /// Writes `pattern` over and over; a rest shorter than the pattern stays as it is. Returns the bytes written.
+    /// Writes `pattern` over and over; a remainder shorter than the pattern stays as it is. Returns the bytes written.
     pub(crate) fn fill(self, pattern: u32, len: u64) -> u64 {
         if !self.writable() {
             return 0;
@@ -405,11 +404,12 @@ pub(crate) fn store_all<const COUNT: usize>(words: &[AtomicU64; COUNT], values: 
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// Lines that [`Span::prefetch`] brings; what follows them the processor foresees by itself.
+/// Lines that [`Span::prefetch`] brings; what follows them the processor prefetches by itself.
 const PREFETCH: usize = 4;
 
-/// Whether accesses to a location snoop the host's caches, as page tables say. Locations that do not come from a leaf always do. Inside the
-/// GPU it is a bit of the location that has no meaning elsewhere, so that whatever is kept by location is kept apart.
+/// Says for a location whether accesses to it snoop the host's caches, which is a bit of the page-table entry. Locations that do not come
+/// from a page table always snoop. Inside the GPU it is a bit of the location that has no meaning elsewhere, so that whatever is kept by
+/// location is kept apart.
 pub(crate) trait Snooping {
     /// The location, for accesses that go past the caches.
     fn unsnooped(self) -> Self;
@@ -457,9 +457,9 @@ struct KnownFile {
 pub(crate) struct SystemMemory {
     ranges: Vec<Range>,
     files: Vec<KnownFile>,
-    /// The function may start accesses: bus master enabled and D0.
+    /// True while the function may start accesses: bus mastering is enabled and the function is in D0.
     enabled: bool,
-    /// Only accesses that snoop see what the host does.
+    /// True if only accesses that snoop see what the host writes.
     cached_host: bool,
     /// Another number than ever before with every change of the above, and than the memory of any other function has.
     shape: u64,
@@ -563,13 +563,13 @@ impl Memory {
         Self { vram, system: RwLock::new(SystemMemory { shape: new_shape(), ..SystemMemory::default() }) }
     }
 
-    /// On a host whose caches hold all of its memory, if `cached_host` says so.
+    /// The memory on a simulated host whose caches never write it back, if `cached_host` is set.
     pub(crate) fn on_host(self, cached_host: bool) -> Self {
         self.change().cached_host = cached_host;
         self
     }
 
-    /// Whoever changes anything gets it in a new shape.
+    /// The lock for a change of system memory. It gives the memory a new shape, which tells every holder of a [`KeptWords`] to look again.
     fn change(&self) -> RwLockWriteGuard<'_, SystemMemory> {
         let mut system = self.system.write().unwrap_or_else(PoisonError::into_inner);
         system.shape = new_shape();
@@ -579,7 +579,7 @@ impl Memory {
     /// Makes `len` bytes of `file` from `offset` visible at bus address `start`.
     pub(crate) fn map(&self, start: u64, file: &File, offset: u64, len: u64, writable: bool) -> io::Result<()> {
         let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
-        if len == 0 || !(start | offset | len).is_multiple_of(PAGE) {
+        if len == 0 || !(start | offset | len).is_multiple_of(SYSTEM_PAGE_SIZE) {
             return Err(invalid("system memory is mapped in whole pages"));
         }
         let end = start.checked_add(len).filter(|end| *end <= 1 << 52).ok_or(invalid("beyond 52-bit bus addresses"))?;
@@ -611,7 +611,7 @@ impl Memory {
     }
 }
 
-/// VRAM and the shape of system memory at one moment. A thread holds at most one.
+/// VRAM and the shape of system memory at one moment. A thread has at most one.
 #[derive(Debug)]
 pub(crate) struct Access<'m> {
     vram: &'m HostMapping,
@@ -623,7 +623,7 @@ pub(crate) struct Access<'m> {
 }
 
 impl Access<'_> {
-    /// Whether the function may touch system memory at all.
+    /// True if the function may access system memory: bus mastering is enabled.
     pub(crate) fn dma_enabled(&self) -> bool {
         self.system.enabled
     }

@@ -1,7 +1,7 @@
 //! Address translation: walks of the page tables and the TLB in front of them.
 //!
-//! A TLB belongs to one node and is used under that node's lock. Like the silicon's it may hold entries that the tables no longer
-//! say, until they are invalidated; it never remembers that something was *not* mapped.
+//! A TLB belongs to one node and is used under that node's lock. Like that of a real GPU it may have entries that the tables no longer
+//! have, until they are invalidated; it never remembers that something was *not* mapped.
 
 use crate::memory::{Access, KeptWords, Snooping, Span, Surroundings};
 use campanile_hw::event::FaultKind;
@@ -28,7 +28,7 @@ pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
     /// Virtual or physical address, as the kind says.
     pub(crate) address: u64,
-    /// The access was a write.
+    /// True if the access was a write.
     pub(crate) write: bool,
     /// Level whose entry stopped the walk.
     pub(crate) level: u8,
@@ -79,7 +79,7 @@ impl Page {
     }
 }
 
-/// What stands behind a virtual address.
+/// What is behind a virtual address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Translation {
     /// The location; `None` for a page that reads as zero and drops writes.
@@ -124,7 +124,7 @@ fn page_of(entry: Pte, shift: u8) -> Option<Page> {
     Some(Page { frame, shift, read_only: entry.read_only(), zero: entry.zero() })
 }
 
-/// Whether an entry above the leaves uses only what is defined there.
+/// True if an entry above the leaves has only bits that are defined there.
 fn is_directory(entry: Pte, level: u32) -> bool {
     entry.valid() && entry.into_bits() & !directory_bits(level) == 0
 }
@@ -176,7 +176,7 @@ fn in_space(va: u64, intent: Intent) -> Result<(), Fault> {
     if va >> VA_BITS == 0 { Ok(()) } else { Err(Fault::page(va, intent, ROOT_LEVEL)) }
 }
 
-/// The addresses that somebody means who wants translations forgotten: two zeros stand for all of them.
+/// The range of addresses that an invalidation names: two zeros stand for all addresses.
 pub(crate) fn named_range(start: u64, end: u64) -> (u64, u64) {
     if (start, end) == (0, 0) { (0, 1 << VA_BITS) } else { (start, end) }
 }
@@ -195,8 +195,8 @@ struct Slot<T> {
     value: T,
 }
 
-/// 8-aligned words of one page that somebody writes to again and again: one more entry of the TLB beside it, with the place in the
-/// host's memory, good until the TLB forgets anything or memory has another shape. Always used with the same root and TLB.
+/// 8-aligned words of one page that an engine writes to again and again: one more entry of the TLB beside it, with the place in the host's
+/// memory, good until the TLB forgets anything or memory has another shape. Always used with the same root and TLB.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     /// Of the TLB; 0 before the first use.
@@ -347,7 +347,7 @@ impl Tlb {
         }
     }
 
-    /// Sees to it that `kept` can be written from `va` on, which is 8-aligned.
+    /// Fills `kept` with the words from `va` on, which is 8-aligned, so that they can be written.
     #[inline]
     pub(crate) fn keep(&mut self, memory: &Access<'_>, root: Location, va: u64, kept: &mut Kept) -> Result<(), Fault> {
         let there = kept.place.as_ref().is_none_or(|place| memory.has_kept(place));
@@ -403,12 +403,13 @@ impl Tlb {
     pub(crate) fn reach<'a>(
         &mut self,
         memory: &'a Access<'_>,
-        (va, want): (u64, u64),
+        va: u64,
+        want: u64,
         ahead: &mut Ahead<'a>,
     ) -> Result<(Option<Span<'a>>, u64), Fault> {
         match ahead.reach(memory, va, want) {
             Some(span) => Ok((Some(span), span.len())),
-            None => self.reach_first(memory, (va, want), ahead),
+            None => self.reach_first(memory, va, want, ahead),
         }
     }
 
@@ -416,7 +417,8 @@ impl Tlb {
     fn reach_first<'a>(
         &mut self,
         memory: &'a Access<'_>,
-        (va, want): (u64, u64),
+        va: u64,
+        want: u64,
         ahead: &mut Ahead<'a>,
     ) -> Result<(Option<Span<'a>>, u64), Fault> {
         let (root, intent) = (ahead.root, ahead.intent);
@@ -462,7 +464,7 @@ pub(crate) struct Ahead<'a> {
     /// First address that the table covers.
     start: u64,
     shift: u8,
-    /// The transfer asked for a page already; the table of a single one is not worth a look.
+    /// True once the transfer has asked for a page. The table is only looked at from the second page on, because it does not pay for one.
     begun: bool,
     /// The table's entries; none before the first use.
     entries: &'a [AtomicU64],
@@ -503,9 +505,8 @@ impl<'a> Ahead<'a> {
         ADDRESS & !((1 << self.shift) - 1)
     }
 
-    /// The contiguous memory at `va`, at most to the page that holds the last of `want` bytes; `None` whenever anything is out of
-    /// the ordinary, zero pages and faults included. Of a copy for every page it is the most frequent part: what it finds stays in
-    /// registers.
+    /// The contiguous memory at `va`, at most to the page with the last of `want` bytes; `None` for everything but plain memory, such as
+    /// zero pages and faults. A copy calls this for every page, so what it finds stays in registers.
     #[inline(always)]
     pub(crate) fn reach(&mut self, memory: &'a Access<'_>, va: u64, want: u64) -> Option<Span<'a>> {
         let in_table = va.checked_sub(self.start)?;
@@ -569,7 +570,7 @@ mod tests {
     const TABLE: u64 = 0;
     const VRAM: u64 = 40 * PAGE_64K;
 
-    /// Entries as a memory manager or somebody worse writes them, close together and often continuing one another.
+    /// Entries as a memory manager or a hostile process writes them, close together and often continuing one another.
     fn entry(before: Pte, size: u64) -> impl Strategy<Value = Pte> {
         let next = before.with_address(before.address() + size);
         let page = (0..VRAM / size + 2).prop_map(move |page| Pte::new().with_valid(true).with_address(page * size));

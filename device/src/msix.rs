@@ -113,7 +113,7 @@ impl MsiX {
         u16::try_from(index).ok()
     }
 
-    /// Whether messages are enabled; vectors that are not masked, and those that are pending, a bit each.
+    /// True if messages are enabled, then the vectors that are not masked and those that are pending, a bit each.
     pub(crate) fn held(&self) -> (bool, u64, u64) {
         let bits = |is: fn(&Vector) -> bool| {
             (0_u32..)

@@ -43,17 +43,17 @@ const FLR: u8 = 1 << 7;
 /// What a config write did to the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Effects {
-    /// The function was reset, config space with it.
+    /// True if the function was reset, config space included.
     pub(crate) reset: bool,
-    /// The function went to D3hot.
+    /// True if the function went to D3hot.
     pub(crate) slept: bool,
-    /// BARs answer.
+    /// True if the BARs answer.
     pub(crate) memory: bool,
-    /// The function may start DMA and send messages.
+    /// True if the function may start DMA and send messages.
     pub(crate) bus_master: bool,
-    /// MSI-X is enabled.
+    /// True if MSI-X is enabled.
     pub(crate) msix: bool,
-    /// All vectors are masked.
+    /// True if all vectors are masked.
     pub(crate) msix_mask: bool,
 }
 
@@ -63,9 +63,9 @@ pub(crate) struct ConfigSpace {
     values: [u8; SIZE],
     writable: [u8; SIZE],
     bar_sizes: [u64; 6],
-    /// One of several functions of a device, see [`pci::SUBSYSTEM_ID_LINKED`].
+    /// True for one of several functions of a device, see [`pci::SUBSYSTEM_ID_LINKED`].
     linked: bool,
-    /// It sends atomic requests if it may.
+    /// True if the function can send atomic requests.
     atomics: bool,
 }
 
@@ -203,7 +203,7 @@ impl ConfigSpace {
         self.values.get(POWER_CONTROL).map_or(D0, |byte| byte & POWER_STATE)
     }
 
-    /// The switches as they stand.
+    /// The current state of the enable bits.
     pub(crate) fn effects(&self, reset: bool) -> Effects {
         let (command, msix) = (self.get16(COMMAND), self.get16(MSIX_CONTROL));
         let awake = self.power_state() == D0;

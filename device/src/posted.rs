@@ -11,8 +11,9 @@ use std::collections::VecDeque;
 
 /// Steps of the function for which a write is under way that no read pushes.
 const WAY: u64 = 16;
-/// Reads of CMP_STATUS or CONTROL, and steps, after which what was begun is done: never the first one, and different from one command to the next.
-const TURNS: [u64; 4] = [3, 2, 6, 2];
+/// Reads of CMP_STATUS or CONTROL, and steps, after which a command or change of CONTROL is done: never the first one, and different from
+/// one command to the next.
+const LOOKS_UNTIL_DONE: [u64; 4] = [3, 2, 6, 2];
 
 /// A register write.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +21,7 @@ struct Write {
     offset: u64,
     size: u8,
     value: u64,
-    /// The step in which it arrives by itself.
+    /// The step in which it arrives if no read pushes it earlier.
     due: u64,
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct Posted {
     control: Option<Begun>,
     begun: usize,
     owed: Owed,
-    /// Ends that nobody has read before it was too late.
+    /// The number of ends that the driver has not read in time.
     unread: u64,
 }
 
@@ -59,7 +60,7 @@ impl Owed {
 
 impl Posted {
     fn begin(&mut self, write: Write) -> Option<Begun> {
-        let left = TURNS.get(self.begun % TURNS.len()).copied().unwrap_or(1);
+        let left = LOOKS_UNTIL_DONE.get(self.begun % LOOKS_UNTIL_DONE.len()).copied().unwrap_or(1);
         self.begun += 1;
         let owed = if write.offset == reg::CONTROL { &mut self.owed.control } else { &mut self.owed.command };
         self.unread += u64::from(std::mem::replace(owed, true));
@@ -80,7 +81,7 @@ impl Posted {
     }
 }
 
-/// The register is an argument of commands, or starts one.
+/// True if the register is an argument of commands, or starts one.
 fn is_of_commands(offset: u64) -> bool {
     matches!(offset, reg::CMP_COMMAND | reg::CMP_ARG3 | reg::CMP_ARG4)
         || (reg::CMP_ARG0..reg::CMP_COMMAND).contains(&offset)
@@ -98,7 +99,8 @@ impl Gpu {
         lock(&self.posted).under_way.push_back(Write { offset, size, value, due });
     }
 
-    /// What arrives in front of a read of the register at `offset`, and what that register says of something that is not done.
+    /// Makes the posted writes arrive, as a read of the register at `offset` does. Returns what the register reads as while a command or a
+    /// change of CONTROL is in progress.
     pub(crate) fn push_by_read(&self, offset: u64) -> Option<u64> {
         let mut posted = lock(&self.posted);
         if posted.is_empty() {
@@ -155,8 +157,8 @@ impl Gpu {
         posted.unread += std::mem::take(&mut posted.owed).count();
     }
 
-    /// Commands and changes of CONTROL whose end nobody has read before the next one, or before the function lost its access to memory. Counted by
-    /// a function that posts writes.
+    /// The number of commands and changes of CONTROL whose end the driver has not read before the next one, or before the function lost its
+    /// access to memory. Only a function that posts writes counts them.
     pub fn ends_unread(&self) -> u64 {
         lock(&self.posted).unread
     }
@@ -178,7 +180,7 @@ impl Gpu {
         }
     }
 
-    /// Whether a command is still in progress after this look.
+    /// Counts a look at the command in progress. True if it is still in progress.
     fn look_at_command(&self, posted: &mut Posted) -> bool {
         let Some(begun) = &mut posted.command else { return false };
         begun.left = begun.left.saturating_sub(1);
@@ -191,7 +193,7 @@ impl Gpu {
         false
     }
 
-    /// Whether a change of CONTROL is still in progress after this look.
+    /// Counts a look at the change of CONTROL in progress. True if it is still in progress.
     fn look_at_control(&self, posted: &mut Posted) -> bool {
         let Some(begun) = &mut posted.control else { return false };
         begun.left = begun.left.saturating_sub(1);

@@ -1,7 +1,7 @@
 //! Running the function on a thread of its own.
 
 use crate::Gpu;
-use crate::cmp::power::Rest;
+use crate::cmp::power::NextLook;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 /// Idle steps that are followed at once by the next one.
 const SPINS: u32 = 256;
-/// How long the thread then lets others run in between, until it naps.
-const PATIENCE: Duration = Duration::from_millis(10);
-/// Length of a nap: the longest time for which a doorbell of a function in F0 stays unseen.
+/// How long the idle thread then yields to others after each step, before it sleeps.
+const YIELD_TIME: Duration = Duration::from_millis(10);
+/// Length of a sleep while doorbells are polled: the longest time for which a store to a doorbell of a function in F0 stays unseen.
 const NAP: Duration = Duration::from_micros(50);
 
 /// A thread that steps a function until it is dropped.
@@ -54,7 +54,7 @@ fn run(gpu: &Gpu, stop: &AtomicBool) {
         } else if idle < SPINS {
             idle += 1;
             std::hint::spin_loop();
-        } else if gpu.stands_still() || quiet_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
+        } else if gpu.stands_still() || quiet_since.get_or_insert_with(Instant::now).elapsed() >= YIELD_TIME {
             nap(gpu);
         } else {
             std::thread::yield_now();
@@ -62,16 +62,16 @@ fn run(gpu: &Gpu, stop: &AtomicBool) {
     }
 }
 
-/// Sleeps until something is nudged. Doorbells cannot wake anyone, so with one to poll the nap is short; otherwise it lasts until
-/// a register access, or until a node has been idle for long.
+/// Sleeps until the function may have work. A store to a doorbell wakes no thread, so with a doorbell to poll the sleep is short; otherwise
+/// it lasts until a register access, or until a node has been idle for long.
 fn nap(gpu: &Gpu) {
     gpu.set_asleep(true);
-    // What comes after this step finds the runner asleep and wakes it.
+    // A register access after this step finds the runner asleep and wakes it.
     if !gpu.step() {
-        match gpu.rest() {
-            Rest::Polls => std::thread::park_timeout(NAP),
-            Rest::For(ticks) => std::thread::park_timeout(Duration::from_nanos(ticks)),
-            Rest::Forever => std::thread::park(),
+        match gpu.next_look() {
+            NextLook::Soon => std::thread::park_timeout(NAP),
+            NextLook::After(ticks) => std::thread::park_timeout(Duration::from_nanos(ticks)),
+            NextLook::AtRegisterAccess => std::thread::park(),
         }
     }
     gpu.set_asleep(false);

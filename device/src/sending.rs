@@ -1,5 +1,5 @@
-//! Messages that are being sent. Any thread may send them, and whoever has caused one returns only when it has been sent, also if another
-//! thread was quicker to send it.
+//! Messages that are being sent. Any thread may send them. The thread that has caused a message returns only when it has been sent, also if
+//! another thread was quicker to send it.
 
 use crate::lock::lock;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -20,7 +20,8 @@ struct Senders {
 }
 
 impl Sending {
-    /// Runs `send`, which takes what is due and sends it, with no lock held. What another thread took before is sent as well when this returns.
+    /// Runs `send`, which takes what is due and sends it, without a lock. What another thread took before is sent as well when this
+    /// returns.
     pub(crate) fn during(&self, send: impl FnOnce()) {
         let me = std::thread::current().id();
         let number = {
@@ -39,7 +40,7 @@ impl Sending {
         self.settle();
     }
 
-    /// Waits until everybody who sends now is done. A receiver that comes here while it is told of a message does not wait: the others
+    /// Waits until all threads that are sending now are done. A receiver that calls this from a message does not wait, because the others
     /// may be waiting for it.
     pub(crate) fn settle(&self) {
         let me = std::thread::current().id();

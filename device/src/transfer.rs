@@ -10,7 +10,7 @@ use arrayvec::ArrayVec;
 use campanile_hw::packet::{Copy, Fill, WRITE_WORDS, Write, WritePhysical};
 use campanile_hw::queue::Location;
 
-/// Bytes that a transfer touches from which on it passes by the caches of the host, which would not hold them anyway.
+/// Bytes from which on a transfer bypasses the caches of the host, which are smaller anyway.
 const STREAMED: u64 = 32 << 20;
 /// Least bytes of its runs.
 const STREAMED_RUN: u64 = 4096;
@@ -26,15 +26,23 @@ struct Piece<'a> {
     len: u64,
 }
 
-/// Goes on with a transfer of `total` bytes that has come as far as the first number of `progress`, for as many bytes as the second
-/// allows. True when it is done.
+/// How far a transfer has come, and how far it may go in this slice.
+pub(crate) struct Progress<'a> {
+    /// Bytes of the transfer that are done.
+    pub(crate) partial: &'a mut u64,
+    /// Bytes that the slice has left.
+    pub(crate) bytes: &'a mut u64,
+}
+
+/// Goes on with a transfer of `total` bytes from where `progress` says, for as many bytes as the slice has left. True when it is done.
 #[inline]
 fn go_on<'a>(
     total: u64,
-    (partial, bytes): (&mut u64, &mut u64),
+    progress: Progress<'_>,
     mut find: impl FnMut(u64, u64) -> Result<Piece<'a>, Fault>,
     work: impl Fn(&Piece<'a>),
 ) -> Result<bool, Fault> {
+    let Progress { partial, bytes } = progress;
     let mut pieces = ArrayVec::<Piece<'a>, PIECES>::new();
     let mut fault = None;
     while fault.is_none() && *partial < total && *bytes != 0 {
@@ -88,25 +96,25 @@ impl<'a> Side<'a> {
     ) -> Result<(Option<Span<'a>>, u64), Fault> {
         let mut skip = va.wrapping_sub(self.va);
         if skip >= self.len {
-            (self.span, self.len) = tlb.reach(memory, (va, want), &mut self.ahead)?;
+            (self.span, self.len) = tlb.reach(memory, va, want, &mut self.ahead)?;
             (self.va, skip) = (va, 0);
         }
         Ok((self.span.and_then(|span| span.after(skip)), (self.len - skip).min(want)))
     }
 }
 
-/// Goes on with a COPY, as far as `progress` allows: bytes done, and bytes of the slice that are left. True when it is done.
+/// Goes on with a COPY, as far as `progress` allows. True when it is done.
 pub(crate) fn copy(
     tlb: &mut Tlb,
     memory: &Access<'_>,
     root: Location,
     copy: &Copy,
-    progress: (&mut u64, &mut u64),
+    progress: Progress<'_>,
 ) -> Result<bool, Fault> {
     let row_bytes = u64::from(copy.row_bytes);
     let total = row_bytes * u64::from(copy.rows);
     let streams = row_bytes >= STREAMED_RUN && total >= STREAMED / 2;
-    let (mut row, mut column) = (*progress.0 / row_bytes, *progress.0 % row_bytes);
+    let (mut row, mut column) = (*progress.partial / row_bytes, *progress.partial % row_bytes);
     let (mut from, mut to) = (Side::new(root, Intent::Read), Side::new(root, Intent::Write));
     let find = |_, bytes: u64| {
         let want = (row_bytes - column).min(bytes);
@@ -141,7 +149,7 @@ pub(crate) fn fill(
     memory: &Access<'_>,
     root: Location,
     fill: &Fill,
-    progress: (&mut u64, &mut u64),
+    progress: Progress<'_>,
 ) -> Result<bool, Fault> {
     let streams = fill.size >= STREAMED;
     let mut to = Side::new(root, Intent::Write);

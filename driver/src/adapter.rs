@@ -73,7 +73,8 @@ impl Offers {
 pub(crate) struct Adapter {
     handle: AtomicU64,
     pub(crate) objects: ObjectTable,
-    /// The started device; it stays allocated after a stop, until the next start or the removal, for whoever still looks.
+    /// The started device; it stays allocated after a stop, until the next start or the removal, because threads at a raised level may
+    /// still look at it.
     gpu: AtomicPtr<Gpu>,
     /// Bits of [`Offers`], known before the features are negotiated; 0 until then.
     offers: AtomicU32,
@@ -103,7 +104,7 @@ impl Adapter {
         let adapter = PoolBox::new(adapter, Tag::ADAPTER)?.into_raw();
         match handle::publish_adapter(adapter) {
             Ok(handle) => {
-                // SAFETY: published just now; nobody knows its handle yet, so it is not removed.
+                // SAFETY: published just now; its handle is not known elsewhere yet, so it is not removed.
                 let adapter = unsafe { adapter.as_ref() };
                 adapter.handle.store(handle.into_bits(), Ordering::Release);
                 adapter.trace.set_adapter(handle.into_bits());
@@ -237,8 +238,8 @@ impl Adapter {
         self.link.store(link.into_bits(), Ordering::Release);
     }
 
-    /// Takes the other functions of the board, as far as they were started, as engines. Whoever is not started has none of them and
-    /// is none.
+    /// Takes the other functions of a linked adapter that were started as its engines. A function that is not started has no engines and is
+    /// none.
     fn join(&self) {
         let own = self.link();
         for adapter in handle::adapters().filter(|_| own.leads() && own.count > 1) {
@@ -313,7 +314,7 @@ impl Adapter {
         }
     }
 
-    /// DxgkDdiStopDevice; also called when something after a successful start failed, and harmless when repeated.
+    /// DxgkDdiStopDevice; also called when a step after a successful start failed, and harmless when repeated.
     pub(crate) fn stop(&self, irql: &Passive) {
         let Some(gpu) = self.gpu() else { return };
         // The operating system destroyed every queue by now. One that is left must not keep its ring.

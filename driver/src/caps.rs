@@ -20,7 +20,7 @@ pub(crate) const WDDM_VERSION: DXGK_WDDMVERSION = DXGK_WDDMVERSION::DXGKDDI_WDDM
 /// The same level as the version of the driver's table.
 pub(crate) const INTERFACE_VERSION: u32 = DXGKDDI_INTERFACE_VERSION_WDDM3_2;
 
-/// Buffers that a kernel-mode hardware queue may have under way; less than a ring holds, so that submitting never waits.
+/// Submissions that a kernel-mode hardware queue may have in progress. The ring has more entries, so that submitting never waits.
 pub(crate) const HW_QUEUE_BUFFERS: u16 = 64;
 
 /// Bytes of a paging buffer.
@@ -74,7 +74,7 @@ impl Hardware {
         self.caps.native_fence() && self.caps.atomics64()
     }
 
-    /// Whether an event of a native fence says which fence it is.
+    /// True if an event of a native fence says which fence it is.
     pub(crate) fn names_fences(&self) -> bool {
         !self.caps.optimised_fence_interrupt()
     }
@@ -83,27 +83,27 @@ impl Hardware {
 /// What is claimed of the features. Every combination is a working adapter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Claims {
-    /// Contexts and queues that the hardware schedules.
+    /// True if contexts and queues are claimed that the hardware schedules.
     pub(crate) context_scheduling: bool,
-    /// Fences that engines wait for.
+    /// True if native fences are claimed, which engines wait for.
     pub(crate) native_fence: bool,
-    /// Queues that user mode writes and rings.
+    /// True if queues are claimed to which user mode submits.
     pub(crate) user_mode_submission: bool,
-    /// Command buffers for tests.
+    /// True if command buffers for tests are claimed.
     pub(crate) test_commands: bool,
-    /// Interrupts of native fences name a queue; its log, which only queues of user-mode submission have, names the fences.
+    /// True if interrupts of native fences name a queue; its log, which only queues of user-mode submission have, names the fences.
     pub(crate) optimised_fence_interrupt: bool,
-    /// Events of fences tell neither the fence nor whether it is a native one.
+    /// True if events of fences name neither the fence nor its kind.
     pub(crate) one_fence_event: bool,
-    /// Monitored values of private fences of the default type are wanted in VRAM.
+    /// True if monitored values of private fences of the default type are wanted in VRAM.
     pub(crate) local_monitored_values: bool,
-    /// Fences between engines, with both values in VRAM.
+    /// True if fences between engines are claimed, with both values in VRAM.
     pub(crate) intra_gpu_fences: bool,
 }
 
 impl Claims {
-    /// A feature is claimed when it is enabled, the hardware has it, and what it stands on is claimed: user-mode queues are
-    /// hardware queues and can only use native fences.
+    /// A feature is claimed when it is enabled, the hardware has it, and what it depends on is claimed: user-mode queues are hardware
+    /// queues and can only use native fences.
     pub(crate) fn new(hardware: &Hardware, enabled: Enabled) -> Self {
         let context_scheduling = enabled.hardware_scheduling;
         let native_fence = enabled.native_fence && hardware.native_fences();
@@ -123,7 +123,7 @@ impl Claims {
     }
 }
 
-/// Whether user mode may submit to `node`.
+/// True if user mode may submit to `node`.
 pub(crate) fn node_takes_user_queues(node: u32) -> bool {
     matches!(node, NODE_COMPUTE | NODE_COPY)
 }
@@ -190,7 +190,7 @@ pub(crate) fn node_metadata(node: u32, claims: Claims) -> Option<DXGK_NODEMETADA
 
 /// Power components: one for each node, with the node's number.
 pub(crate) const POWER_COMPONENTS: u32 = NODES;
-/// F-states of a component: F0 works, in F1 the node stands still.
+/// F-states of a component: in F0 the node works, in F1 it executes nothing.
 pub(crate) const FSTATES: u32 = 2;
 /// From F1 to F0, in 100 ns: one scheduler command.
 const F1_LATENCY: u64 = 100;
@@ -237,7 +237,7 @@ pub(crate) fn wide<const N: usize>(text: &str) -> [u16; N] {
     out
 }
 
-/// Whether the processor or the GPU writes page tables, as the hardware says.
+/// The update mode of page tables: the processor or the GPU writes them, as the hardware says.
 pub(crate) fn page_table_update_mode(hardware: &Hardware) -> DXGK_PAGETABLEUPDATEMODE {
     match hardware.caps.page_table_updates() {
         PAGE_TABLES_BY_WRITE => DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_GPU_VIRTUAL,
@@ -290,7 +290,7 @@ pub(crate) fn native_fence_caps(hardware: &Hardware) -> DXGK_NATIVE_FENCE_CAPS {
 /// DXGKQAITYPE_USERMODESUBMISSION_CAPS.
 pub(crate) fn user_mode_submission_caps() -> DXGK_USERMODESUBMISSION_CAPS {
     let mut caps = DXGK_USERMODESUBMISSION_CAPS::zeroed();
-    caps.DoorbellSizeInBytes = campanile_hw::doorbell::PAGE_SIZE as u32;
+    caps.DoorbellSizeInBytes = campanile_hw::doorbell::DOORBELL_PAGE_SIZE as u32;
     caps
 }
 

@@ -17,13 +17,13 @@ pub(crate) enum CommandError {
     Refused(CommandStatus),
     /// The function does not answer any more, does not come to the end of a command, or answers what this command cannot.
     Lost,
-    /// The function was reset, though nobody here has stopped it: it has forgotten all that it was told, and does nothing of it.
+    /// The function was reset although the driver has not stopped it: it has lost its queues and settings, and carries out nothing.
     Reset,
     /// The device is not in D0, where nothing of it may be touched.
     PoweredDown,
 }
 
-/// What a command came to whose status, once it is not busy, reads as `status`.
+/// The outcome of a command whose status, once it is not busy, reads as `status`.
 fn outcome(command: Command, status: u32) -> Result<(), CommandError> {
     match CommandStatus::from_number(status).filter(|status| command.may_answer(*status)) {
         Some(CommandStatus::Done) => Ok(()),
@@ -37,20 +37,21 @@ pub(crate) struct Cmp {
     registers: Registers,
     /// The table at QUEUE_TABLE_BASE, from the start of VRAM, and what of the driver's lies behind it.
     descriptors: Mapping,
-    /// VRAM offset of the record that SaveQueue and RestoreQueue go through; belongs to who holds `lock`.
+    /// VRAM offset of the record that SaveQueue and RestoreQueue go through; guarded by `lock`.
     record: u64,
-    /// The device is in D0.
+    /// True while the device is in D0.
     powered: AtomicBool,
-    /// RUN was set, and nobody has cleared it since.
+    /// True while the driver has RUN set.
     run: AtomicBool,
-    /// A command did not end, and the function was not started anew since: it takes no other.
+    /// True if a command did not end and the function was not started anew since. It takes no other command.
     stuck: AtomicBool,
-    /// Innermost spin lock: held for the argument registers, the command and its result.
+    /// Innermost spin lock: taken for the argument registers, the command and its result.
     lock: SpinLock<()>,
 }
 
 impl Cmp {
-    /// The scheduler behind `registers`, whose descriptors lie at `descriptors`, with room for a record at `record`.
+    /// The scheduler behind `registers`, whose descriptors lie at `descriptors`; `record` is the VRAM offset of the record of a queue's
+    /// state.
     pub(crate) fn new(registers: Registers, descriptors: Mapping, record: u64) -> Self {
         Self {
             registers,
@@ -63,19 +64,20 @@ impl Cmp {
         }
     }
 
-    /// Whether the device is in D0, as far as the operating system has said.
+    /// True while the device is in D0, as far as the operating system has said.
     pub(crate) fn is_powered(&self) -> bool {
         self.powered.load(Ordering::Acquire)
     }
 
-    /// The device leaves D0 after this, or has come back to it. No command is under way when a refusal of them returns.
+    /// Notes that the device is about to leave D0, or has come back to it. When this returns for the former, no command is in progress and
+    /// later ones are refused.
     pub(crate) fn set_powered(&self, irql: &impl UpToDispatch, powered: bool) {
         let _held = self.lock.lock(irql);
         self.powered.store(powered, Ordering::Release);
     }
 
-    /// Whether RUN is set, as far as the driver did that. Told after it was set, and before it is cleared: every reset of the function clears
-    /// it too, which is how one is told from what the driver asked for.
+    /// Notes that the driver has set RUN, or is about to clear it. A reset of the function clears RUN too, so a RUN that is clear against
+    /// this note tells of a reset.
     pub(crate) fn set_run(&self, run: bool) {
         if run {
             self.stuck.store(false, Ordering::SeqCst);
@@ -120,7 +122,7 @@ impl Cmp {
         self.execute(command, args)
     }
 
-    /// A command of who holds `lock`.
+    /// Carries out a command. The caller has `lock`.
     fn execute(&self, command: Command, args: &[u64]) -> Result<u64, CommandError> {
         const ARGUMENTS: [u64; 5] =
             [registers::CMP_ARG0, registers::CMP_ARG1, registers::CMP_ARG2, registers::CMP_ARG3, registers::CMP_ARG4];
@@ -147,16 +149,17 @@ impl Cmp {
         }
     }
 
-    /// Whether RUN is clear though nobody here has cleared it: the function was reset. One that is gone, or answers at its addresses no
-    /// more, reads as if it were set.
+    /// True if RUN is clear although the driver has not cleared it, because the function was reset. A function that is gone, or no longer
+    /// answers at its addresses, reads as if RUN were set.
     pub(crate) fn was_reset(&self, irql: &impl UpToDispatch) -> bool {
         let _held = self.lock.lock(irql);
         self.has_stopped()
     }
 
-    /// As [`Cmp::was_reset`], of who holds `lock`.
+    /// As [`Cmp::was_reset`]. The caller has `lock`.
     fn has_stopped(&self) -> bool {
-        // Outside D0 nothing is touched. Whoever clears RUN says so first: if it is asked again afterwards, it was nobody here.
+        // Outside D0 no register is touched. The driver notes that it clears RUN before it does, so the note is read again after the
+        // register: if it still says set, the driver has not cleared RUN.
         let is_set = || self.run.load(Ordering::SeqCst);
         is_set() && !Control::from_bits(self.registers.read32(registers::CONTROL)).run() && is_set()
     }
@@ -185,7 +188,8 @@ impl Cmp {
         Location::new().with_address(self.record).into_bits()
     }
 
-    /// Takes a queue that stands still off the run list; the answer is how far it had come.
+    /// Saves the state of a queue that does not run and unmaps the queue. Returns the state, with which [`Cmp::restore_queue`] lets it go
+    /// on later.
     pub(crate) fn save_queue(&self, irql: &impl UpToDispatch, number: u32) -> Result<QueueState, CommandError> {
         let _held = self.lock.lock(irql);
         self.execute(Command::SaveQueue, &[u64::from(number), self.record(), 0])?;

@@ -54,7 +54,7 @@ impl Writer {
         }
     }
 
-    /// Writes the items that `body` hands over, as many as there is room for.
+    /// Writes the items that `body` hands over, as many as fit into the buffer.
     fn section(&mut self, section: u16, words: usize, body: impl FnOnce(&mut dyn FnMut(&[u64]) -> bool)) {
         let start = self.written;
         if self.room - start <= words {
@@ -191,7 +191,7 @@ fn objects(writer: &mut Writer, adapter: &Adapter, irql: Option<&Passive>) {
     });
 }
 
-/// The last events of each ring, in equal parts of what room is left.
+/// The last events of each ring, in equal parts of what is left of the buffer.
 fn events(writer: &mut Writer, adapter: &Adapter, last: usize) {
     let rings = adapter.trace.rings.len();
     let share = (writer.room.saturating_sub(writer.written) / rings).saturating_sub(1) / TraceEntry::WORDS;

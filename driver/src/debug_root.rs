@@ -1,4 +1,4 @@
-//! What leads a debugger to everything that the driver remembers of itself.
+//! The root from which a debugger finds everything that the driver records of itself.
 
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::EventId;

@@ -4,6 +4,7 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use campanile_hw::queue::SYSTEM_PAGE_SIZE;
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_NOT_SUPPORTED, STATUS_REVISION_MISMATCH};
@@ -149,7 +150,7 @@ impl Dxgk {
         Ok(unsafe { Mapping::new(base, u64::from(len)) })
     }
 
-    /// Unmaps a mapping of [`Dxgk::map`] that nobody uses any more.
+    /// Unmaps a mapping of [`Dxgk::map`] that is no longer used.
     pub(crate) fn unmap(&self, _irql: &Passive, mapping: Mapping) {
         if let Some(callback) = self.table.DxgkCbUnmapMemory {
             // SAFETY: the address came from DxgkCbMapMemory. A failure leaves a mapping behind, which only the system can mend.
@@ -209,7 +210,7 @@ impl Dxgk {
         mapping.clear();
         let memory =
             ContiguousMemory { handle: args.hMemoryHandle, mapping, address: nt::physical_address(base).unwrap_or(0) };
-        if memory.address == 0 || !memory.address.is_multiple_of(4096) {
+        if memory.address == 0 || !memory.address.is_multiple_of(SYSTEM_PAGE_SIZE) {
             self.free_contiguous(_irql, memory);
             return Err(refused_with(Reason::WrongHardware, STATUS_INSUFFICIENT_RESOURCES));
         }

@@ -1,4 +1,4 @@
-//! The driver's events for whoever listens: Event Tracing for Windows, and the graphics kernel's own trace.
+//! The driver's events for its two consumers: sessions of Event Tracing for Windows, and the graphics kernel's own trace.
 //!
 //! Each adapter registers the provider, so that nothing of it outlives the adapter. While a session wants its events, each one that is
 //! noted in a ring is written in the format TraceLogging with the same fields ([`campanile_hw::trace::etw`]). While the graphics kernel has
@@ -22,7 +22,7 @@ use crate::nt;
 static PROVIDER: GUID =
     GUID { Data1: PROVIDER_GUID.0, Data2: PROVIDER_GUID.1, Data3: PROVIDER_GUID.2, Data4: PROVIDER_GUID.3 };
 
-/// Nobody listens.
+/// No consumer wants events.
 const OFF: u32 = 0;
 
 /// Highest level that the graphics kernel's trace wants; [`OFF`] if it wants nothing. One switch for all adapters, as the DDI has it.
@@ -38,7 +38,7 @@ fn highest(level: u8) -> u32 {
     if level == 0 { u32::MAX } else { level.into() }
 }
 
-/// Who listens to the events of an adapter.
+/// The registration of an adapter as an ETW provider, and which consumers want its events.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Provider {

@@ -67,20 +67,20 @@ pub(crate) struct Gpu {
     pub(crate) events: EventRing,
     pub(crate) aperture: Aperture,
     pub(crate) host_aperture: HostAperture,
-    /// Held by the DPC while it works on queues.
+    /// Taken by the DPC while it works on queues.
     pub(crate) dpc: SpinLock<()>,
     /// Root of the address space that the memory manager works in: for packets without a context.
     system_root: AtomicU64,
     mappings: Mappings,
-    /// The mappings and the event ring are still held.
+    /// True while the mappings and the event ring are there: from start to stop.
     started: AtomicBool,
-    /// RUN is set: commands and events make sense.
+    /// True while RUN is set, so that the device takes commands and sends events.
     running: AtomicBool,
     /// What the device was when it left D0.
     sleep: Sleep,
-    /// A kernel-built buffer signals a monitored fence, so completions of packets may have done so.
+    /// True if the kernel had a buffer built that signals a monitored fence, so that a completed packet may have written one.
     monitored_signals: AtomicBool,
-    /// Some kernel-mode hardware queue has submissions that wait for room.
+    /// True while a kernel-mode hardware queue has submissions that wait for a free ring entry.
     waiting: AtomicBool,
     /// F-state of each node, as the operating system asked for it last.
     pub(crate) fstates: [AtomicU32; NODES as usize],
@@ -91,7 +91,7 @@ pub(crate) struct Gpu {
 /// What a device is brought back to from D3.
 #[derive(Default)]
 struct Sleep {
-    /// RUN was set.
+    /// True if RUN was set.
     ran: AtomicBool,
     /// The GPU's clock and the processor's performance counter at one moment, while the device is not in D0.
     gpu_clock: AtomicU64,
@@ -254,7 +254,7 @@ impl Gpu {
         }
         self.note(Component::Adapter, &Event::Stopped {});
         self.halt();
-        // Whoever was at device level has left when this ran. Without an interrupt nobody was there.
+        // A routine that ran at device level has returned when this ran. Without an interrupt there was none.
         let _ = self.dxgk.synchronize(irql, |_| ());
         self.wait_for_dpc(irql);
         if let Some(memory) = self.events.take_memory(irql) {
@@ -270,17 +270,17 @@ impl Gpu {
         drop(self.dpc.lock(irql));
     }
 
-    /// Between start and stop.
+    /// True between start and stop.
     pub(crate) fn is_started(&self) -> bool {
         self.started.load(Ordering::Acquire)
     }
 
-    /// Whether the device takes commands and sends events.
+    /// True while the device takes commands and sends events.
     pub(crate) fn is_running(&self) -> bool {
         self.running.load(Ordering::Acquire)
     }
 
-    /// Whether the device is in D0, as far as the operating system has said. Otherwise none of it may be touched.
+    /// True while the device is in D0, as far as the operating system has said. Otherwise none of its registers may be touched.
     pub(crate) fn is_powered(&self) -> bool {
         self.cmp.is_powered()
     }
@@ -293,7 +293,7 @@ impl Gpu {
             self.registers.write32(registers::CONTROL, Control::new().into_bits());
             // What the device still tells on its way to a stop is in the ring then.
             let _ = self.registers.settle_control();
-            // Without an interrupt nobody is to be told.
+            // Without an interrupt there is nothing to report.
             let _ = self.dxgk.synchronize(irql, |device| {
                 interrupt::drain(device, adapter, self);
                 self.running.store(false, Ordering::Release);
@@ -333,17 +333,17 @@ impl Gpu {
         self.monitored_signals.store(true, Ordering::Release);
     }
 
-    /// Whether a completed packet may have written a monitored fence.
+    /// True if a completed packet may have written a monitored fence.
     pub(crate) fn builds_monitored_signals(&self) -> bool {
         self.monitored_signals.load(Ordering::Acquire)
     }
 
-    /// Says that some queue has submissions that wait for room.
+    /// Notes that a queue has submissions that wait for a free ring entry.
     pub(crate) fn note_waiting(&self) {
         self.waiting.store(true, Ordering::Release);
     }
 
-    /// Whether that was said since the last question.
+    /// Takes the note of [`Gpu::note_waiting`]. True if there was one since the last call.
     pub(crate) fn take_waiting(&self) -> bool {
         self.waiting.swap(false, Ordering::AcqRel)
     }
@@ -358,7 +358,7 @@ impl Gpu {
         self.write_paging_root();
     }
 
-    /// Whether the scheduler reaches fences through the paging process.
+    /// True if the scheduler reaches fences through the paging process.
     pub(crate) fn maps_fences(&self) -> bool {
         self.claims.native_fence && self.hardware.caps.system_process_fences()
     }
@@ -405,7 +405,7 @@ impl Undo<'_> {
         let layout =
             Layout::new(&hardware).ok_or(refused_with(Reason::WrongHardware, STATUS_INSUFFICIENT_RESOURCES))?;
         let pages = if hardware.caps.global_doorbell() { 1 } else { hardware.doorbells };
-        let doorbell_size = u64::from(pages.max(1)) * campanile_hw::doorbell::PAGE_SIZE;
+        let doorbell_size = u64::from(pages.max(1)) * campanile_hw::doorbell::DOORBELL_PAGE_SIZE;
         let doorbells = map_bar(self.irql, dxgk, bar2, doorbell_size, MEMORY_CACHING_TYPE::MmNonCached)?;
         *doorbell_place = Some(doorbells);
         let vram = map_bar(self.irql, dxgk, bar4, layout.reserved, MEMORY_CACHING_TYPE::MmNonCached)?;
@@ -430,7 +430,7 @@ impl Undo<'_> {
         })
     }
 
-    /// Takes the rest of the memory and puts the device together.
+    /// Allocates what the device still needs and puts it together.
     fn finish(mut self, parts: Parts, window: PHYSICAL_ADDRESS) -> Result<PoolBox<Gpu>, Refused> {
         let dxgk = self.dxgk.as_deref().ok_or(refused(Reason::SystemService))?;
         self.events = Some(dxgk.allocate_contiguous(self.irql, EVENT_RING_SIZE as usize, parts.layout.caching())?);

@@ -187,7 +187,7 @@ struct FreeSlots {
 pub(crate) struct ObjectTable {
     /// First slot of each chunk, NULL beyond the last chunk.
     chunks: PoolVec<AtomicPtr<Slot>>,
-    /// Outermost of the adapter's locks; nothing is called while it is held.
+    /// Outermost of the adapter's locks; nothing is called while it is taken.
     free: PushLock<FreeSlots>,
 }
 
@@ -310,8 +310,8 @@ impl ObjectTable {
         })
     }
 
-    /// Shows every object of type `T` to `body`, which is not called again once it answers false. With a token no object goes meanwhile;
-    /// without one the caller is at a level at which nobody can be waited for, as in a machine that stops.
+    /// Shows every object of type `T` to `body`, which is not called again once it answers false. With a token no object is removed
+    /// meanwhile. Without one the caller is at a level at which it cannot wait for another thread, as in a machine that stops.
     pub(crate) fn visit<T: Object>(
         &self,
         irql: Option<&Passive>,

@@ -1,12 +1,12 @@
 //! The kernel-mode driver of the Campanile GPU: a WDDM 3.2 compute-only (MCDM) miniport.
 //!
-//! [`DriverEntry`] registers the table of [`SLOTS`]. The thunks in `entry` decode arguments and call into the rest: `adapter` and
-//! `gpu` are the device before and after its start, `caps` and `feature` what it claims, `memory`, `queue` and `fence` what it
-//! does, `interrupt` what it reports, `reset` and `power` how it stops and starts again.
+//! [`DriverEntry`] registers the table of [`SLOTS`]. The functions in `entry` decode arguments and call the other modules: `adapter` and
+//! `gpu` are the device before and after its start, `caps` and `feature` what it claims, `memory`, `queue` and `fence` what it does,
+//! `interrupt` what it reports, `reset` and `power` how it stops and starts again.
 //!
-//! Rules of the house: the driver never panics and owns memory only through `pool`, where every allocation can fail. A function
-//! says by a token of `irql` at which level it may run. Handles are numbers that are looked up, never followed. What several
-//! levels share is atomic or behind a lock of `lock`; the order of locks is written on the fields.
+//! Rules: the driver never panics and owns memory only through `pool`, where every allocation can fail. A function says by a token of
+//! `irql` at which level it may run. Handles are numbers that are looked up, never followed. What several levels share is atomic or behind
+//! a lock of `lock`; the order of locks is written on the fields.
 //!
 //! The crate is linked into a process and gets its kernel services from a table ([`bind_imports`]); the Windows image binds the
 //! kernel's exports itself (`image`).

@@ -1,10 +1,10 @@
 //! Boards with two GPUs: which functions belong together, and the adapter that speaks for all of them.
 //!
-//! The functions of such a board are devices of their own to plug and play, and one adapter to everybody else. The operating system
-//! asks for the chain right after DxgkDdiAddDevice, before any hardware may be touched, so the answer is what plug and play
-//! knows: the subsystem of the board, and the place of the function on its bus. Function 0 leads: it starts last, when it finds the
-//! others started, and stops first; every DDI but those of plug and play, power and interrupts comes with its handle.
-//! [dispmprt: DXGKDDI_LINK_DEVICE]
+//! The functions of such a board are devices of their own for plug and play, and one linked adapter for the graphics kernel. The operating
+//! system asks for the chain right after DxgkDdiAddDevice, before any hardware may be touched, so the answer is what plug and play knows:
+//! the subsystem of the board, and the place of the function on its bus. Function 0 leads: it starts last, when it finds the others
+//! started, and stops first; every DDI but those of plug and play, power and interrupts comes with its handle. [dispmprt:
+//! DXGKDDI_LINK_DEVICE]
 
 use core::ffi::c_void;
 
@@ -75,7 +75,7 @@ impl Link {
         LINKED_DEVICE { ChainUid: self.chain, NumberOfLinksInChain: self.count, LeadLink: BOOLEAN::from(self.leads()) }
     }
 
-    /// Whether the adapter's DDIs come with this function's handle.
+    /// True if the adapter's DDIs come with this function's handle.
     pub(crate) fn leads(self) -> bool {
         self.position == 0
     }

@@ -1,6 +1,7 @@
 //! Locks, by the level they are taken at.
 //!
-//! Order, outermost first: push locks, then spin locks, then [`DeviceLock`]s. Where two of a kind nest, the field says so.
+//! Order, outermost first: push locks, then spin locks, then [`DeviceLock`]s. Where two locks of one kind nest, the comment of the field
+//! has their order.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};

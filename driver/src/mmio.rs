@@ -105,9 +105,9 @@ impl Mapping {
     }
 }
 
-/// Reads of a register for which the function is waited for. One takes 200 ns at least across PCI Express, so all of them take longer
-/// than [`registers::COMMAND_LONGEST`].
-const PATIENCE: u32 = 1_000_000;
+/// Reads of a register after which the driver gives up waiting for the function. One takes 200 ns at least across PCI Express, so all of
+/// them take longer than [`registers::COMMAND_LONGEST`].
+const READS_MAX: u32 = 1_000_000;
 
 /// The register BAR, until the function is known to be gone: then it is not touched any more, and everything reads as all ones, as it
 /// does from a function that is gone before that is known.
@@ -128,7 +128,7 @@ impl Registers {
         self.gone.store(true, Ordering::Release);
     }
 
-    /// Whether nothing of the function may be touched any more.
+    /// True if the function is gone, so that none of its registers may be touched.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
@@ -155,7 +155,7 @@ impl Registers {
 
     /// Reads a register until it says what is awaited, or all ones. `None` if the function does not come to that.
     pub(crate) fn poll32(&self, register: u64, is_awaited: impl Fn(u32) -> bool) -> Option<u32> {
-        let mut looks = (0..PATIENCE).map(|_| {
+        let mut looks = (0..READS_MAX).map(|_| {
             core::hint::spin_loop();
             self.read32(register)
         });

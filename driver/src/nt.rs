@@ -78,7 +78,7 @@ pub(crate) unsafe fn release_spin_lock(word: *mut usize, old: KIRQL) {
     }
 }
 
-/// Acquires a push lock with normal kernel APCs held back.
+/// Acquires a push lock with normal kernel APCs disabled.
 ///
 /// # Safety
 /// `word` must be a push lock word that lives until the release; the caller is below DISPATCH_LEVEL and does not hold it.
@@ -86,7 +86,7 @@ pub(crate) unsafe fn acquire_push_lock(word: *mut usize) {
     if let Some(imports) = imports() {
         // SAFETY: no requirement but a level below DISPATCH.
         unsafe { (imports.KeEnterCriticalRegion)() };
-        // SAFETY: APCs are held, the rest is the caller's promise.
+        // SAFETY: APCs are disabled; the caller guarantees everything else.
         unsafe { (imports.ExAcquirePushLockExclusiveEx)(word, 0) };
     }
 }
@@ -136,7 +136,7 @@ pub(crate) unsafe fn device_property(device: *mut c_void, property: i32, buffer:
     (status.is_success() && got <= buffer.len()).then_some(got)
 }
 
-/// Prints one line of debug output. Up to DISPATCH_LEVEL and only on slow paths.
+/// Prints a line of debug output. Up to DISPATCH_LEVEL and only on slow paths.
 pub(crate) fn print(line: &core::ffi::CStr) {
     if let Some(imports) = imports() {
         // SAFETY: the format takes one string, which is terminated.

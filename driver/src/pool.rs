@@ -72,7 +72,7 @@ impl<T> PoolBox<T> {
 }
 
 impl<T> PoolBox<MaybeUninit<T>> {
-    /// Zeroed room for a value that is written in place.
+    /// Zeroed memory for a value that is written in place.
     pub(crate) fn uninit(tag: Tag) -> Result<Self, OutOfMemory> {
         const { assert!(align_of::<T>() <= POOL_ALIGNMENT) };
         let memory = nt::allocate(size_of::<T>().max(1), tag.0).ok_or(OutOfMemory)?;
@@ -142,7 +142,7 @@ impl<T> PoolVec<T> {
         Ok(array)
     }
 
-    /// Makes room for `more` items.
+    /// Grows the memory so that `more` items fit.
     pub(crate) fn reserve(&mut self, more: usize) -> Result<(), OutOfMemory> {
         let needed = self.len.checked_add(more).ok_or(OutOfMemory)?;
         if needed <= self.capacity {
@@ -151,7 +151,7 @@ impl<T> PoolVec<T> {
         let capacity = needed.max(self.capacity.saturating_mul(2)).max(4);
         let size = capacity.checked_mul(size_of::<T>()).ok_or(OutOfMemory)?;
         let items: NonNull<T> = nt::allocate(size, self.tag.0).ok_or(OutOfMemory)?.cast();
-        // SAFETY: the new memory holds `capacity` items, the old one `len` initialised ones; they do not overlap.
+        // SAFETY: the new memory has space for `capacity` items, the old one has `len` initialised ones; they do not overlap.
         unsafe { items.copy_from_nonoverlapping(self.items, self.len) };
         self.release();
         self.items = items;
@@ -164,7 +164,7 @@ impl<T> PoolVec<T> {
         self.reserve(1)?;
         // SAFETY: `len` is below `capacity` now, so the place is inside the memory.
         let place = unsafe { self.items.add(self.len) };
-        // SAFETY: the place holds no value yet.
+        // SAFETY: the place has no value yet.
         unsafe { place.write(item) };
         self.len += 1;
         Ok(())

@@ -74,7 +74,7 @@ pub(crate) fn set_fstate(irql: &Dispatch, adapter: &Adapter, component: u32, fst
     Ok(())
 }
 
-/// A device that stands still is told when it runs again; one that is lost has no state.
+/// A device that does not run is told when it runs again; a lost one has no state.
 fn program(irql: &impl UpToDispatch, gpu: &Gpu, node: u32, fstate: u32) {
     if gpu.is_running() {
         let _ = gpu.cmp.run(irql, Command::SetNodePower, [u64::from(node), u64::from(fstate), 0]);
@@ -91,7 +91,8 @@ pub(crate) fn restore_fstates(irql: &impl UpToDispatch, gpu: &Gpu) {
     }
 }
 
-/// DxgkDdiCalibrateGpuClock: both clocks, read back to back. Its clock stands still for nobody: what it will show in D0 is known.
+/// DxgkDdiCalibrateGpuClock: both clocks, read back to back. Outside D0 the GPU's clock cannot be read; the driver computes what it will
+/// show in D0.
 pub(crate) fn clock(gpu: &Gpu) -> DXGK_GPUCLOCKDATA {
     let [gpu_clock, cpu_clock] = gpu.clocks();
     DXGK_GPUCLOCKDATA {

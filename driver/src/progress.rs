@@ -1,7 +1,7 @@
-//! Whether a node makes progress, from what it was last seen to have done.
+//! Decides whether a node makes progress, by comparing its registers with those of an earlier look.
 //!
-//! A look reads two registers and waits for nothing. Who asks a node to let go of its work looks, and so does DxgkDdiQueryEngineStatus: the
-//! operating system asks for that when a preemption or a suspension was not answered in time, so that the looks lie that far apart.
+//! A look reads two registers and waits for nothing. A preemption or suspension looks when it is requested, and DxgkDdiQueryEngineStatus
+//! looks again. The operating system calls that when the request was not answered in time, so that so much time lies between the two looks.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +14,7 @@ use crate::queue::packet::Node;
 /// What a node had to do, and how much of it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
-    /// It had something to do.
+    /// True if NODE_BUSY was set, or a preemption or suspension had been requested.
     busy: bool,
     /// Its progress register, without the highest bit.
     done: u64,
@@ -29,7 +29,7 @@ impl Seen {
         Self { busy: bits & 1 != 0, done: bits >> 1 }
     }
 
-    /// True for a node that has done something since it was `earlier`, or had or has nothing to do.
+    /// True if the node has executed packets since `earlier`, or was idle then or is now.
     fn progresses_since(self, earlier: Self) -> bool {
         !(self.busy && earlier.busy) || self.done != earlier.done
     }
@@ -52,7 +52,7 @@ impl LastLook {
     }
 }
 
-/// A node is asked to let go of what it runs.
+/// Called when a preemption or suspension is requested of a node: notes what it has done so far.
 pub(crate) fn note_asked_off(gpu: &Gpu, node: &Node) {
     // Outside D0 nothing is touched.
     if gpu.cmp.is_powered() {
@@ -60,8 +60,8 @@ pub(crate) fn note_asked_off(gpu: &Gpu, node: &Node) {
     }
 }
 
-/// True for a node that has nothing to do, or does it. One that was asked off what it runs and has not answered has something to do, whatever that
-/// waits for. False on a function that is gone, was reset, or is not in D0.
+/// True for a node that is idle or makes progress. A node that has not answered a preemption or suspension counts as busy, even if its
+/// queue waits for a fence. False on a function that is gone, was reset, or is not in D0.
 pub(crate) fn makes_progress(irql: &Passive, gpu: &Gpu, node: &Node, asked_off: bool) -> bool {
     if !gpu.cmp.is_powered() || !gpu.registers.is_present() || gpu.cmp.was_reset(irql) {
         return false;

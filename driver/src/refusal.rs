@@ -162,7 +162,7 @@ impl Ddi {
             Self::BuildPagingBuffer if status.0 != STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER.0 => {
                 STATUS_GRAPHICS_ALLOCATION_BUSY
             }
-            // After it the fence counts as completed in its turn.
+            // After this result the operating system counts the fence as completed in its order.
             Self::SubmitCommandVirtual => STATUS_INVALID_PARAMETER,
             Self::CollectDbgInfo => STATUS_UNSUCCESSFUL,
             _ => status,

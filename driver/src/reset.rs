@@ -67,7 +67,7 @@ pub(crate) fn engine_status(
     Ok(())
 }
 
-/// True for a node that was asked to let go of a packet or a hardware queue and has not done so.
+/// True for a node that has not answered a preemption or a suspension.
 fn is_being_left(irql: &Passive, adapter: &Adapter, gpu: &Gpu, node: &Node) -> bool {
     let mut asked = node.is_being_preempted(irql, &gpu.dxgk);
     adapter.objects.visit::<HwQueue>(Some(irql), adapter.handle(), |_, queue| {
@@ -106,7 +106,7 @@ pub(crate) fn reset_engine(irql: &Passive, adapter: &Adapter, args: &mut DXGKARG
 /// Stops a node and starts its packet queue over. Returns the packet that was running.
 fn stop_packets(irql: &Passive, adapter: &Adapter, gpu: &Gpu, node: &Node) -> Result<Option<Packet>, Refused> {
     stop_engine(irql, gpu, node)?;
-    // What completed before the stop is known before the rest is called aborted.
+    // Submissions that completed before the stop are noted before all others are reported as aborted.
     let drained = gpu.dxgk.synchronize(irql, |device| interrupt::drain(device, adapter, gpu));
     drained.map_err(|_| refused(Reason::SystemService))?;
     node.restart(irql, &gpu.dxgk, &gpu.cmp).map_err(|_| refused(Reason::EngineStuck))

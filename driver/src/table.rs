@@ -7,7 +7,7 @@ use wddm_ddi::status::NTSTATUS;
 use crate::caps::INTERFACE_VERSION;
 use crate::entry::{caps, doorbell, fence, memory, pnp, power, queue, reset};
 
-/// Whether a slot is filled.
+/// What the driver has in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// The driver has an entry point.
@@ -21,7 +21,7 @@ pub enum Class {
 pub struct Slot {
     /// Member of the structure.
     pub name: &'static str,
-    /// Whether the slot is implemented or NULL.
+    /// What the driver has in the slot.
     pub class: Class,
     /// Why.
     pub reason: &'static str,

@@ -1,7 +1,7 @@
-//! What the driver remembers of itself, for a debugger, a report of a timeout, and whoever listens to its events.
+//! What the driver records of itself, for a debugger, the report of a timeout, and sessions that listen to its events.
 //!
-//! Each adapter has a ring of the last events of each component, the driver has one of its own, and everything refused or passed over
-//! is counted by its reason. `CAMPANILE_DEBUG_ROOT` leads a debugger to all of it. Nothing here waits, allocates or touches the
+//! Each adapter has a ring of the last events of each component, the driver has one of its own, and everything that the driver refuses or
+//! ignores is counted by its reason. `CAMPANILE_DEBUG_ROOT` leads a debugger to all of it. Nothing here waits, allocates or touches the
 //! device, so that events are noted at any level.
 
 use core::ops::Deref;
@@ -32,7 +32,7 @@ pub(crate) struct AdapterTrace {
     pub(crate) rings: [TraceRing<ENTRIES>; Component::OF_ADAPTER],
     /// By reason: calls refused.
     pub(crate) refused: Counts,
-    /// By reason: what could not be refused and was passed over.
+    /// By reason: what could not be refused and was ignored.
     pub(crate) passed_over: Counts,
     /// The ETW provider of the adapter, with the sessions that want its events.
     pub(crate) provider: Provider,
@@ -130,7 +130,7 @@ impl AdapterTrace {
         self.note(component, event);
     }
 
-    /// Notes and counts something that was passed over.
+    /// Notes and counts an event or value that the driver ignores.
     pub(crate) fn passed_over(&self, component: Component, reason: Reason, object: u64) {
         count(&self.passed_over, reason);
         self.note(component, &Event::PassedOver { object, reason: reason as u16 });

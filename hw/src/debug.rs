@@ -1,16 +1,15 @@
 //! Debug information of the kernel-mode driver (DxgkDdiCollectDbgInfo): 64-bit words.
 //!
-//! 0: [`MAGIC`], which ends in the version. 1: number of words that follow from word 0 on, less if the buffer was too small.
-//! 2: low half the reason (a bug-check code), then the bits of [`RUNNING`] and its relatives. 3: the driver's handle of the adapter.
-//! Then sections up to the end, and behind them [`END`]. A section begins with a word: bits 15:0 its [`Section`], bits 31:16 words of an
-//! item, bits 63:32 number of items, which follow. A reader passes over sections that it does not know, and over words at the end of an
-//! item that it does not know. Nodes of linked GPUs follow each other, GPU by GPU, and are so numbered; the rest about the device is of the
-//! first.
+//! 0: [`MAGIC`], which ends in the version. 1: number of words that follow from word 0 on, less if the buffer was too small. 2: low half
+//! the reason (a bug-check code), then the bits of [`RUNNING`] and its relatives. 3: the driver's handle of the adapter. Then sections up
+//! to the end, and behind them [`END`]. A section begins with a word: bits 15:0 its [`Section`], bits 31:16 words of an item, bits 63:32
+//! number of items, which follow. A reader skips sections that it does not know, and words at the end of an item that it does not know.
+//! Nodes of linked GPUs follow each other, GPU by GPU, and are so numbered; everything else about the device is of the first GPU.
 
 /// First word.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CPDBG003");
 
-/// Word behind the last, if there was room for it.
+/// The word behind the last one, if it fits into the buffer.
 pub const END: u64 = u64::from_le_bytes(*b"CPDBGEND");
 
 /// Index of the word that counts the words.
@@ -45,7 +44,7 @@ pub enum Section {
     Queues = 5,
     /// A doorbell: handle; handle of the operating system; queue; its page, all ones for none.
     Doorbells = 6,
-    /// A native fence: handle; handle of the operating system; bit 0 set if it holds nobody any more.
+    /// A native fence: handle; handle of the operating system; bit 0 set if every wait for it is satisfied from now on.
     Fences = 7,
     /// A native fence in a process: handle; fence; process; addresses of current and monitored value.
     OpenFences = 8,

@@ -1,8 +1,8 @@
 //! Doorbells: 4-KiB pages in BAR2 whose first 8 bytes are written by user mode.
 
-/// Distance between doorbells, and the part of BAR2 that one mapping may show.
-pub const PAGE_SIZE: u64 = 4096;
-/// Offset of the doorbell word in its page. The rest of the page has no effect; ConnectDoorbell clears all of it.
+/// Bytes of a doorbell page: the distance between doorbells in BAR2, and the part of BAR2 that a process with a connected doorbell sees.
+pub const DOORBELL_PAGE_SIZE: u64 = 4096;
+/// Offset of the doorbell word in its page. All other bytes of the page have no effect; ConnectDoorbell clears all of it.
 pub const WORD_OFFSET: u64 = 0;
 
 word! {

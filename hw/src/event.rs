@@ -16,9 +16,9 @@ pub const OVERFLOWS: u64 = 0x10;
 pub const ENTRIES_MIN: u32 = 16;
 /// Most records.
 pub const ENTRIES_MAX: u32 = 65536;
-/// Events that wait for room, from which on a buffer that ends in an event or raises the progress fence is not begun.
+/// Number of events that wait for a free entry of the event ring, from which on a command buffer that ends in an event or raises the progress fence is not begun.
 pub const WAITING_STALLS: usize = 1024;
-/// Events that wait for room, from which on commands that may cause another one are refused.
+/// Number of events that wait for a free entry of the event ring, from which on commands that may cause another one are refused.
 pub const WAITING_MAX: usize = 65536;
 
 record! {
@@ -59,7 +59,7 @@ numbers! {
         NodeIdle = 6,
         /// The node hangs: it is busy, makes no progress any more, and needs a reset.
         NodeHung = 7,
-        /// A preemption of the queue is done. data0: cookie; data1: offset in the buffer that was given up of the WAIT that held it, 0 if the buffer was done, as its Retired event says before, or there was none.
+        /// A preemption of the queue is done. data0: cookie; data1: offset, in the buffer that was given up, of the WAIT that was not satisfied; 0 if the buffer was done, as its Retired event says before, or there was none.
         Preempted = 8,
     }
 }

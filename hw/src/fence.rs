@@ -1,8 +1,8 @@
 //! The protocol between a fence's two values, generic over how they are stored.
 //!
-//! CurrentValue is written by whoever signals, MonitoredValue by the kernel: the smallest value a CPU waits for minus one, or
-//! [`UNMONITORED`]. Both sides write one word and then read the other; with a full barrier in between, at least one of them
-//! sees the other's write, so that a signal is never missed. Seeing it twice costs a spurious interrupt, which is allowed.
+//! CurrentValue is written by the GPU or processor that signals, MonitoredValue by the kernel: the smallest value a CPU waits for minus
+//! one, or [`UNMONITORED`]. Both sides write one word and then read the other; with a full barrier in between, at least one of them sees
+//! the other's write, so that a signal is never missed. Seeing it twice costs a spurious interrupt, which is allowed.
 //!
 //! A signal sets CurrentValue to what it says, a smaller value than the one before included. [`SIGNALED_FOR_GOOD`] is the one value
 //! that stays.
@@ -10,7 +10,7 @@
 /// MonitoredValue of a fence that no CPU waits for.
 pub const UNMONITORED: u64 = u64::MAX;
 
-/// CurrentValue of a fence that holds nobody any more: signals of the GPU leave it as it is.
+/// CurrentValue of a fence that satisfies every wait from now on: signals of the GPU leave it as it is.
 pub const SIGNALED_FOR_GOOD: u64 = u64::MAX;
 
 /// A 64-bit word shared between CPU and GPU.
@@ -23,8 +23,8 @@ pub trait FenceWord {
 
 /// A CurrentValue as the GPU writes it.
 pub trait SignaledWord {
-    /// Writes `value`, after every earlier write of the caller, unless the word holds [`SIGNALED_FOR_GOOD`]. Nothing comes between the
-    /// look and the write. Returns what the word holds then.
+    /// Writes `value`, after every earlier write of the caller, unless the word is [`SIGNALED_FOR_GOOD`], in one atomic step. Returns the
+    /// value of the word afterwards.
     fn signal(&self, value: u64) -> u64;
 }
 
@@ -73,11 +73,11 @@ pub fn monitor(current: &impl FenceWord, monitored: &impl FenceWord, barrier: &i
     current.load()
 }
 
-/// A GPU queue that waits: whether CurrentValue has reached `value`, or the queue is held and will be woken.
+/// The wait of a GPU queue. The answer says that CurrentValue has reached `value`, or that the queue is on the wait list and will be woken.
 ///
-/// `enter` puts the queue on the list of those who wait and ends with a full barrier; `leave` takes what `enter` returned off
-/// again. A signaller writes CurrentValue, passes a full barrier and looks at the list; so either it finds the queue there, or the
-/// second look here finds its value. If it is both, the wake is spurious.
+/// `enter` puts the queue on the wait list and ends with a full barrier; `leave` takes what `enter` returned off again. An engine that
+/// signals writes CurrentValue, passes a full barrier and looks at the list; so either it finds the queue there, or the second look here
+/// finds its value. If it is both, the wake is spurious.
 pub fn wait<T>(current: &impl FenceWord, value: u64, enter: impl FnOnce() -> T, leave: impl FnOnce(T)) -> bool {
     if current.load() >= value {
         return true;

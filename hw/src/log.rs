@@ -1,11 +1,11 @@
 //! Fence logs: what the signals and waits of a queue did, and when.
 //!
-//! A log is a header and an array of entries, written as a ring that overruns. A queue has one log of its waits and one of
-//! its signals. For each operation the device writes the fence value (a signal), then the entry, then the position as one 64-bit
-//! word, and after a barrier compares with the monitored value: who is interrupted by a signal finds its entry.
+//! A log is a header and an array of entries, written as a ring that overruns. A queue has one log of its waits and one of its signals. For
+//! each operation the device writes the fence value (a signal), then the entry, then the position as one 64-bit word, and after a barrier
+//! compares with the monitored value: when a signal interrupts the kernel, its entry is in the log.
 
 record! {
-    /// Start of a log. The device reads the position when it is given the log, and only writes it from then on; software writes the rest.
+    /// Start of a log. The device reads the position when it is given the log, and only writes it from then on; software writes all other fields.
     pub struct LogHeader[40] {
         /// A [`LogPosition`] word, written whole.
         0x00 position: u64,
@@ -25,7 +25,7 @@ record! {
         0x08 handle: u32,
         /// A [`LogOperation`] number.
         0x0c operation: u32,
-        /// GPU clock when a wait began to hold its queue; 0 for one that did not, and for signals.
+        /// GPU clock when the queue began to wait; 0 for a wait that was satisfied at once, and for signals.
         0x18 observed: u64,
         /// GPU clock when the operation was done.
         0x28 end: u64,
@@ -45,7 +45,7 @@ word! {
 numbers! {
     /// What a log records.
     pub enum LogKind: u32 {
-        /// Waits that were satisfied, whether or not they held the queue.
+        /// Waits that were satisfied, at once or after the queue had waited.
         Waits = 1,
         /// Signals that were executed, and each PROGRESS on a native progress fence.
         Signals = 2,
@@ -99,7 +99,7 @@ impl LogPosition {
     }
 }
 
-/// A log's memory as whoever writes it reaches it.
+/// A log's memory as its writer reaches it: the device, or a test.
 pub trait LogWriter {
     /// Writes an entry. Hardware may delay that until it is asked to complete its logs.
     fn entry(&mut self, index: u32, entry: &LogEntry);
@@ -107,8 +107,8 @@ pub trait LogWriter {
     fn position(&mut self, position: LogPosition);
 }
 
-/// Writes an entry at `position` of a log of `entries`, and then the position behind it, which is the answer. Who sees that position,
-/// and has delayed entries completed, finds the entry.
+/// Writes an entry at `position` of a log of `entries`, and then the position behind it, which is the answer. A reader that sees that
+/// position, and has delayed entries completed, finds the entry.
 #[inline(always)]
 pub fn append(writer: &mut impl LogWriter, position: LogPosition, entries: u32, entry: &LogEntry) -> LogPosition {
     writer.entry(position.index(), entry);

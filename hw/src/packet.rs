@@ -1,4 +1,4 @@
-//! Command packets: what a command buffer holds.
+//! GPU packets: the contents of a command buffer.
 //!
 //! A packet starts with a [`Header`] word and is a multiple of 16 bytes long. It is decoded and checked whole before it has any
 //! effect; a packet that breaks a rule faults its queue and has had none.
@@ -193,7 +193,7 @@ packets! {
         /// New value.
         0x18 value: u64,
     }
-    /// Holds the queue until the fence's current value is at least `value`.
+    /// Has the queue wait until the fence's current value is at least `value`.
     Wait = 0x05, 2 {
         /// Handle of the fence in user mode, for the log.
         0x04 handle: u32,
@@ -289,7 +289,7 @@ pub const MAX_SIZE: usize = 64;
 pub const COPY_MAX: u64 = 256 << 20;
 /// Most bytes one FILL writes.
 pub const FILL_MAX: u64 = 4 << 30;
-/// Words that one WRITE or WRITEPHYSICAL holds.
+/// The most words of one WRITE or WRITEPHYSICAL.
 pub const WRITE_WORDS: usize = 6;
 /// Most words that one WRITE or WRITEPHYSICAL writes: those of a page table.
 pub const WRITE_MAX: u32 = 512;
@@ -333,7 +333,7 @@ macro_rules! writes {
                 }
             }
 
-            /// The words that it holds, and how many of them count.
+            /// The words of the packet, and how many of them count.
             pub fn words(&self) -> ([u64; WRITE_WORDS], usize) {
                 let words = [self.word0, self.word1, self.word2, self.word3, self.word4, self.word5];
                 (words, usize::from(self.count).min(WRITE_WORDS))
@@ -362,7 +362,7 @@ macro_rules! writes {
 writes! { Write WritePhysical }
 
 impl Packet {
-    /// Whether only command buffers of the memory manager may hold it.
+    /// True for a packet that only command buffers of the memory manager may have.
     #[inline]
     pub const fn is_privileged(&self) -> bool {
         matches!(self, Self::WritePhysical(_) | Self::InvalidateTlb(_))

@@ -1,8 +1,8 @@
 //! GPU page tables: four levels of 512 entries over 48-bit addresses.
 //!
-//! Level 3 is the root, level 0 holds the leaves. A table is one 4-KiB page. A leaf may lie at level 0 (4 KiB or, when the
-//! directory entry above says so, 64 KiB) or be a large page at any level above, as long as what the entry covers: 2 MiB at level 1,
-//! 1 GiB at level 2, 512 GiB at level 3. A 64-KiB leaf table has 32 entries.
+//! Level 3 is the root, level 0 has the leaves. A table is one 4-KiB page. A leaf may lie at level 0 (4 KiB or, when the directory entry
+//! above says so, 64 KiB) or be a large page at any level above, as long as what the entry covers: 2 MiB at level 1, 1 GiB at level 2, 512
+//! GiB at level 3. A 64-KiB leaf table has 32 entries.
 
 /// Bits of a GPU virtual address.
 pub const VA_BITS: u32 = 48;
@@ -28,7 +28,7 @@ pub const PAGE_2M: u64 = 2 << 20;
 word! {
     /// Page-table entry. [`directory_bits`] and [`leaf_bits`] say which bits mean something where; all others are zero.
     pub struct Pte: u64 {
-        /// The entry maps something. Clear: any access faults.
+        /// The entry is in use. Clear: any access faults.
         1 valid: bool,
         /// Reads return zero and writes are dropped, or fault if READ_ONLY is set too; FRAME is ignored.
         1 zero: bool,

@@ -1,6 +1,6 @@
 //! Identity and address ranges of the PCI function.
 
-/// Vendor identifier. Not assigned by the PCI-SIG: a placeholder for whoever builds the silicon.
+/// Vendor identifier. Not assigned by the PCI-SIG: a placeholder until a vendor builds the GPU.
 pub const VENDOR_ID: u16 = 0xca3e;
 /// Device identifier.
 pub const DEVICE_ID: u16 = 0x0032;
@@ -17,7 +17,7 @@ pub const REVISION_ID: u8 = 1;
 /// Class code: processing accelerator, no programming interface.
 pub const CLASS_CODE: u32 = 0x12_00_00;
 
-/// BAR of the registers (64-bit, not prefetchable); holds the MSI-X table and pending bits too.
+/// BAR of the registers (64-bit, not prefetchable); the MSI-X table and pending bits are in it too.
 pub const BAR_REGISTERS: u8 = 0;
 /// BAR of the doorbell pages (64-bit, not prefetchable).
 pub const BAR_DOORBELLS: u8 = 2;

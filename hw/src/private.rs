@@ -64,7 +64,7 @@ record! {
         0x04 placement: u32,
         /// Size in bytes, above 0; rounded up to pages.
         0x08 size: u64,
-        /// The linked GPU whose VRAM is meant, 0 on a GPU that is not linked.
+        /// Number of the linked GPU in whose VRAM the allocation is placed, 0 on a GPU that is not linked.
         0x10 adapter: u32,
         /// Reserved, zero.
         0x14 reserved: u32,

@@ -1,7 +1,7 @@
 //! Queues: descriptors in VRAM, rings and ring-control pages in memory of the submitter.
 //!
-//! A ring holds a power of two of 32-byte entries, each naming one command buffer. Write pointers count entries since the
-//! queue was mapped and never wrap in practice (2^48); the slot of entry `n` is [`RingGeometry::slot`].
+//! A ring has a power of two of 32-byte entries, each naming one command buffer. Write pointers count entries since the queue was mapped
+//! and never wrap in practice (2^48); the slot of entry `n` is [`RingGeometry::slot`].
 
 word! {
     /// A physical address as the GPU sees it.
@@ -73,9 +73,9 @@ record! {
         0x50 wait_log_entries: u32,
         /// Entries in the log of signals, 0 without one.
         0x54 signal_log_entries: u32,
-        /// Number of the process that the queue belongs to; queues with the same number share the turns of one process.
+        /// Number of the process that the queue belongs to; queues with the same number share the time slices of one process.
         0x58 process: u32,
-        /// Packets that a queue of the same process and rank, whose turn is over, may go on for to end its command buffer before this one gets the node.
+        /// Packets that a queue of the same process and rank, whose time slice is over, may go on for to end its command buffer before this one gets the node.
         0x5c grace_same: u32,
         /// Packets that a queue of the same process and lower rank may go on for to end its command buffer before this one gets the node.
         0x60 grace_lower: u32,
@@ -114,7 +114,7 @@ record! {
         0x20 partial: u64,
         /// Tag of the buffer's ring entry, if it ends in a Retired event or raises the progress fence.
         0x28 tag: u64,
-        /// GPU time at which the WAIT in progress began to hold the queue, 0 if none does.
+        /// GPU time at which the queue began to wait in the WAIT in progress, 0 if it does not wait.
         0x30 observed: u64,
         /// Size of the buffer.
         0x38 size: u32,
@@ -131,6 +131,8 @@ pub const RING_ENTRY_SIZE: u64 = RingEntry::SIZE as u64;
 pub const RING_ENTRIES_MIN: u32 = 2;
 /// Largest ring, in entries.
 pub const RING_ENTRIES_MAX: u32 = 65536;
+/// Bytes of a system page: the unit in which memory of the host is mapped, for the function by the IOMMU and for processes.
+pub const SYSTEM_PAGE_SIZE: u64 = 4096;
 /// Size of the ring-control allocation.
 pub const CONTROL_SIZE: u64 = 4096;
 /// Offset of the write pointer (u64, written by the submitter) in the ring-control page.
@@ -172,7 +174,7 @@ record! {
     }
 }
 
-/// Shape of a ring; the one place that turns a pointer into a slot.
+/// Size of a ring, and the only code that maps a pointer to a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingGeometry {
     entries: u32,

@@ -134,6 +134,8 @@ registers! {
 pub const ID_VALUE: u32 = u32::from_le_bytes(*b"CAMP");
 /// Value of [`VERSION`].
 pub const INTERFACE_VERSION: u32 = 1;
+/// Bytes of a VRAM page: the unit in which VRAM is counted, and in which the host aperture in BAR4 shows it.
+pub const VRAM_PAGE_SIZE: u64 = 4096;
 /// Number of nodes of the function.
 pub const NODES: u32 = 3;
 /// Progress of each node.
@@ -240,9 +242,9 @@ numbers! {
         SaveQueue = 21,
         /// Lets queue ARG0, which was mapped suspended and has fetched nothing since, go on from the `QueueState` at the location ARG1, a multiple of 64. Its ring and its command buffer must be what they were. BadState for any other queue, BadArgument for a record that cannot be true. A queue that had faulted is faulted then.
         RestoreQueue = 22,
-        /// Preempts queue ARG0. What it has not started is dropped. The buffer in progress goes on to its end, or to the first WAIT that holds it, where it is given up. Then the queue is empty, takes new entries, and a Preempted event with cookie ARG1 says where the buffer was given up. BadState for a queue that is suspended, faulted, or being preempted already.
+        /// Preempts queue ARG0. What it has not started is dropped. The buffer in progress goes on to its end, or to the first WAIT that is not satisfied, where it is given up. Then the queue is empty, takes new entries, and a Preempted event with cookie ARG1 says where the buffer was given up. BadState for a queue that is suspended, faulted, or being preempted already.
         PreemptQueue = 23,
-        /// Sets the times of band ARG0 on every node, in packets: the turn of a process ARG1, at most 2^32 - 1 and 0 meaning 64; the grace ARG2 of lower bands when this one gets the node; and the grace ARG3 between processes of the band. After reset these are 64, 0 and 0.
+        /// Sets the times of band ARG0 on every node, in packets: the time slice of a process ARG1, at most 2^32 - 1 and 0 meaning 64; the grace ARG2 of lower bands when this one gets the node; and the grace ARG3 between processes of the band. After reset these are 64, 0 and 0.
         SetBandTimes = 24,
         /// Gives queue ARG0 the page-table root ARG1, a location, in the place of its own, or none with 0. Its ring, its control page, its progress fence, its fence logs (if they are in its address space) and a command buffer in progress whose entry named no root are reached through the new root from then on; what it has logged is complete before. A queue without a root translates nothing. BadState unless the queue is suspended or faulted, BadArgument for a root that no descriptor could name.
         SetQueueRoot = 25,
@@ -310,7 +312,7 @@ impl Command {
         }
     }
 
-    /// Whether `status` is one that this command may answer.
+    /// True if `status` is one that this command may answer.
     pub fn may_answer(self, status: CommandStatus) -> bool {
         ANY_COMMAND.contains(&status) || self.refusals().contains(&status)
     }

@@ -55,7 +55,7 @@ pub struct BitField {
     pub doc: &'static str,
 }
 
-/// Declares a packed word: `width name: type` from bit 0 upwards, with `reserved` for the rest.
+/// Declares a packed word: `width name: type` from bit 0 upwards, with `reserved` for the remaining bits.
 macro_rules! word {
     (
         $(#[doc = $sdoc:literal])*
@@ -125,7 +125,7 @@ macro_rules! record {
                 }
             }
 
-            /// Whether every byte that no field names is zero, as whoever reads the record may demand.
+            /// True if every byte that no field names is zero, as a reader of the record may demand.
             pub fn unnamed_are_zero(bytes: &[u8; $size]) -> bool {
                 const NAMED: [bool; $size] = $crate::table::named($name::FIELDS);
                 bytes.iter().zip(NAMED).all(|(byte, named)| named || *byte == 0)

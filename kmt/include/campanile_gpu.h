@@ -57,7 +57,7 @@ struct campanile_allocation_data {
     uint32_t placement;
     /* Size in bytes, above 0; rounded up to pages. */
     uint64_t size;
-    /* The linked GPU whose VRAM is meant, 0 on a GPU that is not linked. */
+    /* Number of the linked GPU in whose VRAM the allocation is placed, 0 on a GPU that is not linked. */
     uint32_t adapter;
     /* Reserved, zero. */
     uint32_t reserved;

@@ -24,7 +24,7 @@ use dxgkrnl::Process;
 use testbed::setup::{BusChoice, DriverLimit, MachineOptions, PoolChoice, SetupError, System, VariantOptions};
 use wddm_ddi::status::*;
 
-use crate::birthplace;
+use crate::fork;
 
 /// Environment variable that names the variant of the GPU.
 pub const VARIANT_VARIABLE: &str = "CAMPANILE_DEVICE_VARIANT";
@@ -42,7 +42,7 @@ static MACHINE: OnceLock<Result<Booted, Refusal>> = OnceLock::new();
 
 /// Calls a thunk in the process of the machine; the closure calls it with arguments of the caller, and nothing else.
 pub(crate) fn call(thunk: impl FnOnce() -> NTSTATUS) -> NTSTATUS {
-    match birthplace::is_here() {
+    match fork::is_first_process() {
         Ok(true) => {}
         Ok(false) => return in_child(),
         Err(error) => return refuse(STATUS_NO_SUCH_DEVICE, &format_args!("no memory for a mark: {error}")).0,

@@ -9,7 +9,7 @@
 //!   [`Part::DelayedLog`]).
 //!
 //! What is checked is the production source, not a copy: `campanile-hw` is generic over where words live, and the other files
-//! (mail, wait lists and doorbells of the device, the ring of the user-mode driver, the list of waits, the states of a doorbell and
+//! (the mailbox, wait lists and doorbells of the device, the ring of the user-mode driver, the list of waits, the states of a doorbell and
 //! the reader of fence logs of the operating system) are compiled into this crate a second time, with the atomics and locks of a model checker in place of
 //! the processor's. What the models add by themselves are the surroundings: see `parts`.
 //!

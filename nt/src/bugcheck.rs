@@ -26,7 +26,7 @@ pub struct Place {
     pub function: Option<String>,
     /// Source file.
     pub file: Option<String>,
-    /// Line in it.
+    /// Line number in that file.
     pub line: Option<u32>,
 }
 
@@ -73,7 +73,7 @@ impl Bugcheck {
     pub const PAGE_FAULT_IN_NONPAGED_AREA: u32 = 0x50;
     /// SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION; parameter 4 is the kind. [debugger: 0xc1]
     pub const SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION: u32 = 0xc1;
-    /// IRQL_UNEXPECTED_VALUE; parameter 1 holds current and expected level. [debugger: 0xc8]
+    /// IRQL_UNEXPECTED_VALUE; parameter 1 has the current and the expected level. [debugger: 0xc8]
     pub const IRQL_UNEXPECTED_VALUE: u32 = 0xc8;
     /// PAGE_FAULT_IN_FREED_SPECIAL_POOL: address, access, place; by the kernel. [debugger: 0xcc]
     pub const PAGE_FAULT_IN_FREED_SPECIAL_POOL: u32 = 0xcc;

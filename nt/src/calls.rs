@@ -1,14 +1,14 @@
 // UNSAFETY: signals to threads, and marks of theirs that another thread reads.
 //! Calls into the drivers of a machine that have not returned, and which of them is late.
 //!
-//! Every call into a driver is registered while it runs. The watchdog looks at the calls ten times a second and counts how often it has found each. A process that is
-//! suspended or stopped in a debugger is not looked at meanwhile, so that nobody is late because of it. What a service of the kernel takes counts for the call that
-//! asked for it.
+//! Every call into a driver is registered while it runs. The watchdog looks at the calls ten times a second and counts how often it has
+//! found each. A process that is suspended or stopped in a debugger is not looked at meanwhile, so that no call counts as late because of
+//! it. The time that a service of the kernel takes counts for the call that asked for it.
 //!
-//! A call that is found too often is late. A driver image is then interrupted by a signal: if the thread executes code of the image, the call
-//! ends there as by a fault, and the bug check says where; if the thread is in a service, the call ends when the service returns to the image. A driver that
-//! is linked into the process cannot be interrupted, since its code may hold anything of this process' libraries. If a late call does not return
-//! within the grace period, the process ends.
+//! A call that is found too often is late. A driver image is then interrupted by a signal: if the thread executes code of the image, the
+//! call ends there as by a fault, and the bug check says where; if the thread is in a service, the call ends when the service returns to
+//! the image. A driver that is linked into the process cannot be interrupted, since its code may have locks of this process' libraries. If
+//! a late call does not return within the grace period, the process ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -175,7 +175,7 @@ pub enum Next {
     Look,
     /// Looks again after [`RETRY`].
     Retry,
-    /// Stops the machine and says why, since nobody else may be able to.
+    /// Stops the machine and prints why, since no other thread may be able to.
     Stop(Bugcheck),
     /// Ends the process.
     End(Bugcheck),
@@ -183,7 +183,7 @@ pub enum Next {
 
 impl Calls {
     /// The calling thread is about to call the function `name` of a driver, which is an image or linked.
-    pub fn enter(&self, (driver, is_image): (&Arc<str>, bool), name: &'static str) -> UnderWay<'_> {
+    pub fn enter(&self, driver: &Arc<str>, is_image: bool, name: &'static str) -> UnderWay<'_> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let call = Call {
@@ -397,7 +397,7 @@ mod tests {
                 let number = SEAT.with(|seat| seat.inside.load(Ordering::Relaxed));
                 SEAT.with(|seat| seat.ending.store(if ends { number } else { number - 1 }, Ordering::Relaxed));
                 driver_call::on_host_stack(|| {
-                    // Whoever asks for this may hold a lock.
+                    // The caller may have a lock.
                     driver_call::on_host_stack(|| ());
                     after_inner += 1;
                     bugcheck

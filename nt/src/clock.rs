@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::lock::{Innermost, Mutex, lock};
 
-/// Where timeouts read the time: the host's clock, or one that stands still until somebody moves it on.
+/// The clock by which timeouts are measured: the host's, or a manual one that stands still until a test moves it on.
 #[derive(Clone)]
 pub struct Clock(Arc<Source>);
 
@@ -16,17 +16,17 @@ enum Source {
     Manual(Mutex<Manual, Innermost>),
 }
 
-/// A clock that is moved by hand, and who waits for it.
+/// A clock that is moved by a test, and the waits for it.
 #[derive(Default)]
 struct Manual {
     now: Duration,
-    /// Moments that somebody waits for, by a number of the wait.
+    /// The moments that threads wait for, by a number of the wait.
     deadlines: BTreeMap<u64, Duration>,
     /// Waits that there were.
     waits: u64,
 }
 
-/// Somebody waits for a moment until this is dropped.
+/// A thread waits for a moment until this is dropped.
 #[must_use = "nobody waits any more when this is dropped"]
 pub struct Deadline<'a>(Option<(&'a Mutex<Manual, Innermost>, u64)>);
 
@@ -57,7 +57,7 @@ impl Clock {
         }
     }
 
-    /// Whether time stands still of itself.
+    /// True if time stands still until a test moves it on.
     pub fn is_manual(&self) -> bool {
         matches!(*self.0, Source::Manual(_))
     }
@@ -80,7 +80,7 @@ impl Clock {
         Deadline(Some((clock, number)))
     }
 
-    /// The first moment that somebody waits for on a manual clock: work that does not end by then is given up. `None` if nobody waits,
+    /// The first moment that a thread waits for on a manual clock: work that does not end by then is given up. `None` if no thread waits,
     /// and on the host's clock.
     pub fn next_deadline(&self) -> Option<Duration> {
         match &*self.0 {

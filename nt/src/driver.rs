@@ -137,7 +137,7 @@ impl Driver {
 
     /// The calling thread is about to call its function `name`.
     pub fn enter_call(&self, name: &'static str) -> UnderWay<'_> {
-        self.verifier.calls().enter((&self.name, self.image.is_some()), name)
+        self.verifier.calls().enter(&self.name, self.image.is_some(), name)
     }
 
     /// The image it runs from, unless it is linked into the process.

@@ -1,18 +1,18 @@
 // UNSAFETY: switches the stack pointer back to the kernel's side of a driver call.
 //! The boundary between the kernel and a driver on one thread.
 //!
-//! A stop of a Windows machine never returns to the driver that caused it. A linked driver lives in the process of the test,
-//! so the machine stops and only this one call ends: [`run`] remembers where the kernel stood, and [`abandon`] goes back there
-//! over the driver's frames. Nothing in those frames runs any more, what they held stays held (a spin lock that others
-//! wait for makes them [`abandon`] too, see [`services`](crate::services)), and no DDI of the machine is called afterwards.
+//! A stop of a Windows machine never returns to the driver that caused it. A linked driver lives in the process of the test, so the machine
+//! stops and only this one call ends: [`run`] remembers where the kernel stood, and [`abandon`] goes back there over the driver's frames.
+//! Nothing in those frames runs any more, and their locks are never released (a spin lock that others wait for makes them [`abandon`] too,
+//! see [`services`](crate::services)), and no DDI of the machine is called afterwards.
 //!
 //! A driver image runs on a kernel stack of its own, see [`kernel_stack`], and what it calls in the kernel goes back to the
 //! host's stack ([`on_host_stack`]). Whatever faults on the image's stack, the image or a service that follows its pointer, ends the call
 //! with the bugcheck that the fault stands for: the signal handler sends the thread to `landing`. A service therefore holds no lock
 //! while it is on that stack.
 //!
-//! Calls nest: driver → callback → driver. Each layer of the kernel is returned to, in order, so that it can put away what it
-//! holds before it abandons the layer above.
+//! Calls nest: driver → callback → driver. Each layer of the kernel is returned to, in order, so that it can release its locks and objects
+//! before it abandons the layer above.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -76,7 +76,7 @@ struct Thread {
     frames: Vec<Frame>,
     /// KeEnterCriticalRegion calls not yet left.
     critical_regions: u32,
-    /// Addresses of push locks held.
+    /// Addresses of the push locks that the thread has.
     push_locks: Vec<usize>,
     /// Kernel stacks that no call uses.
     spare_stacks: Vec<KernelStack>,
@@ -102,7 +102,7 @@ pub struct Leftovers {
     pub irql: Option<(KIRQL, KIRQL)>,
     /// Critical regions entered and not left.
     pub critical_regions: u32,
-    /// Address of a push lock that is still held.
+    /// Address of a push lock that was not released.
     pub push_lock: Option<usize>,
 }
 
@@ -135,7 +135,7 @@ struct Call<F, R> {
 /// Runs the call.
 ///
 /// # Safety
-/// `data` is a `Call<F, R>` that nobody else uses.
+/// `data` is a `Call<F, R>` that is not used elsewhere.
 unsafe extern "sysv64" fn trampoline<F: FnOnce() -> R, R>(data: *mut c_void) {
     // SAFETY: `run` passes its own local, exclusively.
     let data = unsafe { &mut *data.cast::<Call<F, R>>() };
@@ -251,7 +251,7 @@ pub fn stop_for_pointer(service: &str, fault: Fault) -> ! {
     stop_with(|driver| exception::bugcheck(fault, By::Service(service), driver, level))
 }
 
-/// The bug check for a driver's pointer that could not be followed, for a service that still has something to put away. See [`stop_for_pointer`].
+/// The bug check for a driver's pointer that could not be followed, for a service that still has locks or objects to release. See [`stop_for_pointer`].
 pub fn bad_pointer(service: &str, fault: Fault) -> Bugcheck {
     match current() {
         Some(driver) => exception::bugcheck(fault, By::Service(service), &driver, irql::current()),
@@ -281,8 +281,8 @@ fn land(site: &Site, registers: &mut Registers) -> bool {
         // A breakpoint is reported behind its instruction.
         fault.instruction -= 1;
     }
-    let Some(to) = landing(fault, site.stack_pointer) else { return false };
-    signal::resume(registers, to);
+    let Some((function, argument)) = landing(fault, site.stack_pointer) else { return false };
+    signal::resume(registers, function, argument);
     true
 }
 
@@ -314,7 +314,7 @@ fn interrupted(instruction: usize) -> Interrupted {
     landing_of_late(instruction).map_or(Interrupted::GoesOn, Interrupted::Lands)
 }
 
-/// In the signal handler: says whose call a fault is in that nobody answers for.
+/// In the signal handler: describes the driver call in which a fault happened that no module handles.
 fn describe_unanswered(site: &Site, text: &mut [u8]) -> usize {
     let signal = match site.signal {
         libc::SIGSEGV => "SIGSEGV",
@@ -355,7 +355,7 @@ fn landing(mut fault: Fault, stack_pointer: usize) -> Option<(usize, usize)> {
     }
     let itself = Caller { instruction: fault.instruction, function: 0 };
     let caller = match fault.cause {
-        // The thread is where it jumped to; who called has left the address to return to.
+        // The thread is where it jumped to; the caller has left the address to return to.
         Cause::Memory { address, access: Access::Execute, .. } if address == fault.instruction => {
             let returns_to = landing.stack.holds(stack_pointer).then(|| {
                 let top = std::ptr::with_exposed_provenance::<usize>(stack_pointer);
@@ -427,7 +427,7 @@ fn describe(driver: &Driver, landed: Landed, level: KIRQL) -> Option<Bugcheck> {
 }
 
 /// Runs `call` on the stack of the kernel's side, when the driver that called runs on one of its own. Ends the driver's call if that is
-/// late for the watchdog, unless this is part of another service, which may hold something.
+/// late for the watchdog, unless this is part of another service, which may have locks.
 pub fn on_host_stack<R>(call: impl FnOnce() -> R) -> R {
     let outer = IN_SERVICE.replace(true);
     let result = switch(call);
@@ -473,7 +473,7 @@ fn in_innermost<R>(tell: impl FnOnce(&str, &str) -> R) -> Option<R> {
     THREAD.try_with(innermost).ok().flatten()
 }
 
-/// Whether this thread is inside a driver call.
+/// True if this thread is inside a driver call.
 #[cfg(test)]
 fn is_inside() -> bool {
     THREAD.with_borrow(|thread| !thread.frames.is_empty())
@@ -496,22 +496,22 @@ pub fn leave_critical_region() -> bool {
     })
 }
 
-/// Whether normal kernel APCs are held by a critical region.
+/// True if a critical region disables normal kernel APCs.
 pub fn in_critical_region() -> bool {
     THREAD.with_borrow(|thread| thread.critical_regions > 0)
 }
 
-/// Notes a push lock as held.
+/// Notes that the thread has acquired a push lock.
 pub fn hold_push_lock(address: usize) {
     THREAD.with_borrow_mut(|thread| thread.push_locks.push(address));
 }
 
-/// Whether this thread holds the push lock.
+/// True if this thread holds the push lock.
 pub fn holds_push_lock(address: usize) -> bool {
     THREAD.with_borrow(|thread| thread.push_locks.contains(&address))
 }
 
-/// Notes a push lock as given back; false if this thread did not hold it.
+/// Notes that the thread has released a push lock; false if it did not hold it.
 pub fn drop_push_lock(address: usize) -> bool {
     THREAD.with_borrow_mut(|thread| {
         let position = thread.push_locks.iter().rposition(|held| *held == address);
@@ -694,7 +694,7 @@ mod tests {
         const MARK: &str = "DXGKRNL_TEST_ENDED_MAPPING";
         const DONE: i32 = 42;
         if std::env::var_os(MARK).is_none() {
-            // Another test of this process could have something at the address by the time of the access.
+            // Another test of this process could have mapped memory at the address by the time of the access.
             let test = "driver_call::tests::an_access_after_the_mapping_ended_stops_the_machine_and_not_the_process";
             let program = std::env::current_exe().expect("a test has a path");
             let status = std::process::Command::new(program).args([test, "--exact"]).env(MARK, "1").status();

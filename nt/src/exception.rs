@@ -121,7 +121,7 @@ struct Touch {
 }
 
 impl By<'_> {
-    /// Says in the reason who did it.
+    /// Adds the driver or service whose instruction it was to the reason.
     fn name(self, bugcheck: &mut Bugcheck, driver: &Driver) {
         bugcheck.reason = match self {
             Self::Driver => format!("{} by driver {}", bugcheck.reason, driver.name()),
@@ -132,7 +132,8 @@ impl By<'_> {
     }
 }
 
-/// Whether the instruction at an address is one that user mode may not run, as all code here does.
+/// True if the instruction at an address is one that user mode may not execute. All code of this process, drivers included, runs in user
+/// mode.
 fn is_privileged(instruction: usize) -> bool {
     const LONGEST: usize = 15;
     let code = std::ptr::with_exposed_provenance::<u8>(instruction);

@@ -50,7 +50,7 @@ impl KernelStack {
         self.base.as_ptr().addr() + GUARD + SIZE
     }
 
-    /// Its inaccessible range, and the rest.
+    /// Its inaccessible range, and the range that is used.
     pub(crate) fn layout(&self) -> Layout {
         let base = self.base.as_ptr().addr();
         Layout { guard: base, bottom: base + GUARD, top: self.top() }
@@ -66,12 +66,12 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Whether an access to `address` ran off the end of the stack.
+    /// True if an access to `address` ran off the end of the stack.
     pub(crate) fn guards(&self, address: usize) -> bool {
         (self.guard..self.bottom).contains(&address)
     }
 
-    /// Whether a word is on the stack.
+    /// True if a word is on the stack.
     pub(crate) fn holds(&self, address: usize) -> bool {
         address.is_multiple_of(8) && address >= self.bottom && address.checked_add(8).is_some_and(|end| end <= self.top)
     }

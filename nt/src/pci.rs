@@ -43,7 +43,7 @@ const CAPABILITY_MSI: u32 = 0x05;
 const CAPABILITY_MSIX: u32 = 0x11;
 /// No more capabilities fit between the header and offset 256.
 const MOST_CAPABILITIES: usize = 48;
-/// Vectors that a function may be given: the resource list has room for eight descriptors.
+/// Vectors that a function may be given: the resource list has eight descriptors at most.
 const DESCRIPTORS: usize = 8;
 
 /// A function cannot be used.
@@ -69,7 +69,7 @@ pub enum PciError {
         /// Bytes according to the adaptor, if it knows the BAR.
         adaptor: Option<u64>,
     },
-    /// There is no room for a BAR.
+    /// No address range is free for a BAR.
     NoRoom(u8),
 }
 
@@ -140,7 +140,7 @@ pub struct Function {
     pub bars: Vec<BarWindow>,
     /// Message interrupts that the function gets.
     pub vectors: u16,
-    /// What configuration space holds once the function was enabled.
+    /// The contents of configuration space once the function was enabled.
     enabled: OnceLock<Sleeping>,
 }
 
@@ -185,7 +185,7 @@ impl Function {
         [whole, format!(r"PCI\VEN_{vendor:04X}&DEV_{device:04X}")]
     }
 
-    /// Whether configuration space still answers.
+    /// True while configuration space answers.
     pub fn is_there(&self) -> bool {
         self.bus.config_read(VENDOR, 2) as u16 == self.vendor
     }
@@ -206,7 +206,7 @@ impl Function {
         self.enabled.get_or_init(|| self.placed());
     }
 
-    /// Whether somebody has reset the function since it was enabled: it is there, and answers at its addresses no more.
+    /// True if the function was reset since it was enabled: configuration space answers, and the BARs do not any more.
     pub fn was_reset(&self) -> bool {
         let present = self.bus.config_read(VENDOR, 2) == u32::from(self.vendor);
         present && self.enabled.get().is_some() && self.bus.config_read(COMMAND, 2) & COMMAND_MEMORY == 0
@@ -250,7 +250,7 @@ impl Function {
         self.bus.config_write(COMMAND, 2, placed.command);
     }
 
-    /// The BAR that holds `len` bytes at a translated address, and the offset in it.
+    /// The BAR that has `len` bytes at a translated address, and the offset in it.
     pub fn bar_at(&self, address: u64, len: u64) -> Option<(&BarWindow, u64)> {
         self.bars.iter().find_map(|bar| {
             let offset = address.checked_sub(bar.address)?;

@@ -41,7 +41,7 @@ impl Ram {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was just created and is owned by nobody else.
+        // SAFETY: the descriptor was just created and is not owned elsewhere.
         let file = unsafe { File::from_raw_fd(fd) };
         file.set_len(size)?;
         // Devices of other processes take memory only if it stays as long as it is.

@@ -29,7 +29,7 @@ impl Verifier {
         self.first.get().cloned()
     }
 
-    /// Whether this machine has stopped.
+    /// True if this machine has stopped.
     pub fn is_stopped(&self) -> bool {
         self.first.get().is_some()
     }

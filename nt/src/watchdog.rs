@@ -46,8 +46,9 @@ pub fn start(verifier: &Arc<Verifier>, limit: Duration) -> io::Result<()> {
 /// What the process still does before it ends because of a driver.
 static LAST_WORDS: OnceLock<fn(&str)> = OnceLock::new();
 
-/// Has `words` called with the reason, on a thread of its own, before the process ends because a call into a driver does not. It has ten seconds,
-/// since it may wait for what the driver holds. The first caller is heard, for all machines of the process.
+/// Registers `words`, which is called with the reason, on a thread of its own, before the process ends because a call into a driver does
+/// not return. It has ten seconds, since it may wait for locks that the driver has. Only the first function is registered, for all machines
+/// of the process.
 pub fn before_the_process_ends(words: fn(&str)) {
     let _ = LAST_WORDS.set(words);
 }

@@ -217,13 +217,13 @@ enum campanile_loss
   CAMPANILE_LOSS_NONE = 0,
   // Its own work did not end, and its engine was reset.
   CAMPANILE_LOSS_HUNG = 1,
-  // An engine or the adapter was reset for somebody else's sake.
+  // An engine or the adapter was reset because of work of another device.
   CAMPANILE_LOSS_RESET = 2,
   // It touched memory that is not there, or its commands made no sense.
   CAMPANILE_LOSS_FAULT = 3,
   // The adapter is gone, or was stopped.
   CAMPANILE_LOSS_REMOVED = 4,
-  // The operating system says something else.
+  // The operating system gives another reason.
   CAMPANILE_LOSS_OTHER = 5,
 };
 #ifndef __cplusplus
@@ -242,7 +242,7 @@ enum campanile_dynamic_mode
  {
   // To read or change the present contents, once no queued work uses them.
   CAMPANILE_DYNAMIC_MODE_PLAIN = 0,
-  // To write at once what no queued work uses; the rest keeps its bytes.
+  // To write at once what no queued work uses; all other bytes stay as they are.
   CAMPANILE_DYNAMIC_MODE_NO_OVERWRITE = 1,
   // To write everything anew; another contents of the pool if queued work uses the present ones.
   CAMPANILE_DYNAMIC_MODE_DISCARD = 2,
@@ -307,7 +307,7 @@ enum campanile_kind
   CAMPANILE_KIND_AUTO = 0,
   // The GPU waits for it by itself.
   CAMPANILE_KIND_NATIVE = 1,
-  // The GPU signals it; the operating system holds back what waits for it. Not for queues with user-mode submission.
+  // The GPU signals it; the operating system delays work that waits for it. Not for queues with user-mode submission.
   CAMPANILE_KIND_MONITORED = 2,
 };
 #ifndef __cplusplus
@@ -318,13 +318,13 @@ typedef int32_t campanile_kind;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// Who can have a fence besides the device it is created on.
+// The devices and processes that can have a fence besides the device it is created on.
 enum campanile_sharing
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-  // Nobody.
+  // No other device.
   CAMPANILE_SHARING_PRIVATE = 0,
   // Devices of the same GPU, in this process and others.
   CAMPANILE_SHARING_ADAPTER = 1,
@@ -521,7 +521,7 @@ typedef struct {
   uint32_t fence;
   // Value of the fence or progress value.
   uint64_t value;
-  // Whether a doorbell was rung.
+  // 1 if a doorbell was rung, otherwise 0.
   int32_t rung;
 } campanile_queue_event;
 
@@ -670,7 +670,7 @@ int32_t campanile_fence_create_with(campanile_device device,
 // What a fence is: CAMPANILE_KIND_NATIVE or CAMPANILE_KIND_MONITORED.
 int32_t campanile_fence_kind(campanile_fence fence, int32_t *kind);
 
-// Has the operating system hold back what is submitted to a queue from now on until the fence's value is at least `value`. Returns at once.
+// Has the operating system delay what is submitted to a queue from now on until the fence's value is at least `value`. Returns at once.
 // CAMPANILE_STATUS_NEEDS_KERNEL_SUBMISSION for a queue with user-mode submission, CAMPANILE_STATUS_RECORDING while a recording is open.
 int32_t campanile_queue_enqueue_wait(campanile_queue queue,
                                      campanile_fence fence,
@@ -712,8 +712,8 @@ int32_t campanile_record_signal(campanile_queue queue,
                                 campanile_fence fence,
                                 uint64_t value);
 
-// Records that the queue waits, on the GPU, until the fence's value is at least `value`. For a monitored fence the operating system holds
-// back what is recorded after the wait; what is recorded before it becomes a command buffer of its own, with a progress value of its own. Statuses
+// Records that the queue waits, on the GPU, until the fence's value is at least `value`. For a monitored fence the operating system delays
+// what is recorded after the wait; what is recorded before it becomes a command buffer of its own, with a progress value of its own. Statuses
 // as for campanile_record_signal, and CAMPANILE_STATUS_COMMANDS_TOO_LARGE for more waits than the queue has ring entries.
 int32_t campanile_record_wait(campanile_queue queue,
                               campanile_fence fence,

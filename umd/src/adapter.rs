@@ -44,7 +44,7 @@ struct Inner {
     teardown: Teardown,
 }
 
-/// Failures to give something back; they cannot be returned from a drop, so they are counted here.
+/// The number of objects that the operating system refused to destroy. A drop cannot return the error, so it is counted here.
 #[derive(Default)]
 struct Teardown {
     count: AtomicU32,
@@ -60,7 +60,8 @@ struct Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.handle != 0 {
-            // Nobody is left to tell; an adapter handle that the system refuses to close holds no GPU resources.
+            // The adapter ends here, so no count is left to report this; an adapter handle that the system refuses to close has no GPU
+            // resources.
             let _ = call!(self.thunks, D3DKMTCloseAdapter, &mut D3DKMT_CLOSEADAPTER { hAdapter: self.handle });
         }
     }
@@ -78,7 +79,7 @@ impl Adapter {
             match Self::open_luid(thunks, luid) {
                 Ok(adapter) => return Ok(adapter),
                 Err(error @ Error::Version(_)) => outcome = error,
-                // Somebody else's adapter, or one that is going away.
+                // An adapter of another driver, or one that is going away.
                 Err(_) => {}
             }
         }
@@ -111,7 +112,7 @@ impl Adapter {
         Caps::from_bits(self.inner.data.caps)
     }
 
-    /// Whether the GPU's accesses to system memory are coherent with the CPU's caches. See
+    /// True if the GPU's accesses to system memory are coherent with the CPU's caches. See
     /// [`Mapping::synchronize`](crate::Mapping::synchronize).
     pub fn is_coherent(&self) -> bool {
         !self.caps().non_coherent()
@@ -127,7 +128,7 @@ impl Adapter {
         self.inner.data.vram
     }
 
-    /// Doorbells of the hardware; queues beyond this number share them by turns.
+    /// Doorbells of the hardware; if there are more queues, the ones that submitted last have them.
     pub fn doorbells(&self) -> u32 {
         self.inner.data.doorbells
     }
@@ -137,17 +138,17 @@ impl Adapter {
         self.inner.data.clock_hz
     }
 
-    /// Whether driver and operating system have agreed on native fences. [d3dkmdt: D3DKMT_WDDM_3_1_CAPS]
+    /// True if driver and operating system have agreed on native fences. [d3dkmdt: D3DKMT_WDDM_3_1_CAPS]
     pub fn native_fences(&self) -> bool {
         self.inner.native_fences
     }
 
-    /// Whether driver and operating system have agreed on user-mode submission, which needs native fences.
+    /// True if driver and operating system have agreed on user-mode submission, which needs native fences.
     pub fn user_mode_submission(&self) -> bool {
         self.native_fences() && self.inner.data.features & FEATURE_USER_MODE_SUBMISSION != 0
     }
 
-    /// How many times giving something back to the operating system failed since the adapter was opened.
+    /// How many objects the operating system has refused to destroy since the adapter was opened.
     pub fn teardown_failures(&self) -> u32 {
         self.inner.teardown.count.load(Ordering::Relaxed)
     }
@@ -165,7 +166,7 @@ impl Adapter {
         self.inner.handle.handle
     }
 
-    /// Notes the outcome of giving something back.
+    /// Counts the destruction of an object if it failed.
     pub(crate) fn given_back(&self, status: NTSTATUS) {
         if let Err(status) = status.ok() {
             self.inner.teardown.last.store(status.0, Ordering::Relaxed);
@@ -185,7 +186,7 @@ fn enumerate(thunks: &'static Thunks) -> Result<Vec<(Handle, LUID)>> {
     if list.NumAdapters == 0 {
         return Ok(Vec::new());
     }
-    // Some spare room, because adapters may arrive between the two calls.
+    // A few elements more, because adapters may arrive between the two calls.
     let room = list.NumAdapters.saturating_add(4).min(ADAPTERS_MAX);
     let mut adapters = alloc::vec![D3DKMT_ADAPTERINFO::zeroed(); room as usize];
     list.NumAdapters = room;
@@ -216,7 +217,7 @@ fn driver_data(adapter: &Handle) -> Result<AdapterData> {
     Ok(data)
 }
 
-/// Whether the operating system lets user mode create native fences here. One that does not know the question does not.
+/// True if the operating system lets user mode create native fences here. An operating system that does not know the query does not.
 fn os_has_native_fences(adapter: &Handle) -> Result<bool> {
     let mut caps = [0u8; 4];
     match query(adapter, KMTQUERYADAPTERINFOTYPE::KMTQAITYPE_WDDM_3_1_CAPS, &mut caps) {

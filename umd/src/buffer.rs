@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use core::{ffi::c_void, ptr::NonNull};
 
+use campanile_hw::page_table::PAGE_4K;
 use campanile_hw::private::{AllocationData, MAGIC};
 use wddm_ddi::{Zeroed, kmt::*, types::D3DKMT_HANDLE};
 
@@ -35,15 +36,13 @@ pub enum Reclaimed {
     Discarded,
 }
 
-/// Page of the GPU's address space and of the CPU's.
-const PAGE: u64 = 4096;
 /// The GPU's address space, 2^48 bytes; nothing larger can ever be mapped.
 const SIZE_MAX: u64 = 1 << 47;
 
 /// Memory that the GPU can use. Clones share it; it is destroyed with the last clone and the last [`Mapping`].
 ///
-/// The driver does not know which submissions use a buffer: keep it until they are done. A GPU access afterwards faults the
-/// queue that makes it and harms nobody else.
+/// The driver does not know which submissions use a buffer: keep it until they are done. A GPU access afterwards faults the queue that
+/// makes it and has no other effect.
 #[derive(Clone)]
 pub struct Buffer {
     inner: Arc<Inner>,
@@ -70,7 +69,7 @@ impl Device {
         }
         let allocation = Allocation::new(self, size, placement)?;
         let resident = Resident::new(&allocation)?;
-        let address = GpuAddress::new(&allocation, size.div_ceil(PAGE))?;
+        let address = GpuAddress::new(&allocation, size.div_ceil(PAGE_4K))?;
         Ok(Buffer { inner: Arc::new(Inner { address, _resident: resident, allocation, placement, size }) })
     }
 }
@@ -113,7 +112,7 @@ impl Buffer {
         lock.hDevice = self.device().handle();
         lock.hAllocation = self.allocation();
         invoke!(self.device().thunks(), D3DKMTLock2, &mut lock)?;
-        match NonNull::new(lock.pData.cast::<u8>()).filter(|start| start.addr().get() % PAGE as usize == 0) {
+        match NonNull::new(lock.pData.cast::<u8>()).filter(|start| start.addr().get() % PAGE_4K as usize == 0) {
             Some(start) => Ok(Mapping { buffer: self.clone(), start, len }),
             None => {
                 self.unlock();
@@ -222,7 +221,7 @@ impl Mapping {
     /// [`Error::BadArgument`] if they do not fit; nothing is copied. As [`Mapping::synchronize`].
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         let target = self.range(offset, bytes.len())?;
-        // The first and the last line may hold what the GPU has written.
+        // The first and the last cache line may have bytes that the GPU has written.
         self.synchronize(offset, bytes.len())?;
         // SAFETY: the target range lies in the mapping, which outlives the call; a caller's slice never overlaps it, because
         // no reference to mapped bytes is handed out by safe code.
@@ -243,9 +242,9 @@ impl Mapping {
     }
 
     /// Makes stores of the CPU to `len` bytes visible to the GPU, and those of the GPU to the CPU: on an adapter whose DMA does not snoop
-    /// the CPU's caches, after the CPU has written and before the GPU reads, and after the GPU has written and before the CPU reads.
-    /// Cache lines that the range touches are written back and read again whole. For who uses [`Mapping::as_ptr`]; on other adapters,
-    /// and for memory that is not cached, there is nothing to do. [allocation-usage-tracking: I/O coherency]
+    /// the CPU's caches, after the CPU has written and before the GPU reads, and after the GPU has written and before the CPU reads. Cache
+    /// lines that the range touches are written back and read again whole. Only a caller that uses [`Mapping::as_ptr`] needs this; on other
+    /// adapters, and for memory that is not cached, there is nothing to do. [allocation-usage-tracking: I/O coherency]
     ///
     /// # Errors
     /// [`Error::BadArgument`] if the range leaves the buffer; [`Error::DeviceLost`], [`Error::Status`].
@@ -267,7 +266,7 @@ impl Mapping {
     /// The bytes as a slice, without copying. [`Mapping::synchronize`] comes before.
     ///
     /// # Safety
-    /// Nobody, the GPU included, writes them while the slice is used.
+    /// Neither the GPU nor a processor writes them while the slice is used.
     pub unsafe fn as_slice(&self) -> &[u8] {
         // SAFETY: `len` bytes are mapped until the drop, and the caller keeps writers away.
         unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.len) }
@@ -373,11 +372,11 @@ impl GpuAddress {
         args.SizeInPages = pages;
         args.Protection = D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE::new().with_Write(true);
         let pending = invoke_pending!(device.thunks(), D3DKMTMapGpuVirtualAddress, &mut args)?;
-        if args.VirtualAddress == 0 || args.VirtualAddress % PAGE != 0 {
+        if args.VirtualAddress == 0 || args.VirtualAddress % PAGE_4K != 0 {
             return Err(Error::BadAnswer("D3DKMTMapGpuVirtualAddress gave no page address"));
         }
         // Mapped from here on, also while the request is pending, so a failed wait frees the range.
-        let address = Self { device: device.clone(), base: args.VirtualAddress, size: pages * PAGE };
+        let address = Self { device: device.clone(), base: args.VirtualAddress, size: pages * PAGE_4K };
         device.wait_paging(pending, args.PagingFenceValue)?;
         Ok(address)
     }

@@ -61,7 +61,7 @@ impl Progress {
         self.current.load(Ordering::Acquire).max(self.floor)
     }
 
-    /// Whether `value` was reached before there was this fence.
+    /// True if `value` was reached before this fence was created.
     pub(crate) fn is_of_earlier_fence(&self, value: u64) -> bool {
         value <= self.floor
     }
@@ -112,7 +112,8 @@ struct LogCursor {
 }
 
 impl LogCursor {
-    /// The command that logs an operation in the next free entry. Which the GPU may have to overwrite: whoever reads notices.
+    /// The command that logs an operation in the next free entry. The log may overrun, so that this overwrites an older entry; the reader
+    /// notices that.
     #[inline(always)]
     fn pick(&mut self, operation: LogOperation, handle: D3DKMT_HANDLE, value: u64) -> Option<packet::Log> {
         let Self { address: log, entries, next: entry } = *self;
@@ -161,13 +162,13 @@ pub(crate) struct Core {
     pub(crate) memory: CommandMemory,
     /// What the last packet of a command buffer signals where that is not the progress fence of a hardware queue.
     pub(crate) ending: Option<packet::Signal>,
-    /// True if the operating system is handed every command buffer, so that it can hold one back.
+    /// True if the operating system is handed every command buffer, so that it can delay one until a fence has a value.
     pub(crate) by_kernel: bool,
     /// Waits for monitored fences in what is being recorded, in order.
     pub(crate) holds: Vec<Hold>,
     /// Pieces of what is being recorded that end before such a wait; each becomes a command buffer with a progress value of its own.
     pieces: u64,
-    /// Who is told of what happens; nobody as a rule.
+    /// The tracer that is told of every operation, if one was set.
     pub(crate) tracer: Option<Box<dyn Tracer>>,
 }
 
@@ -216,7 +217,7 @@ impl CommandMemory {
         self.head - self.tail
     }
 
-    /// Gives back what submissions up to number `completed` held; `idle` if none is left.
+    /// Frees the command memory and log entries of submissions up to number `completed`; `idle` if none is left.
     fn release(&mut self, completed: u64, idle: bool) {
         if idle {
             // Also what was skipped at the end of the range for the recording that is open.
@@ -382,7 +383,7 @@ impl<'q> Recorder<'q> {
     /// Copies `size` bytes between GPU addresses; source and destination do not overlap.
     ///
     /// # Errors
-    /// [`Error::BadPacket`] for size 0 or a range outside the address space; see [`Recorder::nop`] for the rest.
+    /// [`Error::BadPacket`] for size 0 or a range outside the address space; see [`Recorder::nop`] for the others.
     #[inline]
     pub fn copy(&mut self, destination: u64, source: u64, size: u64) -> Result<()> {
         if size > COPY_RUN {
@@ -452,7 +453,7 @@ impl<'q> Recorder<'q> {
         Ok(())
     }
 
-    /// Sets the fence's value after every earlier effect of the queue and releases who waits for it. The GPU writes the value without the
+    /// Sets the fence's value after every earlier effect of the queue and releases the waiters. The GPU writes the value without the
     /// kernel, which sees that of a monitored fence when it learns that the command buffer is done.
     ///
     /// # Errors
@@ -474,7 +475,7 @@ impl<'q> Recorder<'q> {
         Ok(())
     }
 
-    /// Holds the queue until the fence's value is at least `value`, without the CPU.
+    /// Has the queue wait until the fence's value is at least `value`, without the CPU.
     ///
     /// The operating system does it for a monitored fence. What was recorded before the wait then becomes a command buffer of its own, with a progress
     /// value of its own, which is handed over before the wait is; what comes after it is not scheduled until the wait is satisfied.
@@ -579,7 +580,7 @@ impl<'q> Recorder<'q> {
     fn push<const N: usize>(&mut self, words: [u64; N]) -> Result<()> {
         let bytes = N * 8;
         if self.core.memory.limit - self.cursor < bytes {
-            self.make_room(bytes)?;
+            self.free_memory(bytes)?;
         }
         // SAFETY: `bytes` fit between the cursor and the limit, which is inside the range.
         unsafe { self.core.memory.range.write(self.cursor, words) };
@@ -593,16 +594,16 @@ impl<'q> Recorder<'q> {
         let Some(log) = log else { return self.push(words) };
         let bytes = N * 8 + packet::Log::SIZE;
         if self.core.memory.limit - self.cursor < bytes {
-            self.make_room(bytes)?;
+            self.free_memory(bytes)?;
         }
         self.push(words)?;
         self.push(log.to_words())
     }
 
-    /// Makes room for `bytes` more: by progress, by moving to the start of command memory, by waiting.
+    /// Frees command memory for `bytes` more: by progress, by moving to the start of command memory, by waiting.
     #[cold]
     #[inline(never)]
-    fn make_room(&mut self, bytes: usize) -> Result<()> {
+    fn free_memory(&mut self, bytes: usize) -> Result<()> {
         let recorded = self.recorded();
         let total = recorded + bytes;
         let size = self.core.memory.range.bytes();
@@ -615,7 +616,7 @@ impl<'q> Recorder<'q> {
             if memory.limit - self.cursor >= bytes {
                 return Ok(());
             }
-            // The piece would cross the end: it has to start anew at offset 0, and the rest of the range is skipped.
+            // The piece would cross the end: it has to start anew at offset 0, and the bytes up to the end are skipped.
             if memory.start + total > size {
                 let skipped = (size - memory.start) as u64;
                 let idle = memory.in_use() == 0;

@@ -134,7 +134,7 @@ impl Device {
         self.reached(current, value)
     }
 
-    /// Whether a wait that ended was satisfied, and by the GPU: a lost device ends every wait, and may leave all ones behind.
+    /// True if a wait that ended was satisfied by the GPU. A lost device ends every wait as well, and may leave a value of all ones behind.
     pub(crate) fn reached(&self, current: SharedWord, value: u64) -> Result<()> {
         match current.load(Ordering::Acquire) {
             u64::MAX if value != u64::MAX => self.check(),

@@ -3,7 +3,7 @@
 //! The operating system does not know which queued work uses an allocation, so the caller says it: [`DynamicMapping::use_until`]. What
 //! a map means then follows from how it is asked for [allocation-usage-tracking: Lock2]:
 //!
-//! - [`MapMode::Discard`] gives contents that nobody uses, another allocation of a bounded pool if the present one is in use;
+//! - [`MapMode::Discard`] gives contents that no queued work uses, another allocation of a bounded pool if the present one is in use;
 //! - [`MapMode::NoOverwrite`] gives the present contents at once; the caller leaves alone what queued work uses;
 //! - [`MapMode::Plain`] gives the present contents once no queued work uses them.
 //!
@@ -28,7 +28,7 @@ pub const CONTENTS_MAX: usize = 64;
 pub enum MapMode {
     /// To read or change the present contents.
     Plain,
-    /// To write what no queued work uses; the rest keeps its bytes.
+    /// To write what no queued work uses; all other bytes stay as they are.
     NoOverwrite,
     /// To write everything anew; what was there is forgotten.
     Discard,
@@ -45,7 +45,7 @@ struct Inner {
     size: u64,
     placement: Placement,
     most: usize,
-    /// Held for a few instructions, never while waiting or calling the operating system.
+    /// Taken for a few instructions, never while waiting or calling the operating system.
     pool: Mutex<Pool>,
 }
 
@@ -93,7 +93,7 @@ enum Found {
     Room,
     /// Nothing is free before this.
     Busy(Use),
-    /// Everything is mapped by somebody.
+    /// All contents are mapped.
     Mapped,
 }
 
@@ -122,7 +122,7 @@ impl DynamicBuffer {
     /// (D3D11_MAP_FLAG_DO_NOT_WAIT). Otherwise the call returns when it is done.
     ///
     /// # Errors
-    /// [`Error::WasStillDrawing`]; [`Error::AllMapped`] for a discard while mappings hold every contents; as [`Fence::wait`]; as
+    /// [`Error::WasStillDrawing`]; [`Error::AllMapped`] for a discard while all contents are mapped; as [`Fence::wait`]; as
     /// [`Device::create_buffer`].
     pub fn map(&self, mode: MapMode, wait: bool) -> Result<DynamicMapping> {
         loop {
@@ -148,13 +148,13 @@ impl DynamicBuffer {
         self.inner.pool.lock().contents.first().cloned()
     }
 
-    /// Makes contents the present ones that no work uses and nobody has mapped.
+    /// Makes contents the present ones that no work uses and no mapping has.
     fn rename(&self) -> Found {
         let mut pool = self.inner.pool.lock();
         let (mut oldest, mut newest) = (None, None);
         for place in 0..pool.contents.len() {
             let Some(contents) = pool.contents.get(place) else { break };
-            // Only the pool holds it: no mapping does, and none can be made without the pool.
+            // Only the pool refers to it: no mapping does, and none can be made without the pool.
             if Arc::strong_count(contents) > 1 {
                 continue;
             }

@@ -13,7 +13,7 @@ pub type Result<T> = core::result::Result<T, Error>;
 pub enum Error {
     /// The operating system refused: its status, and the function that returned it.
     Status(NTSTATUS, &'static str),
-    /// The operating system answered with success but without something it must deliver.
+    /// The operating system answered with success but without a value that it must deliver, which is named.
     BadAnswer(&'static str),
     /// The GPU was reset, removed or stopped. Drop every queue, fence, buffer and device, then create them anew, or use what
     /// [`Device::replacement`](crate::Device::replacement) and [`Queue::recover`](crate::Queue::recover) do of it.
@@ -40,11 +40,11 @@ pub enum Error {
     SignalOnlyFence,
     /// The fence was not created to be shared.
     NotShared,
-    /// The queue submits from user mode, where the operating system neither holds work back nor signals fences; a monitored fence needs that.
+    /// The queue submits from user mode, where the operating system neither delays work nor signals fences; a monitored fence needs that.
     NeedsKernelSubmission,
     /// On a GPU that writes 32 bits of a monitored fence at once, the value is further from the last one than UINT_MAX / 2.
     OutOfReach,
-    /// One submission holds more commands than the queue's command memory, or than the hardware takes (1 MiB).
+    /// One submission has more commands than fit into the queue's command memory, or than the hardware takes (1 MiB).
     CommandsTooLarge,
     /// Every ring entry is in use (only from calls that do not wait).
     RingFull,
@@ -58,7 +58,7 @@ pub enum Error {
     WasStillDrawing,
     /// All that the buffer could be renamed to is mapped.
     AllMapped,
-    /// The doorbell's status word holds an unknown value.
+    /// The doorbell's status word has an unknown value.
     DoorbellStatus(u64),
 }
 

@@ -12,7 +12,7 @@ mod os {
 
     use crate::error::{Error, Result};
 
-    /// Closed on drop; the operating system holds its own duplicate while a wait is registered.
+    /// Closed on drop; the operating system has its own duplicate while a wait is registered.
     pub(crate) struct Event(i32);
 
     impl Event {
@@ -28,7 +28,7 @@ mod os {
             core::ptr::without_provenance_mut(self.0 as usize)
         }
 
-        /// Whether the event was set within `limit`.
+        /// Waits for the event. True if it was set within `limit`.
         pub(crate) fn wait(&self, limit: Duration) -> Result<bool> {
             // Beyond a century the sum would overflow, and the difference is academic.
             let end = now() + limit.min(Duration::from_secs(100 * 365 * 86_400));
@@ -37,7 +37,7 @@ mod os {
                 match self.poll(left) {
                     1.. => return Ok(true),
                     0 => return Ok(false),
-                    // A signal handler ran: wait for the rest of the time.
+                    // A signal handler ran: wait for the time that is left.
                     _ if !left.is_zero() => {}
                     _ => return Ok(false),
                 }
@@ -107,7 +107,7 @@ mod os {
             self.0
         }
 
-        /// Whether the event was set within `limit`, rounded up to milliseconds.
+        /// Waits for the event. True if it was set within `limit`, rounded up to milliseconds.
         pub(crate) fn wait(&self, limit: Duration) -> Result<bool> {
             let milliseconds = limit.as_nanos().div_ceil(1_000_000).min(WAIT_MAX) as u32;
             // SAFETY: the handle is open until the drop.

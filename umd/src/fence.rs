@@ -1,8 +1,8 @@
 //! Fences: values that the GPU and the CPU signal and wait for.
 //!
-//! There are two kinds, and one type for them. The GPU itself waits for a native fence. For a monitored fence the operating system holds work
-//! back, between the command buffers that it is handed; so a queue with user-mode submission, of whose command buffers it learns nothing, uses
-//! native fences only. [native-gpu-fence-objects; context-monitoring]
+//! There are two kinds, and one type for them. The GPU itself waits for a native fence. For a monitored fence the operating system delays
+//! work, between the command buffers that it is handed; so a queue with user-mode submission, of whose command buffers it learns nothing,
+//! uses native fences only. [native-gpu-fence-objects; context-monitoring]
 
 use alloc::sync::Arc;
 use core::{ffi::c_void, hint::spin_loop, sync::atomic::Ordering, time::Duration};
@@ -36,14 +36,14 @@ const REACH: u64 = (u32::MAX / 2) as u64;
 pub enum FenceKind {
     /// The GPU waits for it by itself. [d3dkmthk: D3DKMTCreateNativeFence]
     Native,
-    /// The GPU signals it; the operating system holds back what waits for it. [d3dukmdt: D3DDDI_MONITORED_FENCE]
+    /// The GPU signals it; the operating system delays work that waits for it. [d3dukmdt: D3DDDI_MONITORED_FENCE]
     Monitored,
 }
 
-/// Who can have a fence besides the device it is created on.
+/// The devices and processes that can have a fence besides the device it is created on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// Nobody.
+    /// No other device.
     Private,
     /// Devices of the same adapter, in this process and others, by [`Fence::share`].
     Adapter,
@@ -58,7 +58,7 @@ pub struct FenceOptions {
     pub initial: u64,
     /// `None` takes a native fence where they are enabled, a monitored one elsewhere; `Some` insists.
     pub kind: Option<FenceKind>,
-    /// Who else can have it.
+    /// The other devices and processes that can have it.
     pub sharing: Sharing,
     /// What may be done with it through this opening.
     pub access: Access,
@@ -90,7 +90,8 @@ impl FenceOptions {
 /// On a GPU that writes 32 bits at once the values of monitored fences go on beyond them, because the operating system supplies the upper
 /// half: waits, and signals of the CPU and of the GPU, name whole values as everywhere. Then nothing may be signalled or waited for that is
 /// further from the last value than UINT_MAX / 2 ([`Error::OutOfReach`]). When the GPU has passed a multiple of 2^32, [`Fence::value`]
-/// shows the old upper half, a smaller value than there is, until the operating system has looked; whoever waits sees the whole value.
+/// shows the old upper half, a smaller value than there is, until the operating system has looked; a wait is for the whole value all the
+/// same.
 #[derive(Clone)]
 pub struct Fence {
     inner: Arc<Inner>,
@@ -106,7 +107,7 @@ struct Inner {
     current: u64,
     /// 0 for a monitored fence, of which the GPU knows nothing but where its value is.
     monitored: u64,
-    /// Whether it has kernel handles.
+    /// True if the fence can be given to other processes, by kernel handles.
     shared: bool,
     access: Access,
 }
@@ -310,23 +311,23 @@ impl Fence {
         invoke!(self.inner.device.thunks(), D3DKMTSignalSynchronizationObjectFromCpu, &mut args)
     }
 
-    /// Refuses signals of who may only wait.
+    /// Refuses a signal through a handle that may only wait.
     #[inline(always)]
     pub(crate) fn check_signal(&self) -> Result<()> {
         if self.inner.access != Access::Wait { Ok(()) } else { Err(Error::WaitOnlyFence) }
     }
 
-    /// Refuses waits of who may only signal.
+    /// Refuses a wait through a handle that may only signal.
     #[inline(always)]
     pub(crate) fn check_wait(&self) -> Result<()> {
         if self.inner.access != Access::Signal { Ok(()) } else { Err(Error::SignalOnlyFence) }
     }
 
-    /// Refuses a value to be signalled that a GPU which writes 32 bits cannot tell from another. Nobody else sees what a command buffer
-    /// signals before it is there.
+    /// Refuses a value to be signalled that a GPU which writes 32 bits cannot tell from another. For a signal in a command buffer only this
+    /// check is early enough: the operating system sees the value when the GPU has written it.
     #[inline(always)]
     pub(crate) fn check_reach(&self, value: u64) -> Result<()> {
-        if !self.is_narrow() || self.value().abs_diff(value) <= REACH {
+        if !self.is_32_bit() || self.value().abs_diff(value) <= REACH {
             Ok(())
         } else {
             self.look(value, u64::abs_diff)
@@ -336,15 +337,15 @@ impl Fence {
     /// As [`Fence::check_reach`], for a value that is waited for: what is reached already is not outstanding.
     #[inline(always)]
     pub(crate) fn check_reach_up(&self, value: u64) -> Result<()> {
-        if !self.is_narrow() || value.saturating_sub(self.value()) <= REACH {
+        if !self.is_32_bit() || value.saturating_sub(self.value()) <= REACH {
             return Ok(());
         }
         self.look(value, |last, value| value.saturating_sub(last))
     }
 
-    /// Whether the GPU writes only the lower half of its values.
+    /// True if the GPU writes only the lower 32 bits of its values.
     #[inline(always)]
-    fn is_narrow(&self) -> bool {
+    fn is_32_bit(&self) -> bool {
         self.inner.kind == FenceKind::Monitored && !self.inner.device.adapter().caps().atomics64()
     }
 

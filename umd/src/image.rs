@@ -116,8 +116,8 @@ const PANIC: u32 = 0xe000_0000 | (u32::from_be_bytes(*b"\0AMP"));
 /// EXCEPTION_NONCONTINUABLE. [winnt: EXCEPTION_RECORD]
 const NONCONTINUABLE: u32 = 1;
 
-/// A panic is a defect of this DLL. The process ends at once, for its state cannot be trusted; the report has the place: file name,
-/// its length, line.
+/// A panic is a defect of this DLL. The process ends at once, for its state cannot be trusted; the report has the place: file name, its
+/// length, line number.
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     let (file, length, line) = info

@@ -131,11 +131,11 @@ pub struct QueueStats {
 /// on is a new queue, or a new device after [`Error::DeviceLost`].
 ///
 /// A queue that may choose its model goes on through the kernel when its doorbell cannot be connected again: what is in its ring runs,
-/// progress values go on, and its handle is another one from then on. While nothing of the process finds room in memory, its ring keeps
-/// what was submitted; later submissions and waits are refused with STATUS_NO_MEMORY and change nothing, and the next one of them that
-/// finds room has the ring run. [user-mode-work-submission: pseudocode]
+/// progress values go on, and its handle is another one from then on. While memory is so short that no allocation of the process is
+/// resident, its ring keeps what was submitted; later submissions and waits are refused with STATUS_NO_MEMORY and change nothing, and the
+/// next one of them that finds enough memory has the ring run. [user-mode-work-submission: pseudocode]
 ///
-/// Dropping a queue does not wait; the operating system does where it must before it lets go of the memory.
+/// Dropping a queue does not wait; the operating system does so where it must before it frees the memory.
 pub struct Queue {
     node: Node,
     options: QueueOptions,
@@ -156,7 +156,8 @@ pub struct Queue {
     unheard: u64,
     /// Stores to the doorbell until the queue went on through the kernel.
     rung: u64,
-    // The rest is what must be given back, in this order: doorbell, queue, context; then the GPU has let go of the memory.
+    // The fields from here on have objects that must be destroyed in this order: doorbell, queue, context; after that the GPU does not use
+    // the memory any more.
     path: Path,
     target: Target,
     memory: Memory,
@@ -225,7 +226,7 @@ impl Queue {
         let packets = |commands: Mapping, fallback| {
             let target = Target::Packets(PacketContext::new(device, node)?, Fence::new(device, 0)?);
             let memory = Memory { commands, ring: None };
-            Ok(Self::assemble((device, node), options, Path::Packet, target, memory, fallback))
+            Ok(Self::assemble(device, node, options, Path::Packet, target, memory, fallback))
         };
         if options.model == Some(SubmissionModel::Packet) {
             return packets(commands, None);
@@ -246,7 +247,7 @@ impl Queue {
                     Ok((path, hw_queue, logs)) => {
                         let memory = Memory { commands, ring: Some((ring, control)) };
                         let target = Target::Hardware(hw_queue, context);
-                        let mut queue = Self::assemble((device, node), options, path, target, memory, None);
+                        let mut queue = Self::assemble(device, node, options, path, target, memory, None);
                         queue.core.logs = logs;
                         return Ok(queue);
                     }
@@ -260,10 +261,10 @@ impl Queue {
             }
         };
         // Its progress is a monitored fence, so that the kernel learns of every command buffer that is done: only then does it look at the
-        // monitored fences that the buffer has written. A native one interrupts for nobody but who waits for it.
+        // monitored fences that the buffer has written. A native one interrupts only for its waiters.
         let hw_queue = HwQueue::new(&context, D3DDDI_CREATEHWQUEUEFLAGS::new())?;
         let memory = Memory { commands, ring: None };
-        Ok(Self::assemble((device, node), options, Path::Kernel, Target::Hardware(hw_queue, context), memory, fallback))
+        Ok(Self::assemble(device, node, options, Path::Kernel, Target::Hardware(hw_queue, context), memory, fallback))
     }
 
     /// Goes on in a queue on `device`, after the one that it was on is lost; `model` as in [`QueueOptions`]. Progress starts over. Says
@@ -290,7 +291,8 @@ impl Queue {
     }
 
     fn assemble(
-        (device, node): (&Device, Node),
+        device: &Device,
+        node: Node,
         options: QueueOptions,
         path: Path,
         target: Target,
@@ -586,7 +588,7 @@ impl Queue {
     }
 }
 
-/// Whether user-mode submission can be tried on this adapter.
+/// Checks that user-mode submission can be tried on this adapter.
 fn user_submission_usable(device: &Device) -> Result<()> {
     if device.adapter().user_mode_submission() { Ok(()) } else { Err(Error::UserSubmissionDisabled) }
 }
@@ -778,7 +780,7 @@ fn queue_number(device: &Device, data: &[u8; DoorbellData::SIZE]) -> Result<u16>
     }
     let answer = DoorbellAnswer::from_bytes(data);
     match u16::try_from(answer.queue) {
-        // Data that was left as it was holds the address of the ring control in bytes that an answer leaves zero.
+        // Data that the driver has not changed has the address of the ring control in bytes that an answer leaves zero.
         Ok(queue) if answer.to_bytes() == *data => Ok(queue),
         _ => {
             Err(Error::BadAnswer("the doorbell is shared by all queues and the driver did not say the queue's number"))

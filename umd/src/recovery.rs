@@ -1,8 +1,8 @@
-//! The way back after a device is lost: the same work on a new device, by the same road or through the kernel.
+//! Recovery after a device was lost: the same work on a new device, submitted from user mode as before or through the kernel.
 //!
-//! A hang, a fault, a reset of the adapter or its removal costs a process every device that was concerned; nothing of such a device
-//! works again. [`Queue::recover`] gives a queue a new inside on a new device and says which submissions were not seen done.
-//! [`Recoverable`] does the rest for an application that says how to make its resources anew and which work may be done again.
+//! A hang, a fault, a reset of the adapter or its removal costs a process every device that was concerned; nothing of such a device works
+//! again. [`Queue::recover`] moves a queue to a new device and says which submissions were not seen done. [`Recoverable`] does everything
+//! else for an application that says how to make its resources anew and which work may be done again.
 
 use alloc::{boxed::Box, collections::VecDeque};
 use core::time::Duration;
@@ -26,13 +26,13 @@ use crate::{
 pub enum LossReason {
     /// Its own work did not end, and its engine was reset.
     Hung,
-    /// An engine or the adapter was reset for somebody else's sake.
+    /// An engine or the adapter was reset because of work of another device.
     Reset,
     /// It touched memory that is not there, or its commands made no sense.
     Fault,
     /// The adapter is gone, or was stopped.
     Removed,
-    /// The operating system says something else.
+    /// The operating system gives another reason.
     Other(i32),
 }
 
@@ -127,8 +127,8 @@ struct Record<R> {
 
 /// A queue with resources `R` (buffers, fences) that survives the loss of its device.
 ///
-/// A replayed submission may run twice: once unseen before the loss, once after. So only work that may be done again is to be
-/// submitted with [`Recoverable::submit`]; [`Recoverable::submit_once`] is for the rest.
+/// A replayed submission may run twice: once unseen before the loss, once after. So only work that may be done again is to be submitted
+/// with [`Recoverable::submit`]; [`Recoverable::submit_once`] is for all other work.
 pub struct Recoverable<R> {
     node: Node,
     options: RecoveryOptions,
@@ -188,7 +188,7 @@ impl<R> Recoverable<R> {
     /// [`Error::RecordsFull`] while as many submissions as may be kept are under way; as [`Queue::submit`]. Work that was refused is not
     /// kept, except after [`Error::DeviceLost`], which [`Recoverable::recover`] follows.
     pub fn submit(&mut self, work: impl FnMut(&mut Recorder<'_>, &R) -> Result<()> + Send + 'static) -> Result<u64> {
-        self.make_room()?;
+        self.drop_finished_records()?;
         self.send(Box::new(work))
     }
 
@@ -208,14 +208,14 @@ impl<R> Recoverable<R> {
     /// # Errors
     /// As [`Recoverable::submit`]; nothing is kept.
     pub fn submit_once(&mut self, work: impl FnOnce(&mut Recorder<'_>, &R) -> Result<()>) -> Result<u64> {
-        self.make_room()?;
+        self.drop_finished_records()?;
         let resources = &self.resources;
         let value = self.queue.submit(|recorder| work(recorder, resources))?;
         self.records.push_back(Record { value, work: None });
         Ok(value)
     }
 
-    fn make_room(&mut self) -> Result<()> {
+    fn drop_finished_records(&mut self) -> Result<()> {
         let seen = self.queue.seen();
         while self.records.front().is_some_and(|record| record.value <= seen) {
             self.records.pop_front();

@@ -2,8 +2,8 @@
 //!
 //! Why no submission is ever lost, though the operating system may take the doorbell away at any moment:
 //!
-//! - We store the write pointer, then load the status word. Whoever disconnects stores DISCONNECTED_RETRY, turns the doorbell
-//!   page away, and then lets the scheduler look at the write pointer a last time (command DisconnectDoorbell).
+//! - We store the write pointer, then load the status word. The operating system disconnects in three steps: it stores DISCONNECTED_RETRY,
+//!   turns the doorbell page away, and then lets the scheduler look at the write pointer a last time (command DisconnectDoorbell).
 //! - Each side writes one word and then reads the other's. If both had a full barrier in between, at least one must see the
 //!   other's write: either our load shows RETRY, and we reconnect, which looks at the write pointer again; or our load came
 //!   before RETRY was stored, then our write pointer was visible even earlier, and the last look sees it.
@@ -110,13 +110,13 @@ impl UserRing {
         //    queue with nothing pending while the GPU works on it, and power the engine down or miss a hang.
         self.words.last_queued.store(progress, Ordering::Relaxed);
         fence(Ordering::Release);
-        // 4. The ring entry, into a slot whose last user is done. Nobody looks at it before the write pointer covers it.
+        // 4. The ring entry, into a slot whose last user is done. The GPU does not look at it before the write pointer covers it.
         let entry = RingEntry { commands, size, flags: 0, tag: 0, root: 0 };
         self.write_entry(submission - 1, as_words(&entry));
         //    The write pointer publishes it with everything above; why by a store with a full barrier is told at the top.
         self.write_pointer.store_and_fence(submission);
         // 5. The doorbell: one store, no trap.
-        // 6. The status after it: whether somebody was listening.
+        // 6. The status after it: it says if the doorbell was connected.
         self.ring_doorbell(submission)
     }
 

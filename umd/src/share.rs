@@ -70,7 +70,7 @@ impl SharedHandle {
     /// Takes over a handle that this process got from elsewhere, to close it.
     ///
     /// # Safety
-    /// `handle` is a kernel handle of this process that nobody else closes.
+    /// `handle` is a kernel handle of this process that is not closed elsewhere.
     pub unsafe fn from_raw(device: &Device, handle: HANDLE) -> Self {
         Self { adapter: device.adapter().clone(), handle: handle.addr() }
     }

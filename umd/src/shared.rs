@@ -95,7 +95,7 @@ impl SharedRange {
             let slot = unsafe { self.base.add(offset / 8 + index) };
             // SAFETY: mapped and aligned by the promise given to `new`.
             let slot = unsafe { slot.as_ref() };
-            // Ordered against the device by whoever publishes the words.
+            // Ordered against the device by the code that publishes the words.
             slot.store(word, Ordering::Relaxed);
         }
     }

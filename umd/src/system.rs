@@ -1,4 +1,4 @@
-//! The operating system's own thunks: exports of `gdi32.dll` and `ntdll.dll`, behind the import table of whoever links this crate.
+//! The operating system's own thunks: exports of `gdi32.dll` and `ntdll.dll`, behind the import table of the module that links this crate.
 
 use core::ffi::c_void;
 

@@ -1,8 +1,8 @@
 //! What a queue can tell a tracing tool while it records and submits.
 //!
-//! With native fences and submission from user mode, nobody but the driver in the process sees when a wait or a signal is
-//! queued; the GPU's logs only say when it was executed. A tracer is called at that moment and takes the time itself. Without
-//! one the cost is a branch that always goes the same way.
+//! With native fences and submission from user mode, only the driver in the process sees when a wait or a signal is queued; the GPU's logs
+//! only say when it was executed. A tracer is called at that moment and takes the time itself. Without one the cost is a branch that always
+//! goes the same way.
 
 use wddm_ddi::types::D3DKMT_HANDLE;
 
@@ -27,7 +27,7 @@ pub enum QueueEvent {
     Submitted {
         /// Its value on the progress fence.
         progress: u64,
-        /// Whether a doorbell was rung for it.
+        /// True if a doorbell was rung for it.
         rung: bool,
     },
     /// The doorbell had been taken away and was connected again.
@@ -42,6 +42,6 @@ pub enum QueueEvent {
 /// Called in the middle of recording: it should note and return. What was recorded for a submission that then fails has been
 /// told all the same.
 pub trait Tracer: Send {
-    /// Something happened just now.
+    /// Called at the moment of an event.
     fn event(&mut self, event: QueueEvent);
 }

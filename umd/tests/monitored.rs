@@ -218,7 +218,7 @@ fn buffers_move_on_by_monitored_fences() {
     for narrow in [false, true] {
         os(|fake| {
             if narrow {
-                fake.make_narrow()
+                fake.make_32_bit()
             }
         });
         let device = device();
@@ -251,7 +251,7 @@ fn buffers_move_on_by_monitored_fences() {
 #[test]
 fn a_gpu_without_64_bit_atomics_has_monitored_fences_by_itself() {
     os(|fake| {
-        fake.make_narrow();
+        fake.make_32_bit();
         fake.adapter.features = 3;
     });
     let device = device();
@@ -278,7 +278,7 @@ fn a_gpu_without_64_bit_atomics_has_monitored_fences_by_itself() {
 
 #[test]
 fn on_a_gpu_without_64_bit_atomics_values_out_of_reach_are_refused_by_name() {
-    os(|fake| fake.make_narrow());
+    os(|fake| fake.make_32_bit());
     let device = device();
     let last = 5 * WRAP + 7;
     let fence = Fence::new(&device, last).unwrap();
@@ -311,7 +311,7 @@ fn whole_values_have_no_reach() {
 
 #[test]
 fn an_old_upper_half_is_looked_at_again_before_a_value_is_refused() {
-    os(|fake| fake.make_narrow());
+    os(|fake| fake.make_32_bit());
     let device = device();
     let fence = Fence::new(&device, WRAP - 1).unwrap();
     // The GPU has just passed the wrap, and the operating system has not looked.

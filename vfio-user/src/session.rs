@@ -24,7 +24,8 @@ use crate::server::{Waiter, Woken};
 const HELLO: Duration = Duration::from_secs(5);
 /// Refusals of one client that are told; a client makes as many as it likes.
 const NOTES: usize = 16;
-const PAGE: u64 = 4096;
+/// Bytes of a system page, the unit in which a client maps memory for DMA.
+const SYSTEM_PAGE_SIZE: u64 = 4096;
 /// File system of huge pages, of which there may be none when one is touched. [statfs(2)]
 const HUGETLBFS: i64 = 0x9584_58f6;
 
@@ -375,7 +376,7 @@ impl Session<'_> {
         if flags & dma::READ == 0 || flags & !(dma::READ | dma::WRITE) != 0 {
             return Err(invalid("memory is mapped to read, or to read and write"));
         }
-        let end = address.checked_add(len).filter(|_| len != 0 && (address | len).is_multiple_of(PAGE));
+        let end = address.checked_add(len).filter(|_| len != 0 && (address | len).is_multiple_of(SYSTEM_PAGE_SIZE));
         let Some(end) = end else { return Err(invalid("memory is mapped in whole pages below 2^64")) };
         let before = self.maps.range(..end).next_back();
         if before.is_some_and(|(start, map)| start.saturating_add(map.len) > address) {

@@ -1,4 +1,4 @@
-//! Scheduler commands: each is done, or refused without a trace, when it returns.
+//! Commands of the command processor (CMP): each is carried out, or refused without effect, when it returns.
 //!
 //! The register file runs one command at a time, so what a command checks first still holds when it acts.
 
@@ -74,7 +74,7 @@ impl Cmp {
             Command::DisconnectDoorbell => self.disconnect(first, number(second, CommandStatus::BadQueue)?),
             Command::FenceChanged => self.fence_changed(memory, root(first)?, second),
             Command::RescanWaits => {
-                self.waits.rescan(&self.mail);
+                self.waits.rescan(&self.mailbox);
                 Ok(0)
             }
             Command::InvalidateTlb => self.invalidate(root(first)?, second, third),
@@ -85,7 +85,7 @@ impl Cmp {
             Command::FlushFenceLogs => self.flush_fence_logs(memory, queue()?),
             Command::MapFence => {
                 let process = FencePlace { root: root(first)?, current: second, monitored: third };
-                self.map_fence(process, (fourth, fifth))
+                self.map_fence(process, fourth, fifth)
             }
             Command::UnmapFence => self.unmap_fence(root(first)?, second),
             Command::SetNodePower => self.set_power(number(first, CommandStatus::BadArgument)?, second),
@@ -99,7 +99,7 @@ impl Cmp {
         }
     }
 
-    fn map_fence(&self, process: FencePlace, (current, monitored): (u64, u64)) -> Result<u64> {
+    fn map_fence(&self, process: FencePlace, current: u64, monitored: u64) -> Result<u64> {
         if self.features.system_fences.is_none() {
             return Err(CommandStatus::UnknownCommand);
         }
@@ -118,14 +118,14 @@ impl Cmp {
         if !self.fences.remove(root, current) {
             return Err(CommandStatus::BadArgument);
         }
-        // Whoever found it before has done with it when its slice is over.
+        // A node that found the fence before has finished with it when its slice is over.
         for node in &self.nodes {
             drop(node.claim());
         }
         Ok(0)
     }
 
-    /// Works on a node while its engine stands still, with all news taken in.
+    /// Works on a node between two slices of its engine, after the node has taken in what the mailbox has for it.
     pub(super) fn with_node<T>(
         &self,
         memory: &Memory,
@@ -143,7 +143,7 @@ impl Cmp {
         let result = act(&mut state, &context);
         place.tallies.note_hung(state.is_hung());
         if state.has_runnable() {
-            self.mail.set_pending(node, true);
+            self.mailbox.set_pending(node, true);
         }
         state.add_accesses(access.resolved());
         result
@@ -151,7 +151,7 @@ impl Cmp {
 
     /// The node of a mapped queue.
     pub(super) fn node_of(&self, queue: u32) -> Result<u32> {
-        self.mail.node_of(queue).ok_or(CommandStatus::BadQueue)
+        self.mailbox.node_of(queue).ok_or(CommandStatus::BadQueue)
     }
 
     pub(super) fn with_queue<T>(
@@ -164,7 +164,7 @@ impl Cmp {
     }
 
     fn map(&self, memory: &Memory, number: u32) -> Result<u64> {
-        if number >= self.table_count.load(Ordering::Relaxed) || self.mail.node_of(number).is_some() {
+        if number >= self.table_count.load(Ordering::Relaxed) || self.mailbox.node_of(number).is_some() {
             return Err(CommandStatus::BadQueue);
         }
         if self.events.full() {
@@ -195,7 +195,7 @@ impl Cmp {
                 },
             )?;
             state.insert(queue, descriptor.process, terms);
-            self.mail.set_node(number, Some(node));
+            self.mailbox.set_node(number, Some(node));
             state.observe(number, write, true, context);
             Ok(0)
         })
@@ -203,8 +203,8 @@ impl Cmp {
 
     fn unmap(&self, memory: &Memory, number: u32) -> Result<u64> {
         let node = self.node_of(number)?;
-        if let Some(doorbell) = self.mail.doorbell_of(number) {
-            self.doorbells.disconnect(&self.mail, doorbell, number)?;
+        if let Some(doorbell) = self.mailbox.doorbell_of(number) {
+            self.doorbells.disconnect(&self.mailbox, doorbell, number)?;
         }
         self.with_node(memory, node, |state, context| {
             if let Some((queue, engine)) = state.queue_and_engine(number)
@@ -213,7 +213,7 @@ impl Cmp {
                 logs.flush(&mut engine.tlb, context);
             }
             state.remove(number, context);
-            self.mail.close(number, node);
+            self.mailbox.close(number, node);
             Ok(0)
         })
     }
@@ -286,7 +286,7 @@ impl Cmp {
     fn connect(&self, memory: &Memory, doorbell: u64, number: u32) -> Result<u64> {
         let page = u32::try_from(doorbell).map_err(|_| CommandStatus::BadDoorbell)?;
         let node = self.node_of(number)?;
-        self.doorbells.check(&self.mail, page, number)?;
+        self.doorbells.check(&self.mailbox, page, number)?;
         if self.faults.connect_fails(node) {
             return Err(CommandStatus::NoRoom);
         }
@@ -296,7 +296,7 @@ impl Cmp {
                 return Err(CommandStatus::BadState);
             }
             queue.read_write_pointer(&mut engine.tlb, context.memory).map_err(unreachable_page)?;
-            self.doorbells.connect(&self.mail, page, number)?;
+            self.doorbells.connect(&self.mailbox, page, number)?;
             // Read after the word was cleared: a store before that is in the control page, one after it is seen by polling. One that went
             // away since the check stops the queue, as it would later.
             state.look(number, context);
@@ -307,7 +307,7 @@ impl Cmp {
     fn disconnect(&self, doorbell: u64, number: u32) -> Result<u64> {
         let page = u32::try_from(doorbell).map_err(|_| CommandStatus::BadDoorbell)?;
         self.node_of(number)?;
-        self.doorbells.disconnect(&self.mail, page, number)?;
+        self.doorbells.disconnect(&self.mailbox, page, number)?;
         Ok(0)
     }
 
@@ -319,7 +319,7 @@ impl Cmp {
         let translation = mmu::walk(&access, root, va, Intent::Read).map_err(unreachable_page)?;
         if let Some(location) = translation.location {
             access.resolve(location, 8, false).ok_or(CommandStatus::PageFault)?;
-            self.waits.changed(&self.mail, &access, location.into_bits());
+            self.waits.changed(&self.mailbox, &access, location.into_bits());
         }
         Ok(0)
     }
@@ -352,7 +352,7 @@ impl Cmp {
     }
 
     fn query(&self, memory: &Memory, number: u32) -> Result<u64> {
-        let connected = u64::from(self.mail.doorbell_of(number).is_some());
+        let connected = u64::from(self.mailbox.doorbell_of(number).is_some());
         self.with_queue(memory, number, |state, _| {
             let running = state.current() == Some(number);
             let code = match state.queue(number).ok_or(CommandStatus::BadQueue)?.state {

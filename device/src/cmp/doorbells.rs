@@ -1,24 +1,24 @@
 //! Doorbells: the poll set of connected pages.
 //!
-//! A dedicated page belongs to one queue and the value stored is its write pointer. The global page serves all queues that are
-//! connected to it; the value names the queue, and because any process can store there, the write pointer is always taken from
-//! that queue's own ring-control page. A value is taken out of the global page when it is seen: somebody may have guessed the
-//! next value of another process and stored it early, and the true store would otherwise change nothing. A store to the global page
-//! can overwrite another one before it is seen, therefore after each store the queues connected to it are looked at one after the
-//! other, slowly while the function is busy, however hard it is rung.
+//! A dedicated page belongs to one queue and the value stored is its write pointer. The global page serves all queues that are connected to
+//! it; the value names the queue, and because any process can store there, the write pointer is always taken from that queue's own
+//! ring-control page. A value is taken out of the global page when it is seen: a process may have guessed the next value of another process
+//! and stored it early, and the true store would otherwise change nothing. A store to the global page can overwrite another one before it
+//! is seen, therefore after each store the queues connected to it are looked at one after the other, slowly while the function is busy,
+//! however hard it is rung.
 //!
 //! In a function that does not poll (`Caps::notify_doorbells`) pages are connected all the same, and only commands look at write pointers.
 
-use super::mail::Mail;
+use super::mailbox::Mailbox;
 use super::sync::{AtomicU64, AtomicUsize, HostMapping, Mutex, lock};
-use campanile_hw::doorbell::{DoorbellValue, PAGE_SIZE, WORD_OFFSET};
+use campanile_hw::doorbell::{DOORBELL_PAGE_SIZE, DoorbellValue, WORD_OFFSET};
 use campanile_hw::registers::NODES;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 /// Pages rung lately, which every step looks at.
 const HOT: usize = 4;
-/// Other pages looked at, in turn, between two looks at those.
+/// Cold pages that are looked at, one after another, between two looks at the pages that were rung lately.
 const COLD: usize = 4;
 /// Looks that a step with nothing else to do makes at most.
 const LOOKS: usize = 16;
@@ -55,7 +55,7 @@ struct Table {
     places: Vec<Option<u32>>,
     /// The cold page that is looked at next.
     cursor: usize,
-    /// The last look left the cold pages for the next one.
+    /// True if the last look left the cold pages for the next one.
     put_off: bool,
     /// The hot place that is given away next.
     next_hot: usize,
@@ -63,10 +63,10 @@ struct Table {
     armed: Armed,
 }
 
-/// Queues of the global page, in a circle: a search goes on where it stopped, whoever joins or leaves meanwhile.
+/// Queues of the global page, in a circle: a search goes on where it stopped, whichever queues join or leave meanwhile.
 #[derive(Debug, Default)]
 struct Armed {
-    /// Those who left have left a gap, so that places go on to mean the same queues.
+    /// A queue that left has left a gap, so that places go on to mean the same queues.
     circle: Vec<Option<u32>>,
     /// Place in `circle` by queue.
     places: HashMap<u32, usize>,
@@ -109,7 +109,7 @@ impl Armed {
             *slot = None;
         }
         self.gaps.push(place);
-        // Few queues in a circle full of gaps would be found late. What is moved has been paid for by those who left.
+        // Few queues in a circle full of gaps would be found late. Each queue that left pays for one place that is moved.
         if self.gaps.len() > self.places.len() {
             self.close_gaps();
         }
@@ -158,8 +158,8 @@ impl Table {
     }
 
     /// Looks at up to `most` of the queues whose stores to the global page may have been overwritten. True if there were some.
-    fn sweep(&mut self, mail: &Mail, most: usize) -> bool {
-        self.armed.search(most, |queue| mail.look(queue))
+    fn sweep(&mut self, mailbox: &Mailbox, most: usize) -> bool {
+        self.armed.search(most, |queue| mailbox.look(queue))
     }
 
     /// Makes the cold connection at `place` hot instead of the one that has been hot for longest.
@@ -176,7 +176,7 @@ pub(crate) struct Doorbells {
     pages: HostMapping,
     count: u32,
     global: bool,
-    /// The words of the pages are looked at.
+    /// True if the function polls the pages; false with `Caps::notify_doorbells`.
     polled: bool,
     table: Mutex<Table>,
     connected: AtomicUsize,
@@ -207,31 +207,31 @@ impl Doorbells {
         }
     }
 
-    /// The same doorbells, whose pages nobody looks at: only commands find what is in a ring.
+    /// The same doorbells, on a function that does not poll their pages: only commands find what is in a ring.
     pub(crate) fn unpolled(self) -> Self {
         Self { polled: false, ..self }
     }
 
-    /// Whether there is a page to look at.
+    /// True if a page is connected that this function polls.
     fn has_pages_to_poll(&self) -> bool {
         self.polled && self.connected.load(Ordering::Acquire) != 0
     }
 
     #[inline]
     fn word(&self, page: u32) -> u64 {
-        self.pages.load(u64::from(page) * PAGE_SIZE + WORD_OFFSET).unwrap_or(0)
+        self.pages.load(u64::from(page) * DOORBELL_PAGE_SIZE + WORD_OFFSET).unwrap_or(0)
     }
 
     /// The word of the global page, which is zero again afterwards.
     fn take_word(&self, page: u32) -> u64 {
-        let at = u64::from(page) * PAGE_SIZE + WORD_OFFSET;
+        let at = u64::from(page) * DOORBELL_PAGE_SIZE + WORD_OFFSET;
         self.pages.span(at, 8, true).and_then(|span| span.take(0)).unwrap_or(0)
     }
 
-    /// Zeroes a page: whoever gets it next reads nothing of what its last owner has left there.
+    /// Zeroes a page, so that the process that gets it next reads nothing of what its last owner has left there.
     fn clear_page(&self, page: u32) {
-        if let Some(span) = self.pages.span(u64::from(page) * PAGE_SIZE, PAGE_SIZE, true) {
-            for offset in (0..PAGE_SIZE).step_by(8).filter(|offset| span.load(*offset) != Some(0)) {
+        if let Some(span) = self.pages.span(u64::from(page) * DOORBELL_PAGE_SIZE, DOORBELL_PAGE_SIZE, true) {
+            for offset in (0..DOORBELL_PAGE_SIZE).step_by(8).filter(|offset| span.load(*offset) != Some(0)) {
                 span.store(offset, 0);
             }
         }
@@ -247,7 +247,7 @@ impl Doorbells {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// Doorbells that are connected, and those whose page holds a word.
+    /// The number of doorbells that are connected, and of those whose page has a word that is not 0.
     pub(crate) fn held(&self) -> (usize, usize) {
         let _table = lock(&self.table);
         let rung = (0..self.count).filter(|page| self.word(*page) != 0).count();
@@ -256,13 +256,13 @@ impl Doorbells {
 
     /// Passes on a store that was not seen yet. True if there was one.
     #[inline]
-    fn examine(&self, mail: &Mail, connection: &mut Connection, missed: Missed<'_>) -> bool {
+    fn examine(&self, mailbox: &Mailbox, connection: &mut Connection, missed: Missed<'_>) -> bool {
         let word = self.word(connection.page);
-        word != connection.seen && self.pass_on(mail, connection, word, missed)
+        word != connection.seen && self.pass_on(mailbox, connection, word, missed)
     }
 
     #[cold]
-    fn pass_on(&self, mail: &Mail, connection: &mut Connection, mut word: u64, missed: Missed<'_>) -> bool {
+    fn pass_on(&self, mailbox: &Mailbox, connection: &mut Connection, mut word: u64, missed: Missed<'_>) -> bool {
         if self.global {
             word = self.take_word(connection.page);
         } else {
@@ -273,17 +273,17 @@ impl Doorbells {
         }
         if self.global {
             let queue = u32::from(DoorbellValue::from_bits(word).queue());
-            if mail.doorbell_of(queue).is_some() {
-                mail.look(queue);
+            if mailbox.doorbell_of(queue).is_some() {
+                mailbox.look(queue);
             }
         } else {
-            mail.rung(connection.queue, DoorbellValue::from_bits(word).write_pointer());
+            mailbox.rung(connection.queue, DoorbellValue::from_bits(word).write_pointer());
         }
         add(&self.rings, 1);
         true
     }
 
-    /// Whether a page is connected that must be looked at while the nodes `asleep` (a bit each) sleep.
+    /// True if a page is connected that has to be polled while the nodes `asleep` (a bit each) are in F1.
     pub(crate) fn listens(&self, asleep: u32) -> bool {
         if !self.has_pages_to_poll() {
             return false;
@@ -294,20 +294,20 @@ impl Doorbells {
 
     /// Looks at the pages rung lately and at some of the others, so that a step costs the same however many are connected. Pages
     /// whose nodes are all `asleep` (a bit each) are left alone. True if one was stored to.
-    pub(crate) fn poll(&self, mail: &Mail, asleep: u32, missed: Missed<'_>) -> bool {
+    pub(crate) fn poll(&self, mailbox: &Mailbox, asleep: u32, missed: Missed<'_>) -> bool {
         if !self.has_pages_to_poll() || asleep == ALL_NODES {
             return false;
         }
-        self.table.try_lock().is_ok_and(|mut table| self.look(&mut table, mail, asleep, missed))
+        self.table.try_lock().is_ok_and(|mut table| self.look(&mut table, mailbox, asleep, missed))
     }
 
-    /// One look at the pages rung lately and the cold ones whose turn it is.
-    fn look(&self, table: &mut Table, mail: &Mail, asleep: u32, missed: Missed<'_>) -> bool {
+    /// Looks once at the pages that were rung lately and at the next [`COLD`] others.
+    fn look(&self, table: &mut Table, mailbox: &Mailbox, asleep: u32, missed: Missed<'_>) -> bool {
         let (mut rung, mut reads) = (false, 0);
         let mut examine = |connection: &mut Connection| {
             let awake = connection.nodes & !asleep != 0;
             reads += u64::from(awake);
-            awake && self.examine(mail, connection, missed)
+            awake && self.examine(mailbox, connection, missed)
         };
         for connection in table.connected.iter_mut().take(HOT) {
             rung |= examine(connection);
@@ -329,14 +329,14 @@ impl Doorbells {
             if rung {
                 table.armed.begin();
             }
-            table.sweep(mail, 1);
+            table.sweep(mailbox, 1);
         }
         rung
     }
 
     /// For a function with nothing else to do: looks at every page once, and at those rung lately all the while, so that neither
     /// is a quiet page overlooked nor does a busy one wait for the quiet ones. True if one was stored to.
-    pub(crate) fn search(&self, mail: &Mail, asleep: u32, missed: Missed<'_>) -> bool {
+    pub(crate) fn search(&self, mailbox: &Mailbox, asleep: u32, missed: Missed<'_>) -> bool {
         let cold = self.connected.load(Ordering::Acquire).saturating_sub(HOT);
         if !self.polled || cold == 0 || asleep == ALL_NODES {
             return false;
@@ -346,53 +346,53 @@ impl Doorbells {
             // From the first on, so that these looks reach all of them.
             table.cursor = HOT;
         }
-        (0..cold.div_ceil(COLD).min(LOOKS)).any(|_| self.look(&mut table, mail, asleep, missed))
+        (0..cold.div_ceil(COLD).min(LOOKS)).any(|_| self.look(&mut table, mailbox, asleep, missed))
     }
 
     /// For a function with nothing else to do: looks for stores to the global page that were overwritten unseen. True while there may
     /// be some.
-    pub(crate) fn sweep(&self, mail: &Mail) -> bool {
-        self.global && lock(&self.table).sweep(mail, IDLE_SWEEP)
+    pub(crate) fn sweep(&self, mailbox: &Mailbox) -> bool {
+        self.global && lock(&self.table).sweep(mailbox, IDLE_SWEEP)
     }
 
-    /// Whether `queue` could be connected to doorbell `page` now.
-    pub(crate) fn check(&self, mail: &Mail, page: u32, queue: u32) -> Result<(), BadDoorbell> {
+    /// Checks that `queue` could be connected to doorbell `page` now.
+    pub(crate) fn check(&self, mailbox: &Mailbox, page: u32, queue: u32) -> Result<(), BadDoorbell> {
         let table = lock(&self.table);
         let taken = !self.global && table.places.get(page as usize).copied().flatten().is_some();
-        if page >= self.count || taken || mail.doorbell_of(queue).is_some() { Err(BadDoorbell) } else { Ok(()) }
+        if page >= self.count || taken || mailbox.doorbell_of(queue).is_some() { Err(BadDoorbell) } else { Ok(()) }
     }
 
     /// Connects `queue` to doorbell `page` and clears the page, unless others use it already.
-    pub(crate) fn connect(&self, mail: &Mail, page: u32, queue: u32) -> Result<(), BadDoorbell> {
-        self.check(mail, page, queue)?;
+    pub(crate) fn connect(&self, mailbox: &Mailbox, page: u32, queue: u32) -> Result<(), BadDoorbell> {
+        self.check(mailbox, page, queue)?;
         let mut table = lock(&self.table);
         let place = table.connected.len() as u32;
         let slot = table.places.get_mut(page as usize).ok_or(BadDoorbell)?;
         if slot.is_none() {
             *slot = Some(place);
             self.clear_page(page);
-            let nodes = if self.global { ALL_NODES } else { mail.node_of(queue).map_or(0, |node| 1 << node) };
+            let nodes = if self.global { ALL_NODES } else { mailbox.node_of(queue).map_or(0, |node| 1 << node) };
             table.connected.push(Connection { page, queue, nodes, seen: 0 });
         }
         if self.global {
             table.armed.add(queue);
         }
-        mail.set_doorbell(queue, Some(page));
+        mailbox.set_doorbell(queue, Some(page));
         self.connected.store(table.connected.len(), Ordering::Release);
         Ok(())
     }
 
     /// Disconnects `queue` from doorbell `page`. Whatever was submitted before is found, by a last look at the
     /// queue's write pointer; later stores are ignored.
-    pub(crate) fn disconnect(&self, mail: &Mail, page: u32, queue: u32) -> Result<(), BadDoorbell> {
-        if mail.doorbell_of(queue) != Some(page) {
+    pub(crate) fn disconnect(&self, mailbox: &Mailbox, page: u32, queue: u32) -> Result<(), BadDoorbell> {
+        if mailbox.doorbell_of(queue) != Some(page) {
             return Err(BadDoorbell);
         }
         let mut table = lock(&self.table);
         let table = &mut *table;
         let place = table.places.get(page as usize).copied().flatten().ok_or(BadDoorbell)?;
         let connection = table.connected.get_mut(place as usize).filter(|_| self.polled);
-        let rung = connection.is_some_and(|connection| self.examine(mail, connection, &|| false));
+        let rung = connection.is_some_and(|connection| self.examine(mailbox, connection, &|| false));
         if self.global {
             table.armed.remove(queue);
             // The store that was taken out may have hidden one of a queue that stays.
@@ -401,8 +401,8 @@ impl Doorbells {
             }
         }
         // The store to the page may still be on its way when user mode reads its status, but the write pointer is not.
-        mail.look(queue);
-        mail.set_doorbell(queue, None);
+        mailbox.look(queue);
+        mailbox.set_doorbell(queue, None);
         if table.armed.is_empty() {
             table.connected.swap_remove(place as usize);
             if let Some(slot) = table.places.get_mut(page as usize) {

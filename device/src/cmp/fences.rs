@@ -54,7 +54,7 @@ impl FenceTable {
     /// Makes a fence known that `process` has at `place`.
     ///
     /// # Errors
-    /// The fence is known there, or there is no room.
+    /// The fence is known there already, or the table is full.
     pub(super) fn insert(&self, process: FencePlace, place: FencePlace) -> Result<(), CommandStatus> {
         let mut known = self.write();
         let full = known.len() >= self.limit as usize;

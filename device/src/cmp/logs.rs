@@ -17,7 +17,7 @@ impl From<BadLog> for CommandStatus {
 }
 
 impl Cmp {
-    /// SetFenceLog. The engine stands still meanwhile, so that an entry goes to one log or the other.
+    /// SetFenceLog. The engine runs no slice meanwhile, so that an entry goes to one log or the other.
     pub(super) fn set_fence_log(
         &self,
         memory: &Memory,

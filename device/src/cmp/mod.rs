@@ -1,15 +1,15 @@
-//! The CMP: the scheduler that takes queues to the nodes.
+//! The command processor (CMP): the scheduler that takes hardware queues to the nodes.
 //!
 //! Locks, always taken in this order: the registers (one command at a time), a node, the shape of system memory (shared), then one of
-//! doorbells, wait lists or events, and an inbox last. A node's lock is held for one bounded slice; whoever has it knows that
-//! the node touches nothing.
+//! doorbells, wait lists or events, and an inbox last. A node has its lock for one bounded slice; a thread that takes the lock knows that
+//! the node touches nothing meanwhile.
 
 mod commands;
 mod doorbells;
 pub(crate) mod fences;
-mod line;
+mod linked_list;
 mod logs;
-mod mail;
+mod mailbox;
 mod node;
 pub(crate) mod power;
 pub(crate) mod queue;
@@ -26,10 +26,10 @@ use crate::lock::lock;
 use crate::memory::{Access, Memory};
 use campanile_hw::event::{Event, EventKind};
 use campanile_hw::queue::Location;
-use campanile_hw::registers::{NODE_PAGING, NODES};
+use campanile_hw::registers::{NODE_PAGING, NODES, VRAM_PAGE_SIZE};
 pub(crate) use doorbells::Doorbells;
 use fences::FenceTable;
-pub(crate) use mail::Mail;
+pub(crate) use mailbox::Mailbox;
 use node::{Node, NodeState};
 use power::Power;
 use serde::{Deserialize, Serialize};
@@ -41,11 +41,11 @@ use waits::Waits;
 pub(crate) struct Features {
     pub(crate) native_fence: bool,
     pub(crate) atomics64: bool,
-    /// Log entries are held back until FlushFenceLogs.
+    /// True if the function keeps log entries from memory until FlushFenceLogs.
     pub(crate) log_flush: bool,
-    /// Events of native fences name the queue only.
+    /// True if events of native fences name the queue only.
     pub(crate) optimised_fence_interrupt: bool,
-    /// Events of fences tell neither the fence nor its kind.
+    /// True if events of fences name neither the fence nor its kind.
     pub(crate) one_fence_event: bool,
     /// Fences and logs are reached through the paging process; the number of fences that can be.
     pub(crate) system_fences: Option<u32>,
@@ -53,11 +53,11 @@ pub(crate) struct Features {
     pub(crate) vram: u64,
     /// Ticks until an idle node says so, 0 for never.
     pub(crate) idle_ticks: u64,
-    /// Another function writes fences that queues here wait for.
+    /// True if another function writes fences that queues here wait for.
     pub(crate) linked: bool,
 }
 
-/// Counters of one node, written under its lock and read by anyone.
+/// Counters of one node, written under its lock and read without it.
 #[derive(Debug, Default)]
 pub(crate) struct Tallies {
     pub(crate) waits: AtomicU64,
@@ -67,7 +67,7 @@ pub(crate) struct Tallies {
     pub(crate) system_fences: AtomicU64,
     /// Packets, and further parts of longer ones.
     pub(crate) progress: AtomicU64,
-    /// The engine stands still until the node is reset.
+    /// True while the engine hangs, which it does until the node is reset.
     hung: AtomicBool,
     /// Log entries that LOG packets picked.
     pub(crate) picked: AtomicU64,
@@ -82,7 +82,7 @@ impl Tallies {
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Told under the node's lock, before anybody else may take that.
+    /// Notes that the engine hangs, or hangs no more. Called under the node's lock, so that the next thread that takes it sees this.
     pub(crate) fn note_hung(&self, hung: bool) {
         self.hung.store(hung, Ordering::Release);
     }
@@ -103,7 +103,7 @@ pub(crate) struct Context<'a> {
     pub(crate) memory: &'a Access<'a>,
     pub(crate) events: &'a Events,
     pub(crate) waits: &'a Waits,
-    pub(crate) mail: &'a Mail,
+    pub(crate) mailbox: &'a Mailbox,
     pub(crate) clock: &'a Clock,
     pub(crate) tallies: &'a Tallies,
     /// The fences that are reached through the paging process; `None` where they are reached through their own.
@@ -116,8 +116,8 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Has every node but `own` forget translations. Slices that are in progress there end first; nobody who waits for a node holds another
-    /// but the paging node, so this one gets them all.
+    /// Has every node but `own` forget translations. Slices that are in progress there end first; only the paging node's engine waits for
+    /// another node while it has its own lock, so it gets all of them.
     pub(crate) fn forget_elsewhere(&self, own: u32, root: Location, start: u64, end: u64) {
         for (_, node) in (0..).zip(self.nodes).filter(|(number, _)| *number != own) {
             node.claim().engine.tlb.forget(root, start, end);
@@ -160,7 +160,7 @@ pub struct Activity {
 #[derive(Debug)]
 pub(crate) struct Cmp {
     nodes: [Node; NODES as usize],
-    mail: Mail,
+    mailbox: Mailbox,
     doorbells: Doorbells,
     waits: Waits,
     events: Events,
@@ -182,7 +182,7 @@ impl Cmp {
     pub(crate) fn new(features: Features, queues: u32, doorbells: Doorbells) -> Self {
         Self {
             nodes: std::array::from_fn(|_| Node::default()),
-            mail: Mail::new(queues),
+            mailbox: Mailbox::new(queues),
             doorbells,
             waits: Waits::default(),
             events: Events::default(),
@@ -208,7 +208,7 @@ impl Cmp {
         self.clock.set(ticks);
     }
 
-    /// The scheduler runs.
+    /// True while the scheduler runs.
     pub(crate) fn running(&self) -> bool {
         self.running.load(Ordering::Acquire)
     }
@@ -228,7 +228,7 @@ impl Cmp {
         let busy = |(number, node): (u32, &Node)| {
             let engaged = || node.engaged.load(Ordering::Acquire);
             // A slice that ends between the first two looks has said before whether there is more to do.
-            let runs = self.mail.pending(number) || engaged() || self.mail.pending(number);
+            let runs = self.mailbox.pending(number) || engaged() || self.mailbox.pending(number);
             u32::from(runs || node.tallies.hung.load(Ordering::Acquire)) << number
         };
         (0..NODES).zip(&self.nodes).map(busy).sum()
@@ -276,10 +276,10 @@ impl Cmp {
 
     /// Queues that are mapped.
     pub(crate) fn queues_held(&self) -> usize {
-        self.mail.held()
+        self.mailbox.held()
     }
 
-    /// Doorbells that are connected, and those whose page holds a word.
+    /// The number of doorbells that are connected, and of those whose page has a word that is not 0.
     pub(crate) fn doorbells_held(&self) -> (usize, usize) {
         self.doorbells.held()
     }
@@ -294,7 +294,7 @@ impl Cmp {
             memory,
             events: &self.events,
             waits: &self.waits,
-            mail: &self.mail,
+            mailbox: &self.mailbox,
             clock: &self.clock,
             tallies: &node.tallies,
             fences: self.features.system_fences.is_some().then_some(&self.fences),
@@ -317,16 +317,16 @@ impl Cmp {
         (bits != 0 && bits >> 53 == 0 && root.address().is_multiple_of(4096)).then_some(root)
     }
 
-    /// Starts the scheduler with a queue table and an event ring; false if one of them breaks a rule.
-    pub(crate) fn start(&self, memory: &Memory, table: (u64, u32), events: (u64, u32)) -> bool {
-        let (base, count) = table;
+    /// Starts the scheduler with the queue table of `count` descriptors at `base` and the event ring at `event_base`. False, and nothing
+    /// started, if one of them is not legal.
+    pub(crate) fn start(&self, memory: &Memory, base: u64, count: u32, event_base: u64, event_entries: u32) -> bool {
         let size = u64::from(count) * campanile_hw::queue::QueueDescriptor::SIZE as u64;
         let inside = base.checked_add(size).is_some_and(|end| end <= self.features.vram);
-        if base % 4096 != 0 || count == 0 || count > self.mail.capacity() || !inside {
+        if base % VRAM_PAGE_SIZE != 0 || count == 0 || count > self.mailbox.capacity() || !inside {
             return false;
         }
         let access = memory.access();
-        if !self.events.start(&access, events.0, events.1) {
+        if !self.events.start(&access, event_base, event_entries) {
             return false;
         }
         self.table_base.store(base, Ordering::Relaxed);
@@ -353,7 +353,7 @@ impl Cmp {
         }
         self.doorbells.reset();
         self.waits.reset();
-        self.mail.reset();
+        self.mailbox.reset();
         self.fences.reset();
         self.paging_root.store(0, Ordering::Relaxed);
         self.events.reset();
@@ -364,7 +364,7 @@ impl Cmp {
 
     /// Polls doorbells. True if one was rung.
     pub(crate) fn poll(&self) -> bool {
-        self.running() && self.doorbells.poll(&self.mail, self.power.asleep(), &|| self.faults.misses_ring())
+        self.running() && self.doorbells.poll(&self.mailbox, self.power.asleep(), &|| self.faults.misses_ring())
     }
 
     /// Looks at the fences that another function may have written. True if a queue waits no more.
@@ -373,31 +373,31 @@ impl Cmp {
             return false;
         }
         let access = memory.access();
-        access.dma_enabled() && self.waits.look(&self.mail, &access)
+        access.dma_enabled() && self.waits.look(&self.mailbox, &access)
     }
 
     /// What can wait until there is nothing else to do: the search among doorbells that were quiet, and for overwritten rings of a
     /// global one.
     pub(crate) fn tidy(&self) -> bool {
-        let search = || self.doorbells.search(&self.mail, self.power.asleep(), &|| self.faults.misses_ring());
-        self.running() && (search() || self.doorbells.sweep(&self.mail))
+        let search = || self.doorbells.search(&self.mailbox, self.power.asleep(), &|| self.faults.misses_ring());
+        self.running() && (search() || self.doorbells.sweep(&self.mailbox))
     }
 
-    /// Moves events that found the ring full. True if there was room for one.
+    /// Moves events that found the event ring full into it. True if the ring had a free entry for one.
     pub(crate) fn flush_events(&self, memory: &Memory) -> bool {
         if !self.events.has_waiting() || !self.events.flush(&memory.access()) {
             return false;
         }
         if !self.events.stalled() {
             // Buffers that end in an event may go on.
-            (0..NODES).for_each(|node| self.mail.set_pending(node, true));
+            (0..NODES).for_each(|node| self.mailbox.set_pending(node, true));
         }
         true
     }
 
     /// Runs one slice of node `number`. True if there was something to do.
     pub(crate) fn run_node(&self, memory: &Memory, number: u32) -> bool {
-        let Some(node) = self.nodes.get(number as usize).filter(|_| self.mail.pending(number)) else { return false };
+        let Some(node) = self.nodes.get(number as usize).filter(|_| self.mailbox.pending(number)) else { return false };
         if self.power.is_asleep(number) {
             return false;
         }
@@ -415,11 +415,11 @@ impl Cmp {
         self.power.note_activity(number);
         // Before the node stops saying that it has something to do.
         node.engaged.store(true, Ordering::Release);
-        self.mail.set_pending(number, false);
+        self.mailbox.set_pending(number, false);
         let worked = state.run(number, &self.context(node, &access));
         node.tallies.note_hung(state.is_hung());
         if state.has_runnable() {
-            self.mail.set_pending(number, true);
+            self.mailbox.set_pending(number, true);
         }
         state.add_accesses(access.resolved());
         node.engaged.store(false, Ordering::Release);

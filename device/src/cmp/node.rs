@@ -1,7 +1,7 @@
 //! A node: its queues, its run list, and one slice of work.
 //!
-//! The run list says who has the node, which stays so between slices until that queue is idle, waits, faults, is stopped, or must give
-//! way.
+//! The run list says which queue has the node. It has it over several slices, until it is idle, waits, faults, is stopped, or another queue
+//! is to run.
 
 use super::queue::{Queue, State};
 use super::run_list::{RunList, Terms};
@@ -13,7 +13,7 @@ use campanile_hw::event::{EventKind, FaultInfo, FaultKind, NO_QUEUE};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// Slices that a hang which ends by itself still makes.
+/// Slices that are run at most when a hang ends without a reset.
 const SLICES_LEFT: u32 = 4096;
 /// Bytes that one slice moves at most: what a leaf table maps, so that contiguous memory is one piece of it.
 const SLICE_BYTES: u64 = 2 << 20;
@@ -24,7 +24,7 @@ pub(crate) struct Node {
     pub(crate) state: Mutex<NodeState>,
     /// Commands that want the lock; engines step back for them.
     claims: AtomicU32,
-    /// A slice is in progress.
+    /// True while a slice is in progress.
     pub(crate) engaged: AtomicBool,
     pub(crate) tallies: Tallies,
 }
@@ -38,7 +38,7 @@ impl Node {
         state
     }
 
-    /// A command waits for the node.
+    /// True while a command waits for the node; its engine then starts no slice.
     pub(crate) fn claimed(&self) -> bool {
         self.claims.load(Ordering::SeqCst) != 0
     }
@@ -51,9 +51,9 @@ pub(crate) struct NodeState {
     queues: Vec<Option<Box<Queue>>>,
     /// Which of them runs.
     pub(crate) run_list: RunList,
-    /// Runnable queues whose next buffer ends in an event that has no room.
+    /// Runnable queues whose next command buffer ends in an event for which the event ring has no free entry.
     stalled: Vec<u32>,
-    /// The engine stands still until the node is reset.
+    /// True while the engine hangs, which it does until the node is reset.
     hung: bool,
     /// Suspensions that are not answered before the node is reset: queue and cookie, oldest first.
     unanswered: Vec<(u32, u64)>,
@@ -80,12 +80,12 @@ impl NodeState {
         self.accesses += count;
     }
 
-    /// Some queue could run.
+    /// True if a queue has the node or waits for it.
     pub(crate) fn has_runnable(&self) -> bool {
         !self.hung && self.run_list.has_runnable()
     }
 
-    /// Some queue has work that it runs or waits with. Suspended and faulted queues do neither.
+    /// True if a queue has work that it runs, or that waits for a fence. Suspended and faulted queues do not count.
     pub(crate) fn has_work(&self) -> bool {
         let works = |queue: &Queue| matches!(queue.state, State::Runnable | State::Waiting { .. });
         self.hung || self.has_runnable() || self.queues.iter().flatten().any(|queue| works(queue))
@@ -96,12 +96,12 @@ impl NodeState {
         self.run_list.current()
     }
 
-    /// The engine stands still.
+    /// True while the engine hangs.
     pub(crate) fn is_hung(&self) -> bool {
         self.hung
     }
 
-    /// The engine stands still in this queue, or in one that is gone.
+    /// True while the engine hangs in this queue.
     pub(crate) fn is_hung_in(&self, number: u32) -> bool {
         self.hung && self.current() == Some(number)
     }
@@ -111,7 +111,8 @@ impl NodeState {
         self.unanswered.push((number, cookie));
     }
 
-    /// The engine starts over, empty: the queue that had it is lost, or else one that did not let go of it. Its number.
+    /// Resets the engine. The queue that had it faults, or if there is none the first one whose suspension was not answered; its number is
+    /// returned.
     pub(crate) fn reset(&mut self, along: bool, context: &Context<'_>) -> Option<u32> {
         self.hung = false;
         self.engine.tlb.clear();
@@ -129,7 +130,7 @@ impl NodeState {
         culprit
     }
 
-    /// What stood still may go on, unless it was asked to stop meanwhile.
+    /// Ends a hang. Queues whose suspension was not answered during it are suspended now.
     pub(crate) fn end_hang(&mut self, context: &Context<'_>) {
         self.hung = false;
         self.answer(context);
@@ -151,7 +152,7 @@ impl NodeState {
         }
     }
 
-    /// What stood still goes on, for a bounded time.
+    /// Ends a hang and runs the node for a bounded time.
     pub(crate) fn let_go(&mut self, node: u32, context: &Context<'_>) {
         self.hung = false;
         for _ in 0..SLICES_LEFT {
@@ -205,7 +206,7 @@ impl NodeState {
         }
     }
 
-    /// Stops a queue for good and says why.
+    /// Stops a queue for good and reports the fault.
     pub(crate) fn fault(&mut self, number: u32, fault: &Fault, context: &Context<'_>) {
         self.unlist(number, context);
         let Some(queue) = self.queue(number) else { return };
@@ -256,7 +257,7 @@ impl NodeState {
     /// Reads the write pointer of a queue and takes it in, once memory can be reached at all.
     pub(crate) fn look(&mut self, number: u32, context: &Context<'_>) {
         if !context.memory.dma_enabled() {
-            return context.mail.look(number);
+            return context.mailbox.look(number);
         }
         let Some((queue, engine)) = self.queue_and_engine(number) else { return };
         match queue.read_write_pointer(&mut engine.tlb, context.memory) {
@@ -265,13 +266,13 @@ impl NodeState {
         }
     }
 
-    /// Works through the inbox. True if it held something.
+    /// Takes in what the mailbox has for this node. True if there was any news.
     pub(crate) fn drain(&mut self, number: u32, context: &Context<'_>) -> bool {
         let mut inbox = std::mem::take(&mut self.inbox);
-        context.mail.take_inbox(number, &mut inbox);
+        context.mailbox.take_inbox(number, &mut inbox);
         for queue in &inbox {
             self.visits += 1;
-            let Some(news) = context.mail.open(*queue) else { continue };
+            let Some(news) = context.mailbox.open(*queue) else { continue };
             if let Some(ticket) = news.wake {
                 self.wake(*queue, ticket);
             }
@@ -298,8 +299,8 @@ impl NodeState {
         }
     }
 
-    /// Preempts a queue that is neither suspended nor faulted: drops what it has not started, and what it has started once that is
-    /// done or held by a WAIT.
+    /// Preempts a queue that is neither suspended nor faulted: drops the command buffers that it has not started, and the one in progress
+    /// as soon as that is done or waits in a WAIT.
     pub(crate) fn preempt(&mut self, number: u32, cookie: u64, context: &Context<'_>) {
         let Some(queue) = self.queue(number) else { return };
         queue.fetched = queue.write;
@@ -310,7 +311,7 @@ impl NodeState {
         }
     }
 
-    /// Reports a preemption of a queue that runs nothing: it is idle or held by a WAIT.
+    /// Reports the preemption of a queue that runs nothing, because it is idle or waits in a WAIT.
     fn finish_preemption(&mut self, number: u32, context: &Context<'_>) {
         let Some(cookie) = self.queue(number).and_then(|queue| queue.preemption.take()) else { return };
         // Out of the wait list, or off the run list with entries that were dropped.
@@ -325,7 +326,7 @@ impl NodeState {
         }
     }
 
-    /// One slice. True if there was something to do.
+    /// Runs one slice. True if there was work or news.
     pub(crate) fn run(&mut self, node: u32, context: &Context<'_>) -> bool {
         let news = self.drain(node, context);
         if !self.stalled.is_empty() && !context.events.stalled() {

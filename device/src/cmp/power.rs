@@ -1,6 +1,6 @@
 //! Power states of the nodes, and when a node has been idle for long.
 
-use super::mail::Mail;
+use super::mailbox::Mailbox;
 use super::{Cmp, Context};
 use crate::memory::Memory;
 use campanile_hw::event::{EventKind, NO_QUEUE};
@@ -10,15 +10,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// A node that is not idle.
 const BUSY: u64 = u64::MAX;
 
-/// How long the function may be left alone.
+/// When a runner has to step the function next. Used to decide how long its thread sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
-    /// Memory has to be looked at: a doorbell, or the read pointer of a full event ring.
-    Polls,
-    /// Until so many ticks have passed; what comes earlier comes by a register.
-    For(u64),
-    /// Everything comes by a register.
-    Forever,
+pub(crate) enum NextLook {
+    /// Soon: memory has to be polled for a doorbell, or for the read pointer of a full event ring.
+    Soon,
+    /// After so many ticks, when a node may have been idle for long. A register access may wake the runner earlier.
+    After(u64),
+    /// At the next register access: nothing else can make work.
+    AtRegisterAccess,
 }
 
 /// Power states and idle times.
@@ -26,7 +26,7 @@ pub(crate) enum Rest {
 pub(crate) struct Power {
     /// Nodes in F1.
     asleep: AtomicU32,
-    /// Nodes whose idle time is watched: in F0, and not yet said to be idle since they last did something.
+    /// Nodes whose idle time is watched: they are in F0, and no event has said that they are idle since their last activity.
     watched: AtomicU32,
     /// Since when a watched node has nothing to do, or [`BUSY`].
     since: [AtomicU64; NODES as usize],
@@ -50,12 +50,12 @@ impl Power {
         self.asleep.load(Ordering::Acquire)
     }
 
-    /// Whether `node` is in F1.
+    /// True if `node` is in F1.
     pub(crate) fn is_asleep(&self, node: u32) -> bool {
         self.asleep() >> node & 1 != 0
     }
 
-    /// The node did something: its idle time starts over.
+    /// Notes that the node has worked: its idle time starts over.
     #[inline]
     pub(crate) fn note_activity(&self, node: u32) {
         if self.idle_ticks == 0 {
@@ -105,7 +105,7 @@ impl Cmp {
         if state > 1 {
             return Err(CommandStatus::BadArgument);
         }
-        // Whoever has the lock knows that no slice is under way, so a node in F1 stands still when the command is done.
+        // No slice is in progress while the node's lock is taken, so a node in F1 stands still when the command is done.
         let state_before = {
             let _still = place.claim();
             self.power.set(node, state == 1)
@@ -138,7 +138,7 @@ impl Cmp {
         let Ok(state) = node.state.try_lock() else { return false };
         let access = memory.access();
         // Asked again under the lock, which a reset takes too: what is said after it would be said of the function that starts over.
-        if !self.running() || self.mail.pending(number) || !access.dma_enabled() {
+        if !self.running() || self.mailbox.pending(number) || !access.dma_enabled() {
             return false;
         }
         self.power.watched.fetch_and(!(1 << number), Ordering::AcqRel);
@@ -172,24 +172,24 @@ impl Cmp {
         !self.running() || self.power.asleep() == (1 << NODES) - 1
     }
 
-    /// How long nobody needs to look at the function.
-    pub(crate) fn rest(&self) -> Rest {
+    /// When a runner has to step the function next.
+    pub(crate) fn next_look(&self) -> NextLook {
         if !self.running() {
-            return Rest::Forever;
+            return NextLook::AtRegisterAccess;
         }
         let asleep = self.power.asleep();
-        let pending = |mail: &Mail| (0..NODES).any(|node| asleep >> node & 1 == 0 && mail.pending(node));
+        let pending = |mailbox: &Mailbox| (0..NODES).any(|node| asleep >> node & 1 == 0 && mailbox.pending(node));
         if self.faults().has_late()
             || self.doorbells.listens(asleep)
             || self.events.has_waiting()
             || (self.features.linked && !self.waits.is_empty())
-            || pending(&self.mail)
+            || pending(&self.mailbox)
         {
-            Rest::Polls
+            NextLook::Soon
         } else if self.power.watched.load(Ordering::Acquire) != 0 {
-            Rest::For(self.power.idle_ticks)
+            NextLook::After(self.power.idle_ticks)
         } else {
-            Rest::Forever
+            NextLook::AtRegisterAccess
         }
     }
 }

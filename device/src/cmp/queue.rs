@@ -1,4 +1,4 @@
-//! A mapped queue: what its descriptor says, and how far it has come.
+//! A mapped queue: what its descriptor says, and which entries and packets of it are done.
 
 use super::Features;
 use super::run_list::{Rank, Terms};
@@ -12,14 +12,14 @@ use campanile_hw::queue::{
 };
 use campanile_hw::registers::{NODE_PAGING, NODES};
 
-/// Where a queue stands. "Running" is a runnable queue that its node has chosen.
+/// The scheduling state of a queue. A queue that runs is a runnable one that the run list has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Everything written is consumed.
     Idle,
-    /// There is work, and the queue is on a run list, chosen, or held back by a full event ring.
+    /// There is work, and the queue is on the run list, has the node, or waits for a free entry of the event ring.
     Runnable,
-    /// A WAIT holds the queue; it is in the wait list of this fence.
+    /// The queue waits in a WAIT; it is in the wait list of this fence.
     Waiting {
         /// The wait list, see [`super::waits`].
         key: u64,
@@ -61,7 +61,7 @@ impl Place {
         }
     }
 
-    /// Up to `len` bytes there; `None` stands for a page that reads as zero and drops writes.
+    /// Up to `len` bytes there; `None` means a page that reads as zero and drops writes.
     pub(crate) fn reach<'a>(
         self,
         tlb: &mut Tlb,
@@ -89,7 +89,7 @@ pub(crate) struct ProgressFence {
     pub(crate) current: u64,
     /// Virtual address of the monitored value, 0 for none.
     pub(crate) monitored: u64,
-    /// Compares with the monitored value instead of announcing every time.
+    /// True if a PROGRESS compares with the monitored value, false if it raises an event every time.
     pub(crate) native: bool,
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Buffer {
     pub(crate) retire: Option<u64>,
     /// Value that the progress fence gets at the end, if it is wanted.
     pub(crate) progress: Option<u64>,
-    /// Its packets may be privileged.
+    /// True if its packets may be privileged.
     pub(crate) privileged: bool,
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct Queue {
     control: Place,
     geometry: RingGeometry,
     progress: Option<ProgressFence>,
-    /// Where the queue stands.
+    /// The scheduling state.
     pub(crate) state: State,
     /// Write pointer last believed.
     pub(crate) write: u64,
@@ -133,7 +133,7 @@ pub(crate) struct Queue {
     pub(crate) fetched: u64,
     /// The buffer in progress.
     pub(crate) buffer: Option<Buffer>,
-    /// Number of the latest WAIT that held the queue.
+    /// Number of the latest WAIT in which the queue waited.
     pub(crate) ticket: u64,
     /// Cookie of a preemption that waits for the buffer in progress.
     pub(crate) preemption: Option<u64>,
@@ -194,12 +194,12 @@ impl Queue {
         })
     }
 
-    /// Nothing was fetched, and no write pointer seen, since the queue was mapped.
+    /// True if no entry was fetched and no write pointer seen since the queue was mapped.
     pub(super) fn is_fresh(&self) -> bool {
         self.buffer.is_none() && (self.write, self.fetched) == (0, 0)
     }
 
-    /// Whether the ring could hold what lies between the two pointers.
+    /// True if the entries between the two pointers fit into the ring.
     pub(super) fn believes(&self, write: u64, fetched: u64) -> bool {
         self.geometry.pending(write, fetched).is_ok()
     }
@@ -236,7 +236,7 @@ impl Queue {
         self.write.saturating_sub(self.fetched)
     }
 
-    /// There is something to run.
+    /// True if a command buffer is in progress or an entry was not fetched yet.
     pub(crate) fn has_work(&self) -> bool {
         self.buffer.is_some() || self.pending() != 0
     }
@@ -246,7 +246,7 @@ impl Queue {
         self.ring.after(self.geometry.slot(self.fetched))
     }
 
-    /// It belongs to the kernel; only then its buffers may end in RETIRED events.
+    /// True if the queue belongs to the kernel. Only buffers of such a queue may end in RETIRED events.
     pub(crate) fn is_privileged(&self) -> bool {
         self.privileged
     }
@@ -262,7 +262,7 @@ impl Queue {
         buffer.own_root.or(self.root)
     }
 
-    /// Gives it another address space, or none. Its logs, if they are in it, are the caller's care.
+    /// Gives the queue another address space, or none. The caller does the same for its fence logs, if they are in that address space.
     pub(super) fn set_root(&mut self, new: Option<Location>) {
         self.root = new;
         for place in [&mut self.ring, &mut self.control] {
@@ -312,7 +312,7 @@ impl Queue {
     }
 }
 
-/// What a descriptor says of the turns of its queue; `None` if it breaks a rule.
+/// The time slice, grace and rank that a descriptor asks for; `None` if they are not legal.
 pub(crate) fn terms_of(descriptor: &QueueDescriptor) -> Option<Terms> {
     Some(Terms {
         rank: Rank::of(descriptor.rank)?,

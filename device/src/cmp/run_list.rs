@@ -1,27 +1,28 @@
 //! The run list of a node: which queue with work has the node, and for how long.
 //!
-//! Two levels. Queues of one process with the same band and level form a group; the groups of such a class take turns of the process
-//! quantum of their band. Within a group the queues with the highest priority run, and take turns of their own quanta.
+//! There are two levels. Queues of one process with the same band and level form a group. The groups of one such class run one after
+//! another, each for a time slice of the process quantum of its band. Within a group the queues with the highest priority run one after
+//! another, each for a time slice of its own quantum.
 //!
-//! Whatever has a place stands in a list that is linked through a table, and the classes and priorities with somebody in them are bits
-//! of a word: each operation costs the same however many queues there are, and none allocates but [`RunList::insert`] and
-//! [`RunList::set_rank`].
+//! Queues and groups that wait for the node are on lists that are linked through a table, and the classes and priorities whose lists are
+//! not empty are bits of a word. So each operation costs the same however many queues there are, and only [`RunList::insert`] and
+//! [`RunList::set_rank`] allocate.
 
-use super::line::{Line, Link, Linked};
+use super::linked_list::{Link, Linked, List};
 use super::share::{BAND_FOCUS, BAND_NORMAL, Share};
 use campanile_hw::queue::QueueRank;
 use std::collections::HashMap;
 
-/// Packets of a turn where nothing says otherwise.
+/// Packets of a time slice where neither descriptor nor command says otherwise.
 const QUANTUM: u32 = 64;
-/// Packets that one slice runs at most.
+/// Packets that a node runs at most before the run list chooses again. A time slice consists of one or more such slices.
 const SLICE_PACKETS: u32 = 64;
 /// Priority bands.
 pub(crate) const BANDS: usize = 4;
 const BAND_REALTIME: usize = 3;
 /// Levels of the realtime band.
 const LEVELS: u8 = 32;
-/// Bands and levels in one row: idle, normal, focus, and the levels of the realtime band.
+/// Number of classes, which are bands and levels in one row: idle, normal, focus, and the levels of the realtime band.
 const CLASSES: usize = BAND_REALTIME + LEVELS as usize;
 /// Priorities within a process.
 const PRIORITIES: usize = 15;
@@ -32,7 +33,7 @@ fn quantum_of(word: u32) -> u32 {
     if word == 0 { QUANTUM } else { word }
 }
 
-/// Where a queue stands among others. Made only of legal words.
+/// The place of a queue's rank in the order of classes and priorities. It is made of legal words only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rank {
     class: usize,
@@ -40,7 +41,7 @@ pub(crate) struct Rank {
 }
 
 impl Rank {
-    /// `None` for a word that breaks a rule.
+    /// The rank that a word of a descriptor or command names; `None` if the word is not legal.
     pub(crate) fn of(word: u32) -> Option<Self> {
         let rank = QueueRank::from_bits(word);
         let band = usize::from(rank.band());
@@ -55,36 +56,36 @@ fn band_of(class: usize) -> usize {
     class.min(BAND_REALTIME)
 }
 
-/// What decides about the turns of one queue.
+/// What decides when a queue runs and how long its time slices are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) rank: Rank,
-    /// Packets of a turn, 0 for the usual ones.
+    /// Packets of a time slice; 0 means [`QUANTUM`].
     pub(crate) quantum: u32,
-    /// Packets that one of the same process and rank may go on for when its turn is over.
+    /// Packets that a running queue of the same process and rank may go on for when its time slice is over and this queue waits.
     pub(crate) grace_same: u32,
-    /// Packets that one of the same process and a lower rank may go on for.
+    /// Packets that a running queue of the same process and a lower rank may go on for while this queue waits.
     pub(crate) grace_lower: u32,
 }
 
 /// Times of a band, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BandTimes {
-    /// Turn of a process, 0 for the usual one.
+    /// Time slice of a process; 0 means [`QUANTUM`].
     pub(crate) process_quantum: u32,
-    /// Grace of lower bands.
+    /// Packets that a running queue of a lower band may go on for while a queue of this band waits.
     pub(crate) grace: u32,
-    /// Grace between processes.
+    /// Packets that a running queue of this band may go on for while a queue of another process is to run instead.
     pub(crate) process_grace: u32,
 }
 
-/// What the queue that has the node may do before the next choice.
+/// What the queue that has the node may run before the run list chooses again: a time slice, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slice {
     pub(crate) queue: u32,
-    /// Packets at most, at least one.
+    /// The most packets that may run; at least one.
     pub(crate) packets: u32,
-    /// Another one is to have the node: the slice ends with the command buffer in progress.
+    /// True while another queue is to have the node: the slice then ends with the command buffer in progress.
     pub(crate) ends_with_buffer: bool,
 }
 
@@ -94,7 +95,7 @@ struct Entry {
     listed: bool,
     group: u32,
     terms: Terms,
-    /// Packets left of this turn.
+    /// Packets left of the queue's time slice; 0 before it begins.
     left: u32,
 }
 
@@ -109,12 +110,12 @@ struct Group {
     link: Link,
     process: u32,
     class: usize,
-    /// Queues that belong to it, listed or not. A group without any is free.
+    /// The number of queues that belong to the group, listed or not. A group without members is free.
     members: u32,
-    /// Priorities with a listed queue, a bit each. The group is listed while there is one.
+    /// Priorities with a listed queue, a bit each. The group is on the list of its class while there is one.
     ready: u16,
-    lines: [Line; PRIORITIES],
-    /// Packets left of the process's turn.
+    lists: [List; PRIORITIES],
+    /// Packets left of the process's time slice; 0 before it begins.
     left: u32,
 }
 
@@ -130,7 +131,7 @@ impl Group {
     }
 }
 
-/// See the module.
+/// The run list of a node.
 #[derive(Debug, Default)]
 pub(crate) struct RunList {
     /// Queues by number.
@@ -142,25 +143,25 @@ pub(crate) struct RunList {
     by_key: HashMap<(u32, usize), u32>,
     classes: Classes,
     times: [BandTimes; BANDS],
-    /// What the normal band is owed.
+    /// The packets that the normal band is owed beside a busy focus band.
     share: Share,
-    /// The queue that has the node. It is not listed.
+    /// The queue that has the node. It is on no list.
     current: Option<u32>,
-    /// Packets that it has run since another one is to have the node.
+    /// Packets that the current queue has run since another one is to have the node.
     graced: u32,
     in_grace: bool,
 }
 
 #[derive(Debug)]
 struct Classes {
-    lines: [Line; CLASSES],
+    lists: [List; CLASSES],
     /// Classes with a listed group, a bit each.
     ready: u64,
 }
 
 impl Default for Classes {
     fn default() -> Self {
-        Self { lines: [Line::default(); CLASSES], ready: 0 }
+        Self { lists: [List::default(); CLASSES], ready: 0 }
     }
 }
 
@@ -170,7 +171,7 @@ impl RunList {
         self.current
     }
 
-    /// Some queue could run.
+    /// True if a queue has the node or waits for it.
     pub(crate) fn has_runnable(&self) -> bool {
         self.current.is_some() || self.classes.ready != 0
     }
@@ -201,7 +202,7 @@ impl RunList {
         self.groups.get_mut(group as usize)
     }
 
-    /// A queue of this process, which has nothing to run yet.
+    /// Adds a queue of `process`, which has nothing to run yet.
     pub(crate) fn insert(&mut self, queue: u32, process: u32, terms: Terms) {
         self.remove(queue);
         let at = queue as usize;
@@ -231,7 +232,7 @@ impl RunList {
                 class,
                 members: 0,
                 ready: 0,
-                lines: Default::default(),
+                lists: Default::default(),
                 left: 0,
             };
             let at = match self.free.pop() {
@@ -251,28 +252,28 @@ impl RunList {
         group
     }
 
-    /// A member that is not listed leaves its group.
+    /// Takes a member that is not listed out of its group. A group without members becomes free.
     fn leave(&mut self, group: u32) {
         let Some(state) = self.group_mut(group) else { return };
         state.members -= 1;
         let (members, key) = (state.members, (state.process, state.class));
-        self.end_turn(group);
+        self.end_time_slice(group);
         if members == 0 {
             self.by_key.remove(&key);
             self.free.push(group);
         }
     }
 
-    /// The turn of a process ends when none of its queues is listed or has the node.
-    fn end_turn(&mut self, group: u32) {
+    /// Ends the time slice of a process if none of its queues is listed or has the node.
+    fn end_time_slice(&mut self, group: u32) {
         let runs = self.current.and_then(|queue| self.entry(queue)).is_some_and(|entry| entry.group == group);
         if let Some(state) = self.group_mut(group).filter(|state| state.ready == 0 && !runs) {
             state.left = 0;
         }
     }
 
-    /// Gives a queue other terms, from the next choice on. One that waits for the node goes to the end of its new line if its rank is
-    /// another. `None` if there is no such queue.
+    /// Gives a queue other terms, which hold from the next choice on. A queue that waits for the node goes to the end of its new list if its
+    /// rank is another. `None` if there is no such queue.
     pub(crate) fn set_rank(&mut self, queue: u32, terms: Terms) -> Option<()> {
         let entry = self.entry_mut(queue)?;
         let (old, was_listed) = (entry.terms, entry.listed);
@@ -296,45 +297,45 @@ impl RunList {
         Some(())
     }
 
-    /// A queue has work: it goes to the end of its line, unless it is listed or has the node already.
+    /// Puts a queue that has work to the end of its list, unless it is listed or has the node already.
     pub(crate) fn push(&mut self, queue: u32) {
         if self.current != Some(queue) {
             self.put(queue, false);
         }
     }
 
-    /// Lists a queue, at the head of its line if it has a part of its turn left and `again` says that it had the node.
+    /// Puts a queue on its list: at the head if it had the node, as `again` says, and has a part of its time slice left.
     fn put(&mut self, queue: u32, again: bool) {
         let Some(entry) = self.entry_mut(queue).filter(|entry| !entry.listed) else { return };
         entry.listed = true;
         let (at, priority, first) = (entry.group, entry.terms.rank.priority, again && entry.left != 0);
         let Some(group) = self.groups.get_mut(at as usize) else { return };
-        let Some(line) = group.lines.get_mut(priority) else { return };
-        line.insert(&mut self.entries, queue, first);
+        let Some(list) = group.lists.get_mut(priority) else { return };
+        list.insert(&mut self.entries, queue, first);
         let listed = group.ready != 0;
         group.ready |= 1 << priority;
         let (class, left) = (group.class, group.left);
-        let Some(line) = self.classes.lines.get_mut(class) else { return };
-        // A process whose turn is over goes behind the others, with all its queues.
+        let Some(list) = self.classes.lists.get_mut(class) else { return };
+        // A process whose time slice is over goes behind the others, with all its queues.
         let over = again && left == 0;
         if listed && over {
-            line.remove(&mut self.groups, at);
+            list.remove(&mut self.groups, at);
         }
         if !listed || over {
-            line.insert(&mut self.groups, at, again && !over);
+            list.insert(&mut self.groups, at, again && !over);
         }
         self.classes.ready |= 1 << class;
     }
 
-    /// Takes a listed queue out of its line, and its group out of its own if it was the last one.
+    /// Takes a listed queue off its list, and its group off the list of its class if it was the last one.
     fn take_out(&mut self, queue: u32) {
         let Some(entry) = self.entry_mut(queue).filter(|entry| entry.listed) else { return };
         entry.listed = false;
         let (at, priority) = (entry.group, entry.terms.rank.priority);
         let Some(group) = self.groups.get_mut(at as usize) else { return };
-        let Some(line) = group.lines.get_mut(priority) else { return };
-        line.remove(&mut self.entries, queue);
-        if !line.is_empty() {
+        let Some(list) = group.lists.get_mut(priority) else { return };
+        list.remove(&mut self.entries, queue);
+        if !list.is_empty() {
             return;
         }
         group.ready &= !(1 << priority);
@@ -342,14 +343,14 @@ impl RunList {
             return;
         }
         let class = group.class;
-        let Some(line) = self.classes.lines.get_mut(class) else { return };
-        line.remove(&mut self.groups, at);
-        if line.is_empty() {
+        let Some(list) = self.classes.lists.get_mut(class) else { return };
+        list.remove(&mut self.groups, at);
+        if list.is_empty() {
             self.classes.ready &= !(1 << class);
         }
     }
 
-    /// Takes a queue off its line and off the node. Its turn is over.
+    /// Takes a queue off its list and off the node, and ends its time slice.
     pub(crate) fn unlist(&mut self, queue: u32) {
         if self.current == Some(queue) {
             self.current = None;
@@ -358,17 +359,17 @@ impl RunList {
         let Some(entry) = self.entry_mut(queue) else { return };
         entry.left = 0;
         let group = entry.group;
-        self.end_turn(group);
+        self.end_time_slice(group);
     }
 
-    /// The class that goes first among those with a listed group.
+    /// The class that runs first among those with a listed group.
     fn first_class(&self) -> Option<usize> {
         let highest = self.classes.ready.checked_ilog2()? as usize;
         let due = highest == BAND_FOCUS && self.share.is_due() && self.classes.ready & 1 << BAND_NORMAL != 0;
         Some(if due { BAND_NORMAL } else { highest })
     }
 
-    /// Whether a class goes before another one.
+    /// True if queues of `class` run before queues of `other`.
     fn outranks(&self, class: usize, other: usize) -> bool {
         match (class, other) {
             (BAND_NORMAL, BAND_FOCUS) => self.share.is_due(),
@@ -377,12 +378,13 @@ impl RunList {
         }
     }
 
-    /// Another group than this one is listed in its class.
+    /// True if a group other than `at` is on the list of its class.
     fn has_rivals(&self, at: u32, class: usize) -> bool {
-        self.classes.lines.get(class).is_some_and(|line| !line.is_empty() && !line.holds_only(at))
+        self.classes.lists.get(class).is_some_and(|list| !list.is_empty() && !list.holds_only(at))
     }
 
-    /// The grace of `entry`, which has the node, before the one that is to have it instead; `None` if nobody is.
+    /// The packets that `entry`, which has the node, may go on for before the queue that is to have the node instead; `None` if no other
+    /// queue is to have it.
     fn rival_grace(&self, entry: &Entry) -> Option<u32> {
         let first = self.first_class()?;
         let group = self.group(entry.group)?;
@@ -392,11 +394,11 @@ impl RunList {
             if band != band_of(group.class) {
                 return Some(times.grace);
             }
-            let rival = self.group(self.classes.lines.get(first)?.head)?;
+            let rival = self.group(self.classes.lists.get(first)?.head)?;
             if rival.process != group.process {
                 return Some(times.process_grace);
             }
-            let rival = rival.lines.get(rival.highest()?)?.head;
+            let rival = rival.lists.get(rival.highest()?)?.head;
             return Some(self.entry(rival)?.terms.grace_lower);
         }
         if first != group.class {
@@ -406,14 +408,14 @@ impl RunList {
             return Some(self.times.get(band_of(group.class))?.process_grace);
         }
         let highest = group.highest()?;
-        let rival = &self.entry(group.lines.get(highest)?.head)?.terms;
+        let rival = &self.entry(group.lists.get(highest)?.head)?.terms;
         if highest > entry.terms.rank.priority {
             return Some(rival.grace_lower);
         }
         (highest == entry.terms.rank.priority && entry.left == 0).then_some(rival.grace_same)
     }
 
-    /// Chooses who runs next. `at_boundary` says that the queue that has the node is between two command buffers.
+    /// Chooses the queue that runs next. `at_boundary` is true if the queue that has the node is between two command buffers.
     pub(crate) fn choose(&mut self, at_boundary: bool) -> Option<Slice> {
         if let Some(queue) = self.current {
             let entry = *self.entry(queue)?;
@@ -429,14 +431,14 @@ impl RunList {
             self.current = None;
             self.put(queue, true);
         }
-        let group = self.group(self.classes.lines.get(self.first_class()?)?.head)?;
-        let queue = group.lines.get(group.highest()?)?.head;
+        let group = self.group(self.classes.lists.get(self.first_class()?)?.head)?;
+        let queue = group.lists.get(group.highest()?)?.head;
         self.take_out(queue);
         (self.current, self.graced, self.in_grace) = (Some(queue), 0, false);
         self.slice(queue)
     }
 
-    /// The next slice of the queue that has the node, of a new turn if it has nothing left of the old one.
+    /// The next slice of the queue that has the node. It begins a new time slice if nothing is left of the old one.
     fn slice(&mut self, queue: u32) -> Option<Slice> {
         let entry = self.entries.get_mut(queue as usize)?.as_mut()?;
         let group = self.groups.get_mut(entry.group as usize)?;
@@ -459,7 +461,7 @@ impl RunList {
         Some(Slice { queue, packets, ends_with_buffer: false })
     }
 
-    /// The queue that has the node ran so many packets.
+    /// Takes `packets`, which the queue that has the node ran, off its time slice and that of its process.
     pub(crate) fn charge(&mut self, packets: u32) {
         let Some(entry) = self.current.and_then(|queue| self.entries.get_mut(queue as usize)?.as_mut()) else { return };
         entry.left = entry.left.saturating_sub(packets);
@@ -469,7 +471,7 @@ impl RunList {
             self.graced = self.graced.saturating_add(packets);
         }
         let listed = |band: usize| self.classes.ready & 1 << band != 0;
-        self.share.charge(band_of(group.class), packets, (listed(BAND_NORMAL), listed(BAND_FOCUS)));
+        self.share.charge(band_of(group.class), packets, listed(BAND_NORMAL), listed(BAND_FOCUS));
     }
 }
 

@@ -46,17 +46,17 @@ struct ModelQueue {
     left: u32,
 }
 
-type Turn = (u32, usize);
+type GroupKey = (u32, usize);
 
-/// The rules said once more, with nothing to make them quick.
+/// The rules once more, in the simplest form: searches where the run list has links and bits.
 #[derive(Default)]
 struct Model {
     queues: BTreeMap<u32, ModelQueue>,
     /// Queues that wait for the node, the next one of equals first.
     order: Vec<u32>,
     /// Processes in each class with a queue that waits for the node, the next one of equals first.
-    turns: Vec<Turn>,
-    process_left: BTreeMap<Turn, u32>,
+    groups: Vec<GroupKey>,
+    process_left: BTreeMap<GroupKey, u32>,
     times: [BandTimes; BANDS],
     share: Share,
     current: Option<u32>,
@@ -65,13 +65,13 @@ struct Model {
 }
 
 impl Model {
-    fn turn_of(&self, queue: u32) -> Turn {
+    fn group_of(&self, queue: u32) -> GroupKey {
         let queue = &self.queues[&queue];
         (queue.process, queue.terms.rank.class)
     }
 
-    fn left_of(&self, turn: Turn) -> u32 {
-        self.process_left.get(&turn).copied().unwrap_or(0)
+    fn left_of(&self, group: GroupKey) -> u32 {
+        self.process_left.get(&group).copied().unwrap_or(0)
     }
 
     fn put(&mut self, queue: u32, again: bool) {
@@ -80,27 +80,27 @@ impl Model {
         }
         let at = if again && self.queues[&queue].left != 0 { 0 } else { self.order.len() };
         self.order.insert(at, queue);
-        let turn = self.turn_of(queue);
-        let over = self.left_of(turn) == 0;
+        let group = self.group_of(queue);
+        let over = self.left_of(group) == 0;
         if again && over {
-            self.turns.retain(|other| *other != turn);
+            self.groups.retain(|other| *other != group);
         }
-        if !self.turns.contains(&turn) {
-            let at = if again && !over { 0 } else { self.turns.len() };
-            self.turns.insert(at, turn);
+        if !self.groups.contains(&group) {
+            let at = if again && !over { 0 } else { self.groups.len() };
+            self.groups.insert(at, group);
         }
     }
 
     fn take_out(&mut self, queue: u32) {
         self.order.retain(|other| *other != queue);
-        let mut turns = std::mem::take(&mut self.turns);
-        turns.retain(|turn| self.order.iter().any(|queue| self.turn_of(*queue) == *turn));
-        self.turns = turns;
+        let mut groups = std::mem::take(&mut self.groups);
+        groups.retain(|group| self.order.iter().any(|queue| self.group_of(*queue) == *group));
+        self.groups = groups;
     }
 
-    fn end_turns(&mut self) {
-        let (turns, running) = (&self.turns, self.current.map(|queue| self.turn_of(queue)));
-        self.process_left.retain(|turn, _| turns.contains(turn) || Some(*turn) == running);
+    fn end_time_slices(&mut self) {
+        let (groups, running) = (&self.groups, self.current.map(|queue| self.group_of(queue)));
+        self.process_left.retain(|group, _| groups.contains(group) || Some(*group) == running);
     }
 
     fn unlist(&mut self, queue: u32) {
@@ -112,7 +112,7 @@ impl Model {
         }
         self.take_out(queue);
         self.queues.get_mut(&queue).unwrap().left = 0;
-        self.end_turns();
+        self.end_time_slices();
     }
 
     fn set_rank(&mut self, queue: u32, terms: Terms) {
@@ -125,7 +125,7 @@ impl Model {
         let listed = self.order.contains(&queue);
         self.take_out(queue);
         self.queues.get_mut(&queue).unwrap().terms = terms;
-        self.end_turns();
+        self.end_time_slices();
         if listed {
             self.put(queue, false);
         }
@@ -136,39 +136,39 @@ impl Model {
         key(class) > key(other)
     }
 
-    /// Who would get the node if it were free.
+    /// The queue that would get the node if it were free.
     fn next(&self) -> Option<u32> {
-        let mut first: Option<Turn> = None;
-        for turn in &self.turns {
-            if first.is_none_or(|first| self.before(turn.1, first.1)) {
-                first = Some(*turn);
+        let mut first: Option<GroupKey> = None;
+        for group in &self.groups {
+            if first.is_none_or(|first| self.before(group.1, first.1)) {
+                first = Some(*group);
             }
         }
         self.highest_of(first?)
     }
 
-    fn highest_of(&self, turn: Turn) -> Option<u32> {
-        let mine = || self.order.iter().filter(|queue| self.turn_of(**queue) == turn);
+    fn highest_of(&self, group: GroupKey) -> Option<u32> {
+        let mine = || self.order.iter().filter(|queue| self.group_of(**queue) == group);
         let priority = mine().map(|queue| self.queues[queue].terms.rank.priority).max()?;
         mine().find(|queue| self.queues[*queue].terms.rank.priority == priority).copied()
     }
 
     fn grace(&self, current: u32) -> Option<u32> {
-        let (turn, mine) = (self.turn_of(current), &self.queues[&current]);
+        let (group, mine) = (self.group_of(current), &self.queues[&current]);
         let next = self.next()?;
-        let (to, rival) = (self.turn_of(next), &self.queues[&next]);
+        let (to, rival) = (self.group_of(next), &self.queues[&next]);
         let times = self.times[band_of(to.1)];
-        if self.before(to.1, turn.1) {
-            return Some(match (band_of(to.1) == band_of(turn.1), to.0 == turn.0) {
+        if self.before(to.1, group.1) {
+            return Some(match (band_of(to.1) == band_of(group.1), to.0 == group.0) {
                 (false, _) => times.grace,
                 (true, false) => times.process_grace,
                 (true, true) => rival.terms.grace_lower,
             });
         }
-        if self.left_of(turn) == 0 && self.turns.iter().any(|other| other.1 == turn.1 && *other != turn) {
-            return Some(self.times[band_of(turn.1)].process_grace);
+        if self.left_of(group) == 0 && self.groups.iter().any(|other| other.1 == group.1 && *other != group) {
+            return Some(self.times[band_of(group.1)].process_grace);
         }
-        let rival = &self.queues[&self.highest_of(turn)?].terms;
+        let rival = &self.queues[&self.highest_of(group)?].terms;
         match rival.rank.priority.cmp(&mine.terms.rank.priority) {
             std::cmp::Ordering::Greater => Some(rival.grace_lower),
             std::cmp::Ordering::Equal if mine.left == 0 => Some(rival.grace_same),
@@ -195,40 +195,41 @@ impl Model {
 
     fn slice(&mut self, queue: u32) -> Slice {
         (self.graced, self.in_grace) = (0, false);
-        let turn = self.turn_of(queue);
-        let band = band_of(turn.1);
+        let group = self.group_of(queue);
+        let band = band_of(group.1);
         let state = self.queues.get_mut(&queue).unwrap();
         if state.left == 0 {
             state.left = quantum_of(state.terms.quantum);
         }
         let (left, priority) = (state.left, state.terms.rank.priority);
-        let ours = self.process_left.entry(turn).or_default();
+        let ours = self.process_left.entry(group).or_default();
         if *ours == 0 {
             *ours = quantum_of(self.times[band].process_quantum);
         }
         let mut packets = SLICE_PACKETS.min(self.share.limit(band));
-        let equal = |other: &&u32| self.turn_of(**other) == turn && self.queues[*other].terms.rank.priority == priority;
+        let equal =
+            |other: &&u32| self.group_of(**other) == group && self.queues[*other].terms.rank.priority == priority;
         if self.order.iter().any(|other| equal(&other)) {
             packets = packets.min(left);
         }
-        if self.turns.iter().any(|other| other.1 == turn.1 && *other != turn) {
-            packets = packets.min(self.process_left[&turn]);
+        if self.groups.iter().any(|other| other.1 == group.1 && *other != group) {
+            packets = packets.min(self.process_left[&group]);
         }
         Slice { queue, packets, ends_with_buffer: false }
     }
 
     fn charge(&mut self, packets: u32) {
         let Some(queue) = self.current else { return };
-        let turn = self.turn_of(queue);
+        let group = self.group_of(queue);
         let state = self.queues.get_mut(&queue).unwrap();
         state.left = state.left.saturating_sub(packets);
-        let ours = self.process_left.entry(turn).or_default();
+        let ours = self.process_left.entry(group).or_default();
         *ours = ours.saturating_sub(packets);
         if self.in_grace {
             self.graced += packets;
         }
-        let waits = |band: usize| self.turns.iter().any(|turn| turn.1 == band);
-        self.share.charge(band_of(turn.1), packets, (waits(BAND_NORMAL), waits(BAND_FOCUS)));
+        let waits = |band: usize| self.groups.iter().any(|group| group.1 == band);
+        self.share.charge(band_of(group.1), packets, waits(BAND_NORMAL), waits(BAND_FOCUS));
     }
 }
 
@@ -345,7 +346,7 @@ proptest! {
         for event in &events {
             apply(&mut list, &mut model, event);
         }
-        // Whoever is forgotten leaves nothing behind.
+        // A queue that is removed leaves nothing behind.
         for queue in 0..12 {
             list.remove(queue);
         }
@@ -379,7 +380,7 @@ fn processes_share_by_their_quantum_however_many_queues_they_have() {
 }
 
 #[test]
-fn a_part_of_a_turn_that_a_process_could_not_give_is_given_next_time() {
+fn a_part_of_a_time_slice_that_a_process_could_not_give_is_given_next_time() {
     let mut list = RunList::default();
     list.set_times(1, BandTimes { process_quantum: 15, ..BandTimes::default() });
     for (queue, process) in [(0, 1), (1, 1), (2, 2)] {

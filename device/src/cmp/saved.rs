@@ -1,7 +1,7 @@
 //! Queues that leave the function and come back: SaveQueue and RestoreQueue.
 //!
 //! Rings, control pages and command buffers are the owner's; what the scheduler alone knows of a queue is how far it has come, and where in
-//! a command buffer it stands. Packets that are done have had their effect, and are not done again.
+//! a command buffer it is. Packets that are done have had their effect, and are not done again.
 
 use super::Cmp;
 use super::queue::{Buffer, Queue, State, legal_location};

@@ -1,24 +1,24 @@
 //! The share of the normal band beside a busy focus band.
 //!
 //! While both have runnable queues, every packet of the focus band adds to what the normal band is owed, and every packet of the
-//! normal band takes from it. Once it is owed a turn, the normal band goes before the focus band until it is owed nothing.
-//! Without the other nothing is owed: a share cannot be saved up.
+//! normal band takes from it. Once it is owed [`LEAST_DUE`] packets, the normal band goes before the focus band until it is owed nothing.
+//! While only one of the two bands has runnable queues nothing is owed: a share cannot be saved up.
 
-/// Bands between which the share lies.
+/// The two bands that share a node.
 pub(super) const BAND_NORMAL: usize = 1;
 pub(super) const BAND_FOCUS: usize = 2;
 /// Largest share, in percent.
 const PERCENT_MAX: u32 = 50;
-/// Packets of a turn.
-const TURN: i64 = 16;
+/// Packets that the normal band is owed before it goes first.
+const LEAST_DUE: i64 = 16;
 
 /// Share of the normal band, and how much of it is outstanding.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Share {
     percent: i64,
-    /// In hundredths of a packet. Less than 0 when the normal band ran for longer, in a grace period.
+    /// What the normal band is owed, in hundredths of a packet. Less than 0 when the normal band ran for longer, in a grace period.
     owed: i64,
-    /// The normal band goes first.
+    /// True while the normal band goes first.
     due: bool,
 }
 
@@ -28,12 +28,12 @@ impl Share {
         (percent <= PERCENT_MAX).then(|| Self { percent: percent.into(), ..Self::default() })
     }
 
-    /// The normal band goes before the focus band. Everything else goes by the number of the band.
+    /// True while the normal band goes before the focus band. All other bands go by their number.
     pub(super) fn is_due(&self) -> bool {
         self.due
     }
 
-    /// What a packet of the normal band pays.
+    /// What a packet of the normal band takes from the debt, in hundredths of a packet.
     fn price(&self) -> i64 {
         100 - self.percent
     }
@@ -46,16 +46,17 @@ impl Share {
         u32::try_from(self.owed / self.price()).unwrap_or(u32::MAX).max(1)
     }
 
-    /// A queue of `band` ran `packets`; `contended` says whether queues of the normal and of the focus band waited meanwhile.
-    pub(super) fn charge(&mut self, band: usize, packets: u32, contended: (bool, bool)) {
+    /// Accounts for `packets` that a queue of `band` ran. `normal_waited` and `focus_waited` are true if queues of those bands
+    /// waited meanwhile.
+    pub(super) fn charge(&mut self, band: usize, packets: u32, normal_waited: bool, focus_waited: bool) {
         let packets = i64::from(packets);
-        match (band, contended) {
-            (BAND_FOCUS, (true, _)) => self.owed = self.owed.saturating_add(packets * self.percent),
-            (BAND_NORMAL, (_, true)) => self.owed = self.owed.saturating_sub(packets * self.price()),
-            (BAND_FOCUS | BAND_NORMAL, _) => self.owed = 0,
+        match band {
+            BAND_FOCUS if normal_waited => self.owed = self.owed.saturating_add(packets * self.percent),
+            BAND_NORMAL if focus_waited => self.owed = self.owed.saturating_sub(packets * self.price()),
+            BAND_FOCUS | BAND_NORMAL => self.owed = 0,
             _ => return,
         }
-        let least = if self.due { 1 } else { TURN };
+        let least = if self.due { 1 } else { LEAST_DUE };
         self.due = self.owed >= least * self.price();
     }
 }
@@ -72,7 +73,7 @@ mod tests {
             let packets = slice.min(share.limit(band));
             // The normal band never stops where it should.
             let packets = if band == BAND_NORMAL { packets + 5 } else { packets };
-            share.charge(band, packets, (band == BAND_FOCUS, band == BAND_NORMAL));
+            share.charge(band, packets, band == BAND_FOCUS, band == BAND_NORMAL);
             *(if band == BAND_NORMAL { &mut normal } else { &mut focus }) += u64::from(packets);
         }
         (normal, focus)
@@ -98,11 +99,11 @@ mod tests {
     #[test]
     fn nothing_is_owed_without_the_other() {
         let mut share = Share::new(50).expect("legal");
-        share.charge(BAND_FOCUS, 64, (true, false));
+        share.charge(BAND_FOCUS, 64, true, false);
         assert!(share.is_due());
-        share.charge(3, 64, (true, true));
+        share.charge(3, 64, true, true);
         assert!(share.due, "the realtime band settles nothing");
-        share.charge(BAND_FOCUS, 64, (false, true));
+        share.charge(BAND_FOCUS, 64, false, true);
         assert!(!share.due && share.owed == 0);
     }
 }

@@ -1,5 +1,6 @@
-//! What mail, wait lists and doorbells stand on, named in one place: the models of the workspace check the same three files with
-//! every thread switch and every order of memory accesses by putting a module of their own here.
+//! What the mailbox, the wait lists and the doorbells of the command processor (CMP) use of threads and memory, named in one place. The
+//! crate `models` compiles the same three files with a module of its own here, and so checks them under every thread switch and every
+//! order of memory accesses.
 
 pub(super) use crate::lock::lock;
 pub(super) use crate::memory::{Access, HostMapping};

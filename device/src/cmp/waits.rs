@@ -1,10 +1,10 @@
-//! Wait lists: the queues held by a WAIT, by the physical place of the fence's current value.
+//! Wait lists: the queues that wait in a WAIT, by the physical place of the fence's current value.
 //!
-//! The place, not the address, is the key, so that a fence shared between address spaces has one list. A queue enters its list and
-//! then reads the value again; a signaller writes the value and then looks whether anyone waits. With a full barrier between the
-//! two steps on both sides, one of them sees the other.
+//! The place, not the address, is the key, so that a fence shared between address spaces has one list. A queue enters its list and then
+//! reads the value again; an engine that signals writes the value and then looks for waiters. With a full barrier between the two steps on
+//! both sides, one of them sees the other.
 
-use super::mail::Mail;
+use super::mailbox::Mailbox;
 use super::sync::{Access, AtomicU64, AtomicUsize, Mutex, fence, lock};
 use campanile_hw::queue::Location;
 use foldhash::fast::RandomState;
@@ -99,7 +99,7 @@ impl Table {
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     table: Mutex<Table>,
-    /// Waiters in all lists, so that a signal nobody waits for takes no lock. Written under the lock only.
+    /// The number of waiters in all lists, so that a signal without waiters takes no lock. Written under the lock only.
     count: AtomicUsize,
     /// Written under the lock only.
     visits: AtomicU64,
@@ -130,54 +130,54 @@ impl Waits {
 
     /// The value at `key` is now `value`: wakes the queues that waited for it. The caller has written it and passed a full barrier.
     #[inline]
-    pub(crate) fn signalled(&self, mail: &Mail, key: u64, value: u64) {
+    pub(crate) fn signalled(&self, mailbox: &Mailbox, key: u64, value: u64) {
         if self.count.load(Ordering::Relaxed) != 0 {
-            self.release(mail, key, value);
+            self.release(mailbox, key, value);
         }
     }
 
-    fn release(&self, mail: &Mail, key: u64, value: u64) {
+    fn release(&self, mailbox: &Mailbox, key: u64, value: u64) {
         let mut table = lock(&self.table);
         let (seen, left) = table.take(key, |waiter| {
             let ready = waiter.value <= value;
             if ready {
-                mail.wake(waiter.queue, waiter.ticket);
+                mailbox.wake(waiter.queue, waiter.ticket);
             }
             ready
         });
         self.settle(&table, seen, left);
     }
 
-    /// Somebody else wrote the value at `key`: looks at it for the queues that wait there.
-    pub(crate) fn changed(&self, mail: &Mail, memory: &Access<'_>, key: u64) {
+    /// The processor or another function wrote the value at `key`: evaluates it for the queues that wait there.
+    pub(crate) fn changed(&self, mailbox: &Mailbox, memory: &Access<'_>, key: u64) {
         fence(Ordering::SeqCst);
         let value = memory.resolve(Location::from_bits(key), 8, false).and_then(|span| span.load(0));
         // A value that cannot be read any more wakes the queue, which then faults by itself.
-        self.release(mail, key, value.unwrap_or(u64::MAX));
+        self.release(mailbox, key, value.unwrap_or(u64::MAX));
     }
 
-    /// Whether nobody waits.
+    /// True if no queue waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Looks at every value in system memory that somebody waits for. True if somebody waits no more.
-    pub(crate) fn look(&self, mail: &Mail, memory: &Access<'_>) -> bool {
+    /// Looks at every value in system memory that has waiters. True if a queue waits no more.
+    pub(crate) fn look(&self, mailbox: &Mailbox, memory: &Access<'_>) -> bool {
         let keys: Vec<u64> = lock(&self.table).chains.keys().copied().collect();
         let before = self.count.load(Ordering::Relaxed);
         for key in keys.into_iter().filter(|key| *key != NOWHERE && Location::from_bits(*key).system()) {
-            self.changed(mail, memory, key);
+            self.changed(mailbox, memory, key);
         }
         self.count.load(Ordering::Relaxed) < before
     }
 
     /// Lets every waiting queue evaluate its WAIT again, translation included.
-    pub(crate) fn rescan(&self, mail: &Mail) {
+    pub(crate) fn rescan(&self, mailbox: &Mailbox) {
         let mut table = lock(&self.table);
         let all: Vec<Waiter> = table.waiters.iter().flatten().copied().collect();
         *table = Table::default();
         for waiter in &all {
-            mail.wake(waiter.queue, waiter.ticket);
+            mailbox.wake(waiter.queue, waiter.ticket);
         }
         self.settle(&table, all.len() as u64, all.len());
     }

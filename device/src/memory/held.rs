@@ -1,11 +1,11 @@
-//! What memory a function holds.
+//! What memory was given to a function.
 
 use std::sync::PoisonError;
 
 use super::Memory;
 
 impl Memory {
-    /// Whether system memory may be accessed, and what there is of it: first address and length of each range, adjacent ones as one.
+    /// True if system memory may be accessed, and the ranges of it: first address and length of each, adjacent ones as one.
     pub(crate) fn held(&self) -> (bool, Vec<(u64, u64)>) {
         let system = self.system.read().unwrap_or_else(PoisonError::into_inner);
         let mut ranges: Vec<(u64, u64)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Stores that pass by the caches, for more bytes than those hold.
+//! Stores that bypass the caches, for transfers that are larger than these.
 //!
 //! UNSAFETY: as of the module around: raw stores into mappings, within spans.
 
@@ -7,7 +7,7 @@ use std::arch::asm;
 use std::arch::x86_64::_mm_sfence;
 
 impl Span<'_> {
-    /// As [`Span::copy_from`], past the caches: for bytes that nobody reads before they are displaced from there. Ordered with what
+    /// As [`Span::copy_from`], past the caches: for bytes that would be displaced from the caches before they are read. Ordered with what
     /// follows by [`streamed`] only.
     pub(crate) fn stream_from(self, source: Span<'_>, len: u64) -> u64 {
         if !self.writable() {

@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 const PAGES: u64 = 16;
 
 pub(super) fn memory() -> (Memory, File) {
-    let vram = shared_file(c"vram", PAGE).expect("a file");
-    let memory = Memory::new(HostMapping::new(&vram, 0, PAGE, true).expect("a mapping"));
+    let vram = shared_file(c"vram", SYSTEM_PAGE_SIZE).expect("a file");
+    let memory = Memory::new(HostMapping::new(&vram, 0, SYSTEM_PAGE_SIZE, true).expect("a mapping"));
     memory.enable(true);
-    (memory, shared_file(c"ram", PAGES * PAGE).expect("a file"))
+    (memory, shared_file(c"ram", PAGES * SYSTEM_PAGE_SIZE).expect("a file"))
 }
 
 pub(super) fn at(page: u64) -> Location {
-    Location::new().with_address(page * PAGE).with_system(true)
+    Location::new().with_address(page * SYSTEM_PAGE_SIZE).with_system(true)
 }
 
 proptest! {
@@ -27,20 +27,20 @@ proptest! {
     ) {
         let (memory, file) = memory();
         for page in 0..PAGES {
-            file.write_all_at(&page.to_le_bytes(), page * PAGE).expect("write");
+            file.write_all_at(&page.to_le_bytes(), page * SYSTEM_PAGE_SIZE).expect("write");
         }
         let mut model: BTreeMap<u64, u64> = BTreeMap::new();
         for (map, start, offset, len) in steps {
             if map {
                 let free = (start..start + len).all(|page| !model.contains_key(&page));
                 let inside = offset + len <= PAGES;
-                let result = memory.map(start * PAGE, &file, offset * PAGE, len * PAGE, true);
+                let result = memory.map(start * SYSTEM_PAGE_SIZE, &file, offset * SYSTEM_PAGE_SIZE, len * SYSTEM_PAGE_SIZE, true);
                 prop_assert_eq!(result.is_ok(), free && inside);
                 if result.is_ok() {
                     model.extend((0..len).map(|page| (start + page, offset + page)));
                 }
             } else {
-                memory.unmap(start * PAGE, len * PAGE);
+                memory.unmap(start * SYSTEM_PAGE_SIZE, len * SYSTEM_PAGE_SIZE);
                 model.retain(|page, _| !(start..start + len).contains(page));
             }
             let access = memory.access();
@@ -56,14 +56,14 @@ proptest! {
 fn one_file_is_mapped_once_and_neighbours_become_one_range() {
     let (memory, file) = memory();
     for page in 0..PAGES {
-        memory.map(page * PAGE, &file, page * PAGE, PAGE, true).expect("mapped");
+        memory.map(page * SYSTEM_PAGE_SIZE, &file, page * SYSTEM_PAGE_SIZE, SYSTEM_PAGE_SIZE, true).expect("mapped");
     }
     let access = memory.access();
     assert_eq!((access.system.ranges.len(), access.system.files.len()), (1, 1));
-    assert_eq!(access.resolve(at(0), u64::MAX, true).map(Span::len), Some(PAGES * PAGE));
+    assert_eq!(access.resolve(at(0), u64::MAX, true).map(Span::len), Some(PAGES * SYSTEM_PAGE_SIZE));
     drop(access);
-    memory.unmap(0, PAGES * PAGE);
-    memory.map(0, &file, 0, PAGE, false).expect("mapped");
+    memory.unmap(0, PAGES * SYSTEM_PAGE_SIZE);
+    memory.map(0, &file, 0, SYSTEM_PAGE_SIZE, false).expect("mapped");
     assert!(memory.access().resolve(at(0), 8, true).is_none(), "read-only");
     assert_eq!(memory.access().resolve(at(0), 8, false).and_then(|span| span.load(0)), Some(0));
 }
@@ -73,7 +73,7 @@ fn on_a_host_that_caches_everything_only_who_snoops_sees_what_the_host_does() {
     for cached in [false, true] {
         let (memory, file) = memory();
         let memory = memory.on_host(cached);
-        memory.map(0, &file, 0, PAGE, true).expect("mapped");
+        memory.map(0, &file, 0, SYSTEM_PAGE_SIZE, true).expect("mapped");
         let access = memory.access();
         let word = |location: Location| access.resolve(location, 8, true).expect("mapped");
         let (snooped, past) = (word(at(0)), word(at(0).unsnooped()));
@@ -87,26 +87,34 @@ fn on_a_host_that_caches_everything_only_who_snoops_sees_what_the_host_does() {
 #[test]
 fn files_are_bounded_and_their_places_are_free_again_when_unmapped() {
     let (memory, _) = memory();
-    let map = |page: u64| memory.map(page * PAGE, &shared_file(c"ram", PAGE).expect("a file"), 0, PAGE, true);
+    let map = |page: u64| {
+        memory.map(
+            page * SYSTEM_PAGE_SIZE,
+            &shared_file(c"ram", SYSTEM_PAGE_SIZE).expect("a file"),
+            0,
+            SYSTEM_PAGE_SIZE,
+            true,
+        )
+    };
     for page in 0..FILES_MAX as u64 {
         map(page).expect("mapped");
     }
     let next = FILES_MAX as u64;
     assert_eq!(map(next).expect_err("full").kind(), io::ErrorKind::QuotaExceeded);
-    memory.unmap(0, PAGE);
+    memory.unmap(0, SYSTEM_PAGE_SIZE);
     map(next).expect("mapped");
 }
 
 #[test]
 fn every_way_of_moving_bytes_moves_the_same() {
     let (memory, file) = memory();
-    memory.map(0, &file, 0, 4 * PAGE, true).expect("mapped");
-    let input: Vec<u8> = (0..4 * PAGE).map(|index| (index * 7 + index / 251) as u8).collect();
+    memory.map(0, &file, 0, 4 * SYSTEM_PAGE_SIZE, true).expect("mapped");
+    let input: Vec<u8> = (0..4 * SYSTEM_PAGE_SIZE).map(|index| (index * 7 + index / 251) as u8).collect();
     for (from, to, len) in [(0, 0, 1), (1, 2, 63), (3, 3, 64), (5, 1, 65), (0, 64, 4096), (7, 9, 4999), (2, 0, 130)] {
         for streams in [false, true] {
             file.write_all_at(&input, 0).expect("write");
             let access = memory.access();
-            let whole = |page| access.resolve(at(page), 2 * PAGE, true);
+            let whole = |page| access.resolve(at(page), 2 * SYSTEM_PAGE_SIZE, true);
             let (source, target) =
                 (whole(0).and_then(|span| span.after(from)), whole(2).and_then(|span| span.after(to)));
             let (source, target) = source.zip(target).expect("spans");
@@ -114,10 +122,13 @@ fn every_way_of_moving_bytes_moves_the_same() {
             streamed();
             assert_eq!(moved, len);
             let mut expected = input.clone();
-            let (start, end) = ((2 * PAGE + to) as usize, (2 * PAGE + to + len) as usize);
+            let (start, end) = ((2 * SYSTEM_PAGE_SIZE + to) as usize, (2 * SYSTEM_PAGE_SIZE + to + len) as usize);
             expected[start..end].copy_from_slice(&input[from as usize..(from + len) as usize]);
             let mut found = vec![0; input.len()];
-            assert_eq!(access.resolve(at(0), 4 * PAGE, false).map(|span| span.read(&mut found)), Some(found.len()));
+            assert_eq!(
+                access.resolve(at(0), 4 * SYSTEM_PAGE_SIZE, false).map(|span| span.read(&mut found)),
+                Some(found.len())
+            );
             assert!(found == expected, "{len} bytes from {from} to {to}, streams: {streams}");
             let mut part = vec![0; len as usize];
             assert_eq!(target.read(&mut part), part.len());
@@ -147,18 +158,19 @@ fn words_lie_inside_their_span_and_are_aligned() {
 #[test]
 fn every_way_of_filling_bytes_fills_the_same() {
     let (memory, file) = memory();
-    memory.map(0, &file, 0, PAGE, true).expect("mapped");
+    memory.map(0, &file, 0, SYSTEM_PAGE_SIZE, true).expect("mapped");
     for (at, len) in [(0, 64), (0, 3), (4, 4), (60, 72), (64, 4000), (1, 200), (62, 1030), (4, 63), (100, 3900)] {
         for streams in [false, true] {
-            file.write_all_at(&[0x55; PAGE as usize], 0).expect("write");
+            file.write_all_at(&[0x55; SYSTEM_PAGE_SIZE as usize], 0).expect("write");
             let access = memory.access();
-            let page = access.resolve(Location::from_bits(0).with_system(true), PAGE, true).expect("mapped");
+            let page =
+                access.resolve(Location::from_bits(0).with_system(true), SYSTEM_PAGE_SIZE, true).expect("mapped");
             let span = page.after(at).expect("inside");
             let word = 0x0403_0201;
             let filled = if streams { span.stream_fill(word, len) } else { span.fill(word, len) };
             streamed();
             assert_eq!(filled, len & !3);
-            let mut bytes = [0; PAGE as usize];
+            let mut bytes = [0; SYSTEM_PAGE_SIZE as usize];
             assert_eq!(page.read(&mut bytes), bytes.len());
             let (before, rest) = bytes.split_at(at as usize);
             let (inside, after) = rest.split_at(filled as usize);
@@ -167,7 +179,7 @@ fn every_way_of_filling_bytes_fills_the_same() {
         }
     }
     let access = memory.access();
-    let reader = access.resolve(Location::from_bits(0).with_system(true), PAGE, false).expect("mapped");
+    let reader = access.resolve(Location::from_bits(0).with_system(true), SYSTEM_PAGE_SIZE, false).expect("mapped");
     assert_eq!((reader.stream_fill(1, 128), reader.fill(1, 128)), (0, 0));
 }
 
@@ -188,5 +200,5 @@ fn spans_check_bounds_alignment_and_permission() {
     assert_eq!(reader.stream_from(span, 16), 0);
     let mut bytes = [0; 32];
     assert_eq!(span.read(&mut bytes), 16);
-    assert!(access.resolve(Location::new().with_address(PAGE), 1, false).is_none());
+    assert!(access.resolve(Location::new().with_address(SYSTEM_PAGE_SIZE), 1, false).is_none());
 }

@@ -182,12 +182,12 @@ fn a_runner_sleeps_when_all_nodes_do_and_a_register_wakes_it() {
         for node in 0..NODES {
             sleep(&host, node);
         }
-        until("the rest", || host.gpu.is_resting());
+        until("the sleep", || host.gpu.sleeps_until_register_access());
         // The step that found nothing may still be the last one.
         let steps = host.gpu.steps();
         host.write_packets(&mut queue, &[signal(0, value)]);
         host.ring(&queue);
-        assert!((0..100).all(|_| host.gpu.is_resting()), "a doorbell wakes nobody in F1");
+        assert!((0..100).all(|_| host.gpu.sleeps_until_register_access()), "a doorbell wakes nobody in F1");
         assert!(host.gpu.steps() - steps <= 1, "steps are made while everything sleeps");
         awake(&host, NODE_COMPUTE);
         until("the signal", || host.read64(at) == value);
@@ -199,11 +199,11 @@ fn a_runner_sleeps_when_all_nodes_do_and_a_register_wakes_it() {
 fn a_runner_without_doorbells_sleeps_also_in_f0() {
     let mut host = Host::new();
     let runner = Runner::start(host.gpu.clone());
-    until("the rest", || host.gpu.is_resting());
+    until("the sleep", || host.gpu.sleeps_until_register_access());
     let (mut queue, at) = connected(&mut host, NODE_COMPUTE);
     host.write_packets(&mut queue, &[signal(0, 1)]);
     host.ring(&queue);
     until("the signal", || host.read64(at) == 1);
-    assert!(!host.gpu.is_resting(), "a doorbell has to be polled");
+    assert!(!host.gpu.sleeps_until_register_access(), "a doorbell has to be polled");
     drop(runner);
 }

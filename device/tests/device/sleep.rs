@@ -85,7 +85,7 @@ fn a_runner_rests_in_d3() {
     let runner = Runner::start(host.gpu.clone());
     sleep(&host);
     let limit = std::time::Instant::now() + std::time::Duration::from_secs(30);
-    while !host.gpu.is_resting() {
+    while !host.gpu.sleeps_until_register_access() {
         assert!(std::time::Instant::now() < limit, "the runner goes on in D3");
         std::thread::yield_now();
     }

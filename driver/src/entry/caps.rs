@@ -81,7 +81,7 @@ pub(crate) unsafe extern "win64" fn query_adapter_info(
     answer(Ddi::QueryAdapterInfo, adapter, query())
 }
 
-/// Whether there is such an engine; before anything was started there is the first.
+/// Checks that there is such an engine. Before a device was started there is only the first.
 fn known(adapter: &Adapter, index: u32) -> Result<(), Refused> {
     if index == 0 { Ok(()) } else { adapter.engine(index).map(drop) }
 }

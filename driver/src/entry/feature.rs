@@ -11,8 +11,8 @@ use crate::adapter::Adapter;
 use crate::feature::VERSION;
 use crate::refusal::{Ddi, Reason, Refused, refused, refused_with};
 
-/// Whether this driver, and where it is known the hardware, can do `feature`: (by the driver, on this configuration). `None` for
-/// an identifier that this driver was not written for.
+/// Says whether `feature` is supported: by the driver, and on this configuration as far as the hardware is known. `None` for an identifier
+/// that this driver was not written for.
 fn support(adapter: &Adapter, feature: DXGK_FEATURE_ID) -> Option<(bool, bool)> {
     use DXGK_FEATURE_ID as F;
     match feature {

@@ -106,7 +106,7 @@ pub(crate) unsafe extern "win64" fn set_root_page_table(adapter: HANDLE, args: *
     let _ = status;
 }
 
-/// Tables have a fixed size with more than two levels, so nobody asks; the answer is true all the same.
+/// With more than two levels tables have a fixed size, so the operating system does not ask; the answer is right all the same.
 pub(crate) unsafe extern "win64" fn get_root_page_table_size(
     _adapter: HANDLE,
     _args: *mut DXGKARG_GETROOTPAGETABLESIZE,

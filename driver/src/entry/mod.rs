@@ -30,13 +30,13 @@ use answer::answer;
 
 /// Arguments that the DDI may write.
 pub(crate) fn arguments<'a, T>(args: *mut T) -> Result<&'a mut T, Refused> {
-    // SAFETY: NULL, or a structure of the operating system that nobody else uses during the call.
+    // SAFETY: NULL, or a structure of the operating system that is not used elsewhere during the call.
     unsafe { args.as_mut() }.ok_or(refused(Reason::NullPointer))
 }
 
 /// Arguments that the DDI only reads.
 fn inputs<'a, T>(args: *const T) -> Result<&'a T, Refused> {
-    // SAFETY: NULL, or a structure of the operating system that nobody writes during the call.
+    // SAFETY: NULL, or a structure of the operating system that is not written during the call.
     unsafe { args.as_ref() }.ok_or(refused(Reason::NullPointer))
 }
 

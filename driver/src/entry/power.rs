@@ -94,7 +94,7 @@ pub(crate) unsafe extern "win64" fn calibrate_gpu_clock(
     })
 }
 
-/// History buffers hold the clock's values as TIMESTAMP packets wrote them, which is the form asked for: 64-bit ticks.
+/// History buffers have the clock's values as TIMESTAMP packets wrote them, which is the form asked for: 64-bit ticks.
 pub(crate) unsafe extern "win64" fn format_history_buffer(
     context: HANDLE,
     args: *mut DXGKARG_FORMATHISTORYBUFFER,

@@ -76,7 +76,8 @@ fn submit(irql: &impl UpToDispatch, target: &Target<'_>, packet: Packet) -> Resu
     node.submit(irql, &gpu.dxgk, &gpu.cmp, packet)
 }
 
-/// Knows two answers. After STATUS_INVALID_PARAMETER the fence counts as completed in its turn, so an empty packet keeps its place.
+/// The DDI has two results. After STATUS_INVALID_PARAMETER the operating system counts the fence as completed in its order, so an empty
+/// packet takes its place.
 pub(crate) unsafe extern "win64" fn submit_command_virtual(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
@@ -149,7 +150,9 @@ pub(crate) unsafe extern "win64" fn preempt_command(adapter: HANDLE, args: *cons
         gpu.note(Component::Queue, &Event::PreemptionRequested { fence, node: node_number });
         let drain = |device: &Device| interrupt::drain(device, adapter, gpu);
         progress::note_asked_off(gpu, node);
-        node.preempt(irql, &gpu.dxgk, &gpu.cmp, args.PreemptionFenceId, drain, |kept| interrupt::keep(adapter, kept))
+        node.preempt(irql, &gpu.dxgk, &gpu.cmp, args.PreemptionFenceId, drain, |(context, given_up)| {
+            interrupt::keep(adapter, context, given_up)
+        })
     })
 }
 

@@ -62,7 +62,7 @@ impl Map {
         (0..=mask).map(move |step| start.wrapping_add(step) & mask)
     }
 
-    /// A table with room for one more must stay sparse.
+    /// True if one more entry would leave the table too full for short searches.
     fn is_crowded(&self) -> bool {
         (self.taken + 1) * 4 > self.places.len() * 3
     }
@@ -121,10 +121,10 @@ impl Map {
 
 /// The index of an adapter.
 pub(crate) struct FenceIndex {
-    /// Held while the table is changed, so that growing it and inserting are one step. Taken before device level.
+    /// Taken while the table is changed, so that growing it and inserting are one step. Taken before device level.
     changing: PushLock<()>,
     map: DeviceLock<Map>,
-    /// An entry could not be withdrawn, so no exact answer may be given any more.
+    /// True once an entry could not be withdrawn, so that no exact answer may be given any more.
     inexact: AtomicBool,
 }
 

@@ -22,14 +22,14 @@ use crate::pool::{PoolVec, Tag};
 use crate::queue::context;
 use crate::refusal::{Reason, Refused, refused};
 
-/// Value of a fence that never holds anybody again.
+/// Value of a fence that satisfies every wait from now on.
 const ALWAYS: u64 = u64::MAX;
 
 /// A fence of the adapter.
 pub(crate) struct NativeFence {
     /// The operating system's handle: what interrupts report.
     dxgk: usize,
-    /// The parent device is in error: every wait falls through.
+    /// True once the parent device is in error: every wait for the fence is satisfied.
     always_signaled: AtomicBool,
     /// Where the paging process has its values, on a variant whose scheduler reaches them there.
     pub(crate) system: Option<Addresses>,
@@ -47,7 +47,7 @@ impl NativeFence {
         self.dxgk as u64
     }
 
-    /// No wait for it holds anybody any more.
+    /// True if every wait for the fence is satisfied from now on.
     pub(crate) fn is_always_signaled(&self) -> bool {
         self.always_signaled.load(Ordering::Acquire)
     }
@@ -117,8 +117,8 @@ pub(crate) fn create(
 /// DxgkDdiOpenNativeFence.
 ///
 /// # Errors
-/// STATUS_INVALID_PARAMETER for addresses that are not aligned or outside the address space; STATUS_INSUFFICIENT_RESOURCES if there is
-/// no room for another fence.
+/// STATUS_INVALID_PARAMETER for addresses that are not aligned or outside the address space; STATUS_INSUFFICIENT_RESOURCES if the table of
+/// fences cannot grow.
 pub(crate) fn open(irql: &Passive, adapter: &Adapter, args: &mut DXGKARG_OPENNATIVEFENCE) -> Result<(), Refused> {
     let fence_handle = Handle::of(args.hGlobalNativeFence);
     let fence = adapter.objects.get::<NativeFence>(fence_handle)?;
@@ -285,7 +285,7 @@ fn updates(
     })
 }
 
-/// DxgkDdiUpdateMonitoredValues. Cannot fail: what does not name a fence is passed over and counted.
+/// DxgkDdiUpdateMonitoredValues. Cannot fail: what does not name a fence is ignored and counted.
 ///
 /// The device reads the monitored value after it wrote the current one with a full barrier in between; here it is the other way
 /// round. So a current value that is read after this returned was either written by a device that saw the new monitored value, or
@@ -304,7 +304,7 @@ pub(crate) fn update_monitored(_irql: &Device, args: &DXGKARG_UPDATEMONITOREDVAL
     }
 }
 
-/// DxgkDdiUpdateCurrentValuesFromCpu. Cannot fail: what does not name a fence is passed over and counted.
+/// DxgkDdiUpdateCurrentValuesFromCpu. Cannot fail: what does not name a fence is ignored and counted.
 pub(crate) fn update_current(irql: &Dispatch, args: &DXGKARG_UPDATECURRENTVALUESFROMCPU) {
     let arrays = updates(args.NumFences, args.NativeFenceArray, args.UpdatedValueArray, args.CurrentValueKernelCpuVa);
     for (fence_handle, value, address) in arrays {

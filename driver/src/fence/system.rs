@@ -41,10 +41,10 @@ impl Addresses {
 #[derive(Default)]
 pub(crate) struct Mapped(AtomicU64);
 
-/// Held while the table is changed and while a process gets its page table. Taken before the spin locks of fences.
+/// Taken while the table is changed and while a process gets its page table. Taken before the spin locks of fences.
 pub(crate) type MapLock = PushLock<()>;
 
-/// A command of the table that found the scheduler stopped; it is told anew when it runs again.
+/// True if a command for the table failed because the scheduler does not run. The table is written anew when it runs again.
 fn is_stopped(error: CommandError) -> bool {
     use CommandError::{Lost, PoweredDown, Refused, Reset};
     matches!(error, Lost | Reset | PoweredDown | Refused(CommandStatus::NotRunning))
@@ -75,7 +75,7 @@ fn tell(irql: &Passive, gpu: &Gpu, root: Location, open: &OpenFence, system: Add
 /// A fence was opened.
 ///
 /// # Errors
-/// STATUS_INSUFFICIENT_RESOURCES if the scheduler has no room for it.
+/// STATUS_INSUFFICIENT_RESOURCES if the scheduler cannot map another fence.
 pub(crate) fn opened(
     irql: &Passive,
     adapter: &Adapter,

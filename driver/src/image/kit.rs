@@ -5,7 +5,7 @@ use core::ffi::CStr;
 use wddm_ddi::km::DRIVER_INITIALIZATION_DATA;
 use wddm_ddi::types::*;
 
-// Linked for what it holds: the panic handler, which stops the machine with the code "RPNC" and the place of the panic.
+// Linked for what is in it: the panic handler, which stops the machine with the code "RPNC" and the place of the panic.
 use wdk_panic as _;
 // The same: the kit's import libraries, and the symbols that compiled code names (`_fltused`, the C++ frame handlers).
 use wdk_sys as _;
@@ -24,8 +24,8 @@ unsafe extern "win64" {
     ) -> NTSTATUS;
 }
 
-/// The kit whose headers were compared, which is all that depends on it: layouts and interface version are those of `wddm-ddi`, that is
-/// of kit 10.0.26100. Who looks for a difference between this driver and its system wants to know.
+/// The kit whose headers were compared, which is all that depends on it: layouts and interface version are those of `wddm-ddi`, that is of
+/// kit 10.0.26100. It is written to the trace, for a search for differences between this driver and its system.
 const BUILT_WITH: &CStr = if cfg!(wdk_28000) {
     c"campanile: interface of kit 10.0.26100, built with kit 10.0.28000, whose doorbell structures are others"
 } else {

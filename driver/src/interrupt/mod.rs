@@ -1,8 +1,8 @@
 //! From the device's event ring to the scheduler.
 //!
-//! The ring is drained at device level only: in the interrupt routine, or in a routine of DxgkCbSynchronizeExecution where events
-//! of something that is going away must be handled first. Taking an event and reporting it are one step there, so nothing is
-//! reported out of order or for a handle that was withdrawn. Completions are merged per node and reported before fences.
+//! The ring is drained at device level only: in the interrupt routine, or in a routine of DxgkCbSynchronizeExecution where events of a
+//! queue or device that is going away must be handled first. Taking an event and reporting it are one step there, so nothing is reported
+//! out of order or for a handle that was withdrawn. Completions are merged per node and reported before fences.
 
 pub(crate) mod report;
 
@@ -53,7 +53,7 @@ struct Cursor {
     overflows: u64,
 }
 
-/// Something in the ring.
+/// What is next in the event ring.
 enum Next {
     Event(Event),
     /// Fence events were collapsed: any fence may have been signalled.
@@ -340,8 +340,9 @@ fn retired(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &m
     }
 }
 
-/// Tells a context how much of a buffer ran that was taken off its node; a context that is gone needs nothing.
-pub(crate) fn keep(adapter: &Adapter, (context, given_up): (u64, GivenUp)) {
+/// Tells a packet context how much of a preempted buffer ran, so that what is left of it can run later. A context that was destroyed
+/// meanwhile needs no such note.
+pub(crate) fn keep(adapter: &Adapter, context: u64, given_up: GivenUp) {
     if let Ok(context) = adapter.objects.get::<Context>(Handle::from_bits(context)) {
         context.give_up(given_up);
     }
@@ -351,7 +352,7 @@ pub(crate) fn keep(adapter: &Adapter, (context, given_up): (u64, GivenUp)) {
 fn preempted(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut Batch) {
     let Some(node) = gpu.nodes.get(event.queue as usize) else { return unknown(adapter, event) };
     batch.flush(irql, gpu);
-    node.stopped(irql, event.data0, event.data1, |kept| keep(adapter, kept));
+    node.stopped(irql, event.data0, event.data1, |(context, given_up)| keep(adapter, context, given_up));
     node.report_preemption(irql, &gpu.dxgk);
 }
 
@@ -384,11 +385,11 @@ fn fault(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut
             if node.is_stopping() {
                 return;
             }
-            node.note_reset(irql, |kept| keep(adapter, kept));
+            node.note_reset(irql, |(context, given_up)| keep(adapter, context, given_up));
             node.report_preemption(irql, &gpu.dxgk);
             return;
         }
-        if let Some(packet) = node.fault(irql, |kept| keep(adapter, kept)) {
+        if let Some(packet) = node.fault(irql, |(context, given_up)| keep(adapter, context, given_up)) {
             report::packet_fault(irql, gpu, node, &packet, event.data0, info);
         }
         node.report_preemption(irql, &gpu.dxgk);
@@ -404,9 +405,9 @@ fn fault(irql: &Device, adapter: &Adapter, gpu: &Gpu, event: &Event, batch: &mut
 pub(crate) fn dpc(irql: &Dispatch, adapter: &Adapter) {
     let Some(gpu) = adapter.gpu() else { return };
     gpu.note(Component::Interrupt, &TraceEvent::Dpc {});
-    // No lock is held here: the scheduler may be waiting for a DDI that waits for the lock below.
+    // No lock is taken here: the scheduler may be waiting for a DDI that waits for the lock below.
     gpu.dxgk.notify_dpc(irql);
-    // Held so that stopping the device and destroying a queue can wait for this.
+    // Taken so that stopping the device and destroying a queue can wait for this.
     let mut serviced = gpu.dpc.lock(irql);
     let (_, irql) = serviced.parts();
     if !gpu.is_running() {

@@ -16,7 +16,7 @@ use crate::queue::packet::{Node, Packet, PacketFault};
 
 /// `DXGK_FAULT_ERROR_CODE`: an address that does not translate. [d3dkmdt: DXGK_GENERAL_ERROR_PAGE_FAULT]
 const ERROR_PAGE_FAULT: u32 = 0;
-/// `DXGK_FAULT_ERROR_CODE`: something that is no instruction. [d3dkmdt: DXGK_GENERAL_ERROR_INVALID_INSTRUCTION]
+/// `DXGK_FAULT_ERROR_CODE`: what was fetched is no instruction. [d3dkmdt: DXGK_GENERAL_ERROR_INVALID_INSTRUCTION]
 const ERROR_INVALID_INSTRUCTION: u32 = 1;
 
 /// `FaultedBindTableEntry` when the hardware does not know. [d3dkmddi: DXGK_BIND_TABLE_ENTRY_UNKNOWN]
@@ -58,20 +58,20 @@ pub(crate) fn preempted(irql: &Device, dxgk: &Dxgk, node: &Node, preemption: u32
 
 /// Native fences passed their monitored values: exactly `fences`, or, if that is empty, some.
 pub(crate) fn native(irql: &Device, gpu: &Gpu, node: &Node, fences: &mut [HANDLE]) {
-    signaled(irql, gpu, node, (fences, core::ptr::null_mut()), false);
+    signaled(irql, gpu, node, fences, core::ptr::null_mut(), false);
 }
 
 /// Some fence was signalled; the hardware says neither which nor of which kind.
 pub(crate) fn every(irql: &Device, gpu: &Gpu, node: &Node) {
-    signaled(irql, gpu, node, (&mut [], core::ptr::null_mut()), true);
+    signaled(irql, gpu, node, &mut [], core::ptr::null_mut(), true);
 }
 
 /// Native fences that `queue` signalled passed their monitored values; its log tells which. `queue` is the driver's handle.
 pub(crate) fn native_of_queue(irql: &Device, gpu: &Gpu, node: &Node, queue: HANDLE) {
-    signaled(irql, gpu, node, (&mut [], queue), false);
+    signaled(irql, gpu, node, &mut [], queue, false);
 }
 
-fn signaled(irql: &Device, gpu: &Gpu, node: &Node, (fences, queue): (&mut [HANDLE], HANDLE), every: bool) {
+fn signaled(irql: &Device, gpu: &Gpu, node: &Node, fences: &mut [HANDLE], queue: HANDLE, every: bool) {
     if node.is_muted() {
         return;
     }

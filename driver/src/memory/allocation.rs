@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use campanile_hw::page_table::PAGE_64K;
+use campanile_hw::page_table::{PAGE_4K, PAGE_64K};
 use campanile_hw::private::{AllocationData, MAGIC, Placement};
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
@@ -20,8 +20,6 @@ use crate::lock::SpinLock;
 use crate::memory::mappings::Mappings;
 use crate::memory::segments::{APERTURE, Layout, VRAM, VRAM_HIDDEN};
 use crate::refusal::{Reason, Refused, refused, refused_with};
-
-const PAGE: u64 = 4096;
 
 /// Largest allocation in system memory.
 const SYSTEM_LARGEST: u64 = 1 << 40;
@@ -59,7 +57,7 @@ impl Object for OpenAllocation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Request {
     placement: Placement,
-    /// The engine whose VRAM is meant.
+    /// The engine in whose VRAM the allocation is placed.
     engine: u32,
     /// A multiple of the page size, above 0.
     size: u64,
@@ -74,7 +72,7 @@ fn request(data: *mut core::ffi::c_void, size: u32) -> Result<Request, Refused> 
     // SAFETY: the operating system captured that many bytes; bytes need no alignment.
     let data = AllocationData::from_bytes(&unsafe { data.read() });
     let placement = Placement::from_number(data.placement).ok_or(refused(Reason::Placement))?;
-    let size = data.size.checked_next_multiple_of(PAGE).filter(|size| *size != 0 && *size <= SYSTEM_LARGEST);
+    let size = data.size.checked_next_multiple_of(PAGE_4K).filter(|size| *size != 0 && *size <= SYSTEM_LARGEST);
     match size {
         Some(size) if data.magic == MAGIC && data.reserved == 0 => {
             Ok(Request { placement, engine: data.adapter, size })
@@ -122,7 +120,7 @@ fn describe(request: Request, layout: &Layout, info: &mut DXGK_ALLOCATIONINFO) -
     }
     // [d3dkmddi: DXGK_SEGMENTFLAGS::Use64KBPages]
     let medium = set & set_of(VRAM_HIDDEN) != 0 && layout.in_medium_pages(VRAM_HIDDEN);
-    info.u.Alignment = if medium { PAGE_64K } else { PAGE } as u32;
+    info.u.Alignment = if medium { PAGE_64K } else { PAGE_4K } as u32;
     info.Size = usize::try_from(request.size).map_err(|_| refused(Reason::Size))?;
     info.PitchAlignedSize = 0;
     info.HintedBank = DXGK_SEGMENTBANKPREFERENCE::new();
@@ -144,12 +142,12 @@ fn describe(request: Request, layout: &Layout, info: &mut DXGK_ALLOCATIONINFO) -
 /// Element `index` of an array that the operating system passed.
 ///
 /// # Safety
-/// `array` must be NULL or have more than `index` elements, that nobody else uses during the call.
+/// `array` must be NULL or have more than `index` elements, that are not used elsewhere during the call.
 unsafe fn element<'a, T>(array: *mut T, index: u32) -> Result<&'a mut T, Refused> {
     let array = NonNull::new(array).ok_or(refused(Reason::NullPointer))?;
     // SAFETY: the caller says that the element exists.
     let mut element = unsafe { array.add(index as usize) };
-    // SAFETY: as above, and nobody else uses it.
+    // SAFETY: as above, and it is not used elsewhere.
     Ok(unsafe { element.as_mut() })
 }
 
@@ -303,7 +301,7 @@ pub(crate) fn describe_for_display(args: &mut DXGKARG_DESCRIBEALLOCATION) {
 /// Which segments the values of native fences may lie in, and the preferred one: (set, segment).
 ///
 /// In VRAM it is the part that the processor sees, which writes monitored values and, when a device is lost, current ones. A monitored
-/// value for which there is no room there is as good in system memory; values between engines stay local.
+/// value that does not fit there is as good in system memory; values between engines stay local.
 fn fence_segments(
     claims: Claims,
     layout: &Layout,
@@ -392,8 +390,8 @@ mod tests {
 
     #[test]
     fn private_data_is_checked_whole() {
-        assert_eq!(parse(data(1, 1)), Ok(Request { placement: Placement::VramVisible, engine: 0, size: PAGE }));
-        assert_eq!(parse(data(0, PAGE + 1)).map(|request| request.size), Ok(2 * PAGE));
+        assert_eq!(parse(data(1, 1)), Ok(Request { placement: Placement::VramVisible, engine: 0, size: PAGE_4K }));
+        assert_eq!(parse(data(0, PAGE_4K + 1)).map(|request| request.size), Ok(2 * PAGE_4K));
         for bad in [
             data(5, 1),
             data(0, 0),
@@ -422,7 +420,7 @@ mod tests {
             (16 << 20, Placement::VramLockable, 0b111, [3, 2], true, false),
         ] {
             let mut info = DXGK_ALLOCATIONINFO::zeroed();
-            assert_eq!(describe(Request { placement, engine: 1, size: PAGE }, &layout(window), &mut info), Ok(()));
+            assert_eq!(describe(Request { placement, engine: 1, size: PAGE_4K }, &layout(window), &mut info), Ok(()));
             assert_eq!(info.SupportedWriteSegmentSet, set, "{placement:?}");
             assert_eq!([info.PreferredSegment.SegmentId0(), info.PreferredSegment.SegmentId1()], preferred);
             // SAFETY: `describe` wrote this arm.

@@ -6,11 +6,12 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use campanile_hw::queue::SYSTEM_PAGE_SIZE;
+
 use crate::memory::segments::APERTURE_SIZE;
 use crate::pool::{OutOfMemory, PoolVec, Tag};
 
-const PAGE: u64 = 4096;
-const PAGES: u64 = APERTURE_SIZE / PAGE;
+const PAGES: u64 = APERTURE_SIZE / SYSTEM_PAGE_SIZE;
 /// Marks a page as mapped; addresses are multiples of the page size.
 const MAPPED: u64 = 1;
 
@@ -29,7 +30,7 @@ impl Aperture {
         self.pages.get(usize::try_from(page).ok()?)
     }
 
-    /// Whether `count` pages from `first` lie inside.
+    /// True if `count` pages from `first` lie inside the aperture.
     pub(crate) fn contains(&self, first: u64, count: u64) -> bool {
         first.checked_add(count).is_some_and(|end| end <= PAGES)
     }
@@ -37,7 +38,7 @@ impl Aperture {
     /// Maps `page` to system memory at `address`, a multiple of the page size; false outside the aperture.
     pub(crate) fn map(&self, page: u64, address: u64) -> bool {
         let Some(entry) = self.entry(page) else { return false };
-        entry.store((address / PAGE * PAGE) | MAPPED, Ordering::Release);
+        entry.store((address / SYSTEM_PAGE_SIZE * SYSTEM_PAGE_SIZE) | MAPPED, Ordering::Release);
         true
     }
 

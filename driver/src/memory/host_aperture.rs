@@ -26,7 +26,7 @@ pub(crate) struct HostAperture {
 /// Reads the array of a request.
 ///
 /// # Safety
-/// `array` must be NULL or have `count` elements that nobody writes during the call.
+/// `array` must be NULL or have `count` elements that are not written during the call.
 unsafe fn list<'a, T>(array: *const T, count: u64) -> Result<&'a [T], Refused> {
     let array = NonNull::new(array.cast_mut()).ok_or(refused(Reason::NullPointer))?;
     let count = usize::try_from(count).map_err(|_| refused(Reason::Size))?;
@@ -114,8 +114,8 @@ impl HostAperture {
         self.arrive(next);
     }
 
-    /// Writes are posted: only a read tells that the device shows what it was told to. Without it, whoever uses the pages next might still
-    /// find what they showed before.
+    /// Writes are posted: only a read guarantees that the device has carried them out. Without it, an access through the pages might still
+    /// reach what they showed before.
     fn arrive(&self, next: u32) {
         if next != NONE {
             self.registers.read32(registers::HOST_APERTURE_INDEX);
@@ -132,7 +132,7 @@ impl HostAperture {
     }
 }
 
-/// The engine was chosen by whoever calls.
+/// The caller has chosen the engine.
 fn check_segment(segment: u16) -> Result<(), Refused> {
     if u32::from(segment) == VRAM_HIDDEN { Ok(()) } else { Err(refused(Reason::AperturePage)) }
 }

@@ -1,8 +1,9 @@
 //! Where allocations are mapped, as far as the driver was told.
 //!
-//! An operation that updates a page table names the allocation whose pages its entries show, the offset of the first of them, and their address
-//! ([d3dkmddi: DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE]). That a range is unmapped is not told apart from an eviction, which leaves the
-//! address to the allocation; so an address that was the allocation's once counts as its own, and what is not mapped there any more faults.
+//! An operation that updates a page table names the allocation whose pages its entries show, the offset of the first of them, and their
+//! address ([d3dkmddi: DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE]). The driver cannot tell that a range is unmapped from an eviction, which
+//! leaves the address to the allocation; so an address that was the allocation's once counts as its own, and what is not mapped there any
+//! more faults.
 
 use crate::handle::Handle;
 
@@ -22,7 +23,7 @@ struct Mapping {
 pub(crate) struct Mappings {
     /// Filled from the front.
     known: [Option<Mapping>; KEPT],
-    /// There were more than are kept.
+    /// True if there were more mappings than are kept.
     more: bool,
 }
 

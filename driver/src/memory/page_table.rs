@@ -77,7 +77,7 @@ pub(crate) fn steps(start: u32, count: u32, repeat: bool) -> impl Iterator<Item 
     (0..count).map(move |element| Step { index: start + element, element: if repeat { 0 } else { element } })
 }
 
-/// Whether a table of these pages has `count` entries from `start` on.
+/// True if a table of these pages has `count` entries from `start` on.
 pub(crate) fn fits(start: u32, count: u32, leaf: LeafPages) -> bool {
     let entries = match leaf {
         LeafPages::Small => ENTRIES,

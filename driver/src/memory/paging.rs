@@ -8,8 +8,8 @@
 use core::ptr::NonNull;
 
 use campanile_hw::packet;
-use campanile_hw::page_table::Pte;
-use campanile_hw::queue::Location;
+use campanile_hw::page_table::{PAGE_4K, Pte};
+use campanile_hw::queue::{Location, SYSTEM_PAGE_SIZE};
 use campanile_hw::registers::Command;
 use campanile_hw::trace::Component;
 use campanile_hw::trace::event::Event;
@@ -29,8 +29,6 @@ use crate::refusal::{Reason, Refused, refused};
 
 /// Bytes that one packet of a transfer or fill covers; packets are what the engine switches queues between.
 const CHUNK: u64 = 4 << 20;
-
-const PAGE: u64 = 4096;
 
 /// Why an operation is not done yet, or cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +152,7 @@ fn operation(
     }
     match args.Operation {
         Op::DXGK_OPERATION_UPDATE_PAGE_TABLE => {
-            update_page_table(irql, adapter, gpu, arm!(UpdatePageTable), (multipass, buffer))
+            update_page_table(irql, adapter, gpu, arm!(UpdatePageTable), multipass, buffer)
         }
         Op::DXGK_OPERATION_FLUSH_TLB => flush_tlb(irql, gpu, arm!(FlushTlb), buffer),
         Op::DXGK_OPERATION_VIRTUAL_TRANSFER => transfer(arm!(TransferVirtual), multipass, buffer),
@@ -220,7 +218,8 @@ fn update_page_table(
     adapter: &Adapter,
     gpu: &Gpu,
     update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE,
-    (multipass, buffer): (&mut u32, &mut Buffer),
+    multipass: &mut u32,
+    buffer: &mut Buffer,
 ) -> Result<(), PagingError> {
     let medium = update.PageTableLevel == 0 && update.Flags.Use64KBPages();
     let leaf = if medium { LeafPages::Medium } else { LeafPages::Small };
@@ -246,7 +245,7 @@ fn update_page_table(
     };
     if update.Flags.NotifyEviction() && update.PageTableLevel == campanile_hw::page_table::ROOT_LEVEL && *multipass == 0
     {
-        // While the table still says what it said: the hardware may have something left to write.
+        // Before the table changes: the hardware may still have fence values and log entries to write through it.
         root::forget(irql, adapter, gpu, Handle::of(update.hProcess)).map_err(|_| PagingError::Refused)?;
     }
     if update.NumPageTableEntries == 0 {
@@ -261,7 +260,7 @@ fn update_page_table(
     }
 }
 
-/// Keeps where the allocation lies whose pages the entries show.
+/// Notes the address of the allocation whose pages the entries show.
 fn note_mapping(
     irql: &Passive,
     adapter: &Adapter,
@@ -346,7 +345,7 @@ fn flush_tlb(
     // The end is taken as inclusive: forgetting one page more is harmless, one less is not.
     let (start, end) = match (flush.StartVirtualAddress, flush.EndVirtualAddress) {
         (0, 0) => (0, 0),
-        (start, end) => (start / PAGE * PAGE, (end / PAGE).saturating_add(1).saturating_mul(PAGE)),
+        (start, end) => (start / PAGE_4K * PAGE_4K, (end / PAGE_4K).saturating_add(1).saturating_mul(PAGE_4K)),
     };
     let end = end.min(1 << campanile_hw::page_table::VA_BITS);
     let by_cpu = DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
@@ -358,7 +357,7 @@ fn flush_tlb(
     }
     if gpu.is_running() {
         let args = [root.into_bits(), start, end];
-        // A scheduler that does not run any more holds no translations.
+        // A scheduler that does not run any more has no translations.
         let _ = gpu.cmp.run(irql, Command::InvalidateTlb, args);
     }
     Ok(())
@@ -486,7 +485,7 @@ fn map_aperture(gpu: &Gpu, map: &DXGKARG_BUILDPAGINGBUFFER_MapApertureSegment) -
     let mdl = NonNull::new(map.pMdl).ok_or(PagingError::Refused)?;
     // SAFETY: the operating system passes an MDL with locked pages.
     let header = unsafe { mdl.read() };
-    let pages = (u64::from(header.ByteOffset) + u64::from(header.ByteCount)).div_ceil(PAGE);
+    let pages = (u64::from(header.ByteOffset) + u64::from(header.ByteCount)).div_ceil(SYSTEM_PAGE_SIZE);
     let offset = u64::from(map.MdlOffset);
     if offset.checked_add(count).is_none_or(|end| end > pages) {
         return Err(PagingError::Refused);
@@ -499,7 +498,7 @@ fn map_aperture(gpu: &Gpu, map: &DXGKARG_BUILDPAGINGBUFFER_MapApertureSegment) -
         let frame = unsafe { frames.add((offset + index) as usize) };
         // SAFETY: as above.
         let frame = unsafe { frame.read() };
-        gpu.aperture.map(first + index, (frame as u64).wrapping_mul(PAGE));
+        gpu.aperture.map(first + index, (frame as u64).wrapping_mul(SYSTEM_PAGE_SIZE));
     }
     Ok(())
 }

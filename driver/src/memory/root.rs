@@ -1,7 +1,7 @@
 //! Root page tables: which address space contexts and processes have on a GPU, and what becomes of that when a root goes.
 //!
 //! A root that leaves memory is announced as any other table (DXGK_UPDATEPAGETABLEFLAGS::NotifyEviction): from then on nothing here, and
-//! nothing in the hardware, names its address, which may be somebody else's. DxgkDdiSetRootPageTable then tells each context of the process
+//! nothing in the hardware, names its address, where other memory may be. DxgkDdiSetRootPageTable then tells each context of the process
 //! where the root is, before it runs again. Neither happens to a context that runs.
 
 use campanile_hw::queue::Location;

@@ -1,12 +1,12 @@
 //! Memory segments, and where the driver's own part of VRAM lies.
 //!
-//! VRAM from offset 0: the queue descriptor table, the rings of the kernel's packet queues, a record of one queue's state, then segment 2 up to the end of the
-//! window that the processor sees, then segment 3, the rest, which a host aperture shows page by page if there is one. Segment 1 is the aperture onto system memory; it has no place in
-//! VRAM, and its contents are a table in the driver.
+//! VRAM from offset 0: the queue descriptor table, the rings of the kernel's packet queues, a record of one queue's state, then segment 2
+//! up to the end of the window that the processor sees, then segment 3 up to the end of VRAM, which a host aperture shows page by page if
+//! there is one. Segment 1 is the aperture onto system memory; it has no place in VRAM, and its contents are a table in the driver.
 
 use campanile_hw::page_table::{PAGE_2M, PAGE_64K};
-use campanile_hw::queue::{Location, QueueDescriptor};
-use campanile_hw::registers::NODES;
+use campanile_hw::queue::{Location, QueueDescriptor, SYSTEM_PAGE_SIZE};
+use campanile_hw::registers::{NODES, VRAM_PAGE_SIZE};
 use wddm_ddi::Zeroed;
 use wddm_ddi::km::*;
 use wddm_ddi::types::LARGE_INTEGER;
@@ -17,15 +17,13 @@ use crate::queue::ring::NODE_RING_SIZE;
 
 /// Segment of system memory.
 pub(crate) const APERTURE: u32 = 1;
-/// Segment of VRAM that the processor sees; holds page tables.
+/// Segment of VRAM that the processor sees; page tables are in it.
 pub(crate) const VRAM: u32 = 2;
 /// Segment of VRAM beyond the window.
 pub(crate) const VRAM_HIDDEN: u32 = 3;
 
 /// Bytes of the aperture.
 pub(crate) const APERTURE_SIZE: u64 = 256 << 20;
-
-const PAGE: u64 = 4096;
 
 /// Where everything lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +42,9 @@ pub(crate) struct Layout {
     pub(crate) vram_end: u64,
     /// Offset in BAR4 and pages of the host aperture on segment 3.
     pub(crate) host_aperture: Option<(u64, u32)>,
-    /// DMA snoops the processor's caches.
+    /// True if DMA snoops the processor's caches.
     pub(crate) coherent: bool,
-    /// VRAM keeps its contents in D3.
+    /// True if VRAM keeps its contents in D3.
     pub(crate) kept: bool,
 }
 
@@ -65,11 +63,11 @@ impl Layout {
         if queues <= NODES {
             return None;
         }
-        let table = u64::from(queues).checked_mul(QueueDescriptor::SIZE as u64)?.next_multiple_of(PAGE);
+        let table = u64::from(queues).checked_mul(QueueDescriptor::SIZE as u64)?.next_multiple_of(VRAM_PAGE_SIZE);
         let record = table + u64::from(NODES) * NODE_RING_SIZE;
-        let reserved = (record + PAGE).next_multiple_of(PAGE_2M);
-        let vram_end = hardware.vram_size / PAGE * PAGE;
-        let visible_end = (hardware.vram_window / PAGE * PAGE).min(vram_end);
+        let reserved = (record + VRAM_PAGE_SIZE).next_multiple_of(PAGE_2M);
+        let vram_end = hardware.vram_size / VRAM_PAGE_SIZE * VRAM_PAGE_SIZE;
+        let visible_end = (hardware.vram_window / VRAM_PAGE_SIZE * VRAM_PAGE_SIZE).min(vram_end);
         // Page tables of a few processes must fit, or no process could ever run.
         const LEAST: u64 = 1 << 20;
         if visible_end > 1 << 52 || visible_end < reserved + LEAST || vram_end > 1 << 52 {
@@ -94,11 +92,11 @@ impl Layout {
     /// VRAM page behind page `page` of segment 3.
     pub(crate) fn hidden_page(&self, page: u64) -> Option<u32> {
         let (start, end) = self.vram(VRAM_HIDDEN)?;
-        let page = (start / PAGE).checked_add(page).filter(|page| *page < end / PAGE)?;
+        let page = (start / VRAM_PAGE_SIZE).checked_add(page).filter(|page| *page < end / VRAM_PAGE_SIZE)?;
         u32::try_from(page).ok()
     }
 
-    /// Whether a segment is managed in 64-KiB pages: the one that holds large things only, if it starts at such a page.
+    /// True if a segment is managed in 64-KiB pages. This is the one for large allocations only, if it starts at such a page.
     pub(crate) fn in_medium_pages(&self, segment: u32) -> bool {
         segment == VRAM_HIDDEN && self.vram(segment).is_some_and(|(start, _)| start.is_multiple_of(PAGE_64K))
     }
@@ -134,8 +132,8 @@ impl Layout {
         match segment {
             0 if end <= 1 << 52 => Some(system(offset)),
             // Pages of the aperture are scattered: only within one page is the range contiguous.
-            APERTURE if Some(offset / PAGE) == end.checked_sub(1).map(|last| last / PAGE) => {
-                Some(system(aperture.resolve(offset / PAGE)? + offset % PAGE))
+            APERTURE if Some(offset / SYSTEM_PAGE_SIZE) == end.checked_sub(1).map(|last| last / SYSTEM_PAGE_SIZE) => {
+                Some(system(aperture.resolve(offset / SYSTEM_PAGE_SIZE)? + offset % SYSTEM_PAGE_SIZE))
             }
             VRAM | VRAM_HIDDEN => {
                 let (start, limit) = self.vram(segment)?;

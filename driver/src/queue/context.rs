@@ -23,7 +23,7 @@ use crate::queue::priority::Priority;
 use crate::queue::suspend::{Purpose, Suspension, Suspensions};
 use crate::refusal::{Reason, Refused, refused};
 
-/// Cookie of a suspension that nobody waits for.
+/// Cookie of a suspension whose answer no thread waits for.
 const NO_COOKIE: u64 = 0;
 
 /// A root page table that was not set yet; VRAM offset 0 belongs to the driver, so no table lies there.
@@ -91,7 +91,7 @@ impl Context {
         })
     }
 
-    /// A preemption gave up a buffer of the context, whose next one it will be.
+    /// A preemption gave up a buffer of the context; it is the next one that the operating system submits.
     pub(crate) fn give_up(&self, given_up: GivenUp) {
         self.given_up_ran.store(given_up.ran, Ordering::Relaxed);
         self.given_up.store(given_up.buffer, Ordering::Release);
@@ -108,10 +108,10 @@ impl Context {
         root_of(&self.root)
     }
 
-    /// Whether packets of the context are under way that need its address space.
+    /// True if packets of the context are in progress that need its address space.
     pub(crate) fn runs(&self, irql: &Passive, gpu: &Gpu, handle: Handle) -> bool {
         let node = gpu.nodes.get(self.node as usize);
-        node.is_some_and(|node| node.holds(irql, &gpu.dxgk, handle.into_bits()))
+        node.is_some_and(|node| node.has_packets_of(irql, &gpu.dxgk, handle.into_bits()))
     }
 
     /// The root page table is another one, or none is there.
@@ -188,7 +188,7 @@ impl HwContext {
         core::ptr::without_provenance_mut(self.dxgk)
     }
 
-    /// Whether its queues run on this node of this engine.
+    /// True if its queues run on this node of this engine.
     pub(crate) fn runs_on(&self, node: u32, engine: u32) -> bool {
         (self.node, self.engine) == (node, engine)
     }
@@ -213,7 +213,7 @@ impl HwContext {
         }
     }
 
-    /// Whether the hardware has queues of the context and may run them.
+    /// True if the hardware has queues of the context and may run them.
     pub(crate) fn runs(&self, irql: &Passive, adapter: &Adapter) -> bool {
         let mut mapped = false;
         self.for_queues(irql, adapter, |queue| mapped |= hw_queue::is_mapped(irql, queue));
@@ -268,7 +268,7 @@ impl HwContext {
         if let Some(node) = gpu.nodes.get(self.node as usize) {
             progress::note_asked_off(gpu, node);
         }
-        // Answers that are there already make room for one more.
+        // Answers that are in the event ring already free a place for one more.
         let begin = |device: &Device| {
             interrupt::drain(device, adapter, gpu);
             self.suspensions.with(device, |list| list.begin(fence, purpose))
@@ -376,7 +376,7 @@ impl HwContext {
         self.suspended.store(true, Ordering::Release);
         for queue in queues.iter().filter_map(|handle| adapter.objects.get::<HwQueue>(*handle).ok()) {
             if hw_queue::is_mapped(irql, queue) {
-                // Cookie 0 belongs to no suspension, so its event is passed over.
+                // Cookie 0 belongs to no suspension, so its event is ignored.
                 let _ = gpu.cmp.run(irql, Command::SuspendQueue, [u64::from(queue.number), NO_COOKIE, 0]);
             }
         }

@@ -1,14 +1,13 @@
-//! Doorbells: more of them than the hardware has pages, so pages are lent to the queues that connected last.
+//! Doorbells: more of them than the hardware has pages, so the queues that connected last have them.
 //!
-//! Stealing a page takes three steps: choose the page whose queue connected least recently, have the operating system turn user
-//! mode's mapping away from it (no lock is held, since that may come back as DxgkDdiDisconnectDoorbell), and take it if it still
-//! belongs to the same connection. If the victim reconnected or lost the page meanwhile, the search starts over; somebody else
-//! then made progress.
+//! Taking a page from a victim has three steps: choose the page whose queue connected least recently, have the operating system remove user
+//! mode's mapping of it (without a lock, since that may come back as DxgkDdiDisconnectDoorbell), and take it if it still belongs to the
+//! same connection. If the victim reconnected or lost the page meanwhile, the search starts over; another thread made progress then.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use campanile_hw::doorbell::PAGE_SIZE;
+use campanile_hw::doorbell::DOORBELL_PAGE_SIZE;
 use campanile_hw::page_table::VA_BITS;
 use campanile_hw::private::{DoorbellAnswer, DoorbellData};
 use campanile_hw::queue::{CONTROL_SIZE, RingGeometry};
@@ -116,7 +115,7 @@ impl Pages {
         connected.min_by_key(|(connection, _)| connection.stamp).map(|(victim, page)| Choice::Steal(page, victim))
     }
 
-    /// Whether `page` is still in the state in which it was chosen.
+    /// True if `page` still belongs to the connection with which it was chosen.
     fn is(&self, page: u32, connection: Option<Connection>) -> bool {
         self.connections.get(page as usize) == Some(&connection)
     }
@@ -138,12 +137,12 @@ impl Pages {
 
 /// The doorbell pages of the adapter.
 pub(crate) struct Doorbells {
-    /// One page for all queues: nothing is ever stolen.
+    /// True if there is one page for all queues, so that no queue becomes a victim.
     global: bool,
     mapping: Mapping,
-    /// Taken before the locks of queues and of [`crate::cmp::Cmp`]; never held during a callback that comes back.
+    /// Taken before the locks of queues and of [`crate::cmp::Cmp`]; released before a callback that may come back.
     pages: PushLock<Pages>,
-    /// By page: handle bits of the doorbell that has it, 0 for none. For whoever looks without the lock.
+    /// By page: handle bits of the doorbell that has it, 0 for none. For readers without the lock, such as the debugger's dump.
     owners: PoolVec<AtomicU64>,
 }
 
@@ -168,7 +167,10 @@ impl Doorbells {
     }
 
     fn address(&self, page: u32) -> Result<NonNull<u8>, Refused> {
-        let part = self.mapping.part(u64::from(page) * PAGE_SIZE, PAGE_SIZE).ok_or(refused(Reason::NotRunning))?;
+        let part = self
+            .mapping
+            .part(u64::from(page) * DOORBELL_PAGE_SIZE, DOORBELL_PAGE_SIZE)
+            .ok_or(refused(Reason::NotRunning))?;
         Ok(part.base())
     }
 
@@ -213,7 +215,7 @@ impl Doorbells {
                 continue;
             }
             if let Some(victim) = victim {
-                self.drop_page(irql, gpu, &mut pages, page, (victim.doorbell, victim.queue_number));
+                self.drop_page(irql, gpu, &mut pages, page, victim.doorbell, victim.queue_number);
             }
             self.command(irql, gpu, Command::ConnectDoorbell, page, queue.number)?;
             pages.assign(page, connection);
@@ -224,7 +226,7 @@ impl Doorbells {
         }
     }
 
-    fn drop_page(&self, irql: &Passive, gpu: &Gpu, pages: &mut Pages, page: u32, (doorbell, queue): (Handle, u32)) {
+    fn drop_page(&self, irql: &Passive, gpu: &Gpu, pages: &mut Pages, page: u32, doorbell: Handle, queue: u32) {
         let event = Event::DoorbellDisconnected { doorbell: doorbell.into_bits(), number: queue, page };
         gpu.note(Component::Queue, &event);
         // The hardware looks at the write pointer a last time. Refused only if it lost the connection itself, in a reset.
@@ -260,7 +262,7 @@ impl Doorbells {
         let mut pages = self.pages.lock(irql);
         let page = pages.page_of(handle);
         if let Some(page) = page {
-            self.drop_page(irql, gpu, &mut pages, page, (handle, queue));
+            self.drop_page(irql, gpu, &mut pages, page, handle, queue);
         }
         page.is_some()
     }
@@ -313,7 +315,7 @@ fn user_ring(
     if control_size < CONTROL_SIZE || !in_space(data.ring, ring_size) || !in_space(data.control, CONTROL_SIZE) {
         return Err(refused(Reason::Ring));
     }
-    // Only what the handles stand for is kept in memory while the hardware uses the addresses.
+    // Only the allocations of the handles stay resident while the hardware uses the addresses.
     for (handle, address) in [(args.hRingBuffer, data.ring), (args.hRingBufferControl, data.control)] {
         if !allocation::may_begin_at(irql, adapter, handle, process, address) {
             return Err(refused(Reason::RingAddress));
@@ -349,7 +351,7 @@ pub(crate) fn create(
     let doorbell = Doorbell { dxgk: args.hDoorbell.addr(), engine: queue.engine, queue: queue_handle };
     let handle = adapter.objects.insert(irql, adapter.handle(), doorbell)?;
     if let Ok(old) = adapter.objects.get::<Doorbell>(Handle::from_bits(old)) {
-        // User mode may still see the page of the old doorbell; it must not when the page goes to somebody else.
+        // User mode may still see the page of the old doorbell; it must not when another process gets the page.
         gpu.dxgk.disconnect_doorbell(irql, queue.dxgk(), raw(old.dxgk));
     }
     gpu.doorbells.release_queue(irql, gpu, queue);

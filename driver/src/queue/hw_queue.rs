@@ -26,7 +26,7 @@ use crate::queue::context::{HwContext, bits_of};
 use crate::queue::ring::{RING_ENTRIES, RING_SIZE, Ring};
 use crate::refusal::{Reason, Refused, refused, refused_with};
 
-/// Every so many entries of a kernel ring, the hardware tells that one retired, so that entries that wait find room.
+/// Every so many entries of a kernel ring, the hardware tells that one retired, so that waiting submissions get the free entries.
 const RETIRE_EVERY: u64 = RING_ENTRIES as u64 / 4;
 
 /// Where a user-mode queue's ring lies in its process.
@@ -65,14 +65,14 @@ enum Kept {
 }
 
 struct State {
-    /// The hardware has the queue.
+    /// True while the hardware has the queue.
     mapped: bool,
     /// How far the queue had come when the device left D0 with it.
     kept: Kept,
     user: Option<UserRing>,
     /// Entries written to the kernel ring since the queue was mapped.
     written: u64,
-    /// Submissions that wait for room, oldest first. Stays empty while the limit in the node's metadata is kept.
+    /// Submissions that wait for a free ring entry, oldest first. Stays empty while the limit in the node's metadata is kept.
     waiting: PoolVec<Submission>,
     /// Log buffers of native fences.
     logs: LogBuffers,
@@ -97,7 +97,7 @@ pub(crate) struct HwQueue {
     pub(crate) process: Handle,
     progress: ProgressFence,
     user: bool,
-    /// Made for tests, whose command buffers say nothing of progress: the ring entries do.
+    /// True for a queue of the test interface. Its command buffers have no PROGRESS packet, so its ring entries ask for the progress value.
     test: bool,
     /// The ring, unless user mode writes it.
     kernel: Option<KernelRing>,
@@ -107,7 +107,7 @@ pub(crate) struct HwQueue {
     suspending: AtomicU64,
     /// A fault that was not reported because the engine was being reset.
     unreported_fault: DeviceLock<Option<(u64, FaultInfo)>>,
-    /// The DPC has to look for room in the kernel ring.
+    /// True if the DPC has to look for free entries of the kernel ring.
     needs_refill: AtomicBool,
     /// Number of submissions in `State::waiting`.
     waiting: AtomicU32,
@@ -129,7 +129,7 @@ impl HwQueue {
         core::ptr::without_provenance_mut(self.dxgk)
     }
 
-    /// Submissions that wait for room in the kernel's ring.
+    /// The number of submissions that wait for a free entry of the kernel's ring.
     pub(crate) fn waiting(&self) -> u32 {
         self.waiting.load(Ordering::Acquire)
     }
@@ -139,7 +139,7 @@ impl HwQueue {
         self.progress.current
     }
 
-    /// Whether user mode writes the ring.
+    /// True if user mode writes the ring.
     pub(crate) fn is_user(&self) -> bool {
         self.user
     }
@@ -185,7 +185,7 @@ impl HwQueue {
         let _ = self.suspending.compare_exchange(cookie, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// A RETIRED event came: there may be room. True if something waits for it.
+    /// Handles a RETIRED event: the ring may have free entries. True if submissions wait for them.
     pub(crate) fn note_retired(&self) -> bool {
         let waits = self.waiting.load(Ordering::Acquire) != 0;
         if waits {
@@ -391,7 +391,7 @@ fn insert(
     Ok(handle)
 }
 
-/// Whether the hardware has the queue.
+/// True if the hardware has the queue.
 pub(crate) fn is_mapped(irql: &impl UpToDispatch, queue: &HwQueue) -> bool {
     queue.state.lock(irql).mapped
 }
@@ -467,7 +467,7 @@ pub(crate) fn save(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
     }
     let mut saved = gpu.cmp.save_queue(irql, queue.number);
     if saved == Err(CommandError::Refused(CommandStatus::BadState)) {
-        // The operating system left it running. Cookie 0 belongs to no suspension, so its event is passed over.
+        // The operating system left it running. Cookie 0 belongs to no suspension, so its event is ignored.
         let _ = gpu.cmp.run(irql, Command::SuspendQueue, [u64::from(queue.number), 0, 0]);
         saved = gpu.cmp.save_queue(irql, queue.number);
     }
@@ -481,7 +481,7 @@ pub(crate) fn follow_root(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwConte
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
     if !state.mapped {
-        // A queue that cannot be mapped says so when it is connected or submitted to.
+        // A queue that cannot be mapped refuses connections and submissions later.
         let _ = map_locked(irql, gpu, context, queue, state);
         return;
     }
@@ -499,7 +499,7 @@ pub(crate) fn come_back(irql: &impl UpToDispatch, gpu: &Gpu, context: &HwContext
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
     if state.kept != Kept::Nothing {
-        // A queue that cannot be mapped says so when it is connected or submitted to.
+        // A queue that cannot be mapped refuses connections and submissions later.
         let _ = map_locked(irql, gpu, context, queue, state);
     }
 }
@@ -662,7 +662,7 @@ pub(crate) fn submit(
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
     map_locked(irql, gpu, context, queue, state)?;
-    if state.waiting.is_empty() && kernel.ring.has_room(state.written) {
+    if state.waiting.is_empty() && kernel.ring.has_free_entry(state.written) {
         write(kernel, queue.test, state, submission);
         // A queue that faulted or is suspended keeps the entry; a lost device is found by a timeout.
         let _ = gpu.cmp.kick(irql, queue.number);
@@ -700,7 +700,7 @@ pub(crate) fn refill(irql: &impl UpToDispatch, gpu: &Gpu, queue: &HwQueue) {
     let mut state = queue.state.lock(irql);
     let (state, irql) = state.parts();
     let mut moved = 0;
-    while kernel.ring.has_room(state.written)
+    while kernel.ring.has_free_entry(state.written)
         && let Some(submission) = state.waiting.get(moved).copied()
     {
         write(kernel, queue.test, state, submission);
@@ -732,7 +732,7 @@ fn destroy_parts(irql: &Passive, adapter: &Adapter, gpu: &Gpu, handle: Handle) -
     gpu.doorbells.release_queue(irql, gpu, queue);
     unmap(irql, gpu, queue);
     let context = adapter.objects.get::<HwContext>(queue.context);
-    // What the ring of events still holds of this queue is handled before its number means nothing.
+    // Events of this queue that are still in the event ring are handled before its number becomes free.
     if let Ok(context) = context {
         settle_suspension(irql, adapter, gpu, context, queue);
     }

@@ -1,9 +1,9 @@
 //! Packet scheduling: the kernel queue of each node.
 //!
-//! The operating system submits command buffers with 32-bit fence ids that count up per node. At most [`NODE_DEPTH`] buffers are
-//! in the hardware ring; the others wait in a software FIFO. A preemption drops the FIFO and what the ring has not started; a buffer
-//! that has begun runs to its end, or to a WAIT that holds it. There it is given up, and goes on when it is submitted again.
-//! What is in the ring is known at device level, where completions arrive: popping it and reporting it are one critical section.
+//! The operating system submits command buffers with 32-bit fence ids that count up per node. At most [`NODE_DEPTH`] buffers are in the
+//! hardware ring; the others wait in a software FIFO. A preemption drops the FIFO and what the ring has not started; a buffer that has
+//! begun runs to its end, or to a WAIT that is not satisfied. There it is given up, and goes on when it is submitted again. What is in the
+//! ring is known at device level, where completions arrive: popping it and reporting it are one critical section.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -36,14 +36,14 @@ pub(crate) struct Packet {
     pub(crate) root: Location,
     /// Id that the operating system gave it.
     pub(crate) fence: u32,
-    /// Refused to the caller, who counts it as complete: only keeps its place in the order.
+    /// True if the submission was refused, so that the operating system counts it as complete: it only keeps its place in the order.
     pub(crate) silent: bool,
-    /// A paging buffer: its packets may write page tables.
+    /// True for a paging buffer, whose packets may write page tables.
     pub(crate) paging: bool,
     /// The process it belongs to: the driver's handle bits, and the operating system's handle as an address. 0 if unknown.
     pub(crate) process: u64,
     pub(crate) dxgk_process: usize,
-    /// Handle bits of its context, 0 for none, and how much of the buffer ran before: `commands` is the rest.
+    /// Handle bits of its context, 0 for none, and how much of the buffer ran before: `commands` begins behind that.
     pub(crate) context: u64,
     pub(crate) ran: u32,
 }
@@ -78,7 +78,7 @@ pub(crate) struct PacketFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Preemption {
     id: u32,
-    /// The ring is empty.
+    /// True once the ring is empty.
     done: bool,
 }
 
@@ -87,7 +87,7 @@ const fn tag(fence: u32, epoch: u32) -> u64 {
     fence as u64 | (epoch as u64) << 32
 }
 
-/// Packets that wait for room, in order.
+/// Packets that wait for a free place in the hardware ring, in order.
 struct Fifo {
     items: PoolVec<Packet>,
     first: usize,
@@ -127,7 +127,7 @@ impl Fifo {
     }
 }
 
-/// What the hardware ring holds.
+/// What is in the hardware ring.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     packets: [Option<Packet>; NODE_DEPTH],
@@ -140,7 +140,7 @@ impl Flight {
         Self { packets: [None; NODE_DEPTH], epoch: 1, preemption: None }
     }
 
-    /// Takes `packet` in if there is room and no preemption waits; returns the tag for its entry.
+    /// Takes `packet` in if a place is free and no preemption waits; returns the tag for its entry.
     fn enter(&mut self, packet: Packet) -> Option<u64> {
         if self.preemption.is_some() {
             return None;
@@ -193,19 +193,19 @@ pub(crate) struct Node {
     last_completed: AtomicU32,
     /// Process whose packet is the oldest in the ring, for events that name the queue only.
     current_process: AtomicU64,
-    /// The DPC has to move packets from the FIFO to the ring.
+    /// True if the DPC has to move packets from the FIFO to the ring.
     needs_refill: AtomicBool,
-    /// The queue faulted: the DPC has to map it anew.
+    /// True if the queue faulted, so that the DPC has to map it anew.
     needs_recovery: AtomicBool,
-    /// DxgkDdiResetEngine stops what runs: what is in the ring stays known until it says which packet that was.
+    /// True while DxgkDdiResetEngine stops the node. The packets of the ring stay known until it has returned the one that ran.
     stopping: AtomicBool,
-    /// Between DxgkDdiResetHwEngine and DxgkDdiResumeHwEngine nothing may be reported.
+    /// True between DxgkDdiResetHwEngine and DxgkDdiResumeHwEngine, when nothing may be reported.
     muted: AtomicBool,
-    /// A completion was not reported for that.
+    /// True if a completion was not reported because of that.
     unreported: AtomicBool,
-    /// A fault was not. Until it is, the queue stays as the fault left it, so there is no second one.
+    /// A fault that was not reported because of that. Until it is, the queue stays as the fault left it, so there is no second one.
     unreported_fault: DeviceLock<Option<PacketFault>>,
-    /// How far the node's work had come.
+    /// What the node had done when it was last looked at.
     last_look: LastLook,
 }
 
@@ -270,7 +270,7 @@ impl Node {
         self.unreported.store(true, Ordering::Release);
     }
 
-    /// Whether one could not be reported since the last question.
+    /// Takes the note that a fault could not be reported. True if there was one since the last call.
     pub(crate) fn take_unreported(&self) -> bool {
         self.unreported.swap(false, Ordering::AcqRel)
     }
@@ -299,8 +299,8 @@ impl Node {
         cmp.map_queue(irql, self.ordinal, &self.ring.descriptor(self.ordinal))
     }
 
-    /// Whether packets of the context with these handle bits are in the ring or wait for it, such as need an address space.
-    pub(crate) fn holds(&self, irql: &impl UpToDispatch, dxgk: &Dxgk, context: u64) -> bool {
+    /// True if packets of the context with these handle bits are in the ring or wait for it, not counting those that need no address space.
+    pub(crate) fn has_packets_of(&self, irql: &impl UpToDispatch, dxgk: &Dxgk, context: u64) -> bool {
         let mut submission = self.submission.lock(irql);
         let (submission, irql) = submission.parts();
         let is_of = |packet: &Packet| packet.context == context && packet.size != 0;
@@ -472,7 +472,7 @@ impl Node {
         }
         let begin = |device: &Device| {
             self.flight.with(device, |flight| {
-                // A queue that faulted holds what it has not started, which is dropped.
+                // A faulted queue still has the packets that it has not started, which are dropped.
                 let done = flight.oldest().is_none() || self.needs_recovery.load(Ordering::Acquire);
                 flight.preemption = Some(Preemption { id: preemption, done });
                 if done {
@@ -517,7 +517,7 @@ impl Node {
         }
     }
 
-    /// Maps the faulted queue anew and writes what its ring still held.
+    /// Maps the faulted queue anew and writes the entries that its ring still had.
     fn recover(&self, irql: &impl UpToDispatch, dxgk: &Dxgk, cmp: &Cmp, submission: &mut Submission) {
         // The queue faulted, so there is nothing to wait for; a lost device refuses everything alike.
         let _ = cmp.unmap_queue(irql, self.ordinal);
@@ -574,7 +574,7 @@ impl Node {
         submission.written = 0;
         let empty = |device: &Device| {
             self.flight.with(device, |flight| {
-                // Whatever was not reported is over with the rest.
+                // A fault that was not reported is dropped with the other packets.
                 self.take_fault(device);
                 self.unreported.store(false, Ordering::Release);
                 let oldest = flight.oldest();

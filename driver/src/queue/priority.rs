@@ -19,8 +19,9 @@ const PACKET_TIME: u64 = 1000;
 /// Largest share of the normal band. [d3dkmddi: DXGKARG_SETUPPRIORITYBANDS]
 const LARGEST_PERCENTAGE: u32 = 50;
 
-/// A turn in packets: at least one, but 0 without a time, which is the hardware's own.
-fn turn(time: u64) -> u32 {
+/// The time slice, in packets, for a quantum in units of time: at least one packet. A quantum of 0 gives 0, which stands for the hardware's
+/// own time slice.
+fn time_slice(time: u64) -> u32 {
     if time == 0 { 0 } else { whole(time).max(1) }
 }
 
@@ -64,7 +65,7 @@ impl Priority {
         let in_process = in_range(IN_PROCESS, args.inProcessPriority)?;
         Ok(Self {
             rank: QueueRank::new().with_band(band).with_level(level).with_in_process(in_process),
-            quantum: turn(args.quantum),
+            quantum: time_slice(args.quantum),
             grace_same: whole(args.gracePeriodSamePriority),
             grace_lower: whole(args.gracePeriodLowerPriority),
         })
@@ -99,7 +100,7 @@ impl Bands {
         Self { share: 0, times: [BandTimes { process_quantum: 0, grace: 0, process_grace: 0 }; BANDS] }
     }
 
-    /// What the operating system asks for. Nobody is of a lower band than the idle one, so its grace for those is ignored.
+    /// What the operating system asks for. No band is lower than the idle one, so its grace for those is ignored.
     ///
     /// # Errors
     /// STATUS_INVALID_PARAMETER for a percentage above 50.
@@ -112,7 +113,7 @@ impl Bands {
         for (band, ((quantum, grace), process_grace)) in
             bands.times.iter_mut().zip(times.zip(args.processGracePeriodForBand))
         {
-            let (process_quantum, grace, process_grace) = (turn(quantum), whole(grace), whole(process_grace));
+            let (process_quantum, grace, process_grace) = (time_slice(quantum), whole(grace), whole(process_grace));
             *band = BandTimes { process_quantum, grace, process_grace };
         }
         if let Some(idle) = bands.times.first_mut() {
@@ -137,7 +138,7 @@ mod tests {
     #[test]
     fn turns_are_at_least_a_packet_and_graces_never_longer_than_said() {
         let asked = [0, 1, 999, 1000, 1999, 200_000, u64::MAX];
-        assert_eq!(asked.map(turn), [0, 1, 1, 1, 1, 200, u32::MAX]);
+        assert_eq!(asked.map(time_slice), [0, 1, 1, 1, 1, 200, u32::MAX]);
         assert_eq!(asked.map(whole), [0, 0, 0, 1, 1, 200, u32::MAX]);
     }
 

@@ -78,8 +78,8 @@ impl Ring {
         }
     }
 
-    /// Whether an entry can be written as number `next`; a read pointer that cannot be true makes the ring full.
-    pub(crate) fn has_room(&self, next: u64) -> bool {
+    /// True if the ring has a free entry for number `next`. A read pointer that cannot be right makes the ring count as full.
+    pub(crate) fn has_free_entry(&self, next: u64) -> bool {
         GEOMETRY.free(next, self.read_pointer()) != 0
     }
 
@@ -99,12 +99,12 @@ mod tests {
         // SAFETY: the memory outlives the ring and is not borrowed meanwhile.
         let mapping = unsafe { Mapping::new(NonNull::from(&mut memory[..]).cast(), RING_SIZE) };
         let ring = Ring::new(mapping, Location::new().with_address(0x8000)).unwrap();
-        assert!((0..u64::from(RING_ENTRIES)).all(|number| ring.has_room(number)));
-        assert!(!ring.has_room(u64::from(RING_ENTRIES)));
+        assert!((0..u64::from(RING_ENTRIES)).all(|number| ring.has_free_entry(number)));
+        assert!(!ring.has_free_entry(u64::from(RING_ENTRIES)));
         mapping.write64(CONTROL_READ_POINTER, 1);
-        assert!(ring.has_room(u64::from(RING_ENTRIES)));
+        assert!(ring.has_free_entry(u64::from(RING_ENTRIES)));
         mapping.write64(CONTROL_READ_POINTER, u64::MAX);
-        assert!(!ring.has_room(1));
+        assert!(!ring.has_free_entry(1));
         let descriptor = ring.descriptor(2);
         assert_eq!((descriptor.control, descriptor.ring, descriptor.ring_entries), (0x8000, 0x9000, 128));
         ring.write(129, &RingEntry { commands: 0x10, size: 16, flags: 1, tag: 7, root: 9 });

@@ -38,7 +38,7 @@ impl Suspensions {
         Self { entries: [None; UNDER_WAY], next_cookie: 1 }
     }
 
-    /// Whether none is under way.
+    /// True if no suspension is in progress.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.iter().all(Option::is_none)
     }

@@ -1,9 +1,9 @@
 //! One entry of a ring.
 //!
-//! The sequence word of an entry is 0 while it was never written, odd while a writer has it, and `2 * (number + 1)` once event `number`
-//! is complete. Nobody waits: a writer that finds the entry in the hands of another, which is a whole round behind, gives its event up.
-//! So an entry is never a mixture of two events, and one with an odd sequence, or another than its place and the write index call for,
-//! is not read.
+//! The sequence word of an entry is 0 while it was never written, odd while a writer has it, and `2 * (number + 1)` once event `number` is
+//! complete. No writer waits: one that finds the entry in use by another writer, which is a whole round behind, gives its event up. So an
+//! entry is never a mixture of two events, and one with an odd sequence, or another than its place and the write index call for, is not
+//! read.
 
 use core::sync::atomic::Ordering;
 
@@ -70,7 +70,7 @@ impl TraceEntry {
         if !self.claim(number) {
             return false;
         }
-        // Nobody who sees a word of the new event takes the old sequence for true.
+        // A reader that sees a word of the new event also sees that the old sequence is no longer valid.
         fence(Ordering::Release);
         self.time.store(moment.time, Ordering::Relaxed);
         let about = u64::from(event) | u64::from(moment.irql) << 16 | u64::from(moment.processor) << 32;

@@ -93,7 +93,7 @@ pub const fn payload_size(fields: &[FieldInfo]) -> usize {
     size
 }
 
-/// Whether the fields are those of a C structure without padding that fits.
+/// True if the fields are those of a C structure without padding that fits into an entry.
 const fn well_laid(fields: &[FieldInfo]) -> bool {
     let (mut size, mut index) = (0, 0);
     while index < fields.len() {

@@ -1,4 +1,4 @@
-//! Why the driver refused a call, or passed over something that it could not refuse. Each reason is counted.
+//! Why the driver refused a call, or ignored an event or value that it could not refuse. Each reason is counted.
 
 macro_rules! reasons {
     ($( $(#[doc = $doc:literal])+ $number:literal $name:ident, )*) => {

@@ -77,7 +77,7 @@ impl<const N: usize> TraceRing<N> {
         header.adapter = AtomicU64::new(adapter);
     }
 
-    /// Writes an event. Any level; waits for nobody. The event's number.
+    /// Writes an event. Callable at any level; waits for no other thread. Returns the event's number.
     pub fn record(&self, moment: Moment, event: u16, arguments: [u64; ARGUMENTS]) -> u64 {
         let number = self.header.written.fetch_add(1, Ordering::Relaxed);
         let written =

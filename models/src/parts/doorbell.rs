@@ -1,14 +1,14 @@
 //! A machine with one doorbell page: user mode that submits, the operating system and the driver that lend the page, and a node
 //! that polls it and runs what was submitted. The page is lent to one queue at a time, or it is a global one that all share.
 //!
-//! Ring, doorbell states, page poller and mail are production files. The order of calls in which the operating system and the
+//! Ring, doorbell states, page poller and the mailbox are production files. The order of calls in which the operating system and the
 //! driver connect, steal and disconnect is written down here once more, without the DDI in between; see `Doorbell` of dxgkrnl and
 //! `Doorbells` of the driver.
 
 use super::buffer::Mapping;
 use super::doorbell_state::{Action, Event, State, View};
 use super::doorbells::Doorbells;
-use super::mail::Mail;
+use super::mailbox::Mailbox;
 use super::memory::HostMapping;
 use super::ring::{DoorbellWords, Status, UserRing};
 use super::shared::{Entries, Place, SharedWord};
@@ -108,7 +108,7 @@ pub(crate) struct Machine {
     /// The page is a global one.
     global: bool,
     word: Arc<AtomicU64>,
-    mail: Mail,
+    mailbox: Mailbox,
     node: Mutex<Vec<Progress>>,
     /// The driver's: who has the page, and since which connection. Held while the device carries out a command.
     page: Mutex<(Option<(u32, u64)>, u64)>,
@@ -118,8 +118,8 @@ impl Machine {
     /// A machine with that many queues, none of which is connected, and a doorbell that they share or take turns with.
     pub(crate) fn new(queues: u32, global: bool) -> Self {
         let word = Arc::new(AtomicU64::new(0));
-        let mail = Mail::new(queues);
-        (0..queues).for_each(|queue| mail.set_node(queue, Some(NODE)));
+        let mailbox = Mailbox::new(queues);
+        (0..queues).for_each(|queue| mailbox.set_node(queue, Some(NODE)));
         let doorbell = |_| {
             let memory = Memory {
                 entries: Entries::new(ENTRIES),
@@ -138,7 +138,7 @@ impl Machine {
             device: Doorbells::new(HostMapping(vec![Arc::clone(&word)]), 1, global),
             global,
             word,
-            mail,
+            mailbox,
             node: Mutex::new(vec![Progress::default(); queues as usize]),
             page: Mutex::new((None, 0)),
         }
@@ -275,28 +275,28 @@ impl Machine {
     fn take_page(&self, queue: u32) {
         let doorbell_only = left_out(Fault::LookAtDoorbellOnly) || left_out(Fault::RetryAfterHiding);
         if !doorbell_only && !left_out(Fault::LastLook) {
-            self.device.disconnect(&self.mail, PAGE, queue).expect("it is connected");
+            self.device.disconnect(&self.mailbox, PAGE, queue).expect("it is connected");
             return;
         }
         // The news of a last look that is left out goes nowhere.
-        let nowhere = self.mail_aside();
+        let nowhere = self.mailbox_aside();
         self.device.disconnect(&nowhere, PAGE, queue).expect("it is connected");
-        self.mail.set_doorbell(queue, None);
+        self.mailbox.set_doorbell(queue, None);
         if let Some(write) = nowhere.open(queue).and_then(|news| news.rung)
             && doorbell_only
         {
-            self.mail.rung(queue, write);
+            self.mailbox.rung(queue, write);
         }
     }
 
     // The device.
 
-    /// Mail that the node does not get, with the same queues connected.
-    fn mail_aside(&self) -> Mail {
-        let aside = Mail::new(self.queues.len() as u32);
+    /// A mailbox that the node does not read, with the same queues connected.
+    fn mailbox_aside(&self) -> Mailbox {
+        let aside = Mailbox::new(self.queues.len() as u32);
         for queue in 0..aside.capacity() {
             aside.set_node(queue, Some(NODE));
-            aside.set_doorbell(queue, self.mail.doorbell_of(queue));
+            aside.set_doorbell(queue, self.mailbox.doorbell_of(queue));
         }
         aside
     }
@@ -307,21 +307,21 @@ impl Machine {
             let value = DoorbellValue::from_bits(self.word.swap(0, Ordering::AcqRel));
             let rung = value.into_bits() != 0;
             if rung {
-                self.mail.rung(value.queue().into(), value.write_pointer());
-                (0..self.mail.capacity()).for_each(|queue| self.mail.look(queue));
+                self.mailbox.rung(value.queue().into(), value.write_pointer());
+                (0..self.mailbox.capacity()).for_each(|queue| self.mailbox.look(queue));
             }
             return rung;
         }
         if !left_out(Fault::Sweep) {
-            return self.device.poll(&self.mail, 0, &|| false);
+            return self.device.poll(&self.mailbox, 0, &|| false);
         }
-        let aside = self.mail_aside();
+        let aside = self.mailbox_aside();
         let rung = self.device.poll(&aside, 0, &|| false);
         // The queue that the value names is the first; others were looked at because a store of theirs may be hidden.
         let mut news = Vec::new();
         aside.take_inbox(NODE, &mut news);
         if rung && let Some(named) = news.first() {
-            self.mail.look(*named);
+            self.mailbox.look(*named);
         }
         rung
     }
@@ -330,7 +330,7 @@ impl Machine {
     fn device_connect(&self, queue: u32) {
         let mut node = lock(&self.node);
         self.drain(&mut node);
-        self.device.connect(&self.mail, PAGE, queue).expect("the page is free");
+        self.device.connect(&self.mailbox, PAGE, queue).expect("the page is free");
         if !left_out(Fault::LookAfterConnection) {
             self.look(&mut node, queue);
         }
@@ -355,11 +355,11 @@ impl Machine {
     }
 
     fn drain(&self, node: &mut [Progress]) {
-        self.mail.set_pending(NODE, false);
+        self.mailbox.set_pending(NODE, false);
         let mut inbox = Vec::new();
-        self.mail.take_inbox(NODE, &mut inbox);
+        self.mailbox.take_inbox(NODE, &mut inbox);
         for queue in inbox {
-            let Some(news) = self.mail.open(queue) else { continue };
+            let Some(news) = self.mailbox.open(queue) else { continue };
             if let Some(write) = news.rung {
                 self.observe(node, queue, write, false);
             }
@@ -372,8 +372,8 @@ impl Machine {
     /// Polls the page and runs what was submitted; if there is neither, looks for hidden stores. True if there was anything.
     pub(crate) fn step(&self) -> bool {
         let rung = self.poll();
-        if !rung && !self.mail.pending(NODE) {
-            return !left_out(Fault::Sweep) && self.device.sweep(&self.mail);
+        if !rung && !self.mailbox.pending(NODE) {
+            return !left_out(Fault::Sweep) && self.device.sweep(&self.mailbox);
         }
         let mut node = lock(&self.node);
         self.drain(&mut node);

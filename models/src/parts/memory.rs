@@ -1,8 +1,8 @@
-//! Memory as mail, wait lists and doorbells reach it.
+//! Memory as the mailbox, wait lists and doorbells reach it.
 
 use super::sync::{AtomicU64, Mutex, MutexGuard, fence};
 use crate::{Fault, left_out};
-use campanile_hw::doorbell::PAGE_SIZE;
+use campanile_hw::doorbell::DOORBELL_PAGE_SIZE;
 use campanile_hw::queue::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,11 +45,11 @@ pub(crate) struct HostMapping(pub(crate) Vec<Arc<AtomicU64>>);
 
 impl HostMapping {
     pub(crate) fn load(&self, at: u64) -> Option<u64> {
-        self.0.get((at / PAGE_SIZE) as usize).map(|word| word.load(Ordering::Acquire))
+        self.0.get((at / DOORBELL_PAGE_SIZE) as usize).map(|word| word.load(Ordering::Acquire))
     }
 
     pub(crate) fn span(&self, at: u64, _len: u64, _writable: bool) -> Option<Span<'_>> {
-        self.0.get((at / PAGE_SIZE) as usize).map(|word| Span(word))
+        self.0.get((at / DOORBELL_PAGE_SIZE) as usize).map(|word| Span(word))
     }
 }
 

@@ -5,8 +5,8 @@
 mod memory;
 
 #[allow(dead_code, reason = "models use a part of it")]
-#[path = "../../../device/src/cmp/mail.rs"]
-mod mail;
+#[path = "../../../device/src/cmp/mailbox.rs"]
+mod mailbox;
 
 #[allow(dead_code, reason = "models use a part of it")]
 #[path = "../../../device/src/cmp/waits.rs"]

@@ -1,6 +1,6 @@
 //! A fence, the engines that signal it and a node whose queues wait for it.
 
-use super::mail::Mail;
+use super::mailbox::Mailbox;
 use super::memory::Access;
 use super::race::{Full, Word};
 use super::sync::AtomicU64;
@@ -18,7 +18,7 @@ const NODE: u32 = 0;
 pub(crate) struct Fence {
     current: AtomicU64,
     waits: Waits,
-    mail: Mail,
+    mailbox: Mailbox,
 }
 
 /// CurrentValue as a queue reads it.
@@ -55,9 +55,9 @@ impl FenceWord for Unmonitored {
 impl Fence {
     /// A fence for that many queues.
     pub(crate) fn new(queues: u32) -> Self {
-        let mail = Mail::new(queues);
-        (0..queues).for_each(|queue| mail.set_node(queue, Some(NODE)));
-        Self { current: AtomicU64::new(0), waits: Waits::default(), mail }
+        let mailbox = Mailbox::new(queues);
+        (0..queues).for_each(|queue| mailbox.set_node(queue, Some(NODE)));
+        Self { current: AtomicU64::new(0), waits: Waits::default(), mailbox }
     }
 
     pub(crate) fn current(&self) -> u64 {
@@ -68,18 +68,18 @@ impl Fence {
     pub(crate) fn signal(&self, value: u64) {
         let told = fence::signal(&Word(&self.current), &Unmonitored, &Full(Fault::SignalBarrier), value);
         assert!(!told.announce, "no CPU waits");
-        self.waits.signalled(&self.mail, KEY, value);
+        self.waits.signalled(&self.mailbox, KEY, value);
     }
 
     /// The CPU signals, and the driver says so by command FenceChanged.
     pub(crate) fn signal_from_cpu(&self, value: u64) {
         Word(&self.current).store(value);
-        self.waits.changed(&self.mail, &Access(&self.current), KEY);
+        self.waits.changed(&self.mailbox, &Access(&self.current), KEY);
     }
 
     /// Command RescanWaits.
     pub(crate) fn rescan(&self) {
-        self.waits.rescan(&self.mail);
+        self.waits.rescan(&self.mailbox);
     }
 }
 
@@ -91,7 +91,7 @@ struct Queue {
     passed: u32,
 }
 
-/// The node: its engine evaluates a WAIT, or its scheduler reads the mail.
+/// The node: its engine evaluates a WAIT, or its scheduler reads the mailbox.
 pub(crate) struct Node(Vec<Queue>);
 
 impl Node {
@@ -128,13 +128,13 @@ impl Node {
         }
     }
 
-    /// Reads the mail once.
+    /// Reads the mailbox once.
     pub(crate) fn drain(&mut self, fence: &Fence) {
-        fence.mail.set_pending(NODE, false);
+        fence.mailbox.set_pending(NODE, false);
         let mut inbox = Vec::new();
-        fence.mail.take_inbox(NODE, &mut inbox);
+        fence.mailbox.take_inbox(NODE, &mut inbox);
         for number in inbox {
-            let ticket = fence.mail.open(number).and_then(|news| news.wake);
+            let ticket = fence.mailbox.open(number).and_then(|news| news.wake);
             if let Some(queue) = self.0.get_mut(number as usize)
                 && queue.held
                 && Some(queue.ticket) == ticket
@@ -144,9 +144,9 @@ impl Node {
         }
     }
 
-    /// Nobody signals any more: once the mail is read, exactly the queues are through whose value is reached, each once.
+    /// Nobody signals any more: once the mailbox is read, exactly the queues are through whose value is reached, each once.
     pub(crate) fn check(&mut self, fence: &Fence) {
-        while fence.mail.pending(NODE) {
+        while fence.mailbox.pending(NODE) {
             self.drain(fence);
         }
         let current = fence.current();

@@ -5,7 +5,7 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 /// General registers of an interrupted thread, as the kernel saves them.
 pub(super) struct Registers<'a>(pub(super) &'a mut [i64; 23]);
 
-/// Whether an instruction was carried out.
+/// What became of an instruction: carried out, or why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,
@@ -84,7 +84,7 @@ impl Registers<'_> {
         Some(full & mask(u8::try_from(register.size()).ok()?))
     }
 
-    /// Writes a register as an instruction does: 32-bit results clear the upper half, smaller ones keep the rest.
+    /// Writes a register as an instruction does: 32-bit results clear the upper half, smaller ones leave the other bits as they are.
     fn set(&mut self, register: Register, value: u64) -> Option<()> {
         let word = self.0.get_mut(slot(register.full_register())?)?;
         let old = *word as u64;

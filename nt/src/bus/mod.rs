@@ -19,7 +19,7 @@ pub enum Bar {
     },
     /// Plain shared memory.
     Mapped {
-        /// File that holds the BAR's memory.
+        /// The file with the BAR's memory.
         file: Arc<File>,
         /// Where the BAR starts in the file.
         offset: u64,
@@ -60,8 +60,8 @@ pub trait Bus: Send + Sync {
     fn bar(&self, index: u8) -> Option<Bar>;
 
     /// Page of the file behind a mapped BAR that page `page` of the BAR shows at the moment, counted from the BAR's start in the file;
-    /// `None` for a page that shows nothing. A function with a remapped window changes the answer when its driver asks; who shows the
-    /// page to somebody looks again then.
+    /// `None` for a page that shows nothing. A function with a remapped window changes the answer when its driver asks; a caller that maps
+    /// the page into a process asks again then.
     fn shown_page(&self, bar: u8, page: u64) -> Option<u64> {
         let _ = bar;
         Some(page)

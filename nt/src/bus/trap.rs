@@ -134,7 +134,7 @@ impl Arena {
     }
 }
 
-/// Whether an address is reserved for device memory.
+/// True if an address is reserved for device memory.
 pub(crate) fn is_reserved(address: usize) -> bool {
     ARENA.get().is_some_and(|arena| arena.contains(address))
 }
@@ -142,7 +142,7 @@ pub(crate) fn is_reserved(address: usize) -> bool {
 /// Carries an access to device memory out; false if it is none, or not understood.
 fn serve(site: &Site, gregs: &mut signal::Registers) -> bool {
     let address = site.address;
-    // Whoever follows a pointer on behalf of a driver reaches memory only.
+    // A service that follows a driver's pointer reaches memory only, and no registers.
     if site.signal != libc::SIGSEGV || guarded::is_access(site.instruction) {
         return false;
     }
@@ -364,7 +364,7 @@ mod tests {
         // SAFETY: the name is a terminated string.
         let fd = unsafe { libc::memfd_create(c"window".as_ptr(), libc::MFD_CLOEXEC) };
         assert!(fd >= 0);
-        // SAFETY: the descriptor is new, and nobody else owns it.
+        // SAFETY: the descriptor is new, and not owned elsewhere.
         let file = unsafe { <File as std::os::fd::FromRawFd>::from_raw_fd(fd) };
         file.set_len(0x2000).unwrap();
         let base = crate::ram::map_shared(&file, 0, 0x2000, true).unwrap();

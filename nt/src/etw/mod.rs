@@ -80,7 +80,7 @@ struct State {
     registrations: BTreeMap<u64, Registration>,
     last: u64,
     sessions: Vec<(GUID, EtwSession)>,
-    /// Whether the graphics kernel logs what drivers hand to DxgkCbLogEtwEvent.
+    /// True while the graphics kernel logs what drivers hand to DxgkCbLogEtwEvent.
     logging: bool,
     events: Vec<EtwEvent>,
     lost: u64,
@@ -114,7 +114,7 @@ impl Etw {
         registrations.filter_map(|registration| registration.notice(provider, code, session)).collect()
     }
 
-    /// Whether the graphics kernel takes events of [`EtwEvent::logged`].
+    /// Sets if the graphics kernel takes events of [`EtwEvent::logged`].
     pub fn set_logging(&self, logging: bool) {
         lock(&self.0).logging = logging;
     }

@@ -1,9 +1,9 @@
 //! Events that describe themselves: the format TraceLogging.
 //!
-//! The first two parts of an event's data describe provider and event; the rest is the payload, field behind field without padding.
-//! A description begins with its size in bytes (16 bits). That of a provider goes on with a name that ends in 0; that of an event with
-//! tag bytes, of which the last has bit 7 clear, a name, and for each field its name and the type of its value. Bit 7 of the type says
-//! that a format follows, bit 7 of the format that tag bytes follow. [traceloggingprovider.h]
+//! The first two parts of an event's data describe provider and event; after them comes the payload, field behind field without padding. A
+//! description begins with its size in bytes (16 bits). That of a provider goes on with a name that ends in 0; that of an event with tag
+//! bytes, of which the last has bit 7 clear, a name, and for each field its name and the type of its value. Bit 7 of the type says that a
+//! format follows, bit 7 of the format that tag bytes follow. [traceloggingprovider.h]
 
 use std::fmt;
 

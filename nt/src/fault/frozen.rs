@@ -1,4 +1,4 @@
-//! Ranges of user addresses that must not be written for a moment: who stores there waits.
+//! Ranges of user addresses that must not be written for a moment: a thread that stores there waits.
 //!
 //! A store that faulted while its range was frozen is made again when the range has thawed. A fault may be looked at only after
 //! that; so the first fault that a thread has in such a range after any freezing is taken for one of those, and the store made again.
@@ -38,7 +38,7 @@ impl Frozen {
         Self(start)
     }
 
-    /// The range is about to be used for something else.
+    /// Called before the addresses of the range are used for other memory.
     pub fn forget(start: usize) {
         ranges().remove(&start);
     }
@@ -52,7 +52,7 @@ impl Drop for Frozen {
     }
 }
 
-/// Whether the range of an address is frozen; `None` if it never was.
+/// True if the range of an address is frozen; `None` if it never was.
 fn state_of(address: usize) -> Option<bool> {
     let ranges = RANGES.read().unwrap_or_else(PoisonError::into_inner);
     let (start, (len, frozen)) = ranges.range(..=address).next_back()?;

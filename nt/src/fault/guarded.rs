@@ -55,7 +55,7 @@ core::arch::global_asm!(
 unsafe extern "sysv64" {
     /// Copies bytes and answers how many were not, because an access faulted.
     fn nt_guarded_copy(to: *mut u8, from: *const u8, bytes: usize) -> usize;
-    /// Writes back what a word holds, atomically; 1 if that faulted.
+    /// Writes the value of a word back to it, atomically; 1 if that faulted.
     fn nt_guarded_touch(word: *mut usize) -> usize;
     static nt_guarded_copy_access: u8;
     static nt_guarded_copy_after: u8;
@@ -168,7 +168,7 @@ pub fn read_text(from: *const u8, limit: usize) -> Result<Vec<u8>, Fault> {
     Ok(text)
 }
 
-/// Whether `bytes` bytes can be read.
+/// Checks that `bytes` bytes can be read.
 pub fn probe(from: *const u8, bytes: usize) -> Result<(), Fault> {
     const PAGE: usize = 4096;
     let mut byte = [0];
@@ -180,7 +180,7 @@ pub fn probe(from: *const u8, bytes: usize) -> Result<(), Fault> {
     if bytes > 0 { read_bytes(from.wrapping_add(bytes - 1), &mut byte) } else { Ok(()) }
 }
 
-/// Whether an aligned word can be read and written.
+/// Checks that an aligned word can be read and written.
 pub fn probe_word(word: *mut usize) -> Result<(), Fault> {
     prepare();
     // SAFETY: the word keeps its value, and an access that faults ends the function.

@@ -56,7 +56,7 @@ impl Access {
 }
 
 impl Fault {
-    /// An access that did not succeed for a reason that nobody told.
+    /// An access that did not succeed for a reason that is not known.
     fn unknown() -> Self {
         Self { cause: Cause::General, instruction: 0 }
     }

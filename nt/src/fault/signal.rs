@@ -1,11 +1,12 @@
 // UNSAFETY: signal handlers and the interrupted thread's registers.
 //! Signals that a fault arrives as, and where the thread goes on.
 //!
-//! A fault is offered to those who can answer for it, in the order of [`Claim`]; each of them registers a function when it first has something to answer
-//! for. A fault that nobody answers for goes to the handler that was installed before; what is known of it is said first.
+//! A fault is offered to the modules that can handle one, in the order of [`Claim`]; each of them registers a function when it first may
+//! have a fault to handle. A fault that none of them handles goes to the handler that was installed before; what is known of it is
+//! printed first.
 //!
-//! The signal of the watchdog, [`INTERRUPT`], arrives at any instruction. Who calls drivers says whether the thread goes on elsewhere. While a fault is
-//! handled the signal waits.
+//! The signal of the watchdog, [`INTERRUPT`], arrives at any instruction. The module that calls drivers decides if the thread goes on
+//! elsewhere. While a fault is handled the signal waits.
 //!
 //! The handler runs on the signal stack that every thread gets when it enters a driver. It may take locks and allocate: the
 //! interrupted instruction is a driver's or one that follows a driver's pointer, never code that holds an allocator or a lock of this
@@ -20,7 +21,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{Access, Cause};
 
-/// The signal that interrupts a driver image. Where nobody handles it, it is ignored.
+/// The signal that interrupts a driver image. Where no handler is installed it is ignored.
 pub const INTERRUPT: c_int = libc::SIGURG;
 
 /// What a fault can be, in the order in which that is found out.
@@ -56,12 +57,12 @@ pub(crate) enum Interrupted {
     Lands((usize, usize)),
 }
 
-/// What is asked of whoever calls drivers.
+/// What the signal handler asks of the module that calls drivers.
 #[derive(Clone, Copy)]
 pub(crate) struct Caller {
     /// Where a thread goes on that [`INTERRUPT`] interrupted at this instruction.
     pub(crate) interrupted: fn(usize) -> Interrupted,
-    /// Writes what is known of the call that a fault nobody answers for is in; the number of bytes. Takes no memory: the fault may be inside the allocator.
+    /// Writes what is known of the driver call in which a fault happened that no module handles; returns the number of bytes. It allocates no memory, because the fault may be inside the allocator.
     pub(crate) describe: fn(&Site, &mut [u8]) -> usize,
 }
 
@@ -216,7 +217,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     }
 }
 
-/// Says what is known of a fault that nobody answers for, which may be about to end the process.
+/// Prints what is known of a fault that no module handles, which may be about to end the process.
 fn tell(site: &Site) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     let mut text = [0_u8; 400];
@@ -237,12 +238,12 @@ extern "C" fn interrupt(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     match (caller.interrupted)(instruction) {
         Interrupted::NotOurs => chain(signal, info, context),
         Interrupted::GoesOn => {}
-        Interrupted::Lands(to) => resume(gregs, to),
+        Interrupted::Lands((function, argument)) => resume(gregs, function, argument),
     }
 }
 
 /// Has the interrupted thread go on in a function with one argument.
-pub(crate) fn resume(gregs: &mut Registers, (function, argument): (usize, usize)) {
+pub(crate) fn resume(gregs: &mut Registers, function: usize, argument: usize) {
     set(gregs, libc::REG_RIP, function);
     set(gregs, libc::REG_RDI, argument);
 }
@@ -262,7 +263,7 @@ pub(crate) fn set(gregs: &mut Registers, register: c_int, value: usize) {
     }
 }
 
-/// Passes a signal on to whoever handled the signal before.
+/// Passes a signal on to the handler that was installed before.
 fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(previous) = PREVIOUS.iter().find(|(known, _)| *known == signal).and_then(|(_, place)| place.get()) else {
         return;

@@ -54,7 +54,7 @@ impl fmt::Display for ImageError {
             }
             Self::WrongKind { wanted: ImageKind::Dll, subsystem } => write!(f, "not a DLL (subsystem {subsystem})"),
             Self::BadHeader(what) => write!(f, "bad header: {what}"),
-            // Names are the file's own and may hold anything; they are to be read on a terminal.
+            // Names are the file's own and may have any characters; they are to be read on a terminal.
             Self::BadSection { name, problem } => write!(f, "section {}: {problem}", name.escape_debug()),
             Self::BadRelocation { rva } => write!(f, "bad relocation at RVA 0x{rva:x}"),
             Self::UnresolvedImports { first, all } => {

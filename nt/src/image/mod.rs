@@ -168,7 +168,7 @@ impl Image {
         }
         // SAFETY: the range was just checked to lie inside the mapping, which is still private and writable.
         let target = unsafe { self.base.as_ptr().add(rva as usize) };
-        // SAFETY: source and target do not overlap and both hold `bytes.len()` bytes.
+        // SAFETY: source and target do not overlap and both have `bytes.len()` bytes.
         unsafe { target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         Ok(())
     }
@@ -277,7 +277,7 @@ impl Image {
 
 impl Drop for Image {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made with this address and size; whoever holds an image keeps it while its code may run.
+        // SAFETY: the mapping was made with this address and size; the owner of an image keeps it while its code may run.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.size as usize) };
     }
 }

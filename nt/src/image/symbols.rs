@@ -26,7 +26,7 @@ impl Symbols {
         pdb2::PDB::open(Cursor::new(&self.pdb)).ok()
     }
 
-    /// Function, file and line of an offset in the image. Where functions of Rust's own library were compiled into one of the
+    /// Function, file and line number of an offset in the image. Where functions of Rust's own library were compiled into one of the
     /// driver's, it is the driver's that counts. Reads the PDB anew: it is asked once, when a driver has faulted.
     pub fn describe(&self, rva: u32) -> Option<Source> {
         let data = pdb_addr2line::ContextPdbData::try_from_pdb(self.open()?).ok()?;

@@ -10,7 +10,7 @@ use super::Rank;
 /// How a lock is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Nobody else holds it meanwhile.
+    /// No other thread holds it meanwhile.
     Alone,
     /// Others may hold it for reading too.
     Shared,
@@ -50,8 +50,8 @@ impl Held {
 
     /// True if a thread that holds this may wait for `next`.
     pub(super) fn allows(&self, next: &Self) -> bool {
-        let in_nobodys_way = self.tried && self.way == Way::Shared;
-        in_nobodys_way || self.level < next.level || (self.level == next.level && self.several && self.key < next.key)
+        let delays_no_thread = self.tried && self.way == Way::Shared;
+        delays_no_thread || self.level < next.level || (self.level == next.level && self.several && self.key < next.key)
     }
 }
 

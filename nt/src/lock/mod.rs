@@ -5,7 +5,7 @@
 //! takes a lock out of order ends the process, with the names of both locks and the place of each: whether another thread is in the way at that moment
 //! is a matter of luck, the order is not. In other builds a lock costs what that of the standard library costs.
 //!
-//! A lock that is only tried ([`Mutex::try_lock`]) makes nobody wait, so it may be taken out of order; what is taken while it is held may not.
+//! A lock that is only tried ([`Mutex::try_lock`]) makes no thread wait, so it may be taken out of order; what is taken while it is held may not.
 //!
 //! No lock is poisoned: a panic elsewhere must not hide the first failure.
 
@@ -28,8 +28,8 @@ pub trait Rank {
     const NAME: &'static str;
     /// True if a thread may hold several mutexes of the rank, which it locks by growing keys, see [`Mutex::lock_in_order`].
     const SEVERAL: bool = false;
-    /// True for reader-writer locks that are only tried for writing. Since nobody waits for writing, whoever reads is in nobody's way: a thread
-    /// that reads may take any other lock, and the same one again for reading.
+    /// True for reader-writer locks that are only tried for writing. Since no thread waits for writing, a reader delays no other thread: a
+    /// thread that reads may take any other lock, and the same one again for reading.
     const TRIED: bool = false;
 }
 
@@ -154,12 +154,12 @@ impl<T, R: Rank> Mutex<T, R> {
         Some(MutexGuard { guard: Some(guard), mutex: self, key: 0 })
     }
 
-    /// The value, of which nobody else knows.
+    /// The value; the lock is consumed, so no other thread has it.
     pub fn into_inner(self) -> T {
         self.inner.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value, which nobody else uses.
+    /// The value; the lock is borrowed mutably, so no other thread has it.
     pub fn get_mut(&mut self) -> &mut T {
         self.inner.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -214,7 +214,7 @@ impl<T, R: Rank> Drop for MutexGuard<'_, T, R> {
 pub struct Condvar(sync::Condvar);
 
 impl Condvar {
-    /// A condition variable that nobody waits for.
+    /// A condition variable without waiters.
     pub const fn new() -> Self {
         Self(sync::Condvar::new())
     }
@@ -350,7 +350,7 @@ impl<T, R: Rank> RwLock<T, R> {
         Some(RwLockWriteGuard { guard, held: RwHeld(self) })
     }
 
-    /// The value, which nobody else uses.
+    /// The value; the lock is borrowed mutably, so no other thread has it.
     pub fn get_mut(&mut self) -> &mut T {
         self.inner.get_mut().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,9 +1,9 @@
 // UNSAFETY: hands out and takes back raw memory on behalf of a driver.
 //! Pool of one driver: every block with its tag, checked when it is given back.
 //!
-//! Ordinary pool is stricter than that of Windows: memory is filled with a pattern at allocation and at release, a few guard bytes
-//! lie before and behind each block, and released blocks rest a while before the address is used again, so that writes to them are noticed.
-//! With [`SpecialPool`] the instruction that makes the mistake faults.
+//! Ordinary pool is stricter than that of Windows: memory is filled with a pattern at allocation and at release, a few guard bytes lie
+//! before and behind each block, and released blocks are quarantined for a while before the address is used again, so that writes to them
+//! are noticed. With [`SpecialPool`] the instruction that makes the mistake faults.
 
 mod special;
 
@@ -22,19 +22,19 @@ use special::{Arena, Span};
 /// POOL_FLAG_PAGED. [wdm: POOL_FLAG_PAGED]
 const POOL_FLAG_PAGED: u64 = 0x100;
 const PAGE: usize = 4096;
-/// Bytes before (at least) and behind each ordinary block that nobody may write.
+/// Bytes before (at least) and behind each ordinary block that must not be written.
 const GUARD: usize = 16;
 const FRESH: u8 = 0xa5;
 const FREED: u8 = 0xdf;
 const GUARD_BYTE: u8 = 0xfb;
 /// Fills what a special block leaves of its pages.
 const SLOP: u8 = 0xed;
-/// Released ordinary blocks that rest, and their bytes.
-const RESTING: usize = 256;
-const RESTING_BYTES: usize = 1 << 20;
+/// The most released ordinary blocks in quarantine, and the most bytes of them.
+const QUARANTINE_BLOCKS: usize = 256;
+const QUARANTINE_BYTES: usize = 1 << 20;
 
-/// Whether each pool block lies on pages of its own, and which of its ends touches a page that cannot be accessed. The other end is
-/// looked at when the block is freed. [devtest: special pool]
+/// The mode of special pool: if each pool block lies on pages of its own, and which of its ends touches a page that cannot be accessed. The
+/// other end is looked at when the block is freed. [devtest: special pool]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SpecialPool {
     /// Ordinary pool.
@@ -59,10 +59,10 @@ struct State {
     blocks: BTreeMap<usize, Block>,
     /// Bytes that count against the limit.
     bytes: u64,
-    resting: BTreeMap<usize, Block>,
-    /// Addresses of resting blocks.
+    quarantined: BTreeMap<usize, Block>,
+    /// Addresses of blocks in quarantine, oldest first.
     oldest: VecDeque<usize>,
-    resting_bytes: usize,
+    quarantined_bytes: usize,
     arena: Option<Arena>,
 }
 
@@ -268,7 +268,7 @@ impl Pool {
         lock(&self.state).blocks.iter().map(|(address, block)| (*address, block.size)).collect()
     }
 
-    /// Lets every resting block go; an error if one was written to.
+    /// Frees every block in quarantine; an error if one was written to.
     pub fn settle(&self) -> Result<(), Bugcheck> {
         let mut state = lock(&self.state);
         while !state.oldest.is_empty() {
@@ -359,9 +359,10 @@ impl State {
 
     /// Tag of the block that was freed and lay where an address is.
     fn freed_at(&self, address: usize) -> Option<u32> {
-        let resting = self.resting.range(..=address).next_back();
-        let resting = resting.filter(|(start, block)| address - **start < block.size).map(|(_, block)| block.tag);
-        resting.or_else(|| self.arena.as_ref()?.freed_at(address).map(|(_, tag)| tag))
+        let quarantined = self.quarantined.range(..=address).next_back();
+        let quarantined =
+            quarantined.filter(|(start, block)| address - **start < block.size).map(|(_, block)| block.tag);
+        quarantined.or_else(|| self.arena.as_ref()?.freed_at(address).map(|(_, tag)| tag))
     }
 
     /// Keeps a freed block's address away for a while.
@@ -375,10 +376,10 @@ impl State {
         let place = std::ptr::with_exposed_provenance_mut::<u8>(address);
         // SAFETY: the block belongs to the pool again and has `size` bytes.
         unsafe { place.write_bytes(FREED, block.size) };
-        self.resting_bytes += block.size;
-        self.resting.insert(address, block);
+        self.quarantined_bytes += block.size;
+        self.quarantined.insert(address, block);
         self.oldest.push_back(address);
-        while self.oldest.len() > RESTING || self.resting_bytes > RESTING_BYTES {
+        while self.oldest.len() > QUARANTINE_BLOCKS || self.quarantined_bytes > QUARANTINE_BYTES {
             self.release_oldest()?;
         }
         Ok(())
@@ -386,11 +387,11 @@ impl State {
 
     fn release_oldest(&mut self) -> Result<(), Bugcheck> {
         let Some(address) = self.oldest.pop_front() else { return Ok(()) };
-        let Some(block) = self.resting.remove(&address) else { return Ok(()) };
-        self.resting_bytes -= block.size;
+        let Some(block) = self.quarantined.remove(&address) else { return Ok(()) };
+        self.quarantined_bytes -= block.size;
         let Home::Heap { layout, before } = block.home else { return Ok(()) };
         let place = std::ptr::with_exposed_provenance::<u8>(address);
-        // SAFETY: a resting block is allocated memory of `size` initialised bytes.
+        // SAFETY: a block in quarantine is allocated memory of `size` initialised bytes.
         let bytes = unsafe { std::slice::from_raw_parts(place, block.size) };
         let written = first_other(bytes, FREED);
         give_back(address, layout, before);
@@ -412,8 +413,8 @@ impl State {
 impl Drop for Pool {
     fn drop(&mut self) {
         let state = self.state.get_mut();
-        // Blocks still allocated stay so: a stopped machine cannot know who refers to them.
-        for (address, block) in std::mem::take(&mut state.resting) {
+        // Blocks still allocated stay so: a stopped machine cannot know which pointers to them are left.
+        for (address, block) in std::mem::take(&mut state.quarantined) {
             if let Home::Heap { layout, before } = block.home {
                 give_back(address, layout, before);
             }
@@ -477,7 +478,7 @@ mod tests {
 
     /// Writes a byte at an offset from a block.
     fn write(block: *mut c_void, offset: isize) {
-        // SAFETY: what lies around and in a block that rests is memory of the pool; writing it is what the tests are about.
+        // SAFETY: what lies around and in a block in quarantine is memory of the pool; writing it is what the tests are about.
         unsafe { block.cast::<u8>().wrapping_offset(offset).write(1) };
     }
 

@@ -1,5 +1,5 @@
 // UNSAFETY: reserves address space and gives access to its pages.
-//! Special pool: every block on pages of its own, between pages that nobody can access.
+//! Special pool: every block on pages of its own, between pages that cannot be accessed.
 //!
 //! Freed pages cannot be accessed either, and their addresses are used again only when the reserved address space or the record of freed
 //! blocks is full, oldest first. So the instruction that runs over an end of a block or touches it after it was freed faults.
@@ -58,7 +58,7 @@ impl Arena {
         })
     }
 
-    /// Whether an address belongs to the pool.
+    /// True if an address belongs to the pool.
     pub(super) fn contains(&self, address: usize) -> bool {
         address.checked_sub(self.base).is_some_and(|offset| offset < ARENA)
     }
@@ -125,7 +125,7 @@ impl Arena {
         Some(())
     }
 
-    /// The freed block whose pages hold an address, and its tag.
+    /// The freed block on whose pages an address lies, and its tag.
     pub(super) fn freed_at(&self, address: usize) -> Option<(Span, u32)> {
         let (_, (span, tag)) = self.freed.range(..=address).next_back()?;
         (address < span.end()).then_some((*span, *tag))
@@ -136,7 +136,7 @@ impl Arena {
     /// Gives the address space back.
     ///
     /// # Safety
-    /// Nobody refers to a block any more.
+    /// No pointer to a block is used any more.
     pub(super) unsafe fn unmap(self) {
         // SAFETY: the mapping was made with this address and size.
         unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(self.base), ARENA) };

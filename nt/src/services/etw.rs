@@ -74,7 +74,7 @@ pub fn notify(notice: &Notice) {
     let callback = unsafe { std::mem::transmute::<usize, PETWENABLECALLBACK>(notice.callback) };
     let context = std::ptr::with_exposed_provenance_mut(notice.context);
     let session = notice.session;
-    // SAFETY: the provider's identifier lives across the call, and the rest is what the driver registered.
+    // SAFETY: the provider's identifier lives across the call, and callback and context are what the driver registered.
     unsafe {
         callback(
             &raw const notice.provider,

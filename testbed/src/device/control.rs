@@ -56,7 +56,7 @@ pub(crate) fn answer(gpu: &Gpu, question: &Question) -> Answer {
     match *question {
         Question::Step => return Answer::Number(gpu.step().into()),
         Question::Steps => return Answer::Number(gpu.steps()),
-        Question::IsResting => return Answer::Number(gpu.is_resting().into()),
+        Question::IsResting => return Answer::Number(gpu.sleeps_until_register_access().into()),
         Question::Activity => return Answer::Activity(gpu.activity()),
         Question::SignalsEver => return Answer::Number(gpu.signals_ever()),
         Question::EndsUnread => return Answer::Number(gpu.ends_unread()),

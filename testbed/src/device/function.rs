@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use campanile_device::{Gpu, Held, Interrupts, Runner, Variant};
-use campanile_hw::doorbell::PAGE_SIZE;
 use campanile_hw::pci::{BAR_DOORBELLS, BAR_VRAM, MSIX_VECTORS};
+use campanile_hw::registers::VRAM_PAGE_SIZE;
 use campanile_vfio_user::message::{irq, region};
 use campanile_vfio_user::{Function, MappedRegion, Region, Trigger};
 
@@ -137,11 +137,11 @@ impl GpuFunction {
         let mut done = 0;
         std::iter::from_fn(move || {
             let at = offset + done as u64;
-            let inside = at % PAGE_SIZE;
-            let count = (len - done).min((PAGE_SIZE - inside) as usize);
+            let inside = at % VRAM_PAGE_SIZE;
+            let count = (len - done).min((VRAM_PAGE_SIZE - inside) as usize);
             let start = done;
             done += count;
-            let place = self.gpu.bar_page(bar, at / PAGE_SIZE).map(|page| page * PAGE_SIZE + inside);
+            let place = self.gpu.bar_page(bar, at / VRAM_PAGE_SIZE).map(|page| page * VRAM_PAGE_SIZE + inside);
             (count > 0).then_some((start, count, place))
         })
     }
@@ -229,7 +229,7 @@ impl Function for GpuFunction {
         }
         if self.has_aperture() {
             // Which page of VRAM each page of BAR4 shows, a word each.
-            let pages = self.gpu.bar_size(BAR_VRAM).unwrap_or(0) / PAGE_SIZE;
+            let pages = self.gpu.bar_size(BAR_VRAM).unwrap_or(0) / VRAM_PAGE_SIZE;
             regions.push(Region { size: 8 * pages, writable: false, mapped: None });
         }
         regions

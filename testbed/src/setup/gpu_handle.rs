@@ -78,7 +78,7 @@ impl GpuHandle {
         self.number(&Question::Steps)
     }
 
-    /// See [`Gpu::is_resting`].
+    /// See [`Gpu::sleeps_until_register_access`].
     pub fn is_resting(&self) -> bool {
         self.number(&Question::IsResting) != 0
     }

@@ -282,9 +282,11 @@ impl Part {
     /// Plugs the functions of a device in.
     fn plug_in(machine: &Machine, functions: Vec<(usize, Attached)>, slot: Slot) -> Result<Self, SetupError> {
         let mut functions = functions.into_iter();
-        let first = functions.next().expect("a device has a first function");
-        let first = Function::plug_in(machine, first, &slot.options, None)?;
-        let others = functions.map(|other| Function::plug_in(machine, other, &slot.options, Some(first.device)));
+        let (place, attached) = functions.next().expect("a device has a first function");
+        let first = Function::plug_in(machine, place, attached, &slot.options, None)?;
+        let beside = Some(first.device);
+        let others =
+            functions.map(|(place, attached)| Function::plug_in(machine, place, attached, &slot.options, beside));
         let others = others.collect::<Result<_, _>>()?;
         let luid = LUID { LowPart: 0, HighPart: 0 };
         Ok(Self { luid, first, others, stage: Stage::Removed, slot, watches: Vec::new() })
@@ -386,7 +388,8 @@ impl Function {
     /// Plugs a function in, as the next one of the device of `other`.
     fn plug_in(
         machine: &Machine,
-        (place, attached): (usize, Attached),
+        place: usize,
+        attached: Attached,
         options: &AdapterOptions,
         other: Option<DeviceId>,
     ) -> Result<Self, SetupError> {

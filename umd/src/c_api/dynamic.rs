@@ -15,7 +15,7 @@ use crate::{
 pub enum DynamicMode {
     /// To read or change the present contents, once no queued work uses them.
     Plain = 0,
-    /// To write at once what no queued work uses; the rest keeps its bytes.
+    /// To write at once what no queued work uses; all other bytes stay as they are.
     NoOverwrite = 1,
     /// To write everything anew; another contents of the pool if queued work uses the present ones.
     Discard = 2,
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn campanile_dynamic_map(
             2 => MapMode::Discard,
             _ => return Err(Status::BadArgument.into()),
         };
-        // A clone, so that a call that waits keeps nobody from the handle.
+        // A clone, so that other calls can use the handle while this one waits.
         let dynamic = handles::with(dynamic.id, |dynamic: &DynamicBuffer| Ok(dynamic.clone()))?;
         let mapping = dynamic.map(mode, wait != 0)?;
         let (start, gpu) = (mapping.bytes().as_ptr(), mapping.gpu_address());

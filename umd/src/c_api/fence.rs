@@ -13,15 +13,15 @@ pub enum CFenceKind {
     Auto = 0,
     /// The GPU waits for it by itself.
     Native = 1,
-    /// The GPU signals it; the operating system holds back what waits for it. Not for queues with user-mode submission.
+    /// The GPU signals it; the operating system delays work that waits for it. Not for queues with user-mode submission.
     Monitored = 2,
 }
 
-/// Who can have a fence besides the device it is created on.
+/// The devices and processes that can have a fence besides the device it is created on.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CSharing {
-    /// Nobody.
+    /// No other device.
     Private = 0,
     /// Devices of the same GPU, in this process and others.
     Adapter = 1,
@@ -114,7 +114,7 @@ fn enqueue(queue: QueueHandle, fence: FenceHandle, f: impl FnOnce(&mut Queue, &F
     }))
 }
 
-/// Has the operating system hold back what is submitted to a queue from now on until the fence's value is at least `value`. Returns at once.
+/// Has the operating system delay what is submitted to a queue from now on until the fence's value is at least `value`. Returns at once.
 /// CAMPANILE_STATUS_NEEDS_KERNEL_SUBMISSION for a queue with user-mode submission, CAMPANILE_STATUS_RECORDING while a recording is open.
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_queue_enqueue_wait(queue: QueueHandle, fence: FenceHandle, value: u64) -> i32 {

@@ -1,7 +1,7 @@
 //! Handles of the C API: a slot number and the slot's generation, so that a stale or invented handle is refused.
 //!
-//! Slots live in chunks that are never freed. A slot's state word says whether it is live, how often it was reused and who is
-//! using it now: any number of shared users, or a single one. Nobody waits here; who comes too early is told so.
+//! Slots live in chunks that are never freed. A slot's state word says whether it is live, how often it was reused and who is using it now:
+//! any number of shared users, or a single one. No call waits here; one that finds the object in use is refused with a status that says so.
 
 use alloc::boxed::Box;
 use core::{
@@ -90,7 +90,7 @@ static HINT: AtomicU32 = AtomicU32::new(0);
 pub(super) fn with<K: Kind, R>(id: u64, f: impl FnOnce(&K) -> Result<R, Fault>) -> Result<R, Fault> {
     let slot = find(id)?;
     let _use = Use::shared(slot, id)?;
-    // SAFETY: admitted as a shared user until `_use` is dropped, so nobody changes the object.
+    // SAFETY: admitted as a shared user until `_use` is dropped, so the object does not change.
     let object = unsafe { &*slot.object.get() };
     f(object.as_ref().and_then(K::of).ok_or(Status::BadHandle)?)
 }
@@ -163,7 +163,7 @@ fn slot_or_new(index: usize) -> Option<&'static Slot> {
         match entry.compare_exchange(ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => chunk = fresh,
             Err(earlier) => {
-                // SAFETY: ours, and nobody has seen it.
+                // SAFETY: ours, and not published.
                 drop(unsafe { Box::from_raw(fresh) });
                 chunk = earlier;
             }
@@ -190,7 +190,7 @@ impl Use {
         Ok(Self { slot, alone: true })
     }
 
-    /// Replaces the users by what `change` makes of them, if the slot holds the object that `id` was given for.
+    /// Replaces the count of users by what `change` makes of it, if the slot has the object that `id` was given for.
     fn admit(slot: &Slot, id: u64, change: impl Fn(u64) -> Option<u64>) -> Result<(), Fault> {
         let mut state = slot.state.load(Ordering::Relaxed);
         loop {
@@ -210,7 +210,7 @@ impl Use {
 impl Drop for Use {
     fn drop(&mut self) {
         if self.alone {
-            // Nobody else changes the word of a slot that is used alone, so a plain store does.
+            // No other thread changes the word of a slot that is used alone, so a plain store is enough.
             let state = self.slot.state.load(Ordering::Relaxed);
             self.slot.state.store(state & !USERS, Ordering::Release);
         } else {

@@ -270,7 +270,7 @@ pub(crate) struct CQueue {
 pub(crate) struct Recording {
     /// Bytes it has so far.
     recorded: usize,
-    /// Whether it may wait for the GPU.
+    /// True if the call may wait for the GPU.
     wait: bool,
 }
 

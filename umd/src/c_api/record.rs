@@ -149,8 +149,8 @@ pub extern "C" fn campanile_record_signal(queue: QueueHandle, fence: FenceHandle
     }))
 }
 
-/// Records that the queue waits, on the GPU, until the fence's value is at least `value`. For a monitored fence the operating system holds
-/// back what is recorded after the wait; what is recorded before it becomes a command buffer of its own, with a progress value of its own. Statuses
+/// Records that the queue waits, on the GPU, until the fence's value is at least `value`. For a monitored fence the operating system delays
+/// what is recorded after the wait; what is recorded before it becomes a command buffer of its own, with a progress value of its own. Statuses
 /// as for campanile_record_signal, and CAMPANILE_STATUS_COMMANDS_TOO_LARGE for more waits than the queue has ring entries.
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_record_wait(queue: QueueHandle, fence: FenceHandle, value: u64) -> i32 {

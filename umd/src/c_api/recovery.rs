@@ -11,13 +11,13 @@ pub enum Loss {
     None = 0,
     /// Its own work did not end, and its engine was reset.
     Hung = 1,
-    /// An engine or the adapter was reset for somebody else's sake.
+    /// An engine or the adapter was reset because of work of another device.
     Reset = 2,
     /// It touched memory that is not there, or its commands made no sense.
     Fault = 3,
     /// The adapter is gone, or was stopped.
     Removed = 4,
-    /// The operating system says something else.
+    /// The operating system gives another reason.
     Other = 5,
 }
 

@@ -34,7 +34,7 @@ pub struct CQueueEvent {
     pub fence: u32,
     /// Value of the fence or progress value.
     pub value: u64,
-    /// Whether a doorbell was rung.
+    /// 1 if a doorbell was rung, otherwise 0.
     pub rung: i32,
 }
 
@@ -47,7 +47,7 @@ struct CTracer {
     context: *mut c_void,
 }
 
-// SAFETY: whoever sets a tracer promises that it may be called with its context on every thread that uses the queue.
+// SAFETY: the program that sets a tracer guarantees that it may be called with its context on every thread that uses the queue.
 unsafe impl Send for CTracer {}
 
 impl Tracer for CTracer {

@@ -15,22 +15,22 @@ impl Queue {
     /// The doorbell cannot be connected, for `reason`, after work was written to the ring. That work runs, and what comes later goes
     /// through the kernel; progress values go on.
     ///
-    /// The kernel-mode driver is told of the work first, so that a ring whose work waits for somebody is not lost with the queue: it
-    /// stays the queue's while its work goes on, and the driver is told of what is submitted meanwhile. It also stays while there is no
-    /// memory without which nothing of the process runs; then whoever submits or waits next is told so.
+    /// The kernel-mode driver is told of the work first, so that a ring whose work waits for a fence is not lost with the queue: it stays
+    /// the queue's while its work goes on, and the driver is told of what is submitted meanwhile. It also stays while there is no memory
+    /// without which nothing of the process runs; then the next submission or wait returns that error.
     ///
     /// # Errors
     /// `reason` for a queue that insists on its model; [`Error::DeviceLost`].
     pub(super) fn fall_back(&mut self, reason: Error) -> Result<()> {
         self.note_fallback(reason)?;
         self.unheard += 1;
-        let patience = if self.leaves_ring { Duration::ZERO } else { RUN_DRY };
+        let limit = if self.leaves_ring { Duration::ZERO } else { RUN_DRY };
         self.leaves_ring = true;
         self.unannounced.store(true, Ordering::Release);
         match self.announce() {
             Ok(()) => {
                 self.notifications += 1;
-                match self.wait_progress_for(self.last_submitted(), Some(patience)) {
+                match self.wait_progress_for(self.last_submitted(), Some(limit)) {
                     Err(Error::Timeout) => return Ok(()),
                     waited => waited?,
                 }

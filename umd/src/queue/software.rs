@@ -31,13 +31,13 @@ impl Queue {
         if let Err(error) = outcome
             && (self.core.progress.submitted != before || holds.len() != waits)
         {
-            // Part of the submission is under way, or held, and cannot be taken back.
+            // Part of the submission is in progress, or waits in the operating system, and cannot be taken back.
             self.failed = Some(error);
         }
         outcome
     }
 
-    /// Takes from `holds` what the operating system has accepted.
+    /// Hands the operating system the command buffers and the waits between them, and takes from `holds` the waits that it has accepted.
     fn hand_over(&mut self, holds: &mut Vec<Hold>, cursor: usize) -> Result<u64> {
         let start = self.core.memory.start();
         holds.reverse();
@@ -81,12 +81,12 @@ impl Queue {
         Ok(value)
     }
 
-    /// Has the operating system hold back what is submitted from now on until the fence's value is at least `value`. Returns at once.
+    /// Has the operating system delay what is submitted from now on until the fence's value is at least `value`. Returns at once.
     ///
     /// # Errors
-    /// [`Error::NeedsKernelSubmission`]; [`Error::ForeignFence`], [`Error::SignalOnlyFence`], [`Error::OutOfReach`];
-    /// [`Error::Status`], among others with STATUS_INSUFFICIENT_RESOURCES if too much is held already; [`Error::DeviceLost`].
-    /// [d3dkmthk: D3DKMTWaitForSynchronizationObjectFromGpu, D3DKMTSubmitWaitForSyncObjectsToHwQueue]
+    /// [`Error::NeedsKernelSubmission`]; [`Error::ForeignFence`], [`Error::SignalOnlyFence`], [`Error::OutOfReach`]; [`Error::Status`],
+    /// among others with STATUS_INSUFFICIENT_RESOURCES if too much waits already; [`Error::DeviceLost`]. [d3dkmthk:
+    /// D3DKMTWaitForSynchronizationObjectFromGpu, D3DKMTSubmitWaitForSyncObjectsToHwQueue]
     pub fn enqueue_wait(&mut self, fence: &Fence, value: u64) -> Result<()> {
         self.check_software(fence)?;
         fence.check_wait()?;

@@ -110,7 +110,7 @@ fn monitored_fences_and_waits_of_software_are_refused_where_they_cannot_work() {
 
 #[test]
 fn a_gpu_without_64_bit_atomics_has_fences_with_a_reach() {
-    os(|fake| fake.make_narrow());
+    os(|fake| fake.make_32_bit());
     let all = All::open();
     assert_eq!(kind_of(all.fence), CFenceKind::Monitored as i32);
     let far = 1 << 31;

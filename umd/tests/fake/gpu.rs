@@ -137,7 +137,7 @@ impl Fake {
                 });
                 assert!(fence.is_some_and(|fence| fence.may_signal && named(fence)), "a fence that may be signalled");
                 let word = self.word(signal.current);
-                match self.is_narrow() {
+                match self.is_32_bit() {
                     false => word.store(signal.value, Ordering::SeqCst),
                     true => {
                         let high = word.load(Ordering::SeqCst) >> 32 << 32;

@@ -20,7 +20,7 @@ use campanile_hw::{
 use wddm_ddi::{kmt::*, status::*, types::*};
 
 mod gpu;
-mod line;
+mod kernel_queue;
 mod table;
 
 pub(crate) use table::THUNKS;
@@ -195,7 +195,7 @@ pub(crate) struct Fake {
     pub(crate) hook: Option<Hook>,
     armed: Vec<Armed>,
     /// What was handed over for queues and contexts and is not done.
-    lines: BTreeMap<u32, VecDeque<line::Item>>,
+    kernel_queues: BTreeMap<u32, VecDeque<kernel_queue::Item>>,
     next: u32,
     next_address: u64,
     paging_value: u64,
@@ -237,7 +237,7 @@ impl Fake {
             native: true,
             hook: None,
             armed: Vec::new(),
-            lines: BTreeMap::new(),
+            kernel_queues: BTreeMap::new(),
             next: 0x4000_0000,
             next_address: 0x10_0000,
             paging_value: 0,

@@ -193,7 +193,7 @@ thunks! {
     D3DKMTSubmitCommand(D3DKMT_SUBMITCOMMAND) = |fake, args| {
         assert_eq!((args.BroadcastContextCount, args.NumPrimaries, args.NumHistoryBuffers), (1, 0, 0));
         assert!(matches!(fake.objects.get(&args.BroadcastContext[0]), Some(Object::PacketContext)));
-        fake.hand_over(args.BroadcastContext[0], line::Item::Packet(args.Commands, args.CommandLength))
+        fake.hand_over(args.BroadcastContext[0], kernel_queue::Item::Packet(args.Commands, args.CommandLength))
     };
     D3DKMTCreateHwContext(D3DKMT_CREATEHWCONTEXT) = |fake, args| {
         assert!(args.NodeOrdinal < 2);
@@ -241,7 +241,7 @@ thunks! {
             return fake.violation("kernel submission to a user-mode queue".into());
         }
         let (commands, size, value) = (args.CommandBuffer, args.CommandLength, args.HwQueueProgressFenceId);
-        fake.hand_over(args.hHwQueue, line::Item::Buffer(commands, size, value))
+        fake.hand_over(args.hHwQueue, kernel_queue::Item::Buffer(commands, size, value))
     };
     D3DKMTCreateDoorbell(D3DKMT_CREATE_DOORBELL) = create_doorbell;
     D3DKMTConnectDoorbell(D3DKMT_CONNECT_DOORBELL) = |fake, args| {
@@ -294,33 +294,33 @@ thunks! {
         args.hSyncObject = fake.insert(Object::Fence(fence));
         STATUS_SUCCESS
     };
-    D3DKMTCreateSynchronizationObject2(D3DKMT_CREATESYNCHRONIZATIONOBJECT2) = line::create_monitored;
-    D3DKMTOpenSyncObjectFromNtHandle2(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2) = line::open_monitored;
+    D3DKMTCreateSynchronizationObject2(D3DKMT_CREATESYNCHRONIZATIONOBJECT2) = kernel_queue::create_monitored;
+    D3DKMTOpenSyncObjectFromNtHandle2(D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2) = kernel_queue::open_monitored;
     D3DKMTWaitForSynchronizationObjectFromGpu(D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU) = |fake, args| {
         assert_eq!(args.ObjectCount, 1);
         // SAFETY: the arm of monitored fences is the only one in use.
         let values = unsafe { args.u.MonitoredFenceValueArray };
         let pair = first_of(args.ObjectHandleArray, values);
-        fake.hand_over(args.hContext, line::Item::Wait(pair.0, pair.1))
+        fake.hand_over(args.hContext, kernel_queue::Item::Wait(pair.0, pair.1))
     };
     D3DKMTSignalSynchronizationObjectFromGpu(D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU) = |fake, args| {
         assert_eq!(args.ObjectCount, 1);
         // SAFETY: the arm of monitored fences is the only one in use.
         let values = unsafe { args.u.MonitoredFenceValueArray };
         let pair = first_of(args.ObjectHandleArray, values);
-        fake.hand_over(args.hContext, line::Item::Signal(pair.0, pair.1))
+        fake.hand_over(args.hContext, kernel_queue::Item::Signal(pair.0, pair.1))
     };
     D3DKMTSubmitWaitForSyncObjectsToHwQueue(D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE) = |fake, args| {
         assert_eq!(args.ObjectCount, 1);
         let pair = first_of(args.ObjectHandleArray, args.FenceValueArray);
-        fake.hand_over(args.hHwQueue, line::Item::Wait(pair.0, pair.1))
+        fake.hand_over(args.hHwQueue, kernel_queue::Item::Wait(pair.0, pair.1))
     };
     D3DKMTSubmitSignalSyncObjectsToHwQueue(D3DKMT_SUBMITSIGNALSYNCOBJECTSTOHWQUEUE) = |fake, args| {
         assert_eq!((args.ObjectCount, args.BroadcastHwQueueCount, args.Flags.into_bits()), (1, 1, 0));
         // SAFETY: one queue, as counted.
         let queue = unsafe { *args.BroadcastHwQueueArray };
         let (fence, value) = first_of(args.ObjectHandleArray, args.FenceValueArray);
-        fake.hand_over(queue, line::Item::Signal(fence, value))
+        fake.hand_over(queue, kernel_queue::Item::Signal(fence, value))
     };
     D3DKMTDestroySynchronizationObject(D3DKMT_DESTROYSYNCHRONIZATIONOBJECT) = |fake, args| fake.remove(args.hSyncObject, "fence");
     D3DKMTWaitForSynchronizationObjectFromCpu(D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU) = |fake, args| {

@@ -1,4 +1,5 @@
-//! Monitored fences of the fake, and the lines of what was handed over to the kernel.
+//! The software queues of the fake kernel: for each hardware queue or context that the kernel schedules, the submissions, waits and signals
+//! that it was handed and has not carried out. Also the monitored fences that they wait for and signal.
 
 use wddm_ddi::Zeroed;
 
@@ -51,13 +52,13 @@ impl AnyFence {
 
 impl Fake {
     /// The GPU writes 32 bits of a fence at once, and there are no native fences.
-    pub(crate) fn make_narrow(&mut self) {
+    pub(crate) fn make_32_bit(&mut self) {
         self.native = false;
         self.adapter.caps =
             Caps::from_bits(self.adapter.caps).with_atomics64(false).with_native_fence(false).into_bits();
     }
 
-    pub(crate) fn is_narrow(&self) -> bool {
+    pub(crate) fn is_32_bit(&self) -> bool {
         !Caps::from_bits(self.adapter.caps).atomics64()
     }
 
@@ -65,7 +66,7 @@ impl Fake {
     pub(crate) fn look(&self) {
         for object in self.objects.values() {
             if let Object::Fence(fence) = object
-                && self.is_narrow()
+                && self.is_32_bit()
             {
                 let last = fence.whole.get();
                 let step = (fence.current.get(0) as u32).wrapping_sub(last as u32) as i32;
@@ -94,7 +95,7 @@ impl Fake {
         if !fits {
             return self.violation(format!("the wrong thing was handed over for {to:#x}"));
         }
-        self.lines.entry(to).or_default().push_back(item);
+        self.kernel_queues.entry(to).or_default().push_back(item);
         self.wake();
         STATUS_SUCCESS
     }
@@ -124,15 +125,15 @@ impl Fake {
         done
     }
 
-    /// Takes something out of a line that nothing holds.
+    /// Takes the first item out of a queue, unless it is a wait for a value that its fence does not have yet.
     fn next_item(&mut self) -> Option<(u32, Item)> {
         let ready = |item: &Item| match item {
             Item::Wait(fence, value) => self.value(*fence).is_none_or(|now| now >= *value),
             _ => true,
         };
-        let found = self.lines.iter().find(|(_, line)| line.front().is_some_and(ready));
+        let found = self.kernel_queues.iter().find(|(_, queue)| queue.front().is_some_and(ready));
         let to = found.map(|(to, _)| *to)?;
-        self.lines.get_mut(&to)?.pop_front().map(|item| (to, item))
+        self.kernel_queues.get_mut(&to)?.pop_front().map(|item| (to, item))
     }
 }
 

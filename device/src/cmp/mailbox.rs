@@ -1,7 +1,8 @@
-//! What the rest of the function has to tell a node about a queue, without taking the node's lock.
+//! The mailbox of the command processor (CMP): what doorbells, wait lists and commands tell a node about a queue without taking the
+//! node's lock.
 //!
-//! Each queue number has a slot of news. Whoever sets the first bit of it puts the number into the node's inbox, so an inbox never
-//! holds more than every queue once, however hard user mode hammers a doorbell.
+//! Each queue number has a slot of news. The thread that sets the first bit of a slot puts the queue's number into the node's inbox, so an
+//! inbox has every queue at most once, however often user mode stores to a doorbell.
 
 use super::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, lock};
 use campanile_hw::registers::NODES;
@@ -25,40 +26,40 @@ struct Slot {
 #[derive(Debug, Default)]
 struct Inbox {
     queues: Mutex<Vec<u32>>,
-    /// The node has something to do: mail, or runnable queues as the node says itself.
+    /// True while the node has something to do: its inbox is not empty, or the node itself has set this because a queue is runnable.
     pending: AtomicBool,
 }
 
-/// News about one queue.
+/// What the mailbox had for one queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct News {
-    /// The doorbell was stored to with this write pointer.
+    /// The write pointer of the last store to the queue's doorbell; `None` if there was no store.
     pub(crate) rung: Option<u64>,
-    /// The write pointer in the ring-control page should be read.
+    /// True if the node has to read the write pointer in the ring-control page.
     pub(crate) look: bool,
-    /// The WAIT with this ticket should be evaluated again.
+    /// The ticket of the WAIT that the node has to evaluate again; `None` if no signal concerned it.
     pub(crate) wake: Option<u64>,
 }
 
-/// The mail of all nodes.
+/// The mailbox of all nodes: a slot for each queue number and an inbox for each node.
 #[derive(Debug)]
-pub(crate) struct Mail {
+pub(crate) struct Mailbox {
     slots: Box<[Slot]>,
     inboxes: [Inbox; NODES as usize],
 }
 
-impl Mail {
-    /// Mail for queue numbers below `queues`.
+impl Mailbox {
+    /// An empty mailbox for queue numbers below `queues`.
     pub(crate) fn new(queues: u32) -> Self {
         Self { slots: (0..queues).map(|_| Slot::default()).collect(), inboxes: Default::default() }
     }
 
-    /// How many queue numbers there are.
+    /// The number of queue numbers, which is the most queues that can be mapped.
     pub(crate) fn capacity(&self) -> u32 {
         u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
     }
 
-    /// Queues that are mapped on a node.
+    /// The number of queues that are mapped on a node.
     pub(crate) fn held(&self) -> usize {
         self.slots.iter().filter(|slot| slot.node.load(Ordering::Acquire) != 0).count()
     }
@@ -67,24 +68,25 @@ impl Mail {
         self.slots.get(queue as usize)
     }
 
-    /// The node of a mapped queue.
+    /// The node of a mapped queue; `None` if the queue is not mapped.
     pub(crate) fn node_of(&self, queue: u32) -> Option<u32> {
         self.slot(queue)?.node.load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// The doorbell of a queue.
+    /// The doorbell that is connected to a queue; `None` if none is.
     pub(crate) fn doorbell_of(&self, queue: u32) -> Option<u32> {
         self.slot(queue)?.doorbell.load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// Says that a queue is mapped on `node`, or not at all.
+    /// Sets the node on which a queue is mapped; `None` when it is not mapped.
     pub(crate) fn set_node(&self, queue: u32, node: Option<u32>) {
         if let Some(slot) = self.slot(queue) {
             slot.node.store(node.map_or(0, |node| node + 1), Ordering::Release);
         }
     }
 
-    /// Ends the mail of a queue. Nobody sends news about it any more: its doorbell is disconnected and it waits for nothing.
+    /// Takes a queue out of the mailbox. The caller has disconnected its doorbell and ended its waits, so no thread posts news about it any
+    /// more.
     pub(crate) fn close(&self, queue: u32, node: u32) {
         self.set_node(queue, None);
         if let Some((slot, inbox)) = self.slot(queue).zip(self.inboxes.get(node as usize)) {
@@ -93,7 +95,7 @@ impl Mail {
         }
     }
 
-    /// Says which doorbell rings a queue.
+    /// Sets which doorbell rings a queue; `None` when it is disconnected.
     pub(crate) fn set_doorbell(&self, queue: u32, doorbell: Option<u32>) {
         if let Some(slot) = self.slot(queue) {
             slot.doorbell.store(doorbell.map_or(0, |doorbell| doorbell + 1), Ordering::Release);
@@ -110,7 +112,7 @@ impl Mail {
         inbox.pending.store(true, Ordering::Release);
     }
 
-    /// The doorbell of `queue` was stored to. A later store replaces an earlier one.
+    /// Posts that the doorbell of `queue` was stored to. A later store replaces an earlier one.
     pub(crate) fn rung(&self, queue: u32, write: u64) {
         if let Some(slot) = self.slot(queue) {
             slot.write.store(write, Ordering::Release);
@@ -118,12 +120,12 @@ impl Mail {
         }
     }
 
-    /// The write pointer of `queue` should be read.
+    /// Asks the node to read the write pointer of `queue` from its ring-control page.
     pub(crate) fn look(&self, queue: u32) {
         self.post(queue, LOOK);
     }
 
-    /// The WAIT number `ticket` of `queue` should be evaluated again.
+    /// Asks the node to evaluate the WAIT number `ticket` of `queue` again.
     pub(crate) fn wake(&self, queue: u32, ticket: u64) {
         if let Some(slot) = self.slot(queue) {
             slot.ticket.store(ticket, Ordering::Release);
@@ -138,7 +140,7 @@ impl Mail {
         }
     }
 
-    /// Takes the news about one queue.
+    /// Takes the news about one queue; `None` if there is no such queue number.
     pub(crate) fn open(&self, queue: u32) -> Option<News> {
         let slot = self.slot(queue)?;
         let bits = slot.bits.swap(0, Ordering::AcqRel);
@@ -149,12 +151,12 @@ impl Mail {
         })
     }
 
-    /// The node has something to do.
+    /// True while the node has something to do, so that the runner gives it a slice.
     pub(crate) fn pending(&self, node: u32) -> bool {
         self.inboxes.get(node as usize).is_some_and(|inbox| inbox.pending.load(Ordering::Acquire))
     }
 
-    /// Sets whether the node has something to do. It is cleared before the inbox is read, so that no news is missed.
+    /// Notes that the node has something to do, or nothing. The node clears this before it reads its inbox, so that it misses no news.
     pub(crate) fn set_pending(&self, node: u32, pending: bool) {
         if let Some(inbox) = self.inboxes.get(node as usize) {
             inbox.pending.store(pending, Ordering::SeqCst);

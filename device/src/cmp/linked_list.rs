@@ -1,9 +1,10 @@
-//! Lines of things that are linked through the table in which they live.
+//! Doubly linked lists of the elements of a table. An element names its neighbours by their places in the table, so that insertion and
+//! removal cost the same however long the list is, and allocate nothing. The run list keeps its queues and groups on such lists.
 
-/// Index of nothing.
-const NOBODY: u32 = u32::MAX;
+/// The index that stands for no element: beyond an end of a list, and both ends of an empty one.
+const NONE: u32 = u32::MAX;
 
-/// The neighbours of something that stands in a line.
+/// The neighbours of an element that is on a list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     before: u32,
@@ -12,27 +13,27 @@ pub(super) struct Link {
 
 impl Default for Link {
     fn default() -> Self {
-        Self { before: NOBODY, after: NOBODY }
+        Self { before: NONE, after: NONE }
     }
 }
 
-/// What can stand in one line at a time.
+/// An element of a table that can be on one list at a time.
 pub(super) trait Linked {
-    /// Its link; `None` for an empty place of the table.
+    /// The link of the element; `None` for an empty place of the table.
     fn link(&mut self) -> Option<&mut Link>;
 }
 
-/// A line.
+/// A list: its first and its last element. The others are found through their links.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
-    /// The first one, or [`NOBODY`].
+pub(super) struct List {
+    /// The place of the first element, or [`NONE`].
     pub(super) head: u32,
     tail: u32,
 }
 
-impl Default for Line {
+impl Default for List {
     fn default() -> Self {
-        Self { head: NOBODY, tail: NOBODY }
+        Self { head: NONE, tail: NONE }
     }
 }
 
@@ -40,34 +41,34 @@ fn link<T: Linked>(table: &mut [T], at: u32) -> Option<&mut Link> {
     table.get_mut(at as usize)?.link()
 }
 
-impl Line {
-    /// Nobody stands here.
+impl List {
+    /// True if no element is on the list.
     pub(super) fn is_empty(&self) -> bool {
-        self.head == NOBODY
+        self.head == NONE
     }
 
-    /// `at` stands here and nobody else.
+    /// True if `at` is the only element of the list.
     pub(super) fn holds_only(&self, at: u32) -> bool {
         self.head == at && self.tail == at
     }
 
-    /// Puts `at`, which stands in no line, first or last.
+    /// Puts `at`, which is on no list, at the head if `first` and at the tail otherwise.
     pub(super) fn insert<T: Linked>(&mut self, table: &mut [T], at: u32, first: bool) {
-        let (before, after) = if first { (NOBODY, self.head) } else { (self.tail, NOBODY) };
+        let (before, after) = if first { (NONE, self.head) } else { (self.tail, NONE) };
         let Some(own) = link(table, at) else { return };
         *own = Link { before, after };
         self.join(table, before, at);
         self.join(table, at, after);
     }
 
-    /// Takes `at` out, which stands here.
+    /// Takes out `at`, which is on this list.
     pub(super) fn remove<T: Linked>(&mut self, table: &mut [T], at: u32) {
         let Some(own) = link(table, at) else { return };
         let Link { before, after } = std::mem::take(own);
         self.join(table, before, after);
     }
 
-    /// Makes two neighbours; [`NOBODY`] stands for the ends of the line.
+    /// Makes two elements neighbours; [`NONE`] stands for the ends of the list.
     fn join<T: Linked>(&mut self, table: &mut [T], before: u32, after: u32) {
         match link(table, before) {
             Some(link) => link.after = after,
