@@ -14,7 +14,7 @@ use super::schemata::{CHOICE, REACHED};
 /// What all names of cases begin with.
 const PREFIX: &str = "Device.Graphics.WDDM32.";
 /// Longest time a case may take; the command itself makes it fail then.
-const CASE: Duration = Duration::from_secs(25);
+const CASE: Duration = Duration::from_secs(60);
 /// What the command may take beside its cases: start, and the end of its shared systems.
 const AROUND: Duration = Duration::from_secs(30);
 
