@@ -168,7 +168,7 @@ impl Bus for VfioUserBus {
         // The file behind the BAR has the last word on which pages there are.
         let Some(Some(ServedBar::Mapped { file, offset, .. })) = self.bars.get(usize::from(bar)) else { return None };
         let shown = self.read(region::PRIVATE, page.checked_mul(8)?, 8);
-        let end = shown.checked_add(1)?.checked_mul(campanile_hw::registers::VRAM_PAGE_SIZE)?.checked_add(*offset)?;
+        let end = shown.checked_add(1)?.checked_mul(registers::VRAM_PAGE_SIZE)?.checked_add(*offset)?;
         file.metadata().is_ok_and(|file| end <= file.len()).then_some(shown)
     }
 
