@@ -173,7 +173,12 @@ fn notices_a_lost_device(case: &mut Case<'_>) -> Result<(), Failure> {
     for _ in 0..3 {
         lost(waiting.submit(|commands| commands.nop()).map(drop), "a submission after the doorbell said abort")?;
     }
-    lost(device.check(), "the state of the device")
+    lost(device.check(), "the state of the device")?;
+    // Fences of a device in error are signalled for good, which is no answer to a wait.
+    wait_until("a fence that is signalled for good", || gate.value() == u64::MAX)?;
+    lost(gate.wait(1, None), "a wait for the fence without limit, once it is signalled for good")?;
+    lost(gate.wait(1, LIMIT), "a wait for the fence with a limit, once it is signalled for good")?;
+    lost(waiting.wait_progress(1), "a wait for progress, once it is signalled for good")
 }
 
 fn waits_for_paging(case: &mut Case<'_>) -> Result<(), Failure> {
