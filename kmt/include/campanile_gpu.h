@@ -162,7 +162,7 @@ struct campanile_packet_signal {
 };
 
 #define CAMPANILE_OPCODE_WAIT 0x05u
-/* Holds the queue until the fence's current value is at least value. */
+/* Has the queue wait until the fence's current value is at least value. */
 struct campanile_packet_wait {
     /* Opcode number. */
     uint8_t opcode;
