@@ -6,13 +6,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use nt::lock::{Innermost, Mutex, lock};
 
 use crate::kmd_handle::KmdHandle;
 
-/// How often a watched call gives way to other threads before it goes on.
-const YIELDS: u32 = 200;
+/// How long a call that is watched is held up, so that one which must not overlap it has the time to.
+const WINDOW: Duration = Duration::from_micros(100);
 /// Of these one call at a time is made about an object. [docs/threading.md: rule 7]
 const ALONE: [&str; 1] = ["DxgkDdiCreateDoorbell"];
 /// Most breaches that are kept.
@@ -103,7 +104,7 @@ impl Lifetimes {
             line.iter().enumerate().for_each(|(place, object)| state.enter(name, *object, ends && place == 0));
             line
         };
-        (0..YIELDS).for_each(|_| std::thread::yield_now());
+        std::thread::sleep(WINDOW);
         Some(Watched { lifetimes: self, name, line, ends })
     }
 

@@ -15,6 +15,7 @@ use wddm_ddi::types::*;
 use super::fault::Bystander;
 use super::race_table::{OPERATIONS, Operation, Scene};
 use crate::rig::{Memory, Rig, user_mode_flags, wait_until};
+use crate::wait::Looks;
 use crate::{Boot, Case, Failure, granted, seed};
 
 cases! { "Races", needs HardwareScheduling;
@@ -57,8 +58,9 @@ impl Turns {
     fn follow(&self) {
         let mut turn = 0;
         loop {
+            let mut looks = Looks::default();
             while self.begun.load(Ordering::Acquire) == turn {
-                std::thread::yield_now();
+                looks.pause();
             }
             turn += 1;
             if self.begun.load(Ordering::Acquire) == OVER {
