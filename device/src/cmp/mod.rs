@@ -322,7 +322,7 @@ impl Cmp {
     pub(crate) fn start(&self, memory: &Memory, base: u64, count: u32, event_base: u64, event_entries: u32) -> bool {
         let size = u64::from(count) * campanile_hw::queue::QueueDescriptor::SIZE as u64;
         let inside = base.checked_add(size).is_some_and(|end| end <= self.features.vram);
-        if base % VRAM_PAGE_SIZE != 0 || count == 0 || count > self.mailbox.capacity() || !inside {
+        if !base.is_multiple_of(VRAM_PAGE_SIZE) || count == 0 || count > self.mailbox.capacity() || !inside {
             return false;
         }
         let access = memory.access();
