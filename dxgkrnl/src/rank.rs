@@ -34,7 +34,7 @@ nt::ranks! {
     MakingDoorbell,
     /// `HwQueue::submitting`.
     Submitting,
-    /// `Rest::rests`: whether a process is suspended.
+    /// `ProcessSuspension::suspended`.
     Suspended: tried,
     /// `CrossAdapter::making`.
     MakingCrossAdapterFence,
@@ -48,9 +48,9 @@ nt::ranks! {
     MemoryStopped,
     /// `Doorbell::exists`, by handle.
     DoorbellExists: several,
-    /// `Rest::owed`.
+    /// `ProcessSuspension::to_resume`.
     ContextsToResume,
-    /// `Rest::turn`.
+    /// `ProcessSuspension::turn`.
     Turn,
     /// `HwContext::suspending`, `PacketContext::gone`.
     Suspending,

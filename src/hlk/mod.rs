@@ -77,13 +77,13 @@ mod queue;
 mod races;
 mod residency;
 mod residency_pressure;
-mod rest;
-mod rest_model;
 mod scale;
 mod scheduling;
 mod scheduling_priorities;
 mod submission;
 mod surprise;
+mod suspended_process;
+mod suspended_process_model;
 mod suspension;
 mod table_pressure;
 mod tdr;
@@ -169,8 +169,8 @@ const TABLES: &[&[CaseInfo]] = &[
     residency_pressure::CASES,
     page_sizes::CASES,
     page_table_updates::CASES,
-    rest::CASES,
-    rest_model::CASES,
+    suspended_process::CASES,
+    suspended_process_model::CASES,
     turns::CASES,
     turns_trouble::CASES,
     table_pressure::CASES,

@@ -30,7 +30,7 @@ use crate::vidmm::host_aperture::Window;
 use crate::vidmm::memory::{IDLE_PATIENCE, Memory, Place, State};
 use crate::vidmm::user_mapping::UserMapping;
 use crate::vidmm::{VidMm, residency};
-use crate::vidsch::Rested;
+use crate::vidsch::SuspendOutcome;
 use nt::ram::PAGE_SIZE;
 
 /// What a bus address of a BAR shows at the moment.
@@ -362,14 +362,14 @@ impl VidMm {
             device.check()?;
             if moves {
                 let mut locked = locked;
-                let rested = device.adapter.vidsch().while_suspended(&device.process.space, |changes| {
+                let outcome = device.adapter.vidsch().while_suspended(&device.process.space, |changes| {
                     let mut memory = lock(&self.memory);
                     if changes {
-                        memory.rest(allocation.owner());
+                        memory.note_suspended(allocation.owner());
                     }
                     locked = memory.lock(allocation.id());
                 });
-                if rested == Rested::Rests {
+                if outcome == SuspendOutcome::Suspended {
                     return locked;
                 }
             }

@@ -248,8 +248,8 @@ impl VidMm {
                 search.leave_line();
                 let scheduler = queue.device.adapter.vidsch();
                 let back = match cannot_trim {
-                    true => scheduler.at_work(&queue.device),
-                    false => scheduler.at_work_politely(&queue.device),
+                    true => scheduler.keep_running(&queue.device),
+                    false => scheduler.keep_running_without_suspending(&queue.device),
                 };
                 working = Some(back.map_err(|status| (status, self.say_what_is_missing(status, list)))?);
                 continue;
@@ -264,7 +264,7 @@ impl VidMm {
                 Err((status, missing, trims)) => (status, missing, trims),
             };
             let candidates = candidates.filter(|_| status == STATUS_NO_MEMORY).unwrap_or_default();
-            if self.put_to_rest(&candidates) {
+            if self.suspend_idle(&candidates) {
                 continue;
             }
             // Who gives memory back meanwhile is not asked again for what is left of it.
@@ -290,7 +290,7 @@ impl VidMm {
                 self.pause_for_room();
                 continue;
             }
-            match self.make_others_rest(&mut search, &candidates) {
+            match self.suspend_others(&mut search, &candidates) {
                 Next::Again => {}
                 Next::Wait => self.pause_for_room(),
                 // It fits with everybody else away, and nobody is left to be asked: what others hold is just coming or going.

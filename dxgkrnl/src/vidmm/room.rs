@@ -16,7 +16,7 @@ use wddm_ddi::status::*;
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::memory::{IDLE_PATIENCE, Memory, SpaceId};
-use crate::vidsch::{Place, Rested, VidSch};
+use crate::vidsch::{Place, SuspendOutcome, VidSch};
 
 /// How far somebody who needs memory has come.
 #[derive(Default)]
@@ -80,7 +80,7 @@ impl Search {
 impl Memory {
     /// Processes that may be asked to rest so that others have room, those that used their memory longest ago first. Where adapters are
     /// linked, a process rests on all of them, and gives up what it has where there is no room.
-    pub(crate) fn could_rest(&self, except: Option<SpaceId>) -> Vec<SpaceId> {
+    pub(crate) fn could_be_suspended(&self, except: Option<SpaceId>) -> Vec<SpaceId> {
         let mut all: Vec<(u64, SpaceId)> = self
             .spaces
             .iter()
@@ -105,7 +105,7 @@ impl Memory {
         // What it did and undid again, or leaves to be done some time. An adapter that takes no packets writes its tables anew, or is gone.
         let _ = self.submit();
         let short = result.is_err() && self.short;
-        let candidates = short.then(|| self.could_rest(owner));
+        let candidates = short.then(|| self.could_be_suspended(owner));
         (self.insists, self.tidies, self.waits) = (false, false, true);
         Attempt { result, candidates, idle_soon: self.idle_soon }
     }
@@ -156,7 +156,7 @@ impl VidMm {
             }
             let Attempt { result, candidates, idle_soon } = lock(&self.memory).attempt(owner, search, &mut *act);
             let Some(candidates) = candidates else { return Some(result) };
-            match self.make_others_rest(search, &candidates) {
+            match self.suspend_others(search, &candidates) {
                 Next::Again => {}
                 Next::Wait => return None,
                 Next::GiveUp if idle_soon && search.is_patient() => return None,
@@ -167,10 +167,10 @@ impl VidMm {
     }
 
     /// Has one of these processes rest: the first whose work is done; or for who is first in the line, one that works.
-    pub(crate) fn make_others_rest(&self, search: &mut Search, candidates: &[SpaceId]) -> Next {
+    pub(crate) fn suspend_others(&self, search: &mut Search, candidates: &[SpaceId]) -> Next {
         let Some(scheduler) = self.driver.scheduler.get() else { return Next::GiveUp };
         let spaces = self.spaces_of(candidates);
-        if self.rest_one(scheduler, &spaces) {
+        if self.suspend_one_idle(scheduler, &spaces) {
             return Next::Again;
         }
         if search.polite {
@@ -182,15 +182,15 @@ impl VidMm {
         };
         let mut next = Next::GiveUp;
         for space in scheduler.by_rank(spaces) {
-            match scheduler.suspend(&space, || lock(&self.memory).suspend(space.id())) {
-                Rested::Rests => return Next::Again,
-                Rested::HasItsTurn => next = Next::Wait,
+            match scheduler.suspend(&space, || lock(&self.memory).note_suspended_with_work(space.id())) {
+                SuspendOutcome::Suspended => return Next::Again,
+                SuspendOutcome::HasTimeSlice => next = Next::Wait,
                 // Perhaps by somebody behind, who may go on first.
-                Rested::IsHeld => {
+                SuspendOutcome::Locked => {
                     place.go_to_the_end();
                     next = Next::Wait;
                 }
-                Rested::Works => {
+                SuspendOutcome::StillRunning => {
                     // Once more: it may be lost by now.
                     if search.failed_to_suspend.insert(space.id()) {
                         next = Next::Wait;
@@ -202,14 +202,14 @@ impl VidMm {
     }
 
     /// Has one of these processes rest, if the work of one is done.
-    pub(crate) fn put_to_rest(&self, candidates: &[SpaceId]) -> bool {
+    pub(crate) fn suspend_idle(&self, candidates: &[SpaceId]) -> bool {
         let Some(scheduler) = self.driver.scheduler.get() else { return false };
-        self.rest_one(scheduler, &self.spaces_of(candidates))
+        self.suspend_one_idle(scheduler, &self.spaces_of(candidates))
     }
 
     /// True also for one that rests by now.
-    fn rest_one(&self, scheduler: &VidSch, spaces: &[Arc<AddressSpace>]) -> bool {
-        spaces.iter().any(|space| scheduler.rest(space, || lock(&self.memory).rest(space.id())))
+    fn suspend_one_idle(&self, scheduler: &VidSch, spaces: &[Arc<AddressSpace>]) -> bool {
+        spaces.iter().any(|space| scheduler.suspend_idle(space, || lock(&self.memory).note_suspended(space.id())))
     }
 
     fn spaces_of(&self, ids: &[SpaceId]) -> Vec<Arc<AddressSpace>> {
@@ -236,7 +236,7 @@ impl VidMm {
     ///
     /// # Errors
     /// STATUS_NO_MEMORY when it does not fit although everybody else has given way.
-    pub(crate) fn try_wake(&self, space: &AddressSpace, search: &mut Search) -> Option<Result<bool, NTSTATUS>> {
-        self.try_room(Some(space.id()), search, &mut |memory| memory.wake(space.id()))
+    pub(crate) fn try_resume(&self, space: &AddressSpace, search: &mut Search) -> Option<Result<bool, NTSTATUS>> {
+        self.try_room(Some(space.id()), search, &mut |memory| memory.resume(space.id()))
     }
 }

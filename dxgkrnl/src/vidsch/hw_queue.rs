@@ -133,7 +133,7 @@ impl VidSch {
         progress_handle: D3DKMT_HANDLE,
     ) -> Result<Arc<HwQueue>, NTSTATUS> {
         let _running = self.enter()?;
-        let _at_work = self.at_work(context.device())?;
+        let _running = self.keep_running(context.device())?;
         let adapter = context.adapter();
         if context.is_destroyed() {
             return Err(STATUS_INVALID_HANDLE);

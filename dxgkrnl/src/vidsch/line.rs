@@ -76,7 +76,7 @@ impl HwQueue {
         let _submitting = lock(&self.submitting);
         loop {
             // Not while waiting for room: others may need the memory of the process to make any.
-            let at_work = self.sch().at_work(self.context().device())?;
+            let running = self.sch().keep_running(self.context().device())?;
             let mut line = lock(&self.line);
             if self.is_destroyed() {
                 return Err(STATUS_INVALID_HANDLE);
@@ -97,7 +97,7 @@ impl HwQueue {
                 self.note_active();
                 return self.hand_over(&mut line, &mut commands);
             };
-            drop((line, at_work));
+            drop((line, running));
             match self.sch().wait(&[(Arc::clone(self.progress()), oldest)], false, None) {
                 STATUS_SUCCESS => {}
                 status => return Err(status),

@@ -28,7 +28,7 @@ use super::batch;
 use super::hold::{Hold, Pairs};
 use super::node::{Owner, Packet};
 use super::priority::{Priority, Standing};
-use super::rest::Standstill;
+use super::process_suspension::NotRunning;
 use super::update_line::UpdateLine;
 use super::wait::Wait;
 use super::worker::Work;
@@ -131,7 +131,7 @@ impl VidSch {
         private: &mut [u8],
     ) -> Result<Arc<PacketContext>, NTSTATUS> {
         let _running = self.enter()?;
-        let _at_work = self.at_work(device)?;
+        let _running = self.keep_running(device)?;
         let adapter = &device.adapter;
         let known = D3DDDI_CREATECONTEXTFLAGS::new()
             .with_NullRendering(true)
@@ -183,19 +183,19 @@ impl VidSch {
         });
         self.packet_contexts.publish(system, &context);
         self.add_packet_context(&context);
-        context.set_root(&Standstill::of_new_context());
+        context.set_root(&NotRunning::of_new_context());
         Ok(context)
     }
 }
 
 impl PacketContext {
     /// Tells the driver where the root page table of its process is.
-    fn set_root(&self, stands: &Standstill<'_>) {
+    fn set_root(&self, stands: &NotRunning<'_>) {
         super::packet::set_root_page_table(&self.adapter, self.kmd, self.node, &self.device.process.space, stands);
     }
 
     /// As when it was made: the page tables came back to another place while nothing of it was under way.
-    pub(super) fn follow_root(&self, stands: &Standstill<'_>) {
+    pub(super) fn follow_root(&self, stands: &NotRunning<'_>) {
         let _working = self.adapter.use_node(self.node);
         let gone = lock(&self.gone);
         if !*gone {
@@ -335,7 +335,7 @@ impl PacketContext {
         if self.flags.SynchronizationOnly() || !fits {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        let _at_work = self.sch().at_work(&self.device)?;
+        let _running = self.sch().keep_running(&self.device)?;
         self.submit_item(|line| {
             line.submitted += 1;
             Item::Commands(commands, line.submitted)
@@ -504,7 +504,7 @@ impl PacketContext {
     /// Waits until everything submitted is done. False if nothing was done for TdrDelay by the machine's clock.
     pub(super) fn drain(&self) -> bool {
         let sch = self.sch();
-        let _working = sch.stay_at_work(&self.device, || {
+        let _running = sch.keep_running_if_work(&self.device, || {
             let (finished, submitted) = self.progress();
             finished != submitted || self.held() != 0
         });

@@ -154,9 +154,9 @@ impl VidSch {
                 continue;
             };
             if adapter.is_gone() || !self.has_work(space) {
-                return space.rest.give_up_turn();
+                return space.suspension.give_up_turn();
             }
-            match self.try_to_wake(space, &mut search) {
+            match self.try_resume(space, &mut search) {
                 Some(Ok(())) => return,
                 None => {}
                 Some(Err(status)) => {
