@@ -50,8 +50,8 @@ nt::ranks! {
     DoorbellExists: several,
     /// `ProcessSuspension::to_resume`.
     ContextsToResume,
-    /// `ProcessSuspension::turn`.
-    Turn,
+    /// `ProcessSuspension::time_slice`.
+    TimeSlice,
     /// `HwContext::suspending`, `PacketContext::gone`.
     Suspending,
     /// The queues of submissions: `HwQueue::line`, `PacketContext::line`, `UpdateLine::line`.

@@ -77,6 +77,8 @@ mod queue;
 mod races;
 mod residency;
 mod residency_pressure;
+mod residency_slices;
+mod residency_slices_trouble;
 mod scale;
 mod scheduling;
 mod scheduling_priorities;
@@ -94,8 +96,6 @@ mod tdr_lost_reports;
 mod tdr_packet;
 mod tdr_storm;
 mod testing;
-mod turns;
-mod turns_trouble;
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -171,8 +171,8 @@ const TABLES: &[&[CaseInfo]] = &[
     page_table_updates::CASES,
     suspended_process::CASES,
     suspended_process_model::CASES,
-    turns::CASES,
-    turns_trouble::CASES,
+    residency_slices::CASES,
+    residency_slices_trouble::CASES,
     table_pressure::CASES,
     budget::CASES,
     budget_change::CASES,

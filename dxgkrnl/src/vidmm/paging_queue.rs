@@ -245,7 +245,7 @@ impl VidMm {
             // The residency list is in memory as a whole, or not at all.
             if working.is_none() && owner.is_some_and(|owner| memory.is_list_away(owner)) {
                 drop(memory);
-                search.leave_line();
+                search.leave_queue();
                 let scheduler = queue.device.adapter.vidsch();
                 let back = match cannot_trim {
                     true => scheduler.keep_running(&queue.device),

@@ -3,7 +3,7 @@
 //! A request first takes what nobody uses. Then processes whose work is done are put to rest, and give what they need only to work.
 //! If that is not enough, and nobody is left who could be asked politely, the request stands in line, behind those that came
 //! before it; the first in the line insists: residency lists of processes at rest leave memory, and processes that work are suspended, one
-//! after the other, each when its turn is over ([`crate::vidsch::Turns`]). A request is refused when nothing is left to be taken: with
+//! after the other, each when its turn is over ([`crate::vidsch::ResidencySlices`]). A request is refused when nothing is left to be taken: with
 //! everybody else away it does not fit.
 
 use std::collections::BTreeSet;
@@ -16,13 +16,13 @@ use wddm_ddi::status::*;
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
 use crate::vidmm::memory::{IDLE_PATIENCE, Memory, SpaceId};
-use crate::vidsch::{Place, SuspendOutcome, VidSch};
+use crate::vidsch::{QueuePlace, SuspendOutcome, VidSch};
 
 /// How far somebody who needs memory has come.
 #[derive(Default)]
 pub(crate) struct Search {
     /// Its place in the line of those who insist.
-    place: Option<Place>,
+    place: Option<QueuePlace>,
     /// Processes that did not leave their engines when they were asked.
     failed_to_suspend: BTreeSet<SpaceId>,
     /// Everybody else has given way: what comes back may be put in order.
@@ -72,7 +72,7 @@ impl Search {
     }
 
     /// Whoever is behind goes on.
-    pub(crate) fn leave_line(&mut self) {
+    pub(crate) fn leave_queue(&mut self) {
         self.place = None;
     }
 }
@@ -177,7 +177,7 @@ impl VidMm {
             return Next::GiveUp;
         }
         let Some(place) = &search.place else {
-            search.place = Some(scheduler.turns().stand_in_line());
+            search.place = Some(scheduler.residency_slices().enqueue());
             return Next::Again;
         };
         let mut next = Next::GiveUp;
@@ -187,7 +187,7 @@ impl VidMm {
                 SuspendOutcome::HasTimeSlice => next = Next::Wait,
                 // Perhaps by somebody behind, who may go on first.
                 SuspendOutcome::Locked => {
-                    place.go_to_the_end();
+                    place.move_to_the_end();
                     next = Next::Wait;
                 }
                 SuspendOutcome::StillRunning => {

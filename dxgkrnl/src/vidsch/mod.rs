@@ -34,13 +34,13 @@ pub(crate) mod priority;
 mod process_suspension;
 mod registry;
 mod report;
+mod residency_slices;
 mod rights;
 mod set_aside;
 mod signalled;
 mod storage;
 mod sync_object;
 mod tdr;
-mod turns;
 mod update_line;
 mod wait;
 mod watch;
@@ -79,11 +79,11 @@ pub(crate) use native_fence::FenceOptions;
 pub(crate) use packet::SystemContext;
 pub(crate) use packet_context::{PacketCommands, PacketContext};
 pub(crate) use process_suspension::{ProcessSuspension, SuspendOutcome};
+pub(crate) use residency_slices::{QueuePlace, ResidencySlices};
 pub(crate) use rights::Rights;
 pub use signalled::FenceReports;
 pub(crate) use sync_object::SyncObject;
 pub use tdr::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
-pub(crate) use turns::{Place, Turns};
 pub(crate) use update_line::{Request as UpdateRequest, UpdateLine};
 
 use close::DeviceWork;
@@ -146,7 +146,7 @@ pub(crate) struct VidSch {
     worker: Worker<Work>,
     /// Makes page-table updates that were held.
     updates: Worker<Weak<UpdateLine>>,
-    turns: Turns,
+    residency_slices: ResidencySlices,
     fence_logs: FenceLogs,
     names: Names,
     tdr: Tdr,
@@ -192,7 +192,7 @@ impl VidSch {
             claims: Mutex::default(),
             worker: Worker::default(),
             updates: Worker::default(),
-            turns: Turns::default(),
+            residency_slices: ResidencySlices::default(),
             fence_logs: FenceLogs::default(),
             names: Names::default(),
             tdr: Tdr::new(&adapter.machine),
@@ -231,7 +231,7 @@ impl VidSch {
                 return;
             }
         }
-        self.turns.stop();
+        self.residency_slices.stop();
         self.worker.stop();
         self.updates.stop();
         self.close_everything();

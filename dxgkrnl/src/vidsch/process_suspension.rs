@@ -6,7 +6,7 @@
 //! then its packets are preempted as well, and stay queued. A process that is given new work is resumed first: what left memory
 //! comes back, contexts are resumed, packets run again, and only then the doorbell is connected or the buffer handed over. In between
 //! the GPU walks no page table of the process, reads none of its rings and writes none of its fences, so that all of them may move.
-//! A process that was suspended with work to do is resumed without being asked, in its time slice ([`super::turns`]).
+//! A process that was suspended with work to do is resumed without being asked, in its time slice ([`super::residency_slices`]).
 //! [user-mode-work-submission: doorbells; d3dkmddi: DXGKARG_SUSPENDCONTEXT, DXGKARG_PREEMPTCOMMAND]
 
 use std::marker::PhantomData;
@@ -24,8 +24,8 @@ use super::VidSch;
 use super::hw_context::HwContext;
 use super::packet_context::PacketContext;
 use super::priority::Priority;
+use super::residency_slices::{SLICE, SLICE_WORK};
 use super::tdr::{Subject, TdrReason};
-use super::turns::{TURN, TURN_WORK};
 use super::worker::Work;
 
 /// How long a thread sleeps between two looks at a process that another thread suspends or resumes.
@@ -39,20 +39,20 @@ pub(crate) struct ProcessSuspension {
     suspended: RwLock<bool, rank::Suspended>,
     /// Hardware contexts that are resumed with the process; `None` while it runs.
     to_resume: Mutex<Option<Vec<Weak<HwContext>>>, rank::ContextsToResume>,
-    /// Since it was suspended last.
-    turn: Mutex<Turn, rank::Turn>,
+    /// What the process is entitled to since it was suspended last.
+    time_slice: Mutex<TimeSlice, rank::TimeSlice>,
 }
 
-/// What a process that was suspended is entitled to.
+/// The time slice of a process that was suspended with work to do.
 #[derive(Clone, Copy, Debug, Default)]
-enum Turn {
-    /// It was not suspended since it last had its turn.
+enum TimeSlice {
+    /// The process has none: it was not suspended with work since its last one was over.
     #[default]
     Over,
-    /// It is suspended.
-    Waits,
-    /// It has been back since this time of the machine's clock, and had done so much then.
-    Has { since: Duration, done: u64 },
+    /// The process is suspended, and queued for one.
+    Queued,
+    /// The process was resumed at this time of the machine's clock, when it had completed so many submissions.
+    Current { since: Duration, done: u64 },
 }
 
 /// What became of an attempt to suspend a process.
@@ -122,10 +122,10 @@ impl ProcessSuspension {
     }
 
     /// A process that is suspended has no more work, and is resumed only with new work.
-    pub(super) fn give_up_turn(&self) {
-        let mut turn = lock(&self.turn);
-        if matches!(*turn, Turn::Waits) {
-            *turn = Turn::Over;
+    pub(super) fn give_up_time_slice(&self) {
+        let mut slice = lock(&self.time_slice);
+        if matches!(*slice, TimeSlice::Queued) {
+            *slice = TimeSlice::Over;
         }
     }
 
@@ -229,7 +229,9 @@ impl VidSch {
                     let resumed = contexts.map(|contexts| (&space.suspension, contexts));
                     return Ok(KeptRunning { resumed, _guard: RwLockWriteGuard::downgrade(suspended) });
                 }
-                Some(Err(STATUS_NO_MEMORY)) if search.is_polite() && self.waits_for_turn(space) => drop(suspended),
+                Some(Err(STATUS_NO_MEMORY)) if search.is_polite() && self.is_queued_for_time_slice(space) => {
+                    drop(suspended)
+                }
                 Some(Err(status)) => return Err(status),
                 None => drop(suspended),
             }
@@ -241,8 +243,8 @@ impl VidSch {
     }
 
     /// True if a suspended process has work, and so is resumed when its time slice comes.
-    fn waits_for_turn(&self, space: &AddressSpace) -> bool {
-        matches!(*lock(&space.suspension.turn), Turn::Waits) && self.has_work(space)
+    fn is_queued_for_time_slice(&self, space: &AddressSpace) -> bool {
+        matches!(*lock(&space.suspension.time_slice), TimeSlice::Queued) && self.has_work(space)
     }
 
     /// Tells the driver, for every context of a suspended process, where its root page table is.
@@ -276,15 +278,15 @@ impl VidSch {
             Ok(moved) => moved,
             Err(status) => return Some(Err(status)),
         };
-        search.leave_line();
+        search.leave_queue();
         let contexts = self.of_process(space);
         if moved {
             self.tell_roots(&contexts, suspended);
         }
         {
-            let mut turn = lock(&space.suspension.turn);
-            if matches!(*turn, Turn::Waits) {
-                *turn = Turn::Has { since: self.tdr.clock().now(), done: contexts.done() };
+            let mut slice = lock(&space.suspension.time_slice);
+            if matches!(*slice, TimeSlice::Queued) {
+                *slice = TimeSlice::Current { since: self.tdr.clock().now(), done: contexts.done() };
             }
         }
         **suspended = false;
@@ -336,9 +338,9 @@ impl VidSch {
             return SuspendOutcome::Suspended;
         }
         let contexts = self.of_process(space);
-        if let Turn::Has { since, done } = *lock(&space.suspension.turn)
-            && self.tdr.clock().now().saturating_sub(since) < TURN
-            && contexts.done().saturating_sub(done) < TURN_WORK
+        if let TimeSlice::Current { since, done } = *lock(&space.suspension.time_slice)
+            && self.tdr.clock().now().saturating_sub(since) < SLICE
+            && contexts.done().saturating_sub(done) < SLICE_WORK
             && !contexts.are_done()
         {
             return SuspendOutcome::HasTimeSlice;
@@ -373,7 +375,7 @@ impl VidSch {
         **suspended = true;
         note();
         if !contexts.are_done() {
-            *lock(&space.suspension.turn) = Turn::Waits;
+            *lock(&space.suspension.time_slice) = TimeSlice::Queued;
             self.note_suspended(space);
         }
         SuspendOutcome::Suspended

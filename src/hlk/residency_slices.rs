@@ -1,4 +1,4 @@
-//! Processes that always have work to do, with more on their residency lists than memory holds: they take turns.
+//! Processes that always have work to do, with more on their residency lists than memory holds: each is resident for a time slice.
 
 use std::sync::Arc;
 
