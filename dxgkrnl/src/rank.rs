@@ -54,7 +54,7 @@ nt::ranks! {
     TimeSlice,
     /// `HwContext::suspending`, `PacketContext::gone`.
     Suspending,
-    /// The queues of submissions: `HwQueue::line`, `PacketContext::line`, `UpdateLine::line`.
+    /// The queues of submissions: `HwQueue::software_queue`, `PacketContext::software_queue`, `UpdateQueue::state`.
     SubmissionQueue,
     /// `VidMm::burying`.
     FreeingAllocations,

@@ -20,7 +20,7 @@ use super::hw_queue::HwQueue;
 use super::priority::{Priority, Told};
 use super::process_suspension::NotRunning;
 use super::tdr::LONG;
-use super::update_line::UpdateLine;
+use super::update_queue::UpdateQueue;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Suspension {
@@ -46,7 +46,7 @@ pub(crate) struct HwContext {
     node: u32,
     system: KmdHandle,
     kmd: KmdHandle,
-    updates: Arc<UpdateLine>,
+    updates: Arc<UpdateQueue>,
     /// Live queues.
     queues: Mutex<Vec<Weak<HwQueue>>>,
     /// Device level takes it.
@@ -106,7 +106,7 @@ impl VidSch {
             node,
             system,
             kmd,
-            updates: UpdateLine::new(device, engine),
+            updates: UpdateQueue::new(device, engine),
             queues: Mutex::new(Vec::new()),
             suspension: Mutex::new(Suspension::default()),
             suspended: Condvar::new(),
@@ -157,7 +157,7 @@ impl HwContext {
     }
 
     /// Page-table updates in the order of its work.
-    pub(crate) fn updates(&self) -> &Arc<UpdateLine> {
+    pub(crate) fn updates(&self) -> &Arc<UpdateQueue> {
         &self.updates
     }
 

@@ -22,7 +22,6 @@ mod hw_context;
 mod hw_queue;
 mod inspect;
 mod interrupt;
-mod line;
 mod narrow;
 mod native_fence;
 mod node;
@@ -38,10 +37,11 @@ mod residency_slices;
 mod rights;
 mod set_aside;
 mod signalled;
+mod software_queue;
 mod storage;
 mod sync_object;
 mod tdr;
-mod update_line;
+mod update_queue;
 mod wait;
 mod watch;
 mod window;
@@ -73,7 +73,6 @@ pub use fence_log_reader::{FenceLog, FenceLogEntry, FenceOperation};
 pub(crate) use hw_context::HwContext;
 pub(crate) use hw_queue::HwQueue;
 pub use inspect::{Holdings, Tree};
-pub(crate) use line::Commands;
 pub(crate) use narrow::{check_signals, check_waits};
 pub(crate) use native_fence::FenceOptions;
 pub(crate) use packet::SystemContext;
@@ -82,9 +81,10 @@ pub(crate) use process_suspension::{ProcessSuspension, SuspendOutcome};
 pub(crate) use residency_slices::{QueuePlace, ResidencySlices};
 pub(crate) use rights::Rights;
 pub use signalled::FenceReports;
+pub(crate) use software_queue::Commands;
 pub(crate) use sync_object::SyncObject;
 pub use tdr::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
-pub(crate) use update_line::{Request as UpdateRequest, UpdateLine};
+pub(crate) use update_queue::{Request as UpdateRequest, UpdateQueue};
 
 use close::DeviceWork;
 use fence::Fence;
@@ -145,7 +145,7 @@ pub(crate) struct VidSch {
     claims: Mutex<HashMap<u32, u64>>,
     worker: Worker<Work>,
     /// Makes page-table updates that were held.
-    updates: Worker<Weak<UpdateLine>>,
+    updates: Worker<Weak<UpdateQueue>>,
     residency_slices: ResidencySlices,
     fence_logs: FenceLogs,
     names: Names,
@@ -201,7 +201,7 @@ impl VidSch {
         });
         let target = Arc::downgrade(&sch);
         sch.worker.start("vidsch", &sch, move |receive| worker::run(&receive, &target));
-        sch.updates.start("vidsch-updates", &sch, |receive| update_line::run(&receive));
+        sch.updates.start("vidsch-updates", &sch, |receive| update_queue::run(&receive));
         sch
     }
 
