@@ -26,7 +26,7 @@ use crate::vidmm::va_space::{Access, Mapping, Refused, Source, VaSpace};
 use nt::ram::PAGE_SIZE;
 
 /// How long a request waits for queues to go idle before it is told that memory is short.
-pub(super) const IDLE_PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An address space on an engine among those of an adapter. Those of one process have consecutive numbers in the order of engines; the
 /// first stands for all of them.
@@ -595,7 +595,7 @@ impl Memory {
 
     /// Waits until queues have let go of something that would free memory in `segment`, within bounds.
     fn wait_for_idle(&mut self, segment: u32) -> Result<bool, NTSTATUS> {
-        let deadline = Instant::now() + IDLE_PATIENCE;
+        let deadline = Instant::now() + IDLE_TIMEOUT;
         while self.is_idle_soon(segment) {
             if Instant::now() > deadline || self.driver.verifier.is_stopped() {
                 break;

@@ -20,7 +20,7 @@ use crate::vidsch::SyncObject;
 use nt::ram::PAGE_SIZE;
 
 /// How long a device that has nothing to give back waits for those who are above their budgets.
-const TRIM_PATIENCE: Duration = Duration::from_secs(2);
+const TRIM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where residency requests of a device are ordered. [d3dkmthk: D3DKMT_CREATEPAGINGQUEUE]
 pub(crate) struct PagingQueue {
@@ -233,7 +233,7 @@ impl VidMm {
         list: &[Arc<Allocation>],
         cannot_trim: bool,
     ) -> Result<u64, Shortage> {
-        let deadline = Instant::now() + TRIM_PATIENCE;
+        let deadline = Instant::now() + TRIM_TIMEOUT;
         let owner = list.first().map(|allocation| allocation.owner());
         let (mut told, mut search, mut working) = (BTreeMap::new(), Search::default(), None);
         loop {

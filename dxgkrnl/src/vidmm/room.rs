@@ -15,7 +15,7 @@ use wddm_ddi::status::*;
 
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
-use crate::vidmm::memory::{IDLE_PATIENCE, Memory, SpaceId};
+use crate::vidmm::memory::{IDLE_TIMEOUT, Memory, SpaceId};
 use crate::vidsch::{QueuePlace, SuspendOutcome, VidSch};
 
 /// How far somebody who needs memory has come.
@@ -68,7 +68,7 @@ impl Search {
     /// Whether it waits for queues that are about to let go of memory.
     pub(crate) fn is_patient(&mut self) -> bool {
         let now = Instant::now();
-        now < *self.patience.get_or_insert(now + IDLE_PATIENCE)
+        now < *self.patience.get_or_insert(now + IDLE_TIMEOUT)
     }
 
     /// Whoever is behind goes on.

@@ -304,10 +304,10 @@ impl VidSch {
     }
 
     /// Waits until `done`, at most for TdrDelay; false if it does not come, or everything is taken off the engines.
-    pub(super) fn wait_node_patiently(&self, number: u32, done: impl Fn(&NodeState) -> bool) -> bool {
-        let patience = self.tdr.patience();
+    pub(super) fn wait_node_within_deadline(&self, number: u32, done: impl Fn(&NodeState) -> bool) -> bool {
+        let deadline = self.tdr.deadline();
         loop {
-            let left = patience.left();
+            let left = deadline.left();
             if self.wait_node(number, left.min(GLANCE), &done) {
                 return true;
             }

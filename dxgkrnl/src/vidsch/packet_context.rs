@@ -557,7 +557,7 @@ impl PacketContext {
         node.announce();
         let left = !flies || {
             sch.dispatch(self.node);
-            sch.wait_node_patiently(self.node, |state| !state.flies(self))
+            sch.wait_node_within_deadline(self.node, |state| !state.flies(self))
         };
         // What a preemption brought back of others.
         sch.dispatch(self.node);
