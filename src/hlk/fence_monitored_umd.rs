@@ -46,11 +46,11 @@ cases! { "MonitoredFence", behind "it goes through the user-mode driver";
         "With hardware scheduling and native fences off, the user-mode driver works by packets that wait for and signal monitored fences."
         holds [NativeFence 78, ContextMonitoring 1]
         => chosen;
-    "MonitoredFence.DriverPassesTheWrap" on Boot::With(narrow), "context-monitoring":
+    "MonitoredFence.DriverPassesTheWrap" on Boot::With(with_32_bits), "context-monitoring":
         "On a GPU that writes 32 bits at once the user-mode driver has fences, whose values go through multiples of 2^32 for processors, kernel-mode queues and contexts of packets."
         holds [NativeFence 78, ContextMonitoring 8]
         => chosen;
-    "MonitoredFence.DriverRefusesValuesOutOfReach" on Boot::With(narrow), "context-monitoring":
+    "MonitoredFence.DriverRefusesValuesOutOfReach" on Boot::With(with_32_bits), "context-monitoring":
         "On such a GPU the user-mode driver refuses by name waits and signals further than UINT_MAX/2 from the last value, those in command buffers too, which the kernel does not see."
         holds [NativeFence 78, ContextMonitoring 9]
         => out_of_reach;
@@ -58,7 +58,7 @@ cases! { "MonitoredFence", behind "it goes through the user-mode driver";
         "Through the user-mode driver, two processes take turns by a monitored fence that they share."
         holds [NativeFence 78, ContextMonitoring 3]
         => two_processes;
-    "MonitoredFence.DriverSharesWhatPassesTheWrap" on Boot::With(narrow), "context-monitoring":
+    "MonitoredFence.DriverSharesWhatPassesTheWrap" on Boot::With(with_32_bits), "context-monitoring":
         "Two processes share a fence of a GPU that writes 32 bits at once, and take turns through a multiple of 2^32."
         holds [NativeFence 78, ContextMonitoring 8]
         => two_processes;
@@ -69,7 +69,7 @@ const TIMEOUT: Option<Duration> = Some(Duration::from_secs(20));
 const WRAP: u64 = 1 << 32;
 const REACH: u64 = u32::MAX as u64 / 2;
 
-fn narrow() -> SystemOptions {
+fn with_32_bits() -> SystemOptions {
     with_gpu(|gpu| gpu.atomics64 = false)
 }
 

@@ -30,6 +30,7 @@ mod exit;
 mod fault;
 mod fault_kinds;
 mod fence;
+mod fence_32_bits;
 mod fence_backwards;
 mod fence_batches;
 mod fence_cross_adapter;
@@ -41,7 +42,6 @@ mod fence_log;
 mod fence_log_picked;
 mod fence_monitored;
 mod fence_monitored_umd;
-mod fence_narrow;
 mod fence_optimised;
 mod fence_rights;
 mod fence_sharing;
@@ -202,7 +202,7 @@ const TABLES: &[&[CaseInfo]] = &[
     fence_batches::CASES,
     fence_monitored::CASES,
     fence_monitored_umd::CASES,
-    fence_narrow::CASES,
+    fence_32_bits::CASES,
     fence_cross_adapter::CASES,
     fence_cross_rules::CASES,
     event_ring::CASES,
