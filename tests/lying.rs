@@ -14,7 +14,7 @@ use testbed::device::GpuFunction;
 use testbed::setup::{BusChoice, System, SystemOptions};
 
 /// Longer than anything here takes on a busy machine: who does not answer is given up after a minute, and nobody here is silent.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What is not as it is said to be.
 #[derive(Clone, Debug)]
@@ -171,7 +171,7 @@ fn boot(lie: &Lie) -> Result<(), String> {
             let booted = System::boot(&SystemOptions { bus, ..SystemOptions::default() });
             let _ = sender.send(booted.and_then(System::shutdown).map_err(|error| error.to_string()));
         });
-        let outcome = receiver.recv_timeout(PATIENCE);
+        let outcome = receiver.recv_timeout(TIMEOUT);
         stop.stop();
         assert!(outcome.is_ok() || thread.is_finished(), "{lie:?}: the machine hangs");
         thread.join().unwrap_or_else(|_| panic!("{lie:?}: the machine panicked"));

@@ -34,7 +34,7 @@ nt::ranks! {
     MakingDoorbell,
     /// `HwQueue::submitting`.
     Submitting,
-    /// `Rest::rests`: whether a process is suspended.
+    /// `ProcessSuspension::suspended`.
     Suspended: tried,
     /// `CrossAdapter::making`.
     MakingCrossAdapterFence,
@@ -48,13 +48,13 @@ nt::ranks! {
     MemoryStopped,
     /// `Doorbell::exists`, by handle.
     DoorbellExists: several,
-    /// `Rest::owed`.
+    /// `ProcessSuspension::to_resume`.
     ContextsToResume,
-    /// `Rest::turn`.
-    Turn,
+    /// `ProcessSuspension::time_slice`.
+    TimeSlice,
     /// `HwContext::suspending`, `PacketContext::gone`.
     Suspending,
-    /// The queues of submissions: `HwQueue::line`, `PacketContext::line`, `UpdateLine::line`.
+    /// The queues of submissions: `HwQueue::software_queue`, `PacketContext::software_queue`, `UpdateQueue::state`.
     SubmissionQueue,
     /// `VidMm::burying`.
     FreeingAllocations,

@@ -14,7 +14,7 @@ use testbed::user::{Adapter, Device, Node, Queue, QueueOptions};
 /// How long an idle machine is watched for one sample.
 const WATCH: Duration = Duration::from_millis(100);
 /// Until an engine that is told to sleep must have done so.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Work for an engine in F1.
 pub(super) const F1: Row = Row {
@@ -91,7 +91,7 @@ impl Machine {
     }
 
     fn wait_asleep(&self) -> Result<(), BenchError> {
-        let limit = Instant::now() + PATIENCE;
+        let limit = Instant::now() + TIMEOUT;
         while self.system.machine().power_components(self.system.luid()).iter().any(|component| component.fstate == 0) {
             if Instant::now() > limit {
                 return Err(BenchError::Host(io::Error::other("the engines do not sleep")));

@@ -9,7 +9,7 @@ use wddm_ddi::kmt::{D3DDDI_MAKERESIDENT, D3DDDICB_DESTROYALLOCATION2FLAGS};
 use wddm_ddi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_NO_MEMORY};
 
 use super::case::{Boot, Case, Failure, granted, on_thread, one_doorbell, refused};
-use super::rest::{Hog, small_vram};
+use super::suspended_process::{Hog, small_vram};
 use testbed::setup::{GpuCounters, System};
 use testbed::user::{Device, Error, Fence, Node, Queue, QueueOptions, SubmissionModel};
 

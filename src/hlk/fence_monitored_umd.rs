@@ -46,11 +46,11 @@ cases! { "MonitoredFence", behind "it goes through the user-mode driver";
         "With hardware scheduling and native fences off, the user-mode driver works by packets that wait for and signal monitored fences."
         holds [NativeFence 78, ContextMonitoring 1]
         => chosen;
-    "MonitoredFence.DriverPassesTheWrap" on Boot::With(narrow), "context-monitoring":
+    "MonitoredFence.DriverPassesTheWrap" on Boot::With(with_32_bits), "context-monitoring":
         "On a GPU that writes 32 bits at once the user-mode driver has fences, whose values go through multiples of 2^32 for processors, kernel-mode queues and contexts of packets."
         holds [NativeFence 78, ContextMonitoring 8]
         => chosen;
-    "MonitoredFence.DriverRefusesValuesOutOfReach" on Boot::With(narrow), "context-monitoring":
+    "MonitoredFence.DriverRefusesValuesOutOfReach" on Boot::With(with_32_bits), "context-monitoring":
         "On such a GPU the user-mode driver refuses by name waits and signals further than UINT_MAX/2 from the last value, those in command buffers too, which the kernel does not see."
         holds [NativeFence 78, ContextMonitoring 9]
         => out_of_reach;
@@ -58,18 +58,18 @@ cases! { "MonitoredFence", behind "it goes through the user-mode driver";
         "Through the user-mode driver, two processes take turns by a monitored fence that they share."
         holds [NativeFence 78, ContextMonitoring 3]
         => two_processes;
-    "MonitoredFence.DriverSharesWhatPassesTheWrap" on Boot::With(narrow), "context-monitoring":
+    "MonitoredFence.DriverSharesWhatPassesTheWrap" on Boot::With(with_32_bits), "context-monitoring":
         "Two processes share a fence of a GPU that writes 32 bits at once, and take turns through a multiple of 2^32."
         holds [NativeFence 78, ContextMonitoring 8]
         => two_processes;
 }
 
 /// How long what must happen may take on a busy machine.
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
+const TIMEOUT: Option<Duration> = Some(Duration::from_secs(20));
 const WRAP: u64 = 1 << 32;
 const REACH: u64 = u32::MAX as u64 / 2;
 
-fn narrow() -> SystemOptions {
+fn with_32_bits() -> SystemOptions {
     with_gpu(|gpu| gpu.atomics64 = false)
 }
 
@@ -162,11 +162,11 @@ fn flushes(case: &mut Case<'_>) -> Result<(), Failure> {
             if signal != 0 {
                 gate.signal(signal)?;
             }
-            side.queue.wait_progress_for(last - 2 + signal, PATIENCE)?;
+            side.queue.wait_progress_for(last - 2 + signal, TIMEOUT)?;
             ensure_eq!(side.words()?, words, "{model:?}: words when the gate has {signal}");
             ensure!(signal == 2 || fence.value() == 0, "{model:?}: work behind a wait ran");
         }
-        fence.wait(1, PATIENCE)?;
+        fence.wait(1, TIMEOUT)?;
         ensure_eq!(last, 3, "progress value of three command buffers");
     }
     Ok(())
@@ -181,7 +181,7 @@ fn signals(case: &mut Case<'_>) -> Result<(), Failure> {
             side.queue.enqueue_wait(&gate, value)?;
             side.queue.submit(|commands| commands.signal(&fence, value))?;
             std::thread::scope(|scope| {
-                let limits = [None, PATIENCE];
+                let limits = [None, TIMEOUT];
                 let waiters = limits.map(|limit| {
                     let (fence, process) = (&fence, &process);
                     scope.spawn(move || on_thread(process, || Ok(fence.wait(value, limit)?)))
@@ -211,7 +211,7 @@ fn turns(case: &mut Case<'_>) -> Result<(), Failure> {
             side.turn(&fence, 3 * turn + place, turn as u32 + 1)?;
         }
     }
-    fence.wait(3 * TURNS, PATIENCE)?;
+    fence.wait(3 * TURNS, TIMEOUT)?;
     for side in &sides {
         ensure_eq!(side.words()?, [TURNS as u32], "what the last turn wrote");
     }
@@ -231,9 +231,9 @@ fn software(case: &mut Case<'_>) -> Result<(), Failure> {
             side.queue.enqueue_signal(&fence, 7)?;
             ensure_eq!((fence.value(), side.words()?), (0, [round as u32 - 1]), "{model:?}: before the gate opens");
             gate.signal(round)?;
-            fence.wait(7, PATIENCE)?;
+            fence.wait(7, TIMEOUT)?;
             ensure_eq!(side.words()?, [round as u32], "{model:?}: the word when the signal comes");
-            side.queue.wait_progress_for(value, PATIENCE)?;
+            side.queue.wait_progress_for(value, TIMEOUT)?;
         }
     }
     Ok(())
@@ -250,7 +250,7 @@ fn user_mode_queue(case: &mut Case<'_>) -> Result<(), Failure> {
     refused_with(side.queue.enqueue_signal(&fence, 1), WORDS, "a signal of software")?;
     refused_with(side.queue.enqueue_wait(&native, 0), WORDS, "a wait of software")?;
     side.turn(&native, 0, 5)?;
-    native.wait(1, PATIENCE)?;
+    native.wait(1, TIMEOUT)?;
     ensure_eq!((side.words()?, fence.value(), side.queue.last_submitted()?), ([5], 0, 1), "word, value, submissions");
     Ok(())
 }
@@ -268,11 +268,11 @@ fn limits(case: &mut Case<'_>) -> Result<(), Failure> {
         refused_with(waiter.signal(4), wait_only, "a signal of the processor")?;
         refused_with(side.queue.submit(|commands| commands.signal(&waiter, 4)), wait_only, "a signal")?;
         refused_with(side.queue.enqueue_signal(&waiter, 4), wait_only, "a signal of software")?;
-        refused_with(signaller.wait(3, PATIENCE), signal_only, "a wait of the processor")?;
+        refused_with(signaller.wait(3, TIMEOUT), signal_only, "a wait of the processor")?;
         refused_with(side.queue.submit(|commands| commands.wait(&signaller, 3)), signal_only, "a wait")?;
         refused_with(side.queue.enqueue_wait(&signaller, 3), signal_only, "a wait of software")?;
         ensure_eq!((waiter.value(), signaller.value()), (3, 3), "values after refusals");
-        waiter.wait(3, PATIENCE)?;
+        waiter.wait(3, TIMEOUT)?;
         signaller.signal(4)?;
         side.queue.submit(|commands| {
             commands.wait(&waiter, 3)?;
@@ -311,12 +311,12 @@ fn chosen(case: &mut Case<'_>) -> Result<(), Failure> {
                     fence.wait(first + 2 * turn + 1, None)?;
                 }
             }
-            fence.wait(first + 2 * TURNS, PATIENCE)?;
+            fence.wait(first + 2 * TURNS, TIMEOUT)?;
             ensure_eq!(fence.value(), first + 2 * TURNS, "{model:?}: value after all turns");
             fence.signal(first + 2 * TURNS + 1)?;
             ensure_eq!(fence.value(), first + 2 * TURNS + 1, "{model:?}: value that the processor signalled");
             for side in &mut sides {
-                side.queue.wait_progress_for(side.queue.last_submitted()?, PATIENCE)?;
+                side.queue.wait_progress_for(side.queue.last_submitted()?, TIMEOUT)?;
                 ensure_eq!(side.words()?, [TURNS as u32 - 1], "{model:?}: what the last turn wrote");
             }
         }
@@ -332,7 +332,7 @@ fn out_of_reach(case: &mut Case<'_>) -> Result<(), Failure> {
     let fence = Fence::new(&device, last)?;
     let mut side = Side::open(&device, Node::Compute, SubmissionModel::Kernel)?;
     for far in [last + REACH + 1, last + WRAP, u64::MAX] {
-        refused_with(fence.wait(far, PATIENCE), WORDS, "a wait of the processor")?;
+        refused_with(fence.wait(far, TIMEOUT), WORDS, "a wait of the processor")?;
         refused_with(fence.signal(far), WORDS, "a signal of the processor")?;
         refused_with(side.queue.submit(|commands| commands.signal(&fence, far)), WORDS, "a signal")?;
         refused_with(side.queue.submit(|commands| commands.wait(&fence, far)), WORDS, "a wait")?;
@@ -340,7 +340,7 @@ fn out_of_reach(case: &mut Case<'_>) -> Result<(), Failure> {
         refused_with(side.queue.enqueue_wait(&fence, far), WORDS, "a wait of software")?;
     }
     ensure_eq!((fence.value(), side.queue.last_submitted()?), (last, 0), "value and submissions after refusals");
-    fence.wait(0, PATIENCE)?;
+    fence.wait(0, TIMEOUT)?;
     let mut value = last;
     for _ in 0..5 {
         value += REACH;
@@ -348,7 +348,7 @@ fn out_of_reach(case: &mut Case<'_>) -> Result<(), Failure> {
             commands.wait(&fence, 0)?;
             commands.signal(&fence, value)
         })?;
-        fence.wait(value, PATIENCE)?;
+        fence.wait(value, TIMEOUT)?;
         ensure_eq!(fence.value(), value, "the furthest value that a signal may have");
     }
     Ok(())
@@ -380,7 +380,7 @@ fn two_processes(case: &mut Case<'_>) -> Result<(), Failure> {
             side.turn(&opened, first + 2 * turn + 1, turn as u32 + 1)?;
         }
         on_thread(&process, || (0..TURNS).try_for_each(|turn| mine.turn(&fence, first + 2 * turn, 1).map(|_| ())))?;
-        opened.wait(first + 2 * TURNS, PATIENCE)?;
+        opened.wait(first + 2 * TURNS, TIMEOUT)?;
         ensure_eq!(side.words()?, [TURNS as u32], "what the last turn of the other process wrote");
         Ok(())
     });

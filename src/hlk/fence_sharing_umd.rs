@@ -36,7 +36,7 @@ cases! { "SharedFence", behind "it is several processes at a time, through the u
 }
 
 /// How long what must happen may take on a busy machine.
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
+const TIMEOUT: Option<Duration> = Some(Duration::from_secs(20));
 
 /// A device with a queue and a word that the queue writes.
 struct Side {
@@ -110,7 +110,7 @@ fn two_processes(case: &mut Case<'_>) -> Result<(), Failure> {
             }
             Ok(())
         })?;
-        opened.wait(2 * TURNS, PATIENCE)?;
+        opened.wait(2 * TURNS, TIMEOUT)?;
         ensure_eq!(side.number()?, TURNS as u32, "what the last turn of the other process wrote");
         Ok(())
     });
@@ -118,7 +118,7 @@ fn two_processes(case: &mut Case<'_>) -> Result<(), Failure> {
     outcome?;
     ensure_eq!((fence.value(), mine.number()?), (2 * TURNS, TURNS as u32), "value and number after all turns");
     mine.turn(&fence, 2 * TURNS, 7)?;
-    Ok(fence.wait(2 * TURNS + 1, PATIENCE)?)
+    Ok(fence.wait(2 * TURNS + 1, TIMEOUT)?)
 }
 
 fn two_devices(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -132,13 +132,13 @@ fn two_devices(case: &mut Case<'_>) -> Result<(), Failure> {
     ensure_eq!((first.queue.progress()?, second.queue.progress()?), (0, 0), "progress before the signal");
     first.device.check()?;
     opened.signal(11)?;
-    fence.wait(13, PATIENCE)?;
-    opened.wait(13, PATIENCE)?;
+    fence.wait(13, TIMEOUT)?;
+    opened.wait(13, TIMEOUT)?;
     ensure_eq!((first.number()?, second.number()?), (3, 2), "what the devices wrote");
     // The one that is left goes on.
     drop(fence);
     second.turn(&opened, 13, 4)?;
-    Ok(opened.wait(14, PATIENCE)?)
+    Ok(opened.wait(14, TIMEOUT)?)
 }
 
 fn waiters(case: &mut Case<'_>) -> Result<(), Failure> {
@@ -157,8 +157,8 @@ fn waiters(case: &mut Case<'_>) -> Result<(), Failure> {
     ensure_eq!(fence.value(), 0, "value after the system refused");
     let progress = side.queue.submit(|commands| commands.wait(&waiter, 5))?;
     fence.signal(5)?;
-    waiter.wait(5, PATIENCE)?;
-    greedy.wait(5, PATIENCE)?;
+    waiter.wait(5, TIMEOUT)?;
+    greedy.wait(5, TIMEOUT)?;
     wait_until("the GPU's wait", || side.queue.progress().is_ok_and(|now| now >= progress))?;
     Ok(side.device.check()?)
 }
@@ -211,7 +211,7 @@ fn across_adapters(case: &mut Case<'_>) -> Result<(), Failure> {
             sides[0].turn(fences[0], 2 * turn, turn as u32 + 1)?;
         }
         for fence in fences {
-            fence.wait(2 * TURNS, PATIENCE)?;
+            fence.wait(2 * TURNS, TIMEOUT)?;
         }
         ensure_eq!((made.value(), opened.value()), (2 * TURNS, 2 * TURNS), "values that both adapters read");
         ensure_eq!((sides[0].number()?, sides[1].number()?), (TURNS as u32, TURNS as u32), "what the last turns wrote");
@@ -220,7 +220,7 @@ fn across_adapters(case: &mut Case<'_>) -> Result<(), Failure> {
             let value = made.value() + 1;
             sides[waits].turn(fences[waits], value, 7)?;
             fences[signals].signal(value)?;
-            fences[signals].wait(value + 1, PATIENCE)?;
+            fences[signals].wait(value + 1, TIMEOUT)?;
         }
         // The one that made it goes first.
         drop(made);
@@ -232,7 +232,7 @@ fn across_adapters(case: &mut Case<'_>) -> Result<(), Failure> {
         };
         let last = opened.value();
         left.turn(&opened, last, 9)?;
-        opened.wait(last + 1, PATIENCE)?;
+        opened.wait(last + 1, TIMEOUT)?;
     }
     Ok(())
 }

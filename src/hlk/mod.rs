@@ -30,6 +30,7 @@ mod exit;
 mod fault;
 mod fault_kinds;
 mod fence;
+mod fence_32_bits;
 mod fence_backwards;
 mod fence_batches;
 mod fence_cross_adapter;
@@ -41,7 +42,6 @@ mod fence_log;
 mod fence_log_picked;
 mod fence_monitored;
 mod fence_monitored_umd;
-mod fence_narrow;
 mod fence_optimised;
 mod fence_rights;
 mod fence_sharing;
@@ -77,13 +77,15 @@ mod queue;
 mod races;
 mod residency;
 mod residency_pressure;
-mod rest;
-mod rest_model;
+mod residency_slices;
+mod residency_slices_trouble;
 mod scale;
 mod scheduling;
 mod scheduling_priorities;
 mod submission;
 mod surprise;
+mod suspended_process;
+mod suspended_process_model;
 mod suspension;
 mod table_pressure;
 mod tdr;
@@ -94,8 +96,6 @@ mod tdr_lost_reports;
 mod tdr_packet;
 mod tdr_storm;
 mod testing;
-mod turns;
-mod turns_trouble;
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -169,10 +169,10 @@ const TABLES: &[&[CaseInfo]] = &[
     residency_pressure::CASES,
     page_sizes::CASES,
     page_table_updates::CASES,
-    rest::CASES,
-    rest_model::CASES,
-    turns::CASES,
-    turns_trouble::CASES,
+    suspended_process::CASES,
+    suspended_process_model::CASES,
+    residency_slices::CASES,
+    residency_slices_trouble::CASES,
     table_pressure::CASES,
     budget::CASES,
     budget_change::CASES,
@@ -202,7 +202,7 @@ const TABLES: &[&[CaseInfo]] = &[
     fence_batches::CASES,
     fence_monitored::CASES,
     fence_monitored_umd::CASES,
-    fence_narrow::CASES,
+    fence_32_bits::CASES,
     fence_cross_adapter::CASES,
     fence_cross_rules::CASES,
     event_ring::CASES,

@@ -5,8 +5,8 @@ use campanile_hw::registers::NODE_COPY;
 use wddm_ddi::kmt::D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE;
 
 use super::case::{Boot, Case, Failure, granted};
-use super::rest::counts;
 use super::rig::{Rig, copy, fill};
+use super::suspended_process::counts;
 use testbed::setup::SystemOptions;
 
 cases! { "GpuAddress", behind "it asks the memory manager which pages it used";

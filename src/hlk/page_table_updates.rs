@@ -9,7 +9,7 @@ use wddm_ddi::status::*;
 
 use super::case::{Boot, Case, Failure, granted};
 use super::rig::{Rig, copy, fill};
-use super::{gpu_update, power_loss, rest, tdr_packet};
+use super::{gpu_update, power_loss, suspended_process, tdr_packet};
 use testbed::setup::SystemOptions;
 
 cases! { "PageTables", behind "it chooses who writes page tables, and the moments at which the paging node works";
@@ -24,10 +24,10 @@ cases! { "PageTables", behind "it chooses who writes page tables, and the moment
         => pending;
     "PageTables.TablesLeaveByGpuVirtual" on Boot::With(small_virtual), "driver-residency-in-wddm-2-0":
         "Tables of a process at rest leave VRAM and are back before it works where the GPU writes them by address."
-        => rest::tables_leave;
+        => suspended_process::tables_leave;
     "PageTables.TablesLeaveByGpuPhysical" on Boot::With(small_physical), "driver-residency-in-wddm-2-0":
         "The same where the GPU writes them by their place in a segment."
-        => rest::tables_leave;
+        => suspended_process::tables_leave;
     "PageTables.LostInD3ByGpuVirtual" on Boot::With(lost_virtual), "d3dkmddi-dxgk_buildpagingbuffer_updatepagetable":
         "Tables that were lost in D3 are written anew by the GPU, by address, before anybody else works; all memory is where it was."
         => power_loss::memory_outlives;
@@ -76,11 +76,11 @@ fn stepped_physical() -> SystemOptions {
 }
 
 fn small_virtual() -> SystemOptions {
-    by(PageTableUpdates::GpuVirtual, rest::small_vram())
+    by(PageTableUpdates::GpuVirtual, suspended_process::small_vram())
 }
 
 fn small_physical() -> SystemOptions {
-    by(PageTableUpdates::GpuPhysical, rest::small_vram())
+    by(PageTableUpdates::GpuPhysical, suspended_process::small_vram())
 }
 
 fn lost_virtual() -> SystemOptions {

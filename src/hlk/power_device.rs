@@ -7,8 +7,8 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 use wddm_ddi::km::D3DDDI_DOORBELLSTATUS;
 
 use super::case::{Boot, Case, Failure, granted, on_thread};
-use super::rest::{Hog, counts, small_vram};
 use super::rig::{Rig, fill, wait_until};
+use super::suspended_process::{Hog, counts, small_vram};
 use testbed::setup::System;
 
 cases! { "Power", needs HardwareScheduling, behind "it changes power states of the device";

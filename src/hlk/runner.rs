@@ -18,7 +18,7 @@ use testbed::setup::{BusChoice, Drivers, GpuElsewhere, MachineOptions, SetupErro
 /// Events of the driver that the state of a failed case shows.
 const EVENTS: u32 = 100;
 /// A case takes milliseconds, the longest a few seconds; this is for those that hang.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often a manual clock is moved on for a case that failed, and how far: TdrDelay passes within seconds.
 const GLANCE: Duration = Duration::from_millis(2);
@@ -67,7 +67,7 @@ impl From<SetupError> for Ended {
 
 /// Races meet thousands of times, with several threads each, and share the processors with whatever else runs.
 fn patience_of(case: &CaseInfo) -> Duration {
-    if case.area == "Races" { 4 * PATIENCE } else { PATIENCE }
+    if case.area == "Races" { 4 * TIMEOUT } else { TIMEOUT }
 }
 
 /// Runs a case to its end, on `machine` unless it brings its own. Panics and cases that never end are failures.

@@ -13,7 +13,7 @@ use crate::hlk::{CaseLine, Status};
 use testbed::device::GpuHeld;
 
 /// How long what the guest's kernel does in the background may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const AREA: &str = "Qemu.Faults";
 
 /// Why a fault was not got over.
@@ -140,7 +140,7 @@ fn settle(
     expected: &dyn std::fmt::Display,
     holds: impl Fn(&GpuHeld) -> bool,
 ) -> Result<(), Trouble> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         let held = guest.held(0)?;
         if holds(&held) {

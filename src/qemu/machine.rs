@@ -63,7 +63,7 @@ pub(super) fn device(index: usize, socket: &Path) -> Value {
         "id": gpu(index),
         "socket": { "type": "unix", "path": socket.to_string_lossy() },
         "bus": format!("slot{}", index + 1),
-        "x-msg-timeout": PATIENCE,
+        "x-msg-timeout": TIMEOUT,
     })
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Machine<'a> {
 }
 
 /// How long QEMU waits for an answer of a server before it gives the device up, in milliseconds.
-const PATIENCE: u32 = 60_000;
+const TIMEOUT: u32 = 60_000;
 
 /// Words of a command line.
 #[derive(Clone, Debug, Default)]

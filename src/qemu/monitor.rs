@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 /// How long QEMU may take to answer; it stands still while it waits for a server.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection to a monitor.
 pub(super) struct Monitor(BufReader<UnixStream>);
@@ -20,7 +20,7 @@ impl Monitor {
     /// Nobody is there, or somebody who is no monitor.
     pub(super) fn connect(socket: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         let mut monitor = Self(BufReader::new(stream));
         let greeting = monitor.line()?;
         if greeting.get("QMP").is_none() {

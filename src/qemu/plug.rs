@@ -18,7 +18,7 @@ use testbed::device::{GpuHeld, Messages};
 /// The GPU that comes and goes, beside one that stays.
 pub(super) const SPARE: usize = 1;
 /// How long QEMU and the guest's kernel may take to unplug a GPU; after the request to do so Linux waits five seconds for somebody to take it back.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The GPU that is plugged in later, like the first one.
 pub(super) fn spare(setting: &Setting) -> Option<Served> {
@@ -57,7 +57,7 @@ pub(super) fn unplugged(guest: &mut Guest<'_>, then: Then) -> Result<(), Trouble
 /// Waits until the GPU is gone from guest and QEMU.
 fn gone(guest: &mut Guest<'_>) -> Result<(), Trouble> {
     guest.slot(&Order::Unplugged { gpu: SPARE })?;
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while guest.is_plugged_in(SPARE) {
         if Instant::now() > until {
             return Err(Trouble::Failed("QEMU does not let go of the GPU".to_owned()));

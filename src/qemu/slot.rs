@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::guest::DEVICES;
 
 /// How long Linux may take to unplug a GPU or to set one up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Capabilities of a port's configuration space, and the control word of its slot. [PCIe base specification, 7.5.3.10]
@@ -88,13 +88,13 @@ impl Slot {
 /// # Errors
 /// It never comes.
 pub(super) fn wait_for<T>(what: &str, look: impl Fn() -> io::Result<Option<T>>) -> io::Result<T> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = look()? {
             return Ok(found);
         }
         if Instant::now() > until {
-            return Err(io::Error::other(format!("the GPU is not {what} after {} s", PATIENCE.as_secs())));
+            return Err(io::Error::other(format!("the GPU is not {what} after {} s", TIMEOUT.as_secs())));
         }
         thread::sleep(LOOK);
     }

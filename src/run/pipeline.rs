@@ -22,7 +22,7 @@ const SLOTS: u64 = 3;
 /// Chunks that the CPU holds: those in flight and the one it refills.
 const STAGES: u64 = SLOTS + 1;
 /// A chunk takes milliseconds; a GPU that needs longer than this for one is stuck.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Buffers in VRAM for one chunk in flight.
 struct Slot {
@@ -205,7 +205,7 @@ impl Pipeline {
     pub(super) fn finish_oldest(&mut self) -> Result<Option<Finished>, Error> {
         let Some(sent) = self.sent.pop_front() else { return Ok(None) };
         let started = self.thread.as_ref().map(LaneRecorder::time);
-        self.down.fence.wait(sent.number, Some(PATIENCE))?;
+        self.down.fence.wait(sent.number, Some(TIMEOUT))?;
         if let (Some(thread), Some(started)) = (&mut self.thread, started) {
             let duration = thread.time().saturating_sub(started);
             thread.at(started, EventKind::CpuWait { target: at(&self.down.fence, sent.number), duration });

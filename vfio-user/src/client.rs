@@ -17,7 +17,7 @@ use crate::hello::{self, Limits};
 use crate::message::{Header, MAX_TRANSFER, Reader, Writer, command, dma, header_flag, irq, irq_flag, region_flag};
 
 /// How long an answer may take on a busy machine. A server that takes longer is given up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Areas of a region that are believed.
 const MAX_AREAS: u32 = 1024;
 
@@ -124,7 +124,7 @@ impl Client {
     /// # Errors
     /// The server turns us away, or it speaks another protocol.
     pub fn new(stream: UnixStream) -> io::Result<Self> {
-        Self::with_patience(stream, PATIENCE)
+        Self::with_patience(stream, TIMEOUT)
     }
 
     /// As [`Client::new`], with a server that is given up when an answer takes longer than `patience`.

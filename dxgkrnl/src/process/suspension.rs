@@ -25,7 +25,7 @@ impl Process {
     pub fn suspend_hw_context(&self, context: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let _powered = self.machine().gate().enter(self.machine());
         let context = self.get_hw_context(context)?;
-        let _at_work = context.adapter().vidsch().at_work(context.device())?;
+        let _running = context.adapter().vidsch().keep_running(context.device())?;
         context.begin_suspension().map(drop).map_err(|_| STATUS_DEVICE_REMOVED)
     }
 
@@ -37,7 +37,7 @@ impl Process {
     pub fn resume_hw_context(&self, context: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let _powered = self.machine().gate().enter(self.machine());
         let context = self.get_hw_context(context)?;
-        let _at_work = context.adapter().vidsch().at_work(context.device())?;
+        let _running = context.adapter().vidsch().keep_running(context.device())?;
         context.resume();
         Ok(())
     }

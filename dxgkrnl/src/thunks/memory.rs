@@ -21,7 +21,7 @@ const LIST_MAX: u32 = 4096;
 /// Most private data of one allocation or resource, in bytes.
 const PRIVATE_MAX: u32 = 1 << 16;
 /// How long a synchronous destruction waits for queues that still use the allocation.
-const DESTROY_PATIENCE: Duration = Duration::from_secs(2);
+const DESTROY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// [d3dkmthk: D3DKMTCreatePagingQueue]
 pub(super) unsafe extern "win64" fn create_paging_queue(args: *mut D3DKMT_CREATEPAGINGQUEUE) -> NTSTATUS {
@@ -318,7 +318,7 @@ pub(super) fn has_duplicates(handles: &[D3DKMT_HANDLE]) -> bool {
 }
 
 fn wait_until_gone(device: &Device, list: &[Arc<Allocation>]) -> Result<NTSTATUS, NTSTATUS> {
-    let deadline = Instant::now() + DESTROY_PATIENCE;
+    let deadline = Instant::now() + DESTROY_TIMEOUT;
     let vidmm = device.adapter.vidmm();
     while list.iter().any(|allocation| vidmm.still_exists(allocation)) {
         if Instant::now() > deadline || device.error().is_some() {

@@ -1,6 +1,6 @@
 //! Monitored fences: creation, and the waits and signals of contexts and queues that the kernel schedules.
 //!
-//! A wait or signal is a command of software in the line of a context of packets, or of a queue for kernel-mode submission; a hardware context stands for its
+//! A wait or signal is a command of software in the software queue of a context of packets, or of a queue for kernel-mode submission; a hardware context stands for its
 //! queue if it has exactly one.
 
 use std::sync::Arc;

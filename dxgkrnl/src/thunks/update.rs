@@ -9,7 +9,7 @@ use wddm_ddi::types::{D3DKMT_HANDLE, NTSTATUS};
 use crate::device::Device;
 use crate::process::Process;
 use crate::vidmm::{Access, Change, Span};
-use crate::vidsch::{self, UpdateLine, UpdateRequest};
+use crate::vidsch::{self, UpdateQueue, UpdateRequest};
 
 use super::{enter_read_only, memory, power, user};
 
@@ -85,16 +85,16 @@ fn change(process: &Process, device: &Device, operation: &Operation) -> Result<C
     }
 }
 
-/// The line of a context of either kind, which belongs to `device`.
-fn line(process: &Process, device: &Device, context: D3DKMT_HANDLE) -> Result<Arc<UpdateLine>, NTSTATUS> {
-    let (owner, line) = match process.get_packet_context(context) {
+/// The queue of page-table updates of a context of either kind, which belongs to `device`.
+fn update_queue(process: &Process, device: &Device, context: D3DKMT_HANDLE) -> Result<Arc<UpdateQueue>, NTSTATUS> {
+    let (owner, queue) = match process.get_packet_context(context) {
         Ok(context) => (context.device().id(), Arc::clone(context.updates())),
         Err(_) => {
             let context = process.get_hw_context(context)?;
             (context.device().id(), Arc::clone(context.updates()))
         }
     };
-    if owner == device.id() { Ok(line) } else { Err(STATUS_INVALID_PARAMETER) }
+    if owner == device.id() { Ok(queue) } else { Err(STATUS_INVALID_PARAMETER) }
 }
 
 /// Checks a request, and changes nothing.
@@ -140,16 +140,16 @@ pub(super) unsafe extern "win64" fn update_gpu_virtual_address(
     args: *const D3DKMT_UPDATEGPUVIRTUALADDRESS,
 ) -> NTSTATUS {
     enter_read_only("D3DKMTUpdateGpuVirtualAddress", args, |process, args| {
-        // The line is closed before its context goes.
+        // The queue is closed before its context goes.
         let device = process.get_device(args.hDevice)?.let_go();
         device.check()?;
-        let line = line(process, &device, args.hContext)?;
+        let queue = update_queue(process, &device, args.hContext)?;
         loop {
-            let request = request(process, &device, line.engine(), args)?;
+            let request = request(process, &device, queue.engine(), args)?;
             // Nobody keeps a device in D0 while he waits for others.
-            line.wait_for_room()?;
+            queue.wait_for_space()?;
             let _powered = power::where_needed(process, || true);
-            if line.submit(request)? {
+            if queue.submit(request)? {
                 return Ok(STATUS_SUCCESS);
             }
         }

@@ -12,7 +12,7 @@ use crate::vidmm::fence_storage::FencePage;
 use crate::vidmm::memory::{Memory, SpaceId};
 use crate::vidmm::update::{Change, Update};
 use crate::vidmm::va_space::{Access, Mapping, Source, VaSpace};
-use crate::vidsch::Rest;
+use crate::vidsch::ProcessSuspension;
 use nt::ram::{PAGE_SIZE, Pages};
 
 /// Most bytes of zero pages that one request may ask for: each page costs a page-table entry.
@@ -45,7 +45,7 @@ pub(crate) struct AddressSpace {
     id: SpaceId,
     root_entries: u32,
     /// Whether the work of its process rests.
-    pub(crate) rest: Rest,
+    pub(crate) suspension: ProcessSuspension,
 }
 
 /// A request to map, as [`AddressSpace::map`] takes it. [d3dukmdt: D3DDDI_MAPGPUVIRTUALADDRESS]
@@ -83,7 +83,8 @@ pub(crate) enum Shows<'a> {
 impl AddressSpace {
     pub(super) fn new(vidmm: &Arc<VidMm>, id: SpaceId) -> Arc<Self> {
         let root_entries = vidmm.driver.shape.entries(vidmm.driver.shape.root());
-        let space = Arc::new(Self { vidmm: Arc::downgrade(vidmm), id, root_entries, rest: Rest::default() });
+        let space =
+            Arc::new(Self { vidmm: Arc::downgrade(vidmm), id, root_entries, suspension: ProcessSuspension::default() });
         lock(&vidmm.known).spaces.insert(id, Arc::downgrade(&space));
         space
     }

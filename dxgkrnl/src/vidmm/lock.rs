@@ -27,10 +27,10 @@ use crate::device::Device;
 use crate::vidmm::allocation::{Allocation, AllocationId, CpuAccess};
 use crate::vidmm::cpu_cache::CpuCache;
 use crate::vidmm::host_aperture::Window;
-use crate::vidmm::memory::{IDLE_PATIENCE, Memory, Place, State};
+use crate::vidmm::memory::{IDLE_TIMEOUT, Memory, Place, State};
 use crate::vidmm::user_mapping::UserMapping;
 use crate::vidmm::{VidMm, residency};
-use crate::vidsch::Rested;
+use crate::vidsch::SuspendOutcome;
 use nt::ram::PAGE_SIZE;
 
 /// What a bus address of a BAR shows at the moment.
@@ -349,7 +349,7 @@ impl VidMm {
     /// # Errors
     /// As [`Memory::lock`]; STATUS_GRAPHICS_ALLOCATION_BUSY if engines do not let go of it, STATUS_DEVICE_REMOVED if its device is lost for that.
     pub(crate) fn lock_allocation(&self, device: &Device, allocation: &Allocation) -> Result<usize, NTSTATUS> {
-        let deadline = Instant::now() + IDLE_PATIENCE;
+        let deadline = Instant::now() + IDLE_TIMEOUT;
         loop {
             let (locked, moves) = {
                 let mut memory = lock(&self.memory);
@@ -362,14 +362,14 @@ impl VidMm {
             device.check()?;
             if moves {
                 let mut locked = locked;
-                let rested = device.adapter.vidsch().while_suspended(&device.process.space, |changes| {
+                let outcome = device.adapter.vidsch().while_suspended(&device.process.space, |changes| {
                     let mut memory = lock(&self.memory);
                     if changes {
-                        memory.rest(allocation.owner());
+                        memory.note_suspended(allocation.owner());
                     }
                     locked = memory.lock(allocation.id());
                 });
-                if rested == Rested::Rests {
+                if outcome == SuspendOutcome::Suspended {
                     return locked;
                 }
             }

@@ -5,9 +5,9 @@ use super::*;
 impl World {
     /// Locks as a thunk does: the process is off its engines, and goes on behind that.
     fn lock_at_rest(&mut self, index: usize) -> Result<usize, NTSTATUS> {
-        self.rest();
+        self.suspend();
         let locked = self.lock(index);
-        assert!(self.wake());
+        assert!(self.resume());
         locked
     }
 }

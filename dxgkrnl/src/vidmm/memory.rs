@@ -19,14 +19,14 @@ use crate::vidmm::page_size::Sizes;
 use crate::vidmm::page_table::{Effects, Fit, PageTables};
 use crate::vidmm::paging::{Paging, PagingFence};
 use crate::vidmm::residency::{self, ResidencyCounts};
-use crate::vidmm::rest::Standing;
 use crate::vidmm::segment::{Segments, SystemMemory, Table};
+use crate::vidmm::suspended::Standing;
 use crate::vidmm::table_work::Flush;
 use crate::vidmm::va_space::{Access, Mapping, Refused, Source, VaSpace};
 use nt::ram::PAGE_SIZE;
 
 /// How long a request waits for queues to go idle before it is told that memory is short.
-pub(super) const IDLE_PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An address space on an engine among those of an adapter. Those of one process have consecutive numbers in the order of engines; the
 /// first stands for all of them.
@@ -234,7 +234,7 @@ impl Memory {
         for engine in 0..self.driver.engines {
             match self.create_tables(engine, process, paging_process) {
                 Ok(tables) => {
-                    let (va, last_use, standing) = (va.clone(), self.tick(), Standing::Working);
+                    let (va, last_use, standing) = (va.clone(), self.tick(), Standing::Running);
                     let before = tables.root().address();
                     let (told, tables) = (Some(before), Some(tables));
                     let space =
@@ -587,7 +587,7 @@ impl Memory {
             let holds_here = leaves || (segment == 0 && matches!(state.place, Place::System(_)));
             let given_up = state.listed == 0 || state.offered.is_some();
             // The queues of a process at rest go nowhere.
-            let works = !self.is_at_rest(state.allocation.owner());
+            let works = !self.is_suspended(state.allocation.owner());
             given_up && works && state.references == 0 && holds_here && (state.destroyed || leaves)
         };
         self.allocations.values().any(|state| waits(state) && state.idle.as_ref().is_some_and(|idle| !idle()))
@@ -595,7 +595,7 @@ impl Memory {
 
     /// Waits until queues have let go of something that would free memory in `segment`, within bounds.
     fn wait_for_idle(&mut self, segment: u32) -> Result<bool, NTSTATUS> {
-        let deadline = Instant::now() + IDLE_PATIENCE;
+        let deadline = Instant::now() + IDLE_TIMEOUT;
         while self.is_idle_soon(segment) {
             if Instant::now() > deadline || self.driver.verifier.is_stopped() {
                 break;

@@ -26,7 +26,7 @@ struct Model {
 
 struct World {
     /// Its process is at rest.
-    rests: bool,
+    suspended: bool,
     memory: Memory,
     fake: Arc<Mutex<Fake, FakeGpu>>,
     node: Arc<fake_gpu::FakeNode>,
@@ -62,7 +62,7 @@ impl World {
         let node = fake_gpu::node(&fake, root);
         memory.set_paging_node(node.clone());
         let space = memory.create_space(handle(2), false, addresses()).unwrap();
-        Self { rests: false, memory, fake, node, space, models: Vec::new(), stale: Vec::new(), next: 100 }
+        Self { suspended: false, memory, fake, node, space, models: Vec::new(), stale: Vec::new(), next: 100 }
     }
 
     fn create(&mut self, pages: u64, places: &[u8], access: CpuAccess) -> usize {
@@ -148,7 +148,7 @@ impl World {
     }
 
     fn gpu_write(&mut self, index: usize, page: usize, value: u8) {
-        if !self.wake() {
+        if !self.resume() {
             return;
         }
         let model = &mut self.models[index];
@@ -176,7 +176,7 @@ impl World {
 
     /// Every page of every allocation is as the model says, seen by the CPU where it is locked and by the GPU where it is resident.
     fn check(&mut self) {
-        let works = self.wake();
+        let works = self.resume();
         self.settle();
         for model in self.models.clone() {
             self.memory.wait_until_quiet(model.id).unwrap();
@@ -655,8 +655,8 @@ fn a_busy_driver_is_asked_once_more() {
 mod lock_tests;
 #[path = "page_size_tests.rs"]
 mod page_size_tests;
-#[path = "rest_tests.rs"]
-mod rest_tests;
+#[path = "suspended_tests.rs"]
+mod suspended_tests;
 #[path = "table_work_tests.rs"]
 mod table_work_tests;
 
@@ -703,7 +703,7 @@ proptest! {
                     let mut result = world.lock(index);
                     if result == Err(STATUS_GRAPHICS_ALLOCATION_BUSY) {
                         prop_assert!(stays && apertures, "{:?} has not to move", access);
-                        world.rest();
+                        world.suspend();
                         result = world.lock(index);
                     }
                     let refused = matches!(
@@ -718,8 +718,8 @@ proptest! {
                 },
                 10 => { world.gpu_write(index, page, value); world.cpu_write(index, page / 2, value ^ 1) }
                 11 => world.sleep(value % 2 == 0, index, page, value),
-                12 => world.rest(),
-                13 => if world.rests { let _ = world.memory.evict_one(tables); },
+                12 => world.suspend(),
+                13 => if world.suspended { let _ = world.memory.evict_one(tables); },
                 _ => world.destroy(index),
             }
             // The paging node is somewhere in what it was given.

@@ -142,11 +142,11 @@ impl Memory {
         let offered = state.offered.take().ok_or(STATUS_INVALID_PARAMETER)?;
         // A process at rest finds it when it works again.
         let (owner, away) = (state.allocation.owner(), state.listed > 0 && !state.accessible);
-        let rests = self.is_at_rest(owner);
+        let suspended = self.is_suspended(owner);
         if let Some(state) = self.allocations.get_mut(&id) {
-            state.away |= away && rests;
+            state.away |= away && suspended;
         }
-        let back = if away && !rests { self.bring_back(id) } else { Ok(()) };
+        let back = if away && !suspended { self.bring_back(id) } else { Ok(()) };
         match back {
             Ok(()) if offered.discarded => Ok(D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_DISCARDED),
             Ok(()) => Ok(D3DDDI_RECLAIM_RESULT::D3DDDI_RECLAIM_RESULT_OK),

@@ -104,9 +104,9 @@ fn pages_keep_to_their_size_over_moves_rest_and_loss_of_power() {
     world.make_resident(a).unwrap();
     world.check();
     assert_eq!(world.sizes(a), large, "back from system memory");
-    world.rest();
+    world.suspend();
     world.memory.evict_tables(world.space).unwrap();
-    assert!(world.wake());
+    assert!(world.resume());
     world.check();
     assert_eq!(world.sizes(a), large, "the tables are back");
     world.sleep(false, a, 0, 1);
@@ -153,9 +153,9 @@ proptest! {
                 3 if world.models[index].mapped.is_some() => {
                     // A hole, and another page looked at beside it while it is there.
                     let (at, page) = (world.models[index].mapped.unwrap(), page % pages);
-                    world.wake();
+                    world.resume();
                     world.memory.unmap(world.space, at + page * PAGES, 1).unwrap();
-                    if !world.rests {
+                    if !world.suspended {
                         prop_assert_eq!(world.gpu(at + page * PAGES, false), Err(Fault));
                         let other = (page + 1) % pages;
                         if other != page && world.models[index].listed > 0 {
@@ -183,7 +183,7 @@ proptest! {
                 }
                 5 => world.sleep(value % 2 == 0, index, page as usize, value),
                 6 => {
-                    world.rest();
+                    world.suspend();
                     let _ = world.memory.evict_one(tables);
                 }
                 7 => world.destroy(index),

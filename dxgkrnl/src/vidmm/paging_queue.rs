@@ -20,7 +20,7 @@ use crate::vidsch::SyncObject;
 use nt::ram::PAGE_SIZE;
 
 /// How long a device that has nothing to give back waits for those who are above their budgets.
-const TRIM_PATIENCE: Duration = Duration::from_secs(2);
+const TRIM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where residency requests of a device are ordered. [d3dkmthk: D3DKMT_CREATEPAGINGQUEUE]
 pub(crate) struct PagingQueue {
@@ -233,7 +233,7 @@ impl VidMm {
         list: &[Arc<Allocation>],
         cannot_trim: bool,
     ) -> Result<u64, Shortage> {
-        let deadline = Instant::now() + TRIM_PATIENCE;
+        let deadline = Instant::now() + TRIM_TIMEOUT;
         let owner = list.first().map(|allocation| allocation.owner());
         let (mut told, mut search, mut working) = (BTreeMap::new(), Search::default(), None);
         loop {
@@ -245,11 +245,11 @@ impl VidMm {
             // The residency list is in memory as a whole, or not at all.
             if working.is_none() && owner.is_some_and(|owner| memory.is_list_away(owner)) {
                 drop(memory);
-                search.leave_line();
+                search.leave_queue();
                 let scheduler = queue.device.adapter.vidsch();
                 let back = match cannot_trim {
-                    true => scheduler.at_work(&queue.device),
-                    false => scheduler.at_work_politely(&queue.device),
+                    true => scheduler.keep_running(&queue.device),
+                    false => scheduler.keep_running_without_suspending(&queue.device),
                 };
                 working = Some(back.map_err(|status| (status, self.say_what_is_missing(status, list)))?);
                 continue;
@@ -264,7 +264,7 @@ impl VidMm {
                 Err((status, missing, trims)) => (status, missing, trims),
             };
             let candidates = candidates.filter(|_| status == STATUS_NO_MEMORY).unwrap_or_default();
-            if self.put_to_rest(&candidates) {
+            if self.suspend_idle(&candidates) {
                 continue;
             }
             // Who gives memory back meanwhile is not asked again for what is left of it.
@@ -290,7 +290,7 @@ impl VidMm {
                 self.pause_for_room();
                 continue;
             }
-            match self.make_others_rest(&mut search, &candidates) {
+            match self.suspend_others(&mut search, &candidates) {
                 Next::Again => {}
                 Next::Wait => self.pause_for_room(),
                 // It fits with everybody else away, and nobody is left to be asked: what others hold is just coming or going.

@@ -3,7 +3,7 @@
 //! A request first takes what nobody uses. Then processes whose work is done are put to rest, and give what they need only to work.
 //! If that is not enough, and nobody is left who could be asked politely, the request stands in line, behind those that came
 //! before it; the first in the line insists: residency lists of processes at rest leave memory, and processes that work are suspended, one
-//! after the other, each when its turn is over ([`crate::vidsch::Turns`]). A request is refused when nothing is left to be taken: with
+//! after the other, each when its turn is over ([`crate::vidsch::ResidencySlices`]). A request is refused when nothing is left to be taken: with
 //! everybody else away it does not fit.
 
 use std::collections::BTreeSet;
@@ -15,14 +15,14 @@ use wddm_ddi::status::*;
 
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::AddressSpace;
-use crate::vidmm::memory::{IDLE_PATIENCE, Memory, SpaceId};
-use crate::vidsch::{Place, Rested, VidSch};
+use crate::vidmm::memory::{IDLE_TIMEOUT, Memory, SpaceId};
+use crate::vidsch::{QueuePlace, SuspendOutcome, VidSch};
 
 /// How far somebody who needs memory has come.
 #[derive(Default)]
 pub(crate) struct Search {
     /// Its place in the line of those who insist.
-    place: Option<Place>,
+    place: Option<QueuePlace>,
     /// Processes that did not leave their engines when they were asked.
     failed_to_suspend: BTreeSet<SpaceId>,
     /// Everybody else has given way: what comes back may be put in order.
@@ -68,11 +68,11 @@ impl Search {
     /// Whether it waits for queues that are about to let go of memory.
     pub(crate) fn is_patient(&mut self) -> bool {
         let now = Instant::now();
-        now < *self.patience.get_or_insert(now + IDLE_PATIENCE)
+        now < *self.patience.get_or_insert(now + IDLE_TIMEOUT)
     }
 
     /// Whoever is behind goes on.
-    pub(crate) fn leave_line(&mut self) {
+    pub(crate) fn leave_queue(&mut self) {
         self.place = None;
     }
 }
@@ -80,7 +80,7 @@ impl Search {
 impl Memory {
     /// Processes that may be asked to rest so that others have room, those that used their memory longest ago first. Where adapters are
     /// linked, a process rests on all of them, and gives up what it has where there is no room.
-    pub(crate) fn could_rest(&self, except: Option<SpaceId>) -> Vec<SpaceId> {
+    pub(crate) fn could_be_suspended(&self, except: Option<SpaceId>) -> Vec<SpaceId> {
         let mut all: Vec<(u64, SpaceId)> = self
             .spaces
             .iter()
@@ -105,7 +105,7 @@ impl Memory {
         // What it did and undid again, or leaves to be done some time. An adapter that takes no packets writes its tables anew, or is gone.
         let _ = self.submit();
         let short = result.is_err() && self.short;
-        let candidates = short.then(|| self.could_rest(owner));
+        let candidates = short.then(|| self.could_be_suspended(owner));
         (self.insists, self.tidies, self.waits) = (false, false, true);
         Attempt { result, candidates, idle_soon: self.idle_soon }
     }
@@ -156,7 +156,7 @@ impl VidMm {
             }
             let Attempt { result, candidates, idle_soon } = lock(&self.memory).attempt(owner, search, &mut *act);
             let Some(candidates) = candidates else { return Some(result) };
-            match self.make_others_rest(search, &candidates) {
+            match self.suspend_others(search, &candidates) {
                 Next::Again => {}
                 Next::Wait => return None,
                 Next::GiveUp if idle_soon && search.is_patient() => return None,
@@ -167,30 +167,30 @@ impl VidMm {
     }
 
     /// Has one of these processes rest: the first whose work is done; or for who is first in the line, one that works.
-    pub(crate) fn make_others_rest(&self, search: &mut Search, candidates: &[SpaceId]) -> Next {
+    pub(crate) fn suspend_others(&self, search: &mut Search, candidates: &[SpaceId]) -> Next {
         let Some(scheduler) = self.driver.scheduler.get() else { return Next::GiveUp };
         let spaces = self.spaces_of(candidates);
-        if self.rest_one(scheduler, &spaces) {
+        if self.suspend_one_idle(scheduler, &spaces) {
             return Next::Again;
         }
         if search.polite {
             return Next::GiveUp;
         }
         let Some(place) = &search.place else {
-            search.place = Some(scheduler.turns().stand_in_line());
+            search.place = Some(scheduler.residency_slices().enqueue());
             return Next::Again;
         };
         let mut next = Next::GiveUp;
         for space in scheduler.by_rank(spaces) {
-            match scheduler.suspend(&space, || lock(&self.memory).suspend(space.id())) {
-                Rested::Rests => return Next::Again,
-                Rested::HasItsTurn => next = Next::Wait,
+            match scheduler.suspend(&space, || lock(&self.memory).note_suspended_with_work(space.id())) {
+                SuspendOutcome::Suspended => return Next::Again,
+                SuspendOutcome::HasTimeSlice => next = Next::Wait,
                 // Perhaps by somebody behind, who may go on first.
-                Rested::IsHeld => {
-                    place.go_to_the_end();
+                SuspendOutcome::Locked => {
+                    place.move_to_the_end();
                     next = Next::Wait;
                 }
-                Rested::Works => {
+                SuspendOutcome::StillRunning => {
                     // Once more: it may be lost by now.
                     if search.failed_to_suspend.insert(space.id()) {
                         next = Next::Wait;
@@ -202,14 +202,14 @@ impl VidMm {
     }
 
     /// Has one of these processes rest, if the work of one is done.
-    pub(crate) fn put_to_rest(&self, candidates: &[SpaceId]) -> bool {
+    pub(crate) fn suspend_idle(&self, candidates: &[SpaceId]) -> bool {
         let Some(scheduler) = self.driver.scheduler.get() else { return false };
-        self.rest_one(scheduler, &self.spaces_of(candidates))
+        self.suspend_one_idle(scheduler, &self.spaces_of(candidates))
     }
 
     /// True also for one that rests by now.
-    fn rest_one(&self, scheduler: &VidSch, spaces: &[Arc<AddressSpace>]) -> bool {
-        spaces.iter().any(|space| scheduler.rest(space, || lock(&self.memory).rest(space.id())))
+    fn suspend_one_idle(&self, scheduler: &VidSch, spaces: &[Arc<AddressSpace>]) -> bool {
+        spaces.iter().any(|space| scheduler.suspend_idle(space, || lock(&self.memory).note_suspended(space.id())))
     }
 
     fn spaces_of(&self, ids: &[SpaceId]) -> Vec<Arc<AddressSpace>> {
@@ -236,7 +236,7 @@ impl VidMm {
     ///
     /// # Errors
     /// STATUS_NO_MEMORY when it does not fit although everybody else has given way.
-    pub(crate) fn try_wake(&self, space: &AddressSpace, search: &mut Search) -> Option<Result<bool, NTSTATUS>> {
-        self.try_room(Some(space.id()), search, &mut |memory| memory.wake(space.id()))
+    pub(crate) fn try_resume(&self, space: &AddressSpace, search: &mut Search) -> Option<Result<bool, NTSTATUS>> {
+        self.try_room(Some(space.id()), search, &mut |memory| memory.resume(space.id()))
     }
 }

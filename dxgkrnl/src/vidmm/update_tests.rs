@@ -130,7 +130,7 @@ proptest! {
             match kind {
                 0 => world.evict(index, &idle()),
                 1 => drop(world.make_resident(index)),
-                2 => world.rest(),
+                2 => world.suspend(),
                 3 => {
                     let id = world.models[index].id;
                     if world.models[index].listed == 0 {
@@ -138,7 +138,7 @@ proptest! {
                     }
                 }
                 4 => {
-                    world.rest();
+                    world.suspend();
                     world.memory.evict_tables(world.space).unwrap();
                 }
                 _ => {
@@ -148,7 +148,7 @@ proptest! {
                     world.memory.update(world.space, &update).unwrap();
                 }
             }
-            if world.wake() {
+            if world.resume() {
                 for index in 0..world.models.len() {
                     let id = world.models[index].id;
                     world.memory.wait_until_quiet(id).unwrap();
@@ -156,7 +156,7 @@ proptest! {
                 world.check_region(base, &pages);
             }
         }
-        prop_assert!(world.wake());
+        prop_assert!(world.resume());
         world.check();
         world.check_region(base, &pages);
         world.memory.free_region(world.space, base, REGION * PAGES).unwrap();

@@ -187,7 +187,7 @@ impl VidSch {
     pub(super) fn drain(&self, queues: &[&HwQueue]) {
         let Some(first) = queues.first() else { return };
         let device = first.context().device();
-        let _working = self.stay_at_work(device, || queues.iter().any(|queue| !queue.is_done()));
+        let _running = self.keep_running_if_work(device, || queues.iter().any(|queue| !queue.is_done()));
         // Queued work may still run for as long as an engine may stand still. [tdr-registry-keys: TdrDelay]
         let limit = self.tdr.limit();
         for queue in queues {
@@ -222,7 +222,7 @@ impl VidSch {
     /// another TdrDelay costs the engine a reset. So a device whose work hangs is gone after two of them.
     pub(crate) fn close_device_of_exit(&self, device: &Arc<Device>) {
         let work = Remains { queues: self.disconnect_device(device), contexts: self.packet_contexts_of(device) };
-        let _working = self.stay_at_work(device, || !work.has_ended() || work.is_holding());
+        let _running = self.keep_running_if_work(device, || !work.has_ended() || work.is_holding());
         let mut limit = self.tdr.limit();
         let (mut before, mut stands) = (work.done(), false);
         while device.error().is_none() && !self.verifier.is_stopped() {
@@ -419,7 +419,8 @@ impl VidSch {
             add(flying as u64 + 1, queued as u64);
         }
         // The engine knows nothing of the work of processes that are suspended.
-        let works = |queue: &HwQueue| !queue.context().device().process.space.rest.rests() && !queue.is_done();
+        let works =
+            |queue: &HwQueue| !queue.context().device().process.space.suspension.is_suspended() && !queue.is_done();
         for queue in self.active_queues().iter().filter(|queue| queue.context().node() == node && works(queue)) {
             let key = queue.handles().0.raw().addr() as u64;
             add(key, queue.last_queued());

@@ -27,7 +27,7 @@ use super::VidSch;
 use super::doorbell_memory::{Rings, Window};
 use super::doorbell_state::{Action, Event, State, View};
 use super::hw_queue::HwQueue;
-use super::rest::AtWork;
+use super::process_suspension::KeptRunning;
 
 /// How often a connection that is taken away at once is tried again before user mode is told to.
 const ATTEMPTS: u32 = 4;
@@ -101,7 +101,7 @@ impl VidSch {
     ) -> Result<Arc<Doorbell>, NTSTATUS> {
         let _running = self.enter()?;
         let device = queue.context().device();
-        let _at_work = self.at_work(device)?;
+        let _running = self.keep_running(device)?;
         let adapter = &device.adapter;
         let _making = lock(&queue.making_doorbell);
         // They stay where they are from here on, and the driver knows them.
@@ -322,17 +322,17 @@ impl Doorbell {
     /// driver answered.
     pub(crate) fn connect(&self) -> Result<(), NTSTATUS> {
         self.queue.check_order();
-        self.connect_at_work(&self.adapter.vidsch().at_work_before_contexts(self.queue.context().device())?)
+        self.connect_while_running(&self.adapter.vidsch().keep_running_before_contexts(self.queue.context().device())?)
     }
 
     /// As [`Doorbell::connect`]; `None` if others have to give up memory for it, or somebody has to be waited for.
     pub(crate) fn connect_if_room(&self) -> Option<Result<(), NTSTATUS>> {
         self.queue.check_order();
-        Some(self.connect_at_work(&self.adapter.vidsch().at_work_if_room(self.queue.context().device())?))
+        Some(self.connect_while_running(&self.adapter.vidsch().keep_running_if_memory(self.queue.context().device())?))
     }
 
     /// Contexts of a process that was woken for the connection are resumed after it. [user-mode-work-submission: D-state transitions]
-    fn connect_at_work(&self, _at_work: &AtWork<'_>) -> Result<(), NTSTATUS> {
+    fn connect_while_running(&self, _running: &KeptRunning<'_>) -> Result<(), NTSTATUS> {
         let exists = self.lock_exists();
         // Back to F0 first; until the connection shows, this keeps the engine there.
         let _working = self.adapter.use_node(self.queue.context().node());
@@ -462,7 +462,8 @@ impl Doorbell {
     /// Takes the doorbell away because its ring comes to its end. The driver is told even if it was before: so the hardware finds what
     /// user mode wrote since. A process at rest is woken if it has work. [user-mode-work-submission: normal process termination]
     pub(crate) fn finish(&self) {
-        let _at_work = self.adapter.vidsch().stay_at_work(self.queue.context().device(), || !self.queue.is_done());
+        let _running =
+            self.adapter.vidsch().keep_running_if_work(self.queue.context().device(), || !self.queue.is_done());
         let exists = self.lock_exists();
         if *exists {
             let _working = self.adapter.use_node(self.queue.context().node());
@@ -502,11 +503,13 @@ impl Doorbell {
     fn take_away_for_good(&self, event: Event) {
         let mut shown = lock(&self.shown);
         self.apply(&mut shown, event);
-        let rests = self.queue.context().device().process.space.rest.rests();
+        let suspended = self.queue.context().device().process.space.suspension.is_suspended();
         let tells = match shown.on_driver {
             OnDriver::Connected => true,
-            OnDriver::Disconnected => !rests,
-            OnDriver::Ended => !rests && shown.state != State::Aborted && self.is_current() && !self.queue.is_done(),
+            OnDriver::Disconnected => !suspended,
+            OnDriver::Ended => {
+                !suspended && shown.state != State::Aborted && self.is_current() && !self.queue.is_done()
+            }
         };
         shown.on_driver = if tells { OnDriver::Ended } else { shown.on_driver };
         drop(shown);
@@ -554,7 +557,7 @@ impl Doorbell {
     /// STATUS_DEVICE_REMOVED when the device is lost; STATUS_INVALID_HANDLE when it was destroyed meanwhile; what the
     /// driver answered.
     pub(crate) fn notify(&self) -> Result<(), NTSTATUS> {
-        let _at_work = self.adapter.vidsch().at_work(self.queue.context().device())?;
+        let _running = self.adapter.vidsch().keep_running(self.queue.context().device())?;
         let exists = self.lock_exists();
         let _working = self.adapter.use_node(self.queue.context().node());
         if !*exists {

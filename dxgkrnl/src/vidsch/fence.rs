@@ -25,7 +25,7 @@ use crate::rank;
 use super::VidSch;
 use super::batch;
 use super::cross_adapter::{self, CrossAdapter};
-use super::narrow::Narrow;
+use super::fence32::Fence32;
 use super::native_fence::FenceOptions;
 use super::storage::{FenceKind, Frames, Home, View, Word};
 use super::sync_object::SyncObject;
@@ -38,7 +38,7 @@ pub(super) struct Waits {
     pub(super) closed: bool,
     /// Every condition is true for good: the devices are lost.
     pub(super) always_signaled: bool,
-    /// The scheduler looks at the fence when a report names none; always at one of several adapters, or with a narrow value.
+    /// The scheduler looks at the fence when a report names none; always at one of several adapters, or with a 32-bit value.
     pub(super) watched: bool,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Fence {
     cross: Option<Arc<CrossAdapter>>,
     current: Word,
     /// The whole value, where the GPU writes the low half of `current` only.
-    narrow: Option<Narrow>,
+    fence32: Option<Fence32>,
     monitored: Word,
     /// Where both lie on their pages.
     offset: u64,
@@ -102,8 +102,8 @@ impl Fence {
         cross: Option<&Arc<CrossAdapter>>,
     ) -> Arc<Self> {
         let watch = if cross.is_some() { Watch::fixed(cross_adapter::MONITORED) } else { Watch::new() };
-        let narrow = (cross.is_none() && !adapter.has_64_bit_fences()).then(|| Narrow::new(options.initial));
-        let watched = cross.is_some() || narrow.is_some();
+        let fence32 = (cross.is_none() && !adapter.has_64_bit_fences()).then(|| Fence32::new(options.initial));
+        let watched = cross.is_some() || fence32.is_some();
         let fence = Arc::new(Self {
             adapter: Arc::clone(adapter),
             system,
@@ -113,7 +113,7 @@ impl Fence {
             keeps_value: options.keeps_value,
             cross: cross.cloned(),
             current: home.current(),
-            narrow,
+            fence32,
             monitored: home.monitored(),
             offset: home.offset(),
             home: Mutex::new(Some(home)),
@@ -185,25 +185,25 @@ impl Fence {
 
     /// CurrentValue.
     pub(crate) fn current(&self) -> u64 {
-        self.narrow.as_ref().map_or_else(|| self.current.load(), |narrow| narrow.load(&self.current))
+        self.fence32.as_ref().map_or_else(|| self.current.load(), |fence32| fence32.load(&self.current))
     }
 
     /// The processor writes the CurrentValue of a monitored fence.
     pub(super) fn write_current(&self, value: u64) {
-        match &self.narrow {
-            Some(narrow) => narrow.store(&self.current, value),
+        match &self.fence32 {
+            Some(fence32) => fence32.store(&self.current, value),
             None => self.current.store(value),
         }
     }
 
     /// Whether the GPU writes 32 bits of the value at once.
-    pub(super) fn is_narrow(&self) -> bool {
-        self.narrow.is_some()
+    pub(super) fn has_32_bits(&self) -> bool {
+        self.fence32.is_some()
     }
 
     /// Whether the scheduler looks at it though nobody waits here.
     fn is_always_watched(&self) -> bool {
-        self.cross.is_some() || self.is_narrow()
+        self.cross.is_some() || self.has_32_bits()
     }
 
     /// CurrentValue where the kernel finds it.

@@ -1,4 +1,4 @@
-//! What the first submission of a line waits for.
+//! What the first submission of a software queue waits for.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::wait::Wait;
 /// Fences with values.
 pub(super) type Pairs = Vec<(Arc<SyncObject>, u64)>;
 
-/// A wait of a line for fences.
+/// A wait of a software queue for fences.
 pub(super) struct Hold {
     wait: Arc<Wait>,
     conditions: Pairs,

@@ -18,9 +18,9 @@ use crate::rundown::{Destroyed, Rundown};
 use super::VidSch;
 use super::hw_queue::HwQueue;
 use super::priority::{Priority, Told};
-use super::rest::Standstill;
+use super::process_suspension::NotRunning;
 use super::tdr::LONG;
-use super::update_line::UpdateLine;
+use super::update_queue::UpdateQueue;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Suspension {
@@ -46,7 +46,7 @@ pub(crate) struct HwContext {
     node: u32,
     system: KmdHandle,
     kmd: KmdHandle,
-    updates: Arc<UpdateLine>,
+    updates: Arc<UpdateQueue>,
     /// Live queues.
     queues: Mutex<Vec<Weak<HwQueue>>>,
     /// Device level takes it.
@@ -78,7 +78,7 @@ impl VidSch {
         private: &mut [u8],
     ) -> Result<Arc<HwContext>, NTSTATUS> {
         let _running = self.enter()?;
-        let _at_work = self.at_work(device)?;
+        let _running = self.keep_running(device)?;
         let adapter = &device.adapter;
         let caps = adapter.caps();
         if !caps.features.hardware_scheduling {
@@ -106,7 +106,7 @@ impl VidSch {
             node,
             system,
             kmd,
-            updates: UpdateLine::new(device, engine),
+            updates: UpdateQueue::new(device, engine),
             queues: Mutex::new(Vec::new()),
             suspension: Mutex::new(Suspension::default()),
             suspended: Condvar::new(),
@@ -117,7 +117,7 @@ impl VidSch {
         });
         self.contexts.publish(system, &context);
         self.add_context(&context);
-        context.set_root(&Standstill::of_new_context());
+        context.set_root(&NotRunning::of_new_context());
         if let Err(status) = context.set_priority(|priority| *priority = Priority::default()) {
             context.destroy();
             return Err(status);
@@ -138,12 +138,12 @@ impl Destroyed for HwContext {
 
 impl HwContext {
     /// Tells the driver where the root page table of its process is.
-    fn set_root(&self, stands: &Standstill<'_>) {
+    fn set_root(&self, stands: &NotRunning<'_>) {
         super::packet::set_root_page_table(&self.adapter, self.kmd, self.node, &self.device.process.space, stands);
     }
 
     /// As when it was made: the page tables came back to another place while it was suspended.
-    pub(super) fn follow_root(&self, stands: &Standstill<'_>) {
+    pub(super) fn follow_root(&self, stands: &NotRunning<'_>) {
         let _working = self.adapter.use_node(self.node);
         let gone = lock(&self.suspending);
         if !*gone {
@@ -157,7 +157,7 @@ impl HwContext {
     }
 
     /// Page-table updates in the order of its work.
-    pub(crate) fn updates(&self) -> &Arc<UpdateLine> {
+    pub(crate) fn updates(&self) -> &Arc<UpdateQueue> {
         &self.updates
     }
 

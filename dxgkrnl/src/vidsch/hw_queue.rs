@@ -1,4 +1,4 @@
-//! Hardware queues: creation with a progress fence, destruction. Submission through the kernel is in [`super::line`].
+//! Hardware queues: creation with a progress fence, destruction. Submission through the kernel is in [`super::software_queue`].
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -17,8 +17,8 @@ use super::VidSch;
 use super::active::Listed;
 use super::doorbell::Doorbell;
 use super::hw_context::HwContext;
-use super::line::Line;
 use super::native_fence::FenceOptions;
+use super::software_queue::SoftwareQueue;
 use super::sync_object::SyncObject;
 
 /// A hardware queue of a context.
@@ -46,12 +46,12 @@ pub(crate) struct HwQueue {
     misordered: AtomicBool,
     /// Progress value of the last buffer that the kernel submitted. Read without the lock, which may be held for long.
     pub(super) last_submitted: AtomicU64,
-    /// Submissions that are held. Read without the lock of the line, which is held while the node is woken.
+    /// Submissions that are held. Read without the lock of the software queue, which is held while the node is woken.
     pub(super) held: AtomicUsize,
     /// Held by whoever submits through the kernel, also while waiting for room.
     pub(super) submitting: Mutex<(), rank::Submitting>,
     /// Held across DxgkDdiSubmitCommandToHwQueue, which is not re-entered for one queue; never while waiting.
-    pub(super) line: Mutex<Line, rank::SubmissionQueue>,
+    pub(super) software_queue: Mutex<SoftwareQueue, rank::SubmissionQueue>,
     /// It is among the queues that may have work under way.
     pub(super) listed: Listed,
     /// Closed once nothing new is accepted.
@@ -133,7 +133,7 @@ impl VidSch {
         progress_handle: D3DKMT_HANDLE,
     ) -> Result<Arc<HwQueue>, NTSTATUS> {
         let _running = self.enter()?;
-        let _at_work = self.at_work(context.device())?;
+        let _running = self.keep_running(context.device())?;
         let adapter = context.adapter();
         if context.is_destroyed() {
             return Err(STATUS_INVALID_HANDLE);
@@ -171,7 +171,7 @@ impl VidSch {
             misordered: AtomicBool::new(false),
             held: AtomicUsize::new(0),
             submitting: Mutex::new(()),
-            line: Mutex::default(),
+            software_queue: Mutex::default(),
             listed: Listed::default(),
             rundown: Rundown::default(),
             gone: AtomicBool::new(false),

@@ -9,10 +9,10 @@ use super::VidSch;
 use super::hw_queue::HwQueue;
 use super::sync_object::SyncObject;
 
-/// A line and what belongs to it.
+/// A software queue and what belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
-    /// The line.
+    /// The software queue.
     pub text: String,
     /// Parts, in the order of their creation.
     pub parts: Vec<Tree>,

@@ -15,6 +15,7 @@ mod doorbell;
 mod doorbell_memory;
 mod doorbell_state;
 mod fence;
+mod fence32;
 mod fence_log;
 mod fence_log_reader;
 mod hold;
@@ -22,8 +23,6 @@ mod hw_context;
 mod hw_queue;
 mod inspect;
 mod interrupt;
-mod line;
-mod narrow;
 mod native_fence;
 mod node;
 mod overdue;
@@ -31,17 +30,18 @@ mod packet;
 mod packet_context;
 mod packet_fence;
 pub(crate) mod priority;
+mod process_suspension;
 mod registry;
 mod report;
-mod rest;
+mod residency_slices;
 mod rights;
 mod set_aside;
 mod signalled;
+mod software_queue;
 mod storage;
 mod sync_object;
 mod tdr;
-mod turns;
-mod update_line;
+mod update_queue;
 mod wait;
 mod watch;
 mod window;
@@ -70,21 +70,21 @@ pub(crate) use doorbell::{Doorbell, Request as DoorbellRequest};
 pub(crate) use fence::SharedFence;
 pub use fence_log::{GpuClock, QueueFenceLog};
 pub use fence_log_reader::{FenceLog, FenceLogEntry, FenceOperation};
+pub(crate) use fence32::{check_signals, check_waits};
 pub(crate) use hw_context::HwContext;
 pub(crate) use hw_queue::HwQueue;
 pub use inspect::{Holdings, Tree};
-pub(crate) use line::Commands;
-pub(crate) use narrow::{check_signals, check_waits};
 pub(crate) use native_fence::FenceOptions;
 pub(crate) use packet::SystemContext;
 pub(crate) use packet_context::{PacketCommands, PacketContext};
-pub(crate) use rest::{Rest, Rested};
+pub(crate) use process_suspension::{ProcessSuspension, SuspendOutcome};
+pub(crate) use residency_slices::{QueuePlace, ResidencySlices};
 pub(crate) use rights::Rights;
 pub use signalled::FenceReports;
+pub(crate) use software_queue::Commands;
 pub(crate) use sync_object::SyncObject;
 pub use tdr::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
-pub(crate) use turns::{Place, Turns};
-pub(crate) use update_line::{Request as UpdateRequest, UpdateLine};
+pub(crate) use update_queue::{Request as UpdateRequest, UpdateQueue};
 
 use close::DeviceWork;
 use fence::Fence;
@@ -145,8 +145,8 @@ pub(crate) struct VidSch {
     claims: Mutex<HashMap<u32, u64>>,
     worker: Worker<Work>,
     /// Makes page-table updates that were held.
-    updates: Worker<Weak<UpdateLine>>,
-    turns: Turns,
+    updates: Worker<Weak<UpdateQueue>>,
+    residency_slices: ResidencySlices,
     fence_logs: FenceLogs,
     names: Names,
     tdr: Tdr,
@@ -192,7 +192,7 @@ impl VidSch {
             claims: Mutex::default(),
             worker: Worker::default(),
             updates: Worker::default(),
-            turns: Turns::default(),
+            residency_slices: ResidencySlices::default(),
             fence_logs: FenceLogs::default(),
             names: Names::default(),
             tdr: Tdr::new(&adapter.machine),
@@ -201,7 +201,7 @@ impl VidSch {
         });
         let target = Arc::downgrade(&sch);
         sch.worker.start("vidsch", &sch, move |receive| worker::run(&receive, &target));
-        sch.updates.start("vidsch-updates", &sch, |receive| update_line::run(&receive));
+        sch.updates.start("vidsch-updates", &sch, |receive| update_queue::run(&receive));
         sch
     }
 
@@ -231,7 +231,7 @@ impl VidSch {
                 return;
             }
         }
-        self.turns.stop();
+        self.residency_slices.stop();
         self.worker.stop();
         self.updates.stop();
         self.close_everything();

@@ -18,8 +18,8 @@ use nt::bugcheck::Bugcheck;
 
 use super::VidSch;
 use super::node::{Next, Node, NodeState, Owner, Packet};
+use super::process_suspension::NotRunning;
 use super::report::subcode;
-use super::rest::Standstill;
 use super::tdr::GLANCE;
 use super::worker::Work;
 
@@ -65,7 +65,7 @@ pub(super) fn set_root_page_table(
     context: KmdHandle,
     node: u32,
     space: &AddressSpace,
-    _stands: &Standstill<'_>,
+    _stands: &NotRunning<'_>,
 ) {
     let Some((segment, offset)) = space.root(adapter.caps().ordinals(node).1) else { return };
     let mut args = DXGKARG_SETROOTPAGETABLE::zeroed();
@@ -139,7 +139,7 @@ impl VidSch {
         let (kmd, _) = create_context(&adapter, device, &mut args)?;
         let context = Arc::new(SystemContext { adapter, node, kmd, system, destroyed: AtomicBool::new(false) });
         self.system_contexts.publish(system, &context);
-        set_root_page_table(&context.adapter, kmd, node, space, &Standstill::of_new_context());
+        set_root_page_table(&context.adapter, kmd, node, space, &NotRunning::of_new_context());
         Ok(context)
     }
 
@@ -304,10 +304,10 @@ impl VidSch {
     }
 
     /// Waits until `done`, at most for TdrDelay; false if it does not come, or everything is taken off the engines.
-    pub(super) fn wait_node_patiently(&self, number: u32, done: impl Fn(&NodeState) -> bool) -> bool {
-        let patience = self.tdr.patience();
+    pub(super) fn wait_node_within_deadline(&self, number: u32, done: impl Fn(&NodeState) -> bool) -> bool {
+        let deadline = self.tdr.deadline();
         loop {
-            let left = patience.left();
+            let left = deadline.left();
             if self.wait_node(number, left.min(GLANCE), &done) {
                 return true;
             }

@@ -1,4 +1,4 @@
-//! Contexts of user mode that are scheduled packet by packet, and the line in front of each.
+//! Contexts of user mode that are scheduled packet by packet, and the software queue of each.
 //!
 //! Packets, waits and signals keep the order of their submission. A packet that nothing holds goes to its node, which decides when
 //! the hardware gets it; a wait holds everything behind it until its fences have reached their values, and a signal until every
@@ -28,8 +28,8 @@ use super::batch;
 use super::hold::{Hold, Pairs};
 use super::node::{Owner, Packet};
 use super::priority::{Priority, Standing};
-use super::rest::Standstill;
-use super::update_line::UpdateLine;
+use super::process_suspension::NotRunning;
+use super::update_queue::UpdateQueue;
 use super::wait::Wait;
 use super::worker::Work;
 
@@ -61,7 +61,7 @@ enum Item {
 }
 
 #[derive(Default)]
-struct Line {
+struct SoftwareQueue {
     held: VecDeque<Item>,
     hold: Option<Hold>,
     /// Who waits until everything is done.
@@ -87,11 +87,11 @@ pub(crate) struct PacketContext {
     private_size: u32,
     global: AtomicI32,
     in_process: AtomicI32,
-    line: Mutex<Line, rank::SubmissionQueue>,
-    updates: Arc<UpdateLine>,
+    software_queue: Mutex<SoftwareQueue, rank::SubmissionQueue>,
+    updates: Arc<UpdateQueue>,
     /// Packets that are done, run or dropped: all up to this number.
     finished: AtomicU64,
-    /// Submissions and threads that wait in the line; whoever finishes a packet then has the line looked at.
+    /// Submissions and threads that wait in the software queue; if there are any, it is looked at whenever a packet is finished.
     attention: AtomicUsize,
     /// Its process is suspended: its packets wait.
     away: AtomicBool,
@@ -131,7 +131,7 @@ impl VidSch {
         private: &mut [u8],
     ) -> Result<Arc<PacketContext>, NTSTATUS> {
         let _running = self.enter()?;
-        let _at_work = self.at_work(device)?;
+        let _running = self.keep_running(device)?;
         let adapter = &device.adapter;
         let known = D3DDDI_CREATECONTEXTFLAGS::new()
             .with_NullRendering(true)
@@ -171,8 +171,8 @@ impl VidSch {
             private_size: info.DmaBufferPrivateDataSize,
             global: AtomicI32::new(0),
             in_process: AtomicI32::new(0),
-            line: Mutex::default(),
-            updates: UpdateLine::new(device, engine),
+            software_queue: Mutex::default(),
+            updates: UpdateQueue::new(device, engine),
             finished: AtomicU64::new(0),
             attention: AtomicUsize::new(0),
             away: AtomicBool::new(false),
@@ -183,19 +183,19 @@ impl VidSch {
         });
         self.packet_contexts.publish(system, &context);
         self.add_packet_context(&context);
-        context.set_root(&Standstill::of_new_context());
+        context.set_root(&NotRunning::of_new_context());
         Ok(context)
     }
 }
 
 impl PacketContext {
     /// Tells the driver where the root page table of its process is.
-    fn set_root(&self, stands: &Standstill<'_>) {
+    fn set_root(&self, stands: &NotRunning<'_>) {
         super::packet::set_root_page_table(&self.adapter, self.kmd, self.node, &self.device.process.space, stands);
     }
 
     /// As when it was made: the page tables came back to another place while nothing of it was under way.
-    pub(super) fn follow_root(&self, stands: &Standstill<'_>) {
+    pub(super) fn follow_root(&self, stands: &NotRunning<'_>) {
         let _working = self.adapter.use_node(self.node);
         let gone = lock(&self.gone);
         if !*gone {
@@ -209,7 +209,7 @@ impl PacketContext {
     }
 
     /// Page-table updates in the order of its work.
-    pub(crate) fn updates(&self) -> &Arc<UpdateLine> {
+    pub(crate) fn updates(&self) -> &Arc<UpdateQueue> {
         &self.updates
     }
 
@@ -240,7 +240,7 @@ impl PacketContext {
 
     /// Packets that are done, run or dropped, and packets submitted.
     pub(super) fn progress(&self) -> (u64, u64) {
-        (self.finished.load(Ordering::Acquire), lock(&self.line).submitted)
+        (self.finished.load(Ordering::Acquire), lock(&self.software_queue).submitted)
     }
 
     fn sch(&self) -> &Arc<VidSch> {
@@ -335,10 +335,10 @@ impl PacketContext {
         if self.flags.SynchronizationOnly() || !fits {
             return Err(STATUS_INVALID_PARAMETER);
         }
-        let _at_work = self.sch().at_work(&self.device)?;
-        self.submit_item(|line| {
-            line.submitted += 1;
-            Item::Commands(commands, line.submitted)
+        let _running = self.sch().keep_running(&self.device)?;
+        self.submit_item(|software| {
+            software.submitted += 1;
+            Item::Commands(commands, software.submitted)
         })
     }
 
@@ -358,25 +358,25 @@ impl PacketContext {
     /// As for [`PacketContext::submit_wait`].
     pub(crate) fn submit_signal(&self, signals: Pairs, at_submission: bool) -> Result<(), NTSTATUS> {
         signals.iter().try_for_each(|(fence, _)| fence.check())?;
-        self.submit_item(|line| {
-            let after = if at_submission { 0 } else { line.submitted };
+        self.submit_item(|software| {
+            let after = if at_submission { 0 } else { software.submitted };
             Item::Signal { signals, after }
         })
     }
 
-    fn submit_item(&self, item: impl FnOnce(&mut Line) -> Item) -> Result<(), NTSTATUS> {
+    fn submit_item(&self, item: impl FnOnce(&mut SoftwareQueue) -> Item) -> Result<(), NTSTATUS> {
         {
-            let mut line = lock(&self.line);
+            let mut software = lock(&self.software_queue);
             if self.is_destroyed() {
                 return Err(STATUS_INVALID_HANDLE);
             }
-            let under_way = line.released.saturating_sub(self.finished.load(Ordering::Acquire));
-            if line.held.len() >= HELD_MAX || under_way >= HELD_MAX as u64 {
+            let under_way = software.released.saturating_sub(self.finished.load(Ordering::Acquire));
+            if software.held.len() >= HELD_MAX || under_way >= HELD_MAX as u64 {
                 return Err(STATUS_INSUFFICIENT_RESOURCES);
             }
-            let item = item(&mut line);
-            line.held.push_back(item);
-            self.run(&mut line);
+            let item = item(&mut software);
+            software.held.push_back(item);
+            self.run(&mut software);
         }
         self.sch().dispatch(self.node);
         Ok(())
@@ -384,42 +384,42 @@ impl PacketContext {
 
     /// A wait is over or a packet done. On the worker thread.
     pub(super) fn advance(&self) {
-        self.run(&mut lock(&self.line));
+        self.run(&mut lock(&self.software_queue));
         self.sch().dispatch(self.node);
     }
 
     /// Moves submissions on up to the first that must wait.
-    fn run(&self, line: &mut Line) {
+    fn run(&self, software: &mut SoftwareQueue) {
         // Noted before the packets that are done are counted: one of the two sees the other.
-        self.attention.store(line.held.len() + line.leaving.len(), Ordering::SeqCst);
+        self.attention.store(software.held.len() + software.leaving.len(), Ordering::SeqCst);
         if self.is_lost() {
-            line.held.clear();
+            software.held.clear();
         } else {
-            self.move_on(line);
+            self.move_on(software);
         }
-        if line.held.is_empty() && self.finished.load(Ordering::SeqCst) >= line.released {
-            for wait in line.leaving.drain(..) {
+        if software.held.is_empty() && self.finished.load(Ordering::SeqCst) >= software.released {
+            for wait in software.leaving.drain(..) {
                 wait.satisfy();
             }
         }
-        self.attention.store(line.held.len() + line.leaving.len(), Ordering::SeqCst);
+        self.attention.store(software.held.len() + software.leaving.len(), Ordering::SeqCst);
     }
 
-    fn move_on(&self, line: &mut Line) {
-        let mut waited = match line.hold.take() {
-            Some(hold) if !hold.is_over() => return line.hold = Some(hold),
+    fn move_on(&self, software: &mut SoftwareQueue) {
+        let mut waited = match software.hold.take() {
+            Some(hold) if !hold.is_over() => return software.hold = Some(hold),
             hold => hold.is_some(),
         };
-        while let Some(item) = line.held.pop_front() {
+        while let Some(item) = software.held.pop_front() {
             match item {
-                Item::Commands(commands, number) => self.release(line, commands, number),
+                Item::Commands(commands, number) => self.release(software, commands, number),
                 Item::Wait(conditions) if !waited && !super::is_met(&conditions, false) => {
-                    line.held.push_front(Item::Wait(conditions.clone()));
-                    return self.hold(line, conditions);
+                    software.held.push_front(Item::Wait(conditions.clone()));
+                    return self.hold(software, conditions);
                 }
                 Item::Wait(_) => waited = false,
                 Item::Signal { after, .. } if self.finished.load(Ordering::SeqCst) < after => {
-                    return line.held.push_front(item);
+                    return software.held.push_front(item);
                 }
                 // Fails when a fence was closed meanwhile; nobody is left who could see its value here.
                 Item::Signal { signals, .. } => drop(batch::signal(&signals, true)),
@@ -427,9 +427,9 @@ impl PacketContext {
         }
     }
 
-    fn hold(&self, line: &mut Line, conditions: Pairs) {
+    fn hold(&self, software: &mut SoftwareQueue, conditions: Pairs) {
         let (sch, context) = (Arc::downgrade(self.sch()), Weak::clone(&self.this));
-        line.hold = Some(Hold::new(conditions, move || {
+        software.hold = Some(Hold::new(conditions, move || {
             if let Some(sch) = sch.upgrade() {
                 sch.worker.add(Work::AdvanceContext(Weak::clone(&context)));
             }
@@ -437,12 +437,12 @@ impl PacketContext {
     }
 
     /// Gives a packet to its node.
-    fn release(&self, line: &mut Line, commands: PacketCommands, number: u64) {
+    fn release(&self, software: &mut SoftwareQueue, commands: PacketCommands, number: u64) {
         let (Some(this), Some(node)) = (self.this.upgrade(), self.sch().nodes.get(self.node as usize)) else { return };
         let user_private = commands.private.len() as u32;
         let mut private = commands.private;
         private.resize(self.private_size as usize, 0);
-        line.released = number;
+        software.released = number;
         let packet = Packet {
             owner: Owner::Render(Arc::clone(&this), number),
             address: commands.address,
@@ -467,7 +467,7 @@ impl PacketContext {
 
     /// Number of the last packet submitted.
     pub(crate) fn last_submitted(&self) -> u64 {
-        lock(&self.line).submitted
+        lock(&self.software_queue).submitted
     }
 
     /// Whether the packets up to this number are done, or will never run.
@@ -482,7 +482,7 @@ impl PacketContext {
 
     /// Submissions that are held.
     pub(crate) fn held(&self) -> usize {
-        lock(&self.line).held.len()
+        lock(&self.software_queue).held.len()
     }
 
     /// Packets that are done, run or dropped.
@@ -492,7 +492,7 @@ impl PacketContext {
 
     /// Whether the node has packets of it.
     pub(super) fn runs(&self) -> bool {
-        lock(&self.line).released > self.finished()
+        lock(&self.software_queue).released > self.finished()
     }
 
     /// Waits until the node has nothing of it, at most until `end`; false if it still has.
@@ -504,7 +504,7 @@ impl PacketContext {
     /// Waits until everything submitted is done. False if nothing was done for TdrDelay by the machine's clock.
     pub(super) fn drain(&self) -> bool {
         let sch = self.sch();
-        let _working = sch.stay_at_work(&self.device, || {
+        let _running = sch.keep_running_if_work(&self.device, || {
             let (finished, submitted) = self.progress();
             finished != submitted || self.held() != 0
         });
@@ -513,11 +513,11 @@ impl PacketContext {
         loop {
             let look = Wait::of_thread(1);
             let progress = {
-                let mut line = lock(&self.line);
-                line.leaving.retain(|other| other.outcome().is_none());
-                line.leaving.push(Arc::clone(&look));
-                self.run(&mut line);
-                (self.finished(), line.held.len())
+                let mut software = lock(&self.software_queue);
+                software.leaving.retain(|other| other.outcome().is_none());
+                software.leaving.push(Arc::clone(&look));
+                self.run(&mut software);
+                (self.finished(), software.held.len())
             };
             if look.outcome() == Some(STATUS_SUCCESS) {
                 return true;
@@ -536,14 +536,14 @@ impl PacketContext {
     /// Drops what is held: nobody is left whose work it is, or nothing of the context runs any more.
     pub(super) fn drop_held(&self) {
         let hold = {
-            let mut line = lock(&self.line);
-            line.held.clear();
-            line.hold.take()
+            let mut software = lock(&self.software_queue);
+            software.held.clear();
+            software.hold.take()
         };
         if let Some(hold) = hold {
             hold.cancel();
         }
-        self.run(&mut lock(&self.line));
+        self.run(&mut lock(&self.software_queue));
     }
 
     /// Nothing of the context runs from now on: what is held or queued is dropped, and what the hardware has is taken off it. False
@@ -557,11 +557,11 @@ impl PacketContext {
         node.announce();
         let left = !flies || {
             sch.dispatch(self.node);
-            sch.wait_node_patiently(self.node, |state| !state.flies(self))
+            sch.wait_node_within_deadline(self.node, |state| !state.flies(self))
         };
         // What a preemption brought back of others.
         sch.dispatch(self.node);
-        self.run(&mut lock(&self.line));
+        self.run(&mut lock(&self.software_queue));
         left
     }
 

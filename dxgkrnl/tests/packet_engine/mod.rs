@@ -22,7 +22,7 @@ use crate::minimal::bus::REPORT;
 use crate::minimal::{Bench, Mutant, SOUND, driver};
 
 /// How long something that must happen may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Calls a thunk and answers its arguments.
 pub(crate) fn call<A>(thunk: unsafe extern "win64" fn(*mut A) -> NTSTATUS, mut args: A) -> Result<A, NTSTATUS> {
@@ -220,7 +220,7 @@ unsafe extern "win64" fn query_status<const N: usize>(
         // SAFETY: the registers are mapped.
         unsafe { driver::adapter(context).registers.write_volatile(1) };
         let started = Instant::now();
-        while !SCRIPTS[N].lock().reports.is_empty() && started.elapsed() < PATIENCE {
+        while !SCRIPTS[N].lock().reports.is_empty() && started.elapsed() < TIMEOUT {
             std::thread::yield_now();
         }
     }
@@ -232,7 +232,7 @@ unsafe extern "win64" fn reset_engine<const N: usize>(_context: HANDLE, args: *m
     let args = unsafe { &mut *args };
     SCRIPTS[N].lock().reset_nodes.push(args.NodeOrdinal);
     let started = Instant::now();
-    while SCRIPTS[N].lock().stuck && started.elapsed() < PATIENCE {
+    while SCRIPTS[N].lock().stuck && started.elapsed() < TIMEOUT {
         std::thread::yield_now();
     }
     let mut state = SCRIPTS[N].lock();
@@ -313,7 +313,7 @@ impl Machine {
             if let Some(bugcheck) = self.bench.machine.bugcheck() {
                 return bugcheck;
             }
-            assert!(started.elapsed() < PATIENCE, "no bugcheck");
+            assert!(started.elapsed() < TIMEOUT, "no bugcheck");
             std::thread::yield_now();
         }
     }
@@ -355,7 +355,7 @@ impl Engine {
             if let Some(found) = look(&self.script().lock()) {
                 return found;
             }
-            assert!(started.elapsed() < PATIENCE, "{what}: {:?}", self.script().lock().submitted);
+            assert!(started.elapsed() < TIMEOUT, "{what}: {:?}", self.script().lock().submitted);
             std::thread::yield_now();
         }
     }

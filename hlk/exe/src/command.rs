@@ -25,7 +25,7 @@ Exit codes:
   4  there is no adapter of this driver";
 
 /// A case takes milliseconds, the longest a few seconds; this is for those that hang.
-const PATIENCE: u64 = 60;
+const TIMEOUT: u64 = 60;
 
 /// Runs the conformance cases on the installed driver, over the thunks of gdi32.dll.
 ///
@@ -49,7 +49,7 @@ struct Cli {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     /// Longest time one case may take, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = PATIENCE, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
     /// What random cases are drawn from; the same seed draws the same.
     #[arg(long, value_name = "SEED", default_value_t = campanile_hlk::seed::DEFAULT)]

@@ -13,6 +13,7 @@ pub mod doorbell_ring;
 pub mod exit;
 pub mod fault;
 pub mod fence;
+pub mod fence_32_bits;
 pub mod fence_backwards;
 pub mod fence_batches;
 pub mod fence_hostile;
@@ -20,7 +21,6 @@ pub mod fence_interrupts;
 pub mod fence_log;
 pub mod fence_monitored;
 pub mod fence_monitored_flags;
-pub mod fence_narrow;
 pub mod fence_rights;
 pub mod fence_sharing;
 pub mod fence_waits;
@@ -69,7 +69,7 @@ const TABLES: &[&[ThunkCase]] = &[
     fence_batches::CASES,
     fence_monitored::CASES,
     fence_monitored_flags::CASES,
-    fence_narrow::CASES,
+    fence_32_bits::CASES,
     fence_interrupts::CASES,
     fault::CASES,
     hostile::CASES,

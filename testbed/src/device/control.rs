@@ -16,7 +16,7 @@ use super::GpuFunction;
 use crate::exit::{EXIT_INPUT, EXIT_MACHINE, EXIT_OK};
 
 /// Longest time that an answer is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a GPU can be asked and told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -90,8 +90,8 @@ impl Control {
     /// # Errors
     /// The system has no descriptor left.
     pub(crate) fn new(stream: UnixStream) -> io::Result<Self> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         let lines = Mutex::new(BufReader::new(stream.try_clone()?));
         Ok(Self { stream, lines })
     }

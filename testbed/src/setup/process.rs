@@ -16,7 +16,7 @@ use crate::device::ChildOptions;
 use crate::device::control::Control;
 
 /// How long the process may take to end when nobody uses its GPU any more.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// How often its end is looked for.
 const GLANCE: Duration = Duration::from_millis(1);
 
@@ -70,7 +70,7 @@ impl fmt::Display for BadEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Status(status) => write!(f, "its process ended with {status}"),
-            Self::Killed => write!(f, "its process did not end within {} s and was killed", PATIENCE.as_secs()),
+            Self::Killed => write!(f, "its process did not end within {} s and was killed", TIMEOUT.as_secs()),
             Self::Unknown(error) => write!(f, "its process cannot be waited for: {error}"),
         }
     }
@@ -114,7 +114,7 @@ impl Process {
 
     fn wait(&mut self) -> Result<(), BadEnd> {
         self.control.close();
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             match self.child.try_wait() {
                 Ok(Some(status)) if status.success() => return Ok(()),

@@ -14,7 +14,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use crate::peer::{sealed, unsealed};
 
 /// Longer than any answer here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const HELLO: &[u8] = b"\0\0\x01\0{}\0";
 
 /// What a server does with one question.
@@ -79,7 +79,7 @@ fn serve(mut stream: UnixStream, lies: Vec<Lie>) {
 fn against<T>(lies: Vec<Lie>, ask: impl FnOnce(&Client) -> T) -> T {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let thread = std::thread::spawn(move || serve(theirs, lies));
-    let client = Client::with_patience(ours, PATIENCE).unwrap();
+    let client = Client::with_patience(ours, TIMEOUT).unwrap();
     let outcome = ask(&client);
     drop(client);
     thread.join().unwrap();

@@ -7,9 +7,9 @@
 //! No thread waits for `Tdr::recovering`: it is tried. [`VidSch::recover`] loses the devices that a reset has named when it is free again.
 
 mod adapter;
+mod deadline;
 mod hardware;
 mod packet;
-mod patience;
 mod report;
 mod watch;
 
@@ -40,7 +40,7 @@ use super::worker::Work;
 use crate::config::{TdrDebugMode, TdrLevel, TdrSettings};
 pub use report::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
 
-use patience::Patience;
+use deadline::Deadline;
 use watch::{Probe, Watch};
 
 /// Nodes that are told apart.
@@ -169,8 +169,8 @@ impl Tdr {
     }
 
     /// A wait of TdrDelay that begins now.
-    pub(super) fn patience(&self) -> Patience {
-        Patience::new(&self.clock, self.settings.delay)
+    pub(super) fn deadline(&self) -> Deadline {
+        Deadline::new(&self.clock, self.settings.delay)
     }
 
     /// The machine's clock.
@@ -273,7 +273,7 @@ impl VidSch {
             hung.extend(packets);
             (hung, self.has_lost_its_work(&watch).then(|| self.tdr.adapter_resets()))
         };
-        patience::while_looking(|| match forgotten {
+        deadline::while_looking(|| match forgotten {
             Some(resets) => self.reset_adapter(TdrReason::FunctionReset, resets),
             None => self.recover(&hung),
         });

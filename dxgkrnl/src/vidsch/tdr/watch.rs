@@ -248,7 +248,7 @@ fn is_watched(queue: &Arc<HwQueue>) -> bool {
 /// Resumes a context, when its process works again if that rests meanwhile, unless its device is lost: whoever loses it suspends it for
 /// good.
 pub(super) fn put_back(context: &Arc<HwContext>) {
-    context.device().process.space.rest.put_back(context);
+    context.device().process.space.suspension.resume_with_process(context);
     if context.device().error().is_some() {
         let _ = context.begin_suspension();
     }

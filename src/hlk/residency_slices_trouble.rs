@@ -1,4 +1,4 @@
-//! Processes that take turns, when one of them ends, hangs or is lost, and when the device sleeps or is reset.
+//! Processes that are resident for a time slice each, when one of them ends, hangs or is lost, and when the device is in D3 or is reset.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,11 +15,11 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 use super::case::{Boot, Case, Failure, granted, refused};
 use super::kmt::DEVICE_LOST;
 use super::power_device::power_down;
-use super::rest::Hog;
-use super::rest::counts;
+use super::residency_slices::{Busy, EACH, Guest, SIZE, WAYS, Way, request, tiny_vram};
 use super::rig::{RawFence, Rig, fill, wait_until};
+use super::suspended_process::Hog;
+use super::suspended_process::counts;
 use super::tdr::{self, ACTIVE, FATAL, HUNG, time_out};
-use super::turns::{Busy, EACH, Guest, SIZE, WAYS, Way, request, tiny_vram};
 use testbed::setup::{System, SystemOptions};
 
 cases! { "Residency", behind "it is several processes on a GPU whose memory it chooses, and moves the clock on";
@@ -53,14 +53,14 @@ fn by_hand() -> SystemOptions {
     SystemOptions { clock: Clock::manual(), ..tiny_vram() }
 }
 
-/// Turns end all the time, and nothing takes so long that it hangs.
+/// Time slices end all the time, and no work takes so long that it is a timeout.
 fn patient() -> SystemOptions {
     let mut options = by_hand();
     options.tdr.delay = Duration::from_hours(24);
     options
 }
 
-/// Does what needs turns to end, while the clock goes on.
+/// Does what needs time slices to end, while the clock goes on.
 fn while_time_passes<R>(system: &System, work: impl FnOnce() -> R) -> R {
     while_time_flies(system, Duration::from_millis(1), work)
 }
@@ -87,7 +87,7 @@ fn while_time_flies<R>(system: &System, step: Duration, work: impl FnOnce() -> R
     })
 }
 
-/// Two processes whose lists do not fit together. Both have work that waits; as long as no time passes it is the turn of the first, and the
+/// Two processes whose lists do not fit together. Both have work that waits; as long as no time passes it is the time slice of the first, and the
 /// second is suspended.
 struct Pair {
     first: Guest<Busy>,
@@ -137,7 +137,7 @@ fn killed(case: &mut Case<'_>) -> Result<(), Failure> {
             suspended,
             "how often somebody was suspended, nobody else being there"
         );
-        // The other way round: whose turn it is ends, and the one that is suspended comes back although no time passes.
+        // The other way round: the process that has the time slice ends, and the suspended one is resumed although no time passes.
         let third =
             Guest::new(case.system, |rig| while_time_passes(case.system, || Busy::resident(rig, way, NODE_COPY)));
         let mut third = third?;
@@ -322,7 +322,7 @@ fn long_packets(case: &mut Case<'_>) -> Result<(), Failure> {
                 })?;
                 values.push((pattern, guest, value));
             }
-            wait_until("several turns", || counts(system).suspended >= before + 6)?;
+            wait_until("several time slices", || counts(system).suspended >= before + 6)?;
             for (pattern, guest, value) in values {
                 guest.inside(|busy| {
                     busy.queue.wait(value)?;

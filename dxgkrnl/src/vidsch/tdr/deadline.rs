@@ -1,4 +1,4 @@
-//! How long somebody waits for an engine to let go: TdrDelay.
+//! The deadline of a wait for an engine to preempt or suspend work: TdrDelay from its beginning.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nt::clock::Clock;
 
 thread_local! {
-    /// This thread looks for timeouts on behalf of whoever moves the clock, which stands still as long as it does.
+    /// True on a thread that looks for timeouts for the one that moves a manual clock. The clock stands still meanwhile.
     static LOOKING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -18,18 +18,18 @@ pub(super) fn while_looking<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// How long anybody waits by a clock that nobody moves.
+/// How long a thread waits, by the host's clock, where the machine's clock is manual and is not moved.
 const ABANDONED: Duration = Duration::from_secs(30);
 
-/// The end of a wait, by the machine's clock; by the host's for the thread that would have to move the machine's, and for whoever waits
-/// by one that nobody moves any more.
-pub(in super::super) struct Patience {
+/// The end of a wait, by the machine's clock. Where that is manual the host's clock ends the wait as well: after TdrDelay on the thread
+/// for which the machine's stands still, after [`ABANDONED`] on others, so that no wait is without end when the clock is not moved any more.
+pub(in super::super) struct Deadline {
     clock: Clock,
     end: Duration,
     host: Option<Instant>,
 }
 
-impl Patience {
+impl Deadline {
     pub(super) fn new(clock: &Clock, delay: Duration) -> Self {
         let host = clock.is_manual().then(|| if LOOKING.get() { delay } else { ABANDONED });
         let host = host.map(|limit| Instant::now() + limit);

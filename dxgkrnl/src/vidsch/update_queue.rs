@@ -1,9 +1,9 @@
-//! The line of page-table updates of a context: what the paging context that belongs to it is for.
+//! The queue of page-table updates of a context: what the paging context that belongs to it is for.
 //!
 //! Updates of one context are made in the order in which they were asked for. Each waits for a value of a fence first, which the work of the
 //! context signals, and then has the fence get the next value, which later work waits for: so an application puts a change of
-//! mappings between what it submits. Whoever asks makes what nothing holds; the rest is made by a thread of its own, because making room
-//! for page tables may wait for work that the worker of the scheduler moves on. [d3dkmthk: D3DKMTUpdateGpuVirtualAddress]
+//! mappings between what it submits. The thread that submits makes the updates that have nothing to wait for; the others are made by a thread of
+//! their own, because eviction for page tables may wait for work that the worker of the scheduler moves on. [d3dkmthk: D3DKMTUpdateGpuVirtualAddress]
 
 use std::collections::VecDeque;
 use std::sync::mpsc::Receiver;
@@ -36,33 +36,33 @@ pub(crate) struct Request {
 }
 
 #[derive(Default)]
-struct Line {
+struct State {
     held: VecDeque<Request>,
     /// Changes that are held or being made.
     queued: usize,
     hold: Option<Hold>,
-    /// Somebody makes the first one.
+    /// A thread is making the first one.
     busy: bool,
     /// Nothing new is accepted.
     closed: bool,
-    /// Who waits for fewer to be queued.
+    /// Threads that wait until fewer changes are queued.
     waiting: Vec<Arc<Wait>>,
 }
 
-/// The line of one context.
-pub(crate) struct UpdateLine {
+/// The update queue of one context.
+pub(crate) struct UpdateQueue {
     this: Weak<Self>,
     device: Arc<Device>,
     /// The physical adapter whose page tables change.
     engine: u32,
-    line: Mutex<Line, rank::SubmissionQueue>,
+    state: Mutex<State, rank::SubmissionQueue>,
 }
 
-impl UpdateLine {
-    /// That of a context of `device` on a physical adapter.
+impl UpdateQueue {
+    /// The queue of a context of `device` on a physical adapter.
     pub(super) fn new(device: &Arc<Device>, engine: u32) -> Arc<Self> {
         let device = Arc::clone(device);
-        Arc::new_cyclic(|this| Self { this: Weak::clone(this), device, engine, line: Mutex::default() })
+        Arc::new_cyclic(|this| Self { this: Weak::clone(this), device, engine, state: Mutex::default() })
     }
 
     /// The physical adapter whose page tables change.
@@ -78,40 +78,40 @@ impl UpdateLine {
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE for a context that is gone; why the device is lost.
-    pub(crate) fn wait_for_room(&self) -> Result<(), NTSTATUS> {
-        let room = Wait::of_thread(1);
+    pub(crate) fn wait_for_space(&self) -> Result<(), NTSTATUS> {
+        let space = Wait::of_thread(1);
         {
-            let mut line = lock(&self.line);
-            if line.closed {
+            let mut state = lock(&self.state);
+            if state.closed {
                 return Err(STATUS_INVALID_HANDLE);
             }
-            if line.queued <= QUEUED_MAX {
+            if state.queued <= QUEUED_MAX {
                 return Ok(());
             }
-            line.waiting.push(Arc::clone(&room));
+            state.waiting.push(Arc::clone(&space));
         }
         let lost = || self.device.check().err();
-        let status = room.block(None, |nap| lost().or_else(|| self.sch().pause(nap)));
-        lock(&self.line).waiting.retain(|other| !Arc::ptr_eq(other, &room));
+        let status = space.block(None, |nap| lost().or_else(|| self.sch().pause(nap)));
+        lock(&self.state).waiting.retain(|other| !Arc::ptr_eq(other, &space));
         status.ok()
     }
 
-    /// Adds a request, and makes what nothing holds. False, and nothing is added, if too much is queued by now.
+    /// Adds a request, and makes those that have nothing to wait for. False, and nothing is added, if too much is queued by now.
     ///
     /// # Errors
     /// STATUS_INVALID_HANDLE for a context that is gone; why the fence is ended.
     pub(crate) fn submit(&self, request: Request) -> Result<bool, NTSTATUS> {
         request.fence.check()?;
         {
-            let mut line = lock(&self.line);
-            if line.closed {
+            let mut state = lock(&self.state);
+            if state.closed {
                 return Err(STATUS_INVALID_HANDLE);
             }
-            if line.queued > QUEUED_MAX {
+            if state.queued > QUEUED_MAX {
                 return Ok(false);
             }
-            line.queued += request.update.len();
-            line.held.push_back(request);
+            state.queued += request.update.len();
+            state.held.push_back(request);
         }
         self.advance();
         Ok(true)
@@ -125,11 +125,11 @@ impl UpdateLine {
                 // Fails when the fence was closed meanwhile; nobody is left who could see its value here.
                 let _ = batch::signal(&[(request.fence, request.value + 1)], true);
             }
-            let mut line = lock(&self.line);
-            line.busy = false;
-            line.queued -= request.update.len();
-            line.make_way();
-            drop(line);
+            let mut state = lock(&self.state);
+            state.busy = false;
+            state.queued -= request.update.len();
+            state.release_waiters();
+            drop(state);
             if made == Err(STATUS_NO_MEMORY) {
                 // Work behind it would find other mappings than it was made for.
                 self.sch().starve_device(&self.device);
@@ -139,44 +139,44 @@ impl UpdateLine {
 
     /// The request that is to be made now, by the caller.
     fn next(&self) -> Option<Request> {
-        let mut line = lock(&self.line);
-        if line.closed || self.device.error().is_some() {
-            line.drop_held();
+        let mut state = lock(&self.state);
+        if state.closed || self.device.error().is_some() {
+            state.drop_held();
             return None;
         }
-        if line.busy {
+        if state.busy {
             return None;
         }
-        let waited = match line.hold.take() {
+        let waited = match state.hold.take() {
             Some(hold) if !hold.is_over() => {
-                line.hold = Some(hold);
+                state.hold = Some(hold);
                 return None;
             }
             hold => hold.is_some(),
         };
-        let first = line.held.front()?;
+        let first = state.held.front()?;
         let condition = [(Arc::clone(&first.fence), first.value)];
         if !waited && !first.at_once && !is_met(&condition, false) {
             let (sch, this) = (Arc::downgrade(self.sch()), Weak::clone(&self.this));
-            line.hold = Some(Hold::new(condition.to_vec(), move || {
+            state.hold = Some(Hold::new(condition.to_vec(), move || {
                 if let Some(sch) = sch.upgrade() {
                     sch.updates.add(Weak::clone(&this));
                 }
             }));
             return None;
         }
-        line.busy = true;
-        line.held.pop_front()
+        state.busy = true;
+        state.held.pop_front()
     }
 
-    /// The context is about to go, its work is done: makes what that let go on, and drops the rest.
+    /// The context is about to go, its work is done: makes the requests whose waits that has ended, and drops the others.
     pub(super) fn close(&self) {
         self.advance();
         let hold = {
-            let mut line = lock(&self.line);
-            line.closed = true;
-            line.drop_held();
-            line.hold.take()
+            let mut state = lock(&self.state);
+            state.closed = true;
+            state.drop_held();
+            state.hold.take()
         };
         if let Some(hold) = hold {
             hold.cancel();
@@ -184,27 +184,27 @@ impl UpdateLine {
     }
 }
 
-impl Line {
+impl State {
     fn drop_held(&mut self) {
         let dropped: usize = self.held.drain(..).map(|request| request.update.len()).sum();
         self.queued -= dropped;
-        self.make_way();
+        self.release_waiters();
     }
 
-    /// Wakes who waits for fewer to be queued.
-    fn make_way(&mut self) {
+    /// Wakes the threads that wait until fewer changes are queued, if few enough are.
+    fn release_waiters(&mut self) {
         if self.queued <= QUEUED_MAX {
             self.waiting.drain(..).for_each(|wait| wait.satisfy());
         }
     }
 }
 
-/// The thread that makes what was held.
-pub(super) fn run(receive: &Receiver<Weak<UpdateLine>>) {
-    while let Ok(line) = receive.recv() {
-        let Some(line) = line.upgrade() else { continue };
-        let machine = &line.device.adapter.machine;
+/// The thread that makes requests that had to wait.
+pub(super) fn run(receive: &Receiver<Weak<UpdateQueue>>) {
+    while let Ok(queue) = receive.recv() {
+        let Some(queue) = queue.upgrade() else { continue };
+        let machine = &queue.device.adapter.machine;
         let _powered = machine.gate().enter(machine);
-        line.advance();
+        queue.advance();
     }
 }

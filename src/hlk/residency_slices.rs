@@ -1,4 +1,4 @@
-//! Processes that always have work to do, with more on their residency lists than memory holds: they take turns.
+//! Processes that always have work to do, with more on their residency lists than memory holds: each is resident for a time slice.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use wddm_ddi::types::D3DKMT_HANDLE;
 use super::case::{Boot, Case, Failure, granted, on_thread, refused};
 use super::fence_storage::{intra, local};
 use super::kmt::BAD_ARGUMENT;
-use super::rest::counts;
 use super::rig::{
     KernelHandle, KernelQueue, Memory, PacketQueue, RawFence, RawQueue, Rig, View, copy, fill, wait_until,
 };
+use super::suspended_process::counts;
 use testbed::setup::{System, SystemOptions};
 
 cases! { "Residency", behind "it is several processes on a GPU whose memory it chooses";

@@ -1,8 +1,8 @@
-//! The line in front of a queue for kernel-mode submission: command buffers, waits and signals in the order of their submission.
+//! The software queue of a hardware queue for kernel-mode submission: command buffers, waits and signals in the order of their submission.
 //!
 //! Waits and signals of such a queue are commands of software. A wait holds everything behind it until its fences have reached
-//! their values; a signal is written by the processor when all work before it is done. What nothing holds goes to the driver at
-//! once; the rest is moved on by the worker thread, told by the wait that is over.
+//! their values; a signal is written by the processor when all work before it is done. What has nothing to wait for goes to the driver
+//! at once; what waited is handed over by the worker thread when the wait is over.
 //! [native-gpu-fence-objects: log buffers of kernel-mode queues; context-monitoring: GPU wait, GPU signal]
 
 use std::collections::VecDeque;
@@ -48,16 +48,16 @@ enum Item {
     },
 }
 
-/// The line of one queue.
+/// The software queue of one hardware queue.
 #[derive(Default)]
-pub(super) struct Line {
+pub(super) struct SoftwareQueue {
     /// Progress values under way, kept only where the node limits them.
     in_flight: VecDeque<u64>,
     held: VecDeque<Item>,
     /// Progress value of the last buffer that the driver has.
     handed_over: u64,
     hold: Option<Hold>,
-    /// Who waits until nothing is held.
+    /// Threads that wait until nothing is held.
     leaving: Vec<Arc<Wait>>,
 }
 
@@ -75,29 +75,30 @@ impl HwQueue {
         super::check_signals(&[(Arc::clone(self.progress()), commands.progress)])?;
         let _submitting = lock(&self.submitting);
         loop {
-            // Not while waiting for room: others may need the memory of the process to make any.
-            let at_work = self.sch().at_work(self.context().device())?;
-            let mut line = lock(&self.line);
+            // Dropped before the wait below, so that the process may be suspended while the thread waits for the node: other processes may
+            // need its memory before that wait can end.
+            let running = self.sch().keep_running(self.context().device())?;
+            let mut software = lock(&self.software_queue);
             if self.is_destroyed() {
                 return Err(STATUS_INVALID_HANDLE);
             }
             if commands.progress <= self.last_submitted.load(Ordering::Acquire) {
                 return Err(STATUS_INVALID_PARAMETER);
             }
-            if !line.held.is_empty() {
+            if !software.held.is_empty() {
                 let progress = commands.progress;
-                line.hold_back(Item::Commands(commands))?;
-                self.held.store(line.held.len(), Ordering::Release);
+                software.hold_back(Item::Commands(commands))?;
+                self.held.store(software.held.len(), Ordering::Release);
                 self.last_submitted.store(progress, Ordering::Release);
                 self.note_active();
                 return Ok(());
             }
-            let Some(oldest) = self.oldest_in_the_way(&mut line)? else {
+            let Some(oldest) = self.oldest_in_the_way(&mut software)? else {
                 self.last_submitted.store(commands.progress, Ordering::Release);
                 self.note_active();
-                return self.hand_over(&mut line, &mut commands);
+                return self.hand_over(&mut software, &mut commands);
             };
-            drop((line, at_work));
+            drop((software, running));
             match self.sch().wait(&[(Arc::clone(self.progress()), oldest)], false, None) {
                 STATUS_SUCCESS => {}
                 status => return Err(status),
@@ -133,94 +134,94 @@ impl HwQueue {
             return Err(STATUS_INVALID_PARAMETER);
         }
         let _submitting = lock(&self.submitting);
-        let mut line = lock(&self.line);
+        let mut software = lock(&self.software_queue);
         if self.is_destroyed() {
             return Err(STATUS_INVALID_HANDLE);
         }
-        line.hold_back(item(self))?;
-        self.move_on(&mut line);
+        software.hold_back(item(self))?;
+        self.move_on(&mut software);
         self.note_active();
         Ok(())
     }
 
     /// The wait of the first submission is over.
     pub(super) fn advance(&self) {
-        self.move_on(&mut lock(&self.line));
+        self.move_on(&mut lock(&self.software_queue));
     }
 
     /// Runs submissions up to the first that must wait.
-    fn move_on(&self, line: &mut Line) {
-        self.run(line);
-        self.held.store(line.held.len(), Ordering::Release);
+    fn move_on(&self, software: &mut SoftwareQueue) {
+        self.run(software);
+        self.held.store(software.held.len(), Ordering::Release);
     }
 
-    fn run(&self, line: &mut Line) {
+    fn run(&self, software: &mut SoftwareQueue) {
         if self.is_destroyed() || self.context().device().error().is_some() {
-            return line.empty();
+            return software.empty();
         }
-        let mut waited = match line.hold.take() {
-            Some(hold) if !hold.is_over() => return line.hold = Some(hold),
+        let mut waited = match software.hold.take() {
+            Some(hold) if !hold.is_over() => return software.hold = Some(hold),
             hold => hold.is_some(),
         };
-        while let Some(item) = line.held.pop_front() {
-            let conditions = if waited { Vec::new() } else { self.needs(&item, line) };
+        while let Some(item) = software.held.pop_front() {
+            let conditions = if waited { Vec::new() } else { self.needs(&item, software) };
             if !super::is_met(&conditions, false) {
-                line.held.push_front(item);
-                return self.hold(line, conditions);
+                software.held.push_front(item);
+                return self.hold(software, conditions);
             }
             waited = false;
             match item {
                 Item::Commands(mut commands) => {
-                    let _ = self.oldest_in_the_way(line);
+                    let _ = self.oldest_in_the_way(software);
                     // A refusal has stopped the machine.
-                    let _ = self.hand_over(line, &mut commands);
+                    let _ = self.hand_over(software, &mut commands);
                 }
                 Item::Wait(_) => {}
                 // Fails when a fence was closed meanwhile; nobody is left who could see its value here.
                 Item::Signal { signals, .. } => drop(batch::signal(&signals, true)),
             }
         }
-        line.empty();
+        software.empty();
     }
 
     /// What must have happened before this submission runs.
-    fn needs(&self, item: &Item, line: &mut Line) -> Pairs {
+    fn needs(&self, item: &Item, software: &mut SoftwareQueue) -> Pairs {
         let own = |value| vec![(Arc::clone(self.progress()), value)];
         match item {
-            Item::Commands(_) => self.oldest_in_the_way(line).ok().flatten().map(own).unwrap_or_default(),
+            Item::Commands(_) => self.oldest_in_the_way(software).ok().flatten().map(own).unwrap_or_default(),
             Item::Wait(conditions) => conditions.clone(),
             Item::Signal { after, .. } => own(*after),
         }
     }
 
     /// The first submission waits for these; the worker moves it on.
-    fn hold(&self, line: &mut Line, conditions: Pairs) {
+    fn hold(&self, software: &mut SoftwareQueue, conditions: Pairs) {
         let (sch, queue) = (Arc::downgrade(self.sch()), Weak::clone(&self.this));
         let over = move || {
             if let Some(sch) = sch.upgrade() {
                 sch.worker.add(Work::Advance(Weak::clone(&queue)));
             }
         };
-        line.hold = Some(Hold::new(conditions, over));
+        software.hold = Some(Hold::new(conditions, over));
     }
 
     /// The progress value that must be reached before the node takes another buffer of this queue; `None` if it does.
     /// (MaxInFlightHwQueueBuffers)
-    fn oldest_in_the_way(&self, line: &mut Line) -> Result<Option<u64>, NTSTATUS> {
+    fn oldest_in_the_way(&self, software: &mut SoftwareQueue) -> Result<Option<u64>, NTSTATUS> {
         let caps = self.context().adapter().caps();
         let node = caps.nodes.get(self.context().node() as usize).ok_or(STATUS_INVALID_PARAMETER)?;
         let metadata = node.metadata;
         let most = usize::from({ metadata.Flags }.MaxInFlightHwQueueBuffers());
-        while line.in_flight.front().is_some_and(|value| self.progress().is_reached(*value)) {
-            line.in_flight.pop_front();
+        while software.in_flight.front().is_some_and(|value| self.progress().is_reached(*value)) {
+            software.in_flight.pop_front();
         }
-        Ok(line.in_flight.front().copied().filter(|_| most != 0 && line.in_flight.len() >= most))
+        Ok(software.in_flight.front().copied().filter(|_| most != 0 && software.in_flight.len() >= most))
     }
 
     /// Hands a command buffer to the driver.
-    fn hand_over(&self, line: &mut Line, commands: &mut Commands) -> Result<(), NTSTATUS> {
-        line.in_flight.push_back(commands.progress);
-        line.handed_over = commands.progress;
+    fn hand_over(&self, software: &mut SoftwareQueue, commands: &mut Commands) -> Result<(), NTSTATUS> {
+        software.in_flight.push_back(commands.progress);
+        software.handed_over = commands.progress;
         let mut args = DXGKARG_SUBMITCOMMANDTOHWQUEUE::zeroed();
         args.hHwQueue = self.handles().1.raw();
         args.HwQueueProgressFenceId = commands.progress;
@@ -254,12 +255,12 @@ impl HwQueue {
         loop {
             let wait = Wait::of_thread(1);
             {
-                let mut line = lock(&self.line);
-                if line.held.is_empty() {
+                let mut software = lock(&self.software_queue);
+                if software.held.is_empty() {
                     return true;
                 }
-                line.leaving.retain(|other| other.outcome().is_none());
-                line.leaving.push(Arc::clone(&wait));
+                software.leaving.retain(|other| other.outcome().is_none());
+                software.leaving.push(Arc::clone(&wait));
             }
             let over = sch.tdr.clock().now() >= limit;
             match wait.block(Some(Instant::now() + sch.tdr.nap(limit)), |nap| sch.pause(nap)) {
@@ -272,19 +273,19 @@ impl HwQueue {
 
     /// Progress value at which the hardware has done everything that it has of the queue, whatever is held.
     pub(super) fn on_hardware(&self) -> u64 {
-        if self.flags().UserModeSubmission() { self.last_queued() } else { lock(&self.line).handed_over }
+        if self.flags().UserModeSubmission() { self.last_queued() } else { lock(&self.software_queue).handed_over }
     }
 
     /// Drops what is held: the device is lost, or nobody is left whose work it is, or the queue is gone.
     pub(super) fn drop_held(&self) {
         let hold = {
-            let mut line = lock(&self.line);
-            line.empty();
+            let mut software = lock(&self.software_queue);
+            software.empty();
             self.held.store(0, Ordering::Release);
             if !self.flags().UserModeSubmission() {
-                self.last_submitted.store(line.handed_over, Ordering::Release);
+                self.last_submitted.store(software.handed_over, Ordering::Release);
             }
-            line.hold.take()
+            software.hold.take()
         };
         if let Some(hold) = hold {
             hold.cancel();
@@ -292,7 +293,7 @@ impl HwQueue {
     }
 }
 
-impl Line {
+impl SoftwareQueue {
     fn hold_back(&mut self, item: Item) -> Result<(), NTSTATUS> {
         if self.held.len() >= HELD_MAX {
             return Err(STATUS_INSUFFICIENT_RESOURCES);

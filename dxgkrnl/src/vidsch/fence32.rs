@@ -19,9 +19,9 @@ use super::sync_object::SyncObject;
 const REACH: u64 = (u32::MAX / 2) as u64;
 
 /// The whole value, as it was when the kernel last looked.
-pub(super) struct Narrow(Mutex<u64>);
+pub(super) struct Fence32(Mutex<u64>);
 
-impl Narrow {
+impl Fence32 {
     /// A fence that starts at `initial`, which is in memory already.
     pub(super) fn new(initial: u64) -> Self {
         Self(Mutex::new(initial))
@@ -71,7 +71,7 @@ pub(crate) fn check_signals(signals: &[(Arc<SyncObject>, u64)]) -> Result<(), NT
 
 fn check(pairs: &[(Arc<SyncObject>, u64)], distance: fn(u64, u64) -> u64) -> Result<(), NTSTATUS> {
     let far = |(open, value): &(Arc<SyncObject>, u64)| {
-        open.fence().is_narrow() && distance(open.fence().current(), *value) > REACH
+        open.fence().has_32_bits() && distance(open.fence().current(), *value) > REACH
     };
     if pairs.iter().any(far) { Err(STATUS_INVALID_PARAMETER) } else { Ok(()) }
 }

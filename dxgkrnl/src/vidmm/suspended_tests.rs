@@ -1,31 +1,31 @@
 //! Page tables and rings of processes at rest leave and come back.
 
 use super::*;
-use crate::vidmm::rest::Standing;
+use crate::vidmm::suspended::Standing;
 
 impl World {
-    /// The work of the process is done, and more comes only through [`World::wake`].
-    pub(super) fn rest(&mut self) {
-        self.rests = true;
-        self.memory.rest(self.space);
+    /// The work of the process is done, and more comes only through [`World::resume`].
+    pub(super) fn suspend(&mut self) {
+        self.suspended = true;
+        self.memory.note_suspended(self.space);
     }
 
     /// The process works on; false if what it needs finds no room.
-    pub(super) fn wake(&mut self) -> bool {
-        if self.rests {
-            match self.memory.wake(self.space) {
-                Ok(_) => self.rests = false,
+    pub(super) fn resume(&mut self) -> bool {
+        if self.suspended {
+            match self.memory.resume(self.space) {
+                Ok(_) => self.suspended = false,
                 Err(status) => assert_eq!(status, STATUS_NO_MEMORY),
             }
         }
-        assert_eq!(self.memory.is_at_rest(self.space), self.rests);
-        !self.rests
+        assert_eq!(self.memory.is_suspended(self.space), self.suspended);
+        !self.suspended
     }
 
     /// Whether the page tables are away.
     fn is_bare(&self) -> bool {
         let space = &self.memory.spaces[&self.space];
-        space.standing == Standing::Resting && space.tables.is_none()
+        space.standing == Standing::Suspended && space.tables.is_none()
     }
 
     /// Another process, which wants `pages` pages of VRAM and nothing else.
@@ -50,16 +50,16 @@ fn tables_of_a_process_at_rest_make_room_and_are_back_when_it_works() {
     world.make_resident(a).unwrap();
     world.gpu_write(a, 3, 9);
     assert_eq!(world.make_resident(other), Err(STATUS_NO_MEMORY), "its work may walk the tables");
-    world.rest();
+    world.suspend();
     world.make_resident(other).unwrap();
     assert!(world.is_bare());
     assert_eq!(world.memory.root(world.space), None);
     let gone = lock(&world.fake).has_translations_of(root.unwrap());
     assert!(!gone, "the GPU has not forgotten what the tables said");
-    assert_eq!(world.memory.wake(world.space), Err(STATUS_NO_MEMORY), "there is no room yet");
+    assert_eq!(world.memory.resume(world.space), Err(STATUS_NO_MEMORY), "there is no room yet");
     assert!(world.is_bare());
     world.evict(other, &idle());
-    assert!(world.wake());
+    assert!(world.resume());
     world.check();
     let counts = world.memory.counts;
     assert_eq!(
@@ -78,7 +78,7 @@ fn a_root_comes_back_elsewhere_when_its_page_is_taken() {
     world.make_resident(a).unwrap();
     world.gpu_write(a, 3, 9);
     let (segment, offset) = world.root().unwrap();
-    world.rest();
+    world.suspend();
     world.memory.evict_tables(world.space).unwrap();
     // Somebody else's pages, until one of them lies where the root was.
     let takes = |world: &mut World| {
@@ -92,13 +92,13 @@ fn a_root_comes_back_elsewhere_when_its_page_is_taken() {
         found
     };
     assert!((0..128).any(|_| takes(&mut world)), "the memory of the root is not used again");
-    assert_eq!(world.memory.wake(world.space), Ok(true), "the driver has to be told of another root");
-    world.rests = false;
+    assert_eq!(world.memory.resume(world.space), Ok(true), "the driver has to be told of another root");
+    world.suspended = false;
     assert_ne!(world.root(), Some((segment, offset)));
     world.check();
-    world.rest();
-    assert_eq!(world.memory.wake(world.space), Ok(false), "it stayed where it was");
-    world.rests = false;
+    world.suspend();
+    assert_eq!(world.memory.resume(world.space), Ok(false), "it stayed where it was");
+    world.suspended = false;
     world.finish();
 }
 
@@ -111,7 +111,7 @@ fn what_is_asked_of_an_address_space_without_tables_is_there_when_they_are_back(
         world.make_resident(index).unwrap();
         world.gpu_write(index, 1, 7);
     }
-    world.rest();
+    world.suspend();
     let before = world.memory.segments.free_bytes(2);
     world.memory.evict_tables(world.space).unwrap();
     assert_eq!(world.memory.segments.free_bytes(2), before + 3 * PAGES, "a leaf, the directory above it and the root");
@@ -122,7 +122,7 @@ fn what_is_asked_of_an_address_space_without_tables_is_there_when_they_are_back(
     world.make_resident(c).unwrap();
     world.destroy(a);
     assert!(world.is_bare(), "nothing of that brings tables");
-    assert!(world.wake());
+    assert!(world.resume());
     world.check();
     world.finish();
 }
@@ -136,17 +136,17 @@ fn a_ring_leaves_only_while_its_process_rests_and_is_back_before_it_works() {
     world.memory.allocations.get_mut(&world.models[ring].id).unwrap().references = 1;
     world.gpu_write(ring, 8, 5);
     let other = world.other(40);
-    world.rest();
+    world.suspend();
     assert_eq!(world.make_resident(other), Err(STATUS_NO_MEMORY), "the ring is on the residency list");
     world.evict(ring, &idle());
-    assert!(world.wake());
+    assert!(world.resume());
     assert_eq!(world.make_resident(other), Err(STATUS_NO_MEMORY), "the process works");
-    world.rest();
+    world.suspend();
     world.make_resident(other).unwrap();
     assert!(matches!(world.place(ring), Place::System(_)));
-    assert!(!world.wake(), "it does not work without its ring");
+    assert!(!world.resume(), "it does not work without its ring");
     world.evict(other, &idle());
-    assert!(world.wake());
+    assert!(world.resume());
     assert!(matches!(world.place(ring), Place::Local { .. }) && !world.memory.is_busy(world.models[ring].id));
     world.check();
     world.memory.allocations.get_mut(&world.models[ring].id).unwrap().references = 0;
@@ -162,11 +162,11 @@ fn who_used_its_tables_longest_ago_goes_first() {
     let old = world.create(30, &[2], CpuAccess::None);
     world.make_resident(old).unwrap();
     world.evict(old, &idle());
-    world.rest();
+    world.suspend();
     assert_eq!(world.memory.evict_one(2), Ok(true));
     assert!(world.is_bare(), "the allocation was used later");
-    assert!(world.wake());
-    world.rest();
+    assert!(world.resume());
+    world.suspend();
     assert_eq!(world.memory.evict_one(2), Ok(true));
     assert!(matches!(world.place(old), Place::System(_)) && !world.is_bare());
     assert_eq!((world.memory.evict_one(2), world.memory.evict_one(2)), (Ok(true), Ok(false)));
@@ -180,7 +180,7 @@ fn tables_that_come_back_wrong_are_found() {
     world.map(a).unwrap();
     world.make_resident(a).unwrap();
     world.check();
-    world.rest();
+    world.suspend();
     world.memory.evict_tables(world.space).unwrap();
     lock(&world.fake).forget = 1;
     let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.check()));
@@ -194,7 +194,7 @@ fn out_of_d0_and_back_without_tables() {
     world.map(a).unwrap();
     world.make_resident(a).unwrap();
     world.gpu_write(a, 2, 6);
-    world.rest();
+    world.suspend();
     world.memory.evict_tables(world.space).unwrap();
     world.memory.park(false).unwrap();
     lock(&world.fake).lose_everything();

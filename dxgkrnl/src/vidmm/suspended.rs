@@ -23,9 +23,9 @@ use crate::vidmm::va_space::Mapping;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// It may.
-    Working,
+    Running,
     /// It does not.
-    Resting,
+    Suspended,
 }
 
 impl Space {
@@ -42,8 +42,8 @@ impl Space {
 
 impl Memory {
     /// Whether the work of a process rests.
-    pub(crate) fn is_at_rest(&self, id: SpaceId) -> bool {
-        self.spaces.get(&id).is_some_and(|space| space.standing != Standing::Working)
+    pub(crate) fn is_suspended(&self, id: SpaceId) -> bool {
+        self.spaces.get(&id).is_some_and(|space| space.standing != Standing::Running)
     }
 
     /// The address spaces of a process.
@@ -57,20 +57,20 @@ impl Memory {
     }
 
     /// The work of a process rests from now on.
-    pub(crate) fn rest(&mut self, first: SpaceId) {
-        self.stand(first, Standing::Resting);
+    pub(crate) fn note_suspended(&mut self, first: SpaceId) {
+        self.stand(first, Standing::Suspended);
     }
 
     /// The work of a process that is not done rests from now on.
-    pub(crate) fn suspend(&mut self, id: SpaceId) {
-        self.rest(id);
+    pub(crate) fn note_suspended_with_work(&mut self, id: SpaceId) {
+        self.note_suspended(id);
         self.counts.suspended += 1;
     }
 
     /// Whether the memory of a process at rest may be taken: nobody is bringing it back just now.
     pub(super) fn gives_way(&self, id: SpaceId) -> bool {
-        let rests = |space: &Space| space.standing != Standing::Working && self.coming != Some(space.first);
-        self.spaces.get(&id).is_some_and(rests)
+        let suspended = |space: &Space| space.standing != Standing::Running && self.coming != Some(space.first);
+        self.spaces.get(&id).is_some_and(suspended)
     }
 
     /// Whether something on the residency list of a process has left.
@@ -88,7 +88,7 @@ impl Memory {
             let in_segment = matches!(state.place, Place::Local { .. });
             state.allocation.owner() == id && if self.insists { in_segment } else { ring }
         };
-        space.standing == Standing::Working
+        space.standing == Standing::Running
             && (tables || self.has_local_fences(id) || self.allocations.values().any(holds))
     }
 
@@ -140,7 +140,7 @@ impl Memory {
     /// The machine has stopped.
     pub(crate) fn evict_tables(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
         let Self { driver, segments, spaces, .. } = self;
-        let Some(space) = spaces.get_mut(&id).filter(|space| space.standing == Standing::Resting) else {
+        let Some(space) = spaces.get_mut(&id).filter(|space| space.standing == Standing::Suspended) else {
             return Ok(());
         };
         let (engine, process, paging_process) = (space.engine, space.process, space.paging_process);
@@ -177,17 +177,17 @@ impl Memory {
                 away.push(id);
             }
         }
-        if !self.is_at_rest(first) {
+        if !self.is_suspended(first) {
             return Ok(());
         }
         // While the rest comes, nothing that is there is taken to make room for it.
         self.coming = Some(first);
         // What is large first, while there are large pieces; without tables nothing of it needs any yet.
         let back = self.restore_list(first);
-        self.stand(first, Standing::Working);
+        self.stand(first, Standing::Running);
         let back = back.and_then(|()| away.iter().try_for_each(|id| self.restore_tables(*id)));
         let back = back.and_then(|()| self.restore_fences(first));
-        self.stand(first, Standing::Resting);
+        self.stand(first, Standing::Suspended);
         self.coming = None;
         match back {
             Ok(()) => self.counts.tables_restored += away.len() as u64,
@@ -201,8 +201,8 @@ impl Memory {
     ///
     /// # Errors
     /// As [`Memory::bring_back_space`]; it goes on resting.
-    pub(crate) fn wake(&mut self, first: SpaceId) -> Result<bool, NTSTATUS> {
-        if !self.is_at_rest(first) {
+    pub(crate) fn resume(&mut self, first: SpaceId) -> Result<bool, NTSTATUS> {
+        if !self.is_suspended(first) {
             return Ok(false);
         }
         if self.tidies {
@@ -211,7 +211,7 @@ impl Memory {
         self.bring_back_space(first)?;
         // What is on its way by the paging node has arrived.
         self.finish_moves()?;
-        self.stand(first, Standing::Working);
+        self.stand(first, Standing::Running);
         let (mut tell, mut moved) = (false, 0);
         for (_, space) in self.spaces_of(first) {
             let Some(root) = space.root().filter(|root| space.told != Some(*root)) else { continue };

@@ -1,4 +1,4 @@
-//! Processes that come to rest and work again, over and over, at random: their page tables, the root with them, come back elsewhere, and every
+//! Processes that are suspended and resumed, over and over, at random: their page tables, the root with them, come back elsewhere, and every
 //! address shows what it is said to show, by every way of submission, on every kind of adapter.
 
 use campanile_hw::packet::Packet;
@@ -7,8 +7,8 @@ use campanile_hw::registers::{NODE_COMPUTE, NODE_COPY};
 
 use super::case::{Boot, Case, Failure, granted};
 use super::power_device::power_down;
-use super::rest::{Hog, counts, small_vram};
 use super::rig::{KernelQueue, Memory, PacketQueue, RawQueue, Rig, View, copy, fill};
+use super::suspended_process::{Hog, counts, small_vram};
 use testbed::setup::SystemOptions;
 
 cases! { "Residency", behind "it is several processes on a GPU whose memory it chooses";

@@ -1,4 +1,4 @@
-//! Processes at rest: page tables, fence values and rings leave a VRAM that others need, and are back before work goes on.
+//! Suspended processes: page tables, fence values and rings leave a VRAM that others need, and are back before work goes on.
 
 use std::sync::{Arc, Barrier};
 
@@ -254,7 +254,7 @@ pub(super) fn tables_leave(case: &mut Case<'_>) -> Result<(), Failure> {
         let after = counts(case.system);
         ensure!(after.tables_evicted > before.tables_evicted, "no tables left: {after:?}");
         let retry = D3DDDI_DOORBELLSTATUS::D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY;
-        ensure_eq!(spread.queue.doorbell.state(), retry, "status of the doorbell of a process at rest");
+        ensure_eq!(spread.queue.doorbell.state(), retry, "status of the doorbell of a suspended process");
         // What is mapped and unmapped meanwhile is so when the tables are back.
         granted(spread.rig.free(Spread::address(spread.ranges - 1), SIZE), "freeing a range")?;
         spread.ranges -= 1;

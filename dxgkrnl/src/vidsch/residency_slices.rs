@@ -1,0 +1,205 @@
+//! Time slices in memory, for processes with work whose residency lists do not fit beside one another.
+//!
+//! A request that needs the memory of processes with work is queued, and only the first request of the queue has one suspended
+//! ([`VidSch::suspend`]). A process that was suspended with work to do is resumed without being asked: a thread queues a request for it, for one
+//! process after the other, in the order in which they were suspended. Once it is resumed it keeps its memory for a time slice: [`SLICE`] of the
+//! machine's clock, or until it has completed [`SLICE_WORK`] submissions. So each gets its time slice, however many there are, and whatever it
+//! waits for that another one must do.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use nt::lock::{Mutex, lock};
+use wddm_ddi::status::*;
+
+use crate::device::DeviceError;
+use crate::vidmm::{AddressSpace, Search};
+
+use super::VidSch;
+
+/// How long a process that was suspended with work runs at least, by the machine's clock, once it is resumed.
+pub(super) const SLICE: Duration = Duration::from_millis(50);
+
+/// Completed submissions after which its time slice is over sooner.
+pub(super) const SLICE_WORK: u64 = 1024;
+
+/// How often the thread looks whether a device that was in D3 is back in D0.
+const GLANCE: Duration = Duration::from_millis(2);
+
+/// The requests that need the memory of processes with work.
+#[derive(Default)]
+struct RequestQueue {
+    next: u64,
+    numbers: VecDeque<u64>,
+}
+
+/// Processes that were suspended with work to do, and the thread that resumes them.
+#[derive(Default)]
+struct SuspendedProcesses {
+    spaces: VecDeque<Weak<AddressSpace>>,
+    running: bool,
+    stopped: bool,
+}
+
+/// The requests that wait for memory, in the order in which they are served, and the suspended processes that wait for a time slice.
+#[derive(Default)]
+pub(crate) struct ResidencySlices {
+    queue: Arc<Mutex<RequestQueue>>,
+    suspended: Mutex<SuspendedProcesses>,
+}
+
+/// A place in the queue of requests, given up when dropped.
+pub(crate) struct QueuePlace {
+    queue: Arc<Mutex<RequestQueue>>,
+    number: u64,
+}
+
+impl QueuePlace {
+    /// True for the first request of the queue, the only one that may have processes with work suspended.
+    pub(crate) fn is_first(&self) -> bool {
+        lock(&self.queue).numbers.front() == Some(&self.number)
+    }
+
+    /// Lets every other request of the queue go first.
+    pub(crate) fn move_to_the_end(&self) {
+        let mut queue = lock(&self.queue);
+        queue.numbers.retain(|number| *number != self.number);
+        queue.numbers.push_back(self.number);
+    }
+}
+
+impl Drop for QueuePlace {
+    fn drop(&mut self) {
+        lock(&self.queue).numbers.retain(|number| *number != self.number);
+    }
+}
+
+impl ResidencySlices {
+    /// A place at the end of the queue.
+    pub(crate) fn enqueue(&self) -> QueuePlace {
+        let mut queue = lock(&self.queue);
+        queue.next += 1;
+        let number = queue.next;
+        queue.numbers.push_back(number);
+        QueuePlace { queue: Arc::clone(&self.queue), number }
+    }
+
+    /// From now on no process is resumed here; returns when the thread has ended.
+    pub(super) fn stop(&self) {
+        lock(&self.suspended).stopped = true;
+        while lock(&self.suspended).running {
+            std::thread::sleep(GLANCE);
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        lock(&self.suspended).stopped
+    }
+
+    /// The next process to be resumed; without one the thread ends.
+    fn next(&self) -> Option<Weak<AddressSpace>> {
+        let mut suspended = lock(&self.suspended);
+        let next = if suspended.stopped { None } else { suspended.spaces.pop_front() };
+        suspended.running = next.is_some();
+        next
+    }
+}
+
+impl VidSch {
+    /// The requests that wait for memory, and the suspended processes with work.
+    pub(crate) fn residency_slices(&self) -> &ResidencySlices {
+        &self.residency_slices
+    }
+
+    /// True while it makes sense to wait for memory: the adapter is there, and recovery has not given it up.
+    pub(crate) fn may_wait(&self) -> bool {
+        !self.tdr.is_abandoning() && self.adapter().is_ok_and(|adapter| !adapter.is_gone())
+    }
+
+    /// A process was suspended with work to do: it is queued for a time slice.
+    pub(super) fn note_suspended(&self, space: &Arc<AddressSpace>) {
+        let Ok(adapter) = self.adapter() else { return };
+        let mut suspended = lock(&self.residency_slices.suspended);
+        if suspended.stopped {
+            return;
+        }
+        suspended.spaces.push_back(Arc::downgrade(space));
+        if suspended.running {
+            return;
+        }
+        let sch = Arc::clone(adapter.vidsch());
+        let thread = std::thread::Builder::new().name("vidsch-slices".to_owned()).spawn(move || sch.give_time_slices());
+        suspended.running = thread.is_ok();
+        if let Err(error) = thread {
+            self.verifier.log(format!("suspended processes wait for their own threads: {error}"));
+        }
+    }
+
+    fn give_time_slices(&self) {
+        while let Some(space) = self.residency_slices.next() {
+            if let Some(space) = space.upgrade() {
+                self.give_time_slice(&space);
+            }
+        }
+    }
+
+    /// Resumes a process that was suspended with work to do, unless it runs already, or has none left.
+    fn give_time_slice(&self, space: &AddressSpace) {
+        let Ok(adapter) = self.adapter() else { return };
+        let mut search = Search::default();
+        while !self.residency_slices.is_stopped() && !self.verifier.is_stopped() {
+            let Some(powered) = adapter.machine.gate().enter_awake() else {
+                search.leave_queue();
+                std::thread::sleep(GLANCE);
+                continue;
+            };
+            if adapter.is_gone() || !self.has_work(space) {
+                return space.suspension.give_up_time_slice();
+            }
+            match self.try_resume(space, &mut search) {
+                Some(Ok(())) => return,
+                None => {}
+                Some(Err(status)) => {
+                    drop(powered);
+                    return self.starve(space, status);
+                }
+            }
+            drop(powered);
+            adapter.vidmm().pause_for_room();
+        }
+    }
+
+    /// What a process must have resident does not fit into memory any more: its devices are lost (OutOfMemory).
+    fn starve(&self, space: &AddressSpace, status: NTSTATUS) {
+        let Ok(adapter) = self.adapter() else { return };
+        if self.verifier.is_stopped() || self.tdr.is_abandoning() || adapter.is_gone() {
+            return;
+        }
+        self.verifier.log(format!("the memory of a process that was suspended does not come back: {status}"));
+        let _powered = adapter.machine.gate().enter(&adapter.machine);
+        for device in self.devices_at(space) {
+            self.lose_device(&device, DeviceError::OutOfMemory);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_served_in_order_and_one_that_is_moved_to_the_end_is_last() {
+        let slices = ResidencySlices::default();
+        let places: Vec<QueuePlace> = (0..3).map(|_| slices.enqueue()).collect();
+        let first = |places: &[QueuePlace]| places.iter().map(QueuePlace::is_first).collect::<Vec<_>>();
+        assert_eq!(first(&places), [true, false, false]);
+        places[0].move_to_the_end();
+        assert_eq!(first(&places), [false, true, false]);
+        let mut places = places;
+        drop(places.remove(1));
+        assert_eq!(first(&places), [false, true]);
+        drop(places.remove(1));
+        assert_eq!(first(&places), [true]);
+    }
+}
