@@ -155,7 +155,7 @@ impl Adapter {
     pub(crate) fn connect_doorbell(&self, doorbell: &Doorbell) -> Result<(), NTSTATUS> {
         let mut answer = None;
         // Where others have to give up memory for a process that rests, that takes a device in D0 whose contexts go on.
-        self.wake(|| answer = doorbell.connect_if_room());
+        self.wake(|| answer = doorbell.connect_if_memory());
         answer.unwrap_or_else(|| {
             let _inside = self.machine.gate().enter(&self.machine);
             doorbell.connect()

@@ -160,7 +160,7 @@ impl AddressSpace {
             Protection::ReadWrite => Access::WRITE,
         };
         let mapping = Mapping { pages, source, access };
-        vidmm.with_room(Some(self.id), |memory| {
+        vidmm.with_eviction(Some(self.id), |memory| {
             let at = memory.reserve_everywhere(self.id, 0, (least, most), pages * PAGE_SIZE, true)?;
             let mut engines = 0..vidmm.driver.engines;
             let mapped = engines.try_for_each(|engine| memory.map(self.id.of_engine(engine), at, mapping));
@@ -198,7 +198,7 @@ impl AddressSpace {
         if zero && len > ZERO_MAX {
             return Err(STATUS_NO_MEMORY);
         }
-        vidmm.with_room(Some(self.id), |memory| {
+        vidmm.with_eviction(Some(self.id), |memory| {
             let at = memory.reserve_everywhere(self.id, base, (min, max), len, false)?;
             if zero {
                 for engine in 0..vidmm.driver.engines {
@@ -241,7 +241,7 @@ impl AddressSpace {
             Shows::Nothing => None,
         };
         let access = Access { write: request.write, execute: request.execute, driver: request.driver_protection };
-        vidmm.with_room(Some(self.id), |memory| {
+        vidmm.with_eviction(Some(self.id), |memory| {
             let space = va(memory, self.id)?;
             let new = request.base == 0 || !space.in_region(request.base, len);
             let at = if new {
@@ -287,7 +287,7 @@ impl AddressSpace {
     /// STATUS_NO_MEMORY without room for page tables; nothing has changed.
     pub(crate) fn update(&self, engine: u32, update: &Update) -> Result<(), NTSTATUS> {
         let vidmm = self.vidmm()?;
-        vidmm.with_room(Some(self.id), |memory| memory.update(self.id.of_engine(engine), update))
+        vidmm.with_eviction(Some(self.id), |memory| memory.update(self.id.of_engine(engine), update))
     }
 
     /// Gives a whole region back; when the call returns, the GPU finds nothing there. [d3dkmthk: D3DKMT_FREEGPUVIRTUALADDRESS]

@@ -246,7 +246,7 @@ impl VidMm {
             STATUS_DRIVER_INTERNAL_ERROR
         })?;
         let places = || answer.places.into_iter().take_while(|id| *id != 0).map(u32::from);
-        let page = self.with_room(Some(owner.id()), |memory| {
+        let page = self.with_eviction(Some(owner.id()), |memory| {
             for segment in places() {
                 if memory.segments.memory(segment).is_none() {
                     // An aperture: implicit system memory stands behind it.

@@ -209,7 +209,7 @@ impl Memory {
         let state = self.allocations.get(&id).ok_or(STATUS_INVALID_HANDLE)?;
         if !residency::may_leave(self, state) {
             match (self.has_aperture(&state.allocation), state.allocation.cpu_access()) {
-                (true, _) if self.gives_way(state.allocation.owner()) => {}
+                (true, _) if self.is_evictable(state.allocation.owner()) => {}
                 (false, CpuAccess::None) if state.listed > 0 => return Err(STATUS_GRAPHICS_INVALID_ALLOCATION_USAGE),
                 (false, _) if state.listed > 0 => return Err(STATUS_GRAPHICS_CANT_LOCK_MEMORY),
                 _ => return Err(STATUS_GRAPHICS_ALLOCATION_BUSY),
@@ -373,13 +373,13 @@ impl VidMm {
                     return locked;
                 }
             }
-            if !self.may_wait_for_room() {
+            if !self.may_wait_for_memory() {
                 return Err(STATUS_DEVICE_REMOVED);
             }
             if Instant::now() > deadline {
                 return Err(STATUS_GRAPHICS_ALLOCATION_BUSY);
             }
-            self.pause_for_room();
+            self.pause_for_memory();
         }
     }
 }

@@ -164,11 +164,11 @@ pub(crate) struct Memory {
     pub(super) waits: bool,
     /// Something did not find memory that queues are about to let go of.
     pub(super) idle_soon: bool,
-    /// For the request that is under way, residency lists of processes at rest leave.
-    pub(super) insists: bool,
-    /// For the request that is under way, everything of a process at rest leaves before it comes back, so that what is left of it is not
-    /// in the way.
-    pub(super) tidies: bool,
+    /// For the request that is under way, residency lists of suspended processes are evicted.
+    pub(super) evicts_lists: bool,
+    /// For the request that is under way, everything of the suspended process that it resumes is evicted first, so that what is left of it
+    /// does not divide the free memory.
+    pub(super) evicts_own_first: bool,
     /// The process whose memory is brought back just now.
     pub(super) coming: Option<SpaceId>,
     clock: u64,
@@ -205,8 +205,8 @@ impl Memory {
             short: false,
             waits: true,
             idle_soon: false,
-            insists: false,
-            tidies: false,
+            evicts_lists: false,
+            evicts_own_first: false,
             coming: None,
             clock: 0,
             next_space: 1,

@@ -14,8 +14,8 @@ use crate::rundown::{Destroyed, Rundown};
 use crate::vidmm::VidMm;
 use crate::vidmm::address_space::{AddressSpace, Frames, Protection};
 use crate::vidmm::allocation::Allocation;
+use crate::vidmm::eviction::{Attempt, EvictionSearch, Next};
 use crate::vidmm::memory::{IdlePoint, Memory, SpaceId};
-use crate::vidmm::room::{Attempt, Next, Search};
 use crate::vidsch::SyncObject;
 use nt::ram::PAGE_SIZE;
 
@@ -235,10 +235,10 @@ impl VidMm {
     ) -> Result<u64, Shortage> {
         let deadline = Instant::now() + TRIM_TIMEOUT;
         let owner = list.first().map(|allocation| allocation.owner());
-        let (mut told, mut search, mut working) = (BTreeMap::new(), Search::default(), None);
+        let (mut told, mut search, mut working) = (BTreeMap::new(), EvictionSearch::default(), None);
         loop {
-            if search.is_behind() && self.may_wait_for_room() && queue.device.error().is_none() {
-                self.pause_for_room();
+            if search.is_queued_behind() && self.may_wait_for_memory() && queue.device.error().is_none() {
+                self.pause_for_memory();
                 continue;
             }
             let mut memory = lock(&self.memory);
@@ -272,14 +272,14 @@ impl VidMm {
             let news: Vec<(SpaceId, u64)> = trims.into_iter().filter(is_news).collect();
             let heard = self.ask_to_trim(&news);
             told.extend(news.into_iter().filter(|(process, _)| heard.contains(process)));
-            if idle_soon && !cannot_trim && search.is_patient() && self.may_wait_for_room() {
-                self.pause_for_room();
+            if idle_soon && !cannot_trim && search.may_wait_for_idle_queues() && self.may_wait_for_memory() {
+                self.pause_for_memory();
                 continue;
             }
             if !cannot_trim
                 || status != STATUS_NO_MEMORY
                 || !fits
-                || !self.may_wait_for_room()
+                || !self.may_wait_for_memory()
                 || queue.device.error().is_some()
             {
                 return Err((status, missing));
@@ -287,14 +287,14 @@ impl VidMm {
             // Until others can be at work, this process is not kept there.
             working = None;
             if !told.is_empty() && Instant::now() < deadline {
-                self.pause_for_room();
+                self.pause_for_memory();
                 continue;
             }
             match self.suspend_others(&mut search, &candidates) {
                 Next::Again => {}
-                Next::Wait => self.pause_for_room(),
+                Next::Wait => self.pause_for_memory(),
                 // It fits with everybody else away, and nobody is left to be asked: what others hold is just coming or going.
-                Next::GiveUp if search.is_patient() => self.pause_for_room(),
+                Next::GiveUp if search.may_wait_for_idle_queues() => self.pause_for_memory(),
                 Next::GiveUp => return Err((status, missing)),
             }
         }

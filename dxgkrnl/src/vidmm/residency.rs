@@ -61,19 +61,19 @@ pub(crate) fn is_in(state: &State, segment: u32) -> bool {
     matches!(&state.place, Place::Local { segment: here, .. } if *here == segment)
 }
 
-/// Whether an allocation may be taken from its place: nobody wants it resident, and no queue can be using it. A ring stays as long as the
-/// engines may look at it, which is until its process rests.
+/// True if an allocation may be evicted: it is on no residency list or offered, and no queue can be using it. A ring stays as long as the
+/// engines may look at it, which is until its process is suspended.
 pub(crate) fn may_leave(memory: &Memory, state: &State) -> bool {
     (state.listed == 0 || state.offered.is_some())
-        && (state.references == 0 || memory.gives_way(state.allocation.owner()))
+        && (state.references == 0 || memory.is_evictable(state.allocation.owner()))
         && !state.destroyed
         && state.idle.as_ref().is_none_or(|is_idle| is_idle())
 }
 
-/// Whether an allocation may be moved from its place for somebody who insists: its process rests, so that nothing uses it before that
-/// works again.
-fn may_be_put_away(memory: &Memory, state: &State) -> bool {
-    memory.insists && memory.gives_way(state.allocation.owner())
+/// True if an allocation may be evicted although it is on a residency list: the request that is under way allows it, and its process is
+/// suspended, so that nothing uses the allocation before the process is resumed.
+fn is_evicted_with_its_process(memory: &Memory, state: &State) -> bool {
+    memory.evicts_lists && memory.is_evictable(state.allocation.owner())
 }
 
 /// Whether an allocation must be in its place when its process works: somebody wants it resident, a doorbell uses it, or work that was
@@ -87,7 +87,7 @@ pub(super) fn is_needed(state: &State) -> bool {
 
 /// The allocation that should leave `segment`, if any may.
 pub(crate) fn victim(memory: &Memory, segment: u32) -> Option<AllocationId> {
-    let may = |state: &State| may_leave(memory, state) || may_be_put_away(memory, state);
+    let may = |state: &State| may_leave(memory, state) || is_evicted_with_its_process(memory, state);
     let candidates = memory.allocations.iter().filter(|(_, state)| is_in(state, segment) && may(state));
     choose(candidates.map(|(id, state)| Candidate { id: *id, locked: state.lock.is_some(), last_use: state.last_use }))
 }

@@ -4,7 +4,7 @@
 //! is under way. From then on nothing of the GPU walks its page tables, so all of them may be given back; what they say is known here and
 //! written anew when they return. The root returns to another place, of which the driver hears before the process works. With the
 //! tables go pages of fence values in memory segments, and rings that user mode has taken off its residency list. For those who insist
-//! ([`super::room`]) what is on the residency list of a process at rest leaves as well; it comes back as a whole, before the process
+//! ([`super::eviction`]) what is on the residency list of a process at rest leaves as well; it comes back as a whole, before the process
 //! works again. [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS, DXGKARG_SETROOTPAGETABLE; driver-residency-in-wddm-2-0]
 
 use std::cmp::Reverse;
@@ -68,7 +68,7 @@ impl Memory {
     }
 
     /// Whether the memory of a process at rest may be taken: nobody is bringing it back just now.
-    pub(super) fn gives_way(&self, id: SpaceId) -> bool {
+    pub(super) fn is_evictable(&self, id: SpaceId) -> bool {
         let suspended = |space: &Space| space.standing != Standing::Running && self.coming != Some(space.first);
         self.spaces.get(&id).is_some_and(suspended)
     }
@@ -86,7 +86,7 @@ impl Memory {
         let holds = |state: &State| {
             let ring = state.references > 0 && state.listed == 0 && !state.destroyed;
             let in_segment = matches!(state.place, Place::Local { .. });
-            state.allocation.owner() == id && if self.insists { in_segment } else { ring }
+            state.allocation.owner() == id && if self.evicts_lists { in_segment } else { ring }
         };
         space.standing == Standing::Running
             && (tables || self.has_local_fences(id) || self.allocations.values().any(holds))
@@ -104,7 +104,7 @@ impl Memory {
             .spaces
             .iter()
             .filter(|(id, space)| {
-                self.gives_way(**id) && (space.has_tables_in(segment) || self.has_fences_in(**id, segment))
+                self.is_evictable(**id) && (space.has_tables_in(segment) || self.has_fences_in(**id, segment))
             })
             .map(|(id, space)| (space.last_use, *id))
             .collect();
@@ -205,8 +205,8 @@ impl Memory {
         if !self.is_suspended(first) {
             return Ok(false);
         }
-        if self.tidies {
-            self.put_away(first)?;
+        if self.evicts_own_first {
+            self.evict_everything(first)?;
         }
         self.bring_back_space(first)?;
         // What is on its way by the paging node has arrived.
@@ -224,7 +224,7 @@ impl Memory {
     }
 
     /// Everything that may leaves of a process at rest.
-    fn put_away(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
+    fn evict_everything(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
         let own = self.allocations.iter().filter_map(|(allocation, state)| match state.place {
             Place::Local { segment, .. } if state.allocation.owner() == id => Some((*allocation, segment)),
             _ => None,

@@ -14,13 +14,13 @@ use wddm_ddi::types::HANDLE;
 use crate::rank;
 use nt::bugcheck::Bugcheck;
 
+use super::call_mapping::CallMapping;
 use super::cross_adapter::{self, Signalling};
 use super::fence::{Fence, Waits};
 use super::report::subcode;
 use super::storage::Word;
 use super::sync_object::SyncObject;
 use super::wait::Wait;
-use super::window::Lent;
 
 /// Fences whose waits are locked, each once, in the order of their handles.
 struct Locked<'a>(BTreeMap<usize, (&'a Arc<Fence>, MutexGuard<'a, Waits, rank::FenceWaits>)>);
@@ -172,20 +172,20 @@ struct Arrays<'a> {
     handles: Vec<HANDLE>,
     values: Vec<u64>,
     addresses: Vec<*mut c_void>,
-    _lent: Vec<Lent<'a>>,
+    _mappings: Vec<CallMapping<'a>>,
 }
 
 impl<'a> Arrays<'a> {
     fn new(updates: &[(&'a Fence, u64)], word: impl for<'f> Fn(&'f Fence) -> &'f Word) -> Self {
-        let lent: Vec<_> = updates.iter().map(|(fence, _)| fence.sch().lend(word(fence))).collect();
+        let mappings: Vec<_> = updates.iter().map(|(fence, _)| fence.sch().map_for_call(word(fence))).collect();
         Self {
             handles: updates
                 .iter()
                 .map(|(fence, _)| fence.global().map_or(std::ptr::null_mut(), |g| g.raw()))
                 .collect(),
             values: updates.iter().map(|(_, value)| *value).collect(),
-            addresses: lent.iter().map(|lent| lent.address().cast()).collect(),
-            _lent: lent,
+            addresses: mappings.iter().map(|mappings| mappings.address().cast()).collect(),
+            _mappings: mappings,
         }
     }
 }

@@ -326,7 +326,7 @@ impl Doorbell {
     }
 
     /// As [`Doorbell::connect`]; `None` if others have to give up memory for it, or somebody has to be waited for.
-    pub(crate) fn connect_if_room(&self) -> Option<Result<(), NTSTATUS>> {
+    pub(crate) fn connect_if_memory(&self) -> Option<Result<(), NTSTATUS>> {
         self.queue.check_order();
         Some(self.connect_while_running(&self.adapter.vidsch().keep_running_if_memory(self.queue.context().device())?))
     }

@@ -9,6 +9,7 @@
 
 mod active;
 mod batch;
+mod call_mapping;
 mod close;
 mod cross_adapter;
 mod doorbell;
@@ -44,7 +45,6 @@ mod tdr;
 mod update_queue;
 mod wait;
 mod watch;
-mod window;
 mod worker;
 
 use std::collections::HashMap;
@@ -86,6 +86,7 @@ pub(crate) use sync_object::SyncObject;
 pub use tdr::{TdrFate, TdrKind, TdrOutcome, TdrQueue, TdrReason, TdrReport};
 pub(crate) use update_queue::{Request as UpdateRequest, UpdateQueue};
 
+use call_mapping::CallMappings;
 use close::DeviceWork;
 use fence::Fence;
 use fence_log::FenceLogs;
@@ -98,7 +99,6 @@ use signalled::Names;
 use storage::Storage;
 use tdr::Tdr;
 use wait::Wait;
-use window::Window;
 use worker::{Work, Worker};
 
 /// Most private data that a thunk may hand through to the driver, in bytes.
@@ -151,7 +151,7 @@ pub(crate) struct VidSch {
     names: Names,
     tdr: Tdr,
     /// Addresses for DDI calls that update fence values, on a machine that takes them away afterwards.
-    window: Option<Window>,
+    call_mappings: Option<CallMappings>,
     /// True once stopping has begun. Held for reading while objects are created. Never taken twice by a thread.
     stopped: RwLock<bool, rank::SchedulerStopped>,
 }
@@ -196,7 +196,7 @@ impl VidSch {
             fence_logs: FenceLogs::default(),
             names: Names::default(),
             tdr: Tdr::new(&adapter.machine),
-            window: adapter.machine.config().short_lived_addresses.then(Window::new).and_then(Result::ok),
+            call_mappings: adapter.machine.config().short_lived_addresses.then(CallMappings::new).and_then(Result::ok),
             stopped: RwLock::new(false),
         });
         let target = Arc::downgrade(&sch);

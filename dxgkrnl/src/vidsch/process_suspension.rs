@@ -18,7 +18,7 @@ use wddm_ddi::status::*;
 
 use crate::device::Device;
 use crate::rank;
-use crate::vidmm::{AddressSpace, Search};
+use crate::vidmm::{AddressSpace, EvictionSearch};
 
 use super::VidSch;
 use super::hw_context::HwContext;
@@ -167,7 +167,7 @@ impl VidSch {
     /// # Errors
     /// STATUS_NO_MEMORY when there is no memory for what its engines need; else the error of a lost device.
     pub(crate) fn keep_running<'a>(&self, device: &'a Device) -> Result<KeptRunning<'a>, NTSTATUS> {
-        self.keep_running_by(device, Search::default()).map(KeptRunning::resume_contexts)
+        self.keep_running_by(device, EvictionSearch::default()).map(KeptRunning::resume_contexts)
     }
 
     /// As [`VidSch::keep_running`]; contexts of a process that is resumed by this are resumed when the answer is dropped.
@@ -175,7 +175,7 @@ impl VidSch {
     /// # Errors
     /// As there.
     pub(super) fn keep_running_before_contexts<'a>(&self, device: &'a Device) -> Result<KeptRunning<'a>, NTSTATUS> {
-        self.keep_running_by(device, Search::default())
+        self.keep_running_by(device, EvictionSearch::default())
     }
 
     /// As [`VidSch::keep_running_before_contexts`], without waiting and without suspending another process; `None`, and the process stays
@@ -189,7 +189,8 @@ impl VidSch {
         }
         let mut suspended = suspension.try_write().filter(|_| device.error().is_none())?;
         let resumed = if *suspended {
-            let contexts = self.resume(&device.process.space, &mut suspended, &mut Search::polite())?.ok()?;
+            let contexts =
+                self.resume(&device.process.space, &mut suspended, &mut EvictionSearch::without_suspending())?.ok()?;
             Some((suspension, contexts))
         } else {
             None
@@ -203,10 +204,10 @@ impl VidSch {
     /// # Errors
     /// STATUS_NO_MEMORY when there is no memory for what the process needs; it stays suspended.
     pub(crate) fn keep_running_without_suspending<'a>(&self, device: &'a Device) -> Result<KeptRunning<'a>, NTSTATUS> {
-        self.keep_running_by(device, Search::polite()).map(KeptRunning::resume_contexts)
+        self.keep_running_by(device, EvictionSearch::without_suspending()).map(KeptRunning::resume_contexts)
     }
 
-    fn keep_running_by<'a>(&self, device: &'a Device, mut search: Search) -> Result<KeptRunning<'a>, NTSTATUS> {
+    fn keep_running_by<'a>(&self, device: &'a Device, mut search: EvictionSearch) -> Result<KeptRunning<'a>, NTSTATUS> {
         let space = &device.process.space;
         loop {
             let guard = space.suspension.read();
@@ -229,7 +230,7 @@ impl VidSch {
                     let resumed = contexts.map(|contexts| (&space.suspension, contexts));
                     return Ok(KeptRunning { resumed, _guard: RwLockWriteGuard::downgrade(suspended) });
                 }
-                Some(Err(STATUS_NO_MEMORY)) if search.is_polite() && self.is_queued_for_time_slice(space) => {
+                Some(Err(STATUS_NO_MEMORY)) if search.never_suspends() && self.is_queued_for_time_slice(space) => {
                     drop(suspended)
                 }
                 Some(Err(status)) => return Err(status),
@@ -238,7 +239,7 @@ impl VidSch {
             if !self.may_wait() || self.verifier.is_stopped() {
                 return Err(STATUS_DEVICE_REMOVED);
             }
-            device.adapter.vidmm().pause_for_room();
+            device.adapter.vidmm().pause_for_memory();
         }
     }
 
@@ -258,7 +259,7 @@ impl VidSch {
     ///
     /// # Errors
     /// As [`VidMm::try_resume`](crate::vidmm::VidMm::try_resume).
-    pub(super) fn try_resume(&self, space: &AddressSpace, search: &mut Search) -> Option<Result<(), NTSTATUS>> {
+    pub(super) fn try_resume(&self, space: &AddressSpace, search: &mut EvictionSearch) -> Option<Result<(), NTSTATUS>> {
         let mut suspended = space.suspension.try_write()?;
         if !*suspended {
             return Some(Ok(()));
@@ -271,7 +272,7 @@ impl VidSch {
         &self,
         space: &AddressSpace,
         suspended: &mut RwLockWriteGuard<'_, bool, rank::Suspended>,
-        search: &mut Search,
+        search: &mut EvictionSearch,
     ) -> Option<Result<Contexts, NTSTATUS>> {
         let Ok(adapter) = self.adapter() else { return Some(Err(STATUS_DEVICE_REMOVED)) };
         let moved = match adapter.vidmm().try_resume(space, search)? {

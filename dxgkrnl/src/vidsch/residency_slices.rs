@@ -14,7 +14,7 @@ use nt::lock::{Mutex, lock};
 use wddm_ddi::status::*;
 
 use crate::device::DeviceError;
-use crate::vidmm::{AddressSpace, Search};
+use crate::vidmm::{AddressSpace, EvictionSearch};
 
 use super::VidSch;
 
@@ -147,7 +147,7 @@ impl VidSch {
     /// Resumes a process that was suspended with work to do, unless it runs already, or has none left.
     fn give_time_slice(&self, space: &AddressSpace) {
         let Ok(adapter) = self.adapter() else { return };
-        let mut search = Search::default();
+        let mut search = EvictionSearch::default();
         while !self.residency_slices.is_stopped() && !self.verifier.is_stopped() {
             let Some(powered) = adapter.machine.gate().enter_awake() else {
                 search.leave_queue();
@@ -166,7 +166,7 @@ impl VidSch {
                 }
             }
             drop(powered);
-            adapter.vidmm().pause_for_room();
+            adapter.vidmm().pause_for_memory();
         }
     }
 

@@ -1,7 +1,7 @@
 //! Kernel addresses that are good for one DDI call.
 //!
 //! A driver must not keep the addresses at which it updates fence values. [d3dkmddi: DXGKARG_UPDATEMONITOREDVALUES] A
-//! machine that checks drivers therefore maps the page for the call and takes the address away after it; another machine lends
+//! machine that checks drivers therefore maps the page for the call and unmaps it after it; another machine passes
 //! the address that it uses itself.
 
 use std::io;
@@ -15,17 +15,17 @@ use nt::ram::PAGE_SIZE;
 use super::VidSch;
 use super::storage::{Place, Word};
 
-/// Pages of addresses, used one after the other, so that one that was taken away is not soon given out again.
+/// Pages of addresses, used one after the other, so that an address that was unmapped is not soon used again.
 const PAGES: u64 = 16 * 1024;
 
-/// Addresses that show nothing except what is lent out at the moment.
-pub(super) struct Window {
+/// The addresses that are mapped for single DDI calls; between calls no memory is behind them.
+pub(super) struct CallMappings {
     range: UserMapping,
     next: Mutex<u64>,
 }
 
-impl Window {
-    /// An empty window.
+impl CallMappings {
+    /// Reserves the addresses, with nothing mapped.
     ///
     /// # Errors
     /// The host has no addresses left.
@@ -33,10 +33,10 @@ impl Window {
         Ok(Self { range: UserMapping::reserve(PAGES * PAGE_SIZE)?, next: Mutex::new(0) })
     }
 
-    /// Shows the page with the word at kernel address `word` for a while.
-    fn lend<'a>(&'a self, adapter: &Adapter, place: Place<'a>) -> Result<Lent<'a>, Place<'a>> {
+    /// Maps the page of a word until the answer is dropped; gives `place` back where that is not possible.
+    fn map_for_call<'a>(&'a self, adapter: &Adapter, place: Place<'a>) -> Result<CallMapping<'a>, Place<'a>> {
         match self.show(adapter, place.address()) {
-            Some((address, at)) => Ok(Lent { address, from: Some((self, at)), _place: place }),
+            Some((address, at)) => Ok(CallMapping { address, from: Some((self, at)), _place: place }),
             None => Err(place),
         }
     }
@@ -64,36 +64,36 @@ impl Window {
     }
 }
 
-/// A kernel address of a fence value; it may be gone when this is dropped.
-pub(super) struct Lent<'a> {
+/// A kernel address of a fence value, which may be unmapped when this is dropped.
+pub(super) struct CallMapping<'a> {
     address: *mut u64,
-    from: Option<(&'a Window, u64)>,
+    from: Option<(&'a CallMappings, u64)>,
     _place: Place<'a>,
 }
 
-impl Lent<'_> {
+impl CallMapping<'_> {
     /// The address.
     pub(super) fn address(&self) -> *mut u64 {
         self.address
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for CallMapping<'_> {
     fn drop(&mut self) {
-        if let Some((window, at)) = self.from {
+        if let Some((mappings, at)) = self.from {
             // Cannot fail: the page is inside the range. Were it to, the address would only stay good longer.
-            let _ = window.range.hide(at, PAGE_SIZE);
+            let _ = mappings.range.hide(at, PAGE_SIZE);
         }
     }
 }
 
 impl VidSch {
     /// A kernel address of `word` for one DDI call, during which the word stays where it is.
-    pub(super) fn lend<'a>(&'a self, word: &'a Word) -> Lent<'a> {
-        let lasting = |place: Place<'a>| Lent { address: place.address(), from: None, _place: place };
-        let Some((window, adapter)) = self.window.as_ref().zip(self.adapter().ok()) else {
-            return lasting(word.place());
+    pub(super) fn map_for_call<'a>(&'a self, word: &'a Word) -> CallMapping<'a> {
+        let permanent = |place: Place<'a>| CallMapping { address: place.address(), from: None, _place: place };
+        let Some((mappings, adapter)) = self.call_mappings.as_ref().zip(self.adapter().ok()) else {
+            return permanent(word.place());
         };
-        window.lend(&adapter, word.place()).unwrap_or_else(lasting)
+        mappings.map_for_call(&adapter, word.place()).unwrap_or_else(permanent)
     }
 }

@@ -1,0 +1,245 @@
+//! Eviction for a request that finds no memory: what leaves, which processes are suspended, in which order.
+//!
+//! A request first evicts allocations that are on no residency list. Then idle processes are suspended, so that their page tables,
+//! fence values and rings can leave. If that is not enough, and no idle process is left, the request is queued behind those that came
+//! before it. The first request of the queue also evicts the residency lists of suspended processes, and has processes with work suspended, one
+//! after the other, each when its time slice is over ([`crate::vidsch::ResidencySlices`]). A request is refused when nothing is left to be
+//! evicted: it does not fit beside what no other process can give up.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use nt::lock::lock;
+use wddm_ddi::status::*;
+
+use crate::vidmm::VidMm;
+use crate::vidmm::address_space::AddressSpace;
+use crate::vidmm::memory::{IDLE_TIMEOUT, Memory, SpaceId};
+use crate::vidsch::{QueuePlace, SuspendOutcome, VidSch};
+
+/// How far the eviction for one request has come.
+#[derive(Default)]
+pub(crate) struct EvictionSearch {
+    /// Its place in the queue of requests that have processes with work suspended; `None` until it needs one.
+    place: Option<QueuePlace>,
+    /// Processes that did not leave their engines when they were to be suspended.
+    failed_to_suspend: BTreeSet<SpaceId>,
+    /// Everything else is evicted: of a process that is resumed, what is still in memory leaves first, so that free memory is in one piece.
+    evicts_own_first: bool,
+    /// End of the wait for queues that are about to finish with memory they use.
+    idle_deadline: Option<Instant>,
+    /// Suspends only idle processes, and evicts no residency list.
+    never_suspends: bool,
+}
+
+/// What a request that found no memory does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Try once more.
+    Again,
+    /// Wait for a moment first.
+    Wait,
+    /// Nothing is left that could be evicted.
+    GiveUp,
+}
+
+impl EvictionSearch {
+    /// A search that suspends only idle processes, and for which no residency list leaves.
+    pub(crate) fn without_suspending() -> Self {
+        Self { never_suspends: true, ..Self::default() }
+    }
+
+    /// True for a search that suspends no process with work, and evicts no residency list.
+    pub(crate) fn never_suspends(&self) -> bool {
+        self.never_suspends
+    }
+
+    /// True while another request is in front of this one in the queue.
+    pub(crate) fn is_queued_behind(&self) -> bool {
+        self.place.as_ref().is_some_and(|place| !place.is_first())
+    }
+
+    /// True if residency lists of suspended processes are evicted for the request.
+    fn evicts_lists(&self) -> bool {
+        self.place.is_some()
+    }
+
+    /// True until the request has waited IDLE_TIMEOUT for queues that are about to finish with memory they use.
+    pub(crate) fn may_wait_for_idle_queues(&mut self) -> bool {
+        let now = Instant::now();
+        now < *self.idle_deadline.get_or_insert(now + IDLE_TIMEOUT)
+    }
+
+    /// Gives up its place in the queue, so that the requests behind it go on.
+    pub(crate) fn leave_queue(&mut self) {
+        self.place = None;
+    }
+}
+
+impl Memory {
+    /// Processes whose suspension would free memory, those that used their memory longest ago first. Where adapters are
+    /// linked, a process is suspended on all of them, and what it has leaves the one that is short of memory.
+    pub(crate) fn could_be_suspended(&self, except: Option<SpaceId>) -> Vec<SpaceId> {
+        let mut all: Vec<(u64, SpaceId)> = self
+            .spaces
+            .iter()
+            .filter(|(id, space)| **id == space.first && Some(**id) != except && self.holds_for_work(**id))
+            .map(|(id, space)| (space.last_use, *id))
+            .collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Does `act` once, which may evict what `search` allows. Where memory was short, the answer names the processes whose suspension would
+    /// free some.
+    pub(crate) fn attempt<R, E>(
+        &mut self,
+        owner: Option<SpaceId>,
+        search: &EvictionSearch,
+        act: impl FnOnce(&mut Self) -> Result<R, E>,
+    ) -> Attempt<R, E> {
+        (self.short, self.idle_soon, self.waits) = (false, false, false);
+        (self.evicts_lists, self.evicts_own_first) = (search.evicts_lists(), search.evicts_own_first);
+        let result = act(self);
+        // What it did and undid again, or leaves to be done some time. An adapter that takes no packets writes its tables anew, or is gone.
+        let _ = self.submit();
+        let short = result.is_err() && self.short;
+        let candidates = short.then(|| self.could_be_suspended(owner));
+        (self.evicts_lists, self.evicts_own_first, self.waits) = (false, false, true);
+        Attempt { result, candidates, idle_soon: self.idle_soon }
+    }
+}
+
+/// What came of an attempt.
+pub(crate) struct Attempt<R, E> {
+    pub(crate) result: Result<R, E>,
+    /// Where memory was short: processes whose suspension would free some.
+    pub(crate) candidates: Option<Vec<SpaceId>>,
+    /// Queues are about to finish with memory they use.
+    pub(crate) idle_soon: bool,
+}
+
+impl VidMm {
+    /// Does `act` on behalf of the process of `owner`, and evicts memory of other processes as long as it fails for want of memory. When it
+    /// fails, `act` must have left everything as it was.
+    ///
+    /// # Errors
+    /// Those of `act`; STATUS_NO_MEMORY only when it does not fit beside what cannot be evicted.
+    pub(crate) fn with_eviction<R>(
+        &self,
+        owner: Option<SpaceId>,
+        mut act: impl FnMut(&mut Memory) -> Result<R, NTSTATUS>,
+    ) -> Result<R, NTSTATUS> {
+        let mut search = EvictionSearch::default();
+        loop {
+            match self.try_with_eviction(owner, &mut search, &mut act) {
+                Some(result) => return result,
+                None => self.pause_for_memory(),
+            }
+            if !self.may_wait_for_memory() {
+                return Err(STATUS_NO_MEMORY);
+            }
+        }
+    }
+
+    /// As [`VidMm::with_eviction`], without waiting; `None` if something has to be waited for.
+    fn try_with_eviction<R>(
+        &self,
+        owner: Option<SpaceId>,
+        search: &mut EvictionSearch,
+        act: &mut impl FnMut(&mut Memory) -> Result<R, NTSTATUS>,
+    ) -> Option<Result<R, NTSTATUS>> {
+        loop {
+            if search.is_queued_behind() {
+                return None;
+            }
+            let Attempt { result, candidates, idle_soon } = lock(&self.memory).attempt(owner, search, &mut *act);
+            let Some(candidates) = candidates else { return Some(result) };
+            match self.suspend_others(search, &candidates) {
+                Next::Again => {}
+                Next::Wait => return None,
+                Next::GiveUp if idle_soon && search.may_wait_for_idle_queues() => return None,
+                Next::GiveUp if !std::mem::replace(&mut search.evicts_own_first, true) => {}
+                Next::GiveUp => return Some(result),
+            }
+        }
+    }
+
+    /// Suspends one of these processes: the first that is idle; for the first request of the queue, else one with work.
+    pub(crate) fn suspend_others(&self, search: &mut EvictionSearch, candidates: &[SpaceId]) -> Next {
+        let Some(scheduler) = self.driver.scheduler.get() else { return Next::GiveUp };
+        let spaces = self.spaces_of(candidates);
+        if self.suspend_one_idle(scheduler, &spaces) {
+            return Next::Again;
+        }
+        if search.never_suspends {
+            return Next::GiveUp;
+        }
+        let Some(place) = &search.place else {
+            search.place = Some(scheduler.residency_slices().enqueue());
+            return Next::Again;
+        };
+        let mut next = Next::GiveUp;
+        for space in scheduler.by_rank(spaces) {
+            match scheduler.suspend(&space, || lock(&self.memory).note_suspended_with_work(space.id())) {
+                SuspendOutcome::Suspended => return Next::Again,
+                SuspendOutcome::HasTimeSlice => next = Next::Wait,
+                // Perhaps a request behind this one holds it, which goes first then.
+                SuspendOutcome::Locked => {
+                    place.move_to_the_end();
+                    next = Next::Wait;
+                }
+                SuspendOutcome::StillRunning => {
+                    // Tried once more: its device may be lost by now, and then has left its engines.
+                    if search.failed_to_suspend.insert(space.id()) {
+                        next = Next::Wait;
+                    }
+                }
+            }
+        }
+        next
+    }
+
+    /// Suspends one of these processes, if one is idle.
+    pub(crate) fn suspend_idle(&self, candidates: &[SpaceId]) -> bool {
+        let Some(scheduler) = self.driver.scheduler.get() else { return false };
+        self.suspend_one_idle(scheduler, &self.spaces_of(candidates))
+    }
+
+    /// True also if one is suspended already.
+    fn suspend_one_idle(&self, scheduler: &VidSch, spaces: &[Arc<AddressSpace>]) -> bool {
+        spaces.iter().any(|space| scheduler.suspend_idle(space, || lock(&self.memory).note_suspended(space.id())))
+    }
+
+    fn spaces_of(&self, ids: &[SpaceId]) -> Vec<Arc<AddressSpace>> {
+        ids.iter().filter_map(|id| lock(&self.known).spaces.get(id)?.upgrade()).collect()
+    }
+
+    /// Waits for a moment, in which other processes and the paging node may free memory.
+    pub(crate) fn pause_for_memory(&self) {
+        let node = lock(&self.memory).paging.node().cloned();
+        if let Some(node) = node {
+            node.pause();
+        }
+    }
+
+    /// True while it makes sense to wait for memory: the machine runs, and the adapter is there.
+    pub(crate) fn may_wait_for_memory(&self) -> bool {
+        let scheduler = self.driver.scheduler.get();
+        !self.driver.verifier.is_stopped() && scheduler.is_some_and(|scheduler| scheduler.may_wait())
+    }
+
+    /// Brings back everything that the engines need to run work of a suspended process, and evicts memory of others for it; true if the
+    /// driver has to be told where its root page tables are now. `None` if something has to be waited for.
+    ///
+    /// # Errors
+    /// STATUS_NO_MEMORY when it does not fit although nothing is left to be evicted.
+    pub(crate) fn try_resume(
+        &self,
+        space: &AddressSpace,
+        search: &mut EvictionSearch,
+    ) -> Option<Result<bool, NTSTATUS>> {
+        self.try_with_eviction(Some(space.id()), search, &mut |memory| memory.resume(space.id()))
+    }
+}
