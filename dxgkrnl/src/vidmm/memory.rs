@@ -52,7 +52,7 @@ pub(crate) struct Space {
     pub(crate) process: KmdHandle,
     pub(crate) paging_process: bool,
     pub(crate) va: VaSpace,
-    /// `None` while they are away, the process resting. What is mapped is only noted meanwhile.
+    /// `None` while they are evicted, the process being suspended. What is mapped is only noted meanwhile.
     pub(super) tables: Option<PageTables<Table>>,
     /// Where the contexts of the process find its root, as the driver knows it.
     pub(super) told: Option<(u32, u64)>,
@@ -348,7 +348,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Writes the page-table entries of a mapping, making room for page tables if there is none. What cannot be accessed at the
+    /// Writes the page-table entries of a mapping, with eviction for page tables if there is no memory for them. What cannot be accessed at the
     /// moment stays invalid.
     ///
     /// # Errors
@@ -586,7 +586,7 @@ impl Memory {
             let leaves = segment != 0 && residency::is_in(state, segment);
             let holds_here = leaves || (segment == 0 && matches!(state.place, Place::System(_)));
             let given_up = state.listed == 0 || state.offered.is_some();
-            // The queues of a process at rest go nowhere.
+            // The queues of a suspended process make no progress.
             let works = !self.is_suspended(state.allocation.owner());
             given_up && works && state.references == 0 && holds_here && (state.destroyed || leaves)
         };

@@ -159,7 +159,7 @@ impl Memory {
         state.busy = busy.ok().flatten().or(state.busy);
         moved.and(busy.map(|_| ())).inspect_err(|_| self.keep_lock(id))?;
         self.rotate_lock(id)?;
-        // Listed first: to make room for its own page tables it does not leave.
+        // Listed first, so that it is not evicted for its own page tables.
         let state = self.state(id)?;
         (state.accessible, state.listed, state.away) = (true, state.listed + 1, false);
         if let Err(status) = self.show_everywhere(id) {

@@ -48,7 +48,7 @@ pub(crate) struct HwQueue {
     pub(super) last_submitted: AtomicU64,
     /// Submissions that are held. Read without the lock of the software queue, which is held while the node is woken.
     pub(super) held: AtomicUsize,
-    /// Held by whoever submits through the kernel, also while waiting for room.
+    /// Held by the thread that submits through the kernel, also while it waits for the node to take another buffer.
     pub(super) submitting: Mutex<(), rank::Submitting>,
     /// Held across DxgkDdiSubmitCommandToHwQueue, which is not re-entered for one queue; never while waiting.
     pub(super) software_queue: Mutex<SoftwareQueue, rank::SubmissionQueue>,

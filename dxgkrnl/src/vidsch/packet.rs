@@ -203,16 +203,16 @@ impl VidSch {
         }
     }
 
-    /// Whether on some node work waits for the turn of another context to end.
+    /// True if on some node work waits for the time slice of another context to end.
     pub(super) fn is_contended(&self) -> bool {
         self.nodes.iter().any(|node| node.state().is_contended())
     }
 
-    /// Contexts that have had their node for their quantum give way.
+    /// Preempts contexts that have had their node for their quantum.
     pub(super) fn end_turns(&self) {
         let now = self.tdr.clock().now();
         for (number, node) in (0..).zip(&self.nodes) {
-            if node.state().ends_turn(now) {
+            if node.state().ends_slice(now) {
                 self.dispatch(number);
             }
         }

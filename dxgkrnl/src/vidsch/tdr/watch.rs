@@ -245,7 +245,7 @@ fn is_watched(queue: &Arc<HwQueue>) -> bool {
         && !queue.progress().is_reached(queue.last_queued())
 }
 
-/// Resumes a context, when its process works again if that rests meanwhile, unless its device is lost: whoever loses it suspends it for
+/// Resumes a context, together with its process if that is suspended meanwhile, unless its device is lost: whoever loses it suspends it for
 /// good.
 pub(super) fn put_back(context: &Arc<HwContext>) {
     context.device().process.space.suspension.resume_with_process(context);
