@@ -106,7 +106,7 @@ impl Memory {
         usages
     }
 
-    /// Whether what a process keeps on its residency list could be in memory together with `list`, if nobody else had anything there.
+    /// True if what a process keeps on its residency list could be in memory together with `list`, if nobody else had anything there.
     pub(crate) fn could_hold(&self, process: SpaceId, list: &[Arc<Allocation>]) -> bool {
         let new = |id: &AllocationId| list.iter().any(|allocation| allocation.id() == *id);
         let of_device =

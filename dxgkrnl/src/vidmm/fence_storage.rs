@@ -299,12 +299,12 @@ impl VidMm {
 }
 
 impl Memory {
-    /// Whether fence values of a process lie in a memory segment.
+    /// True if fence values of a process lie in a memory segment.
     pub(super) fn has_local_fences(&self, owner: SpaceId) -> bool {
         self.fence_pages.values().any(|page| page.owner == owner && matches!(page.at, At::Local { .. }))
     }
 
-    /// Whether fence values of a process lie in this segment.
+    /// True if fence values of a process lie in this segment.
     pub(super) fn has_fences_in(&self, owner: SpaceId, segment: u32) -> bool {
         self.fence_pages.values().any(|page| page.owner == owner && page.is_in(segment))
     }

@@ -366,7 +366,7 @@ impl Memory {
         }
     }
 
-    /// Whether page tables lie in memory that is lost outside D0.
+    /// True if page tables lie in memory that is lost outside D0.
     fn loses_tables(&self, hibernates: bool) -> bool {
         let segments =
             |level: &DXGK_PAGE_TABLE_LEVEL_DESC| [level.PageTableSegmentId, level.PagingProcessPageTableSegmentId];
@@ -580,7 +580,7 @@ impl Memory {
         Ok(found)
     }
 
-    /// Whether something would free memory in `segment` that queues at work have not let go of yet.
+    /// True if something would free memory in `segment` that queues at work have not let go of yet.
     fn is_idle_soon(&self, segment: u32) -> bool {
         let waits = |state: &State| {
             let leaves = segment != 0 && residency::is_in(state, segment);

@@ -60,7 +60,7 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
-    /// Whether the contents are gone.
+    /// True if the contents are gone.
     pub(super) fn is_discarded(&self) -> bool {
         self.discarded
     }

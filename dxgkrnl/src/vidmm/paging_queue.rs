@@ -322,7 +322,7 @@ impl VidMm {
         Ok(left)
     }
 
-    /// Whether the bytes of an allocation are in system memory and nothing moves them there, so that the processor reaches them without
+    /// True if the bytes of an allocation are in system memory and nothing moves them there, so that the processor reaches them without
     /// the device.
     pub(crate) fn is_in_system_memory(&self, allocation: &Allocation) -> bool {
         lock(&self.memory).is_in_system_memory(allocation.id())

@@ -291,7 +291,7 @@ impl Doorbell {
         lock(&self.shown).state
     }
 
-    /// Whether no physical doorbell is shown or about to be.
+    /// True if no physical doorbell is shown or about to be.
     pub(crate) fn is_disconnected(&self) -> bool {
         matches!(self.state(), State::Disconnected | State::Aborted)
     }
@@ -518,7 +518,7 @@ impl Doorbell {
         }
     }
 
-    /// Whether the queue's ring is this doorbell's, not that of one which took its place.
+    /// True if the queue's ring is this doorbell's, not that of one which took its place.
     fn is_current(&self) -> bool {
         self.queue.doorbell().is_some_and(|doorbell| core::ptr::eq(&*doorbell, self))
     }

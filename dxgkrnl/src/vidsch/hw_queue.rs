@@ -221,7 +221,7 @@ impl HwQueue {
         self.flags
     }
 
-    /// Whether a log tells what it signals.
+    /// True if a log tells what it signals.
     pub(super) fn is_logged(&self) -> bool {
         self.logged
     }
@@ -246,12 +246,12 @@ impl HwQueue {
         lock(&self.doorbell).clone()
     }
 
-    /// Whether the queue is being destroyed or gone.
+    /// True if the queue is being destroyed or gone.
     pub(crate) fn is_destroyed(&self) -> bool {
         self.rundown.is_closed()
     }
 
-    /// Whether the hardware does not run it any more.
+    /// True if the hardware does not run it any more.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
@@ -295,7 +295,7 @@ impl HwQueue {
         }
     }
 
-    /// Whether nothing is under way or held.
+    /// True if nothing is under way or held.
     pub(crate) fn is_idle(&self) -> bool {
         self.check_order();
         self.is_done()

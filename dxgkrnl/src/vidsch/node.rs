@@ -383,7 +383,7 @@ impl NodeState {
         }
     }
 
-    /// Whether a render packet is on the hardware and work of others waits for the node.
+    /// True if a render packet is on the hardware and work of others waits for the node.
     pub(super) fn is_contended(&self) -> bool {
         let Some(context) = self.flight.front().and_then(Packet::context) else { return false };
         let standing = context.standing();
@@ -441,7 +441,7 @@ impl NodeState {
         flies
     }
 
-    /// Whether something of the context is on the hardware.
+    /// True if something of the context is on the hardware.
     pub(super) fn flies(&self, context: &PacketContext) -> bool {
         self.flight.iter().any(|packet| packet.is_of(context) && !packet.refused)
     }
@@ -452,22 +452,22 @@ impl NodeState {
         self.evicting |= paused;
     }
 
-    /// Whether render packets are on the hardware.
+    /// True if render packets are on the hardware.
     pub(super) fn is_rendering(&self) -> bool {
         self.has_render()
     }
 
-    /// Whether nothing is on the hardware.
+    /// True if nothing is on the hardware.
     pub(super) fn is_off_hardware(&self) -> bool {
         self.flight.is_empty()
     }
 
-    /// Whether nothing is on the hardware or waits to be.
+    /// True if nothing is on the hardware or waits to be.
     pub(super) fn is_idle(&self) -> bool {
         self.flight.is_empty() && self.paging.is_empty() && self.queued.is_empty()
     }
 
-    /// Whether there is something to decide.
+    /// True if there is something to decide.
     pub(super) fn has_waiting(&self) -> bool {
         !self.paging.is_empty() || !self.queued.is_empty() || !self.finished.is_empty() || self.evicting || self.probing
     }

@@ -346,7 +346,7 @@ impl VidSch {
         Err(STATUS_DEVICE_REMOVED)
     }
 
-    /// Whether packet `fence` of `node` is complete.
+    /// True if packet `fence` of `node` is complete.
     pub(crate) fn is_packet_complete(&self, node: u32, fence: u32) -> bool {
         self.nodes.get(node as usize).is_some_and(|node| node.state().fences.is_complete(fence))
     }

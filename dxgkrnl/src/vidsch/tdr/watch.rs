@@ -131,7 +131,7 @@ impl VidSch {
         hung
     }
 
-    /// Whether work stands still because nothing of it is left in the function. A driver need not notice: what does not run can be asked
+    /// True if work stands still because nothing of it is left in the function. A driver need not notice: what does not run can be asked
     /// off its engine.
     pub(super) fn has_lost_its_work(&self, watch: &Watch) -> bool {
         watch.stalled
@@ -235,7 +235,7 @@ impl VidSch {
     }
 }
 
-/// Whether a queue has work on its engine that must end some day.
+/// True if a queue has work on its engine that must end some day.
 fn is_watched(queue: &Arc<HwQueue>) -> bool {
     queue.check_order();
     let device = queue.context().device();
