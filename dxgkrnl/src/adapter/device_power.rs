@@ -154,7 +154,7 @@ impl Adapter {
     /// As [`Doorbell::connect`].
     pub(crate) fn connect_doorbell(&self, doorbell: &Doorbell) -> Result<(), NTSTATUS> {
         let mut answer = None;
-        // Where others have to give up memory for a process that rests, that takes a device in D0 whose contexts go on.
+        // Where memory of others has to be evicted for a suspended process, that takes a device in D0 whose contexts run.
         self.wake(|| answer = doorbell.connect_if_memory());
         answer.unwrap_or_else(|| {
             let _inside = self.machine.gate().enter(&self.machine);

@@ -44,7 +44,7 @@ pub(crate) struct AddressSpace {
     vidmm: Weak<VidMm>,
     id: SpaceId,
     root_entries: u32,
-    /// Whether the work of its process rests.
+    /// Says if its process is suspended, which the scheduler decides.
     pub(crate) suspension: ProcessSuspension,
 }
 

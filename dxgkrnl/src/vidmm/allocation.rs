@@ -360,7 +360,7 @@ impl VidMm {
         self.bury();
     }
 
-    /// Whether a destroyed allocation still holds memory.
+    /// True if a destroyed allocation still holds memory.
     pub(crate) fn still_exists(&self, allocation: &Allocation) -> bool {
         let mut memory = lock(&self.memory);
         let reaped = memory.reap().and_then(|_| memory.submit());
@@ -423,12 +423,12 @@ impl Allocation {
         memory.allocations.get_mut(&self.id).map(act)
     }
 
-    /// Whether it is on the residency list of its device.
+    /// True if it is on the residency list of its device.
     pub(crate) fn is_resident(&self) -> bool {
         self.with_state(|state| state.listed > 0 && !state.destroyed && state.offered.is_none()).unwrap_or(false)
     }
 
-    /// Whether a doorbell uses it.
+    /// True if a doorbell uses it.
     pub(crate) fn is_referenced(&self) -> bool {
         self.with_state(|state| state.references > 0).unwrap_or(false)
     }

@@ -1,7 +1,7 @@
 //! Budgets: how much memory a process should keep resident at most.
 //!
 //! What a process has on its residency list counts, in the group of the segment where it is. Without pressure a process may have all
-//! that the others leave. A request that finds no room is pressure: what it wants counts as if it were there already, and everybody who
+//! that the others leave. A request that finds no memory is pressure: what it wants counts as if it were there already, and everybody who
 //! has more than its share is over budget by that. The share of a process is what it has reserved and an equal part of what nobody has
 //! reserved; all shares fit at once. [process-residency-budgets; d3dkmthk: D3DKMT_QUERYVIDEOMEMORYINFO]
 
@@ -106,7 +106,7 @@ impl Memory {
         usages
     }
 
-    /// Whether what a process keeps on its residency list could be in memory together with `list`, if nobody else had anything there.
+    /// True if what a process keeps on its residency list could be in memory together with `list`, if nobody else had anything there.
     pub(crate) fn could_hold(&self, process: SpaceId, list: &[Arc<Allocation>]) -> bool {
         let new = |id: &AllocationId| list.iter().any(|allocation| allocation.id() == *id);
         let of_device =
@@ -171,7 +171,7 @@ impl Memory {
         over(Group::Local) + over(Group::NonLocal)
     }
 
-    /// A request of a process on `list` found no room. The answer is by how much the process would be over its budget if all of them were
+    /// A request of a process on `list` found no memory. The answer is by how much the process would be over its budget if all of them were
     /// resident, and who should give back how much.
     pub(crate) fn note_shortage(&mut self, list: &[Arc<Allocation>], at: AllocationId) -> (u64, Vec<(SpaceId, u64)>) {
         let missing = self.bytes_missing(at);

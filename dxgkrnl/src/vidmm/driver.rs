@@ -53,7 +53,7 @@ fn bytes_of(operation: Operation, u: &DXGKARG_BUILDPAGINGBUFFER_Union) -> u64 {
 }
 
 impl Driver {
-    /// Whether the engines snoop the caches of the processor.
+    /// True if the engines snoop the caches of the processor.
     pub(crate) fn snoops(&self) -> bool {
         self.mmu.Bits.CacheCoherentMemorySupported()
     }
@@ -79,7 +79,7 @@ impl Driver {
         segment.checked_sub(1).map_or((0, 0), |place| (place % count + 1, place / count))
     }
 
-    /// Whether leaf tables of 64-KiB pages can be used. Where one entry names a table of each size, that of 64-KiB pages stays away.
+    /// True if leaf tables of 64-KiB pages can be used. Where one entry names a table of each size, that of 64-KiB pages stays away.
     pub(crate) fn has_medium_pages(&self) -> bool {
         let size = u64::from(self.mmu.LeafPageTableSizeFor64KPagesInBytes);
         let whole = size != 0 && size.is_multiple_of(PAGE_SIZE);
@@ -144,7 +144,7 @@ impl Driver {
         Err(STATUS_DEVICE_REMOVED)
     }
 
-    /// Whether the GPU writes the page tables of a process.
+    /// True if the GPU writes the page tables of a process.
     pub(crate) fn tables_by_gpu(&self, paging_process: bool) -> bool {
         !paging_process && self.mmu.PageTableUpdateMode != DXGK_PAGETABLEUPDATEMODE::DXGK_PAGETABLEUPDATE_CPU_VIRTUAL
     }

@@ -194,7 +194,7 @@ impl Fake {
         Ok(unsafe { at.add((address % PAGE_SIZE) as usize) })
     }
 
-    /// Whether anything is remembered of an address space.
+    /// True if anything is remembered of an address space.
     pub(super) fn has_translations_of(&self, root: (u32, u64)) -> bool {
         self.tlb.keys().any(|(of, ..)| *of == root)
     }
@@ -220,7 +220,7 @@ impl Fake {
         lock(&self.aperture).fill(None);
     }
 
-    /// Whether the GPU may write what the address translates to.
+    /// True if the GPU may write what the address translates to.
     pub(super) fn is_zero_page(&self, root: (u32, u64), address: u64) -> bool {
         self.walk(root, address / PAGE_SIZE).0 & 3 == 3
     }
@@ -411,7 +411,7 @@ impl FakeNode {
     }
 }
 
-/// Whether an update writes a large page.
+/// True if an update writes a large page.
 fn is_large(update: &DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE) -> bool {
     // SAFETY: the array has one element at least.
     let first = unsafe { &*update.pPageTableEntries };

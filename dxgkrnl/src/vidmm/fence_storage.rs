@@ -1,7 +1,7 @@
 //! Pages for fence values: of system memory, or of the segments that the driver names for them.
 //!
 //! Fence storage is no allocation. It keeps its place as long as an engine can write it, because a value that moves meanwhile could lose
-//! a signal. While the process it belongs to rests, its pages may leave their segment for system memory, with their values, and are
+//! a signal. While the process it belongs to is suspended, its pages may leave their segment for system memory, with their values, and are
 //! back before it works again; its GPU addresses stay, and the processor reads and writes values wherever they are. While the device is
 //! not in D0, values of a segment that loses them are kept elsewhere. [d3dkmddi: D3DKMDT_FENCESTORAGESURFACEDATA]
 
@@ -299,17 +299,17 @@ impl VidMm {
 }
 
 impl Memory {
-    /// Whether fence values of a process lie in a memory segment.
+    /// True if fence values of a process lie in a memory segment.
     pub(super) fn has_local_fences(&self, owner: SpaceId) -> bool {
         self.fence_pages.values().any(|page| page.owner == owner && matches!(page.at, At::Local { .. }))
     }
 
-    /// Whether fence values of a process lie in this segment.
+    /// True if fence values of a process lie in this segment.
     pub(super) fn has_fences_in(&self, owner: SpaceId, segment: u32) -> bool {
         self.fence_pages.values().any(|page| page.owner == owner && page.is_in(segment))
     }
 
-    /// Fence values of a process at rest leave `segment` for system memory. False if none did: there are none, or no memory for them.
+    /// Fence values of a suspended process leave `segment` for system memory. False if none did: there are none, or no memory for them.
     pub(super) fn evict_fences(&mut self, owner: SpaceId, segment: u32) -> Result<bool, NTSTATUS> {
         let leaving = self.fence_pages.iter().filter(|(_, page)| page.owner == owner && page.is_in(segment));
         let leaving: Vec<FencePageId> = leaving.map(|(id, _)| *id).collect();

@@ -145,7 +145,7 @@ impl Memory {
         lock.window.into_iter().for_each(|window| self.close_window(window));
     }
 
-    /// Whether an allocation is in system memory, not for the time of D3 alone, and no paging work on it is under way.
+    /// True if an allocation is in system memory, not for the time of D3 alone, and no paging work on it is under way.
     pub(crate) fn is_in_system_memory(&self, id: AllocationId) -> bool {
         let settled = |state: &State| matches!(state.place, Place::System(_)) && state.parked.is_none();
         self.allocations.get(&id).is_some_and(|state| settled(state) && state.busy.is_none())
@@ -160,7 +160,7 @@ impl Memory {
         }
     }
 
-    /// Whether a locked allocation may go to a memory segment.
+    /// True if a locked allocation may go to a memory segment.
     pub(crate) fn may_be_locked_in(&self, id: AllocationId, segment: u32) -> bool {
         let Some(state) = self.allocations.get(&id) else { return false };
         match self.reach(state.allocation.cpu_access(), segment) {

@@ -52,7 +52,7 @@ pub(crate) struct Space {
     pub(crate) process: KmdHandle,
     pub(crate) paging_process: bool,
     pub(crate) va: VaSpace,
-    /// `None` while they are away, the process resting. What is mapped is only noted meanwhile.
+    /// `None` while they are evicted, the process being suspended. What is mapped is only noted meanwhile.
     pub(super) tables: Option<PageTables<Table>>,
     /// Where the contexts of the process find its root, as the driver knows it.
     pub(super) told: Option<(u32, u64)>,
@@ -348,7 +348,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Writes the page-table entries of a mapping, making room for page tables if there is none. What cannot be accessed at the
+    /// Writes the page-table entries of a mapping, with eviction for page tables if there is no memory for them. What cannot be accessed at the
     /// moment stays invalid.
     ///
     /// # Errors
@@ -366,7 +366,7 @@ impl Memory {
         }
     }
 
-    /// Whether page tables lie in memory that is lost outside D0.
+    /// True if page tables lie in memory that is lost outside D0.
     fn loses_tables(&self, hibernates: bool) -> bool {
         let segments =
             |level: &DXGK_PAGE_TABLE_LEVEL_DESC| [level.PageTableSegmentId, level.PagingProcessPageTableSegmentId];
@@ -580,13 +580,13 @@ impl Memory {
         Ok(found)
     }
 
-    /// Whether something would free memory in `segment` that queues at work have not let go of yet.
+    /// True if something would free memory in `segment` that queues at work have not let go of yet.
     fn is_idle_soon(&self, segment: u32) -> bool {
         let waits = |state: &State| {
             let leaves = segment != 0 && residency::is_in(state, segment);
             let holds_here = leaves || (segment == 0 && matches!(state.place, Place::System(_)));
             let given_up = state.listed == 0 || state.offered.is_some();
-            // The queues of a process at rest go nowhere.
+            // The queues of a suspended process make no progress.
             let works = !self.is_suspended(state.allocation.owner());
             given_up && works && state.references == 0 && holds_here && (state.destroyed || leaves)
         };

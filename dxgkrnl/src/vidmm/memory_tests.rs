@@ -25,7 +25,7 @@ struct Model {
 }
 
 struct World {
-    /// Its process is at rest.
+    /// True while its process is suspended.
     suspended: bool,
     memory: Memory,
     fake: Arc<Mutex<Fake, FakeGpu>>,

@@ -80,7 +80,7 @@ impl<N: Notice> Registration<N> {
         self.process
     }
 
-    /// Whether it is a registration of this function.
+    /// True if it is a registration of this function.
     pub(crate) fn is_of(&self, callback: Callback<N>) -> bool {
         std::ptr::fn_addr_eq(self.callback, callback)
     }

@@ -60,7 +60,7 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
-    /// Whether the contents are gone.
+    /// True if the contents are gone.
     pub(super) fn is_discarded(&self) -> bool {
         self.discarded
     }
@@ -140,7 +140,7 @@ impl Memory {
     fn reclaim(&mut self, id: AllocationId) -> Result<D3DDDI_RECLAIM_RESULT, NTSTATUS> {
         let state = self.allocations.get_mut(&id).ok_or(STATUS_INVALID_HANDLE)?;
         let offered = state.offered.take().ok_or(STATUS_INVALID_PARAMETER)?;
-        // A process at rest finds it when it works again.
+        // A suspended process finds it when it is resumed.
         let (owner, away) = (state.allocation.owner(), state.listed > 0 && !state.accessible);
         let suspended = self.is_suspended(owner);
         if let Some(state) = self.allocations.get_mut(&id) {

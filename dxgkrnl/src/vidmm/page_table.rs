@@ -368,7 +368,7 @@ impl<T> PageTables<T> {
         tree::say_evicted(&self.shape, &self.root, self.shape.root(), 0, memory)
     }
 
-    /// Whether a table is one of those that `wanted` names.
+    /// True if a table is one of those that `wanted` names.
     pub(crate) fn any(&self, wanted: impl Fn(&T) -> bool) -> bool {
         tree::holds(&self.root, &wanted)
     }

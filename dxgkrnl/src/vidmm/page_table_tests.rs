@@ -166,7 +166,7 @@ impl TableMemory for Memory {
 }
 
 impl Memory {
-    /// Whether tables are taken out one by one at the moment.
+    /// True if tables are taken out one by one at the moment.
     fn explicit(&self) -> bool {
         self.subject.driver_protection == 0
     }

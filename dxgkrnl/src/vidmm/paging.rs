@@ -45,7 +45,7 @@ pub(crate) struct PagingFence {
 pub(crate) trait PagingNode: Send + Sync {
     /// Runs `size` bytes at `address` of the paging process on an engine; the answer is the fence of the packet there.
     fn submit(&self, engine: u32, address: u64, size: u32, private: &mut [u8]) -> Result<u32, NTSTATUS>;
-    /// Whether a packet is complete.
+    /// True if a packet is complete.
     fn is_complete(&self, packet: PagingFence) -> bool;
     /// Waits for a packet.
     fn wait(&self, packet: PagingFence) -> Result<(), NTSTATUS>;
@@ -139,7 +139,7 @@ impl Paging {
         self.submitted
     }
 
-    /// Whether something was built that is not submitted yet.
+    /// True if something was built that is not submitted yet.
     pub(crate) fn has_open_work(&self) -> bool {
         self.open.as_ref().is_some_and(|batch| batch.used > 0)
     }
@@ -156,7 +156,7 @@ impl Memory {
         self.paging.node = Some(node);
     }
 
-    /// Whether paging work on an allocation may still be under way.
+    /// True if paging work on an allocation may still be under way.
     pub(crate) fn is_busy(&self, id: AllocationId) -> bool {
         let fence = self.allocations.get(&id).and_then(|state| state.busy);
         let node = self.paging.node.as_ref();
@@ -575,7 +575,7 @@ impl Memory {
     }
 }
 
-/// Whether an operation takes an allocation out of its segment. [debugger: 0x10e, subcode 0x9]
+/// True if an operation takes an allocation out of its segment. [debugger: 0x10e, subcode 0x9]
 fn leaves(operation: Operation, u: &DXGKARG_BUILDPAGINGBUFFER_Union) -> bool {
     let outwards = DXGK_MEMORY_TRANSFER_DIRECTION::DXGK_MEMORY_TRANSFER_LOCAL_TO_SYSTEM;
     operation == Operation::DXGK_OPERATION_VIRTUAL_TRANSFER && {

@@ -147,7 +147,7 @@ impl Memory {
         }
         if let Some(allocation) = list.first() {
             self.demands.satisfy(allocation.owner());
-            // Of a process at rest what it needs to work comes back where there is room; else that waits until it works.
+            // What a suspended process needs comes back where there is memory for it; else when it is resumed.
             match self.bring_back_space(allocation.owner()) {
                 Ok(()) | Err(STATUS_NO_MEMORY) => {}
                 Err(status) => return Err((status, 0, Vec::new())),
@@ -221,8 +221,8 @@ impl VidMm {
     }
 
     /// Makes allocations resident, all or none. The answer is the value of the queue's fence at which they are, 0 if they already are.
-    /// Where there is no room, processes above their budgets are asked to give memory back. A device that `cannot_trim` waits for those that
-    /// hear it, and then has others suspended until there is room.
+    /// Where memory is short, processes above their budgets are asked to give memory back. A device that `cannot_trim` waits for those that
+    /// hear it, and then has others suspended until there is enough.
     ///
     /// # Errors
     /// STATUS_NO_MEMORY with what should be given back first, to a device that `cannot_trim` only when its residency list would not fit
@@ -284,7 +284,7 @@ impl VidMm {
             {
                 return Err((status, missing));
             }
-            // Until others can be at work, this process is not kept there.
+            // Released, so that this process can be suspended for others while it waits.
             working = None;
             if !told.is_empty() && Instant::now() < deadline {
                 self.pause_for_memory();
@@ -293,7 +293,7 @@ impl VidMm {
             match self.suspend_others(&mut search, &candidates) {
                 Next::Again => {}
                 Next::Wait => self.pause_for_memory(),
-                // It fits with everybody else away, and nobody is left to be asked: what others hold is just coming or going.
+                // It would fit, and no process is left to be suspended: what others hold is just coming or going.
                 Next::GiveUp if search.may_wait_for_idle_queues() => self.pause_for_memory(),
                 Next::GiveUp => return Err((status, missing)),
             }
@@ -322,7 +322,7 @@ impl VidMm {
         Ok(left)
     }
 
-    /// Whether the bytes of an allocation are in system memory and nothing moves them there, so that the processor reaches them without
+    /// True if the bytes of an allocation are in system memory and nothing moves them there, so that the processor reaches them without
     /// the device.
     pub(crate) fn is_in_system_memory(&self, allocation: &Allocation) -> bool {
         lock(&self.memory).is_in_system_memory(allocation.id())

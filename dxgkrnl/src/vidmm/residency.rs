@@ -56,7 +56,7 @@ fn choose(candidates: impl Iterator<Item = Candidate>) -> Option<AllocationId> {
     candidates.min_by_key(|candidate| (candidate.locked, candidate.last_use)).map(|candidate| candidate.id)
 }
 
-/// Whether an allocation's bytes are in a segment.
+/// True if an allocation's bytes are in a segment.
 pub(crate) fn is_in(state: &State, segment: u32) -> bool {
     matches!(&state.place, Place::Local { segment: here, .. } if *here == segment)
 }
@@ -76,7 +76,7 @@ fn is_evicted_with_its_process(memory: &Memory, state: &State) -> bool {
     memory.evicts_lists && memory.is_evictable(state.allocation.owner())
 }
 
-/// Whether an allocation must be in its place when its process works: somebody wants it resident, a doorbell uses it, or work that was
+/// True if an allocation must be in its place when its process works: somebody wants it resident, a doorbell uses it, or work that was
 /// queued before it was given up.
 pub(super) fn is_needed(state: &State) -> bool {
     let wanted = state.listed > 0 && state.offered.is_none();
@@ -159,7 +159,7 @@ impl Memory {
         state.busy = busy.ok().flatten().or(state.busy);
         moved.and(busy.map(|_| ())).inspect_err(|_| self.keep_lock(id))?;
         self.rotate_lock(id)?;
-        // Listed first: to make room for its own page tables it does not leave.
+        // Listed first, so that it is not evicted for its own page tables.
         let state = self.state(id)?;
         (state.accessible, state.listed, state.away) = (true, state.listed + 1, false);
         if let Err(status) = self.show_everywhere(id) {

@@ -155,7 +155,7 @@ impl Segments {
         self.list.get_mut((id as usize).checked_sub(1)?)?.as_mut()
     }
 
-    /// Whether the contents of a segment are lost outside D0; system memory's are not.
+    /// True if the contents of a segment are lost outside D0; system memory's are not.
     pub(crate) fn loses(&self, id: u32, hibernates: bool) -> bool {
         self.memory(id).is_some_and(|segment| !if hibernates { segment.preserved.1 } else { segment.preserved.0 })
     }

@@ -1,11 +1,11 @@
-//! Processes at rest: what only their engines need leaves memory when memory is short, and is back before they work again.
+//! Memory of suspended processes: what their engines need leaves when memory is short, and is back before they are resumed.
 //!
-//! The scheduler says when the work of a process rests: its doorbells are disconnected, its contexts suspended, and nothing it submitted
-//! is under way. From then on nothing of the GPU walks its page tables, so all of them may be given back; what they say is known here and
-//! written anew when they return. The root returns to another place, of which the driver hears before the process works. With the
-//! tables go pages of fence values in memory segments, and rings that user mode has taken off its residency list. For those who insist
-//! ([`super::eviction`]) what is on the residency list of a process at rest leaves as well; it comes back as a whole, before the process
-//! works again. [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS, DXGKARG_SETROOTPAGETABLE; driver-residency-in-wddm-2-0]
+//! The scheduler says when a process is suspended: its doorbells are disconnected, its contexts suspended, and nothing it submitted
+//! is under way. From then on nothing of the GPU walks its page tables, so all of them may be evicted; the mappings are known here, and
+//! the tables are written anew when they come back. The root comes back at another place, of which the driver is told before the process is
+//! resumed. With the tables go pages of fence values in memory segments, and rings that user mode has taken off its residency list. For the
+//! first queued request ([`super::eviction`]) the residency list of a suspended process is evicted as well; it comes back as a whole, before
+//! the process is resumed. [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS, DXGKARG_SETROOTPAGETABLE; driver-residency-in-wddm-2-0]
 
 use std::cmp::Reverse;
 
@@ -19,12 +19,12 @@ use crate::vidmm::residency;
 use crate::vidmm::segment::Table;
 use crate::vidmm::va_space::Mapping;
 
-/// Whether the GPU may be walking the page tables of an address space.
+/// Says if the GPU may be walking the page tables of an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It may.
+    /// It may: the process is not suspended.
     Running,
-    /// It does not.
+    /// It does not, until the process is resumed.
     Suspended,
 }
 
@@ -34,14 +34,14 @@ impl Space {
         self.tables.as_ref().map(|tables| tables.root().address())
     }
 
-    /// Whether eviction of its tables would free memory in `segment`, 0 for system memory.
+    /// True if eviction of its tables would free memory in `segment`, 0 for system memory.
     fn has_tables_in(&self, segment: u32) -> bool {
         self.tables.as_ref().is_some_and(|tables| tables.any(|table: &Table| table.address().0 == segment))
     }
 }
 
 impl Memory {
-    /// Whether the work of a process rests.
+    /// True while the process is suspended.
     pub(crate) fn is_suspended(&self, id: SpaceId) -> bool {
         self.spaces.get(&id).is_some_and(|space| space.standing != Standing::Running)
     }
@@ -56,30 +56,30 @@ impl Memory {
         self.spaces_of(first).for_each(|(_, space)| space.standing = standing);
     }
 
-    /// The work of a process rests from now on.
+    /// The scheduler has suspended the process: from now on its memory may be evicted.
     pub(crate) fn note_suspended(&mut self, first: SpaceId) {
         self.stand(first, Standing::Suspended);
     }
 
-    /// The work of a process that is not done rests from now on.
+    /// As [`Memory::note_suspended`], for a process that was suspended with work to do, which is counted.
     pub(crate) fn note_suspended_with_work(&mut self, id: SpaceId) {
         self.note_suspended(id);
         self.counts.suspended += 1;
     }
 
-    /// Whether the memory of a process at rest may be taken: nobody is bringing it back just now.
+    /// True if the memory of a process may be evicted: it is suspended, and its memory is not just being brought back.
     pub(super) fn is_evictable(&self, id: SpaceId) -> bool {
         let suspended = |space: &Space| space.standing != Standing::Running && self.coming != Some(space.first);
         self.spaces.get(&id).is_some_and(suspended)
     }
 
-    /// Whether something on the residency list of a process has left.
+    /// True if something on the residency list of a process was evicted.
     pub(crate) fn is_list_away(&self, id: SpaceId) -> bool {
         let away = |state: &State| state.away && state.listed > 0 && state.offered.is_none();
         self.allocations.values().any(|state| state.allocation.owner() == id && away(state))
     }
 
-    /// Whether there would be more room somewhere if the process of `id` rested.
+    /// True if suspension of the process of `id` would free memory in some segment.
     pub(super) fn holds_for_work(&self, id: SpaceId) -> bool {
         let Some(space) = self.spaces.get(&id).filter(|space| !space.paging_process) else { return false };
         let tables = self.spaces.values().any(|of| of.first == id && of.tables.is_some());
@@ -92,8 +92,8 @@ impl Memory {
             && (tables || self.has_local_fences(id) || self.allocations.values().any(holds))
     }
 
-    /// Has one thing leave `segment` (0 for system memory): what was used longest ago of allocations that nobody wants resident and of
-    /// what processes at rest need only to work. False if nothing may.
+    /// Has one thing leave `segment` (0 for system memory): what was used longest ago of allocations on no residency list and of
+    /// what the engines need of suspended processes. False if nothing may leave.
     pub(crate) fn evict_one(&mut self, segment: u32) -> Result<bool, NTSTATUS> {
         let allocation = if segment == 0 { None } else { residency::victim(self, segment) };
         let used = allocation.and_then(|id| self.allocations.get(&id)).map_or(u64::MAX, |state| match state.lock {
@@ -134,7 +134,7 @@ impl Memory {
         Ok(self.evict_fences(id, segment)? || tables)
     }
 
-    /// Gives the page tables of a process at rest on one engine back. [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS::NotifyEviction]
+    /// Evicts the page tables of a suspended process on one engine. [d3dkmddi: DXGK_UPDATEPAGETABLEFLAGS::NotifyEviction]
     ///
     /// # Errors
     /// The machine has stopped.
@@ -161,7 +161,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Everything is back that the engines need to work for a process, which goes on resting.
+    /// Brings back everything that the engines need to run work of a process, which stays suspended.
     ///
     /// # Errors
     /// STATUS_NO_MEMORY; what had come back may leave again.
@@ -180,7 +180,7 @@ impl Memory {
         if !self.is_suspended(first) {
             return Ok(());
         }
-        // While the rest comes, nothing that is there is taken to make room for it.
+        // While the others come back, what is back already is not evicted for them.
         self.coming = Some(first);
         // What is large first, while there are large pieces; without tables nothing of it needs any yet.
         let back = self.restore_list(first);
@@ -196,11 +196,11 @@ impl Memory {
         back
     }
 
-    /// The process works from now on, or may, once the driver was told where its root page tables are, which it has to be if the answer is
-    /// true: everything else it needs is there.
+    /// Brings back what a suspended process needs, which counts as running from now on. If the answer is true, the driver has to be told
+    /// where its root page tables are before its contexts are resumed.
     ///
     /// # Errors
-    /// As [`Memory::bring_back_space`]; it goes on resting.
+    /// As [`Memory::bring_back_space`]; it stays suspended.
     pub(crate) fn resume(&mut self, first: SpaceId) -> Result<bool, NTSTATUS> {
         if !self.is_suspended(first) {
             return Ok(false);
@@ -223,7 +223,7 @@ impl Memory {
         Ok(tell)
     }
 
-    /// Everything that may leaves of a process at rest.
+    /// Evicts everything of a suspended process that may leave.
     fn evict_everything(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
         let own = self.allocations.iter().filter_map(|(allocation, state)| match state.place {
             Place::Local { segment, .. } if state.allocation.owner() == id => Some((*allocation, segment)),
@@ -252,7 +252,7 @@ impl Memory {
         mappings.into_iter().try_for_each(|(at, mapping)| self.show(id, at, mapping))
     }
 
-    /// Allocations that left while their process rested, and that its engines may use, are where the GPU finds them: what is on the
+    /// Brings back allocations that were evicted while their process was suspended, and that its engines may use: what is on the
     /// residency list, rings, and what queued work uses still.
     fn restore_list(&mut self, id: SpaceId) -> Result<(), NTSTATUS> {
         let away = self

@@ -1,4 +1,4 @@
-//! Page tables and rings of processes at rest leave and come back.
+//! Page tables and rings of suspended processes are evicted and come back.
 
 use super::*;
 use crate::vidmm::suspended::Standing;
@@ -10,7 +10,7 @@ impl World {
         self.memory.note_suspended(self.space);
     }
 
-    /// The process works on; false if what it needs finds no room.
+    /// Resumes the process; false if there is no memory for what it needs.
     pub(super) fn resume(&mut self) -> bool {
         if self.suspended {
             match self.memory.resume(self.space) {
@@ -22,7 +22,7 @@ impl World {
         !self.suspended
     }
 
-    /// Whether the page tables are away.
+    /// True while the page tables are evicted.
     fn is_bare(&self) -> bool {
         let space = &self.memory.spaces[&self.space];
         space.standing == Standing::Suspended && space.tables.is_none()

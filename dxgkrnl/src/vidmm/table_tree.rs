@@ -252,7 +252,7 @@ pub(super) fn note<T>(shape: &Shape, root: &mut Node<T>, page: u64, now: bool) -
     }
 }
 
-/// Whether a table is among a node and those below it.
+/// True if a table is among a node and those below it.
 pub(super) fn holds<T>(node: &Node<T>, wanted: &impl Fn(&T) -> bool) -> bool {
     wanted(&node.table)
         || match &node.kind {
@@ -476,7 +476,7 @@ fn mark(valid: &mut [u64], index: u32, now: bool) -> bool {
     before
 }
 
-/// Whether making `pages` invalid would leave part of a larger page that is valid.
+/// True if making `pages` invalid would leave part of a larger page that is valid.
 fn cuts<T>(shape: &Shape, node: &Node<T>, pages: &Range<u64>) -> bool {
     match &node.kind {
         Kind::Large(known) => known.is_valid() && *pages != shape.covered(1, pages.start),

@@ -201,7 +201,7 @@ impl VaSpace {
         (inside && region.zero).then_some(RegionName(region.number))
     }
 
-    /// Whether the whole range lies in one region.
+    /// True if the whole range lies in one region.
     pub(crate) fn in_region(&self, at: u64, len: u64) -> bool {
         self.regions
             .range(..=at)
@@ -316,7 +316,7 @@ impl VaSpace {
         empty
     }
 
-    /// Whether nothing is mapped from `base` on.
+    /// True if nothing is mapped from `base` on.
     pub(crate) fn is_unmapped(&self, base: u64, len: u64) -> bool {
         self.mappings.range(base..base + len).next().is_none()
     }

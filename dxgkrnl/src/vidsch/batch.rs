@@ -184,7 +184,7 @@ impl<'a> Arrays<'a> {
                 .map(|(fence, _)| fence.global().map_or(std::ptr::null_mut(), |g| g.raw()))
                 .collect(),
             values: updates.iter().map(|(_, value)| *value).collect(),
-            addresses: mappings.iter().map(|mappings| mappings.address().cast()).collect(),
+            addresses: mappings.iter().map(|mapping| mapping.address().cast()).collect(),
             _mappings: mappings,
         }
     }

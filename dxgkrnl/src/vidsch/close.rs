@@ -53,13 +53,13 @@ impl Remains {
         queues.chain(self.contexts.iter().map(|context| context.finished())).collect()
     }
 
-    /// Whether the hardware has nothing of it.
+    /// True if the hardware has nothing of it.
     fn has_ended(&self) -> bool {
         let ended = |queue: &Arc<HwQueue>| queue.progress().is_reached(queue.on_hardware());
         self.queues.iter().all(ended) && self.contexts.iter().all(|context| !context.runs())
     }
 
-    /// Whether the system holds something of it back.
+    /// True if the system holds something of it back.
     fn is_holding(&self) -> bool {
         self.queues.iter().any(|queue| !queue.is_done()) || self.contexts.iter().any(|context| context.held() != 0)
     }
@@ -83,7 +83,7 @@ pub(crate) struct WorkSnapshot {
 }
 
 impl WorkSnapshot {
-    /// Whether everything that was queued then is done. User mode may claim work that never comes; its device pays for
+    /// True if everything that was queued then is done. User mode may claim work that never comes; its device pays for
     /// that when it is closed.
     pub(crate) fn is_done(&self) -> bool {
         let queues = self.queues.iter().all(|(queue, value)| match queue.upgrade() {
@@ -434,7 +434,7 @@ impl VidSch {
         self.worker.add(Work::EngineIdle(node));
     }
 
-    /// Whether nothing is under way on a node and no doorbell of it can be rung. User mode announces a submission before it
+    /// True if nothing is under way on a node and no doorbell of it can be rung. User mode announces a submission before it
     /// becomes visible to the engine, so what the engine may have found is known here.
     fn is_engine_idle(&self, node: u32) -> bool {
         let packets = self.nodes.get(node as usize).is_none_or(|node| node.state().is_idle());

@@ -291,7 +291,7 @@ impl Doorbell {
         lock(&self.shown).state
     }
 
-    /// Whether no physical doorbell is shown or about to be.
+    /// True if no physical doorbell is shown or about to be.
     pub(crate) fn is_disconnected(&self) -> bool {
         matches!(self.state(), State::Disconnected | State::Aborted)
     }
@@ -318,7 +318,7 @@ impl Doorbell {
     ///
     /// # Errors
     /// STATUS_DEVICE_REMOVED when the device is lost; STATUS_INVALID_HANDLE when it was destroyed meanwhile;
-    /// STATUS_INVALID_PARAMETER for the doorbell of an earlier ring; STATUS_NO_MEMORY when what the engine needs finds no room; what the
+    /// STATUS_INVALID_PARAMETER for the doorbell of an earlier ring; STATUS_NO_MEMORY when there is no memory for what the engine needs; what the
     /// driver answered.
     pub(crate) fn connect(&self) -> Result<(), NTSTATUS> {
         self.queue.check_order();
@@ -331,7 +331,7 @@ impl Doorbell {
         Some(self.connect_while_running(&self.adapter.vidsch().keep_running_if_memory(self.queue.context().device())?))
     }
 
-    /// Contexts of a process that was woken for the connection are resumed after it. [user-mode-work-submission: D-state transitions]
+    /// Contexts of a process that was resumed for the connection are resumed after it. [user-mode-work-submission: D-state transitions]
     fn connect_while_running(&self, _running: &KeptRunning<'_>) -> Result<(), NTSTATUS> {
         let exists = self.lock_exists();
         // Back to F0 first; until the connection shows, this keeps the engine there.
@@ -460,7 +460,7 @@ impl Doorbell {
     }
 
     /// Takes the doorbell away because its ring comes to its end. The driver is told even if it was before: so the hardware finds what
-    /// user mode wrote since. A process at rest is woken if it has work. [user-mode-work-submission: normal process termination]
+    /// user mode wrote since. A suspended process is resumed if it has work. [user-mode-work-submission: normal process termination]
     pub(crate) fn finish(&self) {
         let _running =
             self.adapter.vidsch().keep_running_if_work(self.queue.context().device(), || !self.queue.is_done());
@@ -499,7 +499,7 @@ impl Doorbell {
     }
 
     /// As [`Doorbell::take_away`], and the driver is told whatever it was told before; once is enough for a ring without work. What is
-    /// in the ring of a process at rest is looked at when that is woken, and may not be in memory before.
+    /// in the ring of a suspended process is looked at when that is resumed, and may not be in memory before.
     fn take_away_for_good(&self, event: Event) {
         let mut shown = lock(&self.shown);
         self.apply(&mut shown, event);
@@ -518,7 +518,7 @@ impl Doorbell {
         }
     }
 
-    /// Whether the queue's ring is this doorbell's, not that of one which took its place.
+    /// True if the queue's ring is this doorbell's, not that of one which took its place.
     fn is_current(&self) -> bool {
         self.queue.doorbell().is_some_and(|doorbell| core::ptr::eq(&*doorbell, self))
     }

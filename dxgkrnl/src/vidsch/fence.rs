@@ -147,17 +147,17 @@ impl Fence {
         self.global
     }
 
-    /// Whether the driver compares with a MonitoredValue.
+    /// True if the driver compares with a MonitoredValue.
     pub(crate) fn is_native(&self) -> bool {
         self.global.is_some()
     }
 
-    /// Whether other processes may open it.
+    /// True if other processes may open it.
     pub(crate) fn is_shareable(&self) -> bool {
         self.shareable
     }
 
-    /// Whether a CPU may wait for it and signal it.
+    /// True if a CPU may wait for it and signal it.
     pub(crate) fn is_for_cpu(&self) -> bool {
         self.kind != FenceKind::IntraGpu
     }
@@ -167,7 +167,7 @@ impl Fence {
         lock(&self.home).as_ref().map_or((false, false), Home::is_local)
     }
 
-    /// Whether one of its values lies in memory of the device.
+    /// True if one of its values lies in memory of the device.
     pub(crate) fn is_on_device(&self) -> bool {
         let (current, monitored) = self.is_local();
         current || monitored
@@ -178,7 +178,7 @@ impl Fence {
         self.cross.as_ref()
     }
 
-    /// Whether the driver knows it no more.
+    /// True if the driver knows it no more.
     pub(super) fn is_destroyed(&self) -> bool {
         lock(&self.home).is_none()
     }
@@ -196,12 +196,12 @@ impl Fence {
         }
     }
 
-    /// Whether the GPU writes 32 bits of the value at once.
+    /// True if the GPU writes 32 bits of the value at once.
     pub(super) fn has_32_bits(&self) -> bool {
         self.fence32.is_some()
     }
 
-    /// Whether the scheduler looks at it though nobody waits here.
+    /// True if the scheduler looks at it though nobody waits here.
     fn is_always_watched(&self) -> bool {
         self.cross.is_some() || self.has_32_bits()
     }
@@ -235,7 +235,7 @@ impl Fence {
         self.waits.lock_in_order(self.system.raw().addr() as u64)
     }
 
-    /// Whether the fence has reached `value`.
+    /// True if the fence has reached `value`.
     pub(crate) fn is_reached(&self, value: u64) -> bool {
         self.current() >= value || self.lock_waits().always_signaled
     }
@@ -285,7 +285,7 @@ impl Fence {
         waits.watch.list.least().filter(|least| !waits.closed && *least <= self.current())
     }
 
-    /// Whether somebody waits for it.
+    /// True if somebody waits for it.
     pub(super) fn is_watched(&self) -> bool {
         self.lock_waits().watched
     }

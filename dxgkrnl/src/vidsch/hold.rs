@@ -29,7 +29,7 @@ impl Hold {
         Self { wait, conditions }
     }
 
-    /// Whether the wait is over.
+    /// True if the wait is over.
     pub(super) fn is_over(&self) -> bool {
         self.wait.outcome().is_some()
     }

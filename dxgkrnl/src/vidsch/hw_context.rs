@@ -175,7 +175,7 @@ impl HwContext {
         (self.system, self.kmd)
     }
 
-    /// Whether the context is being destroyed or gone.
+    /// True if the context is being destroyed or gone.
     pub(crate) fn is_destroyed(&self) -> bool {
         self.rundown.is_closed()
     }
@@ -322,13 +322,13 @@ impl HwContext {
         true
     }
 
-    /// Whether a suspension that was asked for is complete, or a later one is.
+    /// True if a suspension that was asked for is complete, or a later one is.
     pub(super) fn has_suspended(&self, fence: u64) -> bool {
         let suspension = lock(&self.suspension);
         suspension.completed >= fence || suspension.granted >= fence
     }
 
-    /// Whether the last suspension that was asked for is complete.
+    /// True if the last suspension that was asked for is complete.
     pub(super) fn has_left(&self) -> bool {
         let suspension = lock(&self.suspension);
         suspension.completed.max(suspension.granted) >= suspension.issued

@@ -48,7 +48,7 @@ pub(crate) struct HwQueue {
     pub(super) last_submitted: AtomicU64,
     /// Submissions that are held. Read without the lock of the software queue, which is held while the node is woken.
     pub(super) held: AtomicUsize,
-    /// Held by whoever submits through the kernel, also while waiting for room.
+    /// Held by the thread that submits through the kernel, also while it waits for the node to take another buffer.
     pub(super) submitting: Mutex<(), rank::Submitting>,
     /// Held across DxgkDdiSubmitCommandToHwQueue, which is not re-entered for one queue; never while waiting.
     pub(super) software_queue: Mutex<SoftwareQueue, rank::SubmissionQueue>,
@@ -221,7 +221,7 @@ impl HwQueue {
         self.flags
     }
 
-    /// Whether a log tells what it signals.
+    /// True if a log tells what it signals.
     pub(super) fn is_logged(&self) -> bool {
         self.logged
     }
@@ -246,12 +246,12 @@ impl HwQueue {
         lock(&self.doorbell).clone()
     }
 
-    /// Whether the queue is being destroyed or gone.
+    /// True if the queue is being destroyed or gone.
     pub(crate) fn is_destroyed(&self) -> bool {
         self.rundown.is_closed()
     }
 
-    /// Whether the hardware does not run it any more.
+    /// True if the hardware does not run it any more.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
@@ -295,7 +295,7 @@ impl HwQueue {
         }
     }
 
-    /// Whether nothing is under way or held.
+    /// True if nothing is under way or held.
     pub(crate) fn is_idle(&self) -> bool {
         self.check_order();
         self.is_done()

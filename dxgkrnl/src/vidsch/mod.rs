@@ -385,7 +385,7 @@ impl VidSch {
     }
 }
 
-/// Whether a wait would be over before it begins.
+/// True if a wait would be over before it begins.
 fn is_met(conditions: &[(Arc<SyncObject>, u64)], any: bool) -> bool {
     let mut met = conditions.iter().map(|(fence, value)| fence.current() >= *value);
     if any { met.any(|met| met) } else { met.all(|met| met) }

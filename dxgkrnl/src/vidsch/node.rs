@@ -123,14 +123,14 @@ pub(super) struct NodeState {
     /// On the hardware, in the order of their ids.
     flight: VecDeque<Packet>,
     paging: VecDeque<Packet>,
-    /// Contexts with packets that may run, in the order of their turns.
+    /// Contexts with packets that may run, in the order in which they get time slices.
     queued: Vec<Queued>,
     /// The preemption under way, and how many there were.
     preemption: Option<Preempting>,
     preemptions: u32,
     /// Packets that were handed over again after one.
     resubmitted: u64,
-    /// Somebody waits for a context to leave the hardware, or for its turn.
+    /// Threads wait for a context to leave the hardware, or for its time slice.
     evicting: bool,
     /// Somebody wants to know whether what is on the hardware, whosever it is, lets itself be taken off.
     probing: bool,
@@ -139,7 +139,7 @@ pub(super) struct NodeState {
     /// Render packets stay where they are.
     paused: bool,
     /// The oldest packet on the hardware while others wait for the node, and since when.
-    turn: Option<(u32, Duration)>,
+    slice: Option<(u32, Duration)>,
     /// Done, and not yet announced.
     finished: Vec<Packet>,
 }
@@ -158,7 +158,7 @@ impl NodeState {
             probing: false,
             held: false,
             paused: false,
-            turn: None,
+            slice: None,
             finished: Vec::new(),
         }
     }
@@ -186,7 +186,7 @@ impl NodeState {
     }
 
     fn end_everything(&mut self) {
-        (self.preemption, self.evicting, self.turn) = (None, false, None);
+        (self.preemption, self.evicting, self.slice) = (None, false, None);
         (self.probing, self.held) = (false, false);
         let queued = self.queued.drain(..).flat_map(|queued| queued.packets);
         self.finished.extend(self.flight.drain(..).chain(self.paging.drain(..)).chain(queued));
@@ -246,7 +246,7 @@ impl NodeState {
             return Next::Nothing;
         }
         let packet = self.queued.get_mut(best).and_then(|queued| queued.packets.pop_front());
-        self.pass_turn(best, standing);
+        self.move_behind_equals(best, standing);
         self.queued.retain(|queued| !queued.packets.is_empty());
         let Some(mut packet) = packet else { return Next::Nothing };
         packet.id = self.fences.submit();
@@ -267,13 +267,13 @@ impl NodeState {
     }
 
     /// The context at `place` and those of its process go behind others of their rank: first processes take turns, then their contexts.
-    fn pass_turn(&mut self, place: usize, standing: Standing) {
+    fn move_behind_equals(&mut self, place: usize, standing: Standing) {
         if place >= self.queued.len() {
             return;
         }
         let own = self.queued.remove(place);
         let (ours, mut others): (Vec<Queued>, Vec<Queued>) =
-            self.queued.drain(..).partition(|queued| queued.context.standing().shares_turn(standing));
+            self.queued.drain(..).partition(|queued| queued.context.standing().shares_slice(standing));
         others.extend(ours);
         others.push(own);
         self.queued = others;
@@ -369,21 +369,21 @@ impl NodeState {
                 Some(context) if packet.refused || context.is_lost() => self.finished.push(packet),
                 Some(context) => {
                     self.queued_of(&context).push_front(packet);
-                    self.end_turn(&context);
+                    self.end_slice(&context);
                 }
             }
         }
     }
 
     /// The context and its process go behind others of their rank.
-    fn end_turn(&mut self, context: &PacketContext) {
+    fn end_slice(&mut self, context: &PacketContext) {
         let own = |queued: &Queued| core::ptr::eq(&raw const *queued.context, context);
         if let Some(place) = self.queued.iter().position(own) {
-            self.pass_turn(place, context.standing());
+            self.move_behind_equals(place, context.standing());
         }
     }
 
-    /// Whether a render packet is on the hardware and work of others waits for the node.
+    /// True if a render packet is on the hardware and work of others waits for the node.
     pub(super) fn is_contended(&self) -> bool {
         let Some(context) = self.flight.front().and_then(Packet::context) else { return false };
         let standing = context.standing();
@@ -397,25 +397,25 @@ impl NodeState {
             && (self.queued.iter().any(other) || self.flight.iter().any(|packet| !packet.is_of(context)))
     }
 
-    /// Looks at the time: true when the oldest packet has had the node for its quantum, and gives way now.
-    pub(super) fn ends_turn(&mut self, now: Duration) -> bool {
+    /// Looks at the time: true when the oldest packet has had the node for its quantum, and is preempted now.
+    pub(super) fn ends_slice(&mut self, now: Duration) -> bool {
         let oldest = self.flight.front().map(|packet| packet.id).filter(|_| self.is_contended());
-        match (oldest, self.turn) {
-            (None, _) => self.turn = None,
+        match (oldest, self.slice) {
+            (None, _) => self.slice = None,
             (Some(id), Some((since_id, since))) if id == since_id => {
                 if now.saturating_sub(since) >= QUANTUM {
-                    (self.turn, self.evicting) = (None, true);
+                    (self.slice, self.evicting) = (None, true);
                 }
             }
-            (Some(id), _) => self.turn = Some((id, now)),
+            (Some(id), _) => self.slice = Some((id, now)),
         }
         self.evicting
     }
 
-    /// A turn counts while somebody waits: when nobody does any more, the next one begins anew.
-    fn look_at_turn(&mut self) {
+    /// A time slice counts only while another context waits: when none does any more, the next one begins anew.
+    fn restart_slice_if_alone(&mut self) {
         if !self.is_contended() {
-            self.turn = None;
+            self.slice = None;
         }
     }
 
@@ -430,7 +430,7 @@ impl NodeState {
             !own
         });
         self.finished.append(&mut dropped);
-        self.look_at_turn();
+        self.restart_slice_if_alone();
         self.ask_off(context)
     }
 
@@ -441,7 +441,7 @@ impl NodeState {
         flies
     }
 
-    /// Whether something of the context is on the hardware.
+    /// True if something of the context is on the hardware.
     pub(super) fn flies(&self, context: &PacketContext) -> bool {
         self.flight.iter().any(|packet| packet.is_of(context) && !packet.refused)
     }
@@ -452,22 +452,22 @@ impl NodeState {
         self.evicting |= paused;
     }
 
-    /// Whether render packets are on the hardware.
+    /// True if render packets are on the hardware.
     pub(super) fn is_rendering(&self) -> bool {
         self.has_render()
     }
 
-    /// Whether nothing is on the hardware.
+    /// True if nothing is on the hardware.
     pub(super) fn is_off_hardware(&self) -> bool {
         self.flight.is_empty()
     }
 
-    /// Whether nothing is on the hardware or waits to be.
+    /// True if nothing is on the hardware or waits to be.
     pub(super) fn is_idle(&self) -> bool {
         self.flight.is_empty() && self.paging.is_empty() && self.queued.is_empty()
     }
 
-    /// Whether there is something to decide.
+    /// True if there is something to decide.
     pub(super) fn has_waiting(&self) -> bool {
         !self.paging.is_empty() || !self.queued.is_empty() || !self.finished.is_empty() || self.evicting || self.probing
     }

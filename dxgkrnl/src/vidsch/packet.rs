@@ -203,16 +203,16 @@ impl VidSch {
         }
     }
 
-    /// Whether on some node work waits for the turn of another context to end.
+    /// True if on some node work waits for the time slice of another context to end.
     pub(super) fn is_contended(&self) -> bool {
         self.nodes.iter().any(|node| node.state().is_contended())
     }
 
-    /// Contexts that have had their node for their quantum give way.
+    /// Preempts contexts that have had their node for their quantum.
     pub(super) fn end_turns(&self) {
         let now = self.tdr.clock().now();
         for (number, node) in (0..).zip(&self.nodes) {
-            if node.state().ends_turn(now) {
+            if node.state().ends_slice(now) {
                 self.dispatch(number);
             }
         }
@@ -346,7 +346,7 @@ impl VidSch {
         Err(STATUS_DEVICE_REMOVED)
     }
 
-    /// Whether packet `fence` of `node` is complete.
+    /// True if packet `fence` of `node` is complete.
     pub(crate) fn is_packet_complete(&self, node: u32, fence: u32) -> bool {
         self.nodes.get(node as usize).is_some_and(|node| node.state().fences.is_complete(fence))
     }

@@ -233,7 +233,7 @@ impl PacketContext {
         &self.user_handle
     }
 
-    /// Whether its packets may run as long as they like. [d3dkmthk: D3DDDI_CREATECONTEXTFLAGS]
+    /// True if its packets may run as long as they like. [d3dkmthk: D3DDDI_CREATECONTEXTFLAGS]
     pub(super) fn is_unlimited(&self) -> bool {
         self.flags.DisableGpuTimeout()
     }
@@ -251,12 +251,12 @@ impl PacketContext {
         self.rundown.is_closed()
     }
 
-    /// Whether nothing of it runs any more. Takes leaves only.
+    /// True if nothing of it runs any more. Takes leaves only.
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire) || self.device.error().is_some()
     }
 
-    /// Whether its packets wait for its process to work again. Takes no locks.
+    /// True if its packets wait for its process to be resumed. Takes no locks.
     pub(super) fn is_away(&self) -> bool {
         self.away.load(Ordering::Acquire)
     }
@@ -272,7 +272,7 @@ impl PacketContext {
         }
     }
 
-    /// Whether the hardware has nothing of it when the machine's clock shows `limit` at the latest.
+    /// True if the hardware has nothing of it when the machine's clock shows `limit` at the latest.
     pub(super) fn has_left(&self, limit: Duration) -> bool {
         let sch = self.sch();
         let _waits = sch.tdr.clock().deadline(limit);
@@ -470,7 +470,7 @@ impl PacketContext {
         lock(&self.software_queue).submitted
     }
 
-    /// Whether the packets up to this number are done, or will never run.
+    /// True if the packets up to this number are done, or will never run.
     pub(crate) fn is_finished(&self, number: u64) -> bool {
         self.finished.load(Ordering::Acquire) >= number
     }
@@ -490,7 +490,7 @@ impl PacketContext {
         self.finished.load(Ordering::Acquire)
     }
 
-    /// Whether the node has packets of it.
+    /// True if the node has packets of it.
     pub(super) fn runs(&self) -> bool {
         lock(&self.software_queue).released > self.finished()
     }

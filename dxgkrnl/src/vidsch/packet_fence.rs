@@ -3,7 +3,7 @@
 //! Ids count up and wrap; two ids are compared by their distance, which is right as long as fewer than 2^31 packets are
 //! under way.
 
-/// Whether `id` comes after `other` in submission order.
+/// True if `id` comes after `other` in submission order.
 pub(crate) fn is_after(id: u32, other: u32) -> bool {
     (id.wrapping_sub(other) as i32) > 0
 }
@@ -46,12 +46,12 @@ impl PacketFences {
         self.last_completed = self.last_submitted;
     }
 
-    /// Whether nothing runs packets any more.
+    /// True if nothing runs packets any more.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned
     }
 
-    /// Whether packet `id` is complete.
+    /// True if packet `id` is complete.
     pub(crate) fn is_complete(&self, id: u32) -> bool {
         !is_after(id, self.last_completed)
     }

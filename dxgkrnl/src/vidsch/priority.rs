@@ -192,11 +192,11 @@ pub(super) struct Standing {
 impl Standing {
     /// Its packets run before those of the other one. Priorities within a process mean nothing to others.
     pub(super) fn outranks(self, other: Self) -> bool {
-        self.among_all > other.among_all || self.shares_turn(other) && self.in_process > other.in_process
+        self.among_all > other.among_all || self.shares_slice(other) && self.in_process > other.in_process
     }
 
     /// Of one process and of the same priority among all.
-    pub(super) fn shares_turn(self, other: Self) -> bool {
+    pub(super) fn shares_slice(self, other: Self) -> bool {
         self.process == other.process && self.among_all == other.among_all
     }
 }

@@ -99,7 +99,7 @@ impl SyncObject {
         self.name.get().map(|(process, _)| *process)
     }
 
-    /// Whether it goes with a queue and cannot be destroyed by itself.
+    /// True if it goes with a queue and cannot be destroyed by itself.
     pub(crate) fn is_of_queue(&self) -> bool {
         self.of_queue
     }
@@ -109,7 +109,7 @@ impl SyncObject {
         self.fence.current()
     }
 
-    /// Whether the fence has reached `value`.
+    /// True if the fence has reached `value`.
     pub(crate) fn is_reached(&self, value: u64) -> bool {
         self.fence.is_reached(value)
     }
@@ -134,12 +134,12 @@ impl SyncObject {
         self.fence.current_word().place().address()
     }
 
-    /// Whether nobody can use it any more.
+    /// True if nobody can use it any more.
     pub(super) fn is_ended(&self) -> bool {
         lock(&self.state).ended.is_some()
     }
 
-    /// Whether the driver knows it no more.
+    /// True if the driver knows it no more.
     pub(super) fn is_closed(&self) -> bool {
         lock(&self.view).is_none()
     }

@@ -34,7 +34,7 @@ pub(super) enum Work {
     AdvanceContext(Weak<PacketContext>),
     /// Packets of a node wait for the driver.
     Dispatch(u32),
-    /// Contexts of packets wait for their turns.
+    /// Packet contexts wait for their time slices.
     LookAtTurns,
     /// A wait that was on these fences is over.
     ForgetWaits(Vec<Weak<Fence>>),
@@ -79,10 +79,10 @@ impl<W: Send + 'static> Worker<W> {
     }
 }
 
-/// How often the worker looks at the time while contexts of packets wait for their turns.
+/// How often the worker looks at the time while packet contexts wait for their time slices.
 const TICK: Duration = Duration::from_millis(5);
 
-/// The next work; `None` when it is time to look for timeouts, or at the turns of contexts.
+/// The next work; `None` when it is time to look for timeouts, or at the time slices of contexts.
 ///
 /// # Errors
 /// The scheduler stops.

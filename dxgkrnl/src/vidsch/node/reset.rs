@@ -72,7 +72,7 @@ impl NodeState {
         Some(Snapshot { last_completed: self.fences.last_completed(), last_submitted })
     }
 
-    /// Whether the engine is being reset.
+    /// True if the engine is being reset.
     pub(in super::super) fn is_held(&self) -> bool {
         self.held
     }

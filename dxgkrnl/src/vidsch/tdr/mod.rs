@@ -205,7 +205,7 @@ impl Tdr {
         self.adapter_resets.load(Ordering::Acquire)
     }
 
-    /// Whether a reset that came between has ended what is complained of.
+    /// True if a reset that came between has ended what is complained of.
     fn is_over(&self, complaint: &Complaint) -> bool {
         let was_reset = self.resets_of(complaint.node) != complaint.resets;
         match &complaint.subject {
@@ -223,7 +223,7 @@ impl Tdr {
         looks.then(|| self.settings.delay / 4)
     }
 
-    /// Whether packets count as complete because the adapter is being reset.
+    /// True if packets count as complete because the adapter is being reset.
     pub(super) fn is_abandoning(&self) -> bool {
         self.abandoning.load(Ordering::Acquire)
     }
@@ -306,7 +306,7 @@ impl VidSch {
         result
     }
 
-    /// Whether recovery may go on; TdrLevel and TdrDebugMode decide. Notes a timeout that is not recovered from.
+    /// True if recovery may go on; TdrLevel and TdrDebugMode decide. Notes a timeout that is not recovered from.
     fn may_recover(&self, node: u32, reason: TdrReason) -> bool {
         match (self.tdr.settings.level, self.tdr.settings.debug_mode) {
             (TdrLevel::Recover, TdrDebugMode::Ignore) => {

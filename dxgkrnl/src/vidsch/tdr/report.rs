@@ -112,7 +112,7 @@ pub struct TdrQueue {
 }
 
 impl TdrQueue {
-    /// Whether it had work when the recovery began.
+    /// True if it had work when the recovery began.
     pub fn is_busy(&self) -> bool {
         self.progress < self.last_queued
     }

@@ -131,7 +131,7 @@ impl VidSch {
         hung
     }
 
-    /// Whether work stands still because nothing of it is left in the function. A driver need not notice: what does not run can be asked
+    /// True if work stands still because nothing of it is left in the function. A driver need not notice: what does not run can be asked
     /// off its engine.
     pub(super) fn has_lost_its_work(&self, watch: &Watch) -> bool {
         watch.stalled
@@ -235,7 +235,7 @@ impl VidSch {
     }
 }
 
-/// Whether a queue has work on its engine that must end some day.
+/// True if a queue has work on its engine that must end some day.
 fn is_watched(queue: &Arc<HwQueue>) -> bool {
     queue.check_order();
     let device = queue.context().device();
@@ -245,7 +245,7 @@ fn is_watched(queue: &Arc<HwQueue>) -> bool {
         && !queue.progress().is_reached(queue.last_queued())
 }
 
-/// Resumes a context, when its process works again if that rests meanwhile, unless its device is lost: whoever loses it suspends it for
+/// Resumes a context, together with its process if that is suspended meanwhile, unless its device is lost: whoever loses it suspends it for
 /// good.
 pub(super) fn put_back(context: &Arc<HwContext>) {
     context.device().process.space.suspension.resume_with_process(context);
