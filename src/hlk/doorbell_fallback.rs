@@ -9,6 +9,7 @@ use wddm_ddi::kmt::{D3DDDI_MAKERESIDENT, D3DDDICB_DESTROYALLOCATION2FLAGS};
 use wddm_ddi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_NO_MEMORY};
 
 use super::case::{Boot, Case, Failure, granted, on_thread, one_doorbell, refused};
+use super::rig::wait_until;
 use super::suspended_process::{Hog, small_vram};
 use testbed::setup::{GpuCounters, System};
 use testbed::user::{Device, Error, Fence, Node, Queue, QueueOptions, SubmissionModel};
@@ -149,6 +150,7 @@ fn blocked_ring(case: &mut Case<'_>) -> Result<(), Failure> {
     together(case, &mut workers, |worker| {
         worker.submit(EACH)?;
         ensure_eq!(worker.queue.model()?, SubmissionModel::User, "model while the ring waits");
+        wait_until("the signals in front of the wait", || worker.fence.value() >= EACH)?;
         ensure_eq!(worker.fence.value(), EACH, "fence while the ring waits");
         Ok(())
     })?;

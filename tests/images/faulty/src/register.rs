@@ -4,7 +4,7 @@
 use core::ffi::c_void;
 use core::ptr::null_mut;
 
-use wddm_ddi::nt::IOCTL_VIDEO_DDI_FUNC_REGISTER;
+use wddm_ddi::nt::{IOCTL_VIDEO_DDI_FUNC_REGISTER, PDXGK_INITIALIZE};
 use wddm_ddi::types::*;
 
 #[link(name = "ntoskrnl.exe", kind = "raw-dylib", modifiers = "+verbatim")]
